@@ -1,0 +1,116 @@
+//! Causes of failure of media, and the kind callers act on.
+
+use varve_types::{ErrorKind, SegmentNumber};
+
+/// Result of a media operation.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// A failure of media. Definite: the operation was answered, and with a no.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum Error {
+    /// The operating system refused or failed an operation.
+    #[error("{operation} of {len} bytes at {offset} of {path} failed: {reason}")]
+    Io {
+        /// Which operation: `read`, `write`, `flush`, `discard`.
+        operation: &'static str,
+        /// File or device.
+        path: String,
+        /// Byte position in it.
+        offset: u64,
+        /// Bytes asked for.
+        len: u64,
+        /// The system's words.
+        reason: String,
+    },
+    /// A file or device cannot be opened or prepared.
+    #[error("cannot open {path}: {reason}")]
+    Open {
+        /// File or device.
+        path: String,
+        /// Why.
+        reason: String,
+    },
+    /// Another process owns the pool.
+    #[error("{path} is in use by another process")]
+    InUse {
+        /// File or device.
+        path: String,
+    },
+    /// This process lost the pool to another owner.
+    #[error("another owner has taken over the pool")]
+    Fenced,
+    /// No pool was ever made here.
+    #[error("no pool in {path}")]
+    NoPool {
+        /// File or device.
+        path: String,
+    },
+    /// A pool exists where a new one should be made.
+    #[error("{path} already holds a pool")]
+    PoolExists {
+        /// File or device.
+        path: String,
+    },
+    /// Stored bytes of the drive's own structures are damaged.
+    #[error("{what} of {path} is damaged: {reason}")]
+    Corrupt {
+        /// Which structure.
+        what: &'static str,
+        /// File or device.
+        path: String,
+        /// What was found.
+        reason: String,
+    },
+    /// The format needs a newer version.
+    #[error("{path} needs features this version lacks: incompat flags {flags:#x}")]
+    Unsupported {
+        /// File or device.
+        path: String,
+        /// Unknown incompatible feature flags.
+        flags: u64,
+    },
+    /// A root was replaced by somebody else since it was read.
+    #[error("root {key} is at version {found}, not {expected}")]
+    RootConflict {
+        /// Which root.
+        key: String,
+        /// Version the caller expected.
+        expected: u64,
+        /// Version found.
+        found: u64,
+    },
+    /// The caller asked for something outside the media.
+    #[error("{len} bytes at {offset} lie outside segment {segment}")]
+    OutOfRange {
+        /// Which segment.
+        segment: SegmentNumber,
+        /// Byte offset in it.
+        offset: u64,
+        /// Bytes asked for.
+        len: u64,
+    },
+    /// The medium under the files is full.
+    #[error("no space left under {path}")]
+    NoSpace {
+        /// File or device.
+        path: String,
+    },
+}
+
+impl Error {
+    /// What a caller can act on.
+    #[must_use]
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Io { .. } => ErrorKind::Internal,
+            Self::Open { .. } | Self::NoPool { .. } => ErrorKind::NotFound,
+            Self::InUse { .. } | Self::RootConflict { .. } => ErrorKind::Conflict,
+            Self::Fenced => ErrorKind::Fenced,
+            Self::PoolExists { .. } => ErrorKind::Exists,
+            Self::Corrupt { .. } => ErrorKind::Corrupt,
+            Self::Unsupported { .. } => ErrorKind::Unsupported,
+            Self::OutOfRange { .. } => ErrorKind::Invalid,
+            Self::NoSpace { .. } => ErrorKind::NoSpace,
+        }
+    }
+}

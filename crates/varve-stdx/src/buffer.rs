@@ -1,0 +1,192 @@
+//! Page-aligned memory for O_DIRECT transfers, and cheap shared slices of it.
+//!
+//! B1. The memory of an [`AlignedBuf`] is aligned to [`AlignedBuf::ALIGN`] and its capacity is a multiple of it.
+
+use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::fmt;
+use std::ops::{Deref, DerefMut, Range};
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+/// Owned, zero-initialised, page-aligned bytes of a fixed capacity and a settable length.
+pub struct AlignedBuf {
+    ptr: NonNull<u8>,
+    len: usize,
+    capacity: usize,
+}
+
+// SAFETY: the buffer owns its memory and hands it out only through `&self` and `&mut self`.
+#[expect(unsafe_code, reason = "an owned allocation may move between threads")]
+unsafe impl Send for AlignedBuf {}
+// SAFETY: `&AlignedBuf` gives only shared reads.
+#[expect(unsafe_code, reason = "shared reads of an owned allocation are safe")]
+unsafe impl Sync for AlignedBuf {}
+
+impl AlignedBuf {
+    /// Alignment in bytes.
+    pub const ALIGN: usize = 4096;
+
+    /// `len` zero bytes; the capacity is rounded up to [`Self::ALIGN`].
+    #[must_use]
+    pub fn zeroed(len: usize) -> Self {
+        let capacity = len.next_multiple_of(Self::ALIGN).max(Self::ALIGN);
+        let layout = Self::layout(capacity);
+        // SAFETY: the layout has a size of at least ALIGN, never zero.
+        #[expect(unsafe_code, reason = "aligned allocation")]
+        let raw = unsafe { alloc_zeroed(layout) };
+        let Some(ptr) = NonNull::new(raw) else { handle_alloc_error(layout) };
+        Self { ptr, len, capacity }
+    }
+
+    /// A copy of `bytes`.
+    #[must_use]
+    pub fn from_slice(bytes: &[u8]) -> Self {
+        let mut buf = Self::zeroed(bytes.len());
+        buf.copy_from_slice(bytes);
+        buf
+    }
+
+    fn layout(capacity: usize) -> Layout {
+        Layout::from_size_align(capacity, Self::ALIGN).expect("capacity is far below isize::MAX")
+    }
+
+    /// Bytes that fit without a new allocation.
+    #[must_use]
+    pub fn capacity(&self) -> usize {
+        self.capacity
+    }
+
+    /// Sets the length; bytes up to the capacity keep what was last written to them.
+    ///
+    /// # Panics
+    /// When `len` exceeds the capacity.
+    pub fn set_len(&mut self, len: usize) {
+        assert!(len <= self.capacity, "length exceeds capacity");
+        self.len = len;
+    }
+
+    /// Makes the buffer immutable and shareable.
+    #[must_use]
+    pub fn freeze(self) -> BufSlice {
+        let len = self.len;
+        BufSlice { buf: Arc::new(self), start: 0, end: len }
+    }
+}
+
+impl Drop for AlignedBuf {
+    fn drop(&mut self) {
+        // SAFETY: `ptr` came from `alloc_zeroed` with this very layout.
+        #[expect(unsafe_code, reason = "frees the aligned allocation")]
+        unsafe {
+            dealloc(self.ptr.as_ptr(), Self::layout(self.capacity));
+        }
+    }
+}
+
+impl Deref for AlignedBuf {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        // SAFETY: `ptr` is valid for `capacity >= len` initialised bytes (zeroed at birth).
+        #[expect(unsafe_code, reason = "view of the owned allocation")]
+        unsafe {
+            std::slice::from_raw_parts(self.ptr.as_ptr(), self.len)
+        }
+    }
+}
+
+impl DerefMut for AlignedBuf {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as in `deref`, and `&mut self` makes the view unique.
+        #[expect(unsafe_code, reason = "view of the owned allocation")]
+        unsafe {
+            std::slice::from_raw_parts_mut(self.ptr.as_ptr(), self.len)
+        }
+    }
+}
+
+impl fmt::Debug for AlignedBuf {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "AlignedBuf({} B)", self.len)
+    }
+}
+
+/// A shared, immutable part of an [`AlignedBuf`]. Cloning costs one reference count.
+#[derive(Clone)]
+pub struct BufSlice {
+    buf: Arc<AlignedBuf>,
+    start: usize,
+    end: usize,
+}
+
+impl BufSlice {
+    /// A copy of `bytes`, at the start of an aligned allocation.
+    #[must_use]
+    pub fn copy_from(bytes: &[u8]) -> Self {
+        AlignedBuf::from_slice(bytes).freeze()
+    }
+
+    /// Bytes `range` of this slice, sharing the memory.
+    ///
+    /// # Panics
+    /// When the range lies outside the slice.
+    #[must_use]
+    pub fn slice(&self, range: Range<usize>) -> Self {
+        assert!(range.start <= range.end && range.end <= self.len(), "slice out of bounds");
+        Self { buf: Arc::clone(&self.buf), start: self.start + range.start, end: self.start + range.end }
+    }
+
+    /// Bytes of the whole allocation that this slice keeps alive.
+    #[must_use]
+    pub fn pinned_bytes(&self) -> usize {
+        self.buf.capacity()
+    }
+
+    /// The buffer itself, if nobody else holds a slice of it and this slice spans it all.
+    ///
+    /// # Errors
+    /// The slice, unchanged, when it is shared or partial.
+    pub fn try_into_buf(self) -> Result<AlignedBuf, Self> {
+        if self.start != 0 || self.end != self.buf.len() {
+            return Err(self);
+        }
+        let (start, end) = (self.start, self.end);
+        Arc::try_unwrap(self.buf).map_err(|buf| Self { buf, start, end })
+    }
+}
+
+impl Deref for BufSlice {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.buf[self.start..self.end]
+    }
+}
+
+impl fmt::Debug for BufSlice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "BufSlice({} B)", self.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buffers_are_aligned_and_zero() {
+        let buf = AlignedBuf::zeroed(5000);
+        assert_eq!(buf.as_ptr().align_offset(AlignedBuf::ALIGN), 0); // B1
+        assert_eq!(buf.capacity(), 8192);
+        assert!(buf.iter().all(|b| *b == 0));
+    }
+
+    #[test]
+    fn slices_share_memory() {
+        let whole = BufSlice::copy_from(b"hello world");
+        let part = whole.slice(6..11).slice(1..3);
+        assert_eq!(&*part, b"or");
+        assert_eq!(part.as_ptr(), whole[7..].as_ptr());
+        assert!(whole.try_into_buf().is_err());
+    }
+}

@@ -1,0 +1,149 @@
+//! Identifiers: fixed-width numbers that are never reused unless their doc says so.
+
+use std::fmt;
+
+/// Largest value of a 48-bit id.
+const MAX_48: u64 = (1 << 48) - 1;
+
+macro_rules! id48 {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+        pub struct $name(u64);
+
+        impl $name {
+            /// The largest value.
+            pub const MAX: Self = Self(MAX_48);
+            /// The smallest value.
+            pub const ZERO: Self = Self(0);
+
+            /// Wraps a value of at most 48 bits.
+            ///
+            /// # Panics
+            /// When the value needs more than 48 bits: at 100,000 a second that takes 89 years.
+            #[must_use]
+            pub const fn new(value: u64) -> Self {
+                assert!(value <= MAX_48, "id does not fit 48 bits");
+                Self(value)
+            }
+
+            /// The value, if it fits 48 bits. For bytes from media or network.
+            #[must_use]
+            pub const fn from_untrusted(value: u64) -> Option<Self> {
+                if value <= MAX_48 { Some(Self(value)) } else { None }
+            }
+
+            /// The plain number.
+            #[must_use]
+            pub const fn get(self) -> u64 {
+                self.0
+            }
+
+            /// The next id.
+            ///
+            /// # Panics
+            /// When the id space is used up.
+            #[must_use]
+            pub const fn next(self) -> Self {
+                Self::new(self.0 + 1)
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "{}", self.0)
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, concat!(stringify!($name), "({})"), self.0)
+            }
+        }
+    };
+}
+
+id48! {
+    /// A stored piece of data or a metadata page; unique within its home shard, never reused.
+    ChunkId
+}
+id48! {
+    /// A byte-addressable thing: a volume or a snapshot of one. Never reused in a pool.
+    StreamId
+}
+id48! {
+    /// Position in a shard's order of writes, given at admission. Never reused.
+    WriteSeq
+}
+id48! {
+    /// Counts the segments a shard ever opened; tells the contents of a reused slot apart.
+    Generation
+}
+
+/// One owner's slice of a pool.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct ShardId(pub u16);
+
+impl ShardId {
+    /// Most shards of a pool: ids are 12 bits wide in map slots.
+    pub const COUNT_MAX: u16 = 1 << 12;
+}
+
+impl fmt::Display for ShardId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}
+
+/// A segment slot of the pool; reused with another [`Generation`].
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct SegmentNumber(pub u32);
+
+impl fmt::Display for SegmentNumber {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}
+
+/// Number of a snapshot cut of a stream; 0 before the first.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct CutNumber(pub u32);
+
+/// Random identity of a pool, drawn when it is created.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct PoolId(pub [u8; 16]);
+
+impl fmt::Display for PoolId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, byte) in self.0.iter().enumerate() {
+            if matches!(i, 4 | 6 | 8 | 10) {
+                f.write_str("-")?;
+            }
+            write!(f, "{byte:02x}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for PoolId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "PoolId({self})")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn untrusted_values_over_48_bits_are_refused() {
+        assert_eq!(ChunkId::from_untrusted(1 << 48), None);
+        assert_eq!(ChunkId::from_untrusted(MAX_48), Some(ChunkId::MAX));
+    }
+
+    #[test]
+    fn pool_id_prints_like_a_uuid() {
+        let id = PoolId([0x12; 16]);
+        assert_eq!(id.to_string(), "12121212-1212-1212-1212-121212121212");
+    }
+}

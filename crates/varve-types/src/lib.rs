@@ -1,0 +1,10 @@
+//! Words every crate shares: ids, amounts, limits and error kinds. No logic, no I/O.
+
+mod amount;
+mod error;
+mod id;
+pub mod limits;
+
+pub use amount::{ByteCount, ByteOffset, ByteRange, parse_size};
+pub use error::ErrorKind;
+pub use id::{ChunkId, CutNumber, Generation, PoolId, SegmentNumber, ShardId, StreamId, WriteSeq};
