@@ -1,7 +1,11 @@
 //! Building blocks that know nothing of storage: aligned buffers, checksums, byte cursors, histograms.
 
 mod buffer;
+mod bytes;
 mod checksum;
+mod rng;
 
 pub use buffer::{AlignedBuf, BufSlice};
+pub use bytes::{Reader, Short, Writer};
 pub use checksum::{checksum32, checksum64, checksum64_seeded};
+pub use rng::Rng;

@@ -1,0 +1,152 @@
+//! The handle that tasks hold: spawn, time, random numbers, and the ring where there is one.
+
+use std::cell::{Cell, RefCell};
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use varve_stdx::Rng;
+
+use crate::join::{self, JoinHandle};
+use crate::ring::Ring;
+use crate::task::Tasks;
+use crate::time::Nanos;
+use crate::timer::{Sleep, Timers};
+
+/// Where time comes from.
+pub(crate) enum Clock {
+    Real(Instant),
+    Simulated {
+        now: Cell<Nanos>,
+        unix_ms_at_start: u64,
+    },
+}
+
+pub(crate) struct Core {
+    pub(crate) tasks: Tasks,
+    pub(crate) timers: Timers,
+    pub(crate) clock: Clock,
+    pub(crate) rng: RefCell<Rng>,
+    pub(crate) ring: Option<Ring>,
+}
+
+/// A handle to the loop of this thread; cloning costs a reference count.
+#[derive(Clone)]
+pub struct Reactor {
+    core: Rc<Core>,
+}
+
+impl Reactor {
+    pub(crate) fn new(core: Core) -> Self {
+        Self {
+            core: Rc::new(core),
+        }
+    }
+
+    pub(crate) fn core(&self) -> &Core {
+        &self.core
+    }
+
+    pub(crate) fn timers(&self) -> &Timers {
+        &self.core.timers
+    }
+
+    pub(crate) fn is_simulated(&self) -> bool {
+        matches!(self.core.clock, Clock::Simulated { .. })
+    }
+
+    /// Starts a task that runs on its own. It is dropped when the loop ends.
+    pub fn spawn(&self, task: impl Future<Output = ()> + 'static) {
+        self.core.tasks.spawn(task);
+    }
+
+    /// Starts a task whose result can be awaited; dropping the handle lets it run on its own.
+    pub fn spawn_join<T: 'static>(&self, task: impl Future<Output = T> + 'static) -> JoinHandle<T> {
+        let (body, handle) = join::pair(task);
+        self.core.tasks.spawn(body);
+        handle
+    }
+
+    /// Monotonic time.
+    #[must_use]
+    pub fn now(&self) -> Nanos {
+        match &self.core.clock {
+            Clock::Real(start) => {
+                Nanos(u64::try_from(start.elapsed().as_nanos()).expect("less than 584 years"))
+            }
+            Clock::Simulated { now, .. } => now.get(),
+        }
+    }
+
+    /// Wall clock, in ms since 1970. It may jump; simulated in the simulator.
+    #[must_use]
+    pub fn unix_time_ms(&self) -> u64 {
+        match &self.core.clock {
+            Clock::Real(_) => SystemTime::now()
+                .duration_since(UNIX_EPOCH)
+                .map_or(0, |age| u64::try_from(age.as_millis()).unwrap_or(u64::MAX)),
+            Clock::Simulated {
+                now,
+                unix_ms_at_start,
+            } => unix_ms_at_start + now.get().0 / 1_000_000,
+        }
+    }
+
+    /// Completes `nanos` from now.
+    pub fn sleep(&self, nanos: u64) -> Sleep {
+        Sleep::new(self.clone(), self.now() + nanos)
+    }
+
+    /// Lets every task that is ready now go first.
+    pub fn yield_now(&self) -> YieldNow {
+        YieldNow { yielded: false }
+    }
+
+    /// 64 random bits, not fit for secrets; fixed by the seed in the simulator.
+    #[must_use]
+    pub fn random_u64(&self) -> u64 {
+        self.core.rng.borrow_mut().next_u64()
+    }
+
+    /// Raw I/O of this thread; `None` in the simulator.
+    #[must_use]
+    pub fn ring(&self) -> Option<Ring> {
+        self.core.ring.clone()
+    }
+}
+
+impl fmt::Debug for Reactor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "Reactor({})",
+            if self.is_simulated() {
+                "simulated"
+            } else {
+                "real"
+            }
+        )
+    }
+}
+
+/// Future of [`Reactor::yield_now`].
+#[must_use = "futures do nothing unless awaited"]
+pub struct YieldNow {
+    yielded: bool,
+}
+
+impl Future for YieldNow {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        if self.yielded {
+            return Poll::Ready(());
+        }
+        self.yielded = true;
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+}
