@@ -1,0 +1,1 @@
+"""Parts of the end-to-end benchmark `bench/run`."""

@@ -1,0 +1,104 @@
+"""Runs fio once and returns one sample: rates, latencies and the client's CPU.
+
+All latencies are fio's total latency (submission to completion) from one
+histogram. CPU of the client is the rusage of fio and its job processes.
+"""
+
+import json
+import os
+import re
+import subprocess
+import tempfile
+from dataclasses import dataclass
+
+PERCENTILES = {"p50_us": "50.000000", "p99_us": "99.000000", "p999_us": "99.900000"}
+
+
+class FioFailed(Exception):
+    """fio ended with an error; the text is what it printed."""
+
+
+@dataclass
+class Job:
+    """One fio job: the target's own options and the access pattern."""
+
+    target_options: list
+    rw: str
+    block_bytes: int
+    depth: int
+    size_bytes: int
+    seconds: int = 0
+    io_bytes: int = 0
+    fdatasync: bool = False
+    environment: dict = None
+
+
+def version():
+    """fio's version, as it prints it."""
+    return subprocess.run(["fio", "--version"], capture_output=True, text=True, check=True).stdout.strip()
+
+
+def run(job):
+    """Runs `job`; returns a dict of what fio measured. Raises FioFailed."""
+    with tempfile.TemporaryDirectory(prefix="varve-fio-") as scratch:
+        output = os.path.join(scratch, "out.json")
+        command = [
+            "fio", "--name=point", f"--output={output}", "--output-format=json",
+            f"--rw={job.rw}", f"--bs={job.block_bytes}", f"--iodepth={job.depth}",
+            f"--size={job.size_bytes}", "--randrepeat=0", "--norandommap=1", "--random_generator=tausworthe64",
+            "--lat_percentiles=1", "--clat_percentiles=0", "--percentile_list=50:99:99.9",
+            *job.target_options,
+        ]
+        if job.seconds:
+            command += ["--time_based=1", f"--runtime={job.seconds}"]
+        if job.io_bytes:
+            command += [f"--io_size={job.io_bytes}"]
+        if job.fdatasync:
+            command += ["--fdatasync=1"]
+        log = open(os.path.join(scratch, "log"), "w+")
+        process = subprocess.Popen(
+            command, cwd=scratch, stdout=log, stderr=subprocess.STDOUT,
+            env={**os.environ, **(job.environment or {})},
+        )
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        log.seek(0)
+        printed = log.read()
+        text = open(output).read() if os.path.exists(output) else ""
+        if process.returncode != 0:
+            raise FioFailed(f"{' '.join(command)}\n{printed}{text[:2000]}")
+        return _sample(job, text, usage, command)
+
+
+def _sample(job, text, usage, command):
+    # Some engines print lines of their own before the JSON document.
+    document = json.loads(text[re.search(r"^\{", text, re.M).start():])
+    result = document["jobs"][0]
+    side = result["read" if "read" in job.rw else "write"]
+    sample = {
+        "command": " ".join(command),
+        "ios": side["total_ios"],
+        "client_bytes": side["io_bytes"],
+        "seconds": side["runtime"] / 1000,
+        "iops": side["iops"],
+        "mib_s": side["bw_bytes"] / 2**20,
+        "mean_us": side["lat_ns"]["mean"] / 1000,
+        "max_us": side["lat_ns"]["max"] / 1000,
+        "client_cpu_s": usage.ru_utime + usage.ru_stime,
+        "fio_version": document["fio version"],
+    }
+    for name, key in PERCENTILES.items():
+        sample[name] = side["lat_ns"]["percentile"][key] / 1000
+    if job.fdatasync:
+        _add_flush(sample, result["sync"]["lat_ns"])
+    return sample
+
+
+def _add_flush(sample, flush):
+    # A durable raw write is the write and its flush. fio keeps two histograms, so
+    # the percentiles are added: exact for the mean, an upper bound for the tails.
+    sample["write_p50_us"] = sample["p50_us"]
+    sample["mean_us"] += flush["mean"] / 1000
+    sample["max_us"] += flush["max"] / 1000
+    for name, key in PERCENTILES.items():
+        sample[name] += flush["percentile"][key] / 1000
