@@ -1,0 +1,52 @@
+//! Feature flags of a root: what a version must know before it may write, or even read.
+
+use varve_stdx::Writer;
+
+use super::fields::Fields;
+use crate::{Error, error::Result};
+
+/// Three words of flags, as in ext4. Each flag is given out once, in `docs/format.md`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Features {
+    /// Whoever does not know a flag may read and write, and keeps it.
+    pub compat: u64,
+    /// Whoever does not know a flag may read, and must not write.
+    pub ro_compat: u64,
+    /// Whoever does not know a flag must not even read.
+    pub incompat: u64,
+}
+
+impl Features {
+    /// Encoded length in bytes.
+    pub const LEN: usize = 24;
+    /// Flags of `ro_compat` that this version knows.
+    pub const RO_COMPAT_KNOWN: u64 = 0;
+    /// Flags of `incompat` that this version knows.
+    pub const INCOMPAT_KNOWN: u64 = 0;
+
+    /// Says whether this version may write.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] with the unknown flags of `ro_compat`.
+    pub fn check_writable(&self, what: &'static str) -> Result<()> {
+        match self.ro_compat & !Self::RO_COMPAT_KNOWN {
+            0 => Ok(()),
+            flags => Err(Error::Unsupported { what, flags }),
+        }
+    }
+
+    pub(super) fn write(&self, out: &mut Writer<'_>) {
+        out.u64(self.compat);
+        out.u64(self.ro_compat);
+        out.u64(self.incompat);
+    }
+
+    pub(super) fn read(fields: &mut Fields<'_>, what: &'static str) -> Result<Self> {
+        let features =
+            Self { compat: fields.u64()?, ro_compat: fields.u64()?, incompat: fields.u64()? };
+        match features.incompat & !Self::INCOMPAT_KNOWN {
+            0 => Ok(features),
+            flags => Err(Error::Unsupported { what, flags }),
+        }
+    }
+}

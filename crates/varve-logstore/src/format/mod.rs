@@ -1,0 +1,27 @@
+//! The bytes of the log: types, encoders and decoders, no I/O. Described in `docs/format.md`.
+//!
+//! F1. Fields are fixed-width and little-endian, written and read one by one.
+//! F2. A decoder turns any bytes into a value or an [`Error`](crate::Error); it never panics and never allocates more than its input.
+//! F3. Reserved bytes are written as zero and refused otherwise; unknown kinds are refused.
+//! F4. What is verified before a structure is encoded is verified again when it is decoded.
+#![cfg_attr(not(test), deny(clippy::indexing_slicing))]
+
+pub mod chunk;
+mod features;
+mod fields;
+pub mod frame;
+pub mod page;
+pub mod pointer;
+pub mod pool;
+pub mod record;
+pub mod root;
+pub mod segment;
+pub mod stream;
+pub mod summary;
+
+pub use features::Features;
+
+/// Bytes of one address unit as a `u32`: offsets and padding in frames and segments count in it.
+pub const UNIT_BYTES: u32 = 512;
+
+const _: () = assert!(UNIT_BYTES as u64 == varve_types::limits::ADDRESS_UNIT);

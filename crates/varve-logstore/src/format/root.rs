@@ -1,0 +1,238 @@
+//! The root of a shard: where its last checkpoint is and where replay begins. Replaced whole at each checkpoint and open.
+//!
+//! O1. What a root names is durable before the root is.
+//! O2. `next_chunk`, `next_generation` and `next_wseq` are reservations: nothing at or above them was ever used, so a restart may begin there.
+
+use varve_stdx::{Writer, checksum64};
+use varve_types::{ChunkId, CutNumber, Generation, PoolId, SegmentNumber, ShardId, WriteSeq};
+
+use super::features::Features;
+use super::fields::{Fields, verify};
+use super::frame::LanePoint;
+use super::pointer::{Location, PagePtr};
+use crate::{Error, error::Result};
+
+const WHAT: &str = "shard root";
+
+/// The newest segment of a chain that a checkpoint covers, and where the next one is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct ChainHead {
+    /// `chain_seq` of the newest segment; 0 when the chain is empty.
+    pub seq: u64,
+    /// Its header checksum; 0 when the chain is empty.
+    pub checksum: u64,
+    /// Slot that the next segment takes.
+    pub next_slot: SegmentNumber,
+}
+
+impl ChainHead {
+    fn write(&self, out: &mut Writer<'_>) {
+        out.u64(self.seq);
+        out.u64(self.checksum);
+        out.u32(self.next_slot.0);
+        out.u32(0);
+    }
+
+    fn read(fields: &mut Fields<'_>) -> Result<Self> {
+        let head = Self {
+            seq: fields.u64()?,
+            checksum: fields.u64()?,
+            next_slot: SegmentNumber(fields.u32()?),
+        };
+        fields.zeros(4)?;
+        Ok(head)
+    }
+}
+
+/// A tree of a shard.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct TreeRoot {
+    /// Root page.
+    pub page: PagePtr,
+    /// Levels: 0 for an empty tree, 1 when the root is a leaf.
+    pub height: u8,
+}
+
+/// What a shard starts from.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ShardRoot {
+    /// Feature flags.
+    pub features: Features,
+    /// The pool it belongs to.
+    pub pool: PoolId,
+    /// The shard it belongs to.
+    pub shard: ShardId,
+    /// Open counter: raised, and made durable, before the first write of each open.
+    pub mount: u64,
+    /// Number of the checkpoint.
+    pub checkpoint_seq: u64,
+    /// Records up to this are in the trees.
+    pub applied_wseq: WriteSeq,
+    /// No record has this number or a higher one, the lane aside (O2).
+    pub next_wseq: WriteSeq,
+    /// No chunk has this id or a higher one, newer summaries aside (O2).
+    pub next_chunk: ChunkId,
+    /// No segment has this generation or a higher one, newer summaries aside (O2).
+    pub next_generation: Generation,
+    /// Where replay of the lane may begin.
+    pub lane: LanePoint,
+    /// The chain of data segments.
+    pub data_chain: ChainHead,
+    /// The chain of reclaimed segments.
+    pub reclaim_chain: ChainHead,
+    /// The chunk table.
+    pub table: TreeRoot,
+    /// The key tree.
+    pub keys: TreeRoot,
+    /// Live bytes of segments, in order.
+    pub usage: Vec<Location>,
+    /// Highest cut of any stream.
+    pub highest_cut: CutNumber,
+}
+
+impl ShardRoot {
+    /// First bytes of every shard root.
+    pub const MAGIC: [u8; 8] = *b"VRVSHARD";
+    /// Version of the structure.
+    pub const VERSION: u16 = 1;
+    /// Encoded length in bytes without usage blobs.
+    pub const LEN_MIN: usize = 256;
+
+    /// Encoded length in bytes; each usage blob adds [`Location::LEN`].
+    #[must_use]
+    pub fn encoded_len(&self) -> usize {
+        Self::LEN_MIN + self.usage.len() * Location::LEN
+    }
+
+    /// The root as bytes.
+    ///
+    /// # Panics
+    /// When a tree's root is in memory only (O1).
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        let mut bytes = vec![0; self.encoded_len()];
+        let length = u32::try_from(bytes.len()).expect("a root is far below 4 GiB");
+        let (covered, last) = bytes.split_last_chunk_mut::<8>().expect("a root is longer");
+        let mut out = Writer::new(covered);
+        out.array(Self::MAGIC);
+        out.u16(Self::VERSION);
+        out.u16(0);
+        out.u32(length);
+        self.features.write(&mut out);
+        out.bytes(&self.pool.0);
+        out.u16(self.shard.0);
+        out.zeros(6);
+        out.u64(self.mount);
+        out.u64(self.checkpoint_seq);
+        out.u64(self.applied_wseq.get());
+        out.u64(self.next_wseq.get());
+        out.u64(self.next_chunk.get());
+        out.u64(self.next_generation.get());
+        out.u64(self.lane.position);
+        out.u64(self.lane.frame_seq);
+        out.u64(self.lane.chain);
+        self.data_chain.write(&mut out);
+        self.reclaim_chain.write(&mut out);
+        for tree in [&self.table, &self.keys] {
+            assert_eq!(tree.page == PagePtr::Null, tree.height == 0, "an empty tree has no levels");
+            let mut page = [0; PagePtr::LEN];
+            tree.page.encode(&mut page);
+            out.array(page);
+        }
+        out.u8(self.table.height);
+        out.u8(self.keys.height);
+        out.zeros(6);
+        out.u32(self.highest_cut.0);
+        out.u32(u32::try_from(self.usage.len()).expect("a root is far below 4 GiB"));
+        for location in &self.usage {
+            let mut bytes = [0; Location::LEN];
+            location.encode(&mut bytes);
+            out.array(bytes);
+        }
+        assert_eq!(out.position(), length as usize - 8, "the length is the sum of the fields");
+        *last = checksum64(covered).to_le_bytes();
+        bytes
+    }
+
+    /// Verifies and reads a root. `bytes` may be longer than it.
+    ///
+    /// # Errors
+    /// Whatever keeps `bytes` from starting with a shard root that this version may read.
+    pub fn decode(bytes: &[u8]) -> Result<Self> {
+        let covered = envelope(WHAT, Self::MAGIC, Self::VERSION, bytes)?;
+        let mut fields = Fields::new(WHAT, covered);
+        fields.bytes(ENVELOPE_LEN)?;
+        let features = Features::read(&mut fields, WHAT)?;
+        let pool = fields.pool()?;
+        let shard = ShardId(fields.u16()?);
+        fields.zeros(6)?;
+        let mount = fields.u64()?;
+        let checkpoint_seq = fields.u64()?;
+        let applied_wseq = fields.id("applied_wseq", WriteSeq::from_untrusted)?;
+        let next_wseq = fields.id("next_wseq", WriteSeq::from_untrusted)?;
+        let next_chunk = fields.id("next_chunk", ChunkId::from_untrusted)?;
+        let next_generation = fields.id("next_generation", Generation::from_untrusted)?;
+        let lane =
+            LanePoint { position: fields.u64()?, frame_seq: fields.u64()?, chain: fields.u64()? };
+        let data_chain = ChainHead::read(&mut fields)?;
+        let reclaim_chain = ChainHead::read(&mut fields)?;
+        let table_page = PagePtr::decode(fields.bytes(PagePtr::LEN)?)?;
+        let keys_page = PagePtr::decode(fields.bytes(PagePtr::LEN)?)?;
+        let table = TreeRoot { page: table_page, height: fields.u8()? };
+        let keys = TreeRoot { page: keys_page, height: fields.u8()? };
+        for (field, tree) in [("table_height", table), ("keys_height", keys)] {
+            if (tree.page == PagePtr::Null) != (tree.height == 0) {
+                return Err(fields.bad(field, u64::from(tree.height)));
+            }
+        }
+        fields.zeros(6)?;
+        let highest_cut = CutNumber(fields.u32()?);
+        let usage_count = fields.u32()?;
+        let usage = fields.bytes((usage_count as usize).saturating_mul(Location::LEN))?;
+        fields.end()?;
+        Ok(Self {
+            features,
+            pool,
+            shard,
+            mount,
+            checkpoint_seq,
+            applied_wseq,
+            next_wseq,
+            next_chunk,
+            next_generation,
+            lane,
+            data_chain,
+            reclaim_chain,
+            table,
+            keys,
+            usage: usage.chunks(Location::LEN).map(Location::decode).collect::<Result<_>>()?,
+            highest_cut,
+        })
+    }
+}
+
+/// Bytes of magic, version and length, which every root begins with.
+pub(super) const ENVELOPE_LEN: usize = 16;
+
+/// Checks magic, version, length and checksum of a root; returns what the checksum covers.
+pub(super) fn envelope<'a>(
+    what: &'static str,
+    magic: [u8; 8],
+    version: u16,
+    bytes: &'a [u8],
+) -> Result<&'a [u8]> {
+    let mut fields = Fields::new(what, bytes);
+    fields.magic(magic)?;
+    fields.version(version)?;
+    fields.zeros(2)?;
+    let length = fields.u32()? as usize;
+    let truncated = Error::Truncated { what, need: length, have: bytes.len() };
+    let root = bytes.get(..length).ok_or(truncated)?;
+    let Some((covered, stored)) =
+        root.split_last_chunk::<8>().filter(|(covered, _)| covered.len() >= ENVELOPE_LEN)
+    else {
+        return Err(fields.bad("length", length as u64));
+    };
+    verify(what, u64::from_le_bytes(*stored), checksum64(covered))?;
+    Ok(covered)
+}

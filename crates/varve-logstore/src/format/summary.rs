@@ -1,0 +1,474 @@
+//! The summary of a segment: one fixed-width entry for each unit or fact in it. Written when a segment is closed, read by
+//! recovery and reclaim.
+//!
+//! ```text
+//! 0     1      2      3      4        10        16        22      28   32           34          36          40        44      48
+//! | kind | codec | flags | class | chunk 6 | stream 6 | block 6 | wseq 6 | cut | offset_512 | logical_512 | stored_len | checksum | key id |
+//! ```
+//!
+//! S1. Summaries alone rebuild everything since a checkpoint; the strip header's checksum covers them.
+//! S2. Per block and key the entry with the highest `wseq` wins, whatever the order of segments; a [`SummaryEntry::Move`]
+//!     counts only while the chunk table still holds the full old place.
+
+use varve_media::SegmentId;
+use varve_stdx::Writer;
+use varve_types::{ChunkId, CutNumber, Generation, SegmentNumber, StreamId, WriteSeq};
+
+use super::fields::{Fields, head, room};
+use super::pointer::Location;
+use crate::{Error, error::Result};
+
+const WHAT: &str = "summary entry";
+
+/// Bytes of an entry as a count in segments.
+pub const ENTRY_BYTES: u32 = 48;
+
+const _: () = assert!(SummaryEntry::LEN == ENTRY_BYTES as usize);
+
+/// How the stored bytes of a unit are compressed.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+#[repr(u8)]
+pub enum Codec {
+    /// Not at all.
+    #[default]
+    Raw = 0,
+    /// LZ4 block format.
+    Lz4 = 1,
+    /// Zstandard frame.
+    Zstd = 2,
+}
+
+impl Codec {
+    pub(super) fn read(fields: &mut Fields<'_>) -> Result<Self> {
+        match fields.u8()? {
+            0 => Ok(Self::Raw),
+            1 => Ok(Self::Lz4),
+            2 => Ok(Self::Zstd),
+            codec => Err(fields.unknown(codec)),
+        }
+    }
+}
+
+/// A piece of a segment: stored bytes of one chunk, page, key record or blob.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Unit {
+    /// First byte in the segment, in units of 512 B.
+    pub offset_512: u16,
+    /// Stored bytes, padding excluded; never 0.
+    pub stored_len: u32,
+    /// Plain length in units of 512 B, for chunks; 0 for everything else.
+    pub logical_512: u16,
+    /// How it is compressed.
+    pub codec: Codec,
+    /// [`varve_stdx::checksum32`] of the stored bytes.
+    pub checksum: u32,
+}
+
+impl Unit {
+    /// Where the unit is, given its segment.
+    #[must_use]
+    #[inline]
+    pub const fn location(&self, segment: SegmentId) -> Location {
+        Location {
+            segment,
+            offset_512: self.offset_512,
+            stored_len: self.stored_len,
+            checksum: self.checksum,
+        }
+    }
+
+    /// First byte in the segment.
+    #[must_use]
+    #[inline]
+    pub const fn offset(&self) -> u32 {
+        self.offset_512 as u32 * super::UNIT_BYTES
+    }
+}
+
+/// What a segment says about one unit or fact in it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SummaryEntry {
+    /// A chunk of data of a stream.
+    Data {
+        /// The chunk's new id.
+        chunk: ChunkId,
+        /// The stream.
+        stream: StreamId,
+        /// First block of the stream that it holds.
+        block: u64,
+        /// The write it came from.
+        wseq: WriteSeq,
+        /// Cut interval of that write.
+        cut: CutNumber,
+        /// I/O class of that write.
+        class: u8,
+        /// The stored bytes.
+        unit: Unit,
+    },
+    /// Blocks that became holes.
+    Trim {
+        /// The stream.
+        stream: StreamId,
+        /// First block.
+        block: u64,
+        /// Number of blocks.
+        block_count: u64,
+        /// The record it came from.
+        wseq: WriteSeq,
+        /// Cut interval of that record.
+        cut: CutNumber,
+    },
+    /// Blocks that became zeros.
+    Zero {
+        /// The stream.
+        stream: StreamId,
+        /// First block.
+        block: u64,
+        /// Number of blocks.
+        block_count: u64,
+        /// The record it came from.
+        wseq: WriteSeq,
+        /// Cut interval of that record.
+        cut: CutNumber,
+    },
+    /// A key set; the unit is a [`KeyPayload`](super::record::KeyPayload).
+    KeyPut {
+        /// The record it came from.
+        wseq: WriteSeq,
+        /// Key and value.
+        unit: Unit,
+    },
+    /// A key removed; the unit is a [`KeyPayload`](super::record::KeyPayload).
+    KeyDelete {
+        /// The record it came from.
+        wseq: WriteSeq,
+        /// The key.
+        unit: Unit,
+    },
+    /// A stream ended.
+    StreamDrop {
+        /// The stream.
+        stream: StreamId,
+        /// The record it came from.
+        wseq: WriteSeq,
+    },
+    /// A chunk or page copied here by reclaim, byte for byte: stored length and checksum are those of the old place.
+    Move {
+        /// The chunk.
+        chunk: ChunkId,
+        /// Slot and generation it came from.
+        from: SegmentId,
+        /// Offset there, in units of 512 B.
+        from_offset_512: u16,
+        /// The stored bytes.
+        unit: Unit,
+    },
+    /// A page of a map or of the key tree.
+    Page {
+        /// The page's name.
+        chunk: ChunkId,
+        /// The stored bytes, page header included.
+        unit: Unit,
+    },
+    /// A page of the chunk table.
+    TablePage {
+        /// Height above the leaves.
+        level: u8,
+        /// The stored bytes, page header included.
+        unit: Unit,
+    },
+    /// Chunks that died, logged before their space is used again.
+    FreedIds {
+        /// The first.
+        first: ChunkId,
+        /// How many ids follow each other, the first included.
+        count: u64,
+    },
+    /// Live bytes of segments, as of a checkpoint.
+    UsageBlob {
+        /// The stored bytes, page header included.
+        unit: Unit,
+    },
+}
+
+/// Kinds as stored. 12 (cut) and 13 (grant) are reserved for snapshots and deduplication.
+mod kind {
+    pub(super) const DATA: u8 = 1;
+    pub(super) const TRIM: u8 = 2;
+    pub(super) const ZERO: u8 = 3;
+    pub(super) const KEY_PUT: u8 = 4;
+    pub(super) const KEY_DELETE: u8 = 5;
+    pub(super) const STREAM_DROP: u8 = 6;
+    pub(super) const MOVE: u8 = 7;
+    pub(super) const PAGE: u8 = 8;
+    pub(super) const TABLE_PAGE: u8 = 9;
+    pub(super) const FREED_IDS: u8 = 10;
+    pub(super) const USAGE_BLOB: u8 = 11;
+    pub(super) const CUT: u8 = 12;
+    pub(super) const GRANT: u8 = 13;
+}
+
+/// An entry as fields at fixed places; what a kind does not use is zero.
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
+struct Raw {
+    kind: u8,
+    class: u8,
+    chunk: u64,
+    stream: u64,
+    block: u64,
+    wseq: u64,
+    cut: u32,
+    unit: Option<Unit>,
+}
+
+impl SummaryEntry {
+    /// Encoded length in bytes, of every kind.
+    pub const LEN: usize = 48;
+
+    /// The stored bytes the entry speaks of, if any.
+    #[must_use]
+    pub const fn unit(&self) -> Option<&Unit> {
+        match self {
+            Self::Data { unit, .. }
+            | Self::KeyPut { unit, .. }
+            | Self::KeyDelete { unit, .. }
+            | Self::Move { unit, .. }
+            | Self::Page { unit, .. }
+            | Self::TablePage { unit, .. }
+            | Self::UsageBlob { unit } => Some(unit),
+            Self::Trim { .. }
+            | Self::Zero { .. }
+            | Self::StreamDrop { .. }
+            | Self::FreedIds { .. } => None,
+        }
+    }
+
+    /// The record the entry came from, if it came from one.
+    #[must_use]
+    pub const fn wseq(&self) -> Option<WriteSeq> {
+        match self {
+            Self::Data { wseq, .. }
+            | Self::Trim { wseq, .. }
+            | Self::Zero { wseq, .. }
+            | Self::KeyPut { wseq, .. }
+            | Self::KeyDelete { wseq, .. }
+            | Self::StreamDrop { wseq, .. } => Some(*wseq),
+            Self::Move { .. }
+            | Self::Page { .. }
+            | Self::TablePage { .. }
+            | Self::FreedIds { .. }
+            | Self::UsageBlob { .. } => None,
+        }
+    }
+
+    /// Writes the entry to the first [`Self::LEN`] bytes of `out`. Allocates nothing.
+    ///
+    /// # Panics
+    /// When `out` is shorter, a unit is empty, or a block or count needs more than 48 bits.
+    #[inline]
+    pub fn encode(&self, out: &mut [u8]) {
+        let raw = self.to_raw();
+        let mut out = Writer::new(room::<{ Self::LEN }>(out));
+        out.u8(raw.kind);
+        out.u8(raw.unit.map_or(0, |unit| unit.codec as u8));
+        out.u8(0); // flags
+        out.u8(raw.class);
+        out.u48(raw.chunk);
+        out.u48(raw.stream);
+        out.u48(raw.block);
+        out.u48(raw.wseq);
+        out.u32(raw.cut);
+        match raw.unit {
+            Some(unit) => {
+                assert!(unit.stored_len > 0, "a unit has bytes");
+                out.u16(unit.offset_512);
+                out.u16(unit.logical_512);
+                out.u32(unit.stored_len);
+                out.u32(unit.checksum);
+            }
+            None => out.zeros(12),
+        }
+        out.u32(0); // key id
+    }
+
+    #[inline]
+    fn to_raw(self) -> Raw {
+        let zero = Raw::default();
+        match self {
+            Self::Data { chunk, stream, block, wseq, cut, class, unit } => Raw {
+                kind: kind::DATA,
+                class,
+                chunk: chunk.get(),
+                stream: stream.get(),
+                block,
+                wseq: wseq.get(),
+                cut: cut.0,
+                unit: Some(unit),
+            },
+            Self::Trim { stream, block, block_count, wseq, cut } => {
+                Raw::range(kind::TRIM, stream, block, block_count, wseq, cut)
+            }
+            Self::Zero { stream, block, block_count, wseq, cut } => {
+                Raw::range(kind::ZERO, stream, block, block_count, wseq, cut)
+            }
+            Self::KeyPut { wseq, unit } => {
+                Raw { kind: kind::KEY_PUT, wseq: wseq.get(), unit: Some(unit), ..zero }
+            }
+            Self::KeyDelete { wseq, unit } => {
+                Raw { kind: kind::KEY_DELETE, wseq: wseq.get(), unit: Some(unit), ..zero }
+            }
+            Self::StreamDrop { stream, wseq } => {
+                Raw { kind: kind::STREAM_DROP, stream: stream.get(), wseq: wseq.get(), ..zero }
+            }
+            Self::Move { chunk, from, from_offset_512, unit } => Raw {
+                kind: kind::MOVE,
+                chunk: chunk.get(),
+                stream: from.generation.get(),
+                block: u64::from(from_offset_512),
+                cut: from.number.0,
+                unit: Some(unit),
+                ..zero
+            },
+            Self::Page { chunk, unit } => {
+                Raw { kind: kind::PAGE, chunk: chunk.get(), unit: Some(unit), ..zero }
+            }
+            Self::TablePage { level, unit } => {
+                Raw { kind: kind::TABLE_PAGE, block: u64::from(level), unit: Some(unit), ..zero }
+            }
+            Self::FreedIds { first, count } => {
+                Raw { kind: kind::FREED_IDS, chunk: first.get(), block: count, ..zero }
+            }
+            Self::UsageBlob { unit } => Raw { kind: kind::USAGE_BLOB, unit: Some(unit), ..zero },
+        }
+    }
+
+    /// Reads an entry. The summary's checksum in the strip header covers it; nothing in it proves it whole.
+    ///
+    /// # Errors
+    /// Whatever no writer of this version leaves in an entry; [`Error::Unsupported`] for the reserved kinds.
+    pub fn decode(bytes: &[u8]) -> Result<Self> {
+        let mut fields = Fields::new(WHAT, head::<{ Self::LEN }>(WHAT, bytes)?);
+        let kind = fields.u8()?;
+        let has_unit = match kind {
+            kind::DATA
+            | kind::KEY_PUT
+            | kind::KEY_DELETE
+            | kind::MOVE
+            | kind::PAGE
+            | kind::TABLE_PAGE
+            | kind::USAGE_BLOB => true,
+            kind::TRIM | kind::ZERO | kind::STREAM_DROP | kind::FREED_IDS => false,
+            kind::CUT | kind::GRANT => {
+                return Err(Error::Unsupported { what: WHAT, flags: u64::from(kind) });
+            }
+            _ => return Err(fields.unknown(kind)),
+        };
+        let codec = Codec::read(&mut fields)?;
+        fields.zeros(1)?; // flags
+        let mut raw = Raw {
+            kind,
+            class: fields.u8()?,
+            chunk: fields.u48()?,
+            stream: fields.u48()?,
+            block: fields.u48()?,
+            wseq: fields.u48()?,
+            cut: fields.u32()?,
+            unit: None,
+        };
+        if has_unit {
+            let unit = Unit {
+                offset_512: fields.u16()?,
+                logical_512: fields.u16()?,
+                stored_len: fields.u32()?,
+                codec,
+                checksum: fields.u32()?,
+            };
+            if unit.stored_len == 0 {
+                return Err(fields.bad("stored_len", 0));
+            }
+            raw.unit = Some(unit);
+        } else {
+            fields.zeros(12)?;
+            if codec != Codec::Raw {
+                return Err(Error::ReservedNotZero { what: WHAT });
+            }
+        }
+        let key_id = fields.u32()?;
+        fields.unencrypted(key_id)?;
+
+        let entry = Self::from_raw(raw).ok_or_else(|| fields.unknown(kind))?;
+        if entry.to_raw() != raw {
+            return Err(Error::ReservedNotZero { what: WHAT }); // F3: a field that the kind does not use
+        }
+        Ok(entry)
+    }
+
+    /// The entry that these fields spell, if the kind and its unit go together. Fields that the kind does not use are dropped.
+    fn from_raw(raw: Raw) -> Option<Self> {
+        let chunk = ChunkId::from_untrusted(raw.chunk)?;
+        let stream = StreamId::from_untrusted(raw.stream)?;
+        let wseq = WriteSeq::from_untrusted(raw.wseq)?;
+        let cut = CutNumber(raw.cut);
+        let Raw { block, class, .. } = raw;
+        Some(match (raw.kind, raw.unit) {
+            (kind::DATA, Some(unit)) => Self::Data { chunk, stream, block, wseq, cut, class, unit },
+            (kind::TRIM, None) => Self::Trim { stream, block, block_count: raw.chunk, wseq, cut },
+            (kind::ZERO, None) => Self::Zero { stream, block, block_count: raw.chunk, wseq, cut },
+            (kind::KEY_PUT, Some(unit)) => Self::KeyPut { wseq, unit },
+            (kind::KEY_DELETE, Some(unit)) => Self::KeyDelete { wseq, unit },
+            (kind::STREAM_DROP, None) => Self::StreamDrop { stream, wseq },
+            (kind::MOVE, Some(unit)) => Self::Move {
+                chunk,
+                from: SegmentId {
+                    number: SegmentNumber(raw.cut),
+                    generation: Generation::from_untrusted(raw.stream)?,
+                },
+                from_offset_512: low_16(block),
+                unit,
+            },
+            (kind::PAGE, Some(unit)) => Self::Page { chunk, unit },
+            (kind::TABLE_PAGE, Some(unit)) => Self::TablePage { level: low_8(block), unit },
+            (kind::FREED_IDS, None) => Self::FreedIds { first: chunk, count: block },
+            (kind::USAGE_BLOB, Some(unit)) => Self::UsageBlob { unit },
+            _ => return None,
+        })
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "decode compares with what was stored")]
+const fn low_16(value: u64) -> u16 {
+    value as u16
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "decode compares with what was stored")]
+const fn low_8(value: u64) -> u8 {
+    value as u8
+}
+
+impl Raw {
+    #[inline]
+    fn range(
+        kind: u8,
+        stream: StreamId,
+        block: u64,
+        block_count: u64,
+        wseq: WriteSeq,
+        cut: CutNumber,
+    ) -> Self {
+        Self {
+            kind,
+            class: 0,
+            chunk: block_count,
+            stream: stream.get(),
+            block,
+            wseq: wseq.get(),
+            cut: cut.0,
+            unit: None,
+        }
+    }
+}
+
+/// The entries of a summary whose checksum has been verified, in the order in which they were written.
+pub fn entries(summary: &[u8]) -> impl Iterator<Item = Result<SummaryEntry>> + '_ {
+    summary.chunks(SummaryEntry::LEN).map(SummaryEntry::decode)
+}
