@@ -78,6 +78,9 @@ pub enum Error {
         /// The flags or value that name the features.
         flags: u64,
     },
+    /// An append to the lane failed, so nothing more is written to it until the shard reopens.
+    #[error("the journal lane failed")]
+    LaneFailed,
     /// The media below failed.
     #[error(transparent)]
     Media(#[from] varve_media::Error),
@@ -96,6 +99,7 @@ impl Error {
             Self::BadVersion { .. } | Self::UnknownKind { .. } | Self::Unsupported { .. } => {
                 ErrorKind::Unsupported
             }
+            Self::LaneFailed => ErrorKind::Unavailable,
             Self::Media(error) => error.kind(),
         }
     }

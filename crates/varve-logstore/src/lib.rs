@@ -1,6 +1,9 @@
-//! The log: what a shard appends to its lane and its segments, and how both are read back.
+//! The log of a shard: journal lane, segments, space and roots, and how they are read back after a crash.
 
 mod error;
 pub mod format;
+pub mod lane;
+pub mod segment_writer;
+pub mod space;
 
 pub use error::{Error, Result};

@@ -1,0 +1,522 @@
+//! One shard's journal lane: records become durable here before anything else happens to them.
+//!
+//! The engine appends records; they join the frame that is forming. A frame leaves when no other is under way, or when it
+//! is full enough to be worth a second one, so there is no timer: what arrives while frames are in flight forms the next.
+//!
+//! ```text
+//!  forming --submit--> submitted --complete--> durable --drain--> attached to a data segment --release--> gone
+//! ```
+//!
+//! L1. Frames become durable in order: a frame is durable once it and all earlier frames are on media.
+//! L2. Records stand in frames in the order of their write sequence numbers.
+//! L3. Frames are released in order, and only when a durable data segment covers all their records; until then no
+//!     other frame is written over them.
+//! L4. After a failed append nothing more is written: every unfinished frame fails.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+use varve_media::{Fence, JournalStore};
+use varve_reactor::{Notify, Reactor};
+use varve_stdx::{AlignedBuf, BufSlice};
+use varve_types::{PoolId, ShardId};
+
+use crate::format::frame::{
+    FRAME_ALIGN, FrameHeader, LanePoint, descriptor_offset, frame_bytes, header_bytes, payload_bytes,
+};
+use crate::format::record::RecordHeader;
+use crate::{Error, Result};
+
+/// A frame alone in flight may be joined by another once that many records wait: then a frame's header costs 1/8 of its blocks.
+const RECORDS_WORTH_A_FRAME: usize = 8;
+
+/// Frames in flight at most; more would only split the same records over more headers.
+const FRAMES_IN_FLIGHT_MAX: usize = 4;
+
+/// Payload bytes after which a frame takes no more records: one device write of about a millisecond.
+const FRAME_PAYLOAD_MAX: usize = 1 << 20;
+
+/// Records after which a frame takes no more: four header blocks.
+const FRAME_RECORDS_MAX: usize = 250;
+
+/// A record on its way: header, payload and the checksums of the payload's 4 KiB pieces.
+#[derive(Debug)]
+pub struct Record {
+    /// What is recorded.
+    pub header: RecordHeader,
+    /// Its bytes; empty for trims and the like.
+    pub payload: BufSlice,
+    /// Checksum of each 4 KiB piece of the payload; empty when there is at most one, whose checksum is the header's.
+    pub piece_checksums: Vec<u64>,
+}
+
+impl Record {
+    /// Checksum of piece `index` of the payload.
+    ///
+    /// # Panics
+    /// When there is no such piece.
+    #[must_use]
+    pub fn piece_checksum(&self, index: usize) -> u64 {
+        if self.piece_checksums.is_empty() {
+            assert_eq!(index, 0, "a payload of one piece has one checksum");
+            return self.header.payload_checksum;
+        }
+        self.piece_checksums[index]
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum FrameState {
+    Forming,
+    Submitted,
+    Durable,
+    Failed,
+}
+
+/// Records that become durable together.
+pub struct Frame {
+    state: Cell<FrameState>,
+    written: Cell<bool>,
+    start: Cell<LanePoint>,
+    end: Cell<LanePoint>,
+    records: RefCell<Vec<Rc<Record>>>,
+    payload_bytes: Cell<usize>,
+    changed: Notify,
+}
+
+impl Frame {
+    fn new() -> Rc<Self> {
+        Rc::new(Self {
+            state: Cell::new(FrameState::Forming),
+            written: Cell::new(false),
+            start: Cell::default(),
+            end: Cell::default(),
+            records: RefCell::default(),
+            payload_bytes: Cell::new(0),
+            changed: Notify::new(),
+        })
+    }
+
+    /// Whether the frame, and with it every earlier one, survives power loss (L1).
+    #[must_use]
+    pub fn is_durable(&self) -> bool {
+        self.state.get() == FrameState::Durable
+    }
+
+    /// Waits until the frame is durable.
+    ///
+    /// # Errors
+    /// [`Error::LaneFailed`] when it never will be.
+    pub async fn durable(&self) -> Result<()> {
+        loop {
+            match self.state.get() {
+                FrameState::Durable => return Ok(()),
+                FrameState::Failed => return Err(Error::LaneFailed),
+                FrameState::Forming | FrameState::Submitted => self.changed.notified().await,
+            }
+        }
+    }
+
+    /// The frame's records, in order (L2).
+    #[must_use]
+    pub fn records(&self) -> std::cell::Ref<'_, Vec<Rc<Record>>> {
+        self.records.borrow()
+    }
+
+    /// Where the frame begins.
+    #[must_use]
+    pub fn start(&self) -> LanePoint {
+        self.start.get()
+    }
+
+    /// Where the next frame begins.
+    #[must_use]
+    pub fn end(&self) -> LanePoint {
+        self.end.get()
+    }
+
+    fn fits(&self, record: &Record) -> bool {
+        let records = self.records.borrow().len();
+        records == 0
+            || (records < FRAME_RECORDS_MAX
+                && self.payload_bytes.get() + record.payload.len() <= FRAME_PAYLOAD_MAX)
+    }
+
+    fn encoded_bytes(&self) -> u32 {
+        let records = self.records.borrow();
+        let payload = records.iter().map(|record| payload_bytes(record.header.payload_len)).sum();
+        let count = u32::try_from(records.len()).expect("bounded by FRAME_RECORDS_MAX");
+        frame_bytes(header_bytes(count), payload)
+    }
+
+    fn set(&self, state: FrameState) {
+        self.state.set(state);
+        self.changed.notify_all();
+    }
+}
+
+/// Identity of a lane and of the mount that writes it.
+#[derive(Clone, Copy, Debug)]
+pub struct LaneOwner {
+    /// The pool.
+    pub pool: PoolId,
+    /// The shard.
+    pub shard: ShardId,
+    /// The mount: raised durably before the first frame.
+    pub mount: u64,
+}
+
+/// The writer of a lane.
+pub struct Lane {
+    reactor: Reactor,
+    journal: Rc<dyn JournalStore>,
+    fence: Rc<dyn Fence>,
+    owner: LaneOwner,
+    state: RefCell<State>,
+    witness: Cell<(u64, u64)>,
+    work: Notify,
+    drainable: Notify,
+    failed: Notify,
+}
+
+struct State {
+    forming: Rc<Frame>,
+    /// Full frames that wait for their turn.
+    full: VecDeque<Rc<Frame>>,
+    /// Submitted frames that are not durable yet, in order.
+    in_flight: VecDeque<Rc<Frame>>,
+    /// Durable frames that the drain has not taken, in order.
+    durable: VecDeque<Rc<Frame>>,
+    /// Where the next frame begins.
+    head: LanePoint,
+    /// Where the first frame begins that may not be overwritten.
+    tail: LanePoint,
+    failure: Option<Error>,
+    spare: Vec<AlignedBuf>,
+    bytes_written: u64,
+    frames_written: u64,
+    records_written: u64,
+}
+
+/// Counters of a lane since it was opened.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct LaneStats {
+    /// Bytes between the tail and the head.
+    pub used_bytes: u64,
+    /// Bytes of the ring.
+    pub capacity_bytes: u64,
+    /// Bytes appended, headers and padding included.
+    pub written_bytes: u64,
+    /// Frames appended.
+    pub frames: u64,
+    /// Records in them.
+    pub records: u64,
+}
+
+impl Lane {
+    /// A lane whose next frame goes to `head`; everything before it may be overwritten. The caller runs [`Self::run`].
+    #[must_use]
+    pub fn new(
+        reactor: Reactor,
+        journal: Rc<dyn JournalStore>,
+        fence: Rc<dyn Fence>,
+        owner: LaneOwner,
+        head: LanePoint,
+    ) -> Rc<Self> {
+        assert!(head.position.is_multiple_of(u64::from(FRAME_ALIGN)), "frames are aligned");
+        let state = State {
+            forming: Frame::new(),
+            full: VecDeque::new(),
+            in_flight: VecDeque::new(),
+            durable: VecDeque::new(),
+            head,
+            tail: head,
+            failure: None,
+            spare: Vec::new(),
+            bytes_written: 0,
+            frames_written: 0,
+            records_written: 0,
+        };
+        Rc::new(Self {
+            reactor,
+            journal,
+            fence,
+            owner,
+            state: RefCell::new(state),
+            witness: Cell::new((0, 0)),
+            work: Notify::new(),
+            drainable: Notify::new(),
+            failed: Notify::new(),
+        })
+    }
+
+    /// Adds a record to the forming frame and returns the frame, to wait for. The frame leaves after the tasks that are
+    /// ready now have run, so that requests that arrived together share it.
+    pub fn append(&self, record: Rc<Record>) -> Rc<Frame> {
+        let mut state = self.state.borrow_mut();
+        if !state.forming.fits(&record) {
+            let full = std::mem::replace(&mut state.forming, Frame::new());
+            state.full.push_back(full);
+        }
+        let frame = Rc::clone(&state.forming);
+        frame.payload_bytes.set(frame.payload_bytes.get() + record.payload.len());
+        if let Some(last) = frame.records.borrow().last() {
+            assert!(last.header.wseq < record.header.wseq, "records are appended in order"); // L2
+        }
+        frame.records.borrow_mut().push(record);
+        if state.failure.is_some() {
+            frame.set(FrameState::Failed); // L4
+        }
+        drop(state);
+        self.work.notify_one();
+        frame
+    }
+
+    /// Submits frames until the lane fails or the task is dropped.
+    pub async fn run(self: Rc<Self>) {
+        loop {
+            while let Some((frame, position, bytes)) = self.next_submission() {
+                let lane = Rc::clone(&self);
+                self.reactor.spawn(async move {
+                    let outcome = lane.journal.append(position, bytes.clone()).await;
+                    lane.complete(&frame, bytes, outcome.map_err(Error::from));
+                });
+            }
+            self.work.notified().await;
+        }
+    }
+
+    /// Encodes the next frame, if one may leave now.
+    fn next_submission(&self) -> Option<(Rc<Frame>, u64, BufSlice)> {
+        let mut state = self.state.borrow_mut();
+        if state.failure.is_some() {
+            return None;
+        }
+        let forming = state.forming.records.borrow().len();
+        let may_leave = match state.in_flight.len() {
+            0 => forming > 0 || !state.full.is_empty(),
+            n if n < FRAMES_IN_FLIGHT_MAX => {
+                !state.full.is_empty() || forming >= RECORDS_WORTH_A_FRAME
+            }
+            _ => false,
+        };
+        if !may_leave {
+            return None;
+        }
+        let frame = state.full.front().unwrap_or(&state.forming);
+        let bytes = frame.encoded_bytes() as usize;
+        let start = LanePoint { position: self.place(state.head.position, bytes), ..state.head };
+        let end_position = start.position + bytes as u64;
+        if end_position > state.tail.position + self.journal.capacity() {
+            return None; // L3: release() calls again
+        }
+        if let Err(error) = self.fence.check() {
+            drop(state);
+            self.fail(Error::from(error));
+            return None;
+        }
+        let frame = match state.full.pop_front() {
+            Some(frame) => frame,
+            None => std::mem::replace(&mut state.forming, Frame::new()),
+        };
+        let mut buf = state.take_buffer(bytes);
+        let chain = self.encode(&frame, start, state.tail, &mut buf);
+        frame.start.set(start);
+        frame.end.set(LanePoint { position: end_position, frame_seq: start.frame_seq + 1, chain });
+        frame.set(FrameState::Submitted);
+        state.head = frame.end.get();
+        state.bytes_written += bytes as u64;
+        state.frames_written += 1;
+        state.records_written += frame.records.borrow().len() as u64;
+        state.in_flight.push_back(Rc::clone(&frame));
+        Some((frame, start.position, buf.freeze()))
+    }
+
+    /// Where a frame of `bytes` goes: at `head`, or at the next lap when the rest of this one is too short.
+    fn place(&self, head: u64, bytes: usize) -> u64 {
+        place_frame(head, bytes as u64, self.journal.capacity())
+    }
+
+    fn encode(&self, frame: &Frame, start: LanePoint, tail: LanePoint, buf: &mut [u8]) -> u64 {
+        let records = frame.records.borrow();
+        let record_count = u32::try_from(records.len()).expect("bounded by FRAME_RECORDS_MAX");
+        let mut offset = header_bytes(record_count) as usize;
+        for (index, record) in records.iter().enumerate() {
+            record.header.encode(&mut buf[descriptor_offset(index)..]);
+            let end = offset + record.payload.len();
+            buf[offset..end].copy_from_slice(&record.payload);
+            let padded = offset + payload_bytes(record.header.payload_len) as usize;
+            buf[end..padded].fill(0);
+            offset = padded;
+        }
+        buf[offset..].fill(0);
+        let (data_witness, reclaim_witness) = self.witness.get();
+        let header = FrameHeader {
+            record_count,
+            frame_bytes: u32::try_from(buf.len()).expect("bounded by FRAME_PAYLOAD_MAX"),
+            pool: self.owner.pool,
+            shard: self.owner.shard,
+            mount: self.owner.mount,
+            position: start.position,
+            frame_seq: start.frame_seq,
+            tail,
+            data_witness,
+            reclaim_witness,
+            previous_chain: start.chain,
+        };
+        header.encode(buf)
+    }
+
+    /// Tells up to which segment of the data and the reclaimed chain all are durable; every later frame says so.
+    pub fn set_witness(&self, data: u64, reclaimed: u64) {
+        self.witness.set((data, reclaimed));
+    }
+
+    fn complete(&self, frame: &Rc<Frame>, bytes: BufSlice, outcome: Result<()>) {
+        if let Err(error) = outcome {
+            self.fail(error);
+            return;
+        }
+        frame.written.set(true);
+        let mut state = self.state.borrow_mut();
+        if let Ok(buf) = bytes.try_into_buf() {
+            state.give_buffer(buf);
+        }
+        if state.failure.is_some() {
+            return;
+        }
+        while state.in_flight.front().is_some_and(|first| first.written.get()) {
+            // L1: only a written prefix becomes durable.
+            if let Some(first) = state.in_flight.pop_front() {
+                first.set(FrameState::Durable);
+                state.durable.push_back(first);
+            }
+        }
+        drop(state);
+        self.drainable.notify_one();
+        self.work.notify_one();
+    }
+
+    /// Fails every unfinished frame and refuses all later ones (L4).
+    pub fn fail(&self, error: Error) {
+        let mut state = self.state.borrow_mut();
+        if state.failure.is_none() {
+            state.failure = Some(error);
+        }
+        for frame in state.in_flight.iter().chain(&state.full).chain([&state.forming]) {
+            frame.set(FrameState::Failed);
+        }
+        drop(state);
+        self.failed.notify_all();
+        self.drainable.notify_all();
+    }
+
+    /// Waits for a failure of the lane and returns it.
+    pub async fn failure(&self) -> Error {
+        loop {
+            if let Some(error) = &self.state.borrow().failure {
+                return error.clone();
+            }
+            self.failed.notified().await;
+        }
+    }
+
+    /// The next durable frame to drain, in order; waits for one. `None` once the lane failed.
+    pub async fn next_durable(&self) -> Option<Rc<Frame>> {
+        loop {
+            if let Some(frame) = self.take_durable() {
+                return Some(frame);
+            }
+            if self.state.borrow().failure.is_some() {
+                return None;
+            }
+            self.drainable.notified().await;
+        }
+    }
+
+    /// The next durable frame to drain, if there is one now.
+    pub fn take_durable(&self) -> Option<Rc<Frame>> {
+        self.state.borrow_mut().durable.pop_front()
+    }
+
+    /// Whether a durable frame waits for the drain.
+    #[must_use]
+    pub fn has_undrained(&self) -> bool {
+        !self.state.borrow().durable.is_empty()
+    }
+
+    /// Whether every appended record is durable and taken by the drain.
+    #[must_use]
+    pub fn is_drained(&self) -> bool {
+        let state = self.state.borrow();
+        state.durable.is_empty()
+            && state.in_flight.is_empty()
+            && state.full.is_empty()
+            && state.forming.records.borrow().is_empty()
+    }
+
+    /// Lets the bytes of `frame` be overwritten (L3).
+    ///
+    /// # Panics
+    /// When the frame is not durable or was released before.
+    pub fn release(&self, frame: &Frame) {
+        assert!(frame.is_durable(), "only durable frames are released");
+        let mut state = self.state.borrow_mut();
+        let end = frame.end.get();
+        assert!(end.position > state.tail.position, "frames are released in order"); // L3
+        state.tail = end;
+        drop(state);
+        self.work.notify_one();
+    }
+
+    /// Where the next frame will begin.
+    #[must_use]
+    pub fn head(&self) -> LanePoint {
+        self.state.borrow().head
+    }
+
+    /// Counters.
+    #[must_use]
+    pub fn stats(&self) -> LaneStats {
+        let state = self.state.borrow();
+        LaneStats {
+            used_bytes: state.head.position - state.tail.position,
+            capacity_bytes: self.journal.capacity(),
+            written_bytes: state.bytes_written,
+            frames: state.frames_written,
+            records: state.records_written,
+        }
+    }
+}
+
+impl State {
+    /// A buffer of `bytes`; contents are whatever was in it before.
+    fn take_buffer(&mut self, bytes: usize) -> AlignedBuf {
+        let fitting = self.spare.iter().position(|buf| buf.capacity() >= bytes);
+        let mut buf = match fitting {
+            Some(index) => self.spare.swap_remove(index),
+            None => AlignedBuf::zeroed(bytes.next_power_of_two()),
+        };
+        buf.set_len(bytes);
+        buf
+    }
+
+    fn give_buffer(&mut self, mut buf: AlignedBuf) {
+        if self.spare.len() < FRAMES_IN_FLIGHT_MAX {
+            buf.set_len(buf.capacity());
+            self.spare.push(buf);
+        }
+    }
+}
+
+/// Position of a frame of `bytes` when the last one ended at `head`, in a ring of `capacity` bytes.
+///
+/// # Panics
+/// When the frame is larger than the ring.
+#[must_use]
+pub fn place_frame(head: u64, bytes: u64, capacity: u64) -> u64 {
+    assert!(bytes <= capacity, "a frame fits its lane");
+    let left = capacity - head % capacity;
+    if bytes <= left { head } else { head + left }
+}

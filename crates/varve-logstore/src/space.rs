@@ -1,0 +1,330 @@
+//! The segments a shard owns: which are free, how much of each is live, and when an emptied one may be written again.
+//!
+//! ```text
+//!            reserve()            sealed()            empty and released()
+//!   free ------------> reserved ----------> sealed ------------------------> free
+//!                                             | empty, but the last checkpoint needs its pages
+//!                                             +--------> held --checkpointed()--> free
+//! ```
+//!
+//! S1. Live bytes of a segment equal the stored bytes of what the chunk table and the roots place in it.
+//! S2. A segment with metadata pages in it is reused only after a checkpoint that no longer needs them.
+//! S3. A segment is never reused while a reader has it pinned.
+//! S4. Segments written since the last durable checkpoint are never victims of reclaim: recovery still reads their
+//!     summaries.
+
+use std::collections::BTreeSet;
+
+use hashbrown::HashMap;
+use varve_media::SegmentId;
+use varve_types::{Generation, SegmentNumber, WriteSeq};
+
+/// What a segment is doing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SegmentState {
+    /// Reserved for or being filled by a writer, or its put is under way.
+    Reserved,
+    /// Durable.
+    Sealed,
+    /// Durable, and reclaim is moving its survivors.
+    Victim,
+    /// Empty, but waits for a checkpoint or a reader.
+    Held,
+}
+
+/// One segment that is not free.
+#[derive(Clone, Copy, Debug)]
+pub struct Usage {
+    /// Which contents of the slot.
+    pub generation: Generation,
+    /// State.
+    pub state: SegmentState,
+    /// Stored bytes of live units (S1).
+    pub live_bytes: u32,
+    /// Holds pages or other metadata that the last checkpoint may name (S2).
+    pub has_pages: bool,
+    /// Highest write in it when it was sealed: its age.
+    pub sealed_at: WriteSeq,
+    /// Written since the last durable checkpoint (S4).
+    pub is_new: bool,
+    /// Readers at work in it (S3).
+    pub pins: u32,
+}
+
+/// Segments of one shard.
+pub struct Space {
+    segment_bytes: u32,
+    used: HashMap<SegmentNumber, Usage>,
+    free: BTreeSet<SegmentNumber>,
+    live_bytes: u64,
+    held_for_checkpoint: Vec<SegmentNumber>,
+    freed: Vec<SegmentId>,
+}
+
+/// Sums over a shard's segments.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SpaceStats {
+    /// Segments the shard owns.
+    pub segments: u64,
+    /// Of these, free ones.
+    pub free: u64,
+    /// Of these, ones that wait for a checkpoint.
+    pub held: u64,
+    /// Stored bytes of live units.
+    pub live_bytes: u64,
+}
+
+impl Space {
+    /// A shard without segments.
+    #[must_use]
+    pub fn new(segment_bytes: u32) -> Self {
+        Self {
+            segment_bytes,
+            used: HashMap::new(),
+            free: BTreeSet::new(),
+            live_bytes: 0,
+            held_for_checkpoint: Vec::new(),
+            freed: Vec::new(),
+        }
+    }
+
+    /// Adds free segments `first .. first + count`, except those in use.
+    pub fn add(&mut self, first: SegmentNumber, count: u32) {
+        for number in first.0..first.0 + count {
+            let number = SegmentNumber(number);
+            if !self.used.contains_key(&number) {
+                self.free.insert(number);
+            }
+        }
+    }
+
+    /// Takes `first .. first + count` away if all of them are free; returns whether it did.
+    pub fn remove_free(&mut self, first: SegmentNumber, count: u32) -> bool {
+        let range = first..SegmentNumber(first.0 + count);
+        if self.free.range(range.clone()).count() < count as usize {
+            return false;
+        }
+        for number in range.start.0..range.end.0 {
+            self.free.remove(&SegmentNumber(number));
+        }
+        true
+    }
+
+    /// Puts a segment back as a checkpoint or a chain names it.
+    ///
+    /// # Panics
+    /// When the slot is known already: two structures claim it.
+    pub fn restore(&mut self, number: SegmentNumber, usage: Usage) {
+        self.free.remove(&number);
+        self.live_bytes += u64::from(usage.live_bytes);
+        let before = self.used.insert(number, usage);
+        assert!(before.is_none(), "segment {number} is claimed twice");
+    }
+
+    /// Takes the lowest free segment for a writer.
+    pub fn reserve(&mut self) -> Option<SegmentNumber> {
+        let number = self.free.pop_first()?;
+        self.mark_reserved(number);
+        Some(number)
+    }
+
+    /// Takes a segment that a chain already promised to a writer.
+    ///
+    /// # Panics
+    /// When it is in use.
+    pub fn reserve_exact(&mut self, number: SegmentNumber) {
+        self.free.remove(&number);
+        assert!(!self.used.contains_key(&number), "promised segment {number} is in use");
+        self.mark_reserved(number);
+    }
+
+    fn mark_reserved(&mut self, number: SegmentNumber) {
+        let usage = Usage {
+            generation: Generation::ZERO,
+            state: SegmentState::Reserved,
+            live_bytes: 0,
+            has_pages: false,
+            sealed_at: WriteSeq::ZERO,
+            is_new: true,
+            pins: 0,
+        };
+        self.used.insert(number, usage);
+    }
+
+    /// Whether the shard knows the segment and it is in use.
+    #[must_use]
+    pub fn get(&self, number: SegmentNumber) -> Option<&Usage> {
+        self.used.get(&number)
+    }
+
+    fn get_mut(&mut self, number: SegmentNumber) -> &mut Usage {
+        self.used.get_mut(&number).expect("live segments are in use")
+    }
+
+    /// A writer gave its reserved segment contents; they are not durable yet.
+    pub fn opened(&mut self, id: SegmentId, sealed_at: WriteSeq) {
+        let usage = self.get_mut(id.number);
+        assert_eq!(usage.state, SegmentState::Reserved, "only reserved segments are written");
+        usage.generation = id.generation;
+        usage.sealed_at = sealed_at;
+    }
+
+    /// The contents are durable and applied. A segment without live bytes is freed at once or held.
+    pub fn sealed(&mut self, id: SegmentId) {
+        let usage = self.get_mut(id.number);
+        assert_eq!(usage.generation, id.generation, "segment {} was reused", id.number);
+        usage.state = SegmentState::Sealed;
+        // An empty new segment stays until the next checkpoint: recovery follows the chain through it (S4).
+    }
+
+    /// Counts `bytes` more as live in a segment.
+    pub fn add_live(&mut self, number: SegmentNumber, bytes: u32) {
+        self.live_bytes += u64::from(bytes);
+        let segment_bytes = self.segment_bytes;
+        let usage = self.get_mut(number);
+        usage.live_bytes += bytes;
+        assert!(usage.live_bytes <= segment_bytes, "segment {number} holds more than its size");
+    }
+
+    /// Remembers that a segment holds metadata pages (S2).
+    pub fn note_pages(&mut self, number: SegmentNumber) {
+        self.get_mut(number).has_pages = true;
+    }
+
+    /// Counts `bytes` less as live. The last of them frees the segment or holds it.
+    pub fn sub_live(&mut self, number: SegmentNumber, bytes: u32) {
+        let usage = self.get_mut(number);
+        assert!(usage.live_bytes >= bytes, "segment {number} loses more than it holds");
+        usage.live_bytes -= bytes;
+        self.live_bytes -= u64::from(bytes);
+        self.settle(number);
+    }
+
+    /// Frees or holds an empty segment.
+    fn settle(&mut self, number: SegmentNumber) {
+        let usage = self.get_mut(number);
+        if usage.live_bytes > 0
+            || !matches!(usage.state, SegmentState::Sealed | SegmentState::Held)
+        {
+            return;
+        }
+        if usage.has_pages || usage.is_new {
+            if usage.state == SegmentState::Sealed {
+                usage.state = SegmentState::Held; // S2, S4
+                self.held_for_checkpoint.push(number);
+            }
+        } else if usage.pins > 0 {
+            usage.state = SegmentState::Held; // S3
+        } else {
+            self.free_now(number);
+        }
+    }
+
+    fn free_now(&mut self, number: SegmentNumber) {
+        if let Some(usage) = self.used.remove(&number) {
+            assert_eq!(usage.live_bytes, 0, "only empty segments are freed");
+            assert_eq!(usage.pins, 0, "only unpinned segments are freed"); // S3
+            self.free.insert(number);
+            self.freed.push(SegmentId { number, generation: usage.generation });
+        }
+    }
+
+    /// Keeps a segment from being reused while somebody reads it (S3).
+    pub fn pin(&mut self, number: SegmentNumber) {
+        self.get_mut(number).pins += 1;
+    }
+
+    /// Ends [`Self::pin`].
+    pub fn unpin(&mut self, number: SegmentNumber) {
+        let usage = self.get_mut(number);
+        assert!(usage.pins > 0, "segment {number} is pinned");
+        usage.pins -= 1;
+        if usage.pins == 0 && usage.state == SegmentState::Held && !usage.has_pages && !usage.is_new {
+            self.settle(number);
+        }
+    }
+
+    /// Marks a segment as reclaim's; ends with [`Self::victim_done`].
+    pub fn victim(&mut self, number: SegmentNumber) {
+        let usage = self.get_mut(number);
+        assert_eq!(usage.state, SegmentState::Sealed, "only sealed segments are victims");
+        assert!(!usage.is_new, "new segments are never victims"); // S4
+        usage.state = SegmentState::Victim;
+    }
+
+    /// Reclaim left the segment; empty, it is freed or held.
+    pub fn victim_done(&mut self, number: SegmentNumber) {
+        let usage = self.get_mut(number);
+        assert_eq!(usage.state, SegmentState::Victim, "reclaim leaves what it took");
+        usage.state = SegmentState::Sealed;
+        self.settle(number);
+    }
+
+    /// Remembers which segments a checkpoint that begins now covers; pass the result to [`Self::checkpointed`].
+    #[must_use]
+    pub fn begin_checkpoint(&self) -> Vec<SegmentNumber> {
+        let covered = |(number, usage): (&SegmentNumber, &Usage)| {
+            let durable = usage.state != SegmentState::Reserved;
+            (usage.is_new && durable).then_some(*number)
+        };
+        self.used.iter().filter_map(covered).collect()
+    }
+
+    /// A checkpoint is durable: what it covers is no longer new, and what only the one before needed is free.
+    pub fn checkpointed(&mut self, covered: &[SegmentNumber]) {
+        for number in covered {
+            if let Some(usage) = self.used.get_mut(number) {
+                usage.is_new = false;
+            }
+        }
+        for number in std::mem::take(&mut self.held_for_checkpoint) {
+            let Some(usage) = self.used.get_mut(&number) else { continue };
+            if usage.state != SegmentState::Held || usage.live_bytes > 0 {
+                continue;
+            }
+            if usage.is_new {
+                self.held_for_checkpoint.push(number);
+                continue;
+            }
+            usage.has_pages = false;
+            self.settle(number);
+        }
+        let empty = |(number, usage): (&SegmentNumber, &Usage)| {
+            let idle = usage.state == SegmentState::Sealed && !usage.is_new;
+            (idle && usage.live_bytes == 0).then_some(*number)
+        };
+        let empty: Vec<SegmentNumber> = self.used.iter().filter_map(empty).collect();
+        for number in empty {
+            // Emptied by this very checkpoint, so it does not need it: S2 holds without another one.
+            self.get_mut(number).has_pages = false;
+            self.settle(number);
+        }
+    }
+
+    /// Segments freed since the last call, for the media to discard.
+    pub fn take_freed(&mut self) -> Vec<SegmentId> {
+        std::mem::take(&mut self.freed)
+    }
+
+    /// Every segment in use.
+    pub fn iter(&self) -> impl Iterator<Item = (SegmentNumber, &Usage)> {
+        self.used.iter().map(|(number, usage)| (*number, usage))
+    }
+
+    /// Free segments.
+    #[must_use]
+    pub fn free_count(&self) -> usize {
+        self.free.len()
+    }
+
+    /// Sums.
+    #[must_use]
+    pub fn stats(&self) -> SpaceStats {
+        SpaceStats {
+            segments: (self.used.len() + self.free.len()) as u64,
+            free: self.free.len() as u64,
+            held: self.held_for_checkpoint.len() as u64,
+            live_bytes: self.live_bytes,
+        }
+    }
+}
