@@ -1,1 +1,21 @@
-//! To come.
+//! The admin API: versioned REST over a unix socket or loopback TCP, Prometheus metrics, and the types its clients share.
+//!
+//! The command line, the dashboard and scripts are its callers; an [`AdminBackend`] stands behind it.
+
+mod address;
+mod backend;
+mod error;
+mod http;
+#[cfg(feature = "memory")]
+mod memory;
+mod metrics;
+mod server;
+pub mod v1;
+
+pub use address::ListenAddress;
+pub use backend::{AdminBackend, AdminFuture};
+pub use error::{Error, Result};
+#[cfg(feature = "memory")]
+pub use memory::MemoryBackend;
+pub use metrics::{Metric, MetricKind, Sample};
+pub use server::{LimitsConfig, Listener, serve};

@@ -1,0 +1,174 @@
+//! A backend that keeps its volumes in memory: what tests of the API and of its clients run against.
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+
+use varve_types::{ErrorKind, limits};
+
+use crate::backend::{AdminBackend, AdminFuture};
+use crate::error::{Error, Result};
+use crate::metrics::Metric;
+use crate::v1::{
+    CreateVolume, Drive, ListenerStatus, MemoryStatus, Pool, ResizeVolume, ServiceState,
+    ShardState, ShardStatus, Status, Volume,
+};
+
+/// A pool of nothing but names. The mutex guards the volumes and is never held across an await.
+#[derive(Default)]
+pub struct MemoryBackend {
+    volumes: Mutex<BTreeMap<String, Volume>>,
+}
+
+/// When the pool and every volume in it came to be: 2026-01-01 00:00 UTC.
+const CREATED_UNIX_MS: u64 = 1_767_225_600_000;
+
+impl MemoryBackend {
+    /// A backend that holds one volume that a client has open.
+    ///
+    /// # Panics
+    /// Never: the mutex is not shared yet.
+    #[must_use]
+    pub fn with_open_volume(name: &str, size_bytes: u64) -> Self {
+        let backend = Self::default();
+        let spec = CreateVolume { name: name.to_owned(), size_bytes, block_size_bytes: None };
+        let created = backend.create(&spec).is_ok();
+        assert!(created, "the volume is the first one");
+        if let Some(volume) = backend.lock().get_mut(name) {
+            volume.openers = 1;
+        }
+        backend
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, Volume>> {
+        self.volumes.lock().expect("no holder of the lock panics")
+    }
+
+    fn create(&self, spec: &CreateVolume) -> Result<Volume> {
+        let mut volumes = self.lock();
+        let name = spec.name.clone();
+        if volumes.contains_key(&name) {
+            return Err(refusal(ErrorKind::Exists, format!("volume `{name}` exists already")));
+        }
+        if name.is_empty() || name.len() > limits::NAME_BYTES_MAX || name.contains('/') {
+            return Err(refusal(ErrorKind::Invalid, format!("`{name}` is not a volume name")));
+        }
+        let volume = Volume {
+            id: volumes.len() as u64 + 1,
+            name: name.clone(),
+            namespace: "default".to_owned(),
+            size_bytes: spec.size_bytes,
+            block_size_bytes: spec.block_size_bytes.unwrap_or(limits::BLOCK_SIZE_DEFAULT),
+            created_unix_ms: CREATED_UNIX_MS,
+            openers: 0,
+        };
+        volumes.insert(name, volume.clone());
+        Ok(volume)
+    }
+
+    fn change<T>(&self, name: &str, change: impl FnOnce(&mut Volume) -> T) -> Result<T> {
+        match self.lock().get_mut(name) {
+            Some(volume) => Ok(change(volume)),
+            None => Err(not_found(name)),
+        }
+    }
+
+    fn delete(&self, name: &str) -> Result<()> {
+        let openers = self.change(name, |volume| volume.openers)?;
+        if openers > 0 {
+            let message = format!("volume `{name}` is open by {openers} client");
+            return Err(refusal(ErrorKind::Conflict, message));
+        }
+        self.lock().remove(name);
+        Ok(())
+    }
+
+    fn pool_now() -> Pool {
+        Pool {
+            id: "00000000-0000-0000-0000-000000000001".to_owned(),
+            created_unix_ms: CREATED_UNIX_MS,
+            shards: 2,
+            segment_size_bytes: u64::from(limits::SEGMENT_BYTES_DEFAULT),
+            capacity_bytes: 64 << 30,
+            used_bytes: 3 << 30,
+            free_bytes: 61 << 30,
+            drives: vec![Drive { path: "varve-data/drive".to_owned(), size_bytes: 65 << 30 }],
+        }
+    }
+
+    fn status_now(&self) -> Status {
+        let shard = |shard| ShardStatus {
+            shard,
+            state: ShardState::Serving,
+            undrained_bytes: 12 << 20,
+            lane_used_bytes: 16 << 20,
+            lane_size_bytes: 256 << 20,
+        };
+        Status {
+            version: "0.0.0".to_owned(),
+            state: ServiceState::Serving,
+            pool_id: Self::pool_now().id,
+            uptime_ms: 90_000,
+            volumes: self.lock().len() as u64,
+            listeners: vec![ListenerStatus {
+                protocol: "nbd".to_owned(),
+                address: "127.0.0.1:10809".to_owned(),
+                connections: 1,
+            }],
+            memory: MemoryStatus { budget_bytes: 512 << 20, used_bytes: 100 << 20 },
+            shards: vec![shard(0), shard(1)],
+        }
+    }
+}
+
+fn not_found(name: &str) -> Error {
+    refusal(ErrorKind::NotFound, format!("no volume `{name}`"))
+}
+
+fn refusal(kind: ErrorKind, message: String) -> Error {
+    Error::Backend { kind, message, hint: None }
+}
+
+fn ready<'a, T: Send + 'a>(result: Result<T>) -> AdminFuture<'a, T> {
+    Box::pin(std::future::ready(result))
+}
+
+impl AdminBackend for MemoryBackend {
+    fn status(&self) -> AdminFuture<'_, Status> {
+        ready(Ok(self.status_now()))
+    }
+
+    fn pool(&self) -> AdminFuture<'_, Pool> {
+        ready(Ok(Self::pool_now()))
+    }
+
+    fn volumes(&self) -> AdminFuture<'_, Vec<Volume>> {
+        ready(Ok(self.lock().values().cloned().collect()))
+    }
+
+    fn volume(&self, name: String) -> AdminFuture<'_, Volume> {
+        ready(self.change(&name, |volume| volume.clone()))
+    }
+
+    fn create_volume(&self, spec: CreateVolume) -> AdminFuture<'_, Volume> {
+        ready(self.create(&spec))
+    }
+
+    fn resize_volume(&self, name: String, resize: ResizeVolume) -> AdminFuture<'_, Volume> {
+        ready(self.change(&name, |volume| {
+            volume.size_bytes = resize.size_bytes;
+            volume.clone()
+        }))
+    }
+
+    fn delete_volume(&self, name: String) -> AdminFuture<'_, ()> {
+        ready(self.delete(&name))
+    }
+
+    fn metrics(&self) -> AdminFuture<'_, Vec<Metric>> {
+        ready(Ok(vec![Metric::counter_per_shard(
+            "varve_engine_writes_total",
+            "Writes acknowledged.",
+            &[7, 9],
+        )]))
+    }
+}

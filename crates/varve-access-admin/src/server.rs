@@ -1,0 +1,261 @@
+//! Listeners and connections of the API. Called by the daemon's control thread on a tokio runtime.
+//!
+//! S1: a connection carries one request and lives no longer than its deadline, so slow peers hold a bounded number of places.
+//! S2: nothing is reachable from other machines: unix sockets are for their owner only, TCP is loopback only.
+
+use std::fs;
+use std::future::Future;
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::Request;
+use axum::http::header;
+use axum::middleware::{self, Next};
+use axum::response::{IntoResponse, Response};
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, UnixListener};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::task::JoinSet;
+
+use crate::address::ListenAddress;
+use crate::backend::AdminBackend;
+use crate::error::{Error, Result};
+use crate::v1;
+
+/// Longest path of a unix socket in bytes: `sun_path` less its final zero.
+const SOCKET_PATH_MAX: usize = 107;
+
+/// Pause after a failed accept, in milliseconds: out of descriptors, so that others can close some.
+const ACCEPT_RETRY_MS: u64 = 100;
+
+/// Bounds on what callers may hold.
+#[derive(Clone, Copy, Debug)]
+pub struct LimitsConfig {
+    /// Connections served at once; one more a listener waits for a place, others in the listen queue.
+    pub connections_max: usize,
+    /// Largest request body in bytes.
+    pub body_bytes_max: usize,
+    /// Time for a request's headers, in milliseconds.
+    pub header_timeout_ms: u64,
+    /// Time for the shards' answer, in milliseconds.
+    pub request_timeout_ms: u64,
+    /// Time for a whole connection, in milliseconds.
+    pub connection_timeout_ms: u64,
+}
+
+impl Default for LimitsConfig {
+    /// Enough for a dashboard, a scraper and scripts: 64 connections, 64 KiB, 10 s, 30 s, 60 s.
+    fn default() -> Self {
+        Self {
+            connections_max: 64,
+            body_bytes_max: 64 << 10,
+            header_timeout_ms: 10_000,
+            request_timeout_ms: 30_000,
+            connection_timeout_ms: 60_000,
+        }
+    }
+}
+
+/// An open listener.
+pub struct Listener {
+    socket: Socket,
+    address: ListenAddress,
+}
+
+enum Socket {
+    Unix(UnixListener),
+    Tcp(TcpListener),
+}
+
+impl Listener {
+    /// Opens a listener. A socket file that is in the way is replaced: the caller holds the data directory's lock, so
+    /// nobody listens on it.
+    ///
+    /// # Errors
+    /// `Denied` for a TCP address that other machines reach (S2), `Invalid` for a socket path that is too long,
+    /// `Unavailable` when the system refuses.
+    pub async fn bind(address: &ListenAddress) -> Result<Self> {
+        if !address.is_local() {
+            return Err(Error::NotLoopback { address: address.clone() });
+        }
+        let failed = |source| Error::Listen { address: address.clone(), source };
+        match address {
+            ListenAddress::Unix(path) => {
+                if path.as_os_str().len() > SOCKET_PATH_MAX {
+                    let limit_bytes = SOCKET_PATH_MAX;
+                    return Err(Error::SocketPath { path: path.clone(), limit_bytes });
+                }
+                let socket = Socket::Unix(bind_private(path).map_err(failed)?);
+                Ok(Self { socket, address: address.clone() })
+            }
+            ListenAddress::Tcp(wanted) => {
+                let listener = TcpListener::bind(wanted).await.map_err(failed)?;
+                let address = ListenAddress::Tcp(listener.local_addr().map_err(failed)?);
+                Ok(Self { socket: Socket::Tcp(listener), address })
+            }
+        }
+    }
+
+    /// Where it listens, with the port that the system chose.
+    #[must_use]
+    pub fn address(&self) -> &ListenAddress {
+        &self.address
+    }
+}
+
+/// Binds inside a directory that only the owner enters and moves the socket out with its final mode (S2): no moment
+/// passes at which others could connect.
+fn bind_private(path: &Path) -> io::Result<UnixListener> {
+    let parent = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let room = parent.join(format!(".{}", std::process::id()));
+    fs::DirBuilder::new().mode(0o700).recursive(true).create(&room)?;
+    let inner = room.join("s");
+    let bound = UnixListener::bind(&inner).and_then(|listener| {
+        fs::set_permissions(&inner, fs::Permissions::from_mode(0o600))?;
+        fs::rename(&inner, path)?;
+        Ok(listener)
+    });
+    fs::remove_dir_all(&room)?;
+    bound
+}
+
+/// Serves until `stop` resolves, then lets requests under way finish within the request time limit.
+pub async fn serve(
+    listeners: Vec<Listener>,
+    backend: Arc<dyn AdminBackend>,
+    limits: LimitsConfig,
+    stop: impl Future<Output = ()>,
+) {
+    assert!(limits.connections_max > 0, "a server takes at least one connection");
+    let places = Arc::new(Semaphore::new(limits.connections_max));
+    let (stop_sender, stop_receiver) = watch::channel(false);
+    let mut accepting = JoinSet::new();
+    for listener in listeners {
+        let router = v1::router(Arc::clone(&backend), limits);
+        let front = Front { router, limits, places: Arc::clone(&places) };
+        accepting.spawn(front.accept_until(listener, stop_receiver.clone()));
+    }
+    stop.await;
+    let _ = stop_sender.send(true);
+    while accepting.join_next().await.is_some() {}
+}
+
+/// What the connections of one listener share.
+struct Front {
+    router: Router,
+    limits: LimitsConfig,
+    places: Arc<Semaphore>,
+}
+
+impl Front {
+    async fn accept_until(mut self, listener: Listener, mut stop: watch::Receiver<bool>) {
+        if matches!(listener.socket, Socket::Tcp(_)) {
+            self.router = self.router.layer(middleware::from_fn(refuse_foreign_hosts));
+        }
+        let mut connections = JoinSet::new();
+        loop {
+            let place = Arc::clone(&self.places).acquire_owned();
+            let accepted = tokio::select! {
+                _ = stop.changed() => break,
+                accepted = accept(&listener, place) => accepted,
+            };
+            match accepted {
+                Ok((stream, place)) => {
+                    connections.spawn(serve_connection(
+                        stream,
+                        self.router.clone(),
+                        self.limits,
+                        place,
+                    ));
+                }
+                Err(error) => {
+                    tracing::warn!(address = %listener.address, %error, "accept failed");
+                    tokio::time::sleep(Duration::from_millis(ACCEPT_RETRY_MS)).await;
+                }
+            }
+            while connections.try_join_next().is_some() {}
+        }
+        let grace = Duration::from_millis(self.limits.request_timeout_ms);
+        let drained = async { while connections.join_next().await.is_some() {} };
+        if tokio::time::timeout(grace, drained).await.is_err() {
+            tracing::warn!(address = %listener.address, "admin connections cut off at shutdown");
+        }
+    }
+}
+
+/// A stream of either kind of socket.
+trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
+
+async fn accept(
+    listener: &Listener,
+    place: impl Future<Output = std::result::Result<OwnedSemaphorePermit, tokio::sync::AcquireError>>,
+) -> io::Result<(Box<dyn Stream>, OwnedSemaphorePermit)> {
+    let stream: Box<dyn Stream> = match &listener.socket {
+        Socket::Unix(socket) => Box::new(socket.accept().await?.0),
+        Socket::Tcp(socket) => Box::new(socket.accept().await?.0),
+    };
+    let place = place.await.expect("the semaphore is never closed");
+    Ok((stream, place))
+}
+
+/// Serves the one request of a connection (S1).
+async fn serve_connection(
+    stream: Box<dyn Stream>,
+    router: Router,
+    limits: LimitsConfig,
+    _place: OwnedSemaphorePermit,
+) {
+    let mut http = http1::Builder::new();
+    http.keep_alive(false)
+        .timer(TokioTimer::new())
+        .header_read_timeout(Duration::from_millis(limits.header_timeout_ms));
+    let served = http.serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
+    let deadline = Duration::from_millis(limits.connection_timeout_ms);
+    match tokio::time::timeout(deadline, served).await {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => tracing::debug!(%error, "admin connection ended"),
+        Err(_) => tracing::debug!("admin connection exceeded its deadline"),
+    }
+}
+
+/// A web page that a browser here shows could resolve its own name to 127.0.0.1 and call the API: only loopback names pass.
+async fn refuse_foreign_hosts(request: Request, next: Next) -> Response {
+    let host = request.headers().get(header::HOST).and_then(|value| value.to_str().ok());
+    let host = host.unwrap_or_default();
+    if is_loopback_name(host) {
+        next.run(request).await
+    } else {
+        Error::Host { host: host.to_owned() }.into_response()
+    }
+}
+
+fn is_loopback_name(host: &str) -> bool {
+    if let Ok(ListenAddress::Tcp(address)) = host.parse() {
+        return address.ip().is_loopback();
+    }
+    let bare = host.trim_start_matches('[').trim_end_matches(']');
+    bare == "localhost" || bare.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_loopback_names_pass_as_host() {
+        for host in ["localhost", "localhost:80", "127.0.0.1:8080", "[::1]:80", "[::1]", "::1"] {
+            assert!(is_loopback_name(host), "{host}");
+        }
+        for host in ["", "evil.example", "evil.example:80", "10.0.0.1:80", "localhost.evil:1"] {
+            assert!(!is_loopback_name(host), "{host}");
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! The endpoints: decode, ask the backend within its time limit, encode.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::extract::rejection::{PathRejection, QueryRejection};
+use axum::extract::{Path, Query, Request, State};
+use axum::http::{Method, StatusCode, Uri, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use axum::{Json, Router};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use varve_types::ByteCount;
+
+use crate::backend::{AdminBackend, AdminFuture};
+use crate::error::{Error, Result};
+use crate::metrics;
+use crate::server::LimitsConfig;
+use crate::v1::openapi;
+use crate::v1::types::{CreateVolume, Pool, ResizeVolume, Status, Volume, VolumePage};
+
+/// Volumes in a page when the request does not say.
+const PAGE_DEFAULT: usize = 1000;
+
+/// Most volumes in a page: an answer of about 2 MiB.
+const PAGE_MAX: usize = 10_000;
+
+/// What every endpoint needs.
+#[derive(Clone)]
+pub(crate) struct Api {
+    backend: Arc<dyn AdminBackend>,
+    limits: LimitsConfig,
+}
+
+/// All endpoints over one backend.
+pub(crate) fn router(backend: Arc<dyn AdminBackend>, limits: LimitsConfig) -> Router {
+    Router::new()
+        .route("/v1/status", get(status))
+        .route("/v1/pool", get(pool))
+        .route("/v1/volumes", get(list_volumes).post(create_volume))
+        .route("/v1/volumes/{name}", get(show_volume).patch(resize_volume).delete(delete_volume))
+        .route("/v1/openapi.json", get(describe))
+        .route("/metrics", get(read_metrics))
+        .fallback(no_route)
+        .method_not_allowed_fallback(no_method)
+        .with_state(Api { backend, limits })
+}
+
+async fn status(State(api): State<Api>) -> Result<Json<Status>> {
+    api.within_limit(api.backend.status()).await.map(Json)
+}
+
+async fn pool(State(api): State<Api>) -> Result<Json<Pool>> {
+    api.within_limit(api.backend.pool()).await.map(Json)
+}
+
+/// Query of a listing.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PageQuery {
+    after: Option<String>,
+    limit: Option<usize>,
+}
+
+async fn list_volumes(
+    State(api): State<Api>,
+    query: std::result::Result<Query<PageQuery>, QueryRejection>,
+) -> Result<Json<VolumePage>> {
+    let Query(query) = query.map_err(|e| malformed("query", &e.body_text()))?;
+    let limit = query.limit.unwrap_or(PAGE_DEFAULT);
+    if limit == 0 || limit > PAGE_MAX {
+        return Err(malformed("query", &format!("limit {limit} is not within 1 to {PAGE_MAX}")));
+    }
+    let mut volumes = api.within_limit(api.backend.volumes()).await?;
+    if let Some(after) = query.after {
+        volumes.retain(|volume| volume.name > after);
+    }
+    let more = volumes.len() > limit;
+    volumes.truncate(limit);
+    let next = if more { volumes.last().map(|volume| volume.name.clone()) } else { None };
+    Ok(Json(VolumePage { volumes, next }))
+}
+
+async fn create_volume(
+    State(api): State<Api>,
+    request: Request,
+) -> Result<(StatusCode, Json<Volume>)> {
+    let spec: CreateVolume = api.json_body(request).await?;
+    let volume = api.within_limit(api.backend.create_volume(spec)).await?;
+    tracing::info!(volume = volume.name, size_bytes = volume.size_bytes, "volume created");
+    Ok((StatusCode::CREATED, Json(volume)))
+}
+
+type NamePath = std::result::Result<Path<String>, PathRejection>;
+
+async fn show_volume(State(api): State<Api>, name: NamePath) -> Result<Json<Volume>> {
+    let name = volume_name(name)?;
+    api.within_limit(api.backend.volume(name)).await.map(Json)
+}
+
+async fn resize_volume(
+    State(api): State<Api>,
+    name: NamePath,
+    request: Request,
+) -> Result<Json<Volume>> {
+    let name = volume_name(name)?;
+    let resize: ResizeVolume = api.json_body(request).await?;
+    let current = api.within_limit(api.backend.volume(name.clone())).await?;
+    if resize.size_bytes < current.size_bytes && !resize.allow_shrink {
+        let (from, to) = (ByteCount(current.size_bytes), ByteCount(resize.size_bytes));
+        return Err(Error::Shrink { name, from, to });
+    }
+    let volume = api.within_limit(api.backend.resize_volume(name, resize)).await?;
+    tracing::info!(volume = volume.name, size_bytes = volume.size_bytes, "volume resized");
+    Ok(Json(volume))
+}
+
+async fn delete_volume(State(api): State<Api>, name: NamePath) -> Result<StatusCode> {
+    let name = volume_name(name)?;
+    api.within_limit(api.backend.delete_volume(name.clone())).await?;
+    tracing::info!(volume = name, "volume deleted");
+    Ok(StatusCode::NO_CONTENT)
+}
+
+async fn describe() -> impl IntoResponse {
+    Json(openapi::document())
+}
+
+async fn read_metrics(State(api): State<Api>) -> Result<Response> {
+    let metrics = api.within_limit(api.backend.metrics()).await?;
+    let headers = [(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")];
+    Ok((headers, metrics::render(&metrics)).into_response())
+}
+
+async fn no_route(uri: Uri) -> Error {
+    Error::Route { path: uri.path().to_owned() }
+}
+
+async fn no_method(method: Method, uri: Uri) -> Error {
+    Error::Method { method: method.to_string(), path: uri.path().to_owned() }
+}
+
+impl Api {
+    async fn within_limit<T>(&self, answer: AdminFuture<'_, T>) -> Result<T> {
+        let limit_ms = self.limits.request_timeout_ms;
+        match tokio::time::timeout(Duration::from_millis(limit_ms), answer).await {
+            Ok(result) => result,
+            Err(_) => Err(Error::Timeout { limit_ms }),
+        }
+    }
+
+    async fn json_body<T: DeserializeOwned>(&self, request: Request<Body>) -> Result<T> {
+        let content_type = request.headers().get(header::CONTENT_TYPE);
+        let essence = content_type.and_then(|value| value.to_str().ok()).unwrap_or_default();
+        if essence.split(';').next().map(str::trim) != Some("application/json") {
+            return Err(Error::ContentType);
+        }
+        let limit_bytes = self.limits.body_bytes_max;
+        let body = axum::body::to_bytes(request.into_body(), limit_bytes)
+            .await
+            .map_err(|_| Error::Body { limit_bytes })?;
+        serde_json::from_slice(&body).map_err(|e| malformed("body", &e.to_string()))
+    }
+}
+
+fn volume_name(path: NamePath) -> Result<String> {
+    path.map(|Path(name)| name).map_err(|e| malformed("path", &e.body_text()))
+}
+
+fn malformed(part: &'static str, reason: &str) -> Error {
+    Error::Malformed { part, reason: reason.to_owned() }
+}

@@ -1,0 +1,181 @@
+//! What travels in requests and answers. Fields are only ever added; clients ignore what they do not know.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// What the daemon is doing now.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, ToSchema)]
+pub struct Status {
+    /// Version of the daemon.
+    pub version: String,
+    /// Whether requests are served.
+    pub state: ServiceState,
+    /// Identity of the pool.
+    pub pool_id: String,
+    /// Since the daemon began to serve, in milliseconds.
+    pub uptime_ms: u64,
+    /// Volumes in the pool.
+    pub volumes: u64,
+    /// Where clients connect.
+    pub listeners: Vec<ListenerStatus>,
+    /// Memory against its budget.
+    pub memory: MemoryStatus,
+    /// The pool's shards, by number.
+    pub shards: Vec<ShardStatus>,
+}
+
+/// Whether requests are served.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ServiceState {
+    /// Every shard serves.
+    Serving,
+    /// At least one shard does not serve writes.
+    Degraded,
+    /// The daemon is about to end.
+    Draining,
+}
+
+/// A front-end's address and how much it is used.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, ToSchema)]
+pub struct ListenerStatus {
+    /// `nbd` or `admin`.
+    pub protocol: String,
+    /// `unix:PATH` or `IP:PORT`.
+    pub address: String,
+    /// Connections open now.
+    pub connections: u64,
+}
+
+/// Memory against its budget, in bytes.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, ToSchema)]
+pub struct MemoryStatus {
+    /// The configured bound on caches and buffers.
+    pub budget_bytes: u64,
+    /// What caches and buffers hold now.
+    pub used_bytes: u64,
+}
+
+/// One shard of the pool.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, ToSchema)]
+pub struct ShardStatus {
+    /// Number of the shard.
+    pub shard: u16,
+    /// Whether it serves.
+    pub state: ShardState,
+    /// Bytes acknowledged from the journal that are not in segments yet.
+    pub undrained_bytes: u64,
+    /// Bytes of the journal lane that hold records still needed.
+    pub lane_used_bytes: u64,
+    /// Size of the journal lane in bytes.
+    pub lane_size_bytes: u64,
+}
+
+/// Whether a shard serves.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ShardState {
+    /// Recovery is running.
+    Opening,
+    /// Reads and writes are served.
+    Serving,
+    /// A medium failed; reads are served, and the shard reopens by itself.
+    ReadOnly,
+    /// Nothing is served.
+    Closed,
+}
+
+/// The pool and its drives.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, ToSchema)]
+pub struct Pool {
+    /// Identity, drawn when the pool was created.
+    pub id: String,
+    /// When the pool was created, in milliseconds since 1970 UTC.
+    pub created_unix_ms: u64,
+    /// Shards of the pool.
+    pub shards: u16,
+    /// Size of a segment in bytes.
+    pub segment_size_bytes: u64,
+    /// Space for segments, in bytes.
+    pub capacity_bytes: u64,
+    /// Space that segments in use take, in bytes.
+    pub used_bytes: u64,
+    /// Space left for new segments, in bytes.
+    pub free_bytes: u64,
+    /// The pool's drives.
+    pub drives: Vec<Drive>,
+}
+
+/// A block device or directory that holds part of the pool.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, ToSchema)]
+pub struct Drive {
+    /// Where it is.
+    pub path: String,
+    /// How much of it the pool may use, in bytes.
+    pub size_bytes: u64,
+}
+
+/// A thin-provisioned array of blocks.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, ToSchema)]
+pub struct Volume {
+    /// Number of the volume in its pool; never reused.
+    pub id: u64,
+    /// Name, unique in its namespace; also the name of its NBD export.
+    pub name: String,
+    /// Namespace.
+    pub namespace: String,
+    /// Size that clients see, in bytes.
+    pub size_bytes: u64,
+    /// Block of the volume, in bytes.
+    pub block_size_bytes: u32,
+    /// When it was created, in milliseconds since 1970 UTC.
+    pub created_unix_ms: u64,
+    /// Clients that have it open now.
+    pub openers: u64,
+}
+
+/// Volumes in the order of their names.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, ToSchema)]
+pub struct VolumePage {
+    /// At most as many as were asked for.
+    pub volumes: Vec<Volume>,
+    /// Where the next page begins: pass it as `after`. Absent on the last page.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<String>,
+}
+
+/// A volume to be made.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CreateVolume {
+    /// Name, unique in the namespace.
+    pub name: String,
+    /// Size in bytes.
+    pub size_bytes: u64,
+    /// Block of the volume in bytes; 4096 when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub block_size_bytes: Option<u32>,
+}
+
+/// A volume's new size.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ResizeVolume {
+    /// New size in bytes.
+    pub size_bytes: u64,
+    /// Allows a smaller size, which drops what lies beyond it.
+    #[serde(default)]
+    pub allow_shrink: bool,
+}
+
+/// Why a request failed.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, ToSchema)]
+pub struct ErrorBody {
+    /// Coarse cause, such as `not_found`; programs act on it.
+    pub kind: String,
+    /// What, which and where, for people.
+    pub message: String,
+    /// What to do about it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
+}

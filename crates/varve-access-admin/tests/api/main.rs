@@ -1,0 +1,8 @@
+//! The API as its clients see it, one behaviour a module.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod peer;
+
+mod hostile_peers;
+mod openapi;
+mod volumes;

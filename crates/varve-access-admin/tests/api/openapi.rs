@@ -1,0 +1,71 @@
+//! Goal: the published description is the API. Method: it equals `docs/api/admin-v1.json` (VARVE_UPDATE_SNAPSHOTS=1 writes
+//! the file), every endpoint in it exists, and every answer has exactly the fields that it names.
+
+use std::path::Path;
+
+use crate::peer::Server;
+use serde_json::{Value, json};
+use varve_access_admin::{LimitsConfig, MemoryBackend, v1};
+
+#[test]
+fn the_document_is_the_published_one() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/api/admin-v1.json");
+    let now = format!("{:#}\n", v1::document());
+    if std::env::var_os("VARVE_UPDATE_SNAPSHOTS").is_some() {
+        std::fs::write(&path, &now).unwrap();
+    }
+    let published = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(
+        published == now,
+        "{} is not what the API serves; VARVE_UPDATE_SNAPSHOTS=1 writes it",
+        path.display()
+    );
+}
+
+/// The answer of each endpoint that has one, by its operation.
+async fn answers(server: &Server) -> Vec<(&'static v1::Endpoint, u16, Value)> {
+    let mut answers = Vec::new();
+    for endpoint in v1::endpoints() {
+        let path = endpoint.path.replace("{name}", "vm1");
+        let body = match endpoint.operation {
+            "createVolume" => Some(json!({"name": "vm2", "size_bytes": 4096})),
+            "resizeVolume" => Some(json!({"size_bytes": 1u64 << 40})),
+            _ => None,
+        };
+        let method = endpoint.method.to_uppercase();
+        let (status, answer) = server.call(&method, &path, body).await;
+        answers.push((endpoint, status, answer));
+    }
+    answers
+}
+
+#[tokio::test]
+async fn endpoints_exist_and_answer_what_they_name() {
+    let server = Server::start(MemoryBackend::default(), LimitsConfig::default()).await;
+    let spec = json!({"name": "vm1", "size_bytes": 4096});
+    assert_eq!(server.call("POST", "/v1/volumes", Some(spec)).await.0, 201);
+    let document = v1::document();
+    for (endpoint, status, answer) in answers(&server).await {
+        let (expected, schema) = endpoint.success;
+        assert_eq!(status, expected, "{}", endpoint.operation);
+        let Some(schema) = schema else { continue };
+        let required = &document["components"]["schemas"][schema]["required"];
+        for field in required.as_array().unwrap() {
+            assert!(answer.get(field.as_str().unwrap()).is_some(), "{schema} lacks {field}");
+        }
+        let properties = &document["components"]["schemas"][schema]["properties"];
+        for field in answer.as_object().unwrap().keys() {
+            assert!(properties.get(field).is_some(), "{schema} does not name {field}");
+        }
+    }
+}
+
+#[test]
+fn every_reference_leads_to_a_schema() {
+    let document = v1::document();
+    let text = document.to_string();
+    for reference in text.split("#/components/schemas/").skip(1) {
+        let name = reference.split('"').next().unwrap();
+        assert!(document["components"]["schemas"].get(name).is_some(), "{name}");
+    }
+}

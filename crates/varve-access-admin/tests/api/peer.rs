@@ -1,0 +1,72 @@
+//! A running API over a memory backend, and a peer that speaks plain HTTP to it.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+use tempfile::TempDir;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpStream, UnixStream};
+use tokio::sync::oneshot;
+use varve_access_admin::{AdminBackend, LimitsConfig, ListenAddress, Listener, serve};
+
+/// A server on a unix socket and on TCP, stopped by dropping it.
+pub(crate) struct Server {
+    pub(crate) socket: std::path::PathBuf,
+    pub(crate) tcp: String,
+    _stop: oneshot::Sender<()>,
+    _dir: TempDir,
+}
+
+impl Server {
+    pub(crate) async fn start(backend: impl AdminBackend, limits: LimitsConfig) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let socket = dir.path().join("admin.sock");
+        let unix = Listener::bind(&ListenAddress::Unix(socket.clone())).await.unwrap();
+        let tcp = Listener::bind(&"127.0.0.1:0".parse().unwrap()).await.unwrap();
+        let tcp_address = tcp.address().to_string();
+        let (stop, stopped) = oneshot::channel();
+        let stopped = async {
+            let _ = stopped.await;
+        };
+        tokio::spawn(serve(vec![unix, tcp], Arc::new(backend), limits, stopped));
+        Self { socket, tcp: tcp_address, _stop: stop, _dir: dir }
+    }
+
+    /// Sends bytes over the unix socket and reads to the end.
+    pub(crate) async fn exchange(&self, request: &str) -> String {
+        let mut stream = UnixStream::connect(&self.socket).await.unwrap();
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.unwrap();
+        answer
+    }
+
+    /// The same over TCP.
+    pub(crate) async fn exchange_tcp(&self, request: &str) -> String {
+        let mut stream = TcpStream::connect(&self.tcp).await.unwrap();
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.unwrap();
+        answer
+    }
+
+    /// One request over the unix socket: status and JSON body (null when empty).
+    pub(crate) async fn call(&self, method: &str, path: &str, body: Option<Value>) -> (u16, Value) {
+        let body = body.map(|b| b.to_string()).unwrap_or_default();
+        let length = body.len();
+        let answer = self
+            .exchange(&format!(
+                "{method} {path} HTTP/1.1\r\nhost: varve\r\ncontent-type: application/json\r\n\
+                 content-length: {length}\r\n\r\n{body}"
+            ))
+            .await;
+        let status = status_of(&answer);
+        let (_, body) = answer.split_once("\r\n\r\n").unwrap();
+        (status, serde_json::from_str(body).unwrap_or(Value::Null))
+    }
+}
+
+pub(crate) fn status_of(answer: &str) -> u16 {
+    let status = answer.split(' ').nth(1).unwrap_or_else(|| panic!("no status in {answer:?}"));
+    status.parse().unwrap()
+}

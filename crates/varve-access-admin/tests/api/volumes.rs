@@ -1,0 +1,90 @@
+//! Goal: volumes can be made, read, resized and deleted, and every refusal says why in the same JSON form.
+//! Method: plain HTTP against a memory backend.
+
+use crate::peer::Server;
+use serde_json::{Value, json};
+use varve_access_admin::{LimitsConfig, MemoryBackend};
+
+async fn server() -> Server {
+    let backend = MemoryBackend::with_open_volume("busy", 1 << 30);
+    Server::start(backend, LimitsConfig::default()).await
+}
+
+fn kind(body: &Value) -> &str {
+    body["kind"].as_str().unwrap_or("")
+}
+
+#[tokio::test]
+async fn a_volume_lives_from_create_to_delete() {
+    let server = server().await;
+    let spec = json!({"name": "vm1", "size_bytes": 20u64 << 30});
+    let (status, made) = server.call("POST", "/v1/volumes", Some(spec)).await;
+    assert_eq!((status, made["block_size_bytes"].as_u64()), (201, Some(4096)));
+    let resize = json!({"size_bytes": 40u64 << 30});
+    let (status, grown) = server.call("PATCH", "/v1/volumes/vm1", Some(resize)).await;
+    assert_eq!((status, grown["size_bytes"].as_u64()), (200, Some(40 << 30)));
+    assert_eq!(server.call("GET", "/v1/volumes/vm1", None).await, (200, grown));
+    assert_eq!(server.call("DELETE", "/v1/volumes/vm1", None).await, (204, Value::Null));
+    let (status, body) = server.call("GET", "/v1/volumes/vm1", None).await;
+    assert_eq!((status, kind(&body)), (404, "not_found"));
+}
+
+#[tokio::test]
+async fn refusals_carry_kind_message_and_hint() {
+    let server = server().await;
+    let spec = json!({"name": "busy", "size_bytes": 1});
+    let (status, body) = server.call("POST", "/v1/volumes", Some(spec)).await;
+    assert_eq!((status, kind(&body)), (409, "exists"));
+    let (status, body) = server.call("DELETE", "/v1/volumes/busy", None).await;
+    assert_eq!((status, kind(&body)), (409, "conflict"));
+    let unknown = json!({"name": "x", "size_bytes": 1, "colour": "blue"});
+    let (status, body) = server.call("POST", "/v1/volumes", Some(unknown)).await;
+    assert_eq!((status, kind(&body)), (400, "invalid"));
+    assert!(body["message"].as_str().unwrap().contains("colour"), "{body}");
+    let (status, body) = server.call("GET", "/v1/nothing", None).await;
+    assert_eq!((status, kind(&body)), (404, "not_found"));
+    assert!(body["hint"].as_str().unwrap().contains("openapi"), "{body}");
+    let (status, body) = server.call("PUT", "/v1/status", None).await;
+    assert_eq!((status, kind(&body)), (501, "unsupported"));
+}
+
+#[tokio::test]
+async fn a_volume_shrinks_only_when_asked_to() {
+    let server = server().await;
+    let small = json!({"size_bytes": 1 << 20});
+    let (status, body) = server.call("PATCH", "/v1/volumes/busy", Some(small)).await;
+    assert_eq!((status, kind(&body)), (400, "invalid"));
+    assert!(body["message"].as_str().unwrap().contains("1 GiB to 1 MiB"), "{body}");
+    let forced = json!({"size_bytes": 1 << 20, "allow_shrink": true});
+    let (status, body) = server.call("PATCH", "/v1/volumes/busy", Some(forced)).await;
+    assert_eq!((status, body["size_bytes"].as_u64()), (200, Some(1 << 20)));
+}
+
+#[tokio::test]
+async fn a_listing_comes_in_pages() {
+    let server = Server::start(MemoryBackend::default(), LimitsConfig::default()).await;
+    for name in ["c", "a", "b"] {
+        let spec = json!({"name": name, "size_bytes": 4096});
+        assert_eq!(server.call("POST", "/v1/volumes", Some(spec)).await.0, 201);
+    }
+    let (_, page) = server.call("GET", "/v1/volumes?limit=2", None).await;
+    assert_eq!((&page["volumes"][1]["name"], &page["next"]), (&json!("b"), &json!("b")));
+    let (_, page) = server.call("GET", "/v1/volumes?limit=2&after=b", None).await;
+    assert_eq!((&page["volumes"][0]["name"], &page["next"]), (&json!("c"), &Value::Null));
+    for bad in ["limit=0", "limit=10001", "limit=x", "colour=blue"] {
+        let (status, body) = server.call("GET", &format!("/v1/volumes?{bad}"), None).await;
+        assert_eq!((status, kind(&body)), (400, "invalid"), "{bad}");
+    }
+}
+
+#[tokio::test]
+async fn status_pool_and_metrics_answer() {
+    let server = server().await;
+    let (status, body) = server.call("GET", "/v1/status", None).await;
+    assert_eq!((status, &body["state"]), (200, &json!("serving")));
+    let (status, body) = server.call("GET", "/v1/pool", None).await;
+    assert_eq!((status, body["shards"].as_u64()), (200, Some(2)));
+    let text = server.exchange("GET /metrics HTTP/1.1\r\nhost: x\r\n\r\n").await;
+    assert!(text.contains("text/plain; version=0.0.4"), "{text}");
+    assert!(text.contains("varve_engine_writes_total{shard=\"1\"} 9\n"), "{text}");
+}
