@@ -100,7 +100,12 @@ pub trait RootStore {
     fn read(&self, key: RootKey) -> IoFuture<'_, (RootVersion, Vec<u8>)>;
 
     /// Replaces a root if it is still at `expected`; returns the new version. Durable and atomic (M1, M2).
-    fn replace(&self, key: RootKey, expected: RootVersion, bytes: Vec<u8>) -> IoFuture<'_, RootVersion>;
+    fn replace(
+        &self,
+        key: RootKey,
+        expected: RootVersion,
+        bytes: Vec<u8>,
+    ) -> IoFuture<'_, RootVersion>;
 }
 
 /// The right to write.

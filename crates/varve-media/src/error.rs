@@ -1,6 +1,6 @@
 //! Causes of failure of media, and the kind callers act on.
 
-use varve_types::{ErrorKind, SegmentNumber};
+use varve_types::{ErrorKind, PoolId, SegmentNumber, ShardId};
 
 /// Result of a media operation.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -89,6 +89,56 @@ pub enum Error {
         /// Bytes asked for.
         len: u64,
     },
+    /// A disk is too small for what it should hold.
+    #[error("{path} has {have} bytes, needs {need}")]
+    TooSmall {
+        /// File or device.
+        path: String,
+        /// Its size in bytes.
+        have: u64,
+        /// Bytes needed.
+        need: u64,
+    },
+    /// The pool's figures make no sense.
+    #[error("pool cannot be made: {field} of {value} is out of range")]
+    Spec {
+        /// Which figure.
+        field: &'static str,
+        /// What was asked for.
+        value: u64,
+    },
+    /// The drives handed in are not the drives of one pool.
+    #[error(
+        "{path} is drive {index} of {count} of pool {pool}: a drive is missing, extra or of another pool"
+    )]
+    DriveSet {
+        /// File or device.
+        path: String,
+        /// Number of this drive in its pool, from 0.
+        index: u16,
+        /// Drives of its pool.
+        count: u16,
+        /// Its pool.
+        pool: PoolId,
+    },
+    /// The pool was made for fewer shards.
+    #[error("the pool has {lanes} lanes, none for shard {shard}")]
+    NoLane {
+        /// Which shard.
+        shard: ShardId,
+        /// Lanes of the pool.
+        lanes: u16,
+    },
+    /// A root does not fit its place.
+    #[error("root {key} of {len} bytes exceeds {max}")]
+    RootTooLong {
+        /// Which root.
+        key: String,
+        /// Its length in bytes.
+        len: u64,
+        /// Most bytes of a root.
+        max: u64,
+    },
     /// The medium under the files is full.
     #[error("no space left under {path}")]
     NoSpace {
@@ -109,8 +159,12 @@ impl Error {
             Self::PoolExists { .. } => ErrorKind::Exists,
             Self::Corrupt { .. } => ErrorKind::Corrupt,
             Self::Unsupported { .. } => ErrorKind::Unsupported,
-            Self::OutOfRange { .. } => ErrorKind::Invalid,
-            Self::NoSpace { .. } => ErrorKind::NoSpace,
+            Self::OutOfRange { .. }
+            | Self::Spec { .. }
+            | Self::DriveSet { .. }
+            | Self::NoLane { .. }
+            | Self::RootTooLong { .. } => ErrorKind::Invalid,
+            Self::NoSpace { .. } | Self::TooSmall { .. } => ErrorKind::NoSpace,
         }
     }
 }

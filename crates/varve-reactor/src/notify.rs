@@ -49,11 +49,7 @@ impl Notify {
 
     /// Waits for the next notification, counted from this call for [`Self::notify_all`].
     pub fn notified(&self) -> Notified<'_> {
-        Notified {
-            notify: self,
-            epoch: self.state.borrow().epoch,
-            key: None,
-        }
+        Notified { notify: self, epoch: self.state.borrow().epoch, key: None }
     }
 
     /// Wakes one waiter, or lets the next one pass at once (N1).
@@ -120,10 +116,7 @@ impl Future for Notified<'_> {
             self.epoch = u64::MAX;
             return Poll::Ready(()); // N1
         }
-        let key = state.waiters.insert(Waiter {
-            waker: cx.waker().clone(),
-            woken: None,
-        });
+        let key = state.waiters.insert(Waiter { waker: cx.waker().clone(), woken: None });
         state.queue.push_back(key);
         drop(state);
         self.key = Some(key);

@@ -31,19 +31,9 @@ pub struct OneshotReceiver<T> {
 /// A channel for a single value within a thread.
 #[must_use]
 pub fn oneshot<T>() -> (OneshotSender<T>, OneshotReceiver<T>) {
-    let state = State {
-        value: None,
-        waker: None,
-        sender_gone: false,
-        receiver_gone: false,
-    };
+    let state = State { value: None, waker: None, sender_gone: false, receiver_gone: false };
     let state = Rc::new(RefCell::new(state));
-    (
-        OneshotSender {
-            state: Rc::clone(&state),
-        },
-        OneshotReceiver { state },
-    )
+    (OneshotSender { state: Rc::clone(&state) }, OneshotReceiver { state })
 }
 
 impl<T> OneshotSender<T> {

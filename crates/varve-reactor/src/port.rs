@@ -46,10 +46,7 @@ pub fn channel<M: Send>(reactor: &Reactor, capacity: usize) -> (PortSender<M>, P
         closed: AtomicBool::new(false),
         senders: AtomicUsize::new(1),
     });
-    let receiver = PortReceiver {
-        shared: Arc::clone(&shared),
-        reactor: reactor.clone(),
-    };
+    let receiver = PortReceiver { shared: Arc::clone(&shared), reactor: reactor.clone() };
     (PortSender { shared }, receiver)
 }
 
@@ -77,9 +74,7 @@ impl<M: Send> PortSender<M> {
 impl<M> Clone for PortSender<M> {
     fn clone(&self) -> Self {
         self.shared.senders.fetch_add(1, Ordering::Relaxed);
-        Self {
-            shared: Arc::clone(&self.shared),
-        }
+        Self { shared: Arc::clone(&self.shared) }
     }
 }
 

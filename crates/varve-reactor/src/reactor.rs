@@ -19,10 +19,7 @@ use crate::timer::{Sleep, Timers};
 /// Where time comes from.
 pub(crate) enum Clock {
     Real(Instant),
-    Simulated {
-        now: Cell<Nanos>,
-        unix_ms_at_start: u64,
-    },
+    Simulated { now: Cell<Nanos>, unix_ms_at_start: u64 },
 }
 
 pub(crate) struct Core {
@@ -41,9 +38,7 @@ pub struct Reactor {
 
 impl Reactor {
     pub(crate) fn new(core: Core) -> Self {
-        Self {
-            core: Rc::new(core),
-        }
+        Self { core: Rc::new(core) }
     }
 
     pub(crate) fn core(&self) -> &Core {
@@ -88,10 +83,9 @@ impl Reactor {
             Clock::Real(_) => SystemTime::now()
                 .duration_since(UNIX_EPOCH)
                 .map_or(0, |age| u64::try_from(age.as_millis()).unwrap_or(u64::MAX)),
-            Clock::Simulated {
-                now,
-                unix_ms_at_start,
-            } => unix_ms_at_start + now.get().0 / 1_000_000,
+            Clock::Simulated { now, unix_ms_at_start } => {
+                unix_ms_at_start + now.get().0 / 1_000_000
+            }
         }
     }
 
@@ -120,15 +114,7 @@ impl Reactor {
 
 impl fmt::Debug for Reactor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "Reactor({})",
-            if self.is_simulated() {
-                "simulated"
-            } else {
-                "real"
-            }
-        )
+        write!(f, "Reactor({})", if self.is_simulated() { "simulated" } else { "real" })
     }
 }
 

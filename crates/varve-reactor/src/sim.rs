@@ -52,18 +52,11 @@ impl SimLoop {
         let reactor = Reactor::new(Core {
             tasks: Tasks::new(None),
             timers: Timers::default(),
-            clock: Clock::Simulated {
-                now: Cell::new(now),
-                unix_ms_at_start: UNIX_MS_AT_START,
-            },
+            clock: Clock::Simulated { now: Cell::new(now), unix_ms_at_start: UNIX_MS_AT_START },
             rng: RefCell::new(schedule.split()),
             ring: None,
         });
-        Self {
-            reactor,
-            schedule,
-            steps: 0,
-        }
+        Self { reactor, schedule, steps: 0 }
     }
 
     /// The handle for tasks.
@@ -82,9 +75,7 @@ impl SimLoop {
     pub fn step(&mut self) -> Progress {
         let core = self.reactor.core();
         let _entered = core.tasks.enter();
-        let Clock::Simulated { now, .. } = &core.clock else {
-            unreachable!("made in `new`")
-        };
+        let Clock::Simulated { now, .. } = &core.clock else { unreachable!("made in `new`") };
         core.timers.fire(now.get());
         let ready = core.tasks.ready_count();
         if ready > 0 {

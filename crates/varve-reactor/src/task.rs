@@ -124,19 +124,12 @@ impl Tasks {
     pub(crate) fn new(alarm: Option<Box<dyn Alarm>>) -> Self {
         static LOOPS: AtomicU64 = AtomicU64::new(0);
         let loop_id = LOOPS.fetch_add(1, Ordering::Relaxed);
-        let shared = Shared {
-            loop_id,
-            woken: SegQueue::new(),
-            asleep: AtomicBool::new(false),
-            alarm,
-        };
+        let shared =
+            Shared { loop_id, woken: SegQueue::new(), asleep: AtomicBool::new(false), alarm };
         Self {
             slots: RefCell::default(),
             free: RefCell::default(),
-            ready: Rc::new(Ready {
-                loop_id,
-                queue: RefCell::default(),
-            }),
+            ready: Rc::new(Ready { loop_id, queue: RefCell::default() }),
             shared: Arc::new(shared),
             closed: Cell::new(false),
         }
@@ -169,15 +162,8 @@ impl Tasks {
 
     fn new_slot(&self, slot: u32) -> Slot {
         let scheduled = AtomicBool::new(false);
-        let handle = Arc::new(WakeHandle {
-            slot,
-            scheduled,
-            shared: Arc::clone(&self.shared),
-        });
-        Slot {
-            future: None,
-            wake: Some((Waker::from(Arc::clone(&handle)), handle)),
-        }
+        let handle = Arc::new(WakeHandle { slot, scheduled, shared: Arc::clone(&self.shared) });
+        Slot { future: None, wake: Some((Waker::from(Arc::clone(&handle)), handle)) }
     }
 
     /// Sends local wakes to this loop while the guard lives.
@@ -222,10 +208,7 @@ impl Tasks {
             };
             (future, wake)
         };
-        let done = future
-            .as_mut()
-            .poll(&mut Context::from_waker(&wake.0))
-            .is_ready();
+        let done = future.as_mut().poll(&mut Context::from_waker(&wake.0)).is_ready();
         let mut finished = None;
         {
             let mut slots = self.slots.borrow_mut();
@@ -246,10 +229,7 @@ impl Tasks {
         self.closed.set(true);
         let futures: Vec<TaskFuture> = {
             let mut slots = self.slots.borrow_mut();
-            slots
-                .iter_mut()
-                .filter_map(|slot| slot.future.take())
-                .collect()
+            slots.iter_mut().filter_map(|slot| slot.future.take()).collect()
         };
         drop(futures);
         self.ready.queue.borrow_mut().clear();

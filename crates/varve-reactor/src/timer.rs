@@ -18,10 +18,7 @@ pub(crate) struct Timers {
 
 impl Timers {
     pub(crate) fn earliest(&self) -> Option<Nanos> {
-        self.waiting
-            .borrow()
-            .first_key_value()
-            .map(|((deadline, _), _)| *deadline)
+        self.waiting.borrow().first_key_value().map(|((deadline, _), _)| *deadline)
     }
 
     /// Wakes what is due.
@@ -63,11 +60,7 @@ pub struct Sleep {
 
 impl Sleep {
     pub(crate) fn new(reactor: Reactor, deadline: Nanos) -> Self {
-        Self {
-            reactor,
-            deadline,
-            armed: None,
-        }
+        Self { reactor, deadline, armed: None }
     }
 
     /// When it completes.
@@ -91,10 +84,7 @@ impl Future for Sleep {
         if self.reactor.now() >= self.deadline {
             return Poll::Ready(());
         }
-        let armed = self
-            .reactor
-            .timers()
-            .insert(self.deadline, cx.waker().clone());
+        let armed = self.reactor.timers().insert(self.deadline, cx.waker().clone());
         self.armed = Some(armed);
         Poll::Pending
     }

@@ -133,7 +133,11 @@ impl BufSlice {
     #[must_use]
     pub fn slice(&self, range: Range<usize>) -> Self {
         assert!(range.start <= range.end && range.end <= self.len(), "slice out of bounds");
-        Self { buf: Arc::clone(&self.buf), start: self.start + range.start, end: self.start + range.end }
+        Self {
+            buf: Arc::clone(&self.buf),
+            start: self.start + range.start,
+            end: self.start + range.end,
+        }
     }
 
     /// Bytes of the whole allocation that this slice keeps alive.

@@ -37,12 +37,7 @@ impl Rng {
     pub fn below(&mut self, bound: u64) -> u64 {
         assert!(bound > 0, "an empty range has no number");
         let wide = u128::from(self.next_u64()) * u128::from(bound);
-        #[expect(
-            clippy::cast_possible_truncation,
-            reason = "the high half is below `bound`"
-        )]
-        let high = (wide >> 64) as u64;
-        high
+        (wide >> 64) as u64
     }
 
     /// An index into something of `len` elements.

@@ -1,0 +1,119 @@
+//! Bytes at offsets: what drives are made of. Called by `Drive`; implemented by files, memory and the simulator.
+//!
+//! D1. Offsets and lengths are multiples of [`MEDIA_ALIGN`]; anything else panics, as it is a fault of the caller.
+//! D2. A [`Persist::Durable`] write survives power loss once it returned; a cached one after the next flush returned.
+//! D3. An operation starts when it is called, not when its future is polled, and dropping the future does not stop it.
+//! D4. Writes under way at once may land in any order; a write cut off by power loss leaves any mixture of sectors.
+
+use std::rc::Rc;
+
+use varve_stdx::{AlignedBuf, BufSlice};
+use varve_types::limits::MEDIA_ALIGN;
+
+use crate::contract::IoFuture;
+use crate::{Error, Result};
+
+/// When a write survives power loss.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Persist {
+    /// When a later flush returns.
+    Cached,
+    /// When the write returns.
+    Durable,
+}
+
+/// A byte-addressable medium of fixed size.
+pub trait Disk {
+    /// What messages call it: its file, device or simulated name.
+    fn path(&self) -> &str;
+
+    /// Size in bytes.
+    fn size(&self) -> u64;
+
+    /// Reads `len` bytes at `offset`.
+    fn read(&self, offset: u64, len: usize) -> IoFuture<'_, AlignedBuf>;
+
+    /// Writes `bytes` at `offset`.
+    fn write(&self, offset: u64, bytes: BufSlice, persist: Persist) -> IoFuture<'_, ()>;
+
+    /// Makes every write durable that returned before this call.
+    fn flush(&self) -> IoFuture<'_, ()>;
+
+    /// Says that `len` bytes at `offset` are not needed; they read as anything from now on. A hint.
+    fn discard(&self, offset: u64, len: u64) -> IoFuture<'_, ()>;
+
+    /// Fails with `Fenced` when another owner has taken the medium over.
+    ///
+    /// # Errors
+    /// [`Error::Fenced`].
+    fn check_fence(&self) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// Asserts D1 and that the range lies inside a medium of `size` bytes.
+pub(crate) fn assert_range(size: u64, offset: u64, len: u64) {
+    assert!(offset.is_multiple_of(MEDIA_ALIGN as u64), "unaligned offset {offset}"); // D1
+    assert!(len.is_multiple_of(MEDIA_ALIGN as u64), "unaligned length {len}"); // D1
+    let end = offset.checked_add(len).expect("the end of a transfer fits 64 bits");
+    assert!(end <= size, "{len} bytes at {offset} lie outside {size} bytes");
+}
+
+/// A part of a disk, addressed from 0.
+pub struct Section {
+    disk: Rc<dyn Disk>,
+    start: u64,
+    size: u64,
+}
+
+impl Section {
+    /// `size` bytes of `disk` from `start`.
+    ///
+    /// # Errors
+    /// [`Error::TooSmall`] when the disk ends before the section does.
+    ///
+    /// # Panics
+    /// When the section is not aligned (D1).
+    pub fn new(disk: Rc<dyn Disk>, start: u64, size: u64) -> Result<Self> {
+        assert!(start.is_multiple_of(MEDIA_ALIGN as u64), "unaligned section at {start}");
+        assert!(size.is_multiple_of(MEDIA_ALIGN as u64), "unaligned section of {size}");
+        let need = start.saturating_add(size);
+        if need > disk.size() {
+            return Err(Error::TooSmall { path: disk.path().into(), have: disk.size(), need });
+        }
+        Ok(Self { disk, start, size })
+    }
+}
+
+impl Disk for Section {
+    fn path(&self) -> &str {
+        self.disk.path()
+    }
+
+    fn size(&self) -> u64 {
+        self.size
+    }
+
+    fn read(&self, offset: u64, len: usize) -> IoFuture<'_, AlignedBuf> {
+        assert_range(self.size, offset, len as u64);
+        self.disk.read(self.start + offset, len)
+    }
+
+    fn write(&self, offset: u64, bytes: BufSlice, persist: Persist) -> IoFuture<'_, ()> {
+        assert_range(self.size, offset, bytes.len() as u64);
+        self.disk.write(self.start + offset, bytes, persist)
+    }
+
+    fn flush(&self) -> IoFuture<'_, ()> {
+        self.disk.flush()
+    }
+
+    fn discard(&self, offset: u64, len: u64) -> IoFuture<'_, ()> {
+        assert_range(self.size, offset, len);
+        self.disk.discard(self.start + offset, len)
+    }
+
+    fn check_fence(&self) -> Result<()> {
+        self.disk.check_fence()
+    }
+}

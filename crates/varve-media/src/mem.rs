@@ -1,0 +1,126 @@
+//! A disk in memory: every operation completes at once. For tests, and for pools that need not outlive the process.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::future::ready;
+use std::rc::Rc;
+
+use varve_stdx::{AlignedBuf, BufSlice};
+
+use crate::contract::IoFuture;
+use crate::disk::{Disk, Persist, assert_range};
+
+const PAGE: usize = 4096;
+
+/// Bytes of which only written pages take memory; the rest reads as zeros.
+#[derive(Clone, Default)]
+pub(crate) struct SparseBytes {
+    pages: BTreeMap<u64, Box<[u8; PAGE]>>,
+}
+
+impl SparseBytes {
+    /// Fills `out` with the bytes at `offset`, a multiple of the page.
+    pub(crate) fn read(&self, offset: u64, out: &mut [u8]) {
+        let mut number = offset / PAGE as u64;
+        for part in out.chunks_mut(PAGE) {
+            match self.pages.get(&number) {
+                Some(page) => part.copy_from_slice(&page[..part.len()]),
+                None => part.fill(0),
+            }
+            number += 1;
+        }
+    }
+
+    /// Stores `bytes`, which must not cross a page.
+    pub(crate) fn write_in_page(&mut self, offset: u64, bytes: &[u8]) {
+        let within = usize::try_from(offset % PAGE as u64).expect("below a page");
+        let page = self.pages.entry(offset / PAGE as u64).or_insert_with(|| Box::new([0; PAGE]));
+        page[within..within + bytes.len()].copy_from_slice(bytes);
+    }
+
+    /// Stores `bytes` at `offset`, a multiple of the page.
+    pub(crate) fn write(&mut self, offset: u64, bytes: &[u8]) {
+        let mut at = offset;
+        for part in bytes.chunks(PAGE) {
+            self.write_in_page(at, part);
+            at += PAGE as u64;
+        }
+    }
+
+    /// Forgets whole pages of a range.
+    pub(crate) fn discard(&mut self, offset: u64, len: u64) {
+        let (first, end) = (offset.div_ceil(PAGE as u64), (offset + len) / PAGE as u64);
+        if first < end {
+            let mut tail = self.pages.split_off(&first);
+            self.pages.append(&mut tail.split_off(&end));
+        }
+    }
+}
+
+/// A disk in memory. Clones share the bytes.
+#[derive(Clone)]
+pub struct MemDisk {
+    name: Rc<str>,
+    size: u64,
+    bytes: Rc<RefCell<SparseBytes>>,
+}
+
+impl MemDisk {
+    /// `size` zero bytes; memory is taken page by page as they are written.
+    #[must_use]
+    pub fn new(name: &str, size: u64) -> Self {
+        Self { name: name.into(), size, bytes: Rc::default() }
+    }
+
+    /// Inverts one bit, as decay would.
+    ///
+    /// # Panics
+    /// When `offset` lies outside the disk.
+    pub fn flip_bit(&self, offset: u64, bit: u8) {
+        assert!(offset < self.size, "{offset} lies outside {}", self.name);
+        let mut bytes = self.bytes.borrow_mut();
+        flip_bit(&mut bytes, offset, bit);
+    }
+}
+
+pub(crate) fn flip_bit(bytes: &mut SparseBytes, offset: u64, bit: u8) {
+    let page = offset / PAGE as u64 * PAGE as u64;
+    let mut content = [0; PAGE];
+    bytes.read(page, &mut content);
+    let within = usize::try_from(offset - page).expect("below a page");
+    content[within] ^= 1 << (bit % 8);
+    bytes.write(page, &content);
+}
+
+impl Disk for MemDisk {
+    fn path(&self) -> &str {
+        &self.name
+    }
+
+    fn size(&self) -> u64 {
+        self.size
+    }
+
+    fn read(&self, offset: u64, len: usize) -> IoFuture<'_, AlignedBuf> {
+        assert_range(self.size, offset, len as u64);
+        let mut buf = AlignedBuf::zeroed(len);
+        self.bytes.borrow().read(offset, &mut buf);
+        Box::pin(ready(Ok(buf)))
+    }
+
+    fn write(&self, offset: u64, bytes: BufSlice, _: Persist) -> IoFuture<'_, ()> {
+        assert_range(self.size, offset, bytes.len() as u64);
+        self.bytes.borrow_mut().write(offset, &bytes);
+        Box::pin(ready(Ok(())))
+    }
+
+    fn flush(&self) -> IoFuture<'_, ()> {
+        Box::pin(ready(Ok(())))
+    }
+
+    fn discard(&self, offset: u64, len: u64) -> IoFuture<'_, ()> {
+        assert_range(self.size, offset, len);
+        self.bytes.borrow_mut().discard(offset, len);
+        Box::pin(ready(Ok(())))
+    }
+}

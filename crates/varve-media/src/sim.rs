@@ -1,0 +1,437 @@
+//! The simulated disk: operations take simulated time, and a power cut keeps any part of what was not yet durable.
+//!
+//! A [`SimMedium`] is the thing that survives a crash; a [`SimDisk`] is one incarnation's handle on it.
+//!
+//! ```text
+//!   write called      write returned, cached       flush returned, or durable write returned
+//!        |                    |                              |
+//!   in flight ----------> cached -----------------------> durable
+//!        \____________________/
+//!          a power cut keeps any subset of these sectors
+//! ```
+//!
+//! S1. Every choice comes from the reactor's seed or from the generator handed in: the same seed gives the same run.
+//! S2. Reads see what returned, and none of what is in flight.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::rc::Rc;
+
+use varve_reactor::Reactor;
+use varve_stdx::{AlignedBuf, BufSlice, Rng};
+
+use crate::contract::IoFuture;
+use crate::disk::{Disk, Persist, assert_range};
+use crate::mem::{SparseBytes, flip_bit};
+use crate::{Error, Result};
+
+const SECTOR: usize = 512;
+
+/// How long simulated operations take, in nanoseconds, drawn evenly from each range.
+#[derive(Clone, Debug)]
+pub struct SimLatency {
+    /// Of a read.
+    pub read_nanos: Range<u64>,
+    /// Of a write, cached or durable.
+    pub write_nanos: Range<u64>,
+    /// Of a flush.
+    pub flush_nanos: Range<u64>,
+}
+
+impl Default for SimLatency {
+    /// A flash drive with a write cache: quick writes, slower reads, now and then out of order.
+    fn default() -> Self {
+        Self {
+            read_nanos: 20_000..150_000,
+            write_nanos: 5_000..80_000,
+            flush_nanos: 5_000..100_000,
+        }
+    }
+}
+
+/// A write that is not durable yet.
+struct Extent {
+    number: u64,
+    offset: u64,
+    bytes: BufSlice,
+    /// Sectors that no later durable write has replaced.
+    live: Vec<bool>,
+}
+
+impl Extent {
+    fn sectors(&self) -> impl Iterator<Item = (u64, &[u8])> {
+        let at = |index: usize| self.offset + (index * SECTOR) as u64;
+        let parts = self.bytes.chunks(SECTOR).enumerate().zip(&self.live);
+        parts.filter(|(_, live)| **live).map(move |((index, part), _)| (at(index), part))
+    }
+
+    fn retire(&mut self, range: &Range<u64>) {
+        for (index, live) in self.live.iter_mut().enumerate() {
+            if range.contains(&(self.offset + (index * SECTOR) as u64)) {
+                *live = false;
+            }
+        }
+    }
+}
+
+#[derive(Default)]
+struct State {
+    durable: SparseBytes,
+    /// Returned but not durable, in the order in which they returned.
+    cached: Vec<Extent>,
+    in_flight: BTreeMap<u64, Extent>,
+    next_number: u64,
+    unreadable: Vec<Range<u64>>,
+    writes_fail: bool,
+    owner: u64,
+}
+
+impl State {
+    fn read(&self, offset: u64, out: &mut [u8]) {
+        self.durable.read(offset, out);
+        let end = offset + out.len() as u64;
+        for (at, part) in self.cached.iter().flat_map(Extent::sectors) {
+            if at >= offset && at < end {
+                let start = usize::try_from(at - offset).expect("within a buffer");
+                out[start..start + part.len()].copy_from_slice(part);
+            }
+        }
+    }
+
+    fn begin_write(&mut self, offset: u64, bytes: BufSlice) -> u64 {
+        let number = self.next_number;
+        self.next_number += 1;
+        let live = vec![true; bytes.len() / SECTOR];
+        self.in_flight.insert(number, Extent { number, offset, bytes, live });
+        number
+    }
+
+    fn finish_write(&mut self, number: u64, persist: Persist) {
+        let Some(mut extent) = self.in_flight.remove(&number) else { return };
+        if persist == Persist::Durable {
+            let range = extent.offset..extent.offset + extent.bytes.len() as u64;
+            self.cached.iter_mut().for_each(|older| older.retire(&range));
+            self.cached.retain(|older| older.live.iter().any(|live| *live));
+            self.durable.write(extent.offset, &extent.bytes);
+        } else {
+            extent.number = self.next_number;
+            self.next_number += 1;
+            self.cached.push(extent);
+        }
+    }
+
+    fn finish_flush(&mut self, before: u64) {
+        let (now, later) = std::mem::take(&mut self.cached)
+            .into_iter()
+            .partition(|extent: &Extent| extent.number < before);
+        self.cached = later;
+        now.iter().for_each(|extent: &Extent| self.keep(extent, |_| true));
+    }
+
+    fn keep(&mut self, extent: &Extent, mut choose: impl FnMut(u64) -> bool) {
+        for (at, part) in extent.sectors() {
+            if choose(at) {
+                self.durable.write_in_page(at, part);
+            }
+        }
+    }
+
+    fn keep_some(&mut self, extent: &Extent, rng: &mut Rng) {
+        match rng.below(4) {
+            0 => {}
+            1 => self.keep(extent, |_| true),
+            // A prefix, as of a transfer cut short; otherwise any subset.
+            2 => {
+                let end = extent.offset + rng.below(extent.bytes.len() as u64);
+                self.keep(extent, |at| at < end);
+            }
+            _ => self.keep(extent, |_| rng.chance(1, 2)),
+        }
+    }
+}
+
+/// Simulated bytes that survive crashes. Clones share them.
+#[derive(Clone)]
+pub struct SimMedium {
+    name: Rc<str>,
+    size: u64,
+    state: Rc<RefCell<State>>,
+}
+
+impl SimMedium {
+    /// `size` zero bytes.
+    #[must_use]
+    pub fn new(name: &str, size: u64) -> Self {
+        Self { name: name.into(), size, state: Rc::default() }
+    }
+
+    /// Cuts power: keeps any subset of the 512-byte sectors that were not durable. Drop the loop before.
+    pub fn crash(&self, rng: &mut Rng) {
+        let mut state = self.state.borrow_mut();
+        let cached = std::mem::take(&mut state.cached);
+        let mut in_flight: Vec<_> = std::mem::take(&mut state.in_flight).into_values().collect();
+        for extent in &cached {
+            state.keep_some(extent, rng);
+        }
+        while !in_flight.is_empty() {
+            let extent = in_flight.swap_remove(rng.index(in_flight.len()));
+            state.keep_some(&extent, rng);
+        }
+    }
+
+    /// Kills the process but not the machine: what returned stays, what was in flight lands in full or not at all.
+    pub fn kill(&self, rng: &mut Rng) {
+        let mut state = self.state.borrow_mut();
+        for number in state.in_flight.keys().copied().collect::<Vec<_>>() {
+            if rng.chance(1, 2) {
+                state.finish_write(number, Persist::Cached);
+            }
+        }
+        state.in_flight.clear();
+    }
+
+    /// Inverts one bit of what is durable, as decay would.
+    ///
+    /// # Panics
+    /// When `offset` lies outside the medium.
+    pub fn flip_bit(&self, offset: u64, bit: u8) {
+        assert!(offset < self.size, "{offset} lies outside {}", self.name);
+        flip_bit(&mut self.state.borrow_mut().durable, offset, bit);
+    }
+
+    /// Makes every read that touches `range` fail from now on.
+    pub fn fail_reads(&self, range: Range<u64>) {
+        self.state.borrow_mut().unreadable.push(range);
+    }
+
+    /// Makes every write and flush fail from now on, or work again. A failed write may have landed in part.
+    pub fn fail_writes(&self, fail: bool) {
+        self.state.borrow_mut().writes_fail = fail;
+    }
+
+    /// Ends all read failures.
+    pub fn heal_reads(&self) {
+        self.state.borrow_mut().unreadable.clear();
+    }
+
+    /// Opens the medium for one incarnation; older handles are fenced off.
+    #[must_use]
+    pub fn open(&self, reactor: &Reactor, latency: SimLatency) -> SimDisk {
+        let owner = {
+            let mut state = self.state.borrow_mut();
+            state.owner += 1;
+            state.owner
+        };
+        SimDisk { medium: self.clone(), reactor: reactor.clone(), latency, owner: Cell::new(owner) }
+    }
+
+    fn error(&self, operation: &'static str, offset: u64, len: u64) -> Error {
+        let reason = "simulated failure".to_owned();
+        Error::Io { operation, path: self.name.to_string(), offset, len, reason }
+    }
+}
+
+/// One incarnation's handle on a [`SimMedium`].
+pub struct SimDisk {
+    medium: SimMedium,
+    reactor: Reactor,
+    latency: SimLatency,
+    owner: Cell<u64>,
+}
+
+impl SimDisk {
+    fn pause(&self, range: &Range<u64>) -> varve_reactor::Sleep {
+        let width = range.end.saturating_sub(range.start).max(1);
+        self.reactor.sleep(range.start + self.reactor.random_u64() % width)
+    }
+
+    fn run<T: 'static>(
+        &self,
+        pause: &Range<u64>,
+        finish: impl FnOnce(&SimMedium) -> Result<T> + 'static,
+    ) -> IoFuture<'_, T> {
+        let (pause, medium) = (self.pause(pause), self.medium.clone());
+        let task = async move {
+            pause.await;
+            finish(&medium)
+        };
+        Box::pin(self.reactor.spawn_join(task)) // D3: it goes on when the future is dropped.
+    }
+}
+
+impl Disk for SimDisk {
+    fn path(&self) -> &str {
+        &self.medium.name
+    }
+
+    fn size(&self) -> u64 {
+        self.medium.size
+    }
+
+    fn read(&self, offset: u64, len: usize) -> IoFuture<'_, AlignedBuf> {
+        assert_range(self.medium.size, offset, len as u64);
+        self.run(&self.latency.read_nanos, move |medium| {
+            let state = medium.state.borrow();
+            let end = offset + len as u64;
+            if state.unreadable.iter().any(|bad| bad.start < end && offset < bad.end) {
+                return Err(medium.error("read", offset, len as u64));
+            }
+            let mut buf = AlignedBuf::zeroed(len);
+            state.read(offset, &mut buf);
+            Ok(buf)
+        })
+    }
+
+    fn write(&self, offset: u64, bytes: BufSlice, persist: Persist) -> IoFuture<'_, ()> {
+        assert_range(self.medium.size, offset, bytes.len() as u64);
+        if let Err(error) = self.check_fence() {
+            return Box::pin(std::future::ready(Err(error)));
+        }
+        let len = bytes.len() as u64;
+        let number = self.medium.state.borrow_mut().begin_write(offset, bytes);
+        let mut rng = Rng::new(self.reactor.random_u64());
+        self.run(&self.latency.write_nanos, move |medium| {
+            let mut state = medium.state.borrow_mut();
+            if state.writes_fail {
+                if let Some(extent) = state.in_flight.remove(&number) {
+                    state.keep_some(&extent, &mut rng);
+                }
+                return Err(medium.error("write", offset, len));
+            }
+            state.finish_write(number, persist);
+            Ok(())
+        })
+    }
+
+    fn flush(&self) -> IoFuture<'_, ()> {
+        let before = self.medium.state.borrow().next_number;
+        self.run(&self.latency.flush_nanos, move |medium| {
+            let mut state = medium.state.borrow_mut();
+            if state.writes_fail {
+                return Err(medium.error("flush", 0, 0));
+            }
+            state.finish_flush(before);
+            Ok(())
+        })
+    }
+
+    fn discard(&self, offset: u64, len: u64) -> IoFuture<'_, ()> {
+        assert_range(self.medium.size, offset, len);
+        self.run(&self.latency.write_nanos, move |medium| {
+            let mut state = medium.state.borrow_mut();
+            let range = offset..offset + len;
+            state.cached.iter_mut().for_each(|older| older.retire(&range));
+            state.durable.discard(offset, len);
+            Ok(())
+        })
+    }
+
+    fn check_fence(&self) -> Result<()> {
+        if self.medium.state.borrow().owner == self.owner.get() {
+            return Ok(());
+        }
+        Err(Error::Fenced)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use varve_reactor::SimLoop;
+
+    const SIZE: u64 = 1 << 20;
+
+    fn filled(byte: u8, len: usize) -> BufSlice {
+        BufSlice::copy_from(&vec![byte; len])
+    }
+
+    /// Writes `first` durably and `second` cached over it, crashes, and returns what is read afterwards.
+    fn overwrite_and_crash(seed: u64, flush: bool) -> Vec<u8> {
+        let mut rng = Rng::new(seed);
+        let medium = SimMedium::new("sim0", SIZE);
+        let mut sim = SimLoop::new(seed);
+        let disk = medium.open(&sim.handle(), SimLatency::default());
+        sim.run_until(async move {
+            disk.write(4096, filled(1, 8192), Persist::Durable).await.unwrap();
+            disk.write(4096, filled(2, 8192), Persist::Cached).await.unwrap();
+            assert_eq!(disk.read(4096, 4096).await.unwrap()[0], 2);
+            if flush {
+                disk.flush().await.unwrap();
+            }
+        });
+        drop(sim);
+        medium.crash(&mut rng);
+        let mut sim = SimLoop::new(seed);
+        let disk = medium.open(&sim.handle(), SimLatency::default());
+        sim.run_until(async move { disk.read(4096, 8192).await.unwrap().to_vec() })
+    }
+
+    #[test]
+    fn a_crash_keeps_any_subset_of_cached_sectors_and_all_flushed_ones() {
+        let (mut old, mut new, mut mixed) = (0, 0, 0);
+        for seed in 0..200 {
+            let after = overwrite_and_crash(seed, false);
+            assert!(after.chunks(SECTOR).all(|sector| sector.iter().all(|b| *b == sector[0])));
+            match (after.contains(&1), after.contains(&2)) {
+                (true, true) => mixed += 1,
+                (true, false) => old += 1,
+                (false, true) => new += 1,
+                (false, false) => panic!("durable bytes are gone"),
+            }
+            assert!(overwrite_and_crash(seed, true).iter().all(|b| *b == 2));
+        }
+        assert!(old > 10 && new > 10 && mixed > 10, "{old} {new} {mixed}");
+    }
+
+    #[test]
+    fn an_older_cached_write_does_not_come_back_over_a_durable_one() {
+        for seed in 0..100 {
+            let medium = SimMedium::new("sim0", SIZE);
+            let mut sim = SimLoop::new(seed);
+            let disk = medium.open(&sim.handle(), SimLatency::default());
+            sim.run_until(async move {
+                disk.write(0, filled(1, 4096), Persist::Cached).await.unwrap();
+                disk.write(0, filled(2, 4096), Persist::Durable).await.unwrap();
+            });
+            drop(sim);
+            medium.crash(&mut Rng::new(seed));
+            let mut out = vec![0; 4096];
+            medium.state.borrow().read(0, &mut out);
+            assert!(out.iter().all(|b| *b == 2), "seed {seed}");
+        }
+    }
+
+    #[test]
+    fn a_dropped_write_still_happens_and_a_second_owner_fences_the_first() {
+        let medium = SimMedium::new("sim0", SIZE);
+        let mut sim = SimLoop::new(1);
+        let reactor = sim.handle();
+        let disk = medium.open(&reactor, SimLatency::default());
+        let again = medium.clone();
+        sim.run_until(async move {
+            drop(disk.write(0, filled(3, 4096), Persist::Durable));
+            reactor.sleep(1_000_000).await;
+            let next = again.open(&reactor, SimLatency::default());
+            assert_eq!(next.read(0, 4096).await.unwrap()[9], 3);
+            let refused = disk.write(0, filled(4, 4096), Persist::Durable).await;
+            assert!(matches!(refused, Err(Error::Fenced)));
+        });
+    }
+
+    #[test]
+    fn injected_failures_are_definite() {
+        let medium = SimMedium::new("sim0", SIZE);
+        let mut sim = SimLoop::new(1);
+        let disk = medium.open(&sim.handle(), SimLatency::default());
+        medium.fail_reads(8192..8193);
+        medium.fail_writes(true);
+        medium.flip_bit(5, 3);
+        sim.run_until(async move {
+            assert!(disk.read(8192, 4096).await.is_err());
+            assert_eq!(disk.read(0, 4096).await.unwrap()[5], 8);
+            assert!(disk.write(0, filled(1, 4096), Persist::Durable).await.is_err());
+            assert!(disk.flush().await.is_err());
+        });
+    }
+}
