@@ -1,0 +1,1 @@
+"""What the tests share: the server under test, stamped load, and reporting."""
