@@ -18,6 +18,9 @@ pub mod root;
 pub mod segment;
 pub mod stream;
 pub mod summary;
+#[cfg(test)]
+mod tests;
+mod text;
 
 pub use features::Features;
 

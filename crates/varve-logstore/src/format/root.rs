@@ -72,10 +72,14 @@ pub struct ShardRoot {
     pub next_wseq: WriteSeq,
     /// No chunk has this id or a higher one, newer summaries aside (O2).
     pub next_chunk: ChunkId,
+    /// No map or key page has this id or a higher one, newer summaries aside (O2). Ids of pages are the upper half of all ids.
+    pub next_page: ChunkId,
     /// No segment has this generation or a higher one, newer summaries aside (O2).
     pub next_generation: Generation,
     /// Where replay of the lane may begin.
     pub lane: LanePoint,
+    /// The mount whose frames stand there; an earlier one until recovery has drained them.
+    pub lane_mount: u64,
     /// The chain of data segments.
     pub data_chain: ChainHead,
     /// The chain of reclaimed segments.
@@ -96,7 +100,7 @@ impl ShardRoot {
     /// Version of the structure.
     pub const VERSION: u16 = 1;
     /// Encoded length in bytes without usage blobs.
-    pub const LEN_MIN: usize = 256;
+    pub const LEN_MIN: usize = 272;
 
     /// Encoded length in bytes; each usage blob adds [`Location::LEN`].
     #[must_use]
@@ -127,10 +131,12 @@ impl ShardRoot {
         out.u64(self.applied_wseq.get());
         out.u64(self.next_wseq.get());
         out.u64(self.next_chunk.get());
+        out.u64(self.next_page.get());
         out.u64(self.next_generation.get());
         out.u64(self.lane.position);
         out.u64(self.lane.frame_seq);
         out.u64(self.lane.chain);
+        out.u64(self.lane_mount);
         self.data_chain.write(&mut out);
         self.reclaim_chain.write(&mut out);
         for tree in [&self.table, &self.keys] {
@@ -171,9 +177,11 @@ impl ShardRoot {
         let applied_wseq = fields.id("applied_wseq", WriteSeq::from_untrusted)?;
         let next_wseq = fields.id("next_wseq", WriteSeq::from_untrusted)?;
         let next_chunk = fields.id("next_chunk", ChunkId::from_untrusted)?;
+        let next_page = fields.id("next_page", ChunkId::from_untrusted)?;
         let next_generation = fields.id("next_generation", Generation::from_untrusted)?;
         let lane =
             LanePoint { position: fields.u64()?, frame_seq: fields.u64()?, chain: fields.u64()? };
+        let lane_mount = fields.u64()?;
         let data_chain = ChainHead::read(&mut fields)?;
         let reclaim_chain = ChainHead::read(&mut fields)?;
         let table_page = PagePtr::decode(fields.bytes(PagePtr::LEN)?)?;
@@ -199,8 +207,10 @@ impl ShardRoot {
             applied_wseq,
             next_wseq,
             next_chunk,
+            next_page,
             next_generation,
             lane,
+            lane_mount,
             data_chain,
             reclaim_chain,
             table,

@@ -1,0 +1,120 @@
+//! The worked examples: `docs/format-examples.md` is what this code says, text beside bytes.
+//!
+//! After a change of the format on purpose: `VARVE_BLESS=1 cargo test -p varve-logstore examples` writes the file anew.
+
+use std::fmt::{Display, Write};
+use std::path::Path;
+
+use super::samples;
+use crate::format::chunk::{ChunkEntry, MapSlot};
+use crate::format::frame::Frame;
+use crate::format::page::PageHeader;
+use crate::format::pointer::{Location, PagePtr};
+use crate::format::record::KeyPayload;
+use crate::format::segment::StripHeader;
+use crate::format::stream::StreamRecord;
+use crate::format::summary::SummaryEntry;
+
+const PATH: &str = "../../docs/format-examples.md";
+
+const INTRODUCTION: &str = "\
+# Worked examples of the on-disk format
+
+One value of each structure of [format.md](format.md): as `varve` prints it, and as bytes (`hexdump -C`; `*` stands for
+repeated rows). A test of `varve-logstore` compares this page with the encoders.
+";
+
+/// As `hexdump -C` prints it.
+fn hex_dump(bytes: &[u8]) -> String {
+    let mut out = String::new();
+    let mut previous: Option<&[u8]> = None;
+    let mut repeated = false;
+    for (index, row) in bytes.chunks(16).enumerate() {
+        let last = (index + 1) * 16 >= bytes.len();
+        if previous == Some(row) && !last {
+            if !repeated {
+                out.push_str("*\n");
+            }
+            repeated = true;
+            continue;
+        }
+        repeated = false;
+        previous = Some(row);
+        let mut hex = String::new();
+        for (i, byte) in row.iter().enumerate() {
+            let gap = if i == 8 { "  " } else { " " };
+            write!(hex, "{gap}{byte:02x}").unwrap();
+        }
+        let text: String = row
+            .iter()
+            .map(|b| if b.is_ascii_graphic() || *b == b' ' { char::from(*b) } else { '.' })
+            .collect();
+        writeln!(out, "{:08x} {hex:<49}  |{text}|", index * 16).unwrap();
+    }
+    out
+}
+
+fn example(out: &mut String, title: &str, value: impl Display, bytes: &[u8]) {
+    write!(out, "\n## {title}\n\n```text\n{value}\n```\n\n```text\n{}```\n", hex_dump(bytes))
+        .unwrap();
+}
+
+fn page() -> String {
+    let mut out = INTRODUCTION.to_owned();
+    let (_, bytes, _) = samples::frame();
+    example(&mut out, "Frame", Frame::decode(&bytes).unwrap(), &bytes);
+    let bytes = samples::key_payload();
+    example(&mut out, "Key payload", KeyPayload::decode(&bytes).unwrap(), &bytes);
+    let bytes = samples::strip_bytes();
+    example(&mut out, "Strip header", StripHeader::decode(&bytes).unwrap().0, &bytes);
+    let entries: Vec<String> = samples::summary().iter().map(SummaryEntry::to_string).collect();
+    example(&mut out, "Summary", entries.join("\n"), &samples::summary_bytes());
+    let bytes = samples::page_bytes();
+    example(&mut out, "Page unit", PageHeader::decode(&bytes).unwrap().0, &bytes);
+
+    let mut bytes = [0; Location::LEN];
+    samples::location().encode(&mut bytes);
+    example(&mut out, "Location", samples::location(), &bytes);
+    for ptr in
+        [PagePtr::Null, samples::stream_record().root, PagePtr::Location(samples::location())]
+    {
+        let mut bytes = [0; PagePtr::LEN];
+        ptr.encode(&mut bytes);
+        example(&mut out, &format!("Page pointer: {}", title_of(ptr)), ptr, &bytes);
+    }
+    let mut bytes = [0; ChunkEntry::LEN];
+    samples::chunk_entry().encode(&mut bytes);
+    example(&mut out, "Chunk entry", samples::chunk_entry(), &bytes);
+    let mut bytes = [0; MapSlot::LEN];
+    samples::map_slot().encode(&mut bytes);
+    example(&mut out, "Map slot", samples::map_slot(), &bytes);
+    let mut bytes = [0; StreamRecord::LEN];
+    samples::stream_record().encode(&mut bytes);
+    example(&mut out, "Stream record", samples::stream_record(), &bytes);
+    example(&mut out, "Shard root", samples::shard_root(), &samples::shard_root().encode());
+    example(&mut out, "Pool root", samples::pool_root(), &samples::pool_root().encode());
+    out
+}
+
+fn title_of(ptr: PagePtr) -> &'static str {
+    match ptr {
+        PagePtr::Null => "null",
+        PagePtr::Chunk(_) => "chunk",
+        PagePtr::Location(_) => "location",
+        PagePtr::Memory(_) => "memory",
+    }
+}
+
+#[test]
+fn the_document_shows_what_is_stored() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(PATH);
+    let page = page();
+    if std::env::var_os("VARVE_BLESS").is_some() {
+        std::fs::write(&path, &page).unwrap();
+    }
+    let stored = std::fs::read_to_string(&path).unwrap();
+    for (number, (stored, made)) in stored.lines().zip(page.lines()).enumerate() {
+        assert_eq!(stored, made, "docs/format-examples.md line {}", number + 1);
+    }
+    assert_eq!(stored.lines().count(), page.lines().count());
+}

@@ -1,0 +1,185 @@
+//! Rules that a round trip does not show: what is refused, by which error, and what chains and checksums cover.
+
+use varve_stdx::{checksum64, checksum64_seeded};
+use varve_types::{ErrorKind, PoolId, SegmentNumber, ShardId};
+
+use super::samples::{self, MOUNT, POOL, SHARD};
+use crate::Error;
+use crate::format::Features;
+use crate::format::chunk::MapSlot;
+use crate::format::frame::{Frame, FrameHeader, chain_seed};
+use crate::format::pointer::PagePtr;
+use crate::format::record::{
+    PIECE_BYTES, RecordHeader, RecordKind, checksum_of_pieces, payload_checksum,
+};
+use crate::format::root::ShardRoot;
+use crate::format::segment::StripHeader;
+use crate::format::summary::SummaryEntry;
+
+/// Puts the checksum of a root right after its bytes were changed.
+fn reseal(bytes: &mut [u8]) {
+    let (covered, last) = bytes.split_last_chunk_mut::<8>().unwrap();
+    *last = checksum64(covered).to_le_bytes();
+}
+
+#[test]
+fn a_chain_value_depends_on_everything_that_places_a_frame() {
+    let (header, bytes, chain) = samples::frame();
+    let record = |h: FrameHeader| {
+        let mut bytes = bytes.clone();
+        h.encode(&mut bytes)
+    };
+    assert_eq!(record(header), chain);
+    for other in [
+        FrameHeader { previous_chain: header.previous_chain + 1, ..header },
+        FrameHeader { mount: header.mount + 1, ..header },
+        FrameHeader { frame_seq: header.frame_seq + 1, ..header },
+        FrameHeader { position: header.position + 4096, ..header },
+        FrameHeader { pool: PoolId([9; 16]), ..header },
+        FrameHeader { shard: ShardId(9), ..header },
+    ] {
+        assert_ne!(record(other), chain, "{other:?}");
+    }
+}
+
+#[test]
+fn chain_seeds_differ_by_pool_shard_and_mount() {
+    let seed = chain_seed(POOL, SHARD, MOUNT);
+    assert_ne!(seed, chain_seed(PoolId([9; 16]), SHARD, MOUNT));
+    assert_ne!(seed, chain_seed(POOL, ShardId(9), MOUNT));
+    assert_ne!(seed, chain_seed(POOL, SHARD, MOUNT + 1));
+}
+
+#[test]
+fn misplaced_frames_and_strips_show() {
+    let header = samples::frame_header();
+    header.check_place(POOL, SHARD, header.position).unwrap();
+    assert!(header.check_place(PoolId([9; 16]), SHARD, header.position).is_err());
+    assert!(header.check_place(POOL, ShardId(9), header.position).is_err());
+    assert!(header.check_place(POOL, SHARD, header.position + 4096).is_err());
+    let header = samples::strip_header();
+    header.check_place(POOL, header.slot).unwrap();
+    assert!(header.check_place(PoolId([9; 16]), header.slot).is_err());
+    assert!(header.check_place(POOL, SegmentNumber(1)).is_err());
+}
+
+#[test]
+fn payload_checksums_are_folded_from_pieces() {
+    assert_eq!(payload_checksum(&[]), 0);
+    let payload: Vec<u8> = (0..PIECE_BYTES * 2 + 100).map(|i| i.to_le_bytes()[0]).collect();
+    assert_eq!(payload_checksum(&payload[..PIECE_BYTES]), checksum64(&payload[..PIECE_BYTES]));
+    let pieces: Vec<u64> = payload.chunks(PIECE_BYTES).map(checksum64).collect();
+    let two = checksum64_seeded(&pieces[1].to_le_bytes(), pieces[0]);
+    let three = checksum64_seeded(&pieces[2].to_le_bytes(), two);
+    assert_eq!(payload_checksum(&payload), three);
+    assert_eq!(checksum_of_pieces(pieces.iter().copied()), three);
+    assert_ne!(checksum_of_pieces(pieces.iter().rev().copied()), three, "order counts");
+}
+
+#[test]
+fn a_frame_without_its_whole_length_is_refused() {
+    let (header, mut bytes, _) = samples::frame();
+    let longer = FrameHeader { frame_bytes: header.frame_bytes + 4096, ..header };
+    bytes.resize(longer.frame_bytes as usize, 0);
+    longer.encode(&mut bytes);
+    let error = Frame::decode(&bytes).unwrap_err();
+    assert!(matches!(error, Error::BadField { field: "frame_bytes", .. }), "{error}");
+}
+
+#[test]
+fn reserved_record_kinds_decode_and_are_not_supported() {
+    for kind in [RecordKind::Cut, RecordKind::Grant, RecordKind::LargeRef] {
+        let mut bytes = [0; RecordHeader::LEN];
+        RecordHeader { kind, ..samples::trim_record() }.encode(&mut bytes);
+        let record = RecordHeader::decode(&bytes).unwrap();
+        assert_eq!(record.kind.check_supported().unwrap_err().kind(), ErrorKind::Unsupported);
+    }
+    RecordKind::Write.check_supported().unwrap();
+}
+
+#[test]
+fn unknown_kinds_are_refused() {
+    let mut bytes = [0; RecordHeader::LEN];
+    samples::trim_record().encode(&mut bytes);
+    for kind in [0, 10, 255] {
+        bytes[0] = kind;
+        let error = RecordHeader::decode(&bytes).unwrap_err();
+        assert!(matches!(error, Error::UnknownKind { kind: found, .. } if found == kind));
+    }
+    let mut bytes = samples::summary_bytes();
+    for kind in [0, 14, 255] {
+        bytes[0] = kind;
+        assert!(matches!(SummaryEntry::decode(&bytes), Err(Error::UnknownKind { .. })));
+    }
+    for kind in [12, 13] {
+        bytes[0] = kind;
+        assert!(matches!(SummaryEntry::decode(&bytes), Err(Error::Unsupported { .. })));
+    }
+    assert!(matches!(MapSlot::from_bits(4 << 60 | 1), Err(Error::UnknownKind { kind: 4, .. })));
+    assert!(matches!(MapSlot::from_bits(1), Err(Error::ReservedNotZero { .. })));
+    assert!(matches!(MapSlot::from_bits(2 << 60), Err(Error::BadField { .. })));
+}
+
+#[test]
+fn ciphertext_is_not_handed_out() {
+    let mut bytes = samples::summary_bytes();
+    bytes[44] = 1; // key id
+    assert!(matches!(SummaryEntry::decode(&bytes), Err(Error::Unsupported { flags: 1, .. })));
+    let mut bytes = samples::strip_bytes();
+    bytes[88] = 1; // key id
+    reseal(&mut bytes);
+    assert!(matches!(StripHeader::decode(&bytes), Err(Error::Unsupported { flags: 1, .. })));
+}
+
+#[test]
+fn a_newer_version_is_unsupported_and_not_corrupt() {
+    let mut bytes = samples::shard_root().encode();
+    bytes[8] = 2;
+    reseal(&mut bytes);
+    let error = ShardRoot::decode(&bytes).unwrap_err();
+    assert!(matches!(error, Error::BadVersion { found: 2, known: 1, .. }), "{error}");
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
+}
+
+#[test]
+fn reserved_bytes_of_roots_are_checked() {
+    let mut bytes = samples::shard_root().encode();
+    bytes[58] = 1;
+    reseal(&mut bytes);
+    assert!(matches!(ShardRoot::decode(&bytes), Err(Error::ReservedNotZero { .. })));
+}
+
+#[test]
+fn unknown_incompat_flags_stop_reading_and_ro_compat_flags_stop_writing() {
+    let mut root = samples::shard_root();
+    root.features = Features { compat: u64::MAX, ro_compat: 0, incompat: 1 << 40 };
+    let error = ShardRoot::decode(&root.encode()).unwrap_err();
+    assert!(matches!(error, Error::Unsupported { flags, .. } if flags == 1 << 40), "{error}");
+
+    root.features = Features { compat: u64::MAX, ro_compat: 4, incompat: 0 };
+    let root = ShardRoot::decode(&root.encode()).unwrap();
+    let error = root.features.check_writable("shard root").unwrap_err();
+    assert!(matches!(error, Error::Unsupported { flags: 4, .. }), "{error}");
+    samples::pool_root().features.check_writable("pool root").unwrap();
+}
+
+#[test]
+#[should_panic(expected = "stored before what points to it")]
+fn a_page_in_memory_is_never_stored() {
+    PagePtr::Memory(3).encode(&mut [0; PagePtr::LEN]);
+}
+
+#[test]
+#[should_panic(expected = "payload_len of a Write record")]
+fn a_write_whose_payload_is_not_its_range_is_not_encoded() {
+    let record = RecordHeader { len_512: 3, ..samples::write_record(&[0; 512]) };
+    record.encode(&mut [0; RecordHeader::LEN]);
+}
+
+#[test]
+fn errors_name_what_and_values() {
+    let text = ShardRoot::decode(b"nothing of the kind").unwrap_err().to_string();
+    assert_eq!(text, "no shard root: magic is 0x20676e6968746f6e");
+    let text = SummaryEntry::decode(&[1, 2]).unwrap_err().to_string();
+    assert_eq!(text, "summary entry needs 48 bytes, and 2 are there");
+}
