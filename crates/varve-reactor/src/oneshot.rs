@@ -29,7 +29,6 @@ pub struct OneshotReceiver<T> {
 }
 
 /// A channel for a single value within a thread.
-#[must_use]
 pub fn oneshot<T>() -> (OneshotSender<T>, OneshotReceiver<T>) {
     let state = State { value: None, waker: None, sender_gone: false, receiver_gone: false };
     let state = Rc::new(RefCell::new(state));

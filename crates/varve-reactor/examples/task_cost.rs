@@ -1,0 +1,50 @@
+//! Prints what a spawn with its poll, a wake with its poll, and a message between threads cost, in ns.
+//! Run: `cargo run --release -p varve-reactor --example task_cost`.
+#![expect(clippy::unwrap_used, reason = "an example")]
+
+use std::time::Instant;
+
+use varve_reactor::{Loop, LoopConfig, port};
+
+const ROUNDS: u32 = 200;
+const BATCH: u32 = 1_000;
+
+fn main() {
+    let mut real = Loop::new(LoopConfig::default()).unwrap();
+    let reactor = real.handle();
+    let spawn = real.run(async move {
+        let start = Instant::now();
+        for _ in 0..ROUNDS {
+            for _ in 0..BATCH {
+                reactor.spawn(async {});
+            }
+            reactor.yield_now().await;
+        }
+        start.elapsed() / (ROUNDS * BATCH)
+    });
+    let reactor = real.handle();
+    let wake = real.run(async move {
+        let start = Instant::now();
+        for _ in 0..ROUNDS * BATCH {
+            reactor.yield_now().await;
+        }
+        start.elapsed() / (ROUNDS * BATCH)
+    });
+    let (sender, mut receiver) = port::channel(&real.handle(), 1024);
+    let thread = std::thread::spawn(move || {
+        for number in 0..ROUNDS * BATCH {
+            while sender.send(number).is_err() {
+                std::thread::yield_now();
+            }
+        }
+    });
+    let message = real.run(async move {
+        let (start, mut all) = (Instant::now(), Vec::new());
+        while receiver.recv_batch(&mut all).await > 0 {
+            all.clear();
+        }
+        start.elapsed() / (ROUNDS * BATCH)
+    });
+    thread.join().unwrap();
+    println!("spawn and poll {spawn:?}, wake and poll {wake:?}, message {message:?}");
+}
