@@ -32,7 +32,7 @@ pub struct ChunkEntry {
     pub shared: bool,
     /// Plain length, in units of 512 B.
     pub logical_512: u16,
-    /// [`varve_stdx::checksum32`] of the stored bytes.
+    /// Low half of [`payload_checksum`](super::record::payload_checksum) of the stored bytes.
     pub checksum: u32,
 }
 

@@ -133,7 +133,7 @@ impl FrameHeader {
     /// [`Self::LEN`] as a count in frames.
     pub const BYTES: u32 = 128;
     /// First bytes of every frame.
-    pub const MAGIC: [u8; 8] = *b"VRVFRAME";
+    pub const MAGIC: [u8; 8] = *b"VARVFRAM";
     /// Version of the structure.
     pub const VERSION: u16 = 1;
 

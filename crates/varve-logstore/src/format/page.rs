@@ -49,7 +49,7 @@ impl PageHeader {
     /// Encoded length in bytes.
     pub const LEN: usize = 48;
     /// First bytes of every page.
-    pub const MAGIC: u32 = u32::from_le_bytes(*b"VRVP");
+    pub const MAGIC: u32 = u32::from_le_bytes(*b"VARP");
 
     const COVERED_LEN: usize = Self::LEN - 8;
 

@@ -18,7 +18,7 @@ pub struct Location {
     pub offset_512: u16,
     /// Stored bytes, padding excluded.
     pub stored_len: u32,
-    /// [`varve_stdx::checksum32`] of the stored bytes.
+    /// Low half of [`payload_checksum`](super::record::payload_checksum) of the stored bytes.
     pub checksum: u32,
 }
 

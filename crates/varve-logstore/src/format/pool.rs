@@ -42,7 +42,7 @@ pub struct PoolRoot {
 
 impl PoolRoot {
     /// First bytes of every pool root.
-    pub const MAGIC: [u8; 8] = *b"VRVPOOLR";
+    pub const MAGIC: [u8; 8] = *b"VARVPOOL";
     /// Version of the structure.
     pub const VERSION: u16 = 1;
     /// Encoded length in bytes without placement generations and zones.

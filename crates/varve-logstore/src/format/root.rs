@@ -96,7 +96,7 @@ pub struct ShardRoot {
 
 impl ShardRoot {
     /// First bytes of every shard root.
-    pub const MAGIC: [u8; 8] = *b"VRVSHARD";
+    pub const MAGIC: [u8; 8] = *b"VARVSHRD";
     /// Version of the structure.
     pub const VERSION: u16 = 1;
     /// Encoded length in bytes without usage blobs.

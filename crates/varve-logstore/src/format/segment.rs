@@ -105,7 +105,7 @@ impl StripHeader {
     /// Encoded length in bytes: the first block of a slot.
     pub const LEN: usize = 4096;
     /// First bytes of every strip.
-    pub const MAGIC: [u8; 8] = *b"VRVSTRIP";
+    pub const MAGIC: [u8; 8] = *b"VARVSTRP";
     /// Version of the structure.
     pub const VERSION: u16 = 1;
 

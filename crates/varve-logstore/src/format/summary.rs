@@ -60,7 +60,7 @@ pub struct Unit {
     pub logical_512: u16,
     /// How it is compressed.
     pub codec: Codec,
-    /// [`varve_stdx::checksum32`] of the stored bytes.
+    /// Low half of [`payload_checksum`](super::record::payload_checksum) of the stored bytes.
     pub checksum: u32,
 }
 
