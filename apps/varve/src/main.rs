@@ -1,2 +1,41 @@
-//! To come.
-fn main() {}
+//! The one binary: `varve serve` is the daemon, every other subcommand is a client of its admin API.
+
+mod age;
+mod cli;
+mod client;
+mod commands;
+mod config;
+mod daemon;
+mod failure;
+mod logging;
+mod table;
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::cli::Cli;
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    match cli.run().and_then(|text| print(&text)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            // Nobody is left to tell when stderr is closed too.
+            let _ = writeln!(io::stderr(), "{failure}");
+            failure.exit_code()
+        }
+    }
+}
+
+/// Prints what a command has to say. A reader that went away early, as `head` does, is no failure.
+fn print(text: &str) -> Result<(), failure::Failure> {
+    let mut stdout = io::stdout().lock();
+    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(failure::Failure::new(format!("write to standard output: {error}")))
+        }
+        _ => Ok(()),
+    }
+}

@@ -39,6 +39,19 @@ impl MemoryBackend {
         backend
     }
 
+    /// A backend that holds `count` volumes of 1 GiB, named `v0000`, `v0001` and so on.
+    #[must_use]
+    pub fn with_volumes(count: usize) -> Self {
+        let backend = Self::default();
+        for number in 0..count {
+            let name = format!("v{number:04}");
+            let spec = CreateVolume { name, size_bytes: 1 << 30, block_size_bytes: None };
+            let created = backend.create(&spec).is_ok();
+            assert!(created, "names are counted up");
+        }
+        backend
+    }
+
     fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, Volume>> {
         self.volumes.lock().expect("no holder of the lock panics")
     }

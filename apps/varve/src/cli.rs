@@ -1,0 +1,100 @@
+//! The command line: every subcommand is listed here and lives in a file of its own under `commands/`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+use varve_access_admin::ListenAddress;
+use varve_types::{ByteCount, parse_size};
+
+use crate::client::Client;
+use crate::commands::{completions, pool, serve, status, volume};
+use crate::failure::{Failure, Result};
+
+/// Where a pool's sockets and settings are when nothing else is said.
+pub(crate) const DATA_DEFAULT: &str = "varve-data";
+
+/// Flash-native log-structured storage: durable, thin-provisioned volumes over NBD
+#[derive(Parser, Debug)]
+#[command(name = "varve", version, max_term_width = 100, arg_required_else_help = true)]
+#[command(after_help = "Exit codes: 0 done, 1 failed, 2 misused.")]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    global: Global,
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// Where the daemon is.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Global {
+    /// Data directory of the daemon [default: ./varve-data]
+    #[arg(long, global = true, value_name = "DIR")]
+    pub(crate) data: Option<PathBuf>,
+
+    /// Address of the daemon's admin API, instead of its data directory: unix:PATH or IP:PORT
+    #[arg(long, global = true, value_name = "ADDR", conflicts_with = "data")]
+    pub(crate) addr: Option<ListenAddress>,
+}
+
+#[derive(Subcommand, Debug)]
+enum Command {
+    Serve(serve::Serve),
+    #[command(subcommand)]
+    Volume(volume::Volume),
+    #[command(subcommand)]
+    Pool(pool::Pool),
+    Status(status::Status),
+    Completions(completions::Completions),
+}
+
+impl Cli {
+    /// Carries the command out; returns what it prints.
+    pub(crate) fn run(self) -> Result<String> {
+        let global = self.global;
+        match self.command {
+            Command::Serve(command) => command.run(&global),
+            Command::Volume(command) => command.run(&global.client()),
+            Command::Pool(command) => command.run(&global.client()),
+            Command::Status(command) => command.run(&global.client()),
+            Command::Completions(command) => command.run(),
+        }
+    }
+}
+
+impl Global {
+    /// The data directory.
+    pub(crate) fn data(&self) -> PathBuf {
+        self.data.clone().unwrap_or_else(|| PathBuf::from(DATA_DEFAULT))
+    }
+
+    fn client(&self) -> Client {
+        match &self.addr {
+            Some(address) => Client::at(address.clone()),
+            None => Client::of_data(&self.data()),
+        }
+    }
+
+    /// For a command that runs the daemon instead of calling it.
+    pub(crate) fn refuse_addr(&self) -> Result<()> {
+        match self.addr {
+            Some(_) => {
+                Err(Failure::misuse("`--addr` names a daemon to call, `serve` is the daemon")
+                    .hint("set the address of the admin API with `--admin`"))
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+/// How a read is printed.
+#[derive(Args, Clone, Copy, Debug)]
+pub(crate) struct Format {
+    /// Print JSON as the admin API defines it, for programs
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Reads a size argument.
+pub(crate) fn size(text: &str) -> std::result::Result<ByteCount, String> {
+    parse_size(text)
+}

@@ -1,0 +1,220 @@
+//! Calls the daemon's admin API: one connection a request, over its unix socket or TCP.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::Bytes;
+use hyper::client::conn::http1;
+use hyper::{Method, Request, StatusCode, header};
+use hyper_util::rt::TokioIo;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpStream, UnixStream};
+use varve_access_admin::ListenAddress;
+use varve_access_admin::v1::ErrorBody;
+
+use crate::failure::{Failure, Result};
+
+/// Longest wait for an answer: the API answers within 30 s or says why not.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Largest answer in bytes: a page of 10,000 volumes takes 2 MiB.
+const ANSWER_BYTES_MAX: usize = 16 << 20;
+
+/// Name of the admin API's socket in a data directory.
+pub(crate) const ADMIN_SOCKET: &str = "admin.sock";
+
+/// A daemon to call.
+pub(crate) struct Client {
+    address: ListenAddress,
+    data: Option<PathBuf>,
+}
+
+/// An answer: the JSON as it came, and as its type.
+pub(crate) struct Answer<T> {
+    pub(crate) json: Value,
+    pub(crate) value: T,
+}
+
+impl<T> Answer<T> {
+    /// The answer for programs, or what `text` makes of it for people.
+    pub(crate) fn print(self, json: bool, text: impl FnOnce(T) -> String) -> String {
+        if json { format!("{:#}\n", self.json) } else { text(self.value) }
+    }
+}
+
+impl Client {
+    /// The daemon that listens at `address`.
+    pub(crate) fn at(address: ListenAddress) -> Self {
+        Self { address, data: None }
+    }
+
+    /// The daemon that serves the data directory.
+    pub(crate) fn of_data(data: &Path) -> Self {
+        let address = ListenAddress::Unix(data.join(ADMIN_SOCKET));
+        Self { address, data: Some(data.to_owned()) }
+    }
+
+    /// Reads.
+    pub(crate) fn get<T: DeserializeOwned>(&self, path: &str) -> Result<Answer<T>> {
+        self.call(Method::GET, path, Bytes::new())
+    }
+
+    /// Changes something; the change is durable when this returns.
+    pub(crate) fn send<T: DeserializeOwned>(
+        &self,
+        method: Method,
+        path: &str,
+        body: &impl Serialize,
+    ) -> Result<Answer<T>> {
+        let body = serde_json::to_vec(body).expect("requests are plain JSON");
+        self.call(method, path, Bytes::from(body))
+    }
+
+    /// Deletes; durable when this returns.
+    pub(crate) fn delete(&self, path: &str) -> Result<()> {
+        self.call::<Value>(Method::DELETE, path, Bytes::new()).map(|_| ())
+    }
+
+    fn call<T: DeserializeOwned>(
+        &self,
+        method: Method,
+        path: &str,
+        body: Bytes,
+    ) -> Result<Answer<T>> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(|e| Failure::new(format!("start the client: {e}")))?;
+        let answered = runtime.block_on(async {
+            tokio::time::timeout(ANSWER_TIMEOUT, self.exchange(method, path, body)).await
+        });
+        let (status, bytes) = answered.map_err(|_| {
+            let seconds = ANSWER_TIMEOUT.as_secs();
+            Failure::new(format!("no answer from {} within {seconds} s", self.address))
+                .hint("the daemon's log says what it waits for; the request may yet be carried out")
+        })??;
+        if !status.is_success() {
+            return Err(self.refused(status, &bytes));
+        }
+        // A deletion answers nothing, which reads as null.
+        let text: &[u8] = if bytes.is_empty() { b"null" } else { &bytes };
+        let json: Value = serde_json::from_slice(text).map_err(|e| self.not_varve(&e))?;
+        let value = serde_json::from_value(json.clone()).map_err(|e| self.not_varve(&e))?;
+        Ok(Answer { json, value })
+    }
+
+    async fn exchange(
+        &self,
+        method: Method,
+        path: &str,
+        body: Bytes,
+    ) -> Result<(StatusCode, Bytes)> {
+        let request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header(header::HOST, "localhost")
+            .header(header::CONTENT_TYPE, "application/json")
+            .body(Full::new(body))
+            .map_err(|e| Failure::misuse(format!("`{path}` does not fit a request: {e}")))?;
+        match &self.address {
+            ListenAddress::Unix(socket) => {
+                let stream = UnixStream::connect(socket).await.map_err(|e| self.unreachable(&e))?;
+                self.exchange_over(stream, request).await
+            }
+            ListenAddress::Tcp(address) => {
+                let stream = TcpStream::connect(address).await.map_err(|e| self.unreachable(&e))?;
+                self.exchange_over(stream, request).await
+            }
+        }
+    }
+
+    async fn exchange_over(
+        &self,
+        stream: impl AsyncRead + AsyncWrite + Unpin,
+        request: Request<Full<Bytes>>,
+    ) -> Result<(StatusCode, Bytes)> {
+        let (mut sender, connection) =
+            http1::handshake(TokioIo::new(stream)).await.map_err(|e| self.broken(&e))?;
+        let answer = async {
+            let answer = sender.send_request(request).await.map_err(|e| self.broken(&e))?;
+            let status = answer.status();
+            let body = Limited::new(answer.into_body(), ANSWER_BYTES_MAX);
+            let bytes = body.collect().await.map_err(|e| self.broken(&*e))?.to_bytes();
+            Ok((status, bytes))
+        };
+        tokio::pin!(answer);
+        // The connection does the I/O; it may end first when the daemon closes right after its answer.
+        tokio::select! {
+            biased;
+            answer = &mut answer => answer,
+            _ = connection => answer.await,
+        }
+    }
+
+    fn refused(&self, status: StatusCode, bytes: &[u8]) -> Failure {
+        match serde_json::from_slice::<ErrorBody>(bytes) {
+            Ok(ErrorBody { message, hint: Some(hint), .. }) => Failure::new(message).hint(hint),
+            Ok(ErrorBody { message, hint: None, .. }) => Failure::new(message),
+            Err(_) => Failure::new(format!("{} answered {status}", self.address))
+                .hint("see whether a Varve daemon listens there"),
+        }
+    }
+
+    fn unreachable(&self, error: &std::io::Error) -> Failure {
+        let failure = Failure::new(format!("no daemon answers at {}: {error}", self.address));
+        match &self.data {
+            Some(data) => failure.hint(format!(
+                "start one with `varve serve --data {}`, or say where it is with --data or --addr",
+                data.display()
+            )),
+            None => {
+                failure.hint("see whether the daemon was started with `--admin` and this address")
+            }
+        }
+    }
+
+    fn broken(&self, error: &(impl std::fmt::Display + ?Sized)) -> Failure {
+        Failure::new(format!("connection to {} broke off: {error}", self.address))
+            .hint("`varve status` shows whether the daemon still runs")
+    }
+
+    fn not_varve(&self, error: &serde_json::Error) -> Failure {
+        Failure::new(format!(
+            "answer of {} is not what this version expects: {error}",
+            self.address
+        ))
+        .hint("compare `varve --version` with the daemon's version in `varve status --json`")
+    }
+}
+
+/// A volume's path in the API.
+pub(crate) fn volume_path(name: &str) -> String {
+    format!("/v1/volumes/{}", percent_encoded(name))
+}
+
+/// Every byte but letters, digits and `-._~` percent-encoded, for paths and queries.
+pub(crate) fn percent_encoded(text: &str) -> String {
+    let mut encoded = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
+                encoded.push(char::from(byte));
+            }
+            _ => encoded.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    encoded
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_encoded_in_paths() {
+        assert_eq!(volume_path("vm-1.a"), "/v1/volumes/vm-1.a");
+        assert_eq!(volume_path("a/b ü"), "/v1/volumes/a%2Fb%20%C3%BC");
+    }
+}

@@ -1,0 +1,7 @@
+//! The subcommands, one file each. A file here has a test of its name under `tests/cli/` and a page under `docs/operating/`.
+
+pub(crate) mod completions;
+pub(crate) mod pool;
+pub(crate) mod serve;
+pub(crate) mod status;
+pub(crate) mod volume;

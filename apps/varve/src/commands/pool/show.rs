@@ -1,0 +1,45 @@
+//! `varve pool show`: the pool's drives and how full they are.
+
+use std::fmt::Write;
+
+use clap::Args;
+use varve_access_admin::v1;
+use varve_types::ByteCount;
+
+use crate::age;
+use crate::cli::Format;
+use crate::client::Client;
+use crate::failure::Result;
+use crate::table::{self, Align};
+
+/// Show the pool, its drives and how full it is
+#[derive(Args, Debug)]
+pub(crate) struct Show {
+    #[command(flatten)]
+    format: Format,
+}
+
+impl Show {
+    pub(crate) fn run(self, client: &Client) -> Result<String> {
+        let answer = client.get::<v1::Pool>("/v1/pool")?;
+        Ok(answer.print(self.format.json, |pool| describe(&pool)))
+    }
+}
+
+fn describe(pool: &v1::Pool) -> String {
+    let percent = pool.used_bytes.saturating_mul(100) / pool.capacity_bytes.max(1);
+    let mut text = table::labelled(&[
+        ("pool", pool.id.clone()),
+        ("created", age::since(pool.created_unix_ms)),
+        ("shards", pool.shards.to_string()),
+        ("segment size", ByteCount(pool.segment_size_bytes).to_string()),
+        ("capacity", ByteCount(pool.capacity_bytes).to_string()),
+        ("used", format!("{} ({percent} %)", ByteCount(pool.used_bytes))),
+        ("free", ByteCount(pool.free_bytes).to_string()),
+    ]);
+    let row = |drive: &v1::Drive| vec![drive.path.clone(), ByteCount(drive.size_bytes).to_string()];
+    let rows: Vec<Vec<String>> = pool.drives.iter().map(row).collect();
+    let header = [("DRIVE", Align::Left), ("SIZE", Align::Right)];
+    let _ = write!(text, "\n{}", table::columns(&header, &rows));
+    text
+}

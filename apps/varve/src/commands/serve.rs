@@ -1,0 +1,120 @@
+//! `varve serve`: runs the daemon in the foreground until a signal ends it.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use varve_access_admin::ListenAddress;
+use varve_types::parse_size;
+
+use crate::cli::Global;
+use crate::config::{self, DriveSetting, LogFormat, LogLevel, Settings};
+use crate::daemon;
+use crate::failure::Result;
+use crate::logging;
+
+/// Name of the configuration file that a data directory may hold.
+const CONFIG_FILE: &str = "varve.toml";
+
+/// Serve a pool's volumes over NBD, in the foreground
+///
+/// Without options: makes ./varve-data with a drive in it on the first start and serves it on 127.0.0.1:10809 and on
+/// ./varve-data/nbd.sock. SIGTERM or SIGINT writes everything out and ends; a second one ends at once, which loses nothing that
+/// was acknowledged.
+#[derive(Args, Debug)]
+pub(crate) struct Serve {
+    /// Configuration file [default: varve.toml in the data directory, if there is one]
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+
+    /// Address for NBD clients, repeatable [default: 127.0.0.1:10809 and unix:DATA/nbd.sock]
+    #[arg(long, value_name = "ADDR|unix:PATH")]
+    nbd: Vec<ListenAddress>,
+
+    /// Drive of the pool: block device, file or directory, repeatable [default: a directory in the data directory]
+    #[arg(long, value_name = "PATH[=SIZE]", value_parser = drive)]
+    drive: Vec<DriveSetting>,
+
+    /// Shards of a new pool, 0 to 256 [default: one a core]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(0..=256))]
+    shards: Option<u16>,
+
+    /// Loopback address for the admin API, beside its socket in the data directory
+    #[arg(long, value_name = "ADDR")]
+    admin: Option<ListenAddress>,
+
+    /// Least important level to log [default: warn]
+    #[arg(long, value_name = "LEVEL")]
+    log: Option<LogLevel>,
+
+    /// Form of a log line [default: text]
+    #[arg(long, value_name = "FORMAT")]
+    log_format: Option<LogFormat>,
+
+    /// Print every setting of the configuration file with its range, default and reason, and end
+    #[arg(long)]
+    settings: bool,
+}
+
+impl Serve {
+    pub(crate) fn run(self, global: &Global) -> Result<String> {
+        global.refuse_addr()?;
+        if self.settings {
+            return Ok(config::document());
+        }
+        let settings = self.settings(global)?;
+        logging::start(settings.log_level, settings.log_format);
+        daemon::run(&settings)?;
+        Ok(String::new())
+    }
+
+    /// Defaults, then the file, then the flags.
+    fn settings(self, global: &Global) -> Result<Settings> {
+        let mut settings = Settings { data: global.data(), ..Settings::default() };
+        let found = settings.data.join(CONFIG_FILE);
+        match &self.config {
+            Some(file) => config::read(file, &mut settings)?,
+            None if found.exists() => config::read(&found, &mut settings)?,
+            None => {}
+        }
+        if let Some(data) = &global.data {
+            settings.data.clone_from(data);
+        }
+        if !self.nbd.is_empty() {
+            settings.nbd_listen = self.nbd;
+        }
+        if !self.drive.is_empty() {
+            settings.drives = self.drive;
+        }
+        settings.shards = self.shards.unwrap_or(settings.shards);
+        settings.admin_listen = self.admin.or(settings.admin_listen);
+        settings.log_level = self.log.unwrap_or(settings.log_level);
+        settings.log_format = self.log_format.unwrap_or(settings.log_format);
+        settings.check()?;
+        Ok(settings)
+    }
+}
+
+fn drive(text: &str) -> std::result::Result<DriveSetting, String> {
+    let (path, size) = match text.rsplit_once('=') {
+        Some((path, size)) => (path, Some(parse_size(size)?)),
+        None => (text, None),
+    };
+    if path.is_empty() {
+        return Err(format!("drive `{text}` has no path"));
+    }
+    Ok(DriveSetting { path: PathBuf::from(path), size })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_drive_is_a_path_and_maybe_a_size() {
+        let parsed = drive("/dev/sdx=4GiB").unwrap();
+        assert_eq!((parsed.path, parsed.size.unwrap().0), ("/dev/sdx".into(), 4 << 30));
+        assert_eq!(drive("a/b").unwrap().size, None);
+        assert!(drive("=4GiB").is_err());
+        assert!(drive("a=4GB").unwrap_err().contains("unknown unit"));
+    }
+}

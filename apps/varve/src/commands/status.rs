@@ -1,0 +1,79 @@
+//! `varve status`: what the daemon is doing now.
+
+use std::fmt::Write;
+
+use clap::Args;
+use varve_access_admin::v1::{self, ServiceState, ShardState};
+use varve_types::ByteCount;
+
+use crate::age;
+use crate::cli::Format;
+use crate::client::Client;
+use crate::failure::Result;
+use crate::table::{self, Align};
+
+/// Show what the daemon is doing now
+#[derive(Args, Debug)]
+pub(crate) struct Status {
+    #[command(flatten)]
+    format: Format,
+}
+
+impl Status {
+    pub(crate) fn run(self, client: &Client) -> Result<String> {
+        let answer = client.get::<v1::Status>("/v1/status")?;
+        Ok(answer.print(self.format.json, |status| describe(&status)))
+    }
+}
+
+fn describe(status: &v1::Status) -> String {
+    let state = match status.state {
+        ServiceState::Serving => "serving",
+        ServiceState::Degraded => "degraded",
+        ServiceState::Draining => "draining",
+    };
+    let memory = &status.memory;
+    let mut text = table::labelled(&[
+        ("state", format!("{state} for {}", age::span(status.uptime_ms))),
+        ("version", status.version.clone()),
+        ("pool", status.pool_id.clone()),
+        ("volumes", status.volumes.to_string()),
+        ("memory", of(memory.used_bytes, memory.budget_bytes)),
+    ]);
+    let rows: Vec<Vec<String>> = status.shards.iter().map(shard_row).collect();
+    let header = [
+        ("SHARD", Align::Right),
+        ("STATE", Align::Left),
+        ("UNDRAINED", Align::Right),
+        ("LANE", Align::Right),
+    ];
+    let _ = write!(text, "\n{}", table::columns(&header, &rows));
+    let rows: Vec<Vec<String>> = status.listeners.iter().map(listener_row).collect();
+    let header =
+        [("LISTENER", Align::Left), ("ADDRESS", Align::Left), ("CONNECTIONS", Align::Right)];
+    let _ = write!(text, "\n{}", table::columns(&header, &rows));
+    text
+}
+
+fn shard_row(shard: &v1::ShardStatus) -> Vec<String> {
+    let state = match shard.state {
+        ShardState::Opening => "opening",
+        ShardState::Serving => "serving",
+        ShardState::ReadOnly => "read-only",
+        ShardState::Closed => "closed",
+    };
+    vec![
+        shard.shard.to_string(),
+        state.to_owned(),
+        ByteCount(shard.undrained_bytes).to_string(),
+        of(shard.lane_used_bytes, shard.lane_size_bytes),
+    ]
+}
+
+fn listener_row(listener: &v1::ListenerStatus) -> Vec<String> {
+    vec![listener.protocol.clone(), listener.address.clone(), listener.connections.to_string()]
+}
+
+fn of(part_bytes: u64, whole_bytes: u64) -> String {
+    format!("{} of {}", ByteCount(part_bytes), ByteCount(whole_bytes))
+}

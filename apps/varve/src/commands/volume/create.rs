@@ -1,0 +1,46 @@
+//! `varve volume create`: makes an empty volume. Space is taken as it is written.
+
+use clap::Args;
+use hyper::Method;
+use varve_access_admin::v1::{self, CreateVolume};
+use varve_types::ByteCount;
+
+use crate::cli::{self, Format};
+use crate::client::Client;
+use crate::failure::{Failure, Result};
+
+/// Make a volume; it takes space only as it is written
+#[derive(Args, Debug)]
+pub(crate) struct Create {
+    /// Name of the volume and of its NBD export
+    name: String,
+
+    /// Size that clients see, such as 20GiB
+    #[arg(long, value_parser = cli::size)]
+    size: ByteCount,
+
+    /// Block of the volume: 4KiB to 64KiB, a power of two [default: 4KiB]
+    #[arg(long, value_parser = cli::size, value_name = "SIZE")]
+    block_size: Option<ByteCount>,
+
+    #[command(flatten)]
+    format: Format,
+}
+
+impl Create {
+    pub(crate) fn run(self, client: &Client) -> Result<String> {
+        let block_size_bytes = self.block_size.map(block_size).transpose()?;
+        let spec = CreateVolume { name: self.name, size_bytes: self.size.0, block_size_bytes };
+        let answer = client.send::<v1::Volume>(Method::POST, "/v1/volumes", &spec)?;
+        Ok(answer.print(self.format.json, |volume| {
+            format!("created volume {} of {}\n", volume.name, ByteCount(volume.size_bytes))
+        }))
+    }
+}
+
+fn block_size(size: ByteCount) -> Result<u32> {
+    u32::try_from(size.0).map_err(|_| {
+        Failure::misuse(format!("block size {size} is not possible"))
+            .hint("a power of two from 4KiB to 64KiB")
+    })
+}

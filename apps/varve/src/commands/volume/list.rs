@@ -1,0 +1,61 @@
+//! `varve volume list`: every volume, by name.
+
+use clap::Args;
+use serde_json::json;
+use varve_access_admin::v1::{self, VolumePage};
+use varve_types::ByteCount;
+
+use crate::age;
+use crate::cli::Format;
+use crate::client::{Client, percent_encoded};
+use crate::failure::Result;
+use crate::table::{self, Align};
+
+/// List the volumes
+#[derive(Args, Debug)]
+pub(crate) struct List {
+    #[command(flatten)]
+    format: Format,
+}
+
+impl List {
+    pub(crate) fn run(self, client: &Client) -> Result<String> {
+        let mut volumes = Vec::new();
+        let mut path = "/v1/volumes".to_owned();
+        loop {
+            let page = client.get::<VolumePage>(&path)?.value;
+            volumes.extend(page.volumes);
+            match page.next {
+                Some(after) => path = format!("/v1/volumes?after={}", percent_encoded(&after)),
+                None => break,
+            }
+        }
+        if self.format.json {
+            return Ok(format!("{:#}\n", json!({ "volumes": volumes })));
+        }
+        if volumes.is_empty() {
+            return Ok(
+                "no volumes; make one with `varve volume create NAME --size 20GiB`\n".to_owned()
+            );
+        }
+        let rows: Vec<Vec<String>> = volumes.iter().map(row).collect();
+        let header = [
+            ("NAME", Align::Left),
+            ("SIZE", Align::Right),
+            ("BLOCK", Align::Right),
+            ("OPEN BY", Align::Right),
+            ("CREATED", Align::Right),
+        ];
+        Ok(table::columns(&header, &rows))
+    }
+}
+
+fn row(volume: &v1::Volume) -> Vec<String> {
+    vec![
+        volume.name.clone(),
+        ByteCount(volume.size_bytes).to_string(),
+        ByteCount(u64::from(volume.block_size_bytes)).to_string(),
+        volume.openers.to_string(),
+        age::since(volume.created_unix_ms),
+    ]
+}

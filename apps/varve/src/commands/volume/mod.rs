@@ -1,0 +1,51 @@
+//! `varve volume`: make, list, show, resize and delete volumes.
+
+mod create;
+mod delete;
+mod list;
+mod resize;
+mod show;
+
+use clap::Subcommand;
+use varve_access_admin::v1;
+use varve_types::ByteCount;
+
+use crate::age;
+use crate::client::Client;
+use crate::failure::Result;
+use crate::table;
+
+/// Make, list, show, resize and delete volumes
+#[derive(Subcommand, Debug)]
+pub(crate) enum Volume {
+    Create(create::Create),
+    List(list::List),
+    Show(show::Show),
+    Resize(resize::Resize),
+    Delete(delete::Delete),
+}
+
+impl Volume {
+    pub(crate) fn run(self, client: &Client) -> Result<String> {
+        match self {
+            Self::Create(command) => command.run(client),
+            Self::List(command) => command.run(client),
+            Self::Show(command) => command.run(client),
+            Self::Resize(command) => command.run(client),
+            Self::Delete(command) => command.run(client),
+        }
+    }
+}
+
+/// One volume, a property a line.
+fn describe(volume: &v1::Volume) -> String {
+    table::labelled(&[
+        ("volume", volume.name.clone()),
+        ("namespace", volume.namespace.clone()),
+        ("id", volume.id.to_string()),
+        ("size", ByteCount(volume.size_bytes).to_string()),
+        ("block size", ByteCount(u64::from(volume.block_size_bytes)).to_string()),
+        ("created", age::since(volume.created_unix_ms)),
+        ("open by", volume.openers.to_string()),
+    ])
+}

@@ -1,0 +1,39 @@
+//! `varve volume resize`: changes the size of a volume, also while clients have it open.
+
+use clap::Args;
+use hyper::Method;
+use varve_access_admin::v1::{self, ResizeVolume};
+use varve_types::ByteCount;
+
+use crate::cli::{self, Format};
+use crate::client::{Client, volume_path};
+use crate::failure::Result;
+
+/// Change the size of a volume, also while it is open
+#[derive(Args, Debug)]
+pub(crate) struct Resize {
+    /// Name of the volume
+    name: String,
+
+    /// New size that clients see, such as 40GiB
+    #[arg(long, value_parser = cli::size)]
+    size: ByteCount,
+
+    /// Allow a smaller size, which drops what lies beyond it
+    #[arg(long)]
+    shrink: bool,
+
+    #[command(flatten)]
+    format: Format,
+}
+
+impl Resize {
+    pub(crate) fn run(self, client: &Client) -> Result<String> {
+        let resize = ResizeVolume { size_bytes: self.size.0, allow_shrink: self.shrink };
+        let path = volume_path(&self.name);
+        let answer = client.send::<v1::Volume>(Method::PATCH, &path, &resize)?;
+        Ok(answer.print(self.format.json, |volume| {
+            format!("volume {} is {} now\n", volume.name, ByteCount(volume.size_bytes))
+        }))
+    }
+}

@@ -1,0 +1,173 @@
+//! The settings as the daemon uses them, with their defaults, and the checks that concern more than one of them.
+
+use std::path::PathBuf;
+
+use varve_access_admin::ListenAddress;
+use varve_types::ByteCount;
+
+use crate::cli::DATA_DEFAULT;
+use crate::failure::{Failure, Result};
+
+/// Everything that a daemon can be told.
+#[derive(Clone, Debug)]
+pub(crate) struct Settings {
+    /// Data directory: lock, sockets, list of drives, and the embedded drive.
+    pub(crate) data: PathBuf,
+    /// Drives of the pool; none means a directory drive inside the data directory.
+    pub(crate) drives: Vec<DriveSetting>,
+    /// Shards of a new pool; 0 means one a core.
+    pub(crate) shards: u16,
+    /// Bound on caches and buffers of all shards.
+    pub(crate) memory: ByteCount,
+    /// NBD listeners; none means the two defaults.
+    pub(crate) nbd_listen: Vec<ListenAddress>,
+    /// Whether NBD may be open to other machines without authentication.
+    pub(crate) nbd_allow_unauthenticated: bool,
+    /// TLS of the NBD listeners.
+    pub(crate) tls: TlsSettings,
+    /// TCP listener of the admin API beside its socket.
+    pub(crate) admin_listen: Option<ListenAddress>,
+    /// Least important level that is logged.
+    pub(crate) log_level: LogLevel,
+    /// Form of a log line.
+    pub(crate) log_format: LogFormat,
+    /// Journal lane of each shard of a new pool.
+    pub(crate) lane: ByteCount,
+    /// Percent of the segments that reclaim keeps free.
+    pub(crate) reclaim_free_percent: u32,
+    /// Summary entries since the last checkpoint at most.
+    pub(crate) checkpoint_entries: u64,
+}
+
+/// One drive of the pool.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(crate) struct DriveSetting {
+    /// Block device, file or directory.
+    pub(crate) path: PathBuf,
+    /// How much of it to use; everything when absent.
+    pub(crate) size: Option<ByteCount>,
+}
+
+/// TLS of the NBD listeners; off without a certificate.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(crate) struct TlsSettings {
+    /// Certificate chain, PEM.
+    pub(crate) certificate: Option<PathBuf>,
+    /// Its private key, PEM.
+    pub(crate) key: Option<PathBuf>,
+    /// Authority that clients' certificates must come from, PEM.
+    pub(crate) client_ca: Option<PathBuf>,
+    /// Whether clients without TLS are turned away.
+    pub(crate) required: bool,
+}
+
+/// Levels of logging.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+pub(crate) enum LogLevel {
+    /// Someone must act.
+    Error,
+    /// Unexpected, but it went on.
+    Warn,
+    /// Changes of state.
+    Info,
+    /// For developers.
+    Debug,
+    /// Every step.
+    Trace,
+}
+
+/// Forms of a log line.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+pub(crate) enum LogFormat {
+    /// For people.
+    Text,
+    /// For programs: one JSON object a line.
+    Json,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            data: PathBuf::from(DATA_DEFAULT),
+            drives: Vec::new(),
+            shards: 0,
+            memory: ByteCount(512 << 20),
+            nbd_listen: Vec::new(),
+            nbd_allow_unauthenticated: false,
+            tls: TlsSettings::default(),
+            admin_listen: None,
+            log_level: LogLevel::Warn,
+            log_format: LogFormat::Text,
+            lane: ByteCount(256 << 20),
+            reclaim_free_percent: 4,
+            checkpoint_entries: 1_000_000,
+        }
+    }
+}
+
+impl Settings {
+    /// The NBD listeners: those that were set, or loopback TCP and a socket in the data directory.
+    pub(crate) fn nbd_addresses(&self) -> Vec<ListenAddress> {
+        if !self.nbd_listen.is_empty() {
+            return self.nbd_listen.clone();
+        }
+        let tcp = "127.0.0.1:10809".parse().expect("the default address is well-formed");
+        vec![tcp, ListenAddress::Unix(self.data.join("nbd.sock"))]
+    }
+
+    /// Checks what concerns more than one setting.
+    pub(crate) fn check(&self) -> Result<()> {
+        if self.tls.certificate.is_some() != self.tls.key.is_some() {
+            return Err(Failure::misuse("TLS has only one of certificate and key")
+                .hint("set both nbd.tls.certificate and nbd.tls.key"));
+        }
+        if self.tls.certificate.is_none() && (self.tls.required || self.tls.client_ca.is_some()) {
+            return Err(Failure::misuse("TLS is asked for without a certificate")
+                .hint("set nbd.tls.certificate and nbd.tls.key"));
+        }
+        let authenticated = self.tls.client_ca.is_some() && self.tls.required;
+        let open = self.nbd_addresses().into_iter().find(|address| !address.is_local());
+        match open {
+            Some(address) if !authenticated && !self.nbd_allow_unauthenticated => {
+                Err(Failure::misuse(format!("NBD listener {address} is open to other machines"))
+                    .hint(
+                        "require client certificates (nbd.tls.client_ca, nbd.tls.required), or set \
+                         nbd.allow_unauthenticated where the network itself is trusted",
+                    ))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_listener_for_other_machines_needs_authentication_or_consent() {
+        let mut settings = Settings::default();
+        assert!(settings.check().is_ok());
+        settings.nbd_listen = vec!["0.0.0.0:10809".parse().unwrap()];
+        assert!(settings.check().unwrap_err().to_string().contains("0.0.0.0:10809 is open"));
+        settings.nbd_allow_unauthenticated = true;
+        assert!(settings.check().is_ok());
+        settings.nbd_allow_unauthenticated = false;
+        settings.tls = TlsSettings {
+            certificate: Some("c".into()),
+            key: Some("k".into()),
+            client_ca: Some("ca".into()),
+            required: true,
+        };
+        assert!(settings.check().is_ok());
+    }
+
+    #[test]
+    fn half_a_tls_configuration_is_refused() {
+        let mut settings = Settings::default();
+        settings.tls.certificate = Some("c".into());
+        assert!(settings.check().is_err());
+        settings.tls = TlsSettings { required: true, ..TlsSettings::default() };
+        assert!(settings.check().is_err());
+    }
+}

@@ -1,0 +1,400 @@
+//! Every setting with its form, range, default and reason. The reader and the documentation go by this table (C1).
+
+use std::fmt::Write;
+use std::path::PathBuf;
+
+use clap::ValueEnum;
+use varve_access_admin::ListenAddress;
+use varve_types::{ByteCount, parse_size};
+
+use crate::config::settings::{DriveSetting, LogFormat, LogLevel, Settings};
+
+/// One setting.
+pub(crate) struct Setting {
+    /// Key in the file; a dot stands for a table.
+    pub(crate) key: &'static str,
+    /// Flag of `varve serve` that overrides it.
+    pub(crate) flag: Option<&'static str>,
+    /// What values look like.
+    pub(crate) form: Form,
+    /// Default, as people read it.
+    pub(crate) default: &'static str,
+    /// What it does and why it has this default.
+    pub(crate) reason: &'static str,
+    apply: fn(&mut Settings, Value),
+}
+
+/// What a setting's values look like and which are allowed.
+#[derive(Clone, Copy)]
+pub(crate) enum Form {
+    /// A size with a binary unit, in text.
+    Size { min: u64, max: u64 },
+    /// A whole number.
+    Count { min: u64, max: u64, unit: &'static str },
+    /// A path.
+    Path,
+    /// One listener.
+    Address,
+    /// A list of listeners.
+    Addresses,
+    /// One of a few words.
+    Choice(&'static [&'static str]),
+    /// True or false.
+    Switch,
+}
+
+/// A value that fits its setting's form.
+#[derive(Clone, Debug)]
+pub(crate) enum Value {
+    Number(u64),
+    Text(String),
+    Addresses(Vec<ListenAddress>),
+    Switch(bool),
+}
+
+impl Value {
+    fn number(&self) -> u64 {
+        match self {
+            Self::Number(number) => *number,
+            other => panic!("{other:?} passed the check of a numeric form"),
+        }
+    }
+
+    fn count32(&self) -> u32 {
+        u32::try_from(self.number()).expect("the setting's range fits 32 bits")
+    }
+
+    fn count16(&self) -> u16 {
+        u16::try_from(self.number()).expect("the setting's range fits 16 bits")
+    }
+
+    fn size(&self) -> ByteCount {
+        ByteCount(self.number())
+    }
+
+    fn path(self) -> PathBuf {
+        match self {
+            Self::Text(text) => PathBuf::from(text),
+            other => panic!("{other:?} passed the check of a path"),
+        }
+    }
+
+    fn choice<T: ValueEnum>(&self) -> T {
+        match self {
+            Self::Text(text) => T::from_str(text, false).expect("the form lists the choices"),
+            other => panic!("{other:?} passed the check of a choice"),
+        }
+    }
+
+    fn addresses(self) -> Vec<ListenAddress> {
+        match self {
+            Self::Addresses(addresses) => addresses,
+            other => panic!("{other:?} passed the check of an address"),
+        }
+    }
+
+    fn switch(&self) -> bool {
+        match self {
+            Self::Switch(on) => *on,
+            other => panic!("{other:?} passed the check of a switch"),
+        }
+    }
+}
+
+/// The table (C1), in the order of the documentation.
+pub(crate) const SETTINGS: &[Setting] = &[
+    Setting {
+        key: "data",
+        flag: Some("--data"),
+        form: Form::Path,
+        default: "./varve-data",
+        reason: "Holds the lock, the sockets, the list of drives and the embedded drive. Socket paths are limited to \
+                 107 bytes by the system, so keep it short or relative.",
+        apply: |settings, value| settings.data = value.path(),
+    },
+    Setting {
+        key: "shards",
+        flag: Some("--shards"),
+        form: Form::Count { min: 0, max: 256, unit: "shards" },
+        default: "0: one a core",
+        reason: "Slices of a new pool, each with a thread of its own. Fixed when the pool is created; more shards than \
+                 cores cost switches between threads.",
+        apply: |settings, value| settings.shards = value.count16(),
+    },
+    Setting {
+        key: "drive.path",
+        flag: Some("--drive"),
+        form: Form::Path,
+        default: "DATA/drive",
+        reason: "A block device, a file or a directory; a directory is made when absent and holds one file for each \
+                 purpose. Repeat the `[[drive]]` table for several. The pool remembers its drives: later starts need no list, \
+                 and a different one is refused.",
+        apply: |settings, value| last_drive(settings).path = value.path(),
+    },
+    Setting {
+        key: "drive.size",
+        flag: Some("--drive PATH=SIZE"),
+        form: Form::Size { min: 1 << 30, max: 1 << 50 },
+        default: "the block device; half of what the file system has free, 64 GiB at most",
+        reason: "Space that the pool may use on the drive. Files are sparse until written, except the journal lanes.",
+        apply: |settings, value| last_drive(settings).size = Some(value.size()),
+    },
+    Setting {
+        key: "memory.budget",
+        flag: None,
+        form: Form::Size { min: 128 << 20, max: 1 << 40 },
+        default: "512MiB",
+        reason: "Bound on the write buffer, page cache, block cache, open segments and connection buffers of all shards \
+                 together: 2/8 for writes that are not drained yet, 3/8 for pages of map and keys, 1/8 for data blocks, 2/8 \
+                 for open segments, frames and requests. More caches more of the map of a large pool.",
+        apply: |settings, value| settings.memory = value.size(),
+    },
+    Setting {
+        key: "nbd.listen",
+        flag: Some("--nbd"),
+        form: Form::Addresses,
+        default: "127.0.0.1:10809 and unix:DATA/nbd.sock",
+        reason: "Where NBD clients connect. An address that other machines reach needs client certificates or \
+                 `nbd.allow_unauthenticated`.",
+        apply: |settings, value| settings.nbd_listen = value.addresses(),
+    },
+    Setting {
+        key: "nbd.allow_unauthenticated",
+        flag: None,
+        form: Form::Switch,
+        default: "false",
+        reason: "Serves other machines without knowing who they are. Only where the network itself is trusted.",
+        apply: |settings, value| settings.nbd_allow_unauthenticated = value.switch(),
+    },
+    Setting {
+        key: "nbd.tls.certificate",
+        flag: None,
+        form: Form::Path,
+        default: "none: no TLS",
+        reason: "Certificate chain in PEM that NBD clients see after STARTTLS.",
+        apply: |settings, value| settings.tls.certificate = Some(value.path()),
+    },
+    Setting {
+        key: "nbd.tls.key",
+        flag: None,
+        form: Form::Path,
+        default: "none",
+        reason: "The certificate's private key in PEM.",
+        apply: |settings, value| settings.tls.key = Some(value.path()),
+    },
+    Setting {
+        key: "nbd.tls.client_ca",
+        flag: None,
+        form: Form::Path,
+        default: "none: clients show no certificate",
+        reason: "Authority in PEM that clients' certificates must come from.",
+        apply: |settings, value| settings.tls.client_ca = Some(value.path()),
+    },
+    Setting {
+        key: "nbd.tls.required",
+        flag: None,
+        form: Form::Switch,
+        default: "false",
+        reason: "Turns away clients that do not start TLS.",
+        apply: |settings, value| settings.tls.required = value.switch(),
+    },
+    Setting {
+        key: "admin.listen",
+        flag: Some("--admin"),
+        form: Form::Address,
+        default: "none",
+        reason: "Serves the admin API on a loopback TCP address too, for scrapers and dashboards. It is always on \
+                 unix:DATA/admin.sock, which only the daemon's user can open.",
+        apply: |settings, value| settings.admin_listen = value.addresses().pop(),
+    },
+    Setting {
+        key: "log.level",
+        flag: Some("--log"),
+        form: Form::Choice(&["error", "warn", "info", "debug", "trace"]),
+        default: "warn",
+        reason: "Least important level that is logged to standard error. A healthy daemon is silent at `warn`.",
+        apply: |settings, value| settings.log_level = value.choice::<LogLevel>(),
+    },
+    Setting {
+        key: "log.format",
+        flag: Some("--log-format"),
+        form: Form::Choice(&["text", "json"]),
+        default: "text",
+        reason: "Lines for people, or one JSON object a line for collectors.",
+        apply: |settings, value| settings.log_format = value.choice::<LogFormat>(),
+    },
+    Setting {
+        key: "journal.lane_size",
+        flag: None,
+        form: Form::Size { min: 16 << 20, max: 16 << 30 },
+        default: "256MiB",
+        reason: "Journal lane of each shard of a new pool, written ahead when the pool is created. It holds what was \
+                 acknowledged but is not in segments yet: a longer lane absorbs longer bursts and makes replay longer.",
+        apply: |settings, value| settings.lane = value.size(),
+    },
+    Setting {
+        key: "reclaim.free_percent",
+        flag: None,
+        form: Form::Count { min: 1, max: 50, unit: "percent" },
+        default: "4",
+        reason: "Share of the segments that reclaim keeps free. A higher share lowers write amplification by leaving \
+                 usable space empty.",
+        apply: |settings, value| settings.reclaim_free_percent = value.count32(),
+    },
+    Setting {
+        key: "checkpoint.entries_max",
+        flag: None,
+        form: Form::Count { min: 10_000, max: 100_000_000, unit: "entries" },
+        default: "1000000",
+        reason: "Summary entries written to segments before the next checkpoint begins. Bounds what a restart replays; \
+                 a million take well below a second.",
+        apply: |settings, value| settings.checkpoint_entries = value.number(),
+    },
+];
+
+impl Setting {
+    /// Sets it.
+    pub(crate) fn apply(&self, settings: &mut Settings, value: Value) {
+        (self.apply)(settings, value);
+    }
+}
+
+fn last_drive(settings: &mut Settings) -> &mut DriveSetting {
+    settings.drives.last_mut().expect("the reader adds a drive before its settings")
+}
+
+/// What a file may say, before it is known to fit.
+pub(crate) enum Raw<'a> {
+    Text(&'a str),
+    Integer(i64),
+    Switch(bool),
+    List(Vec<&'a str>),
+    /// Another type, by its TOML name.
+    Other(&'static str),
+}
+
+impl Form {
+    /// The value, or what is wrong with it.
+    pub(crate) fn read(self, raw: &Raw<'_>) -> Result<Value, String> {
+        match (self, raw) {
+            (Self::Size { min, max }, Raw::Text(text)) => {
+                let size = parse_size(text)?;
+                let allowed = (min..=max).contains(&size.0);
+                if allowed {
+                    Ok(Value::Number(size.0))
+                } else {
+                    Err(format!("{size} is out of range"))
+                }
+            }
+            (Self::Count { min, max, .. }, Raw::Integer(number)) => match u64::try_from(*number) {
+                Ok(number) if (min..=max).contains(&number) => Ok(Value::Number(number)),
+                _ => Err(format!("{number} is out of range")),
+            },
+            (Self::Path, Raw::Text("")) => Err("the path is empty".to_owned()),
+            (Self::Path, Raw::Text(text)) => Ok(Value::Text((*text).to_owned())),
+            (Self::Address, Raw::Text(text)) => Ok(Value::Addresses(vec![text.parse()?])),
+            (Self::Addresses, Raw::List(texts)) => {
+                let addresses = texts.iter().map(|text| text.parse()).collect::<Result<_, _>>()?;
+                Ok(Value::Addresses(addresses))
+            }
+            (Self::Choice(words), Raw::Text(text)) if words.contains(text) => {
+                Ok(Value::Text((*text).to_owned()))
+            }
+            (Self::Choice(_), Raw::Text(text)) => {
+                Err(format!("`{text}` is not one of the choices"))
+            }
+            (Self::Switch, Raw::Switch(on)) => Ok(Value::Switch(*on)),
+            (_, raw) => Err(format!("{} does not fit", raw.type_name())),
+        }
+    }
+
+    /// What is allowed, for messages and documentation.
+    pub(crate) fn allowed(self) -> String {
+        match self {
+            Self::Size { min, max } => {
+                format!("a size in text from \"{}\" to \"{}\"", ByteCount(min), ByteCount(max))
+            }
+            Self::Count { min, max, unit } => format!("{min} to {max} {unit}"),
+            Self::Path => "a path in text".to_owned(),
+            Self::Address => "\"unix:PATH\" or \"IP:PORT\"".to_owned(),
+            Self::Addresses => "a list of \"unix:PATH\" and \"IP:PORT\"".to_owned(),
+            Self::Choice(words) => {
+                let quoted: Vec<String> = words.iter().map(|word| format!("\"{word}\"")).collect();
+                quoted.join(", ")
+            }
+            Self::Switch => "true or false".to_owned(),
+        }
+    }
+}
+
+impl Raw<'_> {
+    fn type_name(&self) -> &'static str {
+        match self {
+            Self::Text(_) => "text",
+            Self::Integer(_) => "a whole number",
+            Self::Switch(_) => "true or false",
+            Self::List(_) => "a list of text",
+            Self::Other(name) => name,
+        }
+    }
+}
+
+/// The settings as Markdown, for `docs/operating/configuration.md`.
+pub(crate) fn document() -> String {
+    let mut text = String::from(include_str!("document_head.md"));
+    for setting in SETTINGS {
+        let _ = writeln!(text, "\n### `{}`\n\n{}\n", setting.key, setting.reason);
+        let _ = writeln!(text, "- allowed: {}", setting.form.allowed());
+        let _ = writeln!(text, "- default: {}", setting.default);
+        if let Some(flag) = setting.flag {
+            let _ = writeln!(text, "- flag of `varve serve`: `{flag}`");
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A value of every form.
+    fn sample(form: Form) -> Value {
+        match form {
+            Form::Size { min, .. } => Value::Number(min),
+            Form::Count { max, .. } => Value::Number(max),
+            Form::Path => Value::Text("p".to_owned()),
+            Form::Address | Form::Addresses => Value::Addresses(vec!["unix:s".parse().unwrap()]),
+            Form::Choice(words) => Value::Text(words[words.len() - 1].to_owned()),
+            Form::Switch => Value::Switch(true),
+        }
+    }
+
+    #[test]
+    fn every_setting_takes_values_of_its_form() {
+        for setting in SETTINGS {
+            let mut settings = Settings::default();
+            settings.drives.push(DriveSetting::default());
+            let before = format!("{settings:?}");
+            setting.apply(&mut settings, sample(setting.form));
+            assert_ne!(format!("{settings:?}"), before, "{} sets nothing", setting.key);
+        }
+    }
+
+    #[test]
+    fn keys_are_unique() {
+        let mut keys: Vec<_> = SETTINGS.iter().map(|setting| setting.key).collect();
+        keys.sort_unstable();
+        keys.dedup();
+        assert_eq!(keys.len(), SETTINGS.len());
+    }
+
+    #[test]
+    fn the_documentation_is_this_table() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/operating/configuration.md");
+        if std::env::var_os("VARVE_UPDATE_SNAPSHOTS").is_some() {
+            std::fs::write(path, document()).unwrap();
+        }
+        let published = std::fs::read_to_string(path).unwrap_or_default();
+        assert!(published == document(), "{path} is stale; VARVE_UPDATE_SNAPSHOTS=1 writes it");
+    }
+}

@@ -1,0 +1,63 @@
+//! What `varve serve` prints once it serves: where, and the next two commands to type.
+
+use std::io::{self, Write};
+
+use varve_access_admin::{ListenAddress, Listener};
+
+use crate::cli::DATA_DEFAULT;
+use crate::config::Settings;
+use crate::daemon::ServedPool;
+
+/// Prints to standard output. A closed one is no reason not to serve.
+pub(crate) fn print(settings: &Settings, pool: &impl ServedPool, admin: &[Listener]) {
+    let admin: Vec<String> = admin.iter().map(|listener| listener.address().to_string()).collect();
+    let text = text(settings, &pool.summary(), &pool.nbd_addresses(), &admin);
+    let mut stdout = io::stdout().lock();
+    let _ = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
+}
+
+fn text(settings: &Settings, summary: &str, nbd: &[ListenAddress], admin: &[String]) -> String {
+    let data = settings.data.display().to_string();
+    let flag = if data == DATA_DEFAULT { String::new() } else { format!(" --data {data}") };
+    let joined: Vec<String> = nbd.iter().map(ToString::to_string).collect();
+    let attach = nbd.last().map_or(String::new(), attach);
+    format!(
+        "varve {} serves {summary}\n  NBD    {}\n  admin  {}\n\n\
+         make a volume:  varve{flag} volume create vm1 --size 20GiB\n\
+         attach it:      {attach}\n",
+        env!("CARGO_PKG_VERSION"),
+        joined.join(", "),
+        admin.join(", "),
+    )
+}
+
+/// The command that attaches volume `vm1` as a block device.
+fn attach(address: &ListenAddress) -> String {
+    match address {
+        ListenAddress::Unix(path) => {
+            format!("sudo nbd-client -unix {} -N vm1 /dev/nbd0", path.display())
+        }
+        ListenAddress::Tcp(address) => {
+            format!("sudo nbd-client {} {} -N vm1 /dev/nbd0", address.ip(), address.port())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_commands_name_this_daemon() {
+        let mut settings = Settings::default();
+        let nbd = settings.nbd_addresses();
+        let admin = ["unix:varve-data/admin.sock".to_owned()];
+        let shown = text(&settings, "pool x", &nbd, &admin);
+        assert!(shown.contains("NBD    127.0.0.1:10809, unix:varve-data/nbd.sock\n"), "{shown}");
+        assert!(shown.contains("varve volume create vm1"), "{shown}");
+        assert!(shown.contains("nbd-client -unix varve-data/nbd.sock -N vm1"), "{shown}");
+        settings.data = "/srv/v".into();
+        let shown = text(&settings, "pool x", &settings.nbd_addresses(), &admin);
+        assert!(shown.contains("varve --data /srv/v volume create"), "{shown}");
+    }
+}

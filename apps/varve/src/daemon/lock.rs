@@ -1,0 +1,102 @@
+//! The data directory and its lock: one daemon a directory.
+//!
+//! The kernel releases the lock when the process ends, however it ends; the file itself stays.
+
+use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
+use std::io::{Read, Seek, Write};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::Path;
+
+use crate::failure::{Failure, Result};
+
+/// Held for as long as the daemon runs.
+pub(crate) struct DataLock {
+    _file: File,
+}
+
+impl DataLock {
+    /// Makes the data directory where it is absent and takes its lock. Refused while another process holds it.
+    pub(crate) fn take(data: &Path) -> Result<Self> {
+        let failed = |what: &str, error: std::io::Error| {
+            Failure::new(format!("{what} {}: {error}", data.display()))
+                .hint("choose a directory that this user can write with --data")
+        };
+        let made = DirBuilder::new().mode(0o700).recursive(true).create(data);
+        made.map_err(|error| failed("create data directory", error))?;
+        let path = data.join("lock");
+        let file =
+            OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path);
+        let mut file = file.map_err(|error| failed("open the lock of data directory", error))?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(held(data, &mut file)),
+            Err(TryLockError::Error(error)) => return Err(failed("lock data directory", error)),
+        }
+        let noted = file
+            .set_len(0)
+            .and_then(|()| file.rewind())
+            .and_then(|()| writeln!(file, "{}", std::process::id()));
+        noted.map_err(|error| failed("write the lock of data directory", error))?;
+        Ok(Self { _file: file })
+    }
+}
+
+fn held(data: &Path, file: &mut File) -> Failure {
+    let mut pid = String::new();
+    // Only for the message: without a number it still says enough.
+    let _ = file.take(32).read_to_string(&mut pid);
+    let by = match pid.trim() {
+        "" => "another process".to_owned(),
+        pid => format!("process {pid}"),
+    };
+    let data = data.display();
+    Failure::new(format!("data directory {data} is already served by {by}"))
+        .hint(format!("`varve status --data {data}` asks it; SIGTERM ends it"))
+}
+
+/// Replaces a file so that it holds either its old or its new content after a crash. Durable on return.
+pub(crate) fn replace_durably(path: &Path, content: &[u8]) -> std::io::Result<()> {
+    let next = path.with_extension("new");
+    let mut file = File::create(&next)?;
+    file.write_all(content)?;
+    file.sync_all()?;
+    fs::rename(&next, path)?;
+    let parent = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    File::open(parent)?.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_second_holder_is_refused_and_told_who_holds_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let data = dir.path().join("deep").join("data");
+        let lock = DataLock::take(&data).unwrap();
+        let refused = DataLock::take(&data).err().unwrap().to_string();
+        let pid = std::process::id();
+        assert!(refused.contains(&format!("already served by process {pid}")), "{refused}");
+        drop(lock);
+        assert!(DataLock::take(&data).is_ok());
+    }
+
+    #[test]
+    fn a_data_path_that_is_a_file_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("file");
+        fs::write(&file, "").unwrap();
+        let refused = DataLock::take(&file).err().unwrap().to_string();
+        assert!(refused.contains("create data directory"), "{refused}");
+    }
+
+    #[test]
+    fn a_replaced_file_has_its_new_content_only() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("f.json");
+        replace_durably(&path, b"long content").unwrap();
+        replace_durably(&path, b"short").unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"short");
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
+}

@@ -1,0 +1,49 @@
+//! What a command says when it fails: what, where, and what to do; and the exit code.
+
+use std::fmt;
+use std::process::ExitCode;
+
+/// Result of a command and its parts.
+pub(crate) type Result<T> = std::result::Result<T, Failure>;
+
+/// A failure as people read it.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    what: String,
+    hint: Option<String>,
+    misuse: bool,
+}
+
+impl Failure {
+    /// The command was understood but could not be carried out: exit code 1.
+    pub(crate) fn new(what: impl Into<String>) -> Self {
+        Self { what: what.into(), hint: None, misuse: false }
+    }
+
+    /// The command line or configuration is wrong: exit code 2.
+    pub(crate) fn misuse(what: impl Into<String>) -> Self {
+        Self { what: what.into(), hint: None, misuse: true }
+    }
+
+    /// Adds what the user can do.
+    pub(crate) fn hint(self, hint: impl Into<String>) -> Self {
+        Self { hint: Some(hint.into()), ..self }
+    }
+
+    /// 1 failed, 2 misused.
+    pub(crate) fn exit_code(&self) -> ExitCode {
+        ExitCode::from(if self.misuse { 2 } else { 1 })
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "error: {}", self.what)?;
+        match &self.hint {
+            Some(hint) => write!(f, "\n  try: {hint}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl std::error::Error for Failure {}

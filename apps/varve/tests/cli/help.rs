@@ -1,0 +1,73 @@
+//! Goal: help texts change only on purpose. Method: each is compared whole with a file under `tests/snapshots`;
+//! VARVE_UPDATE_SNAPSHOTS=1 writes the files.
+
+use std::fs;
+use std::path::Path;
+
+use crate::rig::varve;
+
+/// Every command, and whether it has commands of its own.
+const COMMANDS: &[&[&str]] = &[
+    &[],
+    &["serve"],
+    &["volume"],
+    &["volume", "create"],
+    &["volume", "list"],
+    &["volume", "show"],
+    &["volume", "resize"],
+    &["volume", "delete"],
+    &["pool"],
+    &["pool", "show"],
+    &["status"],
+    &["completions"],
+];
+
+fn help(command: &[&str]) -> String {
+    let mut arguments = command.to_vec();
+    arguments.push("--help");
+    varve(&arguments).ok()
+}
+
+#[test]
+fn help_texts_are_the_published_ones() {
+    let snapshots = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/snapshots");
+    let mut stale = Vec::new();
+    for command in COMMANDS {
+        let name = [&["varve"], *command].concat().join("-");
+        let path = snapshots.join(format!("{name}.txt"));
+        let now = help(command);
+        if std::env::var_os("VARVE_UPDATE_SNAPSHOTS").is_some() {
+            fs::write(&path, &now).unwrap();
+        }
+        if fs::read_to_string(&path).unwrap_or_default() != now {
+            stale.push(name);
+        }
+    }
+    assert!(stale.is_empty(), "stale: {stale:?}; VARVE_UPDATE_SNAPSHOTS=1 writes them");
+}
+
+#[test]
+fn every_command_is_compared() {
+    let mut listed = 0;
+    for command in COMMANDS {
+        let text = help(command);
+        let Some((_, after)) = text.split_once("\nCommands:\n") else { continue };
+        let lines = after.lines().take_while(|line| !line.is_empty());
+        for name in lines.filter_map(|line| line.split_whitespace().next()) {
+            let full = [*command, &[name]].concat();
+            assert!(name == "help" || COMMANDS.contains(&&full[..]), "{full:?} has no snapshot");
+            listed += usize::from(name != "help");
+        }
+    }
+    assert_eq!(listed, COMMANDS.len() - 1, "every snapshot is of a command");
+}
+
+#[test]
+fn misuse_ends_with_2_and_success_with_0() {
+    assert_eq!(varve(&["--version"]).code, 0);
+    assert_eq!(varve(&[]).code, 2);
+    assert_eq!(varve(&["volume", "create", "v"]).code, 2, "no size");
+    assert_eq!(varve(&["frobnicate"]).code, 2);
+    let both = varve(&["--data", "x", "--addr", "unix:y", "status"]);
+    assert!(both.refused(2).contains("cannot be used with"));
+}

@@ -1,0 +1,15 @@
+//! The command line as its users see it: one module a command, against the built binary.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod rig;
+
+mod completions;
+mod help;
+mod pool_show;
+mod serve;
+mod status;
+mod volume_create;
+mod volume_delete;
+mod volume_list;
+mod volume_resize;
+mod volume_show;

@@ -1,0 +1,40 @@
+//! Goal: `varve volume create` makes what was asked for or says why not. Method: a memory backend behind the real API.
+
+use crate::rig::Api;
+
+#[test]
+fn a_volume_is_made_with_size_and_block() {
+    let api = Api::start();
+    let said = api.varve(&["volume", "create", "vm1", "--size", "20GiB"]).ok();
+    assert_eq!(said, "created volume vm1 of 20 GiB\n");
+    let made = api.varve(&[
+        "volume",
+        "create",
+        "big",
+        "--size",
+        "1TiB",
+        "--block-size",
+        "16KiB",
+        "--json",
+    ]);
+    let made = made.json();
+    assert_eq!(made["size_bytes"], 1u64 << 40);
+    assert_eq!(made["block_size_bytes"], 16384);
+}
+
+#[test]
+fn a_taken_name_is_refused() {
+    let api = Api::start();
+    let said = api.varve(&["volume", "create", "busy", "--size", "1GiB"]).refused(1);
+    assert!(said.starts_with("error: volume `busy` exists already"), "{said}");
+}
+
+#[test]
+fn sizes_that_mean_two_things_are_misuse() {
+    let api = Api::start();
+    let said = api.varve(&["volume", "create", "v", "--size", "20GB"]).refused(2);
+    assert!(said.contains("unknown unit `GB`"), "{said}");
+    let said =
+        api.varve(&["volume", "create", "v", "--size", "1GiB", "--block-size", "8GiB"]).refused(2);
+    assert!(said.contains("block size 8 GiB is not possible"), "{said}");
+}

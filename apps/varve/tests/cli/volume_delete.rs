@@ -1,0 +1,19 @@
+//! Goal: `varve volume delete` deletes what nobody uses. Method: a memory backend behind the real API.
+
+use crate::rig::Api;
+
+#[test]
+fn a_closed_volume_is_deleted() {
+    let api = Api::start();
+    api.varve(&["volume", "create", "vm1", "--size", "1GiB"]).ok();
+    assert_eq!(api.varve(&["volume", "delete", "vm1"]).ok(), "deleted volume vm1\n");
+    assert!(api.varve(&["volume", "delete", "vm1"]).refused(1).contains("no volume `vm1`"));
+}
+
+#[test]
+fn an_open_volume_stays() {
+    let api = Api::start();
+    let said = api.varve(&["volume", "delete", "busy"]).refused(1);
+    assert!(said.contains("volume `busy` is open by 1 client"), "{said}");
+    assert!(api.varve(&["volume", "list"]).ok().contains("busy"));
+}

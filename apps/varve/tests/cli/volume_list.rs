@@ -1,0 +1,47 @@
+//! Goal: `varve volume list` shows every volume, however many. Method: more volumes than one page holds.
+
+use serde_json::json;
+use varve_access_admin::MemoryBackend;
+
+use crate::rig::{Api, varve};
+
+#[test]
+fn people_get_a_table_and_programs_json() {
+    let api = Api::start();
+    let table = api.varve(&["volume", "list"]).ok();
+    let mut lines = table.lines();
+    let header: Vec<&str> = lines.next().unwrap().split_whitespace().collect();
+    assert_eq!(header, ["NAME", "SIZE", "BLOCK", "OPEN", "BY", "CREATED"]);
+    assert!(lines.next().unwrap().starts_with("busy  1 GiB  4 KiB        1"), "{table}");
+    let json = api.varve(&["volume", "list", "--json"]).json();
+    assert_eq!(json["volumes"][0]["name"], "busy");
+    assert_eq!(json["volumes"][0]["openers"], 1);
+}
+
+#[test]
+fn a_listing_longer_than_a_page_is_whole() {
+    let api = Api::over(MemoryBackend::with_volumes(2500));
+    let json = api.varve(&["volume", "list", "--json"]).json();
+    let names: Vec<_> = json["volumes"].as_array().unwrap().iter().map(|v| &v["name"]).collect();
+    assert_eq!((names.len(), names[0], names[2499]), (2500, &json!("v0000"), &json!("v2499")));
+    assert!(names.is_sorted_by_key(|name| name.as_str()), "each name once, in order");
+}
+
+#[test]
+fn the_daemon_is_found_by_either_address() {
+    let api = Api::start();
+    let socket = format!("unix:{}", api.socket().display());
+    for address in [socket.as_str(), api.tcp()] {
+        let table = varve(&["volume", "list", "--addr", address]).ok();
+        assert!(table.contains("busy"), "{table}");
+    }
+}
+
+#[test]
+fn without_a_daemon_it_says_how_to_start_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().to_str().unwrap();
+    let said = varve(&["volume", "list", "--data", data]).refused(1);
+    assert!(said.contains("no daemon answers at unix:"), "{said}");
+    assert!(said.contains(&format!("varve serve --data {data}")), "{said}");
+}
