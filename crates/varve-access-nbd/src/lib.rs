@@ -1,1 +1,43 @@
-//! To come.
+//! NBD server: sans-IO protocol, and a driver that runs it on the loop of a shard thread.
+//!
+//! Bytes flow `listener` → `connection` → `handshake` → `transmission` → `serve` → an [`Export`].
+
+mod budget;
+mod channel;
+mod command;
+mod connection;
+mod errno;
+mod error;
+mod export;
+mod handshake;
+mod inbox;
+mod inflight;
+pub mod limits;
+mod link;
+mod listener;
+pub mod memory;
+mod outbox;
+mod pipe;
+mod serve;
+mod service;
+mod shutdown;
+mod tls;
+mod transmission;
+mod transport;
+pub mod wire;
+
+pub use command::{Command, admit};
+pub use connection::Ended;
+pub use errno::Errno;
+pub use error::{Error, Result};
+pub use export::{Export, ExportInfo, Exports, Extent, ExtentKind, ReadPart};
+pub use handshake::{CloseReason, Event, FoundExport, Handshake, Negotiated, TlsMode};
+pub use listener::{
+    Accepted, Address, ConnectionLimit, Listener, Permit, deal_connections, serve_connections,
+};
+pub use pipe::{PipeEnd, PipeOptions, pipe};
+pub use service::{Service, ServiceOptions};
+pub use shutdown::Shutdown;
+pub use tls::{TlsConfig, TlsFiles};
+pub use transport::{SendPart, Transport};
+pub use wire::request::{DecodedHeader, RequestHeader};

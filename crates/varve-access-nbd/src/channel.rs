@@ -1,0 +1,139 @@
+//! A transport, plain or under TLS: what the connection receives from and sends to.
+//!
+//! C1. At most one receive and one send are under way; the session is borrowed only between awaits.
+
+use std::cell::RefCell;
+use std::io;
+use std::ops::Range;
+
+use varve_stdx::AlignedBuf;
+
+use crate::tls::TlsSession;
+use crate::transport::{SendPart, Transport};
+
+/// Plain text enciphered at a time, so that a large reply is not held twice.
+const SEAL_BYTES: usize = 256 << 10;
+
+/// Bytes in both directions.
+pub(crate) struct Channel<T> {
+    transport: T,
+    tls: Option<RefCell<TlsSession>>,
+}
+
+impl<T: Transport> Channel<T> {
+    pub(crate) fn plain(transport: T) -> Self {
+        Self { transport, tls: None }
+    }
+
+    /// Begins TLS; `early` is what was received already after the client's request for it.
+    pub(crate) async fn start_tls(
+        &mut self,
+        mut session: TlsSession,
+        early: &[u8],
+    ) -> io::Result<()> {
+        session.feed(early)?;
+        loop {
+            let mut out = Vec::new();
+            session.drain(&mut out)?;
+            if !out.is_empty() {
+                self.transport.send_all(vec![SendPart::Small(out)]).await?;
+            }
+            if !session.is_handshaking() {
+                self.tls = Some(RefCell::new(session));
+                return Ok(());
+            }
+            let buf = session.take_cipher();
+            let whole = 0..buf.len();
+            let (received, buf) = self.transport.recv(buf, whole).await;
+            let received = received?;
+            if received == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            if let Err(error) = session.feed(buf.get(..received).unwrap_or_default()) {
+                self.send_alert(&mut session).await;
+                return Err(error);
+            }
+            session.give_back_cipher(buf);
+        }
+    }
+
+    /// Tells the peer why TLS failed, if it still listens.
+    async fn send_alert(&self, session: &mut TlsSession) {
+        let mut out = Vec::new();
+        if session.drain(&mut out).is_ok() && !out.is_empty() {
+            // The connection is closed for the first error, whatever becomes of the alert.
+            let _ = self.transport.send_all(vec![SendPart::Small(out)]).await;
+        }
+    }
+
+    /// Receives at least one byte of plain text into `range`; 0 bytes mean the end.
+    pub(crate) async fn recv(
+        &self,
+        mut buf: AlignedBuf,
+        range: Range<usize>,
+    ) -> (io::Result<usize>, AlignedBuf) {
+        let Some(tls) = &self.tls else { return self.transport.recv(buf, range).await };
+        loop {
+            let plain = tls.borrow_mut().read_plain(buf.get_mut(range.clone()).unwrap_or_default());
+            match plain {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                decided => return (decided, buf),
+            }
+            let cipher = tls.borrow_mut().take_cipher();
+            let whole = 0..cipher.len();
+            let (received, cipher) = self.transport.recv(cipher, whole).await;
+            let mut session = tls.borrow_mut();
+            let fed = match received {
+                Ok(received) if received > 0 => {
+                    session.feed(cipher.get(..received).unwrap_or_default())
+                }
+                Ok(_) => Err(io::ErrorKind::UnexpectedEof.into()), // An end without close_notify may be an attack.
+                Err(error) => Err(error),
+            };
+            session.give_back_cipher(cipher);
+            if let Err(error) = fed {
+                return (Err(error), buf);
+            }
+        }
+    }
+
+    /// Sends all parts in order.
+    pub(crate) async fn send_all(&self, parts: Vec<SendPart>) -> io::Result<()> {
+        let Some(tls) = &self.tls else { return self.transport.send_all(parts).await };
+        let mut out = Vec::new();
+        for part in &parts {
+            let bytes: &[u8] = match part {
+                SendPart::Small(bytes) => bytes,
+                SendPart::Slice(slice) => slice,
+            };
+            for piece in bytes.chunks(SEAL_BYTES) {
+                tls.borrow_mut().seal(piece, &mut out)?;
+                if out.len() >= SEAL_BYTES {
+                    self.transport
+                        .send_all(vec![SendPart::Small(std::mem::take(&mut out))])
+                        .await?;
+                }
+            }
+        }
+        if out.is_empty() {
+            return Ok(());
+        }
+        self.transport.send_all(vec![SendPart::Small(out)]).await
+    }
+
+    /// Ends the session and the stream. Errors change nothing any more.
+    pub(crate) async fn close(&self) {
+        if let Some(tls) = &self.tls {
+            let mut out = Vec::new();
+            let sealed = {
+                let mut session = tls.borrow_mut();
+                session.close();
+                session.drain(&mut out)
+            };
+            if sealed.is_ok() && !out.is_empty() {
+                let _ = self.transport.send_all(vec![SendPart::Small(out)]).await;
+            }
+        }
+        self.transport.shutdown();
+    }
+}

@@ -1,0 +1,238 @@
+//! From a request header to a command that may run, or to the error its reply carries.
+
+use varve_types::limits::REQUEST_BYTES_MAX;
+
+use crate::errno::Errno;
+use crate::export::ExportInfo;
+use crate::handshake::Negotiated;
+use crate::wire::constant::{cmd, flag};
+use crate::wire::request::RequestHeader;
+
+/// A request whose flags and range were checked.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Command {
+    /// Send `len` bytes, as one chunk if `unfragmented`.
+    Read {
+        /// First byte.
+        offset: u64,
+        /// Bytes, at most [`REQUEST_BYTES_MAX`].
+        len: u32,
+        /// The client wants a single chunk.
+        unfragmented: bool,
+    },
+    /// Write the payload that follows the header.
+    Write {
+        /// First byte.
+        offset: u64,
+        /// Bytes of payload, at most [`REQUEST_BYTES_MAX`].
+        len: u32,
+    },
+    /// Finish what is under way and close, without a reply.
+    Disconnect,
+    /// Make durable what was replied to.
+    Flush,
+    /// Give a range back.
+    Trim {
+        /// First byte.
+        offset: u64,
+        /// Bytes.
+        len: u32,
+    },
+    /// Read a range into the cache.
+    Cache {
+        /// First byte.
+        offset: u64,
+        /// Bytes.
+        len: u32,
+    },
+    /// Make a range read as zeros.
+    WriteZeroes {
+        /// First byte.
+        offset: u64,
+        /// Bytes.
+        len: u32,
+        /// The range must stay allocated.
+        keep_allocated: bool,
+        /// Fail rather than be as slow as writing.
+        fast_only: bool,
+    },
+    /// Tell which parts of a range are holes.
+    BlockStatus {
+        /// First byte.
+        offset: u64,
+        /// Bytes, at least one.
+        len: u32,
+        /// The client wants a single extent.
+        one_extent: bool,
+    },
+}
+
+impl Command {
+    /// Bytes of payload that the request holds in memory until its reply is sent.
+    pub(crate) fn payload_bytes(self) -> usize {
+        match self {
+            Self::Read { len, .. } | Self::Write { len, .. } => to_usize(len),
+            Self::Disconnect
+            | Self::Flush
+            | Self::Trim { .. }
+            | Self::Cache { .. }
+            | Self::WriteZeroes { .. }
+            | Self::BlockStatus { .. } => 0,
+        }
+    }
+}
+
+/// Checks a request against the export's state now.
+///
+/// FUA is accepted on every command and asks for nothing: effects are durable on return (X1).
+///
+/// # Errors
+/// The number for the reply. The payload of a refused write still follows and must be skipped.
+#[inline]
+pub fn admit(
+    header: &RequestHeader,
+    info: ExportInfo,
+    negotiated: Negotiated,
+) -> Result<Command, Errno> {
+    let RequestHeader { flags, command, cookie: _, offset, len } = *header;
+    let structured = negotiated.structured_reply;
+    let allowed = flag::FUA
+        | match command {
+            cmd::READ if structured => flag::DF,
+            cmd::WRITE_ZEROES => flag::NO_HOLE | flag::FAST_ZERO,
+            cmd::BLOCK_STATUS => flag::REQ_ONE,
+            _ => 0,
+        };
+    let has = |bit: u16| flags & bit != 0;
+    match command {
+        // Nothing could be replied; and some clients fill in the range of a flush.
+        cmd::DISC => return Ok(Command::Disconnect),
+        cmd::FLUSH if flags & !allowed == 0 => return Ok(Command::Flush),
+        cmd::WRITE | cmd::TRIM | cmd::WRITE_ZEROES if info.read_only => return Err(Errno::Perm),
+        _ if flags & !allowed != 0 => return Err(Errno::Inval),
+        _ => {}
+    }
+    let end = offset.checked_add(u64::from(len));
+    let inside = end.is_some_and(|end| end <= info.size_bytes);
+    match command {
+        cmd::READ if !inside => Err(Errno::Inval),
+        cmd::READ if len > REQUEST_BYTES_MAX && structured => Err(Errno::Overflow),
+        cmd::READ if len > REQUEST_BYTES_MAX => Err(Errno::Inval),
+        cmd::READ => Ok(Command::Read { offset, len, unfragmented: has(flag::DF) }),
+        cmd::WRITE if len > REQUEST_BYTES_MAX => Err(Errno::Inval),
+        cmd::WRITE if !inside => Err(Errno::NoSpc),
+        cmd::WRITE => Ok(Command::Write { offset, len }),
+        cmd::TRIM if !inside => Err(Errno::Inval),
+        cmd::TRIM => Ok(Command::Trim { offset, len }),
+        cmd::CACHE if !inside => Err(Errno::Inval),
+        cmd::CACHE => Ok(Command::Cache { offset, len }),
+        cmd::WRITE_ZEROES if !inside => Err(Errno::NoSpc),
+        cmd::WRITE_ZEROES => Ok(Command::WriteZeroes {
+            offset,
+            len,
+            keep_allocated: has(flag::NO_HOLE),
+            fast_only: has(flag::FAST_ZERO),
+        }),
+        cmd::BLOCK_STATUS if !inside || len == 0 || !negotiated.base_allocation => {
+            Err(Errno::Inval)
+        }
+        cmd::BLOCK_STATUS => {
+            Ok(Command::BlockStatus { offset, len, one_extent: has(flag::REQ_ONE) })
+        }
+        _ => Err(Errno::Inval),
+    }
+}
+
+/// A 32-bit length as an index.
+pub(crate) fn to_usize(len: u32) -> usize {
+    const { assert!(usize::BITS >= 32) };
+    usize::try_from(len).expect("usize has at least 32 bits")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const INFO: ExportInfo =
+        ExportInfo { size_bytes: 1 << 20, block_bytes: 4096, read_only: false };
+    const FULL: Negotiated = Negotiated { structured_reply: true, base_allocation: true };
+
+    fn header(command: u16, flags: u16, offset: u64, len: u32) -> RequestHeader {
+        RequestHeader { flags, command, cookie: 7, offset, len }
+    }
+
+    fn check(command: u16, flags: u16, offset: u64, len: u32) -> Result<Command, Errno> {
+        admit(&header(command, flags, offset, len), INFO, FULL)
+    }
+
+    #[test]
+    fn ranges_beyond_the_end_fail_as_the_protocol_says() {
+        for offset in [1 << 20, u64::MAX, (1 << 20) - 511] {
+            assert_eq!(check(cmd::READ, 0, offset, 512), Err(Errno::Inval));
+            assert_eq!(check(cmd::TRIM, 0, offset, 512), Err(Errno::Inval));
+            assert_eq!(check(cmd::CACHE, 0, offset, 512), Err(Errno::Inval));
+            assert_eq!(check(cmd::BLOCK_STATUS, 0, offset, 512), Err(Errno::Inval));
+            assert_eq!(check(cmd::WRITE, 0, offset, 512), Err(Errno::NoSpc));
+            assert_eq!(check(cmd::WRITE_ZEROES, 0, offset, 512), Err(Errno::NoSpc));
+        }
+        assert!(check(cmd::READ, 0, (1 << 20) - 512, 512).is_ok());
+    }
+
+    #[test]
+    fn fua_is_welcome_everywhere_and_other_flags_where_they_belong() {
+        for command in cmd::READ..=cmd::BLOCK_STATUS {
+            assert!(check(command, flag::FUA, 0, 512).is_ok(), "command {command}");
+        }
+        let places = [
+            (flag::NO_HOLE, cmd::WRITE_ZEROES),
+            (flag::FAST_ZERO, cmd::WRITE_ZEROES),
+            (flag::DF, cmd::READ),
+            (flag::REQ_ONE, cmd::BLOCK_STATUS),
+        ];
+        for (bit, place) in places {
+            for command in (cmd::READ..=cmd::BLOCK_STATUS).filter(|c| *c != cmd::DISC) {
+                assert_eq!(
+                    check(command, bit, 0, 512).is_ok(),
+                    command == place,
+                    "{bit} {command}"
+                );
+            }
+        }
+        assert_eq!(check(cmd::WRITE, 1 << 15, 0, 512), Err(Errno::Inval));
+    }
+
+    #[test]
+    fn chunked_features_need_their_negotiation() {
+        let simple = Negotiated::default();
+        assert_eq!(admit(&header(cmd::READ, flag::DF, 0, 512), INFO, simple), Err(Errno::Inval));
+        assert_eq!(admit(&header(cmd::BLOCK_STATUS, 0, 0, 512), INFO, simple), Err(Errno::Inval));
+    }
+
+    #[test]
+    fn read_only_exports_refuse_changes() {
+        let info = ExportInfo { read_only: true, ..INFO };
+        for command in [cmd::WRITE, cmd::TRIM, cmd::WRITE_ZEROES] {
+            assert_eq!(admit(&header(command, 0, 0, 512), info, FULL), Err(Errno::Perm));
+        }
+        assert!(admit(&header(cmd::FLUSH, 0, 0, 0), info, FULL).is_ok());
+    }
+
+    #[test]
+    fn oversized_and_unknown_requests_are_errors() {
+        let info = ExportInfo { size_bytes: 1 << 40, ..INFO };
+        let over = REQUEST_BYTES_MAX + 1;
+        assert_eq!(admit(&header(cmd::READ, 0, 0, over), info, FULL), Err(Errno::Overflow));
+        assert_eq!(
+            admit(&header(cmd::READ, 0, 0, over), info, Negotiated::default()),
+            Err(Errno::Inval)
+        );
+        assert_eq!(admit(&header(cmd::WRITE, 0, 0, over), info, FULL), Err(Errno::Inval));
+        assert!(admit(&header(cmd::TRIM, 0, 0, u32::MAX), info, FULL).is_ok());
+        assert_eq!(check(8, 0, 0, 0), Err(Errno::Inval));
+    }
+
+    #[test]
+    fn a_flush_with_a_range_is_a_flush() {
+        assert_eq!(check(cmd::FLUSH, 0, 1 << 19, 4096), Ok(Command::Flush));
+    }
+}

@@ -1,0 +1,114 @@
+//! What the server serves: the two traits between the protocol and the volumes.
+//!
+//! X1. An export's effects are durable when its future returns `Ok`: FUA and FLUSH rest on that.
+//! X2. Requests of one export may run concurrently and finish in any order.
+
+use std::future::Future;
+
+use varve_stdx::BufSlice;
+use varve_types::ErrorKind;
+
+/// What requests are checked against; cheap to copy, asked for at every request.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ExportInfo {
+    /// Bytes of the export now; a resize shows at the next request.
+    pub size_bytes: u64,
+    /// Requests aligned to this many bytes are the cheapest; a power of two. Others work as well.
+    pub block_bytes: u32,
+    /// Whether writes, trims and zeroing are refused.
+    pub read_only: bool,
+}
+
+/// A stretch of what a read returned.
+#[derive(Clone, Debug)]
+pub enum ReadPart {
+    /// That many zeros, which are not sent to clients that understand holes.
+    Zero(usize),
+    /// Bytes, sent from where they lie.
+    Data(BufSlice),
+}
+
+/// What is known of an extent without reading it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ExtentKind {
+    /// Not allocated; reads as zeros.
+    Hole,
+    /// Allocated; reads as zeros.
+    Zero,
+    /// Anything else.
+    Data,
+}
+
+/// A run of bytes with one status.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Extent {
+    /// Length in bytes.
+    pub len: u64,
+    /// Its status.
+    pub kind: ExtentKind,
+}
+
+/// One block device on this thread. Ranges handed to it lie within [`ExportInfo::size_bytes`], unless a shrink
+/// overtakes them, and are of any alignment.
+pub trait Export {
+    /// What a read returns, in order and covering the range exactly.
+    type Parts: IntoIterator<Item = ReadPart>;
+
+    /// Size and properties now. Called for every request.
+    fn info(&self) -> ExportInfo;
+
+    /// Reads `len` bytes.
+    fn read(&self, offset: u64, len: u32) -> impl Future<Output = Result<Self::Parts, ErrorKind>>;
+
+    /// Writes `data`. Durable on return (X1).
+    fn write(&self, offset: u64, data: BufSlice) -> impl Future<Output = Result<(), ErrorKind>>;
+
+    /// Gives the range back; it reads as zeros afterwards. Durable on return (X1).
+    fn trim(&self, offset: u64, len: u64) -> impl Future<Output = Result<(), ErrorKind>>;
+
+    /// Makes the range read as zeros; keeps its space when `keep_allocated`. Durable on return (X1).
+    ///
+    /// # Errors
+    /// `Unsupported` says that writing zeros would be as fast.
+    fn write_zeroes(
+        &self,
+        offset: u64,
+        len: u64,
+        keep_allocated: bool,
+    ) -> impl Future<Output = Result<(), ErrorKind>>;
+
+    /// Makes everything durable that returned before, on any connection.
+    fn flush(&self) -> impl Future<Output = Result<(), ErrorKind>>;
+
+    /// Status of a range of at least one byte, from its start on: one to `extents_max` extents, each of at
+    /// least one byte; they may end before the range does.
+    fn block_status(
+        &self,
+        offset: u64,
+        len: u64,
+        extents_max: usize,
+    ) -> impl Future<Output = Result<Vec<Extent>, ErrorKind>>;
+}
+
+/// The exports that a connection may choose from, on this thread.
+pub trait Exports {
+    /// What opening yields.
+    type Export: Export;
+
+    /// Names that LIST shows, in order.
+    fn list(&self) -> impl Future<Output = Result<Vec<String>, ErrorKind>>;
+
+    /// Opens an export for as long as the returned value lives.
+    ///
+    /// # Errors
+    /// `NotFound` when there is none of this name.
+    fn open(&self, name: &str) -> impl Future<Output = Result<Self::Export, ErrorKind>>;
+}
+
+impl ExportInfo {
+    /// Text for INFO, for people.
+    pub(crate) fn describe(&self) -> String {
+        let access = if self.read_only { ", read-only" } else { "" };
+        format!("Varve volume, {}{access}", varve_types::ByteCount(self.size_bytes))
+    }
+}

@@ -1,0 +1,488 @@
+//! The handshake as a pure state machine: bytes in, bytes and events out.
+//!
+//! ```text
+//!            greeting                client flags
+//!   (start) ----------> ClientFlags --------------> Options --+--> Ready | Close
+//!                                                   ^  |  ^   |
+//!                                  too long an option  |  +---+ answered
+//!                                                   |  v
+//!                                                   Skip
+//! ```
+//!
+//! H1. It holds no input: an incomplete option stays with the caller, who must be able to hold
+//!     [`OPTION_BYTES_MAX`] bytes and an option header.
+//! H2. After [`Event::List`] and [`Event::Open`] it takes no input before the matching answer.
+//! H3. Nothing that a client said before STARTTLS counts afterwards.
+
+use varve_types::ErrorKind;
+
+use crate::export::ExportInfo;
+use crate::limits::{OPTION_BYTES_MAX, OPTIONS_MAX};
+use crate::wire::Cursor;
+use crate::wire::constant::{
+    FLAG_FIXED_NEWSTYLE, FLAG_NO_ZEROES, IHAVEOPT, NBDMAGIC, can, opt, rep,
+};
+use crate::wire::option::{
+    BASE_ALLOCATION, InfoRequest, MetaRequest, OptionHeader, OptionReply, name, text,
+};
+
+/// Whether connections use TLS.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum TlsMode {
+    /// STARTTLS is refused.
+    #[default]
+    Off,
+    /// The client chooses.
+    Allow,
+    /// Every option but STARTTLS and ABORT is refused before TLS.
+    Require,
+}
+
+/// What the handshake wants from its caller.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Event {
+    /// More input than was handed in.
+    NeedInput,
+    /// The names of all exports, through [`Handshake::answer_list`].
+    List,
+    /// The export of this name (empty: the default one), through [`Handshake::answer_open`].
+    Open(String),
+    /// Send what is in `out`, then begin TLS with the input not consumed, then call [`Handshake::tls_started`].
+    StartTls,
+    /// Send what is in `out`; the transmission phase begins with the export answered last.
+    Ready(Negotiated),
+    /// Send what is in `out` and close.
+    Close(CloseReason),
+}
+
+/// Why the server ends a handshake.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum CloseReason {
+    /// The client said ABORT.
+    Aborted,
+    /// Client flags nobody offered.
+    BadClientFlags(u32),
+    /// Not an option where one should begin.
+    BadMagic,
+    /// EXPORT_NAME cannot report errors but by closing.
+    ExportRefused,
+    /// More options than [`OPTIONS_MAX`].
+    TooManyOptions,
+}
+
+/// What client and server agreed on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Negotiated {
+    /// Reads are answered in chunks.
+    pub structured_reply: bool,
+    /// `base:allocation` was selected for this export.
+    pub base_allocation: bool,
+}
+
+/// Id of `base:allocation` in block status replies.
+pub(crate) const BASE_ALLOCATION_ID: u32 = 1;
+
+/// Whose export is opened; lives for the length of one question.
+#[derive(Clone, Copy, Debug)]
+enum Question {
+    List,
+    ExportName,
+    Info { go: bool, name: bool, description: bool, block_size: bool },
+    ListMeta { allocation: bool },
+    SetMeta { allocation: bool },
+}
+
+#[derive(Debug)]
+enum Phase {
+    ClientFlags,
+    Options,
+    Skip { left: u32 },
+    Asked(Question),
+    Tls,
+    Done,
+}
+
+/// One handshake.
+#[derive(Debug)]
+pub struct Handshake {
+    phase: Phase,
+    tls_mode: TlsMode,
+    tls_active: bool,
+    no_zeroes: bool,
+    structured_reply: bool,
+    /// The export for which `base:allocation` is selected, by its proper name.
+    meta_export: Option<String>,
+    options_seen: u32,
+}
+
+/// An export that was found.
+#[derive(Clone, Copy, Debug)]
+pub struct FoundExport<'a> {
+    /// Its proper name, also when it was asked for as the default one.
+    pub name: &'a str,
+    /// Its size and properties.
+    pub info: ExportInfo,
+}
+
+impl Handshake {
+    /// Begins: `out` receives the greeting.
+    pub fn new(tls_mode: TlsMode, out: &mut Vec<u8>) -> Self {
+        out.extend_from_slice(&NBDMAGIC.to_be_bytes());
+        out.extend_from_slice(&IHAVEOPT.to_be_bytes());
+        out.extend_from_slice(&(FLAG_FIXED_NEWSTYLE | FLAG_NO_ZEROES).to_be_bytes());
+        Self {
+            phase: Phase::ClientFlags,
+            tls_mode,
+            tls_active: false,
+            no_zeroes: false,
+            structured_reply: false,
+            meta_export: None,
+            options_seen: 0,
+        }
+    }
+
+    /// Works on `input` until something is needed; returns the bytes consumed and what is needed.
+    ///
+    /// # Panics
+    /// While an answer is due (H2), and after the end.
+    pub fn advance(&mut self, input: &[u8], out: &mut Vec<u8>) -> (usize, Event) {
+        let mut rest = Cursor(input);
+        let event = loop {
+            match self.step(&mut rest, out) {
+                Step::Again => {}
+                Step::Yield(event) => break event,
+            }
+        };
+        (input.len() - rest.0.len(), event)
+    }
+
+    fn step(&mut self, rest: &mut Cursor<'_>, out: &mut Vec<u8>) -> Step {
+        match self.phase {
+            Phase::ClientFlags => match rest.u32() {
+                None => Step::Yield(Event::NeedInput),
+                Some(flags) => self.client_flags(flags),
+            },
+            Phase::Skip { left } => {
+                let available = u32::try_from(rest.0.len()).unwrap_or(u32::MAX).min(left);
+                let taken = usize::try_from(available).expect("bounded by a slice's length");
+                rest.bytes(taken).expect("bounded by the bytes there are");
+                if available < left {
+                    self.phase = Phase::Skip { left: left - available };
+                    return Step::Yield(Event::NeedInput);
+                }
+                self.phase = Phase::Options;
+                Step::Again
+            }
+            Phase::Options => self.next_option(rest, out),
+            Phase::Asked(_) | Phase::Tls => panic!("input while an answer is due (H2)"),
+            Phase::Done => panic!("input after the end of the handshake"),
+        }
+    }
+
+    fn client_flags(&mut self, flags: u32) -> Step {
+        let known = u32::from(FLAG_FIXED_NEWSTYLE | FLAG_NO_ZEROES);
+        if flags & !known != 0 {
+            return self.close(CloseReason::BadClientFlags(flags));
+        }
+        // A client without FIXED_NEWSTYLE only knows EXPORT_NAME; should it send more, it is understood anyway.
+        self.no_zeroes = flags & u32::from(FLAG_NO_ZEROES) != 0;
+        self.phase = Phase::Options;
+        Step::Again
+    }
+
+    fn next_option(&mut self, rest: &mut Cursor<'_>, out: &mut Vec<u8>) -> Step {
+        let header = match OptionHeader::decode(rest.0) {
+            Err(_) => return self.close(CloseReason::BadMagic),
+            Ok(None) => return Step::Yield(Event::NeedInput),
+            Ok(Some(header)) => header,
+        };
+        let mut reply = OptionReply { option: header.option, out };
+        if header.len > OPTION_BYTES_MAX {
+            rest.bytes(OptionHeader::BYTES).expect("the header was decoded from these bytes");
+            return self.too_long(header, &mut reply);
+        }
+        let data_len = usize::try_from(header.len).expect("at most OPTION_BYTES_MAX");
+        let mut ahead = *rest;
+        let whole = ahead.bytes(OptionHeader::BYTES).and_then(|_| ahead.bytes(data_len));
+        let Some(data) = whole else { return Step::Yield(Event::NeedInput) }; // H1
+        *rest = ahead;
+        if let Some(close) = self.count_option() {
+            return close;
+        }
+        self.option(header.option, data, &mut reply)
+    }
+
+    fn too_long(&mut self, header: OptionHeader, reply: &mut OptionReply<'_>) -> Step {
+        if let Some(close) = self.count_option() {
+            return close;
+        }
+        if header.option == opt::EXPORT_NAME {
+            return self.close(CloseReason::ExportRefused);
+        }
+        if self.tls_missing() {
+            reply.error(rep::ERR_TLS_REQD, "start TLS first");
+        } else {
+            reply.error(rep::ERR_TOO_BIG, "option is longer than 64 KiB");
+        }
+        self.phase = Phase::Skip { left: header.len };
+        Step::Again
+    }
+
+    fn count_option(&mut self) -> Option<Step> {
+        self.options_seen += 1;
+        (self.options_seen > OPTIONS_MAX).then(|| self.close(CloseReason::TooManyOptions))
+    }
+
+    fn option(&mut self, option: u32, data: &[u8], reply: &mut OptionReply<'_>) -> Step {
+        match option {
+            opt::ABORT => {
+                reply.ack();
+                return self.close(CloseReason::Aborted);
+            }
+            opt::STARTTLS => return self.start_tls(data, reply),
+            opt::EXPORT_NAME => return self.export_name(data),
+            _ if self.tls_missing() => {
+                reply.error(rep::ERR_TLS_REQD, "start TLS first");
+                return Step::Again;
+            }
+            _ => {}
+        }
+        match option {
+            opt::LIST | opt::STRUCTURED_REPLY if !data.is_empty() => {
+                reply.error(rep::ERR_INVALID, "option takes no data");
+            }
+            opt::LIST => return self.ask(Question::List, Event::List),
+            opt::STRUCTURED_REPLY => {
+                self.structured_reply = true;
+                reply.ack();
+            }
+            opt::INFO | opt::GO => match InfoRequest::decode(data) {
+                Err(why) => reply.bad(why),
+                Ok(InfoRequest { export, name, description, block_size }) => {
+                    let question =
+                        Question::Info { go: option == opt::GO, name, description, block_size };
+                    return self.ask(question, Event::Open(export.to_owned()));
+                }
+            },
+            opt::LIST_META_CONTEXT | opt::SET_META_CONTEXT => {
+                return self.meta_context(option, data, reply);
+            }
+            _ => reply.error(rep::ERR_UNSUP, "option is not supported"),
+        }
+        Step::Again
+    }
+
+    fn start_tls(&mut self, data: &[u8], reply: &mut OptionReply<'_>) -> Step {
+        if self.tls_mode == TlsMode::Off {
+            reply.error(rep::ERR_POLICY, "TLS is not configured");
+        } else if !data.is_empty() || self.tls_active {
+            reply.error(rep::ERR_INVALID, "option takes no data and is given once");
+        } else {
+            reply.ack();
+            self.phase = Phase::Tls;
+            return Step::Yield(Event::StartTls);
+        }
+        Step::Again
+    }
+
+    /// TLS is up: from now on input and output are its plain text.
+    ///
+    /// # Panics
+    /// Unless the last event was [`Event::StartTls`].
+    pub fn tls_started(&mut self) {
+        assert!(matches!(self.phase, Phase::Tls), "TLS was not asked for");
+        self.tls_active = true;
+        self.structured_reply = false; // H3
+        self.meta_export = None; // H3
+        self.phase = Phase::Options;
+    }
+
+    fn export_name(&mut self, data: &[u8]) -> Step {
+        match text(data) {
+            Ok(export) if !self.tls_missing() => {
+                self.ask(Question::ExportName, Event::Open(export.to_owned()))
+            }
+            _ => self.close(CloseReason::ExportRefused),
+        }
+    }
+
+    fn meta_context(&mut self, option: u32, data: &[u8], reply: &mut OptionReply<'_>) -> Step {
+        if option == opt::SET_META_CONTEXT {
+            self.meta_export = None; // Even a request that fails replaces what was selected.
+        }
+        if !self.structured_reply {
+            reply.error(rep::ERR_INVALID, "negotiate structured replies first");
+            return Step::Again;
+        }
+        match MetaRequest::decode(data) {
+            Err(why) => {
+                reply.bad(why);
+                Step::Again
+            }
+            Ok(MetaRequest { export, unfiltered, wildcard, allocation }) => {
+                let question = if option == opt::SET_META_CONTEXT {
+                    Question::SetMeta { allocation }
+                } else {
+                    Question::ListMeta { allocation: unfiltered || wildcard || allocation }
+                };
+                self.ask(question, Event::Open(export.to_owned()))
+            }
+        }
+    }
+
+    /// Answers [`Event::List`]; [`Self::advance`] goes on.
+    ///
+    /// # Panics
+    /// Unless the last event was [`Event::List`].
+    pub fn answer_list(&mut self, names: Result<&[String], ErrorKind>, out: &mut Vec<u8>) {
+        let Phase::Asked(Question::List) = self.phase else { panic!("no list was asked for") };
+        self.phase = Phase::Options;
+        let mut reply = OptionReply { option: opt::LIST, out };
+        match names {
+            Ok(names) => {
+                names.iter().for_each(|name| reply.server(name));
+                reply.ack();
+            }
+            Err(kind) => refuse(kind, &mut reply),
+        }
+    }
+
+    /// Answers [`Event::Open`]; on `None` [`Self::advance`] goes on.
+    ///
+    /// # Panics
+    /// Unless the last event was [`Event::Open`].
+    pub fn answer_open(
+        &mut self,
+        found: Result<FoundExport<'_>, ErrorKind>,
+        out: &mut Vec<u8>,
+    ) -> Option<Event> {
+        let Phase::Asked(question) = self.phase else { panic!("no export was asked for") };
+        self.phase = Phase::Options;
+        let mut reply = OptionReply { option: question.option(), out };
+        let found = match found {
+            Ok(found) => found,
+            Err(_) if matches!(question, Question::ExportName) => {
+                self.phase = Phase::Done;
+                return Some(Event::Close(CloseReason::ExportRefused));
+            }
+            Err(kind) => {
+                refuse(kind, &mut reply);
+                return None;
+            }
+        };
+        match question {
+            Question::List => panic!("a list was asked for, not an export"),
+            Question::ListMeta { allocation } => {
+                if allocation {
+                    reply.meta_context(0, BASE_ALLOCATION);
+                }
+            }
+            Question::SetMeta { allocation } => {
+                if allocation {
+                    reply.meta_context(BASE_ALLOCATION_ID, BASE_ALLOCATION);
+                    self.meta_export = Some(found.name.to_owned());
+                }
+            }
+            Question::ExportName => {
+                let out = reply.out;
+                out.extend_from_slice(&found.info.size_bytes.to_be_bytes());
+                out.extend_from_slice(&self.transmission_flags(found.info).to_be_bytes());
+                if !self.no_zeroes {
+                    out.resize(out.len() + 124, 0);
+                }
+                return Some(self.ready(&found));
+            }
+            Question::Info { go, name, description, block_size } => {
+                reply.info_export(found.info.size_bytes, self.transmission_flags(found.info));
+                if name {
+                    reply.info_name(found.name);
+                }
+                if description {
+                    reply.info_description(&found.info.describe());
+                }
+                if block_size {
+                    reply.info_block_size(found.info);
+                }
+                if go {
+                    reply.ack();
+                    return Some(self.ready(&found));
+                }
+            }
+        }
+        reply.ack();
+        None
+    }
+
+    fn ready(&mut self, found: &FoundExport<'_>) -> Event {
+        self.phase = Phase::Done;
+        let base_allocation = self.meta_export.as_deref() == Some(found.name);
+        Event::Ready(Negotiated { structured_reply: self.structured_reply, base_allocation })
+    }
+
+    fn transmission_flags(&self, info: ExportInfo) -> u16 {
+        let mut flags = can::HAS_FLAGS | can::FLUSH | can::FUA | can::MULTI_CONN | can::CACHE;
+        if info.read_only {
+            flags |= can::READ_ONLY;
+        } else {
+            flags |= can::TRIM | can::WRITE_ZEROES | can::FAST_ZERO;
+        }
+        if self.structured_reply {
+            flags |= can::DF;
+        }
+        flags
+    }
+
+    fn tls_missing(&self) -> bool {
+        self.tls_mode == TlsMode::Require && !self.tls_active
+    }
+
+    fn ask(&mut self, question: Question, event: Event) -> Step {
+        self.phase = Phase::Asked(question);
+        Step::Yield(event)
+    }
+
+    fn close(&mut self, reason: CloseReason) -> Step {
+        self.phase = Phase::Done;
+        Step::Yield(Event::Close(reason))
+    }
+}
+
+enum Step {
+    Again,
+    Yield(Event),
+}
+
+impl Question {
+    fn option(self) -> u32 {
+        match self {
+            Self::List => opt::LIST,
+            Self::ExportName => opt::EXPORT_NAME,
+            Self::Info { go: true, .. } => opt::GO,
+            Self::Info { go: false, .. } => opt::INFO,
+            Self::ListMeta { .. } => opt::LIST_META_CONTEXT,
+            Self::SetMeta { .. } => opt::SET_META_CONTEXT,
+        }
+    }
+}
+
+/// The option reply for an error of listing or opening.
+fn refuse(kind: ErrorKind, reply: &mut OptionReply<'_>) {
+    match kind {
+        ErrorKind::NotFound => reply.error(rep::ERR_UNKNOWN, "export does not exist"),
+        ErrorKind::Closed | ErrorKind::Fenced => {
+            reply.error(rep::ERR_SHUTDOWN, "server is shutting down");
+        }
+        ErrorKind::Invalid => reply.error(rep::ERR_INVALID, "export name is not valid"),
+        ErrorKind::Exists
+        | ErrorKind::Unsupported
+        | ErrorKind::Denied
+        | ErrorKind::Conflict
+        | ErrorKind::NoSpace
+        | ErrorKind::Unavailable
+        | ErrorKind::Corrupt
+        | ErrorKind::Internal => {
+            let message = format!("{} failed: {kind}", name(reply.option));
+            reply.error(rep::ERR_POLICY, &message);
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! Bounds of the NBD server, each with its unit and reason.
+
+use varve_types::limits::REQUEST_BYTES_MAX;
+
+/// Longest string of the protocol in bytes; longer export names and queries are refused as too big.
+pub const STRING_BYTES_MAX: usize = 4096;
+
+/// Longest option data in bytes that is looked at: a name and a few dozen queries. Longer data is skipped unread.
+pub const OPTION_BYTES_MAX: u32 = 64 << 10;
+
+/// Most options of one handshake: current clients send fewer than ten, `nbdinfo --list` one for each export.
+pub const OPTIONS_MAX: u32 = 4096;
+
+/// Receive buffer of a connection in bytes: what a unix socket holds by default, so one receive empties it.
+pub const RECEIVE_BYTES: usize = 256 << 10;
+
+/// Write payloads of this many bytes and more are received straight into the buffer of their request: a
+/// second receive then costs less than the copy.
+pub const DIRECT_PAYLOAD_BYTES_MIN: usize = 64 << 10;
+
+/// Most requests of a connection between arrival and the end of sending the reply: twice the deepest queue of
+/// the Linux client. More are left in the socket.
+pub const REQUESTS_MAX: usize = 256;
+
+/// Most bytes of payload that the requests of one connection may hold: the largest request, or a deep queue of
+/// 1 MiB ones.
+pub const CONNECTION_BYTES_MAX: usize = 32 << 20;
+
+/// Default for the bytes of payload that the requests of all connections of one thread may hold: two connections
+/// with the largest requests, or thousands with small ones. Requests beyond it wait in arrival order.
+pub const THREAD_BYTES_DEFAULT: usize = 64 << 20;
+
+/// Most extents in one block status reply: 64 KiB of reply; clients ask again for the rest.
+pub const EXTENTS_MAX: usize = 8192;
+
+/// Most parts of one gathered send: half of what the kernel takes in one call.
+pub const SEND_PARTS_MAX: usize = 512;
+
+/// Most bytes of one gathered send. A batch ends with the reply that reaches it.
+pub const SEND_BYTES_MAX: usize = 1 << 20;
+
+/// Piece in bytes by which a cache request reads, so that it never holds more than that.
+pub const CACHE_PIECE_BYTES: u32 = 1 << 20;
+
+/// Time from accept to the first request, in milliseconds: seven round trips and a TLS handshake over a bad link.
+pub const HANDSHAKE_TIMEOUT_MS: u64 = 10_000;
+
+/// Interval in milliseconds at which a connection looks for a peer that has stalled.
+pub const STALL_CHECK_MS: u64 = 10_000;
+
+/// A peer that moves fewer bytes than this between two checks has stalled; it loses its connection when others wait
+/// for the memory its requests hold, or when the connection is closing.
+pub const STALL_BYTES_MIN: u64 = 64 << 10;
+
+/// Time that outstanding requests have to finish after a shutdown began, in milliseconds.
+pub const DRAIN_TIMEOUT_MS: u64 = 5_000;
+
+/// Time in milliseconds for which an idle connection still answers requests with ESHUTDOWN before it is closed.
+pub const LINGER_MS: u64 = 100;
+
+/// Default for the connections open at a time: 256 KiB of receive buffer each make 64 MiB.
+pub const CONNECTIONS_DEFAULT: usize = 256;
+
+const _: () = assert!(OPTION_BYTES_MAX as usize + 16 <= RECEIVE_BYTES);
+const _: () = assert!(DIRECT_PAYLOAD_BYTES_MIN + 28 <= RECEIVE_BYTES / 2);
+const _: () = assert!(REQUEST_BYTES_MAX as usize <= CONNECTION_BYTES_MAX);
+const _: () = assert!(CONNECTION_BYTES_MAX <= THREAD_BYTES_DEFAULT);
+const _: () = assert!(LINGER_MS < DRAIN_TIMEOUT_MS);
+const _: () = assert!(CACHE_PIECE_BYTES <= REQUEST_BYTES_MAX);
+const _: () = assert!(REQUESTS_MAX.is_multiple_of(64));
+const _: () = assert!(STRING_BYTES_MAX < OPTION_BYTES_MAX as usize);

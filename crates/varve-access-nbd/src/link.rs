@@ -1,0 +1,310 @@
+//! State of the transmission phase: the stream is cut into requests here, and replies are gathered. No I/O.
+//!
+//! L1. From admission until its reply is sent a request counts against [`REQUESTS_MAX`]; the data of a read counts
+//!     against [`CONNECTION_BYTES_MAX`] and the thread's budget as long, that of a write until it is written.
+//!     What does not fit stays unread.
+//! L2. A refused write is answered at once and its payload dropped as it arrives.
+//! L3. After a wrong magic, a disconnect or a failed socket nothing more is read; what is in flight still finishes.
+
+use std::io;
+use std::ops::Range;
+use std::rc::Rc;
+
+use varve_stdx::AlignedBuf;
+
+use crate::budget::Share;
+use crate::command::{Command, admit, to_usize};
+use crate::connection::Ended;
+use crate::errno::Errno;
+use crate::export::{Export, ReadPart};
+use crate::handshake::Negotiated;
+use crate::inbox::Inbox;
+use crate::limits::{
+    CONNECTION_BYTES_MAX, DIRECT_PAYLOAD_BYTES_MIN, REQUESTS_MAX, STALL_BYTES_MIN,
+};
+use crate::outbox::{Charge, Outbox};
+use crate::serve::{Finished, Request};
+use crate::wire::constant::cmd;
+use crate::wire::request::{DecodedHeader, RequestHeader};
+
+/// Checks without progress after which a peer has stalled.
+const STALL_CHECKS: u32 = 3;
+
+/// What the next bytes of the stream are.
+enum Expect {
+    Request,
+    /// The rest of a large payload, received straight into the buffer of its request; away during a receive.
+    Payload {
+        cookie: u64,
+        command: Command,
+        buf: Option<AlignedBuf>,
+        filled: usize,
+    },
+    /// The rest of a refused payload.
+    Skip {
+        left: usize,
+    },
+    /// Nothing any more (L3).
+    Nothing,
+}
+
+/// Outcome of looking at what was received.
+pub(crate) enum Parsed {
+    /// A request that may run.
+    Request(Request),
+    /// More bytes are needed.
+    NeedInput,
+    /// So many bytes of the budget are needed.
+    NeedBudget(usize),
+    /// Requests must finish, or replies be sent, first.
+    NeedReplies,
+    /// Nothing more is read (L3).
+    Ended,
+}
+
+/// See the module.
+pub(crate) struct Link<E> {
+    pub(crate) outbox: Outbox,
+    pub(crate) share: Share,
+    export: Rc<E>,
+    negotiated: Negotiated,
+    inbox: Inbox,
+    expect: Expect,
+    outstanding: Charge,
+    stopping: bool,
+    send_failed: bool,
+    ended: Option<Ended>,
+    /// Bytes received and replies sent since the last check.
+    moved: u64,
+    idle_checks: u32,
+}
+
+impl<E: Export> Link<E> {
+    pub(crate) fn new(export: Rc<E>, negotiated: Negotiated, inbox: Inbox, share: Share) -> Self {
+        Self {
+            outbox: Outbox::new(negotiated.structured_reply),
+            share,
+            export,
+            negotiated,
+            inbox,
+            expect: Expect::Request,
+            outstanding: Charge::default(),
+            stopping: false,
+            send_failed: false,
+            ended: None,
+            moved: 0,
+            idle_checks: 0,
+        }
+    }
+
+    /// The next request, or why there is none.
+    pub(crate) fn parse(&mut self) -> Parsed {
+        loop {
+            match &mut self.expect {
+                Expect::Nothing => return Parsed::Ended,
+                Expect::Request => {
+                    if let Some(parsed) = self.next_request() {
+                        return parsed;
+                    }
+                }
+                Expect::Skip { left } => {
+                    let part = self.inbox.len().min(*left);
+                    *left -= part;
+                    let rest = *left;
+                    self.inbox.consume(part);
+                    if rest > 0 {
+                        return Parsed::NeedInput;
+                    }
+                    self.expect = Expect::Request;
+                }
+                Expect::Payload { cookie, command, buf, filled } => {
+                    let whole = buf.take_if(|buf| buf.len() == *filled);
+                    let Some(buf) = whole else { return Parsed::NeedInput };
+                    let (cookie, command) = (*cookie, *command);
+                    self.expect = Expect::Request;
+                    return Parsed::Request(Request {
+                        cookie,
+                        command,
+                        payload: Some(buf.freeze()),
+                    });
+                }
+            }
+        }
+    }
+
+    /// `None`: look again, the request was refused or its payload is on its way.
+    fn next_request(&mut self) -> Option<Parsed> {
+        let header = match RequestHeader::decode(self.inbox.bytes()) {
+            DecodedHeader::Header(header) => header,
+            DecodedHeader::Incomplete => return Some(Parsed::NeedInput),
+            DecodedHeader::BadMagic(magic) => {
+                self.end(Ended::BadMagic(magic));
+                return Some(Parsed::Ended);
+            }
+        };
+        if self.outstanding.requests >= REQUESTS_MAX {
+            return Some(Parsed::NeedReplies); // L1
+        }
+        match admit(&header, self.export.info(), self.negotiated) {
+            Ok(Command::Disconnect) => {
+                self.end(Ended::Disconnected);
+                Some(Parsed::Ended)
+            }
+            Ok(_) if self.stopping => {
+                self.refuse(&header, Errno::Shutdown);
+                None
+            }
+            Ok(command) => self.admitted(header.cookie, command),
+            Err(errno) => {
+                self.refuse(&header, errno);
+                None
+            }
+        }
+    }
+
+    fn refuse(&mut self, header: &RequestHeader, errno: Errno) {
+        self.inbox.consume(RequestHeader::BYTES);
+        let charge = Charge { requests: 1, payload_bytes: 0 };
+        self.outstanding.add(charge);
+        self.outbox.error(header.cookie, errno, charge);
+        if header.command == cmd::WRITE {
+            self.expect = Expect::Skip { left: to_usize(header.len) }; // L2
+        }
+    }
+
+    fn admitted(&mut self, cookie: u64, command: Command) -> Option<Parsed> {
+        let len = command.payload_bytes();
+        let is_write = matches!(command, Command::Write { .. });
+        let arrived = self.inbox.len() - RequestHeader::BYTES;
+        let direct = is_write && len >= DIRECT_PAYLOAD_BYTES_MIN && arrived < len;
+        if is_write && !direct && arrived < len {
+            return Some(Parsed::NeedInput);
+        }
+        let held = self.outstanding.payload_bytes;
+        if held > 0 && held + len > CONNECTION_BYTES_MAX {
+            return Some(Parsed::NeedReplies); // L1
+        }
+        if !self.share.try_take(len) {
+            return Some(Parsed::NeedBudget(len)); // L1
+        }
+        self.outstanding.add(Charge { requests: 1, payload_bytes: len });
+        self.inbox.consume(RequestHeader::BYTES);
+        if !is_write || len == 0 {
+            return Some(Parsed::Request(Request { cookie, command, payload: None }));
+        }
+        let bytes = self.inbox.bytes();
+        let here = bytes.get(..len.min(bytes.len())).unwrap_or_default();
+        if !direct {
+            let payload = AlignedBuf::from_slice(here).freeze();
+            self.inbox.consume(len);
+            return Some(Parsed::Request(Request { cookie, command, payload: Some(payload) }));
+        }
+        let mut buf = AlignedBuf::zeroed(len);
+        let filled = here.len();
+        buf.get_mut(..filled).expect("less than the payload arrived").copy_from_slice(here);
+        self.inbox.consume(filled);
+        self.expect = Expect::Payload { cookie, command, buf: Some(buf), filled };
+        None
+    }
+
+    /// Where the next receive goes.
+    pub(crate) fn lend(&mut self) -> (AlignedBuf, Range<usize>) {
+        match &mut self.expect {
+            Expect::Payload { buf, filled, .. } => {
+                let buf = buf.take().expect("one receive at a time");
+                let rest = *filled..buf.len();
+                (buf, rest)
+            }
+            Expect::Request | Expect::Skip { .. } | Expect::Nothing => self.inbox.lend(),
+        }
+    }
+
+    /// Takes in what a receive yielded.
+    pub(crate) fn received(&mut self, result: io::Result<usize>, returned: AlignedBuf) {
+        let count = match result {
+            Ok(count) => count,
+            Err(error) => {
+                self.end(Ended::Io(error.kind()));
+                0
+            }
+        };
+        self.moved += u64::try_from(count).expect("usize has at most 64 bits");
+        match &mut self.expect {
+            Expect::Payload { buf, filled, .. } => {
+                *filled += count;
+                *buf = Some(returned);
+            }
+            Expect::Request | Expect::Skip { .. } => self.inbox.give_back(returned, count),
+            Expect::Nothing => {}
+        }
+        if count == 0 {
+            self.end(Ended::PeerClosed);
+        }
+    }
+
+    /// Takes in what became of a request.
+    pub(crate) fn finished<P: IntoIterator<Item = ReadPart>>(&mut self, finished: Finished<P>) {
+        let mut payload_bytes = finished.command.payload_bytes();
+        if matches!(finished.command, Command::Write { .. }) {
+            self.release(Charge { requests: 0, payload_bytes });
+            payload_bytes = 0;
+        }
+        let charge = Charge { requests: 1, payload_bytes };
+        if self.send_failed {
+            self.release(charge);
+        } else {
+            finished.reply(&mut self.outbox, charge);
+        }
+    }
+
+    /// Takes in how the send of a batch went.
+    pub(crate) fn sent(&mut self, result: io::Result<()>, charge: Charge) {
+        self.release(charge);
+        self.moved += STALL_BYTES_MIN;
+        if let Err(error) = result {
+            self.send_failed = true;
+            self.end(Ended::Io(error.kind()));
+            while let Some((_, charge)) = self.outbox.take_batch() {
+                self.release(charge);
+            }
+        }
+    }
+
+    fn release(&mut self, charge: Charge) {
+        self.outstanding.subtract(charge);
+        self.share.give_back(charge.payload_bytes);
+    }
+
+    /// Stops reading (L3). The first cause counts.
+    pub(crate) fn end(&mut self, cause: Ended) {
+        self.ended.get_or_insert(cause);
+        self.expect = Expect::Nothing;
+        self.share.stop_waiting();
+    }
+
+    pub(crate) fn cause(&self) -> Option<Ended> {
+        self.ended
+    }
+
+    /// From now on requests are answered with ESHUTDOWN.
+    pub(crate) fn stop(&mut self) {
+        self.stopping = true;
+    }
+
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.stopping
+    }
+
+    /// Looks, once in a while, whether the peer holds up others or its own end.
+    pub(crate) fn peer_stalled(&mut self, send_under_way: bool) -> bool {
+        let moved = std::mem::take(&mut self.moved);
+        let owes = match self.expect {
+            Expect::Payload { .. } => self.share.others_wait(),
+            Expect::Request | Expect::Skip { .. } => send_under_way && self.share.others_wait(),
+            Expect::Nothing => send_under_way,
+        };
+        let idle = owes && moved < STALL_BYTES_MIN;
+        self.idle_checks = if idle { self.idle_checks + 1 } else { 0 };
+        self.idle_checks >= STALL_CHECKS
+    }
+}

@@ -1,0 +1,286 @@
+//! Where connections come from: sockets to listen on, and dealing what they accept to the threads.
+//!
+//! D1. Every accepted connection holds a [`Permit`] until it is closed, so there are never more than the limit.
+
+use std::fmt;
+use std::io;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use futures_util::future::{Either, select};
+use varve_reactor::Reactor;
+use varve_reactor::net::{Socket, TcpListener, UnixListener};
+use varve_reactor::port::{PortReceiver, PortSender};
+
+use crate::error::{Error, Result};
+use crate::export::Exports;
+use crate::service::Service;
+use crate::shutdown::Shutdown;
+
+/// Pause after an accept that failed, in nanoseconds: a lack of descriptors ends when connections do.
+const ACCEPT_PAUSE_NANOS: u64 = 50_000_000;
+
+/// Where to listen: `unix:PATH` or `HOST:PORT`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Address {
+    /// A unix socket.
+    Unix(PathBuf),
+    /// A TCP port; 0 picks a free one.
+    Tcp(SocketAddr),
+}
+
+impl FromStr for Address {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let bad = || Error::Address { address: text.to_owned() };
+        match text.strip_prefix("unix:") {
+            Some("") => Err(bad()),
+            Some(path) => Ok(Self::Unix(path.into())),
+            None => {
+                let mut found = text.to_socket_addrs().map_err(|_| bad())?;
+                found.next().map(Self::Tcp).ok_or_else(bad)
+            }
+        }
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unix(path) => write!(f, "unix:{}", path.display()),
+            Self::Tcp(address) => address.fmt(f),
+        }
+    }
+}
+
+/// A listening socket on this thread.
+pub struct Listener {
+    socket: ListenerSocket,
+    address: Address,
+}
+
+enum ListenerSocket {
+    Unix(UnixListener),
+    Tcp(TcpListener),
+}
+
+impl Listener {
+    /// Listens on `address`. The file of a unix socket that nobody listens on any more is replaced.
+    ///
+    /// # Errors
+    /// `Conflict` when somebody listens there, and the system's.
+    pub fn bind(reactor: &Reactor, address: &Address) -> Result<Self> {
+        let failed = |source| Error::Listen { address: address.to_string(), source };
+        match address {
+            Address::Tcp(wanted) => {
+                TcpListener::bind(reactor, *wanted).map(Self::tcp).map_err(failed)
+            }
+            Address::Unix(path) => {
+                remove_stale(path).map_err(failed)?;
+                let socket = UnixListener::bind(reactor, path).map_err(failed)?;
+                Ok(Self { socket: ListenerSocket::Unix(socket), address: address.clone() })
+            }
+        }
+    }
+
+    /// The sockets that a service manager, or a client that starts its server, handed to this process
+    /// (`LISTEN_FDS`); none when there are none. Call it once, early.
+    ///
+    /// # Errors
+    /// When a descriptor is not a listening stream socket.
+    pub fn inherited(reactor: &Reactor) -> Result<Vec<Self>> {
+        let mut environment = listenfd::ListenFd::from_env();
+        let mut listeners = Vec::new();
+        for index in 0..environment.len() {
+            let failed =
+                |source| Error::Listen { address: format!("inherited socket {index}"), source };
+            let unix = environment.take_unix_listener(index);
+            let listener = match unix {
+                Ok(Some(socket)) => {
+                    let path = socket.local_addr().map_err(failed)?;
+                    let path = path.as_pathname().unwrap_or(Path::new("")).to_owned();
+                    let socket = UnixListener::from_std(reactor, socket).map_err(failed)?;
+                    Self { socket: ListenerSocket::Unix(socket), address: Address::Unix(path) }
+                }
+                Ok(None) => continue,
+                Err(_) => {
+                    let Some(socket) = environment.take_tcp_listener(index).map_err(failed)? else {
+                        continue;
+                    };
+                    TcpListener::from_std(reactor, socket).map(Self::tcp).map_err(failed)?
+                }
+            };
+            listeners.push(listener);
+        }
+        Ok(listeners)
+    }
+
+    fn tcp(socket: TcpListener) -> Self {
+        let address = Address::Tcp(socket.local_addr());
+        Self { socket: ListenerSocket::Tcp(socket), address }
+    }
+
+    /// Where it listens; with the port that was picked.
+    #[must_use]
+    pub fn address(&self) -> &Address {
+        &self.address
+    }
+
+    /// The next connection.
+    ///
+    /// # Errors
+    /// The system's; accepting may go on after a while.
+    pub async fn accept(&self) -> io::Result<Socket> {
+        match &self.socket {
+            ListenerSocket::Unix(socket) => socket.accept().await,
+            ListenerSocket::Tcp(socket) => socket.accept().await,
+        }
+    }
+}
+
+/// Removes a socket file that refuses connections, as a killed server leaves it.
+fn remove_stale(path: &Path) -> io::Result<()> {
+    match UnixStream::connect(path) {
+        Ok(_) => Err(io::ErrorKind::AddrInUse.into()),
+        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
+            std::fs::remove_file(path)
+        }
+        Err(_) => Ok(()),
+    }
+}
+
+/// Bounds the connections of all threads. Clones share the count.
+#[derive(Clone, Debug)]
+pub struct ConnectionLimit {
+    open: Arc<AtomicUsize>,
+    max: usize,
+}
+
+impl ConnectionLimit {
+    /// At most `max` connections.
+    #[must_use]
+    pub fn new(max: usize) -> Self {
+        Self { open: Arc::default(), max }
+    }
+
+    /// Connections open now.
+    #[must_use]
+    pub fn open(&self) -> usize {
+        self.open.load(Ordering::Relaxed)
+    }
+
+    fn permit(&self) -> Option<Permit> {
+        if self.open.fetch_add(1, Ordering::Relaxed) < self.max {
+            return Some(Permit(Arc::clone(&self.open)));
+        }
+        self.open.fetch_sub(1, Ordering::Relaxed);
+        None
+    }
+}
+
+/// The right to be open (D1).
+#[derive(Debug)]
+pub struct Permit(Arc<AtomicUsize>);
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// An accepted connection on its way to the thread that will serve it.
+#[derive(Debug)]
+pub struct Accepted {
+    fd: OwnedFd,
+    permit: Permit,
+}
+
+/// Accepts until `shutdown` begins, and deals the connections to `threads` in turn. Connections beyond the limit, and
+/// those of a thread whose port is full, are closed at once.
+pub async fn deal_connections(
+    reactor: Reactor,
+    listener: Listener,
+    limit: ConnectionLimit,
+    threads: Vec<PortSender<Accepted>>,
+    shutdown: Shutdown,
+) {
+    assert!(!threads.is_empty(), "connections need a thread to go to");
+    let mut turn = threads.iter().cycle();
+    loop {
+        let accepted = {
+            let accept = std::pin::pin!(listener.accept());
+            match select(accept, std::pin::pin!(shutdown.wait())).await {
+                Either::Left((accepted, _)) => accepted.and_then(Socket::into_fd),
+                Either::Right(_) => return,
+            }
+        };
+        match accepted {
+            Err(error) => {
+                tracing::warn!(%error, address = %listener.address(), "accept failed");
+                reactor.sleep(ACCEPT_PAUSE_NANOS).await;
+            }
+            Ok(fd) => match limit.permit() {
+                None => tracing::warn!(max = limit.max, "connection refused: too many are open"),
+                Some(permit) => {
+                    let thread = turn.next().expect("a cycle of at least one has no end");
+                    if thread.send(Accepted { fd, permit }).is_err() {
+                        tracing::warn!("connection refused: its thread takes no more");
+                    }
+                }
+            },
+        }
+    }
+}
+
+/// Serves the connections dealt to this thread until all dealers are gone.
+pub async fn serve_connections<X: Exports + 'static>(
+    service: Service<X>,
+    mut dealt: PortReceiver<Accepted>,
+) {
+    let mut batch = Vec::new();
+    while dealt.recv_batch(&mut batch).await > 0 {
+        for Accepted { fd, permit } in batch.drain(..) {
+            match Socket::from_fd(service.reactor(), fd) {
+                Err(error) => tracing::warn!(%error, "connection lost on its way to its thread"),
+                Ok(socket) => {
+                    let service_of_task = service.clone();
+                    service.reactor().spawn(async move {
+                        service_of_task.serve(socket).await;
+                        drop(permit);
+                    });
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_round_trip_and_bad_ones_are_named() {
+        for text in ["unix:/run/varve.sock", "127.0.0.1:10809", "[::1]:10809"] {
+            assert_eq!(text.parse::<Address>().unwrap().to_string(), text);
+        }
+        for text in ["unix:", "", "127.0.0.1", "/run/varve.sock"] {
+            assert!(text.parse::<Address>().unwrap_err().to_string().contains("neither"), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_limit_holds_and_permits_return() {
+        let limit = ConnectionLimit::new(1);
+        let permit = limit.permit();
+        assert!(permit.is_some());
+        assert!(limit.permit().is_none());
+        drop(permit);
+        assert!(limit.permit().is_some());
+    }
+}

@@ -1,0 +1,231 @@
+//! Exports in memory: for tests, fuzzing, and measuring the server without a disk.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use varve_stdx::{AlignedBuf, BufSlice};
+use varve_types::ErrorKind;
+
+use crate::export::{Export, ExportInfo, Exports, Extent, ExtentKind, ReadPart};
+
+/// Bytes of a block.
+const BLOCK: u64 = 4096;
+
+#[derive(Clone)]
+enum Block {
+    Zero,
+    Data(BufSlice),
+}
+
+struct State {
+    info: ExportInfo,
+    /// What is not a hole.
+    blocks: BTreeMap<u64, Block>,
+}
+
+/// A sparse block device in memory. Clones share it, also between threads: the lock is the innermost one and is
+/// never held across an await.
+#[derive(Clone)]
+pub struct MemoryExport(Arc<Mutex<State>>);
+
+/// A part of a range that lies in one block.
+struct Piece {
+    block: u64,
+    /// First byte within the block.
+    skip: usize,
+    len: usize,
+}
+
+fn pieces(offset: u64, len: u64) -> impl Iterator<Item = Piece> {
+    let end = offset + len;
+    let mut at = offset;
+    std::iter::from_fn(move || {
+        if at == end {
+            return None;
+        }
+        let (block, skip) = (at / BLOCK, at % BLOCK);
+        let len = (BLOCK - skip).min(end - at);
+        at += len;
+        Some(Piece { block, skip: small(skip), len: small(len) })
+    })
+}
+
+fn small(value: u64) -> usize {
+    usize::try_from(value).expect("at most a block or a request")
+}
+
+impl MemoryExport {
+    /// `size_bytes` of holes.
+    #[must_use]
+    pub fn new(size_bytes: u64) -> Self {
+        let info = ExportInfo { size_bytes, block_bytes: 4096, read_only: false };
+        Self(Arc::new(Mutex::new(State { info, blocks: BTreeMap::new() })))
+    }
+
+    /// Changes the size; what is cut off is lost.
+    pub fn resize(&self, size_bytes: u64) {
+        let mut state = self.lock();
+        state.info.size_bytes = size_bytes;
+        state.blocks.split_off(&size_bytes.div_ceil(BLOCK));
+    }
+
+    /// Refuses changes from now on, or no longer.
+    pub fn set_read_only(&self, read_only: bool) {
+        self.lock().info.read_only = read_only;
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // No operation leaves the map half changed, so a panic elsewhere does no harm here.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn state_within(&self, offset: u64, len: u64) -> Result<MutexGuard<'_, State>, ErrorKind> {
+        let state = self.lock();
+        let end = offset.checked_add(len).ok_or(ErrorKind::Invalid)?;
+        if end <= state.info.size_bytes { Ok(state) } else { Err(ErrorKind::Invalid) }
+    }
+}
+
+impl State {
+    /// Replaces part of a block.
+    fn patch(&mut self, piece: &Piece, change: impl FnOnce(&mut [u8])) {
+        let mut block = match self.blocks.get(&piece.block) {
+            Some(Block::Data(data)) => AlignedBuf::from_slice(data),
+            Some(Block::Zero) | None => AlignedBuf::zeroed(small(BLOCK)),
+        };
+        change(block.get_mut(piece.skip..piece.skip + piece.len).expect("within one block"));
+        self.blocks.insert(piece.block, Block::Data(block.freeze()));
+    }
+
+    /// Makes a range read as zeros, by `whole` where blocks are covered whole.
+    fn clear(&mut self, offset: u64, len: u64, whole: Option<&Block>) {
+        for piece in pieces(offset, len) {
+            if piece.len < small(BLOCK) {
+                if matches!(self.blocks.get(&piece.block), Some(Block::Data(_))) {
+                    self.patch(&piece, |bytes| bytes.fill(0));
+                } else if let Some(block) = whole {
+                    self.blocks.insert(piece.block, block.clone());
+                }
+            } else if let Some(block) = whole {
+                self.blocks.insert(piece.block, block.clone());
+            } else {
+                self.blocks.remove(&piece.block);
+            }
+        }
+    }
+}
+
+impl Export for MemoryExport {
+    type Parts = Vec<ReadPart>;
+
+    fn info(&self) -> ExportInfo {
+        self.lock().info
+    }
+
+    async fn read(&self, offset: u64, len: u32) -> Result<Vec<ReadPart>, ErrorKind> {
+        let state = self.state_within(offset, u64::from(len))?;
+        let part = |piece: Piece| match state.blocks.get(&piece.block) {
+            Some(Block::Data(data)) => {
+                ReadPart::Data(data.slice(piece.skip..piece.skip + piece.len))
+            }
+            Some(Block::Zero) | None => ReadPart::Zero(piece.len),
+        };
+        Ok(pieces(offset, u64::from(len)).map(part).collect())
+    }
+
+    async fn write(&self, offset: u64, data: BufSlice) -> Result<(), ErrorKind> {
+        let len = u64::try_from(data.len()).map_err(|_| ErrorKind::Invalid)?;
+        let mut state = self.state_within(offset, len)?;
+        let mut at = 0;
+        for piece in pieces(offset, len) {
+            let source = at..at + piece.len;
+            at = source.end;
+            if piece.len == small(BLOCK) {
+                state.blocks.insert(piece.block, Block::Data(data.slice(source)));
+            } else {
+                let bytes = data.slice(source);
+                state.patch(&piece, |target| target.copy_from_slice(&bytes));
+            }
+        }
+        Ok(())
+    }
+
+    async fn trim(&self, offset: u64, len: u64) -> Result<(), ErrorKind> {
+        self.state_within(offset, len)?.clear(offset, len, None);
+        Ok(())
+    }
+
+    async fn write_zeroes(
+        &self,
+        offset: u64,
+        len: u64,
+        keep_allocated: bool,
+    ) -> Result<(), ErrorKind> {
+        let whole = keep_allocated.then_some(&Block::Zero);
+        self.state_within(offset, len)?.clear(offset, len, whole);
+        Ok(())
+    }
+
+    async fn flush(&self) -> Result<(), ErrorKind> {
+        Ok(())
+    }
+
+    async fn block_status(
+        &self,
+        offset: u64,
+        len: u64,
+        extents_max: usize,
+    ) -> Result<Vec<Extent>, ErrorKind> {
+        let state = self.state_within(offset, len)?;
+        let mut extents: Vec<Extent> = Vec::new();
+        for piece in pieces(offset, len) {
+            let kind = match state.blocks.get(&piece.block) {
+                None => ExtentKind::Hole,
+                Some(Block::Zero) => ExtentKind::Zero,
+                Some(Block::Data(_)) => ExtentKind::Data,
+            };
+            let len = u64::try_from(piece.len).map_err(|_| ErrorKind::Internal)?;
+            let full = extents.len() == extents_max;
+            match extents.last_mut() {
+                Some(last) if last.kind == kind => last.len += len,
+                _ if full => break,
+                _ => extents.push(Extent { len, kind }),
+            }
+        }
+        Ok(extents)
+    }
+}
+
+/// Named exports in memory.
+#[derive(Clone, Default)]
+pub struct MemoryExports {
+    exports: RefCell<BTreeMap<String, MemoryExport>>,
+}
+
+impl MemoryExports {
+    /// None.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// With one more.
+    #[must_use]
+    pub fn with(self, name: &str, export: MemoryExport) -> Self {
+        self.exports.borrow_mut().insert(name.to_owned(), export);
+        self
+    }
+}
+
+impl Exports for MemoryExports {
+    type Export = MemoryExport;
+
+    async fn list(&self) -> Result<Vec<String>, ErrorKind> {
+        Ok(self.exports.borrow().keys().cloned().collect())
+    }
+
+    async fn open(&self, name: &str) -> Result<MemoryExport, ErrorKind> {
+        self.exports.borrow().get(name).cloned().ok_or(ErrorKind::NotFound)
+    }
+}

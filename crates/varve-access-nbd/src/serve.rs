@@ -1,0 +1,101 @@
+//! Runs one admitted request against its export.
+
+use std::rc::Rc;
+
+use varve_stdx::BufSlice;
+
+use crate::command::Command;
+use crate::errno::Errno;
+use crate::export::{Export, Extent};
+use crate::limits::{CACHE_PIECE_BYTES, EXTENTS_MAX};
+use crate::outbox::{Charge, Outbox, ReadReply};
+
+/// A request that may run.
+pub(crate) struct Request {
+    pub(crate) cookie: u64,
+    pub(crate) command: Command,
+    /// Of a write; `None` when it writes nothing.
+    pub(crate) payload: Option<BufSlice>,
+}
+
+/// What became of it.
+pub(crate) struct Finished<P> {
+    pub(crate) cookie: u64,
+    pub(crate) command: Command,
+    pub(crate) result: Result<Answer<P>, Errno>,
+}
+
+/// Content of a successful reply.
+pub(crate) enum Answer<P> {
+    Done,
+    Read(P),
+    Status(Vec<Extent>),
+}
+
+/// Runs `request`.
+pub(crate) async fn serve<E: Export>(export: Rc<E>, request: Request) -> Finished<E::Parts> {
+    let Request { cookie, command, payload } = request;
+    let result = match command {
+        Command::Read { offset, len, .. } => export.read(offset, len).await.map(Answer::Read),
+        Command::Write { offset, .. } => match payload {
+            Some(data) => export.write(offset, data).await.map(|()| Answer::Done),
+            None => Ok(Answer::Done),
+        },
+        Command::Disconnect => panic!("a disconnect is not a request to serve"),
+        Command::Flush => export.flush().await.map(|()| Answer::Done),
+        Command::Trim { len: 0, .. } | Command::WriteZeroes { len: 0, .. } => Ok(Answer::Done),
+        Command::Trim { offset, len } => {
+            export.trim(offset, u64::from(len)).await.map(|()| Answer::Done)
+        }
+        Command::WriteZeroes { offset, len, keep_allocated, fast_only } => {
+            let zeroed = export.write_zeroes(offset, u64::from(len), keep_allocated).await;
+            match zeroed {
+                Err(varve_types::ErrorKind::Unsupported) if !fast_only => {
+                    return Finished { cookie, command, result: Err(Errno::Io) };
+                }
+                other => other.map(|()| Answer::Done),
+            }
+        }
+        Command::Cache { offset, len } => cache(&*export, offset, len).await.map(|()| Answer::Done),
+        Command::BlockStatus { offset, len, one_extent } => {
+            let extents_max = if one_extent { 1 } else { EXTENTS_MAX };
+            let status = export.block_status(offset, u64::from(len), extents_max).await;
+            status.map(|mut extents| {
+                extents.truncate(extents_max);
+                Answer::Status(extents)
+            })
+        }
+    };
+    Finished { cookie, command, result: result.map_err(Errno::from) }
+}
+
+/// Reads a range piece by piece and drops it: what was read is in the read cache then.
+async fn cache<E: Export>(export: &E, offset: u64, len: u32) -> Result<(), varve_types::ErrorKind> {
+    let mut done = 0;
+    while done < len {
+        let piece = (len - done).min(CACHE_PIECE_BYTES);
+        export.read(offset + u64::from(done), piece).await?;
+        done += piece;
+    }
+    Ok(())
+}
+
+impl<P: IntoIterator<Item = crate::export::ReadPart>> Finished<P> {
+    /// Adds the reply, which from now on holds what the request held.
+    pub(crate) fn reply(self, outbox: &mut Outbox, charge: Charge) {
+        let Self { cookie, command, result } = self;
+        match (result, command) {
+            (Err(errno), _) => outbox.error(cookie, errno, charge),
+            (Ok(Answer::Done), _) => outbox.done(cookie, charge),
+            (Ok(Answer::Read(parts)), Command::Read { offset, len, unfragmented }) => {
+                outbox.read(ReadReply { cookie, offset, len, unfragmented }, parts, charge);
+            }
+            (Ok(Answer::Status(extents)), Command::BlockStatus { len, .. }) => {
+                outbox.block_status(cookie, len, &extents, charge);
+            }
+            (Ok(Answer::Read(_) | Answer::Status(_)), _) => {
+                panic!("an answer that does not belong to its command")
+            }
+        }
+    }
+}

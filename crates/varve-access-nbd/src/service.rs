@@ -1,0 +1,134 @@
+//! The NBD service of one thread: what its connections share.
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use varve_reactor::{Notify, Reactor};
+
+use crate::budget::Budget;
+use crate::connection::{Ended, serve_connection};
+use crate::export::Exports;
+use crate::handshake::TlsMode;
+use crate::limits::THREAD_BYTES_DEFAULT;
+use crate::shutdown::Shutdown;
+use crate::tls::TlsConfig;
+use crate::transport::Transport;
+
+/// Settings of a service.
+#[derive(Clone, Debug)]
+pub struct ServiceOptions {
+    /// Whether connections use TLS. Without [`Self::tls`] they do not.
+    pub tls_mode: TlsMode,
+    /// Certificates.
+    pub tls: Option<TlsConfig>,
+    /// Bytes of payload that the requests of all connections of this thread may hold; at least the largest request.
+    pub request_bytes_max: usize,
+}
+
+impl Default for ServiceOptions {
+    fn default() -> Self {
+        Self { tls_mode: TlsMode::Off, tls: None, request_bytes_max: THREAD_BYTES_DEFAULT }
+    }
+}
+
+/// Serves connections on this thread. Cheap to clone.
+pub struct Service<X>(Rc<Inner<X>>);
+
+struct Inner<X> {
+    reactor: Reactor,
+    exports: X,
+    options: ServiceOptions,
+    budget: Rc<Budget>,
+    shutdown: Shutdown,
+    connections: Cell<usize>,
+    /// A connection was closed.
+    closed: Notify,
+}
+
+impl<X> Clone for Service<X> {
+    fn clone(&self) -> Self {
+        Self(Rc::clone(&self.0))
+    }
+}
+
+impl<X: Exports> Service<X> {
+    /// Serves `exports` with the loop of this thread.
+    pub fn new(reactor: Reactor, exports: X, options: ServiceOptions) -> Self {
+        let budget = Budget::new(options.request_bytes_max);
+        Self(Rc::new(Inner {
+            reactor,
+            exports,
+            options,
+            budget,
+            shutdown: Shutdown::new(),
+            connections: Cell::new(0),
+            closed: Notify::new(),
+        }))
+    }
+
+    /// Serves one connection to its end; the stream is closed on return.
+    pub async fn serve<T: Transport>(&self, transport: T) -> Ended {
+        let _counted = Counted::new(self);
+        let ended = serve_connection(self, transport).await;
+        tracing::debug!(%ended, "connection closed");
+        ended
+    }
+
+    /// Connections open now.
+    #[must_use]
+    pub fn connections(&self) -> usize {
+        self.0.connections.get()
+    }
+
+    /// Completes when no connection is open.
+    pub async fn drained(&self) {
+        while self.connections() > 0 {
+            self.0.closed.notified().await;
+        }
+    }
+
+    /// Ends all connections: outstanding requests are answered, new ones get ESHUTDOWN.
+    #[must_use]
+    pub fn shutdown(&self) -> &Shutdown {
+        &self.0.shutdown
+    }
+
+    pub(crate) fn reactor(&self) -> &Reactor {
+        &self.0.reactor
+    }
+
+    pub(crate) fn exports(&self) -> &X {
+        &self.0.exports
+    }
+
+    pub(crate) fn tls(&self) -> Option<&TlsConfig> {
+        self.0.options.tls.as_ref()
+    }
+
+    pub(crate) fn tls_mode(&self) -> TlsMode {
+        self.0.options.tls_mode
+    }
+
+    pub(crate) fn budget(&self) -> &Rc<Budget> {
+        &self.0.budget
+    }
+}
+
+/// Counts a connection while it lives.
+struct Counted<'a, X>(&'a Inner<X>);
+
+impl<'a, X> Counted<'a, X> {
+    fn new(service: &'a Service<X>) -> Self {
+        let connections = &service.0.connections;
+        connections.set(connections.get() + 1);
+        Self(&service.0)
+    }
+}
+
+impl<X> Drop for Counted<'_, X> {
+    fn drop(&mut self) {
+        let connections = &self.0.connections;
+        connections.set(connections.get() - 1);
+        self.0.closed.notify_all();
+    }
+}

@@ -1,0 +1,148 @@
+//! TLS beneath the protocol: certificates from PEM files, and one session over the connection's buffers.
+
+use std::fs::File;
+use std::io::{self, BufReader, Read, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::WebPkiClientVerifier;
+use rustls::{RootCertStore, ServerConfig, ServerConnection};
+use varve_stdx::AlignedBuf;
+
+use crate::error::{Error, Result};
+
+/// Bytes of cipher text received at a time: four of the largest records.
+const CIPHER_BYTES: usize = 64 << 10;
+
+/// Files that TLS needs, all PEM.
+#[derive(Clone, Debug)]
+pub struct TlsFiles {
+    /// The server's certificate, followed by those that lead to its authority.
+    pub certificate: PathBuf,
+    /// The private key of the certificate.
+    pub key: PathBuf,
+    /// Authorities one of which must have signed a client's certificate; `None` asks clients for none.
+    pub client_authorities: Option<PathBuf>,
+}
+
+/// What sessions are made from. Cheap to clone, and shared by all threads.
+#[derive(Clone, Debug)]
+pub struct TlsConfig(Arc<ServerConfig>);
+
+impl TlsConfig {
+    /// Reads the files.
+    ///
+    /// # Errors
+    /// A file that cannot be read or holds nothing usable, or a key that does not fit the certificate.
+    pub fn load(files: &TlsFiles) -> Result<Self> {
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
+            .with_safe_default_protocol_versions()
+            .map_err(Error::TlsSetup)?;
+        let builder = match &files.client_authorities {
+            None => builder.with_no_client_auth(),
+            Some(path) => {
+                let mut roots = RootCertStore::empty();
+                for authority in certificates(path)? {
+                    roots.add(authority).map_err(Error::TlsSetup)?;
+                }
+                let verifier = WebPkiClientVerifier::builder_with_provider(roots.into(), provider)
+                    .build()
+                    .map_err(Error::TlsVerifier)?;
+                builder.with_client_cert_verifier(verifier)
+            }
+        };
+        let config = builder
+            .with_single_cert(certificates(&files.certificate)?, private_key(&files.key)?)
+            .map_err(Error::TlsSetup)?;
+        Ok(Self(Arc::new(config)))
+    }
+}
+
+fn open(path: &Path) -> Result<BufReader<File>> {
+    File::open(path)
+        .map(BufReader::new)
+        .map_err(|source| Error::TlsFile { path: path.to_owned(), source })
+}
+
+fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>> {
+    let found: io::Result<Vec<_>> = rustls_pemfile::certs(&mut open(path)?).collect();
+    let found = found.map_err(|source| Error::TlsFile { path: path.to_owned(), source })?;
+    if found.is_empty() {
+        return Err(Error::TlsFileEmpty { path: path.to_owned(), wanted: "certificate" });
+    }
+    Ok(found)
+}
+
+fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>> {
+    rustls_pemfile::private_key(&mut open(path)?)
+        .map_err(|source| Error::TlsFile { path: path.to_owned(), source })?
+        .ok_or_else(|| Error::TlsFileEmpty { path: path.to_owned(), wanted: "private key" })
+}
+
+/// One TLS session; bytes in, bytes out, no I/O.
+pub(crate) struct TlsSession {
+    connection: ServerConnection,
+    /// Where cipher text is received; away during a receive.
+    cipher: Option<AlignedBuf>,
+}
+
+impl TlsSession {
+    pub(crate) fn new(config: &TlsConfig) -> Result<Self> {
+        let connection = ServerConnection::new(Arc::clone(&config.0)).map_err(Error::TlsSetup)?;
+        Ok(Self { connection, cipher: Some(AlignedBuf::zeroed(CIPHER_BYTES)) })
+    }
+
+    pub(crate) fn is_handshaking(&self) -> bool {
+        self.connection.is_handshaking()
+    }
+
+    pub(crate) fn take_cipher(&mut self) -> AlignedBuf {
+        self.cipher.take().expect("one receive at a time")
+    }
+
+    pub(crate) fn give_back_cipher(&mut self, buf: AlignedBuf) {
+        self.cipher = Some(buf);
+    }
+
+    /// Takes cipher text in. All of `bytes` is taken; plain text piles up until [`Self::read_plain`].
+    pub(crate) fn feed(&mut self, mut bytes: &[u8]) -> io::Result<()> {
+        while !bytes.is_empty() {
+            let taken = self.connection.read_tls(&mut bytes)?;
+            self.connection
+                .process_new_packets()
+                .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
+            if taken == 0 && !bytes.is_empty() {
+                return Err(io::Error::new(
+                    io::ErrorKind::InvalidData,
+                    "bytes after the end of TLS",
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Moves plain text out: `WouldBlock` when more cipher text is needed, 0 after the peer's end of session.
+    pub(crate) fn read_plain(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        self.connection.reader().read(into)
+    }
+
+    /// Enciphers `bytes` behind what the session itself has to say.
+    pub(crate) fn seal(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> io::Result<()> {
+        self.connection.writer().write_all(bytes)?;
+        self.drain(out)
+    }
+
+    /// What the session itself has to say: handshake messages, key updates, alerts.
+    pub(crate) fn drain(&mut self, out: &mut Vec<u8>) -> io::Result<()> {
+        while self.connection.wants_write() {
+            self.connection.write_tls(out)?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn close(&mut self) {
+        self.connection.send_close_notify();
+    }
+}

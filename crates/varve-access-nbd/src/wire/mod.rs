@@ -1,0 +1,11 @@
+//! Bytes of the NBD protocol: constants, decoders, encoders. No I/O. Everything is big-endian.
+//!
+//! Reference: `doc/proto.md` of <https://github.com/NetworkBlockDevice/nbd>.
+
+pub mod constant;
+mod cursor;
+pub(crate) mod option;
+pub(crate) mod reply;
+pub(crate) mod request;
+
+pub(crate) use cursor::Cursor;

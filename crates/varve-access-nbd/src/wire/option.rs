@@ -1,0 +1,210 @@
+//! Options of the handshake and their replies.
+
+use super::Cursor;
+use super::constant::{IHAVEOPT, REPLY_MAGIC, info, opt, rep};
+use crate::export::ExportInfo;
+use crate::limits::STRING_BYTES_MAX;
+use varve_types::limits::REQUEST_BYTES_MAX;
+
+/// Front of an option; `len` bytes of data follow.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OptionHeader {
+    pub(crate) option: u32,
+    pub(crate) len: u32,
+}
+
+/// The peer sent something else where an option should begin.
+pub(crate) struct BadOptionMagic;
+
+impl OptionHeader {
+    pub(crate) const BYTES: usize = 16;
+
+    /// The header at the front of `bytes`, `None` while it is incomplete.
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Option<Self>, BadOptionMagic> {
+        let mut cursor = Cursor(bytes);
+        match cursor.u64() {
+            None => return Ok(None),
+            Some(IHAVEOPT) => {}
+            Some(_) => return Err(BadOptionMagic),
+        }
+        let mut rest = || Some(Self { option: cursor.u32()?, len: cursor.u32()? });
+        Ok(rest())
+    }
+}
+
+/// Why the data of an option makes no sense.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum BadOption {
+    /// Lengths that do not add up, or text that is not UTF-8.
+    Malformed(&'static str),
+    /// A string longer than the protocol allows.
+    TooBig,
+}
+
+/// Data of INFO and GO.
+#[derive(PartialEq, Eq, Debug)]
+pub(crate) struct InfoRequest<'a> {
+    pub(crate) export: &'a str,
+    pub(crate) name: bool,
+    pub(crate) description: bool,
+    pub(crate) block_size: bool,
+}
+
+impl<'a> InfoRequest<'a> {
+    pub(crate) fn decode(data: &'a [u8]) -> Result<Self, BadOption> {
+        let mut cursor = Cursor(data);
+        let short = BadOption::Malformed("lengths exceed the option");
+        let export = text(cursor.counted().ok_or(short)?)?;
+        let count = cursor.u16().ok_or(short)?;
+        let mut request = Self { export, name: false, description: false, block_size: false };
+        for _ in 0..count {
+            match cursor.u16().ok_or(short)? {
+                info::NAME => request.name = true,
+                info::DESCRIPTION => request.description = true,
+                info::BLOCK_SIZE => request.block_size = true,
+                _ => {}
+            }
+        }
+        if !cursor.is_empty() {
+            return Err(BadOption::Malformed("bytes after the last information request"));
+        }
+        Ok(request)
+    }
+}
+
+/// Data of LIST_META_CONTEXT and SET_META_CONTEXT, as far as `base:allocation` is concerned.
+#[derive(PartialEq, Eq, Debug)]
+pub(crate) struct MetaRequest<'a> {
+    pub(crate) export: &'a str,
+    /// No query at all.
+    pub(crate) unfiltered: bool,
+    /// A query for every context of the namespace `base`.
+    pub(crate) wildcard: bool,
+    /// A query for `base:allocation` itself.
+    pub(crate) allocation: bool,
+}
+
+/// The one metadata context there is.
+pub(crate) const BASE_ALLOCATION: &str = "base:allocation";
+
+impl<'a> MetaRequest<'a> {
+    pub(crate) fn decode(data: &'a [u8]) -> Result<Self, BadOption> {
+        let mut cursor = Cursor(data);
+        let short = BadOption::Malformed("lengths exceed the option");
+        let export = text(cursor.counted().ok_or(short)?)?;
+        let count = cursor.u32().ok_or(short)?;
+        let mut request =
+            Self { export, unfiltered: count == 0, wildcard: false, allocation: false };
+        for _ in 0..count {
+            // Each round takes four bytes or fails, so a huge count ends with the data.
+            match text(cursor.counted().ok_or(short)?)? {
+                "base:" => request.wildcard = true,
+                BASE_ALLOCATION => request.allocation = true,
+                _ => {}
+            }
+        }
+        if !cursor.is_empty() {
+            return Err(BadOption::Malformed("bytes after the last query"));
+        }
+        Ok(request)
+    }
+}
+
+/// A string of the protocol.
+pub(crate) fn text(bytes: &[u8]) -> Result<&str, BadOption> {
+    if bytes.len() > STRING_BYTES_MAX {
+        return Err(BadOption::TooBig);
+    }
+    let text = str::from_utf8(bytes).map_err(|_| BadOption::Malformed("text is not UTF-8"))?;
+    if text.contains('\0') {
+        return Err(BadOption::Malformed("text contains a zero byte"));
+    }
+    Ok(text)
+}
+
+/// Appends replies to one option to `out`.
+pub(crate) struct OptionReply<'a> {
+    pub(crate) option: u32,
+    pub(crate) out: &'a mut Vec<u8>,
+}
+
+impl OptionReply<'_> {
+    fn reply(&mut self, kind: u32, data: &[&[u8]]) {
+        let len: usize = data.iter().map(|part| part.len()).sum();
+        let len =
+            u32::try_from(len).expect("replies consist of strings bounded by STRING_BYTES_MAX");
+        self.out.extend_from_slice(&REPLY_MAGIC.to_be_bytes());
+        self.out.extend_from_slice(&self.option.to_be_bytes());
+        self.out.extend_from_slice(&kind.to_be_bytes());
+        self.out.extend_from_slice(&len.to_be_bytes());
+        data.iter().for_each(|part| self.out.extend_from_slice(part));
+    }
+
+    pub(crate) fn ack(&mut self) {
+        self.reply(rep::ACK, &[]);
+    }
+
+    pub(crate) fn error(&mut self, kind: u32, message: &str) {
+        self.reply(kind, &[message.as_bytes()]);
+    }
+
+    pub(crate) fn bad(&mut self, why: BadOption) {
+        match why {
+            BadOption::Malformed(message) => self.error(rep::ERR_INVALID, message),
+            BadOption::TooBig => self.error(rep::ERR_TOO_BIG, "string is longer than 4096 bytes"),
+        }
+    }
+
+    pub(crate) fn server(&mut self, name: &str) {
+        let len = u32::try_from(name.len()).expect("names are bounded by STRING_BYTES_MAX");
+        self.reply(rep::SERVER, &[&len.to_be_bytes(), name.as_bytes()]);
+    }
+
+    pub(crate) fn meta_context(&mut self, id: u32, name: &str) {
+        self.reply(rep::META_CONTEXT, &[&id.to_be_bytes(), name.as_bytes()]);
+    }
+
+    pub(crate) fn info_export(&mut self, size_bytes: u64, transmission_flags: u16) {
+        let (size, flags) = (size_bytes.to_be_bytes(), transmission_flags.to_be_bytes());
+        self.reply(rep::INFO, &[&info::EXPORT.to_be_bytes(), &size, &flags]);
+    }
+
+    pub(crate) fn info_name(&mut self, name: &str) {
+        self.reply(rep::INFO, &[&info::NAME.to_be_bytes(), name.as_bytes()]);
+    }
+
+    pub(crate) fn info_description(&mut self, description: &str) {
+        self.reply(rep::INFO, &[&info::DESCRIPTION.to_be_bytes(), description.as_bytes()]);
+    }
+
+    /// Smallest, preferred and largest request: any byte, a block, [`REQUEST_BYTES_MAX`].
+    pub(crate) fn info_block_size(&mut self, export: ExportInfo) {
+        let preferred = export.block_bytes.max(512);
+        self.reply(
+            rep::INFO,
+            &[
+                &info::BLOCK_SIZE.to_be_bytes(),
+                &1u32.to_be_bytes(),
+                &preferred.to_be_bytes(),
+                &REQUEST_BYTES_MAX.to_be_bytes(),
+            ],
+        );
+    }
+}
+
+/// Name of an option, for log lines and error texts.
+pub(crate) fn name(option: u32) -> &'static str {
+    match option {
+        opt::EXPORT_NAME => "EXPORT_NAME",
+        opt::ABORT => "ABORT",
+        opt::LIST => "LIST",
+        opt::STARTTLS => "STARTTLS",
+        opt::INFO => "INFO",
+        opt::GO => "GO",
+        opt::STRUCTURED_REPLY => "STRUCTURED_REPLY",
+        opt::LIST_META_CONTEXT => "LIST_META_CONTEXT",
+        opt::SET_META_CONTEXT => "SET_META_CONTEXT",
+        opt::EXTENDED_HEADERS => "EXTENDED_HEADERS",
+        _ => "unknown option",
+    }
+}
