@@ -18,6 +18,7 @@ use crate::format::{
     RootSlot, SUPERBLOCK_BYTES, SUPERBLOCK_COPIES, SUPERBLOCK_STRIDE, Shape, Superblock,
     SuperblockFault, decode_superblock, encode_root, encode_superblock, has_superblock_magic,
 };
+use crate::stats::DiskStats;
 use crate::{Error, Result};
 
 /// Figures of a new pool. They stay for its life.
@@ -234,6 +235,7 @@ pub struct DriveOptions {
 #[derive(Clone)]
 pub struct Drive {
     pub(crate) inner: Rc<Inner>,
+    pub(crate) stats: Option<Rc<DiskStats>>,
 }
 
 impl Drive {
@@ -294,6 +296,14 @@ impl Drive {
             let superblock = read_superblock(drive.meta()).await?;
             found.push((superblock, drive));
         }
+        Self::assemble(found, options)
+    }
+
+    /// Joins drives whose superblocks are known.
+    pub(crate) fn assemble(
+        mut found: Vec<(Superblock, DriveDisks)>,
+        options: DriveOptions,
+    ) -> Result<Self> {
         found.sort_by_key(|(superblock, _)| superblock.drive_index);
         check_set(&found)?;
         let (mut superblocks, mut parts, mut first_slots) = (Vec::new(), Vec::new(), Vec::new());
@@ -307,7 +317,13 @@ impl Drive {
         let busy_roots = RefCell::default();
         let root_freed = Notify::new();
         let inner = Inner { superblocks, parts, first_slots, options, busy_roots, root_freed };
-        Ok(Self { inner: Rc::new(inner) })
+        Ok(Self { inner: Rc::new(inner), stats: None })
+    }
+
+    /// Counts and latencies of this thread's operations; `None` unless the drive was opened from files.
+    #[must_use]
+    pub fn stats(&self) -> Option<&Rc<DiskStats>> {
+        self.stats.as_ref()
     }
 
     /// Identity of the pool.

@@ -21,13 +21,11 @@ pub(crate) struct SparseBytes {
 impl SparseBytes {
     /// Fills `out` with the bytes at `offset`, a multiple of the page.
     pub(crate) fn read(&self, offset: u64, out: &mut [u8]) {
-        let mut number = offset / PAGE as u64;
-        for part in out.chunks_mut(PAGE) {
+        for (number, part) in (offset / PAGE as u64..).zip(out.chunks_mut(PAGE)) {
             match self.pages.get(&number) {
                 Some(page) => part.copy_from_slice(&page[..part.len()]),
                 None => part.fill(0),
             }
-            number += 1;
         }
     }
 

@@ -105,6 +105,8 @@ pub(crate) struct RingCore {
     uring: RefCell<IoUring>,
     ops: RefCell<Slab<Op>>,
     free_files: RefCell<Vec<u32>>,
+    /// Completions being handled; kept for its memory.
+    posted: RefCell<Vec<cqueue::Entry>>,
 }
 
 impl RingCore {
@@ -139,6 +141,7 @@ impl Ring {
             uring: RefCell::new(uring),
             ops: RefCell::default(),
             free_files: RefCell::new(free_files),
+            posted: RefCell::default(),
         };
         Ok(Self { core: Rc::new(core) })
     }
@@ -283,31 +286,21 @@ impl Ring {
         tolerate(uring.submitter().submit_with_args(1, &args));
     }
 
-    /// Takes all posted completions and wakes who awaits them. True when the wake-up eventfd was among them and `Some`
-    /// of whether its watch goes on.
+    /// Takes all posted completions and wakes who awaits them. `Some` when the wake-up eventfd was among them: whether
+    /// its watch goes on.
     pub(crate) fn reap(&self) -> Option<bool> {
+        let mut posted = self.core.posted.take();
+        posted.extend(self.core.uring.borrow_mut().completion());
         let mut woken = None;
-        loop {
-            let mut batch = [const { None }; 64];
-            {
-                let mut uring = self.core.uring.borrow_mut();
-                let mut queue = uring.completion();
-                for (place, entry) in batch.iter_mut().zip(&mut queue) {
-                    *place = Some(entry);
-                }
-            }
-            let full = batch.last().is_some_and(Option::is_some);
-            for entry in batch.into_iter().flatten() {
-                match entry.user_data() {
-                    WAKE_UP => woken = Some(cqueue::more(entry.flags())),
-                    UNATTENDED => {}
-                    key => self.complete(key, entry.result()),
-                }
-            }
-            if !full {
-                return woken;
+        for entry in posted.drain(..) {
+            match entry.user_data() {
+                WAKE_UP => woken = Some(cqueue::more(entry.flags())),
+                UNATTENDED => {}
+                key => self.complete(key, entry.result()),
             }
         }
+        self.core.posted.replace(posted);
+        woken
     }
 
     fn complete(&self, key: u64, result: i32) {

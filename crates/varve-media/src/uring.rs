@@ -1,0 +1,185 @@
+//! A file or block device as a disk: O_DIRECT through the thread's ring, `RWF_DSYNC` for durable writes.
+//!
+//! Every thread opens its own: a descriptor is registered with one ring.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::Path;
+use std::rc::Rc;
+
+use varve_reactor::{Reactor, Ring, RingFile};
+use varve_stdx::{AlignedBuf, BufSlice};
+use varve_types::limits::MEDIA_ALIGN;
+
+use crate::contract::IoFuture;
+use crate::disk::{Disk, Persist, assert_range};
+use crate::{Error, Result};
+
+/// A file or block device, driven by one thread's ring.
+#[derive(Clone)]
+pub struct UringDisk {
+    target: Rc<Target>,
+    size: u64,
+}
+
+struct Target {
+    path: String,
+    ring: Ring,
+    file: RingFile,
+}
+
+impl UringDisk {
+    /// Opens what exists at `path`, for reading and writing.
+    ///
+    /// # Errors
+    /// [`Error::Open`].
+    ///
+    /// # Panics
+    /// In the simulator, which has no files.
+    pub fn open(reactor: &Reactor, path: &Path) -> Result<Self> {
+        let file = open_direct(path)?;
+        let size = size_of_file(&file, path)?;
+        let ring = reactor.ring().expect("the simulator has no files");
+        let file = ring.register(file.into());
+        let target = Target { path: path.display().to_string(), ring, file };
+        Ok(Self { target: Rc::new(target), size: size / MEDIA_ALIGN as u64 * MEDIA_ALIGN as u64 })
+    }
+
+    /// Allocates a range, so that writing it later allocates nothing.
+    pub(crate) fn allocate(&self, offset: u64, len: u64) -> IoFuture<'static, ()> {
+        let target = Rc::clone(&self.target);
+        let done = target.ring.fallocate(&target.file, 0, offset, len);
+        Box::pin(async move {
+            match done.await {
+                // Block devices and some file systems have nothing to allocate.
+                Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => Ok(()),
+                Err(error) => Err(target.error("allocate", offset, len, &error)),
+                Ok(()) => Ok(()),
+            }
+        })
+    }
+}
+
+impl Target {
+    fn error(&self, operation: &'static str, offset: u64, len: u64, error: &io::Error) -> Error {
+        let path = self.path.clone();
+        if error.raw_os_error() == Some(libc::ENOSPC) {
+            return Error::NoSpace { path };
+        }
+        Error::Io { operation, path, offset, len, reason: error.to_string() }
+    }
+}
+
+/// Opens a file for direct reads and writes; through the page cache where the file system cannot do that.
+pub(crate) fn open_direct(path: &Path) -> Result<File> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true);
+    let direct = options.clone().custom_flags(libc::O_DIRECT).open(path);
+    let opened = direct.or_else(|error| match error.raw_os_error() {
+        Some(libc::EINVAL) => options.open(path),
+        _ => Err(error),
+    });
+    opened.map_err(|error| open_error(path, &error))
+}
+
+pub(crate) fn open_error(path: &Path, error: &io::Error) -> Error {
+    Error::Open { path: path.display().to_string(), reason: error.to_string() }
+}
+
+/// Bytes of a regular file or a block device.
+pub(crate) fn size_of_file(mut file: &File, path: &Path) -> Result<u64> {
+    use std::io::{Seek, SeekFrom};
+    file.seek(SeekFrom::End(0)).map_err(|error| open_error(path, &error))
+}
+
+impl Disk for UringDisk {
+    fn path(&self) -> &str {
+        &self.target.path
+    }
+
+    fn size(&self) -> u64 {
+        self.size
+    }
+
+    fn read(&self, offset: u64, len: usize) -> IoFuture<'_, AlignedBuf> {
+        assert_range(self.size, offset, len as u64);
+        let target = &self.target;
+        let started = target.ring.read(&target.file, offset, AlignedBuf::zeroed(len), len);
+        Box::pin(async move {
+            let error = |error: &io::Error| target.error("read", offset, len as u64, error);
+            let (count, mut buf) = started.await;
+            let mut done = count.map_err(|e| error(&e))?;
+            while done < len {
+                // Rare: an interrupted transfer. What is left is read through a buffer of its own.
+                let at = offset + done as u64;
+                let rest = AlignedBuf::zeroed(len - done);
+                let (count, rest) = target.ring.read(&target.file, at, rest, len - done).await;
+                let count = count.map_err(|e| error(&e))?;
+                if count == 0 {
+                    return Err(error(&io::ErrorKind::UnexpectedEof.into()));
+                }
+                buf[done..done + count].copy_from_slice(&rest[..count]);
+                done += count;
+            }
+            Ok(buf)
+        })
+    }
+
+    fn write(&self, offset: u64, bytes: BufSlice, persist: Persist) -> IoFuture<'_, ()> {
+        assert_range(self.size, offset, bytes.len() as u64);
+        let (target, dsync) = (&self.target, persist == Persist::Durable);
+        // O_DIRECT wants aligned memory: slices that begin within a page are copied.
+        let aligned = bytes.as_ptr().addr().is_multiple_of(MEDIA_ALIGN);
+        let bytes = if aligned { bytes } else { BufSlice::copy_from(&bytes) };
+        let started = target.ring.write(&target.file, offset, bytes, dsync);
+        Box::pin(async move {
+            let (count, bytes) = started.await;
+            let error = |e: &io::Error| target.error("write", offset, bytes.len() as u64, e);
+            let mut done = count.map_err(|e| error(&e))?;
+            while done < bytes.len() {
+                let rest = BufSlice::copy_from(&bytes[done..]);
+                let at = offset + done as u64;
+                let (count, _) = target.ring.write(&target.file, at, rest, dsync).await;
+                let count = count.map_err(|e| error(&e))?;
+                if count == 0 {
+                    return Err(error(&io::ErrorKind::WriteZero.into()));
+                }
+                done += count;
+            }
+            Ok(())
+        })
+    }
+
+    fn flush(&self) -> IoFuture<'_, ()> {
+        let target = &self.target;
+        let started = target.ring.sync_data(&target.file);
+        Box::pin(async move { started.await.map_err(|e| target.error("flush", 0, 0, &e)) })
+    }
+
+    fn discard(&self, offset: u64, len: u64) -> IoFuture<'_, ()> {
+        assert_range(self.size, offset, len);
+        let target = &self.target;
+        let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+        let started = target.ring.fallocate(&target.file, mode, offset, len);
+        Box::pin(async move {
+            match started.await {
+                Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => Ok(()),
+                Err(error) => Err(target.error("discard", offset, len, &error)),
+                Ok(()) => Ok(()),
+            }
+        })
+    }
+}
+
+/// Fills `0 .. len` of a file with written zeros, so that later writes change no metadata of the file system.
+pub(crate) fn write_zeros(file: &File, len: u64) -> io::Result<()> {
+    let zeros = AlignedBuf::zeroed(1 << 20);
+    let mut at = 0;
+    while at < len {
+        let part = usize::try_from(len - at).unwrap_or(usize::MAX).min(zeros.len());
+        file.write_all_at(&zeros[..part], at)?;
+        at += part as u64;
+    }
+    file.sync_all()
+}

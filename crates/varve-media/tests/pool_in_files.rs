@@ -1,0 +1,129 @@
+//! Goal: pools on directories and files are made, locked, opened by threads and refused where they must be. Method: the
+//! conformance suite and the public API over temporary files.
+#![expect(clippy::unwrap_used, reason = "a test")]
+
+use std::path::{Path, PathBuf};
+
+use varve_media::{
+    DiskOperation, DriveKind, DriveOptions, DriveSpec, Error, NewDrive, PoolFiles, RootKey,
+    conformance,
+};
+use varve_reactor::{Loop, LoopConfig};
+use varve_types::{ErrorKind, PoolId, ShardId};
+
+fn spec() -> DriveSpec {
+    DriveSpec {
+        segment_bytes: 1 << 20,
+        lane_bytes: 1 << 20,
+        root_bytes_max: 9000,
+        ..DriveSpec::new(PoolId([5; 16]), 3)
+    }
+}
+
+fn new_file(path: &Path) -> NewDrive {
+    NewDrive { kind: Some(DriveKind::File), ..NewDrive::directory(path, 8 << 20) }
+}
+
+fn run_suite(pool: &PoolFiles, shard: u16) {
+    let mut real = Loop::new(LoopConfig::default()).unwrap();
+    let drive = pool.drive(&real.handle()).unwrap();
+    let media = drive.media(ShardId(shard)).unwrap();
+    real.run(async move {
+        if shard == 0 {
+            conformance::all(&media, RootKey::Shard(ShardId(shard))).await;
+        } else {
+            conformance::journal(&*media.journal).await;
+            conformance::roots(&*media.roots, RootKey::Shard(ShardId(shard))).await;
+        }
+    });
+    let stats = drive.stats().unwrap().of(DiskOperation::WriteDurable);
+    assert!(stats.count > 10 && stats.failed == 0 && stats.in_flight == 0);
+    assert_eq!(stats.latency_nanos.len(), stats.count);
+}
+
+#[test]
+fn threads_share_a_pool_of_all_kinds_of_files() {
+    let directory = tempfile::tempdir().unwrap();
+    let paths: Vec<PathBuf> = ["a", "b", "c"].map(|name| directory.path().join(name)).into();
+    let drives = [
+        NewDrive::directory(&paths[0], 8 << 20),
+        new_file(&paths[1]),
+        NewDrive { kind: None, ..NewDrive::directory(&paths[2], 5 << 20) },
+    ];
+    PoolFiles::create(&drives, &spec()).unwrap();
+    let turned: Vec<_> = paths.iter().rev().cloned().collect();
+    let pool = PoolFiles::open(&turned, DriveOptions { discard: true }).unwrap();
+    assert_eq!((pool.pool(), pool.lane_count()), (spec().pool, 3));
+    assert_eq!(pool.geometry().unwrap().segment_count, 21);
+    std::thread::scope(|scope| {
+        for shard in 0..3 {
+            let pool = &pool;
+            scope.spawn(move || run_suite(pool, shard));
+        }
+    });
+}
+
+#[test]
+fn a_second_opening_is_refused_until_the_first_ends() {
+    let directory = tempfile::tempdir().unwrap();
+    for drive in [
+        NewDrive::directory(&directory.path().join("pool"), 4 << 20),
+        new_file(&directory.path().join("file")),
+    ] {
+        let paths = [drive.path.clone()];
+        PoolFiles::create(std::slice::from_ref(&drive), &spec()).unwrap();
+        let first = PoolFiles::open(&paths, DriveOptions::default()).unwrap();
+        let second = PoolFiles::open(&paths, DriveOptions::default()).err().unwrap();
+        assert!(matches!(second, Error::InUse { .. }), "{second}");
+        let replaced = NewDrive { replace_pool: true, ..drive.clone() };
+        let refused = PoolFiles::create(std::slice::from_ref(&replaced), &spec()).unwrap_err();
+        assert!(matches!(refused, Error::InUse { .. }), "{refused}");
+        drop(first);
+        PoolFiles::open(&paths, DriveOptions::default()).unwrap();
+        let exists = PoolFiles::create(std::slice::from_ref(&drive), &spec()).unwrap_err();
+        assert_eq!(exists.kind(), ErrorKind::Exists);
+        PoolFiles::create(&[replaced], &DriveSpec { pool: PoolId([6; 16]), ..spec() }).unwrap();
+        let other = PoolFiles::open(&paths, DriveOptions::default()).unwrap();
+        assert_eq!(other.pool(), PoolId([6; 16]));
+    }
+}
+
+#[test]
+fn what_is_no_pool_is_told() {
+    let directory = tempfile::tempdir().unwrap();
+    let open = |path: &Path| PoolFiles::open(&[path.to_owned()], DriveOptions::default());
+    let missing = open(&directory.path().join("missing")).err().unwrap();
+    assert_eq!(missing.kind(), ErrorKind::NotFound);
+    let empty = open(directory.path()).err().unwrap();
+    assert!(matches!(empty, Error::NoPool { .. }), "{empty}");
+    assert_eq!(
+        PoolFiles::open(&[], DriveOptions::default()).err().unwrap().kind(),
+        ErrorKind::NotFound
+    );
+    let blank = directory.path().join("blank");
+    std::fs::write(&blank, vec![0; 5 << 20]).unwrap();
+    assert!(matches!(open(&blank).err().unwrap(), Error::NoPool { .. }));
+    let tiny = NewDrive::directory(&directory.path().join("tiny"), 1000);
+    assert_eq!(PoolFiles::create(&[tiny], &spec()).unwrap_err().kind(), ErrorKind::Invalid);
+}
+
+#[test]
+fn a_missing_drive_or_file_is_told() {
+    let directory = tempfile::tempdir().unwrap();
+    let paths: Vec<PathBuf> = ["a", "b"].map(|name| directory.path().join(name)).into();
+    let drives: Vec<_> = paths.iter().map(|path| NewDrive::directory(path, 4 << 20)).collect();
+    PoolFiles::create(&drives, &spec()).unwrap();
+    let half = PoolFiles::open(&paths[..1], DriveOptions::default()).err().unwrap();
+    assert!(matches!(half, Error::DriveSet { index: 0, count: 2, .. }), "{half}");
+    std::fs::File::options()
+        .write(true)
+        .open(paths[1].join("segments"))
+        .unwrap()
+        .set_len(4096)
+        .unwrap();
+    let shrunk = PoolFiles::open(&paths, DriveOptions::default()).err().unwrap();
+    assert!(matches!(shrunk, Error::TooSmall { .. }), "{shrunk}");
+    std::fs::remove_file(paths[0].join("lane-0001")).unwrap();
+    let lost = PoolFiles::open(&paths, DriveOptions::default()).err().unwrap();
+    assert!(matches!(lost, Error::Open { .. }), "{lost}");
+}
