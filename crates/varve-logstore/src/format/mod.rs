@@ -18,6 +18,7 @@ pub mod root;
 pub mod segment;
 pub mod stream;
 pub mod summary;
+pub mod usage;
 #[cfg(test)]
 mod tests;
 mod text;

@@ -5,7 +5,7 @@
 //!     receipt and segment.
 
 use varve_stdx::{Writer, checksum64, checksum64_seeded};
-use varve_types::limits::ADDRESS_UNIT;
+use varve_types::limits::{ADDRESS_UNIT, VOLUME_BYTES_MAX};
 use varve_types::{CutNumber, StreamId, WriteSeq};
 
 use super::fields::{Fields, head, room};
@@ -17,8 +17,8 @@ const WHAT: &str = "record descriptor";
 /// Bytes whose checksum is taken as one.
 pub const PIECE_BYTES: usize = 4096;
 
-/// First address that no stream has, in address units: 2^64 bytes.
-const ADDRESS_END: u64 = 1 << (64 - ADDRESS_UNIT.trailing_zeros());
+/// First address that no stream has, in address units; byte addresses below it fit 64 bits.
+const ADDRESS_END: u64 = VOLUME_BYTES_MAX / ADDRESS_UNIT;
 
 /// What a record does.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]

@@ -1,21 +1,22 @@
-//! The worked examples: `docs/format-examples.md` is what this code says, text beside bytes.
+//! The worked examples: `docs/format-examples.md` is what this code says, text beside bytes, and `fuzz/seeds` holds the same
+//! bytes for the fuzzer to start from.
 //!
-//! After a change of the format on purpose: `VARVE_BLESS=1 cargo test -p varve-logstore examples` writes the file anew.
+//! After a change of the format on purpose: `VARVE_BLESS=1 cargo test -p varve-logstore examples` writes the files anew.
 
 use std::fmt::{Display, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::samples;
 use crate::format::chunk::{ChunkEntry, MapSlot};
 use crate::format::frame::Frame;
 use crate::format::page::PageHeader;
 use crate::format::pointer::{Location, PagePtr};
-use crate::format::record::KeyPayload;
+use crate::format::record::{KeyPayload, RecordHeader};
 use crate::format::segment::StripHeader;
 use crate::format::stream::StreamRecord;
 use crate::format::summary::SummaryEntry;
 
-const PATH: &str = "../../docs/format-examples.md";
+const PATH: &str = "docs/format-examples.md";
 
 const INTRODUCTION: &str = "\
 # Worked examples of the on-disk format
@@ -105,16 +106,63 @@ fn title_of(ptr: PagePtr) -> &'static str {
     }
 }
 
+fn is_blessing() -> bool {
+    std::env::var_os("VARVE_BLESS").is_some()
+}
+
+fn in_repository(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path)
+}
+
 #[test]
 fn the_document_shows_what_is_stored() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(PATH);
-    let page = page();
-    if std::env::var_os("VARVE_BLESS").is_some() {
+    let (path, page) = (in_repository(PATH), page());
+    if is_blessing() {
         std::fs::write(&path, &page).unwrap();
     }
     let stored = std::fs::read_to_string(&path).unwrap();
     for (number, (stored, made)) in stored.lines().zip(page.lines()).enumerate() {
-        assert_eq!(stored, made, "docs/format-examples.md line {}", number + 1);
+        assert_eq!(stored, made, "{PATH} line {}", number + 1);
     }
     assert_eq!(stored.lines().count(), page.lines().count());
+}
+
+/// Fuzz target and input; trailing zeros that a target adds by itself are left out.
+fn seeds() -> Vec<(&'static str, Vec<u8>)> {
+    let fixed = |len: usize, encode: &dyn Fn(&mut [u8])| {
+        let mut bytes = vec![0; len];
+        encode(&mut bytes);
+        bytes
+    };
+    let (frame_header, mut frame, _) = samples::frame();
+    frame.truncate(frame_header.header_bytes() as usize + 1024);
+    let mut strip = samples::strip_bytes();
+    strip.truncate(168);
+    let record = samples::write_record(&[0xDA; 512]);
+    vec![
+        ("chunk", fixed(ChunkEntry::LEN, &|out| samples::chunk_entry().encode(out))),
+        ("frame", frame),
+        ("key_payload", samples::key_payload()),
+        ("map_slot", fixed(MapSlot::LEN, &|out| samples::map_slot().encode(out))),
+        ("page", samples::page_bytes()),
+        ("pointer", fixed(PagePtr::LEN, &|out| PagePtr::Location(samples::location()).encode(out))),
+        ("pool_root", samples::pool_root().encode()),
+        ("record", fixed(RecordHeader::LEN, &|out| record.encode(out))),
+        ("shard_root", samples::shard_root().encode()),
+        ("stream_record", fixed(StreamRecord::LEN, &|out| samples::stream_record().encode(out))),
+        ("strip_header", strip),
+        ("summary", samples::summary_bytes()),
+    ]
+}
+
+#[test]
+fn fuzzing_starts_from_what_is_stored() {
+    for (target, bytes) in seeds() {
+        let path = in_repository("fuzz/seeds").join(target).join("sample");
+        if is_blessing() {
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(&path, &bytes).unwrap();
+        }
+        assert_eq!(std::fs::read(&path).unwrap(), bytes, "seed of {target}");
+    }
 }

@@ -154,13 +154,13 @@ prop_compose! {
 
 /// A record of any kind and a payload that suits it.
 fn record() -> impl Strategy<Value = (RecordHeader, Vec<u8>)> {
-    let write = (0..1u64 << 54, prop::collection::vec(any::<u8>(), 1..20), 1..20usize).prop_map(
+    let write = (0..1u64 << 46, prop::collection::vec(any::<u8>(), 1..20), 1..20usize).prop_map(
         |(offset_512, bytes, units)| {
             let payload: Vec<u8> = bytes.iter().copied().cycle().take(units * 512).collect();
             (RecordKind::Write, offset_512, units as u64, payload)
         },
     );
-    let ranged = (any::<bool>(), 0..1u64 << 54, 1..1u64 << 54).prop_map(|(trim, offset, len)| {
+    let ranged = (any::<bool>(), 0..1u64 << 46, 1..=1u64 << 46).prop_map(|(trim, offset, len)| {
         (if trim { RecordKind::Trim } else { RecordKind::Zero }, offset, len, Vec::new())
     });
     let key = (any::<bool>(), key_and_value()).prop_map(|(put, (key, mut value))| {

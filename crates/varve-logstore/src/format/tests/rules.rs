@@ -1,6 +1,7 @@
 //! Rules that a round trip does not show: what is refused, by which error, and what chains and checksums cover.
 
 use varve_stdx::{checksum64, checksum64_seeded};
+use varve_types::limits::{ADDRESS_UNIT, VOLUME_BYTES_MAX};
 use varve_types::{ErrorKind, PoolId, SegmentNumber, ShardId};
 
 use super::samples::{self, MOUNT, POOL, SHARD};
@@ -95,6 +96,27 @@ fn reserved_record_kinds_decode_and_are_not_supported() {
         assert_eq!(record.kind.check_supported().unwrap_err().kind(), ErrorKind::Unsupported);
     }
     RecordKind::Write.check_supported().unwrap();
+}
+
+#[test]
+fn ranges_past_the_largest_stream_are_refused() {
+    let mut bytes = [0; RecordHeader::LEN];
+    samples::write_record(&[0; 512]).encode(&mut bytes);
+    let end = VOLUME_BYTES_MAX / ADDRESS_UNIT;
+    for (offset, len, field) in [
+        (0, 1 << 55, "len_512"), // found by fuzzing: 2^64 bytes
+        (0, end + 1, "len_512"),
+        (end, 1, "offset_512"),
+        (u64::MAX, 1, "offset_512"),
+    ] {
+        bytes[24..32].copy_from_slice(&u64::to_le_bytes(offset));
+        bytes[32..40].copy_from_slice(&u64::to_le_bytes(len));
+        let error = RecordHeader::decode(&bytes).unwrap_err();
+        assert!(matches!(error, Error::BadField { field: f, .. } if f == field), "{error}");
+    }
+    let last = RecordHeader { offset_512: end - 1, ..samples::write_record(&[0; 512]) };
+    last.encode(&mut bytes);
+    assert_eq!(RecordHeader::decode(&bytes).unwrap(), last);
 }
 
 #[test]

@@ -1,0 +1,13 @@
+//! Summaries: any number of entries.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use varve_fuzz::round_trip;
+use varve_logstore::format::summary::{SummaryEntry, entries};
+
+fuzz_target!(|bytes: &[u8]| {
+    assert_eq!(entries(bytes).count(), bytes.len().div_ceil(SummaryEntry::LEN));
+    for entry in bytes.chunks(SummaryEntry::LEN) {
+        round_trip(entry, SummaryEntry::decode, SummaryEntry::encode, SummaryEntry::LEN);
+    }
+});
