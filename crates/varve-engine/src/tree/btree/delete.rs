@@ -1,0 +1,194 @@
+//! Removal, and the joining of pages that got less than a quarter full.
+//!
+//! A neighbour that is not cached is left alone: joining saves space later, a page read costs time now. Only a page
+//! that becomes empty always goes (BT2), which needs no neighbour.
+
+use crate::tree::cache::FrameId;
+use crate::tree::page::Fault;
+use crate::tree::{Names, PageCache, PagePtr};
+
+use super::page::{BODY_BYTES, TreePage};
+use super::tree::{BTree, Path, tree_page, tree_page_mut};
+use super::value::Value;
+
+const SPARSE_BYTES: usize = BODY_BYTES / 4;
+/// Two pages become one only if that leaves room, or the next insertion would split it again.
+const JOINED_BYTES_MAX: usize = BODY_BYTES * 3 / 4;
+
+#[derive(PartialEq, Eq)]
+enum Joined {
+    /// Two pages became one; the parent lost an entry.
+    One,
+    /// The entries were spread evenly.
+    Even,
+    /// Nothing was done.
+    Not,
+}
+
+impl BTree {
+    /// Removes `key`; returns its value.
+    ///
+    /// # Errors
+    /// The first absent page of the path; nothing was changed.
+    pub fn delete(
+        &mut self,
+        cache: &mut PageCache,
+        names: &mut impl Names,
+        key: &[u8],
+    ) -> Result<Option<Value>, Fault> {
+        if self.root == PagePtr::Null {
+            return Ok(None);
+        }
+        let path = self.descend(cache, key, 0)?;
+        let leaf_frame = path[path.len() - 1].frame;
+        let leaf = tree_page(cache, leaf_frame);
+        let Ok(index) = leaf.search(key) else { return Ok(None) };
+        let old = Value::from(leaf.value(index));
+        self.make_dirty(cache, names, &path);
+        let leaf = tree_page_mut(cache, leaf_frame);
+        leaf.remove(index);
+        if leaf.used_bytes() < SPARSE_BYTES {
+            self.shrink(cache, names, &path);
+        }
+        Ok(Some(old))
+    }
+
+    /// Drops empty pages and joins sparse ones along a dirty path, from the leaf up.
+    fn shrink(&mut self, cache: &mut PageCache, names: &mut impl Names, path: &Path) {
+        for depth in (1..path.len()).rev() {
+            let (parent, child) = (path[depth - 1].frame, path[depth - 1].child);
+            let page = tree_page(cache, path[depth].frame);
+            if page.is_empty() {
+                Self::drop_page(cache, names, path[depth].frame);
+                tree_page_mut(cache, parent).remove(child);
+            } else if page.used_bytes() >= SPARSE_BYTES
+                || self.join_sparse(cache, names, parent, child) != Joined::One
+            {
+                break;
+            }
+        }
+        let root = path[0].frame;
+        if tree_page(cache, root).is_empty() {
+            Self::drop_page(cache, names, root);
+            *self = Self::new(self.layout);
+            return;
+        }
+        while self.height > 1 {
+            let shape = self.shape(self.height - 1);
+            let Some(root) = cache.find_resident(self.root, shape) else { break };
+            let page = tree_page(cache, root);
+            if page.len() > 1 {
+                break;
+            }
+            self.root = page.child(0);
+            self.height -= 1;
+            Self::drop_page(cache, names, root);
+        }
+    }
+
+    /// Joins a sparse page with a cached neighbour under the same parent.
+    fn join_sparse(
+        &self,
+        cache: &mut PageCache,
+        names: &mut impl Names,
+        parent: FrameId,
+        child: usize,
+    ) -> Joined {
+        let children = tree_page(cache, parent).len();
+        if child > 0 {
+            let joined = self.join(cache, names, parent, child - 1);
+            if joined != Joined::Not {
+                return joined;
+            }
+        }
+        if child + 1 < children {
+            return self.join(cache, names, parent, child);
+        }
+        Joined::Not
+    }
+
+    /// Joins or evens out children `left` and `left + 1` of a dirty parent.
+    fn join(
+        &self,
+        cache: &mut PageCache,
+        names: &mut impl Names,
+        parent: FrameId,
+        left: usize,
+    ) -> Joined {
+        let above = tree_page(cache, parent);
+        let level = above.level() - 1;
+        let separator = above.key(left + 1).to_vec();
+        let find = |index| cache.find_resident(above.child(index), self.shape(level));
+        let (Some(left_frame), Some(right_frame)) = (find(left), find(left + 1)) else {
+            return Joined::Not;
+        };
+        let mut left_page = tree_page(cache, left_frame).clone();
+        let mut right_page = tree_page(cache, right_frame).clone();
+        if level > 0 {
+            // Its place in the parent was the lower bound of the first child.
+            if !right_page.fits_key(0, separator.len()) {
+                return Joined::Not;
+            }
+            right_page.set_key(0, &separator);
+        }
+        if left_page.used_bytes() + right_page.used_bytes() <= JOINED_BYTES_MAX {
+            right_page.move_tail(0, &mut left_page);
+            Self::replace_child(cache, names, parent, left, left_frame, left_page);
+            tree_page_mut(cache, parent).remove(left + 1);
+            Self::drop_page(cache, names, right_frame);
+            return Joined::One;
+        }
+        let (left_page, mut right_page) = even_out(left_page, right_page);
+        let separator = left_page.separator(&mut right_page);
+        if !above.fits_key(left + 1, separator.len()) {
+            return Joined::Not;
+        }
+        Self::replace_child(cache, names, parent, left, left_frame, left_page);
+        Self::replace_child(cache, names, parent, left + 1, right_frame, right_page);
+        tree_page_mut(cache, parent).set_key(left + 1, &separator);
+        Joined::Even
+    }
+
+    fn replace_child(
+        cache: &mut PageCache,
+        names: &mut impl Names,
+        parent: FrameId,
+        child: usize,
+        frame: FrameId,
+        page: TreePage,
+    ) {
+        if !cache.is_dirty(frame) {
+            let name = names.fresh();
+            names.dead(cache.make_dirty(frame, name));
+            tree_page_mut(cache, parent).set_child(child, name);
+        }
+        *tree_page_mut(cache, frame) = page;
+    }
+}
+
+/// Spreads the entries of two neighbours evenly by bytes. One of them is sparse, so entries move to it only.
+fn even_out(mut left: TreePage, mut right: TreePage) -> (TreePage, TreePage) {
+    let half = (left.used_bytes() + right.used_bytes()) / 2;
+    if left.used_bytes() > right.used_bytes() {
+        let mut moved = TreePage::new(left.tree_layout(), left.level());
+        let mut keep = 0;
+        let mut bytes = 0;
+        while bytes < half {
+            bytes += left.entry_bytes(left.key(keep).len(), left.value(keep).len());
+            keep += 1;
+        }
+        left.move_tail(keep, &mut moved);
+        right.move_tail(0, &mut moved);
+        return (left, moved);
+    }
+    let mut take = 0;
+    let mut bytes = left.used_bytes();
+    while bytes < half {
+        bytes += right.entry_bytes(right.key(take).len(), right.value(take).len());
+        take += 1;
+    }
+    let mut rest = TreePage::new(right.tree_layout(), right.level());
+    right.move_tail(take, &mut rest);
+    right.move_tail(0, &mut left);
+    (left, rest)
+}

@@ -1,0 +1,233 @@
+//! A page of a B+tree: entries in key order, in one of two layouts, and how it is searched, split and joined.
+//!
+//! A leaf maps keys to values. Above, entry `i` is (lower bound, child); the bound of entry 0 stands for minus
+//! infinity and is never looked at.
+
+use crate::tree::{PagePtr, pointer};
+
+use super::fixed::FixedEntries;
+use super::slotted::{ENTRY_OVERHEAD, SlottedEntries};
+
+/// Bytes of a page that hold entries: with its header and counts a stored page is at most 4 KiB.
+pub const BODY_BYTES: usize = 4040;
+
+/// How the pages of a tree lay out their entries.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum TreeLayout {
+    /// All keys and all values have one length: the chunk table.
+    Fixed {
+        /// Bytes of a key, at most 8.
+        key_len: u8,
+        /// Bytes of a value.
+        value_len: u8,
+    },
+    /// Keys and values of any length up to a quarter page together: the key tree.
+    Slotted,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Entries {
+    Fixed(FixedEntries),
+    Slotted(SlottedEntries),
+}
+
+/// See the module.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TreePage {
+    layout: TreeLayout,
+    level: u8,
+    entries: Entries,
+}
+
+macro_rules! each {
+    ($page:expr, $entries:ident => $body:expr) => {
+        match $page {
+            Entries::Fixed($entries) => $body,
+            Entries::Slotted($entries) => $body,
+        }
+    };
+}
+
+impl TreePage {
+    pub(crate) fn new(layout: TreeLayout, level: u8) -> Self {
+        let entries = match layout {
+            TreeLayout::Fixed { key_len, value_len } => {
+                let value_len = if level == 0 { usize::from(value_len) } else { PagePtr::LEN };
+                Entries::Fixed(FixedEntries::new(usize::from(key_len), value_len))
+            }
+            TreeLayout::Slotted => Entries::Slotted(SlottedEntries::new()),
+        };
+        Self { layout, level, entries }
+    }
+
+    /// Fills a page of a fixed layout from its packed entries, unchecked but for their total length.
+    pub(crate) fn from_packed(layout: TreeLayout, level: u8, packed: &[u8]) -> Option<Self> {
+        let TreeLayout::Fixed { key_len, value_len } = layout else { return None };
+        let value_len = if level == 0 { usize::from(value_len) } else { PagePtr::LEN };
+        let entries = FixedEntries::from_packed(usize::from(key_len), value_len, packed)?;
+        Some(Self { layout, level, entries: Entries::Fixed(entries) })
+    }
+
+    /// The packed entries of a page of a fixed layout.
+    pub(crate) fn packed(&self) -> Option<&[u8]> {
+        match &self.entries {
+            Entries::Fixed(entries) => Some(entries.packed()),
+            Entries::Slotted(_) => None,
+        }
+    }
+
+    /// Layout of the tree it belongs to.
+    #[must_use]
+    pub fn tree_layout(&self) -> TreeLayout {
+        self.layout
+    }
+
+    /// Levels above the leaves.
+    #[must_use]
+    pub fn level(&self) -> u8 {
+        self.level
+    }
+
+    /// Number of entries.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        each!(&self.entries, e => e.len())
+    }
+
+    /// Whether there is no entry.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Key of an entry.
+    #[must_use]
+    pub fn key(&self, index: usize) -> &[u8] {
+        each!(&self.entries, e => e.key(index))
+    }
+
+    /// Value of an entry; above leaves an encoded [`PagePtr`].
+    #[must_use]
+    pub fn value(&self, index: usize) -> &[u8] {
+        each!(&self.entries, e => e.value(index))
+    }
+
+    /// Bytes that entries take, slots included.
+    #[must_use]
+    pub fn used_bytes(&self) -> usize {
+        each!(&self.entries, e => e.used_bytes())
+    }
+
+    pub(crate) fn entry_bytes(&self, key_len: usize, value_len: usize) -> usize {
+        match &self.entries {
+            Entries::Fixed(entries) => entries.entry_bytes(),
+            Entries::Slotted(_) => ENTRY_OVERHEAD + key_len + value_len,
+        }
+    }
+
+    pub(crate) fn fits(&self, key_len: usize, value_len: usize) -> bool {
+        self.used_bytes() + self.entry_bytes(key_len, value_len) <= BODY_BYTES
+    }
+
+    /// Where `key` is in a leaf, or where it belongs.
+    pub(super) fn search(&self, key: &[u8]) -> Result<usize, usize> {
+        debug_assert_eq!(self.level, 0);
+        let (index, equal) = each!(&self.entries, e => e.lower_bound(0, key));
+        if equal { Ok(index) } else { Err(index) }
+    }
+
+    /// Which child `key` belongs to.
+    pub(super) fn child_index(&self, key: &[u8]) -> usize {
+        debug_assert!(self.level > 0 && !self.is_empty());
+        let (index, equal) = each!(&self.entries, e => e.lower_bound(1, key));
+        if equal { index } else { index.max(1) - 1 }
+    }
+
+    pub(crate) fn child(&self, index: usize) -> PagePtr {
+        assert!(self.level > 0, "a leaf has no children");
+        pointer::decode(self.value(index))
+    }
+
+    pub(super) fn set_child(&mut self, index: usize, ptr: PagePtr) {
+        assert!(self.level > 0 && ptr != PagePtr::Null);
+        self.value_mut(index).copy_from_slice(&pointer::encode(ptr));
+    }
+
+    pub(super) fn value_mut(&mut self, index: usize) -> &mut [u8] {
+        each!(&mut self.entries, e => e.value_mut(index))
+    }
+
+    pub(crate) fn insert(&mut self, index: usize, key: &[u8], value: &[u8]) {
+        each!(&mut self.entries, e => e.insert(index, key, value));
+    }
+
+    pub(crate) fn push(&mut self, key: &[u8], value: &[u8]) {
+        self.insert(self.len(), key, value);
+    }
+
+    pub(super) fn remove(&mut self, index: usize) {
+        each!(&mut self.entries, e => e.remove(index));
+    }
+
+    /// Whether the key of an entry can become one of `key_len` bytes.
+    pub(super) fn fits_key(&self, index: usize, key_len: usize) -> bool {
+        match &self.entries {
+            Entries::Fixed(_) => true,
+            Entries::Slotted(e) => e.used_bytes() - e.key(index).len() + key_len <= BODY_BYTES,
+        }
+    }
+
+    /// Gives an entry another key, which must fit and keep the order.
+    pub(super) fn set_key(&mut self, index: usize, key: &[u8]) {
+        match &mut self.entries {
+            Entries::Fixed(entries) => entries.set_key(index, key),
+            Entries::Slotted(entries) => {
+                let value = entries.value(index).to_vec();
+                entries.remove(index);
+                entries.insert(index, key, &value);
+            }
+        }
+    }
+
+    /// Moves entries from `index` on behind those of `to`.
+    pub(super) fn move_tail(&mut self, index: usize, to: &mut Self) {
+        assert_eq!((self.layout, self.level), (to.layout, to.level));
+        match (&mut self.entries, &mut to.entries) {
+            (Entries::Fixed(from), Entries::Fixed(to)) => from.move_tail(index, to),
+            (Entries::Slotted(from), Entries::Slotted(to)) => from.move_tail(index, to),
+            _ => unreachable!("pages of one tree have one layout"),
+        }
+    }
+
+    /// The index that halves the bytes; both sides get an entry.
+    pub(super) fn middle(&self) -> usize {
+        assert!(self.len() >= 2);
+        let half = self.used_bytes() / 2;
+        let mut bytes = 0;
+        for index in 0..self.len() - 1 {
+            bytes += self.entry_bytes(self.key(index).len(), self.value(index).len());
+            if bytes >= half {
+                return index + 1;
+            }
+        }
+        self.len() - 1
+    }
+
+    /// The lower bound by which a parent tells `right`, the following page, from this one. Above leaves it is taken
+    /// out of `right`, where nobody looks at it.
+    pub(super) fn separator(&self, right: &mut Self) -> Vec<u8> {
+        let first = right.key(0);
+        if matches!(self.layout, TreeLayout::Fixed { .. }) {
+            return first.to_vec();
+        }
+        if self.level > 0 {
+            let separator = first.to_vec();
+            right.set_key(0, &[]);
+            return separator;
+        }
+        let last = self.key(self.len() - 1);
+        assert!(last < first, "keys are in order");
+        let common = last.iter().zip(first).take_while(|(a, b)| a == b).count();
+        first[..=common].to_vec()
+    }
+}

@@ -1,0 +1,131 @@
+//! Insertion and replacement, and the splits they cause.
+
+use crate::tree::page::{Fault, Page};
+use crate::tree::{Names, PageCache, PagePtr, pointer};
+
+use super::page::TreePage;
+use super::tree::{BTree, Path, tree_page, tree_page_mut};
+use super::value::Value;
+
+impl BTree {
+    /// Sets the value of `key`; returns the old one. A value that stays the same dirties nothing.
+    ///
+    /// # Errors
+    /// The first absent page of the path; nothing was changed.
+    ///
+    /// # Panics
+    /// When [`Self::check_entry`] refuses the entry.
+    pub fn put(
+        &mut self,
+        cache: &mut PageCache,
+        names: &mut impl Names,
+        key: &[u8],
+        value: &[u8],
+    ) -> Result<Option<Value>, Fault> {
+        assert_eq!(self.check_entry(key, value), Ok(()));
+        if self.root == PagePtr::Null {
+            let mut leaf = TreePage::new(self.layout, 0);
+            leaf.push(key, value);
+            self.root = names.fresh();
+            self.height = 1;
+            cache.create(self.root, Page::Tree(leaf));
+            return Ok(None);
+        }
+        let path = self.descend(cache, key, 0)?;
+        let leaf_frame = path[path.len() - 1].frame;
+        let leaf = tree_page(cache, leaf_frame);
+        let (index, old) = match leaf.search(key) {
+            Err(index) => (index, None),
+            Ok(index) if leaf.value(index) == value => return Ok(Some(Value::from(value))),
+            Ok(index) => (index, Some(Value::from(leaf.value(index)))),
+        };
+        self.make_dirty(cache, names, &path);
+        let leaf = tree_page_mut(cache, leaf_frame);
+        match &old {
+            Some(old) if old.len() == value.len() => leaf.value_mut(index).copy_from_slice(value),
+            Some(_) => {
+                leaf.remove(index);
+                self.insert_at(cache, names, &path, index, key, value);
+            }
+            None => self.insert_at(cache, names, &path, index, key, value),
+        }
+        Ok(old)
+    }
+
+    /// Inserts into the leaf of a dirty path; splits pages upwards as long as there is no room.
+    fn insert_at(
+        &mut self,
+        cache: &mut PageCache,
+        names: &mut impl Names,
+        path: &Path,
+        index: usize,
+        key: &[u8],
+        value: &[u8],
+    ) {
+        let leaf = tree_page_mut(cache, path[path.len() - 1].frame);
+        if leaf.fits(key.len(), value.len()) {
+            leaf.insert(index, key, value);
+            return;
+        }
+        let (mut index, mut key, mut value) = (index, key.to_vec(), value.to_vec());
+        for depth in (0..path.len()).rev() {
+            let at_edge =
+                path[..depth].iter().all(|s| s.child + 1 == tree_page(cache, s.frame).len());
+            let page = tree_page_mut(cache, path[depth].frame);
+            if page.fits(key.len(), value.len()) {
+                page.insert(index, &key, &value);
+                return;
+            }
+            let (separator, right) = split_insert(page, index, &key, &value, at_edge);
+            let name = names.fresh();
+            cache.create(name, Page::Tree(right));
+            key = separator;
+            value = pointer::encode(name).to_vec();
+            index = depth.checked_sub(1).map_or(0, |above| path[above].child + 1);
+        }
+        self.grow(cache, names, &key, &value);
+    }
+
+    /// A new root over the old one and its new right neighbour.
+    fn grow(
+        &mut self,
+        cache: &mut PageCache,
+        names: &mut impl Names,
+        separator: &[u8],
+        right: &[u8],
+    ) {
+        let mut root = TreePage::new(self.layout, self.height);
+        root.push(&self.lowest_key(), &pointer::encode(self.root));
+        root.push(separator, right);
+        self.root = names.fresh();
+        self.height += 1;
+        assert!(usize::from(self.height) <= super::tree::TREE_HEIGHT_MAX);
+        cache.create(self.root, Page::Tree(root));
+    }
+}
+
+/// Splits a page that has no room for an entry and inserts it; returns the right page and its lower bound. At the right
+/// edge of the tree the left page stays full: ids only grow, so nothing is ever inserted before them.
+fn split_insert(
+    page: &mut TreePage,
+    index: usize,
+    key: &[u8],
+    value: &[u8],
+    at_edge: bool,
+) -> (Vec<u8>, TreePage) {
+    let mut right = TreePage::new(page.tree_layout(), page.level());
+    if at_edge && index == page.len() {
+        right.push(key, value);
+    } else {
+        let middle = page.middle();
+        page.move_tail(middle, &mut right);
+        if index <= middle {
+            page.insert(index, key, value);
+        } else {
+            right.insert(index - middle, key, value);
+        }
+    }
+    assert!(!page.is_empty() && !right.is_empty()); // BT2
+    let separator = page.separator(&mut right);
+    (separator, right)
+}

@@ -1,0 +1,116 @@
+//! The payload of B+tree pages: their entries and nothing between them.
+//!
+//! ```text
+//!  fixed     key_len 1 | value_len 1 | count 2 | (key | value) × count
+//!  slotted   count 2 | (key_len 2 | value_len 2 | key | value) × count
+//! ```
+
+use varve_logstore::format::pointer::PagePtr;
+use varve_stdx::Reader;
+
+use crate::tree::{BODY_BYTES, TREE_HEIGHT_MAX, TREE_KEY_BYTES_MAX, TreeLayout, TreePage};
+
+use super::{PageError, TREE_FIXED, TREE_SLOTTED};
+
+/// Appends the payload; returns its encoding.
+pub(super) fn encode(page: &TreePage, out: &mut Vec<u8>) -> u8 {
+    if page.level() > 0 {
+        // A pointer that is in memory only must not get out.
+        assert!((0..page.len()).all(|index| !matches!(page.child(index), PagePtr::Memory(_))));
+    }
+    let count = u16::try_from(page.len()).expect("a page has fewer entries than bytes");
+    if let TreeLayout::Fixed { key_len, .. } = page.tree_layout() {
+        let value_len =
+            u8::try_from(page.value(0).len()).expect("entries of a fixed layout are short");
+        out.extend_from_slice(&[key_len, value_len]);
+        out.extend_from_slice(&count.to_le_bytes());
+        out.extend_from_slice(page.packed().expect("the layout is fixed"));
+        return TREE_FIXED;
+    }
+    out.extend_from_slice(&count.to_le_bytes());
+    for index in 0..page.len() {
+        let (key, value) = (page.key(index), page.value(index));
+        for part in [key, value] {
+            let len = u16::try_from(part.len()).expect("parts of a page are short");
+            out.extend_from_slice(&len.to_le_bytes());
+        }
+        out.extend_from_slice(key);
+        out.extend_from_slice(value);
+    }
+    TREE_SLOTTED
+}
+
+/// Reads a payload.
+pub(super) fn decode(
+    encoding: u8,
+    layout: TreeLayout,
+    level: u8,
+    payload: &[u8],
+) -> Result<TreePage, PageError> {
+    if usize::from(level) >= TREE_HEIGHT_MAX {
+        return Err(PageError::Payload("level"));
+    }
+    let page = match (encoding, layout) {
+        (TREE_FIXED, TreeLayout::Fixed { key_len, value_len }) => {
+            let value_len = if level == 0 { usize::from(value_len) } else { PagePtr::LEN };
+            let mut reader = Reader::new(payload);
+            let lens = (reader.u8()?, usize::from(reader.u8()?));
+            let count = usize::from(reader.u16()?);
+            let stride = usize::from(key_len) + value_len;
+            if lens != (key_len, value_len) || count * stride != reader.rest().len() {
+                return Err(PageError::Payload("lengths"));
+            }
+            let page = TreePage::from_packed(layout, level, reader.rest());
+            page.ok_or(PageError::Payload("lengths"))?
+        }
+        (TREE_SLOTTED, TreeLayout::Slotted) => decode_slotted(layout, level, payload)?,
+        _ => return Err(PageError::Payload("encoding")),
+    };
+    check(&page)?;
+    Ok(page)
+}
+
+fn decode_slotted(layout: TreeLayout, level: u8, payload: &[u8]) -> Result<TreePage, PageError> {
+    let mut page = TreePage::new(layout, level);
+    let mut reader = Reader::new(payload);
+    for _ in 0..reader.u16()? {
+        let (key_len, value_len) = (usize::from(reader.u16()?), usize::from(reader.u16()?));
+        let (key, value) = (reader.bytes(key_len)?, reader.bytes(value_len)?);
+        let too_large = key_len > TREE_KEY_BYTES_MAX
+            || page.entry_bytes(key_len, value_len) > BODY_BYTES / 4
+            || !page.fits(key_len, value_len);
+        if too_large {
+            return Err(PageError::Payload("entry"));
+        }
+        page.push(key, value);
+    }
+    if !reader.rest().is_empty() {
+        return Err(PageError::Payload("length"));
+    }
+    Ok(page)
+}
+
+/// What a tree relies on: entries, in order, and pointers above leaves.
+fn check(page: &TreePage) -> Result<(), PageError> {
+    if page.is_empty() {
+        return Err(PageError::Payload("count of entries"));
+    }
+    // Above leaves nobody looks at the first key.
+    let first = if page.level() == 0 { 1 } else { 2 };
+    if (first..page.len()).any(|index| page.key(index - 1) >= page.key(index)) {
+        return Err(PageError::Payload("order of keys"));
+    }
+    let by_location = matches!(page.tree_layout(), TreeLayout::Fixed { .. });
+    let is_child = |value: &[u8]| {
+        value.len() == PagePtr::LEN
+            && match PagePtr::decode(value) {
+                Ok(PagePtr::Location(_)) => by_location,
+                Ok(PagePtr::Chunk(_)) => !by_location,
+                _ => false,
+            }
+    };
+    if page.level() > 0 && !(0..page.len()).all(|index| is_child(page.value(index))) {
+        return Err(PageError::Payload("page pointer"));
+    }
+    Ok(())
+}

@@ -1,0 +1,16 @@
+//! The block map of a stream: a radix tree of pages of 512 slots.
+
+mod fill;
+mod page;
+mod run;
+mod status;
+mod tree;
+mod walk;
+
+pub use fill::{Dropped, Fill};
+pub use page::{MAP_SLOTS, MapPage};
+pub use status::{Mapped, StatusRun};
+pub use tree::{MAP_HEIGHT_MAX, Map};
+pub use walk::WalkItem;
+
+pub(crate) use tree::level_fits;

@@ -1,0 +1,94 @@
+//! What runs of blocks hold, for block status and for copying only what is there.
+
+use crate::tree::page::Fault;
+use crate::tree::{MapSlot, PageCache, SlotKind};
+
+use super::page::{MAP_SLOTS, blocks_of_page, blocks_of_slot};
+use super::tree::{Map, map_page};
+
+/// What a block holds, without saying which chunk.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Mapped {
+    /// Not allocated; reads as zeros.
+    Hole,
+    /// Allocated; reads as zeros.
+    Zero,
+    /// Data.
+    Data,
+}
+
+/// Consecutive blocks of one kind.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct StatusRun {
+    /// Number of blocks.
+    pub blocks: u64,
+    /// What they hold.
+    pub mapped: Mapped,
+}
+
+impl From<MapSlot> for Mapped {
+    fn from(slot: MapSlot) -> Self {
+        match slot.kind() {
+            SlotKind::Hole => Self::Hole,
+            SlotKind::Zero => Self::Zero,
+            SlotKind::Data => Self::Data,
+            SlotKind::Page => unreachable!("a page is descended into"),
+        }
+    }
+}
+
+impl Map {
+    /// Appends the runs of blocks from `first` up to `end` to `runs`, joining the first with the last one there, until
+    /// there are `max_runs` in all. An absent subtree costs O(1). Returns where to go on; `end` when done.
+    ///
+    /// # Errors
+    /// The first absent page, when nothing was found out; absent pages later end the scan early instead.
+    pub fn status(
+        &self,
+        cache: &PageCache,
+        first: u64,
+        end: u64,
+        max_runs: usize,
+        runs: &mut Vec<StatusRun>,
+    ) -> Result<u64, Fault> {
+        assert!(first <= end && first >= self.base);
+        let mut block = first;
+        while block < end {
+            if !self.covers(block) {
+                let added = add(runs, max_runs, Mapped::Hole, end - block);
+                return Ok(if added { end } else { block });
+            }
+            let path = match self.descend(cache, block) {
+                Ok(path) => path,
+                Err(fault) if block == first => return Err(fault),
+                Err(_) => return Ok(block),
+            };
+            let last = path[path.len() - 1];
+            let slots = &map_page(cache, last.frame).slots()[last.slot..];
+            let page_end = (block | (blocks_of_page(path.level) - 1)) + 1;
+            for slot in slots {
+                if slot.kind() == SlotKind::Page || block >= end {
+                    break;
+                }
+                let slot_end = (block | (blocks_of_slot(path.level) - 1)) + 1;
+                if !add(runs, max_runs, Mapped::from(*slot), slot_end.min(end) - block) {
+                    return Ok(block);
+                }
+                block = slot_end.min(end);
+            }
+            assert!(block <= page_end && slots.len() <= MAP_SLOTS);
+        }
+        Ok(block)
+    }
+}
+
+/// Adds blocks to the last run or as a new one; false if that would be one too many.
+fn add(runs: &mut Vec<StatusRun>, max_runs: usize, mapped: Mapped, blocks: u64) -> bool {
+    let full = runs.len() >= max_runs;
+    match runs.last_mut() {
+        Some(last) if last.mapped == mapped => last.blocks += blocks,
+        _ if full => return false,
+        _ => runs.push(StatusRun { blocks, mapped }),
+    }
+    true
+}

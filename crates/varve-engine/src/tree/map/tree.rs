@@ -1,0 +1,352 @@
+//! The map handle: root and height, look-up and setting of a block.
+//!
+//! M1. A dirty page's parent is dirty.
+//! M2. A page that holds only holes is not kept. Above leaves a hole or zero slot stands for its whole subtree.
+//! M3. An operation that returns a [`Fault`] has changed nothing.
+
+use varve_types::{ShardId, StreamId};
+
+use crate::tree::cache::FrameId;
+use crate::tree::page::{Fault, Page, PageShape};
+use crate::tree::{MapSlot, Names, PageCache, PagePtr, SlotKind};
+
+use super::page::{MapPage, blocks_of_page, slot_index};
+
+/// Most levels of a map: 2^45 blocks.
+pub const MAP_HEIGHT_MAX: u8 = 5;
+
+/// The map of a stream, or a subtree detached from one. Nothing is durable until a checkpoint has stored the dirty
+/// pages and the root.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Map {
+    pub(super) stream: StreamId,
+    pub(super) shard: ShardId,
+    pub(super) root: PagePtr,
+    pub(super) height: u8,
+    /// First block covered; not 0 only for detached subtrees.
+    pub(super) base: u64,
+}
+
+#[derive(Clone, Copy)]
+pub(super) struct Step {
+    pub(super) frame: FrameId,
+    /// Slot taken in this page.
+    pub(super) slot: usize,
+}
+
+/// Pages from the root down, and what the last one's slot holds.
+pub(super) struct Path {
+    steps: [Step; MAP_HEIGHT_MAX as usize],
+    len: usize,
+    /// Level of the last page.
+    pub(super) level: u8,
+    /// Its slot: a page only where the descent was told to stop.
+    pub(super) slot: MapSlot,
+}
+
+impl std::ops::Deref for Path {
+    type Target = [Step];
+
+    fn deref(&self) -> &[Step] {
+        &self.steps[..self.len]
+    }
+}
+
+impl Map {
+    /// An empty map of a stream whose pages live on `shard`.
+    #[must_use]
+    pub fn new(stream: StreamId, shard: ShardId) -> Self {
+        Self { stream, shard, root: PagePtr::Null, height: 0, base: 0 }
+    }
+
+    /// A map as a checkpoint left it; `None` when root and height do not go together.
+    #[must_use]
+    pub fn open(stream: StreamId, shard: ShardId, root: PagePtr, height: u8) -> Option<Self> {
+        let sane = match root {
+            PagePtr::Null => height == 0,
+            PagePtr::Chunk(_) => (1..=MAP_HEIGHT_MAX).contains(&height),
+            PagePtr::Location(_) | PagePtr::Memory(_) => false,
+        };
+        sane.then_some(Self { stream, shard, root, height, base: 0 })
+    }
+
+    /// The root page; what a checkpoint stores.
+    #[must_use]
+    pub fn root(&self) -> PagePtr {
+        self.root
+    }
+
+    /// Levels of pages; 0 when empty.
+    #[must_use]
+    pub fn height(&self) -> u8 {
+        self.height
+    }
+
+    /// Whether no block holds anything.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.root == PagePtr::Null
+    }
+
+    /// First block the pages cover.
+    #[must_use]
+    pub fn first_block(&self) -> u64 {
+        self.base
+    }
+
+    /// First block after those that the pages cover.
+    #[must_use]
+    pub fn end_block(&self) -> u64 {
+        self.base + self.height.checked_sub(1).map_or(0, blocks_of_page)
+    }
+
+    /// What a block holds.
+    ///
+    /// # Errors
+    /// The first absent page of the path.
+    pub fn lookup(&self, cache: &PageCache, block: u64) -> Result<MapSlot, Fault> {
+        if !self.covers(block) {
+            return Ok(MapSlot::HOLE);
+        }
+        let mut ptr = self.root;
+        for level in (0..self.height).rev() {
+            let page = map_page(cache, self.find(cache, ptr, level, block)?);
+            let slot = page.slot(slot_index(level, block));
+            if slot.kind() != SlotKind::Page {
+                return Ok(slot);
+            }
+            ptr = PagePtr::Chunk(slot.id());
+        }
+        unreachable!("leaves hold no pages");
+    }
+
+    /// Sets what a block holds; returns what it held. A slot that stays the same dirties nothing.
+    ///
+    /// # Errors
+    /// The first absent page of the path; nothing was changed.
+    pub fn set(
+        &mut self,
+        cache: &mut PageCache,
+        names: &mut impl Names,
+        block: u64,
+        slot: MapSlot,
+    ) -> Result<MapSlot, Fault> {
+        assert!(slot.kind() != SlotKind::Page, "blocks hold no pages");
+        if !self.covers(block) {
+            if slot == MapSlot::HOLE {
+                return Ok(MapSlot::HOLE);
+            }
+            self.grow(cache, names, block);
+        }
+        let path = self.descend(cache, block)?;
+        let old = path.slot;
+        if old == slot {
+            return Ok(old);
+        }
+        let leaf = self.make_leaf(cache, names, block, &path);
+        let page = map_page_mut(cache, leaf);
+        page.set(slot_index(0, block), slot);
+        if page.used() == 0 {
+            self.prune(cache, names, &path, MapSlot::HOLE); // M2: only an existing leaf can become empty.
+        }
+        Ok(old)
+    }
+
+    /// Absent pages at the deepest level reachable for each block, each once. Load them together, then ask again.
+    pub fn missing(&self, cache: &PageCache, blocks: impl IntoIterator<Item = u64>) -> Vec<Fault> {
+        let mut missing = hashbrown::HashSet::new();
+        missing.extend(blocks.into_iter().filter_map(|block| self.lookup(cache, block).err()));
+        missing.into_iter().collect()
+    }
+
+    pub(super) fn covers(&self, block: u64) -> bool {
+        self.height > 0 && block >= self.base && block < self.end_block()
+    }
+
+    fn find(
+        &self,
+        cache: &PageCache,
+        ptr: PagePtr,
+        level: u8,
+        block: u64,
+    ) -> Result<FrameId, Fault> {
+        let first_block = block & !(blocks_of_page(level) - 1);
+        let shape = PageShape::Map { level, first_block };
+        cache.find(ptr, shape).ok_or(Fault { ptr, shape })
+    }
+
+    /// The pages that exist for a covered block, from the root down.
+    pub(super) fn descend(&self, cache: &PageCache, block: u64) -> Result<Path, Fault> {
+        self.descend_until(cache, block, |_| false)
+    }
+
+    /// As `descend`, but ends at the first level at which `stop` holds, even if the slot there is a page.
+    pub(super) fn descend_until(
+        &self,
+        cache: &PageCache,
+        block: u64,
+        stop: impl Fn(u8) -> bool,
+    ) -> Result<Path, Fault> {
+        assert!(self.covers(block));
+        let none = Step { frame: FrameId(u32::MAX), slot: 0 };
+        let steps = [none; MAP_HEIGHT_MAX as usize];
+        let mut path = Path { steps, len: 0, level: 0, slot: MapSlot::HOLE };
+        let mut ptr = self.root;
+        for level in (0..self.height).rev() {
+            let frame = self.find(cache, ptr, level, block)?;
+            let index = slot_index(level, block);
+            path.steps[path.len] = Step { frame, slot: index };
+            path.len += 1;
+            let slot = map_page(cache, frame).slot(index);
+            if slot.kind() != SlotKind::Page || stop(level) {
+                path.level = level;
+                path.slot = slot;
+                return Ok(path);
+            }
+            ptr = PagePtr::Chunk(slot.id());
+        }
+        unreachable!("leaves hold no pages");
+    }
+
+    /// New roots until the map covers `block`.
+    pub(super) fn grow(&mut self, cache: &mut PageCache, names: &mut impl Names, block: u64) {
+        assert_eq!(self.base, 0, "a detached subtree does not grow");
+        while !self.covers(block) {
+            assert!(self.height < MAP_HEIGHT_MAX, "block {block} is beyond the largest map");
+            if self.root == PagePtr::Null {
+                while block >= blocks_of_page(self.height) {
+                    self.height += 1;
+                    assert!(
+                        self.height < MAP_HEIGHT_MAX,
+                        "block {block} is beyond the largest map"
+                    );
+                }
+            }
+            let mut root = MapPage::filled(self.stream, self.height, 0, MapSlot::HOLE);
+            if self.root != PagePtr::Null {
+                root.set(0, self.page_slot(self.root));
+            }
+            self.root = names.fresh();
+            self.height += 1;
+            cache.create(self.root, Page::Map(root));
+        }
+    }
+
+    /// Makes the path changeable and its leaf exist; returns the leaf.
+    pub(super) fn make_leaf(
+        &mut self,
+        cache: &mut PageCache,
+        names: &mut impl Names,
+        block: u64,
+        path: &Path,
+    ) -> FrameId {
+        self.make_dirty(cache, names, path);
+        let mut frame = path[path.len() - 1].frame;
+        for level in (0..path.level).rev() {
+            let first_block = block & !(blocks_of_page(level) - 1);
+            let page = MapPage::filled(self.stream, level, first_block, path.slot);
+            let name = names.fresh();
+            let child = cache.create(name, Page::Map(page));
+            let slot = self.page_slot(name);
+            map_page_mut(cache, frame).set(slot_index(level + 1, block), slot);
+            frame = child;
+        }
+        frame
+    }
+
+    /// Makes every page of the path changeable, parents first.
+    pub(super) fn make_dirty(
+        &mut self,
+        cache: &mut PageCache,
+        names: &mut impl Names,
+        path: &[Step],
+    ) {
+        let last = path.last().expect("a path has a page");
+        if cache.is_dirty(last.frame) {
+            return; // M1
+        }
+        for (depth, step) in path.iter().enumerate() {
+            if cache.is_dirty(step.frame) {
+                continue;
+            }
+            let name = names.fresh();
+            names.dead(cache.make_dirty(step.frame, name));
+            match depth.checked_sub(1) {
+                None => self.root = name,
+                Some(above) => {
+                    let slot = self.page_slot(name);
+                    map_page_mut(cache, path[above].frame).set(path[above].slot, slot);
+                }
+            }
+        }
+    }
+
+    /// Drops the last page of a path, whose slots are all `fill`, and the pages above that become mere holes. Returns
+    /// how many pages of the path are left.
+    pub(super) fn prune(
+        &mut self,
+        cache: &mut PageCache,
+        names: &mut impl Names,
+        path: &[Step],
+        fill: MapSlot,
+    ) -> usize {
+        let mut path = path;
+        while let Some((last, above)) = path.split_last() {
+            let Some(parent) = above.last() else {
+                assert_eq!(fill, MapSlot::HOLE, "a root cannot stand for zeros");
+                drop_page(cache, names, last.frame);
+                self.root = PagePtr::Null;
+                self.height = 0;
+                return 0;
+            };
+            self.make_dirty(cache, names, above);
+            drop_page(cache, names, last.frame);
+            let page = map_page_mut(cache, parent.frame);
+            page.set(parent.slot, fill);
+            if page.used() > 0 {
+                return above.len();
+            }
+            path = above;
+        }
+        unreachable!("the root ends the loop");
+    }
+
+    pub(super) fn page_slot(&self, name: PagePtr) -> MapSlot {
+        match name {
+            PagePtr::Chunk(id) => MapSlot::page(self.shard, id),
+            _ => panic!("map pages are named by chunk ids, not {name:?}"),
+        }
+    }
+}
+
+/// Whether a map can have a page of that level that begins with that block.
+pub(crate) fn level_fits(level: u8, first_block: u64) -> bool {
+    level < MAP_HEIGHT_MAX
+        && first_block.is_multiple_of(blocks_of_page(level))
+        && first_block < blocks_of_page(MAP_HEIGHT_MAX - 1)
+}
+
+/// Takes a page that no parent points to any more out of the cache.
+fn drop_page(cache: &mut PageCache, names: &mut impl Names, frame: FrameId) {
+    let never_stored = cache.is_dirty(frame);
+    let (name, _) = cache.remove(frame);
+    if never_stored {
+        names.unused(name);
+    } else {
+        names.dead(name);
+    }
+}
+
+pub(super) fn map_page(cache: &PageCache, frame: FrameId) -> &MapPage {
+    match cache.page(frame) {
+        Page::Map(page) => page,
+        Page::Tree(_) => unreachable!("frames of a path have the map's shape"),
+    }
+}
+
+pub(super) fn map_page_mut(cache: &mut PageCache, frame: FrameId) -> &mut MapPage {
+    match cache.page_mut(frame) {
+        Page::Map(page) => page,
+        Page::Tree(_) => unreachable!("frames of a path have the map's shape"),
+    }
+}

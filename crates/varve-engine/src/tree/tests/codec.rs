@@ -1,0 +1,1 @@
+//! Round trip, truncation and bit flips of stored pages.
