@@ -9,6 +9,7 @@ What a check finds becomes the acknowledged value: a later check must find the s
 Trim counts as zeroing, which Varve promises and NBD does not.
 """
 
+import errno
 import time
 
 import numpy as np
@@ -19,8 +20,11 @@ from .nbd_pool import ConnectionLost, Pool
 
 SECTOR = stamps.SECTOR_BYTES
 READ_BYTES = 1 << 20
+BLOCK_BYTES = 4096
 HOT_SECTORS = 512
 OVERLAP_SHARE = 0.08
+MIX = {"write": 70, "read": 12, "trim": 6, "zero": 8, "flush": 4}
+WRITES_ONLY = {"write": 1}
 
 
 class Verifier:
@@ -38,10 +42,11 @@ class Verifier:
         self.clock = 0
         self.counts = {"write": 0, "read": 0, "trim": 0, "zero": 0, "flush": 0, "bytes": 0, "refused": 0}
         self.failure = None
+        self._retries = []
 
     # --- load ---------------------------------------------------------------
 
-    def load(self, uri, seconds, depth=32, until=None, errors_allowed=()):
+    def load(self, uri, seconds, depth=32, until=None, errors_allowed=(), mix=MIX):
         """Runs random commands until time is up, `until()` holds, or the server dies.
 
         Returns whether the server was still there. An errno that is not in
@@ -55,7 +60,7 @@ class Verifier:
         try:
             while time.monotonic() < deadline and not (until and until()):
                 while pool.in_flight < depth:
-                    self._issue(pool, errors_allowed)
+                    self._issue(pool, errors_allowed, mix)
                 pool.turn()
                 self._raise_failure()
             pool.drain()
@@ -68,8 +73,8 @@ class Verifier:
             pool.close()
             self.busy[:] = 0
 
-    def _issue(self, pool, errors_allowed):
-        kind = self.random.choices(("write", "read", "trim", "zero", "flush"), (70, 12, 6, 8, 4))[0]
+    def _issue(self, pool, errors_allowed, mix):
+        kind = self.random.choices(tuple(mix), tuple(mix.values()))[0]
         if kind == "flush":
             pool.flush(lambda error: self._done_flush(pool, error))
             return
@@ -200,16 +205,34 @@ class Verifier:
 
     # --- check --------------------------------------------------------------
 
-    def verify(self, uri, depth=8):
-        """Reads the whole volume and compares; returns the number of sectors that hold data."""
+    def trim(self, uri, first, count):
+        """Trims sectors outside the hot region and waits for the acknowledgement."""
+        assert first >= HOT_SECTORS
+        pool = Pool(uri, connections=1)
+        self.sequence += 1
+        sequence = self.sequence
+        self.in_flight[sequence] = (first, count, 0)
+        self._send(pool, "trim", first, count, sequence, lambda error: self._done(pool, "trim", sequence, error, ()))
+        pool.drain()
+        pool.close()
+        self._raise_failure()
+
+    def verify(self, uri, depth=8, damaged=None):
+        """Reads the whole volume and compares; returns the number of sectors that hold data.
+
+        With a list as `damaged`, 4 KiB blocks that answer EIO are noted there instead of failing.
+        """
         pool = Pool(uri)
         size_bytes = self.sectors * SECTOR
         offset = 0
         try:
-            while offset < size_bytes or pool.in_flight:
+            while offset < size_bytes or pool.in_flight or self._retries:
+                while self._retries and pool.in_flight < depth:
+                    block, count = self._retries.pop()
+                    pool.read(block, count, self._checker(pool, block, count, damaged))
                 while offset < size_bytes and pool.in_flight < depth:
                     count = min(READ_BYTES, size_bytes - offset)
-                    pool.read(offset, count, self._checker(offset))
+                    pool.read(offset, count, self._checker(pool, offset, count, damaged))
                     offset += count
                 pool.turn()
                 self._raise_failure()
@@ -221,9 +244,15 @@ class Verifier:
         self.in_flight.clear()
         return int(np.count_nonzero(self.acked))
 
-    def _checker(self, offset):
+    def _checker(self, pool, offset, count, damaged):
         def done(error, data):
-            if error:
+            if error == errno.EIO and damaged is not None and not pool.lost:
+                if count == BLOCK_BYTES:
+                    damaged.append(offset)
+                    return
+                for block in range(offset, offset + count, BLOCK_BYTES):
+                    self._retries.append((block, BLOCK_BYTES))
+            elif error:
                 self._fail(f"read at {offset} during the check: errno {error}")
             else:
                 self._compare(offset // SECTOR, data, adopt=True)
