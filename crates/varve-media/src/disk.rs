@@ -22,6 +22,36 @@ pub enum Persist {
     Durable,
 }
 
+/// What operations a disk has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum DiskOperation {
+    /// Reads.
+    Read,
+    /// Writes that return before they are durable.
+    WriteCached,
+    /// Writes that return when they are durable.
+    WriteDurable,
+    /// Flushes.
+    Flush,
+    /// Discards.
+    Discard,
+}
+
+impl DiskOperation {
+    /// All of them, in the order in which statistics list them.
+    pub const ALL: [Self; 5] =
+        [Self::Read, Self::WriteCached, Self::WriteDurable, Self::Flush, Self::Discard];
+
+    /// The write of that kind.
+    #[must_use]
+    pub const fn write(persist: Persist) -> Self {
+        match persist {
+            Persist::Cached => Self::WriteCached,
+            Persist::Durable => Self::WriteDurable,
+        }
+    }
+}
+
 /// A byte-addressable medium of fixed size.
 pub trait Disk {
     /// What messages call it: its file, device or simulated name.

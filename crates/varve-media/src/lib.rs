@@ -6,6 +6,7 @@ mod contract;
 mod disk;
 mod drive;
 mod error;
+mod fault;
 mod format;
 mod grow;
 mod mem;
@@ -13,17 +14,20 @@ mod pool_files;
 mod roots;
 mod sim;
 mod stats;
+mod throttle;
 mod uring;
 
 pub use contract::{
     Fence, IoFuture, JournalStore, Media, RootKey, RootStore, RootVersion, SegmentGeometry,
     SegmentId, SegmentStore,
 };
-pub use disk::{Disk, Persist, Section};
+pub use disk::{Disk, DiskOperation, Persist, Section};
 pub use drive::{Drive, DriveDisks, DriveOptions, DriveSpec};
 pub use error::{Error, Result};
+pub use fault::{Fault, FaultDisk, FaultPlan, FaultRule};
 pub use mem::MemDisk;
 pub use pool_files::{DriveKind, NewDrive, PoolFiles};
 pub use sim::{SimDisk, SimLatency, SimMedium};
-pub use stats::{DiskOperation, DiskStats, OperationStats, StatsDisk};
+pub use stats::{DiskStats, OperationStats, StatsDisk};
+pub use throttle::{Throttle, ThrottleDisk, ThrottleLimits};
 pub use uring::UringDisk;

@@ -9,31 +9,10 @@ use varve_stdx::{AlignedBuf, BufSlice};
 
 use crate::Result;
 use crate::contract::IoFuture;
-use crate::disk::{Disk, Persist};
+use crate::disk::{Disk, DiskOperation, Persist};
 
 /// Longest latency a histogram tells apart, in nanoseconds: a minute.
 const LATENCY_NANOS_MAX: u64 = 60_000_000_000;
-
-/// What operations a disk has.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum DiskOperation {
-    /// Reads.
-    Read,
-    /// Writes that return before they are durable.
-    WriteCached,
-    /// Writes that return when they are durable.
-    WriteDurable,
-    /// Flushes.
-    Flush,
-    /// Discards.
-    Discard,
-}
-
-impl DiskOperation {
-    /// All of them, in the order of [`DiskStats`].
-    pub const ALL: [Self; 5] =
-        [Self::Read, Self::WriteCached, Self::WriteDurable, Self::Flush, Self::Discard];
-}
 
 /// Figures of one kind of operation.
 #[derive(Clone, Debug)]
@@ -162,12 +141,8 @@ impl Disk for StatsDisk {
     }
 
     fn write(&self, offset: u64, bytes: BufSlice, persist: Persist) -> IoFuture<'_, ()> {
-        let operation = match persist {
-            Persist::Cached => DiskOperation::WriteCached,
-            Persist::Durable => DiskOperation::WriteDurable,
-        };
         let len = bytes.len() as u64;
-        self.count(operation, len, self.disk.write(offset, bytes, persist))
+        self.count(DiskOperation::write(persist), len, self.disk.write(offset, bytes, persist))
     }
 
     fn flush(&self) -> IoFuture<'_, ()> {

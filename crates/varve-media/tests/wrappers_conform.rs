@@ -1,0 +1,131 @@
+//! Goal: wrappers over disks change what they say they change and nothing else. Method: the conformance suite over each,
+//! then each wrapper's own effect.
+#![expect(clippy::unwrap_used, reason = "a test")]
+
+use std::rc::Rc;
+
+use varve_media::{
+    Disk, DiskOperation, DiskStats, Drive, DriveDisks, DriveOptions, DriveSpec, Fault, FaultDisk,
+    FaultPlan, FaultRule, MemDisk, Persist, RootKey, StatsDisk, Throttle, ThrottleDisk,
+    ThrottleLimits, conformance,
+};
+use varve_reactor::{Nanos, SimLoop};
+use varve_stdx::BufSlice;
+use varve_types::{ErrorKind, PoolId, ShardId};
+
+fn mem() -> Rc<dyn Disk> {
+    Rc::new(MemDisk::new("mem", 16 << 20))
+}
+
+fn block(byte: u8) -> BufSlice {
+    BufSlice::copy_from(&[byte; 4096])
+}
+
+async fn run_suite(disk: impl Disk + 'static) {
+    let spec = DriveSpec {
+        segment_bytes: 32 << 10,
+        lane_bytes: 64 << 10,
+        root_bytes_max: 9000,
+        ..DriveSpec::new(PoolId([1; 16]), 1)
+    };
+    let drives = vec![DriveDisks::one(disk)];
+    Drive::format(&drives, &spec).await.unwrap();
+    let drive = Drive::open(drives, DriveOptions { discard: true }).await.unwrap();
+    let key = RootKey::Shard(ShardId(0));
+    conformance::all(&drive.media(ShardId(0)).unwrap(), key).await;
+}
+
+#[test]
+fn a_fault_plan_without_rules_or_with_delays_conforms() {
+    let mut sim = SimLoop::new(1);
+    let plan = FaultPlan::new();
+    let rule = FaultRule::always(DiskOperation::WriteDurable, Fault::Delay(50_000));
+    plan.add(FaultRule { one_in: 3, ..rule });
+    let disk = FaultDisk::new(mem(), &sim.handle(), plan);
+    sim.run_until(run_suite(disk));
+}
+
+#[test]
+fn a_throttle_conforms() {
+    let mut sim = SimLoop::new(1);
+    let limits =
+        ThrottleLimits { bytes_per_second: Some(100 << 20), operations_per_second: Some(5000) };
+    let throttle = Throttle::new(&sim.handle(), limits);
+    sim.run_until(run_suite(ThrottleDisk::new(mem(), throttle)));
+}
+
+#[test]
+fn statistics_conform_and_count() {
+    let mut sim = SimLoop::new(1);
+    let stats = DiskStats::new();
+    let disk = StatsDisk::new(mem(), &sim.handle(), Rc::clone(&stats));
+    sim.run_until(run_suite(disk));
+    for operation in DiskOperation::ALL {
+        assert!(stats.of(operation).count > 0, "{operation:?}");
+        assert_eq!(stats.of(operation).in_flight, 0, "{operation:?}");
+    }
+}
+
+#[test]
+fn rules_hit_what_they_name() {
+    let mut sim = SimLoop::new(1);
+    let plan = FaultPlan::new();
+    let disk = FaultDisk::new(mem(), &sim.handle(), Rc::clone(&plan));
+    let reactor = sim.handle();
+    sim.run_until(async move {
+        plan.add(FaultRule::once(DiskOperation::WriteDurable, 1, Fault::Fail));
+        disk.write(0, block(1), Persist::Durable).await.unwrap();
+        disk.write(0, block(2), Persist::Cached).await.unwrap();
+        let failed = disk.write(4096, block(3), Persist::Durable).await.unwrap_err();
+        assert_eq!(failed.kind(), ErrorKind::Internal);
+        disk.write(0, block(4), Persist::Durable).await.unwrap();
+
+        let flip = FaultRule::always(DiskOperation::Read, Fault::FlipBit);
+        plan.add(FaultRule { range: 0..1, ..flip });
+        let read = disk.read(0, 4096).await.unwrap();
+        let flipped: u32 = read.iter().map(|byte| (byte ^ 4).count_ones()).sum();
+        assert_eq!(flipped, 1);
+        assert!(disk.read(8192, 4096).await.unwrap().iter().all(|byte| *byte == 0));
+
+        plan.clear();
+        plan.add(FaultRule::once(DiskOperation::WriteDurable, 0, Fault::Lose));
+        disk.write(0, block(5), Persist::Durable).await.unwrap();
+        assert_eq!(disk.read(0, 4096).await.unwrap()[0], 4);
+
+        plan.add(FaultRule::once(DiskOperation::Flush, 0, Fault::Hang));
+        let flush = disk.flush();
+        let timeout = reactor.sleep(Nanos::seconds(100));
+        let first = futures_util::future::select(flush, timeout).await;
+        assert!(matches!(first, futures_util::future::Either::Right(_)), "a hung flush returned");
+    });
+}
+
+#[test]
+fn a_throttle_keeps_its_rates_and_its_order() {
+    let mut sim = SimLoop::new(1);
+    let reactor = sim.handle();
+    let limits =
+        ThrottleLimits { bytes_per_second: Some(4096 * 1000), operations_per_second: None };
+    let throttle = Throttle::new(&reactor, limits);
+    let disk = ThrottleDisk::new(mem(), Rc::clone(&throttle));
+    let (bytes_took, operations_took) = sim.run_until(async move {
+        let start = reactor.now();
+        let writes: Vec<_> =
+            (0..100).map(|byte| disk.write(0, block(byte), Persist::Cached)).collect();
+        for write in writes {
+            write.await.unwrap();
+        }
+        assert_eq!(disk.read(0, 4096).await.unwrap()[0], 99);
+        let bytes_took = reactor.now() - start;
+        let operations_per_second = Some(100);
+        throttle.limit(ThrottleLimits { bytes_per_second: None, operations_per_second });
+        let start = reactor.now();
+        for _ in 0..10 {
+            disk.flush().await.unwrap();
+        }
+        (bytes_took, reactor.now() - start)
+    });
+    assert!((Nanos::millis(99)..Nanos::millis(105)).contains(&bytes_took), "{bytes_took} ns");
+    let expected = Nanos::millis(89)..Nanos::millis(105);
+    assert!(expected.contains(&operations_took), "{operations_took} ns");
+}
