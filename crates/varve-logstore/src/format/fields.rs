@@ -125,3 +125,16 @@ pub(super) fn verify(what: &'static str, expected: u64, found: u64) -> Result<()
     }
     Ok(())
 }
+
+/// Compares the pool that a structure names with the one it was read from; the error shows the id's first half.
+pub(super) fn check_pool(what: &'static str, found: PoolId, expected: PoolId) -> Result<()> {
+    if found == expected {
+        return Ok(());
+    }
+    let [a, b, c, d, e, f, g, h, ..] = found.0;
+    Err(Error::BadField {
+        what,
+        field: "pool",
+        value: u64::from_be_bytes([a, b, c, d, e, f, g, h]),
+    })
+}

@@ -15,7 +15,7 @@ use varve_types::limits::{MEDIA_ALIGN, REQUEST_BYTES_MAX};
 use varve_types::{PoolId, ShardId};
 
 use super::UNIT_BYTES;
-use super::fields::{Fields, head, verify};
+use super::fields::{Fields, check_pool, head, verify};
 use super::record::{RecordHeader, payload_checksum};
 use crate::{Error, error::Result};
 
@@ -253,10 +253,7 @@ impl FrameHeader {
     /// [`Error::BadField`] for the first field that names another place.
     pub fn check_place(&self, pool: PoolId, shard: ShardId, position: u64) -> Result<()> {
         let bad = |field, value| Err(Error::BadField { what: WHAT, field, value });
-        if self.pool != pool {
-            let [a, b, c, d, e, f, g, h, ..] = self.pool.0;
-            return bad("pool", u64::from_be_bytes([a, b, c, d, e, f, g, h]));
-        }
+        check_pool(WHAT, self.pool, pool)?;
         if self.shard != shard {
             return bad("shard", u64::from(self.shard.0));
         }

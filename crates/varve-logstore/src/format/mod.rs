@@ -18,10 +18,10 @@ pub mod root;
 pub mod segment;
 pub mod stream;
 pub mod summary;
-pub mod usage;
 #[cfg(test)]
 mod tests;
 mod text;
+pub mod usage;
 
 pub use features::Features;
 

@@ -41,7 +41,7 @@ pub struct PageHeader {
     pub name: ChunkId,
     /// The stream of a map page, 0 elsewhere.
     pub stream: StreamId,
-    /// First block of a map page, first segment of a usage blob, 0 elsewhere.
+    /// First block of a map page, 0 elsewhere.
     pub position: u64,
 }
 

@@ -16,7 +16,7 @@ use varve_types::limits::SEGMENT_BYTES_MAX;
 use varve_types::{Generation, PoolId, SegmentNumber, ShardId, WriteSeq};
 
 use super::UNIT_BYTES;
-use super::fields::{Fields, head, room, verify};
+use super::fields::{Fields, check_pool, head, room, verify};
 use super::frame::LanePoint;
 use super::summary::ENTRY_BYTES;
 use crate::{Error, error::Result};
@@ -292,10 +292,7 @@ impl StripHeader {
     /// [`Error::BadField`] for the first field that names another place.
     pub fn check_place(&self, pool: PoolId, slot: SegmentNumber) -> Result<()> {
         let bad = |field, value| Err(Error::BadField { what: WHAT, field, value });
-        if self.pool != pool {
-            let [a, b, c, d, e, f, g, h, ..] = self.pool.0;
-            return bad("pool", u64::from_be_bytes([a, b, c, d, e, f, g, h]));
-        }
+        check_pool(WHAT, self.pool, pool)?;
         if self.slot != slot {
             return bad("slot", u64::from(self.slot.0));
         }

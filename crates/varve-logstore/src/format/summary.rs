@@ -467,8 +467,3 @@ impl Raw {
         }
     }
 }
-
-/// The entries of a summary whose checksum has been verified, in the order in which they were written.
-pub fn entries(summary: &[u8]) -> impl Iterator<Item = Result<SummaryEntry>> + '_ {
-    summary.chunks(SummaryEntry::LEN).map(SummaryEntry::decode)
-}

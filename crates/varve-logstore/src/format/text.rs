@@ -16,6 +16,7 @@ use super::root::{ChainHead, ShardRoot, TreeRoot};
 use super::segment::{SegmentKind, StripHeader};
 use super::stream::StreamRecord;
 use super::summary::{Codec, SummaryEntry, Unit};
+use super::usage::UsageEntry;
 
 fn field(f: &mut Formatter<'_>, name: &str, value: impl Display) -> Result {
     write!(f, "\n  {name:<18} {value}")
@@ -287,6 +288,18 @@ impl Display for ChunkEntry {
         write!(f, "{} {} logical 512 B x {}", self.location(), self.codec, self.logical_512)?;
         if self.shared {
             f.write_str(" shared")?;
+        }
+        Ok(())
+    }
+}
+
+impl Display for UsageEntry {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        let Self { segment, sealed_at, live_bytes, has_pages } = self;
+        write!(f, "segment {} generation {}", segment.number, segment.generation)?;
+        write!(f, " live {live_bytes} B sealed at wseq {sealed_at}")?;
+        if *has_pages {
+            f.write_str(" with pages")?;
         }
         Ok(())
     }

@@ -70,29 +70,3 @@ impl UsageEntry {
         })
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn entries_round_trip_and_refuse_what_is_unknown() {
-        let entry = UsageEntry {
-            segment: SegmentId { number: SegmentNumber(7), generation: Generation::new(9) },
-            sealed_at: WriteSeq::new(1 << 40),
-            live_bytes: 4096,
-            has_pages: true,
-        };
-        let mut bytes = [0; UsageEntry::LEN];
-        entry.encode(&mut bytes);
-        assert_eq!(UsageEntry::decode(&bytes).unwrap(), entry);
-        for len in 0..UsageEntry::LEN {
-            assert!(UsageEntry::decode(&bytes[..len]).is_err());
-        }
-        for bit in 20 * 8 + 1..UsageEntry::LEN * 8 {
-            let mut bad = bytes;
-            bad[bit / 8] ^= 1 << (bit % 8);
-            assert!(UsageEntry::decode(&bad).is_err(), "bit {bit}");
-        }
-    }
-}

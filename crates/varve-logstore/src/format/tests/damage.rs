@@ -13,6 +13,7 @@ use crate::format::root::ShardRoot;
 use crate::format::segment::StripHeader;
 use crate::format::stream::StreamRecord;
 use crate::format::summary::SummaryEntry;
+use crate::format::usage::UsageEntry;
 
 /// Calls `check` with `bytes` after each single bit flip.
 fn each_flip(bytes: &[u8], mut check: impl FnMut(usize, &[u8])) {
@@ -171,6 +172,11 @@ fn pointers_entries_and_slots() {
     samples::map_slot().encode(&mut bytes);
     every_truncation_is_refused(&bytes, MapSlot::decode);
     every_flip_is_an_error_or_another_value(&bytes, MapSlot::decode, MapSlot::encode);
+
+    let mut bytes = [0; UsageEntry::LEN];
+    samples::usage_entry().encode(&mut bytes);
+    every_truncation_is_refused(&bytes, UsageEntry::decode);
+    every_flip_is_an_error_or_another_value(&bytes, UsageEntry::decode, UsageEntry::encode);
 
     let mut bytes = [0; StreamRecord::LEN];
     samples::stream_record().encode(&mut bytes);

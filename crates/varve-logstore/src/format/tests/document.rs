@@ -10,10 +10,11 @@ use crate::format::root::ShardRoot;
 use crate::format::segment::StripHeader;
 use crate::format::stream::StreamRecord;
 use crate::format::summary::SummaryEntry;
+use crate::format::usage::UsageEntry;
 
 const DOCUMENT: &str = include_str!("../../../../../docs/format.md");
 
-const LENGTHS: [(&str, usize); 11] = [
+const LENGTHS: [(&str, usize); 12] = [
     ("Pool root", PoolRoot::LEN_MIN),
     ("Shard root", ShardRoot::LEN_MIN),
     ("Frame header", FrameHeader::LEN),
@@ -24,6 +25,7 @@ const LENGTHS: [(&str, usize); 11] = [
     ("Location", Location::LEN),
     ("Page pointer", PagePtr::LEN),
     ("Chunk entry", ChunkEntry::LEN),
+    ("Usage entry", UsageEntry::LEN),
     ("Stream record", StreamRecord::LEN),
 ];
 

@@ -15,6 +15,7 @@ use crate::format::record::{KeyPayload, RecordHeader};
 use crate::format::segment::StripHeader;
 use crate::format::stream::StreamRecord;
 use crate::format::summary::SummaryEntry;
+use crate::format::usage::UsageEntry;
 
 const PATH: &str = "docs/format-examples.md";
 
@@ -89,6 +90,9 @@ fn page() -> String {
     let mut bytes = [0; MapSlot::LEN];
     samples::map_slot().encode(&mut bytes);
     example(&mut out, "Map slot", samples::map_slot(), &bytes);
+    let mut bytes = [0; UsageEntry::LEN];
+    samples::usage_entry().encode(&mut bytes);
+    example(&mut out, "Usage entry", samples::usage_entry(), &bytes);
     let mut bytes = [0; StreamRecord::LEN];
     samples::stream_record().encode(&mut bytes);
     example(&mut out, "Stream record", samples::stream_record(), &bytes);
@@ -152,6 +156,7 @@ fn seeds() -> Vec<(&'static str, Vec<u8>)> {
         ("stream_record", fixed(StreamRecord::LEN, &|out| samples::stream_record().encode(out))),
         ("strip_header", strip),
         ("summary", samples::summary_bytes()),
+        ("usage", fixed(UsageEntry::LEN, &|out| samples::usage_entry().encode(out))),
     ]
 }
 

@@ -19,7 +19,8 @@ use crate::format::record::{KeyPayload, Origin, RecordHeader, RecordKind, payloa
 use crate::format::root::{ChainHead, ShardRoot, TreeRoot};
 use crate::format::segment::{SegmentKind, StripHeader};
 use crate::format::stream::StreamRecord;
-use crate::format::summary::{Codec, ENTRY_BYTES, SummaryEntry, Unit, entries};
+use crate::format::summary::{Codec, ENTRY_BYTES, SummaryEntry, Unit};
+use crate::format::usage::UsageEntry;
 
 fn id<T: std::fmt::Debug>(new: fn(u64) -> T) -> impl Strategy<Value = T> {
     prop_oneof![0..1000u64, 0..1u64 << 48, Just((1 << 48) - 1)].prop_map(new)
@@ -412,7 +413,7 @@ proptest! {
         for (entry, out) in list.iter().zip(bytes.chunks_mut(SummaryEntry::LEN)) {
             entry.encode(out);
         }
-        let read: Result<Vec<_>, _> = entries(&bytes).collect();
+        let read: Result<Vec<_>, _> = bytes.chunks(SummaryEntry::LEN).map(SummaryEntry::decode).collect();
         prop_assert_eq!(read.unwrap(), list);
     }
 
@@ -441,6 +442,19 @@ proptest! {
         prop_assert_eq!(ChunkEntry::decode(&bytes).unwrap(), entry);
         prop_assert_eq!(ChunkEntry::chunk_of_key(&ChunkEntry::key(a)).unwrap(), a);
         prop_assert_eq!(ChunkEntry::key(a).cmp(&ChunkEntry::key(b)), a.cmp(&b));
+    }
+
+    #[test]
+    fn usage_entries(
+        segment in segment_id(),
+        sealed_at in id(WriteSeq::new),
+        live_bytes: u32,
+        has_pages: bool,
+    ) {
+        let entry = UsageEntry { segment, sealed_at, live_bytes, has_pages };
+        let mut bytes = [0xFF; UsageEntry::LEN];
+        entry.encode(&mut bytes);
+        prop_assert_eq!(UsageEntry::decode(&bytes).unwrap(), entry);
     }
 
     #[test]
@@ -488,6 +502,7 @@ proptest! {
         drop(ChunkEntry::decode(&bytes));
         drop(MapSlot::decode(&bytes));
         drop(StreamRecord::decode(&bytes));
+        drop(UsageEntry::decode(&bytes));
         drop(ShardRoot::decode(&bytes));
         drop(PoolRoot::decode(&bytes));
     }

@@ -19,6 +19,7 @@ use crate::format::root::{ChainHead, ShardRoot, TreeRoot};
 use crate::format::segment::{SegmentKind, StripHeader};
 use crate::format::stream::StreamRecord;
 use crate::format::summary::{Codec, SummaryEntry, Unit};
+use crate::format::usage::UsageEntry;
 
 pub(super) const POOL: PoolId =
     PoolId(*b"\x01\x23\x45\x67\x89\xab\xcd\xef\xfe\xdc\xba\x98\x76\x54\x32\x10");
@@ -243,6 +244,15 @@ pub(super) fn stream_record() -> StreamRecord {
         slot_width: StreamRecord::SLOT_WIDTH,
         highest_cut: CutNumber(1),
         cut_ceiling: ChunkId::new(4000),
+    }
+}
+
+pub(super) fn usage_entry() -> UsageEntry {
+    UsageEntry {
+        segment: segment_id(),
+        sealed_at: WriteSeq::new(1003),
+        live_bytes: 12_288,
+        has_pages: true,
     }
 }
 
