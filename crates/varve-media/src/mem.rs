@@ -101,7 +101,7 @@ impl Disk for MemDisk {
 
     fn read(&self, offset: u64, len: usize) -> IoFuture<'_, AlignedBuf> {
         assert_range(self.size, offset, len as u64);
-        let mut buf = AlignedBuf::zeroed(len);
+        let mut buf = AlignedBuf::scratch(len);
         self.bytes.borrow().read(offset, &mut buf);
         Box::pin(ready(Ok(buf)))
     }

@@ -277,7 +277,7 @@ impl Disk for SimDisk {
             if state.unreadable.iter().any(|bad| bad.start < end && offset < bad.end) {
                 return Err(medium.error("read", offset, len as u64));
             }
-            let mut buf = AlignedBuf::zeroed(len);
+            let mut buf = AlignedBuf::scratch(len);
             state.read(offset, &mut buf);
             Ok(buf)
         })

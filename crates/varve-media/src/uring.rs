@@ -1,6 +1,10 @@
 //! A file or block device as a disk: O_DIRECT through the thread's ring, `RWF_DSYNC` for durable writes.
 //!
 //! Every thread opens its own: a descriptor is registered with one ring.
+//!
+//! Buffers are not registered. Fixed buffers saved 0.3 of 10.7 µs of CPU on a 4 KiB read and 4 of 22 µs on a 128 KiB
+//! write; at 4 MiB they saved 85 of 121 µs, but so do the huge pages that [`AlignedBuf`] takes from 2 MiB on (13 to 46 µs;
+//! ext4 on a virtual disk, depth 2, medians of three). A registered arena would tie buffers to a thread for the rest.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -105,7 +109,7 @@ impl Disk for UringDisk {
     fn read(&self, offset: u64, len: usize) -> IoFuture<'_, AlignedBuf> {
         assert_range(self.size, offset, len as u64);
         let target = &self.target;
-        let started = target.ring.read(&target.file, offset, AlignedBuf::zeroed(len), len);
+        let started = target.ring.read(&target.file, offset, AlignedBuf::scratch(len), len);
         Box::pin(async move {
             let error = |error: &io::Error| target.error("read", offset, len as u64, error);
             let (count, mut buf) = started.await;
@@ -113,7 +117,7 @@ impl Disk for UringDisk {
             while done < len {
                 // Rare: an interrupted transfer. What is left is read through a buffer of its own.
                 let at = offset + done as u64;
-                let rest = AlignedBuf::zeroed(len - done);
+                let rest = AlignedBuf::scratch(len - done);
                 let (count, rest) = target.ring.read(&target.file, at, rest, len - done).await;
                 let count = count.map_err(|e| error(&e))?;
                 if count == 0 {

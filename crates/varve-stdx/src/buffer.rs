@@ -2,13 +2,16 @@
 //!
 //! B1. The memory of an [`AlignedBuf`] is aligned to [`AlignedBuf::ALIGN`] and its capacity is a multiple of it.
 
-use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::fmt;
 use std::ops::{Deref, DerefMut, Range};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-/// Owned, zero-initialised, page-aligned bytes of a fixed capacity and a settable length.
+use crate::spare::{self, class_capacity};
+
+pub(crate) const ALIGN: usize = 4096;
+
+/// Owned, initialised, page-aligned bytes of a fixed capacity and a settable length.
 pub struct AlignedBuf {
     ptr: NonNull<u8>,
     len: usize,
@@ -24,30 +27,35 @@ unsafe impl Sync for AlignedBuf {}
 
 impl AlignedBuf {
     /// Alignment in bytes.
-    pub const ALIGN: usize = 4096;
+    pub const ALIGN: usize = ALIGN;
 
-    /// `len` zero bytes; the capacity is rounded up to [`Self::ALIGN`].
+    /// `len` zero bytes. The capacity is rounded up to pages and, when large, by up to an eighth.
     #[must_use]
     pub fn zeroed(len: usize) -> Self {
-        let capacity = len.next_multiple_of(Self::ALIGN).max(Self::ALIGN);
-        let layout = Self::layout(capacity);
-        // SAFETY: the layout has a size of at least ALIGN, never zero.
-        #[expect(unsafe_code, reason = "aligned allocation")]
-        let raw = unsafe { alloc_zeroed(layout) };
-        let Some(ptr) = NonNull::new(raw) else { handle_alloc_error(layout) };
+        let capacity = class_capacity(len);
+        let Some(ptr) = spare::take(capacity) else {
+            return Self { ptr: spare::allocate(capacity), len, capacity };
+        };
+        let mut buf = Self { ptr, len: capacity, capacity };
+        buf.fill(0);
+        buf.len = len;
+        buf
+    }
+
+    /// `len` bytes of any content, for callers that overwrite them: costs nothing where the thread has spare memory.
+    #[must_use]
+    pub fn scratch(len: usize) -> Self {
+        let capacity = class_capacity(len);
+        let ptr = spare::take(capacity).unwrap_or_else(|| spare::allocate(capacity));
         Self { ptr, len, capacity }
     }
 
     /// A copy of `bytes`.
     #[must_use]
     pub fn from_slice(bytes: &[u8]) -> Self {
-        let mut buf = Self::zeroed(bytes.len());
+        let mut buf = Self::scratch(bytes.len());
         buf.copy_from_slice(bytes);
         buf
-    }
-
-    fn layout(capacity: usize) -> Layout {
-        Layout::from_size_align(capacity, Self::ALIGN).expect("capacity is far below isize::MAX")
     }
 
     /// Bytes that fit without a new allocation.
@@ -75,11 +83,7 @@ impl AlignedBuf {
 
 impl Drop for AlignedBuf {
     fn drop(&mut self) {
-        // SAFETY: `ptr` came from `alloc_zeroed` with this very layout.
-        #[expect(unsafe_code, reason = "frees the aligned allocation")]
-        unsafe {
-            dealloc(self.ptr.as_ptr(), Self::layout(self.capacity));
-        }
+        spare::keep(self.ptr, self.capacity);
     }
 }
 
@@ -87,7 +91,7 @@ impl Deref for AlignedBuf {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        // SAFETY: `ptr` is valid for `capacity >= len` initialised bytes (zeroed at birth).
+        // SAFETY: `ptr` is valid for `capacity >= len` initialised bytes (all were written at birth).
         #[expect(unsafe_code, reason = "view of the owned allocation")]
         unsafe {
             std::slice::from_raw_parts(self.ptr.as_ptr(), self.len)
@@ -138,6 +142,13 @@ impl BufSlice {
             start: self.start + range.start,
             end: self.start + range.end,
         }
+    }
+
+    /// One slice of this and `next` together, if `next` begins in memory where this ends.
+    #[must_use]
+    pub fn joined(&self, next: &Self) -> Option<Self> {
+        let adjacent = Arc::ptr_eq(&self.buf, &next.buf) && self.end == next.start;
+        adjacent.then(|| Self { buf: Arc::clone(&self.buf), start: self.start, end: next.end })
     }
 
     /// Bytes of the whole allocation that this slice keeps alive.

@@ -4,6 +4,7 @@ mod buffer;
 mod bytes;
 mod checksum;
 mod rng;
+mod spare;
 
 pub use buffer::{AlignedBuf, BufSlice};
 pub use bytes::{Reader, Short, Writer};
