@@ -1,2 +1,50 @@
-//! To come.
-fn main() {}
+//! The project's own tool: what CI runs, the habits that a program can check, and the longer runs.
+
+mod ci;
+mod runs;
+mod step;
+mod tidy;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Checks and longer runs of this repository
+#[derive(Parser)]
+#[command(name = "cargo xtask")]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Everything CI checks without a daemon: format, lints, tidy, tests, documentation
+    Ci,
+    /// The project's habits: layers, names, sizes, documentation, determinism
+    Tidy,
+    /// `ci`, then the whole-process tests under tests/
+    Test,
+    /// The simulator: random runs, or the replay of one
+    Sim(runs::Sim),
+    /// The benchmark, with its own options
+    Bench(runs::Bench),
+}
+
+fn main() -> ExitCode {
+    let done = match Cli::parse().command {
+        Command::Ci => ci::ci().map(|counts| counts.report()),
+        Command::Tidy => tidy::tidy(),
+        Command::Test => ci::test(),
+        Command::Sim(sim) => sim.run(),
+        Command::Bench(bench) => bench.run(),
+    };
+    match done {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

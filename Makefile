@@ -1,0 +1,32 @@
+# The commands of this repository. Cargo does the work; this file names it.
+
+CARGO ?= cargo
+
+.PHONY: run test bench soak ci tidy clean
+
+# Builds the release and serves ./varve-data on 127.0.0.1:10809 and ./varve-data/nbd.sock.
+run:
+	$(CARGO) run --release --bin varve -- serve
+
+# Everything CI checks: format, lints, habits, unit and whole-process tests. Installs Debian packages that the tests need.
+test:
+	$(CARGO) xtask test
+
+# The part of `test` that needs no daemon and no packages.
+ci:
+	$(CARGO) xtask ci
+
+tidy:
+	$(CARGO) xtask tidy
+
+# Varve beside the raw disk and librbd, alternating, as a table and as JSON under bench/results. About an hour.
+bench:
+	$(CARGO) xtask bench
+
+# Hours: a million simulated power cuts, then the long forms of the whole-process tests.
+soak:
+	$(CARGO) xtask sim --seeds 1000000
+	SOAK=1 tests/run --install
+
+clean:
+	$(CARGO) clean

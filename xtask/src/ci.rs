@@ -1,0 +1,56 @@
+//! What CI runs. Every step runs even if an earlier one failed, so that one run shows everything.
+
+use std::env;
+use std::process::Command;
+
+use anyhow::{Context, Result};
+
+use crate::step::{self, Counts};
+use crate::tidy;
+
+fn cargo(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.args(arguments);
+    command
+}
+
+/// Format, lints, tidy, tests and documentation.
+pub(crate) fn ci() -> Result<Counts> {
+    let mut counts = Counts::default();
+    let format = step::run("format", &mut cargo(&["fmt", "--all", "--", "--check"]))?;
+    counts.add(Counts::one(format));
+    let lints =
+        ["clippy", "--workspace", "--all-targets", "--all-features", "--", "-D", "warnings"];
+    counts.add(Counts::one(step::run("lints", &mut cargo(&lints))?));
+    println!("== tidy");
+    counts.add(Counts::one(tidy::tidy()?));
+    let tests = ["test", "--workspace", "--no-fail-fast"];
+    counts.add(step::run_counting("tests", &mut cargo(&tests))?);
+    let mut docs = cargo(&["doc", "--workspace", "--no-deps", "--document-private-items"]);
+    docs.env("RUSTDOCFLAGS", "-D warnings -A rustdoc::private-intra-doc-links");
+    counts.add(Counts::one(step::run("documentation", &mut docs)?));
+    Ok(counts)
+}
+
+/// `ci`, then the tests that run whole processes, on a release build.
+pub(crate) fn test() -> Result<bool> {
+    let mut counts = ci()?;
+    let build = ["build", "--release", "--bin", "varve"];
+    let built = step::run("release build", &mut cargo(&build))?;
+    counts.add(Counts::one(built));
+    if built {
+        let binary = target_directory()?.join("release/varve");
+        let mut processes = Command::new("tests/run");
+        counts.add(step::run_counting("whole processes", processes.env("VARVE", binary))?);
+    }
+    Ok(counts.report())
+}
+
+/// Where cargo puts what it builds.
+fn target_directory() -> Result<std::path::PathBuf> {
+    let metadata = tidy::metadata()?;
+    let directory = metadata["target_directory"]
+        .as_str()
+        .context("cargo metadata names no target directory")?;
+    Ok(directory.into())
+}

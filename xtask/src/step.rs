@@ -1,0 +1,146 @@
+//! Runs the commands that the checks consist of, and counts the tests they report.
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use anyhow::{Context, Result};
+
+/// The root of the repository.
+pub(crate) fn root() -> PathBuf {
+    let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
+    manifest.parent().expect("xtask lies in the repository").to_owned()
+}
+
+/// How many tests ran, and how they ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Counts {
+    pub(crate) passed: u64,
+    pub(crate) failed: u64,
+    pub(crate) skipped: u64,
+}
+
+impl Counts {
+    /// One check that is no test of its own, such as a lint run.
+    pub(crate) fn one(ok: bool) -> Self {
+        Self { passed: u64::from(ok), failed: u64::from(!ok), skipped: 0 }
+    }
+
+    pub(crate) fn add(&mut self, other: Self) {
+        self.passed += other.passed;
+        self.failed += other.failed;
+        self.skipped += other.skipped;
+    }
+
+    /// Prints the closing line; whether nothing failed.
+    pub(crate) fn report(self) -> bool {
+        let Self { passed, failed, skipped } = self;
+        if skipped == 0 {
+            println!("{passed} passed, {failed} failed");
+        } else {
+            println!("{passed} passed, {failed} failed, {skipped} skipped");
+        }
+        failed == 0
+    }
+
+    /// Reads `… N passed[;,] N failed[;,] …` as cargo's test harness and `tests/run` print it.
+    pub(crate) fn of_line(line: &str) -> Option<Self> {
+        let number_before = |word: &str| {
+            let before = line.split_once(word)?.0.trim_end();
+            before.rsplit(' ').next()?.parse::<u64>().ok()
+        };
+        let passed = number_before(" passed")?;
+        let failed = number_before(" failed")?;
+        let skipped = number_before(" skipped").or(number_before(" ignored")).unwrap_or(0);
+        Some(Self { passed, failed, skipped })
+    }
+}
+
+/// Runs a command with its output shown; whether it succeeded.
+pub(crate) fn run(title: &str, command: &mut Command) -> Result<bool> {
+    let begin = Instant::now();
+    println!("== {title}");
+    let status = command
+        .current_dir(root())
+        .status()
+        .with_context(|| format!("start {:?}", command.get_program()))?;
+    let seconds = begin.elapsed().as_secs();
+    println!("== {title}: {} in {seconds} s", if status.success() { "ok" } else { "FAILED" });
+    Ok(status.success())
+}
+
+/// Runs a command, shows its standard output, and adds up the test results in it. A command that fails without a failed test
+/// counts as one.
+pub(crate) fn run_counting(title: &str, command: &mut Command) -> Result<Counts> {
+    println!("== {title}");
+    let begin = Instant::now();
+    let mut child = command
+        .current_dir(root())
+        .stdout(Stdio::piped())
+        .spawn()
+        .with_context(|| format!("start {:?}", command.get_program()))?;
+    let stdout = child.stdout.take().expect("the output is piped");
+    let mut counts = Counts::default();
+    for line in BufReader::new(stdout).split(b'\n') {
+        let line = line.context("read test output")?;
+        let line = String::from_utf8_lossy(&line);
+        println!("{line}");
+        if is_result(&line) {
+            counts.add(Counts::of_line(&line).unwrap_or_default());
+        }
+    }
+    std::io::stdout().flush()?;
+    let status = child.wait().context("wait for the tests")?;
+    if !status.success() && counts.failed == 0 {
+        counts.failed = 1;
+    }
+    println!(
+        "== {title}: {} in {} s",
+        if counts.failed == 0 { "ok" } else { "FAILED" },
+        begin.elapsed().as_secs()
+    );
+    Ok(counts)
+}
+
+/// A line that reports results: cargo's, or one that consists of nothing else.
+fn is_result(line: &str) -> bool {
+    line.starts_with("test result: ")
+        || line.starts_with(|c: char| c.is_ascii_digit()) && line.contains(" passed, ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_are_read_from_both_forms() {
+        let cargo = "test result: ok. 5 passed; 1 failed; 2 ignored; 0 measured; 0 filtered out";
+        assert!(is_result(cargo));
+        let counts = Counts { passed: 5, failed: 1, skipped: 2 };
+        assert_eq!(Counts::of_line(cargo), Some(counts));
+        assert!(is_result("5 passed, 1 failed, 2 skipped"));
+        assert_eq!(Counts::of_line("5 passed, 1 failed, 2 skipped"), Some(counts));
+        assert_eq!(
+            Counts::of_line("12 passed, 0 failed"),
+            Some(Counts { passed: 12, ..Counts::default() })
+        );
+        assert!(!is_result("test that_5 passed, or so ... ok"));
+        assert_eq!(Counts::of_line("nothing"), None);
+    }
+
+    #[test]
+    fn a_command_that_dies_without_a_result_counts_as_failed() {
+        let mut command = Command::new("sh");
+        let counts = run_counting("dies", command.args(["-c", "echo hello; exit 3"])).unwrap();
+        assert_eq!(counts, Counts { failed: 1, ..Counts::default() });
+    }
+
+    #[test]
+    fn results_of_several_programs_add_up() {
+        let script = "echo 'test result: ok. 2 passed; 0 failed; 0 ignored'; echo '3 passed, 1 failed'; exit 1";
+        let mut command = Command::new("sh");
+        let counts = run_counting("adds", command.args(["-c", script])).unwrap();
+        assert_eq!(counts, Counts { passed: 5, failed: 1, skipped: 0 });
+    }
+}
