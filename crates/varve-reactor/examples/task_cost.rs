@@ -1,10 +1,12 @@
-//! Prints what a spawn with its poll, a wake with its poll, and a message between threads cost, in ns.
+//! Prints what a spawn with its poll, a wake with its poll, a message between threads and an operation of the ring cost.
 //! Run: `cargo run --release -p varve-reactor --example task_cost`.
 #![expect(clippy::unwrap_used, reason = "an example")]
 
+use std::fs::File;
 use std::time::Instant;
 
 use varve_reactor::{Loop, LoopConfig, port};
+use varve_stdx::BufSlice;
 
 const ROUNDS: u32 = 200;
 const BATCH: u32 = 1_000;
@@ -47,4 +49,27 @@ fn main() {
     });
     thread.join().unwrap();
     println!("spawn and poll {spawn:?}, wake and poll {wake:?}, message {message:?}");
+    for depth in [1, 32] {
+        let (reactor, ring) = (real.handle(), real.handle().ring().unwrap());
+        let null = ring.register(File::options().write(true).open("/dev/null").unwrap().into());
+        let each = real.run(async move {
+            let bytes = BufSlice::copy_from(&[0; 4096]);
+            let start = Instant::now();
+            let writers: Vec<_> = (0..depth)
+                .map(|_| {
+                    let (ring, null, bytes) = (ring.clone(), null.clone(), bytes.clone());
+                    reactor.spawn_join(async move {
+                        for _ in 0..ROUNDS * BATCH / depth {
+                            ring.write(&null, 0, bytes.clone(), false).await.0.unwrap();
+                        }
+                    })
+                })
+                .collect();
+            for writer in writers {
+                writer.await;
+            }
+            start.elapsed() / (ROUNDS * BATCH)
+        });
+        println!("write to /dev/null at depth {depth} {each:?}");
+    }
 }

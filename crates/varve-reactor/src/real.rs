@@ -116,7 +116,8 @@ impl Loop {
             self.ring.submit_and_wait(core.timers.earliest().map(|deadline| deadline - now));
             core.tasks.shared().wake_up();
         }
-        if let Some(watched) = self.ring.reap() {
+        self.ring.reap();
+        if let Some(watched) = self.ring.take_rung() {
             self.clear_wake_up();
             if !watched {
                 self.ring.watch_wake_up(self.eventfd.as_raw_fd());

@@ -4,7 +4,7 @@
 //! R2. An operation is queued when it is called and reaches the kernel with the others at the end of the turn.
 //! R3. Dropping a disk operation's future does not stop it; dropping a socket operation's future cancels it.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
@@ -107,6 +107,8 @@ pub(crate) struct RingCore {
     free_files: RefCell<Vec<u32>>,
     /// Completions being handled; kept for its memory.
     posted: RefCell<Vec<cqueue::Entry>>,
+    /// The last news of the wake-up eventfd.
+    rung: Cell<Option<bool>>,
 }
 
 impl RingCore {
@@ -142,6 +144,7 @@ impl Ring {
             ops: RefCell::default(),
             free_files: RefCell::new(free_files),
             posted: RefCell::default(),
+            rung: Cell::default(),
         };
         Ok(Self { core: Rc::new(core) })
     }
@@ -239,8 +242,10 @@ impl Ring {
     fn push(&self, entry: &Entry) {
         let mut uring = self.core.uring.borrow_mut();
         while uring.submission().is_full() {
-            // Refused only while completions overflow: reaping makes room.
-            if uring.submit().is_err() {
+            let submitted = uring.submit();
+            if submitted.is_err() {
+                // Refused while completions overflow: reaping makes room.
+                tolerate(submitted);
                 drop(uring);
                 self.reap();
                 uring = self.core.uring.borrow_mut();
@@ -286,21 +291,23 @@ impl Ring {
         tolerate(uring.submitter().submit_with_args(1, &args));
     }
 
-    /// Takes all posted completions and wakes who awaits them. `Some` when the wake-up eventfd was among them: whether
-    /// its watch goes on.
-    pub(crate) fn reap(&self) -> Option<bool> {
+    /// Takes all posted completions and wakes who awaits them.
+    pub(crate) fn reap(&self) {
         let mut posted = self.core.posted.take();
         posted.extend(self.core.uring.borrow_mut().completion());
-        let mut woken = None;
         for entry in posted.drain(..) {
             match entry.user_data() {
-                WAKE_UP => woken = Some(cqueue::more(entry.flags())),
+                WAKE_UP => self.core.rung.set(Some(cqueue::more(entry.flags()))),
                 UNATTENDED => {}
                 key => self.complete(key, entry.result()),
             }
         }
         self.core.posted.replace(posted);
-        woken
+    }
+
+    /// Whether the wake-up eventfd was rung since the last call: `Some` says whether its watch goes on.
+    pub(crate) fn take_rung(&self) -> Option<bool> {
+        self.core.rung.take()
     }
 
     fn complete(&self, key: u64, result: i32) {
