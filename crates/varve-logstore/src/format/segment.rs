@@ -177,14 +177,7 @@ impl StripHeader {
     /// # Errors
     /// Whatever keeps `bytes` from being the header of a strip of this version.
     pub fn decode(bytes: &[u8]) -> Result<(Self, u64)> {
-        let bytes = head::<{ Self::LEN }>(WHAT, bytes)?;
-        let mut fields = Fields::new(WHAT, bytes);
-        fields.magic(Self::MAGIC)?;
-        fields.version(Self::VERSION)?;
-        let (covered, stored) = bytes.split_last_chunk::<8>().unwrap_or((&[], &[0; 8]));
-        let header_checksum = u64::from_le_bytes(*stored);
-        verify(WHAT, header_checksum, checksum64(covered))?;
-
+        let (mut fields, header_checksum) = Self::verified(bytes)?;
         let kind = fields.u8()?;
         let kind = SegmentKind::from_u8(kind).ok_or_else(|| fields.unknown(kind))?;
         let data_strips = fields.u8()?;
@@ -250,6 +243,18 @@ impl StripHeader {
             Some((field, value)) => Err(fields.bad(field, value)),
             None => Ok((header, header_checksum)),
         }
+    }
+
+    /// The fields after the version, and the header checksum, once that is right.
+    fn verified(bytes: &[u8]) -> Result<(Fields<'_>, u64)> {
+        let bytes = head::<{ Self::LEN }>(WHAT, bytes)?;
+        let mut fields = Fields::new(WHAT, bytes);
+        fields.magic(Self::MAGIC)?;
+        fields.version(Self::VERSION)?;
+        let (covered, stored) = bytes.split_last_chunk::<8>().unwrap_or((&[], &[0; 8]));
+        let header_checksum = u64::from_le_bytes(*stored);
+        verify(WHAT, header_checksum, checksum64(covered))?;
+        Ok((fields, header_checksum))
     }
 
     /// The first field that contradicts the others.
