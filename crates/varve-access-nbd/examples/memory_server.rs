@@ -1,35 +1,49 @@
 //! Serves volumes in memory: to try clients, and to measure the server without a disk.
 //!
-//! `memory_server ADDRESS [SIZE] [THREADS]`, such as `memory_server unix:/tmp/nbd.sock 1GiB 1`; with `LISTEN_FDS` the
-//! address is ignored. Ends on end of input.
+//! `memory_server ADDRESS [SIZE] [THREADS] [memory|null]`, such as `memory_server unix:/tmp/nbd.sock 1GiB 1`; with
+//! `LISTEN_FDS` the address is ignored. `null` forgets what is written, which leaves the cost of the protocol. Ends on
+//! end of input.
 
 use std::io::Read;
 
 use varve_access_nbd::memory::{MemoryExport, MemoryExports};
 use varve_access_nbd::{
-    Address, ConnectionLimit, Listener, Service, ServiceOptions, Shutdown, deal_connections,
-    limits, serve_connections,
+    Address, ConnectionLimit, Export, ExportInfo, Exports, Extent, ExtentKind, Listener, ReadPart,
+    Service, ServiceOptions, Shutdown, deal_connections, limits, serve_connections,
 };
 use varve_reactor::{Loop, LoopConfig, port};
-use varve_types::parse_size;
+use varve_stdx::{AlignedBuf, BufSlice};
+use varve_types::{ErrorKind, parse_size};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut args = std::env::args().skip(1);
     let address: Address = args.next().ok_or("no address")?.parse()?;
     let size = parse_size(&args.next().unwrap_or("1GiB".into()))?;
     let threads: usize = args.next().unwrap_or("1".into()).parse()?;
-    let export = MemoryExport::new(size.0);
+    match args.next().as_deref() {
+        None | Some("memory") => {
+            let export = MemoryExport::new(size.0);
+            run(address, threads, move || MemoryExports::new().with("memory", export.clone()))
+        }
+        Some("null") => run(address, threads, move || NullExports { size_bytes: size.0 }),
+        Some(other) => Err(format!("unknown kind of export `{other}`").into()),
+    }
+}
 
+fn run<X: Exports + 'static>(
+    address: Address,
+    threads: usize,
+    exports: impl Fn() -> X + Clone + Send + 'static,
+) -> Result<(), Box<dyn std::error::Error>> {
     let (senders, receiving) = std::sync::mpsc::channel();
     for _ in 0..threads {
-        let (export, senders) = (export.clone(), senders.clone());
+        let (exports, senders) = (exports.clone(), senders.clone());
         std::thread::spawn(move || {
             let mut event_loop = Loop::new(LoopConfig::default()).expect("a ring");
             let reactor = event_loop.handle();
             let (sender, receiver) = port::channel(&reactor, limits::CONNECTIONS_DEFAULT);
             senders.send(sender).expect("main waits for it");
-            let exports = MemoryExports::new().with("memory", export);
-            let service = Service::new(reactor, exports, ServiceOptions::default());
+            let service = Service::new(reactor, exports(), ServiceOptions::default());
             event_loop.run(serve_connections(service, receiver));
         });
     }
@@ -48,4 +62,64 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     });
     std::io::stdin().read_to_end(&mut Vec::new())?;
     Ok(())
+}
+
+struct NullExports {
+    size_bytes: u64,
+}
+
+impl Exports for NullExports {
+    type Export = NullExport;
+
+    async fn list(&self) -> Result<Vec<String>, ErrorKind> {
+        Ok(vec!["null".to_owned()])
+    }
+
+    async fn open(&self, _name: &str) -> Result<NullExport, ErrorKind> {
+        Ok(NullExport { size_bytes: self.size_bytes, data: AlignedBuf::zeroed(32 << 20).freeze() })
+    }
+}
+
+/// Reads as zeros, sent as data; forgets writes.
+struct NullExport {
+    size_bytes: u64,
+    data: BufSlice,
+}
+
+impl Export for NullExport {
+    type Parts = [ReadPart; 1];
+
+    fn info(&self) -> ExportInfo {
+        ExportInfo { size_bytes: self.size_bytes, block_bytes: 4096, read_only: false }
+    }
+
+    async fn read(&self, _offset: u64, len: u32) -> Result<[ReadPart; 1], ErrorKind> {
+        let len = usize::try_from(len).map_err(|_| ErrorKind::Invalid)?;
+        Ok([ReadPart::Data(self.data.slice(0..len))])
+    }
+
+    async fn write(&self, _offset: u64, _data: BufSlice) -> Result<(), ErrorKind> {
+        Ok(())
+    }
+
+    async fn trim(&self, _offset: u64, _len: u64) -> Result<(), ErrorKind> {
+        Ok(())
+    }
+
+    async fn write_zeroes(&self, _offset: u64, _len: u64, _keep: bool) -> Result<(), ErrorKind> {
+        Ok(())
+    }
+
+    async fn flush(&self) -> Result<(), ErrorKind> {
+        Ok(())
+    }
+
+    async fn block_status(
+        &self,
+        _offset: u64,
+        len: u64,
+        _max: usize,
+    ) -> Result<Vec<Extent>, ErrorKind> {
+        Ok(vec![Extent { len, kind: ExtentKind::Data }])
+    }
 }

@@ -486,3 +486,6 @@ fn refuse(kind: ErrorKind, reply: &mut OptionReply<'_>) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

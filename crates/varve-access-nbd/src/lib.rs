@@ -9,6 +9,7 @@ mod connection;
 mod errno;
 mod error;
 mod export;
+pub mod fuzz;
 mod handshake;
 mod inbox;
 mod inflight;

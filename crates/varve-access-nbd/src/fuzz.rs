@@ -1,0 +1,198 @@
+//! One pure entry over everything that reads a peer's bytes, for fuzzing: no loop, no socket, no clock.
+
+use std::rc::Rc;
+
+use futures_util::FutureExt;
+
+use crate::budget::Budget;
+use crate::export::Export;
+use crate::handshake::{Event, FoundExport, Handshake, Negotiated, TlsMode};
+use crate::inbox::Inbox;
+use crate::limits::THREAD_BYTES_DEFAULT;
+use crate::link::{Link, Parsed};
+use crate::memory::MemoryExport;
+use crate::serve::serve;
+use crate::transport::SendPart;
+
+/// Bytes of the export that fuzzing talks to: small, so that ranges often lie across its end.
+const EXPORT_BYTES: u64 = 1 << 20;
+
+/// Plays a connection whose peer sends `bytes`, the first of which chooses how they are cut. Returns what the server
+/// sent.
+///
+/// # Panics
+/// Never; that is what is tested.
+#[must_use]
+pub fn play(bytes: &[u8]) -> Vec<u8> {
+    let Some((choice, bytes)) = bytes.split_first() else { return Vec::new() };
+    let receive_max = usize::from(*choice) * 16 + 1;
+    let mut sent = Vec::new();
+    let export = Rc::new(MemoryExport::new(EXPORT_BYTES));
+    let mut rest = bytes;
+    let mut inbox = Inbox::new();
+    let Some(negotiated) = shake_hands(&mut rest, receive_max, &mut inbox, &export, &mut sent)
+    else {
+        return sent;
+    };
+    let share = Budget::new(THREAD_BYTES_DEFAULT).share();
+    let mut link = Link::new(Rc::clone(&export), negotiated, inbox, share);
+    loop {
+        match link.parse() {
+            Parsed::Request(request) => {
+                let done = serve(Rc::clone(&export), request).now_or_never();
+                link.finished(done.expect("memory never waits"));
+            }
+            Parsed::NeedInput => {
+                let (mut buf, range) = link.lend();
+                let target = buf.get_mut(range).expect("the range lies in the buffer");
+                let count = receive(&mut rest, receive_max, target);
+                link.received(Ok(count), buf);
+            }
+            Parsed::NeedReplies => {}
+            Parsed::NeedBudget(_) => panic!("one connection never waits for the budget"),
+            Parsed::Ended => return sent,
+        }
+        while let Some((parts, charge)) = link.outbox.take_batch() {
+            collect(parts, &mut sent);
+            link.sent(Ok(()), charge);
+        }
+    }
+}
+
+fn shake_hands(
+    rest: &mut &[u8],
+    receive_max: usize,
+    inbox: &mut Inbox,
+    export: &MemoryExport,
+    sent: &mut Vec<u8>,
+) -> Option<Negotiated> {
+    let mut handshake = Handshake::new(TlsMode::Allow, sent);
+    loop {
+        let (consumed, event) = handshake.advance(inbox.bytes(), sent);
+        inbox.consume(consumed);
+        let event = match event {
+            Event::Open(name) if name.len() < 8 => {
+                let found = FoundExport { name: &name, info: export.info() };
+                handshake.answer_open(Ok(found), sent)
+            }
+            Event::Open(_) => handshake.answer_open(Err(varve_types::ErrorKind::NotFound), sent),
+            other => Some(other),
+        };
+        match event {
+            None => {}
+            Some(Event::Ready(negotiated)) => return Some(negotiated),
+            Some(Event::List) => handshake.answer_list(Ok(&["disk".to_owned()]), sent),
+            Some(Event::StartTls) => handshake.tls_started(),
+            Some(Event::Close(_)) => return None,
+            Some(Event::Open(_)) => panic!("answered above"),
+            Some(Event::NeedInput) => {
+                let (mut buf, range) = inbox.lend();
+                let target = buf.get_mut(range).expect("the range lies in the buffer");
+                let count = receive(rest, receive_max, target);
+                inbox.give_back(buf, count);
+                if count == 0 {
+                    return None;
+                }
+            }
+        }
+    }
+}
+
+fn receive(rest: &mut &[u8], receive_max: usize, target: &mut [u8]) -> usize {
+    let count = rest.len().min(receive_max).min(target.len());
+    let (now, later) = rest.split_at(count);
+    target.get_mut(..count).expect("bounded by its length").copy_from_slice(now);
+    *rest = later;
+    count
+}
+
+fn collect(parts: Vec<SendPart>, sent: &mut Vec<u8>) {
+    for part in parts {
+        match part {
+            SendPart::Small(bytes) => sent.extend_from_slice(&bytes),
+            SendPart::Slice(slice) => sent.extend_from_slice(&slice),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::wire::constant::{IHAVEOPT, cmd, opt};
+    use crate::wire::request::RequestHeader;
+
+    fn attach(structured: bool) -> Vec<u8> {
+        let mut bytes = vec![255];
+        bytes.extend(3u32.to_be_bytes());
+        let mut option = |number: u32, data: &[u8]| {
+            bytes.extend(IHAVEOPT.to_be_bytes());
+            bytes.extend(number.to_be_bytes());
+            bytes.extend(u32::try_from(data.len()).unwrap().to_be_bytes());
+            bytes.extend(data);
+        };
+        if structured {
+            option(opt::STRUCTURED_REPLY, &[]);
+            option(opt::SET_META_CONTEXT, b"\0\0\0\x01d\0\0\0\x01\0\0\0\x0fbase:allocation");
+        }
+        option(opt::GO, b"\0\0\0\x01d\0\0");
+        bytes
+    }
+
+    fn request() -> impl Strategy<Value = (RequestHeader, Vec<u8>)> {
+        let offset = prop_oneof![0..EXPORT_BYTES, any::<u64>(), Just(EXPORT_BYTES - 512)];
+        let len = prop_oneof![0u32..9000, any::<u32>(), Just(512u32), 60_000u32..140_000];
+        (0u16..10, 0u16..34, offset, len, 0usize..140_000).prop_map(
+            |(command, flags, offset, len, payload)| {
+                let header = RequestHeader { flags, command, cookie: 9, offset, len };
+                let whole = usize::try_from(len).unwrap();
+                let payload = if command == cmd::WRITE { payload.min(whole) } else { 0 };
+                (header, vec![7; if payload > 4000 { whole.min(140_000) } else { payload }])
+            },
+        )
+    }
+
+    proptest! {
+        #[test]
+        fn random_requests_never_panic(structured in any::<bool>(), requests in prop::collection::vec(request(), 0..20)) {
+            let mut bytes = attach(structured);
+            for (header, payload) in requests {
+                bytes.extend(header.encode());
+                bytes.extend(payload);
+            }
+            let _ = play(&bytes);
+        }
+
+        #[test]
+        fn random_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
+            let _ = play(&bytes);
+        }
+
+        #[test]
+        fn garbage_after_the_handshake_never_panics(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
+            let _ = play(&[attach(true), bytes].concat());
+        }
+    }
+
+    #[test]
+    fn an_oversized_write_is_refused_and_skipped() {
+        let mut bytes = attach(false);
+        let before = play(&bytes).len();
+        let write = RequestHeader {
+            flags: 0,
+            command: cmd::WRITE,
+            cookie: 1,
+            offset: 0,
+            len: (32 << 20) + 1,
+        };
+        bytes.extend(write.encode());
+        bytes.resize(bytes.len() + (32 << 20) + 1, 0x25);
+        let read = RequestHeader { flags: 0, command: cmd::READ, cookie: 2, offset: 0, len: 4 };
+        bytes.extend(read.encode());
+        let sent = play(&bytes).split_off(before);
+        assert_eq!(sent[4..8], 22u32.to_be_bytes());
+        assert_eq!(sent[16 + 8..16 + 16], 2u64.to_be_bytes());
+        assert_eq!(sent.len(), 16 + 16 + 4);
+    }
+}
