@@ -78,6 +78,28 @@ pub enum Error {
         /// The flags or value that name the features.
         flags: u64,
     },
+    /// A frame that was acknowledged cannot be read back.
+    #[error(
+        "frame {frame_seq} of the journal lane is damaged, and frames up to {newest} follow it"
+    )]
+    LaneDamaged {
+        /// The frame where replay stopped.
+        frame_seq: u64,
+        /// Newest frame found.
+        newest: u64,
+    },
+    /// A segment that is known to be durable is not where its predecessor says.
+    #[error(
+        "segment {seq} of the {kind} chain is damaged or missing, and segments up to {witness} were durable"
+    )]
+    ChainBroken {
+        /// Which chain.
+        kind: &'static str,
+        /// Number in the chain.
+        seq: u64,
+        /// Newest segment known to be durable.
+        witness: u64,
+    },
     /// An append to the lane failed, so nothing more is written to it until the shard reopens.
     #[error("the journal lane failed")]
     LaneFailed,
@@ -95,7 +117,9 @@ impl Error {
             | Self::BadChecksum { .. }
             | Self::Truncated { .. }
             | Self::BadField { .. }
-            | Self::ReservedNotZero { .. } => ErrorKind::Corrupt,
+            | Self::ReservedNotZero { .. }
+            | Self::LaneDamaged { .. }
+            | Self::ChainBroken { .. } => ErrorKind::Corrupt,
             Self::BadVersion { .. } | Self::UnknownKind { .. } | Self::Unsupported { .. } => {
                 ErrorKind::Unsupported
             }

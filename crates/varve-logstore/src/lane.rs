@@ -23,7 +23,8 @@ use varve_stdx::{AlignedBuf, BufSlice};
 use varve_types::{PoolId, ShardId};
 
 use crate::format::frame::{
-    FRAME_ALIGN, FrameHeader, LanePoint, descriptor_offset, frame_bytes, header_bytes, payload_bytes,
+    FRAME_ALIGN, FrameHeader, LanePoint, descriptor_offset, frame_bytes, header_bytes,
+    payload_bytes,
 };
 use crate::format::record::RecordHeader;
 use crate::{Error, Result};
@@ -32,7 +33,7 @@ use crate::{Error, Result};
 const RECORDS_WORTH_A_FRAME: usize = 8;
 
 /// Frames in flight at most; more would only split the same records over more headers.
-const FRAMES_IN_FLIGHT_MAX: usize = 4;
+pub const FRAMES_IN_FLIGHT_MAX: usize = 4;
 
 /// Payload bytes after which a frame takes no more records: one device write of about a millisecond.
 const FRAME_PAYLOAD_MAX: usize = 1 << 20;
@@ -175,6 +176,7 @@ pub struct Lane {
     owner: LaneOwner,
     state: RefCell<State>,
     witness: Cell<(u64, u64)>,
+    appends: Cell<usize>,
     work: Notify,
     drainable: Notify,
     failed: Notify,
@@ -245,6 +247,7 @@ impl Lane {
             owner,
             state: RefCell::new(state),
             witness: Cell::new((0, 0)),
+            appends: Cell::new(0),
             work: Notify::new(),
             drainable: Notify::new(),
             failed: Notify::new(),
@@ -278,6 +281,7 @@ impl Lane {
         loop {
             while let Some((frame, position, bytes)) = self.next_submission() {
                 let lane = Rc::clone(&self);
+                self.appends.set(self.appends.get() + 1);
                 self.reactor.spawn(async move {
                     let outcome = lane.journal.append(position, bytes.clone()).await;
                     lane.complete(&frame, bytes, outcome.map_err(Error::from));
@@ -374,6 +378,10 @@ impl Lane {
     }
 
     fn complete(&self, frame: &Rc<Frame>, bytes: BufSlice, outcome: Result<()>) {
+        self.appends.set(self.appends.get() - 1);
+        if self.appends.get() == 0 {
+            self.failed.notify_all();
+        }
         if let Err(error) = outcome {
             self.fail(error);
             return;
@@ -410,6 +418,13 @@ impl Lane {
         drop(state);
         self.failed.notify_all();
         self.drainable.notify_all();
+    }
+
+    /// Waits until no append is under way.
+    pub async fn quiesced(&self) {
+        while self.appends.get() > 0 {
+            self.failed.notified().await;
+        }
     }
 
     /// Waits for a failure of the lane and returns it.

@@ -84,7 +84,12 @@ pub struct SegmentWriter {
 impl SegmentWriter {
     /// A writer whose next segment follows `chain`.
     #[must_use]
-    pub fn new(owner: SegmentOwner, kind: SegmentKind, segment_bytes: u32, chain: ChainHead) -> Self {
+    pub fn new(
+        owner: SegmentOwner,
+        kind: SegmentKind,
+        segment_bytes: u32,
+        chain: ChainHead,
+    ) -> Self {
         assert!(segment_bytes > 2 * STRIP_HEADER_BYTES, "a segment holds more than its header");
         Self {
             owner,
@@ -98,6 +103,15 @@ impl SegmentWriter {
             wseq_last: WriteSeq::ZERO,
             spare: Vec::new(),
         }
+    }
+
+    /// Goes on behind `chain`.
+    ///
+    /// # Panics
+    /// When something is in the open segment.
+    pub fn resume(&mut self, chain: ChainHead) {
+        assert!(self.is_empty(), "a writer resumes before it writes");
+        self.chain = chain;
     }
 
     /// Whether nothing was added since the last seal.
@@ -183,10 +197,8 @@ impl SegmentWriter {
 
     fn ensure_buffer(&mut self) {
         if self.buf.capacity() < self.segment_bytes as usize {
-            self.buf = self
-                .spare
-                .pop()
-                .unwrap_or_else(|| AlignedBuf::zeroed(self.segment_bytes as usize));
+            self.buf =
+                self.spare.pop().unwrap_or_else(|| AlignedBuf::zeroed(self.segment_bytes as usize));
             self.buf.set_len(self.segment_bytes as usize);
         }
     }
@@ -248,11 +260,7 @@ impl SegmentWriter {
             summary_checksum: checksum64(&buf[summary_offset as usize..summary_end]),
         };
         let checksum = header.encode(&mut buf[..STRIP_HEADER_BYTES as usize]);
-        let link = ChainHead {
-            seq: header.chain_seq,
-            checksum,
-            next_slot: spec.next_slot,
-        };
+        let link = ChainHead { seq: header.chain_seq, checksum, next_slot: spec.next_slot };
         let sealed = Sealed {
             id: SegmentId { number, generation: spec.generation },
             link,

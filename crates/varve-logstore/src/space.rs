@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!            reserve()            sealed()            empty and released()
-//!   free ------------> reserved ----------> sealed ------------------------> free
+//!   free ------------> reserved ----------> sealed -----> freed --reusable()--> free
 //!                                             | empty, but the last checkpoint needs its pages
 //!                                             +--------> held --checkpointed()--> free
 //! ```
@@ -12,12 +12,15 @@
 //! S3. A segment is never reused while a reader has it pinned.
 //! S4. Segments written since the last durable checkpoint are never victims of reclaim: recovery still reads their
 //!     summaries.
+//! S5. While recovery replays, a slot may stand for two contents: the checkpoint's, which die in replay, and newer ones.
 
 use std::collections::BTreeSet;
 
 use hashbrown::HashMap;
 use varve_media::SegmentId;
 use varve_types::{Generation, SegmentNumber, WriteSeq};
+
+use crate::format::usage::UsageEntry;
 
 /// What a segment is doing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -59,6 +62,8 @@ pub struct Space {
     live_bytes: u64,
     held_for_checkpoint: Vec<SegmentNumber>,
     freed: Vec<SegmentId>,
+    /// Contents that a checkpoint calls live in slots that were reused since; replay empties them (S5).
+    ghosts: HashMap<SegmentId, u32>,
 }
 
 /// Sums over a shard's segments.
@@ -85,6 +90,7 @@ impl Space {
             live_bytes: 0,
             held_for_checkpoint: Vec::new(),
             freed: Vec::new(),
+            ghosts: HashMap::new(),
         }
     }
 
@@ -110,15 +116,54 @@ impl Space {
         true
     }
 
-    /// Puts a segment back as a checkpoint or a chain names it.
-    ///
-    /// # Panics
-    /// When the slot is known already: two structures claim it.
-    pub fn restore(&mut self, number: SegmentNumber, usage: Usage) {
-        self.free.remove(&number);
-        self.live_bytes += u64::from(usage.live_bytes);
-        let before = self.used.insert(number, usage);
-        assert!(before.is_none(), "segment {number} is claimed twice");
+    /// Puts a segment back as a checkpoint describes it. False when the slot is not this shard's or described twice.
+    #[must_use]
+    pub fn restore(&mut self, entry: &UsageEntry) -> bool {
+        if !self.free.remove(&entry.segment.number) || entry.live_bytes > self.segment_bytes {
+            return false;
+        }
+        self.live_bytes += u64::from(entry.live_bytes);
+        let usage = Usage {
+            generation: entry.segment.generation,
+            state: SegmentState::Sealed,
+            live_bytes: entry.live_bytes,
+            has_pages: entry.has_pages,
+            sealed_at: entry.sealed_at,
+            is_new: false,
+            pins: 0,
+        };
+        self.used.insert(entry.segment.number, usage);
+        true
+    }
+
+    /// Counts a usage blob, which no blob describes.
+    #[must_use]
+    pub fn restore_blob(&mut self, id: SegmentId, bytes: u32) -> bool {
+        let known =
+            self.used.get(&id.number).is_some_and(|usage| usage.generation == id.generation);
+        let entry =
+            UsageEntry { segment: id, sealed_at: WriteSeq::ZERO, live_bytes: 0, has_pages: true };
+        if !known && !self.restore(&entry) {
+            return false;
+        }
+        self.note_pages(id.number);
+        self.add_live(id, bytes);
+        true
+    }
+
+    /// What a checkpoint keeps: every segment with live bytes.
+    #[must_use]
+    pub fn to_entries(&self) -> Vec<UsageEntry> {
+        let live = self.used.iter().filter(|(_, usage)| usage.live_bytes > 0);
+        let entry = |(number, usage): (&SegmentNumber, &Usage)| UsageEntry {
+            segment: SegmentId { number: *number, generation: usage.generation },
+            sealed_at: usage.sealed_at,
+            live_bytes: usage.live_bytes,
+            has_pages: usage.has_pages,
+        };
+        let mut entries: Vec<_> = live.map(entry).collect();
+        entries.sort_by_key(|entry| entry.segment.number);
+        entries
     }
 
     /// Takes the lowest free segment for a writer.
@@ -128,14 +173,32 @@ impl Space {
         Some(number)
     }
 
-    /// Takes a segment that a chain already promised to a writer.
-    ///
-    /// # Panics
-    /// When it is in use.
-    pub fn reserve_exact(&mut self, number: SegmentNumber) {
-        self.free.remove(&number);
-        assert!(!self.used.contains_key(&number), "promised segment {number} is in use");
+    /// Takes a segment that a chain already promised to a writer; what a checkpoint knew of it becomes a ghost (S5).
+    /// False when the slot is not this shard's, or promised twice.
+    #[must_use]
+    pub fn reserve_exact(&mut self, number: SegmentNumber) -> bool {
+        let was_free = self.free.remove(&number);
+        match self.used.get(&number) {
+            None => {
+                if !was_free {
+                    return false;
+                }
+            }
+            Some(usage) if usage.state == SegmentState::Reserved || usage.is_new => return false,
+            Some(usage) => {
+                let id = SegmentId { number, generation: usage.generation };
+                self.ghosts.insert(id, usage.live_bytes);
+            }
+        }
         self.mark_reserved(number);
+        true
+    }
+
+    /// Ends replay: frees what it emptied. Returns a slot whose old contents are still live although it was reused: then
+    /// the log contradicts itself.
+    pub fn finish_replay(&mut self) -> Option<SegmentId> {
+        let ghosts = std::mem::take(&mut self.ghosts);
+        ghosts.into_iter().find(|(_, live)| *live > 0).map(|(id, _)| id)
     }
 
     fn mark_reserved(&mut self, number: SegmentNumber) {
@@ -178,12 +241,20 @@ impl Space {
     }
 
     /// Counts `bytes` more as live in a segment.
-    pub fn add_live(&mut self, number: SegmentNumber, bytes: u32) {
+    ///
+    /// # Panics
+    /// When the segment does not hold those contents.
+    pub fn add_live(&mut self, id: SegmentId, bytes: u32) {
         self.live_bytes += u64::from(bytes);
         let segment_bytes = self.segment_bytes;
-        let usage = self.get_mut(number);
+        let usage = self.get_mut(id.number);
+        assert_eq!(usage.generation, id.generation, "segment {} was reused", id.number);
         usage.live_bytes += bytes;
-        assert!(usage.live_bytes <= segment_bytes, "segment {number} holds more than its size");
+        assert!(
+            usage.live_bytes <= segment_bytes,
+            "segment {} holds more than its size",
+            id.number
+        );
     }
 
     /// Remembers that a segment holds metadata pages (S2).
@@ -192,19 +263,28 @@ impl Space {
     }
 
     /// Counts `bytes` less as live. The last of them frees the segment or holds it.
-    pub fn sub_live(&mut self, number: SegmentNumber, bytes: u32) {
+    ///
+    /// # Panics
+    /// When the segment does not hold those contents, or less of them.
+    pub fn sub_live(&mut self, id: SegmentId, bytes: u32) {
+        let number = id.number;
+        self.live_bytes -= u64::from(bytes);
+        if let Some(live) = self.ghosts.get_mut(&id) {
+            assert!(*live >= bytes, "segment {number} loses more than it holds");
+            *live -= bytes; // S5
+            return;
+        }
         let usage = self.get_mut(number);
+        assert_eq!(usage.generation, id.generation, "segment {number} was reused");
         assert!(usage.live_bytes >= bytes, "segment {number} loses more than it holds");
         usage.live_bytes -= bytes;
-        self.live_bytes -= u64::from(bytes);
         self.settle(number);
     }
 
     /// Frees or holds an empty segment.
     fn settle(&mut self, number: SegmentNumber) {
         let usage = self.get_mut(number);
-        if usage.live_bytes > 0
-            || !matches!(usage.state, SegmentState::Sealed | SegmentState::Held)
+        if usage.live_bytes > 0 || !matches!(usage.state, SegmentState::Sealed | SegmentState::Held)
         {
             return;
         }
@@ -224,14 +304,20 @@ impl Space {
         if let Some(usage) = self.used.remove(&number) {
             assert_eq!(usage.live_bytes, 0, "only empty segments are freed");
             assert_eq!(usage.pins, 0, "only unpinned segments are freed"); // S3
-            self.free.insert(number);
             self.freed.push(SegmentId { number, generation: usage.generation });
         }
     }
 
-    /// Keeps a segment from being reused while somebody reads it (S3).
-    pub fn pin(&mut self, number: SegmentNumber) {
-        self.get_mut(number).pins += 1;
+    /// Keeps a segment from being reused while somebody reads it (S3). False when those contents are not there.
+    #[must_use]
+    pub fn pin(&mut self, id: SegmentId) -> bool {
+        match self.used.get_mut(&id.number) {
+            Some(usage) if usage.generation == id.generation => {
+                usage.pins += 1;
+                true
+            }
+            _ => false,
+        }
     }
 
     /// Ends [`Self::pin`].
@@ -239,7 +325,8 @@ impl Space {
         let usage = self.get_mut(number);
         assert!(usage.pins > 0, "segment {number} is pinned");
         usage.pins -= 1;
-        if usage.pins == 0 && usage.state == SegmentState::Held && !usage.has_pages && !usage.is_new {
+        if usage.pins == 0 && usage.state == SegmentState::Held && !usage.has_pages && !usage.is_new
+        {
             self.settle(number);
         }
     }
@@ -301,9 +388,16 @@ impl Space {
         }
     }
 
-    /// Segments freed since the last call, for the media to discard.
+    /// Segments emptied since the last call: the caller lets the media discard them, then calls [`Self::reusable`].
+    #[must_use]
     pub fn take_freed(&mut self) -> Vec<SegmentId> {
         std::mem::take(&mut self.freed)
+    }
+
+    /// The media are done with an emptied segment: it may be written again.
+    pub fn reusable(&mut self, number: SegmentNumber) {
+        let fresh = self.free.insert(number);
+        assert!(fresh && !self.used.contains_key(&number), "segment {number} was emptied once");
     }
 
     /// Every segment in use.

@@ -58,6 +58,12 @@ impl ChunkNames {
     pub fn take_dead(&mut self) -> Vec<PagePtr> {
         std::mem::take(&mut self.dead)
     }
+
+    /// Dropped stored pages that wait for [`Self::take_dead`].
+    #[must_use]
+    pub fn dead_pages(&self) -> &[PagePtr] {
+        &self.dead
+    }
 }
 
 impl Names for ChunkNames {

@@ -1,0 +1,147 @@
+//! Credits: bounded amounts that requests take before they are admitted and that draining gives back.
+//!
+//! A1. Whoever came first is served first; a large request is not overtaken for ever by small ones.
+//! A2. A request larger than the whole amount is served when all of it is free.
+//! A3. What a dropped request held goes back at once.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+use varve_reactor::{OneshotSender, oneshot};
+
+struct Waiter {
+    amount: u64,
+    granted: OneshotSender<Taken>,
+}
+
+struct State {
+    total: u64,
+    taken: Cell<u64>,
+    waiters: RefCell<VecDeque<Waiter>>,
+}
+
+/// An amount of which parts are taken and given back.
+pub(crate) struct Credits {
+    state: Rc<State>,
+}
+
+/// A part that was taken; goes back when dropped, unless it is kept.
+pub(crate) struct Taken {
+    state: Rc<State>,
+    amount: u64,
+}
+
+impl Taken {
+    /// Leaves the amount taken: somebody else gives it back by [`Credits::give`].
+    pub(crate) fn keep(mut self) {
+        self.amount = 0;
+    }
+}
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        if self.amount > 0 {
+            State::give(&self.state, self.amount); // A3
+        }
+    }
+}
+
+impl State {
+    fn fits(&self, amount: u64) -> bool {
+        let taken = self.taken.get();
+        taken == 0 || taken + amount <= self.total // A2
+    }
+
+    fn grant(self: &Rc<Self>, amount: u64) -> Taken {
+        self.taken.set(self.taken.get() + amount);
+        Taken { state: Rc::clone(self), amount }
+    }
+
+    fn give(self: &Rc<Self>, amount: u64) {
+        let taken = self.taken.get();
+        assert!(taken >= amount, "only what was taken is given back");
+        self.taken.set(taken - amount);
+        while let Some(waiter) = self.next_to_serve() {
+            let grant = self.grant(waiter.amount);
+            // A waiter that is gone drops the grant, which serves the next one.
+            drop(waiter.granted.send(grant));
+        }
+    }
+
+    fn next_to_serve(&self) -> Option<Waiter> {
+        let mut waiters = self.waiters.borrow_mut();
+        let fits = waiters.front().is_some_and(|first| self.fits(first.amount));
+        if fits { waiters.pop_front() } else { None }
+    }
+}
+
+impl Credits {
+    pub(crate) fn new(total: u64) -> Self {
+        let state = State { total, taken: Cell::new(0), waiters: RefCell::default() };
+        Self { state: Rc::new(state) }
+    }
+
+    /// Takes `amount`, waiting for its turn (A1).
+    pub(crate) async fn take(&self, amount: u64) -> Taken {
+        if !self.would_wait(amount) {
+            return self.state.grant(amount);
+        }
+        let (granted, grant) = oneshot();
+        self.state.waiters.borrow_mut().push_back(Waiter { amount, granted });
+        match grant.await {
+            Ok(taken) => taken,
+            // The sender stays in the queue until it is served, so this is the end of the shard.
+            Err(_) => std::future::pending().await,
+        }
+    }
+
+    /// Whether [`Self::take`] would have to wait.
+    pub(crate) fn would_wait(&self, amount: u64) -> bool {
+        self.is_contended() || !self.state.fits(amount)
+    }
+
+    /// Gives back what was taken and kept.
+    pub(crate) fn give(&self, amount: u64) {
+        self.state.give(amount);
+    }
+
+    pub(crate) fn taken(&self) -> u64 {
+        self.state.taken.get()
+    }
+
+    pub(crate) fn total(&self) -> u64 {
+        self.state.total
+    }
+
+    pub(crate) fn is_contended(&self) -> bool {
+        !self.state.waiters.borrow().is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use varve_reactor::SimLoop;
+
+    use super::*;
+
+    #[test]
+    fn a_dropped_waiter_does_not_keep_its_grant() {
+        let mut sim = SimLoop::new(7);
+        let reactor = sim.handle();
+        sim.run_until(async move {
+            let credits = Rc::new(Credits::new(10));
+            let held = credits.take(10).await;
+            let (a, b) = (Rc::clone(&credits), Rc::clone(&credits));
+            let waiting = reactor.spawn_join(async move { a.take(5).await.keep() });
+            let dropped = Box::pin(async move { b.take(5).await });
+            reactor.yield_now().await;
+            drop(dropped);
+            drop(held);
+            waiting.await;
+            assert_eq!(credits.taken(), 5);
+            credits.give(5);
+            assert_eq!(credits.taken(), 0);
+        });
+    }
+}

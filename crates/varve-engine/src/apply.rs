@@ -1,0 +1,318 @@
+//! Applies durable data segments to the trees, in chain order: the one place where maps change.
+//!
+//! Y1. Segments are applied in the order of their chain, each after it and all before it are durable.
+//! Y2. Applying holds the tree gate, so a checkpoint sees whole segments only.
+//! Y3. Recovery applies through the same code, so both end in the same state.
+
+use std::rc::Rc;
+
+use varve_logstore::chain_reader::fold_checksum;
+use varve_logstore::format::chunk::ChunkEntry;
+use varve_logstore::format::record::KeyPayload;
+use varve_logstore::format::root::ChainHead;
+use varve_logstore::format::summary::{SummaryEntry, Unit};
+use varve_logstore::lane::Frame;
+use varve_media::SegmentId;
+use varve_stdx::BufSlice;
+use varve_types::{ChunkId, StreamId, WriteSeq};
+
+use crate::admission::Credits;
+use crate::config::BLOCK_BYTES;
+use crate::drain::SealedData;
+use crate::tree::Fill;
+use crate::trees::{Stop, slot_chunk};
+use crate::{Result, Shard};
+
+/// Entries applied before other tasks get a turn: some 50 µs of work.
+const ENTRIES_PER_TURN: usize = 64;
+
+/// Map slots cleared by a trim before other tasks get a turn.
+const SLOTS_PER_STEP: usize = 512;
+
+/// A trim of more blocks than this drops whole pages and leaves their chunks to mark.
+const PRECISE_TRIM_BLOCKS: u64 = 1 << 18;
+
+/// A durable segment to be applied.
+pub(crate) struct Applicable<'a> {
+    pub(crate) id: SegmentId,
+    pub(crate) head: ChainHead,
+    pub(crate) entries: &'a [SummaryEntry],
+    /// Its bytes when they are still in memory.
+    pub(crate) bytes: Option<&'a BufSlice>,
+}
+
+impl Shard {
+    /// Applies sealed segments until the shard fails or is dropped.
+    pub(crate) async fn run_apply(self: Rc<Self>) -> Result<()> {
+        loop {
+            let next = self.apply_queue.borrow_mut().front_mut().and_then(Option::take);
+            let Some(item) = next else {
+                self.appliable.notified().await;
+                continue;
+            };
+            self.apply_sealed(item).await?;
+            // The place in the queue is kept until now: it bounds the segments in flight.
+            self.apply_queue.borrow_mut().pop_front();
+            self.applied.notify_all();
+            self.pressure.notify_one();
+            self.wake_checkpoint();
+        }
+    }
+
+    async fn apply_sealed(&self, item: SealedData) -> Result<()> {
+        item.put.await?; // Y1
+        let SealedData { sealed, frames, lane, .. } = item;
+        self.data_witness.set(sealed.link.seq);
+        self.lane().set_witness(self.data_witness.get(), self.reclaim_witness.get());
+        let gate = self.tree_gate.take(1).await; // Y2
+        let applicable = Applicable {
+            id: sealed.id,
+            head: sealed.link,
+            entries: &sealed.entries,
+            bytes: Some(&sealed.bytes),
+        };
+        let outcome = self.apply_segment(applicable).await;
+        if outcome.is_ok() {
+            self.applied_lane.set(lane);
+            for frame in &frames {
+                self.release_frame(frame);
+            }
+        }
+        drop(gate);
+        self.drain.writer.borrow_mut().recycle(sealed.bytes);
+        outcome
+    }
+
+    fn release_frame(&self, frame: &Frame) {
+        for record in frame.records().iter() {
+            self.credits_of(record.payload.len()).give(charge(record.payload.len()));
+        }
+        self.lane().release(frame);
+    }
+
+    /// Which credits a record of `payload_len` bytes is charged to.
+    pub(crate) fn credits_of(&self, payload_len: usize) -> &Credits {
+        if payload_len >= BLOCK_BYTES { &self.data_credits } else { &self.record_credits }
+    }
+
+    /// Applies one segment. The caller holds the tree gate, or is recovery.
+    pub(crate) async fn apply_segment(&self, segment: Applicable<'_>) -> Result<()> {
+        assert_eq!(
+            segment.head.seq,
+            self.data_chain.get().seq + 1,
+            "segments are applied in order"
+        ); // Y1
+        self.prefetch(segment.entries).await?;
+        for (index, entry) in segment.entries.iter().enumerate() {
+            self.apply_entry(&segment, entry).await?;
+            if index % ENTRIES_PER_TURN == ENTRIES_PER_TURN - 1 {
+                self.reactor.yield_now().await;
+            }
+        }
+        self.data_chain.set(segment.head);
+        self.entries_since_checkpoint
+            .set(self.entries_since_checkpoint.get() + segment.entries.len() as u64);
+        self.space.borrow_mut().sealed(segment.id);
+        self.settle_freed();
+        Ok(())
+    }
+
+    /// Loads the pages that the entries need, many at once.
+    async fn prefetch(&self, entries: &[SummaryEntry]) -> Result<()> {
+        let blocks = || {
+            entries.iter().filter_map(|entry| match entry {
+                SummaryEntry::Data { stream, block, .. } => Some((*stream, *block)),
+                _ => None,
+            })
+        };
+        // Every round loads one level; a warm cache needs none.
+        for _ in 0..8 {
+            let missing = self.missing_for(blocks());
+            if missing.is_empty() {
+                break;
+            }
+            self.load_pages(missing).await?;
+        }
+        Ok(())
+    }
+
+    fn missing_for(
+        &self,
+        blocks: impl Iterator<Item = (StreamId, u64)>,
+    ) -> Vec<crate::tree::Fault> {
+        let trees = &mut *self.trees.borrow_mut();
+        let mut missing = hashbrown::HashSet::new();
+        for (stream, block) in blocks {
+            match trees.lookup(stream, block) {
+                Ok(slot) => {
+                    let place = slot_chunk(slot).map(|chunk| trees.chunk(chunk));
+                    if let Some(Err(Stop::Fault(fault))) = place {
+                        missing.insert(fault);
+                    }
+                }
+                Err(Stop::Fault(fault)) => {
+                    missing.insert(fault);
+                }
+                Err(Stop::Failed(_)) => {}
+            }
+        }
+        missing.into_iter().collect()
+    }
+
+    async fn apply_entry(&self, segment: &Applicable<'_>, entry: &SummaryEntry) -> Result<()> {
+        match *entry {
+            SummaryEntry::Data { chunk, stream, block, wseq, unit, .. } => {
+                let place = chunk_entry(segment.id, &unit);
+                let dead = self
+                    .with_pages(|trees| {
+                        trees.set_block(&mut self.space.borrow_mut(), stream, block, chunk, &place)
+                    })
+                    .await?;
+                if let Some(dead) = dead {
+                    self.blocks.borrow_mut().remove(dead);
+                }
+                self.buffer.borrow_mut().remove(stream, block, wseq);
+                self.applied_chunk.set(self.applied_chunk.get().max(chunk));
+                self.note_applied(wseq);
+            }
+            SummaryEntry::Trim { stream, block, block_count, wseq, .. } => {
+                self.clear_blocks(stream, block, block_count, false).await?;
+                self.buffer.borrow_mut().remove_range(stream, block, block + block_count, wseq);
+                self.note_applied(wseq);
+            }
+            SummaryEntry::Zero { stream, block, block_count, wseq, .. } => {
+                self.clear_blocks(stream, block, block_count, true).await?;
+                self.buffer.borrow_mut().remove_range(stream, block, block + block_count, wseq);
+                self.note_applied(wseq);
+            }
+            SummaryEntry::KeyPut { wseq, unit } => {
+                let bytes = self.unit_bytes(segment, &unit).await?;
+                let KeyPayload { key, value } = KeyPayload::decode(&bytes)?;
+                self.with_pages(|trees| {
+                    trees.keys.put(&mut trees.cache, &mut trees.names, key, value)?;
+                    Ok(())
+                })
+                .await?;
+                self.pending_keys.borrow_mut().applied(key, wseq);
+                self.note_applied(wseq);
+            }
+            SummaryEntry::KeyDelete { wseq, unit } => {
+                let bytes = self.unit_bytes(segment, &unit).await?;
+                let KeyPayload { key, .. } = KeyPayload::decode(&bytes)?;
+                self.with_pages(|trees| {
+                    trees.keys.delete(&mut trees.cache, &mut trees.names, key)?;
+                    Ok(())
+                })
+                .await?;
+                self.pending_keys.borrow_mut().applied(key, wseq);
+                self.note_applied(wseq);
+            }
+            SummaryEntry::StreamDrop { stream, wseq } => {
+                self.with_pages(|trees| trees.drop_stream(stream)).await?;
+                self.buffer.borrow_mut().remove_stream(stream, wseq);
+                self.note_applied(wseq);
+            }
+            SummaryEntry::FreedIds { first, count } => {
+                let ids: Vec<_> = (first.get()..first.get() + count).map(ChunkId::new).collect();
+                self.kill_chunks(&ids).await?;
+            }
+            SummaryEntry::Move { .. }
+            | SummaryEntry::Page { .. }
+            | SummaryEntry::TablePage { .. }
+            | SummaryEntry::UsageBlob { .. } => {
+                unreachable!("{entry:?} is never in a data segment")
+            }
+        }
+        Ok(())
+    }
+
+    fn note_applied(&self, wseq: WriteSeq) {
+        assert!(wseq >= self.applied_wseq.get(), "records are applied in order");
+        self.applied_wseq.set(wseq);
+    }
+
+    async fn unit_bytes(&self, segment: &Applicable<'_>, unit: &Unit) -> Result<BufSlice> {
+        if let Some(bytes) = segment.bytes {
+            let start = unit.offset() as usize;
+            return Ok(bytes.slice(start..start + unit.stored_len as usize));
+        }
+        let units = [*unit];
+        let mut read =
+            varve_logstore::chain_reader::read_units(&self.media.segments, segment.id, &units)
+                .await?;
+        Ok(read.pop().expect("one unit was asked for"))
+    }
+
+    /// Makes blocks holes, or zeros that stay allocated; what they held dies, or waits for mark when there is much of it.
+    async fn clear_blocks(
+        &self,
+        stream: StreamId,
+        block: u64,
+        count: u64,
+        zero: bool,
+    ) -> Result<()> {
+        let exists = self.with_pages(|trees| trees.open_stream(stream)).await?;
+        if !exists && !zero {
+            return Ok(());
+        }
+        let fill = if zero { Fill::Zero } else { Fill::Hole };
+        let end = block + count;
+        if count > PRECISE_TRIM_BLOCKS {
+            let mut dead = Vec::new();
+            self.with_pages(|trees| trees.detach_blocks(stream, block..end, &mut dead)).await?;
+            self.kill_chunks(&dead).await?;
+            self.mark_wanted.set(true);
+        }
+        let mut from = block;
+        while from < end {
+            let mut dead = Vec::new();
+            from = self
+                .with_pages(|trees| {
+                    trees.fill_blocks(stream, from..end, fill, SLOTS_PER_STEP, &mut dead)
+                })
+                .await?;
+            self.kill_chunks(&dead).await?;
+            self.reactor.yield_now().await;
+        }
+        Ok(())
+    }
+
+    /// Takes chunks out of the table.
+    async fn kill_chunks(&self, chunks: &[ChunkId]) -> Result<()> {
+        for chunk in chunks {
+            self.with_pages(|trees| trees.kill(&mut self.space.borrow_mut(), *chunk)).await?;
+            self.blocks.borrow_mut().remove(*chunk);
+        }
+        Ok(())
+    }
+}
+
+/// What a record of `payload_len` bytes costs in credits: its memory, and at least a block for its place in the lane.
+pub(crate) fn charge(payload_len: usize) -> u64 {
+    payload_len.max(BLOCK_BYTES) as u64
+}
+
+/// The table's entry for a unit.
+pub(crate) fn chunk_entry(segment: SegmentId, unit: &Unit) -> ChunkEntry {
+    ChunkEntry {
+        segment,
+        offset_512: unit.offset_512,
+        stored_len: unit.stored_len,
+        codec: unit.codec,
+        shared: false,
+        logical_512: unit.logical_512,
+        checksum: unit.checksum,
+    }
+}
+
+/// A raw unit at `offset` of a segment.
+pub(crate) fn raw_unit(offset: u32, len: u32, checksum: u64) -> Unit {
+    let units = |bytes: u32| u16::try_from(bytes / 512).expect("inside a segment");
+    Unit {
+        offset_512: units(offset),
+        stored_len: len,
+        logical_512: units(len.next_multiple_of(512)),
+        codec: varve_logstore::format::summary::Codec::Raw,
+        checksum: fold_checksum(checksum),
+    }
+}

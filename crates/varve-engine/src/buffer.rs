@@ -1,0 +1,136 @@
+//! The write buffer: every admitted block that the map does not show yet, newest version first.
+//!
+//! U1. For each block the entry with the highest write sequence number is the newest; a large trim stands as a range.
+//! U2. An entry leaves when the map shows it, and only then; a newer version of the block stays.
+
+use std::rc::Rc;
+
+use hashbrown::HashMap;
+use varve_logstore::lane::{Frame, Record};
+use varve_types::{StreamId, WriteSeq};
+
+/// Trims and zeroes of up to that many blocks are entered block by block.
+pub(crate) const SMALL_RANGE_BLOCKS: u64 = 1024;
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct BlockKey {
+    stream: StreamId,
+    block: u64,
+}
+
+/// What a buffered block holds.
+#[derive(Clone)]
+pub(crate) enum Content {
+    /// Block `index` of the record's payload.
+    Data { record: Rc<Record>, index: u32 },
+    /// Nothing: trimmed.
+    Hole,
+    /// Zeros that stay allocated.
+    Zero,
+}
+
+/// A buffered version of a block.
+#[derive(Clone)]
+pub(crate) struct Pending {
+    pub(crate) wseq: WriteSeq,
+    pub(crate) frame: Rc<Frame>,
+    pub(crate) content: Content,
+}
+
+struct PendingRange {
+    stream: StreamId,
+    first: u64,
+    end: u64,
+    pending: Pending,
+}
+
+/// Admitted blocks that are not in the map yet.
+#[derive(Default)]
+pub(crate) struct WriteBuffer {
+    blocks: HashMap<BlockKey, Pending>,
+    ranges: Vec<PendingRange>,
+}
+
+impl WriteBuffer {
+    /// Enters one version of a block; it is newer than all before (U1).
+    pub(crate) fn insert(&mut self, stream: StreamId, block: u64, pending: Pending) {
+        let wseq = pending.wseq;
+        if let Some(before) = self.blocks.insert(BlockKey { stream, block }, pending) {
+            assert!(before.wseq < wseq, "versions are entered in order"); // U1
+        }
+    }
+
+    /// Enters a trim or zero of blocks `first .. end`.
+    pub(crate) fn insert_range(
+        &mut self,
+        stream: StreamId,
+        first: u64,
+        end: u64,
+        pending: Pending,
+    ) {
+        assert!(first < end, "a range holds a block");
+        if end - first <= SMALL_RANGE_BLOCKS {
+            for block in first..end {
+                self.insert(stream, block, pending.clone());
+            }
+        } else {
+            self.ranges.push(PendingRange { stream, first, end, pending });
+        }
+    }
+
+    /// The newest buffered version of a block.
+    pub(crate) fn newest(&self, stream: StreamId, block: u64) -> Option<&Pending> {
+        let entry = self.blocks.get(&BlockKey { stream, block });
+        if self.ranges.is_empty() {
+            return entry;
+        }
+        let covering = |range: &&PendingRange| {
+            range.stream == stream && (range.first..range.end).contains(&block)
+        };
+        let range = self.ranges.iter().filter(covering).map(|range| &range.pending);
+        range.chain(entry).max_by_key(|pending| pending.wseq)
+    }
+
+    /// First block at or after `block` with a buffered version, if there is one before `end`.
+    pub(crate) fn any_in(&self, stream: StreamId, first: u64, end: u64) -> bool {
+        let overlaps =
+            |range: &PendingRange| range.stream == stream && range.first < end && first < range.end;
+        if self.ranges.iter().any(overlaps) {
+            return true;
+        }
+        if end - first > self.blocks.len() as u64 {
+            let inside = |key: &BlockKey| key.stream == stream && (first..end).contains(&key.block);
+            return self.blocks.keys().any(inside);
+        }
+        (first..end).any(|block| self.blocks.contains_key(&BlockKey { stream, block }))
+    }
+
+    /// Removes a version that the map shows now (U2).
+    pub(crate) fn remove(&mut self, stream: StreamId, block: u64, wseq: WriteSeq) {
+        let key = BlockKey { stream, block };
+        if self.blocks.get(&key).is_some_and(|pending| pending.wseq == wseq) {
+            self.blocks.remove(&key);
+        }
+    }
+
+    /// Removes a trim or zero that the map shows now (U2).
+    pub(crate) fn remove_range(&mut self, stream: StreamId, first: u64, end: u64, wseq: WriteSeq) {
+        if end - first <= SMALL_RANGE_BLOCKS {
+            for block in first..end {
+                self.remove(stream, block, wseq);
+            }
+        } else {
+            self.ranges.retain(|range| range.pending.wseq != wseq || range.stream != stream);
+        }
+    }
+
+    /// Forgets everything of a stream that was dropped.
+    pub(crate) fn remove_stream(&mut self, stream: StreamId, up_to: WriteSeq) {
+        self.blocks.retain(|key, pending| key.stream != stream || pending.wseq > up_to);
+        self.ranges.retain(|range| range.stream != stream || range.pending.wseq > up_to);
+    }
+
+    pub(crate) fn block_count(&self) -> usize {
+        self.blocks.len()
+    }
+}

@@ -1,0 +1,393 @@
+//! Checkpoints: the trees as they are after a whole number of data segments, durable, with a root that names them.
+//!
+//! ```text
+//!  take the tree gate → stream records → map and key pages → dead pages → table pages → usage → puts durable → root → clean
+//! ```
+//!
+//! K1. The tree gate is held throughout: nothing is applied meanwhile. Writes go on being acknowledged and drained.
+//! K2. Everything a root names is durable before the root is.
+//! K3. Segments that only the checkpoint before needs are reused only after the new root is durable.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+use varve_logstore::chain_reader::unit_checksum;
+use varve_logstore::format::page::{PageHeader, PageKind};
+use varve_logstore::format::pointer::{Location, PagePtr};
+use varve_logstore::format::root::{ChainHead, ShardRoot, TreeRoot};
+use varve_logstore::format::summary::{SummaryEntry, Unit};
+use varve_logstore::format::usage::UsageEntry;
+use varve_logstore::segment_writer::{SealSpec, SegmentWriter, UNIT_ALIGN};
+use varve_media::{RootKey, SegmentId};
+use varve_reactor::JoinHandle;
+use varve_types::{ChunkId, StreamId, WriteSeq};
+
+use crate::apply::{chunk_entry, raw_unit};
+use crate::tree::{PageShape, encode_page};
+use crate::{Error, Result, Shard};
+
+/// Pages encoded before other tasks get a turn: some 50 µs of work.
+const PAGES_PER_TURN: usize = 32;
+
+/// Puts of metadata segments under way at once.
+const PUTS_MAX: usize = 4;
+
+/// Payload of one usage blob at most.
+const USAGE_BLOB_BYTES: usize = 1 << 20;
+
+/// The writer of metadata segments and what a checkpoint has under way.
+pub(crate) struct Metadata {
+    writer: RefCell<SegmentWriter>,
+    /// Slot and generation of the open segment, once something is in it.
+    open: Cell<Option<SegmentId>>,
+    puts: RefCell<Vec<(SegmentId, JoinHandle<Result<()>>)>>,
+    written: RefCell<Vec<SegmentId>>,
+}
+
+impl Metadata {
+    pub(crate) fn new(writer: SegmentWriter) -> Self {
+        Self {
+            writer: RefCell::new(writer),
+            open: Cell::new(None),
+            puts: RefCell::default(),
+            written: RefCell::default(),
+        }
+    }
+}
+
+impl Metadata {
+    /// Sets where the first segment goes.
+    pub(crate) fn resume(&self, chain: ChainHead) {
+        self.writer.borrow_mut().resume(chain);
+    }
+}
+
+/// Why placing table pages paused.
+enum Pause {
+    Full,
+    Turn,
+}
+
+impl Shard {
+    /// Makes a checkpoint whenever one is due.
+    pub(crate) async fn run_checkpoints(self: Rc<Self>) -> Result<()> {
+        loop {
+            self.checkpoint_wanted.notified().await;
+            if self.checkpoint_forced.take() || self.checkpoint_is_due() {
+                self.checkpoint().await?;
+            }
+        }
+    }
+
+    fn checkpoint_is_due(&self) -> bool {
+        let dirty = self.trees.borrow().cache.stats().dirty_bytes;
+        self.entries_since_checkpoint.get() >= self.config.checkpoint_entries
+            || dirty > self.dirty_limit()
+    }
+
+    pub(crate) fn wake_checkpoint(&self) {
+        if self.checkpoint_is_due() {
+            self.checkpoint_wanted.notify_one();
+        }
+    }
+
+    /// Asks for a checkpoint when it would free segments.
+    pub(crate) fn wake_checkpoint_for_space(&self) {
+        let stats = self.space.borrow().stats();
+        if stats.held > 0 || self.entries_since_checkpoint.get() > 0 {
+            self.checkpoint_forced.set(true);
+            self.checkpoint_wanted.notify_one();
+        }
+    }
+
+    /// Writes a checkpoint now. Durable on return.
+    ///
+    /// # Errors
+    /// When media fail: the shard then closes.
+    pub async fn checkpoint(&self) -> Result<()> {
+        let _gate = self.tree_gate.take(1).await; // K1
+        let mut covered = self.space.borrow().begin_checkpoint();
+        self.with_pages(crate::trees::Trees::store_streams).await?;
+        self.write_pages().await?;
+        self.bury_pages().await?;
+        self.write_table().await?;
+        let usage = self.write_usage().await?;
+        self.seal_metadata().await?;
+        self.finish_puts(0).await?; // K2
+        covered.extend(self.metadata.written.take().iter().map(|id| id.number));
+        self.write_root(usage).await?;
+        {
+            let cache = &mut self.trees.borrow_mut().cache;
+            for name in cache.writing_names() {
+                cache.mark_clean(name);
+            }
+        }
+        self.entries_since_checkpoint.set(0);
+        self.space.borrow_mut().checkpointed(&covered); // K3
+        self.reclaim.waiting.borrow_mut().clear();
+        self.settle_freed();
+        self.counters.checkpoints.set(self.counters.checkpoints.get() + 1);
+        Ok(())
+    }
+
+    /// Map and key pages: their names are final, so they are written in any order.
+    async fn write_pages(&self) -> Result<()> {
+        let names = self.trees.borrow().cache.dirty_names();
+        let mut in_turn = 0;
+        for name in names {
+            let PagePtr::Chunk(chunk) = name else { continue };
+            let bytes = {
+                let trees = self.trees.borrow();
+                let page = trees.cache.peek(name).expect("dirty pages are pinned");
+                encode_page(page, name)
+            };
+            let (id, unit) =
+                self.push_metadata(&bytes, |unit| SummaryEntry::Page { chunk, unit }).await?;
+            let place = chunk_entry(id, &unit);
+            self.with_pages(|trees| trees.add_chunk(&mut self.space.borrow_mut(), chunk, &place))
+                .await?;
+            self.trees.borrow_mut().cache.mark_writing(name);
+            in_turn += 1;
+            if in_turn % PAGES_PER_TURN == 0 {
+                self.reactor.yield_now().await;
+            }
+        }
+        Ok(())
+    }
+
+    /// Pages that changed since the last checkpoint under their old names.
+    async fn bury_pages(&self) -> Result<()> {
+        let dead = self.trees.borrow_mut().names.take_dead();
+        for name in dead {
+            let PagePtr::Chunk(chunk) = name else { unreachable!("map and key pages are chunks") };
+            self.with_pages(|trees| trees.kill(&mut self.space.borrow_mut(), chunk)).await?;
+        }
+        Ok(())
+    }
+
+    async fn write_table(&self) -> Result<()> {
+        loop {
+            match self.place_table_pages() {
+                Ok(()) => break,
+                Err(Pause::Full) => self.seal_metadata().await?,
+                Err(Pause::Turn) => self.reactor.yield_now().await,
+            }
+            self.open_metadata();
+        }
+        let dead = self.trees.borrow_mut().table_names.take_dead();
+        let mut space = self.space.borrow_mut();
+        for name in dead {
+            let PagePtr::Location(place) = name else {
+                unreachable!("stored table pages have places")
+            };
+            space.sub_live(place.segment, place.stored_len);
+        }
+        Ok(())
+    }
+
+    fn place_table_pages(&self) -> std::result::Result<(), Pause> {
+        let id = self.open_metadata();
+        let mut placed = 0;
+        let trees = &mut *self.trees.borrow_mut();
+        trees.table.flush(&mut trees.cache, |page| {
+            if placed == PAGES_PER_TURN {
+                return Err(Pause::Turn);
+            }
+            let bytes = encode_page(page, PagePtr::Null);
+            let mut writer = self.metadata.writer.borrow_mut();
+            let len = u32::try_from(bytes.len()).expect("pages are small");
+            if !writer.fits(len, UNIT_ALIGN) {
+                return Err(Pause::Full);
+            }
+            let level = match page.shape() {
+                PageShape::Tree { level, .. } | PageShape::Map { level, .. } => level,
+            };
+            let offset = writer.push_unit(&bytes, UNIT_ALIGN);
+            let unit = metadata_unit(offset, &bytes);
+            writer.push_entry(SummaryEntry::TablePage { level, unit }, WriteSeq::ZERO);
+            self.count_metadata(id, len);
+            placed += 1;
+            Ok(unit.location(id))
+        })
+    }
+
+    fn count_metadata(&self, id: SegmentId, bytes: u32) {
+        let mut space = self.space.borrow_mut();
+        space.add_live(id, bytes);
+        space.note_pages(id.number);
+    }
+
+    async fn write_usage(&self) -> Result<Vec<Location>> {
+        for old in self.usage_blobs.take() {
+            self.space.borrow_mut().sub_live(old.segment, old.stored_len);
+        }
+        self.open_metadata();
+        let entries = self.space.borrow().to_entries();
+        let segment = self.media.segments.geometry().segment_bytes;
+        let room = SegmentWriter::unit_bytes_max(segment) as usize - PageHeader::LEN;
+        let per_blob = room.min(USAGE_BLOB_BYTES) / UsageEntry::LEN;
+        let mut blobs = Vec::new();
+        for entries in entries.chunks(per_blob) {
+            let bytes = encode_usage(entries);
+            let (id, unit) =
+                self.push_metadata(&bytes, |unit| SummaryEntry::UsageBlob { unit }).await?;
+            blobs.push(unit.location(id));
+        }
+        for blob in &blobs {
+            self.count_metadata(blob.segment, blob.stored_len);
+        }
+        self.usage_blobs.replace(blobs.clone());
+        Ok(blobs)
+    }
+
+    /// Gives the open metadata segment its generation, so that what is put in can be named.
+    fn open_metadata(&self) -> SegmentId {
+        if let Some(id) = self.metadata.open.get() {
+            return id;
+        }
+        let number = self.metadata.writer.borrow().slot();
+        let id = SegmentId { number, generation: self.fresh_generation() };
+        self.space.borrow_mut().opened(id, self.applied_wseq.get());
+        self.metadata.open.set(Some(id));
+        id
+    }
+
+    async fn push_metadata(
+        &self,
+        bytes: &[u8],
+        entry: impl Fn(Unit) -> SummaryEntry,
+    ) -> Result<(SegmentId, Unit)> {
+        let len = u32::try_from(bytes.len()).expect("units are smaller than segments");
+        if !self.metadata.writer.borrow().fits(len, UNIT_ALIGN) {
+            self.seal_metadata().await?;
+        }
+        let id = self.open_metadata();
+        let mut writer = self.metadata.writer.borrow_mut();
+        let offset = writer.push_unit(bytes, UNIT_ALIGN);
+        let unit = metadata_unit(offset, bytes);
+        writer.push_entry(entry(unit), WriteSeq::ZERO);
+        drop(writer);
+        if matches!(entry(unit), SummaryEntry::Page { .. }) {
+            self.space.borrow_mut().note_pages(id.number);
+        }
+        Ok((id, unit))
+    }
+
+    async fn seal_metadata(&self) -> Result<()> {
+        if self.metadata.writer.borrow().is_empty() {
+            return Ok(());
+        }
+        self.finish_puts(PUTS_MAX - 1).await?;
+        let next_slot = self.take_segment(0).await?;
+        let id = self.metadata.open.take().expect("a segment that holds something is open");
+        let sealed = self.metadata.writer.borrow_mut().seal(SealSpec {
+            generation: id.generation,
+            next_slot,
+            lane: self.applied_lane.get(),
+            lane_mount: self.drain.lane_mount.get(),
+            witness: 0,
+        });
+        assert_eq!(sealed.id, id, "the segment is put where its units were placed");
+        self.counters.add_metadata_segment(&sealed);
+        let put = self.spawn_put(sealed.id, sealed.bytes);
+        self.metadata.puts.borrow_mut().push((id, put));
+        Ok(())
+    }
+
+    /// Waits until at most `left` puts of metadata segments are under way.
+    async fn finish_puts(&self, left: usize) -> Result<()> {
+        loop {
+            let next = {
+                let mut puts = self.metadata.puts.borrow_mut();
+                if puts.len() <= left {
+                    return Ok(());
+                }
+                puts.remove(0)
+            };
+            let (id, put) = next;
+            put.await?;
+            self.space.borrow_mut().sealed(id);
+            self.metadata.written.borrow_mut().push(id);
+        }
+    }
+
+    async fn write_root(&self, usage: Vec<Location>) -> Result<()> {
+        let root = {
+            let trees = self.trees.borrow();
+            let tree = |page, height| TreeRoot { page, height };
+            ShardRoot {
+                features: varve_logstore::format::Features::default(),
+                pool: self.config.pool,
+                shard: self.config.shard,
+                mount: self.mount,
+                checkpoint_seq: self.checkpoint_seq.get() + 1,
+                applied_wseq: self.applied_wseq.get(),
+                next_wseq: self.next_wseq.get(),
+                next_chunk: trees.next_chunk,
+                next_page: trees.names.next(),
+                next_generation: self.next_generation.get(),
+                lane: self.applied_lane.get(),
+                lane_mount: self.drain.lane_mount.get(),
+                data_chain: self.data_chain.get(),
+                reclaim_chain: self.reclaim_chain.get(),
+                table: tree(trees.table.root(), trees.table.height()),
+                keys: tree(trees.keys.root(), trees.keys.height()),
+                usage,
+                highest_cut: varve_types::CutNumber(0),
+            }
+        };
+        self.replace_root(&root).await?;
+        self.checkpoint_seq.set(root.checkpoint_seq);
+        Ok(())
+    }
+
+    /// Replaces the shard's root. Durable on return.
+    pub(crate) async fn replace_root(&self, root: &ShardRoot) -> Result<()> {
+        self.media.fence.check().map_err(varve_logstore::Error::from)?;
+        let key = RootKey::Shard(self.config.shard);
+        let expected = self.root_version.get();
+        let replaced = self.media.roots.replace(key, expected, root.encode()).await;
+        self.root_version.set(replaced.map_err(varve_logstore::Error::from)?);
+        Ok(())
+    }
+
+    /// Starts writing a segment.
+    pub(crate) fn spawn_put(
+        &self,
+        id: SegmentId,
+        bytes: varve_stdx::BufSlice,
+    ) -> JoinHandle<Result<()>> {
+        let segments = Rc::clone(&self.media.segments);
+        let under_way = self.writes_under_way.begin();
+        self.reactor.spawn_join(async move {
+            let put = segments.put(id, bytes).await;
+            drop(under_way);
+            put.map_err(|error| Error::from(varve_logstore::Error::from(error)))
+        })
+    }
+}
+
+fn metadata_unit(offset: u32, bytes: &[u8]) -> Unit {
+    let len = u32::try_from(bytes.len()).expect("units are smaller than segments");
+    raw_unit(offset, len, u64::from(unit_checksum(bytes)))
+}
+
+fn encode_usage(entries: &[UsageEntry]) -> Vec<u8> {
+    let mut bytes = vec![0; PageHeader::LEN + entries.len() * UsageEntry::LEN];
+    for (entry, out) in
+        entries.iter().zip(bytes[PageHeader::LEN..].chunks_exact_mut(UsageEntry::LEN))
+    {
+        entry.encode(out);
+    }
+    let header = PageHeader {
+        kind: PageKind::Usage,
+        encoding: 0,
+        level: 0,
+        slot_width: 0,
+        name: ChunkId::ZERO,
+        stream: StreamId::ZERO,
+        position: 0,
+    };
+    header.encode(&mut bytes);
+    bytes
+}

@@ -1,0 +1,124 @@
+//! What a shard has done since it was opened, for status, metrics and benchmarks.
+
+use std::cell::Cell;
+
+use varve_logstore::lane::LaneStats;
+use varve_logstore::segment_writer::Sealed;
+use varve_logstore::space::SpaceStats;
+
+/// Counters; each only grows.
+#[derive(Default)]
+pub(crate) struct Counters {
+    pub(crate) writes: Cell<u64>,
+    pub(crate) write_bytes: Cell<u64>,
+    pub(crate) reads: Cell<u64>,
+    pub(crate) read_bytes: Cell<u64>,
+    pub(crate) media_read_bytes: Cell<u64>,
+    pub(crate) page_reads: Cell<u64>,
+    pub(crate) data_segments: Cell<u64>,
+    pub(crate) data_bytes: Cell<u64>,
+    pub(crate) metadata_bytes: Cell<u64>,
+    pub(crate) reclaimed_bytes: Cell<u64>,
+    pub(crate) moved_bytes: Cell<u64>,
+    pub(crate) reclaim_read_bytes: Cell<u64>,
+    pub(crate) checkpoints: Cell<u64>,
+    pub(crate) checksum_errors: Cell<u64>,
+}
+
+fn add(cell: &Cell<u64>, amount: u64) {
+    cell.set(cell.get() + amount);
+}
+
+impl Counters {
+    pub(crate) fn add_write(&self, bytes: u32) {
+        add(&self.writes, 1);
+        add(&self.write_bytes, u64::from(bytes));
+    }
+
+    pub(crate) fn add_read(&self, bytes: usize) {
+        add(&self.reads, 1);
+        add(&self.read_bytes, bytes as u64);
+    }
+
+    pub(crate) fn add_media_read(&self, bytes: u32) {
+        add(&self.media_read_bytes, u64::from(bytes));
+    }
+
+    pub(crate) fn add_data_segment(&self, sealed: &Sealed) {
+        add(&self.data_segments, 1);
+        add(&self.data_bytes, sealed.bytes.len() as u64);
+    }
+
+    pub(crate) fn add_metadata_segment(&self, sealed: &Sealed) {
+        add(&self.metadata_bytes, sealed.bytes.len() as u64);
+    }
+
+    pub(crate) fn add_reclaimed_segment(&self, sealed: &Sealed) {
+        add(&self.reclaimed_bytes, sealed.bytes.len() as u64);
+    }
+
+    pub(crate) fn add_moved(&self, bytes: u32) {
+        add(&self.moved_bytes, u64::from(bytes));
+    }
+
+    pub(crate) fn add_reclaim_read(&self, bytes: u32) {
+        add(&self.reclaim_read_bytes, u64::from(bytes));
+    }
+}
+
+/// A shard's state in numbers. Amounts are bytes unless their name says otherwise.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ShardStats {
+    /// Write records admitted.
+    pub writes: u64,
+    /// Bytes of them, whole blocks.
+    pub write_bytes: u64,
+    /// Reads answered.
+    pub reads: u64,
+    /// Bytes of them.
+    pub read_bytes: u64,
+    /// Bytes read from media for reads.
+    pub media_read_bytes: u64,
+    /// Metadata pages read from media.
+    pub page_reads: u64,
+    /// Data segments written.
+    pub data_segments: u64,
+    /// Bytes of data segments written.
+    pub data_bytes: u64,
+    /// Bytes of metadata segments written.
+    pub metadata_bytes: u64,
+    /// Bytes of reclaimed segments written.
+    pub reclaimed_bytes: u64,
+    /// Bytes of live units moved by reclaim.
+    pub moved_bytes: u64,
+    /// Bytes read by reclaim.
+    pub reclaim_read_bytes: u64,
+    /// Segments that reclaim gave back.
+    pub reclaimed_segments: u64,
+    /// Checkpoints made.
+    pub checkpoints: u64,
+    /// Reads of damaged data.
+    pub checksum_errors: u64,
+    /// The journal lane.
+    pub lane: LaneStats,
+    /// Segments and live bytes.
+    pub space: SpaceStats,
+    /// Bytes of one segment slot.
+    pub segment_bytes: u64,
+    /// Undrained bytes, in credits.
+    pub buffer_bytes: u64,
+    /// Most of them.
+    pub buffer_bytes_max: u64,
+    /// Blocks in the write buffer.
+    pub buffered_blocks: u64,
+    /// Bytes of cached metadata pages.
+    pub page_cache_bytes: u64,
+    /// Of these, changed since the last checkpoint.
+    pub dirty_bytes: u64,
+    /// Bytes of cached data.
+    pub block_cache_bytes: u64,
+    /// Hits in the data cache.
+    pub block_cache_hits: u64,
+    /// Misses in the data cache.
+    pub block_cache_misses: u64,
+}

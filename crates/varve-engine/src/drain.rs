@@ -1,0 +1,278 @@
+//! Moves durable records from the lane into data segments, in the order of their write sequence numbers.
+//!
+//! D1. Only durable records are drained, so nothing that a crash can undo ever kills a chunk.
+//! D2. Entries stand in data segments in `wseq` order; a record is left out only when a durable newer one covers it.
+//! D3. A frame is released with the data segment that was open when its last record was drained.
+//! D4. Draining never waits for lane space or buffer credits.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+use varve_logstore::format::frame::LanePoint;
+use varve_logstore::format::record::RecordKind;
+use varve_logstore::format::summary::{SummaryEntry, Unit};
+use varve_logstore::lane::{Frame, Record};
+use varve_logstore::segment_writer::{BLOCK_ALIGN, SealSpec, Sealed, SegmentWriter, UNIT_ALIGN};
+use varve_reactor::JoinHandle;
+use varve_types::limits::ADDRESS_UNIT;
+
+use crate::apply::raw_unit;
+use crate::config::BLOCK_BYTES;
+use crate::{Error, Result, Shard};
+
+/// Address units of a block.
+pub(crate) const BLOCK_UNITS: u64 = BLOCK_BYTES as u64 / ADDRESS_UNIT;
+
+/// Data segments whose put is under way or whose entries are not in the map yet; bounds memory and recovery's full
+/// verification.
+const SEGMENTS_IN_FLIGHT_MAX: usize = 3;
+
+/// Blocks drained before other tasks get a turn: some 50 µs of work.
+const BLOCKS_PER_TURN: usize = 32;
+
+/// A sealed data segment on its way to the map.
+pub(crate) struct SealedData {
+    pub(crate) sealed: Sealed,
+    pub(crate) put: JoinHandle<Result<()>>,
+    pub(crate) frames: Vec<Rc<Frame>>,
+    /// Where the lane continues once this segment is applied.
+    pub(crate) lane: LanePoint,
+}
+
+/// The drain's own state.
+pub(crate) struct Drain {
+    pub(crate) writer: RefCell<SegmentWriter>,
+    /// Frames whose last record lies in the open segment.
+    pub(crate) frames: RefCell<Vec<Rc<Frame>>>,
+    /// Start of the first frame that is not wholly drained.
+    pub(crate) point: Cell<LanePoint>,
+    /// Mount whose frames stand at `point`.
+    pub(crate) lane_mount: Cell<u64>,
+    blocks_this_turn: Cell<usize>,
+}
+
+impl Drain {
+    pub(crate) fn new(writer: SegmentWriter, point: LanePoint, lane_mount: u64) -> Self {
+        Self {
+            writer: RefCell::new(writer),
+            frames: RefCell::default(),
+            point: Cell::new(point),
+            lane_mount: Cell::new(lane_mount),
+            blocks_this_turn: Cell::new(0),
+        }
+    }
+}
+
+impl Shard {
+    /// Drains until the lane fails or the shard is dropped.
+    pub(crate) async fn run_drain(self: Rc<Self>) -> Result<()> {
+        while let Some(frame) = self.lane().next_durable().await {
+            assert!(frame.is_durable(), "only durable frames are drained"); // D1
+            let _gate = self.data_gate.take(1).await;
+            self.drain_frame(&frame).await?;
+        }
+        Ok(())
+    }
+
+    async fn drain_frame(&self, frame: &Rc<Frame>) -> Result<()> {
+        let records = frame.records().clone();
+        for record in &records {
+            self.drain_record(record).await?;
+        }
+        self.drain.frames.borrow_mut().push(Rc::clone(frame)); // D3
+        self.drain.point.set(frame.end());
+        let stats = self.lane().stats();
+        if stats.used_bytes > stats.capacity_bytes / 2 && self.segments_in_flight() == 0 {
+            self.seal_data().await?;
+        }
+        Ok(())
+    }
+
+    /// Seals a part-filled segment when writers wait for buffer credits that only it can give back.
+    pub(crate) async fn run_pressure(self: Rc<Self>) -> Result<()> {
+        loop {
+            self.pressure.notified().await;
+            let _gate = self.data_gate.take(1).await;
+            self.relieve().await?;
+        }
+    }
+
+    async fn relieve(&self) -> Result<()> {
+        let waiting = self.data_credits.is_contended() || self.record_credits.is_contended();
+        let idle = self.segments_in_flight() == 0 && !self.lane().has_undrained();
+        if waiting && idle && !self.drain.frames.borrow().is_empty() {
+            self.seal_data().await?;
+        }
+        Ok(())
+    }
+
+    /// Appends one record to the data segments. The caller holds the data gate.
+    pub(crate) async fn drain_record(&self, record: &Record) -> Result<()> {
+        let header = &record.header;
+        match header.kind {
+            RecordKind::Write => self.drain_write(record).await,
+            RecordKind::Trim | RecordKind::Zero => {
+                let block = header.offset_512 / BLOCK_UNITS;
+                let count = header.len_512 / BLOCK_UNITS;
+                let (stream, wseq) = (header.stream, header.wseq);
+                let entry = if header.kind == RecordKind::Trim {
+                    SummaryEntry::Trim { stream, block, block_count: count, wseq, cut: header.cut }
+                } else {
+                    SummaryEntry::Zero { stream, block, block_count: count, wseq, cut: header.cut }
+                };
+                self.push_data_entry(entry, wseq).await
+            }
+            RecordKind::KeyPut | RecordKind::KeyDelete => {
+                let unit = self
+                    .push_data_unit(&record.payload, UNIT_ALIGN, header.payload_checksum)
+                    .await?;
+                let wseq = header.wseq;
+                let entry = if header.kind == RecordKind::KeyPut {
+                    SummaryEntry::KeyPut { wseq, unit }
+                } else {
+                    SummaryEntry::KeyDelete { wseq, unit }
+                };
+                self.drain.writer.borrow_mut().push_entry(entry, wseq);
+                Ok(())
+            }
+            RecordKind::StreamDrop => {
+                let (stream, wseq) = (header.stream, header.wseq);
+                self.push_data_entry(SummaryEntry::StreamDrop { stream, wseq }, wseq).await
+            }
+            RecordKind::Cut | RecordKind::Grant | RecordKind::LargeRef => {
+                Ok(header.kind.check_supported()?)
+            }
+        }
+    }
+
+    async fn drain_write(&self, record: &Record) -> Result<()> {
+        let header = &record.header;
+        let first = header.offset_512 / BLOCK_UNITS;
+        assert_eq!(record.payload.len() % BLOCK_BYTES, 0, "records hold whole blocks");
+        for (index, data) in record.payload.chunks_exact(BLOCK_BYTES).enumerate() {
+            let block = first + index as u64;
+            let newer = |pending: &crate::buffer::Pending| {
+                pending.wseq > header.wseq && pending.frame.is_durable()
+            };
+            if self.buffer.borrow().newest(header.stream, block).is_some_and(newer) {
+                continue; // D2
+            }
+            let (stream, wseq, cut) = (header.stream, header.wseq, header.cut);
+            if is_zero(data) {
+                let entry = SummaryEntry::Trim { stream, block, block_count: 1, wseq, cut };
+                self.push_data_entry(entry, wseq).await?;
+            } else {
+                let checksum = record.piece_checksum(index);
+                let unit = self.push_data_unit(data, BLOCK_ALIGN, checksum).await?;
+                let chunk = self.trees.borrow_mut().fresh_chunk();
+                let entry = SummaryEntry::Data {
+                    chunk,
+                    stream,
+                    block,
+                    wseq,
+                    cut,
+                    class: header.class,
+                    unit,
+                };
+                self.drain.writer.borrow_mut().push_entry(entry, wseq);
+            }
+            self.take_turn().await;
+        }
+        Ok(())
+    }
+
+    async fn take_turn(&self) {
+        let blocks = self.drain.blocks_this_turn.get() + 1;
+        if blocks < BLOCKS_PER_TURN {
+            self.drain.blocks_this_turn.set(blocks);
+            return;
+        }
+        self.drain.blocks_this_turn.set(0);
+        self.reactor.yield_now().await;
+    }
+
+    /// Copies a unit into the open data segment, sealing it first when it is full.
+    async fn push_data_unit(&self, bytes: &[u8], align: u32, checksum: u64) -> Result<Unit> {
+        let len = u32::try_from(bytes.len()).expect("units are smaller than segments");
+        if !self.drain.writer.borrow().fits(len, align) {
+            self.seal_data().await?;
+        }
+        let offset = self.drain.writer.borrow_mut().push_unit(bytes, align);
+        Ok(raw_unit(offset, len, checksum))
+    }
+
+    /// Adds an entry without a unit to the open data segment. The caller holds the data gate.
+    pub(crate) async fn push_data_entry(
+        &self,
+        entry: SummaryEntry,
+        wseq: varve_types::WriteSeq,
+    ) -> Result<()> {
+        if !self.drain.writer.borrow().fits(0, 1) {
+            self.seal_data().await?;
+        }
+        self.drain.writer.borrow_mut().push_entry(entry, wseq);
+        Ok(())
+    }
+
+    pub(crate) fn segments_in_flight(&self) -> usize {
+        self.apply_queue.borrow().len()
+    }
+
+    /// Seals the open data segment, if it holds anything, and starts its put. The caller holds the data gate.
+    pub(crate) async fn seal_data(&self) -> Result<()> {
+        if self.drain.writer.borrow().is_empty() {
+            return Ok(());
+        }
+        while self.segments_in_flight() >= SEGMENTS_IN_FLIGHT_MAX {
+            self.applied.notified().await;
+            self.check_open()?;
+        }
+        let next_slot = self.take_segment(self.data_reserve()).await?;
+        let generation = self.fresh_generation();
+        let lane = self.drain.point.get();
+        let sealed = self.drain.writer.borrow_mut().seal(SealSpec {
+            generation,
+            next_slot,
+            lane,
+            lane_mount: self.drain.lane_mount.get(),
+            witness: self.data_witness.get(),
+        });
+        self.space.borrow_mut().opened(sealed.id, sealed.wseq_last);
+        self.counters.add_data_segment(&sealed);
+        let frames = std::mem::take(&mut *self.drain.frames.borrow_mut());
+        let segments = Rc::clone(&self.media.segments);
+        let (id, bytes) = (sealed.id, sealed.bytes.clone());
+        let put = self.reactor.spawn_join(async move {
+            segments
+                .put(id, bytes)
+                .await
+                .map_err(|error| Error::from(varve_logstore::Error::from(error)))
+        });
+        self.apply_queue.borrow_mut().push_back(Some(SealedData { sealed, put, frames, lane }));
+        self.appliable.notify_one();
+        Ok(())
+    }
+}
+
+/// Whether all bytes are zero.
+fn is_zero(bytes: &[u8]) -> bool {
+    let (words, rest) = bytes.as_chunks::<64>();
+    rest.iter().all(|byte| *byte == 0)
+        && words.iter().all(|word| word.iter().fold(0, |all, byte| all | byte) == 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_zero;
+
+    #[test]
+    fn one_bit_anywhere_is_not_zero() {
+        let mut bytes = vec![0; 4096 + 7];
+        assert!(is_zero(&bytes));
+        for at in [0, 63, 64, 4095, 4096, 4102] {
+            bytes[at] = 1;
+            assert!(!is_zero(&bytes));
+            bytes[at] = 0;
+        }
+    }
+}

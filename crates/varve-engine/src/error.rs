@@ -1,0 +1,114 @@
+//! Causes of failure of a shard, and the kind callers act on.
+
+use varve_types::{ChunkId, ErrorKind, SegmentNumber, StreamId};
+
+/// Result of an engine operation.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// A failure of an engine operation.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum Error {
+    /// The log or the media below failed.
+    #[error(transparent)]
+    Log(#[from] varve_logstore::Error),
+    /// No room for new data.
+    #[error("shard is full: {live_bytes} of {capacity_bytes} bytes are live")]
+    NoSpace {
+        /// Stored bytes of live data.
+        live_bytes: u64,
+        /// Bytes of all segments.
+        capacity_bytes: u64,
+    },
+    /// The shard closed after a failure and reopens through recovery.
+    #[error("shard is closed: {cause}")]
+    Failed {
+        /// What closed it.
+        cause: String,
+    },
+    /// The shard is shutting down.
+    #[error("shard is shutting down")]
+    Closed,
+    /// Stored data does not match its checksum.
+    #[error(
+        "checksum mismatch of chunk {chunk} in segment {segment} at {offset}: expected {expected:#010x}, found {found:#010x}"
+    )]
+    ChunkCorrupt {
+        /// Which chunk.
+        chunk: ChunkId,
+        /// Where.
+        segment: SegmentNumber,
+        /// Byte offset in the segment.
+        offset: u32,
+        /// Stored checksum.
+        expected: u32,
+        /// Checksum of what was read.
+        found: u32,
+    },
+    /// The map names a chunk that the chunk table does not know.
+    #[error("block {block} of stream {stream} names chunk {chunk}, which does not exist")]
+    ChunkMissing {
+        /// Which stream.
+        stream: StreamId,
+        /// Which block.
+        block: u64,
+        /// Which chunk.
+        chunk: ChunkId,
+    },
+    /// A metadata page cannot be used.
+    #[error("metadata page {page} is damaged: {reason}")]
+    PageCorrupt {
+        /// Which page.
+        page: String,
+        /// What is wrong.
+        reason: String,
+    },
+    /// A segment is not what it was when it was written.
+    #[error("segment {segment} is damaged: {reason}")]
+    SegmentDamaged {
+        /// Which segment.
+        segment: SegmentNumber,
+        /// What is wrong.
+        reason: String,
+    },
+    /// The shard's root or checkpoint does not fit the rest of the pool.
+    #[error("shard {shard} cannot be opened: {reason}")]
+    BadRoot {
+        /// Which shard.
+        shard: varve_types::ShardId,
+        /// What is wrong.
+        reason: String,
+    },
+    /// A step of a mark pass without a beginning: the shard was reopened meanwhile.
+    #[error("no mark pass is under way")]
+    NoMarkPass,
+    /// The request is out of what a stream or key can hold.
+    #[error("{what} {value} is over the limit of {limit}")]
+    TooLarge {
+        /// What.
+        what: &'static str,
+        /// Found.
+        value: u64,
+        /// Allowed.
+        limit: u64,
+    },
+}
+
+impl Error {
+    /// What a caller can act on.
+    #[must_use]
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Log(error) => error.kind(),
+            Self::NoSpace { .. } => ErrorKind::NoSpace,
+            Self::Failed { .. } => ErrorKind::Unavailable,
+            Self::Closed => ErrorKind::Closed,
+            Self::NoMarkPass => ErrorKind::Conflict,
+            Self::ChunkCorrupt { .. }
+            | Self::ChunkMissing { .. }
+            | Self::PageCorrupt { .. }
+            | Self::SegmentDamaged { .. }
+            | Self::BadRoot { .. } => ErrorKind::Corrupt,
+            Self::TooLarge { .. } => ErrorKind::Invalid,
+        }
+    }
+}

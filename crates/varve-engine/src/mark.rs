@@ -1,0 +1,254 @@
+//! Finds what nothing names any more, and frees it: three steps that a coordinator takes on all shards together.
+//!
+//! ```text
+//!  begin on all shards → walk on all → sweep on all
+//! ```
+//!
+//! M1. Only ids below the ceilings of `begin` are swept; every chunk below them was in a map or dead by then.
+//! M2. What a live map or the key tree names from begin to the end of the walk is marked, under whatever order they change.
+//! M3. Frees are logged and durable before they are applied, and applied before the space is reused.
+//! M4. A page that was changed since the last checkpoint is left to the next one: recovery still reads it.
+//! M5. A pass that is not finished is forgotten; nothing of it is durable but its frees.
+
+use std::ops::ControlFlow;
+
+use hashbrown::HashSet;
+use roaring::RoaringTreemap;
+use varve_logstore::format::chunk::ChunkEntry;
+use varve_logstore::format::pointer::PagePtr;
+use varve_logstore::format::summary::SummaryEntry;
+use varve_types::{ChunkId, StreamId, WriteSeq};
+
+use crate::tree::{Scan, WalkItem};
+use crate::trees::{PAGE_ID_FIRST, Stop};
+use crate::{Error, Result, Shard};
+
+/// Slots, pages or entries looked at before other tasks get a turn: some 50 µs of work.
+const STEP: usize = 1024;
+
+/// A mark pass under way on one shard.
+pub(crate) struct MarkPass {
+    marked: RoaringTreemap,
+    chunk_ceiling: ChunkId,
+    page_ceiling: ChunkId,
+    /// Streams that existed when the pass began.
+    streams: Vec<StreamId>,
+}
+
+/// What a mark pass did on one shard.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct MarkReport {
+    /// Chunks and pages that are named.
+    pub marked: u64,
+    /// Chunks and pages that were freed.
+    pub freed: u64,
+    /// Stored bytes of those.
+    pub freed_bytes: u64,
+    /// Streams without an owner that were dropped.
+    pub dropped_streams: u64,
+    /// Chunks that a map names and the chunk table does not know.
+    pub dangling: u64,
+}
+
+impl Shard {
+    /// Begins a pass; one that was under way is forgotten (M5).
+    ///
+    /// # Errors
+    /// `Unavailable` when the shard is closed.
+    pub async fn mark_begin(&self) -> Result<()> {
+        self.check_open()?;
+        let streams = self.streams().await?;
+        let _gate = self.tree_gate.take(1).await;
+        self.mark.replace(Some(MarkPass {
+            marked: RoaringTreemap::new(),
+            chunk_ceiling: self.applied_chunk.get().next(), // M1
+            page_ceiling: self.trees.borrow().names.next(),
+            streams,
+        }));
+        self.mark_wanted.set(false);
+        Ok(())
+    }
+
+    /// Marks what `owned` streams and the key tree name; streams that existed at the beginning and nobody owns are dropped.
+    ///
+    /// # Errors
+    /// `Conflict` kinds never; `Unavailable` when no pass was begun or the shard closed.
+    pub async fn mark_walk(&self, owned: &HashSet<StreamId>) -> Result<MarkReport> {
+        let mut report = MarkReport::default();
+        let streams = self.pass(|pass| std::mem::take(&mut pass.streams))?;
+        for stream in streams {
+            if owned.contains(&stream) {
+                continue;
+            }
+            self.drop_stream(stream).await?;
+            report.dropped_streams += 1;
+        }
+        let mut walk: Vec<StreamId> = owned.iter().copied().collect();
+        walk.sort_unstable();
+        for stream in walk {
+            self.mark_stream(stream, &mut report).await?;
+        }
+        self.mark_keys().await?;
+        report.marked = self.pass(|pass| pass.marked.len())?;
+        Ok(report)
+    }
+
+    fn pass<T>(&self, act: impl FnOnce(&mut MarkPass) -> T) -> Result<T> {
+        self.mark.borrow_mut().as_mut().map(act).ok_or(Error::NoMarkPass)
+    }
+
+    async fn mark_stream(&self, stream: StreamId, report: &mut MarkReport) -> Result<()> {
+        let mut from = 0;
+        loop {
+            let mut items = Vec::new();
+            let next = self
+                .with_pages(|trees| {
+                    if !trees.open_stream(stream)? {
+                        return Ok(None);
+                    }
+                    let map = &trees.streams[&stream].map;
+                    items.clear();
+                    Ok(map.walk(&trees.cache, from, STEP, |item| items.push(item))?)
+                })
+                .await?;
+            for item in items {
+                self.mark_item(stream, item, report).await?;
+            }
+            let Some(next) = next else { return Ok(()) };
+            from = next;
+            self.reactor.yield_now().await;
+        }
+    }
+
+    async fn mark_item(
+        &self,
+        stream: StreamId,
+        item: WalkItem,
+        report: &mut MarkReport,
+    ) -> Result<()> {
+        match item {
+            WalkItem::Page { name: PagePtr::Chunk(page), .. } => {
+                self.pass(|pass| pass.marked.insert(page.get()))?;
+            }
+            WalkItem::Data { block, slot } => {
+                let chunk = slot.id();
+                self.pass(|pass| pass.marked.insert(chunk.get()))?;
+                if self.with_pages(|trees| trees.chunk(chunk)).await?.is_none() {
+                    // It may have been overwritten since the step began.
+                    let now = self.with_pages(|trees| trees.lookup(stream, block)).await?;
+                    if crate::trees::slot_chunk(now) == Some(chunk) {
+                        tracing::error!(
+                            stream = stream.get(),
+                            block,
+                            chunk = chunk.get(),
+                            "dangling reference"
+                        );
+                        report.dangling += 1;
+                    }
+                }
+            }
+            WalkItem::Page { .. } => {}
+        }
+        Ok(())
+    }
+
+    async fn mark_keys(&self) -> Result<()> {
+        let mut from = self.trees.borrow().keys.lowest_key();
+        loop {
+            let mut pages = Vec::new();
+            let scan = self
+                .with_pages(|trees| {
+                    pages.clear();
+                    let visit = |name, _level| pages.push(name);
+                    Ok(trees.keys.walk_pages(&trees.cache, &from, STEP, visit)?)
+                })
+                .await?;
+            self.pass(|pass| {
+                for name in pages {
+                    if let PagePtr::Chunk(page) = name {
+                        pass.marked.insert(page.get());
+                    }
+                }
+            })?;
+            match scan {
+                Scan::Done => return Ok(()),
+                Scan::More(next) => from = next,
+            }
+            self.reactor.yield_now().await;
+        }
+    }
+
+    /// Frees what is not marked and ends the pass. Durable on return, and the space is on its way back.
+    ///
+    /// # Errors
+    /// `Unavailable` when no pass was begun or the shard closed.
+    pub async fn mark_sweep(&self) -> Result<MarkReport> {
+        let pass = self.mark.take().ok_or(Error::NoMarkPass)?;
+        let mut report = MarkReport { marked: pass.marked.len(), ..MarkReport::default() };
+        let mut from = self.trees.borrow().table.lowest_key();
+        loop {
+            let mut garbage = Vec::new();
+            let scan = self.with_pages(|trees| {
+                garbage.clear();
+                let dead: HashSet<PagePtr> = trees.names.dead_pages().iter().copied().collect();
+                let mut damaged = None;
+                let visit = |key: &[u8], value: &[u8]| {
+                    match (ChunkEntry::chunk_of_key(key), ChunkEntry::decode(value)) {
+                        (Ok(chunk), Ok(entry)) => {
+                            if pass.is_garbage(chunk) && !dead.contains(&PagePtr::Chunk(chunk)) {
+                                garbage.push((chunk, entry.stored_len)); // M4
+                            }
+                            ControlFlow::Continue(())
+                        }
+                        (Err(error), _) | (_, Err(error)) => {
+                            damaged = Some(error);
+                            ControlFlow::Break(())
+                        }
+                    }
+                };
+                let scan = trees.table.scan(&trees.cache, &from, STEP, visit)?;
+                match damaged {
+                    Some(error) => Err(Stop::Failed(error.into())),
+                    None => Ok(scan),
+                }
+            });
+            let scan = scan.await?;
+            report.freed += garbage.len() as u64;
+            report.freed_bytes += garbage.iter().map(|(_, bytes)| u64::from(*bytes)).sum::<u64>();
+            self.log_frees(&garbage).await?;
+            match scan {
+                Scan::Done => break,
+                Scan::More(next) => from = next,
+            }
+            self.reactor.yield_now().await;
+        }
+        self.flush_data().await?;
+        if report.freed > 0 {
+            self.reclaim_wanted.notify_one();
+        }
+        Ok(report)
+    }
+
+    /// Logs ids to be freed, as ranges (M3); draining applies them.
+    async fn log_frees(&self, garbage: &[(ChunkId, u32)]) -> Result<()> {
+        let mut ids = garbage.iter().map(|(chunk, _)| chunk.get()).peekable();
+        while let Some(first) = ids.next() {
+            let mut count = 1;
+            while ids.next_if_eq(&(first + count)).is_some() {
+                count += 1;
+            }
+            let _gate = self.data_gate.take(1).await;
+            let entry = SummaryEntry::FreedIds { first: ChunkId::new(first), count };
+            self.push_data_entry(entry, WriteSeq::ZERO).await?;
+        }
+        Ok(())
+    }
+}
+
+impl MarkPass {
+    fn is_garbage(&self, chunk: ChunkId) -> bool {
+        let is_page = chunk.get() >= PAGE_ID_FIRST;
+        let ceiling = if is_page { self.page_ceiling } else { self.chunk_ceiling };
+        chunk < ceiling && !self.marked.contains(chunk.get()) // M1
+    }
+}

@@ -1,0 +1,151 @@
+//! Loads absent pages: runs a tree operation, fetches the page it asks for, and runs it again.
+
+use std::rc::Rc;
+
+use futures_util::stream::{self, TryStreamExt};
+use varve_logstore::chain_reader::unit_checksum;
+use varve_logstore::format::pointer::Location;
+use varve_media::SegmentId;
+use varve_reactor::Notify;
+
+use crate::tree::{Fault, PagePtr, decode_page};
+use crate::trees::{Stop, Trees};
+use crate::{Error, Result, Shard};
+
+/// Pages fetched at once for one operation.
+const LOADS_MAX: usize = 32;
+
+impl Shard {
+    /// Runs `operation` until it needs no absent page.
+    pub(crate) async fn with_pages<T>(
+        &self,
+        mut operation: impl FnMut(&mut Trees) -> std::result::Result<T, Stop>,
+    ) -> Result<T> {
+        loop {
+            let outcome = operation(&mut self.trees.borrow_mut());
+            match outcome {
+                Ok(value) => return Ok(value),
+                Err(Stop::Failed(error)) => return Err(error),
+                Err(Stop::Fault(fault)) => self.load_page(fault).await?,
+            }
+        }
+    }
+
+    /// Loads several pages at once.
+    pub(crate) async fn load_pages(&self, faults: Vec<Fault>) -> Result<()> {
+        let loads = stream::iter(faults.into_iter().map(|fault| Ok(self.load_page(fault))));
+        loads.try_buffer_unordered(LOADS_MAX).try_collect().await
+    }
+
+    /// Loads one page into the cache; joins a load of it that is under way.
+    pub(crate) async fn load_page(&self, fault: Fault) -> Result<()> {
+        loop {
+            let under_way = self.loading.borrow().get(&fault.ptr).cloned();
+            let Some(done) = under_way else { break };
+            done.notified().await;
+            if self.trees.borrow().cache.contains(fault.ptr) {
+                return Ok(());
+            }
+        }
+        if self.trees.borrow().cache.contains(fault.ptr) {
+            // Of another shape than expected, or loaded meanwhile.
+            return self.check_shape(fault);
+        }
+        let done = Rc::new(Notify::new());
+        self.loading.borrow_mut().insert(fault.ptr, Rc::clone(&done));
+        let _load = Load { shard: self, ptr: fault.ptr, done };
+        self.fetch_page(fault).await
+    }
+
+    fn check_shape(&self, fault: Fault) -> Result<()> {
+        let trees = self.trees.borrow();
+        match trees.cache.peek(fault.ptr) {
+            Some(page) if page.shape() != fault.shape => Err(Error::PageCorrupt {
+                page: format!("{:?}", fault.ptr),
+                reason: format!("is {:?}, not {:?}", page.shape(), fault.shape),
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    async fn fetch_page(&self, fault: Fault) -> Result<()> {
+        let location = self.page_location(fault.ptr).await?;
+        let number = location.segment.number;
+        let damaged = |reason: String| Error::PageCorrupt {
+            page: format!("{:?} in segment {number} at {}", fault.ptr, location.offset()),
+            reason,
+        };
+        let Some(pin) = self.pin(location.segment) else {
+            return Err(damaged("the segment holds something else".to_owned()));
+        };
+        let segments = &self.media.segments;
+        let read = segments.get(location.segment, location.offset(), location.stored_len).await;
+        drop(pin);
+        let bytes = read.map_err(varve_logstore::Error::from)?;
+        if unit_checksum(&bytes) != location.checksum {
+            return Err(damaged("checksum mismatch".to_owned()));
+        }
+        let page = decode_page(&bytes, fault).map_err(|error| damaged(error.to_string()))?;
+        self.counters.page_reads.set(self.counters.page_reads.get() + 1);
+        self.trees.borrow_mut().cache.insert(fault.ptr, page);
+        Ok(())
+    }
+
+    async fn page_location(&self, ptr: PagePtr) -> Result<Location> {
+        let chunk = match ptr {
+            PagePtr::Location(location) => return Ok(location),
+            PagePtr::Chunk(chunk) => chunk,
+            PagePtr::Null | PagePtr::Memory(_) => unreachable!("{ptr:?} is never absent"),
+        };
+        loop {
+            let outcome = self.trees.borrow().chunk(chunk);
+            match outcome {
+                Ok(Some(entry)) => return Ok(entry.location()),
+                Ok(None) => {
+                    return Err(Error::PageCorrupt {
+                        page: format!("{ptr:?}"),
+                        reason: "the chunk table does not know it".to_owned(),
+                    });
+                }
+                Err(Stop::Failed(error)) => return Err(error),
+                // Pages of the table are named by location, so this goes one level down at most.
+                Err(Stop::Fault(fault)) => Box::pin(self.load_page(fault)).await?,
+            }
+        }
+    }
+}
+
+/// A page load under way; its end, however it comes, wakes those who wait for the page.
+struct Load<'a> {
+    shard: &'a Shard,
+    ptr: PagePtr,
+    done: Rc<Notify>,
+}
+
+impl Drop for Load<'_> {
+    fn drop(&mut self) {
+        self.shard.loading.borrow_mut().remove(&self.ptr);
+        self.done.notify_all();
+    }
+}
+
+/// Keeps a segment from being reused while it is read.
+pub(crate) struct Pin<'a> {
+    shard: &'a Shard,
+    id: SegmentId,
+}
+
+impl Drop for Pin<'_> {
+    fn drop(&mut self) {
+        self.shard.space.borrow_mut().unpin(self.id.number);
+        self.shard.settle_freed();
+    }
+}
+
+impl Shard {
+    /// Pins a segment's contents; `None` when they are not there.
+    pub(crate) fn pin(&self, id: SegmentId) -> Option<Pin<'_>> {
+        let pinned = self.space.borrow_mut().pin(id);
+        pinned.then_some(Pin { shard: self, id })
+    }
+}

@@ -1,0 +1,58 @@
+//! Keys that are journaled but not in the key tree yet, newest version first.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use varve_logstore::lane::Frame;
+use varve_types::WriteSeq;
+
+/// A journaled version of a key.
+#[derive(Clone)]
+pub(crate) struct Version {
+    wseq: WriteSeq,
+    /// The frame that carries it.
+    pub(crate) frame: Rc<Frame>,
+    /// `None` is a deletion.
+    pub(crate) value: Option<Vec<u8>>,
+}
+
+/// Newest journaled version of each key that waits for the key tree.
+#[derive(Default)]
+pub(crate) struct PendingKeys {
+    keys: BTreeMap<Vec<u8>, Version>,
+}
+
+impl PendingKeys {
+    /// Enters a version newer than all before; `None` is a deletion.
+    pub(crate) fn insert(
+        &mut self,
+        key: Vec<u8>,
+        wseq: WriteSeq,
+        frame: &Rc<Frame>,
+        value: Option<&[u8]>,
+    ) {
+        let version = Version { wseq, frame: Rc::clone(frame), value: value.map(<[u8]>::to_vec) };
+        self.keys.insert(key, version);
+    }
+
+    /// The newest version of a key, if one waits.
+    pub(crate) fn get(&self, key: &[u8]) -> Option<&Version> {
+        self.keys.get(key)
+    }
+
+    /// The tree shows version `wseq`; a newer one stays.
+    pub(crate) fn applied(&mut self, key: &[u8], wseq: WriteSeq) {
+        if self.keys.get(key).is_some_and(|version| version.wseq == wseq) {
+            self.keys.remove(key);
+        }
+    }
+
+    /// Waiting versions of keys from `from` on that begin with `prefix`, in order.
+    pub(crate) fn range(&self, prefix: &[u8], from: &[u8]) -> Vec<(Vec<u8>, Version)> {
+        self.keys
+            .range(from.to_vec()..)
+            .take_while(|(key, _)| key.starts_with(prefix))
+            .map(|(key, version)| (key.clone(), version.clone()))
+            .collect()
+    }
+}

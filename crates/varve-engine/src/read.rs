@@ -1,0 +1,381 @@
+//! The way of a read: write buffer, map, chunk table, data cache, segment.
+//!
+//! E1. A buffered version is returned only once it is durable, so that what was read once is never absent later.
+//! E2. A segment is pinned from the moment its place is looked up until its bytes are here.
+//! E3. Bytes from media are compared with the table's checksum; a mismatch is an error unless the block moved meanwhile.
+
+use futures_util::future::try_join_all;
+use varve_logstore::chain_reader::unit_checksum;
+use varve_logstore::format::chunk::ChunkEntry;
+use varve_stdx::BufSlice;
+use varve_types::{ByteRange, ChunkId, StreamId};
+
+use crate::buffer::Content;
+use crate::config::BLOCK_BYTES;
+use crate::pages::Pin;
+use crate::tree::{Mapped, StatusRun};
+use crate::trees::{Stop, slot_chunk};
+use crate::{Error, Result, Shard};
+
+const BLOCK: u64 = BLOCK_BYTES as u64;
+
+/// Chunks that lie side by side are read together up to that many bytes.
+const READ_BYTES_MAX: u32 = 1 << 20;
+
+/// Reads of more bytes than this pass by the data cache, so that a scan does not empty it.
+const CACHED_READ_BYTES_MAX: usize = 64 << 10;
+
+/// A block moves while it is read only if reclaim finishes in that time; so often is no coincidence.
+const ATTEMPTS_MAX: usize = 16;
+
+/// A part of what was read.
+#[derive(Clone, Debug)]
+pub enum ReadPart {
+    /// That many zero bytes.
+    Zero(usize),
+    /// Bytes.
+    Data(BufSlice),
+}
+
+impl ReadPart {
+    /// Length in bytes.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Zero(len) => *len,
+            Self::Data(data) => data.len(),
+        }
+    }
+
+    /// Whether it holds no byte.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    fn trimmed(self, skip: usize, len: usize) -> Self {
+        match self {
+            Self::Zero(_) => Self::Zero(len),
+            Self::Data(data) => Self::Data(data.slice(skip..skip + len)),
+        }
+    }
+}
+
+/// Where the current version of a block is.
+enum Found {
+    Ready(ReadPart),
+    Stored { chunk: ChunkId, place: ChunkEntry },
+}
+
+/// Chunks side by side in a segment, for blocks side by side.
+struct Run<'a> {
+    first: usize,
+    chunks: Vec<(ChunkId, ChunkEntry)>,
+    bytes: u32,
+    pin: Pin<'a>,
+}
+
+impl Shard {
+    /// Reads `len` bytes at `offset`; any alignment. Parts come in order and add up to `len`.
+    ///
+    /// # Errors
+    /// `Corrupt` when stored bytes do not match their checksum; never wrong bytes.
+    pub async fn read(&self, stream: StreamId, offset: u64, len: usize) -> Result<Vec<ReadPart>> {
+        self.check_open()?;
+        if len == 0 {
+            return Ok(Vec::new());
+        }
+        let end = offset + len as u64;
+        let (first, last) = (offset / BLOCK, (end - 1) / BLOCK);
+        let count = usize::try_from(last - first + 1).expect("bounded by the request");
+        let mut blocks: Vec<Option<ReadPart>> = vec![None; count];
+        for attempt in 0.. {
+            let missing = self.read_blocks(stream, first, &mut blocks).await?;
+            let Some(error) = missing else { break };
+            if attempt == ATTEMPTS_MAX {
+                return Err(error);
+            }
+        }
+        self.counters.add_read(len);
+        Ok(cut(blocks, first, offset, end))
+    }
+
+    /// Fills in blocks that are not there yet. Returns why some are still missing: then their place changed meanwhile.
+    async fn read_blocks(
+        &self,
+        stream: StreamId,
+        first: u64,
+        blocks: &mut [Option<ReadPart>],
+    ) -> Result<Option<Error>> {
+        let mut runs: Vec<Run<'_>> = Vec::new();
+        for (index, slot) in blocks.iter_mut().enumerate() {
+            if slot.is_some() {
+                continue;
+            }
+            match self.find_block(stream, first + index as u64).await? {
+                Found::Ready(part) => *slot = Some(part),
+                Found::Stored { chunk, place } => {
+                    if !extend(&mut runs, index, chunk, &place) {
+                        // E2: nothing was awaited since the place was looked up.
+                        let Some(pin) = self.pin(place.segment) else {
+                            return Err(Error::ChunkMissing {
+                                stream,
+                                block: first + index as u64,
+                                chunk,
+                            });
+                        };
+                        let chunks = vec![(chunk, place)];
+                        runs.push(Run { first: index, chunks, bytes: place.stored_len, pin });
+                    }
+                }
+            }
+        }
+        if runs.is_empty() {
+            return Ok(None);
+        }
+        let keep = blocks.len() * BLOCK_BYTES <= CACHED_READ_BYTES_MAX;
+        let reads = runs.iter().map(|run| self.read_run(run));
+        let bytes = try_join_all(reads).await?;
+        let mut wrong = None;
+        for (run, bytes) in runs.into_iter().zip(bytes) {
+            self.place_run(&run, &bytes, keep, blocks, &mut wrong);
+            drop(run.pin);
+        }
+        let Some(error) = wrong else { return Ok(None) };
+        self.report_or_retry(stream, first, blocks, error).await
+    }
+
+    async fn read_run(&self, run: &Run<'_>) -> Result<BufSlice> {
+        let place = &run.chunks[0].1;
+        let location = place.location();
+        let read = self.media.segments.get(location.segment, location.offset(), run.bytes).await;
+        self.counters.add_media_read(run.bytes);
+        Ok(read.map_err(varve_logstore::Error::from)?)
+    }
+
+    fn place_run(
+        &self,
+        run: &Run<'_>,
+        bytes: &BufSlice,
+        keep: bool,
+        blocks: &mut [Option<ReadPart>],
+        wrong: &mut Option<Error>,
+    ) {
+        let mut start = 0;
+        for (index, (chunk, place)) in run.chunks.iter().enumerate() {
+            let end = start + place.stored_len as usize;
+            let data = bytes.slice(start..end);
+            start = end;
+            let found = unit_checksum(&data);
+            if found != place.checksum {
+                *wrong = Some(Error::ChunkCorrupt {
+                    chunk: *chunk,
+                    segment: place.segment.number,
+                    offset: place.location().offset(),
+                    expected: place.checksum,
+                    found,
+                }); // E3
+                continue;
+            }
+            if keep && run.chunks.len() == 1 {
+                self.blocks.borrow_mut().insert(*chunk, data.clone());
+            }
+            blocks[run.first + index] = Some(ReadPart::Data(data));
+        }
+    }
+
+    /// A checksum mismatch is final when the block still lies where it was read.
+    async fn report_or_retry(
+        &self,
+        stream: StreamId,
+        first: u64,
+        blocks: &[Option<ReadPart>],
+        error: Error,
+    ) -> Result<Option<Error>> {
+        let Error::ChunkCorrupt { chunk: damaged, segment, offset, .. } = error else {
+            return Ok(Some(error));
+        };
+        for (index, block) in blocks.iter().enumerate() {
+            if block.is_some() {
+                continue;
+            }
+            if let Found::Stored { chunk, place } =
+                self.find_block(stream, first + index as u64).await?
+            {
+                let location = place.location();
+                if chunk == damaged
+                    && location.segment.number == segment
+                    && location.offset() == offset
+                {
+                    self.counters.checksum_errors.set(self.counters.checksum_errors.get() + 1);
+                    tracing::error!(shard = self.config.shard.0, %error, "stored data is damaged");
+                    return Err(error);
+                }
+            }
+        }
+        Ok(Some(error))
+    }
+
+    async fn find_block(&self, stream: StreamId, block: u64) -> Result<Found> {
+        loop {
+            let pending = self.buffer.borrow().newest(stream, block).cloned();
+            if let Some(pending) = pending {
+                if !pending.frame.is_durable() {
+                    self.wait_frame(&pending.frame).await?; // E1
+                    continue;
+                }
+                return Ok(Found::Ready(match pending.content {
+                    Content::Hole | Content::Zero => ReadPart::Zero(BLOCK_BYTES),
+                    Content::Data { record, index } => {
+                        let start = index as usize * BLOCK_BYTES;
+                        ReadPart::Data(record.payload.slice(start..start + BLOCK_BYTES))
+                    }
+                }));
+            }
+            let looked_up = {
+                let trees = &mut *self.trees.borrow_mut();
+                match trees.lookup(stream, block) {
+                    Ok(slot) => match slot_chunk(slot) {
+                        None => Ok(Found::Ready(ReadPart::Zero(BLOCK_BYTES))),
+                        Some(chunk) => match self.blocks.borrow_mut().get(chunk) {
+                            Some(data) => Ok(Found::Ready(ReadPart::Data(data))),
+                            None => match trees.chunk(chunk) {
+                                Ok(Some(place)) => Ok(Found::Stored { chunk, place }),
+                                Ok(None) => {
+                                    return Err(Error::ChunkMissing { stream, block, chunk });
+                                }
+                                Err(stop) => Err(stop),
+                            },
+                        },
+                    },
+                    Err(stop) => Err(stop),
+                }
+            };
+            match looked_up {
+                Ok(found) => return Ok(found),
+                Err(Stop::Failed(error)) => return Err(error),
+                // The block may have changed while the page was fetched: begin again.
+                Err(Stop::Fault(fault)) => self.load_page(fault).await?,
+            }
+        }
+    }
+
+    /// What the bytes of a range hold, in runs, at most `max` of them; may stop before the end of the range.
+    ///
+    /// # Errors
+    /// `Corrupt` when the map cannot be read.
+    pub async fn block_status(
+        &self,
+        stream: StreamId,
+        range: ByteRange,
+        max: usize,
+    ) -> Result<Vec<BlockStatus>> {
+        self.check_open()?;
+        let (first, end) = (range.start / BLOCK, range.end.div_ceil(BLOCK));
+        let mut runs: Vec<StatusRun> = Vec::new();
+        let mut block = first;
+        while block < end && runs.len() <= max {
+            if self.buffer.borrow().any_in(stream, block, end) {
+                // Undrained blocks are few: look at them one by one, up to a leaf's worth at a time.
+                let until = end.min(block + 512);
+                for at in block..until {
+                    let mapped = self.mapped(stream, at).await?;
+                    push_run(&mut runs, 1, mapped);
+                }
+                block = until;
+            } else {
+                let until = end.min(block + (1 << 18));
+                block = self
+                    .with_pages(|trees| {
+                        if !trees.open_stream(stream)? {
+                            push_run(&mut runs, until - block, Mapped::Hole);
+                            return Ok(until);
+                        }
+                        let map = &trees.streams[&stream].map;
+                        Ok(map.status(&trees.cache, block, until, max + 1, &mut runs)?)
+                    })
+                    .await?;
+            }
+        }
+        runs.truncate(max);
+        let mut at = first * BLOCK;
+        let mut status = Vec::with_capacity(runs.len());
+        for run in runs {
+            let run_end = at + run.blocks * BLOCK;
+            let (start, stop) = (at.max(range.start), run_end.min(range.end));
+            if start < stop {
+                status.push(BlockStatus { len: stop - start, mapped: run.mapped });
+            }
+            at = run_end;
+        }
+        Ok(status)
+    }
+
+    async fn mapped(&self, stream: StreamId, block: u64) -> Result<Mapped> {
+        let content =
+            self.buffer.borrow().newest(stream, block).map(|pending| match pending.content {
+                Content::Data { .. } => Mapped::Data,
+                Content::Hole => Mapped::Hole,
+                Content::Zero => Mapped::Zero,
+            });
+        match content {
+            Some(mapped) => Ok(mapped),
+            None => {
+                let slot = self.with_pages(|trees| trees.lookup(stream, block)).await?;
+                Ok(Mapped::from(slot))
+            }
+        }
+    }
+}
+
+/// What a run of bytes holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct BlockStatus {
+    /// Length in bytes.
+    pub len: u64,
+    /// What it holds.
+    pub mapped: Mapped,
+}
+
+fn push_run(runs: &mut Vec<StatusRun>, blocks: u64, mapped: Mapped) {
+    match runs.last_mut() {
+        Some(last) if last.mapped == mapped => last.blocks += blocks,
+        _ => runs.push(StatusRun { blocks, mapped }),
+    }
+}
+
+/// Adds a chunk to the last run if it lies right behind it, for the next block.
+fn extend(runs: &mut [Run<'_>], index: usize, chunk: ChunkId, place: &ChunkEntry) -> bool {
+    let Some(run) = runs.last_mut() else { return false };
+    let (_, before) = &run.chunks[run.chunks.len() - 1];
+    let adjacent = run.first + run.chunks.len() == index
+        && before.segment == place.segment
+        && before.location().offset() + before.stored_len == place.location().offset()
+        && run.bytes + place.stored_len <= READ_BYTES_MAX;
+    if adjacent {
+        run.chunks.push((chunk, *place));
+        run.bytes += place.stored_len;
+    }
+    adjacent
+}
+
+/// Cuts whole blocks to the bytes asked for, and joins neighbouring zeros and neighbouring slices of one read.
+fn cut(blocks: Vec<Option<ReadPart>>, first: u64, offset: u64, end: u64) -> Vec<ReadPart> {
+    let mut parts: Vec<ReadPart> = Vec::with_capacity(blocks.len());
+    for (index, block) in blocks.into_iter().enumerate() {
+        let block = block.expect("every block was found");
+        let start = (first + index as u64) * BLOCK;
+        let skip = usize::try_from(offset.saturating_sub(start)).expect("inside a block");
+        let stop = usize::try_from((end - start).min(BLOCK)).expect("inside a block");
+        let part = block.trimmed(skip, stop - skip);
+        match (parts.last_mut(), &part) {
+            (Some(ReadPart::Zero(before)), ReadPart::Zero(len)) => *before += len,
+            (Some(ReadPart::Data(before)), ReadPart::Data(data)) => match before.joined(data) {
+                Some(joined) => *before = joined,
+                None => parts.push(part),
+            },
+            _ => parts.push(part),
+        }
+    }
+    parts
+}

@@ -1,0 +1,371 @@
+//! Gives space back: moves what is live out of sparse segments, so that they can be written again.
+//!
+//! R1. Victims are durable, applied, and older than the last durable checkpoint.
+//! R2. A move counts only if the chunk still lies at its full old place when the survivors' segment is durable: a chunk that died or moved
+//!     meanwhile is left alone, so reclaim never overwrites a newer write.
+//! R3. A victim is reused only after its survivors are durable and the table names them there.
+//! R4. A damaged unit is not moved: its segment stays as it is, for reads to report and scrub to repair.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+use hashbrown::HashSet;
+use varve_logstore::chain_reader::{decode_summary, unit_bytes, unit_is_whole};
+use varve_logstore::format::chunk::ChunkEntry;
+use varve_logstore::format::pointer::PagePtr;
+use varve_logstore::format::root::ChainHead;
+use varve_logstore::format::segment::{STRIP_HEADER_BYTES, StripHeader};
+use varve_logstore::format::summary::{SummaryEntry, Unit};
+use varve_logstore::segment_writer::{BLOCK_ALIGN, SealSpec, Sealed, SegmentWriter, UNIT_ALIGN};
+use varve_logstore::space::SegmentState;
+use varve_media::SegmentId;
+use varve_stdx::BufSlice;
+use varve_types::{ChunkId, SegmentNumber, WriteSeq};
+
+use crate::apply::{chunk_entry, raw_unit};
+use crate::tree::{Fault, Page, PageShape, decode_page};
+use crate::trees::{PAGE_ID_FIRST, table_layout};
+use crate::{Error, Result, Shard};
+
+/// Units moved before other tasks get a turn: some 50 µs of work.
+const UNITS_PER_TURN: usize = 32;
+
+/// Victims whose survivors may wait in one open segment.
+const VICTIMS_OPEN_MAX: usize = 64;
+
+/// A segment with more of it live is not worth moving, whatever its age.
+const LIVE_PERCENT_MAX: u64 = 97;
+
+/// The writer of survivors and what waits for it.
+pub(crate) struct Reclaim {
+    writer: RefCell<SegmentWriter>,
+    /// Victims whose last survivor is in the open segment, or which had none.
+    emptied: RefCell<Vec<SegmentNumber>>,
+    /// Segments that the next checkpoint empties.
+    pub(crate) waiting: RefCell<HashSet<SegmentNumber>>,
+    /// Segments with damage (R4).
+    damaged: RefCell<Vec<SegmentNumber>>,
+    /// Segments given back so far.
+    pub(crate) freed_segments: Cell<u64>,
+}
+
+impl Reclaim {
+    pub(crate) fn new(writer: SegmentWriter) -> Self {
+        Self {
+            writer: RefCell::new(writer),
+            emptied: RefCell::default(),
+            waiting: RefCell::default(),
+            damaged: RefCell::default(),
+            freed_segments: Cell::new(0),
+        }
+    }
+}
+
+impl Reclaim {
+    /// Goes on behind the end of the chain that recovery found.
+    pub(crate) fn resume(&self, chain: ChainHead) {
+        self.writer.borrow_mut().resume(chain);
+    }
+}
+
+impl Shard {
+    /// Keeps segments free until the shard fails or is dropped.
+    pub(crate) async fn run_reclaim(self: Rc<Self>) -> Result<()> {
+        loop {
+            if !self.reclaim_is_due() {
+                self.finish_reclaim().await?;
+                self.reclaim_wanted.notified().await;
+                continue;
+            }
+            match self.pick_victim() {
+                Some(victim) => self.reclaim_segment(victim).await?,
+                None => {
+                    self.finish_reclaim().await?;
+                    if self.pick_victim().is_none() {
+                        self.wake_checkpoint_for_space();
+                        self.reclaim_wanted.notified().await;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Free segments that reclaim aims at.
+    fn free_target(&self) -> usize {
+        let segments = self.space.borrow().stats().segments;
+        let target = segments * u64::from(self.config.free_target_percent) / 100;
+        self.data_reserve() + 2 + usize::try_from(target).unwrap_or(usize::MAX)
+    }
+
+    fn reclaim_is_due(&self) -> bool {
+        let stats = self.space.borrow().stats();
+        let free = usize::try_from(stats.free).unwrap_or(usize::MAX);
+        self.zones.unleased_segments() == 0 && free < self.free_target()
+    }
+
+    /// The segment whose move gives most for its cost: emptiness times age over what has to be copied; wholly dead ones first.
+    fn pick_victim(&self) -> Option<SegmentNumber> {
+        let now = self.next_wseq.get().get();
+        let segment_bytes = u64::from(self.media.segments.geometry().segment_bytes);
+        let (damaged, waiting) = (self.reclaim.damaged.borrow(), self.reclaim.waiting.borrow());
+        let space = self.space.borrow();
+        let score = |live: u64, sealed_at: WriteSeq| {
+            let age = now.saturating_sub(sealed_at.get()) + 1;
+            let dead = segment_bytes.saturating_sub(live);
+            u128::from(dead) * u128::from(age) * 1024 / u128::from(segment_bytes + live)
+        };
+        space
+            .iter()
+            .filter(|(number, usage)| {
+                usage.state == SegmentState::Sealed
+                    && !usage.is_new // R1
+                    && u64::from(usage.live_bytes) * 100 <= segment_bytes * LIVE_PERCENT_MAX
+                    && !damaged.contains(number)
+                    && !waiting.contains(number)
+            })
+            .max_by_key(|(number, usage)| {
+                let live = u64::from(usage.live_bytes);
+                (live == 0, score(live, usage.sealed_at), std::cmp::Reverse(*number))
+            })
+            .map(|(number, _)| number)
+    }
+
+    async fn reclaim_segment(&self, number: SegmentNumber) -> Result<()> {
+        let generation = {
+            let mut space = self.space.borrow_mut();
+            space.victim(number);
+            space.get(number).expect("victims are in use").generation
+        };
+        let id = SegmentId { number, generation };
+        match self.move_survivors(id).await {
+            Ok(())
+                if self.space.borrow().get(number).is_some_and(|usage| usage.live_bytes == 0) =>
+            {
+                self.leave_victims(&[number]); // R3: nothing was alive in it.
+            }
+            Ok(()) => self.reclaim.emptied.borrow_mut().push(number),
+            Err(error @ (Error::ChunkCorrupt { .. } | Error::SegmentDamaged { .. })) => {
+                tracing::error!(shard = self.config.shard.0, segment = number.0, %error, "segment kept as it is");
+                self.reclaim.damaged.borrow_mut().push(number); // R4
+                self.reclaim.emptied.borrow_mut().push(number);
+            }
+            Err(error) => return Err(error),
+        }
+        if self.reclaim.emptied.borrow().len() >= VICTIMS_OPEN_MAX
+            || self.reclaim.writer.borrow().is_empty()
+        {
+            self.finish_reclaim().await?;
+        }
+        Ok(())
+    }
+
+    /// Copies live units of a segment to the open reclaimed segment.
+    async fn move_survivors(&self, id: SegmentId) -> Result<()> {
+        let damaged =
+            |reason: &str| Error::SegmentDamaged { segment: id.number, reason: reason.to_owned() };
+        let segments = &self.media.segments;
+        let header =
+            segments.get(id, 0, STRIP_HEADER_BYTES).await.map_err(varve_logstore::Error::from)?;
+        let (header, _) =
+            StripHeader::decode(&header).map_err(|error| damaged(&error.to_string()))?;
+        if header.segment() != id || header.pool != self.config.pool {
+            return Err(damaged("the header belongs elsewhere"));
+        }
+        let bytes =
+            segments.get(id, 0, header.used_bytes).await.map_err(varve_logstore::Error::from)?;
+        self.counters.add_reclaim_read(header.used_bytes);
+        let start = header.summary_offset as usize;
+        let summary = bytes
+            .get(start..start + header.summary_bytes() as usize)
+            .ok_or_else(|| damaged("the summary lies outside"))?;
+        let entries =
+            decode_summary(&header, summary).map_err(|error| damaged(&error.to_string()))?;
+        for (index, entry) in entries.iter().enumerate() {
+            match entry {
+                SummaryEntry::Data { chunk, unit, .. }
+                | SummaryEntry::Move { chunk, unit, .. }
+                | SummaryEntry::Page { chunk, unit } => {
+                    self.move_chunk(id, *chunk, unit, &bytes).await?;
+                }
+                SummaryEntry::TablePage { level, unit } => {
+                    self.touch_table_page(id, *level, unit, &bytes).await?;
+                }
+                // Usage blobs are written anew by every checkpoint; keys and facts live in the trees.
+                SummaryEntry::UsageBlob { .. }
+                | SummaryEntry::KeyPut { .. }
+                | SummaryEntry::KeyDelete { .. }
+                | SummaryEntry::Trim { .. }
+                | SummaryEntry::Zero { .. }
+                | SummaryEntry::StreamDrop { .. }
+                | SummaryEntry::FreedIds { .. } => {}
+            }
+            if index % UNITS_PER_TURN == UNITS_PER_TURN - 1 {
+                self.reactor.yield_now().await;
+            }
+        }
+        Ok(())
+    }
+
+    async fn move_chunk(
+        &self,
+        from: SegmentId,
+        chunk: ChunkId,
+        unit: &Unit,
+        segment: &BufSlice,
+    ) -> Result<()> {
+        let place = self.with_pages(|trees| trees.chunk(chunk)).await?;
+        let here =
+            |place: &ChunkEntry| place.segment == from && place.offset_512 == unit.offset_512;
+        let Some(place) = place.filter(here) else { return Ok(()) };
+        let bytes = unit_bytes(segment, unit).filter(|bytes| unit_is_whole(unit, bytes));
+        let Some(bytes) = bytes.filter(|_| place.checksum == unit.checksum) else {
+            return Err(Error::SegmentDamaged {
+                segment: from.number,
+                reason: format!("chunk {chunk} at {} does not match its checksum", unit.offset()),
+            });
+        };
+        let align =
+            if unit.stored_len.is_multiple_of(BLOCK_ALIGN) { BLOCK_ALIGN } else { UNIT_ALIGN };
+        if !self.reclaim.writer.borrow().fits(unit.stored_len, align) {
+            self.seal_reclaimed().await?;
+        }
+        let mut writer = self.reclaim.writer.borrow_mut();
+        let offset = writer.push_unit(bytes, align);
+        let moved = Unit {
+            codec: place.codec,
+            logical_512: place.logical_512,
+            ..raw_unit(offset, unit.stored_len, u64::from(unit.checksum))
+        };
+        let age =
+            self.space.borrow().get(from.number).map_or(WriteSeq::ZERO, |usage| usage.sealed_at);
+        let entry =
+            SummaryEntry::Move { chunk, from, from_offset_512: unit.offset_512, unit: moved };
+        writer.push_entry(entry, age);
+        self.counters.add_moved(unit.stored_len);
+        Ok(())
+    }
+
+    /// A page of the chunk table moves by being changed: the next checkpoint writes it elsewhere.
+    async fn touch_table_page(
+        &self,
+        id: SegmentId,
+        level: u8,
+        unit: &Unit,
+        segment: &BufSlice,
+    ) -> Result<()> {
+        let ptr = PagePtr::Location(unit.location(id));
+        let Some(key) = unit_bytes(segment, unit)
+            .filter(|bytes| unit_is_whole(unit, bytes))
+            .and_then(|bytes| table_key(bytes, ptr, level))
+        else {
+            return Err(Error::SegmentDamaged {
+                segment: id.number,
+                reason: format!("table page at {} does not match its checksum", unit.offset()),
+            });
+        };
+        let _gate = self.tree_gate.take(1).await;
+        self.with_pages(|trees| {
+            let (cache, names) = (&mut trees.cache, &mut trees.table_names);
+            trees.table.touch_page(cache, names, &key, level, ptr)?;
+            Ok(())
+        })
+        .await
+    }
+
+    /// Seals the open reclaimed segment, and lets the victims it emptied go.
+    async fn finish_reclaim(&self) -> Result<()> {
+        if self.reclaim.writer.borrow().is_empty() {
+            let emptied = self.reclaim.emptied.take();
+            self.leave_victims(&emptied);
+            return Ok(());
+        }
+        self.seal_reclaimed().await
+    }
+
+    fn leave_victims(&self, victims: &[SegmentNumber]) {
+        let mut space = self.space.borrow_mut();
+        for number in victims {
+            space.victim_done(*number); // R3
+            if space.get(*number).is_some_and(|usage| usage.live_bytes > 0) {
+                // Pages of the table and usage blobs leave with the next checkpoint.
+                self.reclaim.waiting.borrow_mut().insert(*number);
+            }
+        }
+        drop(space);
+        let freed = self.reclaim.freed_segments.get() + victims.len() as u64;
+        self.reclaim.freed_segments.set(freed);
+        self.settle_freed();
+    }
+
+    async fn seal_reclaimed(&self) -> Result<()> {
+        let next_slot = self.take_segment(self.checkpoint_reserve()).await?;
+        let spec = SealSpec {
+            generation: self.fresh_generation(),
+            next_slot,
+            lane: self.applied_lane.get(),
+            lane_mount: self.drain.lane_mount.get(),
+            witness: self.reclaim_witness.get(),
+        };
+        let sealed = self.reclaim.writer.borrow_mut().seal(spec);
+        self.space.borrow_mut().opened(sealed.id, sealed.wseq_last);
+        self.counters.add_reclaimed_segment(&sealed);
+        let emptied = self.reclaim.emptied.take();
+        self.spawn_put(sealed.id, sealed.bytes.clone()).await?;
+        self.reclaim_witness.set(sealed.link.seq);
+        if let Some(lane) = self.lane.get() {
+            lane.set_witness(self.data_witness.get(), self.reclaim_witness.get());
+        }
+        {
+            let _gate = self.tree_gate.take(1).await;
+            self.apply_moves(sealed.id, sealed.link, &sealed.entries).await?;
+        }
+        self.leave_victims(&emptied);
+        let Sealed { bytes, .. } = sealed;
+        self.reclaim.writer.borrow_mut().recycle(bytes);
+        Ok(())
+    }
+
+    /// Lets the table name survivors at their new place (R2). The caller holds the tree gate, or is recovery.
+    pub(crate) async fn apply_moves(
+        &self,
+        id: SegmentId,
+        head: ChainHead,
+        entries: &[SummaryEntry],
+    ) -> Result<()> {
+        assert_eq!(
+            head.seq,
+            self.reclaim_chain.get().seq + 1,
+            "reclaimed segments are applied in order"
+        );
+        for (index, entry) in entries.iter().enumerate() {
+            let SummaryEntry::Move { chunk, from, from_offset_512, unit } = entry else {
+                unreachable!("{entry:?} is never in a reclaimed segment")
+            };
+            let to = chunk_entry(id, unit);
+            let from = ChunkEntry { segment: *from, offset_512: *from_offset_512, ..to };
+            self.with_pages(|trees| {
+                let moved = trees.move_chunk(&mut self.space.borrow_mut(), *chunk, &from, &to)?;
+                if moved && chunk.get() >= PAGE_ID_FIRST {
+                    self.space.borrow_mut().note_pages(id.number);
+                }
+                Ok(())
+            })
+            .await?;
+            if index % UNITS_PER_TURN == UNITS_PER_TURN - 1 {
+                self.reactor.yield_now().await;
+            }
+        }
+        self.reclaim_chain.set(head);
+        self.space.borrow_mut().sealed(id);
+        Ok(())
+    }
+}
+
+/// A key that belongs to a stored page of the chunk table.
+fn table_key(bytes: &[u8], ptr: PagePtr, level: u8) -> Option<Vec<u8>> {
+    let fault = Fault { ptr, shape: PageShape::Tree { layout: table_layout(), level } };
+    let Ok(Page::Tree(page)) = decode_page(bytes, fault) else { return None };
+    // Above leaves the first bound stands for minus infinity; any later one is inside the page.
+    let index = usize::from(level > 0 && page.len() > 1);
+    Some(page.key(index).to_vec())
+}

@@ -1,0 +1,464 @@
+//! Opens a shard: root, checkpoint, newer segments, lane; then a checkpoint of its own, and it serves.
+//!
+//! ```text
+//!  root → raise the mount → usage → lane census → reclaimed chain → data chain → lane frames → drain → checkpoint → serve
+//! ```
+//!
+//! X1. The mount is raised durably before anything is written, so what an earlier open left half-written is never taken for this one's.
+//! X2. Reclaimed segments are replayed before data segments: moves and deaths end in the same state in either order, and pages that
+//!     moved are found.
+//! X3. Lane records up to the last applied number are skipped; all others are drained before the shard serves.
+//! X4. Ids, numbers and generations go on well above everything seen, as what was in flight at the crash was not.
+//! X5. A shard recovers alone and asks no other shard anything.
+
+use std::cell::{Cell, OnceCell, RefCell};
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+use varve_logstore::chain_reader::{Link, read_chain, read_units};
+use varve_logstore::format::frame::{Frame, LanePoint, chain_seed};
+use varve_logstore::format::page::{PageHeader, PageKind};
+use varve_logstore::format::pointer::PagePtr;
+use varve_logstore::format::record::PIECE_BYTES;
+use varve_logstore::format::root::{ChainHead, ShardRoot, TreeRoot};
+use varve_logstore::format::segment::SegmentKind;
+use varve_logstore::format::summary::{Codec, SummaryEntry, Unit};
+use varve_logstore::format::usage::UsageEntry;
+use varve_logstore::lane::{Lane, LaneOwner, Record};
+use varve_logstore::lane_reader::{LaneReader, check_stop};
+use varve_logstore::segment_writer::{SegmentOwner, SegmentWriter};
+use varve_logstore::space::Space;
+use varve_media::{Media, RootKey, RootVersion};
+use varve_reactor::{Notify, Reactor};
+use varve_stdx::{AlignedBuf, checksum64};
+use varve_types::{ChunkId, CutNumber, Generation, SegmentNumber, WriteSeq};
+
+use crate::admission::Credits;
+use crate::allocation::{Zone, ZoneSource};
+use crate::apply::Applicable;
+use crate::block_cache::BlockCache;
+use crate::checkpoint::Metadata;
+use crate::config::{BLOCK_BYTES, ShardConfig};
+use crate::drain::Drain;
+use crate::reclaim::Reclaim;
+use crate::shard::State;
+use crate::tree::{BTree, ChunkNames, MemoryNames, PageCache, TreeLayout};
+use crate::trees::{PAGE_ID_FIRST, Trees, table_layout};
+use crate::writes::WritesUnderWay;
+use crate::{Error, Result, Shard};
+
+/// How far ids go on above everything seen (X4): far more than can be in flight.
+const ID_GAP: u64 = 1 << 20;
+
+/// What a shard is opened from.
+pub struct ShardParts {
+    /// The loop of its thread.
+    pub reactor: Reactor,
+    /// Its media.
+    pub media: Media,
+    /// Identity and memory.
+    pub config: ShardConfig,
+    /// Where it gets more zones.
+    pub zones: Rc<dyn ZoneSource>,
+    /// Zones it has.
+    pub owned: Vec<Zone>,
+}
+
+impl Shard {
+    /// Makes the first root of a shard in its first zone. Durable on return.
+    ///
+    /// # Errors
+    /// `Conflict` when the shard has a root already; `Invalid` when the zone is too small.
+    pub async fn format(media: &Media, config: &ShardConfig, zone: Zone) -> Result<()> {
+        if zone.count < 2 {
+            return Err(Error::TooLarge {
+                what: "segments needed",
+                value: 2,
+                limit: u64::from(zone.count),
+            });
+        }
+        let chain =
+            |slot| ChainHead { seq: 0, checksum: 0, next_slot: SegmentNumber(zone.first.0 + slot) };
+        let empty = TreeRoot { page: PagePtr::Null, height: 0 };
+        let root = ShardRoot {
+            features: varve_logstore::format::Features::default(),
+            pool: config.pool,
+            shard: config.shard,
+            mount: 0,
+            checkpoint_seq: 0,
+            applied_wseq: WriteSeq::ZERO,
+            next_wseq: WriteSeq::new(1),
+            next_chunk: ChunkId::new(1),
+            next_page: ChunkId::new(PAGE_ID_FIRST),
+            next_generation: Generation::new(1),
+            lane: LanePoint {
+                position: 0,
+                frame_seq: 1,
+                chain: chain_seed(config.pool, config.shard, 0),
+            },
+            lane_mount: 0,
+            data_chain: chain(0),
+            reclaim_chain: chain(1),
+            table: empty,
+            keys: empty,
+            usage: Vec::new(),
+            highest_cut: CutNumber(0),
+        };
+        let key = RootKey::Shard(config.shard);
+        let made = media.roots.replace(key, RootVersion(0), root.encode()).await;
+        made.map_err(varve_logstore::Error::from)?;
+        Ok(())
+    }
+
+    /// Opens a shard through recovery and lets it serve.
+    ///
+    /// # Errors
+    /// `Corrupt` when something that was acknowledged cannot be read back: nothing is changed then but the mount.
+    pub async fn open(parts: ShardParts) -> Result<Rc<Self>> {
+        let (mut root, version) = read_root(&parts).await?;
+        let replayed_to = root.lane_mount;
+        root.mount += 1;
+        let shard = Self::assemble(parts, &root, version)?;
+        shard.replace_root(&root).await?; // X1
+        shard.restore_usage(&root).await?;
+        let owner = LaneOwner { mount: replayed_to, ..shard.lane_owner() };
+        let mut lane = LaneReader::new(Rc::clone(&shard.media.journal), owner);
+        let census = lane.census().await?;
+        let reclaimed = shard
+            .read_links(SegmentKind::Reclaimed, root.reclaim_chain, census.reclaim_witness)
+            .await?;
+        let data =
+            shard.read_links(SegmentKind::Data, root.data_chain, census.data_witness).await?;
+        shard.reserve_chains(&root, &reclaimed, &data)?;
+        shard.replay_moves(&reclaimed).await?;
+        shard.replay_data(&data).await?;
+        shard.spawn_task("apply", Rc::clone(&shard).run_apply());
+        let stop = shard.replay_lane(&mut lane).await?;
+        check_stop(stop.frame_seq, &census)?;
+        shard.finish_replay(stop).await?;
+        Ok(shard)
+    }
+
+    fn assemble(parts: ShardParts, root: &ShardRoot, version: RootVersion) -> Result<Rc<Self>> {
+        let ShardParts { reactor, media, config, zones, owned } = parts;
+        let segment_bytes = media.segments.geometry().segment_bytes;
+        let mut space = Space::new(segment_bytes);
+        for zone in owned {
+            space.add(zone.first, zone.count);
+        }
+        let bad = |reason: &str| Error::BadRoot { shard: config.shard, reason: reason.to_owned() };
+        let table = BTree::open(table_layout(), root.table.page, root.table.height)
+            .ok_or_else(|| bad("root and height of the chunk table do not go together"))?;
+        let keys = BTree::open(TreeLayout::Slotted, root.keys.page, root.keys.height)
+            .ok_or_else(|| bad("root and height of the key tree do not go together"))?;
+        if root.next_page.get() < PAGE_ID_FIRST || root.next_chunk.get() >= PAGE_ID_FIRST {
+            return Err(bad("ids of pages and data are mixed up"));
+        }
+        let owner = SegmentOwner { pool: config.pool, shard: config.shard, mount: root.mount };
+        let writer = |kind, chain| SegmentWriter::new(owner, kind, segment_bytes, chain);
+        let trees = Trees {
+            shard: config.shard,
+            cache: PageCache::new(config.page_cache_bytes),
+            keys,
+            table,
+            streams: hashbrown::HashMap::new(),
+            names: ChunkNames::new(above(root.next_page), ChunkId::MAX),
+            table_names: MemoryNames::new(),
+            next_chunk: root.next_chunk,
+        };
+        let lane_share = media.journal.capacity() * 7 / 16;
+        let buffer = config.buffer_bytes.min(lane_share);
+        let records = (buffer / 16).max(16 * BLOCK_BYTES as u64);
+        Ok(Rc::new_cyclic(|me| Self {
+            me: me.clone(),
+            reactor,
+            zones,
+            mount: root.mount,
+            state: RefCell::new(State::Serving),
+            stop: Notify::new(),
+            stopped: Cell::new(false),
+            lane: OnceCell::new(),
+            buffer: RefCell::default(),
+            pending_keys: RefCell::default(),
+            claims: crate::claims::Claims::default(),
+            data_credits: Credits::new(buffer.saturating_sub(records).max(BLOCK_BYTES as u64)),
+            record_credits: Credits::new(records),
+            pressure: Notify::new(),
+            empty: AlignedBuf::zeroed(0).freeze(),
+            drain: Drain::new(
+                writer(SegmentKind::Data, root.data_chain),
+                root.lane,
+                root.lane_mount,
+            ),
+            data_gate: Credits::new(1),
+            apply_queue: RefCell::new(VecDeque::new()),
+            appliable: Notify::new(),
+            applied: Notify::new(),
+            applied_lane: Cell::new(root.lane),
+            applied_wseq: Cell::new(root.applied_wseq),
+            applied_chunk: Cell::new(ChunkId::new(root.next_chunk.get() - 1)),
+            data_chain: Cell::new(root.data_chain),
+            data_witness: Cell::new(root.data_chain.seq),
+            trees: RefCell::new(trees),
+            tree_gate: Credits::new(1),
+            loading: RefCell::default(),
+            blocks: RefCell::new(BlockCache::new(config.block_cache_bytes)),
+            space: RefCell::new(space),
+            space_changed: Notify::new(),
+            lease_gate: Credits::new(1),
+            metadata: Metadata::new(writer(SegmentKind::Metadata, ChainHead::default())),
+            usage_blobs: RefCell::new(root.usage.clone()),
+            checkpoint_wanted: Notify::new(),
+            checkpoint_forced: Cell::new(false),
+            checkpoint_seq: Cell::new(root.checkpoint_seq),
+            entries_since_checkpoint: Cell::new(0),
+            root_version: Cell::new(version),
+            reclaim: Reclaim::new(writer(SegmentKind::Reclaimed, root.reclaim_chain)),
+            reclaim_wanted: Notify::new(),
+            reclaim_chain: Cell::new(root.reclaim_chain),
+            reclaim_witness: Cell::new(root.reclaim_chain.seq),
+            mark: RefCell::new(None),
+            mark_wanted: Cell::new(true),
+            next_wseq: Cell::new(root.next_wseq),
+            next_generation: Cell::new(root.next_generation),
+            writes_under_way: WritesUnderWay::default(),
+            counters: crate::counters::Counters::default(),
+            media,
+            config,
+        }))
+    }
+
+    fn lane_owner(&self) -> LaneOwner {
+        LaneOwner { pool: self.config.pool, shard: self.config.shard, mount: self.mount }
+    }
+
+    fn bad_root(&self, reason: String) -> Error {
+        Error::BadRoot { shard: self.config.shard, reason }
+    }
+
+    async fn restore_usage(&self, root: &ShardRoot) -> Result<()> {
+        for blob in &root.usage {
+            let unit = Unit {
+                offset_512: blob.offset_512,
+                stored_len: blob.stored_len,
+                logical_512: 0,
+                codec: Codec::Raw,
+                checksum: blob.checksum,
+            };
+            let read = read_units(&self.media.segments, blob.segment, &[unit]).await?;
+            let (header, payload) = PageHeader::decode(&read[0])?;
+            if header.kind != PageKind::Usage {
+                return Err(self.bad_root("a usage blob is a page of a tree".to_owned()));
+            }
+            for bytes in payload.chunks(UsageEntry::LEN) {
+                let entry = UsageEntry::decode(bytes)?;
+                if !self.space.borrow_mut().restore(&entry) {
+                    let number = entry.segment.number;
+                    return Err(
+                        self.bad_root(format!("segment {number} is used twice or not leased"))
+                    );
+                }
+            }
+        }
+        for blob in &root.usage {
+            if !self.space.borrow_mut().restore_blob(blob.segment, blob.stored_len) {
+                let number = blob.segment.number;
+                return Err(
+                    self.bad_root(format!("segment {number} of a usage blob is not leased"))
+                );
+            }
+        }
+        Ok(())
+    }
+
+    async fn read_links(
+        &self,
+        kind: SegmentKind,
+        head: ChainHead,
+        witness: u64,
+    ) -> Result<Vec<Link>> {
+        let owner =
+            SegmentOwner { pool: self.config.pool, shard: self.config.shard, mount: self.mount };
+        Ok(read_chain(&self.media.segments, &owner, kind, head, witness).await?)
+    }
+
+    /// Takes the slots of both chains, their successors' included, out of the free ones.
+    fn reserve_chains(&self, root: &ShardRoot, reclaimed: &[Link], data: &[Link]) -> Result<()> {
+        for (head, links) in [(root.reclaim_chain, reclaimed), (root.data_chain, data)] {
+            let slots =
+                [head.next_slot].into_iter().chain(links.iter().map(|link| link.head.next_slot));
+            for slot in slots {
+                if !self.space.borrow_mut().reserve_exact(slot) {
+                    return Err(
+                        self.bad_root(format!("segment {slot} of a chain is in use or not leased"))
+                    );
+                }
+            }
+            for link in links {
+                self.space.borrow_mut().opened(link.header.segment(), link.header.wseq_last);
+                self.see_generation(link.header.generation);
+            }
+        }
+        Ok(())
+    }
+
+    fn see_generation(&self, seen: Generation) {
+        self.next_generation.set(self.next_generation.get().max(seen.next()));
+    }
+
+    async fn replay_moves(&self, links: &[Link]) -> Result<()> {
+        for link in links {
+            for entry in &link.entries {
+                if !matches!(entry, SummaryEntry::Move { .. }) {
+                    return Err(self.bad_root(format!("{entry:?} in a reclaimed segment")));
+                }
+            }
+            self.apply_moves(link.header.segment(), link.head, &link.entries).await?; // X2
+        }
+        let chain = self.reclaim_chain.get();
+        self.reclaim_witness.set(chain.seq);
+        self.reclaim.resume(chain);
+        Ok(())
+    }
+
+    async fn replay_data(&self, links: &[Link]) -> Result<()> {
+        for link in links {
+            for entry in &link.entries {
+                self.see_entry(entry)?;
+            }
+            let id = link.header.segment();
+            let applicable =
+                Applicable { id, head: link.head, entries: &link.entries, bytes: None };
+            self.apply_segment(applicable).await?;
+            self.drain.point.set(link.header.lane);
+            self.applied_lane.set(link.header.lane);
+        }
+        let chain = self.data_chain.get();
+        self.data_witness.set(chain.seq);
+        self.drain.writer.borrow_mut().resume(chain);
+        Ok(())
+    }
+
+    /// Learns ids from an entry, and refuses what is never in a data segment.
+    fn see_entry(&self, entry: &SummaryEntry) -> Result<()> {
+        match entry {
+            SummaryEntry::Data { chunk, .. } => {
+                let trees = &mut *self.trees.borrow_mut();
+                if chunk.get() >= PAGE_ID_FIRST {
+                    return Err(self.bad_root(format!("data have the id {chunk} of a page")));
+                }
+                trees.next_chunk = trees.next_chunk.max(chunk.next());
+            }
+            SummaryEntry::Move { .. }
+            | SummaryEntry::Page { .. }
+            | SummaryEntry::TablePage { .. }
+            | SummaryEntry::UsageBlob { .. } => {
+                return Err(self.bad_root(format!("{entry:?} in a data segment")));
+            }
+            _ => {}
+        }
+        if let Some(wseq) = entry.wseq() {
+            self.next_wseq.set(self.next_wseq.get().max(wseq.next()));
+        }
+        Ok(())
+    }
+
+    /// Drains the lane's records that no segment holds (X3). Returns where the lane ends.
+    async fn replay_lane(&self, lane: &mut LaneReader) -> Result<LanePoint> {
+        {
+            // New ids begin above everything in segments (X4).
+            let trees = &mut *self.trees.borrow_mut();
+            trees.next_chunk = ChunkId::new(trees.next_chunk.get() + ID_GAP);
+            let generation = self.next_generation.get().get() + ID_GAP;
+            self.next_generation.set(Generation::new(generation));
+        }
+        let mut point = self.drain.point.get();
+        while let Some(read) = lane.frame_at(point).await? {
+            let frame = Frame::decode(&read.bytes)?;
+            for record in frame.records() {
+                let record = record?;
+                record.header.kind.check_supported()?;
+                self.next_wseq.set(self.next_wseq.get().max(record.header.wseq.next()));
+                if record.header.wseq <= self.applied_wseq.get() {
+                    continue; // X3
+                }
+                let start = record.payload_offset;
+                let payload = read.bytes.slice(start..start + record.payload.len());
+                let pieces = record.payload.len().div_ceil(PIECE_BYTES);
+                let piece_checksums = if pieces > 1 {
+                    payload.chunks(PIECE_BYTES).map(checksum64).collect()
+                } else {
+                    Vec::new()
+                };
+                let record = Record { header: record.header, payload, piece_checksums };
+                let _gate = self.data_gate.take(1).await;
+                self.drain_record(&record).await?;
+            }
+            point = read.end;
+            self.drain.point.set(point);
+        }
+        Ok(point)
+    }
+
+    /// Applies what was replayed, makes a checkpoint and starts serving.
+    async fn finish_replay(self: &Rc<Self>, stop: LanePoint) -> Result<()> {
+        self.flush_data().await?;
+        if let Some(id) = self.space.borrow_mut().finish_replay() {
+            return Err(
+                self.bad_root(format!("segment {} was reused while it was live", id.number))
+            );
+        }
+        self.next_wseq.set(WriteSeq::new(self.next_wseq.get().get() + ID_GAP)); // X4
+        let head = LanePoint {
+            chain: chain_seed(self.config.pool, self.config.shard, self.mount),
+            ..stop
+        };
+        self.drain.point.set(head);
+        self.drain.lane_mount.set(self.mount);
+        self.applied_lane.set(head);
+        self.applied_chunk.set(ChunkId::new(self.trees.borrow().next_chunk.get() - 1));
+        let slot = self.take_segment(0).await?;
+        self.metadata.resume(ChainHead { next_slot: slot, ..ChainHead::default() });
+        self.checkpoint().await?;
+        let lane = Lane::new(
+            self.reactor.clone(),
+            Rc::clone(&self.media.journal),
+            Rc::clone(&self.media.fence),
+            self.lane_owner(),
+            head,
+        );
+        lane.set_witness(self.data_witness.get(), self.reclaim_witness.get());
+        let run = Rc::clone(&lane).run();
+        assert!(self.lane.set(lane).is_ok(), "a shard has one lane");
+        self.spawn_task("lane", async move {
+            run.await;
+            Ok(())
+        });
+        self.spawn_task("watch", Rc::clone(self).run_watch());
+        self.spawn_task("drain", Rc::clone(self).run_drain());
+        self.spawn_task("pressure", Rc::clone(self).run_pressure());
+        self.spawn_task("checkpoint", Rc::clone(self).run_checkpoints());
+        self.spawn_task("reclaim", Rc::clone(self).run_reclaim());
+        Ok(())
+    }
+}
+
+fn above(id: ChunkId) -> ChunkId {
+    ChunkId::new(id.get() + ID_GAP)
+}
+
+async fn read_root(parts: &ShardParts) -> Result<(ShardRoot, RootVersion)> {
+    let key = RootKey::Shard(parts.config.shard);
+    let read = parts.media.roots.read(key).await.map_err(varve_logstore::Error::from)?;
+    let (version, bytes) = read;
+    let bad =
+        |reason: &str| Error::BadRoot { shard: parts.config.shard, reason: reason.to_owned() };
+    if version == RootVersion(0) {
+        return Err(bad("it was never made"));
+    }
+    let root = ShardRoot::decode(&bytes)?;
+    if root.pool != parts.config.pool || root.shard != parts.config.shard {
+        return Err(bad("its root belongs to another pool or shard"));
+    }
+    Ok((root, version))
+}

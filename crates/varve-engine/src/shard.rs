@@ -1,0 +1,291 @@
+//! A shard: one owner's slice of a pool, on one thread. State here, behaviour in the other files of the crate.
+//!
+//! ```text
+//!  open ──recovery──▶ serving ──close()──▶ closing ──▶ closed
+//!                        └──── definite error ────────▶ failed (reopened by whoever owns it, through recovery)
+//! ```
+//!
+//! H1. Everything runs on one thread; no borrow of a cell is held across an await.
+//! H2. A shard that failed accepts nothing more. It is reopened only after its own writes have ended.
+
+use std::cell::{Cell, OnceCell, RefCell};
+use std::collections::VecDeque;
+use std::future::Future;
+use std::rc::{Rc, Weak};
+
+use futures_util::future::{Either, select};
+use hashbrown::HashMap;
+use varve_logstore::format::frame::LanePoint;
+use varve_logstore::format::pointer::{Location, PagePtr};
+use varve_logstore::format::root::ChainHead;
+use varve_logstore::lane::{Frame, Lane};
+use varve_logstore::space::Space;
+use varve_media::{Media, RootVersion};
+use varve_reactor::{Notify, Reactor};
+use varve_stdx::BufSlice;
+use varve_types::{ChunkId, Generation, WriteSeq};
+
+use crate::admission::Credits;
+use crate::allocation::ZoneSource;
+use crate::block_cache::BlockCache;
+use crate::buffer::WriteBuffer;
+use crate::checkpoint::Metadata;
+use crate::claims::Claims;
+use crate::config::ShardConfig;
+use crate::counters::{Counters, ShardStats};
+use crate::drain::{Drain, SealedData};
+use crate::mark::MarkPass;
+use crate::pending_keys::PendingKeys;
+use crate::reclaim::Reclaim;
+use crate::trees::Trees;
+use crate::writes::WritesUnderWay;
+use crate::{Error, Result};
+
+/// Nanoseconds between looks at whether the lane has drained while closing.
+const CLOSE_POLL_NS: u64 = 200_000;
+
+#[derive(Clone, Debug)]
+pub(crate) enum State {
+    Serving,
+    Closing,
+    Failed(String),
+}
+
+/// One shard, open. See the module.
+pub struct Shard {
+    pub(crate) me: Weak<Shard>,
+    pub(crate) reactor: Reactor,
+    pub(crate) media: Media,
+    pub(crate) config: ShardConfig,
+    pub(crate) zones: Rc<dyn ZoneSource>,
+    pub(crate) mount: u64,
+    pub(crate) state: RefCell<State>,
+    pub(crate) stop: Notify,
+    pub(crate) stopped: Cell<bool>,
+
+    pub(crate) lane: OnceCell<Rc<Lane>>,
+    pub(crate) buffer: RefCell<WriteBuffer>,
+    pub(crate) pending_keys: RefCell<PendingKeys>,
+    pub(crate) claims: Claims,
+    pub(crate) data_credits: Credits,
+    pub(crate) record_credits: Credits,
+    pub(crate) pressure: Notify,
+    pub(crate) empty: BufSlice,
+
+    pub(crate) drain: Drain,
+    pub(crate) data_gate: Credits,
+    pub(crate) apply_queue: RefCell<VecDeque<Option<SealedData>>>,
+    pub(crate) appliable: Notify,
+    pub(crate) applied: Notify,
+    pub(crate) applied_lane: Cell<LanePoint>,
+    pub(crate) applied_wseq: Cell<WriteSeq>,
+    pub(crate) applied_chunk: Cell<ChunkId>,
+    pub(crate) data_chain: Cell<ChainHead>,
+    pub(crate) data_witness: Cell<u64>,
+
+    pub(crate) trees: RefCell<Trees>,
+    pub(crate) tree_gate: Credits,
+    pub(crate) loading: RefCell<HashMap<PagePtr, Rc<Notify>>>,
+    pub(crate) blocks: RefCell<BlockCache>,
+
+    pub(crate) space: RefCell<Space>,
+    pub(crate) space_changed: Notify,
+    pub(crate) lease_gate: Credits,
+
+    pub(crate) metadata: Metadata,
+    pub(crate) usage_blobs: RefCell<Vec<Location>>,
+    pub(crate) checkpoint_wanted: Notify,
+    pub(crate) checkpoint_forced: Cell<bool>,
+    pub(crate) checkpoint_seq: Cell<u64>,
+    pub(crate) entries_since_checkpoint: Cell<u64>,
+    pub(crate) root_version: Cell<RootVersion>,
+
+    pub(crate) reclaim: Reclaim,
+    pub(crate) reclaim_wanted: Notify,
+    pub(crate) reclaim_chain: Cell<ChainHead>,
+    pub(crate) reclaim_witness: Cell<u64>,
+
+    pub(crate) mark: RefCell<Option<MarkPass>>,
+    pub(crate) mark_wanted: Cell<bool>,
+
+    pub(crate) next_wseq: Cell<WriteSeq>,
+    pub(crate) next_generation: Cell<Generation>,
+    pub(crate) writes_under_way: WritesUnderWay,
+    pub(crate) counters: Counters,
+}
+
+impl Shard {
+    pub(crate) fn lane(&self) -> &Rc<Lane> {
+        self.lane.get().expect("the lane is set before anything is admitted")
+    }
+
+    /// Refuses when the shard does not serve.
+    pub(crate) fn check_open(&self) -> Result<()> {
+        match &*self.state.borrow() {
+            State::Serving => Ok(()),
+            State::Closing => Err(Error::Closed),
+            State::Failed(cause) => Err(Error::Failed { cause: cause.clone() }),
+        }
+    }
+
+    /// Whether the shard failed and should be reopened.
+    #[must_use]
+    pub fn has_failed(&self) -> bool {
+        matches!(*self.state.borrow(), State::Failed(_))
+    }
+
+    /// Waits until the shard fails or is closed.
+    pub async fn stopped(&self) {
+        while !self.stopped.get() {
+            self.stop.notified().await;
+        }
+    }
+
+    /// Whether something waits for a mark pass: a dropped stream, a large trim, or a full shard.
+    #[must_use]
+    pub fn wants_mark(&self) -> bool {
+        self.mark_wanted.get()
+    }
+
+    pub(crate) fn mark_wanted_for_space(&self) {
+        self.reclaim_wanted.notify_one();
+    }
+
+    /// Runs a task of the shard; its error fails the shard.
+    pub(crate) fn spawn_task(
+        self: &Rc<Self>,
+        name: &'static str,
+        task: impl Future<Output = Result<()>> + 'static,
+    ) {
+        let shard = Rc::clone(self);
+        self.reactor.spawn(async move {
+            let stopped = {
+                let shard = Rc::clone(&shard);
+                Box::pin(async move { shard.stopped().await })
+            };
+            if let Either::Left((Err(error), _)) = select(Box::pin(task), stopped).await {
+                shard.fail(name, &error);
+            }
+        });
+    }
+
+    /// Closes the shard after a definite error (H2).
+    pub(crate) fn fail(&self, task: &str, error: &Error) {
+        if self.has_failed() {
+            return;
+        }
+        tracing::error!(shard = self.config.shard.0, task, %error, "shard closed");
+        *self.state.borrow_mut() = State::Failed(error.to_string());
+        self.end();
+    }
+
+    fn end(&self) {
+        if let Some(lane) = self.lane.get() {
+            lane.fail(varve_logstore::Error::LaneFailed);
+        }
+        self.stopped.set(true);
+        self.stop.notify_all();
+        self.space_changed.notify_all();
+        self.applied.notify_all();
+    }
+
+    /// Fails the shard when its lane does.
+    pub(crate) async fn run_watch(self: Rc<Self>) -> Result<()> {
+        Err(self.lane().failure().await.into())
+    }
+
+    /// Waits until nothing this shard began can still reach the media (H2).
+    pub async fn quiesced(&self) {
+        self.writes_under_way.ended().await;
+        if let Some(lane) = self.lane.get() {
+            lane.quiesced().await;
+        }
+    }
+
+    /// Drains everything, makes a checkpoint and stops. Durable on return: the next open replays nothing.
+    ///
+    /// # Errors
+    /// When media fail; the next open then recovers.
+    pub async fn close(&self) -> Result<()> {
+        self.check_open()?;
+        *self.state.borrow_mut() = State::Closing;
+        while !self.lane().is_drained() {
+            if self.has_failed() {
+                return self.check_open();
+            }
+            self.reactor.sleep(CLOSE_POLL_NS).await;
+        }
+        let outcome = self.settle().await;
+        if outcome.is_ok() {
+            self.end();
+        }
+        self.quiesced().await;
+        outcome
+    }
+
+    async fn settle(&self) -> Result<()> {
+        self.flush_data().await?;
+        self.checkpoint().await
+    }
+
+    /// Seals what is drained and waits until the trees show it.
+    pub(crate) async fn flush_data(&self) -> Result<()> {
+        {
+            let _gate = self.data_gate.take(1).await;
+            self.seal_data().await?;
+        }
+        let target = self.drain.writer.borrow().chain().seq;
+        while self.data_chain.get().seq < target {
+            if self.has_failed() {
+                return self.check_open();
+            }
+            self.applied.notified().await;
+        }
+        Ok(())
+    }
+
+    /// Waits until a frame is durable; says why when it never will be.
+    pub(crate) async fn wait_frame(&self, frame: &Frame) -> Result<()> {
+        frame.durable().await.map_err(|error| match self.check_open() {
+            Err(closed) => closed,
+            Ok(()) => error.into(),
+        })
+    }
+
+    /// The shard in numbers.
+    #[must_use]
+    pub fn stats(&self) -> ShardStats {
+        let counters = &self.counters;
+        let cache = self.trees.borrow().cache.stats();
+        let blocks = self.blocks.borrow();
+        let (block_cache_hits, block_cache_misses) = blocks.hits_and_misses();
+        ShardStats {
+            writes: counters.writes.get(),
+            write_bytes: counters.write_bytes.get(),
+            reads: counters.reads.get(),
+            read_bytes: counters.read_bytes.get(),
+            media_read_bytes: counters.media_read_bytes.get(),
+            page_reads: counters.page_reads.get(),
+            data_segments: counters.data_segments.get(),
+            data_bytes: counters.data_bytes.get(),
+            metadata_bytes: counters.metadata_bytes.get(),
+            reclaimed_bytes: counters.reclaimed_bytes.get(),
+            moved_bytes: counters.moved_bytes.get(),
+            reclaim_read_bytes: counters.reclaim_read_bytes.get(),
+            reclaimed_segments: self.reclaim.freed_segments.get(),
+            checkpoints: counters.checkpoints.get(),
+            checksum_errors: counters.checksum_errors.get(),
+            lane: self.lane().stats(),
+            space: self.space.borrow().stats(),
+            segment_bytes: u64::from(self.media.segments.geometry().segment_bytes),
+            buffer_bytes: self.data_credits.taken() + self.record_credits.taken(),
+            buffer_bytes_max: self.data_credits.total() + self.record_credits.total(),
+            buffered_blocks: self.buffer.borrow().block_count() as u64,
+            page_cache_bytes: cache.resident_bytes as u64,
+            dirty_bytes: cache.dirty_bytes as u64,
+            block_cache_bytes: blocks.bytes() as u64,
+            block_cache_hits,
+            block_cache_misses,
+        }
+    }
+}

@@ -1,0 +1,290 @@
+//! The shard's trees and the operations on several of them at once: maps, chunk table and keys.
+//!
+//! T1. A chunk is in the table exactly while it is live or waits for mark; the segment's live bytes follow the table.
+//! T2. An operation that faults may have done a part that is done again without effect when it is repeated.
+//! T3. Ids of pages are the upper half of all chunk ids, so that both halves of the table grow at their right edge.
+
+use hashbrown::HashMap;
+use varve_logstore::format::chunk::ChunkEntry;
+use varve_logstore::format::stream::StreamRecord;
+use varve_logstore::space::Space;
+use varve_types::{ChunkId, CutNumber, ShardId, StreamId};
+
+use crate::Error;
+use crate::tree::{
+    BTree, ChunkNames, Dropped, Fault, Fill, Map, MapSlot, MemoryNames, PageCache, PagePtr,
+    SlotKind, TreeLayout,
+};
+
+/// First id of map and key pages (T3).
+pub(crate) const PAGE_ID_FIRST: u64 = 1 << 47;
+
+/// First byte of keys that the engine keeps for itself.
+const STREAM_PREFIX: u8 = 0;
+/// First byte of keys of the layers above.
+const USER_PREFIX: u8 = 1;
+
+/// Why a tree operation stopped.
+#[derive(Debug)]
+pub(crate) enum Stop {
+    /// A page has to be loaded first.
+    Fault(Fault),
+    /// It cannot be done.
+    Failed(Error),
+}
+
+impl From<Fault> for Stop {
+    fn from(fault: Fault) -> Self {
+        Self::Fault(fault)
+    }
+}
+
+/// Layout of the chunk table.
+pub(crate) fn table_layout() -> TreeLayout {
+    let fit = |len: usize| u8::try_from(len).expect("entries are short");
+    TreeLayout::Fixed { key_len: fit(ChunkEntry::KEY_LEN), value_len: fit(ChunkEntry::LEN) }
+}
+
+/// A stream's map and what its record says.
+pub(crate) struct Stream {
+    pub(crate) map: Map,
+    /// Root and height as the stored record has them.
+    pub(crate) stored: (PagePtr, u8),
+}
+
+/// All trees of a shard, over one page cache.
+pub(crate) struct Trees {
+    pub(crate) shard: ShardId,
+    pub(crate) cache: PageCache,
+    pub(crate) keys: BTree,
+    pub(crate) table: BTree,
+    pub(crate) streams: HashMap<StreamId, Stream>,
+    pub(crate) names: ChunkNames,
+    pub(crate) table_names: MemoryNames,
+    pub(crate) next_chunk: ChunkId,
+}
+
+impl Trees {
+    pub(crate) fn fresh_chunk(&mut self) -> ChunkId {
+        let chunk = self.next_chunk;
+        assert!(chunk.get() < PAGE_ID_FIRST, "ids of data are the lower half"); // T3
+        self.next_chunk = chunk.next();
+        chunk
+    }
+
+    /// Opens the stream's map if the stream exists.
+    pub(crate) fn open_stream(&mut self, id: StreamId) -> Result<bool, Stop> {
+        if self.streams.contains_key(&id) {
+            return Ok(true);
+        }
+        let Some(value) = self.keys.get(&self.cache, &stream_key(id))? else { return Ok(false) };
+        let record = StreamRecord::decode(value).map_err(|error| Stop::Failed(error.into()))?;
+        let root = record.root;
+        let map = Map::open(id, self.shard, root, record.height).ok_or_else(|| {
+            Stop::Failed(Error::PageCorrupt {
+                page: format!("record of stream {id}"),
+                reason: "root and height do not go together".to_owned(),
+            })
+        })?;
+        self.streams.insert(id, Stream { map, stored: (root, record.height) });
+        Ok(true)
+    }
+
+    fn ensure_stream(&mut self, id: StreamId) -> Result<(), Stop> {
+        if !self.open_stream(id)? {
+            let map = Map::new(id, self.shard);
+            self.streams.insert(id, Stream { map, stored: (PagePtr::Null, u8::MAX) });
+        }
+        Ok(())
+    }
+
+    /// What a block of a stream holds; a hole when there is no such stream.
+    pub(crate) fn lookup(&mut self, stream: StreamId, block: u64) -> Result<MapSlot, Stop> {
+        if !self.open_stream(stream)? {
+            return Ok(MapSlot::HOLE);
+        }
+        Ok(self.streams[&stream].map.lookup(&self.cache, block)?)
+    }
+
+    /// Where a chunk lies; `None` when there is no such chunk.
+    pub(crate) fn chunk(&self, chunk: ChunkId) -> Result<Option<ChunkEntry>, Stop> {
+        match self.table.get(&self.cache, &ChunkEntry::key(chunk))? {
+            None => Ok(None),
+            Some(value) => {
+                ChunkEntry::decode(value).map(Some).map_err(|error| Stop::Failed(error.into()))
+            }
+        }
+    }
+
+    /// Puts a chunk into the table (T1).
+    pub(crate) fn add_chunk(
+        &mut self,
+        space: &mut Space,
+        chunk: ChunkId,
+        entry: &ChunkEntry,
+    ) -> Result<(), Stop> {
+        let mut value = [0; ChunkEntry::LEN];
+        entry.encode(&mut value);
+        let key = ChunkEntry::key(chunk);
+        let old = self.table.put(&mut self.cache, &mut self.table_names, &key, &value)?;
+        match old {
+            None => space.add_live(entry.segment, entry.stored_len),
+            Some(old) => assert_eq!(*old, value, "ids are never reused"), // T2
+        }
+        Ok(())
+    }
+
+    /// Moves a chunk if it still lies at `from`, segment, generation and offset (the full place); returns whether it did.
+    pub(crate) fn move_chunk(
+        &mut self,
+        space: &mut Space,
+        chunk: ChunkId,
+        from: &ChunkEntry,
+        to: &ChunkEntry,
+    ) -> Result<bool, Stop> {
+        let Some(now) = self.chunk(chunk)? else { return Ok(false) };
+        if now.segment != from.segment || now.offset_512 != from.offset_512 {
+            return Ok(false);
+        }
+        let mut value = [0; ChunkEntry::LEN];
+        to.encode(&mut value);
+        let key = ChunkEntry::key(chunk);
+        self.table.put(&mut self.cache, &mut self.table_names, &key, &value)?;
+        space.add_live(to.segment, to.stored_len);
+        space.sub_live(now.segment, now.stored_len);
+        Ok(true)
+    }
+
+    /// Takes a chunk out of the table (T1); returns whether it was there.
+    pub(crate) fn kill(&mut self, space: &mut Space, chunk: ChunkId) -> Result<bool, Stop> {
+        let key = ChunkEntry::key(chunk);
+        let Some(value) = self.table.delete(&mut self.cache, &mut self.table_names, &key)? else {
+            return Ok(false);
+        };
+        let entry = ChunkEntry::decode(&value).map_err(|error| Stop::Failed(error.into()))?;
+        space.sub_live(entry.segment, entry.stored_len);
+        Ok(true)
+    }
+
+    /// Makes a block hold a new chunk; the chunk it held dies. Returns the dead one.
+    pub(crate) fn set_block(
+        &mut self,
+        space: &mut Space,
+        stream: StreamId,
+        block: u64,
+        chunk: ChunkId,
+        entry: &ChunkEntry,
+    ) -> Result<Option<ChunkId>, Stop> {
+        self.ensure_stream(stream)?;
+        let map = &self.streams[&stream].map;
+        let before = map.lookup(&self.cache, block)?;
+        if let Some(chunk) = slot_chunk(before) {
+            self.chunk(chunk)?; // Faults before anything is changed.
+        }
+        self.add_chunk(space, chunk, entry)?;
+        let slot = MapSlot::data(self.shard, chunk);
+        let stream = self.streams.get_mut(&stream).expect("opened above");
+        let old = stream.map.set(&mut self.cache, &mut self.names, block, slot)?;
+        match slot_chunk(old) {
+            Some(dead) if dead != chunk => {
+                self.kill(space, dead)?;
+                Ok(Some(dead))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// Makes blocks of a range holes or zeros, about `budget` of them; appends what they held to `dead`. Returns where to go on.
+    pub(crate) fn fill_blocks(
+        &mut self,
+        stream: StreamId,
+        range: std::ops::Range<u64>,
+        fill: Fill,
+        budget: usize,
+        dead: &mut Vec<ChunkId>,
+    ) -> Result<u64, Stop> {
+        self.ensure_stream(stream)?;
+        let map = &mut self.streams.get_mut(&stream).expect("opened above").map;
+        let on_dead = |_: u64, slot: MapSlot| dead.extend(slot_chunk(slot));
+        Ok(map.fill_range(&mut self.cache, &mut self.names, range, fill, budget, on_dead)?)
+    }
+
+    /// Makes blocks of a range holes without looking at what whole pages of them held: that waits for mark.
+    pub(crate) fn detach_blocks(
+        &mut self,
+        stream: StreamId,
+        range: std::ops::Range<u64>,
+        dead: &mut Vec<ChunkId>,
+    ) -> Result<(), Stop> {
+        self.ensure_stream(stream)?;
+        let map = &mut self.streams.get_mut(&stream).expect("opened above").map;
+        let on_dropped = |dropped| {
+            if let Dropped::Data(_, slot) = dropped {
+                dead.extend(slot_chunk(slot));
+            }
+        };
+        Ok(map.detach_range(&mut self.cache, &mut self.names, range, on_dropped)?)
+    }
+
+    /// Writes the record of every stream whose map has a new root into the key tree.
+    pub(crate) fn store_streams(&mut self) -> Result<(), Stop> {
+        for (id, stream) in &mut self.streams {
+            let now = (stream.map.root(), stream.map.height());
+            if stream.stored == now {
+                continue;
+            }
+            let record = StreamRecord {
+                root: now.0,
+                height: now.1,
+                block_shift: 12,
+                slot_width: StreamRecord::SLOT_WIDTH,
+                highest_cut: CutNumber(0),
+                cut_ceiling: ChunkId::ZERO,
+            };
+            let mut value = [0; StreamRecord::LEN];
+            record.encode(&mut value);
+            self.keys.put(&mut self.cache, &mut self.names, &stream_key(*id), &value)?;
+            stream.stored = now;
+        }
+        Ok(())
+    }
+
+    /// Forgets a stream; its chunks and pages wait for mark.
+    pub(crate) fn drop_stream(&mut self, id: StreamId) -> Result<(), Stop> {
+        self.keys.delete(&mut self.cache, &mut self.names, &stream_key(id))?;
+        self.streams.remove(&id);
+        Ok(())
+    }
+}
+
+/// The chunk of data that a slot names.
+pub(crate) fn slot_chunk(slot: MapSlot) -> Option<ChunkId> {
+    (slot.kind() == SlotKind::Data).then(|| slot.id())
+}
+
+/// Key of a stream's record.
+pub(crate) fn stream_key(id: StreamId) -> [u8; 9] {
+    let mut key = [STREAM_PREFIX; 9];
+    key[1..].copy_from_slice(&id.get().to_be_bytes());
+    key
+}
+
+/// The stream whose record has this key, if it is such a key.
+pub(crate) fn stream_of_key(key: &[u8]) -> Option<StreamId> {
+    let (&STREAM_PREFIX, id) = key.split_first()? else { return None };
+    StreamId::from_untrusted(u64::from_be_bytes(id.try_into().ok()?))
+}
+
+/// The tree's key for a key of the layers above.
+pub(crate) fn user_key(key: &[u8]) -> Vec<u8> {
+    let mut whole = Vec::with_capacity(key.len() + 1);
+    whole.push(USER_PREFIX);
+    whole.extend_from_slice(key);
+    whole
+}
+
+/// The key of the layers above that a tree key stands for.
+pub(crate) fn key_of_user(key: &[u8]) -> Option<&[u8]> {
+    let (&USER_PREFIX, rest) = key.split_first()? else { return None };
+    Some(rest)
+}

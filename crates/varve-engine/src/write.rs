@@ -1,0 +1,343 @@
+//! The way of a write from the front-end to the lane: admitted, numbered, copied nowhere, and answered when its frame is durable.
+//!
+//! V1. Numbers are given and records appended in one step without a pause between, so lane order is number order.
+//! V2. A part of a block is merged over the newest version, durable or not, under a claim that keeps other writers of
+//!     the block out.
+//! V3. Credits and space are taken before a record exists, so an acknowledged write always has a place to drain to.
+
+use std::rc::Rc;
+
+use varve_logstore::format::record::{
+    KeyPayload, Origin, RecordHeader, RecordKind, checksum_of_pieces,
+};
+use varve_logstore::lane::{Frame, Record};
+use varve_stdx::{AlignedBuf, BufSlice, checksum64};
+use varve_types::limits::{ADDRESS_UNIT, VOLUME_BYTES_MAX};
+use varve_types::{ByteRange, CutNumber, StreamId};
+
+use crate::admission::Taken;
+use crate::apply::charge;
+use crate::buffer::{Content, Pending};
+use crate::config::BLOCK_BYTES;
+use crate::drain::BLOCK_UNITS;
+use crate::{Error, Result, Shard};
+
+/// Payload of one record at most: bounds what a frame holds and how long its copy takes.
+const RECORD_BYTES_MAX: usize = 256 << 10;
+
+const BLOCK: u64 = BLOCK_BYTES as u64;
+
+impl Shard {
+    /// Writes `data` at byte `offset` of a stream; any alignment. Durable on return.
+    ///
+    /// # Errors
+    /// `NoSpace` when the shard is full, `Unavailable` when it closed before the write was durable: then it may or may not
+    /// have happened.
+    pub async fn write(&self, stream: StreamId, offset: u64, data: BufSlice) -> Result<()> {
+        self.check_open()?;
+        let end = checked_end(offset, data.len() as u64)?;
+        let mut last = None;
+        let mut at = offset;
+        while at < end {
+            let done = usize::try_from(at - offset).expect("inside the data");
+            let within = usize::try_from(at % BLOCK).expect("inside a block");
+            let left = data.len() - done;
+            let (frame, len) = if within != 0 || left < BLOCK_BYTES {
+                let len = left.min(BLOCK_BYTES - within);
+                let part = data.slice(done..done + len);
+                (self.write_part(stream, at / BLOCK, within, &part).await?, len)
+            } else {
+                let len = (left - left % BLOCK_BYTES).min(RECORD_BYTES_MAX);
+                let part = data.slice(done..done + len);
+                (self.write_blocks(stream, at / BLOCK, part).await?, len)
+            };
+            last = Some(frame);
+            at += len as u64;
+        }
+        match last {
+            Some(frame) => self.wait_durable(&frame).await, // The last frame is durable after all others.
+            None => Ok(()),
+        }
+    }
+
+    async fn write_blocks(
+        &self,
+        stream: StreamId,
+        block: u64,
+        data: BufSlice,
+    ) -> Result<Rc<Frame>> {
+        let credits = self.admit(data.len()).await?;
+        let end = block + data.len() as u64 / BLOCK;
+        self.claims.wait(stream, block, end).await;
+        self.push_write(stream, block, data, credits)
+    }
+
+    /// Merges a part of a block over its newest version (V2).
+    async fn write_part(
+        &self,
+        stream: StreamId,
+        block: u64,
+        within: usize,
+        part: &[u8],
+    ) -> Result<Rc<Frame>> {
+        let credits = self.admit(BLOCK_BYTES).await?;
+        let _claim = self.claims.claim(stream, block).await;
+        let mut whole = self.newest_block(stream, block).await?;
+        whole[within..within + part.len()].copy_from_slice(part);
+        self.push_write(stream, block, whole.freeze(), credits)
+    }
+
+    /// The newest version of a block, admitted or in the map. The caller holds its claim.
+    async fn newest_block(&self, stream: StreamId, block: u64) -> Result<AlignedBuf> {
+        let mut whole = AlignedBuf::zeroed(BLOCK_BYTES);
+        let pending = self.buffer.borrow().newest(stream, block).cloned();
+        match pending.map(|pending| pending.content) {
+            Some(Content::Data { record, index }) => {
+                let start = index as usize * BLOCK_BYTES;
+                whole.copy_from_slice(&record.payload[start..start + BLOCK_BYTES]);
+            }
+            Some(Content::Hole | Content::Zero) => {}
+            None => {
+                let mut filled = 0;
+                for part in self.read(stream, block * BLOCK, BLOCK_BYTES).await? {
+                    if let crate::ReadPart::Data(data) = &part {
+                        whole[filled..filled + data.len()].copy_from_slice(data);
+                    }
+                    filled += part.len();
+                }
+            }
+        }
+        Ok(whole)
+    }
+
+    /// Takes credits and space for `bytes` of data (V3).
+    async fn admit(&self, bytes: usize) -> Result<Taken> {
+        self.admit_space(bytes as u64).await?;
+        if self.data_credits.would_wait(charge(bytes)) {
+            self.pressure.notify_one();
+        }
+        let credits = self.data_credits.take(charge(bytes)).await;
+        self.check_open()?;
+        Ok(credits)
+    }
+
+    /// Numbers whole blocks and appends them to the lane (V1). The frame's release gives the credits back.
+    fn push_write(
+        &self,
+        stream: StreamId,
+        block: u64,
+        data: BufSlice,
+        credits: Taken,
+    ) -> Result<Rc<Frame>> {
+        assert!(!data.is_empty() && data.len().is_multiple_of(BLOCK_BYTES), "whole blocks");
+        self.check_open()?;
+        let blocks = data.len() / BLOCK_BYTES;
+        let sums: Vec<u64> = data.chunks_exact(BLOCK_BYTES).map(checksum64).collect();
+        let checksum = checksum_of_pieces(sums.iter().copied());
+        let header = RecordHeader {
+            payload_len: u32::try_from(data.len()).expect("bounded by RECORD_BYTES_MAX"),
+            offset_512: block * BLOCK_UNITS,
+            len_512: data.len() as u64 / ADDRESS_UNIT,
+            payload_checksum: checksum,
+            ..self.fresh_header(RecordKind::Write, stream)
+        };
+        let piece_checksums = if blocks > 1 { sums } else { Vec::new() };
+        let record = Rc::new(Record { header, payload: data, piece_checksums });
+        let frame = self.lane().append(Rc::clone(&record));
+        let mut buffer = self.buffer.borrow_mut();
+        for index in 0..blocks {
+            let content = Content::Data {
+                record: Rc::clone(&record),
+                index: u32::try_from(index).expect("bounded by RECORD_BYTES_MAX"),
+            };
+            let pending = Pending { wseq: header.wseq, frame: Rc::clone(&frame), content };
+            buffer.insert(stream, block + index as u64, pending);
+        }
+        credits.keep();
+        self.counters.add_write(header.payload_len);
+        Ok(frame)
+    }
+
+    fn fresh_header(&self, kind: RecordKind, stream: StreamId) -> RecordHeader {
+        let wseq = self.next_wseq.get();
+        self.next_wseq.set(wseq.next());
+        RecordHeader {
+            kind,
+            class: 0,
+            origin: Origin::Client,
+            payload_len: 0,
+            stream,
+            wseq,
+            offset_512: 0,
+            len_512: 0,
+            payload_checksum: 0,
+            cut: CutNumber(0),
+            connection: 0,
+            request: 0,
+        }
+    }
+
+    /// Makes bytes read as zeros and gives their space back. Durable on return, whatever the length; costs O(1) before the answer.
+    ///
+    /// # Errors
+    /// As [`Self::write`], but only parts of blocks at the ends need space.
+    pub async fn trim(&self, stream: StreamId, range: ByteRange) -> Result<()> {
+        self.clear(stream, range, RecordKind::Trim).await
+    }
+
+    /// Makes bytes read as zeros; with `keep_allocated` they stay allocated in the eyes of the client. Durable on return.
+    ///
+    /// # Errors
+    /// As [`Self::trim`].
+    pub async fn write_zeroes(
+        &self,
+        stream: StreamId,
+        range: ByteRange,
+        keep_allocated: bool,
+    ) -> Result<()> {
+        let kind = if keep_allocated { RecordKind::Zero } else { RecordKind::Trim };
+        self.clear(stream, range, kind).await
+    }
+
+    async fn clear(&self, stream: StreamId, range: ByteRange, kind: RecordKind) -> Result<()> {
+        self.check_open()?;
+        if range.is_empty() {
+            return Ok(());
+        }
+        checked_end(range.start, range.len())?;
+        let first = range.start.div_ceil(BLOCK);
+        let end = range.end / BLOCK;
+        let mut last = None;
+        let zeros = [0; BLOCK_BYTES];
+        let part = |len: u64| &zeros[..usize::try_from(len).expect("less than a block")];
+        if first > end {
+            let within = usize::try_from(range.start % BLOCK).expect("inside a block");
+            let frame = self.write_part(stream, end, within, part(range.len())).await?;
+            return self.wait_durable(&frame).await;
+        }
+        if range.start < first * BLOCK {
+            let within = usize::try_from(range.start % BLOCK).expect("inside a block");
+            let len = first * BLOCK - range.start;
+            last = Some(self.write_part(stream, first - 1, within, part(len)).await?);
+        }
+        if first < end {
+            last = Some(self.clear_whole(stream, first, end, kind).await?);
+        }
+        if range.end > end * BLOCK {
+            last = Some(self.write_part(stream, end, 0, part(range.end - end * BLOCK)).await?);
+        }
+        match last {
+            Some(frame) => self.wait_durable(&frame).await,
+            None => Ok(()),
+        }
+    }
+
+    async fn clear_whole(
+        &self,
+        stream: StreamId,
+        first: u64,
+        end: u64,
+        kind: RecordKind,
+    ) -> Result<Rc<Frame>> {
+        let credits = self.admit_record().await?;
+        self.claims.wait(stream, first, end).await;
+        self.check_open()?;
+        credits.keep();
+        let header = RecordHeader {
+            offset_512: first * BLOCK_UNITS,
+            len_512: (end - first) * BLOCK_UNITS,
+            ..self.fresh_header(kind, stream)
+        };
+        let frame = self.append_bare(header);
+        let content = if kind == RecordKind::Zero { Content::Zero } else { Content::Hole };
+        let pending = Pending { wseq: header.wseq, frame: Rc::clone(&frame), content };
+        self.buffer.borrow_mut().insert_range(stream, first, end, pending);
+        Ok(frame)
+    }
+
+    fn append_bare(&self, header: RecordHeader) -> Rc<Frame> {
+        let payload = self.empty.clone();
+        self.lane().append(Rc::new(Record { header, payload, piece_checksums: Vec::new() }))
+    }
+
+    /// Takes credits for a record that needs no space for data: these have a reserve of their own.
+    async fn admit_record(&self) -> Result<Taken> {
+        if self.record_credits.would_wait(charge(0)) {
+            self.pressure.notify_one();
+        }
+        let credits = self.record_credits.take(charge(0)).await;
+        self.check_open()?;
+        Ok(credits)
+    }
+
+    /// Forgets a stream and everything in it. Durable on return; its space comes back with the next mark pass.
+    ///
+    /// # Errors
+    /// `Unavailable` when the shard closed.
+    pub async fn drop_stream(&self, stream: StreamId) -> Result<()> {
+        self.check_open()?;
+        self.admit_record().await?.keep();
+        let frame = self.append_bare(self.fresh_header(RecordKind::StreamDrop, stream));
+        self.mark_wanted.set(true);
+        self.wait_durable(&frame).await
+    }
+
+    /// Sets a key. Durable on return.
+    ///
+    /// # Errors
+    /// `Invalid` when key and value together exceed a quarter page.
+    pub async fn key_put(&self, key: &[u8], value: &[u8]) -> Result<()> {
+        self.change_key(key, Some(value)).await
+    }
+
+    /// Removes a key, if it is there. Durable on return.
+    ///
+    /// # Errors
+    /// `Unavailable` when the shard closed.
+    pub async fn key_delete(&self, key: &[u8]) -> Result<()> {
+        self.change_key(key, None).await
+    }
+
+    async fn change_key(&self, key: &[u8], value: Option<&[u8]>) -> Result<()> {
+        self.check_open()?;
+        let key = crate::trees::user_key(key);
+        self.trees.borrow().keys.check_entry(&key, value.unwrap_or(&[])).map_err(|error| {
+            let value = (error.key_len + error.value_len) as u64;
+            Error::TooLarge { what: "bytes of key and value", value, limit: 1000 }
+        })?;
+        let payload = KeyPayload { key: &key, value: value.unwrap_or(&[]) };
+        let mut bytes = AlignedBuf::zeroed(payload.encoded_len());
+        payload.encode(&mut bytes);
+        self.admit_record().await?.keep();
+        let kind = if value.is_some() { RecordKind::KeyPut } else { RecordKind::KeyDelete };
+        let header = RecordHeader {
+            payload_len: u32::try_from(bytes.len()).expect("a quarter page at most"),
+            payload_checksum: checksum64(&bytes),
+            ..self.fresh_header(kind, StreamId::ZERO)
+        };
+        let payload = bytes.freeze();
+        let record = Rc::new(Record { header, payload, piece_checksums: Vec::new() });
+        let frame = self.lane().append(record);
+        self.pending_keys.borrow_mut().insert(key, header.wseq, &frame, value);
+        self.wait_durable(&frame).await
+    }
+
+    async fn wait_durable(&self, frame: &Frame) -> Result<()> {
+        frame.durable().await.map_err(|error| match self.check_open() {
+            Err(closed) => closed,
+            Ok(()) => error.into(),
+        })
+    }
+}
+
+/// End of a request, if streams reach that far.
+fn checked_end(offset: u64, len: u64) -> Result<u64> {
+    match offset.checked_add(len) {
+        Some(end) if end <= VOLUME_BYTES_MAX => Ok(end),
+        _ => Err(Error::TooLarge {
+            what: "end of the request",
+            value: offset.saturating_add(len),
+            limit: VOLUME_BYTES_MAX,
+        }),
+    }
+}

@@ -1,0 +1,194 @@
+//! Follows a chain of segments from a root: what was written since the checkpoint.
+//!
+//! Q1. The chain ends at the first slot that does not hold the next link: same pool, shard and kind, next number, and the
+//!     predecessor's checksum.
+//! Q2. Segments at or below the witness are known to be whole and are read by their summaries; later ones are verified unit by unit,
+//!     and the chain ends before the first that is not whole.
+
+use std::rc::Rc;
+
+use futures_util::stream::{FuturesUnordered, TryStreamExt};
+use varve_media::{SegmentId, SegmentStore};
+use varve_types::Generation;
+
+use crate::format::record::payload_checksum;
+use crate::format::root::ChainHead;
+use crate::format::segment::{STRIP_HEADER_BYTES, SegmentKind, StripHeader};
+use crate::format::summary::{ENTRY_BYTES, SummaryEntry, Unit};
+use crate::segment_writer::SegmentOwner;
+use crate::{Error, Result};
+
+/// A segment of a chain.
+#[derive(Clone, Debug)]
+pub struct Link {
+    /// Its header.
+    pub header: StripHeader,
+    /// The chain as it ends with it.
+    pub head: ChainHead,
+    /// Its summary.
+    pub entries: Vec<SummaryEntry>,
+}
+
+/// Segments of `kind` after `head`, in order, as far as the chain holds (Q1, Q2).
+///
+/// # Errors
+/// When media fail, and when a segment below `witness` (what a lane said) or below a later header's witness is damaged.
+pub async fn read_chain(
+    segments: &Rc<dyn SegmentStore>,
+    owner: &SegmentOwner,
+    kind: SegmentKind,
+    head: ChainHead,
+    witness: u64,
+) -> Result<Vec<Link>> {
+    let headers = read_headers(segments, owner, kind, head).await?;
+    let witness = headers.iter().map(|(header, _)| header.witness).fold(witness, u64::max);
+    let reached = headers.last().map_or(head.seq, |(header, _)| header.chain_seq);
+    if reached < witness {
+        return Err(Error::ChainBroken { kind: kind_name(kind), seq: reached + 1, witness });
+    }
+    let mut links = Vec::with_capacity(headers.len());
+    for (header, head) in headers {
+        let trusted = header.chain_seq <= witness;
+        let entries = match read_summary(segments, &header).await {
+            Ok(entries) => entries,
+            Err(error) if trusted => return Err(error),
+            Err(Error::Media(error)) => return Err(Error::Media(error)),
+            Err(_) => break,
+        };
+        if !trusted && !units_are_whole(segments, &header, &entries).await? {
+            break; // Q2
+        }
+        links.push(Link { header, head, entries });
+    }
+    Ok(links)
+}
+
+async fn read_headers(
+    segments: &Rc<dyn SegmentStore>,
+    owner: &SegmentOwner,
+    kind: SegmentKind,
+    mut head: ChainHead,
+) -> Result<Vec<(StripHeader, ChainHead)>> {
+    let mut headers = Vec::new();
+    let count = segments.geometry().segment_count;
+    while head.next_slot.0 < count {
+        let id = SegmentId { number: head.next_slot, generation: Generation::ZERO };
+        let bytes = segments.get(id, 0, STRIP_HEADER_BYTES).await?;
+        let Ok((header, checksum)) = StripHeader::decode(&bytes) else { break };
+        let follows = header.check_place(owner.pool, head.next_slot).is_ok()
+            && header.shard == owner.shard
+            && header.kind == kind
+            && header.mount <= owner.mount
+            && header.chain_seq == head.seq + 1
+            && header.previous_checksum == head.checksum;
+        if !follows || header.used_bytes > segments.geometry().segment_bytes {
+            break; // Q1
+        }
+        head = ChainHead { seq: header.chain_seq, checksum, next_slot: header.next_slot };
+        headers.push((header, head));
+    }
+    Ok(headers)
+}
+
+/// The summary of a segment.
+///
+/// # Errors
+/// When it is damaged or the media fail.
+pub async fn read_summary(
+    segments: &Rc<dyn SegmentStore>,
+    header: &StripHeader,
+) -> Result<Vec<SummaryEntry>> {
+    let bytes = header.summary_bytes();
+    if bytes == 0 {
+        return Ok(Vec::new());
+    }
+    let bytes = segments.get(header.segment(), header.summary_offset, bytes).await?;
+    decode_summary(header, &bytes)
+}
+
+/// Verifies and reads the summary out of its bytes.
+///
+/// # Errors
+/// When it is damaged.
+pub fn decode_summary(header: &StripHeader, bytes: &[u8]) -> Result<Vec<SummaryEntry>> {
+    header.check_summary(bytes)?;
+    bytes.chunks_exact(ENTRY_BYTES as usize).map(SummaryEntry::decode).collect()
+}
+
+/// Whether every unit of a segment is what its summary says.
+async fn units_are_whole(
+    segments: &Rc<dyn SegmentStore>,
+    header: &StripHeader,
+    entries: &[SummaryEntry],
+) -> Result<bool> {
+    let bytes = segments.get(header.segment(), 0, header.summary_offset).await?;
+    let whole = |unit: &Unit| {
+        unit_bytes(&bytes, unit).is_some_and(|unit_bytes| unit_is_whole(unit, unit_bytes))
+    };
+    Ok(entries.iter().filter_map(SummaryEntry::unit).all(whole))
+}
+
+/// The bytes of a unit within a segment's bytes; `None` when it lies outside.
+#[must_use]
+pub fn unit_bytes<'a>(segment: &'a [u8], unit: &Unit) -> Option<&'a [u8]> {
+    let start = unit.offset() as usize;
+    segment.get(start..start.checked_add(unit.stored_len as usize)?)
+}
+
+/// Whether the bytes of a unit match its checksum.
+#[must_use]
+pub fn unit_is_whole(unit: &Unit, bytes: &[u8]) -> bool {
+    unit_checksum(bytes) == unit.checksum
+}
+
+/// Checksum of a unit: the low half of the checksum a record's payload has, so that it is computed once.
+#[must_use]
+pub fn unit_checksum(bytes: &[u8]) -> u32 {
+    fold_checksum(payload_checksum(bytes))
+}
+
+/// The 32 bits of a payload checksum that a unit keeps.
+#[must_use]
+pub const fn fold_checksum(checksum: u64) -> u32 {
+    #[expect(clippy::cast_possible_truncation, reason = "the low half is what is kept")]
+    let low = checksum as u32;
+    low
+}
+
+/// Bytes of several units of a segment, read at once.
+///
+/// # Errors
+/// When the media fail or a unit is damaged.
+pub async fn read_units(
+    segments: &Rc<dyn SegmentStore>,
+    id: SegmentId,
+    units: &[Unit],
+) -> Result<Vec<varve_stdx::BufSlice>> {
+    let reads: FuturesUnordered<_> = units
+        .iter()
+        .enumerate()
+        .map(|(index, unit)| async move {
+            let bytes = segments.get(id, unit.offset(), unit.stored_len).await?;
+            if unit_is_whole(unit, &bytes) {
+                Ok((index, bytes))
+            } else {
+                Err(Error::BadChecksum {
+                    what: "unit",
+                    expected: u64::from(unit.checksum),
+                    found: u64::from(unit_checksum(&bytes)),
+                })
+            }
+        })
+        .collect();
+    let mut read: Vec<_> = reads.try_collect().await?;
+    read.sort_by_key(|(index, _)| *index);
+    Ok(read.into_iter().map(|(_, bytes)| bytes).collect())
+}
+
+const fn kind_name(kind: SegmentKind) -> &'static str {
+    match kind {
+        SegmentKind::Metadata => "metadata",
+        SegmentKind::Data => "data",
+        SegmentKind::Reclaimed => "reclaimed",
+    }
+}
