@@ -294,6 +294,7 @@ impl Drive {
         let mut found = Vec::new();
         for drive in drives {
             let superblock = read_superblock(drive.meta()).await?;
+            heal_superblock(drive.meta(), &superblock).await;
             found.push((superblock, drive));
         }
         Self::assemble(found, options)
@@ -418,6 +419,24 @@ pub(crate) async fn read_superblock(meta: &dyn Disk) -> Result<Superblock> {
         path: path(),
         reason: format!("fewer than two of four copies agree: {}", reasons.join("; ")),
     })
+}
+
+/// Writes the copies again that differ from what was agreed on. For the owner only; at least two copies stay untouched.
+pub(crate) async fn heal_superblock(meta: &dyn Disk, agreed: &Superblock) {
+    let good = encode_superblock(agreed);
+    for copy in 0..SUPERBLOCK_COPIES {
+        let offset = copy * SUPERBLOCK_STRIDE;
+        if meta.read(offset, SUPERBLOCK_BYTES).await.is_ok_and(|bytes| *bytes == *good) {
+            continue;
+        }
+        let healed = meta.write(offset, good.clone(), Persist::Durable).await;
+        tracing::warn!(
+            path = meta.path(),
+            copy,
+            healed = healed.is_ok(),
+            "superblock copy rewritten"
+        );
+    }
 }
 
 fn check_set(found: &[(Superblock, DriveDisks)]) -> Result<()> {

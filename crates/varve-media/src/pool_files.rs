@@ -20,7 +20,7 @@ use varve_types::{PoolId, ShardId};
 use crate::blocking::{BlockingDisk, finish};
 use crate::contract::{Media, SegmentGeometry, SegmentStore};
 use crate::disk::{Disk, Persist};
-use crate::drive::{Drive, DriveDisks, DriveOptions, DriveSpec, read_superblock};
+use crate::drive::{Drive, DriveDisks, DriveOptions, DriveSpec, heal_superblock, read_superblock};
 use crate::format::{SUPERBLOCK_BYTES, SUPERBLOCK_COPIES, SUPERBLOCK_STRIDE, Shape, Superblock};
 use crate::grow::{GrowingDisk, Steps};
 use crate::stats::{DiskStats, StatsDisk};
@@ -213,6 +213,7 @@ impl OpenDrive {
         let lock = lock(&first, device)?;
         let disk = BlockingDisk::open(&first)?;
         let superblock = finish(read_superblock(&disk))?;
+        finish(heal_superblock(&disk, &superblock));
         let steps = (!device).then(|| {
             let slots = u64::from(superblock.segment_count) * u64::from(superblock.segment_bytes);
             Steps::new(match superblock.shape {

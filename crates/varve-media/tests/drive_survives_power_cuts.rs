@@ -80,9 +80,13 @@ async fn replace_forever(media: Media, reactor: Reactor, model: Rc<RefCell<Model
     }
 }
 
-async fn open(medium: SimMedium, reactor: Reactor) -> Media {
-    let disk = medium.open(&reactor, SimLatency::default());
-    let drive = Drive::open(vec![DriveDisks::one(disk)], DriveOptions::default()).await.unwrap();
+fn disks(media: &[SimMedium], reactor: &Reactor) -> Vec<DriveDisks> {
+    let open = |medium: &SimMedium| medium.open(reactor, SimLatency::default());
+    media.iter().map(|medium| DriveDisks::one(open(medium))).collect()
+}
+
+async fn open(disks: Vec<DriveDisks>) -> Media {
+    let drive = Drive::open(disks, DriveOptions::default()).await.unwrap();
     drive.media(SHARD).unwrap()
 }
 
@@ -112,17 +116,29 @@ async fn check(media: &Media, model: &Rc<RefCell<Model>>) {
 
 fn run(seed: u64) {
     let mut rng = Rng::new(seed);
-    let medium = SimMedium::new("sim0", 16 << 20);
+    // Slots begin behind 8 MiB of superblocks, roots and the lane, on a second drive behind 4 MiB of superblocks.
+    let slot_bytes = u64::from(spec().segment_bytes);
+    let media = if seed.is_multiple_of(3) {
+        vec![
+            SimMedium::new("sim0", (8 << 20) + 5 * slot_bytes),
+            SimMedium::new("sim1", (4 << 20) + 3 * slot_bytes),
+        ]
+    } else {
+        vec![SimMedium::new("sim0", (8 << 20) + SLOTS * slot_bytes)]
+    };
     let model = Rc::new(RefCell::new(Model::default()));
     let mut sim = SimLoop::new(seed);
-    let disk = medium.open(&sim.handle(), SimLatency::default());
-    sim.run_until(async move { Drive::format(&[DriveDisks::one(disk)], &spec()).await.unwrap() });
+    let drives = disks(&media, &sim.handle());
+    sim.run_until(async move { Drive::format(&drives, &spec()).await.unwrap() });
     drop(sim);
     for lap in 0..4 {
-        medium.crash(&mut rng);
+        let power_fails = rng.chance(2, 3);
+        for medium in &media {
+            if power_fails { medium.crash(&mut rng) } else { medium.kill(&mut rng) }
+        }
         let mut sim = SimLoop::new(rng.next_u64());
         let reactor = sim.handle();
-        let (opened, shared) = (open(medium.clone(), reactor.clone()), Rc::clone(&model));
+        let (opened, shared) = (open(disks(&media, &reactor)), Rc::clone(&model));
         sim.run_until(async move {
             let media = opened.await;
             check(&media, &shared).await;

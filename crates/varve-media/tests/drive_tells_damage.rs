@@ -48,13 +48,25 @@ fn replace(sim: &mut SimLoop, drive: &Drive, version: u64, bytes: &[u8]) {
 #[test]
 fn two_superblock_copies_carry_a_drive_and_one_does_not() {
     let (mut sim, medium) = formatted();
-    medium.flip_bit(70, 1);
-    medium.fail_reads(MIB..MIB + 1);
-    assert!(open(&mut sim, &medium).is_ok());
-    medium.flip_bit(3 * MIB, 0);
+    for copy in [0, 1, 3] {
+        medium.fail_reads(copy * MIB..copy * MIB + 1);
+        let opened = open(&mut sim, &medium);
+        assert_eq!(opened.is_ok(), copy < 3, "after copy {copy}");
+    }
     assert_eq!(open(&mut sim, &medium).err().unwrap().kind(), ErrorKind::Corrupt);
     medium.heal_reads();
     assert!(open(&mut sim, &medium).is_ok());
+}
+
+#[test]
+fn opening_heals_damaged_superblock_copies() {
+    let (mut sim, medium) = formatted();
+    for round in 0..4 {
+        // Two copies decay each time: without healing the second round would find none intact.
+        medium.flip_bit(round % 4 * MIB + 70, 1);
+        medium.flip_bit((round + 1) % 4 * MIB, 0);
+        assert!(open(&mut sim, &medium).is_ok(), "round {round}");
+    }
 }
 
 #[test]
