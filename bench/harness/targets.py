@@ -4,6 +4,7 @@ A target is started once, prefilled, and measured by `fio` through the options i
 names. `pids` are the server processes whose CPU and writes count.
 """
 
+import json
 import os
 import shutil
 import signal
@@ -50,18 +51,23 @@ class Raw:
 
 
 class Varve:
-    """`varve serve` on a file-backed drive, one volume, NBD over a unix socket."""
+    """`varve serve` on a file-backed drive, one volume, NBD over a unix socket.
+
+    With a `fill_share` the volume's size is that share of the pool's capacity.
+    """
 
     name = "varve"
     volume = "bench"
 
-    def __init__(self, directory, volume_bytes, binary, drive_bytes, serve_options=(), prefill=True):
+    def __init__(self, directory, volume_bytes, binary, drive_bytes, serve_options=(), prefill=True,
+                 fill_share=None):
         self.directory = os.path.join(directory, "varve")
         self.volume_bytes = volume_bytes
         self.binary = binary
         self.drive_bytes = drive_bytes
         self.serve_options = list(serve_options)
         self.prefill = prefill
+        self.fill_share = fill_share
         self.process = None
         self.environment = {}
 
@@ -74,6 +80,9 @@ class Varve:
                    "--drive", drive, *self.serve_options]
         self.process = subprocess.Popen(command, stdout=log, stderr=log)
         self._wait_for_socket()
+        if self.fill_share:
+            capacity_bytes = json.loads(self.cli("pool", "show", "--json"))["capacity_bytes"]
+            self.volume_bytes = int(capacity_bytes * self.fill_share) >> 20 << 20
         self.cli("volume", "create", self.volume, "--size", str(self.volume_bytes))
         if self.prefill:
             fill(self)

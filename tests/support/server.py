@@ -19,15 +19,19 @@ GIB = 1 << 30
 START_S_MAX = 60
 
 
-def make(context, drive_bytes=4 * GIB, directory=None, serve_options=()):
-    """The server that the environment asks for, not started yet."""
+# Settings that make a small pool: lanes that wrap, caches that miss, checkpoints that come often.
+TIGHT = {"journal.lane_size": '"16MiB"', "memory.budget": '"128MiB"', "checkpoint.entries_max": "10000"}
+
+
+def make(context, drive_bytes=4 * GIB, directory=None, settings=None):
+    """The server that the environment asks for, not started yet; `settings` go to its configuration file."""
     directory = directory or context.path("data")
     os.makedirs(directory, exist_ok=True)
     kind = os.environ.get("STAND_IN")
     if kind:
         server = StandIn(directory, forgetful=kind == "forgetful", random=context.random)
     else:
-        server = Varve(directory, drive_bytes, serve_options)
+        server = Varve(directory, drive_bytes, settings or {})
     context.cleanup(server.kill)
     return server
 
@@ -124,7 +128,7 @@ class Server:
 class Varve(Server):
     """`varve serve` on one file-backed drive."""
 
-    def __init__(self, directory, drive_bytes, serve_options):
+    def __init__(self, directory, drive_bytes, settings):
         super().__init__(directory)
         binary = os.environ.get("VARVE")
         if not binary:
@@ -132,12 +136,13 @@ class Varve(Server):
         self.binary = os.path.abspath(binary)
         self.drive = os.path.join(directory, "drive")
         self.drive_bytes = drive_bytes
-        self.serve_options = list(serve_options)
+        with open(os.path.join(directory, "varve.toml"), "w") as file:
+            file.writelines(f"{key} = {value}\n" for key, value in settings.items())
 
     def command(self):
         """The command that serves."""
         return [self.binary, "serve", "--data", self.directory, "--nbd", f"unix:{self.socket}",
-                "--drive", f"{self.drive}={self.drive_bytes}", *self.serve_options]
+                "--drive", f"{self.drive}={self.drive_bytes}"]
 
     def cli(self, *arguments, expect=0):
         """Runs `varve --data DIR …`; returns what it printed."""

@@ -182,17 +182,19 @@ class Verifier:
                    lambda error: self._done_hot(pool, kind, first, count, value, issued, error, errors_allowed))
 
     def _done_hot(self, pool, kind, first, count, value, issued, error, errors_allowed):
-        if error:
-            if not pool.lost and error not in errors_allowed:
-                self._fail(f"{kind} of hot sectors {first}+{count}: errno {error}")
+        if error and pool.lost:
+            return  # V2: never completed
+        if error and error not in errors_allowed:
+            self._fail(f"{kind} of hot sectors {first}+{count}: errno {error}")
             return
+        self.counts["refused"] += bool(error)
         self.clock += 1
         for sector in range(first, first + count):
             kept = []
             for entry in self.hot[sector]:
                 if entry == (value, issued, None):
                     kept.append((value, issued, self.clock))
-                elif entry[2] is None or entry[2] > issued:  # V3
+                elif error or entry[2] is None or entry[2] > issued:  # V3; a refused command hides nothing
                     kept.append(entry)
             self.hot[sector] = kept
 
