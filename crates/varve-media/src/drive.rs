@@ -15,8 +15,9 @@ use crate::contract::{
 };
 use crate::disk::{Disk, Persist, Section};
 use crate::format::{
-    RootSlot, SUPERBLOCK_BYTES, SUPERBLOCK_COPIES, SUPERBLOCK_STRIDE, Shape, Superblock,
-    SuperblockFault, decode_superblock, encode_root, encode_superblock, has_superblock_magic,
+    LANE_BYTES_MAX, ROOT_BYTES_MAX, RootSlot, SUPERBLOCK_BYTES, SUPERBLOCK_COPIES,
+    SUPERBLOCK_STRIDE, Shape, Superblock, SuperblockFault, decode_superblock, encode_root,
+    encode_superblock, has_superblock_magic,
 };
 use crate::stats::DiskStats;
 use crate::{Error, Result};
@@ -70,13 +71,13 @@ impl DriveSpec {
         if !within(segment_bytes, u64::from(SEGMENT_BYTES_MAX)) {
             return Err(Error::Spec { field: "segment_bytes", value: segment_bytes });
         }
-        if !within(self.lane_bytes, 1 << 48) {
+        if !within(self.lane_bytes, LANE_BYTES_MAX) {
             return Err(Error::Spec { field: "lane_bytes", value: self.lane_bytes });
         }
         if self.lane_count == 0 || self.lane_count > ShardId::COUNT_MAX {
             return Err(Error::Spec { field: "lane_count", value: u64::from(self.lane_count) });
         }
-        if self.root_bytes_max == 0 || self.root_bytes_max > 1 << 24 {
+        if self.root_bytes_max == 0 || self.root_bytes_max > ROOT_BYTES_MAX {
             let value = u64::from(self.root_bytes_max);
             return Err(Error::Spec { field: "root_bytes_max", value });
         }

@@ -19,7 +19,8 @@ mod superblock;
 
 pub(crate) use root_slot::{ROOT_HEADER_BYTES, RootSlot, decode_root, encode_root};
 pub(crate) use superblock::{
-    Shape, Superblock, SuperblockFault, decode_superblock, encode_superblock, has_superblock_magic,
+    LANE_BYTES_MAX, ROOT_BYTES_MAX, Shape, Superblock, SuperblockFault, decode_superblock,
+    encode_superblock, has_superblock_magic,
 };
 
 use varve_types::limits::MEDIA_ALIGN;

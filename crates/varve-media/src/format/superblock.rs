@@ -11,8 +11,8 @@
 //! ```
 
 use varve_stdx::{AlignedBuf, BufSlice, Reader, Short, Writer, checksum64};
-use varve_types::PoolId;
 use varve_types::limits::{MEDIA_ALIGN, SEGMENT_BYTES_MAX};
+use varve_types::{PoolId, ShardId};
 
 use super::SUPERBLOCK_BYTES;
 
@@ -26,6 +26,12 @@ const INCOMPAT_KNOWN: u64 = 0;
 
 /// Features that allow reading only to who does not know them.
 const RO_COMPAT_KNOWN: u64 = 0;
+
+/// Largest lane in bytes: all lanes and slots of a drive then end below 2^63.
+pub(crate) const LANE_BYTES_MAX: u64 = 1 << 48;
+
+/// Largest bound of a root, in bytes: it is read and written in one go.
+pub(crate) const ROOT_BYTES_MAX: u32 = 16 << 20;
 
 /// How a drive keeps its parts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -142,39 +148,31 @@ pub(crate) fn decode_superblock(bytes: &[u8]) -> Result<Superblock, SuperblockFa
     if unknown != 0 {
         return Err(SuperblockFault::Features(unknown));
     }
+    let superblock = decode_figures(&mut r, [compat, ro_compat, incompat])?;
+    if r.rest().iter().any(|byte| *byte != 0) {
+        return fault("reserved");
+    }
+    check_figures(&superblock)?;
+    Ok(superblock)
+}
+
+/// What stands behind the feature flags.
+fn decode_figures(r: &mut Reader<'_>, flags: [u64; 3]) -> Result<Superblock, SuperblockFault> {
+    let [compat, ro_compat, incompat] = flags;
     let revision = r.u64()?;
     let pool = PoolId(r.array()?);
     let created_unix_ms = r.u64()?;
     let (drive_index, drive_count, lanes_of_pool) = (r.u16()?, r.u16()?, r.u16()?);
-    if drive_index >= drive_count {
-        return fault("drive_index");
-    }
-    if lanes_of_pool == 0 {
-        return fault("lanes_of_pool");
-    }
     if r.u16()? != 0 {
-        return fault("reserved");
+        return Err(SuperblockFault::Field("reserved"));
     }
     let lane_bytes = r.u64()?;
-    if lane_bytes == 0 || !lane_bytes.is_multiple_of(MEDIA_ALIGN as u64) || lane_bytes > 1 << 48 {
-        return fault("lane_bytes");
-    }
     let (segment_bytes, segment_count, root_bytes_max) = (r.u32()?, r.u32()?, r.u32()?);
-    let aligned = (segment_bytes as usize).is_multiple_of(MEDIA_ALIGN);
-    if segment_bytes == 0 || !aligned || segment_bytes > SEGMENT_BYTES_MAX {
-        return fault("segment_bytes");
-    }
-    if root_bytes_max == 0 || root_bytes_max > 1 << 24 {
-        return fault("root_bytes_max");
-    }
     let shape = match r.u8()? {
         1 => Shape::OneDisk,
         2 => Shape::Directory,
-        _ => return fault("shape"),
+        _ => return Err(SuperblockFault::Field("shape")),
     };
-    if r.rest().iter().any(|byte| *byte != 0) {
-        return fault("reserved");
-    }
     Ok(Superblock {
         compat,
         ro_compat,
@@ -191,6 +189,24 @@ pub(crate) fn decode_superblock(bytes: &[u8]) -> Result<Superblock, SuperblockFa
         root_bytes_max,
         shape,
     })
+}
+
+/// Whether positions can be computed from the figures without overflow.
+fn check_figures(superblock: &Superblock) -> Result<(), SuperblockFault> {
+    let aligned = |bytes: u64| bytes != 0 && bytes.is_multiple_of(MEDIA_ALIGN as u64);
+    let Superblock { drive_index, drive_count, lanes_of_pool, .. } = *superblock;
+    let Superblock { lane_bytes, segment_bytes, root_bytes_max, .. } = *superblock;
+    let checks = [
+        ("drive_index", drive_index < drive_count),
+        ("lanes_of_pool", (1..=ShardId::COUNT_MAX).contains(&lanes_of_pool)),
+        ("lane_bytes", aligned(lane_bytes) && lane_bytes <= LANE_BYTES_MAX),
+        ("segment_bytes", aligned(segment_bytes.into()) && segment_bytes <= SEGMENT_BYTES_MAX),
+        ("root_bytes_max", (1..=ROOT_BYTES_MAX).contains(&root_bytes_max)),
+    ];
+    match checks.iter().find(|(_, holds)| !holds) {
+        None => Ok(()),
+        Some((field, _)) => Err(SuperblockFault::Field(field)),
+    }
 }
 
 #[cfg(test)]
