@@ -51,6 +51,12 @@ pub enum Error {
         /// File or device.
         path: String,
     },
+    /// Something else is stored where a pool should be made.
+    #[error("{path} holds data that is no pool")]
+    NotEmpty {
+        /// File or device.
+        path: String,
+    },
     /// Stored bytes of the drive's own structures are damaged.
     #[error("{what} of {path} is damaged: {reason}")]
     Corrupt {
@@ -156,7 +162,7 @@ impl Error {
             Self::Open { .. } | Self::NoPool { .. } => ErrorKind::NotFound,
             Self::InUse { .. } | Self::RootConflict { .. } => ErrorKind::Conflict,
             Self::Fenced => ErrorKind::Fenced,
-            Self::PoolExists { .. } => ErrorKind::Exists,
+            Self::PoolExists { .. } | Self::NotEmpty { .. } => ErrorKind::Exists,
             Self::Corrupt { .. } => ErrorKind::Corrupt,
             Self::Unsupported { .. } => ErrorKind::Unsupported,
             Self::OutOfRange { .. }

@@ -30,6 +30,9 @@ use crate::{Error, Result};
 const META_FILE: &str = "meta";
 const SEGMENTS_FILE: &str = "segments";
 
+/// Where file systems, partition tables and volume managers leave their marks, in bytes from the start.
+const SIGNATURE_BYTES: u64 = 1 << 20;
+
 fn lane_file(lane: u16) -> String {
     format!("lane-{lane:04}")
 }
@@ -54,7 +57,7 @@ pub struct NewDrive {
     pub kind: Option<DriveKind>,
     /// Bytes for segments. `None`: all that a device or an existing file has; an error for what is made.
     pub capacity_bytes: Option<u64>,
-    /// Whether to overwrite a pool that is there, if nobody has it open.
+    /// Whether to overwrite a pool or other data that is there, if nobody has it open.
     pub replace_pool: bool,
 }
 
@@ -87,7 +90,7 @@ impl PoolFiles {
     /// Makes a pool on new drives. Blocks; takes as long as writing the lanes does. Durable on return.
     ///
     /// # Errors
-    /// [`Error::PoolExists`], [`Error::InUse`], [`Error::Spec`], [`Error::TooSmall`], or the system's. What was made
+    /// [`Error::PoolExists`], [`Error::NotEmpty`], [`Error::InUse`], [`Error::Spec`], [`Error::TooSmall`], or the system's. What was made
     /// until then stays and can be overwritten.
     pub fn create(drives: &[NewDrive], spec: &DriveSpec) -> Result<()> {
         spec.validate()?;
@@ -323,17 +326,26 @@ fn lock(path: &Path, device: bool) -> Result<File> {
     }
 }
 
-/// Refuses a place where a pool is, or removes that pool's superblocks.
+/// Refuses a place where a pool or something else is, unless that may go; removes a pool's superblocks.
 fn clear_place(path: &Path, replace_pool: bool) -> Result<()> {
     let disk = BlockingDisk::open(path)?;
-    match finish(read_superblock(&disk)) {
-        Err(Error::NoPool { .. }) => return Ok(()),
-        _ if !replace_pool => return Err(Error::PoolExists { path: path.display().to_string() }),
-        _ => {}
+    let found = finish(read_superblock(&disk));
+    if !replace_pool {
+        if !matches!(found, Err(Error::NoPool { .. })) {
+            return Err(Error::PoolExists { path: path.display().to_string() });
+        }
+        let len = usize::try_from(disk.size().min(SIGNATURE_BYTES)).expect("1 MiB");
+        if finish(disk.read(0, len))?.iter().any(|byte| *byte != 0) {
+            return Err(Error::NotEmpty { path: path.display().to_string() });
+        }
     }
     for copy in 0..SUPERBLOCK_COPIES {
+        let offset = copy * SUPERBLOCK_STRIDE;
+        if offset + SUPERBLOCK_BYTES as u64 > disk.size() {
+            break;
+        }
         let zeros = varve_stdx::AlignedBuf::zeroed(SUPERBLOCK_BYTES).freeze();
-        finish(disk.write(copy * SUPERBLOCK_STRIDE, zeros, Persist::Durable))?;
+        finish(disk.write(offset, zeros, Persist::Durable))?;
     }
     Ok(())
 }

@@ -127,3 +127,20 @@ fn a_missing_drive_or_file_is_told() {
     let lost = PoolFiles::open(&paths, DriveOptions::default()).err().unwrap();
     assert!(matches!(lost, Error::Open { .. }), "{lost}");
 }
+
+#[test]
+fn other_data_is_not_overwritten_unasked() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("precious");
+    let mut content = vec![0; 20 << 20];
+    content[65_536 + 64] = b'_';
+    std::fs::write(&path, &content).unwrap();
+    let drive = NewDrive { capacity_bytes: None, ..new_file(&path) };
+    let refused = PoolFiles::create(std::slice::from_ref(&drive), &spec()).unwrap_err();
+    assert!(matches!(refused, Error::NotEmpty { .. }), "{refused}");
+    assert!(std::fs::read(&path).unwrap() == content);
+    let drive = NewDrive { replace_pool: true, ..drive };
+    PoolFiles::create(std::slice::from_ref(&drive), &spec()).unwrap();
+    let pool = PoolFiles::open(&[path], DriveOptions::default()).unwrap();
+    assert_eq!(pool.geometry().unwrap().segment_count, 12);
+}
