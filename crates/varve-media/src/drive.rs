@@ -7,200 +7,22 @@ use std::rc::Rc;
 
 use varve_reactor::Notify;
 use varve_stdx::BufSlice;
-use varve_types::limits::{MEDIA_ALIGN, SEGMENT_BYTES_DEFAULT, SEGMENT_BYTES_MAX};
+use varve_types::limits::MEDIA_ALIGN;
 use varve_types::{PoolId, SegmentNumber, ShardId};
 
 use crate::contract::{
     Fence, IoFuture, JournalStore, Media, RootKey, SegmentGeometry, SegmentId, SegmentStore,
 };
-use crate::disk::{Disk, Persist, Section};
+use crate::disk::{Disk, Persist};
 use crate::format::{
-    LANE_BYTES_MAX, ROOT_BYTES_MAX, RootSlot, SUPERBLOCK_BYTES, SUPERBLOCK_COPIES,
-    SUPERBLOCK_STRIDE, Shape, Superblock, SuperblockFault, decode_superblock, encode_root,
+    RootSlot, SUPERBLOCK_BYTES, SUPERBLOCK_COPIES, SUPERBLOCK_STRIDE, Superblock, encode_root,
     encode_superblock, has_superblock_magic,
 };
+use crate::parts::{DriveDisks, Parts};
+use crate::spec::DriveSpec;
 use crate::stats::DiskStats;
+use crate::superblock_copies::{heal_superblock, read_superblock};
 use crate::{Error, Result};
-
-/// Figures of a new pool. They stay for its life.
-#[derive(Clone, Debug)]
-pub struct DriveSpec {
-    /// Identity; random, never used before.
-    pub pool: PoolId,
-    /// Wall clock of its making, in ms since 1970.
-    pub created_unix_ms: u64,
-    /// Bytes of a segment slot; a multiple of 4 KiB, at most 32 MiB.
-    pub segment_bytes: u32,
-    /// Bytes of each lane; a multiple of 4 KiB.
-    pub lane_bytes: u64,
-    /// Lanes of the whole pool: one for each shard it can have.
-    pub lane_count: u16,
-    /// Most bytes of a root.
-    pub root_bytes_max: u32,
-}
-
-impl DriveSpec {
-    /// Default bytes of a lane: a second of small writes at several hundred MiB/s.
-    pub const LANE_BYTES_DEFAULT: u64 = 256 << 20;
-
-    /// Default most bytes of a root: thousands of usage records or zones.
-    pub const ROOT_BYTES_MAX_DEFAULT: u32 = 256 << 10;
-
-    /// Defaults for a pool with `lane_count` lanes.
-    #[must_use]
-    pub fn new(pool: PoolId, lane_count: u16) -> Self {
-        Self {
-            pool,
-            created_unix_ms: 0,
-            segment_bytes: SEGMENT_BYTES_DEFAULT,
-            lane_bytes: Self::LANE_BYTES_DEFAULT,
-            lane_count,
-            root_bytes_max: Self::ROOT_BYTES_MAX_DEFAULT,
-        }
-    }
-
-    /// Checks every figure.
-    ///
-    /// # Errors
-    /// [`Error::Spec`] names the first that makes no sense.
-    pub fn validate(&self) -> Result<()> {
-        let align = MEDIA_ALIGN as u64;
-        let segment_bytes = u64::from(self.segment_bytes);
-        let within =
-            |value: u64, max: u64| value > 0 && value <= max && value.is_multiple_of(align);
-        if !within(segment_bytes, u64::from(SEGMENT_BYTES_MAX)) {
-            return Err(Error::Spec { field: "segment_bytes", value: segment_bytes });
-        }
-        if !within(self.lane_bytes, LANE_BYTES_MAX) {
-            return Err(Error::Spec { field: "lane_bytes", value: self.lane_bytes });
-        }
-        if self.lane_count == 0 || self.lane_count > ShardId::COUNT_MAX {
-            return Err(Error::Spec { field: "lane_count", value: u64::from(self.lane_count) });
-        }
-        if self.root_bytes_max == 0 || self.root_bytes_max > ROOT_BYTES_MAX {
-            let value = u64::from(self.root_bytes_max);
-            return Err(Error::Spec { field: "root_bytes_max", value });
-        }
-        Ok(())
-    }
-
-    /// The superblock of one drive; its `segment_count` is still 0.
-    pub(crate) fn superblock(&self, index: usize, count: usize, shape: Shape) -> Superblock {
-        Superblock {
-            compat: 0,
-            ro_compat: 0,
-            incompat: 0,
-            revision: 1,
-            pool: self.pool,
-            created_unix_ms: self.created_unix_ms,
-            drive_index: u16::try_from(index).expect("fewer than 65,536 drives"),
-            drive_count: u16::try_from(count).expect("fewer than 65,536 drives"),
-            lanes_of_pool: self.lane_count,
-            lane_bytes: self.lane_bytes,
-            segment_bytes: self.segment_bytes,
-            segment_count: 0,
-            root_bytes_max: self.root_bytes_max,
-            shape,
-        }
-    }
-}
-
-/// The disks that make up one drive.
-#[derive(Clone)]
-pub enum DriveDisks {
-    /// Everything on one disk: a block device or a file.
-    One(Rc<dyn Disk>),
-    /// A disk for each purpose: the files of a directory.
-    Directory {
-        /// Superblocks and roots.
-        meta: Rc<dyn Disk>,
-        /// Lanes, in order.
-        lanes: Vec<Rc<dyn Disk>>,
-        /// Segment slots.
-        slots: Rc<dyn Disk>,
-    },
-}
-
-impl DriveDisks {
-    /// Everything on `disk`.
-    pub fn one(disk: impl Disk + 'static) -> Self {
-        Self::One(Rc::new(disk))
-    }
-
-    fn shape(&self) -> Shape {
-        match self {
-            Self::One(_) => Shape::OneDisk,
-            Self::Directory { .. } => Shape::Directory,
-        }
-    }
-
-    fn meta(&self) -> &dyn Disk {
-        match self {
-            Self::One(disk) => &**disk,
-            Self::Directory { meta, .. } => &**meta,
-        }
-    }
-
-    /// Slots that fit beside what `superblock` describes.
-    fn slots_that_fit(&self, superblock: &Superblock) -> Result<u32> {
-        let (disk, start) = match self {
-            Self::One(disk) => (disk, superblock.slots_offset()),
-            Self::Directory { slots, .. } => (slots, 0),
-        };
-        let count = disk.size().saturating_sub(start) / u64::from(superblock.segment_bytes);
-        if count == 0 {
-            let need = start + u64::from(superblock.segment_bytes);
-            return Err(Error::TooSmall { path: disk.path().into(), have: disk.size(), need });
-        }
-        Ok(u32::try_from(count).unwrap_or(u32::MAX))
-    }
-
-    fn split(self, superblock: &Superblock) -> Result<Parts> {
-        let lane_count = usize::from(superblock.lane_count());
-        let slots_bytes = u64::from(superblock.segment_count) * u64::from(superblock.segment_bytes);
-        match self {
-            Self::One(disk) => {
-                let section = |start, size| -> Result<Rc<dyn Disk>> {
-                    Ok(Rc::new(Section::new(Rc::clone(&disk), start, size)?))
-                };
-                let lane = |lane| section(superblock.lane_offset(lane), superblock.lane_bytes);
-                Ok(Parts {
-                    meta: section(0, superblock.meta_bytes())?,
-                    lanes: (0..superblock.lane_count()).map(lane).collect::<Result<_>>()?,
-                    slots: section(superblock.slots_offset(), slots_bytes)?,
-                })
-            }
-            Self::Directory { meta, lanes, slots } => {
-                need(&*meta, superblock.meta_bytes())?;
-                need(&*slots, slots_bytes)?;
-                for lane in &lanes {
-                    need(&**lane, superblock.lane_bytes)?;
-                }
-                if lanes.len() != lane_count {
-                    return Err(Error::Corrupt {
-                        what: "directory",
-                        path: meta.path().into(),
-                        reason: format!("{} lane files, expected {lane_count}", lanes.len()),
-                    });
-                }
-                Ok(Parts { meta, lanes, slots })
-            }
-        }
-    }
-}
-
-fn need(disk: &dyn Disk, bytes: u64) -> Result<()> {
-    if disk.size() >= bytes {
-        return Ok(());
-    }
-    Err(Error::TooSmall { path: disk.path().into(), have: disk.size(), need: bytes })
-}
-
-pub(crate) struct Parts {
-    pub(crate) meta: Rc<dyn Disk>,
-    lanes: Vec<Rc<dyn Disk>>,
-    slots: Rc<dyn Disk>,
-}
 
 pub(crate) struct Inner {
     /// In order of drive index; never empty.
@@ -378,65 +200,6 @@ impl Drive {
         let drive = self.inner.first_slots.partition_point(|first| *first <= number.0) - 1;
         let within = u64::from(number.0 - self.inner.first_slots[drive]);
         Ok((&*self.inner.parts[drive].slots, within * segment_bytes))
-    }
-}
-
-/// The superblock on which at least two copies agree; the highest revision of those.
-pub(crate) async fn read_superblock(meta: &dyn Disk) -> Result<Superblock> {
-    let path = || meta.path().to_owned();
-    let (mut valid, mut reasons, mut marked) = (Vec::new(), Vec::new(), false);
-    for copy in 0..SUPERBLOCK_COPIES {
-        let offset = copy * SUPERBLOCK_STRIDE;
-        if offset + SUPERBLOCK_BYTES as u64 > meta.size() {
-            break;
-        }
-        let bytes = match meta.read(offset, SUPERBLOCK_BYTES).await {
-            Ok(bytes) => bytes,
-            Err(error) => {
-                marked = true;
-                reasons.push(error.to_string());
-                continue;
-            }
-        };
-        marked |= has_superblock_magic(&bytes);
-        match decode_superblock(&bytes) {
-            Ok(superblock) => valid.push(superblock),
-            Err(SuperblockFault::Features(flags)) => {
-                return Err(Error::Unsupported { path: path(), flags });
-            }
-            Err(fault) => reasons.push(format!("copy {copy}: {fault}")),
-        }
-    }
-    if !marked {
-        return Err(Error::NoPool { path: path() });
-    }
-    let agreed = |one: &&Superblock| valid.iter().filter(|other| other == one).count() >= 2;
-    let best = valid.iter().filter(agreed).max_by_key(|superblock| superblock.revision);
-    if !reasons.is_empty() {
-        tracing::warn!(path = meta.path(), reasons = reasons.join("; "), "superblock copies lost");
-    }
-    best.cloned().ok_or_else(|| Error::Corrupt {
-        what: "superblock",
-        path: path(),
-        reason: format!("fewer than two of four copies agree: {}", reasons.join("; ")),
-    })
-}
-
-/// Writes the copies again that differ from what was agreed on. For the owner only; at least two copies stay untouched.
-pub(crate) async fn heal_superblock(meta: &dyn Disk, agreed: &Superblock) {
-    let good = encode_superblock(agreed);
-    for copy in 0..SUPERBLOCK_COPIES {
-        let offset = copy * SUPERBLOCK_STRIDE;
-        if meta.read(offset, SUPERBLOCK_BYTES).await.is_ok_and(|bytes| *bytes == *good) {
-            continue;
-        }
-        let healed = meta.write(offset, good.clone(), Persist::Durable).await;
-        tracing::warn!(
-            path = meta.path(),
-            copy,
-            healed = healed.is_ok(),
-            "superblock copy rewritten"
-        );
     }
 }
 

@@ -10,10 +10,13 @@ mod fault;
 mod format;
 mod grow;
 mod mem;
+mod parts;
 mod pool_files;
 mod roots;
 mod sim;
+mod spec;
 mod stats;
+mod superblock_copies;
 mod throttle;
 mod uring;
 
@@ -22,12 +25,14 @@ pub use contract::{
     SegmentId, SegmentStore,
 };
 pub use disk::{Disk, DiskOperation, Persist, Section};
-pub use drive::{Drive, DriveDisks, DriveOptions, DriveSpec};
+pub use drive::{Drive, DriveOptions};
 pub use error::{Error, Result};
 pub use fault::{Fault, FaultDisk, FaultPlan, FaultRule};
 pub use mem::MemDisk;
+pub use parts::DriveDisks;
 pub use pool_files::{DriveKind, NewDrive, PoolFiles};
 pub use sim::{SimDisk, SimLatency, SimMedium};
+pub use spec::DriveSpec;
 pub use stats::{DiskStats, OperationStats, StatsDisk};
 pub use throttle::{Throttle, ThrottleDisk, ThrottleLimits};
 pub use uring::UringDisk;

@@ -3,7 +3,7 @@
 //! Every thread opens its own: a descriptor is registered with one ring.
 //!
 //! Buffers are not registered. Fixed buffers saved 0.3 of 10.7 µs of CPU on a 4 KiB read and 4 of 22 µs on a 128 KiB
-//! write; at 4 MiB they saved 85 of 121 µs, but so do the huge pages that [`AlignedBuf`] takes from 2 MiB on (13 to 46 µs;
+//! write; at 4 MiB they saved 85 of 121 µs, but so do the huge pages that [`AlignedBuf`] takes from 2 MiB on (13 to 55 µs;
 //! ext4 on a virtual disk, depth 2, medians of three). A registered arena would tie buffers to a thread for the rest.
 
 use std::fs::{File, OpenOptions};
