@@ -7,7 +7,7 @@ use varve_types::{ErrorKind, limits};
 
 use crate::backend::{AdminBackend, AdminFuture};
 use crate::error::{Error, Result};
-use crate::metrics::Metric;
+use crate::metrics::{Metric, MetricKind, Sample};
 use crate::v1::{
     CreateVolume, Drive, ListenerStatus, MemoryStatus, Pool, ResizeVolume, ServiceState,
     ShardState, ShardStatus, Status, Volume,
@@ -104,7 +104,7 @@ impl MemoryBackend {
             capacity_bytes: 64 << 30,
             used_bytes: 3 << 30,
             free_bytes: 61 << 30,
-            drives: vec![Drive { path: "varve-data/drive".to_owned(), size_bytes: 65 << 30 }],
+            drives: vec![Drive { path: "varve-data/drive".to_owned(), size_bytes: Some(65 << 30) }],
         }
     }
 
@@ -122,10 +122,10 @@ impl MemoryBackend {
             pool_id: Self::pool_now().id,
             uptime_ms: 90_000,
             volumes: self.lock().len() as u64,
+            connections: 1,
             listeners: vec![ListenerStatus {
                 protocol: "nbd".to_owned(),
                 address: "127.0.0.1:10809".to_owned(),
-                connections: 1,
             }],
             memory: MemoryStatus { budget_bytes: 512 << 20, used_bytes: 100 << 20 },
             shards: vec![shard(0), shard(1)],
@@ -178,10 +178,11 @@ impl AdminBackend for MemoryBackend {
     }
 
     fn metrics(&self) -> AdminFuture<'_, Vec<Metric>> {
-        ready(Ok(vec![Metric::counter_per_shard(
-            "varve_engine_writes_total",
-            "Writes acknowledged.",
-            &[7, 9],
-        )]))
+        let mut writes =
+            Metric::new("varve_engine_writes_total", "Writes acknowledged.", MetricKind::Counter);
+        for (shard, value) in [("0", 7), ("1", 9)] {
+            writes.samples.push(Sample { labels: vec![("shard", shard.to_owned())], value });
+        }
+        ready(Ok(vec![writes]))
     }
 }

@@ -36,16 +36,10 @@ pub struct Metric {
 }
 
 impl Metric {
-    /// A counter with one sample per shard, in the order of the shards.
+    /// A metric without samples.
     #[must_use]
-    pub fn counter_per_shard(name: &'static str, help: &'static str, values: &[u64]) -> Self {
-        Self { name, help, kind: MetricKind::Counter, samples: per_shard(values) }
-    }
-
-    /// A gauge with one sample per shard, in the order of the shards.
-    #[must_use]
-    pub fn gauge_per_shard(name: &'static str, help: &'static str, values: &[u64]) -> Self {
-        Self { name, help, kind: MetricKind::Gauge, samples: per_shard(values) }
+    pub fn new(name: &'static str, help: &'static str, kind: MetricKind) -> Self {
+        Self { name, help, kind, samples: Vec::new() }
     }
 
     /// A gauge with a single value.
@@ -54,14 +48,6 @@ impl Metric {
         let samples = vec![Sample { labels: Vec::new(), value }];
         Self { name, help, kind: MetricKind::Gauge, samples }
     }
-}
-
-fn per_shard(values: &[u64]) -> Vec<Sample> {
-    let sample = |(shard, value): (usize, &u64)| Sample {
-        labels: vec![("shard", shard.to_string())],
-        value: *value,
-    };
-    values.iter().enumerate().map(sample).collect()
 }
 
 /// The metrics in Prometheus's text format, version 0.0.4.
@@ -109,10 +95,12 @@ mod tests {
 
     #[test]
     fn text_has_help_type_and_labels() {
-        let metrics = [
-            Metric::counter_per_shard("varve_engine_writes_total", "Writes acked.", &[7, 9]),
-            Metric::gauge("varve_pool_free_bytes", "Free space.", 42),
-        ];
+        let mut writes =
+            Metric::new("varve_engine_writes_total", "Writes acked.", MetricKind::Counter);
+        for (shard, value) in [("0", 7), ("1", 9)] {
+            writes.samples.push(Sample { labels: vec![("shard", shard.to_owned())], value });
+        }
+        let metrics = [writes, Metric::gauge("varve_pool_free_bytes", "Free space.", 42)];
         let expected = "# HELP varve_engine_writes_total Writes acked.\n\
             # TYPE varve_engine_writes_total counter\n\
             varve_engine_writes_total{shard=\"0\"} 7\n\

@@ -30,7 +30,6 @@ fn describe(status: &v1::Status) -> String {
     let state = match status.state {
         ServiceState::Serving => "serving",
         ServiceState::Degraded => "degraded",
-        ServiceState::Draining => "draining",
     };
     let memory = &status.memory;
     let mut text = table::labelled(&[
@@ -38,6 +37,7 @@ fn describe(status: &v1::Status) -> String {
         ("version", status.version.clone()),
         ("pool", status.pool_id.clone()),
         ("volumes", status.volumes.to_string()),
+        ("connections", status.connections.to_string()),
         ("memory", of(memory.used_bytes, memory.budget_bytes)),
     ]);
     let rows: Vec<Vec<String>> = status.shards.iter().map(shard_row).collect();
@@ -49,8 +49,7 @@ fn describe(status: &v1::Status) -> String {
     ];
     let _ = write!(text, "\n{}", table::columns(&header, &rows));
     let rows: Vec<Vec<String>> = status.listeners.iter().map(listener_row).collect();
-    let header =
-        [("LISTENER", Align::Left), ("ADDRESS", Align::Left), ("CONNECTIONS", Align::Right)];
+    let header = [("LISTENER", Align::Left), ("ADDRESS", Align::Left)];
     let _ = write!(text, "\n{}", table::columns(&header, &rows));
     text
 }
@@ -71,7 +70,7 @@ fn shard_row(shard: &v1::ShardStatus) -> Vec<String> {
 }
 
 fn listener_row(listener: &v1::ListenerStatus) -> Vec<String> {
-    vec![listener.protocol.clone(), listener.address.clone(), listener.connections.to_string()]
+    vec![listener.protocol.clone(), listener.address.clone()]
 }
 
 fn of(part_bytes: u64, whole_bytes: u64) -> String {

@@ -7,5 +7,5 @@ mod settings;
 mod table;
 
 pub(crate) use file::read;
-pub(crate) use settings::{DriveSetting, LogFormat, LogLevel, Settings};
+pub(crate) use settings::{DriveSetting, LogFormat, LogLevel, Settings, TlsSettings};
 pub(crate) use table::document;

@@ -116,7 +116,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
         key: "shards",
         flag: Some("--shards"),
         form: Form::Count { min: 0, max: 256, unit: "shards" },
-        default: "0: one a core",
+        default: "0: one a core, each with 128 MiB of memory.budget at least",
         reason: "Slices of a new pool, each with a thread of its own. Fixed when the pool is created; more shards than \
                  cores cost switches between threads.",
         apply: |settings, value| settings.shards = value.count16(),
@@ -136,7 +136,8 @@ pub(crate) const SETTINGS: &[Setting] = &[
         flag: Some("--drive PATH=SIZE"),
         form: Form::Size { min: 1 << 30, max: 1 << 50 },
         default: "the block device; half of what the file system has free, 64 GiB at most",
-        reason: "Space that the pool may use on the drive. Files are sparse until written, except the journal lanes.",
+        reason: "Space for segments. A journal lane of `journal.lane_size` a shard comes on top of it. Files are sparse until \
+                 written, except the lanes.",
         apply: |settings, value| last_drive(settings).size = Some(value.size()),
     },
     Setting {
@@ -145,8 +146,9 @@ pub(crate) const SETTINGS: &[Setting] = &[
         form: Form::Size { min: 128 << 20, max: 1 << 40 },
         default: "512MiB",
         reason: "Bound on the write buffer, page cache, block cache, open segments and connection buffers of all shards \
-                 together: 2/8 for writes that are not drained yet, 3/8 for pages of map and keys, 1/8 for data blocks, 2/8 \
-                 for open segments, frames and requests. More caches more of the map of a large pool.",
+                 together: 2/8 for writes that are not drained yet, 3/8 for pages of map and keys, 1/8 for data blocks, 1/8 \
+                 for requests, 1/8 for open segments and frames. A shard needs 64 MiB at least, and by default there is one \
+                 a core or one for each 128 MiB, whichever is fewer. More caches more of the map of a large pool.",
         apply: |settings, value| settings.memory = value.size(),
     },
     Setting {

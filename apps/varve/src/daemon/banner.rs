@@ -6,23 +6,22 @@ use varve_access_admin::{ListenAddress, Listener};
 
 use crate::cli::DATA_DEFAULT;
 use crate::config::Settings;
-use crate::daemon::ServedPool;
 
 /// Prints to standard output. A closed one is no reason not to serve.
-pub(crate) fn print(settings: &Settings, pool: &impl ServedPool, admin: &[Listener]) {
+pub(crate) fn print(settings: &Settings, pool: &str, nbd: &[ListenAddress], admin: &[Listener]) {
     let admin: Vec<String> = admin.iter().map(|listener| listener.address().to_string()).collect();
-    let text = text(settings, &pool.summary(), &pool.nbd_addresses(), &admin);
+    let text = text(settings, pool, nbd, &admin);
     let mut stdout = io::stdout().lock();
     let _ = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
 }
 
-fn text(settings: &Settings, summary: &str, nbd: &[ListenAddress], admin: &[String]) -> String {
+fn text(settings: &Settings, pool: &str, nbd: &[ListenAddress], admin: &[String]) -> String {
     let data = settings.data.display().to_string();
     let flag = if data == DATA_DEFAULT { String::new() } else { format!(" --data {data}") };
     let joined: Vec<String> = nbd.iter().map(ToString::to_string).collect();
     let attach = nbd.last().map_or(String::new(), attach);
     format!(
-        "varve {} serves {summary}\n  NBD    {}\n  admin  {}\n\n\
+        "varve {} serves {pool}\n  NBD    {}\n  admin  {}\n\n\
          make a volume:  varve{flag} volume create vm1 --size 20GiB\n\
          attach it:      {attach}\n",
         env!("CARGO_PKG_VERSION"),

@@ -1,48 +1,58 @@
 //! The daemon: takes the data directory, opens the pool, serves its admin API, and leaves it clean when told to end.
 //!
 //! It runs on the control thread; volumes are served by the pool's shard threads.
+#![expect(dead_code, reason = "pools are opened once a stack of the engine's layers exists")]
 
+mod backend;
 mod banner;
 mod drives;
+mod files;
 mod lock;
 mod pool;
+mod shard_thread;
 mod signals;
+mod stack;
+mod threads;
 
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use varve_access_admin::{AdminBackend, LimitsConfig, ListenAddress, Listener, serve};
+use varve_access_admin::{LimitsConfig, ListenAddress, Listener, serve};
+use varve_access_nbd::limits::{CONNECTION_BYTES_MAX, CONNECTIONS_DEFAULT};
+use varve_access_nbd::{ServiceOptions, TlsConfig, TlsFiles, TlsMode};
+use varve_media::PoolFiles;
 
 use crate::client::ADMIN_SOCKET;
-use crate::config::Settings;
+use crate::config::{Settings, TlsSettings};
 use crate::failure::{Failure, Result};
 
 use self::drives::Drives;
 use self::lock::DataLock;
+use self::pool::{NbdPlan, Plan, Pool};
 use self::signals::Signals;
-
-/// An open pool whose volumes are being served.
-pub(crate) trait ServedPool: Send + Sized + 'static {
-    /// What the admin API asks.
-    fn backend(&self) -> Arc<dyn AdminBackend>;
-
-    /// What people want to know first, such as `pool 6f… (2 shards, 64 GiB)`.
-    fn summary(&self) -> String;
-
-    /// Where NBD clients connect.
-    fn nbd_addresses(&self) -> Vec<ListenAddress>;
-
-    /// Answers what is under way, writes everything out and leaves a clean pool.
-    fn close(self) -> Result<()>;
-}
+use self::stack::ShardStack;
 
 /// Serves until a signal; returns once the pool is clean.
 pub(crate) fn run(settings: &Settings) -> Result<()> {
     let _lock = DataLock::take(&settings.data)?;
+    Err(Failure::new("this build holds no engine to serve a pool with"))
+}
+
+/// Opens the pool and serves it.
+fn serve_pool<S: ShardStack>(
+    settings: &Settings,
+    source: impl FnOnce(&Settings, &Arc<PoolFiles>, &Drives) -> S::Source,
+) -> Result<()> {
     let drives = Drives::choose(settings)?;
     let begin = Instant::now();
-    let pool = pool::open(settings, &drives.entries)?;
+    let files = files::open(settings, &drives)?;
+    let plan = Plan {
+        source: source(settings, &files, &drives),
+        facts: files::facts(settings, &files, &drives)?,
+        nbd: nbd_plan(settings, files.lane_count())?,
+    };
+    let pool = pool::open::<S>(plan)?;
     if !drives.remembered {
         drives.remember(&settings.data)?;
     }
@@ -51,8 +61,38 @@ pub(crate) fn run(settings: &Settings) -> Result<()> {
     control(settings, pool)
 }
 
+/// How NBD is served: certificates, addresses, and its share of memory.
+fn nbd_plan(settings: &Settings, shards: u16) -> Result<NbdPlan> {
+    let TlsSettings { certificate, key, client_ca, required } = settings.tls.clone();
+    let tls = match (certificate, key) {
+        (Some(certificate), Some(key)) => {
+            let files = TlsFiles { certificate, key, client_authorities: client_ca };
+            let loaded = TlsConfig::load(&files);
+            Some(loaded.map_err(|error| {
+                Failure::new(error.to_string())
+                    .hint("nbd.tls names PEM files that this user can read")
+            })?)
+        }
+        _ => None,
+    };
+    let tls_mode = match (&tls, required) {
+        (None, _) => TlsMode::Off,
+        (Some(_), false) => TlsMode::Allow,
+        (Some(_), true) => TlsMode::Require,
+    };
+    let share = settings.memory.0 / 8 / u64::from(shards);
+    let share = usize::try_from(share).unwrap_or(usize::MAX);
+    let request_bytes_max = share.max(CONNECTION_BYTES_MAX);
+    Ok(NbdPlan {
+        options: ServiceOptions { tls_mode, tls, request_bytes_max },
+        connections_max: CONNECTIONS_DEFAULT,
+        addresses: settings.nbd_addresses(),
+        inherited_instead: settings.nbd_listen.is_empty(),
+    })
+}
+
 /// The control thread's work while the pool is served.
-fn control(settings: &Settings, pool: impl ServedPool) -> Result<()> {
+fn control<S: ShardStack>(settings: &Settings, mut pool: Pool<S>) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime =
         runtime.map_err(|error| Failure::new(format!("start the control thread: {error}")))?;
@@ -60,9 +100,12 @@ fn control(settings: &Settings, pool: impl ServedPool) -> Result<()> {
         let mut signals = Signals::install()?;
         let socket = settings.data.join(ADMIN_SOCKET);
         let listeners = admin_listeners(settings, &socket).await?;
-        banner::print(settings, &pool, &listeners);
-        let limits = LimitsConfig::default();
-        serve(listeners, pool.backend(), limits, signals.first()).await;
+        banner::print(settings, &pool.summary(), pool.nbd_addresses(), &listeners);
+        let api = serve(listeners, pool.backend(), LimitsConfig::default(), signals.first());
+        tokio::select! {
+            () = api => {}
+            failure = pool.failed() => return Err(failure),
+        }
         tracing::info!("ending: writing everything out");
         let closing = tokio::task::spawn_blocking(move || pool.close());
         tokio::select! {

@@ -1,31 +1,214 @@
-//! Opens the pool on its drives and serves its volumes.
+//! An open pool: its shard threads, the NBD listeners in front of them, and the order in which both end.
+//!
+//! ```text
+//! open:   ports -> shards recover side by side -> listeners
+//! close:  listeners and connections, on all threads -> shards, on all threads -> threads
+//! ```
+//!
+//! P1: a shard closes only when no thread serves connections any more, as their requests go to any shard.
 
 use std::sync::Arc;
+use std::time::Instant;
 
+use tokio::sync::mpsc;
 use varve_access_admin::{AdminBackend, ListenAddress};
+use varve_access_nbd::limits::DRAIN_TIMEOUT_MS;
+use varve_access_nbd::{
+    Accepted, Address, ConnectionLimit, Listener, ServiceOptions, deal_connections,
+};
+use varve_reactor::port::PortSender;
+use varve_types::{ByteCount, ShardId};
 
-use crate::config::Settings;
-use crate::daemon::ServedPool;
-use crate::daemon::drives::DriveEntry;
+use crate::daemon::backend::{PoolBackend, PoolFacts};
+use crate::daemon::shard_thread::{self, Alive, Running, ShardThread, Start};
+use crate::daemon::stack::ShardStack;
+use crate::daemon::threads::Threads;
 use crate::failure::{Failure, Result};
 
-pub(crate) struct Pool;
+/// Pause between two looks at the connections that are ending, in nanoseconds.
+const DRAIN_LOOK_NANOS: u64 = 5_000_000;
 
-pub(crate) fn open(_settings: &Settings, drives: &[DriveEntry]) -> Result<Pool> {
-    Err(Failure::new(format!("this build holds no engine to open {} drive with", drives.len())))
+/// What to open and how to serve it.
+pub(crate) struct Plan<S: ShardStack> {
+    pub(crate) source: S::Source,
+    pub(crate) facts: PoolFacts,
+    pub(crate) nbd: NbdPlan,
 }
 
-impl ServedPool for Pool {
-    fn backend(&self) -> Arc<dyn AdminBackend> {
-        unreachable!("a pool is never opened")
+/// How NBD is served.
+pub(crate) struct NbdPlan {
+    pub(crate) options: ServiceOptions,
+    pub(crate) connections_max: usize,
+    /// Where to listen.
+    pub(crate) addresses: Vec<ListenAddress>,
+    /// Whether sockets that the process inherited stand in for the addresses.
+    pub(crate) inherited_instead: bool,
+}
+
+/// A pool whose volumes are served.
+pub(crate) struct Pool<S: ShardStack> {
+    threads: Arc<Threads<S>>,
+    running: Vec<Running>,
+    ended: mpsc::Receiver<ShardId>,
+    facts: PoolFacts,
+    nbd_addresses: Vec<ListenAddress>,
+    nbd_connections: ConnectionLimit,
+    serving_since: Instant,
+}
+
+/// Opens every shard and listens. Returns once clients can connect.
+pub(crate) fn open<S: ShardStack>(plan: Plan<S>) -> Result<Pool<S>> {
+    let Plan { source, facts, nbd } = plan;
+    let (ended_sender, ended) = mpsc::channel(usize::from(facts.shards));
+    let mut starting = Vec::new();
+    for shard in (0..facts.shards).map(ShardId) {
+        starting.push(shard_thread::start::<S>(Start {
+            shard,
+            source: source.clone(),
+            nbd: nbd.options.clone(),
+            alive: Alive { shard, ended: ended_sender.clone() },
+        })?);
     }
-    fn summary(&self) -> String {
-        String::new()
+    let (doors, running) = shard_thread::open(starting)?;
+    let (calls, connections): (Vec<_>, Vec<_>) =
+        doors.into_iter().map(|doors| (doors.calls, doors.connections)).unzip();
+    let threads = Arc::new(Threads::new(calls));
+    let nbd_connections = ConnectionLimit::new(nbd.connections_max);
+    let limit = nbd_connections.clone();
+    let listening =
+        threads.call(0, move |thread| async move { listen(&thread, nbd, limit, &connections) });
+    let nbd_addresses = listening.blocking_recv().map_err(|_| shard_thread::died(ShardId(0)))??;
+    let serving_since = Instant::now();
+    Ok(Pool { threads, running, ended, facts, nbd_addresses, nbd_connections, serving_since })
+}
+
+/// Listens on the calling thread and deals connections to all; where it listens.
+fn listen<S: ShardStack>(
+    thread: &ShardThread<S>,
+    plan: NbdPlan,
+    limit: ConnectionLimit,
+    threads: &[PortSender<Accepted>],
+) -> Result<Vec<ListenAddress>> {
+    let reactor = &thread.reactor;
+    let mut listeners = Vec::new();
+    if plan.inherited_instead {
+        listeners = Listener::inherited(reactor).map_err(|error| unable(&error))?;
     }
-    fn nbd_addresses(&self) -> Vec<ListenAddress> {
-        Vec::new()
+    if listeners.is_empty() {
+        for address in &plan.addresses {
+            listeners.push(
+                Listener::bind(reactor, &nbd_address(address)).map_err(|error| unable(&error))?,
+            );
+        }
     }
-    fn close(self) -> Result<()> {
+    let mut addresses = Vec::new();
+    for listener in listeners {
+        addresses.push(admin_address(listener.address()));
+        reactor.spawn(deal_connections(
+            reactor.clone(),
+            listener,
+            limit.clone(),
+            threads.to_vec(),
+            thread.nbd.shutdown().clone(),
+        ));
+    }
+    Ok(addresses)
+}
+
+fn unable(error: &varve_access_nbd::Error) -> Failure {
+    Failure::new(format!("NBD: {error}"))
+        .hint("see whether another process holds the address, or choose another with --nbd")
+}
+
+fn nbd_address(address: &ListenAddress) -> Address {
+    match address {
+        ListenAddress::Unix(path) => Address::Unix(path.clone()),
+        ListenAddress::Tcp(address) => Address::Tcp(*address),
+    }
+}
+
+fn admin_address(address: &Address) -> ListenAddress {
+    match address {
+        Address::Unix(path) => ListenAddress::Unix(path.clone()),
+        Address::Tcp(address) => ListenAddress::Tcp(*address),
+    }
+}
+
+impl<S: ShardStack> Pool<S> {
+    /// What the admin API asks.
+    pub(crate) fn backend(&self) -> Arc<dyn AdminBackend> {
+        Arc::new(PoolBackend {
+            threads: Arc::clone(&self.threads),
+            facts: self.facts.clone(),
+            nbd_addresses: self.nbd_addresses.clone(),
+            nbd_connections: self.nbd_connections.clone(),
+            serving_since: self.serving_since,
+        })
+    }
+
+    /// What people want to know first, such as `pool 6f… (2 shards, 64 GiB)`.
+    pub(crate) fn summary(&self) -> String {
+        let PoolFacts { id, shards, capacity_bytes, .. } = &self.facts;
+        let plural = if *shards == 1 { "" } else { "s" };
+        format!("pool {id} ({shards} shard{plural}, {})", ByteCount(*capacity_bytes))
+    }
+
+    /// Where NBD clients connect.
+    pub(crate) fn nbd_addresses(&self) -> &[ListenAddress] {
+        &self.nbd_addresses
+    }
+
+    /// Resolves when the pool cannot be served any more: a shard thread ended by itself.
+    pub(crate) async fn failed(&mut self) -> Failure {
+        match self.ended.recv().await {
+            Some(shard) => shard_thread::died(shard),
+            // The pool holds no sender; the last one was a thread's.
+            None => Failure::new("every shard thread ended"),
+        }
+    }
+
+    /// Answers what is under way, writes everything out and leaves a clean pool. Blocks.
+    pub(crate) fn close(self) -> Result<()> {
+        let count = self.threads.count();
+        let ending: Vec<_> = (0..count)
+            .map(|shard| {
+                self.threads.call(shard, |thread| async move { end_connections(&thread).await })
+            })
+            .collect();
+        for (answer, running) in ending.into_iter().zip(&self.running) {
+            answer.blocking_recv().map_err(|_| shard_thread::died(running.shard))?;
+        }
+        // P1
+        let closing: Vec<_> = (0..count)
+            .map(|shard| {
+                self.threads.call(shard, |thread| async move { thread.stack.close().await })
+            })
+            .collect();
+        for (answer, running) in closing.into_iter().zip(&self.running) {
+            answer.blocking_recv().map_err(|_| shard_thread::died(running.shard))??;
+        }
+        // The threads end with the last way to call them; a request of the admin API that was cut off may hold one yet.
+        if Arc::into_inner(self.threads).is_some() {
+            for Running { shard, thread } in self.running {
+                thread.join().map_err(|_| shard_thread::died(shard))?;
+            }
+        }
         Ok(())
     }
 }
+
+/// Answers what is under way and closes the thread's connections.
+async fn end_connections<S: ShardStack>(thread: &ShardThread<S>) {
+    thread.nbd.shutdown().begin();
+    let looks = 2 * DRAIN_TIMEOUT_MS * 1_000_000 / DRAIN_LOOK_NANOS;
+    for _ in 0..looks {
+        if thread.nbd.connections() == 0 {
+            return;
+        }
+        thread.reactor.sleep(DRAIN_LOOK_NANOS).await;
+    }
+    tracing::warn!(connections = thread.nbd.connections(), "NBD connections cut off at shutdown");
+}
+
+#[cfg(test)]
+mod tests;

@@ -6,18 +6,19 @@ use crate::rig::Api;
 fn people_see_state_shards_and_listeners() {
     let text = Api::start().varve(&["status"]).ok();
     let expected = "\
-state    serving for 1 min
-version  0.0.0
-pool     00000000-0000-0000-0000-000000000001
-volumes  1
-memory   100 MiB of 512 MiB
+state        serving for 1 min
+version      0.0.0
+pool         00000000-0000-0000-0000-000000000001
+volumes      1
+connections  1
+memory       100 MiB of 512 MiB
 
 SHARD  STATE    UNDRAINED               LANE
     0  serving     12 MiB  16 MiB of 256 MiB
     1  serving     12 MiB  16 MiB of 256 MiB
 
-LISTENER  ADDRESS          CONNECTIONS
-nbd       127.0.0.1:10809            1
+LISTENER  ADDRESS
+nbd       127.0.0.1:10809
 ";
     assert_eq!(text, expected);
 }

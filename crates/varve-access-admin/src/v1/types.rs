@@ -16,6 +16,8 @@ pub struct Status {
     pub uptime_ms: u64,
     /// Volumes in the pool.
     pub volumes: u64,
+    /// Client connections open now, over all listeners.
+    pub connections: u64,
     /// Where clients connect.
     pub listeners: Vec<ListenerStatus>,
     /// Memory against its budget.
@@ -32,19 +34,15 @@ pub enum ServiceState {
     Serving,
     /// At least one shard does not serve writes.
     Degraded,
-    /// The daemon is about to end.
-    Draining,
 }
 
-/// A front-end's address and how much it is used.
+/// Where a front-end listens.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, ToSchema)]
 pub struct ListenerStatus {
-    /// `nbd` or `admin`.
+    /// `nbd`.
     pub protocol: String,
     /// `unix:PATH` or `IP:PORT`.
     pub address: String,
-    /// Connections open now.
-    pub connections: u64,
 }
 
 /// Memory against its budget, in bytes.
@@ -111,8 +109,9 @@ pub struct Pool {
 pub struct Drive {
     /// Where it is.
     pub path: String,
-    /// How much of it the pool may use, in bytes.
-    pub size_bytes: u64,
+    /// How much of it holds segments, in bytes; absent when that is all of a block device.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub size_bytes: Option<u64>,
 }
 
 /// A thin-provisioned array of blocks.

@@ -37,9 +37,13 @@ fn describe(pool: &v1::Pool) -> String {
         ("used", format!("{} ({percent} %)", ByteCount(pool.used_bytes))),
         ("free", ByteCount(pool.free_bytes).to_string()),
     ]);
-    let row = |drive: &v1::Drive| vec![drive.path.clone(), ByteCount(drive.size_bytes).to_string()];
+    let row = |drive: &v1::Drive| vec![drive.path.clone(), size(drive)];
     let rows: Vec<Vec<String>> = pool.drives.iter().map(row).collect();
     let header = [("DRIVE", Align::Left), ("SIZE", Align::Right)];
     let _ = write!(text, "\n{}", table::columns(&header, &rows));
     text
+}
+
+fn size(drive: &v1::Drive) -> String {
+    drive.size_bytes.map_or_else(|| "all".to_owned(), |bytes| ByteCount(bytes).to_string())
 }

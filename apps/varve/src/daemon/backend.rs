@@ -1,0 +1,161 @@
+//! The admin API's questions, put to the shard threads. Names are any thread's business; amounts are the sum over all.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Instant;
+
+use varve_access_admin::v1::{
+    CreateVolume, Drive, ListenerStatus, MemoryStatus, Pool, ResizeVolume, ServiceState,
+    ShardState, Status, Volume,
+};
+use varve_access_admin::{AdminBackend, AdminFuture, ListenAddress, Metric, Result, Sample};
+use varve_access_nbd::ConnectionLimit;
+
+use crate::daemon::stack::{ShardMetric, ShardReport, ShardStack};
+use crate::daemon::threads::Threads;
+
+/// The thread that carries out changes of the catalogue.
+const CATALOGUE_THREAD: usize = 0;
+
+/// What stays the same while the pool is open.
+#[derive(Clone, Debug)]
+pub(crate) struct PoolFacts {
+    pub(crate) id: String,
+    pub(crate) created_unix_ms: u64,
+    pub(crate) shards: u16,
+    pub(crate) segment_size_bytes: u64,
+    pub(crate) capacity_bytes: u64,
+    pub(crate) drives: Vec<Drive>,
+    pub(crate) memory_budget_bytes: u64,
+}
+
+/// The daemon as the admin API sees it.
+pub(crate) struct PoolBackend<S: ShardStack> {
+    pub(crate) threads: Arc<Threads<S>>,
+    pub(crate) facts: PoolFacts,
+    pub(crate) nbd_addresses: Vec<ListenAddress>,
+    pub(crate) nbd_connections: ConnectionLimit,
+    pub(crate) serving_since: Instant,
+}
+
+impl<S: ShardStack> PoolBackend<S> {
+    /// A report of every shard, by number.
+    async fn reports(&self) -> Result<Vec<ShardReport>> {
+        let ask =
+            |shard| self.threads.ask(shard, |thread| async move { Ok(thread.stack.report()) });
+        // All are asked before the first answer is awaited.
+        let asked: Vec<_> = (0..self.threads.count()).map(ask).collect();
+        let mut reports = Vec::with_capacity(asked.len());
+        for answer in asked {
+            reports.push(answer.await?);
+        }
+        Ok(reports)
+    }
+
+    async fn status_now(&self) -> Result<Status> {
+        let volumes = self.volumes().await?.len();
+        let reports = self.reports().await?;
+        let serving = reports.iter().all(|report| report.status.state == ShardState::Serving);
+        let used_bytes = reports.iter().map(|report| report.memory_used_bytes).sum();
+        let connections = u64::try_from(self.nbd_connections.open()).unwrap_or(u64::MAX);
+        let listener = |address: &ListenAddress| ListenerStatus {
+            protocol: "nbd".to_owned(),
+            address: address.to_string(),
+        };
+        Ok(Status {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            state: if serving { ServiceState::Serving } else { ServiceState::Degraded },
+            pool_id: self.facts.id.clone(),
+            uptime_ms: u64::try_from(self.serving_since.elapsed().as_millis()).unwrap_or(u64::MAX),
+            volumes: u64::try_from(volumes).unwrap_or(u64::MAX),
+            connections,
+            listeners: self.nbd_addresses.iter().map(listener).collect(),
+            memory: MemoryStatus { budget_bytes: self.facts.memory_budget_bytes, used_bytes },
+            shards: reports.into_iter().map(|report| report.status).collect(),
+        })
+    }
+
+    async fn pool_now(&self) -> Result<Pool> {
+        let reports = self.reports().await?;
+        let used_bytes: u64 = reports.iter().map(|report| report.space_used_bytes).sum();
+        let facts = self.facts.clone();
+        Ok(Pool {
+            id: facts.id,
+            created_unix_ms: facts.created_unix_ms,
+            shards: facts.shards,
+            segment_size_bytes: facts.segment_size_bytes,
+            capacity_bytes: facts.capacity_bytes,
+            used_bytes,
+            free_bytes: facts.capacity_bytes.saturating_sub(used_bytes),
+            drives: facts.drives,
+        })
+    }
+
+    async fn metrics_now(&self) -> Result<Vec<Metric>> {
+        let reports = self.reports().await?;
+        let used_bytes: u64 = reports.iter().map(|report| report.space_used_bytes).sum();
+        let connections = u64::try_from(self.nbd_connections.open()).unwrap_or(u64::MAX);
+        let mut metrics = vec![
+            Metric::gauge(
+                "varve_pool_capacity_bytes",
+                "Space for segments.",
+                self.facts.capacity_bytes,
+            ),
+            Metric::gauge("varve_pool_used_bytes", "Space that segments in use take.", used_bytes),
+            Metric::gauge("varve_nbd_connections_open", "NBD connections open now.", connections),
+        ];
+        metrics.extend(by_name(&reports));
+        Ok(metrics)
+    }
+}
+
+/// The shards' metrics, one a name with a sample a shard.
+fn by_name(reports: &[ShardReport]) -> Vec<Metric> {
+    let mut merged: BTreeMap<&'static str, Metric> = BTreeMap::new();
+    for report in reports {
+        let shard = report.status.shard.to_string();
+        for ShardMetric { name, help, kind, value } in &report.metrics {
+            let metric = merged.entry(name).or_insert_with(|| Metric::new(name, help, *kind));
+            metric.samples.push(Sample { labels: vec![("shard", shard.clone())], value: *value });
+        }
+    }
+    merged.into_values().collect()
+}
+
+impl<S: ShardStack> AdminBackend for PoolBackend<S> {
+    fn status(&self) -> AdminFuture<'_, Status> {
+        Box::pin(self.status_now())
+    }
+
+    fn pool(&self) -> AdminFuture<'_, Pool> {
+        Box::pin(self.pool_now())
+    }
+
+    fn volumes(&self) -> AdminFuture<'_, Vec<Volume>> {
+        self.threads.ask(CATALOGUE_THREAD, |thread| async move { thread.stack.volumes().await })
+    }
+
+    fn volume(&self, name: String) -> AdminFuture<'_, Volume> {
+        self.threads.ask(CATALOGUE_THREAD, |thread| async move { thread.stack.volume(&name).await })
+    }
+
+    fn create_volume(&self, spec: CreateVolume) -> AdminFuture<'_, Volume> {
+        self.threads
+            .ask(CATALOGUE_THREAD, |thread| async move { thread.stack.create_volume(spec).await })
+    }
+
+    fn resize_volume(&self, name: String, resize: ResizeVolume) -> AdminFuture<'_, Volume> {
+        self.threads.ask(CATALOGUE_THREAD, move |thread| async move {
+            thread.stack.resize_volume(&name, resize.size_bytes).await
+        })
+    }
+
+    fn delete_volume(&self, name: String) -> AdminFuture<'_, ()> {
+        self.threads
+            .ask(CATALOGUE_THREAD, |thread| async move { thread.stack.delete_volume(&name).await })
+    }
+
+    fn metrics(&self) -> AdminFuture<'_, Vec<Metric>> {
+        Box::pin(self.metrics_now())
+    }
+}

@@ -1,0 +1,189 @@
+//! The pool's files: made at the first start, opened at every one.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::thread;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use varve_access_admin::v1::Drive;
+use varve_media::{DriveOptions, DriveSpec, Error, NewDrive, PoolFiles};
+use varve_types::{ByteCount, PoolId, ShardId};
+
+use crate::config::Settings;
+use crate::daemon::backend::PoolFacts;
+use crate::daemon::drives::{DriveEntry, Drives};
+use crate::failure::{Failure, Result};
+
+/// Least memory of a shard: one request of the largest size, its buffers, and pages enough to walk a map.
+const SHARD_MEMORY_MIN: u64 = 64 << 20;
+
+/// Memory of a shard below which more shards are not worth their thread.
+const SHARD_MEMORY_GOOD: u64 = 128 << 20;
+
+/// Opens the pool, which is made first where the data directory remembers none. Blocks, for seconds when it is made.
+pub(crate) fn open(settings: &Settings, drives: &Drives) -> Result<Arc<PoolFiles>> {
+    let paths: Vec<PathBuf> = drives.entries.iter().map(|drive| drive.path.clone()).collect();
+    if !drives.remembered {
+        make(settings, drives)?;
+    }
+    let options = DriveOptions { discard: false };
+    let files = PoolFiles::open(&paths, options).map_err(|error| explain(&error, settings))?;
+    check_memory(settings, files.lane_count())?;
+    Ok(Arc::new(files))
+}
+
+/// Makes the pool, unless the drives hold one: a start that was cut off before the drives were remembered.
+fn make(settings: &Settings, drives: &Drives) -> Result<()> {
+    let shards = shard_count(settings);
+    check_memory(settings, shards)?;
+    let new_drives: Vec<NewDrive> = drives
+        .entries
+        .iter()
+        .map(|drive| NewDrive {
+            path: drive.path.clone(),
+            kind: None,
+            capacity_bytes: drive.size_bytes,
+            replace_pool: false,
+        })
+        .collect();
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let mut spec = DriveSpec::new(random_id()?, shards);
+    spec.created_unix_ms = u64::try_from(now.as_millis()).unwrap_or(u64::MAX);
+    spec.lane_bytes = settings.lane.0;
+    match PoolFiles::create(&new_drives, &spec) {
+        Ok(()) => tracing::info!(pool = %spec.pool, shards, "pool made"),
+        Err(Error::PoolExists { path }) => tracing::info!(path, "drive holds a pool already"),
+        Err(error) => return Err(explain(&error, settings)),
+    }
+    Ok(())
+}
+
+/// What stays the same while the pool is open.
+pub(crate) fn facts(settings: &Settings, files: &PoolFiles, drives: &Drives) -> Result<PoolFacts> {
+    let geometry = files.geometry().map_err(|error| explain(&error, settings))?;
+    let segment_size_bytes = u64::from(geometry.segment_bytes);
+    let capacity_bytes = segment_size_bytes * u64::from(geometry.segment_count);
+    let drive = |entry: &DriveEntry| Drive {
+        path: entry.path.display().to_string(),
+        size_bytes: entry.size_bytes,
+    };
+    Ok(PoolFacts {
+        id: files.pool().to_string(),
+        created_unix_ms: files.created_unix_ms(),
+        shards: files.lane_count(),
+        segment_size_bytes,
+        capacity_bytes,
+        drives: drives.entries.iter().map(drive).collect(),
+        memory_budget_bytes: settings.memory.0,
+    })
+}
+
+fn random_id() -> Result<PoolId> {
+    let mut id = [0; 16];
+    let filled = rustix::rand::getrandom(&mut id, rustix::rand::GetRandomFlags::empty());
+    match filled {
+        Ok(16) => Ok(PoolId(id)),
+        Ok(_) => Err(Failure::new("the system gave too few random bytes")),
+        Err(error) => Err(Failure::new(format!("random bytes for the pool's identity: {error}"))),
+    }
+}
+
+/// Shards of a new pool: as set, or one a core as far as the memory suffices.
+fn shard_count(settings: &Settings) -> u16 {
+    if settings.shards > 0 {
+        return settings.shards;
+    }
+    let cores = thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let affordable = (settings.memory.0 / SHARD_MEMORY_GOOD).max(1);
+    let cores = u64::try_from(cores).unwrap_or(u64::MAX).min(affordable);
+    u16::try_from(cores).unwrap_or(u16::MAX).min(ShardId::COUNT_MAX)
+}
+
+fn check_memory(settings: &Settings, shards: u16) -> Result<()> {
+    let needed = u64::from(shards) * SHARD_MEMORY_MIN;
+    if settings.memory.0 >= needed {
+        return Ok(());
+    }
+    let (memory, needed) = (settings.memory, ByteCount(needed));
+    Err(Failure::misuse(format!("memory.budget {memory} is too little for {shards} shards"))
+        .hint(format!("at least {needed}, or fewer --shards for a new pool")))
+}
+
+fn explain(error: &Error, settings: &Settings) -> Failure {
+    let failure = Failure::new(format!("pool of {}: {error}", settings.data.display()));
+    match error {
+        Error::InUse { .. } => failure.hint(
+            "another daemon serves this pool, perhaps under another --data; end that one first",
+        ),
+        Error::NoPool { .. } => {
+            failure.hint("see whether the drive is the right one and its contents are mounted")
+        }
+        Error::TooSmall { .. } => {
+            failure.hint("give the drive more room, or make journal.lane_size smaller")
+        }
+        Error::Open { .. } => {
+            failure.hint("see whether the path exists and this user may read and write it")
+        }
+        _ => failure,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings(data: &std::path::Path) -> Settings {
+        let drive = crate::config::DriveSetting {
+            path: data.join("drive"),
+            size: Some(ByteCount(64 << 20)),
+        };
+        let lane = ByteCount(16 << 20);
+        Settings {
+            data: data.to_owned(),
+            drives: vec![drive],
+            shards: 2,
+            lane,
+            ..Settings::default()
+        }
+    }
+
+    #[test]
+    fn a_pool_is_made_once_and_belongs_to_one_process() {
+        let dir = tempfile::tempdir().unwrap();
+        let settings = settings(dir.path());
+        let drives = Drives::choose(&settings).unwrap();
+        let files = open(&settings, &drives).unwrap();
+        assert_eq!(files.lane_count(), 2);
+        let id = files.pool();
+        let refused = open(&settings, &drives).map(|_| ()).unwrap_err().to_string();
+        assert!(refused.contains("in use by another process"), "{refused}");
+        drop(files);
+        let again = open(&settings, &drives).unwrap();
+        assert_eq!(again.pool(), id, "a start that was cut off finds what it made");
+        drop(again);
+        drives.remember(dir.path()).unwrap();
+        let drives = Drives::choose(&settings).unwrap();
+        assert_eq!(open(&settings, &drives).unwrap().pool(), id);
+    }
+
+    #[test]
+    fn a_remembered_pool_that_is_gone_is_never_made_anew() {
+        let dir = tempfile::tempdir().unwrap();
+        let settings = settings(dir.path());
+        Drives::choose(&settings).unwrap().remember(dir.path()).unwrap();
+        let drives = Drives::choose(&settings).unwrap();
+        assert!(open(&settings, &drives).is_err());
+        assert!(!dir.path().join("drive").exists());
+    }
+
+    #[test]
+    fn shards_follow_cores_and_memory() {
+        let mut settings = Settings { memory: ByteCount(128 << 20), ..Settings::default() };
+        assert_eq!(shard_count(&settings), 1);
+        settings.shards = 3;
+        assert_eq!(shard_count(&settings), 3);
+        assert!(check_memory(&settings, 2).is_ok());
+        let refused = check_memory(&settings, 3).unwrap_err().to_string();
+        assert!(refused.contains("128 MiB is too little for 3 shards"), "{refused}");
+    }
+}

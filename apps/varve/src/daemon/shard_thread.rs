@@ -1,0 +1,185 @@
+//! A shard thread: its loop, its stack, its NBD connections, and the calls that the control thread sends it.
+//!
+//! T1: threads start in two steps, as each needs ways to all others before it opens its shard: all make their ports, then all
+//! are given all of them.
+//! T2: a thread runs until every way to call it is gone. One that ends earlier has panicked, and the daemon ends with it.
+
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::mpsc;
+use std::thread;
+
+use varve_access_nbd::{Accepted, Service, ServiceOptions, serve_connections};
+use varve_reactor::port::{self, PortReceiver, PortSender};
+use varve_reactor::{Loop, LoopConfig, Reactor};
+use varve_types::ShardId;
+
+use crate::daemon::stack::{Seat, ShardStack};
+use crate::failure::{Failure, Result};
+
+/// Calls that may wait for a thread: a few for each of the admin API's connections.
+const CALLS_MAX: usize = 256;
+
+/// Accepted connections that may wait for a thread: as many as the system's listen queue holds by default.
+const CONNECTIONS_WAITING_MAX: usize = 128;
+
+/// Messages from all other threads that may wait for a thread. Senders hold a credit for each, so it never fills.
+const MESSAGES_MAX: usize = 16_384;
+
+/// Work for a shard thread.
+pub(crate) type Call<S> = Box<dyn FnOnce(Rc<ShardThread<S>>) -> LocalFuture + Send>;
+
+/// A future that stays on its thread.
+pub(crate) type LocalFuture = Pin<Box<dyn Future<Output = ()>>>;
+
+/// What calls find on their thread.
+pub(crate) struct ShardThread<S: ShardStack> {
+    pub(crate) reactor: Reactor,
+    pub(crate) stack: S,
+    pub(crate) nbd: Service<S::Exports>,
+}
+
+/// The ways to a thread.
+pub(crate) struct Doors<S: ShardStack> {
+    pub(crate) calls: PortSender<Call<S>>,
+    pub(crate) connections: PortSender<Accepted>,
+    messages: PortSender<S::Message>,
+}
+
+/// A thread that has made its ports and waits for those of the others (T1).
+pub(crate) struct Starting<S: ShardStack> {
+    pub(crate) doors: Doors<S>,
+    shard: ShardId,
+    peers: mpsc::Sender<Vec<PortSender<S::Message>>>,
+    opened: mpsc::Receiver<Result<()>>,
+    thread: thread::JoinHandle<()>,
+}
+
+/// A thread whose shard is open.
+pub(crate) struct Running {
+    pub(crate) shard: ShardId,
+    pub(crate) thread: thread::JoinHandle<()>,
+}
+
+/// What a thread needs to start.
+pub(crate) struct Start<S: ShardStack> {
+    pub(crate) shard: ShardId,
+    pub(crate) source: S::Source,
+    pub(crate) nbd: ServiceOptions,
+    /// Dropped when the thread ends, however it ends (T2).
+    pub(crate) alive: Alive,
+}
+
+/// Tells when its thread has ended.
+pub(crate) struct Alive {
+    pub(crate) shard: ShardId,
+    pub(crate) ended: tokio::sync::mpsc::Sender<ShardId>,
+}
+
+impl Drop for Alive {
+    fn drop(&mut self) {
+        // There is room for every thread; a daemon that is gone need not be told.
+        let _ = self.ended.try_send(self.shard);
+    }
+}
+
+/// What a thread reports back while it starts.
+struct Reports<S: ShardStack> {
+    doors: mpsc::Sender<io::Result<Doors<S>>>,
+    opened: mpsc::Sender<Result<()>>,
+}
+
+/// The first step (T1).
+pub(crate) fn start<S: ShardStack>(start: Start<S>) -> Result<Starting<S>> {
+    let shard = start.shard;
+    let failed = |error| {
+        Failure::new(format!("start the thread of shard {shard}: {error}"))
+            .hint("io_uring may be switched off (sysctl kernel.io_uring_disabled) or short of memory (ulimit -l)")
+    };
+    let (doors_sender, doors) = mpsc::channel();
+    let (opened_sender, opened) = mpsc::channel();
+    let (peers, peers_receiver) = mpsc::channel();
+    let reports = Reports { doors: doors_sender, opened: opened_sender };
+    let thread = thread::Builder::new()
+        .name(format!("shard-{shard}"))
+        .spawn(move || run(start, reports, &peers_receiver))
+        .map_err(failed)?;
+    let doors = doors.recv().map_err(|_| died(shard))?.map_err(failed)?;
+    Ok(Starting { doors, shard, peers, opened, thread })
+}
+
+/// The second step (T1), for all threads at once: their shards recover side by side.
+pub(crate) fn open<S: ShardStack>(
+    starting: Vec<Starting<S>>,
+) -> Result<(Vec<Doors<S>>, Vec<Running>)> {
+    let senders: Vec<_> = starting.iter().map(|thread| thread.doors.messages.clone()).collect();
+    for thread in &starting {
+        thread.peers.send(senders.clone()).map_err(|_| died(thread.shard))?;
+    }
+    let (mut doors, mut running) = (Vec::new(), Vec::new());
+    for thread in starting {
+        thread.opened.recv().map_err(|_| died(thread.shard))??;
+        doors.push(thread.doors);
+        running.push(Running { shard: thread.shard, thread: thread.thread });
+    }
+    Ok((doors, running))
+}
+
+/// The message for a thread that panicked; the panic itself is on standard error.
+pub(crate) fn died(shard: ShardId) -> Failure {
+    Failure::new(format!("the thread of shard {shard} panicked"))
+        .hint("nothing acknowledged is lost; report the message above, then start again, which recovers the pool")
+}
+
+fn run<S: ShardStack>(
+    start: Start<S>,
+    reports: Reports<S>,
+    peers: &mpsc::Receiver<Vec<PortSender<S::Message>>>,
+) {
+    let mut event_loop = match Loop::new(LoopConfig::default()) {
+        Ok(event_loop) => event_loop,
+        Err(error) => {
+            // Whoever waits for the doors is told; nobody else is.
+            let _ = reports.doors.send(Err(error));
+            return;
+        }
+    };
+    let reactor = event_loop.handle();
+    let (calls, called) = port::channel(&reactor, CALLS_MAX);
+    let (connections, dealt) = port::channel(&reactor, CONNECTIONS_WAITING_MAX);
+    let (messages, inbox) = port::channel(&reactor, MESSAGES_MAX);
+    if reports.doors.send(Ok(Doors { calls, connections, messages })).is_err() {
+        return;
+    }
+    // No peers: another thread could not start.
+    let Ok(peers) = peers.recv() else { return };
+    let Start { shard, source, nbd, alive: _alive } = start;
+    event_loop.run(async move {
+        let seat = Seat { reactor: reactor.clone(), shard, source, peers, inbox };
+        let stack = match S::open(seat).await {
+            Ok(stack) => stack,
+            Err(failure) => {
+                let _ = reports.opened.send(Err(failure));
+                return;
+            }
+        };
+        let nbd = Service::new(reactor.clone(), stack.exports(), nbd);
+        reactor.spawn(serve_connections(nbd.clone(), dealt));
+        let thread = Rc::new(ShardThread { reactor, stack, nbd });
+        if reports.opened.send(Ok(())).is_ok() {
+            answer(thread, called).await;
+        }
+    });
+}
+
+/// Answers calls, many at a time, until nobody can call any more (T2).
+async fn answer<S: ShardStack>(thread: Rc<ShardThread<S>>, mut called: PortReceiver<Call<S>>) {
+    let mut batch = Vec::new();
+    while called.recv_batch(&mut batch).await > 0 {
+        for call in batch.drain(..) {
+            thread.reactor.spawn(call(Rc::clone(&thread)));
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! The seam between the daemon's threads and what they serve: one stack of layers, from media to datasets, a shard thread.
+
+use std::future::Future;
+
+use varve_access_admin::v1::{CreateVolume, ShardStatus, Volume};
+use varve_access_admin::{self as admin, MetricKind};
+use varve_access_nbd::Exports;
+use varve_reactor::Reactor;
+use varve_reactor::port::{PortReceiver, PortSender};
+use varve_types::ShardId;
+
+use crate::failure::Result;
+
+/// Everything below the front-ends on one shard thread.
+pub(crate) trait ShardStack: Sized + 'static {
+    /// What every thread opens its stack from.
+    type Source: Clone + Send + 'static;
+    /// What threads send each other.
+    type Message: Send + 'static;
+    /// The volumes as NBD serves them.
+    type Exports: Exports + 'static;
+
+    /// Opens the shard through recovery.
+    fn open(seat: Seat<Self>) -> impl Future<Output = Result<Self>>;
+
+    /// The volumes of all shards, for connections of this thread.
+    fn exports(&self) -> Self::Exports;
+
+    /// Every volume, in the order of their names.
+    fn volumes(&self) -> impl Future<Output = admin::Result<Vec<Volume>>>;
+
+    /// One volume.
+    fn volume(&self, name: &str) -> impl Future<Output = admin::Result<Volume>>;
+
+    /// Makes a volume; durable on return.
+    fn create_volume(&self, spec: CreateVolume) -> impl Future<Output = admin::Result<Volume>>;
+
+    /// Changes a volume's size; durable on return.
+    fn resize_volume(
+        &self,
+        name: &str,
+        size_bytes: u64,
+    ) -> impl Future<Output = admin::Result<Volume>>;
+
+    /// Deletes a volume; durable on return.
+    fn delete_volume(&self, name: &str) -> impl Future<Output = admin::Result<()>>;
+
+    /// What this shard does and holds now.
+    fn report(&self) -> ShardReport;
+
+    /// Writes everything out and leaves the shard clean. No request is under way on any thread by then.
+    fn close(&self) -> impl Future<Output = Result<()>>;
+}
+
+/// A thread's place among the pool's threads.
+pub(crate) struct Seat<S: ShardStack> {
+    /// The thread's loop.
+    pub(crate) reactor: Reactor,
+    /// The shard that the thread owns.
+    pub(crate) shard: ShardId,
+    /// What to open the shard from.
+    pub(crate) source: S::Source,
+    /// Ways to every thread, this one's included, by shard.
+    pub(crate) peers: Vec<PortSender<S::Message>>,
+    /// What the threads send to this one.
+    pub(crate) inbox: PortReceiver<S::Message>,
+}
+
+/// What a shard does and holds at one moment.
+#[derive(Clone, Debug)]
+pub(crate) struct ShardReport {
+    /// State, undrained bytes and lane.
+    pub(crate) status: ShardStatus,
+    /// Bytes that caches and buffers of the thread hold.
+    pub(crate) memory_used_bytes: u64,
+    /// Bytes of the segments that the shard uses.
+    pub(crate) space_used_bytes: u64,
+    /// Counters and gauges.
+    pub(crate) metrics: Vec<ShardMetric>,
+}
+
+/// One counter or gauge of a shard.
+#[derive(Clone, Debug)]
+pub(crate) struct ShardMetric {
+    /// `varve_<layer>_<noun>_<unit>`.
+    pub(crate) name: &'static str,
+    /// One sentence for people.
+    pub(crate) help: &'static str,
+    /// Counter or gauge.
+    pub(crate) kind: MetricKind,
+    /// Value now.
+    pub(crate) value: u64,
+}
