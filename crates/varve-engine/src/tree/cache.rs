@@ -236,6 +236,12 @@ impl PageCache {
         old
     }
 
+    /// Gives a dirty page another name; returns the old one, which was never stored.
+    pub(crate) fn rename_dirty(&mut self, frame: FrameId, name: PagePtr) -> PagePtr {
+        assert!(self.is_dirty(frame));
+        self.rename(frame, name)
+    }
+
     /// A dirty page got its place on media.
     pub(crate) fn place(&mut self, frame: FrameId, name: PagePtr) {
         assert!(self.is_dirty(frame) && matches!(name, PagePtr::Location(_)));

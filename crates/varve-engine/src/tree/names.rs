@@ -5,8 +5,9 @@ use varve_types::ChunkId;
 
 use super::PagePtr;
 
-/// Most fresh names one tree operation asks for: a path of new pages and a split of each, and a new root.
-pub const NAMES_PER_OPERATION_MAX: u64 = 34;
+/// Most fresh names one B+tree operation asks for: for each page of a path one when it is made dirty and two when it is
+/// split or evened out, and one for a new root. A map operation needs a path, and a leaf each 512 blocks.
+pub const NAMES_PER_OPERATION_MAX: u64 = 3 * super::TREE_HEIGHT_MAX as u64 + 1;
 
 /// Source of page names.
 pub trait Names {

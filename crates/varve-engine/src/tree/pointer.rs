@@ -37,10 +37,15 @@ pub(super) fn encode(ptr: PagePtr) -> [u8; PagePtr::LEN] {
     bytes
 }
 
+/// Whether an encoded pointer names a page that has no location yet.
+pub(super) fn is_memory(bytes: &[u8]) -> bool {
+    bytes.first() == Some(&TAG_MEMORY)
+}
+
 /// Reads what [`encode`] wrote.
 #[inline]
 pub(super) fn decode(bytes: &[u8]) -> PagePtr {
-    if bytes[0] == TAG_MEMORY {
+    if is_memory(bytes) {
         let number = bytes[4..12].try_into().expect("the slice has 8 bytes");
         return PagePtr::Memory(u64::from_le_bytes(number));
     }

@@ -157,11 +157,13 @@ impl BTree {
         frame: FrameId,
         page: TreePage,
     ) {
-        if !cache.is_dirty(frame) {
-            let name = names.fresh();
+        let name = names.fresh();
+        if cache.is_dirty(frame) {
+            names.unused(cache.rename_dirty(frame, name)); // BT4
+        } else {
             names.dead(cache.make_dirty(frame, name));
-            tree_page_mut(cache, parent).set_child(child, name);
         }
+        tree_page_mut(cache, parent).set_child(child, name);
         *tree_page_mut(cache, frame) = page;
     }
 }

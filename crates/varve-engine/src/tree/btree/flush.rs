@@ -35,7 +35,7 @@ impl BTree {
         let children = if level == 0 { 0 } else { tree_page(cache, frame).len() };
         for index in 0..children {
             let child = tree_page(cache, frame).child(index);
-            if matches!(child, PagePtr::Memory(_)) {
+            if let PagePtr::Memory(_) = child {
                 let placed = self.flush_page(cache, child, level - 1, place)?;
                 tree_page_mut(cache, frame).set_child(index, placed);
             }

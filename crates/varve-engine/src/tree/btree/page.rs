@@ -32,12 +32,32 @@ pub(super) enum Entries {
 }
 
 /// See the module.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, Debug)]
 pub struct TreePage {
     layout: TreeLayout,
     level: u8,
     entries: Entries,
+    run: InsertRun,
 }
+
+/// How many insertions followed each other index by index, and where the next one would be. In memory only.
+#[derive(Clone, Copy, Default, Debug)]
+struct InsertRun {
+    next: usize,
+    len: usize,
+}
+
+/// Insertions in a row after which a split expects more of them: by chance, one in thousands of pages.
+const SEQUENTIAL_MIN: usize = 8;
+
+impl PartialEq for TreePage {
+    fn eq(&self, other: &Self) -> bool {
+        let contents = |page: &'_ Self| (page.layout, page.level);
+        contents(self) == contents(other) && self.entries == other.entries
+    }
+}
+
+impl Eq for TreePage {}
 
 macro_rules! each {
     ($page:expr, $entries:ident => $body:expr) => {
@@ -57,7 +77,7 @@ impl TreePage {
             }
             TreeLayout::Slotted => Entries::Slotted(SlottedEntries::new()),
         };
-        Self { layout, level, entries }
+        Self { layout, level, entries, run: InsertRun::default() }
     }
 
     /// Fills a page of a fixed layout from its packed entries, unchecked but for their total length.
@@ -65,7 +85,8 @@ impl TreePage {
         let TreeLayout::Fixed { key_len, value_len } = layout else { return None };
         let value_len = if level == 0 { usize::from(value_len) } else { PagePtr::LEN };
         let entries = FixedEntries::from_packed(usize::from(key_len), value_len, packed)?;
-        Some(Self { layout, level, entries: Entries::Fixed(entries) })
+        let run = InsertRun::default();
+        Some(Self { layout, level, entries: Entries::Fixed(entries), run })
     }
 
     /// The packed entries of a page of a fixed layout.
@@ -157,16 +178,45 @@ impl TreePage {
         each!(&mut self.entries, e => e.value_mut(index))
     }
 
-    pub(crate) fn insert(&mut self, index: usize, key: &[u8], value: &[u8]) {
+    pub(super) fn insert(&mut self, index: usize, key: &[u8], value: &[u8]) {
         each!(&mut self.entries, e => e.insert(index, key, value));
+        let len = if index == self.run.next { self.run.len + 1 } else { 0 };
+        self.run = InsertRun { next: index + 1, len };
     }
 
     pub(crate) fn push(&mut self, key: &[u8], value: &[u8]) {
-        self.insert(self.len(), key, value);
+        each!(&mut self.entries, e => e.insert(e.len(), key, value));
     }
 
     pub(super) fn remove(&mut self, index: usize) {
         each!(&mut self.entries, e => e.remove(index));
+        self.run.next -= usize::from(index < self.run.next);
+    }
+
+    /// Inserts an entry for which there is no room by moving entries to a new page, which is returned with the lower
+    /// bound that tells it from this one. Where entries were inserted one after the other, or at the right edge of
+    /// the tree, all before them stay on a full page: ids only grow. Else the page is halved.
+    pub(super) fn split_insert(
+        &mut self,
+        index: usize,
+        key: &[u8],
+        value: &[u8],
+        at_edge: bool,
+    ) -> (Vec<u8>, Self) {
+        assert!(!self.fits(key.len(), value.len()));
+        let mut right = Self::new(self.layout, self.level);
+        let sequential = index == self.run.next && self.run.len >= SEQUENTIAL_MIN;
+        let at = if sequential || at_edge && index == self.len() { index } else { self.middle() };
+        self.move_tail(at, &mut right);
+        if index < at || index == at && self.fits(key.len(), value.len()) {
+            self.insert(index, key, value);
+        } else {
+            right.run = InsertRun { next: 0, len: self.run.len };
+            right.insert(index - at, key, value);
+        }
+        assert!(!self.is_empty() && !right.is_empty());
+        let separator = self.separator(&mut right);
+        (separator, right)
     }
 
     /// Whether the key of an entry can become one of `key_len` bytes.
@@ -200,7 +250,7 @@ impl TreePage {
     }
 
     /// The index that halves the bytes; both sides get an entry.
-    pub(super) fn middle(&self) -> usize {
+    fn middle(&self) -> usize {
         assert!(self.len() >= 2);
         let half = self.used_bytes() / 2;
         let mut bytes = 0;

@@ -76,12 +76,14 @@ impl BTree {
                 page.insert(index, &key, &value);
                 return;
             }
-            let (separator, right) = split_insert(page, index, &key, &value, at_edge);
+            let (separator, right) = page.split_insert(index, &key, &value, at_edge);
             let name = names.fresh();
             cache.create(name, Page::Tree(right));
+            let parent = depth.checked_sub(1).map(|above| path[above]);
+            self.rename(cache, names, path[depth].frame, parent); // BT4
             key = separator;
             value = pointer::encode(name).to_vec();
-            index = depth.checked_sub(1).map_or(0, |above| path[above].child + 1);
+            index = parent.map_or(0, |above| above.child + 1);
         }
         self.grow(cache, names, &key, &value);
     }
@@ -102,30 +104,4 @@ impl BTree {
         assert!(usize::from(self.height) <= super::tree::TREE_HEIGHT_MAX);
         cache.create(self.root, Page::Tree(root));
     }
-}
-
-/// Splits a page that has no room for an entry and inserts it; returns the right page and its lower bound. At the right
-/// edge of the tree the left page stays full: ids only grow, so nothing is ever inserted before them.
-fn split_insert(
-    page: &mut TreePage,
-    index: usize,
-    key: &[u8],
-    value: &[u8],
-    at_edge: bool,
-) -> (Vec<u8>, TreePage) {
-    let mut right = TreePage::new(page.tree_layout(), page.level());
-    if at_edge && index == page.len() {
-        right.push(key, value);
-    } else {
-        let middle = page.middle();
-        page.move_tail(middle, &mut right);
-        if index <= middle {
-            page.insert(index, key, value);
-        } else {
-            right.insert(index - middle, key, value);
-        }
-    }
-    assert!(!page.is_empty() && !right.is_empty()); // BT2
-    let separator = page.separator(&mut right);
-    (separator, right)
 }

@@ -3,6 +3,8 @@
 //! BT1. A dirty page's parent is dirty: naming it anew changed the parent, up to the root.
 //! BT2. No page is empty; the empty tree has no page.
 //! BT3. An operation that returns a [`Fault`] has changed nothing.
+//! BT4. The upper bound of a page never moves down under one name: a page that gives up entries at its end is named
+//! anew, dirty or not. So a walk in key order over a changing tree misses no page that keeps its name.
 
 use crate::tree::cache::FrameId;
 use crate::tree::page::{Fault, Page, PageShape};
@@ -214,6 +216,22 @@ impl BTree {
                     tree_page_mut(cache, path[above].frame).set_child(path[above].child, name)
                 }
             }
+        }
+    }
+
+    /// Names a dirty page anew (BT4). `parent` is its dirty parent and its place there; the root has none.
+    pub(super) fn rename(
+        &mut self,
+        cache: &mut PageCache,
+        names: &mut impl Names,
+        frame: FrameId,
+        parent: Option<Step>,
+    ) {
+        let name = names.fresh();
+        names.unused(cache.rename_dirty(frame, name));
+        match parent {
+            None => self.root = name,
+            Some(above) => tree_page_mut(cache, above.frame).set_child(above.child, name),
         }
     }
 

@@ -11,8 +11,8 @@ impl BTree {
     /// once each; about `max_pages` of them a call. Leaves are reported without being loaded. Start with
     /// [`Self::lowest_key`], go on with the key of `More`.
     ///
-    /// The tree may change between calls. A page that had its name and was not dirty when the walk began, and is in
-    /// the tree when it ends, was reported: while it is unchanged its upper bound never moves down.
+    /// The tree may change between calls: a page that is in the tree under one name from begin to end is reported
+    /// (BT4).
     ///
     /// # Errors
     /// The absent page, when nothing was reported.

@@ -8,15 +8,15 @@
 use varve_logstore::format::pointer::PagePtr;
 use varve_stdx::Reader;
 
-use crate::tree::{BODY_BYTES, TREE_HEIGHT_MAX, TREE_KEY_BYTES_MAX, TreeLayout, TreePage};
+use crate::tree::{BODY_BYTES, TREE_HEIGHT_MAX, TREE_KEY_BYTES_MAX, TreeLayout, TreePage, pointer};
 
 use super::{PageError, TREE_FIXED, TREE_SLOTTED};
 
 /// Appends the payload; returns its encoding.
 pub(super) fn encode(page: &TreePage, out: &mut Vec<u8>) -> u8 {
     if page.level() > 0 {
-        // A pointer that is in memory only must not get out.
-        assert!((0..page.len()).all(|index| !matches!(page.child(index), PagePtr::Memory(_))));
+        let placed = (0..page.len()).all(|index| !pointer::is_memory(page.value(index)));
+        assert!(placed, "a page that is in memory only is pointed to");
     }
     let count = u16::try_from(page.len()).expect("a page has fewer entries than bytes");
     if let TreeLayout::Fixed { key_len, .. } = page.tree_layout() {

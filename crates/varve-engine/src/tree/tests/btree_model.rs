@@ -236,6 +236,38 @@ impl<N: Names> World<N> {
         assert_eq!(reported, there);
     }
 
+    fn page_names(&self) -> HashSet<PagePtr> {
+        let mut checker = Checker::new(&self.cache, &self.store);
+        checker.check_tree(&self.tree, self.layout);
+        checker.dirty.union(&checker.stored).copied().collect()
+    }
+
+    /// Walks while the tree changes: what keeps its name is reported (BT4).
+    fn walk_under_changes(&mut self, keys: Keys) {
+        let before = self.page_names();
+        let mut reported = HashSet::new();
+        let mut from = self.tree.lowest_key();
+        loop {
+            let end = self.retry(|tree, cache, _| {
+                tree.walk_pages(cache, &from, 4, |ptr, _| {
+                    reported.insert(ptr);
+                })
+            });
+            match end {
+                Scan::Done => break,
+                Scan::More(key) => from = key,
+            }
+            let delete_percent = [10, 85][self.rng.index(2)];
+            for _ in 0..self.rng.below(200) {
+                self.step(keys, delete_percent);
+            }
+        }
+        let after = self.page_names();
+        for name in before.intersection(&after) {
+            assert!(reported.contains(name), "{name:?} was there all the time");
+        }
+    }
+
     fn run(&mut self, keys: Keys, steps: u32) {
         for step in 0..steps {
             // Phases of growth and of shrinking.
@@ -245,6 +277,9 @@ impl<N: Names> World<N> {
             }
             if self.rng.below(500) == 0 {
                 self.check();
+            }
+            if self.rng.below(1000) == 0 {
+                self.walk_under_changes(keys);
             }
         }
         while let Some((key, _)) = self.model.pop_first() {
@@ -285,6 +320,22 @@ fn appended_ids_fill_their_pages() {
         "{} pages",
         checker.dirty.len()
     );
+}
+
+#[test]
+fn ids_appended_in_two_places_fill_their_pages() {
+    let mut world = table_world(1);
+    for id in 1..=50_000_u64 {
+        let page_id = (1 << 47) + id / 5;
+        for id in [id, page_id] {
+            let key = &id.to_be_bytes()[2..];
+            world.retry(|tree, cache, names| tree.put(cache, names, key, &[7; 23]));
+        }
+    }
+    let mut checker = Checker::new(&world.cache, &world.store);
+    assert_eq!(checker.check_tree(&world.tree, TABLE).len(), 60_001);
+    let leaves = 60_001_usize.div_ceil(139);
+    assert!(checker.dirty.len() <= leaves + leaves / 25, "{} pages", checker.dirty.len());
 }
 
 #[test]

@@ -288,6 +288,36 @@ impl World {
         assert!(data.iter().copied().eq(wanted.map(|(block, slot)| (*block, *slot))));
     }
 
+    /// Walks while the map changes: what keeps its name, or its chunk, is reported.
+    fn walk_under_changes(&mut self) {
+        let names = |world: &Self| {
+            let mut checker = Checker::new(&world.cache, &world.store);
+            checker.check_map(&world.map);
+            let names: HashSet<PagePtr> = checker.dirty.union(&checker.stored).copied().collect();
+            names
+        };
+        let (before, model) = (names(self), self.model.clone());
+        let mut items = HashSet::new();
+        let mut next = Some(0);
+        while let Some(from) = next {
+            let found = &mut Vec::new();
+            next = self.retry(|map, cache, _| map.walk(cache, from, 600, |item| found.push(item)));
+            items.extend(found.iter().map(|item| match *item {
+                WalkItem::Page { name, .. } => (name, 0),
+                WalkItem::Data { block, slot } => (PagePtr::Chunk(slot.id()), block + 1),
+            }));
+            self.step();
+        }
+        for name in before.intersection(&names(self)) {
+            assert!(items.contains(&(*name, 0)), "{name:?} was there all the time");
+        }
+        for (block, slot) in model {
+            if slot.kind() == SlotKind::Data && self.model_at(block) == slot {
+                assert!(items.contains(&(PagePtr::Chunk(slot.id()), block + 1)), "block {block}");
+            }
+        }
+    }
+
     fn run(&mut self, steps: u32) {
         for _ in 0..steps {
             self.step();
@@ -296,6 +326,9 @@ impl World {
             }
             if self.rng.below(100) == 0 {
                 self.check();
+            }
+            if self.rng.below(200) == 0 {
+                self.walk_under_changes();
             }
         }
         let end = self.map.end_block();
