@@ -1,10 +1,8 @@
 //! Serves volumes in memory: to try clients, and to measure the server without a disk.
 //!
 //! `memory_server ADDRESS [SIZE] [THREADS] [memory|null]`, such as `memory_server unix:/tmp/nbd.sock 1GiB 1`; with
-//! `LISTEN_FDS` the address is ignored. `null` forgets what is written, which leaves the cost of the protocol. Ends on
-//! end of input.
-
-use std::io::Read;
+//! `LISTEN_FDS` the address is ignored. `null` forgets what is written, which leaves the cost of the protocol. Runs until
+//! it is killed.
 
 use varve_access_nbd::memory::{MemoryExport, MemoryExports};
 use varve_access_nbd::{
@@ -60,8 +58,9 @@ fn run<X: Exports + 'static>(
         let limit = ConnectionLimit::new(limits::CONNECTIONS_DEFAULT);
         event_loop.run(deal_connections(reactor, listener, limit, targets, Shutdown::new()));
     });
-    std::io::stdin().read_to_end(&mut Vec::new())?;
-    Ok(())
+    loop {
+        std::thread::park();
+    }
 }
 
 struct NullExports {

@@ -31,8 +31,20 @@ impl<T: Transport> Channel<T> {
         mut session: TlsSession,
         early: &[u8],
     ) -> io::Result<()> {
-        session.feed(early)?;
+        if !session.put_early(early) {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
         loop {
+            if session.is_handshaking() {
+                match session.take_in() {
+                    Ok(true) => continue,
+                    Ok(false) => {}
+                    Err(error) => {
+                        self.send_alert(&mut session).await;
+                        return Err(error);
+                    }
+                }
+            }
             let mut out = Vec::new();
             session.drain(&mut out)?;
             if !out.is_empty() {
@@ -42,18 +54,14 @@ impl<T: Transport> Channel<T> {
                 self.tls = Some(RefCell::new(session));
                 return Ok(());
             }
-            let buf = session.take_cipher();
+            let buf = session.lend();
             let whole = 0..buf.len();
             let (received, buf) = self.transport.recv(buf, whole).await;
             let received = received?;
+            session.give_back(buf, received);
             if received == 0 {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
-            if let Err(error) = session.feed(buf.get(..received).unwrap_or_default()) {
-                self.send_alert(&mut session).await;
-                return Err(error);
-            }
-            session.give_back_cipher(buf);
         }
     }
 
@@ -79,20 +87,14 @@ impl<T: Transport> Channel<T> {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 decided => return (decided, buf),
             }
-            let cipher = tls.borrow_mut().take_cipher();
+            let cipher = tls.borrow_mut().lend();
             let whole = 0..cipher.len();
             let (received, cipher) = self.transport.recv(cipher, whole).await;
-            let mut session = tls.borrow_mut();
-            let fed = match received {
-                Ok(received) if received > 0 => {
-                    session.feed(cipher.get(..received).unwrap_or_default())
-                }
-                Ok(_) => Err(io::ErrorKind::UnexpectedEof.into()), // An end without close_notify may be an attack.
-                Err(error) => Err(error),
-            };
-            session.give_back_cipher(cipher);
-            if let Err(error) = fed {
-                return (Err(error), buf);
+            tls.borrow_mut().give_back(cipher, *received.as_ref().unwrap_or(&0));
+            match received {
+                Ok(0) => return (Err(io::ErrorKind::UnexpectedEof.into()), buf), // Without close_notify: cut off.
+                Ok(_) => {}
+                Err(error) => return (Err(error), buf),
             }
         }
     }

@@ -16,6 +16,7 @@ use crate::service::Service;
 use crate::tls::TlsSession;
 use crate::transmission::{Session, transmit};
 use crate::transport::{SendPart, Transport};
+use crate::usage::Usage;
 
 const NANOS_PER_MS: u64 = 1_000_000;
 
@@ -38,6 +39,15 @@ pub enum Ended {
     HandshakeTimeout,
     /// The handshake ended without an export.
     Handshake(CloseReason),
+}
+
+/// The end of a connection.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Closed {
+    /// Why.
+    pub cause: Ended,
+    /// What the client used while it lasted.
+    pub usage: Usage,
 }
 
 impl fmt::Display for Ended {
@@ -71,11 +81,12 @@ struct Opened<E> {
 pub(crate) async fn serve_connection<T: Transport, X: Exports>(
     service: &Service<X>,
     transport: T,
-) -> Ended {
+) -> Closed {
     let mut channel = Channel::plain(transport);
     let mut inbox = Inbox::new();
+    let mut usage = Usage::default();
     let agreed = {
-        let shake = std::pin::pin!(handshake(service, &mut channel, &mut inbox));
+        let shake = std::pin::pin!(handshake(service, &mut channel, &mut inbox, &mut usage));
         let deadline = service.reactor().sleep(HANDSHAKE_TIMEOUT_MS * NANOS_PER_MS);
         let stop = std::pin::pin!(service.shutdown().wait());
         match select(shake, select(deadline, stop)).await {
@@ -84,24 +95,27 @@ pub(crate) async fn serve_connection<T: Transport, X: Exports>(
             Either::Right((Either::Right(_), _)) => Err(Ended::Shutdown),
         }
     };
-    let ended = match agreed {
-        Err(ended) => ended,
+    let cause = match agreed {
+        Err(cause) => cause,
         Ok((opened, negotiated)) => {
             tracing::debug!(export = opened.name, ?negotiated, "client attached");
             let export = Rc::new(opened.export);
             let share = service.budget().share();
-            let session = Session { export, negotiated, inbox, share };
-            transmit(service.reactor(), &channel, session, service.shutdown()).await
+            let session = Session { export, negotiated, inbox, share, usage };
+            let closed = transmit(service.reactor(), &channel, session, service.shutdown()).await;
+            usage = closed.usage;
+            closed.cause
         }
     };
     channel.close().await;
-    ended
+    Closed { cause, usage }
 }
 
 async fn handshake<T: Transport, X: Exports>(
     service: &Service<X>,
     channel: &mut Channel<T>,
     inbox: &mut Inbox,
+    usage: &mut Usage,
 ) -> Result<(Opened<X::Export>, Negotiated), Ended> {
     let mut out = Vec::new();
     let tls_mode = if service.tls().is_some() { service.tls_mode() } else { TlsMode::Off };
@@ -110,6 +124,7 @@ async fn handshake<T: Transport, X: Exports>(
     loop {
         let (consumed, mut event) = handshake.advance(inbox.bytes(), &mut out);
         inbox.consume(consumed);
+        *usage = handshake.usage();
         if let Event::Open(name) = &event {
             // The previous export of this handshake, if any, is closed first.
             drop(opened.take());
@@ -154,6 +169,7 @@ async fn handshake<T: Transport, X: Exports>(
                 opened = None;
             }
             Event::Ready(negotiated) => {
+                *usage = handshake.usage();
                 let opened = opened.expect("the handshake ends with an export");
                 return Ok((opened, negotiated));
             }

@@ -13,6 +13,7 @@ use crate::link::{Link, Parsed};
 use crate::memory::MemoryExport;
 use crate::serve::serve;
 use crate::transport::SendPart;
+use crate::usage::Usage;
 
 /// Bytes of the export that fuzzing talks to: small, so that ranges often lie across its end.
 const EXPORT_BYTES: u64 = 1 << 20;
@@ -35,7 +36,7 @@ pub fn play(bytes: &[u8]) -> Vec<u8> {
         return sent;
     };
     let share = Budget::new(THREAD_BYTES_DEFAULT).share();
-    let mut link = Link::new(Rc::clone(&export), negotiated, inbox, share);
+    let mut link = Link::new(Rc::clone(&export), negotiated, inbox, share, Usage::default());
     loop {
         match link.parse() {
             Parsed::Request(request) => {

@@ -18,6 +18,7 @@ use varve_types::ErrorKind;
 
 use crate::export::ExportInfo;
 use crate::limits::{OPTION_BYTES_MAX, OPTIONS_MAX};
+use crate::usage::Usage;
 use crate::wire::Cursor;
 use crate::wire::constant::{
     FLAG_FIXED_NEWSTYLE, FLAG_NO_ZEROES, IHAVEOPT, NBDMAGIC, can, opt, rep,
@@ -113,6 +114,7 @@ pub struct Handshake {
     /// The export for which `base:allocation` is selected, by its proper name.
     meta_export: Option<String>,
     options_seen: u32,
+    usage: Usage,
 }
 
 /// An export that was found.
@@ -138,6 +140,7 @@ impl Handshake {
             structured_reply: false,
             meta_export: None,
             options_seen: 0,
+            usage: Usage::default(),
         }
     }
 
@@ -179,6 +182,12 @@ impl Handshake {
         }
     }
 
+    /// What the client used so far.
+    #[must_use]
+    pub fn usage(&self) -> Usage {
+        self.usage
+    }
+
     fn client_flags(&mut self, flags: u32) -> Step {
         let known = u32::from(FLAG_FIXED_NEWSTYLE | FLAG_NO_ZEROES);
         if flags & !known != 0 {
@@ -206,14 +215,14 @@ impl Handshake {
         let whole = ahead.bytes(OptionHeader::BYTES).and_then(|_| ahead.bytes(data_len));
         let Some(data) = whole else { return Step::Yield(Event::NeedInput) }; // H1
         *rest = ahead;
-        if let Some(close) = self.count_option() {
+        if let Some(close) = self.count_option(header.option) {
             return close;
         }
         self.option(header.option, data, &mut reply)
     }
 
     fn too_long(&mut self, header: OptionHeader, reply: &mut OptionReply<'_>) -> Step {
-        if let Some(close) = self.count_option() {
+        if let Some(close) = self.count_option(header.option) {
             return close;
         }
         if header.option == opt::EXPORT_NAME {
@@ -228,7 +237,8 @@ impl Handshake {
         Step::Again
     }
 
-    fn count_option(&mut self) -> Option<Step> {
+    fn count_option(&mut self, option: u32) -> Option<Step> {
+        self.usage.option(option);
         self.options_seen += 1;
         (self.options_seen > OPTIONS_MAX).then(|| self.close(CloseReason::TooManyOptions))
     }
@@ -292,6 +302,7 @@ impl Handshake {
     pub fn tls_started(&mut self) {
         assert!(matches!(self.phase, Phase::Tls), "TLS was not asked for");
         self.tls_active = true;
+        self.usage.tls();
         self.structured_reply = false; // H3
         self.meta_export = None; // H3
         self.phase = Phase::Options;
@@ -416,7 +427,9 @@ impl Handshake {
     fn ready(&mut self, found: &FoundExport<'_>) -> Event {
         self.phase = Phase::Done;
         let base_allocation = self.meta_export.as_deref() == Some(found.name);
-        Event::Ready(Negotiated { structured_reply: self.structured_reply, base_allocation })
+        let agreed = Negotiated { structured_reply: self.structured_reply, base_allocation };
+        self.usage.negotiated(agreed);
+        Event::Ready(agreed)
     }
 
     fn transmission_flags(&self, info: ExportInfo) -> u16 {

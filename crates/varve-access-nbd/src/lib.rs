@@ -25,10 +25,11 @@ mod shutdown;
 mod tls;
 mod transmission;
 mod transport;
+mod usage;
 pub mod wire;
 
 pub use command::{Command, admit};
-pub use connection::Ended;
+pub use connection::{Closed, Ended};
 pub use errno::Errno;
 pub use error::{Error, Result};
 pub use export::{Export, ExportInfo, Exports, Extent, ExtentKind, ReadPart};
@@ -41,4 +42,5 @@ pub use service::{Service, ServiceOptions};
 pub use shutdown::Shutdown;
 pub use tls::{TlsConfig, TlsFiles};
 pub use transport::{SendPart, Transport};
+pub use usage::Usage;
 pub use wire::request::{DecodedHeader, RequestHeader};

@@ -24,6 +24,7 @@ use crate::limits::{
 };
 use crate::outbox::{Charge, Outbox};
 use crate::serve::{Finished, Request};
+use crate::usage::Usage;
 use crate::wire::constant::cmd;
 use crate::wire::request::{DecodedHeader, RequestHeader};
 
@@ -66,6 +67,7 @@ pub(crate) enum Parsed {
 pub(crate) struct Link<E> {
     pub(crate) outbox: Outbox,
     pub(crate) share: Share,
+    pub(crate) usage: Usage,
     export: Rc<E>,
     negotiated: Negotiated,
     inbox: Inbox,
@@ -80,10 +82,17 @@ pub(crate) struct Link<E> {
 }
 
 impl<E: Export> Link<E> {
-    pub(crate) fn new(export: Rc<E>, negotiated: Negotiated, inbox: Inbox, share: Share) -> Self {
+    pub(crate) fn new(
+        export: Rc<E>,
+        negotiated: Negotiated,
+        inbox: Inbox,
+        share: Share,
+        usage: Usage,
+    ) -> Self {
         Self {
             outbox: Outbox::new(negotiated.structured_reply),
             share,
+            usage,
             export,
             negotiated,
             inbox,
@@ -147,6 +156,7 @@ impl<E: Export> Link<E> {
         }
         match admit(&header, self.export.info(), self.negotiated) {
             Ok(Command::Disconnect) => {
+                self.usage.request(&header);
                 self.end(Ended::Disconnected);
                 Some(Parsed::Ended)
             }
@@ -154,7 +164,7 @@ impl<E: Export> Link<E> {
                 self.refuse(&header, Errno::Shutdown);
                 None
             }
-            Ok(command) => self.admitted(header.cookie, command),
+            Ok(command) => self.admitted(&header, command),
             Err(errno) => {
                 self.refuse(&header, errno);
                 None
@@ -164,6 +174,7 @@ impl<E: Export> Link<E> {
 
     fn refuse(&mut self, header: &RequestHeader, errno: Errno) {
         self.inbox.consume(RequestHeader::BYTES);
+        self.usage.request(header);
         let charge = Charge { requests: 1, payload_bytes: 0 };
         self.outstanding.add(charge);
         self.outbox.error(header.cookie, errno, charge);
@@ -172,7 +183,8 @@ impl<E: Export> Link<E> {
         }
     }
 
-    fn admitted(&mut self, cookie: u64, command: Command) -> Option<Parsed> {
+    fn admitted(&mut self, header: &RequestHeader, command: Command) -> Option<Parsed> {
+        let cookie = header.cookie;
         let len = command.payload_bytes();
         let is_write = matches!(command, Command::Write { .. });
         let arrived = self.inbox.len() - RequestHeader::BYTES;
@@ -187,6 +199,7 @@ impl<E: Export> Link<E> {
         if !self.share.try_take(len) {
             return Some(Parsed::NeedBudget(len)); // L1
         }
+        self.usage.request(header);
         self.outstanding.add(Charge { requests: 1, payload_bytes: len });
         self.inbox.consume(RequestHeader::BYTES);
         if !is_write || len == 0 {

@@ -201,6 +201,14 @@ pub struct Accepted {
     permit: Permit,
 }
 
+impl Accepted {
+    /// The connection, and the permit to keep as long as it is open.
+    #[must_use]
+    pub fn into_parts(self) -> (OwnedFd, Permit) {
+        (self.fd, self.permit)
+    }
+}
+
 /// Accepts until `shutdown` begins, and deals the connections to `threads` in turn. Connections beyond the limit, and
 /// those of a thread whose port is full, are closed at once.
 pub async fn deal_connections(

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use varve_reactor::{Notify, Reactor};
 
 use crate::budget::Budget;
-use crate::connection::{Ended, serve_connection};
+use crate::connection::{Closed, serve_connection};
 use crate::export::Exports;
 use crate::handshake::TlsMode;
 use crate::limits::THREAD_BYTES_DEFAULT;
@@ -67,11 +67,11 @@ impl<X: Exports> Service<X> {
     }
 
     /// Serves one connection to its end; the stream is closed on return.
-    pub async fn serve<T: Transport>(&self, transport: T) -> Ended {
+    pub async fn serve<T: Transport>(&self, transport: T) -> Closed {
         let _counted = Counted::new(self);
-        let ended = serve_connection(self, transport).await;
-        tracing::debug!(%ended, "connection closed");
-        ended
+        let closed = serve_connection(self, transport).await;
+        tracing::debug!(cause = %closed.cause, usage = %closed.usage, "connection closed");
+        closed
     }
 
     /// Connections open now.

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, BufReader, Read, Write};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -82,55 +83,82 @@ fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>> {
 }
 
 /// One TLS session; bytes in, bytes out, no I/O.
+///
+/// K1. Cipher text is taken in only while there is no plain text to move out, because the session holds but little.
 pub(crate) struct TlsSession {
     connection: ServerConnection,
     /// Where cipher text is received; away during a receive.
     cipher: Option<AlignedBuf>,
+    /// The part of `cipher` that waits to be taken in.
+    waiting: Range<usize>,
 }
 
 impl TlsSession {
     pub(crate) fn new(config: &TlsConfig) -> Result<Self> {
         let connection = ServerConnection::new(Arc::clone(&config.0)).map_err(Error::TlsSetup)?;
-        Ok(Self { connection, cipher: Some(AlignedBuf::zeroed(CIPHER_BYTES)) })
+        Ok(Self { connection, cipher: Some(AlignedBuf::zeroed(CIPHER_BYTES)), waiting: 0..0 })
     }
 
     pub(crate) fn is_handshaking(&self) -> bool {
         self.connection.is_handshaking()
     }
 
-    pub(crate) fn take_cipher(&mut self) -> AlignedBuf {
+    /// Cipher text that was received before the session began; false when it is more than a handshake can be.
+    #[must_use]
+    pub(crate) fn put_early(&mut self, bytes: &[u8]) -> bool {
+        let buf = self.cipher.as_mut().expect("nothing is received yet");
+        let Some(target) = buf.get_mut(..bytes.len()) else { return false };
+        target.copy_from_slice(bytes);
+        self.waiting = 0..bytes.len();
+        true
+    }
+
+    /// The buffer for a receive, when everything received was taken in.
+    pub(crate) fn lend(&mut self) -> AlignedBuf {
+        assert!(self.waiting.is_empty(), "cipher text is still waiting");
         self.cipher.take().expect("one receive at a time")
     }
 
-    pub(crate) fn give_back_cipher(&mut self, buf: AlignedBuf) {
+    pub(crate) fn give_back(&mut self, buf: AlignedBuf, received: usize) {
         self.cipher = Some(buf);
+        self.waiting = 0..received;
     }
 
-    /// Takes cipher text in. All of `bytes` is taken; plain text piles up until [`Self::read_plain`].
-    pub(crate) fn feed(&mut self, mut bytes: &[u8]) -> io::Result<()> {
-        while !bytes.is_empty() {
-            let taken = self.connection.read_tls(&mut bytes)?;
-            self.connection
-                .process_new_packets()
-                .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
-            if taken == 0 && !bytes.is_empty() {
-                return Err(io::Error::new(
-                    io::ErrorKind::InvalidData,
-                    "bytes after the end of TLS",
-                ));
-            }
+    /// Takes some of the waiting cipher text in; false when there is none.
+    pub(crate) fn take_in(&mut self) -> io::Result<bool> {
+        let buf = self.cipher.as_deref().expect("no receive is under way");
+        let mut bytes = buf.get(self.waiting.clone()).expect("within the buffer");
+        if bytes.is_empty() {
+            return Ok(false);
         }
-        Ok(())
+        let taken = self.connection.read_tls(&mut bytes)?;
+        // Nothing is taken after the peer's end of session; what follows it has no meaning.
+        self.waiting.start = if taken == 0 { self.waiting.end } else { self.waiting.start + taken };
+        self.connection
+            .process_new_packets()
+            .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
+        Ok(true)
     }
 
     /// Moves plain text out: `WouldBlock` when more cipher text is needed, 0 after the peer's end of session.
     pub(crate) fn read_plain(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        self.connection.reader().read(into)
+        loop {
+            match self.connection.reader().read(into) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock && self.take_in()? => {} // K1
+                decided => return decided,
+            }
+        }
     }
 
     /// Enciphers `bytes` behind what the session itself has to say.
     pub(crate) fn seal(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> io::Result<()> {
-        self.connection.writer().write_all(bytes)?;
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            // The session takes as much as it has room for, and has room again once that is drained.
+            let taken = self.connection.writer().write(rest)?;
+            rest = rest.get(taken..).unwrap_or_default();
+            self.drain(out)?;
+        }
         self.drain(out)
     }
 

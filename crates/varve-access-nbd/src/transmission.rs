@@ -17,7 +17,7 @@ use varve_reactor::Reactor;
 
 use crate::budget::Share;
 use crate::channel::Channel;
-use crate::connection::Ended;
+use crate::connection::{Closed, Ended};
 use crate::export::Export;
 use crate::handshake::Negotiated;
 use crate::inbox::Inbox;
@@ -28,6 +28,7 @@ use crate::outbox::Charge;
 use crate::serve::serve;
 use crate::shutdown::Shutdown;
 use crate::transport::Transport;
+use crate::usage::Usage;
 
 const NANOS_PER_MS: u64 = 1_000_000;
 
@@ -38,6 +39,7 @@ pub(crate) struct Session<E> {
     /// Holds what arrived behind the handshake.
     pub(crate) inbox: Inbox,
     pub(crate) share: Share,
+    pub(crate) usage: Usage,
 }
 
 /// Why the loop below goes round.
@@ -60,9 +62,9 @@ pub(crate) async fn transmit<T: Transport, E: Export>(
     channel: &Channel<T>,
     session: Session<E>,
     shutdown: &Shutdown,
-) -> Ended {
-    let Session { export, negotiated, inbox, share } = session;
-    let mut link = Link::new(Rc::clone(&export), negotiated, inbox, share);
+) -> Closed {
+    let Session { export, negotiated, inbox, share, usage } = session;
+    let mut link = Link::new(Rc::clone(&export), negotiated, inbox, share, usage);
     let mut inflight = InFlight::new();
     let mut receiving = pin!(None);
     let mut sending = pin!(None);
@@ -97,7 +99,7 @@ pub(crate) async fn transmit<T: Transport, E: Export>(
             } else if inflight.is_empty()
                 && let Some(cause) = link.cause()
             {
-                return cause;
+                return Closed { cause, usage: link.usage };
             }
         }
         let event = poll_fn(|cx| {
@@ -137,14 +139,18 @@ pub(crate) async fn transmit<T: Transport, E: Export>(
                 LINGER_MS
             }
             Event::Timer => match clock {
-                Clock::StallCheck if link.peer_stalled(sending.is_some()) => return Ended::Stalled,
+                Clock::StallCheck if link.peer_stalled(sending.is_some()) => {
+                    return Closed { cause: Ended::Stalled, usage: link.usage };
+                }
                 Clock::StallCheck => STALL_CHECK_MS,
                 Clock::EndOfLinger => {
                     link.end(Ended::Shutdown);
                     clock = Clock::EndOfDrain;
                     DRAIN_TIMEOUT_MS - LINGER_MS
                 }
-                Clock::EndOfDrain => return Ended::Shutdown,
+                Clock::EndOfDrain => {
+                    return Closed { cause: Ended::Shutdown, usage: link.usage };
+                }
             },
         };
         timer.set(reactor.sleep(next_ms * NANOS_PER_MS));

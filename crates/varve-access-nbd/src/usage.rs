@@ -1,0 +1,104 @@
+//! What one client made use of: for log lines, and for the table of clients in `docs/nbd.md`.
+
+use std::fmt;
+
+use crate::handshake::Negotiated;
+use crate::wire::constant::{cmd, flag};
+use crate::wire::{option, request::RequestHeader};
+
+/// Commands that have a name; others share the last counter.
+const COMMANDS: [&str; 9] =
+    ["READ", "WRITE", "DISC", "FLUSH", "TRIM", "CACHE", "WRITE_ZEROES", "BLOCK_STATUS", "unknown"];
+
+/// See the module. Displays as one line.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Usage {
+    options: u32,
+    tls: bool,
+    negotiated: Negotiated,
+    requests: [u64; COMMANDS.len()],
+    flags: u16,
+}
+
+impl Usage {
+    pub(crate) fn option(&mut self, option: u32) {
+        self.options |= 1u32.checked_shl(option).unwrap_or(0);
+    }
+
+    pub(crate) fn tls(&mut self) {
+        self.tls = true;
+    }
+
+    pub(crate) fn negotiated(&mut self, negotiated: Negotiated) {
+        self.negotiated = negotiated;
+    }
+
+    #[inline]
+    pub(crate) fn request(&mut self, header: &RequestHeader) {
+        let index = usize::from(header.command.min(cmd::BLOCK_STATUS + 1));
+        if let Some(count) = self.requests.get_mut(index) {
+            *count += 1;
+        }
+        self.flags |= header.flags;
+    }
+
+    /// Whether the client sent this option.
+    #[must_use]
+    pub fn used_option(&self, option: u32) -> bool {
+        1u32.checked_shl(option).is_some_and(|bit| self.options & bit != 0)
+    }
+
+    /// Whether the connection ran over TLS.
+    #[must_use]
+    pub fn used_tls(&self) -> bool {
+        self.tls
+    }
+
+    /// What was negotiated.
+    #[must_use]
+    pub fn agreed(&self) -> Negotiated {
+        self.negotiated
+    }
+
+    /// Requests of this command, refused ones included.
+    #[must_use]
+    pub fn requests(&self, command: u16) -> u64 {
+        self.requests.get(usize::from(command)).copied().unwrap_or(0)
+    }
+
+    /// All command flags that were ever set.
+    #[must_use]
+    pub fn flags(&self) -> u16 {
+        self.flags
+    }
+}
+
+impl fmt::Display for Usage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.tls { "TLS; options" } else { "options" })?;
+        for number in (0..u32::BITS).filter(|number| self.used_option(*number)) {
+            write!(f, " {}", option::name(number))?;
+        }
+        if self.negotiated.structured_reply {
+            f.write_str("; structured replies")?;
+        }
+        if self.negotiated.base_allocation {
+            f.write_str("; base:allocation")?;
+        }
+        f.write_str("; requests")?;
+        for (name, count) in COMMANDS.iter().zip(self.requests).filter(|(_, count)| *count > 0) {
+            write!(f, " {name} {count}")?;
+        }
+        let flags = [
+            (flag::FUA, "FUA"),
+            (flag::NO_HOLE, "NO_HOLE"),
+            (flag::DF, "DF"),
+            (flag::REQ_ONE, "REQ_ONE"),
+            (flag::FAST_ZERO, "FAST_ZERO"),
+        ];
+        for (_, name) in flags.iter().filter(|(bit, _)| self.flags & bit != 0) {
+            write!(f, " +{name}")?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,163 @@
+//! What a client can make the server hold is bounded, and one client does not hold up another for ever. Method: greedy
+//! and silent clients in the simulated loop, whose clock makes timeouts cheap.
+
+#[cfg(test)]
+mod support;
+
+use std::rc::Rc;
+
+use support::{Client, ROOMY, SlowExport, connect, header, memory_service};
+use varve_access_nbd::memory::MemoryExport;
+use varve_access_nbd::{Ended, PipeOptions, Service, ServiceOptions, limits};
+use varve_reactor::SimLoop;
+
+const MIB: u32 = 1 << 20;
+
+#[test]
+fn no_more_than_the_allowed_requests_are_under_way() {
+    let mut sim = SimLoop::new(1);
+    let reactor = sim.handle();
+    let export = SlowExport::new(&reactor, 64 << 20);
+    let service = Service::new(reactor.clone(), export.clone(), ServiceOptions::default());
+    let (client, _ended) = connect(&reactor, &service, ROOMY);
+    sim.run_until(async move {
+        client.attach(false).await;
+        for cookie in 0..1000 {
+            client.request(0, 0, cookie, 5 << 20, 1).await;
+        }
+        for _ in 0..1000 {
+            assert_eq!(client.simple().await.0, 0);
+            client.take(1).await;
+        }
+    });
+    assert_eq!(export.under_way_max.get(), limits::REQUESTS_MAX);
+}
+
+#[test]
+fn replies_that_nobody_reads_hold_up_requests() {
+    let mut sim = SimLoop::new(2);
+    let reactor = sim.handle();
+    let export = SlowExport::new(&reactor, 64 << 20);
+    let service = Service::new(reactor.clone(), export.clone(), ServiceOptions::default());
+    let options = PipeOptions { capacity: 60_000, receive_max: 1 << 20 };
+    let (client, _ended) = connect(&reactor, &service, options);
+    let (client, sleeper) = (Rc::new(client), reactor.clone());
+    let writer = Rc::clone(&client);
+    reactor.spawn(async move {
+        writer.attach(false).await;
+        for cookie in 0..500 {
+            writer.request(0, 0, cookie, 1 << 20, MIB).await;
+        }
+    });
+    sim.run_until(async move {
+        sleeper.sleep(5_000_000_000).await;
+        // 32 MiB of unread replies, and none read meanwhile.
+        let most = limits::CONNECTION_BYTES_MAX >> 20;
+        assert!(export.under_way_max.get() <= most, "{}", export.under_way_max.get());
+        for _ in 0..500 {
+            assert_eq!(client.simple().await.0, 0);
+            client.take(MIB as usize).await;
+        }
+    });
+}
+
+#[test]
+fn connections_share_a_budget_and_a_stalled_one_is_cut() {
+    let mut sim = SimLoop::new(3);
+    let reactor = sim.handle();
+    let export = MemoryExport::new(256 << 20);
+    let options = ServiceOptions { request_bytes_max: 32 << 20, ..ServiceOptions::default() };
+    let exports = varve_access_nbd::memory::MemoryExports::new().with("disk", export);
+    let service = Service::new(reactor.clone(), exports, options);
+    let (greedy, greedy_ended) = connect(&reactor, &service, ROOMY);
+    let (modest, _ended) = connect(&reactor, &service, ROOMY);
+    let clock = reactor.clone();
+    let ended = sim.run_until(async move {
+        greedy.attach(true).await;
+        modest.attach(true).await;
+        // Announces 32 MiB, sends a little of it, and falls silent.
+        greedy.send(&header(1, 0, 1, 0, 32 << 20)).await;
+        greedy.send(&[1; 1000]).await;
+        clock.sleep(60_000_000_000).await;
+        // As long as nobody else needs the memory, that is its right.
+        assert_eq!(greedy.try_send(&[1; 1000]).await.map_err(|e| e.kind()), Ok(()));
+        let asked = clock.now();
+        modest.write(2, 0, &[2; 4096]).await;
+        assert_eq!(modest.chunk().await.cookie, 2);
+        let waited_s = (clock.now() - asked) / 1_000_000_000;
+        assert!((20..=60).contains(&waited_s), "{waited_s}");
+        assert!(greedy.is_closed().await);
+        greedy_ended.await
+    });
+    assert_eq!(ended, Ended::Stalled);
+}
+
+#[test]
+fn a_silent_handshake_times_out_and_an_attached_client_may_be_silent() {
+    let mut sim = SimLoop::new(4);
+    let reactor = sim.handle();
+    let service = memory_service(&reactor, &MemoryExport::new(1 << 20));
+    let (silent, silent_ended) = connect(&reactor, &service, ROOMY);
+    let (attached, _ended) = connect(&reactor, &service, ROOMY);
+    let clock = reactor.clone();
+    let ended = sim.run_until(async move {
+        attached.attach(true).await;
+        silent.send(b"\0\0\0").await;
+        clock.sleep(3_600_000_000_000).await;
+        attached.request(3, 0, 1, 0, 0).await;
+        assert_eq!(attached.chunk().await.cookie, 1);
+        silent_ended.await
+    });
+    assert_eq!(ended, Ended::HandshakeTimeout);
+}
+
+async fn refused(client: &Client, request: &[u8], cookie: u64, errno: u32) {
+    client.send(request).await;
+    assert_eq!(client.simple().await, (errno, cookie));
+}
+
+#[test]
+fn refused_writes_are_skipped_and_the_connection_goes_on() {
+    let mut sim = SimLoop::new(5);
+    let reactor = sim.handle();
+    let export = MemoryExport::new(1 << 20);
+    let service = memory_service(&reactor, &export);
+    let (client, _ended) = connect(&reactor, &service, ROOMY);
+    sim.run_until(async move {
+        client.attach(false).await;
+        let over = (32 << 20) + 1;
+        client.send(&header(1, 0, 1, 0, over)).await;
+        assert_eq!(client.simple().await, (22, 1), "answered before its payload is there");
+        for _ in 0..over / MIB {
+            client.send(&vec![0x25; MIB as usize]).await;
+        }
+        client.send(&[0x25]).await;
+        refused(&client, &[header(1, 0, 2, 1 << 20, 4), vec![9; 4]].concat(), 2, 28).await;
+        refused(&client, &[header(1, 1 << 9, 3, 0, 4), vec![9; 4]].concat(), 3, 22).await;
+        refused(&client, &header(0, 0, 4, u64::MAX, 4), 4, 22).await;
+        refused(&client, &header(0, 0, 5, 0, over), 5, 22).await;
+        refused(&client, &header(6, 0, 6, 1 << 20, 1), 6, 28).await;
+        refused(&client, &header(99, 0, 7, 0, 0), 7, 22).await;
+        export.set_read_only(true);
+        refused(&client, &[header(1, 0, 8, 0, 4), vec![9; 4]].concat(), 8, 1).await;
+        refused(&client, &header(3, 0, 9, 0, 0), 9, 0).await;
+    });
+}
+
+#[test]
+fn a_wrong_magic_ends_the_connection_after_what_is_under_way() {
+    let mut sim = SimLoop::new(6);
+    let reactor = sim.handle();
+    let export = SlowExport::new(&reactor, 64 << 20);
+    let service = Service::new(reactor.clone(), export.clone(), ServiceOptions::default());
+    let (client, ended) = connect(&reactor, &service, ROOMY);
+    let ended = sim.run_until(async move {
+        client.attach(false).await;
+        client.write(1, 20 << 20, &[1; 512]).await;
+        client.send(b"GET / HTTP/1.1").await;
+        assert_eq!(client.simple().await, (0, 1));
+        assert!(client.is_closed().await);
+        ended.await
+    });
+    assert_eq!(ended, Ended::BadMagic(0x4745_5420));
+}

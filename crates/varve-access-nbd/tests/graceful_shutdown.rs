@@ -1,0 +1,76 @@
+//! A server that shuts down answers what it was asked, refuses the rest by name, and closes. Method: clients in
+//! various states in the simulated loop.
+
+#[cfg(test)]
+#[expect(dead_code, reason = "this file uses part of it")]
+mod support;
+
+use support::{FIXED_NEWSTYLE, ROOMY, SlowExport, connect};
+use varve_access_nbd::{Ended, Service, ServiceOptions, limits};
+use varve_reactor::SimLoop;
+
+const MS: u64 = 1_000_000;
+
+fn slow_service(sim: &SimLoop) -> (Service<SlowExport>, SlowExport) {
+    let export = SlowExport::new(&sim.handle(), 16 << 30);
+    (Service::new(sim.handle(), export.clone(), ServiceOptions::default()), export)
+}
+
+#[test]
+fn outstanding_requests_finish_and_new_ones_get_eshutdown() {
+    let mut sim = SimLoop::new(1);
+    let reactor = sim.handle();
+    let (service, _export) = slow_service(&sim);
+    let (client, ended) = connect(&reactor, &service, ROOMY);
+    let ended = sim.run_until(async move {
+        client.attach(false).await;
+        client.write(1, 500 << 20, b"x").await;
+        reactor.sleep(10 * MS).await;
+        service.shutdown().begin();
+        reactor.sleep(10 * MS).await;
+        client.write(2, 0, b"x").await;
+        assert_eq!(client.simple().await, (108, 2));
+        assert_eq!(client.simple().await, (0, 1), "half a second later");
+        assert!(client.is_closed().await);
+        service.drained().await;
+        ended.await
+    });
+    assert_eq!(ended, Ended::Shutdown);
+}
+
+#[test]
+fn idle_clients_and_handshakes_are_closed_soon() {
+    let mut sim = SimLoop::new(2);
+    let reactor = sim.handle();
+    let (service, _export) = slow_service(&sim);
+    let (idle, _ended) = connect(&reactor, &service, ROOMY);
+    let (shaking, _ended_too) = connect(&reactor, &service, ROOMY);
+    sim.run_until(async move {
+        idle.attach(true).await;
+        shaking.greet(FIXED_NEWSTYLE).await;
+        let begun = reactor.now();
+        service.shutdown().begin();
+        assert!(shaking.is_closed().await);
+        assert!(idle.is_closed().await);
+        service.drained().await;
+        assert!(reactor.now() - begun < 2 * limits::LINGER_MS * MS);
+    });
+}
+
+#[test]
+fn a_request_that_never_ends_does_not_hold_up_the_shutdown() {
+    let mut sim = SimLoop::new(3);
+    let reactor = sim.handle();
+    let (service, _export) = slow_service(&sim);
+    let (client, _ended) = connect(&reactor, &service, ROOMY);
+    sim.run_until(async move {
+        client.attach(false).await;
+        client.write(1, 15 << 30, b"x").await;
+        reactor.sleep(10 * MS).await;
+        let begun = reactor.now();
+        service.shutdown().begin();
+        service.drained().await;
+        let took = (reactor.now() - begun) / MS;
+        assert!((limits::DRAIN_TIMEOUT_MS - 1..limits::DRAIN_TIMEOUT_MS + 10).contains(&took));
+    });
+}
