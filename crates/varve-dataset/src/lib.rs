@@ -1,1 +1,17 @@
-//! To come.
+//! Datasets: names and their semantics over streams. Volumes so far.
+
+mod catalog;
+mod datasets;
+mod error;
+mod mark;
+mod name;
+mod open;
+mod record;
+mod volume;
+
+pub use datasets::{Datasets, Shared};
+pub use error::{Error, Result};
+pub use mark::MarkSummary;
+pub use record::VolumeInfo;
+pub use varve_dispatch::{BlockStatus, Mapped, ReadPart};
+pub use volume::{Volume, VolumeSpec};

@@ -1,1 +1,18 @@
-//! To come.
+//! Brings requests to the shard that owns their bytes: on this thread directly, on another by message.
+
+mod error;
+mod gate;
+mod host;
+mod job;
+mod placement;
+mod route;
+mod zones;
+
+pub use error::{Error, Result};
+pub use gate::{Entered, NameGate};
+pub use host::{HostConfig, ShardHost};
+pub use job::{Job, JobSender, PoolLinks, serve_jobs};
+pub use placement::{Placement, StreamPlacement};
+pub use route::{Dispatch, Route};
+pub use varve_engine::{BlockStatus, Mapped, MarkReport, Pool, ReadPart, ShardStats};
+pub use zones::PoolRoot;

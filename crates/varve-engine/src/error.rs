@@ -70,6 +70,18 @@ pub enum Error {
         /// What is wrong.
         reason: String,
     },
+    /// A pool was made here before.
+    #[error("there is a pool already")]
+    PoolExists,
+    /// No pool was ever made here.
+    #[error("there is no pool")]
+    NoPool,
+    /// The pool's root does not fit its media.
+    #[error("the pool cannot be opened: {reason}")]
+    BadPoolRoot {
+        /// What is wrong.
+        reason: String,
+    },
     /// The shard's root or checkpoint does not fit the rest of the pool.
     #[error("shard {shard} cannot be opened: {reason}")]
     BadRoot {
@@ -103,6 +115,9 @@ impl Error {
             Self::Failed { .. } => ErrorKind::Unavailable,
             Self::Closed => ErrorKind::Closed,
             Self::NoMarkPass => ErrorKind::Conflict,
+            Self::PoolExists => ErrorKind::Exists,
+            Self::NoPool => ErrorKind::NotFound,
+            Self::BadPoolRoot { .. } => ErrorKind::Corrupt,
             Self::ChunkCorrupt { .. }
             | Self::ChunkMissing { .. }
             | Self::PageCorrupt { .. }

@@ -68,7 +68,7 @@ impl Shard {
     /// Makes the first root of a shard in its first zone. Durable on return.
     ///
     /// # Errors
-    /// `Conflict` when the shard has a root already; `Invalid` when the zone is too small.
+    /// `Exists` when the shard was opened before; `Invalid` when the zone is too small.
     pub async fn format(media: &Media, config: &ShardConfig, zone: Zone) -> Result<()> {
         if zone.count < 2 {
             return Err(Error::TooLarge {
@@ -105,7 +105,12 @@ impl Shard {
             highest_cut: CutNumber(0),
         };
         let key = RootKey::Shard(config.shard);
-        let made = media.roots.replace(key, RootVersion(0), root.encode()).await;
+        let (version, bytes) =
+            media.roots.read(key).await.map_err(varve_logstore::Error::from)?;
+        if version != RootVersion(0) && ShardRoot::decode(&bytes)?.mount != 0 {
+            return Err(Error::PoolExists); // One that was never opened belongs to a pool that was never finished.
+        }
+        let made = media.roots.replace(key, version, root.encode()).await;
         made.map_err(varve_logstore::Error::from)?;
         Ok(())
     }

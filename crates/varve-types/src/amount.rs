@@ -78,9 +78,8 @@ pub fn parse_size(text: &str) -> Result<ByteCount, String> {
     let text = text.trim();
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);
-    let number: u64 = number
-        .parse()
-        .map_err(|_| format!("size `{text}` does not start with a whole number"))?;
+    let number: u64 =
+        number.parse().map_err(|_| format!("size `{text}` does not start with a whole number"))?;
     let unit = unit.trim();
     let shift = match unit {
         "" | "B" => 0,

@@ -27,8 +27,8 @@ pub const NAME_BYTES_MAX: usize = 255;
 /// Largest single read or write that a front-end passes down, in bytes: NBD's advertised maximum.
 pub const REQUEST_BYTES_MAX: u32 = 32 << 20;
 
-const _: () = assert!(MEDIA_ALIGN as u64 % ADDRESS_UNIT == 0);
-const _: () = assert!(BLOCK_SIZE_DEFAULT as usize % MEDIA_ALIGN == 0);
-const _: () = assert!(REGION_BYTES % BLOCK_SIZE_DEFAULT as u64 == 0);
+const _: () = assert!((MEDIA_ALIGN as u64).is_multiple_of(ADDRESS_UNIT));
+const _: () = assert!((BLOCK_SIZE_DEFAULT as usize).is_multiple_of(MEDIA_ALIGN));
+const _: () = assert!(REGION_BYTES.is_multiple_of(BLOCK_SIZE_DEFAULT as u64));
 const _: () = assert!((SEGMENT_BYTES_MAX as u64) / ADDRESS_UNIT <= 1 << 16);
 const _: () = assert!(SEGMENT_BYTES_DEFAULT <= SEGMENT_BYTES_MAX);

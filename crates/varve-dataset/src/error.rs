@@ -1,0 +1,94 @@
+//! Causes of failure of dataset operations, and the kind callers act on.
+
+use varve_types::{ByteCount, ErrorKind};
+
+/// Result of a dataset operation.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// A failure of a dataset operation.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum Error {
+    /// A shard failed or cannot be reached.
+    #[error(transparent)]
+    Dispatch(#[from] varve_dispatch::Error),
+    /// No volume of that name.
+    #[error("no volume `{name}`")]
+    NotFound {
+        /// The name.
+        name: String,
+    },
+    /// A volume of that name exists.
+    #[error("volume `{name}` exists")]
+    Exists {
+        /// The name.
+        name: String,
+    },
+    /// The volume is in use.
+    #[error("volume `{name}` is open {openers} times")]
+    InUse {
+        /// The name.
+        name: String,
+        /// How many clients have it open.
+        openers: usize,
+    },
+    /// The name cannot be used.
+    #[error("`{name}` cannot name a dataset: {reason}")]
+    BadName {
+        /// The name.
+        name: String,
+        /// Why.
+        reason: &'static str,
+    },
+    /// The size cannot be used.
+    #[error("size {size} is not from {min} to {max} in steps of 512 B")]
+    BadSize {
+        /// The size.
+        size: ByteCount,
+        /// Smallest.
+        min: ByteCount,
+        /// Largest.
+        max: ByteCount,
+    },
+    /// The block size cannot be used.
+    #[error("block size {block_size} is not a power of two from 512 B to 64 KiB")]
+    BadBlockSize {
+        /// The block size.
+        block_size: ByteCount,
+    },
+    /// A request reaches beyond the volume.
+    #[error("{len} bytes at {offset} reach beyond the volume's {size_bytes}")]
+    OutOfRange {
+        /// Byte position.
+        offset: u64,
+        /// Length in bytes.
+        len: u64,
+        /// Size of the volume in bytes.
+        size_bytes: u64,
+    },
+    /// A stored record does not decode.
+    #[error("record of `{name}` is damaged: {reason}")]
+    BadRecord {
+        /// Which dataset.
+        name: String,
+        /// What is wrong.
+        reason: &'static str,
+    },
+}
+
+impl Error {
+    /// What a caller can act on.
+    #[must_use]
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Dispatch(error) => error.kind(),
+            Self::NotFound { .. } => ErrorKind::NotFound,
+            Self::Exists { .. } => ErrorKind::Exists,
+            Self::InUse { .. } => ErrorKind::Conflict,
+            Self::BadName { .. }
+            | Self::BadSize { .. }
+            | Self::BadBlockSize { .. }
+            | Self::OutOfRange { .. } => ErrorKind::Invalid,
+            Self::BadRecord { .. } => ErrorKind::Corrupt,
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! Runs mark passes: after deletions and large trims, and once after the start.
+
+use std::sync::atomic::Ordering;
+
+use hashbrown::HashSet;
+use varve_types::StreamId;
+
+use crate::catalog::list;
+use crate::{Datasets, Result};
+
+/// Pause between looks at whether a pass is wanted, in ns.
+const LOOK_PAUSE_NS: u64 = 500_000_000;
+
+/// Pause after a pass that failed, in ns: a shard may be reopening.
+const FAILED_PAUSE_NS: u64 = 5_000_000_000;
+
+/// A pass pauses for as long as it took before the next one: passes take half of the time at most.
+const PAUSE_PER_PASS: u64 = 1;
+
+/// What a mark pass did, over all shards.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct MarkSummary {
+    /// Chunks and pages that are named.
+    pub marked: u64,
+    /// Chunks and pages that were freed.
+    pub freed: u64,
+    /// Stored bytes of those.
+    pub freed_bytes: u64,
+    /// References to chunks that do not exist: damage.
+    pub dangling: u64,
+}
+
+impl Datasets {
+    /// Runs one mark pass now.
+    ///
+    /// # Errors
+    /// When a shard failed or was reopened meanwhile; the pass may be run again.
+    pub async fn mark(&self) -> Result<MarkSummary> {
+        let owned = async {
+            let volumes = list(&self.dispatch).await?;
+            let streams = volumes.iter().map(|(_, record)| record.route.stream);
+            Ok::<_, crate::Error>(streams.collect::<HashSet<StreamId>>())
+        };
+        let reports = self.dispatch.mark(owned).await?;
+        let mut summary = MarkSummary::default();
+        for report in reports {
+            summary.marked += report.marked;
+            summary.freed += report.freed;
+            summary.freed_bytes += report.freed_bytes;
+            summary.dangling += report.dangling;
+        }
+        Ok(summary)
+    }
+
+    /// Runs mark passes when they are wanted, for as long as the pool is open. One thread does this.
+    pub async fn keep_marking(&self) {
+        let reactor = self.dispatch.reactor().clone();
+        let mut done = self.shared.marks_wanted.load(Ordering::Acquire);
+        loop {
+            reactor.sleep(LOOK_PAUSE_NS).await;
+            let wanted = self.shared.marks_wanted.load(Ordering::Acquire);
+            let asked = match self.dispatch.wants_mark().await {
+                Ok(asked) => asked || wanted != done,
+                Err(varve_dispatch::Error::ShuttingDown) => return,
+                Err(_) => false,
+            };
+            if !asked {
+                continue;
+            }
+            let begin = reactor.now();
+            match self.mark().await {
+                Ok(summary) => {
+                    done = wanted;
+                    tracing::info!(
+                        marked = summary.marked,
+                        freed = summary.freed,
+                        freed_bytes = summary.freed_bytes,
+                        "mark pass"
+                    );
+                    let took = reactor.now().0 - begin.0;
+                    reactor.sleep(took * PAUSE_PER_PASS).await;
+                }
+                Err(crate::Error::Dispatch(varve_dispatch::Error::ShuttingDown)) => return,
+                Err(error) => {
+                    tracing::warn!(%error, "mark pass given up");
+                    reactor.sleep(FAILED_PAUSE_NS).await;
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! What is stored of a volume: the value of its key on its name's home shard. Described in `docs/format.md`.
+//!
+//! ```text
+//! 0         2       3          4             8        16           24       32          40             48       52
+//! | version | state | placement | block bytes | stream | size bytes | seed   | created   | reserved 8   | flags  |
+//! ```
+
+use serde::Serialize;
+use varve_dispatch::{Route, StreamPlacement};
+use varve_stdx::{Reader, Writer};
+use varve_types::StreamId;
+use varve_types::limits::VOLUME_BYTES_MAX;
+
+use crate::name::DatasetName;
+use crate::{Error, Result};
+
+/// Version of the record.
+const VERSION: u16 = 1;
+
+/// A volume as people and programs see it.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct VolumeInfo {
+    /// Name, without the default namespace.
+    pub name: String,
+    /// Namespace.
+    pub namespace: String,
+    /// Number of its stream; never reused in the pool.
+    pub id: u64,
+    /// Bytes that clients see.
+    pub size_bytes: u64,
+    /// Block size that clients are told to prefer, in bytes.
+    pub block_size_bytes: u32,
+    /// When it was made, in ms since 1970.
+    pub created_unix_ms: u64,
+}
+
+/// A volume's stored record.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct VolumeRecord {
+    pub(crate) route: Route,
+    pub(crate) size_bytes: u64,
+    pub(crate) block_bytes: u32,
+    pub(crate) created_unix_ms: u64,
+}
+
+impl VolumeRecord {
+    pub(crate) const LEN: usize = 52;
+
+    pub(crate) fn encode(&self) -> [u8; Self::LEN] {
+        let mut bytes = [0; Self::LEN];
+        let mut out = Writer::new(&mut bytes);
+        out.u16(VERSION);
+        out.u8(0); // state: a volume
+        out.u8(self.route.placement.generation);
+        out.u32(self.block_bytes);
+        out.u64(self.route.stream.get());
+        out.u64(self.size_bytes);
+        out.u64(self.route.placement.seed);
+        out.u64(self.created_unix_ms);
+        out.u64(0);
+        out.u32(0); // flags
+        bytes
+    }
+
+    pub(crate) fn decode(name: &str, bytes: &[u8]) -> Result<Self> {
+        let bad = |reason| Error::BadRecord { name: name.to_owned(), reason };
+        let short = |_| bad("it is too short");
+        let mut fields = Reader::new(bytes);
+        if fields.u16().map_err(short)? != VERSION {
+            return Err(bad("its version is unknown"));
+        }
+        if fields.u8().map_err(short)? != 0 {
+            return Err(bad("it is not a volume's"));
+        }
+        let generation = fields.u8().map_err(short)?;
+        let block_bytes = fields.u32().map_err(short)?;
+        let stream = fields.u64().map_err(short)?;
+        let stream = StreamId::from_untrusted(stream).ok_or_else(|| bad("its stream is no id"))?;
+        let size_bytes = fields.u64().map_err(short)?;
+        let seed = fields.u64().map_err(short)?;
+        let created_unix_ms = fields.u64().map_err(short)?;
+        let reserved = fields.u64().map_err(short)?;
+        let flags = fields.u32().map_err(short)?;
+        if reserved != 0 || flags != 0 || !fields.rest().is_empty() {
+            return Err(bad("it uses what this version does not know"));
+        }
+        if !block_bytes.is_power_of_two() || size_bytes > VOLUME_BYTES_MAX {
+            return Err(bad("its sizes are out of range"));
+        }
+        let route = Route { stream, placement: StreamPlacement { seed, generation } };
+        Ok(Self { route, size_bytes, block_bytes, created_unix_ms })
+    }
+
+    pub(crate) fn info(&self, name: &DatasetName) -> VolumeInfo {
+        VolumeInfo {
+            name: name.display(),
+            namespace: name.namespace.clone(),
+            id: self.route.stream.get(),
+            size_bytes: self.size_bytes,
+            block_size_bytes: self.block_bytes,
+            created_unix_ms: self.created_unix_ms,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_round_trip_and_refuse_what_is_unknown() {
+        let record = VolumeRecord {
+            route: Route {
+                stream: StreamId::new(77),
+                placement: StreamPlacement { seed: u64::MAX - 3, generation: 2 },
+            },
+            size_bytes: 20 << 30,
+            block_bytes: 4096,
+            created_unix_ms: 1_700_000_000_000,
+        };
+        let bytes = record.encode();
+        assert_eq!(VolumeRecord::decode("v", &bytes).unwrap(), record);
+        for len in 0..bytes.len() {
+            assert!(VolumeRecord::decode("v", &bytes[..len]).is_err());
+        }
+        for at in [0, 2, 40, 48, 51] {
+            let mut bad = bytes;
+            bad[at] ^= 0x40;
+            assert!(VolumeRecord::decode("v", &bad).is_err(), "byte {at}");
+        }
+    }
+}

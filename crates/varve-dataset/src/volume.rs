@@ -1,0 +1,140 @@
+//! A volume: a thin-provisioned array of bytes of a fixed size that can be changed.
+//!
+//! V1. Every write, trim and zeroing is durable when it returns, so a flush has nothing to wait for.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use varve_dispatch::{BlockStatus, Dispatch, ReadPart};
+use varve_stdx::BufSlice;
+use varve_types::ByteRange;
+
+use crate::datasets::Shared;
+use crate::open::OpenVolume;
+use crate::record::{VolumeInfo, VolumeRecord};
+use crate::{Error, Result};
+
+/// What a new volume is to be.
+#[derive(Clone, Debug)]
+pub struct VolumeSpec {
+    /// Name, with or without a namespace.
+    pub name: String,
+    /// Bytes that clients see.
+    pub size_bytes: u64,
+    /// Block size that clients are told to prefer, in bytes.
+    pub block_size_bytes: u32,
+}
+
+struct Inner {
+    dispatch: Dispatch,
+    shared: Arc<Shared>,
+    info: VolumeInfo,
+    record: VolumeRecord,
+    open: Arc<OpenVolume>,
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.shared.open.close(self.record.route.stream);
+    }
+}
+
+/// An open volume on this thread. Cheap to clone; it counts as open until the last clone is dropped.
+#[derive(Clone)]
+pub struct Volume(Rc<Inner>);
+
+impl Volume {
+    pub(crate) fn new(
+        dispatch: Dispatch,
+        shared: Arc<Shared>,
+        info: VolumeInfo,
+        record: VolumeRecord,
+        open: Arc<OpenVolume>,
+    ) -> Self {
+        Self(Rc::new(Inner { dispatch, shared, info, record, open }))
+    }
+
+    /// The volume as it is now.
+    #[must_use]
+    pub fn info(&self) -> VolumeInfo {
+        VolumeInfo { size_bytes: self.size_bytes(), ..self.0.info.clone() }
+    }
+
+    /// Bytes of the volume now; a resize shows at once.
+    #[must_use]
+    pub fn size_bytes(&self) -> u64 {
+        self.0.open.size_bytes()
+    }
+
+    /// Block size that clients are told to prefer, in bytes.
+    #[must_use]
+    pub fn block_size_bytes(&self) -> u32 {
+        self.0.record.block_bytes
+    }
+
+    fn check(&self, offset: u64, len: u64) -> Result<ByteRange> {
+        let size_bytes = self.size_bytes();
+        match ByteRange::checked(offset, len) {
+            Some(range) if range.end <= size_bytes => Ok(range),
+            _ => Err(Error::OutOfRange { offset, len, size_bytes }),
+        }
+    }
+
+    /// Reads `len` bytes at `offset`, of any alignment; parts in order.
+    ///
+    /// # Errors
+    /// `Corrupt` for damaged data, never wrong bytes; `Invalid` beyond the end.
+    pub async fn read(&self, offset: u64, len: u32) -> Result<Vec<ReadPart>> {
+        self.check(offset, u64::from(len))?;
+        Ok(self.0.dispatch.read(self.0.record.route, offset, len as usize).await?)
+    }
+
+    /// Writes `data` at `offset`, of any alignment. Durable on return (V1).
+    ///
+    /// # Errors
+    /// `NoSpace` when the pool is full; `Invalid` beyond the end.
+    pub async fn write(&self, offset: u64, data: BufSlice) -> Result<()> {
+        self.check(offset, data.len() as u64)?;
+        Ok(self.0.dispatch.write(self.0.record.route, offset, data).await?)
+    }
+
+    /// Makes bytes read as zeros and gives their space back. Durable on return, whatever the length.
+    ///
+    /// # Errors
+    /// `Invalid` beyond the end.
+    pub async fn trim(&self, offset: u64, len: u64) -> Result<()> {
+        let range = self.check(offset, len)?;
+        Ok(self.0.dispatch.trim(self.0.record.route, range).await?)
+    }
+
+    /// Makes bytes read as zeros; with `keep_allocated` they stay allocated in the eyes of the client. Durable on return.
+    ///
+    /// # Errors
+    /// `Invalid` beyond the end.
+    pub async fn write_zeroes(&self, offset: u64, len: u64, keep_allocated: bool) -> Result<()> {
+        let range = self.check(offset, len)?;
+        Ok(self.0.dispatch.write_zeroes(self.0.record.route, range, keep_allocated).await?)
+    }
+
+    /// Makes everything durable that returned before: it is already (V1).
+    ///
+    /// # Errors
+    /// None today; shards with other promises may have some.
+    pub async fn flush(&self) -> Result<()> {
+        Ok(())
+    }
+
+    /// What bytes hold, in at most `max` runs; may stop before the end of the range.
+    ///
+    /// # Errors
+    /// `Invalid` beyond the end.
+    pub async fn block_status(
+        &self,
+        offset: u64,
+        len: u64,
+        max: usize,
+    ) -> Result<Vec<BlockStatus>> {
+        let range = self.check(offset, len)?;
+        Ok(self.0.dispatch.block_status(self.0.record.route, range, max).await?)
+    }
+}

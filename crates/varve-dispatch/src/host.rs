@@ -1,0 +1,199 @@
+//! Keeps one shard open: opens it, and after a failure opens it again through recovery, with back-off.
+//!
+//! ```text
+//!  opening ──▶ serving ──failure──▶ its writes end ──▶ opening …          close() ends it from anywhere
+//! ```
+//!
+//! G1. A shard is opened again only after every write of its former self has ended.
+//! G2. Requests wait for a shard that reopens, up to a bound; they are not failed by a passing outage.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use futures_util::future::{Either, select};
+use varve_engine::{Shard, ShardConfig, ShardParts};
+use varve_media::Media;
+use varve_reactor::{Notify, Reactor};
+use varve_types::ShardId;
+
+use crate::zones::{PoolRoot, Zones};
+use crate::{Error, Result};
+
+/// First pause before a shard is opened again, in ns; it doubles up to the last.
+const REOPEN_PAUSE_NS_FIRST: u64 = 10_000_000;
+const REOPEN_PAUSE_NS_LAST: u64 = 5_000_000_000;
+
+/// How long a request waits for a shard that is not open, in ns: less than what block clients bear.
+const WAIT_NS_MAX: u64 = 20_000_000_000;
+
+/// What a host opens its shard with.
+#[derive(Clone)]
+pub struct HostConfig {
+    /// The loop of its thread.
+    pub reactor: Reactor,
+    /// Its media.
+    pub media: Media,
+    /// Identity and memory.
+    pub shard: ShardConfig,
+    /// Where it gets zones.
+    pub root: PoolRoot,
+}
+
+enum State {
+    Opening(String),
+    Serving(Rc<Shard>),
+    Closed,
+}
+
+/// One shard of this thread, kept open.
+pub struct ShardHost {
+    config: HostConfig,
+    zones: Rc<Zones>,
+    state: RefCell<State>,
+    changed: Notify,
+}
+
+impl ShardHost {
+    /// Opens the shard and keeps it open from then on.
+    ///
+    /// # Errors
+    /// When it does not open the first time: a pool that was damaged is reported, not tried again.
+    pub async fn open(config: HostConfig) -> Result<Rc<Self>> {
+        let (reactor, root, shard) =
+            (config.reactor.clone(), config.root.clone(), config.shard.shard);
+        let zones = Rc::new(Zones { reactor, root, shard });
+        let state = RefCell::new(State::Opening("it opens for the first time".to_owned()));
+        let host = Rc::new(Self { config, zones, state, changed: Notify::new() });
+        let shard = host.open_once().await?;
+        host.set(State::Serving(shard));
+        let keeper = Rc::clone(&host);
+        host.config.reactor.spawn(async move { keeper.keep_open().await });
+        Ok(host)
+    }
+
+    async fn open_once(&self) -> Result<Rc<Shard>> {
+        let failed = |error| Error::Shard { shard: self.id(), error };
+        let parts = ShardParts {
+            reactor: self.config.reactor.clone(),
+            media: self.config.media.clone(),
+            config: self.config.shard.clone(),
+            owned: self.zones.owned().await.map_err(failed)?,
+            zones: self.zones.clone(),
+        };
+        Shard::open(parts).await.map_err(failed)
+    }
+
+    fn set(&self, state: State) {
+        *self.state.borrow_mut() = state;
+        self.changed.notify_all();
+    }
+
+    fn id(&self) -> ShardId {
+        self.config.shard.shard
+    }
+
+    async fn keep_open(&self) {
+        loop {
+            let serving = match &*self.state.borrow() {
+                State::Serving(shard) => Rc::clone(shard),
+                State::Opening(_) | State::Closed => return,
+            };
+            serving.stopped().await;
+            if !serving.has_failed() {
+                return;
+            }
+            self.set(State::Opening("its last writes have to end".to_owned()));
+            serving.quiesced().await; // G1
+            drop(serving);
+            let Some(shard) = self.reopen().await else { return };
+            self.set(State::Serving(shard));
+        }
+    }
+
+    async fn reopen(&self) -> Option<Rc<Shard>> {
+        let mut pause_ns = REOPEN_PAUSE_NS_FIRST;
+        loop {
+            match self.open_once().await {
+                Ok(shard) => {
+                    tracing::warn!(shard = self.id().0, "shard open again");
+                    return Some(shard);
+                }
+                Err(error) => {
+                    tracing::error!(shard = self.id().0, %error, "shard does not open");
+                    self.set(State::Opening(error.to_string()));
+                }
+            }
+            self.config.reactor.sleep(pause_ns).await;
+            pause_ns = (pause_ns * 2).min(REOPEN_PAUSE_NS_LAST);
+            if matches!(*self.state.borrow(), State::Closed) {
+                return None;
+            }
+        }
+    }
+
+    /// The shard, if it serves now.
+    #[must_use]
+    pub fn now(&self) -> Option<Rc<Shard>> {
+        match &*self.state.borrow() {
+            State::Serving(shard) => Some(Rc::clone(shard)),
+            State::Opening(_) | State::Closed => None,
+        }
+    }
+
+    /// The shard, once it serves (G2).
+    ///
+    /// # Errors
+    /// [`Error::ShardClosed`] when that takes too long, [`Error::ShuttingDown`].
+    pub async fn shard(&self) -> Result<Rc<Shard>> {
+        if let Some(shard) = self.now() {
+            return Ok(shard);
+        }
+        let wait = Box::pin(async {
+            loop {
+                if let Some(shard) = self.now() {
+                    return Ok(shard);
+                }
+                if matches!(*self.state.borrow(), State::Closed) {
+                    return Err(Error::ShuttingDown);
+                }
+                self.changed.notified().await;
+            }
+        });
+        match select(wait, self.config.reactor.sleep(WAIT_NS_MAX)).await {
+            Either::Left((outcome, _)) => outcome,
+            Either::Right(_) => Err(Error::ShardClosed { shard: self.id(), reason: self.reason() }),
+        }
+    }
+
+    fn reason(&self) -> String {
+        match &*self.state.borrow() {
+            State::Opening(reason) => reason.clone(),
+            State::Serving(_) => "it has just opened".to_owned(),
+            State::Closed => "it was closed".to_owned(),
+        }
+    }
+
+    /// Why the shard does not serve, when it does not.
+    #[must_use]
+    pub fn trouble(&self) -> Option<String> {
+        match &*self.state.borrow() {
+            State::Serving(_) => None,
+            State::Opening(_) | State::Closed => Some(self.reason()),
+        }
+    }
+
+    /// Drains the shard, makes a checkpoint and closes it for good. Durable on return.
+    ///
+    /// # Errors
+    /// When media fail: the next open recovers.
+    pub async fn close(&self) -> Result<()> {
+        let shard = self.now();
+        self.set(State::Closed);
+        match shard {
+            Some(shard) => {
+                shard.close().await.map_err(|error| Error::Shard { shard: self.id(), error })
+            }
+            None => Ok(()),
+        }
+    }
+}

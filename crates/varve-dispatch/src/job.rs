@@ -1,0 +1,94 @@
+//! Work for another thread: a closure that runs there, with that thread's [`Dispatch`] at hand.
+//!
+//! J1. Sending never blocks. A full port is tried again after other tasks have run, so a thread that is behind slows its
+//!     callers down instead of using memory.
+//! J2. Answers travel through a channel of their own, so a thread that waits for an answer goes on serving others.
+
+use futures_channel::oneshot;
+use futures_util::future::LocalBoxFuture;
+use varve_reactor::Reactor;
+use varve_reactor::port::{PortReceiver, PortSender, channel};
+
+use crate::{Dispatch, Error, Result};
+
+/// Jobs that may wait for a thread: several times what its connections have in flight.
+const JOBS_MAX: usize = 8192;
+
+/// A closure for another thread.
+pub type Job = Box<dyn FnOnce(&Dispatch) + Send>;
+
+/// Sends jobs to one thread, from any thread.
+#[derive(Clone)]
+pub struct JobSender {
+    port: PortSender<Job>,
+}
+
+impl JobSender {
+    /// A port into the loop of `reactor`.
+    #[must_use]
+    pub fn new(reactor: &Reactor) -> (Self, PortReceiver<Job>) {
+        let (port, receiver) = channel(reactor, JOBS_MAX);
+        (Self { port }, receiver)
+    }
+
+    /// Runs `work` on the thread and returns what it yields. For threads without a loop of ours, such as the control thread.
+    ///
+    /// # Errors
+    /// [`Error::ShuttingDown`] when the thread is gone or its queue is full.
+    pub async fn call<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Dispatch) -> LocalBoxFuture<'static, T> + Send + 'static,
+    ) -> Result<T> {
+        let (job, answer) = job(work);
+        self.port.send(job).map_err(|_| Error::ShuttingDown)?;
+        answer.await.map_err(|_| Error::ShuttingDown)
+    }
+
+    /// As [`Self::call`], from a thread with a loop: waits while the queue is full (J1).
+    pub(crate) async fn call_from<T: Send + 'static>(
+        &self,
+        reactor: &Reactor,
+        work: impl FnOnce(&Dispatch) -> LocalBoxFuture<'static, T> + Send + 'static,
+    ) -> Result<T> {
+        let (mut job, answer) = job(work);
+        while let Err(refused) = self.port.send(job) {
+            if self.port.is_closed() {
+                return Err(Error::ShuttingDown);
+            }
+            job = refused;
+            reactor.yield_now().await;
+        }
+        answer.await.map_err(|_| Error::ShuttingDown)
+    }
+}
+
+fn job<T: Send + 'static>(
+    work: impl FnOnce(&Dispatch) -> LocalBoxFuture<'static, T> + Send + 'static,
+) -> (Job, oneshot::Receiver<T>) {
+    let (sender, answer) = oneshot::channel();
+    let job: Job = Box::new(move |dispatch: &Dispatch| {
+        let work = work(dispatch);
+        dispatch.reactor().spawn(async move {
+            // The caller may have gone; the work is done all the same.
+            let _ = sender.send(work.await);
+        });
+    });
+    (job, answer)
+}
+
+/// The threads of a pool, by shard.
+#[derive(Clone)]
+pub struct PoolLinks {
+    /// Sender to the thread of each shard, by shard number.
+    pub threads: Vec<JobSender>,
+}
+
+/// Runs jobs until all senders are gone.
+pub async fn serve_jobs(dispatch: Dispatch, mut jobs: PortReceiver<Job>) {
+    let mut batch = Vec::new();
+    while jobs.recv_batch(&mut batch).await > 0 {
+        for job in batch.drain(..) {
+            job(&dispatch);
+        }
+    }
+}

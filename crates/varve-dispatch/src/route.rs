@@ -1,0 +1,449 @@
+//! The dispatcher of one thread: splits requests at region boundaries and takes each part to its shard.
+//!
+//! X1. A part for a shard of this thread is a call; for another it is one message there and one back.
+//! X2. Parts of one request run at the same time; the request is done when all are.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use futures_util::future::{LocalBoxFuture, try_join_all};
+use hashbrown::{HashMap, HashSet};
+use varve_engine::{
+    BLOCK_BYTES, BlockStatus, KeyValue, Mapped, MarkReport, Pool, ReadPart, Shard, ShardStats,
+};
+use varve_reactor::Reactor;
+use varve_stdx::BufSlice;
+use varve_types::limits::REGION_BYTES;
+use varve_types::{ByteRange, ShardId, StreamId};
+
+use crate::gate::NameGate;
+use crate::host::ShardHost;
+use crate::job::{JobSender, PoolLinks};
+use crate::placement::{Placement, StreamPlacement};
+use crate::{Error, Result};
+
+type ShardFuture<T> = LocalBoxFuture<'static, varve_engine::Result<T>>;
+
+/// A stream and where its bytes are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Route {
+    /// The stream.
+    pub stream: StreamId,
+    /// Its placement.
+    pub placement: StreamPlacement,
+}
+
+struct Inner {
+    reactor: Reactor,
+    placement: Placement,
+    links: PoolLinks,
+    pool: Option<Rc<Pool>>,
+    hosts: RefCell<HashMap<ShardId, Rc<ShardHost>>>,
+    names: Rc<NameGate>,
+}
+
+/// Takes requests of one thread to the shards. Cheap to clone.
+#[derive(Clone)]
+pub struct Dispatch(Rc<Inner>);
+
+impl Dispatch {
+    /// The dispatcher of a thread. `pool` is given on the thread that owns the pool's root.
+    #[must_use]
+    pub fn new(
+        reactor: Reactor,
+        placement: Placement,
+        links: PoolLinks,
+        pool: Option<Rc<Pool>>,
+    ) -> Self {
+        let hosts = RefCell::default();
+        Self(Rc::new(Inner { reactor, placement, links, pool, hosts, names: Rc::default() }))
+    }
+
+    /// Adds a shard of this thread.
+    pub fn add_host(&self, shard: ShardId, host: Rc<ShardHost>) {
+        let before = self.0.hosts.borrow_mut().insert(shard, host);
+        assert!(before.is_none(), "a shard has one host");
+    }
+
+    /// The thread's loop.
+    #[must_use]
+    pub fn reactor(&self) -> &Reactor {
+        &self.0.reactor
+    }
+
+    /// The pool's root, on its thread.
+    #[must_use]
+    pub fn pool(&self) -> Option<Rc<Pool>> {
+        self.0.pool.clone()
+    }
+
+    /// The gate through which changes of names on this thread pass one after another.
+    #[must_use]
+    pub fn name_gate(&self) -> Rc<NameGate> {
+        Rc::clone(&self.0.names)
+    }
+
+    /// Where streams and names are.
+    #[must_use]
+    pub fn placement(&self) -> &Placement {
+        &self.0.placement
+    }
+
+    /// The host of a shard of this thread.
+    #[must_use]
+    pub fn host(&self, shard: ShardId) -> Option<Rc<ShardHost>> {
+        self.0.hosts.borrow().get(&shard).cloned()
+    }
+
+    fn link(&self, shard: ShardId) -> Result<&JobSender> {
+        self.0.links.threads.get(usize::from(shard.0)).ok_or(Error::ShuttingDown)
+    }
+
+    /// Runs `work` on the thread of a shard.
+    ///
+    /// # Errors
+    /// [`Error::ShuttingDown`] when the thread is gone.
+    pub async fn at<T: Send + 'static>(
+        &self,
+        shard: ShardId,
+        work: impl FnOnce(&Dispatch) -> LocalBoxFuture<'static, T> + Send + 'static,
+    ) -> Result<T> {
+        if self.host(shard).is_some() {
+            return Ok(work(self).await);
+        }
+        self.link(shard)?.call_from(&self.0.reactor, work).await
+    }
+
+    /// Runs `work` on the thread that owns the pool's root.
+    ///
+    /// # Errors
+    /// [`Error::ShuttingDown`] when the thread is gone.
+    pub async fn at_root<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(Rc<Pool>) -> ShardFuture<T> + Send + 'static,
+    ) -> Result<T> {
+        let home = ShardId(0); // The root lives with the first shard.
+        let there = move |dispatch: &Dispatch| -> ShardFuture<T> {
+            match dispatch.pool() {
+                Some(pool) => work(pool),
+                None => Box::pin(async { Err(varve_engine::Error::Closed) }),
+            }
+        };
+        self.at(home, there).await?.map_err(|error| Error::Shard { shard: home, error })
+    }
+
+    /// Runs `work` with a shard, on its thread, once it serves.
+    ///
+    /// # Errors
+    /// What `work` yields, or that the shard does not open.
+    pub async fn on_shard<T: Send + 'static>(
+        &self,
+        shard: ShardId,
+        work: impl FnOnce(Rc<Shard>) -> ShardFuture<T> + Send + 'static,
+    ) -> Result<T> {
+        self.at(shard, move |dispatch| {
+            let host = dispatch.host(shard);
+            Box::pin(async move {
+                let shard_now = host.ok_or(Error::ShuttingDown)?.shard().await?;
+                work(shard_now).await.map_err(|error| Error::Shard { shard, error })
+            })
+        })
+        .await?
+    }
+
+    /// Reads `len` bytes at `offset`; parts in order.
+    ///
+    /// # Errors
+    /// `Corrupt` for damaged data; never wrong bytes.
+    pub async fn read(&self, route: Route, offset: u64, len: usize) -> Result<Vec<ReadPart>> {
+        let end = offset + len as u64;
+        if within_region(offset, end) {
+            return self.read_part(route, offset, len).await;
+        }
+        let parts = split(offset, end).map(|part| {
+            let len = usize::try_from(part.len()).expect("inside the request");
+            self.read_part(route, part.start, len)
+        });
+        Ok(try_join_all(parts).await?.into_iter().flatten().collect())
+    }
+
+    async fn read_part(&self, route: Route, offset: u64, len: usize) -> Result<Vec<ReadPart>> {
+        let shard = self.0.placement.shard_of(route.placement, offset);
+        let stream = route.stream;
+        if let Some(host) = self.host(shard) {
+            let here = host.shard().await?;
+            return here
+                .read(stream, offset, len)
+                .await
+                .map_err(|error| Error::Shard { shard, error });
+        }
+        self.on_shard(shard, move |shard| {
+            Box::pin(async move { shard.read(stream, offset, len).await })
+        })
+        .await
+    }
+
+    /// Writes `data` at `offset`. Durable on return.
+    ///
+    /// # Errors
+    /// `NoSpace`, or `Unavailable` when it may or may not have happened.
+    pub async fn write(&self, route: Route, offset: u64, data: BufSlice) -> Result<()> {
+        let end = offset + data.len() as u64;
+        if within_region(offset, end) {
+            return self.write_part(route, offset, data).await;
+        }
+        let parts = split(offset, end).map(|part| {
+            let cut = |at: u64| usize::try_from(at - offset).expect("inside the request");
+            self.write_part(route, part.start, data.slice(cut(part.start)..cut(part.end)))
+        });
+        try_join_all(parts).await?;
+        Ok(())
+    }
+
+    async fn write_part(&self, route: Route, offset: u64, data: BufSlice) -> Result<()> {
+        let shard = self.0.placement.shard_of(route.placement, offset);
+        let stream = route.stream;
+        if let Some(host) = self.host(shard) {
+            let here = host.shard().await?;
+            return here
+                .write(stream, offset, data)
+                .await
+                .map_err(|error| Error::Shard { shard, error });
+        }
+        self.on_shard(shard, move |shard| {
+            Box::pin(async move { shard.write(stream, offset, data).await })
+        })
+        .await
+    }
+
+    /// Makes bytes read as zeros and gives their space back. Durable on return; costs a message a shard, whatever the length.
+    ///
+    /// # Errors
+    /// As [`Self::write`].
+    pub async fn trim(&self, route: Route, range: ByteRange) -> Result<()> {
+        self.clear(route, range, None).await
+    }
+
+    /// Makes bytes read as zeros; with `keep_allocated` they stay allocated in the eyes of the client. Durable on return.
+    ///
+    /// # Errors
+    /// As [`Self::write`].
+    pub async fn write_zeroes(
+        &self,
+        route: Route,
+        range: ByteRange,
+        keep_allocated: bool,
+    ) -> Result<()> {
+        self.clear(route, range, Some(keep_allocated)).await
+    }
+
+    async fn clear(&self, route: Route, range: ByteRange, zero: Option<bool>) -> Result<()> {
+        if range.is_empty() {
+            return Ok(());
+        }
+        if within_region(range.start, range.end) {
+            let shard = self.0.placement.shard_of(route.placement, range.start);
+            return self.clear_on(shard, route.stream, range, zero).await;
+        }
+        // Parts of blocks go to the shard that has the block; whole blocks to all shards at once, as each knows only its own.
+        let block = BLOCK_BYTES as u64;
+        let whole = ByteRange {
+            start: range.start.next_multiple_of(block),
+            end: range.end / block * block,
+        };
+        let head = ByteRange { start: range.start, end: whole.start };
+        let tail = ByteRange { start: whole.end, end: range.end };
+        let mut parts = Vec::new();
+        for part in [head, tail].into_iter().filter(|part| !part.is_empty()) {
+            let shard = self.0.placement.shard_of(route.placement, part.start);
+            parts.push(self.clear_on(shard, route.stream, part, zero));
+        }
+        for shard in self.0.placement.shards_of(route.placement) {
+            parts.push(self.clear_on(shard, route.stream, whole, zero));
+        }
+        try_join_all(parts).await?;
+        Ok(())
+    }
+
+    async fn clear_on(
+        &self,
+        shard: ShardId,
+        stream: StreamId,
+        range: ByteRange,
+        zero: Option<bool>,
+    ) -> Result<()> {
+        self.on_shard(shard, move |shard| {
+            Box::pin(async move {
+                match zero {
+                    None => shard.trim(stream, range).await,
+                    Some(keep_allocated) => shard.write_zeroes(stream, range, keep_allocated).await,
+                }
+            })
+        })
+        .await
+    }
+
+    /// What bytes hold, in at most `max` runs; may stop before the end of the range.
+    ///
+    /// # Errors
+    /// `Corrupt` when a map cannot be read.
+    pub async fn block_status(
+        &self,
+        route: Route,
+        range: ByteRange,
+        max: usize,
+    ) -> Result<Vec<BlockStatus>> {
+        let stream = route.stream;
+        let mut runs: Vec<BlockStatus> = Vec::new();
+        for part in split(range.start, range.end) {
+            let shard = self.0.placement.shard_of(route.placement, part.start);
+            let found = self
+                .on_shard(shard, move |shard| {
+                    Box::pin(async move { shard.block_status(stream, part, max).await })
+                })
+                .await?;
+            let covered: u64 = found.iter().map(|run| run.len).sum();
+            for run in found {
+                push(&mut runs, run.len, run.mapped);
+            }
+            if covered < part.len() || runs.len() > max {
+                break;
+            }
+        }
+        runs.truncate(max);
+        Ok(runs)
+    }
+
+    /// The value of a key on a shard.
+    ///
+    /// # Errors
+    /// `Corrupt` when the tree cannot be read.
+    pub async fn key_get(&self, shard: ShardId, key: Vec<u8>) -> Result<Option<Vec<u8>>> {
+        self.on_shard(shard, |shard| Box::pin(async move { shard.key_get(&key).await })).await
+    }
+
+    /// Keys on a shard that begin with `prefix`, after `after`, in order.
+    ///
+    /// # Errors
+    /// `Corrupt` when the tree cannot be read.
+    pub async fn key_scan(
+        &self,
+        shard: ShardId,
+        prefix: Vec<u8>,
+        after: Option<Vec<u8>>,
+        max: usize,
+    ) -> Result<Vec<KeyValue>> {
+        self.on_shard(shard, move |shard| {
+            Box::pin(async move { shard.key_scan(&prefix, after.as_deref(), max).await })
+        })
+        .await
+    }
+
+    /// Forgets a stream on every shard. Durable on return.
+    ///
+    /// # Errors
+    /// `Unavailable` when a shard does not serve.
+    pub async fn drop_stream(&self, stream: StreamId) -> Result<()> {
+        let drops = self.0.placement.shards().map(|shard| {
+            self.on_shard(shard, move |shard| {
+                Box::pin(async move { shard.drop_stream(stream).await })
+            })
+        });
+        try_join_all(drops).await?;
+        Ok(())
+    }
+
+    /// Reports of every shard's state.
+    ///
+    /// # Errors
+    /// `Unavailable` when a shard does not serve.
+    pub async fn stats(&self) -> Result<Vec<ShardStats>> {
+        let stats =
+            self.0.placement.shards().map(|shard| {
+                self.on_shard(shard, |shard| Box::pin(async move { Ok(shard.stats()) }))
+            });
+        try_join_all(stats).await
+    }
+
+    /// Whether a shard waits for a mark pass.
+    ///
+    /// # Errors
+    /// `Unavailable` when a shard does not serve.
+    pub async fn wants_mark(&self) -> Result<bool> {
+        let wants = self.0.placement.shards().map(|shard| {
+            self.on_shard(shard, |shard| Box::pin(async move { Ok(shard.wants_mark()) }))
+        });
+        Ok(try_join_all(wants).await?.contains(&true))
+    }
+
+    /// One mark pass over all shards: begin on all, then walk on all, then sweep on all. `owned` is asked for once all began.
+    ///
+    /// # Errors
+    /// When a shard failed or was reopened meanwhile: the pass is void and may be run again.
+    pub async fn mark<E: From<Error>>(
+        &self,
+        owned: impl Future<Output = std::result::Result<HashSet<StreamId>, E>>,
+    ) -> std::result::Result<Vec<MarkReport>, E> {
+        let shards: Vec<ShardId> = self.0.placement.shards().collect();
+        let begin = |shard: &ShardId| {
+            self.on_shard(*shard, |shard| Box::pin(async move { shard.mark_begin().await }))
+        };
+        try_join_all(shards.iter().map(begin)).await?;
+        let owned = owned.await?;
+        let walk = |shard: &ShardId| {
+            let owned = owned.clone();
+            self.on_shard(*shard, |shard| Box::pin(async move { shard.mark_walk(&owned).await }))
+        };
+        let walked = try_join_all(shards.iter().map(walk)).await?;
+        let sweep = |shard: &ShardId| {
+            self.on_shard(*shard, |shard| Box::pin(async move { shard.mark_sweep().await }))
+        };
+        let swept = try_join_all(shards.iter().map(sweep)).await?;
+        let joined = walked.into_iter().zip(swept).map(|(walked, swept)| MarkReport {
+            dropped_streams: walked.dropped_streams,
+            dangling: walked.dangling,
+            ..swept
+        });
+        Ok(joined.collect())
+    }
+}
+
+fn within_region(start: u64, end: u64) -> bool {
+    end <= start || start / REGION_BYTES == (end - 1) / REGION_BYTES
+}
+
+/// Parts of a range that lie in one region each.
+fn split(start: u64, end: u64) -> impl Iterator<Item = ByteRange> {
+    let mut at = start;
+    std::iter::from_fn(move || {
+        if at >= end {
+            return None;
+        }
+        let part = ByteRange { start: at, end: end.min((at / REGION_BYTES + 1) * REGION_BYTES) };
+        at = part.end;
+        Some(part)
+    })
+}
+
+fn push(runs: &mut Vec<BlockStatus>, len: u64, mapped: Mapped) {
+    match runs.last_mut() {
+        Some(last) if last.mapped == mapped => last.len += len,
+        _ => runs.push(BlockStatus { len, mapped }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_meet_and_stay_in_their_regions() {
+        let (start, end) = (REGION_BYTES - 5, 3 * REGION_BYTES + 7);
+        let parts: Vec<ByteRange> = split(start, end).collect();
+        assert_eq!(parts.len(), 4);
+        assert_eq!((parts[0].start, parts[3].end), (start, end));
+        assert!(parts.windows(2).all(|pair| pair[0].end == pair[1].start));
+        assert!(parts.iter().all(|part| within_region(part.start, part.end)));
+        assert!(!within_region(start, end));
+    }
+}

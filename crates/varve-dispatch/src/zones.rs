@@ -1,0 +1,85 @@
+//! Where the shards of this thread get zones: from the pool's root, on this thread or on another.
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use futures_util::future::LocalBoxFuture;
+use varve_engine::{Pool, Zone, ZoneSource};
+use varve_reactor::Reactor;
+use varve_types::ShardId;
+
+use crate::Dispatch;
+use crate::job::JobSender;
+
+/// The way to the pool's root.
+#[derive(Clone)]
+pub enum PoolRoot {
+    /// It lives on this thread.
+    Here(Rc<Pool>),
+    /// It lives on another.
+    Elsewhere {
+        /// That thread.
+        home: JobSender,
+        /// Segments in no shard's zones.
+        unleased: Arc<AtomicU64>,
+    },
+}
+
+/// Zones of one shard.
+pub(crate) struct Zones {
+    pub(crate) reactor: Reactor,
+    pub(crate) root: PoolRoot,
+    pub(crate) shard: ShardId,
+}
+
+impl Zones {
+    /// Runs `work` where the pool's root is.
+    async fn at_root<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(Rc<Pool>) -> LocalBoxFuture<'static, varve_engine::Result<T>> + Send + 'static,
+    ) -> varve_engine::Result<T> {
+        match &self.root {
+            PoolRoot::Here(pool) => work(Rc::clone(pool)).await,
+            PoolRoot::Elsewhere { home, .. } => {
+                let there = move |dispatch: &Dispatch| -> LocalBoxFuture<'static, _> {
+                    match dispatch.pool() {
+                        Some(pool) => work(pool),
+                        None => Box::pin(async { Err(varve_engine::Error::Closed) }),
+                    }
+                };
+                match home.call_from(&self.reactor, there).await {
+                    Ok(answer) => answer,
+                    Err(_) => Err(varve_engine::Error::Closed),
+                }
+            }
+        }
+    }
+
+    /// Zones the shard has now.
+    pub(crate) async fn owned(&self) -> varve_engine::Result<Vec<Zone>> {
+        let shard = self.shard;
+        self.at_root(move |pool| Box::pin(async move { Ok(pool.zones_of(shard)) })).await
+    }
+}
+
+impl ZoneSource for Zones {
+    fn lease(&self) -> LocalBoxFuture<'_, varve_engine::Result<Option<Zone>>> {
+        let shard = self.shard;
+        Box::pin(self.at_root(move |pool| Box::pin(async move { pool.lease(shard).await })))
+    }
+
+    fn give_back(&self, zone: Zone) -> LocalBoxFuture<'_, varve_engine::Result<()>> {
+        let shard = self.shard;
+        Box::pin(
+            self.at_root(move |pool| Box::pin(async move { pool.give_back(shard, zone).await })),
+        )
+    }
+
+    fn unleased_segments(&self) -> u64 {
+        match &self.root {
+            PoolRoot::Here(pool) => pool.unleased().load(Ordering::Relaxed),
+            PoolRoot::Elsewhere { unleased, .. } => unleased.load(Ordering::Relaxed),
+        }
+    }
+}

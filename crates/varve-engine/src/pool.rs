@@ -1,0 +1,264 @@
+//! The pool's root: its shards, and which zones of segments each has. One thread owns it; others ask by message.
+//!
+//! O1. A zone belongs to a shard only once the root that says so is durable, and to at most one shard.
+//! O2. A pool exists once its root does; what was made before it is made again.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use futures_util::future::LocalBoxFuture;
+use varve_logstore::format::pool::PoolRoot;
+use varve_media::{Media, RootKey, RootStore, RootVersion};
+use varve_types::{PoolId, SegmentNumber, ShardId, StreamId};
+
+use crate::admission::Credits;
+use crate::allocation::{Zone, ZoneSource};
+use crate::config::ShardConfig;
+use crate::{Error, Result, Shard};
+
+/// Segments of a zone at most, and how many zones a small pool should have at least.
+const ZONE_SEGMENTS_MAX: u32 = 64;
+const ZONES_WANTED: u32 = 32;
+
+/// Segments of a zone at least: both chains of a shard begin in its first zone.
+const ZONE_SEGMENTS_MIN: u32 = 4;
+
+/// What a new pool is made of.
+#[derive(Clone, Debug)]
+pub struct PoolSpec {
+    /// Its identity.
+    pub pool: PoolId,
+    /// Milliseconds since 1970.
+    pub created_unix_ms: u64,
+    /// Shards of the first placement generation.
+    pub shard_count: u16,
+}
+
+/// The root of an open pool.
+pub struct Pool {
+    roots: Rc<dyn RootStore>,
+    root: RefCell<PoolRoot>,
+    version: Cell<RootVersion>,
+    gate: Credits,
+    segment_count: u32,
+    unleased: Arc<AtomicU64>,
+}
+
+impl Pool {
+    /// Makes a pool, `media_of` each shard being given. Durable on return.
+    ///
+    /// # Errors
+    /// `Exists` when there is one; `NoSpace` when there are too few segments for the shards.
+    pub async fn format(media: &[Media], spec: &PoolSpec) -> Result<()> {
+        assert_eq!(media.len(), usize::from(spec.shard_count), "one media a shard");
+        let Some(first) = media.first() else {
+            return Err(Error::TooLarge { what: "shards needed", value: 1, limit: 0 });
+        };
+        let (version, _) = read_root(&*first.roots).await?;
+        if version != RootVersion(0) {
+            return Err(Error::PoolExists);
+        }
+        let geometry = first.segments.geometry();
+        let zone_segments = zone_segments(geometry.segment_count);
+        let zones = geometry.segment_count / zone_segments;
+        if zones < u32::from(spec.shard_count) {
+            let capacity = u64::from(geometry.segment_count) * u64::from(geometry.segment_bytes);
+            return Err(Error::NoSpace { live_bytes: 0, capacity_bytes: capacity });
+        }
+        let mut zone_owners = vec![None; zones as usize];
+        for (index, media) in (0..spec.shard_count).zip(media) {
+            let zone = zone_at(u32::from(index), zone_segments);
+            let config = ShardConfig::with_memory(spec.pool, ShardId(index), 0);
+            Shard::format(media, &config, zone).await?;
+            zone_owners[usize::from(index)] = Some(ShardId(index));
+        }
+        let root = PoolRoot {
+            features: varve_logstore::format::Features::default(),
+            pool: spec.pool,
+            created_unix_ms: spec.created_unix_ms,
+            segment_bytes: geometry.segment_bytes,
+            zone_segments,
+            next_stream: StreamId::new(1),
+            placements: vec![spec.shard_count],
+            zone_owners,
+        };
+        let made = first.roots.replace(RootKey::Pool, RootVersion(0), root.encode()).await; // O2
+        made.map_err(varve_logstore::Error::from)?;
+        Ok(())
+    }
+
+    /// Whether a pool's root was ever made.
+    ///
+    /// # Errors
+    /// When it was and cannot be read.
+    pub async fn exists(media: &Media) -> Result<bool> {
+        Ok(read_root(&*media.roots).await?.0 != RootVersion(0))
+    }
+
+    /// Opens the root of a pool.
+    ///
+    /// # Errors
+    /// `Corrupt` when it does not fit the media.
+    pub async fn open(media: &Media) -> Result<Rc<Self>> {
+        let (version, bytes) = read_root(&*media.roots).await?;
+        if version == RootVersion(0) {
+            return Err(Error::NoPool);
+        }
+        let root = PoolRoot::decode(&bytes)?;
+        let geometry = media.segments.geometry();
+        let covered = root.zone_owners.len() as u64 * u64::from(root.zone_segments);
+        if root.segment_bytes != geometry.segment_bytes || covered > u64::from(geometry.segment_count) {
+            return Err(Error::BadPoolRoot { reason: "its segments are not those of the drives".to_owned() });
+        }
+        let pool = Self {
+            roots: Rc::clone(&media.roots),
+            root: RefCell::new(root),
+            version: Cell::new(version),
+            gate: Credits::new(1),
+            segment_count: geometry.segment_count,
+            unleased: Arc::new(AtomicU64::new(0)),
+        };
+        pool.count_unleased();
+        Ok(Rc::new(pool))
+    }
+
+    /// Identity.
+    #[must_use]
+    pub fn id(&self) -> PoolId {
+        self.root.borrow().pool
+    }
+
+    /// When it was made, in ms since 1970.
+    #[must_use]
+    pub fn created_unix_ms(&self) -> u64 {
+        self.root.borrow().created_unix_ms
+    }
+
+    /// Shard counts of the placement generations, oldest first.
+    #[must_use]
+    pub fn placements(&self) -> Vec<u16> {
+        self.root.borrow().placements.clone()
+    }
+
+    /// Shards of the pool.
+    #[must_use]
+    pub fn shard_count(&self) -> u16 {
+        self.root.borrow().placements.iter().copied().max().unwrap_or(1)
+    }
+
+    /// Zones a shard has.
+    #[must_use]
+    pub fn zones_of(&self, shard: ShardId) -> Vec<Zone> {
+        let root = self.root.borrow();
+        let owned = (0u32..).zip(&root.zone_owners).filter(|(_, owner)| **owner == Some(shard));
+        owned.map(|(index, _)| zone_at(index, root.zone_segments)).collect()
+    }
+
+    /// Segments in no shard's zones; other threads may look at it at any time.
+    #[must_use]
+    pub fn unleased(&self) -> Arc<AtomicU64> {
+        Arc::clone(&self.unleased)
+    }
+
+    /// Segments of the media.
+    #[must_use]
+    pub fn segment_count(&self) -> u32 {
+        self.segment_count
+    }
+
+    fn count_unleased(&self) {
+        let root = self.root.borrow();
+        let free = root.zone_owners.iter().filter(|owner| owner.is_none()).count() as u64;
+        self.unleased.store(free * u64::from(root.zone_segments), Ordering::Relaxed);
+    }
+
+    /// Lends a shard one more zone. Durable on return (O1).
+    ///
+    /// # Errors
+    /// When the root cannot be replaced.
+    pub async fn lease(&self, shard: ShardId) -> Result<Option<Zone>> {
+        let _gate = self.gate.take(1).await;
+        let mut root = self.root.borrow().clone();
+        let Some(index) = root.zone_owners.iter().position(Option::is_none) else { return Ok(None) };
+        root.zone_owners[index] = Some(shard);
+        let zone = zone_at(u32::try_from(index).expect("fewer zones than segments"), root.zone_segments);
+        self.replace(root).await?;
+        Ok(Some(zone))
+    }
+
+    /// Takes a wholly free zone back. Durable on return.
+    ///
+    /// # Errors
+    /// When the root cannot be replaced.
+    pub async fn give_back(&self, shard: ShardId, zone: Zone) -> Result<()> {
+        let _gate = self.gate.take(1).await;
+        let mut root = self.root.borrow().clone();
+        let index = (zone.first.0 / root.zone_segments) as usize;
+        assert_eq!(root.zone_owners.get(index), Some(&Some(shard)), "a shard gives back what it has");
+        root.zone_owners[index] = None;
+        self.replace(root).await
+    }
+
+    /// Reserves `count` stream ids; returns the first. Durable on return: they are never given again.
+    ///
+    /// # Errors
+    /// When the root cannot be replaced.
+    pub async fn reserve_streams(&self, count: u64) -> Result<StreamId> {
+        let _gate = self.gate.take(1).await;
+        let mut root = self.root.borrow().clone();
+        let first = root.next_stream;
+        root.next_stream = StreamId::new(first.get() + count);
+        self.replace(root).await?;
+        Ok(first)
+    }
+
+    async fn replace(&self, root: PoolRoot) -> Result<()> {
+        let replaced = self.roots.replace(RootKey::Pool, self.version.get(), root.encode()).await;
+        self.version.set(replaced.map_err(varve_logstore::Error::from)?);
+        *self.root.borrow_mut() = root;
+        self.count_unleased();
+        Ok(())
+    }
+}
+
+/// Zones for a shard on the thread that owns the pool's root.
+pub struct PoolZones {
+    pool: Rc<Pool>,
+    shard: ShardId,
+}
+
+impl PoolZones {
+    /// Zones of `pool` for `shard`.
+    #[must_use]
+    pub fn new(pool: Rc<Pool>, shard: ShardId) -> Self {
+        Self { pool, shard }
+    }
+}
+
+impl ZoneSource for PoolZones {
+    fn lease(&self) -> LocalBoxFuture<'_, Result<Option<Zone>>> {
+        Box::pin(self.pool.lease(self.shard))
+    }
+
+    fn give_back(&self, zone: Zone) -> LocalBoxFuture<'_, Result<()>> {
+        Box::pin(self.pool.give_back(self.shard, zone))
+    }
+
+    fn unleased_segments(&self) -> u64 {
+        self.pool.unleased.load(Ordering::Relaxed)
+    }
+}
+
+async fn read_root(roots: &dyn RootStore) -> Result<(RootVersion, Vec<u8>)> {
+    Ok(roots.read(RootKey::Pool).await.map_err(varve_logstore::Error::from)?)
+}
+
+fn zone_segments(segment_count: u32) -> u32 {
+    (segment_count / ZONES_WANTED).clamp(ZONE_SEGMENTS_MIN, ZONE_SEGMENTS_MAX)
+}
+
+fn zone_at(index: u32, zone_segments: u32) -> Zone {
+    Zone { first: SegmentNumber(index * zone_segments), count: zone_segments }
+}
