@@ -55,6 +55,8 @@ pub struct CacheStats {
     pub writing_bytes: usize,
 }
 
+/// Two whole cache lines, which are fetched together.
+#[repr(align(128))]
 pub(super) struct Frame {
     name: PagePtr,
     page: Option<Page>,
@@ -190,6 +192,7 @@ impl PageCache {
 
     /// Finds a page for a tree that expects `shape`; a page of another shape counts as absent, so that loading it
     /// reports the corruption.
+    #[inline]
     pub(crate) fn find(&self, name: PagePtr, shape: PageShape) -> Option<FrameId> {
         let Some(frame) = self.find_resident(name, shape) else {
             self.misses.set(self.misses.get() + 1);
@@ -204,20 +207,24 @@ impl PageCache {
     }
 
     /// As [`Self::find`], but counts neither as hit nor miss nor use.
+    #[inline]
     pub(crate) fn find_resident(&self, name: PagePtr, shape: PageShape) -> Option<FrameId> {
         self.position(name).filter(|frame| self.page(*frame).shape() == shape)
     }
 
+    #[inline]
     pub(crate) fn page(&self, frame: FrameId) -> &Page {
         self.frames[frame.index()].page.as_ref().expect("frame ids name occupied frames")
     }
 
+    #[inline]
     pub(crate) fn page_mut(&mut self, frame: FrameId) -> &mut Page {
         let frame = &mut self.frames[frame.index()];
         assert_eq!(frame.state, PageState::Dirty, "only dirty pages are changed");
         frame.page.as_mut().expect("frame ids name occupied frames")
     }
 
+    #[inline]
     pub(crate) fn is_dirty(&self, frame: FrameId) -> bool {
         self.frames[frame.index()].state == PageState::Dirty
     }
@@ -259,6 +266,7 @@ impl PageCache {
         (name, page.expect("frame ids name occupied frames"))
     }
 
+    #[inline]
     fn position(&self, name: PagePtr) -> Option<FrameId> {
         self.index
             .find(pointer::hash64(name), |frame| self.frames[frame.index()].name == name)
@@ -363,4 +371,4 @@ impl RingMut<'_> {
     }
 }
 
-const _: () = assert!(size_of::<Frame>() <= 128);
+const _: () = assert!(size_of::<Frame>() == 128);

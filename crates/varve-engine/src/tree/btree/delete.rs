@@ -39,15 +39,18 @@ impl BTree {
         if self.root == PagePtr::Null {
             return Ok(None);
         }
-        let path = self.descend(cache, key, 0)?;
-        let leaf_frame = path[path.len() - 1].frame;
+        let leaf_frame = self.find_leaf(cache, key)?;
         let leaf = tree_page(cache, leaf_frame);
         let Ok(index) = leaf.search(key) else { return Ok(None) };
         let old = Value::from(leaf.value(index));
-        self.make_dirty(cache, names, &path);
+        if !cache.is_dirty(leaf_frame) {
+            let path = self.descend(cache, key, 0)?;
+            self.make_dirty(cache, names, &path);
+        }
         let leaf = tree_page_mut(cache, leaf_frame);
         leaf.remove(index);
         if leaf.used_bytes() < SPARSE_BYTES {
+            let path = self.descend(cache, key, 0).expect("the path is cached");
             self.shrink(cache, names, &path);
         }
         Ok(Some(old))

@@ -16,7 +16,7 @@ pub const BODY_BYTES: usize = 4040;
 pub enum TreeLayout {
     /// All keys and all values have one length: the chunk table.
     Fixed {
-        /// Bytes of a key, at most 8.
+        /// Bytes of a key, a big-endian number; at most 6.
         key_len: u8,
         /// Bytes of a value.
         value_len: u8,
@@ -151,6 +151,7 @@ impl TreePage {
     }
 
     /// Where `key` is in a leaf, or where it belongs.
+    #[inline]
     pub(super) fn search(&self, key: &[u8]) -> Result<usize, usize> {
         debug_assert_eq!(self.level, 0);
         let (index, equal) = each!(&self.entries, e => e.lower_bound(0, key));
@@ -158,12 +159,14 @@ impl TreePage {
     }
 
     /// Which child `key` belongs to.
+    #[inline]
     pub(super) fn child_index(&self, key: &[u8]) -> usize {
         debug_assert!(self.level > 0 && !self.is_empty());
         let (index, equal) = each!(&self.entries, e => e.lower_bound(1, key));
         if equal { index } else { index.max(1) - 1 }
     }
 
+    #[inline]
     pub(crate) fn child(&self, index: usize) -> PagePtr {
         assert!(self.level > 0, "a leaf has no children");
         pointer::decode(self.value(index))

@@ -4,7 +4,7 @@ use crate::tree::page::{Fault, Page};
 use crate::tree::{Names, PageCache, PagePtr, pointer};
 
 use super::page::TreePage;
-use super::tree::{BTree, Path, tree_page, tree_page_mut};
+use super::tree::{BTree, tree_page, tree_page_mut};
 use super::value::Value;
 
 impl BTree {
@@ -31,42 +31,44 @@ impl BTree {
             cache.create(self.root, Page::Tree(leaf));
             return Ok(None);
         }
-        let path = self.descend(cache, key, 0)?;
-        let leaf_frame = path[path.len() - 1].frame;
+        let leaf_frame = self.find_leaf(cache, key)?;
         let leaf = tree_page(cache, leaf_frame);
         let (index, old) = match leaf.search(key) {
             Err(index) => (index, None),
             Ok(index) if leaf.value(index) == value => return Ok(Some(Value::from(value))),
             Ok(index) => (index, Some(Value::from(leaf.value(index)))),
         };
-        self.make_dirty(cache, names, &path);
+        if !cache.is_dirty(leaf_frame) {
+            let path = self.descend(cache, key, 0)?;
+            self.make_dirty(cache, names, &path);
+        }
         let leaf = tree_page_mut(cache, leaf_frame);
         match &old {
-            Some(old) if old.len() == value.len() => leaf.value_mut(index).copy_from_slice(value),
-            Some(_) => {
-                leaf.remove(index);
-                self.insert_at(cache, names, &path, index, key, value);
+            Some(old) if old.len() == value.len() => {
+                leaf.value_mut(index).copy_from_slice(value);
+                return Ok(Some(old.clone()));
             }
-            None => self.insert_at(cache, names, &path, index, key, value),
+            Some(_) => leaf.remove(index),
+            None => {}
+        }
+        if leaf.fits(key.len(), value.len()) {
+            leaf.insert(index, key, value);
+        } else {
+            self.split_path(cache, names, index, key, value);
         }
         Ok(old)
     }
 
-    /// Inserts into the leaf of a dirty path; splits pages upwards as long as there is no room.
-    fn insert_at(
+    /// Inserts at `index` of a full leaf whose path is dirty; splits pages upwards as long as there is no room.
+    fn split_path(
         &mut self,
         cache: &mut PageCache,
         names: &mut impl Names,
-        path: &Path,
         index: usize,
         key: &[u8],
         value: &[u8],
     ) {
-        let leaf = tree_page_mut(cache, path[path.len() - 1].frame);
-        if leaf.fits(key.len(), value.len()) {
-            leaf.insert(index, key, value);
-            return;
-        }
+        let path = self.descend(cache, key, 0).expect("the path is cached");
         let (mut index, mut key, mut value) = (index, key.to_vec(), value.to_vec());
         for depth in (0..path.len()).rev() {
             let at_edge =

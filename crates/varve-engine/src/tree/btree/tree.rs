@@ -121,7 +121,10 @@ impl BTree {
     /// # Errors
     /// The first absent page of the path.
     pub fn get<'c>(&self, cache: &'c PageCache, key: &[u8]) -> Result<Option<&'c [u8]>, Fault> {
-        let Some(leaf) = self.find_leaf(cache, key)? else { return Ok(None) };
+        if self.root == PagePtr::Null {
+            return Ok(None);
+        }
+        let leaf = tree_page(cache, self.find_leaf(cache, key)?);
         Ok(leaf.search(key).ok().map(|index| leaf.value(index)))
     }
 
@@ -132,7 +135,9 @@ impl BTree {
         keys: impl IntoIterator<Item = &'k [u8]>,
     ) -> Vec<Fault> {
         let mut missing = hashbrown::HashSet::new();
-        missing.extend(keys.into_iter().filter_map(|key| self.find_leaf(cache, key).err()));
+        if self.root != PagePtr::Null {
+            missing.extend(keys.into_iter().filter_map(|key| self.find_leaf(cache, key).err()));
+        }
         missing.into_iter().collect()
     }
 
@@ -149,6 +154,7 @@ impl BTree {
         PageShape::Tree { layout: self.layout, level }
     }
 
+    #[inline]
     pub(super) fn find(
         &self,
         cache: &PageCache,
@@ -159,20 +165,16 @@ impl BTree {
         cache.find(ptr, shape).ok_or(Fault { ptr, shape })
     }
 
-    fn find_leaf<'c>(
-        &self,
-        cache: &'c PageCache,
-        key: &[u8],
-    ) -> Result<Option<&'c TreePage>, Fault> {
+    /// The leaf that `key` belongs to. The tree must not be empty.
+    #[inline]
+    pub(super) fn find_leaf(&self, cache: &PageCache, key: &[u8]) -> Result<FrameId, Fault> {
+        assert!(self.height > 0);
         let mut ptr = self.root;
         for level in (1..self.height).rev() {
             let page = tree_page(cache, self.find(cache, ptr, level)?);
             ptr = page.child(page.child_index(key));
         }
-        if self.height == 0 {
-            return Ok(None);
-        }
-        Ok(Some(tree_page(cache, self.find(cache, ptr, 0)?)))
+        self.find(cache, ptr, 0)
     }
 
     /// The pages from the root down to `level` that `key` belongs to.

@@ -70,9 +70,14 @@ fn encode_named(slots: &[MapSlot], out: &mut Vec<u8>) -> usize {
     out.extend_from_slice(&slots[0].bits().to_le_bytes()[6..]);
     out.extend_from_slice(&base.to_le_bytes()[..6]);
     out.extend_from_slice(&width.to_le_bytes()[..1]);
-    for id in ids() {
-        out.extend_from_slice(&(id - base).to_le_bytes()[..width as usize]);
+    let (start, width) = (out.len(), width as usize);
+    out.resize(start + literals * width + size_of::<u64>(), 0);
+    for (index, id) in ids().enumerate() {
+        // Whole words; the next one overwrites what is too much.
+        let at = start + index * width;
+        out[at..at + 8].copy_from_slice(&(id - base).to_le_bytes());
     }
+    out.truncate(start + literals * width);
     literals
 }
 
@@ -84,15 +89,18 @@ fn run_len(slots: &[MapSlot]) -> usize {
 
 /// Slots at the start of one kind and shard, up to a run that is worth its own piece.
 fn literal_len(slots: &[MapSlot]) -> usize {
-    let mut len = 0;
-    while len < slots.len() && slots[len].bits() >> 48 == slots[0].bits() >> 48 {
-        let run = run_len(&slots[len..slots.len().min(len + RUN_MIN)]);
-        if run >= RUN_MIN {
-            break;
+    let mut run = 1;
+    for (index, pair) in slots.windows(2).enumerate() {
+        let (now, next) = (pair[0].bits(), pair[1].bits());
+        if next >> 48 != slots[0].bits() >> 48 {
+            return index + 1;
         }
-        len += run;
+        run = if now + 1 == next { run + 1 } else { 1 };
+        if run == RUN_MIN {
+            return index + 2 - RUN_MIN;
+        }
     }
-    len
+    slots.len()
 }
 
 fn put_head(out: &mut Vec<u8>, piece: u8, count: usize) {
