@@ -18,7 +18,7 @@ pub trait AdminBackend: Send + Sync + 'static {
     /// The pool and its drives.
     fn pool(&self) -> AdminFuture<'_, Pool>;
 
-    /// Every volume, in the order of their names.
+    /// Every volume.
     fn volumes(&self) -> AdminFuture<'_, Vec<Volume>>;
 
     /// One volume. `NotFound` when no volume has the name.

@@ -112,6 +112,7 @@ impl MemoryBackend {
         let shard = |shard| ShardStatus {
             shard,
             state: ShardState::Serving,
+            trouble: None,
             undrained_bytes: 12 << 20,
             lane_used_bytes: 16 << 20,
             lane_size_bytes: 256 << 20,

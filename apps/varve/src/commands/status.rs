@@ -48,6 +48,11 @@ fn describe(status: &v1::Status) -> String {
         ("LANE", Align::Right),
     ];
     let _ = write!(text, "\n{}", table::columns(&header, &rows));
+    for shard in &status.shards {
+        if let Some(trouble) = &shard.trouble {
+            let _ = writeln!(text, "shard {}: {trouble}", shard.shard);
+        }
+    }
     let rows: Vec<Vec<String>> = status.listeners.iter().map(listener_row).collect();
     let header = [("LISTENER", Align::Left), ("ADDRESS", Align::Left)];
     let _ = write!(text, "\n{}", table::columns(&header, &rows));
@@ -58,8 +63,6 @@ fn shard_row(shard: &v1::ShardStatus) -> Vec<String> {
     let state = match shard.state {
         ShardState::Opening => "opening",
         ShardState::Serving => "serving",
-        ShardState::ReadOnly => "read-only",
-        ShardState::Closed => "closed",
     };
     vec![
         shard.shard.to_string(),

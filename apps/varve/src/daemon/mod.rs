@@ -1,11 +1,11 @@
 //! The daemon: takes the data directory, opens the pool, serves its admin API, and leaves it clean when told to end.
 //!
 //! It runs on the control thread; volumes are served by the pool's shard threads.
-#![expect(dead_code, reason = "pools are opened once a stack of the engine's layers exists")]
 
 mod backend;
 mod banner;
 mod drives;
+mod engine_stack;
 mod files;
 mod lock;
 mod pool;
@@ -21,13 +21,13 @@ use std::time::Instant;
 use varve_access_admin::{LimitsConfig, ListenAddress, Listener, serve};
 use varve_access_nbd::limits::{CONNECTION_BYTES_MAX, CONNECTIONS_DEFAULT};
 use varve_access_nbd::{ServiceOptions, TlsConfig, TlsFiles, TlsMode};
-use varve_media::PoolFiles;
 
 use crate::client::ADMIN_SOCKET;
 use crate::config::{Settings, TlsSettings};
 use crate::failure::{Failure, Result};
 
 use self::drives::Drives;
+use self::engine_stack::{EngineSource, EngineStack};
 use self::lock::DataLock;
 use self::pool::{NbdPlan, Plan, Pool};
 use self::signals::Signals;
@@ -36,23 +36,18 @@ use self::stack::ShardStack;
 /// Serves until a signal; returns once the pool is clean.
 pub(crate) fn run(settings: &Settings) -> Result<()> {
     let _lock = DataLock::take(&settings.data)?;
-    Err(Failure::new("this build holds no engine to serve a pool with"))
-}
-
-/// Opens the pool and serves it.
-fn serve_pool<S: ShardStack>(
-    settings: &Settings,
-    source: impl FnOnce(&Settings, &Arc<PoolFiles>, &Drives) -> S::Source,
-) -> Result<()> {
     let drives = Drives::choose(settings)?;
     let begin = Instant::now();
     let files = files::open(settings, &drives)?;
-    let plan = Plan {
-        source: source(settings, &files, &drives),
+    if !drives.remembered {
+        engine_stack::make_roots(&files)?;
+    }
+    let plan = Plan::<EngineStack> {
+        source: EngineSource::new(settings, Arc::clone(&files)),
         facts: files::facts(settings, &files, &drives)?,
         nbd: nbd_plan(settings, files.lane_count())?,
     };
-    let pool = pool::open::<S>(plan)?;
+    let pool = pool::open(plan)?;
     if !drives.remembered {
         drives.remember(&settings.data)?;
     }

@@ -25,9 +25,6 @@ const CALLS_MAX: usize = 256;
 /// Accepted connections that may wait for a thread: as many as the system's listen queue holds by default.
 const CONNECTIONS_WAITING_MAX: usize = 128;
 
-/// Messages from all other threads that may wait for a thread. Senders hold a credit for each, so it never fills.
-const MESSAGES_MAX: usize = 16_384;
-
 /// Work for a shard thread.
 pub(crate) type Call<S> = Box<dyn FnOnce(Rc<ShardThread<S>>) -> LocalFuture + Send>;
 
@@ -45,14 +42,14 @@ pub(crate) struct ShardThread<S: ShardStack> {
 pub(crate) struct Doors<S: ShardStack> {
     pub(crate) calls: PortSender<Call<S>>,
     pub(crate) connections: PortSender<Accepted>,
-    messages: PortSender<S::Message>,
+    stack: S::Door,
 }
 
 /// A thread that has made its ports and waits for those of the others (T1).
 pub(crate) struct Starting<S: ShardStack> {
     pub(crate) doors: Doors<S>,
     shard: ShardId,
-    peers: mpsc::Sender<Vec<PortSender<S::Message>>>,
+    peers: mpsc::Sender<Vec<S::Door>>,
     opened: mpsc::Receiver<Result<()>>,
     thread: thread::JoinHandle<()>,
 }
@@ -114,9 +111,9 @@ pub(crate) fn start<S: ShardStack>(start: Start<S>) -> Result<Starting<S>> {
 pub(crate) fn open<S: ShardStack>(
     starting: Vec<Starting<S>>,
 ) -> Result<(Vec<Doors<S>>, Vec<Running>)> {
-    let senders: Vec<_> = starting.iter().map(|thread| thread.doors.messages.clone()).collect();
+    let doors: Vec<_> = starting.iter().map(|thread| thread.doors.stack.clone()).collect();
     for thread in &starting {
-        thread.peers.send(senders.clone()).map_err(|_| died(thread.shard))?;
+        thread.peers.send(doors.clone()).map_err(|_| died(thread.shard))?;
     }
     let (mut doors, mut running) = (Vec::new(), Vec::new());
     for thread in starting {
@@ -133,11 +130,7 @@ pub(crate) fn died(shard: ShardId) -> Failure {
         .hint("nothing acknowledged is lost; report the message above, then start again, which recovers the pool")
 }
 
-fn run<S: ShardStack>(
-    start: Start<S>,
-    reports: Reports<S>,
-    peers: &mpsc::Receiver<Vec<PortSender<S::Message>>>,
-) {
+fn run<S: ShardStack>(start: Start<S>, reports: Reports<S>, peers: &mpsc::Receiver<Vec<S::Door>>) {
     let mut event_loop = match Loop::new(LoopConfig::default()) {
         Ok(event_loop) => event_loop,
         Err(error) => {
@@ -149,8 +142,8 @@ fn run<S: ShardStack>(
     let reactor = event_loop.handle();
     let (calls, called) = port::channel(&reactor, CALLS_MAX);
     let (connections, dealt) = port::channel(&reactor, CONNECTIONS_WAITING_MAX);
-    let (messages, inbox) = port::channel(&reactor, MESSAGES_MAX);
-    if reports.doors.send(Ok(Doors { calls, connections, messages })).is_err() {
+    let (stack, inbox) = S::doors(&reactor);
+    if reports.doors.send(Ok(Doors { calls, connections, stack })).is_err() {
         return;
     }
     // No peers: another thread could not start.

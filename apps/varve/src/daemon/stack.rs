@@ -6,7 +6,6 @@ use varve_access_admin::v1::{CreateVolume, ShardStatus, Volume};
 use varve_access_admin::{self as admin, MetricKind};
 use varve_access_nbd::Exports;
 use varve_reactor::Reactor;
-use varve_reactor::port::{PortReceiver, PortSender};
 use varve_types::ShardId;
 
 use crate::failure::Result;
@@ -15,18 +14,26 @@ use crate::failure::Result;
 pub(crate) trait ShardStack: Sized + 'static {
     /// What every thread opens its stack from.
     type Source: Clone + Send + 'static;
-    /// What threads send each other.
-    type Message: Send + 'static;
+    /// How other threads reach this one's stack.
+    type Door: Clone + Send + 'static;
+    /// Where what they send arrives.
+    type Inbox: 'static;
     /// The volumes as NBD serves them.
     type Exports: Exports + 'static;
+
+    /// Makes the way to this thread's stack, before any stack opens.
+    fn doors(reactor: &Reactor) -> (Self::Door, Self::Inbox);
 
     /// Opens the shard through recovery.
     fn open(seat: Seat<Self>) -> impl Future<Output = Result<Self>>;
 
+    /// Every shard is open now: what works in the background may start.
+    fn begin(&self, reactor: &Reactor);
+
     /// The volumes of all shards, for connections of this thread.
     fn exports(&self) -> Self::Exports;
 
-    /// Every volume, in the order of their names.
+    /// Every volume.
     fn volumes(&self) -> impl Future<Output = admin::Result<Vec<Volume>>>;
 
     /// One volume.
@@ -61,9 +68,9 @@ pub(crate) struct Seat<S: ShardStack> {
     /// What to open the shard from.
     pub(crate) source: S::Source,
     /// Ways to every thread, this one's included, by shard.
-    pub(crate) peers: Vec<PortSender<S::Message>>,
+    pub(crate) peers: Vec<S::Door>,
     /// What the threads send to this one.
-    pub(crate) inbox: PortReceiver<S::Message>,
+    pub(crate) inbox: S::Inbox,
 }
 
 /// What a shard does and holds at one moment.

@@ -74,6 +74,8 @@ async fn list_volumes(
         return Err(malformed("query", &format!("limit {limit} is not within 1 to {PAGE_MAX}")));
     }
     let mut volumes = api.within_limit(api.backend.volumes()).await?;
+    // By the names that pages go by, whatever order the backend keeps.
+    volumes.sort_unstable_by(|a, b| a.name.cmp(&b.name));
     if let Some(after) = query.after {
         volumes.retain(|volume| volume.name > after);
     }

@@ -32,7 +32,7 @@ pub struct Status {
 pub enum ServiceState {
     /// Every shard serves.
     Serving,
-    /// At least one shard does not serve writes.
+    /// At least one shard does not serve; it opens again by itself.
     Degraded,
 }
 
@@ -61,6 +61,9 @@ pub struct ShardStatus {
     pub shard: u16,
     /// Whether it serves.
     pub state: ShardState,
+    /// Why it does not serve.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trouble: Option<String>,
     /// Bytes acknowledged from the journal that are not in segments yet.
     pub undrained_bytes: u64,
     /// Bytes of the journal lane that hold records still needed.
@@ -73,14 +76,10 @@ pub struct ShardStatus {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ShardState {
-    /// Recovery is running.
+    /// Recovery is running, or waits for a medium; requests wait for it.
     Opening,
     /// Reads and writes are served.
     Serving,
-    /// A medium failed; reads are served, and the shard reopens by itself.
-    ReadOnly,
-    /// Nothing is served.
-    Closed,
 }
 
 /// The pool and its drives.

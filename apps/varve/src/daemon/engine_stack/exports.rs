@@ -1,0 +1,123 @@
+//! Volumes as NBD exports.
+
+use varve_access_nbd::{Export, ExportInfo, Exports, Extent, ExtentKind, ReadPart};
+use varve_dataset::{BlockStatus, Datasets, Mapped, Volume};
+use varve_stdx::BufSlice;
+use varve_types::ErrorKind;
+
+/// Every volume of the pool.
+pub(crate) struct VolumeExports {
+    datasets: Datasets,
+}
+
+/// One open volume; it cannot be deleted while this lives.
+pub(crate) struct VolumeExport {
+    volume: Volume,
+}
+
+impl VolumeExports {
+    pub(crate) fn new(datasets: Datasets) -> Self {
+        Self { datasets }
+    }
+}
+
+impl Exports for VolumeExports {
+    type Export = VolumeExport;
+
+    async fn list(&self) -> Result<Vec<String>, ErrorKind> {
+        let volumes = self.datasets.volumes().await.map_err(|error| error.kind())?;
+        Ok(volumes.into_iter().map(|volume| volume.name).collect())
+    }
+
+    async fn open(&self, name: &str) -> Result<VolumeExport, ErrorKind> {
+        let opened = self.datasets.open_volume(name).await;
+        let volume = opened.map_err(|error| match error.kind() {
+            // A name that no volume can have names no volume.
+            ErrorKind::Invalid => ErrorKind::NotFound,
+            kind => kind,
+        })?;
+        Ok(VolumeExport { volume })
+    }
+}
+
+/// Parts of a read as they come, in the words of NBD.
+pub(crate) type Parts = std::iter::Map<
+    std::vec::IntoIter<varve_dataset::ReadPart>,
+    fn(varve_dataset::ReadPart) -> ReadPart,
+>;
+
+fn part(part: varve_dataset::ReadPart) -> ReadPart {
+    match part {
+        varve_dataset::ReadPart::Zero(len) => ReadPart::Zero(len),
+        varve_dataset::ReadPart::Data(data) => ReadPart::Data(data),
+    }
+}
+
+fn extent(run: &BlockStatus) -> Extent {
+    let kind = match run.mapped {
+        Mapped::Hole => ExtentKind::Hole,
+        Mapped::Zero => ExtentKind::Zero,
+        Mapped::Data => ExtentKind::Data,
+    };
+    Extent { len: run.len, kind }
+}
+
+/// The kind of a failed request. The shard logs what happened to it; what only this request met is logged here.
+fn failed(what: &'static str) -> impl Fn(varve_dataset::Error) -> ErrorKind {
+    move |error| {
+        let kind = error.kind();
+        match kind {
+            ErrorKind::Corrupt | ErrorKind::Internal => tracing::error!(%error, "{what} failed"),
+            _ => tracing::debug!(%error, "{what} refused"),
+        }
+        kind
+    }
+}
+
+impl Export for VolumeExport {
+    type Parts = Parts;
+
+    fn info(&self) -> ExportInfo {
+        ExportInfo {
+            size_bytes: self.volume.size_bytes(),
+            block_bytes: self.volume.block_size_bytes(),
+            read_only: false,
+        }
+    }
+
+    async fn read(&self, offset: u64, len: u32) -> Result<Parts, ErrorKind> {
+        let parts = self.volume.read(offset, len).await.map_err(failed("read"))?;
+        Ok(parts.into_iter().map(part as fn(varve_dataset::ReadPart) -> ReadPart))
+    }
+
+    async fn write(&self, offset: u64, data: BufSlice) -> Result<(), ErrorKind> {
+        self.volume.write(offset, data).await.map_err(failed("write"))
+    }
+
+    async fn trim(&self, offset: u64, len: u64) -> Result<(), ErrorKind> {
+        self.volume.trim(offset, len).await.map_err(failed("trim"))
+    }
+
+    async fn write_zeroes(
+        &self,
+        offset: u64,
+        len: u64,
+        keep_allocated: bool,
+    ) -> Result<(), ErrorKind> {
+        self.volume.write_zeroes(offset, len, keep_allocated).await.map_err(failed("write zeroes"))
+    }
+
+    async fn flush(&self) -> Result<(), ErrorKind> {
+        self.volume.flush().await.map_err(failed("flush"))
+    }
+
+    async fn block_status(
+        &self,
+        offset: u64,
+        len: u64,
+        extents_max: usize,
+    ) -> Result<Vec<Extent>, ErrorKind> {
+        let runs = self.volume.block_status(offset, len, extents_max).await;
+        Ok(runs.map_err(failed("block status"))?.iter().map(extent).collect())
+    }
+}

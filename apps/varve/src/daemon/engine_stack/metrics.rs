@@ -1,0 +1,96 @@
+//! A shard's counters and gauges under the names that Prometheus reads.
+
+use varve_access_admin::MetricKind::{self, Counter, Gauge};
+use varve_dispatch::ShardStats;
+
+use crate::daemon::stack::ShardMetric;
+
+type Row = (&'static str, MetricKind, &'static str, fn(&ShardStats) -> u64);
+
+/// Every metric of a shard: name, kind, meaning, value.
+const ROWS: &[Row] = &[
+    ("varve_engine_writes_total", Counter, "Write records admitted.", |s| s.writes),
+    ("varve_engine_write_bytes_total", Counter, "Bytes of write records.", |s| s.write_bytes),
+    ("varve_engine_reads_total", Counter, "Reads answered.", |s| s.reads),
+    ("varve_engine_read_bytes_total", Counter, "Bytes of reads answered.", |s| s.read_bytes),
+    ("varve_engine_media_read_bytes_total", Counter, "Bytes read from media for reads.", |s| {
+        s.media_read_bytes
+    }),
+    ("varve_engine_page_reads_total", Counter, "Metadata pages read from media.", |s| s.page_reads),
+    ("varve_engine_checksum_errors_total", Counter, "Reads that met damaged data.", |s| {
+        s.checksum_errors
+    }),
+    ("varve_engine_checkpoints_total", Counter, "Checkpoints made.", |s| s.checkpoints),
+    ("varve_engine_undrained_bytes", Gauge, "Bytes acknowledged but not in segments yet.", |s| {
+        s.buffer_bytes
+    }),
+    ("varve_engine_undrained_limit_bytes", Gauge, "Bound on undrained bytes.", |s| {
+        s.buffer_bytes_max
+    }),
+    ("varve_engine_page_cache_bytes", Gauge, "Bytes of cached metadata pages.", |s| {
+        s.page_cache_bytes
+    }),
+    ("varve_engine_page_dirty_bytes", Gauge, "Of these, changed since the last checkpoint.", |s| {
+        s.dirty_bytes
+    }),
+    ("varve_engine_block_cache_bytes", Gauge, "Bytes of cached data blocks.", |s| {
+        s.block_cache_bytes
+    }),
+    ("varve_engine_block_cache_hits_total", Counter, "Blocks found in the data cache.", |s| {
+        s.block_cache_hits
+    }),
+    ("varve_engine_block_cache_misses_total", Counter, "Blocks not found there.", |s| {
+        s.block_cache_misses
+    }),
+    ("varve_logstore_lane_used_bytes", Gauge, "Bytes of the lane still needed.", |s| {
+        s.lane.used_bytes
+    }),
+    ("varve_logstore_lane_size_bytes", Gauge, "Bytes of the lane.", |s| s.lane.capacity_bytes),
+    ("varve_logstore_lane_written_bytes_total", Counter, "Bytes appended to the lane.", |s| {
+        s.lane.written_bytes
+    }),
+    ("varve_logstore_lane_frames_total", Counter, "Frames appended to the lane.", |s| {
+        s.lane.frames
+    }),
+    ("varve_logstore_lane_records_total", Counter, "Records in these frames.", |s| s.lane.records),
+    ("varve_logstore_data_segments_total", Counter, "Data segments written.", |s| s.data_segments),
+    ("varve_logstore_data_bytes_total", Counter, "Bytes of data segments written.", |s| {
+        s.data_bytes
+    }),
+    ("varve_logstore_metadata_bytes_total", Counter, "Bytes of metadata segments written.", |s| {
+        s.metadata_bytes
+    }),
+    (
+        "varve_logstore_reclaimed_bytes_total",
+        Counter,
+        "Bytes of reclaimed segments written.",
+        |s| s.reclaimed_bytes,
+    ),
+    ("varve_logstore_moved_bytes_total", Counter, "Bytes of live units that reclaim moved.", |s| {
+        s.moved_bytes
+    }),
+    ("varve_logstore_reclaim_read_bytes_total", Counter, "Bytes that reclaim read.", |s| {
+        s.reclaim_read_bytes
+    }),
+    ("varve_logstore_reclaimed_segments_total", Counter, "Segments that reclaim gave back.", |s| {
+        s.reclaimed_segments
+    }),
+    ("varve_logstore_live_bytes", Gauge, "Stored bytes of live units.", |s| s.space.live_bytes),
+    ("varve_logstore_used_bytes", Gauge, "Bytes of segments in use.", used_bytes),
+];
+
+/// The shard's metrics.
+pub(super) fn of(stats: &ShardStats) -> Vec<ShardMetric> {
+    let metric = |(name, kind, help, value): &Row| ShardMetric {
+        name,
+        help,
+        kind: *kind,
+        value: value(stats),
+    };
+    ROWS.iter().map(metric).collect()
+}
+
+/// Bytes of the segments that the shard uses.
+pub(super) fn used_bytes(stats: &ShardStats) -> u64 {
+    stats.space.segments.saturating_sub(stats.space.free) * stats.segment_bytes
+}

@@ -1,0 +1,161 @@
+//! The shipped stack of a shard thread: media, engine, dispatch, datasets.
+//!
+//! ```text
+//!  thread 0   media ─ pool root ─ dispatch ─ shard 0 ─┐
+//!                        ▲ zones, placement           ├─ datasets ─ NBD exports, admin calls
+//!  thread n   media ─────┴─────── dispatch ─ shard n ─┘
+//! ```
+//!
+//! E1: thread 0 owns the pool's root and answers for it before its own shard opens, as every shard opens with its help.
+
+mod exports;
+mod metrics;
+mod source;
+mod volumes;
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use varve_access_admin as admin;
+use varve_access_admin::v1::{CreateVolume, ShardState, ShardStatus, Volume};
+use varve_dataset::Datasets;
+use varve_dispatch::{
+    Dispatch, HostConfig, Job, JobSender, Placement, Pool, PoolLinks, PoolRoot, ShardHost,
+    serve_jobs,
+};
+use varve_media::Media;
+use varve_reactor::Reactor;
+use varve_reactor::port::PortReceiver;
+use varve_types::ShardId;
+
+use crate::daemon::stack::{Seat, ShardReport, ShardStack};
+use crate::failure::{Failure, Result};
+
+use self::exports::VolumeExports;
+pub(crate) use self::source::{EngineSource, make_roots};
+
+/// The shard that lives with the pool's root.
+const ROOT_SHARD: ShardId = ShardId(0);
+
+/// Everything below the front-ends on one shard thread.
+pub(crate) struct EngineStack {
+    shard: ShardId,
+    host: Rc<ShardHost>,
+    datasets: Datasets,
+    /// Holds the pool's lock.
+    _source: EngineSource,
+}
+
+impl ShardStack for EngineStack {
+    type Source = EngineSource;
+    type Door = JobSender;
+    type Inbox = PortReceiver<Job>;
+    type Exports = VolumeExports;
+
+    fn doors(reactor: &Reactor) -> (JobSender, PortReceiver<Job>) {
+        JobSender::new(reactor)
+    }
+
+    async fn open(seat: Seat<Self>) -> Result<Self> {
+        let Seat { reactor, shard, source, peers, inbox } = seat;
+        let failed =
+            |error: &dyn std::fmt::Display| Failure::new(format!("open shard {shard}: {error}"));
+        let media = source.files.media(&reactor, shard).map_err(|error| failed(&error))?;
+        let (dispatch, root) =
+            enter(&reactor, shard, &media, peers).await.map_err(|error| failed(&error))?;
+        reactor.spawn(serve_jobs(dispatch.clone(), inbox)); // E1
+        let config = HostConfig { reactor, media, shard: source.shard_config(shard), root };
+        let host = ShardHost::open(config).await.map_err(|error| {
+            failed(&error)
+                .hint("nothing was changed; keep the drives as they are and report what is damaged")
+        })?;
+        dispatch.add_host(shard, Rc::clone(&host));
+        let datasets = Datasets::new(dispatch, Arc::clone(&source.shared));
+        Ok(Self { shard, host, datasets, _source: source })
+    }
+
+    fn begin(&self, reactor: &Reactor) {
+        if self.shard == ROOT_SHARD {
+            let datasets = self.datasets.clone();
+            reactor.spawn(async move { datasets.keep_marking().await });
+        }
+    }
+
+    fn exports(&self) -> VolumeExports {
+        VolumeExports::new(self.datasets.clone())
+    }
+
+    async fn volumes(&self) -> admin::Result<Vec<Volume>> {
+        volumes::list(&self.datasets).await
+    }
+
+    async fn volume(&self, name: &str) -> admin::Result<Volume> {
+        volumes::show(&self.datasets, name).await
+    }
+
+    async fn create_volume(&self, spec: CreateVolume) -> admin::Result<Volume> {
+        volumes::create(&self.datasets, spec).await
+    }
+
+    async fn resize_volume(&self, name: &str, size_bytes: u64) -> admin::Result<Volume> {
+        volumes::resize(&self.datasets, name, size_bytes).await
+    }
+
+    async fn delete_volume(&self, name: &str) -> admin::Result<()> {
+        volumes::delete(&self.datasets, name).await
+    }
+
+    fn report(&self) -> ShardReport {
+        let stats = self.host.now().map(|shard| shard.stats()).unwrap_or_default();
+        let trouble = self.host.trouble();
+        let state = if trouble.is_none() { ShardState::Serving } else { ShardState::Opening };
+        ShardReport {
+            status: ShardStatus {
+                shard: self.shard.0,
+                state,
+                trouble,
+                undrained_bytes: stats.buffer_bytes,
+                lane_used_bytes: stats.lane.used_bytes,
+                lane_size_bytes: stats.lane.capacity_bytes,
+            },
+            memory_used_bytes: stats.buffer_bytes
+                + stats.page_cache_bytes
+                + stats.block_cache_bytes,
+            space_used_bytes: metrics::used_bytes(&stats),
+            metrics: metrics::of(&stats),
+        }
+    }
+
+    async fn close(&self) -> Result<()> {
+        self.host.close().await.map_err(|error| {
+            Failure::new(format!("close shard {}: {error}", self.shard))
+                .hint("nothing acknowledged is lost; the next start recovers the shard")
+        })
+    }
+}
+
+/// The thread's dispatcher, and its way to the pool's root: the root itself on thread 0, thread 0 on the others (E1).
+async fn enter(
+    reactor: &Reactor,
+    shard: ShardId,
+    media: &Media,
+    peers: Vec<JobSender>,
+) -> varve_dispatch::Result<(Dispatch, PoolRoot)> {
+    let home = peers[usize::from(ROOT_SHARD.0)].clone();
+    let links = PoolLinks { threads: peers };
+    if shard == ROOT_SHARD {
+        let opened = Pool::open(media).await;
+        let pool = opened.map_err(|error| varve_dispatch::Error::Shard { shard, error })?;
+        let placement = Placement::new(pool.placements());
+        let dispatch = Dispatch::new(reactor.clone(), placement, links, Some(Rc::clone(&pool)));
+        return Ok((dispatch, PoolRoot::Here(pool)));
+    }
+    let asked = home.call(|dispatch| {
+        let (placement, pool) = (dispatch.placement().clone(), dispatch.pool());
+        Box::pin(async move { (placement, pool.map(|pool| pool.unleased())) })
+    });
+    let (placement, unleased) = asked.await?;
+    let unleased = unleased.ok_or(varve_dispatch::Error::ShuttingDown)?;
+    let dispatch = Dispatch::new(reactor.clone(), placement, links, None);
+    Ok((dispatch, PoolRoot::Elsewhere { home, unleased }))
+}

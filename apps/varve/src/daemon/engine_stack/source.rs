@@ -1,0 +1,71 @@
+//! What every thread opens its stack from, and the first root of a new pool.
+
+use std::sync::Arc;
+
+use varve_dataset::Shared;
+use varve_engine::{Pool, PoolSpec, ShardConfig};
+use varve_media::PoolFiles;
+use varve_reactor::{Loop, LoopConfig};
+use varve_types::ShardId;
+
+use crate::config::Settings;
+use crate::failure::{Failure, Result};
+
+/// Shared by the threads of a pool.
+#[derive(Clone)]
+pub(crate) struct EngineSource {
+    pub(crate) files: Arc<PoolFiles>,
+    pub(crate) shared: Arc<Shared>,
+    shard_memory_bytes: u64,
+    checkpoint_entries: u64,
+    free_target_percent: u32,
+}
+
+impl EngineSource {
+    /// The source of the pool in `files`, with the memory and pace of the settings.
+    pub(crate) fn new(settings: &Settings, files: Arc<PoolFiles>) -> Self {
+        let shard_memory_bytes = settings.memory.0 / u64::from(files.lane_count());
+        Self {
+            files,
+            shared: Arc::default(),
+            shard_memory_bytes,
+            checkpoint_entries: settings.checkpoint_entries,
+            free_target_percent: settings.reclaim_free_percent,
+        }
+    }
+
+    /// What a shard is told.
+    pub(crate) fn shard_config(&self, shard: ShardId) -> ShardConfig {
+        ShardConfig {
+            checkpoint_entries: self.checkpoint_entries,
+            free_target_percent: self.free_target_percent,
+            ..ShardConfig::with_memory(self.files.pool(), shard, self.shard_memory_bytes)
+        }
+    }
+}
+
+/// Makes the roots of a pool whose files were just made, or whose making was cut off. Blocks. Durable on return.
+pub(crate) fn make_roots(files: &Arc<PoolFiles>) -> Result<()> {
+    let failed = |error: &dyn std::fmt::Display| Failure::new(format!("make the pool: {error}"));
+    let mut event_loop = Loop::new(LoopConfig::default()).map_err(|error| failed(&error))?;
+    let (reactor, files) = (event_loop.handle(), Arc::clone(files));
+    event_loop.run(async move {
+        let mut media = Vec::new();
+        for shard in (0..files.lane_count()).map(ShardId) {
+            media.push(files.media(&reactor, shard).map_err(|error| failed(&error))?);
+        }
+        let first = media.first().expect("a pool has a lane");
+        if Pool::exists(first).await.map_err(|error| failed(&error))? {
+            return Ok(());
+        }
+        let spec = PoolSpec {
+            pool: files.pool(),
+            created_unix_ms: files.created_unix_ms(),
+            shard_count: files.lane_count(),
+        };
+        Pool::format(&media, &spec).await.map_err(|error| {
+            failed(&error)
+                .hint("a pool needs at least four segments of 4 MiB a shard: give it more room")
+        })
+    })
+}
