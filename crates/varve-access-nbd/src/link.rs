@@ -175,6 +175,8 @@ impl<E: Export> Link<E> {
     fn refuse(&mut self, header: &RequestHeader, errno: Errno) {
         self.inbox.consume(RequestHeader::BYTES);
         self.usage.request(header);
+        // It may have waited for the budget before the export shrank or the server stopped.
+        self.share.stop_waiting();
         let charge = Charge { requests: 1, payload_bytes: 0 };
         self.outstanding.add(charge);
         self.outbox.error(header.cookie, errno, charge);

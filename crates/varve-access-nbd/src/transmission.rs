@@ -9,11 +9,13 @@
 //! ready in one call. While a send is under way the next batch gathers.
 
 use std::future::{Future, poll_fn};
-use std::pin::pin;
+use std::io;
+use std::pin::{Pin, pin};
 use std::rc::Rc;
-use std::task::Poll;
+use std::task::{Context, Poll};
 
 use varve_reactor::Reactor;
+use varve_stdx::AlignedBuf;
 
 use crate::budget::Share;
 use crate::channel::Channel;
@@ -50,20 +52,51 @@ enum Event {
 }
 
 /// What the timer means next.
+#[derive(Clone, Copy)]
 enum Clock {
     StallCheck,
     EndOfLinger,
     EndOfDrain,
 }
 
+impl Clock {
+    /// The timer fired: what it means from now on, or why the connection ends here.
+    fn fired<E: Export>(self, link: &mut Link<E>, send_under_way: bool) -> Result<Self, Ended> {
+        match self {
+            Self::StallCheck if link.peer_stalled(send_under_way) => Err(Ended::Stalled),
+            Self::StallCheck => Ok(Self::StallCheck),
+            Self::EndOfLinger => {
+                link.end(Ended::Shutdown);
+                Ok(Self::EndOfDrain)
+            }
+            Self::EndOfDrain => Err(Ended::Shutdown),
+        }
+    }
+
+    /// A shutdown began: new requests are refused from now on.
+    fn linger<E: Export>(link: &mut Link<E>) -> Self {
+        link.stop();
+        Self::EndOfLinger
+    }
+
+    /// Time until it fires.
+    fn nanos(self) -> u64 {
+        let ms = match self {
+            Self::StallCheck => STALL_CHECK_MS,
+            Self::EndOfLinger => LINGER_MS,
+            Self::EndOfDrain => DRAIN_TIMEOUT_MS - LINGER_MS,
+        };
+        ms * NANOS_PER_MS
+    }
+}
+
 /// Serves requests until the connection ends. Whoever calls closes the channel.
 pub(crate) async fn transmit<T: Transport, E: Export>(
     reactor: &Reactor,
     channel: &Channel<T>,
-    session: Session<E>,
+    Session { export, negotiated, inbox, share, usage }: Session<E>,
     shutdown: &Shutdown,
 ) -> Closed {
-    let Session { export, negotiated, inbox, share, usage } = session;
     let mut link = Link::new(Rc::clone(&export), negotiated, inbox, share, usage);
     let mut inflight = InFlight::new();
     let mut receiving = pin!(None);
@@ -71,7 +104,7 @@ pub(crate) async fn transmit<T: Transport, E: Export>(
     let mut sent_charge = Charge::default();
     let mut shutdown_begins = pin!(shutdown.wait());
     let mut clock = Clock::StallCheck;
-    let mut timer = pin!(reactor.sleep(STALL_CHECK_MS * NANOS_PER_MS));
+    let mut timer = pin!(reactor.sleep(clock.nanos()));
     loop {
         let mut budget_wanted = None;
         while receiving.is_none() {
@@ -103,26 +136,11 @@ pub(crate) async fn transmit<T: Transport, E: Export>(
             }
         }
         let event = poll_fn(|cx| {
-            let mut progress = false;
-            if let Some(receive) = receiving.as_mut().as_pin_mut()
-                && let Poll::Ready((result, buf)) = receive.poll(cx)
-            {
-                receiving.set(None);
-                link.received(result, buf);
-                progress = true;
-            }
-            if let Some(send) = sending.as_mut().as_pin_mut()
-                && let Poll::Ready(result) = send.poll(cx)
-            {
-                sending.set(None);
-                link.sent(result, sent_charge);
-                progress = true;
-            }
-            progress |= inflight.poll_finished(cx, |done| link.finished(done)).is_ready();
-            if let Some(bytes) = budget_wanted {
-                progress |= link.share.poll_available(cx, bytes).is_ready();
-            }
-            if progress {
+            let progress =
+                poll_io(cx, &mut link, receiving.as_mut(), sending.as_mut(), sent_charge);
+            let finished = inflight.poll_finished(cx, |done| link.finished(done));
+            let available = budget_wanted.map(|bytes| link.share.poll_available(cx, bytes));
+            if progress || finished.is_ready() || available.is_some_and(|poll| poll.is_ready()) {
                 return Poll::Ready(Event::Progress);
             }
             if !link.is_stopping() && shutdown_begins.as_mut().poll(cx).is_ready() {
@@ -131,28 +149,40 @@ pub(crate) async fn transmit<T: Transport, E: Export>(
             timer.as_mut().poll(cx).map(|()| Event::Timer)
         })
         .await;
-        let next_ms = match event {
+        clock = match event {
             Event::Progress => continue,
-            Event::Shutdown => {
-                link.stop();
-                clock = Clock::EndOfLinger;
-                LINGER_MS
-            }
-            Event::Timer => match clock {
-                Clock::StallCheck if link.peer_stalled(sending.is_some()) => {
-                    return Closed { cause: Ended::Stalled, usage: link.usage };
-                }
-                Clock::StallCheck => STALL_CHECK_MS,
-                Clock::EndOfLinger => {
-                    link.end(Ended::Shutdown);
-                    clock = Clock::EndOfDrain;
-                    DRAIN_TIMEOUT_MS - LINGER_MS
-                }
-                Clock::EndOfDrain => {
-                    return Closed { cause: Ended::Shutdown, usage: link.usage };
-                }
+            Event::Shutdown => Clock::linger(&mut link),
+            Event::Timer => match clock.fired(&mut link, sending.is_some()) {
+                Ok(next) => next,
+                Err(cause) => return Closed { cause, usage: link.usage },
             },
         };
-        timer.set(reactor.sleep(next_ms * NANOS_PER_MS));
+        timer.set(reactor.sleep(clock.nanos()));
     }
+}
+
+/// Polls the receive and the send that are under way, and takes in what they yield; true when one did.
+fn poll_io<E: Export>(
+    cx: &mut Context<'_>,
+    link: &mut Link<E>,
+    mut receiving: Pin<&mut Option<impl Future<Output = (io::Result<usize>, AlignedBuf)>>>,
+    mut sending: Pin<&mut Option<impl Future<Output = io::Result<()>>>>,
+    sent_charge: Charge,
+) -> bool {
+    let mut progress = false;
+    if let Some(receive) = receiving.as_mut().as_pin_mut()
+        && let Poll::Ready((result, buf)) = receive.poll(cx)
+    {
+        receiving.set(None);
+        link.received(result, buf);
+        progress = true;
+    }
+    if let Some(send) = sending.as_mut().as_pin_mut()
+        && let Poll::Ready(result) = send.poll(cx)
+    {
+        sending.set(None);
+        link.sent(result, sent_charge);
+        progress = true;
+    }
+    progress
 }

@@ -7,7 +7,7 @@ mod support;
 use std::rc::Rc;
 
 use support::{Client, ROOMY, SlowExport, connect, header, memory_service};
-use varve_access_nbd::memory::MemoryExport;
+use varve_access_nbd::memory::{MemoryExport, MemoryExports};
 use varve_access_nbd::{Ended, PipeOptions, Service, ServiceOptions, limits};
 use varve_reactor::SimLoop;
 
@@ -67,7 +67,7 @@ fn connections_share_a_budget_and_a_stalled_one_is_cut() {
     let reactor = sim.handle();
     let export = MemoryExport::new(256 << 20);
     let options = ServiceOptions { request_bytes_max: 32 << 20, ..ServiceOptions::default() };
-    let exports = varve_access_nbd::memory::MemoryExports::new().with("disk", export);
+    let exports = MemoryExports::new().with("disk", export);
     let service = Service::new(reactor.clone(), exports, options);
     let (greedy, greedy_ended) = connect(&reactor, &service, ROOMY);
     let (modest, _ended) = connect(&reactor, &service, ROOMY);
@@ -90,6 +90,41 @@ fn connections_share_a_budget_and_a_stalled_one_is_cut() {
         greedy_ended.await
     });
     assert_eq!(ended, Ended::Stalled);
+}
+
+#[test]
+fn a_request_refused_after_its_wait_lets_the_next_one_pass() {
+    let mut sim = SimLoop::new(7);
+    let reactor = sim.handle();
+    let export = MemoryExport::new(64 << 20);
+    let options = ServiceOptions { request_bytes_max: 32 << 20, ..ServiceOptions::default() };
+    let exports = MemoryExports::new().with("disk", export.clone());
+    let service = Service::new(reactor.clone(), exports, options);
+    let (greedy, _greedy_ended) = connect(&reactor, &service, ROOMY);
+    let (second, _second_ended) = connect(&reactor, &service, ROOMY);
+    let (third, _third_ended) = connect(&reactor, &service, ROOMY);
+    let done = sim.try_run_until(
+        async move {
+            for client in [&greedy, &second, &third] {
+                client.attach(false).await;
+            }
+            greedy.send(&header(1, 0, 1, 0, 32 << 20)).await;
+            reactor.sleep(1_000_000).await;
+            second.write(2, 60 << 20, &[2; 4096]).await;
+            reactor.sleep(1_000_000).await;
+            third.write(3, 0, &[3; 4096]).await;
+            reactor.sleep(1_000_000).await;
+            export.resize(40 << 20);
+            for _ in 0..32 {
+                greedy.send(&vec![1; MIB as usize]).await;
+            }
+            assert_eq!(greedy.simple().await, (0, 1));
+            assert_eq!(second.simple().await, (28, 2));
+            assert_eq!(third.simple().await, (0, 3));
+        },
+        100_000,
+    );
+    assert!(done.is_some(), "a request waits for ever");
 }
 
 #[test]

@@ -1,3 +1,5 @@
+//! The handshake driven as a client would, option by option, hostile ones included.
+
 use proptest::prelude::*;
 
 use super::*;

@@ -1,3 +1,5 @@
+//! Bytes of the replies, and how they are gathered.
+
 use super::*;
 
 use crate::export::ExtentKind;
