@@ -117,6 +117,14 @@ impl Settings {
 
     /// Checks what concerns more than one setting.
     pub(crate) fn check(&self) -> Result<()> {
+        if let Some(address) = self.admin_listen.as_ref().filter(|address| !address.is_local()) {
+            return Err(Failure::misuse(format!(
+                "admin listener {address} is open to other machines"
+            ))
+            .hint(
+                "listen on 127.0.0.1 and forward from there: the admin API has no authentication",
+            ));
+        }
         if self.tls.certificate.is_some() != self.tls.key.is_some() {
             return Err(Failure::misuse("TLS has only one of certificate and key")
                 .hint("set both nbd.tls.certificate and nbd.tls.key"));
@@ -160,6 +168,17 @@ mod tests {
             required: true,
         };
         assert!(settings.check().is_ok());
+    }
+
+    #[test]
+    fn the_admin_api_stays_on_this_machine() {
+        let at = |address: &str| Settings {
+            admin_listen: Some(address.parse().unwrap()),
+            ..Settings::default()
+        };
+        assert!(at("127.0.0.1:1").check().is_ok());
+        let refused = at("0.0.0.0:1").check().unwrap_err().to_string();
+        assert!(refused.contains("open to other machines"), "{refused}");
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The command line as its users see it: one module a command, against the built binary.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod daemon;
 mod rig;
 
 mod completions;

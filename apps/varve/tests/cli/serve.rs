@@ -1,8 +1,93 @@
-//! Goal: `varve serve` refuses what it cannot serve before it touches anything. Method: wrong files, flags and directories.
+//! Goal: `varve serve` serves a pool from its first start to its clean end, and refuses what it cannot serve before it touches
+//! anything. Method: daemons on small drives; wrong files, flags and directories.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::ExitStatusExt;
 
+use crate::daemon::Home;
 use crate::rig::{varve, varve_in};
+
+#[test]
+fn a_first_start_makes_a_pool_and_says_where_it_serves() {
+    let home = Home::new();
+    let daemon = home.serve(&[]);
+    let banner = daemon.banner();
+    assert!(banner.contains("(2 shards, 256 MiB)"), "{banner}");
+    assert!(banner.contains("NBD    unix:nbd.sock\n"), "{banner}");
+    assert!(banner.contains("admin  unix:varve-data/admin.sock\n"), "{banner}");
+    let mode =
+        fs::metadata(home.path().join("varve-data/admin.sock")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    assert_eq!(home.varve(&["volume", "create", "v", "--size", "1GiB"]).code, 0);
+    let pool = home.varve(&["pool", "show", "--json"]).json();
+    assert_eq!((&pool["shards"], &pool["capacity_bytes"]), (&2.into(), &(256 << 20).into()));
+    let status = home.varve(&["status", "--json"]).json();
+    assert_eq!(
+        (&status["volumes"], &status["memory"]["budget_bytes"]),
+        (&1.into(), &(128 << 20).into())
+    );
+}
+
+#[test]
+fn a_signal_leaves_a_clean_pool_and_says_nothing() {
+    let home = Home::new();
+    for name in ["TERM", "INT"] {
+        let daemon = home.serve(&[]);
+        assert_eq!(home.varve(&["volume", "create", name, "--size", "1GiB"]).code, 0);
+        daemon.signal(name);
+        let (status, said) = daemon.end();
+        assert_eq!((status.code(), said.as_str()), (Some(0), ""));
+        assert!(!home.path().join("varve-data/admin.sock").exists());
+    }
+    let daemon = home.serve(&[]);
+    let volumes = home.varve(&["volume", "list", "--json"]).json();
+    assert_eq!(volumes["volumes"].as_array().unwrap().len(), 2, "{volumes}");
+    drop(daemon);
+}
+
+#[test]
+fn a_killed_daemon_loses_no_volume() {
+    let home = Home::new();
+    let daemon = home.serve(&[]);
+    home.varve(&["volume", "create", "v", "--size", "1GiB"]).ok();
+    daemon.signal("KILL");
+    assert_eq!(daemon.end().0.signal(), Some(9));
+    let _daemon = home.serve(&[]);
+    assert_eq!(home.varve(&["volume", "show", "v", "--json"]).json()["size_bytes"], 1 << 30);
+}
+
+#[test]
+fn a_second_daemon_is_refused_by_directory_and_by_drive() {
+    let home = Home::new();
+    let daemon = home.serve(&[]);
+    let said = home.varve(&["serve"]).refused(1);
+    let expected =
+        format!("data directory varve-data is already served by process {}", daemon.pid());
+    assert!(said.contains(&expected), "{said}");
+    let said = home.varve(&["serve", "--data", "other", "--drive", "drive=256MiB"]).refused(1);
+    assert!(said.contains("in use by another process"), "{said}");
+}
+
+#[test]
+fn other_drives_than_the_pools_are_refused() {
+    let home = Home::new();
+    drop(home.serve(&[]));
+    let said = home.varve(&["serve", "--drive", "elsewhere=1GiB"]).refused(2);
+    assert!(said.contains("lies on other drives"), "{said}");
+    assert!(!home.path().join("elsewhere").exists());
+}
+
+#[test]
+fn the_admin_api_listens_on_tcp_when_told_to() {
+    let home = Home::new();
+    let daemon = home.serve(&["--admin", "127.0.0.1:0"]);
+    let admin = daemon.banner().lines().find(|line| line.contains("admin")).unwrap();
+    let address = admin.rsplit(", ").next().unwrap();
+    assert!(varve(&["status", "--addr", address]).ok().contains("serving"));
+    let said = home.varve(&["serve", "--admin", "0.0.0.0:1"]).refused(2);
+    assert!(said.contains("admin listener 0.0.0.0:1 is open"), "{said}");
+}
 
 #[test]
 fn a_wrong_configuration_is_refused_where_it_is_wrong() {

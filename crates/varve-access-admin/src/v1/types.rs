@@ -124,7 +124,7 @@ pub struct Volume {
     pub namespace: String,
     /// Size that clients see, in bytes.
     pub size_bytes: u64,
-    /// Block of the volume, in bytes.
+    /// Block size that clients are told to prefer, in bytes.
     pub block_size_bytes: u32,
     /// When it was created, in milliseconds since 1970 UTC.
     pub created_unix_ms: u64,
@@ -150,7 +150,7 @@ pub struct CreateVolume {
     pub name: String,
     /// Size in bytes.
     pub size_bytes: u64,
-    /// Block of the volume in bytes; 4096 when absent.
+    /// Block size that clients are told to prefer, in bytes; 4096 when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub block_size_bytes: Option<u32>,
 }

@@ -19,7 +19,7 @@ pub(crate) struct Create {
     #[arg(long, value_parser = cli::size)]
     size: ByteCount,
 
-    /// Block of the volume: 4KiB to 64KiB, a power of two [default: 4KiB]
+    /// Block size that clients are told to prefer: 512B to 64KiB, a power of two [default: 4KiB]
     #[arg(long, value_parser = cli::size, value_name = "SIZE")]
     block_size: Option<ByteCount>,
 
@@ -41,6 +41,6 @@ impl Create {
 fn block_size(size: ByteCount) -> Result<u32> {
     u32::try_from(size.0).map_err(|_| {
         Failure::misuse(format!("block size {size} is not possible"))
-            .hint("a power of two from 4KiB to 64KiB")
+            .hint("a power of two from 512B to 64KiB")
     })
 }

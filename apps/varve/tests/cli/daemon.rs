@@ -1,0 +1,98 @@
+//! A daemon of the built binary, with a small drive in a directory of its own.
+
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+
+use tempfile::TempDir;
+
+use crate::rig::{Run, varve_in};
+
+/// A directory under the build's own, where O_DIRECT works, in which daemons of one pool are started.
+pub(crate) struct Home {
+    dir: TempDir,
+}
+
+/// A daemon that serves. Killed when dropped.
+pub(crate) struct Daemon {
+    child: Child,
+    banner: String,
+}
+
+/// What a small pool is started with; paths are relative, as socket paths must be short.
+const SMALL: &[&str] =
+    &["serve", "--nbd", "unix:nbd.sock", "--drive", "drive=256MiB", "--shards", "2"];
+
+impl Home {
+    pub(crate) fn new() -> Self {
+        let dir = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        let config = "[journal]\nlane_size = \"16MiB\"\n[memory]\nbudget = \"128MiB\"\n";
+        std::fs::create_dir(dir.path().join("varve-data")).unwrap();
+        std::fs::write(dir.path().join("varve-data/varve.toml"), config).unwrap();
+        Self { dir }
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// Runs a command in the directory.
+    pub(crate) fn varve(&self, arguments: &[&str]) -> Run {
+        varve_in(self.path(), arguments)
+    }
+
+    /// Starts a daemon and waits until it serves.
+    pub(crate) fn serve(&self, more: &[&str]) -> Daemon {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_varve"))
+            .args(SMALL)
+            .args(more)
+            .current_dir(self.path())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap());
+        let mut banner = String::new();
+        while !banner.contains("attach it:") {
+            if lines.read_line(&mut banner).unwrap() == 0 {
+                let mut said = String::new();
+                child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+                panic!("the daemon ended with {}: {said}", child.wait().unwrap());
+            }
+        }
+        Daemon { child, banner }
+    }
+}
+
+impl Daemon {
+    /// What it printed once it served.
+    pub(crate) fn banner(&self) -> &str {
+        &self.banner
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Sends a signal such as `TERM`.
+    pub(crate) fn signal(&self, name: &str) {
+        let sent = Command::new("kill").args(["-s", name, &self.pid().to_string()]).status();
+        assert!(sent.unwrap().success());
+    }
+
+    /// Waits for the end: how it ended and what it said on standard error.
+    pub(crate) fn end(mut self) -> (ExitStatus, String) {
+        let status = self.child.wait().unwrap();
+        let mut said = String::new();
+        self.child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+        (status, said)
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
