@@ -32,9 +32,12 @@ pub(crate) fn ci() -> Result<Counts> {
     Ok(counts)
 }
 
-/// `ci`, then the tests that run whole processes, on a release build.
+/// Installs what the tests need, then `ci`, then the tests that run whole processes, on a release build.
 pub(crate) fn test() -> Result<bool> {
-    let mut counts = ci()?;
+    let mut counts = Counts::default();
+    let install = step::run("packages", Command::new("tests/run").arg("--install-only"))?;
+    counts.add(Counts::one(install));
+    counts.add(ci()?);
     let build = ["build", "--release", "--bin", "varve"];
     let built = step::run("release build", &mut cargo(&build))?;
     counts.add(Counts::one(built));

@@ -1,0 +1,211 @@
+//! The engine alone, on memory: random 4 KiB writes and reads of one shard on one thread, and what each step costs.
+//!
+//! `cargo run --release -p varve-engine --example engine_bench -- [seconds] [volume MiB] [--json]`
+//!
+//! Every write is durable as far as the memory disk goes when it is counted; draining, checkpoints and reclaim run beside it.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::time::Instant;
+
+use futures_util::future::LocalBoxFuture;
+use varve_engine::{Pool, PoolSpec, PoolZones, Shard, ShardConfig, ShardParts};
+use varve_media::{Disk, Drive, DriveDisks, DriveOptions, DriveSpec, IoFuture, Persist};
+use varve_reactor::{Loop, LoopConfig, Reactor};
+use varve_stdx::{AlignedBuf, BufSlice, Rng, checksum64};
+use varve_types::{PoolId, ShardId, StreamId};
+
+const BLOCK: usize = 4096;
+const QUEUE_DEPTH: usize = 32;
+
+/// A flat disk in memory: an operation is one copy.
+struct FlatDisk {
+    bytes: RefCell<Vec<u8>>,
+}
+
+impl Disk for FlatDisk {
+    fn path(&self) -> &str {
+        "memory"
+    }
+
+    fn size(&self) -> u64 {
+        self.bytes.borrow().len() as u64
+    }
+
+    fn read(&self, offset: u64, len: usize) -> IoFuture<'_, AlignedBuf> {
+        let at = usize::try_from(offset).expect("fits memory");
+        let mut buf = AlignedBuf::scratch(len);
+        buf.copy_from_slice(&self.bytes.borrow()[at..at + len]);
+        Box::pin(std::future::ready(Ok(buf)))
+    }
+
+    fn write(&self, offset: u64, bytes: BufSlice, _: Persist) -> IoFuture<'_, ()> {
+        let at = usize::try_from(offset).expect("fits memory");
+        self.bytes.borrow_mut()[at..at + bytes.len()].copy_from_slice(&bytes);
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    fn flush(&self) -> IoFuture<'_, ()> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    fn discard(&self, _: u64, _: u64) -> IoFuture<'_, ()> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+}
+
+/// Operations a second as they passed, and the CPU time of one: on a busy machine only the second means something.
+#[derive(Clone, Copy)]
+struct Rate {
+    per_s: f64,
+    cpu_ns: f64,
+}
+
+/// CPU time of this thread so far, in ns.
+fn cpu_ns() -> f64 {
+    let stat = std::fs::read_to_string("/proc/thread-self/schedstat").expect("procfs");
+    stat.split(' ').next().and_then(|ns| ns.parse().ok()).expect("schedstat begins with the CPU time")
+}
+
+struct Bench {
+    reactor: Reactor,
+    shard: Rc<Shard>,
+    blocks: u64,
+    data: BufSlice,
+}
+
+impl Bench {
+    async fn open(reactor: Reactor, volume_mib: u64) -> Self {
+        let pool_bytes = usize::try_from((volume_mib * 5 / 4 + 640) << 20).expect("fits memory");
+        let disk: Rc<dyn Disk> = Rc::new(FlatDisk { bytes: RefCell::new(vec![0; pool_bytes]) });
+        let spec = DriveSpec::new(PoolId([7; 16]), 1);
+        let disks = || vec![DriveDisks::One(Rc::clone(&disk))];
+        Drive::format(&disks(), &spec).await.expect("format the drive");
+        let drive = Drive::open(disks(), DriveOptions { discard: false }).await.expect("open the drive");
+        let media = drive.media(ShardId(0)).expect("one lane");
+        let pool_spec = PoolSpec { pool: spec.pool, created_unix_ms: 0, shard_count: 1 };
+        Pool::format(std::slice::from_ref(&media), &pool_spec).await.expect("format the pool");
+        let pool = Pool::open(&media).await.expect("open the pool");
+        let mut config = ShardConfig::with_memory(spec.pool, ShardId(0), 512 << 20);
+        config.block_cache_bytes = 256 << 20;
+        let parts = ShardParts {
+            reactor: reactor.clone(),
+            media,
+            config,
+            zones: Rc::new(PoolZones::new(Rc::clone(&pool), ShardId(0))),
+            owned: pool.zones_of(ShardId(0)),
+        };
+        let shard = Shard::open(parts).await.expect("open the shard");
+        let mut data = AlignedBuf::zeroed(BLOCK);
+        Rng::new(1).fill(&mut data);
+        Self { reactor, shard, blocks: (volume_mib << 20) / BLOCK as u64, data: data.freeze() }
+    }
+
+    /// Operations a second of `QUEUE_DEPTH` loops that run for `seconds`.
+    async fn run(self: &Rc<Self>, seconds: f64, operation: fn(Rc<Self>, u64) -> LocalBoxFuture<'static, ()>) -> Rate {
+        let count = Rc::new(Cell::new(0u64));
+        let (begin, cpu) = (Instant::now(), cpu_ns());
+        let loops: Vec<_> = (0..QUEUE_DEPTH)
+            .map(|index| {
+                let (bench, count) = (Rc::clone(self), Rc::clone(&count));
+                let mut rng = Rng::new(index as u64 + 99);
+                self.reactor.spawn_join(async move {
+                    while begin.elapsed().as_secs_f64() < seconds {
+                        for _ in 0..64 {
+                            let block = rng.below(bench.blocks);
+                            operation(Rc::clone(&bench), block).await;
+                        }
+                        count.set(count.get() + 64);
+                    }
+                })
+            })
+            .collect();
+        for one in loops {
+            one.await;
+        }
+        let count = count.get() as f64;
+        Rate { per_s: count / begin.elapsed().as_secs_f64(), cpu_ns: (cpu_ns() - cpu) / count }
+    }
+}
+
+fn write(bench: Rc<Bench>, block: u64) -> LocalBoxFuture<'static, ()> {
+    Box::pin(async move {
+        // A front-end hands in a buffer of the request's own.
+        let mut data = AlignedBuf::scratch(BLOCK);
+        data.copy_from_slice(&bench.data);
+        data[..8].copy_from_slice(&block.to_le_bytes());
+        let offset = block * BLOCK as u64;
+        bench.shard.write(StreamId::new(1), offset, data.freeze()).await.expect("write");
+    })
+}
+
+fn read(bench: Rc<Bench>, block: u64) -> LocalBoxFuture<'static, ()> {
+    Box::pin(async move {
+        let parts = bench.shard.read(StreamId::new(1), block * BLOCK as u64, BLOCK).await;
+        assert_eq!(parts.expect("read").len(), 1);
+    })
+}
+
+/// A small working set that stays in the data cache.
+fn read_cached(bench: Rc<Bench>, block: u64) -> LocalBoxFuture<'static, ()> {
+    read(bench, block % 4096)
+}
+
+fn per_call_ns(mut call: impl FnMut()) -> f64 {
+    let rounds = 100_000;
+    let begin = cpu_ns();
+    for _ in 0..rounds {
+        call();
+    }
+    (cpu_ns() - begin) / f64::from(rounds)
+}
+
+fn main() {
+    let numbers: Vec<f64> = std::env::args().skip(1).filter_map(|arg| arg.parse().ok()).collect();
+    let json = std::env::args().any(|arg| arg == "--json");
+    let seconds = numbers.first().copied().unwrap_or(5.0);
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a size in MiB")]
+    let volume_mib = numbers.get(1).copied().unwrap_or(1024.0) as u64;
+    let mut reactor_loop = Loop::new(LoopConfig::default()).expect("io_uring");
+    let reactor = reactor_loop.handle();
+    let rows = reactor_loop.run(async move {
+        let bench = Rc::new(Bench::open(reactor, volume_mib).await);
+        let fill = bench.run(seconds, write).await;
+        let writes = bench.run(seconds, write).await;
+        let before = bench.shard.stats();
+        let reads = bench.run(seconds / 2.0, read).await;
+        bench.run(0.2, read_cached).await;
+        let cached = bench.run(seconds / 2.0, read_cached).await;
+        let mut buf = AlignedBuf::zeroed(BLOCK);
+        let data = bench.data.clone();
+        let copy = per_call_ns(|| {
+            buf.copy_from_slice(&data);
+            std::hint::black_box(&buf);
+        });
+        let checksum = per_call_ns(|| {
+            std::hint::black_box(checksum64(std::hint::black_box(&data)));
+        });
+        let written = before.lane.written_bytes + before.data_bytes + before.metadata_bytes + before.reclaimed_bytes;
+        let amplification = written as f64 / before.write_bytes as f64;
+        vec![
+            ("random write, first pass", fill.per_s, fill.cpu_ns, "4000 (250,000/s)"),
+            ("random overwrite", writes.per_s, writes.cpu_ns, "4000 (250,000/s)"),
+            ("random read, from segments", reads.per_s, reads.cpu_ns, "3600"),
+            ("random read, from cache", cached.per_s, cached.cpu_ns, "2500 (400,000/s)"),
+            ("of a write: copies of 4 KiB, 3 of", 0.0, copy * 3.0, "100 each"),
+            ("of a write: checksum of 4 KiB", 0.0, checksum, "113"),
+            ("bytes to media per byte, x1000", 0.0, amplification * 1000.0, "2300"),
+        ]
+    });
+    if json {
+        let fields: Vec<String> =
+            rows.iter().map(|(name, rate, ns, _)| format!("{{\"step\":\"{name}\",\"per_s\":{rate:.0},\"ns\":{ns:.0}}}")).collect();
+        println!("[{}]", fields.join(","));
+        return;
+    }
+    println!("{:<38} {:>12} {:>9}  budget ns", "step (one core, memory media, QD32)", "per second", "CPU ns");
+    for (name, rate, ns, budget) in rows {
+        let rate = if rate > 0.0 { format!("{rate:.0}") } else { String::new() };
+        println!("{name:<38} {rate:>12} {ns:>9.0}  {budget}");
+    }
+}
