@@ -16,7 +16,7 @@ struct Waiter {
 }
 
 struct State {
-    total: u64,
+    total: Cell<u64>,
     taken: Cell<u64>,
     waiters: RefCell<VecDeque<Waiter>>,
 }
@@ -50,7 +50,7 @@ impl Drop for Taken {
 impl State {
     fn fits(&self, amount: u64) -> bool {
         let taken = self.taken.get();
-        taken == 0 || taken + amount <= self.total // A2
+        taken == 0 || amount <= self.total.get().saturating_sub(taken) // A2
     }
 
     fn grant(self: &Rc<Self>, amount: u64) -> Taken {
@@ -62,6 +62,10 @@ impl State {
         let taken = self.taken.get();
         assert!(taken >= amount, "only what was taken is given back");
         self.taken.set(taken - amount);
+        self.serve();
+    }
+
+    fn serve(self: &Rc<Self>) {
         while let Some(waiter) = self.next_to_serve() {
             let grant = self.grant(waiter.amount);
             // A waiter that is gone drops the grant, which serves the next one.
@@ -78,7 +82,7 @@ impl State {
 
 impl Credits {
     pub(crate) fn new(total: u64) -> Self {
-        let state = State { total, taken: Cell::new(0), waiters: RefCell::default() };
+        let state = State { total: Cell::new(total), taken: Cell::new(0), waiters: RefCell::default() };
         Self { state: Rc::new(state) }
     }
 
@@ -111,7 +115,13 @@ impl Credits {
     }
 
     pub(crate) fn total(&self) -> u64 {
-        self.state.total
+        self.state.total.get()
+    }
+
+    /// Lets everyone pass from now on, who then finds the shard closed.
+    pub(crate) fn lift(&self) {
+        self.state.total.set(u64::MAX);
+        self.state.serve();
     }
 
     pub(crate) fn is_contended(&self) -> bool {

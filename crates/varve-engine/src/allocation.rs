@@ -3,7 +3,10 @@
 //! Z1. Checkpoints may take the last segment, reclaim leaves those to them, and data leave reclaim's too.
 //! Z2. Data are admitted only while live bytes, undrained bytes and the reserves fit the shard's segments.
 
+use std::rc::Rc;
+
 use futures_util::future::LocalBoxFuture;
+use varve_logstore::segment_writer::SegmentWriter;
 use varve_types::{Generation, SegmentNumber};
 
 use crate::{Error, Result, Shard};
@@ -56,7 +59,7 @@ impl Shard {
     /// A free segment for a writer, once more than `reserve` are free.
     pub(crate) async fn take_segment(&self, reserve: usize) -> Result<SegmentNumber> {
         loop {
-            self.check_open()?;
+            self.check_running()?;
             self.reclaim_wanted.notify_one();
             {
                 let mut space = self.space.borrow_mut();
@@ -80,7 +83,14 @@ impl Shard {
     /// Gets one more zone; false when there is none.
     pub(crate) async fn lease_zone(&self) -> Result<bool> {
         let _gate = self.lease_gate.take(1).await;
-        let Some(zone) = self.zones.lease().await? else { return Ok(false) };
+        let (zones, under_way) = (Rc::clone(&self.zones), self.writes_under_way.begin());
+        // A task of its own: begun, it goes on to its end whatever becomes of this one.
+        let lease = self.reactor.spawn_join(async move {
+            let leased = zones.lease().await;
+            drop(under_way);
+            leased
+        });
+        let Some(zone) = lease.await? else { return Ok(false) };
         self.space.borrow_mut().add(zone.first, zone.count);
         self.space_changed.notify_all();
         Ok(true)
@@ -110,6 +120,11 @@ impl Shard {
         generation
     }
 
+    /// Bytes of blocks that a segment holds.
+    pub(crate) fn segment_payload(&self) -> u64 {
+        u64::from(SegmentWriter::block_bytes_max(self.media.segments.geometry().segment_bytes))
+    }
+
     /// Refuses data for which there is no room (Z2); gets another zone first when one is to be had.
     pub(crate) async fn admit_space(&self, bytes: u64) -> Result<()> {
         loop {
@@ -135,7 +150,8 @@ impl Shard {
         // Reclaim needs some slack to find victims worth moving, whatever the size: 1/32.
         let reserved = self.data_reserve() as u64 + 4 + stats.segments / 32;
         // A segment's payload is less than the segment: header, summary, and alignment at its end.
-        let usable = (stats.segments.saturating_sub(reserved)) * (segment - segment / 32);
+        let payload = self.segment_payload();
+        let usable = stats.segments.saturating_sub(reserved) * (payload - payload / 64);
         let committed = stats.live_bytes + self.data_credits.taken();
         (usable.saturating_sub(committed), capacity, stats.live_bytes)
     }

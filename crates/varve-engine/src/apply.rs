@@ -63,7 +63,7 @@ impl Shard {
         item.put.await?; // Y1
         let SealedData { sealed, frames, lane, .. } = item;
         self.data_witness.set(sealed.link.seq);
-        self.lane().set_witness(self.data_witness.get(), self.reclaim_witness.get());
+        self.tell_witnesses();
         let gate = self.tree_gate.take(1).await; // Y2
         let applicable = Applicable {
             id: sealed.id,
@@ -141,7 +141,7 @@ impl Shard {
         blocks: impl Iterator<Item = (StreamId, u64)>,
     ) -> Vec<crate::tree::Fault> {
         let trees = &mut *self.trees.borrow_mut();
-        let mut missing = hashbrown::HashSet::new();
+        let mut missing = crate::hash::HashSet::default();
         for (stream, block) in blocks {
             match trees.lookup(stream, block) {
                 Ok(slot) => {

@@ -1,8 +1,9 @@
 //! Recently read data by chunk id: clean, bounded, evicted by a clock with one bit a block.
 
-use hashbrown::HashMap;
 use varve_stdx::BufSlice;
 use varve_types::ChunkId;
+
+use crate::hash::HashMap;
 
 struct Entry {
     chunk: ChunkId,
@@ -26,7 +27,7 @@ impl BlockCache {
         Self {
             capacity_bytes,
             bytes: 0,
-            index: HashMap::new(),
+            index: HashMap::default(),
             entries: Vec::new(),
             hand: 0,
             hits: 0,

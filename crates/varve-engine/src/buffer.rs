@@ -5,12 +5,16 @@
 
 use std::rc::Rc;
 
-use hashbrown::HashMap;
 use varve_logstore::lane::{Frame, Record};
 use varve_types::{StreamId, WriteSeq};
 
+use crate::hash::HashMap;
+
 /// Trims and zeroes of up to that many blocks are entered block by block.
 pub(crate) const SMALL_RANGE_BLOCKS: u64 = 1024;
+
+/// Blocks looked up one by one before all entries are looked through for the next one.
+const PROBES_MAX: u64 = 64;
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct BlockKey {
@@ -74,6 +78,8 @@ impl WriteBuffer {
                 self.insert(stream, block, pending.clone());
             }
         } else {
+            // Hidden from now on, and draining may leave them out: nothing would remove them (U2).
+            self.blocks.retain(|key, _| key.stream != stream || !(first..end).contains(&key.block));
             self.ranges.push(PendingRange { stream, first, end, pending });
         }
     }
@@ -91,18 +97,29 @@ impl WriteBuffer {
         range.chain(entry).max_by_key(|pending| pending.wseq)
     }
 
-    /// First block at or after `block` with a buffered version, if there is one before `end`.
-    pub(crate) fn any_in(&self, stream: StreamId, first: u64, end: u64) -> bool {
-        let overlaps =
-            |range: &PendingRange| range.stream == stream && range.first < end && first < range.end;
-        if self.ranges.iter().any(overlaps) {
-            return true;
+    /// What is buffered for `block`, and up to which block before `end` the same holds.
+    pub(crate) fn span(&self, stream: StreamId, block: u64, end: u64) -> (Option<&Pending>, u64) {
+        assert!(block < end, "a span holds a block");
+        let newest = self.newest(stream, block);
+        let entry = self.blocks.get(&BlockKey { stream, block });
+        if newest.is_some() && newest.map(|pending| pending.wseq) == entry.map(|entry| entry.wseq) {
+            return (newest, block + 1);
         }
-        if end - first > self.blocks.len() as u64 {
-            let inside = |key: &BlockKey| key.stream == stream && (first..end).contains(&key.block);
-            return self.blocks.keys().any(inside);
+        let edges = self.ranges.iter().filter(|range| range.stream == stream);
+        let edges = edges.flat_map(|range| [range.first, range.end]);
+        let until = edges.filter(|edge| *edge > block).fold(end, u64::min);
+        (newest, self.next_entry(stream, block + 1, until))
+    }
+
+    /// First block of `first .. end` with an entry of its own, or `end`.
+    fn next_entry(&self, stream: StreamId, first: u64, end: u64) -> u64 {
+        let near = end.min(first + PROBES_MAX);
+        let probe = |block: &u64| self.blocks.contains_key(&BlockKey { stream, block: *block });
+        if let Some(block) = (first..near).find(probe) {
+            return block;
         }
-        (first..end).any(|block| self.blocks.contains_key(&BlockKey { stream, block }))
+        let far = self.blocks.keys().filter(|key| key.stream == stream).map(|key| key.block);
+        far.filter(|block| (near..end).contains(block)).fold(end, u64::min)
     }
 
     /// Removes a version that the map shows now (U2).

@@ -56,6 +56,11 @@ impl Metadata {
 }
 
 impl Metadata {
+    /// Slot of the open or next segment.
+    pub(crate) fn next_slot(&self) -> varve_types::SegmentNumber {
+        self.writer.borrow().slot()
+    }
+
     /// Sets where the first segment goes.
     pub(crate) fn resume(&self, chain: ChainHead) {
         self.writer.borrow_mut().resume(chain);
@@ -105,6 +110,15 @@ impl Shard {
     /// # Errors
     /// When media fail: the shard then closes.
     pub async fn checkpoint(&self) -> Result<()> {
+        let outcome = self.try_checkpoint().await;
+        if let Err(error) = &outcome {
+            self.fail("checkpoint", error);
+        }
+        outcome
+    }
+
+    async fn try_checkpoint(&self) -> Result<()> {
+        self.check_running()?;
         let _gate = self.tree_gate.take(1).await; // K1
         let mut covered = self.space.borrow().begin_checkpoint();
         self.with_pages(crate::trees::Trees::store_streams).await?;
@@ -346,8 +360,15 @@ impl Shard {
         self.media.fence.check().map_err(varve_logstore::Error::from)?;
         let key = RootKey::Shard(self.config.shard);
         let expected = self.root_version.get();
-        let replaced = self.media.roots.replace(key, expected, root.encode()).await;
-        self.root_version.set(replaced.map_err(varve_logstore::Error::from)?);
+        let (roots, bytes) = (Rc::clone(&self.media.roots), root.encode());
+        let under_way = self.writes_under_way.begin();
+        // A task of its own: begun, it goes on to its end whatever becomes of this one.
+        let replaced = self.reactor.spawn_join(async move {
+            let replaced = roots.replace(key, expected, bytes).await;
+            drop(under_way);
+            replaced
+        });
+        self.root_version.set(replaced.await.map_err(varve_logstore::Error::from)?);
         Ok(())
     }
 

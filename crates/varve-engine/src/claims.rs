@@ -5,9 +5,10 @@
 
 use std::cell::RefCell;
 
-use hashbrown::HashSet;
 use varve_reactor::Notify;
 use varve_types::StreamId;
+
+use crate::hash::HashSet;
 
 /// Claimed blocks of a shard.
 #[derive(Default)]

@@ -18,7 +18,7 @@ use varve_types::limits::ADDRESS_UNIT;
 
 use crate::apply::raw_unit;
 use crate::config::BLOCK_BYTES;
-use crate::{Error, Result, Shard};
+use crate::{Result, Shard};
 
 /// Address units of a block.
 pub(crate) const BLOCK_UNITS: u64 = BLOCK_BYTES as u64 / ADDRESS_UNIT;
@@ -70,6 +70,9 @@ impl Shard {
             assert!(frame.is_durable(), "only durable frames are drained"); // D1
             let _gate = self.data_gate.take(1).await;
             self.drain_frame(&frame).await?;
+            if self.has_waiters() {
+                self.pressure.notify_one(); // It may have looked while this frame was still in the lane.
+            }
         }
         Ok(())
     }
@@ -98,12 +101,15 @@ impl Shard {
     }
 
     async fn relieve(&self) -> Result<()> {
-        let waiting = self.data_credits.is_contended() || self.record_credits.is_contended();
         let idle = self.segments_in_flight() == 0 && !self.lane().has_undrained();
-        if waiting && idle && !self.drain.frames.borrow().is_empty() {
+        if self.has_waiters() && idle && !self.drain.frames.borrow().is_empty() {
             self.seal_data().await?;
         }
         Ok(())
+    }
+
+    fn has_waiters(&self) -> bool {
+        self.data_credits.is_contended() || self.record_credits.is_contended()
     }
 
     /// Appends one record to the data segments. The caller holds the data gate.
@@ -225,7 +231,7 @@ impl Shard {
         }
         while self.segments_in_flight() >= SEGMENTS_IN_FLIGHT_MAX {
             self.applied.notified().await;
-            self.check_open()?;
+            self.check_running()?;
         }
         let next_slot = self.take_segment(self.data_reserve()).await?;
         let generation = self.fresh_generation();
@@ -240,14 +246,7 @@ impl Shard {
         self.space.borrow_mut().opened(sealed.id, sealed.wseq_last);
         self.counters.add_data_segment(&sealed);
         let frames = std::mem::take(&mut *self.drain.frames.borrow_mut());
-        let segments = Rc::clone(&self.media.segments);
-        let (id, bytes) = (sealed.id, sealed.bytes.clone());
-        let put = self.reactor.spawn_join(async move {
-            segments
-                .put(id, bytes)
-                .await
-                .map_err(|error| Error::from(varve_logstore::Error::from(error)))
-        });
+        let put = self.spawn_put(sealed.id, sealed.bytes.clone());
         self.apply_queue.borrow_mut().push_back(Some(SealedData { sealed, put, frames, lane }));
         self.appliable.notify_one();
         Ok(())

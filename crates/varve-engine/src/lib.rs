@@ -3,6 +3,7 @@
 mod admission;
 mod allocation;
 mod apply;
+mod audit;
 mod block_cache;
 mod buffer;
 mod checkpoint;
@@ -11,6 +12,7 @@ mod config;
 mod counters;
 mod drain;
 mod error;
+mod hash;
 mod keys;
 mod mark;
 mod pages;
@@ -26,6 +28,7 @@ mod write;
 mod writes;
 
 pub use allocation::{Zone, ZoneSource};
+pub use audit::AuditReport;
 pub use config::{BLOCK_BYTES, ShardConfig};
 pub use counters::ShardStats;
 pub use error::{Error, Result};

@@ -40,7 +40,8 @@ pub struct PoolSpec {
 pub struct Pool {
     roots: Rc<dyn RootStore>,
     root: RefCell<PoolRoot>,
-    version: Cell<RootVersion>,
+    /// `None` after a failed replacement: which root is on the media is not known then.
+    version: Cell<Option<RootVersion>>,
     gate: Credits,
     segment_count: u32,
     unleased: Arc<AtomicU64>,
@@ -115,7 +116,7 @@ impl Pool {
         let pool = Self {
             roots: Rc::clone(&media.roots),
             root: RefCell::new(root),
-            version: Cell::new(version),
+            version: Cell::new(Some(version)),
             gate: Credits::new(1),
             segment_count: geometry.segment_count,
             unleased: Arc::new(AtomicU64::new(0)),
@@ -180,6 +181,7 @@ impl Pool {
     /// When the root cannot be replaced.
     pub async fn lease(&self, shard: ShardId) -> Result<Option<Zone>> {
         let _gate = self.gate.take(1).await;
+        self.refresh().await?;
         let mut root = self.root.borrow().clone();
         let Some(index) = root.zone_owners.iter().position(Option::is_none) else { return Ok(None) };
         root.zone_owners[index] = Some(shard);
@@ -194,6 +196,7 @@ impl Pool {
     /// When the root cannot be replaced.
     pub async fn give_back(&self, shard: ShardId, zone: Zone) -> Result<()> {
         let _gate = self.gate.take(1).await;
+        self.refresh().await?;
         let mut root = self.root.borrow().clone();
         let index = (zone.first.0 / root.zone_segments) as usize;
         assert_eq!(root.zone_owners.get(index), Some(&Some(shard)), "a shard gives back what it has");
@@ -207,6 +210,7 @@ impl Pool {
     /// When the root cannot be replaced.
     pub async fn reserve_streams(&self, count: u64) -> Result<StreamId> {
         let _gate = self.gate.take(1).await;
+        self.refresh().await?;
         let mut root = self.root.borrow().clone();
         let first = root.next_stream;
         root.next_stream = StreamId::new(first.get() + count);
@@ -214,9 +218,21 @@ impl Pool {
         Ok(first)
     }
 
+    /// Reads the root again if a replacement failed: it may have happened.
+    async fn refresh(&self) -> Result<()> {
+        if self.version.get().is_none() {
+            let (version, bytes) = read_root(&*self.roots).await?;
+            *self.root.borrow_mut() = PoolRoot::decode(&bytes)?;
+            self.version.set(Some(version));
+            self.count_unleased();
+        }
+        Ok(())
+    }
+
     async fn replace(&self, root: PoolRoot) -> Result<()> {
-        let replaced = self.roots.replace(RootKey::Pool, self.version.get(), root.encode()).await;
-        self.version.set(replaced.map_err(varve_logstore::Error::from)?);
+        let expected = self.version.take().expect("the root was read again if need be");
+        let replaced = self.roots.replace(RootKey::Pool, expected, root.encode()).await;
+        self.version.set(Some(replaced.map_err(varve_logstore::Error::from)?));
         *self.root.borrow_mut() = root;
         self.count_unleased();
         Ok(())

@@ -28,6 +28,9 @@ const CACHED_READ_BYTES_MAX: usize = 64 << 10;
 /// A block moves while it is read only if reclaim finishes in that time; so often is no coincidence.
 const ATTEMPTS_MAX: usize = 16;
 
+/// Blocks of one step of a block status: 1 GiB.
+const STATUS_BLOCKS_MAX: u64 = 1 << 18;
+
 /// A part of what was read.
 #[derive(Clone, Debug)]
 pub enum ReadPart {
@@ -275,27 +278,27 @@ impl Shard {
         let mut runs: Vec<StatusRun> = Vec::new();
         let mut block = first;
         while block < end && runs.len() <= max {
-            if self.buffer.borrow().any_in(stream, block, end) {
-                // Undrained blocks are few: look at them one by one, up to a leaf's worth at a time.
-                let until = end.min(block + 512);
-                for at in block..until {
-                    let mapped = self.mapped(stream, at).await?;
-                    push_run(&mut runs, 1, mapped);
-                }
+            let (buffered, until) = {
+                let buffer = self.buffer.borrow();
+                let (pending, until) = buffer.span(stream, block, end);
+                (pending.map(|pending| mapped(&pending.content)), until)
+            };
+            if let Some(mapped) = buffered {
+                push_run(&mut runs, until - block, mapped);
                 block = until;
-            } else {
-                let until = end.min(block + (1 << 18));
-                block = self
-                    .with_pages(|trees| {
-                        if !trees.open_stream(stream)? {
-                            push_run(&mut runs, until - block, Mapped::Hole);
-                            return Ok(until);
-                        }
-                        let map = &trees.streams[&stream].map;
-                        Ok(map.status(&trees.cache, block, until, max + 1, &mut runs)?)
-                    })
-                    .await?;
+                continue;
             }
+            let until = until.min(block + STATUS_BLOCKS_MAX);
+            block = self
+                .with_pages(|trees| {
+                    if !trees.open_stream(stream)? {
+                        push_run(&mut runs, until - block, Mapped::Hole);
+                        return Ok(until);
+                    }
+                    let map = &trees.streams[&stream].map;
+                    Ok(map.status(&trees.cache, block, until, max + 1, &mut runs)?)
+                })
+                .await?;
         }
         runs.truncate(max);
         let mut at = first * BLOCK;
@@ -310,21 +313,13 @@ impl Shard {
         }
         Ok(status)
     }
+}
 
-    async fn mapped(&self, stream: StreamId, block: u64) -> Result<Mapped> {
-        let content =
-            self.buffer.borrow().newest(stream, block).map(|pending| match pending.content {
-                Content::Data { .. } => Mapped::Data,
-                Content::Hole => Mapped::Hole,
-                Content::Zero => Mapped::Zero,
-            });
-        match content {
-            Some(mapped) => Ok(mapped),
-            None => {
-                let slot = self.with_pages(|trees| trees.lookup(stream, block)).await?;
-                Ok(Mapped::from(slot))
-            }
-        }
+fn mapped(content: &Content) -> Mapped {
+    match content {
+        Content::Data { .. } => Mapped::Data,
+        Content::Hole => Mapped::Hole,
+        Content::Zero => Mapped::Zero,
     }
 }
 

@@ -9,7 +9,6 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use hashbrown::HashSet;
 use varve_logstore::chain_reader::{decode_summary, unit_bytes, unit_is_whole};
 use varve_logstore::format::chunk::ChunkEntry;
 use varve_logstore::format::pointer::PagePtr;
@@ -23,6 +22,7 @@ use varve_stdx::BufSlice;
 use varve_types::{ChunkId, SegmentNumber, WriteSeq};
 
 use crate::apply::{chunk_entry, raw_unit};
+use crate::hash::HashSet;
 use crate::tree::{Fault, Page, PageShape, decode_page};
 use crate::trees::{PAGE_ID_FIRST, table_layout};
 use crate::{Error, Result, Shard};
@@ -33,7 +33,7 @@ const UNITS_PER_TURN: usize = 32;
 /// Victims whose survivors may wait in one open segment.
 const VICTIMS_OPEN_MAX: usize = 64;
 
-/// A segment with more of it live is not worth moving, whatever its age.
+/// A segment with more of its payload live is not worth moving, whatever its age.
 const LIVE_PERCENT_MAX: u64 = 97;
 
 /// The writer of survivors and what waits for it.
@@ -62,6 +62,11 @@ impl Reclaim {
 }
 
 impl Reclaim {
+    /// Slot of the next segment of survivors.
+    pub(crate) fn next_slot(&self) -> SegmentNumber {
+        self.writer.borrow().slot()
+    }
+
     /// Goes on behind the end of the chain that recovery found.
     pub(crate) fn resume(&self, chain: ChainHead) {
         self.writer.borrow_mut().resume(chain);
@@ -106,20 +111,20 @@ impl Shard {
     /// The segment whose move gives most for its cost: emptiness times age over what has to be copied; wholly dead ones first.
     fn pick_victim(&self) -> Option<SegmentNumber> {
         let now = self.next_wseq.get().get();
-        let segment_bytes = u64::from(self.media.segments.geometry().segment_bytes);
+        let payload = self.segment_payload();
         let (damaged, waiting) = (self.reclaim.damaged.borrow(), self.reclaim.waiting.borrow());
         let space = self.space.borrow();
         let score = |live: u64, sealed_at: WriteSeq| {
             let age = now.saturating_sub(sealed_at.get()) + 1;
-            let dead = segment_bytes.saturating_sub(live);
-            u128::from(dead) * u128::from(age) * 1024 / u128::from(segment_bytes + live)
+            let dead = payload.saturating_sub(live);
+            u128::from(dead) * u128::from(age) * 1024 / u128::from(payload + live)
         };
         space
             .iter()
             .filter(|(number, usage)| {
                 usage.state == SegmentState::Sealed
                     && !usage.is_new // R1
-                    && u64::from(usage.live_bytes) * 100 <= segment_bytes * LIVE_PERCENT_MAX
+                    && u64::from(usage.live_bytes) * 100 <= payload * LIVE_PERCENT_MAX
                     && !damaged.contains(number)
                     && !waiting.contains(number)
             })
@@ -312,9 +317,7 @@ impl Shard {
         let emptied = self.reclaim.emptied.take();
         self.spawn_put(sealed.id, sealed.bytes.clone()).await?;
         self.reclaim_witness.set(sealed.link.seq);
-        if let Some(lane) = self.lane.get() {
-            lane.set_witness(self.data_witness.get(), self.reclaim_witness.get());
-        }
+        self.tell_witnesses();
         {
             let _gate = self.tree_gate.take(1).await;
             self.apply_moves(sealed.id, sealed.link, &sealed.entries).await?;

@@ -7,7 +7,8 @@
 //! X1. The mount is raised durably before anything is written, so what an earlier open left half-written is never taken for this one's.
 //! X2. Reclaimed segments are replayed before data segments: moves and deaths end in the same state in either order, and pages that
 //!     moved are found.
-//! X3. Lane records up to the last applied number are skipped; all others are drained before the shard serves.
+//! X3. Lane records below the last applied number are skipped; all others are drained before the shard serves. The last applied one
+//!     is drained again: the segment that ends with it may hold only its first blocks.
 //! X4. Ids, numbers and generations go on well above everything seen, as what was in flight at the crash was not.
 //! X5. A shard recovers alone and asks no other shard anything.
 
@@ -24,7 +25,7 @@ use varve_logstore::format::root::{ChainHead, ShardRoot, TreeRoot};
 use varve_logstore::format::segment::SegmentKind;
 use varve_logstore::format::summary::{Codec, SummaryEntry, Unit};
 use varve_logstore::format::usage::UsageEntry;
-use varve_logstore::lane::{Lane, LaneOwner, Record};
+use varve_logstore::lane::{LANE_BYTES_MIN, Lane, LaneOwner, Record};
 use varve_logstore::lane_reader::{LaneReader, check_stop};
 use varve_logstore::segment_writer::{SegmentOwner, SegmentWriter};
 use varve_logstore::space::Space;
@@ -77,6 +78,13 @@ impl Shard {
                 limit: u64::from(zone.count),
             });
         }
+        if media.journal.capacity() < LANE_BYTES_MIN {
+            return Err(Error::TooLarge {
+                what: "bytes of a lane needed",
+                value: LANE_BYTES_MIN,
+                limit: media.journal.capacity(),
+            });
+        }
         let chain =
             |slot| ChainHead { seq: 0, checksum: 0, next_slot: SegmentNumber(zone.first.0 + slot) };
         let empty = TreeRoot { page: PagePtr::Null, height: 0 };
@@ -124,24 +132,34 @@ impl Shard {
         let replayed_to = root.lane_mount;
         root.mount += 1;
         let shard = Self::assemble(parts, &root, version)?;
-        shard.replace_root(&root).await?; // X1
-        shard.restore_usage(&root).await?;
-        let owner = LaneOwner { mount: replayed_to, ..shard.lane_owner() };
-        let mut lane = LaneReader::new(Rc::clone(&shard.media.journal), owner);
+        match shard.recover(&root, replayed_to).await {
+            Ok(()) => Ok(shard),
+            Err(error) => {
+                shard.fail("recovery", &error);
+                shard.quiesced().await; // Whoever opens it next finds nothing of this attempt under way.
+                Err(error)
+            }
+        }
+    }
+
+    async fn recover(self: &Rc<Self>, root: &ShardRoot, replayed_to: u64) -> Result<()> {
+        self.replace_root(root).await?; // X1
+        self.restore_usage(root).await?;
+        let owner = LaneOwner { mount: replayed_to, ..self.lane_owner() };
+        let mut lane = LaneReader::new(Rc::clone(&self.media.journal), owner);
         let census = lane.census().await?;
-        let reclaimed = shard
+        let reclaimed = self
             .read_links(SegmentKind::Reclaimed, root.reclaim_chain, census.reclaim_witness)
             .await?;
         let data =
-            shard.read_links(SegmentKind::Data, root.data_chain, census.data_witness).await?;
-        shard.reserve_chains(&root, &reclaimed, &data)?;
-        shard.replay_moves(&reclaimed).await?;
-        shard.replay_data(&data).await?;
-        shard.spawn_task("apply", Rc::clone(&shard).run_apply());
-        let stop = shard.replay_lane(&mut lane).await?;
+            self.read_links(SegmentKind::Data, root.data_chain, census.data_witness).await?;
+        self.reserve_chains(root, &reclaimed, &data)?;
+        self.replay_moves(&reclaimed).await?;
+        self.replay_data(&data).await?;
+        self.spawn_task("apply", Rc::clone(self).run_apply());
+        let stop = self.replay_lane(&mut lane).await?;
         check_stop(stop.frame_seq, &census)?;
-        shard.finish_replay(stop).await?;
-        Ok(shard)
+        self.finish_replay(stop).await
     }
 
     fn assemble(parts: ShardParts, root: &ShardRoot, version: RootVersion) -> Result<Rc<Self>> {
@@ -166,7 +184,7 @@ impl Shard {
             cache: PageCache::new(config.page_cache_bytes),
             keys,
             table,
-            streams: hashbrown::HashMap::new(),
+            streams: crate::hash::HashMap::default(),
             names: ChunkNames::new(above(root.next_page), ChunkId::MAX),
             table_names: MemoryNames::new(),
             next_chunk: root.next_chunk,
@@ -384,7 +402,7 @@ impl Shard {
                 let record = record?;
                 record.header.kind.check_supported()?;
                 self.next_wseq.set(self.next_wseq.get().max(record.header.wseq.next()));
-                if record.header.wseq <= self.applied_wseq.get() {
+                if record.header.wseq < self.applied_wseq.get() {
                     continue; // X3
                 }
                 let start = record.payload_offset;
@@ -432,9 +450,9 @@ impl Shard {
             self.lane_owner(),
             head,
         );
-        lane.set_witness(self.data_witness.get(), self.reclaim_witness.get());
         let run = Rc::clone(&lane).run();
         assert!(self.lane.set(lane).is_ok(), "a shard has one lane");
+        self.tell_witnesses();
         self.spawn_task("lane", async move {
             run.await;
             Ok(())

@@ -14,7 +14,6 @@ use std::future::Future;
 use std::rc::{Rc, Weak};
 
 use futures_util::future::{Either, select};
-use hashbrown::HashMap;
 use varve_logstore::format::frame::LanePoint;
 use varve_logstore::format::pointer::{Location, PagePtr};
 use varve_logstore::format::root::ChainHead;
@@ -34,6 +33,7 @@ use crate::claims::Claims;
 use crate::config::ShardConfig;
 use crate::counters::{Counters, ShardStats};
 use crate::drain::{Drain, SealedData};
+use crate::hash::HashMap;
 use crate::mark::MarkPass;
 use crate::pending_keys::PendingKeys;
 use crate::reclaim::Reclaim;
@@ -119,6 +119,14 @@ impl Shard {
         self.lane.get().expect("the lane is set before anything is admitted")
     }
 
+    /// Refuses when the shard failed; what was admitted before it began to close still goes on.
+    pub(crate) fn check_running(&self) -> Result<()> {
+        match &*self.state.borrow() {
+            State::Serving | State::Closing => Ok(()),
+            State::Failed(cause) => Err(Error::Failed { cause: cause.clone() }),
+        }
+    }
+
     /// Refuses when the shard does not serve.
     pub(crate) fn check_open(&self) -> Result<()> {
         match &*self.state.borrow() {
@@ -184,9 +192,18 @@ impl Shard {
             lane.fail(varve_logstore::Error::LaneFailed);
         }
         self.stopped.set(true);
+        self.data_credits.lift();
+        self.record_credits.lift();
         self.stop.notify_all();
         self.space_changed.notify_all();
         self.applied.notify_all();
+    }
+
+    /// Lets every later frame say up to which segments of both chains all are durable.
+    pub(crate) fn tell_witnesses(&self) {
+        if let Some(lane) = self.lane.get() {
+            lane.set_witness(self.data_witness.get(), self.reclaim_witness.get());
+        }
     }
 
     /// Fails the shard when its lane does.
@@ -211,7 +228,7 @@ impl Shard {
         *self.state.borrow_mut() = State::Closing;
         while !self.lane().is_drained() {
             if self.has_failed() {
-                return self.check_open();
+                return self.check_running();
             }
             self.reactor.sleep(CLOSE_POLL_NS).await;
         }
@@ -237,7 +254,7 @@ impl Shard {
         let target = self.drain.writer.borrow().chain().seq;
         while self.data_chain.get().seq < target {
             if self.has_failed() {
-                return self.check_open();
+                return self.check_running();
             }
             self.applied.notified().await;
         }
@@ -246,7 +263,7 @@ impl Shard {
 
     /// Waits until a frame is durable; says why when it never will be.
     pub(crate) async fn wait_frame(&self, frame: &Frame) -> Result<()> {
-        frame.durable().await.map_err(|error| match self.check_open() {
+        frame.durable().await.map_err(|error| match self.check_running() {
             Err(closed) => closed,
             Ok(()) => error.into(),
         })

@@ -4,13 +4,13 @@
 //! T2. An operation that faults may have done a part that is done again without effect when it is repeated.
 //! T3. Ids of pages are the upper half of all chunk ids, so that both halves of the table grow at their right edge.
 
-use hashbrown::HashMap;
 use varve_logstore::format::chunk::ChunkEntry;
 use varve_logstore::format::stream::StreamRecord;
 use varve_logstore::space::Space;
 use varve_types::{ChunkId, CutNumber, ShardId, StreamId};
 
 use crate::Error;
+use crate::hash::HashMap;
 use crate::tree::{
     BTree, ChunkNames, Dropped, Fault, Fill, Map, MapSlot, MemoryNames, PageCache, PagePtr,
     SlotKind, TreeLayout,

@@ -47,7 +47,8 @@ impl Shard {
                 let part = data.slice(done..done + len);
                 (self.write_part(stream, at / BLOCK, within, &part).await?, len)
             } else {
-                let len = (left - left % BLOCK_BYTES).min(RECORD_BYTES_MAX);
+                let most = RECORD_BYTES_MAX.min(self.lane().payload_max() / BLOCK_BYTES * BLOCK_BYTES);
+                let len = (left - left % BLOCK_BYTES).min(most);
                 let part = data.slice(done..done + len);
                 (self.write_blocks(stream, at / BLOCK, part).await?, len)
             };
@@ -323,7 +324,7 @@ impl Shard {
     }
 
     async fn wait_durable(&self, frame: &Frame) -> Result<()> {
-        frame.durable().await.map_err(|error| match self.check_open() {
+        frame.durable().await.map_err(|error| match self.check_running() {
             Err(closed) => closed,
             Ok(()) => error.into(),
         })

@@ -38,6 +38,12 @@ pub const FRAMES_IN_FLIGHT_MAX: usize = 4;
 /// Payload bytes after which a frame takes no more records: one device write of about a millisecond.
 const FRAME_PAYLOAD_MAX: usize = 1 << 20;
 
+/// A frame's payload is at most that part of the ring, so that what is lost at the end of a lap stays small.
+const FRAMES_PER_LAP_MIN: u64 = 8;
+
+/// Bytes of a lane at least: smaller ones hold too few frames to overlap writing and draining.
+pub const LANE_BYTES_MIN: u64 = 256 << 10;
+
 /// Records after which a frame takes no more: four header blocks.
 const FRAME_RECORDS_MAX: usize = 250;
 
@@ -137,11 +143,11 @@ impl Frame {
         self.end.get()
     }
 
-    fn fits(&self, record: &Record) -> bool {
+    fn fits(&self, record: &Record, payload_max: usize) -> bool {
         let records = self.records.borrow().len();
         records == 0
             || (records < FRAME_RECORDS_MAX
-                && self.payload_bytes.get() + record.payload.len() <= FRAME_PAYLOAD_MAX)
+                && self.payload_bytes.get() + padded_payload(record) <= payload_max)
     }
 
     fn encoded_bytes(&self) -> u32 {
@@ -227,6 +233,7 @@ impl Lane {
         head: LanePoint,
     ) -> Rc<Self> {
         assert!(head.position.is_multiple_of(u64::from(FRAME_ALIGN)), "frames are aligned");
+        assert!(journal.capacity() >= LANE_BYTES_MIN, "a lane is large enough for frames to overlap");
         let state = State {
             forming: Frame::new(),
             full: VecDeque::new(),
@@ -254,16 +261,23 @@ impl Lane {
         })
     }
 
+    /// Most payload bytes of a frame, and of a record.
+    #[must_use]
+    pub fn payload_max(&self) -> usize {
+        let share = usize::try_from(self.journal.capacity() / FRAMES_PER_LAP_MIN);
+        share.unwrap_or(usize::MAX).min(FRAME_PAYLOAD_MAX)
+    }
+
     /// Adds a record to the forming frame and returns the frame, to wait for. The frame leaves after the tasks that are
     /// ready now have run, so that requests that arrived together share it.
     pub fn append(&self, record: Rc<Record>) -> Rc<Frame> {
         let mut state = self.state.borrow_mut();
-        if !state.forming.fits(&record) {
+        if !state.forming.fits(&record, self.payload_max()) {
             let full = std::mem::replace(&mut state.forming, Frame::new());
             state.full.push_back(full);
         }
         let frame = Rc::clone(&state.forming);
-        frame.payload_bytes.set(frame.payload_bytes.get() + record.payload.len());
+        frame.payload_bytes.set(frame.payload_bytes.get() + padded_payload(&record));
         if let Some(last) = frame.records.borrow().last() {
             assert!(last.header.wseq < record.header.wseq, "records are appended in order"); // L2
         }
@@ -523,6 +537,11 @@ impl State {
             self.spare.push(buf);
         }
     }
+}
+
+/// Bytes that a record's payload takes in a frame.
+fn padded_payload(record: &Record) -> usize {
+    payload_bytes(record.header.payload_len) as usize
 }
 
 /// Position of a frame of `bytes` when the last one ended at `head`, in a ring of `capacity` bytes.

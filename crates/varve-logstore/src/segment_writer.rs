@@ -153,6 +153,13 @@ impl SegmentWriter {
         u64::from(units_end.next_multiple_of(UNIT_ALIGN)) + entries <= u64::from(self.segment_bytes)
     }
 
+    /// Bytes of blocks that an empty segment takes, each with its entry.
+    #[must_use]
+    pub const fn block_bytes_max(segment_bytes: u32) -> u32 {
+        let room = segment_bytes - STRIP_HEADER_BYTES;
+        room / (BLOCK_ALIGN + ENTRY_BYTES) * BLOCK_ALIGN
+    }
+
     /// Largest unit that an empty segment takes.
     #[must_use]
     pub fn unit_bytes_max(segment_bytes: u32) -> u32 {

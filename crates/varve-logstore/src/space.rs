@@ -380,7 +380,8 @@ impl Space {
             let idle = usage.state == SegmentState::Sealed && !usage.is_new;
             (idle && usage.live_bytes == 0).then_some(*number)
         };
-        let empty: Vec<SegmentNumber> = self.used.iter().filter_map(empty).collect();
+        let mut empty: Vec<SegmentNumber> = self.used.iter().filter_map(empty).collect();
+        empty.sort_unstable(); // The same order in every run.
         for number in empty {
             // Emptied by this very checkpoint, so it does not need it: S2 holds without another one.
             self.get_mut(number).has_pages = false;
@@ -403,6 +404,12 @@ impl Space {
     /// Every segment in use.
     pub fn iter(&self) -> impl Iterator<Item = (SegmentNumber, &Usage)> {
         self.used.iter().map(|(number, usage)| (*number, usage))
+    }
+
+    /// Whether a segment is free.
+    #[must_use]
+    pub fn is_free(&self, number: SegmentNumber) -> bool {
+        self.free.contains(&number)
     }
 
     /// Free segments.

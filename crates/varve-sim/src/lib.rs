@@ -1,1 +1,14 @@
-//! To come.
+//! The simulated world: the shipped storage stack under a simulated clock, simulated media and a random workload, with power cut
+//! between any two steps, and checkers that know what may be read.
+
+mod config;
+mod content;
+mod life;
+mod model;
+mod register;
+mod run;
+mod workload;
+mod world;
+
+pub use config::{Faults, WorldConfig};
+pub use run::{Outcome, catch_panics, run_seed, run_world};

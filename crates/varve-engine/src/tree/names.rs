@@ -103,6 +103,12 @@ impl MemoryNames {
     pub fn take_dead(&mut self) -> Vec<PagePtr> {
         std::mem::take(&mut self.dead)
     }
+
+    /// Dropped locations that wait for [`Self::take_dead`].
+    #[must_use]
+    pub fn dead_pages(&self) -> &[PagePtr] {
+        &self.dead
+    }
 }
 
 impl Names for MemoryNames {

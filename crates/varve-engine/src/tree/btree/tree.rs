@@ -134,7 +134,7 @@ impl BTree {
         cache: &PageCache,
         keys: impl IntoIterator<Item = &'k [u8]>,
     ) -> Vec<Fault> {
-        let mut missing = hashbrown::HashSet::new();
+        let mut missing = crate::hash::HashSet::default();
         if self.root != PagePtr::Null {
             missing.extend(keys.into_iter().filter_map(|key| self.find_leaf(cache, key).err()));
         }

@@ -154,7 +154,7 @@ impl Map {
 
     /// Absent pages at the deepest level reachable for each block, each once. Load them together, then ask again.
     pub fn missing(&self, cache: &PageCache, blocks: impl IntoIterator<Item = u64>) -> Vec<Fault> {
-        let mut missing = hashbrown::HashSet::new();
+        let mut missing = crate::hash::HashSet::default();
         missing.extend(blocks.into_iter().filter_map(|block| self.lookup(cache, block).err()));
         missing.into_iter().collect()
     }

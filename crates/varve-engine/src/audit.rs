@@ -1,0 +1,295 @@
+//! The online check: recounts from the trees what the shard believes of its space, and reports every difference.
+//!
+//! It holds the tree gate, so nothing is applied meanwhile; requests go on being answered.
+
+use std::ops::ControlFlow;
+
+use roaring::RoaringTreemap;
+use varve_logstore::format::chunk::ChunkEntry;
+use varve_logstore::format::pointer::{Location, PagePtr};
+use varve_logstore::space::SegmentState;
+use varve_media::SegmentId;
+use varve_types::{ChunkId, StreamId};
+
+use crate::hash::HashMap;
+use crate::tree::{PageState, Scan, WalkItem};
+use crate::{Result, Shard};
+
+/// Slots, pages or entries looked at before other tasks get a turn: some 50 µs of work.
+const STEP: usize = 1024;
+
+/// Differences reported by name; more are only counted.
+const DIFFERENCES_MAX: usize = 32;
+
+/// What an audit found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AuditReport {
+    /// Chunks of data that maps name.
+    pub chunks: u64,
+    /// Stored map and key pages.
+    pub pages: u64,
+    /// Stored pages of the chunk table.
+    pub table_pages: u64,
+    /// Stored bytes that something names or that wait to be freed.
+    pub live_bytes: u64,
+    /// Chunks and pages that nothing names: the next mark pass frees them.
+    pub unreachable: u64,
+    /// How many things contradict each other.
+    pub difference_count: u64,
+    /// The first of them, in words.
+    pub differences: Vec<String>,
+}
+
+/// The audit under way.
+#[derive(Default)]
+struct Audit {
+    report: AuditReport,
+    named: RoaringTreemap,
+    /// 512-byte units of segments that hold something.
+    occupied: RoaringTreemap,
+    live: HashMap<SegmentId, u64>,
+}
+
+impl Audit {
+    fn differs(&mut self, what: impl FnOnce() -> String) {
+        self.report.difference_count += 1;
+        if self.report.differences.len() < DIFFERENCES_MAX {
+            self.report.differences.push(what());
+        }
+    }
+
+    fn name(&mut self, id: ChunkId, what: impl FnOnce() -> String) {
+        if !self.named.insert(id.get()) {
+            self.differs(|| format!("{} is named twice", what()));
+        }
+    }
+
+    /// Counts a stored unit.
+    fn occupy(&mut self, place: &Location, what: impl FnOnce() -> String) {
+        let bytes = u64::from(place.stored_len);
+        *self.live.entry(place.segment).or_default() += bytes;
+        self.report.live_bytes += bytes;
+        let first = u64::from(place.segment.number.0) << 16 | u64::from(place.offset_512);
+        let units = bytes.div_ceil(512);
+        if self.occupied.insert_range(first..first + units) != units {
+            self.differs(|| {
+                let (segment, at) = (place.segment.number, place.offset());
+                format!("{} in segment {segment} at {at} overlaps another unit", what())
+            });
+        }
+    }
+}
+
+impl Shard {
+    /// Recounts from maps, key tree and chunk table what is live, and compares it with the account of segments. Costs a
+    /// read of every metadata page; nothing is applied meanwhile.
+    ///
+    /// # Errors
+    /// `Corrupt` when a page cannot be read, `Unavailable` when the shard closed.
+    pub async fn audit(&self) -> Result<AuditReport> {
+        self.check_open()?;
+        let _gate = self.tree_gate.take(1).await;
+        let mut audit = Audit::default();
+        for stream in self.streams().await? {
+            self.audit_map(stream, &mut audit).await?;
+        }
+        self.audit_keys(&mut audit).await?;
+        self.audit_table(&mut audit).await?;
+        self.audit_table_pages(&mut audit).await?;
+        for blob in self.usage_blobs.borrow().iter() {
+            audit.occupy(blob, || "a usage blob".to_owned());
+        }
+        self.audit_space(&mut audit);
+        Ok(audit.report)
+    }
+
+    async fn audit_map(&self, stream: StreamId, audit: &mut Audit) -> Result<()> {
+        let mut from = 0;
+        loop {
+            let mut items = Vec::new();
+            let next = self
+                .with_pages(|trees| {
+                    items.clear();
+                    if !trees.open_stream(stream)? {
+                        return Ok(None);
+                    }
+                    let map = &trees.streams[&stream].map;
+                    Ok(map.walk(&trees.cache, from, STEP, |item| items.push(item))?)
+                })
+                .await?;
+            for item in items {
+                match item {
+                    WalkItem::Data { block, slot } => {
+                        audit.report.chunks += 1;
+                        let chunk = slot.id();
+                        audit.name(chunk, || {
+                            format!("chunk {chunk} of block {block} of stream {stream}")
+                        });
+                    }
+                    WalkItem::Page { name: PagePtr::Chunk(page), .. } if self.is_stored(page) => {
+                        audit.report.pages += 1;
+                        audit.name(page, || format!("map page {page} of stream {stream}"));
+                    }
+                    WalkItem::Page { .. } => {}
+                }
+            }
+            let Some(next) = next else { return Ok(()) };
+            from = next;
+            self.reactor.yield_now().await;
+        }
+    }
+
+    /// Whether a page is on media under this name: it is not if it changed since the last checkpoint.
+    fn is_stored(&self, page: ChunkId) -> bool {
+        self.trees.borrow().cache.state(PagePtr::Chunk(page)) != Some(PageState::Dirty)
+    }
+
+    async fn audit_keys(&self, audit: &mut Audit) -> Result<()> {
+        let mut from = self.trees.borrow().keys.lowest_key();
+        loop {
+            let mut pages = Vec::new();
+            let scan = self
+                .with_pages(|trees| {
+                    pages.clear();
+                    let visit = |name, _level| pages.push(name);
+                    Ok(trees.keys.walk_pages(&trees.cache, &from, STEP, visit)?)
+                })
+                .await?;
+            for name in pages {
+                // Pages above the leaves are reported once for each part of the walk.
+                if let PagePtr::Chunk(page) = name
+                    && self.is_stored(page)
+                    && audit.named.insert(page.get())
+                {
+                    audit.report.pages += 1;
+                }
+            }
+            match scan {
+                Scan::Done => return Ok(()),
+                Scan::More(next) => from = next,
+            }
+            self.reactor.yield_now().await;
+        }
+    }
+
+    async fn audit_table(&self, audit: &mut Audit) -> Result<()> {
+        let waiting: RoaringTreemap = {
+            let trees = self.trees.borrow();
+            let ids = trees.names.dead_pages().iter().filter_map(|name| match name {
+                PagePtr::Chunk(page) => Some(page.get()),
+                _ => None,
+            });
+            ids.collect()
+        };
+        let mut found = RoaringTreemap::new();
+        let mut from = self.trees.borrow().table.lowest_key();
+        loop {
+            let mut entries = Vec::new();
+            let scan = self
+                .with_pages(|trees| {
+                    entries.clear();
+                    let visit = |key: &[u8], value: &[u8]| {
+                        let chunk = ChunkEntry::chunk_of_key(key);
+                        entries.push(chunk.and_then(|chunk| Ok((chunk, ChunkEntry::decode(value)?))));
+                        ControlFlow::Continue(())
+                    };
+                    Ok(trees.table.scan(&trees.cache, &from, STEP, visit)?)
+                })
+                .await?;
+            for entry in entries {
+                let (chunk, entry) = entry?;
+                found.insert(chunk.get());
+                audit.occupy(&entry.location(), || format!("chunk {chunk}"));
+                if !audit.named.contains(chunk.get()) && !waiting.contains(chunk.get()) {
+                    audit.report.unreachable += 1;
+                }
+            }
+            match scan {
+                Scan::Done => break,
+                Scan::More(next) => from = next,
+            }
+            self.reactor.yield_now().await;
+        }
+        for missing in &audit.named.clone() - &found {
+            audit.differs(|| format!("chunk {missing} is named and not in the chunk table"));
+        }
+        Ok(())
+    }
+
+    async fn audit_table_pages(&self, audit: &mut Audit) -> Result<()> {
+        let mut seen = crate::hash::HashSet::default();
+        let mut from = self.trees.borrow().table.lowest_key();
+        loop {
+            let mut pages = Vec::new();
+            let scan = self
+                .with_pages(|trees| {
+                    pages.clear();
+                    let visit = |name, _level| pages.push(name);
+                    Ok(trees.table.walk_pages(&trees.cache, &from, STEP, visit)?)
+                })
+                .await?;
+            for name in pages {
+                if let PagePtr::Location(place) = name
+                    && seen.insert(place)
+                {
+                    audit.report.table_pages += 1;
+                    audit.occupy(&place, || "a page of the chunk table".to_owned());
+                }
+            }
+            match scan {
+                Scan::Done => break,
+                Scan::More(next) => from = next,
+            }
+            self.reactor.yield_now().await;
+        }
+        for name in self.trees.borrow().table_names.dead_pages() {
+            if let PagePtr::Location(place) = name {
+                audit.occupy(place, || "a former page of the chunk table".to_owned());
+            }
+        }
+        Ok(())
+    }
+
+    fn audit_space(&self, audit: &mut Audit) {
+        let space = self.space.borrow();
+        let mut live = std::mem::take(&mut audit.live);
+        let mut total = 0;
+        let mut used: Vec<_> = space.iter().collect();
+        used.sort_by_key(|(number, _)| *number);
+        for (number, usage) in used {
+            let id = SegmentId { number, generation: usage.generation };
+            let counted = live.remove(&id).unwrap_or(0);
+            total += counted;
+            if counted != u64::from(usage.live_bytes) {
+                let believed = usage.live_bytes;
+                audit.differs(|| {
+                    format!("segment {number}: {counted} bytes are live, {believed} were counted")
+                });
+            }
+            if space.is_free(number) {
+                audit.differs(|| format!("segment {number} is free and {:?}", usage.state));
+            }
+        }
+        let mut strays: Vec<_> = live.into_iter().collect();
+        strays.sort_by_key(|(id, _)| id.number);
+        for (id, bytes) in strays {
+            audit.differs(|| format!("{bytes} bytes are live in {id:?}, which is not in use"));
+        }
+        let believed = space.stats().live_bytes;
+        if total != believed {
+            audit.differs(|| format!("{total} bytes are live, {believed} were counted"));
+        }
+        let next = [
+            ("data", self.drain.writer.borrow().slot()),
+            ("reclaimed", self.reclaim.next_slot()),
+            ("metadata", self.metadata.next_slot()),
+        ];
+        for (index, (kind, slot)) in next.iter().enumerate() {
+            let reserved =
+                space.get(*slot).is_some_and(|usage| usage.state == SegmentState::Reserved);
+            if !reserved || next[..index].iter().any(|(_, other)| other == slot) {
+                audit.differs(|| format!("the next {kind} segment {slot} is not reserved for it"));
+            }
+        }
+    }
+}

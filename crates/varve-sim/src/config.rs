@@ -1,0 +1,134 @@
+//! The world a seed stands for: sizes, latencies, and what is going to go wrong.
+
+use varve_media::SimLatency;
+use varve_stdx::Rng;
+use varve_types::{PoolId, ShardId};
+
+use varve_engine::ShardConfig;
+
+/// Figures of one run, all drawn from its seed.
+#[derive(Clone, Debug)]
+pub struct WorldConfig {
+    /// The seed.
+    pub seed: u64,
+    /// Bytes of a segment.
+    pub segment_bytes: u32,
+    /// Segments of the pool.
+    pub segments: u32,
+    /// Bytes of a lane.
+    pub lane_bytes: u64,
+    /// Shards.
+    pub shards: u16,
+    /// Write buffer of a shard.
+    pub buffer_bytes: u64,
+    /// Page cache of a shard.
+    pub page_cache_bytes: usize,
+    /// Block cache of a shard.
+    pub block_cache_bytes: usize,
+    /// Replay bound of a shard.
+    pub checkpoint_entries: u64,
+    /// Streams that live at one time on a shard.
+    pub streams: usize,
+    /// Blocks of a stream that are written.
+    pub stream_blocks: u64,
+    /// Tasks that work on a shard.
+    pub workers: usize,
+    /// Longest write in bytes.
+    pub write_bytes_max: u64,
+    /// Of a hundred operations on blocks, those that hit a tenth of them.
+    pub hot_percent: u64,
+    /// Latencies of the disks.
+    pub latency: SimLatency,
+    /// How often the machine is started.
+    pub lives: u32,
+    /// Of a hundred operations, those on keys.
+    pub key_percent: u64,
+    /// What goes wrong beside power cuts.
+    pub faults: Faults,
+}
+
+/// What goes wrong beside power cuts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Faults {
+    /// Nothing.
+    None,
+    /// Reads of some ranges fail for a while.
+    Reads,
+    /// Writes fail for a while: shards close and are opened again.
+    Writes,
+    /// Bits flip in segments and roots after the last cut.
+    Bits,
+}
+
+fn pick<T: Copy>(rng: &mut Rng, from: &[T]) -> T {
+    from[rng.index(from.len())]
+}
+
+impl WorldConfig {
+    /// The world of `seed`.
+    #[must_use]
+    pub fn from_seed(seed: u64) -> Self {
+        let mut rng = Rng::new(seed ^ 0x5741_5256_4553_494D);
+        let segment_bytes = pick(&mut rng, &[32 << 10, 64 << 10, 64 << 10, 128 << 10, 256 << 10]);
+        let lane_bytes: u64 = pick(&mut rng, &[256 << 10, 256 << 10, 512 << 10, 1 << 20]);
+        let shards = pick(&mut rng, &[1, 1, 1, 2, 3]);
+        let small = rng.chance(1, 3);
+        let per_shard = if small { 48 + rng.below(60) } else { 100 + rng.below(500) };
+        let scale = pick(&mut rng, &[1, 4, 20, 100]);
+        let streams = 1 + rng.index(4);
+        let payload = u64::from(shards) * per_shard * u64::from(segment_bytes) / 4096;
+        // From a few blocks to more than fit.
+        let fill = pick(&mut rng, &[2, 5, 20, 60, 90, 160]);
+        let stream_blocks =
+            (payload * fill / 100 / (u64::from(shards) * streams as u64)).clamp(8, 4000);
+        Self {
+            seed,
+            segment_bytes,
+            segments: u32::try_from(per_shard).expect("some hundreds") * u32::from(shards),
+            lane_bytes,
+            shards,
+            buffer_bytes: pick(&mut rng, &[64 << 10, 256 << 10, 1 << 20]),
+            page_cache_bytes: pick(&mut rng, &[0, 128 << 10, 512 << 10, 2 << 20]),
+            block_cache_bytes: pick(&mut rng, &[0, 64 << 10, 512 << 10]),
+            checkpoint_entries: pick(&mut rng, &[16, 100, 400, 5000]),
+            streams,
+            stream_blocks,
+            workers: 1 + rng.index(8),
+            write_bytes_max: pick(&mut rng, &[4 << 10, 16 << 10, 64 << 10, 256 << 10]),
+            hot_percent: pick(&mut rng, &[0, 50, 90]),
+            latency: SimLatency {
+                read_nanos: 500 * scale..2_000 * scale,
+                write_nanos: 200 * scale..3_000 * scale,
+                flush_nanos: 200 * scale..3_000 * scale,
+            },
+            lives: 4 + u32::try_from(rng.below(28)).expect("small"),
+            key_percent: pick(&mut rng, &[0, 10, 40]),
+            faults: pick(
+                &mut rng,
+                &[Faults::None, Faults::None, Faults::None, Faults::Reads, Faults::Writes, Faults::Bits],
+            ),
+        }
+    }
+
+    /// Identity of the pool.
+    #[must_use]
+    pub fn pool(&self) -> PoolId {
+        let mut id = [0; 16];
+        Rng::new(self.seed).fill(&mut id);
+        PoolId(id)
+    }
+
+    /// What a shard is told.
+    #[must_use]
+    pub fn shard(&self, shard: ShardId) -> ShardConfig {
+        ShardConfig {
+            pool: self.pool(),
+            shard,
+            buffer_bytes: self.buffer_bytes,
+            page_cache_bytes: self.page_cache_bytes,
+            block_cache_bytes: self.block_cache_bytes,
+            checkpoint_entries: self.checkpoint_entries,
+            free_target_percent: 4,
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! What blocks hold in the simulator, and how a write is laid over it.
+
+use std::rc::Rc;
+
+use varve_engine::BLOCK_BYTES;
+
+/// Contents of one block.
+#[derive(Clone)]
+pub(crate) enum Content {
+    /// Zeros.
+    Zero,
+    /// These bytes.
+    Data(Rc<[u8]>),
+}
+
+impl Content {
+    /// Whether the block reads as `bytes`.
+    #[must_use]
+    pub(crate) fn is(&self, bytes: &[u8]) -> bool {
+        match self {
+            Self::Zero => bytes.iter().all(|byte| *byte == 0),
+            Self::Data(data) => **data == *bytes,
+        }
+    }
+
+    /// Whether the block reads as zeros.
+    #[must_use]
+    pub(crate) fn is_zero(&self) -> bool {
+        match self {
+            Self::Zero => true,
+            Self::Data(data) => data.iter().all(|byte| *byte == 0),
+        }
+    }
+
+    /// The block with `part` written at `within`.
+    #[must_use]
+    pub(crate) fn with(&self, within: usize, part: &[u8]) -> Self {
+        let mut bytes = vec![0; BLOCK_BYTES];
+        if let Self::Data(data) = self {
+            bytes.copy_from_slice(data);
+        }
+        bytes[within..within + part.len()].copy_from_slice(part);
+        Self::Data(bytes.into())
+    }
+
+    /// A few words on what it is, for messages.
+    #[must_use]
+    pub(crate) fn describe(&self) -> String {
+        match self {
+            Self::Zero => "zeros".to_owned(),
+            Self::Data(data) => describe(data),
+        }
+    }
+}
+
+impl PartialEq for Content {
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Zero, Self::Zero) => true,
+            (Self::Data(a), Self::Data(b)) => Rc::ptr_eq(a, b) || a == b,
+            (Self::Zero, Self::Data(data)) | (Self::Data(data), Self::Zero) => {
+                data.iter().all(|byte| *byte == 0)
+            }
+        }
+    }
+}
+
+/// First bytes of a block, and where they stop repeating.
+#[must_use]
+pub(crate) fn describe(bytes: &[u8]) -> String {
+    let word = |at: usize| {
+        let part = bytes.get(at..at + 8).and_then(|part| part.try_into().ok());
+        part.map_or(0, u64::from_le_bytes)
+    };
+    format!("{:#x}/{:#x}/{:#x}", word(0), word(bytes.len() / 2), word(bytes.len().saturating_sub(8)))
+}
+
+/// Fills `bytes` with what operation `stamp` writes: every block and every operation differs.
+pub(crate) fn fill(bytes: &mut [u8], stamp: u64, offset: u64) {
+    let base = stamp.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ offset.wrapping_mul(0xC2B2_AE3D_27D4_EB4F);
+    let mut at = base | 1;
+    let mut words = bytes.chunks_exact_mut(8);
+    for word in &mut words {
+        word.copy_from_slice(&at.to_le_bytes());
+        at = at.wrapping_add(0x0101_0101_0101_0101);
+    }
+    let rest = words.into_remainder();
+    let len = rest.len();
+    rest.copy_from_slice(&at.to_le_bytes()[..len]);
+}

@@ -1,0 +1,328 @@
+//! One life of the machine, from the opening of its pool to its end: what runs inside the simulated loop.
+
+use std::rc::Rc;
+
+use hashbrown::HashSet;
+use varve_engine::{Error, Pool, PoolSpec, PoolZones, Result, Shard, ShardParts};
+use varve_media::Drive;
+use varve_reactor::Reactor;
+use varve_stdx::Rng;
+use varve_types::{ErrorKind, ShardId};
+
+use crate::config::Faults;
+use crate::workload::Client;
+use crate::world::World;
+
+/// How a life is spent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Plan {
+    /// Open, work, perhaps close.
+    Work,
+    /// Open, compare everything, mark, audit, close, open again.
+    Inspect,
+    /// Open, or be told why not; compare what can be read.
+    Damaged,
+}
+
+/// How often a shard that closed itself is opened again in one life.
+const REOPENINGS_MAX: u32 = 4;
+
+/// The open pool.
+struct Machine {
+    world: Rc<World>,
+    reactor: Reactor,
+    drive: Drive,
+    pool: Rc<Pool>,
+}
+
+/// Makes the pool. Durable on return.
+///
+/// # Errors
+/// The engine's.
+pub(crate) async fn format(world: Rc<World>, reactor: Reactor) -> Result<()> {
+    let media = |error| Error::Log(varve_logstore::Error::from(error));
+    Drive::format(&[world.disks(&reactor)], &world.spec()).await.map_err(media)?;
+    let drive = world.drive(&reactor).await.map_err(media)?;
+    let shards = world.config.shards;
+    let of = |shard| drive.media(ShardId(shard)).map_err(media);
+    let all = (0..shards).map(of).collect::<Result<Vec<_>>>()?;
+    let spec =
+        PoolSpec { pool: world.config.pool(), created_unix_ms: 0, shard_count: world.config.shards };
+    Pool::format(&all, &spec).await
+}
+
+/// Lives once.
+pub(crate) async fn live(world: Rc<World>, reactor: Reactor, plan: Plan) {
+    let mut rng = world.split_rng();
+    let outcome = open_machine(&world, &reactor).await;
+    let machine = match outcome {
+        Ok(machine) => machine,
+        Err(error) => return judge_opening(&world, plan, &error),
+    };
+    let clients = match machine.open_all().await {
+        Ok(clients) => clients,
+        Err(error) => return judge_opening(&world, plan, &error),
+    };
+    match plan {
+        Plan::Work => machine.work(clients, &mut rng).await,
+        Plan::Inspect => machine.inspect(clients, &mut rng).await,
+        Plan::Damaged => {
+            for client in &clients {
+                client.check_all(&mut rng, 1).await;
+            }
+        }
+    }
+}
+
+fn judge_opening(world: &World, plan: Plan, error: &Error) {
+    let excused = match plan {
+        Plan::Damaged => error.kind() == ErrorKind::Corrupt,
+        Plan::Work | Plan::Inspect => world.faulty.get(),
+    };
+    world.record("opening failed", ShardId(0), &[u64::from(excused)]);
+    if !excused {
+        world.violated(format!("opening: {error}"));
+    }
+}
+
+async fn open_machine(world: &Rc<World>, reactor: &Reactor) -> Result<Machine> {
+    let media = |error| Error::Log(varve_logstore::Error::from(error));
+    let drive = world.drive(reactor).await.map_err(media)?;
+    let pool = Pool::open(&drive.media(ShardId(0)).map_err(media)?).await?;
+    Ok(Machine { world: Rc::clone(world), reactor: reactor.clone(), drive, pool })
+}
+
+impl Machine {
+    async fn open_all(&self) -> Result<Vec<Client>> {
+        let shards = (0..self.world.config.shards).map(|shard| self.open_shard(ShardId(shard)));
+        let mut clients = Vec::new();
+        for opening in futures_util::future::join_all(shards).await {
+            clients.push(opening?);
+        }
+        Ok(clients)
+    }
+
+    async fn open_shard(&self, id: ShardId) -> Result<Client> {
+        let media = self.drive.media(id).map_err(varve_logstore::Error::from)?;
+        let shard = Shard::open(ShardParts {
+            reactor: self.reactor.clone(),
+            media,
+            config: self.world.config.shard(id),
+            zones: Rc::new(PoolZones::new(Rc::clone(&self.pool), id)),
+            owned: self.pool.zones_of(id),
+        })
+        .await?;
+        self.world.shards.borrow_mut().push(Rc::downgrade(&shard));
+        self.world.record("open", id, &[]);
+        self.world.answered(false);
+        Ok(Client { world: Rc::clone(&self.world), shard, id })
+    }
+
+    async fn work(&self, mut clients: Vec<Client>, rng: &mut Rng) {
+        let sample = [1, 4, 16][rng.index(3)];
+        for client in &clients {
+            client.check_all(rng, sample).await;
+        }
+        let requests = 1 + rng.below(400);
+        for reopened in 0..=REOPENINGS_MAX {
+            let mut tasks = Vec::new();
+            for client in &clients {
+                for _ in 0..self.world.config.workers {
+                    let work = client.clone().work(rng.split(), requests);
+                    tasks.push(self.reactor.spawn_join(work));
+                }
+            }
+            if reopened == 0 {
+                tasks.push(self.reactor.spawn_join(bring_faults(
+                    Rc::clone(&self.world),
+                    self.reactor.clone(),
+                    rng.split(),
+                )));
+            }
+            if rng.chance(1, 2) {
+                self.mark(&clients).await;
+            }
+            futures_util::future::join_all(tasks).await;
+            if !self.reopen_failed(&mut clients).await {
+                break;
+            }
+        }
+        if self.world.is_violated() {
+            return;
+        }
+        self.world.heal();
+        for client in &clients {
+            if !client.shard.has_failed() {
+                audit(client, false).await;
+            }
+        }
+        if rng.chance(1, 4) {
+            self.close(&clients).await;
+        }
+    }
+
+    /// Opens shards again that closed themselves; returns whether there were any.
+    async fn reopen_failed(&self, clients: &mut [Client]) -> bool {
+        let mut any = false;
+        let faulty = self.world.faulty.get();
+        for client in clients {
+            if !client.shard.has_failed() {
+                continue;
+            }
+            any = true;
+            if !faulty {
+                self.world.violated(format!("shard {} closed itself without a fault", client.id));
+                return false;
+            }
+            client.shard.quiesced().await;
+            self.world.heal();
+            match self.open_shard(client.id).await {
+                Ok(again) => *client = again,
+                Err(error) => {
+                    self.world.violated(format!("reopening shard {}: {error}", client.id));
+                    return false;
+                }
+            }
+        }
+        any
+    }
+
+    /// A mark pass over all shards.
+    async fn mark(&self, clients: &[Client]) -> bool {
+        for client in clients {
+            if let Err(error) = client.shard.mark_begin().await {
+                client.settle(Err(error), "begin of a mark pass");
+                return false;
+            }
+        }
+        for client in clients {
+            let owned: HashSet<_> =
+                client.model().streams.borrow().iter().map(|stream| stream.id).collect();
+            match client.shard.mark_walk(&owned).await {
+                Ok(report) if report.dangling > 0 => {
+                    self.world.violated(format!("shard {}: {report:?}", client.id));
+                }
+                Ok(_) => {}
+                Err(error) => {
+                    client.settle(Err(error), "walk of a mark pass");
+                    return false;
+                }
+            }
+        }
+        for client in clients {
+            if let Err(error) = client.shard.mark_sweep().await {
+                client.settle(Err(error), "sweep of a mark pass");
+                return false;
+            }
+        }
+        for client in clients {
+            self.world.record("marked", client.id, &[]);
+            self.world.answered(true);
+        }
+        true
+    }
+
+    async fn close(&self, clients: &[Client]) {
+        self.world.stopping.set(true);
+        for client in clients {
+            client.settle(client.shard.close().await, "close");
+            self.world.record("close", client.id, &[]);
+        }
+        self.world.stopping.set(false);
+    }
+
+    /// Everything that was acknowledged is there, and nothing that nobody names.
+    async fn inspect(&self, clients: Vec<Client>, rng: &mut Rng) {
+        for client in &clients {
+            client.check_all(rng, 1).await;
+        }
+        if self.world.is_violated() {
+            return;
+        }
+        for client in &clients {
+            client.settle(client.shard.checkpoint().await, "checkpoint");
+        }
+        self.mark(&clients).await;
+        for client in &clients {
+            client.settle(client.shard.checkpoint().await, "checkpoint");
+            audit(client, true).await;
+        }
+        self.close(&clients).await;
+        if self.world.is_violated() {
+            return;
+        }
+        drop(clients);
+        let clients = match self.open_all().await {
+            Ok(clients) => clients,
+            Err(error) => return self.world.violated(format!("opening after a close: {error}")),
+        };
+        for client in &clients {
+            client.check_all(rng, 1).await;
+            audit(client, true).await;
+        }
+        self.empty(&clients, rng).await;
+    }
+
+    /// Drops everything: then there is room again.
+    async fn empty(&self, clients: &[Client], rng: &mut Rng) {
+        for client in clients {
+            let streams: Vec<_> = client.model().streams.take();
+            for stream in streams {
+                client.settle(client.shard.drop_stream(stream.id).await, "drop");
+            }
+        }
+        self.mark(clients).await;
+        for client in clients {
+            client.settle(client.shard.checkpoint().await, "checkpoint");
+            let refused = client.model().refused.get();
+            let stream = self.world.fresh_stream();
+            client.write_at(rng, &stream, 0, 64 << 10).await;
+            client.read_at(&stream, 0, 64 << 10).await;
+            if client.model().refused.get() > refused {
+                let stats = client.shard.stats();
+                self.world.violated(format!("shard {} is full and empty: {stats:?}", client.id));
+            }
+        }
+    }
+}
+
+async fn audit(client: &Client, after_mark: bool) {
+    match client.shard.audit().await {
+        Ok(report) => {
+            if !report.differences.is_empty() || after_mark && report.unreachable > 0 {
+                client.world.violated(format!("shard {} audit: {report:?}", client.id));
+            }
+        }
+        Err(error) => client.settle(Err(error), "audit"),
+    }
+}
+
+/// Lets media fail for a while, when this world has such faults.
+async fn bring_faults(world: Rc<World>, reactor: Reactor, mut rng: Rng) {
+    let unit = world.config.latency.read_nanos.end;
+    match world.config.faults {
+        Faults::None | Faults::Bits => {}
+        Faults::Reads => {
+            reactor.sleep(rng.below(400 * unit)).await;
+            let bytes = u64::from(world.config.segments) * u64::from(world.config.segment_bytes);
+            for _ in 0..1 + rng.below(4) {
+                let start = rng.below(bytes);
+                world.media.slots.fail_reads(start..start + 1 + rng.below(bytes / 4));
+            }
+            world.faulty.set(true);
+            reactor.sleep(rng.below(100 * unit)).await;
+            for medium in world.all_media() {
+                medium.heal_reads();
+            }
+        }
+        Faults::Writes => {
+            reactor.sleep(rng.below(400 * unit)).await;
+            world.faulty.set(true);
+            let media: Vec<_> = world.all_media().collect();
+            let medium = media[rng.index(media.len())];
+            medium.fail_writes(true);
+            reactor.sleep(rng.below(100 * unit)).await;
+            medium.fail_writes(false);
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! `varve-sim`: runs seeds, or replays one.
+
+use std::process::ExitCode;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use clap::Parser;
+use varve_sim::{Outcome, WorldConfig, catch_panics, run_seed};
+
+/// Runs the storage stack in a simulated world, cuts its power and checks what is left.
+#[derive(Parser, Debug)]
+#[command(name = "varve-sim")]
+struct Options {
+    /// Number of seeds to run
+    #[arg(long, default_value_t = 1000)]
+    seeds: u64,
+    /// First seed; alone: runs that one and prints its world
+    #[arg(long)]
+    seed: Option<u64>,
+    /// Goes on until that many power cuts were made, whatever `--seeds` says
+    #[arg(long)]
+    cuts: Option<u64>,
+    /// Threads to use
+    #[arg(long, default_value_t = 1)]
+    threads: usize,
+    /// Goes on after a failing seed
+    #[arg(long)]
+    keep_going: bool,
+}
+
+#[derive(Default)]
+struct Totals {
+    seeds: AtomicU64,
+    cuts: AtomicU64,
+    acknowledged: AtomicU64,
+    steps: AtomicU64,
+    stop: AtomicBool,
+    failures: Mutex<Vec<(u64, String)>>,
+}
+
+impl Totals {
+    fn add(&self, outcome: &Outcome) {
+        self.seeds.fetch_add(1, Ordering::Relaxed);
+        self.cuts.fetch_add(outcome.cuts, Ordering::Relaxed);
+        self.acknowledged.fetch_add(outcome.acknowledged, Ordering::Relaxed);
+        self.steps.fetch_add(outcome.steps, Ordering::Relaxed);
+    }
+
+    fn print(&self, since: Duration) {
+        let (seeds, cuts) = (self.seeds.load(Ordering::Relaxed), self.cuts.load(Ordering::Relaxed));
+        let rate = |count: u64| {
+            u64::try_from(u128::from(count) * 1000 / since.as_millis().max(1)).unwrap_or(u64::MAX)
+        };
+        println!(
+            "{seeds} seeds ({}/s), {cuts} power cuts ({}/s), {} acknowledged requests, {} steps, {} s",
+            rate(seeds),
+            rate(cuts),
+            self.acknowledged.load(Ordering::Relaxed),
+            self.steps.load(Ordering::Relaxed),
+            since.as_secs()
+        );
+    }
+}
+
+fn main() -> ExitCode {
+    let options = Options::parse();
+    catch_panics();
+    let single = options.seed.is_some() && options.cuts.is_none() && options.seeds == 1000;
+    if let (Some(seed), true) = (options.seed, single) {
+        println!("{:#?}", WorldConfig::from_seed(seed));
+        let outcome = run_seed(seed);
+        println!("{outcome:#?}");
+        return if outcome.failure.is_none() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
+    }
+    let first = options.seed.unwrap_or(0);
+    let next = AtomicU64::new(first);
+    let totals = Totals::default();
+    let begin = Instant::now();
+    std::thread::scope(|scope| {
+        for _ in 0..options.threads.max(1) {
+            scope.spawn(|| work(&options, first, &next, &totals));
+        }
+        scope.spawn(|| {
+            let mut printed = Instant::now();
+            while !totals.stop.load(Ordering::Relaxed) {
+                std::thread::sleep(Duration::from_millis(20));
+                if printed.elapsed() >= Duration::from_secs(10) {
+                    printed = Instant::now();
+                    totals.print(begin.elapsed());
+                }
+            }
+        });
+    });
+    totals.print(begin.elapsed());
+    let mut failures = totals.failures.into_inner().expect("no thread panicked");
+    failures.sort();
+    for (seed, failure) in &failures {
+        println!("seed {seed} failed: {failure}");
+        println!("  replay: cargo xtask sim --seed {seed}");
+    }
+    if failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn work(options: &Options, first: u64, next: &AtomicU64, totals: &Totals) {
+    while !totals.stop.load(Ordering::Relaxed) {
+        let seed = next.fetch_add(1, Ordering::Relaxed);
+        let enough = match options.cuts {
+            Some(cuts) => totals.cuts.load(Ordering::Relaxed) >= cuts,
+            None => seed >= first + options.seeds,
+        };
+        if enough {
+            break;
+        }
+        let outcome = run_seed(seed);
+        totals.add(&outcome);
+        if let Some(failure) = outcome.failure {
+            let mut failures = totals.failures.lock().expect("no thread panicked");
+            failures.push((seed, failure));
+            if !options.keep_going {
+                break;
+            }
+        }
+    }
+    totals.stop.store(true, Ordering::Relaxed);
+}

@@ -1,0 +1,261 @@
+//! Plain models of what a shard holds: blocks of streams and keys, each a [`Register`], and who is at work on them.
+//!
+//! N1. Two requests may cover the same block only if both cover it whole: what a merge of two parts ends as is not modelled.
+
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+use std::rc::Rc;
+
+use varve_engine::BLOCK_BYTES;
+use varve_types::StreamId;
+
+use crate::content::Content;
+use crate::register::Register;
+
+const BLOCK: u64 = BLOCK_BYTES as u64;
+
+/// What a key may hold.
+pub(crate) type KeyRegister = Register<Option<Vec<u8>>>;
+
+/// A block and what it might have held when a read began.
+pub(crate) type Possible<T> = Vec<(u64, T)>;
+
+/// A request under way that covers whole blocks.
+#[derive(Clone, Debug)]
+struct Active {
+    operation: u64,
+    blocks: Range<u64>,
+    /// For trims: when it was issued; blocks that come into being meanwhile may be trimmed.
+    trims_since: Option<u64>,
+}
+
+/// A stream's blocks.
+#[derive(Default)]
+pub(crate) struct StreamModel {
+    blocks: BTreeMap<u64, Register<Content>>,
+    exclusive: BTreeSet<u64>,
+    active: Vec<Active>,
+}
+
+/// The blocks that a byte range covers.
+#[derive(Clone, Debug)]
+pub(crate) struct Coverage {
+    /// Blocks covered in part, with the part: at most two.
+    pub parts: Vec<(u64, Range<usize>)>,
+    /// Blocks covered whole.
+    pub whole: Range<u64>,
+}
+
+impl Coverage {
+    /// Of `len` bytes at `offset`.
+    #[must_use]
+    pub(crate) fn of(offset: u64, len: u64) -> Self {
+        let end = offset + len;
+        let within = |at: u64| usize::try_from(at % BLOCK).expect("inside a block");
+        let mut parts = Vec::new();
+        let whole = offset.div_ceil(BLOCK)..end / BLOCK;
+        if whole.start > whole.end {
+            parts.push((end / BLOCK, within(offset)..within(end)));
+            return Self { parts, whole: 0..0 };
+        }
+        if offset % BLOCK != 0 {
+            parts.push((offset / BLOCK, within(offset)..BLOCK_BYTES));
+        }
+        if end % BLOCK != 0 {
+            parts.push((end / BLOCK, 0..within(end)));
+        }
+        Self { parts, whole }
+    }
+}
+
+impl StreamModel {
+    /// Starts a request if nothing that is under way forbids it (N1).
+    pub(crate) fn begin(&mut self, operation: u64, coverage: &Coverage) -> bool {
+        let part_is_free = |(block, _): &(u64, Range<usize>)| {
+            !self.exclusive.contains(block)
+                && !self.active.iter().any(|active| active.blocks.contains(block))
+        };
+        let whole_is_free = self.exclusive.range(coverage.whole.clone()).next().is_none();
+        if !whole_is_free || !coverage.parts.iter().all(part_is_free) {
+            return false;
+        }
+        self.exclusive.extend(coverage.parts.iter().map(|(block, _)| *block));
+        self.active.push(Active {
+            operation,
+            blocks: coverage.whole.clone(),
+            trims_since: None,
+        });
+        true
+    }
+
+    fn end(&mut self, operation: u64, coverage: &Coverage) {
+        self.active.retain(|active| active.operation != operation);
+        for (block, _) in &coverage.parts {
+            self.exclusive.remove(block);
+        }
+    }
+
+    /// The register of a block, which comes into being.
+    pub(crate) fn block(&mut self, block: u64) -> &mut Register<Content> {
+        let active = &self.active;
+        self.blocks.entry(block).or_insert_with(|| {
+            let mut register = Register::new(Content::Zero);
+            for active in active.iter().filter(|active| active.blocks.contains(&block)) {
+                if let Some(issued) = active.trims_since {
+                    register.issue(active.operation, Content::Zero, issued);
+                }
+            }
+            register
+        })
+    }
+
+    /// The register of a block, if it was ever written.
+    #[must_use]
+    pub(crate) fn get(&self, block: u64) -> Option<&Register<Content>> {
+        self.blocks.get(&block)
+    }
+
+    /// Numbers of the blocks ever written.
+    pub(crate) fn written(&self) -> impl Iterator<Item = u64> + '_ {
+        self.blocks.keys().copied()
+    }
+
+    /// Blocks that may hold something other than zeros.
+    #[must_use]
+    pub(crate) fn live_blocks(&self) -> usize {
+        self.blocks.values().filter(|block| block.may_be(|content| !content.is_zero())).count()
+    }
+
+    /// What blocks may hold now.
+    #[must_use]
+    pub(crate) fn possible(&self, blocks: Range<u64>) -> Vec<Possible<Content>> {
+        let of = |block| match self.blocks.get(&block) {
+            Some(register) => register.possible(),
+            None => vec![(0, Content::Zero)],
+        };
+        blocks.map(of).collect()
+    }
+
+    /// Blocks of the request that are covered in part and whose contents are not settled: read them before [`Self::issue_write`].
+    #[must_use]
+    pub(crate) fn unsettled(&self, coverage: &Coverage) -> Vec<u64> {
+        let unsettled = |block: &u64| {
+            self.blocks.get(block).is_some_and(|register| register.settled().is_none())
+        };
+        coverage.parts.iter().map(|(block, _)| *block).filter(unsettled).collect()
+    }
+
+    /// Enters `data`, written at the begin of the coverage.
+    pub(crate) fn issue_write(&mut self, operation: u64, coverage: &Coverage, data: &[u8], now: u64) {
+        let mut at = 0;
+        let mut take = |len: usize| {
+            at += len;
+            &data[at - len..at]
+        };
+        let mut parts = coverage.parts.iter();
+        let head = coverage.parts.first().filter(|(block, part)| {
+            coverage.whole.is_empty() || part.end == BLOCK_BYTES && *block < coverage.whole.start
+        });
+        if let Some((block, part)) = head {
+            self.issue_part(operation, *block, part, take(part.len()), now);
+            parts.next();
+        }
+        for block in coverage.whole.clone() {
+            let content = Content::Data(take(BLOCK_BYTES).into());
+            self.block(block).issue(operation, content, now);
+        }
+        for (block, part) in parts {
+            self.issue_part(operation, *block, part, take(part.len()), now);
+        }
+        assert_eq!(at, data.len(), "the coverage is that of the data");
+    }
+
+    /// Enters zeros over the coverage.
+    pub(crate) fn issue_zeros(&mut self, operation: u64, coverage: &Coverage, now: u64) {
+        for (block, part) in &coverage.parts {
+            self.issue_part(operation, *block, part, &vec![0; part.len()], now);
+        }
+        if let Some(active) = self.active.iter_mut().find(|active| active.operation == operation) {
+            active.trims_since = Some(now);
+        }
+        for (_, register) in self.blocks.range_mut(coverage.whole.clone()) {
+            register.issue(operation, Content::Zero, now);
+        }
+    }
+
+    fn issue_part(
+        &mut self,
+        operation: u64,
+        block: u64,
+        part: &Range<usize>,
+        data: &[u8],
+        now: u64,
+    ) {
+        let register = self.block(block);
+        let before = register.settled().expect("parts are written over settled blocks");
+        let content = before.with(part.start, data);
+        register.issue(operation, content, now);
+    }
+
+    /// The request was answered; `happened` is unknown when it failed.
+    pub(crate) fn finish(&mut self, operation: u64, coverage: &Coverage, happened: bool, now: u64) {
+        let parts = coverage.parts.iter().map(|(block, _)| *block);
+        let whole = self.blocks.range(coverage.whole.clone()).map(|(block, _)| *block);
+        let blocks: Vec<u64> = parts.chain(whole).collect();
+        for block in blocks {
+            let Some(register) = self.blocks.get_mut(&block) else { continue };
+            if happened {
+                register.acknowledge(operation, now);
+            } else {
+                register.give_up(operation, now);
+            }
+        }
+        self.end(operation, coverage);
+    }
+
+    /// Gives up a request that was begun and never issued.
+    pub(crate) fn abandon(&mut self, operation: u64, coverage: &Coverage) {
+        self.end(operation, coverage);
+    }
+
+    /// Power was cut.
+    pub(crate) fn cut(&mut self, now: u64) {
+        self.exclusive.clear();
+        self.active.clear();
+        for register in self.blocks.values_mut() {
+            register.cut(now);
+        }
+    }
+}
+
+/// A stream that a model owns.
+pub(crate) struct Stream {
+    /// Its id.
+    pub id: StreamId,
+    /// Its contents.
+    pub model: RefCell<StreamModel>,
+}
+
+/// What one shard holds.
+#[derive(Default)]
+pub(crate) struct ShardModel {
+    /// Streams that are owned.
+    pub streams: RefCell<Vec<Rc<Stream>>>,
+    /// Keys ever used.
+    pub keys: RefCell<BTreeMap<Vec<u8>, KeyRegister>>,
+    /// Requests for space that were refused since the last answer.
+    pub refused: Cell<u64>,
+}
+
+impl ShardModel {
+    /// Power was cut.
+    pub(crate) fn cut(&self, now: u64) {
+        for stream in self.streams.borrow().iter() {
+            stream.model.borrow_mut().cut(now);
+        }
+        for register in self.keys.borrow_mut().values_mut() {
+            register.cut(now);
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! What a reader may see of one thing (a block, a key) that several writers change at once, across power cuts.
+//!
+//! Every version has the time it was issued and the time it was acknowledged. Times are steps of a counter that never goes back.
+//!
+//! G1. A version is over once another that was issued after its acknowledgement has been acknowledged.
+//! G2. A read may return any version that was not over when the read was issued.
+//! G3. What a read returned is not older than what an earlier read returned: every version that was acknowledged before the read
+//!     was issued, and was not returned, is over.
+//! G4. A power cut turns "under way" into "happened or not": the version stays possible until a read or a later write decides.
+
+/// Not acknowledged yet.
+const UNDER_WAY: u64 = u64::MAX;
+
+/// One version.
+#[derive(Clone, Debug)]
+struct Version<T> {
+    operation: u64,
+    value: T,
+    issued: u64,
+    acknowledged: u64,
+}
+
+/// All versions that a reader may see now.
+#[derive(Clone, Debug)]
+pub(crate) struct Register<T> {
+    versions: Vec<Version<T>>,
+}
+
+impl<T: Clone + PartialEq> Register<T> {
+    /// A thing that always held `value`.
+    pub(crate) fn new(value: T) -> Self {
+        Self { versions: vec![Version { operation: 0, value, issued: 0, acknowledged: 0 }] }
+    }
+
+    /// A writer asks for `value`.
+    pub(crate) fn issue(&mut self, operation: u64, value: T, now: u64) {
+        self.versions.push(Version { operation, value, issued: now, acknowledged: UNDER_WAY });
+    }
+
+    /// The writer was told that it happened (G1).
+    pub(crate) fn acknowledge(&mut self, operation: u64, now: u64) {
+        let Some(version) = self.versions.iter_mut().find(|version| version.operation == operation)
+        else {
+            return; // Over already: a read saw something newer.
+        };
+        version.acknowledged = version.acknowledged.min(now);
+        let issued = version.issued;
+        self.versions
+            .retain(|version| version.operation == operation || version.acknowledged >= issued);
+    }
+
+    /// Drops versions that are known not to be the last one.
+    pub(crate) fn rule_out(&mut self, operation: u64) {
+        self.versions.retain(|version| version.operation != operation);
+    }
+
+    /// The writer will never learn whether it happened (G4).
+    pub(crate) fn give_up(&mut self, operation: u64, now: u64) {
+        for version in &mut self.versions {
+            if version.operation == operation {
+                version.acknowledged = version.acknowledged.min(now);
+            }
+        }
+    }
+
+    /// Power was cut: nothing is under way any more (G4).
+    pub(crate) fn cut(&mut self, now: u64) {
+        for version in &mut self.versions {
+            version.acknowledged = version.acknowledged.min(now);
+        }
+    }
+
+    /// What a read issued now may return; hand it to [`Self::observe`].
+    pub(crate) fn possible(&self) -> Vec<(u64, T)> {
+        self.versions.iter().map(|version| (version.operation, version.value.clone())).collect()
+    }
+
+    /// The value, if there is only one possible.
+    pub(crate) fn settled(&self) -> Option<&T> {
+        let (first, rest) = self.versions.split_first()?;
+        rest.iter().all(|version| version.value == first.value).then_some(&first.value)
+    }
+
+    /// Whether a reader may see a value like this.
+    pub(crate) fn may_be(&self, accept: impl Fn(&T) -> bool) -> bool {
+        self.versions.iter().any(|version| accept(&version.value))
+    }
+
+    /// A read issued at `issued`, when `possible` was possible, returned a value that `accept` knows. False when it must not (G2).
+    #[must_use]
+    pub(crate) fn observe(
+        &mut self,
+        accept: impl Fn(&T) -> bool,
+        issued: u64,
+        now: u64,
+        possible: &[(u64, T)],
+    ) -> bool {
+        let over = |operation| self.versions.iter().all(|version| version.operation != operation);
+        if possible.iter().any(|(operation, value)| over(*operation) && accept(value)) {
+            return true; // Over since: says nothing about the versions that are left.
+        }
+        let mut matching = self.versions.iter_mut().filter(|version| accept(&version.value));
+        let Some(first) = matching.next() else { return false };
+        if matching.next().is_none() {
+            first.acknowledged = first.acknowledged.min(now);
+            let (operation, since) = (first.operation, first.issued);
+            self.versions
+                .retain(|version| version.operation == operation || version.acknowledged >= since);
+        }
+        self.versions.retain(|version| accept(&version.value) || version.acknowledged >= issued); // G3
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sees(register: &mut Register<u32>, value: u32, issued: u64, now: u64) -> bool {
+        let possible = register.possible();
+        register.observe(|found| *found == value, issued, now, &possible)
+    }
+
+    #[test]
+    fn acknowledged_values_are_not_lost() {
+        let mut register = Register::new(0);
+        register.issue(1, 10, 1);
+        register.acknowledge(1, 2);
+        register.cut(3);
+        assert!(!sees(&mut register, 0, 4, 5));
+        assert!(sees(&mut register, 10, 4, 5));
+    }
+
+    #[test]
+    fn a_cut_write_may_or_may_not_have_happened_until_a_read_decides() {
+        for kept in [0u32, 10] {
+            let mut register = Register::new(0);
+            register.issue(1, 10, 1);
+            register.cut(2);
+            assert!(sees(&mut register, kept, 3, 4));
+            assert!(!sees(&mut register, 10 - kept, 5, 6));
+        }
+    }
+
+    #[test]
+    fn writes_at_the_same_time_may_end_either_way_but_not_both() {
+        let mut register = Register::new(0);
+        register.issue(1, 10, 1);
+        register.issue(2, 20, 2);
+        register.acknowledge(1, 3);
+        register.acknowledge(2, 4);
+        assert!(!sees(&mut register.clone(), 0, 5, 6));
+        assert!(sees(&mut register, 10, 5, 6));
+        assert!(!sees(&mut register, 20, 7, 8));
+    }
+
+    #[test]
+    fn what_was_read_is_not_lost_by_a_cut() {
+        let mut register = Register::new(0);
+        register.issue(1, 10, 1);
+        assert!(sees(&mut register, 10, 2, 3));
+        register.cut(4);
+        assert!(!sees(&mut register, 0, 5, 6));
+    }
+
+    #[test]
+    fn a_read_may_return_what_was_overwritten_while_it_ran() {
+        let mut register = Register::new(0);
+        let possible = register.possible();
+        register.issue(1, 10, 2);
+        register.acknowledge(1, 3);
+        assert!(register.observe(|found| *found == 0, 1, 4, &possible));
+        assert!(!sees(&mut register, 0, 5, 6));
+    }
+}

@@ -1,0 +1,242 @@
+//! Runs seeds: a world each, life after life, power cut between any two steps; catches panics and stalls.
+
+use std::any::Any;
+use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
+
+use varve_media::SimMedium;
+use varve_reactor::{Nanos, Progress, SimLoop};
+use varve_stdx::Rng;
+
+use crate::config::{Faults, WorldConfig};
+use crate::life::{Plan, format, live};
+use crate::world::World;
+
+/// Simulated time in which something has to be answered.
+const STALL_NANOS: u64 = 20_000_000_000;
+
+/// Steps in which something has to be answered.
+const STALL_STEPS: u64 = 2_000_000;
+
+/// What a seed came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// The seed.
+    pub seed: u64,
+    /// Times the power was cut, or the process killed.
+    pub cuts: u64,
+    /// Requests that were acknowledged.
+    pub acknowledged: u64,
+    /// Steps of the simulated loop.
+    pub steps: u64,
+    /// Hash of everything that was observed.
+    pub trace: u64,
+    /// What was wrong, if anything was.
+    pub failure: Option<String>,
+}
+
+/// How the harness left a life.
+enum End {
+    Finished,
+    OutOfSteps,
+    Failed(String),
+}
+
+/// Runs one seed.
+#[must_use]
+pub fn run_seed(seed: u64) -> Outcome {
+    run_world(WorldConfig::from_seed(seed))
+}
+
+/// Runs one world.
+#[must_use]
+pub fn run_world(config: WorldConfig) -> Outcome {
+    let seed = config.seed;
+    let lives = config.lives;
+    let faults = config.faults;
+    let world = World::new(config);
+    let mut rng = Rng::new(seed);
+    let mut outcome =
+        Outcome { seed, cuts: 0, acknowledged: 0, steps: 0, trace: 0, failure: None };
+    let made = {
+        let (world, sim) = (Rc::clone(&world), SimLoop::new(rng.next_u64()));
+        let reactor = sim.handle();
+        let slot = Rc::new(Cell::new(None));
+        let result = Rc::clone(&slot);
+        let inner = Rc::clone(&world);
+        let body = async move { result.set(Some(format(inner, reactor).await)) };
+        match spend(&world, sim, body, u64::MAX, &mut outcome) {
+            End::Finished => slot.take().expect("the body finished").map_err(|e| e.to_string()),
+            End::OutOfSteps => Err("formatting takes for ever".to_owned()),
+            End::Failed(failure) => Err(failure),
+        }
+    };
+    if let Err(failure) = made {
+        outcome.failure = Some(format!("formatting: {failure}"));
+        return outcome;
+    }
+    for life in 0..lives {
+        let steps = steps_of_life(&mut rng);
+        if !run_life(&world, &mut rng, Plan::Work, steps, &mut outcome) {
+            return finish(&world, outcome, life);
+        }
+        if faults != Faults::None {
+            world.heal();
+        }
+    }
+    if faults == Faults::Bits {
+        flip_bits(&world, &mut rng);
+        world.faulty.set(true);
+        run_life(&world, &mut rng, Plan::Damaged, u64::MAX, &mut outcome);
+    } else {
+        world.faulty.set(false);
+        run_life(&world, &mut rng, Plan::Inspect, u64::MAX, &mut outcome);
+    }
+    finish(&world, outcome, lives)
+}
+
+fn finish(world: &World, mut outcome: Outcome, life: u32) -> Outcome {
+    outcome.trace = world.trace();
+    outcome.acknowledged = world.acknowledged.get();
+    outcome.failure = outcome.failure.map(|failure| format!("life {life}: {failure}"));
+    outcome
+}
+
+/// Steps until the power is cut: often during recovery, sometimes never.
+fn steps_of_life(rng: &mut Rng) -> u64 {
+    match rng.below(16) {
+        0 => u64::MAX,
+        1..8 => rng.below(400),
+        8..12 => rng.below(1500),
+        _ => {
+            let magnitude = 8 + rng.below(8);
+            rng.below(1 << magnitude)
+        }
+    }
+}
+
+/// Lives once and cuts the power; false when something was wrong.
+fn run_life(
+    world: &Rc<World>,
+    rng: &mut Rng,
+    plan: Plan,
+    steps: u64,
+    outcome: &mut Outcome,
+) -> bool {
+    let sim = SimLoop::new(rng.next_u64());
+    world.stopping.set(false);
+    world.shards.borrow_mut().clear();
+    let body = live(Rc::clone(world), sim.handle(), plan);
+    match spend(world, sim, body, steps, outcome) {
+        End::Failed(failure) => {
+            outcome.failure = Some(failure);
+            return false;
+        }
+        End::Finished | End::OutOfSteps => {}
+    }
+    outcome.cuts += 1;
+    world.cut(rng);
+    true
+}
+
+/// Runs `body` in a loop of its own for at most `steps` steps.
+fn spend(
+    world: &Rc<World>,
+    mut sim: SimLoop,
+    body: impl Future<Output = ()> + 'static,
+    steps: u64,
+    outcome: &mut Outcome,
+) -> End {
+    let reactor = sim.handle();
+    let mut body = Some(reactor.spawn_join(body));
+    let (mut answers, mut since, mut since_steps) = (world.answers.get(), Nanos(0), 0);
+    let end = loop {
+        if sim.steps() >= steps {
+            break End::OutOfSteps;
+        }
+        let step = catch_unwind(AssertUnwindSafe(|| {
+            let progress = sim.step();
+            let done = body.as_mut().is_some_and(|body| body.try_take().is_some());
+            (progress, done)
+        }));
+        let (progress, done) = match step {
+            Ok(step) => step,
+            Err(panic) => {
+                let text = panic_text(&*panic);
+                // What panicked may be half-changed: it is not even dropped.
+                outcome.steps += sim.steps();
+                std::mem::forget(sim);
+                std::mem::forget(body);
+                std::mem::forget(Rc::clone(world));
+                return End::Failed(format!("panic: {text}"));
+            }
+        };
+        if let Some(violation) = world.violation() {
+            break End::Failed(violation);
+        }
+        if done {
+            break End::Finished;
+        }
+        if world.answers.get() != answers {
+            (answers, since, since_steps) = (world.answers.get(), reactor.now(), sim.steps());
+        } else if progress == Progress::Idle {
+            break End::Failed(format!("deadlock: nothing is left to run{}", look(world)));
+        } else if reactor.now().0 - since.0 > STALL_NANOS || sim.steps() - since_steps > STALL_STEPS
+        {
+            break End::Failed(format!(
+                "no progress for {} steps, {} ms{}",
+                sim.steps() - since_steps,
+                (reactor.now().0 - since.0) / 1_000_000,
+                look(world)
+            ));
+        }
+    };
+    outcome.steps += sim.steps();
+    drop(sim);
+    drop(body);
+    end
+}
+
+/// The state of all open shards.
+fn look(world: &World) -> String {
+    let shards = world.shards.borrow();
+    let open = shards.iter().filter_map(std::rc::Weak::upgrade);
+    open.map(|shard| format!("\n  failed {} {:#?}", shard.has_failed(), shard.stats())).collect()
+}
+
+thread_local! {
+    static LAST_PANIC: Cell<Option<String>> = const { Cell::new(None) };
+}
+
+/// Keeps panics of this thread for the report instead of printing them.
+pub fn catch_panics() {
+    std::panic::set_hook(Box::new(|info| {
+        LAST_PANIC.set(Some(info.to_string()));
+        if std::env::var_os("VARVE_SIM_BACKTRACE").is_some() {
+            eprintln!("{info}\n{}", std::backtrace::Backtrace::force_capture());
+        }
+    }));
+}
+
+fn panic_text(panic: &(dyn Any + Send)) -> String {
+    if let Some(text) = LAST_PANIC.take() {
+        return text;
+    }
+    let text = panic.downcast_ref::<String>().cloned();
+    text.or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string))
+        .unwrap_or_else(|| "unknown".to_owned())
+}
+
+/// Inverts some bits of what is durable in segments and on one side of the roots.
+fn flip_bits(world: &World, rng: &mut Rng) {
+    let slots = u64::from(world.config.segments) * u64::from(world.config.segment_bytes);
+    for _ in 0..1 + rng.below(200) {
+        flip(&world.media.slots, rng, 0..slots);
+    }
+}
+
+fn flip(medium: &SimMedium, rng: &mut Rng, range: std::ops::Range<u64>) {
+    let bit = u8::try_from(rng.below(8)).expect("below 8");
+    medium.flip_bit(range.start + rng.below(range.end - range.start), bit);
+}

@@ -1,0 +1,469 @@
+//! Random requests to one shard, each entered in the model before it is sent and after it is answered.
+
+use std::rc::Rc;
+
+use varve_engine::{Error, Mapped, ReadPart, Result, Shard};
+use varve_stdx::{AlignedBuf, Rng};
+use varve_types::{ByteRange, ErrorKind, ShardId};
+
+use crate::content::{describe, fill};
+use crate::model::{Coverage, ShardModel, Stream};
+use crate::register::Register;
+use crate::world::World;
+
+const BLOCK: u64 = varve_engine::BLOCK_BYTES as u64;
+
+/// Far beyond every block that is written.
+const HUGE: u64 = 1 << 44;
+
+/// Most bytes read at once by checks.
+const CHECK_BYTES: u64 = 256 << 10;
+
+/// One client of a shard.
+#[derive(Clone)]
+pub(crate) struct Client {
+    /// The world it lives in.
+    pub world: Rc<World>,
+    /// Whom it asks.
+    pub shard: Rc<Shard>,
+    /// Its number.
+    pub id: ShardId,
+}
+
+impl Client {
+    /// The model of the shard.
+    #[must_use]
+    pub(crate) fn model(&self) -> &ShardModel {
+        &self.world.models[usize::from(self.id.0)]
+    }
+
+    /// Sends `requests` random requests one after the other, or fewer when the shard stops.
+    pub(crate) async fn work(self, mut rng: Rng, requests: u64) {
+        for _ in 0..requests {
+            if self.world.stopping.get() || self.world.is_violated() || self.shard.has_failed() {
+                return;
+            }
+            self.request(&mut rng).await;
+        }
+    }
+
+    async fn request(&self, rng: &mut Rng) {
+        if rng.below(100) < self.world.config.key_percent {
+            self.key_request(rng).await;
+            return;
+        }
+        let stream = {
+            let streams = self.model().streams.borrow();
+            Rc::clone(&streams[rng.index(streams.len())])
+        };
+        match rng.below(1000) {
+            0..550 => self.write(rng, &stream).await,
+            550..800 => self.read(rng, &stream).await,
+            800..900 => self.trim(rng, &stream).await,
+            900..960 => self.block_status(rng, &stream).await,
+            960..970 => self.drop_stream(&stream).await,
+            970..975 => self.settle(self.shard.checkpoint().await, "checkpoint"),
+            _ => self.write_hot(rng, &stream).await,
+        }
+    }
+
+    /// A place to write: often a hot one, often aligned.
+    fn place(&self, rng: &mut Rng, len_max: u64) -> (u64, u64) {
+        let config = &self.world.config;
+        let hot = rng.below(100) < config.hot_percent;
+        let blocks = if hot { config.stream_blocks.div_ceil(10) } else { config.stream_blocks };
+        let block = rng.below(blocks);
+        if rng.chance(2, 3) {
+            let most = (len_max / BLOCK).max(1);
+            let len = if rng.chance(1, 2) { 1 } else { 1 + rng.below(most) };
+            return (block * BLOCK, len.min(config.stream_blocks - block) * BLOCK);
+        }
+        let offset = block * BLOCK + rng.below(BLOCK);
+        let len = match rng.below(4) {
+            0 => 1 + rng.below(16),
+            1 => 1 + rng.below(BLOCK),
+            2 => 512 * (1 + rng.below(16)),
+            _ => 1 + rng.below(len_max),
+        };
+        (offset, len)
+    }
+
+    async fn write(&self, rng: &mut Rng, stream: &Rc<Stream>) {
+        let (offset, len) = self.place(rng, self.world.config.write_bytes_max);
+        self.write_at(rng, stream, offset, len).await;
+    }
+
+    async fn write_hot(&self, rng: &mut Rng, stream: &Rc<Stream>) {
+        self.write_at(rng, stream, 0, BLOCK).await;
+    }
+
+    /// Writes `len` bytes at `offset`, unless what is under way forbids it.
+    pub(crate) async fn write_at(&self, rng: &mut Rng, stream: &Rc<Stream>, offset: u64, len: u64) {
+        let coverage = Coverage::of(offset, len);
+        let operation = self.world.fresh_operation();
+        if !self.begin(stream, operation, &coverage).await {
+            return;
+        }
+        let mut data = AlignedBuf::zeroed(usize::try_from(len).expect("bounded"));
+        if !rng.chance(1, 12) {
+            for (index, part) in data.chunks_mut(BLOCK as usize).enumerate() {
+                fill(part, operation, offset + index as u64 * BLOCK);
+            }
+        }
+        let now = self.world.tick();
+        stream.model.borrow_mut().issue_write(operation, &coverage, &data, now);
+        self.world.record("write", self.id, &[stream.id.get(), offset, len, operation]);
+        let outcome = self.shard.write(stream.id, offset, data.freeze()).await;
+        self.finish(stream, operation, &coverage, outcome, "write");
+    }
+
+    /// Takes the blocks of a request; reads those whose contents have to be known.
+    async fn begin(&self, stream: &Rc<Stream>, operation: u64, coverage: &Coverage) -> bool {
+        if !stream.model.borrow_mut().begin(operation, coverage) {
+            return false;
+        }
+        let unsettled = stream.model.borrow().unsettled(coverage);
+        for block in unsettled {
+            self.read_at(stream, block * BLOCK, BLOCK).await;
+        }
+        let settled = stream.model.borrow().unsettled(coverage).is_empty();
+        if !settled {
+            stream.model.borrow_mut().abandon(operation, coverage);
+        }
+        settled
+    }
+
+    fn finish(
+        &self,
+        stream: &Stream,
+        operation: u64,
+        coverage: &Coverage,
+        outcome: Result<()>,
+        what: &str,
+    ) {
+        let now = self.world.tick();
+        stream.model.borrow_mut().finish(operation, coverage, outcome.is_ok(), now);
+        self.world.record("answer", self.id, &[operation, u64::from(outcome.is_ok())]);
+        self.settle(outcome, what);
+    }
+
+    /// Counts an answer, and judges an error.
+    pub(crate) fn settle(&self, outcome: Result<()>, what: &str) {
+        self.world.answered(outcome.is_ok());
+        let Err(error) = outcome else { return };
+        let excused = match error.kind() {
+            ErrorKind::NoSpace => {
+                let model = self.model();
+                model.refused.set(model.refused.get() + 1);
+                self.may_be_full()
+            }
+            ErrorKind::Closed => self.world.stopping.get(),
+            _ => self.world.faulty.get(),
+        };
+        if !excused {
+            self.world.violated(format!("shard {}: {what}: {error}", self.id));
+        }
+    }
+
+    /// Whether so much may be live that a shard can be full.
+    fn may_be_full(&self) -> bool {
+        true
+    }
+
+    async fn trim(&self, rng: &mut Rng, stream: &Rc<Stream>) {
+        let (offset, len) = match rng.below(20) {
+            0 => (rng.below(self.world.config.stream_blocks) * BLOCK, HUGE),
+            1 => (0, HUGE),
+            _ => self.place(rng, 1 << 20),
+        };
+        let coverage = Coverage::of(offset, len);
+        let operation = self.world.fresh_operation();
+        if !self.begin(stream, operation, &coverage).await {
+            return;
+        }
+        stream.model.borrow_mut().issue_zeros(operation, &coverage, self.world.tick());
+        self.world.record("trim", self.id, &[stream.id.get(), offset, len, operation]);
+        let range = ByteRange { start: offset, end: offset + len };
+        let outcome = match rng.below(3) {
+            0 => self.shard.write_zeroes(stream.id, range, true).await,
+            1 => self.shard.write_zeroes(stream.id, range, false).await,
+            _ => self.shard.trim(stream.id, range).await,
+        };
+        self.finish(stream, operation, &coverage, outcome, "trim");
+    }
+
+    async fn read(&self, rng: &mut Rng, stream: &Rc<Stream>) {
+        let (offset, len) = self.place(rng, 128 << 10);
+        self.read_at(stream, offset, len).await;
+    }
+
+    /// Reads and compares.
+    pub(crate) async fn read_at(&self, stream: &Rc<Stream>, offset: u64, len: u64) {
+        let (first, end) = (offset / BLOCK, (offset + len).div_ceil(BLOCK));
+        let issued = self.world.tick();
+        let possible = stream.model.borrow().possible(first..end);
+        let length = usize::try_from(len).expect("bounded");
+        let parts = match self.shard.read(stream.id, offset, length).await {
+            Ok(parts) => parts,
+            Err(error) => {
+                self.world.record("read failed", self.id, &[stream.id.get(), offset, len]);
+                self.settle(Err(error), "read");
+                return;
+            }
+        };
+        self.world.answered(true);
+        let bytes = join(&parts);
+        if bytes.len() != length {
+            self.world.violated(format!("read of {length} bytes gave {}", bytes.len()));
+            return;
+        }
+        let now = self.world.tick();
+        let mut model = stream.model.borrow_mut();
+        for (block, possible) in (first..end).zip(&possible) {
+            let start = offset.max(block * BLOCK);
+            let stop = (offset + len).min((block + 1) * BLOCK);
+            let at = |from: u64, base: u64| usize::try_from(from - base).expect("inside");
+            let got = &bytes[at(start, offset)..at(stop, offset)];
+            let within = at(start, block * BLOCK)..at(stop, block * BLOCK);
+            let accept = |content: &crate::content::Content| match content {
+                crate::content::Content::Zero => got.iter().all(|byte| *byte == 0),
+                crate::content::Content::Data(data) => data[within.clone()] == *got,
+            };
+            let allowed = match model.get(block) {
+                None => accept(&crate::content::Content::Zero),
+                Some(_) => model.block(block).observe(accept, issued, now, possible),
+            };
+            if !allowed {
+                let could: Vec<_> = possible
+                    .iter()
+                    .map(|(operation, content)| format!("{operation}: {}", content.describe()))
+                    .collect();
+                self.world.violated(format!(
+                    "shard {} stream {} block {block} reads as {} at {issued}..{now}, possible: {}",
+                    self.id,
+                    stream.id,
+                    describe(got),
+                    could.join(", ")
+                ));
+                return;
+            }
+        }
+        self.world.record("read", self.id, &[stream.id.get(), offset, len, issued]);
+    }
+
+    async fn block_status(&self, rng: &mut Rng, stream: &Rc<Stream>) {
+        let blocks = self.world.config.stream_blocks;
+        let first = rng.below(blocks);
+        let end = if rng.chance(1, 10) { HUGE / BLOCK } else { first + 1 + rng.below(blocks) };
+        let max = 1 + rng.index(64);
+        let issued = self.world.tick();
+        let model_end = end.min(blocks + 512);
+        let possible = stream.model.borrow().possible(first..model_end);
+        let range = ByteRange { start: first * BLOCK, end: end * BLOCK };
+        let status = match self.shard.block_status(stream.id, range, max).await {
+            Ok(status) => status,
+            Err(error) => return self.settle(Err(error), "block status"),
+        };
+        self.world.answered(true);
+        if status.is_empty() || status.len() > max {
+            self.world.violated(format!("block status of {range:?} gave {} runs", status.len()));
+            return;
+        }
+        let mut block = first;
+        let model = stream.model.borrow();
+        for run in &status {
+            let run_end = block + run.len / BLOCK;
+            for at in block..run_end.min(model_end) {
+                let before = &possible[usize::try_from(at - first).expect("inside")];
+                let now = model.get(at);
+                let zero = before.iter().any(|(_, content)| content.is_zero())
+                    || now.is_none_or(|now| now.may_be(crate::content::Content::is_zero));
+                let allowed = run.mapped == Mapped::Data && now.is_some() || zero && run.mapped != Mapped::Data;
+                if !allowed {
+                    self.world.violated(format!(
+                        "shard {} stream {} block {at} has status {:?} at {issued}",
+                        self.id, stream.id, run.mapped
+                    ));
+                    return;
+                }
+            }
+            block = run_end;
+        }
+        if block > end {
+            self.world.violated(format!("block status of {range:?} goes on to {block}"));
+        }
+    }
+
+    async fn drop_stream(&self, stream: &Rc<Stream>) {
+        let fresh = self.world.fresh_stream();
+        {
+            let mut streams = self.model().streams.borrow_mut();
+            let Some(index) = streams.iter().position(|other| other.id == stream.id) else { return };
+            streams[index] = fresh;
+        }
+        self.world.record("drop", self.id, &[stream.id.get()]);
+        let outcome = self.shard.drop_stream(stream.id).await;
+        self.settle(outcome, "drop");
+    }
+
+    async fn key_request(&self, rng: &mut Rng) {
+        let key = format!("{}/{:03}", rng.below(3), rng.below(120)).into_bytes();
+        match rng.below(10) {
+            0..5 => {
+                let operation = self.world.fresh_operation();
+                let mut value = vec![0; rng.index(300)];
+                fill(&mut value, operation, 0);
+                self.change_key(key, Some(value), operation).await;
+            }
+            5..7 => self.change_key(key, None, self.world.fresh_operation()).await,
+            7..9 => self.get_key(&key).await,
+            _ => self.scan_keys(rng, &key).await,
+        }
+    }
+
+    async fn change_key(&self, key: Vec<u8>, value: Option<Vec<u8>>, operation: u64) {
+        let now = self.world.tick();
+        self.with_key(&key, |register| register.issue(operation, value.clone(), now));
+        self.world.record("key", self.id, &[operation, u64::from(value.is_some())]);
+        let outcome = match &value {
+            Some(value) => self.shard.key_put(&key, value).await,
+            None => self.shard.key_delete(&key).await,
+        };
+        let now = self.world.tick();
+        self.with_key(&key, |register| match &outcome {
+            Ok(()) => register.acknowledge(operation, now),
+            Err(_) => register.give_up(operation, now),
+        });
+        self.world.record("answer", self.id, &[operation, u64::from(outcome.is_ok())]);
+        self.settle(outcome, "change of a key");
+    }
+
+    fn with_key<T>(
+        &self,
+        key: &[u8],
+        act: impl FnOnce(&mut Register<Option<Vec<u8>>>) -> T,
+    ) -> T {
+        let mut keys = self.model().keys.borrow_mut();
+        act(keys.entry(key.to_vec()).or_insert_with(|| Register::new(None)))
+    }
+
+    /// Reads a key and compares.
+    pub(crate) async fn get_key(&self, key: &[u8]) {
+        let issued = self.world.tick();
+        let possible = self.with_key(key, |register| register.possible());
+        let value = match self.shard.key_get(key).await {
+            Ok(value) => value,
+            Err(error) => return self.settle(Err(error), "read of a key"),
+        };
+        self.world.answered(true);
+        self.observe_key(key, &value, issued, &possible);
+    }
+
+    fn observe_key(
+        &self,
+        key: &[u8],
+        value: &Option<Vec<u8>>,
+        issued: u64,
+        possible: &[(u64, Option<Vec<u8>>)],
+    ) {
+        let now = self.world.tick();
+        let allowed = self.with_key(key, |register| {
+            register.observe(|known| known == value, issued, now, possible)
+        });
+        if !allowed {
+            self.world.violated(format!(
+                "shard {} key {} is {:?} at {issued}..{now}, possible: {:?}",
+                self.id,
+                String::from_utf8_lossy(key),
+                value.as_ref().map(|value| describe(value)),
+                possible
+                    .iter()
+                    .map(|(operation, value)| (operation, value.as_ref().map(|value| describe(value))))
+                    .collect::<Vec<_>>(),
+            ));
+        }
+    }
+
+    async fn scan_keys(&self, rng: &mut Rng, key: &[u8]) {
+        let prefix = if rng.chance(1, 2) { key[..2].to_vec() } else { Vec::new() };
+        let after = rng.chance(1, 2).then(|| key.to_vec());
+        let max = if rng.chance(1, 3) { 1000 } else { 1 + rng.index(40) };
+        self.check_keys(&prefix, after.as_deref(), max).await;
+    }
+
+    /// Lists keys and compares.
+    pub(crate) async fn check_keys(&self, prefix: &[u8], after: Option<&[u8]>, max: usize) {
+        let issued = self.world.tick();
+        let inside = |key: &[u8]| key.starts_with(prefix) && after.is_none_or(|after| key > after);
+        let possible: Vec<_> = {
+            let keys = self.model().keys.borrow();
+            let all = keys.iter().filter(|(key, _)| inside(key));
+            all.map(|(key, register)| (key.clone(), register.possible())).collect()
+        };
+        let found = match self.shard.key_scan(prefix, after, max).await {
+            Ok(found) => found,
+            Err(error) => return self.settle(Err(error), "scan"),
+        };
+        self.world.answered(true);
+        if found.len() > max || !found.is_sorted_by(|a, b| a.0 < b.0) || !found.iter().all(|(key, _)| inside(key)) {
+            self.world.violated(format!("scan gave {} keys, unsorted or outside", found.len()));
+            return;
+        }
+        let last = if found.len() == max { found.last().map(|(key, _)| key.clone()) } else { None };
+        for (key, possible) in &possible {
+            if last.as_ref().is_some_and(|last| key > last) {
+                break;
+            }
+            let at = found.binary_search_by(|(other, _)| other.cmp(key)).ok();
+            let value = at.map(|at| found[at].1.clone());
+            self.observe_key(key, &value, issued, possible);
+        }
+        for (key, _) in &found {
+            if !self.model().keys.borrow().contains_key(key) {
+                self.world.violated(format!("key {} was never put", String::from_utf8_lossy(key)));
+            }
+        }
+    }
+
+    /// Compares everything that was ever written, or about one part in `sample` of it.
+    pub(crate) async fn check_all(&self, rng: &mut Rng, sample: u64) {
+        let streams = self.model().streams.borrow().clone();
+        for stream in streams {
+            let blocks: Vec<u64> = stream.model.borrow().written().collect();
+            let mut rest = blocks.as_slice();
+            while let Some(&first) = rest.first() {
+                let run_max = usize::try_from(CHECK_BYTES / BLOCK).expect("small");
+                let run = (first..).zip(rest).take(run_max).take_while(|(at, block)| at == *block);
+                let count = run.count();
+                rest = &rest[count..];
+                if rng.chance(1, sample) {
+                    self.read_at(&stream, first * BLOCK, count as u64 * BLOCK).await;
+                }
+                if self.world.is_violated() {
+                    return;
+                }
+            }
+        }
+        if rng.chance(1, sample) {
+            self.check_keys(b"", None, usize::MAX).await;
+        }
+    }
+}
+
+/// The bytes of parts.
+fn join(parts: &[ReadPart]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(parts.iter().map(ReadPart::len).sum());
+    for part in parts {
+        match part {
+            ReadPart::Zero(len) => bytes.resize(bytes.len() + len, 0),
+            ReadPart::Data(data) => bytes.extend_from_slice(data),
+        }
+    }
+    bytes
+}
+
+/// Whether an error means that the shard closed itself.
+#[must_use]
+pub(crate) fn closes(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Closed)
+}

@@ -1,0 +1,227 @@
+//! The simulated machine: media that outlive it, models of what must be on them, and what went wrong.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+use varve_media::{Drive, DriveDisks, DriveOptions, DriveSpec, SimMedium};
+use varve_reactor::Reactor;
+use varve_stdx::Rng;
+use varve_types::{ShardId, StreamId};
+
+use crate::config::{Faults, WorldConfig};
+use crate::model::{ShardModel, Stream};
+
+/// Bytes of superblocks and roots, generously.
+const META_BYTES: u64 = 8 << 20;
+
+/// Most bytes of a root: what fits one page beside its header.
+const ROOT_BYTES_MAX: u32 = 4096;
+
+/// The media of the machine.
+pub(crate) struct Media {
+    /// Superblocks and roots.
+    pub meta: SimMedium,
+    /// A lane each.
+    pub lanes: Vec<SimMedium>,
+    /// Segments.
+    pub slots: SimMedium,
+}
+
+/// What a seed makes, for all lives of the machine.
+pub(crate) struct World {
+    /// Its figures.
+    pub config: WorldConfig,
+    /// Its media.
+    pub media: Media,
+    /// A model for each shard.
+    pub models: Vec<ShardModel>,
+    clock: Cell<u64>,
+    operations: Cell<u64>,
+    next_stream: Cell<u64>,
+    /// Answers to requests so far, successes or not.
+    pub answers: Cell<u64>,
+    /// Requests that were acknowledged.
+    pub acknowledged: Cell<u64>,
+    /// Whether a fault other than power loss may explain an error now.
+    pub faulty: Cell<bool>,
+    /// Whether workers should come to an end.
+    pub stopping: Cell<bool>,
+    /// Hash of everything that was observed, in order.
+    trace: Cell<u64>,
+    violation: RefCell<Option<String>>,
+    /// The open shards, to look at when nothing moves.
+    pub(crate) shards: RefCell<Vec<std::rc::Weak<varve_engine::Shard>>>,
+    rng: RefCell<Rng>,
+    log: Cell<bool>,
+}
+
+impl World {
+    /// An empty world.
+    #[must_use]
+    pub(crate) fn new(config: WorldConfig) -> Rc<Self> {
+        let slots_bytes = u64::from(config.segments) * u64::from(config.segment_bytes);
+        let lane = |lane| SimMedium::new(&format!("lane{lane}"), config.lane_bytes);
+        let media = Media {
+            meta: SimMedium::new("meta", META_BYTES),
+            lanes: (0..config.shards).map(lane).collect(),
+            slots: SimMedium::new("slots", slots_bytes),
+        };
+        let models = (0..config.shards).map(|_| ShardModel::default()).collect();
+        let rng = RefCell::new(Rng::new(config.seed ^ 0x6C69_7665));
+        let world = Self {
+            config,
+            media,
+            models,
+            clock: Cell::new(1),
+            operations: Cell::new(1),
+            next_stream: Cell::new(1),
+            answers: Cell::new(0),
+            acknowledged: Cell::new(0),
+            faulty: Cell::new(false),
+            stopping: Cell::new(false),
+            trace: Cell::new(0),
+            violation: RefCell::new(None),
+            shards: RefCell::default(),
+            rng,
+            log: Cell::new(std::env::var_os("VARVE_SIM_LOG").is_some()),
+        };
+        for model in &world.models {
+            for _ in 0..world.config.streams {
+                model.streams.borrow_mut().push(world.fresh_stream());
+            }
+        }
+        Rc::new(world)
+    }
+
+    /// Figures of the pool.
+    #[must_use]
+    pub(crate) fn spec(&self) -> DriveSpec {
+        DriveSpec {
+            segment_bytes: self.config.segment_bytes,
+            lane_bytes: self.config.lane_bytes,
+            root_bytes_max: ROOT_BYTES_MAX,
+            ..DriveSpec::new(self.config.pool(), self.config.shards)
+        }
+    }
+
+    /// The disks, for one life.
+    #[must_use]
+    pub(crate) fn disks(&self, reactor: &Reactor) -> DriveDisks {
+        let open = |medium: &SimMedium| -> Rc<dyn varve_media::Disk> {
+            Rc::new(medium.open(reactor, self.config.latency.clone()))
+        };
+        DriveDisks::Directory {
+            meta: open(&self.media.meta),
+            lanes: self.media.lanes.iter().map(open).collect(),
+            slots: open(&self.media.slots),
+        }
+    }
+
+    /// Opens the drive, for one life.
+    ///
+    /// # Errors
+    /// The drive's.
+    pub(crate) async fn drive(&self, reactor: &Reactor) -> varve_media::Result<Drive> {
+        Drive::open(vec![self.disks(reactor)], DriveOptions::default()).await
+    }
+
+    /// All media.
+    pub(crate) fn all_media(&self) -> impl Iterator<Item = &SimMedium> {
+        [&self.media.meta, &self.media.slots].into_iter().chain(&self.media.lanes)
+    }
+
+    /// Cuts power, or only kills the process. Drop the loop before.
+    pub(crate) fn cut(&self, rng: &mut Rng) {
+        let kill = rng.chance(1, 8);
+        for medium in self.all_media() {
+            if kill {
+                medium.kill(rng);
+            } else {
+                medium.crash(rng);
+            }
+        }
+        let now = self.tick();
+        for model in &self.models {
+            model.cut(now);
+        }
+    }
+
+    /// Ends all read and write failures.
+    pub(crate) fn heal(&self) {
+        for medium in self.all_media() {
+            medium.heal_reads();
+            medium.fail_writes(false);
+        }
+        self.faulty.set(self.config.faults == Faults::Bits && self.stopping.get());
+    }
+
+    /// The next time.
+    pub(crate) fn tick(&self) -> u64 {
+        self.clock.set(self.clock.get() + 1);
+        self.clock.get()
+    }
+
+    /// The next operation.
+    pub(crate) fn fresh_operation(&self) -> u64 {
+        self.operations.set(self.operations.get() + 1);
+        self.operations.get()
+    }
+
+    /// A stream with an id never used before.
+    pub(crate) fn fresh_stream(&self) -> Rc<Stream> {
+        let id = StreamId::new(self.next_stream.get());
+        self.next_stream.set(id.get() + 1);
+        Rc::new(Stream { id, model: RefCell::default() })
+    }
+
+    /// An independent generator.
+    pub(crate) fn split_rng(&self) -> Rng {
+        self.rng.borrow_mut().split()
+    }
+
+    /// Counts an answer.
+    pub(crate) fn answered(&self, acknowledged: bool) {
+        self.answers.set(self.answers.get() + 1);
+        if acknowledged {
+            self.acknowledged.set(self.acknowledged.get() + 1);
+        }
+    }
+
+    /// Adds to the trace.
+    pub(crate) fn record(&self, what: &str, shard: ShardId, numbers: &[u64]) {
+        let mut hash = self.trace.get();
+        for number in numbers.iter().chain(&[u64::from(shard.0), what.len() as u64]) {
+            hash = (hash ^ number).wrapping_mul(0x9FB2_1C65_1E98_DF25).rotate_left(29);
+        }
+        self.trace.set(hash);
+        if self.log.get() {
+            eprintln!("{:>8} shard {shard} {what} {numbers:?}", self.clock.get());
+        }
+    }
+
+    /// Hash of everything that was recorded.
+    #[must_use]
+    pub(crate) fn trace(&self) -> u64 {
+        self.trace.get()
+    }
+
+    /// Says that a promise was broken; the first one counts.
+    pub(crate) fn violated(&self, what: String) {
+        if self.log.get() {
+            eprintln!("VIOLATION {what}");
+        }
+        self.violation.borrow_mut().get_or_insert(what);
+    }
+
+    /// The first broken promise.
+    #[must_use]
+    pub(crate) fn violation(&self) -> Option<String> {
+        self.violation.borrow().clone()
+    }
+
+    /// Whether a promise was broken.
+    #[must_use]
+    pub(crate) fn is_violated(&self) -> bool {
+        self.violation.borrow().is_some()
+    }
+}
