@@ -15,8 +15,8 @@ use crate::contract::{
 };
 use crate::disk::{Disk, Persist};
 use crate::format::{
-    RootSlot, SUPERBLOCK_BYTES, SUPERBLOCK_COPIES, SUPERBLOCK_STRIDE, Superblock, encode_root,
-    encode_superblock, has_superblock_magic,
+    RootSlot, SUPERBLOCK_BYTES, SUPERBLOCK_COPIES, SUPERBLOCK_STRIDE, Shape, Superblock,
+    encode_root, encode_superblock, has_superblock_magic,
 };
 use crate::parts::{DriveDisks, Parts};
 use crate::spec::DriveSpec;
@@ -189,15 +189,45 @@ impl Drive {
         })
     }
 
+    /// Where the drive of a shard's lane keeps it.
+    pub(crate) fn lane_start(&self, shard: ShardId) -> (&dyn Disk, u64) {
+        let drives = self.inner.parts.len();
+        let (drive, lane) = (usize::from(shard.0) % drives, usize::from(shard.0) / drives);
+        let superblock = &self.inner.superblocks[drive];
+        let start = match superblock.shape {
+            Shape::OneDisk => superblock.lane_offset(u16::try_from(lane).expect("below a u16")),
+            Shape::Directory => 0,
+        };
+        (&*self.inner.parts[drive].lanes[lane], start)
+    }
+
+    /// Where the slots of a slot's drive begin on its disk.
+    pub(crate) fn slots_start(&self, number: SegmentNumber) -> u64 {
+        let superblock = &self.inner.superblocks[self.drive_of(number)];
+        match superblock.shape {
+            Shape::OneDisk => superblock.slots_offset(),
+            Shape::Directory => 0,
+        }
+    }
+
+    fn drive_of(&self, number: SegmentNumber) -> usize {
+        self.inner.first_slots.partition_point(|first| *first <= number.0) - 1
+    }
+
     /// The disk of a slot and the slot's position on it.
-    fn slot(&self, number: SegmentNumber, offset: u64, len: u64) -> Result<(&dyn Disk, u64)> {
+    pub(crate) fn slot(
+        &self,
+        number: SegmentNumber,
+        offset: u64,
+        len: u64,
+    ) -> Result<(&dyn Disk, u64)> {
         let segment_bytes = u64::from(self.inner.superblock().segment_bytes);
         let inside = number.0 < self.geometry().segment_count
             && offset.checked_add(len).is_some_and(|end| end <= segment_bytes);
         if !inside {
             return Err(Error::OutOfRange { segment: number, offset, len });
         }
-        let drive = self.inner.first_slots.partition_point(|first| *first <= number.0) - 1;
+        let drive = self.drive_of(number);
         let within = u64::from(number.0 - self.inner.first_slots[drive]);
         Ok((&*self.inner.parts[drive].slots, within * segment_bytes))
     }

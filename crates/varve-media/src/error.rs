@@ -145,6 +145,12 @@ pub enum Error {
         /// Most bytes of a root.
         max: u64,
     },
+    /// Writes that are kept in memory only exceed their bound.
+    #[error("writes kept in memory exceed {bytes_max} bytes")]
+    OverlayFull {
+        /// The bound in bytes.
+        bytes_max: u64,
+    },
     /// The medium under the files is full.
     #[error("no space left under {path}")]
     NoSpace {
@@ -170,7 +176,9 @@ impl Error {
             | Self::DriveSet { .. }
             | Self::NoLane { .. }
             | Self::RootTooLong { .. } => ErrorKind::Invalid,
-            Self::NoSpace { .. } | Self::TooSmall { .. } => ErrorKind::NoSpace,
+            Self::NoSpace { .. } | Self::TooSmall { .. } | Self::OverlayFull { .. } => {
+                ErrorKind::NoSpace
+            }
         }
     }
 }

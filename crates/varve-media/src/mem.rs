@@ -19,6 +19,25 @@ pub(crate) struct SparseBytes {
 }
 
 impl SparseBytes {
+    /// Granularity of what takes memory.
+    pub(crate) const PAGE_BYTES: usize = PAGE;
+
+    /// Bytes of a range, both ends multiples of the page, that lie in pages that were written.
+    pub(crate) fn present_bytes(&self, offset: u64, len: u64) -> u64 {
+        let numbers = offset / PAGE as u64..(offset + len) / PAGE as u64;
+        self.pages.range(numbers).count() as u64 * PAGE as u64
+    }
+
+    /// Replaces what `out` holds of written pages; the rest stays.
+    pub(crate) fn patch(&self, offset: u64, out: &mut [u8]) {
+        let first = offset / PAGE as u64;
+        let numbers = first..first + (out.len() / PAGE) as u64;
+        for (number, page) in self.pages.range(numbers) {
+            let start = usize::try_from(number - first).expect("inside the range") * PAGE;
+            out[start..start + PAGE].copy_from_slice(&page[..]);
+        }
+    }
+
     /// Fills `out` with the bytes at `offset`, a multiple of the page.
     pub(crate) fn read(&self, offset: u64, out: &mut [u8]) {
         for (number, part) in (offset / PAGE as u64..).zip(out.chunks_mut(PAGE)) {

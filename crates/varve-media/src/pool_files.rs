@@ -30,13 +30,13 @@ use crate::superblock_copies::{heal_superblock, read_superblock};
 use crate::uring::{UringDisk, open_error, write_zeros};
 use crate::{Error, Result};
 
-const META_FILE: &str = "meta";
-const SEGMENTS_FILE: &str = "segments";
+pub(crate) const META_FILE: &str = "meta";
+pub(crate) const SEGMENTS_FILE: &str = "segments";
 
 /// Where file systems, partition tables and volume managers leave their marks, in bytes from the start.
 const SIGNATURE_BYTES: u64 = 1 << 20;
 
-fn lane_file(lane: u16) -> String {
+pub(crate) fn lane_file(lane: u16) -> String {
     format!("lane-{lane:04}")
 }
 
@@ -119,7 +119,7 @@ impl PoolFiles {
             if kind != DriveKind::Device {
                 touch(&lock_path)?;
             }
-            locks.push(lock(&lock_path, kind == DriveKind::Device)?);
+            locks.push(lock(&lock_path, kind == DriveKind::Device, Owner::Sole)?);
             clear_place(&lock_path, drive.replace_pool)?;
             disks.push(make(drive, kind, &superblock)?);
         }
@@ -216,7 +216,7 @@ impl OpenDrive {
         if metadata.is_dir() && !first.exists() {
             return Err(Error::NoPool { path: path.display().to_string() });
         }
-        let lock = lock(&first, device)?;
+        let lock = lock(&first, device, Owner::Sole)?;
         let disk = BlockingDisk::open(&first)?;
         let superblock = finish(read_superblock(&disk))?;
         finish(heal_superblock(&disk, &superblock));
@@ -302,12 +302,21 @@ fn touch(path: &Path) -> Result<()> {
     opened.map(drop).map_err(|error| open_error(path, &error))
 }
 
+/// Who may hold a drive beside the one who locks it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Owner {
+    /// Nobody.
+    Sole,
+    /// Others who only read.
+    Reader,
+}
+
 /// Locks a file or device until the returned handle is closed (F1).
-fn lock(path: &Path, device: bool) -> Result<File> {
+pub(crate) fn lock(path: &Path, device: bool, owner: Owner) -> Result<File> {
     let in_use = || Error::InUse { path: path.display().to_string() };
     let mut options = OpenOptions::new();
-    options.read(true).write(true);
-    if device {
+    options.read(true).write(owner == Owner::Sole);
+    if device && owner == Owner::Sole {
         // Refused while the device is mounted or part of an array.
         options.custom_flags(libc::O_EXCL);
     }
@@ -315,9 +324,10 @@ fn lock(path: &Path, device: bool) -> Result<File> {
         Some(libc::EBUSY) => in_use(),
         _ => open_error(path, &error),
     })?;
+    let mode = if owner == Owner::Sole { libc::LOCK_EX } else { libc::LOCK_SH };
     // SAFETY: the descriptor is open, and no memory is involved.
     #[expect(unsafe_code, reason = "the lock must be seen by tools that use flock(2)")]
-    let locked = unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) };
+    let locked = unsafe { libc::flock(file.as_raw_fd(), mode | libc::LOCK_NB) };
     if locked == 0 {
         return Ok(file);
     }

@@ -11,6 +11,7 @@ use crate::contract::{IoFuture, RootKey, RootStore, RootVersion};
 use crate::disk::Persist;
 use crate::drive::{Drive, Inner, root_number};
 use crate::format::{RootSlot, decode_root, encode_root};
+use crate::inspect::RootSide;
 use crate::{Error, Result};
 
 /// What both sides hold.
@@ -85,6 +86,24 @@ impl Inner {
             tracing::warn!(%key, reasons = reasons.join("; "), "one side of a root is unreadable");
         }
         Ok(sides)
+    }
+
+    /// Both sides, whether they can be read or not; nothing is repaired.
+    pub(crate) async fn inspect_root(&self, key: RootKey) -> Result<[RootSide; 2]> {
+        let (meta, superblock) = (&self.parts[0].meta, self.superblock());
+        let root = root_number(key, superblock.lanes_of_pool)?;
+        let len = usize::try_from(superblock.root_slot_bytes()).expect("at most 16 MiB and 4 KiB");
+        let look = async |side: u8| {
+            let offset = superblock.root_offset(root, u64::from(side));
+            let read = meta.read(offset, len).await.map_err(|error| error.to_string());
+            let content =
+                read.and_then(|bytes| match decode_root(self.pool(), root_id(root), &bytes) {
+                    Ok((version, payload)) => Ok((version, payload.to_vec())),
+                    Err(fault) => Err(fault.to_string()),
+                });
+            RootSide { path: meta.path().to_owned(), side, offset, content }
+        };
+        Ok([look(0).await, look(1).await])
     }
 
     async fn write_side(&self, root: u64, side: usize, version: u64, bytes: &[u8]) -> Result<()> {

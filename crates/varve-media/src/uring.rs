@@ -42,7 +42,21 @@ impl UringDisk {
     /// # Panics
     /// In the simulator, which has no files.
     pub fn open(reactor: &Reactor, path: &Path) -> Result<Self> {
-        let file = open_direct(path)?;
+        Self::over(reactor, path, open_direct(path, Access::ReadWrite)?)
+    }
+
+    /// Opens what exists at `path`, for reading only: writes fail.
+    ///
+    /// # Errors
+    /// [`Error::Open`].
+    ///
+    /// # Panics
+    /// In the simulator, which has no files.
+    pub fn open_read_only(reactor: &Reactor, path: &Path) -> Result<Self> {
+        Self::over(reactor, path, open_direct(path, Access::ReadOnly)?)
+    }
+
+    fn over(reactor: &Reactor, path: &Path, file: File) -> Result<Self> {
         let size = size_of_file(&file, path)?;
         let ring = reactor.ring().expect("the simulator has no files");
         let file = ring.register(file.into());
@@ -75,10 +89,17 @@ impl Target {
     }
 }
 
-/// Opens a file for direct reads and writes; through the page cache where the file system cannot do that.
-pub(crate) fn open_direct(path: &Path) -> Result<File> {
+/// What a file is opened for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Access {
+    ReadWrite,
+    ReadOnly,
+}
+
+/// Opens a file for direct access; through the page cache where the file system cannot do that.
+pub(crate) fn open_direct(path: &Path, access: Access) -> Result<File> {
     let mut options = OpenOptions::new();
-    options.read(true).write(true);
+    options.read(true).write(access == Access::ReadWrite);
     let direct = options.clone().custom_flags(libc::O_DIRECT).open(path);
     let opened = direct.or_else(|error| match error.raw_os_error() {
         Some(libc::EINVAL) => options.open(path),

@@ -6,8 +6,8 @@ use std::rc::Rc;
 
 use varve_media::{
     Disk, DiskOperation, DiskStats, Drive, DriveDisks, DriveOptions, DriveSpec, Fault, FaultDisk,
-    FaultPlan, FaultRule, MemDisk, Persist, RootKey, StatsDisk, Throttle, ThrottleDisk,
-    ThrottleLimits, conformance,
+    FaultPlan, FaultRule, MemDisk, OverlayDisk, OverlayMemory, Persist, RootKey, StatsDisk,
+    Throttle, ThrottleDisk, ThrottleLimits, conformance,
 };
 use varve_reactor::{Nanos, SimLoop};
 use varve_stdx::BufSlice;
@@ -64,6 +64,16 @@ fn statistics_conform_and_count() {
         assert!(stats.of(operation).count > 0, "{operation:?}");
         assert_eq!(stats.of(operation).in_flight, 0, "{operation:?}");
     }
+}
+
+#[test]
+fn an_overlay_conforms_and_leaves_what_is_below_alone() {
+    let mut sim = SimLoop::new(1);
+    let below = mem();
+    let disk = OverlayDisk::new(Rc::clone(&below), OverlayMemory::new(16 << 20));
+    sim.run_until(run_suite(disk));
+    let untouched = sim.run_until(async move { below.read(0, 16 << 20).await.unwrap() });
+    assert!(untouched.iter().all(|byte| *byte == 0));
 }
 
 #[test]

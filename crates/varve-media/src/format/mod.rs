@@ -16,6 +16,7 @@
 
 mod root_slot;
 mod superblock;
+mod text;
 
 pub(crate) use root_slot::{ROOT_HEADER_BYTES, RootSlot, decode_root, encode_root};
 pub(crate) use superblock::{
