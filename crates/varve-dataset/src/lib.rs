@@ -9,6 +9,7 @@ mod open;
 mod record;
 mod volume;
 
+pub use catalog::CatalogueEntry;
 pub use datasets::{Datasets, Shared};
 pub use error::{Error, Result};
 pub use mark::MarkSummary;
