@@ -1,0 +1,157 @@
+//! Looking at a shard's trees from outside, past damage: what check and dump show. Nothing here changes anything.
+//!
+//! L1. A damaged map page hides its own blocks only: the walk goes on behind them.
+
+use std::ops::{ControlFlow, Range};
+
+use varve_logstore::format::chunk::ChunkEntry;
+use varve_types::{ChunkId, StreamId};
+
+use crate::keys::KeyValue;
+use crate::tree::{Fault, MAP_SLOTS, PagePtr, PageShape, Scan, WalkItem};
+use crate::trees::{Stop, stream_of_key};
+use crate::{Error, Result, Shard};
+
+/// Slots, pages or keys looked at before other tasks get a turn.
+const STEP: usize = 1024;
+
+/// What a walk over a map comes across, in the order of blocks.
+#[derive(Clone, Debug)]
+pub enum MapItem {
+    /// A stored page of the map itself; pages come before what they hold.
+    Page {
+        /// Its name.
+        page: ChunkId,
+        /// Levels above the leaves.
+        level: u8,
+    },
+    /// A block with data.
+    Data {
+        /// Which block, in units of 4 KiB.
+        block: u64,
+        /// What it holds.
+        chunk: ChunkId,
+    },
+    /// Blocks whose page cannot be read.
+    Unreadable {
+        /// Which blocks.
+        blocks: Range<u64>,
+        /// The page.
+        page: PagePtr,
+        /// Why.
+        error: Error,
+    },
+}
+
+impl Shard {
+    /// Walks the map of a stream and shows `visit` everything that is not a hole; stops when it breaks.
+    ///
+    /// # Errors
+    /// When the stream's record cannot be read. Damaged pages of the map are shown to `visit` (L1).
+    pub async fn walk_map(
+        &self,
+        stream: StreamId,
+        visit: &mut dyn FnMut(MapItem) -> ControlFlow<()>,
+    ) -> Result<()> {
+        let mut from = 0;
+        if !self.with_pages(|trees| trees.open_stream(stream)).await? {
+            return Ok(());
+        }
+        loop {
+            let mut items = Vec::new();
+            let step = {
+                let trees = self.trees.borrow();
+                let Some(stream) = trees.streams.get(&stream) else { return Ok(()) };
+                stream.map.walk(&trees.cache, from, STEP, |item| items.push(item))
+            };
+            for item in items {
+                if visit(shown(item)).is_break() {
+                    return Ok(());
+                }
+            }
+            match step {
+                Ok(None) => return Ok(()),
+                Ok(Some(next)) => from = next,
+                Err(fault) => {
+                    let Err(error) = self.load_page(fault).await else { continue };
+                    let blocks = blocks_of(fault).ok_or_else(|| error.clone())?;
+                    from = from.max(blocks.end); // L1
+                    let item = MapItem::Unreadable { blocks, page: fault.ptr, error };
+                    if visit(item).is_break() {
+                        return Ok(());
+                    }
+                }
+            }
+            self.reactor.yield_now().await;
+        }
+    }
+
+    /// Where a chunk lies; `None` when there is no such chunk.
+    ///
+    /// # Errors
+    /// `Corrupt` when the table cannot be read there.
+    pub async fn chunk_place(&self, chunk: ChunkId) -> Result<Option<ChunkEntry>> {
+        self.with_pages(|trees| trees.chunk(chunk)).await
+    }
+
+    /// Up to 1024 entries of the key tree as stored, the engine's own ones included, from key `from` on; and where to go on.
+    ///
+    /// # Errors
+    /// `Corrupt` when the tree cannot be read there.
+    pub async fn stored_keys(&self, from: &[u8]) -> Result<(Vec<KeyValue>, Option<Vec<u8>>)> {
+        let mut entries = Vec::new();
+        let scan = self
+            .with_pages(|trees| {
+                entries.clear();
+                let visit = |key: &[u8], value: &[u8]| {
+                    entries.push((key.to_vec(), value.to_vec()));
+                    ControlFlow::Continue(())
+                };
+                trees.keys.scan(&trees.cache, from, STEP, visit).map_err(Stop::from)
+            })
+            .await?;
+        let next = match scan {
+            Scan::Done => None,
+            Scan::More(next) => Some(next),
+        };
+        Ok((entries, next))
+    }
+
+    /// The name of a stored key: a stream's record, or a key of the layers above.
+    #[must_use]
+    pub fn stored_key_name(key: &[u8]) -> StoredKey<'_> {
+        if let Some(stream) = stream_of_key(key) {
+            return StoredKey::Stream(stream);
+        }
+        match crate::trees::key_of_user(key) {
+            Some(rest) => StoredKey::User(rest),
+            None => StoredKey::Unknown(key),
+        }
+    }
+}
+
+/// Whose a key of the key tree is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum StoredKey<'a> {
+    /// The record of a stream.
+    Stream(StreamId),
+    /// A key of the layers above.
+    User(&'a [u8]),
+    /// Nobody's whom this version knows.
+    Unknown(&'a [u8]),
+}
+
+fn shown(item: WalkItem) -> MapItem {
+    match item {
+        WalkItem::Data { block, slot } => MapItem::Data { block, chunk: slot.id() },
+        WalkItem::Page { name: PagePtr::Chunk(page), level } => MapItem::Page { page, level },
+        WalkItem::Page { name, .. } => unreachable!("{name:?} is no name of a map page"),
+    }
+}
+
+fn blocks_of(fault: Fault) -> Option<Range<u64>> {
+    let PageShape::Map { level, first_block } = fault.shape else { return None };
+    let slots = MAP_SLOTS as u64;
+    let count = slots.saturating_pow(u32::from(level) + 1);
+    Some(first_block..first_block.saturating_add(count))
+}
