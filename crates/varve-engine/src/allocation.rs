@@ -1,14 +1,17 @@
 //! Segments for writers, and room for new data: who gets the last ones, and when a shard is full.
 //!
-//! Z1. Checkpoints may take the last segment, reclaim leaves those to them, and data leave reclaim's too.
+//! Z1. Checkpoints may take the last segment, reclaim leaves those that one may need now, and data leave what one may ever need and
+//!     reclaim's too.
 //! Z2. Data are admitted only while live bytes, undrained bytes and the reserves fit the shard's segments.
 
 use std::rc::Rc;
 
 use futures_util::future::LocalBoxFuture;
+use varve_logstore::format::segment::SegmentKind;
 use varve_logstore::segment_writer::SegmentWriter;
 use varve_types::{Generation, SegmentNumber};
 
+use crate::tree::PAGE_BYTES;
 use crate::{Error, Result, Shard};
 
 /// Segments side by side, lent to one shard.
@@ -32,6 +35,12 @@ pub trait ZoneSource {
     fn unleased_segments(&self) -> u64;
 }
 
+/// Pages that applying one entry changes at worst: the paths to the block and to two chunks.
+const PAGES_PER_ENTRY: usize = 5;
+
+/// Segments that are open or hold little whatever reclaim does: one of each kind to write, and as many of the last checkpoints.
+const OPEN_SEGMENTS: u64 = 8;
+
 /// Segments kept back from data writes for reclaim's output.
 const RECLAIM_RESERVE: usize = 4;
 
@@ -43,7 +52,7 @@ impl Shard {
         (self.config.page_cache_bytes / 2).min((segments / 32).max(1) * segment)
     }
 
-    /// Free segments that reclaim leaves to checkpoints (Z1).
+    /// Free segments that a checkpoint may need at worst (Z1).
     pub(crate) fn checkpoint_reserve(&self) -> usize {
         // What is dirty when a checkpoint becomes due, a quarter for the table pages it changes itself, and what the one segment
         // dirties that is applied before it gets the gate: five pages an entry at worst.
@@ -51,16 +60,35 @@ impl Shard {
         self.dirty_limit() * 5 / 4 / segment + 8
     }
 
+    /// Free segments that reclaim leaves to the next checkpoint (Z1): what is dirty now and what waits to be applied. It goes on
+    /// below what data writes leave, as nobody else can free anything then.
+    pub(crate) fn reclaim_floor(&self) -> usize {
+        let segment = self.media.segments.geometry().segment_bytes as usize;
+        let dirty = self.trees.borrow().cache.stats().dirty_bytes;
+        let waiting = self.entries_in_flight.get() * PAGES_PER_ENTRY * PAGE_BYTES;
+        (dirty + waiting) * 5 / 4 / segment + 3
+    }
+
     /// Free segments that data writes leave to reclaim and checkpoints (Z1).
     pub(crate) fn data_reserve(&self) -> usize {
         self.checkpoint_reserve() + RECLAIM_RESERVE
     }
 
-    /// A free segment for a writer, once more than `reserve` are free.
-    pub(crate) async fn take_segment(&self, reserve: usize) -> Result<SegmentNumber> {
+    /// Free segments that a writer leaves to others.
+    fn reserve_of(&self, writer: SegmentKind) -> usize {
+        match writer {
+            SegmentKind::Metadata => 0,
+            SegmentKind::Reclaimed => self.reclaim_floor(),
+            SegmentKind::Data => self.data_reserve(),
+        }
+    }
+
+    /// A free segment for a writer, once more are free than it leaves to others (Z1).
+    pub(crate) async fn take_segment(&self, writer: SegmentKind) -> Result<SegmentNumber> {
         loop {
             self.check_running()?;
             self.reclaim_wanted.notify_one();
+            let reserve = self.reserve_of(writer);
             {
                 let mut space = self.space.borrow_mut();
                 if space.free_count() > reserve
@@ -100,6 +128,7 @@ impl Shard {
     pub(crate) fn settle_freed(&self) {
         let freed = self.space.borrow_mut().take_freed();
         for id in freed {
+            tracing::trace!(?id, "segment emptied");
             let Some(shard) = self.me.upgrade() else { return };
             let under_way = self.writes_under_way.begin();
             self.reactor.spawn(async move {
@@ -125,34 +154,54 @@ impl Shard {
         u64::from(SegmentWriter::block_bytes_max(self.media.segments.geometry().segment_bytes))
     }
 
-    /// Refuses data for which there is no room (Z2); gets another zone first when one is to be had.
+    /// Refuses `bytes` more of data if there is no room for them (Z2); gets another zone first when one is to be had.
     pub(crate) async fn admit_space(&self, bytes: u64) -> Result<()> {
         loop {
-            let (room, capacity, live) = self.room();
-            if bytes <= room {
+            let room = self.room();
+            if room.committed + with_pages(bytes) <= room.usable {
                 return Ok(());
             }
             if self.zones.unleased_segments() == 0 || !self.lease_zone().await? {
-                if self.room().0 >= bytes {
+                let room = self.room();
+                if room.committed + with_pages(bytes) <= room.usable {
                     return Ok(());
                 }
                 self.mark_wanted_for_space();
-                return Err(Error::NoSpace { live_bytes: live, capacity_bytes: capacity });
+                return Err(Error::NoSpace {
+                    live_bytes: room.live,
+                    capacity_bytes: room.capacity,
+                });
             }
         }
     }
 
-    /// Bytes that can still be admitted; bytes of all segments; live bytes.
-    fn room(&self) -> (u64, u64, u64) {
+    fn room(&self) -> Room {
         let stats = self.space.borrow().stats();
         let segment = u64::from(self.media.segments.geometry().segment_bytes);
-        let capacity = stats.segments * segment;
-        // Reclaim needs some slack to find victims worth moving, whatever the size: 1/32.
-        let reserved = self.data_reserve() as u64 + 4 + stats.segments / 32;
+        // Packed as well as can be, the shard keeps reclaim's target free, the open segments, and some that hold little.
+        let slack = self.data_reserve() as u64 + 4 + stats.segments / 32;
+        let slack = slack.max(self.free_target() as u64) + OPEN_SEGMENTS;
         // A segment's payload is less than the segment: header, summary, and alignment at its end.
         let payload = self.segment_payload();
-        let usable = stats.segments.saturating_sub(reserved) * (payload - payload / 64);
-        let committed = stats.live_bytes + self.data_credits.taken();
-        (usable.saturating_sub(committed), capacity, stats.live_bytes)
+        let dirty = self.trees.borrow().cache.stats().dirty_bytes as u64;
+        Room {
+            capacity: stats.segments * segment,
+            usable: stats.segments.saturating_sub(slack) * (payload - payload / 64),
+            live: stats.live_bytes,
+            committed: stats.live_bytes + with_pages(self.data_credits.taken()) + dirty,
+        }
     }
+}
+
+/// What a shard holds and may hold, in bytes.
+struct Room {
+    capacity: u64,
+    usable: u64,
+    live: u64,
+    committed: u64,
+}
+
+/// Data with the pages that name them: a block on its own in its part of a stream takes some of its own.
+const fn with_pages(bytes: u64) -> u64 {
+    bytes + bytes / 4
 }

@@ -72,6 +72,7 @@ impl Shard {
             bytes: Some(&sealed.bytes),
         };
         let outcome = self.apply_segment(applicable).await;
+        self.entries_in_flight.set(self.entries_in_flight.get() - sealed.entries.len());
         if outcome.is_ok() {
             self.applied_lane.set(lane);
             for frame in &frames {

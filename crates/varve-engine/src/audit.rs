@@ -7,7 +7,7 @@ use std::ops::ControlFlow;
 use roaring::RoaringTreemap;
 use varve_logstore::format::chunk::ChunkEntry;
 use varve_logstore::format::pointer::{Location, PagePtr};
-use varve_logstore::space::SegmentState;
+use varve_logstore::space::{SegmentState, unit_space};
 use varve_media::SegmentId;
 use varve_types::{ChunkId, StreamId};
 
@@ -66,11 +66,11 @@ impl Audit {
 
     /// Counts a stored unit.
     fn occupy(&mut self, place: &Location, what: impl FnOnce() -> String) {
-        let bytes = u64::from(place.stored_len);
+        let bytes = u64::from(unit_space(place.stored_len));
         *self.live.entry(place.segment).or_default() += bytes;
         self.report.live_bytes += bytes;
         let first = u64::from(place.segment.number.0) << 16 | u64::from(place.offset_512);
-        let units = bytes.div_ceil(512);
+        let units = bytes / 512;
         if self.occupied.insert_range(first..first + units) != units {
             self.differs(|| {
                 let (segment, at) = (place.segment.number, place.offset());

@@ -15,6 +15,7 @@ use varve_logstore::chain_reader::unit_checksum;
 use varve_logstore::format::page::{PageHeader, PageKind};
 use varve_logstore::format::pointer::{Location, PagePtr};
 use varve_logstore::format::root::{ChainHead, ShardRoot, TreeRoot};
+use varve_logstore::format::segment::SegmentKind;
 use varve_logstore::format::summary::{SummaryEntry, Unit};
 use varve_logstore::format::usage::UsageEntry;
 use varve_logstore::segment_writer::{SealSpec, SegmentWriter, UNIT_ALIGN};
@@ -99,7 +100,8 @@ impl Shard {
     /// Asks for a checkpoint when it would free segments.
     pub(crate) fn wake_checkpoint_for_space(&self) {
         let stats = self.space.borrow().stats();
-        if stats.held > 0 || self.entries_since_checkpoint.get() > 0 {
+        let emptied_by_it = !self.reclaim.waiting.borrow().is_empty();
+        if stats.held > 0 || emptied_by_it || self.entries_since_checkpoint.get() > 0 {
             self.checkpoint_forced.set(true);
             self.checkpoint_wanted.notify_one();
         }
@@ -136,6 +138,7 @@ impl Shard {
                 cache.mark_clean(name);
             }
         }
+        tracing::trace!(seq = self.checkpoint_seq.get(), data = ?self.data_chain.get(), reclaimed = ?self.reclaim_chain.get(), "checkpoint");
         self.entries_since_checkpoint.set(0);
         self.space.borrow_mut().checkpointed(&covered); // K3
         self.reclaim.waiting.borrow_mut().clear();
@@ -292,7 +295,7 @@ impl Shard {
             return Ok(());
         }
         self.finish_puts(PUTS_MAX - 1).await?;
-        let next_slot = self.take_segment(0).await?;
+        let next_slot = self.take_segment(SegmentKind::Metadata).await?;
         let id = self.metadata.open.take().expect("a segment that holds something is open");
         let sealed = self.metadata.writer.borrow_mut().seal(SealSpec {
             generation: id.generation,
@@ -302,6 +305,7 @@ impl Shard {
             witness: 0,
         });
         assert_eq!(sealed.id, id, "the segment is put where its units were placed");
+        tracing::trace!(id = ?sealed.id, entries = sealed.entries.len(), "metadata segment sealed");
         self.counters.add_metadata_segment(&sealed);
         let put = self.spawn_put(sealed.id, sealed.bytes);
         self.metadata.puts.borrow_mut().push((id, put));

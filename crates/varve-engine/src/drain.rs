@@ -10,10 +10,11 @@ use std::rc::Rc;
 
 use varve_logstore::format::frame::LanePoint;
 use varve_logstore::format::record::RecordKind;
+use varve_logstore::format::segment::SegmentKind;
 use varve_logstore::format::summary::{SummaryEntry, Unit};
 use varve_logstore::lane::{Frame, Record};
 use varve_logstore::segment_writer::{BLOCK_ALIGN, SealSpec, Sealed, SegmentWriter, UNIT_ALIGN};
-use varve_reactor::JoinHandle;
+use varve_reactor::{JoinHandle, Notify};
 use varve_types::limits::ADDRESS_UNIT;
 
 use crate::apply::raw_unit;
@@ -48,6 +49,8 @@ pub(crate) struct Drain {
     pub(crate) point: Cell<LanePoint>,
     /// Mount whose frames stand at `point`.
     pub(crate) lane_mount: Cell<u64>,
+    /// A frame was drained.
+    pub(crate) advanced: Notify,
     blocks_this_turn: Cell<usize>,
 }
 
@@ -58,6 +61,7 @@ impl Drain {
             frames: RefCell::default(),
             point: Cell::new(point),
             lane_mount: Cell::new(lane_mount),
+            advanced: Notify::new(),
             blocks_this_turn: Cell::new(0),
         }
     }
@@ -84,6 +88,7 @@ impl Shard {
         }
         self.drain.frames.borrow_mut().push(Rc::clone(frame)); // D3
         self.drain.point.set(frame.end());
+        self.drain.advanced.notify_all();
         let stats = self.lane().stats();
         if stats.used_bytes > stats.capacity_bytes / 2 && self.segments_in_flight() == 0 {
             self.seal_data().await?;
@@ -233,7 +238,7 @@ impl Shard {
             self.applied.notified().await;
             self.check_running()?;
         }
-        let next_slot = self.take_segment(self.data_reserve()).await?;
+        let next_slot = self.take_segment(SegmentKind::Data).await?;
         let generation = self.fresh_generation();
         let lane = self.drain.point.get();
         let sealed = self.drain.writer.borrow_mut().seal(SealSpec {
@@ -244,9 +249,11 @@ impl Shard {
             witness: self.data_witness.get(),
         });
         self.space.borrow_mut().opened(sealed.id, sealed.wseq_last);
+        tracing::trace!(id = ?sealed.id, link = ?sealed.link, entries = sealed.entries.len(), "data segment sealed");
         self.counters.add_data_segment(&sealed);
         let frames = std::mem::take(&mut *self.drain.frames.borrow_mut());
         let put = self.spawn_put(sealed.id, sealed.bytes.clone());
+        self.entries_in_flight.set(self.entries_in_flight.get() + sealed.entries.len());
         self.apply_queue.borrow_mut().push_back(Some(SealedData { sealed, put, frames, lane }));
         self.appliable.notify_one();
         Ok(())

@@ -44,16 +44,16 @@ pub enum MapItem {
 }
 
 impl Shard {
-    /// Walks the map of a stream and shows `visit` everything that is not a hole; stops when it breaks.
+    /// Walks the map of a stream from block `from` on and shows `visit` everything that is not a hole; stops when it breaks.
     ///
     /// # Errors
     /// When the stream's record cannot be read. Damaged pages of the map are shown to `visit` (L1).
     pub async fn walk_map(
         &self,
         stream: StreamId,
+        mut from: u64,
         visit: &mut dyn FnMut(MapItem) -> ControlFlow<()>,
     ) -> Result<()> {
-        let mut from = 0;
         if !self.with_pages(|trees| trees.open_stream(stream)).await? {
             return Ok(());
         }

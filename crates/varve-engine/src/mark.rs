@@ -8,7 +8,8 @@
 //! M2. What a live map or the key tree names from begin to the end of the walk is marked, under whatever order they change.
 //! M3. Frees are logged and durable before they are applied, and applied before the space is reused.
 //! M4. A page that was changed since the last checkpoint is left to the next one: recovery still reads it.
-//! M5. A pass that is not finished is forgotten; nothing of it is durable but its frees.
+//! M5. Streams that were dropped before the walk are gone from the trees before the sweep frees what they named.
+//! M6. A pass that is not finished is forgotten; nothing of it is durable but its frees.
 
 use std::ops::ControlFlow;
 
@@ -51,7 +52,7 @@ pub struct MarkReport {
 }
 
 impl Shard {
-    /// Begins a pass; one that was under way is forgotten (M5).
+    /// Begins a pass; one that was under way is forgotten (M6).
     ///
     /// # Errors
     /// `Unavailable` when the shard is closed.
@@ -83,6 +84,8 @@ impl Shard {
             self.drop_stream(stream).await?;
             report.dropped_streams += 1;
         }
+        // No map names what is about to be freed: dropped streams, those of clients too, are gone from the trees (M5).
+        self.apply_acknowledged().await?;
         let mut walk: Vec<StreamId> = owned.iter().copied().collect();
         walk.sort_unstable();
         for stream in walk {

@@ -21,12 +21,13 @@ impl Shard {
         &self,
         mut operation: impl FnMut(&mut Trees) -> std::result::Result<T, Stop>,
     ) -> Result<T> {
+        let mut faults = Faults::default();
         loop {
             let outcome = operation(&mut self.trees.borrow_mut());
             match outcome {
                 Ok(value) => return Ok(value),
                 Err(Stop::Failed(error)) => return Err(error),
-                Err(Stop::Fault(fault)) => self.load_page(fault).await?,
+                Err(Stop::Fault(fault)) => faults.load(self, fault).await?,
             }
         }
     }
@@ -111,6 +112,26 @@ impl Shard {
                 // Pages of the table are named by location, so this goes one level down at most.
                 Err(Stop::Fault(fault)) => Box::pin(self.load_page(fault)).await?,
             }
+        }
+    }
+}
+
+/// Page faults of one operation. A page that cannot be found may have been changed, and so renamed, since the operation asked
+/// for it: only if it asks for the same page again is something wrong.
+#[derive(Default)]
+pub(crate) struct Faults {
+    missing: Option<PagePtr>,
+}
+
+impl Faults {
+    /// Loads the page that the operation asks for.
+    pub(crate) async fn load(&mut self, shard: &Shard, fault: Fault) -> Result<()> {
+        match shard.load_page(fault).await {
+            Err(Error::PageCorrupt { .. }) if self.missing != Some(fault.ptr) => {
+                self.missing = Some(fault.ptr);
+                Ok(())
+            }
+            outcome => outcome,
         }
     }
 }

@@ -12,7 +12,7 @@ use varve_types::{ByteRange, ChunkId, StreamId};
 
 use crate::buffer::Content;
 use crate::config::BLOCK_BYTES;
-use crate::pages::Pin;
+use crate::pages::{Faults, Pin};
 use crate::tree::{Mapped, StatusRun};
 use crate::trees::{Stop, slot_chunk};
 use crate::{Error, Result, Shard};
@@ -220,6 +220,7 @@ impl Shard {
     }
 
     async fn find_block(&self, stream: StreamId, block: u64) -> Result<Found> {
+        let mut faults = Faults::default();
         loop {
             let pending = self.buffer.borrow().newest(stream, block).cloned();
             if let Some(pending) = pending {
@@ -258,7 +259,7 @@ impl Shard {
                 Ok(found) => return Ok(found),
                 Err(Stop::Failed(error)) => return Err(error),
                 // The block may have changed while the page was fetched: begin again.
-                Err(Stop::Fault(fault)) => self.load_page(fault).await?,
+                Err(Stop::Fault(fault)) => faults.load(self, fault).await?,
             }
         }
     }

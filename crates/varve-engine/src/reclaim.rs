@@ -5,6 +5,7 @@
 //!     meanwhile is left alone, so reclaim never overwrites a newer write.
 //! R3. A victim is reused only after its survivors are durable and the table names them there.
 //! R4. A damaged unit is not moved: its segment stays as it is, for reads to report and scrub to repair.
+//! R5. Reclaim stops when it gains nothing: a shard full of live data is not copied round and round.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -13,7 +14,7 @@ use varve_logstore::chain_reader::{decode_summary, unit_bytes, unit_is_whole};
 use varve_logstore::format::chunk::ChunkEntry;
 use varve_logstore::format::pointer::PagePtr;
 use varve_logstore::format::root::ChainHead;
-use varve_logstore::format::segment::{STRIP_HEADER_BYTES, StripHeader};
+use varve_logstore::format::segment::{STRIP_HEADER_BYTES, SegmentKind, StripHeader};
 use varve_logstore::format::summary::{SummaryEntry, Unit};
 use varve_logstore::segment_writer::{BLOCK_ALIGN, SealSpec, Sealed, SegmentWriter, UNIT_ALIGN};
 use varve_logstore::space::SegmentState;
@@ -47,6 +48,16 @@ pub(crate) struct Reclaim {
     damaged: RefCell<Vec<SegmentNumber>>,
     /// Segments given back so far.
     pub(crate) freed_segments: Cell<u64>,
+    round: Cell<Round>,
+    /// Deaths of data when a round last gained nothing.
+    rests_since: Cell<Option<u64>>,
+}
+
+/// A round over all segments.
+#[derive(Clone, Copy, Default)]
+struct Round {
+    victims: u64,
+    free_before: u64,
 }
 
 impl Reclaim {
@@ -57,6 +68,8 @@ impl Reclaim {
             waiting: RefCell::default(),
             damaged: RefCell::default(),
             freed_segments: Cell::new(0),
+            round: Cell::default(),
+            rests_since: Cell::new(None),
         }
     }
 }
@@ -83,7 +96,10 @@ impl Shard {
                 continue;
             }
             match self.pick_victim() {
-                Some(victim) => self.reclaim_segment(victim).await?,
+                Some(victim) => {
+                    self.reclaim_segment(victim).await?;
+                    self.judge_round();
+                }
                 None => {
                     self.finish_reclaim().await?;
                     if self.pick_victim().is_none() {
@@ -95,8 +111,24 @@ impl Shard {
         }
     }
 
+    /// Ends a round after as many victims as there are segments. If it gained nothing, everything is packed as well as can be, and
+    /// reclaim rests until data die (R5).
+    fn judge_round(&self) {
+        let stats = self.space.borrow().stats();
+        let round = self.reclaim.round.get();
+        let victims = round.victims + 1;
+        if victims <= stats.segments {
+            self.reclaim.round.set(Round { victims, ..round });
+            return;
+        }
+        if stats.free <= round.free_before {
+            self.reclaim.rests_since.set(Some(self.trees.borrow().data_deaths));
+        }
+        self.reclaim.round.set(Round { victims: 0, free_before: stats.free });
+    }
+
     /// Free segments that reclaim aims at.
-    fn free_target(&self) -> usize {
+    pub(crate) fn free_target(&self) -> usize {
         let segments = self.space.borrow().stats().segments;
         let target = segments * u64::from(self.config.free_target_percent) / 100;
         self.data_reserve() + 2 + usize::try_from(target).unwrap_or(usize::MAX)
@@ -105,7 +137,8 @@ impl Shard {
     fn reclaim_is_due(&self) -> bool {
         let stats = self.space.borrow().stats();
         let free = usize::try_from(stats.free).unwrap_or(usize::MAX);
-        self.zones.unleased_segments() == 0 && free < self.free_target()
+        let rests = self.reclaim.rests_since.get() == Some(self.trees.borrow().data_deaths);
+        self.zones.unleased_segments() == 0 && free < self.free_target() && !rests
     }
 
     /// The segment whose move gives most for its cost: emptiness times age over what has to be copied; wholly dead ones first.
@@ -142,6 +175,7 @@ impl Shard {
             space.get(number).expect("victims are in use").generation
         };
         let id = SegmentId { number, generation };
+        tracing::trace!(?id, "victim");
         match self.move_survivors(id).await {
             Ok(())
                 if self.space.borrow().get(number).is_some_and(|usage| usage.live_bytes == 0) =>
@@ -303,7 +337,7 @@ impl Shard {
     }
 
     async fn seal_reclaimed(&self) -> Result<()> {
-        let next_slot = self.take_segment(self.checkpoint_reserve()).await?;
+        let next_slot = self.take_segment(SegmentKind::Reclaimed).await?;
         let spec = SealSpec {
             generation: self.fresh_generation(),
             next_slot,
@@ -313,6 +347,7 @@ impl Shard {
         };
         let sealed = self.reclaim.writer.borrow_mut().seal(spec);
         self.space.borrow_mut().opened(sealed.id, sealed.wseq_last);
+        tracing::trace!(id = ?sealed.id, link = ?sealed.link, entries = sealed.entries.len(), "reclaimed segment sealed");
         self.counters.add_reclaimed_segment(&sealed);
         let emptied = self.reclaim.emptied.take();
         self.spawn_put(sealed.id, sealed.bytes.clone()).await?;

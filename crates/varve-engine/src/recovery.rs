@@ -153,10 +153,15 @@ impl Shard {
             .await?;
         let data =
             self.read_links(SegmentKind::Data, root.data_chain, census.data_witness).await?;
+        tracing::trace!(seq = root.checkpoint_seq, ?census, data = ?data.last().map(|link| link.head), reclaimed = ?reclaimed.last().map(|link| link.head), "recovery");
         self.reserve_chains(root, &reclaimed, &data)?;
         self.replay_moves(&reclaimed).await?;
         self.replay_data(&data).await?;
+        self.end_replay_of_segments().await?;
+        // Draining needs segments, which only reclaim and checkpoints may be able to free.
         self.spawn_task("apply", Rc::clone(self).run_apply());
+        self.spawn_task("checkpoint", Rc::clone(self).run_checkpoints());
+        self.spawn_task("reclaim", Rc::clone(self).run_reclaim());
         let stop = self.replay_lane(&mut lane).await?;
         check_stop(stop.frame_seq, &census)?;
         self.finish_replay(stop).await
@@ -188,6 +193,7 @@ impl Shard {
             names: ChunkNames::new(above(root.next_page), ChunkId::MAX),
             table_names: MemoryNames::new(),
             next_chunk: root.next_chunk,
+            data_deaths: 0,
         };
         let lane_share = media.journal.capacity() * 7 / 16;
         let buffer = config.buffer_bytes.min(lane_share);
@@ -215,6 +221,7 @@ impl Shard {
             ),
             data_gate: Credits::new(1),
             apply_queue: RefCell::new(VecDeque::new()),
+            entries_in_flight: Cell::new(0),
             appliable: Notify::new(),
             applied: Notify::new(),
             applied_lane: Cell::new(root.lane),
@@ -386,15 +393,26 @@ impl Shard {
         Ok(())
     }
 
-    /// Drains the lane's records that no segment holds (X3). Returns where the lane ends.
-    async fn replay_lane(&self, lane: &mut LaneReader) -> Result<LanePoint> {
+    /// Everything in segments is in the trees: from here on the shard writes, under new ids (X4).
+    async fn end_replay_of_segments(&self) -> Result<()> {
+        if let Some(id) = self.space.borrow_mut().finish_replay() {
+            return Err(
+                self.bad_root(format!("segment {} was reused while it was live", id.number))
+            );
+        }
         {
-            // New ids begin above everything in segments (X4).
             let trees = &mut *self.trees.borrow_mut();
             trees.next_chunk = ChunkId::new(trees.next_chunk.get() + ID_GAP);
             let generation = self.next_generation.get().get() + ID_GAP;
             self.next_generation.set(Generation::new(generation));
         }
+        let slot = self.take_segment(SegmentKind::Metadata).await?;
+        self.metadata.resume(ChainHead { next_slot: slot, ..ChainHead::default() });
+        Ok(())
+    }
+
+    /// Drains the lane's records that no segment holds (X3). Returns where the lane ends.
+    async fn replay_lane(&self, lane: &mut LaneReader) -> Result<LanePoint> {
         let mut point = self.drain.point.get();
         while let Some(read) = lane.frame_at(point).await? {
             let frame = Frame::decode(&read.bytes)?;
@@ -426,11 +444,6 @@ impl Shard {
     /// Applies what was replayed, makes a checkpoint and starts serving.
     async fn finish_replay(self: &Rc<Self>, stop: LanePoint) -> Result<()> {
         self.flush_data().await?;
-        if let Some(id) = self.space.borrow_mut().finish_replay() {
-            return Err(
-                self.bad_root(format!("segment {} was reused while it was live", id.number))
-            );
-        }
         self.next_wseq.set(WriteSeq::new(self.next_wseq.get().get() + ID_GAP)); // X4
         let head = LanePoint {
             chain: chain_seed(self.config.pool, self.config.shard, self.mount),
@@ -440,8 +453,6 @@ impl Shard {
         self.drain.lane_mount.set(self.mount);
         self.applied_lane.set(head);
         self.applied_chunk.set(ChunkId::new(self.trees.borrow().next_chunk.get() - 1));
-        let slot = self.take_segment(0).await?;
-        self.metadata.resume(ChainHead { next_slot: slot, ..ChainHead::default() });
         self.checkpoint().await?;
         let lane = Lane::new(
             self.reactor.clone(),
@@ -460,8 +471,6 @@ impl Shard {
         self.spawn_task("watch", Rc::clone(self).run_watch());
         self.spawn_task("drain", Rc::clone(self).run_drain());
         self.spawn_task("pressure", Rc::clone(self).run_pressure());
-        self.spawn_task("checkpoint", Rc::clone(self).run_checkpoints());
-        self.spawn_task("reclaim", Rc::clone(self).run_reclaim());
         Ok(())
     }
 }

@@ -75,6 +75,8 @@ pub struct Shard {
     pub(crate) drain: Drain,
     pub(crate) data_gate: Credits,
     pub(crate) apply_queue: RefCell<VecDeque<Option<SealedData>>>,
+    /// Entries of the segments in the queue.
+    pub(crate) entries_in_flight: Cell<usize>,
     pub(crate) appliable: Notify,
     pub(crate) applied: Notify,
     pub(crate) applied_lane: Cell<LanePoint>,
@@ -197,6 +199,7 @@ impl Shard {
         self.stop.notify_all();
         self.space_changed.notify_all();
         self.applied.notify_all();
+        self.drain.advanced.notify_all();
     }
 
     /// Lets every later frame say up to which segments of both chains all are durable.
@@ -243,6 +246,16 @@ impl Shard {
     async fn settle(&self) -> Result<()> {
         self.flush_data().await?;
         self.checkpoint().await
+    }
+
+    /// Waits until the trees show everything that is acknowledged now.
+    pub(crate) async fn apply_acknowledged(&self) -> Result<()> {
+        let target = self.lane().head().frame_seq;
+        while self.drain.point.get().frame_seq < target {
+            self.check_running()?;
+            self.drain.advanced.notified().await;
+        }
+        self.flush_data().await
     }
 
     /// Seals what is drained and waits until the trees show it.

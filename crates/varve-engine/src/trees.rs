@@ -62,6 +62,8 @@ pub(crate) struct Trees {
     pub(crate) names: ChunkNames,
     pub(crate) table_names: MemoryNames,
     pub(crate) next_chunk: ChunkId,
+    /// Chunks of data that died since the shard was opened.
+    pub(crate) data_deaths: u64,
 }
 
 impl Trees {
@@ -162,6 +164,7 @@ impl Trees {
             return Ok(false);
         };
         let entry = ChunkEntry::decode(&value).map_err(|error| Stop::Failed(error.into()))?;
+        self.data_deaths += u64::from(chunk.get() < PAGE_ID_FIRST);
         space.sub_live(entry.segment, entry.stored_len);
         Ok(true)
     }

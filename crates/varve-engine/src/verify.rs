@@ -13,7 +13,7 @@ use varve_logstore::format::chunk::ChunkEntry;
 use varve_logstore::format::pointer::{Location, PagePtr};
 use varve_logstore::format::segment::{STRIP_HEADER_BYTES, StripHeader};
 use varve_logstore::format::summary::{SummaryEntry, Unit};
-use varve_logstore::space::SegmentState;
+use varve_logstore::space::{SegmentState, unit_space};
 use varve_media::SegmentId;
 use varve_stdx::BufSlice;
 use varve_types::ChunkId;
@@ -325,7 +325,7 @@ impl Shard {
             if need != Need::No {
                 verification.report.needed_units += 1;
                 verification.report.needed_bytes += u64::from(unit.stored_len);
-                live_bytes += u64::from(unit.stored_len);
+                live_bytes += u64::from(unit_space(unit.stored_len));
             }
             let found = unit_bytes(bytes, unit).map(unit_checksum);
             let reason = match (found, need) {

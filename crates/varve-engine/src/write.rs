@@ -119,6 +119,7 @@ impl Shard {
         }
         let credits = self.data_credits.take(charge(bytes)).await;
         self.check_open()?;
+        self.admit_space(0).await?; // What was free may have gone to others meanwhile; the credits count by now.
         Ok(credits)
     }
 

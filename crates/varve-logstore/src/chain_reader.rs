@@ -4,6 +4,7 @@
 //!     predecessor's checksum.
 //! Q2. Segments at or below the witness are known to be whole and are read by their summaries; later ones are verified unit by unit,
 //!     and the chain ends before the first that is not whole.
+//! Q3. What is verified is durable: a later power cut takes nothing from a segment that was found whole.
 
 use std::rc::Rc;
 
@@ -45,6 +46,9 @@ pub async fn read_chain(
     let reached = headers.last().map_or(head.seq, |(header, _)| header.chain_seq);
     if reached < witness {
         return Err(Error::ChainBroken { kind: kind_name(kind), seq: reached + 1, witness });
+    }
+    if reached > witness {
+        segments.settle().await?; // Q3
     }
     let mut links = Vec::with_capacity(headers.len());
     for (header, head) in headers {

@@ -11,6 +11,8 @@
 //! W3. The header of a data segment tells where the lane continues once the segment is applied: every record before that
 //!     point lies in this segment or an earlier one.
 
+use std::ops::Range;
+
 use varve_media::SegmentId;
 use varve_stdx::{AlignedBuf, BufSlice, checksum64};
 use varve_types::{Generation, PoolId, SegmentNumber, ShardId, WriteSeq};
@@ -25,6 +27,9 @@ pub const BLOCK_ALIGN: u32 = 4096;
 
 /// Alignment of other units: the unit of addresses.
 pub const UNIT_ALIGN: u32 = 512;
+
+/// Gaps remembered: more are only found when units of both alignments alternate.
+const GAPS_MAX: usize = 16;
 
 /// Whose segments these are.
 #[derive(Clone, Copy, Debug)]
@@ -75,6 +80,8 @@ pub struct SegmentWriter {
     chain: ChainHead,
     buf: AlignedBuf,
     used: u32,
+    /// Room before aligned units, for smaller ones.
+    gaps: Vec<Range<u32>>,
     entries: Vec<SummaryEntry>,
     wseq_first: WriteSeq,
     wseq_last: WriteSeq,
@@ -98,6 +105,7 @@ impl SegmentWriter {
             chain,
             buf: AlignedBuf::zeroed(0),
             used: 0,
+            gaps: Vec::new(),
             entries: Vec::new(),
             wseq_first: WriteSeq::ZERO,
             wseq_last: WriteSeq::ZERO,
@@ -147,8 +155,10 @@ impl SegmentWriter {
     /// Whether a unit of `unit_bytes` (0: none) with its entry still fits.
     #[must_use]
     pub fn fits(&self, unit_bytes: u32, align: u32) -> bool {
-        let start = self.used.max(STRIP_HEADER_BYTES).next_multiple_of(align);
-        let units_end = start + unit_bytes;
+        let units_end = match self.gap_for(unit_bytes, align) {
+            Some(_) => self.used,
+            None => self.used.max(STRIP_HEADER_BYTES).next_multiple_of(align) + unit_bytes,
+        };
         let entries = (self.entries.len() as u64 + 1) * u64::from(ENTRY_BYTES);
         u64::from(units_end.next_multiple_of(UNIT_ALIGN)) + entries <= u64::from(self.segment_bytes)
     }
@@ -174,12 +184,38 @@ impl SegmentWriter {
         let len = u32::try_from(bytes.len()).expect("units are smaller than segments");
         assert!(self.fits(len, align), "unit fits the open segment");
         self.ensure_buffer();
-        let start = self.used.max(STRIP_HEADER_BYTES).next_multiple_of(align);
-        let used = self.used.max(STRIP_HEADER_BYTES) as usize;
-        self.buf[used..start as usize].fill(0);
+        let start = match self.gap_for(len, align) {
+            Some(index) => {
+                let gap = &mut self.gaps[index];
+                let start = gap.start;
+                gap.start = (start + len).next_multiple_of(UNIT_ALIGN);
+                start
+            }
+            None => self.extend(len, align),
+        };
         self.buf[start as usize..(start + len) as usize].copy_from_slice(bytes);
+        start
+    }
+
+    /// Room for `len` bytes at the end; what alignment leaves free is kept for smaller units.
+    fn extend(&mut self, len: u32, align: u32) -> u32 {
+        let used = self.used.max(STRIP_HEADER_BYTES);
+        let start = used.next_multiple_of(align);
+        self.buf[used as usize..start as usize].fill(0);
+        let gap = used.next_multiple_of(UNIT_ALIGN)..start;
+        if !gap.is_empty() && self.gaps.len() < GAPS_MAX {
+            self.gaps.push(gap);
+        }
         self.used = start + len;
         start
+    }
+
+    /// The first gap that takes a unit.
+    fn gap_for(&self, len: u32, align: u32) -> Option<usize> {
+        if align > UNIT_ALIGN || len == 0 {
+            return None;
+        }
+        self.gaps.iter().position(|gap| gap.end.saturating_sub(gap.start) >= len)
     }
 
     /// Adds an entry to the summary.
@@ -277,6 +313,7 @@ impl SegmentWriter {
         };
         self.chain = link;
         self.used = 0;
+        self.gaps.clear();
         self.wseq_first = WriteSeq::ZERO;
         self.wseq_last = WriteSeq::ZERO;
         sealed

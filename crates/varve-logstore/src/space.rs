@@ -7,7 +7,8 @@
 //!                                             +--------> held --checkpointed()--> free
 //! ```
 //!
-//! S1. Live bytes of a segment equal the stored bytes of what the chunk table and the roots place in it.
+//! S1. Live bytes of a segment are what the units take that the chunk table and the roots place in it: stored bytes, rounded up to
+//!     address units each.
 //! S2. A segment with metadata pages in it is reused only after a checkpoint that no longer needs them.
 //! S3. A segment is never reused while a reader has it pinned.
 //! S4. Segments written since the last durable checkpoint are never victims of reclaim: recovery still reads their
@@ -21,6 +22,7 @@ use varve_media::SegmentId;
 use varve_types::{Generation, SegmentNumber, WriteSeq};
 
 use crate::format::usage::UsageEntry;
+use crate::segment_writer::UNIT_ALIGN;
 
 /// What a segment is doing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -77,6 +79,12 @@ pub struct SpaceStats {
     pub held: u64,
     /// Stored bytes of live units.
     pub live_bytes: u64,
+}
+
+/// Bytes that a unit takes in its segment.
+#[must_use]
+pub const fn unit_space(stored_len: u32) -> u32 {
+    stored_len.next_multiple_of(UNIT_ALIGN)
 }
 
 impl Space {
@@ -240,11 +248,12 @@ impl Space {
         // An empty new segment stays until the next checkpoint: recovery follows the chain through it (S4).
     }
 
-    /// Counts `bytes` more as live in a segment.
+    /// Counts a unit of `bytes` as live in a segment.
     ///
     /// # Panics
     /// When the segment does not hold those contents.
     pub fn add_live(&mut self, id: SegmentId, bytes: u32) {
+        let bytes = unit_space(bytes);
         self.live_bytes += u64::from(bytes);
         let segment_bytes = self.segment_bytes;
         let usage = self.get_mut(id.number);
@@ -262,12 +271,13 @@ impl Space {
         self.get_mut(number).has_pages = true;
     }
 
-    /// Counts `bytes` less as live. The last of them frees the segment or holds it.
+    /// Counts a unit of `bytes` as dead. The last one of a segment frees the segment or holds it.
     ///
     /// # Panics
     /// When the segment does not hold those contents, or less of them.
     pub fn sub_live(&mut self, id: SegmentId, bytes: u32) {
         let number = id.number;
+        let bytes = unit_space(bytes);
         self.live_bytes -= u64::from(bytes);
         if let Some(live) = self.ghosts.get_mut(&id) {
             assert!(*live >= bytes, "segment {number} loses more than it holds");

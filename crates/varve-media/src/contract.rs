@@ -49,6 +49,9 @@ pub trait SegmentStore {
     /// Reads `len` bytes at `offset` of a slot; any alignment. What was never written reads as zeros or as anything.
     fn get(&self, id: SegmentId, offset: u32, len: u32) -> IoFuture<'_, BufSlice>;
 
+    /// Makes durable what reads see now: a put that was cut off or failed may have landed without being durable.
+    fn settle(&self) -> IoFuture<'_, ()>;
+
     /// Says that nobody needs the contents any more; the store may discard them, now or later or never.
     fn delete(&self, id: SegmentId) -> IoFuture<'_, ()>;
 }

@@ -292,6 +292,16 @@ impl SegmentStore for Drive {
         )
     }
 
+    fn settle(&self) -> IoFuture<'_, ()> {
+        let flushes: Vec<_> = self.inner.parts.iter().map(|part| part.slots.flush()).collect();
+        Box::pin(async move {
+            for flush in flushes {
+                flush.await?;
+            }
+            Ok(())
+        })
+    }
+
     fn delete(&self, id: SegmentId) -> IoFuture<'_, ()> {
         let segment_bytes = u64::from(self.inner.superblock().segment_bytes);
         match self.slot(id.number, 0, segment_bytes) {

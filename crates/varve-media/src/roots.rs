@@ -4,6 +4,7 @@
 //! R2. Contents are returned, and a replacement succeeds, only once both sides hold them: the decay of one side never
 //!     brings an older version back.
 //! R3. Both sides carry a header from formatting on: if neither can be read, the root was damaged.
+//! R4. What is read is durable: a replacement that was cut off may have landed without being so.
 
 use varve_types::PoolId;
 
@@ -115,6 +116,7 @@ impl Inner {
     async fn read_root(&self, key: RootKey) -> Result<(RootVersion, Vec<u8>)> {
         let root = root_number(key, self.superblock().lanes_of_pool)?;
         let _claim = Claim::take(self, root).await;
+        self.parts[0].meta.flush().await?; // R4
         let mut sides = self.read_sides(key, root).await?;
         let newest = sides.newest().expect("checked by `read_sides`");
         let (version, bytes) = sides.held[newest].take().expect("the newest side is readable");

@@ -14,15 +14,6 @@ pub(crate) enum Content {
 }
 
 impl Content {
-    /// Whether the block reads as `bytes`.
-    #[must_use]
-    pub(crate) fn is(&self, bytes: &[u8]) -> bool {
-        match self {
-            Self::Zero => bytes.iter().all(|byte| *byte == 0),
-            Self::Data(data) => **data == *bytes,
-        }
-    }
-
     /// Whether the block reads as zeros.
     #[must_use]
     pub(crate) fn is_zero(&self) -> bool {

@@ -18,9 +18,6 @@ const BLOCK: u64 = BLOCK_BYTES as u64;
 /// What a key may hold.
 pub(crate) type KeyRegister = Register<Option<Vec<u8>>>;
 
-/// A block and what it might have held when a read began.
-pub(crate) type Possible<T> = Vec<(u64, T)>;
-
 /// A request under way that covers whole blocks.
 #[derive(Clone, Debug)]
 struct Active {
@@ -119,22 +116,6 @@ impl StreamModel {
     /// Numbers of the blocks ever written.
     pub(crate) fn written(&self) -> impl Iterator<Item = u64> + '_ {
         self.blocks.keys().copied()
-    }
-
-    /// Blocks that may hold something other than zeros.
-    #[must_use]
-    pub(crate) fn live_blocks(&self) -> usize {
-        self.blocks.values().filter(|block| block.may_be(|content| !content.is_zero())).count()
-    }
-
-    /// What blocks may hold now.
-    #[must_use]
-    pub(crate) fn possible(&self, blocks: Range<u64>) -> Vec<Possible<Content>> {
-        let of = |block| match self.blocks.get(&block) {
-            Some(register) => register.possible(),
-            None => vec![(0, Content::Zero)],
-        };
-        blocks.map(of).collect()
     }
 
     /// Blocks of the request that are covered in part and whose contents are not settled: read them before [`Self::issue_write`].

@@ -8,6 +8,8 @@
 //!     was issued, and was not returned, is over.
 //! G4. A power cut turns "under way" into "happened or not": the version stays possible until a read or a later write decides.
 
+use std::collections::VecDeque;
+
 /// Not acknowledged yet.
 const UNDER_WAY: u64 = u64::MAX;
 
@@ -20,16 +22,31 @@ struct Version<T> {
     acknowledged: u64,
 }
 
+/// Versions that are over and may still be returned by reads that were issued before: more than a read can outlive.
+const FORMER_MAX: usize = 64;
+
 /// All versions that a reader may see now.
 #[derive(Clone, Debug)]
 pub(crate) struct Register<T> {
     versions: Vec<Version<T>>,
+    /// Those that are over, and since when.
+    former: VecDeque<(T, u64)>,
 }
 
 impl<T: Clone + PartialEq> Register<T> {
     /// A thing that always held `value`.
     pub(crate) fn new(value: T) -> Self {
-        Self { versions: vec![Version { operation: 0, value, issued: 0, acknowledged: 0 }] }
+        let first = Version { operation: 0, value, issued: 0, acknowledged: 0 };
+        Self { versions: vec![first], former: VecDeque::new() }
+    }
+
+    fn retain(&mut self, now: u64, keep: impl Fn(&Version<T>) -> bool) {
+        for version in self.versions.extract_if(.., |version| !keep(version)) {
+            self.former.push_back((version.value, now));
+        }
+        while self.former.len() > FORMER_MAX {
+            self.former.pop_front();
+        }
     }
 
     /// A writer asks for `value`.
@@ -45,13 +62,9 @@ impl<T: Clone + PartialEq> Register<T> {
         };
         version.acknowledged = version.acknowledged.min(now);
         let issued = version.issued;
-        self.versions
-            .retain(|version| version.operation == operation || version.acknowledged >= issued);
-    }
-
-    /// Drops versions that are known not to be the last one.
-    pub(crate) fn rule_out(&mut self, operation: u64) {
-        self.versions.retain(|version| version.operation != operation);
+        self.retain(now, |version| {
+            version.operation == operation || version.acknowledged >= issued
+        });
     }
 
     /// The writer will never learn whether it happened (G4).
@@ -70,9 +83,11 @@ impl<T: Clone + PartialEq> Register<T> {
         }
     }
 
-    /// What a read issued now may return; hand it to [`Self::observe`].
-    pub(crate) fn possible(&self) -> Vec<(u64, T)> {
-        self.versions.iter().map(|version| (version.operation, version.value.clone())).collect()
+    /// Everything that a read issued at `issued` may have returned by now (G2).
+    pub(crate) fn possible_since(&self, issued: u64) -> impl Iterator<Item = &T> {
+        let former = self.former.iter().filter(move |(_, over)| *over > issued);
+        let former = former.map(|(value, _)| value);
+        former.chain(self.versions.iter().map(|version| &version.value))
     }
 
     /// The value, if there is only one possible.
@@ -86,17 +101,10 @@ impl<T: Clone + PartialEq> Register<T> {
         self.versions.iter().any(|version| accept(&version.value))
     }
 
-    /// A read issued at `issued`, when `possible` was possible, returned a value that `accept` knows. False when it must not (G2).
+    /// A read issued at `issued` returned a value that `accept` knows. False when it must not (G2).
     #[must_use]
-    pub(crate) fn observe(
-        &mut self,
-        accept: impl Fn(&T) -> bool,
-        issued: u64,
-        now: u64,
-        possible: &[(u64, T)],
-    ) -> bool {
-        let over = |operation| self.versions.iter().all(|version| version.operation != operation);
-        if possible.iter().any(|(operation, value)| over(*operation) && accept(value)) {
+    pub(crate) fn observe(&mut self, accept: impl Fn(&T) -> bool, issued: u64, now: u64) -> bool {
+        if self.former.iter().any(|(value, over)| *over > issued && accept(value)) {
             return true; // Over since: says nothing about the versions that are left.
         }
         let mut matching = self.versions.iter_mut().filter(|version| accept(&version.value));
@@ -104,10 +112,11 @@ impl<T: Clone + PartialEq> Register<T> {
         if matching.next().is_none() {
             first.acknowledged = first.acknowledged.min(now);
             let (operation, since) = (first.operation, first.issued);
-            self.versions
-                .retain(|version| version.operation == operation || version.acknowledged >= since);
+            self.retain(now, |version| {
+                version.operation == operation || version.acknowledged >= since
+            });
         }
-        self.versions.retain(|version| accept(&version.value) || version.acknowledged >= issued); // G3
+        self.retain(now, |version| accept(&version.value) || version.acknowledged >= issued); // G3
         true
     }
 }
@@ -117,8 +126,7 @@ mod tests {
     use super::*;
 
     fn sees(register: &mut Register<u32>, value: u32, issued: u64, now: u64) -> bool {
-        let possible = register.possible();
-        register.observe(|found| *found == value, issued, now, &possible)
+        register.observe(|found| *found == value, issued, now)
     }
 
     #[test]
@@ -166,10 +174,9 @@ mod tests {
     #[test]
     fn a_read_may_return_what_was_overwritten_while_it_ran() {
         let mut register = Register::new(0);
-        let possible = register.possible();
         register.issue(1, 10, 2);
         register.acknowledge(1, 3);
-        assert!(register.observe(|found| *found == 0, 1, 4, &possible));
+        assert!(register.observe(|found| *found == 0, 1, 4));
         assert!(!sees(&mut register, 0, 5, 6));
     }
 }

@@ -2,11 +2,11 @@
 
 use std::rc::Rc;
 
-use varve_engine::{Error, Mapped, ReadPart, Result, Shard};
+use varve_engine::{Mapped, ReadPart, Result, Shard};
 use varve_stdx::{AlignedBuf, Rng};
 use varve_types::{ByteRange, ErrorKind, ShardId};
 
-use crate::content::{describe, fill};
+use crate::content::{Content, describe, fill};
 use crate::model::{Coverage, ShardModel, Stream};
 use crate::register::Register;
 use crate::world::World;
@@ -201,7 +201,6 @@ impl Client {
     pub(crate) async fn read_at(&self, stream: &Rc<Stream>, offset: u64, len: u64) {
         let (first, end) = (offset / BLOCK, (offset + len).div_ceil(BLOCK));
         let issued = self.world.tick();
-        let possible = stream.model.borrow().possible(first..end);
         let length = usize::try_from(len).expect("bounded");
         let parts = match self.shard.read(stream.id, offset, length).await {
             Ok(parts) => parts,
@@ -219,25 +218,23 @@ impl Client {
         }
         let now = self.world.tick();
         let mut model = stream.model.borrow_mut();
-        for (block, possible) in (first..end).zip(&possible) {
+        for block in first..end {
             let start = offset.max(block * BLOCK);
             let stop = (offset + len).min((block + 1) * BLOCK);
             let at = |from: u64, base: u64| usize::try_from(from - base).expect("inside");
             let got = &bytes[at(start, offset)..at(stop, offset)];
             let within = at(start, block * BLOCK)..at(stop, block * BLOCK);
-            let accept = |content: &crate::content::Content| match content {
-                crate::content::Content::Zero => got.iter().all(|byte| *byte == 0),
-                crate::content::Content::Data(data) => data[within.clone()] == *got,
+            let accept = |content: &Content| match content {
+                Content::Zero => got.iter().all(|byte| *byte == 0),
+                Content::Data(data) => data[within.clone()] == *got,
             };
             let allowed = match model.get(block) {
-                None => accept(&crate::content::Content::Zero),
-                Some(_) => model.block(block).observe(accept, issued, now, possible),
+                None => accept(&Content::Zero),
+                Some(_) => model.block(block).observe(accept, issued, now),
             };
             if !allowed {
-                let could: Vec<_> = possible
-                    .iter()
-                    .map(|(operation, content)| format!("{operation}: {}", content.describe()))
-                    .collect();
+                let could: Vec<_> =
+                    model.block(block).possible_since(issued).map(Content::describe).collect();
                 self.world.violated(format!(
                     "shard {} stream {} block {block} reads as {} at {issued}..{now}, possible: {}",
                     self.id,
@@ -258,7 +255,6 @@ impl Client {
         let max = 1 + rng.index(64);
         let issued = self.world.tick();
         let model_end = end.min(blocks + 512);
-        let possible = stream.model.borrow().possible(first..model_end);
         let range = ByteRange { start: first * BLOCK, end: end * BLOCK };
         let status = match self.shard.block_status(stream.id, range, max).await {
             Ok(status) => status,
@@ -274,11 +270,9 @@ impl Client {
         for run in &status {
             let run_end = block + run.len / BLOCK;
             for at in block..run_end.min(model_end) {
-                let before = &possible[usize::try_from(at - first).expect("inside")];
-                let now = model.get(at);
-                let zero = before.iter().any(|(_, content)| content.is_zero())
-                    || now.is_none_or(|now| now.may_be(crate::content::Content::is_zero));
-                let allowed = run.mapped == Mapped::Data && now.is_some() || zero && run.mapped != Mapped::Data;
+                let known = model.get(at);
+                let zero = known.is_none_or(|known| known.possible_since(issued).any(Content::is_zero));
+                let allowed = if run.mapped == Mapped::Data { known.is_some() } else { zero };
                 if !allowed {
                     self.world.violated(format!(
                         "shard {} stream {} block {at} has status {:?} at {issued}",
@@ -350,13 +344,12 @@ impl Client {
     /// Reads a key and compares.
     pub(crate) async fn get_key(&self, key: &[u8]) {
         let issued = self.world.tick();
-        let possible = self.with_key(key, |register| register.possible());
         let value = match self.shard.key_get(key).await {
             Ok(value) => value,
             Err(error) => return self.settle(Err(error), "read of a key"),
         };
         self.world.answered(true);
-        self.observe_key(key, &value, issued, &possible);
+        self.observe_key(key, &value, issued);
     }
 
     fn observe_key(
@@ -364,11 +357,10 @@ impl Client {
         key: &[u8],
         value: &Option<Vec<u8>>,
         issued: u64,
-        possible: &[(u64, Option<Vec<u8>>)],
     ) {
         let now = self.world.tick();
         let allowed = self.with_key(key, |register| {
-            register.observe(|known| known == value, issued, now, possible)
+            register.observe(|known| known == value, issued, now)
         });
         if !allowed {
             self.world.violated(format!(
@@ -376,10 +368,10 @@ impl Client {
                 self.id,
                 String::from_utf8_lossy(key),
                 value.as_ref().map(|value| describe(value)),
-                possible
-                    .iter()
-                    .map(|(operation, value)| (operation, value.as_ref().map(|value| describe(value))))
-                    .collect::<Vec<_>>(),
+                self.with_key(key, |register| {
+                    let possible = register.possible_since(issued);
+                    possible.map(|value| value.as_ref().map(|value| describe(value))).collect::<Vec<_>>()
+                }),
             ));
         }
     }
@@ -395,10 +387,9 @@ impl Client {
     pub(crate) async fn check_keys(&self, prefix: &[u8], after: Option<&[u8]>, max: usize) {
         let issued = self.world.tick();
         let inside = |key: &[u8]| key.starts_with(prefix) && after.is_none_or(|after| key > after);
-        let possible: Vec<_> = {
+        let known: Vec<_> = {
             let keys = self.model().keys.borrow();
-            let all = keys.iter().filter(|(key, _)| inside(key));
-            all.map(|(key, register)| (key.clone(), register.possible())).collect()
+            keys.keys().filter(|key| inside(key)).cloned().collect()
         };
         let found = match self.shard.key_scan(prefix, after, max).await {
             Ok(found) => found,
@@ -410,13 +401,13 @@ impl Client {
             return;
         }
         let last = if found.len() == max { found.last().map(|(key, _)| key.clone()) } else { None };
-        for (key, possible) in &possible {
+        for key in &known {
             if last.as_ref().is_some_and(|last| key > last) {
                 break;
             }
             let at = found.binary_search_by(|(other, _)| other.cmp(key)).ok();
             let value = at.map(|at| found[at].1.clone());
-            self.observe_key(key, &value, issued, possible);
+            self.observe_key(key, &value, issued);
         }
         for (key, _) in &found {
             if !self.model().keys.borrow().contains_key(key) {
@@ -460,10 +451,4 @@ fn join(parts: &[ReadPart]) -> Vec<u8> {
         }
     }
     bytes
-}
-
-/// Whether an error means that the shard closed itself.
-#[must_use]
-pub(crate) fn closes(error: &Error) -> bool {
-    matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Closed)
 }
