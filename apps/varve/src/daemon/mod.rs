@@ -4,7 +4,7 @@
 
 mod backend;
 mod banner;
-mod drives;
+pub(crate) mod drives;
 mod engine_stack;
 mod files;
 mod lock;
@@ -14,10 +14,11 @@ mod signals;
 mod stack;
 mod threads;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
+use tokio::runtime::Runtime;
 use varve_access_admin::{LimitsConfig, ListenAddress, Listener, serve};
 use varve_access_nbd::limits::{CONNECTION_BYTES_MAX, CONNECTIONS_DEFAULT};
 use varve_access_nbd::{ServiceOptions, TlsConfig, TlsFiles, TlsMode};
@@ -47,13 +48,33 @@ pub(crate) fn run(settings: &Settings) -> Result<()> {
         facts: files::facts(settings, &files, &drives)?,
         nbd: nbd_plan(settings, files.lane_count())?,
     };
+    // Callers of the API wait in its socket from here on: once NBD answers, so does the API.
+    let front = AdminFront::bind(settings)?;
     let pool = pool::open(plan)?;
     if !drives.remembered {
         drives.remember(&settings.data)?;
     }
     let open_ms = u64::try_from(begin.elapsed().as_millis()).unwrap_or(u64::MAX);
     tracing::info!(open_ms, pool = pool.summary(), "pool open");
-    control(settings, pool)
+    control(settings, front, pool)
+}
+
+/// The admin API's sockets, and the runtime of the thread that will serve them.
+struct AdminFront {
+    runtime: Runtime,
+    socket: PathBuf,
+    listeners: Vec<Listener>,
+}
+
+impl AdminFront {
+    fn bind(settings: &Settings) -> Result<Self> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime =
+            runtime.map_err(|error| Failure::new(format!("start the control thread: {error}")))?;
+        let socket = settings.data.join(ADMIN_SOCKET);
+        let listeners = runtime.block_on(admin_listeners(settings, &socket))?;
+        Ok(Self { runtime, socket, listeners })
+    }
 }
 
 /// How NBD is served: certificates, addresses, and its share of memory.
@@ -87,14 +108,14 @@ fn nbd_plan(settings: &Settings, shards: u16) -> Result<NbdPlan> {
 }
 
 /// The control thread's work while the pool is served.
-fn control<S: ShardStack>(settings: &Settings, mut pool: Pool<S>) -> Result<()> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime =
-        runtime.map_err(|error| Failure::new(format!("start the control thread: {error}")))?;
+fn control<S: ShardStack>(
+    settings: &Settings,
+    front: AdminFront,
+    mut pool: Pool<S>,
+) -> Result<()> {
+    let AdminFront { runtime, socket, listeners } = front;
     runtime.block_on(async {
         let mut signals = Signals::install()?;
-        let socket = settings.data.join(ADMIN_SOCKET);
-        let listeners = admin_listeners(settings, &socket).await?;
         banner::print(settings, &pool.summary(), pool.nbd_addresses(), &listeners);
         let api = serve(listeners, pool.backend(), LimitsConfig::default(), signals.first());
         tokio::select! {
