@@ -156,14 +156,18 @@ impl Datasets {
             self.shared.open.resize(stream, size_bytes); // Nothing new is admitted beyond the end from here on.
         }
         let (low, high) = (size_bytes.min(record.size_bytes), size_bytes.max(record.size_bytes));
-        if low < high {
-            // A shrink gives the space back; a growth clears what a write that a shrink overtook may have left (S2).
-            self.dispatch.trim(record.route, ByteRange { start: low, end: high }).await?;
-        }
         let resized = VolumeRecord { size_bytes, ..record };
-        self.store(name, &resized).await?;
-        self.shared.open.resize(stream, size_bytes);
-        Ok(resized.info(name))
+        let change = async {
+            if low < high {
+                // A shrink gives the space back; a growth clears what a write that a shrink overtook may have left (S2).
+                self.dispatch.trim(record.route, ByteRange { start: low, end: high }).await?;
+            }
+            self.store(name, &resized).await
+        };
+        let outcome = change.await;
+        let size_now = if outcome.is_ok() { size_bytes } else { record.size_bytes };
+        self.shared.open.resize(stream, size_now);
+        outcome.map(|()| resized.info(name))
     }
 
     /// Deletes a volume and what it holds. Durable on return; its space comes back with the mark pass that follows.

@@ -61,7 +61,7 @@ impl Datasets {
             let wanted = self.shared.marks_wanted.load(Ordering::Acquire);
             let asked = match self.dispatch.wants_mark().await {
                 Ok(asked) => asked || wanted != done,
-                Err(varve_dispatch::Error::ShuttingDown) => return,
+                // A shard may be opening; when the pool ends, this task ends with its thread.
                 Err(_) => false,
             };
             if !asked {
@@ -80,7 +80,6 @@ impl Datasets {
                     let took = reactor.now().0 - begin.0;
                     reactor.sleep(took * PAUSE_PER_PASS).await;
                 }
-                Err(crate::Error::Dispatch(varve_dispatch::Error::ShuttingDown)) => return,
                 Err(error) => {
                     tracing::warn!(%error, "mark pass given up");
                     reactor.sleep(FAILED_PAUSE_NS).await;

@@ -3,7 +3,7 @@
 //! The registry's lock guards only the table and is taken when a volume is opened, closed, resized or deleted, never for a read
 //! or write. It is the only lock of this crate.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -25,11 +25,11 @@ impl OpenVolume {
 /// Open volumes by stream.
 #[derive(Default)]
 pub(crate) struct OpenVolumes {
-    table: Mutex<HashMap<StreamId, Arc<OpenVolume>>>,
+    table: Mutex<BTreeMap<StreamId, Arc<OpenVolume>>>,
 }
 
 impl OpenVolumes {
-    fn table(&self) -> MutexGuard<'_, HashMap<StreamId, Arc<OpenVolume>>> {
+    fn table(&self) -> MutexGuard<'_, BTreeMap<StreamId, Arc<OpenVolume>>> {
         // A panic under the lock leaves the table whole: each change is one call.
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }

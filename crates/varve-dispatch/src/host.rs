@@ -99,20 +99,31 @@ impl ShardHost {
                 State::Opening(_) | State::Closed => return,
             };
             serving.stopped().await;
-            if !serving.has_failed() {
+            if !serving.has_failed() || self.is_closed() {
                 return;
             }
             self.set(State::Opening("its last writes have to end".to_owned()));
             serving.quiesced().await; // G1
             drop(serving);
             let Some(shard) = self.reopen().await else { return };
+            if self.is_closed() {
+                // Closed while it recovered: what it did is in its checkpoint.
+                return;
+            }
             self.set(State::Serving(shard));
         }
+    }
+
+    fn is_closed(&self) -> bool {
+        matches!(*self.state.borrow(), State::Closed)
     }
 
     async fn reopen(&self) -> Option<Rc<Shard>> {
         let mut pause_ns = REOPEN_PAUSE_NS_FIRST;
         loop {
+            if self.is_closed() {
+                return None;
+            }
             match self.open_once().await {
                 Ok(shard) => {
                     tracing::warn!(shard = self.id().0, "shard open again");
@@ -120,14 +131,13 @@ impl ShardHost {
                 }
                 Err(error) => {
                     tracing::error!(shard = self.id().0, %error, "shard does not open");
-                    self.set(State::Opening(error.to_string()));
+                    if !self.is_closed() {
+                        self.set(State::Opening(error.to_string()));
+                    }
                 }
             }
             self.config.reactor.sleep(pause_ns).await;
             pause_ns = (pause_ns * 2).min(REOPEN_PAUSE_NS_LAST);
-            if matches!(*self.state.borrow(), State::Closed) {
-                return None;
-            }
         }
     }
 
