@@ -158,6 +158,12 @@ impl Shard {
     pub(crate) async fn admit_space(&self, bytes: u64) -> Result<()> {
         loop {
             let room = self.room();
+            if self.media_full.get() {
+                return Err(Error::NoSpace {
+                    live_bytes: room.live,
+                    capacity_bytes: room.capacity,
+                });
+            }
             if room.committed + with_pages(bytes) <= room.usable {
                 return Ok(());
             }

@@ -21,7 +21,7 @@ use varve_logstore::format::usage::UsageEntry;
 use varve_logstore::segment_writer::{SealSpec, SegmentWriter, UNIT_ALIGN};
 use varve_media::{RootKey, SegmentId};
 use varve_reactor::JoinHandle;
-use varve_types::{ChunkId, StreamId, WriteSeq};
+use varve_types::{ChunkId, ErrorKind, StreamId, WriteSeq};
 
 use crate::apply::{chunk_entry, raw_unit};
 use crate::tree::{PageShape, encode_page};
@@ -29,6 +29,9 @@ use crate::{Error, Result, Shard};
 
 /// Pages encoded before other tasks get a turn: some 50 µs of work.
 const PAGES_PER_TURN: usize = 32;
+
+/// Pause before a put that found no room is tried again, in ns.
+const MEDIA_FULL_PAUSE_NS: u64 = 100_000_000;
 
 /// Puts of metadata segments under way at once.
 const PUTS_MAX: usize = 4;
@@ -97,11 +100,13 @@ impl Shard {
         }
     }
 
-    /// Asks for a checkpoint when it would free segments.
+    /// Asks for a checkpoint when it would free segments, or let reclaim look at newer ones.
     pub(crate) fn wake_checkpoint_for_space(&self) {
         let stats = self.space.borrow().stats();
         let emptied_by_it = !self.reclaim.waiting.borrow().is_empty();
-        if stats.held > 0 || emptied_by_it || self.entries_since_checkpoint.get() > 0 {
+        let newer = self.entries_since_checkpoint.get() > 0
+            || self.reclaim.checkpointed_seq.get() < self.reclaim_chain.get().seq;
+        if stats.held > 0 || emptied_by_it || newer {
             self.checkpoint_forced.set(true);
             self.checkpoint_wanted.notify_one();
         }
@@ -140,6 +145,7 @@ impl Shard {
         }
         tracing::trace!(seq = self.checkpoint_seq.get(), data = ?self.data_chain.get(), reclaimed = ?self.reclaim_chain.get(), "checkpoint");
         self.entries_since_checkpoint.set(0);
+        self.reclaim.checkpointed_seq.set(self.reclaim_chain.get().seq);
         self.space.borrow_mut().checkpointed(&covered); // K3
         self.reclaim.waiting.borrow_mut().clear();
         self.settle_freed();
@@ -376,7 +382,7 @@ impl Shard {
         Ok(())
     }
 
-    /// Starts writing a segment.
+    /// Starts writing a segment. Media without room are no failure: the put is tried again, and data are refused meanwhile.
     pub(crate) fn spawn_put(
         &self,
         id: SegmentId,
@@ -384,8 +390,19 @@ impl Shard {
     ) -> JoinHandle<Result<()>> {
         let segments = Rc::clone(&self.media.segments);
         let under_way = self.writes_under_way.begin();
+        let (me, reactor) = (self.me.clone(), self.reactor.clone());
         self.reactor.spawn_join(async move {
-            let put = segments.put(id, bytes).await;
+            let put = loop {
+                let put = segments.put(id, bytes.clone()).await;
+                let full = matches!(&put, Err(error) if error.kind() == ErrorKind::NoSpace);
+                let Some(shard) = me.upgrade() else { break put };
+                shard.set_media_full(full);
+                if !full || shard.has_failed() {
+                    break put;
+                }
+                drop(shard);
+                reactor.sleep(MEDIA_FULL_PAUSE_NS).await;
+            };
             drop(under_way);
             put.map_err(|error| Error::from(varve_logstore::Error::from(error)))
         })

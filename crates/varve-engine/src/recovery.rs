@@ -193,7 +193,6 @@ impl Shard {
             names: ChunkNames::new(above(root.next_page), ChunkId::MAX),
             table_names: MemoryNames::new(),
             next_chunk: root.next_chunk,
-            data_deaths: 0,
         };
         let lane_share = media.journal.capacity() * 7 / 16;
         let buffer = config.buffer_bytes.min(lane_share);
@@ -247,6 +246,7 @@ impl Shard {
             reclaim_wanted: Notify::new(),
             reclaim_chain: Cell::new(root.reclaim_chain),
             reclaim_witness: Cell::new(root.reclaim_chain.seq),
+            media_full: Cell::new(false),
             mark: RefCell::new(None),
             mark_wanted: Cell::new(true),
             next_wseq: Cell::new(root.next_wseq),

@@ -107,6 +107,9 @@ pub struct Shard {
     pub(crate) reclaim_chain: Cell<ChainHead>,
     pub(crate) reclaim_witness: Cell<u64>,
 
+    /// A put found no room under the media's files.
+    pub(crate) media_full: Cell<bool>,
+
     pub(crate) mark: RefCell<Option<MarkPass>>,
     pub(crate) mark_wanted: Cell<bool>,
 
@@ -135,6 +138,19 @@ impl Shard {
             State::Serving => Ok(()),
             State::Closing => Err(Error::Closed),
             State::Failed(cause) => Err(Error::Failed { cause: cause.clone() }),
+        }
+    }
+
+    /// Remembers whether the media have room; those who wait for credits are told when it ends.
+    pub(crate) fn set_media_full(&self, full: bool) {
+        if self.media_full.replace(full) == full {
+            return;
+        }
+        if full {
+            tracing::error!(shard = self.config.shard.0, "no room under the media: data are refused until there is");
+            self.data_credits.pass();
+        } else {
+            tracing::warn!(shard = self.config.shard.0, "the media have room again");
         }
     }
 
@@ -181,8 +197,8 @@ impl Shard {
 
     /// Closes the shard after a definite error (H2).
     pub(crate) fn fail(&self, task: &str, error: &Error) {
-        if self.has_failed() {
-            return;
+        if self.stopped.get() {
+            return; // It failed before, or was closed: then its lane is meant to end.
         }
         tracing::error!(shard = self.config.shard.0, task, %error, "shard closed");
         *self.state.borrow_mut() = State::Failed(error.to_string());

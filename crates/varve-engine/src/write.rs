@@ -1,4 +1,4 @@
-//! The way of a write from the front-end to the lane: admitted, numbered, copied nowhere, and answered when its frame is durable.
+//! The way of a write from the front-end to the lane: admitted, numbered, and answered when its frame is durable.
 //!
 //! V1. Numbers are given and records appended in one step without a pause between, so lane order is number order.
 //! V2. A part of a block is merged over the newest version, durable or not, under a claim that keeps other writers of
