@@ -7,7 +7,7 @@ use varve_access_admin::ListenAddress;
 use varve_types::{ByteCount, parse_size};
 
 use crate::client::Client;
-use crate::commands::{completions, pool, serve, status, volume};
+use crate::commands::{check, completions, dump, pool, serve, status, volume};
 use crate::failure::{Failure, Result};
 
 /// Where a pool's sockets and settings are when nothing else is said.
@@ -44,6 +44,8 @@ enum Command {
     #[command(subcommand)]
     Pool(pool::Pool),
     Status(status::Status),
+    Check(check::CheckCommand),
+    Dump(dump::DumpCommand),
     Completions(completions::Completions),
 }
 
@@ -56,6 +58,8 @@ impl Cli {
             Command::Volume(command) => command.run(&global.client()),
             Command::Pool(command) => command.run(&global.client()),
             Command::Status(command) => command.run(&global.client()),
+            Command::Check(command) => command.run(&global),
+            Command::Dump(command) => command.run(&global),
             Command::Completions(command) => command.run(),
         }
     }

@@ -30,6 +30,11 @@ impl Failure {
         Self { hint: Some(hint.into()), ..self }
     }
 
+    /// What failed, without what to do.
+    pub(crate) fn what(&self) -> &str {
+        &self.what
+    }
+
     /// 1 failed, 2 misused.
     pub(crate) fn exit_code(&self) -> ExitCode {
         ExitCode::from(if self.misuse { 2 } else { 1 })

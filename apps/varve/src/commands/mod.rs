@@ -1,6 +1,9 @@
 //! The subcommands, one file each. A file here has a test of its name under `tests/cli/` and a page under `docs/operating/`.
 
+pub(crate) mod check;
 pub(crate) mod completions;
+pub(crate) mod dump;
+pub(crate) mod offline;
 pub(crate) mod pool;
 pub(crate) mod serve;
 pub(crate) mod status;

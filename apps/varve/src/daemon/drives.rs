@@ -15,7 +15,7 @@ use crate::daemon::lock::replace_durably;
 use crate::failure::{Failure, Result};
 
 const LIST_FILE: &str = "drives.json";
-const EMBEDDED_DRIVE: &str = "drive";
+pub(crate) const EMBEDDED_DRIVE: &str = "drive";
 
 /// Largest embedded drive when nobody says: enough for a first volume on a laptop, not all of its disk.
 const EMBEDDED_BYTES_MAX: u64 = 64 << 30;
@@ -110,7 +110,8 @@ fn embedded_bytes(data: &Path) -> Result<u64> {
     Ok(bytes)
 }
 
-fn load(data: &Path) -> Result<Option<Vec<DriveEntry>>> {
+/// The remembered drives; `None` before the first start has ended.
+pub(crate) fn load(data: &Path) -> Result<Option<Vec<DriveEntry>>> {
     let path = data.join(LIST_FILE);
     let text = match fs::read(&path) {
         Ok(text) => text,

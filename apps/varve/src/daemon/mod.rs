@@ -108,11 +108,7 @@ fn nbd_plan(settings: &Settings, shards: u16) -> Result<NbdPlan> {
 }
 
 /// The control thread's work while the pool is served.
-fn control<S: ShardStack>(
-    settings: &Settings,
-    front: AdminFront,
-    mut pool: Pool<S>,
-) -> Result<()> {
+fn control<S: ShardStack>(settings: &Settings, front: AdminFront, mut pool: Pool<S>) -> Result<()> {
     let AdminFront { runtime, socket, listeners } = front;
     runtime.block_on(async {
         let mut signals = Signals::install()?;

@@ -6,6 +6,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 
 use tempfile::TempDir;
 
+use crate::nbd::Client;
 use crate::rig::{Run, varve_in};
 
 /// A directory under the build's own, where O_DIRECT works, in which daemons of one pool are started.
@@ -39,6 +40,11 @@ impl Home {
     /// Runs a command in the directory.
     pub(crate) fn varve(&self, arguments: &[&str]) -> Run {
         varve_in(self.path(), arguments)
+    }
+
+    /// Opens a volume over NBD.
+    pub(crate) fn connect(&self, volume: &str) -> Client {
+        Client::open(&self.path().join("nbd.sock"), volume)
     }
 
     /// Starts a daemon and waits until it serves.

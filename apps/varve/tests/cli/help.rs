@@ -19,6 +19,17 @@ const COMMANDS: &[&[&str]] = &[
     &["pool"],
     &["pool", "show"],
     &["status"],
+    &["check"],
+    &["dump"],
+    &["dump", "superblock"],
+    &["dump", "roots"],
+    &["dump", "pool"],
+    &["dump", "lane"],
+    &["dump", "frame"],
+    &["dump", "segments"],
+    &["dump", "segment"],
+    &["dump", "map"],
+    &["dump", "keys"],
     &["completions"],
 ];
 

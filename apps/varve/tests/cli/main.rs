@@ -2,9 +2,13 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod daemon;
+mod nbd;
 mod rig;
+mod stored;
 
+mod check;
 mod completions;
+mod dump;
 mod help;
 mod pool_show;
 mod serve;

@@ -1,0 +1,279 @@
+//! The check of a pool: what its drives have in common, its shards one by one, and what only all of them together tell.
+
+use std::collections::{HashMap, HashSet};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use varve_dispatch::Placement;
+use varve_logstore::format::pool::PoolRoot;
+use varve_media::{Drive, PoolFigures, RootKey, RootSide};
+use varve_types::{ShardId, StreamId};
+
+use crate::commands::offline::OfflinePool;
+
+use super::Report;
+use super::finding::{Finding, Severity};
+use super::shard::{ShardJob, ShardOutcome};
+use super::watch::Watch;
+
+/// Version of the report's form.
+const REPORT_VERSION: u32 = 1;
+
+const KEEP_DRIVES: &str = "keep the drives as they are and report this";
+const REWRITTEN: &str = "the next start of the daemon rewrites it; watch the drive";
+
+/// What is to be checked, and how.
+pub(super) struct Check {
+    pub(super) pool: OfflinePool,
+    pub(super) quick: bool,
+    pub(super) overlay_bytes_max: u64,
+}
+
+impl Check {
+    pub(super) fn run(&self) -> Report {
+        let mut report = Report { version: REPORT_VERSION, quick: self.quick, ..Report::default() };
+        let watch = Watch::start();
+        self.check_all(&watch, &mut report);
+        report.stopped = watch.is_stopped();
+        watch.end();
+        report
+    }
+
+    fn check_all(&self, watch: &Watch, report: &mut Report) {
+        watch.say("superblocks");
+        self.check_superblocks(report);
+        let figures = match self.pool.inspection.figures() {
+            Ok(figures) => figures,
+            Err(error) => {
+                let what = error.to_string();
+                report.add(Finding::error("superblock", what, KEEP_DRIVES));
+                return;
+            }
+        };
+        report.pool = Some(figures.pool.to_string());
+        watch.say("roots");
+        let roots = self.pool.on_loop(self.overlay_bytes_max, |_, drive| {
+            Box::pin(async move { read_roots(&drive, figures.lane_count).await })
+        });
+        let roots = match roots {
+            Ok(roots) => roots,
+            Err(failure) => {
+                report.add(Finding::error("drives", failure.what(), KEEP_DRIVES));
+                return;
+            }
+        };
+        let mut pool_root = None;
+        for (key, sides) in &roots {
+            let newest = judge_root(*key, sides, report);
+            if *key == RootKey::Pool {
+                pool_root = newest.and_then(|bytes| judge_pool_root(&bytes, &figures, report));
+            }
+        }
+        let Some(pool_root) = pool_root else { return };
+        let shard_count = pool_root.placements.iter().copied().max().unwrap_or(0);
+        let mut outcomes = Vec::new();
+        for shard in (0..shard_count).map(ShardId) {
+            if watch.is_stopped() {
+                break;
+            }
+            outcomes.push(self.check_shard(shard, &figures, watch));
+        }
+        watch.say("volumes");
+        if !watch.is_stopped() {
+            judge_volumes(&pool_root, &outcomes, report);
+        }
+        let names = volume_names(&outcomes);
+        for outcome in outcomes {
+            for mut finding in outcome.findings {
+                finding.volume = finding.stream.and_then(|stream| names.get(&stream).cloned());
+                report.add(finding);
+            }
+            report.shards.push(outcome.summary);
+        }
+        report.findings.sort_by_key(|finding| finding.severity);
+    }
+
+    fn check_superblocks(&self, report: &mut Report) {
+        for copy in self.pool.inspection.superblock_copies() {
+            let what = match &copy.content {
+                Err(fault) => format!("copy {} of the superblock is damaged: {fault}", copy.copy),
+                Ok(_) if !copy.agrees => {
+                    format!(
+                        "copy {} of the superblock says something else than the others",
+                        copy.copy
+                    )
+                }
+                Ok(_) => continue,
+            };
+            let mut finding = Finding::warning("superblock_copy", what, REWRITTEN);
+            finding.path = Some(copy.path.clone());
+            finding.path_offset = Some(copy.offset);
+            report.add(finding);
+        }
+    }
+
+    /// A panic of the code that is run on what is stored is a finding like others.
+    fn check_shard(&self, shard: ShardId, figures: &PoolFigures, watch: &Watch) -> ShardOutcome {
+        let config = self.pool.shard_config(figures, shard);
+        let checked = catch_unwind(AssertUnwindSafe(|| {
+            self.pool.on_loop(self.overlay_bytes_max, |reactor, drive| {
+                let job = ShardJob { reactor, drive, config, quick: self.quick };
+                let watch = watch.clone();
+                Box::pin(async move { job.run(watch).await })
+            })
+        }));
+        let finding = match checked {
+            Ok(Ok(outcome)) => return outcome,
+            Ok(Err(failure)) => Finding::error("drives", failure.what(), KEEP_DRIVES),
+            Err(_) => Finding::error(
+                "panic",
+                "the shard's own code panicked on what is stored; the message is on standard error",
+                KEEP_DRIVES,
+            ),
+        };
+        ShardOutcome::failed(shard, finding.in_shard(shard))
+    }
+}
+
+async fn read_roots(drive: &Drive, lane_count: u16) -> Vec<(RootKey, [RootSide; 2])> {
+    let shards = (0..lane_count).map(|shard| RootKey::Shard(ShardId(shard)));
+    let mut roots = Vec::new();
+    for key in std::iter::once(RootKey::Pool).chain(shards) {
+        let sides = drive.root_sides(key).await.expect("the pool has a lane for each");
+        roots.push((key, sides));
+    }
+    roots
+}
+
+/// Compares the sides of a root; returns the newest contents.
+fn judge_root(key: RootKey, sides: &[RootSide; 2], report: &mut Report) -> Option<Vec<u8>> {
+    let at = |finding: Finding, side: &RootSide| Finding {
+        path: Some(side.path.clone()),
+        path_offset: Some(side.offset),
+        shard: match key {
+            RootKey::Pool => None,
+            RootKey::Shard(shard) => Some(shard.0),
+        },
+        ..finding
+    };
+    match [&sides[0].content, &sides[1].content] {
+        [Ok((one, first)), Ok((two, second))] => {
+            if one == two && first != second {
+                let what =
+                    format!("the sides of the root {key} differ, and both are version {one}");
+                report.add(at(Finding::error("root_sides", what, KEEP_DRIVES), &sides[0]));
+            } else if one != two {
+                let what = format!("the sides of the root {key} are versions {one} and {two}");
+                let advice =
+                    "nothing: a replacement was cut short, and the next start completes it";
+                let finding = Finding::new(Severity::Note, "root_sides", what, advice);
+                report.add(at(finding, &sides[usize::from(two < one)]));
+            }
+            Some(if one >= two { first.clone() } else { second.clone() })
+        }
+        [Err(one), Err(two)] => {
+            let what = format!("neither side of the root {key} can be read: {one}; {two}");
+            report.add(at(Finding::error("root", what, KEEP_DRIVES), &sides[0]));
+            None
+        }
+        [Ok((version, bytes)), Err(fault)] | [Err(fault), Ok((version, bytes))] => {
+            let side = &sides[usize::from(sides[0].content.is_ok())];
+            let what = format!(
+                "side {} of the root {key} is damaged: {fault}; the other holds version {version}",
+                side.side
+            );
+            report.add(at(Finding::warning("root_side", what, REWRITTEN), side));
+            Some(bytes.clone())
+        }
+    }
+}
+
+fn judge_pool_root(bytes: &[u8], figures: &PoolFigures, report: &mut Report) -> Option<PoolRoot> {
+    let bad = |what: String| Finding::error("pool_root", what, KEEP_DRIVES);
+    if bytes.is_empty() {
+        let advice = "start the daemon, which makes it";
+        let what = "the pool was never finished: it has no root";
+        report.add(Finding::new(Severity::Note, "pool_root", what, advice));
+        return None;
+    }
+    let root = match PoolRoot::decode(bytes) {
+        Ok(root) => root,
+        Err(error) => {
+            report.add(bad(format!("the root of the pool cannot be used: {error}")));
+            return None;
+        }
+    };
+    let shard_count = root.placements.iter().copied().max().unwrap_or(0);
+    let covered = root.zone_owners.len() as u64 * u64::from(root.zone_segments);
+    if root.pool != figures.pool {
+        report.add(bad(format!("its root belongs to pool {}", root.pool)));
+    }
+    if root.segment_bytes != figures.segment_bytes || covered > figures.segment_count {
+        report.add(bad("the root of the pool describes other segments than the drives".to_owned()));
+    }
+    if shard_count == 0 || shard_count > figures.lane_count {
+        let lanes = figures.lane_count;
+        report.add(bad(format!("the pool has {shard_count} shards and {lanes} lanes")));
+        return None;
+    }
+    for (zone, owner) in root.zone_owners.iter().enumerate() {
+        if let Some(owner) = owner
+            && owner.0 >= shard_count
+        {
+            report.add(bad(format!("zone {zone} belongs to shard {owner}, which does not exist")));
+        }
+    }
+    Some(root)
+}
+
+/// What the catalogues say together, and against what the shards hold.
+fn judge_volumes(root: &PoolRoot, outcomes: &[ShardOutcome], report: &mut Report) {
+    let placement = Placement::new(root.placements.clone());
+    let mut owners: HashMap<StreamId, String> = HashMap::new();
+    for outcome in outcomes {
+        for entry in &outcome.volumes {
+            let name = &entry.volume.name;
+            let stream = entry.route.stream;
+            let bad = |what: String| {
+                let advice = "export the volume, delete it and create it anew";
+                Finding::error("catalogue", what, advice).in_shard(outcome.shard)
+            };
+            if entry.home(&placement) != outcome.shard {
+                let home = entry.home(&placement);
+                report.add(bad(format!("the record of volume {name} belongs to shard {home}")));
+            }
+            if usize::from(entry.route.placement.generation) >= root.placements.len() {
+                let generation = entry.route.placement.generation;
+                let what =
+                    format!("volume {name} has placement {generation}, which does not exist");
+                report.add(bad(what));
+            }
+            if stream >= root.next_stream {
+                let next = root.next_stream;
+                report.add(bad(format!("volume {name} is stream {stream}; the next is {next}")));
+            }
+            if let Some(other) = owners.insert(stream, name.clone()) {
+                report.add(bad(format!("volumes {other} and {name} are both stream {stream}")));
+            }
+        }
+    }
+    if outcomes.iter().any(|outcome| !outcome.is_catalogue_known) {
+        return; // A volume that was not seen may own any stream.
+    }
+    for outcome in outcomes {
+        let unowned: HashSet<_> =
+            outcome.streams.iter().filter(|stream| !owners.contains_key(stream)).collect();
+        let mut unowned: Vec<_> = unowned.into_iter().collect();
+        unowned.sort_unstable();
+        for stream in unowned {
+            let what = format!("stream {stream} belongs to no volume");
+            let advice = "nothing: the next mark pass frees what a deleted volume left";
+            let finding = Finding::new(Severity::Note, "stream_unowned", what, advice);
+            report.add(finding.in_shard(outcome.shard));
+        }
+    }
+}
+
+fn volume_names(outcomes: &[ShardOutcome]) -> HashMap<u64, String> {
+    let entries = outcomes.iter().flat_map(|outcome| &outcome.volumes);
+    entries.map(|entry| (entry.volume.id, entry.volume.name.clone())).collect()
+}

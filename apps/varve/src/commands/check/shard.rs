@@ -1,0 +1,473 @@
+//! The check of one shard: recovery, audit, catalogue, segments, and whose the damage is.
+//!
+//! S1. What can still be checked is, whatever was found before: one damaged page hides no other.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::fmt;
+use std::ops::ControlFlow;
+use std::rc::Rc;
+
+use futures_util::future::{Either, select};
+use serde::Serialize;
+use varve_dataset::CatalogueEntry;
+use varve_engine::{
+    AuditReport, Damage, DamagedPart, MapItem, Pool, Shard, ShardConfig, StoredKey, VerifyEvent,
+    VerifyReport, verify_slot,
+};
+use varve_media::Drive;
+use varve_reactor::Reactor;
+use varve_types::{ByteCount, ChunkId, SegmentNumber, ShardId, StreamId};
+
+use crate::commands::offline::open_shard;
+
+use super::finding::{FINDINGS_MAX, Finding, Severity};
+use super::watch::Watch;
+
+/// How often a check looks whether it should end, in ns.
+const STOP_POLL_NS: u64 = 50_000_000;
+
+const KEEP_DRIVES: &str = "keep the drives as they are and report this";
+const DATA_LOST: &str = "reads of it fail; write it again or restore it from a copy";
+const NOT_NEEDED: &str = "nothing needs these bytes; watch the drive";
+const RESTORE: &str = "restore the volumes from copies; what can still be read is right";
+
+/// A shard to be checked.
+pub(super) struct ShardJob {
+    pub(super) reactor: Reactor,
+    pub(super) drive: Drive,
+    pub(super) config: ShardConfig,
+    pub(super) quick: bool,
+}
+
+/// Sums of a shard, for the report.
+#[derive(Serialize, Clone, Default, Debug)]
+pub(super) struct ShardSummary {
+    pub(super) shard: u16,
+    /// Whether it recovered.
+    pub(super) opened: bool,
+    pub(super) streams: u64,
+    pub(super) chunks: u64,
+    pub(super) pages: u64,
+    pub(super) live_bytes: u64,
+    /// Chunks and pages that wait for the next mark pass.
+    pub(super) unreachable: u64,
+    pub(super) segments_verified: u64,
+    pub(super) bytes_verified: u64,
+    pub(super) units_verified: u64,
+}
+
+/// What the check of a shard came to.
+pub(super) struct ShardOutcome {
+    pub(super) shard: ShardId,
+    pub(super) summary: ShardSummary,
+    pub(super) findings: Vec<Finding>,
+    pub(super) volumes: Vec<CatalogueEntry>,
+    /// Streams that have anything on the shard.
+    pub(super) streams: Vec<StreamId>,
+    /// Whether every volume of the shard's catalogue was seen.
+    pub(super) is_catalogue_known: bool,
+}
+
+impl ShardOutcome {
+    fn new(shard: ShardId) -> Self {
+        Self {
+            shard,
+            summary: ShardSummary { shard: shard.0, ..ShardSummary::default() },
+            findings: Vec::new(),
+            volumes: Vec::new(),
+            streams: Vec::new(),
+            is_catalogue_known: false,
+        }
+    }
+
+    /// The outcome of a shard that could not be checked at all.
+    pub(super) fn failed(shard: ShardId, finding: Finding) -> Self {
+        Self { findings: vec![finding], ..Self::new(shard) }
+    }
+}
+
+impl fmt::Display for ShardSummary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "shard {}: ", self.shard)?;
+        if !self.opened {
+            return f.write_str("does not open");
+        }
+        write!(
+            f,
+            "{} streams, {} chunks, {} pages, {} live",
+            self.streams,
+            self.chunks,
+            self.pages,
+            ByteCount(self.live_bytes)
+        )?;
+        if self.unreachable > 0 {
+            write!(f, ", {} chunks and pages wait for mark", self.unreachable)?;
+        }
+        if self.segments_verified > 0 {
+            let bytes = ByteCount(self.bytes_verified);
+            write!(f, ", {bytes} in {} segments verified", self.segments_verified)?;
+        }
+        Ok(())
+    }
+}
+
+/// Damage that somebody needs, until it is known who.
+#[derive(Default)]
+struct Needed {
+    damage: Vec<Damage>,
+    /// Index into `damage`.
+    of_chunk: HashMap<ChunkId, usize>,
+    more: u64,
+}
+
+impl ShardJob {
+    /// Checks until it is done or stopped.
+    pub(super) async fn run(self, watch: Watch) -> ShardOutcome {
+        let outcome = Rc::new(RefCell::new(ShardOutcome::new(self.config.shard)));
+        let reactor = self.reactor.clone();
+        let stopped = watch.clone();
+        let stopped = Box::pin(async move {
+            while !stopped.is_stopped() {
+                reactor.sleep(STOP_POLL_NS).await;
+            }
+        });
+        let work = Box::pin(self.check(Rc::clone(&outcome), watch));
+        match select(work, stopped).await {
+            Either::Left(_) | Either::Right(_) => {}
+        }
+        let empty = ShardOutcome::new(outcome.borrow().shard);
+        outcome.replace(empty)
+    }
+
+    async fn check(self, outcome: Rc<RefCell<ShardOutcome>>, watch: Watch) {
+        let id = self.config.shard;
+        let add = |finding: Finding| outcome.borrow_mut().findings.push(finding.in_shard(id));
+        watch.say(format!("shard {id}: recovery"));
+        let media = match self.drive.media(id) {
+            Ok(media) => media,
+            Err(error) => return add(Finding::error("media", error.to_string(), KEEP_DRIVES)),
+        };
+        let pool = match Pool::open(&media).await {
+            Ok(pool) => pool,
+            Err(error) => return add(recovery_finding(&error)),
+        };
+        let opened = open_shard(&self.reactor, &self.drive, &pool, self.config.clone()).await;
+        let shard = match opened {
+            Ok(shard) => shard,
+            Err(error) => {
+                add(recovery_finding(&error));
+                if !self.quick {
+                    self.verify_slots(&pool, &media, &outcome, &watch).await; // S1
+                }
+                return;
+            }
+        };
+        outcome.borrow_mut().summary.opened = true;
+        watch.say(format!("shard {id}: audit"));
+        let audited = shard.audit().await;
+        let is_audited = audited.is_ok();
+        match audited {
+            Ok(report) => take_audit(&report, &mut outcome.borrow_mut()),
+            Err(error) => add(Finding::error("audit", error.to_string(), RESTORE)),
+        }
+        watch.say(format!("shard {id}: keys"));
+        match shard.streams().await {
+            Ok(streams) => {
+                outcome.borrow_mut().summary.streams = streams.len() as u64;
+                outcome.borrow_mut().streams = streams;
+            }
+            Err(error) => add(Finding::error("streams", error.to_string(), RESTORE)),
+        }
+        check_keys(&shard, &outcome).await;
+        let mut needed = Needed::default();
+        if !self.quick {
+            watch.say(format!("shard {id}: segments"));
+            watch.expect_bytes(shard.verify_bytes_max());
+            let verified = self.verify(&shard, &outcome, &watch, &mut needed).await;
+            if let Some(report) = verified {
+                let mut outcome = outcome.borrow_mut();
+                outcome.summary.segments_verified = report.segments;
+                outcome.summary.bytes_verified = report.bytes_read;
+                outcome.summary.units_verified = report.units;
+            }
+        }
+        if !is_audited || !needed.damage.is_empty() {
+            watch.say(format!("shard {id}: owners of damage"));
+            self.find_owners(&shard, needed, &outcome).await;
+        }
+    }
+
+    async fn verify(
+        &self,
+        shard: &Rc<Shard>,
+        outcome: &RefCell<ShardOutcome>,
+        watch: &Watch,
+        needed: &mut Needed,
+    ) -> Option<VerifyReport> {
+        let mut observe = |event| {
+            match event {
+                VerifyEvent::Read(bytes) => watch.did_bytes(bytes),
+                VerifyEvent::Damage(damage) => {
+                    let chunk = match damage.part {
+                        DamagedPart::Chunk(chunk) | DamagedPart::Page(chunk) => Some(chunk),
+                        _ => None,
+                    };
+                    match chunk {
+                        Some(chunk) if damage.is_needed && needed.damage.len() < FINDINGS_MAX => {
+                            needed.of_chunk.insert(chunk, needed.damage.len());
+                            needed.damage.push(damage);
+                        }
+                        Some(_) if damage.is_needed => needed.more += 1,
+                        _ => {
+                            let finding = self.damage_finding(&damage);
+                            outcome.borrow_mut().findings.push(finding);
+                        }
+                    }
+                }
+            }
+            if watch.is_stopped() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        };
+        match shard.verify(&mut observe).await {
+            Ok(report) => Some(report),
+            Err(error) => {
+                let finding = Finding::error("verify", error.to_string(), KEEP_DRIVES);
+                outcome.borrow_mut().findings.push(finding.in_shard(self.config.shard));
+                None
+            }
+        }
+    }
+
+    fn damage_finding(&self, damage: &Damage) -> Finding {
+        let (code, part, advice) = match damage.part {
+            DamagedPart::Header => ("header_damaged", "header".to_owned(), RECLAIM_STOPS),
+            DamagedPart::Summary => ("summary_damaged", "summary".to_owned(), RECLAIM_STOPS),
+            DamagedPart::Range => ("range_unreadable", "range".to_owned(), NOT_NEEDED),
+            DamagedPart::Chunk(chunk) => ("chunk_damaged", format!("chunk {chunk}"), DATA_LOST),
+            DamagedPart::Page(page) => ("page_damaged", format!("metadata page {page}"), RESTORE),
+            DamagedPart::TablePage => {
+                ("page_damaged", "page of the chunk table".to_owned(), RESTORE)
+            }
+            DamagedPart::UsageBlob => ("page_damaged", "account of segments".to_owned(), RESTORE),
+            DamagedPart::KeyRecord => ("record_damaged", "key record".to_owned(), NOT_NEEDED),
+        };
+        let what = format!("{part} is damaged: {}", damage.reason);
+        let finding = if damage.is_needed {
+            Finding::error(code, what, advice)
+        } else {
+            Finding::warning(code, what, NOT_NEEDED)
+        };
+        self.at_segment(finding, damage.segment.number, damage.offset, damage.len)
+    }
+
+    fn at_segment(
+        &self,
+        finding: Finding,
+        number: SegmentNumber,
+        offset: u32,
+        len: u32,
+    ) -> Finding {
+        let place = self.drive.segment_place(number);
+        finding
+            .in_shard(self.config.shard)
+            .in_segment(number, offset, len)
+            .at(place, u64::from(offset))
+    }
+
+    /// Says which blocks are lost with damaged chunks and pages.
+    async fn find_owners(
+        &self,
+        shard: &Rc<Shard>,
+        needed: Needed,
+        outcome: &RefCell<ShardOutcome>,
+    ) {
+        let mut owners: Vec<Option<(StreamId, u64)>> = vec![None; needed.damage.len()];
+        let mut is_hidden = false;
+        let streams = outcome.borrow().streams.clone();
+        for stream in streams {
+            let mut found = Vec::new();
+            let mut visit = |item: MapItem| {
+                match item {
+                    MapItem::Data { block, chunk } => {
+                        if let Some(index) = needed.of_chunk.get(&chunk) {
+                            owners[*index] = Some((stream, block));
+                        }
+                    }
+                    MapItem::Unreadable { blocks, error, .. } => found.push((blocks, error)),
+                    MapItem::Page { .. } => {}
+                }
+                if found.len() < FINDINGS_MAX {
+                    ControlFlow::Continue(())
+                } else {
+                    ControlFlow::Break(())
+                }
+            };
+            let walked = shard.walk_map(stream, 0, &mut visit).await;
+            is_hidden |= walked.is_err() || !found.is_empty();
+            let mut outcome = outcome.borrow_mut();
+            if let Err(error) = walked {
+                let finding = Finding::error("stream", error.to_string(), RESTORE);
+                outcome.findings.push(finding.in_shard(self.config.shard));
+            }
+            for (blocks, error) in found {
+                let count = blocks.end - blocks.start;
+                let finding = Finding::error("map_unreadable", error.to_string(), RESTORE)
+                    .in_shard(self.config.shard)
+                    .in_stream(stream, blocks.start, count);
+                outcome.findings.push(finding);
+            }
+        }
+        let mut outcome = outcome.borrow_mut();
+        for (damage, owner) in needed.damage.iter().zip(owners) {
+            let finding = self.damage_finding(damage);
+            let is_data = matches!(damage.part, DamagedPart::Chunk(_));
+            outcome.findings.push(match owner {
+                Some((stream, block)) => finding.in_stream(stream, block, 1),
+                // No map names it, and all maps were seen: it waits for mark.
+                None if is_data && !is_hidden => {
+                    Finding { severity: Severity::Warning, advice: NOT_NEEDED, ..finding }
+                }
+                None => finding,
+            });
+        }
+        if needed.more > 0 {
+            let what = format!("{} more chunks are damaged", needed.more);
+            let finding = Finding::error("chunk_damaged", what, DATA_LOST);
+            outcome.findings.push(finding.in_shard(self.config.shard));
+        }
+    }
+
+    /// What can be said of the segments of a shard that does not open: which of them are needed is unknown.
+    async fn verify_slots(
+        &self,
+        pool: &Pool,
+        media: &varve_media::Media,
+        outcome: &RefCell<ShardOutcome>,
+        watch: &Watch,
+    ) {
+        let zones = pool.zones_of(self.config.shard);
+        let segment_bytes = u64::from(media.segments.geometry().segment_bytes);
+        let count: u64 = zones.iter().map(|zone| u64::from(zone.count)).sum();
+        watch.say(format!("shard {}: segments", self.config.shard));
+        watch.expect_bytes(count * segment_bytes);
+        let numbers = zones.iter().flat_map(|zone| zone.first.0..zone.first.0 + zone.count);
+        for number in numbers.map(SegmentNumber) {
+            let advice = "the shard does not open, so it is unknown whether anything needs it";
+            match verify_slot(media, &self.config, number).await {
+                Ok(found) => {
+                    for damage in found {
+                        let finding = self.damage_finding(&damage);
+                        let severity = Severity::Warning;
+                        let finding = Finding { severity, advice, ..finding };
+                        outcome.borrow_mut().findings.push(finding);
+                    }
+                }
+                Err(error) => {
+                    let finding = Finding::warning("range_unreadable", error.to_string(), advice);
+                    let finding = self.at_segment(finding, number, 0, 0);
+                    outcome.borrow_mut().findings.push(finding);
+                }
+            }
+            watch.did_bytes(segment_bytes);
+        }
+    }
+}
+
+const RECLAIM_STOPS: &str =
+    "the segment's space cannot be reclaimed; move its volumes elsewhere and delete them here";
+
+fn take_audit(report: &AuditReport, outcome: &mut ShardOutcome) {
+    outcome.summary.chunks = report.chunks;
+    outcome.summary.pages = report.pages + report.table_pages;
+    outcome.summary.live_bytes = report.live_bytes;
+    outcome.summary.unreachable = report.unreachable;
+    for difference in &report.differences {
+        let finding = Finding::error("audit", difference.clone(), KEEP_DRIVES);
+        outcome.findings.push(finding.in_shard(outcome.shard));
+    }
+    let left_out = report.difference_count - report.differences.len() as u64;
+    if left_out > 0 {
+        let what = format!("the accounts contradict each other in {left_out} more places");
+        let finding = Finding::error("audit", what, KEEP_DRIVES).in_shard(outcome.shard);
+        outcome.findings.push(finding);
+    }
+}
+
+/// Reads the whole key tree; every record in it must decode.
+async fn check_keys(shard: &Shard, outcome: &RefCell<ShardOutcome>) {
+    let id = outcome.borrow().shard;
+    let mut from = Vec::new();
+    loop {
+        let (entries, next) = match shard.stored_keys(&from).await {
+            Ok(read) => read,
+            Err(error) => {
+                let what =
+                    format!("the key tree cannot be read from {}: {error}", from.escape_ascii());
+                let finding = Finding::error("keys", what, RESTORE).in_shard(id);
+                outcome.borrow_mut().findings.push(finding);
+                return;
+            }
+        };
+        for (key, value) in entries {
+            let mut outcome = outcome.borrow_mut();
+            if let Some(finding) = take_key(&key, &value, &mut outcome) {
+                outcome.findings.push(finding.in_shard(id));
+            }
+        }
+        match next {
+            Some(next) => from = next,
+            None => break,
+        }
+    }
+    outcome.borrow_mut().is_catalogue_known = true;
+}
+
+fn take_key(key: &[u8], value: &[u8], outcome: &mut ShardOutcome) -> Option<Finding> {
+    match Shard::stored_key_name(key) {
+        StoredKey::Stream(stream) => {
+            let error = varve_logstore::format::stream::StreamRecord::decode(value).err()?;
+            let what = format!("the record of stream {stream} cannot be used: {error}");
+            Some(Finding::error("stream_record", what, RESTORE))
+        }
+        StoredKey::User(user) => match CatalogueEntry::decode(user, value) {
+            Some(Ok(entry)) => {
+                outcome.volumes.push(entry);
+                None
+            }
+            Some(Err(error)) => Some(Finding::error("catalogue", error.to_string(), KEEP_DRIVES)),
+            None => {
+                let what = format!("key \"{}\" is of no kind that is known", user.escape_ascii());
+                Some(Finding::warning("key_unknown", what, "check the pool with a newer version"))
+            }
+        },
+        StoredKey::Unknown(key) => {
+            let what = format!("key \"{}\" has an unknown owner", key.escape_ascii());
+            Some(Finding::error("key_unknown", what, KEEP_DRIVES))
+        }
+    }
+}
+
+/// Why a shard does not open, by cause.
+fn recovery_finding(error: &varve_engine::Error) -> Finding {
+    use varve_engine::Error as Engine;
+    use varve_logstore::Error as Log;
+    let (code, advice) = match error {
+        Engine::Log(Log::LaneDamaged { .. }) => ("lane_damaged", KEEP_DRIVES),
+        Engine::Log(Log::ChainBroken { .. }) => ("chain_broken", KEEP_DRIVES),
+        Engine::Log(Log::Media(varve_media::Error::OverlayFull { .. })) => {
+            ("overlay_full", "give it more memory with --overlay")
+        }
+        Engine::Log(Log::Media(_)) => {
+            ("media", "see whether the drive works; copy it before it fails")
+        }
+        Engine::PageCorrupt { .. } => ("page_damaged", KEEP_DRIVES),
+        Engine::SegmentDamaged { .. } | Engine::ChunkCorrupt { .. } => {
+            ("segment_damaged", KEEP_DRIVES)
+        }
+        Engine::BadRoot { .. } | Engine::BadPoolRoot { .. } | Engine::NoPool => {
+            ("root", KEEP_DRIVES)
+        }
+        _ => ("recovery", KEEP_DRIVES),
+    };
+    Finding::error(code, format!("the shard does not open: {error}"), advice)
+}

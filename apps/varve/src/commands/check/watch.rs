@@ -1,0 +1,58 @@
+//! Progress on standard error, and the wish to end early.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+/// How often the progress line moves by itself.
+const TICK: Duration = Duration::from_millis(200);
+
+/// Shared by the threads of a check.
+#[derive(Clone)]
+pub(super) struct Watch {
+    bar: ProgressBar,
+    stop: Arc<AtomicBool>,
+}
+
+impl Watch {
+    /// Shows progress where standard error is a terminal, and catches Ctrl-C from now on.
+    pub(super) fn start() -> Self {
+        let style = "{spinner} {msg}  {bytes} of {total_bytes}  {binary_bytes_per_sec}  {eta} left";
+        let style = ProgressStyle::with_template(style).expect("the template is right");
+        let bar = ProgressBar::new(0).with_style(style);
+        bar.enable_steady_tick(TICK);
+        let stop = Arc::new(AtomicBool::new(false));
+        let caught = Arc::clone(&stop);
+        // It ends with the process. Without it Ctrl-C ends the process at once, which harms nothing either.
+        std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+            let Ok(runtime) = runtime else { return };
+            if runtime.block_on(tokio::signal::ctrl_c()).is_ok() {
+                caught.store(true, Ordering::Relaxed);
+            }
+        });
+        Self { bar, stop }
+    }
+
+    pub(super) fn say(&self, what: impl Into<String>) {
+        self.bar.set_message(what.into());
+    }
+
+    pub(super) fn expect_bytes(&self, bytes: u64) {
+        self.bar.inc_length(bytes);
+    }
+
+    pub(super) fn did_bytes(&self, bytes: u64) {
+        self.bar.inc(bytes);
+    }
+
+    pub(super) fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn end(&self) {
+        self.bar.finish_and_clear();
+    }
+}

@@ -1,0 +1,146 @@
+//! `varve dump`: what is stored, in words. For who looks for a fault, writes a tool, or wants to know.
+//!
+//! D1. Reads only, and goes on past what is damaged: what cannot be read is said in its place, and the command ends with 1.
+//! D2. One fact a line. Structures print as `docs/format.md` has them; lists print one JSON object a line with `--json`.
+
+mod lane;
+mod output;
+mod roots;
+mod segments;
+mod trees;
+
+use clap::{Args, Subcommand};
+use futures_util::future::LocalBoxFuture;
+use varve_media::Drive;
+use varve_reactor::Reactor;
+use varve_types::ShardId;
+
+use crate::cli::Global;
+use crate::commands::offline::{OfflinePool, Source};
+use crate::failure::{Failure, Result};
+
+use self::output::Output;
+
+/// Most memory for what recovery writes in place of the drives, as `varve check` has it by default.
+const OVERLAY_BYTES_MAX: u64 = 1 << 30;
+
+/// Print what a pool that no daemon serves has stored
+#[derive(Args, Debug)]
+pub(crate) struct DumpCommand {
+    #[command(flatten)]
+    source: Source,
+    #[command(subcommand)]
+    what: What,
+}
+
+/// What to print.
+#[derive(Subcommand, Clone, Debug)]
+enum What {
+    /// Every copy of every drive's superblock
+    Superblock,
+    /// Both sides of every root
+    Roots,
+    /// The pool: its figures and its root
+    Pool,
+    /// The frames that stand in a shard's journal lane
+    Lane {
+        #[command(flatten)]
+        lane: LaneChoice,
+        #[command(flatten)]
+        form: Form,
+    },
+    /// One frame with its records
+    Frame {
+        /// Byte position in the lane; a multiple of 4096
+        position: u64,
+        #[command(flatten)]
+        lane: LaneChoice,
+    },
+    /// The header of every segment that has one
+    Segments {
+        #[command(flatten)]
+        form: Form,
+    },
+    /// One segment: header and summary, each unit compared with its checksum
+    Segment {
+        /// Its number
+        number: u32,
+    },
+    /// Where each block of a volume lies
+    Map {
+        /// Name of the volume, or stream:ID
+        volume: String,
+        #[command(flatten)]
+        form: Form,
+    },
+    /// The key trees: volumes and streams
+    Keys {
+        #[command(flatten)]
+        form: Form,
+    },
+}
+
+/// Which lane.
+#[derive(Args, Clone, Copy, Debug)]
+struct LaneChoice {
+    /// Shard of the lane
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    shard: u16,
+}
+
+/// How a list is printed.
+#[derive(Args, Clone, Copy, Debug)]
+struct Form {
+    /// Print one JSON object a line: fields are added over time, never renamed or removed
+    #[arg(long)]
+    json: bool,
+}
+
+impl DumpCommand {
+    pub(crate) fn run(self, global: &Global) -> Result<String> {
+        let pool = OfflinePool::open(global, &self.source)?;
+        if matches!(self.what, What::Superblock) {
+            let mut out = Output::new(false);
+            roots::superblocks(&pool.inspection, &mut out);
+            return out.end();
+        }
+        let figures = pool.inspection.figures().map_err(|error| {
+            Failure::new(error.to_string()).hint("`varve dump superblock` shows every copy")
+        })?;
+        match self.what {
+            What::Superblock => unreachable!("printed above"),
+            What::Roots => print(&pool, false, move |_, drive, out| {
+                Box::pin(roots::roots(drive, figures, out))
+            }),
+            What::Pool => {
+                print(&pool, false, move |_, drive, out| Box::pin(roots::pool(drive, figures, out)))
+            }
+            What::Lane { lane, form } => print(&pool, form.json, move |_, drive, out| {
+                Box::pin(lane::lane(drive, ShardId(lane.shard), out))
+            }),
+            What::Frame { position, lane } => print(&pool, false, move |_, drive, out| {
+                Box::pin(lane::frame(drive, ShardId(lane.shard), position, out))
+            }),
+            What::Segments { form } => print(&pool, form.json, move |_, drive, out| {
+                Box::pin(segments::segments(drive, figures, out))
+            }),
+            What::Segment { number } => print(&pool, false, move |_, drive, out| {
+                Box::pin(segments::segment(drive, figures, number, out))
+            }),
+            What::Map { volume, form } => {
+                trees::map(&pool, &figures, &volume, Output::new(form.json))?.end()
+            }
+            What::Keys { form } => trees::keys(&pool, &figures, Output::new(form.json))?.end(),
+        }
+    }
+}
+
+/// Prints on a loop over the pool's drives.
+fn print(
+    pool: &OfflinePool,
+    is_json: bool,
+    work: impl FnOnce(Reactor, Drive, Output) -> LocalBoxFuture<'static, Result<Output>>,
+) -> Result<String> {
+    let out = Output::new(is_json);
+    pool.on_loop(OVERLAY_BYTES_MAX, |reactor, drive| work(reactor, drive, out))??.end()
+}

@@ -1,0 +1,146 @@
+//! A pool that no daemon serves, opened for reading: what `varve check` and `varve dump` share.
+//!
+//! P1. Nothing is written to the drives: shards are opened, and recover, over an overlay in memory.
+//! P2. Shards are opened with the memory that the daemon's settings give them, so that what the daemon can open opens here.
+
+use std::fs;
+use std::path::PathBuf;
+use std::rc::Rc;
+
+use clap::Args;
+use futures_util::future::LocalBoxFuture;
+use varve_engine::{Pool, PoolZones, Shard, ShardConfig, ShardParts, Zone, ZoneSource};
+use varve_media::{Drive, OverlayMemory, PoolFigures, PoolInspection};
+use varve_reactor::{Loop, LoopConfig, Reactor};
+use varve_types::ShardId;
+
+use crate::cli::Global;
+use crate::config::{self, Settings};
+use crate::daemon::drives;
+use crate::failure::{Failure, Result};
+
+/// Name of the configuration file that a data directory may hold.
+const CONFIG_FILE: &str = "varve.toml";
+
+/// Least memory of a shard, as the daemon has it.
+const SHARD_MEMORY_MIN: u64 = 64 << 20;
+
+/// Which pool.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Source {
+    /// Drive of the pool: block device, file or directory, repeatable [default: those the data directory remembers]
+    #[arg(long, value_name = "PATH")]
+    pub(crate) drive: Vec<PathBuf>,
+}
+
+/// See the module.
+pub(crate) struct OfflinePool {
+    pub(crate) inspection: PoolInspection,
+    settings: Settings,
+}
+
+impl OfflinePool {
+    /// Opens the drives and keeps daemons from serving them meanwhile.
+    pub(crate) fn open(global: &Global, source: &Source) -> Result<Self> {
+        if global.addr.is_some() {
+            return Err(Failure::misuse("`--addr` names a daemon, and this command needs none")
+                .hint("name the pool by its data directory with --data, or by --drive"));
+        }
+        let mut settings = Settings { data: global.data(), ..Settings::default() };
+        let file = settings.data.join(CONFIG_FILE);
+        if file.exists() {
+            config::read(&file, &mut settings)?;
+            settings.data = global.data();
+        }
+        let paths = match source.drive.as_slice() {
+            [] => remembered(&settings)?,
+            drives => drives.to_vec(),
+        };
+        let inspection = PoolInspection::open(&paths).map_err(|error| match error {
+            varve_media::Error::InUse { path } => {
+                Failure::misuse(format!("{path} is in use: a daemon has the pool open"))
+                    .hint("end the daemon first (SIGTERM); this command needs the pool to itself")
+            }
+            error => Failure::misuse(error.to_string())
+                .hint("name the pool by its data directory with --data, or by --drive"),
+        })?;
+        Ok(Self { inspection, settings })
+    }
+
+    /// What a shard is told when it is opened (P2).
+    pub(crate) fn shard_config(&self, figures: &PoolFigures, shard: ShardId) -> ShardConfig {
+        let share = self.settings.memory.0 / u64::from(figures.lane_count.max(1));
+        ShardConfig {
+            checkpoint_entries: self.settings.checkpoint_entries,
+            free_target_percent: 0,
+            ..ShardConfig::with_memory(figures.pool, shard, share.max(SHARD_MEMORY_MIN))
+        }
+    }
+
+    /// Runs `work` on a loop of its own, with the drives under an overlay of at most `overlay_bytes_max` (P1). What `work` leaves behind ends
+    /// with the loop.
+    pub(crate) fn on_loop<T: 'static>(
+        &self,
+        overlay_bytes_max: u64,
+        work: impl FnOnce(Reactor, Drive) -> LocalBoxFuture<'static, T>,
+    ) -> Result<T> {
+        let mut event_loop = Loop::new(LoopConfig::default()).map_err(|error| {
+            Failure::misuse(format!("start a loop: {error}"))
+                .hint("io_uring may be switched off (sysctl kernel.io_uring_disabled) or short of memory (ulimit -l)")
+        })?;
+        let reactor = event_loop.handle();
+        let memory = OverlayMemory::new(overlay_bytes_max);
+        let drive = self.inspection.drive(&reactor, &memory).map_err(|error| {
+            Failure::new(format!("open the drives: {error}"))
+                .hint("name all drives of the pool with --drive")
+        })?;
+        Ok(event_loop.run(work(reactor, drive)))
+    }
+}
+
+fn remembered(settings: &Settings) -> Result<Vec<PathBuf>> {
+    if let Some(entries) = drives::load(&settings.data)? {
+        return Ok(entries.into_iter().map(|entry| entry.path).collect());
+    }
+    if !settings.drives.is_empty() {
+        return Ok(settings.drives.iter().map(|drive| drive.path.clone()).collect());
+    }
+    let embedded = settings.data.join(drives::EMBEDDED_DRIVE);
+    if fs::metadata(&embedded).is_ok() {
+        return Ok(vec![embedded]);
+    }
+    let data = settings.data.display();
+    Err(Failure::misuse(format!("no pool in {data}"))
+        .hint("name the pool by its data directory with --data, or by --drive"))
+}
+
+/// Opens a shard over the overlay: recovers it as the daemon would.
+pub(crate) async fn open_shard(
+    reactor: &Reactor,
+    drive: &Drive,
+    pool: &Rc<Pool>,
+    config: ShardConfig,
+) -> varve_engine::Result<Rc<Shard>> {
+    let shard = config.shard;
+    let media = drive.media(shard).map_err(varve_logstore::Error::from)?;
+    let zones = Rc::new(QuietZones(PoolZones::new(Rc::clone(pool), shard)));
+    let owned = pool.zones_of(shard);
+    Shard::open(ShardParts { reactor: reactor.clone(), media, config, zones, owned }).await
+}
+
+/// Zones that never seem to run short, so that reclaim moves nothing while somebody looks.
+struct QuietZones(PoolZones);
+
+impl ZoneSource for QuietZones {
+    fn lease(&self) -> LocalBoxFuture<'_, varve_engine::Result<Option<Zone>>> {
+        self.0.lease()
+    }
+
+    fn give_back(&self, zone: Zone) -> LocalBoxFuture<'_, varve_engine::Result<()>> {
+        self.0.give_back(zone)
+    }
+
+    fn unleased_segments(&self) -> u64 {
+        self.0.unleased_segments().max(1)
+    }
+}

@@ -1,0 +1,120 @@
+//! Pools with known contents, stopped in order or killed, and single bytes of theirs turned over and back.
+
+use std::fs::{self, File, OpenOptions};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use crate::daemon::Home;
+use crate::nbd::Client;
+use crate::rig::Run;
+
+pub(crate) const BLOCK: usize = 4096;
+
+/// A pool that no daemon serves.
+pub(crate) struct Stored {
+    home: Home,
+}
+
+/// Blocks that no two of them hold alike.
+pub(crate) fn contents(first: u64, blocks: usize) -> Vec<u8> {
+    let mut state = first.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
+    let mut bytes = vec![0; blocks * BLOCK];
+    for word in bytes.chunks_exact_mut(8) {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        word.copy_from_slice(&state.to_le_bytes());
+    }
+    bytes
+}
+
+impl Stored {
+    /// A pool whose volume `v` was written by `write`, whose daemon was then ended by a signal.
+    pub(crate) fn new(signal: &str, write: impl Fn(&mut Client)) -> Self {
+        let home = Home::new();
+        let daemon = home.serve(&[]);
+        home.varve(&["volume", "create", "v", "--size", "1GiB"]).ok();
+        write(&mut home.connect("v"));
+        daemon.signal(signal);
+        daemon.end();
+        Self { home }
+    }
+
+    /// One that was stopped in order: data, overwritten data, keys, pages, all kinds of segments but reclaimed ones.
+    pub(crate) fn clean() -> Self {
+        Self::new("TERM", |client| {
+            for part in 0..6u64 {
+                client.write(part << 18, &contents(part, 64));
+            }
+            client.write(0, &contents(100, 8)); // What they held before is dead now.
+            client.write(64 << 20, &contents(50, 16)); // On the other shard.
+        })
+    }
+
+    pub(crate) fn varve(&self, arguments: &[&str]) -> Run {
+        self.home.varve(arguments)
+    }
+
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
+        self.home.path().join("drive").join(name)
+    }
+
+    /// Every file of the pool with what it holds and when it was changed.
+    pub(crate) fn state(&self) -> Vec<(PathBuf, u64, std::time::SystemTime)> {
+        let mut state = Vec::new();
+        for directory in ["drive", "varve-data"] {
+            for entry in fs::read_dir(self.home.path().join(directory)).unwrap() {
+                let path = entry.unwrap().path();
+                if !path.is_file() {
+                    continue; // The socket of a daemon that was killed.
+                }
+                let hash = varve_stdx::checksum64(&fs::read(&path).unwrap());
+                state.push((path.clone(), hash, fs::metadata(&path).unwrap().modified().unwrap()));
+            }
+        }
+        state.sort();
+        state
+    }
+
+    /// `check --json`: exit code and report.
+    pub(crate) fn check(&self) -> (i32, Value) {
+        let run = self.varve(&["check", "--json"]);
+        let report = serde_json::from_str(&run.stdout);
+        (run.code, report.unwrap_or_else(|error| panic!("{error}: {} {}", run.stdout, run.stderr)))
+    }
+
+    /// Checks with the byte at each of `places` turned over.
+    pub(crate) fn check_flipped(&self, places: &[(&Path, u64)]) -> (i32, Value) {
+        for (path, offset) in places {
+            flip(path, *offset);
+        }
+        let checked = self.check();
+        for (path, offset) in places {
+            flip(path, *offset);
+        }
+        checked
+    }
+
+    /// Rows of a dump with `--json`.
+    pub(crate) fn rows(&self, arguments: &[&str]) -> Vec<Value> {
+        let all = [&["dump"], arguments, &["--json"]].concat();
+        self.varve(&all).ok().lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+}
+
+/// Turns one byte over.
+pub(crate) fn flip(path: &Path, offset: u64) {
+    let file = OpenOptions::new().read(true).write(true).open(path).unwrap();
+    let mut byte = [0];
+    file.read_exact_at(&mut byte, offset).unwrap();
+    file.write_all_at(&[byte[0] ^ 0x55], offset).unwrap();
+}
+
+/// Bytes of a file.
+pub(crate) fn bytes_at(path: &Path, offset: u64, len: usize) -> Vec<u8> {
+    let mut bytes = vec![0; len];
+    File::open(path).unwrap().read_exact_at(&mut bytes, offset).unwrap();
+    bytes
+}
