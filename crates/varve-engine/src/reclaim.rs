@@ -5,7 +5,7 @@
 //!     meanwhile is left alone, so reclaim never overwrites a newer write.
 //! R3. A victim is reused only after its survivors are durable and the table names them there.
 //! R4. A damaged unit is not moved: its segment stays as it is, for reads to report and scrub to repair.
-//! R5. Reclaim stops when it gains nothing: a shard full of live data is not copied round and round.
+//! R5. Reclaim moves only while packing what may be moved gives a segment: a shard full of live data is not copied round and round.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -17,7 +17,7 @@ use varve_logstore::format::root::ChainHead;
 use varve_logstore::format::segment::{STRIP_HEADER_BYTES, SegmentKind, StripHeader};
 use varve_logstore::format::summary::{SummaryEntry, Unit};
 use varve_logstore::segment_writer::{BLOCK_ALIGN, SealSpec, Sealed, SegmentWriter, UNIT_ALIGN};
-use varve_logstore::space::SegmentState;
+use varve_logstore::space::{SegmentState, Usage};
 use varve_media::SegmentId;
 use varve_stdx::BufSlice;
 use varve_types::{ChunkId, SegmentNumber, WriteSeq};
@@ -34,6 +34,9 @@ const UNITS_PER_TURN: usize = 32;
 /// Victims whose survivors may wait in one open segment.
 const VICTIMS_OPEN_MAX: usize = 64;
 
+/// As [`LIVE_PERCENT_MAX`], for segments with pages: those are small, so that their entries take more of a full segment.
+const PAGES_PERCENT_MAX: u64 = 90;
+
 /// A segment with more of its payload live is not worth moving, whatever its age.
 const LIVE_PERCENT_MAX: u64 = 97;
 
@@ -48,16 +51,8 @@ pub(crate) struct Reclaim {
     damaged: RefCell<Vec<SegmentNumber>>,
     /// Segments given back so far.
     pub(crate) freed_segments: Cell<u64>,
-    round: Cell<Round>,
-    /// Deaths of data when a round last gained nothing.
-    rests_since: Cell<Option<u64>>,
-}
-
-/// A round over all segments.
-#[derive(Clone, Copy, Default)]
-struct Round {
-    victims: u64,
-    free_before: u64,
+    /// Segments of the chain that the last checkpoint covers.
+    pub(crate) checkpointed_seq: Cell<u64>,
 }
 
 impl Reclaim {
@@ -68,8 +63,7 @@ impl Reclaim {
             waiting: RefCell::default(),
             damaged: RefCell::default(),
             freed_segments: Cell::new(0),
-            round: Cell::default(),
-            rests_since: Cell::new(None),
+            checkpointed_seq: Cell::new(0),
         }
     }
 }
@@ -96,10 +90,7 @@ impl Shard {
                 continue;
             }
             match self.pick_victim() {
-                Some(victim) => {
-                    self.reclaim_segment(victim).await?;
-                    self.judge_round();
-                }
+                Some(victim) => self.reclaim_segment(victim).await?,
                 None => {
                     self.finish_reclaim().await?;
                     if self.pick_victim().is_none() {
@@ -109,22 +100,6 @@ impl Shard {
                 }
             }
         }
-    }
-
-    /// Ends a round after as many victims as there are segments. If it gained nothing, everything is packed as well as can be, and
-    /// reclaim rests until data die (R5).
-    fn judge_round(&self) {
-        let stats = self.space.borrow().stats();
-        let round = self.reclaim.round.get();
-        let victims = round.victims + 1;
-        if victims <= stats.segments {
-            self.reclaim.round.set(Round { victims, ..round });
-            return;
-        }
-        if stats.free <= round.free_before {
-            self.reclaim.rests_since.set(Some(self.trees.borrow().data_deaths));
-        }
-        self.reclaim.round.set(Round { victims: 0, free_before: stats.free });
     }
 
     /// Free segments that reclaim aims at.
@@ -137,8 +112,7 @@ impl Shard {
     fn reclaim_is_due(&self) -> bool {
         let stats = self.space.borrow().stats();
         let free = usize::try_from(stats.free).unwrap_or(usize::MAX);
-        let rests = self.reclaim.rests_since.get() == Some(self.trees.borrow().data_deaths);
-        self.zones.unleased_segments() == 0 && free < self.free_target() && !rests
+        self.zones.unleased_segments() == 0 && free < self.free_target()
     }
 
     /// The segment whose move gives most for its cost: emptiness times age over what has to be copied; wholly dead ones first.
@@ -152,20 +126,25 @@ impl Shard {
             let dead = payload.saturating_sub(live);
             u128::from(dead) * u128::from(age) * 1024 / u128::from(payload + live)
         };
-        space
-            .iter()
-            .filter(|(number, usage)| {
-                usage.state == SegmentState::Sealed
-                    && !usage.is_new // R1
-                    && u64::from(usage.live_bytes) * 100 <= payload * LIVE_PERCENT_MAX
-                    && !damaged.contains(number)
-                    && !waiting.contains(number)
-            })
-            .max_by_key(|(number, usage)| {
-                let live = u64::from(usage.live_bytes);
-                (live == 0, score(live, usage.sealed_at), std::cmp::Reverse(*number))
-            })
-            .map(|(number, _)| number)
+        let eligible = |number: &SegmentNumber, usage: &Usage| {
+            let percent_max = if usage.has_pages { PAGES_PERCENT_MAX } else { LIVE_PERCENT_MAX };
+            usage.state == SegmentState::Sealed
+                && !usage.is_new // R1
+                && u64::from(usage.live_bytes) * 100 <= payload * percent_max
+                && !damaged.contains(number)
+                && !waiting.contains(number)
+        };
+        let mut dead = 0;
+        let mut best = None;
+        for (number, usage) in space.iter().filter(|(number, usage)| eligible(number, usage)) {
+            let live = u64::from(usage.live_bytes);
+            dead += payload.saturating_sub(live);
+            let rank =
+                (live == 0, score(live, usage.sealed_at), std::cmp::Reverse(number));
+            best = best.max(Some((rank, number)));
+        }
+        let ((is_dead, ..), number) = best?;
+        (is_dead || dead >= 2 * payload).then_some(number) // R5
     }
 
     async fn reclaim_segment(&self, number: SegmentNumber) -> Result<()> {
@@ -203,15 +182,15 @@ impl Shard {
         let damaged =
             |reason: &str| Error::SegmentDamaged { segment: id.number, reason: reason.to_owned() };
         let segments = &self.media.segments;
-        let header =
-            segments.get(id, 0, STRIP_HEADER_BYTES).await.map_err(varve_logstore::Error::from)?;
+        // A sector that cannot be read is damage too (R4): the shard goes on without this segment's space.
+        let unread = |error: varve_media::Error| damaged(&error.to_string());
+        let header = segments.get(id, 0, STRIP_HEADER_BYTES).await.map_err(unread)?;
         let (header, _) =
             StripHeader::decode(&header).map_err(|error| damaged(&error.to_string()))?;
         if header.segment() != id || header.pool != self.config.pool {
             return Err(damaged("the header belongs elsewhere"));
         }
-        let bytes =
-            segments.get(id, 0, header.used_bytes).await.map_err(varve_logstore::Error::from)?;
+        let bytes = segments.get(id, 0, header.used_bytes).await.map_err(unread)?;
         self.counters.add_reclaim_read(header.used_bytes);
         let start = header.summary_offset as usize;
         let summary = bytes
@@ -311,11 +290,15 @@ impl Shard {
         .await
     }
 
-    /// Seals the open reclaimed segment, and lets the victims it emptied go.
+    /// Seals the open reclaimed segment, and lets the victims it emptied go; a single victim waits for company, as sealing would take
+    /// as many segments as it gives.
     async fn finish_reclaim(&self) -> Result<()> {
         if self.reclaim.writer.borrow().is_empty() {
             let emptied = self.reclaim.emptied.take();
             self.leave_victims(&emptied);
+            return Ok(());
+        }
+        if self.reclaim.emptied.borrow().len() < 2 {
             return Ok(());
         }
         self.seal_reclaimed().await

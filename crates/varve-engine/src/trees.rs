@@ -62,8 +62,6 @@ pub(crate) struct Trees {
     pub(crate) names: ChunkNames,
     pub(crate) table_names: MemoryNames,
     pub(crate) next_chunk: ChunkId,
-    /// Chunks of data that died since the shard was opened.
-    pub(crate) data_deaths: u64,
 }
 
 impl Trees {
@@ -164,12 +162,11 @@ impl Trees {
             return Ok(false);
         };
         let entry = ChunkEntry::decode(&value).map_err(|error| Stop::Failed(error.into()))?;
-        self.data_deaths += u64::from(chunk.get() < PAGE_ID_FIRST);
         space.sub_live(entry.segment, entry.stored_len);
         Ok(true)
     }
 
-    /// Makes a block hold a new chunk; the chunk it held dies. Returns the dead one.
+    /// Makes a block hold a new chunk. Returns the chunk it held, which the caller kills.
     pub(crate) fn set_block(
         &mut self,
         space: &mut Space,
@@ -179,22 +176,11 @@ impl Trees {
         entry: &ChunkEntry,
     ) -> Result<Option<ChunkId>, Stop> {
         self.ensure_stream(stream)?;
-        let map = &self.streams[&stream].map;
-        let before = map.lookup(&self.cache, block)?;
-        if let Some(chunk) = slot_chunk(before) {
-            self.chunk(chunk)?; // Faults before anything is changed.
-        }
         self.add_chunk(space, chunk, entry)?;
         let slot = MapSlot::data(self.shard, chunk);
         let stream = self.streams.get_mut(&stream).expect("opened above");
         let old = stream.map.set(&mut self.cache, &mut self.names, block, slot)?;
-        match slot_chunk(old) {
-            Some(dead) if dead != chunk => {
-                self.kill(space, dead)?;
-                Ok(Some(dead))
-            }
-            _ => Ok(None),
-        }
+        Ok(slot_chunk(old).filter(|dead| *dead != chunk))
     }
 
     /// Makes blocks of a range holes or zeros, about `budget` of them; appends what they held to `dead`. Returns where to go on.
