@@ -64,7 +64,10 @@ struct Rate {
 /// CPU time of this thread so far, in ns.
 fn cpu_ns() -> f64 {
     let stat = std::fs::read_to_string("/proc/thread-self/schedstat").expect("procfs");
-    stat.split(' ').next().and_then(|ns| ns.parse().ok()).expect("schedstat begins with the CPU time")
+    stat.split(' ')
+        .next()
+        .and_then(|ns| ns.parse().ok())
+        .expect("schedstat begins with the CPU time")
 }
 
 struct Bench {
@@ -81,7 +84,8 @@ impl Bench {
         let spec = DriveSpec::new(PoolId([7; 16]), 1);
         let disks = || vec![DriveDisks::One(Rc::clone(&disk))];
         Drive::format(&disks(), &spec).await.expect("format the drive");
-        let drive = Drive::open(disks(), DriveOptions { discard: false }).await.expect("open the drive");
+        let drive =
+            Drive::open(disks(), DriveOptions { discard: false }).await.expect("open the drive");
         let media = drive.media(ShardId(0)).expect("one lane");
         let pool_spec = PoolSpec { pool: spec.pool, created_unix_ms: 0, shard_count: 1 };
         Pool::format(std::slice::from_ref(&media), &pool_spec).await.expect("format the pool");
@@ -102,7 +106,11 @@ impl Bench {
     }
 
     /// Operations a second of `QUEUE_DEPTH` loops that run for `seconds`.
-    async fn run(self: &Rc<Self>, seconds: f64, operation: fn(Rc<Self>, u64) -> LocalBoxFuture<'static, ()>) -> Rate {
+    async fn run(
+        self: &Rc<Self>,
+        seconds: f64,
+        operation: fn(Rc<Self>, u64) -> LocalBoxFuture<'static, ()>,
+    ) -> Rate {
         let count = Rc::new(Cell::new(0u64));
         let (begin, cpu) = (Instant::now(), cpu_ns());
         let loops: Vec<_> = (0..QUEUE_DEPTH)
@@ -185,7 +193,10 @@ fn main() {
         let checksum = per_call_ns(|| {
             std::hint::black_box(checksum64(std::hint::black_box(&data)));
         });
-        let written = before.lane.written_bytes + before.data_bytes + before.metadata_bytes + before.reclaimed_bytes;
+        let written = before.lane.written_bytes
+            + before.data_bytes
+            + before.metadata_bytes
+            + before.reclaimed_bytes;
         let amplification = written as f64 / before.write_bytes as f64;
         vec![
             ("random write, first pass", fill.per_s, fill.cpu_ns, "4000 (250,000/s)"),
@@ -198,12 +209,19 @@ fn main() {
         ]
     });
     if json {
-        let fields: Vec<String> =
-            rows.iter().map(|(name, rate, ns, _)| format!("{{\"step\":\"{name}\",\"per_s\":{rate:.0},\"ns\":{ns:.0}}}")).collect();
+        let fields: Vec<String> = rows
+            .iter()
+            .map(|(name, rate, ns, _)| {
+                format!("{{\"step\":\"{name}\",\"per_s\":{rate:.0},\"ns\":{ns:.0}}}")
+            })
+            .collect();
         println!("[{}]", fields.join(","));
         return;
     }
-    println!("{:<38} {:>12} {:>9}  budget ns", "step (one core, memory media, QD32)", "per second", "CPU ns");
+    println!(
+        "{:<38} {:>12} {:>9}  budget ns",
+        "step (one core, memory media, QD32)", "per second", "CPU ns"
+    );
     for (name, rate, ns, budget) in rows {
         let rate = if rate > 0.0 { format!("{rate:.0}") } else { String::new() };
         println!("{name:<38} {rate:>12} {ns:>9.0}  {budget}");

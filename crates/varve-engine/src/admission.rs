@@ -82,7 +82,8 @@ impl State {
 
 impl Credits {
     pub(crate) fn new(total: u64) -> Self {
-        let state = State { total: Cell::new(total), taken: Cell::new(0), waiters: RefCell::default() };
+        let state =
+            State { total: Cell::new(total), taken: Cell::new(0), waiters: RefCell::default() };
         Self { state: Rc::new(state) }
     }
 

@@ -103,13 +103,19 @@ impl Shard {
             self.data_chain.get().seq + 1,
             "segments are applied in order"
         ); // Y1
-        self.prefetch(segment.entries).await?;
+        // A cache that held all pages of the last segment most likely holds those of this one: looking for absent ones costs
+        // as much as applying.
+        let reads = self.counters.page_reads.get();
+        if self.prefetch_wanted.replace(false) {
+            self.prefetch(segment.entries).await?;
+        }
         for (index, entry) in segment.entries.iter().enumerate() {
             self.apply_entry(&segment, entry).await?;
             if index % ENTRIES_PER_TURN == ENTRIES_PER_TURN - 1 {
                 self.reactor.yield_now().await;
             }
         }
+        self.prefetch_wanted.set(self.counters.page_reads.get() != reads);
         self.data_chain.set(segment.head);
         self.entries_since_checkpoint
             .set(self.entries_since_checkpoint.get() + segment.entries.len() as u64);
@@ -170,7 +176,7 @@ impl Shard {
                     })
                     .await?;
                 if let Some(dead) = dead {
-                    self.blocks.borrow_mut().remove(dead);
+                    self.kill_chunks(&[dead]).await?;
                 }
                 self.buffer.borrow_mut().remove(stream, block, wseq);
                 self.applied_chunk.set(self.applied_chunk.get().max(chunk));

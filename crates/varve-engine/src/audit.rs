@@ -190,7 +190,8 @@ impl Shard {
                     entries.clear();
                     let visit = |key: &[u8], value: &[u8]| {
                         let chunk = ChunkEntry::chunk_of_key(key);
-                        entries.push(chunk.and_then(|chunk| Ok((chunk, ChunkEntry::decode(value)?))));
+                        entries
+                            .push(chunk.and_then(|chunk| Ok((chunk, ChunkEntry::decode(value)?))));
                         ControlFlow::Continue(())
                     };
                     Ok(trees.table.scan(&trees.cache, &from, STEP, visit)?)

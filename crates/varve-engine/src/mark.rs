@@ -193,7 +193,8 @@ impl Shard {
             let mut garbage = Vec::new();
             let scan = self.with_pages(|trees| {
                 garbage.clear();
-                let dead: crate::hash::HashSet<PagePtr> = trees.names.dead_pages().iter().copied().collect();
+                let dead: crate::hash::HashSet<PagePtr> =
+                    trees.names.dead_pages().iter().copied().collect();
                 let mut damaged = None;
                 let visit = |key: &[u8], value: &[u8]| {
                     match (ChunkEntry::chunk_of_key(key), ChunkEntry::decode(value)) {

@@ -110,8 +110,12 @@ impl Pool {
         let root = PoolRoot::decode(&bytes)?;
         let geometry = media.segments.geometry();
         let covered = root.zone_owners.len() as u64 * u64::from(root.zone_segments);
-        if root.segment_bytes != geometry.segment_bytes || covered > u64::from(geometry.segment_count) {
-            return Err(Error::BadPoolRoot { reason: "its segments are not those of the drives".to_owned() });
+        if root.segment_bytes != geometry.segment_bytes
+            || covered > u64::from(geometry.segment_count)
+        {
+            return Err(Error::BadPoolRoot {
+                reason: "its segments are not those of the drives".to_owned(),
+            });
         }
         let pool = Self {
             roots: Rc::clone(&media.roots),
@@ -183,9 +187,12 @@ impl Pool {
         let _gate = self.gate.take(1).await;
         self.refresh().await?;
         let mut root = self.root.borrow().clone();
-        let Some(index) = root.zone_owners.iter().position(Option::is_none) else { return Ok(None) };
+        let Some(index) = root.zone_owners.iter().position(Option::is_none) else {
+            return Ok(None);
+        };
         root.zone_owners[index] = Some(shard);
-        let zone = zone_at(u32::try_from(index).expect("fewer zones than segments"), root.zone_segments);
+        let zone =
+            zone_at(u32::try_from(index).expect("fewer zones than segments"), root.zone_segments);
         self.replace(root).await?;
         Ok(Some(zone))
     }
@@ -199,7 +206,11 @@ impl Pool {
         self.refresh().await?;
         let mut root = self.root.borrow().clone();
         let index = (zone.first.0 / root.zone_segments) as usize;
-        assert_eq!(root.zone_owners.get(index), Some(&Some(shard)), "a shard gives back what it has");
+        assert_eq!(
+            root.zone_owners.get(index),
+            Some(&Some(shard)),
+            "a shard gives back what it has"
+        );
         root.zone_owners[index] = None;
         self.replace(root).await
     }

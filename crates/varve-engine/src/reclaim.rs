@@ -139,8 +139,7 @@ impl Shard {
         for (number, usage) in space.iter().filter(|(number, usage)| eligible(number, usage)) {
             let live = u64::from(usage.live_bytes);
             dead += payload.saturating_sub(live);
-            let rank =
-                (live == 0, score(live, usage.sealed_at), std::cmp::Reverse(number));
+            let rank = (live == 0, score(live, usage.sealed_at), std::cmp::Reverse(number));
             best = best.max(Some((rank, number)));
         }
         let ((is_dead, ..), number) = best?;

@@ -113,8 +113,7 @@ impl Shard {
             highest_cut: CutNumber(0),
         };
         let key = RootKey::Shard(config.shard);
-        let (version, bytes) =
-            media.roots.read(key).await.map_err(varve_logstore::Error::from)?;
+        let (version, bytes) = media.roots.read(key).await.map_err(varve_logstore::Error::from)?;
         if version != RootVersion(0) && ShardRoot::decode(&bytes)?.mount != 0 {
             return Err(Error::PoolExists); // One that was never opened belongs to a pool that was never finished.
         }
@@ -137,7 +136,11 @@ impl Shard {
             Err(error) => {
                 shard.fail("recovery", &error);
                 shard.quiesced().await; // Whoever opens it next finds nothing of this attempt under way.
-                Err(error)
+                let state = shard.state.borrow();
+                match &*state {
+                    State::Failed(cause) => Err(cause.clone()), // A task of the shard may have been first.
+                    State::Serving | State::Closing => Err(error),
+                }
             }
         }
     }
@@ -151,8 +154,7 @@ impl Shard {
         let reclaimed = self
             .read_links(SegmentKind::Reclaimed, root.reclaim_chain, census.reclaim_witness)
             .await?;
-        let data =
-            self.read_links(SegmentKind::Data, root.data_chain, census.data_witness).await?;
+        let data = self.read_links(SegmentKind::Data, root.data_chain, census.data_witness).await?;
         tracing::trace!(seq = root.checkpoint_seq, ?census, data = ?data.last().map(|link| link.head), reclaimed = ?reclaimed.last().map(|link| link.head), "recovery");
         self.reserve_chains(root, &reclaimed, &data)?;
         self.replay_moves(&reclaimed).await?;
@@ -228,6 +230,7 @@ impl Shard {
             applied_chunk: Cell::new(ChunkId::new(root.next_chunk.get() - 1)),
             data_chain: Cell::new(root.data_chain),
             data_witness: Cell::new(root.data_chain.seq),
+            prefetch_wanted: Cell::new(true),
             trees: RefCell::new(trees),
             tree_gate: Credits::new(1),
             loading: RefCell::default(),

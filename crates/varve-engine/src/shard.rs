@@ -48,7 +48,7 @@ const CLOSE_POLL_NS: u64 = 200_000;
 pub(crate) enum State {
     Serving,
     Closing,
-    Failed(String),
+    Failed(Error),
 }
 
 /// One shard, open. See the module.
@@ -84,6 +84,8 @@ pub struct Shard {
     pub(crate) applied_chunk: Cell<ChunkId>,
     pub(crate) data_chain: Cell<ChainHead>,
     pub(crate) data_witness: Cell<u64>,
+    /// The last applied segment needed pages that were not cached.
+    pub(crate) prefetch_wanted: Cell<bool>,
 
     pub(crate) trees: RefCell<Trees>,
     pub(crate) tree_gate: Credits,
@@ -128,7 +130,7 @@ impl Shard {
     pub(crate) fn check_running(&self) -> Result<()> {
         match &*self.state.borrow() {
             State::Serving | State::Closing => Ok(()),
-            State::Failed(cause) => Err(Error::Failed { cause: cause.clone() }),
+            State::Failed(cause) => Err(Error::Failed { cause: cause.to_string() }),
         }
     }
 
@@ -137,7 +139,7 @@ impl Shard {
         match &*self.state.borrow() {
             State::Serving => Ok(()),
             State::Closing => Err(Error::Closed),
-            State::Failed(cause) => Err(Error::Failed { cause: cause.clone() }),
+            State::Failed(cause) => Err(Error::Failed { cause: cause.to_string() }),
         }
     }
 
@@ -147,7 +149,10 @@ impl Shard {
             return;
         }
         if full {
-            tracing::error!(shard = self.config.shard.0, "no room under the media: data are refused until there is");
+            tracing::error!(
+                shard = self.config.shard.0,
+                "no room under the media: data are refused until there is"
+            );
             self.data_credits.pass();
         } else {
             tracing::warn!(shard = self.config.shard.0, "the media have room again");
@@ -201,7 +206,7 @@ impl Shard {
             return; // It failed before, or was closed: then its lane is meant to end.
         }
         tracing::error!(shard = self.config.shard.0, task, %error, "shard closed");
-        *self.state.borrow_mut() = State::Failed(error.to_string());
+        *self.state.borrow_mut() = State::Failed(error.clone());
         self.end();
     }
 

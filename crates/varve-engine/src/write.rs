@@ -47,7 +47,8 @@ impl Shard {
                 let part = data.slice(done..done + len);
                 (self.write_part(stream, at / BLOCK, within, &part).await?, len)
             } else {
-                let most = RECORD_BYTES_MAX.min(self.lane().payload_max() / BLOCK_BYTES * BLOCK_BYTES);
+                let most =
+                    RECORD_BYTES_MAX.min(self.lane().payload_max() / BLOCK_BYTES * BLOCK_BYTES);
                 let len = (left - left % BLOCK_BYTES).min(most);
                 let part = data.slice(done..done + len);
                 (self.write_blocks(stream, at / BLOCK, part).await?, len)

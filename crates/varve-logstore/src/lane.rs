@@ -233,7 +233,10 @@ impl Lane {
         head: LanePoint,
     ) -> Rc<Self> {
         assert!(head.position.is_multiple_of(u64::from(FRAME_ALIGN)), "frames are aligned");
-        assert!(journal.capacity() >= LANE_BYTES_MIN, "a lane is large enough for frames to overlap");
+        assert!(
+            journal.capacity() >= LANE_BYTES_MIN,
+            "a lane is large enough for frames to overlap"
+        );
         let state = State {
             forming: Frame::new(),
             full: VecDeque::new(),

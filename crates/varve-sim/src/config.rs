@@ -105,7 +105,14 @@ impl WorldConfig {
             key_percent: pick(&mut rng, &[0, 10, 40]),
             faults: pick(
                 &mut rng,
-                &[Faults::None, Faults::None, Faults::None, Faults::Reads, Faults::Writes, Faults::Bits],
+                &[
+                    Faults::None,
+                    Faults::None,
+                    Faults::None,
+                    Faults::Reads,
+                    Faults::Writes,
+                    Faults::Bits,
+                ],
             ),
         }
     }

@@ -63,12 +63,18 @@ pub(crate) fn describe(bytes: &[u8]) -> String {
         let part = bytes.get(at..at + 8).and_then(|part| part.try_into().ok());
         part.map_or(0, u64::from_le_bytes)
     };
-    format!("{:#x}/{:#x}/{:#x}", word(0), word(bytes.len() / 2), word(bytes.len().saturating_sub(8)))
+    format!(
+        "{:#x}/{:#x}/{:#x}",
+        word(0),
+        word(bytes.len() / 2),
+        word(bytes.len().saturating_sub(8))
+    )
 }
 
 /// Fills `bytes` with what operation `stamp` writes: every block and every operation differs.
 pub(crate) fn fill(bytes: &mut [u8], stamp: u64, offset: u64) {
-    let base = stamp.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ offset.wrapping_mul(0xC2B2_AE3D_27D4_EB4F);
+    let base =
+        stamp.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ offset.wrapping_mul(0xC2B2_AE3D_27D4_EB4F);
     let mut at = base | 1;
     let mut words = bytes.chunks_exact_mut(8);
     for word in &mut words {

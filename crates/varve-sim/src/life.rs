@@ -46,8 +46,11 @@ pub(crate) async fn format(world: Rc<World>, reactor: Reactor) -> Result<()> {
     let shards = world.config.shards;
     let of = |shard| drive.media(ShardId(shard)).map_err(media);
     let all = (0..shards).map(of).collect::<Result<Vec<_>>>()?;
-    let spec =
-        PoolSpec { pool: world.config.pool(), created_unix_ms: 0, shard_count: world.config.shards };
+    let spec = PoolSpec {
+        pool: world.config.pool(),
+        created_unix_ms: 0,
+        shard_count: world.config.shards,
+    };
     Pool::format(&all, &spec).await
 }
 

@@ -67,7 +67,8 @@ fn main() -> ExitCode {
     let options = Options::parse();
     catch_panics();
     if std::env::var_os("VARVE_SIM_LOG").is_some() {
-        let log = tracing_subscriber::fmt().with_max_level(tracing_subscriber::filter::LevelFilter::TRACE);
+        let log = tracing_subscriber::fmt()
+            .with_max_level(tracing_subscriber::filter::LevelFilter::TRACE);
         log.without_time().with_ansi(false).with_target(false).with_writer(std::io::stderr).init();
     }
     let single = options.seed.is_some() && options.cuts.is_none() && options.seeds == 1000;

@@ -78,11 +78,7 @@ impl StreamModel {
             return false;
         }
         self.exclusive.extend(coverage.parts.iter().map(|(block, _)| *block));
-        self.active.push(Active {
-            operation,
-            blocks: coverage.whole.clone(),
-            trims_since: None,
-        });
+        self.active.push(Active { operation, blocks: coverage.whole.clone(), trims_since: None });
         true
     }
 
@@ -128,7 +124,13 @@ impl StreamModel {
     }
 
     /// Enters `data`, written at the begin of the coverage.
-    pub(crate) fn issue_write(&mut self, operation: u64, coverage: &Coverage, data: &[u8], now: u64) {
+    pub(crate) fn issue_write(
+        &mut self,
+        operation: u64,
+        coverage: &Coverage,
+        data: &[u8],
+        now: u64,
+    ) {
         let mut at = 0;
         let mut take = |len: usize| {
             at += len;

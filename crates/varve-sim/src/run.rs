@@ -57,8 +57,7 @@ pub fn run_world(config: WorldConfig) -> Outcome {
     let faults = config.faults;
     let world = World::new(config);
     let mut rng = Rng::new(seed);
-    let mut outcome =
-        Outcome { seed, cuts: 0, acknowledged: 0, steps: 0, trace: 0, failure: None };
+    let mut outcome = Outcome { seed, cuts: 0, acknowledged: 0, steps: 0, trace: 0, failure: None };
     let made = {
         let (world, sim) = (Rc::clone(&world), SimLoop::new(rng.next_u64()));
         let reactor = sim.handle();

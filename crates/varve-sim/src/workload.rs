@@ -271,7 +271,8 @@ impl Client {
             let run_end = block + run.len / BLOCK;
             for at in block..run_end.min(model_end) {
                 let known = model.get(at);
-                let zero = known.is_none_or(|known| known.possible_since(issued).any(Content::is_zero));
+                let zero =
+                    known.is_none_or(|known| known.possible_since(issued).any(Content::is_zero));
                 let allowed = if run.mapped == Mapped::Data { known.is_some() } else { zero };
                 if !allowed {
                     self.world.violated(format!(
@@ -292,7 +293,9 @@ impl Client {
         let fresh = self.world.fresh_stream();
         {
             let mut streams = self.model().streams.borrow_mut();
-            let Some(index) = streams.iter().position(|other| other.id == stream.id) else { return };
+            let Some(index) = streams.iter().position(|other| other.id == stream.id) else {
+                return;
+            };
             streams[index] = fresh;
         }
         self.world.record("drop", self.id, &[stream.id.get()]);
@@ -332,11 +335,7 @@ impl Client {
         self.settle(outcome, "change of a key");
     }
 
-    fn with_key<T>(
-        &self,
-        key: &[u8],
-        act: impl FnOnce(&mut Register<Option<Vec<u8>>>) -> T,
-    ) -> T {
+    fn with_key<T>(&self, key: &[u8], act: impl FnOnce(&mut Register<Option<Vec<u8>>>) -> T) -> T {
         let mut keys = self.model().keys.borrow_mut();
         act(keys.entry(key.to_vec()).or_insert_with(|| Register::new(None)))
     }
@@ -352,16 +351,10 @@ impl Client {
         self.observe_key(key, &value, issued);
     }
 
-    fn observe_key(
-        &self,
-        key: &[u8],
-        value: &Option<Vec<u8>>,
-        issued: u64,
-    ) {
+    fn observe_key(&self, key: &[u8], value: &Option<Vec<u8>>, issued: u64) {
         let now = self.world.tick();
-        let allowed = self.with_key(key, |register| {
-            register.observe(|known| known == value, issued, now)
-        });
+        let allowed =
+            self.with_key(key, |register| register.observe(|known| known == value, issued, now));
         if !allowed {
             self.world.violated(format!(
                 "shard {} key {} is {:?} at {issued}..{now}, possible: {:?}",
@@ -370,7 +363,9 @@ impl Client {
                 value.as_ref().map(|value| describe(value)),
                 self.with_key(key, |register| {
                     let possible = register.possible_since(issued);
-                    possible.map(|value| value.as_ref().map(|value| describe(value))).collect::<Vec<_>>()
+                    possible
+                        .map(|value| value.as_ref().map(|value| describe(value)))
+                        .collect::<Vec<_>>()
                 }),
             ));
         }
@@ -396,7 +391,10 @@ impl Client {
             Err(error) => return self.settle(Err(error), "scan"),
         };
         self.world.answered(true);
-        if found.len() > max || !found.is_sorted_by(|a, b| a.0 < b.0) || !found.iter().all(|(key, _)| inside(key)) {
+        if found.len() > max
+            || !found.is_sorted_by(|a, b| a.0 < b.0)
+            || !found.iter().all(|(key, _)| inside(key))
+        {
             self.world.violated(format!("scan gave {} keys, unsorted or outside", found.len()));
             return;
         }

@@ -15,8 +15,8 @@ use crate::buffer::ALIGN;
 /// Size of a huge page of common processors.
 const HUGE_PAGE: usize = 2 << 20;
 
-/// Most bytes a thread keeps: several segments and the reads of a deep queue.
-const BYTES_MAX: usize = 32 << 20;
+/// Most bytes a thread keeps: several segments and a write buffer's worth of blocks, which come back a segment at a time.
+const BYTES_MAX: usize = 64 << 20;
 
 /// The capacity of the class that holds `len` bytes; at most an eighth more than the pages needed.
 pub(crate) fn class_capacity(len: usize) -> usize {
