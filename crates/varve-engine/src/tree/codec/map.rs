@@ -161,8 +161,8 @@ fn decode_pieces(payload: &[u8]) -> Result<Vec<MapSlot>, PageError> {
                 if (first & ID_MASK) + count as u64 - 1 > ID_MASK {
                     return Err(PageError::Payload("run"));
                 }
-                for bits in (first..).take(count) {
-                    slots.push(named(bits)?);
+                for index in 0..count as u64 {
+                    slots.push(named(first + index)?);
                 }
             }
             LITERALS => {

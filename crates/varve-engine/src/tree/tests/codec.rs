@@ -213,6 +213,22 @@ fn wrong_contents_are_refused() {
     }
 }
 
+/// Found by fuzzing `tree_page`.
+#[test]
+fn a_run_at_the_end_of_all_numbers_is_refused() {
+    let slots: Vec<MapSlot> =
+        (1..513).map(|id| MapSlot::data(ShardId(0), ChunkId::new(id))).collect();
+    let page = map_page(0, &slots);
+    let (fault, name) = fault_of(&page);
+    let mut unit = encode_page(&page, name);
+    let (header, run) = PageHeader::decode(&unit).unwrap();
+    assert_eq!(run.len(), 11, "a piece, a count and the first slot");
+    unit[PageHeader::LEN + 1..PageHeader::LEN + 3].copy_from_slice(&1_u16.to_le_bytes());
+    unit[PageHeader::LEN + 3..].fill(0xFF);
+    header.encode(&mut unit);
+    assert!(matches!(decode_page(&unit, fault), Err(PageError::Payload(_))));
+}
+
 #[test]
 #[should_panic(expected = "in memory only")]
 fn a_pointer_to_memory_is_not_stored() {
