@@ -5,8 +5,8 @@
 use std::path::{Path, PathBuf};
 
 use varve_media::{
-    DiskOperation, DriveKind, DriveOptions, DriveSpec, Error, NewDrive, PoolFiles, RootKey,
-    conformance,
+    DiskOperation, DriveKind, DriveOptions, DriveSpec, Error, NewDrive, OverlayMemory, PoolFiles,
+    PoolInspection, RootKey, conformance,
 };
 use varve_reactor::{Loop, LoopConfig};
 use varve_types::{ErrorKind, PoolId, ShardId};
@@ -143,4 +143,36 @@ fn other_data_is_not_overwritten_unasked() {
     PoolFiles::create(std::slice::from_ref(&drive), &spec()).unwrap();
     let pool = PoolFiles::open(&[path], DriveOptions::default()).unwrap();
     assert_eq!(pool.geometry().unwrap().segment_count, 12);
+}
+
+#[test]
+fn a_pool_is_looked_at_by_several_and_written_by_none() {
+    let directory = tempfile::tempdir().unwrap();
+    let paths: Vec<PathBuf> = ["a", "b", "c"].map(|name| directory.path().join(name)).into();
+    let drives: Vec<_> = paths.iter().map(|path| new_file(path)).collect();
+    PoolFiles::create(&drives, &spec()).unwrap();
+    let contents = || paths.iter().map(|path| std::fs::read(path).unwrap()).collect::<Vec<_>>();
+    let served = PoolFiles::open(&paths, DriveOptions::default()).unwrap();
+    assert!(matches!(PoolInspection::open(&paths), Err(Error::InUse { .. })));
+    drop(served);
+    let before = contents();
+    let (one, two) = (PoolInspection::open(&paths).unwrap(), PoolInspection::open(&paths).unwrap());
+    assert!(matches!(PoolFiles::open(&paths, DriveOptions::default()), Err(Error::InUse { .. })));
+    assert_eq!(two.figures().unwrap().segment_count, 24);
+    assert!(one.superblock_copies().all(|copy| copy.agrees && copy.content.is_ok()));
+    assert_eq!(one.superblock_copies().count(), 12);
+    let mut real = Loop::new(LoopConfig::default()).unwrap();
+    let drive = one.drive(&real.handle(), &OverlayMemory::new(64 << 20)).unwrap();
+    assert_eq!(
+        drive.segment_place(varve_types::SegmentNumber(8)).unwrap().path,
+        paths[1].display().to_string()
+    );
+    assert!(drive.segment_place(varve_types::SegmentNumber(24)).is_none());
+    real.run(async move {
+        let key = RootKey::Shard(ShardId(0));
+        conformance::all(&drive.media(ShardId(0)).unwrap(), key).await;
+        let sides = drive.root_sides(key).await.unwrap();
+        assert_eq!(sides[0].content, sides[1].content, "what was written above is what is shown");
+    });
+    assert!(contents() == before, "nothing was written");
 }
