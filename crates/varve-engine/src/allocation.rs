@@ -8,7 +8,7 @@ use std::rc::Rc;
 
 use futures_util::future::LocalBoxFuture;
 use varve_logstore::format::segment::SegmentKind;
-use varve_logstore::segment_writer::SegmentWriter;
+use varve_logstore::segment_writer::{BLOCK_ALIGN, SegmentWriter};
 use varve_types::{Generation, SegmentNumber};
 
 use crate::tree::PAGE_BYTES;
@@ -187,8 +187,8 @@ impl Shard {
         // Packed as well as can be, the shard keeps reclaim's target free, the open segments, and some that hold little.
         let slack = self.data_reserve() as u64 + 4 + stats.segments / 32;
         let slack = slack.max(self.free_target() as u64) + OPEN_SEGMENTS;
-        // A segment's payload is less than the segment: header, summary, and alignment at its end.
-        let payload = self.segment_payload();
+        // A segment's payload is less than the segment: header, summary, and what alignment leaves free.
+        let payload = self.segment_payload() - u64::from(BLOCK_ALIGN);
         let dirty = self.trees.borrow().cache.stats().dirty_bytes as u64;
         Room {
             capacity: stats.segments * segment,

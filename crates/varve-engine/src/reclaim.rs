@@ -115,18 +115,13 @@ impl Shard {
         self.zones.unleased_segments() == 0 && free < self.free_target()
     }
 
-    /// The segment whose move gives most for its cost: emptiness times age over what has to be copied; wholly dead ones first.
+    /// The segment to empty next: a wholly dead one; else, while the emptiest ones can be packed into fewer (R5), the emptiest when
+    /// somebody waits, or else the one of those whose move gives most for its cost: emptiness times age over what is copied.
     fn pick_victim(&self) -> Option<SegmentNumber> {
-        let now = self.next_wseq.get().get();
-        let payload = self.segment_payload();
+        let (payload, reserve) = (self.segment_payload(), self.data_reserve());
         let (damaged, waiting) = (self.reclaim.damaged.borrow(), self.reclaim.waiting.borrow());
         let space = self.space.borrow();
-        let score = |live: u64, sealed_at: WriteSeq| {
-            let age = now.saturating_sub(sealed_at.get()) + 1;
-            let dead = payload.saturating_sub(live);
-            u128::from(dead) * u128::from(age) * 1024 / u128::from(payload + live)
-        };
-        let eligible = |number: &SegmentNumber, usage: &Usage| {
+        let eligible = |(number, usage): &(SegmentNumber, &Usage)| {
             let percent_max = if usage.has_pages { PAGES_PERCENT_MAX } else { LIVE_PERCENT_MAX };
             usage.state == SegmentState::Sealed
                 && !usage.is_new // R1
@@ -134,16 +129,42 @@ impl Shard {
                 && !damaged.contains(number)
                 && !waiting.contains(number)
         };
-        let mut dead = 0;
-        let mut best = None;
-        for (number, usage) in space.iter().filter(|(number, usage)| eligible(number, usage)) {
-            let live = u64::from(usage.live_bytes);
-            dead += payload.saturating_sub(live);
-            let rank = (live == 0, score(live, usage.sealed_at), std::cmp::Reverse(number));
-            best = best.max(Some((rank, number)));
+        let mut emptiest: Vec<(u32, SegmentNumber, WriteSeq)> = space
+            .iter()
+            .filter(eligible)
+            .map(|(number, usage)| (usage.live_bytes, number, usage.sealed_at))
+            .collect();
+        if emptiest.len() > VICTIMS_OPEN_MAX {
+            emptiest.select_nth_unstable(VICTIMS_OPEN_MAX);
+            emptiest.truncate(VICTIMS_OPEN_MAX);
         }
-        let ((is_dead, ..), number) = best?;
-        (is_dead || dead >= 2 * payload).then_some(number) // R5
+        emptiest.sort_unstable();
+        let (live, first, _) = *emptiest.first()?;
+        if live == 0 {
+            return Some(first);
+        }
+        // What units of different alignment leave free at worst.
+        let packed = payload - u64::from(BLOCK_ALIGN);
+        let (mut sum, mut pays) = (0, false);
+        for (others, (live, ..)) in (0..).zip(&emptiest) {
+            sum += u64::from(*live);
+            pays |= sum <= others * packed;
+        }
+        if !pays {
+            return None;
+        }
+        if space.free_count() <= reserve {
+            return Some(first);
+        }
+        let now = self.next_wseq.get().get();
+        let score = |(live, number, sealed_at): &(u32, SegmentNumber, WriteSeq)| {
+            let live = u64::from(*live);
+            let age = now.saturating_sub(sealed_at.get()) + 1;
+            let score = u128::from(payload.saturating_sub(live)) * u128::from(age) * 1024
+                / u128::from(payload + live);
+            (score, std::cmp::Reverse(*number))
+        };
+        emptiest.iter().max_by_key(|candidate| score(candidate)).map(|(_, number, _)| *number)
     }
 
     async fn reclaim_segment(&self, number: SegmentNumber) -> Result<()> {

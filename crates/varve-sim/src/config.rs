@@ -64,6 +64,10 @@ fn pick<T: Copy>(rng: &mut Rng, from: &[T]) -> T {
     from[rng.index(from.len())]
 }
 
+fn small_below(rng: &mut Rng, bound: u32) -> u32 {
+    u32::try_from(rng.below(u64::from(bound))).expect("below a u32")
+}
+
 impl WorldConfig {
     /// The world of `seed`.
     #[must_use]
@@ -72,7 +76,9 @@ impl WorldConfig {
         let segment_bytes = pick(&mut rng, &[32 << 10, 64 << 10, 64 << 10, 128 << 10, 256 << 10]);
         let lane_bytes: u64 = pick(&mut rng, &[256 << 10, 256 << 10, 512 << 10, 1 << 20]);
         let shards = pick(&mut rng, &[1, 1, 1, 2, 3]);
-        let small = rng.chance(1, 3);
+        let heavy = rng.chance(1, 6);
+        let shards = if heavy { shards } else { 1 };
+        let small = !heavy || rng.chance(1, 3);
         let per_shard = if small { 48 + rng.below(60) } else { 100 + rng.below(500) };
         let scale = pick(&mut rng, &[1, 4, 20, 100]);
         let streams = 1 + rng.index(4);
@@ -81,6 +87,7 @@ impl WorldConfig {
         let fill = pick(&mut rng, &[2, 5, 20, 60, 90, 160]);
         let stream_blocks =
             (payload * fill / 100 / (u64::from(shards) * streams as u64)).clamp(8, 4000);
+        let stream_blocks = if heavy { stream_blocks } else { stream_blocks.min(8 + rng.below(200)) };
         Self {
             seed,
             segment_bytes,
@@ -94,14 +101,14 @@ impl WorldConfig {
             streams,
             stream_blocks,
             workers: 1 + rng.index(8),
-            write_bytes_max: pick(&mut rng, &[4 << 10, 16 << 10, 64 << 10, 256 << 10]),
+            write_bytes_max: pick(&mut rng, &[4 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10]),
             hot_percent: pick(&mut rng, &[0, 50, 90]),
             latency: SimLatency {
                 read_nanos: 500 * scale..2_000 * scale,
                 write_nanos: 200 * scale..3_000 * scale,
                 flush_nanos: 200 * scale..3_000 * scale,
             },
-            lives: 4 + u32::try_from(rng.below(28)).expect("small"),
+            lives: if heavy { 4 + small_below(&mut rng, 28) } else { 20 + small_below(&mut rng, 100) },
             key_percent: pick(&mut rng, &[0, 10, 40]),
             faults: pick(
                 &mut rng,

@@ -122,7 +122,7 @@ impl Machine {
     }
 
     async fn work(&self, mut clients: Vec<Client>, rng: &mut Rng) {
-        let sample = [1, 4, 16][rng.index(3)];
+        let sample = [2, 16, 64, 256][rng.index(4)];
         for client in &clients {
             client.check_all(rng, sample).await;
         }

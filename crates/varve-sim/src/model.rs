@@ -109,9 +109,9 @@ impl StreamModel {
         self.blocks.get(&block)
     }
 
-    /// Numbers of the blocks ever written.
-    pub(crate) fn written(&self) -> impl Iterator<Item = u64> + '_ {
-        self.blocks.keys().copied()
+    /// Numbers of the blocks ever written, and whether it is known what they hold.
+    pub(crate) fn written(&self) -> impl Iterator<Item = (u64, bool)> + '_ {
+        self.blocks.iter().map(|(block, register)| (*block, register.settled().is_some()))
     }
 
     /// Blocks of the request that are covered in part and whose contents are not settled: read them before [`Self::issue_write`].

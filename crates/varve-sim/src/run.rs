@@ -105,9 +105,9 @@ fn finish(world: &World, mut outcome: Outcome, life: u32) -> Outcome {
 /// Steps until the power is cut: often during recovery, sometimes never.
 fn steps_of_life(rng: &mut Rng) -> u64 {
     match rng.below(16) {
-        0 => u64::MAX,
-        1..8 => rng.below(400),
-        8..12 => rng.below(1500),
+        0 => 1500 + rng.below(20_000),
+        1..10 => rng.below(300),
+        10..14 => rng.below(1000),
         _ => {
             let magnitude = 8 + rng.below(8);
             rng.below(1 << magnitude)
