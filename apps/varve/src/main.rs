@@ -1,13 +1,16 @@
 //! The one binary: `varve serve` is the daemon, every other subcommand is a client of its admin API.
 
 mod age;
+mod check;
 mod cli;
 mod client;
 mod commands;
 mod config;
 mod daemon;
+mod dump;
 mod failure;
 mod logging;
+mod offline;
 mod table;
 
 use std::io::{self, Write};

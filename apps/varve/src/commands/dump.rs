@@ -3,12 +3,6 @@
 //! D1. Reads only, and goes on past what is damaged: what cannot be read is said in its place, and the command ends with 1.
 //! D2. One fact a line. Structures print as `docs/format.md` has them; lists print one JSON object a line with `--json`.
 
-mod lane;
-mod output;
-mod roots;
-mod segments;
-mod trees;
-
 use clap::{Args, Subcommand};
 use futures_util::future::LocalBoxFuture;
 use varve_media::Drive;
@@ -16,13 +10,9 @@ use varve_reactor::Reactor;
 use varve_types::ShardId;
 
 use crate::cli::Global;
-use crate::commands::offline::{OfflinePool, Source};
+use crate::dump::{OVERLAY_BYTES_MAX, Output, lane, roots, segments, trees};
 use crate::failure::{Failure, Result};
-
-use self::output::Output;
-
-/// Most memory for what recovery writes in place of the drives, as `varve check` has it by default.
-const OVERLAY_BYTES_MAX: u64 = 1 << 30;
+use crate::offline::{OfflinePool, Source};
 
 /// Print what a pool that no daemon serves has stored
 #[derive(Args, Debug)]

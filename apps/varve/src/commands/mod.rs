@@ -3,7 +3,6 @@
 pub(crate) mod check;
 pub(crate) mod completions;
 pub(crate) mod dump;
-pub(crate) mod offline;
 pub(crate) mod pool;
 pub(crate) mod serve;
 pub(crate) mod status;

@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::failure::{Failure, Result};
 
 /// Lines for standard output.
-pub(super) struct Output {
+pub(crate) struct Output {
     to: BufWriter<Stdout>,
     is_json: bool,
     /// What kept the last line from being written; a reader that went away early is no failure.
@@ -17,23 +17,23 @@ pub(super) struct Output {
 }
 
 impl Output {
-    pub(super) fn new(is_json: bool) -> Self {
+    pub(crate) fn new(is_json: bool) -> Self {
         Self { to: BufWriter::new(io::stdout()), is_json, error: None, unreadable: 0 }
     }
 
     /// Whether nobody reads any more.
-    pub(super) fn is_closed(&self) -> bool {
+    pub(crate) fn is_closed(&self) -> bool {
         self.error.is_some()
     }
 
-    pub(super) fn line(&mut self, text: impl Display) {
+    pub(crate) fn line(&mut self, text: impl Display) {
         if self.error.is_none() {
             self.error = writeln!(self.to, "{text}").err();
         }
     }
 
     /// One row of a list, in the form that was asked for.
-    pub(super) fn row(&mut self, json: impl FnOnce() -> Value, text: impl FnOnce() -> String) {
+    pub(crate) fn row(&mut self, json: impl FnOnce() -> Value, text: impl FnOnce() -> String) {
         if self.is_json {
             self.line(json());
         } else {
@@ -42,7 +42,7 @@ impl Output {
     }
 
     /// Says in its place that something cannot be read.
-    pub(super) fn unreadable(&mut self, what: impl Display, why: impl Display) {
+    pub(crate) fn unreadable(&mut self, what: impl Display, why: impl Display) {
         self.unreadable += 1;
         let (what, why) = (what.to_string(), why.to_string());
         self.row(
@@ -52,7 +52,7 @@ impl Output {
     }
 
     /// Writes out what is left.
-    pub(super) fn end(mut self) -> Result<String> {
+    pub(crate) fn end(mut self) -> Result<String> {
         let error = self.error.take().or_else(|| self.to.flush().err());
         match error {
             Some(error) if error.kind() != io::ErrorKind::BrokenPipe => {

@@ -12,8 +12,8 @@ use varve_logstore::format::stream::StreamRecord;
 use varve_media::PoolFigures;
 use varve_types::{ChunkId, ShardId, StreamId};
 
-use crate::commands::offline::{OfflinePool, open_shard};
 use crate::failure::{Failure, Result};
+use crate::offline::{OfflinePool, open_shard};
 
 use super::OVERLAY_BYTES_MAX;
 use super::output::Output;
@@ -69,7 +69,7 @@ where
 }
 
 /// Every key, shard by shard.
-pub(super) fn keys(pool: &OfflinePool, figures: &PoolFigures, out: Output) -> Result<Output> {
+pub(crate) fn keys(pool: &OfflinePool, figures: &PoolFigures, out: Output) -> Result<Output> {
     each_shard(pool, figures, out, async |shard: &Shard, id: ShardId, out: &mut Output| {
         let mut from = Vec::new();
         while !out.is_closed() {
@@ -151,7 +151,7 @@ fn show_volume(shard: ShardId, entry: &CatalogueEntry, out: &mut Output) {
 }
 
 /// Where the blocks of a volume lie, shard by shard.
-pub(super) fn map(
+pub(crate) fn map(
     pool: &OfflinePool,
     figures: &PoolFigures,
     volume: &str,

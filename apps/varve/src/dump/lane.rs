@@ -15,7 +15,7 @@ use super::roots;
 const WINDOW_BYTES: u64 = 1 << 20;
 
 /// One line a frame, in the order of the ring; and where replay begins.
-pub(super) async fn lane(drive: Drive, shard: ShardId, mut out: Output) -> Result<Output> {
+pub(crate) async fn lane(drive: Drive, shard: ShardId, mut out: Output) -> Result<Output> {
     let media = lane_media(&drive, shard)?;
     let capacity = media.capacity();
     let mut position = 0;
@@ -103,7 +103,7 @@ async fn show_replay(drive: &Drive, shard: ShardId, out: &mut Output) {
 }
 
 /// A frame with its records.
-pub(super) async fn frame(
+pub(crate) async fn frame(
     drive: Drive,
     shard: ShardId,
     position: u64,

@@ -19,7 +19,7 @@ use varve_media::Drive;
 use varve_reactor::Reactor;
 use varve_types::{ByteCount, ChunkId, SegmentNumber, ShardId, StreamId};
 
-use crate::commands::offline::open_shard;
+use crate::offline::open_shard;
 
 use super::finding::{FINDINGS_MAX, Finding, Severity};
 use super::watch::Watch;

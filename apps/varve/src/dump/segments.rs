@@ -19,7 +19,7 @@ fn slot(number: u32) -> SegmentId {
 }
 
 /// One line a segment. Slots that hold nothing, or a former pool's, are left out.
-pub(super) async fn segments(
+pub(crate) async fn segments(
     drive: Drive,
     figures: PoolFigures,
     mut out: Output,
@@ -78,7 +78,7 @@ fn row(header: &StripHeader, out: &mut Output) {
 }
 
 /// A segment with everything its summary lists.
-pub(super) async fn segment(
+pub(crate) async fn segment(
     drive: Drive,
     figures: PoolFigures,
     number: u32,

@@ -8,10 +8,10 @@ use varve_logstore::format::pool::PoolRoot;
 use varve_media::{Drive, PoolFigures, RootKey, RootSide};
 use varve_types::{ShardId, StreamId};
 
-use crate::commands::offline::OfflinePool;
+use crate::offline::OfflinePool;
 
-use super::Report;
 use super::finding::{Finding, Severity};
+use super::report::Report;
 use super::shard::{ShardJob, ShardOutcome};
 use super::watch::Watch;
 
@@ -22,14 +22,16 @@ const KEEP_DRIVES: &str = "keep the drives as they are and report this";
 const REWRITTEN: &str = "the next start of the daemon rewrites it; watch the drive";
 
 /// What is to be checked, and how.
-pub(super) struct Check {
-    pub(super) pool: OfflinePool,
-    pub(super) quick: bool,
-    pub(super) overlay_bytes_max: u64,
+pub(crate) struct Check {
+    pub(crate) pool: OfflinePool,
+    pub(crate) quick: bool,
+    /// Most memory for what recovery writes.
+    pub(crate) overlay_bytes_max: u64,
 }
 
 impl Check {
-    pub(super) fn run(&self) -> Report {
+    /// Runs to the end, or until Ctrl-C.
+    pub(crate) fn run(&self) -> Report {
         let mut report = Report { version: REPORT_VERSION, quick: self.quick, ..Report::default() };
         let watch = Watch::start();
         self.check_all(&watch, &mut report);

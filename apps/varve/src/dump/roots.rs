@@ -9,7 +9,7 @@ use crate::failure::Result;
 
 use super::output::Output;
 
-pub(super) fn superblocks(inspection: &PoolInspection, out: &mut Output) {
+pub(crate) fn superblocks(inspection: &PoolInspection, out: &mut Output) {
     for copy in inspection.superblock_copies() {
         let what = format!("copy {} in {} at {}", copy.copy, copy.path, copy.offset);
         match &copy.content {
@@ -23,7 +23,7 @@ pub(super) fn superblocks(inspection: &PoolInspection, out: &mut Output) {
     }
 }
 
-pub(super) async fn roots(drive: Drive, figures: PoolFigures, mut out: Output) -> Result<Output> {
+pub(crate) async fn roots(drive: Drive, figures: PoolFigures, mut out: Output) -> Result<Output> {
     let shards = (0..figures.lane_count).map(|shard| RootKey::Shard(ShardId(shard)));
     for key in std::iter::once(RootKey::Pool).chain(shards) {
         for side in drive.root_sides(key).await.expect("the pool has a lane for each") {
@@ -55,7 +55,7 @@ fn contents(key: RootKey, bytes: &[u8], out: &mut Output) {
     }
 }
 
-pub(super) async fn pool(drive: Drive, figures: PoolFigures, mut out: Output) -> Result<Output> {
+pub(crate) async fn pool(drive: Drive, figures: PoolFigures, mut out: Output) -> Result<Output> {
     out.line(format_args!("pool {}", figures.pool));
     let fields = [
         ("lane_count", u64::from(figures.lane_count)),
@@ -75,7 +75,7 @@ pub(super) async fn pool(drive: Drive, figures: PoolFigures, mut out: Output) ->
 }
 
 /// The newest contents of a root that can be read.
-pub(super) fn newest(sides: &[RootSide; 2]) -> Option<&[u8]> {
+pub(crate) fn newest(sides: &[RootSide; 2]) -> Option<&[u8]> {
     let held = sides.iter().filter_map(|side| side.content.as_ref().ok());
     held.max_by_key(|(version, _)| *version).map(|(_, bytes)| bytes.as_slice())
 }

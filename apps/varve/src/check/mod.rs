@@ -1,0 +1,17 @@
+//! The check of a pool that no daemon serves.
+//!
+//! ```text
+//!  superblocks → roots → pool root → for each shard: recovery (over an overlay) → audit → catalogue → every segment → owners of damage
+//! ```
+//!
+//! C1. Shards are checked one after the other, so memory does not grow with their number.
+//! C2. Damage that redundancy hides, or that nothing needs, is a warning; everything else that is damaged is an error.
+
+mod finding;
+mod pool;
+mod report;
+mod shard;
+mod watch;
+
+pub(crate) use pool::Check;
+pub(crate) use report::counted;

@@ -1,0 +1,74 @@
+//! What a check found, as text and as JSON.
+
+use serde::Serialize;
+
+use super::finding::{FINDINGS_MAX, Finding, Severity};
+use super::shard::ShardSummary;
+
+/// What a check found, as `--json` prints it.
+#[derive(Serialize, Debug, Default)]
+pub(crate) struct Report {
+    pub(super) version: u32,
+    pub(super) pool: Option<String>,
+    pub(super) quick: bool,
+    /// Whether it was ended before it saw everything.
+    pub(crate) stopped: bool,
+    pub(crate) errors: u64,
+    pub(super) warnings: u64,
+    pub(super) notes: u64,
+    pub(super) shards: Vec<ShardSummary>,
+    pub(super) findings: Vec<Finding>,
+}
+
+impl Report {
+    pub(super) fn add(&mut self, finding: Finding) {
+        match finding.severity {
+            Severity::Error => self.errors += 1,
+            Severity::Warning => self.warnings += 1,
+            Severity::Note => self.notes += 1,
+        }
+        if self.findings.len() < FINDINGS_MAX {
+            self.findings.push(finding);
+        }
+    }
+
+    /// One object.
+    pub(crate) fn to_json(&self) -> String {
+        let mut text = serde_json::to_string_pretty(self).expect("a report is plain JSON");
+        text.push('\n');
+        text
+    }
+
+    /// A line a finding, a line a shard, and a verdict.
+    pub(crate) fn to_text(&self) -> String {
+        let mut text: String = self.findings.iter().map(|finding| format!("{finding}\n")).collect();
+        let listed = self.errors + self.warnings + self.notes;
+        let left_out = listed - self.findings.len() as u64;
+        if left_out > 0 {
+            text.push_str(&format!("… and {} more\n", counted(left_out, "finding")));
+        }
+        for shard in &self.shards {
+            text.push_str(&format!("{shard}\n"));
+        }
+        let scope = match (self.stopped, self.quick) {
+            (true, _) => ", stopped before everything was checked",
+            (false, true) => ", data not verified (--quick)",
+            (false, false) => "",
+        };
+        let verdict = if self.errors > 0 { "damaged" } else { "clean" };
+        let name =
+            self.pool.as_deref().map_or_else(|| "pool".to_owned(), |id| format!("pool {id}"));
+        text.push_str(&format!(
+            "{name}: {verdict}: {}, {}, {}{scope}\n",
+            counted(self.errors, "error"),
+            counted(self.warnings, "warning"),
+            counted(self.notes, "note"),
+        ));
+        text
+    }
+}
+
+/// An amount in words.
+pub(crate) fn counted(count: u64, thing: &str) -> String {
+    format!("{count} {thing}{}", if count == 1 { "" } else { "s" })
+}
