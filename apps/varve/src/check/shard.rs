@@ -214,6 +214,8 @@ impl ShardJob {
                         _ => None,
                     };
                     match chunk {
+                        // Told already: a segment may be verified a second time, from the table.
+                        Some(chunk) if needed.of_chunk.contains_key(&chunk) => {}
                         Some(chunk) if damage.is_needed && needed.damage.len() < FINDINGS_MAX => {
                             needed.of_chunk.insert(chunk, needed.damage.len());
                             needed.damage.push(damage);
