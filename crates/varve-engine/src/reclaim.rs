@@ -17,7 +17,7 @@ use varve_logstore::format::root::ChainHead;
 use varve_logstore::format::segment::{STRIP_HEADER_BYTES, SegmentKind, StripHeader};
 use varve_logstore::format::summary::{SummaryEntry, Unit};
 use varve_logstore::segment_writer::{BLOCK_ALIGN, SealSpec, Sealed, SegmentWriter, UNIT_ALIGN};
-use varve_logstore::space::{SegmentState, Usage};
+use varve_logstore::space::{SegmentState, Space, Usage};
 use varve_media::SegmentId;
 use varve_stdx::BufSlice;
 use varve_types::{ChunkId, SegmentNumber, WriteSeq};
@@ -47,6 +47,8 @@ pub(crate) struct Reclaim {
     emptied: RefCell<Vec<SegmentNumber>>,
     /// Segments that the next checkpoint empties.
     pub(crate) waiting: RefCell<HashSet<SegmentNumber>>,
+    /// Segments with pages that are emptied one after the other.
+    batch: RefCell<Vec<SegmentNumber>>,
     /// Segments with damage (R4).
     damaged: RefCell<Vec<SegmentNumber>>,
     /// Segments given back so far.
@@ -55,12 +57,21 @@ pub(crate) struct Reclaim {
     pub(crate) checkpointed_seq: Cell<u64>,
 }
 
+/// A segment that may be emptied.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Candidate {
+    live: u64,
+    number: SegmentNumber,
+    sealed_at: WriteSeq,
+}
+
 impl Reclaim {
     pub(crate) fn new(writer: SegmentWriter) -> Self {
         Self {
             writer: RefCell::new(writer),
             emptied: RefCell::default(),
             waiting: RefCell::default(),
+            batch: RefCell::default(),
             damaged: RefCell::default(),
             freed_segments: Cell::new(0),
             checkpointed_seq: Cell::new(0),
@@ -89,16 +100,17 @@ impl Shard {
                 self.reclaim_wanted.notified().await;
                 continue;
             }
-            match self.pick_victim() {
-                Some(victim) => self.reclaim_segment(victim).await?,
-                None => {
-                    self.finish_reclaim().await?;
-                    if self.pick_victim().is_none() {
-                        self.wake_checkpoint_for_space();
-                        self.reclaim_wanted.notified().await;
-                    }
-                }
+            if let Some(victim) = self.pick_victim() {
+                self.reclaim_segment(victim).await?;
+                continue;
             }
+            self.finish_reclaim().await?;
+            if let Some(victim) = self.pick_victim() {
+                self.reclaim_segment(victim).await?;
+                continue;
+            }
+            self.wake_checkpoint_for_space();
+            self.reclaim_wanted.notified().await;
         }
     }
 
@@ -115,56 +127,85 @@ impl Shard {
         self.zones.unleased_segments() == 0 && free < self.free_target()
     }
 
-    /// The segment to empty next: a wholly dead one; else, while the emptiest ones can be packed into fewer (R5), the emptiest when
-    /// somebody waits, or else the one of those whose move gives most for its cost: emptiness times age over what is copied.
+    /// The segment to empty next: a wholly dead one; else one of data, then one with pages, while the emptiest of either can be packed
+    /// into fewer (R5).
     fn pick_victim(&self) -> Option<SegmentNumber> {
-        let (payload, reserve) = (self.segment_payload(), self.data_reserve());
-        let (damaged, waiting) = (self.reclaim.damaged.borrow(), self.reclaim.waiting.borrow());
         let space = self.space.borrow();
-        let eligible = |(number, usage): &(SegmentNumber, &Usage)| {
-            let percent_max = if usage.has_pages { PAGES_PERCENT_MAX } else { LIVE_PERCENT_MAX };
-            usage.state == SegmentState::Sealed
-                && !usage.is_new // R1
-                && u64::from(usage.live_bytes) * 100 <= payload * percent_max
-                && !damaged.contains(number)
-                && !waiting.contains(number)
-        };
-        let mut emptiest: Vec<(u32, SegmentNumber, WriteSeq)> = space
-            .iter()
-            .filter(eligible)
-            .map(|(number, usage)| (usage.live_bytes, number, usage.sealed_at))
+        let mut batch = self.reclaim.batch.borrow_mut();
+        while let Some(number) = batch.pop() {
+            if space.get(number).is_some_and(|usage| self.may_be_victim(number, usage)) {
+                return Some(number);
+            }
+        }
+        let (data, with_pages) = (self.emptiest(&space, false), self.emptiest(&space, true));
+        let dead = data.iter().chain(&with_pages).find(|candidate| candidate.live == 0);
+        if let Some(dead) = dead {
+            return Some(dead.number);
+        }
+        if self.packable(&data, 1) > 0 {
+            let waited_for = space.free_count() <= self.data_reserve();
+            return if waited_for { data.first() } else { self.worthiest(&data) }
+                .map(|candidate| candidate.number);
+        }
+        // Pages of the chunk table are written anew by the next checkpoint, which takes a segment of its own: one by one nothing
+        // would be gained.
+        let pays = self.packable(&with_pages, 2);
+        batch.extend(with_pages[..pays].iter().map(|candidate| candidate.number));
+        batch.pop()
+    }
+
+    fn may_be_victim(&self, number: SegmentNumber, usage: &Usage) -> bool {
+        let percent_max = if usage.has_pages { PAGES_PERCENT_MAX } else { LIVE_PERCENT_MAX };
+        usage.state == SegmentState::Sealed
+            && !usage.is_new // R1
+            && u64::from(usage.live_bytes) * 100 <= self.segment_payload() * percent_max
+            && !self.reclaim.damaged.borrow().contains(&number)
+            && !self.reclaim.waiting.borrow().contains(&number)
+    }
+
+    /// The emptiest segments, emptiest first.
+    fn emptiest(&self, space: &Space, has_pages: bool) -> Vec<Candidate> {
+        let fitting = space.iter().filter(|(number, usage)| {
+            usage.has_pages == has_pages && self.may_be_victim(*number, usage)
+        });
+        let mut emptiest: Vec<Candidate> = fitting
+            .map(|(number, usage)| Candidate {
+                live: u64::from(usage.live_bytes),
+                number,
+                sealed_at: usage.sealed_at,
+            })
             .collect();
         if emptiest.len() > VICTIMS_OPEN_MAX {
             emptiest.select_nth_unstable(VICTIMS_OPEN_MAX);
             emptiest.truncate(VICTIMS_OPEN_MAX);
         }
         emptiest.sort_unstable();
-        let (live, first, _) = *emptiest.first()?;
-        if live == 0 {
-            return Some(first);
-        }
+        emptiest
+    }
+
+    /// How many of the emptiest segments fit into `gain` fewer; 0 when none do.
+    fn packable(&self, emptiest: &[Candidate], gain: u64) -> usize {
         // What units of different alignment leave free at worst.
-        let packed = payload - u64::from(BLOCK_ALIGN);
-        let (mut sum, mut pays) = (0, false);
-        for (others, (live, ..)) in (0..).zip(&emptiest) {
-            sum += u64::from(*live);
-            pays |= sum <= others * packed;
+        let packed = self.segment_payload() - u64::from(BLOCK_ALIGN);
+        let (mut sum, mut packable) = (0, 0);
+        for (count, candidate) in (1..).zip(emptiest) {
+            sum += candidate.live;
+            if sum <= (count as u64).saturating_sub(gain) * packed {
+                packable = count;
+            }
         }
-        if !pays {
-            return None;
-        }
-        if space.free_count() <= reserve {
-            return Some(first);
-        }
-        let now = self.next_wseq.get().get();
-        let score = |(live, number, sealed_at): &(u32, SegmentNumber, WriteSeq)| {
-            let live = u64::from(*live);
-            let age = now.saturating_sub(sealed_at.get()) + 1;
-            let score = u128::from(payload.saturating_sub(live)) * u128::from(age) * 1024
-                / u128::from(payload + live);
-            (score, std::cmp::Reverse(*number))
+        packable
+    }
+
+    /// The one whose move gives most for its cost: emptiness times age over what is copied.
+    fn worthiest<'c>(&self, candidates: &'c [Candidate]) -> Option<&'c Candidate> {
+        let (now, payload) = (self.next_wseq.get().get(), self.segment_payload());
+        let score = |candidate: &Candidate| {
+            let age = now.saturating_sub(candidate.sealed_at.get()) + 1;
+            let dead = payload.saturating_sub(candidate.live);
+            u128::from(dead) * u128::from(age) * 1024 / u128::from(payload + candidate.live)
         };
-        emptiest.iter().max_by_key(|candidate| score(candidate)).map(|(_, number, _)| *number)
+        candidates.iter().max_by_key(|candidate| score(candidate))
     }
 
     async fn reclaim_segment(&self, number: SegmentNumber) -> Result<()> {

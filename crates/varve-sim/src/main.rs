@@ -12,10 +12,10 @@ use varve_sim::{Outcome, WorldConfig, catch_panics, run_seed};
 #[derive(Parser, Debug)]
 #[command(name = "varve-sim")]
 struct Options {
-    /// Number of seeds to run
-    #[arg(long, default_value_t = 1000)]
-    seeds: u64,
-    /// First seed; alone: runs that one and prints its world
+    /// Number of seeds to run; 1000, or one if `--seed` is given alone
+    #[arg(long)]
+    seeds: Option<u64>,
+    /// First seed; given alone, its world is printed too
     #[arg(long)]
     seed: Option<u64>,
     /// Goes on until that many power cuts were made, whatever `--seeds` says
@@ -71,7 +71,7 @@ fn main() -> ExitCode {
             .with_max_level(tracing_subscriber::filter::LevelFilter::TRACE);
         log.without_time().with_ansi(false).with_target(false).with_writer(std::io::stderr).init();
     }
-    let single = options.seed.is_some() && options.cuts.is_none() && options.seeds == 1000;
+    let single = options.cuts.is_none() && options.seeds.is_none();
     if let (Some(seed), true) = (options.seed, single) {
         println!("{:#?}", WorldConfig::from_seed(seed));
         let outcome = run_seed(seed);
@@ -112,7 +112,7 @@ fn work(options: &Options, first: u64, next: &AtomicU64, totals: &Totals) {
         let seed = next.fetch_add(1, Ordering::Relaxed);
         let enough = match options.cuts {
             Some(cuts) => totals.cuts.load(Ordering::Relaxed) >= cuts,
-            None => seed >= first + options.seeds,
+            None => seed >= first + options.seeds.unwrap_or(1000),
         };
         if enough {
             break;
