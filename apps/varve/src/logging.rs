@@ -18,6 +18,8 @@ pub(crate) fn start(level: LogLevel, format: LogFormat) {
     let lines = tracing_subscriber::fmt()
         .with_max_level(filter)
         .with_writer(io::stderr)
+        // A log that cannot be written, on a full disk say, is no reason to panic; saying so on standard error would be one.
+        .log_internal_errors(false)
         .with_ansi(io::stderr().is_terminal());
     // An error says that logging was started before.
     let _ = match format {

@@ -172,33 +172,11 @@ impl Shard {
     fn assemble(parts: ShardParts, root: &ShardRoot, version: RootVersion) -> Result<Rc<Self>> {
         let ShardParts { reactor, media, config, zones, owned } = parts;
         let segment_bytes = media.segments.geometry().segment_bytes;
-        let mut space = Space::new(segment_bytes);
-        for zone in owned {
-            space.add(zone.first, zone.count);
-        }
-        let bad = |reason: &str| Error::BadRoot { shard: config.shard, reason: reason.to_owned() };
-        let table = BTree::open(table_layout(), root.table.page, root.table.height)
-            .ok_or_else(|| bad("root and height of the chunk table do not go together"))?;
-        let keys = BTree::open(TreeLayout::Slotted, root.keys.page, root.keys.height)
-            .ok_or_else(|| bad("root and height of the key tree do not go together"))?;
-        if root.next_page.get() < PAGE_ID_FIRST || root.next_chunk.get() >= PAGE_ID_FIRST {
-            return Err(bad("ids of pages and data are mixed up"));
-        }
+        let space = owned_space(segment_bytes, &owned);
         let owner = SegmentOwner { pool: config.pool, shard: config.shard, mount: root.mount };
         let writer = |kind, chain| SegmentWriter::new(owner, kind, segment_bytes, chain);
-        let trees = Trees {
-            shard: config.shard,
-            cache: PageCache::new(config.page_cache_bytes),
-            keys,
-            table,
-            streams: crate::hash::HashMap::default(),
-            names: ChunkNames::new(above(root.next_page), ChunkId::MAX),
-            table_names: MemoryNames::new(),
-            next_chunk: root.next_chunk,
-        };
-        let lane_share = media.journal.capacity() * 7 / 16;
-        let buffer = config.buffer_bytes.min(lane_share);
-        let records = (buffer / 16).max(16 * BLOCK_BYTES as u64);
+        let trees = open_trees(&config, root)?;
+        let (data_credits, record_credits) = credits(&media, &config);
         Ok(Rc::new_cyclic(|me| Self {
             me: me.clone(),
             reactor,
@@ -211,8 +189,8 @@ impl Shard {
             buffer: RefCell::default(),
             pending_keys: RefCell::default(),
             claims: crate::claims::Claims::default(),
-            data_credits: Credits::new(buffer.saturating_sub(records).max(BLOCK_BYTES as u64)),
-            record_credits: Credits::new(records),
+            data_credits,
+            record_credits,
             pressure: Notify::new(),
             empty: AlignedBuf::zeroed(0).freeze(),
             drain: Drain::new(
@@ -476,6 +454,46 @@ impl Shard {
         self.spawn_task("pressure", Rc::clone(self).run_pressure());
         Ok(())
     }
+}
+
+/// The segments of a shard's zones, all free.
+fn owned_space(segment_bytes: u32, owned: &[Zone]) -> Space {
+    let mut space = Space::new(segment_bytes);
+    for zone in owned {
+        space.add(zone.first, zone.count);
+    }
+    space
+}
+
+/// Credits for data, and for records without data, that the buffer's share and the lane allow.
+fn credits(media: &Media, config: &ShardConfig) -> (Credits, Credits) {
+    let lane_share = media.journal.capacity() * 7 / 16;
+    let buffer = config.buffer_bytes.min(lane_share);
+    let records = (buffer / 16).max(16 * BLOCK_BYTES as u64);
+    let data = buffer.saturating_sub(records).max(BLOCK_BYTES as u64);
+    (Credits::new(data), Credits::new(records))
+}
+
+/// The trees as the checkpoint left them.
+fn open_trees(config: &ShardConfig, root: &ShardRoot) -> Result<Trees> {
+    let bad = |reason: &str| Error::BadRoot { shard: config.shard, reason: reason.to_owned() };
+    let table = BTree::open(table_layout(), root.table.page, root.table.height)
+        .ok_or_else(|| bad("root and height of the chunk table do not go together"))?;
+    let keys = BTree::open(TreeLayout::Slotted, root.keys.page, root.keys.height)
+        .ok_or_else(|| bad("root and height of the key tree do not go together"))?;
+    if root.next_page.get() < PAGE_ID_FIRST || root.next_chunk.get() >= PAGE_ID_FIRST {
+        return Err(bad("ids of pages and data are mixed up"));
+    }
+    Ok(Trees {
+        shard: config.shard,
+        cache: PageCache::new(config.page_cache_bytes),
+        keys,
+        table,
+        streams: crate::hash::HashMap::default(),
+        names: ChunkNames::new(above(root.next_page), ChunkId::MAX),
+        table_names: MemoryNames::new(),
+        next_chunk: root.next_chunk,
+    })
 }
 
 fn above(id: ChunkId) -> ChunkId {

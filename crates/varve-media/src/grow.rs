@@ -68,7 +68,7 @@ impl GrowingDisk {
         let inner = Rc::clone(&self.inner);
         self.inner.reactor.spawn(async move {
             if let Err(error) = inner.prepare(step).await {
-                tracing::warn!(%error, step, "cannot allocate ahead; the write that needs it will try again");
+                tracing::debug!(%error, step, "cannot allocate ahead; the write that needs it will try again");
             }
         });
     }

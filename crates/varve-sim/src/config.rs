@@ -87,7 +87,8 @@ impl WorldConfig {
         let fill = pick(&mut rng, &[2, 5, 20, 60, 90, 160]);
         let stream_blocks =
             (payload * fill / 100 / (u64::from(shards) * streams as u64)).clamp(8, 4000);
-        let stream_blocks = if heavy { stream_blocks } else { stream_blocks.min(8 + rng.below(200)) };
+        let stream_blocks =
+            if heavy { stream_blocks } else { stream_blocks.min(8 + rng.below(200)) };
         Self {
             seed,
             segment_bytes,
@@ -108,7 +109,11 @@ impl WorldConfig {
                 write_nanos: 200 * scale..3_000 * scale,
                 flush_nanos: 200 * scale..3_000 * scale,
             },
-            lives: if heavy { 4 + small_below(&mut rng, 28) } else { 20 + small_below(&mut rng, 100) },
+            lives: if heavy {
+                4 + small_below(&mut rng, 28)
+            } else {
+                20 + small_below(&mut rng, 100)
+            },
             key_percent: pick(&mut rng, &[0, 10, 40]),
             faults: pick(
                 &mut rng,

@@ -56,10 +56,10 @@ impl Coverage {
             parts.push((end / BLOCK, within(offset)..within(end)));
             return Self { parts, whole: 0..0 };
         }
-        if offset % BLOCK != 0 {
+        if !offset.is_multiple_of(BLOCK) {
             parts.push((offset / BLOCK, within(offset)..BLOCK_BYTES));
         }
-        if end % BLOCK != 0 {
+        if !end.is_multiple_of(BLOCK) {
             parts.push((end / BLOCK, 0..within(end)));
         }
         Self { parts, whole }
@@ -218,6 +218,8 @@ pub(crate) struct Stream {
     pub id: StreamId,
     /// Its contents.
     pub model: RefCell<StreamModel>,
+    /// Somebody asked for its end: from then on it may read as anything.
+    pub(crate) dropped: Cell<bool>,
 }
 
 /// What one shard holds.

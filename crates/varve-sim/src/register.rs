@@ -96,11 +96,6 @@ impl<T: Clone + PartialEq> Register<T> {
         rest.iter().all(|version| version.value == first.value).then_some(&first.value)
     }
 
-    /// Whether a reader may see a value like this.
-    pub(crate) fn may_be(&self, accept: impl Fn(&T) -> bool) -> bool {
-        self.versions.iter().any(|version| accept(&version.value))
-    }
-
     /// A read issued at `issued` returned a value that `accept` knows. False when it must not (G2).
     #[must_use]
     pub(crate) fn observe(&mut self, accept: impl Fn(&T) -> bool, issued: u64, now: u64) -> bool {

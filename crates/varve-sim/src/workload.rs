@@ -106,7 +106,7 @@ impl Client {
         }
         let mut data = AlignedBuf::zeroed(usize::try_from(len).expect("bounded"));
         if !rng.chance(1, 12) {
-            for (index, part) in data.chunks_mut(BLOCK as usize).enumerate() {
+            for (index, part) in data.chunks_mut(varve_engine::BLOCK_BYTES).enumerate() {
                 fill(part, operation, offset + index as u64 * BLOCK);
             }
         }
@@ -216,6 +216,9 @@ impl Client {
             self.world.violated(format!("read of {length} bytes gave {}", bytes.len()));
             return;
         }
+        if stream.dropped.get() {
+            return;
+        }
         let now = self.world.tick();
         let mut model = stream.model.borrow_mut();
         for block in first..end {
@@ -265,6 +268,9 @@ impl Client {
             self.world.violated(format!("block status of {range:?} gave {} runs", status.len()));
             return;
         }
+        if stream.dropped.get() {
+            return;
+        }
         let mut block = first;
         let model = stream.model.borrow();
         for run in &status {
@@ -298,6 +304,7 @@ impl Client {
             };
             streams[index] = fresh;
         }
+        stream.dropped.set(true);
         self.world.record("drop", self.id, &[stream.id.get()]);
         let outcome = self.shard.drop_stream(stream.id).await;
         self.settle(outcome, "drop");

@@ -171,7 +171,7 @@ impl World {
     pub(crate) fn fresh_stream(&self) -> Rc<Stream> {
         let id = StreamId::new(self.next_stream.get());
         self.next_stream.set(id.get() + 1);
-        Rc::new(Stream { id, model: RefCell::default() })
+        Rc::new(Stream { id, model: RefCell::default(), dropped: Cell::new(false) })
     }
 
     /// An independent generator.
