@@ -4,12 +4,14 @@
 //! R2. A move counts only if the chunk still lies at its full old place when the survivors' segment is durable: a chunk that died or moved
 //!     meanwhile is left alone, so reclaim never overwrites a newer write.
 //! R3. A victim is reused only after its survivors are durable and the table names them there.
-//! R4. A damaged unit is not moved: its segment stays as it is, for reads to report and scrub to repair.
+//! R4. A damaged unit is not moved: its segment stays as it is, for reads to report and scrub to repair; it is tried again after a
+//!     while, as media may have failed only for a time.
 //! R5. Reclaim moves only while packing what may be moved gives a segment: a shard full of live data is not copied round and round.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
+use futures_util::future::select;
 use varve_logstore::chain_reader::{decode_summary, unit_bytes, unit_is_whole};
 use varve_logstore::format::chunk::ChunkEntry;
 use varve_logstore::format::pointer::PagePtr;
@@ -19,11 +21,12 @@ use varve_logstore::format::summary::{SummaryEntry, Unit};
 use varve_logstore::segment_writer::{BLOCK_ALIGN, SealSpec, Sealed, SegmentWriter, UNIT_ALIGN};
 use varve_logstore::space::{SegmentState, Space, Usage};
 use varve_media::SegmentId;
+use varve_reactor::Nanos;
 use varve_stdx::BufSlice;
 use varve_types::{ChunkId, SegmentNumber, WriteSeq};
 
 use crate::apply::{chunk_entry, raw_unit};
-use crate::hash::HashSet;
+use crate::hash::{HashMap, HashSet};
 use crate::tree::{Fault, Page, PageShape, decode_page};
 use crate::trees::{PAGE_ID_FIRST, table_layout};
 use crate::{Error, Result, Shard};
@@ -37,6 +40,9 @@ const VICTIMS_OPEN_MAX: usize = 64;
 /// As [`LIVE_PERCENT_MAX`], for segments with pages: those are small, so that their entries take more of a full segment.
 const PAGES_PERCENT_MAX: u64 = 90;
 
+/// How long a segment that could not be read is left alone.
+const DAMAGE_RETRY_NS: u64 = 5_000_000_000;
+
 /// A segment with more of its payload live is not worth moving, whatever its age.
 const LIVE_PERCENT_MAX: u64 = 97;
 
@@ -49,8 +55,8 @@ pub(crate) struct Reclaim {
     pub(crate) waiting: RefCell<HashSet<SegmentNumber>>,
     /// Segments with pages that are emptied one after the other.
     batch: RefCell<Vec<SegmentNumber>>,
-    /// Segments with damage (R4).
-    damaged: RefCell<Vec<SegmentNumber>>,
+    /// Segments with damage, and until when they are left alone (R4).
+    damaged: RefCell<HashMap<SegmentNumber, Nanos>>,
     /// Segments given back so far.
     pub(crate) freed_segments: Cell<u64>,
     /// Segments of the chain that the last checkpoint covers.
@@ -110,7 +116,16 @@ impl Shard {
                 continue;
             }
             self.wake_checkpoint_for_space();
-            self.reclaim_wanted.notified().await;
+            self.wait_for_victims().await;
+        }
+    }
+
+    async fn wait_for_victims(&self) {
+        let wanted = Box::pin(self.reclaim_wanted.notified());
+        if self.reclaim.damaged.borrow().is_empty() {
+            wanted.await;
+        } else {
+            select(wanted, Box::pin(self.reactor.sleep(DAMAGE_RETRY_NS))).await;
         }
     }
 
@@ -159,7 +174,7 @@ impl Shard {
         usage.state == SegmentState::Sealed
             && !usage.is_new // R1
             && u64::from(usage.live_bytes) * 100 <= self.segment_payload() * percent_max
-            && !self.reclaim.damaged.borrow().contains(&number)
+            && self.reclaim.damaged.borrow().get(&number).is_none_or(|until| *until <= self.reactor.now())
             && !self.reclaim.waiting.borrow().contains(&number)
     }
 
@@ -225,7 +240,8 @@ impl Shard {
             Ok(()) => self.reclaim.emptied.borrow_mut().push(number),
             Err(error @ (Error::ChunkCorrupt { .. } | Error::SegmentDamaged { .. })) => {
                 tracing::error!(shard = self.config.shard.0, segment = number.0, %error, "segment kept as it is");
-                self.reclaim.damaged.borrow_mut().push(number); // R4
+                let until = self.reactor.now() + DAMAGE_RETRY_NS;
+                self.reclaim.damaged.borrow_mut().insert(number, until); // R4
                 self.reclaim.emptied.borrow_mut().push(number);
             }
             Err(error) => return Err(error),
