@@ -60,8 +60,8 @@ impl Shard {
     }
 
     async fn apply_sealed(&self, item: SealedData) -> Result<()> {
-        item.put.await?; // Y1
-        let SealedData { sealed, frames, lane, .. } = item;
+        let SealedData { sealed, put, frames, lane } = item;
+        put.await?; // Y1
         self.data_witness.set(sealed.link.seq);
         self.tell_witnesses();
         let gate = self.tree_gate.take(1).await; // Y2
@@ -75,9 +75,7 @@ impl Shard {
         self.entries_in_flight.set(self.entries_in_flight.get() - sealed.entries.len());
         if outcome.is_ok() {
             self.applied_lane.set(lane);
-            for frame in &frames {
-                self.release_frame(frame);
-            }
+            frames.iter().for_each(|frame| self.release_frame(frame));
         }
         drop(gate);
         self.drain.writer.borrow_mut().recycle(sealed.bytes);

@@ -18,6 +18,7 @@ use varve_logstore::format::pointer::PagePtr;
 use varve_logstore::format::root::ChainHead;
 use varve_logstore::format::segment::{STRIP_HEADER_BYTES, SegmentKind, StripHeader};
 use varve_logstore::format::summary::{SummaryEntry, Unit};
+use varve_logstore::planted::{Bug, planted};
 use varve_logstore::segment_writer::{BLOCK_ALIGN, SealSpec, Sealed, SegmentWriter, UNIT_ALIGN};
 use varve_logstore::space::{SegmentState, Space, Usage};
 use varve_media::SegmentId;
@@ -410,7 +411,10 @@ impl Shard {
         tracing::trace!(id = ?sealed.id, link = ?sealed.link, entries = sealed.entries.len(), "reclaimed segment sealed");
         self.counters.add_reclaimed_segment(&sealed);
         let emptied = self.reclaim.emptied.take();
-        self.spawn_put(sealed.id, sealed.bytes.clone()).await?;
+        let put = self.spawn_put(sealed.id, sealed.bytes.clone());
+        if !planted(Bug::VictimBeforeSurvivors) {
+            put.await?; // R3
+        }
         self.reclaim_witness.set(sealed.link.seq);
         self.tell_witnesses();
         {

@@ -27,6 +27,7 @@ use varve_logstore::format::summary::{Codec, SummaryEntry, Unit};
 use varve_logstore::format::usage::UsageEntry;
 use varve_logstore::lane::{LANE_BYTES_MIN, Lane, LaneOwner, Record};
 use varve_logstore::lane_reader::{LaneReader, check_stop};
+use varve_logstore::planted::{Bug, planted};
 use varve_logstore::segment_writer::{SegmentOwner, SegmentWriter};
 use varve_logstore::space::Space;
 use varve_media::{Media, RootKey, RootVersion};
@@ -401,7 +402,9 @@ impl Shard {
                 let record = record?;
                 record.header.kind.check_supported()?;
                 self.next_wseq.set(self.next_wseq.get().max(record.header.wseq.next()));
-                if record.header.wseq < self.applied_wseq.get() {
+                let applied = self.applied_wseq.get();
+                let skipped = record.header.wseq == applied && planted(Bug::PartialRecordSkipped);
+                if record.header.wseq < applied || skipped {
                     continue; // X3
                 }
                 let start = record.payload_offset;

@@ -11,6 +11,7 @@ use varve_logstore::format::record::{
     KeyPayload, Origin, RecordHeader, RecordKind, checksum_of_pieces,
 };
 use varve_logstore::lane::{Frame, Record};
+use varve_logstore::planted::{Bug, planted};
 use varve_stdx::{AlignedBuf, BufSlice, checksum64};
 use varve_types::limits::{ADDRESS_UNIT, VOLUME_BYTES_MAX};
 use varve_types::{ByteRange, CutNumber, StreamId};
@@ -229,7 +230,7 @@ impl Shard {
         if range.end > end * BLOCK {
             last = Some(self.write_part(stream, end, 0, part(range.end - end * BLOCK)).await?);
         }
-        match last {
+        match last.filter(|_| !planted(Bug::TrimBeforeDurable)) {
             Some(frame) => self.wait_durable(&frame).await,
             None => Ok(()),
         }

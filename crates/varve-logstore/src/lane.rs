@@ -27,6 +27,7 @@ use crate::format::frame::{
     payload_bytes,
 };
 use crate::format::record::RecordHeader;
+use crate::planted::{Bug, planted};
 use crate::{Error, Result};
 
 /// A frame alone in flight may be joined by another once that many records wait: then a frame's header costs 1/8 of its blocks.
@@ -351,6 +352,9 @@ impl Lane {
         state.frames_written += 1;
         state.records_written += frame.records.borrow().len() as u64;
         state.in_flight.push_back(Rc::clone(&frame));
+        if planted(Bug::AckBeforeDurable) {
+            frame.set(FrameState::Durable);
+        }
         Some((frame, start.position, buf.freeze()))
     }
 

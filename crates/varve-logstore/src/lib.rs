@@ -5,6 +5,7 @@ mod error;
 pub mod format;
 pub mod lane;
 pub mod lane_reader;
+pub mod planted;
 pub mod segment_writer;
 pub mod space;
 

@@ -22,6 +22,7 @@ use varve_media::SegmentId;
 use varve_types::{Generation, SegmentNumber, WriteSeq};
 
 use crate::format::usage::UsageEntry;
+use crate::planted::{Bug, planted};
 use crate::segment_writer::UNIT_ALIGN;
 
 /// What a segment is doing.
@@ -298,7 +299,8 @@ impl Space {
         {
             return;
         }
-        if usage.has_pages || usage.is_new {
+        let needed = usage.has_pages && !planted(Bug::PagesReusedEarly);
+        if needed || usage.is_new && !planted(Bug::NewReusedEarly) {
             if usage.state == SegmentState::Sealed {
                 usage.state = SegmentState::Held; // S2, S4
                 self.held_for_checkpoint.push(number);

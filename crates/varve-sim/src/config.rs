@@ -37,6 +37,8 @@ pub struct WorldConfig {
     pub write_bytes_max: u64,
     /// Of a hundred operations on blocks, those that hit a tenth of them.
     pub hot_percent: u64,
+    /// How much slower segments are written than the rest.
+    pub slow_slots: u64,
     /// Latencies of the disks.
     pub latency: SimLatency,
     /// How often the machine is started.
@@ -104,6 +106,7 @@ impl WorldConfig {
             workers: 1 + rng.index(8),
             write_bytes_max: pick(&mut rng, &[4 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10]),
             hot_percent: pick(&mut rng, &[0, 50, 90]),
+            slow_slots: pick(&mut rng, &[1, 1, 1, 5, 50]),
             latency: SimLatency {
                 read_nanos: 500 * scale..2_000 * scale,
                 write_nanos: 200 * scale..3_000 * scale,

@@ -3,7 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use varve_media::{Drive, DriveDisks, DriveOptions, DriveSpec, SimMedium};
+use varve_media::{Drive, DriveDisks, DriveOptions, DriveSpec, SimLatency, SimMedium};
 use varve_reactor::Reactor;
 use varve_stdx::Rng;
 use varve_types::{ShardId, StreamId};
@@ -107,13 +107,17 @@ impl World {
     /// The disks, for one life.
     #[must_use]
     pub(crate) fn disks(&self, reactor: &Reactor) -> DriveDisks {
-        let open = |medium: &SimMedium| -> Rc<dyn varve_media::Disk> {
-            Rc::new(medium.open(reactor, self.config.latency.clone()))
+        let open = |medium: &SimMedium, latency: &SimLatency| -> Rc<dyn varve_media::Disk> {
+            Rc::new(medium.open(reactor, latency.clone()))
         };
+        let usual = &self.config.latency;
+        let writes = &usual.write_nanos;
+        let slow = writes.start..writes.end * self.config.slow_slots;
+        let slots = SimLatency { write_nanos: slow, ..usual.clone() };
         DriveDisks::Directory {
-            meta: open(&self.media.meta),
-            lanes: self.media.lanes.iter().map(open).collect(),
-            slots: open(&self.media.slots),
+            meta: open(&self.media.meta, usual),
+            lanes: self.media.lanes.iter().map(|lane| open(lane, usual)).collect(),
+            slots: open(&self.media.slots, &slots),
         }
     }
 

@@ -1,0 +1,75 @@
+//! Bugs planted on purpose, one at a time, to show that the simulator finds them. Compiled in with the feature `planted-bugs` only;
+//! without it [`planted`] is false and costs nothing.
+
+/// A bug that somebody might have made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Bug {
+    /// Journal: a frame counts as durable once its write has begun.
+    AckBeforeDurable,
+    /// Journal: replay believes frames whatever mount wrote them and whatever came before them.
+    ChainUnchecked,
+    /// Journal: a read returns what is buffered and not durable yet.
+    ReadBeforeDurable,
+    /// Journal: a trim is answered when it is journaled, durable or not.
+    TrimBeforeDurable,
+    /// Recovery: a record is skipped when only its first blocks are in a segment.
+    PartialRecordSkipped,
+    /// Recovery: segments are believed whole because of their headers.
+    SegmentUnverified,
+    /// Recovery: a segment that can be read is believed to be durable.
+    UnsettledBelieved,
+    /// Checkpoint: the root is written while puts of what it names are under way.
+    RootBeforePuts,
+    /// Checkpoint: segments with pages are reused while the root before still needs them.
+    PagesReusedEarly,
+    /// Space: segments newer than the last checkpoint are reused while recovery still follows the chain through them.
+    NewReusedEarly,
+    /// Reclaim: a victim goes before its survivors are durable.
+    VictimBeforeSurvivors,
+    /// Mark: what a page names is not marked.
+    MarkForgetsPages,
+}
+
+impl Bug {
+    /// All of them.
+    pub const ALL: [Self; 12] = [
+        Self::AckBeforeDurable,
+        Self::ChainUnchecked,
+        Self::ReadBeforeDurable,
+        Self::TrimBeforeDurable,
+        Self::PartialRecordSkipped,
+        Self::SegmentUnverified,
+        Self::UnsettledBelieved,
+        Self::RootBeforePuts,
+        Self::PagesReusedEarly,
+        Self::NewReusedEarly,
+        Self::VictimBeforeSurvivors,
+        Self::MarkForgetsPages,
+    ];
+}
+
+#[cfg(feature = "planted-bugs")]
+thread_local! {
+    static PLANTED: std::cell::Cell<Option<Bug>> = const { std::cell::Cell::new(None) };
+}
+
+/// Plants a bug on this thread, or takes it out.
+#[cfg(feature = "planted-bugs")]
+pub fn plant(bug: Option<Bug>) {
+    PLANTED.set(bug);
+}
+
+/// Whether the bug is planted on this thread.
+#[cfg(feature = "planted-bugs")]
+#[must_use]
+pub fn planted(bug: Bug) -> bool {
+    PLANTED.get() == Some(bug)
+}
+
+/// Whether the bug is planted on this thread: never.
+#[cfg(not(feature = "planted-bugs"))]
+#[inline]
+#[must_use]
+pub const fn planted(_bug: Bug) -> bool {
+    false
+}
