@@ -58,7 +58,7 @@ impl Shard {
             at += len as u64;
         }
         match last {
-            Some(frame) => self.wait_durable(&frame).await, // The last frame is durable after all others.
+            Some(frame) => self.wait_frame(&frame).await, // The last frame is durable after all others.
             None => Ok(()),
         }
     }
@@ -217,7 +217,7 @@ impl Shard {
         if first > end {
             let within = usize::try_from(range.start % BLOCK).expect("inside a block");
             let frame = self.write_part(stream, end, within, part(range.len())).await?;
-            return self.wait_durable(&frame).await;
+            return self.wait_frame(&frame).await;
         }
         if range.start < first * BLOCK {
             let within = usize::try_from(range.start % BLOCK).expect("inside a block");
@@ -231,7 +231,7 @@ impl Shard {
             last = Some(self.write_part(stream, end, 0, part(range.end - end * BLOCK)).await?);
         }
         match last.filter(|_| !planted(Bug::TrimBeforeDurable)) {
-            Some(frame) => self.wait_durable(&frame).await,
+            Some(frame) => self.wait_frame(&frame).await,
             None => Ok(()),
         }
     }
@@ -283,7 +283,7 @@ impl Shard {
         self.admit_record().await?.keep();
         let frame = self.append_bare(self.fresh_header(RecordKind::StreamDrop, stream));
         self.mark_wanted.set(true);
-        self.wait_durable(&frame).await
+        self.wait_frame(&frame).await
     }
 
     /// Sets a key. Durable on return.
@@ -323,14 +323,7 @@ impl Shard {
         let record = Rc::new(Record { header, payload, piece_checksums: Vec::new() });
         let frame = self.lane().append(record);
         self.pending_keys.borrow_mut().insert(key, header.wseq, &frame, value);
-        self.wait_durable(&frame).await
-    }
-
-    async fn wait_durable(&self, frame: &Frame) -> Result<()> {
-        frame.durable().await.map_err(|error| match self.check_running() {
-            Err(closed) => closed,
-            Ok(()) => error.into(),
-        })
+        self.wait_frame(&frame).await
     }
 }
 
