@@ -101,6 +101,7 @@ impl MemoryBackend {
             created_unix_ms: CREATED_UNIX_MS,
             shards: 2,
             segment_size_bytes: u64::from(limits::SEGMENT_BYTES_DEFAULT),
+            size_bytes: 68 << 30,
             capacity_bytes: 64 << 30,
             used_bytes: 3 << 30,
             free_bytes: 61 << 30,

@@ -8,9 +8,10 @@ use std::rc::Rc;
 
 use futures_util::future::LocalBoxFuture;
 use varve_logstore::format::segment::SegmentKind;
-use varve_logstore::segment_writer::{BLOCK_ALIGN, SegmentWriter};
+use varve_logstore::segment_writer::SegmentWriter;
 use varve_types::{Generation, SegmentNumber};
 
+use crate::reserves::Reserves;
 use crate::tree::PAGE_BYTES;
 use crate::{Error, Result, Shard};
 
@@ -38,26 +39,11 @@ pub trait ZoneSource {
 /// Pages that applying one entry changes at worst: the paths to the block and to two chunks.
 const PAGES_PER_ENTRY: usize = 5;
 
-/// Segments that are open or hold little whatever reclaim does: one of each kind to write, and as many of the last checkpoints.
-const OPEN_SEGMENTS: u64 = 8;
-
-/// Segments kept back from data writes for reclaim's output.
-const RECLAIM_RESERVE: usize = 4;
-
 impl Shard {
-    /// Bytes of changed pages that make a checkpoint due: half the page cache, and no more than a small part of the shard.
-    pub(crate) fn dirty_limit(&self) -> usize {
-        let segment = self.media.segments.geometry().segment_bytes as usize;
-        let segments = usize::try_from(self.space.borrow().stats().segments).unwrap_or(usize::MAX);
-        (self.config.page_cache_bytes / 2).min((segments / 32).max(1) * segment)
-    }
-
-    /// Free segments that a checkpoint may need at worst (Z1).
-    pub(crate) fn checkpoint_reserve(&self) -> usize {
-        // What is dirty when a checkpoint becomes due, a quarter for the table pages it changes itself, and what the one segment
-        // dirties that is applied before it gets the gate: five pages an entry at worst.
-        let segment = self.media.segments.geometry().segment_bytes as usize;
-        self.dirty_limit() * 5 / 4 / segment + 8
+    /// What the shard keeps of the segments it has now.
+    pub(crate) fn reserves(&self) -> Reserves {
+        let segments = self.space.borrow().stats().segments;
+        Reserves::new(&self.config, segments, self.media.segments.geometry().segment_bytes)
     }
 
     /// Free segments that reclaim leaves to the next checkpoint (Z1): what is dirty now and what waits to be applied. It goes on
@@ -66,12 +52,7 @@ impl Shard {
         let segment = self.media.segments.geometry().segment_bytes as usize;
         let dirty = self.trees.borrow().cache.stats().dirty_bytes;
         let waiting = self.entries_in_flight.get() * PAGES_PER_ENTRY * PAGE_BYTES;
-        (dirty + waiting) * 5 / 4 / segment + 3
-    }
-
-    /// Free segments that data writes leave to reclaim and checkpoints (Z1).
-    pub(crate) fn data_reserve(&self) -> usize {
-        self.checkpoint_reserve() + RECLAIM_RESERVE
+        (dirty + waiting) * 5 / 4 / segment + 2
     }
 
     /// Free segments that a writer leaves to others.
@@ -79,7 +60,7 @@ impl Shard {
         match writer {
             SegmentKind::Metadata => 0,
             SegmentKind::Reclaimed => self.reclaim_floor(),
-            SegmentKind::Data => self.data_reserve(),
+            SegmentKind::Data => self.reserves().data,
         }
     }
 
@@ -103,7 +84,9 @@ impl Shard {
             if self.space.borrow().free_count() > reserve {
                 continue;
             }
-            self.wake_checkpoint_for_space();
+            if writer == SegmentKind::Reclaimed {
+                self.wake_checkpoint_for_space();
+            }
             self.space_changed.notified().await;
         }
     }
@@ -172,7 +155,7 @@ impl Shard {
                 if room.committed + with_pages(bytes) <= room.usable {
                     return Ok(());
                 }
-                self.mark_wanted_for_space();
+                self.want_space();
                 return Err(Error::NoSpace {
                     live_bytes: room.live,
                     capacity_bytes: room.capacity,
@@ -184,15 +167,10 @@ impl Shard {
     fn room(&self) -> Room {
         let stats = self.space.borrow().stats();
         let segment = u64::from(self.media.segments.geometry().segment_bytes);
-        // Packed as well as can be, the shard keeps reclaim's target free, the open segments, and some that hold little.
-        let slack = self.data_reserve() as u64 + 4 + stats.segments / 32;
-        let slack = slack.max(self.free_target() as u64) + OPEN_SEGMENTS;
-        // A segment's payload is less than the segment: header, summary, and what alignment leaves free.
-        let payload = self.segment_payload() - u64::from(BLOCK_ALIGN);
         let dirty = self.trees.borrow().cache.stats().dirty_bytes as u64;
         Room {
             capacity: stats.segments * segment,
-            usable: stats.segments.saturating_sub(slack) * (payload - payload / 64),
+            usable: self.reserves().usable_bytes,
             live: stats.live_bytes,
             committed: stats.live_bytes + with_pages(self.data_credits.taken()) + dirty,
         }

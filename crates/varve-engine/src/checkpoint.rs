@@ -92,7 +92,7 @@ impl Shard {
     fn checkpoint_is_due(&self) -> bool {
         let dirty = self.trees.borrow().cache.stats().dirty_bytes;
         self.entries_since_checkpoint.get() >= self.config.checkpoint_entries
-            || dirty > self.dirty_limit()
+            || dirty > self.reserves().dirty_limit
     }
 
     pub(crate) fn wake_checkpoint(&self) {

@@ -37,7 +37,7 @@ impl ShardConfig {
             page_cache_bytes: usize::try_from(share(3)).unwrap_or(usize::MAX),
             block_cache_bytes: usize::try_from(share(1)).unwrap_or(usize::MAX),
             checkpoint_entries: 1_000_000,
-            free_target_percent: 4,
+            free_target_percent: 2,
         }
     }
 }

@@ -49,6 +49,10 @@ pub(crate) struct Drain {
     pub(crate) point: Cell<LanePoint>,
     /// Mount whose frames stand at `point`.
     pub(crate) lane_mount: Cell<u64>,
+    /// The open segment holds trims: what they free is free once it is applied.
+    pub(crate) frees: Cell<bool>,
+    /// Data were refused since it was opened.
+    pub(crate) refused: Cell<bool>,
     /// A frame was drained.
     pub(crate) advanced: Notify,
     blocks_this_turn: Cell<usize>,
@@ -61,6 +65,8 @@ impl Drain {
             frames: RefCell::default(),
             point: Cell::new(point),
             lane_mount: Cell::new(lane_mount),
+            frees: Cell::new(false),
+            refused: Cell::new(false),
             advanced: Notify::new(),
             blocks_this_turn: Cell::new(0),
         }
@@ -74,7 +80,7 @@ impl Shard {
             assert!(frame.is_durable(), "only durable frames are drained"); // D1
             let _gate = self.data_gate.take(1).await;
             self.drain_frame(&frame).await?;
-            if self.has_waiters() {
+            if self.has_waiters() || self.drain.refused.get() {
                 self.pressure.notify_one(); // It may have looked while this frame was still in the lane.
             }
         }
@@ -96,7 +102,8 @@ impl Shard {
         Ok(())
     }
 
-    /// Seals a part-filled segment when writers wait for buffer credits that only it can give back.
+    /// Seals a part-filled segment when writers wait for buffer credits that only it can give back, or were refused although it frees
+    /// space.
     pub(crate) async fn run_pressure(self: Rc<Self>) -> Result<()> {
         loop {
             self.pressure.notified().await;
@@ -107,7 +114,8 @@ impl Shard {
 
     async fn relieve(&self) -> Result<()> {
         let idle = self.segments_in_flight() == 0 && !self.lane().has_undrained();
-        if self.has_waiters() && idle && !self.drain.frames.borrow().is_empty() {
+        let wanted = self.has_waiters() || self.drain.frees.get() && self.drain.refused.get();
+        if wanted && idle && !self.drain.frames.borrow().is_empty() {
             self.seal_data().await?;
         }
         Ok(())
@@ -123,6 +131,7 @@ impl Shard {
         match header.kind {
             RecordKind::Write => self.drain_write(record).await,
             RecordKind::Trim | RecordKind::Zero => {
+                self.drain.frees.set(true);
                 let block = header.offset_512 / BLOCK_UNITS;
                 let count = header.len_512 / BLOCK_UNITS;
                 let (stream, wseq) = (header.stream, header.wseq);
@@ -251,6 +260,8 @@ impl Shard {
         self.space.borrow_mut().opened(sealed.id, sealed.wseq_last);
         tracing::trace!(id = ?sealed.id, link = ?sealed.link, entries = sealed.entries.len(), "data segment sealed");
         self.counters.add_data_segment(&sealed);
+        self.drain.frees.set(false);
+        self.drain.refused.set(false);
         let frames = std::mem::take(&mut *self.drain.frames.borrow_mut());
         let put = self.spawn_put(sealed.id, sealed.bytes.clone());
         self.entries_in_flight.set(self.entries_in_flight.get() + sealed.entries.len());

@@ -22,6 +22,7 @@ mod pool;
 mod read;
 mod reclaim;
 mod recovery;
+mod reserves;
 mod shard;
 pub mod tree;
 mod trees;

@@ -41,6 +41,10 @@ const VICTIMS_OPEN_MAX: usize = 64;
 /// As [`LIVE_PERCENT_MAX`], for segments with pages: those are small, so that their entries take more of a full segment.
 const PAGES_PERCENT_MAX: u64 = 90;
 
+/// Segments that emptying some with pages has to give: their pages take a part-filled segment of survivors and of the next checkpoint
+/// each, so that with fewer nothing might be gained.
+const PAGES_GAIN: u64 = 3;
+
 /// How long a segment that could not be read is left alone.
 const DAMAGE_RETRY_NS: u64 = 5_000_000_000;
 
@@ -130,17 +134,10 @@ impl Shard {
         }
     }
 
-    /// Free segments that reclaim aims at.
-    pub(crate) fn free_target(&self) -> usize {
-        let segments = self.space.borrow().stats().segments;
-        let target = segments * u64::from(self.config.free_target_percent) / 100;
-        self.data_reserve() + 2 + usize::try_from(target).unwrap_or(usize::MAX)
-    }
-
     fn reclaim_is_due(&self) -> bool {
         let stats = self.space.borrow().stats();
         let free = usize::try_from(stats.free).unwrap_or(usize::MAX);
-        self.zones.unleased_segments() == 0 && free < self.free_target()
+        self.zones.unleased_segments() == 0 && free < self.reserves().free_target
     }
 
     /// The segment to empty next: a wholly dead one; else one of data, then one with pages, while the emptiest of either can be packed
@@ -158,15 +155,17 @@ impl Shard {
         if let Some(dead) = dead {
             return Some(dead.number);
         }
-        if self.packable(&data, 1) > 0 {
-            let waited_for = space.free_count() <= self.data_reserve();
+        // What pages leave behind is emptier than any data: a few checkpoints scatter it over as many segments.
+        let pays = self.packable(&with_pages, PAGES_GAIN);
+        let pages = &with_pages[..pays];
+        let live: u64 = pages.iter().map(|candidate| candidate.live).sum();
+        let sparse = live * 2 <= pages.len() as u64 * self.segment_payload();
+        if self.packable(&data, 1) > 0 && !(pays > 0 && sparse) {
+            let waited_for = space.free_count() <= self.reserves().data;
             return if waited_for { data.first() } else { self.worthiest(&data) }
                 .map(|candidate| candidate.number);
         }
-        // Pages of the chunk table are written anew by the next checkpoint, which takes a segment of its own: one by one nothing
-        // would be gained.
-        let pays = self.packable(&with_pages, 2);
-        batch.extend(with_pages[..pays].iter().map(|candidate| candidate.number));
+        batch.extend(pages.iter().map(|candidate| candidate.number));
         batch.pop()
     }
 

@@ -178,8 +178,11 @@ impl Shard {
         self.mark_wanted.get()
     }
 
-    pub(crate) fn mark_wanted_for_space(&self) {
+    /// Something was refused: whatever may free space goes on at once.
+    pub(crate) fn want_space(&self) {
         self.reclaim_wanted.notify_one();
+        self.drain.refused.set(true);
+        self.pressure.notify_one();
     }
 
     /// Runs a task of the shard; its error fails the shard.

@@ -99,7 +99,7 @@ impl Default for Settings {
             log_level: LogLevel::Warn,
             log_format: LogFormat::Text,
             lane: ByteCount(256 << 20),
-            reclaim_free_percent: 4,
+            reclaim_free_percent: 2,
             checkpoint_entries: 1_000_000,
         }
     }

@@ -238,9 +238,9 @@ pub(crate) const SETTINGS: &[Setting] = &[
         key: "reclaim.free_percent",
         flag: None,
         form: Form::Count { min: 1, max: 50, unit: "percent" },
-        default: "4",
-        reason: "Share of the segments that reclaim keeps free. A higher share lowers write amplification by leaving \
-                 usable space empty.",
+        default: "2",
+        reason: "Share of the segments that reclaim keeps free, beside its reserves. A higher share absorbs longer \
+                 bursts before writes wait for reclaim; it lessens capacity and, near full, raises write amplification.",
         apply: |settings, value| settings.reclaim_free_percent = value.count32(),
     },
     Setting {

@@ -24,6 +24,7 @@ pub(crate) struct PoolFacts {
     pub(crate) created_unix_ms: u64,
     pub(crate) shards: u16,
     pub(crate) segment_size_bytes: u64,
+    pub(crate) size_bytes: u64,
     pub(crate) capacity_bytes: u64,
     pub(crate) drives: Vec<Drive>,
     pub(crate) memory_budget_bytes: u64,
@@ -84,6 +85,7 @@ impl<S: ShardStack> PoolBackend<S> {
             created_unix_ms: facts.created_unix_ms,
             shards: facts.shards,
             segment_size_bytes: facts.segment_size_bytes,
+            size_bytes: facts.size_bytes,
             capacity_bytes: facts.capacity_bytes,
             used_bytes,
             free_bytes: facts.capacity_bytes.saturating_sub(used_bytes),
@@ -98,10 +100,14 @@ impl<S: ShardStack> PoolBackend<S> {
         let mut metrics = vec![
             Metric::gauge(
                 "varve_pool_capacity_bytes",
-                "Space for segments.",
+                "Space for blocks and the pages that name them.",
                 self.facts.capacity_bytes,
             ),
-            Metric::gauge("varve_pool_used_bytes", "Space that segments in use take.", used_bytes),
+            Metric::gauge(
+                "varve_pool_used_bytes",
+                "Space that live blocks and pages take.",
+                used_bytes,
+            ),
             Metric::gauge("varve_nbd_connections_open", "NBD connections open now.", connections),
         ];
         metrics.extend(by_name(&reports));

@@ -12,6 +12,7 @@ use varve_types::{ByteCount, PoolId, ShardId};
 use crate::config::Settings;
 use crate::daemon::backend::PoolFacts;
 use crate::daemon::drives::{DriveEntry, Drives};
+use crate::daemon::engine_stack::EngineSource;
 use crate::failure::{Failure, Result};
 
 /// Least memory of a shard: one request of the largest size, its buffers, and pages enough to walk a map.
@@ -59,10 +60,18 @@ fn make(settings: &Settings, drives: &Drives) -> Result<()> {
 }
 
 /// What stays the same while the pool is open.
-pub(crate) fn facts(settings: &Settings, files: &PoolFiles, drives: &Drives) -> Result<PoolFacts> {
+pub(crate) fn facts(
+    settings: &Settings,
+    source: &EngineSource,
+    drives: &Drives,
+) -> Result<PoolFacts> {
+    let files = &source.files;
     let geometry = files.geometry().map_err(|error| explain(&error, settings))?;
     let segment_size_bytes = u64::from(geometry.segment_bytes);
-    let capacity_bytes = segment_size_bytes * u64::from(geometry.segment_count);
+    let segments = u64::from(geometry.segment_count);
+    let shards = u64::from(files.lane_count());
+    let config = source.shard_config(ShardId(0));
+    let capacity_bytes = shards * config.usable_bytes(segments / shards, geometry.segment_bytes);
     let drive = |entry: &DriveEntry| Drive {
         path: entry.path.display().to_string(),
         size_bytes: entry.size_bytes,
@@ -72,6 +81,7 @@ pub(crate) fn facts(settings: &Settings, files: &PoolFiles, drives: &Drives) -> 
         created_unix_ms: files.created_unix_ms(),
         shards: files.lane_count(),
         segment_size_bytes,
+        size_bytes: segment_size_bytes * segments,
         capacity_bytes,
         drives: drives.entries.iter().map(drive).collect(),
         memory_budget_bytes: settings.memory.0,

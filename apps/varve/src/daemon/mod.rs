@@ -43,9 +43,10 @@ pub(crate) fn run(settings: &Settings) -> Result<()> {
     if !drives.remembered {
         engine_stack::make_roots(&files)?;
     }
+    let source = EngineSource::new(settings, Arc::clone(&files));
     let plan = Plan::<EngineStack> {
-        source: EngineSource::new(settings, Arc::clone(&files)),
-        facts: files::facts(settings, &files, &drives)?,
+        facts: files::facts(settings, &source, &drives)?,
+        source,
         nbd: nbd_plan(settings, files.lane_count())?,
     };
     // Callers of the API wait in its socket from here on: once NBD answers, so does the API.

@@ -94,10 +94,12 @@ pub struct Pool {
     /// Size of a segment in bytes.
     pub segment_size_bytes: u64,
     /// Space for segments, in bytes.
+    pub size_bytes: u64,
+    /// Of it, what blocks and the pages that name them may take; the rest is what reclaim and checkpoints work with. In bytes.
     pub capacity_bytes: u64,
-    /// Space that segments in use take, in bytes.
+    /// What live blocks and pages take, in bytes.
     pub used_bytes: u64,
-    /// Space left for new segments, in bytes.
+    /// What new ones may take, in bytes.
     pub free_bytes: u64,
     /// The pool's drives.
     pub drives: Vec<Drive>,

@@ -33,6 +33,7 @@ fn describe(pool: &v1::Pool) -> String {
         ("created", age::since(pool.created_unix_ms)),
         ("shards", pool.shards.to_string()),
         ("segment size", ByteCount(pool.segment_size_bytes).to_string()),
+        ("size", ByteCount(pool.size_bytes).to_string()),
         ("capacity", ByteCount(pool.capacity_bytes).to_string()),
         ("used", format!("{} ({percent} %)", ByteCount(pool.used_bytes))),
         ("free", ByteCount(pool.free_bytes).to_string()),

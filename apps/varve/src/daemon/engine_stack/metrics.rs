@@ -91,6 +91,6 @@ pub(super) fn of(stats: &ShardStats) -> Vec<ShardMetric> {
 }
 
 /// Bytes of the segments that the shard uses.
-pub(super) fn used_bytes(stats: &ShardStats) -> u64 {
+fn used_bytes(stats: &ShardStats) -> u64 {
     stats.space.segments.saturating_sub(stats.space.free) * stats.segment_bytes
 }

@@ -121,7 +121,7 @@ impl ShardStack for EngineStack {
             memory_used_bytes: stats.buffer_bytes
                 + stats.page_cache_bytes
                 + stats.block_cache_bytes,
-            space_used_bytes: metrics::used_bytes(&stats),
+            space_used_bytes: stats.space.live_bytes,
             metrics: metrics::of(&stats),
         }
     }

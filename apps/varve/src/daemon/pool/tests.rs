@@ -167,6 +167,7 @@ fn plan(shared: Shared, socket: &Path) -> Plan<MemoryStack> {
         created_unix_ms: 0,
         shards: 2,
         segment_size_bytes: 1 << 22,
+        size_bytes: 1 << 30,
         capacity_bytes: 1 << 30,
         drives: Vec::new(),
         memory_budget_bytes: 1 << 29,

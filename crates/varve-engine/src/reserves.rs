@@ -1,0 +1,55 @@
+//! What a shard keeps of its segments, from their number and its configuration alone.
+//!
+//! Segments are kept for the next checkpoint, for reclaim's output, and free for bursts; what is left may hold data.
+
+use varve_logstore::segment_writer::{BLOCK_ALIGN, SegmentWriter};
+
+use crate::config::ShardConfig;
+
+/// Segments that are open or hold little whatever reclaim does: one of each kind to write, and as many of the last checkpoints.
+const OPEN_SEGMENTS: u64 = 8;
+
+/// Segments kept back from data writes for reclaim's output.
+const RECLAIM_RESERVE: usize = 4;
+
+/// Reserves of a shard.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reserves {
+    /// Bytes of changed pages that make a checkpoint due: half the page cache, and no more than a small part of the shard.
+    pub(crate) dirty_limit: usize,
+    /// Free segments that data writes leave to reclaim and checkpoints.
+    pub(crate) data: usize,
+    /// Free segments that reclaim aims at.
+    pub(crate) free_target: usize,
+    /// Bytes of blocks and pages that the shard takes.
+    pub(crate) usable_bytes: u64,
+}
+
+impl Reserves {
+    pub(crate) fn new(config: &ShardConfig, segments: u64, segment_bytes: u32) -> Self {
+        let count = |segments: u64| usize::try_from(segments).unwrap_or(usize::MAX);
+        let segment = segment_bytes as usize;
+        let small_part = count(segments / 32).max(1).saturating_mul(segment);
+        let dirty_limit = (config.page_cache_bytes / 2).min(small_part);
+        // What is dirty when a checkpoint becomes due, a quarter for the table pages it changes itself, and what the one segment
+        // dirties that is applied before it gets the gate: five pages an entry at worst.
+        let checkpoint = dirty_limit * 5 / 4 / segment + 8;
+        let data = checkpoint + RECLAIM_RESERVE;
+        let share = count(segments * u64::from(config.free_target_percent) / 100);
+        let free_target = data + 2 + share;
+        // Packed as well as can be, the shard keeps reclaim's target free, the open segments, and some that hold little.
+        let slack = (data as u64 + 4 + segments / 32).max(free_target as u64) + OPEN_SEGMENTS;
+        // A segment's payload is less than the segment: header, summary, and what alignment leaves free.
+        let payload = u64::from(SegmentWriter::block_bytes_max(segment_bytes) - BLOCK_ALIGN);
+        let usable_bytes = segments.saturating_sub(slack) * (payload - payload / 64);
+        Self { dirty_limit, data, free_target, usable_bytes }
+    }
+}
+
+impl ShardConfig {
+    /// Bytes that a shard of `segments` segments takes before it is full: blocks, each with 1/50 or so for the pages that name it.
+    #[must_use]
+    pub fn usable_bytes(&self, segments: u64, segment_bytes: u32) -> u64 {
+        Reserves::new(self, segments, segment_bytes).usable_bytes
+    }
+}

@@ -1,0 +1,202 @@
+//! A shard that is filled to the brim with random overwrites goes on: it refuses or accepts, and never waits for ever.
+//!
+//! Method: one shard on a memory disk in the simulated loop, which ends a run in which nothing can happen any more. Segments are as
+//! large as on real drives beside the shard, so that every part-filled one counts.
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use varve_engine::{Error, Pool, PoolSpec, PoolZones, Shard, ShardConfig, ShardParts};
+use varve_media::{Disk, Drive, DriveDisks, DriveOptions, DriveSpec, MemDisk};
+use varve_reactor::{Reactor, SimLoop};
+use varve_stdx::{AlignedBuf, Rng};
+use varve_types::{ByteRange, PoolId, ShardId, StreamId};
+
+const BLOCK: u64 = 4096;
+const STREAM: StreamId = StreamId::new(1);
+const CLIENTS: u64 = 16;
+
+/// One shape of a small pool.
+#[derive(Clone, Copy, Debug)]
+struct Shape {
+    segments: u64,
+    segment_bytes: u32,
+    lane_bytes: u64,
+    memory_bytes: u64,
+    checkpoint_entries: u64,
+    write_blocks_max: u64,
+    /// Bytes that are written at random, of a hundred of the drive's.
+    volume_percent: u64,
+}
+
+async fn open(reactor: &Reactor, disk: &MemDisk, shape: Shape) -> Rc<Shard> {
+    let spec = DriveSpec {
+        segment_bytes: shape.segment_bytes,
+        lane_bytes: shape.lane_bytes,
+        ..DriveSpec::new(PoolId([7; 16]), 1)
+    };
+    let disks =
+        || -> Vec<DriveDisks> { vec![DriveDisks::One(Rc::new(disk.clone()) as Rc<dyn Disk>)] };
+    Drive::format(&disks(), &spec).await.expect("format the drive");
+    let drive =
+        Drive::open(disks(), DriveOptions { discard: false }).await.expect("open the drive");
+    let media = drive.media(ShardId(0)).expect("one lane");
+    let pool_spec = PoolSpec { pool: spec.pool, created_unix_ms: 0, shard_count: 1 };
+    Pool::format(std::slice::from_ref(&media), &pool_spec).await.expect("format the pool");
+    let pool = Pool::open(&media).await.expect("open the pool");
+    let mut config = ShardConfig::with_memory(spec.pool, ShardId(0), shape.memory_bytes);
+    config.checkpoint_entries = shape.checkpoint_entries;
+    let parts = ShardParts {
+        reactor: reactor.clone(),
+        media,
+        config,
+        zones: Rc::new(PoolZones::new(Rc::clone(&pool), ShardId(0))),
+        owned: pool.zones_of(ShardId(0)),
+    };
+    Shard::open(parts).await.expect("open the shard")
+}
+
+struct Writer {
+    reactor: Reactor,
+    shard: Rc<Shard>,
+    shape: Shape,
+}
+
+impl Writer {
+    /// Writes at random below `volume` until `bytes` were accepted or `refusals` writes refused; returns the accepted bytes.
+    async fn write(&self, volume: u64, bytes: u64, refusals: u64) -> u64 {
+        let (accepted, refused) = (Rc::new(Cell::new(0)), Rc::new(Cell::new(0)));
+        let blocks_max = self.shape.write_blocks_max;
+        let clients = (0..CLIENTS).map(|client| {
+            let mut rng = Rng::new(client + 1);
+            let shard = Rc::clone(&self.shard);
+            let (accepted, refused) = (Rc::clone(&accepted), Rc::clone(&refused));
+            self.reactor.spawn_join(async move {
+                while accepted.get() < bytes && refused.get() < refusals {
+                    let blocks = 1 + rng.below(blocks_max);
+                    let first = rng.below(volume / BLOCK - blocks);
+                    let len = usize::try_from(blocks * BLOCK).expect("small");
+                    let mut data = AlignedBuf::zeroed(len);
+                    for block in data.chunks_exact_mut(varve_engine::BLOCK_BYTES) {
+                        block[..8].copy_from_slice(&rng.next_u64().max(1).to_le_bytes());
+                    }
+                    match shard.write(STREAM, first * BLOCK, data.freeze()).await {
+                        Ok(()) => accepted.set(accepted.get() + blocks * BLOCK),
+                        Err(Error::NoSpace { .. }) => refused.set(refused.get() + 1),
+                        Err(error) => panic!("{error}"),
+                    }
+                }
+            })
+        });
+        for client in clients.collect::<Vec<_>>() {
+            client.await;
+        }
+        accepted.get()
+    }
+}
+
+/// Overwrites what the shape says, `times` the drive in all, then trims most of it and writes again.
+fn overwrite_and_trim(shape: Shape, times: u64) {
+    let mut sim = SimLoop::new(3);
+    let reactor = sim.handle();
+    let drive = shape.segments * u64::from(shape.segment_bytes) + shape.lane_bytes + 8 * MIB;
+    let disk = MemDisk::new("memory", drive);
+    let shard = sim.run_until({
+        let reactor = reactor.clone();
+        async move { open(&reactor, &disk, shape).await }
+    });
+    let volume = drive * shape.volume_percent / 100;
+    let writer = Writer { reactor: reactor.clone(), shard: Rc::clone(&shard), shape };
+    let filled = sim.try_run_until(
+        async move {
+            writer.write(volume, drive * times, 20_000).await;
+            writer
+        },
+        u64::MAX,
+    );
+    let Some(writer) = filled else {
+        panic!("writes wait for ever: {shape:?} {:?}", shard.stats())
+    };
+    let stats = shard.stats();
+    let written =
+        stats.lane.written_bytes + stats.data_bytes + stats.metadata_bytes + stats.reclaimed_bytes;
+    println!(
+        "{shape:?}: {} MiB written, {:.2} bytes to media per byte, {} of {} segments free",
+        stats.write_bytes / MIB,
+        written as f64 / stats.write_bytes as f64,
+        stats.space.free,
+        stats.space.segments
+    );
+    let trimmed = sim.try_run_until(
+        async move {
+            for start in (0..volume * 3 / 4).step_by(64 << 20) {
+                // Larger ones leave what they free to a mark pass.
+                let range = ByteRange { start, end: start + 64 * MIB };
+                writer.shard.trim(STREAM, range).await.expect("trims are never refused");
+            }
+            let enough = drive / 16;
+            for round in 0.. {
+                assert!(round < 100, "no room after a trim: {:?}", writer.shard.stats());
+                if writer.write(volume / 2, enough, 1).await >= enough {
+                    break;
+                }
+                reactor.sleep(100_000_000).await;
+            }
+        },
+        u64::MAX,
+    );
+    assert!(trimmed.is_some(), "trims wait for ever: {shape:?} {:?}", shard.stats());
+}
+
+const MIB: u64 = 1 << 20;
+
+#[test]
+fn no_shape_of_a_full_pool_waits_for_ever() {
+    let base = Shape {
+        segments: 160,
+        segment_bytes: 1 << 20,
+        lane_bytes: 4 * MIB,
+        memory_bytes: 16 * MIB,
+        checkpoint_entries: 1_000,
+        write_blocks_max: 1,
+        volume_percent: 70,
+    };
+    let shapes = [
+        base, // Just about full, with many checkpoints: each leaves a segment that holds few pages.
+        Shape { volume_percent: 200, write_blocks_max: 64, ..base },
+        Shape { segments: 64, checkpoint_entries: 1_000_000, ..base },
+        Shape { segments: 60, segment_bytes: 4 << 20, volume_percent: 57, ..base },
+        Shape { segment_bytes: 256 << 10, ..base },
+    ];
+    for shape in shapes {
+        overwrite_and_trim(shape, 2);
+    }
+}
+
+/// As above, with many more shapes; minutes in a release build.
+#[test]
+#[ignore = "minutes"]
+fn no_shape_of_many_waits_for_ever() {
+    for segment_bytes in [256 << 10, 1 << 20, 4 << 20] {
+        for segments in [60, 160] {
+            for (memory_mib, checkpoint_entries) in [(16, 2_500), (64, 10_000), (512, 1_000_000)] {
+                for volume_percent in [60, 65, 70, 75, 200] {
+                    for write_blocks_max in [1, 64] {
+                        overwrite_and_trim(
+                            Shape {
+                                segments,
+                                segment_bytes,
+                                lane_bytes: 4 * u64::from(segment_bytes),
+                                memory_bytes: memory_mib * MIB,
+                                checkpoint_entries,
+                                write_blocks_max,
+                                volume_percent,
+                            },
+                            4,
+                        );
+                    }
+                }
+            }
+        }
+    }
+}
