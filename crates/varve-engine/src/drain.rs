@@ -244,8 +244,8 @@ impl Shard {
             return Ok(());
         }
         while self.segments_in_flight() >= SEGMENTS_IN_FLIGHT_MAX {
+            self.check_running()?; // Nobody applies any more, nor tells, once it failed.
             self.applied.notified().await;
-            self.check_running()?;
         }
         let next_slot = self.take_segment(SegmentKind::Data).await?;
         let generation = self.fresh_generation();
