@@ -12,6 +12,9 @@ import nbd
 # What libnbd gives to commands in flight when their connection goes, and NBD's own word for it.
 GONE = (errno.ENOTCONN, errno.ESHUTDOWN, errno.ECONNRESET, errno.EPIPE)
 
+# libnbd 1.14 never lets go of the memory of a read or write: the same is used again and again.
+STORAGE_BYTES = 1 << 20
+
 
 class ConnectionLost(Exception):
     """The server went away."""
@@ -35,18 +38,28 @@ class Pool:
                 break
         self.size_bytes = self.handles[0].get_size()
         self._next = 0
+        self._spare = []
 
     def write(self, offset, data, done, fua=False):
         """Writes `data`; `done(errno)` follows."""
-        buffer = nbd.Buffer.from_bytearray(bytearray(data))
+        storage = self._storage(len(data))
+        storage[:len(data)] = data
+        buffer = nbd.Buffer.from_buffer(storage[:len(data)])
         flags = nbd.CMD_FLAG_FUA if fua else 0
-        self._issue(lambda h, c: h.aio_pwrite(buffer, offset, completion=c, flags=flags), done, buffer)
+        self._issue(lambda h, c: h.aio_pwrite(buffer, offset, completion=c, flags=flags), done, storage)
 
     def read(self, offset, count, done):
         """Reads `count` bytes; `done(errno, data)` follows."""
-        buffer = nbd.Buffer(count)
+        storage = self._storage(count)
+        buffer = nbd.Buffer.from_buffer(storage[:count])
         self._issue(lambda h, c: h.aio_pread(buffer, offset, completion=c),
-                    lambda error: done(error, b"" if error else buffer.to_bytearray()), buffer)
+                    lambda error: done(error, b"" if error else bytearray(storage[:count])), storage)
+
+    def _storage(self, count):
+        """Memory for `count` bytes of one command."""
+        if count > STORAGE_BYTES:
+            return memoryview(bytearray(count))
+        return self._spare.pop() if self._spare else memoryview(bytearray(STORAGE_BYTES))
 
     def trim(self, offset, count, done):
         """Trims; `done(errno)` follows."""
@@ -61,7 +74,7 @@ class Pool:
         """Flushes; `done(errno)` follows."""
         self._issue(lambda h, c: h.aio_flush(completion=c), done)
 
-    def _issue(self, command, done, keep=None):
+    def _issue(self, command, done, storage=None):
         handle = self.handles[self._next % len(self.handles)]
         self._next += 1
 
@@ -70,9 +83,10 @@ class Pool:
             number = error if isinstance(error, int) else error.value
             self.lost |= number in GONE
             done(number)
+            if storage is not None and len(storage) == STORAGE_BYTES:
+                self._spare.append(storage)
             return 1
 
-        completed.buffer = keep  # lives as long as its command
         self.in_flight += 1
         try:
             command(handle, completed)
