@@ -132,6 +132,9 @@ impl Error {
                 "shrink the file system on it first, then set `allow_shrink` (--shrink)"
             }
             Self::Timeout { .. } => "GET /v1/status shows each shard; the request may yet complete",
+            Self::Listen { source, .. } if source.kind() == io::ErrorKind::StorageFull => {
+                "the file system of the socket is full: remove something there"
+            }
             Self::Listen { .. } => "see whether another process holds the address",
             Self::SocketPath { .. } => "choose a shorter or a relative data directory",
             Self::NotLoopback { .. } => {

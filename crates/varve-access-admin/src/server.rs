@@ -3,10 +3,11 @@
 //! S1: a connection carries one request and lives no longer than its deadline, so slow peers hold a bounded number of places.
 //! S2: nothing is reachable from other machines: unix sockets are for their owner only, TCP is loopback only.
 
-use std::fs;
+use std::fs::{self, File, Permissions};
 use std::future::Future;
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::os::fd::AsFd;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +21,7 @@ use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpListener, UnixListener};
+use tokio::net::{TcpListener, UnixListener, UnixSocket};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
 
@@ -31,6 +32,9 @@ use crate::v1;
 
 /// Longest path of a unix socket in bytes: `sun_path` less its final zero.
 const SOCKET_PATH_MAX: usize = 107;
+
+/// Connections that wait to be accepted.
+const BACKLOG: u32 = 1024;
 
 /// Pause after a failed accept, in milliseconds: out of descriptors, so that others can close some.
 const ACCEPT_RETRY_MS: u64 = 100;
@@ -110,20 +114,18 @@ impl Listener {
     }
 }
 
-/// Binds inside a directory that only the owner enters and moves the socket out with its final mode (S2): no moment
-/// passes at which others could connect.
+/// Binds a socket file that is its owner's from the first moment on (S2): the system gives it the mode of the socket. One inode is all it
+/// takes, so that a daemon starts on a full file system too.
 fn bind_private(path: &Path) -> io::Result<UnixListener> {
-    let parent = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let room = parent.join(format!(".{}", std::process::id()));
-    fs::DirBuilder::new().mode(0o700).recursive(true).create(&room)?;
-    let inner = room.join("s");
-    let bound = UnixListener::bind(&inner).and_then(|listener| {
-        fs::set_permissions(&inner, fs::Permissions::from_mode(0o600))?;
-        fs::rename(&inner, path)?;
-        Ok(listener)
-    });
-    fs::remove_dir_all(&room)?;
-    bound
+    let socket = UnixSocket::new_stream()?;
+    let owned = File::from(socket.as_fd().try_clone_to_owned()?);
+    owned.set_permissions(Permissions::from_mode(0o600))?;
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    socket.bind(path)?;
+    socket.listen(BACKLOG)
 }
 
 /// Serves until `stop` resolves, then lets requests under way finish within the request time limit.
