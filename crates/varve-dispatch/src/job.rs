@@ -31,21 +31,11 @@ impl JobSender {
         (Self { port }, receiver)
     }
 
-    /// Runs `work` on the thread and returns what it yields. For threads without a loop of ours, such as the control thread.
+    /// Runs `work` on the thread and returns what it yields. Waits while the queue is full (J1), on the caller's loop.
     ///
     /// # Errors
-    /// [`Error::ShuttingDown`] when the thread is gone or its queue is full.
+    /// [`Error::ShuttingDown`] when the thread is gone.
     pub async fn call<T: Send + 'static>(
-        &self,
-        work: impl FnOnce(&Dispatch) -> LocalBoxFuture<'static, T> + Send + 'static,
-    ) -> Result<T> {
-        let (job, answer) = job(work);
-        self.port.send(job).map_err(|_| Error::ShuttingDown)?;
-        answer.await.map_err(|_| Error::ShuttingDown)
-    }
-
-    /// As [`Self::call`], from a thread with a loop: waits while the queue is full (J1).
-    pub(crate) async fn call_from<T: Send + 'static>(
         &self,
         reactor: &Reactor,
         work: impl FnOnce(&Dispatch) -> LocalBoxFuture<'static, T> + Send + 'static,

@@ -111,7 +111,7 @@ impl Dispatch {
         if self.host(shard).is_some() {
             return Ok(work(self).await);
         }
-        self.link(shard)?.call_from(&self.0.reactor, work).await
+        self.link(shard)?.call(&self.0.reactor, work).await
     }
 
     /// Runs `work` on the thread that owns the pool's root.

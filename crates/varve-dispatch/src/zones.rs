@@ -48,7 +48,7 @@ impl Zones {
                         None => Box::pin(async { Err(varve_engine::Error::Closed) }),
                     }
                 };
-                match home.call_from(&self.reactor, there).await {
+                match home.call(&self.reactor, there).await {
                     Ok(answer) => answer,
                     Err(_) => Err(varve_engine::Error::Closed),
                 }
