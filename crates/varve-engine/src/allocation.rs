@@ -4,8 +4,6 @@
 //!     reclaim's too.
 //! Z2. Data are admitted only while live bytes, undrained bytes and the reserves fit the shard's segments.
 
-use std::rc::Rc;
-
 use futures_util::future::LocalBoxFuture;
 use varve_logstore::format::segment::SegmentKind;
 use varve_logstore::segment_writer::SegmentWriter;
@@ -91,22 +89,6 @@ impl Shard {
         }
     }
 
-    /// Gets one more zone; false when there is none.
-    pub(crate) async fn lease_zone(&self) -> Result<bool> {
-        let _gate = self.lease_gate.take(1).await;
-        let (zones, under_way) = (Rc::clone(&self.zones), self.writes_under_way.begin());
-        // A task of its own: begun, it goes on to its end whatever becomes of this one.
-        let lease = self.reactor.spawn_join(async move {
-            let leased = zones.lease().await;
-            drop(under_way);
-            leased
-        });
-        let Some(zone) = lease.await? else { return Ok(false) };
-        self.space.borrow_mut().add(zone.first, zone.count);
-        self.space_changed.notify_all();
-        Ok(true)
-    }
-
     /// Lets the media discard what was emptied, and makes it free.
     pub(crate) fn settle_freed(&self) {
         let freed = self.space.borrow_mut().take_freed();
@@ -150,7 +132,7 @@ impl Shard {
             if room.committed + with_pages(bytes) <= room.usable {
                 return Ok(());
             }
-            if self.zones.unleased_segments() == 0 || !self.lease_zone().await? {
+            if !self.lease_zone().await? {
                 let room = self.room();
                 if room.committed + with_pages(bytes) <= room.usable {
                     return Ok(());

@@ -121,4 +121,6 @@ pub struct ShardStats {
     pub block_cache_hits: u64,
     /// Misses in the data cache.
     pub block_cache_misses: u64,
+    /// The media have no room for more segments, though they have slots.
+    pub media_full: bool,
 }

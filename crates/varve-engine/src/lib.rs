@@ -12,6 +12,7 @@ mod config;
 mod counters;
 mod drain;
 mod error;
+mod growth;
 mod hash;
 mod inspection;
 mod keys;

@@ -72,6 +72,10 @@ impl Pool {
         for (index, media) in (0..spec.shard_count).zip(media) {
             let zone = zone_at(u32::from(index), zone_segments);
             let config = ShardConfig::with_memory(spec.pool, ShardId(index), 0);
+            // With this a shard can always start, delete and trim, however full the media get.
+            let segments = &media.segments;
+            segments.allocate(zone.first, zone.count).await.map_err(varve_logstore::Error::from)?;
+            segments.settle().await.map_err(varve_logstore::Error::from)?;
             Shard::format(media, &config, zone).await?;
             zone_owners[usize::from(index)] = Some(ShardId(index));
         }

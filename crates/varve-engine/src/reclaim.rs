@@ -137,7 +137,7 @@ impl Shard {
     fn reclaim_is_due(&self) -> bool {
         let stats = self.space.borrow().stats();
         let free = usize::try_from(stats.free).unwrap_or(usize::MAX);
-        self.zones.unleased_segments() == 0 && free < self.reserves().free_target
+        self.is_grown() && free < self.reserves().free_target
     }
 
     /// The segment to empty next: a wholly dead one; else one of data, then one with pages, while the emptiest of either can be packed

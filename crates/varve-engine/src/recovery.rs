@@ -42,6 +42,7 @@ use crate::block_cache::BlockCache;
 use crate::checkpoint::Metadata;
 use crate::config::{BLOCK_BYTES, ShardConfig};
 use crate::drain::Drain;
+use crate::growth::Growth;
 use crate::reclaim::Reclaim;
 use crate::shard::State;
 use crate::tree::{BTree, ChunkNames, MemoryNames, PageCache, TreeLayout};
@@ -162,6 +163,7 @@ impl Shard {
         self.replay_data(&data).await?;
         self.end_replay_of_segments().await?;
         // Draining needs segments, which only reclaim and checkpoints may be able to free.
+        self.spawn_task("growth", Rc::clone(self).run_growth());
         self.spawn_task("apply", Rc::clone(self).run_apply());
         self.spawn_task("checkpoint", Rc::clone(self).run_checkpoints());
         self.spawn_task("reclaim", Rc::clone(self).run_reclaim());
@@ -217,6 +219,7 @@ impl Shard {
             space: RefCell::new(space),
             space_changed: Notify::new(),
             lease_gate: Credits::new(1),
+            growth: Growth::new(owned),
             metadata: Metadata::new(writer(SegmentKind::Metadata, ChainHead::default())),
             usage_blobs: RefCell::new(root.usage.clone()),
             checkpoint_wanted: Notify::new(),
@@ -388,6 +391,7 @@ impl Shard {
             let generation = self.next_generation.get().get() + ID_GAP;
             self.next_generation.set(Generation::new(generation));
         }
+        self.check_room().await?;
         let slot = self.take_segment(SegmentKind::Metadata).await?;
         self.metadata.resume(ChainHead { next_slot: slot, ..ChainHead::default() });
         Ok(())

@@ -33,6 +33,7 @@ use crate::claims::Claims;
 use crate::config::ShardConfig;
 use crate::counters::{Counters, ShardStats};
 use crate::drain::{Drain, SealedData};
+use crate::growth::Growth;
 use crate::hash::HashMap;
 use crate::mark::MarkPass;
 use crate::pending_keys::PendingKeys;
@@ -95,6 +96,7 @@ pub struct Shard {
     pub(crate) space: RefCell<Space>,
     pub(crate) space_changed: Notify,
     pub(crate) lease_gate: Credits,
+    pub(crate) growth: Growth,
 
     pub(crate) metadata: Metadata,
     pub(crate) usage_blobs: RefCell<Vec<Location>>,
@@ -340,6 +342,7 @@ impl Shard {
             block_cache_bytes: blocks.bytes() as u64,
             block_cache_hits,
             block_cache_misses,
+            media_full: self.media_full.get() || self.lacks_room(),
         }
     }
 }

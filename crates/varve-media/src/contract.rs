@@ -43,6 +43,11 @@ pub trait SegmentStore {
     /// Sizes. Constant while the store is open.
     fn geometry(&self) -> SegmentGeometry;
 
+    /// Takes room for `count` slots from `first` on, so that writing them later takes none. Durable after the next [`Self::settle`].
+    ///
+    /// `NoSpace` when the medium has not enough for all of them; it may have taken some. Media that cannot promise room say yes.
+    fn allocate(&self, first: SegmentNumber, count: u32) -> IoFuture<'_, ()>;
+
     /// Writes the first `bytes.len()` bytes of a slot (a multiple of 4 KiB) in one go. Durable on return (M1).
     fn put(&self, id: SegmentId, bytes: BufSlice) -> IoFuture<'_, ()>;
 

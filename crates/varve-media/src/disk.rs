@@ -69,6 +69,12 @@ pub trait Disk {
     /// Makes every write durable that returned before this call.
     fn flush(&self) -> IoFuture<'_, ()>;
 
+    /// Takes room for a range, so that writing it later takes none; `NoSpace` when there is not enough. Fixed media have it.
+    fn allocate(&self, offset: u64, len: u64) -> IoFuture<'_, ()> {
+        let _ = (offset, len);
+        Box::pin(std::future::ready(Ok(())))
+    }
+
     /// Says that `len` bytes at `offset` are not needed; they read as anything from now on. A hint.
     fn discard(&self, offset: u64, len: u64) -> IoFuture<'_, ()>;
 
@@ -136,6 +142,11 @@ impl Disk for Section {
 
     fn flush(&self) -> IoFuture<'_, ()> {
         self.disk.flush()
+    }
+
+    fn allocate(&self, offset: u64, len: u64) -> IoFuture<'_, ()> {
+        assert_range(self.size, offset, len);
+        self.disk.allocate(self.start + offset, len)
     }
 
     fn discard(&self, offset: u64, len: u64) -> IoFuture<'_, ()> {

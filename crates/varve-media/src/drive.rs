@@ -267,6 +267,23 @@ impl SegmentStore for Drive {
         }
     }
 
+    fn allocate(&self, first: SegmentNumber, count: u32) -> IoFuture<'_, ()> {
+        Box::pin(async move {
+            let segment_bytes = u64::from(self.inner.superblock().segment_bytes);
+            let (mut number, end) = (first.0, first.0.saturating_add(count));
+            self.slot(SegmentNumber(end.saturating_sub(1)), 0, segment_bytes)?;
+            while number < end {
+                let next_drive = self.drive_of(SegmentNumber(number)) + 1;
+                let drive_end =
+                    self.inner.first_slots.get(next_drive).map_or(end, |slot| end.min(*slot));
+                let (disk, start) = self.slot(SegmentNumber(number), 0, segment_bytes)?;
+                disk.allocate(start, u64::from(drive_end - number) * segment_bytes).await?;
+                number = drive_end;
+            }
+            Ok(())
+        })
+    }
+
     fn put(&self, id: SegmentId, bytes: BufSlice) -> IoFuture<'_, ()> {
         match self.slot(id.number, 0, bytes.len() as u64) {
             Ok((disk, start)) => disk.write(start, bytes, Persist::Durable), // M1

@@ -210,6 +210,10 @@ impl Disk for FaultDisk {
         })
     }
 
+    fn allocate(&self, offset: u64, len: u64) -> IoFuture<'_, ()> {
+        self.disk.allocate(offset, len)
+    }
+
     fn discard(&self, offset: u64, len: u64) -> IoFuture<'_, ()> {
         let hit = offset..offset + len;
         self.run(DiskOperation::Discard, hit, Some(()), async move |disk: Rc<dyn Disk>, _| {

@@ -10,7 +10,6 @@ mod fault;
 mod format;
 #[doc(hidden)]
 pub mod fuzz;
-mod grow;
 mod inspect;
 mod mem;
 mod overlay;

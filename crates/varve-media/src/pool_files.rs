@@ -11,7 +11,6 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
-use std::sync::Arc;
 
 use varve_reactor::Reactor;
 use varve_types::limits::MEDIA_ALIGN;
@@ -22,7 +21,6 @@ use crate::contract::{Media, SegmentGeometry, SegmentStore};
 use crate::disk::{Disk, Persist};
 use crate::drive::{Drive, DriveOptions};
 use crate::format::{SUPERBLOCK_BYTES, SUPERBLOCK_COPIES, SUPERBLOCK_STRIDE, Shape, Superblock};
-use crate::grow::{GrowingDisk, Steps};
 use crate::parts::DriveDisks;
 use crate::spec::DriveSpec;
 use crate::stats::{DiskStats, StatsDisk};
@@ -83,8 +81,6 @@ pub struct PoolFiles {
 struct OpenDrive {
     path: PathBuf,
     superblock: Superblock,
-    /// Of the file that holds the slots; `None` on a block device.
-    steps: Option<Arc<Steps>>,
     /// Holds the lock (F1).
     _lock: File,
 }
@@ -124,8 +120,8 @@ impl PoolFiles {
             disks.push(make(drive, kind, &superblock)?);
         }
         finish(Drive::format(&disks, spec))?;
-        for drive in drives.iter().filter(|drive| drive.path.is_dir()) {
-            sync_directory(&drive.path)?;
+        for drive in drives {
+            sync_entries(&drive.path)?;
         }
         Ok(())
     }
@@ -220,52 +216,30 @@ impl OpenDrive {
         let disk = BlockingDisk::open(&first)?;
         let superblock = finish(read_superblock(&disk))?;
         finish(heal_superblock(&disk, &superblock));
-        let steps = (!device).then(|| {
-            let slots = u64::from(superblock.segment_count) * u64::from(superblock.segment_bytes);
-            Steps::new(match superblock.shape {
-                Shape::Directory => slots,
-                Shape::OneDisk => superblock.slots_offset() + slots,
-            })
-        });
-        Ok(Self { path: path.to_owned(), superblock, steps, _lock: lock })
+        Ok(Self { path: path.to_owned(), superblock, _lock: lock })
     }
 
-    fn disks(
-        &self,
-        small: &dyn Fn(&Path) -> Result<Rc<dyn Disk>>,
-        slots: &dyn Fn(&Path) -> Result<Rc<dyn Disk>>,
-    ) -> Result<DriveDisks> {
+    fn disks(&self, open: &dyn Fn(&Path) -> Result<Rc<dyn Disk>>) -> Result<DriveDisks> {
         if self.superblock.shape == Shape::OneDisk {
-            return Ok(DriveDisks::One(slots(&self.path)?));
+            return Ok(DriveDisks::One(open(&self.path)?));
         }
-        let lane = |lane| small(&self.path.join(lane_file(lane)));
+        let lane = |lane| open(&self.path.join(lane_file(lane)));
         Ok(DriveDisks::Directory {
-            meta: small(&self.path.join(META_FILE))?,
+            meta: open(&self.path.join(META_FILE))?,
             lanes: (0..self.superblock.lane_count()).map(lane).collect::<Result<_>>()?,
-            slots: slots(&self.path.join(SEGMENTS_FILE))?,
+            slots: open(&self.path.join(SEGMENTS_FILE))?,
         })
     }
 
     fn blocking_disks(&self) -> Result<DriveDisks> {
-        let open = |path: &Path| -> Result<Rc<dyn Disk>> { Ok(Rc::new(BlockingDisk::open(path)?)) };
-        self.disks(&open, &open)
+        self.disks(&|path| Ok(Rc::new(BlockingDisk::open(path)?)))
     }
 
     fn uring_disks(&self, reactor: &Reactor, stats: &Rc<DiskStats>) -> Result<DriveDisks> {
-        let counted = |disk: Rc<dyn Disk>| -> Rc<dyn Disk> {
-            Rc::new(StatsDisk::new(disk, reactor, Rc::clone(stats)))
-        };
-        let small = |path: &Path| -> Result<Rc<dyn Disk>> {
-            Ok(counted(Rc::new(UringDisk::open(reactor, path)?)))
-        };
-        let slots = |path: &Path| -> Result<Rc<dyn Disk>> {
-            let disk = UringDisk::open(reactor, path)?;
-            Ok(counted(match &self.steps {
-                Some(steps) => Rc::new(GrowingDisk::new(disk, reactor, Arc::clone(steps))),
-                None => Rc::new(disk),
-            }))
-        };
-        self.disks(&small, &slots)
+        self.disks(&|path| {
+            let disk = Rc::new(UringDisk::open(reactor, path)?);
+            Ok(Rc::new(StatsDisk::new(disk, reactor, Rc::clone(stats))))
+        })
     }
 }
 
@@ -424,14 +398,13 @@ fn make_file(path: &Path, bytes: u64, written: u64) -> Result<()> {
     })
 }
 
-fn sync_directory(path: &Path) -> Result<()> {
-    let synced = File::open(path).and_then(|directory| directory.sync_all());
-    synced.map_err(|error| open_error(path, &error))?;
-    match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => {
-            let synced = File::open(parent).and_then(|directory| directory.sync_all());
-            synced.map_err(|error| open_error(parent, &error))
-        }
-        _ => Ok(()),
+/// Makes the names of a drive's files durable, and the drive's own.
+fn sync_entries(path: &Path) -> Result<()> {
+    let absolute = std::path::absolute(path).map_err(|error| open_error(path, &error))?;
+    let own = path.is_dir().then_some(path);
+    for directory in own.into_iter().chain(absolute.parent()) {
+        let synced = File::open(directory).and_then(|directory| directory.sync_all());
+        synced.map_err(|error| open_error(directory, &error))?;
     }
+    Ok(())
 }

@@ -149,6 +149,10 @@ impl Disk for StatsDisk {
         self.count(DiskOperation::Flush, 0, self.disk.flush())
     }
 
+    fn allocate(&self, offset: u64, len: u64) -> IoFuture<'_, ()> {
+        self.disk.allocate(offset, len)
+    }
+
     fn discard(&self, offset: u64, len: u64) -> IoFuture<'_, ()> {
         self.count(DiskOperation::Discard, len, self.disk.discard(offset, len))
     }

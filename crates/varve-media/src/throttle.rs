@@ -109,6 +109,10 @@ impl Disk for ThrottleDisk {
         self.run(0, async |disk: Rc<dyn Disk>| disk.flush().await)
     }
 
+    fn allocate(&self, offset: u64, len: u64) -> IoFuture<'_, ()> {
+        self.disk.allocate(offset, len)
+    }
+
     fn discard(&self, offset: u64, len: u64) -> IoFuture<'_, ()> {
         self.run(0, async move |disk: Rc<dyn Disk>| disk.discard(offset, len).await)
     }

@@ -63,26 +63,12 @@ impl UringDisk {
         let target = Target { path: path.display().to_string(), ring, file };
         Ok(Self { target: Rc::new(target), size: size / MEDIA_ALIGN as u64 * MEDIA_ALIGN as u64 })
     }
-
-    /// Allocates a range, so that writing it later allocates nothing.
-    pub(crate) fn allocate(&self, offset: u64, len: u64) -> IoFuture<'static, ()> {
-        let target = Rc::clone(&self.target);
-        let done = target.ring.fallocate(&target.file, 0, offset, len);
-        Box::pin(async move {
-            match done.await {
-                // Block devices and some file systems have nothing to allocate.
-                Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => Ok(()),
-                Err(error) => Err(target.error("allocate", offset, len, &error)),
-                Ok(()) => Ok(()),
-            }
-        })
-    }
 }
 
 impl Target {
     fn error(&self, operation: &'static str, offset: u64, len: u64, error: &io::Error) -> Error {
         let path = self.path.clone();
-        if error.raw_os_error() == Some(libc::ENOSPC) {
+        if matches!(error.raw_os_error(), Some(libc::ENOSPC | libc::EDQUOT)) {
             return Error::NoSpace { path };
         }
         Error::Io { operation, path, offset, len, reason: error.to_string() }
@@ -180,6 +166,22 @@ impl Disk for UringDisk {
         let target = &self.target;
         let started = target.ring.sync_data(&target.file);
         Box::pin(async move { started.await.map_err(|e| target.error("flush", 0, 0, &e)) })
+    }
+
+    /// Allocating 256 MiB took 0.4 ms, and a write of 4 MiB took 1.1 to 1.6 ms into allocated space and 1.1 to 1.8 ms into a
+    /// hole (ext4 on a virtual disk, three runs).
+    fn allocate(&self, offset: u64, len: u64) -> IoFuture<'_, ()> {
+        assert_range(self.size, offset, len);
+        let target = &self.target;
+        let started = target.ring.fallocate(&target.file, 0, offset, len);
+        Box::pin(async move {
+            match started.await {
+                // Block devices have nothing to allocate, and some file systems cannot do it ahead.
+                Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => Ok(()),
+                Err(error) => Err(target.error("allocate", offset, len, &error)),
+                Ok(()) => Ok(()),
+            }
+        })
     }
 
     fn discard(&self, offset: u64, len: u64) -> IoFuture<'_, ()> {

@@ -9,7 +9,7 @@ use varve_media::{
     PoolInspection, RootKey, conformance,
 };
 use varve_reactor::{Loop, LoopConfig};
-use varve_types::{ErrorKind, PoolId, ShardId};
+use varve_types::{ErrorKind, PoolId, SegmentNumber, ShardId};
 
 fn spec() -> DriveSpec {
     DriveSpec {
@@ -61,6 +61,30 @@ fn threads_share_a_pool_of_all_kinds_of_files() {
             scope.spawn(move || run_suite(pool, shard));
         }
     });
+}
+
+#[test]
+fn slots_take_room_when_they_are_allocated() {
+    use std::os::unix::fs::MetadataExt;
+    let directory = tempfile::tempdir().unwrap();
+    let paths: Vec<PathBuf> = ["a", "b"].map(|name| directory.path().join(name)).into();
+    let drives = [NewDrive::directory(&paths[0], 8 << 20), NewDrive::directory(&paths[1], 8 << 20)];
+    PoolFiles::create(&drives, &spec()).unwrap();
+    let pool = PoolFiles::open(&paths, DriveOptions::default()).unwrap();
+    let taken =
+        || paths.iter().map(|path| path.join("segments").metadata().unwrap().blocks() * 512);
+    assert_eq!(taken().sum::<u64>(), 0);
+    let mut real = Loop::new(LoopConfig::default()).unwrap();
+    let segments = pool.media(&real.handle(), ShardId(0)).unwrap().segments;
+    real.run(async move {
+        segments.allocate(SegmentNumber(6), 5).await.unwrap(); // Two of the first drive, three of the second.
+        segments.settle().await.unwrap();
+        let beyond = segments.allocate(SegmentNumber(14), 3).await.unwrap_err();
+        assert!(matches!(beyond, Error::OutOfRange { .. }), "{beyond}");
+    });
+    let taken: Vec<u64> = taken().collect();
+    assert!(taken[0] >= 2 << 20 && taken[0] < 3 << 20, "{taken:?}");
+    assert!(taken[1] >= 3 << 20 && taken[1] < 4 << 20, "{taken:?}");
 }
 
 #[test]

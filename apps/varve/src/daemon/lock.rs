@@ -21,8 +21,7 @@ impl DataLock {
             Failure::new(format!("{what} {}: {error}", data.display()))
                 .hint("choose a directory that this user can write with --data")
         };
-        let made = DirBuilder::new().mode(0o700).recursive(true).create(data);
-        made.map_err(|error| failed("create data directory", error))?;
+        make_durably(data).map_err(|error| failed("create data directory", error))?;
         let path = data.join("lock");
         let file =
             OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path);
@@ -32,13 +31,18 @@ impl DataLock {
             Err(TryLockError::WouldBlock) => return Err(held(data, &mut file)),
             Err(TryLockError::Error(error)) => return Err(failed("lock data directory", error)),
         }
-        let noted = file
-            .set_len(0)
-            .and_then(|()| file.rewind())
-            .and_then(|()| writeln!(file, "{}", std::process::id()));
-        noted.map_err(|error| failed("write the lock of data directory", error))?;
+        // Written in place, which a full file system allows; only the message for a second daemon needs it.
+        let _ = file.rewind().and_then(|()| writeln!(file, "{:<10}", std::process::id()));
         Ok(Self { _file: file })
     }
+}
+
+/// Makes a directory and what is absent above it. Durable on return.
+fn make_durably(path: &Path) -> std::io::Result<()> {
+    let path = std::path::absolute(path)?;
+    let absent = path.ancestors().take_while(|path| !path.exists()).count();
+    DirBuilder::new().mode(0o700).recursive(true).create(&path)?;
+    path.ancestors().skip(1).take(absent).try_for_each(|parent| File::open(parent)?.sync_all())
 }
 
 fn held(data: &Path, file: &mut File) -> Failure {

@@ -75,6 +75,9 @@ const ROWS: &[Row] = &[
     ("varve_logstore_reclaimed_segments_total", Counter, "Segments that reclaim gave back.", |s| {
         s.reclaimed_segments
     }),
+    ("varve_engine_media_full", Gauge, "Whether the media have no room for more segments.", |s| {
+        u64::from(s.media_full)
+    }),
     ("varve_logstore_live_bytes", Gauge, "Stored bytes of live units.", |s| s.space.live_bytes),
     ("varve_logstore_used_bytes", Gauge, "Bytes of segments in use.", used_bytes),
 ];

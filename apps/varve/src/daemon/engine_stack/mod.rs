@@ -37,6 +37,10 @@ pub(crate) use self::source::{EngineSource, make_roots};
 /// The shard that lives with the pool's root.
 const ROOT_SHARD: ShardId = ShardId(0);
 
+/// The trouble of a shard that serves and cannot grow.
+const MEDIA_FULL: &str = "the media are full: there is no room for more segments on the file system of a drive, and new data are refused \
+    where no space is left in the segments there are";
+
 /// Everything below the front-ends on one shard thread.
 pub(crate) struct EngineStack {
     shard: ShardId,
@@ -109,6 +113,7 @@ impl ShardStack for EngineStack {
         let stats = self.host.now().map(|shard| shard.stats()).unwrap_or_default();
         let trouble = self.host.trouble();
         let state = if trouble.is_none() { ShardState::Serving } else { ShardState::Opening };
+        let trouble = trouble.or(stats.media_full.then(|| MEDIA_FULL.to_owned()));
         ShardReport {
             status: ShardStatus {
                 shard: self.shard.0,
@@ -150,7 +155,7 @@ async fn enter(
         let dispatch = Dispatch::new(reactor.clone(), placement, links, Some(Rc::clone(&pool)));
         return Ok((dispatch, PoolRoot::Here(pool)));
     }
-    let asked = home.call(|dispatch| {
+    let asked = home.call(reactor, |dispatch| {
         let (placement, pool) = (dispatch.placement().clone(), dispatch.pool());
         Box::pin(async move { (placement, pool.map(|pool| pool.unleased())) })
     });

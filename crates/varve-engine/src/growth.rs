@@ -1,0 +1,169 @@
+//! How a shard grows: by zones of the pool, as far as the media have room for their segments.
+//!
+//! Media may have more slots than room: a drive file is sparse, and others fill its file system too. A shard whose media are full is a
+//! full shard: what it has it keeps, so that reclaim, checkpoints and recovery never depend on room that somebody else may take.
+//!
+//! V1. A free segment has room on the media, so writing it takes none. Only media that cannot promise room may break that, and then
+//!     the put is tried again (`spawn_put`).
+//! V2. Room is durable before a segment is free.
+
+use std::cell::{Cell, RefCell};
+
+use varve_reactor::{Nanos, Notify};
+use varve_types::{ErrorKind, SegmentNumber};
+
+use crate::allocation::Zone;
+use crate::{Result, Shard};
+
+/// How long nobody asks full media again, in ns.
+const ROOM_RETRY_NS: u64 = 1_000_000_000;
+
+/// What a shard waits for room for.
+pub(crate) struct Growth {
+    /// Segments of the shard's zones that are not free for want of room; before recovery has asked, all of its zones.
+    without_room: RefCell<Vec<Zone>>,
+    /// The media had no room when they were asked last.
+    full: Cell<bool>,
+    /// When media that were full may be asked again.
+    ask_at: Cell<Nanos>,
+    refused: Notify,
+}
+
+impl Growth {
+    pub(crate) fn new(owned: Vec<Zone>) -> Self {
+        let without_room = RefCell::new(owned);
+        let (full, ask_at) = (Cell::new(false), Cell::new(Nanos(0)));
+        Self { without_room, full, ask_at, refused: Notify::new() }
+    }
+}
+
+impl Shard {
+    /// Whether the media had no room for a segment when they were asked last.
+    pub(crate) fn lacks_room(&self) -> bool {
+        self.growth.full.get()
+    }
+
+    /// Whether no more segments are to be had for now, so that reclaim has to make them.
+    pub(crate) fn is_grown(&self) -> bool {
+        let nothing_waits = self.growth.without_room.borrow().is_empty();
+        self.lacks_room() || nothing_waits && self.zones.unleased_segments() == 0
+    }
+
+    /// Gets one more zone, or as much of one as the media have room for; false when there is nothing.
+    pub(crate) async fn lease_zone(&self) -> Result<bool> {
+        let _gate = self.lease_gate.take(1).await;
+        if self.lacks_room() && self.reactor.now() < self.growth.ask_at.get() {
+            self.growth.refused.notify_one();
+            return Ok(false);
+        }
+        let Some(shard) = self.me.upgrade() else { return Ok(false) };
+        let under_way = self.writes_under_way.begin();
+        // A task of its own: begun, it goes on to its end whatever becomes of this one.
+        let grown = self.reactor.spawn_join(async move {
+            let grown = shard.grow().await;
+            drop(under_way);
+            grown
+        });
+        grown.await
+    }
+
+    async fn grow(&self) -> Result<bool> {
+        let waiting = self.growth.without_room.borrow_mut().pop();
+        let zone = match waiting {
+            Some(zone) => zone,
+            None if self.zones.unleased_segments() == 0 => return Ok(false),
+            None => match self.zones.lease().await? {
+                Some(zone) => zone,
+                None => return Ok(false),
+            },
+        };
+        let asked = self.room_for(zone).await;
+        let count = *asked.as_ref().unwrap_or(&0);
+        self.space.borrow_mut().add(zone.first, count);
+        self.set_aside(Zone {
+            first: SegmentNumber(zone.first.0 + count),
+            count: zone.count - count,
+        });
+        self.note_room(count < zone.count);
+        self.space_changed.notify_all();
+        Ok(asked? > 0)
+    }
+
+    /// How many segments of a zone, from its first on, have room now (V2).
+    async fn room_for(&self, zone: Zone) -> Result<u32> {
+        let mut count = 0;
+        if self.has_room(zone).await? {
+            count = zone.count;
+        } else {
+            while count < zone.count && self.has_room(one(zone.first.0 + count)).await? {
+                count += 1;
+            }
+        }
+        if count > 0 {
+            self.media.segments.settle().await.map_err(varve_logstore::Error::from)?;
+        }
+        Ok(count)
+    }
+
+    async fn has_room(&self, zone: Zone) -> Result<bool> {
+        match self.media.segments.allocate(zone.first, zone.count).await {
+            Ok(()) => Ok(true),
+            Err(error) if error.kind() == ErrorKind::NoSpace => Ok(false),
+            Err(error) => Err(varve_logstore::Error::from(error).into()),
+        }
+    }
+
+    fn set_aside(&self, zone: Zone) {
+        if zone.count > 0 {
+            self.growth.without_room.borrow_mut().push(zone);
+        }
+    }
+
+    fn note_room(&self, full: bool) {
+        self.growth.ask_at.set(self.reactor.now() + ROOM_RETRY_NS);
+        if self.growth.full.replace(full) == full {
+            return;
+        }
+        let shard = self.config.shard.0;
+        if full {
+            tracing::warn!(shard, "the media are full: no room for more segments");
+        } else {
+            tracing::warn!(shard, "the media have room again");
+        }
+    }
+
+    /// Makes sure that what recovery left free has room (V1): all has, unless files were copied as sparse ones. Called before anything is
+    /// written.
+    pub(crate) async fn check_room(&self) -> Result<()> {
+        for zone in self.growth.without_room.take() {
+            if self.has_room(zone).await? {
+                continue;
+            }
+            for number in zone.first.0..zone.first.0 + zone.count {
+                if !self.space.borrow_mut().remove_free(SegmentNumber(number), 1) {
+                    continue;
+                }
+                if self.has_room(one(number)).await? {
+                    self.space.borrow_mut().add(SegmentNumber(number), 1);
+                } else {
+                    self.set_aside(one(number));
+                }
+            }
+        }
+        self.note_room(!self.growth.without_room.borrow().is_empty());
+        Ok(self.media.segments.settle().await.map_err(varve_logstore::Error::from)?) // V2
+    }
+
+    /// Wakes those who wait for segments once the media may be asked again.
+    pub(crate) async fn run_growth(self: std::rc::Rc<Self>) -> Result<()> {
+        loop {
+            self.growth.refused.notified().await;
+            self.reactor.sleep(ROOM_RETRY_NS).await;
+            self.space_changed.notify_all();
+        }
+    }
+}
+
+fn one(number: u32) -> Zone {
+    Zone { first: SegmentNumber(number), count: 1 }
+}
