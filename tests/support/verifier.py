@@ -39,6 +39,7 @@ class Verifier:
         self.in_flight = {}  # sequence -> (first, count, value), outside the hot region
         self.hot = [[(0, 0, 0)] for _ in range(HOT_SECTORS)]  # (value, issued, completed or None)
         self.sequence = 0
+        self.pieces = 0
         self.clock = 0
         self.counts = {"write": 0, "read": 0, "trim": 0, "zero": 0, "flush": 0, "bytes": 0, "refused": 0}
         self.failure = None
@@ -148,9 +149,14 @@ class Verifier:
                 continue
             del self.in_flight[older]
             if start < first:
-                self.in_flight[older + 0.25] = (start, first - start, value)
+                self.in_flight[self._piece_of(older)] = (start, first - start, value)
             if first + count < start + length:
-                self.in_flight[older + 0.5] = (first + count, start + length - first - count, value)
+                self.in_flight[self._piece_of(older)] = (first + count, start + length - first - count, value)
+
+    def _piece_of(self, sequence):
+        # A key of its own for what is left of a command, between its sequence and the next.
+        self.pieces += 1
+        return int(sequence) + self.pieces / 2**30
 
     def _done_read(self, pool, first, count, error, data):
         if error and pool.lost:

@@ -61,7 +61,7 @@ pub struct ShardStatus {
     pub shard: u16,
     /// Whether it serves.
     pub state: ShardState,
-    /// Why it does not serve.
+    /// Why it does not serve, or why it may refuse data.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trouble: Option<String>,
     /// Bytes acknowledged from the journal that are not in segments yet.
