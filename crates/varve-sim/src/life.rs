@@ -18,6 +18,8 @@ use crate::world::World;
 pub(crate) enum Plan {
     /// Open, work, perhaps close.
     Work,
+    /// Open.
+    Open,
     /// Open, compare everything, mark, audit, close, open again.
     Inspect,
     /// Open, or be told why not; compare what can be read.
@@ -68,6 +70,7 @@ pub(crate) async fn live(world: Rc<World>, reactor: Reactor, plan: Plan) {
     };
     match plan {
         Plan::Work => machine.work(clients, &mut rng).await,
+        Plan::Open => {}
         Plan::Inspect => machine.inspect(clients, &mut rng).await,
         Plan::Damaged => {
             for client in &clients {
@@ -80,7 +83,7 @@ pub(crate) async fn live(world: Rc<World>, reactor: Reactor, plan: Plan) {
 fn judge_opening(world: &World, plan: Plan, error: &Error) {
     let excused = match plan {
         Plan::Damaged => error.kind() == ErrorKind::Corrupt,
-        Plan::Work | Plan::Inspect => world.faulty.get(),
+        Plan::Work | Plan::Open | Plan::Inspect => world.faulty.get(),
     };
     world.record("opening failed", ShardId(0), &[u64::from(excused)]);
     if !excused {
