@@ -259,8 +259,8 @@ impl Shard {
             return Ok(());
         }
         while self.segments_in_flight() >= SEGMENTS_IN_FLIGHT_MAX {
+            self.check_running()?; // Nothing is applied any more once the shard failed.
             self.applied.notified().await;
-            self.check_running()?;
         }
         let next_slot = self.take_segment(SegmentKind::Data).await?;
         let generation = self.fresh_generation();
@@ -326,23 +326,24 @@ impl Shard {
     /// # Errors
     /// `NoSpace` while the media have no room for it: it may be durable later. `Unavailable` when the shard closed.
     pub(crate) async fn wait_segment(&self, seq: u64) -> Result<()> {
-        while self.data_witness.get() < seq {
+        while !self.segment_is_durable(seq) {
             self.check_running()?;
             if self.media_full.get() {
                 return Err(self.no_space());
-            }
-            if planted(Bug::BypassAckedOutOfOrder) && self.has_ended(seq) {
-                return Ok(());
             }
             self.data_puts.changed.notified().await;
         }
         Ok(())
     }
 
-    /// Whether the put of a data segment ended, durable or not.
-    fn has_ended(&self, seq: u64) -> bool {
-        let index = usize::try_from(seq - self.data_witness.get() - 1).ok();
-        index.and_then(|index| self.data_puts.ended.borrow().get(index).copied()) == Some(true)
+    /// Whether a data segment and all before it are durable (D6).
+    pub(crate) fn segment_is_durable(&self, seq: u64) -> bool {
+        let later = seq.saturating_sub(self.data_witness.get());
+        if later > 0 && planted(Bug::BypassAckedOutOfOrder) {
+            let index = usize::try_from(later - 1).expect("bounded by the segments in flight");
+            return self.data_puts.ended.borrow().get(index) == Some(&true);
+        }
+        later == 0
     }
 }
 

@@ -313,7 +313,7 @@ impl Shard {
     pub(crate) fn is_durable(&self, carrier: &Carrier) -> bool {
         match carrier {
             Carrier::Frame(frame) => frame.is_durable(),
-            Carrier::Segment(seq) => self.data_witness.get() >= *seq,
+            Carrier::Segment(seq) => self.segment_is_durable(*seq),
         }
     }
 
