@@ -37,6 +37,12 @@ impl Taken {
     pub(crate) fn keep(mut self) {
         self.amount = 0;
     }
+
+    /// Leaves `part` of the amount taken, as [`Self::keep`] does with all of it.
+    pub(crate) fn keep_part(&mut self, part: u64) {
+        assert!(part <= self.amount, "a part is not more than the whole");
+        self.amount -= part;
+    }
 }
 
 impl Drop for Taken {

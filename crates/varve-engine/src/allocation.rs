@@ -124,10 +124,7 @@ impl Shard {
         loop {
             let room = self.room();
             if self.media_full.get() {
-                return Err(Error::NoSpace {
-                    live_bytes: room.live,
-                    capacity_bytes: room.capacity,
-                });
+                return Err(self.no_space());
             }
             if room.committed + with_pages(bytes) <= room.usable {
                 return Ok(());
@@ -138,12 +135,15 @@ impl Shard {
                     return Ok(());
                 }
                 self.want_space();
-                return Err(Error::NoSpace {
-                    live_bytes: room.live,
-                    capacity_bytes: room.capacity,
-                });
+                return Err(self.no_space());
             }
         }
+    }
+
+    /// The error of a shard that has no room.
+    pub(crate) fn no_space(&self) -> Error {
+        let room = self.room();
+        Error::NoSpace { live_bytes: room.live, capacity_bytes: room.capacity }
     }
 
     fn room(&self) -> Room {

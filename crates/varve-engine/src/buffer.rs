@@ -5,7 +5,8 @@
 
 use std::rc::Rc;
 
-use varve_logstore::lane::{Frame, Record};
+use varve_logstore::lane::Frame;
+use varve_stdx::BufSlice;
 use varve_types::{StreamId, WriteSeq};
 
 use crate::hash::HashMap;
@@ -25,19 +26,28 @@ struct BlockKey {
 /// What a buffered block holds.
 #[derive(Clone)]
 pub(crate) enum Content {
-    /// Block `index` of the record's payload.
-    Data { record: Rc<Record>, index: u32 },
+    /// One block.
+    Data(BufSlice),
     /// Nothing: trimmed.
     Hole,
     /// Zeros that stay allocated.
     Zero,
 }
 
+/// What makes a version durable.
+#[derive(Clone)]
+pub(crate) enum Carrier {
+    /// A frame of the lane.
+    Frame(Rc<Frame>),
+    /// A data segment, by its number in the chain, with all before it: the version bypassed the lane.
+    Segment(u64),
+}
+
 /// A buffered version of a block.
 #[derive(Clone)]
 pub(crate) struct Pending {
     pub(crate) wseq: WriteSeq,
-    pub(crate) frame: Rc<Frame>,
+    pub(crate) carrier: Carrier,
     pub(crate) content: Content,
 }
 
@@ -95,6 +105,17 @@ impl WriteBuffer {
         };
         let range = self.ranges.iter().filter(covering).map(|range| &range.pending);
         range.chain(entry).max_by_key(|pending| pending.wseq)
+    }
+
+    /// Whether the newest version of a block of `first .. end` is in the lane and not in the map yet.
+    pub(crate) fn is_journaled(&self, stream: StreamId, first: u64, end: u64) -> bool {
+        let in_lane = |block| {
+            let entry = self.blocks.get(&BlockKey { stream, block });
+            entry.is_some_and(|pending| matches!(pending.carrier, Carrier::Frame(_)))
+        };
+        let overlaps =
+            |range: &PendingRange| range.stream == stream && range.first < end && first < range.end;
+        self.ranges.iter().any(overlaps) || (first..end).any(in_lane) // Ranges are always in the lane.
     }
 
     /// What is buffered for `block`, and up to which block before `end` the same holds.

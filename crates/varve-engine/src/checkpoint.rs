@@ -273,7 +273,7 @@ impl Shard {
         }
         let number = self.metadata.writer.borrow().slot();
         let id = SegmentId { number, generation: self.fresh_generation() };
-        self.space.borrow_mut().opened(id, self.applied_wseq.get());
+        self.space.borrow_mut().opened(id, self.last_wseq());
         self.metadata.open.set(Some(id));
         id
     }

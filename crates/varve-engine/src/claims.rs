@@ -32,7 +32,8 @@ impl Drop for Claim<'_> {
 }
 
 impl Claims {
-    fn any(&self, stream: StreamId, first: u64, end: u64) -> bool {
+    /// Whether a block of `first .. end` is claimed.
+    pub(crate) fn any(&self, stream: StreamId, first: u64, end: u64) -> bool {
         let blocks = self.blocks.borrow();
         let inside = |(of, block): &(StreamId, u64)| *of == stream && (first..end).contains(block);
         !blocks.is_empty() && blocks.iter().any(inside)

@@ -11,6 +11,7 @@ use varve_logstore::space::SpaceStats;
 pub(crate) struct Counters {
     pub(crate) writes: Cell<u64>,
     pub(crate) write_bytes: Cell<u64>,
+    pub(crate) bypassed_bytes: Cell<u64>,
     pub(crate) reads: Cell<u64>,
     pub(crate) read_bytes: Cell<u64>,
     pub(crate) media_read_bytes: Cell<u64>,
@@ -33,6 +34,12 @@ impl Counters {
     pub(crate) fn add_write(&self, bytes: u32) {
         add(&self.writes, 1);
         add(&self.write_bytes, u64::from(bytes));
+    }
+
+    pub(crate) fn add_bypassed(&self, bytes: usize) {
+        add(&self.writes, 1);
+        add(&self.write_bytes, bytes as u64);
+        add(&self.bypassed_bytes, bytes as u64);
     }
 
     pub(crate) fn add_read(&self, bytes: usize) {
@@ -73,6 +80,8 @@ pub struct ShardStats {
     pub writes: u64,
     /// Bytes of them, whole blocks.
     pub write_bytes: u64,
+    /// Of these, bytes that bypassed the lane.
+    pub bypassed_bytes: u64,
     /// Reads answered.
     pub reads: u64,
     /// Bytes of them.

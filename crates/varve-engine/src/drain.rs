@@ -1,11 +1,15 @@
 //! Moves durable records from the lane into data segments, in the order of their write sequence numbers.
 //!
 //! D1. Only durable records are drained, so nothing that a crash can undo ever kills a chunk.
-//! D2. Entries stand in data segments in `wseq` order; a record is left out only when a durable newer one covers it.
+//! D2. Records stand in data segments in `wseq` order, and so do all versions of a block, those that bypassed the lane included; a
+//!     record is left out only when a durable newer one covers it.
 //! D3. A frame is released with the data segment that was open when its last record was drained.
 //! D4. Draining never waits for lane space or buffer credits.
+//! D5. The gate is held for a frame as a whole: what bypasses the lane stands between frames, never within one.
+//! D6. A segment counts as durable once it and all earlier ones of the chain have been put, applied or not.
 
 use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
 use std::rc::Rc;
 
 use varve_logstore::format::frame::LanePoint;
@@ -13,6 +17,7 @@ use varve_logstore::format::record::RecordKind;
 use varve_logstore::format::segment::SegmentKind;
 use varve_logstore::format::summary::{SummaryEntry, Unit};
 use varve_logstore::lane::{Frame, Record};
+use varve_logstore::planted::{Bug, planted};
 use varve_logstore::segment_writer::{BLOCK_ALIGN, SealSpec, Sealed, SegmentWriter, UNIT_ALIGN};
 use varve_reactor::{JoinHandle, Notify};
 use varve_types::limits::ADDRESS_UNIT;
@@ -36,8 +41,19 @@ pub(crate) struct SealedData {
     pub(crate) sealed: Sealed,
     pub(crate) put: JoinHandle<Result<()>>,
     pub(crate) frames: Vec<Rc<Frame>>,
+    /// Bytes that bypassed the lane, in credits.
+    pub(crate) bypassed_bytes: u64,
     /// Where the lane continues once this segment is applied.
     pub(crate) lane: LanePoint,
+}
+
+/// Puts of data segments that are under way, or have ended while an earlier one is.
+#[derive(Default)]
+pub(crate) struct DataPuts {
+    /// Whether each has ended, in the order of the chain from the witness on.
+    ended: RefCell<VecDeque<bool>>,
+    /// A put ended, or none will.
+    pub(crate) changed: Notify,
 }
 
 /// The drain's own state.
@@ -45,6 +61,8 @@ pub(crate) struct Drain {
     pub(crate) writer: RefCell<SegmentWriter>,
     /// Frames whose last record lies in the open segment.
     pub(crate) frames: RefCell<Vec<Rc<Frame>>>,
+    /// Bytes in the open segment that bypassed the lane.
+    pub(crate) bypassed_bytes: Cell<u64>,
     /// Start of the first frame that is not wholly drained.
     pub(crate) point: Cell<LanePoint>,
     /// Mount whose frames stand at `point`.
@@ -63,6 +81,7 @@ impl Drain {
         Self {
             writer: RefCell::new(writer),
             frames: RefCell::default(),
+            bypassed_bytes: Cell::new(0),
             point: Cell::new(point),
             lane_mount: Cell::new(lane_mount),
             frees: Cell::new(false),
@@ -115,13 +134,15 @@ impl Shard {
     async fn relieve(&self) -> Result<()> {
         let idle = self.segments_in_flight() == 0 && !self.lane().has_undrained();
         let wanted = self.has_waiters() || self.drain.frees.get() && self.drain.refused.get();
-        if wanted && idle && !self.drain.frames.borrow().is_empty() {
+        let gives_back =
+            !self.drain.frames.borrow().is_empty() || self.drain.bypassed_bytes.get() > 0;
+        if wanted && idle && gives_back {
             self.seal_data().await?;
         }
         Ok(())
     }
 
-    fn has_waiters(&self) -> bool {
+    pub(crate) fn has_waiters(&self) -> bool {
         self.data_credits.is_contended() || self.record_credits.is_contended()
     }
 
@@ -135,10 +156,11 @@ impl Shard {
                 let block = header.offset_512 / BLOCK_UNITS;
                 let count = header.len_512 / BLOCK_UNITS;
                 let (stream, wseq) = (header.stream, header.wseq);
+                let (block_count, cut) = (count, header.cut);
                 let entry = if header.kind == RecordKind::Trim {
-                    SummaryEntry::Trim { stream, block, block_count: count, wseq, cut: header.cut }
+                    SummaryEntry::Trim { stream, block, block_count, wseq, cut, bypassed: false }
                 } else {
-                    SummaryEntry::Zero { stream, block, block_count: count, wseq, cut: header.cut }
+                    SummaryEntry::Zero { stream, block, block_count, wseq, cut }
                 };
                 self.push_data_entry(entry, wseq).await
             }
@@ -172,14 +194,15 @@ impl Shard {
         for (index, data) in record.payload.chunks_exact(BLOCK_BYTES).enumerate() {
             let block = first + index as u64;
             let newer = |pending: &crate::buffer::Pending| {
-                pending.wseq > header.wseq && pending.frame.is_durable()
+                pending.wseq > header.wseq && self.is_durable(&pending.carrier)
             };
             if self.buffer.borrow().newest(header.stream, block).is_some_and(newer) {
                 continue; // D2
             }
             let (stream, wseq, cut) = (header.stream, header.wseq, header.cut);
             if is_zero(data) {
-                let entry = SummaryEntry::Trim { stream, block, block_count: 1, wseq, cut };
+                let (block_count, bypassed) = (1, false);
+                let entry = SummaryEntry::Trim { stream, block, block_count, wseq, cut, bypassed };
                 self.push_data_entry(entry, wseq).await?;
             } else {
                 let checksum = record.piece_checksum(index);
@@ -192,6 +215,7 @@ impl Shard {
                     wseq,
                     cut,
                     class: header.class,
+                    bypassed: false,
                     unit,
                 };
                 self.drain.writer.borrow_mut().push_entry(entry, wseq);
@@ -244,7 +268,7 @@ impl Shard {
             return Ok(());
         }
         while self.segments_in_flight() >= SEGMENTS_IN_FLIGHT_MAX {
-            self.check_running()?; // Nobody applies any more, nor tells, once it failed.
+            self.check_running()?; // Nothing is applied any more once the shard failed.
             self.applied.notified().await;
         }
         let next_slot = self.take_segment(SegmentKind::Data).await?;
@@ -263,16 +287,79 @@ impl Shard {
         self.drain.frees.set(false);
         self.drain.refused.set(false);
         let frames = std::mem::take(&mut *self.drain.frames.borrow_mut());
-        let put = self.spawn_put(sealed.id, sealed.bytes.clone());
+        let bypassed_bytes = self.drain.bypassed_bytes.take();
+        let put = self.spawn_data_put(&sealed);
         self.entries_in_flight.set(self.entries_in_flight.get() + sealed.entries.len());
-        self.apply_queue.borrow_mut().push_back(Some(SealedData { sealed, put, frames, lane }));
+        let sealed = SealedData { sealed, put, frames, bypassed_bytes, lane };
+        self.apply_queue.borrow_mut().push_back(Some(sealed));
         self.appliable.notify_one();
         Ok(())
+    }
+
+    /// Starts the put of a data segment. Its end, and not its turn to be applied, makes it durable for those who wait (D6).
+    fn spawn_data_put(&self, sealed: &Sealed) -> JoinHandle<Result<()>> {
+        let put = self.spawn_put(sealed.id, sealed.bytes.clone());
+        self.data_puts.ended.borrow_mut().push_back(false);
+        let (me, seq) = (self.me.clone(), sealed.link.seq);
+        self.reactor.spawn_join(async move {
+            let outcome = put.await;
+            if let Some(shard) = me.upgrade() {
+                match &outcome {
+                    Ok(()) => shard.data_put_ended(seq),
+                    Err(error) => shard.fail("put of a data segment", error),
+                }
+            }
+            outcome
+        })
+    }
+
+    fn data_put_ended(&self, seq: u64) {
+        let mut ended = self.data_puts.ended.borrow_mut();
+        let mut witness = self.data_witness.get();
+        let index = usize::try_from(seq - witness - 1).expect("bounded by the segments in flight");
+        ended[index] = true;
+        while ended.pop_front_if(|ended| *ended).is_some() {
+            witness += 1;
+        }
+        drop(ended);
+        self.data_witness.set(witness);
+        self.tell_witnesses();
+        self.data_puts.changed.notify_all();
+    }
+
+    /// Whether no put of a data segment is under way.
+    pub(crate) fn no_data_put(&self) -> bool {
+        self.data_puts.ended.borrow().is_empty()
+    }
+
+    /// Waits until a data segment and all before it are durable (D6).
+    ///
+    /// # Errors
+    /// `NoSpace` while the media have no room for it: it may be durable later. `Unavailable` when the shard closed.
+    pub(crate) async fn wait_segment(&self, seq: u64) -> Result<()> {
+        while !self.segment_is_durable(seq) {
+            self.check_running()?;
+            if self.media_full.get() {
+                return Err(self.no_space());
+            }
+            self.data_puts.changed.notified().await;
+        }
+        Ok(())
+    }
+
+    /// Whether a data segment and all before it are durable (D6).
+    pub(crate) fn segment_is_durable(&self, seq: u64) -> bool {
+        let later = seq.saturating_sub(self.data_witness.get());
+        if later > 0 && planted(Bug::BypassAckedOutOfOrder) {
+            let index = usize::try_from(later - 1).expect("bounded by the segments in flight");
+            return self.data_puts.ended.borrow().get(index) == Some(&true);
+        }
+        later == 0
     }
 }
 
 /// Whether all bytes are zero.
-fn is_zero(bytes: &[u8]) -> bool {
+pub(crate) fn is_zero(bytes: &[u8]) -> bool {
     let (words, rest) = bytes.as_chunks::<64>();
     rest.iter().all(|byte| *byte == 0)
         && words.iter().all(|word| word.iter().fold(0, |all, byte| all | byte) == 0)

@@ -6,6 +6,7 @@ mod apply;
 mod audit;
 mod block_cache;
 mod buffer;
+mod bypass;
 mod checkpoint;
 mod claims;
 mod config;

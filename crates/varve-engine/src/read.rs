@@ -225,16 +225,13 @@ impl Shard {
         loop {
             let pending = self.buffer.borrow().newest(stream, block).cloned();
             if let Some(pending) = pending {
-                if !pending.frame.is_durable() && !planted(Bug::ReadBeforeDurable) {
-                    self.wait_frame(&pending.frame).await?; // E1
+                if !self.is_durable(&pending.carrier) && !planted(Bug::ReadBeforeDurable) {
+                    self.wait_durable(&pending.carrier).await?; // E1
                     continue;
                 }
                 return Ok(Found::Ready(match pending.content {
                     Content::Hole | Content::Zero => ReadPart::Zero(BLOCK_BYTES),
-                    Content::Data { record, index } => {
-                        let start = index as usize * BLOCK_BYTES;
-                        ReadPart::Data(record.payload.slice(start..start + BLOCK_BYTES))
-                    }
+                    Content::Data(data) => ReadPart::Data(data),
                 }));
             }
             let looked_up = {
@@ -323,7 +320,7 @@ impl Shard {
 
 fn mapped(content: &Content) -> Mapped {
     match content {
-        Content::Data { .. } => Mapped::Data,
+        Content::Data(_) => Mapped::Data,
         Content::Hole => Mapped::Hole,
         Content::Zero => Mapped::Zero,
     }

@@ -8,7 +8,8 @@
 //! X2. Reclaimed segments are replayed before data segments: moves and deaths end in the same state in either order, and pages that
 //!     moved are found.
 //! X3. Lane records below the last applied number are skipped; all others are drained before the shard serves. The last applied one
-//!     is drained again: the segment that ends with it may hold only its first blocks.
+//!     is drained again: the segment that ends with it may hold only its first blocks. Numbers of what bypassed the lane say nothing
+//!     of its records.
 //! X4. Ids, numbers and generations go on well above everything seen, as what was in flight at the crash was not.
 //! X5. A shard recovers alone and asks no other shard anything.
 
@@ -39,9 +40,10 @@ use crate::admission::Credits;
 use crate::allocation::{Zone, ZoneSource};
 use crate::apply::Applicable;
 use crate::block_cache::BlockCache;
+use crate::bypass::Bypass;
 use crate::checkpoint::Metadata;
 use crate::config::{BLOCK_BYTES, ShardConfig};
-use crate::drain::Drain;
+use crate::drain::{DataPuts, Drain};
 use crate::growth::Growth;
 use crate::reclaim::Reclaim;
 use crate::shard::State;
@@ -211,6 +213,8 @@ impl Shard {
             applied_chunk: Cell::new(ChunkId::new(root.next_chunk.get() - 1)),
             data_chain: Cell::new(root.data_chain),
             data_witness: Cell::new(root.data_chain.seq),
+            data_puts: DataPuts::default(),
+            bypass: Bypass::default(),
             prefetch_wanted: Cell::new(true),
             trees: RefCell::new(trees),
             tree_gate: Credits::new(1),
@@ -459,6 +463,7 @@ impl Shard {
         self.spawn_task("watch", Rc::clone(self).run_watch());
         self.spawn_task("drain", Rc::clone(self).run_drain());
         self.spawn_task("pressure", Rc::clone(self).run_pressure());
+        self.spawn_task("bypass", Rc::clone(self).run_bypass());
         Ok(())
     }
 }

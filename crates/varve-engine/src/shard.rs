@@ -27,12 +27,13 @@ use varve_types::{ChunkId, Generation, WriteSeq};
 use crate::admission::Credits;
 use crate::allocation::ZoneSource;
 use crate::block_cache::BlockCache;
-use crate::buffer::WriteBuffer;
+use crate::buffer::{Carrier, WriteBuffer};
+use crate::bypass::Bypass;
 use crate::checkpoint::Metadata;
 use crate::claims::Claims;
 use crate::config::ShardConfig;
 use crate::counters::{Counters, ShardStats};
-use crate::drain::{Drain, SealedData};
+use crate::drain::{DataPuts, Drain, SealedData};
 use crate::growth::Growth;
 use crate::hash::HashMap;
 use crate::mark::MarkPass;
@@ -84,7 +85,10 @@ pub struct Shard {
     pub(crate) applied_wseq: Cell<WriteSeq>,
     pub(crate) applied_chunk: Cell<ChunkId>,
     pub(crate) data_chain: Cell<ChainHead>,
+    /// Up to this one all segments of the data chain are durable.
     pub(crate) data_witness: Cell<u64>,
+    pub(crate) data_puts: DataPuts,
+    pub(crate) bypass: Bypass,
     /// The last applied segment needed pages that were not cached.
     pub(crate) prefetch_wanted: Cell<bool>,
 
@@ -156,6 +160,7 @@ impl Shard {
                 "no room under the media: data are refused until there is"
             );
             self.data_credits.pass();
+            self.data_puts.changed.notify_all();
         } else {
             tracing::warn!(shard = self.config.shard.0, "the media have room again");
         }
@@ -226,6 +231,7 @@ impl Shard {
         self.space_changed.notify_all();
         self.applied.notify_all();
         self.drain.advanced.notify_all();
+        self.data_puts.changed.notify_all();
     }
 
     /// Lets every later frame say up to which segments of both chains all are durable.
@@ -308,6 +314,22 @@ impl Shard {
         })
     }
 
+    /// Whether a version is durable.
+    pub(crate) fn is_durable(&self, carrier: &Carrier) -> bool {
+        match carrier {
+            Carrier::Frame(frame) => frame.is_durable(),
+            Carrier::Segment(seq) => self.segment_is_durable(*seq),
+        }
+    }
+
+    /// Waits until a version is durable; says why when it may never be.
+    pub(crate) async fn wait_durable(&self, carrier: &Carrier) -> Result<()> {
+        match carrier {
+            Carrier::Frame(frame) => self.wait_frame(frame).await,
+            Carrier::Segment(seq) => self.wait_segment(*seq).await,
+        }
+    }
+
     /// The shard in numbers.
     #[must_use]
     pub fn stats(&self) -> ShardStats {
@@ -318,6 +340,7 @@ impl Shard {
         ShardStats {
             writes: counters.writes.get(),
             write_bytes: counters.write_bytes.get(),
+            bypassed_bytes: counters.bypassed_bytes.get(),
             reads: counters.reads.get(),
             read_bytes: counters.read_bytes.get(),
             media_read_bytes: counters.media_read_bytes.get(),
@@ -331,7 +354,7 @@ impl Shard {
             reclaimed_segments: self.reclaim.freed_segments.get(),
             checkpoints: counters.checkpoints.get(),
             checksum_errors: counters.checksum_errors.get(),
-            lane: self.lane().stats(),
+            lane: self.lane.get().map(|lane| lane.stats()).unwrap_or_default(),
             space: self.space.borrow().stats(),
             segment_bytes: u64::from(self.media.segments.geometry().segment_bytes),
             buffer_bytes: self.data_credits.taken() + self.record_credits.taken(),

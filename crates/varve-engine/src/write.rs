@@ -1,4 +1,5 @@
-//! The way of a write from the front-end to the lane: admitted, numbered, and answered when its frame is durable.
+//! The way of a write from the front-end to the lane: admitted, numbered, and answered when its frame is durable. Large writes may
+//! pass the lane by (`bypass.rs`).
 //!
 //! V1. Numbers are given and records appended in one step without a pause between, so lane order is number order.
 //! V2. A part of a block is merged over the newest version, durable or not, under a claim that keeps other writers of
@@ -14,11 +15,12 @@ use varve_logstore::lane::{Frame, Record};
 use varve_logstore::planted::{Bug, planted};
 use varve_stdx::{AlignedBuf, BufSlice, checksum64};
 use varve_types::limits::{ADDRESS_UNIT, VOLUME_BYTES_MAX};
-use varve_types::{ByteRange, CutNumber, StreamId};
+use varve_types::{ByteRange, CutNumber, StreamId, WriteSeq};
 
 use crate::admission::Taken;
 use crate::apply::charge;
-use crate::buffer::{Content, Pending};
+use crate::buffer::{Carrier, Content, Pending};
+use crate::bypass::BYPASS_BYTES_MAX;
 use crate::config::BLOCK_BYTES;
 use crate::drain::BLOCK_UNITS;
 use crate::{Error, Result, Shard};
@@ -37,28 +39,44 @@ impl Shard {
     pub async fn write(&self, stream: StreamId, offset: u64, data: BufSlice) -> Result<()> {
         self.check_open()?;
         let end = checked_end(offset, data.len() as u64)?;
-        let mut last = None;
+        let large = self.large_write(offset, end);
+        let mut may_bypass = large.is_some();
+        let (mut frame, mut segment) = (None, None);
         let mut at = offset;
         while at < end {
             let done = usize::try_from(at - offset).expect("inside the data");
-            let within = usize::try_from(at % BLOCK).expect("inside a block");
+            let (block, within) =
+                (at / BLOCK, usize::try_from(at % BLOCK).expect("inside a block"));
             let left = data.len() - done;
-            let (frame, len) = if within != 0 || left < BLOCK_BYTES {
+            let whole = left - left % BLOCK_BYTES;
+            let len = if within != 0 || whole == 0 {
                 let len = left.min(BLOCK_BYTES - within);
                 let part = data.slice(done..done + len);
-                (self.write_part(stream, at / BLOCK, within, &part).await?, len)
+                frame = Some(self.write_part(stream, block, within, &part).await?);
+                len
+            } else if may_bypass && self.large_writes_fill_segments() {
+                let len = whole.min(BYPASS_BYTES_MAX);
+                let part = data.slice(done..done + len);
+                let passed = self.write_past_lane(stream, block, &part).await?;
+                segment = passed.segment.or(segment);
+                may_bypass = passed.bytes == len; // Else the lane holds older versions: the rest goes behind them.
+                passed.bytes
             } else {
                 let most =
                     RECORD_BYTES_MAX.min(self.lane().payload_max() / BLOCK_BYTES * BLOCK_BYTES);
-                let len = (left - left % BLOCK_BYTES).min(most);
+                let len = whole.min(most);
                 let part = data.slice(done..done + len);
-                (self.write_blocks(stream, at / BLOCK, part).await?, len)
+                frame = Some(self.write_blocks(stream, block, part).await?);
+                len
             };
-            last = Some(frame);
             at += len as u64;
         }
-        match last {
-            Some(frame) => self.wait_frame(&frame).await, // The last frame is durable after all others.
+        // The last frame is durable after all others, and so is the last segment.
+        if let Some(frame) = frame {
+            self.wait_frame(&frame).await?;
+        }
+        match segment {
+            Some(segment) => self.wait_segment(segment).await,
             None => Ok(()),
         }
     }
@@ -95,10 +113,7 @@ impl Shard {
         let mut whole = AlignedBuf::zeroed(BLOCK_BYTES);
         let pending = self.buffer.borrow().newest(stream, block).cloned();
         match pending.map(|pending| pending.content) {
-            Some(Content::Data { record, index }) => {
-                let start = index as usize * BLOCK_BYTES;
-                whole.copy_from_slice(&record.payload[start..start + BLOCK_BYTES]);
-            }
+            Some(Content::Data(data)) => whole.copy_from_slice(&data),
             Some(Content::Hole | Content::Zero) => {}
             None => {
                 let mut filled = 0;
@@ -114,7 +129,7 @@ impl Shard {
     }
 
     /// Takes credits and space for `bytes` of data (V3).
-    async fn admit(&self, bytes: usize) -> Result<Taken> {
+    pub(crate) async fn admit(&self, bytes: usize) -> Result<Taken> {
         self.admit_space(bytes as u64).await?;
         if self.data_credits.would_wait(charge(bytes)) {
             self.pressure.notify_one();
@@ -150,11 +165,10 @@ impl Shard {
         let frame = self.lane().append(Rc::clone(&record));
         let mut buffer = self.buffer.borrow_mut();
         for index in 0..blocks {
-            let content = Content::Data {
-                record: Rc::clone(&record),
-                index: u32::try_from(index).expect("bounded by RECORD_BYTES_MAX"),
-            };
-            let pending = Pending { wseq: header.wseq, frame: Rc::clone(&frame), content };
+            let start = index * BLOCK_BYTES;
+            let content = Content::Data(record.payload.slice(start..start + BLOCK_BYTES));
+            let carrier = Carrier::Frame(Rc::clone(&frame));
+            let pending = Pending { wseq: header.wseq, carrier, content };
             buffer.insert(stream, block + index as u64, pending);
         }
         credits.keep();
@@ -162,9 +176,19 @@ impl Shard {
         Ok(frame)
     }
 
-    fn fresh_header(&self, kind: RecordKind, stream: StreamId) -> RecordHeader {
+    pub(crate) fn fresh_wseq(&self) -> WriteSeq {
         let wseq = self.next_wseq.get();
         self.next_wseq.set(wseq.next());
+        wseq
+    }
+
+    /// The number given last.
+    pub(crate) fn last_wseq(&self) -> WriteSeq {
+        WriteSeq::new(self.next_wseq.get().get() - 1)
+    }
+
+    fn fresh_header(&self, kind: RecordKind, stream: StreamId) -> RecordHeader {
+        let wseq = self.fresh_wseq();
         RecordHeader {
             kind,
             class: 0,
@@ -254,7 +278,8 @@ impl Shard {
         };
         let frame = self.append_bare(header);
         let content = if kind == RecordKind::Zero { Content::Zero } else { Content::Hole };
-        let pending = Pending { wseq: header.wseq, frame: Rc::clone(&frame), content };
+        let carrier = Carrier::Frame(Rc::clone(&frame));
+        let pending = Pending { wseq: header.wseq, carrier, content };
         self.buffer.borrow_mut().insert_range(stream, first, end, pending);
         Ok(frame)
     }

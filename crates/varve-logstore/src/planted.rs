@@ -12,6 +12,12 @@ pub enum Bug {
     ReadBeforeDurable,
     /// Journal: a trim is answered when it is journaled, durable or not.
     TrimBeforeDurable,
+    /// Bypass: a write passes by the lane while the lane holds an older version of a block.
+    BypassOvertakesLane,
+    /// Bypass: a write is answered when its own segment is durable, whatever came before it in the chain.
+    BypassAckedOutOfOrder,
+    /// Recovery: what bypassed the lane counts for which of the lane's records are applied.
+    BypassCountsForLane,
     /// Recovery: a record is skipped when only its first blocks are in a segment.
     PartialRecordSkipped,
     /// Recovery: segments are believed whole because of their headers.
@@ -32,11 +38,14 @@ pub enum Bug {
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 15] = [
         Self::AckBeforeDurable,
         Self::ChainUnchecked,
         Self::ReadBeforeDurable,
         Self::TrimBeforeDurable,
+        Self::BypassOvertakesLane,
+        Self::BypassAckedOutOfOrder,
+        Self::BypassCountsForLane,
         Self::PartialRecordSkipped,
         Self::SegmentUnverified,
         Self::UnsettledBelieved,

@@ -224,7 +224,7 @@ impl SegmentWriter {
         self.ensure_buffer();
         self.used = self.used.max(STRIP_HEADER_BYTES);
         if wseq > WriteSeq::ZERO {
-            if self.wseq_first == WriteSeq::ZERO {
+            if self.wseq_first == WriteSeq::ZERO || wseq < self.wseq_first {
                 self.wseq_first = wseq;
             }
             self.wseq_last = self.wseq_last.max(wseq);

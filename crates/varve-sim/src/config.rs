@@ -35,6 +35,8 @@ pub struct WorldConfig {
     pub workers: usize,
     /// Longest write in bytes.
     pub write_bytes_max: u64,
+    /// Of a hundred writes, those that are large enough to bypass the lane.
+    pub large_percent: u64,
     /// Of a hundred operations on blocks, those that hit a tenth of them.
     pub hot_percent: u64,
     /// How much slower segments are written than the rest.
@@ -104,7 +106,8 @@ impl WorldConfig {
             streams,
             stream_blocks,
             workers: 1 + rng.index(8),
-            write_bytes_max: pick(&mut rng, &[4 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10]),
+            write_bytes_max: pick(&mut rng, &[4 << 10, 16 << 10, 64 << 10, 256 << 10]),
+            large_percent: pick(&mut rng, &[0, 10, 40]),
             hot_percent: pick(&mut rng, &[0, 50, 90]),
             slow_slots: pick(&mut rng, &[1, 1, 1, 5, 50]),
             latency: SimLatency {

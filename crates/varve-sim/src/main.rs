@@ -34,6 +34,7 @@ struct Totals {
     seeds: AtomicU64,
     cuts: AtomicU64,
     acknowledged: AtomicU64,
+    bypassed: AtomicU64,
     steps: AtomicU64,
     stop: AtomicBool,
     failures: Mutex<Vec<(u64, String)>>,
@@ -44,6 +45,7 @@ impl Totals {
         self.seeds.fetch_add(1, Ordering::Relaxed);
         self.cuts.fetch_add(outcome.cuts, Ordering::Relaxed);
         self.acknowledged.fetch_add(outcome.acknowledged, Ordering::Relaxed);
+        self.bypassed.fetch_add(u64::from(outcome.bypassed_bytes > 0), Ordering::Relaxed);
         self.steps.fetch_add(outcome.steps, Ordering::Relaxed);
     }
 
@@ -53,8 +55,9 @@ impl Totals {
             u64::try_from(u128::from(count) * 1000 / since.as_millis().max(1)).unwrap_or(u64::MAX)
         };
         println!(
-            "{seeds} seeds ({}/s), {cuts} power cuts ({}/s), {} acknowledged requests, {} steps, {} s",
+            "{seeds} seeds ({}/s), {} with writes past the lane, {cuts} power cuts ({}/s), {} acknowledged requests, {} steps, {} s",
             rate(seeds),
+            self.bypassed.load(Ordering::Relaxed),
             rate(cuts),
             self.acknowledged.load(Ordering::Relaxed),
             self.steps.load(Ordering::Relaxed),

@@ -16,6 +16,9 @@ const BLOCK: u64 = varve_engine::BLOCK_BYTES as u64;
 /// Far beyond every block that is written.
 const HUGE: u64 = 1 << 44;
 
+/// Blocks from which on a write may bypass the lane.
+const LARGE_BLOCKS_MIN: u64 = 16;
+
 /// Most blocks read at once by checks.
 const CHECK_BLOCKS: u64 = 16;
 
@@ -89,8 +92,21 @@ impl Client {
     }
 
     async fn write(&self, rng: &mut Rng, stream: &Rc<Stream>) {
-        let (offset, len) = self.place(rng, self.world.config.write_bytes_max);
+        let config = &self.world.config;
+        let (offset, len) = if rng.below(100) < config.large_percent {
+            self.large_place(rng)
+        } else {
+            self.place(rng, config.write_bytes_max)
+        };
         self.write_at(rng, stream, offset, len).await;
+    }
+
+    /// A place for a write that may bypass the lane, where the stream is that long; now and then with parts of blocks at its ends.
+    fn large_place(&self, rng: &mut Rng) -> (u64, u64) {
+        let blocks = self.world.config.stream_blocks;
+        let len = (LARGE_BLOCKS_MIN + rng.below(3 * LARGE_BLOCKS_MIN)).min(blocks);
+        let (offset, len) = (rng.below(blocks - len + 1) * BLOCK, len * BLOCK);
+        if rng.chance(1, 8) { (offset + 512, len - 1024) } else { (offset, len) }
     }
 
     async fn write_hot(&self, rng: &mut Rng, stream: &Rc<Stream>) {

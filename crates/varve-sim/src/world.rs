@@ -178,6 +178,14 @@ impl World {
         Rc::new(Stream { id, model: RefCell::default(), dropped: Cell::new(false) })
     }
 
+    /// Bytes that bypassed the lanes of the open shards.
+    #[must_use]
+    pub(crate) fn bypassed_bytes(&self) -> u64 {
+        let shards = self.shards.borrow();
+        let open = shards.iter().filter_map(std::rc::Weak::upgrade);
+        open.map(|shard| shard.stats().bypassed_bytes).sum()
+    }
+
     /// An independent generator.
     pub(crate) fn split_rng(&self) -> Rng {
         self.rng.borrow_mut().split()

@@ -44,6 +44,9 @@ planted! {
     journal_replays_an_unchecked_chain: ChainUnchecked;
     a_read_returns_what_is_not_durable: ReadBeforeDurable;
     a_trim_is_not_durable: TrimBeforeDurable;
+    bypass_overtakes_the_lane: BypassOvertakesLane;
+    bypass_is_acknowledged_out_of_order: BypassAckedOutOfOrder;
+    bypass_counts_for_the_lane: BypassCountsForLane;
     recovery_skips_the_rest_of_a_partial_record: PartialRecordSkipped;
     recovery_believes_unverified_segments: SegmentUnverified;
     recovery_believes_what_is_only_in_a_cache: UnsettledBelieved;

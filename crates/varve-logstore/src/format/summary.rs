@@ -9,6 +9,8 @@
 //! S1. Summaries alone rebuild everything since a checkpoint; the strip header's checksum covers them.
 //! S2. Per block and key the entry with the highest `wseq` wins, whatever the order of segments; a [`SummaryEntry::Move`]
 //!     counts only while the chunk table still holds the full old place.
+//! S3. Entries stand in ascending order of `wseq` per block and per key, and among those that came from the lane. Those that did not
+//!     carry a flag.
 
 use varve_media::SegmentId;
 use varve_stdx::Writer;
@@ -102,6 +104,8 @@ pub enum SummaryEntry {
         cut: CutNumber,
         /// I/O class of that write.
         class: u8,
+        /// Whether the write never was in the lane.
+        bypassed: bool,
         /// The stored bytes.
         unit: Unit,
     },
@@ -117,6 +121,8 @@ pub enum SummaryEntry {
         wseq: WriteSeq,
         /// Cut interval of that record.
         cut: CutNumber,
+        /// Whether it is a block of zeros of a write that never was in the lane.
+        bypassed: bool,
     },
     /// Blocks that became zeros.
     Zero {
@@ -208,10 +214,14 @@ mod kind {
     pub(super) const GRANT: u8 = 13;
 }
 
+/// Flag of entries of writes that never were in the lane.
+const BYPASSED: u8 = 1;
+
 /// An entry as fields at fixed places; what a kind does not use is zero.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 struct Raw {
     kind: u8,
+    flags: u8,
     class: u8,
     chunk: u64,
     stream: u64,
@@ -261,6 +271,15 @@ impl SummaryEntry {
         }
     }
 
+    /// The lane record the entry came from, if it came from one.
+    #[must_use]
+    pub const fn lane_wseq(&self) -> Option<WriteSeq> {
+        match self {
+            Self::Data { bypassed: true, .. } | Self::Trim { bypassed: true, .. } => None,
+            _ => self.wseq(),
+        }
+    }
+
     /// Writes the entry to the first [`Self::LEN`] bytes of `out`. Allocates nothing.
     ///
     /// # Panics
@@ -271,7 +290,7 @@ impl SummaryEntry {
         let mut out = Writer::new(room::<{ Self::LEN }>(out));
         out.u8(raw.kind);
         out.u8(raw.unit.map_or(0, |unit| unit.codec as u8));
-        out.u8(0); // flags
+        out.u8(raw.flags);
         out.u8(raw.class);
         out.u48(raw.chunk);
         out.u48(raw.stream);
@@ -295,8 +314,9 @@ impl SummaryEntry {
     fn to_raw(self) -> Raw {
         let zero = Raw::default();
         match self {
-            Self::Data { chunk, stream, block, wseq, cut, class, unit } => Raw {
+            Self::Data { chunk, stream, block, wseq, cut, class, bypassed, unit } => Raw {
                 kind: kind::DATA,
+                flags: flags(bypassed),
                 class,
                 chunk: chunk.get(),
                 stream: stream.get(),
@@ -305,9 +325,10 @@ impl SummaryEntry {
                 cut: cut.0,
                 unit: Some(unit),
             },
-            Self::Trim { stream, block, block_count, wseq, cut } => {
-                Raw::range(kind::TRIM, stream, block, block_count, wseq, cut)
-            }
+            Self::Trim { stream, block, block_count, wseq, cut, bypassed } => Raw {
+                flags: flags(bypassed),
+                ..Raw::range(kind::TRIM, stream, block, block_count, wseq, cut)
+            },
             Self::Zero { stream, block, block_count, wseq, cut } => {
                 Raw::range(kind::ZERO, stream, block, block_count, wseq, cut)
             }
@@ -364,9 +385,9 @@ impl SummaryEntry {
             _ => return Err(fields.unknown(kind)),
         };
         let codec = Codec::read(&mut fields)?;
-        fields.zeros(1)?; // flags
         let mut raw = Raw {
             kind,
+            flags: fields.u8()?,
             class: fields.u8()?,
             chunk: fields.u48()?,
             stream: fields.u48()?,
@@ -398,7 +419,7 @@ impl SummaryEntry {
 
         let entry = Self::from_raw(raw).ok_or_else(|| fields.unknown(kind))?;
         if entry.to_raw() != raw {
-            return Err(Error::ReservedNotZero { what: WHAT }); // F3: a field that the kind does not use
+            return Err(Error::ReservedNotZero { what: WHAT }); // F3: a field or flag that the kind does not use
         }
         Ok(entry)
     }
@@ -410,9 +431,14 @@ impl SummaryEntry {
         let wseq = WriteSeq::from_untrusted(raw.wseq)?;
         let cut = CutNumber(raw.cut);
         let Raw { block, class, .. } = raw;
+        let bypassed = raw.flags == BYPASSED;
         Some(match (raw.kind, raw.unit) {
-            (kind::DATA, Some(unit)) => Self::Data { chunk, stream, block, wseq, cut, class, unit },
-            (kind::TRIM, None) => Self::Trim { stream, block, block_count: raw.chunk, wseq, cut },
+            (kind::DATA, Some(unit)) => {
+                Self::Data { chunk, stream, block, wseq, cut, class, bypassed, unit }
+            }
+            (kind::TRIM, None) => {
+                Self::Trim { stream, block, block_count: raw.chunk, wseq, cut, bypassed }
+            }
             (kind::ZERO, None) => Self::Zero { stream, block, block_count: raw.chunk, wseq, cut },
             (kind::KEY_PUT, Some(unit)) => Self::KeyPut { wseq, unit },
             (kind::KEY_DELETE, Some(unit)) => Self::KeyDelete { wseq, unit },
@@ -433,6 +459,10 @@ impl SummaryEntry {
             _ => return None,
         })
     }
+}
+
+const fn flags(bypassed: bool) -> u8 {
+    if bypassed { BYPASSED } else { 0 }
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "decode compares with what was stored")]
@@ -457,6 +487,7 @@ impl Raw {
     ) -> Self {
         Self {
             kind,
+            flags: 0,
             class: 0,
             chunk: block_count,
             stream: stream.get(),

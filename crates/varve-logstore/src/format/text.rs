@@ -207,18 +207,24 @@ impl Display for Unit {
     }
 }
 
+const fn bypass(bypassed: bool) -> &'static str {
+    if bypassed { " bypassed" } else { "" }
+}
+
 impl Display for SummaryEntry {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         match self {
-            Self::Data { chunk, stream, block, wseq, cut, class, unit } => write!(
+            Self::Data { chunk, stream, block, wseq, cut, class, bypassed, unit } => write!(
                 f,
-                "data chunk {chunk} stream {stream} block {block} wseq {wseq} cut {} class {class} {unit}",
-                cut.0
+                "data chunk {chunk} stream {stream} block {block} wseq {wseq} cut {} class {class}{} {unit}",
+                cut.0,
+                bypass(*bypassed)
             ),
-            Self::Trim { stream, block, block_count, wseq, cut } => write!(
+            Self::Trim { stream, block, block_count, wseq, cut, bypassed } => write!(
                 f,
-                "trim stream {stream} block {block} + {block_count} wseq {wseq} cut {}",
-                cut.0
+                "trim stream {stream} block {block} + {block_count} wseq {wseq} cut {}{}",
+                cut.0,
+                bypass(*bypassed)
             ),
             Self::Zero { stream, block, block_count, wseq, cut } => write!(
                 f,

@@ -79,24 +79,26 @@ fn summary_entry() -> impl Strategy<Value = SummaryEntry> {
     let cut = || any::<u32>().prop_map(CutNumber);
     let chunk = || id(ChunkId::new);
     prop_oneof![
-        (chunk(), stream(), block(), wseq(), cut(), any::<u8>(), unit()).prop_map(
-            |(chunk, stream, block, wseq, cut, class, unit)| SummaryEntry::Data {
+        (chunk(), stream(), block(), wseq(), cut(), any::<u8>(), any::<bool>(), unit()).prop_map(
+            |(chunk, stream, block, wseq, cut, class, bypassed, unit)| SummaryEntry::Data {
                 chunk,
                 stream,
                 block,
                 wseq,
                 cut,
                 class,
+                bypassed,
                 unit
             }
         ),
-        (stream(), block(), block(), wseq(), cut()).prop_map(
-            |(stream, block, block_count, wseq, cut)| SummaryEntry::Trim {
+        (stream(), block(), block(), wseq(), cut(), any::<bool>()).prop_map(
+            |(stream, block, block_count, wseq, cut, bypassed)| SummaryEntry::Trim {
                 stream,
                 block,
                 block_count,
                 wseq,
-                cut
+                cut,
+                bypassed
             }
         ),
         (stream(), block(), block(), wseq(), cut()).prop_map(

@@ -143,6 +143,25 @@ fn unknown_kinds_are_refused() {
 }
 
 #[test]
+fn flags_of_entries_are_known_and_used_by_their_kind() {
+    for entry in samples::summary() {
+        let mut bytes = [0; SummaryEntry::LEN];
+        entry.encode(&mut bytes);
+        let may_bypass = matches!(entry, SummaryEntry::Data { .. } | SummaryEntry::Trim { .. });
+        for flags in [1, 2, 3, 128] {
+            bytes[2] = flags;
+            let decoded = SummaryEntry::decode(&bytes);
+            if may_bypass && flags == 1 {
+                let decoded = decoded.unwrap();
+                assert!(decoded.wseq().is_some() && decoded.lane_wseq().is_none());
+            } else {
+                assert!(matches!(decoded, Err(Error::ReservedNotZero { .. })), "{entry}: {flags}");
+            }
+        }
+    }
+}
+
+#[test]
 fn ciphertext_is_not_handed_out() {
     let mut bytes = samples::summary_bytes();
     bytes[44] = 1; // key id

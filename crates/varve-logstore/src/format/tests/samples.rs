@@ -143,8 +143,17 @@ pub(super) fn summary() -> Vec<SummaryEntry> {
     let small = Unit { offset_512: 16, stored_len: 15, logical_512: 0, ..unit() };
     let chunk = ChunkId::new(5000);
     vec![
-        SummaryEntry::Data { chunk, stream, block: 8, wseq, cut, class: 2, unit: unit() },
-        SummaryEntry::Trim { stream, block: 8, block_count: 512, wseq, cut },
+        SummaryEntry::Data {
+            chunk,
+            stream,
+            block: 8,
+            wseq,
+            cut,
+            class: 2,
+            bypassed: true,
+            unit: unit(),
+        },
+        SummaryEntry::Trim { stream, block: 8, block_count: 512, wseq, cut, bypassed: false },
         SummaryEntry::Zero { stream, block: 520, block_count: 1, wseq, cut },
         SummaryEntry::KeyPut { wseq, unit: small },
         SummaryEntry::KeyDelete { wseq, unit: small },

@@ -1,0 +1,190 @@
+//! Large writes past the lane: appended to the open data segment at once, and answered when it is durable with all before it. Their
+//! bytes are written once instead of twice.
+//!
+//! ```text
+//!  admitted ──gate──▶ in the open data segment ──seal, put──▶ durable with all before it, answered ──apply──▶ in the map
+//! ```
+//!
+//! B1. A number is given, blocks appended and entered in the write buffer in one step without a pause, under the data gate.
+//! B2. Nothing overtakes the lane: while the lane holds a version of a block that is not in the map yet, or somebody is about to
+//!     write one, a write of that block goes through the lane. So versions of a block stand in segments in the order of their
+//!     numbers, and no lane record is replayed over a newer block.
+//! B3. A write bypasses the lane only while a segment's worth of large writes is under way. What such writes leave in a segment that
+//!     does not fill up is sealed after a bounded time, or as soon as somebody waits for credits.
+//! B4. Credits are held until the segment is applied, as those of frames are.
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use varve_logstore::format::summary::SummaryEntry;
+use varve_logstore::planted::{Bug, planted};
+use varve_logstore::segment_writer::BLOCK_ALIGN;
+use varve_reactor::Notify;
+use varve_stdx::{BufSlice, checksum64};
+use varve_types::{CutNumber, StreamId};
+
+use crate::apply::raw_unit;
+use crate::buffer::{Carrier, Content, Pending};
+use crate::config::BLOCK_BYTES;
+use crate::drain::is_zero;
+use crate::{Result, Shard};
+
+/// Whole blocks of a write from which on it is large. Smaller ones are answered sooner by the lane, whose frames take many of them, and
+/// what is overwritten while it is in the lane is never written again; at this size a frame's header costs 2 % and the copy counts.
+const LARGE_BYTES_MIN: u64 = 64 << 10;
+
+/// Bytes of a write that are appended in one hold of the gate: they lie side by side, and are read back by one media read.
+pub(crate) const BYPASS_BYTES_MAX: usize = 1 << 20;
+
+/// Bytes appended in one step: some 50 µs of checksums and copies.
+const RUN_BYTES_MAX: usize = 128 << 10;
+
+/// How long a part-filled segment waits for more once no put is under way whose answers would bring it: less than a put takes.
+const PATIENCE_NS: u64 = 1_000_000;
+
+const BLOCK: u64 = BLOCK_BYTES as u64;
+
+/// What a shard knows of large writes.
+#[derive(Default)]
+pub(crate) struct Bypass {
+    /// Bytes of large writes under way, whichever way they go.
+    bytes_under_way: Cell<u64>,
+    /// Something was appended to the open segment.
+    appended: Notify,
+}
+
+/// A large write under way, until it is dropped.
+pub(crate) struct LargeWrite<'a> {
+    bypass: &'a Bypass,
+    bytes: u64,
+}
+
+impl Drop for LargeWrite<'_> {
+    fn drop(&mut self) {
+        self.bypass.bytes_under_way.set(self.bypass.bytes_under_way.get() - self.bytes);
+    }
+}
+
+/// How far a write got past the lane.
+pub(crate) struct Passed {
+    pub(crate) bytes: usize,
+    /// The last segment that holds some of it.
+    pub(crate) segment: Option<u64>,
+}
+
+impl Shard {
+    /// Counts a write of the bytes `offset .. end` as under way, if it is a large one.
+    pub(crate) fn large_write(&self, offset: u64, end: u64) -> Option<LargeWrite<'_>> {
+        let bytes = (end / BLOCK).saturating_sub(offset.div_ceil(BLOCK)) * BLOCK;
+        let bypass = &self.bypass;
+        (bytes >= LARGE_BYTES_MIN).then(|| {
+            bypass.bytes_under_way.set(bypass.bytes_under_way.get() + bytes);
+            LargeWrite { bypass, bytes }
+        })
+    }
+
+    /// Whether large writes under way fill segments by themselves (B3).
+    pub(crate) fn large_writes_fill_segments(&self) -> bool {
+        self.bypass.bytes_under_way.get() >= self.segment_payload()
+    }
+
+    /// Appends whole blocks to data segments, up to the first that would overtake the lane (B2).
+    ///
+    /// # Errors
+    /// As [`Self::write`]; what was appended before may happen.
+    pub(crate) async fn write_past_lane(
+        &self,
+        stream: StreamId,
+        block: u64,
+        data: &BufSlice,
+    ) -> Result<Passed> {
+        assert!(data.len().is_multiple_of(BLOCK_BYTES), "whole blocks");
+        let mut credits = self.admit(data.len()).await?;
+        let _gate = self.data_gate.take(1).await;
+        let mut passed = Passed { bytes: 0, segment: None };
+        while passed.bytes < data.len() {
+            self.check_open()?;
+            if self.fits_a_block() {
+                let end = data.len().min(passed.bytes + RUN_BYTES_MAX);
+                let run = data.slice(passed.bytes..end);
+                let first = block + passed.bytes as u64 / BLOCK;
+                if self.would_overtake(stream, first, first + run.len() as u64 / BLOCK) {
+                    break;
+                }
+                passed.segment = Some(self.drain.writer.borrow().seq());
+                let appended = self.append_run(stream, first, &run);
+                credits.keep_part(appended as u64); // B4
+                passed.bytes += appended;
+                self.reactor.yield_now().await;
+            }
+            if !self.fits_a_block()
+                && let Err(error) = self.seal_data().await
+            {
+                self.fail("bypass", &error);
+                return Err(error);
+            }
+        }
+        Ok(passed)
+    }
+
+    fn fits_a_block(&self) -> bool {
+        self.drain.writer.borrow().fits(BLOCK_ALIGN, BLOCK_ALIGN)
+    }
+
+    fn would_overtake(&self, stream: StreamId, first: u64, end: u64) -> bool {
+        let journaled = self.buffer.borrow().is_journaled(stream, first, end);
+        self.claims.any(stream, first, end) || journaled && !planted(Bug::BypassOvertakesLane)
+    }
+
+    /// Appends as many blocks as fit the open segment (B1); returns their bytes. The caller holds the data gate.
+    fn append_run(&self, stream: StreamId, first: u64, run: &BufSlice) -> usize {
+        let writer = &mut *self.drain.writer.borrow_mut();
+        let buffer = &mut *self.buffer.borrow_mut();
+        let trees = &mut *self.trees.borrow_mut();
+        let (seq, wseq, cut, bypassed) = (writer.seq(), self.fresh_wseq(), CutNumber(0), true);
+        let mut done = 0;
+        while done < run.len() && writer.fits(BLOCK_ALIGN, BLOCK_ALIGN) {
+            let block = first + done as u64 / BLOCK;
+            let data = run.slice(done..done + BLOCK_BYTES);
+            let entry = if is_zero(&data) {
+                SummaryEntry::Trim { stream, block, block_count: 1, wseq, cut, bypassed }
+            } else {
+                let unit =
+                    raw_unit(writer.push_unit(&data, BLOCK_ALIGN), BLOCK_ALIGN, checksum64(&data));
+                let chunk = trees.fresh_chunk();
+                SummaryEntry::Data { chunk, stream, block, wseq, cut, class: 0, bypassed, unit }
+            };
+            writer.push_entry(entry, wseq);
+            let content = Content::Data(data);
+            buffer.insert(stream, block, Pending { wseq, carrier: Carrier::Segment(seq), content });
+            done += BLOCK_BYTES;
+        }
+        self.drain.bypassed_bytes.set(self.drain.bypassed_bytes.get() + done as u64);
+        self.counters.add_bypassed(done);
+        self.bypass.appended.notify_one();
+        if self.has_waiters() {
+            self.pressure.notify_one(); // It may have looked before this was in the segment.
+        }
+        assert!(done > 0, "the caller looked whether a block fits");
+        done
+    }
+
+    /// Seals a part-filled segment that writes wait for when nothing is about to fill it (B3).
+    pub(crate) async fn run_bypass(self: Rc<Self>) -> Result<()> {
+        loop {
+            self.bypass.appended.notified().await;
+            while self.drain.bypassed_bytes.get() > 0 {
+                if !self.no_data_put() {
+                    self.data_puts.changed.notified().await;
+                    continue;
+                }
+                let seq = self.drain.writer.borrow().seq();
+                self.reactor.sleep(PATIENCE_NS).await;
+                let _gate = self.data_gate.take(1).await;
+                if self.drain.writer.borrow().seq() == seq {
+                    self.seal_data().await?;
+                }
+            }
+        }
+    }
+}
