@@ -172,31 +172,3 @@ fn no_shape_of_a_full_pool_waits_for_ever() {
         overwrite_and_trim(shape, 2);
     }
 }
-
-/// As above, with many more shapes; minutes in a release build.
-#[test]
-#[ignore = "minutes"]
-fn no_shape_of_many_waits_for_ever() {
-    for segment_bytes in [256 << 10, 1 << 20, 4 << 20] {
-        for segments in [60, 160] {
-            for (memory_mib, checkpoint_entries) in [(16, 2_500), (64, 10_000), (512, 1_000_000)] {
-                for volume_percent in [60, 65, 70, 75, 200] {
-                    for write_blocks_max in [1, 64] {
-                        overwrite_and_trim(
-                            Shape {
-                                segments,
-                                segment_bytes,
-                                lane_bytes: 4 * u64::from(segment_bytes),
-                                memory_bytes: memory_mib * MIB,
-                                checkpoint_entries,
-                                write_blocks_max,
-                                volume_percent,
-                            },
-                            4,
-                        );
-                    }
-                }
-            }
-        }
-    }
-}

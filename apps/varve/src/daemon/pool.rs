@@ -153,9 +153,9 @@ impl<S: ShardStack> Pool<S> {
 
     /// What people want to know first, such as `pool 6f… (2 shards, 64 GiB)`.
     pub(crate) fn summary(&self) -> String {
-        let PoolFacts { id, shards, capacity_bytes, .. } = &self.facts;
+        let PoolFacts { id, shards, size_bytes, .. } = &self.facts;
         let plural = if *shards == 1 { "" } else { "s" };
-        format!("pool {id} ({shards} shard{plural}, {})", ByteCount(*capacity_bytes))
+        format!("pool {id} ({shards} shard{plural}, {})", ByteCount(*size_bytes))
     }
 
     /// Where NBD clients connect.
