@@ -214,7 +214,7 @@ impl<E: Export> Link<E> {
             self.inbox.consume(len);
             return Some(Parsed::Request(Request { cookie, command, payload: Some(payload) }));
         }
-        let mut buf = AlignedBuf::zeroed(len);
+        let mut buf = AlignedBuf::scratch(len); // It is filled to its end before anybody gets it.
         let filled = here.len();
         buf.get_mut(..filled).expect("less than the payload arrived").copy_from_slice(here);
         self.inbox.consume(filled);

@@ -9,8 +9,9 @@
 //! B2. Nothing overtakes the lane: while the lane holds a version of a block that is not in the map yet, or somebody is about to
 //!     write one, a write of that block goes through the lane. So versions of a block stand in segments in the order of their
 //!     numbers, and no lane record is replayed over a newer block.
-//! B3. A write bypasses the lane only while a segment's worth of large writes is under way. What such writes leave in a segment that
-//!     does not fill up is sealed after a bounded time, or as soon as somebody waits for credits.
+//! B3. Writes begin to bypass the lane when a segment's worth of large ones is under way, and go on as long as one that did waits for
+//!     its segment. What they leave in a segment that does not fill up is sealed after a bounded time, or as soon as somebody waits for
+//!     credits.
 //! B4. Credits are held until the segment is applied, as those of frames are.
 
 use std::cell::Cell;
@@ -49,6 +50,8 @@ const BLOCK: u64 = BLOCK_BYTES as u64;
 pub(crate) struct Bypass {
     /// Bytes of large writes under way, whichever way they go.
     bytes_under_way: Cell<u64>,
+    /// The last segment that holds something that bypassed the lane.
+    last_segment: Cell<u64>,
     /// Something was appended to the open segment.
     appended: Notify,
 }
@@ -83,9 +86,10 @@ impl Shard {
         })
     }
 
-    /// Whether large writes under way fill segments by themselves (B3).
+    /// Whether large writes under way fill segments by themselves, or one more joins others that wait for theirs (B3).
     pub(crate) fn large_writes_fill_segments(&self) -> bool {
         self.bypass.bytes_under_way.get() >= self.segment_payload()
+            || !self.segment_is_durable(self.bypass.last_segment.get())
     }
 
     /// Appends whole blocks to data segments, up to the first that would overtake the lane (B2).
@@ -160,6 +164,7 @@ impl Shard {
             done += BLOCK_BYTES;
         }
         self.drain.bypassed_bytes.set(self.drain.bypassed_bytes.get() + done as u64);
+        self.bypass.last_segment.set(seq);
         self.counters.add_bypassed(done);
         self.bypass.appended.notify_one();
         if self.has_waiters() {
