@@ -82,6 +82,7 @@ impl Shard {
             if self.space.borrow().free_count() > reserve {
                 continue;
             }
+            self.reclaim_wanted.notify_one(); // Again: while a zone was to be had it was not due.
             if writer == SegmentKind::Reclaimed {
                 self.wake_checkpoint_for_space();
             }
