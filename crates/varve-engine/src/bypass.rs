@@ -180,7 +180,7 @@ impl Shard {
             self.bypass.appended.notified().await;
             while self.drain.bypassed_bytes.get() > 0 {
                 if !self.no_data_put() {
-                    self.data_puts.changed.notified().await;
+                    self.drain.puts.changed.notified().await;
                     continue;
                 }
                 let seq = self.drain.writer.borrow().seq();

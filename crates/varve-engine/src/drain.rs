@@ -73,6 +73,7 @@ pub(crate) struct Drain {
     pub(crate) refused: Cell<bool>,
     /// A frame was drained.
     pub(crate) advanced: Notify,
+    pub(crate) puts: DataPuts,
     blocks_this_turn: Cell<usize>,
 }
 
@@ -87,6 +88,7 @@ impl Drain {
             frees: Cell::new(false),
             refused: Cell::new(false),
             advanced: Notify::new(),
+            puts: DataPuts::default(),
             blocks_this_turn: Cell::new(0),
         }
     }
@@ -299,7 +301,7 @@ impl Shard {
     /// Starts the put of a data segment. Its end, and not its turn to be applied, makes it durable for those who wait (D6).
     fn spawn_data_put(&self, sealed: &Sealed) -> JoinHandle<Result<()>> {
         let put = self.spawn_put(sealed.id, sealed.bytes.clone());
-        self.data_puts.ended.borrow_mut().push_back(false);
+        self.drain.puts.ended.borrow_mut().push_back(false);
         let (me, seq) = (self.me.clone(), sealed.link.seq);
         self.reactor.spawn_join(async move {
             let outcome = put.await;
@@ -314,7 +316,7 @@ impl Shard {
     }
 
     fn data_put_ended(&self, seq: u64) {
-        let mut ended = self.data_puts.ended.borrow_mut();
+        let mut ended = self.drain.puts.ended.borrow_mut();
         let mut witness = self.data_witness.get();
         let index = usize::try_from(seq - witness - 1).expect("bounded by the segments in flight");
         ended[index] = true;
@@ -324,12 +326,12 @@ impl Shard {
         drop(ended);
         self.data_witness.set(witness);
         self.tell_witnesses();
-        self.data_puts.changed.notify_all();
+        self.drain.puts.changed.notify_all();
     }
 
     /// Whether no put of a data segment is under way.
     pub(crate) fn no_data_put(&self) -> bool {
-        self.data_puts.ended.borrow().is_empty()
+        self.drain.puts.ended.borrow().is_empty()
     }
 
     /// Waits until a data segment and all before it are durable (D6).
@@ -342,7 +344,7 @@ impl Shard {
             if self.media_full.get() {
                 return Err(self.no_space());
             }
-            self.data_puts.changed.notified().await;
+            self.drain.puts.changed.notified().await;
         }
         Ok(())
     }
@@ -352,7 +354,7 @@ impl Shard {
         let later = seq.saturating_sub(self.data_witness.get());
         if later > 0 && planted(Bug::BypassAckedOutOfOrder) {
             let index = usize::try_from(later - 1).expect("bounded by the segments in flight");
-            return self.data_puts.ended.borrow().get(index) == Some(&true);
+            return self.drain.puts.ended.borrow().get(index) == Some(&true);
         }
         later == 0
     }

@@ -43,7 +43,7 @@ use crate::block_cache::BlockCache;
 use crate::bypass::Bypass;
 use crate::checkpoint::Metadata;
 use crate::config::{BLOCK_BYTES, ShardConfig};
-use crate::drain::{DataPuts, Drain};
+use crate::drain::Drain;
 use crate::growth::Growth;
 use crate::reclaim::Reclaim;
 use crate::shard::State;
@@ -213,7 +213,6 @@ impl Shard {
             applied_chunk: Cell::new(ChunkId::new(root.next_chunk.get() - 1)),
             data_chain: Cell::new(root.data_chain),
             data_witness: Cell::new(root.data_chain.seq),
-            data_puts: DataPuts::default(),
             bypass: Bypass::default(),
             prefetch_wanted: Cell::new(true),
             trees: RefCell::new(trees),

@@ -33,7 +33,7 @@ use crate::checkpoint::Metadata;
 use crate::claims::Claims;
 use crate::config::ShardConfig;
 use crate::counters::{Counters, ShardStats};
-use crate::drain::{DataPuts, Drain, SealedData};
+use crate::drain::{Drain, SealedData};
 use crate::growth::Growth;
 use crate::hash::HashMap;
 use crate::mark::MarkPass;
@@ -87,7 +87,6 @@ pub struct Shard {
     pub(crate) data_chain: Cell<ChainHead>,
     /// Up to this one all segments of the data chain are durable.
     pub(crate) data_witness: Cell<u64>,
-    pub(crate) data_puts: DataPuts,
     pub(crate) bypass: Bypass,
     /// The last applied segment needed pages that were not cached.
     pub(crate) prefetch_wanted: Cell<bool>,
@@ -160,7 +159,7 @@ impl Shard {
                 "no room under the media: data are refused until there is"
             );
             self.data_credits.pass();
-            self.data_puts.changed.notify_all();
+            self.drain.puts.changed.notify_all();
         } else {
             tracing::warn!(shard = self.config.shard.0, "the media have room again");
         }
@@ -231,7 +230,7 @@ impl Shard {
         self.space_changed.notify_all();
         self.applied.notify_all();
         self.drain.advanced.notify_all();
-        self.data_puts.changed.notify_all();
+        self.drain.puts.changed.notify_all();
     }
 
     /// Lets every later frame say up to which segments of both chains all are durable.

@@ -240,8 +240,10 @@ impl SegmentWriter {
 
     fn ensure_buffer(&mut self) {
         if self.buf.capacity() < self.segment_bytes as usize {
-            self.buf =
-                self.spare.pop().unwrap_or_else(|| AlignedBuf::scratch(self.segment_bytes as usize));
+            self.buf = self
+                .spare
+                .pop()
+                .unwrap_or_else(|| AlignedBuf::scratch(self.segment_bytes as usize));
             self.buf.set_len(self.segment_bytes as usize);
         }
     }

@@ -66,7 +66,7 @@ pub struct ShardRoot {
     pub mount: u64,
     /// Number of the checkpoint.
     pub checkpoint_seq: u64,
-    /// Records up to this are in the trees.
+    /// Records of the lane up to this are in the trees.
     pub applied_wseq: WriteSeq,
     /// No record has this number or a higher one, the lane aside (O2).
     pub next_wseq: WriteSeq,

@@ -49,6 +49,9 @@ const ROWS: &[Row] = &[
     ("varve_logstore_lane_written_bytes_total", Counter, "Bytes appended to the lane.", |s| {
         s.lane.written_bytes
     }),
+    ("varve_engine_bypassed_bytes_total", Counter, "Bytes written past the lane.", |s| {
+        s.bypassed_bytes
+    }),
     ("varve_logstore_lane_frames_total", Counter, "Frames appended to the lane.", |s| {
         s.lane.frames
     }),
