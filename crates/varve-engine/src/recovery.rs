@@ -180,6 +180,7 @@ impl Shard {
         let space = owned_space(segment_bytes, &owned);
         let owner = SegmentOwner { pool: config.pool, shard: config.shard, mount: root.mount };
         let writer = |kind, chain| SegmentWriter::new(owner, kind, segment_bytes, chain);
+        let data = writer(SegmentKind::Data, root.data_chain);
         let trees = open_trees(&config, root)?;
         let (data_credits, record_credits) = credits(&media, &config);
         Ok(Rc::new_cyclic(|me| Self {
@@ -198,11 +199,7 @@ impl Shard {
             record_credits,
             pressure: Notify::new(),
             empty: AlignedBuf::zeroed(0).freeze(),
-            drain: Drain::new(
-                writer(SegmentKind::Data, root.data_chain),
-                root.lane,
-                root.lane_mount,
-            ),
+            drain: Drain::new(data, root.lane, root.lane_mount),
             data_gate: Credits::new(1),
             apply_queue: RefCell::new(VecDeque::new()),
             entries_in_flight: Cell::new(0),
