@@ -226,8 +226,9 @@ impl Shard {
             let pending = self.buffer.borrow().newest(stream, block).cloned();
             if let Some(pending) = pending {
                 if !self.is_durable(&pending.carrier) && !planted(Bug::ReadBeforeDurable) {
-                    self.wait_durable(&pending.carrier).await?; // E1
-                    continue;
+                    // E1. Newer versions may have come meanwhile: this one was current while the read was under way, and is no
+                    // less durable. Waiting for each newer one as well would have no bound.
+                    self.wait_durable(&pending.carrier).await?;
                 }
                 return Ok(Found::Ready(match pending.content {
                     Content::Hole | Content::Zero => ReadPart::Zero(BLOCK_BYTES),

@@ -106,8 +106,7 @@ impl WorldConfig {
             streams,
             stream_blocks,
             workers: 1 + rng.index(8),
-            write_bytes_max: pick(&mut rng, &[4 << 10, 16 << 10, 64 << 10, 256 << 10]),
-            large_percent: pick(&mut rng, &[0, 10, 40]),
+            write_bytes_max: pick(&mut rng, &[4 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10]),
             hot_percent: pick(&mut rng, &[0, 50, 90]),
             slow_slots: pick(&mut rng, &[1, 1, 1, 5, 50]),
             latency: SimLatency {
@@ -132,6 +131,7 @@ impl WorldConfig {
                     Faults::Bits,
                 ],
             ),
+            large_percent: pick(&mut rng, &[0, 10, 40]),
         }
     }
 
