@@ -9,6 +9,7 @@
 
 use std::cell::{Cell, RefCell};
 
+use varve_logstore::planted::{Bug, planted};
 use varve_reactor::{Nanos, Notify};
 use varve_types::{ErrorKind, SegmentNumber};
 
@@ -151,6 +152,9 @@ impl Shard {
             }
         }
         self.note_room(!self.growth.without_room.borrow().is_empty());
+        if planted(Bug::UnsettledBelieved) {
+            return Ok(());
+        }
         Ok(self.media.segments.settle().await.map_err(varve_logstore::Error::from)?) // V2
     }
 

@@ -357,7 +357,8 @@ impl Shard {
             space: self.space.borrow().stats(),
             segment_bytes: u64::from(self.media.segments.geometry().segment_bytes),
             buffer_bytes: self.data_credits.taken() + self.record_credits.taken(),
-            buffer_bytes_max: self.data_credits.total() + self.record_credits.total(),
+            // Lifted credits are without bound.
+            buffer_bytes_max: self.data_credits.total().saturating_add(self.record_credits.total()),
             buffered_blocks: self.buffer.borrow().block_count() as u64,
             page_cache_bytes: cache.resident_bytes as u64,
             dirty_bytes: cache.dirty_bytes as u64,
