@@ -127,12 +127,11 @@ impl Shard {
             if self.media_full.get() {
                 return Err(self.no_space());
             }
-            if room.committed + with_pages(bytes) <= room.usable {
+            if room.takes(bytes) {
                 return Ok(());
             }
             if !self.lease_zone().await? {
-                let room = self.room();
-                if room.committed + with_pages(bytes) <= room.usable {
+                if self.room().takes(bytes) {
                     return Ok(());
                 }
                 self.want_space();
@@ -166,6 +165,13 @@ struct Room {
     usable: u64,
     live: u64,
     committed: u64,
+}
+
+impl Room {
+    /// Whether `bytes` more of data fit (Z2).
+    const fn takes(&self, bytes: u64) -> bool {
+        self.committed + with_pages(bytes) <= self.usable
+    }
 }
 
 /// Data with the pages that name them: a block on its own in its part of a stream takes some of its own.
