@@ -143,4 +143,8 @@ impl ZoneSource for QuietZones {
     fn unleased_segments(&self) -> u64 {
         self.0.unleased_segments().max(1)
     }
+
+    fn share_segments(&self) -> u64 {
+        u64::MAX
+    }
 }

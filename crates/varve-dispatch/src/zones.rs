@@ -23,6 +23,8 @@ pub enum PoolRoot {
         home: JobSender,
         /// Segments in no shard's zones.
         unleased: Arc<AtomicU64>,
+        /// Segments of a shard when all have the same.
+        share: u64,
     },
 }
 
@@ -80,6 +82,13 @@ impl ZoneSource for Zones {
         match &self.root {
             PoolRoot::Here(pool) => pool.unleased().load(Ordering::Relaxed),
             PoolRoot::Elsewhere { unleased, .. } => unleased.load(Ordering::Relaxed),
+        }
+    }
+
+    fn share_segments(&self) -> u64 {
+        match &self.root {
+            PoolRoot::Here(pool) => pool.share_segments(),
+            PoolRoot::Elsewhere { share, .. } => *share,
         }
     }
 }

@@ -32,6 +32,9 @@ pub trait ZoneSource {
 
     /// Segments that could be lent now; may be out of date.
     fn unleased_segments(&self) -> u64;
+
+    /// Segments in whole zones that a shard may have while others have fewer: beyond them it takes what its data need, no more.
+    fn share_segments(&self) -> u64;
 }
 
 /// Pages that applying one entry changes at worst: the paths to the block and to two chunks.
@@ -76,7 +79,9 @@ impl Shard {
                     return Ok(number);
                 }
             }
-            if self.lease_zone().await? {
+            // Beyond its share a shard overwrites in place of its own garbage; those that make room must get on.
+            let may_grow = writer != SegmentKind::Data || !self.is_grown();
+            if may_grow && self.lease_zone().await? {
                 continue;
             }
             if self.space.borrow().free_count() > reserve {

@@ -44,10 +44,11 @@ impl Shard {
         self.growth.full.get()
     }
 
-    /// Whether no more segments are to be had for now, so that reclaim has to make them.
+    /// Whether no more segments are to be had for now, or only at the cost of other shards, so that reclaim has to make them.
     pub(crate) fn is_grown(&self) -> bool {
         let nothing_waits = self.growth.without_room.borrow().is_empty();
-        self.lacks_room() || nothing_waits && self.zones.unleased_segments() == 0
+        let share_taken = self.space.borrow().stats().segments >= self.zones.share_segments();
+        self.lacks_room() || nothing_waits && (share_taken || self.zones.unleased_segments() == 0)
     }
 
     /// Gets one more zone, or as much of one as the media have room for; false when there is nothing.

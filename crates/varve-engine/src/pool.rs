@@ -171,6 +171,14 @@ impl Pool {
         Arc::clone(&self.unleased)
     }
 
+    /// Segments, in whole zones, of a shard when all shards have the same.
+    #[must_use]
+    pub fn share_segments(&self) -> u64 {
+        let root = self.root.borrow();
+        let zones = root.zone_owners.len() as u64 / u64::from(self.shard_count());
+        zones * u64::from(root.zone_segments)
+    }
+
     /// Segments of the media.
     #[must_use]
     pub fn segment_count(&self) -> u32 {
@@ -279,6 +287,10 @@ impl ZoneSource for PoolZones {
 
     fn unleased_segments(&self) -> u64 {
         self.pool.unleased.load(Ordering::Relaxed)
+    }
+
+    fn share_segments(&self) -> u64 {
+        self.pool.share_segments()
     }
 }
 

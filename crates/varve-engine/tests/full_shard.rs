@@ -1,13 +1,14 @@
-//! A shard that is filled to the brim with random overwrites goes on: it refuses or accepts, and never waits for ever.
+//! A shard that is filled to the brim with random overwrites goes on: it refuses or accepts, and never waits for ever. One that
+//! overwrites little leaves the pool's space to the others.
 //!
-//! Method: one shard on a memory disk in the simulated loop, which ends a run in which nothing can happen any more. Segments are as
+//! Method: shards on a memory disk in the simulated loop, which ends a run in which nothing can happen any more. Segments are as
 //! large as on real drives beside the shard, so that every part-filled one counts.
 
 use std::cell::Cell;
 use std::rc::Rc;
 
 use varve_engine::{Error, Pool, PoolSpec, PoolZones, Shard, ShardConfig, ShardParts};
-use varve_media::{Disk, Drive, DriveDisks, DriveOptions, DriveSpec, MemDisk};
+use varve_media::{Disk, Drive, DriveDisks, DriveOptions, DriveSpec, Media, MemDisk};
 use varve_reactor::{Reactor, SimLoop};
 use varve_stdx::{AlignedBuf, Rng};
 use varve_types::{ByteRange, PoolId, ShardId, StreamId};
@@ -29,31 +30,36 @@ struct Shape {
     volume_percent: u64,
 }
 
-async fn open(reactor: &Reactor, disk: &MemDisk, shape: Shape) -> Rc<Shard> {
+async fn open(reactor: &Reactor, disk: &MemDisk, shape: Shape, shards: u16) -> Vec<Rc<Shard>> {
     let spec = DriveSpec {
         segment_bytes: shape.segment_bytes,
         lane_bytes: shape.lane_bytes,
-        ..DriveSpec::new(PoolId([7; 16]), 1)
+        ..DriveSpec::new(PoolId([7; 16]), shards)
     };
     let disks =
         || -> Vec<DriveDisks> { vec![DriveDisks::One(Rc::new(disk.clone()) as Rc<dyn Disk>)] };
     Drive::format(&disks(), &spec).await.expect("format the drive");
     let drive =
         Drive::open(disks(), DriveOptions { discard: false }).await.expect("open the drive");
-    let media = drive.media(ShardId(0)).expect("one lane");
-    let pool_spec = PoolSpec { pool: spec.pool, created_unix_ms: 0, shard_count: 1 };
-    Pool::format(std::slice::from_ref(&media), &pool_spec).await.expect("format the pool");
-    let pool = Pool::open(&media).await.expect("open the pool");
-    let mut config = ShardConfig::with_memory(spec.pool, ShardId(0), shape.memory_bytes);
-    config.checkpoint_entries = shape.checkpoint_entries;
-    let parts = ShardParts {
-        reactor: reactor.clone(),
-        media,
-        config,
-        zones: Rc::new(PoolZones::new(Rc::clone(&pool), ShardId(0))),
-        owned: pool.zones_of(ShardId(0)),
-    };
-    Shard::open(parts).await.expect("open the shard")
+    let media: Vec<Media> =
+        (0..shards).map(|shard| drive.media(ShardId(shard)).expect("a lane each")).collect();
+    let pool_spec = PoolSpec { pool: spec.pool, created_unix_ms: 0, shard_count: shards };
+    Pool::format(&media, &pool_spec).await.expect("format the pool");
+    let pool = Pool::open(&media[0]).await.expect("open the pool");
+    let mut opened = Vec::new();
+    for (shard, media) in (0..).map(ShardId).zip(media) {
+        let mut config = ShardConfig::with_memory(spec.pool, shard, shape.memory_bytes);
+        config.checkpoint_entries = shape.checkpoint_entries;
+        let parts = ShardParts {
+            reactor: reactor.clone(),
+            media,
+            config,
+            zones: Rc::new(PoolZones::new(Rc::clone(&pool), shard)),
+            owned: pool.zones_of(shard),
+        };
+        opened.push(Shard::open(parts).await.expect("open the shard"));
+    }
+    opened
 }
 
 struct Writer {
@@ -103,7 +109,7 @@ fn overwrite_and_trim(shape: Shape, times: u64) {
     let disk = MemDisk::new("memory", drive);
     let shard = sim.run_until({
         let reactor = reactor.clone();
-        async move { open(&reactor, &disk, shape).await }
+        async move { open(&reactor, &disk, shape, 1).await.remove(0) }
     });
     let volume = drive * shape.volume_percent / 100;
     let writer = Writer { reactor: reactor.clone(), shard: Rc::clone(&shard), shape };
@@ -171,4 +177,37 @@ fn no_shape_of_a_full_pool_waits_for_ever() {
     for shape in shapes {
         overwrite_and_trim(shape, 2);
     }
+}
+
+#[test]
+fn overwrites_on_one_shard_leave_the_others_their_share() {
+    let shape = Shape {
+        segments: 320,
+        segment_bytes: 1 << 20,
+        lane_bytes: 4 * MIB,
+        memory_bytes: 16 * MIB,
+        checkpoint_entries: 10_000,
+        write_blocks_max: 1,
+        volume_percent: 25,
+    };
+    let mut sim = SimLoop::new(3);
+    let reactor = sim.handle();
+    let drive = shape.segments * u64::from(shape.segment_bytes) + 2 * shape.lane_bytes + 8 * MIB;
+    let disk = MemDisk::new("memory", drive);
+    let volume = drive * shape.volume_percent / 100;
+    let accepted = sim.run_until(async move {
+        let shards = open(&reactor, &disk, shape, 2).await;
+        let writers =
+            shards.into_iter().map(|shard| Writer { reactor: reactor.clone(), shard, shape });
+        let mut accepted = Vec::new();
+        for writer in writers {
+            accepted.push(writer.write(volume, drive * 2, 1).await);
+        }
+        accepted
+    });
+    assert!(
+        accepted.iter().all(|bytes| *bytes >= drive * 2),
+        "half of a shard's share was refused: {accepted:?} of {} bytes accepted",
+        drive * 2
+    );
 }

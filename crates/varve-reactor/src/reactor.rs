@@ -5,7 +5,7 @@ use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use varve_stdx::Rng;
@@ -28,6 +28,26 @@ pub(crate) struct Core {
     pub(crate) clock: Clock,
     pub(crate) rng: RefCell<Rng>,
     pub(crate) ring: Option<Ring>,
+    /// Tasks that let others go first.
+    yielded: RefCell<Vec<Waker>>,
+}
+
+impl Core {
+    pub(crate) fn new(tasks: Tasks, clock: Clock, rng: Rng, ring: Option<Ring>) -> Self {
+        let (timers, rng, yielded) = (Timers::default(), RefCell::new(rng), RefCell::default());
+        Self { tasks, timers, clock, rng, ring, yielded }
+    }
+
+    /// Makes those that yielded ready again.
+    pub(crate) fn wake_yielded(&self) {
+        let mut yielded = self.yielded.take();
+        yielded.drain(..).for_each(Waker::wake);
+        self.yielded.replace(yielded);
+    }
+
+    pub(crate) fn has_yielded(&self) -> bool {
+        !self.yielded.borrow().is_empty()
+    }
 }
 
 /// A handle to the loop of this thread; cloning costs a reference count.
@@ -94,9 +114,9 @@ impl Reactor {
         Sleep::new(self.clone(), self.now() + nanos)
     }
 
-    /// Lets every task that is ready now go first.
+    /// Lets every task that is ready now go first, and those whose I/O has come to its end.
     pub fn yield_now(&self) -> YieldNow {
-        YieldNow { yielded: false }
+        YieldNow { reactor: self.clone(), yielded: false }
     }
 
     /// 64 random bits, not fit for secrets; fixed by the seed in the simulator.
@@ -121,6 +141,7 @@ impl fmt::Debug for Reactor {
 /// Future of [`Reactor::yield_now`].
 #[must_use = "futures do nothing unless awaited"]
 pub struct YieldNow {
+    reactor: Reactor,
     yielded: bool,
 }
 
@@ -132,7 +153,7 @@ impl Future for YieldNow {
             return Poll::Ready(());
         }
         self.yielded = true;
-        cx.waker().wake_by_ref();
+        self.reactor.core.yielded.borrow_mut().push(cx.waker().clone());
         Poll::Pending
     }
 }

@@ -1,10 +1,9 @@
 //! The real loop: runs ready tasks, hands their I/O to the kernel once a turn, and waits only when nothing is ready.
 //!
 //! ```text
-//! turn:  fire timers -> poll what is ready -> submit (and wait, if nothing is ready) -> reap completions
+//! turn:  fire timers -> poll until nothing is ready -> submit (and wait, if nobody yielded) -> reap completions
 //! ```
 
-use std::cell::RefCell;
 use std::future::Future;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -16,7 +15,6 @@ use varve_stdx::Rng;
 use crate::reactor::{Clock, Core, Reactor};
 use crate::ring::Ring;
 use crate::task::{Alarm, Tasks};
-use crate::timer::Timers;
 
 /// Most polls between two visits to the kernel, so that completions wait a bounded time.
 const POLLS_A_TURN_MAX: usize = 256;
@@ -68,13 +66,9 @@ impl Loop {
         let eventfd = Arc::new(new_eventfd()?);
         ring.watch_wake_up(eventfd.as_raw_fd());
         let alarm = EventAlarm { eventfd: Arc::clone(&eventfd) };
-        let reactor = Reactor::new(Core {
-            tasks: Tasks::new(Some(Box::new(alarm))),
-            timers: Timers::default(),
-            clock: Clock::Real(Instant::now()),
-            rng: RefCell::new(Rng::new(seed()?)),
-            ring: Some(ring.clone()),
-        });
+        let tasks = Tasks::new(Some(Box::new(alarm)));
+        let clock = Clock::Real(Instant::now());
+        let reactor = Reactor::new(Core::new(tasks, clock, Rng::new(seed()?), Some(ring.clone())));
         Ok(Self { reactor, ring, eventfd })
     }
 
@@ -96,7 +90,8 @@ impl Loop {
             if core.timers.earliest().is_some() {
                 core.timers.fire(self.reactor.now());
             }
-            let mut left = core.tasks.ready_count().min(POLLS_A_TURN_MAX);
+            let mut left = POLLS_A_TURN_MAX;
+            core.tasks.collect_woken();
             while left > 0 && core.tasks.run_next() {
                 left -= 1;
             }
@@ -109,7 +104,8 @@ impl Loop {
 
     fn visit_kernel(&self) {
         let core = self.reactor.core();
-        if core.tasks.ready_count() > 0 || !core.tasks.shared().fall_asleep() {
+        let busy = core.has_yielded() || core.tasks.ready_count() > 0;
+        if busy || !core.tasks.shared().fall_asleep() {
             self.ring.submit();
         } else {
             let now = self.reactor.now();
@@ -117,6 +113,7 @@ impl Loop {
             core.tasks.shared().wake_up();
         }
         self.ring.reap();
+        core.wake_yielded(); // Behind those whose I/O ended.
         if let Some(watched) = self.ring.take_rung() {
             self.clear_wake_up();
             if !watched {

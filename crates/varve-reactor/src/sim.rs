@@ -4,7 +4,7 @@
 //! S2. Time passes by [`STEP_NANOS`] a step, and jumps to the next timer when nothing is ready.
 //! S3. Dropping the loop drops every task where it stands: that is a crash.
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::future::Future;
 
 use varve_stdx::Rng;
@@ -12,7 +12,6 @@ use varve_stdx::Rng;
 use crate::reactor::{Clock, Core, Reactor};
 use crate::task::Tasks;
 use crate::time::Nanos;
-use crate::timer::Timers;
 
 /// Simulated cost of polling a task, so that a task that only yields does not stop the clock.
 const STEP_NANOS: u64 = 100;
@@ -49,13 +48,8 @@ impl SimLoop {
     #[must_use]
     pub fn starting_at(seed: u64, now: Nanos) -> Self {
         let mut schedule = Rng::new(seed);
-        let reactor = Reactor::new(Core {
-            tasks: Tasks::new(None),
-            timers: Timers::default(),
-            clock: Clock::Simulated { now: Cell::new(now), unix_ms_at_start: UNIX_MS_AT_START },
-            rng: RefCell::new(schedule.split()),
-            ring: None,
-        });
+        let clock = Clock::Simulated { now: Cell::new(now), unix_ms_at_start: UNIX_MS_AT_START };
+        let reactor = Reactor::new(Core::new(Tasks::new(None), clock, schedule.split(), None));
         Self { reactor, schedule, steps: 0 }
     }
 
@@ -77,6 +71,7 @@ impl SimLoop {
         let _entered = core.tasks.enter();
         let Clock::Simulated { now, .. } = &core.clock else { unreachable!("made in `new`") };
         core.timers.fire(now.get());
+        core.wake_yielded();
         let ready = core.tasks.ready_count();
         if ready > 0 {
             core.tasks.run_at(self.schedule.index(ready));
@@ -135,6 +130,8 @@ impl Drop for SimLoop {
 #[cfg(test)]
 mod tests {
     use std::rc::Rc;
+
+    use std::cell::RefCell;
 
     use super::*;
     use crate::{Notify, oneshot, port};

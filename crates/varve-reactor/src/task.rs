@@ -173,11 +173,16 @@ impl Tasks {
 
     /// Number of ready tasks, those woken by other threads included.
     pub(crate) fn ready_count(&self) -> usize {
+        self.collect_woken();
+        self.ready.queue.borrow().len()
+    }
+
+    /// Puts those woken by other threads at the back of the ready queue.
+    pub(crate) fn collect_woken(&self) {
         let mut queue = self.ready.queue.borrow_mut();
         while let Some(id) = self.shared.woken.pop() {
             queue.push_back(id);
         }
-        queue.len()
     }
 
     /// Polls the task at the front of the ready queue. False when there is none.

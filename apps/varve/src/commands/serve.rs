@@ -34,7 +34,7 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "PATH[=SIZE]", value_parser = drive)]
     drive: Vec<DriveSetting>,
 
-    /// Shards of a new pool, 0 to 256 [default: 0, one a core as far as memory.budget suffices]
+    /// Shards of a new pool, 0 to 256 [default: 0, one for two cores as far as memory.budget suffices]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(0..=256))]
     shards: Option<u16>,
 

@@ -15,7 +15,7 @@ pub(crate) struct Settings {
     pub(crate) data: PathBuf,
     /// Drives of the pool; none means a directory drive inside the data directory.
     pub(crate) drives: Vec<DriveSetting>,
-    /// Shards of a new pool; 0 means one a core.
+    /// Shards of a new pool; 0 means one for two cores.
     pub(crate) shards: u16,
     /// Bound on caches and buffers of all shards.
     pub(crate) memory: ByteCount,

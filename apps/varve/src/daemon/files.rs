@@ -98,15 +98,16 @@ fn random_id() -> Result<PoolId> {
     }
 }
 
-/// Shards of a new pool: as set, or one a core as far as the memory suffices.
+/// Shards of a new pool: as set, or one for two cores, as clients on the machine take about as much CPU as their server, as far as the
+/// memory suffices.
 fn shard_count(settings: &Settings) -> u16 {
     if settings.shards > 0 {
         return settings.shards;
     }
     let cores = thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let affordable = (settings.memory.0 / SHARD_MEMORY_GOOD).max(1);
-    let cores = u64::try_from(cores).unwrap_or(u64::MAX).min(affordable);
-    u16::try_from(cores).unwrap_or(u16::MAX).min(ShardId::COUNT_MAX)
+    let shards = u64::try_from(cores.div_ceil(2)).unwrap_or(u64::MAX).min(affordable);
+    u16::try_from(shards).unwrap_or(u16::MAX).min(ShardId::COUNT_MAX)
 }
 
 fn check_memory(settings: &Settings, shards: u16) -> Result<()> {

@@ -157,10 +157,11 @@ async fn enter(
     }
     let asked = home.call(reactor, |dispatch| {
         let (placement, pool) = (dispatch.placement().clone(), dispatch.pool());
-        Box::pin(async move { (placement, pool.map(|pool| pool.unleased())) })
+        let zones = pool.map(|pool| (pool.unleased(), pool.share_segments()));
+        Box::pin(async move { (placement, zones) })
     });
-    let (placement, unleased) = asked.await?;
-    let unleased = unleased.ok_or(varve_dispatch::Error::ShuttingDown)?;
+    let (placement, zones) = asked.await?;
+    let (unleased, share) = zones.ok_or(varve_dispatch::Error::ShuttingDown)?;
     let dispatch = Dispatch::new(reactor.clone(), placement, links, None);
-    Ok((dispatch, PoolRoot::Elsewhere { home, unleased }))
+    Ok((dispatch, PoolRoot::Elsewhere { home, unleased, share }))
 }
