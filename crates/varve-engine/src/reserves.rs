@@ -15,7 +15,8 @@ const RECLAIM_RESERVE: usize = 4;
 /// Reserves of a shard.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reserves {
-    /// Bytes of changed pages that make a checkpoint due: half the page cache, and no more than a small part of the shard.
+    /// Bytes of changed pages that make a checkpoint due: three quarters of the page cache, and no more than a small part of the
+    /// shard.
     pub(crate) dirty_limit: usize,
     /// Free segments that data writes leave to reclaim and checkpoints.
     pub(crate) data: usize,
@@ -30,7 +31,7 @@ impl Reserves {
         let count = |segments: u64| usize::try_from(segments).unwrap_or(usize::MAX);
         let segment = segment_bytes as usize;
         let small_part = count(segments / 32).max(1).saturating_mul(segment);
-        let dirty_limit = (config.page_cache_bytes / 2).min(small_part);
+        let dirty_limit = (config.page_cache_bytes / 4 * 3).min(small_part);
         // What is dirty when a checkpoint becomes due, a quarter for the table pages it changes itself, and what the one segment
         // dirties that is applied before it gets the gate: five pages an entry at worst.
         let checkpoint = dirty_limit * 5 / 4 / segment + 8;
