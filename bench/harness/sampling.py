@@ -1,6 +1,6 @@
 """Takes one sample of one point on one target, with everything around fio's run.
 
-Order: quiet server, short warm-up, counters, fio, client figures, quiet server
+Order: quiet server, for some points one read of the whole volume, short warm-up, counters, fio, client figures, quiet server
 again, counters. Bytes to the disk and server CPU are counted until the server is
 quiet, so that work put off past the last acknowledgement is paid for.
 """
@@ -10,6 +10,7 @@ import time
 from . import fio, machine
 
 WARM_UP_S = 2
+MIB = 1 << 20
 
 
 def measure(target, point, disk, seconds=0, io_bytes=0):
@@ -20,6 +21,9 @@ def measure(target, point, disk, seconds=0, io_bytes=0):
         fdatasync=target.name == "raw" and point.get("raw_fdatasync", False), environment=target.environment,
     )
     pids = target.pids()
+    if point.get("read_first"):
+        whole = {"rw": "read", "block_bytes": MIB, "depth": 8, "seconds": 0, "fdatasync": False}
+        fio.run(fio.Job(**{**job.__dict__, **whole}))
     if seconds:
         fio.run(fio.Job(**{**job.__dict__, "seconds": min(WARM_UP_S, seconds)}))
     machine.wait_until_quiet(pids)

@@ -79,8 +79,8 @@ impl Shard {
                     return Ok(number);
                 }
             }
-            // Beyond its share a shard overwrites in place of its own garbage; those that make room must get on.
-            let may_grow = writer != SegmentKind::Data || !self.is_grown();
+            // A shard with its share makes room by reclaim; full media are asked again.
+            let may_grow = writer == SegmentKind::Metadata || self.lacks_room() || !self.is_grown();
             if may_grow && self.lease_zone().await? {
                 continue;
             }
@@ -149,6 +149,12 @@ impl Shard {
     pub(crate) fn no_space(&self) -> Error {
         let room = self.room();
         Error::NoSpace { live_bytes: room.live, capacity_bytes: room.capacity }
+    }
+
+    /// Whether there is room for more beside what the shard holds and what is on its way.
+    pub(crate) fn has_space(&self) -> bool {
+        let room = self.room();
+        room.committed < room.usable
     }
 
     fn room(&self) -> Room {

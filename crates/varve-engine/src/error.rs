@@ -19,6 +19,16 @@ pub enum Error {
         /// Bytes of all segments.
         capacity_bytes: u64,
     },
+    /// No room for any data beside what each shard keeps free: make the drives larger, or the shards fewer.
+    #[error(
+        "{segments} segments are too few for {shards} shards: larger drives or fewer shards are needed"
+    )]
+    TooFewSegments {
+        /// Segments of the drives.
+        segments: u32,
+        /// Shards wanted.
+        shards: u16,
+    },
     /// The shard closed after a failure and reopens through recovery.
     #[error("shard is closed: {cause}")]
     Failed {
@@ -111,7 +121,7 @@ impl Error {
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::Log(error) => error.kind(),
-            Self::NoSpace { .. } => ErrorKind::NoSpace,
+            Self::NoSpace { .. } | Self::TooFewSegments { .. } => ErrorKind::NoSpace,
             Self::Failed { .. } => ErrorKind::Unavailable,
             Self::Closed => ErrorKind::Closed,
             Self::NoMarkPass => ErrorKind::Conflict,

@@ -47,13 +47,19 @@ impl Shard {
     /// Whether no more segments are to be had for now, or only at the cost of other shards, so that reclaim has to make them.
     pub(crate) fn is_grown(&self) -> bool {
         let nothing_waits = self.growth.without_room.borrow().is_empty();
-        let share_taken = self.space.borrow().stats().segments >= self.zones.share_segments();
-        self.lacks_room() || nothing_waits && (share_taken || self.zones.unleased_segments() == 0)
+        let segments = self.space.borrow().stats().segments;
+        let share_suffices = segments >= self.zones.share_segments() && self.has_space();
+        self.lacks_room()
+            || nothing_waits && (share_suffices || self.zones.unleased_segments() == 0)
     }
 
     /// Gets one more zone, or as much of one as the media have room for; false when there is nothing.
     pub(crate) async fn lease_zone(&self) -> Result<bool> {
+        let segments = self.space.borrow().stats().segments;
         let _gate = self.lease_gate.take(1).await;
+        if self.space.borrow().stats().segments > segments {
+            return Ok(true); // Somebody else got one meanwhile: it may do for both.
+        }
         if self.lacks_room() && self.reactor.now() < self.growth.ask_at.get() {
             self.growth.refused.notify_one();
             return Ok(false);

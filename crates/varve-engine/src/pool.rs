@@ -64,9 +64,11 @@ impl Pool {
         let geometry = first.segments.geometry();
         let zone_segments = zone_segments(geometry.segment_count);
         let zones = geometry.segment_count / zone_segments;
-        if zones < u32::from(spec.shard_count) {
-            let capacity = u64::from(geometry.segment_count) * u64::from(geometry.segment_bytes);
-            return Err(Error::NoSpace { live_bytes: 0, capacity_bytes: capacity });
+        let share = zones / u32::from(spec.shard_count) * zone_segments;
+        let config = ShardConfig::with_memory(spec.pool, ShardId(0), 0);
+        if config.usable_bytes(u64::from(share), geometry.segment_bytes) == 0 {
+            let segments = geometry.segment_count;
+            return Err(Error::TooFewSegments { segments, shards: spec.shard_count });
         }
         let mut zone_owners = vec![None; zones as usize];
         for (index, media) in (0..spec.shard_count).zip(media) {

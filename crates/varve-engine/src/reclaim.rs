@@ -121,17 +121,19 @@ impl Shard {
                 continue;
             }
             self.wake_checkpoint_for_space();
-            self.wait_for_victims().await;
+            self.wait_for_victims().await?;
         }
     }
 
-    async fn wait_for_victims(&self) {
+    async fn wait_for_victims(&self) -> Result<()> {
         let wanted = Box::pin(self.reclaim_wanted.notified());
         if self.reclaim.damaged.borrow().is_empty() {
             wanted.await;
         } else {
+            self.lease_zone().await?; // In place of those that cannot be emptied (R4), whatever the shard's share is.
             select(wanted, Box::pin(self.reactor.sleep(DAMAGE_RETRY_NS))).await;
         }
+        Ok(())
     }
 
     fn reclaim_is_due(&self) -> bool {

@@ -12,11 +12,14 @@ const OPEN_SEGMENTS: u64 = 8;
 /// Segments kept back from data writes for reclaim's output.
 const RECLAIM_RESERVE: usize = 4;
 
+/// What two segments of random writes dirty, which are applied before a due checkpoint begins.
+const LATE_DIRTY_BYTES: usize = 16 << 20;
+
 /// Reserves of a shard.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reserves {
-    /// Bytes of changed pages that make a checkpoint due: three quarters of the page cache, and no more than a small part of the
-    /// shard.
+    /// Bytes of changed pages that make a checkpoint due: three quarters of the page cache, less where the pages that are changed
+    /// until the checkpoint begins would not fit beside them, and no more than a small part of the shard.
     pub(crate) dirty_limit: usize,
     /// Free segments that data writes leave to reclaim and checkpoints.
     pub(crate) data: usize,
@@ -31,7 +34,9 @@ impl Reserves {
         let count = |segments: u64| usize::try_from(segments).unwrap_or(usize::MAX);
         let segment = segment_bytes as usize;
         let small_part = count(segments / 32).max(1).saturating_mul(segment);
-        let dirty_limit = (config.page_cache_bytes / 4 * 3).min(small_part);
+        let cache = config.page_cache_bytes;
+        let begun_late = cache.saturating_sub(LATE_DIRTY_BYTES).max(cache / 2);
+        let dirty_limit = (cache / 4 * 3).min(begun_late).min(small_part);
         // What is dirty when a checkpoint becomes due, a quarter for the table pages it changes itself, and what the one segment
         // dirties that is applied before it gets the gate: five pages an entry at worst.
         let checkpoint = dirty_limit * 5 / 4 / segment + 8;

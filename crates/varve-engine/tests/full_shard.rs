@@ -105,8 +105,8 @@ impl Writer {
 fn overwrite_and_trim(shape: Shape, times: u64) {
     let mut sim = SimLoop::new(3);
     let reactor = sim.handle();
-    let drive = shape.segments * u64::from(shape.segment_bytes) + shape.lane_bytes + 8 * MIB;
-    let disk = MemDisk::new("memory", drive);
+    let disk = disk_for(shape, 1);
+    let drive = disk.size();
     let shard = sim.run_until({
         let reactor = reactor.clone();
         async move { open(&reactor, &disk, shape, 1).await.remove(0) }
@@ -179,6 +179,11 @@ fn no_shape_of_a_full_pool_waits_for_ever() {
     }
 }
 
+fn disk_for(shape: Shape, shards: u64) -> MemDisk {
+    let segments = shape.segments * u64::from(shape.segment_bytes);
+    MemDisk::new("memory", segments + shards * shape.lane_bytes + 8 * MIB)
+}
+
 #[test]
 fn overwrites_on_one_shard_leave_the_others_their_share() {
     let shape = Shape {
@@ -192,22 +197,40 @@ fn overwrites_on_one_shard_leave_the_others_their_share() {
     };
     let mut sim = SimLoop::new(3);
     let reactor = sim.handle();
-    let drive = shape.segments * u64::from(shape.segment_bytes) + 2 * shape.lane_bytes + 8 * MIB;
-    let disk = MemDisk::new("memory", drive);
+    let disk = disk_for(shape, 2);
+    let drive = disk.size();
     let volume = drive * shape.volume_percent / 100;
-    let accepted = sim.run_until(async move {
+    sim.run_until(async move {
         let shards = open(&reactor, &disk, shape, 2).await;
-        let writers =
-            shards.into_iter().map(|shard| Writer { reactor: reactor.clone(), shard, shape });
-        let mut accepted = Vec::new();
-        for writer in writers {
-            accepted.push(writer.write(volume, drive * 2, 1).await);
+        for shard in &shards {
+            let writer = Writer { reactor: reactor.clone(), shard: Rc::clone(shard), shape };
+            let accepted = writer.write(volume, drive * 2, 1).await;
+            assert!(accepted >= drive * 2, "refused within its share: {:?}", shard.stats());
+            let (taken, zone) = (shard.stats().space.segments, shape.segments / 32);
+            assert!(taken <= shape.segments / 2 + zone, "took {taken} of {}", shape.segments);
         }
-        accepted
     });
-    assert!(
-        accepted.iter().all(|bytes| *bytes >= drive * 2),
-        "half of a shard's share was refused: {accepted:?} of {} bytes accepted",
-        drive * 2
-    );
+}
+
+#[test]
+fn shards_without_room_for_data_are_refused() {
+    let spec = PoolSpec { pool: PoolId([7; 16]), created_unix_ms: 0, shard_count: 4 };
+    let drive = DriveSpec {
+        segment_bytes: 1 << 20,
+        lane_bytes: 4 * MIB,
+        ..DriveSpec::new(spec.pool, spec.shard_count)
+    };
+    let format = async move |segments: u64| {
+        let disk = MemDisk::new("memory", (segments + 4 * 4 + 8) * MIB);
+        let disks = || vec![DriveDisks::One(Rc::new(disk.clone()) as Rc<dyn Disk>)];
+        Drive::format(&disks(), &drive).await.expect("format the drive");
+        let drive = Drive::open(disks(), DriveOptions { discard: false }).await.expect("open");
+        let media = |shard| drive.media(ShardId(shard)).expect("a lane each");
+        let media: Vec<Media> = (0..spec.shard_count).map(media).collect();
+        Pool::format(&media, &spec).await
+    };
+    let (few, enough) =
+        SimLoop::new(3).run_until(async move { (format(44).await, format(160).await) });
+    assert!(matches!(few, Err(Error::TooFewSegments { shards: 4, .. })), "{few:?}");
+    enough.expect("40 segments a shard are enough");
 }

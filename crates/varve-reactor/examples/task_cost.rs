@@ -48,7 +48,7 @@ fn main() {
         start.elapsed() / (ROUNDS * BATCH)
     });
     thread.join().unwrap();
-    println!("spawn and poll {spawn:?}, wake and poll {wake:?}, message {message:?}");
+    println!("spawn and poll {spawn:?}, yield and poll {wake:?}, message {message:?}");
     for depth in [1, 32] {
         let (reactor, ring) = (real.handle(), real.handle().ring().unwrap());
         let null = ring.register(File::options().write(true).open("/dev/null").unwrap().into());

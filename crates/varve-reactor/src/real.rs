@@ -1,7 +1,8 @@
 //! The real loop: runs ready tasks, hands their I/O to the kernel once a turn, and waits only when nothing is ready.
 //!
 //! ```text
-//! turn:  fire timers -> poll until nothing is ready -> submit (and wait, if nobody yielded) -> reap completions
+//! turn:  fire timers -> poll until nothing is ready, within bounds -> submit (and wait, if nobody is ready or yielded)
+//!        -> reap completions
 //! ```
 
 use std::future::Future;
