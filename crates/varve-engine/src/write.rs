@@ -131,12 +131,15 @@ impl Shard {
     /// Takes credits and space for `bytes` of data (V3).
     pub(crate) async fn admit(&self, bytes: usize) -> Result<Taken> {
         self.admit_space(bytes as u64).await?;
-        if self.data_credits.would_wait(charge(bytes)) {
+        let waits = self.data_credits.would_wait(charge(bytes));
+        if waits {
             self.pressure.notify_one();
         }
         let credits = self.data_credits.take(charge(bytes)).await;
         self.check_open()?;
-        self.admit_space(0).await?; // What was free may have gone to others meanwhile; the credits count by now.
+        if waits {
+            self.admit_space(0).await?; // What was free may have gone to others meanwhile; the credits count by now.
+        }
         Ok(credits)
     }
 
@@ -151,8 +154,12 @@ impl Shard {
         assert!(!data.is_empty() && data.len().is_multiple_of(BLOCK_BYTES), "whole blocks");
         self.check_open()?;
         let blocks = data.len() / BLOCK_BYTES;
-        let sums: Vec<u64> = data.chunks_exact(BLOCK_BYTES).map(checksum64).collect();
-        let checksum = checksum_of_pieces(sums.iter().copied());
+        let (checksum, piece_checksums) = if blocks == 1 {
+            (checksum64(&data), Vec::new())
+        } else {
+            let sums: Vec<u64> = data.chunks_exact(BLOCK_BYTES).map(checksum64).collect();
+            (checksum_of_pieces(sums.iter().copied()), sums)
+        };
         let header = RecordHeader {
             payload_len: u32::try_from(data.len()).expect("bounded by RECORD_BYTES_MAX"),
             offset_512: block * BLOCK_UNITS,
@@ -160,7 +167,6 @@ impl Shard {
             payload_checksum: checksum,
             ..self.fresh_header(RecordKind::Write, stream)
         };
-        let piece_checksums = if blocks > 1 { sums } else { Vec::new() };
         let record = Rc::new(Record { header, payload: data, piece_checksums });
         let frame = self.lane().append(Rc::clone(&record));
         let mut buffer = self.buffer.borrow_mut();
