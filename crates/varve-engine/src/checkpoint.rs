@@ -107,7 +107,11 @@ impl Shard {
         let emptied_by_it = !self.reclaim.waiting.borrow().is_empty();
         let newer = self.entries_since_checkpoint.get() > 0
             || self.reclaim.checkpointed_seq.get() < self.reclaim_chain.get().seq;
-        if stats.held > 0 || emptied_by_it || newer {
+        // A checkpoint itself leaves as many to the next one as its usage blob takes: those alone would never end.
+        let usage_bytes = stats.segments * UsageEntry::LEN as u64;
+        let left_by_last =
+            usage_bytes / u64::from(self.media.segments.geometry().segment_bytes) + 1;
+        if stats.held > left_by_last || emptied_by_it || newer {
             self.checkpoint_forced.set(true);
             self.checkpoint_wanted.notify_one();
         }

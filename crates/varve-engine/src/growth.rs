@@ -27,14 +27,14 @@ pub(crate) struct Growth {
     full: Cell<bool>,
     /// When media that were full may be asked again.
     ask_at: Cell<Nanos>,
-    refused: Notify,
+    filled: Notify,
 }
 
 impl Growth {
     pub(crate) fn new(owned: Vec<Zone>) -> Self {
         let without_room = RefCell::new(owned);
         let (full, ask_at) = (Cell::new(false), Cell::new(Nanos(0)));
-        Self { without_room, full, ask_at, refused: Notify::new() }
+        Self { without_room, full, ask_at, filled: Notify::new() }
     }
 }
 
@@ -61,7 +61,6 @@ impl Shard {
             return Ok(true); // Somebody else got one meanwhile: it may do for both.
         }
         if self.lacks_room() && self.reactor.now() < self.growth.ask_at.get() {
-            self.growth.refused.notify_one();
             return Ok(false);
         }
         let Some(shard) = self.me.upgrade() else { return Ok(false) };
@@ -134,6 +133,7 @@ impl Shard {
         }
         let shard = self.config.shard.0;
         if full {
+            self.growth.filled.notify_one();
             tracing::warn!(shard, "the media are full: no room for more segments");
         } else {
             tracing::warn!(shard, "the media have room again");
@@ -165,12 +165,14 @@ impl Shard {
         Ok(self.media.segments.settle().await.map_err(varve_logstore::Error::from)?) // V2
     }
 
-    /// Wakes those who wait for segments once the media may be asked again.
+    /// Asks full media again until they have room, whether anybody needs it or not: it shows in the shard's state.
     pub(crate) async fn run_growth(self: std::rc::Rc<Self>) -> Result<()> {
         loop {
-            self.growth.refused.notified().await;
-            self.reactor.sleep(ROOM_RETRY_NS).await;
-            self.space_changed.notify_all();
+            self.growth.filled.notified().await;
+            while self.lacks_room() {
+                self.reactor.sleep(ROOM_RETRY_NS).await;
+                self.lease_zone().await?;
+            }
         }
     }
 }

@@ -22,8 +22,8 @@ struct Version<T> {
     acknowledged: u64,
 }
 
-/// Versions that are over and may still be returned by reads that were issued before: more than a read can outlive.
-const FORMER_MAX: usize = 64;
+/// Versions that are over and may still be returned by reads that were issued before: more than a slow read of a hot block outlives.
+const FORMER_MAX: usize = 4096;
 
 /// All versions that a reader may see now.
 #[derive(Clone, Debug)]
