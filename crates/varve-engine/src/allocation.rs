@@ -153,8 +153,7 @@ impl Shard {
 
     /// Whether there is room for more beside what the shard holds and what is on its way.
     pub(crate) fn has_space(&self) -> bool {
-        let room = self.room();
-        room.committed < room.usable
+        self.room().takes(1)
     }
 
     fn room(&self) -> Room {

@@ -44,7 +44,7 @@ impl Shard {
         self.growth.full.get()
     }
 
-    /// Whether no more segments are to be had for now, or only at the cost of other shards, so that reclaim has to make them.
+    /// Whether reclaim has to make segments: no more are to be had, or only at the cost of other shards.
     pub(crate) fn is_grown(&self) -> bool {
         let nothing_waits = self.growth.without_room.borrow().is_empty();
         let segments = self.space.borrow().stats().segments;

@@ -30,11 +30,14 @@ struct Shape {
     volume_percent: u64,
 }
 
-async fn open(reactor: &Reactor, disk: &MemDisk, shape: Shape, shards: u16) -> Vec<Rc<Shard>> {
+const POOL: PoolId = PoolId([7; 16]);
+
+/// Formats the disk and, if it is large enough for the shards, a pool on it.
+async fn format(disk: &MemDisk, shape: Shape, shards: u16) -> (Vec<Media>, Result<(), Error>) {
     let spec = DriveSpec {
         segment_bytes: shape.segment_bytes,
         lane_bytes: shape.lane_bytes,
-        ..DriveSpec::new(PoolId([7; 16]), shards)
+        ..DriveSpec::new(POOL, shards)
     };
     let disks =
         || -> Vec<DriveDisks> { vec![DriveDisks::One(Rc::new(disk.clone()) as Rc<dyn Disk>)] };
@@ -43,12 +46,18 @@ async fn open(reactor: &Reactor, disk: &MemDisk, shape: Shape, shards: u16) -> V
         Drive::open(disks(), DriveOptions { discard: false }).await.expect("open the drive");
     let media: Vec<Media> =
         (0..shards).map(|shard| drive.media(ShardId(shard)).expect("a lane each")).collect();
-    let pool_spec = PoolSpec { pool: spec.pool, created_unix_ms: 0, shard_count: shards };
-    Pool::format(&media, &pool_spec).await.expect("format the pool");
+    let spec = PoolSpec { pool: POOL, created_unix_ms: 0, shard_count: shards };
+    let made = Pool::format(&media, &spec).await;
+    (media, made)
+}
+
+async fn open(reactor: &Reactor, disk: &MemDisk, shape: Shape, shards: u16) -> Vec<Rc<Shard>> {
+    let (media, made) = format(disk, shape, shards).await;
+    made.expect("format the pool");
     let pool = Pool::open(&media[0]).await.expect("open the pool");
     let mut opened = Vec::new();
     for (shard, media) in (0..).map(ShardId).zip(media) {
-        let mut config = ShardConfig::with_memory(spec.pool, shard, shape.memory_bytes);
+        let mut config = ShardConfig::with_memory(POOL, shard, shape.memory_bytes);
         config.checkpoint_entries = shape.checkpoint_entries;
         let parts = ShardParts {
             reactor: reactor.clone(),
@@ -156,17 +165,19 @@ fn overwrite_and_trim(shape: Shape, times: u64) {
 
 const MIB: u64 = 1 << 20;
 
+const SMALL: Shape = Shape {
+    segments: 160,
+    segment_bytes: 1 << 20,
+    lane_bytes: 4 * MIB,
+    memory_bytes: 16 * MIB,
+    checkpoint_entries: 1_000,
+    write_blocks_max: 1,
+    volume_percent: 70,
+};
+
 #[test]
 fn no_shape_of_a_full_pool_waits_for_ever() {
-    let base = Shape {
-        segments: 160,
-        segment_bytes: 1 << 20,
-        lane_bytes: 4 * MIB,
-        memory_bytes: 16 * MIB,
-        checkpoint_entries: 1_000,
-        write_blocks_max: 1,
-        volume_percent: 70,
-    };
+    let base = SMALL;
     let shapes = [
         base, // Just about full, with many checkpoints: each leaves a segment that holds few pages.
         Shape { volume_percent: 200, write_blocks_max: 64, ..base },
@@ -186,15 +197,7 @@ fn disk_for(shape: Shape, shards: u64) -> MemDisk {
 
 #[test]
 fn overwrites_on_one_shard_leave_the_others_their_share() {
-    let shape = Shape {
-        segments: 320,
-        segment_bytes: 1 << 20,
-        lane_bytes: 4 * MIB,
-        memory_bytes: 16 * MIB,
-        checkpoint_entries: 10_000,
-        write_blocks_max: 1,
-        volume_percent: 25,
-    };
+    let shape = Shape { segments: 320, checkpoint_entries: 10_000, volume_percent: 25, ..SMALL };
     let mut sim = SimLoop::new(3);
     let reactor = sim.handle();
     let disk = disk_for(shape, 2);
@@ -214,23 +217,11 @@ fn overwrites_on_one_shard_leave_the_others_their_share() {
 
 #[test]
 fn shards_without_room_for_data_are_refused() {
-    let spec = PoolSpec { pool: PoolId([7; 16]), created_unix_ms: 0, shard_count: 4 };
-    let drive = DriveSpec {
-        segment_bytes: 1 << 20,
-        lane_bytes: 4 * MIB,
-        ..DriveSpec::new(spec.pool, spec.shard_count)
+    let made = async |segments: u64| {
+        let shape = Shape { segments, ..SMALL };
+        format(&disk_for(shape, 4), shape, 4).await.1
     };
-    let format = async move |segments: u64| {
-        let disk = MemDisk::new("memory", (segments + 4 * 4 + 8) * MIB);
-        let disks = || vec![DriveDisks::One(Rc::new(disk.clone()) as Rc<dyn Disk>)];
-        Drive::format(&disks(), &drive).await.expect("format the drive");
-        let drive = Drive::open(disks(), DriveOptions { discard: false }).await.expect("open");
-        let media = |shard| drive.media(ShardId(shard)).expect("a lane each");
-        let media: Vec<Media> = (0..spec.shard_count).map(media).collect();
-        Pool::format(&media, &spec).await
-    };
-    let (few, enough) =
-        SimLoop::new(3).run_until(async move { (format(44).await, format(160).await) });
+    let (few, enough) = SimLoop::new(3).run_until(async move { (made(44).await, made(160).await) });
     assert!(matches!(few, Err(Error::TooFewSegments { shards: 4, .. })), "{few:?}");
     enough.expect("40 segments a shard are enough");
 }

@@ -129,9 +129,8 @@ impl Drop for SimLoop {
 
 #[cfg(test)]
 mod tests {
-    use std::rc::Rc;
-
     use std::cell::RefCell;
+    use std::rc::Rc;
 
     use super::*;
     use crate::{Notify, oneshot, port};
