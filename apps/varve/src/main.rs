@@ -18,6 +18,9 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
+#[global_allocator]
+static MEMORY: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 use crate::cli::Cli;
 
 fn main() -> ExitCode {

@@ -26,8 +26,6 @@ pub struct MarkSummary {
     pub freed: u64,
     /// Stored bytes of those.
     pub freed_bytes: u64,
-    /// References to chunks that do not exist: damage.
-    pub dangling: u64,
 }
 
 impl Datasets {
@@ -47,7 +45,6 @@ impl Datasets {
             summary.marked += report.marked;
             summary.freed += report.freed;
             summary.freed_bytes += report.freed_bytes;
-            summary.dangling += report.dangling;
         }
         Ok(summary)
     }

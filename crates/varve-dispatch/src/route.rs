@@ -399,11 +399,10 @@ impl Dispatch {
             self.on_shard(*shard, |shard| Box::pin(async move { shard.mark_sweep().await }))
         };
         let swept = try_join_all(shards.iter().map(sweep)).await?;
-        let joined = walked.into_iter().zip(swept).map(|(walked, swept)| MarkReport {
-            dropped_streams: walked.dropped_streams,
-            dangling: walked.dangling,
-            ..swept
-        });
+        let joined = walked
+            .into_iter()
+            .zip(swept)
+            .map(|(walked, swept)| MarkReport { dropped_streams: walked.dropped_streams, ..swept });
         Ok(joined.collect())
     }
 }

@@ -15,6 +15,10 @@ use varve_reactor::{Loop, LoopConfig, Reactor};
 use varve_stdx::{AlignedBuf, BufSlice, Rng, checksum64};
 use varve_types::{PoolId, ShardId, StreamId};
 
+/// As in the daemon.
+#[global_allocator]
+static MEMORY: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 const BLOCK: usize = 4096;
 const QUEUE_DEPTH: usize = 32;
 

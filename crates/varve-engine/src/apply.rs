@@ -20,8 +20,9 @@ use varve_types::{ChunkId, StreamId, WriteSeq};
 use crate::admission::Credits;
 use crate::config::BLOCK_BYTES;
 use crate::drain::SealedData;
+use crate::pages::fault_of;
 use crate::tree::Fill;
-use crate::trees::{Stop, slot_chunk};
+use crate::trees::slot_chunk;
 use crate::{Result, Shard};
 
 /// Entries applied before other tasks get a turn: some 50 µs of work.
@@ -104,8 +105,8 @@ impl Shard {
         // A cache that held all pages of the last segment most likely holds those of this one: looking for absent ones costs
         // as much as applying.
         let reads = self.counters.page_reads.get();
-        if self.prefetch_wanted.replace(false) {
-            self.prefetch(segment.entries).await?;
+        if self.prefetch_wanted.get() {
+            self.prefetch_blocks(segment.entries).await;
         }
         for (index, entry) in segment.entries.iter().enumerate() {
             self.apply_entry(&segment, entry).await?;
@@ -123,45 +124,19 @@ impl Shard {
     }
 
     /// Loads the pages that the entries need, many at once.
-    async fn prefetch(&self, entries: &[SummaryEntry]) -> Result<()> {
-        let blocks = || {
-            entries.iter().filter_map(|entry| match entry {
+    async fn prefetch_blocks(&self, entries: &[SummaryEntry]) {
+        self.prefetch(|trees| {
+            let blocks = entries.iter().filter_map(|entry| match entry {
                 SummaryEntry::Data { stream, block, .. } => Some((*stream, *block)),
                 _ => None,
-            })
-        };
-        // Every round loads one level; a warm cache needs none.
-        for _ in 0..8 {
-            let missing = self.missing_for(blocks());
-            if missing.is_empty() {
-                break;
-            }
-            self.load_pages(missing).await?;
-        }
-        Ok(())
-    }
-
-    fn missing_for(
-        &self,
-        blocks: impl Iterator<Item = (StreamId, u64)>,
-    ) -> Vec<crate::tree::Fault> {
-        let trees = &mut *self.trees.borrow_mut();
-        let mut missing = crate::hash::HashSet::default();
-        for (stream, block) in blocks {
-            match trees.lookup(stream, block) {
-                Ok(slot) => {
-                    let place = slot_chunk(slot).map(|chunk| trees.chunk(chunk));
-                    if let Some(Err(Stop::Fault(fault))) = place {
-                        missing.insert(fault);
-                    }
-                }
-                Err(Stop::Fault(fault)) => {
-                    missing.insert(fault);
-                }
-                Err(Stop::Failed(_)) => {}
-            }
-        }
-        missing.into_iter().collect()
+            });
+            let mut place = |(stream, block)| {
+                let slot = trees.lookup(stream, block)?;
+                slot_chunk(slot).map_or(Ok(None), |chunk| trees.chunk(chunk))
+            };
+            blocks.filter_map(|block| fault_of(place(block))).collect()
+        })
+        .await
     }
 
     async fn apply_entry(&self, segment: &Applicable<'_>, entry: &SummaryEntry) -> Result<()> {

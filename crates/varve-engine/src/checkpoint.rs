@@ -1,12 +1,13 @@
 //! Checkpoints: the trees as they are after a whole number of data segments, durable, with a root that names them.
 //!
 //! ```text
-//!  take the tree gate → stream records → map and key pages → dead pages → table pages → usage → puts durable → root → clean
+//!  take the tree gate → stream records → map and key pages → dead pages → table pages → usage → puts durable, pages clean → root
 //! ```
 //!
 //! K1. The tree gate is held throughout: nothing is applied meanwhile. Writes go on being acknowledged and drained.
 //! K2. Everything a root names is durable before the root is.
 //! K3. Segments that only the checkpoint before needs are reused only after the new root is durable.
+//! K4. A page is clean, and so may be evicted and read again, as soon as the segment it was written to is durable.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -31,6 +32,9 @@ use crate::{Error, Result, Shard};
 /// Pages encoded before other tasks get a turn: some 50 µs of work.
 const PAGES_PER_TURN: usize = 32;
 
+/// Dead pages whose places in the table are loaded together.
+const PAGES_BURIED_AT_ONCE: usize = 256;
+
 /// Pause before a put that found no room is tried again, in ns.
 const MEDIA_FULL_PAUSE_NS: u64 = 100_000_000;
 
@@ -45,8 +49,18 @@ pub(crate) struct Metadata {
     writer: RefCell<SegmentWriter>,
     /// Slot and generation of the open segment, once something is in it.
     open: Cell<Option<SegmentId>>,
-    puts: RefCell<Vec<(SegmentId, JoinHandle<Result<()>>)>>,
+    /// The pages that are in the open segment.
+    open_pages: RefCell<Vec<PagePtr>>,
+    puts: RefCell<Vec<Put>>,
     written: RefCell<Vec<SegmentId>>,
+}
+
+/// A metadata segment that is being written.
+struct Put {
+    id: SegmentId,
+    durable: JoinHandle<Result<()>>,
+    /// The pages in it.
+    pages: Vec<PagePtr>,
 }
 
 impl Metadata {
@@ -54,6 +68,7 @@ impl Metadata {
         Self {
             writer: RefCell::new(writer),
             open: Cell::new(None),
+            open_pages: RefCell::default(),
             puts: RefCell::default(),
             written: RefCell::default(),
         }
@@ -144,12 +159,6 @@ impl Shard {
         }
         covered.extend(self.metadata.written.take().iter().map(|id| id.number));
         self.write_root(usage).await?;
-        {
-            let cache = &mut self.trees.borrow_mut().cache;
-            for name in cache.writing_names() {
-                cache.mark_clean(name);
-            }
-        }
         tracing::trace!(seq = self.checkpoint_seq.get(), data = ?self.data_chain.get(), reclaimed = ?self.reclaim_chain.get(), "checkpoint");
         self.entries_since_checkpoint.set(0);
         self.reclaim.checkpointed_seq.set(self.reclaim_chain.get().seq);
@@ -177,6 +186,7 @@ impl Shard {
             self.with_pages(|trees| trees.add_chunk(&mut self.space.borrow_mut(), chunk, &place))
                 .await?;
             self.trees.borrow_mut().cache.mark_writing(name);
+            self.metadata.open_pages.borrow_mut().push(name);
             in_turn += 1;
             if in_turn % PAGES_PER_TURN == 0 {
                 self.reactor.yield_now().await;
@@ -188,9 +198,15 @@ impl Shard {
     /// Pages that changed since the last checkpoint under their old names.
     async fn bury_pages(&self) -> Result<()> {
         let dead = self.trees.borrow_mut().names.take_dead();
-        for name in dead {
-            let PagePtr::Chunk(chunk) = name else { unreachable!("map and key pages are chunks") };
-            self.with_pages(|trees| trees.kill(&mut self.space.borrow_mut(), chunk)).await?;
+        let chunk_of = |name: &PagePtr| match name {
+            PagePtr::Chunk(chunk) => *chunk,
+            _ => unreachable!("map and key pages are chunks"),
+        };
+        for group in dead.chunks(PAGES_BURIED_AT_ONCE) {
+            self.prefetch_places(group.iter().map(chunk_of)).await;
+            for chunk in group.iter().map(chunk_of) {
+                self.with_pages(|trees| trees.kill(&mut self.space.borrow_mut(), chunk)).await?;
+            }
         }
         Ok(())
     }
@@ -237,6 +253,7 @@ impl Shard {
             writer.push_entry(SummaryEntry::TablePage { level, unit }, WriteSeq::ZERO);
             self.count_metadata(id, len);
             placed += 1;
+            self.metadata.open_pages.borrow_mut().push(PagePtr::Location(unit.location(id)));
             Ok(unit.location(id))
         })
     }
@@ -321,7 +338,8 @@ impl Shard {
         tracing::trace!(id = ?sealed.id, entries = sealed.entries.len(), "metadata segment sealed");
         self.counters.add_metadata_segment(&sealed);
         let put = self.spawn_put(sealed.id, sealed.bytes);
-        self.metadata.puts.borrow_mut().push((id, put));
+        let pages = self.metadata.open_pages.take();
+        self.metadata.puts.borrow_mut().push(Put { id, durable: put, pages });
         Ok(())
     }
 
@@ -335,9 +353,11 @@ impl Shard {
                 }
                 puts.remove(0)
             };
-            let (id, put) = next;
-            put.await?;
+            let Put { id, durable, pages } = next;
+            durable.await?;
             self.space.borrow_mut().sealed(id);
+            // They may be read from there: the cache has room again before the checkpoint's own work needs more of it.
+            pages.iter().for_each(|name| self.trees.borrow_mut().cache.mark_clean(*name));
             self.metadata.written.borrow_mut().push(id);
         }
     }

@@ -24,18 +24,57 @@ pub struct ShardConfig {
     pub free_target_percent: u32,
 }
 
+/// What becomes of a shard's memory.
+///
+/// Open segments, frames in flight and the process itself take [`Self::FIXED_BYTES`], however large the caches are. Of the rest, 3/16
+/// are left to the allocator: pages come and go in no order, so a part of what it holds is never in use.
+#[derive(Clone, Copy, Debug)]
+pub struct MemoryShares {
+    /// For writes that are not drained yet, in bytes.
+    pub buffer_bytes: u64,
+    /// For pages of map, keys and table, in bytes.
+    pub page_cache_bytes: usize,
+    /// For data blocks, in bytes.
+    pub block_cache_bytes: usize,
+    /// For requests of connections, in bytes.
+    pub request_bytes: usize,
+    /// For buffers that were dropped and wait for their next use, in bytes.
+    pub spare_bytes: usize,
+}
+
+impl MemoryShares {
+    /// Memory that is not divided: 3 open segments of 4 MiB, 7 in flight and a victim of reclaim, 4 frames of 1 MiB, the program and
+    /// the allocator's own.
+    const FIXED_BYTES: u64 = 96 << 20;
+
+    /// The shares of a shard that has `memory_bytes`; of little memory at least half is divided.
+    #[must_use]
+    pub fn of(memory_bytes: u64) -> Self {
+        let divided = memory_bytes - Self::FIXED_BYTES.min(memory_bytes / 2);
+        let share = |sixteenths: u64| divided / 16 * sixteenths;
+        let cache = |sixteenths| usize::try_from(share(sixteenths)).unwrap_or(usize::MAX);
+        Self {
+            buffer_bytes: share(3),
+            page_cache_bytes: cache(7),
+            block_cache_bytes: cache(1),
+            request_bytes: cache(1),
+            spare_bytes: cache(1),
+        }
+    }
+}
+
 impl ShardConfig {
-    /// Shares of `memory_bytes` for a shard: 1/4 write buffer, 3/8 pages, 1/8 data cache; the rest is left to open segments, frames
-    /// in flight and connections.
+    /// A shard with its [`MemoryShares`] of `memory_bytes`.
     #[must_use]
     pub fn with_memory(pool: PoolId, shard: ShardId, memory_bytes: u64) -> Self {
-        let share = |eighths: u64| memory_bytes / 8 * eighths;
+        let MemoryShares { buffer_bytes, page_cache_bytes, block_cache_bytes, .. } =
+            MemoryShares::of(memory_bytes);
         Self {
             pool,
             shard,
-            buffer_bytes: share(2),
-            page_cache_bytes: usize::try_from(share(3)).unwrap_or(usize::MAX),
-            block_cache_bytes: usize::try_from(share(1)).unwrap_or(usize::MAX),
+            buffer_bytes,
+            page_cache_bytes,
+            block_cache_bytes,
             checkpoint_entries: 1_000_000,
             free_target_percent: 2,
         }

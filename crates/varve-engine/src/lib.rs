@@ -34,7 +34,7 @@ mod writes;
 
 pub use allocation::{Zone, ZoneSource};
 pub use audit::AuditReport;
-pub use config::{BLOCK_BYTES, ShardConfig};
+pub use config::{BLOCK_BYTES, MemoryShares, ShardConfig};
 pub use counters::ShardStats;
 pub use error::{Error, Result};
 pub use inspection::{MapItem, StoredKey};

@@ -48,8 +48,6 @@ pub struct MarkReport {
     pub freed_bytes: u64,
     /// Streams without an owner that were dropped.
     pub dropped_streams: u64,
-    /// Chunks that a map names and the chunk table does not know.
-    pub dangling: u64,
 }
 
 impl Shard {
@@ -90,7 +88,7 @@ impl Shard {
         let mut walk: Vec<StreamId> = owned.iter().copied().collect();
         walk.sort_unstable();
         for stream in walk {
-            self.mark_stream(stream, &mut report).await?;
+            self.mark_stream(stream).await?;
         }
         self.mark_keys().await?;
         report.marked = self.pass(|pass| pass.marked.len())?;
@@ -101,7 +99,7 @@ impl Shard {
         self.mark.borrow_mut().as_mut().map(act).ok_or(Error::NoMarkPass)
     }
 
-    async fn mark_stream(&self, stream: StreamId, report: &mut MarkReport) -> Result<()> {
+    async fn mark_stream(&self, stream: StreamId) -> Result<()> {
         let mut from = 0;
         loop {
             let mut items = Vec::new();
@@ -115,46 +113,11 @@ impl Shard {
                     Ok(map.walk(&trees.cache, from, STEP, |item| items.push(item))?)
                 })
                 .await?;
-            for item in items {
-                self.mark_item(stream, item, report).await?;
-            }
+            self.pass(|pass| items.iter().for_each(|item| pass.mark(item)))?;
             let Some(next) = next else { return Ok(()) };
             from = next;
             self.reactor.yield_now().await;
         }
-    }
-
-    async fn mark_item(
-        &self,
-        stream: StreamId,
-        item: WalkItem,
-        report: &mut MarkReport,
-    ) -> Result<()> {
-        match item {
-            WalkItem::Page { .. } if planted(Bug::MarkForgetsPages) => {}
-            WalkItem::Page { name: PagePtr::Chunk(page), .. } => {
-                self.pass(|pass| pass.marked.insert(page.get()))?;
-            }
-            WalkItem::Data { block, slot } => {
-                let chunk = slot.id();
-                self.pass(|pass| pass.marked.insert(chunk.get()))?;
-                if self.with_pages(|trees| trees.chunk(chunk)).await?.is_none() {
-                    // It may have been overwritten since the step began.
-                    let now = self.with_pages(|trees| trees.lookup(stream, block)).await?;
-                    if crate::trees::slot_chunk(now) == Some(chunk) {
-                        tracing::error!(
-                            stream = stream.get(),
-                            block,
-                            chunk = chunk.get(),
-                            "dangling reference"
-                        );
-                        report.dangling += 1;
-                    }
-                }
-            }
-            WalkItem::Page { .. } => {}
-        }
-        Ok(())
     }
 
     async fn mark_keys(&self) -> Result<()> {
@@ -252,6 +215,19 @@ impl Shard {
 }
 
 impl MarkPass {
+    fn mark(&mut self, item: &WalkItem) {
+        match item {
+            WalkItem::Page { .. } if planted(Bug::MarkForgetsPages) => {}
+            WalkItem::Page { name: PagePtr::Chunk(page), .. } => {
+                self.marked.insert(page.get());
+            }
+            WalkItem::Data { slot, .. } => {
+                self.marked.insert(slot.id().get());
+            }
+            WalkItem::Page { .. } => {}
+        }
+    }
+
     fn is_garbage(&self, chunk: ChunkId) -> bool {
         let is_page = chunk.get() >= PAGE_ID_FIRST;
         let ceiling = if is_page { self.page_ceiling } else { self.chunk_ceiling };

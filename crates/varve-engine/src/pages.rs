@@ -7,13 +7,18 @@ use varve_logstore::chain_reader::unit_checksum;
 use varve_logstore::format::pointer::Location;
 use varve_media::SegmentId;
 use varve_reactor::Notify;
+use varve_types::ChunkId;
 
+use crate::hash::HashSet;
 use crate::tree::{Fault, PagePtr, decode_page};
 use crate::trees::{Stop, Trees};
 use crate::{Error, Result, Shard};
 
 /// Pages fetched at once for one operation.
 const LOADS_MAX: usize = 32;
+
+/// Times that pages are loaded together: more levels than a map and the table above it have.
+const PREFETCH_ROUNDS_MAX: u32 = 8;
 
 impl Shard {
     /// Runs `operation` until it needs no absent page.
@@ -36,6 +41,26 @@ impl Shard {
     pub(crate) async fn load_pages(&self, faults: Vec<Fault>) -> Result<()> {
         let loads = stream::iter(faults.into_iter().map(|fault| Ok(self.load_page(fault))));
         loads.try_buffer_unordered(LOADS_MAX).try_collect().await
+    }
+
+    /// Loads the pages that `missing` asks for, many at once, until it asks for none. What cannot be loaded is left to the operation
+    /// that needs it, which reports it if it still does.
+    pub(crate) async fn prefetch(&self, mut missing: impl FnMut(&mut Trees) -> HashSet<Fault>) {
+        // Every round loads one level; a warm cache needs none.
+        for _ in 0..PREFETCH_ROUNDS_MAX {
+            let faults = missing(&mut self.trees.borrow_mut());
+            if faults.is_empty() || self.load_pages(faults.into_iter().collect()).await.is_err() {
+                break;
+            }
+        }
+    }
+
+    /// Loads the pages of the table that name `chunks`, many at once.
+    pub(crate) async fn prefetch_places(&self, chunks: impl Iterator<Item = ChunkId> + Clone) {
+        self.prefetch(|trees| {
+            chunks.clone().filter_map(|chunk| fault_of(trees.chunk(chunk))).collect()
+        })
+        .await
     }
 
     /// Loads one page into the cache; joins a load of it that is under way.
@@ -113,6 +138,14 @@ impl Shard {
                 Err(Stop::Fault(fault)) => Box::pin(self.load_page(fault)).await?,
             }
         }
+    }
+}
+
+/// The page that a look-up needs and the cache does not hold.
+pub(crate) fn fault_of<T>(outcome: std::result::Result<T, Stop>) -> Option<Fault> {
+    match outcome {
+        Err(Stop::Fault(fault)) => Some(fault),
+        Ok(_) | Err(Stop::Failed(_)) => None,
     }
 }
 

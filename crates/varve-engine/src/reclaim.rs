@@ -137,20 +137,15 @@ impl Shard {
     }
 
     fn reclaim_is_due(&self) -> bool {
-        let stats = self.space.borrow().stats();
-        let free = usize::try_from(stats.free).unwrap_or(usize::MAX);
-        self.is_grown() && free < self.reserves().free_target
+        self.is_grown() && self.space.borrow().free_count() < self.reserves().free_target
     }
 
     /// The segment to empty next: a wholly dead one; else one of data, then one with pages, while the emptiest of either can be packed
     /// into fewer (R5).
     fn pick_victim(&self) -> Option<SegmentNumber> {
         let space = self.space.borrow();
-        let mut batch = self.reclaim.batch.borrow_mut();
-        while let Some(number) = batch.pop() {
-            if space.get(number).is_some_and(|usage| self.may_be_victim(number, usage)) {
-                return Some(number);
-            }
+        if let Some(number) = self.next_of_batch(&space) {
+            return Some(number);
         }
         let (data, with_pages) = (self.emptiest(&space, false), self.emptiest(&space, true));
         let dead = data.iter().chain(&with_pages).find(|candidate| candidate.live == 0);
@@ -158,17 +153,25 @@ impl Shard {
             return Some(dead.number);
         }
         // What pages leave behind is emptier than any data: a few checkpoints scatter it over as many segments.
-        let pays = self.packable(&with_pages, PAGES_GAIN);
+        // Pages of the table become dirty when they are moved: as few as give something, or a part of what makes a checkpoint due.
+        let pays = self.packable(&with_pages, PAGES_GAIN, self.reserves().dirty_limit as u64 / 4);
         let pages = &with_pages[..pays];
         let live: u64 = pages.iter().map(|candidate| candidate.live).sum();
         let sparse = live * 2 <= pages.len() as u64 * self.segment_payload();
-        if self.packable(&data, 1) > 0 && !(pays > 0 && sparse) {
+        if self.packable(&data, 1, u64::MAX) > 0 && !(pays > 0 && sparse) {
             let waited_for = space.free_count() <= self.reserves().data;
             return if waited_for { data.first() } else { self.worthiest(&data) }
                 .map(|candidate| candidate.number);
         }
-        batch.extend(pages.iter().map(|candidate| candidate.number));
-        batch.pop()
+        self.reclaim.batch.borrow_mut().extend(pages.iter().map(|candidate| candidate.number));
+        self.next_of_batch(&space)
+    }
+
+    fn next_of_batch(&self, space: &Space) -> Option<SegmentNumber> {
+        let mut batch = self.reclaim.batch.borrow_mut();
+        std::iter::from_fn(|| batch.pop()).find(|number| {
+            space.get(*number).is_some_and(|usage| self.may_be_victim(*number, usage))
+        })
     }
 
     fn may_be_victim(&self, number: SegmentNumber, usage: &Usage) -> bool {
@@ -200,13 +203,17 @@ impl Shard {
         emptiest
     }
 
-    /// How many of the emptiest segments fit into `gain` fewer; 0 when none do.
-    fn packable(&self, emptiest: &[Candidate], gain: u64) -> usize {
+    /// How many of the emptiest segments fit into `gain` fewer, at most as many as hold `live_max` bytes if that are enough; 0 when
+    /// none do.
+    fn packable(&self, emptiest: &[Candidate], gain: u64, live_max: u64) -> usize {
         // What units of different alignment leave free at worst.
         let packed = self.segment_payload() - u64::from(BLOCK_ALIGN);
         let (mut sum, mut packable) = (0, 0);
         for (count, candidate) in (1..).zip(emptiest) {
             sum += candidate.live;
+            if packable > 0 && sum > live_max {
+                break;
+            }
             if sum <= (count as u64).saturating_sub(gain) * packed {
                 packable = count;
             }
@@ -277,6 +284,9 @@ impl Shard {
             .ok_or_else(|| damaged("the summary lies outside"))?;
         let entries =
             decode_summary(&header, summary).map_err(|error| damaged(&error.to_string()))?;
+        if self.prefetch_wanted.get() {
+            self.prefetch_places(entries.iter().filter_map(moved_chunk)).await;
+        }
         for (index, entry) in entries.iter().enumerate() {
             match entry {
                 SummaryEntry::Data { chunk, unit, .. }
@@ -351,19 +361,29 @@ impl Shard {
         segment: &BufSlice,
     ) -> Result<()> {
         let ptr = PagePtr::Location(unit.location(id));
-        let Some(key) = unit_bytes(segment, unit)
+        let fault = Fault { ptr, shape: PageShape::Tree { layout: table_layout(), level } };
+        let Some(page) = unit_bytes(segment, unit)
             .filter(|bytes| unit_is_whole(unit, bytes))
-            .and_then(|bytes| table_key(bytes, ptr, level))
+            .and_then(|bytes| decode_page(bytes, fault).ok())
         else {
             return Err(Error::SegmentDamaged {
                 segment: id.number,
                 reason: format!("table page at {} does not match its checksum", unit.offset()),
             });
         };
+        let key = table_key(&page, level);
         let _gate = self.tree_gate.take(1).await;
         self.with_pages(|trees| {
             let (cache, names) = (&mut trees.cache, &mut trees.table_names);
-            trees.table.touch_page(cache, names, &key, level, ptr)?;
+            match trees.table.touch_page(cache, names, &key, level, ptr) {
+                Err(needed) if needed == fault => {
+                    cache.insert(ptr, page.clone());
+                    trees.table.touch_page(cache, names, &key, level, ptr)?;
+                }
+                outcome => {
+                    outcome?;
+                }
+            }
             Ok(())
         })
         .await
@@ -440,6 +460,9 @@ impl Shard {
             self.reclaim_chain.get().seq + 1,
             "reclaimed segments are applied in order"
         );
+        if self.prefetch_wanted.get() {
+            self.prefetch_places(entries.iter().filter_map(moved_chunk)).await;
+        }
         for (index, entry) in entries.iter().enumerate() {
             let SummaryEntry::Move { chunk, from, from_offset_512, unit } = entry else {
                 unreachable!("{entry:?} is never in a reclaimed segment")
@@ -464,11 +487,20 @@ impl Shard {
     }
 }
 
-/// A key that belongs to a stored page of the chunk table.
-fn table_key(bytes: &[u8], ptr: PagePtr, level: u8) -> Option<Vec<u8>> {
-    let fault = Fault { ptr, shape: PageShape::Tree { layout: table_layout(), level } };
-    let Ok(Page::Tree(page)) = decode_page(bytes, fault) else { return None };
+/// The chunk that an entry places in its segment.
+fn moved_chunk(entry: &SummaryEntry) -> Option<ChunkId> {
+    match entry {
+        SummaryEntry::Data { chunk, .. }
+        | SummaryEntry::Move { chunk, .. }
+        | SummaryEntry::Page { chunk, .. } => Some(*chunk),
+        _ => None,
+    }
+}
+
+/// A key that belongs to a page of the chunk table.
+fn table_key(page: &Page, level: u8) -> Vec<u8> {
+    let Page::Tree(page) = page else { unreachable!("decoded as a page of the table") };
     // Above leaves the first bound stands for minus infinity; any later one is inside the page.
     let index = usize::from(level > 0 && page.len() > 1);
-    Some(page.key(index).to_vec())
+    page.key(index).to_vec()
 }

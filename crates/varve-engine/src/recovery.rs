@@ -17,7 +17,7 @@ use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-use varve_logstore::chain_reader::{Link, read_chain, read_units};
+use varve_logstore::chain_reader::{Link, erase, read_chain, read_units};
 use varve_logstore::format::frame::{Frame, LanePoint, chain_seed};
 use varve_logstore::format::page::{PageHeader, PageKind};
 use varve_logstore::format::pointer::PagePtr;
@@ -294,7 +294,12 @@ impl Shard {
     ) -> Result<Vec<Link>> {
         let owner =
             SegmentOwner { pool: self.config.pool, shard: self.config.shard, mount: self.mount };
-        Ok(read_chain(&self.media.segments, &owner, kind, head, witness).await?)
+        let segments = &self.media.segments;
+        let chain = read_chain(segments, &owner, kind, head, witness).await?;
+        if let Some(torn) = chain.torn {
+            erase(segments, torn).await?;
+        }
+        Ok(chain.links)
     }
 
     /// Takes the slots of both chains, their successors' included, out of the free ones.

@@ -5,11 +5,14 @@
 //! Q2. Segments at or below the witness are known to be whole and are read by their summaries; later ones are verified unit by unit,
 //!     and the chain ends before the first that is not whole.
 //! Q3. What is verified is durable: a later power cut takes nothing from a segment that was found whole.
+//! Q4. A segment that was found torn is erased before its slot is written again: with equal contents behind it, as when reclaim
+//!     moves the same chunks once more, its old header would find them whole later, and promise a next slot that is long in use.
 
 use std::rc::Rc;
 
 use futures_util::stream::{FuturesUnordered, TryStreamExt};
 use varve_media::{SegmentId, SegmentStore};
+use varve_stdx::AlignedBuf;
 use varve_types::Generation;
 
 use crate::format::record::payload_checksum;
@@ -31,6 +34,15 @@ pub struct Link {
     pub entries: Vec<SummaryEntry>,
 }
 
+/// What was read of a chain.
+#[derive(Debug, Default)]
+pub struct Chain {
+    /// Its segments, in order.
+    pub links: Vec<Link>,
+    /// The segment behind them, if it was begun and is not whole: for [`erase`] (Q4).
+    pub torn: Option<SegmentId>,
+}
+
 /// Segments of `kind` after `head`, in order, as far as the chain holds (Q1, Q2).
 ///
 /// # Errors
@@ -41,7 +53,7 @@ pub async fn read_chain(
     kind: SegmentKind,
     head: ChainHead,
     witness: u64,
-) -> Result<Vec<Link>> {
+) -> Result<Chain> {
     let headers = read_headers(segments, owner, kind, head).await?;
     let witness = headers.iter().map(|(header, _)| header.witness).fold(witness, u64::max);
     let reached = headers.last().map_or(head.seq, |(header, _)| header.chain_seq);
@@ -51,22 +63,35 @@ pub async fn read_chain(
     if reached > witness && !planted(Bug::UnsettledBelieved) {
         segments.settle().await?; // Q3
     }
-    let mut links = Vec::with_capacity(headers.len());
+    let mut chain = Chain::default();
     for (header, head) in headers {
         let trusted = header.chain_seq <= witness;
         let entries = match read_summary(segments, &header).await {
             Ok(entries) => entries,
             Err(error) if trusted => return Err(error),
             Err(Error::Media(error)) => return Err(Error::Media(error)),
-            Err(_) => break,
+            Err(_) => {
+                chain.torn = Some(header.segment());
+                break;
+            }
         };
         let unverified = !trusted && !planted(Bug::SegmentUnverified);
         if unverified && !units_are_whole(segments, &header, &entries).await? {
+            chain.torn = Some(header.segment());
             break; // Q2
         }
-        links.push(Link { header, head, entries });
+        chain.links.push(Link { header, head, entries });
     }
-    Ok(links)
+    Ok(chain)
+}
+
+/// Takes the header from a segment, so that no chain goes through it. Durable on return.
+///
+/// # Errors
+/// When the media fail.
+pub async fn erase(segments: &Rc<dyn SegmentStore>, id: SegmentId) -> Result<()> {
+    let empty = AlignedBuf::zeroed(STRIP_HEADER_BYTES as usize).freeze();
+    Ok(segments.put(id, empty).await?)
 }
 
 async fn read_headers(
@@ -196,5 +221,97 @@ const fn kind_name(kind: SegmentKind) -> &'static str {
         SegmentKind::Metadata => "metadata",
         SegmentKind::Data => "data",
         SegmentKind::Reclaimed => "reclaimed",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+    use std::future::ready;
+
+    use futures_util::FutureExt;
+    use varve_media::{IoFuture, SegmentGeometry};
+    use varve_stdx::BufSlice;
+    use varve_types::{ChunkId, PoolId, SegmentNumber, ShardId, WriteSeq};
+
+    use super::*;
+    use crate::format::frame::LanePoint;
+    use crate::segment_writer::{SealSpec, Sealed, SegmentWriter};
+
+    const SEGMENT_BYTES: u32 = 32 << 10;
+    const OWNER: SegmentOwner = SegmentOwner { pool: PoolId([1; 16]), shard: ShardId(0), mount: 3 };
+
+    /// Four segments in memory.
+    struct Slots(RefCell<Vec<Vec<u8>>>);
+
+    impl SegmentStore for Slots {
+        fn geometry(&self) -> SegmentGeometry {
+            SegmentGeometry { segment_bytes: SEGMENT_BYTES, segment_count: 4 }
+        }
+
+        fn allocate(&self, _: SegmentNumber, _: u32) -> IoFuture<'_, ()> {
+            Box::pin(ready(Ok(())))
+        }
+
+        fn put(&self, id: SegmentId, bytes: BufSlice) -> IoFuture<'_, ()> {
+            self.0.borrow_mut()[id.number.0 as usize][..bytes.len()].copy_from_slice(&bytes);
+            Box::pin(ready(Ok(())))
+        }
+
+        fn get(&self, id: SegmentId, offset: u32, len: u32) -> IoFuture<'_, BufSlice> {
+            let slot = &self.0.borrow()[id.number.0 as usize];
+            let bytes = BufSlice::copy_from(&slot[offset as usize..(offset + len) as usize]);
+            Box::pin(ready(Ok(bytes)))
+        }
+
+        fn settle(&self) -> IoFuture<'_, ()> {
+            Box::pin(ready(Ok(())))
+        }
+
+        fn delete(&self, _: SegmentId) -> IoFuture<'_, ()> {
+            Box::pin(ready(Ok(())))
+        }
+    }
+
+    /// A first segment of a chain that frees some chunks.
+    fn sealed(generation: u64, next_slot: u32) -> Sealed {
+        let mut writer =
+            SegmentWriter::new(OWNER, SegmentKind::Data, SEGMENT_BYTES, ChainHead::default());
+        let entry = SummaryEntry::FreedIds { first: ChunkId::new(7), count: 2 };
+        writer.push_entry(entry, WriteSeq::ZERO);
+        writer.seal(SealSpec {
+            generation: Generation::new(generation),
+            next_slot: SegmentNumber(next_slot),
+            lane: LanePoint::default(),
+            lane_mount: 3,
+            witness: 0,
+        })
+    }
+
+    fn read(segments: &Rc<dyn SegmentStore>) -> Chain {
+        let head = ChainHead::default();
+        let chain = read_chain(segments, &OWNER, SegmentKind::Data, head, 0);
+        chain.now_or_never().expect("memory never waits").expect("the chain is read")
+    }
+
+    #[test]
+    fn equal_contents_behind_the_header_of_a_torn_segment_do_not_revive_it() {
+        let slots = Rc::new(Slots(RefCell::new(vec![vec![0; SEGMENT_BYTES as usize]; 4])));
+        let segments: Rc<dyn SegmentStore> = slots.clone();
+        let (first, again) = (sealed(1, 2), sealed(2, 3));
+        let behind = STRIP_HEADER_BYTES as usize;
+        assert_eq!(first.bytes[behind..], again.bytes[behind..]);
+
+        // Only the header landed.
+        slots.0.borrow_mut()[0][..behind].copy_from_slice(&first.bytes[..behind]);
+        let chain = read(&segments);
+        assert!(chain.links.is_empty());
+        let torn = chain.torn.expect("a header is there");
+        assert_eq!(torn, first.id);
+        erase(&segments, torn).now_or_never().expect("memory never waits").expect("erased"); // Q4
+
+        // And of the next one, only what is behind the header.
+        slots.0.borrow_mut()[0][behind..again.bytes.len()].copy_from_slice(&again.bytes[behind..]);
+        assert!(read(&segments).links.is_empty());
     }
 }

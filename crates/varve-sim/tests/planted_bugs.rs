@@ -7,23 +7,25 @@ use varve_logstore::planted::{Bug, plant};
 use varve_sim::{Faults, Outcome, WorldConfig, catch_panics, run_world};
 
 /// Worlds in which each bug has to show.
-const WORLDS_MAX: u64 = 300;
+const WORLDS_MAX: u64 = 900;
 
-/// Half of the worlds are those of their seed. The others have many small writes of few blocks, so that several frames of one size are
-/// under way at a cut: what goes wrong in the lane shows there.
+/// A third of the worlds are those of their seed. Another has many small writes of few blocks, so that several frames of one size are
+/// under way at a cut: what goes wrong in the lane shows there. The last has many large writes, so that
+/// several segments are under way: what goes wrong past the lane shows there.
 fn run(world: u64) -> Outcome {
-    let mut config = WorldConfig { faults: Faults::None, ..WorldConfig::from_seed(world / 2) };
-    if !world.is_multiple_of(2) {
-        config = WorldConfig {
+    let seeded = WorldConfig { faults: Faults::None, ..WorldConfig::from_seed(world / 3) };
+    run_world(match world % 3 {
+        0 => seeded,
+        1 => WorldConfig {
             large_percent: 0,
             write_bytes_max: 4 << 10,
             key_percent: 0,
             workers: 24,
-            stream_blocks: config.stream_blocks.min(40),
-            ..config
-        };
-    }
-    run_world(config)
+            stream_blocks: seeded.stream_blocks.min(40),
+            ..seeded
+        },
+        _ => WorldConfig { large_percent: 70, key_percent: 0, workers: 12, ..seeded },
+    })
 }
 
 #[track_caller]

@@ -10,3 +10,4 @@ pub use buffer::{AlignedBuf, BufSlice};
 pub use bytes::{Reader, Short, Writer};
 pub use checksum::{checksum32, checksum64, checksum64_seeded};
 pub use rng::Rng;
+pub use spare::limit_spare_memory;

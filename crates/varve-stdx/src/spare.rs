@@ -15,8 +15,14 @@ use crate::buffer::ALIGN;
 /// Size of a huge page of common processors.
 const HUGE_PAGE: usize = 2 << 20;
 
-/// Most bytes a thread keeps: several segments and a write buffer's worth of blocks, which come back a segment at a time.
-const BYTES_MAX: usize = 64 << 20;
+/// Most bytes a thread keeps unless told otherwise: several segments, and blocks of the write buffer, which come back a segment at
+/// a time.
+const BYTES_MAX_DEFAULT: usize = 32 << 20;
+
+/// Bounds the memory of dropped buffers that the calling thread keeps for its next ones, in bytes.
+pub fn limit_spare_memory(bytes_max: usize) {
+    SPARES.with(|spares| spares.borrow_mut().bytes_max = bytes_max);
+}
 
 /// The capacity of the class that holds `len` bytes; at most an eighth more than the pages needed.
 pub(crate) fn class_capacity(len: usize) -> usize {
@@ -50,10 +56,16 @@ pub(crate) fn allocate(capacity: usize) -> NonNull<u8> {
     memory
 }
 
-#[derive(Default)]
 struct Spares {
     by_capacity: BTreeMap<usize, Vec<NonNull<u8>>>,
     bytes: usize,
+    bytes_max: usize,
+}
+
+impl Default for Spares {
+    fn default() -> Self {
+        Self { by_capacity: BTreeMap::new(), bytes: 0, bytes_max: BYTES_MAX_DEFAULT }
+    }
 }
 
 impl Drop for Spares {
@@ -85,7 +97,7 @@ pub(crate) fn take(capacity: usize) -> Option<NonNull<u8>> {
 pub(crate) fn keep(memory: NonNull<u8>, capacity: usize) {
     let kept = SPARES.try_with(|spares| {
         let mut spares = spares.borrow_mut();
-        let fits = spares.bytes + capacity <= BYTES_MAX;
+        let fits = spares.bytes + capacity <= spares.bytes_max;
         if fits {
             spares.bytes += capacity;
             spares.by_capacity.entry(capacity).or_default().push(memory);
@@ -141,7 +153,10 @@ mod tests {
     fn a_thread_keeps_a_bounded_amount() {
         std::thread::spawn(|| {
             drop((0..20).map(|_| AlignedBuf::zeroed(4 << 20)).collect::<Vec<_>>());
-            SPARES.with(|spares| assert_eq!(spares.borrow().bytes, BYTES_MAX));
+            SPARES.with(|spares| assert_eq!(spares.borrow().bytes, BYTES_MAX_DEFAULT));
+            limit_spare_memory(BYTES_MAX_DEFAULT + (4 << 20));
+            drop((0..20).map(|_| AlignedBuf::zeroed(4 << 20)).collect::<Vec<_>>());
+            SPARES.with(|spares| assert_eq!(spares.borrow().bytes, BYTES_MAX_DEFAULT + (4 << 20)));
         })
         .join()
         .unwrap();

@@ -146,10 +146,11 @@ pub(crate) const SETTINGS: &[Setting] = &[
         flag: None,
         form: Form::Size { min: 128 << 20, max: 1 << 40 },
         default: "512MiB",
-        reason: "Bound on the write buffer, page cache, block cache, open segments and connection buffers of all shards \
-                 together: 2/8 for writes that are not drained yet, 3/8 for pages of map and keys, 1/8 for data blocks, 1/8 \
-                 for requests, 1/8 for open segments and frames. A shard needs 64 MiB at least, and by default there is one \
-                 for two cores or one for each 128 MiB, whichever is fewer. More caches more of the map of a large pool.",
+        reason: "Bound on the memory of the daemon. Of each shard's part 96 MiB, or half if that is less, are for open segments, \
+                 frames and the process; of the rest 7/16 are for pages of map and keys, 3/16 for writes that are not drained \
+                 yet, 1/16 each for data blocks, requests and spare buffers, and 3/16 for what the allocator cannot give back. \
+                 A shard needs 64 MiB at least, and by default there is one for two cores or one for each 128 MiB, whichever \
+                 is fewer. More caches more of the map of a large pool.",
         apply: |settings, value| settings.memory = value.size(),
     },
     Setting {

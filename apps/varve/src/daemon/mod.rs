@@ -22,6 +22,7 @@ use tokio::runtime::Runtime;
 use varve_access_admin::{LimitsConfig, ListenAddress, Listener, serve};
 use varve_access_nbd::limits::{CONNECTION_BYTES_MAX, CONNECTIONS_DEFAULT};
 use varve_access_nbd::{ServiceOptions, TlsConfig, TlsFiles, TlsMode};
+use varve_engine::MemoryShares;
 
 use crate::client::ADMIN_SOCKET;
 use crate::config::{Settings, TlsSettings};
@@ -97,9 +98,8 @@ fn nbd_plan(settings: &Settings, shards: u16) -> Result<NbdPlan> {
         (Some(_), false) => TlsMode::Allow,
         (Some(_), true) => TlsMode::Require,
     };
-    let share = settings.memory.0 / 8 / u64::from(shards);
-    let share = usize::try_from(share).unwrap_or(usize::MAX);
-    let request_bytes_max = share.max(CONNECTION_BYTES_MAX);
+    let shares = MemoryShares::of(settings.memory.0 / u64::from(shards));
+    let request_bytes_max = shares.request_bytes.max(CONNECTION_BYTES_MAX);
     Ok(NbdPlan {
         options: ServiceOptions { tls_mode, tls, request_bytes_max },
         connections_max: CONNECTIONS_DEFAULT,

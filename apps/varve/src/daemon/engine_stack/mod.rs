@@ -68,6 +68,7 @@ impl ShardStack for EngineStack {
         let (dispatch, root) =
             enter(&reactor, shard, &media, peers).await.map_err(|error| failed(&error))?;
         reactor.spawn(serve_jobs(dispatch.clone(), inbox)); // E1
+        varve_stdx::limit_spare_memory(source.spare_bytes());
         let config = HostConfig { reactor, media, shard: source.shard_config(shard), root };
         let host = ShardHost::open(config).await.map_err(|error| {
             failed(&error)

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use varve_dataset::Shared;
-use varve_engine::{Pool, PoolSpec, ShardConfig};
+use varve_engine::{MemoryShares, Pool, PoolSpec, ShardConfig};
 use varve_media::PoolFiles;
 use varve_reactor::{Loop, LoopConfig};
 use varve_types::ShardId;
@@ -32,6 +32,11 @@ impl EngineSource {
             checkpoint_entries: settings.checkpoint_entries,
             free_target_percent: settings.reclaim_free_percent,
         }
+    }
+
+    /// Bytes of dropped buffers that a shard's thread keeps for its next ones.
+    pub(crate) fn spare_bytes(&self) -> usize {
+        MemoryShares::of(self.shard_memory_bytes).spare_bytes
     }
 
     /// What a shard is told.
