@@ -18,10 +18,10 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
+use crate::cli::Cli;
+
 #[global_allocator]
 static MEMORY: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
-use crate::cli::Cli;
 
 fn main() -> ExitCode {
     let cli = Cli::parse();

@@ -26,14 +26,12 @@ use varve_reactor::JoinHandle;
 use varve_types::{ChunkId, ErrorKind, StreamId, WriteSeq};
 
 use crate::apply::{chunk_entry, raw_unit};
+use crate::pages::PLACES_AT_ONCE;
 use crate::tree::{PageShape, encode_page};
 use crate::{Error, Result, Shard};
 
 /// Pages encoded before other tasks get a turn: some 50 µs of work.
 const PAGES_PER_TURN: usize = 32;
-
-/// Dead pages whose places in the table are loaded together.
-const PAGES_BURIED_AT_ONCE: usize = 256;
 
 /// Pause before a put that found no room is tried again, in ns.
 const MEDIA_FULL_PAUSE_NS: u64 = 100_000_000;
@@ -150,6 +148,7 @@ impl Shard {
         let mut covered = self.space.borrow().begin_checkpoint();
         self.with_pages(crate::trees::Trees::store_streams).await?;
         self.write_pages().await?;
+        self.finish_puts(0).await?; // What was written may make room for pages of the table (K4).
         self.bury_pages().await?;
         self.write_table().await?;
         let usage = self.write_usage().await?;
@@ -202,7 +201,7 @@ impl Shard {
             PagePtr::Chunk(chunk) => *chunk,
             _ => unreachable!("map and key pages are chunks"),
         };
-        for group in dead.chunks(PAGES_BURIED_AT_ONCE) {
+        for group in dead.chunks(PLACES_AT_ONCE) {
             self.prefetch_places(group.iter().map(chunk_of)).await;
             for chunk in group.iter().map(chunk_of) {
                 self.with_pages(|trees| trees.kill(&mut self.space.borrow_mut(), chunk)).await?;

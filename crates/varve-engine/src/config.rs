@@ -47,6 +47,9 @@ impl MemoryShares {
     /// the allocator's own.
     const FIXED_BYTES: u64 = 96 << 20;
 
+    /// Spare memory for two segments: a new one costs a page fault every 4 KiB.
+    const SPARE_BYTES_MIN: usize = 8 << 20;
+
     /// The shares of a shard that has `memory_bytes`; of little memory at least half is divided.
     #[must_use]
     pub fn of(memory_bytes: u64) -> Self {
@@ -58,7 +61,7 @@ impl MemoryShares {
             page_cache_bytes: cache(7),
             block_cache_bytes: cache(1),
             request_bytes: cache(1),
-            spare_bytes: cache(1),
+            spare_bytes: cache(1).max(Self::SPARE_BYTES_MIN),
         }
     }
 }

@@ -156,6 +156,8 @@ impl Shard {
         let mut from = self.trees.borrow().table.lowest_key();
         loop {
             let mut garbage = Vec::new();
+            // Not during a checkpoint, which takes the dead pages off their list before they are out of the table (M4).
+            let gate = self.tree_gate.take(1).await;
             let scan = self.with_pages(|trees| {
                 garbage.clear();
                 let dead: crate::hash::HashSet<PagePtr> =
@@ -182,6 +184,7 @@ impl Shard {
                 }
             });
             let scan = scan.await?;
+            drop(gate);
             report.freed += garbage.len() as u64;
             report.freed_bytes += garbage.iter().map(|(_, bytes)| u64::from(*bytes)).sum::<u64>();
             self.log_frees(&garbage).await?;

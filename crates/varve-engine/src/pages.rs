@@ -10,12 +10,15 @@ use varve_reactor::Notify;
 use varve_types::ChunkId;
 
 use crate::hash::HashSet;
-use crate::tree::{Fault, PagePtr, decode_page};
+use crate::tree::{Fault, PageCache, PagePtr, decode_page};
 use crate::trees::{Stop, Trees};
 use crate::{Error, Result, Shard};
 
 /// Pages fetched at once for one operation.
 const LOADS_MAX: usize = 32;
+
+/// Chunks whose places are looked up together: the fullest cache holds the pages of as many.
+pub(crate) const PLACES_AT_ONCE: usize = PageCache::CLEAN_PAGES_MIN;
 
 /// Times that pages are loaded together: more levels than a map and the table above it have.
 const PREFETCH_ROUNDS_MAX: u32 = 8;

@@ -28,6 +28,7 @@ use varve_types::{ChunkId, SegmentNumber, WriteSeq};
 
 use crate::apply::{chunk_entry, raw_unit};
 use crate::hash::{HashMap, HashSet};
+use crate::pages::PLACES_AT_ONCE;
 use crate::tree::{Fault, Page, PageShape, decode_page};
 use crate::trees::{PAGE_ID_FIRST, table_layout};
 use crate::{Error, Result, Shard};
@@ -154,7 +155,14 @@ impl Shard {
         }
         // What pages leave behind is emptier than any data: a few checkpoints scatter it over as many segments.
         // Pages of the table become dirty when they are moved: as few as give something, or a part of what makes a checkpoint due.
-        let pays = self.packable(&with_pages, PAGES_GAIN, self.reserves().dirty_limit as u64 / 4);
+        let limit = self.reserves().dirty_limit;
+        let dirty = self.trees.borrow().cache.stats().dirty_bytes;
+        let checkpoint_first = dirty > limit && !self.reclaim.waiting.borrow().is_empty();
+        let pays = if checkpoint_first {
+            0
+        } else {
+            self.packable(&with_pages, PAGES_GAIN, limit as u64 / 4)
+        };
         let pages = &with_pages[..pays];
         let live: u64 = pages.iter().map(|candidate| candidate.live).sum();
         let sparse = live * 2 <= pages.len() as u64 * self.segment_payload();
@@ -284,10 +292,11 @@ impl Shard {
             .ok_or_else(|| damaged("the summary lies outside"))?;
         let entries =
             decode_summary(&header, summary).map_err(|error| damaged(&error.to_string()))?;
-        if self.prefetch_wanted.get() {
-            self.prefetch_places(entries.iter().filter_map(moved_chunk)).await;
-        }
         for (index, entry) in entries.iter().enumerate() {
+            if index % PLACES_AT_ONCE == 0 && self.prefetch_wanted.get() {
+                let next = entries[index..].iter().take(PLACES_AT_ONCE);
+                self.prefetch_places(next.filter_map(moved_chunk)).await;
+            }
             match entry {
                 SummaryEntry::Data { chunk, unit, .. }
                 | SummaryEntry::Move { chunk, unit, .. }
@@ -460,10 +469,11 @@ impl Shard {
             self.reclaim_chain.get().seq + 1,
             "reclaimed segments are applied in order"
         );
-        if self.prefetch_wanted.get() {
-            self.prefetch_places(entries.iter().filter_map(moved_chunk)).await;
-        }
         for (index, entry) in entries.iter().enumerate() {
+            if index % PLACES_AT_ONCE == 0 && self.prefetch_wanted.get() {
+                let next = entries[index..].iter().take(PLACES_AT_ONCE);
+                self.prefetch_places(next.filter_map(moved_chunk)).await;
+            }
             let SummaryEntry::Move { chunk, from, from_offset_512, unit } = entry else {
                 unreachable!("{entry:?} is never in a reclaimed segment")
             };

@@ -17,7 +17,7 @@ use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-use varve_logstore::chain_reader::{Link, erase, read_chain, read_units};
+use varve_logstore::chain_reader::{Chain, Link, erase, read_chain, read_units};
 use varve_logstore::format::frame::{Frame, LanePoint, chain_seed};
 use varve_logstore::format::page::{PageHeader, PageKind};
 use varve_logstore::format::pointer::PagePtr;
@@ -31,7 +31,7 @@ use varve_logstore::lane_reader::{LaneReader, check_stop};
 use varve_logstore::planted::{Bug, planted};
 use varve_logstore::segment_writer::{SegmentOwner, SegmentWriter};
 use varve_logstore::space::Space;
-use varve_media::{Media, RootKey, RootVersion};
+use varve_media::{Media, RootKey, RootVersion, SegmentId};
 use varve_reactor::{Notify, Reactor};
 use varve_stdx::{AlignedBuf, checksum64};
 use varve_types::{ChunkId, CutNumber, Generation, SegmentNumber, WriteSeq};
@@ -159,11 +159,11 @@ impl Shard {
             .read_links(SegmentKind::Reclaimed, root.reclaim_chain, census.reclaim_witness)
             .await?;
         let data = self.read_links(SegmentKind::Data, root.data_chain, census.data_witness).await?;
-        tracing::trace!(seq = root.checkpoint_seq, ?census, data = ?data.last().map(|link| link.head), reclaimed = ?reclaimed.last().map(|link| link.head), "recovery");
-        self.reserve_chains(root, &reclaimed, &data)?;
-        self.replay_moves(&reclaimed).await?;
-        self.replay_data(&data).await?;
-        self.end_replay_of_segments().await?;
+        tracing::trace!(seq = root.checkpoint_seq, ?census, data = ?data.links.last().map(|link| link.head), reclaimed = ?reclaimed.links.last().map(|link| link.head), "recovery");
+        self.reserve_chains(root, &reclaimed.links, &data.links)?;
+        self.replay_moves(&reclaimed.links).await?;
+        self.replay_data(&data.links).await?;
+        self.end_replay_of_segments([reclaimed.torn, data.torn]).await?;
         // Draining needs segments, which only reclaim and checkpoints may be able to free.
         self.spawn_task("growth", Rc::clone(self).run_growth());
         self.spawn_task("apply", Rc::clone(self).run_apply());
@@ -286,20 +286,10 @@ impl Shard {
         Ok(())
     }
 
-    async fn read_links(
-        &self,
-        kind: SegmentKind,
-        head: ChainHead,
-        witness: u64,
-    ) -> Result<Vec<Link>> {
+    async fn read_links(&self, kind: SegmentKind, head: ChainHead, witness: u64) -> Result<Chain> {
         let owner =
             SegmentOwner { pool: self.config.pool, shard: self.config.shard, mount: self.mount };
-        let segments = &self.media.segments;
-        let chain = read_chain(segments, &owner, kind, head, witness).await?;
-        if let Some(torn) = chain.torn {
-            erase(segments, torn).await?;
-        }
-        Ok(chain.links)
+        Ok(read_chain(&self.media.segments, &owner, kind, head, witness).await?)
     }
 
     /// Takes the slots of both chains, their successors' included, out of the free ones.
@@ -384,11 +374,19 @@ impl Shard {
     }
 
     /// Everything in segments is in the trees: from here on the shard writes, under new ids (X4).
-    async fn end_replay_of_segments(&self) -> Result<()> {
+    async fn end_replay_of_segments(&self, torn: [Option<SegmentId>; 2]) -> Result<()> {
         if let Some(id) = self.space.borrow_mut().finish_replay() {
             return Err(
                 self.bad_root(format!("segment {} was reused while it was live", id.number))
             );
+        }
+        for torn in torn.into_iter().flatten() {
+            tracing::info!(
+                shard = self.config.shard.0,
+                segment = torn.number.0,
+                "a write that was cut off is erased"
+            );
+            erase(&self.media.segments, torn).await?;
         }
         {
             let trees = &mut *self.trees.borrow_mut();

@@ -6,7 +6,7 @@
 use varve_logstore::planted::{Bug, plant};
 use varve_sim::{Faults, Outcome, WorldConfig, catch_panics, run_world};
 
-/// Worlds in which each bug has to show.
+/// Worlds in which each bug has to show; an unchecked chain takes the most, as old and new frames have to lie just so.
 const WORLDS_MAX: u64 = 900;
 
 /// A third of the worlds are those of their seed. Another has many small writes of few blocks, so that several frames of one size are
