@@ -3,6 +3,7 @@
 //! P1. Nothing is written to the drives: shards are opened, and recover, over an overlay in memory.
 //! P2. Shards are opened with the memory that the daemon's settings give them, so that what the daemon can open opens here.
 
+use std::cell::Cell;
 use std::fs;
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -123,25 +124,33 @@ pub(crate) async fn open_shard(
 ) -> varve_engine::Result<Rc<Shard>> {
     let shard = config.shard;
     let media = drive.media(shard).map_err(varve_logstore::Error::from)?;
-    let zones = Rc::new(QuietZones(PoolZones::new(Rc::clone(pool), shard)));
+    let quiet = Rc::new(Cell::new(false));
+    let zones = PoolZones::new(Rc::clone(pool), shard);
+    let zones = Rc::new(QuietZones { zones, quiet: Rc::clone(&quiet) });
     let owned = pool.zones_of(shard);
-    Shard::open(ShardParts { reactor: reactor.clone(), media, config, zones, owned }).await
+    let parts = ShardParts { reactor: reactor.clone(), media, config, zones, owned };
+    let opened = Shard::open(parts).await;
+    quiet.set(true);
+    opened
 }
 
-/// Zones that never seem to run short, so that reclaim moves nothing while somebody looks.
-struct QuietZones(PoolZones);
+/// Zones that never seem to run short once the shard is open, so that reclaim moves nothing while somebody looks. Recovery may need it.
+struct QuietZones {
+    zones: PoolZones,
+    quiet: Rc<Cell<bool>>,
+}
 
 impl ZoneSource for QuietZones {
     fn lease(&self) -> LocalBoxFuture<'_, varve_engine::Result<Option<Zone>>> {
-        self.0.lease()
+        self.zones.lease()
     }
 
     fn give_back(&self, zone: Zone) -> LocalBoxFuture<'_, varve_engine::Result<()>> {
-        self.0.give_back(zone)
+        self.zones.give_back(zone)
     }
 
     fn unleased_segments(&self) -> u64 {
-        self.0.unleased_segments().max(1)
+        self.zones.unleased_segments().max(u64::from(self.quiet.get()))
     }
 
     fn share_segments(&self) -> u64 {
