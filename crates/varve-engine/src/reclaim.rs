@@ -293,10 +293,7 @@ impl Shard {
         let entries =
             decode_summary(&header, summary).map_err(|error| damaged(&error.to_string()))?;
         for (index, entry) in entries.iter().enumerate() {
-            if index % PLACES_AT_ONCE == 0 && self.prefetch_wanted.get() {
-                let next = entries[index..].iter().take(PLACES_AT_ONCE);
-                self.prefetch_places(next.filter_map(moved_chunk)).await;
-            }
+            self.prefetch_moved(&entries[index..], index).await;
             match entry {
                 SummaryEntry::Data { chunk, unit, .. }
                 | SummaryEntry::Move { chunk, unit, .. }
@@ -320,6 +317,14 @@ impl Shard {
             }
         }
         Ok(())
+    }
+
+    /// Where a group begins at `index`: loads the places of the chunks in it.
+    async fn prefetch_moved(&self, rest: &[SummaryEntry], index: usize) {
+        if index.is_multiple_of(PLACES_AT_ONCE) && self.prefetch_wanted.get() {
+            let group = rest.iter().take(PLACES_AT_ONCE);
+            self.prefetch_places(group.filter_map(moved_chunk)).await;
+        }
     }
 
     async fn move_chunk(
@@ -470,10 +475,7 @@ impl Shard {
             "reclaimed segments are applied in order"
         );
         for (index, entry) in entries.iter().enumerate() {
-            if index % PLACES_AT_ONCE == 0 && self.prefetch_wanted.get() {
-                let next = entries[index..].iter().take(PLACES_AT_ONCE);
-                self.prefetch_places(next.filter_map(moved_chunk)).await;
-            }
+            self.prefetch_moved(&entries[index..], index).await;
             let SummaryEntry::Move { chunk, from, from_offset_512, unit } = entry else {
                 unreachable!("{entry:?} is never in a reclaimed segment")
             };

@@ -34,7 +34,7 @@ pub enum PageState {
     Clean,
     /// Changed since the last checkpoint; pinned; changed in place.
     Dirty,
-    /// Handed to a checkpoint that is not durable yet: pinned; the first change renames it.
+    /// In a segment that is not durable yet: pinned; the first change renames it.
     Writing,
 }
 
@@ -160,6 +160,7 @@ impl PageCache {
     }
 
     /// Names of all pages being written.
+    #[cfg(test)]
     #[must_use]
     pub fn writing_names(&self) -> Vec<PagePtr> {
         self.names_of(&self.writing)
