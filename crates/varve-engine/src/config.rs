@@ -43,11 +43,11 @@ pub struct MemoryShares {
 }
 
 impl MemoryShares {
-    /// Memory that is not divided: 3 open segments of 4 MiB, 7 in flight and a victim of reclaim, 4 frames of 1 MiB, the program and
+    /// Memory that is not divided: 3 open segments of 2 MiB, 7 in flight and a victim of reclaim, 4 frames of 1 MiB, the program and
     /// the allocator's own.
     const FIXED_BYTES: u64 = 96 << 20;
 
-    /// Spare memory for two segments: a new one costs a page fault every 4 KiB.
+    /// Spare memory for four segments: a new one costs a page fault every 4 KiB.
     const SPARE_BYTES_MIN: usize = 8 << 20;
 
     /// The shares of a shard that has `memory_bytes`; of little memory at least half is divided.

@@ -19,7 +19,7 @@ use crate::config::ShardConfig;
 use crate::{Error, Result, Shard};
 
 /// Segments of a zone at most, and how many zones a small pool should have at least.
-const ZONE_SEGMENTS_MAX: u32 = 64;
+const ZONE_SEGMENTS_MAX: u32 = 128;
 const ZONES_WANTED: u32 = 32;
 
 /// Segments of a zone at least: both chains of a shard begin in its first zone.

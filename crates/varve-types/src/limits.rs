@@ -13,7 +13,7 @@ pub const BLOCK_SIZE_DEFAULT: u32 = 4096;
 pub const REGION_BYTES: u64 = 64 << 20;
 
 /// Default size of a segment slot, strip header included, in bytes.
-pub const SEGMENT_BYTES_DEFAULT: u32 = 4 << 20;
+pub const SEGMENT_BYTES_DEFAULT: u32 = 2 << 20;
 
 /// Largest segment slot in bytes: offsets in it are 16-bit counts of [`ADDRESS_UNIT`].
 pub const SEGMENT_BYTES_MAX: u32 = 32 << 20;

@@ -10,7 +10,7 @@ use varve_logstore::format::summary::SummaryEntry;
 use crate::daemon::Home;
 use crate::stored::{BLOCK, Stored, bytes_at, contents, flip};
 
-const SEGMENT_BYTES: u64 = 4 << 20;
+const SEGMENT_BYTES: u64 = 2 << 20;
 /// Copies of the superblock, their distance, and where roots begin.
 const COPIES: u64 = 4;
 const COPY_STRIDE: u64 = 1 << 20;

@@ -70,7 +70,7 @@ pub(crate) fn make_roots(files: &Arc<PoolFiles>) -> Result<()> {
         };
         Pool::format(&media, &spec).await.map_err(|error| {
             failed(&error)
-                .hint("a pool needs at least four segments of 4 MiB a shard: give it more room")
+                .hint("a pool needs at least four segments of 2 MiB a shard: give it more room")
         })
     })
 }
