@@ -33,10 +33,15 @@ pub(crate) fn contents(first: u64, blocks: usize) -> Vec<u8> {
 impl Stored {
     /// A pool whose volume `v` was written by `write`, whose daemon was then ended by a signal.
     pub(crate) fn new(signal: &str, write: impl Fn(&mut Client)) -> Self {
+        Self::used(signal, |home| write(&mut home.connect("v")))
+    }
+
+    /// A pool with a volume `v`, whose daemon was ended by a signal after it was used.
+    fn used(signal: &str, work: impl Fn(&Home)) -> Self {
         let home = Home::new();
         let daemon = home.serve(&[]);
         home.varve(&["volume", "create", "v", "--size", "1GiB"]).ok();
-        write(&mut home.connect("v"));
+        work(&home);
         daemon.signal(signal);
         daemon.end();
         Self { home }
@@ -44,12 +49,14 @@ impl Stored {
 
     /// One that was stopped in order: data, overwritten data, keys, pages, all kinds of segments but reclaimed ones.
     pub(crate) fn clean() -> Self {
-        Self::new("TERM", |client| {
+        Self::used("TERM", |home| {
+            let mut client = home.connect("v");
             for part in 0..6u64 {
                 client.write(part << 18, &contents(part, 64));
             }
             client.write(0, &contents(100, 8)); // What they held before is dead now.
             client.write(64 << 20, &contents(50, 16)); // On the other shard.
+            home.varve(&["volume", "resize", "v", "--size", "1GiB"]).ok(); // A key beside data that are alive.
         })
     }
 
