@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand};
 use varve_access_admin::ListenAddress;
 use varve_types::{ByteCount, parse_size};
@@ -101,4 +102,14 @@ pub(crate) struct Format {
 /// Reads a size argument.
 pub(crate) fn size(text: &str) -> std::result::Result<ByteCount, String> {
     parse_size(text)
+}
+
+/// Reads `on` or `off`.
+pub(crate) fn switch() -> impl TypedValueParser<Value = bool> {
+    PossibleValuesParser::new([on_off(true), on_off(false)]).map(|word| word == on_off(true))
+}
+
+/// A switch as people read it.
+pub(crate) fn on_off(on: bool) -> &'static str {
+    if on { "on" } else { "off" }
 }

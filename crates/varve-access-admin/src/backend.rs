@@ -5,7 +5,7 @@ use std::pin::Pin;
 
 use crate::error::Result;
 use crate::metrics::Metric;
-use crate::v1::{CreateVolume, Pool, ResizeVolume, Status, Volume};
+use crate::v1::{ChangeVolume, CreateVolume, Pool, Status, Volume};
 
 /// An answer that arrives later, possibly from another thread.
 pub type AdminFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
@@ -27,8 +27,8 @@ pub trait AdminBackend: Send + Sync + 'static {
     /// Makes a volume. `Exists` when the name is taken, `Invalid` for a name or size that no volume may have.
     fn create_volume(&self, spec: CreateVolume) -> AdminFuture<'_, Volume>;
 
-    /// Changes the size of a volume, also while clients have it open. `NotFound`, `Invalid`.
-    fn resize_volume(&self, name: String, resize: ResizeVolume) -> AdminFuture<'_, Volume>;
+    /// Changes size and reduction of a volume, also while clients have it open. `NotFound`, `Invalid`.
+    fn change_volume(&self, name: String, change: ChangeVolume) -> AdminFuture<'_, Volume>;
 
     /// Deletes a volume and what it holds. `NotFound`; `Conflict` while a client has it open.
     fn delete_volume(&self, name: String) -> AdminFuture<'_, ()>;

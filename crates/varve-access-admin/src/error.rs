@@ -70,6 +70,12 @@ pub enum Error {
         /// Size asked for.
         to: ByteCount,
     },
+    /// A change of a volume names nothing to change.
+    #[error("nothing to change in volume `{name}`")]
+    NoChange {
+        /// Name of the volume.
+        name: String,
+    },
     /// The daemon did not answer in time. The request may still be carried out.
     #[error("no answer from the shards within {limit_ms} ms")]
     Timeout {
@@ -112,6 +118,7 @@ impl Error {
             | Self::Body { .. }
             | Self::Malformed { .. }
             | Self::Shrink { .. }
+            | Self::NoChange { .. }
             | Self::SocketPath { .. } => ErrorKind::Invalid,
             Self::Host { .. } | Self::NotLoopback { .. } => ErrorKind::Denied,
             Self::Timeout { .. } | Self::Listen { .. } => ErrorKind::Unavailable,
@@ -131,6 +138,7 @@ impl Error {
             Self::Shrink { .. } => {
                 "shrink the file system on it first, then set `allow_shrink` (--shrink)"
             }
+            Self::NoChange { .. } => "set at least one of `size_bytes`, `dedup` and `compression`",
             Self::Timeout { .. } => "GET /v1/status shows each shard; the request may yet complete",
             Self::Listen { source, .. } if source.kind() == io::ErrorKind::StorageFull => {
                 "the file system of the socket is full: remove something there"

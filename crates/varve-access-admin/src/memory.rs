@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
-use varve_types::{ErrorKind, limits};
+use varve_types::{ErrorKind, Reduction, limits};
 
 use crate::backend::{AdminBackend, AdminFuture};
 use crate::error::{Error, Result};
 use crate::metrics::{Metric, MetricKind, Sample};
 use crate::v1::{
-    CreateVolume, Drive, ListenerStatus, MemoryStatus, Pool, ResizeVolume, ServiceState,
+    ChangeVolume, CreateVolume, Drive, ListenerStatus, MemoryStatus, Pool, ServiceState,
     ShardState, ShardStatus, Status, Volume,
 };
 
@@ -30,7 +30,7 @@ impl MemoryBackend {
     #[must_use]
     pub fn with_open_volume(name: &str, size_bytes: u64) -> Self {
         let backend = Self::default();
-        let spec = CreateVolume { name: name.to_owned(), size_bytes, block_size_bytes: None };
+        let spec = plain(name.to_owned(), size_bytes);
         let created = backend.create(&spec).is_ok();
         assert!(created, "the volume is the first one");
         if let Some(volume) = backend.lock().get_mut(name) {
@@ -44,8 +44,7 @@ impl MemoryBackend {
     pub fn with_volumes(count: usize) -> Self {
         let backend = Self::default();
         for number in 0..count {
-            let name = format!("v{number:04}");
-            let spec = CreateVolume { name, size_bytes: 1 << 30, block_size_bytes: None };
+            let spec = plain(format!("v{number:04}"), 1 << 30);
             let created = backend.create(&spec).is_ok();
             assert!(created, "names are counted up");
         }
@@ -65,6 +64,7 @@ impl MemoryBackend {
         if name.is_empty() || name.len() > limits::NAME_BYTES_MAX || name.contains('/') {
             return Err(refusal(ErrorKind::Invalid, format!("`{name}` is not a volume name")));
         }
+        let default = Reduction::default();
         let volume = Volume {
             id: volumes.len() as u64 + 1,
             name: name.clone(),
@@ -73,6 +73,8 @@ impl MemoryBackend {
             block_size_bytes: spec.block_size_bytes.unwrap_or(limits::BLOCK_SIZE_DEFAULT),
             created_unix_ms: CREATED_UNIX_MS,
             openers: 0,
+            dedup: spec.dedup.unwrap_or(default.dedup),
+            compression: spec.compression.unwrap_or(default.compression),
         };
         volumes.insert(name, volume.clone());
         Ok(volume)
@@ -135,6 +137,11 @@ impl MemoryBackend {
     }
 }
 
+/// A volume that asks for nothing but a size.
+fn plain(name: String, size_bytes: u64) -> CreateVolume {
+    CreateVolume { name, size_bytes, block_size_bytes: None, dedup: None, compression: None }
+}
+
 fn not_found(name: &str) -> Error {
     refusal(ErrorKind::NotFound, format!("no volume `{name}`"))
 }
@@ -168,9 +175,12 @@ impl AdminBackend for MemoryBackend {
         ready(self.create(&spec))
     }
 
-    fn resize_volume(&self, name: String, resize: ResizeVolume) -> AdminFuture<'_, Volume> {
+    fn change_volume(&self, name: String, change: ChangeVolume) -> AdminFuture<'_, Volume> {
+        let ChangeVolume { size_bytes, allow_shrink: _, dedup, compression } = change;
         ready(self.change(&name, |volume| {
-            volume.size_bytes = resize.size_bytes;
+            volume.size_bytes = size_bytes.unwrap_or(volume.size_bytes);
+            volume.dedup = dedup.unwrap_or(volume.dedup);
+            volume.compression = compression.unwrap_or(volume.compression);
             volume.clone()
         }))
     }

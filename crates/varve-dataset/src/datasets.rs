@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use futures_util::future::LocalBoxFuture;
 use varve_dispatch::{Dispatch, Route, StreamPlacement};
 use varve_types::limits::VOLUME_BYTES_MAX;
-use varve_types::{ByteCount, ByteRange, StreamId};
+use varve_types::{ByteCount, ByteRange, Compression, Reduction, StreamId};
 
 use crate::catalog::{find, home_of, list, volume_key};
 use crate::name::DatasetName;
@@ -90,6 +90,7 @@ impl Datasets {
             size_bytes: spec.size_bytes,
             block_bytes,
             created_unix_ms: self.dispatch.reactor().unix_time_ms(),
+            reduction: changed(Reduction::default(), spec.dedup, spec.compression),
         };
         self.at_home(&name, move |datasets, name| {
             Box::pin(async move {
@@ -170,6 +171,32 @@ impl Datasets {
         outcome.map(|()| resized.info(name))
     }
 
+    /// Changes how a volume's blocks are reduced, also while it is open; `None` leaves a part as it is. Counts for what is written from
+    /// then on: what is stored stays as it is. Durable on return.
+    ///
+    /// # Errors
+    /// `NotFound`.
+    pub async fn set_reduction(
+        &self,
+        name: &str,
+        dedup: Option<bool>,
+        compression: Option<Compression>,
+    ) -> Result<VolumeInfo> {
+        let name = DatasetName::parse(name)?;
+        self.at_home(&name, move |datasets, name| {
+            Box::pin(async move {
+                let found = find(&datasets.dispatch, &name).await?;
+                let record = found.ok_or_else(|| not_found(&name))?;
+                let reduction = changed(record.reduction, dedup, compression);
+                let record = VolumeRecord { reduction, ..record };
+                datasets.store(&name, &record).await?;
+                datasets.shared.open.set_reduction(record.route.stream, reduction);
+                Ok(record.info(&name))
+            })
+        })
+        .await
+    }
+
     /// Deletes a volume and what it holds. Durable on return; its space comes back with the mark pass that follows.
     ///
     /// # Errors
@@ -208,7 +235,8 @@ impl Datasets {
             Box::pin(async move {
                 let record =
                     find(&datasets.dispatch, &name).await?.ok_or_else(|| not_found(&name))?;
-                let open = datasets.shared.open.open(record.route.stream, record.size_bytes);
+                let VolumeRecord { route, size_bytes, reduction, .. } = record;
+                let open = datasets.shared.open.open(route.stream, size_bytes, reduction);
                 Ok((record, open))
             })
         });
@@ -226,6 +254,17 @@ impl Datasets {
 
 fn not_found(name: &DatasetName) -> Error {
     Error::NotFound { name: name.display() }
+}
+
+fn changed(
+    reduction: Reduction,
+    dedup: Option<bool>,
+    compression: Option<Compression>,
+) -> Reduction {
+    Reduction {
+        dedup: dedup.unwrap_or(reduction.dedup),
+        compression: compression.unwrap_or(reduction.compression),
+    }
 }
 
 fn check_size(size_bytes: u64) -> Result<()> {

@@ -7,6 +7,7 @@ mod mark;
 mod name;
 mod open;
 mod record;
+mod reduction;
 mod volume;
 
 pub use catalog::CatalogueEntry;

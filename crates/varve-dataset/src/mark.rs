@@ -1,4 +1,4 @@
-//! Runs mark passes: after deletions and large trims, and once after the start.
+//! Runs mark passes: after deletions and large trims, when much that was shared was overwritten, and once after the start.
 
 use std::sync::atomic::Ordering;
 

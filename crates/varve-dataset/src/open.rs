@@ -1,24 +1,32 @@
-//! Which volumes are open, over all threads: how often, and how large they are now.
+//! Which volumes are open, over all threads: how often, how large they are now, and how what is written to them now is reduced.
 //!
-//! The registry's lock guards only the table and is taken when a volume is opened, closed, resized or deleted, never for a read
+//! The registry's lock guards only the table and is taken when a volume is opened, closed, changed or deleted, never for a read
 //! or write. It is the only lock of this crate.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use varve_types::StreamId;
+use varve_types::{Reduction, StreamId};
+
+use crate::reduction::{pack, unpack};
 
 /// What the handles of one volume share.
 #[derive(Debug)]
 pub(crate) struct OpenVolume {
     size_bytes: AtomicU64,
+    /// As `pack` has it.
+    reduction: AtomicU32,
     openers: AtomicUsize,
 }
 
 impl OpenVolume {
     pub(crate) fn size_bytes(&self) -> u64 {
         self.size_bytes.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn reduction(&self) -> Reduction {
+        unpack(self.reduction.load(Ordering::Acquire))
     }
 }
 
@@ -34,12 +42,20 @@ impl OpenVolumes {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts one more opener; `size_bytes` matters for the first.
-    pub(crate) fn open(&self, stream: StreamId, size_bytes: u64) -> Arc<OpenVolume> {
+    /// Counts one more opener; size and reduction matter for the first.
+    pub(crate) fn open(
+        &self,
+        stream: StreamId,
+        size_bytes: u64,
+        reduction: Reduction,
+    ) -> Arc<OpenVolume> {
         let mut table = self.table();
         let volume = table.entry(stream).or_insert_with(|| {
-            let size_bytes = AtomicU64::new(size_bytes);
-            Arc::new(OpenVolume { size_bytes, openers: AtomicUsize::new(0) })
+            Arc::new(OpenVolume {
+                size_bytes: AtomicU64::new(size_bytes),
+                reduction: AtomicU32::new(pack(reduction)),
+                openers: AtomicUsize::new(0),
+            })
         });
         volume.openers.fetch_add(1, Ordering::AcqRel);
         Arc::clone(volume)
@@ -63,6 +79,43 @@ impl OpenVolumes {
     pub(crate) fn resize(&self, stream: StreamId, size_bytes: u64) {
         if let Some(volume) = self.table().get(&stream) {
             volume.size_bytes.store(size_bytes, Ordering::Release);
+        }
+    }
+
+    /// Tells the openers of a volume how to reduce what they write from now on.
+    pub(crate) fn set_reduction(&self, stream: StreamId, reduction: Reduction) {
+        if let Some(volume) = self.table().get(&stream) {
+            volume.reduction.store(pack(reduction), Ordering::Release);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use varve_types::Compression;
+
+    use super::*;
+
+    #[test]
+    fn every_opener_sees_a_change_at_once() {
+        let (volumes, stream) = (OpenVolumes::default(), StreamId::new(7));
+        let (before, after) = (
+            Reduction { dedup: false, compression: Compression::Lz4 },
+            Reduction { dedup: true, compression: Compression::Zstd(9) },
+        );
+        volumes.set_reduction(stream, after); // Nobody has it open, so nobody is told.
+        let first = volumes.open(stream, 4096, before);
+        let second = volumes.open(stream, 8192, after);
+        assert_eq!((first.reduction(), second.size_bytes()), (before, 4096), "the first counts");
+        volumes.set_reduction(stream, after);
+        volumes.set_reduction(StreamId::new(8), Reduction::OFF);
+        volumes.resize(stream, 8192);
+        for volume in [first, second] {
+            assert_eq!((volume.reduction(), volume.size_bytes()), (after, 8192));
+        }
+        for left in [1, 0] {
+            volumes.close(stream);
+            assert_eq!(volumes.openers(stream), left);
         }
     }
 }

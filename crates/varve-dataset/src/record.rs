@@ -2,16 +2,17 @@
 //!
 //! ```text
 //! 0         2       3          4             8        16           24       32          40             48       52
-//! | version | state | placement | block bytes | stream | size bytes | seed   | created   | reserved 8   | flags  |
+//! | version | state | placement | block bytes | stream | size bytes | seed   | created   | reduction    | flags  |
 //! ```
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use varve_dispatch::{Route, StreamPlacement};
 use varve_stdx::{Reader, Writer};
-use varve_types::StreamId;
 use varve_types::limits::VOLUME_BYTES_MAX;
+use varve_types::{Compression, Reduction, StreamId};
 
 use crate::name::DatasetName;
+use crate::reduction::{self, REDUCTION_LEN};
 use crate::{Error, Result};
 
 /// Version of the record.
@@ -32,6 +33,18 @@ pub struct VolumeInfo {
     pub block_size_bytes: u32,
     /// When it was made, in ms since 1970.
     pub created_unix_ms: u64,
+    /// Whether blocks written from now on are deduplicated.
+    pub dedup: bool,
+    /// How blocks written from now on are compressed.
+    #[serde(serialize_with = "as_text")]
+    pub compression: Compression,
+}
+
+fn as_text<S: Serializer>(
+    compression: &Compression,
+    serializer: S,
+) -> std::result::Result<S::Ok, S::Error> {
+    serializer.collect_str(compression)
 }
 
 /// A volume's stored record.
@@ -41,6 +54,7 @@ pub(crate) struct VolumeRecord {
     pub(crate) size_bytes: u64,
     pub(crate) block_bytes: u32,
     pub(crate) created_unix_ms: u64,
+    pub(crate) reduction: Reduction,
 }
 
 impl VolumeRecord {
@@ -57,7 +71,7 @@ impl VolumeRecord {
         out.u64(self.size_bytes);
         out.u64(self.route.placement.seed);
         out.u64(self.created_unix_ms);
-        out.u64(0);
+        out.array(reduction::encode(self.reduction));
         out.u32(0); // flags
         bytes
     }
@@ -79,16 +93,18 @@ impl VolumeRecord {
         let size_bytes = fields.u64().map_err(short)?;
         let seed = fields.u64().map_err(short)?;
         let created_unix_ms = fields.u64().map_err(short)?;
-        let reserved = fields.u64().map_err(short)?;
+        let reduction = fields.array::<REDUCTION_LEN>().map_err(short)?;
         let flags = fields.u32().map_err(short)?;
-        if reserved != 0 || flags != 0 || !fields.rest().is_empty() {
+        if flags != 0 || !fields.rest().is_empty() {
             return Err(bad("it uses what this version does not know"));
         }
+        let reduction =
+            reduction::decode(reduction).ok_or_else(|| bad("its reduction is unknown"))?;
         if !block_bytes.is_power_of_two() || size_bytes > VOLUME_BYTES_MAX {
             return Err(bad("its sizes are out of range"));
         }
         let route = Route { stream, placement: StreamPlacement { seed, generation } };
-        Ok(Self { route, size_bytes, block_bytes, created_unix_ms })
+        Ok(Self { route, size_bytes, block_bytes, created_unix_ms, reduction })
     }
 
     pub(crate) fn info(&self, name: &DatasetName) -> VolumeInfo {
@@ -99,6 +115,8 @@ impl VolumeRecord {
             size_bytes: self.size_bytes,
             block_size_bytes: self.block_bytes,
             created_unix_ms: self.created_unix_ms,
+            dedup: self.reduction.dedup,
+            compression: self.reduction.compression,
         }
     }
 }
@@ -117,16 +135,21 @@ mod tests {
             size_bytes: 20 << 30,
             block_bytes: 4096,
             created_unix_ms: 1_700_000_000_000,
+            reduction: Reduction { dedup: true, compression: Compression::Zstd(19) },
         };
         let bytes = record.encode();
         assert_eq!(VolumeRecord::decode("v", &bytes).unwrap(), record);
         for len in 0..bytes.len() {
             assert!(VolumeRecord::decode("v", &bytes[..len]).is_err());
         }
-        for at in [0, 2, 40, 48, 51] {
+        for at in [0, 2, 40, 41, 42, 43, 47, 48, 51] {
             let mut bad = bytes;
             bad[at] ^= 0x40;
             assert!(VolumeRecord::decode("v", &bad).is_err(), "byte {at}");
         }
+        let mut silent = bytes;
+        silent[40..48].fill(0); // As records were written that had no reduction.
+        let expected = VolumeRecord { reduction: Reduction::default(), ..record };
+        assert_eq!(VolumeRecord::decode("v", &silent).unwrap(), expected);
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use varve_dispatch::{BlockStatus, Dispatch, ReadPart};
 use varve_stdx::BufSlice;
-use varve_types::ByteRange;
+use varve_types::{ByteRange, Compression, Reduction};
 
 use crate::datasets::Shared;
 use crate::open::OpenVolume;
@@ -23,6 +23,10 @@ pub struct VolumeSpec {
     pub size_bytes: u64,
     /// Block size that clients are told to prefer, in bytes.
     pub block_size_bytes: u32,
+    /// Whether its blocks are deduplicated; [`Reduction::default`] says when this does not.
+    pub dedup: Option<bool>,
+    /// How its blocks are compressed; [`Reduction::default`] says when this does not.
+    pub compression: Option<Compression>,
 }
 
 struct Inner {
@@ -57,7 +61,9 @@ impl Volume {
     /// The volume as it is now.
     #[must_use]
     pub fn info(&self) -> VolumeInfo {
-        VolumeInfo { size_bytes: self.size_bytes(), ..self.0.info.clone() }
+        let Reduction { dedup, compression } = self.0.open.reduction();
+        let size_bytes = self.size_bytes();
+        VolumeInfo { size_bytes, dedup, compression, ..self.0.info.clone() }
     }
 
     /// Bytes of the volume now; a resize shows at once.
@@ -89,13 +95,14 @@ impl Volume {
         Ok(self.0.dispatch.read(self.0.record.route, offset, len as usize).await?)
     }
 
-    /// Writes `data` at `offset`, of any alignment. Durable on return (V1).
+    /// Writes `data` at `offset`, of any alignment, reduced as the volume wants it now. Durable on return (V1).
     ///
     /// # Errors
     /// `NoSpace` when the pool is full; `Invalid` beyond the end.
     pub async fn write(&self, offset: u64, data: BufSlice) -> Result<()> {
         self.check(offset, data.len() as u64)?;
-        Ok(self.0.dispatch.write(self.0.record.route, offset, data).await?)
+        let reduction = self.0.open.reduction();
+        Ok(self.0.dispatch.write(self.0.record.route, offset, data, reduction).await?)
     }
 
     /// Makes bytes read as zeros and gives their space back. Durable on return, whatever the length.

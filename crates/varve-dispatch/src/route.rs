@@ -14,7 +14,7 @@ use varve_engine::{
 use varve_reactor::Reactor;
 use varve_stdx::BufSlice;
 use varve_types::limits::REGION_BYTES;
-use varve_types::{ByteRange, ShardId, StreamId};
+use varve_types::{ByteRange, Reduction, ShardId, StreamId};
 
 use crate::gate::NameGate;
 use crate::host::ShardHost;
@@ -183,34 +183,50 @@ impl Dispatch {
         .await
     }
 
-    /// Writes `data` at `offset`. Durable on return.
+    /// Writes `data` at `offset`; its blocks are reduced as `reduction` says. Durable on return.
     ///
     /// # Errors
     /// `NoSpace`, or `Unavailable` when it may or may not have happened.
-    pub async fn write(&self, route: Route, offset: u64, data: BufSlice) -> Result<()> {
+    pub async fn write(
+        &self,
+        route: Route,
+        offset: u64,
+        data: BufSlice,
+        reduction: Reduction,
+    ) -> Result<()> {
         let end = offset + data.len() as u64;
         if within_region(offset, end) {
-            return self.write_part(route, offset, data).await;
+            return self.write_part(route, offset, data, reduction).await;
         }
         let parts = split(offset, end).map(|part| {
             let cut = |at: u64| usize::try_from(at - offset).expect("inside the request");
-            self.write_part(route, part.start, data.slice(cut(part.start)..cut(part.end)))
+            let data = data.slice(cut(part.start)..cut(part.end));
+            self.write_part(route, part.start, data, reduction)
         });
         try_join_all(parts).await?;
         Ok(())
     }
 
-    async fn write_part(&self, route: Route, offset: u64, data: BufSlice) -> Result<()> {
+    async fn write_part(
+        &self,
+        route: Route,
+        offset: u64,
+        data: BufSlice,
+        reduction: Reduction,
+    ) -> Result<()> {
         let shard = self.0.placement.shard_of(route.placement, offset);
         let stream = route.stream;
         if let Some(host) = self.host(shard) {
             let here = host.shard().await?;
+            // Said with every write: a shard that was reopened has forgotten it.
+            here.set_reduction(stream, reduction);
             return here
                 .write(stream, offset, data)
                 .await
                 .map_err(|error| Error::Shard { shard, error });
         }
         self.on_shard(shard, move |shard| {
+            shard.set_reduction(stream, reduction);
             Box::pin(async move { shard.write(stream, offset, data).await })
         })
         .await

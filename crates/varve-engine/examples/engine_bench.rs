@@ -13,7 +13,7 @@ use varve_engine::{Pool, PoolSpec, PoolZones, Shard, ShardConfig, ShardParts};
 use varve_media::{Disk, Drive, DriveDisks, DriveOptions, DriveSpec, IoFuture, Persist};
 use varve_reactor::{Loop, LoopConfig, Reactor};
 use varve_stdx::{AlignedBuf, BufSlice, Rng, checksum64};
-use varve_types::{PoolId, ShardId, StreamId};
+use varve_types::{Compression, PoolId, Reduction, ShardId, StreamId};
 
 /// As in the daemon.
 #[global_allocator]
@@ -21,6 +21,22 @@ static MEMORY: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 const BLOCK: usize = 4096;
 const QUEUE_DEPTH: usize = 32;
+
+/// Blocks that writes draw from.
+const POOL_BLOCKS: u64 = 2048;
+
+/// What is written, and how it is reduced.
+#[derive(Clone, Copy)]
+struct Load {
+    reduction: Reduction,
+    /// Every block written differs from all others.
+    is_unique: bool,
+    /// Half of each block, in pieces of 64 bytes, is one byte.
+    is_compressible: bool,
+}
+
+const REDUCE: Reduction = Reduction { dedup: true, compression: Compression::Lz4 };
+const PLAIN: Load = Load { reduction: Reduction::OFF, is_unique: true, is_compressible: false };
 
 /// A flat disk in memory: an operation is one copy.
 struct FlatDisk {
@@ -78,11 +94,14 @@ struct Bench {
     reactor: Reactor,
     shard: Rc<Shard>,
     blocks: u64,
+    load: Load,
+    /// Of [`POOL_BLOCKS`].
     data: BufSlice,
+    written: Cell<u64>,
 }
 
 impl Bench {
-    async fn open(reactor: Reactor, volume_mib: u64) -> Self {
+    async fn open(reactor: Reactor, volume_mib: u64, load: Load) -> Self {
         let pool_bytes = usize::try_from((volume_mib * 5 / 4 + 640) << 20).expect("fits memory");
         let mut bytes = vec![1; pool_bytes];
         bytes.fill(0); // The system gives memory when it is touched: now, not while writes are timed.
@@ -98,6 +117,7 @@ impl Bench {
         let pool = Pool::open(&media).await.expect("open the pool");
         let mut config = ShardConfig::with_memory(spec.pool, ShardId(0), 512 << 20);
         config.block_cache_bytes = 256 << 20;
+        config.reduction = load.reduction;
         let parts = ShardParts {
             reactor: reactor.clone(),
             media,
@@ -106,9 +126,14 @@ impl Bench {
             owned: pool.zones_of(ShardId(0)),
         };
         let shard = Shard::open(parts).await.expect("open the shard");
-        let mut data = AlignedBuf::zeroed(BLOCK);
+        let pool_bytes = usize::try_from(POOL_BLOCKS).expect("small") * BLOCK;
+        let mut data = AlignedBuf::zeroed(pool_bytes);
         Rng::new(1).fill(&mut data);
-        Self { reactor, shard, blocks: (volume_mib << 20) / BLOCK as u64, data: data.freeze() }
+        if load.is_compressible {
+            data.chunks_mut(64).step_by(2).for_each(|piece| piece.fill(b'v'));
+        }
+        let (blocks, data) = ((volume_mib << 20) / BLOCK as u64, data.freeze());
+        Self { reactor, shard, blocks, load, data, written: Cell::new(0) }
     }
 
     /// Operations a second of `QUEUE_DEPTH` loops that run for `seconds`.
@@ -146,8 +171,13 @@ fn write(bench: Rc<Bench>, block: u64) -> LocalBoxFuture<'static, ()> {
     Box::pin(async move {
         // A front-end hands in a buffer of the request's own.
         let mut data = AlignedBuf::scratch(BLOCK);
-        data.copy_from_slice(&bench.data);
-        data[..8].copy_from_slice(&block.to_le_bytes());
+        let written = bench.written.get() + 1;
+        bench.written.set(written);
+        let from = usize::try_from(written % POOL_BLOCKS).expect("small") * BLOCK;
+        data.copy_from_slice(&bench.data[from..from + BLOCK]);
+        if bench.load.is_unique {
+            data[..8].copy_from_slice(&written.to_le_bytes());
+        }
         let offset = block * BLOCK as u64;
         bench.shard.write(StreamId::new(1), offset, data.freeze()).await.expect("write");
     })
@@ -164,6 +194,26 @@ fn read(bench: Rc<Bench>, block: u64) -> LocalBoxFuture<'static, ()> {
 fn read_cached(bench: Rc<Bench>, block: u64) -> LocalBoxFuture<'static, ()> {
     read(bench, block % 4096)
 }
+
+/// Writes of blocks that are reduced, in steady state: name, per second, CPU ns and budget.
+async fn reduced_writes(reactor: &Reactor, seconds: f64, volume_mib: u64) -> Vec<Row> {
+    let mut rows = Vec::new();
+    for (name, is_unique, is_compressible, budget) in [
+        ("reduced write, unique random bytes", true, false, "4500"),
+        ("reduced write, unique 2:1", true, true, "8000"),
+        ("reduced write, duplicates", false, false, "3500"),
+    ] {
+        let load = Load { reduction: REDUCE, is_unique, is_compressible };
+        let bench = Rc::new(Bench::open(reactor.clone(), volume_mib, load).await);
+        bench.run(seconds / 2.0, write).await;
+        let rate = bench.run(seconds, write).await;
+        rows.push((name, rate.per_s, rate.cpu_ns, budget));
+    }
+    rows
+}
+
+/// What is printed of a step.
+type Row = (&'static str, f64, f64, &'static str);
 
 fn per_call_ns(mut call: impl FnMut()) -> f64 {
     let rounds = 100_000;
@@ -183,7 +233,7 @@ fn main() {
     let mut reactor_loop = Loop::new(LoopConfig::default()).expect("io_uring");
     let reactor = reactor_loop.handle();
     let rows = reactor_loop.run(async move {
-        let bench = Rc::new(Bench::open(reactor, volume_mib).await);
+        let bench = Rc::new(Bench::open(reactor.clone(), volume_mib, PLAIN).await);
         let fill = bench.run(seconds, write).await;
         let writes = bench.run(seconds, write).await;
         let before = bench.shard.stats();
@@ -191,7 +241,7 @@ fn main() {
         bench.run(0.2, read_cached).await;
         let cached = bench.run(seconds / 2.0, read_cached).await;
         let mut buf = AlignedBuf::zeroed(BLOCK);
-        let data = bench.data.clone();
+        let data = bench.data.slice(0..BLOCK);
         let copy = per_call_ns(|| {
             buf.copy_from_slice(&data);
             std::hint::black_box(&buf);
@@ -204,7 +254,8 @@ fn main() {
             + before.metadata_bytes
             + before.reclaimed_bytes;
         let amplification = written as f64 / before.write_bytes as f64;
-        vec![
+        drop(bench);
+        let mut rows = vec![
             ("random write, first pass", fill.per_s, fill.cpu_ns, "4000 (250,000/s)"),
             ("random overwrite", writes.per_s, writes.cpu_ns, "4000 (250,000/s)"),
             ("random read, from segments", reads.per_s, reads.cpu_ns, "3600"),
@@ -212,7 +263,9 @@ fn main() {
             ("of a write: copies of 4 KiB, 3 of", 0.0, copy * 3.0, "100 each"),
             ("of a write: checksum of 4 KiB", 0.0, checksum, "113"),
             ("bytes to media per byte, x1000", 0.0, amplification * 1000.0, "2300"),
-        ]
+        ];
+        rows.extend(reduced_writes(&reactor, seconds, volume_mib).await);
+        rows
     });
     if json {
         let fields: Vec<String> = rows

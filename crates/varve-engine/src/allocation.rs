@@ -5,8 +5,7 @@
 //! Z2. Data are admitted only while live bytes, undrained bytes and the reserves fit the shard's segments.
 
 use futures_util::future::LocalBoxFuture;
-use varve_logstore::format::segment::SegmentKind;
-use varve_logstore::segment_writer::SegmentWriter;
+use varve_logstore::format::segment::{STRIP_HEADER_BYTES, SegmentKind};
 use varve_types::{Generation, SegmentNumber};
 
 use crate::reserves::Reserves;
@@ -120,9 +119,9 @@ impl Shard {
         generation
     }
 
-    /// Bytes of blocks that a segment holds.
+    /// Bytes of units and their entries that a segment holds.
     pub(crate) fn segment_payload(&self) -> u64 {
-        u64::from(SegmentWriter::block_bytes_max(self.media.segments.geometry().segment_bytes))
+        u64::from(self.media.segments.geometry().segment_bytes - STRIP_HEADER_BYTES)
     }
 
     /// Refuses `bytes` more of data if there is no room for them (Z2); gets another zone first when one is to be had.

@@ -10,7 +10,7 @@ use varve_logstore::chain_reader::fold_checksum;
 use varve_logstore::format::chunk::ChunkEntry;
 use varve_logstore::format::record::KeyPayload;
 use varve_logstore::format::root::ChainHead;
-use varve_logstore::format::summary::{SummaryEntry, Unit};
+use varve_logstore::format::summary::{Codec, SummaryEntry, Unit};
 use varve_logstore::lane::Frame;
 use varve_logstore::planted::{Bug, planted};
 use varve_media::SegmentId;
@@ -22,7 +22,7 @@ use crate::config::BLOCK_BYTES;
 use crate::drain::SealedData;
 use crate::pages::fault_of;
 use crate::tree::Fill;
-use crate::trees::slot_chunk;
+use crate::trees::{Overwritten, Trees, slot_chunk};
 use crate::{Result, Shard};
 
 /// Entries applied before other tasks get a turn: some 50 µs of work.
@@ -33,6 +33,10 @@ const SLOTS_PER_STEP: usize = 512;
 
 /// A trim of more blocks than this drops whole pages and leaves their chunks to mark.
 const PRECISE_TRIM_BLOCKS: u64 = 1 << 18;
+
+/// A mark pass is wanted once so many stored bytes of shared chunks were overwritten, and one part in so many of what is live.
+const KEPT_BYTES_MIN: u64 = 64 << 20;
+const KEPT_PART: u64 = 8;
 
 /// A durable segment to be applied.
 pub(crate) struct Applicable<'a> {
@@ -126,15 +130,19 @@ impl Shard {
     /// Loads the pages that the entries need, many at once.
     async fn prefetch_blocks(&self, entries: &[SummaryEntry]) {
         self.prefetch(|trees| {
-            let blocks = entries.iter().filter_map(|entry| match entry {
-                SummaryEntry::Data { stream, block, .. } => Some((*stream, *block)),
-                _ => None,
-            });
-            let mut place = |(stream, block)| {
-                let slot = trees.lookup(stream, block)?;
-                slot_chunk(slot).map_or(Ok(None), |chunk| trees.chunk(chunk))
+            let mut place = |entry: &SummaryEntry| match entry {
+                SummaryEntry::Data { stream, block, .. } => {
+                    let slot = trees.lookup(*stream, *block)?;
+                    slot_chunk(slot).map_or(Ok(None), |chunk| trees.chunk(chunk))
+                }
+                SummaryEntry::Reference { chunk, stream, block, .. } => {
+                    let slot = trees.lookup(*stream, *block)?;
+                    slot_chunk(slot).map_or(Ok(None), |dead| trees.chunk(dead))?;
+                    trees.chunk(*chunk)
+                }
+                _ => Ok(None),
             };
-            blocks.filter_map(|block| fault_of(place(block))).collect()
+            entries.iter().filter_map(|entry| fault_of(place(entry))).collect()
         })
         .await
     }
@@ -152,11 +160,15 @@ impl Shard {
                         trees.set_block(&mut self.space.borrow_mut(), stream, block, chunk, &place)
                     })
                     .await?;
-                if let Some(dead) = dead {
-                    self.kill_chunks(&[dead]).await?;
-                }
+                self.overwritten(dead.as_slice()).await?;
                 self.buffer.borrow_mut().remove(stream, block, wseq);
                 self.applied_chunk.set(self.applied_chunk.get().max(chunk));
+            }
+            SummaryEntry::Reference { chunk, stream, block, wseq, .. } => {
+                let dead = self.with_pages(|trees| trees.share_block(stream, block, chunk)).await?;
+                self.dedup.borrow_mut().settle(chunk);
+                self.overwritten(dead.as_slice()).await?;
+                self.buffer.borrow_mut().remove(stream, block, wseq);
             }
             SummaryEntry::Trim { stream, block, block_count, wseq, .. } => {
                 self.clear_blocks(stream, block, block_count, false).await?;
@@ -192,7 +204,7 @@ impl Shard {
             }
             SummaryEntry::FreedIds { first, count } => {
                 let ids: Vec<_> = (first.get()..first.get() + count).map(ChunkId::new).collect();
-                self.kill_chunks(&ids).await?;
+                self.free_chunks(&ids).await?;
             }
             SummaryEntry::Move { .. }
             | SummaryEntry::Page { .. }
@@ -240,8 +252,8 @@ impl Shard {
         if count > PRECISE_TRIM_BLOCKS {
             let mut dead = Vec::new();
             self.with_pages(|trees| trees.detach_blocks(stream, block..end, &mut dead)).await?;
-            self.kill_chunks(&dead).await?;
-            self.mark_wanted.set(true);
+            self.overwritten(&dead).await?;
+            self.mark.wanted.set(true);
         }
         let mut from = block;
         while from < end {
@@ -251,14 +263,42 @@ impl Shard {
                     trees.fill_blocks(stream, from..end, fill, SLOTS_PER_STEP, &mut dead)
                 })
                 .await?;
-            self.kill_chunks(&dead).await?;
+            self.overwritten(&dead).await?;
             self.reactor.yield_now().await;
         }
         Ok(())
     }
 
-    /// Takes chunks out of the table.
-    async fn kill_chunks(&self, chunks: &[ChunkId]) -> Result<()> {
+    /// Takes chunks that blocks no longer hold out of the table, but not those that others may hold (G2, G3).
+    async fn overwritten(&self, chunks: &[ChunkId]) -> Result<()> {
+        for chunk in chunks {
+            let granted_before = self.dedup.borrow().is_granted(*chunk);
+            let kill = |trees: &mut Trees| {
+                let granted = self.dedup.borrow().is_granted(*chunk);
+                if if planted(Bug::GrantAskedOnce) { granted_before } else { granted } {
+                    return Ok(Overwritten::Granted); // Asked anew when the operation is repeated: grants are given meanwhile.
+                }
+                trees.kill_unshared(&mut self.space.borrow_mut(), *chunk)
+            };
+            match self.with_pages(kill).await? {
+                Overwritten::Gone => self.blocks.borrow_mut().remove(*chunk),
+                Overwritten::Kept(bytes) => self.note_kept(bytes),
+                Overwritten::Granted => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Something shared was overwritten: when that is much, mark is to find what nobody names any more.
+    fn note_kept(&self, bytes: u32) {
+        let kept = self.dedup.borrow_mut().keep(bytes);
+        if kept >= KEPT_BYTES_MIN.max(self.space.borrow().stats().live_bytes / KEPT_PART) {
+            self.mark.wanted.set(true);
+        }
+    }
+
+    /// Takes chunks that nobody names out of the table.
+    async fn free_chunks(&self, chunks: &[ChunkId]) -> Result<()> {
         for chunk in chunks {
             self.with_pages(|trees| trees.kill(&mut self.space.borrow_mut(), *chunk)).await?;
             self.blocks.borrow_mut().remove(*chunk);
@@ -292,7 +332,7 @@ pub(crate) fn raw_unit(offset: u32, len: u32, checksum: u64) -> Unit {
         offset_512: units(offset),
         stored_len: len,
         logical_512: units(len.next_multiple_of(512)),
-        codec: varve_logstore::format::summary::Codec::Raw,
+        codec: Codec::Raw,
         checksum: fold_checksum(checksum),
     }
 }

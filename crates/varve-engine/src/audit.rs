@@ -7,12 +7,13 @@ use std::ops::ControlFlow;
 use roaring::RoaringTreemap;
 use varve_logstore::format::chunk::ChunkEntry;
 use varve_logstore::format::pointer::{Location, PagePtr};
-use varve_logstore::space::{SegmentState, unit_space};
+use varve_logstore::space::{SegmentState, unit_extent, unit_space};
 use varve_media::SegmentId;
 use varve_types::{ChunkId, StreamId};
 
 use crate::hash::HashMap;
 use crate::tree::{PageState, Scan, WalkItem};
+use crate::trees::PAGE_ID_FIRST;
 use crate::{Result, Shard};
 
 /// Slots, pages or entries looked at before other tasks get a turn: some 50 µs of work.
@@ -32,6 +33,8 @@ pub struct AuditReport {
     pub table_pages: u64,
     /// Stored bytes that something names or that wait to be freed.
     pub live_bytes: u64,
+    /// Of these, bytes of chunks of data.
+    pub data_bytes: u64,
     /// Chunks and pages that nothing names: the next mark pass frees them.
     pub unreachable: u64,
     /// How many things contradict each other.
@@ -45,6 +48,8 @@ pub struct AuditReport {
 struct Audit {
     report: AuditReport,
     named: RoaringTreemap,
+    /// Chunks of data that several blocks name: only shared ones may be.
+    named_again: RoaringTreemap,
     /// 512-byte units of segments that hold something.
     occupied: RoaringTreemap,
     live: HashMap<SegmentId, u64>,
@@ -70,7 +75,7 @@ impl Audit {
         *self.live.entry(place.segment).or_default() += bytes;
         self.report.live_bytes += bytes;
         let first = u64::from(place.segment.number.0) << 16 | u64::from(place.offset_512);
-        let units = bytes / 512;
+        let units = u64::from(unit_extent(place.stored_len)) / 512;
         if self.occupied.insert_range(first..first + units) != units {
             self.differs(|| {
                 let (segment, at) = (place.segment.number, place.offset());
@@ -119,12 +124,12 @@ impl Shard {
                 .await?;
             for item in items {
                 match item {
-                    WalkItem::Data { block, slot } => {
+                    WalkItem::Data { slot, .. } => {
                         audit.report.chunks += 1;
                         let chunk = slot.id();
-                        audit.name(chunk, || {
-                            format!("chunk {chunk} of block {block} of stream {stream}")
-                        });
+                        if !audit.named.insert(chunk.get()) {
+                            audit.named_again.insert(chunk.get());
+                        }
                     }
                     WalkItem::Page { name: PagePtr::Chunk(page), .. } if self.is_stored(page) => {
                         audit.report.pages += 1;
@@ -200,6 +205,12 @@ impl Shard {
             for entry in entries {
                 let (chunk, entry) = entry?;
                 found.insert(chunk.get());
+                if !entry.shared && audit.named_again.contains(chunk.get()) {
+                    audit.differs(|| format!("chunk {chunk} is named twice and not shared"));
+                }
+                if chunk.get() < PAGE_ID_FIRST {
+                    audit.report.data_bytes += u64::from(unit_space(entry.stored_len));
+                }
                 audit.occupy(&entry.location(), || format!("chunk {chunk}"));
                 if !audit.named.contains(chunk.get()) && !waiting.contains(chunk.get()) {
                     audit.report.unreachable += 1;

@@ -17,28 +17,24 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-use varve_logstore::format::summary::SummaryEntry;
+use varve_logstore::format::summary::Fingerprint;
 use varve_logstore::planted::{Bug, planted};
 use varve_logstore::segment_writer::BLOCK_ALIGN;
 use varve_reactor::Notify;
 use varve_stdx::{BufSlice, checksum64};
 use varve_types::{CutNumber, StreamId};
 
-use crate::apply::raw_unit;
 use crate::buffer::{Carrier, Content, Pending};
 use crate::config::BLOCK_BYTES;
-use crate::drain::is_zero;
+use crate::drain::BlockSource;
 use crate::{Result, Shard};
 
 /// Whole blocks of a write from which on it is large. Smaller ones are answered sooner by the lane, whose frames take many of them, and
 /// what is overwritten while it is in the lane is never written again; at this size a frame's header costs 2 % and the copy counts.
 const LARGE_BYTES_MIN: u64 = 64 << 10;
 
-/// Bytes of a write that are appended in one hold of the gate: they lie side by side, and are read back by one media read.
+/// Bytes of a write that are appended in one hold of the gate: stored raw they lie side by side, and are read back by one media read.
 pub(crate) const BYPASS_BYTES_MAX: usize = 1 << 20;
-
-/// Bytes appended in one step: some 50 µs of checksums and copies.
-const RUN_BYTES_MAX: usize = 128 << 10;
 
 /// How long a part-filled segment waits for more once no put is under way whose answers would bring it: less than a put takes.
 const PATIENCE_NS: u64 = 1_000_000;
@@ -104,19 +100,24 @@ impl Shard {
     ) -> Result<Passed> {
         assert!(data.len().is_multiple_of(BLOCK_BYTES), "whole blocks");
         let mut credits = self.admit(data.len()).await?;
+        let mut fingerprints = Vec::new();
+        self.push_fingerprints(stream, data, &mut fingerprints).await;
+        self.follow_hooks(&fingerprints).await;
         let _gate = self.data_gate.take(1).await;
         let mut passed = Passed { bytes: 0, segment: None };
         while passed.bytes < data.len() {
             self.check_open()?;
             if self.fits_a_block() {
-                let end = data.len().min(passed.bytes + RUN_BYTES_MAX);
+                let run_bytes = self.blocks_per_turn(stream) * BLOCK_BYTES;
+                let end = data.len().min(passed.bytes + run_bytes);
                 let run = data.slice(passed.bytes..end);
                 let first = block + passed.bytes as u64 / BLOCK;
                 if self.would_overtake(stream, first, first + run.len() as u64 / BLOCK) {
                     break;
                 }
                 passed.segment = Some(self.drain.writer.borrow().seq());
-                let appended = self.append_run(stream, first, &run);
+                let known = &fingerprints[passed.bytes / BLOCK_BYTES..];
+                let appended = self.append_run(stream, first, &run, known);
                 credits.keep_part(appended as u64); // B4
                 passed.bytes += appended;
                 self.reactor.yield_now().await;
@@ -131,8 +132,9 @@ impl Shard {
         Ok(passed)
     }
 
-    fn fits_a_block(&self) -> bool {
-        self.drain.writer.borrow().fits(BLOCK_ALIGN, BLOCK_ALIGN)
+    /// Whether a block fits the open data segment, stored as it is.
+    pub(crate) fn fits_a_block(&self) -> bool {
+        self.drain.writer.borrow().fits(BLOCK_ALIGN)
     }
 
     fn would_overtake(&self, stream: StreamId, first: u64, end: u64) -> bool {
@@ -141,26 +143,25 @@ impl Shard {
     }
 
     /// Appends as many blocks as fit the open segment (B1); returns their bytes. The caller holds the data gate.
-    fn append_run(&self, stream: StreamId, first: u64, run: &BufSlice) -> usize {
-        let writer = &mut *self.drain.writer.borrow_mut();
-        let buffer = &mut *self.buffer.borrow_mut();
-        let trees = &mut *self.trees.borrow_mut();
-        let (seq, wseq, cut, bypassed) = (writer.seq(), self.fresh_wseq(), CutNumber(0), true);
+    fn append_run(
+        &self,
+        stream: StreamId,
+        first: u64,
+        run: &BufSlice,
+        fingerprints: &[Option<Fingerprint>],
+    ) -> usize {
+        let (seq, wseq) = (self.drain.writer.borrow().seq(), self.fresh_wseq());
         let mut done = 0;
-        while done < run.len() && writer.fits(BLOCK_ALIGN, BLOCK_ALIGN) {
+        while done < run.len() && self.fits_a_block() {
             let block = first + done as u64 / BLOCK;
             let data = run.slice(done..done + BLOCK_BYTES);
-            let entry = if is_zero(&data) {
-                SummaryEntry::Trim { stream, block, block_count: 1, wseq, cut, bypassed }
-            } else {
-                let unit =
-                    raw_unit(writer.push_unit(&data, BLOCK_ALIGN), BLOCK_ALIGN, checksum64(&data));
-                let chunk = trees.fresh_chunk();
-                SummaryEntry::Data { chunk, stream, block, wseq, cut, class: 0, bypassed, unit }
-            };
-            writer.push_entry(entry, wseq);
-            let content = Content::Data(data);
-            buffer.insert(stream, block, Pending { wseq, carrier: Carrier::Segment(seq), content });
+            let source =
+                BlockSource { stream, block, wseq, cut: CutNumber(0), class: 0, bypassed: true };
+            let fingerprint = fingerprints[done / BLOCK_BYTES];
+            self.store_block(&source, &data, checksum64(&data), fingerprint);
+            let pending =
+                Pending { wseq, carrier: Carrier::Segment(seq), content: Content::Data(data) };
+            self.buffer.borrow_mut().insert(stream, block, pending);
             done += BLOCK_BYTES;
         }
         self.drain.bypassed_bytes.set(self.drain.bypassed_bytes.get() + done as u64);

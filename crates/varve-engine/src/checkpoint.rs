@@ -241,7 +241,7 @@ impl Shard {
             let bytes = encode_page(page, PagePtr::Null);
             let mut writer = self.metadata.writer.borrow_mut();
             let len = u32::try_from(bytes.len()).expect("pages are small");
-            if !writer.fits(len, UNIT_ALIGN) {
+            if !writer.fits(len) {
                 return Err(Pause::Full);
             }
             let level = match page.shape() {
@@ -304,7 +304,7 @@ impl Shard {
         entry: impl Fn(Unit) -> SummaryEntry,
     ) -> Result<(SegmentId, Unit)> {
         let len = u32::try_from(bytes.len()).expect("units are smaller than segments");
-        if !self.metadata.writer.borrow().fits(len, UNIT_ALIGN) {
+        if !self.metadata.writer.borrow().fits(len) {
             self.seal_metadata().await?;
         }
         let id = self.open_metadata();

@@ -1,6 +1,6 @@
 //! What a shard is told when it is opened: its identity and its share of memory.
 
-use varve_types::{PoolId, ShardId};
+use varve_types::{PoolId, Reduction, ShardId};
 
 /// Bytes of a block: the unit of the map, of drained data and of atomicity.
 pub const BLOCK_BYTES: usize = 4096;
@@ -18,6 +18,10 @@ pub struct ShardConfig {
     pub page_cache_bytes: usize,
     /// Bytes of cached data blocks.
     pub block_cache_bytes: usize,
+    /// Bytes of the index of stored blocks, by which equal ones are found.
+    pub dedup_index_bytes: usize,
+    /// How streams are reduced that ask for nothing else.
+    pub reduction: Reduction,
     /// Summary entries applied since a checkpoint before the next one begins: bounds replay.
     pub checkpoint_entries: u64,
     /// Percent of the shard's segments that reclaim keeps free.
@@ -36,6 +40,8 @@ pub struct MemoryShares {
     pub page_cache_bytes: usize,
     /// For data blocks, in bytes.
     pub block_cache_bytes: usize,
+    /// For the index of stored blocks, in bytes.
+    pub dedup_index_bytes: usize,
     /// For requests of connections, in bytes.
     pub request_bytes: usize,
     /// For buffers that were dropped and wait for their next use, in bytes.
@@ -58,8 +64,9 @@ impl MemoryShares {
         let cache = |sixteenths| usize::try_from(share(sixteenths)).unwrap_or(usize::MAX);
         Self {
             buffer_bytes: share(3),
-            page_cache_bytes: cache(7),
+            page_cache_bytes: cache(6),
             block_cache_bytes: cache(1),
+            dedup_index_bytes: cache(1),
             request_bytes: cache(1),
             spare_bytes: cache(1).max(Self::SPARE_BYTES_MIN),
         }
@@ -70,14 +77,21 @@ impl ShardConfig {
     /// A shard with its [`MemoryShares`] of `memory_bytes`.
     #[must_use]
     pub fn with_memory(pool: PoolId, shard: ShardId, memory_bytes: u64) -> Self {
-        let MemoryShares { buffer_bytes, page_cache_bytes, block_cache_bytes, .. } =
-            MemoryShares::of(memory_bytes);
+        let MemoryShares {
+            buffer_bytes,
+            page_cache_bytes,
+            block_cache_bytes,
+            dedup_index_bytes,
+            ..
+        } = MemoryShares::of(memory_bytes);
         Self {
             pool,
             shard,
             buffer_bytes,
             page_cache_bytes,
             block_cache_bytes,
+            dedup_index_bytes,
+            reduction: Reduction::default(),
             checkpoint_entries: 1_000_000,
             free_target_percent: 2,
         }

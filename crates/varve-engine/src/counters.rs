@@ -12,6 +12,9 @@ pub(crate) struct Counters {
     pub(crate) writes: Cell<u64>,
     pub(crate) write_bytes: Cell<u64>,
     pub(crate) bypassed_bytes: Cell<u64>,
+    pub(crate) deduplicated_blocks: Cell<u64>,
+    pub(crate) stored_blocks: Cell<u64>,
+    pub(crate) stored_bytes: Cell<u64>,
     pub(crate) reads: Cell<u64>,
     pub(crate) read_bytes: Cell<u64>,
     pub(crate) media_read_bytes: Cell<u64>,
@@ -40,6 +43,15 @@ impl Counters {
         add(&self.writes, 1);
         add(&self.write_bytes, bytes as u64);
         add(&self.bypassed_bytes, bytes as u64);
+    }
+
+    pub(crate) fn add_deduplicated(&self) {
+        add(&self.deduplicated_blocks, 1);
+    }
+
+    pub(crate) fn add_stored(&self, bytes: u32) {
+        add(&self.stored_blocks, 1);
+        add(&self.stored_bytes, u64::from(bytes));
     }
 
     pub(crate) fn add_read(&self, bytes: usize) {
@@ -82,6 +94,14 @@ pub struct ShardStats {
     pub write_bytes: u64,
     /// Of these, bytes that bypassed the lane.
     pub bypassed_bytes: u64,
+    /// Blocks that were stored already when they were drained.
+    pub deduplicated_blocks: u64,
+    /// Blocks that were stored.
+    pub stored_blocks: u64,
+    /// Bytes of them as stored.
+    pub stored_bytes: u64,
+    /// Blocks that the index of stored blocks knows.
+    pub dedup_index_entries: u64,
     /// Reads answered.
     pub reads: u64,
     /// Bytes of them.

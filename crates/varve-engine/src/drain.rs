@@ -15,12 +15,14 @@ use std::rc::Rc;
 use varve_logstore::format::frame::LanePoint;
 use varve_logstore::format::record::RecordKind;
 use varve_logstore::format::segment::SegmentKind;
-use varve_logstore::format::summary::{SummaryEntry, Unit};
+use varve_logstore::format::summary::{Fingerprint, SummaryEntry, Unit};
 use varve_logstore::lane::{Frame, Record};
 use varve_logstore::planted::{Bug, planted};
 use varve_logstore::segment_writer::{BLOCK_ALIGN, SealSpec, Sealed, SegmentWriter, UNIT_ALIGN};
 use varve_reactor::{JoinHandle, Notify};
+use varve_stdx::checksum64;
 use varve_types::limits::ADDRESS_UNIT;
+use varve_types::{Compression, CutNumber, StreamId, WriteSeq};
 
 use crate::apply::raw_unit;
 use crate::config::BLOCK_BYTES;
@@ -35,6 +37,20 @@ const SEGMENTS_IN_FLIGHT_MAX: usize = 3;
 
 /// Blocks drained before other tasks get a turn: some 50 µs of work.
 const BLOCKS_PER_TURN: usize = 32;
+
+/// Fingerprints of blocks; none of streams that are not deduplicated.
+pub(crate) type Fingerprints = Vec<Option<Fingerprint>>;
+
+/// Which block of which write is stored.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BlockSource {
+    pub(crate) stream: StreamId,
+    pub(crate) block: u64,
+    pub(crate) wseq: WriteSeq,
+    pub(crate) cut: CutNumber,
+    pub(crate) class: u8,
+    pub(crate) bypassed: bool,
+}
 
 /// A sealed data segment on its way to the map.
 pub(crate) struct SealedData {
@@ -110,8 +126,10 @@ impl Shard {
 
     async fn drain_frame(&self, frame: &Rc<Frame>) -> Result<()> {
         let records = frame.records().clone();
+        let fingerprints = self.fingerprints_of(&records).await;
+        let mut fingerprints = fingerprints.into_iter();
         for record in &records {
-            self.drain_record(record).await?;
+            self.drain_record(record, &mut fingerprints).await?;
         }
         self.drain.frames.borrow_mut().push(Rc::clone(frame)); // D3
         self.drain.point.set(frame.end());
@@ -148,11 +166,42 @@ impl Shard {
         self.data_credits.is_contended() || self.record_credits.is_contended()
     }
 
-    /// Appends one record to the data segments. The caller holds the data gate.
-    pub(crate) async fn drain_record(&self, record: &Record) -> Result<()> {
+    /// Fingerprints of the blocks of records, in order, those of writes whose streams are deduplicated. What is known of equal blocks
+    /// is at hand then.
+    pub(crate) async fn fingerprints_of(&self, records: &[Rc<Record>]) -> Fingerprints {
+        let mut fingerprints = Vec::new();
+        for record in records.iter().filter(|record| record.header.kind == RecordKind::Write) {
+            self.push_fingerprints(record.header.stream, &record.payload, &mut fingerprints).await;
+        }
+        self.follow_hooks(&fingerprints).await;
+        fingerprints
+    }
+
+    pub(crate) async fn push_fingerprints(
+        &self,
+        stream: StreamId,
+        blocks: &[u8],
+        to: &mut Fingerprints,
+    ) {
+        if !self.reduction(stream).dedup {
+            to.resize(to.len() + blocks.len() / BLOCK_BYTES, None);
+            return;
+        }
+        for block in blocks.chunks_exact(BLOCK_BYTES) {
+            to.push(self.reduce.reducer.borrow().fingerprint(block));
+            self.take_turn(stream).await;
+        }
+    }
+
+    /// Appends one record to the data segments, with the next ones of `fingerprints`. The caller holds the data gate.
+    pub(crate) async fn drain_record(
+        &self,
+        record: &Record,
+        fingerprints: &mut std::vec::IntoIter<Option<Fingerprint>>,
+    ) -> Result<()> {
         let header = &record.header;
         match header.kind {
-            RecordKind::Write => self.drain_write(record).await,
+            RecordKind::Write => self.drain_write(record, fingerprints).await,
             RecordKind::Trim | RecordKind::Zero => {
                 self.drain.frees.set(true);
                 let block = header.offset_512 / BLOCK_UNITS;
@@ -189,46 +238,111 @@ impl Shard {
         }
     }
 
-    async fn drain_write(&self, record: &Record) -> Result<()> {
+    async fn drain_write(
+        &self,
+        record: &Record,
+        fingerprints: &mut std::vec::IntoIter<Option<Fingerprint>>,
+    ) -> Result<()> {
         let header = &record.header;
         let first = header.offset_512 / BLOCK_UNITS;
         assert_eq!(record.payload.len() % BLOCK_BYTES, 0, "records hold whole blocks");
         for (index, data) in record.payload.chunks_exact(BLOCK_BYTES).enumerate() {
             let block = first + index as u64;
+            let fingerprint = fingerprints.next().expect("one a block of a write");
             let newer = |pending: &crate::buffer::Pending| {
                 pending.wseq > header.wseq && self.is_durable(&pending.carrier)
             };
             if self.buffer.borrow().newest(header.stream, block).is_some_and(newer) {
                 continue; // D2
             }
-            let (stream, wseq, cut) = (header.stream, header.wseq, header.cut);
-            if is_zero(data) {
-                let (block_count, bypassed) = (1, false);
-                let entry = SummaryEntry::Trim { stream, block, block_count, wseq, cut, bypassed };
-                self.push_data_entry(entry, wseq).await?;
-            } else {
-                let checksum = record.piece_checksum(index);
-                let unit = self.push_data_unit(data, BLOCK_ALIGN, checksum).await?;
-                let chunk = self.trees.borrow_mut().fresh_chunk();
-                let entry = SummaryEntry::Data {
-                    chunk,
-                    stream,
-                    block,
-                    wseq,
-                    cut,
-                    class: header.class,
-                    bypassed: false,
-                    unit,
-                };
-                self.drain.writer.borrow_mut().push_entry(entry, wseq);
+            if !self.fits_a_block() {
+                self.seal_data().await?;
             }
-            self.take_turn().await;
+            let source = BlockSource {
+                stream: header.stream,
+                block,
+                wseq: header.wseq,
+                cut: header.cut,
+                class: header.class,
+                bypassed: false,
+            };
+            self.store_block(&source, data, record.piece_checksum(index), fingerprint);
+            self.take_turn(header.stream).await;
         }
         Ok(())
     }
 
-    async fn take_turn(&self) {
-        let blocks = self.drain.blocks_this_turn.get() + 1;
+    /// Appends a block to the open data segment, as little of it as has to be stored. The caller made sure that it fits as it is.
+    pub(crate) fn store_block(
+        &self,
+        source: &BlockSource,
+        data: &[u8],
+        checksum: u64,
+        fingerprint: Option<Fingerprint>,
+    ) {
+        let BlockSource { stream, block, wseq, cut, class, bypassed } = *source;
+        let push = |entry| self.drain.writer.borrow_mut().push_entry(entry, wseq);
+        if is_zero(data) {
+            push(SummaryEntry::Trim { stream, block, block_count: 1, wseq, cut, bypassed });
+            return;
+        }
+        let mut reducer = self.reduce.reducer.borrow_mut();
+        if let Some(chunk) = fingerprint.and_then(|known| self.take_grant(known)) {
+            self.counters.add_deduplicated();
+            push(SummaryEntry::Reference { chunk, stream, block, wseq, cut, class, bypassed });
+            return;
+        }
+        let unit = match reducer.compress(data, self.reduction(stream).compression) {
+            None => {
+                let offset = self.drain.writer.borrow_mut().push_unit(data, BLOCK_ALIGN);
+                raw_unit(offset, BLOCK_ALIGN, checksum)
+            }
+            Some((codec, stored)) => {
+                let offset = self.drain.writer.borrow_mut().push_unit(stored, UNIT_ALIGN);
+                let len = u32::try_from(stored.len()).expect("shorter than a block");
+                let unit = raw_unit(offset, len, checksum64(stored));
+                let logical_512 = u16::try_from(BLOCK_UNITS).expect("a block is small");
+                Unit { codec, logical_512, ..unit }
+            }
+        };
+        self.counters.add_stored(unit.stored_len);
+        let chunk = self.trees.borrow_mut().fresh_chunk();
+        if let Some(fingerprint) = fingerprint {
+            let segment = self.drain.writer.borrow().slot();
+            self.dedup.borrow_mut().learn(fingerprint, chunk, segment);
+        }
+        push(SummaryEntry::Data {
+            chunk,
+            stream,
+            block,
+            wseq,
+            cut,
+            class,
+            bypassed,
+            unit,
+            fingerprint,
+        });
+    }
+
+    /// Blocks of a stream that are some 50 µs of work, or one that is more.
+    pub(crate) fn blocks_per_turn(&self, stream: StreamId) -> usize {
+        match self.reduction(stream).compression {
+            Compression::Off => BLOCKS_PER_TURN,
+            Compression::Lz4 => BLOCKS_PER_TURN / 4,
+            Compression::Zstd(level) => {
+                if level < 4 {
+                    2
+                } else {
+                    1
+                }
+            }
+        }
+    }
+
+    /// Lets other tasks go on after some 50 µs of work on blocks of a stream.
+    async fn take_turn(&self, stream: StreamId) {
+        let weight = BLOCKS_PER_TURN / self.blocks_per_turn(stream);
+        let blocks = self.drain.blocks_this_turn.get() + weight;
         if blocks < BLOCKS_PER_TURN {
             self.drain.blocks_this_turn.set(blocks);
             return;
@@ -240,7 +354,7 @@ impl Shard {
     /// Copies a unit into the open data segment, sealing it first when it is full.
     async fn push_data_unit(&self, bytes: &[u8], align: u32, checksum: u64) -> Result<Unit> {
         let len = u32::try_from(bytes.len()).expect("units are smaller than segments");
-        if !self.drain.writer.borrow().fits(len, align) {
+        if !self.drain.writer.borrow().fits(len) {
             self.seal_data().await?;
         }
         let offset = self.drain.writer.borrow_mut().push_unit(bytes, align);
@@ -253,7 +367,7 @@ impl Shard {
         entry: SummaryEntry,
         wseq: varve_types::WriteSeq,
     ) -> Result<()> {
-        if !self.drain.writer.borrow().fits(0, 1) {
+        if !self.drain.writer.borrow().fits(0) {
             self.seal_data().await?;
         }
         self.drain.writer.borrow_mut().push_entry(entry, wseq);

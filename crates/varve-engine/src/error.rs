@@ -54,6 +54,16 @@ pub enum Error {
         /// Checksum of what was read.
         found: u32,
     },
+    /// Stored data are what was written, and cannot be decompressed to a block.
+    #[error("chunk {chunk} in segment {segment} at {offset} cannot be decompressed")]
+    ChunkUnreadable {
+        /// Which chunk.
+        chunk: ChunkId,
+        /// Where.
+        segment: SegmentNumber,
+        /// Byte offset in the segment.
+        offset: u32,
+    },
     /// The map names a chunk that the chunk table does not know.
     #[error("block {block} of stream {stream} names chunk {chunk}, which does not exist")]
     ChunkMissing {
@@ -129,6 +139,7 @@ impl Error {
             Self::NoPool => ErrorKind::NotFound,
             Self::BadPoolRoot { .. } => ErrorKind::Corrupt,
             Self::ChunkCorrupt { .. }
+            | Self::ChunkUnreadable { .. }
             | Self::ChunkMissing { .. }
             | Self::PageCorrupt { .. }
             | Self::SegmentDamaged { .. }

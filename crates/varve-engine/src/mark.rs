@@ -9,8 +9,10 @@
 //! M3. Frees are logged and durable before they are applied, and applied before the space is reused.
 //! M4. A page that was changed since the last checkpoint is left to the next one: recovery still reads it.
 //! M5. Streams that were dropped before the walk are gone from the trees before the sweep frees what they named.
-//! M6. A pass that is not finished is forgotten; nothing of it is durable but its frees.
+//! M6. A chunk with a grant, or granted during the pass, is marked; one that was found to be garbage is granted no more.
+//! M7. A pass that is not finished is forgotten; nothing of it is durable but its frees.
 
+use std::cell::{Cell, RefCell};
 use std::ops::ControlFlow;
 
 use hashbrown::HashSet;
@@ -28,6 +30,23 @@ use crate::{Error, Result, Shard};
 /// Slots, pages or entries looked at before other tasks get a turn: some 50 µs of work.
 const STEP: usize = 1024;
 
+/// What a shard knows of mark passes.
+pub(crate) struct MarkState {
+    /// The one under way.
+    pub(crate) pass: RefCell<Option<MarkPass>>,
+    /// Passes begun since the shard was opened.
+    passes: Cell<u64>,
+    /// Something waits for one.
+    pub(crate) wanted: Cell<bool>,
+}
+
+impl MarkState {
+    /// Of a shard that was just opened: what it forgot when it closed, a pass finds.
+    pub(crate) fn new() -> Self {
+        Self { pass: RefCell::new(None), passes: Cell::new(0), wanted: Cell::new(true) }
+    }
+}
+
 /// A mark pass under way on one shard.
 pub(crate) struct MarkPass {
     marked: RoaringTreemap,
@@ -35,6 +54,10 @@ pub(crate) struct MarkPass {
     page_ceiling: ChunkId,
     /// Streams that existed when the pass began.
     streams: Vec<StreamId>,
+    /// Tells it from passes that were begun and forgotten before.
+    number: u64,
+    /// Stored bytes of shared chunks that had been overwritten when it began.
+    kept_bytes: u64,
 }
 
 /// What a mark pass did on one shard.
@@ -51,7 +74,7 @@ pub struct MarkReport {
 }
 
 impl Shard {
-    /// Begins a pass; one that was under way is forgotten (M6).
+    /// Begins a pass; one that was under way is forgotten (M7).
     ///
     /// # Errors
     /// `Unavailable` when the shard is closed.
@@ -59,13 +82,17 @@ impl Shard {
         self.check_open()?;
         let streams = self.streams().await?;
         let _gate = self.tree_gate.take(1).await;
-        self.mark.replace(Some(MarkPass {
-            marked: RoaringTreemap::new(),
-            chunk_ceiling: self.applied_chunk.get().next(), // M1
+        let number = self.mark.passes.get() + 1;
+        self.mark.passes.set(number);
+        self.mark.pass.replace(Some(MarkPass {
+            marked: self.dedup.borrow().granted().map(ChunkId::get).collect(), // M6
+            chunk_ceiling: self.applied_chunk.get().next(),                    // M1
             page_ceiling: self.trees.borrow().names.next(),
             streams,
+            number,
+            kept_bytes: self.dedup.borrow().kept_bytes(),
         }));
-        self.mark_wanted.set(false);
+        self.mark.wanted.set(false);
         Ok(())
     }
 
@@ -75,7 +102,8 @@ impl Shard {
     /// `Conflict` kinds never; `Unavailable` when no pass was begun or the shard closed.
     pub async fn mark_walk(&self, owned: &HashSet<StreamId>) -> Result<MarkReport> {
         let mut report = MarkReport::default();
-        let streams = self.pass(|pass| std::mem::take(&mut pass.streams))?;
+        let number = self.mark.passes.get();
+        let streams = self.pass(number, |pass| std::mem::take(&mut pass.streams))?;
         for stream in streams {
             if owned.contains(&stream) {
                 continue;
@@ -88,18 +116,20 @@ impl Shard {
         let mut walk: Vec<StreamId> = owned.iter().copied().collect();
         walk.sort_unstable();
         for stream in walk {
-            self.mark_stream(stream).await?;
+            self.mark_stream(number, stream).await?;
         }
-        self.mark_keys().await?;
-        report.marked = self.pass(|pass| pass.marked.len())?;
+        self.mark_keys(number).await?;
+        report.marked = self.pass(number, |pass| pass.marked.len())?;
         Ok(report)
     }
 
-    fn pass<T>(&self, act: impl FnOnce(&mut MarkPass) -> T) -> Result<T> {
-        self.mark.borrow_mut().as_mut().map(act).ok_or(Error::NoMarkPass)
+    /// Acts on a pass, if it is still the one that was begun last (M7).
+    fn pass<T>(&self, number: u64, act: impl FnOnce(&mut MarkPass) -> T) -> Result<T> {
+        let mut pass = self.mark.pass.borrow_mut();
+        pass.as_mut().filter(|pass| pass.number == number).map(act).ok_or(Error::NoMarkPass)
     }
 
-    async fn mark_stream(&self, stream: StreamId) -> Result<()> {
+    async fn mark_stream(&self, number: u64, stream: StreamId) -> Result<()> {
         let mut from = 0;
         loop {
             let mut items = Vec::new();
@@ -113,14 +143,14 @@ impl Shard {
                     Ok(map.walk(&trees.cache, from, STEP, |item| items.push(item))?)
                 })
                 .await?;
-            self.pass(|pass| items.iter().for_each(|item| pass.mark(item)))?;
+            self.pass(number, |pass| items.iter().for_each(|item| pass.mark(item)))?;
             let Some(next) = next else { return Ok(()) };
             from = next;
             self.reactor.yield_now().await;
         }
     }
 
-    async fn mark_keys(&self) -> Result<()> {
+    async fn mark_keys(&self, number: u64) -> Result<()> {
         let mut from = self.trees.borrow().keys.lowest_key();
         loop {
             let mut pages = Vec::new();
@@ -131,7 +161,7 @@ impl Shard {
                     Ok(trees.keys.walk_pages(&trees.cache, &from, STEP, visit)?)
                 })
                 .await?;
-            self.pass(|pass| {
+            self.pass(number, |pass| {
                 for name in pages {
                     if let PagePtr::Chunk(page) = name {
                         pass.marked.insert(page.get());
@@ -151,14 +181,19 @@ impl Shard {
     /// # Errors
     /// `Unavailable` when no pass was begun or the shard closed.
     pub async fn mark_sweep(&self) -> Result<MarkReport> {
-        let pass = self.mark.take().ok_or(Error::NoMarkPass)?;
-        let mut report = MarkReport { marked: pass.marked.len(), ..MarkReport::default() };
+        let number = self.mark.passes.get();
+        let marked = self.pass(number, |pass| pass.marked.len())?;
+        let mut refused = RoaringTreemap::new();
+        let mut report = MarkReport { marked, ..MarkReport::default() };
         let mut from = self.trees.borrow().table.lowest_key();
         loop {
             let mut garbage = Vec::new();
             // Not during a checkpoint, which takes the dead pages off their list before they are out of the table (M4).
             let gate = self.tree_gate.take(1).await;
             let scan = self.with_pages(|trees| {
+                let pass = self.mark.pass.borrow();
+                let pass = pass.as_ref().filter(|pass| pass.number == number);
+                let pass = pass.ok_or(Stop::Failed(Error::NoMarkPass))?; // M7
                 garbage.clear();
                 let dead: crate::hash::HashSet<PagePtr> =
                     trees.names.dead_pages().iter().copied().collect();
@@ -184,6 +219,10 @@ impl Shard {
                 }
             });
             let scan = scan.await?;
+            for (chunk, _) in &garbage {
+                self.dedup.borrow_mut().refuse(*chunk); // M6: in one step with the finding.
+                refused.insert(chunk.get());
+            }
             drop(gate);
             report.freed += garbage.len() as u64;
             report.freed_bytes += garbage.iter().map(|(_, bytes)| u64::from(*bytes)).sum::<u64>();
@@ -195,6 +234,10 @@ impl Shard {
             self.reactor.yield_now().await;
         }
         self.flush_data().await?;
+        self.dedup.borrow_mut().freed(&refused);
+        if let Some(pass) = self.mark.pass.borrow_mut().take_if(|pass| pass.number == number) {
+            self.dedup.borrow_mut().mark_ended(pass.kept_bytes);
+        }
         if report.freed > 0 {
             self.reclaim_wanted.notify_one();
         }
@@ -218,6 +261,13 @@ impl Shard {
 }
 
 impl MarkPass {
+    /// A reference to a chunk was drained (M6).
+    pub(crate) fn note_grant(&mut self, chunk: ChunkId) {
+        if !planted(Bug::MarkForgetsGrants) {
+            self.marked.insert(chunk.get());
+        }
+    }
+
     fn mark(&mut self, item: &WalkItem) {
         match item {
             WalkItem::Page { .. } if planted(Bug::MarkForgetsPages) => {}

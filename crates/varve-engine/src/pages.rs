@@ -203,6 +203,6 @@ impl Shard {
     /// Pins a segment's contents; `None` when they are not there.
     pub(crate) fn pin(&self, id: SegmentId) -> Option<Pin<'_>> {
         let pinned = self.space.borrow_mut().pin(id);
-        pinned.then_some(Pin { shard: self, id })
+        pinned.then(|| Pin { shard: self, id }) // Made only then: dropping one unpins.
     }
 }

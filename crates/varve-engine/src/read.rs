@@ -7,8 +7,10 @@
 use futures_util::future::try_join_all;
 use varve_logstore::chain_reader::unit_checksum;
 use varve_logstore::format::chunk::ChunkEntry;
+use varve_logstore::format::summary::Codec;
 use varve_logstore::planted::{Bug, planted};
-use varve_stdx::BufSlice;
+use varve_logstore::space::unit_extent;
+use varve_stdx::{AlignedBuf, BufSlice};
 use varve_types::{ByteRange, ChunkId, StreamId};
 
 use crate::buffer::Content;
@@ -75,6 +77,7 @@ enum Found {
 struct Run<'a> {
     first: usize,
     chunks: Vec<(ChunkId, ChunkEntry)>,
+    /// Stored bytes, with what alignment leaves free between them.
     bytes: u32,
     pin: Pin<'a>,
 }
@@ -165,11 +168,10 @@ impl Shard {
         blocks: &mut [Option<ReadPart>],
         wrong: &mut Option<Error>,
     ) {
-        let mut start = 0;
+        let run_start = run.chunks[0].1.location().offset();
         for (index, (chunk, place)) in run.chunks.iter().enumerate() {
-            let end = start + place.stored_len as usize;
-            let data = bytes.slice(start..end);
-            start = end;
+            let start = (place.location().offset() - run_start) as usize;
+            let data = bytes.slice(start..start + place.stored_len as usize);
             let found = unit_checksum(&data);
             if found != place.checksum {
                 *wrong = Some(Error::ChunkCorrupt {
@@ -181,11 +183,32 @@ impl Shard {
                 }); // E3
                 continue;
             }
+            let data = match self.restored(*chunk, place, data) {
+                Ok(data) => data,
+                Err(error) => {
+                    *wrong = Some(error);
+                    continue;
+                }
+            };
             if keep && run.chunks.len() == 1 {
                 self.blocks.borrow_mut().insert(*chunk, data.clone());
             }
             blocks[run.first + index] = Some(ReadPart::Data(data));
         }
+    }
+
+    /// The block that stored bytes stand for.
+    fn restored(&self, chunk: ChunkId, place: &ChunkEntry, data: BufSlice) -> Result<BufSlice> {
+        if place.codec == Codec::Raw && data.len() == BLOCK_BYTES {
+            return Ok(data);
+        }
+        let mut block = AlignedBuf::scratch(BLOCK_BYTES);
+        block.set_len(BLOCK_BYTES);
+        if self.reduce.reducer.borrow_mut().restore(place.codec, &data, &mut block) {
+            return Ok(block.freeze());
+        }
+        let (segment, offset) = (place.segment.number, place.location().offset());
+        Err(Error::ChunkUnreadable { chunk, segment, offset })
     }
 
     /// A checksum mismatch is final when the block still lies where it was read.
@@ -196,7 +219,9 @@ impl Shard {
         blocks: &[Option<ReadPart>],
         error: Error,
     ) -> Result<Option<Error>> {
-        let Error::ChunkCorrupt { chunk: damaged, segment, offset, .. } = error else {
+        let (Error::ChunkCorrupt { chunk: damaged, segment, offset, .. }
+        | Error::ChunkUnreadable { chunk: damaged, segment, offset }) = error
+        else {
             return Ok(Some(error));
         };
         for (index, block) in blocks.iter().enumerate() {
@@ -212,6 +237,7 @@ impl Shard {
                     && location.offset() == offset
                 {
                     self.counters.checksum_errors.set(self.counters.checksum_errors.get() + 1);
+                    self.dedup.borrow_mut().distrust(chunk);
                     tracing::error!(shard = self.config.shard.0, %error, "stored data is damaged");
                     return Err(error);
                 }
@@ -349,11 +375,16 @@ fn extend(runs: &mut [Run<'_>], index: usize, chunk: ChunkId, place: &ChunkEntry
     let (_, before) = &run.chunks[run.chunks.len() - 1];
     let adjacent = run.first + run.chunks.len() == index
         && before.segment == place.segment
-        && before.location().offset() + before.stored_len == place.location().offset()
-        && run.bytes + place.stored_len <= READ_BYTES_MAX;
+        && before.location().offset() + unit_extent(before.stored_len) == place.location().offset();
+    if !adjacent {
+        return false;
+    }
+    let start = run.chunks[0].1.location().offset();
+    let bytes = place.location().offset() + place.stored_len - start;
+    let adjacent = bytes <= READ_BYTES_MAX;
     if adjacent {
         run.chunks.push((chunk, *place));
-        run.bytes += place.stored_len;
+        run.bytes = bytes;
     }
     adjacent
 }

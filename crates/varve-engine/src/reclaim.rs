@@ -17,7 +17,7 @@ use varve_logstore::format::chunk::ChunkEntry;
 use varve_logstore::format::pointer::PagePtr;
 use varve_logstore::format::root::ChainHead;
 use varve_logstore::format::segment::{STRIP_HEADER_BYTES, SegmentKind, StripHeader};
-use varve_logstore::format::summary::{SummaryEntry, Unit};
+use varve_logstore::format::summary::{Fingerprint, SummaryEntry, Unit};
 use varve_logstore::planted::{Bug, planted};
 use varve_logstore::segment_writer::{BLOCK_ALIGN, SealSpec, Sealed, SegmentWriter, UNIT_ALIGN};
 use varve_logstore::space::{SegmentState, Space, Usage};
@@ -295,10 +295,12 @@ impl Shard {
         for (index, entry) in entries.iter().enumerate() {
             self.prefetch_moved(&entries[index..], index).await;
             match entry {
-                SummaryEntry::Data { chunk, unit, .. }
-                | SummaryEntry::Move { chunk, unit, .. }
-                | SummaryEntry::Page { chunk, unit } => {
-                    self.move_chunk(id, *chunk, unit, &bytes).await?;
+                SummaryEntry::Data { chunk, unit, fingerprint, .. }
+                | SummaryEntry::Move { chunk, unit, fingerprint, .. } => {
+                    self.move_chunk(id, *chunk, unit, *fingerprint, &bytes).await?;
+                }
+                SummaryEntry::Page { chunk, unit } => {
+                    self.move_chunk(id, *chunk, unit, None, &bytes).await?;
                 }
                 SummaryEntry::TablePage { level, unit } => {
                     self.touch_table_page(id, *level, unit, &bytes).await?;
@@ -307,6 +309,7 @@ impl Shard {
                 SummaryEntry::UsageBlob { .. }
                 | SummaryEntry::KeyPut { .. }
                 | SummaryEntry::KeyDelete { .. }
+                | SummaryEntry::Reference { .. }
                 | SummaryEntry::Trim { .. }
                 | SummaryEntry::Zero { .. }
                 | SummaryEntry::StreamDrop { .. }
@@ -332,6 +335,7 @@ impl Shard {
         from: SegmentId,
         chunk: ChunkId,
         unit: &Unit,
+        fingerprint: Option<Fingerprint>,
         segment: &BufSlice,
     ) -> Result<()> {
         let place = self.with_pages(|trees| trees.chunk(chunk)).await?;
@@ -347,7 +351,7 @@ impl Shard {
         };
         let align =
             if unit.stored_len.is_multiple_of(BLOCK_ALIGN) { BLOCK_ALIGN } else { UNIT_ALIGN };
-        if !self.reclaim.writer.borrow().fits(unit.stored_len, align) {
+        if !self.reclaim.writer.borrow().fits(unit.stored_len) {
             self.seal_reclaimed().await?;
         }
         let mut writer = self.reclaim.writer.borrow_mut();
@@ -359,9 +363,12 @@ impl Shard {
         };
         let age =
             self.space.borrow().get(from.number).map_or(WriteSeq::ZERO, |usage| usage.sealed_at);
-        let entry =
-            SummaryEntry::Move { chunk, from, from_offset_512: unit.offset_512, unit: moved };
+        let from_offset_512 = unit.offset_512;
+        let entry = SummaryEntry::Move { chunk, from, from_offset_512, unit: moved, fingerprint };
         writer.push_entry(entry, age);
+        if let Some(fingerprint) = fingerprint {
+            self.dedup.borrow_mut().learn_place(fingerprint, writer.slot());
+        }
         self.counters.add_moved(unit.stored_len);
         Ok(())
     }
@@ -408,7 +415,9 @@ impl Shard {
     async fn finish_reclaim(&self) -> Result<()> {
         if self.reclaim.writer.borrow().is_empty() {
             let emptied = self.reclaim.emptied.take();
-            self.leave_victims(&emptied);
+            if !emptied.is_empty() {
+                self.leave_victims(&emptied); // Wakes those who wait for segments, who in turn ask for reclaim.
+            }
             return Ok(());
         }
         if self.reclaim.emptied.borrow().len() < 2 {
@@ -476,7 +485,7 @@ impl Shard {
         );
         for (index, entry) in entries.iter().enumerate() {
             self.prefetch_moved(&entries[index..], index).await;
-            let SummaryEntry::Move { chunk, from, from_offset_512, unit } = entry else {
+            let SummaryEntry::Move { chunk, from, from_offset_512, unit, .. } = entry else {
                 unreachable!("{entry:?} is never in a reclaimed segment")
             };
             let to = chunk_entry(id, unit);

@@ -43,9 +43,12 @@ use crate::block_cache::BlockCache;
 use crate::bypass::Bypass;
 use crate::checkpoint::Metadata;
 use crate::config::{BLOCK_BYTES, ShardConfig};
+use crate::dedup::Dedup;
 use crate::drain::Drain;
 use crate::growth::Growth;
+use crate::mark::MarkState;
 use crate::reclaim::Reclaim;
+use crate::reduce::Reduce;
 use crate::shard::State;
 use crate::tree::{BTree, ChunkNames, MemoryNames, PageCache, TreeLayout};
 use crate::trees::{PAGE_ID_FIRST, Trees, table_layout};
@@ -232,8 +235,9 @@ impl Shard {
             reclaim_chain: Cell::new(root.reclaim_chain),
             reclaim_witness: Cell::new(root.reclaim_chain.seq),
             media_full: Cell::new(false),
-            mark: RefCell::new(None),
-            mark_wanted: Cell::new(true),
+            reduce: Reduce::new(config.pool),
+            dedup: RefCell::new(Dedup::new(config.dedup_index_bytes)),
+            mark: MarkState::new(),
             next_wseq: Cell::new(root.next_wseq),
             next_generation: Cell::new(root.next_generation),
             writes_under_way: WritesUnderWay::default(),
@@ -332,6 +336,13 @@ impl Shard {
     }
 
     async fn replay_data(&self, links: &[Link]) -> Result<()> {
+        for entry in links.iter().flat_map(|link| &link.entries) {
+            if let SummaryEntry::Reference { chunk, .. } = entry
+                && !planted(Bug::GrantsForgottenInReplay)
+            {
+                self.dedup.borrow_mut().grant(*chunk); // G2
+            }
+        }
         for link in links {
             for entry in &link.entries {
                 self.see_entry(entry)?;
@@ -354,10 +365,15 @@ impl Shard {
         match entry {
             SummaryEntry::Data { chunk, .. } => {
                 let trees = &mut *self.trees.borrow_mut();
-                if chunk.get() >= PAGE_ID_FIRST {
-                    return Err(self.bad_root(format!("data have the id {chunk} of a page")));
+                if chunk.get() >= PAGE_ID_FIRST || *chunk == ChunkId::ZERO {
+                    return Err(self.bad_root(format!("data have the id {chunk}, no id of data")));
                 }
                 trees.next_chunk = trees.next_chunk.max(chunk.next());
+            }
+            SummaryEntry::Reference { chunk, .. }
+                if chunk.get() >= PAGE_ID_FIRST || *chunk == ChunkId::ZERO =>
+            {
+                return Err(self.bad_root(format!("a block refers to {chunk}, no id of data")));
             }
             SummaryEntry::Move { .. }
             | SummaryEntry::Page { .. }
@@ -422,9 +438,10 @@ impl Shard {
                 } else {
                     Vec::new()
                 };
-                let record = Record { header: record.header, payload, piece_checksums };
+                let record = Rc::new(Record { header: record.header, payload, piece_checksums });
+                let fingerprints = self.fingerprints_of(std::slice::from_ref(&record)).await;
                 let _gate = self.data_gate.take(1).await;
-                self.drain_record(&record).await?;
+                self.drain_record(&record, &mut fingerprints.into_iter()).await?;
             }
             point = read.end;
             self.drain.point.set(point);
@@ -463,6 +480,7 @@ impl Shard {
         self.spawn_task("drain", Rc::clone(self).run_drain());
         self.spawn_task("pressure", Rc::clone(self).run_pressure());
         self.spawn_task("bypass", Rc::clone(self).run_bypass());
+        self.spawn_task("warm", Rc::clone(self).run_warm());
         Ok(())
     }
 }

@@ -2,15 +2,21 @@
 //!
 //! Segments are kept for the next checkpoint, for reclaim's output, and free for bursts; what is left may hold data.
 
+use varve_logstore::format::segment::STRIP_HEADER_BYTES;
 use varve_logstore::segment_writer::{BLOCK_ALIGN, SegmentWriter};
 
 use crate::config::ShardConfig;
+use crate::tree::PAGE_BYTES;
 
 /// Segments that are open or hold little whatever reclaim does: one of each kind to write, and as many of the last checkpoints.
 const OPEN_SEGMENTS: u64 = 8;
 
 /// Segments kept back from data writes for reclaim's output.
 const RECLAIM_RESERVE: usize = 4;
+
+/// Pages that applying an entry dirties: a leaf of the map, and two of the table, where the old chunk was and where it is if it moved.
+/// Pages above them are shared by many.
+const PAGES_PER_ENTRY: usize = 3;
 
 /// What two segments of random writes dirty, which are applied before a due checkpoint begins.
 const LATE_DIRTY_BYTES: usize = 16 << 20;
@@ -37,16 +43,18 @@ impl Reserves {
         let cache = config.page_cache_bytes;
         let begun_late = cache.saturating_sub(LATE_DIRTY_BYTES).max(cache / 2);
         let dirty_limit = (cache / 4 * 3).min(begun_late).min(small_part);
-        // What is dirty when a checkpoint becomes due, a quarter for the table pages it changes itself, and what the one segment
-        // dirties that is applied before it gets the gate: five pages an entry at worst.
-        let checkpoint = dirty_limit * 5 / 4 / segment + 8;
+        // What is dirty when a checkpoint becomes due, a quarter for the table pages it changes itself, what the one segment dirties that
+        // is applied before it gets the gate, and three that are open.
+        let entries = SegmentWriter::entries_max(segment_bytes) as usize;
+        let late = (entries * PAGES_PER_ENTRY * PAGE_BYTES).div_ceil(segment);
+        let checkpoint = dirty_limit * 5 / 4 / segment + late + 3;
         let data = checkpoint + RECLAIM_RESERVE;
         let share = count(segments * u64::from(config.free_target_percent) / 100);
         let free_target = data + 2 + share;
         // Packed as well as can be, the shard keeps reclaim's target free, the open segments, and some that hold little.
         let slack = (data as u64 + 4 + segments / 32).max(free_target as u64) + OPEN_SEGMENTS;
-        // A segment's payload is less than the segment: header, summary, and what alignment leaves free.
-        let payload = u64::from(SegmentWriter::block_bytes_max(segment_bytes) - BLOCK_ALIGN);
+        // A segment's payload is less than the segment: the header, and what the last unit leaves free.
+        let payload = u64::from(segment_bytes - STRIP_HEADER_BYTES - BLOCK_ALIGN);
         let usable_bytes = segments.saturating_sub(slack) * (payload - payload / 64);
         Self { dirty_limit, data, free_target, usable_bytes }
     }

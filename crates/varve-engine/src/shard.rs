@@ -33,12 +33,14 @@ use crate::checkpoint::Metadata;
 use crate::claims::Claims;
 use crate::config::ShardConfig;
 use crate::counters::{Counters, ShardStats};
+use crate::dedup::Dedup;
 use crate::drain::{Drain, SealedData};
 use crate::growth::Growth;
 use crate::hash::HashMap;
-use crate::mark::MarkPass;
+use crate::mark::MarkState;
 use crate::pending_keys::PendingKeys;
 use crate::reclaim::Reclaim;
+use crate::reduce::Reduce;
 use crate::trees::Trees;
 use crate::writes::WritesUnderWay;
 use crate::{Error, Result};
@@ -117,8 +119,10 @@ pub struct Shard {
     /// A put found no room under the media's files.
     pub(crate) media_full: Cell<bool>,
 
-    pub(crate) mark: RefCell<Option<MarkPass>>,
-    pub(crate) mark_wanted: Cell<bool>,
+    pub(crate) reduce: Reduce,
+    pub(crate) dedup: RefCell<Dedup>,
+
+    pub(crate) mark: MarkState,
 
     pub(crate) next_wseq: Cell<WriteSeq>,
     pub(crate) next_generation: Cell<Generation>,
@@ -178,15 +182,19 @@ impl Shard {
         }
     }
 
-    /// Whether something waits for a mark pass: a dropped stream, a large trim, or a full shard.
+    /// Whether something waits for a mark pass: a dropped stream, a large trim, shared blocks that were overwritten, or the end of a pass
+    /// that was begun.
     #[must_use]
     pub fn wants_mark(&self) -> bool {
-        self.mark_wanted.get()
+        self.mark.wanted.get() || self.mark.pass.borrow().is_some()
     }
 
     /// Something was refused: whatever may free space goes on at once.
     pub(crate) fn want_space(&self) {
         self.reclaim_wanted.notify_one();
+        if self.dedup.borrow().kept_bytes() > 0 {
+            self.mark.wanted.set(true);
+        }
         self.drain.refused.set(true);
         self.pressure.notify_one();
     }
@@ -280,7 +288,10 @@ impl Shard {
     }
 
     /// Waits until the trees show everything that is acknowledged now.
-    pub(crate) async fn apply_acknowledged(&self) -> Result<()> {
+    ///
+    /// # Errors
+    /// `Unavailable` when the shard closed.
+    pub async fn apply_acknowledged(&self) -> Result<()> {
         let target = self.lane().head().frame_seq;
         while self.drain.point.get().frame_seq < target {
             self.check_running()?;
@@ -340,6 +351,10 @@ impl Shard {
             writes: counters.writes.get(),
             write_bytes: counters.write_bytes.get(),
             bypassed_bytes: counters.bypassed_bytes.get(),
+            deduplicated_blocks: counters.deduplicated_blocks.get(),
+            stored_blocks: counters.stored_blocks.get(),
+            stored_bytes: counters.stored_bytes.get(),
+            dedup_index_entries: self.dedup.borrow().index_len() as u64,
             reads: counters.reads.get(),
             read_bytes: counters.read_bytes.get(),
             media_read_bytes: counters.media_read_bytes.get(),

@@ -6,6 +6,7 @@
 
 use varve_logstore::format::chunk::ChunkEntry;
 use varve_logstore::format::stream::StreamRecord;
+use varve_logstore::planted::{Bug, planted};
 use varve_logstore::space::Space;
 use varve_types::{ChunkId, CutNumber, ShardId, StreamId};
 
@@ -13,7 +14,7 @@ use crate::Error;
 use crate::hash::HashMap;
 use crate::tree::{
     BTree, ChunkNames, Dropped, Fault, Fill, Map, MapSlot, MemoryNames, PageCache, PagePtr,
-    SlotKind, TreeLayout,
+    Removal, SlotKind, TreeLayout,
 };
 
 /// First id of map and key pages (T3).
@@ -37,6 +38,17 @@ impl From<Fault> for Stop {
     fn from(fault: Fault) -> Self {
         Self::Fault(fault)
     }
+}
+
+/// What became of a chunk that was overwritten.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Overwritten {
+    /// It is out of the table.
+    Gone,
+    /// A reference to it is on its way.
+    Granted,
+    /// It is shared, and stays until a mark pass finds that nobody names it; its stored length.
+    Kept(u32),
 }
 
 /// Layout of the chunk table.
@@ -147,7 +159,7 @@ impl Trees {
             return Ok(false);
         }
         let mut value = [0; ChunkEntry::LEN];
-        to.encode(&mut value);
+        ChunkEntry { shared: now.shared, ..*to }.encode(&mut value);
         let key = ChunkEntry::key(chunk);
         self.table.put(&mut self.cache, &mut self.table_names, &key, &value)?;
         space.add_live(to.segment, to.stored_len);
@@ -164,6 +176,58 @@ impl Trees {
         let entry = ChunkEntry::decode(&value).map_err(|error| Stop::Failed(error.into()))?;
         space.sub_live(entry.segment, entry.stored_len);
         Ok(true)
+    }
+
+    /// Takes a chunk that was overwritten out of the table, unless another block may hold it (G3).
+    pub(crate) fn kill_unshared(
+        &mut self,
+        space: &mut Space,
+        chunk: ChunkId,
+    ) -> Result<Overwritten, Stop> {
+        let key = ChunkEntry::key(chunk);
+        let mut kept = None;
+        let is_kept = |value: &[u8]| {
+            let entry = ChunkEntry::decode(value);
+            kept = entry.ok().filter(|entry| entry.shared).map(|entry| entry.stored_len);
+            kept.is_some()
+        };
+        let names = &mut self.table_names;
+        match self.table.delete_unless(&mut self.cache, names, &key, is_kept)? {
+            Removal::Absent => Ok(Overwritten::Gone),
+            Removal::Kept => Ok(Overwritten::Kept(kept.unwrap_or(0))),
+            Removal::Gone(value) => {
+                let entry =
+                    ChunkEntry::decode(&value).map_err(|error| Stop::Failed(error.into()))?;
+                space.sub_live(entry.segment, entry.stored_len);
+                Ok(Overwritten::Gone)
+            }
+        }
+    }
+
+    /// Makes a block hold a chunk that is stored already, and marks that as shared, unless the block holds it. Returns the chunk that it
+    /// held, which the caller kills.
+    pub(crate) fn share_block(
+        &mut self,
+        stream: StreamId,
+        block: u64,
+        chunk: ChunkId,
+    ) -> Result<Option<ChunkId>, Stop> {
+        self.ensure_stream(stream)?;
+        let slot = MapSlot::data(self.shard, chunk);
+        if self.lookup(stream, block)? == slot {
+            return Ok(None);
+        }
+        let Some(entry) = self.chunk(chunk)? else {
+            return Err(Stop::Failed(Error::ChunkMissing { stream, block, chunk }));
+        };
+        if !entry.shared && !planted(Bug::ReferenceNotShared) {
+            let mut value = [0; ChunkEntry::LEN];
+            ChunkEntry { shared: true, ..entry }.encode(&mut value);
+            let key = ChunkEntry::key(chunk);
+            self.table.put(&mut self.cache, &mut self.table_names, &key, &value)?;
+        }
+        let stream = self.streams.get_mut(&stream).expect("opened above");
+        Ok(slot_chunk(stream.map.set(&mut self.cache, &mut self.names, block, slot)?))
     }
 
     /// Makes a block hold a new chunk. Returns the chunk it held, which the caller kills.

@@ -397,6 +397,7 @@ impl Shard {
             }
             SummaryEntry::KeyPut { .. }
             | SummaryEntry::KeyDelete { .. }
+            | SummaryEntry::Reference { .. }
             | SummaryEntry::Trim { .. }
             | SummaryEntry::Zero { .. }
             | SummaryEntry::StreamDrop { .. }
@@ -498,7 +499,8 @@ fn part_of(entry: &SummaryEntry) -> DamagedPart {
         SummaryEntry::TablePage { .. } => DamagedPart::TablePage,
         SummaryEntry::UsageBlob { .. } => DamagedPart::UsageBlob,
         SummaryEntry::KeyPut { .. } | SummaryEntry::KeyDelete { .. } => DamagedPart::KeyRecord,
-        SummaryEntry::Trim { .. }
+        SummaryEntry::Reference { .. }
+        | SummaryEntry::Trim { .. }
         | SummaryEntry::Zero { .. }
         | SummaryEntry::StreamDrop { .. }
         | SummaryEntry::FreedIds { .. } => DamagedPart::Summary,

@@ -313,7 +313,8 @@ impl Shard {
         self.check_open()?;
         self.admit_record().await?.keep();
         let frame = self.append_bare(self.fresh_header(RecordKind::StreamDrop, stream));
-        self.mark_wanted.set(true);
+        self.mark.wanted.set(true);
+        self.reduce.wishes.borrow_mut().remove(&stream);
         self.wait_frame(&frame).await
     }
 

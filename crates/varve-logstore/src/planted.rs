@@ -34,11 +34,23 @@ pub enum Bug {
     VictimBeforeSurvivors,
     /// Mark: what a page names is not marked.
     MarkForgetsPages,
+    /// Mark: a chunk that is granted during a pass is not marked.
+    MarkForgetsGrants,
+    /// Deduplication: a chunk dies by being overwritten while a drained reference to it waits to be applied.
+    GrantNotCounted,
+    /// Deduplication: whether a chunk is granted is not asked anew after a page had to be loaded.
+    GrantAskedOnce,
+    /// Mark: what is about to be freed can still be granted.
+    DyingIsGranted,
+    /// Deduplication: a chunk that several blocks name is not marked as shared.
+    ReferenceNotShared,
+    /// Deduplication: recovery does not look ahead for references to what it is about to kill.
+    GrantsForgottenInReplay,
 }
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 21] = [
         Self::AckBeforeDurable,
         Self::ChainUnchecked,
         Self::ReadBeforeDurable,
@@ -54,6 +66,12 @@ impl Bug {
         Self::NewReusedEarly,
         Self::VictimBeforeSurvivors,
         Self::MarkForgetsPages,
+        Self::MarkForgetsGrants,
+        Self::GrantNotCounted,
+        Self::GrantAskedOnce,
+        Self::DyingIsGranted,
+        Self::ReferenceNotShared,
+        Self::GrantsForgottenInReplay,
     ];
 }
 

@@ -1,7 +1,7 @@
 //! Fills segments of one kind, seals them and links them into that kind's chain.
 //!
 //! ```text
-//!  slot: | strip header 4 KiB | unit | unit | … | summary |      header names: predecessor's checksum, successor's slot
+//!  slot: | strip header 4 KiB | block | block | … | unit | unit | … | summary |   header names: predecessor's checksum, successor's slot
 //! ```
 //!
 //! W1. A header names the slot its successor takes, so recovery follows the chain without a search; a sealed segment is
@@ -10,8 +10,9 @@
 //!     another incarnation of the predecessor is never believed.
 //! W3. The header of a data segment tells where the lane continues once the segment is applied: every record before that
 //!     point lies in this segment or an earlier one.
-
-use std::ops::Range;
+//! W4. Raw blocks stand before all other units, so that nothing is lost to their alignment. Where the others begin is known when the
+//!     segment is sealed: offsets before that are theirs among themselves.
+//! W5. A segment has a bounded number of entries, however small their units are: applying one changes a bounded number of pages.
 
 use varve_media::SegmentId;
 use varve_stdx::{AlignedBuf, BufSlice, checksum64};
@@ -21,15 +22,16 @@ use crate::format::frame::LanePoint;
 use crate::format::root::ChainHead;
 use crate::format::segment::{STRIP_HEADER_BYTES, SegmentKind, StripHeader};
 use crate::format::summary::{ENTRY_BYTES, SummaryEntry};
+use crate::space::unit_space;
 
 /// Alignment of units that are read without their neighbours' bytes: raw blocks.
 pub const BLOCK_ALIGN: u32 = 4096;
 
+/// Space that a unit is counted for at least, in bytes: so many units with their entries fill a segment (W5).
+pub const UNIT_SPACE_MIN: u32 = 1024;
+
 /// Alignment of other units: the unit of addresses.
 pub const UNIT_ALIGN: u32 = 512;
-
-/// Gaps remembered: more are only found when units of both alignments alternate.
-const GAPS_MAX: usize = 16;
 
 /// Whose segments these are.
 #[derive(Clone, Copy, Debug)]
@@ -78,14 +80,29 @@ pub struct SegmentWriter {
     kind: SegmentKind,
     segment_bytes: u32,
     chain: ChainHead,
+    /// Header, and the units that keep their offsets.
     buf: AlignedBuf,
     used: u32,
-    /// Room before aligned units, for smaller ones.
-    gaps: Vec<Range<u32>>,
+    /// Units that move behind those of `buf` when the segment is sealed (W4).
+    small: AlignedBuf,
+    small_used: u32,
+    /// The unit that was pushed last is one of them, and its entry is not there yet.
+    small_pushed: bool,
+    /// Bytes of the unit that was pushed last, whose entry is not there yet.
+    unit_pushed: u32,
+    /// What units and entries are counted for.
+    counted: u32,
+    /// Their entries.
+    small_entries: Vec<usize>,
     entries: Vec<SummaryEntry>,
     wseq_first: WriteSeq,
     wseq_last: WriteSeq,
     spare: Vec<AlignedBuf>,
+}
+
+/// What an entry with a unit of so many bytes, or none, is counted for.
+const fn entry_space(unit_bytes: u32) -> u32 {
+    if unit_bytes == 0 { UNIT_SPACE_MIN } else { unit_space(unit_bytes) }
 }
 
 impl SegmentWriter {
@@ -105,7 +122,12 @@ impl SegmentWriter {
             chain,
             buf: AlignedBuf::zeroed(0),
             used: 0,
-            gaps: Vec::new(),
+            small: AlignedBuf::zeroed(0),
+            small_used: 0,
+            small_pushed: false,
+            unit_pushed: 0,
+            counted: 0,
+            small_entries: Vec::new(),
             entries: Vec::new(),
             wseq_first: WriteSeq::ZERO,
             wseq_last: WriteSeq::ZERO,
@@ -146,28 +168,16 @@ impl SegmentWriter {
         self.chain
     }
 
-    /// Bytes of units and entries in the open segment.
-    #[must_use]
-    pub fn used_bytes(&self) -> u32 {
-        self.used
-    }
-
     /// Whether a unit of `unit_bytes` (0: none) with its entry still fits.
     #[must_use]
-    pub fn fits(&self, unit_bytes: u32, align: u32) -> bool {
-        let units_end = match self.gap_for(unit_bytes, align) {
-            Some(_) => self.used,
-            None => self.used.max(STRIP_HEADER_BYTES).next_multiple_of(align) + unit_bytes,
-        };
-        let entries = (self.entries.len() as u64 + 1) * u64::from(ENTRY_BYTES);
-        u64::from(units_end.next_multiple_of(UNIT_ALIGN)) + entries <= u64::from(self.segment_bytes)
+    pub fn fits(&self, unit_bytes: u32) -> bool {
+        self.counted + entry_space(unit_bytes) <= self.segment_bytes - STRIP_HEADER_BYTES
     }
 
-    /// Bytes of blocks that an empty segment takes, each with its entry.
+    /// Entries of a segment at most (W5).
     #[must_use]
-    pub const fn block_bytes_max(segment_bytes: u32) -> u32 {
-        let room = segment_bytes - STRIP_HEADER_BYTES;
-        room / (BLOCK_ALIGN + ENTRY_BYTES) * BLOCK_ALIGN
+    pub const fn entries_max(segment_bytes: u32) -> u32 {
+        segment_bytes / UNIT_SPACE_MIN
     }
 
     /// Largest unit that an empty segment takes.
@@ -176,51 +186,43 @@ impl SegmentWriter {
         segment_bytes - STRIP_HEADER_BYTES - 4096
     }
 
-    /// Copies a unit into the open segment; returns its offset in the slot, in bytes.
+    /// Whether a unit moves when the segment is sealed (W4). In metadata segments none does: pages are named by their place before.
+    fn moves(&self, align: u32) -> bool {
+        align == UNIT_ALIGN && self.kind != SegmentKind::Metadata
+    }
+
+    /// Copies a unit into the open segment; returns its offset in bytes, in the slot or among those that move (W4). Its entry is to be
+    /// pushed next.
     ///
     /// # Panics
     /// When it does not fit: ask [`Self::fits`] first.
     pub fn push_unit(&mut self, bytes: &[u8], align: u32) -> u32 {
         let len = u32::try_from(bytes.len()).expect("units are smaller than segments");
-        assert!(self.fits(len, align), "unit fits the open segment");
+        assert!(self.fits(len), "unit fits the open segment");
+        self.unit_pushed = len;
         self.ensure_buffer();
-        let start = match self.gap_for(len, align) {
-            Some(index) => {
-                let gap = &mut self.gaps[index];
-                let start = gap.start;
-                gap.start = (start + len).next_multiple_of(UNIT_ALIGN);
-                start
-            }
-            None => self.extend(len, align),
+        self.small_pushed = self.moves(align);
+        if self.small_pushed && self.small.capacity() < self.segment_bytes as usize {
+            self.small = self.fresh_buffer();
+        }
+        let (buf, used) = if self.small_pushed {
+            (&mut self.small, &mut self.small_used)
+        } else {
+            self.used = self.used.max(STRIP_HEADER_BYTES);
+            (&mut self.buf, &mut self.used)
         };
-        self.buf[start as usize..(start + len) as usize].copy_from_slice(bytes);
-        start
-    }
-
-    /// Room for `len` bytes at the end; what alignment leaves free is kept for smaller units.
-    fn extend(&mut self, len: u32, align: u32) -> u32 {
-        let used = self.used.max(STRIP_HEADER_BYTES);
         let start = used.next_multiple_of(align);
-        self.buf[used as usize..start as usize].fill(0);
-        let gap = used.next_multiple_of(UNIT_ALIGN)..start;
-        if !gap.is_empty() && self.gaps.len() < GAPS_MAX {
-            self.gaps.push(gap);
-        }
-        self.used = start + len;
+        buf[*used as usize..start as usize].fill(0);
+        *used = start + len;
+        buf[start as usize..*used as usize].copy_from_slice(bytes);
         start
-    }
-
-    /// The first gap that takes a unit.
-    fn gap_for(&self, len: u32, align: u32) -> Option<usize> {
-        if align > UNIT_ALIGN || len == 0 {
-            return None;
-        }
-        self.gaps.iter().position(|gap| gap.end.saturating_sub(gap.start) >= len)
     }
 
     /// Adds an entry to the summary.
     pub fn push_entry(&mut self, entry: SummaryEntry, wseq: WriteSeq) {
-        assert!(self.fits(0, 1), "entry fits the open segment");
+        let unit_bytes = std::mem::take(&mut self.unit_pushed);
+        assert!(self.fits(unit_bytes), "entry fits the open segment");
+        self.counted += entry_space(unit_bytes);
         self.ensure_buffer();
         self.used = self.used.max(STRIP_HEADER_BYTES);
         if wseq > WriteSeq::ZERO {
@@ -229,23 +231,38 @@ impl SegmentWriter {
             }
             self.wseq_last = self.wseq_last.max(wseq);
         }
+        if std::mem::take(&mut self.small_pushed) {
+            self.small_entries.push(self.entries.len());
+        }
         self.entries.push(entry);
-    }
-
-    /// Bytes of the open segment that a unit occupies, to read back what is not durable yet.
-    #[must_use]
-    pub fn open_bytes(&self, offset: u32, len: u32) -> &[u8] {
-        &self.buf[offset as usize..(offset + len) as usize]
     }
 
     fn ensure_buffer(&mut self) {
         if self.buf.capacity() < self.segment_bytes as usize {
-            self.buf = self
-                .spare
-                .pop()
-                .unwrap_or_else(|| AlignedBuf::scratch(self.segment_bytes as usize));
-            self.buf.set_len(self.segment_bytes as usize);
+            self.buf = self.fresh_buffer();
         }
+    }
+
+    fn fresh_buffer(&mut self) -> AlignedBuf {
+        let len = self.segment_bytes as usize;
+        let mut buf = self.spare.pop().unwrap_or_else(|| AlignedBuf::scratch(len));
+        buf.set_len(len);
+        buf
+    }
+
+    /// Moves the units that may move behind the others (W4); returns where all of them end.
+    fn place_small_units(&mut self) -> u32 {
+        let start = self.used.next_multiple_of(UNIT_ALIGN);
+        self.buf[self.used as usize..start as usize].fill(0);
+        let small = self.small_used.next_multiple_of(UNIT_ALIGN);
+        self.buf[start as usize..(start + self.small_used) as usize]
+            .copy_from_slice(&self.small[..self.small_used as usize]);
+        self.buf[(start + self.small_used) as usize..(start + small) as usize].fill(0);
+        for index in self.small_entries.drain(..) {
+            self.entries[index].move_unit(start);
+        }
+        self.small_used = 0;
+        start + small
     }
 
     /// Takes back the memory of a segment that was put, for a later one.
@@ -264,14 +281,13 @@ impl SegmentWriter {
     /// When the open segment is empty.
     pub fn seal(&mut self, spec: SealSpec) -> Sealed {
         assert!(!self.is_empty(), "an empty segment is never sealed");
+        let summary_offset = self.place_small_units();
         let entries = std::mem::take(&mut self.entries);
-        let summary_offset = self.used.next_multiple_of(UNIT_ALIGN);
         let summary_bytes = u32::try_from(entries.len()).expect("bounded by fits") * ENTRY_BYTES;
         let used_bytes = (summary_offset + summary_bytes).next_multiple_of(BLOCK_ALIGN);
         assert!(used_bytes <= self.segment_bytes, "units and summary fit the slot");
         let mut buf = std::mem::replace(&mut self.buf, AlignedBuf::zeroed(0));
         buf.set_len(used_bytes as usize);
-        buf[self.used as usize..summary_offset as usize].fill(0);
         let summary_end = (summary_offset + summary_bytes) as usize;
         for (entry, out) in entries
             .iter()
@@ -315,7 +331,7 @@ impl SegmentWriter {
         };
         self.chain = link;
         self.used = 0;
-        self.gaps.clear();
+        self.counted = 0;
         self.wseq_first = WriteSeq::ZERO;
         self.wseq_last = WriteSeq::ZERO;
         sealed

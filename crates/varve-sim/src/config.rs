@@ -2,7 +2,7 @@
 
 use varve_media::SimLatency;
 use varve_stdx::Rng;
-use varve_types::{PoolId, ShardId};
+use varve_types::{Compression, PoolId, Reduction, ShardId};
 
 use varve_engine::ShardConfig;
 
@@ -49,6 +49,14 @@ pub struct WorldConfig {
     pub key_percent: u64,
     /// What goes wrong beside power cuts.
     pub faults: Faults,
+    /// How streams are reduced.
+    pub reduction: Reduction,
+    /// Of a hundred blocks, those that are like others.
+    pub duplicate_percent: u64,
+    /// Of a hundred blocks, those that compress well.
+    pub compressible_percent: u64,
+    /// Index of stored blocks of a shard, in bytes.
+    pub dedup_index_bytes: usize,
 }
 
 /// What goes wrong beside power cuts.
@@ -132,6 +140,16 @@ impl WorldConfig {
                 ],
             ),
             large_percent: pick(&mut rng, &[0, 10, 40]),
+            reduction: Reduction {
+                dedup: rng.chance(1, 2),
+                compression: pick(
+                    &mut rng,
+                    &[Compression::Off, Compression::Lz4, Compression::Lz4, Compression::Zstd(1)],
+                ),
+            },
+            duplicate_percent: pick(&mut rng, &[0, 20, 60, 90]),
+            compressible_percent: pick(&mut rng, &[0, 50]),
+            dedup_index_bytes: pick(&mut rng, &[1 << 10, 16 << 10, 1 << 20]),
         }
     }
 
@@ -154,6 +172,8 @@ impl WorldConfig {
             block_cache_bytes: self.block_cache_bytes,
             checkpoint_entries: self.checkpoint_entries,
             free_target_percent: 4,
+            dedup_index_bytes: self.dedup_index_bytes,
+            reduction: self.reduction,
         }
     }
 }

@@ -71,6 +71,31 @@ pub(crate) fn describe(bytes: &[u8]) -> String {
     )
 }
 
+/// Blocks that are like others hold one of so many things.
+const KINDS: u64 = 24;
+
+/// What a block is to hold.
+#[derive(Clone, Copy)]
+pub(crate) struct Likeness {
+    /// It is like other blocks.
+    pub(crate) is_duplicate: bool,
+    /// Half of it is one byte.
+    pub(crate) is_compressible: bool,
+}
+
+/// Fills `bytes` with what operation `stamp` writes at `offset`: every block of every operation differs, but for duplicates.
+pub(crate) fn fill_like(bytes: &mut [u8], stamp: u64, offset: u64, likeness: Likeness) {
+    if likeness.is_duplicate {
+        fill(bytes, 1 + (stamp ^ (offset / 4096)) % KINDS, 0);
+    } else {
+        fill(bytes, stamp, offset);
+    }
+    if likeness.is_compressible {
+        let half = bytes.len() / 2;
+        bytes[half..].fill(0x5C);
+    }
+}
+
 /// Fills `bytes` with what operation `stamp` writes: every block and every operation differs.
 pub(crate) fn fill(bytes: &mut [u8], stamp: u64, offset: u64) {
     let base =

@@ -6,7 +6,7 @@ use varve_engine::{Mapped, ReadPart, Result, Shard};
 use varve_stdx::{AlignedBuf, Rng};
 use varve_types::{ByteRange, ErrorKind, ShardId};
 
-use crate::content::{Content, describe, fill};
+use crate::content::{Content, Likeness, describe, fill, fill_like};
 use crate::model::{Coverage, ShardModel, Stream};
 use crate::register::Register;
 use crate::world::World;
@@ -123,7 +123,11 @@ impl Client {
         let mut data = AlignedBuf::zeroed(usize::try_from(len).expect("bounded"));
         if !rng.chance(1, 12) {
             for (index, part) in data.chunks_mut(varve_engine::BLOCK_BYTES).enumerate() {
-                fill(part, operation, offset + index as u64 * BLOCK);
+                let likeness = Likeness {
+                    is_duplicate: rng.below(100) < self.world.config.duplicate_percent,
+                    is_compressible: rng.below(100) < self.world.config.compressible_percent,
+                };
+                fill_like(part, operation, offset + index as u64 * BLOCK, likeness);
             }
         }
         let now = self.world.tick();

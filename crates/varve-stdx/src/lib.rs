@@ -1,13 +1,15 @@
-//! Building blocks that know nothing of storage: aligned buffers, checksums, byte cursors, histograms.
+//! Building blocks that know nothing of storage: aligned buffers, checksums, byte cursors, an entropy test.
 
 mod buffer;
 mod bytes;
 mod checksum;
+mod entropy;
 mod rng;
 mod spare;
 
 pub use buffer::{AlignedBuf, BufSlice};
 pub use bytes::{Reader, Short, Writer};
 pub use checksum::{checksum32, checksum64, checksum64_seeded};
+pub use entropy::looks_random;
 pub use rng::Rng;
 pub use spare::limit_spare_memory;

@@ -4,7 +4,9 @@ mod amount;
 mod error;
 mod id;
 pub mod limits;
+mod reduction;
 
 pub use amount::{ByteCount, ByteOffset, ByteRange, parse_size};
 pub use error::ErrorKind;
 pub use id::{ChunkId, CutNumber, Generation, PoolId, SegmentNumber, ShardId, StreamId, WriteSeq};
+pub use reduction::{Compression, Reduction, UnknownCompression};

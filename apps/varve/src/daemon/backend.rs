@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use varve_access_admin::v1::{
-    CreateVolume, Drive, ListenerStatus, MemoryStatus, Pool, ResizeVolume, ServiceState,
+    ChangeVolume, CreateVolume, Drive, ListenerStatus, MemoryStatus, Pool, ServiceState,
     ShardState, Status, Volume,
 };
 use varve_access_admin::{AdminBackend, AdminFuture, ListenAddress, Metric, Result, Sample};
@@ -150,9 +150,9 @@ impl<S: ShardStack> AdminBackend for PoolBackend<S> {
             .ask(CATALOGUE_THREAD, |thread| async move { thread.stack.create_volume(spec).await })
     }
 
-    fn resize_volume(&self, name: String, resize: ResizeVolume) -> AdminFuture<'_, Volume> {
+    fn change_volume(&self, name: String, change: ChangeVolume) -> AdminFuture<'_, Volume> {
         self.threads.ask(CATALOGUE_THREAD, move |thread| async move {
-            thread.stack.resize_volume(&name, resize.size_bytes).await
+            thread.stack.change_volume(&name, change).await
         })
     }
 

@@ -2,7 +2,7 @@
 
 use std::future::Future;
 
-use varve_access_admin::v1::{CreateVolume, ShardStatus, Volume};
+use varve_access_admin::v1::{ChangeVolume, CreateVolume, ShardStatus, Volume};
 use varve_access_admin::{self as admin, MetricKind};
 use varve_access_nbd::Exports;
 use varve_reactor::Reactor;
@@ -42,11 +42,11 @@ pub(crate) trait ShardStack: Sized + 'static {
     /// Makes a volume; durable on return.
     fn create_volume(&self, spec: CreateVolume) -> impl Future<Output = admin::Result<Volume>>;
 
-    /// Changes a volume's size; durable on return.
-    fn resize_volume(
+    /// Changes a volume's size, then its reduction; durable on return.
+    fn change_volume(
         &self,
         name: &str,
-        size_bytes: u64,
+        change: ChangeVolume,
     ) -> impl Future<Output = admin::Result<Volume>>;
 
     /// Deletes a volume; durable on return.

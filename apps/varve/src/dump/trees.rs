@@ -12,6 +12,7 @@ use varve_logstore::format::stream::StreamRecord;
 use varve_media::PoolFigures;
 use varve_types::{ChunkId, ShardId, StreamId};
 
+use crate::cli;
 use crate::failure::{Failure, Result};
 use crate::offline::{OfflinePool, open_shard};
 
@@ -136,15 +137,17 @@ fn show_volume(shard: ShardId, entry: &CatalogueEntry, out: &mut Output) {
             json!({
                 "shard": shard.0, "kind": "volume", "volume": volume.name, "namespace": volume.namespace,
                 "stream": volume.id, "size_bytes": volume.size_bytes, "block_size_bytes": volume.block_size_bytes,
-                "created_unix_ms": volume.created_unix_ms, "placement": generation, "seed": seed,
+                "created_unix_ms": volume.created_unix_ms, "dedup": volume.dedup,
+                "compression": volume.compression.to_string(), "placement": generation, "seed": seed,
             })
         },
         || {
             let (name, id, size) = (&volume.name, volume.id, volume.size_bytes);
             let (block, created) = (volume.block_size_bytes, volume.created_unix_ms);
+            let (dedup, compression) = (cli::on_off(volume.dedup), volume.compression);
             format!(
                 "shard {shard} volume {name} stream {id} size {size} B block {block} B created_unix_ms {created} \
-                 placement {generation} seed {seed:#018x}"
+                 dedup {dedup} compression {compression} placement {generation} seed {seed:#018x}"
             )
         },
     );

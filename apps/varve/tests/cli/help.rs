@@ -15,6 +15,7 @@ const COMMANDS: &[&[&str]] = &[
     &["volume", "list"],
     &["volume", "show"],
     &["volume", "resize"],
+    &["volume", "set"],
     &["volume", "delete"],
     &["pool"],
     &["pool", "show"],

@@ -17,4 +17,5 @@ mod volume_create;
 mod volume_delete;
 mod volume_list;
 mod volume_resize;
+mod volume_set;
 mod volume_show;

@@ -23,6 +23,18 @@ fn a_volume_is_made_with_size_and_block() {
 }
 
 #[test]
+fn reduction_is_as_asked_or_the_default() {
+    let api = Api::start();
+    let create = ["volume", "create", "plain", "--size", "1GiB", "--json"];
+    let plain = api.varve(&create).json();
+    assert_eq!((&plain["dedup"], &plain["compression"]), (&false.into(), &"lz4".into()));
+    let asked = ["--dedup", "on", "--compression", "zstd"];
+    let create = [&["volume", "create", "asked", "--size", "1GiB", "--json"], &asked[..]].concat();
+    let asked = api.varve(&create).json();
+    assert_eq!((&asked["dedup"], &asked["compression"]), (&true.into(), &"zstd:3".into()));
+}
+
+#[test]
 fn a_taken_name_is_refused() {
     let api = Api::start();
     let said = api.varve(&["volume", "create", "busy", "--size", "1GiB"]).refused(1);

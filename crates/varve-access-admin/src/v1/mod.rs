@@ -1,5 +1,6 @@
 //! Version 1 of the API: its types, its endpoints and their description.
 
+mod compression;
 mod openapi;
 mod routes;
 mod types;
@@ -7,6 +8,6 @@ mod types;
 pub use openapi::{Endpoint, document, endpoints};
 pub(crate) use routes::router;
 pub use types::{
-    CreateVolume, Drive, ErrorBody, ListenerStatus, MemoryStatus, Pool, ResizeVolume, ServiceState,
+    ChangeVolume, CreateVolume, Drive, ErrorBody, ListenerStatus, MemoryStatus, Pool, ServiceState,
     ShardState, ShardStatus, Status, Volume, VolumePage,
 };

@@ -8,7 +8,7 @@ use varve_types::ErrorKind;
 
 use crate::http::status_and_name;
 use crate::v1::types::{
-    CreateVolume, Drive, ErrorBody, ListenerStatus, MemoryStatus, Pool, ResizeVolume, ServiceState,
+    ChangeVolume, CreateVolume, Drive, ErrorBody, ListenerStatus, MemoryStatus, Pool, ServiceState,
     ShardState, ShardStatus, Status, Volume, VolumePage,
 };
 
@@ -85,9 +85,9 @@ const ENDPOINTS: [Endpoint; 9] = [
     Endpoint {
         method: "patch",
         path: "/v1/volumes/{name}",
-        operation: "resizeVolume",
-        summary: "Changes the size of a volume, also while clients have it open.",
-        request: Some("ResizeVolume"),
+        operation: "changeVolume",
+        summary: "Changes size and reduction of a volume, also while clients have it open.",
+        request: Some("ChangeVolume"),
         success: (200, Some("Volume")),
         errors: &[ErrorKind::Invalid, ErrorKind::NotFound],
     },
@@ -204,13 +204,13 @@ fn content(schema: &str) -> Value {
 
 fn schemas() -> Value {
     let mut all = Map::new();
+    add::<ChangeVolume>(&mut all);
     add::<CreateVolume>(&mut all);
     add::<Drive>(&mut all);
     add::<ErrorBody>(&mut all);
     add::<ListenerStatus>(&mut all);
     add::<MemoryStatus>(&mut all);
     add::<Pool>(&mut all);
-    add::<ResizeVolume>(&mut all);
     add::<ServiceState>(&mut all);
     add::<ShardState>(&mut all);
     add::<ShardStatus>(&mut all);

@@ -19,7 +19,7 @@ use crate::error::{Error, Result};
 use crate::metrics;
 use crate::server::LimitsConfig;
 use crate::v1::openapi;
-use crate::v1::types::{CreateVolume, Pool, ResizeVolume, Status, Volume, VolumePage};
+use crate::v1::types::{ChangeVolume, CreateVolume, Pool, Status, Volume, VolumePage};
 
 /// Volumes in a page when the request does not say.
 const PAGE_DEFAULT: usize = 1000;
@@ -40,7 +40,7 @@ pub(crate) fn router(backend: Arc<dyn AdminBackend>, limits: LimitsConfig) -> Ro
         .route("/v1/status", get(status))
         .route("/v1/pool", get(pool))
         .route("/v1/volumes", get(list_volumes).post(create_volume))
-        .route("/v1/volumes/{name}", get(show_volume).patch(resize_volume).delete(delete_volume))
+        .route("/v1/volumes/{name}", get(show_volume).patch(change_volume).delete(delete_volume))
         .route("/v1/openapi.json", get(describe))
         .route("/metrics", get(read_metrics))
         .fallback(no_route)
@@ -102,20 +102,33 @@ async fn show_volume(State(api): State<Api>, name: NamePath) -> Result<Json<Volu
     api.within_limit(api.backend.volume(name)).await.map(Json)
 }
 
-async fn resize_volume(
+async fn change_volume(
     State(api): State<Api>,
     name: NamePath,
     request: Request,
 ) -> Result<Json<Volume>> {
     let name = volume_name(name)?;
-    let resize: ResizeVolume = api.json_body(request).await?;
-    let current = api.within_limit(api.backend.volume(name.clone())).await?;
-    if resize.size_bytes < current.size_bytes && !resize.allow_shrink {
-        let (from, to) = (ByteCount(current.size_bytes), ByteCount(resize.size_bytes));
-        return Err(Error::Shrink { name, from, to });
+    let change: ChangeVolume = api.json_body(request).await?;
+    if change.is_empty() {
+        return Err(Error::NoChange { name });
     }
-    let volume = api.within_limit(api.backend.resize_volume(name, resize)).await?;
-    tracing::info!(volume = volume.name, size_bytes = volume.size_bytes, "volume resized");
+    if let Some(size_bytes) = change.size_bytes
+        && !change.allow_shrink
+    {
+        let current = api.within_limit(api.backend.volume(name.clone())).await?;
+        let (from, to) = (ByteCount(current.size_bytes), ByteCount(size_bytes));
+        if to < from {
+            return Err(Error::Shrink { name, from, to });
+        }
+    }
+    let volume = api.within_limit(api.backend.change_volume(name, change)).await?;
+    tracing::info!(
+        volume = volume.name,
+        size_bytes = volume.size_bytes,
+        dedup = volume.dedup,
+        compression = %volume.compression,
+        "volume changed"
+    );
     Ok(Json(volume))
 }
 

@@ -2,6 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
+use varve_types::Compression;
+
+use crate::v1::compression;
 
 /// What the daemon is doing now.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, ToSchema)]
@@ -132,6 +135,12 @@ pub struct Volume {
     pub created_unix_ms: u64,
     /// Clients that have it open now.
     pub openers: u64,
+    /// Whether blocks written from now on are deduplicated.
+    pub dedup: bool,
+    /// How blocks written from now on are compressed: `off`, `lz4` or `zstd:LEVEL`.
+    #[serde(with = "compression::text")]
+    #[schema(value_type = String)]
+    pub compression: Compression,
 }
 
 /// Volumes in the order of their names.
@@ -155,17 +164,41 @@ pub struct CreateVolume {
     /// Block size that clients are told to prefer, in bytes; 4096 when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub block_size_bytes: Option<u32>,
+    /// Whether its blocks are deduplicated; they are not when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dedup: Option<bool>,
+    /// How its blocks are compressed: `off`, `lz4`, `zstd` or `zstd:LEVEL`, 1 to 19; `lz4` when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "compression::wish")]
+    #[schema(value_type = Option<String>)]
+    pub compression: Option<Compression>,
 }
 
-/// A volume's new size.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, ToSchema)]
+/// What is to change of a volume, at least one thing; the rest stays as it is. The size comes first and stays when the rest fails.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub struct ResizeVolume {
+pub struct ChangeVolume {
     /// New size in bytes.
-    pub size_bytes: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub size_bytes: Option<u64>,
     /// Allows a smaller size, which drops what lies beyond it.
     #[serde(default)]
     pub allow_shrink: bool,
+    /// Whether blocks written from now on are deduplicated. What is stored stays as it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dedup: Option<bool>,
+    /// How blocks written from now on are compressed: `off`, `lz4`, `zstd` or `zstd:LEVEL`, 1 to 19. What is stored stays as it is.
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "compression::wish")]
+    #[schema(value_type = Option<String>)]
+    pub compression: Option<Compression>,
+}
+
+impl ChangeVolume {
+    /// Whether it asks for no change.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        let Self { size_bytes, allow_shrink: _, dedup, compression } = self;
+        size_bytes.is_none() && dedup.is_none() && compression.is_none()
+    }
 }
 
 /// Why a request failed.

@@ -29,7 +29,7 @@ async fn answers(server: &Server) -> Vec<(&'static v1::Endpoint, u16, Value)> {
         let path = endpoint.path.replace("{name}", "vm1");
         let body = match endpoint.operation {
             "createVolume" => Some(json!({"name": "vm2", "size_bytes": 4096})),
-            "resizeVolume" => Some(json!({"size_bytes": 1u64 << 40})),
+            "changeVolume" => Some(json!({"size_bytes": 1u64 << 40, "dedup": true})),
             _ => None,
         };
         let method = endpoint.method.to_uppercase();

@@ -1,4 +1,4 @@
-//! Goal: volumes can be made, read, resized and deleted, and every refusal says why in the same JSON form.
+//! Goal: volumes can be made, read, changed and deleted, and every refusal says why in the same JSON form.
 //! Method: plain HTTP against a memory backend.
 
 use crate::peer::Server;
@@ -58,6 +58,60 @@ async fn a_volume_shrinks_only_when_asked_to() {
     let forced = json!({"size_bytes": 1 << 20, "allow_shrink": true});
     let (status, body) = server.call("PATCH", "/v1/volumes/busy", Some(forced)).await;
     assert_eq!((status, body["size_bytes"].as_u64()), (200, Some(1 << 20)));
+}
+
+#[tokio::test]
+async fn reduction_is_chosen_and_changed_part_by_part() {
+    let server = server().await;
+    let reduction = |body: &Value| (body["dedup"].clone(), body["compression"].clone());
+    let (_, plain) = server.call("GET", "/v1/volumes/busy", None).await;
+    assert_eq!(reduction(&plain), (json!(false), json!("lz4")));
+    let spec = json!({"name": "vm1", "size_bytes": 4096, "dedup": true, "compression": "zstd"});
+    let (status, made) = server.call("POST", "/v1/volumes", Some(spec)).await;
+    assert_eq!((status, reduction(&made)), (201, (json!(true), json!("zstd:3"))));
+    for (change, expected) in [
+        (json!({"compression": "zstd:19"}), (json!(true), json!("zstd:19"))),
+        (json!({"dedup": false}), (json!(false), json!("zstd:19"))),
+        (json!({"size_bytes": 8192}), (json!(false), json!("zstd:19"))),
+        (json!({"dedup": true, "compression": "off"}), (json!(true), json!("off"))),
+    ] {
+        let (status, changed) = server.call("PATCH", "/v1/volumes/vm1", Some(change)).await;
+        assert_eq!((status, reduction(&changed)), (200, expected));
+    }
+    let (_, volume) = server.call("GET", "/v1/volumes/vm1", None).await;
+    assert_eq!(
+        (reduction(&volume), &volume["size_bytes"]),
+        ((json!(true), json!("off")), &json!(8192))
+    );
+}
+
+#[tokio::test]
+async fn changes_of_nothing_or_to_the_unknown_are_refused() {
+    let server = server().await;
+    let (_, before) = server.call("GET", "/v1/volumes/busy", None).await;
+    for empty in [json!({}), json!({"allow_shrink": true}), json!({"compression": null})] {
+        let (status, body) = server.call("PATCH", "/v1/volumes/busy", Some(empty)).await;
+        assert_eq!((status, kind(&body)), (400, "invalid"));
+        assert_eq!(body["message"], "nothing to change in volume `busy`");
+        assert!(body["hint"].as_str().unwrap().contains("`compression`"), "{body}");
+    }
+    for unknown in [
+        json!({"size_bytes": 2u64 << 30, "compression": "gzip"}),
+        json!({"size_bytes": 2u64 << 30, "compression": "zstd:20"}),
+        json!({"size_bytes": 2u64 << 30, "compression": 3}),
+        json!({"size_bytes": 2u64 << 30, "dedup": "on"}),
+    ] {
+        let (status, body) = server.call("PATCH", "/v1/volumes/busy", Some(unknown)).await;
+        assert_eq!((status, kind(&body)), (400, "invalid"));
+    }
+    let spec = json!({"name": "vm1", "size_bytes": 4096, "compression": "gzip"});
+    let (status, body) = server.call("POST", "/v1/volumes", Some(spec)).await;
+    assert_eq!((status, kind(&body)), (400, "invalid"));
+    let message = body["message"].as_str().unwrap();
+    assert!(message.contains("'gzip' is no compression: use off, lz4, zstd"), "{message}");
+    assert_eq!(server.call("GET", "/v1/volumes/busy", None).await, (200, before));
+    let policy = json!({"dedup": true});
+    assert_eq!(server.call("PATCH", "/v1/volumes/none", Some(policy)).await.0, 404);
 }
 
 #[tokio::test]

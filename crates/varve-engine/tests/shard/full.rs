@@ -7,69 +7,16 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-use varve_engine::{Error, Pool, PoolSpec, PoolZones, Shard, ShardConfig, ShardParts};
-use varve_media::{Disk, Drive, DriveDisks, DriveOptions, DriveSpec, Media, MemDisk};
+use crate::pool::{MIB, Shape, disk_for, format, open};
+use varve_engine::{BLOCK_BYTES, Error, Shard};
+use varve_media::Disk;
 use varve_reactor::{Reactor, SimLoop};
 use varve_stdx::{AlignedBuf, Rng};
-use varve_types::{ByteRange, PoolId, ShardId, StreamId};
+use varve_types::{ByteRange, Compression, Reduction, StreamId};
 
 const BLOCK: u64 = 4096;
 const STREAM: StreamId = StreamId::new(1);
 const CLIENTS: u64 = 16;
-
-/// One shape of a small pool.
-#[derive(Clone, Copy, Debug)]
-struct Shape {
-    segments: u64,
-    segment_bytes: u32,
-    lane_bytes: u64,
-    memory_bytes: u64,
-    checkpoint_entries: u64,
-    write_blocks_max: u64,
-    /// Bytes that are written at random, of a hundred of the drive's.
-    volume_percent: u64,
-}
-
-const POOL: PoolId = PoolId([7; 16]);
-
-/// Formats the disk and, if it is large enough for the shards, a pool on it.
-async fn format(disk: &MemDisk, shape: Shape, shards: u16) -> (Vec<Media>, Result<(), Error>) {
-    let spec = DriveSpec {
-        segment_bytes: shape.segment_bytes,
-        lane_bytes: shape.lane_bytes,
-        ..DriveSpec::new(POOL, shards)
-    };
-    let disks =
-        || -> Vec<DriveDisks> { vec![DriveDisks::One(Rc::new(disk.clone()) as Rc<dyn Disk>)] };
-    Drive::format(&disks(), &spec).await.expect("format the drive");
-    let drive =
-        Drive::open(disks(), DriveOptions { discard: false }).await.expect("open the drive");
-    let media: Vec<Media> =
-        (0..shards).map(|shard| drive.media(ShardId(shard)).expect("a lane each")).collect();
-    let spec = PoolSpec { pool: POOL, created_unix_ms: 0, shard_count: shards };
-    let made = Pool::format(&media, &spec).await;
-    (media, made)
-}
-
-async fn open(reactor: &Reactor, disk: &MemDisk, shape: Shape, shards: u16) -> Vec<Rc<Shard>> {
-    let (media, made) = format(disk, shape, shards).await;
-    made.expect("format the pool");
-    let pool = Pool::open(&media[0]).await.expect("open the pool");
-    let mut opened = Vec::new();
-    for (shard, media) in (0..).map(ShardId).zip(media) {
-        let mut config = ShardConfig::with_memory(POOL, shard, shape.memory_bytes);
-        config.checkpoint_entries = shape.checkpoint_entries;
-        let parts = ShardParts {
-            reactor: reactor.clone(),
-            media,
-            config,
-            zones: Rc::new(PoolZones::new(Rc::clone(&pool), shard)),
-            owned: pool.zones_of(shard),
-        };
-        opened.push(Shard::open(parts).await.expect("open the shard"));
-    }
-    opened
-}
 
 struct Writer {
     reactor: Reactor,
@@ -92,8 +39,9 @@ impl Writer {
                     let first = rng.below(volume / BLOCK - blocks);
                     let len = usize::try_from(blocks * BLOCK).expect("small");
                     let mut data = AlignedBuf::zeroed(len);
-                    for block in data.chunks_exact_mut(varve_engine::BLOCK_BYTES) {
-                        block[..8].copy_from_slice(&rng.next_u64().max(1).to_le_bytes());
+                    for block in data.chunks_exact_mut(BLOCK_BYTES) {
+                        // With what makes them different, a third of the block: the rest compresses.
+                        rng.fill(&mut block[..BLOCK_BYTES / 3]);
                     }
                     match shard.write(STREAM, first * BLOCK, data.freeze()).await {
                         Ok(()) => accepted.set(accepted.get() + blocks * BLOCK),
@@ -163,8 +111,6 @@ fn overwrite_and_trim(shape: Shape, times: u64) {
     assert!(trimmed.is_some(), "trims wait for ever: {shape:?} {:?}", shard.stats());
 }
 
-const MIB: u64 = 1 << 20;
-
 const SMALL: Shape = Shape {
     segments: 160,
     segment_bytes: 1 << 20,
@@ -173,6 +119,8 @@ const SMALL: Shape = Shape {
     checkpoint_entries: 1_000,
     write_blocks_max: 1,
     volume_percent: 70,
+    reduction: Reduction::OFF,
+    index_bytes: 1 << 20,
 };
 
 #[test]
@@ -190,9 +138,13 @@ fn no_shape_of_a_full_pool_waits_for_ever() {
     }
 }
 
-fn disk_for(shape: Shape, shards: u64) -> MemDisk {
-    let segments = shape.segments * u64::from(shape.segment_bytes);
-    MemDisk::new("memory", segments + shards * shape.lane_bytes + 8 * MIB)
+#[test]
+fn a_pool_full_of_compressed_blocks_goes_on() {
+    let lz4 = Reduction { dedup: false, compression: Compression::Lz4 };
+    let base = Shape { reduction: lz4, volume_percent: 300, ..SMALL };
+    for shape in [base, Shape { write_blocks_max: 64, segment_bytes: 256 << 10, ..base }] {
+        overwrite_and_trim(shape, 6);
+    }
 }
 
 #[test]

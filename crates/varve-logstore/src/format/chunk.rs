@@ -28,7 +28,7 @@ pub struct ChunkEntry {
     pub stored_len: u32,
     /// How it is compressed.
     pub codec: Codec,
-    /// Whether there may be a second reference to it; once set, only a mark pass clears it.
+    /// Whether there may be a second reference to it; once set, it stays, and the chunk is freed by mark alone.
     pub shared: bool,
     /// Plain length, in units of 512 B.
     pub logical_512: u16,

@@ -26,8 +26,8 @@ const WHAT: &str = "strip header";
 /// Bytes of a strip header: where units begin.
 pub const STRIP_HEADER_BYTES: u32 = 4096;
 
-/// [`ENTRY_BYTES`] as stored; entries grow to 64 bytes once they carry fingerprints.
-const ENTRY_BYTES_STORED: u16 = 48;
+/// [`ENTRY_BYTES`] as stored.
+const ENTRY_BYTES_STORED: u16 = 64;
 
 const _: () = assert!(ENTRY_BYTES_STORED as u32 == ENTRY_BYTES);
 

@@ -4,6 +4,8 @@
 //! ```text
 //! 0     1      2      3      4        10        16        22      28   32           34          36          40        44      48
 //! | kind | codec | flags | class | chunk 6 | stream 6 | block 6 | wseq 6 | cut | offset_512 | logical_512 | stored_len | checksum | key id |
+//! 48               64
+//! | fingerprint 16 |
 //! ```
 //!
 //! S1. Summaries alone rebuild everything since a checkpoint; the strip header's checksum covers them.
@@ -23,7 +25,7 @@ use crate::{Error, error::Result};
 const WHAT: &str = "summary entry";
 
 /// Bytes of an entry as a count in segments.
-pub const ENTRY_BYTES: u32 = 48;
+pub const ENTRY_BYTES: u32 = 64;
 
 const _: () = assert!(SummaryEntry::LEN == ENTRY_BYTES as usize);
 
@@ -48,6 +50,28 @@ impl Codec {
             2 => Ok(Self::Zstd),
             codec => Err(fields.unknown(codec)),
         }
+    }
+}
+
+/// First half of the keyed hash (BLAKE3) of a block's plain bytes: equal for equal blocks, and for no others that anybody has found; 2^64
+/// tries by somebody who knows the key would find two.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Fingerprint([u8; 16]);
+
+impl Fingerprint {
+    /// Encoded length in bytes.
+    pub const LEN: usize = 16;
+
+    /// The fingerprint with these bytes; `None` for zeros, which stand for no fingerprint.
+    #[must_use]
+    pub const fn new(bytes: [u8; Self::LEN]) -> Option<Self> {
+        if u128::from_le_bytes(bytes) == 0 { None } else { Some(Self(bytes)) }
+    }
+
+    /// Its bytes.
+    #[must_use]
+    pub const fn bytes(&self) -> [u8; Self::LEN] {
+        self.0
     }
 }
 
@@ -108,6 +132,25 @@ pub enum SummaryEntry {
         bypassed: bool,
         /// The stored bytes.
         unit: Unit,
+        /// Of the plain bytes, where the stream is deduplicated.
+        fingerprint: Option<Fingerprint>,
+    },
+    /// A block that holds the same bytes as a chunk that is stored already.
+    Reference {
+        /// The chunk; of this shard.
+        chunk: ChunkId,
+        /// The stream.
+        stream: StreamId,
+        /// The block.
+        block: u64,
+        /// The write it came from.
+        wseq: WriteSeq,
+        /// Cut interval of that write.
+        cut: CutNumber,
+        /// I/O class of that write.
+        class: u8,
+        /// Whether the write never was in the lane.
+        bypassed: bool,
     },
     /// Blocks that became holes.
     Trim {
@@ -168,6 +211,8 @@ pub enum SummaryEntry {
         from_offset_512: u16,
         /// The stored bytes.
         unit: Unit,
+        /// As the entry had it that the chunk was moved from.
+        fingerprint: Option<Fingerprint>,
     },
     /// A page of a map or of the key tree.
     Page {
@@ -197,7 +242,7 @@ pub enum SummaryEntry {
     },
 }
 
-/// Kinds as stored. 12 (cut) and 13 (grant) are reserved for snapshots and deduplication.
+/// Kinds as stored. 12 (cut) is reserved for snapshots.
 mod kind {
     pub(super) const DATA: u8 = 1;
     pub(super) const TRIM: u8 = 2;
@@ -211,7 +256,7 @@ mod kind {
     pub(super) const FREED_IDS: u8 = 10;
     pub(super) const USAGE_BLOB: u8 = 11;
     pub(super) const CUT: u8 = 12;
-    pub(super) const GRANT: u8 = 13;
+    pub(super) const REFERENCE: u8 = 13;
 }
 
 /// Flag of entries of writes that never were in the lane.
@@ -229,11 +274,12 @@ struct Raw {
     wseq: u64,
     cut: u32,
     unit: Option<Unit>,
+    fingerprint: Option<Fingerprint>,
 }
 
 impl SummaryEntry {
     /// Encoded length in bytes, of every kind.
-    pub const LEN: usize = 48;
+    pub const LEN: usize = 64;
 
     /// The stored bytes the entry speaks of, if any.
     #[must_use]
@@ -246,11 +292,35 @@ impl SummaryEntry {
             | Self::Page { unit, .. }
             | Self::TablePage { unit, .. }
             | Self::UsageBlob { unit } => Some(unit),
-            Self::Trim { .. }
+            Self::Reference { .. }
+            | Self::Trim { .. }
             | Self::Zero { .. }
             | Self::StreamDrop { .. }
             | Self::FreedIds { .. } => None,
         }
+    }
+
+    /// Its unit lies `bytes` further on in the segment than was said.
+    ///
+    /// # Panics
+    /// When it has none, or that is outside of any segment.
+    pub fn move_unit(&mut self, bytes: u32) {
+        let unit = match self {
+            Self::Data { unit, .. }
+            | Self::KeyPut { unit, .. }
+            | Self::KeyDelete { unit, .. }
+            | Self::Move { unit, .. }
+            | Self::Page { unit, .. }
+            | Self::TablePage { unit, .. }
+            | Self::UsageBlob { unit } => unit,
+            Self::Reference { .. }
+            | Self::Trim { .. }
+            | Self::Zero { .. }
+            | Self::StreamDrop { .. }
+            | Self::FreedIds { .. } => panic!("{self:?} has no unit"),
+        };
+        let units = (unit.offset() + bytes) / super::UNIT_BYTES;
+        unit.offset_512 = u16::try_from(units).expect("inside a segment");
     }
 
     /// The record the entry came from, if it came from one.
@@ -258,6 +328,7 @@ impl SummaryEntry {
     pub const fn wseq(&self) -> Option<WriteSeq> {
         match self {
             Self::Data { wseq, .. }
+            | Self::Reference { wseq, .. }
             | Self::Trim { wseq, .. }
             | Self::Zero { wseq, .. }
             | Self::KeyPut { wseq, .. }
@@ -275,7 +346,9 @@ impl SummaryEntry {
     #[must_use]
     pub const fn lane_wseq(&self) -> Option<WriteSeq> {
         match self {
-            Self::Data { bypassed: true, .. } | Self::Trim { bypassed: true, .. } => None,
+            Self::Data { bypassed: true, .. }
+            | Self::Reference { bypassed: true, .. }
+            | Self::Trim { bypassed: true, .. } => None,
             _ => self.wseq(),
         }
     }
@@ -308,14 +381,29 @@ impl SummaryEntry {
             None => out.zeros(12),
         }
         out.u32(0); // key id
+        out.bytes(&raw.fingerprint.map_or([0; Fingerprint::LEN], |fingerprint| fingerprint.0));
     }
 
     #[inline]
     fn to_raw(self) -> Raw {
         let zero = Raw::default();
         match self {
-            Self::Data { chunk, stream, block, wseq, cut, class, bypassed, unit } => Raw {
-                kind: kind::DATA,
+            Self::Data { chunk, stream, block, wseq, cut, class, bypassed, unit, fingerprint } => {
+                Raw {
+                    kind: kind::DATA,
+                    flags: flags(bypassed),
+                    class,
+                    chunk: chunk.get(),
+                    stream: stream.get(),
+                    block,
+                    wseq: wseq.get(),
+                    cut: cut.0,
+                    unit: Some(unit),
+                    fingerprint,
+                }
+            }
+            Self::Reference { chunk, stream, block, wseq, cut, class, bypassed } => Raw {
+                kind: kind::REFERENCE,
                 flags: flags(bypassed),
                 class,
                 chunk: chunk.get(),
@@ -323,7 +411,8 @@ impl SummaryEntry {
                 block,
                 wseq: wseq.get(),
                 cut: cut.0,
-                unit: Some(unit),
+                unit: None,
+                fingerprint: None,
             },
             Self::Trim { stream, block, block_count, wseq, cut, bypassed } => Raw {
                 flags: flags(bypassed),
@@ -341,13 +430,14 @@ impl SummaryEntry {
             Self::StreamDrop { stream, wseq } => {
                 Raw { kind: kind::STREAM_DROP, stream: stream.get(), wseq: wseq.get(), ..zero }
             }
-            Self::Move { chunk, from, from_offset_512, unit } => Raw {
+            Self::Move { chunk, from, from_offset_512, unit, fingerprint } => Raw {
                 kind: kind::MOVE,
                 chunk: chunk.get(),
                 stream: from.generation.get(),
                 block: u64::from(from_offset_512),
                 cut: from.number.0,
                 unit: Some(unit),
+                fingerprint,
                 ..zero
             },
             Self::Page { chunk, unit } => {
@@ -366,7 +456,7 @@ impl SummaryEntry {
     /// Reads an entry. The summary's checksum in the strip header covers it; nothing in it proves it whole.
     ///
     /// # Errors
-    /// Whatever no writer of this version leaves in an entry; [`Error::Unsupported`] for the reserved kinds.
+    /// Whatever no writer of this version leaves in an entry; [`Error::Unsupported`] for the reserved kind.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
         let mut fields = Fields::new(WHAT, head::<{ Self::LEN }>(WHAT, bytes)?);
         let kind = fields.u8()?;
@@ -378,8 +468,10 @@ impl SummaryEntry {
             | kind::PAGE
             | kind::TABLE_PAGE
             | kind::USAGE_BLOB => true,
-            kind::TRIM | kind::ZERO | kind::STREAM_DROP | kind::FREED_IDS => false,
-            kind::CUT | kind::GRANT => {
+            kind::REFERENCE | kind::TRIM | kind::ZERO | kind::STREAM_DROP | kind::FREED_IDS => {
+                false
+            }
+            kind::CUT => {
                 return Err(Error::Unsupported { what: WHAT, flags: u64::from(kind) });
             }
             _ => return Err(fields.unknown(kind)),
@@ -395,6 +487,7 @@ impl SummaryEntry {
             wseq: fields.u48()?,
             cut: fields.u32()?,
             unit: None,
+            fingerprint: None,
         };
         if has_unit {
             let unit = Unit {
@@ -416,6 +509,7 @@ impl SummaryEntry {
         }
         let key_id = fields.u32()?;
         fields.unencrypted(key_id)?;
+        raw.fingerprint = Fingerprint::new(*head(WHAT, fields.bytes(Fingerprint::LEN)?)?);
 
         let entry = Self::from_raw(raw).ok_or_else(|| fields.unknown(kind))?;
         if entry.to_raw() != raw {
@@ -432,9 +526,13 @@ impl SummaryEntry {
         let cut = CutNumber(raw.cut);
         let Raw { block, class, .. } = raw;
         let bypassed = raw.flags == BYPASSED;
+        let fingerprint = raw.fingerprint;
         Some(match (raw.kind, raw.unit) {
             (kind::DATA, Some(unit)) => {
-                Self::Data { chunk, stream, block, wseq, cut, class, bypassed, unit }
+                Self::Data { chunk, stream, block, wseq, cut, class, bypassed, unit, fingerprint }
+            }
+            (kind::REFERENCE, None) => {
+                Self::Reference { chunk, stream, block, wseq, cut, class, bypassed }
             }
             (kind::TRIM, None) => {
                 Self::Trim { stream, block, block_count: raw.chunk, wseq, cut, bypassed }
@@ -451,6 +549,7 @@ impl SummaryEntry {
                 },
                 from_offset_512: low_16(block),
                 unit,
+                fingerprint,
             },
             (kind::PAGE, Some(unit)) => Self::Page { chunk, unit },
             (kind::TABLE_PAGE, Some(unit)) => Self::TablePage { level: low_8(block), unit },
@@ -495,6 +594,7 @@ impl Raw {
             wseq: wseq.get(),
             cut: cut.0,
             unit: None,
+            fingerprint: None,
         }
     }
 }

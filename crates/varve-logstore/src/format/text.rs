@@ -15,7 +15,7 @@ use super::record::{KeyPayload, Origin, RecordHeader, RecordKind};
 use super::root::{ChainHead, ShardRoot, TreeRoot};
 use super::segment::{SegmentKind, StripHeader};
 use super::stream::StreamRecord;
-use super::summary::{Codec, SummaryEntry, Unit};
+use super::summary::{Codec, Fingerprint, SummaryEntry, Unit};
 use super::usage::UsageEntry;
 
 fn field(f: &mut Formatter<'_>, name: &str, value: impl Display) -> Result {
@@ -207,6 +207,14 @@ impl Display for Unit {
     }
 }
 
+/// A fingerprint, if there is one.
+fn printed(f: &mut Formatter<'_>, fingerprint: Option<&Fingerprint>) -> Result {
+    match fingerprint {
+        Some(found) => write!(f, " fingerprint {:032x}", u128::from_be_bytes(found.bytes())),
+        None => Ok(()),
+    }
+}
+
 const fn bypass(bypassed: bool) -> &'static str {
     if bypassed { " bypassed" } else { "" }
 }
@@ -214,9 +222,18 @@ const fn bypass(bypassed: bool) -> &'static str {
 impl Display for SummaryEntry {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         match self {
-            Self::Data { chunk, stream, block, wseq, cut, class, bypassed, unit } => write!(
+            Self::Data { chunk, stream, block, wseq, cut, class, bypassed, unit, fingerprint } => {
+                write!(
+                    f,
+                    "data chunk {chunk} stream {stream} block {block} wseq {wseq} cut {} class {class}{} {unit}",
+                    cut.0,
+                    bypass(*bypassed)
+                )?;
+                printed(f, fingerprint.as_ref())
+            }
+            Self::Reference { chunk, stream, block, wseq, cut, class, bypassed } => write!(
                 f,
-                "data chunk {chunk} stream {stream} block {block} wseq {wseq} cut {} class {class}{} {unit}",
+                "reference chunk {chunk} stream {stream} block {block} wseq {wseq} cut {} class {class}{}",
                 cut.0,
                 bypass(*bypassed)
             ),
@@ -236,13 +253,16 @@ impl Display for SummaryEntry {
             Self::StreamDrop { stream, wseq } => {
                 write!(f, "stream-drop stream {stream} wseq {wseq}")
             }
-            Self::Move { chunk, from, from_offset_512, unit } => write!(
-                f,
-                "move chunk {chunk} from segment {} generation {} at {} {unit}",
-                from.number,
-                from.generation,
-                u32::from(*from_offset_512) * super::UNIT_BYTES
-            ),
+            Self::Move { chunk, from, from_offset_512, unit, fingerprint } => {
+                write!(
+                    f,
+                    "move chunk {chunk} from segment {} generation {} at {} {unit}",
+                    from.number,
+                    from.generation,
+                    u32::from(*from_offset_512) * super::UNIT_BYTES
+                )?;
+                printed(f, fingerprint.as_ref())
+            }
             Self::Page { chunk, unit } => write!(f, "page chunk {chunk} {unit}"),
             Self::TablePage { level, unit } => write!(f, "table-page level {level} {unit}"),
             Self::FreedIds { first, count } => write!(f, "freed-ids chunk {first} + {count}"),

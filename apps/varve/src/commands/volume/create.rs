@@ -3,7 +3,7 @@
 use clap::Args;
 use hyper::Method;
 use varve_access_admin::v1::{self, CreateVolume};
-use varve_types::ByteCount;
+use varve_types::{ByteCount, Compression};
 
 use crate::cli::{self, Format};
 use crate::client::Client;
@@ -11,6 +11,9 @@ use crate::failure::{Failure, Result};
 
 /// Make a volume; it takes space only as it is written
 #[derive(Args, Debug)]
+#[command(
+    after_help = "`varve volume set` changes dedup and compression later, for what is written from then on."
+)]
 pub(crate) struct Create {
     /// Name of the volume and of its NBD export
     name: String,
@@ -23,14 +26,28 @@ pub(crate) struct Create {
     #[arg(long, value_parser = cli::size, value_name = "SIZE")]
     block_size: Option<ByteCount>,
 
+    /// Whether blocks that are stored already are stored only once [default: off]
+    #[arg(long, value_parser = cli::switch())]
+    dedup: Option<bool>,
+
+    /// How blocks are compressed: off, lz4 or zstd[:LEVEL], with a level from 1 to 19, 3 if not said
+    /// [default: lz4]
+    #[arg(long)]
+    compression: Option<Compression>,
+
     #[command(flatten)]
     format: Format,
 }
 
 impl Create {
     pub(crate) fn run(self, client: &Client) -> Result<String> {
-        let block_size_bytes = self.block_size.map(block_size).transpose()?;
-        let spec = CreateVolume { name: self.name, size_bytes: self.size.0, block_size_bytes };
+        let spec = CreateVolume {
+            name: self.name,
+            size_bytes: self.size.0,
+            block_size_bytes: self.block_size.map(block_size).transpose()?,
+            dedup: self.dedup,
+            compression: self.compression,
+        };
         let answer = client.send::<v1::Volume>(Method::POST, "/v1/volumes", &spec)?;
         Ok(answer.print(self.format.json, |volume| {
             format!("created volume {} of {}\n", volume.name, ByteCount(volume.size_bytes))

@@ -1,9 +1,10 @@
-//! `varve volume`: make, list, show, resize and delete volumes.
+//! `varve volume`: make, list, show, resize, set and delete volumes.
 
 mod create;
 mod delete;
 mod list;
 mod resize;
+mod set;
 mod show;
 
 use clap::Subcommand;
@@ -11,17 +12,19 @@ use varve_access_admin::v1;
 use varve_types::ByteCount;
 
 use crate::age;
+use crate::cli;
 use crate::client::Client;
 use crate::failure::Result;
 use crate::table;
 
-/// Make, list, show, resize and delete volumes
+/// Make, list, show, resize, set and delete volumes
 #[derive(Subcommand, Debug)]
 pub(crate) enum Volume {
     Create(create::Create),
     List(list::List),
     Show(show::Show),
     Resize(resize::Resize),
+    Set(set::Set),
     Delete(delete::Delete),
 }
 
@@ -32,6 +35,7 @@ impl Volume {
             Self::List(command) => command.run(client),
             Self::Show(command) => command.run(client),
             Self::Resize(command) => command.run(client),
+            Self::Set(command) => command.run(client),
             Self::Delete(command) => command.run(client),
         }
     }
@@ -45,6 +49,8 @@ fn describe(volume: &v1::Volume) -> String {
         ("id", volume.id.to_string()),
         ("size", ByteCount(volume.size_bytes).to_string()),
         ("block size", ByteCount(u64::from(volume.block_size_bytes)).to_string()),
+        ("dedup", cli::on_off(volume.dedup).to_owned()),
+        ("compression", volume.compression.to_string()),
         ("created", age::since(volume.created_unix_ms)),
         ("open by", volume.openers.to_string()),
     ])

@@ -2,7 +2,7 @@
 
 use clap::Args;
 use hyper::Method;
-use varve_access_admin::v1::{self, ResizeVolume};
+use varve_access_admin::v1::{self, ChangeVolume};
 use varve_types::ByteCount;
 
 use crate::cli::{self, Format};
@@ -29,9 +29,13 @@ pub(crate) struct Resize {
 
 impl Resize {
     pub(crate) fn run(self, client: &Client) -> Result<String> {
-        let resize = ResizeVolume { size_bytes: self.size.0, allow_shrink: self.shrink };
+        let change = ChangeVolume {
+            size_bytes: Some(self.size.0),
+            allow_shrink: self.shrink,
+            ..ChangeVolume::default()
+        };
         let path = volume_path(&self.name);
-        let answer = client.send::<v1::Volume>(Method::PATCH, &path, &resize)?;
+        let answer = client.send::<v1::Volume>(Method::PATCH, &path, &change)?;
         Ok(answer.print(self.format.json, |volume| {
             format!("volume {} is {} now\n", volume.name, ByteCount(volume.size_bytes))
         }))

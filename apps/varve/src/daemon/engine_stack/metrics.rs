@@ -52,6 +52,14 @@ const ROWS: &[Row] = &[
     ("varve_engine_bypassed_bytes_total", Counter, "Bytes written past the lane.", |s| {
         s.bypassed_bytes
     }),
+    (
+        "varve_engine_deduplicated_blocks_total",
+        Counter,
+        "Blocks that were stored already when they were drained.",
+        |s| s.deduplicated_blocks,
+    ),
+    ("varve_engine_stored_blocks_total", Counter, "Blocks that were stored.", |s| s.stored_blocks),
+    ("varve_engine_stored_bytes_total", Counter, "Bytes of them as stored.", |s| s.stored_bytes),
     ("varve_logstore_lane_frames_total", Counter, "Frames appended to the lane.", |s| {
         s.lane.frames
     }),

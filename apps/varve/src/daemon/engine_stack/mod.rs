@@ -17,7 +17,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use varve_access_admin as admin;
-use varve_access_admin::v1::{CreateVolume, ShardState, ShardStatus, Volume};
+use varve_access_admin::v1::{ChangeVolume, CreateVolume, ShardState, ShardStatus, Volume};
 use varve_dataset::Datasets;
 use varve_dispatch::{
     Dispatch, HostConfig, Job, JobSender, Placement, Pool, PoolLinks, PoolRoot, ShardHost,
@@ -102,8 +102,8 @@ impl ShardStack for EngineStack {
         volumes::create(&self.datasets, spec).await
     }
 
-    async fn resize_volume(&self, name: &str, size_bytes: u64) -> admin::Result<Volume> {
-        volumes::resize(&self.datasets, name, size_bytes).await
+    async fn change_volume(&self, name: &str, change: ChangeVolume) -> admin::Result<Volume> {
+        volumes::change(&self.datasets, name, &change).await
     }
 
     async fn delete_volume(&self, name: &str) -> admin::Result<()> {

@@ -1,7 +1,7 @@
 //! Volumes as the admin API sees them.
 
 use varve_access_admin as admin;
-use varve_access_admin::v1::{CreateVolume, Volume};
+use varve_access_admin::v1::{ChangeVolume, CreateVolume, Volume};
 use varve_dataset::{Datasets, Error, VolumeInfo, VolumeSpec};
 use varve_types::ErrorKind;
 use varve_types::limits::BLOCK_SIZE_DEFAULT;
@@ -20,17 +20,31 @@ pub(super) async fn create(datasets: &Datasets, spec: CreateVolume) -> admin::Re
         name: spec.name,
         size_bytes: spec.size_bytes,
         block_size_bytes: spec.block_size_bytes.unwrap_or(BLOCK_SIZE_DEFAULT),
+        dedup: spec.dedup,
+        compression: spec.compression,
     };
     datasets.create_volume(spec).await.map(|info| volume(datasets, info)).map_err(refused)
 }
 
-pub(super) async fn resize(
+/// Changes the size first: it alone may be refused for what it is.
+pub(super) async fn change(
     datasets: &Datasets,
     name: &str,
-    size_bytes: u64,
+    change: &ChangeVolume,
 ) -> admin::Result<Volume> {
-    let resized = datasets.resize_volume(name, size_bytes).await;
-    resized.map(|info| volume(datasets, info)).map_err(refused)
+    let ChangeVolume { size_bytes, allow_shrink: _, dedup, compression } = *change;
+    let mut changed = None;
+    if let Some(size_bytes) = size_bytes {
+        changed = Some(datasets.resize_volume(name, size_bytes).await.map_err(refused)?);
+    }
+    if dedup.is_some() || compression.is_some() {
+        let set = datasets.set_reduction(name, dedup, compression).await;
+        changed = Some(set.map_err(refused)?);
+    }
+    match changed {
+        Some(info) => Ok(volume(datasets, info)),
+        None => show(datasets, name).await,
+    }
 }
 
 pub(super) async fn delete(datasets: &Datasets, name: &str) -> admin::Result<()> {
@@ -39,8 +53,17 @@ pub(super) async fn delete(datasets: &Datasets, name: &str) -> admin::Result<()>
 
 fn volume(datasets: &Datasets, info: VolumeInfo) -> Volume {
     let openers = u64::try_from(datasets.openers(&info)).unwrap_or(u64::MAX);
-    let VolumeInfo { name, namespace, id, size_bytes, block_size_bytes, created_unix_ms } = info;
-    Volume { id, name, namespace, size_bytes, block_size_bytes, created_unix_ms, openers }
+    Volume {
+        id: info.id,
+        name: info.name,
+        namespace: info.namespace,
+        size_bytes: info.size_bytes,
+        block_size_bytes: info.block_size_bytes,
+        created_unix_ms: info.created_unix_ms,
+        openers,
+        dedup: info.dedup,
+        compression: info.compression,
+    }
 }
 
 /// The error with what its caller can do.

@@ -8,14 +8,14 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use varve_access_admin::v1::{
-    CreateVolume, ResizeVolume, ServiceState, ShardState, ShardStatus, Volume,
+    ChangeVolume, CreateVolume, ServiceState, ShardState, ShardStatus, Volume,
 };
 use varve_access_admin::{self as admin, AdminBackend, ListenAddress, MetricKind};
 use varve_access_nbd::memory::{MemoryExport, MemoryExports};
 use varve_access_nbd::{Exports, ServiceOptions};
 use varve_reactor::Reactor;
 use varve_reactor::port::{self, PortReceiver, PortSender};
-use varve_types::ErrorKind;
+use varve_types::{Compression, ErrorKind};
 
 use super::{NbdPlan, Plan, Pool, open};
 use crate::daemon::backend::PoolFacts;
@@ -115,15 +115,18 @@ impl ShardStack for MemoryStack {
             block_size_bytes: 4096,
             created_unix_ms: 0,
             openers: 0,
+            dedup: false,
+            compression: Compression::Lz4,
         };
         let entry = (volume.clone(), MemoryExport::new(spec.size_bytes));
         self.shared.volumes.lock().unwrap().insert(spec.name, entry);
         Ok(volume)
     }
 
-    async fn resize_volume(&self, name: &str, size_bytes: u64) -> admin::Result<Volume> {
+    async fn change_volume(&self, name: &str, change: ChangeVolume) -> admin::Result<Volume> {
         self.shared.find(name, |volume| {
-            volume.size_bytes = size_bytes;
+            volume.size_bytes = change.size_bytes.unwrap_or(volume.size_bytes);
+            volume.dedup = change.dedup.unwrap_or(volume.dedup);
             volume.clone()
         })
     }
@@ -185,7 +188,13 @@ fn answer<T>(future: impl Future<Output = T>) -> T {
 }
 
 fn create(backend: &dyn AdminBackend, name: &str) {
-    let spec = CreateVolume { name: name.to_owned(), size_bytes: 1 << 20, block_size_bytes: None };
+    let spec = CreateVolume {
+        name: name.to_owned(),
+        size_bytes: 1 << 20,
+        block_size_bytes: None,
+        dedup: None,
+        compression: None,
+    };
     answer(backend.create_volume(spec)).unwrap();
 }
 
@@ -202,12 +211,10 @@ fn an_open_pool_answers_calls_and_greets_clients() {
     assert_eq!(pool.summary(), "pool p (2 shards, 1 GiB)");
     let backend = pool.backend();
     create(&*backend, "v");
-    let grown =
-        answer(backend.resize_volume(
-            "v".to_owned(),
-            ResizeVolume { size_bytes: 2 << 20, allow_shrink: false },
-        ));
-    assert_eq!(grown.unwrap().size_bytes, 2 << 20);
+    let change =
+        ChangeVolume { size_bytes: Some(2 << 20), dedup: Some(true), ..ChangeVolume::default() };
+    let changed = answer(backend.change_volume("v".to_owned(), change)).unwrap();
+    assert_eq!((changed.size_bytes, changed.dedup), (2 << 20, true));
     assert_eq!(answer(backend.volume("w".to_owned())).unwrap_err().kind(), ErrorKind::NotFound);
     let [ListenAddress::Tcp(tcp), ListenAddress::Unix(path)] = pool.nbd_addresses() else {
         panic!("two listeners: {:?}", pool.nbd_addresses());

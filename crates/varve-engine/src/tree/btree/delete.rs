@@ -25,6 +25,17 @@ enum Joined {
     Not,
 }
 
+/// What became of an entry that was to be removed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Removal {
+    /// There was none.
+    Absent,
+    /// It was to be kept.
+    Kept,
+    /// It is gone; this was its value.
+    Gone(Value),
+}
+
 impl BTree {
     /// Removes `key`; returns its value.
     ///
@@ -36,12 +47,32 @@ impl BTree {
         names: &mut impl Names,
         key: &[u8],
     ) -> Result<Option<Value>, Fault> {
+        match self.delete_unless(cache, names, key, |_| false)? {
+            Removal::Gone(value) => Ok(Some(value)),
+            Removal::Absent | Removal::Kept => Ok(None),
+        }
+    }
+
+    /// Removes `key` unless its value is to be kept.
+    ///
+    /// # Errors
+    /// The first absent page of the path; nothing was changed.
+    pub fn delete_unless(
+        &mut self,
+        cache: &mut PageCache,
+        names: &mut impl Names,
+        key: &[u8],
+        is_kept: impl FnOnce(&[u8]) -> bool,
+    ) -> Result<Removal, Fault> {
         if self.root == PagePtr::Null {
-            return Ok(None);
+            return Ok(Removal::Absent);
         }
         let leaf_frame = self.find_leaf(cache, key)?;
         let leaf = tree_page(cache, leaf_frame);
-        let Ok(index) = leaf.search(key) else { return Ok(None) };
+        let Ok(index) = leaf.search(key) else { return Ok(Removal::Absent) };
+        if is_kept(leaf.value(index)) {
+            return Ok(Removal::Kept);
+        }
         let old = Value::from(leaf.value(index));
         if !cache.is_dirty(leaf_frame) {
             let path = self.descend(cache, key, 0)?;
@@ -53,7 +84,7 @@ impl BTree {
             let path = self.descend(cache, key, 0).expect("the path is cached");
             self.shrink(cache, names, &path);
         }
-        Ok(Some(old))
+        Ok(Removal::Gone(old))
     }
 
     /// Drops empty pages and joins sparse ones along a dirty path, from the leaf up.

@@ -19,7 +19,7 @@ use crate::format::record::{KeyPayload, Origin, RecordHeader, RecordKind, payloa
 use crate::format::root::{ChainHead, ShardRoot, TreeRoot};
 use crate::format::segment::{SegmentKind, StripHeader};
 use crate::format::stream::StreamRecord;
-use crate::format::summary::{Codec, ENTRY_BYTES, SummaryEntry, Unit};
+use crate::format::summary::{Codec, ENTRY_BYTES, Fingerprint, SummaryEntry, Unit};
 use crate::format::usage::UsageEntry;
 
 fn id<T: std::fmt::Debug>(new: fn(u64) -> T) -> impl Strategy<Value = T> {
@@ -72,6 +72,10 @@ fn tree_root() -> impl Strategy<Value = TreeRoot> {
     ]
 }
 
+fn fingerprint() -> impl Strategy<Value = Option<Fingerprint>> {
+    any::<[u8; Fingerprint::LEN]>().prop_map(Fingerprint::new)
+}
+
 fn summary_entry() -> impl Strategy<Value = SummaryEntry> {
     let stream = || id(StreamId::new);
     let wseq = || id(WriteSeq::new);
@@ -79,16 +83,41 @@ fn summary_entry() -> impl Strategy<Value = SummaryEntry> {
     let cut = || any::<u32>().prop_map(CutNumber);
     let chunk = || id(ChunkId::new);
     prop_oneof![
-        (chunk(), stream(), block(), wseq(), cut(), any::<u8>(), any::<bool>(), unit()).prop_map(
-            |(chunk, stream, block, wseq, cut, class, bypassed, unit)| SummaryEntry::Data {
+        (
+            chunk(),
+            stream(),
+            block(),
+            wseq(),
+            cut(),
+            any::<u8>(),
+            any::<bool>(),
+            unit(),
+            fingerprint()
+        )
+            .prop_map(
+                |(chunk, stream, block, wseq, cut, class, bypassed, unit, fingerprint)| {
+                    SummaryEntry::Data {
+                        chunk,
+                        stream,
+                        block,
+                        wseq,
+                        cut,
+                        class,
+                        bypassed,
+                        unit,
+                        fingerprint,
+                    }
+                }
+            ),
+        (chunk(), stream(), block(), wseq(), cut(), any::<u8>(), any::<bool>()).prop_map(
+            |(chunk, stream, block, wseq, cut, class, bypassed)| SummaryEntry::Reference {
                 chunk,
                 stream,
                 block,
                 wseq,
                 cut,
                 class,
-                bypassed,
-                unit
+                bypassed
             }
         ),
         (stream(), block(), block(), wseq(), cut(), any::<bool>()).prop_map(
@@ -113,12 +142,13 @@ fn summary_entry() -> impl Strategy<Value = SummaryEntry> {
         (wseq(), unit()).prop_map(|(wseq, unit)| SummaryEntry::KeyPut { wseq, unit }),
         (wseq(), unit()).prop_map(|(wseq, unit)| SummaryEntry::KeyDelete { wseq, unit }),
         (stream(), wseq()).prop_map(|(stream, wseq)| SummaryEntry::StreamDrop { stream, wseq }),
-        (chunk(), segment_id(), any::<u16>(), unit()).prop_map(
-            |(chunk, from, from_offset_512, unit)| SummaryEntry::Move {
+        (chunk(), segment_id(), any::<u16>(), unit(), fingerprint()).prop_map(
+            |(chunk, from, from_offset_512, unit, fingerprint)| SummaryEntry::Move {
                 chunk,
                 from,
                 from_offset_512,
-                unit
+                unit,
+                fingerprint
             }
         ),
         (chunk(), unit()).prop_map(|(chunk, unit)| SummaryEntry::Page { chunk, unit }),

@@ -18,7 +18,7 @@ use crate::format::record::{KeyPayload, Origin, RecordHeader, RecordKind, payloa
 use crate::format::root::{ChainHead, ShardRoot, TreeRoot};
 use crate::format::segment::{SegmentKind, StripHeader};
 use crate::format::stream::StreamRecord;
-use crate::format::summary::{Codec, SummaryEntry, Unit};
+use crate::format::summary::{Codec, Fingerprint, SummaryEntry, Unit};
 use crate::format::usage::UsageEntry;
 
 pub(super) const POOL: PoolId =
@@ -152,13 +152,21 @@ pub(super) fn summary() -> Vec<SummaryEntry> {
             class: 2,
             bypassed: true,
             unit: unit(),
+            fingerprint: Fingerprint::new([0xF1; 16]),
         },
+        SummaryEntry::Reference { chunk, stream, block: 9, wseq, cut, class: 2, bypassed: false },
         SummaryEntry::Trim { stream, block: 8, block_count: 512, wseq, cut, bypassed: false },
         SummaryEntry::Zero { stream, block: 520, block_count: 1, wseq, cut },
         SummaryEntry::KeyPut { wseq, unit: small },
         SummaryEntry::KeyDelete { wseq, unit: small },
         SummaryEntry::StreamDrop { stream, wseq },
-        SummaryEntry::Move { chunk, from: segment_id(), from_offset_512: 24, unit: unit() },
+        SummaryEntry::Move {
+            chunk,
+            from: segment_id(),
+            from_offset_512: 24,
+            unit: unit(),
+            fingerprint: None,
+        },
         SummaryEntry::Page { chunk, unit: small },
         SummaryEntry::TablePage { level: 2, unit: small },
         SummaryEntry::FreedIds { first: chunk, count: 64 },

@@ -1,0 +1,103 @@
+//! Goal: `varve volume set` changes how new data are reduced, and nothing that is stored. Method: a memory backend behind the real API; and
+//! a daemon with a client whose writes before and after a change are looked up in the stopped pool.
+
+use serde_json::Value;
+
+use crate::daemon::Home;
+use crate::rig::Api;
+use crate::stored::{BLOCK, contents};
+
+/// Blocks of a write that fills segments by itself and so bypasses the lane: what it holds is stored when it is answered.
+const LARGE: usize = 1024;
+
+#[test]
+fn an_open_volume_changes_part_by_part() {
+    let api = Api::start();
+    let said = api.varve(&["volume", "set", "busy", "--compression", "zstd:7"]).ok();
+    assert_eq!(said, "volume busy writes with dedup off, compression zstd:7 now\n");
+    let json = api.varve(&["volume", "set", "busy", "--dedup", "on", "--json"]).json();
+    assert_eq!((&json["dedup"], &json["compression"]), (&true.into(), &"zstd:7".into()));
+    assert_eq!(json["size_bytes"], 1 << 30, "the rest stays");
+    let both = ["volume", "set", "busy", "--dedup", "off", "--compression", "off"];
+    assert!(api.varve(&both).ok().contains("dedup off, compression off"));
+    let shown = api.varve(&["volume", "show", "busy"]).ok();
+    assert!(shown.contains("dedup        off\ncompression  off\n"), "{shown}");
+}
+
+#[test]
+fn changes_of_nothing_or_to_the_unknown_are_misuse() {
+    let api = Api::start();
+    let said = api.varve(&["volume", "set", "busy"]).refused(2);
+    assert!(said.contains("nothing to change in volume `busy`"), "{said}");
+    assert!(said.contains("try: say --dedup on|off"), "{said}");
+    let said = api.varve(&["volume", "set", "busy", "--dedup", "yes"]).refused(2);
+    assert!(said.contains("possible values: on, off"), "{said}");
+    for unknown in ["gzip", "lz4:1", "zstd:20"] {
+        let said = api.varve(&["volume", "set", "busy", "--compression", unknown]).refused(2);
+        assert!(said.contains("use off, lz4, zstd or zstd:LEVEL"), "{said}");
+    }
+    let said = api.varve(&["volume", "set", "none", "--dedup", "on"]).refused(1);
+    assert!(said.contains("no volume `none`"), "{said}");
+}
+
+/// Blocks that no two of them hold alike, and that compress to a fraction.
+fn compressible(first: u64) -> Vec<u8> {
+    let mut bytes = contents(first, LARGE);
+    for block in bytes.chunks_exact_mut(BLOCK) {
+        block[64..].fill(b'v');
+    }
+    bytes
+}
+
+/// Chunk and stored bytes of each block of the volume.
+fn blocks(runs: &[Value]) -> Vec<(u64, u64)> {
+    let mut blocks = Vec::new();
+    for run in runs {
+        let number = |name: &str| run[name].as_u64().unwrap();
+        let count = number("block_count");
+        for index in 0..count {
+            assert_eq!(number("block") + index, blocks.len() as u64, "no block is missing");
+            blocks.push((number("chunk") + index, number("stored_bytes") / count));
+        }
+    }
+    blocks
+}
+
+#[test]
+fn what_an_open_volume_writes_follows_the_change_and_what_is_stored_stays() {
+    let home = Home::new();
+    let daemon = home.serve(&[]);
+    home.varve(&["volume", "create", "v", "--size", "64MiB", "--compression", "off"]).ok();
+    let mut client = home.connect("v");
+    let mut parts = (0u64..).map(|part| part * (LARGE * BLOCK) as u64);
+    let mut write = |bytes: Vec<u8>| client.write(parts.next().unwrap(), &bytes);
+    write(compressible(1));
+    home.varve(&["volume", "set", "v", "--compression", "zstd"]).ok();
+    write(compressible(2));
+    home.varve(&["volume", "set", "v", "--compression", "off"]).ok();
+    write(compressible(3));
+    write(compressible(3));
+    home.varve(&["volume", "set", "v", "--compression", "lz4", "--dedup", "on"]).ok();
+    write(compressible(4));
+    write(compressible(4));
+    daemon.signal("TERM");
+    daemon.end();
+
+    let dump = home.varve(&["dump", "map", "v", "--json"]).ok();
+    let runs: Vec<Value> = dump.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let blocks = blocks(&runs);
+    let parts: Vec<&[(u64, u64)]> = blocks.chunks_exact(LARGE).collect();
+    assert_eq!(parts.len(), 6);
+    let stored_whole = |part: &[(u64, u64)]| part.iter().all(|(_, bytes)| *bytes == BLOCK as u64);
+    let stored_small = |part: &[(u64, u64)]| part.iter().all(|(_, bytes)| *bytes < 1024);
+    assert!(stored_whole(parts[0]) && stored_small(parts[1]), "{dump}");
+    assert!(stored_whole(parts[2]) && stored_whole(parts[3]) && parts[2] != parts[3], "{dump}");
+    assert!(stored_small(parts[4]), "{dump}");
+    assert_eq!(parts[4], parts[5], "the same chunks");
+
+    let keys = home.varve(&["dump", "keys"]).ok();
+    assert!(keys.contains(" dedup on compression lz4 "), "{keys}");
+    let _daemon = home.serve(&[]);
+    let kept = home.varve(&["volume", "show", "v", "--json"]).json();
+    assert_eq!((&kept["dedup"], &kept["compression"]), (&true.into(), &"lz4".into()));
+}

@@ -1,0 +1,424 @@
+//! Deduplication within a shard: which stored chunk holds the bytes of a new block, and what keeps that chunk alive until the block's
+//! reference to it is applied.
+//!
+//! ```text
+//!  block drained ──fingerprint──▶ index ──grant──▶ reference in the open data segment ──put, apply──▶ map; chunk is `shared`
+//! ```
+//!
+//! The index is small beside the data: it holds the blocks that were stored or met lately. One of 32 fingerprints is also a **hook**, which
+//! names the segment of its block. Where hooks lead to a segment its summary is read, which tells what else lies there, and its
+//! successor's when it is met itself: data that were written together are mostly met together.
+//!
+//! G1. The index is advice: a chunk it names is used only while the chunk table holds it, or its own data segment is still to be
+//!     applied. Ids are never reused, so a forgotten entry never names other bytes.
+//! G2. A grant counts from the moment the reference is drained until it is applied. A chunk with a grant does not die by being
+//!     overwritten, in whatever order segments are applied; recovery counts the references of all segments before it replays the first.
+//! G3. An applied reference marks its chunk as shared. A shared chunk never dies by being overwritten: only mark frees it.
+//! G4. What a mark pass has decided to free is granted no more; what is granted during a pass, or was before it, is marked.
+//! G5. A reference follows the data of its chunk in the chain, so it is never durable without them.
+
+use std::collections::VecDeque;
+use std::hash::Hash;
+use std::rc::Rc;
+
+use roaring::RoaringTreemap;
+use varve_logstore::chain_reader::decode_summary;
+use varve_logstore::format::segment::{STRIP_HEADER_BYTES, StripHeader};
+use varve_logstore::format::summary::{Fingerprint, SummaryEntry};
+use varve_logstore::planted::{Bug, planted};
+use varve_logstore::space::{SegmentState, Usage};
+use varve_media::SegmentId;
+use varve_types::{ChunkId, SegmentNumber};
+
+use crate::hash::{HashMap, HashSet};
+use crate::{Result, Shard};
+
+/// Memory of an entry of the index, in bytes: key, chunk, a byte of the table's, and what that leaves empty at worst.
+const ENTRY_BYTES: usize = 57;
+
+/// As much for a hook.
+const HOOK_BYTES: usize = 39;
+
+/// A fingerprint is a hook if it is a multiple of this.
+const HOOK_INTERVAL: u32 = 32;
+
+/// Hooks that lead to a segment before its summary is read: one may be chance.
+const SIGNALS_MIN: u32 = 2;
+
+/// Damaged chunks that are remembered; beyond them, something else is wrong with the drive.
+const DAMAGED_MAX: usize = 4096;
+
+/// Segments without a fingerprint, one after the other, after which the newest are not looked through any further.
+const BARREN_MAX: u32 = 32;
+
+/// Pause between two of them, in ns: requests go first.
+const WARM_PAUSE_NS: u64 = 500_000;
+
+/// Segments whose summaries were read lately that are remembered: they are not read again, unless they are met much later.
+const READ_MAX: usize = 16;
+
+/// Segments with signals that are remembered.
+const SIGNALS_MAX: usize = 256;
+
+/// What a shard knows of equal blocks.
+pub(crate) struct Dedup {
+    index: Generations<Fingerprint, ChunkId>,
+    hooks: Generations<u64, SegmentNumber>,
+    /// Hooks that led to segments lately.
+    signals: HashMap<SegmentNumber, u32>,
+    /// Segments whose summaries were read lately, and their successors in the chain.
+    read: VecDeque<(SegmentNumber, SegmentNumber)>,
+    /// Drained references that are not applied yet, by chunk (G2).
+    grants: HashMap<ChunkId, u32>,
+    /// What a mark pass is about to free (G4).
+    dying: RoaringTreemap,
+    /// Stored bytes of shared chunks that were overwritten and that no mark pass has looked at.
+    kept_bytes: u64,
+    /// Chunks whose stored bytes are damaged: what equals them is stored anew.
+    damaged: HashSet<ChunkId>,
+}
+
+impl Dedup {
+    pub(crate) fn new(index_bytes: usize) -> Self {
+        Self {
+            index: Generations::new(index_bytes / 4 * 3 / ENTRY_BYTES),
+            hooks: Generations::new(index_bytes / 4 / HOOK_BYTES),
+            signals: HashMap::default(),
+            read: VecDeque::new(),
+            grants: HashMap::default(),
+            dying: RoaringTreemap::new(),
+            kept_bytes: 0,
+            damaged: HashSet::default(),
+        }
+    }
+
+    /// Counts a drained reference (G2).
+    pub(crate) fn grant(&mut self, chunk: ChunkId) {
+        *self.grants.entry(chunk).or_default() += 1;
+    }
+
+    /// A reference was applied.
+    pub(crate) fn settle(&mut self, chunk: ChunkId) {
+        let Some(count) = self.grants.get_mut(&chunk) else {
+            assert!(planted(Bug::GrantsForgottenInReplay), "references are counted before applied");
+            return;
+        };
+        *count -= 1;
+        if *count == 0 {
+            self.grants.remove(&chunk);
+        }
+    }
+
+    /// Whether a drained reference to the chunk waits to be applied.
+    pub(crate) fn is_granted(&self, chunk: ChunkId) -> bool {
+        self.grants.contains_key(&chunk) && !planted(Bug::GrantNotCounted)
+    }
+
+    /// Grants no more of a chunk whose stored bytes are damaged, so that writing its bytes once more helps.
+    pub(crate) fn distrust(&mut self, chunk: ChunkId) {
+        if self.damaged.len() < DAMAGED_MAX {
+            self.damaged.insert(chunk);
+        }
+    }
+
+    /// Counts what was overwritten and stays, for it is shared; returns all of it since the last mark pass began.
+    pub(crate) fn keep(&mut self, bytes: u32) -> u64 {
+        self.kept_bytes += u64::from(bytes);
+        self.kept_bytes
+    }
+
+    /// Stored bytes of shared chunks that were overwritten, and may be named by nobody.
+    pub(crate) fn kept_bytes(&self) -> u64 {
+        self.kept_bytes
+    }
+
+    /// A mark pass ended that began when so many bytes were kept.
+    pub(crate) fn mark_ended(&mut self, kept_bytes: u64) {
+        self.kept_bytes -= kept_bytes;
+    }
+
+    /// Chunks with grants.
+    pub(crate) fn granted(&self) -> impl Iterator<Item = ChunkId> {
+        self.grants.keys().copied()
+    }
+
+    /// Grants no more of a chunk that is about to be freed (G4).
+    pub(crate) fn refuse(&mut self, chunk: ChunkId) {
+        if !planted(Bug::DyingIsGranted) {
+            self.dying.insert(chunk.get());
+        }
+    }
+
+    /// What was about to be freed is out of the table.
+    pub(crate) fn freed(&mut self, refused: &RoaringTreemap) {
+        self.dying -= refused;
+    }
+
+    /// The chunk that holds the bytes with this fingerprint, as far as the index knows.
+    pub(crate) fn find(&mut self, fingerprint: Fingerprint) -> Option<ChunkId> {
+        let refused =
+            |chunk: &ChunkId| self.dying.contains(chunk.get()) || self.damaged.contains(chunk);
+        self.index.find(fingerprint).filter(|chunk| !refused(chunk))
+    }
+
+    /// Learns what a chunk holds that was just stored, or moved, to a segment.
+    pub(crate) fn learn(
+        &mut self,
+        fingerprint: Fingerprint,
+        chunk: ChunkId,
+        segment: SegmentNumber,
+    ) {
+        self.index.insert(fingerprint, chunk);
+        self.learn_place(fingerprint, segment);
+    }
+
+    /// Learns where a block is now.
+    pub(crate) fn learn_place(&mut self, fingerprint: Fingerprint, segment: SegmentNumber) {
+        if let Some(hook) = hook_of(fingerprint) {
+            self.hooks.insert(hook, segment);
+        }
+    }
+
+    /// Learns from a summary: what is there already is newer. `wanted` makes room for it, otherwise nothing is forgotten.
+    fn learn_stored(
+        &mut self,
+        stored: &[(Fingerprint, ChunkId)],
+        segment: SegmentNumber,
+        wanted: bool,
+    ) {
+        for (fingerprint, chunk) in stored {
+            if wanted || !self.index.is_full() {
+                self.index.insert_absent(*fingerprint, *chunk);
+            }
+            if let Some(hook) = hook_of(*fingerprint)
+                && !self.hooks.is_full()
+            {
+                self.hooks.insert_absent(hook, segment);
+            }
+        }
+    }
+
+    /// The segment whose summary is worth reading, now that a block with this fingerprint comes: the one that several hooks led to, or
+    /// the successor of one that was read and is being met.
+    fn signal(&mut self, fingerprint: Fingerprint) -> Option<SegmentNumber> {
+        let segment = self.hooks.find(hook_of(fingerprint)?)?;
+        let wanted = if self.index.find(fingerprint).is_some() {
+            *self.read.iter().find(|(read, _)| *read == segment).map(|(_, successor)| successor)?
+        } else {
+            if self.signals.len() >= SIGNALS_MAX {
+                self.signals.clear();
+            }
+            let signals = self.signals.entry(segment).or_default();
+            *signals += 1;
+            if *signals < SIGNALS_MIN {
+                return None;
+            }
+            self.signals.remove(&segment);
+            segment
+        };
+        self.read.iter().all(|(read, _)| *read != wanted).then_some(wanted)
+    }
+
+    /// The summary of a segment was read because of a signal.
+    fn note_read(&mut self, segment: SegmentNumber, successor: SegmentNumber) {
+        if self.read.len() >= READ_MAX {
+            self.read.pop_front();
+        }
+        self.read.push_back((segment, successor));
+    }
+
+    /// Entries of the index.
+    pub(crate) fn index_len(&self) -> usize {
+        self.index.len()
+    }
+}
+
+/// The part of a fingerprint by which its segment is remembered, if it is a hook.
+fn hook_of(fingerprint: Fingerprint) -> Option<u64> {
+    let [a, b] = *fingerprint.bytes().as_chunks::<8>().0 else { return None };
+    let (low, high) = (u64::from_le_bytes(a), u64::from_le_bytes(b));
+    low.is_multiple_of(u64::from(HOOK_INTERVAL)).then_some(high)
+}
+
+impl Shard {
+    /// Reads the summaries that hooks among `fingerprints` lead to, and what the table says of chunks that are known by then, before blocks
+    /// with these fingerprints are looked up.
+    pub(crate) async fn follow_hooks(&self, fingerprints: &[Option<Fingerprint>]) {
+        for fingerprint in fingerprints.iter().flatten() {
+            let segment = self.dedup.borrow_mut().signal(*fingerprint);
+            let Some(number) = segment else { continue };
+            let sealed = |usage: &&Usage| usage.state == SegmentState::Sealed;
+            let usage =
+                self.space.borrow().get(number).filter(sealed).map(|usage| usage.generation);
+            if let Some(generation) = usage {
+                self.learn_segment(SegmentId { number, generation }, true).await;
+            }
+        }
+        let known = |fingerprint| self.dedup.borrow_mut().find(fingerprint);
+        let chunks: Vec<_> = fingerprints.iter().flatten().copied().filter_map(known).collect();
+        self.prefetch_places(chunks.iter().copied()).await;
+    }
+
+    /// Learns what the newest segments hold, after an opening; nobody waits for it.
+    pub(crate) async fn run_warm(self: Rc<Self>) -> Result<()> {
+        let mut segments: Vec<_> = {
+            let space = self.space.borrow();
+            let sealed = space.iter().filter(|(_, usage)| usage.state == SegmentState::Sealed);
+            let id = |(number, usage): (SegmentNumber, &Usage)| {
+                (usage.sealed_at, SegmentId { number, generation: usage.generation })
+            };
+            sealed.map(id).collect()
+        };
+        segments.sort_unstable_by_key(|(age, id)| std::cmp::Reverse((*age, id.number)));
+        let mut barren = 0;
+        for (_, id) in segments {
+            let is_full = {
+                let dedup = self.dedup.borrow();
+                dedup.index.is_full() && dedup.hooks.is_full()
+            };
+            if is_full || barren == BARREN_MAX {
+                break;
+            }
+            barren = if self.learn_segment(id, false).await { 0 } else { barren + 1 };
+            self.reactor.sleep(WARM_PAUSE_NS).await;
+        }
+        Ok(())
+    }
+
+    /// Learns the fingerprints in a segment's summary; false when there are none. What cannot be read is left to those who need it.
+    async fn learn_segment(&self, id: SegmentId, wanted: bool) -> bool {
+        let Some(_pin) = self.pin(id) else { return false };
+        let segments = &self.media.segments;
+        let Ok(bytes) = segments.get(id, 0, STRIP_HEADER_BYTES).await else { return false };
+        let Ok((header, _)) = StripHeader::decode(&bytes) else { return false };
+        let is_own = header.pool == self.config.pool && header.shard == self.config.shard;
+        if header.segment() != id || !is_own || header.summary_entries == 0 {
+            return false;
+        }
+        let summary = segments.get(id, header.summary_offset, header.summary_bytes());
+        let Ok(bytes) = summary.await else { return false };
+        let Ok(entries) = decode_summary(&header, &bytes) else { return false };
+        let fingerprint = |entry: &SummaryEntry| match entry {
+            SummaryEntry::Data { chunk, fingerprint, .. }
+            | SummaryEntry::Move { chunk, fingerprint, .. } => Some(((*fingerprint)?, *chunk)),
+            _ => None,
+        };
+        let stored: Vec<_> = entries.iter().filter_map(fingerprint).collect();
+        let mut dedup = self.dedup.borrow_mut();
+        dedup.learn_stored(&stored, id.number, wanted);
+        if wanted {
+            dedup.note_read(id.number, header.next_slot);
+        }
+        !stored.is_empty()
+    }
+
+    /// Takes a grant of the chunk that holds the bytes with this fingerprint. `None` when there is none that is alive, or when that is not
+    /// known without reading: then the bytes are stored once more.
+    pub(crate) fn take_grant(&self, fingerprint: Fingerprint) -> Option<ChunkId> {
+        let mut dedup = self.dedup.borrow_mut();
+        let chunk = dedup.find(fingerprint)?;
+        let trees = self.trees.borrow();
+        let is_applied = chunk <= self.applied_chunk.get();
+        let is_alive = if is_applied {
+            matches!(trees.chunk(chunk), Ok(Some(_)))
+        } else {
+            chunk < trees.next_chunk
+        };
+        if !is_alive {
+            return None; // G1
+        }
+        dedup.grant(chunk);
+        if let Some(pass) = self.mark.pass.borrow_mut().as_mut() {
+            pass.note_grant(chunk); // G4
+        }
+        Some(chunk)
+    }
+}
+
+/// Bytes by key in bounded memory: what was not looked up while half as many others were learnt is forgotten.
+struct Generations<K, V> {
+    recent: HashMap<K, V>,
+    older: HashMap<K, V>,
+    half_max: usize,
+}
+
+impl<K: Copy + Eq + Hash, V: Copy> Generations<K, V> {
+    fn new(entries_max: usize) -> Self {
+        Self {
+            recent: HashMap::default(),
+            older: HashMap::default(),
+            half_max: (entries_max / 2).max(1),
+        }
+    }
+
+    fn find(&mut self, key: K) -> Option<V> {
+        if let Some(value) = self.recent.get(&key) {
+            return Some(*value);
+        }
+        let value = self.older.remove(&key)?;
+        self.insert(key, value);
+        Some(value)
+    }
+
+    fn insert(&mut self, key: K, value: V) {
+        self.recent.insert(key, value);
+        if self.recent.len() >= self.half_max {
+            self.older = std::mem::take(&mut self.recent);
+        }
+    }
+
+    fn insert_absent(&mut self, key: K, value: V) {
+        if !self.recent.contains_key(&key) && !self.older.contains_key(&key) {
+            self.insert(key, value);
+        }
+    }
+
+    fn len(&self) -> usize {
+        self.recent.len() + self.older.len()
+    }
+
+    /// Whether one more may make it forget.
+    fn is_full(&self) -> bool {
+        self.len() + 1 >= self.half_max
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SEGMENT: SegmentNumber = SegmentNumber(3);
+
+    fn fingerprint(n: u64) -> Fingerprint {
+        Fingerprint::new((u128::from(n) + 1).to_le_bytes()).unwrap()
+    }
+
+    #[test]
+    fn the_index_forgets_what_is_not_used_and_stays_within_its_bound() {
+        let mut dedup = Dedup::new(134 * ENTRY_BYTES);
+        for n in 0..10_000 {
+            dedup.learn(fingerprint(n), ChunkId::new(n + 1), SEGMENT);
+            assert_eq!(dedup.find(fingerprint(0)), Some(ChunkId::new(1)), "used all the time");
+            assert!(dedup.index_len() <= 100);
+        }
+        assert_eq!(dedup.find(fingerprint(9_999)), Some(ChunkId::new(10_000)));
+        assert_eq!(dedup.find(fingerprint(5_000)), None);
+    }
+
+    #[test]
+    fn grants_are_counted_and_the_dying_are_refused() {
+        let mut dedup = Dedup::new(1 << 20);
+        let chunk = ChunkId::new(7);
+        dedup.learn(fingerprint(1), chunk, SEGMENT);
+        dedup.grant(chunk);
+        dedup.grant(chunk);
+        dedup.settle(chunk);
+        assert!(dedup.is_granted(chunk));
+        dedup.settle(chunk);
+        assert!(!dedup.is_granted(chunk));
+        dedup.refuse(chunk);
+        assert_eq!(dedup.find(fingerprint(1)), None);
+        dedup.freed(&RoaringTreemap::from([chunk.get()]));
+        assert_eq!(dedup.find(fingerprint(1)), Some(chunk));
+    }
+}

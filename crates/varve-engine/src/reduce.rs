@@ -1,0 +1,221 @@
+//! Makes blocks smaller before they are stored, and restores them: an entropy test, LZ4 or Zstandard, a fingerprint.
+//!
+//! L1. A block is kept compressed only where that saves an eighth of it; otherwise it stays raw, and reading it costs nothing more.
+//! L2. What is restored has exactly the length of a block, or is damaged.
+
+use std::cell::RefCell;
+
+use lz4_flex::block::{
+    CompressTable, compress_into_with_table, decompress_into, get_maximum_output_size,
+};
+use varve_logstore::format::summary::{Codec, Fingerprint};
+use varve_logstore::segment_writer::UNIT_ALIGN;
+use varve_stdx::looks_random;
+use varve_types::{Compression, PoolId, Reduction, StreamId};
+use zstd::bulk::{Compressor, Decompressor};
+
+use crate::Shard;
+use crate::config::BLOCK_BYTES;
+use crate::hash::HashMap;
+
+/// Stored bytes of a compressed block at most (L1): stored in units of 512 B, it saves one of eight.
+const STORED_MAX: usize = BLOCK_BYTES - UNIT_ALIGN as usize;
+
+/// What makes the fingerprints of different uses of one key different. Changing it forgets which blocks are equal to stored ones.
+const FINGERPRINT_CONTEXT: &str = "varve 2026-11 fingerprint of a block";
+
+/// What a shard reduces blocks with.
+pub(crate) struct Reduce {
+    pub(crate) reducer: RefCell<Reducer>,
+    /// Of the streams for which another reduction than the default was asked.
+    pub(crate) wishes: RefCell<HashMap<StreamId, Reduction>>,
+}
+
+impl Reduce {
+    pub(crate) fn new(pool: PoolId) -> Self {
+        Self { reducer: RefCell::new(Reducer::new(pool)), wishes: RefCell::default() }
+    }
+}
+
+impl Shard {
+    /// How blocks of a stream are reduced that are drained from now on. Not durable: until it is said again, a shard that was reopened
+    /// takes its default.
+    pub fn set_reduction(&self, stream: StreamId, reduction: Reduction) {
+        if self.reduction(stream) != reduction {
+            self.reduce.wishes.borrow_mut().insert(stream, reduction);
+        }
+    }
+
+    pub(crate) fn reduction(&self, stream: StreamId) -> Reduction {
+        self.reduce.wishes.borrow().get(&stream).copied().unwrap_or(self.config.reduction)
+    }
+}
+
+/// Compressors of a shard, with their memory.
+pub(crate) struct Reducer {
+    fingerprint_key: [u8; blake3::KEY_LEN],
+    scratch: Vec<u8>,
+    lz4_table: CompressTable,
+    zstd: Option<(u8, Compressor<'static>)>,
+    unzstd: Option<Decompressor<'static>>,
+}
+
+impl Reducer {
+    /// A reducer of a shard of `pool`.
+    pub(crate) fn new(pool: PoolId) -> Self {
+        Self {
+            fingerprint_key: blake3::derive_key(FINGERPRINT_CONTEXT, &pool.0),
+            scratch: vec![0; get_maximum_output_size(BLOCK_BYTES)],
+            lz4_table: CompressTable::small(),
+            zstd: None,
+            unzstd: None,
+        }
+    }
+
+    /// The fingerprint of a block.
+    pub(crate) fn fingerprint(&self, block: &[u8]) -> Option<Fingerprint> {
+        let hash = blake3::keyed_hash(&self.fingerprint_key, block);
+        let first = hash.as_bytes().first_chunk().expect("a hash is longer than a fingerprint");
+        Fingerprint::new(*first)
+    }
+
+    /// The block compressed, where that is asked for and saves enough (L1).
+    pub(crate) fn compress(
+        &mut self,
+        block: &[u8],
+        compression: Compression,
+    ) -> Option<(Codec, &[u8])> {
+        assert_eq!(block.len(), BLOCK_BYTES, "blocks are reduced one by one");
+        if compression == Compression::Off || looks_random(block) {
+            return None;
+        }
+        let (codec, len) = match compression {
+            Compression::Off => return None,
+            Compression::Lz4 => (Codec::Lz4, self.lz4(block)?),
+            Compression::Zstd(level) => (Codec::Zstd, self.zstd(block, level)?),
+        };
+        (len <= STORED_MAX).then(|| (codec, &self.scratch[..len]))
+    }
+
+    /// Compresses to the scratch; `None` when the library fails, and the block is stored raw.
+    fn lz4(&mut self, block: &[u8]) -> Option<usize> {
+        compress_into_with_table(block, &mut self.scratch, &mut self.lz4_table).ok()
+    }
+
+    /// As [`Self::lz4`].
+    fn zstd(&mut self, block: &[u8], level: u8) -> Option<usize> {
+        let (made_for, compressor) = match &mut self.zstd {
+            Some(made) => made,
+            none => none.insert((level, Compressor::new(i32::from(level)).ok()?)),
+        };
+        if *made_for != level {
+            compressor.set_compression_level(i32::from(level)).ok()?;
+            *made_for = level;
+        }
+        compressor.compress_to_buffer(block, &mut self.scratch[..]).ok()
+    }
+
+    /// Restores a block to `out`; `false` when the stored bytes are not those of a block (L2).
+    pub(crate) fn restore(&mut self, codec: Codec, stored: &[u8], out: &mut [u8]) -> bool {
+        assert_eq!(out.len(), BLOCK_BYTES, "blocks are restored one by one");
+        let len = match codec {
+            Codec::Raw => {
+                if stored.len() != out.len() {
+                    return false;
+                }
+                out.copy_from_slice(stored);
+                Some(stored.len())
+            }
+            Codec::Lz4 => decompress_into(stored, out).ok(),
+            Codec::Zstd => self.unzstd(stored, out),
+        };
+        len == Some(BLOCK_BYTES)
+    }
+
+    fn unzstd(&mut self, stored: &[u8], out: &mut [u8]) -> Option<usize> {
+        if self.unzstd.is_none() {
+            self.unzstd = Some(Decompressor::new().ok()?);
+        }
+        self.unzstd.as_mut()?.decompress_to_buffer(stored, out).ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use varve_stdx::Rng;
+
+    use super::*;
+
+    const ALL: [Compression; 4] =
+        [Compression::Off, Compression::Lz4, Compression::Zstd(1), Compression::Zstd(19)];
+
+    fn reducer() -> Reducer {
+        Reducer::new(PoolId([7; 16]))
+    }
+
+    fn blocks() -> Vec<(&'static str, Vec<u8>)> {
+        let mut rng = Rng::new(5);
+        let random: Vec<u8> = (0..BLOCK_BYTES).map(|_| rng.next_u64().to_le_bytes()[0]).collect();
+        let mut half = random.clone();
+        half[..BLOCK_BYTES / 2].fill(9);
+        let mut little = random.clone();
+        little[..300].fill(0);
+        vec![
+            ("random", random),
+            ("half", half),
+            ("300 bytes of zeros, which save less than an eighth", little),
+            ("text", b"All happy families are alike. ".repeat(200)[..BLOCK_BYTES].to_vec()),
+        ]
+    }
+
+    #[test]
+    fn what_is_compressed_saves_an_eighth_and_is_restored() {
+        let mut reducer = reducer();
+        for (name, block) in blocks() {
+            for compression in ALL {
+                let found = reducer.compress(&block, compression);
+                let smaller = matches!(name, "half" | "text") && compression != Compression::Off;
+                assert_eq!(found.is_some(), smaller, "{name} {compression}");
+                let Some((codec, stored)) = found else { continue };
+                assert!(stored.len() <= BLOCK_BYTES * 7 / 8, "{name} {compression}");
+                let stored = stored.to_vec();
+                let mut out = vec![0; BLOCK_BYTES];
+                assert!(reducer.restore(codec, &stored, &mut out) && out == block, "{name}");
+            }
+        }
+    }
+
+    #[test]
+    fn bytes_that_are_no_block_are_refused() {
+        let mut reducer = reducer();
+        let mut rng = Rng::new(6);
+        let mut out = vec![0; BLOCK_BYTES];
+        for (_, block) in blocks() {
+            for compression in ALL {
+                let Some((codec, stored)) = reducer.compress(&block, compression) else { continue };
+                let stored = stored.to_vec();
+                for len in 0..stored.len() {
+                    assert!(!reducer.restore(codec, &stored[..len], &mut out), "{codec:?} {len}");
+                }
+                for _ in 0..1000 {
+                    let mut damaged = stored.clone();
+                    let at = usize::try_from(rng.below(damaged.len() as u64)).unwrap();
+                    damaged[at] ^= 1 << rng.below(8);
+                    reducer.restore(codec, &damaged, &mut out); // Whatever it says, it does not panic.
+                }
+            }
+        }
+        assert!(!reducer.restore(Codec::Raw, &[1; 100], &mut out));
+    }
+
+    #[test]
+    fn fingerprints_tell_blocks_and_pools_apart() {
+        let (one, other) = (reducer(), Reducer::new(PoolId([8; 16])));
+        let blocks = blocks();
+        let found: std::collections::HashSet<_> =
+            blocks.iter().map(|(_, block)| one.fingerprint(block)).collect();
+        assert_eq!(found.len(), blocks.len());
+        assert_eq!(one.fingerprint(&blocks[0].1), one.fingerprint(&blocks[0].1.clone()));
+        assert_ne!(one.fingerprint(&blocks[0].1), other.fingerprint(&blocks[0].1));
+    }
+}

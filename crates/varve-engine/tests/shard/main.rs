@@ -1,0 +1,5 @@
+//! Shards of small pools on a memory disk, in the simulated loop.
+
+mod full;
+mod pool;
+mod reduction;

@@ -1,0 +1,103 @@
+//! Small pools on a memory disk.
+
+use std::rc::Rc;
+
+use varve_engine::{Error, Pool, PoolSpec, PoolZones, Shard, ShardConfig, ShardParts};
+use varve_media::{Disk, Drive, DriveDisks, DriveOptions, DriveSpec, Media, MemDisk};
+use varve_reactor::Reactor;
+use varve_types::{PoolId, Reduction, ShardId};
+
+/// Bytes of a MiB.
+pub(crate) const MIB: u64 = 1 << 20;
+
+/// One shape of a small pool.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shape {
+    /// Segments of the drive.
+    pub(crate) segments: u64,
+    /// Bytes of one.
+    pub(crate) segment_bytes: u32,
+    /// Bytes of a lane.
+    pub(crate) lane_bytes: u64,
+    /// Memory of a shard.
+    pub(crate) memory_bytes: u64,
+    /// Replay bound.
+    pub(crate) checkpoint_entries: u64,
+    /// Blocks of a write at most.
+    pub(crate) write_blocks_max: u64,
+    /// Bytes that are written at random, of a hundred of the drive's.
+    pub(crate) volume_percent: u64,
+    /// How blocks are reduced.
+    pub(crate) reduction: Reduction,
+    /// Bytes of the index of stored blocks.
+    pub(crate) index_bytes: usize,
+}
+
+/// Identity of the pool.
+pub(crate) const POOL: PoolId = PoolId([7; 16]);
+
+/// Formats the disk and, if it is large enough for the shards, a pool on it.
+pub(crate) async fn format(
+    disk: &MemDisk,
+    shape: Shape,
+    shards: u16,
+) -> (Vec<Media>, Result<(), Error>) {
+    let spec = DriveSpec {
+        segment_bytes: shape.segment_bytes,
+        lane_bytes: shape.lane_bytes,
+        ..DriveSpec::new(POOL, shards)
+    };
+    let disks =
+        || -> Vec<DriveDisks> { vec![DriveDisks::One(Rc::new(disk.clone()) as Rc<dyn Disk>)] };
+    Drive::format(&disks(), &spec).await.expect("format the drive");
+    let drive =
+        Drive::open(disks(), DriveOptions { discard: false }).await.expect("open the drive");
+    let media: Vec<Media> =
+        (0..shards).map(|shard| drive.media(ShardId(shard)).expect("a lane each")).collect();
+    let spec = PoolSpec { pool: POOL, created_unix_ms: 0, shard_count: shards };
+    let made = Pool::format(&media, &spec).await;
+    (media, made)
+}
+
+/// Makes a pool and opens its shards.
+pub(crate) async fn open(
+    reactor: &Reactor,
+    disk: &MemDisk,
+    shape: Shape,
+    shards: u16,
+) -> Vec<Rc<Shard>> {
+    let (media, made) = format(disk, shape, shards).await;
+    made.expect("format the pool");
+    open_media(reactor, media, shape).await
+}
+
+/// Opens the shards of a pool, through recovery.
+pub(crate) async fn open_media(
+    reactor: &Reactor,
+    media: Vec<Media>,
+    shape: Shape,
+) -> Vec<Rc<Shard>> {
+    let pool = Pool::open(&media[0]).await.expect("open the pool");
+    let mut opened = Vec::new();
+    for (shard, media) in (0..).map(ShardId).zip(media) {
+        let mut config = ShardConfig::with_memory(POOL, shard, shape.memory_bytes);
+        config.checkpoint_entries = shape.checkpoint_entries;
+        config.reduction = shape.reduction;
+        config.dedup_index_bytes = shape.index_bytes;
+        let parts = ShardParts {
+            reactor: reactor.clone(),
+            media,
+            config,
+            zones: Rc::new(PoolZones::new(Rc::clone(&pool), shard)),
+            owned: pool.zones_of(shard),
+        };
+        opened.push(Shard::open(parts).await.expect("open the shard"));
+    }
+    opened
+}
+
+/// A memory disk for a pool.
+pub(crate) fn disk_for(shape: Shape, shards: u64) -> MemDisk {
+    let segments = shape.segments * u64::from(shape.segment_bytes);
+    MemDisk::new("memory", segments + shards * shape.lane_bytes + 8 * MIB)
+}

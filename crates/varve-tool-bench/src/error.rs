@@ -1,0 +1,96 @@
+//! What a specification of data or accesses may have wrong, and the kind callers act on.
+
+use varve_types::ErrorKind;
+
+/// Result of what takes a specification.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// A specification that nothing can be made from.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum Error {
+    /// The size of a block is no whole number of address units.
+    #[error("block of {block_bytes} bytes is no positive multiple of 512")]
+    BlockBytes {
+        /// Size asked for.
+        block_bytes: usize,
+    },
+    /// A share is above 100 %.
+    #[error("{share} of {percent} % is more than 100 %")]
+    Percent {
+        /// Which share.
+        share: &'static str,
+        /// Its value.
+        percent: u8,
+    },
+    /// Zero and duplicate blocks together are more than all blocks.
+    #[error("{zero_percent} % zero and {duplicate_percent} % duplicate blocks are more than 100 %")]
+    Shares {
+        /// Share of zero blocks.
+        zero_percent: u8,
+        /// Share of duplicate blocks.
+        duplicate_percent: u8,
+    },
+    /// Duplicates are asked for, and no blocks that they are copies of.
+    #[error("{duplicate_percent} % duplicate blocks come from a stock of 0 blocks")]
+    EmptyStock {
+        /// Share of duplicate blocks.
+        duplicate_percent: u8,
+    },
+    /// The compression ratio cannot be met.
+    #[error("compression ratio {ratio} is not between 1 and {ratio_max}")]
+    CompressionRatio {
+        /// Ratio asked for.
+        ratio: f64,
+        /// Highest for blocks of this size.
+        ratio_max: f64,
+    },
+    /// The exponent of a Zipf law is out of range.
+    #[error("exponent {theta} of a zipf law is not above 0 and at most {theta_max}")]
+    Theta {
+        /// Exponent asked for.
+        theta: f64,
+        /// The highest.
+        theta_max: f64,
+    },
+    /// There are no blocks to choose from, or more than can be told apart.
+    #[error("{blocks} blocks are not between 1 and {blocks_max}")]
+    Blocks {
+        /// Number asked for.
+        blocks: u64,
+        /// The highest.
+        blocks_max: u64,
+    },
+    /// Runs of a fleet's overwrites are empty, or longer than the golden volume.
+    #[error("runs of {run_blocks} blocks do not fit a golden volume of {golden_blocks} blocks")]
+    RunBlocks {
+        /// Length of a run.
+        run_blocks: u64,
+        /// Blocks of the golden volume.
+        golden_blocks: u64,
+    },
+}
+
+impl Error {
+    /// What callers act on.
+    #[must_use]
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::BlockBytes { .. }
+            | Self::Percent { .. }
+            | Self::Shares { .. }
+            | Self::EmptyStock { .. }
+            | Self::CompressionRatio { .. }
+            | Self::Theta { .. }
+            | Self::Blocks { .. }
+            | Self::RunBlocks { .. } => ErrorKind::Invalid,
+        }
+    }
+}
+
+/// That the share called `share` is one.
+pub(crate) fn check_percent(share: &'static str, percent: u8) -> Result<()> {
+    if percent > 100 {
+        return Err(Error::Percent { share, percent });
+    }
+    Ok(())
+}
