@@ -161,6 +161,18 @@ class Varve(Server):
         """Deletes a volume."""
         self.cli("volume", "delete", name)
 
+    def metrics(self):
+        """What the daemon exports for Prometheus, as text."""
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.settimeout(30)
+            connection.connect(os.path.join(self.directory, "admin.sock"))
+            connection.sendall(b"GET /metrics HTTP/1.0\r\nHost: varve\r\n\r\n")
+            answer = b"".join(iter(lambda: connection.recv(1 << 16), b""))
+        head, _, body = answer.partition(b"\r\n\r\n")
+        if b" 200 " not in head.split(b"\r\n")[0]:
+            raise Failure(f"metrics: {head.decode(errors='replace')}")
+        return body.decode()
+
     def check(self):
         """Offline `varve check`; returns its exit code and what it printed."""
         command = [self.binary, "--data", self.directory, "check"]

@@ -250,7 +250,7 @@ fn main() {
             std::hint::black_box(checksum64(std::hint::black_box(&data)));
         });
         let written = before.lane.written_bytes
-            + before.data_bytes
+            + before.data_segment_bytes
             + before.metadata_bytes
             + before.reclaimed_bytes;
         let amplification = written as f64 / before.write_bytes as f64;

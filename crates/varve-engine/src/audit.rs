@@ -13,7 +13,7 @@ use varve_types::{ChunkId, StreamId};
 
 use crate::hash::HashMap;
 use crate::tree::{PageState, Scan, WalkItem};
-use crate::trees::PAGE_ID_FIRST;
+use crate::trees::{DataUsage, PAGE_ID_FIRST};
 use crate::{Result, Shard};
 
 /// Slots, pages or entries looked at before other tasks get a turn: some 50 µs of work.
@@ -33,7 +33,9 @@ pub struct AuditReport {
     pub table_pages: u64,
     /// Stored bytes that something names or that wait to be freed.
     pub live_bytes: u64,
-    /// Of these, bytes of chunks of data.
+    /// Chunks of data in the table.
+    pub data_chunks: u64,
+    /// Bytes that these take.
     pub data_bytes: u64,
     /// Chunks and pages that nothing names: the next mark pass frees them.
     pub unreachable: u64,
@@ -209,6 +211,7 @@ impl Shard {
                     audit.differs(|| format!("chunk {chunk} is named twice and not shared"));
                 }
                 if chunk.get() < PAGE_ID_FIRST {
+                    audit.report.data_chunks += 1;
                     audit.report.data_bytes += u64::from(unit_space(entry.stored_len));
                 }
                 audit.occupy(&entry.location(), || format!("chunk {chunk}"));
@@ -221,6 +224,14 @@ impl Shard {
                 Scan::More(next) => from = next,
             }
             self.reactor.yield_now().await;
+        }
+        let believed = self.trees.borrow().data;
+        let report = &audit.report;
+        let counted = DataUsage { chunks: report.data_chunks, bytes: report.data_bytes };
+        if counted != believed {
+            audit.differs(|| {
+                format!("{counted:?} of data are in the chunk table, {believed:?} were counted")
+            });
         }
         for missing in &audit.named.clone() - &found {
             audit.differs(|| format!("chunk {missing} is named and not in the chunk table"));

@@ -384,6 +384,8 @@ impl Shard {
                 keys: tree(trees.keys.root(), trees.keys.height()),
                 usage,
                 highest_cut: varve_types::CutNumber(0),
+                data_chunks: trees.data.chunks,
+                data_bytes: trees.data.bytes,
             }
         };
         self.replace_root(&root).await?;

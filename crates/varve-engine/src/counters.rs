@@ -20,7 +20,7 @@ pub(crate) struct Counters {
     pub(crate) media_read_bytes: Cell<u64>,
     pub(crate) page_reads: Cell<u64>,
     pub(crate) data_segments: Cell<u64>,
-    pub(crate) data_bytes: Cell<u64>,
+    pub(crate) data_segment_bytes: Cell<u64>,
     pub(crate) metadata_bytes: Cell<u64>,
     pub(crate) reclaimed_bytes: Cell<u64>,
     pub(crate) moved_bytes: Cell<u64>,
@@ -65,7 +65,7 @@ impl Counters {
 
     pub(crate) fn add_data_segment(&self, sealed: &Sealed) {
         add(&self.data_segments, 1);
-        add(&self.data_bytes, sealed.bytes.len() as u64);
+        add(&self.data_segment_bytes, sealed.bytes.len() as u64);
     }
 
     pub(crate) fn add_metadata_segment(&self, sealed: &Sealed) {
@@ -100,6 +100,10 @@ pub struct ShardStats {
     pub stored_blocks: u64,
     /// Bytes of them as stored.
     pub stored_bytes: u64,
+    /// Chunks of data in the chunk table, those that wait for mark included.
+    pub data_chunks: u64,
+    /// Bytes of segments that these take, their entries in summaries included.
+    pub data_bytes: u64,
     /// Blocks that the index of stored blocks knows.
     pub dedup_index_entries: u64,
     /// Reads answered.
@@ -113,7 +117,7 @@ pub struct ShardStats {
     /// Data segments written.
     pub data_segments: u64,
     /// Bytes of data segments written.
-    pub data_bytes: u64,
+    pub data_segment_bytes: u64,
     /// Bytes of metadata segments written.
     pub metadata_bytes: u64,
     /// Bytes of reclaimed segments written.

@@ -86,6 +86,25 @@ impl Shard {
         }
     }
 
+    /// Blocks of a stream that hold data; what is acknowledged and not applied yet may be missing.
+    ///
+    /// # Errors
+    /// `Corrupt` when its map cannot be read, `Unavailable` when the shard closed.
+    pub async fn count_blocks(&self, stream: StreamId) -> Result<u64> {
+        self.check_open()?;
+        let (mut blocks, mut unreadable) = (0, None);
+        let mut count = |item| {
+            match item {
+                MapItem::Data { .. } => blocks += 1,
+                MapItem::Unreadable { error, .. } => unreadable = Some(error),
+                _ => {}
+            }
+            if unreadable.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        };
+        self.walk_map(stream, 0, &mut count).await?;
+        unreadable.map_or(Ok(blocks), Err)
+    }
+
     /// Where a chunk lies; `None` when there is no such chunk.
     ///
     /// # Errors

@@ -51,7 +51,7 @@ use crate::reclaim::Reclaim;
 use crate::reduce::Reduce;
 use crate::shard::State;
 use crate::tree::{BTree, ChunkNames, MemoryNames, PageCache, TreeLayout};
-use crate::trees::{PAGE_ID_FIRST, Trees, table_layout};
+use crate::trees::{DataUsage, PAGE_ID_FIRST, Trees, table_layout};
 use crate::writes::WritesUnderWay;
 use crate::{Error, Result, Shard};
 
@@ -118,6 +118,8 @@ impl Shard {
             keys: empty,
             usage: Vec::new(),
             highest_cut: CutNumber(0),
+            data_chunks: 0,
+            data_bytes: 0,
         };
         let key = RootKey::Shard(config.shard);
         let (version, bytes) = media.roots.read(key).await.map_err(varve_logstore::Error::from)?;
@@ -522,6 +524,7 @@ fn open_trees(config: &ShardConfig, root: &ShardRoot) -> Result<Trees> {
         names: ChunkNames::new(above(root.next_page), ChunkId::MAX),
         table_names: MemoryNames::new(),
         next_chunk: root.next_chunk,
+        data: DataUsage { chunks: root.data_chunks, bytes: root.data_bytes },
     })
 }
 

@@ -3,11 +3,12 @@
 //! T1. A chunk is in the table exactly while it is live or waits for mark; the segment's live bytes follow the table.
 //! T2. An operation that faults may have done a part that is done again without effect when it is repeated.
 //! T3. Ids of pages are the upper half of all chunk ids, so that both halves of the table grow at their right edge.
+//! T4. What the table holds of data is counted by whatever changes the table, and stored with every checkpoint.
 
 use varve_logstore::format::chunk::ChunkEntry;
 use varve_logstore::format::stream::StreamRecord;
 use varve_logstore::planted::{Bug, planted};
-use varve_logstore::space::Space;
+use varve_logstore::space::{Space, unit_space};
 use varve_types::{ChunkId, CutNumber, ShardId, StreamId};
 
 use crate::Error;
@@ -74,6 +75,33 @@ pub(crate) struct Trees {
     pub(crate) names: ChunkNames,
     pub(crate) table_names: MemoryNames,
     pub(crate) next_chunk: ChunkId,
+    pub(crate) data: DataUsage,
+}
+
+/// What the table holds of data, pages aside.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct DataUsage {
+    /// Chunks.
+    pub(crate) chunks: u64,
+    /// Bytes of segments that they take.
+    pub(crate) bytes: u64,
+}
+
+impl DataUsage {
+    fn add(&mut self, chunk: ChunkId, stored_len: u32) {
+        if chunk.get() < PAGE_ID_FIRST {
+            self.chunks += 1;
+            self.bytes += u64::from(unit_space(stored_len));
+        }
+    }
+
+    fn sub(&mut self, chunk: ChunkId, stored_len: u32) {
+        if chunk.get() < PAGE_ID_FIRST {
+            // A root that says less than there is: the audit tells.
+            self.chunks = self.chunks.saturating_sub(1);
+            self.bytes = self.bytes.saturating_sub(u64::from(unit_space(stored_len)));
+        }
+    }
 }
 
 impl Trees {
@@ -140,7 +168,10 @@ impl Trees {
         let key = ChunkEntry::key(chunk);
         let old = self.table.put(&mut self.cache, &mut self.table_names, &key, &value)?;
         match old {
-            None => space.add_live(entry.segment, entry.stored_len),
+            None => {
+                space.add_live(entry.segment, entry.stored_len);
+                self.data.add(chunk, entry.stored_len);
+            }
             Some(old) => assert_eq!(*old, value, "ids are never reused"), // T2
         }
         Ok(())
@@ -175,6 +206,7 @@ impl Trees {
         };
         let entry = ChunkEntry::decode(&value).map_err(|error| Stop::Failed(error.into()))?;
         space.sub_live(entry.segment, entry.stored_len);
+        self.data.sub(chunk, entry.stored_len);
         Ok(true)
     }
 
@@ -199,6 +231,7 @@ impl Trees {
                 let entry =
                     ChunkEntry::decode(&value).map_err(|error| Stop::Failed(error.into()))?;
                 space.sub_live(entry.segment, entry.stored_len);
+                self.data.sub(chunk, entry.stored_len);
                 Ok(Overwritten::Gone)
             }
         }

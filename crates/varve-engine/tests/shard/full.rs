@@ -81,8 +81,10 @@ fn overwrite_and_trim(shape: Shape, times: u64) {
         panic!("writes wait for ever: {shape:?} {:?}", shard.stats())
     };
     let stats = shard.stats();
-    let written =
-        stats.lane.written_bytes + stats.data_bytes + stats.metadata_bytes + stats.reclaimed_bytes;
+    let written = stats.lane.written_bytes
+        + stats.data_segment_bytes
+        + stats.metadata_bytes
+        + stats.reclaimed_bytes;
     println!(
         "{shape:?}: {} MiB written, {:.2} bytes to media per byte, {} of {} segments free",
         stats.write_bytes / MIB,

@@ -92,6 +92,10 @@ pub struct ShardRoot {
     pub usage: Vec<Location>,
     /// Highest cut of any stream.
     pub highest_cut: CutNumber,
+    /// Chunks of data in the table.
+    pub data_chunks: u64,
+    /// Bytes of segments that these take, their entries in summaries included.
+    pub data_bytes: u64,
 }
 
 impl ShardRoot {
@@ -100,7 +104,7 @@ impl ShardRoot {
     /// Version of the structure.
     pub const VERSION: u16 = 1;
     /// Encoded length in bytes without usage blobs.
-    pub const LEN_MIN: usize = 272;
+    pub const LEN_MIN: usize = 288;
 
     /// Encoded length in bytes; each usage blob adds [`Location::LEN`].
     #[must_use]
@@ -150,6 +154,8 @@ impl ShardRoot {
         out.zeros(6);
         out.u32(self.highest_cut.0);
         out.u32(u32::try_from(self.usage.len()).expect("a root is far below 4 GiB"));
+        out.u64(self.data_chunks);
+        out.u64(self.data_bytes);
         for location in &self.usage {
             let mut bytes = [0; Location::LEN];
             location.encode(&mut bytes);
@@ -196,6 +202,8 @@ impl ShardRoot {
         fields.zeros(6)?;
         let highest_cut = CutNumber(fields.u32()?);
         let usage_count = fields.u32()?;
+        let data_chunks = fields.u64()?;
+        let data_bytes = fields.u64()?;
         let usage = fields.bytes((usage_count as usize).saturating_mul(Location::LEN))?;
         fields.end()?;
         Ok(Self {
@@ -217,6 +225,8 @@ impl ShardRoot {
             keys,
             usage: usage.chunks(Location::LEN).map(Location::decode).collect::<Result<_>>()?,
             highest_cut,
+            data_chunks,
+            data_bytes,
         })
     }
 }

@@ -66,7 +66,7 @@ const ROWS: &[Row] = &[
     ("varve_logstore_lane_records_total", Counter, "Records in these frames.", |s| s.lane.records),
     ("varve_logstore_data_segments_total", Counter, "Data segments written.", |s| s.data_segments),
     ("varve_logstore_data_bytes_total", Counter, "Bytes of data segments written.", |s| {
-        s.data_bytes
+        s.data_segment_bytes
     }),
     ("varve_logstore_metadata_bytes_total", Counter, "Bytes of metadata segments written.", |s| {
         s.metadata_bytes

@@ -362,6 +362,7 @@ prop_compose! {
         (table, keys) in (tree_root(), tree_root()),
         usage in prop::collection::vec(location(), 0..20),
         highest_cut: u32,
+        (data_chunks, data_bytes) in any::<(u64, u64)>(),
     ) -> ShardRoot {
         ShardRoot {
             features,
@@ -382,6 +383,8 @@ prop_compose! {
             keys,
             usage,
             highest_cut: CutNumber(highest_cut),
+            data_chunks,
+            data_bytes,
         }
     }
 }

@@ -301,6 +301,8 @@ pub(super) fn shard_root() -> ShardRoot {
         keys: TreeRoot { page: PagePtr::Chunk(ChunkId::new(5002)), height: 1 },
         usage: vec![location(), Location { offset_512: 40, ..location() }],
         highest_cut: CutNumber(1),
+        data_chunks: 3_000,
+        data_bytes: 9_000_000,
     }
 }
 
