@@ -100,9 +100,8 @@ impl Shard {
     ) -> Result<Passed> {
         assert!(data.len().is_multiple_of(BLOCK_BYTES), "whole blocks");
         let mut credits = self.admit(data.len()).await?;
-        let mut fingerprints = Vec::new();
-        self.push_fingerprints(stream, data, &mut fingerprints).await;
-        self.follow_hooks(&fingerprints).await;
+        let blocks: Vec<_> = data.chunks_exact(BLOCK_BYTES).map(|block| (stream, block)).collect();
+        let fingerprints = self.fingerprint_blocks(&blocks).await;
         let _gate = self.data_gate.take(1).await;
         let mut passed = Passed { bytes: 0, segment: None };
         while passed.bytes < data.len() {

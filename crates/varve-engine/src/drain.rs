@@ -26,7 +26,7 @@ use varve_types::{Compression, CutNumber, StreamId, WriteSeq};
 
 use crate::apply::raw_unit;
 use crate::config::BLOCK_BYTES;
-use crate::{Result, Shard};
+use crate::{Result, Shard, fingerprint};
 
 /// Address units of a block.
 pub(crate) const BLOCK_UNITS: u64 = BLOCK_BYTES as u64 / ADDRESS_UNIT;
@@ -51,6 +51,9 @@ pub(crate) struct BlockSource {
     pub(crate) class: u8,
     pub(crate) bypassed: bool,
 }
+
+/// Batches of fingerprints taken before other tasks get a turn: some 50 µs of work.
+const BATCHES_PER_TURN: usize = 5;
 
 /// A sealed data segment on its way to the map.
 pub(crate) struct SealedData {
@@ -169,28 +172,38 @@ impl Shard {
     /// Fingerprints of the blocks of records, in order, those of writes whose streams are deduplicated. What is known of equal blocks
     /// is at hand then.
     pub(crate) async fn fingerprints_of(&self, records: &[Rc<Record>]) -> Fingerprints {
-        let mut fingerprints = Vec::new();
-        for record in records.iter().filter(|record| record.header.kind == RecordKind::Write) {
-            self.push_fingerprints(record.header.stream, &record.payload, &mut fingerprints).await;
-        }
-        self.follow_hooks(&fingerprints).await;
-        fingerprints
+        let writes = records.iter().filter(|record| record.header.kind == RecordKind::Write);
+        let blocks: Vec<_> = writes
+            .flat_map(|record| {
+                let blocks = record.payload.chunks_exact(BLOCK_BYTES);
+                blocks.map(|block| (record.header.stream, block))
+            })
+            .collect();
+        self.fingerprint_blocks(&blocks).await
     }
 
-    pub(crate) async fn push_fingerprints(
-        &self,
-        stream: StreamId,
-        blocks: &[u8],
-        to: &mut Fingerprints,
-    ) {
-        if !self.reduction(stream).dedup {
-            to.resize(to.len() + blocks.len() / BLOCK_BYTES, None);
-            return;
+    /// As [`Self::fingerprints_of`], of blocks of streams.
+    pub(crate) async fn fingerprint_blocks(&self, blocks: &[(StreamId, &[u8])]) -> Fingerprints {
+        let mut fingerprints = vec![None; blocks.len()];
+        let is_wanted = |index: &usize| {
+            let (stream, block) = blocks[*index];
+            self.reduction(stream).dedup && !is_zero(block)
+        };
+        let wanted: Vec<usize> = (0..blocks.len()).filter(is_wanted).collect();
+        for (index, group) in wanted.chunks(fingerprint::BATCH).enumerate() {
+            let group_blocks: Vec<_> = group.iter().map(|index| blocks[*index].1).collect();
+            let found = self.reduce.fingerprinter.fingerprints(&group_blocks);
+            for (index, fingerprint) in group.iter().zip(found) {
+                fingerprints[*index] = fingerprint;
+            }
+            if index % BATCHES_PER_TURN == BATCHES_PER_TURN - 1 {
+                self.reactor.yield_now().await;
+            }
         }
-        for block in blocks.chunks_exact(BLOCK_BYTES) {
-            to.push(self.reduce.reducer.borrow().fingerprint(block));
-            self.take_turn(stream).await;
+        if !wanted.is_empty() {
+            self.follow_hooks(&fingerprints).await;
         }
+        fingerprints
     }
 
     /// Appends one record to the data segments, with the next ones of `fingerprints`. The caller holds the data gate.

@@ -14,6 +14,7 @@ mod counters;
 mod dedup;
 mod drain;
 mod error;
+mod fingerprint;
 mod growth;
 mod hash;
 mod inspection;

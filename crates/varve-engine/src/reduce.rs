@@ -1,4 +1,4 @@
-//! Makes blocks smaller before they are stored, and restores them: an entropy test, LZ4 or Zstandard, a fingerprint.
+//! Makes blocks smaller before they are stored, and restores them: an entropy test, LZ4 or Zstandard.
 //!
 //! L1. A block is kept compressed only where that saves an eighth of it; otherwise it stays raw, and reading it costs nothing more.
 //! L2. What is restored has exactly the length of a block, or is damaged.
@@ -8,7 +8,7 @@ use std::cell::RefCell;
 use lz4_flex::block::{
     CompressTable, compress_into_with_table, decompress_into, get_maximum_output_size,
 };
-use varve_logstore::format::summary::{Codec, Fingerprint};
+use varve_logstore::format::summary::Codec;
 use varve_logstore::segment_writer::UNIT_ALIGN;
 use varve_stdx::looks_random;
 use varve_types::{Compression, PoolId, Reduction, StreamId};
@@ -16,6 +16,7 @@ use zstd::bulk::{Compressor, Decompressor};
 
 use crate::Shard;
 use crate::config::BLOCK_BYTES;
+use crate::fingerprint::Fingerprinter;
 use crate::hash::HashMap;
 
 /// Stored bytes of a compressed block at most (L1): stored in units of 512 B, it saves one of eight.
@@ -27,13 +28,19 @@ const FINGERPRINT_CONTEXT: &str = "varve 2026-11 fingerprint of a block";
 /// What a shard reduces blocks with.
 pub(crate) struct Reduce {
     pub(crate) reducer: RefCell<Reducer>,
+    pub(crate) fingerprinter: Fingerprinter,
     /// Of the streams for which another reduction than the default was asked.
     pub(crate) wishes: RefCell<HashMap<StreamId, Reduction>>,
 }
 
 impl Reduce {
     pub(crate) fn new(pool: PoolId) -> Self {
-        Self { reducer: RefCell::new(Reducer::new(pool)), wishes: RefCell::default() }
+        let key = blake3::derive_key(FINGERPRINT_CONTEXT, &pool.0);
+        Self {
+            reducer: RefCell::new(Reducer::new()),
+            fingerprinter: Fingerprinter::new(&key),
+            wishes: RefCell::default(),
+        }
     }
 }
 
@@ -53,7 +60,6 @@ impl Shard {
 
 /// Compressors of a shard, with their memory.
 pub(crate) struct Reducer {
-    fingerprint_key: [u8; blake3::KEY_LEN],
     scratch: Vec<u8>,
     lz4_table: CompressTable,
     zstd: Option<(u8, Compressor<'static>)>,
@@ -61,22 +67,13 @@ pub(crate) struct Reducer {
 }
 
 impl Reducer {
-    /// A reducer of a shard of `pool`.
-    pub(crate) fn new(pool: PoolId) -> Self {
+    pub(crate) fn new() -> Self {
         Self {
-            fingerprint_key: blake3::derive_key(FINGERPRINT_CONTEXT, &pool.0),
             scratch: vec![0; get_maximum_output_size(BLOCK_BYTES)],
             lz4_table: CompressTable::small(),
             zstd: None,
             unzstd: None,
         }
-    }
-
-    /// The fingerprint of a block.
-    pub(crate) fn fingerprint(&self, block: &[u8]) -> Option<Fingerprint> {
-        let hash = blake3::keyed_hash(&self.fingerprint_key, block);
-        let first = hash.as_bytes().first_chunk().expect("a hash is longer than a fingerprint");
-        Fingerprint::new(*first)
     }
 
     /// The block compressed, where that is asked for and saves enough (L1).
@@ -150,7 +147,7 @@ mod tests {
         [Compression::Off, Compression::Lz4, Compression::Zstd(1), Compression::Zstd(19)];
 
     fn reducer() -> Reducer {
-        Reducer::new(PoolId([7; 16]))
+        Reducer::new()
     }
 
     fn blocks() -> Vec<(&'static str, Vec<u8>)> {
@@ -210,12 +207,13 @@ mod tests {
 
     #[test]
     fn fingerprints_tell_blocks_and_pools_apart() {
-        let (one, other) = (reducer(), Reducer::new(PoolId([8; 16])));
+        let pool = |byte| Reduce::new(PoolId([byte; 16])).fingerprinter;
         let blocks = blocks();
-        let found: std::collections::HashSet<_> =
-            blocks.iter().map(|(_, block)| one.fingerprint(block)).collect();
-        assert_eq!(found.len(), blocks.len());
-        assert_eq!(one.fingerprint(&blocks[0].1), one.fingerprint(&blocks[0].1.clone()));
-        assert_ne!(one.fingerprint(&blocks[0].1), other.fingerprint(&blocks[0].1));
+        let blocks: Vec<&[u8]> = blocks.iter().map(|(_, block)| &block[..]).collect();
+        let (one, other) = (pool(7).fingerprints(&blocks), pool(8).fingerprints(&blocks));
+        let all: std::collections::HashSet<_> =
+            one[..blocks.len()].iter().chain(&other[..blocks.len()]).collect();
+        assert_eq!(all.len(), 2 * blocks.len());
+        assert_eq!(pool(7).fingerprints(&blocks), one);
     }
 }
