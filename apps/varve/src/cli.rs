@@ -8,7 +8,7 @@ use varve_access_admin::ListenAddress;
 use varve_types::{ByteCount, parse_size};
 
 use crate::client::Client;
-use crate::commands::{check, completions, dump, pool, serve, status, volume};
+use crate::commands::{check, completions, df, dump, pool, serve, status, volume};
 use crate::failure::{Failure, Result};
 
 /// Where a pool's sockets and settings are when nothing else is said.
@@ -44,6 +44,7 @@ enum Command {
     Volume(volume::Volume),
     #[command(subcommand)]
     Pool(pool::Pool),
+    Df(df::Df),
     Status(status::Status),
     Check(check::CheckCommand),
     Dump(dump::DumpCommand),
@@ -58,6 +59,7 @@ impl Cli {
             Command::Serve(command) => command.run(&global),
             Command::Volume(command) => command.run(&global.client()),
             Command::Pool(command) => command.run(&global.client()),
+            Command::Df(command) => command.run(&global.client()),
             Command::Status(command) => command.run(&global.client()),
             Command::Check(command) => command.run(&global),
             Command::Dump(command) => command.run(&global),

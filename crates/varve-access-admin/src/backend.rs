@@ -5,7 +5,7 @@ use std::pin::Pin;
 
 use crate::error::Result;
 use crate::metrics::Metric;
-use crate::v1::{ChangeVolume, CreateVolume, Pool, Status, Volume};
+use crate::v1::{ChangeVolume, CreateVolume, Pool, Space, Status, Volume};
 
 /// An answer that arrives later, possibly from another thread.
 pub type AdminFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
@@ -17,6 +17,9 @@ pub trait AdminBackend: Send + Sync + 'static {
 
     /// The pool and its drives.
     fn pool(&self) -> AdminFuture<'_, Pool>;
+
+    /// What is stored, by volume and in sum. Costs a walk over the maps of all volumes.
+    fn space(&self) -> AdminFuture<'_, Space>;
 
     /// Every volume.
     fn volumes(&self) -> AdminFuture<'_, Vec<Volume>>;

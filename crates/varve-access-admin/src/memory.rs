@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::metrics::{Metric, MetricKind, Sample};
 use crate::v1::{
     ChangeVolume, CreateVolume, Drive, ListenerStatus, MemoryStatus, Pool, ServiceState,
-    ShardState, ShardStatus, Status, Volume,
+    ShardState, ShardStatus, Space, Status, Volume, VolumeSpace,
 };
 
 /// A pool of nothing but names. The mutex guards the volumes and is never held across an await.
@@ -111,6 +111,32 @@ impl MemoryBackend {
         }
     }
 
+    /// Every volume is half full, half of what they hold are duplicates, and the rest compresses to three quarters.
+    fn space_now(&self) -> Space {
+        let Pool { size_bytes, capacity_bytes, used_bytes, free_bytes, .. } = Self::pool_now();
+        let held = |volume: &Volume| VolumeSpace {
+            name: volume.name.clone(),
+            namespace: volume.namespace.clone(),
+            size_bytes: volume.size_bytes,
+            logical_bytes: volume.size_bytes / 2,
+        };
+        let volumes: Vec<VolumeSpace> = self.lock().values().map(held).collect();
+        let logical_bytes: u64 = volumes.iter().map(|volume| volume.logical_bytes).sum();
+        let unique_bytes = logical_bytes / 2;
+        let stored_bytes = unique_bytes / 4 * 3;
+        Space {
+            size_bytes,
+            capacity_bytes,
+            used_bytes,
+            free_bytes,
+            logical_bytes,
+            unique_bytes,
+            stored_bytes,
+            metadata_bytes: used_bytes.saturating_sub(stored_bytes),
+            volumes,
+        }
+    }
+
     fn status_now(&self) -> Status {
         let shard = |shard| ShardStatus {
             shard,
@@ -161,6 +187,10 @@ impl AdminBackend for MemoryBackend {
 
     fn pool(&self) -> AdminFuture<'_, Pool> {
         ready(Ok(Self::pool_now()))
+    }
+
+    fn space(&self) -> AdminFuture<'_, Space> {
+        ready(Ok(self.space_now()))
     }
 
     fn volumes(&self) -> AdminFuture<'_, Vec<Volume>> {

@@ -8,6 +8,7 @@ mod name;
 mod open;
 mod record;
 mod reduction;
+mod space;
 mod volume;
 
 pub use catalog::CatalogueEntry;
@@ -15,5 +16,6 @@ pub use datasets::{Datasets, Shared};
 pub use error::{Error, Result};
 pub use mark::MarkSummary;
 pub use record::VolumeInfo;
+pub use space::{Space, VolumeSpace};
 pub use varve_dispatch::{BlockStatus, Mapped, ReadPart};
 pub use volume::{Volume, VolumeSpec};

@@ -14,5 +14,5 @@ pub use host::{HostConfig, ShardHost};
 pub use job::{Job, JobSender, PoolLinks, serve_jobs};
 pub use placement::{Placement, StreamPlacement};
 pub use route::{Dispatch, Route};
-pub use varve_engine::{BlockStatus, Mapped, MarkReport, Pool, ReadPart, ShardStats};
+pub use varve_engine::{BLOCK_BYTES, BlockStatus, Mapped, MarkReport, Pool, ReadPart, ShardStats};
 pub use zones::PoolRoot;

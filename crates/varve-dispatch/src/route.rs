@@ -369,6 +369,19 @@ impl Dispatch {
         Ok(())
     }
 
+    /// Blocks of a stream that hold data, over all shards. Costs a walk over its map; what was just acknowledged may be missing.
+    ///
+    /// # Errors
+    /// `Corrupt` when a map cannot be read, `Unavailable` when a shard does not serve.
+    pub async fn count_blocks(&self, stream: StreamId) -> Result<u64> {
+        let counts = self.0.placement.shards().map(|shard| {
+            self.on_shard(shard, move |shard| {
+                Box::pin(async move { shard.count_blocks(stream).await })
+            })
+        });
+        Ok(try_join_all(counts).await?.into_iter().sum())
+    }
+
     /// Reports of every shard's state.
     ///
     /// # Errors
@@ -404,17 +417,22 @@ impl Dispatch {
         let begin = |shard: &ShardId| {
             self.on_shard(*shard, |shard| Box::pin(async move { shard.mark_begin().await }))
         };
-        try_join_all(shards.iter().map(begin)).await?;
+        let tickets = try_join_all(shards.iter().map(begin)).await?;
+        let passes = || shards.iter().copied().zip(tickets.iter().copied());
         let owned = owned.await?;
-        let walk = |shard: &ShardId| {
+        let walk = |(shard, ticket)| {
             let owned = owned.clone();
-            self.on_shard(*shard, |shard| Box::pin(async move { shard.mark_walk(&owned).await }))
+            self.on_shard(shard, move |shard| {
+                Box::pin(async move { shard.mark_walk(ticket, &owned).await })
+            })
         };
-        let walked = try_join_all(shards.iter().map(walk)).await?;
-        let sweep = |shard: &ShardId| {
-            self.on_shard(*shard, |shard| Box::pin(async move { shard.mark_sweep().await }))
+        let walked = try_join_all(passes().map(walk)).await?;
+        let sweep = |(shard, ticket)| {
+            self.on_shard(shard, move |shard| {
+                Box::pin(async move { shard.mark_sweep(ticket).await })
+            })
         };
-        let swept = try_join_all(shards.iter().map(sweep)).await?;
+        let swept = try_join_all(passes().map(sweep)).await?;
         let joined = walked
             .into_iter()
             .zip(swept)

@@ -3,12 +3,14 @@
 //! Z1. Checkpoints may take the last segment, reclaim leaves those that one may need now, and data leave what one may ever need and
 //!     reclaim's too.
 //! Z2. Data are admitted only while live bytes, undrained bytes and the reserves fit the shard's segments.
+//! Z3. What was admitted is drained although garbage that waits for mark fills the shard: when reclaim finds nothing to empty, data leave
+//!     only what checkpoints may need now. Mark waits for the drain, so nobody else would go on.
 
 use futures_util::future::LocalBoxFuture;
 use varve_logstore::format::segment::{STRIP_HEADER_BYTES, SegmentKind};
 use varve_types::{Generation, SegmentNumber};
 
-use crate::reserves::Reserves;
+use crate::reserves::{RECLAIM_RESERVE, Reserves};
 use crate::tree::PAGE_BYTES;
 use crate::{Error, Result, Shard};
 
@@ -57,9 +59,16 @@ impl Shard {
 
     /// Free segments that a writer leaves to others.
     fn reserve_of(&self, writer: SegmentKind) -> usize {
+        let segment = self.media.segments.geometry().segment_bytes as usize;
         match writer {
             SegmentKind::Metadata => 0,
             SegmentKind::Reclaimed => self.reclaim_floor(),
+            SegmentKind::Data if self.reclaim.is_stuck.get() => {
+                // Z3. What the open segment dirties is known.
+                let entries = self.drain.writer.borrow().entry_count();
+                let pages = (entries * PAGES_PER_ENTRY * PAGE_BYTES * 5 / 4).div_ceil(segment);
+                self.reserves().data.min(self.reclaim_floor() + pages + RECLAIM_RESERVE)
+            }
             SegmentKind::Data => self.reserves().data,
         }
     }

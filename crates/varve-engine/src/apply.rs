@@ -272,16 +272,14 @@ impl Shard {
     /// Takes chunks that blocks no longer hold out of the table, but not those that others may hold (G2, G3).
     async fn overwritten(&self, chunks: &[ChunkId]) -> Result<()> {
         for chunk in chunks {
-            let granted_before = self.dedup.borrow().is_granted(*chunk);
             let kill = |trees: &mut Trees| {
-                let granted = self.dedup.borrow().is_granted(*chunk);
-                if if planted(Bug::GrantAskedOnce) { granted_before } else { granted } {
+                if self.dedup.borrow().is_granted(*chunk) {
                     return Ok(Overwritten::Granted); // Asked anew when the operation is repeated: grants are given meanwhile.
                 }
                 trees.kill_unshared(&mut self.space.borrow_mut(), *chunk)
             };
             match self.with_pages(kill).await? {
-                Overwritten::Gone => self.blocks.borrow_mut().remove(*chunk),
+                Overwritten::Gone => self.forget(*chunk),
                 Overwritten::Kept(bytes) => self.note_kept(bytes),
                 Overwritten::Granted => {}
             }
@@ -289,10 +287,18 @@ impl Shard {
         Ok(())
     }
 
-    /// Something shared was overwritten: when that is much, mark is to find what nobody names any more.
+    /// A chunk is out of the table.
+    fn forget(&self, chunk: ChunkId) {
+        self.blocks.borrow_mut().remove(chunk);
+        self.dedup.borrow_mut().trust(chunk);
+    }
+
+    /// Something shared was overwritten: when that is much, or the shard is full, mark is to find what nobody names any more.
     fn note_kept(&self, bytes: u32) {
         let kept = self.dedup.borrow_mut().keep(bytes);
-        if kept >= KEPT_BYTES_MIN.max(self.space.borrow().stats().live_bytes / KEPT_PART) {
+        let is_much =
+            kept >= KEPT_BYTES_MIN.max(self.space.borrow().stats().live_bytes / KEPT_PART);
+        if is_much || !self.has_space() {
             self.mark.wanted.set(true);
         }
     }
@@ -301,7 +307,7 @@ impl Shard {
     async fn free_chunks(&self, chunks: &[ChunkId]) -> Result<()> {
         for chunk in chunks {
             self.with_pages(|trees| trees.kill(&mut self.space.borrow_mut(), *chunk)).await?;
-            self.blocks.borrow_mut().remove(*chunk);
+            self.forget(*chunk);
         }
         Ok(())
     }

@@ -121,6 +121,13 @@ impl Dedup {
         }
     }
 
+    /// A chunk is gone, and with it what was wrong with it.
+    pub(crate) fn trust(&mut self, chunk: ChunkId) {
+        if !self.damaged.is_empty() {
+            self.damaged.remove(&chunk);
+        }
+    }
+
     /// Counts what was overwritten and stays, for it is shared; returns all of it since the last mark pass began.
     pub(crate) fn keep(&mut self, bytes: u32) -> u64 {
         self.kept_bytes += u64::from(bytes);
@@ -263,7 +270,9 @@ impl Shard {
     pub(crate) async fn run_warm(self: Rc<Self>) -> Result<()> {
         let mut segments: Vec<_> = {
             let space = self.space.borrow();
-            let sealed = space.iter().filter(|(_, usage)| usage.state == SegmentState::Sealed);
+            let sealed = space
+                .iter()
+                .filter(|(_, usage)| usage.state == SegmentState::Sealed && !usage.has_pages);
             let id = |(number, usage): (SegmentNumber, &Usage)| {
                 (usage.sealed_at, SegmentId { number, generation: usage.generation })
             };

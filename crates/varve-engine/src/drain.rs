@@ -118,8 +118,10 @@ impl Shard {
     pub(crate) async fn run_drain(self: Rc<Self>) -> Result<()> {
         while let Some(frame) = self.lane().next_durable().await {
             assert!(frame.is_durable(), "only durable frames are drained"); // D1
+            let records = frame.records().clone();
+            let fingerprints = self.fingerprints_of(&records).await;
             let _gate = self.data_gate.take(1).await;
-            self.drain_frame(&frame).await?;
+            self.drain_frame(&frame, fingerprints).await?;
             if self.has_waiters() || self.drain.refused.get() {
                 self.pressure.notify_one(); // It may have looked while this frame was still in the lane.
             }
@@ -127,9 +129,8 @@ impl Shard {
         Ok(())
     }
 
-    async fn drain_frame(&self, frame: &Rc<Frame>) -> Result<()> {
+    async fn drain_frame(&self, frame: &Rc<Frame>, fingerprints: Fingerprints) -> Result<()> {
         let records = frame.records().clone();
-        let fingerprints = self.fingerprints_of(&records).await;
         let mut fingerprints = fingerprints.into_iter();
         for record in &records {
             self.drain_record(record, &mut fingerprints).await?;

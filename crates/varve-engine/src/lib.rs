@@ -42,7 +42,7 @@ pub use counters::ShardStats;
 pub use error::{Error, Result};
 pub use inspection::{MapItem, StoredKey};
 pub use keys::KeyValue;
-pub use mark::MarkReport;
+pub use mark::{MarkReport, MarkTicket};
 pub use pool::{Pool, PoolSpec, PoolZones};
 pub use read::{BlockStatus, ReadPart};
 pub use recovery::ShardParts;

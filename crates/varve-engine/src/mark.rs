@@ -47,6 +47,13 @@ impl MarkState {
     }
 }
 
+/// Names a mark pass of one shard: of one opening, and there of one beginning.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct MarkTicket {
+    mount: u64,
+    number: u64,
+}
+
 /// A mark pass under way on one shard.
 pub(crate) struct MarkPass {
     marked: RoaringTreemap,
@@ -55,7 +62,9 @@ pub(crate) struct MarkPass {
     /// Streams that existed when the pass began.
     streams: Vec<StreamId>,
     /// Tells it from passes that were begun and forgotten before.
-    number: u64,
+    ticket: MarkTicket,
+    /// What is named is marked.
+    is_walked: bool,
     /// Stored bytes of shared chunks that had been overwritten when it began.
     kept_bytes: u64,
 }
@@ -78,32 +87,37 @@ impl Shard {
     ///
     /// # Errors
     /// `Unavailable` when the shard is closed.
-    pub async fn mark_begin(&self) -> Result<()> {
+    pub async fn mark_begin(&self) -> Result<MarkTicket> {
         self.check_open()?;
         let streams = self.streams().await?;
         let _gate = self.tree_gate.take(1).await;
         let number = self.mark.passes.get() + 1;
         self.mark.passes.set(number);
+        let ticket = MarkTicket { mount: self.mount, number };
         self.mark.pass.replace(Some(MarkPass {
             marked: self.dedup.borrow().granted().map(ChunkId::get).collect(), // M6
             chunk_ceiling: self.applied_chunk.get().next(),                    // M1
             page_ceiling: self.trees.borrow().names.next(),
             streams,
-            number,
+            ticket,
+            is_walked: false,
             kept_bytes: self.dedup.borrow().kept_bytes(),
         }));
         self.mark.wanted.set(false);
-        Ok(())
+        Ok(ticket)
     }
 
     /// Marks what `owned` streams and the key tree name; streams that existed at the beginning and nobody owns are dropped.
     ///
     /// # Errors
     /// `Conflict` kinds never; `Unavailable` when no pass was begun or the shard closed.
-    pub async fn mark_walk(&self, owned: &HashSet<StreamId>) -> Result<MarkReport> {
+    pub async fn mark_walk(
+        &self,
+        ticket: MarkTicket,
+        owned: &HashSet<StreamId>,
+    ) -> Result<MarkReport> {
         let mut report = MarkReport::default();
-        let number = self.mark.passes.get();
-        let streams = self.pass(number, |pass| std::mem::take(&mut pass.streams))?;
+        let streams = self.pass(ticket, |pass| std::mem::take(&mut pass.streams))?;
         for stream in streams {
             if owned.contains(&stream) {
                 continue;
@@ -116,20 +130,23 @@ impl Shard {
         let mut walk: Vec<StreamId> = owned.iter().copied().collect();
         walk.sort_unstable();
         for stream in walk {
-            self.mark_stream(number, stream).await?;
+            self.mark_stream(ticket, stream).await?;
         }
-        self.mark_keys(number).await?;
-        report.marked = self.pass(number, |pass| pass.marked.len())?;
+        self.mark_keys(ticket).await?;
+        report.marked = self.pass(ticket, |pass| {
+            pass.is_walked = true;
+            pass.marked.len()
+        })?;
         Ok(report)
     }
 
     /// Acts on a pass, if it is still the one that was begun last (M7).
-    fn pass<T>(&self, number: u64, act: impl FnOnce(&mut MarkPass) -> T) -> Result<T> {
+    fn pass<T>(&self, ticket: MarkTicket, act: impl FnOnce(&mut MarkPass) -> T) -> Result<T> {
         let mut pass = self.mark.pass.borrow_mut();
-        pass.as_mut().filter(|pass| pass.number == number).map(act).ok_or(Error::NoMarkPass)
+        pass.as_mut().filter(|pass| pass.ticket == ticket).map(act).ok_or(Error::NoMarkPass)
     }
 
-    async fn mark_stream(&self, number: u64, stream: StreamId) -> Result<()> {
+    async fn mark_stream(&self, ticket: MarkTicket, stream: StreamId) -> Result<()> {
         let mut from = 0;
         loop {
             let mut items = Vec::new();
@@ -143,14 +160,14 @@ impl Shard {
                     Ok(map.walk(&trees.cache, from, STEP, |item| items.push(item))?)
                 })
                 .await?;
-            self.pass(number, |pass| items.iter().for_each(|item| pass.mark(item)))?;
+            self.pass(ticket, |pass| items.iter().for_each(|item| pass.mark(item)))?;
             let Some(next) = next else { return Ok(()) };
             from = next;
             self.reactor.yield_now().await;
         }
     }
 
-    async fn mark_keys(&self, number: u64) -> Result<()> {
+    async fn mark_keys(&self, ticket: MarkTicket) -> Result<()> {
         let mut from = self.trees.borrow().keys.lowest_key();
         loop {
             let mut pages = Vec::new();
@@ -161,7 +178,7 @@ impl Shard {
                     Ok(trees.keys.walk_pages(&trees.cache, &from, STEP, visit)?)
                 })
                 .await?;
-            self.pass(number, |pass| {
+            self.pass(ticket, |pass| {
                 for name in pages {
                     if let PagePtr::Chunk(page) = name {
                         pass.marked.insert(page.get());
@@ -180,9 +197,11 @@ impl Shard {
     ///
     /// # Errors
     /// `Unavailable` when no pass was begun or the shard closed.
-    pub async fn mark_sweep(&self) -> Result<MarkReport> {
-        let number = self.mark.passes.get();
-        let marked = self.pass(number, |pass| pass.marked.len())?;
+    pub async fn mark_sweep(&self, ticket: MarkTicket) -> Result<MarkReport> {
+        let (is_walked, marked) = self.pass(ticket, |pass| (pass.is_walked, pass.marked.len()))?;
+        if !is_walked {
+            return Err(Error::NoMarkPass);
+        }
         let mut refused = RoaringTreemap::new();
         let mut report = MarkReport { marked, ..MarkReport::default() };
         let mut from = self.trees.borrow().table.lowest_key();
@@ -192,7 +211,7 @@ impl Shard {
             let gate = self.tree_gate.take(1).await;
             let scan = self.with_pages(|trees| {
                 let pass = self.mark.pass.borrow();
-                let pass = pass.as_ref().filter(|pass| pass.number == number);
+                let pass = pass.as_ref().filter(|pass| pass.ticket == ticket);
                 let pass = pass.ok_or(Stop::Failed(Error::NoMarkPass))?; // M7
                 garbage.clear();
                 let dead: crate::hash::HashSet<PagePtr> =
@@ -235,7 +254,7 @@ impl Shard {
         }
         self.flush_data().await?;
         self.dedup.borrow_mut().freed(&refused);
-        if let Some(pass) = self.mark.pass.borrow_mut().take_if(|pass| pass.number == number) {
+        if let Some(pass) = self.mark.pass.borrow_mut().take_if(|pass| pass.ticket == ticket) {
             self.dedup.borrow_mut().mark_ended(pass.kept_bytes);
         }
         if report.freed > 0 {

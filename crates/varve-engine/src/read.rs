@@ -157,6 +157,9 @@ impl Shard {
         let location = place.location();
         let read = self.media.segments.get(location.segment, location.offset(), run.bytes).await;
         self.counters.add_media_read(run.bytes);
+        if read.is_err() {
+            run.chunks.iter().for_each(|(chunk, _)| self.dedup.borrow_mut().distrust(*chunk));
+        }
         Ok(read.map_err(varve_logstore::Error::from)?)
     }
 

@@ -20,7 +20,7 @@ use varve_logstore::format::segment::{STRIP_HEADER_BYTES, SegmentKind, StripHead
 use varve_logstore::format::summary::{Fingerprint, SummaryEntry, Unit};
 use varve_logstore::planted::{Bug, planted};
 use varve_logstore::segment_writer::{BLOCK_ALIGN, SealSpec, Sealed, SegmentWriter, UNIT_ALIGN};
-use varve_logstore::space::{SegmentState, Space, Usage};
+use varve_logstore::space::{SegmentState, Space, Usage, unit_space};
 use varve_media::SegmentId;
 use varve_reactor::Nanos;
 use varve_stdx::BufSlice;
@@ -63,6 +63,8 @@ pub(crate) struct Reclaim {
     batch: RefCell<Vec<SegmentNumber>>,
     /// Segments with damage, and until when they are left alone (R4).
     damaged: RefCell<HashMap<SegmentNumber, Nanos>>,
+    /// Nothing could be emptied when it was last looked for.
+    pub(crate) is_stuck: Cell<bool>,
     /// Segments given back so far.
     pub(crate) freed_segments: Cell<u64>,
     /// Segments of the chain that the last checkpoint covers.
@@ -85,6 +87,7 @@ impl Reclaim {
             waiting: RefCell::default(),
             batch: RefCell::default(),
             damaged: RefCell::default(),
+            is_stuck: Cell::new(false),
             freed_segments: Cell::new(0),
             checkpointed_seq: Cell::new(0),
         }
@@ -113,6 +116,7 @@ impl Shard {
                 continue;
             }
             if let Some(victim) = self.pick_victim() {
+                self.reclaim.is_stuck.set(false);
                 self.reclaim_segment(victim).await?;
                 continue;
             }
@@ -120,6 +124,9 @@ impl Shard {
             if let Some(victim) = self.pick_victim() {
                 self.reclaim_segment(victim).await?;
                 continue;
+            }
+            if !self.reclaim.is_stuck.replace(true) {
+                self.space_changed.notify_all(); // Data get more of the reserve now (Z3).
             }
             self.wake_checkpoint_for_space();
             self.wait_for_victims().await?;
@@ -215,7 +222,7 @@ impl Shard {
     /// none do.
     fn packable(&self, emptiest: &[Candidate], gain: u64, live_max: u64) -> usize {
         // What units of different alignment leave free at worst.
-        let packed = self.segment_payload() - u64::from(BLOCK_ALIGN);
+        let packed = self.segment_payload() - u64::from(unit_space(BLOCK_ALIGN));
         let (mut sum, mut packable) = (0, 0);
         for (count, candidate) in (1..).zip(emptiest) {
             sum += candidate.live;
@@ -343,7 +350,9 @@ impl Shard {
             |place: &ChunkEntry| place.segment == from && place.offset_512 == unit.offset_512;
         let Some(place) = place.filter(here) else { return Ok(()) };
         let bytes = unit_bytes(segment, unit).filter(|bytes| unit_is_whole(unit, bytes));
-        let Some(bytes) = bytes.filter(|_| place.checksum == unit.checksum) else {
+        let is_same = place.checksum == unit.checksum && place.stored_len == unit.stored_len;
+        let Some(bytes) = bytes.filter(|_| is_same) else {
+            self.dedup.borrow_mut().distrust(chunk);
             return Err(Error::SegmentDamaged {
                 segment: from.number,
                 reason: format!("chunk {chunk} at {} does not match its checksum", unit.offset()),

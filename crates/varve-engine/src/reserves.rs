@@ -12,11 +12,11 @@ use crate::tree::PAGE_BYTES;
 const OPEN_SEGMENTS: u64 = 8;
 
 /// Segments kept back from data writes for reclaim's output.
-const RECLAIM_RESERVE: usize = 4;
+pub(crate) const RECLAIM_RESERVE: usize = 4;
 
-/// Pages that applying an entry dirties: a leaf of the map, and two of the table, where the old chunk was and where it is if it moved.
-/// Pages above them are shared by many.
-const PAGES_PER_ENTRY: usize = 3;
+/// Pages that applying an entry dirties: a leaf of the map, and one of the table, where the old chunk stands. Pages above them, and those
+/// where new chunks come to stand, are shared by many.
+const PAGES_PER_ENTRY: usize = 2;
 
 /// What two segments of random writes dirty, which are applied before a due checkpoint begins.
 const LATE_DIRTY_BYTES: usize = 16 << 20;

@@ -90,8 +90,8 @@ pub(crate) struct DataUsage {
 impl DataUsage {
     fn add(&mut self, chunk: ChunkId, stored_len: u32) {
         if chunk.get() < PAGE_ID_FIRST {
-            self.chunks += 1;
-            self.bytes += u64::from(unit_space(stored_len));
+            self.chunks = self.chunks.saturating_add(1);
+            self.bytes = self.bytes.saturating_add(u64::from(unit_space(stored_len)));
         }
     }
 

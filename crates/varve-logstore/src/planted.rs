@@ -38,8 +38,6 @@ pub enum Bug {
     MarkForgetsGrants,
     /// Deduplication: a chunk dies by being overwritten while a drained reference to it waits to be applied.
     GrantNotCounted,
-    /// Deduplication: whether a chunk is granted is not asked anew after a page had to be loaded.
-    GrantAskedOnce,
     /// Mark: what is about to be freed can still be granted.
     DyingIsGranted,
     /// Deduplication: a chunk that several blocks name is not marked as shared.
@@ -50,7 +48,7 @@ pub enum Bug {
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 20] = [
         Self::AckBeforeDurable,
         Self::ChainUnchecked,
         Self::ReadBeforeDurable,
@@ -68,7 +66,6 @@ impl Bug {
         Self::MarkForgetsPages,
         Self::MarkForgetsGrants,
         Self::GrantNotCounted,
-        Self::GrantAskedOnce,
         Self::DyingIsGranted,
         Self::ReferenceNotShared,
         Self::GrantsForgottenInReplay,

@@ -27,8 +27,9 @@ use crate::space::unit_space;
 /// Alignment of units that are read without their neighbours' bytes: raw blocks.
 pub const BLOCK_ALIGN: u32 = 4096;
 
-/// Space that a unit is counted for at least, in bytes: so many units with their entries fill a segment (W5).
-pub const UNIT_SPACE_MIN: u32 = 1024;
+/// Space that an entry is counted for at least, in bytes: the smallest unit and the entry itself. So many of them fill a segment (W5), be
+/// they with units or without.
+pub const UNIT_SPACE_MIN: u32 = UNIT_ALIGN + ENTRY_BYTES;
 
 /// Alignment of other units: the unit of addresses.
 pub const UNIT_ALIGN: u32 = 512;
@@ -148,6 +149,12 @@ impl SegmentWriter {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
+    }
+
+    /// Entries of the open segment.
+    #[must_use]
+    pub fn entry_count(&self) -> usize {
+        self.entries.len()
     }
 
     /// Slot the open segment will take.

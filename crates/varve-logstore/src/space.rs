@@ -8,7 +8,7 @@
 //! ```
 //!
 //! S1. Live bytes of a segment are what the units take that the chunk table and the roots place in it: stored bytes, rounded up to
-//!     address units each, and their entries in the summary; 1 KiB at least.
+//!     address units each, and their entries in the summary.
 //! S2. A segment with metadata pages in it is reused only after a checkpoint that no longer needs them.
 //! S3. A segment is never reused while a reader has it pinned.
 //! S4. Segments written since the last durable checkpoint are never victims of reclaim: recovery still reads their
@@ -24,7 +24,7 @@ use varve_types::{Generation, SegmentNumber, WriteSeq};
 use crate::format::summary::ENTRY_BYTES;
 use crate::format::usage::UsageEntry;
 use crate::planted::{Bug, planted};
-use crate::segment_writer::{UNIT_ALIGN, UNIT_SPACE_MIN};
+use crate::segment_writer::UNIT_ALIGN;
 
 /// What a segment is doing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -83,11 +83,10 @@ pub struct SpaceStats {
     pub live_bytes: u64,
 }
 
-/// Bytes of a segment that a unit is counted for: what it takes and its entry in the summary, and its part of a segment's entries at least.
+/// Bytes that a unit takes in its segment, its entry in the summary included.
 #[must_use]
 pub const fn unit_space(stored_len: u32) -> u32 {
-    let space = unit_extent(stored_len) + ENTRY_BYTES;
-    if space < UNIT_SPACE_MIN { UNIT_SPACE_MIN } else { space }
+    unit_extent(stored_len) + ENTRY_BYTES
 }
 
 /// Bytes from the start of a unit to where the next one may start.

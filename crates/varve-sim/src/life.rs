@@ -198,22 +198,26 @@ impl Machine {
 
     /// A mark pass over all shards.
     async fn mark(&self, clients: &[Client]) -> bool {
+        let mut tickets = Vec::new();
         for client in clients {
-            if let Err(error) = client.shard.mark_begin().await {
-                client.settle(Err(error), "begin of a mark pass");
-                return false;
+            match client.shard.mark_begin().await {
+                Ok(ticket) => tickets.push(ticket),
+                Err(error) => {
+                    client.settle(Err(error), "begin of a mark pass");
+                    return false;
+                }
             }
         }
-        for client in clients {
+        for (client, ticket) in clients.iter().zip(&tickets) {
             let owned: HashSet<_> =
                 client.model().streams.borrow().iter().map(|stream| stream.id).collect();
-            if let Err(error) = client.shard.mark_walk(&owned).await {
+            if let Err(error) = client.shard.mark_walk(*ticket, &owned).await {
                 client.settle(Err(error), "walk of a mark pass");
                 return false;
             }
         }
-        for client in clients {
-            if let Err(error) = client.shard.mark_sweep().await {
+        for (client, ticket) in clients.iter().zip(&tickets) {
+            if let Err(error) = client.shard.mark_sweep(*ticket).await {
                 client.settle(Err(error), "sweep of a mark pass");
                 return false;
             }

@@ -73,7 +73,6 @@ planted! {
     mark_forgets_pages: MarkForgetsPages;
     mark_forgets_grants: MarkForgetsGrants;
     a_chunk_dies_although_a_reference_is_drained: GrantNotCounted;
-    a_grant_is_missed_while_a_page_is_loaded: GrantAskedOnce;
     mark_frees_what_was_granted_meanwhile: DyingIsGranted;
     an_overwritten_chunk_dies_although_others_name_it: ReferenceNotShared;
     recovery_kills_what_a_later_segment_refers_to: GrantsForgottenInReplay;

@@ -2,6 +2,7 @@
 
 pub(crate) mod check;
 pub(crate) mod completions;
+pub(crate) mod df;
 pub(crate) mod dump;
 pub(crate) mod pool;
 pub(crate) mod serve;

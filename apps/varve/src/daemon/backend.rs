@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use varve_access_admin::v1::{
     ChangeVolume, CreateVolume, Drive, ListenerStatus, MemoryStatus, Pool, ServiceState,
-    ShardState, Status, Volume,
+    ShardState, Space, Status, Volume, VolumeSpace,
 };
 use varve_access_admin::{AdminBackend, AdminFuture, ListenAddress, Metric, Result, Sample};
 use varve_access_nbd::ConnectionLimit;
@@ -93,6 +93,30 @@ impl<S: ShardStack> PoolBackend<S> {
         })
     }
 
+    async fn space_now(&self) -> Result<Space> {
+        let asked =
+            self.threads.ask(CATALOGUE_THREAD, |thread| async move { thread.stack.space().await });
+        let space: varve_dataset::Space = asked.await?;
+        let used_bytes = space.used_bytes();
+        let held = |held: varve_dataset::VolumeSpace| VolumeSpace {
+            name: held.volume.name,
+            namespace: held.volume.namespace,
+            size_bytes: held.volume.size_bytes,
+            logical_bytes: held.logical_bytes,
+        };
+        Ok(Space {
+            size_bytes: self.facts.size_bytes,
+            capacity_bytes: self.facts.capacity_bytes,
+            used_bytes,
+            free_bytes: self.facts.capacity_bytes.saturating_sub(used_bytes),
+            logical_bytes: space.logical_bytes,
+            unique_bytes: space.unique_bytes,
+            stored_bytes: space.stored_bytes,
+            metadata_bytes: space.metadata_bytes,
+            volumes: space.volumes.into_iter().map(held).collect(),
+        })
+    }
+
     async fn metrics_now(&self) -> Result<Vec<Metric>> {
         let reports = self.reports().await?;
         let used_bytes: u64 = reports.iter().map(|report| report.space_used_bytes).sum();
@@ -135,6 +159,10 @@ impl<S: ShardStack> AdminBackend for PoolBackend<S> {
 
     fn pool(&self) -> AdminFuture<'_, Pool> {
         Box::pin(self.pool_now())
+    }
+
+    fn space(&self) -> AdminFuture<'_, Space> {
+        Box::pin(self.space_now())
     }
 
     fn volumes(&self) -> AdminFuture<'_, Vec<Volume>> {

@@ -5,6 +5,7 @@ use std::future::Future;
 use varve_access_admin::v1::{ChangeVolume, CreateVolume, ShardStatus, Volume};
 use varve_access_admin::{self as admin, MetricKind};
 use varve_access_nbd::Exports;
+use varve_dataset::Space;
 use varve_reactor::Reactor;
 use varve_types::ShardId;
 
@@ -32,6 +33,9 @@ pub(crate) trait ShardStack: Sized + 'static {
 
     /// The volumes of all shards, for connections of this thread.
     fn exports(&self) -> Self::Exports;
+
+    /// What all shards hold, by volume and in sum.
+    fn space(&self) -> impl Future<Output = admin::Result<Space>>;
 
     /// Every volume.
     fn volumes(&self) -> impl Future<Output = admin::Result<Vec<Volume>>>;

@@ -12,6 +12,7 @@ use crate::rig::{Run, varve_in};
 /// A directory under the build's own, where O_DIRECT works, in which daemons of one pool are started.
 pub(crate) struct Home {
     dir: TempDir,
+    shards: u16,
 }
 
 /// A daemon that serves. Killed when dropped.
@@ -21,16 +22,20 @@ pub(crate) struct Daemon {
 }
 
 /// What a small pool is started with; paths are relative, as socket paths must be short.
-const SMALL: &[&str] =
-    &["serve", "--nbd", "unix:nbd.sock", "--drive", "drive=256MiB", "--shards", "2"];
+const SMALL: &[&str] = &["serve", "--nbd", "unix:nbd.sock", "--drive", "drive=256MiB"];
 
 impl Home {
+    /// For a pool of two shards.
     pub(crate) fn new() -> Self {
+        Self::of_shards(2)
+    }
+
+    pub(crate) fn of_shards(shards: u16) -> Self {
         let dir = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
         let config = "[journal]\nlane_size = \"16MiB\"\n[memory]\nbudget = \"128MiB\"\n";
         std::fs::create_dir(dir.path().join("varve-data")).unwrap();
         std::fs::write(dir.path().join("varve-data/varve.toml"), config).unwrap();
-        Self { dir }
+        Self { dir, shards }
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -51,6 +56,7 @@ impl Home {
     pub(crate) fn serve(&self, more: &[&str]) -> Daemon {
         let mut child = Command::new(env!("CARGO_BIN_EXE_varve"))
             .args(SMALL)
+            .args(["--shards", &self.shards.to_string()])
             .args(more)
             .current_dir(self.path())
             .stdout(Stdio::piped())

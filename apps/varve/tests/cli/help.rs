@@ -19,6 +19,7 @@ const COMMANDS: &[&[&str]] = &[
     &["volume", "delete"],
     &["pool"],
     &["pool", "show"],
+    &["df"],
     &["status"],
     &["check"],
     &["dump"],

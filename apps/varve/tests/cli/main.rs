@@ -8,6 +8,7 @@ mod stored;
 
 mod check;
 mod completions;
+mod df;
 mod dump;
 mod help;
 mod pool_show;

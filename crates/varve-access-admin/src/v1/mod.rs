@@ -9,5 +9,5 @@ pub use openapi::{Endpoint, document, endpoints};
 pub(crate) use routes::router;
 pub use types::{
     ChangeVolume, CreateVolume, Drive, ErrorBody, ListenerStatus, MemoryStatus, Pool, ServiceState,
-    ShardState, ShardStatus, Status, Volume, VolumePage,
+    ShardState, ShardStatus, Space, Status, Volume, VolumePage, VolumeSpace,
 };

@@ -9,7 +9,7 @@ use varve_types::ErrorKind;
 use crate::http::status_and_name;
 use crate::v1::types::{
     ChangeVolume, CreateVolume, Drive, ErrorBody, ListenerStatus, MemoryStatus, Pool, ServiceState,
-    ShardState, ShardStatus, Status, Volume, VolumePage,
+    ShardState, ShardStatus, Space, Status, Volume, VolumePage, VolumeSpace,
 };
 
 /// One method of one path.
@@ -36,7 +36,7 @@ pub fn endpoints() -> &'static [Endpoint] {
     &ENDPOINTS
 }
 
-const ENDPOINTS: [Endpoint; 9] = [
+const ENDPOINTS: [Endpoint; 10] = [
     Endpoint {
         method: "get",
         path: "/v1/status",
@@ -54,6 +54,15 @@ const ENDPOINTS: [Endpoint; 9] = [
         request: None,
         success: (200, Some("Pool")),
         errors: &[],
+    },
+    Endpoint {
+        method: "get",
+        path: "/v1/space",
+        operation: "getSpace",
+        summary: "What is stored, by volume and in sum; walks the maps of all volumes.",
+        request: None,
+        success: (200, Some("Space")),
+        errors: &[ErrorKind::Corrupt, ErrorKind::Unavailable],
     },
     Endpoint {
         method: "get",
@@ -214,9 +223,11 @@ fn schemas() -> Value {
     add::<ServiceState>(&mut all);
     add::<ShardState>(&mut all);
     add::<ShardStatus>(&mut all);
+    add::<Space>(&mut all);
     add::<Status>(&mut all);
     add::<Volume>(&mut all);
     add::<VolumePage>(&mut all);
+    add::<VolumeSpace>(&mut all);
     Value::Object(all)
 }
 

@@ -19,7 +19,7 @@ use crate::error::{Error, Result};
 use crate::metrics;
 use crate::server::LimitsConfig;
 use crate::v1::openapi;
-use crate::v1::types::{ChangeVolume, CreateVolume, Pool, Status, Volume, VolumePage};
+use crate::v1::types::{ChangeVolume, CreateVolume, Pool, Space, Status, Volume, VolumePage};
 
 /// Volumes in a page when the request does not say.
 const PAGE_DEFAULT: usize = 1000;
@@ -39,6 +39,7 @@ pub(crate) fn router(backend: Arc<dyn AdminBackend>, limits: LimitsConfig) -> Ro
     Router::new()
         .route("/v1/status", get(status))
         .route("/v1/pool", get(pool))
+        .route("/v1/space", get(space))
         .route("/v1/volumes", get(list_volumes).post(create_volume))
         .route("/v1/volumes/{name}", get(show_volume).patch(change_volume).delete(delete_volume))
         .route("/v1/openapi.json", get(describe))
@@ -54,6 +55,10 @@ async fn status(State(api): State<Api>) -> Result<Json<Status>> {
 
 async fn pool(State(api): State<Api>) -> Result<Json<Pool>> {
     api.within_limit(api.backend.pool()).await.map(Json)
+}
+
+async fn space(State(api): State<Api>) -> Result<Json<Space>> {
+    api.within_limit(api.backend.space()).await.map(Json)
 }
 
 /// Query of a listing.

@@ -118,6 +118,44 @@ pub struct Drive {
     pub size_bytes: Option<u64>,
 }
 
+/// What is stored, by volume and in sum. On a pool that is written to, the amounts are of moments close to each other; what was
+/// acknowledged and is not in segments yet may be missing.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, ToSchema)]
+pub struct Space {
+    /// Space for segments, in bytes.
+    pub size_bytes: u64,
+    /// Of it, what blocks and the pages that name them may take; the rest is what reclaim and checkpoints work with. In bytes.
+    pub capacity_bytes: u64,
+    /// What live blocks and pages take: the sum of `stored_bytes` and `metadata_bytes`.
+    pub used_bytes: u64,
+    /// What new ones may take, in bytes.
+    pub free_bytes: u64,
+    /// Blocks that hold data, over all volumes, in bytes.
+    pub logical_bytes: u64,
+    /// The same with what is stored once for several blocks counted once. What no volume holds any more is part of it until a pass in
+    /// the background has found that, so it may exceed `logical_bytes` for a while.
+    pub unique_bytes: u64,
+    /// What this takes in segments: compressed where that paid, their entries in summaries included, in bytes.
+    pub stored_bytes: u64,
+    /// What the pages that name them and all else that is live take, in bytes.
+    pub metadata_bytes: u64,
+    /// The volumes, in the order of their names.
+    pub volumes: Vec<VolumeSpace>,
+}
+
+/// What a volume holds.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, ToSchema)]
+pub struct VolumeSpace {
+    /// Name, unique in its namespace.
+    pub name: String,
+    /// Namespace.
+    pub namespace: String,
+    /// Size that clients see, in bytes.
+    pub size_bytes: u64,
+    /// Its blocks that hold data, in bytes.
+    pub logical_bytes: u64,
+}
+
 /// A thin-provisioned array of blocks.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Volume {

@@ -5,4 +5,5 @@ mod peer;
 
 mod hostile_peers;
 mod openapi;
+mod space;
 mod volumes;

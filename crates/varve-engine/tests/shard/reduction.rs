@@ -87,9 +87,9 @@ impl Pool {
 
     async fn mark(&self, owned: &[StreamId]) -> u64 {
         let owned: HashSet<StreamId> = owned.iter().copied().collect();
-        self.shard.mark_begin().await.expect("begin");
-        self.shard.mark_walk(&owned).await.expect("walk");
-        self.shard.mark_sweep().await.expect("sweep").freed
+        let ticket = self.shard.mark_begin().await.expect("begin");
+        self.shard.mark_walk(ticket, &owned).await.expect("walk");
+        self.shard.mark_sweep(ticket).await.expect("sweep").freed
     }
 
     /// Live bytes of data: what is live beside pages. Nothing contradicts anything.

@@ -30,7 +30,7 @@ pub(crate) struct Create {
     #[arg(long, value_parser = cli::switch())]
     dedup: Option<bool>,
 
-    /// How blocks are compressed: off, lz4 or zstd[:LEVEL], with a level from 1 to 19, 3 if not said
+    /// How blocks are compressed: off, lz4, zstd or zstd:LEVEL, with a level from 1 to 19, 3 if not said
     /// [default: lz4]
     #[arg(long)]
     compression: Option<Compression>,

@@ -22,7 +22,7 @@ pub(crate) struct Set {
     #[arg(long, value_parser = cli::switch())]
     dedup: Option<bool>,
 
-    /// How blocks are compressed: off, lz4 or zstd[:LEVEL], with a level from 1 to 19, 3 if not said
+    /// How blocks are compressed: off, lz4, zstd or zstd:LEVEL, with a level from 1 to 19, 3 if not said
     #[arg(long)]
     compression: Option<Compression>,
 

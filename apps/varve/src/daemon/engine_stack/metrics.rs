@@ -60,6 +60,10 @@ const ROWS: &[Row] = &[
     ),
     ("varve_engine_stored_blocks_total", Counter, "Blocks that were stored.", |s| s.stored_blocks),
     ("varve_engine_stored_bytes_total", Counter, "Bytes of them as stored.", |s| s.stored_bytes),
+    ("varve_engine_data_chunks", Gauge, "Chunks of data in the chunk table.", |s| s.data_chunks),
+    ("varve_engine_data_bytes", Gauge, "Stored bytes of them with their summary entries.", |s| {
+        s.data_bytes
+    }),
     ("varve_logstore_lane_frames_total", Counter, "Frames appended to the lane.", |s| {
         s.lane.frames
     }),

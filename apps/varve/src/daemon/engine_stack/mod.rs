@@ -11,6 +11,7 @@
 mod exports;
 mod metrics;
 mod source;
+mod space;
 mod volumes;
 
 use std::rc::Rc;
@@ -18,7 +19,7 @@ use std::sync::Arc;
 
 use varve_access_admin as admin;
 use varve_access_admin::v1::{ChangeVolume, CreateVolume, ShardState, ShardStatus, Volume};
-use varve_dataset::Datasets;
+use varve_dataset::{Datasets, Space};
 use varve_dispatch::{
     Dispatch, HostConfig, Job, JobSender, Placement, Pool, PoolLinks, PoolRoot, ShardHost,
     serve_jobs,
@@ -33,6 +34,7 @@ use crate::failure::{Failure, Result};
 
 use self::exports::VolumeExports;
 pub(crate) use self::source::{EngineSource, make_roots};
+use self::space::SpaceCount;
 
 /// The shard that lives with the pool's root.
 const ROOT_SHARD: ShardId = ShardId(0);
@@ -46,6 +48,7 @@ pub(crate) struct EngineStack {
     shard: ShardId,
     host: Rc<ShardHost>,
     datasets: Datasets,
+    space: SpaceCount,
     /// Holds the pool's lock.
     _source: EngineSource,
 }
@@ -76,7 +79,7 @@ impl ShardStack for EngineStack {
         })?;
         dispatch.add_host(shard, Rc::clone(&host));
         let datasets = Datasets::new(dispatch, Arc::clone(&source.shared));
-        Ok(Self { shard, host, datasets, _source: source })
+        Ok(Self { shard, host, datasets, space: SpaceCount::new(), _source: source })
     }
 
     fn begin(&self, reactor: &Reactor) {
@@ -88,6 +91,10 @@ impl ShardStack for EngineStack {
 
     fn exports(&self) -> VolumeExports {
         VolumeExports::new(self.datasets.clone())
+    }
+
+    async fn space(&self) -> admin::Result<Space> {
+        self.space.now(&self.datasets).await.map_err(volumes::refused)
     }
 
     async fn volumes(&self) -> admin::Result<Vec<Volume>> {

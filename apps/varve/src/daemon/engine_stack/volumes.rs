@@ -67,7 +67,7 @@ fn volume(datasets: &Datasets, info: VolumeInfo) -> Volume {
 }
 
 /// The error with what its caller can do.
-fn refused(error: Error) -> admin::Error {
+pub(super) fn refused(error: Error) -> admin::Error {
     let kind = error.kind();
     let hint = match (&error, kind) {
         (Error::NotFound { .. }, _) => Some("`varve volume list` shows the names in use"),

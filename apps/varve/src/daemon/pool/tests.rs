@@ -13,6 +13,7 @@ use varve_access_admin::v1::{
 use varve_access_admin::{self as admin, AdminBackend, ListenAddress, MetricKind};
 use varve_access_nbd::memory::{MemoryExport, MemoryExports};
 use varve_access_nbd::{Exports, ServiceOptions};
+use varve_dataset::Space;
 use varve_reactor::Reactor;
 use varve_reactor::port::{self, PortReceiver, PortSender};
 use varve_types::{Compression, ErrorKind};
@@ -95,6 +96,10 @@ impl ShardStack for MemoryStack {
 
     fn exports(&self) -> SharedExports {
         SharedExports(self.shared.clone())
+    }
+
+    async fn space(&self) -> admin::Result<Space> {
+        Ok(Space { stored_bytes: 150, metadata_bytes: 50, ..Space::default() })
     }
 
     async fn volumes(&self) -> admin::Result<Vec<Volume>> {
@@ -226,6 +231,9 @@ fn an_open_pool_answers_calls_and_greets_clients() {
     assert_eq!((status.memory.used_bytes, status.listeners.len()), (20, 2));
     let space = answer(backend.pool()).unwrap();
     assert_eq!((space.used_bytes, space.free_bytes), (200, (1 << 30) - 200));
+    let space = answer(backend.space()).unwrap();
+    assert_eq!((space.used_bytes, space.free_bytes), (200, (1 << 30) - 200));
+    assert_eq!((space.stored_bytes, space.capacity_bytes), (150, 1 << 30));
     let metrics = answer(backend.metrics()).unwrap();
     let writes = metrics.iter().find(|metric| metric.name == "varve_engine_writes_total").unwrap();
     let values: Vec<u64> = writes.samples.iter().map(|sample| sample.value).collect();

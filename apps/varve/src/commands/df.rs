@@ -1,0 +1,84 @@
+//! `varve df`: what is stored, for which volumes, and what reduction gave.
+
+use std::fmt::Write;
+
+use clap::Args;
+use varve_access_admin::v1;
+use varve_types::ByteCount;
+
+use crate::cli::Format;
+use crate::client::Client;
+use crate::failure::Result;
+use crate::table::{self, Align};
+
+/// Show what is stored and what reduction gave
+#[derive(Args, Debug)]
+pub(crate) struct Df {
+    #[command(flatten)]
+    format: Format,
+}
+
+impl Df {
+    pub(crate) fn run(self, client: &Client) -> Result<String> {
+        let answer = client.get::<v1::Space>("/v1/space")?;
+        Ok(answer.print(self.format.json, |space| describe(&space)))
+    }
+}
+
+fn describe(space: &v1::Space) -> String {
+    let percent = space.used_bytes.saturating_mul(100) / space.capacity_bytes.max(1);
+    let (logical, unique, stored) = (space.logical_bytes, space.unique_bytes, space.stored_bytes);
+    let mut text = table::labelled(&[
+        ("size", ByteCount(space.size_bytes).to_string()),
+        ("capacity", ByteCount(space.capacity_bytes).to_string()),
+        ("used", format!("{} ({percent} %)", ByteCount(space.used_bytes))),
+        ("free", ByteCount(space.free_bytes).to_string()),
+        ("logical", ByteCount(logical).to_string()),
+        ("unique", ByteCount(unique).to_string()),
+        ("stored", ByteCount(stored).to_string()),
+        ("metadata", ByteCount(space.metadata_bytes).to_string()),
+        ("dedup ratio", ratio(logical, unique)),
+        ("compression ratio", ratio(unique, stored)),
+        ("reduction ratio", ratio(logical, stored)),
+    ]);
+    if space.volumes.is_empty() {
+        return text;
+    }
+    let rows: Vec<Vec<String>> = space.volumes.iter().map(row).collect();
+    let header = [("VOLUME", Align::Left), ("SIZE", Align::Right), ("LOGICAL", Align::Right)];
+    let _ = write!(text, "\n{}", table::columns(&header, &rows));
+    text
+}
+
+fn row(volume: &v1::VolumeSpace) -> Vec<String> {
+    vec![
+        volume.name.clone(),
+        ByteCount(volume.size_bytes).to_string(),
+        ByteCount(volume.logical_bytes).to_string(),
+    ]
+}
+
+/// `before` ÷ `after`, rounded to hundredths; nothing was left of nothing, which is no gain and no loss.
+fn ratio(before: u64, after: u64) -> String {
+    if after == 0 {
+        return "1.00x".to_owned();
+    }
+    let (before, after) = (u128::from(before), u128::from(after));
+    let hundredths = (before * 100 + after / 2) / after;
+    format!("{}.{:02}x", hundredths / 100, hundredths % 100)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ratios_are_rounded_to_hundredths() {
+        assert_eq!(ratio(0, 0), "1.00x");
+        assert_eq!(ratio(0, 4096), "0.00x");
+        assert_eq!(ratio(4096, 4160), "0.98x");
+        assert_eq!(ratio(11, 6), "1.83x");
+        assert_eq!(ratio(1999, 1000), "2.00x");
+        assert_eq!(ratio(u64::MAX, 1), format!("{}.00x", u64::MAX));
+    }
+}
