@@ -22,6 +22,11 @@ use crate::hash::HashMap;
 /// Stored bytes of a compressed block at most (L1): stored in units of 512 B, it saves one of eight.
 const STORED_MAX: usize = BLOCK_BYTES - UNIT_ALIGN as usize;
 
+/// Blocks in a row that may be compressed in vain before most are passed by, and how many it takes then for one to be tried: a try
+/// costs as much as the rest of a write.
+const IN_VAIN_MAX: u32 = 8;
+const TRY_INTERVAL: u32 = 8;
+
 /// What makes the fingerprints of different uses of one key different. Changing it forgets which blocks are equal to stored ones.
 const FINGERPRINT_CONTEXT: &str = "varve 2026-11 fingerprint of a block";
 
@@ -62,6 +67,10 @@ impl Shard {
 pub(crate) struct Reducer {
     scratch: Vec<u8>,
     lz4_table: CompressTable,
+    /// Blocks in a row that were compressed in vain.
+    in_vain: u32,
+    /// Blocks that were not tried since.
+    passed_by: u32,
     zstd: Option<(u8, Compressor<'static>)>,
     unzstd: Option<Decompressor<'static>>,
 }
@@ -71,6 +80,8 @@ impl Reducer {
         Self {
             scratch: vec![0; get_maximum_output_size(BLOCK_BYTES)],
             lz4_table: CompressTable::small(),
+            in_vain: 0,
+            passed_by: 0,
             zstd: None,
             unzstd: None,
         }
@@ -83,7 +94,7 @@ impl Reducer {
         compression: Compression,
     ) -> Option<(Codec, &[u8])> {
         assert_eq!(block.len(), BLOCK_BYTES, "blocks are reduced one by one");
-        if compression == Compression::Off || looks_random(block) {
+        if compression == Compression::Off || looks_random(block) || !self.is_worth_a_try() {
             return None;
         }
         let (codec, len) = match compression {
@@ -91,7 +102,18 @@ impl Reducer {
             Compression::Lz4 => (Codec::Lz4, self.lz4(block)?),
             Compression::Zstd(level) => (Codec::Zstd, self.zstd(block, level)?),
         };
-        (len <= STORED_MAX).then(|| (codec, &self.scratch[..len]))
+        let saves = len <= STORED_MAX;
+        self.in_vain = if saves { 0 } else { self.in_vain + 1 };
+        saves.then(|| (codec, &self.scratch[..len]))
+    }
+
+    /// Whether to try another block: after several in vain, of blocks that do not look random either, only now and then.
+    fn is_worth_a_try(&mut self) -> bool {
+        if self.in_vain < IN_VAIN_MAX {
+            return true;
+        }
+        self.passed_by = (self.passed_by + 1) % TRY_INTERVAL;
+        self.passed_by == 0
     }
 
     /// Compresses to the scratch; `None` when the library fails, and the block is stored raw.
@@ -180,6 +202,22 @@ mod tests {
                 assert!(reducer.restore(codec, &stored, &mut out) && out == block, "{name}");
             }
         }
+    }
+
+    #[test]
+    fn what_is_tried_in_vain_is_tried_less_until_it_pays_again() {
+        let mut reducer = reducer();
+        let blocks = blocks();
+        let (little, text) = (&blocks[2].1, &blocks[3].1);
+        for _ in 0..100 {
+            assert!(reducer.compress(little, Compression::Lz4).is_none());
+        }
+        let tries = (0..100).filter(|_| reducer.is_worth_a_try()).count();
+        assert!((10..=15).contains(&tries), "{tries} of 100");
+        let interval = usize::try_from(TRY_INTERVAL).unwrap();
+        let found = (0..interval).any(|_| reducer.compress(text, Compression::Lz4).is_some());
+        assert!(found, "one is tried soon");
+        assert!(reducer.compress(text, Compression::Lz4).is_some(), "and then all");
     }
 
     #[test]
