@@ -230,9 +230,7 @@ impl Shard {
                 self.push_data_entry(entry, wseq).await
             }
             RecordKind::KeyPut | RecordKind::KeyDelete => {
-                let unit = self
-                    .push_data_unit(&record.payload, UNIT_ALIGN, header.payload_checksum)
-                    .await?;
+                let unit = self.push_data_unit(&record.payload, header.payload_checksum).await?;
                 let wseq = header.wseq;
                 let entry = if header.kind == RecordKind::KeyPut {
                     SummaryEntry::KeyPut { wseq, unit }
@@ -366,12 +364,12 @@ impl Shard {
     }
 
     /// Copies a unit into the open data segment, sealing it first when it is full.
-    async fn push_data_unit(&self, bytes: &[u8], align: u32, checksum: u64) -> Result<Unit> {
+    async fn push_data_unit(&self, bytes: &[u8], checksum: u64) -> Result<Unit> {
         let len = u32::try_from(bytes.len()).expect("units are smaller than segments");
         if !self.drain.writer.borrow().fits(len) {
             self.seal_data().await?;
         }
-        let offset = self.drain.writer.borrow_mut().push_unit(bytes, align);
+        let offset = self.drain.writer.borrow_mut().push_unit(bytes, UNIT_ALIGN);
         Ok(raw_unit(offset, len, checksum))
     }
 

@@ -103,7 +103,7 @@ impl Reducer {
             Compression::Zstd(level) => (Codec::Zstd, self.zstd(block, level)?),
         };
         let saves = len <= STORED_MAX;
-        self.in_vain = if saves { 0 } else { self.in_vain + 1 };
+        self.in_vain = if saves { 0 } else { self.in_vain.saturating_add(1) };
         saves.then(|| (codec, &self.scratch[..len]))
     }
 

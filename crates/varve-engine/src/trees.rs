@@ -204,10 +204,16 @@ impl Trees {
         let Some(value) = self.table.delete(&mut self.cache, &mut self.table_names, &key)? else {
             return Ok(false);
         };
-        let entry = ChunkEntry::decode(&value).map_err(|error| Stop::Failed(error.into()))?;
+        self.count_dead(space, chunk, &value)?;
+        Ok(true)
+    }
+
+    /// Takes a chunk that left the table, with this value, out of the accounts (T1, T4).
+    fn count_dead(&mut self, space: &mut Space, chunk: ChunkId, value: &[u8]) -> Result<(), Stop> {
+        let entry = ChunkEntry::decode(value).map_err(|error| Stop::Failed(error.into()))?;
         space.sub_live(entry.segment, entry.stored_len);
         self.data.sub(chunk, entry.stored_len);
-        Ok(true)
+        Ok(())
     }
 
     /// Takes a chunk that was overwritten out of the table, unless another block may hold it (G3).
@@ -228,10 +234,7 @@ impl Trees {
             Removal::Absent => Ok(Overwritten::Gone),
             Removal::Kept => Ok(Overwritten::Kept(kept.unwrap_or(0))),
             Removal::Gone(value) => {
-                let entry =
-                    ChunkEntry::decode(&value).map_err(|error| Stop::Failed(error.into()))?;
-                space.sub_live(entry.segment, entry.stored_len);
-                self.data.sub(chunk, entry.stored_len);
+                self.count_dead(space, chunk, &value)?;
                 Ok(Overwritten::Gone)
             }
         }
