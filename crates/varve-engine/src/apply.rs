@@ -160,14 +160,14 @@ impl Shard {
                         trees.set_block(&mut self.space.borrow_mut(), stream, block, chunk, &place)
                     })
                     .await?;
-                self.overwritten(dead.as_slice()).await?;
+                self.overwritten(stream, dead.as_slice()).await?;
                 self.buffer.borrow_mut().remove(stream, block, wseq);
                 self.applied_chunk.set(self.applied_chunk.get().max(chunk));
             }
             SummaryEntry::Reference { chunk, stream, block, wseq, .. } => {
                 let dead = self.with_pages(|trees| trees.share_block(stream, block, chunk)).await?;
                 self.dedup.borrow_mut().settle(chunk);
-                self.overwritten(dead.as_slice()).await?;
+                self.overwritten(stream, dead.as_slice()).await?;
                 self.buffer.borrow_mut().remove(stream, block, wseq);
             }
             SummaryEntry::Trim { stream, block, block_count, wseq, .. } => {
@@ -179,28 +179,22 @@ impl Shard {
                 self.buffer.borrow_mut().remove_range(stream, block, block + block_count, wseq);
             }
             SummaryEntry::KeyPut { wseq, unit } => {
-                let bytes = self.unit_bytes(segment, &unit).await?;
-                let KeyPayload { key, value } = KeyPayload::decode(&bytes)?;
-                self.with_pages(|trees| {
-                    trees.keys.put(&mut trees.cache, &mut trees.names, key, value)?;
-                    Ok(())
-                })
-                .await?;
-                self.pending_keys.borrow_mut().applied(key, wseq);
+                self.apply_key(segment, &unit, wseq, true).await?
             }
             SummaryEntry::KeyDelete { wseq, unit } => {
-                let bytes = self.unit_bytes(segment, &unit).await?;
-                let KeyPayload { key, .. } = KeyPayload::decode(&bytes)?;
-                self.with_pages(|trees| {
-                    trees.keys.delete(&mut trees.cache, &mut trees.names, key)?;
-                    Ok(())
-                })
-                .await?;
-                self.pending_keys.borrow_mut().applied(key, wseq);
+                self.apply_key(segment, &unit, wseq, false).await?;
             }
             SummaryEntry::StreamDrop { stream, wseq } => {
                 self.with_pages(|trees| trees.drop_stream(stream)).await?;
                 self.buffer.borrow_mut().remove_stream(stream, wseq);
+            }
+            SummaryEntry::Cut { source, copy, chunk_ceiling, .. } => {
+                let is_new =
+                    self.with_pages(|trees| trees.cut(source, copy, chunk_ceiling)).await?;
+                if is_new {
+                    self.mark.note_copy(copy);
+                }
+                self.cuts.applied(copy);
             }
             SummaryEntry::FreedIds { first, count } => {
                 let ids: Vec<_> = (first.get()..first.get() + count).map(ChunkId::new).collect();
@@ -213,6 +207,30 @@ impl Shard {
                 unreachable!("{entry:?} is never in a data segment")
             }
         }
+        Ok(())
+    }
+
+    /// Puts or deletes the key that a unit holds.
+    async fn apply_key(
+        &self,
+        segment: &Applicable<'_>,
+        unit: &Unit,
+        wseq: WriteSeq,
+        is_put: bool,
+    ) -> Result<()> {
+        let bytes = self.unit_bytes(segment, unit).await?;
+        let KeyPayload { key, value } = KeyPayload::decode(&bytes)?;
+        self.with_pages(|trees| {
+            let (cache, names) = (&mut trees.cache, &mut trees.names);
+            if is_put {
+                trees.keys.put(cache, names, key, value)?;
+            } else {
+                trees.keys.delete(cache, names, key)?;
+            }
+            Ok(())
+        })
+        .await?;
+        self.pending_keys.borrow_mut().applied(key, wseq);
         Ok(())
     }
 
@@ -252,7 +270,7 @@ impl Shard {
         if count > PRECISE_TRIM_BLOCKS {
             let mut dead = Vec::new();
             self.with_pages(|trees| trees.detach_blocks(stream, block..end, &mut dead)).await?;
-            self.overwritten(&dead).await?;
+            self.overwritten(stream, &dead).await?;
             self.mark.wanted.set(true);
         }
         let mut from = block;
@@ -263,15 +281,21 @@ impl Shard {
                     trees.fill_blocks(stream, from..end, fill, SLOTS_PER_STEP, &mut dead)
                 })
                 .await?;
-            self.overwritten(&dead).await?;
+            self.overwritten(stream, &dead).await?;
             self.reactor.yield_now().await;
         }
         Ok(())
     }
 
-    /// Takes chunks that blocks no longer hold out of the table, but not those that others may hold (G2, G3).
-    async fn overwritten(&self, chunks: &[ChunkId]) -> Result<()> {
+    /// Takes chunks that blocks of a stream no longer hold out of the table, but not those that others may hold (G2, G3, N5).
+    async fn overwritten(&self, stream: StreamId, chunks: &[ChunkId]) -> Result<()> {
+        let ceiling = self.trees.borrow().chunk_ceiling(stream);
         for chunk in chunks {
+            if *chunk < ceiling && !planted(Bug::CopiedChunkDies) {
+                let bytes = self.trees.borrow().data.mean_bytes();
+                self.note_kept(bytes);
+                continue;
+            }
             let kill = |trees: &mut Trees| {
                 if self.dedup.borrow().is_granted(*chunk) {
                     return Ok(Overwritten::Granted); // Asked anew when the operation is repeated: grants are given meanwhile.

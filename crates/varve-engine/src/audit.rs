@@ -25,7 +25,7 @@ const DIFFERENCES_MAX: usize = 32;
 /// What an audit found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AuditReport {
-    /// Chunks of data that maps name.
+    /// Blocks of maps that name chunks of data, those of what several maps have in common once.
     pub chunks: u64,
     /// Stored map and key pages.
     pub pages: u64,
@@ -50,8 +50,10 @@ pub struct AuditReport {
 struct Audit {
     report: AuditReport,
     named: RoaringTreemap,
-    /// Chunks of data that several blocks name: only shared ones may be.
+    /// Chunks of data that several blocks name although one of their streams says that no copy holds them: only shared ones may be.
     named_again: RoaringTreemap,
+    /// Chunks of data that a stream names and no copy of it.
+    own: RoaringTreemap,
     /// 512-byte units of segments that hold something.
     occupied: RoaringTreemap,
     live: HashMap<SegmentId, u64>,
@@ -112,6 +114,7 @@ impl Shard {
 
     async fn audit_map(&self, stream: StreamId, audit: &mut Audit) -> Result<()> {
         let mut from = 0;
+        let (mut ceiling, mut page_ceiling) = (ChunkId::ZERO, ChunkId::ZERO);
         loop {
             let mut items = Vec::new();
             let next = self
@@ -121,7 +124,16 @@ impl Shard {
                         return Ok(None);
                     }
                     let map = &trees.streams[&stream].map;
-                    Ok(map.walk(&trees.cache, from, STEP, |item| items.push(item))?)
+                    page_ceiling = map.ceiling();
+                    ceiling = trees.chunk_ceiling(stream);
+                    // What is below a page that several maps have is the same in all of them.
+                    let is_known = |name| match name {
+                        PagePtr::Chunk(page) => {
+                            page < page_ceiling && audit.named.contains(page.get())
+                        }
+                        _ => false,
+                    };
+                    Ok(map.walk(&trees.cache, from, STEP, is_known, |item| items.push(item))?)
                 })
                 .await?;
             for item in items {
@@ -129,13 +141,22 @@ impl Shard {
                     WalkItem::Data { slot, .. } => {
                         audit.report.chunks += 1;
                         let chunk = slot.id();
-                        if !audit.named.insert(chunk.get()) {
+                        let is_own = chunk >= ceiling;
+                        let is_new = audit.named.insert(chunk.get());
+                        if !is_new && (is_own || audit.own.contains(chunk.get())) {
                             audit.named_again.insert(chunk.get());
+                        }
+                        if is_own {
+                            audit.own.insert(chunk.get());
                         }
                     }
                     WalkItem::Page { name: PagePtr::Chunk(page), .. } if self.is_stored(page) => {
                         audit.report.pages += 1;
-                        audit.name(page, || format!("map page {page} of stream {stream}"));
+                        if page < page_ceiling {
+                            audit.named.insert(page.get());
+                        } else {
+                            audit.name(page, || format!("map page {page} of stream {stream}"));
+                        }
                     }
                     WalkItem::Page { .. } => {}
                 }

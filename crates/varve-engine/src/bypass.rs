@@ -138,7 +138,10 @@ impl Shard {
 
     fn would_overtake(&self, stream: StreamId, first: u64, end: u64) -> bool {
         let journaled = self.buffer.borrow().is_journaled(stream, first, end);
-        self.claims.any(stream, first, end) || journaled && !planted(Bug::BypassOvertakesLane)
+        let is_cut = self.cuts.is_in_lane(stream) && !planted(Bug::BypassOvertakesCut); // N3
+        is_cut
+            || self.claims.any(stream, first, end)
+            || journaled && !planted(Bug::BypassOvertakesLane)
     }
 
     /// Appends as many blocks as fit the open segment (B1); returns their bytes. The caller holds the data gate.

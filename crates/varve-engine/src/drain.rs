@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 
 use varve_logstore::format::frame::LanePoint;
-use varve_logstore::format::record::RecordKind;
+use varve_logstore::format::record::{RecordHeader, RecordKind, decode_cut};
 use varve_logstore::format::segment::SegmentKind;
 use varve_logstore::format::summary::{Fingerprint, SummaryEntry, Unit};
 use varve_logstore::lane::{Frame, Record};
@@ -244,10 +244,22 @@ impl Shard {
                 let (stream, wseq) = (header.stream, header.wseq);
                 self.push_data_entry(SummaryEntry::StreamDrop { stream, wseq }, wseq).await
             }
-            RecordKind::Cut | RecordKind::Grant | RecordKind::LargeRef => {
-                Ok(header.kind.check_supported()?)
-            }
+            RecordKind::Cut => self.drain_cut(record).await,
+            RecordKind::Grant | RecordKind::LargeRef => Ok(header.kind.check_supported()?),
         }
+    }
+
+    async fn drain_cut(&self, record: &Record) -> Result<()> {
+        let copy = decode_cut(&record.payload)?;
+        let RecordHeader { stream: source, wseq, .. } = record.header;
+        if !self.drain.writer.borrow().fits(0) {
+            self.seal_data().await?;
+        }
+        let chunk_ceiling = self.trees.borrow().next_chunk;
+        let entry = SummaryEntry::Cut { source, copy, wseq, chunk_ceiling };
+        self.drain.writer.borrow_mut().push_entry(entry, wseq);
+        self.cuts.drained(copy);
+        Ok(())
     }
 
     async fn drain_write(
@@ -261,8 +273,12 @@ impl Shard {
         for (index, data) in record.payload.chunks_exact(BLOCK_BYTES).enumerate() {
             let block = first + index as u64;
             let fingerprint = fingerprints.next().expect("one a block of a write");
+            // Asked anew for each block: a cut may have come since the last one.
+            let cut = self.cuts.oldest_in_lane(header.stream);
+            let cut = cut.filter(|_| !planted(Bug::CutOverlooked));
             let newer = |pending: &crate::buffer::Pending| {
-                pending.wseq > header.wseq && self.is_durable(&pending.carrier)
+                let covers = pending.wseq > header.wseq && cut.is_none_or(|cut| pending.wseq < cut); // N2
+                covers && self.is_durable(&pending.carrier)
             };
             if self.buffer.borrow().newest(header.stream, block).is_some_and(newer) {
                 continue; // D2

@@ -62,7 +62,7 @@ impl Shard {
             let step = {
                 let trees = self.trees.borrow();
                 let Some(stream) = trees.streams.get(&stream) else { return Ok(()) };
-                stream.map.walk(&trees.cache, from, STEP, |item| items.push(item))
+                stream.map.walk(&trees.cache, from, STEP, |_| false, |item| items.push(item))
             };
             for item in items {
                 if visit(shown(item)).is_break() {

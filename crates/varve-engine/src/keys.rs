@@ -4,6 +4,7 @@ use std::ops::ControlFlow;
 
 use varve_types::StreamId;
 
+use crate::hash::HashSet;
 use crate::tree::Scan;
 use crate::trees::{key_of_user, stream_key, stream_of_key, user_key};
 use crate::{Result, Shard};
@@ -117,10 +118,10 @@ impl Shard {
                 _ => break,
             }
         }
+        // Those that were made since the last checkpoint have no stored record yet.
+        let stored: HashSet<StreamId> = streams.iter().copied().collect();
         let trees = self.trees.borrow();
-        streams.extend(
-            trees.streams.keys().filter(|stream| !streams.contains(stream)).collect::<Vec<_>>(),
-        );
+        streams.extend(trees.streams.keys().filter(|stream| !stored.contains(*stream)));
         Ok(streams)
     }
 }

@@ -11,6 +11,8 @@
 //! M5. Streams that were dropped before the walk are gone from the trees before the sweep frees what they named.
 //! M6. A chunk with a grant, or granted during the pass, is marked; one that was found to be garbage is granted no more.
 //! M7. A pass that is not finished is forgotten; nothing of it is durable but its frees.
+//! M8. A stream that is cut off another one during the pass is walked as well: the other one may be gone before its own turn.
+//! M9. What many copies have in common is walked once: below a page of a map that did not change during its walk.
 
 use std::cell::{Cell, RefCell};
 use std::ops::ControlFlow;
@@ -41,6 +43,16 @@ pub(crate) struct MarkState {
 }
 
 impl MarkState {
+    /// A stream was cut off another one (M8).
+    pub(crate) fn note_copy(&self, copy: StreamId) {
+        if planted(Bug::MarkForgetsCopies) {
+            return;
+        }
+        if let Some(pass) = self.pass.borrow_mut().as_mut() {
+            pass.copies.push(copy);
+        }
+    }
+
     /// Of a shard that was just opened: what it forgot when it closed, a pass finds.
     pub(crate) fn new() -> Self {
         Self { pass: RefCell::new(None), passes: Cell::new(0), wanted: Cell::new(true) }
@@ -67,6 +79,10 @@ pub(crate) struct MarkPass {
     is_walked: bool,
     /// Stored bytes of shared chunks that had been overwritten when it began.
     kept_bytes: u64,
+    /// Streams that were cut off others since it began.
+    copies: Vec<StreamId>,
+    /// Pages of maps that cannot change, with everything below them marked.
+    finished: RoaringTreemap,
 }
 
 /// What a mark pass did on one shard.
@@ -102,6 +118,8 @@ impl Shard {
             ticket,
             is_walked: false,
             kept_bytes: self.dedup.borrow().kept_bytes(),
+            copies: Vec::new(),
+            finished: RoaringTreemap::new(),
         }));
         self.mark.wanted.set(false);
         Ok(ticket)
@@ -133,11 +151,20 @@ impl Shard {
             self.mark_stream(ticket, stream).await?;
         }
         self.mark_keys(ticket).await?;
-        report.marked = self.pass(ticket, |pass| {
-            pass.is_walked = true;
-            pass.marked.len()
-        })?;
+        while let Some(copy) = self.next_copy(ticket)? {
+            self.mark_stream(ticket, copy).await?; // M8
+        }
+        report.marked = self.pass(ticket, |pass| pass.marked.len())?;
         Ok(report)
+    }
+
+    /// A stream that was cut off another one during the pass; the walk ends in the same step that finds none.
+    fn next_copy(&self, ticket: MarkTicket) -> Result<Option<StreamId>> {
+        self.pass(ticket, |pass| {
+            let copy = pass.copies.pop();
+            pass.is_walked = copy.is_none();
+            copy
+        })
     }
 
     /// Acts on a pass, if it is still the one that was begun last (M7).
@@ -148,6 +175,8 @@ impl Shard {
 
     async fn mark_stream(&self, ticket: MarkTicket, stream: StreamId) -> Result<()> {
         let mut from = 0;
+        let mut pages = RoaringTreemap::new();
+        let begin = self.frozen_root(stream).await?;
         loop {
             let mut items = Vec::new();
             let next = self
@@ -157,14 +186,35 @@ impl Shard {
                     }
                     let map = &trees.streams[&stream].map;
                     items.clear();
-                    Ok(map.walk(&trees.cache, from, STEP, |item| items.push(item))?)
+                    let pass = self.mark.pass.borrow();
+                    let is_known = |name| {
+                        let of = |pass: &MarkPass| pass.is_finished(name);
+                        pass.as_ref().is_some_and(of)
+                    };
+                    Ok(map.walk(&trees.cache, from, STEP, is_known, |item| items.push(item))?)
                 })
                 .await?;
             self.pass(ticket, |pass| items.iter().for_each(|item| pass.mark(item)))?;
-            let Some(next) = next else { return Ok(()) };
+            pages.extend(items.iter().filter_map(WalkItem::page));
+            let Some(next) = next else { break };
             from = next;
             self.reactor.yield_now().await;
         }
+        // M9. Under another root pages may have been walked that others have with other contents.
+        if begin.is_some() && self.frozen_root(stream).await? == begin {
+            self.pass(ticket, |pass| pass.finished |= pages)?;
+        }
+        Ok(())
+    }
+
+    /// The root of a stream's map when the whole map belongs to a copy as well, so that any change gives it another one.
+    async fn frozen_root(&self, stream: StreamId) -> Result<Option<PagePtr>> {
+        self.with_pages(|trees| {
+            let exists = trees.open_stream(stream)?;
+            let map = exists.then(|| &trees.streams[&stream].map);
+            Ok(map.filter(|map| map.is_frozen()).map(|map| map.root()))
+        })
+        .await
     }
 
     async fn mark_keys(&self, ticket: MarkTicket) -> Result<()> {
@@ -298,6 +348,10 @@ impl MarkPass {
             }
             WalkItem::Page { .. } => {}
         }
+    }
+
+    fn is_finished(&self, name: PagePtr) -> bool {
+        matches!(name, PagePtr::Chunk(page) if self.finished.contains(page.get()))
     }
 
     fn is_garbage(&self, chunk: ChunkId) -> bool {

@@ -264,6 +264,10 @@ impl Shard {
                     Content::Data(data) => ReadPart::Data(data),
                 }));
             }
+            if self.cuts.is_pending(stream) && !planted(Bug::CopyReadEarly) {
+                self.wait_cut(stream).await?;
+                continue;
+            }
             let looked_up = {
                 let trees = &mut *self.trees.borrow_mut();
                 match trees.lookup(stream, block) {
@@ -317,6 +321,7 @@ impl Shard {
                 block = until;
                 continue;
             }
+            self.wait_cut(stream).await?;
             // What is buffered from now on is younger than the request: it need not be seen.
             while block < until && runs.len() <= max {
                 let step = until.min(block + STATUS_BLOCKS_MAX);

@@ -320,6 +320,7 @@ impl Shard {
                 | SummaryEntry::Trim { .. }
                 | SummaryEntry::Zero { .. }
                 | SummaryEntry::StreamDrop { .. }
+                | SummaryEntry::Cut { .. }
                 | SummaryEntry::FreedIds { .. } => {}
             }
             if index % UNITS_PER_TURN == UNITS_PER_TURN - 1 {

@@ -200,6 +200,7 @@ impl Shard {
             buffer: RefCell::default(),
             pending_keys: RefCell::default(),
             claims: crate::claims::Claims::default(),
+            cuts: crate::cut::Cuts::default(),
             data_credits,
             record_credits,
             pressure: Notify::new(),
@@ -371,6 +372,13 @@ impl Shard {
                     return Err(self.bad_root(format!("data have the id {chunk}, no id of data")));
                 }
                 trees.next_chunk = trees.next_chunk.max(chunk.next());
+            }
+            SummaryEntry::Cut { chunk_ceiling, .. } => {
+                if chunk_ceiling.get() >= PAGE_ID_FIRST {
+                    return Err(self.bad_root(format!("a cut at {chunk_ceiling}, no id of data")));
+                }
+                let trees = &mut *self.trees.borrow_mut();
+                trees.next_chunk = trees.next_chunk.max(*chunk_ceiling);
             }
             SummaryEntry::Reference { chunk, .. }
                 if chunk.get() >= PAGE_ID_FIRST || *chunk == ChunkId::ZERO =>

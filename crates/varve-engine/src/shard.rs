@@ -33,6 +33,7 @@ use crate::checkpoint::Metadata;
 use crate::claims::Claims;
 use crate::config::ShardConfig;
 use crate::counters::{Counters, ShardStats};
+use crate::cut::Cuts;
 use crate::dedup::Dedup;
 use crate::drain::{Drain, SealedData};
 use crate::growth::Growth;
@@ -71,6 +72,7 @@ pub struct Shard {
     pub(crate) buffer: RefCell<WriteBuffer>,
     pub(crate) pending_keys: RefCell<PendingKeys>,
     pub(crate) claims: Claims,
+    pub(crate) cuts: Cuts,
     pub(crate) data_credits: Credits,
     pub(crate) record_credits: Credits,
     pub(crate) pressure: Notify,
@@ -234,6 +236,7 @@ impl Shard {
         self.stopped.set(true);
         self.data_credits.lift();
         self.record_credits.lift();
+        self.cuts.release_all();
         self.stop.notify_all();
         self.space_changed.notify_all();
         self.applied.notify_all();

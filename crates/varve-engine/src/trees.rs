@@ -9,13 +9,13 @@ use varve_logstore::format::chunk::ChunkEntry;
 use varve_logstore::format::stream::StreamRecord;
 use varve_logstore::planted::{Bug, planted};
 use varve_logstore::space::{Space, unit_space};
-use varve_types::{ChunkId, CutNumber, ShardId, StreamId};
+use varve_types::{ChunkId, ShardId, StreamId};
 
 use crate::Error;
 use crate::hash::HashMap;
 use crate::tree::{
-    BTree, ChunkNames, Dropped, Fault, Fill, Map, MapSlot, MemoryNames, PageCache, PagePtr,
-    Removal, SlotKind, TreeLayout,
+    BTree, ChunkNames, Dropped, Fault, Fill, Map, MapSlot, MemoryNames, PageCache, Removal,
+    SlotKind, TreeLayout,
 };
 
 /// First id of map and key pages (T3).
@@ -61,8 +61,27 @@ pub(crate) fn table_layout() -> TreeLayout {
 /// A stream's map and what its record says.
 pub(crate) struct Stream {
     pub(crate) map: Map,
-    /// Root and height as the stored record has them.
-    pub(crate) stored: (PagePtr, u8),
+    /// Chunks below this id may be held by copies as well (N5).
+    pub(crate) chunk_ceiling: ChunkId,
+    /// The record as it is stored; none for one that is not.
+    stored: Option<StreamRecord>,
+}
+
+impl Stream {
+    fn new(map: Map) -> Self {
+        Self { map, chunk_ceiling: ChunkId::ZERO, stored: None }
+    }
+
+    fn record(&self) -> StreamRecord {
+        StreamRecord {
+            root: self.map.root(),
+            height: self.map.height(),
+            block_shift: 12,
+            slot_width: StreamRecord::SLOT_WIDTH,
+            page_ceiling: self.map.ceiling(),
+            chunk_ceiling: self.chunk_ceiling,
+        }
+    }
 }
 
 /// All trees of a shard, over one page cache.
@@ -95,6 +114,11 @@ impl DataUsage {
         }
     }
 
+    /// What a chunk takes on average.
+    pub(crate) fn mean_bytes(&self) -> u32 {
+        u32::try_from(self.bytes / self.chunks.max(1)).unwrap_or(u32::MAX)
+    }
+
     fn sub(&mut self, chunk: ChunkId, stored_len: u32) {
         if chunk.get() < PAGE_ID_FIRST {
             // A root that says less than there is: the audit tells.
@@ -119,23 +143,52 @@ impl Trees {
         }
         let Some(value) = self.keys.get(&self.cache, &stream_key(id))? else { return Ok(false) };
         let record = StreamRecord::decode(value).map_err(|error| Stop::Failed(error.into()))?;
-        let root = record.root;
-        let map = Map::open(id, self.shard, root, record.height).ok_or_else(|| {
+        let map = Map::open(id, self.shard, record.root, record.height).ok_or_else(|| {
             Stop::Failed(Error::PageCorrupt {
                 page: format!("record of stream {id}"),
                 reason: "root and height do not go together".to_owned(),
             })
         })?;
-        self.streams.insert(id, Stream { map, stored: (root, record.height) });
+        let map = map.with_ceiling(record.page_ceiling);
+        let chunk_ceiling = record.chunk_ceiling;
+        self.streams.insert(id, Stream { map, chunk_ceiling, stored: Some(record) });
         Ok(true)
     }
 
     fn ensure_stream(&mut self, id: StreamId) -> Result<(), Stop> {
         if !self.open_stream(id)? {
             let map = Map::new(id, self.shard);
-            self.streams.insert(id, Stream { map, stored: (PagePtr::Null, u8::MAX) });
+            self.streams.insert(id, Stream::new(map));
         }
         Ok(())
+    }
+
+    /// Lets `copy` hold what `source` holds, unless it did before (N6); returns whether it is new. Costs O(1).
+    pub(crate) fn cut(
+        &mut self,
+        source: StreamId,
+        copy: StreamId,
+        chunk_ceiling: ChunkId,
+    ) -> Result<bool, Stop> {
+        if self.open_stream(copy)? {
+            return Ok(false);
+        }
+        let page_ceiling = self.names.next();
+        let copied = if self.open_stream(source)? {
+            let source = self.streams.get_mut(&source).expect("opened above");
+            source.chunk_ceiling = source.chunk_ceiling.max(chunk_ceiling);
+            let map = source.map.copy_to(copy, page_ceiling);
+            Stream { chunk_ceiling: source.chunk_ceiling, ..Stream::new(map) }
+        } else {
+            Stream::new(Map::new(copy, self.shard))
+        };
+        self.streams.insert(copy, copied);
+        Ok(true)
+    }
+
+    /// Chunks of an open stream below this id may be held by others as well (N5).
+    pub(crate) fn chunk_ceiling(&self, stream: StreamId) -> ChunkId {
+        self.streams.get(&stream).map_or(ChunkId::ZERO, |stream| stream.chunk_ceiling)
     }
 
     /// What a block of a stream holds; a hole when there is no such stream.
@@ -315,25 +368,17 @@ impl Trees {
         Ok(map.detach_range(&mut self.cache, &mut self.names, range, on_dropped)?)
     }
 
-    /// Writes the record of every stream whose map has a new root into the key tree.
+    /// Writes the record of every stream that changed into the key tree.
     pub(crate) fn store_streams(&mut self) -> Result<(), Stop> {
         for (id, stream) in &mut self.streams {
-            let now = (stream.map.root(), stream.map.height());
-            if stream.stored == now {
+            let record = stream.record();
+            if stream.stored == Some(record) {
                 continue;
             }
-            let record = StreamRecord {
-                root: now.0,
-                height: now.1,
-                block_shift: 12,
-                slot_width: StreamRecord::SLOT_WIDTH,
-                highest_cut: CutNumber(0),
-                cut_ceiling: ChunkId::ZERO,
-            };
             let mut value = [0; StreamRecord::LEN];
             record.encode(&mut value);
             self.keys.put(&mut self.cache, &mut self.names, &stream_key(*id), &value)?;
-            stream.stored = now;
+            stream.stored = Some(record);
         }
         Ok(())
     }

@@ -401,6 +401,7 @@ impl Shard {
             | SummaryEntry::Trim { .. }
             | SummaryEntry::Zero { .. }
             | SummaryEntry::StreamDrop { .. }
+            | SummaryEntry::Cut { .. }
             | SummaryEntry::FreedIds { .. } => Need::No,
         }
     }
@@ -503,6 +504,7 @@ fn part_of(entry: &SummaryEntry) -> DamagedPart {
         | SummaryEntry::Trim { .. }
         | SummaryEntry::Zero { .. }
         | SummaryEntry::StreamDrop { .. }
+        | SummaryEntry::Cut { .. }
         | SummaryEntry::FreedIds { .. } => DamagedPart::Summary,
     }
 }

@@ -75,10 +75,11 @@ impl Shard {
         if let Some(frame) = frame {
             self.wait_frame(&frame).await?;
         }
-        match segment {
-            Some(segment) => self.wait_segment(segment).await,
-            None => Ok(()),
+        if let Some(segment) = segment {
+            self.wait_segment(segment).await?;
         }
+        self.cuts.wait_released(stream).await;
+        Ok(())
     }
 
     async fn write_blocks(
@@ -193,7 +194,7 @@ impl Shard {
         WriteSeq::new(self.next_wseq.get().get() - 1)
     }
 
-    fn fresh_header(&self, kind: RecordKind, stream: StreamId) -> RecordHeader {
+    pub(crate) fn fresh_header(&self, kind: RecordKind, stream: StreamId) -> RecordHeader {
         let wseq = self.fresh_wseq();
         RecordHeader {
             kind,
@@ -234,6 +235,17 @@ impl Shard {
     }
 
     async fn clear(&self, stream: StreamId, range: ByteRange, kind: RecordKind) -> Result<()> {
+        self.clear_range(stream, range, kind).await?;
+        self.cuts.wait_released(stream).await;
+        Ok(())
+    }
+
+    async fn clear_range(
+        &self,
+        stream: StreamId,
+        range: ByteRange,
+        kind: RecordKind,
+    ) -> Result<()> {
         self.check_open()?;
         if range.is_empty() {
             return Ok(());
@@ -296,7 +308,7 @@ impl Shard {
     }
 
     /// Takes credits for a record that needs no space for data: these have a reserve of their own.
-    async fn admit_record(&self) -> Result<Taken> {
+    pub(crate) async fn admit_record(&self) -> Result<Taken> {
         if self.record_credits.would_wait(charge(0)) {
             self.pressure.notify_one();
         }

@@ -44,11 +44,23 @@ pub enum Bug {
     ReferenceNotShared,
     /// Deduplication: recovery does not look ahead for references to what it is about to kill.
     GrantsForgottenInReplay,
+    /// Cut: a record is left out for one that was admitted after a cut.
+    CutOverlooked,
+    /// Cut: a write passes by the lane while the lane holds a cut of its stream.
+    BypassOvertakesCut,
+    /// Cut: a copy is read before it has its map.
+    CopyReadEarly,
+    /// Cut: a page that copies have is changed in place.
+    SharedPageChanged,
+    /// Cut: a chunk that copies hold dies when one of them overwrites it.
+    CopiedChunkDies,
+    /// Mark: streams that are cut off others during a pass are not walked.
+    MarkForgetsCopies,
 }
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 26] = [
         Self::AckBeforeDurable,
         Self::ChainUnchecked,
         Self::ReadBeforeDurable,
@@ -69,6 +81,12 @@ impl Bug {
         Self::DyingIsGranted,
         Self::ReferenceNotShared,
         Self::GrantsForgottenInReplay,
+        Self::CutOverlooked,
+        Self::BypassOvertakesCut,
+        Self::CopyReadEarly,
+        Self::SharedPageChanged,
+        Self::CopiedChunkDies,
+        Self::MarkForgetsCopies,
     ];
 }
 

@@ -47,6 +47,8 @@ pub struct WorldConfig {
     pub lives: u32,
     /// Of a hundred operations, those on keys.
     pub key_percent: u64,
+    /// Of a thousand operations on blocks, those that cut streams.
+    pub cut_per_mille: u64,
     /// What goes wrong beside power cuts.
     pub faults: Faults,
     /// How streams are reduced.
@@ -150,6 +152,7 @@ impl WorldConfig {
             duplicate_percent: pick(&mut rng, &[0, 20, 60, 90]),
             compressible_percent: pick(&mut rng, &[0, 50]),
             dedup_index_bytes: pick(&mut rng, &[1 << 10, 16 << 10, 1 << 20]),
+            cut_per_mille: pick(&mut rng, &[0, 10, 10, 60]),
         }
     }
 

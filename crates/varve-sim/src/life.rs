@@ -29,8 +29,8 @@ pub(crate) enum Plan {
 /// How often a shard that closed itself is opened again in one life.
 const REOPENINGS_MAX: u32 = 4;
 
-/// Segments that a shard needs before it takes any data: the smallest that its reserves leave something of.
-const SEGMENTS_TO_WRITE_MIN: u64 = 32;
+/// What an emptied shard has room for, beside what its keys take, unless other shards have left it too few segments.
+const EMPTY_WRITE_BYTES: u64 = 64 << 10;
 
 /// The open pool.
 struct Machine {
@@ -209,8 +209,8 @@ impl Machine {
             }
         }
         for (client, ticket) in clients.iter().zip(&tickets) {
-            let owned: HashSet<_> =
-                client.model().streams.borrow().iter().map(|stream| stream.id).collect();
+            let mut owned: HashSet<_> = client.model().copies.borrow().iter().copied().collect();
+            owned.extend(client.model().streams.borrow().iter().map(|stream| stream.id));
             if let Err(error) = client.shard.mark_walk(*ticket, &owned).await {
                 client.settle(Err(error), "walk of a mark pass");
                 return false;
@@ -283,11 +283,14 @@ impl Machine {
             client.settle(client.shard.checkpoint().await, "checkpoint");
             let refused = client.model().refused.get();
             let stream = self.world.fresh_stream();
-            client.write_at(rng, &stream, 0, 64 << 10).await;
-            client.read_at(&stream, 0, 64 << 10).await;
+            client.write_at(rng, &stream, 0, EMPTY_WRITE_BYTES).await;
+            client.read_at(&stream, 0, EMPTY_WRITE_BYTES).await;
             let stats = client.shard.stats();
             // Zones are not given back: other shards may have left this one with too few for what it keeps back.
-            let starved = stats.space.segments < SEGMENTS_TO_WRITE_MIN;
+            let segment_bytes = self.world.config.segment_bytes;
+            let shard = self.world.config.shard(client.id);
+            let usable = shard.usable_bytes(stats.space.segments, segment_bytes);
+            let starved = usable < stats.space.live_bytes + 2 * EMPTY_WRITE_BYTES;
             if client.model().refused.get() > refused && !starved {
                 self.world.violated(format!("shard {} is full and empty: {stats:?}", client.id));
             }

@@ -109,6 +109,13 @@ impl StreamModel {
         self.blocks.get(&block)
     }
 
+    /// A copy that was made between `since` and `now`.
+    pub(crate) fn copied(&self, since: u64, now: u64) -> Self {
+        let copied =
+            |(block, register): (&u64, &Register<Content>)| (*block, register.copied(since, now));
+        Self { blocks: self.blocks.iter().map(copied).collect(), ..Self::default() }
+    }
+
     /// Numbers of the blocks ever written, and whether it is known what they hold.
     pub(crate) fn written(&self) -> impl Iterator<Item = (u64, bool)> + '_ {
         self.blocks.iter().map(|(block, register)| (*block, register.settled().is_some()))
@@ -227,6 +234,8 @@ pub(crate) struct Stream {
 pub(crate) struct ShardModel {
     /// Streams that are owned.
     pub streams: RefCell<Vec<Rc<Stream>>>,
+    /// Streams that are about to be owned: copies under way.
+    pub copies: RefCell<Vec<StreamId>>,
     /// Keys ever used.
     pub keys: RefCell<BTreeMap<Vec<u8>, KeyRegister>>,
     /// Requests for space that were refused since the last answer.
@@ -236,6 +245,7 @@ pub(crate) struct ShardModel {
 impl ShardModel {
     /// Power was cut.
     pub(crate) fn cut(&self, now: u64) {
+        self.copies.borrow_mut().clear();
         for stream in self.streams.borrow().iter() {
             stream.model.borrow_mut().cut(now);
         }

@@ -40,6 +40,20 @@ impl<T: Clone + PartialEq> Register<T> {
         Self { versions: vec![first], former: VecDeque::new() }
     }
 
+    /// A copy that was made between `since` and `now`: it holds one of the values that a reader could have seen in that time.
+    pub(crate) fn copied(&self, since: u64, now: u64) -> Self {
+        let version = |value: &T| Version {
+            operation: 0,
+            value: value.clone(),
+            issued: since,
+            acknowledged: now,
+        };
+        Self {
+            versions: self.possible_since(since).map(version).collect(),
+            former: VecDeque::new(),
+        }
+    }
+
     fn retain(&mut self, now: u64, keep: impl Fn(&Version<T>) -> bool) {
         for version in self.versions.extract_if(.., |version| !keep(version)) {
             self.former.push_back((version.value, now));

@@ -2,12 +2,12 @@
 
 use std::rc::Rc;
 
-use varve_engine::{Mapped, ReadPart, Result, Shard};
+use varve_engine::{CutId, CutPair, Mapped, ReadPart, Result, Shard};
 use varve_stdx::{AlignedBuf, Rng};
 use varve_types::{ByteRange, ErrorKind, ShardId};
 
 use crate::content::{Content, Likeness, describe, fill, fill_like};
-use crate::model::{Coverage, ShardModel, Stream};
+use crate::model::{Coverage, ShardModel, Stream, StreamModel};
 use crate::register::Register;
 use crate::world::World;
 
@@ -18,6 +18,9 @@ const HUGE: u64 = 1 << 44;
 
 /// Blocks from which on a write may bypass the lane.
 const LARGE_BLOCKS_MIN: u64 = 16;
+
+/// Streams of a shard from which on no copies are made: so many times those that the world has.
+const STREAMS_PER_CONFIGURED_MAX: usize = 3;
 
 /// Most blocks read at once by checks.
 const CHECK_BLOCKS: u64 = 16;
@@ -59,6 +62,10 @@ impl Client {
             let streams = self.model().streams.borrow();
             Rc::clone(&streams[rng.index(streams.len())])
         };
+        if rng.below(1000) < self.world.config.cut_per_mille {
+            self.cut(rng, &stream).await;
+            return;
+        }
         match rng.below(1000) {
             0..550 => self.write(rng, &stream).await,
             550..800 => self.read(rng, &stream).await,
@@ -66,6 +73,7 @@ impl Client {
             900..960 => self.block_status(rng, &stream).await,
             960..970 => self.drop_stream(&stream).await,
             970..975 => self.settle(self.shard.checkpoint().await, "checkpoint"),
+            975..980 => self.diff(rng, &stream).await,
             _ => self.write_hot(rng, &stream).await,
         }
     }
@@ -328,6 +336,110 @@ impl Client {
         self.world.record("drop", self.id, &[stream.id.get()]);
         let outcome = self.shard.drop_stream(stream.id).await;
         self.settle(outcome, "drop");
+    }
+
+    /// Cuts a stream, now and then together with another one; the copies live on as streams.
+    async fn cut(&self, rng: &mut Rng, stream: &Rc<Stream>) {
+        let mut sources = vec![Rc::clone(stream)];
+        {
+            let streams = self.model().streams.borrow();
+            let other = &streams[rng.index(streams.len())];
+            if other.id != stream.id && rng.chance(1, 3) {
+                sources.push(Rc::clone(other));
+            }
+        }
+        let copies: Vec<_> = sources.iter().map(|_| self.world.fresh_stream()).collect();
+        let ids = || copies.iter().map(|copy| copy.id);
+        self.model().copies.borrow_mut().extend(ids());
+        let pairs: Vec<_> = sources
+            .iter()
+            .zip(ids())
+            .map(|(source, copy)| CutPair { source: source.id, copy })
+            .collect();
+        let id = CutId(self.world.fresh_operation());
+        let issued = self.world.tick();
+        for pair in &pairs {
+            self.world.record("cut", self.id, &[pair.source.get(), pair.copy.get()]);
+        }
+        let outcome = self.shard.cut(id, &pairs).await;
+        let now = self.world.tick();
+        for (source, copy) in sources.iter().zip(&copies) {
+            self.model().copies.borrow_mut().retain(|id| *id != copy.id);
+            if outcome.is_ok() && !source.dropped.get() {
+                *copy.model.borrow_mut() = source.model.borrow().copied(issued, now);
+                self.model().streams.borrow_mut().push(Rc::clone(copy));
+            }
+        }
+        self.shard.release_cut(id);
+        self.world.record("answer", self.id, &[id.0, u64::from(outcome.is_ok())]);
+        self.settle(outcome, "cut");
+        self.thin_out(rng).await;
+    }
+
+    /// Drops a stream when there are many.
+    async fn thin_out(&self, rng: &mut Rng) {
+        let gone = {
+            let mut streams = self.model().streams.borrow_mut();
+            if streams.len() <= STREAMS_PER_CONFIGURED_MAX * self.world.config.streams {
+                return;
+            }
+            let index = rng.index(streams.len());
+            streams.swap_remove(index)
+        };
+        gone.dropped.set(true);
+        self.world.record("drop", self.id, &[gone.id.get()]);
+        let outcome = self.shard.drop_stream(gone.id).await;
+        self.settle(outcome, "drop");
+    }
+
+    /// Compares two streams: blocks that are said to be equal can be.
+    async fn diff(&self, rng: &mut Rng, stream: &Rc<Stream>) {
+        let other = {
+            let streams = self.model().streams.borrow();
+            Rc::clone(&streams[rng.index(streams.len())])
+        };
+        let blocks = self.world.config.stream_blocks;
+        let first = rng.below(blocks);
+        let issued = self.world.tick();
+        let range =
+            ByteRange { start: first * BLOCK, end: (first + 1 + rng.below(blocks)) * BLOCK };
+        let diff = self.shard.diff(stream.id, other.id, range, 1 + rng.index(64)).await;
+        let diff = match diff {
+            Ok(diff) => diff,
+            Err(error) => return self.settle(Err(error), "diff"),
+        };
+        self.world.answered(true);
+        if stream.dropped.get() || other.dropped.get() {
+            return;
+        }
+        let (mine, theirs) = (stream.model.borrow(), other.model.borrow());
+        let contents = |model: &StreamModel, block| {
+            let register = model.get(block);
+            let possible = |register: &Register<Content>| {
+                register.possible_since(issued).cloned().collect::<Vec<_>>()
+            };
+            register.map_or_else(|| vec![Content::Zero], possible)
+        };
+        let mut block = first;
+        for run in &diff {
+            let end = block + run.len / BLOCK;
+            for at in (block..end).filter(|_| !run.differs) {
+                let (a, b) = (contents(&mine, at), contents(&theirs, at));
+                let same = |x: &Content, y: &Content| x == y || x.is_zero() && y.is_zero();
+                if !a.iter().any(|x| b.iter().any(|y| same(x, y))) {
+                    self.world.violated(format!(
+                        "shard {} streams {} and {} differ in block {at}, diff at {issued} says no: {} / {}",
+                        self.id,
+                        stream.id,
+                        other.id,
+                        a.iter().map(Content::describe).collect::<Vec<_>>().join(", "),
+                        b.iter().map(Content::describe).collect::<Vec<_>>().join(", "),
+                    ));
+                    return;
+                }
+            }
+            block = end;
+        }
     }
 
     async fn key_request(&self, rng: &mut Rng) {

@@ -7,14 +7,18 @@ use varve_logstore::planted::{Bug, plant};
 use varve_sim::{Faults, Outcome, WorldConfig, catch_panics, run_world};
 
 /// Worlds in which each bug has to show; an unchecked chain takes the most, as old and new frames have to lie just so.
-const WORLDS_MAX: u64 = 900;
+const WORLDS_MAX: u64 = 1200;
 
-/// A third of the worlds are those of their seed. Another has many small writes of few blocks, so that several frames of one size are
-/// under way at a cut: what goes wrong in the lane shows there. The last has many large writes, so that
-/// several segments are under way: what goes wrong past the lane shows there.
+/// Shapes of worlds of one seed.
+const WORLD_SHAPES: u64 = 4;
+
+/// A quarter of the worlds are those of their seed. Another has many small writes of few blocks, so that several frames of one size are
+/// under way at a cut: what goes wrong in the lane shows there. The next has many large writes, so that
+/// several segments are under way: what goes wrong past the lane shows there. The last has many cuts.
 fn run(world: u64) -> Outcome {
-    let seeded = WorldConfig { faults: Faults::None, ..WorldConfig::from_seed(world / 3) };
-    run_world(match world % 3 {
+    let seeded =
+        WorldConfig { faults: Faults::None, ..WorldConfig::from_seed(world / WORLD_SHAPES) };
+    run_world(match world % WORLD_SHAPES {
         0 => seeded,
         1 => WorldConfig {
             large_percent: 0,
@@ -24,7 +28,14 @@ fn run(world: u64) -> Outcome {
             stream_blocks: seeded.stream_blocks.min(40),
             ..seeded
         },
-        _ => WorldConfig { large_percent: 70, key_percent: 0, workers: 12, ..seeded },
+        2 => WorldConfig { large_percent: 70, key_percent: 0, workers: 12, ..seeded },
+        _ => WorldConfig {
+            cut_per_mille: 100,
+            key_percent: 0,
+            workers: 12,
+            stream_blocks: seeded.stream_blocks.min(100),
+            ..seeded
+        },
     })
 }
 
@@ -76,4 +87,10 @@ planted! {
     mark_frees_what_was_granted_meanwhile: DyingIsGranted;
     an_overwritten_chunk_dies_although_others_name_it: ReferenceNotShared;
     recovery_kills_what_a_later_segment_refers_to: GrantsForgottenInReplay;
+    a_copy_lacks_what_was_overwritten_after_its_cut: CutOverlooked;
+    bypass_overtakes_a_cut: BypassOvertakesCut;
+    a_copy_is_read_before_it_has_a_map: CopyReadEarly;
+    a_page_that_copies_have_is_changed: SharedPageChanged;
+    a_chunk_that_copies_hold_dies: CopiedChunkDies;
+    mark_forgets_copies: MarkForgetsCopies;
 }

@@ -244,6 +244,26 @@ impl PageCache {
         old
     }
 
+    /// The name of a cached page.
+    #[inline]
+    pub(crate) fn name(&self, frame: FrameId) -> PagePtr {
+        self.frames[frame.index()].name
+    }
+
+    /// Gives a page that others hold as well its new name before its first change. They find it under the old one: from media when it is
+    /// clean, else in a frame of its own, which is written in its turn.
+    pub(crate) fn make_own(&mut self, frame: FrameId, name: PagePtr) {
+        let state = self.frames[frame.index()].state;
+        if state == PageState::Clean {
+            self.make_dirty(frame, name);
+            return;
+        }
+        let theirs = self.page(frame).clone();
+        let old = self.rename(frame, name);
+        self.set_state(frame, PageState::Dirty);
+        self.add(old, theirs, state);
+    }
+
     /// Gives a dirty page another name; returns the old one, which was never stored.
     pub(crate) fn rename_dirty(&mut self, frame: FrameId, name: PagePtr) -> PagePtr {
         assert!(self.is_dirty(frame));

@@ -23,7 +23,8 @@ pub use btree::{
 pub use cache::{CacheStats, PageCache, PageState};
 pub use codec::{PageError, decode_page, encode_page};
 pub use map::{
-    Dropped, Fill, MAP_HEIGHT_MAX, MAP_SLOTS, Map, MapPage, Mapped, StatusRun, WalkItem,
+    DiffLimits, DiffRun, Dropped, Fill, MAP_HEIGHT_MAX, MAP_SLOTS, Map, MapPage, Mapped, StatusRun,
+    WalkItem,
 };
 pub use names::{ChunkNames, MemoryNames, NAMES_PER_OPERATION_MAX, Names};
 pub use page::{Fault, PAGE_BYTES, Page, PageShape};

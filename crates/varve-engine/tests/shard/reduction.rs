@@ -12,12 +12,12 @@ use varve_types::{ByteRange, Compression, Reduction, StreamId};
 
 const ONE: StreamId = StreamId::new(1);
 const OTHER: StreamId = StreamId::new(2);
-const BLOCK: u64 = BLOCK_BYTES as u64;
+pub(crate) const BLOCK: u64 = BLOCK_BYTES as u64;
 const DEDUP: Reduction = Reduction { dedup: true, compression: Compression::Off };
 /// Bytes of a unit beside its stored ones: its entry.
 const ENTRY: u64 = 64;
 
-fn shape(reduction: Reduction) -> Shape {
+pub(crate) fn shape(reduction: Reduction) -> Shape {
     Shape {
         segments: 160,
         segment_bytes: 256 << 10,
@@ -32,11 +32,11 @@ fn shape(reduction: Reduction) -> Shape {
 }
 
 /// Runs `test` on a shard of a new pool.
-fn with_shard(reduction: Reduction, test: impl AsyncFnOnce(Pool) + 'static) {
+pub(crate) fn with_shard(reduction: Reduction, test: impl AsyncFnOnce(Pool) + 'static) {
     with_shape(shape(reduction), test);
 }
 
-fn with_shape(shape: Shape, test: impl AsyncFnOnce(Pool) + 'static) {
+pub(crate) fn with_shape(shape: Shape, test: impl AsyncFnOnce(Pool) + 'static) {
     let mut sim = SimLoop::new(11);
     let reactor = sim.handle();
     let disk = disk_for(shape, 1);
@@ -52,20 +52,20 @@ fn with_shape(shape: Shape, test: impl AsyncFnOnce(Pool) + 'static) {
     assert!(done.is_some(), "the test waits for ever");
 }
 
-struct Pool {
-    reactor: Reactor,
+pub(crate) struct Pool {
+    pub(crate) reactor: Reactor,
     media: Vec<Media>,
     shape: Shape,
-    shard: Rc<Shard>,
+    pub(crate) shard: Rc<Shard>,
 }
 
 impl Pool {
-    async fn write(&self, stream: StreamId, block: u64, data: &[u8]) {
+    pub(crate) async fn write(&self, stream: StreamId, block: u64, data: &[u8]) {
         let data = AlignedBuf::from_slice(data).freeze();
         self.shard.write(stream, block * BLOCK, data).await.expect("write");
     }
 
-    async fn read(&self, stream: StreamId, block: u64, blocks: usize) -> Vec<u8> {
+    pub(crate) async fn read(&self, stream: StreamId, block: u64, blocks: usize) -> Vec<u8> {
         let parts = self.shard.read(stream, block * BLOCK, blocks * BLOCK_BYTES).await;
         let mut all = Vec::new();
         for part in parts.expect("read") {
@@ -78,14 +78,14 @@ impl Pool {
     }
 
     /// Closes the shard and opens it again; what is cached is gone, and everything is applied.
-    async fn reopened(mut self) -> Self {
+    pub(crate) async fn reopened(mut self) -> Self {
         self.shard.close().await.expect("close");
         let media = self.media.clone();
         self.shard = open_media(&self.reactor, media, self.shape).await.remove(0);
         self
     }
 
-    async fn mark(&self, owned: &[StreamId]) -> u64 {
+    pub(crate) async fn mark(&self, owned: &[StreamId]) -> u64 {
         let owned: HashSet<StreamId> = owned.iter().copied().collect();
         let ticket = self.shard.mark_begin().await.expect("begin");
         self.shard.mark_walk(ticket, &owned).await.expect("walk");
@@ -93,14 +93,14 @@ impl Pool {
     }
 
     /// Live bytes of data: what is live beside pages. Nothing contradicts anything.
-    async fn data_bytes(&self) -> u64 {
+    pub(crate) async fn data_bytes(&self) -> u64 {
         let report = self.shard.audit().await.expect("audit");
         assert_eq!(report.differences, Vec::<String>::new());
         report.data_bytes
     }
 }
 
-fn random_blocks(seed: u64, blocks: usize) -> Vec<u8> {
+pub(crate) fn random_blocks(seed: u64, blocks: usize) -> Vec<u8> {
     let mut bytes = vec![0; blocks * BLOCK_BYTES];
     Rng::new(seed).fill(&mut bytes);
     bytes

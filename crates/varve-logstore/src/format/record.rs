@@ -36,7 +36,7 @@ pub enum RecordKind {
     KeyDelete = 5,
     /// Ends a stream: nothing older of it counts.
     StreamDrop = 6,
-    /// Reserved: takes a snapshot of the stream at `cut`.
+    /// Lets another stream hold what this one holds; see [`encode_cut`].
     Cut = 7,
     /// Reserved: another reference to a chunk.
     Grant = 8,
@@ -71,8 +71,9 @@ impl RecordKind {
             | Self::Zero
             | Self::KeyPut
             | Self::KeyDelete
-            | Self::StreamDrop => Ok(()),
-            Self::Cut | Self::Grant | Self::LargeRef => {
+            | Self::StreamDrop
+            | Self::Cut => Ok(()),
+            Self::Grant | Self::LargeRef => {
                 Err(Error::Unsupported { what: "record kind", flags: self as u64 })
             }
         }
@@ -201,8 +202,11 @@ impl RecordHeader {
     fn misfit(&self) -> Option<(&'static str, u64)> {
         let ranged = match self.kind {
             RecordKind::Write | RecordKind::Trim | RecordKind::Zero => true,
-            RecordKind::KeyPut | RecordKind::KeyDelete | RecordKind::StreamDrop => false,
-            RecordKind::Cut | RecordKind::Grant | RecordKind::LargeRef => {
+            RecordKind::KeyPut
+            | RecordKind::KeyDelete
+            | RecordKind::StreamDrop
+            | RecordKind::Cut => false,
+            RecordKind::Grant | RecordKind::LargeRef => {
                 return (self.payload_len > FRAME_BYTES_MAX)
                     .then_some(("payload_len", u64::from(self.payload_len)));
             }
@@ -217,6 +221,7 @@ impl RecordHeader {
         let fits = match self.kind {
             RecordKind::Write => payload_len == self.len_512 * ADDRESS_UNIT,
             RecordKind::KeyPut | RecordKind::KeyDelete => payload_len >= 2,
+            RecordKind::Cut => payload_len == CUT_BYTES as u64,
             _ => payload_len == 0,
         };
         if !fits || self.payload_len > FRAME_BYTES_MAX {
@@ -242,6 +247,24 @@ pub fn checksum_of_pieces(pieces: impl IntoIterator<Item = u64>) -> u64 {
     let mut pieces = pieces.into_iter();
     let first = pieces.next().unwrap_or(0);
     pieces.fold(first, |so_far, piece| checksum64_seeded(&piece.to_le_bytes(), so_far))
+}
+
+/// Bytes of the payload of a cut: the stream that is to hold what the record's stream holds.
+pub const CUT_BYTES: usize = 8;
+
+/// The payload of a cut to `copy`.
+#[must_use]
+pub fn encode_cut(copy: StreamId) -> [u8; CUT_BYTES] {
+    copy.get().to_le_bytes()
+}
+
+/// The copy that a cut's payload names.
+///
+/// # Errors
+/// [`Error::Truncated`], or that it is no id of a stream.
+pub fn decode_cut(payload: &[u8]) -> Result<StreamId> {
+    let mut fields = Fields::new("cut payload", payload);
+    fields.id("copy", StreamId::from_untrusted)
 }
 
 /// Payload of key records, in frames and in segments: `key_len u16 | key | value`, without a value for a deletion.

@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 
 use varve_stdx::Writer;
-use varve_types::{ChunkId, CutNumber};
+use varve_types::ChunkId;
 
 use super::fields::{Fields, head, room};
 use super::pointer::PagePtr;
@@ -22,10 +22,10 @@ pub struct StreamRecord {
     pub block_shift: u8,
     /// Bytes of a map slot.
     pub slot_width: u8,
-    /// Highest cut ever made on the stream.
-    pub highest_cut: CutNumber,
-    /// Chunks below this id were born before the highest cut and may be shared with its snapshot.
-    pub cut_ceiling: ChunkId,
+    /// Pages of the map below this id were born before the stream's last cut: other streams may have them too.
+    pub page_ceiling: ChunkId,
+    /// Chunks below this id were born before the stream's last cut: other streams may hold them too.
+    pub chunk_ceiling: ChunkId,
 }
 
 impl StreamRecord {
@@ -52,9 +52,8 @@ impl StreamRecord {
         out.u8(self.block_shift);
         out.u8(self.slot_width);
         out.zeros(3); // flags
-        out.u32(self.highest_cut.0);
-        out.u32(0);
-        out.u64(self.cut_ceiling.get());
+        out.u64(self.page_ceiling.get());
+        out.u64(self.chunk_ceiling.get());
         let mut root = [0; PagePtr::LEN];
         self.root.encode(&mut root);
         out.array(root);
@@ -77,13 +76,12 @@ impl StreamRecord {
             return Err(Error::Unsupported { what: WHAT, flags: u64::from(slot_width) });
         }
         fields.zeros(3)?;
-        let highest_cut = CutNumber(fields.u32()?);
-        fields.zeros(4)?;
-        let cut_ceiling = fields.id("cut_ceiling", ChunkId::from_untrusted)?;
+        let page_ceiling = fields.id("page_ceiling", ChunkId::from_untrusted)?;
+        let chunk_ceiling = fields.id("chunk_ceiling", ChunkId::from_untrusted)?;
         let root = PagePtr::decode(fields.bytes(PagePtr::LEN)?)?;
         if (root == PagePtr::Null) != (height == 0) {
             return Err(fields.bad("height", u64::from(height)));
         }
-        Ok(Self { root, height, block_shift, slot_width, highest_cut, cut_ceiling })
+        Ok(Self { root, height, block_shift, slot_width, page_ceiling, chunk_ceiling })
     }
 }

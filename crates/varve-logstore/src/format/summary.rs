@@ -201,6 +201,17 @@ pub enum SummaryEntry {
         /// The record it came from.
         wseq: WriteSeq,
     },
+    /// A stream that holds from here on what another one holds here.
+    Cut {
+        /// The other one.
+        source: StreamId,
+        /// The stream.
+        copy: StreamId,
+        /// The record it came from.
+        wseq: WriteSeq,
+        /// Chunks of the source are below this id.
+        chunk_ceiling: ChunkId,
+    },
     /// A chunk or page copied here by reclaim, byte for byte: stored length and checksum are those of the old place.
     Move {
         /// The chunk.
@@ -242,7 +253,7 @@ pub enum SummaryEntry {
     },
 }
 
-/// Kinds as stored. 12 (cut) is reserved for snapshots.
+/// Kinds as stored.
 mod kind {
     pub(super) const DATA: u8 = 1;
     pub(super) const TRIM: u8 = 2;
@@ -296,6 +307,7 @@ impl SummaryEntry {
             | Self::Trim { .. }
             | Self::Zero { .. }
             | Self::StreamDrop { .. }
+            | Self::Cut { .. }
             | Self::FreedIds { .. } => None,
         }
     }
@@ -317,6 +329,7 @@ impl SummaryEntry {
             | Self::Trim { .. }
             | Self::Zero { .. }
             | Self::StreamDrop { .. }
+            | Self::Cut { .. }
             | Self::FreedIds { .. } => panic!("{self:?} has no unit"),
         };
         let units = (unit.offset() + bytes) / super::UNIT_BYTES;
@@ -333,7 +346,8 @@ impl SummaryEntry {
             | Self::Zero { wseq, .. }
             | Self::KeyPut { wseq, .. }
             | Self::KeyDelete { wseq, .. }
-            | Self::StreamDrop { wseq, .. } => Some(*wseq),
+            | Self::StreamDrop { wseq, .. }
+            | Self::Cut { wseq, .. } => Some(*wseq),
             Self::Move { .. }
             | Self::Page { .. }
             | Self::TablePage { .. }
@@ -430,6 +444,9 @@ impl SummaryEntry {
             Self::StreamDrop { stream, wseq } => {
                 Raw { kind: kind::STREAM_DROP, stream: stream.get(), wseq: wseq.get(), ..zero }
             }
+            Self::Cut { source, copy, wseq, chunk_ceiling: ceiling } => {
+                Raw::range(kind::CUT, source, copy.get(), ceiling.get(), wseq, CutNumber(0))
+            }
             Self::Move { chunk, from, from_offset_512, unit, fingerprint } => Raw {
                 kind: kind::MOVE,
                 chunk: chunk.get(),
@@ -456,7 +473,7 @@ impl SummaryEntry {
     /// Reads an entry. The summary's checksum in the strip header covers it; nothing in it proves it whole.
     ///
     /// # Errors
-    /// Whatever no writer of this version leaves in an entry; [`Error::Unsupported`] for the reserved kind.
+    /// Whatever no writer of this version leaves in an entry.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
         let mut fields = Fields::new(WHAT, head::<{ Self::LEN }>(WHAT, bytes)?);
         let kind = fields.u8()?;
@@ -468,12 +485,12 @@ impl SummaryEntry {
             | kind::PAGE
             | kind::TABLE_PAGE
             | kind::USAGE_BLOB => true,
-            kind::REFERENCE | kind::TRIM | kind::ZERO | kind::STREAM_DROP | kind::FREED_IDS => {
-                false
-            }
-            kind::CUT => {
-                return Err(Error::Unsupported { what: WHAT, flags: u64::from(kind) });
-            }
+            kind::REFERENCE
+            | kind::TRIM
+            | kind::ZERO
+            | kind::STREAM_DROP
+            | kind::CUT
+            | kind::FREED_IDS => false,
             _ => return Err(fields.unknown(kind)),
         };
         let codec = Codec::read(&mut fields)?;
@@ -541,6 +558,12 @@ impl SummaryEntry {
             (kind::KEY_PUT, Some(unit)) => Self::KeyPut { wseq, unit },
             (kind::KEY_DELETE, Some(unit)) => Self::KeyDelete { wseq, unit },
             (kind::STREAM_DROP, None) => Self::StreamDrop { stream, wseq },
+            (kind::CUT, None) => Self::Cut {
+                source: stream,
+                copy: StreamId::from_untrusted(block)?,
+                wseq,
+                chunk_ceiling: chunk,
+            },
             (kind::MOVE, Some(unit)) => Self::Move {
                 chunk,
                 from: SegmentId {

@@ -253,6 +253,12 @@ impl Display for SummaryEntry {
             Self::StreamDrop { stream, wseq } => {
                 write!(f, "stream-drop stream {stream} wseq {wseq}")
             }
+            Self::Cut { source, copy, wseq, chunk_ceiling } => {
+                write!(
+                    f,
+                    "cut stream {source} copy {copy} wseq {wseq} chunks below {chunk_ceiling}"
+                )
+            }
             Self::Move { chunk, from, from_offset_512, unit, fingerprint } => {
                 write!(
                     f,
@@ -349,8 +355,8 @@ impl Display for StreamRecord {
         field(f, "height", self.height)?;
         field(f, "block_shift", self.block_shift)?;
         field(f, "slot_width", self.slot_width)?;
-        field(f, "highest_cut", self.highest_cut.0)?;
-        field(f, "cut_ceiling", self.cut_ceiling)?;
+        field(f, "page_ceiling", self.page_ceiling)?;
+        field(f, "chunk_ceiling", self.chunk_ceiling)?;
         field(f, "root", self.root)
     }
 }

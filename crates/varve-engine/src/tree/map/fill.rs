@@ -97,7 +97,8 @@ impl Map {
             return Ok(());
         }
         if range.start <= self.base && range.end >= self.end_block() {
-            let all = std::mem::replace(self, Self::new(self.stream, self.shard));
+            let empty = Self::new(self.stream, self.shard).with_ceiling(self.ceiling);
+            let all = std::mem::replace(self, empty);
             on_dropped(Dropped::Subtree(all));
             return Ok(());
         }
@@ -233,7 +234,7 @@ impl Map {
     /// The map of the subtree below the slot that a path ends at.
     fn subtree(&self, path: &Path, block: u64) -> Self {
         let root = PagePtr::Chunk(path.slot.id());
-        Self { stream: self.stream, shard: self.shard, root, height: path.level, base: block }
+        Self { root, height: path.level, base: block, ..self.clone() }
     }
 
     /// As `descend`, but ends at the topmost slot that begins with `block` and lies in `range`.

@@ -1,5 +1,6 @@
 //! The block map of a stream: a radix tree of pages of 512 slots.
 
+mod diff;
 mod fill;
 mod page;
 mod run;
@@ -7,6 +8,7 @@ mod status;
 mod tree;
 mod walk;
 
+pub use diff::{DiffLimits, DiffRun};
 pub use fill::{Dropped, Fill};
 pub use page::{MAP_SLOTS, MapPage};
 pub use status::{Mapped, StatusRun};

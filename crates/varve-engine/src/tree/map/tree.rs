@@ -1,10 +1,13 @@
 //! The map handle: root and height, look-up and setting of a block.
 //!
-//! M1. A dirty page's parent is dirty.
+//! M1. The parent of a page that is dirty and the map's own is so too.
 //! M2. A page that holds only holes is not kept. Above leaves a hole or zero slot stands for its whole subtree.
 //! M3. An operation that returns a [`Fault`] has changed nothing.
+//! M4. Pages named below the ceiling belong to copies of the map as well: they are never changed in place, never dropped from the cache
+//!     before they are stored, and never reported as dead.
 
-use varve_types::{ShardId, StreamId};
+use varve_logstore::planted::{Bug, planted};
+use varve_types::{ChunkId, ShardId, StreamId};
 
 use crate::tree::cache::FrameId;
 use crate::tree::page::{Fault, Page, PageShape};
@@ -25,6 +28,8 @@ pub struct Map {
     pub(super) height: u8,
     /// First block covered; not 0 only for detached subtrees.
     pub(super) base: u64,
+    /// Pages named below this id belong to copies as well (M4).
+    pub(super) ceiling: ChunkId,
 }
 
 #[derive(Clone, Copy)]
@@ -56,7 +61,8 @@ impl Map {
     /// An empty map of a stream whose pages live on `shard`.
     #[must_use]
     pub fn new(stream: StreamId, shard: ShardId) -> Self {
-        Self { stream, shard, root: PagePtr::Null, height: 0, base: 0 }
+        let ceiling = ChunkId::ZERO;
+        Self { stream, shard, root: PagePtr::Null, height: 0, base: 0, ceiling }
     }
 
     /// A map as a checkpoint left it; `None` when root and height do not go together.
@@ -67,7 +73,44 @@ impl Map {
             PagePtr::Chunk(_) => (1..=MAP_HEIGHT_MAX).contains(&height),
             PagePtr::Location(_) | PagePtr::Memory(_) => false,
         };
-        sane.then_some(Self { stream, shard, root, height, base: 0 })
+        sane.then_some(Self { stream, shard, root, height, base: 0, ceiling: ChunkId::ZERO })
+    }
+
+    /// Another stream's map that holds what this one holds. From now on neither changes pages named below `ceiling`, which is to be
+    /// above all names given so far (M4). Costs O(1).
+    #[must_use]
+    pub fn copy_to(&mut self, stream: StreamId, ceiling: ChunkId) -> Self {
+        assert!(ceiling >= self.ceiling, "names only grow");
+        self.ceiling = ceiling;
+        Self { stream, ..self.clone() }
+    }
+
+    /// As [`Self::copy_to`] left it: pages named below `ceiling` belong to copies as well.
+    #[must_use]
+    pub fn with_ceiling(self, ceiling: ChunkId) -> Self {
+        Self { ceiling, ..self }
+    }
+
+    /// Pages named below this id belong to copies as well.
+    #[must_use]
+    pub fn ceiling(&self) -> ChunkId {
+        self.ceiling
+    }
+
+    /// Whether the whole map is as a copy has it, and stays so under its root's name.
+    #[must_use]
+    pub fn is_frozen(&self) -> bool {
+        self.is_shared(self.root)
+    }
+
+    fn is_shared(&self, name: PagePtr) -> bool {
+        let shared = matches!(name, PagePtr::Chunk(id) if id < self.ceiling);
+        shared && !planted(Bug::SharedPageChanged)
+    }
+
+    /// Whether a page may be changed in place.
+    fn is_own(&self, cache: &PageCache, frame: FrameId) -> bool {
+        cache.is_dirty(frame) && !self.is_shared(cache.name(frame))
     }
 
     /// The root page; what a checkpoint stores.
@@ -163,7 +206,7 @@ impl Map {
         self.height > 0 && block >= self.base && block < self.end_block()
     }
 
-    fn find(
+    pub(super) fn find(
         &self,
         cache: &PageCache,
         ptr: PagePtr,
@@ -262,15 +305,19 @@ impl Map {
         path: &[Step],
     ) {
         let last = path.last().expect("a path has a page");
-        if cache.is_dirty(last.frame) {
+        if self.is_own(cache, last.frame) {
             return; // M1
         }
         for (depth, step) in path.iter().enumerate() {
-            if cache.is_dirty(step.frame) {
+            if self.is_own(cache, step.frame) {
                 continue;
             }
             let name = names.fresh();
-            names.dead(cache.make_dirty(step.frame, name));
+            if self.is_shared(cache.name(step.frame)) {
+                cache.make_own(step.frame, name); // M4
+            } else {
+                names.dead(cache.make_dirty(step.frame, name));
+            }
             match depth.checked_sub(1) {
                 None => self.root = name,
                 Some(above) => {
@@ -294,13 +341,13 @@ impl Map {
         while let Some((last, above)) = path.split_last() {
             let Some(parent) = above.last() else {
                 assert_eq!(fill, MapSlot::HOLE, "a root cannot stand for zeros");
-                drop_page(cache, names, last.frame);
+                self.drop_page(cache, names, last.frame);
                 self.root = PagePtr::Null;
                 self.height = 0;
                 return 0;
             };
             self.make_dirty(cache, names, above);
-            drop_page(cache, names, last.frame);
+            self.drop_page(cache, names, last.frame);
             let page = map_page_mut(cache, parent.frame);
             page.set(parent.slot, fill);
             if page.used() > 0 {
@@ -317,6 +364,20 @@ impl Map {
             _ => panic!("map pages are named by chunk ids, not {name:?}"),
         }
     }
+
+    /// Takes a page that no parent in this map points to any more out of the cache.
+    fn drop_page(&self, cache: &mut PageCache, names: &mut impl Names, frame: FrameId) {
+        if self.is_shared(cache.name(frame)) {
+            return; // M4
+        }
+        let never_stored = cache.is_dirty(frame);
+        let (name, _) = cache.remove(frame);
+        if never_stored {
+            names.unused(name);
+        } else {
+            names.dead(name);
+        }
+    }
 }
 
 /// Whether a map can have a page of that level that begins with that block.
@@ -324,17 +385,6 @@ pub(crate) fn level_fits(level: u8, first_block: u64) -> bool {
     level < MAP_HEIGHT_MAX
         && first_block.is_multiple_of(blocks_of_page(level))
         && first_block < blocks_of_page(MAP_HEIGHT_MAX - 1)
-}
-
-/// Takes a page that no parent points to any more out of the cache.
-fn drop_page(cache: &mut PageCache, names: &mut impl Names, frame: FrameId) {
-    let never_stored = cache.is_dirty(frame);
-    let (name, _) = cache.remove(frame);
-    if never_stored {
-        names.unused(name);
-    } else {
-        names.dead(name);
-    }
 }
 
 pub(super) fn map_page(cache: &PageCache, frame: FrameId) -> &MapPage {

@@ -3,8 +3,8 @@
 use crate::tree::page::Fault;
 use crate::tree::{MapSlot, PageCache, PagePtr, SlotKind};
 
-use super::page::{blocks_of_page, blocks_of_slot};
-use super::tree::{Map, map_page};
+use super::page::{blocks_of_page, blocks_of_slot, slot_index};
+use super::tree::{MAP_HEIGHT_MAX, Map, map_page};
 
 /// What a walk comes across.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -25,9 +25,20 @@ pub enum WalkItem {
     },
 }
 
+impl WalkItem {
+    /// The id that names it, if it is a page.
+    #[must_use]
+    pub fn page(&self) -> Option<u64> {
+        match self {
+            Self::Page { name: PagePtr::Chunk(page), .. } => Some(page.get()),
+            Self::Page { .. } | Self::Data { .. } => None,
+        }
+    }
+}
+
 impl Map {
     /// Reports pages that begin at or after block `from`, parents before children, and data slots from it on; about
-    /// `budget` slots and pages a call. Start with [`Self::first_block`]; returns where to go on, `None` when done.
+    /// `budget` slots and pages a call. What is below a page that `is_known` is left out, and so is the page. Start with [`Self::first_block`]; returns where to go on, `None` when done.
     ///
     /// The map may change between calls: what is in it under its old name from begin to end was reported.
     ///
@@ -38,6 +49,7 @@ impl Map {
         cache: &PageCache,
         from: u64,
         budget: usize,
+        is_known: impl Fn(PagePtr) -> bool,
         mut visit: impl FnMut(WalkItem),
     ) -> Result<Option<u64>, Fault> {
         assert!(from >= self.base && budget > 0);
@@ -47,23 +59,43 @@ impl Map {
             if seen >= budget {
                 return Ok(Some(block));
             }
-            let path = match self.descend(cache, block) {
-                Ok(path) => path,
-                Err(fault) if block == from => return Err(fault),
-                Err(_) => return Ok(Some(block)),
-            };
+            // Pages that begin with the block, from the root down: one after the other, as nothing below a known one is looked at.
+            let mut begun = [None; MAP_HEIGHT_MAX as usize];
             let mut name = self.root;
-            for step in path.iter() {
-                let page = map_page(cache, step.frame);
-                if page.first_block() == block {
-                    visit(WalkItem::Page { name, level: page.level() });
-                    seen += 1;
+            let end = 'descent: {
+                for level in (0..self.height).rev() {
+                    let is_begun = block.is_multiple_of(blocks_of_page(level));
+                    if is_begun && is_known(name) {
+                        break 'descent Err(block + blocks_of_page(level));
+                    }
+                    let page = match self.find(cache, name, level, block) {
+                        Ok(frame) => map_page(cache, frame),
+                        Err(fault) if block == from => return Err(fault),
+                        Err(_) => return Ok(Some(block)),
+                    };
+                    begun[usize::from(self.height - 1 - level)] = is_begun.then_some((name, level));
+                    let index = slot_index(level, block);
+                    let slot = page.slot(index);
+                    if slot.kind() != SlotKind::Page {
+                        break 'descent Ok((page, index));
+                    }
+                    name = PagePtr::Chunk(slot.id());
                 }
-                name = PagePtr::Chunk(page.slot(step.slot).id());
+                unreachable!("leaves hold no pages");
+            };
+            for (name, level) in begun.into_iter().flatten() {
+                visit(WalkItem::Page { name, level });
+                seen += 1;
             }
-            let last = path[path.len() - 1];
-            let page = map_page(cache, last.frame);
-            let next = page.slots().iter().enumerate().skip(last.slot).find_map(|(index, slot)| {
+            let (page, slot) = match end {
+                Ok(found) => found,
+                Err(behind_known) => {
+                    block = behind_known;
+                    seen += 1;
+                    continue;
+                }
+            };
+            let next = page.slots().iter().enumerate().skip(slot).find_map(|(index, slot)| {
                 seen += 1;
                 let block = page.first_block() + index as u64 * blocks_of_slot(page.level());
                 match slot.kind() {

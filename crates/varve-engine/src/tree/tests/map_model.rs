@@ -272,8 +272,9 @@ impl World {
         while let Some(from) = next {
             let budget = 1 + self.rng.index(3000);
             let mut items = Vec::new();
-            next =
-                self.retry(|map, cache, _| map.walk(cache, from, budget, |item| items.push(item)));
+            next = self.retry(|map, cache, _| {
+                map.walk(cache, from, budget, |_| false, |item| items.push(item))
+            });
             for item in items {
                 match item {
                     WalkItem::Page { name, .. } => {
@@ -301,7 +302,9 @@ impl World {
         let mut next = Some(0);
         while let Some(from) = next {
             let found = &mut Vec::new();
-            next = self.retry(|map, cache, _| map.walk(cache, from, 600, |item| found.push(item)));
+            next = self.retry(|map, cache, _| {
+                map.walk(cache, from, 600, |_| false, |item| found.push(item))
+            });
             items.extend(found.iter().map(|item| match *item {
                 WalkItem::Page { name, .. } => (name, 0),
                 WalkItem::Data { block, slot } => (PagePtr::Chunk(slot.id()), block + 1),

@@ -5,5 +5,6 @@ mod btree_model;
 mod cache;
 mod checker;
 mod codec;
+mod copies;
 mod map_model;
 mod store;

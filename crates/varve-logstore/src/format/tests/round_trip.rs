@@ -15,6 +15,7 @@ use crate::format::frame::{Frame, FrameHeader, LanePoint};
 use crate::format::page::{PageHeader, PageKind};
 use crate::format::pointer::{Location, PagePtr};
 use crate::format::pool::PoolRoot;
+use crate::format::record::encode_cut;
 use crate::format::record::{KeyPayload, Origin, RecordHeader, RecordKind, payload_checksum};
 use crate::format::root::{ChainHead, ShardRoot, TreeRoot};
 use crate::format::segment::{SegmentKind, StripHeader};
@@ -142,6 +143,9 @@ fn summary_entry() -> impl Strategy<Value = SummaryEntry> {
         (wseq(), unit()).prop_map(|(wseq, unit)| SummaryEntry::KeyPut { wseq, unit }),
         (wseq(), unit()).prop_map(|(wseq, unit)| SummaryEntry::KeyDelete { wseq, unit }),
         (stream(), wseq()).prop_map(|(stream, wseq)| SummaryEntry::StreamDrop { stream, wseq }),
+        (stream(), stream(), wseq(), chunk()).prop_map(|(source, copy, wseq, chunk_ceiling)| {
+            SummaryEntry::Cut { source, copy, wseq, chunk_ceiling }
+        }),
         (chunk(), segment_id(), any::<u16>(), unit(), fingerprint()).prop_map(
             |(chunk, from, from_offset_512, unit, fingerprint)| SummaryEntry::Move {
                 chunk,
@@ -206,12 +210,12 @@ fn record() -> impl Strategy<Value = (RecordHeader, Vec<u8>)> {
         (if put { RecordKind::KeyPut } else { RecordKind::KeyDelete }, 0, 0, bytes)
     });
     let drop = Just((RecordKind::StreamDrop, 0, 0, Vec::new()));
+    let cut = id(StreamId::new).prop_map(|copy| (RecordKind::Cut, 0, 0, encode_cut(copy).to_vec()));
     let reserved = prop_oneof![
-        Just((RecordKind::Cut, 0, 0, Vec::new())),
         Just((RecordKind::Grant, 7, 9, b"grant".to_vec())),
         Just((RecordKind::LargeRef, 7, 9, vec![1; 40])),
     ];
-    (record_base(), prop_oneof![write, ranged, key, drop, reserved]).prop_map(
+    (record_base(), prop_oneof![write, ranged, key, drop, cut, reserved]).prop_map(
         |(base, (kind, offset_512, len_512, payload))| {
             let header = RecordHeader {
                 kind,
@@ -503,16 +507,16 @@ proptest! {
     fn stream_records(
         tree in tree_root(),
         block_shift in 9u8..=16,
-        highest_cut: u32,
-        cut_ceiling in id(ChunkId::new),
+        page_ceiling in id(ChunkId::new),
+        chunk_ceiling in id(ChunkId::new),
     ) {
         let record = StreamRecord {
             root: tree.page,
             height: tree.height,
             block_shift,
             slot_width: StreamRecord::SLOT_WIDTH,
-            highest_cut: CutNumber(highest_cut),
-            cut_ceiling,
+            page_ceiling,
+            chunk_ceiling,
         };
         let mut bytes = [0xFF; StreamRecord::LEN];
         record.encode(&mut bytes);

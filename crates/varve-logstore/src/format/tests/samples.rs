@@ -160,6 +160,7 @@ pub(super) fn summary() -> Vec<SummaryEntry> {
         SummaryEntry::KeyPut { wseq, unit: small },
         SummaryEntry::KeyDelete { wseq, unit: small },
         SummaryEntry::StreamDrop { stream, wseq },
+        SummaryEntry::Cut { source: stream, copy: StreamId::new(12), wseq, chunk_ceiling: chunk },
         SummaryEntry::Move {
             chunk,
             from: segment_id(),
@@ -259,8 +260,8 @@ pub(super) fn stream_record() -> StreamRecord {
         height: 2,
         block_shift: 12,
         slot_width: StreamRecord::SLOT_WIDTH,
-        highest_cut: CutNumber(1),
-        cut_ceiling: ChunkId::new(4000),
+        page_ceiling: ChunkId::new(5002),
+        chunk_ceiling: ChunkId::new(4000),
     }
 }
 

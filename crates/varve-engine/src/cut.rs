@@ -1,0 +1,243 @@
+//! Cuts: from one moment on a stream of its own, the copy, holds what another one, the source, holds at it. Snapshots, clones and
+//! rollbacks are made of them.
+//!
+//! ```text
+//!  journaled ──drained, behind all older records──▶ in a data segment ──applied──▶ the copy has the source's map
+//!      └─ answers of younger writes to the source are held back until the cut is released
+//! ```
+//!
+//! N1. A cut has a number among the writes; the copy holds exactly what older ones left, whenever they are drained.
+//! N2. A record may be left out of segments for a newer one only if no cut of its stream lies between them.
+//! N3. Nothing bypasses the lane on a stream with a cut in the lane: it would be applied before the cut.
+//! N4. The copy's map is asked only once the cut is applied; what was written to the copy itself is found before.
+//! N5. Neither stream changes a page, nor lets a chunk die, that was born before the cut: both may be the other's as well. Mark frees them.
+//! N6. A cut that is applied again, after a crash, changes nothing.
+
+use std::cell::RefCell;
+use std::ops::Range;
+
+use varve_logstore::format::record::{RecordHeader, RecordKind, encode_cut};
+use varve_logstore::lane::Record;
+use varve_logstore::planted::{Bug, planted};
+use varve_reactor::Notify;
+use varve_stdx::{AlignedBuf, checksum64};
+use varve_types::{ByteRange, StreamId, WriteSeq};
+
+use crate::config::BLOCK_BYTES;
+use crate::tree::{self, DiffLimits, Map};
+use crate::trees::{Stop, Trees};
+use crate::{Result, Shard};
+
+const BLOCK: u64 = BLOCK_BYTES as u64;
+
+/// Blocks or equal subtrees looked at before other tasks get a turn: some 50 µs of work.
+const DIFF_STEPS_MAX: usize = 512;
+
+/// Names one cut, on every shard that takes part in it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct CutId(pub u64);
+
+/// `copy` shall hold from the cut on what `source` held at it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CutPair {
+    /// The stream that is cut.
+    pub source: StreamId,
+    /// A stream that was never written.
+    pub copy: StreamId,
+}
+
+/// Consecutive bytes that differ between two streams, or do not.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct DiffRun {
+    /// Bytes.
+    pub len: u64,
+    /// Whether they may differ: they are stored apart.
+    pub differs: bool,
+}
+
+/// A cut in the lane or in a segment that is not applied yet.
+struct PendingCut {
+    pair: CutPair,
+    wseq: WriteSeq,
+    is_drained: bool,
+}
+
+/// What a shard knows of cuts under way.
+#[derive(Default)]
+pub(crate) struct Cuts {
+    /// In the order of their numbers.
+    pending: RefCell<Vec<PendingCut>>,
+    /// Streams whose answers are held back, by cut.
+    holds: RefCell<Vec<(CutId, StreamId)>>,
+    released: Notify,
+}
+
+impl Cuts {
+    /// The oldest cut of a stream that is in the lane (N2).
+    pub(crate) fn oldest_in_lane(&self, stream: StreamId) -> Option<WriteSeq> {
+        let pending = self.pending.borrow();
+        let in_lane = |cut: &&PendingCut| cut.pair.source == stream && !cut.is_drained;
+        pending.iter().find(in_lane).map(|cut| cut.wseq)
+    }
+
+    /// Whether a cut of or to a stream is in the lane (N3).
+    pub(crate) fn is_in_lane(&self, stream: StreamId) -> bool {
+        let touches = |cut: &PendingCut| cut.pair.source == stream || cut.pair.copy == stream;
+        self.pending.borrow().iter().any(|cut| !cut.is_drained && touches(cut))
+    }
+
+    /// Whether a stream is a copy that its map does not show yet (N4).
+    pub(crate) fn is_pending(&self, stream: StreamId) -> bool {
+        self.pending.borrow().iter().any(|cut| cut.pair.copy == stream)
+    }
+
+    /// A cut is in a data segment.
+    pub(crate) fn drained(&self, copy: StreamId) {
+        for cut in self.pending.borrow_mut().iter_mut().filter(|cut| cut.pair.copy == copy) {
+            cut.is_drained = true;
+        }
+    }
+
+    /// A cut is in the trees.
+    pub(crate) fn applied(&self, copy: StreamId) {
+        self.pending.borrow_mut().retain(|cut| cut.pair.copy != copy);
+    }
+
+    fn holds(&self, stream: StreamId) -> bool {
+        self.holds.borrow().iter().any(|(_, held)| *held == stream)
+    }
+
+    /// Waits until no cut holds back answers to a stream's writes.
+    pub(crate) async fn wait_released(&self, stream: StreamId) {
+        while self.holds(stream) {
+            self.released.notified().await;
+        }
+    }
+
+    /// Holds nothing back any more.
+    pub(crate) fn release_all(&self) {
+        self.holds.borrow_mut().clear();
+        self.released.notify_all();
+    }
+}
+
+impl Shard {
+    /// Cuts streams: each `copy` holds what its `source` holds now. Durable on return. Writes to the sources that are admitted from now on
+    /// are carried out, but answered only after [`Self::release_cut`], which is due whatever this returns: so a cut of several shards is one
+    /// instant.
+    ///
+    /// # Errors
+    /// `Unavailable` when the shard closed before the cut was durable: then it may or may not have happened.
+    pub async fn cut(&self, id: CutId, pairs: &[CutPair]) -> Result<()> {
+        self.check_open()?;
+        let mut credits = Vec::new();
+        for _ in pairs {
+            credits.push(self.admit_record().await?);
+        }
+        self.check_open()?;
+        let mut last = None;
+        for (pair, credits) in pairs.iter().zip(credits) {
+            credits.keep();
+            self.cuts.holds.borrow_mut().push((id, pair.source));
+            last = Some(self.push_cut(*pair));
+        }
+        match last {
+            Some(frame) => self.wait_frame(&frame).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Numbers a cut and appends it to the lane (N1).
+    fn push_cut(&self, pair: CutPair) -> std::rc::Rc<varve_logstore::lane::Frame> {
+        let payload = encode_cut(pair.copy);
+        let mut bytes = AlignedBuf::zeroed(payload.len());
+        bytes.copy_from_slice(&payload);
+        let header = RecordHeader {
+            payload_len: u32::try_from(payload.len()).expect("some bytes"),
+            payload_checksum: checksum64(&payload),
+            ..self.fresh_header(RecordKind::Cut, pair.source)
+        };
+        let cut = PendingCut { pair, wseq: header.wseq, is_drained: false };
+        self.cuts.pending.borrow_mut().push(cut);
+        let record = Record { header, payload: bytes.freeze(), piece_checksums: Vec::new() };
+        self.lane().append(std::rc::Rc::new(record))
+    }
+
+    /// Lets the answers go that a cut held back. Does nothing for an id that is unknown.
+    pub fn release_cut(&self, id: CutId) {
+        self.cuts.holds.borrow_mut().retain(|(cut, _)| *cut != id);
+        self.cuts.released.notify_all();
+    }
+
+    /// Waits until a stream's map may be asked (N4).
+    pub(crate) async fn wait_cut(&self, stream: StreamId) -> Result<()> {
+        while self.cuts.is_pending(stream) && !planted(Bug::CopyReadEarly) {
+            self.apply_acknowledged().await?;
+        }
+        Ok(())
+    }
+
+    /// Which bytes of a range are stored apart in two streams, in at most `max` runs; may stop before the end of the range. Pages that both
+    /// have are not looked into, and what is not in the maps yet counts as stored apart. What is written meanwhile is told or not.
+    ///
+    /// # Errors
+    /// `Corrupt` when a map cannot be read.
+    pub async fn diff(
+        &self,
+        from: StreamId,
+        to: StreamId,
+        range: ByteRange,
+        max: usize,
+    ) -> Result<Vec<DiffRun>> {
+        self.check_open()?;
+        self.wait_cut(from).await?;
+        self.wait_cut(to).await?;
+        let (first, end) = (range.start / BLOCK, range.end.div_ceil(BLOCK));
+        let mut runs = Vec::new();
+        let mut block = first;
+        while block < end && runs.len() <= max {
+            let limits = DiffLimits { steps: DIFF_STEPS_MAX, runs: max + 1 };
+            let step = |trees: &mut Trees| {
+                self.diff_step(trees, [from, to], block..end, limits, &mut runs)
+            };
+            block = self.with_pages(step).await?;
+            self.reactor.yield_now().await;
+        }
+        runs.truncate(max);
+        let mut at = first * BLOCK;
+        let mut diff = Vec::with_capacity(runs.len());
+        for run in runs {
+            let run_end = at + run.blocks * BLOCK;
+            let (start, stop) = (at.max(range.start), run_end.min(range.end));
+            if start < stop {
+                diff.push(DiffRun { len: stop - start, differs: run.differs });
+            }
+            at = run_end;
+        }
+        Ok(diff)
+    }
+
+    /// Compares blocks from the first on, as far as `limits` allow; returns where to go on.
+    fn diff_step(
+        &self,
+        trees: &mut Trees,
+        streams: [StreamId; 2],
+        blocks: Range<u64>,
+        limits: DiffLimits,
+        runs: &mut Vec<tree::DiffRun>,
+    ) -> std::result::Result<u64, Stop> {
+        let [from, to] = streams;
+        trees.open_stream(from)?;
+        trees.open_stream(to)?;
+        let buffer = self.buffer.borrow();
+        let spans = streams.map(|stream| buffer.span(stream, blocks.start, blocks.end));
+        let until = spans[0].1.min(spans[1].1);
+        if spans.iter().any(|(pending, _)| pending.is_some()) {
+            let added = tree::DiffRun::add(runs, limits.runs, true, until - blocks.start);
+            return Ok(if added { until } else { blocks.start });
+        }
+        let nothing = Map::new(from, trees.shard);
+        let map_of = |id| trees.streams.get(&id).map_or(&nothing, |stream| &stream.map);
+        Ok(map_of(from).diff(map_of(to), &trees.cache, blocks.start..until, limits, runs)?)
+    }
+}
