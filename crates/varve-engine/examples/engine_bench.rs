@@ -22,6 +22,10 @@ static MEMORY: mimalloc::MiMalloc = mimalloc::MiMalloc;
 const BLOCK: usize = 4096;
 const QUEUE_DEPTH: usize = 32;
 
+/// Bytes of a large write, and how many are under way.
+const LARGE: usize = 1 << 20;
+const LARGE_AT_ONCE: usize = 8;
+
 /// Blocks that writes draw from.
 const POOL_BLOCKS: u64 = 2048;
 
@@ -195,6 +199,36 @@ fn read_cached(bench: Rc<Bench>, block: u64) -> LocalBoxFuture<'static, ()> {
     read(bench, block % 4096)
 }
 
+/// Writes the whole volume once in large writes, applies them and makes a checkpoint.
+async fn write_through(bench: &Rc<Bench>) -> Rate {
+    bench.shard.checkpoint().await.expect("checkpoint");
+    let large_writes = bench.blocks / (LARGE / BLOCK) as u64;
+    let next = Rc::new(Cell::new(0));
+    let (begin, cpu) = (Instant::now(), cpu_ns());
+    let loops: Vec<_> = (0..LARGE_AT_ONCE)
+        .map(|_| {
+            let (bench, next) = (Rc::clone(bench), Rc::clone(&next));
+            bench.reactor.clone().spawn_join(async move {
+                while next.get() < large_writes {
+                    let index = next.replace(next.get() + 1);
+                    let mut data = AlignedBuf::scratch(LARGE);
+                    data.copy_from_slice(&bench.data[..LARGE]);
+                    data[..8].copy_from_slice(&index.to_le_bytes());
+                    let (stream, offset) = (StreamId::new(1), index * LARGE as u64);
+                    bench.shard.write(stream, offset, data.freeze()).await.expect("write");
+                }
+            })
+        })
+        .collect();
+    for one in loops {
+        one.await;
+    }
+    bench.shard.apply_acknowledged().await.expect("apply");
+    bench.shard.checkpoint().await.expect("checkpoint");
+    let count = large_writes as f64;
+    Rate { per_s: count / begin.elapsed().as_secs_f64(), cpu_ns: (cpu_ns() - cpu) / count }
+}
+
 /// Writes of blocks that are reduced, in steady state: name, per second, CPU ns and budget.
 async fn reduced_writes(reactor: &Reactor, seconds: f64, volume_mib: u64) -> Vec<Row> {
     let mut rows = Vec::new();
@@ -240,6 +274,8 @@ fn main() {
         let reads = bench.run(seconds / 2.0, read).await;
         bench.run(0.2, read_cached).await;
         let cached = bench.run(seconds / 2.0, read_cached).await;
+        let after_random = write_through(&bench).await;
+        let after_sequential = write_through(&bench).await;
         let mut buf = AlignedBuf::zeroed(BLOCK);
         let data = bench.data.slice(0..BLOCK);
         let copy = per_call_ns(|| {
@@ -260,6 +296,8 @@ fn main() {
             ("random overwrite", writes.per_s, writes.cpu_ns, "4000 (250,000/s)"),
             ("random read, from segments", reads.per_s, reads.cpu_ns, "3600"),
             ("random read, from cache", cached.per_s, cached.cpu_ns, "2500 (400,000/s)"),
+            ("1 MiB writes over random ones", after_random.per_s, after_random.cpu_ns, "600000"),
+            ("1 MiB writes over such", after_sequential.per_s, after_sequential.cpu_ns, "600000"),
             ("of a write: copies of 4 KiB, 3 of", 0.0, copy * 3.0, "100 each"),
             ("of a write: checksum of 4 KiB", 0.0, checksum, "113"),
             ("bytes to media per byte, x1000", 0.0, amplification * 1000.0, "2300"),

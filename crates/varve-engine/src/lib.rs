@@ -11,6 +11,7 @@ mod checkpoint;
 mod claims;
 mod config;
 mod counters;
+mod deaths;
 mod dedup;
 mod drain;
 mod error;

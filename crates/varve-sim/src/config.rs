@@ -23,6 +23,8 @@ pub struct WorldConfig {
     pub buffer_bytes: u64,
     /// Page cache of a shard.
     pub page_cache_bytes: usize,
+    /// Set of overwritten chunks of a shard, in bytes.
+    pub deaths_bytes: usize,
     /// Block cache of a shard.
     pub block_cache_bytes: usize,
     /// Replay bound of a shard.
@@ -150,6 +152,7 @@ impl WorldConfig {
             duplicate_percent: pick(&mut rng, &[0, 20, 60, 90]),
             compressible_percent: pick(&mut rng, &[0, 50]),
             dedup_index_bytes: pick(&mut rng, &[1 << 10, 16 << 10, 1 << 20]),
+            deaths_bytes: pick(&mut rng, &[0, 1 << 10, 1 << 20, 1 << 20]),
         }
     }
 
@@ -169,6 +172,7 @@ impl WorldConfig {
             shard,
             buffer_bytes: self.buffer_bytes,
             page_cache_bytes: self.page_cache_bytes,
+            deaths_bytes: self.deaths_bytes,
             block_cache_bytes: self.block_cache_bytes,
             checkpoint_entries: self.checkpoint_entries,
             free_target_percent: 4,
