@@ -26,6 +26,9 @@ const QUEUE_DEPTH: usize = 32;
 const LARGE: usize = 1 << 20;
 const LARGE_AT_ONCE: usize = 8;
 
+/// Blocks this far apart one after the other are all of a volume, in no order: no size has it as a factor.
+const STRIDE: u64 = 1_000_003;
+
 /// Blocks that writes draw from.
 const POOL_BLOCKS: u64 = 2048;
 
@@ -106,7 +109,11 @@ struct Bench {
 
 impl Bench {
     async fn open(reactor: Reactor, volume_mib: u64, load: Load) -> Self {
-        let pool_bytes = usize::try_from((volume_mib * 5 / 4 + 640) << 20).expect("fits memory");
+        Self::open_in(reactor, volume_mib * 5 / 4 + 640, volume_mib, load).await
+    }
+
+    async fn open_in(reactor: Reactor, pool_mib: u64, volume_mib: u64, load: Load) -> Self {
+        let pool_bytes = usize::try_from(pool_mib << 20).expect("fits memory");
         let mut bytes = vec![1; pool_bytes];
         bytes.fill(0); // The system gives memory when it is touched: now, not while writes are timed.
         let disk: Rc<dyn Disk> = Rc::new(FlatDisk { bytes: RefCell::new(bytes) });
@@ -199,6 +206,28 @@ fn read_cached(bench: Rc<Bench>, block: u64) -> LocalBoxFuture<'static, ()> {
     read(bench, block % 4096)
 }
 
+/// Large writes over a volume whose blocks were written in no order, and over one that was written in order, without reclaim.
+async fn large_writes(reactor: &Reactor, volume_mib: u64) -> [Rate; 2] {
+    let pool_mib = volume_mib * 7 / 2 + 640;
+    let bench = Rc::new(Bench::open_in(reactor.clone(), pool_mib, volume_mib, PLAIN).await);
+    let next = Rc::new(Cell::new(0));
+    let loops: Vec<_> = (0..QUEUE_DEPTH)
+        .map(|_| {
+            let (bench, next) = (Rc::clone(&bench), Rc::clone(&next));
+            reactor.spawn_join(async move {
+                while next.get() < bench.blocks {
+                    let index = next.replace(next.get() + 1);
+                    write(Rc::clone(&bench), index * STRIDE % bench.blocks).await;
+                }
+            })
+        })
+        .collect();
+    for one in loops {
+        one.await;
+    }
+    [write_through(&bench).await, write_through(&bench).await]
+}
+
 /// Writes the whole volume once in large writes, applies them and makes a checkpoint.
 async fn write_through(bench: &Rc<Bench>) -> Rate {
     bench.shard.checkpoint().await.expect("checkpoint");
@@ -274,8 +303,6 @@ fn main() {
         let reads = bench.run(seconds / 2.0, read).await;
         bench.run(0.2, read_cached).await;
         let cached = bench.run(seconds / 2.0, read_cached).await;
-        let after_random = write_through(&bench).await;
-        let after_sequential = write_through(&bench).await;
         let mut buf = AlignedBuf::zeroed(BLOCK);
         let data = bench.data.slice(0..BLOCK);
         let copy = per_call_ns(|| {
@@ -291,6 +318,7 @@ fn main() {
             + before.reclaimed_bytes;
         let amplification = written as f64 / before.write_bytes as f64;
         drop(bench);
+        let [after_random, after_sequential] = large_writes(&reactor, volume_mib).await;
         let mut rows = vec![
             ("random write, first pass", fill.per_s, fill.cpu_ns, "4000 (250,000/s)"),
             ("random overwrite", writes.per_s, writes.cpu_ns, "4000 (250,000/s)"),
