@@ -230,6 +230,7 @@ async fn large_writes(reactor: &Reactor, volume_mib: u64) -> [Rate; 2] {
 
 /// Writes the whole volume once in large writes, applies them and makes a checkpoint.
 async fn write_through(bench: &Rc<Bench>) -> Rate {
+    bench.shard.apply_acknowledged().await.expect("apply");
     bench.shard.checkpoint().await.expect("checkpoint");
     let large_writes = bench.blocks / (LARGE / BLOCK) as u64;
     let next = Rc::new(Cell::new(0));
