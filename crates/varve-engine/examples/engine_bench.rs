@@ -22,6 +22,13 @@ static MEMORY: mimalloc::MiMalloc = mimalloc::MiMalloc;
 const BLOCK: usize = 4096;
 const QUEUE_DEPTH: usize = 32;
 
+/// Bytes of a large write, and how many are under way.
+const LARGE: usize = 1 << 20;
+const LARGE_AT_ONCE: usize = 8;
+
+/// Blocks this far apart one after the other are all of a volume, in no order: no size has it as a factor.
+const STRIDE: u64 = 1_000_003;
+
 /// Blocks that writes draw from.
 const POOL_BLOCKS: u64 = 2048;
 
@@ -102,7 +109,11 @@ struct Bench {
 
 impl Bench {
     async fn open(reactor: Reactor, volume_mib: u64, load: Load) -> Self {
-        let pool_bytes = usize::try_from((volume_mib * 5 / 4 + 640) << 20).expect("fits memory");
+        Self::open_in(reactor, volume_mib * 5 / 4 + 640, volume_mib, load).await
+    }
+
+    async fn open_in(reactor: Reactor, pool_mib: u64, volume_mib: u64, load: Load) -> Self {
+        let pool_bytes = usize::try_from(pool_mib << 20).expect("fits memory");
         let mut bytes = vec![1; pool_bytes];
         bytes.fill(0); // The system gives memory when it is touched: now, not while writes are timed.
         let disk: Rc<dyn Disk> = Rc::new(FlatDisk { bytes: RefCell::new(bytes) });
@@ -195,6 +206,59 @@ fn read_cached(bench: Rc<Bench>, block: u64) -> LocalBoxFuture<'static, ()> {
     read(bench, block % 4096)
 }
 
+/// Large writes over a volume whose blocks were written in no order, and over one that was written in order, without reclaim.
+async fn large_writes(reactor: &Reactor, volume_mib: u64) -> [Rate; 2] {
+    let pool_mib = volume_mib * 7 / 2 + 640;
+    let bench = Rc::new(Bench::open_in(reactor.clone(), pool_mib, volume_mib, PLAIN).await);
+    let next = Rc::new(Cell::new(0));
+    let loops: Vec<_> = (0..QUEUE_DEPTH)
+        .map(|_| {
+            let (bench, next) = (Rc::clone(&bench), Rc::clone(&next));
+            reactor.spawn_join(async move {
+                while next.get() < bench.blocks {
+                    let index = next.replace(next.get() + 1);
+                    write(Rc::clone(&bench), index * STRIDE % bench.blocks).await;
+                }
+            })
+        })
+        .collect();
+    for one in loops {
+        one.await;
+    }
+    [write_through(&bench).await, write_through(&bench).await]
+}
+
+/// Writes the whole volume once in large writes, applies them and makes a checkpoint.
+async fn write_through(bench: &Rc<Bench>) -> Rate {
+    bench.shard.apply_acknowledged().await.expect("apply");
+    bench.shard.checkpoint().await.expect("checkpoint");
+    let large_writes = bench.blocks / (LARGE / BLOCK) as u64;
+    let next = Rc::new(Cell::new(0));
+    let (begin, cpu) = (Instant::now(), cpu_ns());
+    let loops: Vec<_> = (0..LARGE_AT_ONCE)
+        .map(|_| {
+            let (bench, next) = (Rc::clone(bench), Rc::clone(&next));
+            bench.reactor.clone().spawn_join(async move {
+                while next.get() < large_writes {
+                    let index = next.replace(next.get() + 1);
+                    let mut data = AlignedBuf::scratch(LARGE);
+                    data.copy_from_slice(&bench.data[..LARGE]);
+                    data[..8].copy_from_slice(&index.to_le_bytes());
+                    let (stream, offset) = (StreamId::new(1), index * LARGE as u64);
+                    bench.shard.write(stream, offset, data.freeze()).await.expect("write");
+                }
+            })
+        })
+        .collect();
+    for one in loops {
+        one.await;
+    }
+    bench.shard.apply_acknowledged().await.expect("apply");
+    bench.shard.checkpoint().await.expect("checkpoint");
+    let count = large_writes as f64;
+    Rate { per_s: count / begin.elapsed().as_secs_f64(), cpu_ns: (cpu_ns() - cpu) / count }
+}
+
 /// Writes of blocks that are reduced, in steady state: name, per second, CPU ns and budget.
 async fn reduced_writes(reactor: &Reactor, seconds: f64, volume_mib: u64) -> Vec<Row> {
     let mut rows = Vec::new();
@@ -255,11 +319,14 @@ fn main() {
             + before.reclaimed_bytes;
         let amplification = written as f64 / before.write_bytes as f64;
         drop(bench);
+        let [after_random, after_sequential] = large_writes(&reactor, volume_mib).await;
         let mut rows = vec![
             ("random write, first pass", fill.per_s, fill.cpu_ns, "4000 (250,000/s)"),
             ("random overwrite", writes.per_s, writes.cpu_ns, "4000 (250,000/s)"),
             ("random read, from segments", reads.per_s, reads.cpu_ns, "3600"),
             ("random read, from cache", cached.per_s, cached.cpu_ns, "2500 (400,000/s)"),
+            ("1 MiB writes over random ones", after_random.per_s, after_random.cpu_ns, "600000"),
+            ("1 MiB writes over such", after_sequential.per_s, after_sequential.cpu_ns, "600000"),
             ("of a write: copies of 4 KiB, 3 of", 0.0, copy * 3.0, "100 each"),
             ("of a write: checksum of 4 KiB", 0.0, checksum, "113"),
             ("bytes to media per byte, x1000", 0.0, amplification * 1000.0, "2300"),

@@ -52,7 +52,7 @@ impl Shard {
     /// below what data writes leave, as nobody else can free anything then.
     pub(crate) fn reclaim_floor(&self) -> usize {
         let segment = self.media.segments.geometry().segment_bytes as usize;
-        let dirty = self.trees.borrow().cache.stats().dirty_bytes;
+        let dirty = self.dirty_bytes();
         let waiting = self.entries_in_flight.get() * PAGES_PER_ENTRY * PAGE_BYTES;
         (dirty + waiting) * 5 / 4 / segment + 2
     }
@@ -143,6 +143,10 @@ impl Shard {
             if room.takes(bytes) {
                 return Ok(());
             }
+            if self.has_deaths() {
+                self.fold_deaths().await?; // D4
+                continue;
+            }
             if !self.lease_zone().await? {
                 if self.room().takes(bytes) {
                     return Ok(());
@@ -164,10 +168,15 @@ impl Shard {
         self.room().takes(1)
     }
 
+    /// Whether a fold may make room.
+    pub(crate) fn has_deaths(&self) -> bool {
+        !self.trees.borrow().deaths.is_empty()
+    }
+
     fn room(&self) -> Room {
         let stats = self.space.borrow().stats();
         let segment = u64::from(self.media.segments.geometry().segment_bytes);
-        let dirty = self.trees.borrow().cache.stats().dirty_bytes as u64;
+        let dirty = self.dirty_bytes() as u64;
         Room {
             capacity: stats.segments * segment,
             usable: self.reserves().usable_bytes,

@@ -22,7 +22,6 @@ use crate::config::BLOCK_BYTES;
 use crate::drain::SealedData;
 use crate::pages::fault_of;
 use crate::tree::Fill;
-use crate::trees::{Overwritten, Trees, slot_chunk};
 use crate::{Result, Shard};
 
 /// Entries applied before other tasks get a turn: some 50 µs of work.
@@ -132,12 +131,10 @@ impl Shard {
         self.prefetch(|trees| {
             let mut place = |entry: &SummaryEntry| match entry {
                 SummaryEntry::Data { stream, block, .. } => {
-                    let slot = trees.lookup(*stream, *block)?;
-                    slot_chunk(slot).map_or(Ok(None), |chunk| trees.chunk(chunk))
+                    trees.lookup(*stream, *block).map(|_| None)
                 }
                 SummaryEntry::Reference { chunk, stream, block, .. } => {
-                    let slot = trees.lookup(*stream, *block)?;
-                    slot_chunk(slot).map_or(Ok(None), |dead| trees.chunk(dead))?;
+                    trees.lookup(*stream, *block)?;
                     trees.chunk(*chunk)
                 }
                 _ => Ok(None),
@@ -287,38 +284,28 @@ impl Shard {
         Ok(())
     }
 
-    /// Takes chunks that blocks of a stream no longer hold out of the table, but not those that others may hold (G2, G3, N5).
+    /// Chunks that blocks of a stream no longer hold: a fold takes them out of the table, but not those that copies may hold (N5).
     async fn overwritten(&self, stream: StreamId, chunks: &[ChunkId]) -> Result<()> {
         let ceiling = self.trees.borrow().chunk_ceiling(stream);
         for chunk in chunks {
             if *chunk < ceiling && !planted(Bug::CopiedChunkDies) {
                 let bytes = self.trees.borrow().data.mean_bytes();
                 self.note_kept(bytes);
-                continue;
-            }
-            let kill = |trees: &mut Trees| {
-                if self.dedup.borrow().is_granted(*chunk) {
-                    return Ok(Overwritten::Granted); // Asked anew when the operation is repeated: grants are given meanwhile.
-                }
-                trees.kill_unshared(&mut self.space.borrow_mut(), *chunk)
-            };
-            match self.with_pages(kill).await? {
-                Overwritten::Gone => self.forget(*chunk),
-                Overwritten::Kept(bytes) => self.note_kept(bytes),
-                Overwritten::Granted => {}
+            } else {
+                self.note_death(*chunk).await?;
             }
         }
         Ok(())
     }
 
     /// A chunk is out of the table.
-    fn forget(&self, chunk: ChunkId) {
+    pub(crate) fn forget(&self, chunk: ChunkId) {
         self.blocks.borrow_mut().remove(chunk);
         self.dedup.borrow_mut().trust(chunk);
     }
 
     /// Something shared was overwritten: when that is much, or the shard is full, mark is to find what nobody names any more.
-    fn note_kept(&self, bytes: u32) {
+    pub(crate) fn note_kept(&self, bytes: u32) {
         let kept = self.dedup.borrow_mut().keep(bytes);
         let is_much =
             kept >= KEPT_BYTES_MIN.max(self.space.borrow().stats().live_bytes / KEPT_PART);

@@ -98,6 +98,7 @@ impl Shard {
     pub async fn audit(&self) -> Result<AuditReport> {
         self.check_open()?;
         let _gate = self.tree_gate.take(1).await;
+        self.fold_held().await?;
         let mut audit = Audit::default();
         for stream in self.streams().await? {
             self.audit_map(stream, &mut audit).await?;

@@ -1,7 +1,7 @@
 //! Checkpoints: the trees as they are after a whole number of data segments, durable, with a root that names them.
 //!
 //! ```text
-//!  take the tree gate → stream records → map and key pages → dead pages → table pages → usage → puts durable, pages clean → root
+//!  take the tree gate → fold deaths → stream records → map and key pages → dead pages → table pages → usage → puts durable, pages clean → root
 //! ```
 //!
 //! K1. The tree gate is held throughout: nothing is applied meanwhile. Writes go on being acknowledged and drained.
@@ -103,9 +103,8 @@ impl Shard {
     }
 
     fn checkpoint_is_due(&self) -> bool {
-        let dirty = self.trees.borrow().cache.stats().dirty_bytes;
         self.entries_since_checkpoint.get() >= self.config.checkpoint_entries
-            || dirty > self.reserves().dirty_limit
+            || self.dirty_bytes() > self.reserves().dirty_limit
     }
 
     pub(crate) fn wake_checkpoint(&self) {
@@ -145,6 +144,7 @@ impl Shard {
     async fn try_checkpoint(&self) -> Result<()> {
         self.check_running()?;
         let _gate = self.tree_gate.take(1).await; // K1
+        self.fold_held().await?; // D3
         let mut covered = self.space.borrow().begin_checkpoint();
         self.with_pages(crate::trees::Trees::store_streams).await?;
         self.write_pages().await?;

@@ -16,6 +16,8 @@ pub struct ShardConfig {
     pub buffer_bytes: u64,
     /// Bytes of cached map, key and table pages.
     pub page_cache_bytes: usize,
+    /// Bytes of the set of overwritten chunks that are still in the chunk table.
+    pub deaths_bytes: usize,
     /// Bytes of cached data blocks.
     pub block_cache_bytes: usize,
     /// Bytes of the index of stored blocks, by which equal ones are found.
@@ -38,6 +40,8 @@ pub struct MemoryShares {
     pub buffer_bytes: u64,
     /// For pages of map, keys and table, in bytes.
     pub page_cache_bytes: usize,
+    /// For the set of overwritten chunks, in bytes.
+    pub deaths_bytes: usize,
     /// For data blocks, in bytes.
     pub block_cache_bytes: usize,
     /// For the index of stored blocks, in bytes.
@@ -64,7 +68,8 @@ impl MemoryShares {
         let cache = |sixteenths| usize::try_from(share(sixteenths)).unwrap_or(usize::MAX);
         Self {
             buffer_bytes: share(3),
-            page_cache_bytes: cache(6),
+            page_cache_bytes: cache(6) - cache(1) / 2,
+            deaths_bytes: cache(1) / 2,
             block_cache_bytes: cache(1),
             dedup_index_bytes: cache(1),
             request_bytes: cache(1),
@@ -80,6 +85,7 @@ impl ShardConfig {
         let MemoryShares {
             buffer_bytes,
             page_cache_bytes,
+            deaths_bytes,
             block_cache_bytes,
             dedup_index_bytes,
             ..
@@ -89,6 +95,7 @@ impl ShardConfig {
             shard,
             buffer_bytes,
             page_cache_bytes,
+            deaths_bytes,
             block_cache_bytes,
             dedup_index_bytes,
             reduction: Reduction::default(),

@@ -148,6 +148,10 @@ pub struct ShardStats {
     pub page_cache_bytes: u64,
     /// Of these, changed since the last checkpoint.
     pub dirty_bytes: u64,
+    /// Chunks of data that were overwritten and are still in the chunk table.
+    pub waiting_deaths: u64,
+    /// Bytes of the set of those.
+    pub deaths_bytes: u64,
     /// Bytes of cached data.
     pub block_cache_bytes: u64,
     /// Hits in the data cache.

@@ -14,7 +14,7 @@
 //! G2. A grant counts from the moment the reference is drained until it is applied. A chunk with a grant does not die by being
 //!     overwritten, in whatever order segments are applied; recovery counts the references of all segments before it replays the first.
 //! G3. An applied reference marks its chunk as shared. A shared chunk never dies by being overwritten: only mark frees it.
-//! G4. What a mark pass has decided to free is granted no more; what is granted during a pass, or was before it, is marked.
+//! G4. What a mark pass has decided to free, or waits to be folded (D1), is granted no more; what is granted during a pass, or was before it, is marked.
 //! G5. A reference follows the data of its chunk in the chain, so it is never durable without them.
 
 use std::collections::VecDeque;
@@ -329,7 +329,9 @@ impl Shard {
         let trees = self.trees.borrow();
         let is_applied = chunk <= self.applied_chunk.get();
         let is_alive = if is_applied {
-            matches!(trees.chunk(chunk), Ok(Some(_)))
+            let is_dead = trees.deaths.contains(chunk) && !planted(Bug::DeadIsGranted);
+            // D1: nobody holds it but for those that made it shared.
+            trees.chunk(chunk).is_ok_and(|entry| entry.is_some_and(|it| it.shared || !is_dead))
         } else {
             chunk < trees.next_chunk
         };

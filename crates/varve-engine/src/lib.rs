@@ -12,6 +12,7 @@ mod claims;
 mod config;
 mod counters;
 mod cut;
+mod deaths;
 mod dedup;
 mod drain;
 mod error;

@@ -107,6 +107,7 @@ impl Shard {
         self.check_open()?;
         let streams = self.streams().await?;
         let _gate = self.tree_gate.take(1).await;
+        self.fold_held().await?; // What is kept is known, and what is dead is not this pass's.
         let number = self.mark.passes.get() + 1;
         self.mark.passes.set(number);
         let ticket = MarkTicket { mount: self.mount, number };
@@ -270,7 +271,9 @@ impl Shard {
                 let visit = |key: &[u8], value: &[u8]| {
                     match (ChunkEntry::chunk_of_key(key), ChunkEntry::decode(value)) {
                         (Ok(chunk), Ok(entry)) => {
-                            if pass.is_garbage(chunk) && !dead.contains(&PagePtr::Chunk(chunk)) {
+                            let is_folded = !entry.shared && trees.deaths.contains(chunk);
+                            let waits = is_folded || dead.contains(&PagePtr::Chunk(chunk));
+                            if pass.is_garbage(chunk) && !waits {
                                 garbage.push((chunk, entry.stored_len)); // M4
                             }
                             ControlFlow::Continue(())

@@ -7,6 +7,7 @@
 //! R4. A damaged unit is not moved: its segment stays as it is, for reads to report and scrub to repair; it is tried again after a
 //!     while, as media may have failed only for a time.
 //! R5. Reclaim moves only while packing what may be moved gives a segment: a shard full of live data is not copied round and round.
+//! R6. What is dead and not folded yet is not moved, but folded before its victim is left.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -57,6 +58,8 @@ pub(crate) struct Reclaim {
     writer: RefCell<SegmentWriter>,
     /// Victims whose last survivor is in the open segment, or which had none.
     emptied: RefCell<Vec<SegmentNumber>>,
+    /// Chunks of victims that were not moved, as they wait to be folded: they are, before their victims are left.
+    dead: RefCell<Vec<ChunkId>>,
     /// Segments that the next checkpoint empties.
     pub(crate) waiting: RefCell<HashSet<SegmentNumber>>,
     /// Segments with pages that are emptied one after the other.
@@ -84,6 +87,7 @@ impl Reclaim {
         Self {
             writer: RefCell::new(writer),
             emptied: RefCell::default(),
+            dead: RefCell::default(),
             waiting: RefCell::default(),
             batch: RefCell::default(),
             damaged: RefCell::default(),
@@ -115,6 +119,10 @@ impl Shard {
                 self.reclaim_wanted.notified().await;
                 continue;
             }
+            if self.deaths_mislead() {
+                self.fold_deaths().await?;
+                continue;
+            }
             if let Some(victim) = self.pick_victim() {
                 self.reclaim.is_stuck.set(false);
                 self.reclaim_segment(victim).await?;
@@ -123,6 +131,10 @@ impl Shard {
             self.finish_reclaim().await?;
             if let Some(victim) = self.pick_victim() {
                 self.reclaim_segment(victim).await?;
+                continue;
+            }
+            if self.has_deaths() {
+                self.fold_deaths().await?; // D4
                 continue;
             }
             if !self.reclaim.is_stuck.replace(true) {
@@ -163,7 +175,7 @@ impl Shard {
         // What pages leave behind is emptier than any data: a few checkpoints scatter it over as many segments.
         // Pages of the table become dirty when they are moved: as few as give something, or a part of what makes a checkpoint due.
         let limit = self.reserves().dirty_limit;
-        let dirty = self.trees.borrow().cache.stats().dirty_bytes;
+        let dirty = self.dirty_bytes();
         let checkpoint_first = dirty > limit && !self.reclaim.waiting.borrow().is_empty();
         let pays = if checkpoint_first {
             0
@@ -350,6 +362,10 @@ impl Shard {
         let here =
             |place: &ChunkEntry| place.segment == from && place.offset_512 == unit.offset_512;
         let Some(place) = place.filter(here) else { return Ok(()) };
+        if !place.shared && self.trees.borrow().deaths.contains(chunk) {
+            self.reclaim.dead.borrow_mut().push(chunk); // R6, D1
+            return Ok(());
+        }
         let bytes = unit_bytes(segment, unit).filter(|bytes| unit_is_whole(unit, bytes));
         let is_same = place.checksum == unit.checksum && place.stored_len == unit.stored_len;
         let Some(bytes) = bytes.filter(|_| is_same) else {
@@ -424,6 +440,7 @@ impl Shard {
     /// as many segments as it gives.
     async fn finish_reclaim(&self) -> Result<()> {
         if self.reclaim.writer.borrow().is_empty() {
+            self.fold_dead_of_victims().await?;
             let emptied = self.reclaim.emptied.take();
             if !emptied.is_empty() {
                 self.leave_victims(&emptied); // Wakes those who wait for segments, who in turn ask for reclaim.
@@ -434,6 +451,19 @@ impl Shard {
             return Ok(());
         }
         self.seal_reclaimed().await
+    }
+
+    /// Takes what was dead in victims, and so was not moved, out of the table, so that nothing is left in them.
+    async fn fold_dead_of_victims(&self) -> Result<()> {
+        let mut dead = self.reclaim.dead.take();
+        dead.retain(|chunk| self.trees.borrow().deaths.contains(*chunk));
+        if dead.is_empty() {
+            return Ok(()); // Without the gate, as in `fold_deaths`.
+        }
+        dead.sort_unstable();
+        dead.dedup();
+        let _gate = self.tree_gate.take(1).await;
+        self.fold(&dead).await
     }
 
     fn leave_victims(&self, victims: &[SegmentNumber]) {
@@ -475,6 +505,7 @@ impl Shard {
             let _gate = self.tree_gate.take(1).await;
             self.apply_moves(sealed.id, sealed.link, &sealed.entries).await?;
         }
+        self.fold_dead_of_victims().await?;
         self.leave_victims(&emptied);
         let Sealed { bytes, .. } = sealed;
         self.reclaim.writer.borrow_mut().recycle(bytes);

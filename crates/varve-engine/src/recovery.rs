@@ -43,6 +43,7 @@ use crate::block_cache::BlockCache;
 use crate::bypass::Bypass;
 use crate::checkpoint::Metadata;
 use crate::config::{BLOCK_BYTES, ShardConfig};
+use crate::deaths::Deaths;
 use crate::dedup::Dedup;
 use crate::drain::Drain;
 use crate::growth::Growth;
@@ -357,6 +358,7 @@ impl Shard {
             self.drain.point.set(link.header.lane);
             self.applied_lane.set(link.header.lane);
         }
+        self.fold_held().await?; // A slot that was reused has to turn out empty (S5).
         let chain = self.data_chain.get();
         self.data_witness.set(chain.seq);
         self.drain.writer.borrow_mut().resume(chain);
@@ -533,6 +535,7 @@ fn open_trees(config: &ShardConfig, root: &ShardRoot) -> Result<Trees> {
         table_names: MemoryNames::new(),
         next_chunk: root.next_chunk,
         data: DataUsage { chunks: root.data_chunks, bytes: root.data_bytes },
+        deaths: Deaths::new(config.deaths_bytes),
     })
 }
 

@@ -382,6 +382,8 @@ impl Shard {
             buffered_blocks: self.buffer.borrow().block_count() as u64,
             page_cache_bytes: cache.resident_bytes as u64,
             dirty_bytes: cache.dirty_bytes as u64,
+            waiting_deaths: self.trees.borrow().deaths.len() as u64,
+            deaths_bytes: self.trees.borrow().deaths.bytes() as u64,
             block_cache_bytes: blocks.bytes() as u64,
             block_cache_hits,
             block_cache_misses,

@@ -1,6 +1,7 @@
 //! The shard's trees and the operations on several of them at once: maps, chunk table and keys.
 //!
-//! T1. A chunk is in the table exactly while it is live or waits for mark; the segment's live bytes follow the table.
+//! T1. A chunk is in the table exactly while it is live, or waits for a fold (`deaths.rs`) or for mark; the segment's live bytes follow
+//!     the table.
 //! T2. An operation that faults may have done a part that is done again without effect when it is repeated.
 //! T3. Ids of pages are the upper half of all chunk ids, so that both halves of the table grow at their right edge.
 //! T4. What the table holds of data is counted by whatever changes the table, and stored with every checkpoint.
@@ -12,10 +13,11 @@ use varve_logstore::space::{Space, unit_space};
 use varve_types::{ChunkId, ShardId, StreamId};
 
 use crate::Error;
+use crate::deaths::Deaths;
 use crate::hash::HashMap;
 use crate::tree::{
-    BTree, ChunkNames, Dropped, Fault, Fill, Map, MapSlot, MemoryNames, PageCache, Removal,
-    SlotKind, TreeLayout,
+    BTree, ChunkNames, Dropped, Fault, Fill, Map, MapSlot, MemoryNames, PageCache, SlotKind,
+    TreeLayout,
 };
 
 /// First id of map and key pages (T3).
@@ -41,15 +43,13 @@ impl From<Fault> for Stop {
     }
 }
 
-/// What became of a chunk that was overwritten.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Overwritten {
-    /// It is out of the table.
-    Gone,
-    /// A reference to it is on its way.
-    Granted,
-    /// It is shared, and stays until a mark pass finds that nobody names it; its stored length.
-    Kept(u32),
+/// What was folded.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct Folded {
+    /// Chunks that were dealt with.
+    pub(crate) count: usize,
+    /// Stored bytes of those that are shared, and stay until a mark pass finds that nobody names them.
+    pub(crate) kept_bytes: u32,
 }
 
 /// Layout of the chunk table.
@@ -95,6 +95,8 @@ pub(crate) struct Trees {
     pub(crate) table_names: MemoryNames,
     pub(crate) next_chunk: ChunkId,
     pub(crate) data: DataUsage,
+    /// Chunks of the table that were overwritten.
+    pub(crate) deaths: Deaths,
 }
 
 /// What the table holds of data, pages aside.
@@ -257,39 +259,45 @@ impl Trees {
         let Some(value) = self.table.delete(&mut self.cache, &mut self.table_names, &key)? else {
             return Ok(false);
         };
-        self.count_dead(space, chunk, &value)?;
+        let entry = ChunkEntry::decode(&value).map_err(|error| Stop::Failed(error.into()))?;
+        count_dead(space, &mut self.data, chunk, &entry);
         Ok(true)
     }
 
-    /// Takes a chunk that left the table, with this value, out of the accounts (T1, T4).
-    fn count_dead(&mut self, space: &mut Space, chunk: ChunkId, value: &[u8]) -> Result<(), Stop> {
-        let entry = ChunkEntry::decode(value).map_err(|error| Stop::Failed(error.into()))?;
-        space.sub_live(entry.segment, entry.stored_len);
-        self.data.sub(chunk, entry.stored_len);
-        Ok(())
-    }
-
-    /// Takes a chunk that was overwritten out of the table, unless another block may hold it (G3).
-    pub(crate) fn kill_unshared(
+    /// Takes chunks that were overwritten, in the order of their ids, out of the table, but not those that other blocks may hold (G3): as
+    /// many as belong to the leaf of the first. Tells which ones are gone.
+    pub(crate) fn fold_leaf(
         &mut self,
         space: &mut Space,
-        chunk: ChunkId,
-    ) -> Result<Overwritten, Stop> {
-        let key = ChunkEntry::key(chunk);
-        let mut kept = None;
-        let is_kept = |value: &[u8]| {
-            let entry = ChunkEntry::decode(value);
-            kept = entry.ok().filter(|entry| entry.shared).map(|entry| entry.stored_len);
-            kept.is_some()
-        };
-        let names = &mut self.table_names;
-        match self.table.delete_unless(&mut self.cache, names, &key, is_kept)? {
-            Removal::Absent => Ok(Overwritten::Gone),
-            Removal::Kept => Ok(Overwritten::Kept(kept.unwrap_or(0))),
-            Removal::Gone(value) => {
-                self.count_dead(space, chunk, &value)?;
-                Ok(Overwritten::Gone)
+        ids: &[ChunkId],
+        mut on_gone: impl FnMut(ChunkId),
+    ) -> Result<Folded, Stop> {
+        let Self { cache, table, table_names, data, deaths, .. } = self;
+        let mut folded = Folded::default();
+        let mut damaged = None;
+        let fold = |_: &[u8], value: Option<&[u8]>| {
+            let chunk = ids[folded.count];
+            folded.count += 1;
+            deaths.remove(chunk); // D2
+            match value.map(ChunkEntry::decode) {
+                Some(Ok(entry)) if entry.shared => {
+                    folded.kept_bytes += entry.stored_len;
+                    return false;
+                }
+                Some(Err(error)) => {
+                    damaged = Some(error);
+                    return false;
+                }
+                Some(Ok(entry)) => count_dead(space, data, chunk, &entry),
+                None => {} // Mark was first.
             }
+            on_gone(chunk);
+            true
+        };
+        table.delete_sorted(cache, table_names, ids.iter().map(|id| ChunkEntry::key(*id)), fold)?;
+        match damaged {
+            Some(error) => Err(Stop::Failed(error.into())),
+            None => Ok(folded),
         }
     }
 
@@ -389,6 +397,12 @@ impl Trees {
         self.streams.remove(&id);
         Ok(())
     }
+}
+
+/// Takes a chunk that left the table out of the accounts (T1, T4).
+fn count_dead(space: &mut Space, data: &mut DataUsage, chunk: ChunkId, entry: &ChunkEntry) {
+    space.sub_live(entry.segment, entry.stored_len);
+    data.sub(chunk, entry.stored_len);
 }
 
 /// The chunk of data that a slot names.

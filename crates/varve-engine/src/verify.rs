@@ -170,6 +170,7 @@ impl Shard {
         observe: &mut dyn FnMut(VerifyEvent) -> ControlFlow<()>,
     ) -> Result<VerifyReport> {
         self.check_open()?;
+        self.fold_deaths().await?; // What is dead is needed by nobody.
         let mut verification = Verification {
             observe,
             report: VerifyReport::default(),

@@ -40,6 +40,8 @@ pub enum Bug {
     GrantNotCounted,
     /// Mark: what is about to be freed can still be granted.
     DyingIsGranted,
+    /// Deduplication: a chunk that was overwritten and waits to be taken out of the table can still be granted.
+    DeadIsGranted,
     /// Deduplication: a chunk that several blocks name is not marked as shared.
     ReferenceNotShared,
     /// Deduplication: recovery does not look ahead for references to what it is about to kill.
@@ -60,7 +62,7 @@ pub enum Bug {
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Self; 26] = [
+    pub const ALL: [Self; 27] = [
         Self::AckBeforeDurable,
         Self::ChainUnchecked,
         Self::ReadBeforeDurable,
@@ -79,6 +81,7 @@ impl Bug {
         Self::MarkForgetsGrants,
         Self::GrantNotCounted,
         Self::DyingIsGranted,
+        Self::DeadIsGranted,
         Self::ReferenceNotShared,
         Self::GrantsForgottenInReplay,
         Self::CutOverlooked,

@@ -23,6 +23,8 @@ pub struct WorldConfig {
     pub buffer_bytes: u64,
     /// Page cache of a shard.
     pub page_cache_bytes: usize,
+    /// Set of overwritten chunks of a shard, in bytes.
+    pub deaths_bytes: usize,
     /// Block cache of a shard.
     pub block_cache_bytes: usize,
     /// Replay bound of a shard.
@@ -80,6 +82,12 @@ fn pick<T: Copy>(rng: &mut Rng, from: &[T]) -> T {
 
 fn small_below(rng: &mut Rng, bound: u32) -> u32 {
     u32::try_from(rng.below(u64::from(bound))).expect("below a u32")
+}
+
+fn any_reduction(rng: &mut Rng) -> Reduction {
+    let dedup = rng.chance(1, 2);
+    let codecs = [Compression::Off, Compression::Lz4, Compression::Lz4, Compression::Zstd(1)];
+    Reduction { dedup, compression: pick(rng, &codecs) }
 }
 
 impl WorldConfig {
@@ -142,17 +150,12 @@ impl WorldConfig {
                 ],
             ),
             large_percent: pick(&mut rng, &[0, 10, 40]),
-            reduction: Reduction {
-                dedup: rng.chance(1, 2),
-                compression: pick(
-                    &mut rng,
-                    &[Compression::Off, Compression::Lz4, Compression::Lz4, Compression::Zstd(1)],
-                ),
-            },
+            reduction: any_reduction(&mut rng),
             duplicate_percent: pick(&mut rng, &[0, 20, 60, 90]),
             compressible_percent: pick(&mut rng, &[0, 50]),
             dedup_index_bytes: pick(&mut rng, &[1 << 10, 16 << 10, 1 << 20]),
             cut_per_mille: pick(&mut rng, &[0, 10, 10, 60]),
+            deaths_bytes: pick(&mut rng, &[0, 1 << 10, 1 << 20, 1 << 20]),
         }
     }
 
@@ -172,6 +175,7 @@ impl WorldConfig {
             shard,
             buffer_bytes: self.buffer_bytes,
             page_cache_bytes: self.page_cache_bytes,
+            deaths_bytes: self.deaths_bytes,
             block_cache_bytes: self.block_cache_bytes,
             checkpoint_entries: self.checkpoint_entries,
             free_target_percent: 4,

@@ -85,6 +85,7 @@ planted! {
     mark_forgets_grants: MarkForgetsGrants;
     a_chunk_dies_although_a_reference_is_drained: GrantNotCounted;
     mark_frees_what_was_granted_meanwhile: DyingIsGranted;
+    the_dead_are_granted_before_they_are_folded: DeadIsGranted;
     an_overwritten_chunk_dies_although_others_name_it: ReferenceNotShared;
     recovery_kills_what_a_later_segment_refers_to: GrantsForgottenInReplay;
     a_copy_lacks_what_was_overwritten_after_its_cut: CutOverlooked;

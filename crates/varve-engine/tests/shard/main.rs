@@ -1,6 +1,7 @@
 //! Shards of small pools on a memory disk, in the simulated loop.
 
 mod cut;
+mod deaths;
 mod full;
 mod pool;
 mod reduction;

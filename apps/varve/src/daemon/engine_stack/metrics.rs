@@ -33,6 +33,9 @@ const ROWS: &[Row] = &[
     ("varve_engine_page_dirty_bytes", Gauge, "Of these, changed since the last checkpoint.", |s| {
         s.dirty_bytes
     }),
+    ("varve_engine_waiting_deaths", Gauge, "Overwritten chunks still in the chunk table.", |s| {
+        s.waiting_deaths
+    }),
     ("varve_engine_block_cache_bytes", Gauge, "Bytes of cached data blocks.", |s| {
         s.block_cache_bytes
     }),

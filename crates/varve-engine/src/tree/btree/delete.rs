@@ -25,17 +25,6 @@ enum Joined {
     Not,
 }
 
-/// What became of an entry that was to be removed.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Removal {
-    /// There was none.
-    Absent,
-    /// It was to be kept.
-    Kept,
-    /// It is gone; this was its value.
-    Gone(Value),
-}
-
 impl BTree {
     /// Removes `key`; returns its value.
     ///
@@ -47,32 +36,12 @@ impl BTree {
         names: &mut impl Names,
         key: &[u8],
     ) -> Result<Option<Value>, Fault> {
-        match self.delete_unless(cache, names, key, |_| false)? {
-            Removal::Gone(value) => Ok(Some(value)),
-            Removal::Absent | Removal::Kept => Ok(None),
-        }
-    }
-
-    /// Removes `key` unless its value is to be kept.
-    ///
-    /// # Errors
-    /// The first absent page of the path; nothing was changed.
-    pub fn delete_unless(
-        &mut self,
-        cache: &mut PageCache,
-        names: &mut impl Names,
-        key: &[u8],
-        is_kept: impl FnOnce(&[u8]) -> bool,
-    ) -> Result<Removal, Fault> {
         if self.root == PagePtr::Null {
-            return Ok(Removal::Absent);
+            return Ok(None);
         }
         let leaf_frame = self.find_leaf(cache, key)?;
         let leaf = tree_page(cache, leaf_frame);
-        let Ok(index) = leaf.search(key) else { return Ok(Removal::Absent) };
-        if is_kept(leaf.value(index)) {
-            return Ok(Removal::Kept);
-        }
+        let Ok(index) = leaf.search(key) else { return Ok(None) };
         let old = Value::from(leaf.value(index));
         if !cache.is_dirty(leaf_frame) {
             let path = self.descend(cache, key, 0)?;
@@ -84,7 +53,61 @@ impl BTree {
             let path = self.descend(cache, key, 0).expect("the path is cached");
             self.shrink(cache, names, &path);
         }
-        Ok(Removal::Gone(old))
+        Ok(Some(old))
+    }
+
+    /// Removes those of `keys`, which ascend, that belong to the leaf of the first one, in one visit. `is_removed` is asked once for each
+    /// key that belongs there, with its value if it is there, and decides. Returns for how many it was asked: at least one, if there is a
+    /// key.
+    ///
+    /// # Errors
+    /// The first absent page of the path; nothing was asked or changed.
+    pub fn delete_sorted<K: AsRef<[u8]>>(
+        &mut self,
+        cache: &mut PageCache,
+        names: &mut impl Names,
+        keys: impl IntoIterator<Item = K>,
+        mut is_removed: impl FnMut(&[u8], Option<&[u8]>) -> bool,
+    ) -> Result<usize, Fault> {
+        let mut keys = keys.into_iter().peekable();
+        let Some(first) = keys.peek() else { return Ok(0) };
+        if self.root == PagePtr::Null {
+            return Ok(keys.map(|key| is_removed(key.as_ref(), None)).count());
+        }
+        let (path, bound) = self.descend_bounded(cache, first.as_ref())?;
+        let leaf_frame = path[path.len() - 1].frame;
+        let leaf = tree_page(cache, leaf_frame);
+        let mut removed = Vec::new();
+        let (mut asked, mut from) = (0, 0);
+        while let Some(key) =
+            keys.next_if(|key| bound.is_none_or(|bound: &[u8]| key.as_ref() < bound))
+        {
+            let key = key.as_ref();
+            debug_assert!(from == 0 || leaf.key(from - 1) < key, "keys ascend");
+            asked += 1;
+            match leaf.search_from(from, key) {
+                Ok(index) => {
+                    if is_removed(key, Some(leaf.value(index))) {
+                        removed.push(index);
+                    }
+                    from = index + 1;
+                }
+                Err(index) => {
+                    is_removed(key, None);
+                    from = index;
+                }
+            }
+        }
+        if removed.is_empty() {
+            return Ok(asked);
+        }
+        self.make_dirty(cache, names, &path);
+        let leaf = tree_page_mut(cache, leaf_frame);
+        leaf.remove_sorted(&removed);
+        if leaf.used_bytes() < SPARSE_BYTES {
+            self.shrink(cache, names, &path);
+        }
+        Ok(asked)
     }
 
     /// Drops empty pages and joins sparse ones along a dirty path, from the leaf up.

@@ -151,6 +151,22 @@ impl FixedEntries {
         self.note_ends(index);
     }
 
+    /// Removes entries, whose indices ascend, in one pass.
+    pub(super) fn remove_sorted(&mut self, indices: &[usize]) {
+        let Some(&first) = indices.first() else { return };
+        let mut to = first * self.stride;
+        for (n, index) in (1..).zip(indices) {
+            assert!(*index < self.count, "entry {index} of {}", self.count);
+            let kept = (index + 1) * self.stride
+                ..indices.get(n).copied().unwrap_or(self.count) * self.stride;
+            let len = kept.len();
+            self.bytes.copy_within(kept, to);
+            to += len;
+        }
+        self.count -= indices.len();
+        self.note_ends(0);
+    }
+
     /// Moves the entries from `index` on into `to`, behind what it has.
     pub(super) fn move_tail(&mut self, index: usize, to: &mut Self) {
         let tail = index * self.stride..self.used_bytes();

@@ -11,7 +11,6 @@ mod tree;
 mod value;
 mod walk;
 
-pub use delete::Removal;
 pub use page::{BODY_BYTES, TreeLayout, TreePage};
 pub use scan::{Entry, Scan};
 pub use tree::{BTree, EntryTooLarge, TREE_HEIGHT_MAX, TREE_KEY_BYTES_MAX};

@@ -153,8 +153,14 @@ impl TreePage {
     /// Where `key` is in a leaf, or where it belongs.
     #[inline]
     pub(super) fn search(&self, key: &[u8]) -> Result<usize, usize> {
+        self.search_from(0, key)
+    }
+
+    /// As [`Self::search`], for a key that is above those before entry `start`.
+    #[inline]
+    pub(super) fn search_from(&self, start: usize, key: &[u8]) -> Result<usize, usize> {
         debug_assert_eq!(self.level, 0);
-        let (index, equal) = each!(&self.entries, e => e.lower_bound(0, key));
+        let (index, equal) = each!(&self.entries, e => e.lower_bound(start, key));
         if equal { Ok(index) } else { Err(index) }
     }
 
@@ -194,6 +200,18 @@ impl TreePage {
     pub(super) fn remove(&mut self, index: usize) {
         each!(&mut self.entries, e => e.remove(index));
         self.run.next -= usize::from(index < self.run.next);
+    }
+
+    /// Removes entries, whose indices ascend.
+    pub(super) fn remove_sorted(&mut self, indices: &[usize]) {
+        debug_assert!(indices.is_sorted_by(|a, b| a < b));
+        match &mut self.entries {
+            Entries::Fixed(entries) => entries.remove_sorted(indices),
+            Entries::Slotted(entries) => {
+                indices.iter().rev().for_each(|index| entries.remove(*index))
+            }
+        }
+        self.run.next -= indices.partition_point(|index| *index < self.run.next);
     }
 
     /// Inserts an entry for which there is no room by moving entries to a new page, which is returned with the lower

@@ -195,6 +195,23 @@ impl BTree {
         Ok(path)
     }
 
+    /// The pages from the root to the leaf that `key` belongs to, and what every key of the leaf is below; the tree must not be empty.
+    pub(super) fn descend_bounded<'c>(
+        &self,
+        cache: &'c PageCache,
+        key: &[u8],
+    ) -> Result<(Path, Option<&'c [u8]>), Fault> {
+        let path = self.descend(cache, key, 0)?;
+        let above = path.iter().take(path.len() - 1).rev();
+        let mut bounds = above.filter_map(|step| {
+            let (page, after) = (tree_page(cache, step.frame), step.child + 1);
+            (after < page.len()).then(|| page.key(after))
+        });
+        let bound = bounds.next(); // The lowest page has the tightest one.
+        drop(bounds);
+        Ok((path, bound))
+    }
+
     /// Makes every page of the path changeable, parents first.
     pub(super) fn make_dirty(
         &mut self,

@@ -1,6 +1,6 @@
 //! The B+tree in both layouts against a `BTreeMap`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 
 use hashbrown::HashSet;
@@ -126,6 +126,7 @@ impl<N: Names> World<N> {
     fn step(&mut self, keys: Keys, delete_percent: u64) {
         let key = self.key(keys);
         match self.rng.below(100) {
+            n if n < delete_percent && self.rng.below(30) == 0 => self.delete_many(keys, key),
             n if n < delete_percent => {
                 let key = match self.model.range(key..).next() {
                     Some((key, _)) => key.clone(),
@@ -145,6 +146,42 @@ impl<N: Names> World<N> {
                 assert_eq!(found.as_deref(), self.model.get(&key).map(Vec::as_slice));
             }
             _ => self.scan(key),
+        }
+    }
+
+    /// Deletes some of the entries from a key on, and asks for keys that are not there.
+    fn delete_many(&mut self, keys: Keys, from: Vec<u8>) {
+        let (span, one_in) = (1 + self.rng.index(400), 1 + self.rng.below(20));
+        let mut wanted: BTreeSet<Vec<u8>> = BTreeSet::new();
+        for key in self.model.range(from..).map(|(key, _)| key).take(span) {
+            if self.rng.below(one_in) == 0 {
+                wanted.insert(key.clone());
+            }
+        }
+        for _ in 0..self.rng.below(3) {
+            wanted.insert(self.key(keys));
+        }
+        let kept_part = self.rng.below(4);
+        let is_kept = |key: &[u8]| key.last().is_some_and(|last| u64::from(*last) % 4 < kept_part);
+        let wanted: Vec<Vec<u8>> = wanted.into_iter().collect();
+        let mut rest = &wanted[..];
+        while !rest.is_empty() {
+            let mut asked: Vec<(Vec<u8>, Option<Vec<u8>>)> = Vec::new();
+            let count = self.retry(|tree, cache, names| {
+                assert_eq!(asked, [], "nothing is asked before a fault");
+                tree.delete_sorted(cache, names, rest, |key, value| {
+                    asked.push((key.to_vec(), value.map(<[u8]>::to_vec)));
+                    !is_kept(key)
+                })
+            });
+            assert!(count > 0 && asked.iter().map(|(key, _)| key).eq(&rest[..count]));
+            for (key, value) in asked {
+                assert_eq!(value.as_ref(), self.model.get(&key));
+                if !is_kept(&key) {
+                    self.model.remove(&key);
+                }
+            }
+            rest = &rest[count..];
         }
     }
 
@@ -336,6 +373,29 @@ fn ids_appended_in_two_places_fill_their_pages() {
     assert_eq!(checker.check_tree(&world.tree, TABLE).len(), 60_001);
     let leaves = 60_001_usize.div_ceil(139);
     assert!(checker.dirty.len() <= leaves + leaves / 25, "{} pages", checker.dirty.len());
+}
+
+#[test]
+fn the_dead_of_a_leaf_leave_in_one_visit() {
+    let mut world = table_world(4);
+    let key = |id: u64| id.to_be_bytes()[2..].to_vec();
+    for id in 1..=20_000 {
+        world.retry(|tree, cache, names| tree.put(cache, names, &key(id), &[7; 23]));
+        world.model.insert(key(id), vec![7; 23]);
+    }
+    assert!(world.store.flush(&mut world.cache, &mut world.tree, usize::MAX));
+    Store::settle(&mut world.cache);
+    let dead: Vec<_> = (1..=20_000).filter(|id| id % 3 == 0).map(key).collect();
+    let (mut rest, mut visits) = (&dead[..], 0);
+    while !rest.is_empty() {
+        let count =
+            world.retry(|tree, cache, names| tree.delete_sorted(cache, names, rest, |_, _| true));
+        rest = &rest[count..];
+        visits += 1;
+    }
+    assert_eq!(visits, 20_000_usize.div_ceil(139));
+    dead.iter().for_each(|key| assert!(world.model.remove(key).is_some()));
+    world.check();
 }
 
 /// The leaf after the cursor of a walk takes entries from the one before, and is then split below the cursor.
