@@ -320,7 +320,7 @@ impl Shard {
             push(SummaryEntry::Reference { chunk, stream, block, wseq, cut, class, bypassed });
             return;
         }
-        let unit = match reducer.compress(data, self.reduction(stream).compression) {
+        let unit = match reducer.compress(stream, data, self.reduction(stream).compression) {
             None => {
                 let offset = self.drain.writer.borrow_mut().push_unit(data, BLOCK_ALIGN);
                 raw_unit(offset, BLOCK_ALIGN, checksum)

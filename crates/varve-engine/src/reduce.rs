@@ -22,10 +22,8 @@ use crate::hash::HashMap;
 /// Stored bytes of a compressed block at most (L1): stored in units of 512 B, it saves one of eight.
 const STORED_MAX: usize = BLOCK_BYTES - UNIT_ALIGN as usize;
 
-/// Blocks in a row that may be compressed in vain before most are passed by, and how many it takes then for one to be tried: a try
-/// costs as much as the rest of a write.
-const IN_VAIN_MAX: u32 = 8;
-const TRY_INTERVAL: u32 = 8;
+/// Tries in vain in a row, and how many blocks it takes after so many for one to be tried: a try costs as much as the rest of a write.
+const TRY_INTERVALS: [(u32, u32); 2] = [(24, 64), (8, 8)];
 
 /// What makes the fingerprints of different uses of one key different. Changing it forgets which blocks are equal to stored ones.
 const FINGERPRINT_CONTEXT: &str = "varve 2026-11 fingerprint of a block";
@@ -63,14 +61,37 @@ impl Shard {
     }
 }
 
+/// What came of the last tries to compress blocks of a stream.
+#[derive(Default)]
+struct Tries {
+    /// How many in a row were in vain.
+    in_vain: u32,
+    /// Blocks that were not tried since.
+    passed_by: u32,
+}
+
+impl Tries {
+    /// Whether the next block is to be tried: after several in vain only now and then.
+    fn next_counts(&mut self) -> bool {
+        let interval = TRY_INTERVALS.iter().find(|(tries, _)| self.in_vain >= *tries);
+        self.passed_by += 1;
+        let counts = self.passed_by >= interval.map_or(1, |(_, interval)| *interval);
+        if counts {
+            self.passed_by = 0;
+        }
+        counts
+    }
+
+    fn note(&mut self, saved: bool) {
+        self.in_vain = if saved { 0 } else { self.in_vain.saturating_add(1) };
+    }
+}
+
 /// Compressors of a shard, with their memory.
 pub(crate) struct Reducer {
     scratch: Vec<u8>,
     lz4_table: CompressTable,
-    /// Blocks in a row that were compressed in vain.
-    in_vain: u32,
-    /// Blocks that were not tried since.
-    passed_by: u32,
+    tries: HashMap<StreamId, Tries>,
     zstd: Option<(u8, Compressor<'static>)>,
     unzstd: Option<Decompressor<'static>>,
 }
@@ -80,8 +101,7 @@ impl Reducer {
         Self {
             scratch: vec![0; get_maximum_output_size(BLOCK_BYTES)],
             lz4_table: CompressTable::small(),
-            in_vain: 0,
-            passed_by: 0,
+            tries: HashMap::default(),
             zstd: None,
             unzstd: None,
         }
@@ -90,11 +110,27 @@ impl Reducer {
     /// The block compressed, where that is asked for and saves enough (L1).
     pub(crate) fn compress(
         &mut self,
+        stream: StreamId,
         block: &[u8],
         compression: Compression,
     ) -> Option<(Codec, &[u8])> {
         assert_eq!(block.len(), BLOCK_BYTES, "blocks are reduced one by one");
-        if compression == Compression::Off || looks_random(block) || !self.is_worth_a_try() {
+        if compression == Compression::Off || !self.tries.entry(stream).or_default().next_counts() {
+            return None;
+        }
+        let found = self.try_compress(block, compression);
+        self.tries.entry(stream).or_default().note(found.is_some());
+        found.map(|(codec, len)| (codec, &self.scratch[..len]))
+    }
+
+    /// Forgets what came of the tries of a stream.
+    pub(crate) fn forget(&mut self, stream: StreamId) {
+        self.tries.remove(&stream);
+    }
+
+    /// Compresses to the scratch, if that may and does save enough; returns how many bytes are left.
+    fn try_compress(&mut self, block: &[u8], compression: Compression) -> Option<(Codec, usize)> {
+        if looks_random(block) {
             return None;
         }
         let (codec, len) = match compression {
@@ -102,18 +138,7 @@ impl Reducer {
             Compression::Lz4 => (Codec::Lz4, self.lz4(block)?),
             Compression::Zstd(level) => (Codec::Zstd, self.zstd(block, level)?),
         };
-        let saves = len <= STORED_MAX;
-        self.in_vain = if saves { 0 } else { self.in_vain.saturating_add(1) };
-        saves.then(|| (codec, &self.scratch[..len]))
-    }
-
-    /// Whether to try another block: after several in vain, of blocks that do not look random either, only now and then.
-    fn is_worth_a_try(&mut self) -> bool {
-        if self.in_vain < IN_VAIN_MAX {
-            return true;
-        }
-        self.passed_by = (self.passed_by + 1) % TRY_INTERVAL;
-        self.passed_by == 0
+        (len <= STORED_MAX).then_some((codec, len))
     }
 
     /// Compresses to the scratch; `None` when the library fails, and the block is stored raw.
@@ -168,6 +193,8 @@ mod tests {
     const ALL: [Compression; 4] =
         [Compression::Off, Compression::Lz4, Compression::Zstd(1), Compression::Zstd(19)];
 
+    const STREAM: StreamId = StreamId::new(1);
+
     fn reducer() -> Reducer {
         Reducer::new()
     }
@@ -192,7 +219,7 @@ mod tests {
         let mut reducer = reducer();
         for (name, block) in blocks() {
             for compression in ALL {
-                let found = reducer.compress(&block, compression);
+                let found = reducer.compress(STREAM, &block, compression);
                 let smaller = matches!(name, "half" | "text") && compression != Compression::Off;
                 assert_eq!(found.is_some(), smaller, "{name} {compression}");
                 let Some((codec, stored)) = found else { continue };
@@ -209,15 +236,15 @@ mod tests {
         let mut reducer = reducer();
         let blocks = blocks();
         let (little, text) = (&blocks[2].1, &blocks[3].1);
-        for _ in 0..100 {
-            assert!(reducer.compress(little, Compression::Lz4).is_none());
+        for _ in 0..1000 {
+            assert!(reducer.compress(STREAM, little, Compression::Lz4).is_none());
         }
-        let tries = (0..100).filter(|_| reducer.is_worth_a_try()).count();
-        assert!((10..=15).contains(&tries), "{tries} of 100");
-        let interval = usize::try_from(TRY_INTERVAL).unwrap();
-        let found = (0..interval).any(|_| reducer.compress(text, Compression::Lz4).is_some());
-        assert!(found, "one is tried soon");
-        assert!(reducer.compress(text, Compression::Lz4).is_some(), "and then all");
+        assert!(reducer.tries[&STREAM].in_vain < 60, "few are tried");
+        let other = StreamId::new(2);
+        assert!(reducer.compress(other, text, Compression::Lz4).is_some(), "other streams are");
+        let mut next = || reducer.compress(STREAM, text, Compression::Lz4).is_some();
+        assert!((0..64).any(|_| next()), "one is tried soon");
+        assert!(next(), "and then all");
     }
 
     #[test]
@@ -227,7 +254,9 @@ mod tests {
         let mut out = vec![0; BLOCK_BYTES];
         for (_, block) in blocks() {
             for compression in ALL {
-                let Some((codec, stored)) = reducer.compress(&block, compression) else { continue };
+                let Some((codec, stored)) = reducer.compress(STREAM, &block, compression) else {
+                    continue;
+                };
                 let stored = stored.to_vec();
                 for len in 0..stored.len() {
                     assert!(!reducer.restore(codec, &stored[..len], &mut out), "{codec:?} {len}");

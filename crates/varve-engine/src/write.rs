@@ -327,6 +327,7 @@ impl Shard {
         let frame = self.append_bare(self.fresh_header(RecordKind::StreamDrop, stream));
         self.mark.wanted.set(true);
         self.reduce.wishes.borrow_mut().remove(&stream);
+        self.reduce.reducer.borrow_mut().forget(stream);
         self.wait_frame(&frame).await
     }
 
