@@ -10,7 +10,7 @@ pub(crate) struct VolumeExports {
     datasets: Datasets,
 }
 
-/// One open volume; it cannot be deleted while this lives.
+/// One open volume or snapshot; it cannot be deleted while this lives.
 pub(crate) struct VolumeExport {
     volume: Volume,
 }
@@ -30,7 +30,7 @@ impl Exports for VolumeExports {
     }
 
     async fn open(&self, name: &str) -> Result<VolumeExport, ErrorKind> {
-        let opened = self.datasets.open_volume(name).await;
+        let opened = self.datasets.open(name).await;
         let volume = opened.map_err(|error| match error.kind() {
             // A name that no volume can have names no volume.
             ErrorKind::Invalid => ErrorKind::NotFound,
@@ -81,7 +81,7 @@ impl Export for VolumeExport {
         ExportInfo {
             size_bytes: self.volume.size_bytes(),
             block_bytes: self.volume.block_size_bytes(),
-            read_only: false,
+            read_only: self.volume.is_snapshot(),
         }
     }
 
