@@ -4,7 +4,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use varve_access_nbd::limits::OPTION_BYTES_MAX;
-use varve_access_nbd::{Event, ExportInfo, FoundExport, Handshake, TlsMode};
+use varve_access_nbd::{Event, ExportInfo, FoundExport, Handshake, OpenRequest, Since, TlsMode};
 use varve_types::ErrorKind;
 
 /// Bytes of an option's header on the wire.
@@ -35,9 +35,13 @@ fn run(tls_mode: TlsMode, input: &[u8], step: usize) -> (Vec<u8>, Vec<Event>) {
             Event::List => handshake.answer_list(Ok(&["one".to_owned()]), &mut out),
             Event::StartTls => handshake.tls_started(),
             Event::Ready(_) | Event::Close(_) => return (out, events),
-            Event::Open(name) => {
+            Event::Open(OpenRequest { name, since }) => {
+                let since = match since {
+                    Since::Named(since) => since,
+                    Since::Listed => vec!["a".to_owned(), "b".to_owned()],
+                };
                 let found = match name.as_str() {
-                    "" | "one" => Ok(FoundExport { name: "one", info: INFO }),
+                    "" | "one" => Ok(FoundExport { name: "one", info: INFO, since: &since }),
                     _ => Err(ErrorKind::NotFound),
                 };
                 if let Some(end) = handshake.answer_open(found, &mut out) {

@@ -56,7 +56,7 @@ pub enum Command {
         /// Fail rather than be as slow as writing.
         fast_only: bool,
     },
-    /// Tell which parts of a range are holes.
+    /// Tell what the selected contexts say of a range.
     BlockStatus {
         /// First byte.
         offset: u64,
@@ -64,7 +64,26 @@ pub enum Command {
         len: u32,
         /// The client wants a single extent.
         one_extent: bool,
+        /// The contexts; at least one.
+        contexts: Contexts,
     },
+}
+
+/// Metadata contexts that a client selected.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Contexts {
+    /// `base:allocation`: holes and zeros.
+    pub allocation: bool,
+    /// How many of the changes since a snapshot.
+    pub changes: u8,
+}
+
+impl Contexts {
+    /// Whether none was selected.
+    #[must_use]
+    pub fn is_empty(self) -> bool {
+        self == Self::default()
+    }
 }
 
 impl Command {
@@ -133,11 +152,12 @@ pub fn admit(
             keep_allocated: has(flag::NO_HOLE),
             fast_only: has(flag::FAST_ZERO),
         }),
-        cmd::BLOCK_STATUS if !inside || len == 0 || !negotiated.base_allocation => {
+        cmd::BLOCK_STATUS if !inside || len == 0 || negotiated.contexts.is_empty() => {
             Err(Errno::Inval)
         }
         cmd::BLOCK_STATUS => {
-            Ok(Command::BlockStatus { offset, len, one_extent: has(flag::REQ_ONE) })
+            let (one_extent, contexts) = (has(flag::REQ_ONE), negotiated.contexts);
+            Ok(Command::BlockStatus { offset, len, one_extent, contexts })
         }
         _ => Err(Errno::Inval),
     }
@@ -155,7 +175,8 @@ mod tests {
 
     const INFO: ExportInfo =
         ExportInfo { size_bytes: 1 << 20, block_bytes: 4096, read_only: false };
-    const FULL: Negotiated = Negotiated { structured_reply: true, base_allocation: true };
+    const FULL: Negotiated =
+        Negotiated { structured_reply: true, contexts: Contexts { allocation: true, changes: 0 } };
 
     fn header(command: u16, flags: u16, offset: u64, len: u32) -> RequestHeader {
         RequestHeader { flags, command, cookie: 7, offset, len }

@@ -9,9 +9,11 @@ use varve_types::ErrorKind;
 
 use crate::channel::Channel;
 use crate::export::{Export, Exports};
-use crate::handshake::{CloseReason, Event, FoundExport, Handshake, Negotiated, TlsMode};
+use crate::handshake::{
+    CloseReason, Event, FoundExport, Handshake, Negotiated, OpenRequest, Since, TlsMode,
+};
 use crate::inbox::Inbox;
-use crate::limits::HANDSHAKE_TIMEOUT_MS;
+use crate::limits::{CHANGES_LISTED_MAX, HANDSHAKE_TIMEOUT_MS};
 use crate::service::Service;
 use crate::tls::TlsSession;
 use crate::transmission::{Session, transmit};
@@ -75,6 +77,8 @@ impl From<io::Error> for Ended {
 struct Opened<E> {
     name: String,
     export: E,
+    /// Snapshots that were asked for with it.
+    since: Vec<String>,
 }
 
 /// Serves a connection to its end. The stream is closed on return.
@@ -125,12 +129,14 @@ async fn handshake<T: Transport, X: Exports>(
         let (consumed, mut event) = handshake.advance(inbox.bytes(), &mut out);
         inbox.consume(consumed);
         *usage = handshake.usage();
-        if let Event::Open(name) = &event {
+        if let Event::Open(request) = &event {
             // The previous export of this handshake, if any, is closed first.
             drop(opened.take());
-            let found = open(service.exports(), name).await;
+            let found = open(service.exports(), request).await;
             let answer = match &found {
-                Ok(found) => Ok(FoundExport { name: &found.name, info: found.export.info() }),
+                Ok(Opened { name, export, since }) => {
+                    Ok(FoundExport { name, info: export.info(), since })
+                }
                 Err(kind) => Err(*kind),
             };
             let next = handshake.answer_open(answer, &mut out);
@@ -180,7 +186,10 @@ async fn handshake<T: Transport, X: Exports>(
 }
 
 /// Opens the export of this name; the empty name means the only one there is.
-async fn open<X: Exports>(exports: &X, name: &str) -> Result<Opened<X::Export>, ErrorKind> {
+async fn open<X: Exports>(
+    exports: &X,
+    OpenRequest { name, since }: &OpenRequest,
+) -> Result<Opened<X::Export>, ErrorKind> {
     let name = if name.is_empty() {
         let mut names = exports.list().await?;
         match (names.pop(), names.is_empty()) {
@@ -188,8 +197,19 @@ async fn open<X: Exports>(exports: &X, name: &str) -> Result<Opened<X::Export>, 
             _ => return Err(ErrorKind::NotFound),
         }
     } else {
-        name.to_owned()
+        name.clone()
     };
-    let export = exports.open(&name).await?;
-    Ok(Opened { name, export })
+    let (export, since) = match since {
+        Since::Named(since) => {
+            let export = exports.open_since(&name, since).await?;
+            let since = export.since().to_vec();
+            (export, since)
+        }
+        Since::Listed => {
+            let export = exports.open(&name).await?;
+            let since = export.snapshots(CHANGES_LISTED_MAX).await?;
+            (export, since)
+        }
+    };
+    Ok(Opened { name, export, since })
 }

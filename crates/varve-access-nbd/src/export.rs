@@ -48,6 +48,15 @@ pub struct Extent {
     pub kind: ExtentKind,
 }
 
+/// A run of bytes that may differ from a snapshot, or does not.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Change {
+    /// Length in bytes.
+    pub len: u64,
+    /// Whether it may differ.
+    pub dirty: bool,
+}
+
 /// One block device on this thread. Ranges handed to it lie within [`ExportInfo::size_bytes`], unless a shrink
 /// overtakes them, and are of any alignment.
 pub trait Export {
@@ -88,6 +97,27 @@ pub trait Export {
         len: u64,
         extents_max: usize,
     ) -> impl Future<Output = Result<Vec<Extent>, ErrorKind>>;
+
+    /// Snapshots since which this handle tells changes, in the order of their numbers; of those it was opened with, the ones there are.
+    fn since(&self) -> &[String] {
+        &[]
+    }
+
+    /// Names of snapshots since which it could tell changes, `max` at most.
+    fn snapshots(&self, _max: usize) -> impl Future<Output = Result<Vec<String>, ErrorKind>> {
+        std::future::ready(Ok(Vec::new()))
+    }
+
+    /// Which bytes of a range may differ from the snapshot of this number in [`Self::since`]; bounds as [`Self::block_status`].
+    fn changes(
+        &self,
+        _since: usize,
+        _offset: u64,
+        _len: u64,
+        _extents_max: usize,
+    ) -> impl Future<Output = Result<Vec<Change>, ErrorKind>> {
+        std::future::ready(Err(ErrorKind::Unsupported))
+    }
 }
 
 /// The exports that a connection may choose from, on this thread.
@@ -103,6 +133,18 @@ pub trait Exports {
     /// # Errors
     /// `NotFound` when there is none of this name.
     fn open(&self, name: &str) -> impl Future<Output = Result<Self::Export, ErrorKind>>;
+
+    /// The same, with what changed since these snapshots of the export, as far as they are there.
+    ///
+    /// # Errors
+    /// `NotFound` when there is no export of this name.
+    fn open_since(
+        &self,
+        name: &str,
+        _since: &[String],
+    ) -> impl Future<Output = Result<Self::Export, ErrorKind>> {
+        self.open(name)
+    }
 }
 
 impl ExportInfo {

@@ -6,7 +6,7 @@ use futures_util::FutureExt;
 
 use crate::budget::Budget;
 use crate::export::Export;
-use crate::handshake::{Event, FoundExport, Handshake, Negotiated, TlsMode};
+use crate::handshake::{Event, FoundExport, Handshake, Negotiated, OpenRequest, Since, TlsMode};
 use crate::inbox::Inbox;
 use crate::limits::THREAD_BYTES_DEFAULT;
 use crate::link::{Link, Parsed};
@@ -72,8 +72,12 @@ fn shake_hands(
         let (consumed, event) = handshake.advance(inbox.bytes(), sent);
         inbox.consume(consumed);
         let event = match event {
-            Event::Open(name) if name.len() < 8 => {
-                let found = FoundExport { name: &name, info: export.info() };
+            Event::Open(OpenRequest { name, since }) if name.len() < 8 => {
+                let since = match since {
+                    Since::Named(since) => since,
+                    Since::Listed => vec!["snapshot".to_owned()],
+                };
+                let found = FoundExport { name: &name, info: export.info(), since: &since };
                 handshake.answer_open(Ok(found), sent)
             }
             Event::Open(_) => handshake.answer_open(Err(varve_types::ErrorKind::NotFound), sent),

@@ -16,6 +16,7 @@
 
 use varve_types::ErrorKind;
 
+use crate::command::Contexts;
 use crate::export::ExportInfo;
 use crate::limits::{OPTION_BYTES_MAX, OPTIONS_MAX};
 use crate::usage::Usage;
@@ -24,7 +25,7 @@ use crate::wire::constant::{
     FLAG_FIXED_NEWSTYLE, FLAG_NO_ZEROES, IHAVEOPT, NBDMAGIC, can, opt, rep,
 };
 use crate::wire::option::{
-    BASE_ALLOCATION, InfoRequest, MetaRequest, OptionHeader, OptionReply, name, text,
+    BASE_ALLOCATION, CHANGES, InfoRequest, MetaRequest, OptionHeader, OptionReply, name, text,
 };
 
 /// Whether connections use TLS.
@@ -46,14 +47,32 @@ pub enum Event {
     NeedInput,
     /// The names of all exports, through [`Handshake::answer_list`].
     List,
-    /// The export of this name (empty: the default one), through [`Handshake::answer_open`].
-    Open(String),
+    /// An export, through [`Handshake::answer_open`].
+    Open(OpenRequest),
     /// Send what is in `out`, then begin TLS with the input not consumed, then call [`Handshake::tls_started`].
     StartTls,
     /// Send what is in `out`; the transmission phase begins with the export answered last.
     Ready(Negotiated),
     /// Send what is in `out` and close.
     Close(CloseReason),
+}
+
+/// An export that the handshake asks for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct OpenRequest {
+    /// Its name; empty: the default one.
+    pub name: String,
+    /// Snapshots of it that matter.
+    pub since: Since,
+}
+
+/// Which snapshots of an export matter: those since which it tells changes.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Since {
+    /// Those of these names that are there.
+    Named(Vec<String>),
+    /// The names of what there is, up to [`CHANGES_LISTED_MAX`](crate::limits::CHANGES_LISTED_MAX).
+    Listed,
 }
 
 /// Why the server ends a handshake.
@@ -76,12 +95,15 @@ pub enum CloseReason {
 pub struct Negotiated {
     /// Reads are answered in chunks.
     pub structured_reply: bool,
-    /// `base:allocation` was selected for this export.
-    pub base_allocation: bool,
+    /// Metadata contexts that were selected for this export.
+    pub contexts: Contexts,
 }
 
 /// Id of `base:allocation` in block status replies.
 pub(crate) const BASE_ALLOCATION_ID: u32 = 1;
+
+/// Id of the first context of changes; the others follow.
+pub(crate) const CHANGES_ID_FIRST: u32 = 2;
 
 /// Whose export is opened; lives for the length of one question.
 #[derive(Clone, Copy, Debug)]
@@ -111,10 +133,19 @@ pub struct Handshake {
     tls_active: bool,
     no_zeroes: bool,
     structured_reply: bool,
-    /// The export for which `base:allocation` is selected, by its proper name.
-    meta_export: Option<String>,
+    selected: Option<Selected>,
     options_seen: u32,
     usage: Usage,
+}
+
+/// Contexts that are selected for one export.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Selected {
+    /// Its proper name.
+    export: String,
+    allocation: bool,
+    /// Snapshots, in the order of their contexts.
+    since: Vec<String>,
 }
 
 /// An export that was found.
@@ -124,6 +155,8 @@ pub struct FoundExport<'a> {
     pub name: &'a str,
     /// Its size and properties.
     pub info: ExportInfo,
+    /// The snapshots that were asked for and are there.
+    pub since: &'a [String],
 }
 
 impl Handshake {
@@ -138,7 +171,7 @@ impl Handshake {
             tls_active: false,
             no_zeroes: false,
             structured_reply: false,
-            meta_export: None,
+            selected: None,
             options_seen: 0,
             usage: Usage::default(),
         }
@@ -271,7 +304,11 @@ impl Handshake {
                 Ok(InfoRequest { export, name, description, block_size }) => {
                     let question =
                         Question::Info { go: option == opt::GO, name, description, block_size };
-                    return self.ask(question, Event::Open(export.to_owned()));
+                    let since = match option {
+                        opt::GO => self.selected_since(),
+                        _ => Since::Named(Vec::new()),
+                    };
+                    return self.ask(question, open(export, since));
                 }
             },
             opt::LIST_META_CONTEXT | opt::SET_META_CONTEXT => {
@@ -304,14 +341,14 @@ impl Handshake {
         self.tls_active = true;
         self.usage.tls();
         self.structured_reply = false; // H3
-        self.meta_export = None; // H3
+        self.selected = None; // H3
         self.phase = Phase::Options;
     }
 
     fn export_name(&mut self, data: &[u8]) -> Step {
         match text(data) {
             Ok(export) if !self.tls_missing() => {
-                self.ask(Question::ExportName, Event::Open(export.to_owned()))
+                self.ask(Question::ExportName, open(export, self.selected_since()))
             }
             _ => self.close(CloseReason::ExportRefused),
         }
@@ -319,7 +356,7 @@ impl Handshake {
 
     fn meta_context(&mut self, option: u32, data: &[u8], reply: &mut OptionReply<'_>) -> Step {
         if option == opt::SET_META_CONTEXT {
-            self.meta_export = None; // Even a request that fails replaces what was selected.
+            self.selected = None; // Even a request that fails replaces what was selected.
         }
         if !self.structured_reply {
             reply.error(rep::ERR_INVALID, "negotiate structured replies first");
@@ -330,15 +367,25 @@ impl Handshake {
                 reply.bad(why);
                 Step::Again
             }
-            Ok(MetaRequest { export, unfiltered, wildcard, allocation }) => {
-                let question = if option == opt::SET_META_CONTEXT {
-                    Question::SetMeta { allocation }
-                } else {
-                    Question::ListMeta { allocation: unfiltered || wildcard || allocation }
+            Ok(request) if option == opt::SET_META_CONTEXT => {
+                let question = Question::SetMeta { allocation: request.allocation };
+                self.ask(question, open(request.export, Since::Named(request.since)))
+            }
+            Ok(request) => {
+                let MetaRequest { unfiltered, wildcard, allocation, all_changes, .. } = request;
+                let allocation = unfiltered || wildcard || allocation;
+                let since = match unfiltered || all_changes {
+                    true => Since::Listed,
+                    false => Since::Named(request.since),
                 };
-                self.ask(question, Event::Open(export.to_owned()))
+                self.ask(Question::ListMeta { allocation }, open(request.export, since))
             }
         }
+    }
+
+    /// Snapshots whose contexts are selected, for whatever export.
+    fn selected_since(&self) -> Since {
+        Since::Named(self.selected.as_ref().map_or(Vec::new(), |selected| selected.since.clone()))
     }
 
     /// Answers [`Event::List`]; [`Self::advance`] goes on.
@@ -387,13 +434,12 @@ impl Handshake {
                 if allocation {
                     reply.meta_context(0, BASE_ALLOCATION);
                 }
+                found
+                    .since
+                    .iter()
+                    .for_each(|name| reply.meta_context(0, &format!("{CHANGES}{name}")));
             }
-            Question::SetMeta { allocation } => {
-                if allocation {
-                    reply.meta_context(BASE_ALLOCATION_ID, BASE_ALLOCATION);
-                    self.meta_export = Some(found.name.to_owned());
-                }
-            }
+            Question::SetMeta { allocation } => self.select(allocation, &found, &mut reply),
             Question::ExportName => {
                 let out = reply.out;
                 out.extend_from_slice(&found.info.size_bytes.to_be_bytes());
@@ -424,10 +470,29 @@ impl Handshake {
         None
     }
 
+    fn select(&mut self, allocation: bool, found: &FoundExport<'_>, reply: &mut OptionReply<'_>) {
+        if allocation {
+            reply.meta_context(BASE_ALLOCATION_ID, BASE_ALLOCATION);
+        }
+        for (id, name) in (CHANGES_ID_FIRST..).zip(found.since) {
+            reply.meta_context(id, &format!("{CHANGES}{name}"));
+        }
+        let (export, since) = (found.name.to_owned(), found.since.to_vec());
+        self.selected = Some(Selected { export, allocation, since });
+    }
+
     fn ready(&mut self, found: &FoundExport<'_>) -> Event {
         self.phase = Phase::Done;
-        let base_allocation = self.meta_export.as_deref() == Some(found.name);
-        let agreed = Negotiated { structured_reply: self.structured_reply, base_allocation };
+        let selected = self.selected.take().filter(|selected| selected.export == found.name);
+        let contexts = selected.map_or(Contexts::default(), |selected| Contexts {
+            allocation: selected.allocation,
+            // A snapshot that was deleted since it was selected leaves none, as their numbers have moved.
+            changes: match selected.since == found.since {
+                true => u8::try_from(found.since.len()).expect("at most CHANGES_MAX"),
+                false => 0,
+            },
+        });
+        let agreed = Negotiated { structured_reply: self.structured_reply, contexts };
         self.usage.negotiated(agreed);
         Event::Ready(agreed)
     }
@@ -476,6 +541,10 @@ impl Question {
             Self::SetMeta { .. } => opt::SET_META_CONTEXT,
         }
     }
+}
+
+fn open(export: &str, since: Since) -> Event {
+    Event::Open(OpenRequest { name: export.to_owned(), since })
 }
 
 /// The option reply for an error of listing or opening.

@@ -28,12 +28,14 @@ mod transport;
 mod usage;
 pub mod wire;
 
-pub use command::{Command, admit};
+pub use command::{Command, Contexts, admit};
 pub use connection::{Closed, Ended};
 pub use errno::Errno;
 pub use error::{Error, Result};
-pub use export::{Export, ExportInfo, Exports, Extent, ExtentKind, ReadPart};
-pub use handshake::{CloseReason, Event, FoundExport, Handshake, Negotiated, TlsMode};
+pub use export::{Change, Export, ExportInfo, Exports, Extent, ExtentKind, ReadPart};
+pub use handshake::{
+    CloseReason, Event, FoundExport, Handshake, Negotiated, OpenRequest, Since, TlsMode,
+};
 pub use listener::{
     Accepted, Address, ConnectionLimit, Listener, Permit, deal_connections, serve_connections,
 };

@@ -42,6 +42,12 @@ pub const SEND_BYTES_MAX: usize = 1 << 20;
 /// Piece in bytes by which a cache request reads, so that it never holds more than that.
 pub const CACHE_PIECE_BYTES: u32 = 1 << 20;
 
+/// Most contexts of changes that a connection selects: each is another walk of the maps at every block status.
+pub const CHANGES_MAX: usize = 8;
+
+/// Most contexts of changes that are listed when none is named: a handshake's reply stays below 64 KiB, and more snapshots can be named.
+pub const CHANGES_LISTED_MAX: usize = 128;
+
 /// Time from accept to the first request, in milliseconds: seven round trips and a TLS handshake over a bad link.
 pub const HANDSHAKE_TIMEOUT_MS: u64 = 10_000;
 

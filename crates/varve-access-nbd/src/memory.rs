@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use varve_stdx::{AlignedBuf, BufSlice};
 use varve_types::ErrorKind;
 
-use crate::export::{Export, ExportInfo, Exports, Extent, ExtentKind, ReadPart};
+use crate::export::{Change, Export, ExportInfo, Exports, Extent, ExtentKind, ReadPart};
 
 /// Bytes of a block.
 const BLOCK: u64 = 4096;
@@ -194,6 +194,18 @@ impl Export for MemoryExport {
             }
         }
         Ok(extents)
+    }
+
+    /// It has no snapshots: everything may have changed.
+    async fn changes(
+        &self,
+        _since: usize,
+        offset: u64,
+        len: u64,
+        _extents_max: usize,
+    ) -> Result<Vec<Change>, ErrorKind> {
+        drop(self.state_within(offset, len)?);
+        Ok(vec![Change { len, dirty: true }])
     }
 }
 

@@ -8,11 +8,11 @@ use std::collections::VecDeque;
 use varve_stdx::{AlignedBuf, BufSlice};
 
 use crate::errno::Errno;
-use crate::export::{Extent, ReadPart};
+use crate::export::ReadPart;
 use crate::limits::{SEND_BYTES_MAX, SEND_PARTS_MAX};
 use crate::transport::SendPart;
 use crate::wire::constant::chunk;
-use crate::wire::reply::{self, ChunkMark};
+use crate::wire::reply::{self, ChunkMark, ContextStatus};
 
 /// Runs of zeros up to this many bytes are copied among the headers: a part of its own costs as much.
 const ZEROS_INLINE_MAX: usize = 256;
@@ -104,16 +104,16 @@ impl Outbox {
         }
     }
 
-    /// Extents from the start of the range on.
+    /// What each selected context says from the start of the range on.
     pub(crate) fn block_status(
         &mut self,
         cookie: u64,
         len: u32,
-        extents: &[Extent],
+        contexts: &[ContextStatus],
         charge: Charge,
     ) {
         assert!(self.structured, "block status needs structured replies");
-        reply::block_status(&mut self.open_batch(charge).head, cookie, len, extents);
+        reply::block_status(&mut self.open_batch(charge).head, cookie, len, contexts);
     }
 
     /// What a read returned.

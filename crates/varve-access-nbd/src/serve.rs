@@ -4,11 +4,13 @@ use std::rc::Rc;
 
 use varve_stdx::BufSlice;
 
-use crate::command::Command;
+use crate::command::{Command, Contexts};
 use crate::errno::Errno;
-use crate::export::{Export, Extent};
+use crate::export::Export;
+use crate::handshake::{BASE_ALLOCATION_ID, CHANGES_ID_FIRST};
 use crate::limits::{CACHE_PIECE_BYTES, EXTENTS_MAX};
 use crate::outbox::{Charge, Outbox, ReadReply};
+use crate::wire::reply::{ContextStatus, StatusRun};
 
 /// A request that may run.
 pub(crate) struct Request {
@@ -29,7 +31,7 @@ pub(crate) struct Finished<P> {
 pub(crate) enum Answer<P> {
     Done,
     Read(P),
-    Status(Vec<Extent>),
+    Status(Vec<ContextStatus>),
 }
 
 /// Runs `request`.
@@ -57,16 +59,34 @@ pub(crate) async fn serve<E: Export>(export: Rc<E>, request: Request) -> Finishe
             }
         }
         Command::Cache { offset, len } => cache(&*export, offset, len).await.map(|()| Answer::Done),
-        Command::BlockStatus { offset, len, one_extent } => {
+        Command::BlockStatus { offset, len, one_extent, contexts } => {
             let extents_max = if one_extent { 1 } else { EXTENTS_MAX };
-            let status = export.block_status(offset, u64::from(len), extents_max).await;
-            status.map(|mut extents| {
-                extents.truncate(extents_max);
-                Answer::Status(extents)
-            })
+            let range = (offset, u64::from(len));
+            block_status(&*export, range, extents_max, contexts).await.map(Answer::Status)
         }
     };
     Finished { cookie, command, result: result.map_err(Errno::from) }
+}
+
+/// What each selected context says of a range.
+async fn block_status<E: Export>(
+    export: &E,
+    (offset, len): (u64, u64),
+    extents_max: usize,
+    contexts: Contexts,
+) -> Result<Vec<ContextStatus>, varve_types::ErrorKind> {
+    let mut all = Vec::new();
+    if contexts.allocation {
+        let extents = export.block_status(offset, len, extents_max).await?;
+        let runs = extents.iter().take(extents_max).map(StatusRun::from).collect();
+        all.push(ContextStatus { context: BASE_ALLOCATION_ID, runs });
+    }
+    for since in 0..contexts.changes {
+        let changes = export.changes(usize::from(since), offset, len, extents_max).await?;
+        let runs = changes.iter().take(extents_max).map(StatusRun::from).collect();
+        all.push(ContextStatus { context: CHANGES_ID_FIRST + u32::from(since), runs });
+    }
+    Ok(all)
 }
 
 /// Reads a range piece by piece and drops it: what was read is in the read cache then.
@@ -90,8 +110,8 @@ impl<P: IntoIterator<Item = crate::export::ReadPart>> Finished<P> {
             (Ok(Answer::Read(parts)), Command::Read { offset, len, unfragmented }) => {
                 outbox.read(ReadReply { cookie, offset, len, unfragmented }, parts, charge);
             }
-            (Ok(Answer::Status(extents)), Command::BlockStatus { len, .. }) => {
-                outbox.block_status(cookie, len, &extents, charge);
+            (Ok(Answer::Status(contexts)), Command::BlockStatus { len, .. }) => {
+                outbox.block_status(cookie, len, &contexts, charge);
             }
             (Ok(Answer::Read(_) | Answer::Status(_)), _) => {
                 panic!("an answer that does not belong to its command")

@@ -82,8 +82,11 @@ impl fmt::Display for Usage {
         if self.negotiated.structured_reply {
             f.write_str("; structured replies")?;
         }
-        if self.negotiated.base_allocation {
+        if self.negotiated.contexts.allocation {
             f.write_str("; base:allocation")?;
+        }
+        if self.negotiated.contexts.changes > 0 {
+            write!(f, "; changes since {} snapshots", self.negotiated.contexts.changes)?;
         }
         f.write_str("; requests")?;
         for (name, count) in COMMANDS.iter().zip(self.requests).filter(|(_, count)| *count > 0) {

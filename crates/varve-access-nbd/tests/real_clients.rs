@@ -44,7 +44,7 @@ fn nbdinfo_shows_lists_and_maps() {
     assert_eq!(mapped.split_whitespace().collect::<Vec<_>>(), ["0", "67108864", "3", "hole,zero"]);
     let usage = server.next_usage();
     report("nbdinfo --map", &usage);
-    assert!(usage.agreed().base_allocation && usage.requests(cmd::BLOCK_STATUS) > 0);
+    assert!(usage.agreed().contexts.allocation && usage.requests(cmd::BLOCK_STATUS) > 0);
 }
 
 #[test]
@@ -98,7 +98,7 @@ fn qemu_io_reads_back_its_patterns() {
     assert!(!printed.contains("failed") && !printed.contains("error"), "{printed}");
     let usage = server.next_usage();
     report("qemu-io", &usage);
-    assert!(usage.agreed().structured_reply && usage.agreed().base_allocation);
+    assert!(usage.agreed().structured_reply && usage.agreed().contexts.allocation);
     for command in [cmd::READ, cmd::WRITE, cmd::TRIM, cmd::WRITE_ZEROES, cmd::FLUSH, cmd::DISC] {
         assert!(usage.requests(command) > 0, "command {command} was not used");
     }

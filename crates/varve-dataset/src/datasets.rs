@@ -7,12 +7,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use futures_util::future::LocalBoxFuture;
-use varve_dispatch::{Dispatch, Route, StreamPlacement};
+use varve_dispatch::{Dispatch, HeldNames, Route, StreamPlacement};
 use varve_types::limits::VOLUME_BYTES_MAX;
 use varve_types::{ByteCount, ByteRange, Compression, Reduction, StreamId};
 
-use crate::catalog::{find, home_of, list, volume_key};
-use crate::name::DatasetName;
+use crate::catalog::{find, hold, list, list_snapshots, remove_volume, store};
+use crate::in_flight::StreamsInFlight;
+use crate::name::{DatasetName, SNAPSHOT_MARK};
 use crate::open::OpenVolumes;
 use crate::record::{VolumeInfo, VolumeRecord};
 use crate::volume::{Volume, VolumeSpec};
@@ -25,6 +26,7 @@ const SIZE_MIN: u64 = 512;
 #[derive(Default)]
 pub struct Shared {
     pub(crate) open: OpenVolumes,
+    pub(crate) in_flight: StreamsInFlight,
     /// Mark passes asked for since the start.
     pub(crate) marks_wanted: AtomicU64,
 }
@@ -49,24 +51,31 @@ impl Datasets {
         &self.dispatch
     }
 
-    /// Runs `work` on the thread of the name's home, after whatever else changes names there.
-    async fn at_home<T: Send + 'static>(
+    /// Keeps others from changing this volume and its snapshots while the value lives.
+    pub(crate) async fn hold(&self, name: &DatasetName) -> Result<HeldNames> {
+        hold(&self.dispatch, [name]).await
+    }
+
+    /// The record of a volume that must be there.
+    pub(crate) async fn record(&self, name: &DatasetName) -> Result<VolumeRecord> {
+        find(&self.dispatch, name).await?.ok_or_else(|| Error::NotFound { name: name.display() })
+    }
+
+    /// Refuses while somebody has the stream open.
+    pub(crate) fn check_closed(
         &self,
-        name: &DatasetName,
-        work: impl FnOnce(Self, DatasetName) -> LocalBoxFuture<'static, Result<T>> + Send + 'static,
-    ) -> Result<T> {
-        let home = home_of(&self.dispatch, name);
-        let (name, shared) = (name.clone(), Arc::clone(&self.shared));
-        self.dispatch
-            .at(home, move |dispatch| {
-                let datasets = Self::new(dispatch.clone(), shared);
-                let gate = dispatch.name_gate();
-                Box::pin(async move {
-                    let _gate = gate.enter().await;
-                    work(datasets, name).await
-                })
-            })
-            .await?
+        stream: StreamId,
+        name: impl FnOnce() -> String,
+    ) -> Result<()> {
+        match self.shared.open.openers(stream) {
+            0 => Ok(()),
+            openers => Err(Error::InUse { name: name(), openers }),
+        }
+    }
+
+    /// Asks for a mark pass: something was dropped, or may be without an owner.
+    pub(crate) fn want_mark(&self) {
+        self.shared.marks_wanted.fetch_add(1, Ordering::AcqRel);
     }
 
     /// Makes a volume. Durable on return; takes no space until it is written.
@@ -80,7 +89,7 @@ impl Datasets {
         if !block_bytes.is_power_of_two() || !(512..=65536).contains(&block_bytes) {
             return Err(Error::BadBlockSize { block_size: ByteCount(u64::from(block_bytes)) });
         }
-        let stream = self.fresh_stream().await?;
+        let stream = self.fresh_streams(1).await?;
         let placement = StreamPlacement {
             seed: self.dispatch.reactor().random_u64(),
             generation: self.dispatch.placement().newest(),
@@ -91,32 +100,32 @@ impl Datasets {
             block_bytes,
             created_unix_ms: self.dispatch.reactor().unix_time_ms(),
             reduction: changed(Reduction::default(), spec.dedup, spec.compression),
+            origin: None,
+            receiving: spec.receiving,
         };
-        self.at_home(&name, move |datasets, name| {
-            Box::pin(async move {
-                if find(&datasets.dispatch, &name).await?.is_some() {
-                    return Err(Error::Exists { name: name.display() });
-                }
-                datasets.store(&name, &record).await?; // S1
-                Ok(record.info(&name))
-            })
-        })
-        .await
+        let _held = self.hold(&name).await?;
+        self.store_new(&name, &record).await
     }
 
-    async fn fresh_stream(&self) -> Result<StreamId> {
-        let reserve = |pool: std::rc::Rc<varve_dispatch::Pool>| -> LocalBoxFuture<'static, _> {
-            Box::pin(async move { pool.reserve_streams(1).await })
+    /// Stores the record of a volume that is not there yet.
+    pub(crate) async fn store_new(
+        &self,
+        name: &DatasetName,
+        record: &VolumeRecord,
+    ) -> Result<VolumeInfo> {
+        if find(&self.dispatch, name).await?.is_some() {
+            return Err(Error::Exists { name: name.display() });
+        }
+        store(&self.dispatch, name, record).await?; // S1
+        Ok(record.info(name))
+    }
+
+    /// Ids of streams that nobody ever had; the first of them.
+    pub(crate) async fn fresh_streams(&self, count: u64) -> Result<StreamId> {
+        let reserve = move |pool: std::rc::Rc<varve_dispatch::Pool>| -> LocalBoxFuture<'static, _> {
+            Box::pin(async move { pool.reserve_streams(count).await })
         };
         Ok(self.dispatch.at_root(reserve).await?)
-    }
-
-    async fn store(&self, name: &DatasetName, record: &VolumeRecord) -> Result<()> {
-        let (home, key, value) = (home_of(&self.dispatch, name), volume_key(name), record.encode());
-        let put = self.dispatch.on_shard(home, move |shard| {
-            Box::pin(async move { shard.key_put(&key, &value).await })
-        });
-        Ok(put.await?)
     }
 
     /// Every volume, in the order of their names.
@@ -133,8 +142,7 @@ impl Datasets {
     /// `NotFound`.
     pub async fn volume(&self, name: &str) -> Result<VolumeInfo> {
         let name = DatasetName::parse(name)?;
-        let record = find(&self.dispatch, &name).await?;
-        record.map(|record| record.info(&name)).ok_or_else(|| not_found(&name))
+        Ok(self.record(&name).await?.info(&name))
     }
 
     /// Changes a volume's size, also while it is open. What a shrink cuts off is gone for good. Durable on return.
@@ -144,31 +152,36 @@ impl Datasets {
     pub async fn resize_volume(&self, name: &str, size_bytes: u64) -> Result<VolumeInfo> {
         let name = DatasetName::parse(name)?;
         check_size(size_bytes)?;
-        self.at_home(&name, move |datasets, name| {
-            Box::pin(async move { datasets.resize_at_home(&name, size_bytes).await })
-        })
-        .await
+        let _held = self.hold(&name).await?;
+        let record = self.record(&name).await?;
+        Ok(self.resize(&name, record, size_bytes).await?.info(&name))
     }
 
-    async fn resize_at_home(&self, name: &DatasetName, size_bytes: u64) -> Result<VolumeInfo> {
-        let record = find(&self.dispatch, name).await?.ok_or_else(|| not_found(name))?;
+    /// Changes the size of a volume whose names are held; its record then.
+    pub(crate) async fn resize(
+        &self,
+        name: &DatasetName,
+        record: VolumeRecord,
+        size_bytes: u64,
+    ) -> Result<VolumeRecord> {
+        check_size(size_bytes)?;
         let stream = record.route.stream;
         if size_bytes < record.size_bytes {
             self.shared.open.resize(stream, size_bytes); // Nothing new is admitted beyond the end from here on.
         }
         let (low, high) = (size_bytes.min(record.size_bytes), size_bytes.max(record.size_bytes));
-        let resized = VolumeRecord { size_bytes, ..record };
+        let resized = VolumeRecord { size_bytes, ..record.clone() };
         let change = async {
             if low < high {
                 // A shrink gives the space back; a growth clears what a write that a shrink overtook may have left (S2).
                 self.dispatch.trim(record.route, ByteRange { start: low, end: high }).await?;
             }
-            self.store(name, &resized).await
+            store(&self.dispatch, name, &resized).await
         };
         let outcome = change.await;
         let size_now = if outcome.is_ok() { size_bytes } else { record.size_bytes };
         self.shared.open.resize(stream, size_now);
-        outcome.map(|()| resized.info(name))
+        outcome.map(|()| resized)
     }
 
     /// Changes how a volume's blocks are reduced, also while it is open; `None` leaves a part as it is. Counts for what is written from
@@ -183,66 +196,53 @@ impl Datasets {
         compression: Option<Compression>,
     ) -> Result<VolumeInfo> {
         let name = DatasetName::parse(name)?;
-        self.at_home(&name, move |datasets, name| {
-            Box::pin(async move {
-                let found = find(&datasets.dispatch, &name).await?;
-                let record = found.ok_or_else(|| not_found(&name))?;
-                let reduction = changed(record.reduction, dedup, compression);
-                let record = VolumeRecord { reduction, ..record };
-                datasets.store(&name, &record).await?;
-                datasets.shared.open.set_reduction(record.route.stream, reduction);
-                Ok(record.info(&name))
-            })
-        })
-        .await
+        let _held = self.hold(&name).await?;
+        let record = self.record(&name).await?;
+        let reduction = changed(record.reduction, dedup, compression);
+        let record = VolumeRecord { reduction, ..record };
+        store(&self.dispatch, &name, &record).await?;
+        self.shared.open.set_reduction(record.route.stream, reduction);
+        Ok(record.info(&name))
     }
 
-    /// Deletes a volume and what it holds. Durable on return; its space comes back with the mark pass that follows.
+    /// Deletes a volume and what it holds, and with `snapshots` its snapshots too, these first. Durable on return; its space comes back
+    /// with the mark pass that follows. After an error some snapshots may be gone.
     ///
     /// # Errors
-    /// `NotFound`; `Conflict` while it is open.
-    pub async fn delete_volume(&self, name: &str) -> Result<()> {
+    /// `NotFound`; `Conflict` while it, or a snapshot of it, is open, when a snapshot is protected, and when there are snapshots that
+    /// are not to be deleted.
+    pub async fn delete_volume(&self, name: &str, snapshots: bool) -> Result<()> {
         let name = DatasetName::parse(name)?;
-        self.at_home(&name, |datasets, name| {
-            Box::pin(async move { datasets.delete_at_home(&name).await })
-        })
-        .await
-    }
-
-    async fn delete_at_home(&self, name: &DatasetName) -> Result<()> {
-        let record = find(&self.dispatch, name).await?.ok_or_else(|| not_found(name))?;
-        let openers = self.shared.open.openers(record.route.stream);
-        if openers > 0 {
-            return Err(Error::InUse { name: name.display(), openers });
+        let _held = self.hold(&name).await?;
+        let record = self.record(&name).await?;
+        self.check_closed(record.route.stream, || name.display())?;
+        if snapshots {
+            self.delete_all_snapshots(&name).await?;
+        } else if !list_snapshots(&self.dispatch, Some(&name), None, 1).await?.is_empty() {
+            return Err(Error::HasSnapshots { name: name.display() });
         }
-        let (home, key) = (home_of(&self.dispatch, name), volume_key(name));
-        let removed = self
-            .dispatch
-            .on_shard(home, move |shard| Box::pin(async move { shard.key_delete(&key).await }));
-        removed.await?; // S1: from here on the volume does not exist; the rest is found by mark if it is cut short.
+        remove_volume(&self.dispatch, &name).await?;
+        // S1: from here on the volume does not exist; the rest is found by mark if it is cut short.
         self.dispatch.drop_stream(record.route.stream).await?;
-        self.shared.marks_wanted.fetch_add(1, Ordering::AcqRel);
+        self.want_mark();
         Ok(())
     }
 
-    /// Opens a volume on this thread. It cannot be deleted while it is open.
+    /// Opens a volume, or a snapshot by `volume@snapshot`, on this thread. It cannot be deleted while it is open.
     ///
     /// # Errors
     /// `NotFound`.
-    pub async fn open_volume(&self, name: &str) -> Result<Volume> {
+    pub async fn open(&self, name: &str) -> Result<Volume> {
+        if name.contains(SNAPSHOT_MARK) {
+            return self.open_snapshot(name).await;
+        }
         let name = DatasetName::parse(name)?;
-        let opened = self.at_home(&name, |datasets, name| {
-            Box::pin(async move {
-                let record =
-                    find(&datasets.dispatch, &name).await?.ok_or_else(|| not_found(&name))?;
-                let VolumeRecord { route, size_bytes, reduction, .. } = record;
-                let open = datasets.shared.open.open(route.stream, size_bytes, reduction);
-                Ok((record, open))
-            })
-        });
-        let (record, open) = opened.await?;
+        let _held = self.hold(&name).await?;
+        let record = self.record(&name).await?;
+        let VolumeRecord { route, size_bytes, reduction, .. } = record;
+        let open = self.shared.open.open(route.stream, size_bytes, reduction);
         let (dispatch, shared) = (self.dispatch.clone(), Arc::clone(&self.shared));
-        Ok(Volume::new(dispatch, shared, record.info(&name), record, open))
+        Ok(Volume::new(dispatch, shared, record.info(&name), route, open))
     }
 
     /// How often a volume is open.
@@ -250,10 +250,6 @@ impl Datasets {
     pub fn openers(&self, volume: &VolumeInfo) -> usize {
         self.shared.open.openers(StreamId::new(volume.id))
     }
-}
-
-fn not_found(name: &DatasetName) -> Error {
-    Error::NotFound { name: name.display() }
 }
 
 fn changed(
@@ -267,7 +263,7 @@ fn changed(
     }
 }
 
-fn check_size(size_bytes: u64) -> Result<()> {
+pub(crate) fn check_size(size_bytes: u64) -> Result<()> {
     if (SIZE_MIN..=VOLUME_BYTES_MAX).contains(&size_bytes) && size_bytes.is_multiple_of(512) {
         return Ok(());
     }

@@ -23,6 +23,84 @@ pub enum Error {
         /// The name.
         name: String,
     },
+    /// No snapshot of that name.
+    #[error("no snapshot `{name}`")]
+    NoSnapshot {
+        /// The name.
+        name: String,
+    },
+    /// A snapshot of that name exists.
+    #[error("snapshot `{name}` exists")]
+    SnapshotExists {
+        /// The name.
+        name: String,
+    },
+    /// The snapshot must not be deleted.
+    #[error("snapshot `{name}` is protected")]
+    Protected {
+        /// The name.
+        name: String,
+    },
+    /// The volume has snapshots, which would go with it.
+    #[error("volume `{name}` has snapshots")]
+    HasSnapshots {
+        /// The name.
+        name: String,
+    },
+    /// A snapshot does not change.
+    #[error("snapshot `{name}` is read-only")]
+    ReadOnly {
+        /// The name.
+        name: String,
+    },
+    /// Snapshots cannot be taken together.
+    #[error("these snapshots cannot be taken at one instant: {reason}")]
+    BadGroup {
+        /// Why.
+        reason: &'static str,
+    },
+    /// Two streams that have no blocks in common cannot be compared by their maps.
+    #[error("`{name}` and `{other}` are not of one family")]
+    Unrelated {
+        /// One.
+        name: String,
+        /// The other.
+        other: String,
+    },
+    /// A volume is receiving another snapshot.
+    #[error("volume `{name}` has received a part of snapshot {identity}")]
+    Receiving {
+        /// The volume.
+        name: String,
+        /// What it receives.
+        identity: String,
+    },
+    /// A volume is not receiving this snapshot.
+    #[error("volume `{name}` is not receiving snapshot {identity}")]
+    NotReceiving {
+        /// The volume.
+        name: String,
+        /// What it should receive.
+        identity: String,
+    },
+    /// The snapshot that changes count from is not there.
+    #[error(
+        "volume `{name}` has no snapshot with identity {identity}, from which the changes count"
+    )]
+    NoBase {
+        /// The volume.
+        name: String,
+        /// Identity of the snapshot.
+        identity: String,
+    },
+    /// A volume is not what its snapshot holds.
+    #[error("volume `{name}` was changed after snapshot `{snapshot}`")]
+    ChangedSince {
+        /// The volume.
+        name: String,
+        /// The snapshot.
+        snapshot: String,
+    },
     /// The volume is in use.
     #[error("volume `{name}` is open {openers} times")]
     InUse {
@@ -81,10 +159,20 @@ impl Error {
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::Dispatch(error) => error.kind(),
-            Self::NotFound { .. } => ErrorKind::NotFound,
-            Self::Exists { .. } => ErrorKind::Exists,
-            Self::InUse { .. } => ErrorKind::Conflict,
+            Self::NotFound { .. } | Self::NoSnapshot { .. } | Self::NoBase { .. } => {
+                ErrorKind::NotFound
+            }
+            Self::Exists { .. } | Self::SnapshotExists { .. } => ErrorKind::Exists,
+            Self::InUse { .. }
+            | Self::Protected { .. }
+            | Self::HasSnapshots { .. }
+            | Self::Receiving { .. }
+            | Self::NotReceiving { .. }
+            | Self::ChangedSince { .. } => ErrorKind::Conflict,
+            Self::ReadOnly { .. } => ErrorKind::Denied,
             Self::BadName { .. }
+            | Self::BadGroup { .. }
+            | Self::Unrelated { .. }
             | Self::BadSize { .. }
             | Self::BadBlockSize { .. }
             | Self::OutOfRange { .. } => ErrorKind::Invalid,

@@ -1,21 +1,36 @@
-//! Datasets: names and their semantics over streams. Volumes so far.
+//! Datasets: names and their semantics over streams. Volumes and their snapshots so far.
 
 mod catalog;
+mod clone;
 mod datasets;
 mod error;
+mod extents;
+mod identity;
+mod in_flight;
+mod intent;
 mod mark;
 mod name;
 mod open;
+mod receive;
 mod record;
 mod reduction;
+#[cfg(test)]
+mod rig;
+mod snapshot_record;
+mod snapshots;
 mod space;
 mod volume;
 
-pub use catalog::CatalogueEntry;
+pub use catalog::{CatalogueEntry, CatalogueItem};
 pub use datasets::{Datasets, Shared};
 pub use error::{Error, Result};
+pub use extents::ExtentPage;
+pub use identity::SnapshotIdentity;
+pub use intent::is_intent_head;
 pub use mark::MarkSummary;
+pub use receive::ReceiveSpec;
 pub use record::VolumeInfo;
+pub use snapshot_record::SnapshotInfo;
 pub use space::{Space, VolumeSpace};
-pub use varve_dispatch::{BlockStatus, Mapped, ReadPart};
+pub use varve_dispatch::{BlockStatus, DiffRun, Mapped, ReadPart};
 pub use volume::{Volume, VolumeSpec};

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use hashbrown::HashSet;
 use varve_types::StreamId;
 
-use crate::catalog::list;
+use crate::catalog::owned_streams;
 use crate::{Datasets, Result};
 
 /// Pause between looks at whether a pass is wanted, in ns.
@@ -35,9 +35,10 @@ impl Datasets {
     /// When a shard failed or was reopened meanwhile; the pass may be run again.
     pub async fn mark(&self) -> Result<MarkSummary> {
         let owned = async {
-            let volumes = list(&self.dispatch).await?;
-            let streams = volumes.iter().map(|(_, record)| record.route.stream);
-            Ok::<_, crate::Error>(streams.collect::<HashSet<StreamId>>())
+            let in_flight = self.shared.in_flight.now(); // F1
+            let mut streams: HashSet<StreamId> = in_flight.into_iter().collect();
+            streams.extend(owned_streams(&self.dispatch).await?);
+            Ok::<_, crate::Error>(streams)
         };
         let reports = self.dispatch.mark(owned).await?;
         let mut summary = MarkSummary::default();

@@ -1,4 +1,4 @@
-//! Names: `dataset` or `namespace/dataset`; characters with a meaning, now or later, are refused.
+//! Names: `dataset` or `namespace/dataset`, and `dataset@snapshot`; characters with a meaning, now or later, are refused.
 
 use varve_types::limits::NAME_BYTES_MAX;
 
@@ -8,7 +8,7 @@ use crate::{Error, Result};
 pub(crate) const DEFAULT_NAMESPACE: &str = "default";
 
 /// A checked name, in full.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(crate) struct DatasetName {
     pub(crate) namespace: String,
     pub(crate) name: String,
@@ -43,6 +43,48 @@ impl DatasetName {
     }
 }
 
+/// A checked name of a snapshot, in full.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(crate) struct SnapshotName {
+    /// The volume it is of.
+    pub(crate) volume: DatasetName,
+    pub(crate) snapshot: String,
+}
+
+/// Between the parts of a snapshot's name.
+pub(crate) const SNAPSHOT_MARK: char = '@';
+
+impl SnapshotName {
+    /// Checks `text` and fills in the default namespace.
+    pub(crate) fn parse(text: &str) -> Result<Self> {
+        let bad = |reason| Error::BadName { name: text.to_owned(), reason };
+        let Some((volume, snapshot)) = text.split_once(SNAPSHOT_MARK) else {
+            return Err(bad("it names no snapshot, which is written VOLUME@SNAPSHOT"));
+        };
+        Self::of(&DatasetName::parse(volume)?, snapshot)
+    }
+
+    /// A snapshot of a volume.
+    pub(crate) fn of(volume: &DatasetName, snapshot: &str) -> Result<Self> {
+        let bad = |reason| Error::BadName { name: snapshot.to_owned(), reason };
+        if snapshot.len() > NAME_BYTES_MAX {
+            return Err(bad("it is longer than 255 bytes"));
+        }
+        check(snapshot).map_err(bad)?;
+        Ok(Self { volume: volume.clone(), snapshot: snapshot.to_owned() })
+    }
+
+    /// The name as people write it: without the default namespace.
+    pub(crate) fn display(&self) -> String {
+        format!("{}{SNAPSHOT_MARK}{}", self.volume.display(), self.snapshot)
+    }
+
+    /// The whole name.
+    pub(crate) fn full(&self) -> String {
+        format!("{}{SNAPSHOT_MARK}{}", self.volume.full(), self.snapshot)
+    }
+}
+
 fn check(part: &str) -> std::result::Result<(), &'static str> {
     let Some(first) = part.chars().next() else { return Err("a part of it is empty") };
     if !first.is_ascii_alphanumeric() {
@@ -64,6 +106,20 @@ mod tests {
         let name = DatasetName::parse("vm1").unwrap();
         assert_eq!((name.full(), name.display()), ("default/vm1".to_owned(), "vm1".to_owned()));
         assert_eq!(DatasetName::parse("lab/vm-1.2").unwrap().display(), "lab/vm-1.2");
+    }
+
+    #[test]
+    fn snapshots_are_named_behind_their_volume() {
+        let name = SnapshotName::parse("lab/vm1@2026-11-22").unwrap();
+        assert_eq!(
+            (name.full(), name.display()),
+            (name.display(), "lab/vm1@2026-11-22".to_owned())
+        );
+        assert_eq!(SnapshotName::parse("vm1@a").unwrap().full(), "default/vm1@a");
+        for bad in ["vm1", "vm1@", "@a", "vm1@a@b", "vm1@a/b", "vm1@-a", "vm1@ä"] {
+            assert!(SnapshotName::parse(bad).is_err(), "{bad:?}");
+        }
+        assert!(SnapshotName::parse(&format!("v@{}", "a".repeat(256))).is_err());
     }
 
     #[test]

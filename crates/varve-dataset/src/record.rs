@@ -4,6 +4,8 @@
 //! 0         2       3          4             8        16           24       32          40             48       52
 //! | version | state | placement | block bytes | stream | size bytes | seed   | created   | reduction    | flags  |
 //! ```
+//!
+//! Behind it, as the flags say: the identity of what it is receiving, and the length and name of what it was cloned from.
 
 use serde::{Serialize, Serializer};
 use varve_dispatch::{Route, StreamPlacement};
@@ -11,12 +13,22 @@ use varve_stdx::{Reader, Writer};
 use varve_types::limits::VOLUME_BYTES_MAX;
 use varve_types::{Compression, Reduction, StreamId};
 
+use crate::identity::SnapshotIdentity;
 use crate::name::DatasetName;
 use crate::reduction::{self, REDUCTION_LEN};
 use crate::{Error, Result};
 
 /// Version of the record.
 const VERSION: u16 = 1;
+
+/// State: a volume.
+const VOLUME: u8 = 0;
+
+/// Flag: the name of its origin is there.
+const HAS_ORIGIN: u32 = 1;
+
+/// Flag: the identity of the snapshot that it is receiving is there.
+const IS_RECEIVING: u32 = 2;
 
 /// A volume as people and programs see it.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
@@ -38,6 +50,10 @@ pub struct VolumeInfo {
     /// How blocks written from now on are compressed.
     #[serde(serialize_with = "as_text")]
     pub compression: Compression,
+    /// What it was cloned from, by the name of then; it need not be there any more.
+    pub origin: Option<String>,
+    /// The snapshot that it holds a part of, while it is being received.
+    pub receiving: Option<SnapshotIdentity>,
 }
 
 fn as_text<S: Serializer>(
@@ -48,23 +64,29 @@ fn as_text<S: Serializer>(
 }
 
 /// A volume's stored record.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct VolumeRecord {
     pub(crate) route: Route,
     pub(crate) size_bytes: u64,
     pub(crate) block_bytes: u32,
     pub(crate) created_unix_ms: u64,
     pub(crate) reduction: Reduction,
+    /// Name, as people write it, of what it was cloned from.
+    pub(crate) origin: Option<String>,
+    pub(crate) receiving: Option<SnapshotIdentity>,
 }
 
 impl VolumeRecord {
+    /// Bytes without what the flags add.
     pub(crate) const LEN: usize = 52;
 
-    pub(crate) fn encode(&self) -> [u8; Self::LEN] {
-        let mut bytes = [0; Self::LEN];
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let identity_len = self.receiving.map_or(0, |identity| identity.0.len());
+        let origin_len = self.origin.as_ref().map_or(0, |origin| 2 + origin.len());
+        let mut bytes = vec![0; Self::LEN + identity_len + origin_len];
         let mut out = Writer::new(&mut bytes);
         out.u16(VERSION);
-        out.u8(0); // state: a volume
+        out.u8(VOLUME);
         out.u8(self.route.placement.generation);
         out.u32(self.block_bytes);
         out.u64(self.route.stream.get());
@@ -72,7 +94,16 @@ impl VolumeRecord {
         out.u64(self.route.placement.seed);
         out.u64(self.created_unix_ms);
         out.array(reduction::encode(self.reduction));
-        out.u32(0); // flags
+        let origin_flag = if self.origin.is_some() { HAS_ORIGIN } else { 0 };
+        let receiving_flag = if self.receiving.is_some() { IS_RECEIVING } else { 0 };
+        out.u32(origin_flag | receiving_flag);
+        if let Some(identity) = self.receiving {
+            out.array(identity.0);
+        }
+        if let Some(origin) = &self.origin {
+            out.u16(u16::try_from(origin.len()).expect("names are a few hundred bytes"));
+            out.bytes(origin.as_bytes());
+        }
         bytes
     }
 
@@ -83,7 +114,7 @@ impl VolumeRecord {
         if fields.u16().map_err(short)? != VERSION {
             return Err(bad("its version is unknown"));
         }
-        if fields.u8().map_err(short)? != 0 {
+        if fields.u8().map_err(short)? != VOLUME {
             return Err(bad("it is not a volume's"));
         }
         let generation = fields.u8().map_err(short)?;
@@ -95,7 +126,19 @@ impl VolumeRecord {
         let created_unix_ms = fields.u64().map_err(short)?;
         let reduction = fields.array::<REDUCTION_LEN>().map_err(short)?;
         let flags = fields.u32().map_err(short)?;
-        if flags != 0 || !fields.rest().is_empty() {
+        let receiving = match flags & IS_RECEIVING {
+            0 => None,
+            _ => Some(SnapshotIdentity(fields.array().map_err(short)?)),
+        };
+        let origin = match flags & HAS_ORIGIN {
+            0 => None,
+            _ => {
+                let len = fields.u16().map_err(short)?;
+                let text = str::from_utf8(fields.bytes(usize::from(len)).map_err(short)?);
+                Some(text.map_err(|_| bad("the name of its origin is no text"))?.to_owned())
+            }
+        };
+        if flags & !(HAS_ORIGIN | IS_RECEIVING) != 0 || !fields.rest().is_empty() {
             return Err(bad("it uses what this version does not know"));
         }
         let reduction =
@@ -104,7 +147,7 @@ impl VolumeRecord {
             return Err(bad("its sizes are out of range"));
         }
         let route = Route { stream, placement: StreamPlacement { seed, generation } };
-        Ok(Self { route, size_bytes, block_bytes, created_unix_ms, reduction })
+        Ok(Self { route, size_bytes, block_bytes, created_unix_ms, reduction, origin, receiving })
     }
 
     pub(crate) fn info(&self, name: &DatasetName) -> VolumeInfo {
@@ -117,6 +160,8 @@ impl VolumeRecord {
             created_unix_ms: self.created_unix_ms,
             dedup: self.reduction.dedup,
             compression: self.reduction.compression,
+            origin: self.origin.clone(),
+            receiving: self.receiving,
         }
     }
 }
@@ -125,9 +170,8 @@ impl VolumeRecord {
 mod tests {
     use super::*;
 
-    #[test]
-    fn records_round_trip_and_refuse_what_is_unknown() {
-        let record = VolumeRecord {
+    fn record() -> VolumeRecord {
+        VolumeRecord {
             route: Route {
                 stream: StreamId::new(77),
                 placement: StreamPlacement { seed: u64::MAX - 3, generation: 2 },
@@ -136,14 +180,22 @@ mod tests {
             block_bytes: 4096,
             created_unix_ms: 1_700_000_000_000,
             reduction: Reduction { dedup: true, compression: Compression::Zstd(19) },
-        };
+            origin: None,
+            receiving: None,
+        }
+    }
+
+    #[test]
+    fn records_round_trip_and_refuse_what_is_unknown() {
+        let record = record();
         let bytes = record.encode();
+        assert_eq!(bytes.len(), VolumeRecord::LEN);
         assert_eq!(VolumeRecord::decode("v", &bytes).unwrap(), record);
         for len in 0..bytes.len() {
             assert!(VolumeRecord::decode("v", &bytes[..len]).is_err());
         }
         for at in [0, 2, 40, 41, 42, 43, 47, 48, 51] {
-            let mut bad = bytes;
+            let mut bad = bytes.clone();
             bad[at] ^= 0x40;
             assert!(VolumeRecord::decode("v", &bad).is_err(), "byte {at}");
         }
@@ -151,5 +203,26 @@ mod tests {
         silent[40..48].fill(0); // As records were written that had no reduction.
         let expected = VolumeRecord { reduction: Reduction::default(), ..record };
         assert_eq!(VolumeRecord::decode("v", &silent).unwrap(), expected);
+    }
+
+    #[test]
+    fn what_the_flags_add_round_trips() {
+        let identity = SnapshotIdentity([9; 16]);
+        for origin in [None, Some("lab/base@gold".to_owned())] {
+            for receiving in [None, Some(identity)] {
+                let record = VolumeRecord { origin: origin.clone(), receiving, ..record() };
+                let bytes = record.encode();
+                assert_eq!(VolumeRecord::decode("v", &bytes).unwrap(), record);
+                for len in 0..bytes.len() {
+                    assert!(VolumeRecord::decode("v", &bytes[..len]).is_err(), "{len}");
+                }
+                for flags in 1..4 {
+                    let mut bad = bytes.clone();
+                    bad[48] ^= flags;
+                    assert!(VolumeRecord::decode("v", &bad).is_err(), "{flags} of {record:?}");
+                }
+                assert!(VolumeRecord::decode("v", &[&bytes[..], &[0]].concat()).is_err());
+            }
+        }
     }
 }

@@ -1,17 +1,21 @@
 //! A volume: a thin-provisioned array of bytes of a fixed size that can be changed.
 //!
+//! An open snapshot is one that does not change: what would change it is refused.
+//!
 //! V1. Every write, trim and zeroing is durable when it returns, so a flush has nothing to wait for.
 
 use std::rc::Rc;
 use std::sync::Arc;
 
-use varve_dispatch::{BlockStatus, Dispatch, ReadPart};
+use varve_dispatch::{BlockStatus, DiffRun, Dispatch, ReadPart, Route};
 use varve_stdx::BufSlice;
 use varve_types::{ByteRange, Compression, Reduction};
 
 use crate::datasets::Shared;
+use crate::identity::SnapshotIdentity;
+use crate::name::SNAPSHOT_MARK;
 use crate::open::OpenVolume;
-use crate::record::{VolumeInfo, VolumeRecord};
+use crate::record::VolumeInfo;
 use crate::{Error, Result};
 
 /// What a new volume is to be.
@@ -27,19 +31,22 @@ pub struct VolumeSpec {
     pub dedup: Option<bool>,
     /// How its blocks are compressed; [`Reduction::default`] says when this does not.
     pub compression: Option<Compression>,
+    /// The snapshot that it is to receive, if it is made for one.
+    pub receiving: Option<SnapshotIdentity>,
 }
 
 struct Inner {
     dispatch: Dispatch,
     shared: Arc<Shared>,
     info: VolumeInfo,
-    record: VolumeRecord,
+    route: Route,
+    is_snapshot: bool,
     open: Arc<OpenVolume>,
 }
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        self.shared.open.close(self.record.route.stream);
+        self.shared.open.close(self.route.stream);
     }
 }
 
@@ -52,10 +59,24 @@ impl Volume {
         dispatch: Dispatch,
         shared: Arc<Shared>,
         info: VolumeInfo,
-        record: VolumeRecord,
+        route: Route,
         open: Arc<OpenVolume>,
     ) -> Self {
-        Self(Rc::new(Inner { dispatch, shared, info, record, open }))
+        let is_snapshot = info.name.contains(SNAPSHOT_MARK);
+        Self(Rc::new(Inner { dispatch, shared, info, route, is_snapshot, open }))
+    }
+
+    /// Whether it is a snapshot, which refuses to be changed.
+    #[must_use]
+    pub fn is_snapshot(&self) -> bool {
+        self.0.is_snapshot
+    }
+
+    fn check_change(&self, offset: u64, len: u64) -> Result<ByteRange> {
+        if self.0.is_snapshot {
+            return Err(Error::ReadOnly { name: self.0.info.name.clone() });
+        }
+        self.check(offset, len)
     }
 
     /// The volume as it is now.
@@ -75,7 +96,7 @@ impl Volume {
     /// Block size that clients are told to prefer, in bytes.
     #[must_use]
     pub fn block_size_bytes(&self) -> u32 {
-        self.0.record.block_bytes
+        self.0.info.block_size_bytes
     }
 
     fn check(&self, offset: u64, len: u64) -> Result<ByteRange> {
@@ -92,17 +113,17 @@ impl Volume {
     /// `Corrupt` for damaged data, never wrong bytes; `Invalid` beyond the end.
     pub async fn read(&self, offset: u64, len: u32) -> Result<Vec<ReadPart>> {
         self.check(offset, u64::from(len))?;
-        Ok(self.0.dispatch.read(self.0.record.route, offset, len as usize).await?)
+        Ok(self.0.dispatch.read(self.0.route, offset, len as usize).await?)
     }
 
     /// Writes `data` at `offset`, of any alignment, reduced as the volume wants it now. Durable on return (V1).
     ///
     /// # Errors
-    /// `NoSpace` when the pool is full; `Invalid` beyond the end.
+    /// `NoSpace` when the pool is full; `Invalid` beyond the end; `Denied` for a snapshot.
     pub async fn write(&self, offset: u64, data: BufSlice) -> Result<()> {
-        self.check(offset, data.len() as u64)?;
+        self.check_change(offset, data.len() as u64)?;
         let reduction = self.0.open.reduction();
-        Ok(self.0.dispatch.write(self.0.record.route, offset, data, reduction).await?)
+        Ok(self.0.dispatch.write(self.0.route, offset, data, reduction).await?)
     }
 
     /// Makes bytes read as zeros and gives their space back. Durable on return, whatever the length.
@@ -110,8 +131,8 @@ impl Volume {
     /// # Errors
     /// `Invalid` beyond the end.
     pub async fn trim(&self, offset: u64, len: u64) -> Result<()> {
-        let range = self.check(offset, len)?;
-        Ok(self.0.dispatch.trim(self.0.record.route, range).await?)
+        let range = self.check_change(offset, len)?;
+        Ok(self.0.dispatch.trim(self.0.route, range).await?)
     }
 
     /// Makes bytes read as zeros; with `keep_allocated` they stay allocated in the eyes of the client. Durable on return.
@@ -119,8 +140,8 @@ impl Volume {
     /// # Errors
     /// `Invalid` beyond the end.
     pub async fn write_zeroes(&self, offset: u64, len: u64, keep_allocated: bool) -> Result<()> {
-        let range = self.check(offset, len)?;
-        Ok(self.0.dispatch.write_zeroes(self.0.record.route, range, keep_allocated).await?)
+        let range = self.check_change(offset, len)?;
+        Ok(self.0.dispatch.write_zeroes(self.0.route, range, keep_allocated).await?)
     }
 
     /// Makes everything durable that returned before: it is already (V1).
@@ -142,6 +163,26 @@ impl Volume {
         max: usize,
     ) -> Result<Vec<BlockStatus>> {
         let range = self.check(offset, len)?;
-        Ok(self.0.dispatch.block_status(self.0.record.route, range, max).await?)
+        Ok(self.0.dispatch.block_status(self.0.route, range, max).await?)
+    }
+
+    /// Which bytes may differ from what another volume or snapshot of the same family holds, in at most `max` runs; may stop before the
+    /// end of the range. Costs what differs.
+    ///
+    /// # Errors
+    /// `Invalid` beyond the end, or when the two have nothing in common.
+    pub async fn diff(
+        &self,
+        from: &Self,
+        offset: u64,
+        len: u64,
+        max: usize,
+    ) -> Result<Vec<DiffRun>> {
+        let range = self.check(offset, len)?;
+        if from.0.route.placement != self.0.route.placement {
+            let (name, other) = (self.0.info.name.clone(), from.0.info.name.clone());
+            return Err(Error::Unrelated { name, other });
+        }
+        Ok(self.0.dispatch.diff(from.0.route, self.0.route, range, max).await?)
     }
 }

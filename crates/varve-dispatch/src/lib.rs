@@ -1,5 +1,6 @@
 //! Brings requests to the shard that owns their bytes: on this thread directly, on another by message.
 
+mod cut;
 mod error;
 mod gate;
 mod host;
@@ -8,11 +9,14 @@ mod placement;
 mod route;
 mod zones;
 
+pub use cut::{CutSource, HeldCut};
 pub use error::{Error, Result};
-pub use gate::{Entered, NameGate};
+pub use gate::HeldNames;
 pub use host::{HostConfig, ShardHost};
 pub use job::{Job, JobSender, PoolLinks, serve_jobs};
 pub use placement::{Placement, StreamPlacement};
 pub use route::{Dispatch, Route};
-pub use varve_engine::{BLOCK_BYTES, BlockStatus, Mapped, MarkReport, Pool, ReadPart, ShardStats};
+pub use varve_engine::{
+    BLOCK_BYTES, BlockStatus, DiffRun, Mapped, MarkReport, Pool, ReadPart, ShardStats,
+};
 pub use zones::PoolRoot;

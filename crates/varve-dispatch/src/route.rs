@@ -39,7 +39,7 @@ struct Inner {
     links: PoolLinks,
     pool: Option<Rc<Pool>>,
     hosts: RefCell<HashMap<ShardId, Rc<ShardHost>>>,
-    names: Rc<NameGate>,
+    names: RefCell<HashMap<ShardId, Rc<NameGate>>>,
 }
 
 /// Takes requests of one thread to the shards. Cheap to clone.
@@ -56,7 +56,8 @@ impl Dispatch {
         pool: Option<Rc<Pool>>,
     ) -> Self {
         let hosts = RefCell::default();
-        Self(Rc::new(Inner { reactor, placement, links, pool, hosts, names: Rc::default() }))
+        let names = RefCell::default();
+        Self(Rc::new(Inner { reactor, placement, links, pool, hosts, names }))
     }
 
     /// Adds a shard of this thread.
@@ -77,10 +78,9 @@ impl Dispatch {
         self.0.pool.clone()
     }
 
-    /// The gate through which changes of names on this thread pass one after another.
-    #[must_use]
-    pub fn name_gate(&self) -> Rc<NameGate> {
-        Rc::clone(&self.0.names)
+    /// The gate through which changes of names with a home pass one after another; on the home's thread.
+    pub(crate) fn name_gate(&self, home: ShardId) -> Rc<NameGate> {
+        Rc::clone(self.0.names.borrow_mut().entry(home).or_default())
     }
 
     /// Where streams and names are.
@@ -446,7 +446,7 @@ fn within_region(start: u64, end: u64) -> bool {
 }
 
 /// Parts of a range that lie in one region each.
-fn split(start: u64, end: u64) -> impl Iterator<Item = ByteRange> {
+pub(crate) fn split(start: u64, end: u64) -> impl Iterator<Item = ByteRange> {
     let mut at = start;
     std::iter::from_fn(move || {
         if at >= end {

@@ -232,34 +232,34 @@ fn judge_volumes(root: &PoolRoot, outcomes: &[ShardOutcome], report: &mut Report
     let placement = Placement::new(root.placements.clone());
     let mut owners: HashMap<StreamId, String> = HashMap::new();
     for outcome in outcomes {
-        for entry in &outcome.volumes {
-            let name = &entry.volume.name;
-            let stream = entry.route.stream;
+        for entry in &outcome.catalogue {
+            let (name, stream) = (entry.name(), entry.route.stream);
             let bad = |what: String| {
                 let advice = "export the volume, delete it and create it anew";
                 Finding::error("catalogue", what, advice).in_shard(outcome.shard)
             };
-            if entry.home(&placement) != outcome.shard {
-                let home = entry.home(&placement);
-                report.add(bad(format!("the record of volume {name} belongs to shard {home}")));
+            if let Some(home) = entry.home(&placement).filter(|home| *home != outcome.shard) {
+                report.add(bad(format!("the record of {name} belongs to shard {home}")));
             }
             if usize::from(entry.route.placement.generation) >= root.placements.len() {
                 let generation = entry.route.placement.generation;
-                let what =
-                    format!("volume {name} has placement {generation}, which does not exist");
+                let what = format!("{name} has placement {generation}, which does not exist");
                 report.add(bad(what));
             }
             if stream >= root.next_stream {
                 let next = root.next_stream;
-                report.add(bad(format!("volume {name} is stream {stream}; the next is {next}")));
+                report.add(bad(format!("{name} is stream {stream}; the next is {next}")));
             }
-            if let Some(other) = owners.insert(stream, name.clone()) {
-                report.add(bad(format!("volumes {other} and {name} are both stream {stream}")));
+            // An intent may stand beside the record that came of it.
+            if let Some(other) = owners.insert(stream, name.to_owned())
+                && other != name
+            {
+                report.add(bad(format!("{other} and {name} are both stream {stream}")));
             }
         }
     }
     if outcomes.iter().any(|outcome| !outcome.is_catalogue_known) {
-        return; // A volume that was not seen may own any stream.
+        return; // What was not seen may own any stream.
     }
     for outcome in outcomes {
         let unowned: HashSet<_> =
@@ -267,8 +267,8 @@ fn judge_volumes(root: &PoolRoot, outcomes: &[ShardOutcome], report: &mut Report
         let mut unowned: Vec<_> = unowned.into_iter().collect();
         unowned.sort_unstable();
         for stream in unowned {
-            let what = format!("stream {stream} belongs to no volume");
-            let advice = "nothing: the next mark pass frees what a deleted volume left";
+            let what = format!("stream {stream} belongs to no volume or snapshot");
+            let advice = "nothing: the next mark pass frees what was left of it";
             let finding = Finding::new(Severity::Note, "stream_unowned", what, advice);
             report.add(finding.in_shard(outcome.shard));
         }
@@ -276,6 +276,6 @@ fn judge_volumes(root: &PoolRoot, outcomes: &[ShardOutcome], report: &mut Report
 }
 
 fn volume_names(outcomes: &[ShardOutcome]) -> HashMap<u64, String> {
-    let entries = outcomes.iter().flat_map(|outcome| &outcome.volumes);
-    entries.map(|entry| (entry.volume.id, entry.volume.name.clone())).collect()
+    let entries = outcomes.iter().flat_map(|outcome| &outcome.catalogue);
+    entries.map(|entry| (entry.route.stream.get(), entry.name().to_owned())).collect()
 }

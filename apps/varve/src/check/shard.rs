@@ -10,7 +10,7 @@ use std::rc::Rc;
 
 use futures_util::future::{Either, select};
 use serde::Serialize;
-use varve_dataset::CatalogueEntry;
+use varve_dataset::{CatalogueEntry, is_intent_head};
 use varve_engine::{
     AuditReport, Damage, DamagedPart, MapItem, Pool, Shard, ShardConfig, StoredKey, VerifyEvent,
     VerifyReport, verify_slot,
@@ -62,7 +62,7 @@ pub(super) struct ShardOutcome {
     pub(super) shard: ShardId,
     pub(super) summary: ShardSummary,
     pub(super) findings: Vec<Finding>,
-    pub(super) volumes: Vec<CatalogueEntry>,
+    pub(super) catalogue: Vec<CatalogueEntry>,
     /// Streams that have anything on the shard.
     pub(super) streams: Vec<StreamId>,
     /// Whether every volume of the shard's catalogue was seen.
@@ -75,7 +75,7 @@ impl ShardOutcome {
             shard,
             summary: ShardSummary { shard: shard.0, ..ShardSummary::default() },
             findings: Vec::new(),
-            volumes: Vec::new(),
+            catalogue: Vec::new(),
             streams: Vec::new(),
             is_catalogue_known: false,
         }
@@ -433,10 +433,11 @@ fn take_key(key: &[u8], value: &[u8], outcome: &mut ShardOutcome) -> Option<Find
         }
         StoredKey::User(user) => match CatalogueEntry::decode(user, value) {
             Some(Ok(entry)) => {
-                outcome.volumes.push(entry);
+                outcome.catalogue.push(entry);
                 None
             }
             Some(Err(error)) => Some(Finding::error("catalogue", error.to_string(), KEEP_DRIVES)),
+            None if is_intent_head(user) => None,
             None => {
                 let what = format!("key \"{}\" is of no kind that is known", user.escape_ascii());
                 Some(Finding::warning("key_unknown", what, "check the pool with a newer version"))

@@ -77,8 +77,8 @@ pub(crate) fn open<S: ShardStack>(plan: Plan<S>) -> Result<Pool<S>> {
     let limit = nbd_connections.clone();
     for (index, thread) in running.iter().enumerate() {
         let begun =
-            threads.call(index, |thread| async move { thread.stack.begin(&thread.reactor) });
-        begun.blocking_recv().map_err(|_| shard_thread::died(thread.shard))?;
+            threads.call(index, |thread| async move { thread.stack.begin(&thread.reactor).await });
+        begun.blocking_recv().map_err(|_| shard_thread::died(thread.shard))??;
     }
     let listening =
         threads.call(0, move |thread| async move { listen(&thread, nbd, limit, &connections) });

@@ -28,8 +28,8 @@ pub(crate) trait ShardStack: Sized + 'static {
     /// Opens the shard through recovery.
     fn open(seat: Seat<Self>) -> impl Future<Output = Result<Self>>;
 
-    /// Every shard is open now: what works in the background may start.
-    fn begin(&self, reactor: &Reactor);
+    /// Every shard is open now: what a crash interrupted is completed, and what works in the background may start.
+    fn begin(&self, reactor: &Reactor) -> impl Future<Output = Result<()>>;
 
     /// The volumes of all shards, for connections of this thread.
     fn exports(&self) -> Self::Exports;

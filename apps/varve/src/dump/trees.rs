@@ -5,7 +5,8 @@ use std::ops::ControlFlow;
 use std::rc::Rc;
 
 use serde_json::json;
-use varve_dataset::CatalogueEntry;
+use varve_dataset::{CatalogueEntry, CatalogueItem, SnapshotInfo, VolumeInfo};
+use varve_dispatch::Route;
 use varve_engine::{MapItem, Pool, Shard, StoredKey};
 use varve_logstore::format::chunk::ChunkEntry;
 use varve_logstore::format::stream::StreamRecord;
@@ -116,7 +117,7 @@ fn show_key(shard: ShardId, key: &[u8], value: &[u8], out: &mut Output) {
             Err(error) => out.unreadable(format_args!("shard {shard} stream {stream}"), error),
         },
         StoredKey::User(user) => match CatalogueEntry::decode(user, value) {
-            Some(Ok(entry)) => show_volume(shard, &entry, out),
+            Some(Ok(entry)) => show_entry(shard, &entry, out),
             Some(Err(error)) => {
                 out.unreadable(
                     format_args!("shard {shard} key \"{}\"", user.escape_ascii()),
@@ -129,8 +130,19 @@ fn show_key(shard: ShardId, key: &[u8], value: &[u8], out: &mut Output) {
     }
 }
 
-fn show_volume(shard: ShardId, entry: &CatalogueEntry, out: &mut Output) {
-    let CatalogueEntry { volume, route, .. } = entry;
+fn show_entry(shard: ShardId, entry: &CatalogueEntry, out: &mut Output) {
+    match &entry.item {
+        CatalogueItem::Volume(volume) => show_volume(shard, volume, entry.route, out),
+        CatalogueItem::Snapshot(snapshot) => {
+            show_snapshot(shard, "snapshot", snapshot, entry.route, out);
+        }
+        CatalogueItem::Intent(snapshot) => {
+            show_snapshot(shard, "intent", snapshot, entry.route, out);
+        }
+    }
+}
+
+fn show_volume(shard: ShardId, volume: &VolumeInfo, route: Route, out: &mut Output) {
     let (seed, generation) = (route.placement.seed, route.placement.generation);
     out.row(
         || {
@@ -139,15 +151,48 @@ fn show_volume(shard: ShardId, entry: &CatalogueEntry, out: &mut Output) {
                 "stream": volume.id, "size_bytes": volume.size_bytes, "block_size_bytes": volume.block_size_bytes,
                 "created_unix_ms": volume.created_unix_ms, "dedup": volume.dedup,
                 "compression": volume.compression.to_string(), "placement": generation, "seed": seed,
+                "origin": volume.origin, "receiving": volume.receiving.map(|identity| identity.to_string()),
             })
         },
         || {
             let (name, id, size) = (&volume.name, volume.id, volume.size_bytes);
             let (block, created) = (volume.block_size_bytes, volume.created_unix_ms);
             let (dedup, compression) = (cli::on_off(volume.dedup), volume.compression);
+            let origin = volume.origin.as_ref().map(|origin| format!(" origin {origin}"));
+            let receiving = volume.receiving.map(|identity| format!(" receiving {identity}"));
+            let (origin, receiving) = (origin.unwrap_or_default(), receiving.unwrap_or_default());
             format!(
                 "shard {shard} volume {name} stream {id} size {size} B block {block} B created_unix_ms {created} \
-                 dedup {dedup} compression {compression} placement {generation} seed {seed:#018x}"
+                 dedup {dedup} compression {compression} placement {generation} seed {seed:#018x}{origin}{receiving}"
+            )
+        },
+    );
+}
+
+/// A snapshot's record, or one that a group is to get.
+fn show_snapshot(
+    shard: ShardId,
+    kind: &str,
+    snapshot: &SnapshotInfo,
+    route: Route,
+    out: &mut Output,
+) {
+    let (seed, generation) = (route.placement.seed, route.placement.generation);
+    out.row(
+        || {
+            json!({
+                "shard": shard.0, "kind": kind, "snapshot": snapshot.name, "stream": snapshot.id,
+                "identity": snapshot.identity.to_string(), "size_bytes": snapshot.size_bytes,
+                "block_size_bytes": snapshot.block_size_bytes, "created_unix_ms": snapshot.created_unix_ms,
+                "protected": snapshot.protected, "placement": generation, "seed": seed,
+            })
+        },
+        || {
+            let SnapshotInfo { name, id, identity, size_bytes, .. } = snapshot;
+            let (created, protected) = (snapshot.created_unix_ms, cli::on_off(snapshot.protected));
+            format!(
+                "shard {shard} {kind} {name} stream {id} size {size_bytes} B created_unix_ms {created} \
+                 identity {identity} protected {protected} placement {generation} seed {seed:#018x}"
             )
         },
     );
@@ -221,7 +266,8 @@ fn find_volume(pool: &OfflinePool, figures: &PoolFigures, name: &str) -> Result<
                     for (key, value) in entries {
                         let StoredKey::User(user) = Shard::stored_key_name(&key) else { continue };
                         if let Some(Ok(entry)) = CatalogueEntry::decode(user, &value)
-                            && entry.volume.name == wanted
+                            && entry.name() == wanted
+                            && !matches!(entry.item, CatalogueItem::Intent(_))
                         {
                             seen.borrow_mut().0 = Some(entry.route.stream);
                         }

@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::limits::CHANGES_MAX;
 use crate::wire::constant::REPLY_MAGIC;
 
 const INFO: ExportInfo =
@@ -15,6 +16,8 @@ struct Peer {
     /// What the server sent and nobody looked at.
     out: Vec<u8>,
     end: Option<Event>,
+    /// Of every export.
+    snapshots: Vec<String>,
 }
 
 impl Peer {
@@ -23,7 +26,8 @@ impl Peer {
         let handshake = Handshake::new(tls_mode, &mut out);
         assert_eq!(out.len(), 18);
         out.clear();
-        Self { handshake, out, end: None }
+        let snapshots = vec!["mon".to_owned(), "tue".to_owned()];
+        Self { handshake, out, end: None, snapshots }
     }
 
     fn fixed() -> Self {
@@ -43,11 +47,17 @@ impl Peer {
                     let names = ["disk".to_owned(), "other".to_owned()];
                     self.handshake.answer_list(Ok(&names), &mut self.out);
                 }
-                Event::Open(name) => {
+                Event::Open(OpenRequest { name, since }) => {
                     let name = if name.is_empty() { "disk".to_owned() } else { name };
+                    let since: Vec<String> = match since {
+                        Since::Named(since) => {
+                            since.into_iter().filter(|s| self.snapshots.contains(s)).collect()
+                        }
+                        Since::Listed => self.snapshots.clone(),
+                    };
                     let known = ["disk", "other"].contains(&name.as_str());
                     let found = if known {
-                        Ok(FoundExport { name: &name, info: INFO })
+                        Ok(FoundExport { name: &name, info: INFO, since: &since })
                     } else {
                         Err(ErrorKind::NotFound)
                     };
@@ -215,7 +225,7 @@ fn meta_contexts_need_structured_replies_and_the_same_export() {
     let selected = (rep::META_CONTEXT, [&[0, 0, 0, 1], &b"base:allocation"[..]].concat());
     assert_eq!(peer.option(opt::SET_META_CONTEXT, &wanted), [selected, (rep::ACK, vec![])]);
     peer.option(opt::GO, &info_request("", &[]));
-    let agreed = Negotiated { structured_reply: true, base_allocation: true };
+    let agreed = agreed(true, 0);
     assert_eq!(peer.end, Some(Event::Ready(agreed)), "the default export is `disk`");
 }
 
@@ -235,9 +245,50 @@ fn the_last_selection_counts_and_only_for_its_export() {
         peer.option(opt::SET_META_CONTEXT, &meta_request("disk", &["base:allocation"]));
         peer.option(opt::SET_META_CONTEXT, &second);
         peer.option(opt::GO, &info_request("disk", &[]));
-        let agreed = Negotiated { structured_reply: true, base_allocation: selected };
+        let agreed = agreed(selected, 0);
         assert_eq!(peer.end, Some(Event::Ready(agreed)), "{second:?}");
     }
+}
+
+#[test]
+fn changes_are_numbered_in_the_order_they_were_selected_in() {
+    let queries = ["qemu:dirty-bitmap:tue", "qemu:dirty-bitmap:wed", "qemu:dirty-bitmap:mon"];
+    let select = |peer: &mut Peer| {
+        peer.option(opt::STRUCTURED_REPLY, &[]);
+        peer.option(opt::SET_META_CONTEXT, &meta_request("disk", &queries))
+    };
+    let mut peer = Peer::fixed();
+    let context =
+        |id: u8, name: &str| (rep::META_CONTEXT, [&[0, 0, 0, id], name.as_bytes()].concat());
+    let expected = [context(2, queries[0]), context(3, queries[2]), (rep::ACK, vec![])];
+    assert_eq!(select(&mut peer), expected);
+    peer.option(opt::GO, &info_request("disk", &[]));
+    assert_eq!(peer.end, Some(Event::Ready(agreed(false, 2))));
+
+    let mut other = Peer::fixed();
+    select(&mut other);
+    other.option(opt::GO, &info_request("other", &[]));
+    assert_eq!(other.end, Some(Event::Ready(agreed(false, 0))), "another export");
+
+    let mut late = Peer::fixed();
+    select(&mut late);
+    late.snapshots.remove(0);
+    late.option(opt::GO, &info_request("disk", &[]));
+    assert_eq!(late.end, Some(Event::Ready(agreed(false, 0))), "one was deleted meanwhile");
+
+    let many: Vec<String> = (0..20).map(|number| format!("s{number}")).collect();
+    let queries: Vec<String> =
+        many.iter().map(|name| format!("qemu:dirty-bitmap:{name}")).collect();
+    let queries: Vec<&str> = queries.iter().map(String::as_str).collect();
+    let mut peer = Peer::fixed();
+    peer.snapshots = many;
+    peer.option(opt::STRUCTURED_REPLY, &[]);
+    let kinds = peer.kinds(opt::SET_META_CONTEXT, &meta_request("disk", &queries));
+    assert_eq!(kinds.len(), CHANGES_MAX + 1, "what is beyond the bound is ignored");
+}
+
+fn agreed(allocation: bool, changes: u8) -> Negotiated {
+    Negotiated { structured_reply: true, contexts: Contexts { allocation, changes } }
 }
 
 #[test]
@@ -245,12 +296,17 @@ fn listing_meta_contexts_understands_wildcards() {
     let mut peer = Peer::fixed();
     peer.option(opt::STRUCTURED_REPLY, &[]);
     let found = [rep::META_CONTEXT, rep::ACK];
-    let cases: [(&[&str], &[u32]); 5] = [
-        (&[], &found),
+    let all = [rep::META_CONTEXT, rep::META_CONTEXT, rep::META_CONTEXT, rep::ACK];
+    let cases: [(&[&str], &[u32]); 9] = [
+        (&[], &all),
+        (&["base:", "qemu:"], &all),
+        (&["qemu:dirty-bitmap:"], &all[1..]),
+        (&["qemu:dirty-bitmap:tue", "qemu:dirty-bitmap:tue"], &found),
         (&["base:"], &found),
         (&["x:y", "base:allocation"], &found),
         (&["base:alloc"], &[rep::ACK]),
-        (&["qemu:"], &[rep::ACK]),
+        (&["qemu:dirty-bitmap:wed"], &[rep::ACK]),
+        (&["qemu:allocation-depth"], &[rep::ACK]),
     ];
     for (queries, expected) in cases {
         assert_eq!(peer.kinds(opt::LIST_META_CONTEXT, &meta_request("disk", queries)), expected);

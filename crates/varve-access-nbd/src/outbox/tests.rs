@@ -2,7 +2,8 @@
 
 use super::*;
 
-use crate::export::ExtentKind;
+use crate::export::{Change, Extent, ExtentKind};
+use crate::wire::reply::StatusRun;
 
 fn bytes(outbox: &mut Outbox) -> Vec<u8> {
     let mut all = Vec::new();
@@ -126,10 +127,16 @@ fn block_status_is_clipped_to_the_request() {
         Extent { len: 1 << 40, kind: ExtentKind::Hole },
         Extent { len: 1, kind: ExtentKind::Data },
     ];
-    outbox.block_status(0x0102_0304_0506_0708, 100, &extents, Charge::default());
-    let words: Vec<u8> =
-        [1u32, 10, 0, 20, 2, 70, 3].into_iter().flat_map(u32::to_be_bytes).collect();
-    assert_eq!(chunks(&bytes(&mut outbox)), [(5, true, words)]);
+    let changes = [Change { len: 60, dirty: true }, Change { len: 60, dirty: false }];
+    let contexts = [
+        ContextStatus { context: 1, runs: extents.iter().map(StatusRun::from).collect() },
+        ContextStatus { context: 2, runs: changes.iter().map(StatusRun::from).collect() },
+    ];
+    outbox.block_status(0x0102_0304_0506_0708, 100, &contexts, Charge::default());
+    let words = |words: &[u32]| words.iter().copied().flat_map(u32::to_be_bytes).collect();
+    let allocation: Vec<u8> = words(&[1, 10, 0, 20, 2, 70, 3]);
+    let changes: Vec<u8> = words(&[2, 60, 1, 40, 0]);
+    assert_eq!(chunks(&bytes(&mut outbox)), [(5, false, allocation), (5, true, changes)]);
 }
 
 #[test]

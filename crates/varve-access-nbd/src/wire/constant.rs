@@ -114,3 +114,6 @@ pub mod state {
     pub const HOLE: u32 = 1 << 0;
     pub const ZERO: u32 = 1 << 1;
 }
+
+/// Status flag of the contexts of changes: the extent may differ.
+pub const STATE_DIRTY: u32 = 1 << 0;

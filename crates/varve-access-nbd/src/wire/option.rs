@@ -3,7 +3,7 @@
 use super::Cursor;
 use super::constant::{IHAVEOPT, REPLY_MAGIC, info, opt, rep};
 use crate::export::ExportInfo;
-use crate::limits::STRING_BYTES_MAX;
+use crate::limits::{CHANGES_MAX, STRING_BYTES_MAX};
 use varve_types::limits::REQUEST_BYTES_MAX;
 
 /// Front of an option; `len` bytes of data follow.
@@ -72,7 +72,7 @@ impl<'a> InfoRequest<'a> {
     }
 }
 
-/// Data of LIST_META_CONTEXT and SET_META_CONTEXT, as far as `base:allocation` is concerned.
+/// Data of LIST_META_CONTEXT and SET_META_CONTEXT, as far as there are such contexts.
 #[derive(PartialEq, Eq, Debug)]
 pub(crate) struct MetaRequest<'a> {
     pub(crate) export: &'a str,
@@ -82,10 +82,17 @@ pub(crate) struct MetaRequest<'a> {
     pub(crate) wildcard: bool,
     /// A query for `base:allocation` itself.
     pub(crate) allocation: bool,
+    /// A query for every context of changes.
+    pub(crate) all_changes: bool,
+    /// Snapshots whose contexts are asked for, each once; at most [`CHANGES_MAX`].
+    pub(crate) since: Vec<String>,
 }
 
-/// The one metadata context there is.
+/// The metadata context that every export has.
 pub(crate) const BASE_ALLOCATION: &str = "base:allocation";
+
+/// Begins the contexts of changes; the name of a snapshot follows. Backup tools know these as bitmaps of dirty blocks.
+pub(crate) const CHANGES: &str = "qemu:dirty-bitmap:";
 
 impl<'a> MetaRequest<'a> {
     pub(crate) fn decode(data: &'a [u8]) -> Result<Self, BadOption> {
@@ -93,20 +100,35 @@ impl<'a> MetaRequest<'a> {
         let short = BadOption::Malformed("lengths exceed the option");
         let export = text(cursor.counted().ok_or(short)?)?;
         let count = cursor.u32().ok_or(short)?;
-        let mut request =
-            Self { export, unfiltered: count == 0, wildcard: false, allocation: false };
+        let mut request = Self {
+            export,
+            unfiltered: count == 0,
+            wildcard: false,
+            allocation: false,
+            all_changes: false,
+            since: Vec::new(),
+        };
         for _ in 0..count {
             // Each round takes four bytes or fails, so a huge count ends with the data.
             match text(cursor.counted().ok_or(short)?)? {
                 "base:" => request.wildcard = true,
                 BASE_ALLOCATION => request.allocation = true,
-                _ => {}
+                "qemu:" | CHANGES => request.all_changes = true,
+                query => request.ask_changes(query),
             }
         }
         if !cursor.is_empty() {
             return Err(BadOption::Malformed("bytes after the last query"));
         }
         Ok(request)
+    }
+
+    fn ask_changes(&mut self, query: &str) {
+        let Some(snapshot) = query.strip_prefix(CHANGES) else { return };
+        let is_new = !self.since.iter().any(|known| known == snapshot);
+        if is_new && self.since.len() < CHANGES_MAX {
+            self.since.push(snapshot.to_owned());
+        }
     }
 }
 

@@ -1,9 +1,8 @@
 //! Replies of the transmission phase: simple ones, and chunks of structured ones.
 
-use super::constant::{SIMPLE_REPLY_MAGIC, STRUCTURED_REPLY_MAGIC, chunk, state};
+use super::constant::{SIMPLE_REPLY_MAGIC, STATE_DIRTY, STRUCTURED_REPLY_MAGIC, chunk, state};
 use crate::errno::Errno;
-use crate::export::{Extent, ExtentKind};
-use crate::handshake::BASE_ALLOCATION_ID;
+use crate::export::{Change, Extent, ExtentKind};
 
 /// Appends a simple reply; the data of a successful read follows it.
 pub(crate) fn simple(out: &mut Vec<u8>, cookie: u64, error: u32) {
@@ -69,28 +68,58 @@ pub(crate) fn error(out: &mut Vec<u8>, cookie: u64, errno: Errno) {
     out.extend_from_slice(message.as_bytes());
 }
 
-/// Appends the status of consecutive extents, clipped to `len` bytes in total.
-pub(crate) fn block_status(out: &mut Vec<u8>, cookie: u64, len: u32, extents: &[Extent]) {
-    let mark = ChunkMark::append(out, chunk::BLOCK_STATUS, cookie, 0);
-    mark.set_done(out);
-    let start = out.len();
-    out.extend_from_slice(&BASE_ALLOCATION_ID.to_be_bytes());
-    let mut left = len;
-    for extent in extents {
-        let part = u32::try_from(extent.len).unwrap_or(u32::MAX).min(left);
-        if part == 0 {
-            continue;
-        }
-        let status = match extent.kind {
+/// A run of bytes with the status flags that its context gives it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct StatusRun {
+    len: u64,
+    flags: u32,
+}
+
+/// What one metadata context says of consecutive runs.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct ContextStatus {
+    pub(crate) context: u32,
+    pub(crate) runs: Vec<StatusRun>,
+}
+
+impl From<&Extent> for StatusRun {
+    fn from(extent: &Extent) -> Self {
+        let flags = match extent.kind {
             ExtentKind::Hole => state::HOLE | state::ZERO,
             ExtentKind::Zero => state::ZERO,
             ExtentKind::Data => 0,
         };
-        out.extend_from_slice(&part.to_be_bytes());
-        out.extend_from_slice(&status.to_be_bytes());
-        left -= part;
+        Self { len: extent.len, flags }
     }
-    assert!(left < len, "a block status covers at least one byte");
-    let payload_len = u32::try_from(out.len() - start).expect("bounded by EXTENTS_MAX");
-    mark.set_payload_len(out, payload_len);
+}
+
+impl From<&Change> for StatusRun {
+    fn from(change: &Change) -> Self {
+        Self { len: change.len, flags: if change.dirty { STATE_DIRTY } else { 0 } }
+    }
+}
+
+/// Appends what each context says, clipped to `len` bytes in total.
+pub(crate) fn block_status(out: &mut Vec<u8>, cookie: u64, len: u32, contexts: &[ContextStatus]) {
+    let mut last = None;
+    for ContextStatus { context, runs } in contexts {
+        let mark = ChunkMark::append(out, chunk::BLOCK_STATUS, cookie, 0);
+        last = Some(mark);
+        let start = out.len();
+        out.extend_from_slice(&context.to_be_bytes());
+        let mut left = len;
+        for run in runs {
+            let part = u32::try_from(run.len).unwrap_or(u32::MAX).min(left);
+            if part == 0 {
+                continue;
+            }
+            out.extend_from_slice(&part.to_be_bytes());
+            out.extend_from_slice(&run.flags.to_be_bytes());
+            left -= part;
+        }
+        assert!(left < len, "a block status covers at least one byte");
+        let payload_len = u32::try_from(out.len() - start).expect("bounded by EXTENTS_MAX");
+        mark.set_payload_len(out, payload_len);
+    }
+    last.expect("a block status has a context").set_done(out);
 }

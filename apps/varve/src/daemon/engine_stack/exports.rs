@@ -1,6 +1,6 @@
-//! Volumes as NBD exports.
+//! Volumes as NBD exports, and snapshots as exports that are read only.
 
-use varve_access_nbd::{Export, ExportInfo, Exports, Extent, ExtentKind, ReadPart};
+use varve_access_nbd::{Change, Export, ExportInfo, Exports, Extent, ExtentKind, ReadPart};
 use varve_dataset::{BlockStatus, Datasets, Mapped, Volume};
 use varve_stdx::BufSlice;
 use varve_types::ErrorKind;
@@ -10,9 +10,12 @@ pub(crate) struct VolumeExports {
     datasets: Datasets,
 }
 
-/// One open volume; it cannot be deleted while this lives.
+/// One open volume or snapshot, with the snapshots since which it tells changes; none of them can be deleted while this lives.
 pub(crate) struct VolumeExport {
+    datasets: Datasets,
     volume: Volume,
+    since: Vec<String>,
+    bases: Vec<Volume>,
 }
 
 impl VolumeExports {
@@ -30,13 +33,29 @@ impl Exports for VolumeExports {
     }
 
     async fn open(&self, name: &str) -> Result<VolumeExport, ErrorKind> {
-        let opened = self.datasets.open_volume(name).await;
+        self.open_since(name, &[]).await
+    }
+
+    async fn open_since(&self, name: &str, since: &[String]) -> Result<VolumeExport, ErrorKind> {
+        let opened = self.datasets.open(name).await;
         let volume = opened.map_err(|error| match error.kind() {
             // A name that no volume can have names no volume.
             ErrorKind::Invalid => ErrorKind::NotFound,
             kind => kind,
         })?;
-        Ok(VolumeExport { volume })
+        let datasets = self.datasets.clone();
+        let (mut known, mut bases) = (Vec::new(), Vec::new());
+        for snapshot in since {
+            match datasets.open_of_family(name, snapshot).await {
+                Ok(base) => {
+                    known.push(snapshot.clone());
+                    bases.push(base);
+                }
+                Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Invalid) => {}
+                Err(error) => return Err(error.kind()),
+            }
+        }
+        Ok(VolumeExport { datasets, volume, since: known, bases })
     }
 }
 
@@ -81,7 +100,7 @@ impl Export for VolumeExport {
         ExportInfo {
             size_bytes: self.volume.size_bytes(),
             block_bytes: self.volume.block_size_bytes(),
-            read_only: false,
+            read_only: self.volume.is_snapshot(),
         }
     }
 
@@ -119,5 +138,31 @@ impl Export for VolumeExport {
     ) -> Result<Vec<Extent>, ErrorKind> {
         let runs = self.volume.block_status(offset, len, extents_max).await;
         Ok(runs.map_err(failed("block status"))?.iter().map(extent).collect())
+    }
+
+    fn since(&self) -> &[String] {
+        &self.since
+    }
+
+    async fn snapshots(&self, max: usize) -> Result<Vec<String>, ErrorKind> {
+        let name = self.volume.info().name;
+        let volume = name.split_once('@').map_or(name.as_str(), |(volume, _)| volume);
+        let found = self.datasets.snapshots(Some(volume), None, max).await;
+        let found = found.map_err(failed("list of snapshots"))?;
+        let own_name = |name: String| name.split_once('@').map(|(_, snapshot)| snapshot.to_owned());
+        Ok(found.into_iter().filter_map(|snapshot| own_name(snapshot.name)).collect())
+    }
+
+    async fn changes(
+        &self,
+        since: usize,
+        offset: u64,
+        len: u64,
+        extents_max: usize,
+    ) -> Result<Vec<Change>, ErrorKind> {
+        let base = self.bases.get(since).ok_or(ErrorKind::Invalid)?;
+        let runs = self.volume.diff(base, offset, len, extents_max).await;
+        let runs = runs.map_err(failed("block status"))?;
+        Ok(runs.iter().map(|run| Change { len: run.len, dirty: run.differs }).collect())
     }
 }

@@ -82,11 +82,21 @@ impl ShardStack for EngineStack {
         Ok(Self { shard, host, datasets, space: SpaceCount::new(), _source: source })
     }
 
-    fn begin(&self, reactor: &Reactor) {
-        if self.shard == ROOT_SHARD {
-            let datasets = self.datasets.clone();
-            reactor.spawn(async move { datasets.keep_marking().await });
+    async fn begin(&self, reactor: &Reactor) -> Result<()> {
+        if self.shard != ROOT_SHARD {
+            return Ok(());
         }
+        let settled = self.datasets.settle_intents().await;
+        let groups = settled.map_err(|error| {
+            Failure::new(format!("complete the snapshots of an earlier life: {error}"))
+                .hint("nothing was lost; start again, and report it if it happens again")
+        })?;
+        if groups > 0 {
+            tracing::info!(groups, "groups of snapshots completed that a crash had interrupted");
+        }
+        let datasets = self.datasets.clone();
+        reactor.spawn(async move { datasets.keep_marking().await });
+        Ok(())
     }
 
     fn exports(&self) -> VolumeExports {

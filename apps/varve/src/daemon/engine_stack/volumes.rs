@@ -22,6 +22,7 @@ pub(super) async fn create(datasets: &Datasets, spec: CreateVolume) -> admin::Re
         block_size_bytes: spec.block_size_bytes.unwrap_or(BLOCK_SIZE_DEFAULT),
         dedup: spec.dedup,
         compression: spec.compression,
+        receiving: None,
     };
     datasets.create_volume(spec).await.map(|info| volume(datasets, info)).map_err(refused)
 }
@@ -48,7 +49,7 @@ pub(super) async fn change(
 }
 
 pub(super) async fn delete(datasets: &Datasets, name: &str) -> admin::Result<()> {
-    datasets.delete_volume(name).await.map_err(refused)
+    datasets.delete_volume(name, false).await.map_err(refused)
 }
 
 fn volume(datasets: &Datasets, info: VolumeInfo) -> Volume {

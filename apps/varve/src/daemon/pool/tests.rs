@@ -90,8 +90,9 @@ impl ShardStack for MemoryStack {
         Ok(Self { shard: shard.0, shared, _peers: peers, _inbox: inbox })
     }
 
-    fn begin(&self, _reactor: &Reactor) {
+    async fn begin(&self, _reactor: &Reactor) -> Result<()> {
         self.shared.note(format!("begin {}", self.shard));
+        Ok(())
     }
 
     fn exports(&self) -> SharedExports {

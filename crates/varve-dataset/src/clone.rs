@@ -1,0 +1,116 @@
+//! Volumes that begin with what a snapshot, or another volume, holds; and volumes that go back to it.
+//!
+//! L1. A clone is a stream of its own, cut from its origin: it shares blocks and pages until one of the two is written, and depends on
+//!     nothing. Its origin is remembered by name only, and may be deleted.
+//! L2. A rollback is a new stream, cut from the snapshot, that takes the old one's place in the volume's record. Records of the old stream
+//!     that were journaled before and drained later belong to a stream that nobody owns (C16 of the hazards).
+
+use varve_dispatch::{CutSource, Route};
+
+use crate::catalog::{hold, store};
+use crate::name::{DatasetName, SNAPSHOT_MARK, SnapshotName};
+use crate::record::{VolumeInfo, VolumeRecord};
+use crate::snapshot_record::SnapshotRecord;
+use crate::{Datasets, Error, Result};
+
+impl Datasets {
+    /// Makes a volume that holds what a snapshot holds, or what a volume holds now. Durable on return; takes no space until one of the
+    /// two is written. It is reduced as its origin was.
+    ///
+    /// # Errors
+    /// `NotFound` for the source, `Exists` for the name.
+    pub async fn clone_volume(&self, source: &str, name: &str) -> Result<VolumeInfo> {
+        let name = DatasetName::parse(name)?;
+        let snapshot = match source.contains(SNAPSHOT_MARK) {
+            true => Some(SnapshotName::parse(source)?),
+            false => None,
+        };
+        let volume = match &snapshot {
+            Some(snapshot) => snapshot.volume.clone(),
+            None => DatasetName::parse(source)?,
+        };
+        let _held = hold(&self.dispatch, [&volume, &name]).await?;
+        let origin = match &snapshot {
+            Some(snapshot) => as_volume(&self.snapshot_record(snapshot).await?),
+            None => self.record(&volume).await?,
+        };
+        if crate::catalog::find(&self.dispatch, &name).await?.is_some() {
+            return Err(Error::Exists { name: name.display() });
+        }
+        let origin_name = snapshot.map_or_else(|| volume.display(), |snapshot| snapshot.display());
+        let record = VolumeRecord {
+            created_unix_ms: self.dispatch.reactor().unix_time_ms(),
+            origin: Some(origin_name),
+            receiving: None,
+            ..origin
+        };
+        let record = self.fork(&name, record).await?;
+        Ok(record.info(&name))
+    }
+
+    /// Stores `record` with a new stream that holds what its own holds now; the record that was stored.
+    async fn fork(&self, name: &DatasetName, record: VolumeRecord) -> Result<VolumeRecord> {
+        let stream = self.fresh_streams(1).await?;
+        let source = record.route;
+        let record = VolumeRecord { route: Route { stream, ..source }, ..record };
+        let _in_flight = self.shared.in_flight.register(vec![stream]); // F1
+        let stored = async {
+            let _cut = self.dispatch.cut(&[CutSource { source, copy: stream }]).await?;
+            store(&self.dispatch, name, &record).await
+        };
+        if let Err(error) = stored.await {
+            self.want_mark(); // What was cut may belong to nobody.
+            return Err(error);
+        }
+        Ok(record)
+    }
+
+    /// Makes a volume hold what its snapshot holds, and have its size; what was written since is lost, unless another snapshot has it.
+    /// Snapshots stay as they are. The volume gets another id. Durable on return.
+    ///
+    /// # Errors
+    /// `NotFound`; `Conflict` while the volume is open.
+    pub async fn rollback(&self, snapshot: &str) -> Result<VolumeInfo> {
+        let snapshot = SnapshotName::parse(snapshot)?;
+        let name = &snapshot.volume;
+        let _held = self.hold(name).await?;
+        let before = self.record(name).await?;
+        let source = self.snapshot_record(&snapshot).await?;
+        self.check_closed(before.route.stream, || name.display())?;
+        let record = VolumeRecord {
+            created_unix_ms: before.created_unix_ms,
+            reduction: before.reduction,
+            origin: before.origin.clone(),
+            ..as_volume(&source)
+        };
+        let record = self.fork(name, record).await?; // L2: from here on the volume is what the snapshot is.
+        self.dispatch.drop_stream(before.route.stream).await?;
+        self.want_mark();
+        Ok(record.info(name))
+    }
+
+    /// Lets a clone forget what it was cloned from. Changes nothing else: it depends on nothing (L1). Durable on return.
+    ///
+    /// # Errors
+    /// `NotFound`.
+    pub async fn flatten_volume(&self, name: &str) -> Result<VolumeInfo> {
+        let name = DatasetName::parse(name)?;
+        let _held = self.hold(&name).await?;
+        let record = VolumeRecord { origin: None, ..self.record(&name).await? };
+        store(&self.dispatch, &name, &record).await?;
+        Ok(record.info(&name))
+    }
+}
+
+/// A volume with the stream of a snapshot.
+fn as_volume(snapshot: &SnapshotRecord) -> VolumeRecord {
+    VolumeRecord {
+        route: snapshot.route,
+        size_bytes: snapshot.size_bytes,
+        block_bytes: snapshot.block_bytes,
+        created_unix_ms: snapshot.created_unix_ms,
+        reduction: snapshot.reduction,
+        origin: None,
+        receiving: None,
+    }
+}

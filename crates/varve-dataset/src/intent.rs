@@ -1,0 +1,232 @@
+//! Groups of snapshots whose records appear all or not at all: an intent with the whole list on one home, then the records, then the
+//! intent is removed. Described in `docs/format.md`.
+//!
+//! ```text
+//!  key    "i" + id (8 B) + number of the part (4 B)      value   length of the name (2 B), whole name, snapshot record
+//!         "i" + id (8 B) + 0xFFFFFFFF                            number of parts (4 B)
+//! ```
+//!
+//! I1. The head, with the last number, is stored when all parts are durable: from then on the group exists, before that it does not.
+//! I2. Records are stored while the head is there; the head goes before the parts do, so parts without a head are of no use.
+//! I3. Who began an intent settles it before others may change the names in it. After a start all intents are settled before names are
+//!     served at all: nothing that was changed since is put back.
+
+use futures_util::future::try_join_all;
+use varve_dispatch::Dispatch;
+use varve_stdx::{Reader, Writer};
+use varve_types::{ShardId, StreamId};
+
+use crate::catalog::{SCAN_MAX, put, remove, store_snapshot};
+use crate::name::SnapshotName;
+use crate::snapshot_record::SnapshotRecord;
+use crate::{Error, Result};
+
+/// First byte of keys of intents.
+const PREFIX: u8 = b'i';
+
+const KEY_LEN: usize = 13;
+
+/// The number of the head.
+const HEAD: u32 = u32::MAX;
+
+/// Pause before a shard that failed is asked again, in ns.
+const RETRY_PAUSE_NS: u64 = 500_000_000;
+
+/// A snapshot that a group is to hold.
+pub(crate) type Part = (SnapshotName, SnapshotRecord);
+
+/// An intent: which shard keeps it, and its id, which is never used again.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct Intent {
+    pub(crate) home: ShardId,
+    pub(crate) id: StreamId,
+}
+
+fn encode_part((name, record): &Part) -> Vec<u8> {
+    let (full, record) = (name.full(), record.encode());
+    let mut bytes = vec![0; 2 + full.len() + record.len()];
+    let mut out = Writer::new(&mut bytes);
+    out.u16(u16::try_from(full.len()).expect("names are a few hundred bytes"));
+    out.bytes(full.as_bytes());
+    out.bytes(&record);
+    bytes
+}
+
+/// The snapshot in a part of an intent; `None` for other keys, the head's too.
+pub(crate) fn decode_part(key: &[u8], value: &[u8]) -> Option<Result<Part>> {
+    let (_, number) = decode_key(key)?;
+    if number == HEAD {
+        return None;
+    }
+    let bad = |reason| Error::BadRecord { name: key.escape_ascii().to_string(), reason };
+    let decode = || {
+        let mut fields = Reader::new(value);
+        let len = fields.u16().map_err(|_| bad("it is too short"))?;
+        let full = fields.bytes(usize::from(len)).map_err(|_| bad("it is too short"))?;
+        crate::catalog::decode_snapshot(full, fields.rest())
+    };
+    Some(decode())
+}
+
+/// Whether a key is the head of an intent.
+#[must_use]
+pub fn is_intent_head(key: &[u8]) -> bool {
+    matches!(decode_key(key), Some((_, HEAD)))
+}
+
+fn decode_key(key: &[u8]) -> Option<(StreamId, u32)> {
+    let (&[PREFIX, ref id @ ..], number) = key.split_at_checked(KEY_LEN - 4)? else { return None };
+    let id = u64::from_be_bytes(id.try_into().ok()?);
+    Some((StreamId::from_untrusted(id)?, u32::from_be_bytes(number.try_into().ok()?)))
+}
+
+impl Intent {
+    fn prefix(self) -> Vec<u8> {
+        [&[PREFIX][..], &self.id.get().to_be_bytes()].concat()
+    }
+
+    fn key(self, number: u32) -> Vec<u8> {
+        [self.prefix(), number.to_be_bytes().to_vec()].concat()
+    }
+
+    /// Stores the parts, then the head (I1). Durable on return; after an error the group may exist, which [`Self::settle`] finds out.
+    pub(crate) async fn write(self, dispatch: &Dispatch, parts: &[Part]) -> Result<()> {
+        let stored = (0..).zip(parts).map(|(number, part)| {
+            assert!(number < HEAD, "a group has fewer parts");
+            put(dispatch, self.home, self.key(number), encode_part(part))
+        });
+        try_join_all(stored).await?;
+        let count = u32::try_from(parts.len()).expect("numbers of parts are 32 bits");
+        put(dispatch, self.home, self.key(HEAD), count.to_le_bytes().to_vec()).await
+    }
+
+    /// Stores the records of a group that exists, and removes the intent; tells whether it existed. May be repeated.
+    async fn try_settle(self, dispatch: &Dispatch) -> Result<bool> {
+        let head = dispatch.key_get(self.home, self.key(HEAD)).await?;
+        let mut parts = self.scan(dispatch).await?;
+        parts.retain(|(key, _)| !is_intent_head(key));
+        if head.is_some() {
+            let decoded: Vec<Part> = parts
+                .iter()
+                .filter_map(|(key, value)| decode_part(key, value))
+                .collect::<Result<_>>()?;
+            let stored =
+                decoded.iter().map(|(name, record)| store_snapshot(dispatch, name, record));
+            try_join_all(stored).await?;
+            remove(dispatch, self.home, self.key(HEAD)).await?; // I2
+        }
+        let removed = parts.into_iter().map(|(key, _)| remove(dispatch, self.home, key));
+        try_join_all(removed).await?;
+        Ok(head.is_some())
+    }
+
+    async fn scan(self, dispatch: &Dispatch) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
+        scan(dispatch, self.home, self.prefix()).await
+    }
+
+    /// The same, until it has happened: shards that fail are waited for (I3).
+    ///
+    /// # Errors
+    /// When the pool ends, or what is stored is damaged.
+    pub(crate) async fn settle(self, dispatch: &Dispatch) -> Result<bool> {
+        loop {
+            match self.try_settle(dispatch).await {
+                Err(error) if error.kind() == varve_types::ErrorKind::Unavailable => {
+                    tracing::warn!(%error, "a group of snapshots waits to be stored");
+                    dispatch.reactor().sleep(RETRY_PAUSE_NS).await;
+                }
+                outcome => return outcome,
+            }
+        }
+    }
+}
+
+async fn scan(
+    dispatch: &Dispatch,
+    shard: ShardId,
+    prefix: Vec<u8>,
+) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
+    let mut all: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
+    loop {
+        let after = all.last().map(|(key, _)| key.clone());
+        let found = dispatch.key_scan(shard, prefix.clone(), after, SCAN_MAX).await?;
+        let more = found.len() == SCAN_MAX;
+        all.extend(found);
+        if !more {
+            return Ok(all);
+        }
+    }
+}
+
+/// Streams that intents name, those of groups that never came to be included.
+pub(crate) async fn streams(dispatch: &Dispatch) -> Result<Vec<StreamId>> {
+    let mut streams = Vec::new();
+    for shard in dispatch.placement().shards() {
+        for (key, value) in scan(dispatch, shard, vec![PREFIX]).await? {
+            if let Some(part) = decode_part(&key, &value) {
+                streams.push(part?.1.route.stream);
+            }
+        }
+    }
+    Ok(streams)
+}
+
+/// Settles every intent that an earlier life left; how many groups were completed (I3).
+pub(crate) async fn settle_all(dispatch: &Dispatch) -> Result<usize> {
+    let mut left = Vec::new();
+    for home in dispatch.placement().shards() {
+        let keys = scan(dispatch, home, vec![PREFIX]).await?;
+        let ids = keys.iter().filter_map(|(key, _)| decode_key(key));
+        left.extend(ids.map(|(id, _)| Intent { home, id }));
+    }
+    left.sort_unstable();
+    left.dedup();
+    let mut completed = 0;
+    for intent in left {
+        completed += usize::from(intent.try_settle(dispatch).await?);
+    }
+    Ok(completed)
+}
+
+#[cfg(test)]
+mod tests {
+    use varve_dispatch::{Route, StreamPlacement};
+    use varve_types::Reduction;
+
+    use super::*;
+    use crate::identity::SnapshotIdentity;
+
+    fn part() -> Part {
+        let placement = StreamPlacement { seed: 5, generation: 0 };
+        let record = SnapshotRecord {
+            route: Route { stream: StreamId::new(9), placement },
+            size_bytes: 1 << 20,
+            block_bytes: 4096,
+            created_unix_ms: 77,
+            identity: SnapshotIdentity([3; 16]),
+            reduction: Reduction::default(),
+            protected: false,
+        };
+        (SnapshotName::parse("lab/v@s").unwrap(), record)
+    }
+
+    #[test]
+    fn parts_round_trip_and_bad_ones_are_refused() {
+        let intent = Intent { home: ShardId(1), id: StreamId::new(0x0102_0304) };
+        let (key, value) = (intent.key(7), encode_part(&part()));
+        assert_eq!(decode_part(&key, &value).unwrap().unwrap(), part());
+        assert_eq!(decode_key(&key), Some((intent.id, 7)));
+        for len in 0..value.len() {
+            assert!(decode_part(&key, &value[..len]).unwrap().is_err(), "{len}");
+        }
+        for at in [0, 1, 2] {
+            let mut bad = value.clone();
+            bad[at] ^= 0x80;
+            assert!(decode_part(&key, &bad).unwrap().is_err(), "byte {at}");
+        }
+        assert!(is_intent_head(&intent.key(HEAD)) && !is_intent_head(&key));
+        for other in [&b"i"[..], b"vdefault/a", b"sdefault/a@bb", &[PREFIX; 14], &[0xFF; 13]] {
+            assert!(decode_part(other, &value).is_none(), "{other:?}");
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! For tests: a pool of two shards on a memory disk, each shard behind a dispatcher of its own as if it had a thread, in the simulated loop.
+//! Dropping the loop is a crash; the disk stays.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use varve_dispatch::{
+    Dispatch, HostConfig, JobSender, Placement, PoolLinks, PoolRoot, ReadPart, ShardHost,
+    serve_jobs,
+};
+use varve_engine::{Pool, PoolSpec, ShardConfig};
+use varve_media::{Disk, Drive, DriveDisks, DriveOptions, DriveSpec, MemDisk};
+use varve_reactor::{Reactor, SimLoop};
+use varve_stdx::AlignedBuf;
+use varve_types::{PoolId, ShardId, StreamId};
+
+use crate::{Datasets, Shared, Volume, VolumeSpec};
+
+pub(crate) const MIB: u64 = 1 << 20;
+
+/// Bytes of a volume: four regions, two on each shard.
+pub(crate) const VOLUME_BYTES: u64 = 256 * MIB;
+
+const SHARDS: u16 = 2;
+const POOL: PoolId = PoolId([7; 16]);
+const SEGMENT_BYTES: u32 = 256 << 10;
+const SEGMENTS: u64 = 400;
+const LANE_BYTES: u64 = 4 * MIB;
+const MEMORY_BYTES: u64 = 64 * MIB;
+
+/// A pool that outlives its loops.
+pub(crate) struct Rig {
+    disk: MemDisk,
+    lives: u64,
+}
+
+/// One life of the pool.
+#[derive(Clone)]
+pub(crate) struct Life {
+    /// The datasets of each thread.
+    pub(crate) threads: Vec<Datasets>,
+}
+
+fn disks(disk: &MemDisk) -> Vec<DriveDisks> {
+    vec![DriveDisks::One(Rc::new(disk.clone()) as Rc<dyn Disk>)]
+}
+
+impl Rig {
+    /// An empty pool.
+    pub(crate) fn new() -> Self {
+        let bytes = SEGMENTS * u64::from(SEGMENT_BYTES) + u64::from(SHARDS) * LANE_BYTES + 8 * MIB;
+        let disk = MemDisk::new("memory", bytes);
+        let mut rig = Self { disk, lives: 0 };
+        let disk = rig.disk.clone();
+        rig.run(async move |_| {
+            let spec = DriveSpec {
+                segment_bytes: SEGMENT_BYTES,
+                lane_bytes: LANE_BYTES,
+                ..DriveSpec::new(POOL, SHARDS)
+            };
+            Drive::format(&disks(&disk), &spec).await.unwrap();
+            let drive = Drive::open(disks(&disk), DriveOptions { discard: false }).await.unwrap();
+            let media: Vec<_> =
+                (0..SHARDS).map(|shard| drive.media(ShardId(shard)).unwrap()).collect();
+            let spec = PoolSpec { pool: POOL, created_unix_ms: 0, shard_count: SHARDS };
+            Pool::format(&media, &spec).await.unwrap();
+        });
+        rig
+    }
+
+    fn run(&mut self, work: impl AsyncFnOnce(Reactor) + 'static) {
+        self.lives += 1;
+        let mut sim = SimLoop::new(self.lives);
+        let reactor = sim.handle();
+        let done = sim.try_run_until(async move { work(reactor).await }, u64::MAX);
+        assert!(done.is_some(), "the test waits for ever");
+    }
+
+    /// Opens the pool as the daemon does, works, and crashes.
+    pub(crate) fn live(&mut self, work: impl AsyncFnOnce(Life) + 'static) {
+        let disk = self.disk.clone();
+        self.run(async move |reactor| {
+            let life = open(&reactor, &disk).await;
+            life.threads[0].settle_intents().await.unwrap();
+            work(life).await;
+        });
+    }
+}
+
+async fn open(reactor: &Reactor, disk: &MemDisk) -> Life {
+    let drive = Drive::open(disks(disk), DriveOptions { discard: false }).await.unwrap();
+    let media: Vec<_> = (0..SHARDS).map(|shard| drive.media(ShardId(shard)).unwrap()).collect();
+    let pool = Pool::open(&media[0]).await.unwrap();
+    let placement = Placement::new(pool.placements());
+    let (senders, inboxes): (Vec<_>, Vec<_>) = (0..SHARDS).map(|_| JobSender::new(reactor)).unzip();
+    let links = PoolLinks { threads: senders };
+    let shared = Arc::new(Shared::default());
+    let mut threads = Vec::new();
+    for ((shard, media), inbox) in (0..).map(ShardId).zip(media).zip(inboxes) {
+        let root = (shard == ShardId(0)).then(|| Rc::clone(&pool));
+        let dispatch = Dispatch::new(reactor.clone(), placement.clone(), links.clone(), root);
+        reactor.spawn(serve_jobs(dispatch.clone(), inbox));
+        let config = HostConfig {
+            reactor: reactor.clone(),
+            media,
+            shard: ShardConfig::with_memory(POOL, shard, MEMORY_BYTES),
+            root: PoolRoot::Here(Rc::clone(&pool)),
+        };
+        dispatch.add_host(shard, ShardHost::open(config).await.unwrap());
+        threads.push(Datasets::new(dispatch, Arc::clone(&shared)));
+    }
+    Life { threads }
+}
+
+impl Life {
+    /// The datasets of thread 0.
+    pub(crate) fn datasets(&self) -> &Datasets {
+        &self.threads[0]
+    }
+
+    /// Makes a volume.
+    pub(crate) async fn create(&self, name: &str) {
+        let spec = VolumeSpec {
+            name: name.to_owned(),
+            size_bytes: VOLUME_BYTES,
+            block_size_bytes: 4096,
+            dedup: None,
+            compression: None,
+            receiving: None,
+        };
+        self.datasets().create_volume(spec).await.unwrap();
+    }
+
+    /// Takes one snapshot.
+    pub(crate) async fn snapshot(&self, name: &str) {
+        self.datasets().create_snapshots(&[name.to_owned()]).await.unwrap();
+    }
+
+    /// Writes a block that says `value` at the beginning of each region.
+    pub(crate) async fn fill(&self, name: &str, value: u8) {
+        let volume = self.datasets().open(name).await.unwrap();
+        for at in region_starts() {
+            volume.write(at, AlignedBuf::from_slice(&[value; 4096]).freeze()).await.unwrap();
+        }
+    }
+
+    /// The values of these blocks.
+    pub(crate) async fn values(&self, name: &str) -> Vec<u8> {
+        let volume = self.datasets().open(name).await.unwrap();
+        let mut values = Vec::new();
+        for at in region_starts() {
+            values.push(first_byte(&volume, at).await);
+        }
+        values
+    }
+
+    /// Streams that hold something on any shard.
+    pub(crate) async fn streams(&self) -> Vec<u64> {
+        let mut all = Vec::new();
+        for shard in self.datasets().dispatch().placement().shards() {
+            let streams = self.datasets().dispatch().on_shard(shard, |shard| {
+                Box::pin(async move {
+                    shard.apply_acknowledged().await?;
+                    shard.streams().await
+                })
+            });
+            all.extend(streams.await.unwrap().into_iter().map(StreamId::get));
+        }
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
+}
+
+fn region_starts() -> impl Iterator<Item = u64> {
+    (0..VOLUME_BYTES).step_by(64 << 20)
+}
+
+async fn first_byte(volume: &Volume, at: u64) -> u8 {
+    let parts = volume.read(at, 4096).await.unwrap();
+    match parts.first().unwrap() {
+        ReadPart::Zero(_) => 0,
+        ReadPart::Data(data) => data[0],
+    }
+}

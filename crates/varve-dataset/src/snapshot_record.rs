@@ -1,0 +1,163 @@
+//! What is stored of a snapshot: the value of its key on its volume's home shard. Described in `docs/format.md`.
+//!
+//! ```text
+//! 0         2       3           4             8        16           24     32        40         56          64      68
+//! | version | state | placement | block bytes | stream | size bytes | seed | created | identity | reduction | flags |
+//! ```
+
+use serde::Serialize;
+use varve_dispatch::{Route, StreamPlacement};
+use varve_stdx::{Reader, Writer};
+use varve_types::limits::VOLUME_BYTES_MAX;
+use varve_types::{Reduction, StreamId};
+
+use crate::identity::SnapshotIdentity;
+use crate::name::SnapshotName;
+use crate::reduction::{self, REDUCTION_LEN};
+use crate::{Error, Result};
+
+/// Version of the record.
+const VERSION: u16 = 1;
+
+/// State: a snapshot.
+const SNAPSHOT: u8 = 1;
+
+/// Flag: it is not to be deleted.
+const PROTECTED: u32 = 1;
+
+/// A snapshot as people and programs see it.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct SnapshotInfo {
+    /// `volume@snapshot`, without the default namespace.
+    pub name: String,
+    /// The volume's name, without the default namespace.
+    pub volume: String,
+    /// Number of its stream; never reused in the pool.
+    pub id: u64,
+    /// The same wherever the snapshot is received.
+    pub identity: SnapshotIdentity,
+    /// Bytes that clients see.
+    pub size_bytes: u64,
+    /// Block size that clients are told to prefer, in bytes.
+    pub block_size_bytes: u32,
+    /// When it was taken, or received, in ms since 1970.
+    pub created_unix_ms: u64,
+    /// Whether it cannot be deleted.
+    pub protected: bool,
+}
+
+/// A snapshot's stored record.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct SnapshotRecord {
+    pub(crate) route: Route,
+    pub(crate) size_bytes: u64,
+    pub(crate) block_bytes: u32,
+    pub(crate) created_unix_ms: u64,
+    pub(crate) identity: SnapshotIdentity,
+    /// The volume's when the snapshot was taken; clones begin with it.
+    pub(crate) reduction: Reduction,
+    pub(crate) protected: bool,
+}
+
+impl SnapshotRecord {
+    pub(crate) const LEN: usize = 68;
+
+    pub(crate) fn encode(&self) -> [u8; Self::LEN] {
+        let mut bytes = [0; Self::LEN];
+        let mut out = Writer::new(&mut bytes);
+        out.u16(VERSION);
+        out.u8(SNAPSHOT);
+        out.u8(self.route.placement.generation);
+        out.u32(self.block_bytes);
+        out.u64(self.route.stream.get());
+        out.u64(self.size_bytes);
+        out.u64(self.route.placement.seed);
+        out.u64(self.created_unix_ms);
+        out.array(self.identity.0);
+        out.array(reduction::encode(self.reduction));
+        out.u32(if self.protected { PROTECTED } else { 0 });
+        bytes
+    }
+
+    pub(crate) fn decode(name: &str, bytes: &[u8]) -> Result<Self> {
+        let bad = |reason| Error::BadRecord { name: name.to_owned(), reason };
+        let short = |_| bad("it is too short");
+        let mut fields = Reader::new(bytes);
+        if fields.u16().map_err(short)? != VERSION {
+            return Err(bad("its version is unknown"));
+        }
+        if fields.u8().map_err(short)? != SNAPSHOT {
+            return Err(bad("it is not a snapshot's"));
+        }
+        let generation = fields.u8().map_err(short)?;
+        let block_bytes = fields.u32().map_err(short)?;
+        let stream = fields.u64().map_err(short)?;
+        let stream = StreamId::from_untrusted(stream).ok_or_else(|| bad("its stream is no id"))?;
+        let size_bytes = fields.u64().map_err(short)?;
+        let seed = fields.u64().map_err(short)?;
+        let created_unix_ms = fields.u64().map_err(short)?;
+        let identity = SnapshotIdentity(fields.array().map_err(short)?);
+        let reduction = fields.array::<REDUCTION_LEN>().map_err(short)?;
+        let flags = fields.u32().map_err(short)?;
+        if flags & !PROTECTED != 0 || !fields.rest().is_empty() {
+            return Err(bad("it uses what this version does not know"));
+        }
+        let reduction =
+            reduction::decode(reduction).ok_or_else(|| bad("its reduction is unknown"))?;
+        if !block_bytes.is_power_of_two() || size_bytes > VOLUME_BYTES_MAX {
+            return Err(bad("its sizes are out of range"));
+        }
+        let route = Route { stream, placement: StreamPlacement { seed, generation } };
+        let protected = flags & PROTECTED != 0;
+        Ok(Self { route, size_bytes, block_bytes, created_unix_ms, identity, reduction, protected })
+    }
+
+    pub(crate) fn info(&self, name: &SnapshotName) -> SnapshotInfo {
+        SnapshotInfo {
+            name: name.display(),
+            volume: name.volume.display(),
+            id: self.route.stream.get(),
+            identity: self.identity,
+            size_bytes: self.size_bytes,
+            block_size_bytes: self.block_bytes,
+            created_unix_ms: self.created_unix_ms,
+            protected: self.protected,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use varve_types::Compression;
+
+    use super::*;
+
+    #[test]
+    fn records_round_trip_and_refuse_what_is_unknown() {
+        let record = SnapshotRecord {
+            route: Route {
+                stream: StreamId::new(78),
+                placement: StreamPlacement { seed: u64::MAX - 3, generation: 2 },
+            },
+            size_bytes: 20 << 30,
+            block_bytes: 4096,
+            created_unix_ms: 1_700_000_000_000,
+            identity: SnapshotIdentity([7; 16]),
+            reduction: Reduction { dedup: true, compression: Compression::Zstd(19) },
+            protected: true,
+        };
+        let bytes = record.encode();
+        assert_eq!(SnapshotRecord::decode("v@s", &bytes).unwrap(), record);
+        let bare = SnapshotRecord { protected: false, ..record };
+        assert_eq!(SnapshotRecord::decode("v@s", &bare.encode()).unwrap(), bare);
+        for len in 0..bytes.len() {
+            assert!(SnapshotRecord::decode("v@s", &bytes[..len]).is_err());
+        }
+        assert!(SnapshotRecord::decode("v@s", &[&bytes[..], &[0]].concat()).is_err());
+        for at in [0, 2, 56, 57, 58, 63, 64, 67] {
+            let mut bad = bytes;
+            bad[at] ^= 0x40;
+            assert!(SnapshotRecord::decode("v@s", &bad).is_err(), "byte {at}");
+        }
+    }
+}

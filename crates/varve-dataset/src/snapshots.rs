@@ -1,0 +1,273 @@
+//! Snapshots: taken of one volume or of several at one instant, listed, protected, deleted.
+//!
+//! ```text
+//!  names held → streams reserved, in flight → cut → record, or intent with all records → answers of writes go on → records
+//! ```
+//!
+//! T1. A snapshot exists from the moment its record, or the intent that lists it, is durable. What is cut before that belongs to nobody,
+//!     and is dropped by mark.
+//! T2. A snapshot is a stream of its own: it needs neither its volume nor other snapshots, and nothing that happens to them changes it.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use futures_channel::oneshot;
+use futures_util::future::try_join_all;
+use futures_util::stream::{self, TryStreamExt};
+use varve_dispatch::{CutSource, HeldNames, Route};
+use varve_types::StreamId;
+
+use crate::catalog::{
+    all_snapshots, find_snapshot, hold, home_of, list_snapshots, remove_snapshot, store_snapshot,
+};
+use crate::identity::SnapshotIdentity;
+use crate::intent::{Intent, Part, settle_all};
+use crate::name::{DatasetName, SnapshotName};
+use crate::record::{VolumeInfo, VolumeRecord};
+use crate::snapshot_record::{SnapshotInfo, SnapshotRecord};
+use crate::volume::Volume;
+use crate::{Datasets, Error, Result};
+
+/// Most snapshots of a group: their records fit a few frames of the journal.
+const GROUP_MAX: usize = 1024;
+
+/// Snapshots deleted at the same time when a volume goes with all of them.
+const DELETES_AT_ONCE: usize = 64;
+
+/// A snapshot that is to be taken.
+pub(crate) struct Wanted {
+    pub(crate) name: SnapshotName,
+    pub(crate) volume: VolumeRecord,
+    pub(crate) identity: SnapshotIdentity,
+}
+
+impl Datasets {
+    /// Takes snapshots, `volume@snapshot` each, all at one instant: of two writes to any of the volumes, of which one was sent after the
+    /// other was answered, no snapshot has the later one while another lacks the earlier. All exist or none does. Durable on return;
+    /// writes meanwhile are answered a few milliseconds later.
+    ///
+    /// # Errors
+    /// `NotFound`, `Exists`; `Invalid` for a name, for none, for more than 1024, and for two of one volume. After `Unavailable` they may
+    /// exist.
+    pub async fn create_snapshots(&self, names: &[String]) -> Result<Vec<SnapshotInfo>> {
+        let names = parse_group(names)?;
+        let held = hold(&self.dispatch, names.iter().map(|name| &name.volume)).await?;
+        let wanted = try_join_all(names.into_iter().map(|name| self.wanted(name))).await?;
+        self.take(held, wanted).await
+    }
+
+    async fn wanted(&self, name: SnapshotName) -> Result<Wanted> {
+        let volume = self.record(&name.volume).await?;
+        if find_snapshot(&self.dispatch, &name).await?.is_some() {
+            return Err(Error::SnapshotExists { name: name.display() });
+        }
+        Ok(Wanted { name, volume, identity: self.fresh_identity() })
+    }
+
+    fn fresh_identity(&self) -> SnapshotIdentity {
+        let reactor = self.dispatch.reactor();
+        let (high, low) = (reactor.random_u64(), reactor.random_u64());
+        SnapshotIdentity((u128::from(high) << 64 | u128::from(low)).to_be_bytes())
+    }
+
+    /// Takes snapshots of volumes whose names are held, and which do not have them yet.
+    pub(crate) async fn take(
+        &self,
+        held: HeldNames,
+        wanted: Vec<Wanted>,
+    ) -> Result<Vec<SnapshotInfo>> {
+        let first = self.fresh_streams(wanted.len() as u64).await?;
+        let created_unix_ms = self.dispatch.reactor().unix_time_ms();
+        let parts: Vec<Part> = (first.get()..)
+            .zip(&wanted)
+            .map(|(stream, wanted)| (wanted.name.clone(), record(stream, created_unix_ms, wanted)))
+            .collect();
+        let sources: Vec<CutSource> = parts
+            .iter()
+            .zip(&wanted)
+            .map(|((_, record), wanted)| CutSource {
+                source: wanted.volume.route,
+                copy: record.route.stream,
+            })
+            .collect();
+        let infos = parts.iter().map(|(name, record)| record.info(name)).collect();
+        let taken = self.cut_and_store(held, first, sources, parts).await;
+        if taken.is_err() {
+            self.want_mark(); // What was cut may belong to nobody (T1).
+        }
+        taken.map(|()| infos)
+    }
+
+    async fn cut_and_store(
+        &self,
+        held: HeldNames,
+        first: StreamId,
+        sources: Vec<CutSource>,
+        parts: Vec<Part>,
+    ) -> Result<()> {
+        let streams = sources.iter().map(|source| source.copy).collect();
+        let in_flight = self.shared.in_flight.register(streams);
+        let cut = self.dispatch.cut(&sources).await?;
+        if let [(name, record)] = parts.as_slice() {
+            return store_snapshot(&self.dispatch, name, record).await;
+        }
+        let home = home_of(&self.dispatch, &parts[0].0.volume);
+        let intent = Intent { home, id: first };
+        // Whether it exists after an error is found out below.
+        let written = intent.write(&self.dispatch, &parts).await;
+        drop(cut);
+        let (sender, settled) = oneshot::channel();
+        let dispatch = self.dispatch.clone();
+        // Settled to the end, whoever waits for it, before others may change these names.
+        self.dispatch.reactor().spawn(async move {
+            let _ = sender.send(intent.settle(&dispatch).await);
+            drop((held, in_flight));
+        });
+        let exists = settled.await.map_err(|_| varve_dispatch::Error::ShuttingDown)??;
+        if exists { Ok(()) } else { written }
+    }
+
+    /// Completes the groups of snapshots that an earlier life was storing when it ended, and clears what it had not begun to. To be called
+    /// once after a start, before names are served.
+    ///
+    /// # Errors
+    /// `Unavailable` when a shard does not serve.
+    pub async fn settle_intents(&self) -> Result<usize> {
+        settle_all(&self.dispatch).await
+    }
+
+    /// Up to `max` snapshots behind `after`, of one volume or of all, in the order of namespace, volume and name, by bytes.
+    ///
+    /// # Errors
+    /// `NotFound` when there is no such volume, `Unavailable` when a shard does not serve.
+    pub async fn snapshots(
+        &self,
+        volume: Option<&str>,
+        after: Option<&str>,
+        max: usize,
+    ) -> Result<Vec<SnapshotInfo>> {
+        let volume = volume.map(DatasetName::parse).transpose()?;
+        let after = after.map(SnapshotName::parse).transpose()?;
+        if let Some(volume) = &volume {
+            self.record(volume).await?;
+        }
+        let found = list_snapshots(&self.dispatch, volume.as_ref(), after.as_ref(), max).await?;
+        Ok(found.iter().map(|(name, record)| record.info(name)).collect())
+    }
+
+    /// One snapshot, by `volume@snapshot`.
+    ///
+    /// # Errors
+    /// `NotFound`.
+    pub async fn snapshot(&self, name: &str) -> Result<SnapshotInfo> {
+        let name = SnapshotName::parse(name)?;
+        Ok(self.snapshot_record(&name).await?.info(&name))
+    }
+
+    pub(crate) async fn snapshot_record(&self, name: &SnapshotName) -> Result<SnapshotRecord> {
+        let found = find_snapshot(&self.dispatch, name).await?;
+        found.ok_or_else(|| Error::NoSnapshot { name: name.display() })
+    }
+
+    /// Protects a snapshot from being deleted, or no longer. Durable on return.
+    ///
+    /// # Errors
+    /// `NotFound`.
+    pub async fn protect_snapshot(&self, name: &str, protected: bool) -> Result<SnapshotInfo> {
+        let name = SnapshotName::parse(name)?;
+        let _held = self.hold(&name.volume).await?;
+        let record = SnapshotRecord { protected, ..self.snapshot_record(&name).await? };
+        store_snapshot(&self.dispatch, &name, &record).await?;
+        Ok(record.info(&name))
+    }
+
+    /// Deletes a snapshot; its volume, other snapshots and clones stay as they are (T2). Durable on return; space that nothing else holds
+    /// comes back with the mark pass that follows.
+    ///
+    /// # Errors
+    /// `NotFound`; `Conflict` while it is protected or open.
+    pub async fn delete_snapshot(&self, name: &str) -> Result<()> {
+        let name = SnapshotName::parse(name)?;
+        let _held = self.hold(&name.volume).await?;
+        let record = self.snapshot_record(&name).await?;
+        self.check_deletable(&name, &record)?;
+        self.remove(&name, &record).await
+    }
+
+    fn check_deletable(&self, name: &SnapshotName, record: &SnapshotRecord) -> Result<()> {
+        if record.protected {
+            return Err(Error::Protected { name: name.display() });
+        }
+        self.check_closed(record.route.stream, || name.display())
+    }
+
+    async fn remove(&self, name: &SnapshotName, record: &SnapshotRecord) -> Result<()> {
+        remove_snapshot(&self.dispatch, name).await?;
+        // From here on it does not exist; the rest is found by mark if it is cut short.
+        self.dispatch.drop_stream(record.route.stream).await?;
+        self.want_mark();
+        Ok(())
+    }
+
+    /// Deletes every snapshot of a volume whose names are held, if all may be.
+    pub(crate) async fn delete_all_snapshots(&self, volume: &DatasetName) -> Result<()> {
+        let all = all_snapshots(&self.dispatch, volume).await?;
+        for (name, record) in &all {
+            self.check_deletable(name, record)?;
+        }
+        let deletes = all.iter().map(|(name, record)| Ok(self.remove(name, record)));
+        stream::iter(deletes).try_for_each_concurrent(DELETES_AT_ONCE, |delete| delete).await
+    }
+
+    /// Opens a snapshot on this thread, to be read. It cannot be deleted while it is open.
+    pub(crate) async fn open_snapshot(&self, name: &str) -> Result<Volume> {
+        let name = SnapshotName::parse(name)?;
+        let _held = self.hold(&name.volume).await?;
+        let record = self.snapshot_record(&name).await?;
+        let SnapshotRecord { route, size_bytes, reduction, .. } = record;
+        let open = self.shared.open.open(route.stream, size_bytes, reduction);
+        let info = VolumeInfo {
+            name: name.display(),
+            namespace: name.volume.namespace.clone(),
+            id: route.stream.get(),
+            size_bytes,
+            block_size_bytes: record.block_bytes,
+            created_unix_ms: record.created_unix_ms,
+            dedup: reduction.dedup,
+            compression: reduction.compression,
+            origin: None,
+            receiving: None,
+        };
+        let (dispatch, shared) = (self.dispatch.clone(), Arc::clone(&self.shared));
+        Ok(Volume::new(dispatch, shared, info, route, open))
+    }
+}
+
+fn record(stream: u64, created_unix_ms: u64, wanted: &Wanted) -> SnapshotRecord {
+    let volume = &wanted.volume;
+    SnapshotRecord {
+        route: Route { stream: StreamId::new(stream), placement: volume.route.placement },
+        size_bytes: volume.size_bytes,
+        block_bytes: volume.block_bytes,
+        created_unix_ms,
+        identity: wanted.identity,
+        reduction: volume.reduction,
+        protected: false,
+    }
+}
+
+fn parse_group(names: &[String]) -> Result<Vec<SnapshotName>> {
+    if names.is_empty() || names.len() > GROUP_MAX {
+        return Err(Error::BadGroup { reason: "there must be 1 to 1024 of them" });
+    }
+    let names: Vec<SnapshotName> =
+        names.iter().map(|name| SnapshotName::parse(name)).collect::<Result<_>>()?;
+    let volumes: BTreeSet<&DatasetName> = names.iter().map(|name| &name.volume).collect();
+    if volumes.len() < names.len() {
+        return Err(Error::BadGroup { reason: "two are of one volume" });
+    }
+    Ok(names)
+}
+
+#[cfg(test)]
+mod tests;

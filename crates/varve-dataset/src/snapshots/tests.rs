@@ -1,0 +1,344 @@
+//! Snapshots over real shards: what they hold, what refuses to go, and what a crash between two steps leaves.
+
+use varve_dispatch::CutSource;
+use varve_types::{ErrorKind, StreamId};
+
+use crate::catalog::home_of;
+use crate::intent::Intent;
+use crate::name::{DatasetName, SnapshotName};
+use crate::rig::{Life, Rig};
+use crate::snapshots::{Wanted, record};
+use crate::{Datasets, Error};
+
+fn kind<T: std::fmt::Debug>(outcome: Result<T, Error>) -> ErrorKind {
+    outcome.expect_err("refused").kind()
+}
+
+fn strings(names: &[&str]) -> Vec<String> {
+    names.iter().map(|name| (*name).to_owned()).collect()
+}
+
+async fn listed(datasets: &Datasets, volume: Option<&str>) -> Vec<String> {
+    let found = datasets.snapshots(volume, None, 100).await.unwrap();
+    found.into_iter().map(|snapshot| snapshot.name).collect()
+}
+
+/// Names of volumes with different homes.
+fn names_of_both_homes(datasets: &Datasets) -> [String; 2] {
+    let home = |name: &str| home_of(datasets.dispatch(), &DatasetName::parse(name).unwrap());
+    let mut names = (0..).map(|number| format!("g{number}"));
+    let one = names.next().unwrap();
+    let other = names.find(|name| home(name) != home(&one)).unwrap();
+    [one, other]
+}
+
+#[test]
+fn a_snapshot_keeps_what_it_was_taken_of() {
+    Rig::new().live(async |life: Life| {
+        let datasets = life.datasets();
+        life.create("v").await;
+        life.fill("v", 1).await;
+        life.snapshot("v@one").await;
+        life.fill("v", 2).await;
+        datasets.resize_volume("v", 1 << 20).await.unwrap();
+        assert_eq!(life.values("v@one").await, [1; 4]);
+        let snapshot = datasets.open("v@one").await.unwrap();
+        assert!(snapshot.is_snapshot());
+        assert_eq!(kind(snapshot.trim(0, 4096).await), ErrorKind::Denied);
+        assert_eq!(kind(datasets.delete_snapshot("v@one").await), ErrorKind::Conflict, "open");
+        drop(snapshot);
+        datasets.delete_snapshot("v@one").await.unwrap();
+        assert_eq!(kind(datasets.open("v@one").await.map(|_| ())), ErrorKind::NotFound);
+        assert_eq!(kind(datasets.create_snapshots(&strings(&["w@a"])).await), ErrorKind::NotFound);
+        for bad in [&[][..], &["v"], &["v@a", "v@b"]] {
+            let refused = datasets.create_snapshots(&strings(bad)).await;
+            assert_eq!(kind(refused), ErrorKind::Invalid, "{bad:?}");
+        }
+    });
+}
+
+#[test]
+fn snapshots_are_listed_in_pages_and_survive_a_crash() {
+    let mut rig = Rig::new();
+    rig.live(async |life: Life| {
+        for volume in ["v", "w", "vv"] {
+            life.create(volume).await;
+            for snapshot in ["b", "a", "c"] {
+                life.snapshot(&format!("{volume}@{snapshot}")).await;
+            }
+        }
+        let again = life.datasets().create_snapshots(&strings(&["v@b"])).await;
+        assert_eq!(kind(again), ErrorKind::Exists);
+    });
+    rig.live(async |life: Life| {
+        let datasets = life.datasets();
+        assert_eq!(listed(datasets, Some("v")).await, ["v@a", "v@b", "v@c"]);
+        let (mut all, mut after) = (Vec::new(), None::<String>);
+        loop {
+            let page = datasets.snapshots(None, after.as_deref(), 2).await.unwrap();
+            assert!(page.len() <= 2);
+            let Some(last) = page.last() else { break };
+            after = Some(last.name.clone());
+            all.extend(page.into_iter().map(|snapshot| snapshot.name));
+        }
+        let mut expected = all.clone();
+        expected.sort();
+        expected.dedup();
+        assert_eq!((all.len(), &all), (9, &expected));
+        assert_eq!(kind(datasets.snapshots(Some("x"), None, 9).await), ErrorKind::NotFound);
+    });
+}
+
+#[test]
+fn protected_snapshots_and_volumes_with_snapshots_stay() {
+    Rig::new().live(async |life: Life| {
+        let datasets = life.datasets();
+        life.create("v").await;
+        life.snapshot("v@a").await;
+        life.snapshot("v@b").await;
+        assert!(datasets.protect_snapshot("v@a", true).await.unwrap().protected);
+        assert_eq!(kind(datasets.delete_snapshot("v@a").await), ErrorKind::Conflict);
+        assert_eq!(kind(datasets.delete_volume("v", false).await), ErrorKind::Conflict);
+        assert_eq!(kind(datasets.delete_volume("v", true).await), ErrorKind::Conflict);
+        assert_eq!(listed(datasets, Some("v")).await.len(), 2, "nothing is deleted in part");
+        datasets.protect_snapshot("v@a", false).await.unwrap();
+        datasets.delete_volume("v", true).await.unwrap();
+        assert!(listed(datasets, None).await.is_empty());
+        datasets.mark().await.unwrap();
+        assert_eq!(life.streams().await, []);
+    });
+}
+
+#[test]
+fn clones_and_rollbacks_depend_on_nothing() {
+    Rig::new().live(async |life: Life| {
+        let datasets = life.datasets();
+        life.create("v").await;
+        life.fill("v", 1).await;
+        life.snapshot("v@one").await;
+        life.fill("v", 2).await;
+        let clone = datasets.clone_volume("v@one", "c").await.unwrap();
+        assert_eq!(clone.origin.as_deref(), Some("v@one"));
+        datasets.clone_volume("v", "live").await.unwrap();
+        assert_eq!(kind(datasets.clone_volume("v", "c").await), ErrorKind::Exists);
+        life.fill("c", 3).await;
+        life.snapshot("c@two").await;
+        datasets.clone_volume("c@two", "cc").await.unwrap();
+
+        let open = datasets.open("v").await.unwrap();
+        assert_eq!(kind(datasets.rollback("v@one").await), ErrorKind::Conflict);
+        drop(open);
+        datasets.rollback("v@one").await.unwrap();
+        assert_eq!(life.values("v").await, [1; 4]);
+        life.fill("v", 4).await;
+        assert_eq!(life.values("v@one").await, [1; 4]);
+
+        datasets.delete_volume("v", true).await.unwrap();
+        datasets.delete_volume("c", true).await.unwrap();
+        datasets.mark().await.unwrap();
+        assert_eq!(life.values("live").await, [2; 4]);
+        assert_eq!(life.values("cc").await, [3; 4]);
+        assert_eq!(datasets.flatten_volume("cc").await.unwrap().origin, None);
+        assert_eq!(life.streams().await.len(), 2);
+    });
+}
+
+#[test]
+fn what_changed_since_a_snapshot_is_told() {
+    Rig::new().live(async |life: Life| {
+        let datasets = life.datasets();
+        life.create("v").await;
+        life.fill("v", 1).await;
+        life.snapshot("v@one").await;
+        let page = datasets.extents("v", Some("one"), 0, 10).await.unwrap();
+        assert_eq!((page.extents.len(), page.next), (0, None));
+        datasets.open("v").await.unwrap().trim(64 << 20, 8192).await.unwrap();
+        life.snapshot("v@two").await;
+        life.fill("v", 5).await;
+        let page = datasets.extents("v@two", Some("one"), 0, 10).await.unwrap();
+        let extents: Vec<(u64, u64)> = page.extents.iter().map(|e| (e.start, e.end)).collect();
+        assert_eq!(extents, [(64 << 20, (64 << 20) + 4096)]);
+        assert_eq!(datasets.extents("v@two", None, 0, 10).await.unwrap().extents.len(), 3);
+        let page = datasets.extents("v", Some("one"), 0, 3).await.unwrap();
+        assert_eq!(page.extents.len(), 3);
+        let rest = datasets.extents("v", Some("one"), page.next.unwrap(), 3).await.unwrap();
+        assert_eq!((rest.extents.len(), rest.next), (1, None));
+    });
+}
+
+#[test]
+fn a_group_over_two_homes_exists_as_a_whole() {
+    let mut rig = Rig::new();
+    rig.live(async |life: Life| {
+        let names = names_of_both_homes(life.datasets());
+        for name in &names {
+            life.create(name).await;
+            life.fill(name, 1).await;
+        }
+        let group: Vec<String> = names.iter().map(|name| format!("{name}@g")).collect();
+        // Both threads at once, in either order of names: one of them is told that they exist.
+        let reversed: Vec<String> = group.iter().rev().cloned().collect();
+        let taken = futures_util::future::join(
+            life.threads[0].create_snapshots(&group),
+            life.threads[1].create_snapshots(&reversed),
+        );
+        let (one, other) = taken.await;
+        assert!(one.is_ok() != other.is_ok(), "{one:?} {other:?}");
+        assert_eq!(listed(life.datasets(), None).await, group);
+        // One that is there already keeps all from being taken.
+        let more: Vec<String> = vec![format!("{}@h", names[0]), group[1].clone()];
+        assert_eq!(kind(life.datasets().create_snapshots(&more).await), ErrorKind::Exists);
+        assert_eq!(listed(life.datasets(), None).await, group);
+    });
+    rig.live(async |life: Life| {
+        for name in listed(life.datasets(), None).await {
+            assert_eq!(life.values(&name).await, [1; 4]);
+        }
+    });
+}
+
+/// Cuts a group as `create_snapshots` does, and goes as far as storing the intent, or not even that.
+async fn begin_group(life: &Life, is_intended: bool) -> Intent {
+    let datasets = life.datasets();
+    let names = names_of_both_homes(datasets);
+    let mut wanted = Vec::new();
+    for name in &names {
+        life.create(name).await;
+        life.fill(name, 1).await;
+        let name = SnapshotName::parse(&format!("{name}@g")).unwrap();
+        let volume = datasets.record(&name.volume).await.unwrap();
+        wanted.push(Wanted { name, volume, identity: datasets.fresh_identity() });
+    }
+    let first = datasets.fresh_streams(2).await.unwrap();
+    let parts: Vec<_> = (first.get()..)
+        .zip(&wanted)
+        .map(|(stream, wanted)| (wanted.name.clone(), record(stream, 0, wanted)))
+        .collect();
+    let sources: Vec<CutSource> = (first.get()..)
+        .zip(&wanted)
+        .map(|(copy, wanted)| CutSource { source: wanted.volume.route, copy: StreamId::new(copy) })
+        .collect();
+    let cut = datasets.dispatch().cut(&sources).await.unwrap();
+    let home = home_of(datasets.dispatch(), &parts[0].0.volume);
+    let intent = Intent { home, id: first };
+    if is_intended {
+        intent.write(datasets.dispatch(), &parts).await.unwrap();
+    }
+    drop(cut); // Before that nothing is answered.
+    for name in &names {
+        life.fill(name, 2).await;
+    }
+    intent
+}
+
+#[test]
+fn a_crash_after_the_cut_leaves_nothing() {
+    let mut rig = Rig::new();
+    rig.live(async |life: Life| {
+        begin_group(&life, false).await;
+        assert_eq!(life.streams().await.len(), 4);
+    });
+    rig.live(async |life: Life| {
+        assert_eq!(listed(life.datasets(), None).await, [""; 0]);
+        life.datasets().mark().await.unwrap();
+        assert_eq!(life.streams().await.len(), 2, "what was cut belongs to nobody");
+        for name in names_of_both_homes(life.datasets()) {
+            assert_eq!(life.values(&name).await, [2; 4]);
+        }
+    });
+}
+
+#[test]
+fn a_crash_after_the_intent_is_completed() {
+    let mut rig = Rig::new();
+    rig.live(async |life: Life| {
+        begin_group(&life, true).await;
+        // A pass between intent and records keeps what the intent names.
+        life.datasets().mark().await.unwrap();
+        assert_eq!(life.streams().await.len(), 4);
+    });
+    rig.live(async |life: Life| {
+        let group = names_of_both_homes(life.datasets()).map(|name| format!("{name}@g"));
+        assert_eq!(listed(life.datasets(), None).await, group);
+        life.datasets().mark().await.unwrap();
+        for name in group {
+            assert_eq!(life.values(&name).await, [1; 4]);
+            life.datasets().delete_snapshot(&name).await.unwrap();
+        }
+    });
+    rig.live(async |life: Life| {
+        assert_eq!(listed(life.datasets(), None).await, [""; 0], "intents are settled once");
+    });
+}
+
+#[test]
+fn parts_of_an_intent_without_its_head_are_cleared() {
+    let mut rig = Rig::new();
+    rig.live(async |life: Life| {
+        let intent = begin_group(&life, true).await;
+        let head = [&b"i"[..], &intent.id.get().to_be_bytes(), &[0xFF; 4]].concat();
+        crate::catalog::remove(life.datasets().dispatch(), intent.home, head).await.unwrap();
+    });
+    rig.live(async |life: Life| {
+        let datasets = life.datasets();
+        assert_eq!(listed(datasets, None).await, [""; 0]);
+        assert_eq!(crate::intent::streams(datasets.dispatch()).await.unwrap(), []);
+        datasets.mark().await.unwrap();
+        assert_eq!(life.streams().await.len(), 2);
+    });
+}
+
+#[test]
+fn streams_in_flight_are_kept_by_a_pass() {
+    Rig::new().live(async |life: Life| {
+        let datasets = life.datasets();
+        life.create("v").await;
+        life.fill("v", 1).await;
+        let source = datasets.record(&DatasetName::parse("v").unwrap()).await.unwrap().route;
+        let copy = datasets.fresh_streams(1).await.unwrap();
+        let in_flight = datasets.shared.in_flight.register(vec![copy]);
+        drop(datasets.dispatch().cut(&[CutSource { source, copy }]).await.unwrap());
+        datasets.mark().await.unwrap();
+        assert!(life.streams().await.contains(&copy.get()));
+        drop(in_flight);
+        datasets.mark().await.unwrap();
+        assert!(!life.streams().await.contains(&copy.get()));
+    });
+}
+
+#[test]
+fn what_was_received_is_a_snapshot_that_changes_count_from() {
+    Rig::new().live(async |life: Life| {
+        let datasets = life.datasets();
+        let identity = |byte| crate::SnapshotIdentity([byte; 16]);
+        let spec = |identity, from| crate::ReceiveSpec {
+            name: "t".to_owned(),
+            identity,
+            from,
+            size_bytes: crate::rig::VOLUME_BYTES,
+            block_size_bytes: 4096,
+        };
+        let changes = || spec(identity(2), Some(identity(1)));
+        assert_eq!(kind(datasets.begin_receive(changes()).await), ErrorKind::NotFound);
+        datasets.begin_receive(spec(identity(1), None)).await.unwrap();
+        life.fill("t", 1).await;
+        let resumed = datasets.begin_receive(spec(identity(1), None)).await.unwrap();
+        assert_eq!(resumed.receiving, Some(identity(1)));
+        assert_eq!(kind(datasets.begin_receive(changes()).await), ErrorKind::Conflict);
+        assert_eq!(kind(datasets.end_receive("t", identity(3), "a").await), ErrorKind::Conflict);
+        let first = datasets.end_receive("t", identity(1), "a").await.unwrap();
+        assert_eq!((first.identity, first.name.as_str()), (identity(1), "t@a"));
+        datasets.end_receive("t", identity(1), "a").await.unwrap();
+        assert_eq!(datasets.volume("t").await.unwrap().receiving, None);
+        assert_eq!(kind(datasets.begin_receive(spec(identity(1), None)).await), ErrorKind::Exists);
+
+        life.fill("t", 7).await;
+        assert_eq!(kind(datasets.begin_receive(changes()).await), ErrorKind::Conflict, "changed");
+        datasets.rollback("t@a").await.unwrap();
+        datasets.begin_receive(changes()).await.unwrap();
+        life.fill("t", 2).await;
+        datasets.end_receive("t", identity(2), "b").await.unwrap();
+        assert_eq!(life.values("t@a").await, [1; 4]);
+        assert_eq!(life.values("t@b").await, [2; 4]);
+    });
+}

@@ -1,0 +1,158 @@
+//! Cuts over shards: each source's shards are cut at the same time, and their answers held until the caller has committed the cut.
+//!
+//! ```text
+//!  all shards serve → cut on all → all have answered → (caller: commit) → release on all
+//! ```
+//!
+//! K1. What is answered before the last shard has cut was admitted on its shard before that shard's cut, so a write that a client
+//!     sends after an answer is never in a copy without the one that was answered.
+//! K2. A cut is released on every shard, whether it succeeded or not and whether or not its caller still waits: by the value's drop. A
+//!     cut that ends on a shard after that is released there at once.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use futures_channel::oneshot;
+use futures_util::future::try_join_all;
+use varve_engine::{CutId, CutPair, DiffRun};
+use varve_types::{ByteRange, ShardId, StreamId};
+
+use crate::route::{Route, split};
+use crate::{Dispatch, Error, Result};
+
+/// One stream to be cut.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CutSource {
+    /// What is copied.
+    pub source: Route,
+    /// The stream that holds it from the cut on, with the same placement; never used before.
+    pub copy: StreamId,
+}
+
+/// A cut whose later writes are not answered yet. Dropping it lets the answers go (K2).
+#[must_use = "dropping it releases the cut"]
+pub struct HeldCut {
+    dispatch: Dispatch,
+    id: CutId,
+    shards: Vec<ShardId>,
+    released: Arc<AtomicBool>,
+}
+
+impl Drop for HeldCut {
+    fn drop(&mut self) {
+        self.released.store(true, Ordering::Release);
+        for shard in self.shards.iter().copied() {
+            let (dispatch, id) = (self.dispatch.clone(), self.id);
+            self.dispatch.reactor().spawn(async move {
+                let release = dispatch.at(shard, move |there| {
+                    // A shard that does not serve has forgotten the cut.
+                    if let Some(open) = there.host(shard).and_then(|host| host.now()) {
+                        open.release_cut(id);
+                    }
+                    Box::pin(std::future::ready(()))
+                });
+                // A thread that is gone holds nothing.
+                let _ = release.await;
+            });
+        }
+    }
+}
+
+impl Dispatch {
+    /// Cuts streams at one instant over all their shards. Durable on return; later writes to the sources are answered once the value
+    /// that is returned is dropped, so it should be dropped soon.
+    ///
+    /// # Errors
+    /// `Unavailable` when a shard does not serve; copies may then hold something on other shards, and belong to nobody.
+    ///
+    /// # Panics
+    /// Without a source.
+    pub async fn cut(&self, sources: &[CutSource]) -> Result<HeldCut> {
+        let first = sources.first().expect("a cut has a source");
+        let id = CutId(first.copy.get()); // Streams are never reused.
+        let mut pairs: BTreeMap<ShardId, Vec<CutPair>> = BTreeMap::new();
+        for CutSource { source, copy } in sources {
+            for shard in self.placement().shards_of(source.placement) {
+                pairs
+                    .entry(shard)
+                    .or_default()
+                    .push(CutPair { source: source.stream, copy: *copy });
+            }
+        }
+        // No client should wait for a shard that reopens because of a cut on another.
+        let serves =
+            |shard: &ShardId| self.on_shard(*shard, |_| Box::pin(std::future::ready(Ok(()))));
+        try_join_all(pairs.keys().map(serves)).await?;
+        let held = HeldCut {
+            dispatch: self.clone(),
+            id,
+            shards: pairs.keys().copied().collect(),
+            released: Arc::default(),
+        };
+        let cuts = pairs.into_iter().map(|(shard, pairs)| self.cut_shard(shard, &held, pairs));
+        try_join_all(cuts).await?;
+        Ok(held)
+    }
+
+    /// Cuts on one shard, to the end, whether or not anybody waits for it (K2).
+    async fn cut_shard(&self, shard: ShardId, held: &HeldCut, pairs: Vec<CutPair>) -> Result<()> {
+        let (id, released) = (held.id, Arc::clone(&held.released));
+        let (sender, answer) = oneshot::channel();
+        let dispatch = self.clone();
+        self.reactor().spawn(async move {
+            let cut = dispatch.on_shard(shard, move |open| {
+                Box::pin(async move {
+                    let outcome = open.cut(id, &pairs).await;
+                    if released.load(Ordering::Acquire) {
+                        open.release_cut(id);
+                    }
+                    outcome
+                })
+            });
+            // The caller may have gone.
+            let _ = sender.send(cut.await);
+        });
+        answer.await.map_err(|_| Error::ShuttingDown)?
+    }
+
+    /// Which bytes of a range may differ between two streams of the same placement, in at most `max` runs; may stop before the end of the
+    /// range. Costs what differs, not what is there.
+    ///
+    /// # Errors
+    /// `Corrupt` when a map cannot be read.
+    ///
+    /// # Panics
+    /// When the streams lie in different places.
+    pub async fn diff(
+        &self,
+        from: Route,
+        to: Route,
+        range: ByteRange,
+        max: usize,
+    ) -> Result<Vec<DiffRun>> {
+        assert!(from.placement == to.placement, "streams of one family are placed alike");
+        let mut runs: Vec<DiffRun> = Vec::new();
+        for part in split(range.start, range.end) {
+            let shard = self.placement().shard_of(from.placement, part.start);
+            let (from, to) = (from.stream, to.stream);
+            let found = self
+                .on_shard(shard, move |shard| {
+                    Box::pin(async move { shard.diff(from, to, part, max).await })
+                })
+                .await?;
+            let covered: u64 = found.iter().map(|run| run.len).sum();
+            for run in found {
+                match runs.last_mut() {
+                    Some(last) if last.differs == run.differs => last.len += run.len,
+                    _ => runs.push(run),
+                }
+            }
+            if covered < part.len() || runs.len() > max {
+                break;
+            }
+        }
+        runs.truncate(max);
+        Ok(runs)
+    }
+}
