@@ -1,6 +1,5 @@
 //! Cuts: streams that hold from one moment on what other streams held at it. Snapshots, clones and rollbacks are made of them.
 
-use varve_types::limits::VOLUME_BYTES_MAX;
 use varve_types::{ByteRange, StreamId};
 
 use crate::tree::Mapped;
@@ -8,6 +7,9 @@ use crate::{BLOCK_BYTES, ReadPart, Result, Shard};
 
 /// Bytes copied or compared at once.
 const STEP_BYTES: u64 = 1 << 20;
+
+/// Bytes of a stream that are looked at.
+const COPIED_BYTES_MAX: u64 = 1 << 40;
 
 /// Runs of a map looked at once.
 const RUNS_MAX: usize = 256;
@@ -53,8 +55,8 @@ impl Shard {
 
     async fn copy_stream(&self, pair: &CutPair) -> Result<()> {
         let mut at = 0;
-        while at < VOLUME_BYTES_MAX {
-            let range = ByteRange { start: at, end: VOLUME_BYTES_MAX };
+        while at < COPIED_BYTES_MAX {
+            let range = ByteRange { start: at, end: COPIED_BYTES_MAX };
             for run in self.block_status(pair.source, range, RUNS_MAX).await? {
                 let run_range = ByteRange { start: at, end: at + run.len };
                 match run.mapped {
