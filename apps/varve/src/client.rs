@@ -21,7 +21,7 @@ use crate::failure::{Failure, Result};
 /// Longest wait for an answer: the API answers within 30 s or says why not.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Largest answer in bytes: a page of 10,000 volumes takes 2 MiB.
+/// Largest answer in bytes: a page of 10,000 snapshots takes 4 MiB.
 const ANSWER_BYTES_MAX: usize = 16 << 20;
 
 /// Name of the admin API's socket in a data directory.
@@ -192,6 +192,11 @@ impl Client {
 /// A volume's path in the API.
 pub(crate) fn volume_path(name: &str) -> String {
     format!("/v1/volumes/{}", percent_encoded(name))
+}
+
+/// A snapshot's path in the API.
+pub(crate) fn snapshot_path(name: &str) -> String {
+    format!("/v1/snapshots/{}", percent_encoded(name))
 }
 
 /// Every byte but letters, digits and `-._~` percent-encoded, for paths and queries.

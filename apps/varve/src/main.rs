@@ -8,10 +8,13 @@ mod commands;
 mod config;
 mod daemon;
 mod dump;
+mod extents;
 mod failure;
 mod logging;
 mod offline;
 mod table;
+mod transfer;
+mod watch;
 
 use std::io::{self, Write};
 use std::process::ExitCode;

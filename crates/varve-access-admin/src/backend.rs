@@ -5,7 +5,10 @@ use std::pin::Pin;
 
 use crate::error::Result;
 use crate::metrics::Metric;
-use crate::v1::{ChangeVolume, CreateVolume, Pool, Space, Status, Volume};
+use crate::v1::{
+    BeginReceive, ChangeSnapshot, ChangeVolume, CloneVolume, CreateSnapshots, CreateVolume,
+    EndReceive, ExtentPage, Pool, RollBack, Snapshot, Space, Status, Volume,
+};
 
 /// An answer that arrives later, possibly from another thread.
 pub type AdminFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
@@ -33,8 +36,51 @@ pub trait AdminBackend: Send + Sync + 'static {
     /// Changes size and reduction of a volume, also while clients have it open. `NotFound`, `Invalid`.
     fn change_volume(&self, name: String, change: ChangeVolume) -> AdminFuture<'_, Volume>;
 
-    /// Deletes a volume and what it holds. `NotFound`; `Conflict` while a client has it open.
-    fn delete_volume(&self, name: String) -> AdminFuture<'_, ()>;
+    /// Deletes a volume and what it holds, with its snapshots if asked to. `NotFound`; `Conflict` while a client has it open, and for
+    /// its snapshots.
+    fn delete_volume(&self, name: String, snapshots: bool) -> AdminFuture<'_, ()>;
+
+    /// Takes snapshots at one instant, all or none. `NotFound`, `Exists`, `Invalid`.
+    fn create_snapshots(&self, spec: CreateSnapshots) -> AdminFuture<'_, Vec<Snapshot>>;
+
+    /// Up to `limit` snapshots behind `after`, of one volume or of all, in order. `NotFound` when there is no such volume.
+    fn snapshots(
+        &self,
+        volume: Option<String>,
+        after: Option<String>,
+        limit: usize,
+    ) -> AdminFuture<'_, Vec<Snapshot>>;
+
+    /// One snapshot. `NotFound`.
+    fn snapshot(&self, name: String) -> AdminFuture<'_, Snapshot>;
+
+    /// Protects a snapshot, or no longer. `NotFound`.
+    fn change_snapshot(&self, name: String, change: ChangeSnapshot) -> AdminFuture<'_, Snapshot>;
+
+    /// Deletes a snapshot. `NotFound`; `Conflict` while it is protected or open.
+    fn delete_snapshot(&self, name: String) -> AdminFuture<'_, ()>;
+
+    /// Makes a volume hold what its snapshot holds. `NotFound`; `Conflict` while a client has it open.
+    fn roll_back(&self, volume: String, to: RollBack) -> AdminFuture<'_, Volume>;
+
+    /// Makes a volume of what a snapshot or volume holds. `NotFound`, `Exists`, `Invalid`.
+    fn clone_volume(&self, spec: CloneVolume) -> AdminFuture<'_, Volume>;
+
+    /// Up to `limit` parts of a volume or snapshot from `offset` on: those with data, or those that may differ from the snapshot
+    /// `since` of the same volume. `NotFound`, `Invalid`.
+    fn extents(
+        &self,
+        name: String,
+        since: Option<String>,
+        offset: u64,
+        limit: usize,
+    ) -> AdminFuture<'_, ExtentPage>;
+
+    /// Prepares a volume to receive a snapshot. `Exists`, `NotFound`; `Conflict` when it is not what the changes count from.
+    fn begin_receive(&self, volume: String, spec: BeginReceive) -> AdminFuture<'_, Volume>;
+
+    /// Makes a snapshot of what was received. `NotFound`, `Exists`; `Conflict` when it does not receive that.
+    fn end_receive(&self, volume: String, spec: EndReceive) -> AdminFuture<'_, Snapshot>;
 
     /// Counters and gauges of every layer below the API.
     fn metrics(&self) -> AdminFuture<'_, Vec<Metric>>;

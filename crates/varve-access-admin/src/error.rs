@@ -138,7 +138,9 @@ impl Error {
             Self::Shrink { .. } => {
                 "shrink the file system on it first, then set `allow_shrink` (--shrink)"
             }
-            Self::NoChange { .. } => "set at least one of `size_bytes`, `dedup` and `compression`",
+            Self::NoChange { .. } => {
+                "set at least one of `size_bytes`, `dedup`, `compression` and `forget_origin`"
+            }
             Self::Timeout { .. } => "GET /v1/status shows each shard; the request may yet complete",
             Self::Listen { source, .. } if source.kind() == io::ErrorKind::StorageFull => {
                 "the file system of the socket is full: remove something there"

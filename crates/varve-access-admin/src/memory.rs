@@ -1,5 +1,7 @@
 //! A backend that keeps its volumes in memory: what tests of the API and of its clients run against.
 
+mod snapshots;
+
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
@@ -9,14 +11,16 @@ use crate::backend::{AdminBackend, AdminFuture};
 use crate::error::{Error, Result};
 use crate::metrics::{Metric, MetricKind, Sample};
 use crate::v1::{
-    ChangeVolume, CreateVolume, Drive, ListenerStatus, MemoryStatus, Pool, ServiceState,
-    ShardState, ShardStatus, Space, Status, Volume, VolumeSpace,
+    BeginReceive, ChangeSnapshot, ChangeVolume, CloneVolume, CreateSnapshots, CreateVolume, Drive,
+    EndReceive, ExtentPage, ListenerStatus, MemoryStatus, Pool, RollBack, ServiceState, ShardState,
+    ShardStatus, Snapshot, Space, Status, Volume, VolumeSpace,
 };
 
 /// A pool of nothing but names. The mutex guards the volumes and is never held across an await.
 #[derive(Default)]
 pub struct MemoryBackend {
     volumes: Mutex<BTreeMap<String, Volume>>,
+    snapshots: Mutex<BTreeMap<String, Snapshot>>,
 }
 
 /// When the pool and every volume in it came to be: 2026-01-01 00:00 UTC.
@@ -75,6 +79,8 @@ impl MemoryBackend {
             openers: 0,
             dedup: spec.dedup.unwrap_or(default.dedup),
             compression: spec.compression.unwrap_or(default.compression),
+            origin: None,
+            receiving: None,
         };
         volumes.insert(name, volume.clone());
         Ok(volume)
@@ -206,17 +212,73 @@ impl AdminBackend for MemoryBackend {
     }
 
     fn change_volume(&self, name: String, change: ChangeVolume) -> AdminFuture<'_, Volume> {
-        let ChangeVolume { size_bytes, allow_shrink: _, dedup, compression } = change;
+        let ChangeVolume { size_bytes, allow_shrink: _, dedup, compression, forget_origin } =
+            change;
         ready(self.change(&name, |volume| {
             volume.size_bytes = size_bytes.unwrap_or(volume.size_bytes);
             volume.dedup = dedup.unwrap_or(volume.dedup);
             volume.compression = compression.unwrap_or(volume.compression);
+            volume.origin = volume.origin.take().filter(|_| !forget_origin);
             volume.clone()
         }))
     }
 
-    fn delete_volume(&self, name: String) -> AdminFuture<'_, ()> {
-        ready(self.delete(&name))
+    fn delete_volume(&self, name: String, snapshots: bool) -> AdminFuture<'_, ()> {
+        ready(self.check_snapshots(&name, snapshots).and_then(|()| self.delete(&name)))
+    }
+
+    fn create_snapshots(&self, spec: CreateSnapshots) -> AdminFuture<'_, Vec<Snapshot>> {
+        ready(self.take_snapshots(&spec.names))
+    }
+
+    fn snapshots(
+        &self,
+        volume: Option<String>,
+        after: Option<String>,
+        limit: usize,
+    ) -> AdminFuture<'_, Vec<Snapshot>> {
+        ready(self.list_snapshots(volume.as_deref(), after.as_deref(), limit))
+    }
+
+    fn snapshot(&self, name: String) -> AdminFuture<'_, Snapshot> {
+        ready(self.with_snapshot(&name, |snapshot| snapshot.clone()))
+    }
+
+    fn change_snapshot(&self, name: String, change: ChangeSnapshot) -> AdminFuture<'_, Snapshot> {
+        ready(self.with_snapshot(&name, |snapshot| {
+            snapshot.protected = change.protected;
+            snapshot.clone()
+        }))
+    }
+
+    fn delete_snapshot(&self, name: String) -> AdminFuture<'_, ()> {
+        ready(self.remove_snapshot(&name))
+    }
+
+    fn roll_back(&self, volume: String, to: RollBack) -> AdminFuture<'_, Volume> {
+        ready(self.roll_back_now(&volume, &to.snapshot))
+    }
+
+    fn clone_volume(&self, spec: CloneVolume) -> AdminFuture<'_, Volume> {
+        ready(self.clone_now(&spec))
+    }
+
+    fn extents(
+        &self,
+        name: String,
+        since: Option<String>,
+        offset: u64,
+        limit: usize,
+    ) -> AdminFuture<'_, ExtentPage> {
+        ready(self.extents_now(&name, since.as_deref(), offset, limit))
+    }
+
+    fn begin_receive(&self, volume: String, spec: BeginReceive) -> AdminFuture<'_, Volume> {
+        ready(self.begin_receive_now(volume, spec))
+    }
+
+    fn end_receive(&self, volume: String, spec: EndReceive) -> AdminFuture<'_, Snapshot> {
+        ready(self.end_receive_now(&volume, spec))
     }
 
     fn metrics(&self) -> AdminFuture<'_, Vec<Metric>> {

@@ -143,6 +143,14 @@ pub enum Error {
         /// Size of the volume in bytes.
         size_bytes: u64,
     },
+    /// An archive is not what was written, or not one at all.
+    #[error("the archive is no good at record {record}: {reason}")]
+    BadArchive {
+        /// Number of the record, from 1 on; 0 is the header.
+        record: u64,
+        /// What is wrong.
+        reason: &'static str,
+    },
     /// A stored record does not decode.
     #[error("record of `{name}` is damaged: {reason}")]
     BadRecord {
@@ -176,7 +184,7 @@ impl Error {
             | Self::BadSize { .. }
             | Self::BadBlockSize { .. }
             | Self::OutOfRange { .. } => ErrorKind::Invalid,
-            Self::BadRecord { .. } => ErrorKind::Corrupt,
+            Self::BadRecord { .. } | Self::BadArchive { .. } => ErrorKind::Corrupt,
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Datasets: names and their semantics over streams. Volumes and their snapshots so far.
 
+mod archive;
 mod catalog;
 mod clone;
 mod datasets;
@@ -21,6 +22,7 @@ mod snapshots;
 mod space;
 mod volume;
 
+pub use archive::{ArchiveBase, ArchiveChain, ArchiveHeader, ArchiveRecord};
 pub use catalog::{CatalogueEntry, CatalogueItem};
 pub use datasets::{Datasets, Shared};
 pub use error::{Error, Result};

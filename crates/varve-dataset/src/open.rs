@@ -1,7 +1,7 @@
 //! Which volumes are open, over all threads: how often, how large they are now, and how what is written to them now is reduced.
 //!
 //! The registry's lock guards only the table and is taken when a volume is opened, closed, changed or deleted, never for a read
-//! or write. It is the only lock of this crate.
+//! or write. It is never held together with the crate's other lock, in `in_flight.rs`.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};

@@ -11,7 +11,6 @@ mod finding;
 mod pool;
 mod report;
 mod shard;
-mod watch;
 
 pub(crate) use pool::Check;
 pub(crate) use report::counted;

@@ -13,7 +13,7 @@ use crate::offline::OfflinePool;
 use super::finding::{Finding, Severity};
 use super::report::Report;
 use super::shard::{ShardJob, ShardOutcome};
-use super::watch::Watch;
+use crate::watch::Watch;
 
 /// Version of the report's form.
 const REPORT_VERSION: u32 = 1;

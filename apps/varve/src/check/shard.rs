@@ -22,7 +22,7 @@ use varve_types::{ByteCount, ChunkId, SegmentNumber, ShardId, StreamId};
 use crate::offline::open_shard;
 
 use super::finding::{FINDINGS_MAX, Finding, Severity};
-use super::watch::Watch;
+use crate::watch::Watch;
 
 /// How often a check looks whether it should end, in ns.
 const STOP_POLL_NS: u64 = 50_000_000;

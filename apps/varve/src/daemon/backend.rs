@@ -1,16 +1,21 @@
 //! The admin API's questions, put to the shard threads. Names are any thread's business; amounts are the sum over all.
 
 use std::collections::BTreeMap;
+use std::future::Future;
 use std::sync::Arc;
 use std::time::Instant;
 
 use varve_access_admin::v1::{
-    ChangeVolume, CreateVolume, Drive, ListenerStatus, MemoryStatus, Pool, ServiceState,
-    ShardState, Space, Status, Volume, VolumeSpace,
+    BeginReceive, ChangeSnapshot, ChangeVolume, CloneVolume, CreateSnapshots, CreateVolume, Drive,
+    EndReceive, ExtentPage, ListenerStatus, MemoryStatus, Pool, RollBack, ServiceState, ShardState,
+    Snapshot, Space, Status, Volume, VolumeSpace,
 };
-use varve_access_admin::{AdminBackend, AdminFuture, ListenAddress, Metric, Result, Sample};
+use varve_access_admin::{AdminBackend, AdminFuture, Error, ListenAddress, Metric, Result, Sample};
 use varve_access_nbd::ConnectionLimit;
+use varve_dataset::Datasets;
+use varve_types::ErrorKind;
 
+use crate::daemon::snapshots;
 use crate::daemon::stack::{ShardMetric, ShardReport, ShardStack};
 use crate::daemon::threads::Threads;
 
@@ -51,6 +56,27 @@ impl<S: ShardStack> PoolBackend<S> {
             reports.push(answer.await?);
         }
         Ok(reports)
+    }
+
+    /// Asks the datasets of the catalogue's thread.
+    fn ask_datasets<T, F>(
+        &self,
+        work: impl FnOnce(Datasets) -> F + Send + 'static,
+    ) -> AdminFuture<'static, T>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T>> + 'static,
+    {
+        self.threads.ask(CATALOGUE_THREAD, |thread| async move {
+            match thread.stack.datasets() {
+                Some(datasets) => work(datasets).await,
+                None => Err(Error::Backend {
+                    kind: ErrorKind::Unsupported,
+                    message: "this pool has no snapshots".to_owned(),
+                    hint: None,
+                }),
+            }
+        })
     }
 
     async fn status_now(&self) -> Result<Status> {
@@ -184,9 +210,61 @@ impl<S: ShardStack> AdminBackend for PoolBackend<S> {
         })
     }
 
-    fn delete_volume(&self, name: String) -> AdminFuture<'_, ()> {
-        self.threads
-            .ask(CATALOGUE_THREAD, |thread| async move { thread.stack.delete_volume(&name).await })
+    fn delete_volume(&self, name: String, snapshots: bool) -> AdminFuture<'_, ()> {
+        self.threads.ask(CATALOGUE_THREAD, move |thread| async move {
+            thread.stack.delete_volume(&name, snapshots).await
+        })
+    }
+
+    fn create_snapshots(&self, spec: CreateSnapshots) -> AdminFuture<'_, Vec<Snapshot>> {
+        self.ask_datasets(|datasets| snapshots::create(datasets, spec))
+    }
+
+    fn snapshots(
+        &self,
+        volume: Option<String>,
+        after: Option<String>,
+        limit: usize,
+    ) -> AdminFuture<'_, Vec<Snapshot>> {
+        self.ask_datasets(move |datasets| snapshots::list(datasets, volume, after, limit))
+    }
+
+    fn snapshot(&self, name: String) -> AdminFuture<'_, Snapshot> {
+        self.ask_datasets(|datasets| snapshots::show(datasets, name))
+    }
+
+    fn change_snapshot(&self, name: String, change: ChangeSnapshot) -> AdminFuture<'_, Snapshot> {
+        self.ask_datasets(|datasets| snapshots::change(datasets, name, change))
+    }
+
+    fn delete_snapshot(&self, name: String) -> AdminFuture<'_, ()> {
+        self.ask_datasets(|datasets| snapshots::delete(datasets, name))
+    }
+
+    fn roll_back(&self, volume: String, to: RollBack) -> AdminFuture<'_, Volume> {
+        self.ask_datasets(|datasets| snapshots::roll_back(datasets, volume, to))
+    }
+
+    fn clone_volume(&self, spec: CloneVolume) -> AdminFuture<'_, Volume> {
+        self.ask_datasets(|datasets| snapshots::clone(datasets, spec))
+    }
+
+    fn extents(
+        &self,
+        name: String,
+        since: Option<String>,
+        offset: u64,
+        limit: usize,
+    ) -> AdminFuture<'_, ExtentPage> {
+        self.ask_datasets(move |datasets| snapshots::extents(datasets, name, since, offset, limit))
+    }
+
+    fn begin_receive(&self, volume: String, spec: BeginReceive) -> AdminFuture<'_, Volume> {
+        self.ask_datasets(|datasets| snapshots::begin_receive(datasets, volume, spec))
+    }
+
+    fn end_receive(&self, volume: String, spec: EndReceive) -> AdminFuture<'_, Snapshot> {
+        self.ask_datasets(|datasets| snapshots::end_receive(datasets, volume, spec))
     }
 
     fn metrics(&self) -> AdminFuture<'_, Vec<Metric>> {

@@ -11,6 +11,7 @@ mod lock;
 mod pool;
 mod shard_thread;
 mod signals;
+mod snapshots;
 mod stack;
 mod threads;
 

@@ -5,7 +5,7 @@ use std::future::Future;
 use varve_access_admin::v1::{ChangeVolume, CreateVolume, ShardStatus, Volume};
 use varve_access_admin::{self as admin, MetricKind};
 use varve_access_nbd::Exports;
-use varve_dataset::Space;
+use varve_dataset::{Datasets, Space};
 use varve_reactor::Reactor;
 use varve_types::ShardId;
 
@@ -53,8 +53,14 @@ pub(crate) trait ShardStack: Sized + 'static {
         change: ChangeVolume,
     ) -> impl Future<Output = admin::Result<Volume>>;
 
-    /// Deletes a volume; durable on return.
-    fn delete_volume(&self, name: &str) -> impl Future<Output = admin::Result<()>>;
+    /// Deletes a volume, with its snapshots if asked to; durable on return.
+    fn delete_volume(&self, name: &str, snapshots: bool)
+    -> impl Future<Output = admin::Result<()>>;
+
+    /// The datasets themselves, for what only they do; `None` in a stack without.
+    fn datasets(&self) -> Option<Datasets> {
+        None
+    }
 
     /// What this shard does and holds now.
     fn report(&self) -> ShardReport;

@@ -1,4 +1,4 @@
-//! The least of an NBD client that can write to a volume.
+//! The least of an NBD client that can write to a volume and read it.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -43,5 +43,13 @@ impl Client {
     /// Writes; durable on return.
     pub(crate) fn write(&mut self, offset: u64, data: &[u8]) {
         self.request(1, offset, data.len(), data);
+    }
+
+    /// Reads.
+    pub(crate) fn read(&mut self, offset: u64, len: usize) -> Vec<u8> {
+        self.request(0, offset, len, &[]);
+        let mut data = vec![0; len];
+        self.stream.read_exact(&mut data).unwrap();
+        data
     }
 }

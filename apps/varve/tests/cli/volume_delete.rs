@@ -11,6 +11,17 @@ fn a_closed_volume_is_deleted() {
 }
 
 #[test]
+fn snapshots_go_with_their_volume_only_when_asked_to() {
+    let api = Api::start();
+    api.varve(&["volume", "create", "vm1", "--size", "1GiB"]).ok();
+    api.varve(&["volume", "snapshot", "create", "vm1@a"]).ok();
+    let said = api.varve(&["volume", "delete", "vm1"]).refused(1);
+    assert!(said.contains("has snapshots"), "{said}");
+    api.varve(&["volume", "delete", "vm1", "--snapshots"]).ok();
+    assert!(!api.varve(&["volume", "snapshot", "list"]).ok().contains("vm1"));
+}
+
+#[test]
 fn an_open_volume_stays() {
     let api = Api::start();
     let said = api.varve(&["volume", "delete", "busy"]).refused(1);

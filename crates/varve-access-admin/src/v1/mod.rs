@@ -3,10 +3,16 @@
 mod compression;
 mod openapi;
 mod routes;
+mod snapshot_routes;
+mod snapshots;
 mod types;
 
 pub use openapi::{Endpoint, document, endpoints};
 pub(crate) use routes::router;
+pub use snapshots::{
+    BeginReceive, ChangeSnapshot, CloneVolume, CreateSnapshots, EndReceive, Extent, ExtentPage,
+    RollBack, Snapshot, SnapshotPage,
+};
 pub use types::{
     ChangeVolume, CreateVolume, Drive, ErrorBody, ListenerStatus, MemoryStatus, Pool, ServiceState,
     ShardState, ShardStatus, Space, Status, Volume, VolumePage, VolumeSpace,

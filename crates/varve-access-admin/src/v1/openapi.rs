@@ -7,6 +7,10 @@ use utoipa::{PartialSchema, ToSchema};
 use varve_types::ErrorKind;
 
 use crate::http::status_and_name;
+use crate::v1::snapshots::{
+    BeginReceive, ChangeSnapshot, CloneVolume, CreateSnapshots, EndReceive, Extent, ExtentPage,
+    RollBack, Snapshot, SnapshotPage,
+};
 use crate::v1::types::{
     ChangeVolume, CreateVolume, Drive, ErrorBody, ListenerStatus, MemoryStatus, Pool, ServiceState,
     ShardState, ShardStatus, Space, Status, Volume, VolumePage, VolumeSpace,
@@ -16,7 +20,7 @@ use crate::v1::types::{
 pub struct Endpoint {
     /// Lower-case HTTP method.
     pub method: &'static str,
-    /// Path; `{name}` stands for a volume's name.
+    /// Path; `{name}` stands for the name of a volume or snapshot.
     pub path: &'static str,
     /// Name of the operation, for generated clients.
     pub operation: &'static str,
@@ -36,7 +40,7 @@ pub fn endpoints() -> &'static [Endpoint] {
     &ENDPOINTS
 }
 
-const ENDPOINTS: [Endpoint; 10] = [
+const ENDPOINTS: [Endpoint; 20] = [
     Endpoint {
         method: "get",
         path: "/v1/status",
@@ -101,10 +105,100 @@ const ENDPOINTS: [Endpoint; 10] = [
         errors: &[ErrorKind::Invalid, ErrorKind::NotFound],
     },
     Endpoint {
+        method: "get",
+        path: "/v1/snapshots",
+        operation: "listSnapshots",
+        summary: "Snapshots of one volume or of all, in the order of their names, a page at a time.",
+        request: None,
+        success: (200, Some("SnapshotPage")),
+        errors: &[ErrorKind::Invalid, ErrorKind::NotFound],
+    },
+    Endpoint {
+        method: "post",
+        path: "/v1/snapshots",
+        operation: "createSnapshots",
+        summary: "Takes snapshots of one or several volumes at one instant, all or none; durable when answered.",
+        request: Some("CreateSnapshots"),
+        success: (201, Some("SnapshotPage")),
+        errors: &[ErrorKind::Invalid, ErrorKind::NotFound, ErrorKind::Exists, ErrorKind::NoSpace],
+    },
+    Endpoint {
+        method: "get",
+        path: "/v1/snapshots/{name}",
+        operation: "getSnapshot",
+        summary: "One snapshot.",
+        request: None,
+        success: (200, Some("Snapshot")),
+        errors: &[ErrorKind::NotFound],
+    },
+    Endpoint {
+        method: "patch",
+        path: "/v1/snapshots/{name}",
+        operation: "changeSnapshot",
+        summary: "Protects a snapshot from being deleted, or no longer.",
+        request: Some("ChangeSnapshot"),
+        success: (200, Some("Snapshot")),
+        errors: &[ErrorKind::Invalid, ErrorKind::NotFound],
+    },
+    Endpoint {
+        method: "get",
+        path: "/v1/extents/{name}",
+        operation: "listExtents",
+        summary: "Parts of a volume or snapshot that hold data, or that may differ from an earlier snapshot, a page at a time.",
+        request: None,
+        success: (200, Some("ExtentPage")),
+        errors: &[ErrorKind::Invalid, ErrorKind::NotFound],
+    },
+    Endpoint {
+        method: "post",
+        path: "/v1/clones",
+        operation: "cloneVolume",
+        summary: "Makes a volume of what a snapshot or volume holds; it depends on neither.",
+        request: Some("CloneVolume"),
+        success: (201, Some("Volume")),
+        errors: &[ErrorKind::Invalid, ErrorKind::NotFound, ErrorKind::Exists],
+    },
+    Endpoint {
+        method: "post",
+        path: "/v1/volumes/{name}/rollback",
+        operation: "rollBack",
+        summary: "Makes a volume hold what its snapshot holds; refused while a client has it open.",
+        request: Some("RollBack"),
+        success: (200, Some("Volume")),
+        errors: &[ErrorKind::NotFound, ErrorKind::Conflict],
+    },
+    Endpoint {
+        method: "delete",
+        path: "/v1/snapshots/{name}",
+        operation: "deleteSnapshot",
+        summary: "Deletes a snapshot; refused while it is protected or a client has it open.",
+        request: None,
+        success: (204, None),
+        errors: &[ErrorKind::NotFound, ErrorKind::Conflict],
+    },
+    Endpoint {
+        method: "post",
+        path: "/v1/volumes/{name}/receive",
+        operation: "beginReceive",
+        summary: "Prepares a volume to receive a snapshot, in full or as changes since one that it has and equals.",
+        request: Some("BeginReceive"),
+        success: (200, Some("Volume")),
+        errors: &[ErrorKind::Invalid, ErrorKind::NotFound, ErrorKind::Exists, ErrorKind::Conflict],
+    },
+    Endpoint {
+        method: "post",
+        path: "/v1/volumes/{name}/received",
+        operation: "endReceive",
+        summary: "Makes a snapshot of what a volume has received.",
+        request: Some("EndReceive"),
+        success: (200, Some("Snapshot")),
+        errors: &[ErrorKind::Invalid, ErrorKind::NotFound, ErrorKind::Exists, ErrorKind::Conflict],
+    },
+    Endpoint {
         method: "delete",
         path: "/v1/volumes/{name}",
         operation: "deleteVolume",
-        summary: "Deletes a volume and what it holds; refused while a client has it open.",
+        summary: "Deletes a volume and what it holds; refused while a client has it open, and for its snapshots.",
         request: None,
         success: (204, None),
         errors: &[ErrorKind::NotFound, ErrorKind::Conflict],
@@ -161,25 +255,58 @@ fn operation(endpoint: &Endpoint) -> Value {
     if let Some(request) = endpoint.request {
         value["requestBody"] = json!({ "required": true, "content": content(request) });
     }
-    if endpoint.path.contains("{name}") {
-        value["parameters"] = json!([{
-            "name": "name", "in": "path", "required": true,
-            "description": "Name of the volume.", "schema": { "type": "string" },
-        }]);
-    }
-    if endpoint.operation == "listVolumes" {
-        value["parameters"] = json!([
-            {
-                "name": "after", "in": "query", "description": "Leaves out names up to this one.",
-                "schema": { "type": "string" },
-            },
-            {
-                "name": "limit", "in": "query", "description": "Most volumes in the page.",
-                "schema": { "type": "integer", "minimum": 1, "maximum": 10000, "default": 1000 },
-            },
-        ]);
+    let parameters = parameters(endpoint);
+    if !parameters.is_empty() {
+        value["parameters"] = Value::Array(parameters);
     }
     value
+}
+
+fn parameters(endpoint: &Endpoint) -> Vec<Value> {
+    let mut all = Vec::new();
+    if endpoint.path.contains("{name}") {
+        let what = if endpoint.path.starts_with("/v1/volumes") {
+            "Name of the volume."
+        } else if endpoint.path.starts_with("/v1/snapshots") {
+            "Name of the snapshot, `volume@snapshot`."
+        } else {
+            "Name of the volume, or of a snapshot, `volume@snapshot`."
+        };
+        all.push(json!({
+            "name": "name", "in": "path", "required": true,
+            "description": what, "schema": { "type": "string" },
+        }));
+    }
+    let query = |name: &str, description: &str, schema: Value| json!({ "name": name, "in": "query", "description": description, "schema": schema });
+    let text = || json!({ "type": "string" });
+    let limit = |what: &str| {
+        let schema = json!({ "type": "integer", "minimum": 1, "maximum": 10000, "default": 1000 });
+        query("limit", what, schema)
+    };
+    match endpoint.operation {
+        "listVolumes" => {
+            all.push(query("after", "Leaves out names up to this one.", text()));
+            all.push(limit("Most volumes in the page."));
+        }
+        "listSnapshots" => {
+            all.push(query("volume", "Only snapshots of this volume.", text()));
+            all.push(query("after", "Leaves out names up to this one.", text()));
+            all.push(limit("Most snapshots in the page."));
+        }
+        "listExtents" => {
+            let since = "Parts that may differ from this snapshot of the same volume.";
+            all.push(query("since", since, text()));
+            let schema = json!({ "type": "integer", "minimum": 0, "default": 0 });
+            all.push(query("offset", "Leaves out what is before this byte.", schema));
+            all.push(limit("Most parts in the page."));
+        }
+        "deleteVolume" => {
+            let schema = json!({ "type": "boolean", "default": false });
+            all.push(query("snapshots", "Deletes its snapshots too.", schema));
+        }
+        _ => {}
+    }
+    all
 }
 
 fn responses(endpoint: &Endpoint) -> Value {
@@ -213,16 +340,26 @@ fn content(schema: &str) -> Value {
 
 fn schemas() -> Value {
     let mut all = Map::new();
+    add::<BeginReceive>(&mut all);
+    add::<ChangeSnapshot>(&mut all);
     add::<ChangeVolume>(&mut all);
+    add::<CloneVolume>(&mut all);
+    add::<CreateSnapshots>(&mut all);
     add::<CreateVolume>(&mut all);
     add::<Drive>(&mut all);
+    add::<EndReceive>(&mut all);
     add::<ErrorBody>(&mut all);
+    add::<Extent>(&mut all);
+    add::<ExtentPage>(&mut all);
     add::<ListenerStatus>(&mut all);
     add::<MemoryStatus>(&mut all);
     add::<Pool>(&mut all);
     add::<ServiceState>(&mut all);
     add::<ShardState>(&mut all);
     add::<ShardStatus>(&mut all);
+    add::<RollBack>(&mut all);
+    add::<Snapshot>(&mut all);
+    add::<SnapshotPage>(&mut all);
     add::<Space>(&mut all);
     add::<Status>(&mut all);
     add::<Volume>(&mut all);

@@ -8,7 +8,7 @@ use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::extract::{Path, Query, Request, State};
 use axum::http::{Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
-use axum::routing::get;
+use axum::routing::{get, post};
 use axum::{Json, Router};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -18,19 +18,19 @@ use crate::backend::{AdminBackend, AdminFuture};
 use crate::error::{Error, Result};
 use crate::metrics;
 use crate::server::LimitsConfig;
-use crate::v1::openapi;
 use crate::v1::types::{ChangeVolume, CreateVolume, Pool, Space, Status, Volume, VolumePage};
+use crate::v1::{openapi, snapshot_routes};
 
-/// Volumes in a page when the request does not say.
-const PAGE_DEFAULT: usize = 1000;
+/// Things in a page when the request does not say.
+pub(super) const PAGE_DEFAULT: usize = 1000;
 
-/// Most volumes in a page: an answer of about 2 MiB.
+/// Most things in a page: an answer of about 4 MiB.
 const PAGE_MAX: usize = 10_000;
 
 /// What every endpoint needs.
 #[derive(Clone)]
 pub(crate) struct Api {
-    backend: Arc<dyn AdminBackend>,
+    pub(super) backend: Arc<dyn AdminBackend>,
     limits: LimitsConfig,
 }
 
@@ -42,6 +42,18 @@ pub(crate) fn router(backend: Arc<dyn AdminBackend>, limits: LimitsConfig) -> Ro
         .route("/v1/space", get(space))
         .route("/v1/volumes", get(list_volumes).post(create_volume))
         .route("/v1/volumes/{name}", get(show_volume).patch(change_volume).delete(delete_volume))
+        .route("/v1/volumes/{name}/rollback", post(snapshot_routes::roll_back))
+        .route("/v1/volumes/{name}/receive", post(snapshot_routes::begin_receive))
+        .route("/v1/volumes/{name}/received", post(snapshot_routes::end_receive))
+        .route("/v1/clones", post(snapshot_routes::clone))
+        .route("/v1/snapshots", get(snapshot_routes::list).post(snapshot_routes::create))
+        .route(
+            "/v1/snapshots/{name}",
+            get(snapshot_routes::show)
+                .patch(snapshot_routes::change)
+                .delete(snapshot_routes::delete),
+        )
+        .route("/v1/extents/{name}", get(snapshot_routes::extents))
         .route("/v1/openapi.json", get(describe))
         .route("/metrics", get(read_metrics))
         .fallback(no_route)
@@ -74,10 +86,7 @@ async fn list_volumes(
     query: std::result::Result<Query<PageQuery>, QueryRejection>,
 ) -> Result<Json<VolumePage>> {
     let Query(query) = query.map_err(|e| malformed("query", &e.body_text()))?;
-    let limit = query.limit.unwrap_or(PAGE_DEFAULT);
-    if limit == 0 || limit > PAGE_MAX {
-        return Err(malformed("query", &format!("limit {limit} is not within 1 to {PAGE_MAX}")));
-    }
+    let limit = checked_limit(query.limit)?;
     let mut volumes = api.within_limit(api.backend.volumes()).await?;
     // By the names that pages go by, whatever order the backend keeps.
     volumes.sort_unstable_by(|a, b| a.name.cmp(&b.name));
@@ -100,10 +109,19 @@ async fn create_volume(
     Ok((StatusCode::CREATED, Json(volume)))
 }
 
-type NamePath = std::result::Result<Path<String>, PathRejection>;
+/// How many things a page is to have.
+pub(super) fn checked_limit(limit: Option<usize>) -> Result<usize> {
+    let limit = limit.unwrap_or(PAGE_DEFAULT);
+    if limit == 0 || limit > PAGE_MAX {
+        return Err(malformed("query", &format!("limit {limit} is not within 1 to {PAGE_MAX}")));
+    }
+    Ok(limit)
+}
+
+pub(super) type NamePath = std::result::Result<Path<String>, PathRejection>;
 
 async fn show_volume(State(api): State<Api>, name: NamePath) -> Result<Json<Volume>> {
-    let name = volume_name(name)?;
+    let name = name_in(name)?;
     api.within_limit(api.backend.volume(name)).await.map(Json)
 }
 
@@ -112,7 +130,7 @@ async fn change_volume(
     name: NamePath,
     request: Request,
 ) -> Result<Json<Volume>> {
-    let name = volume_name(name)?;
+    let name = name_in(name)?;
     let change: ChangeVolume = api.json_body(request).await?;
     if change.is_empty() {
         return Err(Error::NoChange { name });
@@ -137,9 +155,22 @@ async fn change_volume(
     Ok(Json(volume))
 }
 
-async fn delete_volume(State(api): State<Api>, name: NamePath) -> Result<StatusCode> {
-    let name = volume_name(name)?;
-    api.within_limit(api.backend.delete_volume(name.clone())).await?;
+/// Query of a deletion.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct DeleteQuery {
+    #[serde(default)]
+    snapshots: bool,
+}
+
+async fn delete_volume(
+    State(api): State<Api>,
+    name: NamePath,
+    query: std::result::Result<Query<DeleteQuery>, QueryRejection>,
+) -> Result<StatusCode> {
+    let name = name_in(name)?;
+    let Query(query) = query.map_err(|e| malformed("query", &e.body_text()))?;
+    api.within_limit(api.backend.delete_volume(name.clone(), query.snapshots)).await?;
     tracing::info!(volume = name, "volume deleted");
     Ok(StatusCode::NO_CONTENT)
 }
@@ -163,7 +194,7 @@ async fn no_method(method: Method, uri: Uri) -> Error {
 }
 
 impl Api {
-    async fn within_limit<T>(&self, answer: AdminFuture<'_, T>) -> Result<T> {
+    pub(super) async fn within_limit<T>(&self, answer: AdminFuture<'_, T>) -> Result<T> {
         let limit_ms = self.limits.request_timeout_ms;
         match tokio::time::timeout(Duration::from_millis(limit_ms), answer).await {
             Ok(result) => result,
@@ -171,7 +202,7 @@ impl Api {
         }
     }
 
-    async fn json_body<T: DeserializeOwned>(&self, request: Request<Body>) -> Result<T> {
+    pub(super) async fn json_body<T: DeserializeOwned>(&self, request: Request<Body>) -> Result<T> {
         let content_type = request.headers().get(header::CONTENT_TYPE);
         let essence = content_type.and_then(|value| value.to_str().ok()).unwrap_or_default();
         if essence.split(';').next().map(str::trim) != Some("application/json") {
@@ -185,10 +216,10 @@ impl Api {
     }
 }
 
-fn volume_name(path: NamePath) -> Result<String> {
+pub(super) fn name_in(path: NamePath) -> Result<String> {
     path.map(|Path(name)| name).map_err(|e| malformed("path", &e.body_text()))
 }
 
-fn malformed(part: &'static str, reason: &str) -> Error {
+pub(super) fn malformed(part: &'static str, reason: &str) -> Error {
     Error::Malformed { part, reason: reason.to_owned() }
 }

@@ -179,6 +179,12 @@ pub struct Volume {
     #[serde(with = "compression::text")]
     #[schema(value_type = String)]
     pub compression: Compression,
+    /// What it was cloned from, by the name of then. It depends on it no more, and it may be gone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub origin: Option<String>,
+    /// Identity of the snapshot that it has received a part of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub receiving: Option<String>,
 }
 
 /// Volumes in the order of their names.
@@ -228,14 +234,17 @@ pub struct ChangeVolume {
     #[serde(default, skip_serializing_if = "Option::is_none", with = "compression::wish")]
     #[schema(value_type = Option<String>)]
     pub compression: Option<Compression>,
+    /// Forgets what the volume was cloned from.
+    #[serde(default)]
+    pub forget_origin: bool,
 }
 
 impl ChangeVolume {
     /// Whether it asks for no change.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        let Self { size_bytes, allow_shrink: _, dedup, compression } = self;
-        size_bytes.is_none() && dedup.is_none() && compression.is_none()
+        let Self { size_bytes, allow_shrink: _, dedup, compression, forget_origin } = self;
+        size_bytes.is_none() && dedup.is_none() && compression.is_none() && !forget_origin
     }
 }
 

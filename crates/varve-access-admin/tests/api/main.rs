@@ -5,5 +5,6 @@ mod peer;
 
 mod hostile_peers;
 mod openapi;
+mod snapshots;
 mod space;
 mod volumes;

@@ -26,8 +26,22 @@ fn the_document_is_the_published_one() {
 async fn answers(server: &Server) -> Vec<(&'static v1::Endpoint, u16, Value)> {
     let mut answers = Vec::new();
     for endpoint in v1::endpoints() {
-        let path = endpoint.path.replace("{name}", "vm1");
+        let name = match endpoint.operation {
+            "beginReceive" | "endReceive" => "vm3",
+            _ if endpoint.path.starts_with("/v1/snapshots") => "vm1@monday",
+            _ => "vm1",
+        };
+        let path = endpoint.path.replace("{name}", name);
+        let identity = "000102030405060708090a0b0c0d0e0f";
         let body = match endpoint.operation {
+            "createSnapshots" => Some(json!({"names": ["vm1@monday"]})),
+            "changeSnapshot" => Some(json!({"protected": false})),
+            "cloneVolume" => Some(json!({"source": "vm1@monday", "name": "vm4"})),
+            "rollBack" => Some(json!({"snapshot": "monday"})),
+            "beginReceive" => {
+                Some(json!({"identity": identity, "size_bytes": 4096, "block_size_bytes": 4096}))
+            }
+            "endReceive" => Some(json!({"identity": identity, "snapshot": "tuesday"})),
             "createVolume" => Some(json!({"name": "vm2", "size_bytes": 4096})),
             "changeVolume" => Some(json!({"size_bytes": 1u64 << 40, "dedup": true})),
             _ => None,

@@ -1,20 +1,25 @@
-//! `varve volume delete`: deletes a volume and what it holds, unless a client has it open.
+//! `varve volume delete`: deletes a volume and what it holds, unless a client has it open or it has snapshots.
 
 use clap::Args;
 
 use crate::client::{Client, volume_path};
 use crate::failure::Result;
 
-/// Delete a volume and what it holds; refused while a client has it open
+/// Delete a volume and what it holds; refused while it is open, or has snapshots
 #[derive(Args, Debug)]
 pub(crate) struct Delete {
     /// Name of the volume
     name: String,
+
+    /// Delete its snapshots too
+    #[arg(long)]
+    snapshots: bool,
 }
 
 impl Delete {
     pub(crate) fn run(self, client: &Client) -> Result<String> {
-        client.delete(&volume_path(&self.name))?;
+        let query = if self.snapshots { "?snapshots=true" } else { "" };
+        client.delete(&format!("{}{query}", volume_path(&self.name)))?;
         Ok(format!("deleted volume {}\n", self.name))
     }
 }

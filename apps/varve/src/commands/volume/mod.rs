@@ -1,11 +1,17 @@
-//! `varve volume`: make, list, show, resize, set and delete volumes.
+//! `varve volume`: make, list, show, change, clone, send and delete volumes.
 
+mod clone;
 mod create;
 mod delete;
+mod diff;
+mod export;
+mod flatten;
+mod import;
 mod list;
 mod resize;
 mod set;
 mod show;
+mod snapshot;
 
 use clap::Subcommand;
 use varve_access_admin::v1;
@@ -17,7 +23,7 @@ use crate::client::Client;
 use crate::failure::Result;
 use crate::table;
 
-/// Make, list, show, resize, set and delete volumes
+/// Make, list, show, change, snapshot, clone, send and delete volumes
 #[derive(Subcommand, Debug)]
 pub(crate) enum Volume {
     Create(create::Create),
@@ -26,6 +32,15 @@ pub(crate) enum Volume {
     Resize(resize::Resize),
     Set(set::Set),
     Delete(delete::Delete),
+    #[command(subcommand)]
+    Snapshot(snapshot::Snapshot),
+    Clone(clone::CloneCommand),
+    Flatten(flatten::Flatten),
+    Diff(diff::Diff),
+    Export(export::Export),
+    Import(import::Import),
+    ExportDiff(export::ExportDiff),
+    ImportDiff(import::ImportDiff),
 }
 
 impl Volume {
@@ -37,13 +52,21 @@ impl Volume {
             Self::Resize(command) => command.run(client),
             Self::Set(command) => command.run(client),
             Self::Delete(command) => command.run(client),
+            Self::Snapshot(command) => command.run(client),
+            Self::Clone(command) => command.run(client),
+            Self::Flatten(command) => command.run(client),
+            Self::Diff(command) => command.run(client),
+            Self::Export(command) => command.run(client),
+            Self::Import(command) => command.run(client),
+            Self::ExportDiff(command) => command.run(client),
+            Self::ImportDiff(command) => command.run(client),
         }
     }
 }
 
 /// One volume, a property a line.
 fn describe(volume: &v1::Volume) -> String {
-    table::labelled(&[
+    let mut pairs = vec![
         ("volume", volume.name.clone()),
         ("namespace", volume.namespace.clone()),
         ("id", volume.id.to_string()),
@@ -53,5 +76,8 @@ fn describe(volume: &v1::Volume) -> String {
         ("compression", volume.compression.to_string()),
         ("created", age::since(volume.created_unix_ms)),
         ("open by", volume.openers.to_string()),
-    ])
+    ];
+    pairs.extend(volume.origin.iter().map(|origin| ("cloned from", origin.clone())));
+    pairs.extend(volume.receiving.iter().map(|identity| ("receiving", identity.clone())));
+    table::labelled(&pairs)
 }

@@ -35,6 +35,7 @@ use crate::failure::{Failure, Result};
 use self::exports::VolumeExports;
 pub(crate) use self::source::{EngineSource, make_roots};
 use self::space::SpaceCount;
+pub(super) use self::volumes::{refused, volume};
 
 /// The shard that lives with the pool's root.
 const ROOT_SHARD: ShardId = ShardId(0);
@@ -123,8 +124,12 @@ impl ShardStack for EngineStack {
         volumes::change(&self.datasets, name, &change).await
     }
 
-    async fn delete_volume(&self, name: &str) -> admin::Result<()> {
-        volumes::delete(&self.datasets, name).await
+    async fn delete_volume(&self, name: &str, snapshots: bool) -> admin::Result<()> {
+        volumes::delete(&self.datasets, name, snapshots).await
+    }
+
+    fn datasets(&self) -> Option<Datasets> {
+        Some(self.datasets.clone())
     }
 
     fn report(&self) -> ShardReport {

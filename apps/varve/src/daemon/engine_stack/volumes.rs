@@ -33,7 +33,7 @@ pub(super) async fn change(
     name: &str,
     change: &ChangeVolume,
 ) -> admin::Result<Volume> {
-    let ChangeVolume { size_bytes, allow_shrink: _, dedup, compression } = *change;
+    let ChangeVolume { size_bytes, allow_shrink: _, dedup, compression, forget_origin } = *change;
     let mut changed = None;
     if let Some(size_bytes) = size_bytes {
         changed = Some(datasets.resize_volume(name, size_bytes).await.map_err(refused)?);
@@ -42,17 +42,20 @@ pub(super) async fn change(
         let set = datasets.set_reduction(name, dedup, compression).await;
         changed = Some(set.map_err(refused)?);
     }
+    if forget_origin {
+        changed = Some(datasets.flatten_volume(name).await.map_err(refused)?);
+    }
     match changed {
         Some(info) => Ok(volume(datasets, info)),
         None => show(datasets, name).await,
     }
 }
 
-pub(super) async fn delete(datasets: &Datasets, name: &str) -> admin::Result<()> {
-    datasets.delete_volume(name, false).await.map_err(refused)
+pub(super) async fn delete(datasets: &Datasets, name: &str, snapshots: bool) -> admin::Result<()> {
+    datasets.delete_volume(name, snapshots).await.map_err(refused)
 }
 
-fn volume(datasets: &Datasets, info: VolumeInfo) -> Volume {
+pub(in crate::daemon) fn volume(datasets: &Datasets, info: VolumeInfo) -> Volume {
     let openers = u64::try_from(datasets.openers(&info)).unwrap_or(u64::MAX);
     Volume {
         id: info.id,
@@ -64,18 +67,45 @@ fn volume(datasets: &Datasets, info: VolumeInfo) -> Volume {
         openers,
         dedup: info.dedup,
         compression: info.compression,
+        origin: info.origin,
+        receiving: info.receiving.map(|identity| identity.to_string()),
     }
 }
 
 /// The error with what its caller can do.
-pub(super) fn refused(error: Error) -> admin::Error {
+pub(in crate::daemon) fn refused(error: Error) -> admin::Error {
     let kind = error.kind();
     let hint = match (&error, kind) {
         (Error::NotFound { .. }, _) => Some("`varve volume list` shows the names in use"),
         (Error::Exists { .. }, _) => {
             Some("choose another name, or `varve volume resize` the one there is")
         }
+        (Error::NoSnapshot { .. }, _) => {
+            Some("`varve volume snapshot list VOLUME` shows those there are")
+        }
+        (Error::SnapshotExists { .. }, _) => {
+            Some("choose another name, or delete the one there is")
+        }
         (Error::InUse { .. }, _) => Some("disconnect its clients first"),
+        (Error::Protected { .. }, _) => {
+            Some("`varve volume snapshot unprotect` lets it be deleted")
+        }
+        (Error::HasSnapshots { .. }, _) => {
+            Some("delete them first, or with it: `varve volume delete --snapshots`")
+        }
+        (Error::ReadOnly { .. } | Error::Unrelated { .. }, _) => {
+            Some("`varve volume clone` makes a volume of a snapshot")
+        }
+        (Error::NoBase { .. }, _) => {
+            Some("import the snapshot that the changes count from first, or a full export")
+        }
+        (Error::ChangedSince { .. }, _) => Some(
+            "`varve volume snapshot rollback` to that snapshot undoes the changes; then import again",
+        ),
+        (Error::Receiving { .. } | Error::NotReceiving { .. }, _) => Some(
+            "finish that import, or roll the volume back to a snapshot, or delete it; `varve volume show` says what it receives",
+        ),
+        (Error::BadGroup { .. }, _) => Some("name each volume once, at most 1024 of them"),
         (Error::BadName { .. }, _) => {
             Some("letters, digits, `-`, `_` and `.`, beginning with a letter or digit")
         }

@@ -123,6 +123,8 @@ impl ShardStack for MemoryStack {
             openers: 0,
             dedup: false,
             compression: Compression::Lz4,
+            origin: None,
+            receiving: None,
         };
         let entry = (volume.clone(), MemoryExport::new(spec.size_bytes));
         self.shared.volumes.lock().unwrap().insert(spec.name, entry);
@@ -137,7 +139,7 @@ impl ShardStack for MemoryStack {
         })
     }
 
-    async fn delete_volume(&self, name: &str) -> admin::Result<()> {
+    async fn delete_volume(&self, name: &str, _snapshots: bool) -> admin::Result<()> {
         self.shared.find(name, |_| ())?;
         self.shared.volumes.lock().unwrap().remove(name);
         Ok(())
@@ -239,7 +241,7 @@ fn an_open_pool_answers_calls_and_greets_clients() {
     let writes = metrics.iter().find(|metric| metric.name == "varve_engine_writes_total").unwrap();
     let values: Vec<u64> = writes.samples.iter().map(|sample| sample.value).collect();
     assert_eq!(values, [0, 1]);
-    answer(backend.delete_volume("v".to_owned())).unwrap();
+    answer(backend.delete_volume("v".to_owned(), false)).unwrap();
     assert!(answer(backend.volumes()).unwrap().is_empty());
     drop(backend);
     pool.close().unwrap();

@@ -9,16 +9,19 @@ use indicatif::{ProgressBar, ProgressStyle};
 /// How often the progress line moves by itself.
 const TICK: Duration = Duration::from_millis(200);
 
-/// Shared by the threads of a check.
+/// Exit code of a command that was told twice to end: that of the signal.
+const INTERRUPTED: i32 = 130;
+
+/// Shared by the threads of a command.
 #[derive(Clone)]
-pub(super) struct Watch {
+pub(crate) struct Watch {
     bar: ProgressBar,
     stop: Arc<AtomicBool>,
 }
 
 impl Watch {
     /// Shows progress where standard error is a terminal, and catches Ctrl-C from now on.
-    pub(super) fn start() -> Self {
+    pub(crate) fn start() -> Self {
         let style = "{spinner} {msg}  {bytes} of {total_bytes}  {binary_bytes_per_sec}  {eta} left";
         let style = ProgressStyle::with_template(style).expect("the template is right");
         let bar = ProgressBar::new(0).with_style(style);
@@ -32,27 +35,31 @@ impl Watch {
             if runtime.block_on(tokio::signal::ctrl_c()).is_ok() {
                 caught.store(true, Ordering::Relaxed);
             }
+            // A command that waits for somebody else does not look.
+            if runtime.block_on(tokio::signal::ctrl_c()).is_ok() {
+                std::process::exit(INTERRUPTED);
+            }
         });
         Self { bar, stop }
     }
 
-    pub(super) fn say(&self, what: impl Into<String>) {
+    pub(crate) fn say(&self, what: impl Into<String>) {
         self.bar.set_message(what.into());
     }
 
-    pub(super) fn expect_bytes(&self, bytes: u64) {
+    pub(crate) fn expect_bytes(&self, bytes: u64) {
         self.bar.inc_length(bytes);
     }
 
-    pub(super) fn did_bytes(&self, bytes: u64) {
+    pub(crate) fn did_bytes(&self, bytes: u64) {
         self.bar.inc(bytes);
     }
 
-    pub(super) fn is_stopped(&self) -> bool {
+    pub(crate) fn is_stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }
 
-    pub(super) fn end(&self) {
+    pub(crate) fn end(&self) {
         self.bar.finish_and_clear();
     }
 }

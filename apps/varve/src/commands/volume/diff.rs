@@ -1,0 +1,58 @@
+//! `varve volume diff`: which parts of a volume changed since a snapshot.
+
+use clap::Args;
+use serde_json::json;
+use varve_types::ByteCount;
+
+use crate::cli::Format;
+use crate::client::Client;
+use crate::extents::Extents;
+use crate::failure::Result;
+use crate::table::{self, Align};
+
+/// Show which parts of a volume may differ from a snapshot of it
+#[derive(Args, Debug)]
+#[command(
+    after_help = "What is not shown is equal. Costs what changed, not what is there; parts are whole blocks of 4 KiB."
+)]
+pub(crate) struct Diff {
+    /// Name of the volume
+    volume: String,
+
+    /// Snapshot from which changes count, by its name alone
+    #[arg(long, value_name = "SNAPSHOT")]
+    from: String,
+
+    /// Snapshot up to which they count [default: the volume as it is now]
+    #[arg(long, value_name = "SNAPSHOT")]
+    to: Option<String>,
+
+    #[command(flatten)]
+    format: Format,
+}
+
+impl Diff {
+    pub(crate) fn run(self, client: &Client) -> Result<String> {
+        let Self { volume, from, to, format } = self;
+        let name = to.map_or_else(|| volume.clone(), |to| format!("{volume}@{to}"));
+        let mut all = Vec::new();
+        for extent in Extents::new(client, &name, Some(&from), 0) {
+            all.push(extent?);
+        }
+        let changed_bytes: u64 = all.iter().map(|extent| extent.len).sum();
+        if format.json {
+            let json = json!({ "extents": all, "changed_bytes": changed_bytes });
+            return Ok(format!("{json:#}\n"));
+        }
+        if all.is_empty() {
+            return Ok(format!("{name} is what {volume}@{from} is\n"));
+        }
+        let rows: Vec<Vec<String>> = all
+            .iter()
+            .map(|extent| vec![extent.offset.to_string(), extent.len.to_string()])
+            .collect();
+        let header = [("OFFSET", Align::Right), ("BYTES", Align::Right)];
+        let total = ByteCount(changed_bytes);
+        Ok(format!("{}{total} may differ\n", table::columns(&header, &rows)))
+    }
+}

@@ -1,0 +1,32 @@
+//! `varve volume flatten`: lets a clone forget what it was cloned from.
+
+use clap::Args;
+use hyper::Method;
+use varve_access_admin::v1::{self, ChangeVolume};
+
+use crate::cli::Format;
+use crate::client::{Client, volume_path};
+use crate::failure::Result;
+
+/// Let a clone forget what it was cloned from
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Nothing is copied: a clone never depends on its origin. Only the name that `varve volume show` tells goes."
+)]
+pub(crate) struct Flatten {
+    /// Name of the volume
+    name: String,
+
+    #[command(flatten)]
+    format: Format,
+}
+
+impl Flatten {
+    pub(crate) fn run(self, client: &Client) -> Result<String> {
+        let change = ChangeVolume { forget_origin: true, ..ChangeVolume::default() };
+        let answer = client.send::<v1::Volume>(Method::PATCH, &volume_path(&self.name), &change)?;
+        Ok(answer.print(self.format.json, |volume| {
+            format!("volume {} has no origin any more\n", volume.name)
+        }))
+    }
+}

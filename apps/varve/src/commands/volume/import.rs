@@ -1,0 +1,64 @@
+//! `varve volume import` and `import-diff`: an archive into a volume, which then has its snapshot.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use varve_access_admin::ListenAddress;
+
+use crate::client::Client;
+use crate::failure::Result;
+use crate::transfer::{ImportPlan, import};
+
+/// Make a volume, and its first snapshot, of an archive
+#[derive(Args, Debug)]
+#[command(
+    after_help = "An import that ended early is gone on with by running it again. Do not write to the volume meanwhile."
+)]
+pub(crate) struct Import {
+    #[command(flatten)]
+    what: What,
+}
+
+/// Add the changes in an archive to a volume that is as the snapshot before them
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Refused when the volume was changed after that snapshot: `varve volume snapshot rollback` undoes that. \
+    An import that ended early is gone on with by running it again. Do not write to the volume meanwhile."
+)]
+pub(crate) struct ImportDiff {
+    #[command(flatten)]
+    what: What,
+}
+
+/// What is imported.
+#[derive(Args, Debug)]
+struct What {
+    /// File to read, or - for standard input
+    file: PathBuf,
+
+    /// Name of the volume
+    volume: String,
+
+    /// NBD address of the daemon: unix:PATH or IP:PORT [default: as it says]
+    #[arg(long, value_name = "ADDR")]
+    nbd: Option<ListenAddress>,
+}
+
+impl Import {
+    pub(crate) fn run(self, client: &Client) -> Result<String> {
+        self.what.run(client, false)
+    }
+}
+
+impl ImportDiff {
+    pub(crate) fn run(self, client: &Client) -> Result<String> {
+        self.what.run(client, true)
+    }
+}
+
+impl What {
+    fn run(self, client: &Client, changes: bool) -> Result<String> {
+        let Self { file, volume, nbd } = self;
+        import(client, &ImportPlan { file, volume, changes, nbd })
+    }
+}

@@ -1,0 +1,40 @@
+//! `varve volume snapshot create`: keeps what volumes hold now.
+
+use clap::Args;
+use hyper::Method;
+use varve_access_admin::v1::{self, CreateSnapshots};
+use varve_types::ByteCount;
+
+use super::parts;
+use crate::cli::Format;
+use crate::client::Client;
+use crate::failure::Result;
+
+/// Take snapshots of one or several volumes, all at one instant
+#[derive(Args, Debug)]
+#[command(
+    after_help = "All are taken or none. They take space only for what is overwritten from then on. Clients may go on \
+    writing; a file system that is mounted meanwhile is kept as after a power cut."
+)]
+pub(crate) struct Create {
+    /// Names of the snapshots, such as vm1@monday; each of another volume
+    #[arg(required = true, value_name = "VOLUME@SNAPSHOT")]
+    names: Vec<String>,
+
+    #[command(flatten)]
+    format: Format,
+}
+
+impl Create {
+    pub(crate) fn run(self, client: &Client) -> Result<String> {
+        self.names.iter().try_for_each(|name| parts(name).map(|_| ()))?;
+        let spec = CreateSnapshots { names: self.names };
+        let answer = client.send::<v1::SnapshotPage>(Method::POST, "/v1/snapshots", &spec)?;
+        Ok(answer.print(self.format.json, |page| {
+            let line = |snapshot: &v1::Snapshot| {
+                format!("took snapshot {} of {}\n", snapshot.name, ByteCount(snapshot.size_bytes))
+            };
+            page.snapshots.iter().map(line).collect()
+        }))
+    }
+}

@@ -1,0 +1,44 @@
+//! `varve volume snapshot`: take, list, protect and delete snapshots, and go back to one.
+
+mod create;
+mod delete;
+mod list;
+mod protect;
+mod rollback;
+
+use clap::Subcommand;
+
+use crate::client::Client;
+use crate::failure::{Failure, Result};
+
+/// Take, list, protect and delete snapshots of volumes, and go back to one
+#[derive(Subcommand, Debug)]
+pub(crate) enum Snapshot {
+    Create(create::Create),
+    List(list::List),
+    Delete(delete::Delete),
+    Rollback(rollback::Rollback),
+    Protect(protect::Protect),
+    Unprotect(protect::Unprotect),
+}
+
+impl Snapshot {
+    pub(crate) fn run(self, client: &Client) -> Result<String> {
+        match self {
+            Self::Create(command) => command.run(client),
+            Self::List(command) => command.run(client),
+            Self::Delete(command) => command.run(client),
+            Self::Rollback(command) => command.run(client),
+            Self::Protect(command) => command.run(client),
+            Self::Unprotect(command) => command.run(client),
+        }
+    }
+}
+
+/// The parts of `VOLUME@SNAPSHOT`.
+fn parts(name: &str) -> Result<(&str, &str)> {
+    name.split_once('@').ok_or_else(|| {
+        Failure::misuse(format!("`{name}` names no snapshot"))
+            .hint("write VOLUME@SNAPSHOT, such as vm1@monday")
+    })
+}

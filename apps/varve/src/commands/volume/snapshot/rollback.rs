@@ -1,0 +1,39 @@
+//! `varve volume snapshot rollback`: makes a volume what one of its snapshots is.
+
+use clap::Args;
+use hyper::Method;
+use varve_access_admin::v1::{self, RollBack};
+use varve_types::ByteCount;
+
+use super::parts;
+use crate::cli::Format;
+use crate::client::{Client, volume_path};
+use crate::failure::Result;
+
+/// Make a volume hold what its snapshot holds; refused while a client has it open
+#[derive(Args, Debug)]
+#[command(
+    after_help = "What was written since is lost, unless another snapshot has it: take one first to be able to come back. \
+    Snapshots stay as they are, later ones too."
+)]
+pub(crate) struct Rollback {
+    /// Name of the snapshot
+    #[arg(value_name = "VOLUME@SNAPSHOT")]
+    name: String,
+
+    #[command(flatten)]
+    format: Format,
+}
+
+impl Rollback {
+    pub(crate) fn run(self, client: &Client) -> Result<String> {
+        let (volume, snapshot) = parts(&self.name)?;
+        let path = format!("{}/rollback", volume_path(volume));
+        let to = RollBack { snapshot: snapshot.to_owned() };
+        let answer = client.send::<v1::Volume>(Method::POST, &path, &to)?;
+        Ok(answer.print(self.format.json, |volume| {
+            let size = ByteCount(volume.size_bytes);
+            format!("volume {} of {size} is what {} is now\n", volume.name, self.name)
+        }))
+    }
+}

@@ -1,0 +1,192 @@
+//! Writes an archive of a snapshot, whole or as what changed since an earlier one.
+//!
+//! E1. The export is of a snapshot that is held open meanwhile, so it is of one moment. For a volume, one is taken and deleted again.
+
+use std::path::PathBuf;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use hyper::Method;
+use varve_access_admin::ListenAddress;
+use varve_access_admin::v1::{CreateSnapshots, Snapshot, SnapshotPage};
+use varve_dataset::{ArchiveBase, ArchiveHeader, ArchiveRecord};
+use varve_types::ByteCount;
+
+use super::nbd::{Found, Nbd, REQUEST_BYTES_MAX};
+use super::target::Target;
+use crate::client::{Client, snapshot_path};
+use crate::extents::Extents;
+use crate::failure::{Failure, Result};
+use crate::watch::Watch;
+
+/// Bytes that are data or zeros as a whole.
+const BLOCK_BYTES: usize = 4096;
+
+/// What to export, and where to.
+pub(crate) struct ExportPlan {
+    /// `volume@snapshot`, or a volume.
+    pub(crate) name: String,
+    /// Snapshot from which changes count, by its name alone.
+    pub(crate) since: Option<String>,
+    /// File, or `-`.
+    pub(crate) file: PathBuf,
+    pub(crate) resume: bool,
+    pub(crate) nbd: Option<ListenAddress>,
+}
+
+/// Exports; what there is to say.
+pub(crate) fn export(client: &Client, plan: ExportPlan) -> Result<String> {
+    if plan.name.contains('@') {
+        return export_snapshot(client, &plan.name, &plan);
+    }
+    if plan.resume {
+        return Err(Failure::misuse("a volume has changed since an export of it was begun")
+            .hint("take a snapshot, and export that: it can be resumed"));
+    }
+    // E1
+    let now_ms = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
+    let name = format!("{}@export-{now_ms}", plan.name);
+    let spec = CreateSnapshots { names: vec![name.clone()] };
+    client.send::<SnapshotPage>(Method::POST, "/v1/snapshots", &spec)?;
+    let exported = export_snapshot(client, &name, &plan);
+    let deleted = delete_soon(client, &name);
+    let text = exported?;
+    deleted?;
+    Ok(text)
+}
+
+/// Deletes a snapshot that was just read: the daemon may not have seen the end of that yet.
+fn delete_soon(client: &Client, name: &str) -> Result<()> {
+    let mut deleted = client.delete(&snapshot_path(name));
+    for _ in 0..20 {
+        if deleted.is_ok() {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(100));
+        deleted = client.delete(&snapshot_path(name));
+    }
+    deleted
+}
+
+fn export_snapshot(client: &Client, name: &str, plan: &ExportPlan) -> Result<String> {
+    let snapshot = client.get::<Snapshot>(&snapshot_path(name))?.value;
+    let header = header(client, &snapshot, plan.since.as_deref())?;
+    let mut nbd = Nbd::attach(client, plan.nbd.as_ref(), name)?;
+    let mut target = Target::open(&plan.file, &header, plan.resume)?;
+    let watch = Watch::start();
+    watch.say(format!("export {name}"));
+    watch.expect_bytes(header.size_bytes);
+    watch.did_bytes(target.chain().offset());
+    let copied = copy(client, name, plan, &mut nbd, &mut target, &watch);
+    watch.end();
+    copied?;
+    let data_bytes = target.chain().data_bytes();
+    target.end()?;
+    nbd.end()?;
+    if plan.file.as_os_str() == "-" {
+        return Ok(String::new());
+    }
+    let what = if plan.since.is_some() { "changes" } else { "data" };
+    Ok(format!(
+        "exported {name}, {} of {what}, to {}\n",
+        ByteCount(data_bytes),
+        plan.file.display()
+    ))
+}
+
+fn header(client: &Client, snapshot: &Snapshot, since: Option<&str>) -> Result<ArchiveHeader> {
+    let from = match since {
+        None => None,
+        Some(since) => {
+            let path = snapshot_path(&format!("{}@{since}", snapshot.volume));
+            let base = client.get::<Snapshot>(&path)?.value;
+            let identity = identity(&base)?;
+            Some(ArchiveBase { snapshot: since.to_owned(), identity })
+        }
+    };
+    let name = snapshot.name.split_once('@').map_or("", |(_, name)| name);
+    Ok(ArchiveHeader {
+        volume: snapshot.volume.clone(),
+        snapshot: name.to_owned(),
+        identity: identity(snapshot)?,
+        from,
+        size_bytes: snapshot.size_bytes,
+        block_size_bytes: snapshot.block_size_bytes,
+        created_unix_ms: snapshot.created_unix_ms,
+    })
+}
+
+fn identity(snapshot: &Snapshot) -> Result<varve_dataset::SnapshotIdentity> {
+    snapshot.identity.parse().map_err(|error| {
+        Failure::new(format!("identity of {}: {error}", snapshot.name))
+            .hint("compare `varve --version` with the daemon's version in `varve status --json`")
+    })
+}
+
+/// Reads extent after extent, several reads at a time, and writes them in order.
+fn copy(
+    client: &Client,
+    name: &str,
+    plan: &ExportPlan,
+    nbd: &mut Nbd,
+    target: &mut Target,
+    watch: &Watch,
+) -> Result<()> {
+    let begin = target.chain().offset();
+    let (mut done, zeros) = (begin, plan.since.is_some());
+    for extent in Extents::new(client, name, plan.since.as_deref(), begin) {
+        let extent = extent?;
+        let end = extent.offset.saturating_add(extent.len).min(nbd.size_bytes());
+        let mut at = extent.offset.max(begin);
+        while at < end {
+            if watch.is_stopped() {
+                return Err(interrupted(plan));
+            }
+            if !nbd.has_room()
+                && let Some(found) = nbd.next()?
+            {
+                add(target, &found, zeros)?;
+                let now = found.offset + found.data.len() as u64;
+                watch.did_bytes(now - done);
+                done = now;
+            }
+            let len = usize::try_from(end - at).unwrap_or(usize::MAX).min(REQUEST_BYTES_MAX);
+            nbd.send_read(at, len)?;
+            at += len as u64;
+        }
+    }
+    while let Some(found) = nbd.next()? {
+        add(target, &found, zeros)?;
+    }
+    Ok(())
+}
+
+fn interrupted(plan: &ExportPlan) -> Failure {
+    let failure = Failure::new("interrupted");
+    match plan.name.contains('@') && plan.file.as_os_str() != "-" {
+        true => failure.hint("the same command with --resume goes on where it ended"),
+        false => failure,
+    }
+}
+
+/// Adds what was read: runs of data, and runs of zeros where these are told.
+fn add(target: &mut Target, found: &Found, zeros: bool) -> Result<()> {
+    let mut at = 0;
+    while at < found.data.len() {
+        let is_zero = |block: &[u8]| block.iter().all(|byte| *byte == 0);
+        let mut blocks = found.data.get(at..).unwrap_or_default().chunks(BLOCK_BYTES);
+        let first = blocks.next().unwrap_or_default();
+        let kind = is_zero(first);
+        let more =
+            blocks.take_while(|block| is_zero(block) == kind).map(<[u8]>::len).sum::<usize>();
+        let end = at + first.len() + more;
+        let (offset, len) = (found.offset + at as u64, (end - at) as u64);
+        let run = found.data.get(at..end).unwrap_or_default();
+        match kind {
+            true if zeros => target.add(ArchiveRecord::Zeros { offset, len }, &[])?,
+            true => {}
+            false => target.add(ArchiveRecord::Data { offset, len }, run)?,
+        }
+        at = end;
+    }
+    Ok(())
+}
