@@ -20,6 +20,11 @@ impl Datasets {
     /// # Errors
     /// `NotFound` for the source, `Exists` for the name.
     pub async fn clone_volume(&self, source: &str, name: &str) -> Result<VolumeInfo> {
+        let (datasets, source, name) = (self.clone(), source.to_owned(), name.to_owned());
+        self.to_the_end(async move { datasets.clone_held(&source, &name).await }).await
+    }
+
+    async fn clone_held(&self, source: &str, name: &str) -> Result<VolumeInfo> {
         let name = DatasetName::parse(name)?;
         let snapshot = match source.contains(SNAPSHOT_MARK) {
             true => Some(SnapshotName::parse(source)?),
@@ -71,6 +76,11 @@ impl Datasets {
     /// # Errors
     /// `NotFound`; `Conflict` while the volume is open.
     pub async fn rollback(&self, snapshot: &str) -> Result<VolumeInfo> {
+        let (datasets, snapshot) = (self.clone(), snapshot.to_owned());
+        self.to_the_end(async move { datasets.rollback_held(&snapshot).await }).await
+    }
+
+    async fn rollback_held(&self, snapshot: &str) -> Result<VolumeInfo> {
         let snapshot = SnapshotName::parse(snapshot)?;
         let name = &snapshot.volume;
         let _held = self.hold(name).await?;

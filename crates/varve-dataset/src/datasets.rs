@@ -45,6 +45,15 @@ impl Datasets {
         Self { dispatch, shared }
     }
 
+    /// Runs `work` to its end, whether or not somebody waits for it: names stay held, and streams in flight registered, until what was sent
+    /// to other threads has happened.
+    pub(crate) async fn to_the_end<T: 'static>(
+        &self,
+        work: impl Future<Output = T> + 'static,
+    ) -> T {
+        self.dispatch.reactor().spawn_join(work).await
+    }
+
     /// The dispatcher below.
     #[must_use]
     pub fn dispatch(&self) -> &Dispatch {

@@ -11,7 +11,6 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use futures_channel::oneshot;
 use futures_util::future::try_join_all;
 use futures_util::stream::{self, TryStreamExt};
 use varve_dispatch::{CutSource, HeldNames, Route};
@@ -91,22 +90,26 @@ impl Datasets {
             })
             .collect();
         let infos = parts.iter().map(|(name, record)| record.info(name)).collect();
-        let taken = self.cut_and_store(held, first, sources, parts).await;
-        if taken.is_err() {
-            self.want_mark(); // What was cut may belong to nobody (T1).
-        }
-        taken.map(|()| infos)
+        let datasets = self.clone();
+        let taken = self.to_the_end(async move {
+            let taken = datasets.cut_and_store(held, first, sources, parts).await;
+            if taken.is_err() {
+                datasets.want_mark(); // What was cut may belong to nobody (T1).
+            }
+            taken
+        });
+        taken.await.map(|()| infos)
     }
 
     async fn cut_and_store(
         &self,
-        held: HeldNames,
+        _held: HeldNames,
         first: StreamId,
         sources: Vec<CutSource>,
         parts: Vec<Part>,
     ) -> Result<()> {
         let streams = sources.iter().map(|source| source.copy).collect();
-        let in_flight = self.shared.in_flight.register(streams);
+        let _in_flight = self.shared.in_flight.register(streams);
         let cut = self.dispatch.cut(&sources).await?;
         if let [(name, record)] = parts.as_slice() {
             return store_snapshot(&self.dispatch, name, record).await;
@@ -116,14 +119,7 @@ impl Datasets {
         // Whether it exists after an error is found out below.
         let written = intent.write(&self.dispatch, &parts).await;
         drop(cut);
-        let (sender, settled) = oneshot::channel();
-        let dispatch = self.dispatch.clone();
-        // Settled to the end, whoever waits for it, before others may change these names.
-        self.dispatch.reactor().spawn(async move {
-            let _ = sender.send(intent.settle(&dispatch).await);
-            drop((held, in_flight));
-        });
-        let exists = settled.await.map_err(|_| varve_dispatch::Error::ShuttingDown)??;
+        let exists = intent.settle(&self.dispatch).await?;
         if exists { Ok(()) } else { written }
     }
 
