@@ -60,7 +60,7 @@ impl Datasets {
         let record = VolumeRecord { route: Route { stream, ..source }, ..record };
         let _in_flight = self.shared.in_flight.register(vec![stream]); // F1
         let stored = async {
-            let _cut = self.dispatch.cut(&[CutSource { source, copy: stream }]).await?;
+            drop(self.dispatch.cut(&[CutSource { source, copy: stream }]).await?);
             store(&self.dispatch, name, &record).await
         };
         if let Err(error) = stored.await {

@@ -16,7 +16,7 @@ use varve_dispatch::Dispatch;
 use varve_stdx::{Reader, Writer};
 use varve_types::{ShardId, StreamId};
 
-use crate::catalog::{SCAN_MAX, put, remove, store_snapshot};
+use crate::catalog::{SCAN_MAX, find_snapshot, put, remove, store_snapshot};
 use crate::name::SnapshotName;
 use crate::snapshot_record::SnapshotRecord;
 use crate::{Error, Result};
@@ -110,8 +110,7 @@ impl Intent {
                 .iter()
                 .filter_map(|(key, value)| decode_part(key, value))
                 .collect::<Result<_>>()?;
-            let stored =
-                decoded.iter().map(|(name, record)| store_snapshot(dispatch, name, record));
+            let stored = decoded.iter().map(|(name, record)| store_part(dispatch, name, record));
             try_join_all(stored).await?;
             remove(dispatch, self.home, self.key(HEAD)).await?; // I2
         }
@@ -138,6 +137,21 @@ impl Intent {
                 outcome => return outcome,
             }
         }
+    }
+}
+
+/// Stores a record unless another snapshot took the name, when the group waited to be settled for longer than names were held.
+async fn store_part(
+    dispatch: &Dispatch,
+    name: &SnapshotName,
+    record: &SnapshotRecord,
+) -> Result<()> {
+    match find_snapshot(dispatch, name).await? {
+        Some(other) if other.route.stream != record.route.stream => {
+            tracing::warn!(name = name.display(), "a snapshot of a group lost its name to another");
+            Ok(())
+        }
+        _ => store_snapshot(dispatch, name, record).await,
     }
 }
 

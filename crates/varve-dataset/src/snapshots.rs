@@ -110,7 +110,7 @@ impl Datasets {
     ) -> Result<()> {
         let streams = sources.iter().map(|source| source.copy).collect();
         let _in_flight = self.shared.in_flight.register(streams);
-        let cut = self.dispatch.cut(&sources).await?;
+        drop(self.dispatch.cut(&sources).await?); // All shards have cut: answers may go on.
         if let [(name, record)] = parts.as_slice() {
             return store_snapshot(&self.dispatch, name, record).await;
         }
@@ -118,7 +118,6 @@ impl Datasets {
         let intent = Intent { home, id: first };
         // Whether it exists after an error is found out below.
         let written = intent.write(&self.dispatch, &parts).await;
-        drop(cut);
         let exists = intent.settle(&self.dispatch).await?;
         if exists { Ok(()) } else { written }
     }

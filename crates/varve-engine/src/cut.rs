@@ -15,9 +15,10 @@
 
 use std::cell::RefCell;
 use std::ops::Range;
+use std::rc::Rc;
 
 use varve_logstore::format::record::{RecordHeader, RecordKind, encode_cut};
-use varve_logstore::lane::Record;
+use varve_logstore::lane::{Frame, Record};
 use varve_logstore::planted::{Bug, planted};
 use varve_reactor::Notify;
 use varve_stdx::{AlignedBuf, checksum64};
@@ -59,6 +60,7 @@ pub struct DiffRun {
 struct PendingCut {
     pair: CutPair,
     wseq: WriteSeq,
+    frame: Rc<Frame>,
     is_drained: bool,
 }
 
@@ -84,6 +86,12 @@ impl Cuts {
     pub(crate) fn is_in_lane(&self, stream: StreamId) -> bool {
         let touches = |cut: &PendingCut| cut.pair.source == stream || cut.pair.copy == stream;
         self.pending.borrow().iter().any(|cut| !cut.is_drained && touches(cut))
+    }
+
+    /// The frame of the cut of a copy that its map does not show yet (N4).
+    fn pending_frame(&self, copy: StreamId) -> Option<Rc<Frame>> {
+        let pending = self.pending.borrow();
+        pending.iter().find(|cut| cut.pair.copy == copy).map(|cut| Rc::clone(&cut.frame))
     }
 
     /// Whether a stream is a copy that its map does not show yet (N4).
@@ -130,14 +138,11 @@ impl Shard {
     /// `Unavailable` when the shard closed before the cut was durable: then it may or may not have happened.
     pub async fn cut(&self, id: CutId, pairs: &[CutPair]) -> Result<()> {
         self.check_open()?;
-        let mut credits = Vec::new();
-        for _ in pairs {
-            credits.push(self.admit_record().await?);
-        }
-        self.check_open()?;
         let mut last = None;
-        for (pair, credits) in pairs.iter().zip(credits) {
-            credits.keep();
+        for pair in pairs {
+            // One by one, as there may be more of them than credits: the first ones give theirs back when they are applied. From the first
+            // on answers are held back, so the cuts are one instant for whoever waits for answers.
+            self.admit_record().await?.keep();
             self.cuts.holds.borrow_mut().push((id, pair.source));
             last = Some(self.push_cut(*pair));
         }
@@ -148,7 +153,7 @@ impl Shard {
     }
 
     /// Numbers a cut and appends it to the lane (N1).
-    fn push_cut(&self, pair: CutPair) -> std::rc::Rc<varve_logstore::lane::Frame> {
+    fn push_cut(&self, pair: CutPair) -> Rc<Frame> {
         let payload = encode_cut(pair.copy);
         let mut bytes = AlignedBuf::zeroed(payload.len());
         bytes.copy_from_slice(&payload);
@@ -157,10 +162,12 @@ impl Shard {
             payload_checksum: checksum64(&payload),
             ..self.fresh_header(RecordKind::Cut, pair.source)
         };
-        let cut = PendingCut { pair, wseq: header.wseq, is_drained: false };
-        self.cuts.pending.borrow_mut().push(cut);
         let record = Record { header, payload: bytes.freeze(), piece_checksums: Vec::new() };
-        self.lane().append(std::rc::Rc::new(record))
+        let frame = self.lane().append(Rc::new(record));
+        let cut =
+            PendingCut { pair, wseq: header.wseq, frame: Rc::clone(&frame), is_drained: false };
+        self.cuts.pending.borrow_mut().push(cut);
+        frame
     }
 
     /// Lets the answers go that a cut held back. Does nothing for an id that is unknown.
@@ -171,7 +178,10 @@ impl Shard {
 
     /// Waits until a stream's map may be asked (N4).
     pub(crate) async fn wait_cut(&self, stream: StreamId) -> Result<()> {
-        while self.cuts.is_pending(stream) && !planted(Bug::CopyReadEarly) {
+        while let Some(frame) = self.cuts.pending_frame(stream)
+            && !planted(Bug::CopyReadEarly)
+        {
+            self.wait_frame(&frame).await?; // Before that there is nothing to drain.
             self.apply_acknowledged().await?;
         }
         Ok(())

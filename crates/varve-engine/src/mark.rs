@@ -105,8 +105,8 @@ impl Shard {
     /// `Unavailable` when the shard is closed.
     pub async fn mark_begin(&self) -> Result<MarkTicket> {
         self.check_open()?;
+        let _gate = self.tree_gate.take(1).await; // No copy comes between the list of streams and the begin (M8).
         let streams = self.streams().await?;
-        let _gate = self.tree_gate.take(1).await;
         self.fold_held().await?; // What is kept is known, and what is dead is not this pass's.
         let number = self.mark.passes.get() + 1;
         self.mark.passes.set(number);

@@ -127,3 +127,33 @@ fn answers_to_later_writes_wait_for_the_release() {
         pool.shard.release_cut(CutId(99));
     });
 }
+
+#[test]
+fn a_group_may_be_larger_than_what_the_lane_takes_at_once() {
+    let shape = crate::pool::Shape { memory_bytes: 32 << 20, lane_bytes: 1 << 20, ..shape(PLAIN) };
+    with_shape(shape, async |pool: Pool| {
+        let pairs: Vec<CutPair> = (1..400)
+            .map(|id| CutPair { source: StreamId::new(id), copy: StreamId::new(1000 + id) })
+            .collect();
+        pool.write(StreamId::new(7), 0, &random_blocks(1, 1)).await;
+        let (one, other) = pairs.split_at(200);
+        let (one, other) =
+            join(pool.shard.cut(CutId(1), one), pool.shard.cut(CutId(2), other)).await;
+        one.expect("cut");
+        other.expect("cut");
+        pool.shard.release_cut(CutId(1));
+        pool.shard.release_cut(CutId(2));
+        assert_eq!(pool.read(StreamId::new(1007), 0, 1).await, random_blocks(1, 1));
+    });
+}
+
+#[test]
+fn a_copy_may_be_read_while_it_is_cut() {
+    with_shard(PLAIN, async |pool: Pool| {
+        pool.write(SOURCE, 0, &random_blocks(1, 1)).await;
+        let pairs = [CutPair { source: SOURCE, copy: COPY }];
+        let (cut, read) = join(pool.shard.cut(CutId(1), &pairs), pool.read(COPY, 0, 1)).await;
+        cut.expect("cut");
+        assert_eq!(read, random_blocks(1, 1));
+    });
+}
