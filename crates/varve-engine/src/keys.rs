@@ -100,6 +100,7 @@ impl Shard {
     pub async fn streams(&self) -> Result<Vec<StreamId>> {
         let mut streams = Vec::new();
         let mut from = stream_key(StreamId::ZERO).to_vec();
+        let end = user_key(&[]);
         loop {
             let scan = self
                 .with_pages(|trees| {
@@ -114,7 +115,8 @@ impl Shard {
                 })
                 .await?;
             match scan {
-                Scan::More(next) if stream_of_key(&next).is_some() => from = next,
+                // A bound between two keys, which may be shorter than any of them.
+                Scan::More(next) if next < end => from = next,
                 _ => break,
             }
         }

@@ -80,13 +80,15 @@ fn many_copies_take_no_space_and_give_all_of_it_back() {
     with_shape(shape, async |pool: Pool| {
         pool.write(SOURCE, 0, &random_blocks(1, 100)).await;
         let mut owned = vec![SOURCE];
-        for copy in 2..400 {
+        for copy in 2..700 {
             pool.cut(SOURCE, StreamId::new(copy)).await;
             owned.push(StreamId::new(copy));
             pool.write(SOURCE, copy % 100, &random_blocks(copy, 1)).await;
         }
+        let pool = pool.reopened().await;
+        assert_eq!(pool.shard.streams().await.expect("streams").len(), owned.len());
         assert_eq!(pool.mark(&owned).await, 0, "everything is named");
-        assert_eq!(pool.data_bytes().await, (100 + 398) * (BLOCK + 64));
+        assert_eq!(pool.data_bytes().await, (100 + 698) * (BLOCK + 64));
         let mut rng = varve_stdx::Rng::new(3);
         while owned.len() > 1 {
             let gone = owned.swap_remove(1 + rng.index(owned.len() - 1));
