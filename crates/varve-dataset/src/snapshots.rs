@@ -1,7 +1,7 @@
 //! Snapshots: taken of one volume or of several at one instant, listed, protected, deleted.
 //!
 //! ```text
-//!  names held → streams reserved, in flight → cut → record, or intent with all records → answers of writes go on → records
+//!  names held → streams reserved, in flight → cut on all shards → answers of writes go on → record, or intent with all records → records
 //! ```
 //!
 //! T1. A snapshot exists from the moment its record, or the intent that lists it, is durable. What is cut before that belongs to nobody,

@@ -1,7 +1,7 @@
-//! Cuts over shards: each source's shards are cut at the same time, and their answers held until the caller has committed the cut.
+//! Cuts over shards: each source's shards are cut at the same time, and their answers held until all have cut and the caller lets them go.
 //!
 //! ```text
-//!  all shards serve → cut on all → all have answered → (caller: commit) → release on all
+//!  all shards serve → cut on all → all have answered → (caller drops the cut) → release on all
 //! ```
 //!
 //! K1. What is answered before the last shard has cut was admitted on its shard before that shard's cut, so a write that a client

@@ -17,14 +17,15 @@ use std::cell::RefCell;
 use std::ops::Range;
 use std::rc::Rc;
 
-use varve_logstore::format::record::{RecordHeader, RecordKind, encode_cut};
-use varve_logstore::lane::{Frame, Record};
+use varve_logstore::format::record::{RecordKind, encode_cut};
+use varve_logstore::lane::Frame;
 use varve_logstore::planted::{Bug, planted};
 use varve_reactor::Notify;
-use varve_stdx::{AlignedBuf, checksum64};
+use varve_stdx::AlignedBuf;
 use varve_types::{ByteRange, StreamId, WriteSeq};
 
 use crate::config::BLOCK_BYTES;
+use crate::read::bytes_of_runs;
 use crate::tree::{self, DiffLimits, Map};
 use crate::trees::{Stop, Trees};
 use crate::{Result, Shard};
@@ -154,18 +155,9 @@ impl Shard {
 
     /// Numbers a cut and appends it to the lane (N1).
     fn push_cut(&self, pair: CutPair) -> Rc<Frame> {
-        let payload = encode_cut(pair.copy);
-        let mut bytes = AlignedBuf::zeroed(payload.len());
-        bytes.copy_from_slice(&payload);
-        let header = RecordHeader {
-            payload_len: u32::try_from(payload.len()).expect("some bytes"),
-            payload_checksum: checksum64(&payload),
-            ..self.fresh_header(RecordKind::Cut, pair.source)
-        };
-        let record = Record { header, payload: bytes.freeze(), piece_checksums: Vec::new() };
-        let frame = self.lane().append(Rc::new(record));
-        let cut =
-            PendingCut { pair, wseq: header.wseq, frame: Rc::clone(&frame), is_drained: false };
+        let payload = AlignedBuf::from_slice(&encode_cut(pair.copy));
+        let (wseq, frame) = self.append_payload(RecordKind::Cut, pair.source, payload);
+        let cut = PendingCut { pair, wseq, frame: Rc::clone(&frame), is_drained: false };
         self.cuts.pending.borrow_mut().push(cut);
         frame
     }
@@ -214,17 +206,8 @@ impl Shard {
             self.reactor.yield_now().await;
         }
         runs.truncate(max);
-        let mut at = first * BLOCK;
-        let mut diff = Vec::with_capacity(runs.len());
-        for run in runs {
-            let run_end = at + run.blocks * BLOCK;
-            let (start, stop) = (at.max(range.start), run_end.min(range.end));
-            if start < stop {
-                diff.push(DiffRun { len: stop - start, differs: run.differs });
-            }
-            at = run_end;
-        }
-        Ok(diff)
+        let runs = runs.into_iter().map(|run| (run.blocks, run.differs));
+        Ok(bytes_of_runs(range, runs).map(|(len, differs)| DiffRun { len, differs }).collect())
     }
 
     /// Compares blocks from the first on, as far as `limits` allow; returns where to go on.

@@ -252,12 +252,9 @@ impl Shard {
     async fn drain_cut(&self, record: &Record) -> Result<()> {
         let copy = decode_cut(&record.payload)?;
         let RecordHeader { stream: source, wseq, .. } = record.header;
-        if !self.drain.writer.borrow().fits(0) {
-            self.seal_data().await?;
-        }
-        let chunk_ceiling = self.trees.borrow().next_chunk;
+        let chunk_ceiling = self.trees.borrow().next_chunk; // The gate is held: nobody takes one until the entry stands.
         let entry = SummaryEntry::Cut { source, copy, wseq, chunk_ceiling };
-        self.drain.writer.borrow_mut().push_entry(entry, wseq);
+        self.push_data_entry(entry, wseq).await?;
         self.cuts.drained(copy);
         Ok(())
     }

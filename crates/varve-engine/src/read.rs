@@ -339,18 +339,23 @@ impl Shard {
             }
         }
         runs.truncate(max);
-        let mut at = first * BLOCK;
-        let mut status = Vec::with_capacity(runs.len());
-        for run in runs {
-            let run_end = at + run.blocks * BLOCK;
-            let (start, stop) = (at.max(range.start), run_end.min(range.end));
-            if start < stop {
-                status.push(BlockStatus { len: stop - start, mapped: run.mapped });
-            }
-            at = run_end;
-        }
-        Ok(status)
+        let runs = runs.into_iter().map(|run| (run.blocks, run.mapped));
+        Ok(bytes_of_runs(range, runs).map(|(len, mapped)| BlockStatus { len, mapped }).collect())
     }
+}
+
+/// Runs of blocks, from the one on in which a range of bytes begins, as runs of the bytes of the range.
+pub(crate) fn bytes_of_runs<T>(
+    range: ByteRange,
+    runs: impl Iterator<Item = (u64, T)>,
+) -> impl Iterator<Item = (u64, T)> {
+    let mut at = range.start / BLOCK * BLOCK;
+    runs.filter_map(move |(blocks, what)| {
+        let run_end = at + blocks * BLOCK;
+        let (start, stop) = (at.max(range.start), run_end.min(range.end));
+        at = run_end;
+        (start < stop).then(|| (stop - start, what))
+    })
 }
 
 fn mapped(content: &Content) -> Mapped {

@@ -194,7 +194,7 @@ impl Shard {
         WriteSeq::new(self.next_wseq.get().get() - 1)
     }
 
-    pub(crate) fn fresh_header(&self, kind: RecordKind, stream: StreamId) -> RecordHeader {
+    fn fresh_header(&self, kind: RecordKind, stream: StreamId) -> RecordHeader {
         let wseq = self.fresh_wseq();
         RecordHeader {
             kind,
@@ -307,6 +307,23 @@ impl Shard {
         self.lane().append(Rc::new(Record { header, payload, piece_checksums: Vec::new() }))
     }
 
+    /// Numbers a record with a payload of less than a block and no range, and appends it (V1). The caller has taken its credits.
+    pub(crate) fn append_payload(
+        &self,
+        kind: RecordKind,
+        stream: StreamId,
+        payload: AlignedBuf,
+    ) -> (WriteSeq, Rc<Frame>) {
+        let header = RecordHeader {
+            payload_len: u32::try_from(payload.len()).expect("less than a block"),
+            payload_checksum: checksum64(&payload),
+            ..self.fresh_header(kind, stream)
+        };
+        let payload = payload.freeze();
+        let record = Record { header, payload, piece_checksums: Vec::new() };
+        (header.wseq, self.lane().append(Rc::new(record)))
+    }
+
     /// Takes credits for a record that needs no space for data: these have a reserve of their own.
     pub(crate) async fn admit_record(&self) -> Result<Taken> {
         if self.record_credits.would_wait(charge(0)) {
@@ -359,15 +376,8 @@ impl Shard {
         payload.encode(&mut bytes);
         self.admit_record().await?.keep();
         let kind = if value.is_some() { RecordKind::KeyPut } else { RecordKind::KeyDelete };
-        let header = RecordHeader {
-            payload_len: u32::try_from(bytes.len()).expect("a quarter page at most"),
-            payload_checksum: checksum64(&bytes),
-            ..self.fresh_header(kind, StreamId::ZERO)
-        };
-        let payload = bytes.freeze();
-        let record = Rc::new(Record { header, payload, piece_checksums: Vec::new() });
-        let frame = self.lane().append(record);
-        self.pending_keys.borrow_mut().insert(key, header.wseq, &frame, value);
+        let (wseq, frame) = self.append_payload(kind, StreamId::ZERO, bytes);
+        self.pending_keys.borrow_mut().insert(key, wseq, &frame, value);
         self.wait_frame(&frame).await
     }
 }
