@@ -6,12 +6,12 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use futures_util::future::LocalBoxFuture;
+use futures_util::future::{LocalBoxFuture, try_join};
 use varve_dispatch::{Dispatch, HeldNames, Route, StreamPlacement};
 use varve_types::limits::VOLUME_BYTES_MAX;
 use varve_types::{ByteCount, ByteRange, Compression, Reduction, StreamId};
 
-use crate::catalog::{find, hold, list, list_snapshots, remove_volume, store};
+use crate::catalog::{find, hold, home_of, list, list_snapshots, remove_volume, store};
 use crate::in_flight::StreamsInFlight;
 use crate::name::{DatasetName, SNAPSHOT_MARK};
 use crate::open::OpenVolumes;
@@ -135,6 +135,26 @@ impl Datasets {
             Box::pin(async move { pool.reserve_streams(count).await })
         };
         Ok(self.dispatch.at_root(reserve).await?)
+    }
+
+    /// The same for copies that are to be cut soon, once all shards serve.
+    pub(crate) async fn ready_for_cuts(&self, count: u64) -> Result<StreamId> {
+        let serving = async { Ok(self.dispatch.wait_serving().await?) };
+        Ok(try_join(self.fresh_streams(count), serving).await?.0)
+    }
+
+    /// Runs `work` on the thread of the shard that keeps a name, to its end: there the name's records and gate are at hand.
+    pub(crate) async fn at_home<T: Send + 'static>(
+        &self,
+        name: &DatasetName,
+        work: impl FnOnce(Self) -> LocalBoxFuture<'static, Result<T>> + Send + 'static,
+    ) -> Result<T> {
+        let (home, shared) = (home_of(&self.dispatch, name), Arc::clone(&self.shared));
+        let there = move |there: &Dispatch| -> LocalBoxFuture<'static, _> {
+            let datasets = Self::new(there.clone(), shared);
+            Box::pin(async move { datasets.to_the_end(work(datasets.clone())).await })
+        };
+        self.dispatch.at(home, there).await?
     }
 
     /// Every volume, in the order of their names.

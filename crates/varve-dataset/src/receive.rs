@@ -152,7 +152,8 @@ impl Datasets {
             Some(_) => held,
             None => {
                 let wanted = Wanted { name: name.clone(), volume: record, identity };
-                self.take(held, vec![wanted]).await?; // R3
+                let first = self.ready_for_cuts(1).await?;
+                self.take(held, first, vec![wanted]).await?; // R3
                 self.hold(&volume).await?
             }
         };
