@@ -8,6 +8,7 @@ use crate::metrics::Metric;
 use crate::v1::{
     BeginReceive, ChangeSnapshot, ChangeVolume, CloneVolume, CreateSnapshots, CreateVolume,
     EndReceive, ExtentPage, Pool, RollBack, Snapshot, Space, Status, Volume,
+    VolumeFamily,
 };
 
 /// An answer that arrives later, possibly from another thread.
@@ -21,8 +22,11 @@ pub trait AdminBackend: Send + Sync + 'static {
     /// The pool and its drives.
     fn pool(&self) -> AdminFuture<'_, Pool>;
 
-    /// What is stored, by volume and in sum. Costs a walk over the maps of all volumes.
+    /// What is stored, by volume and in sum. Costs walks over the maps of all volumes and snapshots.
     fn space(&self) -> AdminFuture<'_, Space>;
+
+    /// What a volume and each of its snapshots hold. `NotFound`; costs the same.
+    fn volume_space(&self, name: String) -> AdminFuture<'_, VolumeFamily>;
 
     /// Every volume.
     fn volumes(&self) -> AdminFuture<'_, Vec<Volume>>;

@@ -13,7 +13,7 @@ use crate::metrics::{Metric, MetricKind, Sample};
 use crate::v1::{
     BeginReceive, ChangeSnapshot, ChangeVolume, CloneVolume, CreateSnapshots, CreateVolume, Drive,
     EndReceive, ExtentPage, ListenerStatus, MemoryStatus, Pool, RollBack, ServiceState, ShardState,
-    ShardStatus, Snapshot, Space, Status, Volume, VolumeSpace,
+    ShardStatus, Snapshot, SnapshotSpace, Space, Status, Volume, VolumeFamily, VolumeSpace,
 };
 
 /// A pool of nothing but names. The mutex guards the volumes and is never held across an await.
@@ -117,16 +117,47 @@ impl MemoryBackend {
         }
     }
 
-    /// Every volume is half full, half of what they hold are duplicates, and the rest compresses to three quarters.
-    fn space_now(&self) -> Space {
-        let Pool { size_bytes, capacity_bytes, used_bytes, free_bytes, .. } = Self::pool_now();
-        let held = |volume: &Volume| VolumeSpace {
+    /// What a volume holds: half of its size, half of that is shared with others, and all compresses to three quarters. A snapshot
+    /// holds an eighth of the volume that it does not hold any more.
+    fn volume_space_of(&self, volume: &Volume) -> VolumeSpace {
+        let snapshots = self.count_snapshots(&volume.name);
+        let (logical_bytes, old_bytes) = (volume.size_bytes / 2, volume.size_bytes / 8 * 3 / 4);
+        let freed_bytes = logical_bytes / 2 / 4 * 3;
+        VolumeSpace {
             name: volume.name.clone(),
             namespace: volume.namespace.clone(),
             size_bytes: volume.size_bytes,
-            logical_bytes: volume.size_bytes / 2,
+            logical_bytes,
+            referenced_bytes: logical_bytes / 4 * 3,
+            unique_bytes: logical_bytes / 2,
+            freed_bytes,
+            snapshots,
+            snapshots_freed_bytes: snapshots * old_bytes,
+            whole_freed_bytes: freed_bytes + snapshots * old_bytes,
+        }
+    }
+
+    fn family_of(&self, name: &str) -> Result<VolumeFamily> {
+        let volume = self.change(name, |volume| volume.clone())?;
+        let snapshots = self.list_snapshots(Some(name), None, usize::MAX)?;
+        let held = |snapshot: Snapshot| SnapshotSpace {
+            name: snapshot.name,
+            size_bytes: snapshot.size_bytes,
+            logical_bytes: snapshot.size_bytes / 2,
+            referenced_bytes: snapshot.size_bytes / 2 / 4 * 3,
+            unique_bytes: snapshot.size_bytes / 8,
+            freed_bytes: snapshot.size_bytes / 8 * 3 / 4,
         };
-        let volumes: Vec<VolumeSpace> = self.lock().values().map(held).collect();
+        let snapshots = snapshots.into_iter().map(held).collect();
+        Ok(VolumeFamily { volume: self.volume_space_of(&volume), snapshots })
+    }
+
+    /// What all volumes hold, and their duplicates once.
+    fn space_now(&self) -> Space {
+        let Pool { size_bytes, capacity_bytes, used_bytes, free_bytes, .. } = Self::pool_now();
+        let all: Vec<Volume> = self.lock().values().cloned().collect();
+        let volumes: Vec<VolumeSpace> =
+            all.iter().map(|volume| self.volume_space_of(volume)).collect();
         let logical_bytes: u64 = volumes.iter().map(|volume| volume.logical_bytes).sum();
         let unique_bytes = logical_bytes / 2;
         let stored_bytes = unique_bytes / 4 * 3;
@@ -138,6 +169,8 @@ impl MemoryBackend {
             logical_bytes,
             unique_bytes,
             stored_bytes,
+            referenced_bytes: stored_bytes / 8 * 7,
+            waiting_bytes: stored_bytes - stored_bytes / 8 * 7,
             metadata_bytes: used_bytes.saturating_sub(stored_bytes),
             volumes,
         }
@@ -197,6 +230,10 @@ impl AdminBackend for MemoryBackend {
 
     fn space(&self) -> AdminFuture<'_, Space> {
         ready(Ok(self.space_now()))
+    }
+
+    fn volume_space(&self, name: String) -> AdminFuture<'_, VolumeFamily> {
+        ready(self.family_of(&name))
     }
 
     fn volumes(&self) -> AdminFuture<'_, Vec<Volume>> {

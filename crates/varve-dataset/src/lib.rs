@@ -33,6 +33,6 @@ pub use mark::MarkSummary;
 pub use receive::ReceiveSpec;
 pub use record::VolumeInfo;
 pub use snapshot_record::SnapshotInfo;
-pub use space::{Space, VolumeSpace};
+pub use space::{Held, SnapshotSpace, Space, VolumeSpace};
 pub use varve_dispatch::{BlockStatus, DiffRun, Mapped, ReadPart};
 pub use volume::{Volume, VolumeSpec};

@@ -7,6 +7,7 @@ mod audit;
 mod block_cache;
 mod buffer;
 mod bypass;
+mod census;
 mod checkpoint;
 mod claims;
 mod config;
@@ -39,6 +40,7 @@ mod writes;
 
 pub use allocation::{Zone, ZoneSource};
 pub use audit::AuditReport;
+pub use census::{Census, FamilyCensus, Holding, StreamCensus};
 pub use config::{BLOCK_BYTES, MemoryShares, ShardConfig};
 pub use counters::ShardStats;
 pub use cut::{CutId, CutPair, DiffRun};

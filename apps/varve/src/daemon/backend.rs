@@ -8,14 +8,14 @@ use std::time::Instant;
 use varve_access_admin::v1::{
     BeginReceive, ChangeSnapshot, ChangeVolume, CloneVolume, CreateSnapshots, CreateVolume, Drive,
     EndReceive, ExtentPage, ListenerStatus, MemoryStatus, Pool, RollBack, ServiceState, ShardState,
-    Snapshot, Space, Status, Volume, VolumeSpace,
+    Snapshot, Space, Status, Volume, VolumeFamily,
 };
 use varve_access_admin::{AdminBackend, AdminFuture, Error, ListenAddress, Metric, Result, Sample};
 use varve_access_nbd::ConnectionLimit;
 use varve_dataset::Datasets;
 use varve_types::ErrorKind;
 
-use crate::daemon::snapshots;
+use crate::daemon::{holdings, snapshots};
 use crate::daemon::stack::{ShardMetric, ShardReport, ShardStack};
 use crate::daemon::threads::Threads;
 
@@ -123,13 +123,7 @@ impl<S: ShardStack> PoolBackend<S> {
         let asked =
             self.threads.ask(CATALOGUE_THREAD, |thread| async move { thread.stack.space().await });
         let space: varve_dataset::Space = asked.await?;
-        let used_bytes = space.used_bytes();
-        let held = |held: varve_dataset::VolumeSpace| VolumeSpace {
-            name: held.volume.name,
-            namespace: held.volume.namespace,
-            size_bytes: held.volume.size_bytes,
-            logical_bytes: held.logical_bytes,
-        };
+        let (used_bytes, waiting_bytes) = (space.used_bytes(), space.waiting_bytes());
         Ok(Space {
             size_bytes: self.facts.size_bytes,
             capacity_bytes: self.facts.capacity_bytes,
@@ -138,9 +132,26 @@ impl<S: ShardStack> PoolBackend<S> {
             logical_bytes: space.logical_bytes,
             unique_bytes: space.unique_bytes,
             stored_bytes: space.stored_bytes,
+            referenced_bytes: space.referenced_bytes,
+            waiting_bytes,
             metadata_bytes: space.metadata_bytes,
-            volumes: space.volumes.into_iter().map(held).collect(),
+            volumes: space.volumes.iter().map(holdings::of_volume).collect(),
         })
+    }
+
+    async fn volume_space_now(&self, name: String) -> Result<VolumeFamily> {
+        self.threads
+            .ask(CATALOGUE_THREAD, |thread| async move {
+                let id = thread.stack.volume(&name).await?.id; // An absent one costs nothing.
+                let space = thread.stack.space().await?;
+                let found = space.volumes.iter().find(|held| held.volume.id == id);
+                found.map(holdings::of_family).ok_or_else(|| Error::Backend {
+                    kind: ErrorKind::Unavailable,
+                    message: format!("volume `{name}` changed while it was counted"),
+                    hint: Some("ask again".to_owned()),
+                })
+            })
+            .await
     }
 
     async fn metrics_now(&self) -> Result<Vec<Metric>> {
@@ -189,6 +200,10 @@ impl<S: ShardStack> AdminBackend for PoolBackend<S> {
 
     fn space(&self) -> AdminFuture<'_, Space> {
         Box::pin(self.space_now())
+    }
+
+    fn volume_space(&self, name: String) -> AdminFuture<'_, VolumeFamily> {
+        Box::pin(self.volume_space_now(name))
     }
 
     fn volumes(&self) -> AdminFuture<'_, Vec<Volume>> {

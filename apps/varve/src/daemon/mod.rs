@@ -7,6 +7,7 @@ mod banner;
 pub(crate) mod drives;
 mod engine_stack;
 mod files;
+mod holdings;
 mod lock;
 mod pool;
 mod shard_thread;

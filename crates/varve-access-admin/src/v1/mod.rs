@@ -15,5 +15,6 @@ pub use snapshots::{
 };
 pub use types::{
     ChangeVolume, CreateVolume, Drive, ErrorBody, ListenerStatus, MemoryStatus, Pool, ServiceState,
-    ShardState, ShardStatus, Space, Status, Volume, VolumePage, VolumeSpace,
+    ShardState, ShardStatus, SnapshotSpace, Space, Status, Volume, VolumeFamily, VolumePage,
+    VolumeSpace,
 };

@@ -13,7 +13,8 @@ use crate::v1::snapshots::{
 };
 use crate::v1::types::{
     ChangeVolume, CreateVolume, Drive, ErrorBody, ListenerStatus, MemoryStatus, Pool, ServiceState,
-    ShardState, ShardStatus, Space, Status, Volume, VolumePage, VolumeSpace,
+    ShardState, ShardStatus, SnapshotSpace, Space, Status, Volume, VolumeFamily, VolumePage,
+    VolumeSpace,
 };
 
 /// One method of one path.
@@ -40,7 +41,7 @@ pub fn endpoints() -> &'static [Endpoint] {
     &ENDPOINTS
 }
 
-const ENDPOINTS: [Endpoint; 20] = [
+const ENDPOINTS: [Endpoint; 21] = [
     Endpoint {
         method: "get",
         path: "/v1/status",
@@ -63,7 +64,7 @@ const ENDPOINTS: [Endpoint; 20] = [
         method: "get",
         path: "/v1/space",
         operation: "getSpace",
-        summary: "What is stored, by volume and in sum; walks the maps of all volumes.",
+        summary: "What is stored, by volume and in sum; walks the maps of all volumes and snapshots.",
         request: None,
         success: (200, Some("Space")),
         errors: &[ErrorKind::Corrupt, ErrorKind::Unavailable],
@@ -94,6 +95,15 @@ const ENDPOINTS: [Endpoint; 20] = [
         request: None,
         success: (200, Some("Volume")),
         errors: &[ErrorKind::NotFound],
+    },
+    Endpoint {
+        method: "get",
+        path: "/v1/volumes/{name}/space",
+        operation: "getVolumeSpace",
+        summary: "What a volume and each of its snapshots hold, and what comes back when they go; costs what getSpace does.",
+        request: None,
+        success: (200, Some("VolumeFamily")),
+        errors: &[ErrorKind::NotFound, ErrorKind::Corrupt, ErrorKind::Unavailable],
     },
     Endpoint {
         method: "patch",
@@ -360,9 +370,11 @@ fn schemas() -> Value {
     add::<RollBack>(&mut all);
     add::<Snapshot>(&mut all);
     add::<SnapshotPage>(&mut all);
+    add::<SnapshotSpace>(&mut all);
     add::<Space>(&mut all);
     add::<Status>(&mut all);
     add::<Volume>(&mut all);
+    add::<VolumeFamily>(&mut all);
     add::<VolumePage>(&mut all);
     add::<VolumeSpace>(&mut all);
     Value::Object(all)

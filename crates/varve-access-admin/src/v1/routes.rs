@@ -18,7 +18,9 @@ use crate::backend::{AdminBackend, AdminFuture};
 use crate::error::{Error, Result};
 use crate::metrics;
 use crate::server::LimitsConfig;
-use crate::v1::types::{ChangeVolume, CreateVolume, Pool, Space, Status, Volume, VolumePage};
+use crate::v1::types::{
+    ChangeVolume, CreateVolume, Pool, Space, Status, Volume, VolumeFamily, VolumePage,
+};
 use crate::v1::{openapi, snapshot_routes};
 
 /// Things in a page when the request does not say.
@@ -42,6 +44,7 @@ pub(crate) fn router(backend: Arc<dyn AdminBackend>, limits: LimitsConfig) -> Ro
         .route("/v1/space", get(space))
         .route("/v1/volumes", get(list_volumes).post(create_volume))
         .route("/v1/volumes/{name}", get(show_volume).patch(change_volume).delete(delete_volume))
+        .route("/v1/volumes/{name}/space", get(volume_space))
         .route("/v1/volumes/{name}/rollback", post(snapshot_routes::roll_back))
         .route("/v1/volumes/{name}/receive", post(snapshot_routes::begin_receive))
         .route("/v1/volumes/{name}/received", post(snapshot_routes::end_receive))
@@ -71,6 +74,11 @@ async fn pool(State(api): State<Api>) -> Result<Json<Pool>> {
 
 async fn space(State(api): State<Api>) -> Result<Json<Space>> {
     api.within_limit(api.backend.space()).await.map(Json)
+}
+
+async fn volume_space(State(api): State<Api>, name: NamePath) -> Result<Json<VolumeFamily>> {
+    let name = name_in(name)?;
+    api.within_limit(api.backend.volume_space(name)).await.map(Json)
 }
 
 /// Query of a listing.

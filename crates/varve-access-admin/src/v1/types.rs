@@ -132,11 +132,16 @@ pub struct Space {
     pub free_bytes: u64,
     /// Blocks that hold data, over all volumes, in bytes.
     pub logical_bytes: u64,
-    /// The same with what is stored once for several blocks counted once. What no volume holds any more is part of it until a pass in
-    /// the background has found that, so it may exceed `logical_bytes` for a while.
+    /// What is stored of volumes and snapshots, before compression: blocks that several of them hold, or one several times, count
+    /// once. What nothing holds any more is part of it until a pass in the background has found that. As snapshots hold blocks that
+    /// volumes do not any more, it may exceed `logical_bytes`.
     pub unique_bytes: u64,
     /// What this takes in segments: compressed where that paid, their entries in summaries included, in bytes.
     pub stored_bytes: u64,
+    /// Of it, what volumes and snapshots hold.
+    pub referenced_bytes: u64,
+    /// Of it, what nothing holds any more: `stored_bytes` less `referenced_bytes`. It comes back by itself.
+    pub waiting_bytes: u64,
     /// What the pages that name them and all else that is live take, in bytes.
     pub metadata_bytes: u64,
     /// The volumes, in the order of their names.
@@ -154,6 +159,45 @@ pub struct VolumeSpace {
     pub size_bytes: u64,
     /// Its blocks that hold data, in bytes.
     pub logical_bytes: u64,
+    /// What these blocks take in segments, each counted in full, whoever else holds it too.
+    pub referenced_bytes: u64,
+    /// Of its blocks what no snapshot and no other volume holds, before compression, equal ones once; in bytes.
+    pub unique_bytes: u64,
+    /// What comes back in segments when it goes and its snapshots stay, the pages that name its blocks included.
+    pub freed_bytes: u64,
+    /// How many snapshots it has.
+    pub snapshots: u64,
+    /// What comes back when all its snapshots go and it stays.
+    pub snapshots_freed_bytes: u64,
+    /// What comes back when it goes with all its snapshots.
+    pub whole_freed_bytes: u64,
+}
+
+/// What a snapshot holds.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, ToSchema)]
+pub struct SnapshotSpace {
+    /// `volume@snapshot`.
+    pub name: String,
+    /// Size that clients see, in bytes.
+    pub size_bytes: u64,
+    /// Its blocks that hold data, in bytes.
+    pub logical_bytes: u64,
+    /// What these blocks take in segments, each counted in full, whoever else holds it too.
+    pub referenced_bytes: u64,
+    /// Of its blocks what no other snapshot and no volume holds, before compression, equal ones once; in bytes.
+    pub unique_bytes: u64,
+    /// What comes back in segments when this snapshot alone goes, the pages that name its blocks included. Two neighbours may hold
+    /// blocks that no others hold: these come back with the second of them only, so amounts of snapshots do not add up.
+    pub freed_bytes: u64,
+}
+
+/// What a volume and each of its snapshots hold.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, ToSchema)]
+pub struct VolumeFamily {
+    /// The volume.
+    pub volume: VolumeSpace,
+    /// Its snapshots, in the order of their names.
+    pub snapshots: Vec<SnapshotSpace>,
 }
 
 /// A thin-provisioned array of blocks.
