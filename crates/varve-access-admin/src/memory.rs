@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::metrics::{Metric, MetricKind, Sample};
 use crate::v1::{
     BeginReceive, ChangeSnapshot, ChangeVolume, CloneVolume, CreateSnapshots, CreateVolume, Drive,
-    EndReceive, ExtentPage, ListenerStatus, MemoryStatus, Pool, RollBack, ServiceState, ShardState,
+    EndReceive, ExtentPage, Fill, FillLevel, ListenerStatus, MemoryStatus, Pool, RollBack, ServiceState, ShardState,
     ShardStatus, Snapshot, SnapshotSpace, Space, Status, Volume, VolumeFamily, VolumeSpace,
 };
 
@@ -172,8 +172,16 @@ impl MemoryBackend {
             referenced_bytes: stored_bytes / 8 * 7,
             waiting_bytes: stored_bytes - stored_bytes / 8 * 7,
             metadata_bytes: used_bytes.saturating_sub(stored_bytes),
+            fill: Self::fill_now(),
             volumes,
         }
+    }
+
+    /// Some free space is left in it.
+    fn fill_now() -> Fill {
+        let Pool { capacity_bytes, used_bytes, .. } = Self::pool_now();
+        let (level, threshold_percent, advice) = (FillLevel::Ok, None, None);
+        Fill { used_bytes, capacity_bytes, level, threshold_percent, advice }
     }
 
     fn status_now(&self) -> Status {
@@ -196,6 +204,7 @@ impl MemoryBackend {
                 protocol: "nbd".to_owned(),
                 address: "127.0.0.1:10809".to_owned(),
             }],
+            fill: Self::fill_now(),
             memory: MemoryStatus { budget_bytes: 512 << 20, used_bytes: 100 << 20 },
             shards: vec![shard(0), shard(1)],
         }

@@ -8,6 +8,7 @@ use varve_types::ByteCount;
 
 use crate::cli::Format;
 use crate::client::Client;
+use crate::commands::status::fullness;
 use crate::failure::Result;
 use crate::table::{self, Align};
 
@@ -42,6 +43,7 @@ fn describe(space: &v1::Space) -> String {
         ("compression ratio", ratio(unique, stored)),
         ("reduction ratio", ratio(logical, stored)),
     ]);
+    text.push_str(&fullness(&space.fill));
     if space.volumes.is_empty() {
         return text;
     }

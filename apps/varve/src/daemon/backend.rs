@@ -7,15 +7,18 @@ use std::time::Instant;
 
 use varve_access_admin::v1::{
     BeginReceive, ChangeSnapshot, ChangeVolume, CloneVolume, CreateSnapshots, CreateVolume, Drive,
-    EndReceive, ExtentPage, ListenerStatus, MemoryStatus, Pool, RollBack, ServiceState, ShardState,
+    EndReceive, ExtentPage, Fill, ListenerStatus, MemoryStatus, Pool, RollBack, ServiceState, ShardState,
     Snapshot, Space, Status, Volume, VolumeFamily,
 };
-use varve_access_admin::{AdminBackend, AdminFuture, Error, ListenAddress, Metric, Result, Sample};
+use varve_access_admin::{
+    AdminBackend, AdminFuture, Error, ListenAddress, Metric, MetricKind, Result, Sample,
+};
 use varve_access_nbd::ConnectionLimit;
 use varve_dataset::Datasets;
 use varve_types::ErrorKind;
 
-use crate::daemon::{holdings, snapshots};
+use crate::config::Thresholds;
+use crate::daemon::{fill, holdings, snapshots};
 use crate::daemon::stack::{ShardMetric, ShardReport, ShardStack};
 use crate::daemon::threads::Threads;
 
@@ -33,6 +36,7 @@ pub(crate) struct PoolFacts {
     pub(crate) capacity_bytes: u64,
     pub(crate) drives: Vec<Drive>,
     pub(crate) memory_budget_bytes: u64,
+    pub(crate) thresholds: Thresholds,
 }
 
 /// The daemon as the admin API sees it.
@@ -84,6 +88,7 @@ impl<S: ShardStack> PoolBackend<S> {
         let reports = self.reports().await?;
         let serving = reports.iter().all(|report| report.status.state == ShardState::Serving);
         let used_bytes = reports.iter().map(|report| report.memory_used_bytes).sum();
+        let space_used_bytes = reports.iter().map(|report| report.space_used_bytes).sum();
         let connections = u64::try_from(self.nbd_connections.open()).unwrap_or(u64::MAX);
         let listener = |address: &ListenAddress| ListenerStatus {
             protocol: "nbd".to_owned(),
@@ -97,9 +102,14 @@ impl<S: ShardStack> PoolBackend<S> {
             volumes: u64::try_from(volumes).unwrap_or(u64::MAX),
             connections,
             listeners: self.nbd_addresses.iter().map(listener).collect(),
+            fill: self.fill(space_used_bytes),
             memory: MemoryStatus { budget_bytes: self.facts.memory_budget_bytes, used_bytes },
             shards: reports.into_iter().map(|report| report.status).collect(),
         })
+    }
+
+    fn fill(&self, used_bytes: u64) -> Fill {
+        fill::fill(used_bytes, self.facts.capacity_bytes, self.facts.thresholds)
     }
 
     async fn pool_now(&self) -> Result<Pool> {
@@ -135,6 +145,7 @@ impl<S: ShardStack> PoolBackend<S> {
             referenced_bytes: space.referenced_bytes,
             waiting_bytes,
             metadata_bytes: space.metadata_bytes,
+            fill: self.fill(used_bytes),
             volumes: space.volumes.iter().map(holdings::of_volume).collect(),
         })
     }
@@ -169,10 +180,28 @@ impl<S: ShardStack> PoolBackend<S> {
                 "Space that live blocks and pages take.",
                 used_bytes,
             ),
+            Metric::gauge(
+                "varve_pool_fill_level",
+                "How many thresholds of space are exceeded, 0 to 4.",
+                fill::rank(self.fill(used_bytes).level),
+            ),
+            self.threshold_metric(),
             Metric::gauge("varve_nbd_connections_open", "NBD connections open now.", connections),
         ];
         metrics.extend(by_name(&reports));
         Ok(metrics)
+    }
+
+    fn threshold_metric(&self) -> Metric {
+        let help = "Used bytes from which on the pool is as full as the label says.";
+        let mut metric = Metric::new("varve_pool_threshold_bytes", help, MetricKind::Gauge);
+        let levels = ["filling", "high", "near_full", "full"];
+        for (level, percent) in levels.into_iter().zip(self.facts.thresholds.ascending()) {
+            let labels = vec![("level", level.to_owned())];
+            let value = self.facts.capacity_bytes / 100 * u64::from(percent);
+            metric.samples.push(Sample { labels, value });
+        }
+        metric
     }
 }
 

@@ -12,7 +12,7 @@ use crate::v1::snapshots::{
     RollBack, Snapshot, SnapshotPage,
 };
 use crate::v1::types::{
-    ChangeVolume, CreateVolume, Drive, ErrorBody, ListenerStatus, MemoryStatus, Pool, ServiceState,
+    ChangeVolume, CreateVolume, Drive, ErrorBody, Fill, FillLevel, ListenerStatus, MemoryStatus, Pool, ServiceState,
     ShardState, ShardStatus, SnapshotSpace, Space, Status, Volume, VolumeFamily, VolumePage,
     VolumeSpace,
 };
@@ -361,6 +361,8 @@ fn schemas() -> Value {
     add::<ErrorBody>(&mut all);
     add::<Extent>(&mut all);
     add::<ExtentPage>(&mut all);
+    add::<Fill>(&mut all);
+    add::<FillLevel>(&mut all);
     add::<ListenerStatus>(&mut all);
     add::<MemoryStatus>(&mut all);
     add::<Pool>(&mut all);

@@ -25,8 +25,43 @@ pub struct Status {
     pub listeners: Vec<ListenerStatus>,
     /// Memory against its budget.
     pub memory: MemoryStatus,
+    /// How full the pool is.
+    pub fill: Fill,
     /// The pool's shards, by number.
     pub shards: Vec<ShardStatus>,
+}
+
+/// How full a pool is: what live blocks and pages take of its capacity, against the configured thresholds.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, ToSchema)]
+pub struct Fill {
+    /// What live blocks and pages take, in bytes.
+    pub used_bytes: u64,
+    /// What they may take, in bytes.
+    pub capacity_bytes: u64,
+    /// Which thresholds that exceeds.
+    pub level: FillLevel,
+    /// The threshold that is exceeded, in percent of the capacity; absent while none is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub threshold_percent: Option<u32>,
+    /// What it means and what to do; absent while no threshold is exceeded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub advice: Option<String>,
+}
+
+/// How full a pool is.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum FillLevel {
+    /// Below all thresholds.
+    Ok,
+    /// Time to plan for more space.
+    Filling,
+    /// Time to make room.
+    High,
+    /// Writes are about to be refused.
+    NearFull,
+    /// Writes may be refused at any time.
+    Full,
 }
 
 /// Whether requests are served.
@@ -144,6 +179,8 @@ pub struct Space {
     pub waiting_bytes: u64,
     /// What the pages that name them and all else that is live take, in bytes.
     pub metadata_bytes: u64,
+    /// How full that is.
+    pub fill: Fill,
     /// The volumes, in the order of their names.
     pub volumes: Vec<VolumeSpace>,
 }

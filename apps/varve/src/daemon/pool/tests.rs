@@ -19,6 +19,7 @@ use varve_reactor::port::{self, PortReceiver, PortSender};
 use varve_types::{Compression, ErrorKind};
 
 use super::{NbdPlan, Plan, Pool, open};
+use crate::config::Thresholds;
 use crate::daemon::backend::PoolFacts;
 use crate::daemon::stack::{Seat, ShardMetric, ShardReport, ShardStack};
 use crate::failure::{Failure, Result};
@@ -182,6 +183,7 @@ fn plan(shared: Shared, socket: &Path) -> Plan<MemoryStack> {
         capacity_bytes: 1 << 30,
         drives: Vec::new(),
         memory_budget_bytes: 1 << 29,
+        thresholds: Thresholds::default(),
     };
     let addresses =
         vec!["127.0.0.1:0".parse().unwrap(), ListenAddress::Unix(socket.join("nbd.sock"))];
