@@ -106,6 +106,14 @@ pub(crate) fn size(text: &str) -> std::result::Result<ByteCount, String> {
     parse_size(text)
 }
 
+/// Reads a quota: a size, or `none`, which is 0.
+pub(crate) fn quota(text: &str) -> std::result::Result<ByteCount, String> {
+    match text {
+        "none" => Ok(ByteCount(0)),
+        _ => parse_size(text),
+    }
+}
+
 /// Reads `on` or `off`.
 pub(crate) fn switch() -> impl TypedValueParser<Value = bool> {
     PossibleValuesParser::new([on_off(true), on_off(false)]).map(|word| word == on_off(true))

@@ -12,8 +12,9 @@ use crate::error::{Error, Result};
 use crate::metrics::{Metric, MetricKind, Sample};
 use crate::v1::{
     BeginReceive, ChangeSnapshot, ChangeVolume, CloneVolume, CreateSnapshots, CreateVolume, Drive,
-    EndReceive, ExtentPage, Fill, FillLevel, ListenerStatus, MemoryStatus, Pool, RollBack, ServiceState, ShardState,
-    ShardStatus, Snapshot, SnapshotSpace, Space, Status, Volume, VolumeFamily, VolumeSpace,
+    EndReceive, ExtentPage, Fill, FillLevel, ListenerStatus, MemoryStatus, Pool, RollBack,
+    ServiceState, ShardState, ShardStatus, Snapshot, SnapshotSpace, Space, Status, Volume,
+    VolumeFamily, VolumeSpace,
 };
 
 /// A pool of nothing but names. The mutex guards the volumes and is never held across an await.
@@ -79,6 +80,7 @@ impl MemoryBackend {
             openers: 0,
             dedup: spec.dedup.unwrap_or(default.dedup),
             compression: spec.compression.unwrap_or(default.compression),
+            quota_bytes: spec.quota_bytes.filter(|quota| *quota > 0),
             origin: None,
             receiving: None,
         };
@@ -213,7 +215,8 @@ impl MemoryBackend {
 
 /// A volume that asks for nothing but a size.
 fn plain(name: String, size_bytes: u64) -> CreateVolume {
-    CreateVolume { name, size_bytes, block_size_bytes: None, dedup: None, compression: None }
+    let (block_size_bytes, dedup, compression, quota_bytes) = (None, None, None, None);
+    CreateVolume { name, size_bytes, block_size_bytes, dedup, compression, quota_bytes }
 }
 
 fn not_found(name: &str) -> Error {
@@ -258,12 +261,13 @@ impl AdminBackend for MemoryBackend {
     }
 
     fn change_volume(&self, name: String, change: ChangeVolume) -> AdminFuture<'_, Volume> {
-        let ChangeVolume { size_bytes, allow_shrink: _, dedup, compression, forget_origin } =
+        let ChangeVolume { size_bytes, dedup, compression, quota_bytes, forget_origin, .. } =
             change;
         ready(self.change(&name, |volume| {
             volume.size_bytes = size_bytes.unwrap_or(volume.size_bytes);
             volume.dedup = dedup.unwrap_or(volume.dedup);
             volume.compression = compression.unwrap_or(volume.compression);
+            volume.quota_bytes = quota_bytes.or(volume.quota_bytes).filter(|quota| *quota > 0);
             volume.origin = volume.origin.take().filter(|_| !forget_origin);
             volume.clone()
         }))

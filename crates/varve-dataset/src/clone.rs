@@ -18,7 +18,8 @@ use crate::{Datasets, Error, Result};
 
 impl Datasets {
     /// Makes a volume that holds what a snapshot holds, or what a volume holds now. Durable on return; takes no space until one of the
-    /// two is written. It is reduced as its origin was.
+    /// two is written. It is reduced as its origin was, and has
+    /// no quota.
     ///
     /// # Errors
     /// `NotFound` for the source, `Exists` for the name.
@@ -64,6 +65,7 @@ impl Datasets {
         let origin_name = snapshot.map_or_else(|| volume.display(), |snapshot| snapshot.display());
         let record = VolumeRecord {
             created_unix_ms: self.dispatch.reactor().unix_time_ms(),
+            quota_bytes: None,
             origin: Some(origin_name),
             receiving: None,
             ..origin
@@ -113,6 +115,7 @@ impl Datasets {
         let record = VolumeRecord {
             created_unix_ms: before.created_unix_ms,
             reduction: before.reduction,
+            quota_bytes: before.quota_bytes,
             origin: before.origin.clone(),
             ..as_volume(&source)
         };
@@ -144,6 +147,7 @@ fn as_volume(snapshot: &SnapshotRecord) -> VolumeRecord {
         block_bytes: snapshot.block_bytes,
         created_unix_ms: snapshot.created_unix_ms,
         reduction: snapshot.reduction,
+        quota_bytes: None,
         origin: None,
         receiving: None,
     }

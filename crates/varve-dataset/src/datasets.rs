@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use futures_util::future::{LocalBoxFuture, try_join};
-use varve_dispatch::{Dispatch, HeldNames, Route, StreamPlacement};
+use varve_dispatch::{BLOCK_BYTES, Dispatch, HeldNames, Route, StreamPlacement};
 use varve_types::limits::VOLUME_BYTES_MAX;
 use varve_types::{ByteCount, ByteRange, Compression, Reduction, StreamId};
 
@@ -109,6 +109,7 @@ impl Datasets {
             block_bytes,
             created_unix_ms: self.dispatch.reactor().unix_time_ms(),
             reduction: changed(Reduction::default(), spec.dedup, spec.compression),
+            quota_bytes: spec.quota_bytes.map(checked_quota).transpose()?,
             origin: None,
             receiving: spec.receiving,
         };
@@ -234,6 +235,21 @@ impl Datasets {
         Ok(record.info(&name))
     }
 
+    /// Bounds how much data a volume may hold, in bytes, also while it is open; `None` takes the bound away. What it holds already
+    /// stays, and may be changed. Durable on return.
+    ///
+    /// # Errors
+    /// `NotFound`, `Invalid`.
+    pub async fn set_quota(&self, name: &str, quota_bytes: Option<u64>) -> Result<VolumeInfo> {
+        let name = DatasetName::parse(name)?;
+        let quota_bytes = quota_bytes.map(checked_quota).transpose()?;
+        let _held = self.hold(&name).await?;
+        let record = VolumeRecord { quota_bytes, ..self.record(&name).await? };
+        store(&self.dispatch, &name, &record).await?;
+        self.shared.open.set_quota(record.route.stream, quota_bytes);
+        Ok(record.info(&name))
+    }
+
     /// Deletes a volume and what it holds, and with `snapshots` its snapshots too, these first. Durable on return; its space comes back
     /// with the mark pass that follows. After an error some snapshots may be gone.
     ///
@@ -268,8 +284,8 @@ impl Datasets {
         let name = DatasetName::parse(name)?;
         let _held = self.hold(&name).await?;
         let record = self.record(&name).await?;
-        let VolumeRecord { route, size_bytes, reduction, .. } = record;
-        let open = self.shared.open.open(route.stream, size_bytes, reduction);
+        let VolumeRecord { route, size_bytes, reduction, quota_bytes, .. } = record;
+        let open = self.shared.open.open(route.stream, size_bytes, reduction, quota_bytes);
         let (dispatch, shared) = (self.dispatch.clone(), Arc::clone(&self.shared));
         Ok(Volume::new(dispatch, shared, record.info(&name), route, open))
     }
@@ -290,6 +306,13 @@ fn changed(
         dedup: dedup.unwrap_or(reduction.dedup),
         compression: compression.unwrap_or(reduction.compression),
     }
+}
+
+fn checked_quota(quota_bytes: u64) -> Result<u64> {
+    if (BLOCK_BYTES as u64..=VOLUME_BYTES_MAX).contains(&quota_bytes) {
+        return Ok(quota_bytes);
+    }
+    Err(Error::BadQuota { quota: ByteCount(quota_bytes), max: ByteCount(VOLUME_BYTES_MAX) })
 }
 
 pub(crate) fn check_size(size_bytes: u64) -> Result<()> {

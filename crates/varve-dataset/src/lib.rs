@@ -12,6 +12,7 @@ mod intent;
 mod mark;
 mod name;
 mod open;
+mod quota;
 mod receive;
 mod record;
 mod reduction;

@@ -243,7 +243,7 @@ impl Datasets {
         let _held = self.hold(&name.volume).await?;
         let record = self.snapshot_record(&name).await?;
         let SnapshotRecord { route, size_bytes, reduction, .. } = record;
-        let open = self.shared.open.open(route.stream, size_bytes, reduction);
+        let open = self.shared.open.open(route.stream, size_bytes, reduction, None);
         let info = VolumeInfo {
             name: name.display(),
             namespace: name.volume.namespace.clone(),
@@ -253,6 +253,7 @@ impl Datasets {
             created_unix_ms: record.created_unix_ms,
             dedup: reduction.dedup,
             compression: reduction.compression,
+            quota_bytes: None,
             origin: None,
             receiving: None,
         };

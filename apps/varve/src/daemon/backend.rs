@@ -7,8 +7,8 @@ use std::time::Instant;
 
 use varve_access_admin::v1::{
     BeginReceive, ChangeSnapshot, ChangeVolume, CloneVolume, CreateSnapshots, CreateVolume, Drive,
-    EndReceive, ExtentPage, Fill, ListenerStatus, MemoryStatus, Pool, RollBack, ServiceState, ShardState,
-    Snapshot, Space, Status, Volume, VolumeFamily,
+    EndReceive, ExtentPage, Fill, ListenerStatus, MemoryStatus, Pool, RollBack, ServiceState,
+    ShardState, Snapshot, Space, Status, Volume, VolumeFamily,
 };
 use varve_access_admin::{
     AdminBackend, AdminFuture, Error, ListenAddress, Metric, MetricKind, Result, Sample,
@@ -18,9 +18,9 @@ use varve_dataset::Datasets;
 use varve_types::ErrorKind;
 
 use crate::config::Thresholds;
-use crate::daemon::{fill, holdings, snapshots};
 use crate::daemon::stack::{ShardMetric, ShardReport, ShardStack};
 use crate::daemon::threads::Threads;
+use crate::daemon::{fill, holdings, snapshots};
 
 /// The thread that carries out changes of the catalogue.
 const CATALOGUE_THREAD: usize = 0;

@@ -12,9 +12,9 @@ use crate::v1::snapshots::{
     RollBack, Snapshot, SnapshotPage,
 };
 use crate::v1::types::{
-    ChangeVolume, CreateVolume, Drive, ErrorBody, Fill, FillLevel, ListenerStatus, MemoryStatus, Pool, ServiceState,
-    ShardState, ShardStatus, SnapshotSpace, Space, Status, Volume, VolumeFamily, VolumePage,
-    VolumeSpace,
+    ChangeVolume, CreateVolume, Drive, ErrorBody, Fill, FillLevel, ListenerStatus, MemoryStatus,
+    Pool, ServiceState, ShardState, ShardStatus, SnapshotSpace, Space, Status, Volume,
+    VolumeFamily, VolumePage, VolumeSpace,
 };
 
 /// One method of one path.
@@ -109,7 +109,7 @@ const ENDPOINTS: [Endpoint; 21] = [
         method: "patch",
         path: "/v1/volumes/{name}",
         operation: "changeVolume",
-        summary: "Changes size and reduction of a volume, also while clients have it open.",
+        summary: "Changes size, reduction and quota of a volume, also while clients have it open.",
         request: Some("ChangeVolume"),
         success: (200, Some("Volume")),
         errors: &[ErrorKind::Invalid, ErrorKind::NotFound],

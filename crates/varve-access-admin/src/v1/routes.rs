@@ -158,6 +158,7 @@ async fn change_volume(
         size_bytes = volume.size_bytes,
         dedup = volume.dedup,
         compression = %volume.compression,
+        quota_bytes = volume.quota_bytes,
         "volume changed"
     );
     Ok(Json(volume))

@@ -260,6 +260,9 @@ pub struct Volume {
     #[serde(with = "compression::text")]
     #[schema(value_type = String)]
     pub compression: Compression,
+    /// The most data that it may hold, in bytes of blocks that hold any; snapshots do not count. Absent without a bound.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quota_bytes: Option<u64>,
     /// What it was cloned from, by the name of then. It depends on it no more, and it may be gone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<String>,
@@ -296,6 +299,9 @@ pub struct CreateVolume {
     #[serde(default, skip_serializing_if = "Option::is_none", with = "compression::wish")]
     #[schema(value_type = Option<String>)]
     pub compression: Option<Compression>,
+    /// The most data that it may hold, in bytes, 4096 at least; there is no bound when it is absent or 0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quota_bytes: Option<u64>,
 }
 
 /// What is to change of a volume, at least one thing; the rest stays as it is. The size comes first and stays when the rest fails.
@@ -315,6 +321,9 @@ pub struct ChangeVolume {
     #[serde(default, skip_serializing_if = "Option::is_none", with = "compression::wish")]
     #[schema(value_type = Option<String>)]
     pub compression: Option<Compression>,
+    /// The most data that it may hold, in bytes, 4096 at least; 0 takes the bound away. What it holds stays, also where that is more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quota_bytes: Option<u64>,
     /// Forgets what the volume was cloned from.
     #[serde(default)]
     pub forget_origin: bool,
@@ -324,8 +333,10 @@ impl ChangeVolume {
     /// Whether it asks for no change.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        let Self { size_bytes, allow_shrink: _, dedup, compression, forget_origin } = self;
-        size_bytes.is_none() && dedup.is_none() && compression.is_none() && !forget_origin
+        let Self { size_bytes, allow_shrink: _, dedup, compression, quota_bytes, forget_origin } =
+            self;
+        let keeps_reduction = dedup.is_none() && compression.is_none();
+        size_bytes.is_none() && keeps_reduction && quota_bytes.is_none() && !forget_origin
     }
 }
 

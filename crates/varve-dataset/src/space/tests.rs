@@ -20,6 +20,7 @@ async fn create_raw(datasets: &Datasets, name: &str) {
         block_size_bytes: 4096,
         dedup: None,
         compression: Some(Compression::Off),
+        quota_bytes: None,
         receiving: None,
     };
     datasets.create_volume(spec).await.unwrap();

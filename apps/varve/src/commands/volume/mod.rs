@@ -76,6 +76,7 @@ fn properties(volume: &v1::Volume) -> Vec<(&'static str, String)> {
         ("created", age::since(volume.created_unix_ms)),
         ("open by", volume.openers.to_string()),
     ];
+    pairs.extend(volume.quota_bytes.map(|quota| ("quota", ByteCount(quota).to_string())));
     pairs.extend(volume.origin.iter().map(|origin| ("cloned from", origin.clone())));
     pairs.extend(volume.receiving.iter().map(|identity| ("receiving", identity.clone())));
     pairs

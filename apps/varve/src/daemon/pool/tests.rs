@@ -124,6 +124,7 @@ impl ShardStack for MemoryStack {
             openers: 0,
             dedup: false,
             compression: Compression::Lz4,
+            quota_bytes: None,
             origin: None,
             receiving: None,
         };
@@ -204,6 +205,7 @@ fn create(backend: &dyn AdminBackend, name: &str) {
         block_size_bytes: None,
         dedup: None,
         compression: None,
+        quota_bytes: None,
     };
     answer(backend.create_volume(spec)).unwrap();
 }
