@@ -242,6 +242,23 @@ pub(crate) async fn list_snapshots(
     Ok(snapshots)
 }
 
+/// How many snapshots there are, of all volumes.
+pub(crate) async fn count_snapshots(dispatch: &Dispatch) -> Result<u64> {
+    let mut count = 0;
+    for shard in dispatch.placement().shards() {
+        let mut after = None;
+        loop {
+            let found = dispatch.key_scan(shard, SNAPSHOT_PREFIX.to_vec(), after, SCAN_MAX).await?;
+            count += found.len() as u64;
+            if found.len() < SCAN_MAX {
+                break;
+            }
+            after = found.into_iter().next_back().map(|(key, _)| key);
+        }
+    }
+    Ok(count)
+}
+
 /// Every snapshot of a volume, in the order of their names.
 pub(crate) async fn all_snapshots(
     dispatch: &Dispatch,

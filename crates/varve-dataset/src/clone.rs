@@ -37,7 +37,11 @@ impl Datasets {
         let work = |there: Self| {
             async move { there.clone_here(snapshot, volume, name).await }.boxed_local()
         };
-        self.at_home(&home, work).await
+        let begin_us = self.now_us();
+        let made = self.at_home(&home, work).await?;
+        self.shared.activity.clones_made.add(1);
+        self.shared.activity.clone_us.add(self.now_us() - begin_us);
+        Ok(made)
     }
 
     async fn clone_here(
@@ -121,6 +125,7 @@ impl Datasets {
         };
         let stream = self.ready_for_cuts(1).await?;
         let record = self.fork(name, record, stream).await?; // L2: from here on the volume is what the snapshot is.
+        self.shared.activity.rollbacks.add(1);
         self.dispatch.drop_stream(before.route.stream).await?;
         self.want_mark();
         Ok(record.info(name))

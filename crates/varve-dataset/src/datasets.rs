@@ -12,6 +12,7 @@ use varve_types::limits::VOLUME_BYTES_MAX;
 use varve_types::{ByteCount, ByteRange, Compression, Reduction, StreamId};
 
 use crate::catalog::{find, hold, home_of, list, list_snapshots, remove_volume, store};
+use crate::figures::Activity;
 use crate::in_flight::StreamsInFlight;
 use crate::name::{DatasetName, SNAPSHOT_MARK};
 use crate::open::OpenVolumes;
@@ -29,6 +30,7 @@ pub struct Shared {
     pub(crate) in_flight: StreamsInFlight,
     /// Mark passes asked for since the start.
     pub(crate) marks_wanted: AtomicU64,
+    pub(crate) activity: Activity,
 }
 
 /// The datasets, on one thread. Cheap to clone.

@@ -51,9 +51,13 @@ impl Datasets {
     /// exist.
     pub async fn create_snapshots(&self, names: &[String]) -> Result<Vec<SnapshotInfo>> {
         let names = parse_group(names)?;
+        let (begin_us, count) = (self.now_us(), names.len() as u64);
         let home = names[0].volume.clone();
-        self.at_home(&home, |there| async move { there.take_group(names).await }.boxed_local())
-            .await
+        let work = |there: Self| async move { there.take_group(names).await }.boxed_local();
+        let taken = self.at_home(&home, work).await?;
+        self.shared.activity.snapshots_taken.add(count);
+        self.shared.activity.snapshot_us.add(self.now_us() - begin_us);
+        Ok(taken)
     }
 
     /// Takes snapshots; on the thread of the first one's home, for which its names are near.
@@ -221,6 +225,7 @@ impl Datasets {
 
     async fn remove(&self, name: &SnapshotName, record: &SnapshotRecord) -> Result<()> {
         remove_snapshot(&self.dispatch, name).await?;
+        self.shared.activity.snapshots_deleted.add(1);
         // From here on it does not exist; the rest is found by mark if it is cut short.
         self.dispatch.drop_stream(record.route.stream).await?;
         self.want_mark();

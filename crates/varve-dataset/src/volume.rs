@@ -125,8 +125,12 @@ impl Volume {
     /// `NoSpace` when the pool is full, or the volume's quota reached; `Invalid` beyond the end; `Denied` for a snapshot.
     pub async fn write(&self, offset: u64, data: BufSlice) -> Result<()> {
         let range = self.check_change(offset, data.len() as u64)?;
-        let Inner { dispatch, route, info, open, .. } = &*self.0;
-        let _charge = open.budget().admit(dispatch, *route, range, &info.name).await?;
+        let Inner { dispatch, shared, route, info, open, .. } = &*self.0;
+        let charge = open.budget().admit(dispatch, *route, range, &info.name).await;
+        if let Err(Error::OverQuota { .. }) = charge {
+            shared.activity.writes_over_quota.add(1);
+        }
+        let _charge = charge?;
         Ok(dispatch.write(*route, offset, data, open.reduction()).await?)
     }
 

@@ -20,7 +20,7 @@ use varve_types::ErrorKind;
 use crate::config::Thresholds;
 use crate::daemon::stack::{ShardMetric, ShardReport, ShardStack};
 use crate::daemon::threads::Threads;
-use crate::daemon::{fill, holdings, snapshots};
+use crate::daemon::{figures, fill, holdings, snapshots};
 
 /// The thread that carries out changes of the catalogue.
 const CATALOGUE_THREAD: usize = 0;
@@ -188,6 +188,11 @@ impl<S: ShardStack> PoolBackend<S> {
             self.threshold_metric(),
             Metric::gauge("varve_nbd_connections_open", "NBD connections open now.", connections),
         ];
+        match self.ask_datasets(|datasets| async move { figures::of(&datasets).await }).await {
+            Ok(figures) => metrics.extend(figures),
+            // A shard that reopens has metrics of its own that say so.
+            Err(error) => tracing::debug!(%error, "no metrics of datasets"),
+        }
         metrics.extend(by_name(&reports));
         Ok(metrics)
     }

@@ -6,6 +6,7 @@ mod backend;
 mod banner;
 pub(crate) mod drives;
 mod engine_stack;
+mod figures;
 mod files;
 mod fill;
 mod holdings;

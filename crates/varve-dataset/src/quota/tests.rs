@@ -47,6 +47,7 @@ fn what_a_volume_holds_stays_within_its_quota() {
         later(&life).await;
         write(&volume, 200, 10).await.unwrap();
         over(write(&volume, 300, 1).await);
+        assert_eq!(datasets.figures().await.unwrap().writes_over_quota, 5);
         volume.write_zeroes(400 * BLOCK, 9 * BLOCK, true).await.unwrap();
         life.snapshot("v@kept").await;
         write(&volume, 20, 20).await.unwrap(); // What a snapshot keeps does not count.

@@ -167,6 +167,10 @@ fn clones_and_rollbacks_depend_on_nothing() {
         datasets.mark().await.unwrap();
         assert_eq!(life.values("live").await, [2; 4]);
         assert_eq!(life.values("cc").await, [3; 4]);
+        let figures = datasets.figures().await.unwrap();
+        assert_eq!((figures.volumes, figures.clones, figures.snapshots), (2, 2, 0));
+        assert_eq!((figures.snapshots_taken, figures.snapshots_deleted), (2, 2));
+        assert_eq!((figures.clones_made, figures.rollbacks), (3, 1));
         assert_eq!(datasets.flatten_volume("cc").await.unwrap().origin, None);
         assert_eq!(life.streams().await.len(), 2);
     });
