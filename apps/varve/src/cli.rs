@@ -74,7 +74,7 @@ impl Global {
         self.data.clone().unwrap_or_else(|| PathBuf::from(DATA_DEFAULT))
     }
 
-    fn client(&self) -> Client {
+    pub(crate) fn client(&self) -> Client {
         match &self.addr {
             Some(address) => Client::at(address.clone()),
             None => Client::of_data(&self.data()),

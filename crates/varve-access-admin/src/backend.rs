@@ -6,8 +6,9 @@ use std::pin::Pin;
 use crate::error::Result;
 use crate::metrics::Metric;
 use crate::v1::{
-    BeginReceive, ChangeSnapshot, ChangeVolume, CloneVolume, CreateSnapshots, CreateVolume,
-    EndReceive, ExtentPage, Pool, RollBack, Snapshot, Space, Status, Volume, VolumeFamily,
+    BeginReceive, ChangeSnapshot, ChangeVolume, CheckStatus, CloneVolume, CreateSnapshots,
+    CreateVolume, EndReceive, ExtentPage, Pool, RollBack, Snapshot, Space, Status, Volume,
+    VolumeFamily,
 };
 
 /// An answer that arrives later, possibly from another thread.
@@ -84,6 +85,15 @@ pub trait AdminBackend: Send + Sync + 'static {
 
     /// Makes a snapshot of what was received. `NotFound`, `Exists`; `Conflict` when it does not receive that.
     fn end_receive(&self, volume: String, spec: EndReceive) -> AdminFuture<'_, Snapshot>;
+
+    /// The check that runs, or the last one.
+    fn check(&self) -> AdminFuture<'_, CheckStatus>;
+
+    /// Begins a check of the serving pool, unless one runs.
+    fn start_check(&self) -> AdminFuture<'_, CheckStatus>;
+
+    /// Ends the check that runs, if one does, as soon as it looks.
+    fn stop_check(&self) -> AdminFuture<'_, CheckStatus>;
 
     /// Counters and gauges of every layer below the API.
     fn metrics(&self) -> AdminFuture<'_, Vec<Metric>>;

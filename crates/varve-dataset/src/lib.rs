@@ -2,6 +2,7 @@
 
 mod archive;
 mod catalog;
+mod check;
 mod clone;
 mod datasets;
 mod error;
@@ -26,6 +27,7 @@ mod volume;
 
 pub use archive::{ArchiveBase, ArchiveChain, ArchiveHeader, ArchiveRecord};
 pub use catalog::{CatalogueEntry, CatalogueItem};
+pub use check::OnlineReport;
 pub use datasets::{Datasets, Shared};
 pub use error::{Error, Result};
 pub use extents::ExtentPage;
@@ -37,5 +39,5 @@ pub use receive::ReceiveSpec;
 pub use record::VolumeInfo;
 pub use snapshot_record::SnapshotInfo;
 pub use space::{Held, SnapshotSpace, Space, VolumeSpace};
-pub use varve_dispatch::{BlockStatus, DiffRun, Mapped, ReadPart};
+pub use varve_dispatch::{BlockStatus, CheckProgress, DiffRun, Mapped, ReadPart};
 pub use volume::{Volume, VolumeSpec};

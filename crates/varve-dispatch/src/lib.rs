@@ -16,9 +16,9 @@ pub use gate::HeldNames;
 pub use host::{HostConfig, ShardHost};
 pub use job::{Job, JobSender, PoolLinks, serve_jobs};
 pub use placement::{Placement, StreamPlacement};
-pub use route::{Dispatch, Route};
+pub use route::{Dispatch, MarkProof, Route};
 pub use varve_engine::{
-    BLOCK_BYTES, BlockStatus, Census, DiffRun, FamilyCensus, Mapped, MarkReport, Pool, ReadPart,
-    ShardStats, StreamCensus,
+    BLOCK_BYTES, BlockStatus, Census, CheckProgress, Dangling, DiffRun, FamilyCensus, Mapped,
+    MarkReport, Pool, ReadPart, References, ShardStats, StreamCensus, Unreadable,
 };
 pub use zones::PoolRoot;

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use varve_access_admin::v1::{
-    BeginReceive, ChangeSnapshot, ChangeVolume, CloneVolume, CreateSnapshots, CreateVolume, Drive,
-    EndReceive, ExtentPage, Fill, ListenerStatus, MemoryStatus, Pool, RollBack, ServiceState,
-    ShardState, Snapshot, Space, Status, Volume, VolumeFamily,
+    BeginReceive, ChangeSnapshot, ChangeVolume, CheckStatus, CloneVolume, CreateSnapshots,
+    CreateVolume, Drive, EndReceive, ExtentPage, Fill, ListenerStatus, MemoryStatus, Pool,
+    RollBack, ServiceState, ShardState, Snapshot, Space, Status, Volume, VolumeFamily,
 };
 use varve_access_admin::{
     AdminBackend, AdminFuture, Error, ListenAddress, Metric, MetricKind, Result, Sample,
@@ -18,6 +18,7 @@ use varve_dataset::Datasets;
 use varve_types::ErrorKind;
 
 use crate::config::Thresholds;
+use crate::daemon::online_check::{self, OnlineCheck};
 use crate::daemon::stack::{ShardMetric, ShardReport, ShardStack};
 use crate::daemon::threads::Threads;
 use crate::daemon::{figures, fill, holdings, snapshots};
@@ -46,6 +47,7 @@ pub(crate) struct PoolBackend<S: ShardStack> {
     pub(crate) nbd_addresses: Vec<ListenAddress>,
     pub(crate) nbd_connections: ConnectionLimit,
     pub(crate) serving_since: Instant,
+    pub(crate) check: OnlineCheck,
 }
 
 impl<S: ShardStack> PoolBackend<S> {
@@ -314,6 +316,23 @@ impl<S: ShardStack> AdminBackend for PoolBackend<S> {
 
     fn end_receive(&self, volume: String, spec: EndReceive) -> AdminFuture<'_, Snapshot> {
         self.ask_datasets(|datasets| snapshots::end_receive(datasets, volume, spec))
+    }
+
+    fn check(&self) -> AdminFuture<'_, CheckStatus> {
+        Box::pin(std::future::ready(Ok(self.check.status())))
+    }
+
+    fn start_check(&self) -> AdminFuture<'_, CheckStatus> {
+        if let Some(progress) = self.check.begin() {
+            let outcome = self.ask_datasets(|datasets| online_check::run(datasets, progress));
+            tokio::spawn(self.check.clone().follow(outcome));
+        }
+        self.check()
+    }
+
+    fn stop_check(&self) -> AdminFuture<'_, CheckStatus> {
+        self.check.stop();
+        self.check()
     }
 
     fn metrics(&self) -> AdminFuture<'_, Vec<Metric>> {

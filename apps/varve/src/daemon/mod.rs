@@ -11,6 +11,7 @@ mod files;
 mod fill;
 mod holdings;
 mod lock;
+mod online_check;
 mod pool;
 mod shard_thread;
 mod signals;

@@ -22,6 +22,7 @@ use varve_types::{ByteCount, ShardId};
 
 use crate::daemon::backend::{PoolBackend, PoolFacts};
 use crate::daemon::fill;
+use crate::daemon::online_check::OnlineCheck;
 use crate::daemon::shard_thread::{self, Alive, Running, ShardThread, Start};
 use crate::daemon::stack::ShardStack;
 use crate::daemon::threads::Threads;
@@ -150,6 +151,7 @@ impl<S: ShardStack> Pool<S> {
             nbd_addresses: self.nbd_addresses.clone(),
             nbd_connections: self.nbd_connections.clone(),
             serving_since: self.serving_since,
+            check: OnlineCheck::default(),
         })
     }
 

@@ -7,6 +7,7 @@ use utoipa::{PartialSchema, ToSchema};
 use varve_types::ErrorKind;
 
 use crate::http::status_and_name;
+use crate::v1::checks::{CheckReport, CheckState, CheckStatus};
 use crate::v1::snapshots::{
     BeginReceive, ChangeSnapshot, CloneVolume, CreateSnapshots, EndReceive, Extent, ExtentPage,
     RollBack, Snapshot, SnapshotPage,
@@ -41,7 +42,7 @@ pub fn endpoints() -> &'static [Endpoint] {
     &ENDPOINTS
 }
 
-const ENDPOINTS: [Endpoint; 21] = [
+const ENDPOINTS: [Endpoint; 24] = [
     Endpoint {
         method: "get",
         path: "/v1/status",
@@ -215,6 +216,33 @@ const ENDPOINTS: [Endpoint; 21] = [
     },
     Endpoint {
         method: "get",
+        path: "/v1/check",
+        operation: "getCheck",
+        summary: "How far the check of the serving pool is, or what the last one found.",
+        request: None,
+        success: (200, Some("CheckStatus")),
+        errors: &[],
+    },
+    Endpoint {
+        method: "post",
+        path: "/v1/check",
+        operation: "startCheck",
+        summary: "Begins a check of the serving pool, unless one runs: every reference is followed, and what nothing names is given back.",
+        request: None,
+        success: (202, Some("CheckStatus")),
+        errors: &[ErrorKind::Unavailable],
+    },
+    Endpoint {
+        method: "delete",
+        path: "/v1/check",
+        operation: "stopCheck",
+        summary: "Ends the check that runs, if one does.",
+        request: None,
+        success: (200, Some("CheckStatus")),
+        errors: &[],
+    },
+    Endpoint {
+        method: "get",
         path: "/v1/openapi.json",
         operation: "getOpenApi",
         summary: "This document.",
@@ -353,6 +381,9 @@ fn schemas() -> Value {
     add::<BeginReceive>(&mut all);
     add::<ChangeSnapshot>(&mut all);
     add::<ChangeVolume>(&mut all);
+    add::<CheckReport>(&mut all);
+    add::<CheckState>(&mut all);
+    add::<CheckStatus>(&mut all);
     add::<CloneVolume>(&mut all);
     add::<CreateSnapshots>(&mut all);
     add::<CreateVolume>(&mut all);

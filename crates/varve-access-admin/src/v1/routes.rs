@@ -18,6 +18,7 @@ use crate::backend::{AdminBackend, AdminFuture};
 use crate::error::{Error, Result};
 use crate::metrics;
 use crate::server::LimitsConfig;
+use crate::v1::checks::CheckStatus;
 use crate::v1::types::{
     ChangeVolume, CreateVolume, Pool, Space, Status, Volume, VolumeFamily, VolumePage,
 };
@@ -57,6 +58,7 @@ pub(crate) fn router(backend: Arc<dyn AdminBackend>, limits: LimitsConfig) -> Ro
                 .delete(snapshot_routes::delete),
         )
         .route("/v1/extents/{name}", get(snapshot_routes::extents))
+        .route("/v1/check", get(check).post(start_check).delete(stop_check))
         .route("/v1/openapi.json", get(describe))
         .route("/metrics", get(read_metrics))
         .fallback(no_route)
@@ -79,6 +81,19 @@ async fn space(State(api): State<Api>) -> Result<Json<Space>> {
 async fn volume_space(State(api): State<Api>, name: NamePath) -> Result<Json<VolumeFamily>> {
     let name = name_in(name)?;
     api.within_limit(api.backend.volume_space(name)).await.map(Json)
+}
+
+async fn check(State(api): State<Api>) -> Result<Json<CheckStatus>> {
+    api.within_limit(api.backend.check()).await.map(Json)
+}
+
+async fn start_check(State(api): State<Api>) -> Result<(StatusCode, Json<CheckStatus>)> {
+    let status = api.within_limit(api.backend.start_check()).await?;
+    Ok((StatusCode::ACCEPTED, Json(status)))
+}
+
+async fn stop_check(State(api): State<Api>) -> Result<Json<CheckStatus>> {
+    api.within_limit(api.backend.stop_check()).await.map(Json)
 }
 
 /// Query of a listing.
