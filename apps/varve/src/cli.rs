@@ -74,7 +74,7 @@ impl Global {
         self.data.clone().unwrap_or_else(|| PathBuf::from(DATA_DEFAULT))
     }
 
-    fn client(&self) -> Client {
+    pub(crate) fn client(&self) -> Client {
         match &self.addr {
             Some(address) => Client::at(address.clone()),
             None => Client::of_data(&self.data()),
@@ -104,6 +104,14 @@ pub(crate) struct Format {
 /// Reads a size argument.
 pub(crate) fn size(text: &str) -> std::result::Result<ByteCount, String> {
     parse_size(text)
+}
+
+/// Reads a quota: a size, or `none`, which is 0.
+pub(crate) fn quota(text: &str) -> std::result::Result<ByteCount, String> {
+    match text {
+        "none" => Ok(ByteCount(0)),
+        _ => parse_size(text),
+    }
 }
 
 /// Reads `on` or `off`.

@@ -22,7 +22,15 @@ pub(crate) struct Watch {
 impl Watch {
     /// Shows progress where standard error is a terminal, and catches Ctrl-C from now on.
     pub(crate) fn start() -> Self {
-        let style = "{spinner} {msg}  {bytes} of {total_bytes}  {binary_bytes_per_sec}  {eta} left";
+        Self::of("{spinner} {msg}  {bytes} of {total_bytes}  {binary_bytes_per_sec}  {eta} left")
+    }
+
+    /// The same for work of which nobody knows how much there is.
+    pub(crate) fn open_ended() -> Self {
+        Self::of("{spinner} {msg}  {elapsed}")
+    }
+
+    fn of(style: &str) -> Self {
         let style = ProgressStyle::with_template(style).expect("the template is right");
         let bar = ProgressBar::new(0).with_style(style);
         bar.enable_steady_tick(TICK);

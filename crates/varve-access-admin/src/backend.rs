@@ -6,8 +6,9 @@ use std::pin::Pin;
 use crate::error::Result;
 use crate::metrics::Metric;
 use crate::v1::{
-    BeginReceive, ChangeSnapshot, ChangeVolume, CloneVolume, CreateSnapshots, CreateVolume,
-    EndReceive, ExtentPage, Pool, RollBack, Snapshot, Space, Status, Volume,
+    BeginReceive, ChangeSnapshot, ChangeVolume, CheckStatus, CloneVolume, CreateSnapshots,
+    CreateVolume, EndReceive, ExtentPage, Pool, RollBack, Snapshot, Space, Status, Volume,
+    VolumeFamily,
 };
 
 /// An answer that arrives later, possibly from another thread.
@@ -21,8 +22,11 @@ pub trait AdminBackend: Send + Sync + 'static {
     /// The pool and its drives.
     fn pool(&self) -> AdminFuture<'_, Pool>;
 
-    /// What is stored, by volume and in sum. Costs a walk over the maps of all volumes.
+    /// What is stored, by volume and in sum. Costs walks over the maps of all volumes and snapshots.
     fn space(&self) -> AdminFuture<'_, Space>;
+
+    /// What a volume and each of its snapshots hold. `NotFound`; costs the same.
+    fn volume_space(&self, name: String) -> AdminFuture<'_, VolumeFamily>;
 
     /// Every volume.
     fn volumes(&self) -> AdminFuture<'_, Vec<Volume>>;
@@ -33,7 +37,7 @@ pub trait AdminBackend: Send + Sync + 'static {
     /// Makes a volume. `Exists` when the name is taken, `Invalid` for a name or size that no volume may have.
     fn create_volume(&self, spec: CreateVolume) -> AdminFuture<'_, Volume>;
 
-    /// Changes size and reduction of a volume, also while clients have it open. `NotFound`, `Invalid`.
+    /// Changes size, reduction and quota of a volume, also while clients have it open. `NotFound`, `Invalid`.
     fn change_volume(&self, name: String, change: ChangeVolume) -> AdminFuture<'_, Volume>;
 
     /// Deletes a volume and what it holds, with its snapshots if asked to. `NotFound`; `Conflict` while a client has it open, and for
@@ -81,6 +85,15 @@ pub trait AdminBackend: Send + Sync + 'static {
 
     /// Makes a snapshot of what was received. `NotFound`, `Exists`; `Conflict` when it does not receive that.
     fn end_receive(&self, volume: String, spec: EndReceive) -> AdminFuture<'_, Snapshot>;
+
+    /// The check that runs, or the last one.
+    fn check(&self) -> AdminFuture<'_, CheckStatus>;
+
+    /// Begins a check of the serving pool, unless one runs.
+    fn start_check(&self) -> AdminFuture<'_, CheckStatus>;
+
+    /// Ends the check that runs, if one does, as soon as it looks.
+    fn stop_check(&self) -> AdminFuture<'_, CheckStatus>;
 
     /// Counters and gauges of every layer below the API.
     fn metrics(&self) -> AdminFuture<'_, Vec<Metric>>;

@@ -11,9 +11,10 @@ use crate::backend::{AdminBackend, AdminFuture};
 use crate::error::{Error, Result};
 use crate::metrics::{Metric, MetricKind, Sample};
 use crate::v1::{
-    BeginReceive, ChangeSnapshot, ChangeVolume, CloneVolume, CreateSnapshots, CreateVolume, Drive,
-    EndReceive, ExtentPage, ListenerStatus, MemoryStatus, Pool, RollBack, ServiceState, ShardState,
-    ShardStatus, Snapshot, Space, Status, Volume, VolumeSpace,
+    BeginReceive, ChangeSnapshot, ChangeVolume, CheckReport, CheckState, CheckStatus, CloneVolume,
+    CreateSnapshots, CreateVolume, Drive, EndReceive, ExtentPage, Fill, FillLevel, ListenerStatus,
+    MemoryStatus, Pool, RollBack, ServiceState, ShardState, ShardStatus, Snapshot, SnapshotSpace,
+    Space, Status, Volume, VolumeFamily, VolumeSpace,
 };
 
 /// A pool of nothing but names. The mutex guards the volumes and is never held across an await.
@@ -21,6 +22,7 @@ use crate::v1::{
 pub struct MemoryBackend {
     volumes: Mutex<BTreeMap<String, Volume>>,
     snapshots: Mutex<BTreeMap<String, Snapshot>>,
+    check: Mutex<CheckStatus>,
 }
 
 /// When the pool and every volume in it came to be: 2026-01-01 00:00 UTC.
@@ -59,6 +61,28 @@ impl MemoryBackend {
         self.volumes.lock().expect("no holder of the lock panics")
     }
 
+    fn check_now(&self) -> std::sync::MutexGuard<'_, CheckStatus> {
+        self.check.lock().expect("no holder of the lock panics")
+    }
+
+    /// A check that finds one block of a volume named `damaged` missing, and nothing else.
+    fn checked(&self) -> CheckStatus {
+        let dangling = u64::from(self.lock().contains_key("damaged"));
+        let finding = || "damaged: block 7 names 12, which is not there".to_owned();
+        let report = CheckReport {
+            datasets: self.lock().len() as u64,
+            references: 1000,
+            dangling,
+            unreadable: 0,
+            leaked: 0,
+            unnamed: 3,
+            unnamed_bytes: 12 << 10,
+            findings: (0..dangling).map(|_| finding()).collect(),
+        };
+        let (state, references, error) = (CheckState::Done, report.references, None);
+        CheckStatus { state, references, report: Some(report), error }
+    }
+
     fn create(&self, spec: &CreateVolume) -> Result<Volume> {
         let mut volumes = self.lock();
         let name = spec.name.clone();
@@ -79,6 +103,7 @@ impl MemoryBackend {
             openers: 0,
             dedup: spec.dedup.unwrap_or(default.dedup),
             compression: spec.compression.unwrap_or(default.compression),
+            quota_bytes: spec.quota_bytes.filter(|quota| *quota > 0),
             origin: None,
             receiving: None,
         };
@@ -117,16 +142,47 @@ impl MemoryBackend {
         }
     }
 
-    /// Every volume is half full, half of what they hold are duplicates, and the rest compresses to three quarters.
-    fn space_now(&self) -> Space {
-        let Pool { size_bytes, capacity_bytes, used_bytes, free_bytes, .. } = Self::pool_now();
-        let held = |volume: &Volume| VolumeSpace {
+    /// What a volume holds: half of its size, half of that is shared with others, and all compresses to three quarters. A snapshot
+    /// holds an eighth of the volume that it does not hold any more.
+    fn volume_space_of(&self, volume: &Volume) -> VolumeSpace {
+        let snapshots = self.count_snapshots(&volume.name);
+        let (logical_bytes, old_bytes) = (volume.size_bytes / 2, volume.size_bytes / 8 * 3 / 4);
+        let freed_bytes = logical_bytes / 2 / 4 * 3;
+        VolumeSpace {
             name: volume.name.clone(),
             namespace: volume.namespace.clone(),
             size_bytes: volume.size_bytes,
-            logical_bytes: volume.size_bytes / 2,
+            logical_bytes,
+            referenced_bytes: logical_bytes / 4 * 3,
+            unique_bytes: logical_bytes / 2,
+            freed_bytes,
+            snapshots,
+            snapshots_freed_bytes: snapshots * old_bytes,
+            whole_freed_bytes: freed_bytes + snapshots * old_bytes,
+        }
+    }
+
+    fn family_of(&self, name: &str) -> Result<VolumeFamily> {
+        let volume = self.change(name, |volume| volume.clone())?;
+        let snapshots = self.list_snapshots(Some(name), None, usize::MAX)?;
+        let held = |snapshot: Snapshot| SnapshotSpace {
+            name: snapshot.name,
+            size_bytes: snapshot.size_bytes,
+            logical_bytes: snapshot.size_bytes / 2,
+            referenced_bytes: snapshot.size_bytes / 2 / 4 * 3,
+            unique_bytes: snapshot.size_bytes / 8,
+            freed_bytes: snapshot.size_bytes / 8 * 3 / 4,
         };
-        let volumes: Vec<VolumeSpace> = self.lock().values().map(held).collect();
+        let snapshots = snapshots.into_iter().map(held).collect();
+        Ok(VolumeFamily { volume: self.volume_space_of(&volume), snapshots })
+    }
+
+    /// What all volumes hold, and their duplicates once.
+    fn space_now(&self) -> Space {
+        let Pool { size_bytes, capacity_bytes, used_bytes, free_bytes, .. } = Self::pool_now();
+        let all: Vec<Volume> = self.lock().values().cloned().collect();
+        let volumes: Vec<VolumeSpace> =
+            all.iter().map(|volume| self.volume_space_of(volume)).collect();
         let logical_bytes: u64 = volumes.iter().map(|volume| volume.logical_bytes).sum();
         let unique_bytes = logical_bytes / 2;
         let stored_bytes = unique_bytes / 4 * 3;
@@ -138,9 +194,19 @@ impl MemoryBackend {
             logical_bytes,
             unique_bytes,
             stored_bytes,
+            referenced_bytes: stored_bytes / 8 * 7,
+            waiting_bytes: stored_bytes - stored_bytes / 8 * 7,
             metadata_bytes: used_bytes.saturating_sub(stored_bytes),
+            fill: Self::fill_now(),
             volumes,
         }
+    }
+
+    /// Some free space is left in it.
+    fn fill_now() -> Fill {
+        let Pool { capacity_bytes, used_bytes, .. } = Self::pool_now();
+        let (level, threshold_percent, advice) = (FillLevel::Ok, None, None);
+        Fill { used_bytes, capacity_bytes, level, threshold_percent, advice }
     }
 
     fn status_now(&self) -> Status {
@@ -163,6 +229,7 @@ impl MemoryBackend {
                 protocol: "nbd".to_owned(),
                 address: "127.0.0.1:10809".to_owned(),
             }],
+            fill: Self::fill_now(),
             memory: MemoryStatus { budget_bytes: 512 << 20, used_bytes: 100 << 20 },
             shards: vec![shard(0), shard(1)],
         }
@@ -171,7 +238,8 @@ impl MemoryBackend {
 
 /// A volume that asks for nothing but a size.
 fn plain(name: String, size_bytes: u64) -> CreateVolume {
-    CreateVolume { name, size_bytes, block_size_bytes: None, dedup: None, compression: None }
+    let (block_size_bytes, dedup, compression, quota_bytes) = (None, None, None, None);
+    CreateVolume { name, size_bytes, block_size_bytes, dedup, compression, quota_bytes }
 }
 
 fn not_found(name: &str) -> Error {
@@ -199,6 +267,10 @@ impl AdminBackend for MemoryBackend {
         ready(Ok(self.space_now()))
     }
 
+    fn volume_space(&self, name: String) -> AdminFuture<'_, VolumeFamily> {
+        ready(self.family_of(&name))
+    }
+
     fn volumes(&self) -> AdminFuture<'_, Vec<Volume>> {
         ready(Ok(self.lock().values().cloned().collect()))
     }
@@ -212,12 +284,13 @@ impl AdminBackend for MemoryBackend {
     }
 
     fn change_volume(&self, name: String, change: ChangeVolume) -> AdminFuture<'_, Volume> {
-        let ChangeVolume { size_bytes, allow_shrink: _, dedup, compression, forget_origin } =
+        let ChangeVolume { size_bytes, dedup, compression, quota_bytes, forget_origin, .. } =
             change;
         ready(self.change(&name, |volume| {
             volume.size_bytes = size_bytes.unwrap_or(volume.size_bytes);
             volume.dedup = dedup.unwrap_or(volume.dedup);
             volume.compression = compression.unwrap_or(volume.compression);
+            volume.quota_bytes = quota_bytes.or(volume.quota_bytes).filter(|quota| *quota > 0);
             volume.origin = volume.origin.take().filter(|_| !forget_origin);
             volume.clone()
         }))
@@ -279,6 +352,19 @@ impl AdminBackend for MemoryBackend {
 
     fn end_receive(&self, volume: String, spec: EndReceive) -> AdminFuture<'_, Snapshot> {
         ready(self.end_receive_now(&volume, spec))
+    }
+
+    fn check(&self) -> AdminFuture<'_, CheckStatus> {
+        ready(Ok(self.check_now().clone()))
+    }
+
+    fn start_check(&self) -> AdminFuture<'_, CheckStatus> {
+        *self.check_now() = self.checked();
+        ready(Ok(CheckStatus { state: CheckState::Running, ..CheckStatus::default() }))
+    }
+
+    fn stop_check(&self) -> AdminFuture<'_, CheckStatus> {
+        ready(Ok(self.check_now().clone()))
     }
 
     fn metrics(&self) -> AdminFuture<'_, Vec<Metric>> {

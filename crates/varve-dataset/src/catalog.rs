@@ -3,7 +3,7 @@
 //!
 //! C1. Changes of names with the same home run one after another: each holds its homes' gates (`Dispatch::hold_names`).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use varve_dispatch::{Dispatch, HeldNames, Placement, Route};
 use varve_types::{ShardId, StreamId};
@@ -242,6 +242,23 @@ pub(crate) async fn list_snapshots(
     Ok(snapshots)
 }
 
+/// How many snapshots there are, of all volumes.
+pub(crate) async fn count_snapshots(dispatch: &Dispatch) -> Result<u64> {
+    let mut count = 0;
+    for shard in dispatch.placement().shards() {
+        let mut after = None;
+        loop {
+            let found = dispatch.key_scan(shard, SNAPSHOT_PREFIX.to_vec(), after, SCAN_MAX).await?;
+            count += found.len() as u64;
+            if found.len() < SCAN_MAX {
+                break;
+            }
+            after = found.into_iter().next_back().map(|(key, _)| key);
+        }
+    }
+    Ok(count)
+}
+
 /// Every snapshot of a volume, in the order of their names.
 pub(crate) async fn all_snapshots(
     dispatch: &Dispatch,
@@ -263,6 +280,13 @@ pub(crate) async fn all_snapshots(
 pub(crate) async fn owned_streams(dispatch: &Dispatch) -> Result<Vec<StreamId>> {
     // Intents first: what leaves them has become a record.
     let mut streams = intent::streams(dispatch).await?;
+    streams.extend(names_of_streams(dispatch).await?.into_keys());
+    Ok(streams)
+}
+
+/// The name of the volume or snapshot that each stream is.
+pub(crate) async fn names_of_streams(dispatch: &Dispatch) -> Result<BTreeMap<StreamId, String>> {
+    let mut names = BTreeMap::new();
     for shard in dispatch.placement().shards() {
         for prefix in [VOLUME_PREFIX, SNAPSHOT_PREFIX] {
             let mut after = None;
@@ -273,7 +297,8 @@ pub(crate) async fn owned_streams(dispatch: &Dispatch) -> Result<Vec<StreamId>> 
                 after = found.last().map(|(key, _)| key.clone());
                 for (key, value) in found {
                     let entry = CatalogueEntry::decode(&key, &value);
-                    streams.push(entry.expect("the prefix is a record's")?.route.stream);
+                    let entry = entry.expect("the prefix is a record's")?;
+                    names.insert(entry.route.stream, entry.name().to_owned());
                 }
                 if !more {
                     break;
@@ -281,5 +306,5 @@ pub(crate) async fn owned_streams(dispatch: &Dispatch) -> Result<Vec<StreamId>> 
             }
         }
     }
-    Ok(streams)
+    Ok(names)
 }

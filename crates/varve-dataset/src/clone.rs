@@ -5,9 +5,12 @@
 //! L2. A rollback is a new stream, cut from the snapshot, that takes the old one's place in the volume's record. Records of the old stream
 //!     that were journaled before and drained later belong to a stream that nobody owns (C16 of the hazards).
 
+use futures_util::FutureExt;
+use futures_util::future::try_join;
 use varve_dispatch::{CutSource, Route};
+use varve_types::StreamId;
 
-use crate::catalog::{hold, store};
+use crate::catalog::{find, hold, store};
 use crate::name::{DatasetName, SNAPSHOT_MARK, SnapshotName};
 use crate::record::{VolumeInfo, VolumeRecord};
 use crate::snapshot_record::SnapshotRecord;
@@ -15,47 +18,73 @@ use crate::{Datasets, Error, Result};
 
 impl Datasets {
     /// Makes a volume that holds what a snapshot holds, or what a volume holds now. Durable on return; takes no space until one of the
-    /// two is written. It is reduced as its origin was.
+    /// two is written. It is reduced as its origin was, and has
+    /// no quota.
     ///
     /// # Errors
     /// `NotFound` for the source, `Exists` for the name.
     pub async fn clone_volume(&self, source: &str, name: &str) -> Result<VolumeInfo> {
-        let (datasets, source, name) = (self.clone(), source.to_owned(), name.to_owned());
-        self.to_the_end(async move { datasets.clone_held(&source, &name).await }).await
+        let name = DatasetName::parse(name)?;
+        let (snapshot, volume) = match source.contains(SNAPSHOT_MARK) {
+            true => {
+                let snapshot = SnapshotName::parse(source)?;
+                let volume = snapshot.volume.clone();
+                (Some(snapshot), volume)
+            }
+            false => (None, DatasetName::parse(source)?),
+        };
+        let home = name.clone();
+        let work = |there: Self| {
+            async move { there.clone_here(snapshot, volume, name).await }.boxed_local()
+        };
+        let begin_us = self.now_us();
+        let made = self.at_home(&home, work).await?;
+        self.shared.activity.clones_made.add(1);
+        self.shared.activity.clone_us.add(self.now_us() - begin_us);
+        Ok(made)
     }
 
-    async fn clone_held(&self, source: &str, name: &str) -> Result<VolumeInfo> {
-        let name = DatasetName::parse(name)?;
-        let snapshot = match source.contains(SNAPSHOT_MARK) {
-            true => Some(SnapshotName::parse(source)?),
-            false => None,
+    async fn clone_here(
+        &self,
+        snapshot: Option<SnapshotName>,
+        volume: DatasetName,
+        name: DatasetName,
+    ) -> Result<VolumeInfo> {
+        // No step needs what another finds.
+        let looked_up = async {
+            let held = hold(&self.dispatch, [&volume, &name]).await?;
+            let origin = async {
+                match &snapshot {
+                    Some(snapshot) => Ok(as_volume(&self.snapshot_record(snapshot).await?)),
+                    None => self.record(&volume).await,
+                }
+            };
+            let (origin, there) = try_join(origin, find(&self.dispatch, &name)).await?;
+            match there {
+                Some(_) => Err(Error::Exists { name: name.display() }),
+                None => Ok((held, origin)),
+            }
         };
-        let volume = match &snapshot {
-            Some(snapshot) => snapshot.volume.clone(),
-            None => DatasetName::parse(source)?,
-        };
-        let _held = hold(&self.dispatch, [&volume, &name]).await?;
-        let origin = match &snapshot {
-            Some(snapshot) => as_volume(&self.snapshot_record(snapshot).await?),
-            None => self.record(&volume).await?,
-        };
-        if crate::catalog::find(&self.dispatch, &name).await?.is_some() {
-            return Err(Error::Exists { name: name.display() });
-        }
+        let (stream, (_held, origin)) = try_join(self.ready_for_cuts(1), looked_up).await?;
         let origin_name = snapshot.map_or_else(|| volume.display(), |snapshot| snapshot.display());
         let record = VolumeRecord {
             created_unix_ms: self.dispatch.reactor().unix_time_ms(),
+            quota_bytes: None,
             origin: Some(origin_name),
             receiving: None,
             ..origin
         };
-        let record = self.fork(&name, record).await?;
+        let record = self.fork(&name, record, stream).await?;
         Ok(record.info(&name))
     }
 
     /// Stores `record` with a new stream that holds what its own holds now; the record that was stored.
-    async fn fork(&self, name: &DatasetName, record: VolumeRecord) -> Result<VolumeRecord> {
-        let stream = self.fresh_streams(1).await?;
+    async fn fork(
+        &self,
+        name: &DatasetName,
+        record: VolumeRecord,
+        stream: StreamId,
+    ) -> Result<VolumeRecord> {
         let source = record.route;
         let record = VolumeRecord { route: Route { stream, ..source }, ..record };
         let _in_flight = self.shared.in_flight.register(vec![stream]); // F1
@@ -90,10 +119,13 @@ impl Datasets {
         let record = VolumeRecord {
             created_unix_ms: before.created_unix_ms,
             reduction: before.reduction,
+            quota_bytes: before.quota_bytes,
             origin: before.origin.clone(),
             ..as_volume(&source)
         };
-        let record = self.fork(name, record).await?; // L2: from here on the volume is what the snapshot is.
+        let stream = self.ready_for_cuts(1).await?;
+        let record = self.fork(name, record, stream).await?; // L2: from here on the volume is what the snapshot is.
+        self.shared.activity.rollbacks.add(1);
         self.dispatch.drop_stream(before.route.stream).await?;
         self.want_mark();
         Ok(record.info(name))
@@ -120,6 +152,7 @@ fn as_volume(snapshot: &SnapshotRecord) -> VolumeRecord {
         block_bytes: snapshot.block_bytes,
         created_unix_ms: snapshot.created_unix_ms,
         reduction: snapshot.reduction,
+        quota_bytes: None,
         origin: None,
         receiving: None,
     }

@@ -6,12 +6,13 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use futures_util::future::LocalBoxFuture;
-use varve_dispatch::{Dispatch, HeldNames, Route, StreamPlacement};
+use futures_util::future::{LocalBoxFuture, try_join};
+use varve_dispatch::{BLOCK_BYTES, Dispatch, HeldNames, Route, StreamPlacement};
 use varve_types::limits::VOLUME_BYTES_MAX;
 use varve_types::{ByteCount, ByteRange, Compression, Reduction, StreamId};
 
-use crate::catalog::{find, hold, list, list_snapshots, remove_volume, store};
+use crate::catalog::{find, hold, home_of, list, list_snapshots, remove_volume, store};
+use crate::figures::Activity;
 use crate::in_flight::StreamsInFlight;
 use crate::name::{DatasetName, SNAPSHOT_MARK};
 use crate::open::OpenVolumes;
@@ -29,6 +30,7 @@ pub struct Shared {
     pub(crate) in_flight: StreamsInFlight,
     /// Mark passes asked for since the start.
     pub(crate) marks_wanted: AtomicU64,
+    pub(crate) activity: Activity,
 }
 
 /// The datasets, on one thread. Cheap to clone.
@@ -109,6 +111,7 @@ impl Datasets {
             block_bytes,
             created_unix_ms: self.dispatch.reactor().unix_time_ms(),
             reduction: changed(Reduction::default(), spec.dedup, spec.compression),
+            quota_bytes: spec.quota_bytes.map(checked_quota).transpose()?,
             origin: None,
             receiving: spec.receiving,
         };
@@ -135,6 +138,26 @@ impl Datasets {
             Box::pin(async move { pool.reserve_streams(count).await })
         };
         Ok(self.dispatch.at_root(reserve).await?)
+    }
+
+    /// The same for copies that are to be cut soon, once all shards serve.
+    pub(crate) async fn ready_for_cuts(&self, count: u64) -> Result<StreamId> {
+        let serving = async { Ok(self.dispatch.wait_serving().await?) };
+        Ok(try_join(self.fresh_streams(count), serving).await?.0)
+    }
+
+    /// Runs `work` on the thread of the shard that keeps a name, to its end: there the name's records and gate are at hand.
+    pub(crate) async fn at_home<T: Send + 'static>(
+        &self,
+        name: &DatasetName,
+        work: impl FnOnce(Self) -> LocalBoxFuture<'static, Result<T>> + Send + 'static,
+    ) -> Result<T> {
+        let (home, shared) = (home_of(&self.dispatch, name), Arc::clone(&self.shared));
+        let there = move |there: &Dispatch| -> LocalBoxFuture<'static, _> {
+            let datasets = Self::new(there.clone(), shared);
+            Box::pin(async move { datasets.to_the_end(work(datasets.clone())).await })
+        };
+        self.dispatch.at(home, there).await?
     }
 
     /// Every volume, in the order of their names.
@@ -214,6 +237,21 @@ impl Datasets {
         Ok(record.info(&name))
     }
 
+    /// Bounds how much data a volume may hold, in bytes, also while it is open; `None` takes the bound away. What it holds already
+    /// stays, and may be changed. Durable on return.
+    ///
+    /// # Errors
+    /// `NotFound`, `Invalid`.
+    pub async fn set_quota(&self, name: &str, quota_bytes: Option<u64>) -> Result<VolumeInfo> {
+        let name = DatasetName::parse(name)?;
+        let quota_bytes = quota_bytes.map(checked_quota).transpose()?;
+        let _held = self.hold(&name).await?;
+        let record = VolumeRecord { quota_bytes, ..self.record(&name).await? };
+        store(&self.dispatch, &name, &record).await?;
+        self.shared.open.set_quota(record.route.stream, quota_bytes);
+        Ok(record.info(&name))
+    }
+
     /// Deletes a volume and what it holds, and with `snapshots` its snapshots too, these first. Durable on return; its space comes back
     /// with the mark pass that follows. After an error some snapshots may be gone.
     ///
@@ -248,8 +286,8 @@ impl Datasets {
         let name = DatasetName::parse(name)?;
         let _held = self.hold(&name).await?;
         let record = self.record(&name).await?;
-        let VolumeRecord { route, size_bytes, reduction, .. } = record;
-        let open = self.shared.open.open(route.stream, size_bytes, reduction);
+        let VolumeRecord { route, size_bytes, reduction, quota_bytes, .. } = record;
+        let open = self.shared.open.open(route.stream, size_bytes, reduction, quota_bytes);
         let (dispatch, shared) = (self.dispatch.clone(), Arc::clone(&self.shared));
         Ok(Volume::new(dispatch, shared, record.info(&name), route, open))
     }
@@ -270,6 +308,13 @@ fn changed(
         dedup: dedup.unwrap_or(reduction.dedup),
         compression: compression.unwrap_or(reduction.compression),
     }
+}
+
+fn checked_quota(quota_bytes: u64) -> Result<u64> {
+    if (BLOCK_BYTES as u64..=VOLUME_BYTES_MAX).contains(&quota_bytes) {
+        return Ok(quota_bytes);
+    }
+    Err(Error::BadQuota { quota: ByteCount(quota_bytes), max: ByteCount(VOLUME_BYTES_MAX) })
 }
 
 pub(crate) fn check_size(size_bytes: u64) -> Result<()> {

@@ -133,6 +133,22 @@ pub enum Error {
         /// The block size.
         block_size: ByteCount,
     },
+    /// The volume would hold more than it may.
+    #[error("volume `{name}` would hold more than its quota of {quota}")]
+    OverQuota {
+        /// The name.
+        name: String,
+        /// What it may hold.
+        quota: ByteCount,
+    },
+    /// The quota cannot be used.
+    #[error("quota {quota} is not from 4 KiB to {max}")]
+    BadQuota {
+        /// The quota.
+        quota: ByteCount,
+        /// Largest.
+        max: ByteCount,
+    },
     /// A request reaches beyond the volume.
     #[error("{len} bytes at {offset} reach beyond the volume's {size_bytes}")]
     OutOfRange {
@@ -183,7 +199,9 @@ impl Error {
             | Self::Unrelated { .. }
             | Self::BadSize { .. }
             | Self::BadBlockSize { .. }
+            | Self::BadQuota { .. }
             | Self::OutOfRange { .. } => ErrorKind::Invalid,
+            Self::OverQuota { .. } => ErrorKind::NoSpace,
             Self::BadRecord { .. } | Self::BadArchive { .. } => ErrorKind::Corrupt,
         }
     }

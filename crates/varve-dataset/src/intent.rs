@@ -11,7 +11,7 @@
 //! I3. Who began an intent settles it before others may change the names in it. After a start all intents are settled before names are
 //!     served at all: nothing that was changed since is put back.
 
-use futures_util::future::try_join_all;
+use futures_util::future::{join_all, try_join_all};
 use varve_dispatch::Dispatch;
 use varve_stdx::{Reader, Writer};
 use varve_types::{ShardId, StreamId};
@@ -89,14 +89,20 @@ impl Intent {
         [self.prefix(), number.to_be_bytes().to_vec()].concat()
     }
 
-    /// Stores the parts, then the head (I1). Durable on return; after an error the group may exist, which [`Self::settle`] finds out.
-    pub(crate) async fn write(self, dispatch: &Dispatch, parts: &[Part]) -> Result<()> {
+    /// Stores the parts. Durable on return.
+    pub(crate) async fn write_parts(self, dispatch: &Dispatch, parts: &[Part]) -> Result<()> {
         let stored = (0..).zip(parts).map(|(number, part)| {
             assert!(number < HEAD, "a group has fewer parts");
             put(dispatch, self.home, self.key(number), encode_part(part))
         });
-        try_join_all(stored).await?;
-        let count = u32::try_from(parts.len()).expect("numbers of parts are 32 bits");
+        // To the end, also after one has failed: what is settled afterwards is then all there is.
+        join_all(stored).await.into_iter().collect()
+    }
+
+    /// Stores the head, once all parts are durable (I1). Durable on return; after an error the group may exist, which [`Self::settle`]
+    /// finds out.
+    pub(crate) async fn write_head(self, dispatch: &Dispatch, parts: usize) -> Result<()> {
+        let count = u32::try_from(parts).expect("numbers of parts are 32 bits");
         put(dispatch, self.home, self.key(HEAD), count.to_le_bytes().to_vec()).await
     }
 

@@ -3,6 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use hashbrown::HashSet;
+use varve_dispatch::MarkProof;
 use varve_types::StreamId;
 
 use crate::catalog::owned_streams;
@@ -26,6 +27,8 @@ pub struct MarkSummary {
     pub freed: u64,
     /// Stored bytes of those.
     pub freed_bytes: u64,
+    /// Of those, what is still there; looked at by [`Datasets::check_online`] only.
+    pub leaked: u64,
 }
 
 impl Datasets {
@@ -34,18 +37,23 @@ impl Datasets {
     /// # Errors
     /// When a shard failed or was reopened meanwhile; the pass may be run again.
     pub async fn mark(&self) -> Result<MarkSummary> {
+        self.mark_proving(MarkProof::None).await
+    }
+
+    pub(crate) async fn mark_proving(&self, proof: MarkProof) -> Result<MarkSummary> {
         let owned = async {
             let in_flight = self.shared.in_flight.now(); // F1
             let mut streams: HashSet<StreamId> = in_flight.into_iter().collect();
             streams.extend(owned_streams(&self.dispatch).await?);
             Ok::<_, crate::Error>(streams)
         };
-        let reports = self.dispatch.mark(owned).await?;
+        let reports = self.dispatch.mark(owned, proof).await?;
         let mut summary = MarkSummary::default();
         for report in reports {
             summary.marked += report.marked;
             summary.freed += report.freed;
             summary.freed_bytes += report.freed_bytes;
+            summary.leaked += report.leaked;
         }
         Ok(summary)
     }

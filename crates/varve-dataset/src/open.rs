@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use varve_types::{Reduction, StreamId};
 
+use crate::quota::Budget;
 use crate::reduction::{pack, unpack};
 
 /// What the handles of one volume share.
@@ -18,9 +19,14 @@ pub(crate) struct OpenVolume {
     /// As `pack` has it.
     reduction: AtomicU32,
     openers: AtomicUsize,
+    budget: Budget,
 }
 
 impl OpenVolume {
+    pub(crate) fn budget(&self) -> &Budget {
+        &self.budget
+    }
+
     pub(crate) fn size_bytes(&self) -> u64 {
         self.size_bytes.load(Ordering::Acquire)
     }
@@ -42,12 +48,13 @@ impl OpenVolumes {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts one more opener; size and reduction matter for the first.
+    /// Counts one more opener; size, reduction and quota matter for the first.
     pub(crate) fn open(
         &self,
         stream: StreamId,
         size_bytes: u64,
         reduction: Reduction,
+        quota_bytes: Option<u64>,
     ) -> Arc<OpenVolume> {
         let mut table = self.table();
         let volume = table.entry(stream).or_insert_with(|| {
@@ -55,6 +62,7 @@ impl OpenVolumes {
                 size_bytes: AtomicU64::new(size_bytes),
                 reduction: AtomicU32::new(pack(reduction)),
                 openers: AtomicUsize::new(0),
+                budget: Budget::new(quota_bytes),
             })
         });
         volume.openers.fetch_add(1, Ordering::AcqRel);
@@ -82,6 +90,13 @@ impl OpenVolumes {
         }
     }
 
+    /// Tells the openers of a volume its new quota.
+    pub(crate) fn set_quota(&self, stream: StreamId, quota_bytes: Option<u64>) {
+        if let Some(volume) = self.table().get(&stream) {
+            volume.budget.set(quota_bytes);
+        }
+    }
+
     /// Tells the openers of a volume how to reduce what they write from now on.
     pub(crate) fn set_reduction(&self, stream: StreamId, reduction: Reduction) {
         if let Some(volume) = self.table().get(&stream) {
@@ -104,14 +119,16 @@ mod tests {
             Reduction { dedup: true, compression: Compression::Zstd(9) },
         );
         volumes.set_reduction(stream, after); // Nobody has it open, so nobody is told.
-        let first = volumes.open(stream, 4096, before);
-        let second = volumes.open(stream, 8192, after);
+        let first = volumes.open(stream, 4096, before, None);
+        let second = volumes.open(stream, 8192, after, Some(4096));
         assert_eq!((first.reduction(), second.size_bytes()), (before, 4096), "the first counts");
         volumes.set_reduction(stream, after);
         volumes.set_reduction(StreamId::new(8), Reduction::OFF);
         volumes.resize(stream, 8192);
+        volumes.set_quota(stream, Some(8192));
         for volume in [first, second] {
             assert_eq!((volume.reduction(), volume.size_bytes()), (after, 8192));
+            assert_eq!(volume.budget().quota_bytes(), Some(8192));
         }
         for left in [1, 0] {
             volumes.close(stream);

@@ -52,13 +52,14 @@ impl Datasets {
             (None, None) => {
                 let ReceiveSpec { name, identity, from: _, size_bytes, block_size_bytes } = spec;
                 let receiving = Some(identity);
-                let (dedup, compression) = (None, None);
+                let (dedup, compression, quota_bytes) = (None, None, None);
                 let spec = VolumeSpec {
                     name,
                     size_bytes,
                     block_size_bytes,
                     dedup,
                     compression,
+                    quota_bytes,
                     receiving,
                 };
                 self.create_volume(spec).await
@@ -152,7 +153,8 @@ impl Datasets {
             Some(_) => held,
             None => {
                 let wanted = Wanted { name: name.clone(), volume: record, identity };
-                self.take(held, vec![wanted]).await?; // R3
+                let first = self.ready_for_cuts(1).await?;
+                self.take(held, first, vec![wanted]).await?; // R3
                 self.hold(&volume).await?
             }
         };

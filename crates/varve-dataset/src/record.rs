@@ -5,7 +5,7 @@
 //! | version | state | placement | block bytes | stream | size bytes | seed   | created   | reduction    | flags  |
 //! ```
 //!
-//! Behind it, as the flags say: the identity of what it is receiving, and the length and name of what it was cloned from.
+//! Behind it, as the flags say: the quota, the identity of what it is receiving, and the length and name of what it was cloned from.
 
 use serde::{Serialize, Serializer};
 use varve_dispatch::{Route, StreamPlacement};
@@ -30,6 +30,9 @@ const HAS_ORIGIN: u32 = 1;
 /// Flag: the identity of the snapshot that it is receiving is there.
 const IS_RECEIVING: u32 = 2;
 
+/// Flag: a quota is there.
+const HAS_QUOTA: u32 = 4;
+
 /// A volume as people and programs see it.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct VolumeInfo {
@@ -50,6 +53,8 @@ pub struct VolumeInfo {
     /// How blocks written from now on are compressed.
     #[serde(serialize_with = "as_text")]
     pub compression: Compression,
+    /// The most data that it may hold, in bytes.
+    pub quota_bytes: Option<u64>,
     /// What it was cloned from, by the name of then; it need not be there any more.
     pub origin: Option<String>,
     /// The snapshot that it holds a part of, while it is being received.
@@ -71,6 +76,7 @@ pub(crate) struct VolumeRecord {
     pub(crate) block_bytes: u32,
     pub(crate) created_unix_ms: u64,
     pub(crate) reduction: Reduction,
+    pub(crate) quota_bytes: Option<u64>,
     /// Name, as people write it, of what it was cloned from.
     pub(crate) origin: Option<String>,
     pub(crate) receiving: Option<SnapshotIdentity>,
@@ -82,8 +88,9 @@ impl VolumeRecord {
 
     pub(crate) fn encode(&self) -> Vec<u8> {
         let identity_len = self.receiving.map_or(0, |identity| identity.0.len());
+        let quota_len = self.quota_bytes.map_or(0, |_| 8);
         let origin_len = self.origin.as_ref().map_or(0, |origin| 2 + origin.len());
-        let mut bytes = vec![0; Self::LEN + identity_len + origin_len];
+        let mut bytes = vec![0; Self::LEN + quota_len + identity_len + origin_len];
         let mut out = Writer::new(&mut bytes);
         out.u16(VERSION);
         out.u8(VOLUME);
@@ -96,7 +103,11 @@ impl VolumeRecord {
         out.array(reduction::encode(self.reduction));
         let origin_flag = if self.origin.is_some() { HAS_ORIGIN } else { 0 };
         let receiving_flag = if self.receiving.is_some() { IS_RECEIVING } else { 0 };
-        out.u32(origin_flag | receiving_flag);
+        let quota_flag = if self.quota_bytes.is_some() { HAS_QUOTA } else { 0 };
+        out.u32(origin_flag | receiving_flag | quota_flag);
+        if let Some(quota_bytes) = self.quota_bytes {
+            out.u64(quota_bytes);
+        }
         if let Some(identity) = self.receiving {
             out.array(identity.0);
         }
@@ -126,6 +137,10 @@ impl VolumeRecord {
         let created_unix_ms = fields.u64().map_err(short)?;
         let reduction = fields.array::<REDUCTION_LEN>().map_err(short)?;
         let flags = fields.u32().map_err(short)?;
+        let quota_bytes = match flags & HAS_QUOTA {
+            0 => None,
+            _ => Some(fields.u64().map_err(short)?),
+        };
         let receiving = match flags & IS_RECEIVING {
             0 => None,
             _ => Some(SnapshotIdentity(fields.array().map_err(short)?)),
@@ -138,7 +153,7 @@ impl VolumeRecord {
                 Some(text.map_err(|_| bad("the name of its origin is no text"))?.to_owned())
             }
         };
-        if flags & !(HAS_ORIGIN | IS_RECEIVING) != 0 || !fields.rest().is_empty() {
+        if flags & !(HAS_ORIGIN | IS_RECEIVING | HAS_QUOTA) != 0 || !fields.rest().is_empty() {
             return Err(bad("it uses what this version does not know"));
         }
         let reduction =
@@ -147,7 +162,16 @@ impl VolumeRecord {
             return Err(bad("its sizes are out of range"));
         }
         let route = Route { stream, placement: StreamPlacement { seed, generation } };
-        Ok(Self { route, size_bytes, block_bytes, created_unix_ms, reduction, origin, receiving })
+        Ok(Self {
+            route,
+            size_bytes,
+            block_bytes,
+            created_unix_ms,
+            reduction,
+            quota_bytes,
+            origin,
+            receiving,
+        })
     }
 
     pub(crate) fn info(&self, name: &DatasetName) -> VolumeInfo {
@@ -160,6 +184,7 @@ impl VolumeRecord {
             created_unix_ms: self.created_unix_ms,
             dedup: self.reduction.dedup,
             compression: self.reduction.compression,
+            quota_bytes: self.quota_bytes,
             origin: self.origin.clone(),
             receiving: self.receiving,
         }
@@ -180,6 +205,7 @@ mod tests {
             block_bytes: 4096,
             created_unix_ms: 1_700_000_000_000,
             reduction: Reduction { dedup: true, compression: Compression::Zstd(19) },
+            quota_bytes: None,
             origin: None,
             receiving: None,
         }
@@ -209,14 +235,17 @@ mod tests {
     fn what_the_flags_add_round_trips() {
         let identity = SnapshotIdentity([9; 16]);
         for origin in [None, Some("lab/base@gold".to_owned())] {
-            for receiving in [None, Some(identity)] {
-                let record = VolumeRecord { origin: origin.clone(), receiving, ..record() };
+            for (receiving, quota_bytes) in
+                [(None, None), (Some(identity), None), (None, Some(77)), (Some(identity), Some(0))]
+            {
+                let origin = origin.clone();
+                let record = VolumeRecord { origin, receiving, quota_bytes, ..record() };
                 let bytes = record.encode();
                 assert_eq!(VolumeRecord::decode("v", &bytes).unwrap(), record);
                 for len in 0..bytes.len() {
                     assert!(VolumeRecord::decode("v", &bytes[..len]).is_err(), "{len}");
                 }
-                for flags in 1..4 {
+                for flags in 1..8 {
                     let mut bad = bytes.clone();
                     bad[48] ^= flags;
                     assert!(VolumeRecord::decode("v", &bad).is_err(), "{flags} of {record:?}");

@@ -126,6 +126,7 @@ impl Life {
             block_size_bytes: 4096,
             dedup: None,
             compression: None,
+            quota_bytes: None,
             receiving: None,
         };
         self.datasets().create_volume(spec).await.unwrap();

@@ -1,7 +1,7 @@
 //! Snapshots: taken of one volume or of several at one instant, listed, protected, deleted.
 //!
 //! ```text
-//!  names held → streams reserved, in flight → cut on all shards → answers of writes go on → record, or intent with all records → records
+//!  names held, streams reserved → in flight → cut on all shards → answers of writes go on → record, or head of the intent → records
 //! ```
 //!
 //! T1. A snapshot exists from the moment its record, or the intent that lists it, is durable. What is cut before that belongs to nobody,
@@ -11,7 +11,8 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use futures_util::future::try_join_all;
+use futures_util::FutureExt;
+use futures_util::future::{join, try_join, try_join_all};
 use futures_util::stream::{self, TryStreamExt};
 use varve_dispatch::{CutSource, HeldNames, Route};
 use varve_types::StreamId;
@@ -50,14 +51,32 @@ impl Datasets {
     /// exist.
     pub async fn create_snapshots(&self, names: &[String]) -> Result<Vec<SnapshotInfo>> {
         let names = parse_group(names)?;
-        let held = hold(&self.dispatch, names.iter().map(|name| &name.volume)).await?;
-        let wanted = try_join_all(names.into_iter().map(|name| self.wanted(name))).await?;
-        self.take(held, wanted).await
+        let (begin_us, count) = (self.now_us(), names.len() as u64);
+        let home = names[0].volume.clone();
+        let work = |there: Self| async move { there.take_group(names).await }.boxed_local();
+        let taken = self.at_home(&home, work).await?;
+        self.shared.activity.snapshots_taken.add(count);
+        self.shared.activity.snapshot_us.add(self.now_us() - begin_us);
+        Ok(taken)
+    }
+
+    /// Takes snapshots; on the thread of the first one's home, for which its names are near.
+    async fn take_group(&self, names: Vec<SnapshotName>) -> Result<Vec<SnapshotInfo>> {
+        // No step needs what another finds.
+        let reserved = self.ready_for_cuts(names.len() as u64);
+        let looked_up = async {
+            let held = hold(&self.dispatch, names.iter().map(|name| &name.volume)).await?;
+            let wanted = names.iter().map(|name| self.wanted(name.clone()));
+            Ok((held, try_join_all(wanted).await?))
+        };
+        let (first, (held, wanted)) = try_join(reserved, looked_up).await?;
+        self.take(held, first, wanted).await
     }
 
     async fn wanted(&self, name: SnapshotName) -> Result<Wanted> {
-        let volume = self.record(&name.volume).await?;
-        if find_snapshot(&self.dispatch, &name).await?.is_some() {
+        let there = find_snapshot(&self.dispatch, &name);
+        let (volume, there) = try_join(self.record(&name.volume), there).await?;
+        if there.is_some() {
             return Err(Error::SnapshotExists { name: name.display() });
         }
         Ok(Wanted { name, volume, identity: self.fresh_identity() })
@@ -69,13 +88,13 @@ impl Datasets {
         SnapshotIdentity((u128::from(high) << 64 | u128::from(low)).to_be_bytes())
     }
 
-    /// Takes snapshots of volumes whose names are held, and which do not have them yet.
+    /// Takes snapshots of volumes whose names are held, and which do not have them yet; their streams are `first` and those behind it.
     pub(crate) async fn take(
         &self,
         held: HeldNames,
+        first: StreamId,
         wanted: Vec<Wanted>,
     ) -> Result<Vec<SnapshotInfo>> {
-        let first = self.fresh_streams(wanted.len() as u64).await?;
         let created_unix_ms = self.dispatch.reactor().unix_time_ms();
         let parts: Vec<Part> = (first.get()..)
             .zip(&wanted)
@@ -110,14 +129,22 @@ impl Datasets {
     ) -> Result<()> {
         let streams = sources.iter().map(|source| source.copy).collect();
         let _in_flight = self.shared.in_flight.register(streams);
-        drop(self.dispatch.cut(&sources).await?); // All shards have cut: answers may go on.
         if let [(name, record)] = parts.as_slice() {
+            drop(self.dispatch.cut(&sources).await?); // All shards have cut: answers may go on.
             return store_snapshot(&self.dispatch, name, record).await;
         }
         let home = home_of(&self.dispatch, &parts[0].0.volume);
         let intent = Intent { home, id: first };
+        let written = async {
+            // Parts are of no use before the head is there (I1), so they need not wait for the cut; the head must.
+            let cut = async { self.dispatch.cut(&sources).await.map(drop) };
+            let (cut, stored) = join(cut, intent.write_parts(&self.dispatch, &parts)).await;
+            cut?;
+            stored?;
+            intent.write_head(&self.dispatch, parts.len()).await
+        };
         // Whether it exists after an error is found out below.
-        let written = intent.write(&self.dispatch, &parts).await;
+        let written = written.await;
         let exists = intent.settle(&self.dispatch).await?;
         if exists { Ok(()) } else { written }
     }
@@ -198,6 +225,7 @@ impl Datasets {
 
     async fn remove(&self, name: &SnapshotName, record: &SnapshotRecord) -> Result<()> {
         remove_snapshot(&self.dispatch, name).await?;
+        self.shared.activity.snapshots_deleted.add(1);
         // From here on it does not exist; the rest is found by mark if it is cut short.
         self.dispatch.drop_stream(record.route.stream).await?;
         self.want_mark();
@@ -220,7 +248,7 @@ impl Datasets {
         let _held = self.hold(&name.volume).await?;
         let record = self.snapshot_record(&name).await?;
         let SnapshotRecord { route, size_bytes, reduction, .. } = record;
-        let open = self.shared.open.open(route.stream, size_bytes, reduction);
+        let open = self.shared.open.open(route.stream, size_bytes, reduction, None);
         let info = VolumeInfo {
             name: name.display(),
             namespace: name.volume.namespace.clone(),
@@ -230,6 +258,7 @@ impl Datasets {
             created_unix_ms: record.created_unix_ms,
             dedup: reduction.dedup,
             compression: reduction.compression,
+            quota_bytes: None,
             origin: None,
             receiving: None,
         };

@@ -31,6 +31,8 @@ pub struct VolumeSpec {
     pub dedup: Option<bool>,
     /// How its blocks are compressed; [`Reduction::default`] says when this does not.
     pub compression: Option<Compression>,
+    /// The most data that it may hold, in bytes; snapshots do not count.
+    pub quota_bytes: Option<u64>,
     /// The snapshot that it is to receive, if it is made for one.
     pub receiving: Option<SnapshotIdentity>,
 }
@@ -84,7 +86,8 @@ impl Volume {
     pub fn info(&self) -> VolumeInfo {
         let Reduction { dedup, compression } = self.0.open.reduction();
         let size_bytes = self.size_bytes();
-        VolumeInfo { size_bytes, dedup, compression, ..self.0.info.clone() }
+        let quota_bytes = self.0.open.budget().quota_bytes();
+        VolumeInfo { size_bytes, dedup, compression, quota_bytes, ..self.0.info.clone() }
     }
 
     /// Bytes of the volume now; a resize shows at once.
@@ -119,11 +122,16 @@ impl Volume {
     /// Writes `data` at `offset`, of any alignment, reduced as the volume wants it now. Durable on return (V1).
     ///
     /// # Errors
-    /// `NoSpace` when the pool is full; `Invalid` beyond the end; `Denied` for a snapshot.
+    /// `NoSpace` when the pool is full, or the volume's quota reached; `Invalid` beyond the end; `Denied` for a snapshot.
     pub async fn write(&self, offset: u64, data: BufSlice) -> Result<()> {
-        self.check_change(offset, data.len() as u64)?;
-        let reduction = self.0.open.reduction();
-        Ok(self.0.dispatch.write(self.0.route, offset, data, reduction).await?)
+        let range = self.check_change(offset, data.len() as u64)?;
+        let Inner { dispatch, shared, route, info, open, .. } = &*self.0;
+        let charge = open.budget().admit(dispatch, *route, range, &info.name).await;
+        if let Err(Error::OverQuota { .. }) = charge {
+            shared.activity.writes_over_quota.add(1);
+        }
+        let _charge = charge?;
+        Ok(dispatch.write(*route, offset, data, open.reduction()).await?)
     }
 
     /// Makes bytes read as zeros and gives their space back. Durable on return, whatever the length.

@@ -1,7 +1,7 @@
 //! Cuts over shards: each source's shards are cut at the same time, and their answers held until all have cut and the caller lets them go.
 //!
 //! ```text
-//!  all shards serve → cut on all → all have answered → (caller drops the cut) → release on all
+//!  cut on all shards → all have answered → (caller drops the cut) → release on all
 //! ```
 //!
 //! K1. What is answered before the last shard has cut was admitted on its shard before that shard's cut, so a write that a client
@@ -60,8 +60,17 @@ impl Drop for HeldCut {
 }
 
 impl Dispatch {
+    /// Waits until every shard serves. To be done before a cut: nobody's answers should wait for a shard that reopens.
+    ///
+    /// # Errors
+    /// `Unavailable` when one takes too long.
+    pub async fn wait_serving(&self) -> Result<()> {
+        let serves = |shard| self.on_shard(shard, |_| Box::pin(std::future::ready(Ok(()))));
+        try_join_all(self.placement().shards().map(serves)).await.map(|_| ())
+    }
+
     /// Cuts streams at one instant over all their shards. Durable on return; later writes to the sources are answered once the value
-    /// that is returned is dropped, so it should be dropped soon.
+    /// that is returned is dropped, so it should be dropped soon. [`Self::wait_serving`] comes first.
     ///
     /// # Errors
     /// `Unavailable` when a shard does not serve; copies may then hold something on other shards, and belong to nobody.
@@ -80,10 +89,6 @@ impl Dispatch {
                     .push(CutPair { source: source.stream, copy: *copy });
             }
         }
-        // No client should wait for a shard that reopens because of a cut on another.
-        let serves =
-            |shard: &ShardId| self.on_shard(*shard, |_| Box::pin(std::future::ready(Ok(()))));
-        try_join_all(pairs.keys().map(serves)).await?;
         let held = HeldCut {
             dispatch: self.clone(),
             id,

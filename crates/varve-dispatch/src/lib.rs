@@ -1,5 +1,6 @@
 //! Brings requests to the shard that owns their bytes: on this thread directly, on another by message.
 
+mod census;
 mod cut;
 mod error;
 mod gate;
@@ -15,8 +16,9 @@ pub use gate::HeldNames;
 pub use host::{HostConfig, ShardHost};
 pub use job::{Job, JobSender, PoolLinks, serve_jobs};
 pub use placement::{Placement, StreamPlacement};
-pub use route::{Dispatch, Route};
+pub use route::{Dispatch, MarkProof, Route};
 pub use varve_engine::{
-    BLOCK_BYTES, BlockStatus, DiffRun, Mapped, MarkReport, Pool, ReadPart, ShardStats,
+    BLOCK_BYTES, BlockStatus, Census, CheckProgress, Dangling, DiffRun, FamilyCensus, Mapped,
+    MarkReport, Pool, ReadPart, References, ShardStats, StreamCensus, Unreadable,
 };
 pub use zones::PoolRoot;

@@ -33,6 +33,15 @@ pub struct Route {
     pub placement: StreamPlacement,
 }
 
+/// What a mark pass proves.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum MarkProof {
+    /// Nothing.
+    None,
+    /// That what it freed is gone.
+    Gone,
+}
+
 struct Inner {
     reactor: Reactor,
     placement: Placement,
@@ -412,6 +421,7 @@ impl Dispatch {
     pub async fn mark<E: From<Error>>(
         &self,
         owned: impl Future<Output = std::result::Result<HashSet<StreamId>, E>>,
+        proof: MarkProof,
     ) -> std::result::Result<Vec<MarkReport>, E> {
         let shards: Vec<ShardId> = self.0.placement.shards().collect();
         let begin = |shard: &ShardId| {
@@ -429,7 +439,12 @@ impl Dispatch {
         let walked = try_join_all(passes().map(walk)).await?;
         let sweep = |(shard, ticket)| {
             self.on_shard(shard, move |shard| {
-                Box::pin(async move { shard.mark_sweep(ticket).await })
+                Box::pin(async move {
+                    match proof {
+                        MarkProof::None => shard.mark_sweep(ticket).await,
+                        MarkProof::Gone => shard.mark_sweep_proved(ticket).await,
+                    }
+                })
             })
         };
         let swept = try_join_all(passes().map(sweep)).await?;

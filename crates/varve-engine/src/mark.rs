@@ -96,6 +96,8 @@ pub struct MarkReport {
     pub freed_bytes: u64,
     /// Streams without an owner that were dropped.
     pub dropped_streams: u64,
+    /// Of what was freed, what is still there; only [`Shard::mark_sweep_proved`] looks.
+    pub leaked: u64,
 }
 
 impl Shard {
@@ -249,6 +251,20 @@ impl Shard {
     /// # Errors
     /// `Unavailable` when no pass was begun or the shard closed.
     pub async fn mark_sweep(&self, ticket: MarkTicket) -> Result<MarkReport> {
+        Ok(self.sweep(ticket).await?.0)
+    }
+
+    /// The same, and looks whether all that was freed is gone. Costs a look-up for each.
+    ///
+    /// # Errors
+    /// As [`Self::mark_sweep`].
+    pub async fn mark_sweep_proved(&self, ticket: MarkTicket) -> Result<MarkReport> {
+        let (report, freed) = self.sweep(ticket).await?;
+        Ok(MarkReport { leaked: self.count_present(&freed).await?, ..report })
+    }
+
+    /// What was freed is out of the table on return.
+    async fn sweep(&self, ticket: MarkTicket) -> Result<(MarkReport, RoaringTreemap)> {
         let (is_walked, marked) = self.pass(ticket, |pass| (pass.is_walked, pass.marked.len()))?;
         if !is_walked {
             return Err(Error::NoMarkPass);
@@ -313,7 +329,7 @@ impl Shard {
         if report.freed > 0 {
             self.reclaim_wanted.notify_one();
         }
-        Ok(report)
+        Ok((report, refused))
     }
 
     /// Logs ids to be freed, as ranges (M3); draining applies them.

@@ -1,4 +1,4 @@
-//! The check of a pool that no daemon serves.
+//! The check of a pool that no daemon serves; and, in `online`, the one that a daemon makes of its own.
 //!
 //! ```text
 //!  superblocks → roots → pool root → for each shard: recovery (over an overlay) → audit → catalogue → every segment → owners of damage
@@ -8,6 +8,7 @@
 //! C2. Damage that redundancy hides, or that nothing needs, is a warning; everything else that is damaged is an error.
 
 mod finding;
+pub(crate) mod online;
 mod pool;
 mod report;
 mod shard;

@@ -1,16 +1,17 @@
-//! `varve check`: verifies a pool that is not served, and says what is wrong with it.
+//! `varve check`: verifies a pool that is not served, or, with `--online`, one that is, and says what is wrong with it.
 
 use std::io::{self, Write};
 
 use clap::Args;
 use varve_types::{ByteCount, parse_size};
 
-use crate::check::{Check, counted};
+use crate::check::{Check, counted, online};
 use crate::cli::Global;
+use crate::client::Client;
 use crate::failure::{Failure, Result};
 use crate::offline::{OfflinePool, Source};
 
-/// Verify a pool that no daemon serves, and say what is wrong with it
+/// Verify a pool, and say what is wrong with it: one that no daemon serves, or with --online one that is served
 ///
 /// Reads only. Every checksum is compared, every reference followed and all space counted again, by the code that serves the pool:
 /// shards recover over an overlay in memory. Prints a line for each finding and a summary. Ctrl-C ends it with what was found so far.
@@ -21,6 +22,10 @@ use crate::offline::{OfflinePool, Source};
 pub(crate) struct CheckCommand {
     #[command(flatten)]
     source: Source,
+
+    /// Check the pool while it is served: follow every reference, and give back what nothing names
+    #[arg(long, conflicts_with_all = ["drive", "quick", "overlay"])]
+    online: bool,
 
     /// Leave out the data: verify structures only
     #[arg(long)]
@@ -37,18 +42,14 @@ pub(crate) struct CheckCommand {
 
 impl CheckCommand {
     pub(crate) fn run(self, global: &Global) -> Result<String> {
+        if self.online {
+            return self.run_online(&global.client());
+        }
         let pool = OfflinePool::open(global, &self.source)?;
         let check = Check { pool, quick: self.quick, overlay_bytes_max: self.overlay.0 };
         let report = check.run();
         let text = if self.json { report.to_json() } else { report.to_text() };
-        // Printed here, as findings are no failure of the command, and yet it does not end with 0.
-        let mut stdout = io::stdout().lock();
-        match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
-            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-                return Err(Failure::new(format!("write to standard output: {error}")));
-            }
-            _ => {}
-        }
+        print(&text)?;
         if report.errors > 0 {
             return Err(Failure::new(format!("the pool has {}", counted(report.errors, "error"))));
         }
@@ -56,5 +57,24 @@ impl CheckCommand {
             return Err(Failure::misuse("stopped before everything was checked"));
         }
         Ok(String::new())
+    }
+
+    fn run_online(self, client: &Client) -> Result<String> {
+        let answer = online::check(client)?;
+        let status = answer.value.clone();
+        let report = status.report.as_ref();
+        print(&answer.print(self.json, |_| report.map_or_else(String::new, online::describe)))?;
+        online::judge(&status).map(|()| String::new())
+    }
+}
+
+/// Prints what was found, as that is no failure of the command, and yet it may not end with 0.
+fn print(text: &str) -> Result<()> {
+    let mut stdout = io::stdout().lock();
+    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(Failure::new(format!("write to standard output: {error}")))
+        }
+        _ => Ok(()),
     }
 }

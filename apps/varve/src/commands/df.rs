@@ -8,6 +8,7 @@ use varve_types::ByteCount;
 
 use crate::cli::Format;
 use crate::client::Client;
+use crate::commands::status::fullness;
 use crate::failure::Result;
 use crate::table::{self, Align};
 
@@ -36,16 +37,20 @@ fn describe(space: &v1::Space) -> String {
         ("logical", ByteCount(logical).to_string()),
         ("unique", ByteCount(unique).to_string()),
         ("stored", ByteCount(stored).to_string()),
+        ("waiting", ByteCount(space.waiting_bytes).to_string()),
         ("metadata", ByteCount(space.metadata_bytes).to_string()),
         ("dedup ratio", ratio(logical, unique)),
         ("compression ratio", ratio(unique, stored)),
         ("reduction ratio", ratio(logical, stored)),
     ]);
+    text.push_str(&fullness(&space.fill));
     if space.volumes.is_empty() {
         return text;
     }
     let rows: Vec<Vec<String>> = space.volumes.iter().map(row).collect();
-    let header = [("VOLUME", Align::Left), ("SIZE", Align::Right), ("LOGICAL", Align::Right)];
+    let titles = ["SIZE", "LOGICAL", "REFERENCED", "FREED", "SNAPSHOTS", "THEY FREE", "ALL FREE"];
+    let mut header = vec![("VOLUME", Align::Left)];
+    header.extend(titles.map(|title| (title, Align::Right)));
     let _ = write!(text, "\n{}", table::columns(&header, &rows));
     text
 }
@@ -55,6 +60,11 @@ fn row(volume: &v1::VolumeSpace) -> Vec<String> {
         volume.name.clone(),
         ByteCount(volume.size_bytes).to_string(),
         ByteCount(volume.logical_bytes).to_string(),
+        ByteCount(volume.referenced_bytes).to_string(),
+        ByteCount(volume.freed_bytes).to_string(),
+        volume.snapshots.to_string(),
+        ByteCount(volume.snapshots_freed_bytes).to_string(),
+        ByteCount(volume.whole_freed_bytes).to_string(),
     ]
 }
 

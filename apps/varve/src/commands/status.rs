@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use clap::Args;
-use varve_access_admin::v1::{self, ServiceState, ShardState};
+use varve_access_admin::v1::{self, FillLevel, ServiceState, ShardState};
 use varve_types::ByteCount;
 
 use crate::age;
@@ -39,7 +39,9 @@ fn describe(status: &v1::Status) -> String {
         ("volumes", status.volumes.to_string()),
         ("connections", status.connections.to_string()),
         ("memory", of(memory.used_bytes, memory.budget_bytes)),
+        ("space", of(status.fill.used_bytes, status.fill.capacity_bytes)),
     ]);
+    text.push_str(&fullness(&status.fill));
     let rows: Vec<Vec<String>> = status.shards.iter().map(shard_row).collect();
     let header = [
         ("SHARD", Align::Right),
@@ -57,6 +59,20 @@ fn describe(status: &v1::Status) -> String {
     let header = [("LISTENER", Align::Left), ("ADDRESS", Align::Left)];
     let _ = write!(text, "\n{}", table::columns(&header, &rows));
     text
+}
+
+/// A line on a pool that is fuller than a threshold; nothing of others.
+pub(crate) fn fullness(fill: &v1::Fill) -> String {
+    let level = match fill.level {
+        FillLevel::Ok => return String::new(),
+        FillLevel::Filling => "filling",
+        FillLevel::High => "high",
+        FillLevel::NearFull => "near full",
+        FillLevel::Full => "full",
+    };
+    let percent = u128::from(fill.used_bytes) * 100 / u128::from(fill.capacity_bytes.max(1));
+    let advice = fill.advice.as_deref().unwrap_or_default();
+    format!("space is {level}, {percent} % used: {advice}\n")
 }
 
 fn shard_row(shard: &v1::ShardStatus) -> Vec<String> {

@@ -7,5 +7,5 @@ mod settings;
 mod table;
 
 pub(crate) use file::read;
-pub(crate) use settings::{DriveSetting, LogFormat, LogLevel, Settings, TlsSettings};
+pub(crate) use settings::{DriveSetting, LogFormat, LogLevel, Settings, Thresholds, TlsSettings};
 pub(crate) use table::document;

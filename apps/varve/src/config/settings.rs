@@ -37,6 +37,46 @@ pub(crate) struct Settings {
     pub(crate) reclaim_free_percent: u32,
     /// Summary entries since the last checkpoint at most.
     pub(crate) checkpoint_entries: u64,
+    /// From which part of its capacity on a pool is how full.
+    pub(crate) thresholds: Thresholds,
+}
+
+/// Percent of the capacity from which on a pool is filling, high, near full and full.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Thresholds {
+    /// Someone should plan for more space.
+    pub(crate) filling_percent: u32,
+    /// Someone should make room.
+    pub(crate) high_percent: u32,
+    /// Writes are about to be refused.
+    pub(crate) near_full_percent: u32,
+    /// Writes may be refused at any time.
+    pub(crate) full_percent: u32,
+}
+
+impl Default for Thresholds {
+    fn default() -> Self {
+        Self { filling_percent: 65, high_percent: 75, near_full_percent: 85, full_percent: 90 }
+    }
+}
+
+impl Thresholds {
+    /// All of them, lowest first.
+    pub(crate) fn ascending(self) -> [u32; 4] {
+        let Self { filling_percent, high_percent, near_full_percent, full_percent } = self;
+        [filling_percent, high_percent, near_full_percent, full_percent]
+    }
+
+    fn check(self) -> Result<()> {
+        if self.ascending().is_sorted_by(|lower, higher| lower < higher) {
+            return Ok(());
+        }
+        let [filling, high, near_full, full] = self.ascending();
+        let what = format!("thresholds of space {filling}, {high}, {near_full} and {full} percent");
+        Err(Failure::misuse(format!("{what} do not rise")).hint(
+            "space.filling_percent, space.high_percent, space.near_full_percent and space.full_percent, each above the one before",
+        ))
+    }
 }
 
 /// One drive of the pool.
@@ -101,6 +141,7 @@ impl Default for Settings {
             lane: ByteCount(256 << 20),
             reclaim_free_percent: 2,
             checkpoint_entries: 1_000_000,
+            thresholds: Thresholds::default(),
         }
     }
 }
@@ -133,6 +174,7 @@ impl Settings {
             return Err(Failure::misuse("TLS is asked for without a certificate")
                 .hint("set nbd.tls.certificate and nbd.tls.key"));
         }
+        self.thresholds.check()?;
         let authenticated = self.tls.client_ca.is_some() && self.tls.required;
         let open = self.nbd_addresses().into_iter().find(|address| !address.is_local());
         match open {
@@ -179,6 +221,16 @@ mod tests {
         assert!(at("127.0.0.1:1").check().is_ok());
         let refused = at("0.0.0.0:1").check().unwrap_err().to_string();
         assert!(refused.contains("open to other machines"), "{refused}");
+    }
+
+    #[test]
+    fn thresholds_rise() {
+        let mut settings = Settings::default();
+        settings.thresholds.high_percent = 85;
+        let refused = settings.check().unwrap_err().to_string();
+        assert!(refused.contains("65, 85, 85 and 90 percent do not rise"), "{refused}");
+        settings.thresholds.high_percent = 84;
+        assert!(settings.check().is_ok());
     }
 
     #[test]

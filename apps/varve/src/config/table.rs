@@ -256,6 +256,40 @@ pub(crate) const SETTINGS: &[Setting] = &[
                  a million take well below a second.",
         apply: |settings, value| settings.checkpoint_entries = value.number(),
     },
+    Setting {
+        key: "space.filling_percent",
+        flag: None,
+        form: Form::Count { min: 1, max: 100, unit: "percent" },
+        default: "65",
+        reason: "Share of its capacity from which on a pool counts as filling: time to plan for more space. `varve status`, `varve df` and \
+                 `/metrics` say so, and so does the log at `info`.",
+        apply: |settings, value| settings.thresholds.filling_percent = value.count32(),
+    },
+    Setting {
+        key: "space.high_percent",
+        flag: None,
+        form: Form::Count { min: 1, max: 100, unit: "percent" },
+        default: "75",
+        reason: "From here on reclaim has to move more for each write, and writes get slower. Logged as a warning.",
+        apply: |settings, value| settings.thresholds.high_percent = value.count32(),
+    },
+    Setting {
+        key: "space.near_full_percent",
+        flag: None,
+        form: Form::Count { min: 1, max: 100, unit: "percent" },
+        default: "85",
+        reason: "From here on snapshots, or a burst of writes, may fill the pool before anybody looks again. Logged as a warning.",
+        apply: |settings, value| settings.thresholds.near_full_percent = value.count32(),
+    },
+    Setting {
+        key: "space.full_percent",
+        flag: None,
+        form: Form::Count { min: 1, max: 100, unit: "percent" },
+        default: "90",
+        reason: "From here on someone must act: when nothing is left, new data get ENOSPC. Reads, trims and deletes always work. Logged as \
+                 an error.",
+        apply: |settings, value| settings.thresholds.full_percent = value.count32(),
+    },
 ];
 
 impl Setting {

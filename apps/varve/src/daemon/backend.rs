@@ -6,18 +6,22 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use varve_access_admin::v1::{
-    BeginReceive, ChangeSnapshot, ChangeVolume, CloneVolume, CreateSnapshots, CreateVolume, Drive,
-    EndReceive, ExtentPage, ListenerStatus, MemoryStatus, Pool, RollBack, ServiceState, ShardState,
-    Snapshot, Space, Status, Volume, VolumeSpace,
+    BeginReceive, ChangeSnapshot, ChangeVolume, CheckStatus, CloneVolume, CreateSnapshots,
+    CreateVolume, Drive, EndReceive, ExtentPage, Fill, ListenerStatus, MemoryStatus, Pool,
+    RollBack, ServiceState, ShardState, Snapshot, Space, Status, Volume, VolumeFamily,
 };
-use varve_access_admin::{AdminBackend, AdminFuture, Error, ListenAddress, Metric, Result, Sample};
+use varve_access_admin::{
+    AdminBackend, AdminFuture, Error, ListenAddress, Metric, MetricKind, Result, Sample,
+};
 use varve_access_nbd::ConnectionLimit;
 use varve_dataset::Datasets;
 use varve_types::ErrorKind;
 
-use crate::daemon::snapshots;
+use crate::config::Thresholds;
+use crate::daemon::online_check::{self, OnlineCheck};
 use crate::daemon::stack::{ShardMetric, ShardReport, ShardStack};
 use crate::daemon::threads::Threads;
+use crate::daemon::{figures, fill, holdings, snapshots};
 
 /// The thread that carries out changes of the catalogue.
 const CATALOGUE_THREAD: usize = 0;
@@ -33,6 +37,7 @@ pub(crate) struct PoolFacts {
     pub(crate) capacity_bytes: u64,
     pub(crate) drives: Vec<Drive>,
     pub(crate) memory_budget_bytes: u64,
+    pub(crate) thresholds: Thresholds,
 }
 
 /// The daemon as the admin API sees it.
@@ -42,6 +47,7 @@ pub(crate) struct PoolBackend<S: ShardStack> {
     pub(crate) nbd_addresses: Vec<ListenAddress>,
     pub(crate) nbd_connections: ConnectionLimit,
     pub(crate) serving_since: Instant,
+    pub(crate) check: OnlineCheck,
 }
 
 impl<S: ShardStack> PoolBackend<S> {
@@ -84,6 +90,7 @@ impl<S: ShardStack> PoolBackend<S> {
         let reports = self.reports().await?;
         let serving = reports.iter().all(|report| report.status.state == ShardState::Serving);
         let used_bytes = reports.iter().map(|report| report.memory_used_bytes).sum();
+        let space_used_bytes = reports.iter().map(|report| report.space_used_bytes).sum();
         let connections = u64::try_from(self.nbd_connections.open()).unwrap_or(u64::MAX);
         let listener = |address: &ListenAddress| ListenerStatus {
             protocol: "nbd".to_owned(),
@@ -97,9 +104,14 @@ impl<S: ShardStack> PoolBackend<S> {
             volumes: u64::try_from(volumes).unwrap_or(u64::MAX),
             connections,
             listeners: self.nbd_addresses.iter().map(listener).collect(),
+            fill: self.fill(space_used_bytes),
             memory: MemoryStatus { budget_bytes: self.facts.memory_budget_bytes, used_bytes },
             shards: reports.into_iter().map(|report| report.status).collect(),
         })
+    }
+
+    fn fill(&self, used_bytes: u64) -> Fill {
+        fill::fill(used_bytes, self.facts.capacity_bytes, self.facts.thresholds)
     }
 
     async fn pool_now(&self) -> Result<Pool> {
@@ -123,13 +135,7 @@ impl<S: ShardStack> PoolBackend<S> {
         let asked =
             self.threads.ask(CATALOGUE_THREAD, |thread| async move { thread.stack.space().await });
         let space: varve_dataset::Space = asked.await?;
-        let used_bytes = space.used_bytes();
-        let held = |held: varve_dataset::VolumeSpace| VolumeSpace {
-            name: held.volume.name,
-            namespace: held.volume.namespace,
-            size_bytes: held.volume.size_bytes,
-            logical_bytes: held.logical_bytes,
-        };
+        let (used_bytes, waiting_bytes) = (space.used_bytes(), space.waiting_bytes());
         Ok(Space {
             size_bytes: self.facts.size_bytes,
             capacity_bytes: self.facts.capacity_bytes,
@@ -138,9 +144,27 @@ impl<S: ShardStack> PoolBackend<S> {
             logical_bytes: space.logical_bytes,
             unique_bytes: space.unique_bytes,
             stored_bytes: space.stored_bytes,
+            referenced_bytes: space.referenced_bytes,
+            waiting_bytes,
             metadata_bytes: space.metadata_bytes,
-            volumes: space.volumes.into_iter().map(held).collect(),
+            fill: self.fill(used_bytes),
+            volumes: space.volumes.iter().map(holdings::of_volume).collect(),
         })
+    }
+
+    async fn volume_space_now(&self, name: String) -> Result<VolumeFamily> {
+        self.threads
+            .ask(CATALOGUE_THREAD, |thread| async move {
+                let id = thread.stack.volume(&name).await?.id; // An absent one costs nothing.
+                let space = thread.stack.space().await?;
+                let found = space.volumes.iter().find(|held| held.volume.id == id);
+                found.map(holdings::of_family).ok_or_else(|| Error::Backend {
+                    kind: ErrorKind::Unavailable,
+                    message: format!("volume `{name}` changed while it was counted"),
+                    hint: Some("ask again".to_owned()),
+                })
+            })
+            .await
     }
 
     async fn metrics_now(&self) -> Result<Vec<Metric>> {
@@ -158,10 +182,33 @@ impl<S: ShardStack> PoolBackend<S> {
                 "Space that live blocks and pages take.",
                 used_bytes,
             ),
+            Metric::gauge(
+                "varve_pool_fill_level",
+                "How many thresholds of space are exceeded, 0 to 4.",
+                fill::rank(self.fill(used_bytes).level),
+            ),
+            self.threshold_metric(),
             Metric::gauge("varve_nbd_connections_open", "NBD connections open now.", connections),
         ];
+        match self.ask_datasets(|datasets| async move { figures::of(&datasets).await }).await {
+            Ok(figures) => metrics.extend(figures),
+            // A shard that reopens has metrics of its own that say so.
+            Err(error) => tracing::debug!(%error, "no metrics of datasets"),
+        }
         metrics.extend(by_name(&reports));
         Ok(metrics)
+    }
+
+    fn threshold_metric(&self) -> Metric {
+        let help = "Used bytes from which on the pool is as full as the label says.";
+        let mut metric = Metric::new("varve_pool_threshold_bytes", help, MetricKind::Gauge);
+        let levels = ["filling", "high", "near_full", "full"];
+        for (level, percent) in levels.into_iter().zip(self.facts.thresholds.ascending()) {
+            let labels = vec![("level", level.to_owned())];
+            let value = self.facts.capacity_bytes / 100 * u64::from(percent);
+            metric.samples.push(Sample { labels, value });
+        }
+        metric
     }
 }
 
@@ -189,6 +236,10 @@ impl<S: ShardStack> AdminBackend for PoolBackend<S> {
 
     fn space(&self) -> AdminFuture<'_, Space> {
         Box::pin(self.space_now())
+    }
+
+    fn volume_space(&self, name: String) -> AdminFuture<'_, VolumeFamily> {
+        Box::pin(self.volume_space_now(name))
     }
 
     fn volumes(&self) -> AdminFuture<'_, Vec<Volume>> {
@@ -265,6 +316,23 @@ impl<S: ShardStack> AdminBackend for PoolBackend<S> {
 
     fn end_receive(&self, volume: String, spec: EndReceive) -> AdminFuture<'_, Snapshot> {
         self.ask_datasets(|datasets| snapshots::end_receive(datasets, volume, spec))
+    }
+
+    fn check(&self) -> AdminFuture<'_, CheckStatus> {
+        Box::pin(std::future::ready(Ok(self.check.status())))
+    }
+
+    fn start_check(&self) -> AdminFuture<'_, CheckStatus> {
+        if let Some(progress) = self.check.begin() {
+            let outcome = self.ask_datasets(|datasets| online_check::run(datasets, progress));
+            tokio::spawn(self.check.clone().follow(outcome));
+        }
+        self.check()
+    }
+
+    fn stop_check(&self) -> AdminFuture<'_, CheckStatus> {
+        self.check.stop();
+        self.check()
     }
 
     fn metrics(&self) -> AdminFuture<'_, Vec<Metric>> {

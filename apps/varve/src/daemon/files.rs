@@ -85,6 +85,7 @@ pub(crate) fn facts(
         capacity_bytes,
         drives: drives.entries.iter().map(drive).collect(),
         memory_budget_bytes: settings.memory.0,
+        thresholds: settings.thresholds,
     })
 }
 

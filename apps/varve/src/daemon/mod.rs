@@ -6,8 +6,12 @@ mod backend;
 mod banner;
 pub(crate) mod drives;
 mod engine_stack;
+mod figures;
 mod files;
+mod fill;
+mod holdings;
 mod lock;
+mod online_check;
 mod pool;
 mod shard_thread;
 mod signals;
@@ -115,10 +119,12 @@ fn control<S: ShardStack>(settings: &Settings, front: AdminFront, mut pool: Pool
     runtime.block_on(async {
         let mut signals = Signals::install()?;
         banner::print(settings, &pool.summary(), pool.nbd_addresses(), &listeners);
+        let watching = pool.watch_fill();
         let api = serve(listeners, pool.backend(), LimitsConfig::default(), signals.first());
         tokio::select! {
             () = api => {}
             failure = pool.failed() => return Err(failure),
+            never = watching => match never {},
         }
         tracing::info!("ending: writing everything out");
         let closing = tokio::task::spawn_blocking(move || pool.close());

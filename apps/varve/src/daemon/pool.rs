@@ -7,6 +7,7 @@
 //!
 //! P1: a shard closes only when no thread serves connections any more, as their requests go to any shard.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -20,6 +21,8 @@ use varve_reactor::port::PortSender;
 use varve_types::{ByteCount, ShardId};
 
 use crate::daemon::backend::{PoolBackend, PoolFacts};
+use crate::daemon::fill;
+use crate::daemon::online_check::OnlineCheck;
 use crate::daemon::shard_thread::{self, Alive, Running, ShardThread, Start};
 use crate::daemon::stack::ShardStack;
 use crate::daemon::threads::Threads;
@@ -148,7 +151,14 @@ impl<S: ShardStack> Pool<S> {
             nbd_addresses: self.nbd_addresses.clone(),
             nbd_connections: self.nbd_connections.clone(),
             serving_since: self.serving_since,
+            check: OnlineCheck::default(),
         })
+    }
+
+    /// Says in the log when the pool gets fuller, or has room again; as long as it is served.
+    pub(crate) fn watch_fill(&self) -> impl Future<Output = Infallible> + use<S> {
+        let PoolFacts { capacity_bytes, thresholds, .. } = self.facts;
+        fill::watch(Arc::clone(&self.threads), capacity_bytes, thresholds)
     }
 
     /// What people want to know first, such as `pool 6f… (2 shards, 64 GiB)`.

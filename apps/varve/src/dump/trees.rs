@@ -151,7 +151,7 @@ fn show_volume(shard: ShardId, volume: &VolumeInfo, route: Route, out: &mut Outp
                 "stream": volume.id, "size_bytes": volume.size_bytes, "block_size_bytes": volume.block_size_bytes,
                 "created_unix_ms": volume.created_unix_ms, "dedup": volume.dedup,
                 "compression": volume.compression.to_string(), "placement": generation, "seed": seed,
-                "origin": volume.origin, "receiving": volume.receiving.map(|identity| identity.to_string()),
+                "quota_bytes": volume.quota_bytes, "origin": volume.origin, "receiving": volume.receiving.map(|identity| identity.to_string()),
             })
         },
         || {
@@ -161,9 +161,11 @@ fn show_volume(shard: ShardId, volume: &VolumeInfo, route: Route, out: &mut Outp
             let origin = volume.origin.as_ref().map(|origin| format!(" origin {origin}"));
             let receiving = volume.receiving.map(|identity| format!(" receiving {identity}"));
             let (origin, receiving) = (origin.unwrap_or_default(), receiving.unwrap_or_default());
+            let quota = volume.quota_bytes.map(|quota| format!(" quota {quota} B"));
+            let quota = quota.unwrap_or_default();
             format!(
                 "shard {shard} volume {name} stream {id} size {size} B block {block} B created_unix_ms {created} \
-                 dedup {dedup} compression {compression} placement {generation} seed {seed:#018x}{origin}{receiving}"
+                 dedup {dedup} compression {compression} placement {generation} seed {seed:#018x}{quota}{origin}{receiving}"
             )
         },
     );

@@ -4,10 +4,12 @@
 use std::path::Path;
 
 use serde_json::Value;
+use varve_access_admin::MemoryBackend;
 use varve_logstore::format::segment::StripHeader;
 use varve_logstore::format::summary::SummaryEntry;
 
 use crate::daemon::Home;
+use crate::rig::Api;
 use crate::stored::{BLOCK, Stored, bytes_at, contents, flip};
 
 const SEGMENT_BYTES: u64 = 2 << 20;
@@ -19,6 +21,71 @@ const ROOTS: u64 = COPIES * COPY_STRIDE;
 const ROOT_SLOT_BYTES: u64 = (256 << 10) + 4096;
 const ROOT_COUNT: u64 = 3;
 const ROOT_HEADER_BYTES: u64 = 64;
+
+#[test]
+fn a_pool_that_is_served_is_checked_by_its_daemon() {
+    let home = Home::new();
+    let daemon = home.serve(&[]);
+    home.varve(&["volume", "create", "v", "--size", "1GiB"]).ok();
+    let mut client = home.connect("v");
+    for (round, snapshot) in ["v@a", "v@b", "v@c"].into_iter().enumerate() {
+        let at = (round as u64) << 26; // On both shards.
+        client.write(at, &contents(round as u64, 300));
+        client.write(0, &contents(10 + round as u64, 200));
+        home.varve(&["volume", "snapshot", "create", snapshot]).ok();
+    }
+    home.varve(&["volume", "snapshot", "delete", "v@b"]).ok();
+    let text = home.varve(&["check", "--online"]).ok();
+    assert!(text.starts_with("3 datasets, ") && text.contains(" followed: 0 errors\n"), "{text}");
+    let json = home.varve(&["check", "--online", "--json"]).json();
+    assert_eq!((&json["state"], &json["report"]["dangling"]), (&"done".into(), &0.into()));
+    assert!(json["references"].as_u64().unwrap() > 600, "{json}");
+    let offline = home.varve(&["check"]).refused(2);
+    assert!(offline.contains("in use"), "{offline}");
+    drop(daemon);
+    let said = home.varve(&["check", "--online"]).refused(1);
+    assert!(said.contains("no daemon answers"), "{said}");
+}
+
+#[test]
+fn a_daemon_tells_of_a_map_that_it_cannot_read() {
+    let pool = Stored::clean();
+    let file = pool.file("segments");
+    let is_of_a_map = |place: u64| {
+        let (_, report) = pool.check_flipped(&[(&file, place)]);
+        codes(&report).contains(&"map_unreadable")
+    };
+    let mut places = pool.rows(&["segments"]).into_iter().flat_map(|row| {
+        let start = row["segment"].as_u64().unwrap() * SEGMENT_BYTES;
+        let (_, parts) = parts(&bytes_at(&file, start, usize::try_from(SEGMENT_BYTES).unwrap()));
+        let pages =
+            parts.into_iter().filter(|part| matches!(part.what, Some(SummaryEntry::Page { .. })));
+        pages.map(move |page| start + (page.from + page.to) / 2).collect::<Vec<u64>>()
+    });
+    let place = places.find(|place| is_of_a_map(*place)).expect("the map has pages");
+    flip(&file, place);
+    let _daemon = pool.serve();
+    let run = pool.varve(&["check", "--online"]);
+    assert_eq!(run.code, 1, "{} {}", run.stdout, run.stderr);
+    assert!(run.stdout.starts_with("error: v cannot be followed: "), "{}", run.stdout);
+    let json = pool.varve(&["check", "--online", "--json"]);
+    assert_eq!(json.code, 1, "it stays so");
+}
+
+#[test]
+fn what_a_daemon_finds_wrong_is_told_and_ends_with_1() {
+    let api = Api::over(MemoryBackend::default());
+    let clean = "0 datasets, 1000 references followed: 0 errors\n\
+                 3 chunks of 12 KiB that nothing named any more given back\n";
+    assert_eq!(api.varve(&["check", "--online"]).ok(), clean);
+    api.varve(&["volume", "create", "damaged", "--size", "1GiB"]).ok();
+    let run = api.varve(&["check", "--online"]);
+    assert_eq!(run.code, 1);
+    assert!(run.stdout.starts_with("error: damaged: block 7 names 12"), "{}", run.stdout);
+    assert!(run.stderr.contains("the pool has 1 error"), "{}", run.stderr);
+    let said = api.varve(&["check", "--online", "--quick"]).refused(2);
+    assert!(said.contains("cannot be used with"), "{said}");
+}
 
 #[track_caller]
 fn assert_counts(checked: &(i32, Value), errors: u64, warnings: u64) {

@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio};
 
 use tempfile::TempDir;
 
@@ -18,6 +18,7 @@ pub(crate) struct Home {
 /// A daemon that serves. Killed when dropped.
 pub(crate) struct Daemon {
     child: Child,
+    errors: BufReader<ChildStderr>,
     banner: String,
 }
 
@@ -36,6 +37,13 @@ impl Home {
         std::fs::create_dir(dir.path().join("varve-data")).unwrap();
         std::fs::write(dir.path().join("varve-data/varve.toml"), config).unwrap();
         Self { dir, shards }
+    }
+
+    /// Adds settings to the configuration, for the next daemon.
+    pub(crate) fn configure(&self, settings: &str) {
+        let path = self.path().join("varve-data/varve.toml");
+        let before = std::fs::read_to_string(&path).unwrap();
+        std::fs::write(path, before + settings).unwrap();
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -64,15 +72,16 @@ impl Home {
             .spawn()
             .unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap());
+        let mut errors = BufReader::new(child.stderr.take().unwrap());
         let mut banner = String::new();
         while !banner.contains("attach it:") {
             if lines.read_line(&mut banner).unwrap() == 0 {
                 let mut said = String::new();
-                child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+                errors.read_to_string(&mut said).unwrap();
                 panic!("the daemon ended with {}: {said}", child.wait().unwrap());
             }
         }
-        Daemon { child, banner }
+        Daemon { child, errors, banner }
     }
 }
 
@@ -96,8 +105,22 @@ impl Daemon {
     pub(crate) fn end(mut self) -> (ExitStatus, String) {
         let status = self.child.wait().unwrap();
         let mut said = String::new();
-        self.child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+        self.errors.read_to_string(&mut said).unwrap();
         (status, said)
+    }
+
+    /// Waits until it says something with these words on standard error; the line.
+    pub(crate) fn says(&mut self, words: &str) -> String {
+        loop {
+            let mut line = String::new();
+            assert!(
+                self.errors.read_line(&mut line).unwrap() > 0,
+                "it ended and never said {words}"
+            );
+            if line.contains(words) {
+                return line;
+            }
+        }
     }
 }
 

@@ -25,7 +25,7 @@ impl Client {
         Self { stream }
     }
 
-    fn request(&mut self, command: u16, offset: u64, len: usize, data: &[u8]) {
+    fn request(&mut self, command: u16, offset: u64, len: usize, data: &[u8]) -> u32 {
         let mut request = Vec::new();
         request.extend(0x2560_9513u32.to_be_bytes());
         request.extend(0u16.to_be_bytes());
@@ -37,17 +37,23 @@ impl Client {
         self.stream.write_all(&request).unwrap();
         let mut reply = [0; 16];
         self.stream.read_exact(&mut reply).unwrap();
-        assert_eq!(reply[..8], [0x67, 0x44, 0x66, 0x98, 0, 0, 0, 0], "command {command} failed");
+        assert_eq!(reply[..4], [0x67, 0x44, 0x66, 0x98]);
+        u32::from_be_bytes(reply[4..8].try_into().unwrap())
+    }
+
+    /// Writes; the error number, 0 when it is durable.
+    pub(crate) fn try_write(&mut self, offset: u64, data: &[u8]) -> u32 {
+        self.request(1, offset, data.len(), data)
     }
 
     /// Writes; durable on return.
     pub(crate) fn write(&mut self, offset: u64, data: &[u8]) {
-        self.request(1, offset, data.len(), data);
+        assert_eq!(self.try_write(offset, data), 0, "write at {offset}");
     }
 
     /// Reads.
     pub(crate) fn read(&mut self, offset: u64, len: usize) -> Vec<u8> {
-        self.request(0, offset, len, &[]);
+        assert_eq!(self.request(0, offset, len, &[]), 0, "read at {offset}");
         let mut data = vec![0; len];
         self.stream.read_exact(&mut data).unwrap();
         data

@@ -1,6 +1,9 @@
-//! Goal: `varve status` says whether the daemon serves and how busy it is. Method: a memory backend behind the real API.
+//! Goal: `varve status` says whether the daemon serves, how busy it is and how full its pool. Method: a memory backend behind the real API,
+//! and a daemon with low thresholds.
 
+use crate::daemon::Home;
 use crate::rig::Api;
+use crate::stored::contents;
 
 #[test]
 fn people_see_state_shards_and_listeners() {
@@ -12,6 +15,7 @@ pool         00000000-0000-0000-0000-000000000001
 volumes      1
 connections  1
 memory       100 MiB of 512 MiB
+space        3 GiB of 64 GiB
 
 SHARD  STATE    UNDRAINED               LANE
     0  serving     12 MiB  16 MiB of 256 MiB
@@ -28,6 +32,33 @@ fn programs_see_every_field() {
     let json = Api::start().varve(&["status", "--json"]).json();
     assert_eq!(json["state"], "serving");
     assert_eq!(json["shards"][1]["lane_size_bytes"], 256 << 20);
+}
+
+#[test]
+fn a_pool_that_fills_up_is_told_of_everywhere() {
+    let home = Home::new();
+    home.configure(
+        "[space]\nfilling_percent = 1\nhigh_percent = 2\nnear_full_percent = 3\nfull_percent = 90\n",
+    );
+    let mut daemon = home.serve(&[]);
+    home.varve(&["volume", "create", "v", "--size", "1GiB", "--compression", "off"]).ok();
+    let empty = home.varve(&["status", "--json"]).json();
+    assert_eq!((&empty["fill"]["level"], &empty["fill"]["advice"]), (&"ok".into(), &().into()));
+    let mut client = home.connect("v");
+    for part in 0..4 {
+        client.write(part << 22, &contents(part, 1024)); // 16 MiB: more than 3 % of the pool, and less than half.
+    }
+    let told = daemon.says("pool is");
+    assert!(told.contains("WARN") && told.contains("`varve df` tells"), "{told}");
+    let status = home.varve(&["status", "--json"]).json();
+    assert_eq!(status["fill"]["level"], "near_full");
+    assert_eq!(status["fill"]["threshold_percent"], 3);
+    for command in ["status", "df"] {
+        let text = home.varve(&[command]).ok();
+        assert!(text.contains("space is near full, "), "{text}");
+    }
+    daemon.signal("TERM");
+    daemon.end();
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use crate::daemon::Home;
+use crate::daemon::{Daemon, Home};
 use crate::nbd::Client;
 use crate::rig::Run;
 
@@ -62,6 +62,10 @@ impl Stored {
 
     pub(crate) fn varve(&self, arguments: &[&str]) -> Run {
         self.home.varve(arguments)
+    }
+
+    pub(crate) fn serve(&self) -> Daemon {
+        self.home.serve(&[])
     }
 
     pub(crate) fn file(&self, name: &str) -> PathBuf {

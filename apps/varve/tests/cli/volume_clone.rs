@@ -12,7 +12,7 @@ fn a_clone_names_its_origin() {
     assert_eq!(said, "cloned vm1 of 1 GiB from busy@a\n");
     let json = api.varve(&["volume", "clone", "busy", "vm2", "--json"]).json();
     assert_eq!(json["origin"], "busy");
-    assert!(api.varve(&["volume", "show", "vm1"]).ok().contains("cloned from  busy@a"));
+    assert!(api.varve(&["volume", "show", "vm1"]).ok().contains("cloned from         busy@a"));
     assert!(api.varve(&["volume", "clone", "busy", "vm1"]).refused(1).contains("exists"));
     assert!(api.varve(&["volume", "clone", "busy@b", "vm3"]).refused(1).contains("no snapshot"));
 }

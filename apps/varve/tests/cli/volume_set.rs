@@ -7,6 +7,9 @@ use crate::daemon::Home;
 use crate::rig::Api;
 use crate::stored::{BLOCK, contents};
 
+/// What NBD clients are told when there is no space.
+const ENOSPC: u32 = 28;
+
 /// Blocks of a write that fills segments by itself and so bypasses the lane: what it holds is stored when it is answered.
 const LARGE: usize = 1024;
 
@@ -21,7 +24,39 @@ fn an_open_volume_changes_part_by_part() {
     let both = ["volume", "set", "busy", "--dedup", "off", "--compression", "off"];
     assert!(api.varve(&both).ok().contains("dedup off, compression off"));
     let shown = api.varve(&["volume", "show", "busy"]).ok();
-    assert!(shown.contains("dedup        off\ncompression  off\n"), "{shown}");
+    assert!(shown.contains("dedup               off\ncompression         off\n"), "{shown}");
+    let said = api.varve(&["volume", "set", "busy", "--quota", "10GiB"]).ok();
+    assert_eq!(
+        said,
+        "volume busy writes with dedup off, compression off, and holds 10 GiB at most now\n"
+    );
+    let shown = api.varve(&["volume", "show", "busy"]).ok();
+    assert!(shown.contains("quota               10 GiB\n"), "{shown}");
+    let json = api.varve(&["volume", "set", "busy", "--quota", "none", "--json"]).json();
+    assert_eq!(json["quota_bytes"], Value::Null);
+}
+
+#[test]
+fn a_quota_stops_a_client_and_is_still_there_after_a_kill() {
+    let home = Home::new();
+    let daemon = home.serve(&[]);
+    home.varve(&["volume", "create", "v", "--size", "1GiB", "--quota", "4MiB"]).ok();
+    let mut client = home.connect("v");
+    client.write(0, &contents(1, LARGE));
+    assert_eq!(client.try_write(64 << 20, &contents(2, 1)), ENOSPC);
+    client.write(4096, &contents(3, 100));
+    daemon.signal("KILL");
+    daemon.end();
+    let _daemon = home.serve(&[]);
+    let mut client = home.connect("v");
+    assert_eq!(client.try_write(64 << 20, &contents(2, 1)), ENOSPC);
+    home.varve(&["volume", "set", "v", "--quota", "8MiB"]).ok();
+    client.write(64 << 20, &contents(2, LARGE));
+    assert_eq!(client.try_write(200 << 20, &contents(2, 1)), ENOSPC);
+    home.varve(&["volume", "set", "v", "--quota", "none"]).ok();
+    client.write(200 << 20, &contents(2, 1));
+    let said = home.varve(&["volume", "set", "v", "--quota", "1KiB"]).refused(1);
+    assert!(said.contains("quota 1 KiB is not from 4 KiB"), "{said}");
 }
 
 #[test]

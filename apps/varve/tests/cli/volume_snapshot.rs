@@ -25,6 +25,24 @@ fn snapshots_are_taken_listed_and_deleted() {
 }
 
 #[test]
+fn what_snapshots_hold_is_shown_when_asked_for() {
+    let api = Api::start();
+    let list = ["volume", "snapshot", "list", "busy", "--space"];
+    assert!(api.varve(&list).ok().starts_with("no snapshots"));
+    api.varve(&["volume", "snapshot", "create", "busy@a"]).ok();
+    let expected = "\
+NAME     SIZE  LOGICAL  REFERENCED   UNIQUE   FREED
+busy@a  1 GiB  512 MiB     384 MiB  128 MiB  96 MiB
+";
+    assert_eq!(api.varve(&list).ok(), expected);
+    let json = api.varve(&[&list[..], &["--json"]].concat()).json();
+    assert_eq!(json["snapshots"][0]["freed_bytes"], 96 << 20);
+    assert_eq!(json["volume"]["snapshots_freed_bytes"], 96 << 20);
+    let said = api.varve(&["volume", "snapshot", "list", "--space"]).refused(2);
+    assert!(said.contains("<VOLUME>"), "{said}");
+}
+
+#[test]
 fn long_lists_come_in_pages() {
     let api = Api::over(MemoryBackend::with_volumes(1200));
     let names: Vec<String> = (0..1200).map(|number| format!("v{number:04}@a")).collect();

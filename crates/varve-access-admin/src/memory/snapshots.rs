@@ -50,6 +50,11 @@ impl MemoryBackend {
         })
     }
 
+    pub(super) fn count_snapshots(&self, volume: &str) -> u64 {
+        let snapshots = self.snapshots_now();
+        snapshots.values().filter(|snapshot| snapshot.volume == volume).count() as u64
+    }
+
     pub(super) fn list_snapshots(
         &self,
         volume: Option<&str>,

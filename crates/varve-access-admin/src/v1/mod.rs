@@ -1,5 +1,6 @@
 //! Version 1 of the API: its types, its endpoints and their description.
 
+mod checks;
 mod compression;
 mod openapi;
 mod routes;
@@ -7,6 +8,7 @@ mod snapshot_routes;
 mod snapshots;
 mod types;
 
+pub use checks::{CheckReport, CheckState, CheckStatus};
 pub use openapi::{Endpoint, document, endpoints};
 pub(crate) use routes::router;
 pub use snapshots::{
@@ -14,6 +16,7 @@ pub use snapshots::{
     RollBack, Snapshot, SnapshotPage,
 };
 pub use types::{
-    ChangeVolume, CreateVolume, Drive, ErrorBody, ListenerStatus, MemoryStatus, Pool, ServiceState,
-    ShardState, ShardStatus, Space, Status, Volume, VolumePage, VolumeSpace,
+    ChangeVolume, CreateVolume, Drive, ErrorBody, Fill, FillLevel, ListenerStatus, MemoryStatus,
+    Pool, ServiceState, ShardState, ShardStatus, SnapshotSpace, Space, Status, Volume,
+    VolumeFamily, VolumePage, VolumeSpace,
 };

@@ -7,13 +7,15 @@ use utoipa::{PartialSchema, ToSchema};
 use varve_types::ErrorKind;
 
 use crate::http::status_and_name;
+use crate::v1::checks::{CheckReport, CheckState, CheckStatus};
 use crate::v1::snapshots::{
     BeginReceive, ChangeSnapshot, CloneVolume, CreateSnapshots, EndReceive, Extent, ExtentPage,
     RollBack, Snapshot, SnapshotPage,
 };
 use crate::v1::types::{
-    ChangeVolume, CreateVolume, Drive, ErrorBody, ListenerStatus, MemoryStatus, Pool, ServiceState,
-    ShardState, ShardStatus, Space, Status, Volume, VolumePage, VolumeSpace,
+    ChangeVolume, CreateVolume, Drive, ErrorBody, Fill, FillLevel, ListenerStatus, MemoryStatus,
+    Pool, ServiceState, ShardState, ShardStatus, SnapshotSpace, Space, Status, Volume,
+    VolumeFamily, VolumePage, VolumeSpace,
 };
 
 /// One method of one path.
@@ -40,7 +42,7 @@ pub fn endpoints() -> &'static [Endpoint] {
     &ENDPOINTS
 }
 
-const ENDPOINTS: [Endpoint; 20] = [
+const ENDPOINTS: [Endpoint; 24] = [
     Endpoint {
         method: "get",
         path: "/v1/status",
@@ -63,7 +65,7 @@ const ENDPOINTS: [Endpoint; 20] = [
         method: "get",
         path: "/v1/space",
         operation: "getSpace",
-        summary: "What is stored, by volume and in sum; walks the maps of all volumes.",
+        summary: "What is stored, by volume and in sum; walks the maps of all volumes and snapshots.",
         request: None,
         success: (200, Some("Space")),
         errors: &[ErrorKind::Corrupt, ErrorKind::Unavailable],
@@ -96,10 +98,19 @@ const ENDPOINTS: [Endpoint; 20] = [
         errors: &[ErrorKind::NotFound],
     },
     Endpoint {
+        method: "get",
+        path: "/v1/volumes/{name}/space",
+        operation: "getVolumeSpace",
+        summary: "What a volume and each of its snapshots hold, and what comes back when they go; costs what getSpace does.",
+        request: None,
+        success: (200, Some("VolumeFamily")),
+        errors: &[ErrorKind::NotFound, ErrorKind::Corrupt, ErrorKind::Unavailable],
+    },
+    Endpoint {
         method: "patch",
         path: "/v1/volumes/{name}",
         operation: "changeVolume",
-        summary: "Changes size and reduction of a volume, also while clients have it open.",
+        summary: "Changes size, reduction and quota of a volume, also while clients have it open.",
         request: Some("ChangeVolume"),
         success: (200, Some("Volume")),
         errors: &[ErrorKind::Invalid, ErrorKind::NotFound],
@@ -202,6 +213,33 @@ const ENDPOINTS: [Endpoint; 20] = [
         request: None,
         success: (204, None),
         errors: &[ErrorKind::NotFound, ErrorKind::Conflict],
+    },
+    Endpoint {
+        method: "get",
+        path: "/v1/check",
+        operation: "getCheck",
+        summary: "How far the check of the serving pool is, or what the last one found.",
+        request: None,
+        success: (200, Some("CheckStatus")),
+        errors: &[],
+    },
+    Endpoint {
+        method: "post",
+        path: "/v1/check",
+        operation: "startCheck",
+        summary: "Begins a check of the serving pool, unless one runs: every reference is followed, and what nothing names is given back.",
+        request: None,
+        success: (202, Some("CheckStatus")),
+        errors: &[ErrorKind::Unavailable],
+    },
+    Endpoint {
+        method: "delete",
+        path: "/v1/check",
+        operation: "stopCheck",
+        summary: "Ends the check that runs, if one does.",
+        request: None,
+        success: (200, Some("CheckStatus")),
+        errors: &[],
     },
     Endpoint {
         method: "get",
@@ -343,6 +381,9 @@ fn schemas() -> Value {
     add::<BeginReceive>(&mut all);
     add::<ChangeSnapshot>(&mut all);
     add::<ChangeVolume>(&mut all);
+    add::<CheckReport>(&mut all);
+    add::<CheckState>(&mut all);
+    add::<CheckStatus>(&mut all);
     add::<CloneVolume>(&mut all);
     add::<CreateSnapshots>(&mut all);
     add::<CreateVolume>(&mut all);
@@ -351,6 +392,8 @@ fn schemas() -> Value {
     add::<ErrorBody>(&mut all);
     add::<Extent>(&mut all);
     add::<ExtentPage>(&mut all);
+    add::<Fill>(&mut all);
+    add::<FillLevel>(&mut all);
     add::<ListenerStatus>(&mut all);
     add::<MemoryStatus>(&mut all);
     add::<Pool>(&mut all);
@@ -360,9 +403,11 @@ fn schemas() -> Value {
     add::<RollBack>(&mut all);
     add::<Snapshot>(&mut all);
     add::<SnapshotPage>(&mut all);
+    add::<SnapshotSpace>(&mut all);
     add::<Space>(&mut all);
     add::<Status>(&mut all);
     add::<Volume>(&mut all);
+    add::<VolumeFamily>(&mut all);
     add::<VolumePage>(&mut all);
     add::<VolumeSpace>(&mut all);
     Value::Object(all)

@@ -18,7 +18,10 @@ use crate::backend::{AdminBackend, AdminFuture};
 use crate::error::{Error, Result};
 use crate::metrics;
 use crate::server::LimitsConfig;
-use crate::v1::types::{ChangeVolume, CreateVolume, Pool, Space, Status, Volume, VolumePage};
+use crate::v1::checks::CheckStatus;
+use crate::v1::types::{
+    ChangeVolume, CreateVolume, Pool, Space, Status, Volume, VolumeFamily, VolumePage,
+};
 use crate::v1::{openapi, snapshot_routes};
 
 /// Things in a page when the request does not say.
@@ -42,6 +45,7 @@ pub(crate) fn router(backend: Arc<dyn AdminBackend>, limits: LimitsConfig) -> Ro
         .route("/v1/space", get(space))
         .route("/v1/volumes", get(list_volumes).post(create_volume))
         .route("/v1/volumes/{name}", get(show_volume).patch(change_volume).delete(delete_volume))
+        .route("/v1/volumes/{name}/space", get(volume_space))
         .route("/v1/volumes/{name}/rollback", post(snapshot_routes::roll_back))
         .route("/v1/volumes/{name}/receive", post(snapshot_routes::begin_receive))
         .route("/v1/volumes/{name}/received", post(snapshot_routes::end_receive))
@@ -54,6 +58,7 @@ pub(crate) fn router(backend: Arc<dyn AdminBackend>, limits: LimitsConfig) -> Ro
                 .delete(snapshot_routes::delete),
         )
         .route("/v1/extents/{name}", get(snapshot_routes::extents))
+        .route("/v1/check", get(check).post(start_check).delete(stop_check))
         .route("/v1/openapi.json", get(describe))
         .route("/metrics", get(read_metrics))
         .fallback(no_route)
@@ -71,6 +76,24 @@ async fn pool(State(api): State<Api>) -> Result<Json<Pool>> {
 
 async fn space(State(api): State<Api>) -> Result<Json<Space>> {
     api.within_limit(api.backend.space()).await.map(Json)
+}
+
+async fn volume_space(State(api): State<Api>, name: NamePath) -> Result<Json<VolumeFamily>> {
+    let name = name_in(name)?;
+    api.within_limit(api.backend.volume_space(name)).await.map(Json)
+}
+
+async fn check(State(api): State<Api>) -> Result<Json<CheckStatus>> {
+    api.within_limit(api.backend.check()).await.map(Json)
+}
+
+async fn start_check(State(api): State<Api>) -> Result<(StatusCode, Json<CheckStatus>)> {
+    let status = api.within_limit(api.backend.start_check()).await?;
+    Ok((StatusCode::ACCEPTED, Json(status)))
+}
+
+async fn stop_check(State(api): State<Api>) -> Result<Json<CheckStatus>> {
+    api.within_limit(api.backend.stop_check()).await.map(Json)
 }
 
 /// Query of a listing.
@@ -150,6 +173,7 @@ async fn change_volume(
         size_bytes = volume.size_bytes,
         dedup = volume.dedup,
         compression = %volume.compression,
+        quota_bytes = volume.quota_bytes,
         "volume changed"
     );
     Ok(Json(volume))

@@ -25,8 +25,43 @@ pub struct Status {
     pub listeners: Vec<ListenerStatus>,
     /// Memory against its budget.
     pub memory: MemoryStatus,
+    /// How full the pool is.
+    pub fill: Fill,
     /// The pool's shards, by number.
     pub shards: Vec<ShardStatus>,
+}
+
+/// How full a pool is: what live blocks and pages take of its capacity, against the configured thresholds.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, ToSchema)]
+pub struct Fill {
+    /// What live blocks and pages take, in bytes.
+    pub used_bytes: u64,
+    /// What they may take, in bytes.
+    pub capacity_bytes: u64,
+    /// Which thresholds that exceeds.
+    pub level: FillLevel,
+    /// The threshold that is exceeded, in percent of the capacity; absent while none is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub threshold_percent: Option<u32>,
+    /// What it means and what to do; absent while no threshold is exceeded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub advice: Option<String>,
+}
+
+/// How full a pool is.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum FillLevel {
+    /// Below all thresholds.
+    Ok,
+    /// Time to plan for more space.
+    Filling,
+    /// Time to make room.
+    High,
+    /// Writes are about to be refused.
+    NearFull,
+    /// Writes may be refused at any time.
+    Full,
 }
 
 /// Whether requests are served.
@@ -132,13 +167,20 @@ pub struct Space {
     pub free_bytes: u64,
     /// Blocks that hold data, over all volumes, in bytes.
     pub logical_bytes: u64,
-    /// The same with what is stored once for several blocks counted once. What no volume holds any more is part of it until a pass in
-    /// the background has found that, so it may exceed `logical_bytes` for a while.
+    /// What is stored of volumes and snapshots, before compression: blocks that several of them hold, or one several times, count
+    /// once. What nothing holds any more is part of it until a pass in the background has found that. As snapshots hold blocks that
+    /// volumes do not any more, it may exceed `logical_bytes`.
     pub unique_bytes: u64,
     /// What this takes in segments: compressed where that paid, their entries in summaries included, in bytes.
     pub stored_bytes: u64,
+    /// Of it, what volumes and snapshots hold.
+    pub referenced_bytes: u64,
+    /// Of it, what nothing holds any more: `stored_bytes` less `referenced_bytes`. It comes back by itself.
+    pub waiting_bytes: u64,
     /// What the pages that name them and all else that is live take, in bytes.
     pub metadata_bytes: u64,
+    /// How full that is.
+    pub fill: Fill,
     /// The volumes, in the order of their names.
     pub volumes: Vec<VolumeSpace>,
 }
@@ -154,6 +196,45 @@ pub struct VolumeSpace {
     pub size_bytes: u64,
     /// Its blocks that hold data, in bytes.
     pub logical_bytes: u64,
+    /// What these blocks take in segments, each counted in full, whoever else holds it too.
+    pub referenced_bytes: u64,
+    /// Of its blocks what no snapshot and no other volume holds, before compression, equal ones once; in bytes.
+    pub unique_bytes: u64,
+    /// What comes back in segments when it goes and its snapshots stay, the pages that name its blocks included.
+    pub freed_bytes: u64,
+    /// How many snapshots it has.
+    pub snapshots: u64,
+    /// What comes back when all its snapshots go and it stays.
+    pub snapshots_freed_bytes: u64,
+    /// What comes back when it goes with all its snapshots.
+    pub whole_freed_bytes: u64,
+}
+
+/// What a snapshot holds.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, ToSchema)]
+pub struct SnapshotSpace {
+    /// `volume@snapshot`.
+    pub name: String,
+    /// Size that clients see, in bytes.
+    pub size_bytes: u64,
+    /// Its blocks that hold data, in bytes.
+    pub logical_bytes: u64,
+    /// What these blocks take in segments, each counted in full, whoever else holds it too.
+    pub referenced_bytes: u64,
+    /// Of its blocks what no other snapshot and no volume holds, before compression, equal ones once; in bytes.
+    pub unique_bytes: u64,
+    /// What comes back in segments when this snapshot alone goes, the pages that name its blocks included. Two neighbours may hold
+    /// blocks that no others hold: these come back with the second of them only, so amounts of snapshots do not add up.
+    pub freed_bytes: u64,
+}
+
+/// What a volume and each of its snapshots hold.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, ToSchema)]
+pub struct VolumeFamily {
+    /// The volume.
+    pub volume: VolumeSpace,
+    /// Its snapshots, in the order of their names.
+    pub snapshots: Vec<SnapshotSpace>,
 }
 
 /// A thin-provisioned array of blocks.
@@ -179,6 +260,9 @@ pub struct Volume {
     #[serde(with = "compression::text")]
     #[schema(value_type = String)]
     pub compression: Compression,
+    /// The most data that it may hold, in bytes of blocks that hold any; snapshots do not count. Absent without a bound.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quota_bytes: Option<u64>,
     /// What it was cloned from, by the name of then. It depends on it no more, and it may be gone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<String>,
@@ -215,6 +299,9 @@ pub struct CreateVolume {
     #[serde(default, skip_serializing_if = "Option::is_none", with = "compression::wish")]
     #[schema(value_type = Option<String>)]
     pub compression: Option<Compression>,
+    /// The most data that it may hold, in bytes, 4096 at least; there is no bound when it is absent or 0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quota_bytes: Option<u64>,
 }
 
 /// What is to change of a volume, at least one thing; the rest stays as it is. The size comes first and stays when the rest fails.
@@ -234,6 +321,9 @@ pub struct ChangeVolume {
     #[serde(default, skip_serializing_if = "Option::is_none", with = "compression::wish")]
     #[schema(value_type = Option<String>)]
     pub compression: Option<Compression>,
+    /// The most data that it may hold, in bytes, 4096 at least; 0 takes the bound away. What it holds stays, also where that is more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quota_bytes: Option<u64>,
     /// Forgets what the volume was cloned from.
     #[serde(default)]
     pub forget_origin: bool,
@@ -243,8 +333,10 @@ impl ChangeVolume {
     /// Whether it asks for no change.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        let Self { size_bytes, allow_shrink: _, dedup, compression, forget_origin } = self;
-        size_bytes.is_none() && dedup.is_none() && compression.is_none() && !forget_origin
+        let Self { size_bytes, allow_shrink: _, dedup, compression, quota_bytes, forget_origin } =
+            self;
+        let keeps_reduction = dedup.is_none() && compression.is_none();
+        size_bytes.is_none() && keeps_reduction && quota_bytes.is_none() && !forget_origin
     }
 }
 

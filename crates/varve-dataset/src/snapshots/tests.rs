@@ -1,5 +1,10 @@
 //! Snapshots over real shards: what they hold, what refuses to go, and what a crash between two steps leaves.
 
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::rc::Rc;
+
+use futures_util::future::join;
 use varve_dispatch::CutSource;
 use varve_types::{ErrorKind, StreamId};
 
@@ -90,6 +95,30 @@ fn snapshots_are_listed_in_pages_and_survive_a_crash() {
 }
 
 #[test]
+fn no_id_is_given_twice_in_any_life() {
+    let (mut rig, ids) = (Rig::new(), Rc::new(RefCell::new(BTreeSet::new())));
+    for life in 0..3 {
+        let ids = Rc::clone(&ids);
+        rig.live(async move |open: Life| {
+            let datasets = open.datasets();
+            open.create(&format!("v{life}")).await;
+            let mut made = vec![datasets.volume(&format!("v{life}")).await.unwrap().id];
+            for count in [1023, 5, 2000, 1] {
+                let begin = datasets.fresh_streams(count).await.unwrap().get();
+                made.extend(begin..begin + count);
+            }
+            let others = datasets.fresh_streams(7);
+            let (one, other) = join(open.threads[1].fresh_streams(600), others).await;
+            made.extend([one.unwrap().get(), other.unwrap().get()]);
+            for id in made {
+                assert!(ids.borrow_mut().insert(id), "stream {id} of life {life} was there before");
+            }
+        });
+    }
+    assert_eq!(ids.borrow().len(), 3 * (1 + 1023 + 5 + 2000 + 1 + 2));
+}
+
+#[test]
 fn protected_snapshots_and_volumes_with_snapshots_stay() {
     Rig::new().live(async |life: Life| {
         let datasets = life.datasets();
@@ -138,6 +167,10 @@ fn clones_and_rollbacks_depend_on_nothing() {
         datasets.mark().await.unwrap();
         assert_eq!(life.values("live").await, [2; 4]);
         assert_eq!(life.values("cc").await, [3; 4]);
+        let figures = datasets.figures().await.unwrap();
+        assert_eq!((figures.volumes, figures.clones, figures.snapshots), (2, 2, 0));
+        assert_eq!((figures.snapshots_taken, figures.snapshots_deleted), (2, 2));
+        assert_eq!((figures.clones_made, figures.rollbacks), (3, 1));
         assert_eq!(datasets.flatten_volume("cc").await.unwrap().origin, None);
         assert_eq!(life.streams().await.len(), 2);
     });
@@ -222,7 +255,8 @@ async fn begin_group(life: &Life, is_intended: bool) -> Intent {
     let home = home_of(datasets.dispatch(), &parts[0].0.volume);
     let intent = Intent { home, id: first };
     if is_intended {
-        intent.write(datasets.dispatch(), &parts).await.unwrap();
+        intent.write_parts(datasets.dispatch(), &parts).await.unwrap();
+        intent.write_head(datasets.dispatch(), parts.len()).await.unwrap();
     }
     drop(cut); // Before that nothing is answered.
     for name in &names {

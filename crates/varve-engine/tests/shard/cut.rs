@@ -11,7 +11,7 @@ const COPY: StreamId = StreamId::new(2);
 const PLAIN: Reduction = Reduction { dedup: false, compression: varve_types::Compression::Off };
 
 impl Pool {
-    async fn cut(&self, source: StreamId, copy: StreamId) {
+    pub(crate) async fn cut(&self, source: StreamId, copy: StreamId) {
         let id = CutId(copy.get());
         self.shard.cut(id, &[CutPair { source, copy }]).await.expect("cut");
         self.shard.release_cut(id);

@@ -12,7 +12,7 @@ use crate::failure::{Failure, Result};
 /// Make a volume; it takes space only as it is written
 #[derive(Args, Debug)]
 #[command(
-    after_help = "`varve volume set` changes dedup and compression later, for what is written from then on."
+    after_help = "`varve volume set` changes dedup, compression and quota later, the first two for what is written from then on."
 )]
 pub(crate) struct Create {
     /// Name of the volume and of its NBD export
@@ -35,6 +35,10 @@ pub(crate) struct Create {
     #[arg(long)]
     compression: Option<Compression>,
 
+    /// The most data that the volume may hold, in blocks that hold any; snapshots do not count [default: none]
+    #[arg(long, value_parser = cli::quota, value_name = "SIZE")]
+    quota: Option<ByteCount>,
+
     #[command(flatten)]
     format: Format,
 }
@@ -47,6 +51,7 @@ impl Create {
             block_size_bytes: self.block_size.map(block_size).transpose()?,
             dedup: self.dedup,
             compression: self.compression,
+            quota_bytes: self.quota.map(|quota| quota.0),
         };
         let answer = client.send::<v1::Volume>(Method::POST, "/v1/volumes", &spec)?;
         Ok(answer.print(self.format.json, |volume| {

@@ -21,7 +21,6 @@ use crate::age;
 use crate::cli;
 use crate::client::Client;
 use crate::failure::Result;
-use crate::table;
 
 /// Make, list, show, change, snapshot, clone, send and delete volumes
 #[derive(Subcommand, Debug)]
@@ -64,8 +63,8 @@ impl Volume {
     }
 }
 
-/// One volume, a property a line.
-fn describe(volume: &v1::Volume) -> String {
+/// The properties of a volume, and what they are called.
+fn properties(volume: &v1::Volume) -> Vec<(&'static str, String)> {
     let mut pairs = vec![
         ("volume", volume.name.clone()),
         ("namespace", volume.namespace.clone()),
@@ -77,7 +76,8 @@ fn describe(volume: &v1::Volume) -> String {
         ("created", age::since(volume.created_unix_ms)),
         ("open by", volume.openers.to_string()),
     ];
+    pairs.extend(volume.quota_bytes.map(|quota| ("quota", ByteCount(quota).to_string())));
     pairs.extend(volume.origin.iter().map(|origin| ("cloned from", origin.clone())));
     pairs.extend(volume.receiving.iter().map(|identity| ("receiving", identity.clone())));
-    table::labelled(&pairs)
+    pairs
 }

@@ -1,15 +1,15 @@
-//! `varve volume set`: changes how a volume's new data are reduced, also while clients have it open.
+//! `varve volume set`: changes how a volume's new data are reduced, and how much it may hold, also while clients have it open.
 
 use clap::Args;
 use hyper::Method;
 use varve_access_admin::v1::{self, ChangeVolume};
-use varve_types::Compression;
+use varve_types::{ByteCount, Compression};
 
 use crate::cli::{self, Format};
 use crate::client::{Client, volume_path};
 use crate::failure::{Failure, Result};
 
-/// Change how new data of a volume are deduplicated and compressed, also while it is open
+/// Change how new data of a volume are deduplicated and compressed, and how much it may hold, also while it is open
 #[derive(Args, Debug)]
 #[command(
     after_help = "What is written from then on follows the change; what is stored stays as it is."
@@ -26,23 +26,33 @@ pub(crate) struct Set {
     #[arg(long)]
     compression: Option<Compression>,
 
+    /// The most data that the volume may hold, in blocks that hold any; snapshots do not count; none takes the bound away
+    #[arg(long, value_parser = cli::quota, value_name = "SIZE|none")]
+    quota: Option<ByteCount>,
+
     #[command(flatten)]
     format: Format,
 }
 
 impl Set {
     pub(crate) fn run(self, client: &Client) -> Result<String> {
-        let Self { name, dedup, compression, format } = self;
-        let change = ChangeVolume { dedup, compression, ..ChangeVolume::default() };
+        let Self { name, dedup, compression, quota, format } = self;
+        let quota_bytes = quota.map(|quota| quota.0);
+        let change = ChangeVolume { dedup, compression, quota_bytes, ..ChangeVolume::default() };
         if change.is_empty() {
             return Err(Failure::misuse(format!("nothing to change in volume `{name}`"))
-                .hint("say --dedup on|off, --compression off|lz4|zstd[:LEVEL], or both"));
+                .hint("say --dedup on|off, --compression off|lz4|zstd[:LEVEL], --quota SIZE|none, or several"));
         }
         let answer = client.send::<v1::Volume>(Method::PATCH, &volume_path(&name), &change)?;
         Ok(answer.print(format.json, |volume| {
-            let v1::Volume { name, dedup, compression, .. } = volume;
+            let v1::Volume { name, dedup, compression, quota_bytes, .. } = volume;
             let dedup = cli::on_off(dedup);
-            format!("volume {name} writes with dedup {dedup}, compression {compression} now\n")
+            let quota = quota_bytes.map_or_else(String::new, |quota| {
+                format!(", and holds {} at most", ByteCount(quota))
+            });
+            format!(
+                "volume {name} writes with dedup {dedup}, compression {compression}{quota} now\n"
+            )
         }))
     }
 }

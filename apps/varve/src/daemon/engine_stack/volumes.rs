@@ -22,6 +22,7 @@ pub(super) async fn create(datasets: &Datasets, spec: CreateVolume) -> admin::Re
         block_size_bytes: spec.block_size_bytes.unwrap_or(BLOCK_SIZE_DEFAULT),
         dedup: spec.dedup,
         compression: spec.compression,
+        quota_bytes: spec.quota_bytes.filter(|quota| *quota > 0),
         receiving: None,
     };
     datasets.create_volume(spec).await.map(|info| volume(datasets, info)).map_err(refused)
@@ -33,7 +34,7 @@ pub(super) async fn change(
     name: &str,
     change: &ChangeVolume,
 ) -> admin::Result<Volume> {
-    let ChangeVolume { size_bytes, allow_shrink: _, dedup, compression, forget_origin } = *change;
+    let ChangeVolume { size_bytes, dedup, compression, quota_bytes, forget_origin, .. } = *change;
     let mut changed = None;
     if let Some(size_bytes) = size_bytes {
         changed = Some(datasets.resize_volume(name, size_bytes).await.map_err(refused)?);
@@ -41,6 +42,10 @@ pub(super) async fn change(
     if dedup.is_some() || compression.is_some() {
         let set = datasets.set_reduction(name, dedup, compression).await;
         changed = Some(set.map_err(refused)?);
+    }
+    if let Some(quota_bytes) = quota_bytes {
+        let quota_bytes = Some(quota_bytes).filter(|quota| *quota > 0);
+        changed = Some(datasets.set_quota(name, quota_bytes).await.map_err(refused)?);
     }
     if forget_origin {
         changed = Some(datasets.flatten_volume(name).await.map_err(refused)?);
@@ -67,6 +72,7 @@ pub(in crate::daemon) fn volume(datasets: &Datasets, info: VolumeInfo) -> Volume
         openers,
         dedup: info.dedup,
         compression: info.compression,
+        quota_bytes: info.quota_bytes,
         origin: info.origin,
         receiving: info.receiving.map(|identity| identity.to_string()),
     }
@@ -108,6 +114,9 @@ pub(in crate::daemon) fn refused(error: Error) -> admin::Error {
         (Error::BadGroup { .. }, _) => Some("name each volume once, at most 1024 of them"),
         (Error::BadName { .. }, _) => {
             Some("letters, digits, `-`, `_` and `.`, beginning with a letter or digit")
+        }
+        (Error::OverQuota { .. }, _) => {
+            Some("raise it with `varve volume set --quota`, or trim the volume")
         }
         (_, ErrorKind::Unavailable) => {
             Some("`varve status` shows what the shard waits for; then try again")

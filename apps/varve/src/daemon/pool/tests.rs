@@ -19,6 +19,7 @@ use varve_reactor::port::{self, PortReceiver, PortSender};
 use varve_types::{Compression, ErrorKind};
 
 use super::{NbdPlan, Plan, Pool, open};
+use crate::config::Thresholds;
 use crate::daemon::backend::PoolFacts;
 use crate::daemon::stack::{Seat, ShardMetric, ShardReport, ShardStack};
 use crate::failure::{Failure, Result};
@@ -123,6 +124,7 @@ impl ShardStack for MemoryStack {
             openers: 0,
             dedup: false,
             compression: Compression::Lz4,
+            quota_bytes: None,
             origin: None,
             receiving: None,
         };
@@ -182,6 +184,7 @@ fn plan(shared: Shared, socket: &Path) -> Plan<MemoryStack> {
         capacity_bytes: 1 << 30,
         drives: Vec::new(),
         memory_budget_bytes: 1 << 29,
+        thresholds: Thresholds::default(),
     };
     let addresses =
         vec!["127.0.0.1:0".parse().unwrap(), ListenAddress::Unix(socket.join("nbd.sock"))];
@@ -202,6 +205,7 @@ fn create(backend: &dyn AdminBackend, name: &str) {
         block_size_bytes: None,
         dedup: None,
         compression: None,
+        quota_bytes: None,
     };
     answer(backend.create_volume(spec)).unwrap();
 }

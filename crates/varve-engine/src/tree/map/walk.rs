@@ -52,6 +52,25 @@ impl Map {
         is_known: impl Fn(PagePtr) -> bool,
         mut visit: impl FnMut(WalkItem),
     ) -> Result<Option<u64>, Fault> {
+        self.walk_all(cache, from, budget, is_known, |item, is_known| {
+            if !is_known {
+                visit(item);
+            }
+        })
+    }
+
+    /// The same, with pages that are known reported too, as such.
+    ///
+    /// # Errors
+    /// The absent page, when nothing was reported.
+    pub fn walk_all(
+        &self,
+        cache: &PageCache,
+        from: u64,
+        budget: usize,
+        is_known: impl Fn(PagePtr) -> bool,
+        mut visit: impl FnMut(WalkItem, bool),
+    ) -> Result<Option<u64>, Fault> {
         assert!(from >= self.base && budget > 0);
         let mut block = from;
         let mut seen = 0;
@@ -66,7 +85,7 @@ impl Map {
                 for level in (0..self.height).rev() {
                     let is_begun = block.is_multiple_of(blocks_of_page(level));
                     if is_begun && is_known(name) {
-                        break 'descent Err(block + blocks_of_page(level));
+                        break 'descent Err((name, level));
                     }
                     let page = match self.find(cache, name, level, block) {
                         Ok(frame) => map_page(cache, frame),
@@ -84,13 +103,14 @@ impl Map {
                 unreachable!("leaves hold no pages");
             };
             for (name, level) in begun.into_iter().flatten() {
-                visit(WalkItem::Page { name, level });
+                visit(WalkItem::Page { name, level }, false);
                 seen += 1;
             }
             let (page, slot) = match end {
                 Ok(found) => found,
-                Err(behind_known) => {
-                    block = behind_known;
+                Err((name, level)) => {
+                    visit(WalkItem::Page { name, level }, true);
+                    block += blocks_of_page(level);
                     seen += 1;
                     continue;
                 }
@@ -100,7 +120,7 @@ impl Map {
                 let block = page.first_block() + index as u64 * blocks_of_slot(page.level());
                 match slot.kind() {
                     SlotKind::Page => return Some(block),
-                    SlotKind::Data => visit(WalkItem::Data { block, slot: *slot }),
+                    SlotKind::Data => visit(WalkItem::Data { block, slot: *slot }, false),
                     SlotKind::Hole | SlotKind::Zero => {}
                 }
                 None

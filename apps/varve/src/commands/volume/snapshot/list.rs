@@ -7,9 +7,12 @@ use varve_types::ByteCount;
 
 use crate::age;
 use crate::cli::{self, Format};
-use crate::client::{Client, percent_encoded};
+use crate::client::{Client, percent_encoded, volume_path};
 use crate::failure::Result;
 use crate::table::{self, Align};
+
+const NO_SNAPSHOTS: &str =
+    "no snapshots; take one with `varve volume snapshot create VOLUME@NAME`\n";
 
 /// List snapshots, of one volume or of all
 #[derive(Args, Debug)]
@@ -17,12 +20,21 @@ pub(crate) struct List {
     /// Only snapshots of this volume
     volume: Option<String>,
 
+    /// Show what each snapshot of the volume holds, and what comes back when it is deleted; counts the whole pool
+    #[arg(long, requires = "volume")]
+    space: bool,
+
     #[command(flatten)]
     format: Format,
 }
 
 impl List {
     pub(crate) fn run(self, client: &Client) -> Result<String> {
+        if let Some(volume) = self.volume.as_deref().filter(|_| self.space) {
+            let path = format!("{}/space", volume_path(volume));
+            let answer = client.get::<v1::VolumeFamily>(&path)?;
+            return Ok(answer.print(self.format.json, |family| describe_space(&family.snapshots)));
+        }
         let of = self.volume.as_deref().map(percent_encoded);
         let of = of.map_or_else(String::new, |volume| format!("&volume={volume}"));
         let mut snapshots = Vec::new();
@@ -40,8 +52,7 @@ impl List {
             return Ok(format!("{:#}\n", json!({ "snapshots": snapshots })));
         }
         if snapshots.is_empty() {
-            return Ok("no snapshots; take one with `varve volume snapshot create VOLUME@NAME`\n"
-                .to_owned());
+            return Ok(NO_SNAPSHOTS.to_owned());
         }
         let rows: Vec<Vec<String>> = snapshots.iter().map(row).collect();
         let header = [
@@ -52,6 +63,26 @@ impl List {
         ];
         Ok(table::columns(&header, &rows))
     }
+}
+
+fn describe_space(snapshots: &[v1::SnapshotSpace]) -> String {
+    if snapshots.is_empty() {
+        return NO_SNAPSHOTS.to_owned();
+    }
+    let amounts = |snapshot: &v1::SnapshotSpace| {
+        let v1::SnapshotSpace { size_bytes, logical_bytes, referenced_bytes, .. } = *snapshot;
+        let (unique, freed) = (snapshot.unique_bytes, snapshot.freed_bytes);
+        [size_bytes, logical_bytes, referenced_bytes, unique, freed]
+    };
+    let row = |snapshot: &v1::SnapshotSpace| {
+        let amounts = amounts(snapshot).map(|bytes| ByteCount(bytes).to_string());
+        std::iter::once(snapshot.name.clone()).chain(amounts).collect()
+    };
+    let rows: Vec<Vec<String>> = snapshots.iter().map(row).collect();
+    let titles = ["SIZE", "LOGICAL", "REFERENCED", "UNIQUE", "FREED"];
+    let mut header = vec![("NAME", Align::Left)];
+    header.extend(titles.map(|title| (title, Align::Right)));
+    table::columns(&header, &rows)
 }
 
 fn row(snapshot: &v1::Snapshot) -> Vec<String> {

@@ -1,0 +1,73 @@
+//! Check of a pool that a daemon serves: asks the daemon for it, shows how far it is, and ends it on Ctrl-C.
+
+use std::time::Duration;
+
+use hyper::Method;
+use varve_access_admin::v1::{CheckReport, CheckState, CheckStatus};
+use varve_types::ByteCount;
+
+use crate::check::counted;
+use crate::client::{Answer, Client};
+use crate::failure::{Failure, Result};
+use crate::watch::Watch;
+
+const PATH: &str = "/v1/check";
+
+/// Pauses between looks at how far it is, in ms: the first one is short, for small pools.
+const LOOK_MS_FIRST: u64 = 20;
+const LOOK_MS_LAST: u64 = 500;
+
+/// Begins a check, or joins the one that runs, and waits for its end.
+pub(crate) fn check(client: &Client) -> Result<Answer<CheckStatus>> {
+    let watch = Watch::open_ended();
+    let mut answer = client.send::<CheckStatus>(Method::POST, PATH, &())?;
+    let (mut pause_ms, mut told) = (LOOK_MS_FIRST, false);
+    while answer.value.state == CheckState::Running {
+        if watch.is_stopped() && !told {
+            client.send::<CheckStatus>(Method::DELETE, PATH, &())?;
+            told = true;
+        }
+        watch.say(format!("{} references followed", answer.value.references));
+        std::thread::sleep(Duration::from_millis(pause_ms));
+        pause_ms = (pause_ms * 2).min(LOOK_MS_LAST);
+        answer = client.get::<CheckStatus>(PATH)?;
+    }
+    watch.end();
+    Ok(answer)
+}
+
+/// The findings, a line each, and a summary.
+pub(crate) fn describe(report: &CheckReport) -> String {
+    let mut text: String =
+        report.findings.iter().map(|finding| format!("error: {finding}\n")).collect();
+    if report.leaked > 0 {
+        text += &format!(
+            "error: {} were given back and are still there\n",
+            counted(report.leaked, "chunk")
+        );
+    }
+    let (datasets, references) =
+        (counted(report.datasets, "dataset"), counted(report.references, "reference"));
+    let (unnamed, bytes) = (counted(report.unnamed, "chunk"), ByteCount(report.unnamed_bytes));
+    text += &format!("{datasets}, {references} followed: {}\n", counted(report.errors(), "error"));
+    text += &format!("{unnamed} of {bytes} that nothing named any more given back\n");
+    text
+}
+
+/// How the command ends: as the check of a stopped pool does.
+pub(crate) fn judge(status: &CheckStatus) -> Result<()> {
+    let errors = status.report.as_ref().map_or(0, CheckReport::errors);
+    if errors > 0 {
+        return Err(Failure::new(format!("the pool has {}", counted(errors, "error"))).hint(
+            "write these blocks again or restore them from a copy; `varve check` of the stopped pool tells more",
+        ));
+    }
+    match status.state {
+        CheckState::Done => Ok(()),
+        CheckState::Stopped => Err(Failure::misuse("stopped before everything was checked")),
+        CheckState::Idle | CheckState::Running | CheckState::Failed => {
+            let why = status.error.as_deref().unwrap_or("the daemon was started anew");
+            Err(Failure::misuse(format!("not checked: {why}")).hint("check again"))
+        }
+    }
+}

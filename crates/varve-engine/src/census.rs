@@ -1,0 +1,389 @@
+//! Census: what each stream of a shard names, what it alone names, and what a volume with its snapshots alone names; so what comes back when
+//! they go. Nothing here changes anything.
+//!
+//! ```text
+//!  survey: every stream once → what several streams, and several families, name       tally: every stream once more → what one alone names
+//! ```
+//!
+//! C1. A page that several streams share is visited three times at most in the survey and once a family in the tally: a census costs what
+//!     pages and chunks there are, not what streams name.
+//! C2. What changes meanwhile is counted as it was or as it is.
+
+use roaring::RoaringTreemap;
+use varve_logstore::space::unit_space;
+use varve_types::{ChunkId, StreamId};
+
+use crate::hash::HashMap;
+use crate::tree::{PagePtr, WalkItem};
+use crate::trees::{PAGE_ID_FIRST, Stop, Trees};
+use crate::{Result, Shard};
+
+/// Slots, pages or entries looked at before other tasks get a turn: some 50 µs of work.
+const STEP: usize = 1024;
+
+/// Chunks and pages, and what they take.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Holding {
+    /// Chunks of data.
+    pub chunks: u64,
+    /// Bytes that these take in segments, their entries in summaries included.
+    pub data_bytes: u64,
+    /// Bytes that pages of maps take.
+    pub page_bytes: u64,
+}
+
+impl Holding {
+    /// What they take of segments, in bytes.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.data_bytes + self.page_bytes
+    }
+
+    fn add(&mut self, other: Self) {
+        self.chunks += other.chunks;
+        self.data_bytes += other.data_bytes;
+        self.page_bytes += other.page_bytes;
+    }
+}
+
+/// What a stream holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct StreamCensus {
+    /// Blocks with data.
+    pub blocks: u64,
+    /// Bytes that what these blocks name takes, once for every block.
+    pub referenced_bytes: u64,
+    /// What no other stream names.
+    pub unique: Holding,
+}
+
+impl StreamCensus {
+    fn add(&mut self, other: &Self) {
+        self.blocks += other.blocks;
+        self.referenced_bytes += other.referenced_bytes;
+        self.unique.add(other.unique);
+    }
+}
+
+/// What the streams of a family hold: a volume's, and its snapshots' behind it.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct FamilyCensus {
+    /// Each of them.
+    pub streams: Vec<StreamCensus>,
+    /// What the family alone names, and the first of its streams does not.
+    pub behind_first: Holding,
+    /// What the family alone names.
+    pub whole: Holding,
+}
+
+/// What families hold.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Census {
+    /// Each of them, as they were asked for.
+    pub families: Vec<FamilyCensus>,
+    /// What any of them names.
+    pub named: Holding,
+}
+
+impl Census {
+    /// Adds what another shard found of the same families.
+    ///
+    /// # Panics
+    /// When these are others.
+    pub fn add(&mut self, other: Self) {
+        self.named.add(other.named);
+        if self.families.is_empty() {
+            self.families = other.families;
+            return;
+        }
+        assert_eq!(self.families.len(), other.families.len(), "all shards count the same");
+        for (family, other) in self.families.iter_mut().zip(&other.families) {
+            family.behind_first.add(other.behind_first);
+            family.whole.add(other.whole);
+            for (stream, other) in family.streams.iter_mut().zip(&other.streams) {
+                stream.add(other);
+            }
+        }
+    }
+}
+
+/// What blocks there are below a page, and what they name.
+#[derive(Clone, Copy, Default)]
+struct Total {
+    blocks: u64,
+    bytes: u64,
+}
+
+impl Total {
+    fn add(&mut self, other: Self) {
+        self.blocks += other.blocks;
+        self.bytes += other.bytes;
+    }
+}
+
+/// A page that a walk is inside.
+struct Inside {
+    page: Option<u64>,
+    level: u8,
+    /// Its total, when it was found in an earlier visit.
+    known: Option<Total>,
+    /// Of pages below it that the walk has left.
+    total: Total,
+    /// Chunks that it names itself.
+    chunks: Vec<u64>,
+}
+
+/// What a survey has found so far.
+#[derive(Default)]
+struct Survey {
+    /// Named by any stream, by two of them, by streams of two families.
+    seen: RoaringTreemap,
+    shared: RoaringTreemap,
+    foreign: RoaringTreemap,
+    /// Named first by this family, by this stream.
+    of_family: RoaringTreemap,
+    of_stream: RoaringTreemap,
+    totals: HashMap<u64, Total>,
+}
+
+impl Survey {
+    /// Whether all below a page was found to be named as widely as this visit could tell (C1).
+    fn is_known(&self, page: u64) -> bool {
+        self.foreign.contains(page) || self.shared.contains(page) && self.of_family.contains(page)
+    }
+
+    fn note(&mut self, id: u64) {
+        if self.seen.insert(id) {
+            self.of_family.insert(id);
+            self.of_stream.insert(id);
+        } else if !self.of_stream.contains(id) {
+            self.shared.insert(id);
+            if !self.of_family.contains(id) {
+                self.foreign.insert(id);
+            }
+        }
+    }
+}
+
+/// What the streams of one family name, as far as they were tallied.
+#[derive(Default)]
+struct Tally {
+    /// Pages that were walked.
+    walked: RoaringTreemap,
+    /// What several streams of the family name, and no other family.
+    common: RoaringTreemap,
+}
+
+fn id_of(page: PagePtr) -> Option<u64> {
+    match page {
+        PagePtr::Chunk(page) => Some(page.get()),
+        PagePtr::Null | PagePtr::Location(_) | PagePtr::Memory(_) => None,
+    }
+}
+
+impl Shard {
+    /// Counts what streams hold, which come in families: a volume's and its snapshots'. Costs two walks over all their pages, and two
+    /// look-ups for each block of data; what is acknowledged and not applied yet may be missing.
+    ///
+    /// # Errors
+    /// `Corrupt` when a map cannot be read, `Unavailable` when the shard closed.
+    pub async fn census(&self, families: &[Vec<StreamId>]) -> Result<Census> {
+        self.check_open()?;
+        self.fold_deaths().await?; // So that the shard's numbers tell as much.
+        for stream in families.iter().flatten() {
+            self.wait_cut(*stream).await?;
+        }
+        let (mut survey, mut census) = (Survey::default(), Census::default());
+        for family in families {
+            let mut counted = FamilyCensus::default();
+            for stream in family {
+                let Total { blocks, bytes } = self.survey(&mut survey, *stream).await?;
+                let unique = Holding::default();
+                counted.streams.push(StreamCensus { blocks, referenced_bytes: bytes, unique });
+                survey.of_stream.clear();
+            }
+            survey.of_family.clear();
+            census.families.push(counted);
+        }
+        let Survey { shared, foreign, .. } = survey;
+        for (family, counted) in families.iter().zip(&mut census.families) {
+            self.tally_family(&shared, &foreign, family, counted).await?;
+            census.named.add(counted.whole);
+        }
+        census.named.add(self.holding(&foreign).await?);
+        Ok(census)
+    }
+
+    /// One stream of a survey.
+    async fn survey(&self, survey: &mut Survey, stream: StreamId) -> Result<Total> {
+        let (mut from, mut path, mut total) = (0, Vec::new(), Total::default());
+        loop {
+            let is_known = |page| id_of(page).is_some_and(|id| survey.is_known(id));
+            let (items, next) = self.walk_step(stream, from, is_known).await?;
+            for (item, is_known) in items {
+                match item {
+                    WalkItem::Page { name, level } => {
+                        self.leave(survey, &mut path, level, &mut total).await?;
+                        let page = id_of(name);
+                        let known = page.and_then(|page| survey.totals.get(&page).copied());
+                        if let Some(page) = page.filter(|_| !is_known) {
+                            survey.note(page);
+                        }
+                        let (total, chunks) = (Total::default(), Vec::new());
+                        path.push(Inside { page, level, known, total, chunks });
+                    }
+                    WalkItem::Data { slot, .. } => {
+                        survey.note(slot.id().get());
+                        if let Some(inside) = path.last_mut().filter(|at| at.known.is_none()) {
+                            inside.chunks.push(slot.id().get());
+                        }
+                    }
+                }
+            }
+            let Some(next) = next else { break };
+            from = next;
+            self.reactor.yield_now().await;
+        }
+        self.leave(survey, &mut path, u8::MAX, &mut total).await?;
+        Ok(total)
+    }
+
+    /// Leaves the pages up to a level that the walk is inside: each adds its total to the page above, the last one to `whole`.
+    async fn leave(
+        &self,
+        survey: &mut Survey,
+        path: &mut Vec<Inside>,
+        level: u8,
+        whole: &mut Total,
+    ) -> Result<()> {
+        while let Some(left) = path.pop_if(|inside| inside.level <= level) {
+            let total = match left.known {
+                Some(known) => known,
+                None => {
+                    let mut total = left.total;
+                    total.blocks += left.chunks.len() as u64;
+                    // Once for every block: a chunk may be there several times.
+                    total.bytes += self.look_up(&left.chunks).await?.data_bytes;
+                    if let Some(page) = left.page {
+                        survey.totals.insert(page, total);
+                    }
+                    total
+                }
+            };
+            path.last_mut().map_or(&mut *whole, |above| &mut above.total).add(total);
+        }
+        Ok(())
+    }
+
+    /// What the streams of a family alone name.
+    async fn tally_family(
+        &self,
+        shared: &RoaringTreemap,
+        foreign: &RoaringTreemap,
+        family: &[StreamId],
+        counted: &mut FamilyCensus,
+    ) -> Result<()> {
+        let (mut tally, mut of_first) = (Tally::default(), None);
+        for (stream, counted_stream) in family.iter().zip(&mut counted.streams) {
+            let unique = self.tally(shared, foreign, *stream, &mut tally).await?;
+            counted_stream.unique = self.holding(&unique).await?;
+            counted.whole.add(counted_stream.unique);
+            match of_first {
+                None => of_first = Some(tally.common.clone()),
+                Some(_) => counted.behind_first.add(counted_stream.unique),
+            }
+        }
+        counted.whole.add(self.holding(&tally.common).await?);
+        tally.common -= of_first.unwrap_or_default();
+        counted.behind_first.add(self.holding(&tally.common).await?);
+        Ok(())
+    }
+
+    /// What one stream alone names; what others of its family name as well goes to the tally.
+    async fn tally(
+        &self,
+        shared: &RoaringTreemap,
+        foreign: &RoaringTreemap,
+        stream: StreamId,
+        tally: &mut Tally,
+    ) -> Result<RoaringTreemap> {
+        let (mut from, mut unique) = (0, RoaringTreemap::new());
+        loop {
+            let is_known = |page| {
+                id_of(page).is_some_and(|id| foreign.contains(id) || tally.walked.contains(id))
+            };
+            let (items, next) = self.walk_step(stream, from, is_known).await?;
+            for (item, is_known) in items {
+                let id = match item {
+                    WalkItem::Page { name, .. } => id_of(name).filter(|_| !is_known),
+                    WalkItem::Data { slot, .. } => Some(slot.id().get()),
+                };
+                let Some(id) = id.filter(|id| !foreign.contains(*id)) else { continue };
+                if id >= PAGE_ID_FIRST {
+                    tally.walked.insert(id);
+                }
+                let named = if shared.contains(id) { &mut tally.common } else { &mut unique };
+                named.insert(id);
+            }
+            let Some(next) = next else { return Ok(unique) };
+            from = next;
+            self.reactor.yield_now().await;
+        }
+    }
+
+    /// A part of a walk over a stream's map: pages and data, the pages with whether they are known; and where to go on.
+    async fn walk_step(
+        &self,
+        stream: StreamId,
+        from: u64,
+        is_known: impl Fn(PagePtr) -> bool,
+    ) -> Result<(Vec<(WalkItem, bool)>, Option<u64>)> {
+        let mut items = Vec::new();
+        let step = |trees: &mut Trees| -> std::result::Result<_, Stop> {
+            items.clear();
+            if !trees.open_stream(stream)? {
+                return Ok(None);
+            }
+            let map = &trees.streams[&stream].map;
+            let visit = |item, is_known| items.push((item, is_known));
+            Ok(map.walk_all(&trees.cache, from, STEP, &is_known, visit)?)
+        };
+        let next = self.with_pages(step).await?;
+        Ok((items, next))
+    }
+
+    /// What chunks and pages take, each once.
+    async fn holding(&self, ids: &RoaringTreemap) -> Result<Holding> {
+        let (mut holding, mut ids) = (Holding::default(), ids.iter());
+        loop {
+            let some: Vec<u64> = ids.by_ref().take(STEP).collect();
+            if some.is_empty() {
+                return Ok(holding);
+            }
+            holding.add(self.look_up(&some).await?);
+            self.reactor.yield_now().await;
+        }
+    }
+
+    /// What chunks and pages take, once for each time they are there. Pages that no checkpoint has written yet take nothing.
+    async fn look_up(&self, ids: &[u64]) -> Result<Holding> {
+        let (mut holding, mut next) = (Holding::default(), 0);
+        let step = |trees: &mut Trees| -> std::result::Result<_, Stop> {
+            while let Some(id) = ids.get(next).copied() {
+                if let Some(entry) = trees.chunk(ChunkId::new(id))? {
+                    let bytes = u64::from(unit_space(entry.stored_len));
+                    if id < PAGE_ID_FIRST {
+                        holding.chunks += 1;
+                        holding.data_bytes += bytes;
+                    } else {
+                        holding.page_bytes += bytes;
+                    }
+                }
+                next += 1;
+            }
+            Ok(())
+        };
+        self.with_pages(step).await?;
+        Ok(holding)
+    }
+}

@@ -1,0 +1,243 @@
+//! Follows every reference of a shard while it serves: what check does without stopping anything. Nothing here changes anything.
+//!
+//! R1. Each step holds the tree gate: maps, keys and chunk table belong together, and a name without an entry dangles.
+//! R2. What is below a page that several maps have is looked at once.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use roaring::RoaringTreemap;
+use varve_types::{ChunkId, ErrorKind, StreamId};
+
+use crate::tree::{PagePtr, PageState, Scan, WalkItem};
+use crate::trees::{Stop, Trees};
+use crate::{Error, Result, Shard};
+
+/// Slots, pages or entries looked at before other tasks get a turn: some 50 µs of work.
+const STEP: usize = 1024;
+
+/// Findings that are told one by one; all are counted.
+const FINDINGS_MAX: usize = 100;
+
+/// How far a check is, and whether it is to end; shared by who checks and who watches.
+#[derive(Debug, Default)]
+pub struct CheckProgress {
+    /// References followed.
+    pub references: AtomicU64,
+    /// Set to end the check early.
+    pub stop: AtomicBool,
+}
+
+impl CheckProgress {
+    /// Whether the check is to end.
+    #[must_use]
+    pub fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+}
+
+/// A name without an entry in the chunk table: what it named cannot be read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Dangling {
+    /// The stream whose map has it; `None` for the key tree.
+    pub stream: Option<StreamId>,
+    /// The block, in units of 4 KiB; `None` for a page.
+    pub block: Option<u64>,
+    /// What is missing.
+    pub chunk: ChunkId,
+}
+
+/// A tree that cannot be followed to its end.
+#[derive(Clone, Debug)]
+pub struct Unreadable {
+    /// The stream whose map it is; `None` for the key tree.
+    pub stream: Option<StreamId>,
+    /// Why.
+    pub error: Error,
+}
+
+/// What a shard's references are worth.
+#[derive(Clone, Debug, Default)]
+pub struct References {
+    /// Blocks and pages that were looked up.
+    pub followed: u64,
+    /// Names without an entry.
+    pub dangling: u64,
+    /// The first of them.
+    pub found: Vec<Dangling>,
+    /// Trees that could not be followed to their end; the first of them.
+    pub unreadable: Vec<Unreadable>,
+}
+
+/// A name, and where it stands.
+struct Named {
+    block: Option<u64>,
+    id: ChunkId,
+}
+
+impl Shard {
+    /// Follows what the maps of streams and the key tree name. Costs a look-up for each page and block; ends early when it is told to.
+    ///
+    /// # Errors
+    /// `Unavailable` when the shard closed. Damage is told in the result.
+    pub async fn check_references(
+        &self,
+        streams: &[StreamId],
+        progress: &CheckProgress,
+    ) -> Result<References> {
+        self.check_open()?;
+        let (mut references, mut seen) = (References::default(), RoaringTreemap::new());
+        for stream in streams.iter().copied() {
+            let followed = self.follow_map(stream, &mut seen, &mut references, progress).await;
+            references.note(Some(stream), followed)?;
+        }
+        let followed = self.follow_keys(&mut references, progress).await;
+        references.note(None, followed)?;
+        Ok(references)
+    }
+
+    async fn follow_map(
+        &self,
+        stream: StreamId,
+        seen: &mut RoaringTreemap,
+        references: &mut References,
+        progress: &CheckProgress,
+    ) -> Result<()> {
+        let mut from = 0;
+        while !progress.is_stopped() {
+            let gate = self.tree_gate.take(1).await; // R1
+            let mut items = Vec::new();
+            let step = |trees: &mut Trees| -> std::result::Result<_, Stop> {
+                items.clear();
+                if !trees.open_stream(stream)? {
+                    return Ok((None, ChunkId::ZERO));
+                }
+                let map = &trees.streams[&stream].map;
+                let ceiling = map.ceiling();
+                let is_known = |page| match page {
+                    PagePtr::Chunk(page) => page < ceiling && seen.contains(page.get()), // R2
+                    _ => false,
+                };
+                let visit = |item| items.push(item);
+                Ok((map.walk(&trees.cache, from, STEP, is_known, visit)?, ceiling))
+            };
+            let (next, ceiling) = self.with_pages(step).await?;
+            let mut names = Vec::new();
+            for item in items {
+                match item {
+                    WalkItem::Data { block, slot } => {
+                        names.push(Named { block: Some(block), id: slot.id() });
+                    }
+                    WalkItem::Page { name: PagePtr::Chunk(id), .. } => {
+                        if id < ceiling {
+                            seen.insert(id.get());
+                        }
+                        names.push(Named { block: None, id });
+                    }
+                    WalkItem::Page { .. } => {}
+                }
+            }
+            self.follow(Some(stream), &names, references, progress).await?;
+            drop(gate);
+            let Some(next) = next else { break };
+            from = next;
+            self.reactor.yield_now().await;
+        }
+        Ok(())
+    }
+
+    async fn follow_keys(
+        &self,
+        references: &mut References,
+        progress: &CheckProgress,
+    ) -> Result<()> {
+        let mut from = self.trees.borrow().keys.lowest_key();
+        while !progress.is_stopped() {
+            let gate = self.tree_gate.take(1).await; // R1
+            let mut pages = Vec::new();
+            let step = |trees: &mut Trees| -> std::result::Result<_, Stop> {
+                pages.clear();
+                let visit = |name, _level| pages.push(name);
+                Ok(trees.keys.walk_pages(&trees.cache, &from, STEP, visit)?)
+            };
+            let scan = self.with_pages(step).await?;
+            let chunk = |page| match page {
+                PagePtr::Chunk(id) => Some(Named { block: None, id }),
+                _ => None,
+            };
+            let names: Vec<Named> = pages.into_iter().filter_map(chunk).collect();
+            self.follow(None, &names, references, progress).await?;
+            drop(gate);
+            match scan {
+                Scan::Done => break,
+                Scan::More(next) => from = next,
+            }
+            self.reactor.yield_now().await;
+        }
+        Ok(())
+    }
+
+    /// Looks names up, under the gate that they were read under. Pages that were changed since the last checkpoint are in memory only.
+    async fn follow(
+        &self,
+        stream: Option<StreamId>,
+        names: &[Named],
+        references: &mut References,
+        progress: &CheckProgress,
+    ) -> Result<()> {
+        let (mut next, mut missing) = (0, Vec::new());
+        let step = |trees: &mut Trees| -> std::result::Result<_, Stop> {
+            while let Some(Named { block, id }) = names.get(next) {
+                let state = trees.cache.state(PagePtr::Chunk(*id));
+                let in_memory = matches!(state, Some(PageState::Dirty | PageState::Writing));
+                if !in_memory && trees.chunk(*id)?.is_none() {
+                    missing.push(Dangling { stream, block: *block, chunk: *id });
+                }
+                next += 1;
+            }
+            Ok(())
+        };
+        self.with_pages(step).await?;
+        progress.references.fetch_add(names.len() as u64, Ordering::Relaxed);
+        references.followed += names.len() as u64;
+        references.dangling += missing.len() as u64;
+        let room = FINDINGS_MAX.saturating_sub(references.found.len());
+        references.found.extend(missing.into_iter().take(room));
+        Ok(())
+    }
+
+    /// How many of these are in the chunk table.
+    pub(crate) async fn count_present(&self, ids: &RoaringTreemap) -> Result<u64> {
+        let (mut present, mut ids) = (0, ids.iter());
+        loop {
+            let some: Vec<u64> = ids.by_ref().take(STEP).collect();
+            if some.is_empty() {
+                return Ok(present);
+            }
+            let mut next = 0;
+            let step = |trees: &mut Trees| -> std::result::Result<_, Stop> {
+                while let Some(id) = some.get(next).copied() {
+                    present += u64::from(trees.chunk(ChunkId::new(id))?.is_some());
+                    next += 1;
+                }
+                Ok(())
+            };
+            self.with_pages(step).await?;
+            self.reactor.yield_now().await;
+        }
+    }
+}
+
+impl References {
+    /// Keeps damage as a finding; other errors end the check.
+    fn note(&mut self, stream: Option<StreamId>, followed: Result<()>) -> Result<()> {
+        match followed {
+            Err(error) if error.kind() == ErrorKind::Corrupt => {
+                if self.unreadable.len() < FINDINGS_MAX {
+                    self.unreadable.push(Unreadable { stream, error });
+                }
+                Ok(())
+            }
+            other => other,
+        }
+    }
+}

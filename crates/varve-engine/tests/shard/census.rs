@@ -1,0 +1,196 @@
+//! What streams, and families of them, hold and alone name: against a recount that knows nothing of shared pages.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
+
+use varve_engine::{Census, FamilyCensus, Holding, MapItem, StreamCensus};
+use varve_stdx::Rng;
+use varve_types::{ByteRange, ChunkId, Compression, Reduction, StreamId};
+
+use crate::pool::Shape;
+use crate::reduction::{BLOCK, Pool, random_blocks, shape, with_shape, with_shard};
+
+const REDUCED: Reduction = Reduction { dedup: true, compression: Compression::Lz4 };
+
+/// Blocks of a volume: several leaves of its map, below a page of their own.
+const BLOCKS: u64 = 2000;
+
+/// Bytes of a unit beside its stored ones, and what its place is a multiple of.
+const ENTRY: u64 = 64;
+const ALIGN: u64 = 512;
+
+/// What a stream names: chunks once for every block, and pages.
+struct Named {
+    chunks: Vec<ChunkId>,
+    pages: BTreeSet<ChunkId>,
+}
+
+impl Pool {
+    async fn named(&self, stream: StreamId) -> Named {
+        let mut named = Named { chunks: Vec::new(), pages: BTreeSet::new() };
+        let mut visit = |item| {
+            match item {
+                MapItem::Page { page, .. } => _ = named.pages.insert(page),
+                MapItem::Data { chunk, .. } => named.chunks.push(chunk),
+                MapItem::Unreadable { error, .. } => panic!("{error}"),
+            }
+            ControlFlow::Continue(())
+        };
+        self.shard.walk_map(stream, 0, &mut visit).await.expect("walk");
+        named
+    }
+
+    async fn bytes(&self, chunk: ChunkId) -> u64 {
+        let place = self.shard.chunk_place(chunk).await.expect("table");
+        place.map_or(0, |entry| u64::from(entry.stored_len).next_multiple_of(ALIGN) + ENTRY)
+    }
+
+    async fn holding(&self, named: &Named, is_wanted: impl Fn(ChunkId) -> bool) -> Holding {
+        let mut holding = Holding::default();
+        let chunks: BTreeSet<ChunkId> = named.chunks.iter().copied().collect();
+        for chunk in chunks.into_iter().filter(|chunk| is_wanted(*chunk)) {
+            holding.chunks += 1;
+            holding.data_bytes += self.bytes(chunk).await;
+        }
+        for page in named.pages.iter().filter(|page| is_wanted(**page)) {
+            holding.page_bytes += self.bytes(*page).await;
+        }
+        holding
+    }
+
+    /// The census, counted one id after the other.
+    async fn recount(&self, families: &[Vec<StreamId>]) -> Census {
+        let mut streams = BTreeMap::new();
+        for stream in families.iter().flatten() {
+            streams.insert(*stream, self.named(*stream).await);
+        }
+        let mut namers: BTreeMap<ChunkId, BTreeSet<StreamId>> = BTreeMap::new();
+        for (stream, named) in &streams {
+            for id in named.chunks.iter().chain(&named.pages) {
+                namers.entry(*id).or_default().insert(*stream);
+            }
+        }
+        let union = |of: &[StreamId]| Named {
+            chunks: of.iter().flat_map(|stream| streams[stream].chunks.clone()).collect(),
+            pages: of.iter().flat_map(|stream| streams[stream].pages.clone()).collect(),
+        };
+        let mut census = Census::default();
+        for family in families {
+            let is_own = |id| namers[&id].iter().all(|stream| family.contains(stream));
+            let is_behind = |id| is_own(id) && !namers[&id].contains(&family[0]);
+            let whole = union(family);
+            let mut counted = FamilyCensus {
+                streams: Vec::new(),
+                behind_first: self.holding(&whole, is_behind).await,
+                whole: self.holding(&whole, is_own).await,
+            };
+            for stream in family {
+                let named = &streams[stream];
+                let mut referenced_bytes = 0;
+                for chunk in &named.chunks {
+                    referenced_bytes += self.bytes(*chunk).await;
+                }
+                counted.streams.push(StreamCensus {
+                    blocks: named.chunks.len() as u64,
+                    referenced_bytes,
+                    unique: self.holding(named, |id| namers[&id].len() == 1).await,
+                });
+            }
+            census.families.push(counted);
+        }
+        let all: Vec<StreamId> = streams.keys().copied().collect();
+        census.named = self.holding(&union(&all), |_| true).await;
+        census
+    }
+
+    /// After a mark pass, and with everything in segments.
+    async fn marked(self, owned: &[StreamId]) -> Self {
+        let pool = self.reopened().await;
+        pool.mark(owned).await;
+        pool.reopened().await
+    }
+
+    /// Writes, trims and cuts at random; the families that came of it.
+    async fn grow(&self, rng: &mut Rng) -> Vec<Vec<StreamId>> {
+        let mut families = vec![vec![StreamId::new(1)], vec![StreamId::new(2)]];
+        let mut next = 3;
+        for _ in 0..40 {
+            let family = rng.index(families.len());
+            let volume = families[family][0];
+            for _ in 0..rng.below(4) {
+                // Few seeds, so that blocks are written again elsewhere.
+                let (at, count) = (rng.below(BLOCKS - 64), 1 + rng.index(63));
+                self.write(volume, at, &random_blocks(rng.below(6), count)).await;
+            }
+            if rng.below(4) == 0 {
+                let start = rng.below(BLOCKS) * BLOCK;
+                let range = ByteRange { start, end: start + 20 * BLOCK };
+                self.shard.trim(volume, range).await.expect("trim");
+            }
+            let of = rng.index(families[family].len());
+            let (source, copy) = (families[family][of], StreamId::new(next));
+            match rng.below(4) {
+                0 | 1 => {
+                    self.cut(volume, copy).await;
+                    families[family].push(copy);
+                    next += 1;
+                }
+                2 if families.len() < 5 => {
+                    self.cut(source, copy).await;
+                    families.push(vec![copy]);
+                    next += 1;
+                }
+                _ => {}
+            }
+        }
+        families
+    }
+}
+
+#[test]
+fn a_census_is_what_a_recount_finds() {
+    for seed in 0..6 {
+        with_shard(REDUCED, async move |pool: Pool| {
+            let mut rng = Rng::new(seed);
+            let families = pool.grow(&mut rng).await;
+            pool.shard.apply_acknowledged().await.expect("apply");
+            let census = pool.shard.census(&families).await.expect("census");
+            assert_eq!(census, pool.recount(&families).await, "seed {seed}, before a checkpoint");
+            let pool = pool.reopened().await;
+            let census = pool.shard.census(&families).await.expect("census");
+            let recount = pool.recount(&families).await;
+            assert_eq!(census, recount, "seed {seed}");
+            assert!(census.named.page_bytes > 0 && census.named.chunks > 0);
+        });
+    }
+}
+
+#[test]
+fn what_a_census_says_is_what_deletions_free() {
+    let shape = Shape { segments: 400, ..shape(REDUCED) };
+    with_shape(shape, async |mut pool: Pool| {
+        let families = pool.grow(&mut Rng::new(9)).await;
+        let mut all: Vec<StreamId> = families.iter().flatten().copied().collect();
+        pool = pool.marked(&all).await;
+        for family in families.iter().filter(|family| family.len() > 1) {
+            let census = pool.shard.census(&families).await.expect("census");
+            let at = families.iter().position(|other| other == family).unwrap();
+            let (before, snapshot) = (pool.data_bytes().await, family[1]);
+            assert_eq!(before, census.named.data_bytes, "mark left nothing else");
+            pool.shard.drop_stream(snapshot).await.expect("drop");
+            all.retain(|stream| *stream != snapshot);
+            pool = pool.marked(&all).await;
+            let freed = before - pool.data_bytes().await;
+            assert_eq!(freed, census.families[at].streams[1].unique.data_bytes);
+        }
+        let census = pool.shard.census(&families).await.expect("census");
+        let before = pool.data_bytes().await;
+        all.retain(|stream| !families[0].contains(stream));
+        for stream in &families[0] {
+            pool.shard.drop_stream(*stream).await.expect("drop");
+        }
+        pool = pool.marked(&all).await;
+        let freed = before - pool.data_bytes().await;
+        assert_eq!(freed, census.families[0].whole.data_bytes);
+    });
+}
