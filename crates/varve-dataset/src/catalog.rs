@@ -196,21 +196,11 @@ pub(crate) async fn remove_snapshot(dispatch: &Dispatch, name: &SnapshotName) ->
 /// Every volume, in the order of their names.
 pub(crate) async fn list(dispatch: &Dispatch) -> Result<Vec<(DatasetName, VolumeRecord)>> {
     let mut volumes = Vec::new();
-    for shard in dispatch.placement().shards() {
-        let mut after = None;
-        loop {
-            let found =
-                dispatch.key_scan(shard, VOLUME_PREFIX.to_vec(), after.clone(), SCAN_MAX).await?;
-            let more = found.len() == SCAN_MAX;
-            after = found.last().map(|(key, _)| key.clone());
-            for (key, value) in found {
-                volumes.push(decode_volume(&key[VOLUME_PREFIX.len()..], &value)?);
-            }
-            if !more {
-                break;
-            }
-        }
-    }
+    visit_records(dispatch, VOLUME_PREFIX, |key, value| {
+        volumes.push(decode_volume(&key[VOLUME_PREFIX.len()..], value)?);
+        Ok(())
+    })
+    .await?;
     volumes.sort_by_key(|(name, _)| name.full());
     Ok(volumes)
 }
@@ -245,18 +235,34 @@ pub(crate) async fn list_snapshots(
 /// How many snapshots there are, of all volumes.
 pub(crate) async fn count_snapshots(dispatch: &Dispatch) -> Result<u64> {
     let mut count = 0;
+    visit_records(dispatch, SNAPSHOT_PREFIX, |_, _| {
+        count += 1;
+        Ok(())
+    })
+    .await?;
+    Ok(count)
+}
+
+/// Visits keys and values of all shards that begin with `prefix`.
+async fn visit_records(
+    dispatch: &Dispatch,
+    prefix: &[u8],
+    mut visit: impl FnMut(&[u8], &[u8]) -> Result<()>,
+) -> Result<()> {
     for shard in dispatch.placement().shards() {
         let mut after = None;
         loop {
-            let found = dispatch.key_scan(shard, SNAPSHOT_PREFIX.to_vec(), after, SCAN_MAX).await?;
-            count += found.len() as u64;
+            let found = dispatch.key_scan(shard, prefix.to_vec(), after, SCAN_MAX).await?;
+            for (key, value) in &found {
+                visit(key, value)?;
+            }
             if found.len() < SCAN_MAX {
                 break;
             }
             after = found.into_iter().next_back().map(|(key, _)| key);
         }
     }
-    Ok(count)
+    Ok(())
 }
 
 /// Every snapshot of a volume, in the order of their names.
@@ -287,24 +293,14 @@ pub(crate) async fn owned_streams(dispatch: &Dispatch) -> Result<Vec<StreamId>> 
 /// The name of the volume or snapshot that each stream is.
 pub(crate) async fn names_of_streams(dispatch: &Dispatch) -> Result<BTreeMap<StreamId, String>> {
     let mut names = BTreeMap::new();
-    for shard in dispatch.placement().shards() {
-        for prefix in [VOLUME_PREFIX, SNAPSHOT_PREFIX] {
-            let mut after = None;
-            loop {
-                let found =
-                    dispatch.key_scan(shard, prefix.to_vec(), after.clone(), SCAN_MAX).await?;
-                let more = found.len() == SCAN_MAX;
-                after = found.last().map(|(key, _)| key.clone());
-                for (key, value) in found {
-                    let entry = CatalogueEntry::decode(&key, &value);
-                    let entry = entry.expect("the prefix is a record's")?;
-                    names.insert(entry.route.stream, entry.name().to_owned());
-                }
-                if !more {
-                    break;
-                }
-            }
-        }
+    for prefix in [VOLUME_PREFIX, SNAPSHOT_PREFIX] {
+        visit_records(dispatch, prefix, |key, value| {
+            let entry = CatalogueEntry::decode(key, value);
+            let entry = entry.expect("the prefix is a record's")?;
+            names.insert(entry.route.stream, entry.name().to_owned());
+            Ok(())
+        })
+        .await?;
     }
     Ok(names)
 }

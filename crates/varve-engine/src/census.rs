@@ -28,7 +28,9 @@ pub struct Holding {
     pub chunks: u64,
     /// Bytes that these take in segments, their entries in summaries included.
     pub data_bytes: u64,
-    /// Bytes that pages of maps take.
+    /// Pages of maps and of the key tree.
+    pub pages: u64,
+    /// Bytes that these take.
     pub page_bytes: u64,
 }
 
@@ -42,6 +44,7 @@ impl Holding {
     fn add(&mut self, other: Self) {
         self.chunks += other.chunks;
         self.data_bytes += other.data_bytes;
+        self.pages += other.pages;
         self.page_bytes += other.page_bytes;
     }
 }
@@ -353,7 +356,7 @@ impl Shard {
     }
 
     /// What chunks and pages take, each once.
-    async fn holding(&self, ids: &RoaringTreemap) -> Result<Holding> {
+    pub(crate) async fn holding(&self, ids: &RoaringTreemap) -> Result<Holding> {
         let (mut holding, mut ids) = (Holding::default(), ids.iter());
         loop {
             let some: Vec<u64> = ids.by_ref().take(STEP).collect();
@@ -376,6 +379,7 @@ impl Shard {
                         holding.chunks += 1;
                         holding.data_bytes += bytes;
                     } else {
+                        holding.pages += 1;
                         holding.page_bytes += bytes;
                     }
                 }

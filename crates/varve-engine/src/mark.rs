@@ -260,7 +260,8 @@ impl Shard {
     /// As [`Self::mark_sweep`].
     pub async fn mark_sweep_proved(&self, ticket: MarkTicket) -> Result<MarkReport> {
         let (report, freed) = self.sweep(ticket).await?;
-        Ok(MarkReport { leaked: self.count_present(&freed).await?, ..report })
+        let there = self.holding(&freed).await?;
+        Ok(MarkReport { leaked: there.chunks + there.pages, ..report })
     }
 
     /// What was freed is out of the table on return.

@@ -204,27 +204,6 @@ impl Shard {
         references.found.extend(missing.into_iter().take(room));
         Ok(())
     }
-
-    /// How many of these are in the chunk table.
-    pub(crate) async fn count_present(&self, ids: &RoaringTreemap) -> Result<u64> {
-        let (mut present, mut ids) = (0, ids.iter());
-        loop {
-            let some: Vec<u64> = ids.by_ref().take(STEP).collect();
-            if some.is_empty() {
-                return Ok(present);
-            }
-            let mut next = 0;
-            let step = |trees: &mut Trees| -> std::result::Result<_, Stop> {
-                while let Some(id) = some.get(next).copied() {
-                    present += u64::from(trees.chunk(ChunkId::new(id))?.is_some());
-                    next += 1;
-                }
-                Ok(())
-            };
-            self.with_pages(step).await?;
-            self.reactor.yield_now().await;
-        }
-    }
 }
 
 impl References {

@@ -70,7 +70,7 @@ pub(crate) fn fullness(fill: &v1::Fill) -> String {
         FillLevel::NearFull => "near full",
         FillLevel::Full => "full",
     };
-    let percent = u128::from(fill.used_bytes) * 100 / u128::from(fill.capacity_bytes.max(1));
+    let percent = fill.used_percent();
     let advice = fill.advice.as_deref().unwrap_or_default();
     format!("space is {level}, {percent} % used: {advice}\n")
 }

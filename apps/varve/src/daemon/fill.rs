@@ -113,7 +113,7 @@ fn told_next(
 }
 
 fn tell(fill: &Fill, level: FillLevel) {
-    let percent = u128::from(fill.used_bytes) * 100 / u128::from(fill.capacity_bytes.max(1));
+    let percent = fill.used_percent();
     let used = ByteCount(fill.used_bytes);
     let capacity = ByteCount(fill.capacity_bytes);
     let advice = advice(level).unwrap_or_default();

@@ -48,6 +48,14 @@ pub struct Fill {
     pub advice: Option<String>,
 }
 
+impl Fill {
+    /// What is used, in whole percent of the capacity.
+    #[must_use]
+    pub fn used_percent(&self) -> u128 {
+        u128::from(self.used_bytes) * 100 / u128::from(self.capacity_bytes.max(1))
+    }
+}
+
 /// How full a pool is.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]

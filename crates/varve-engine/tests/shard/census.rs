@@ -53,7 +53,9 @@ impl Pool {
             holding.data_bytes += self.bytes(chunk).await;
         }
         for page in named.pages.iter().filter(|page| is_wanted(**page)) {
-            holding.page_bytes += self.bytes(*page).await;
+            let bytes = self.bytes(*page).await;
+            holding.pages += u64::from(bytes > 0);
+            holding.page_bytes += bytes;
         }
         holding
     }
