@@ -15,6 +15,8 @@ from . import fio
 
 FILL_BLOCK_BYTES = 4 << 20
 GIB = 1 << 30
+DEFAULT_BUDGET_BYTES = GIB // 2
+DEFAULT_OSD_MEMORY_BYTES = GIB
 
 
 class TargetFailed(Exception):
@@ -53,14 +55,15 @@ class Raw:
 class Varve:
     """`varve serve` on a file-backed drive, one volume, NBD over a unix socket.
 
-    With a `fill_share` the volume's size is that share of the pool's capacity.
+    With a `fill_share` the volume's size is that share of the pool's capacity. A read cache comes on
+    top of the default budget of memory.
     """
 
     name = "varve"
     volume = "bench"
 
     def __init__(self, directory, volume_bytes, binary, drive_bytes, serve_options=(), prefill=True,
-                 fill_share=None):
+                 fill_share=None, read_cache_bytes=0):
         self.directory = os.path.join(directory, "varve")
         self.volume_bytes = volume_bytes
         self.binary = binary
@@ -68,6 +71,7 @@ class Varve:
         self.serve_options = list(serve_options)
         self.prefill = prefill
         self.fill_share = fill_share
+        self.read_cache_bytes = read_cache_bytes
         self.process = None
         self.environment = {}
 
@@ -78,6 +82,8 @@ class Varve:
         drive = f"{os.path.join(self.directory, 'drive')}={self.drive_bytes}"
         command = [self.binary, "serve", "--data", self.directory, "--nbd", f"unix:{self._socket()}",
                    "--drive", drive, *self.serve_options]
+        if self.read_cache_bytes and "--config" not in self.serve_options:
+            command += ["--config", self._write_config()]
         self.process = subprocess.Popen(command, stdout=log, stderr=log)
         self._wait_for_socket()
         if self.fill_share:
@@ -86,6 +92,14 @@ class Varve:
         self.cli("volume", "create", self.volume, "--size", str(self.volume_bytes))
         if self.prefill:
             fill(self)
+
+    def _write_config(self):
+        path = os.path.join(self.directory, "varve.toml")
+        budget_bytes = DEFAULT_BUDGET_BYTES + self.read_cache_bytes
+        with open(path, "w") as file:
+            file.write(f'[memory]\nbudget = "{budget_bytes >> 20}MiB"\n'
+                       f'read_cache = "{self.read_cache_bytes >> 20}MiB"\n')
+        return path
 
     def cli(self, *arguments):
         """Runs one `varve` command against the daemon; returns what it prints."""
@@ -133,12 +147,13 @@ class Rbd:
     image = "bench"
     packages = ("ceph-mon", "ceph-mgr", "ceph-osd", "rbd", "ceph-authtool", "monmaptool")
 
-    def __init__(self, directory, volume_bytes, osd_gib):
+    def __init__(self, directory, volume_bytes, osd_gib, read_cache_bytes=0):
         self.directory = os.path.join(directory, "ceph")
         self.volume_bytes = volume_bytes
         self.osd_gib = osd_gib
         self.script = os.path.join(os.path.dirname(os.path.dirname(__file__)), "ceph-one-osd")
-        self.environment = {"CEPH_CONF": os.path.join(self.directory, "ceph.conf"), "CEPH_ARGS": ""}
+        self.environment = {"CEPH_CONF": os.path.join(self.directory, "ceph.conf"), "CEPH_ARGS": "",
+                            "OSD_MEMORY_BYTES": str(DEFAULT_OSD_MEMORY_BYTES + read_cache_bytes)}
         self._pids = []
 
     @classmethod

@@ -19,6 +19,8 @@ pub(crate) struct Settings {
     pub(crate) shards: u16,
     /// Bound on caches and buffers of all shards.
     pub(crate) memory: ByteCount,
+    /// Part of it that keeps data blocks for reads, beside their share of the rest.
+    pub(crate) read_cache: ByteCount,
     /// NBD listeners; none means the two defaults.
     pub(crate) nbd_listen: Vec<ListenAddress>,
     /// Whether NBD may be open to other machines without authentication.
@@ -132,6 +134,7 @@ impl Default for Settings {
             drives: Vec::new(),
             shards: 0,
             memory: ByteCount(512 << 20),
+            read_cache: ByteCount(0),
             nbd_listen: Vec::new(),
             nbd_allow_unauthenticated: false,
             tls: TlsSettings::default(),
@@ -147,6 +150,11 @@ impl Default for Settings {
 }
 
 impl Settings {
+    /// Bytes of a shard's part of the budget that are divided among caches and buffers.
+    pub(crate) fn shard_memory(&self, shards: u16) -> u64 {
+        self.memory.0.saturating_sub(self.read_cache.0) / u64::from(shards.max(1))
+    }
+
     /// The NBD listeners: those that were set, or loopback TCP and a socket in the data directory.
     pub(crate) fn nbd_addresses(&self) -> Vec<ListenAddress> {
         if !self.nbd_listen.is_empty() {

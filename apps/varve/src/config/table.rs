@@ -156,6 +156,15 @@ pub(crate) const SETTINGS: &[Setting] = &[
         apply: |settings, value| settings.memory = value.size(),
     },
     Setting {
+        key: "memory.read_cache",
+        flag: None,
+        form: Form::Size { min: 0, max: 1 << 40 },
+        default: "0B",
+        reason: "Part of `memory.budget` that keeps data blocks that were read, beside their share of the rest. For data that is read \
+                 again and again by clients without a cache of their own; clients' own page caches are nearer to them.",
+        apply: |settings, value| settings.read_cache = value.size(),
+    },
+    Setting {
         key: "nbd.listen",
         flag: Some("--nbd"),
         form: Form::Addresses,
@@ -400,7 +409,7 @@ mod tests {
     /// A value of every form.
     fn sample(form: Form) -> Value {
         match form {
-            Form::Size { min, .. } => Value::Number(min),
+            Form::Size { max, .. } => Value::Number(max),
             Form::Count { max, .. } => Value::Number(max),
             Form::Path => Value::Text("p".to_owned()),
             Form::Address | Form::Addresses => Value::Addresses(vec!["unix:s".parse().unwrap()]),

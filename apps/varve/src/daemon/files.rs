@@ -106,19 +106,23 @@ fn shard_count(settings: &Settings) -> u16 {
         return settings.shards;
     }
     let cores = thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let affordable = (settings.memory.0 / SHARD_MEMORY_GOOD).max(1);
+    let affordable = (settings.shard_memory(1) / SHARD_MEMORY_GOOD).max(1);
     let shards = u64::try_from(cores.div_ceil(2)).unwrap_or(u64::MAX).min(affordable);
     u16::try_from(shards).unwrap_or(u16::MAX).min(ShardId::COUNT_MAX)
 }
 
 fn check_memory(settings: &Settings, shards: u16) -> Result<()> {
-    let needed = u64::from(shards) * SHARD_MEMORY_MIN;
-    if settings.memory.0 >= needed {
+    if settings.shard_memory(shards) >= SHARD_MEMORY_MIN {
         return Ok(());
     }
-    let (memory, needed) = (settings.memory, ByteCount(needed));
-    Err(Failure::misuse(format!("memory.budget {memory} is too little for {shards} shards"))
-        .hint(format!("at least {needed}, or fewer --shards for a new pool")))
+    let (memory, cache) = (settings.memory, settings.read_cache);
+    let needed = ByteCount(u64::from(shards) * SHARD_MEMORY_MIN + cache.0);
+    let beside =
+        if cache.0 > 0 { format!(" beside memory.read_cache {cache}") } else { String::new() };
+    Err(Failure::misuse(format!(
+        "memory.budget {memory} is too little for {shards} shards{beside}"
+    ))
+    .hint(format!("at least {needed}, or fewer --shards for a new pool")))
 }
 
 fn explain(error: &Error, settings: &Settings) -> Failure {
@@ -197,5 +201,9 @@ mod tests {
         assert!(check_memory(&settings, 2).is_ok());
         let refused = check_memory(&settings, 3).unwrap_err().to_string();
         assert!(refused.contains("128 MiB is too little for 3 shards"), "{refused}");
+        settings.read_cache = ByteCount(80 << 20);
+        assert!(check_memory(&settings, 1).is_err(), "48 MiB are left");
+        settings.memory = ByteCount(144 << 20);
+        assert!(check_memory(&settings, 1).is_ok());
     }
 }

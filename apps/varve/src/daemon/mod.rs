@@ -103,7 +103,7 @@ fn nbd_plan(settings: &Settings, shards: u16) -> Result<NbdPlan> {
         (Some(_), false) => TlsMode::Allow,
         (Some(_), true) => TlsMode::Require,
     };
-    let shares = MemoryShares::of(settings.memory.0 / u64::from(shards));
+    let shares = MemoryShares::of(settings.shard_memory(shards));
     let request_bytes_max = shares.request_bytes.max(CONNECTION_BYTES_MAX);
     Ok(NbdPlan {
         options: ServiceOptions { tls_mode, tls, request_bytes_max },

@@ -17,6 +17,8 @@ pub(crate) struct EngineSource {
     pub(crate) files: Arc<PoolFiles>,
     pub(crate) shared: Arc<Shared>,
     shard_memory_bytes: u64,
+    /// Bytes for data blocks beside those.
+    read_cache_bytes: usize,
     checkpoint_entries: u64,
     free_target_percent: u32,
 }
@@ -24,11 +26,13 @@ pub(crate) struct EngineSource {
 impl EngineSource {
     /// The source of the pool in `files`, with the memory and pace of the settings.
     pub(crate) fn new(settings: &Settings, files: Arc<PoolFiles>) -> Self {
-        let shard_memory_bytes = settings.memory.0 / u64::from(files.lane_count());
+        let shards = files.lane_count();
+        let read_cache_bytes = settings.read_cache.0 / u64::from(shards.max(1));
         Self {
             files,
             shared: Arc::default(),
-            shard_memory_bytes,
+            shard_memory_bytes: settings.shard_memory(shards),
+            read_cache_bytes: usize::try_from(read_cache_bytes).unwrap_or(usize::MAX),
             checkpoint_entries: settings.checkpoint_entries,
             free_target_percent: settings.reclaim_free_percent,
         }
@@ -41,10 +45,12 @@ impl EngineSource {
 
     /// What a shard is told.
     pub(crate) fn shard_config(&self, shard: ShardId) -> ShardConfig {
+        let config = ShardConfig::with_memory(self.files.pool(), shard, self.shard_memory_bytes);
         ShardConfig {
+            block_cache_bytes: config.block_cache_bytes + self.read_cache_bytes,
             checkpoint_entries: self.checkpoint_entries,
             free_target_percent: self.free_target_percent,
-            ..ShardConfig::with_memory(self.files.pool(), shard, self.shard_memory_bytes)
+            ..config
         }
     }
 }
