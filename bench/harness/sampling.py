@@ -10,7 +10,7 @@ import time
 from . import fio, machine
 
 WARM_UP_S = 2
-MIB = 1 << 20
+READ_FIRST_BYTES = 64 << 10  # read caches take in small reads, and let larger ones pass by
 
 
 def measure(target, point, disk, seconds=0, io_bytes=0):
@@ -22,7 +22,7 @@ def measure(target, point, disk, seconds=0, io_bytes=0):
     )
     pids = target.pids()
     if point.get("read_first"):
-        whole = {"rw": "read", "block_bytes": MIB, "depth": 8, "seconds": 0, "fdatasync": False}
+        whole = {"rw": "read", "block_bytes": READ_FIRST_BYTES, "depth": 32, "seconds": 0, "fdatasync": False}
         fio.run(fio.Job(**{**job.__dict__, **whole}))
     if seconds:
         fio.run(fio.Job(**{**job.__dict__, "seconds": min(WARM_UP_S, seconds)}))

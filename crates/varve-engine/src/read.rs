@@ -25,7 +25,7 @@ const BLOCK: u64 = BLOCK_BYTES as u64;
 /// Chunks that lie side by side are read together up to that many bytes.
 const READ_BYTES_MAX: u32 = 1 << 20;
 
-/// Reads of more bytes than this pass by the data cache, so that a scan does not empty it.
+/// Reads of more bytes than this pass by the data cache: a scan does not empty it, and what it holds does not cut large reads into small ones.
 const CACHED_READ_BYTES_MAX: usize = 64 << 10;
 
 /// A block moves while it is read only if reclaim finishes in that time; so often is no coincidence.
@@ -114,12 +114,13 @@ impl Shard {
         first: u64,
         blocks: &mut [Option<ReadPart>],
     ) -> Result<Option<Error>> {
+        let by_cache = blocks.len() * BLOCK_BYTES <= CACHED_READ_BYTES_MAX;
         let mut runs: Vec<Run<'_>> = Vec::new();
         for (index, slot) in blocks.iter_mut().enumerate() {
             if slot.is_some() {
                 continue;
             }
-            match self.find_block(stream, first + index as u64).await? {
+            match self.find_block(stream, first + index as u64, by_cache).await? {
                 Found::Ready(part) => *slot = Some(part),
                 Found::Stored { chunk, place } => {
                     if !extend(&mut runs, index, chunk, &place) {
@@ -140,12 +141,11 @@ impl Shard {
         if runs.is_empty() {
             return Ok(None);
         }
-        let keep = blocks.len() * BLOCK_BYTES <= CACHED_READ_BYTES_MAX;
         let reads = runs.iter().map(|run| self.read_run(run));
         let bytes = try_join_all(reads).await?;
         let mut wrong = None;
         for (run, bytes) in runs.into_iter().zip(bytes) {
-            self.place_run(&run, &bytes, keep, blocks, &mut wrong);
+            self.place_run(&run, &bytes, by_cache, blocks, &mut wrong);
             drop(run.pin);
         }
         let Some(error) = wrong else { return Ok(None) };
@@ -193,8 +193,11 @@ impl Shard {
                     continue;
                 }
             };
-            if keep && run.chunks.len() == 1 {
-                self.blocks.borrow_mut().insert(*chunk, data.clone());
+            if keep {
+                // A block that shares its buffer with others would keep them all in memory.
+                let own = data.pinned_bytes() == BLOCK_BYTES;
+                let kept = if own { data.clone() } else { BufSlice::copy_from(&data) };
+                self.blocks.borrow_mut().insert(*chunk, kept);
             }
             blocks[run.first + index] = Some(ReadPart::Data(data));
         }
@@ -232,7 +235,7 @@ impl Shard {
                 continue;
             }
             if let Found::Stored { chunk, place } =
-                self.find_block(stream, first + index as u64).await?
+                self.find_block(stream, first + index as u64, false).await?
             {
                 let location = place.location();
                 if chunk == damaged
@@ -249,7 +252,7 @@ impl Shard {
         Ok(Some(error))
     }
 
-    async fn find_block(&self, stream: StreamId, block: u64) -> Result<Found> {
+    async fn find_block(&self, stream: StreamId, block: u64, by_cache: bool) -> Result<Found> {
         let mut faults = Faults::default();
         loop {
             let pending = self.buffer.borrow().newest(stream, block).cloned();
@@ -273,16 +276,18 @@ impl Shard {
                 match trees.lookup(stream, block) {
                     Ok(slot) => match slot_chunk(slot) {
                         None => Ok(Found::Ready(ReadPart::Zero(BLOCK_BYTES))),
-                        Some(chunk) => match self.blocks.borrow_mut().get(chunk) {
-                            Some(data) => Ok(Found::Ready(ReadPart::Data(data))),
-                            None => match trees.chunk(chunk) {
-                                Ok(Some(place)) => Ok(Found::Stored { chunk, place }),
-                                Ok(None) => {
-                                    return Err(Error::ChunkMissing { stream, block, chunk });
-                                }
-                                Err(stop) => Err(stop),
-                            },
-                        },
+                        Some(chunk) => {
+                            match by_cache.then(|| self.blocks.borrow_mut().get(chunk)) {
+                                Some(Some(data)) => Ok(Found::Ready(ReadPart::Data(data))),
+                                Some(None) | None => match trees.chunk(chunk) {
+                                    Ok(Some(place)) => Ok(Found::Stored { chunk, place }),
+                                    Ok(None) => {
+                                        return Err(Error::ChunkMissing { stream, block, chunk });
+                                    }
+                                    Err(stop) => Err(stop),
+                                },
+                            }
+                        }
                     },
                     Err(stop) => Err(stop),
                 }

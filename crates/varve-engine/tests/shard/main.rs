@@ -5,4 +5,5 @@ mod cut;
 mod deaths;
 mod full;
 mod pool;
+mod read_cache;
 mod reduction;
