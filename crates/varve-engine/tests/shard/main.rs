@@ -7,3 +7,4 @@ mod full;
 mod pool;
 mod read_cache;
 mod reduction;
+mod transactions;
