@@ -11,16 +11,26 @@
 //!    memory | engine
 //! ```
 
+mod acl;
+mod attributes;
 mod error;
+mod fields;
 mod listing;
 #[cfg(feature = "memory")]
 mod memory;
+pub mod rules;
+mod settings;
 mod store;
 
+pub use acl::{Acl, Grant, Grantee, Permission};
+pub use attributes::{
+    Attributes, Checksum, ChecksumKind, Encryption, KeyHolder, PartEntry, Retention,
+};
 pub use error::{Error, Result};
 pub use listing::{Item, ListPage, ListQuery, Lister, Marker, Step};
 #[cfg(feature = "memory")]
 pub use memory::MemoryStore;
+pub use settings::{Document, Settings, Versioning};
 pub use store::{
     Body, BodyReader, BodyWriter, Bucket, BucketId, BucketOptions, Change, ChangeKey, ChangeRecord,
     Found, KeyView, NewBody, NewVersion, ObjectStore, Part, PartRef, RecordTable, SMALL_BODY_MAX,
