@@ -23,6 +23,7 @@ use crate::buffer::{Carrier, Content, Pending};
 use crate::bypass::BYPASS_BYTES_MAX;
 use crate::config::BLOCK_BYTES;
 use crate::drain::BLOCK_UNITS;
+use crate::tree::TREE_ENTRY_BYTES_MAX;
 use crate::{Error, Result, Shard};
 
 /// Payload of one record at most: bounds what a frame holds and how long its copy takes.
@@ -403,7 +404,7 @@ impl Shard {
     /// Sets a key. Durable on return.
     ///
     /// # Errors
-    /// `Invalid` when key and value together exceed a quarter page.
+    /// `Invalid` when key and value together exceed half a page.
     pub async fn key_put(&self, key: &[u8], value: &[u8]) -> Result<()> {
         self.change_key(key, Some(value)).await
     }
@@ -432,7 +433,11 @@ impl Shard {
     pub(crate) fn check_key(&self, key: &[u8], value: Option<&[u8]>) -> Result<()> {
         self.trees.borrow().keys.check_entry(key, value.unwrap_or(&[])).map_err(|error| {
             let value = (error.key_len + error.value_len) as u64;
-            Error::TooLarge { what: "bytes of key and value", value, limit: 1000 }
+            Error::TooLarge {
+                what: "bytes of key and value",
+                value,
+                limit: TREE_ENTRY_BYTES_MAX as u64,
+            }
         })
     }
 }
