@@ -11,7 +11,7 @@ use varve_logstore::format::chunk::ChunkEntry;
 use varve_logstore::format::record::KeyPayload;
 use varve_logstore::format::root::ChainHead;
 use varve_logstore::format::summary::{Codec, SummaryEntry, Unit};
-use varve_logstore::lane::Frame;
+use varve_logstore::lane::{Frame, Record};
 use varve_logstore::planted::{Bug, planted};
 use varve_media::SegmentId;
 use varve_stdx::BufSlice;
@@ -88,14 +88,13 @@ impl Shard {
 
     fn release_frame(&self, frame: &Frame) {
         for record in frame.records().iter() {
-            self.credits_of(record.payload.len()).give(charge(record.payload.len()));
+            self.credits_of(record).give(charge(record.payload.len()));
         }
         self.lane().release(frame);
     }
 
-    /// Which credits a record of `payload_len` bytes is charged to.
-    pub(crate) fn credits_of(&self, payload_len: usize) -> &Credits {
-        if payload_len >= BLOCK_BYTES { &self.data_credits } else { &self.record_credits }
+    fn credits_of(&self, record: &Record) -> &Credits {
+        if record.is_reserved { &self.record_credits } else { &self.data_credits }
     }
 
     /// Applies one segment. The caller holds the tree gate, or is recovery.

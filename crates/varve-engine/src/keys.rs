@@ -1,5 +1,6 @@
 //! Reads of the key tree, with what is journaled but not applied yet.
 
+use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 use varve_types::StreamId;
@@ -41,56 +42,81 @@ impl Shard {
         after: Option<&[u8]>,
         max: usize,
     ) -> Result<Vec<KeyValue>> {
+        let from = after.map_or_else(|| prefix.to_vec(), |after| [after, &[0]].concat());
+        self.key_range(&from, key_behind(prefix).as_deref(), max).await
+    }
+
+    /// The first `max` keys from `from` on and before `end`, in order, with their values. Newer versions than the request may be among
+    /// them; what is told is durable.
+    ///
+    /// # Errors
+    /// `Corrupt` when the tree cannot be read.
+    pub async fn key_range(
+        &self,
+        from: &[u8],
+        end: Option<&[u8]>,
+        max: usize,
+    ) -> Result<Vec<KeyValue>> {
         self.check_open()?;
-        let whole_prefix = user_key(prefix);
-        let mut from = match after {
-            None => whole_prefix.clone(),
-            Some(after) => [user_key(after).as_slice(), &[0]].concat(),
+        let mut from = user_key(from);
+        let end = end.map_or_else(|| key_behind(&user_key(&[])), |end| Some(user_key(end)));
+        let end = end.as_deref();
+        let mut live = Vec::new();
+        while live.len() < max && end.is_none_or(|end| from.as_slice() < end) {
+            let wanted = (max - live.len()).clamp(1, SCAN_STEP);
+            // Waiting versions are taken first: what is applied meanwhile is then seen twice, not missed.
+            let pending = self.pending_keys.borrow().range(&from, end, wanted);
+            let full = pending.len() == wanted;
+            let pending_to = pending.last().filter(|_| full).map(|(key, _)| key_after(key));
+            if let Some((_, newest)) = pending.iter().max_by_key(|(_, version)| version.wseq) {
+                self.wait_frame(&newest.frame).await?; // Those before it are durable then, too.
+            }
+            let (stored, stored_to) = self.keys_of_tree(&from, end, wanted).await?;
+            let to = match (pending_to, stored_to) {
+                (Some(a), Some(b)) => Some(a.min(b)),
+                (a, b) => a.or(b),
+            };
+            let is_inside = |key: &[u8]| to.as_ref().is_none_or(|to| key < to.as_slice());
+            let mut step: BTreeMap<Vec<u8>, Option<Vec<u8>>> =
+                stored.into_iter().map(|(key, value)| (key, Some(value))).collect();
+            step.extend(pending.into_iter().map(|(key, version)| (key, version.value)));
+            let found = step.into_iter().filter(|(key, _)| is_inside(key));
+            live.extend(
+                found.filter_map(|(key, value)| Some((key_of_user(&key)?.to_vec(), value?))),
+            );
+            let Some(to) = to else { break };
+            from = to;
+        }
+        live.truncate(max);
+        Ok(live)
+    }
+
+    /// Some of the first keys of the tree itself, and from where on there may be more.
+    async fn keys_of_tree(
+        &self,
+        from: &[u8],
+        end: Option<&[u8]>,
+        max: usize,
+    ) -> Result<(Vec<KeyValue>, Option<Vec<u8>>)> {
+        let mut step = Vec::new();
+        let scan = self
+            .with_pages(|trees| {
+                step.clear();
+                let visit = |key: &[u8], value: &[u8]| {
+                    if end.is_some_and(|end| key >= end) {
+                        return ControlFlow::Break(());
+                    }
+                    step.push((key.to_vec(), value.to_vec()));
+                    ControlFlow::Continue(())
+                };
+                Ok(trees.keys.scan(&trees.cache, from, max, visit)?)
+            })
+            .await?;
+        let more = match scan {
+            Scan::More(next) if end.is_none_or(|end| next.as_slice() < end) => Some(next),
+            Scan::More(_) | Scan::Done => None,
         };
-        // Waiting versions are taken first: what is applied meanwhile is then seen twice, not missed.
-        let pending = self.pending_keys.borrow().range(&whole_prefix, &from);
-        let mut found: std::collections::BTreeMap<Vec<u8>, Option<Vec<u8>>> = Default::default();
-        for (key, version) in pending {
-            self.wait_frame(&version.frame).await?;
-            found.insert(key, version.value);
-        }
-        let mut stored = 0;
-        loop {
-            let mut step = Vec::new();
-            let scan = self
-                .with_pages(|trees| {
-                    step.clear();
-                    let visit = |key: &[u8], value: &[u8]| {
-                        if !key.starts_with(&whole_prefix) {
-                            return ControlFlow::Break(());
-                        }
-                        step.push((key.to_vec(), value.to_vec()));
-                        ControlFlow::Continue(())
-                    };
-                    Ok(trees.keys.scan(&trees.cache, &from, SCAN_STEP, visit)?)
-                })
-                .await?;
-            stored += step.len();
-            for (key, value) in step {
-                found.entry(key).or_insert(Some(value));
-            }
-            let deleted = found.values().filter(|value| value.is_none()).count();
-            match scan {
-                Scan::More(next) if next.starts_with(&whole_prefix) && stored < max + deleted => {
-                    from = next;
-                }
-                Scan::More(next) => {
-                    // Waiting keys beyond what was scanned may have stored keys before them.
-                    found.retain(|key, _| *key < next);
-                    break;
-                }
-                Scan::Done => break,
-            }
-        }
-        let live = found
-            .into_iter()
-            .filter_map(|(key, value)| Some((key_of_user(&key)?.to_vec(), value?)));
-        Ok(live.take(max).collect())
+        Ok((step, more))
     }
 
     /// Streams that have anything on this shard.
@@ -126,4 +152,19 @@ impl Shard {
         streams.extend(trees.streams.keys().filter(|stream| !stored.contains(*stream)));
         Ok(streams)
     }
+}
+
+/// The first key behind all that begin with `prefix`; `None` when there is none.
+#[must_use]
+pub fn key_behind(prefix: &[u8]) -> Option<Vec<u8>> {
+    let (last, rest) = prefix.split_last()?;
+    match last.checked_add(1) {
+        Some(next) => Some([rest, &[next]].concat()),
+        None => key_behind(rest),
+    }
+}
+
+/// The first key behind this one.
+fn key_after(key: &[u8]) -> Vec<u8> {
+    [key, &[0]].concat()
 }

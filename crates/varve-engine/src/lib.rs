@@ -33,6 +33,7 @@ mod reduce;
 mod references;
 mod reserves;
 mod shard;
+mod transaction;
 pub mod tree;
 mod trees;
 mod verify;
@@ -47,12 +48,15 @@ pub use counters::ShardStats;
 pub use cut::{CutId, CutPair, DiffRun};
 pub use error::{Error, Result};
 pub use inspection::{MapItem, StoredKey};
-pub use keys::KeyValue;
+pub use keys::{KeyValue, key_behind};
 pub use mark::{MarkReport, MarkTicket};
 pub use pool::{Pool, PoolSpec, PoolZones};
 pub use read::{BlockStatus, ReadPart};
 pub use recovery::ShardParts;
 pub use references::{CheckProgress, Dangling, References, Unreadable};
 pub use shard::Shard;
+pub use transaction::{
+    AdmittedTransaction, Committed, TRANSACTION_CHANGES_MAX, Transaction, TransactionRoom,
+};
 pub use tree::Mapped;
 pub use verify::{Damage, DamagedPart, VerifyEvent, VerifyReport, verify_slot};

@@ -1,6 +1,7 @@
 //! Keys that are journaled but not in the key tree yet, newest version first.
 
 use std::collections::BTreeMap;
+use std::ops::Bound;
 use std::rc::Rc;
 
 use varve_logstore::lane::Frame;
@@ -9,7 +10,8 @@ use varve_types::WriteSeq;
 /// A journaled version of a key.
 #[derive(Clone)]
 pub(crate) struct Version {
-    wseq: WriteSeq,
+    /// Its number.
+    pub(crate) wseq: WriteSeq,
     /// The frame that carries it.
     pub(crate) frame: Rc<Frame>,
     /// `None` is a deletion.
@@ -47,11 +49,17 @@ impl PendingKeys {
         }
     }
 
-    /// Waiting versions of keys from `from` on that begin with `prefix`, in order.
-    pub(crate) fn range(&self, prefix: &[u8], from: &[u8]) -> Vec<(Vec<u8>, Version)> {
+    /// The first `max` waiting versions of keys of a range, in order.
+    pub(crate) fn range(
+        &self,
+        from: &[u8],
+        end: Option<&[u8]>,
+        max: usize,
+    ) -> Vec<(Vec<u8>, Version)> {
         self.keys
-            .range(from.to_vec()..)
-            .take_while(|(key, _)| key.starts_with(prefix))
+            .range::<[u8], _>((Bound::Included(from), Bound::Unbounded))
+            .take_while(|(key, _)| end.is_none_or(|end| key.as_slice() < end))
+            .take(max)
             .map(|(key, version)| (key.clone(), version.clone()))
             .collect()
     }

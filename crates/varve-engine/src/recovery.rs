@@ -450,7 +450,8 @@ impl Shard {
                 } else {
                     Vec::new()
                 };
-                let record = Rc::new(Record { header: record.header, payload, piece_checksums });
+                let (header, is_reserved) = (record.header, false);
+                let record = Rc::new(Record { header, payload, piece_checksums, is_reserved });
                 let fingerprints = self.fingerprints_of(std::slice::from_ref(&record)).await;
                 let _gate = self.data_gate.take(1).await;
                 self.drain_record(&record, &mut fingerprints.into_iter()).await?;

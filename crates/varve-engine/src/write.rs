@@ -23,6 +23,7 @@ use crate::buffer::{Carrier, Content, Pending};
 use crate::bypass::BYPASS_BYTES_MAX;
 use crate::config::BLOCK_BYTES;
 use crate::drain::BLOCK_UNITS;
+use crate::tree::TREE_ENTRY_BYTES_MAX;
 use crate::{Error, Result, Shard};
 
 /// Payload of one record at most: bounds what a frame holds and how long its copy takes.
@@ -131,12 +132,17 @@ impl Shard {
 
     /// Takes credits and space for `bytes` of data (V3).
     pub(crate) async fn admit(&self, bytes: usize) -> Result<Taken> {
-        self.admit_space(bytes as u64).await?;
-        let waits = self.data_credits.would_wait(charge(bytes));
+        self.admit_credits(charge(bytes), bytes as u64).await
+    }
+
+    /// Takes `credits`, and space for `bytes` of data (V3).
+    pub(crate) async fn admit_credits(&self, credits: u64, bytes: u64) -> Result<Taken> {
+        self.admit_space(bytes).await?;
+        let waits = self.data_credits.would_wait(credits);
         if waits {
             self.pressure.notify_one();
         }
-        let credits = self.data_credits.take(charge(bytes)).await;
+        let credits = self.data_credits.take(credits).await;
         self.check_open()?;
         if waits {
             self.admit_space(0).await?; // What was free may have gone to others meanwhile; the credits count by now.
@@ -152,10 +158,18 @@ impl Shard {
         data: BufSlice,
         credits: Taken,
     ) -> Result<Rc<Frame>> {
-        assert!(!data.is_empty() && data.len().is_multiple_of(BLOCK_BYTES), "whole blocks");
         self.check_open()?;
-        let blocks = data.len() / BLOCK_BYTES;
-        let (checksum, piece_checksums) = if blocks == 1 {
+        let record = self.write_record(stream, block, data);
+        let frame = self.lane().append(Rc::clone(&record));
+        self.enter_blocks(&record, &frame);
+        credits.keep();
+        Ok(frame)
+    }
+
+    /// Numbers whole blocks (V1).
+    pub(crate) fn write_record(&self, stream: StreamId, block: u64, data: BufSlice) -> Rc<Record> {
+        assert!(!data.is_empty() && data.len().is_multiple_of(BLOCK_BYTES), "whole blocks");
+        let (checksum, piece_checksums) = if data.len() == BLOCK_BYTES {
             (checksum64(&data), Vec::new())
         } else {
             let sums: Vec<u64> = data.chunks_exact(BLOCK_BYTES).map(checksum64).collect();
@@ -168,19 +182,20 @@ impl Shard {
             payload_checksum: checksum,
             ..self.fresh_header(RecordKind::Write, stream)
         };
-        let record = Rc::new(Record { header, payload: data, piece_checksums });
-        let frame = self.lane().append(Rc::clone(&record));
+        Rc::new(Record { header, payload: data, piece_checksums, is_reserved: false })
+    }
+
+    /// Enters the blocks of a record in the write buffer, in the step in which it was appended (V1).
+    pub(crate) fn enter_blocks(&self, record: &Record, frame: &Rc<Frame>) {
+        let RecordHeader { stream, wseq, offset_512, payload_len, .. } = record.header;
         let mut buffer = self.buffer.borrow_mut();
-        for index in 0..blocks {
-            let start = index * BLOCK_BYTES;
+        let first = offset_512 / BLOCK_UNITS;
+        for (block, start) in (first..).zip((0..record.payload.len()).step_by(BLOCK_BYTES)) {
             let content = Content::Data(record.payload.slice(start..start + BLOCK_BYTES));
-            let carrier = Carrier::Frame(Rc::clone(&frame));
-            let pending = Pending { wseq: header.wseq, carrier, content };
-            buffer.insert(stream, block + index as u64, pending);
+            let carrier = Carrier::Frame(Rc::clone(frame));
+            buffer.insert(stream, block, Pending { wseq, carrier, content });
         }
-        credits.keep();
-        self.counters.add_write(header.payload_len);
-        Ok(frame)
+        self.counters.add_write(payload_len);
     }
 
     pub(crate) fn fresh_wseq(&self) -> WriteSeq {
@@ -289,22 +304,41 @@ impl Shard {
         self.claims.wait(stream, first, end).await;
         self.check_open()?;
         credits.keep();
+        let record = Rc::new(self.clear_record(stream, first, end, kind));
+        let frame = self.lane().append(Rc::clone(&record));
+        self.enter_cleared(&record, &frame);
+        Ok(frame)
+    }
+
+    /// Numbers a trim or zero of blocks `first .. end` (V1).
+    pub(crate) fn clear_record(
+        &self,
+        stream: StreamId,
+        first: u64,
+        end: u64,
+        kind: RecordKind,
+    ) -> Record {
         let header = RecordHeader {
             offset_512: first * BLOCK_UNITS,
             len_512: (end - first) * BLOCK_UNITS,
             ..self.fresh_header(kind, stream)
         };
-        let frame = self.append_bare(header);
-        let content = if kind == RecordKind::Zero { Content::Zero } else { Content::Hole };
-        let carrier = Carrier::Frame(Rc::clone(&frame));
-        let pending = Pending { wseq: header.wseq, carrier, content };
-        self.buffer.borrow_mut().insert_range(stream, first, end, pending);
-        Ok(frame)
+        self.bare_record(header)
     }
 
-    fn append_bare(&self, header: RecordHeader) -> Rc<Frame> {
+    /// Enters a trim or zero in the write buffer, in the step in which it was appended (V1).
+    pub(crate) fn enter_cleared(&self, record: &Record, frame: &Rc<Frame>) {
+        let RecordHeader { stream, wseq, offset_512, len_512, kind, .. } = record.header;
+        let first = offset_512 / BLOCK_UNITS;
+        let content = if kind == RecordKind::Zero { Content::Zero } else { Content::Hole };
+        let pending = Pending { wseq, carrier: Carrier::Frame(Rc::clone(frame)), content };
+        let end = first + len_512 / BLOCK_UNITS;
+        self.buffer.borrow_mut().insert_range(stream, first, end, pending);
+    }
+
+    fn bare_record(&self, header: RecordHeader) -> Record {
         let payload = self.empty.clone();
-        self.lane().append(Rc::new(Record { header, payload, piece_checksums: Vec::new() }))
+        Record { header, payload, piece_checksums: Vec::new(), is_reserved: true }
     }
 
     /// Numbers a record with a payload of less than a block and no range, and appends it (V1). The caller has taken its credits.
@@ -314,22 +348,40 @@ impl Shard {
         stream: StreamId,
         payload: AlignedBuf,
     ) -> (WriteSeq, Rc<Frame>) {
+        let record = self.payload_record(kind, stream, payload);
+        (record.header.wseq, self.lane().append(Rc::new(record)))
+    }
+
+    fn payload_record(&self, kind: RecordKind, stream: StreamId, payload: AlignedBuf) -> Record {
         let header = RecordHeader {
             payload_len: u32::try_from(payload.len()).expect("less than a block"),
             payload_checksum: checksum64(&payload),
             ..self.fresh_header(kind, stream)
         };
         let payload = payload.freeze();
-        let record = Record { header, payload, piece_checksums: Vec::new() };
-        (header.wseq, self.lane().append(Rc::new(record)))
+        Record { header, payload, piece_checksums: Vec::new(), is_reserved: true }
+    }
+
+    /// Numbers the new value of a key of the tree, or its deletion (V1).
+    pub(crate) fn key_record(&self, key: &[u8], value: Option<&[u8]>) -> Record {
+        let payload = KeyPayload { key, value: value.unwrap_or(&[]) };
+        let mut bytes = AlignedBuf::zeroed(payload.encoded_len());
+        payload.encode(&mut bytes);
+        let kind = if value.is_some() { RecordKind::KeyPut } else { RecordKind::KeyDelete };
+        self.payload_record(kind, StreamId::ZERO, bytes)
     }
 
     /// Takes credits for a record that needs no space for data: these have a reserve of their own.
     pub(crate) async fn admit_record(&self) -> Result<Taken> {
-        if self.record_credits.would_wait(charge(0)) {
+        self.admit_records(charge(0)).await
+    }
+
+    /// As [`Self::admit_record`], for several records of which each is charged.
+    pub(crate) async fn admit_records(&self, credits: u64) -> Result<Taken> {
+        if self.record_credits.would_wait(credits) {
             self.pressure.notify_one();
         }
-        let credits = self.record_credits.take(charge(0)).await;
+        let credits = self.record_credits.take(credits).await;
         self.check_open()?;
         Ok(credits)
     }
@@ -341,7 +393,8 @@ impl Shard {
     pub async fn drop_stream(&self, stream: StreamId) -> Result<()> {
         self.check_open()?;
         self.admit_record().await?.keep();
-        let frame = self.append_bare(self.fresh_header(RecordKind::StreamDrop, stream));
+        let header = self.fresh_header(RecordKind::StreamDrop, stream);
+        let frame = self.lane().append(Rc::new(self.bare_record(header)));
         self.mark.wanted.set(true);
         self.reduce.wishes.borrow_mut().remove(&stream);
         self.reduce.reducer.borrow_mut().forget(stream);
@@ -351,7 +404,7 @@ impl Shard {
     /// Sets a key. Durable on return.
     ///
     /// # Errors
-    /// `Invalid` when key and value together exceed a quarter page.
+    /// `Invalid` when key and value together exceed half a page.
     pub async fn key_put(&self, key: &[u8], value: &[u8]) -> Result<()> {
         self.change_key(key, Some(value)).await
     }
@@ -367,18 +420,25 @@ impl Shard {
     async fn change_key(&self, key: &[u8], value: Option<&[u8]>) -> Result<()> {
         self.check_open()?;
         let key = crate::trees::user_key(key);
-        self.trees.borrow().keys.check_entry(&key, value.unwrap_or(&[])).map_err(|error| {
-            let value = (error.key_len + error.value_len) as u64;
-            Error::TooLarge { what: "bytes of key and value", value, limit: 1000 }
-        })?;
-        let payload = KeyPayload { key: &key, value: value.unwrap_or(&[]) };
-        let mut bytes = AlignedBuf::zeroed(payload.encoded_len());
-        payload.encode(&mut bytes);
+        self.check_key(&key, value)?;
         self.admit_record().await?.keep();
-        let kind = if value.is_some() { RecordKind::KeyPut } else { RecordKind::KeyDelete };
-        let (wseq, frame) = self.append_payload(kind, StreamId::ZERO, bytes);
+        let record = self.key_record(&key, value);
+        let wseq = record.header.wseq;
+        let frame = self.lane().append(Rc::new(record));
         self.pending_keys.borrow_mut().insert(key, wseq, &frame, value);
         self.wait_frame(&frame).await
+    }
+
+    /// Refuses what does not fit the key tree.
+    pub(crate) fn check_key(&self, key: &[u8], value: Option<&[u8]>) -> Result<()> {
+        self.trees.borrow().keys.check_entry(key, value.unwrap_or(&[])).map_err(|error| {
+            let value = (error.key_len + error.value_len) as u64;
+            Error::TooLarge {
+                what: "bytes of key and value",
+                value,
+                limit: TREE_ENTRY_BYTES_MAX as u64,
+            }
+        })
     }
 }
 

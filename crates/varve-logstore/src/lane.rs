@@ -46,7 +46,7 @@ const FRAMES_PER_LAP_MIN: u64 = 8;
 pub const LANE_BYTES_MIN: u64 = 256 << 10;
 
 /// Records after which a frame takes no more: four header blocks.
-const FRAME_RECORDS_MAX: usize = 250;
+pub const FRAME_RECORDS_MAX: usize = 250;
 
 /// A record on its way: header, payload and the checksums of the payload's 4 KiB pieces.
 #[derive(Debug)]
@@ -57,6 +57,8 @@ pub struct Record {
     pub payload: BufSlice,
     /// Checksum of each 4 KiB piece of the payload; empty when there is at most one, whose checksum is the header's.
     pub piece_checksums: Vec<u64>,
+    /// Whether the credits that it holds until its frame is released are those kept for what takes no space.
+    pub is_reserved: bool,
 }
 
 impl Record {
@@ -144,11 +146,10 @@ impl Frame {
         self.end.get()
     }
 
-    fn fits(&self, record: &Record, payload_max: usize) -> bool {
-        let records = self.records.borrow().len();
-        records == 0
-            || (records < FRAME_RECORDS_MAX
-                && self.payload_bytes.get() + padded_payload(record) <= payload_max)
+    fn fits(&self, records: &[Rc<Record>], payload_max: usize) -> bool {
+        let before = self.records.borrow().len();
+        let payload = self.payload_bytes.get() + padded_payloads(records);
+        before == 0 || before + records.len() <= FRAME_RECORDS_MAX && payload <= payload_max
     }
 
     fn encoded_bytes(&self) -> u32 {
@@ -275,17 +276,30 @@ impl Lane {
     /// Adds a record to the forming frame and returns the frame, to wait for. The frame leaves after the tasks that are
     /// ready now have run, so that requests that arrived together share it.
     pub fn append(&self, record: Rc<Record>) -> Rc<Frame> {
+        self.append_together(&[record])
+    }
+
+    /// The same for several records, which become durable together or not at all.
+    ///
+    /// # Panics
+    /// When they are more than fit a frame: [`FRAME_RECORDS_MAX`] records and [`Self::payload_max`] bytes.
+    pub fn append_together(&self, records: &[Rc<Record>]) -> Rc<Frame> {
         let mut state = self.state.borrow_mut();
-        if !state.forming.fits(&record, self.payload_max()) {
+        if !state.forming.fits(records, self.payload_max()) {
             let full = std::mem::replace(&mut state.forming, Frame::new());
             state.full.push_back(full);
         }
         let frame = Rc::clone(&state.forming);
-        frame.payload_bytes.set(frame.payload_bytes.get() + padded_payload(&record));
-        if let Some(last) = frame.records.borrow().last() {
-            assert!(last.header.wseq < record.header.wseq, "records are appended in order"); // L2
+        assert!(frame.fits(records, self.payload_max()) && records.len() <= FRAME_RECORDS_MAX);
+        frame.payload_bytes.set(frame.payload_bytes.get() + padded_payloads(records));
+        let mut in_frame = frame.records.borrow_mut();
+        for record in records {
+            if let Some(last) = in_frame.last() {
+                assert!(last.header.wseq < record.header.wseq, "records are appended in order"); // L2
+            }
+            in_frame.push(Rc::clone(record));
         }
-        frame.records.borrow_mut().push(record);
+        drop(in_frame);
         if state.failure.is_some() {
             frame.set(FrameState::Failed); // L4
         }
@@ -546,9 +560,9 @@ impl State {
     }
 }
 
-/// Bytes that a record's payload takes in a frame.
-fn padded_payload(record: &Record) -> usize {
-    payload_bytes(record.header.payload_len) as usize
+/// Bytes that the payloads of records take in a frame.
+fn padded_payloads(records: &[Rc<Record>]) -> usize {
+    records.iter().map(|record| payload_bytes(record.header.payload_len) as usize).sum()
 }
 
 /// Position of a frame of `bytes` when the last one ended at `head`, in a ring of `capacity` bytes.

@@ -17,8 +17,8 @@ mod slot;
 mod tests;
 
 pub use btree::{
-    BODY_BYTES, BTree, Entry, EntryTooLarge, Scan, TREE_HEIGHT_MAX, TREE_KEY_BYTES_MAX, TreeLayout,
-    TreePage, Value,
+    BODY_BYTES, BTree, Entry, EntryTooLarge, Scan, TREE_ENTRY_BYTES_MAX, TREE_HEIGHT_MAX,
+    TREE_KEY_BYTES_MAX, TreeLayout, TreePage, Value,
 };
 pub use cache::{CacheStats, PageCache, PageState};
 pub use codec::{PageError, decode_page, encode_page};

@@ -8,3 +8,4 @@ mod full;
 mod pool;
 mod read_cache;
 mod reduction;
+mod transactions;

@@ -229,6 +229,7 @@ impl BTree {
 fn even_out(mut left: TreePage, mut right: TreePage) -> (TreePage, TreePage) {
     let half = (left.used_bytes() + right.used_bytes()) / 2;
     if left.used_bytes() > right.used_bytes() {
+        // The first ones up to half of the bytes stay, so what moves is never more than that.
         let mut moved = TreePage::new(left.tree_layout(), left.level());
         let mut keep = 0;
         let mut bytes = 0;
@@ -242,8 +243,11 @@ fn even_out(mut left: TreePage, mut right: TreePage) -> (TreePage, TreePage) {
     }
     let mut take = 0;
     let mut bytes = left.used_bytes();
-    while bytes < half {
+    while bytes < half && take + 1 < right.len() {
         bytes += right.entry_bytes(right.key(take).len(), right.value(take).len());
+        if bytes > BODY_BYTES {
+            break; // A large entry stays.
+        }
         take += 1;
     }
     let mut rest = TreePage::new(right.tree_layout(), right.level());

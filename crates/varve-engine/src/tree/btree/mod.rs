@@ -13,5 +13,5 @@ mod walk;
 
 pub use page::{BODY_BYTES, TreeLayout, TreePage};
 pub use scan::{Entry, Scan};
-pub use tree::{BTree, EntryTooLarge, TREE_HEIGHT_MAX, TREE_KEY_BYTES_MAX};
+pub use tree::{BTree, EntryTooLarge, TREE_ENTRY_BYTES_MAX, TREE_HEIGHT_MAX, TREE_KEY_BYTES_MAX};
 pub use value::Value;

@@ -21,7 +21,7 @@ pub enum TreeLayout {
         /// Bytes of a value.
         value_len: u8,
     },
-    /// Keys and values of any length up to a quarter page together: the key tree.
+    /// Keys and values of any length up to half a page together: the key tree.
     Slotted,
 }
 
@@ -216,7 +216,7 @@ impl TreePage {
 
     /// Inserts an entry for which there is no room by moving entries to a new page, which is returned with the lower
     /// bound that tells it from this one. Where entries were inserted one after the other, or at the right edge of
-    /// the tree, all before them stay on a full page: ids only grow. Else the page is halved.
+    /// the tree, all before them stay on a full page: ids only grow. Else the page is halved, the entry included.
     pub(super) fn split_insert(
         &mut self,
         index: usize,
@@ -227,9 +227,12 @@ impl TreePage {
         assert!(!self.fits(key.len(), value.len()));
         let mut right = Self::new(self.layout, self.level);
         let sequential = index == self.run.next && self.run.len >= SEQUENTIAL_MIN;
-        let at = if sequential || at_edge && index == self.len() { index } else { self.middle() };
+        let is_append = sequential || at_edge && index == self.len();
+        let entry_bytes = self.entry_bytes(key.len(), value.len());
+        let (at, is_left) =
+            if is_append { (index, false) } else { self.middle(index, entry_bytes) };
         self.move_tail(at, &mut right);
-        if index < at || index == at && self.fits(key.len(), value.len()) {
+        if is_left || is_append && self.fits(key.len(), value.len()) {
             self.insert(index, key, value);
         } else {
             right.run = InsertRun { next: 0, len: self.run.len };
@@ -270,18 +273,26 @@ impl TreePage {
         }
     }
 
-    /// The index that halves the bytes; both sides get an entry.
-    fn middle(&self) -> usize {
-        assert!(self.len() >= 2);
-        let half = self.used_bytes() / 2;
-        let mut bytes = 0;
-        for index in 0..self.len() - 1 {
-            bytes += self.entry_bytes(self.key(index).len(), self.value(index).len());
-            if bytes >= half {
-                return index + 1;
+    /// The index that halves the bytes of a full page and of one more entry at `index`, and whether that entry belongs before it.
+    fn middle(&self, index: usize, entry_bytes: usize) -> (usize, bool) {
+        let total = self.used_bytes() + entry_bytes;
+        let mut before = 0;
+        let mut best = (usize::MAX, (0, false));
+        for at in 0..=self.len() {
+            for is_left in [false, true] {
+                let left = before + if is_left { entry_bytes } else { 0 };
+                let is_possible = if is_left { index <= at } else { index >= at };
+                let larger = left.max(total - left);
+                if is_possible && left > 0 && left < total && larger < best.0 {
+                    best = (larger, (at, is_left));
+                }
+            }
+            if at < self.len() {
+                before += self.entry_bytes(self.key(at).len(), self.value(at).len());
             }
         }
-        self.len() - 1
+        assert!(best.0 <= BODY_BYTES, "entries of half a page at most always make two pages");
+        best.1
     }
 
     /// The lower bound by which a parent tells `right`, the following page, from this one. Above leaves it is taken

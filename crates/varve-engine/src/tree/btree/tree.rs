@@ -13,13 +13,16 @@ use crate::tree::{Names, PageCache, PagePtr};
 use super::page::{BODY_BYTES, TreeLayout, TreePage};
 use super::slotted::ENTRY_OVERHEAD;
 
-/// Most levels of a tree: even with keys of a quarter page, far more pages than a shard can hold.
-pub const TREE_HEIGHT_MAX: usize = 16;
+/// Most levels of a tree: even with the longest keys, of which pages above the leaves hold two or three, more pages than a shard can hold.
+pub const TREE_HEIGHT_MAX: usize = 32;
 
-/// Longest key in bytes: with a page pointer it fits a quarter of a page.
-pub const TREE_KEY_BYTES_MAX: usize = BODY_BYTES / 4 - ENTRY_OVERHEAD - PagePtr::LEN;
+/// Longest entry in bytes, its slot included: a full page and one more entry always make two pages.
+pub const TREE_ENTRY_BYTES_MAX: usize = BODY_BYTES / 2;
 
-/// An entry is larger than a quarter page, or its key is longer than [`TREE_KEY_BYTES_MAX`], or of the wrong length for
+/// Longest key in bytes: with a page pointer it fits a third of a page.
+pub const TREE_KEY_BYTES_MAX: usize = BODY_BYTES / 3 - ENTRY_OVERHEAD - PagePtr::LEN;
+
+/// An entry is larger than half a page, or its key is longer than [`TREE_KEY_BYTES_MAX`], or of the wrong length for
 /// a tree of fixed layout. Longer values are chunks, kept by name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("entry of {key_len} B key and {value_len} B value does not fit the tree")]
@@ -109,7 +112,7 @@ impl BTree {
             }
             TreeLayout::Slotted => {
                 let entry_bytes = key.len() + value.len() + ENTRY_OVERHEAD;
-                key.len() <= TREE_KEY_BYTES_MAX && entry_bytes <= BODY_BYTES / 4
+                key.len() <= TREE_KEY_BYTES_MAX && entry_bytes <= TREE_ENTRY_BYTES_MAX
             }
         };
         let error = EntryTooLarge { key_len: key.len(), value_len: value.len() };

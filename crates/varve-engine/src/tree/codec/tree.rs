@@ -8,7 +8,9 @@
 use varve_logstore::format::pointer::PagePtr;
 use varve_stdx::Reader;
 
-use crate::tree::{BODY_BYTES, TREE_HEIGHT_MAX, TREE_KEY_BYTES_MAX, TreeLayout, TreePage, pointer};
+use crate::tree::{
+    TREE_ENTRY_BYTES_MAX, TREE_HEIGHT_MAX, TREE_KEY_BYTES_MAX, TreeLayout, TreePage, pointer,
+};
 
 use super::{PageError, TREE_FIXED, TREE_SLOTTED};
 
@@ -77,7 +79,7 @@ fn decode_slotted(layout: TreeLayout, level: u8, payload: &[u8]) -> Result<TreeP
         let (key_len, value_len) = (usize::from(reader.u16()?), usize::from(reader.u16()?));
         let (key, value) = (reader.bytes(key_len)?, reader.bytes(value_len)?);
         let too_large = key_len > TREE_KEY_BYTES_MAX
-            || page.entry_bytes(key_len, value_len) > BODY_BYTES / 4
+            || page.entry_bytes(key_len, value_len) > TREE_ENTRY_BYTES_MAX
             || !page.fits(key_len, value_len);
         if too_large {
             return Err(PageError::Payload("entry"));

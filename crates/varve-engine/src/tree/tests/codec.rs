@@ -200,7 +200,7 @@ fn wrong_contents_are_refused() {
         ("no entry", small(TreeLayout::Slotted, 0, &[])),
         ("keys out of order", small(TreeLayout::Slotted, 0, &[entry(b"b", b""), entry(b"a", b"")])),
         ("a key twice", small(TABLE, 0, &[entry(&[1; 6], &[0; 23]), entry(&[1; 6], &[0; 23])])),
-        ("an entry over a quarter page", small(TreeLayout::Slotted, 0, &[entry(b"", &[0; 1100])])),
+        ("an entry over half a page", small(TreeLayout::Slotted, 0, &[entry(b"", &[0; 2100])])),
         ("no pointer", small(TreeLayout::Slotted, 1, &[entry(b"", &[9; 24])])),
         ("a null pointer", small(TreeLayout::Slotted, 1, &[entry(b"", &[0; 24])])),
         ("a location in the key tree", small(TreeLayout::Slotted, 1, &[entry(b"", &place)])),

@@ -1,0 +1,230 @@
+//! Changes of blocks and keys that happen together or not at all: what names data becomes durable with the data.
+//!
+//! ```text
+//!  admit ──▶ commit: numbered, in one frame, visible, in one step ──▶ durable: the frame is
+//! ```
+//!
+//! C1. The records of a transaction stand side by side in one frame, which survives a crash as a whole or not at all.
+//! C2. They are numbered, appended and entered in buffer and pending keys in one step without a pause: who sees one of them sees all, and
+//!     the value of a key may follow from what the transaction before it left.
+//! C3. Draining may put them into several segments. Until all of these are applied the frame stays in the lane, so a crash between two of
+//!     them is mended by replay (X3).
+//! C4. What takes space is admitted as data are, keys included; what only gives it back has the reserve of trims.
+
+use std::rc::Rc;
+
+use varve_logstore::format::record::RecordKind;
+use varve_logstore::lane::{FRAME_RECORDS_MAX, Frame, Record};
+use varve_stdx::BufSlice;
+use varve_types::StreamId;
+
+use crate::admission::Taken;
+use crate::apply::charge;
+use crate::config::BLOCK_BYTES;
+use crate::trees::user_key;
+use crate::{Error, Result, Shard};
+
+/// Changes of a transaction at most: it leaves room for others in its frame.
+pub const TRANSACTION_CHANGES_MAX: usize = 128;
+
+const _: () = assert!(TRANSACTION_CHANGES_MAX <= FRAME_RECORDS_MAX);
+
+/// Bytes that the largest key takes in a frame with its value.
+const KEY_BYTES_MAX: usize = 2048;
+
+/// Bytes of data of a transaction at most, where the lane's frames are that long.
+const DATA_BYTES_MAX: usize = 256 << 10;
+
+/// What a transaction takes at most.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TransactionRoom {
+    /// Bytes of data, whole blocks.
+    pub data_bytes: usize,
+    /// Changes, each run of blocks being one.
+    pub changes: usize,
+    /// Whether it takes space: data and keys, as long as there is room for them. If not it is let in although the shard is full.
+    pub takes_space: bool,
+}
+
+/// Credits and space for a transaction; dropping it gives them back.
+#[must_use = "it holds credits"]
+pub struct AdmittedTransaction {
+    room: TransactionRoom,
+    credits: Taken,
+}
+
+enum Change {
+    Write { stream: StreamId, block: u64, data: BufSlice },
+    Trim { stream: StreamId, first: u64, end: u64 },
+    Key { key: Vec<u8>, value: Option<Vec<u8>> },
+}
+
+/// What is to happen together.
+#[derive(Default)]
+pub struct Transaction {
+    changes: Vec<Change>,
+}
+
+impl Transaction {
+    /// Writes whole blocks, from `block` on.
+    pub fn write(&mut self, stream: StreamId, block: u64, data: BufSlice) {
+        self.changes.push(Change::Write { stream, block, data });
+    }
+
+    /// Makes blocks `first .. end` holes.
+    pub fn trim(&mut self, stream: StreamId, first: u64, end: u64) {
+        self.changes.push(Change::Trim { stream, first, end });
+    }
+
+    /// Sets a key.
+    pub fn put(&mut self, key: &[u8], value: Vec<u8>) {
+        self.changes.push(Change::Key { key: user_key(key), value: Some(value) });
+    }
+
+    /// Removes a key, if it is there.
+    pub fn delete(&mut self, key: &[u8]) {
+        self.changes.push(Change::Key { key: user_key(key), value: None });
+    }
+
+    /// Whether nothing is to happen.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.changes.is_empty()
+    }
+
+    fn data_bytes(&self) -> usize {
+        let bytes = |change: &Change| match change {
+            Change::Write { data, .. } => data.len(),
+            Change::Trim { .. } | Change::Key { .. } => 0,
+        };
+        self.changes.iter().map(bytes).sum()
+    }
+}
+
+/// A transaction that is visible, and durable sooner or later; or never, if the shard closes before.
+#[must_use = "it may not be durable yet"]
+pub struct Committed {
+    frame: Option<Rc<Frame>>,
+    streams: Vec<StreamId>,
+}
+
+impl Shard {
+    /// Bytes of data that a transaction may write at most, together with some keys.
+    #[must_use]
+    pub fn transaction_bytes_max(&self) -> usize {
+        let most = (self.lane().payload_max() / 2).min(DATA_BYTES_MAX);
+        most / BLOCK_BYTES * BLOCK_BYTES
+    }
+
+    /// Takes credits and space for a transaction.
+    ///
+    /// # Errors
+    /// `NoSpace` when it takes space and there is none, `Invalid` when it is too large, `Unavailable` when the shard closed.
+    pub async fn admit_transaction(&self, room: TransactionRoom) -> Result<AdmittedTransaction> {
+        self.check_open()?;
+        let most = self.transaction_bytes_max();
+        check_at_most("bytes of data of a transaction", room.data_bytes, most)?;
+        // As many changes as keys would fit beside the data.
+        let changes = (self.lane().payload_max() - most) / KEY_BYTES_MAX;
+        let changes = changes.min(TRANSACTION_CHANGES_MAX);
+        check_at_most("changes of a transaction", room.changes, changes)?;
+        let bytes = room.data_bytes as u64 + room.changes as u64 * charge(0);
+        let credits = if room.takes_space {
+            self.admit_credits(bytes, room.data_bytes as u64 + charge(0)).await?
+        } else {
+            self.admit_records(bytes).await?
+        };
+        Ok(AdmittedTransaction { room, credits })
+    }
+
+    /// Numbers the changes and makes them visible, in this step (C2). They are durable when [`Self::settle_transaction`] says so.
+    ///
+    /// # Errors
+    /// `Invalid` when a key does not fit the key tree, `Unavailable` when the shard closed; nothing has happened then.
+    ///
+    /// # Panics
+    /// When it is more than was admitted, or writes blocks that somebody is merging parts of.
+    pub fn commit(
+        &self,
+        admitted: AdmittedTransaction,
+        transaction: Transaction,
+    ) -> Result<Committed> {
+        let AdmittedTransaction { room, mut credits } = admitted;
+        assert!(transaction.changes.len() <= room.changes, "no more changes than were admitted");
+        assert!(transaction.data_bytes() <= room.data_bytes, "no more data than were admitted");
+        assert!(room.takes_space || room.data_bytes == 0, "data take space"); // C4
+        self.check_open()?;
+        for change in &transaction.changes {
+            if let Change::Key { key, value } = change {
+                self.check_key(key, value.as_deref())?;
+            }
+        }
+        if transaction.is_empty() {
+            return Ok(Committed { frame: None, streams: Vec::new() });
+        }
+        let records: Vec<Rc<Record>> =
+            transaction.changes.iter().map(|change| self.change_record(change, &room)).collect();
+        let frame = self.lane().append_together(&records); // C1
+        let mut streams = Vec::new();
+        for (change, record) in transaction.changes.iter().zip(&records) {
+            credits.keep_part(charge(record.payload.len()));
+            match change {
+                Change::Write { stream, .. } => {
+                    self.enter_blocks(record, &frame);
+                    streams.push(*stream);
+                }
+                Change::Trim { stream, .. } => {
+                    self.enter_cleared(record, &frame);
+                    streams.push(*stream);
+                }
+                Change::Key { key, value } => {
+                    let (key, wseq) = (key.clone(), record.header.wseq);
+                    self.pending_keys.borrow_mut().insert(key, wseq, &frame, value.as_deref());
+                }
+            }
+        }
+        Ok(Committed { frame: Some(frame), streams })
+    }
+
+    fn change_record(&self, change: &Change, room: &TransactionRoom) -> Rc<Record> {
+        let is_reserved = !room.takes_space;
+        match change {
+            Change::Write { stream, block, data } => {
+                let end = block + (data.len() / BLOCK_BYTES) as u64;
+                assert!(
+                    !self.claims.any(*stream, *block, end),
+                    "whole blocks of a stream of its own"
+                );
+                self.write_record(*stream, *block, data.clone())
+            }
+            Change::Trim { stream, first, end } => {
+                let record = self.clear_record(*stream, *first, *end, RecordKind::Trim);
+                Rc::new(Record { is_reserved, ..record })
+            }
+            Change::Key { key, value } => {
+                let record = self.key_record(key, value.as_deref());
+                Rc::new(Record { is_reserved, ..record })
+            }
+        }
+    }
+
+    /// Waits until a transaction is durable.
+    ///
+    /// # Errors
+    /// `Unavailable` when the shard closed before: then it has happened as a whole or not at all.
+    pub async fn settle_transaction(&self, committed: Committed) -> Result<()> {
+        let Some(frame) = committed.frame else { return Ok(()) };
+        self.wait_frame(&frame).await?;
+        for stream in committed.streams {
+            self.cuts.wait_released(stream).await;
+        }
+        Ok(())
+    }
+}
+
+fn check_at_most(what: &'static str, value: usize, limit: usize) -> Result<()> {
+    if value <= limit {
+        return Ok(());
+    }
+    Err(Error::TooLarge { what, value: value as u64, limit: limit as u64 })
+}

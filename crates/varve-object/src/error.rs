@@ -1,0 +1,140 @@
+//! Causes of failure of object operations, and the kind callers act on.
+
+use varve_types::ErrorKind;
+
+/// Result of an object operation.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// A failure of an object operation.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// No bucket of that name.
+    #[error("no bucket `{name}`")]
+    NoBucket {
+        /// The name.
+        name: String,
+    },
+    /// A bucket of that name exists.
+    #[error("bucket `{name}` exists")]
+    BucketExists {
+        /// The name.
+        name: String,
+    },
+    /// The bucket holds versions or delete markers.
+    #[error("bucket `{name}` is not empty")]
+    BucketNotEmpty {
+        /// The name.
+        name: String,
+    },
+    /// The key has no object, or its newest version is a delete marker.
+    #[error("no object `{key}`")]
+    NoKey {
+        /// The key.
+        key: String,
+        /// The version of the delete marker that hides it.
+        marker: Option<crate::Version>,
+    },
+    /// The key has no such version.
+    #[error("no version {version} of object `{key}`")]
+    NoVersion {
+        /// The key.
+        key: String,
+        /// The version, as text.
+        version: String,
+    },
+    /// The version is a delete marker, which cannot be read or changed.
+    #[error("a version of object `{key}` is a delete marker")]
+    IsMarker {
+        /// The key.
+        key: String,
+        /// The delete marker.
+        marker: crate::Version,
+    },
+    /// No such multipart upload: never begun, completed or aborted.
+    #[error("no upload {upload} of object `{key}`")]
+    NoUpload {
+        /// The key.
+        key: String,
+        /// The upload, as text.
+        upload: String,
+    },
+    /// A part named on completion was not uploaded, or was replaced since.
+    #[error("part {number} is not what was uploaded")]
+    NoPart {
+        /// Number of the part.
+        number: u16,
+    },
+    /// A condition of the request does not hold.
+    #[error("condition `{condition}` does not hold")]
+    Condition {
+        /// The condition's name, as in the protocol.
+        condition: &'static str,
+    },
+    /// Retention or a legal hold forbids it.
+    #[error("version of object `{key}` is locked")]
+    Locked {
+        /// The key.
+        key: String,
+    },
+    /// The request contradicts the state it meets.
+    #[error("{reason}")]
+    State {
+        /// Why.
+        reason: &'static str,
+    },
+    /// A quota would be exceeded.
+    #[error("quota of {holder} is reached")]
+    Quota {
+        /// The bucket or user.
+        holder: String,
+    },
+    /// No room in the pool; deleting makes some.
+    #[error("no space in the pool")]
+    NoSpace,
+    /// Not now: a shard is reopening, or the pool is closing.
+    #[error("{what} is unavailable")]
+    Unavailable {
+        /// What does not answer.
+        what: String,
+    },
+    /// Stored bytes are not what was written.
+    #[error("{what} is damaged")]
+    Corrupt {
+        /// What was read.
+        what: String,
+    },
+    /// The body ended early, or its sender failed.
+    #[error("body ended with an error: {reason}")]
+    Body {
+        /// What its sender said.
+        reason: String,
+    },
+    /// A failure of the store that callers cannot mend.
+    #[error("{what}")]
+    Internal {
+        /// What failed.
+        what: String,
+    },
+}
+
+impl Error {
+    /// What callers act on.
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::NoBucket { .. }
+            | Self::NoKey { .. }
+            | Self::NoVersion { .. }
+            | Self::NoUpload { .. } => ErrorKind::NotFound,
+            Self::BucketExists { .. } => ErrorKind::Exists,
+            Self::BucketNotEmpty { .. } | Self::Condition { .. } | Self::State { .. } => {
+                ErrorKind::Conflict
+            }
+            Self::IsMarker { .. } | Self::NoPart { .. } | Self::Body { .. } => ErrorKind::Invalid,
+            Self::Locked { .. } => ErrorKind::Denied,
+            Self::Quota { .. } | Self::NoSpace => ErrorKind::NoSpace,
+            Self::Unavailable { .. } => ErrorKind::Unavailable,
+            Self::Corrupt { .. } => ErrorKind::Corrupt,
+            Self::Internal { .. } => ErrorKind::Internal,
+        }
+    }
+}

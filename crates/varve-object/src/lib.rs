@@ -1,0 +1,38 @@
+//! Buckets and objects: what a store of them promises ([`ObjectStore`]), and the rules of versions, conditions and locks, which stand above
+//! every store and are written once.
+//!
+//! ```text
+//!   access-s3
+//!       |
+//!    rules, attributes, settings      pure: what a change does to a key, what the records say
+//!       |
+//!    ObjectStore                      bodies, versions of keys, uploads, buckets, records: atomic and durable, without opinions
+//!       |
+//!    memory | engine
+//! ```
+
+mod acl;
+mod attributes;
+mod error;
+mod fields;
+mod listing;
+#[cfg(feature = "memory")]
+mod memory;
+pub mod rules;
+mod settings;
+mod store;
+
+pub use acl::{Acl, Grant, Grantee, Permission};
+pub use attributes::{
+    Attributes, Checksum, ChecksumKind, Encryption, KeyHolder, PartEntry, Retention,
+};
+pub use error::{Error, Result};
+pub use listing::{Item, ListPage, ListQuery, Lister, Marker, Step};
+#[cfg(feature = "memory")]
+pub use memory::MemoryStore;
+pub use settings::{Document, Settings, Versioning};
+pub use store::{
+    Body, BodyReader, BodyWriter, Bucket, BucketId, BucketOptions, Change, ChangeKey, ChangeRecord,
+    Found, KeyView, NewBody, NewVersion, ObjectStore, Part, PartRef, RecordTable, SMALL_BODY_MAX,
+    Select, StagedBody, Upload, UploadId, Usage, Version,
+};
