@@ -21,6 +21,7 @@ mod memory;
 pub mod rules;
 mod settings;
 mod store;
+mod user;
 
 pub use acl::{Acl, Grant, Grantee, Permission};
 pub use attributes::{
@@ -31,6 +32,7 @@ pub use listing::{Item, ListPage, ListQuery, Lister, Marker, Step};
 #[cfg(feature = "memory")]
 pub use memory::MemoryStore;
 pub use settings::{Document, Settings, Versioning};
+pub use user::{AccessKey, User};
 pub use store::{
     Body, BodyReader, BodyWriter, Bucket, BucketId, BucketOptions, Change, ChangeKey, ChangeRecord,
     Found, KeyView, NewBody, NewVersion, ObjectStore, Part, PartRef, RecordTable, SMALL_BODY_MAX,
