@@ -7,7 +7,7 @@ use s3s::dto::StreamingBlob;
 use s3s::{S3Error, S3ErrorCode, S3Result, TrailingHeaders, s3_error};
 use varve_object::{BodyReader, BodyWriter, BucketId, NewBody, ObjectStore, SMALL_BODY_MAX};
 
-use crate::cipher::{BodyKey, Sealer};
+use crate::cipher::{BodyKey, Sealer, sealed_len};
 use crate::error::{named, of_store};
 use crate::sums::{self, Hasher, Wanted};
 
@@ -37,10 +37,19 @@ pub(crate) struct Received {
     pub(crate) sum: Option<Vec<u8>>,
 }
 
+/// Where a body goes.
+#[derive(Clone, Copy)]
+pub(crate) struct Place<'a> {
+    pub(crate) store: &'a dyn ObjectStore,
+    pub(crate) bucket: BucketId,
+    pub(crate) key: &'a str,
+}
+
 /// Keeps a small body in memory and stages what is larger.
 struct Sink<'a> {
-    store: &'a dyn ObjectStore,
-    bucket: BucketId,
+    place: Place<'a>,
+    /// Length of what is stored, where it is known.
+    len: Option<u64>,
     small: BytesMut,
     writer: Option<Box<dyn BodyWriter>>,
 }
@@ -57,7 +66,8 @@ impl Sink<'_> {
             self.small.extend_from_slice(&data);
             return Ok(());
         }
-        let mut writer = self.store.stage(self.bucket, None).await?;
+        let mut writer =
+            self.place.store.stage(self.place.bucket, self.place.key, self.len).await?;
         if !self.small.is_empty() {
             writer.write(std::mem::take(&mut self.small).freeze()).await?;
         }
@@ -76,15 +86,15 @@ impl Sink<'_> {
 
 /// Takes a body of a client.
 pub(crate) async fn from_client(
-    store: &dyn ObjectStore,
-    bucket: BucketId,
+    place: Place<'_>,
     blob: Option<StreamingBlob>,
     intake: Intake,
 ) -> S3Result<Received> {
     if intake.len.is_some_and(|len| len > BODY_BYTES_MAX) {
         return Err(s3_error!(EntityTooLarge));
     }
-    let mut sink = Sink { store, bucket, small: BytesMut::new(), writer: None };
+    let len = intake.len.map(|len| if intake.key.is_some() { sealed_len(len) } else { len });
+    let mut sink = Sink { place, len, small: BytesMut::new(), writer: None };
     let mut sealer = intake.key.as_ref().map(Sealer::new);
     let mut hasher = intake.sum.as_ref().map(|sum| Hasher::new(sum.kind));
     let (mut md5, mut size) = (Md5::new(), 0u64);
@@ -122,13 +132,12 @@ pub(crate) async fn from_client(
 
 /// Takes a body that this gateway has, such as the source of a copy that is to be encrypted.
 pub(crate) async fn from_reader(
-    store: &dyn ObjectStore,
-    bucket: BucketId,
+    place: Place<'_>,
     mut reader: BodyReader,
     key: Option<&BodyKey>,
     sum: Option<varve_object::ChecksumKind>,
 ) -> varve_object::Result<Received> {
-    let mut sink = Sink { store, bucket, small: BytesMut::new(), writer: None };
+    let mut sink = Sink { place, len: None, small: BytesMut::new(), writer: None };
     let mut sealer = key.map(Sealer::new);
     let mut hasher = sum.map(Hasher::new);
     let (mut md5, mut size) = (Md5::new(), 0u64);

@@ -32,9 +32,9 @@ pub use listing::{Item, ListPage, ListQuery, Lister, Marker, Step};
 #[cfg(feature = "memory")]
 pub use memory::MemoryStore;
 pub use settings::{Document, Settings, Versioning};
-pub use user::{AccessKey, User};
 pub use store::{
     Body, BodyReader, BodyWriter, Bucket, BucketId, BucketOptions, Change, ChangeKey, ChangeRecord,
     Found, KeyView, NewBody, NewVersion, ObjectStore, Part, PartRef, RecordTable, SMALL_BODY_MAX,
     Select, StagedBody, Upload, UploadId, Usage, Version,
 };
+pub use user::{AccessKey, User};

@@ -105,7 +105,14 @@ mod tests {
 
     #[test]
     fn records_come_back_as_they_were() {
-        let user = User { id: "i".into(), name: "n".into(), admin: true, policy: "{}".into(), quota_bytes: 1, ..User::default() };
+        let user = User {
+            id: "i".into(),
+            name: "n".into(),
+            admin: true,
+            policy: "{}".into(),
+            quota_bytes: 1,
+            ..User::default()
+        };
         assert_eq!(User::decode(&user.encode()).unwrap(), user);
         let key = AccessKey { user: "i".into(), sealed: vec![0, 255], created_ms: 9 };
         assert_eq!(AccessKey::decode(&key.encode()).unwrap(), key);

@@ -10,17 +10,16 @@ use s3s::{S3Request, S3Result, s3_error};
 use varve_object::rules::Conditions;
 use varve_object::{Attributes, Checksum, ChecksumKind, Found, NewBody, SMALL_BODY_MAX, Select};
 
-use super::put::{NewObject, check_key, check_quota, store};
+use super::put::{NewObject, check_key, check_quota, place, store};
 use super::{Answer, Origin, ReadConditions, answer, etag, found, hex, version_id};
 use crate::access::{Target, check_expected_owner, selected};
-use crate::bucket_view::BucketView;
 use crate::cipher::{BodyKey, collect};
 use crate::clock::timestamp;
 use crate::error::of_store;
 use crate::gateway::Inner;
 use crate::given::{Customer, given, open_key, show_sse};
 use crate::ops::get::reader;
-use crate::receive::{BODY_BYTES_MAX, Received, from_reader};
+use crate::receive::{BODY_BYTES_MAX, Place, Received, from_reader};
 use crate::sums::{self, show};
 
 /// Where bytes come from.
@@ -132,7 +131,8 @@ pub(crate) async fn copy_object(
         .as_ref()
         .map(|algorithm| sums::kind_of(algorithm.as_str()))
         .transpose()?;
-    let body = body(inner, &view, &source, key.as_ref(), sum, &mut attributes).await?;
+    let body =
+        body(place(inner, &view, &input.key), &source, key.as_ref(), sum, &mut attributes).await?;
     let size = source.found.version.size;
     let version = store(
         inner,
@@ -174,8 +174,7 @@ fn directive(text: Option<&str>) -> S3Result<bool> {
 
 /// The body of a copy, and the attributes that go with the bytes. Bytes that need no work are not moved.
 async fn body(
-    inner: &Inner,
-    view: &BucketView,
+    place: Place<'_>,
     source: &Source,
     key: Option<&BodyKey>,
     sum: Option<ChecksumKind>,
@@ -187,7 +186,7 @@ async fn body(
         attributes.etag = source.attributes.etag.clone();
         attributes.checksum = source.attributes.checksum.clone();
         attributes.parts = source.attributes.parts.clone();
-        return shared(inner, view, &source.found, 0..source.found.body.len()).await;
+        return shared(place, &source.found, 0..source.found.body.len()).await;
     }
     let reader = reader(
         &source.found,
@@ -196,26 +195,20 @@ async fn body(
         0..source.found.version.size,
     );
     let kind = sum.or(stored);
-    let received =
-        from_reader(&*inner.store, view.id(), reader, key, kind).await.map_err(of_store)?;
+    let received = from_reader(place, reader, key, kind).await.map_err(of_store)?;
     attributes.etag = hex(&received.md5);
     attributes.checksum =
         kind.zip(received.sum).map(|(kind, value)| Checksum { kind, composite: false, value });
     Ok(received.body)
 }
 
-async fn shared(
-    inner: &Inner,
-    view: &BucketView,
-    found: &Found,
-    range: Range<u64>,
-) -> S3Result<NewBody> {
+async fn shared(place: Place<'_>, found: &Found, range: Range<u64>) -> S3Result<NewBody> {
     if range.end - range.start <= SMALL_BODY_MAX as u64 {
         return collect(found.body.read(range)).await.map(NewBody::Small).map_err(of_store);
     }
-    inner
+    place
         .store
-        .stage_copy(view.id(), &*found.body, range)
+        .stage_copy(place.bucket, place.key, &*found.body, range)
         .await
         .map(NewBody::Staged)
         .map_err(of_store)
@@ -255,9 +248,12 @@ pub(crate) async fn upload_part_copy(
     let plain = source.key.is_none() && target.key.is_none();
     let received = if plain {
         let read = hashed(reader, target.sum).await.map_err(of_store)?;
-        Received { body: shared(inner, &view, &source.found, range).await?, ..read }
+        Received {
+            body: shared(place(inner, &view, &input.key), &source.found, range).await?,
+            ..read
+        }
     } else {
-        from_reader(&*inner.store, view.id(), reader, target.key.as_ref(), target.sum)
+        from_reader(place(inner, &view, &input.key), reader, target.key.as_ref(), target.sum)
             .await
             .map_err(of_store)?
     };

@@ -17,7 +17,7 @@ use varve_object::{
 };
 
 use super::list::{Names, PAGE_MAX, given as some, limit};
-use super::put::{NewObject, check_key, check_quota, store};
+use super::put::{NewObject, check_key, check_quota, place, store};
 use super::{Answer, Origin, answer, conditions, etag, hex, signed, version_id};
 use crate::acl::owner;
 use crate::bucket_view::BucketView;
@@ -201,7 +201,7 @@ pub(crate) async fn upload_part(
         trailers: request.trailing_headers,
         key: target.key.clone(),
     };
-    let received = from_client(&*inner.store, view.id(), input.body, intake).await?;
+    let received = from_client(place(inner, &view, &input.key), input.body, intake).await?;
     let (_, attributes) = target.put(inner, &view, &input.key, received).await?;
     let mut output =
         UploadPartOutput { e_tag: Some(etag(&attributes.etag)), ..UploadPartOutput::default() };

@@ -13,7 +13,7 @@ use crate::error::of_store;
 use crate::gateway::Inner;
 use crate::given::{content_md5, given, show_sse};
 use crate::lifecycle::expiration;
-use crate::receive::{Intake, from_client};
+use crate::receive::{Intake, Place, from_client};
 use crate::sums::{self, declared, show};
 
 /// Longest key, in bytes.
@@ -92,7 +92,7 @@ async fn put(
         key,
     };
     let kind = intake.sum.as_ref().map(|sum| sum.kind);
-    let received = from_client(&*inner.store, view.id(), input.body, intake).await?;
+    let received = from_client(place(inner, &view, &input.key), input.body, intake).await?;
     attributes.etag = hex(&received.md5);
     attributes.checksum =
         kind.zip(received.sum).map(|(kind, value)| Checksum { kind, composite: false, value });
@@ -146,6 +146,11 @@ pub(crate) async fn store(
         .await
         .map_err(of_store)?;
     change.put.ok_or_else(|| s3_error!(InternalError))
+}
+
+/// Where the body of a key goes.
+pub(crate) fn place<'a>(inner: &'a Inner, view: &BucketView, key: &'a str) -> Place<'a> {
+    Place { store: &*inner.store, bucket: view.id(), key }
 }
 
 pub(crate) fn check_key(key: &str) -> S3Result<()> {
