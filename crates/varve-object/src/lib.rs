@@ -21,6 +21,7 @@ mod memory;
 pub mod rules;
 mod settings;
 mod store;
+mod user;
 
 pub use acl::{Acl, Grant, Grantee, Permission};
 pub use attributes::{
@@ -36,3 +37,4 @@ pub use store::{
     Found, KeyView, NewBody, NewVersion, ObjectStore, Part, PartRef, RecordTable, SMALL_BODY_MAX,
     Select, StagedBody, Upload, UploadId, Usage, Version,
 };
+pub use user::{AccessKey, User};
