@@ -273,32 +273,42 @@ pub(crate) async fn authorize(
     if caller.is_admin() || allowed || caller.owns(view) {
         return Ok(());
     }
-    let permitted = match lists(action) {
-        Lists::None => false,
-        Lists::Bucket(permission) => permits(view, &view.settings.acl, caller, permission),
-        Lists::Object(permission) => {
-            match attributes(inner, view, target.key.unwrap_or_default(), target.select).await? {
-                Some(found) => {
-                    found.owner == caller.id() && caller.user.is_some()
-                        || permits(view, &found.acl, caller, permission)
-                }
-                // Whether a key exists is told to those who may list.
-                None => {
-                    let listing = view.policy.as_ref().map_or(Verdict::Silent, |policy| {
-                        policy.ask(&Question {
-                            action: "s3:ListBucket",
-                            resource: &view.bucket.name,
-                            value: &value,
-                            ..question
-                        })
-                    });
-                    listing == Verdict::Allow
-                        || permits(view, &view.settings.acl, caller, Permission::Read)
-                }
-            }
-        }
+    let listing = || {
+        let policy = view.policy.as_ref()?;
+        let resource = &view.bucket.name;
+        Some(policy.ask(&Question { action: "s3:ListBucket", resource, value: &value, ..question }))
     };
-    if permitted { Ok(()) } else { Err(s3_error!(AccessDenied)) }
+    let may_list = || listing() == Some(Verdict::Allow);
+    if listed(inner, caller, target, action, &may_list).await? {
+        Ok(())
+    } else {
+        Err(s3_error!(AccessDenied))
+    }
+}
+
+/// Whether the lists permit it. Whether a key exists is told to those who may list.
+async fn listed(
+    inner: &Inner,
+    caller: &Caller,
+    target: Target<'_>,
+    action: &str,
+    may_list: &(dyn Fn() -> bool + Sync),
+) -> S3Result<bool> {
+    let view = target.view;
+    let permission = match lists(action) {
+        Lists::None => return Ok(false),
+        Lists::Bucket(permission) => {
+            return Ok(permits(view, &view.settings.acl, caller, permission));
+        }
+        Lists::Object(permission) => permission,
+    };
+    Ok(match attributes(inner, view, target.key.unwrap_or_default(), target.select).await? {
+        Some(found) => {
+            (found.owner == caller.id() && caller.user.is_some())
+                || permits(view, &found.acl, caller, permission)
+        }
+        None => may_list() || permits(view, &view.settings.acl, caller, Permission::Read),
+    })
 }
 
 fn permits(view: &BucketView, acl: &Acl, caller: &Caller, permission: Permission) -> bool {

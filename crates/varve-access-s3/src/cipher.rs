@@ -16,9 +16,11 @@ use varve_object::{Body, BodyReader, Error, Result};
 
 use crate::seal::{KEY_LEN, aead, random};
 
-const CHUNK: u64 = 64 << 10;
+const CHUNK_LEN: usize = 64 << 10;
+const CHUNK: u64 = CHUNK_LEN as u64;
 const TAG: u64 = 16;
-const SALT: u64 = 8;
+const SALT_LEN: usize = 8;
+const SALT: u64 = SALT_LEN as u64;
 
 /// The key of a body.
 #[derive(Clone)]
@@ -35,7 +37,7 @@ impl std::fmt::Debug for BodyKey {
 /// Encrypts a part.
 pub(crate) struct Sealer {
     key: LessSafeKey,
-    salt: [u8; SALT as usize],
+    salt: [u8; SALT_LEN],
     index: u32,
     buffer: BytesMut,
     begun: bool,
@@ -57,7 +59,7 @@ impl Sealer {
         self.buffer.extend_from_slice(data);
         let mut out = BytesMut::new();
         while self.buffer.len() as u64 >= CHUNK {
-            let chunk = self.buffer.split_to(CHUNK as usize);
+            let chunk = self.buffer.split_to(CHUNK_LEN);
             self.seal(&chunk, &mut out);
         }
         out.freeze()
@@ -92,10 +94,10 @@ impl Sealer {
     }
 }
 
-fn nonce(salt: &[u8; SALT as usize], index: u32) -> Nonce {
+fn nonce(salt: &[u8; SALT_LEN], index: u32) -> Nonce {
     let mut bytes = [0; NONCE_LEN];
-    bytes[..SALT as usize].copy_from_slice(salt);
-    bytes[SALT as usize..].copy_from_slice(&index.to_be_bytes());
+    bytes[..SALT_LEN].copy_from_slice(salt);
+    bytes[SALT_LEN..].copy_from_slice(&index.to_be_bytes());
     Nonce::assume_unique_for_key(bytes)
 }
 
@@ -138,7 +140,7 @@ struct Piece {
 
 struct Opener {
     key: LessSafeKey,
-    salt: [u8; SALT as usize],
+    salt: [u8; SALT_LEN],
     stored: BodyReader,
     buffer: BytesMut,
     index: u64,
@@ -215,6 +217,10 @@ fn damaged() -> Error {
 mod tests {
     use super::*;
 
+    fn size(len: u64) -> usize {
+        usize::try_from(len).unwrap()
+    }
+
     #[derive(Debug)]
     struct Stored(Bytes);
 
@@ -224,7 +230,7 @@ mod tests {
         }
 
         fn read(&self, range: Range<u64>) -> BodyReader {
-            let data = self.0.slice(range.start as usize..range.end as usize);
+            let data = self.0.slice(size(range.start)..size(range.end));
             stream::iter(
                 data.chunks(1000).map(|data| Ok(Bytes::copy_from_slice(data))).collect::<Vec<_>>(),
             )
@@ -244,11 +250,11 @@ mod tests {
         let mut stored = BytesMut::new();
         let mut at = 0;
         for len in parts {
-            let part = &plain[at..at + len as usize];
+            let part = &plain[at..at + size(len)];
             let mut sealer = Sealer::new(&key);
             part.chunks(7777).for_each(|data| stored.extend_from_slice(&sealer.push(data)));
             stored.extend_from_slice(&sealer.finish());
-            at += len as usize;
+            at += size(len);
         }
         assert_eq!(stored.len() as u64, parts.iter().map(|len| sealed_len(*len)).sum::<u64>());
         let body: Arc<dyn Body> = Arc::new(Stored(stored.clone().freeze()));
@@ -257,7 +263,7 @@ mod tests {
             [0..end, 0..1, 65_535..65_537, 99_999..100_001, 100_000..165_537, end - 1..end, 5..5]
         {
             let found = collect(read(&body, &key, &parts, range.clone())).await.unwrap();
-            assert_eq!(found, plain[range.start as usize..range.end as usize], "{range:?}");
+            assert_eq!(found, plain[size(range.start)..size(range.end)], "{range:?}");
         }
         stored[70_000] ^= 1;
         let body: Arc<dyn Body> = Arc::new(Stored(stored.freeze()));

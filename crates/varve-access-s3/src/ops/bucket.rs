@@ -69,10 +69,7 @@ pub(crate) async fn create(
         }
         Err(error) => return Err(of_store(error)),
     }
-    answer(CreateBucketOutput {
-        location: Some(format!("/{}", input.bucket)),
-        ..CreateBucketOutput::default()
-    })
+    answer(CreateBucketOutput { location: Some(format!("/{}", input.bucket)) })
 }
 
 fn check_location(inner: &Inner, input: &CreateBucketInput) -> S3Result<()> {

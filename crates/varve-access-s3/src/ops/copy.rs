@@ -8,7 +8,9 @@ use s3s::dto::{
 };
 use s3s::{S3Request, S3Result, s3_error};
 use varve_object::rules::Conditions;
-use varve_object::{Attributes, Checksum, ChecksumKind, Found, NewBody, SMALL_BODY_MAX, Select};
+use varve_object::{
+    Attributes, Checksum, ChecksumKind, Found, NewBody, SMALL_BODY_MAX, Select, Version,
+};
 
 use super::put::{NewObject, check_key, check_quota, place, store};
 use super::{Answer, Origin, ReadConditions, answer, etag, found, hex, version_id};
@@ -146,6 +148,17 @@ pub(crate) async fn copy_object(
         },
     )
     .await?;
+    let mut output = CopyObjectOutput {
+        copy_object_result: Some(result(&attributes, &version)),
+        copy_source_version_id: source.version,
+        version_id: version_id(&view, &version),
+        ..CopyObjectOutput::default()
+    };
+    show_sse!(attributes.encryption.as_ref(), output);
+    answer(output)
+}
+
+fn result(attributes: &Attributes, version: &Version) -> CopyObjectResult {
     let mut result = CopyObjectResult {
         e_tag: Some(etag(&attributes.etag)),
         last_modified: Some(timestamp(version.modified_ms)),
@@ -154,14 +167,7 @@ pub(crate) async fn copy_object(
     let fields = sums::fields(attributes.checksum.as_ref(), attributes.parts.len());
     result.checksum_type = fields.checksum_type.clone();
     show!(fields, result);
-    let mut output = CopyObjectOutput {
-        copy_object_result: Some(result),
-        copy_source_version_id: source.version,
-        version_id: version_id(&view, &version),
-        ..CopyObjectOutput::default()
-    };
-    show_sse!(attributes.encryption.as_ref(), output);
-    answer(output)
+    result
 }
 
 fn directive(text: Option<&str>) -> S3Result<bool> {

@@ -21,7 +21,7 @@ use crate::query::encode;
 use crate::sums;
 
 /// Most entries of a page.
-pub(crate) const PAGE_MAX: i32 = 1000;
+const PAGE_MAX: i32 = 1000;
 
 /// Whether names go out percent-encoded.
 #[derive(Clone, Copy)]

@@ -16,7 +16,7 @@ use varve_object::{
     UploadId,
 };
 
-use super::list::{Names, PAGE_MAX, given as some, limit};
+use super::list::{Names, given as some, limit};
 use super::put::{NewObject, check_key, check_quota, place, store};
 use super::{Answer, Origin, answer, conditions, etag, hex, signed, version_id};
 use crate::acl::owner;
@@ -31,6 +31,8 @@ use crate::sums::{self, Wanted, declared, show};
 
 /// Highest number of a part.
 const PART_MAX: u16 = 10_000;
+/// Uploads and parts looked at together.
+const LOOK_AT: usize = 1000;
 /// Least length of all parts but the last, in bytes.
 const PART_BYTES_MIN: u64 = 5 << 20;
 
@@ -480,6 +482,69 @@ fn part_entry(part: &Part) -> S3Result<dto::Part> {
     Ok(entry)
 }
 
+/// What a listing of uploads shall hold.
+struct UploadQuery<'a> {
+    prefix: &'a str,
+    delimiter: Option<&'a str>,
+    /// The key or group that the page before ended with.
+    passed: Option<&'a str>,
+    after: Option<(String, Option<UploadId>)>,
+    wanted: usize,
+}
+
+/// A page of uploads.
+#[derive(Default)]
+struct UploadPage {
+    uploads: Vec<Upload>,
+    groups: Vec<String>,
+    /// Key and id it ends with; a group has no id.
+    last: Option<(String, String)>,
+    more: bool,
+}
+
+async fn upload_page(
+    inner: &Inner,
+    view: &BucketView,
+    query: UploadQuery<'_>,
+) -> S3Result<UploadPage> {
+    let mut page = UploadPage::default();
+    let mut after = query.after;
+    if query.wanted == 0 {
+        return Ok(page);
+    }
+    loop {
+        let from = after.as_ref().map(|(key, id)| (key.as_str(), *id));
+        let found = inner
+            .store
+            .list_uploads(view.id(), query.prefix, from, LOOK_AT)
+            .await
+            .map_err(of_store)?;
+        let Some(end) = found.last() else { return Ok(page) };
+        after = Some((end.key.clone(), Some(end.id)));
+        for upload in found {
+            let group = group(&upload.key, query.prefix, query.delimiter);
+            let last = page.groups.last().map(String::as_str).or(query.passed);
+            if group.is_some() && group == last {
+                continue;
+            }
+            if page.uploads.len() + page.groups.len() == query.wanted {
+                page.more = true;
+                return Ok(page);
+            }
+            match group {
+                Some(group) => {
+                    page.last = Some((group.to_owned(), String::new()));
+                    page.groups.push(group.to_owned());
+                }
+                None => {
+                    page.last = Some((upload.key.clone(), id_text(upload.id)));
+                    page.uploads.push(upload);
+                }
+            }
+        }
+    }
+}
+
 pub(crate) async fn list_uploads(
     inner: &Inner,
     request: S3Request<ListMultipartUploadsInput>,
@@ -490,47 +555,20 @@ pub(crate) async fn list_uploads(
     let max = limit(input.max_uploads)?;
     let prefix = input.prefix.clone().unwrap_or_default();
     let delimiter = some(input.delimiter);
-    let mut after = match (some(input.key_marker.clone()), some(input.upload_id_marker.clone())) {
+    let after = match (some(input.key_marker.clone()), some(input.upload_id_marker.clone())) {
         (None, _) => None,
         (Some(key), None) => Some((key, None)),
         (Some(key), Some(id)) => Some((key, Some(upload_id(&id)?))),
     };
-    let (mut uploads, mut groups): (Vec<Upload>, Vec<String>) = (Vec::new(), Vec::new());
     let wanted = usize::try_from(max).unwrap_or(0);
-    let (mut more, mut last) = (false, None);
-    'pages: while wanted > 0 {
-        let from = after.as_ref().map(|(key, id): &(String, Option<UploadId>)| (key.as_str(), *id));
-        let page = inner
-            .store
-            .list_uploads(view.id(), &prefix, from, usize::try_from(PAGE_MAX).unwrap_or(1))
-            .await
-            .map_err(of_store)?;
-        let Some(end) = page.last() else { break };
-        let next = (end.key.clone(), Some(end.id));
-        for upload in page {
-            let group = group(&upload.key, &prefix, delimiter.as_deref());
-            if group.is_some_and(|group| {
-                groups.last().or(input.key_marker.as_ref()).is_some_and(|last| last == group)
-            }) {
-                continue;
-            }
-            if uploads.len() + groups.len() == wanted {
-                more = true;
-                break 'pages;
-            }
-            match group {
-                Some(group) => {
-                    last = Some((group.to_owned(), String::new()));
-                    groups.push(group.to_owned());
-                }
-                None => {
-                    last = Some((upload.key.clone(), id_text(upload.id)));
-                    uploads.push(upload);
-                }
-            }
-        }
-        after = Some(next);
-    }
+    let query = UploadQuery {
+        prefix: &prefix,
+        delimiter: delimiter.as_deref(),
+        passed: input.key_marker.as_deref(),
+        after,
+        wanted,
+    };
+    let UploadPage { uploads, groups, last, more } = upload_page(inner, &view, query).await?;
     let (next_key, next_id) = last.filter(|_| more).unzip();
     answer(ListMultipartUploadsOutput {
         bucket: Some(input.bucket),
