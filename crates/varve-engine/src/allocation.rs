@@ -109,7 +109,7 @@ impl Shard {
         for id in freed {
             tracing::trace!(?id, "segment emptied");
             let Some(shard) = self.me.upgrade() else { return };
-            let under_way = self.writes_under_way.begin();
+            let Some(under_way) = self.writes_under_way.begin() else { return };
             self.reactor.spawn(async move {
                 if let Err(error) = shard.media.segments.delete(id).await {
                     tracing::warn!(segment = id.number.0, %error, "could not discard a segment");

@@ -399,7 +399,7 @@ impl Shard {
         let key = RootKey::Shard(self.config.shard);
         let expected = self.root_version.get();
         let (roots, bytes) = (Rc::clone(&self.media.roots), root.encode());
-        let under_way = self.writes_under_way.begin();
+        let under_way = self.begin_write()?;
         // A task of its own: begun, it goes on to its end whatever becomes of this one.
         let replaced = self.reactor.spawn_join(async move {
             let replaced = roots.replace(key, expected, bytes).await;
@@ -417,9 +417,10 @@ impl Shard {
         bytes: varve_stdx::BufSlice,
     ) -> JoinHandle<Result<()>> {
         let segments = Rc::clone(&self.media.segments);
-        let under_way = self.writes_under_way.begin();
+        let under_way = self.begin_write();
         let (me, reactor) = (self.me.clone(), self.reactor.clone());
         self.reactor.spawn_join(async move {
+            let under_way = under_way?;
             let put = loop {
                 let put = segments.put(id, bytes.clone()).await;
                 let full = matches!(&put, Err(error) if error.kind() == ErrorKind::NoSpace);

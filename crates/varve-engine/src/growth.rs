@@ -65,7 +65,7 @@ impl Shard {
             return Ok(false);
         }
         let Some(shard) = self.me.upgrade() else { return Ok(false) };
-        let under_way = self.writes_under_way.begin();
+        let under_way = self.begin_write()?;
         // A task of its own: begun, it goes on to its end whatever becomes of this one.
         let grown = self.reactor.spawn_join(async move {
             let grown = shard.grow().await;

@@ -43,7 +43,7 @@ use crate::pending_keys::PendingKeys;
 use crate::reclaim::Reclaim;
 use crate::reduce::Reduce;
 use crate::trees::Trees;
-use crate::writes::WritesUnderWay;
+use crate::writes::{UnderWay, WritesUnderWay};
 use crate::{Error, Result};
 
 /// Nanoseconds between looks at whether the lane has drained while closing.
@@ -230,6 +230,7 @@ impl Shard {
     }
 
     fn end(&self) {
+        self.writes_under_way.refuse();
         if let Some(lane) = self.lane.get() {
             lane.fail(varve_logstore::Error::LaneFailed);
         }
@@ -254,6 +255,15 @@ impl Shard {
     /// Fails the shard when its lane does.
     pub(crate) async fn run_watch(self: Rc<Self>) -> Result<()> {
         Err(self.lane().failure().await.into())
+    }
+
+    /// Counts a write to the media from now until the result is dropped.
+    ///
+    /// # Errors
+    /// Once the shard has ended: why.
+    pub(crate) fn begin_write(&self) -> Result<UnderWay> {
+        let ended = || self.check_running().err().unwrap_or(Error::Closed);
+        self.writes_under_way.begin().ok_or_else(ended)
     }
 
     /// Waits until nothing this shard began can still reach the media (H2).

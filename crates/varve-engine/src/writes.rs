@@ -1,4 +1,7 @@
 //! Counts media writes under way, so that a shard that failed is reopened only when none of its own can still land.
+//!
+//! W1. Once the shard has ended no write begins: its tasks and callers may go on for a while, beside the shard that was opened instead,
+//!     whose segments they would overwrite. So the number only falls, and once it is 0 it stays so.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -8,6 +11,7 @@ use varve_reactor::Notify;
 #[derive(Default)]
 struct State {
     count: Cell<usize>,
+    refused: Cell<bool>,
     ended: Notify,
 }
 
@@ -30,10 +34,18 @@ impl Drop for UnderWay {
 }
 
 impl WritesUnderWay {
-    /// Counts a write from now until the result is dropped.
-    pub(crate) fn begin(&self) -> UnderWay {
+    /// Counts a write from now until the result is dropped; `None` after [`Self::refuse`].
+    pub(crate) fn begin(&self) -> Option<UnderWay> {
+        if self.state.refused.get() {
+            return None; // W1
+        }
         self.state.count.set(self.state.count.get() + 1);
-        UnderWay { state: Rc::clone(&self.state) }
+        Some(UnderWay { state: Rc::clone(&self.state) })
+    }
+
+    /// Lets none begin from now on.
+    pub(crate) fn refuse(&self) {
+        self.state.refused.set(true);
     }
 
     /// Waits until none is under way.

@@ -23,6 +23,7 @@ pub mod rules;
 mod settings;
 pub mod shelf;
 mod store;
+mod user;
 
 pub use acl::{Acl, Grant, Grantee, Permission};
 pub use attributes::{
@@ -39,3 +40,4 @@ pub use store::{
     Found, KeyView, NewBody, NewVersion, ObjectStore, Part, PartRef, RecordTable, SMALL_BODY_MAX,
     Select, StagedBody, Upload, UploadId, Usage, Version,
 };
+pub use user::{AccessKey, User};

@@ -269,14 +269,15 @@ pub trait ObjectStore: Send + Sync {
     /// One page of keys or versions. [`Lister`](crate::Lister) does the work over any ordered cursor.
     async fn list(&self, bucket: BucketId, query: &ListQuery) -> Result<ListPage>;
 
-    /// Begins a body of `key`, or of a part of it, that is longer than [`SMALL_BODY_MAX`], or of unknown length.
+    /// Begins a body that is longer than [`SMALL_BODY_MAX`], or of unknown length, for this key: a version of it, or a part
+    /// of an upload.
     async fn stage(
         &self,
         bucket: BucketId,
         key: &str,
         len: Option<u64>,
     ) -> Result<Box<dyn BodyWriter>>;
-    /// Copies part of a body of this store, for `key`, without moving data where it can.
+    /// Copies part of a body of this store without moving data where it can, for this key.
     async fn stage_copy(
         &self,
         bucket: BucketId,

@@ -3,6 +3,7 @@
 mod census;
 mod cut;
 mod deaths;
+mod ended;
 mod full;
 mod pool;
 mod read_cache;

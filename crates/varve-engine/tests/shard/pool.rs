@@ -42,13 +42,21 @@ pub(crate) async fn format(
     shape: Shape,
     shards: u16,
 ) -> (Vec<Media>, Result<(), Error>) {
+    format_on(&(Rc::new(disk.clone()) as Rc<dyn Disk>), shape, shards).await
+}
+
+/// As [`format`], on any disk.
+pub(crate) async fn format_on(
+    disk: &Rc<dyn Disk>,
+    shape: Shape,
+    shards: u16,
+) -> (Vec<Media>, Result<(), Error>) {
     let spec = DriveSpec {
         segment_bytes: shape.segment_bytes,
         lane_bytes: shape.lane_bytes,
         ..DriveSpec::new(POOL, shards)
     };
-    let disks =
-        || -> Vec<DriveDisks> { vec![DriveDisks::One(Rc::new(disk.clone()) as Rc<dyn Disk>)] };
+    let disks = || vec![DriveDisks::One(Rc::clone(disk))];
     Drive::format(&disks(), &spec).await.expect("format the drive");
     let drive =
         Drive::open(disks(), DriveOptions { discard: false }).await.expect("open the drive");

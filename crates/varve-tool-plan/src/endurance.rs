@@ -1,0 +1,69 @@
+//! How long flash lasts. F10, from Intel's guide, table 6.
+
+use crate::error::{Result, positive};
+use crate::rounding::real;
+use crate::units::{Bytes, Seconds};
+
+/// Days of a year of warranty.
+const DAYS_PER_YEAR: f64 = 365.0;
+
+/// What a drive's warranty allows.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Warranty {
+    /// Capacity of the drive.
+    pub capacity: Bytes,
+    /// Whole drive writes a day.
+    pub drive_writes_per_day: f64,
+    /// For so many years.
+    pub years: f64,
+}
+
+impl Warranty {
+    /// Data that may be written on a day (F10): 800 GB × 10 = 8 TB.
+    #[must_use]
+    pub fn per_day(self) -> Bytes {
+        self.capacity * self.drive_writes_per_day
+    }
+
+    /// Data that may be written in all (F10), often called TBW: 14.6 PB in five years at 8 TB a day.
+    #[must_use]
+    pub fn total(self) -> Bytes {
+        self.per_day() * DAYS_PER_YEAR * self.years
+    }
+}
+
+/// What clients write, and what becomes of it on the way to the drives.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Wear {
+    /// Data that clients write on a day.
+    pub client_per_day: Bytes,
+    /// Bytes on drives for each byte of data: [`crate::Protection::overhead`].
+    pub overhead: f64,
+    /// Bytes written to a drive for each byte of its share: reclaim, metadata, the drive's own.
+    pub write_amplification: f64,
+    /// 2 where the journal lies on the same drives, else 1.
+    pub journal_factor: f64,
+    /// Drives that share it.
+    pub drives: u64,
+}
+
+impl Wear {
+    /// What one drive takes on a day (F10).
+    ///
+    /// # Errors
+    /// [`crate::Error::Range`] when there are no drives.
+    pub fn per_drive_and_day(self) -> Result<Bytes> {
+        let drives = positive("the number of drives", real(self.drives))?;
+        let factor = self.overhead * self.write_amplification * self.journal_factor;
+        Ok(self.client_per_day * factor / drives)
+    }
+
+    /// How long a drive lasts (F10); infinite where nothing is written.
+    ///
+    /// # Errors
+    /// As [`Wear::per_drive_and_day`].
+    pub fn lifetime(self, warranty: Warranty) -> Result<Seconds> {
+        let days = warranty.total() / self.per_drive_and_day()?;
+        Ok(Seconds::of_years(days / DAYS_PER_YEAR))
+    }
+}

@@ -1,0 +1,68 @@
+//! What an input may have wrong, and the kind callers act on.
+
+use varve_types::ErrorKind;
+
+/// Result of what reads or computes from inputs.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// An input that nothing can be computed from.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum Error {
+    /// A text is no amount of the kind that is asked for.
+    #[error("`{text}` is no {kind}: {advice}")]
+    Amount {
+        /// What was given.
+        text: String,
+        /// What was asked for.
+        kind: &'static str,
+        /// How such an amount is written, or what the text is instead.
+        advice: String,
+    },
+    /// A text is no protection.
+    #[error("`{text}` is no protection: write copies, such as 3, or data+parity, such as 4+2")]
+    Protection {
+        /// What was given.
+        text: String,
+    },
+    /// Something is needed, and there is nothing that supplies it.
+    #[error("{what} of one part is {supply}, so no number of them gives {required}")]
+    NoSupply {
+        /// What is needed.
+        what: &'static str,
+        /// What one part gives.
+        supply: f64,
+        /// What is needed in all.
+        required: f64,
+    },
+    /// A number is outside its range.
+    #[error("{what} is {value}, and must be {allowed}")]
+    Range {
+        /// Which number.
+        what: &'static str,
+        /// Its value.
+        value: f64,
+        /// What it may be.
+        allowed: &'static str,
+    },
+}
+
+impl Error {
+    /// What callers act on.
+    #[must_use]
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Amount { .. }
+            | Self::Protection { .. }
+            | Self::NoSupply { .. }
+            | Self::Range { .. } => ErrorKind::Invalid,
+        }
+    }
+}
+
+/// That `value` is a number above 0.
+pub(crate) fn positive(what: &'static str, value: f64) -> Result<f64> {
+    if value.is_finite() && value > 0.0 {
+        return Ok(value);
+    }
+    Err(Error::Range { what, value, allowed: "above 0" })
+}

@@ -1,0 +1,40 @@
+//! Placement groups of a Ceph pool. F9, from Intel's guide, appendix B; CeTune and VSM use the same.
+
+use serde::Serialize;
+
+use crate::error::{Error, Result, positive};
+use crate::protection::Protection;
+use crate::rounding::{real, round_up};
+
+/// Placement groups for each OSD that a pool with the whole cluster is to have.
+pub const PER_OSD: f64 = 100.0;
+
+/// Placement groups of one pool.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub struct PlacementGroups {
+    /// OSDs × 100 ÷ size, rounded to a whole number.
+    pub formula: u64,
+    /// The next power of two, which Ceph asks for.
+    pub count: u64,
+    /// What an OSD then holds: copies or strips of so many groups.
+    pub per_osd: f64,
+}
+
+/// Placement groups of a pool that owns `share` of the cluster's data (F9). Size is the copies, or k + m.
+///
+/// # Errors
+/// [`Error::Range`] when there are no OSDs, or more than 2⁵⁰ groups come out.
+pub fn of_pool(osds: u64, protection: Protection, share: f64) -> Result<PlacementGroups> {
+    positive("the number of OSDs", real(osds))?;
+    positive("the pool's share of the data", share)?;
+    let size = f64::from(protection.width());
+    let exact = real(osds) * PER_OSD * share / size;
+    let formula = round_up((exact - 0.5).max(1.0)).filter(|&count| count <= 1 << 50);
+    let range =
+        Error::Range {
+            what: "the number of placement groups", value: exact, allowed: "below 2⁵⁰"
+        };
+    let formula = formula.ok_or(range)?;
+    let count = round_up(exact).unwrap_or(formula).max(1).next_power_of_two();
+    Ok(PlacementGroups { formula, count, per_osd: real(count) * size / real(osds) })
+}
