@@ -58,11 +58,21 @@ pub enum Bug {
     CopiedChunkDies,
     /// Mark: streams that are cut off others during a pass are not walked.
     MarkForgetsCopies,
+    /// Transaction: its records may stand in several frames.
+    TransactionTorn,
+    /// Objects: a body is written before anything says that it belongs to nothing yet.
+    StagedWithoutOrphan,
+    /// Objects: what is read is trimmed.
+    HeldIsFreed,
+    /// Objects: a transaction does not tell which blocks were given out.
+    BlocksGivenTwice,
+    /// Objects: an orphan is taken away by its own transaction, before the one that names what it did.
+    OrphanTakenEarly,
 }
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Self; 27] = [
+    pub const ALL: [Self; 32] = [
         Self::AckBeforeDurable,
         Self::ChainUnchecked,
         Self::ReadBeforeDurable,
@@ -90,6 +100,11 @@ impl Bug {
         Self::SharedPageChanged,
         Self::CopiedChunkDies,
         Self::MarkForgetsCopies,
+        Self::TransactionTorn,
+        Self::StagedWithoutOrphan,
+        Self::HeldIsFreed,
+        Self::BlocksGivenTwice,
+        Self::OrphanTakenEarly,
     ];
 }
 
