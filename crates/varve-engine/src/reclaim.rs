@@ -7,7 +7,8 @@
 //! R4. A damaged unit is not moved: its segment stays as it is, for reads to report and scrub to repair; it is tried again after a
 //!     while, as media may have failed only for a time.
 //! R5. Reclaim moves only while packing what may be moved gives a segment: a shard full of live data is not copied round and round.
-//! R6. What is dead and not folded yet is not moved, but folded before its victim is left.
+//! R6. What is dead and not folded yet is not moved. The segment of the survivors says so, and it is folded when that is durable; without
+//!     survivors the next checkpoint folds it, and the victim waits for that.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -58,8 +59,10 @@ pub(crate) struct Reclaim {
     writer: RefCell<SegmentWriter>,
     /// Victims whose last survivor is in the open segment, or which had none.
     emptied: RefCell<Vec<SegmentNumber>>,
-    /// Chunks of victims that were not moved, as they wait to be folded: they are, before their victims are left.
+    /// Chunks of the victim at hand that are dead, and so are not moved.
     dead: RefCell<Vec<ChunkId>>,
+    /// Such chunks that the next checkpoint folds.
+    left: RefCell<Vec<ChunkId>>,
     /// Segments that the next checkpoint empties.
     pub(crate) waiting: RefCell<HashSet<SegmentNumber>>,
     /// Segments with pages that are emptied one after the other.
@@ -88,6 +91,7 @@ impl Reclaim {
             writer: RefCell::new(writer),
             emptied: RefCell::default(),
             dead: RefCell::default(),
+            left: RefCell::default(),
             waiting: RefCell::default(),
             batch: RefCell::default(),
             damaged: RefCell::default(),
@@ -102,6 +106,11 @@ impl Reclaim {
     /// Slot of the next segment of survivors.
     pub(crate) fn next_slot(&self) -> SegmentNumber {
         self.writer.borrow().slot()
+    }
+
+    /// What the next checkpoint is to fold of victims.
+    pub(crate) fn take_left(&self) -> Vec<ChunkId> {
+        self.left.take()
     }
 
     /// Goes on behind the end of the chain that recovery found.
@@ -119,7 +128,13 @@ impl Shard {
                 self.reclaim_wanted.notified().await;
                 continue;
             }
+            if self.has_dense_deaths() {
+                let _gate = self.tree_gate.take(1).await;
+                self.fold_dense().await?;
+                continue;
+            }
             if self.deaths_mislead() {
+                self.finish_reclaim().await?; // The checkpoint that folds may wait for what this gives.
                 self.fold_deaths().await?;
                 continue;
             }
@@ -267,7 +282,12 @@ impl Shard {
         };
         let id = SegmentId { number, generation };
         tracing::trace!(?id, "victim");
-        match self.move_survivors(id).await {
+        let moved = self.move_survivors(id).await;
+        if moved.is_ok() {
+            self.log_dead().await?;
+        }
+        self.reclaim.dead.take();
+        match moved {
             Ok(())
                 if self.space.borrow().get(number).is_some_and(|usage| usage.live_bytes == 0) =>
             {
@@ -324,8 +344,9 @@ impl Shard {
                 SummaryEntry::TablePage { level, unit } => {
                     self.touch_table_page(id, *level, unit, &bytes).await?;
                 }
-                // Usage blobs are written anew by every checkpoint; keys and facts live in the trees.
+                // Blobs are written anew by every checkpoint; keys and facts live in the trees.
                 SummaryEntry::UsageBlob { .. }
+                | SummaryEntry::DeathBlob { .. }
                 | SummaryEntry::KeyPut { .. }
                 | SummaryEntry::KeyDelete { .. }
                 | SummaryEntry::Reference { .. }
@@ -440,7 +461,6 @@ impl Shard {
     /// as many segments as it gives.
     async fn finish_reclaim(&self) -> Result<()> {
         if self.reclaim.writer.borrow().is_empty() {
-            self.fold_dead_of_victims().await?;
             let emptied = self.reclaim.emptied.take();
             if !emptied.is_empty() {
                 self.leave_victims(&emptied); // Wakes those who wait for segments, who in turn ask for reclaim.
@@ -453,17 +473,21 @@ impl Shard {
         self.seal_reclaimed().await
     }
 
-    /// Takes what was dead in victims, and so was not moved, out of the table, so that nothing is left in them.
-    async fn fold_dead_of_victims(&self) -> Result<()> {
+    /// Says in the open segment what was dead in a victim (R6).
+    async fn log_dead(&self) -> Result<()> {
         let mut dead = self.reclaim.dead.take();
-        dead.retain(|chunk| self.trees.borrow().deaths.contains(*chunk));
-        if dead.is_empty() {
-            return Ok(()); // Without the gate, as in `fold_deaths`.
+        if self.reclaim.writer.borrow().is_empty() {
+            self.reclaim.left.borrow_mut().append(&mut dead);
         }
         dead.sort_unstable();
-        dead.dedup();
-        let _gate = self.tree_gate.take(1).await;
-        self.fold(&dead).await
+        for (first, count) in runs(&dead) {
+            if !self.reclaim.writer.borrow().fits(0) {
+                self.seal_reclaimed().await?;
+            }
+            let entry = SummaryEntry::FreedIds { first, count };
+            self.reclaim.writer.borrow_mut().push_entry(entry, WriteSeq::ZERO);
+        }
+        Ok(())
     }
 
     fn leave_victims(&self, victims: &[SegmentNumber]) {
@@ -503,31 +527,40 @@ impl Shard {
         self.tell_witnesses();
         {
             let _gate = self.tree_gate.take(1).await;
-            self.apply_moves(sealed.id, sealed.link, &sealed.entries).await?;
+            let dead = self.apply_moves(sealed.id, sealed.link, &sealed.entries).await?;
+            self.fold_freed(dead).await?;
         }
-        self.fold_dead_of_victims().await?;
         self.leave_victims(&emptied);
         let Sealed { bytes, .. } = sealed;
         self.reclaim.writer.borrow_mut().recycle(bytes);
         Ok(())
     }
 
-    /// Lets the table name survivors at their new place (R2). The caller holds the tree gate, or is recovery.
+    /// Lets the table name survivors at their new place (R2). Returns what the segment calls dead: the caller folds it (R6), and holds the
+    /// tree gate, or is recovery.
     pub(crate) async fn apply_moves(
         &self,
         id: SegmentId,
         head: ChainHead,
         entries: &[SummaryEntry],
-    ) -> Result<()> {
+    ) -> Result<Vec<ChunkId>> {
         assert_eq!(
             head.seq,
             self.reclaim_chain.get().seq + 1,
             "reclaimed segments are applied in order"
         );
+        let mut dead = Vec::new();
         for (index, entry) in entries.iter().enumerate() {
             self.prefetch_moved(&entries[index..], index).await;
-            let SummaryEntry::Move { chunk, from, from_offset_512, unit, .. } = entry else {
-                unreachable!("{entry:?} is never in a reclaimed segment")
+            let (chunk, from, from_offset_512, unit) = match entry {
+                SummaryEntry::Move { chunk, from, from_offset_512, unit, .. } => {
+                    (chunk, from, from_offset_512, unit)
+                }
+                SummaryEntry::FreedIds { first, count } => {
+                    dead.extend((first.get()..first.get() + count).map(ChunkId::new));
+                    continue;
+                }
+                _ => unreachable!("{entry:?} is never in a reclaimed segment"),
             };
             let to = chunk_entry(id, unit);
             let from = ChunkEntry { segment: *from, offset_512: *from_offset_512, ..to };
@@ -545,7 +578,7 @@ impl Shard {
         }
         self.reclaim_chain.set(head);
         self.space.borrow_mut().sealed(id);
-        Ok(())
+        Ok(dead)
     }
 }
 
@@ -557,6 +590,12 @@ fn moved_chunk(entry: &SummaryEntry) -> Option<ChunkId> {
         | SummaryEntry::Page { chunk, .. } => Some(*chunk),
         _ => None,
     }
+}
+
+/// Ids that follow each other: the first of them and how many. `ids` ascend.
+pub(crate) fn runs(ids: &[ChunkId]) -> impl Iterator<Item = (ChunkId, u64)> {
+    let runs = ids.chunk_by(|id, next| id.next() == *next);
+    runs.map(|run| (run[0], run.len() as u64))
 }
 
 /// A key that belongs to a page of the chunk table.

@@ -34,6 +34,7 @@ use crate::claims::Claims;
 use crate::config::ShardConfig;
 use crate::counters::{Counters, ShardStats};
 use crate::cut::Cuts;
+use crate::deaths::FoldRounds;
 use crate::dedup::Dedup;
 use crate::drain::{Drain, SealedData};
 use crate::growth::Growth;
@@ -107,6 +108,8 @@ pub struct Shard {
 
     pub(crate) metadata: Metadata,
     pub(crate) usage_blobs: RefCell<Vec<Location>>,
+    pub(crate) death_blobs: RefCell<Vec<Location>>,
+    pub(crate) fold_rounds: FoldRounds,
     pub(crate) checkpoint_wanted: Notify,
     pub(crate) checkpoint_forced: Cell<bool>,
     pub(crate) checkpoint_seq: Cell<u64>,
@@ -242,6 +245,7 @@ impl Shard {
         self.applied.notify_all();
         self.drain.advanced.notify_all();
         self.drain.puts.changed.notify_all();
+        self.fold_rounds.changed.notify_all();
     }
 
     /// Lets every later frame say up to which segments of both chains all are durable.
@@ -372,6 +376,8 @@ impl Shard {
             reclaim_read_bytes: counters.reclaim_read_bytes.get(),
             reclaimed_segments: self.reclaim.freed_segments.get(),
             checkpoints: counters.checkpoints.get(),
+            folded_deaths: counters.folded_deaths.get(),
+            folded_leaves: counters.folded_leaves.get(),
             checksum_errors: counters.checksum_errors.get(),
             lane: self.lane.get().map(|lane| lane.stats()).unwrap_or_default(),
             space: self.space.borrow().stats(),

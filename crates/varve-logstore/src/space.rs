@@ -14,6 +14,7 @@
 //! S4. Segments written since the last durable checkpoint are never victims of reclaim: recovery still reads their
 //!     summaries.
 //! S5. While recovery replays, a slot may stand for two contents: the checkpoint's, which die in replay, and newer ones.
+//! S6. A segment that lost what no log tells of, only the checkpoint under way, is not reused before that is durable.
 
 use std::collections::BTreeSet;
 
@@ -54,6 +55,8 @@ pub struct Usage {
     pub sealed_at: WriteSeq,
     /// Written since the last durable checkpoint (S4).
     pub is_new: bool,
+    /// Something left it of which only the next checkpoint tells (S6).
+    pub is_kept: bool,
     /// Readers at work in it (S3).
     pub pins: u32,
 }
@@ -146,6 +149,7 @@ impl Space {
             has_pages: entry.has_pages,
             sealed_at: entry.sealed_at,
             is_new: false,
+            is_kept: false,
             pins: 0,
         };
         self.used.insert(entry.segment.number, usage);
@@ -225,6 +229,7 @@ impl Space {
             has_pages: false,
             sealed_at: WriteSeq::ZERO,
             is_new: true,
+            is_kept: false,
             pins: 0,
         };
         self.used.insert(number, usage);
@@ -299,6 +304,11 @@ impl Space {
         self.settle(number);
     }
 
+    /// Keeps a segment, emptied or not, from being reused before the next checkpoint is durable (S6).
+    pub fn keep(&mut self, number: SegmentNumber) {
+        self.get_mut(number).is_kept = true;
+    }
+
     /// Frees or holds an empty segment.
     fn settle(&mut self, number: SegmentNumber) {
         let usage = self.get_mut(number);
@@ -307,9 +317,10 @@ impl Space {
             return;
         }
         let needed = usage.has_pages && !planted(Bug::PagesReusedEarly);
-        if needed || usage.is_new && !planted(Bug::NewReusedEarly) {
+        let kept = usage.is_kept && !planted(Bug::FoldReusedEarly);
+        if needed || kept || usage.is_new && !planted(Bug::NewReusedEarly) {
             if usage.state == SegmentState::Sealed {
-                usage.state = SegmentState::Held; // S2, S4
+                usage.state = SegmentState::Held; // S2, S4, S6
                 self.held_for_checkpoint.push(number);
             }
         } else if usage.pins > 0 {
@@ -344,8 +355,8 @@ impl Space {
         let usage = self.get_mut(number);
         assert!(usage.pins > 0, "segment {number} is pinned");
         usage.pins -= 1;
-        if usage.pins == 0 && usage.state == SegmentState::Held && !usage.has_pages && !usage.is_new
-        {
+        let needed = usage.has_pages || usage.is_kept || usage.is_new;
+        if usage.pins == 0 && usage.state == SegmentState::Held && !needed {
             self.settle(number);
         }
     }
@@ -378,6 +389,7 @@ impl Space {
 
     /// A checkpoint is durable: what it covers is no longer new, and what only the one before needed is free.
     pub fn checkpointed(&mut self, covered: &[SegmentNumber]) {
+        self.used.values_mut().for_each(|usage| usage.is_kept = false);
         for number in covered {
             if let Some(usage) = self.used.get_mut(number) {
                 usage.is_new = false;

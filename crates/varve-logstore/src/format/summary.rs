@@ -251,6 +251,11 @@ pub enum SummaryEntry {
         /// The stored bytes, page header included.
         unit: Unit,
     },
+    /// Chunks that were overwritten and stand in the chunk table, as of a checkpoint.
+    DeathBlob {
+        /// The stored bytes, page header included.
+        unit: Unit,
+    },
 }
 
 /// Kinds as stored.
@@ -268,6 +273,7 @@ mod kind {
     pub(super) const USAGE_BLOB: u8 = 11;
     pub(super) const CUT: u8 = 12;
     pub(super) const REFERENCE: u8 = 13;
+    pub(super) const DEATH_BLOB: u8 = 14;
 }
 
 /// Flag of entries of writes that never were in the lane.
@@ -302,7 +308,8 @@ impl SummaryEntry {
             | Self::Move { unit, .. }
             | Self::Page { unit, .. }
             | Self::TablePage { unit, .. }
-            | Self::UsageBlob { unit } => Some(unit),
+            | Self::UsageBlob { unit }
+            | Self::DeathBlob { unit } => Some(unit),
             Self::Reference { .. }
             | Self::Trim { .. }
             | Self::Zero { .. }
@@ -324,7 +331,8 @@ impl SummaryEntry {
             | Self::Move { unit, .. }
             | Self::Page { unit, .. }
             | Self::TablePage { unit, .. }
-            | Self::UsageBlob { unit } => unit,
+            | Self::UsageBlob { unit }
+            | Self::DeathBlob { unit } => unit,
             Self::Reference { .. }
             | Self::Trim { .. }
             | Self::Zero { .. }
@@ -352,7 +360,8 @@ impl SummaryEntry {
             | Self::Page { .. }
             | Self::TablePage { .. }
             | Self::FreedIds { .. }
-            | Self::UsageBlob { .. } => None,
+            | Self::UsageBlob { .. }
+            | Self::DeathBlob { .. } => None,
         }
     }
 
@@ -467,6 +476,7 @@ impl SummaryEntry {
                 Raw { kind: kind::FREED_IDS, chunk: first.get(), block: count, ..zero }
             }
             Self::UsageBlob { unit } => Raw { kind: kind::USAGE_BLOB, unit: Some(unit), ..zero },
+            Self::DeathBlob { unit } => Raw { kind: kind::DEATH_BLOB, unit: Some(unit), ..zero },
         }
     }
 
@@ -484,7 +494,8 @@ impl SummaryEntry {
             | kind::MOVE
             | kind::PAGE
             | kind::TABLE_PAGE
-            | kind::USAGE_BLOB => true,
+            | kind::USAGE_BLOB
+            | kind::DEATH_BLOB => true,
             kind::REFERENCE
             | kind::TRIM
             | kind::ZERO
@@ -578,6 +589,7 @@ impl SummaryEntry {
             (kind::TABLE_PAGE, Some(unit)) => Self::TablePage { level: low_8(block), unit },
             (kind::FREED_IDS, None) => Self::FreedIds { first: chunk, count: block },
             (kind::USAGE_BLOB, Some(unit)) => Self::UsageBlob { unit },
+            (kind::DEATH_BLOB, Some(unit)) => Self::DeathBlob { unit },
             _ => return None,
         })
     }

@@ -172,6 +172,7 @@ pub(super) fn summary() -> Vec<SummaryEntry> {
         SummaryEntry::TablePage { level: 2, unit: small },
         SummaryEntry::FreedIds { first: chunk, count: 64 },
         SummaryEntry::UsageBlob { unit: small },
+        SummaryEntry::DeathBlob { unit: small },
     ]
 }
 
@@ -301,6 +302,7 @@ pub(super) fn shard_root() -> ShardRoot {
         table: TreeRoot { page: PagePtr::Location(location()), height: 3 },
         keys: TreeRoot { page: PagePtr::Chunk(ChunkId::new(5002)), height: 1 },
         usage: vec![location(), Location { offset_512: 40, ..location() }],
+        deaths: vec![Location { offset_512: 48, ..location() }],
         highest_cut: CutNumber(1),
         data_chunks: 3_000,
         data_bytes: 9_000_000,
