@@ -201,7 +201,8 @@ impl Shard {
             | SummaryEntry::Page { .. }
             | SummaryEntry::TablePage { .. }
             | SummaryEntry::UsageBlob { .. }
-            | SummaryEntry::DeathBlob { .. } => {
+            | SummaryEntry::DeathBlob { .. }
+            | SummaryEntry::Folded { .. } => {
                 unreachable!("{entry:?} is never in a data segment")
             }
         }

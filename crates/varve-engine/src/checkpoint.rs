@@ -118,7 +118,7 @@ impl Shard {
         }
     }
 
-    /// Asks for a checkpoint when it would free segments, or let reclaim look at newer ones.
+    /// Asks for a checkpoint when it would free segments, let reclaim look at newer ones, or fold what somebody waits for.
     pub(crate) fn wake_checkpoint_for_space(&self) {
         let stats = self.space.borrow().stats();
         let emptied_by_it = !self.reclaim.waiting.borrow().is_empty();
@@ -128,7 +128,7 @@ impl Shard {
         let usage_bytes = stats.segments * UsageEntry::LEN as u64;
         let left_by_last =
             usage_bytes / u64::from(self.media.segments.geometry().segment_bytes) + 1;
-        if stats.held > left_by_last || emptied_by_it || newer {
+        if stats.held > left_by_last || emptied_by_it || newer || self.folds_are_asked() {
             self.wake_checkpoint_now();
         }
     }

@@ -18,12 +18,13 @@
 //! D4. Until they are folded, the dead count as live. Nobody is refused for that, and no zone is leased: whoever is short has them folded
 //!     first.
 //! D5. Its memory is bounded: a set that is full makes a checkpoint due, which folds.
-//! D6. Whatever is reused because of a fold, recovery finds dead: it does the same fold again, or the fold is durable. There are three:
-//!     a **checkpoint** folds anything, and what it empties so is reused only when its root is durable; **reclaim** folds what is dead in its
-//!     victims, and its segment says so; and where many are fresh side by side, in a **dense** window, they are folded at any time:
-//!     replay notes them again, so that the window is as dense at its end.
+//! D6. Whatever is reused because of a fold, recovery finds dead: it does the same fold again, or the fold is durable. What is dead in its
+//!     victims **reclaim** folds when the segment that says so is durable. All in a **range** of ids is folded at any
+//!     time, and what that empties waits for the next segment of reclaim, which tells the range. What a **checkpoint** folds waits for its root. And where many are fresh side by side, in a
+//!     **dense** window, they are folded at any time: replay notes them again, so that the window is as dense at its end.
 
 use std::cell::Cell;
+use std::ops::Range;
 
 use roaring::RoaringTreemap;
 use varve_logstore::format::chunk::ChunkEntry;
@@ -34,7 +35,7 @@ use crate::hash::HashMap;
 use crate::pages::PLACES_AT_ONCE;
 use crate::reserves::RECLAIM_RESERVE;
 use crate::tree::PageCache;
-use crate::trees::{Folded, Stop, Trees};
+use crate::trees::{Folded, PAGE_ID_FIRST, Stop, Trees};
 use crate::{Error, Result, Shard};
 
 /// Memory of an id: two bytes, and what growing leaves empty.
@@ -53,7 +54,7 @@ const DENSE: u32 = 32;
 const MISLEADING_PART: u64 = 16;
 
 /// So few mislead nobody.
-const MISLEADING_MIN: u64 = 256;
+const MISLEADING_MIN: usize = 256;
 
 /// Ids that are looked up in the set at once.
 const BATCH: usize = 1024;
@@ -72,7 +73,7 @@ pub(crate) struct Deaths {
     windows: HashMap<u64, u32>,
     /// Windows that became dense.
     dense: Vec<u64>,
-    /// Where the next checkpoint goes on folding.
+    /// Where ranges and checkpoints go on.
     cursor: u64,
     bytes_max: usize,
     /// How many have left the set.
@@ -84,8 +85,18 @@ pub(crate) struct Deaths {
 pub(crate) enum Folding {
     /// It may be reused at once: recovery does the same fold.
     Again,
+    /// It waits until the range of this number is told.
+    Range(u64),
     /// It waits for the root of the checkpoint that folds.
-    Once,
+    Checkpoint,
+}
+
+/// How much of the set is folded.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Extent {
+    All,
+    /// So much that the rest misleads nobody for a while.
+    Enough,
 }
 
 /// Who waits for a fold.
@@ -94,6 +105,8 @@ pub(crate) struct FoldRounds {
     asked: Cell<u64>,
     served: Cell<u64>,
     pub(crate) changed: Notify,
+    /// Ranges that were folded so far.
+    pub(crate) ranges: Cell<u64>,
 }
 
 impl Deaths {
@@ -216,8 +229,14 @@ impl Deaths {
 
     /// Whether reclaim should have them folded before it picks a victim among `data_chunks`.
     fn would_mislead(&self, data_chunks: u64) -> bool {
-        self.count as u64 > (data_chunks / MISLEADING_PART).max(MISLEADING_MIN)
+        self.count > misleading(data_chunks)
     }
+}
+
+/// As many deaths mislead reclaim.
+fn misleading(data_chunks: u64) -> usize {
+    let part = usize::try_from(data_chunks / MISLEADING_PART).unwrap_or(usize::MAX);
+    part.max(MISLEADING_MIN)
 }
 
 impl Shard {
@@ -230,15 +249,44 @@ impl Shard {
         } // G2: otherwise the reference will mark it as shared.
     }
 
-    /// Has a checkpoint fold what waits, as much as it has room for: durable on return. Never called by who holds the tree gate.
+    /// Has folded what waits, as much as there is room for. Never called by who holds the tree gate, or by reclaim.
     pub(crate) async fn fold_deaths(&self) -> Result<()> {
         if !self.has_deaths() {
             return Ok(());
         }
-        // The checkpoint is not this task's own: that may end before its time.
+        // Not in this task, which may end before its time.
+        let round = self.ask_for_folds();
+        self.reclaim_wanted.notify_one();
+        self.space_changed.notify_all(); // Reclaim may wait for a segment: then a checkpoint folds.
+        self.wait_for_folds(round).await
+    }
+
+    /// As [`Self::fold_deaths`], for reclaim: at once, or by a checkpoint when too much is dirty for that.
+    pub(crate) async fn fold_round(&self, extent: Extent) -> Result<()> {
+        if self.has_room_to_fold() {
+            let asked = self.fold_rounds.asked.get();
+            self.fold_ranges(extent).await?;
+            self.note_folded(asked);
+            return Ok(());
+        }
+        self.finish_reclaim().await?; // The checkpoint may wait for what this gives.
+        let round = self.ask_for_folds();
+        self.wake_checkpoint_now();
+        self.wait_for_folds(round).await
+    }
+
+    fn ask_for_folds(&self) -> u64 {
         let round = self.fold_rounds.asked.get() + 1;
         self.fold_rounds.asked.set(round);
-        self.wake_checkpoint_now();
+        round
+    }
+
+    /// Whether somebody waits for folds.
+    pub(crate) fn folds_are_asked(&self) -> bool {
+        self.fold_rounds.asked.get() > self.fold_rounds.served.get()
+    }
+
+    async fn wait_for_folds(&self, round: u64) -> Result<()> {
         while self.fold_rounds.served.get() < round {
             self.check_running()?;
             if self.stopped.get() {
@@ -267,6 +315,69 @@ impl Shard {
         Ok(())
     }
 
+    /// Folds from the cursor on, once round the ids at most, and has the next segment of reclaim tell it (D6).
+    async fn fold_ranges(&self, extent: Extent) -> Result<()> {
+        let number = self.fold_rounds.ranges.get() + 1;
+        let gate = self.tree_gate.take(1).await;
+        let begin = self.trees.borrow().deaths.cursor;
+        let mut told = Vec::new();
+        for range in [begin..PAGE_ID_FIRST, 0..begin] {
+            let end = self.fold_in(range.clone(), extent, Folding::Range(number)).await?;
+            told.push(range.start..end);
+            if end < range.end {
+                break;
+            }
+        }
+        // In one step with the last fold: what was folded is told by no segment that is sealed before.
+        self.fold_rounds.ranges.set(number);
+        drop(gate);
+        self.tell_ranges(told).await
+    }
+
+    /// Folds what is in a range of ids, as far as there is room and the extent demands; returns the end of what was folded.
+    async fn fold_in(&self, range: Range<u64>, extent: Extent, folding: Folding) -> Result<u64> {
+        let mut at = range.start;
+        loop {
+            let ids: Vec<_> = {
+                let trees = self.trees.borrow();
+                let keep = match extent {
+                    Extent::All => 0,
+                    Extent::Enough => misleading(trees.data.chunks) / 8 * 7,
+                };
+                if trees.deaths.len() <= keep {
+                    return Ok(at);
+                }
+                let ids = trees.deaths.ids_from(at).take_while(|id| id.get() < range.end);
+                ids.take(BATCH).collect()
+            };
+            if ids.is_empty() {
+                self.trees.borrow_mut().deaths.cursor = range.end % PAGE_ID_FIRST;
+                return Ok(range.end);
+            }
+            let count = self.fold_some(&ids, folding).await?;
+            at = ids[count - 1].get() + 1;
+            self.trees.borrow_mut().deaths.cursor = at;
+            if !self.has_room_to_fold() {
+                return Ok(at);
+            }
+        }
+    }
+
+    /// Folds a range that a segment of reclaim tells. The caller is recovery.
+    pub(crate) async fn fold_range(&self, range: Range<u64>) -> Result<()> {
+        let mut at = range.start;
+        loop {
+            let ids: Vec<_> = {
+                let deaths = &self.trees.borrow().deaths;
+                let ids = deaths.ids_from(at).take_while(|id| id.get() < range.end);
+                ids.take(BATCH).collect()
+            };
+            let Some(last) = ids.last() else { return Ok(()) };
+            at = last.get() + 1;
+            self.fold(&ids, Folding::Again).await?;
+        }
+    }
+
     /// Folds what a durable segment of reclaim calls dead (D6). The caller holds the tree gate, or is recovery.
     pub(crate) async fn fold_freed(&self, mut ids: Vec<ChunkId>) -> Result<()> {
         ids.sort_unstable();
@@ -288,7 +399,7 @@ impl Shard {
         }
         first.sort_unstable();
         first.dedup();
-        self.fold_some(&first).await?;
+        self.fold_some(&first, Folding::Checkpoint).await?;
         loop {
             let ids = {
                 let deaths = &self.trees.borrow().deaths;
@@ -297,7 +408,7 @@ impl Shard {
                 }
                 deaths.next()
             };
-            let folded = self.fold_some(&ids).await?;
+            let folded = self.fold_some(&ids, Folding::Checkpoint).await?;
             self.trees.borrow_mut().deaths.cursor = ids[folded - 1].get() + 1;
             if folded < ids.len() {
                 break;
@@ -313,15 +424,15 @@ impl Shard {
     }
 
     /// Folds these, in the order of their ids, one leaf at least and then as many as there is room for; returns how many chunks.
-    async fn fold_some(&self, ids: &[ChunkId]) -> Result<usize> {
+    async fn fold_some(&self, ids: &[ChunkId], folding: Folding) -> Result<usize> {
         let mut count = 0;
         while count < ids.len() && (count == 0 || self.has_room_to_fold()) {
-            count += self.fold_leaf(&ids[count..], Folding::Once).await?;
+            count += self.fold_leaf(&ids[count..], folding).await?;
         }
         Ok(count)
     }
 
-    /// Whether a checkpoint may change more pages of the table: they fit into the cache, and it has segments for them.
+    /// Whether more pages of the table may be changed: they fit into the cache, and a checkpoint has segments for them.
     fn has_room_to_fold(&self) -> bool {
         let dirty = self.dirty_bytes();
         let dirty_max = self.reserves().dirty_limit;

@@ -11,6 +11,7 @@
 //!     survivors the next checkpoint folds it, and the victim waits for that.
 
 use std::cell::{Cell, RefCell};
+use std::ops::Range;
 use std::rc::Rc;
 
 use futures_util::future::select;
@@ -29,6 +30,7 @@ use varve_stdx::BufSlice;
 use varve_types::{ChunkId, SegmentNumber, WriteSeq};
 
 use crate::apply::{chunk_entry, raw_unit};
+use crate::deaths::Extent;
 use crate::hash::{HashMap, HashSet};
 use crate::pages::PLACES_AT_ONCE;
 use crate::tree::{Fault, Page, PageShape, decode_page};
@@ -63,6 +65,8 @@ pub(crate) struct Reclaim {
     dead: RefCell<Vec<ChunkId>>,
     /// Such chunks that the next checkpoint folds.
     left: RefCell<Vec<ChunkId>>,
+    /// The last range that sealed segments or the open one tell.
+    told: Cell<u64>,
     /// Segments that the next checkpoint empties.
     pub(crate) waiting: RefCell<HashSet<SegmentNumber>>,
     /// Segments with pages that are emptied one after the other.
@@ -92,6 +96,7 @@ impl Reclaim {
             emptied: RefCell::default(),
             dead: RefCell::default(),
             left: RefCell::default(),
+            told: Cell::new(0),
             waiting: RefCell::default(),
             batch: RefCell::default(),
             damaged: RefCell::default(),
@@ -123,6 +128,10 @@ impl Shard {
     /// Keeps segments free until the shard fails or is dropped.
     pub(crate) async fn run_reclaim(self: Rc<Self>) -> Result<()> {
         loop {
+            if self.folds_are_asked() {
+                self.fold_round(Extent::All).await?;
+                continue;
+            }
             if !self.reclaim_is_due() {
                 self.finish_reclaim().await?;
                 self.reclaim_wanted.notified().await;
@@ -134,8 +143,7 @@ impl Shard {
                 continue;
             }
             if self.deaths_mislead() {
-                self.finish_reclaim().await?; // The checkpoint that folds may wait for what this gives.
-                self.fold_deaths().await?;
+                self.fold_round(Extent::Enough).await?;
                 continue;
             }
             if let Some(victim) = self.pick_victim() {
@@ -149,7 +157,7 @@ impl Shard {
                 continue;
             }
             if self.has_deaths() {
-                self.fold_deaths().await?; // D4
+                self.fold_round(Extent::All).await?; // D4
                 continue;
             }
             if !self.reclaim.is_stuck.replace(true) {
@@ -354,7 +362,8 @@ impl Shard {
                 | SummaryEntry::Zero { .. }
                 | SummaryEntry::StreamDrop { .. }
                 | SummaryEntry::Cut { .. }
-                | SummaryEntry::FreedIds { .. } => {}
+                | SummaryEntry::FreedIds { .. }
+                | SummaryEntry::Folded { .. } => {}
             }
             if index % UNITS_PER_TURN == UNITS_PER_TURN - 1 {
                 self.reactor.yield_now().await;
@@ -459,7 +468,7 @@ impl Shard {
 
     /// Seals the open reclaimed segment, and lets the victims it emptied go; a single victim waits for company, as sealing would take
     /// as many segments as it gives.
-    async fn finish_reclaim(&self) -> Result<()> {
+    pub(crate) async fn finish_reclaim(&self) -> Result<()> {
         if self.reclaim.writer.borrow().is_empty() {
             let emptied = self.reclaim.emptied.take();
             if !emptied.is_empty() {
@@ -471,6 +480,20 @@ impl Shard {
             return Ok(());
         }
         self.seal_reclaimed().await
+    }
+
+    /// Says in the open segment which ranges were folded (D6). Without survivors it may stay open for long: the next checkpoint tells as well.
+    pub(crate) async fn tell_ranges(&self, ranges: Vec<Range<u64>>) -> Result<()> {
+        for range in ranges.into_iter().filter(|range| !range.is_empty()) {
+            if !self.reclaim.writer.borrow().fits(0) {
+                self.seal_reclaimed().await?;
+            }
+            let (first, count) = (ChunkId::new(range.start), range.end - range.start);
+            let entry = SummaryEntry::Folded { first, count };
+            self.reclaim.writer.borrow_mut().push_entry(entry, WriteSeq::ZERO);
+        }
+        self.reclaim.told.set(self.fold_rounds.ranges.get());
+        Ok(())
     }
 
     /// Says in the open segment what was dead in a victim (R6).
@@ -519,6 +542,7 @@ impl Shard {
         tracing::trace!(id = ?sealed.id, link = ?sealed.link, entries = sealed.entries.len(), "reclaimed segment sealed");
         self.counters.add_reclaimed_segment(&sealed);
         let emptied = self.reclaim.emptied.take();
+        let told = self.reclaim.told.get();
         let put = self.spawn_put(sealed.id, sealed.bytes.clone());
         if !planted(Bug::VictimBeforeSurvivors) {
             put.await?; // R3
@@ -530,6 +554,7 @@ impl Shard {
             let dead = self.apply_moves(sealed.id, sealed.link, &sealed.entries).await?;
             self.fold_freed(dead).await?;
         }
+        self.space.borrow_mut().told(told);
         self.leave_victims(&emptied);
         let Sealed { bytes, .. } = sealed;
         self.reclaim.writer.borrow_mut().recycle(bytes);
@@ -560,6 +585,7 @@ impl Shard {
                     dead.extend((first.get()..first.get() + count).map(ChunkId::new));
                     continue;
                 }
+                SummaryEntry::Folded { .. } => continue, // It is.
                 _ => unreachable!("{entry:?} is never in a reclaimed segment"),
             };
             let to = chunk_entry(id, unit);

@@ -175,7 +175,7 @@ impl Shard {
         self.reserve_chains(root, &reclaimed.links, &data.links)?;
         let freed = self.replay_moves(&reclaimed.links).await?;
         self.replay_data(&data.links).await?;
-        self.replay_folds(freed).await?;
+        self.replay_folds(&reclaimed.links, freed).await?;
         self.end_replay_of_segments([reclaimed.torn, data.torn]).await?;
         // Draining needs segments, which only reclaim and checkpoints may be able to free.
         self.spawn_task("growth", Rc::clone(self).run_growth());
@@ -365,7 +365,7 @@ impl Shard {
         for link in links {
             for entry in &link.entries {
                 let is_known = match entry {
-                    SummaryEntry::Move { .. } => true,
+                    SummaryEntry::Move { .. } | SummaryEntry::Folded { .. } => true,
                     SummaryEntry::FreedIds { first, count } => {
                         let next = self.trees.borrow().next_chunk.get();
                         let end = first.get().saturating_add(*count);
@@ -412,9 +412,16 @@ impl Shard {
     }
 
     /// Folds again what was folded (X6): a slot that was reused has to turn out empty (S5). `freed` is what reclaim called dead.
-    async fn replay_folds(&self, freed: Vec<ChunkId>) -> Result<()> {
+    async fn replay_folds(&self, reclaimed: &[Link], freed: Vec<ChunkId>) -> Result<()> {
         if !planted(Bug::DenseForgottenInReplay) {
             self.fold_dense().await?;
+        }
+        for entry in reclaimed.iter().flat_map(|link| &link.entries) {
+            if let SummaryEntry::Folded { first, count } = entry
+                && !planted(Bug::RangesForgottenInReplay)
+            {
+                self.fold_range(first.get()..first.get().saturating_add(*count)).await?;
+            }
         }
         let freed = if planted(Bug::DeadForgottenInReplay) { Vec::new() } else { freed };
         for ids in freed.chunks(PLACES_AT_ONCE) {
@@ -457,7 +464,8 @@ impl Shard {
             | SummaryEntry::Page { .. }
             | SummaryEntry::TablePage { .. }
             | SummaryEntry::UsageBlob { .. }
-            | SummaryEntry::DeathBlob { .. } => {
+            | SummaryEntry::DeathBlob { .. }
+            | SummaryEntry::Folded { .. } => {
                 return Err(self.bad_root(format!("{entry:?} in a data segment")));
             }
             _ => {}

@@ -291,8 +291,10 @@ impl Trees {
                     return false;
                 }
                 Some(Ok(entry)) => {
-                    if folding == Folding::Once {
-                        space.keep(entry.segment.number); // D6
+                    match folding {
+                        Folding::Again => {}
+                        Folding::Range(number) => space.keep(entry.segment.number, number), // D6
+                        Folding::Checkpoint => space.keep(entry.segment.number, u64::MAX),
                     }
                     count_dead(space, data, chunk, &entry);
                 }

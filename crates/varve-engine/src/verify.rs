@@ -422,7 +422,8 @@ impl Shard {
             | SummaryEntry::Zero { .. }
             | SummaryEntry::StreamDrop { .. }
             | SummaryEntry::Cut { .. }
-            | SummaryEntry::FreedIds { .. } => Need::No,
+            | SummaryEntry::FreedIds { .. }
+            | SummaryEntry::Folded { .. } => Need::No,
         }
     }
 
@@ -530,7 +531,8 @@ fn part_of(entry: &SummaryEntry) -> DamagedPart {
         | SummaryEntry::Zero { .. }
         | SummaryEntry::StreamDrop { .. }
         | SummaryEntry::Cut { .. }
-        | SummaryEntry::FreedIds { .. } => DamagedPart::Summary,
+        | SummaryEntry::FreedIds { .. }
+        | SummaryEntry::Folded { .. } => DamagedPart::Summary,
     }
 }
 

@@ -64,13 +64,15 @@ pub enum Bug {
     DeathsUnsaved,
     /// Recovery: what reclaim called dead is not folded once more.
     DeadForgottenInReplay,
+    /// Recovery: ranges that reclaim tells are not folded once more.
+    RangesForgottenInReplay,
     /// Recovery: dense windows of overwritten chunks are not folded once more.
     DenseForgottenInReplay,
 }
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Self; 31] = [
+    pub const ALL: [Self; 32] = [
         Self::AckBeforeDurable,
         Self::ChainUnchecked,
         Self::ReadBeforeDurable,
@@ -101,6 +103,7 @@ impl Bug {
         Self::FoldReusedEarly,
         Self::DeathsUnsaved,
         Self::DeadForgottenInReplay,
+        Self::RangesForgottenInReplay,
         Self::DenseForgottenInReplay,
     ];
 }

@@ -99,7 +99,8 @@ mod tests {
         for round in 0..200 {
             let mut all = std::collections::BTreeSet::new();
             for _ in 0..rng.below(300) {
-                all.insert(1 + rng.below(1 << (1 + rng.below(47))));
+                let bits = 1 + rng.below(47);
+                all.insert(1 + rng.below(1 << bits));
             }
             let all: Vec<u64> = all.into_iter().collect();
             assert_eq!(ids(&blobs(&all, DEATH_BYTES_MAX + round)), all);

@@ -246,6 +246,13 @@ pub enum SummaryEntry {
         /// How many ids follow each other, the first included.
         count: u64,
     },
+    /// Ids of which those that were overwritten left the chunk table.
+    Folded {
+        /// The first.
+        first: ChunkId,
+        /// How many ids follow each other, the first included.
+        count: u64,
+    },
     /// Live bytes of segments, as of a checkpoint.
     UsageBlob {
         /// The stored bytes, page header included.
@@ -274,6 +281,7 @@ mod kind {
     pub(super) const CUT: u8 = 12;
     pub(super) const REFERENCE: u8 = 13;
     pub(super) const DEATH_BLOB: u8 = 14;
+    pub(super) const FOLDED: u8 = 15;
 }
 
 /// Flag of entries of writes that never were in the lane.
@@ -315,7 +323,8 @@ impl SummaryEntry {
             | Self::Zero { .. }
             | Self::StreamDrop { .. }
             | Self::Cut { .. }
-            | Self::FreedIds { .. } => None,
+            | Self::FreedIds { .. }
+            | Self::Folded { .. } => None,
         }
     }
 
@@ -338,7 +347,8 @@ impl SummaryEntry {
             | Self::Zero { .. }
             | Self::StreamDrop { .. }
             | Self::Cut { .. }
-            | Self::FreedIds { .. } => panic!("{self:?} has no unit"),
+            | Self::FreedIds { .. }
+            | Self::Folded { .. } => panic!("{self:?} has no unit"),
         };
         let units = (unit.offset() + bytes) / super::UNIT_BYTES;
         unit.offset_512 = u16::try_from(units).expect("inside a segment");
@@ -360,6 +370,7 @@ impl SummaryEntry {
             | Self::Page { .. }
             | Self::TablePage { .. }
             | Self::FreedIds { .. }
+            | Self::Folded { .. }
             | Self::UsageBlob { .. }
             | Self::DeathBlob { .. } => None,
         }
@@ -475,6 +486,9 @@ impl SummaryEntry {
             Self::FreedIds { first, count } => {
                 Raw { kind: kind::FREED_IDS, chunk: first.get(), block: count, ..zero }
             }
+            Self::Folded { first, count } => {
+                Raw { kind: kind::FOLDED, chunk: first.get(), block: count, ..zero }
+            }
             Self::UsageBlob { unit } => Raw { kind: kind::USAGE_BLOB, unit: Some(unit), ..zero },
             Self::DeathBlob { unit } => Raw { kind: kind::DEATH_BLOB, unit: Some(unit), ..zero },
         }
@@ -501,7 +515,8 @@ impl SummaryEntry {
             | kind::ZERO
             | kind::STREAM_DROP
             | kind::CUT
-            | kind::FREED_IDS => false,
+            | kind::FREED_IDS
+            | kind::FOLDED => false,
             _ => return Err(fields.unknown(kind)),
         };
         let codec = Codec::read(&mut fields)?;
@@ -588,6 +603,7 @@ impl SummaryEntry {
             (kind::PAGE, Some(unit)) => Self::Page { chunk, unit },
             (kind::TABLE_PAGE, Some(unit)) => Self::TablePage { level: low_8(block), unit },
             (kind::FREED_IDS, None) => Self::FreedIds { first: chunk, count: block },
+            (kind::FOLDED, None) => Self::Folded { first: chunk, count: block },
             (kind::USAGE_BLOB, Some(unit)) => Self::UsageBlob { unit },
             (kind::DEATH_BLOB, Some(unit)) => Self::DeathBlob { unit },
             _ => return None,

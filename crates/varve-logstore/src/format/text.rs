@@ -273,6 +273,7 @@ impl Display for SummaryEntry {
             Self::Page { chunk, unit } => write!(f, "page chunk {chunk} {unit}"),
             Self::TablePage { level, unit } => write!(f, "table-page level {level} {unit}"),
             Self::FreedIds { first, count } => write!(f, "freed-ids chunk {first} + {count}"),
+            Self::Folded { first, count } => write!(f, "folded chunk {first} + {count}"),
             Self::UsageBlob { unit } => write!(f, "usage-blob {unit}"),
             Self::DeathBlob { unit } => write!(f, "death-blob {unit}"),
         }

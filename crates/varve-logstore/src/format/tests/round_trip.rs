@@ -158,6 +158,7 @@ fn summary_entry() -> impl Strategy<Value = SummaryEntry> {
         (chunk(), unit()).prop_map(|(chunk, unit)| SummaryEntry::Page { chunk, unit }),
         (any::<u8>(), unit()).prop_map(|(level, unit)| SummaryEntry::TablePage { level, unit }),
         (chunk(), block()).prop_map(|(first, count)| SummaryEntry::FreedIds { first, count }),
+        (chunk(), block()).prop_map(|(first, count)| SummaryEntry::Folded { first, count }),
         unit().prop_map(|unit| SummaryEntry::UsageBlob { unit }),
         unit().prop_map(|unit| SummaryEntry::DeathBlob { unit }),
     ]

@@ -173,6 +173,7 @@ pub(super) fn summary() -> Vec<SummaryEntry> {
         SummaryEntry::FreedIds { first: chunk, count: 64 },
         SummaryEntry::UsageBlob { unit: small },
         SummaryEntry::DeathBlob { unit: small },
+        SummaryEntry::Folded { first: chunk, count: 6000 },
     ]
 }
 
@@ -273,6 +274,13 @@ pub(super) fn usage_entry() -> UsageEntry {
         live_bytes: 12_288,
         has_pages: true,
     }
+}
+
+pub(super) fn death_blob() -> Vec<u8> {
+    let mut ids = [5, 6, 200, 70_000, 1 << 40].into_iter().map(ChunkId::new).peekable();
+    let mut blob = Vec::new();
+    crate::format::deaths::encode(&mut ids, &mut blob, 4096);
+    blob
 }
 
 pub(super) fn shard_root() -> ShardRoot {
