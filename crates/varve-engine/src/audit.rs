@@ -123,10 +123,10 @@ impl Shard {
         self.audit_keys(&mut audit).await?;
         self.audit_table(&mut audit).await?;
         self.audit_table_pages(&mut audit).await?;
-        for blob in self.usage_blobs.borrow().iter() {
+        for blob in self.blobs.usage.borrow().iter() {
             audit.occupy(blob, || "a usage blob".to_owned());
         }
-        for blob in self.death_blobs.borrow().iter() {
+        for blob in self.blobs.deaths.borrow().iter() {
             audit.occupy(blob, || "a death blob".to_owned());
         }
         self.audit_space(&mut audit);

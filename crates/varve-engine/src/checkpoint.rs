@@ -89,6 +89,20 @@ impl Metadata {
     }
 }
 
+/// Where the last checkpoint put what is in no tree.
+pub(crate) struct Blobs {
+    /// Live bytes of segments.
+    pub(crate) usage: RefCell<Vec<Location>>,
+    /// Chunks that were overwritten.
+    pub(crate) deaths: RefCell<Vec<Location>>,
+}
+
+impl Blobs {
+    pub(crate) fn of(root: &ShardRoot) -> Self {
+        Self { usage: RefCell::new(root.usage.clone()), deaths: RefCell::new(root.deaths.clone()) }
+    }
+}
+
 /// Why placing table pages paused.
 enum Pause {
     Full,
@@ -277,7 +291,7 @@ impl Shard {
     }
 
     async fn write_deaths(&self) -> Result<()> {
-        self.drop_blobs(&self.death_blobs);
+        self.drop_blobs(&self.blobs.deaths);
         let (mut blobs, mut from) = (Vec::new(), Some(ChunkId::ZERO));
         while let Some(first) = from.filter(|_| !planted(Bug::DeathsUnsaved)) {
             let mut bytes = vec![0; PageHeader::LEN];
@@ -297,12 +311,12 @@ impl Shard {
             blobs.push(unit.location(id));
             self.reactor.yield_now().await;
         }
-        self.death_blobs.replace(blobs);
+        self.blobs.deaths.replace(blobs);
         Ok(())
     }
 
     async fn write_usage(&self) -> Result<()> {
-        self.drop_blobs(&self.usage_blobs);
+        self.drop_blobs(&self.blobs.usage);
         self.open_metadata();
         let entries = self.space.borrow().to_entries();
         let per_blob = self.blob_room().min(USAGE_BLOB_BYTES) / UsageEntry::LEN;
@@ -316,7 +330,7 @@ impl Shard {
         for blob in &blobs {
             self.count_metadata(blob.segment, blob.stored_len);
         }
-        self.usage_blobs.replace(blobs);
+        self.blobs.usage.replace(blobs);
         Ok(())
     }
 
@@ -428,8 +442,8 @@ impl Shard {
                 reclaim_chain: self.reclaim_chain.get(),
                 table: tree(trees.table.root(), trees.table.height()),
                 keys: tree(trees.keys.root(), trees.keys.height()),
-                usage: self.usage_blobs.borrow().clone(),
-                deaths: self.death_blobs.borrow().clone(),
+                usage: self.blobs.usage.borrow().clone(),
+                deaths: self.blobs.deaths.borrow().clone(),
                 highest_cut: varve_types::CutNumber(0),
                 data_chunks: trees.data.chunks,
                 data_bytes: trees.data.bytes,

@@ -30,7 +30,7 @@ use varve_stdx::BufSlice;
 use varve_types::{ChunkId, SegmentNumber, WriteSeq};
 
 use crate::apply::{chunk_entry, raw_unit};
-use crate::deaths::Extent;
+use crate::deaths::{Extent, FoldRounds};
 use crate::hash::{HashMap, HashSet};
 use crate::pages::PLACES_AT_ONCE;
 use crate::tree::{Fault, Page, PageShape, decode_page};
@@ -65,6 +65,8 @@ pub(crate) struct Reclaim {
     dead: RefCell<Vec<ChunkId>>,
     /// Such chunks that the next checkpoint folds.
     left: RefCell<Vec<ChunkId>>,
+    /// Folds that others wait for.
+    pub(crate) fold_rounds: FoldRounds,
     /// The last range that sealed segments or the open one tell.
     told: Cell<u64>,
     /// Segments that the next checkpoint empties.
@@ -96,6 +98,7 @@ impl Reclaim {
             emptied: RefCell::default(),
             dead: RefCell::default(),
             left: RefCell::default(),
+            fold_rounds: FoldRounds::default(),
             told: Cell::new(0),
             waiting: RefCell::default(),
             batch: RefCell::default(),
@@ -492,7 +495,7 @@ impl Shard {
             let entry = SummaryEntry::Folded { first, count };
             self.reclaim.writer.borrow_mut().push_entry(entry, WriteSeq::ZERO);
         }
-        self.reclaim.told.set(self.fold_rounds.ranges.get());
+        self.reclaim.told.set(self.reclaim.fold_rounds.ranges.get());
         Ok(())
     }
 

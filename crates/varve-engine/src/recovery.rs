@@ -44,9 +44,9 @@ use crate::allocation::{Zone, ZoneSource};
 use crate::apply::Applicable;
 use crate::block_cache::BlockCache;
 use crate::bypass::Bypass;
-use crate::checkpoint::Metadata;
+use crate::checkpoint::{Blobs, Metadata};
 use crate::config::{BLOCK_BYTES, ShardConfig};
-use crate::deaths::{Deaths, FoldRounds};
+use crate::deaths::Deaths;
 use crate::dedup::Dedup;
 use crate::drain::Drain;
 use crate::growth::Growth;
@@ -235,9 +235,7 @@ impl Shard {
             lease_gate: Credits::new(1),
             growth: Growth::new(owned),
             metadata: Metadata::new(writer(SegmentKind::Metadata, ChainHead::default())),
-            usage_blobs: RefCell::new(root.usage.clone()),
-            death_blobs: RefCell::new(root.deaths.clone()),
-            fold_rounds: FoldRounds::default(),
+            blobs: Blobs::of(root),
             checkpoint_wanted: Notify::new(),
             checkpoint_forced: Cell::new(false),
             checkpoint_seq: Cell::new(root.checkpoint_seq),

@@ -15,7 +15,7 @@ use std::rc::{Rc, Weak};
 
 use futures_util::future::{Either, select};
 use varve_logstore::format::frame::LanePoint;
-use varve_logstore::format::pointer::{Location, PagePtr};
+use varve_logstore::format::pointer::PagePtr;
 use varve_logstore::format::root::ChainHead;
 use varve_logstore::lane::{Frame, Lane};
 use varve_logstore::space::Space;
@@ -29,12 +29,11 @@ use crate::allocation::ZoneSource;
 use crate::block_cache::BlockCache;
 use crate::buffer::{Carrier, WriteBuffer};
 use crate::bypass::Bypass;
-use crate::checkpoint::Metadata;
+use crate::checkpoint::{Blobs, Metadata};
 use crate::claims::Claims;
 use crate::config::ShardConfig;
 use crate::counters::{Counters, ShardStats};
 use crate::cut::Cuts;
-use crate::deaths::FoldRounds;
 use crate::dedup::Dedup;
 use crate::drain::{Drain, SealedData};
 use crate::growth::Growth;
@@ -107,9 +106,7 @@ pub struct Shard {
     pub(crate) growth: Growth,
 
     pub(crate) metadata: Metadata,
-    pub(crate) usage_blobs: RefCell<Vec<Location>>,
-    pub(crate) death_blobs: RefCell<Vec<Location>>,
-    pub(crate) fold_rounds: FoldRounds,
+    pub(crate) blobs: Blobs,
     pub(crate) checkpoint_wanted: Notify,
     pub(crate) checkpoint_forced: Cell<bool>,
     pub(crate) checkpoint_seq: Cell<u64>,
@@ -245,7 +242,7 @@ impl Shard {
         self.applied.notify_all();
         self.drain.advanced.notify_all();
         self.drain.puts.changed.notify_all();
-        self.fold_rounds.changed.notify_all();
+        self.reclaim.fold_rounds.changed.notify_all();
     }
 
     /// Lets every later frame say up to which segments of both chains all are durable.

@@ -408,11 +408,11 @@ impl Shard {
                 None => Need::Unknown,
             },
             SummaryEntry::UsageBlob { unit } => {
-                let blobs = self.usage_blobs.borrow();
+                let blobs = self.blobs.usage.borrow();
                 if blobs.contains(&unit.location(id)) { Need::Yes(unit.checksum) } else { Need::No }
             }
             SummaryEntry::DeathBlob { unit } => {
-                let blobs = self.death_blobs.borrow();
+                let blobs = self.blobs.deaths.borrow();
                 if blobs.contains(&unit.location(id)) { Need::Yes(unit.checksum) } else { Need::No }
             }
             SummaryEntry::KeyPut { .. }
@@ -465,9 +465,9 @@ impl Shard {
         }
         let pages = verification.table_pages.iter().flatten();
         let pages = pages.map(|place| (DamagedPart::TablePage, *place));
-        let blobs = self.usage_blobs.borrow().clone();
+        let blobs = self.blobs.usage.borrow().clone();
         let blobs = blobs.into_iter().map(|place| (DamagedPart::UsageBlob, place));
-        let deaths = self.death_blobs.borrow().clone();
+        let deaths = self.blobs.deaths.borrow().clone();
         let deaths = deaths.into_iter().map(|place| (DamagedPart::DeathBlob, place));
         let blobs = blobs.chain(deaths);
         let mut units: Vec<_> =

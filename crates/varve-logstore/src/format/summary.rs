@@ -483,12 +483,8 @@ impl SummaryEntry {
             Self::TablePage { level, unit } => {
                 Raw { kind: kind::TABLE_PAGE, block: u64::from(level), unit: Some(unit), ..zero }
             }
-            Self::FreedIds { first, count } => {
-                Raw { kind: kind::FREED_IDS, chunk: first.get(), block: count, ..zero }
-            }
-            Self::Folded { first, count } => {
-                Raw { kind: kind::FOLDED, chunk: first.get(), block: count, ..zero }
-            }
+            Self::FreedIds { first, count } => Raw::ids(kind::FREED_IDS, first, count),
+            Self::Folded { first, count } => Raw::ids(kind::FOLDED, first, count),
             Self::UsageBlob { unit } => Raw { kind: kind::USAGE_BLOB, unit: Some(unit), ..zero },
             Self::DeathBlob { unit } => Raw { kind: kind::DEATH_BLOB, unit: Some(unit), ..zero },
         }
@@ -626,6 +622,10 @@ const fn low_8(value: u64) -> u8 {
 }
 
 impl Raw {
+    fn ids(kind: u8, first: ChunkId, count: u64) -> Self {
+        Self { kind, chunk: first.get(), block: count, ..Self::default() }
+    }
+
     #[inline]
     fn range(
         kind: u8,
