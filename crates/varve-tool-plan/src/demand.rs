@@ -223,6 +223,16 @@ impl Policy {
         }
     }
 
+    /// What is usual for a class: copies where speed counts, a wide erasure code where capacity does (Intel's guide, table 1).
+    #[must_use]
+    pub fn of_class(class: Class) -> Self {
+        let protection = match class {
+            Class::Iops | Class::Bandwidth => Protection::Copies(3),
+            Class::Capacity => Protection::Erasure { data: 10, parity: 4 },
+        };
+        Self { protections: vec![protection], ..Self::default() }
+    }
+
     /// Reduction that may be counted on.
     #[must_use]
     pub fn reduction(&self) -> f64 {

@@ -223,6 +223,16 @@ impl<'a> Parts<'a> {
         self.describe(nodes, binding, terms, supply)
     }
 
+    /// The layout of so many nodes, which nothing asked for.
+    pub(crate) fn of_nodes(self, nodes: u64) -> Result<Layout> {
+        if !(1..=NODES_MAX).contains(&nodes) {
+            let (value, allowed) = (real(nodes), "1 to 1,000,000");
+            return Err(Error::Range { what: "the number of nodes", value, allowed });
+        }
+        let supply = Supply::of(self.catalogue, self.equipped, self.demand, self.policy);
+        self.describe(nodes, "what is given", Vec::new(), supply)
+    }
+
     /// That what the demand asks for is known of the node (S2).
     fn check_known(self, supply: &Supply) -> Result<()> {
         let operations = self.demand.operations();

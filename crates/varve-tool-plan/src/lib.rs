@@ -45,6 +45,7 @@ pub mod placement_groups;
 mod protection;
 pub mod provision;
 pub mod rebuild;
+pub mod report;
 mod risks;
 mod rounding;
 pub mod scaling;
@@ -60,7 +61,7 @@ pub use error::{Error, Result};
 pub use layout::{Journals, Layout, Power, Price, Reach, Rebuilds, Term, Traffic};
 pub use protection::Protection;
 pub use rounding::{Need, real};
-pub use search::{Choice, Plan, Rank, Rejected, money};
+pub use search::{Choice, Given, Plan, Rank, Rejected, money};
 pub use standing::{Finding, Limit, Standing};
 pub use supply::Supply;
 pub use units::{

@@ -1,5 +1,6 @@
 //! What may go wrong with a layout, or is not known about it, in sentences.
 
+use crate::demand::FailureDomain;
 use crate::layout::{Layout, Parts};
 use crate::protection::Protection;
 use crate::units::Amount;
@@ -58,7 +59,13 @@ fn of_protection(parts: Parts<'_>, layout: &Layout, risks: &mut Vec<String>) {
     if parts.policy.private_copy && parts.policy.reduction_ratio > 1.0 {
         risks.push("private copies: reduction is not counted".to_owned());
     }
+    let width = u64::from(layout.protection.width());
+    if parts.policy.failure_domain == FailureDomain::Node && layout.nodes == width && width > 1 {
+        risks.push("as many nodes as parts of the data: what a lost node held is made again only once it is replaced".to_owned());
+    }
+    let operations = parts.demand.operations();
     if let Protection::Erasure { data, .. } = layout.protection
+        && operations.writes.base() > 0.0
         && parts.demand.block_bytes.base() < 4096.0 * f64::from(data)
     {
         risks.push(format!("blocks of {} are less than a stripe: small writes cost more than planned unless they are gathered", parts.demand.block_bytes));

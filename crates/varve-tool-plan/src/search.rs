@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::catalogue::Catalogue;
+use crate::catalogue::{Catalogue, Drive, Node};
 use crate::demand::{Demand, Policy};
 use crate::error::{Error, Result};
 use crate::layout::{Layout, Parts};
@@ -71,6 +71,19 @@ pub struct Choice {
     pub nodes: Vec<String>,
     /// How what meets the demand is ranked.
     pub rank: Rank,
+}
+
+/// A cluster that is given by its parts.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Given {
+    /// Kind of node.
+    pub node: String,
+    /// How many.
+    pub nodes: u64,
+    /// Data drives in each; as many as the catalogue says at least where it is not said.
+    pub drives: Option<u64>,
+    /// How data are protected.
+    pub protection: Protection,
 }
 
 /// A kind of node that does not meet the demand, or of which too little is known.
@@ -151,6 +164,20 @@ impl Plan {
         })
     }
 
+    /// The layout of so many nodes of one kind, whatever they are for: what they hold, take and cost.
+    ///
+    /// # Errors
+    /// As [`Plan::search`]; [`Error::Range`] for no nodes.
+    pub fn given(catalogue: &Catalogue, given: &Given, policy: &Policy) -> Result<Layout> {
+        policy.check()?;
+        let demand = Demand::default();
+        let (node, drive, journal) = entries(catalogue, &given.node)?;
+        let drives = given.drives.unwrap_or(node.drives);
+        crate::error::positive("the number of drives in a node", crate::rounding::real(drives))?;
+        let equipped = Equipped { node, drive, drives, protection: given.protection };
+        Parts { catalogue, demand: &demand, policy, equipped, journal }.of_nodes(given.nodes)
+    }
+
     /// The best layout by each figure that any has.
     #[must_use]
     pub fn best_by_each(&self) -> Vec<(Rank, &Layout)> {
@@ -176,14 +203,7 @@ fn best(
     policy: &Policy,
     wanted: Wanted<'_>,
 ) -> Result<Layout> {
-    let node = catalogue.nodes.get(wanted.name).ok_or_else(|| {
-        let known: Vec<&str> = catalogue.nodes.keys().map(String::as_str).collect();
-        let (kind, name) = ("node", wanted.name.clone());
-        Error::Unknown { kind, name, known: known.join(", ") }
-    })?;
-    let drive = catalogue.drives.get(node.drive.get_ref()).expect("C1: what a node names exists");
-    let journal = node.journal_drive.as_ref();
-    let journal = journal.map(|name| catalogue.drives.get(name.get_ref()).expect("C1"));
+    let (node, drive, journal) = entries(catalogue, wanted.name)?;
     if wanted.protection == Protection::Copies(2) && !drive.media.is_flash() {
         return Err(Error::TwoCopiesOnDisks { drive: drive.name.get_ref().clone() });
     }
@@ -202,6 +222,21 @@ fn best(
         }
     }
     found.ok_or_else(|| refused.expect("a node has one drive at least, so one layout was tried"))
+}
+
+/// The node called `name`, its data drive and its journal drive.
+fn entries<'a>(
+    catalogue: &'a Catalogue,
+    name: &str,
+) -> Result<(&'a Node, &'a Drive, Option<&'a Drive>)> {
+    let node = catalogue.nodes.get(name).ok_or_else(|| {
+        let known: Vec<&str> = catalogue.nodes.keys().map(String::as_str).collect();
+        Error::Unknown { kind: "node", name: name.to_owned(), known: known.join(", ") }
+    })?;
+    let drive = catalogue.drives.get(node.drive.get_ref()).expect("C1: what a node names exists");
+    let journal = node.journal_drive.as_ref();
+    let journal = journal.map(|name| catalogue.drives.get(name.get_ref()).expect("C1"));
+    Ok((node, drive, journal))
 }
 
 /// Prices as they stand in a plan.
