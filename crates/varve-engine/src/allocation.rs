@@ -51,10 +51,13 @@ impl Shard {
     /// Free segments that reclaim leaves to the next checkpoint (Z1): what is dirty now and what waits to be applied. It goes on
     /// below what data writes leave, as nobody else can free anything then.
     pub(crate) fn reclaim_floor(&self) -> usize {
-        let segment = self.media.segments.geometry().segment_bytes as usize;
-        let dirty = self.dirty_bytes();
         let waiting = self.entries_in_flight.get() * PAGES_PER_ENTRY * PAGE_BYTES;
-        (dirty + waiting) * 5 / 4 / segment + 2
+        self.segments_for(self.checkpoint_bytes() + waiting)
+    }
+
+    /// Segments that a checkpoint takes which has so many bytes to write, those of the pages that it changes itself included.
+    pub(crate) fn segments_for(&self, bytes: usize) -> usize {
+        bytes * 5 / 4 / self.media.segments.geometry().segment_bytes as usize + 2
     }
 
     /// Free segments that a writer leaves to others.
@@ -168,15 +171,10 @@ impl Shard {
         self.room().takes(1)
     }
 
-    /// Whether a fold may make room.
-    pub(crate) fn has_deaths(&self) -> bool {
-        !self.trees.borrow().deaths.is_empty()
-    }
-
     fn room(&self) -> Room {
         let stats = self.space.borrow().stats();
         let segment = u64::from(self.media.segments.geometry().segment_bytes);
-        let dirty = self.dirty_bytes() as u64;
+        let dirty = self.checkpoint_bytes() as u64;
         Room {
             capacity: stats.segments * segment,
             usable: self.reserves().usable_bytes,

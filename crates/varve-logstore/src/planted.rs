@@ -58,11 +58,21 @@ pub enum Bug {
     CopiedChunkDies,
     /// Mark: streams that are cut off others during a pass are not walked.
     MarkForgetsCopies,
+    /// Checkpoint: what it folds is reused before its root is durable.
+    FoldReusedEarly,
+    /// Checkpoint: chunks that were overwritten and wait to be taken out of the table are not saved.
+    DeathsUnsaved,
+    /// Recovery: what reclaim called dead is not folded once more.
+    DeadForgottenInReplay,
+    /// Recovery: ranges that reclaim tells are not folded once more.
+    RangesForgottenInReplay,
+    /// Recovery: dense windows of overwritten chunks are not folded once more.
+    DenseForgottenInReplay,
 }
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Self; 27] = [
+    pub const ALL: [Self; 32] = [
         Self::AckBeforeDurable,
         Self::ChainUnchecked,
         Self::ReadBeforeDurable,
@@ -90,6 +100,11 @@ impl Bug {
         Self::SharedPageChanged,
         Self::CopiedChunkDies,
         Self::MarkForgetsCopies,
+        Self::FoldReusedEarly,
+        Self::DeathsUnsaved,
+        Self::DeadForgottenInReplay,
+        Self::RangesForgottenInReplay,
+        Self::DenseForgottenInReplay,
     ];
 }
 

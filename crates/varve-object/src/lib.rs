@@ -13,6 +13,7 @@
 
 mod acl;
 mod attributes;
+mod engine;
 mod error;
 mod fields;
 mod listing;
@@ -20,12 +21,15 @@ mod listing;
 mod memory;
 pub mod rules;
 mod settings;
+pub mod shelf;
 mod store;
+mod user;
 
 pub use acl::{Acl, Grant, Grantee, Permission};
 pub use attributes::{
     Attributes, Checksum, ChecksumKind, Encryption, KeyHolder, PartEntry, Retention,
 };
+pub use engine::{EngineOptions, EngineStore};
 pub use error::{Error, Result};
 pub use listing::{Item, ListPage, ListQuery, Lister, Marker, Step};
 #[cfg(feature = "memory")]
@@ -36,3 +40,4 @@ pub use store::{
     Found, KeyView, NewBody, NewVersion, ObjectStore, Part, PartRef, RecordTable, SMALL_BODY_MAX,
     Select, StagedBody, Upload, UploadId, Usage, Version,
 };
+pub use user::{AccessKey, User};

@@ -338,7 +338,12 @@ impl ObjectStore for MemoryStore {
         Ok(self.state().contents(bucket)?.list(query))
     }
 
-    async fn stage(&self, bucket: BucketId, _len: Option<u64>) -> Result<Box<dyn BodyWriter>> {
+    async fn stage(
+        &self,
+        bucket: BucketId,
+        _key: &str,
+        _len: Option<u64>,
+    ) -> Result<Box<dyn BodyWriter>> {
         self.state().contents(bucket)?;
         Ok(Box::new(Staging { rope: Rope::default() }))
     }
@@ -346,6 +351,7 @@ impl ObjectStore for MemoryStore {
     async fn stage_copy(
         &self,
         bucket: BucketId,
+        _key: &str,
         source: &dyn Body,
         range: Range<u64>,
     ) -> Result<StagedBody> {

@@ -142,18 +142,19 @@ pub fn put(view: &KeyView, put: Put) -> Result<Change> {
 /// Deletes an object or a version.
 ///
 /// # Errors
-/// `Locked`, or those of the conditions. What is not there is deleted already.
+/// `Locked`, or those of the conditions. What is not there is deleted already, whatever the conditions.
 pub fn delete(view: &KeyView, delete: Delete) -> Result<Change> {
     if delete.named {
         let Some(version) = &view.named else {
-            delete.conditions.check(&delete.key, None)?;
             return Ok(Change::default());
         };
         delete.conditions.check(&delete.key, Some(version))?;
         check_lock(&delete.key, version, delete.now_ms, delete.bypass)?;
         return Ok(Change { remove: Some(version.order), ..Change::default() });
     }
-    delete.conditions.check(&delete.key, view.newest.as_ref())?;
+    if let Some(newest) = view.newest.as_ref().filter(|newest| !newest.marker) {
+        delete.conditions.check(&delete.key, Some(newest))?;
+    }
     if delete.versioning == Versioning::Off {
         return Ok(Change {
             remove: view.null.as_ref().map(|version| version.order),

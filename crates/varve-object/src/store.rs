@@ -269,12 +269,19 @@ pub trait ObjectStore: Send + Sync {
     /// One page of keys or versions. [`Lister`](crate::Lister) does the work over any ordered cursor.
     async fn list(&self, bucket: BucketId, query: &ListQuery) -> Result<ListPage>;
 
-    /// Begins a body that is longer than [`SMALL_BODY_MAX`], or of unknown length.
-    async fn stage(&self, bucket: BucketId, len: Option<u64>) -> Result<Box<dyn BodyWriter>>;
-    /// Copies part of a body of this store without moving data where it can.
+    /// Begins a body that is longer than [`SMALL_BODY_MAX`], or of unknown length, for this key: a version of it, or a part
+    /// of an upload.
+    async fn stage(
+        &self,
+        bucket: BucketId,
+        key: &str,
+        len: Option<u64>,
+    ) -> Result<Box<dyn BodyWriter>>;
+    /// Copies part of a body of this store without moving data where it can, for this key.
     async fn stage_copy(
         &self,
         bucket: BucketId,
+        key: &str,
         source: &dyn Body,
         range: Range<u64>,
     ) -> Result<StagedBody>;

@@ -94,4 +94,9 @@ planted! {
     a_page_that_copies_have_is_changed: SharedPageChanged;
     a_chunk_that_copies_hold_dies: CopiedChunkDies;
     mark_forgets_copies: MarkForgetsCopies;
+    what_a_checkpoint_folds_is_reused_before_its_root: FoldReusedEarly;
+    a_checkpoint_does_not_save_deaths: DeathsUnsaved;
+    recovery_does_not_fold_what_reclaim_called_dead: DeadForgottenInReplay;
+    recovery_does_not_fold_ranges_again: RangesForgottenInReplay;
+    recovery_does_not_fold_dense_windows: DenseForgottenInReplay;
 }

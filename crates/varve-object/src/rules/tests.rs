@@ -1,3 +1,5 @@
+//! Sequences of puts and deletions on one key, under each versioning, with conditions and locks.
+
 use super::*;
 use crate::store::Select;
 

@@ -1,0 +1,471 @@
+//! Who a request comes from and whether it may do what it asks: policies of users and buckets, ownership, access control lists.
+//!
+//! Order: a denial of any policy refuses; the administrator, an allowance of any policy, and ownership of the bucket (unless the owner has a
+//! policy of its own) permit; else the lists decide.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use hyper::HeaderMap;
+use s3s::access::{S3Access, S3AccessContext};
+use s3s::auth::{S3Auth, SecretKey};
+use s3s::path::S3Path;
+use s3s::{S3Result, s3_error};
+use varve_object::{Acl, Attributes, Grantee, Permission, Select};
+
+use crate::bucket_view::BucketView;
+use crate::error::of_store;
+use crate::gateway::Inner;
+use crate::policy::{Question, Verdict};
+use crate::query::{query_value, tags_of_header};
+use crate::users::Known;
+
+/// Finds secrets.
+pub(crate) struct Keys {
+    pub(crate) inner: Arc<Inner>,
+}
+
+/// Checks requests before their bodies are read.
+pub(crate) struct Access {
+    pub(crate) inner: Arc<Inner>,
+}
+
+/// Who sent a request; none: nobody in particular.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Caller {
+    pub(crate) user: Option<Arc<Known>>,
+}
+
+/// Where it came from.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Peer {
+    pub(crate) address: Option<IpAddr>,
+    pub(crate) tls: bool,
+}
+
+/// What conditions of policies look at.
+#[derive(Clone, Copy)]
+pub(crate) struct Context<'a> {
+    pub(crate) headers: &'a HeaderMap,
+    pub(crate) query: &'a str,
+    pub(crate) peer: Option<Peer>,
+}
+
+/// What lists have to say about an action.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Lists {
+    Bucket(Permission),
+    Object(Permission),
+    /// The owner of the bucket alone.
+    None,
+}
+
+/// What is asked for.
+#[derive(Clone, Copy)]
+pub(crate) struct Target<'a> {
+    pub(crate) view: &'a BucketView,
+    pub(crate) key: Option<&'a str>,
+    pub(crate) select: Select,
+}
+
+#[async_trait::async_trait]
+impl S3Auth for Keys {
+    async fn get_secret_key(&self, access_key: &str) -> S3Result<SecretKey> {
+        let (_, secret) = self.inner.users.by_key(access_key).ok_or_else(|| {
+            s3_error!(
+                InvalidAccessKeyId,
+                "The access key Id you provided does not exist in our records."
+            )
+        })?;
+        Ok(SecretKey::from(secret.to_string()))
+    }
+}
+
+impl Caller {
+    /// Its id; empty for nobody.
+    pub(crate) fn id(&self) -> &str {
+        self.user.as_ref().map_or("", |known| &known.user.id)
+    }
+
+    pub(crate) fn is_admin(&self) -> bool {
+        self.user.as_ref().is_some_and(|known| known.user.admin)
+    }
+
+    /// Owns what a bucket holds, without rules of its own.
+    fn owns(&self, view: &BucketView) -> bool {
+        self.user
+            .as_ref()
+            .is_some_and(|known| known.policy.is_none() && known.user.id == view.owner())
+    }
+}
+
+#[async_trait::async_trait]
+impl S3Access for Access {
+    async fn check(&self, cx: &mut S3AccessContext<'_>) -> S3Result<()> {
+        let user = match cx.credentials() {
+            Some(credentials) => Some(
+                self.inner
+                    .users
+                    .by_key(&credentials.access_key)
+                    .ok_or_else(|| s3_error!(InvalidAccessKeyId))?
+                    .0,
+            ),
+            None => None,
+        };
+        let caller = Caller { user };
+        let peer = cx.extensions_mut().get::<Peer>().copied();
+        cx.extensions_mut().insert(caller.clone());
+        let query = cx.uri().query().unwrap_or_default();
+        let context = Context { headers: cx.headers(), query, peer };
+        let select = selected(&query_value(query, "versionId"))?;
+        let op = cx.s3_op().name();
+        match cx.s3_path() {
+            S3Path::Root => self.check_root(op, &caller, &context),
+            S3Path::Bucket { bucket } if op == "CreateBucket" => {
+                self.check_user(&caller, "s3:CreateBucket", bucket, &context)
+            }
+            S3Path::Bucket { bucket } => {
+                self.check_bucket(op, &caller, &context, (bucket, None, select)).await
+            }
+            S3Path::Object { bucket, key } => {
+                self.check_bucket(op, &caller, &context, (bucket, Some(key), select)).await
+            }
+        }
+    }
+}
+
+impl Access {
+    fn check_root(&self, op: &str, caller: &Caller, context: &Context<'_>) -> S3Result<()> {
+        match op {
+            "ListBuckets" => self.check_user(caller, "s3:ListAllMyBuckets", "", context),
+            _ => Err(s3_error!(NotImplemented)),
+        }
+    }
+
+    /// An action that belongs to no bucket: for users that their policy does not keep from it.
+    fn check_user(
+        &self,
+        caller: &Caller,
+        action: &str,
+        resource: &str,
+        context: &Context<'_>,
+    ) -> S3Result<()> {
+        let Some(known) = &caller.user else { return Err(s3_error!(AccessDenied)) };
+        let Some(policy) = &known.policy else { return Ok(()) };
+        let value = |key: &str| context.value(key, Some(known), &[]);
+        let verdict =
+            policy.ask(&Question { user: Some(&known.user), action, resource, value: &value });
+        if verdict == Verdict::Allow || (known.user.admin && verdict == Verdict::Silent) {
+            Ok(())
+        } else {
+            Err(s3_error!(AccessDenied))
+        }
+    }
+
+    async fn check_bucket(
+        &self,
+        op: &str,
+        caller: &Caller,
+        context: &Context<'_>,
+        (bucket, key, select): (&str, Option<&str>, Select),
+    ) -> S3Result<()> {
+        let view = self.inner.view(bucket).await?;
+        check_expected_owner(context.headers, "x-amz-expected-bucket-owner", &view)?;
+        // Each key of these has its own check.
+        if op == "DeleteObjects" || op == "PostObject" {
+            return Ok(());
+        }
+        let action = action(op, select != Select::Newest);
+        let target = Target { view: &view, key, select };
+        authorize(&self.inner, caller, context, target, action).await?;
+        if op == "PutObject" || op == "CopyObject" || op == "CreateMultipartUpload" {
+            self.check_put_extras(caller, context, target).await?;
+        }
+        Ok(())
+    }
+
+    /// Tags and lists beside an object's bytes need rights of their own where only a policy allows the object.
+    async fn check_put_extras(
+        &self,
+        caller: &Caller,
+        context: &Context<'_>,
+        target: Target<'_>,
+    ) -> S3Result<()> {
+        if context.headers.get("x-amz-bypass-governance-retention").is_some() {
+            authorize(&self.inner, caller, context, target, "s3:BypassGovernanceRetention").await?;
+        }
+        Ok(())
+    }
+}
+
+/// Refuses a bucket of another owner than the client expects.
+pub(crate) fn check_expected_owner(
+    headers: &HeaderMap,
+    name: &str,
+    view: &BucketView,
+) -> S3Result<()> {
+    match headers.get(name) {
+        Some(owner) if owner.as_bytes() != view.owner().as_bytes() => Err(s3_error!(AccessDenied)),
+        _ => Ok(()),
+    }
+}
+
+/// Which version an id names.
+pub(crate) fn selected(id: &Option<String>) -> S3Result<Select> {
+    match id.as_deref() {
+        None | Some("") => Ok(Select::Newest),
+        Some("null") => Ok(Select::Null),
+        Some(text) => {
+            let order = u64::from_str_radix(text, 16).ok().filter(|_| text.len() == 16);
+            order
+                .map(Select::Order)
+                .ok_or_else(|| s3_error!(InvalidArgument, "Invalid version id specified"))
+        }
+    }
+}
+
+/// Whether a caller may do an action to a bucket, or to an object in it.
+pub(crate) async fn authorize(
+    inner: &Inner,
+    caller: &Caller,
+    context: &Context<'_>,
+    target: Target<'_>,
+    action: &str,
+) -> S3Result<()> {
+    let view = target.view;
+    let user = caller.user.as_deref();
+    let asks_for_tags = view
+        .policy
+        .iter()
+        .chain(user.iter().filter_map(|known| known.policy.as_ref()))
+        .any(|policy| policy.asks_for_tags());
+    let tags = match target.key {
+        Some(key) if asks_for_tags => attributes(inner, view, key, target.select)
+            .await?
+            .map(|found| found.tags)
+            .unwrap_or_default(),
+        _ => Vec::new(),
+    };
+    let resource = target
+        .key
+        .map_or_else(|| view.bucket.name.clone(), |key| format!("{}/{key}", view.bucket.name));
+    let value = |key: &str| context.value(key, user, &tags);
+    let question = Question {
+        user: user.map(|known| &known.user),
+        action,
+        resource: &resource,
+        value: &value,
+    };
+    let own = user
+        .and_then(|known| known.policy.as_ref())
+        .map_or(Verdict::Silent, |policy| policy.ask(&question));
+    let of_bucket = view.policy.as_ref().map_or(Verdict::Silent, |policy| policy.ask(&question));
+    let saves_itself =
+        matches!(action, "s3:GetBucketPolicy" | "s3:PutBucketPolicy" | "s3:DeleteBucketPolicy")
+            && caller.id() == view.owner();
+    if own == Verdict::Deny || (of_bucket == Verdict::Deny && !(saves_itself && caller.is_admin()))
+    {
+        return Err(s3_error!(AccessDenied));
+    }
+    let open = view.policy.as_ref().is_some_and(|policy| policy.is_public());
+    let restricted = view.public_access.restrict && open && caller.id() != view.owner();
+    let allowed = own == Verdict::Allow || (of_bucket == Verdict::Allow && !restricted);
+    if caller.is_admin() || allowed || caller.owns(view) {
+        return Ok(());
+    }
+    let listing = || {
+        let policy = view.policy.as_ref()?;
+        let resource = &view.bucket.name;
+        Some(policy.ask(&Question { action: "s3:ListBucket", resource, value: &value, ..question }))
+    };
+    let may_list = || listing() == Some(Verdict::Allow);
+    if listed(inner, caller, target, action, &may_list).await? {
+        Ok(())
+    } else {
+        Err(s3_error!(AccessDenied))
+    }
+}
+
+/// Whether the lists permit it. Whether a key exists is told to those who may list.
+async fn listed(
+    inner: &Inner,
+    caller: &Caller,
+    target: Target<'_>,
+    action: &str,
+    may_list: &(dyn Fn() -> bool + Sync),
+) -> S3Result<bool> {
+    let view = target.view;
+    let permission = match lists(action) {
+        Lists::None => return Ok(false),
+        Lists::Bucket(permission) => {
+            return Ok(permits(view, &view.settings.acl, caller, permission));
+        }
+        Lists::Object(permission) => permission,
+    };
+    Ok(match attributes(inner, view, target.key.unwrap_or_default(), target.select).await? {
+        Some(found) => {
+            (found.owner == caller.id() && caller.user.is_some())
+                || permits(view, &found.acl, caller, permission)
+        }
+        None => may_list() || permits(view, &view.settings.acl, caller, Permission::Read),
+    })
+}
+
+fn permits(view: &BucketView, acl: &Acl, caller: &Caller, permission: Permission) -> bool {
+    if view.owner_enforced {
+        return false;
+    }
+    let user = caller.user.as_ref().map(|known| known.user.id.as_str());
+    if !view.public_access.ignore_acls {
+        return acl.allows(user, permission);
+    }
+    let grants = acl
+        .grants
+        .iter()
+        .filter(|grant| !matches!(grant.grantee, Grantee::Everyone | Grantee::Users));
+    Acl { grants: grants.cloned().collect() }.allows(user, permission)
+}
+
+async fn attributes(
+    inner: &Inner,
+    view: &BucketView,
+    key: &str,
+    select: Select,
+) -> S3Result<Option<Attributes>> {
+    let found = inner.store.find(view.id(), key, select).await.map_err(of_store)?;
+    found
+        .filter(|found| !found.version.marker)
+        .map(|found| Attributes::decode(&found.version.attributes))
+        .transpose()
+        .map_err(of_store)
+}
+
+impl Context<'_> {
+    /// Value of a condition key.
+    fn value(&self, key: &str, user: Option<&Known>, tags: &[(String, String)]) -> Option<String> {
+        let header = |name: &str| {
+            self.headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned)
+        };
+        if let Some(tag) = key.strip_prefix("s3:existingobjecttag/") {
+            return tags.iter().find(|(name, _)| name == tag).map(|(_, value)| value.clone());
+        }
+        if let Some(tag) = key.strip_prefix("s3:requestobjecttag/") {
+            let tags = tags_of_header(&header("x-amz-tagging")?).ok()?;
+            return tags.into_iter().find(|(name, _)| name == tag).map(|(_, value)| value);
+        }
+        match key {
+            "s3:prefix" => query_value(self.query, "prefix"),
+            "s3:delimiter" => query_value(self.query, "delimiter"),
+            "s3:max-keys" => query_value(self.query, "max-keys"),
+            "s3:versionid" => query_value(self.query, "versionId"),
+            "s3:authtype" => Some(
+                if query_value(self.query, "X-Amz-Signature").is_some() {
+                    "REST-QUERY-STRING"
+                } else {
+                    "REST-HEADER"
+                }
+                .to_owned(),
+            ),
+            "s3:signatureversion" => Some("AWS4-HMAC-SHA256".to_owned()),
+            "aws:sourceip" => self.peer?.address.map(|address| address.to_string()),
+            "aws:securetransport" => Some(self.peer.is_some_and(|peer| peer.tls).to_string()),
+            "aws:referer" => header("referer"),
+            "aws:useragent" => header("user-agent"),
+            "aws:username" | "aws:userid" => user.map(|known| known.user.id.clone()),
+            "aws:currenttime" | "aws:epochtime" => {
+                Some((crate::clock::now_ms() / 1000).to_string())
+            }
+            _ => header(key.strip_prefix("s3:")?),
+        }
+    }
+}
+
+/// The action of an operation, in terms of policies.
+fn action(op: &str, version: bool) -> &'static str {
+    let of_version = |plain, versioned| if version { versioned } else { plain };
+    match op {
+        "HeadBucket" | "ListObjects" | "ListObjectsV2" => "s3:ListBucket",
+        "ListObjectVersions" => "s3:ListBucketVersions",
+        "ListMultipartUploads" => "s3:ListBucketMultipartUploads",
+        "GetObject" | "HeadObject" => of_version("s3:GetObject", "s3:GetObjectVersion"),
+        "GetObjectAttributes" => {
+            of_version("s3:GetObjectAttributes", "s3:GetObjectVersionAttributes")
+        }
+        "GetObjectTorrent" => "s3:GetObjectTorrent",
+        "PutObject"
+        | "CopyObject"
+        | "CreateMultipartUpload"
+        | "UploadPart"
+        | "UploadPartCopy"
+        | "CompleteMultipartUpload" => "s3:PutObject",
+        "AbortMultipartUpload" => "s3:AbortMultipartUpload",
+        "ListParts" => "s3:ListMultipartUploadParts",
+        "DeleteObject" => of_version("s3:DeleteObject", "s3:DeleteObjectVersion"),
+        "GetObjectAcl" => of_version("s3:GetObjectAcl", "s3:GetObjectVersionAcl"),
+        "PutObjectAcl" => of_version("s3:PutObjectAcl", "s3:PutObjectVersionAcl"),
+        "GetObjectTagging" => of_version("s3:GetObjectTagging", "s3:GetObjectVersionTagging"),
+        "PutObjectTagging" => of_version("s3:PutObjectTagging", "s3:PutObjectVersionTagging"),
+        "DeleteObjectTagging" => {
+            of_version("s3:DeleteObjectTagging", "s3:DeleteObjectVersionTagging")
+        }
+        "GetObjectRetention" => "s3:GetObjectRetention",
+        "PutObjectRetention" => "s3:PutObjectRetention",
+        "GetObjectLegalHold" => "s3:GetObjectLegalHold",
+        "PutObjectLegalHold" => "s3:PutObjectLegalHold",
+        "DeleteBucket" => "s3:DeleteBucket",
+        "GetBucketLocation" => "s3:GetBucketLocation",
+        "GetBucketAcl" => "s3:GetBucketAcl",
+        "PutBucketAcl" => "s3:PutBucketAcl",
+        "GetBucketCors" => "s3:GetBucketCORS",
+        "PutBucketCors" | "DeleteBucketCors" => "s3:PutBucketCORS",
+        "GetBucketEncryption" => "s3:GetEncryptionConfiguration",
+        "PutBucketEncryption" | "DeleteBucketEncryption" => "s3:PutEncryptionConfiguration",
+        "GetBucketLifecycleConfiguration" => "s3:GetLifecycleConfiguration",
+        "PutBucketLifecycleConfiguration" | "DeleteBucketLifecycle" => {
+            "s3:PutLifecycleConfiguration"
+        }
+        "GetBucketPolicy" => "s3:GetBucketPolicy",
+        "PutBucketPolicy" => "s3:PutBucketPolicy",
+        "DeleteBucketPolicy" => "s3:DeleteBucketPolicy",
+        "GetBucketPolicyStatus" => "s3:GetBucketPolicyStatus",
+        "GetBucketTagging" => "s3:GetBucketTagging",
+        "PutBucketTagging" | "DeleteBucketTagging" => "s3:PutBucketTagging",
+        "GetBucketVersioning" => "s3:GetBucketVersioning",
+        "PutBucketVersioning" => "s3:PutBucketVersioning",
+        "GetBucketOwnershipControls" => "s3:GetBucketOwnershipControls",
+        "PutBucketOwnershipControls" | "DeleteBucketOwnershipControls" => {
+            "s3:PutBucketOwnershipControls"
+        }
+        "GetPublicAccessBlock" => "s3:GetBucketPublicAccessBlock",
+        "PutPublicAccessBlock" | "DeletePublicAccessBlock" => "s3:PutBucketPublicAccessBlock",
+        "GetObjectLockConfiguration" => "s3:GetBucketObjectLockConfiguration",
+        "PutObjectLockConfiguration" => "s3:PutBucketObjectLockConfiguration",
+        "GetBucketLogging" => "s3:GetBucketLogging",
+        "PutBucketLogging" => "s3:PutBucketLogging",
+        "GetBucketRequestPayment" => "s3:GetBucketRequestPayment",
+        _ => "s3:Unknown",
+    }
+}
+
+fn lists(action: &str) -> Lists {
+    match action {
+        "s3:ListBucket"
+        | "s3:ListBucketVersions"
+        | "s3:ListBucketMultipartUploads"
+        | "s3:GetBucketLocation" => Lists::Bucket(Permission::Read),
+        "s3:PutObject"
+        | "s3:DeleteObject"
+        | "s3:DeleteObjectVersion"
+        | "s3:AbortMultipartUpload"
+        | "s3:ListMultipartUploadParts" => Lists::Bucket(Permission::Write),
+        "s3:GetBucketAcl" => Lists::Bucket(Permission::ReadAcp),
+        "s3:PutBucketAcl" => Lists::Bucket(Permission::WriteAcp),
+        "s3:GetObject"
+        | "s3:GetObjectVersion"
+        | "s3:GetObjectAttributes"
+        | "s3:GetObjectVersionAttributes" => Lists::Object(Permission::Read),
+        "s3:GetObjectAcl" | "s3:GetObjectVersionAcl" => Lists::Object(Permission::ReadAcp),
+        "s3:PutObjectAcl" | "s3:PutObjectVersionAcl" => Lists::Object(Permission::WriteAcp),
+        _ => Lists::None,
+    }
+}

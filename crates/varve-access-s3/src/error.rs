@@ -1,0 +1,133 @@
+//! Failures: of the gateway itself, and of the store in terms of the protocol.
+
+use s3s::header::{X_AMZ_DELETE_MARKER, X_AMZ_VERSION_ID};
+use s3s::{S3Error, S3ErrorCode, s3_error};
+use varve_object::Version;
+
+/// Result of an operation of the gateway.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// A failure of the gateway.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] varve_object::Error),
+    /// A file could not be read or written.
+    #[error("{what}: {source}")]
+    File {
+        /// What was done with which file.
+        what: String,
+        /// Why it failed.
+        source: std::io::Error,
+    },
+    /// The key file is not one, or another one than that secrets were sealed with.
+    #[error("{what} does not fit the key file")]
+    Key {
+        /// What cannot be opened.
+        what: String,
+    },
+    /// No such user or access key.
+    #[error("no {what} `{name}`")]
+    NotFound {
+        /// User or access key.
+        what: &'static str,
+        /// Its name.
+        name: String,
+    },
+    /// A user or key of that name exists.
+    #[error("{what} `{name}` exists")]
+    Exists {
+        /// User or access key.
+        what: &'static str,
+        /// Its name.
+        name: String,
+    },
+    /// A name, policy or certificate makes no sense.
+    #[error("{what}")]
+    Invalid {
+        /// What is wrong.
+        what: String,
+    },
+}
+
+impl Error {
+    /// What callers act on.
+    pub fn kind(&self) -> varve_types::ErrorKind {
+        use varve_types::ErrorKind;
+        match self {
+            Self::Store(error) => error.kind(),
+            Self::File { .. } => ErrorKind::Internal,
+            Self::Key { .. } => ErrorKind::Corrupt,
+            Self::NotFound { .. } => ErrorKind::NotFound,
+            Self::Exists { .. } => ErrorKind::Exists,
+            Self::Invalid { .. } => ErrorKind::Invalid,
+        }
+    }
+}
+
+/// A failure of the store as clients see it.
+pub(crate) fn of_store(error: varve_object::Error) -> S3Error {
+    use varve_object::Error as E;
+    let code = match &error {
+        E::NoBucket { .. } => S3ErrorCode::NoSuchBucket,
+        E::BucketExists { .. } => S3ErrorCode::BucketAlreadyExists,
+        E::BucketNotEmpty { .. } => S3ErrorCode::BucketNotEmpty,
+        E::NoKey { marker, .. } => return no_key(marker.as_ref()),
+        E::NoVersion { .. } => S3ErrorCode::NoSuchVersion,
+        E::IsMarker { marker, .. } => return with_marker(s3_error!(MethodNotAllowed), marker),
+        E::NoUpload { .. } => S3ErrorCode::NoSuchUpload,
+        E::NoPart { .. } => S3ErrorCode::InvalidPart,
+        E::Condition { .. } => S3ErrorCode::PreconditionFailed,
+        E::Locked { .. } => S3ErrorCode::AccessDenied,
+        E::State { .. } => S3ErrorCode::InvalidBucketState,
+        E::Quota { .. } => S3ErrorCode::Custom("QuotaExceeded".into()),
+        E::NoSpace => S3ErrorCode::Custom("XMinioStorageFull".into()),
+        E::Unavailable { .. } => S3ErrorCode::ServiceUnavailable,
+        E::Body { .. } => S3ErrorCode::IncompleteBody,
+        E::Corrupt { .. } | E::Internal { .. } => {
+            tracing::error!(%error, "request failed");
+            S3ErrorCode::InternalError
+        }
+    };
+    let status = match &error {
+        E::Quota { .. } => Some(hyper::StatusCode::FORBIDDEN),
+        E::NoSpace => Some(hyper::StatusCode::INSUFFICIENT_STORAGE),
+        _ => None,
+    };
+    let mut mapped = S3Error::with_message(code, error.to_string());
+    if let Some(status) = status {
+        mapped.set_status_code(status);
+    }
+    mapped
+}
+
+/// An error that the protocol library has no name for.
+pub(crate) fn named(code: &'static str, status: hyper::StatusCode, text: &'static str) -> S3Error {
+    let mut error = S3Error::with_message(S3ErrorCode::Custom(code.into()), text);
+    error.set_status_code(status);
+    error
+}
+
+/// No such object; a delete marker that hides it is named in the answer.
+pub(crate) fn no_key(marker: Option<&Version>) -> S3Error {
+    let error = s3_error!(NoSuchKey, "The specified key does not exist.");
+    match marker {
+        Some(marker) => with_marker(error, marker),
+        None => error,
+    }
+}
+
+fn with_marker(mut error: S3Error, marker: &Version) -> S3Error {
+    let mut headers = hyper::HeaderMap::new();
+    headers.insert(
+        hyper::header::CONTENT_TYPE,
+        hyper::header::HeaderValue::from_static("application/xml"),
+    );
+    headers.insert(X_AMZ_DELETE_MARKER, hyper::header::HeaderValue::from_static("true"));
+    if let Ok(id) = marker.id().parse() {
+        headers.insert(X_AMZ_VERSION_ID, id);
+    }
+    error.set_headers(headers);
+    error
+}

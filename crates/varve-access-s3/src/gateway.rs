@@ -1,0 +1,123 @@
+//! What all operations share: the store, the users, the key, the options.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use s3s::S3Result;
+use varve_object::{ObjectStore, Settings};
+
+use crate::bucket_view::{BucketView, BucketViews};
+use crate::error::{Result, of_store};
+use crate::seal::MasterKey;
+use crate::users::{NewKey, Users};
+
+/// Settings of a gateway.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The region it says it is.
+    pub region: String,
+    /// Name of the user made at the first start, who may do everything.
+    pub owner: String,
+    /// Host name under which buckets are found as `bucket.domain`; none: only as paths.
+    pub domain: Option<String>,
+    /// Length of a day for lifecycle rules. Anything but 24 h is for tests.
+    pub day: Duration,
+    /// Most connections at a time; more wait to be accepted.
+    pub connections_max: usize,
+    /// Time for a client to send the head of a request, and for a connection to be idle.
+    pub idle: Duration,
+    /// Most requests a second of one connection; 0: no limit.
+    pub requests_per_second: u32,
+}
+
+/// What a start came to.
+#[derive(Debug)]
+pub struct Opened {
+    /// The gateway.
+    pub gateway: Gateway,
+    /// The owner's key, made just now because there was no user; to be shown once.
+    pub first_key: Option<NewKey>,
+}
+
+/// The S3 front-end over a store.
+#[derive(Clone)]
+pub struct Gateway {
+    pub(crate) inner: Arc<Inner>,
+}
+
+pub(crate) struct Inner {
+    pub(crate) store: Arc<dyn ObjectStore>,
+    pub(crate) users: Arc<Users>,
+    pub(crate) master: Arc<MasterKey>,
+    pub(crate) options: Options,
+    views: BucketViews,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            region: "us-east-1".to_owned(),
+            owner: "owner".to_owned(),
+            domain: None,
+            day: Duration::from_secs(24 * 3600),
+            connections_max: 4096,
+            idle: Duration::from_secs(60),
+            requests_per_second: 0,
+        }
+    }
+}
+
+impl std::fmt::Debug for Gateway {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Gateway").field("options", &self.inner.options).finish_non_exhaustive()
+    }
+}
+
+impl Gateway {
+    /// Loads the users; at the first start makes the owner.
+    ///
+    /// # Errors
+    /// Those of the store, and `Key` when secrets were sealed with another key.
+    pub async fn open(
+        store: Arc<dyn ObjectStore>,
+        master: MasterKey,
+        options: Options,
+    ) -> Result<Opened> {
+        let master = Arc::new(master);
+        let users = Arc::new(Users::load(Arc::clone(&store), Arc::clone(&master)).await?);
+        let first_key = users.create_owner(&options.owner).await?;
+        let inner = Inner { store, users, master, options, views: BucketViews::default() };
+        Ok(Opened { gateway: Self { inner: Arc::new(inner) }, first_key })
+    }
+
+    /// Users and their keys.
+    pub fn users(&self) -> &Arc<Users> {
+        &self.inner.users
+    }
+}
+
+impl Inner {
+    /// A bucket by name.
+    pub(crate) async fn view(&self, name: &str) -> S3Result<Arc<BucketView>> {
+        let bucket = self.store.bucket(name).await.map_err(of_store)?;
+        self.view_of(bucket)
+    }
+
+    pub(crate) fn view_of(&self, bucket: Arc<varve_object::Bucket>) -> S3Result<Arc<BucketView>> {
+        self.views.of(bucket).map_err(of_store)
+    }
+
+    /// Changes a bucket's settings.
+    pub(crate) async fn change(
+        &self,
+        name: &str,
+        edit: impl FnOnce(&mut Settings) -> varve_object::Result<()> + Send + 'static,
+    ) -> S3Result<()> {
+        let change = Box::new(move |record: Option<&bytes::Bytes>| {
+            let mut settings = Settings::decode(record.map_or(&[], |record| record))?;
+            edit(&mut settings)?;
+            Ok(Some(settings.encode()))
+        });
+        self.store.change_bucket(name, change).await.map(drop).map_err(of_store)
+    }
+}

@@ -1,0 +1,95 @@
+//! Attributes of an object, those asked for.
+
+use s3s::dto::{
+    GetObjectAttributesInput, GetObjectAttributesOutput, GetObjectAttributesParts,
+    ObjectAttributes, ObjectPart, StorageClass,
+};
+use s3s::{S3Request, s3_error};
+use varve_object::Attributes;
+
+use super::list::limit;
+use super::{Answer, answer, etag, found, signed, version_id};
+use crate::access::selected;
+use crate::clock::timestamp;
+use crate::gateway::Inner;
+use crate::given::{customer, open_key};
+use crate::sums::{self, show};
+
+pub(crate) async fn get(
+    inner: &Inner,
+    request: S3Request<GetObjectAttributesInput>,
+) -> Answer<GetObjectAttributesOutput> {
+    let input = request.input;
+    let view = inner.view(&input.bucket).await?;
+    let asked: Vec<&str> = input
+        .object_attributes
+        .iter()
+        .flat_map(|list| list.as_str().split(','))
+        .map(str::trim)
+        .collect();
+    let known = [
+        ObjectAttributes::ETAG,
+        ObjectAttributes::CHECKSUM,
+        ObjectAttributes::OBJECT_PARTS,
+        ObjectAttributes::STORAGE_CLASS,
+        ObjectAttributes::OBJECT_SIZE,
+    ];
+    if asked.is_empty() || asked.iter().any(|name| !known.contains(name)) {
+        return Err(s3_error!(InvalidArgument, "Invalid attribute name specified."));
+    }
+    let wants = |name: &str| asked.contains(&name);
+    let (found, attributes) = found(inner, &view, &input.key, selected(&input.version_id)?).await?;
+    open_key(inner, attributes.encryption.as_ref(), &customer!(input))?;
+    let checksum = wants(ObjectAttributes::CHECKSUM)
+        .then(|| sums::fields(attributes.checksum.as_ref(), attributes.parts.len()));
+    let parts = wants(ObjectAttributes::OBJECT_PARTS) && !attributes.parts.is_empty();
+    let class = match attributes.storage_class.as_str() {
+        "" => StorageClass::from_static(StorageClass::STANDARD),
+        class => StorageClass::from(class.to_owned()),
+    };
+    answer(GetObjectAttributesOutput {
+        checksum: checksum.filter(|_| attributes.checksum.is_some()),
+        delete_marker: None,
+        e_tag: wants(ObjectAttributes::ETAG).then(|| etag(&attributes.etag)),
+        last_modified: Some(timestamp(found.version.modified_ms)),
+        object_parts: if parts {
+            Some(page(&attributes, input.max_parts, input.part_number_marker)?)
+        } else {
+            None
+        },
+        object_size: wants(ObjectAttributes::OBJECT_SIZE).then(|| signed(found.version.size)),
+        request_charged: None,
+        storage_class: wants(ObjectAttributes::STORAGE_CLASS).then_some(class),
+        version_id: version_id(&view, &found.version),
+    })
+}
+
+fn page(
+    attributes: &Attributes,
+    max: Option<i32>,
+    after: Option<i32>,
+) -> s3s::S3Result<GetObjectAttributesParts> {
+    let (max, after) = (limit(max)?, after.unwrap_or(0));
+    let kind = attributes.checksum.as_ref().map(|checksum| checksum.kind);
+    let behind: Vec<_> =
+        attributes.parts.iter().filter(|part| i32::from(part.number) > after).collect();
+    let shown = usize::try_from(max).unwrap_or(0).min(behind.len());
+    let parts = behind.iter().take(shown).map(|part| {
+        let mut entry = ObjectPart {
+            part_number: Some(i32::from(part.number)),
+            size: Some(signed(part.size)),
+            ..ObjectPart::default()
+        };
+        show!(sums::part(kind, &part.checksum), entry);
+        entry
+    });
+    let parts: Vec<ObjectPart> = parts.collect();
+    Ok(GetObjectAttributesParts {
+        is_truncated: Some(shown < behind.len()),
+        max_parts: Some(max),
+        next_part_number_marker: parts.last().and_then(|part| part.part_number),
+        part_number_marker: Some(after),
+        parts: Some(parts),
+        total_parts_count: i32::try_from(attributes.parts.len()).ok(),
+    })
+}

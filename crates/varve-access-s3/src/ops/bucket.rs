@@ -1,0 +1,239 @@
+//! Buckets: making, deleting, listing.
+
+use s3s::dto::{
+    Bucket, BucketLocationConstraint, CreateBucketInput, CreateBucketOutput, DeleteBucketInput,
+    DeleteBucketOutput, GetBucketLocationInput, GetBucketLocationOutput, HeadBucketInput,
+    HeadBucketOutput, ListBucketsInput, ListBucketsOutput, ObjectOwnership, OwnershipControls,
+    OwnershipControlsRule,
+};
+use s3s::{S3Request, S3Response, S3Result, s3_error};
+use varve_object::{Acl, BucketOptions, Document, Settings, Versioning};
+
+use super::{Answer, Origin, answer};
+use crate::acl::{AclHeaders, Owners, owner};
+use crate::bucket_view::{BucketView, to_xml};
+use crate::clock::{now_ms, timestamp};
+use crate::error::of_store;
+use crate::gateway::Inner;
+
+/// Most buckets of a page.
+const PAGE_MAX: usize = 1000;
+
+pub(crate) async fn create(
+    inner: &Inner,
+    mut request: S3Request<CreateBucketInput>,
+) -> Answer<CreateBucketOutput> {
+    let origin = Origin::of(&mut request);
+    let input = request.input;
+    check_location(inner, &input)?;
+    let owner = origin.caller.id().to_owned();
+    let headers = AclHeaders {
+        canned: input.acl.as_ref().map(|acl| acl.as_str().to_owned()),
+        full_control: input.grant_full_control.clone(),
+        read: input.grant_read.clone(),
+        read_acp: input.grant_read_acp.clone(),
+        write: input.grant_write.clone(),
+        write_acp: input.grant_write_acp.clone(),
+    };
+    let object_lock = input.object_lock_enabled_for_bucket == Some(true);
+    let mut settings = Settings {
+        acl: headers.acl(inner, Owners { owner: &owner, bucket: &owner })?,
+        owner,
+        created_ms: now_ms(),
+        versioning: if object_lock { Versioning::Enabled } else { Versioning::Off },
+        object_lock,
+        ..Settings::default()
+    };
+    if let Some(ownership) = input.object_ownership {
+        let enforced = ownership.as_str() == ObjectOwnership::BUCKET_OWNER_ENFORCED;
+        if enforced && !headers.is_empty() && settings.acl != Acl::private(&settings.owner) {
+            return Err(s3_error!(
+                InvalidBucketAclWithObjectOwnership,
+                "Bucket cannot have ACLs set with ObjectOwnership's BucketOwnerEnforced setting"
+            ));
+        }
+        let controls = OwnershipControls {
+            rules: vec![OwnershipControlsRule { object_ownership: ownership }],
+        };
+        settings.documents.insert(Document::Ownership, to_xml(&controls)?);
+    }
+    check_bucket_quota(inner, &settings.owner).await?;
+    match inner
+        .store
+        .create_bucket(&input.bucket, BucketOptions::default(), settings.encode())
+        .await
+    {
+        Ok(_) => {}
+        Err(varve_object::Error::BucketExists { .. }) => {
+            check_same(inner, &input.bucket, &settings).await?
+        }
+        Err(error) => return Err(of_store(error)),
+    }
+    answer(CreateBucketOutput { location: Some(format!("/{}", input.bucket)) })
+}
+
+fn check_location(inner: &Inner, input: &CreateBucketInput) -> S3Result<()> {
+    let asked = input
+        .create_bucket_configuration
+        .as_ref()
+        .and_then(|configuration| configuration.location_constraint.as_ref());
+    match asked.map(BucketLocationConstraint::as_str) {
+        None | Some("" | "us-east-1" | "default") => Ok(()),
+        Some(asked) if asked == inner.options.region => Ok(()),
+        Some(_) => Err(s3_error!(
+            InvalidLocationConstraint,
+            "The specified location-constraint is not valid"
+        )),
+    }
+}
+
+/// Making a bucket again, as it is, is no error of its owner.
+async fn check_same(inner: &Inner, name: &str, settings: &Settings) -> S3Result<()> {
+    let view = inner.view(name).await?;
+    if view.owner() != settings.owner {
+        return Err(s3_error!(BucketAlreadyExists, "The requested bucket name is not available."));
+    }
+    if view.settings.acl != settings.acl || view.settings.object_lock != settings.object_lock {
+        return Err(s3_error!(BucketAlreadyExists, "The bucket exists with other settings."));
+    }
+    Ok(())
+}
+
+async fn check_bucket_quota(inner: &Inner, owner: &str) -> S3Result<()> {
+    let most = inner.users.user(owner).map_or(0, |known| known.user.quota_buckets);
+    if most > 0 && count(inner, owner).await? >= most {
+        return Err(s3_error!(TooManyBuckets));
+    }
+    Ok(())
+}
+
+/// Visits all buckets of an owner.
+async fn each_of_owner(
+    inner: &Inner,
+    owner: &str,
+    mut visit: impl FnMut(&BucketView),
+) -> S3Result<Vec<varve_object::BucketId>> {
+    let (mut after, mut ids) = (String::new(), Vec::new());
+    loop {
+        let page = inner.store.list_buckets(&after, PAGE_MAX).await.map_err(of_store)?;
+        let Some(last) = page.last() else { return Ok(ids) };
+        after.clone_from(&last.name);
+        for bucket in page {
+            let view = inner.view_of(bucket)?;
+            if view.owner() == owner {
+                visit(&view);
+                ids.push(view.id());
+            }
+        }
+    }
+}
+
+async fn count(inner: &Inner, owner: &str) -> S3Result<u64> {
+    Ok(each_of_owner(inner, owner, |_| {}).await?.len() as u64)
+}
+
+/// Bytes in all buckets of an owner.
+pub(crate) async fn bytes_of_owner(inner: &Inner, owner: &str) -> S3Result<u64> {
+    let mut bytes = 0;
+    for id in each_of_owner(inner, owner, |_| {}).await? {
+        match inner.store.usage(id).await {
+            Ok(usage) => bytes += usage.bytes,
+            Err(varve_object::Error::NoBucket { .. }) => {}
+            Err(error) => return Err(of_store(error)),
+        }
+    }
+    Ok(bytes)
+}
+
+pub(crate) async fn delete(
+    inner: &Inner,
+    request: S3Request<DeleteBucketInput>,
+) -> Answer<DeleteBucketOutput> {
+    inner.store.delete_bucket(&request.input.bucket).await.map_err(of_store)?;
+    answer(DeleteBucketOutput {})
+}
+
+/// Tells what the bucket holds, under the names by which RGW's clients know it.
+pub(crate) async fn head(
+    inner: &Inner,
+    request: S3Request<HeadBucketInput>,
+) -> Answer<HeadBucketOutput> {
+    let view = inner.view(&request.input.bucket).await?;
+    let usage = inner.store.usage(view.id()).await.map_err(of_store)?;
+    let mut response = S3Response::new(HeadBucketOutput {
+        bucket_region: Some(inner.options.region.clone()),
+        ..HeadBucketOutput::default()
+    });
+    let most = inner.users.user(view.owner()).map_or(0, |known| known.user.quota_buckets);
+    let quota = |most: u64| if most == 0 { "-1".to_owned() } else { most.to_string() };
+    for (name, value) in [
+        ("x-rgw-object-count", usage.objects.to_string()),
+        ("x-rgw-bytes-used", usage.bytes.to_string()),
+        ("x-rgw-quota-max-buckets", if most == 0 { "1000".to_owned() } else { most.to_string() }),
+        ("x-rgw-quota-bucket-size", quota(view.settings.quota_bytes)),
+        ("x-rgw-quota-bucket-objects", quota(view.settings.quota_objects)),
+    ] {
+        if let Ok(value) = value.parse() {
+            response.headers.insert(name, value);
+        }
+    }
+    Ok(response)
+}
+
+pub(crate) async fn location(
+    inner: &Inner,
+    request: S3Request<GetBucketLocationInput>,
+) -> Answer<GetBucketLocationOutput> {
+    inner.view(&request.input.bucket).await?;
+    let region = Some(inner.options.region.clone()).filter(|region| region != "us-east-1");
+    answer(GetBucketLocationOutput {
+        location_constraint: region.map(BucketLocationConstraint::from),
+    })
+}
+
+/// The caller's own buckets; the administrator sees all.
+pub(crate) async fn list(
+    inner: &Inner,
+    mut request: S3Request<ListBucketsInput>,
+) -> Answer<ListBucketsOutput> {
+    let origin = Origin::of(&mut request);
+    let input = request.input;
+    let most = match input.max_buckets {
+        Some(most) if most < 1 => {
+            return Err(s3_error!(InvalidArgument, "MaxBuckets is out of range"));
+        }
+        Some(most) => usize::try_from(most).unwrap_or(usize::MAX),
+        None => usize::MAX,
+    };
+    let prefix = input.prefix.clone().unwrap_or_default();
+    let mut after = input.continuation_token.clone().unwrap_or_default();
+    let (mut buckets, mut more): (Vec<Bucket>, bool) = (Vec::new(), false);
+    'pages: loop {
+        let page = inner.store.list_buckets(&after, PAGE_MAX).await.map_err(of_store)?;
+        let Some(last) = page.last() else { break };
+        after.clone_from(&last.name);
+        for bucket in page {
+            let view = inner.view_of(bucket)?;
+            let own = view.owner() == origin.caller.id() || origin.caller.is_admin();
+            if !own || !view.bucket.name.starts_with(&prefix) {
+                continue;
+            }
+            if buckets.len() == most {
+                more = true;
+                break 'pages;
+            }
+            buckets.push(Bucket {
+                bucket_region: None,
+                creation_date: Some(timestamp(view.settings.created_ms)),
+                name: Some(view.bucket.name.clone()),
+            });
+        }
+    }
+    let token = if more { buckets.last().and_then(|bucket| bucket.name.clone()) } else { None };
+    answer(ListBucketsOutput {
+        buckets: Some(buckets),
+        continuation_token: token,
+        owner: Some(owner(inner, origin.caller.id())),
+        prefix: input.prefix,
+    })
+}

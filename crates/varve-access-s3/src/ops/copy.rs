@@ -1,0 +1,328 @@
+//! Copying objects, and parts of them into uploads.
+
+use std::ops::Range;
+
+use s3s::dto::{
+    CopyObjectInput, CopyObjectOutput, CopyObjectResult, CopyPartResult, CopySource,
+    MetadataDirective, TaggingDirective, UploadPartCopyInput, UploadPartCopyOutput,
+};
+use s3s::{S3Request, S3Result, s3_error};
+use varve_object::rules::Conditions;
+use varve_object::{
+    Attributes, Checksum, ChecksumKind, Found, NewBody, SMALL_BODY_MAX, Select, Version,
+};
+
+use super::put::{NewObject, check_key, check_quota, place, store};
+use super::{Answer, Origin, ReadConditions, answer, etag, found, hex, version_id};
+use crate::access::{Target, check_expected_owner, selected};
+use crate::cipher::{BodyKey, collect};
+use crate::clock::timestamp;
+use crate::error::of_store;
+use crate::gateway::Inner;
+use crate::given::{Customer, given, open_key, show_sse};
+use crate::ops::get::reader;
+use crate::receive::{BODY_BYTES_MAX, Place, Received, from_reader};
+use crate::sums::{self, show};
+
+/// Where bytes come from.
+struct Source {
+    found: Found,
+    attributes: Attributes,
+    key: Option<BodyKey>,
+    /// Version for the answer.
+    version: Option<String>,
+    same: bool,
+}
+
+/// The client's key for the source.
+macro_rules! source_customer {
+    ($input:expr) => {
+        Customer {
+            algorithm: $input.copy_source_sse_customer_algorithm.clone(),
+            key: $input.copy_source_sse_customer_key.clone(),
+            md5: $input.copy_source_sse_customer_key_md5.clone(),
+        }
+    };
+}
+
+macro_rules! source_conditions {
+    ($input:expr) => {
+        ReadConditions {
+            if_match: $input.copy_source_if_match.as_ref(),
+            if_none_match: $input.copy_source_if_none_match.as_ref(),
+            modified_since: $input.copy_source_if_modified_since.as_ref(),
+            unmodified_since: $input.copy_source_if_unmodified_since.as_ref(),
+        }
+    };
+}
+
+/// Whence and whither.
+struct Ways<'a> {
+    from: &'a CopySource,
+    bucket: &'a str,
+    key: &'a str,
+}
+
+async fn source(
+    inner: &Inner,
+    origin: &Origin,
+    ways: Ways<'_>,
+    conditions: ReadConditions<'_>,
+    customer: &Customer,
+) -> S3Result<Source> {
+    let CopySource::Bucket { bucket, key, version_id: id } = ways.from else {
+        return Err(s3_error!(NotImplemented));
+    };
+    let view = inner.view(bucket).await?;
+    check_expected_owner(origin.headers(), "x-amz-source-expected-bucket-owner", &view)?;
+    let select = selected(&id.as_deref().map(str::to_owned))?;
+    let action = if select == Select::Newest { "s3:GetObject" } else { "s3:GetObjectVersion" };
+    origin.authorize(inner, Target { view: &view, key: Some(key), select }, action).await?;
+    let (found, attributes) = found(inner, &view, key, select).await?;
+    conditions.check(&found.version, &attributes.etag).map_err(|_| {
+        s3_error!(
+            PreconditionFailed,
+            "At least one of the pre-conditions you specified did not hold"
+        )
+    })?;
+    let opened = open_key(inner, attributes.encryption.as_ref(), customer)?;
+    let same = &**bucket == ways.bucket && &**key == ways.key && select == Select::Newest;
+    Ok(Source { version: version_id(&view, &found.version), found, attributes, key: opened, same })
+}
+
+pub(crate) async fn copy_object(
+    inner: &Inner,
+    mut request: S3Request<CopyObjectInput>,
+) -> Answer<CopyObjectOutput> {
+    let origin = Origin::of(&mut request);
+    let input = request.input;
+    let view = inner.view(&input.bucket).await?;
+    check_key(&input.key)?;
+    let ways = Ways { from: &input.copy_source, bucket: &input.bucket, key: &input.key };
+    let source =
+        source(inner, &origin, ways, source_conditions!(input), &source_customer!(input)).await?;
+    if source.found.version.size > BODY_BYTES_MAX {
+        return Err(s3_error!(
+            InvalidRequest,
+            "The specified copy source is larger than the maximum allowable size for a copy source"
+        ));
+    }
+    let replace = directive(input.metadata_directive.as_ref().map(MetadataDirective::as_str))?;
+    let replace_tags = directive(input.tagging_directive.as_ref().map(TaggingDirective::as_str))?;
+    let given = given!(input);
+    let changed = replace
+        || given.storage_class.is_some()
+        || given.sse.algorithm.is_some()
+        || given.sse.customer.is_given();
+    if source.same && !changed && input.website_redirect_location.is_none() {
+        let text = "This copy request is illegal because it is trying to copy an object to itself without changing the object's metadata, \
+                    storage class, website redirect location or encryption attributes.";
+        return Err(s3_error!(InvalidRequest, "{text}"));
+    }
+    let (mut attributes, key) = given.attributes(inner, &view, &origin.caller)?;
+    if !replace {
+        attributes.headers = source.attributes.headers.clone();
+        attributes.metadata = source.attributes.metadata.clone();
+    }
+    if !replace_tags {
+        attributes.tags = source.attributes.tags.clone();
+    }
+    check_quota(inner, &view, source.found.version.size).await?;
+    let sum = input
+        .checksum_algorithm
+        .as_ref()
+        .map(|algorithm| sums::kind_of(algorithm.as_str()))
+        .transpose()?;
+    let body =
+        body(place(inner, &view, &input.key), &source, key.as_ref(), sum, &mut attributes).await?;
+    let size = source.found.version.size;
+    let version = store(
+        inner,
+        &view,
+        NewObject {
+            key: &input.key,
+            size,
+            body,
+            attributes: &attributes,
+            conditions: Conditions::default(),
+        },
+    )
+    .await?;
+    let mut output = CopyObjectOutput {
+        copy_object_result: Some(result(&attributes, &version)),
+        copy_source_version_id: source.version,
+        version_id: version_id(&view, &version),
+        ..CopyObjectOutput::default()
+    };
+    show_sse!(attributes.encryption.as_ref(), output);
+    answer(output)
+}
+
+fn result(attributes: &Attributes, version: &Version) -> CopyObjectResult {
+    let mut result = CopyObjectResult {
+        e_tag: Some(etag(&attributes.etag)),
+        last_modified: Some(timestamp(version.modified_ms)),
+        ..CopyObjectResult::default()
+    };
+    let fields = sums::fields(attributes.checksum.as_ref(), attributes.parts.len());
+    result.checksum_type = fields.checksum_type.clone();
+    show!(fields, result);
+    result
+}
+
+fn directive(text: Option<&str>) -> S3Result<bool> {
+    match text {
+        None | Some("COPY") => Ok(false),
+        Some("REPLACE") => Ok(true),
+        Some(_) => Err(s3_error!(InvalidArgument, "Unknown directive")),
+    }
+}
+
+/// The body of a copy, and the attributes that go with the bytes. Bytes that need no work are not moved.
+async fn body(
+    place: Place<'_>,
+    source: &Source,
+    key: Option<&BodyKey>,
+    sum: Option<ChecksumKind>,
+    attributes: &mut Attributes,
+) -> S3Result<NewBody> {
+    let stored = source.attributes.checksum.as_ref().map(|checksum| checksum.kind);
+    let plain = source.key.is_none() && key.is_none();
+    if plain && (sum.is_none() || sum == stored) {
+        attributes.etag = source.attributes.etag.clone();
+        attributes.checksum = source.attributes.checksum.clone();
+        attributes.parts = source.attributes.parts.clone();
+        return shared(place, &source.found, 0..source.found.body.len()).await;
+    }
+    let reader = reader(
+        &source.found,
+        &source.attributes,
+        source.key.as_ref(),
+        0..source.found.version.size,
+    );
+    let kind = sum.or(stored);
+    let received = from_reader(place, reader, key, kind).await.map_err(of_store)?;
+    attributes.etag = hex(&received.md5);
+    attributes.checksum =
+        kind.zip(received.sum).map(|(kind, value)| Checksum { kind, composite: false, value });
+    Ok(received.body)
+}
+
+async fn shared(place: Place<'_>, found: &Found, range: Range<u64>) -> S3Result<NewBody> {
+    if range.end - range.start <= SMALL_BODY_MAX as u64 {
+        return collect(found.body.read(range)).await.map(NewBody::Small).map_err(of_store);
+    }
+    place
+        .store
+        .stage_copy(place.bucket, place.key, &*found.body, range)
+        .await
+        .map(NewBody::Staged)
+        .map_err(of_store)
+}
+
+pub(crate) async fn upload_part_copy(
+    inner: &Inner,
+    mut request: S3Request<UploadPartCopyInput>,
+) -> Answer<UploadPartCopyOutput> {
+    let origin = Origin::of(&mut request);
+    let input = request.input;
+    let view = inner.view(&input.bucket).await?;
+    let ways = Ways { from: &input.copy_source, bucket: &input.bucket, key: &input.key };
+    let source =
+        source(inner, &origin, ways, source_conditions!(input), &source_customer!(input)).await?;
+    let size = source.found.version.size;
+    let range =
+        input.copy_source_range.as_deref().map_or(Ok(0..size), |text| copy_range(text, size))?;
+    if range.end - range.start > BODY_BYTES_MAX {
+        return Err(s3_error!(
+            InvalidRequest,
+            "The specified copy source is larger than the maximum allowable size for a copy source"
+        ));
+    }
+    let customer = crate::given::customer!(input);
+    let target = super::multipart::target(
+        inner,
+        &view,
+        &input.key,
+        &input.upload_id,
+        input.part_number,
+        &customer,
+    )
+    .await?;
+    // A part needs the MD5 of its bytes, so these are read; the store need not write them again.
+    let reader = reader(&source.found, &source.attributes, source.key.as_ref(), range.clone());
+    let plain = source.key.is_none() && target.key.is_none();
+    let received = if plain {
+        let read = hashed(reader, target.sum).await.map_err(of_store)?;
+        Received {
+            body: shared(place(inner, &view, &input.key), &source.found, range).await?,
+            ..read
+        }
+    } else {
+        from_reader(place(inner, &view, &input.key), reader, target.key.as_ref(), target.sum)
+            .await
+            .map_err(of_store)?
+    };
+    let (part, attributes) = target.put(inner, &view, &input.key, received).await?;
+    let mut result = CopyPartResult {
+        e_tag: Some(etag(&attributes.etag)),
+        last_modified: Some(timestamp(part.modified_ms)),
+        ..CopyPartResult::default()
+    };
+    show!(
+        sums::part(
+            attributes.checksum.as_ref().map(|sum| sum.kind),
+            attributes.checksum.as_ref().map_or(&[], |sum| &sum.value)
+        ),
+        result
+    );
+    let mut output = UploadPartCopyOutput {
+        copy_part_result: Some(result),
+        copy_source_version_id: source.version,
+        ..UploadPartCopyOutput::default()
+    };
+    show_sse!(target.encryption.as_ref(), output);
+    answer(output)
+}
+
+async fn hashed(
+    mut reader: varve_object::BodyReader,
+    sum: Option<ChecksumKind>,
+) -> varve_object::Result<Received> {
+    use futures_util::StreamExt;
+    use s3s::crypto::{Checksum as _, Md5};
+    let mut hasher = sum.map(sums::Hasher::new);
+    let (mut md5, mut size) = (Md5::new(), 0);
+    while let Some(data) = reader.next().await {
+        let data = data?;
+        size += data.len() as u64;
+        md5.update(&data);
+        hasher.iter_mut().for_each(|hasher| hasher.update(&data));
+    }
+    Ok(Received {
+        body: NewBody::Small(bytes::Bytes::new()),
+        size,
+        md5: md5.finalize(),
+        sum: hasher.map(sums::Hasher::finish),
+    })
+}
+
+/// `bytes=first-last`, both within the source.
+fn copy_range(text: &str, size: u64) -> S3Result<Range<u64>> {
+    let parsed = text.strip_prefix("bytes=").and_then(|range| range.split_once('-'));
+    let parsed = parsed
+        .and_then(|(first, last)| Some((first.parse::<u64>().ok()?, last.parse::<u64>().ok()?)));
+    let Some((first, last)) = parsed.filter(|(first, last)| first <= last) else {
+        return Err(s3_error!(
+            InvalidArgument,
+            "The x-amz-copy-source-range value must be of the form bytes=first-last"
+        ));
+    };
+    if last >= size {
+        return Err(s3_error!(
+            InvalidRange,
+            "Range specified is not valid for source object of size: {size}"
+        ));
+    }
+    Ok(first..last + 1)
+}

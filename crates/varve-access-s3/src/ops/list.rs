@@ -1,0 +1,370 @@
+//! Listings of objects and versions.
+
+use base64::Engine;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use s3s::dto::{
+    self, ChecksumAlgorithm, CommonPrefix, DeleteMarkerEntry, EncodingType,
+    ListObjectVersionsInput, ListObjectVersionsOutput, ListObjectsInput, ListObjectsOutput,
+    ListObjectsV2Input, ListObjectsV2Output, Object, ObjectStorageClass, ObjectVersion,
+    ObjectVersionStorageClass,
+};
+use s3s::{S3Request, S3Result, s3_error};
+use varve_object::{Attributes, Item, ListPage, ListQuery, Marker, Select, Version};
+
+use super::{Answer, Origin, answer, etag, signed};
+use crate::acl::owner;
+use crate::bucket_view::BucketView;
+use crate::clock::timestamp;
+use crate::error::of_store;
+use crate::gateway::Inner;
+use crate::query::encode;
+use crate::sums;
+
+/// Most entries of a page.
+const PAGE_MAX: i32 = 1000;
+
+/// Whether names go out percent-encoded.
+#[derive(Clone, Copy)]
+pub(crate) struct Names {
+    url: bool,
+}
+
+impl Names {
+    pub(crate) fn of(encoding: Option<&EncodingType>) -> S3Result<Self> {
+        match encoding.map(EncodingType::as_str) {
+            None | Some("") => Ok(Self { url: false }),
+            Some(EncodingType::URL) => Ok(Self { url: true }),
+            Some(_) => {
+                Err(s3_error!(InvalidArgument, "Invalid Encoding Method specified in Request"))
+            }
+        }
+    }
+
+    pub(crate) fn out(self, name: &str) -> String {
+        if self.url { encode(name) } else { name.to_owned() }
+    }
+
+    pub(crate) fn prefixes(self, groups: Vec<String>) -> Option<Vec<CommonPrefix>> {
+        let prefix = |group: String| CommonPrefix { prefix: Some(self.out(&group)) };
+        (!groups.is_empty()).then(|| groups.into_iter().map(prefix).collect())
+    }
+}
+
+/// How many entries a client wants, in one page.
+pub(crate) fn limit(asked: Option<i32>) -> S3Result<i32> {
+    match asked {
+        Some(asked) if asked < 0 => {
+            Err(s3_error!(InvalidArgument, "Argument must be an integer between 0 and 2147483647"))
+        }
+        asked => Ok(asked.unwrap_or(PAGE_MAX).min(PAGE_MAX)),
+    }
+}
+
+/// An empty delimiter is none.
+pub(crate) fn given(text: Option<String>) -> Option<String> {
+    text.filter(|text| !text.is_empty())
+}
+
+async fn page(inner: &Inner, view: &BucketView, query: ListQuery) -> S3Result<ListPage> {
+    if query.limit == 0 {
+        return Ok(ListPage::default());
+    }
+    inner.store.list(view.id(), &query).await.map_err(of_store)
+}
+
+/// What a page holds, sorted by kind.
+#[derive(Default)]
+struct Sorted {
+    objects: Vec<(String, bool, Version, Attributes)>,
+    groups: Vec<String>,
+    last: Option<Item>,
+    more: bool,
+}
+
+impl Sorted {
+    fn of(page: ListPage) -> S3Result<Self> {
+        let mut sorted =
+            Self { more: page.more, last: page.items.last().cloned(), ..Self::default() };
+        for item in page.items {
+            match item {
+                Item::Group(prefix) => sorted.groups.push(prefix),
+                Item::Version { key, newest, version } => {
+                    let attributes = Attributes::decode(&version.attributes).map_err(of_store)?;
+                    sorted.objects.push((key, newest, version, attributes));
+                }
+            }
+        }
+        Ok(sorted)
+    }
+
+    fn len(&self) -> usize {
+        self.objects.len() + self.groups.len()
+    }
+
+    /// The key or group with which the page ends, when something follows.
+    fn next(&self) -> Option<String> {
+        let last = self.last.as_ref().filter(|_| self.more)?;
+        Some(match last {
+            Item::Group(prefix) => prefix.clone(),
+            Item::Version { key, .. } => key.clone(),
+        })
+    }
+}
+
+fn object(
+    inner: &Inner,
+    names: Names,
+    with_owner: bool,
+    (key, _, version, attributes): (String, bool, Version, Attributes),
+) -> Object {
+    let checksum = attributes.checksum.as_ref();
+    Object {
+        checksum_algorithm: checksum
+            .map(|sum| vec![ChecksumAlgorithm::from_static(sums::name(sum.kind))]),
+        checksum_type: checksum.map(|sum| sums::checksum_type(sum.composite)),
+        e_tag: Some(etag(&attributes.etag)),
+        key: Some(names.out(&key)),
+        last_modified: Some(timestamp(version.modified_ms)),
+        owner: with_owner.then(|| owner(inner, &attributes.owner)),
+        restore_status: None,
+        size: Some(signed(version.size)),
+        storage_class: Some(class(&attributes).map_or(
+            ObjectStorageClass::from_static(ObjectStorageClass::STANDARD),
+            ObjectStorageClass::from,
+        )),
+    }
+}
+
+fn class(attributes: &Attributes) -> Option<String> {
+    (!attributes.storage_class.is_empty()).then(|| attributes.storage_class.clone())
+}
+
+/// Listing without order is what this store has no use for; it must only not contradict itself.
+fn check_unordered(origin: &Origin, delimiter: Option<&str>) -> S3Result<()> {
+    if delimiter.is_some() && origin.query("allow-unordered").is_some_and(|value| value == "true") {
+        return Err(s3_error!(InvalidArgument, "A listing without order has no groups"));
+    }
+    Ok(())
+}
+
+pub(crate) async fn list_objects(
+    inner: &Inner,
+    mut request: S3Request<ListObjectsInput>,
+) -> Answer<ListObjectsOutput> {
+    let origin = Origin::of(&mut request);
+    let input = request.input;
+    let view = inner.view(&input.bucket).await?;
+    let names = Names::of(input.encoding_type.as_ref())?;
+    let max = limit(input.max_keys)?;
+    let delimiter = given(input.delimiter);
+    check_unordered(&origin, delimiter.as_deref())?;
+    let marker = input.marker.unwrap_or_default();
+    let query = ListQuery {
+        prefix: input.prefix.clone().unwrap_or_default(),
+        delimiter: delimiter.clone().unwrap_or_default(),
+        after: if marker.is_empty() { Marker::Start } else { Marker::Key(marker.clone()) },
+        limit: usize::try_from(max).unwrap_or(0),
+        versions: false,
+    };
+    let sorted = Sorted::of(page(inner, &view, query).await?)?;
+    let next = sorted.next();
+    answer(ListObjectsOutput {
+        name: Some(input.bucket),
+        prefix: Some(names.out(&input.prefix.unwrap_or_default())),
+        marker: Some(names.out(&marker)),
+        max_keys: Some(max),
+        is_truncated: Some(sorted.more),
+        contents: Some(
+            sorted.objects.into_iter().map(|found| object(inner, names, true, found)).collect(),
+        ),
+        common_prefixes: names.prefixes(sorted.groups),
+        delimiter: delimiter.map(|delimiter| names.out(&delimiter)),
+        next_marker: next.map(|next| names.out(&next)),
+        encoding_type: input.encoding_type,
+        request_charged: None,
+    })
+}
+
+pub(crate) async fn list_objects_v2(
+    inner: &Inner,
+    mut request: S3Request<ListObjectsV2Input>,
+) -> Answer<ListObjectsV2Output> {
+    let origin = Origin::of(&mut request);
+    let input = request.input;
+    let view = inner.view(&input.bucket).await?;
+    let names = Names::of(input.encoding_type.as_ref())?;
+    let max = limit(input.max_keys)?;
+    let delimiter = given(input.delimiter);
+    check_unordered(&origin, delimiter.as_deref())?;
+    let token = input
+        .continuation_token
+        .as_deref()
+        .filter(|token| !token.is_empty())
+        .map(key_of_token)
+        .transpose()?;
+    let after = token.or(given(input.start_after.clone()));
+    let query = ListQuery {
+        prefix: input.prefix.clone().unwrap_or_default(),
+        delimiter: delimiter.clone().unwrap_or_default(),
+        after: after.map_or(Marker::Start, Marker::Key),
+        limit: usize::try_from(max).unwrap_or(0),
+        versions: false,
+    };
+    let sorted = Sorted::of(page(inner, &view, query).await?)?;
+    let next = sorted.next();
+    let with_owner = input.fetch_owner == Some(true);
+    answer(ListObjectsV2Output {
+        name: Some(input.bucket),
+        prefix: Some(names.out(&input.prefix.unwrap_or_default())),
+        max_keys: Some(max),
+        key_count: i32::try_from(sorted.len()).ok(),
+        continuation_token: input.continuation_token,
+        is_truncated: Some(sorted.more),
+        contents: Some(
+            sorted
+                .objects
+                .into_iter()
+                .map(|found| object(inner, names, with_owner, found))
+                .collect(),
+        ),
+        common_prefixes: names.prefixes(sorted.groups),
+        delimiter: delimiter.map(|delimiter| names.out(&delimiter)),
+        next_continuation_token: next.map(|next| BASE64_URL_SAFE_NO_PAD.encode(next)),
+        encoding_type: input.encoding_type,
+        start_after: input.start_after.map(|after| names.out(&after)),
+        request_charged: None,
+    })
+}
+
+fn key_of_token(token: &str) -> S3Result<String> {
+    let key =
+        BASE64_URL_SAFE_NO_PAD.decode(token).ok().and_then(|bytes| String::from_utf8(bytes).ok());
+    key.ok_or_else(|| s3_error!(InvalidArgument, "The continuation token provided is incorrect"))
+}
+
+pub(crate) async fn list_object_versions(
+    inner: &Inner,
+    request: S3Request<ListObjectVersionsInput>,
+) -> Answer<ListObjectVersionsOutput> {
+    let input = request.input;
+    let view = inner.view(&input.bucket).await?;
+    let names = Names::of(input.encoding_type.as_ref())?;
+    let max = limit(input.max_keys)?;
+    let delimiter = given(input.delimiter);
+    let query = ListQuery {
+        prefix: input.prefix.clone().unwrap_or_default(),
+        delimiter: delimiter.clone().unwrap_or_default(),
+        after: version_marker(
+            inner,
+            &view,
+            given(input.key_marker.clone()),
+            given(input.version_id_marker.clone()),
+        )
+        .await?,
+        limit: usize::try_from(max).unwrap_or(0),
+        versions: true,
+    };
+    let sorted = Sorted::of(page(inner, &view, query).await?)?;
+    let next = sorted.next();
+    let next_version = match &sorted.last {
+        Some(Item::Version { version, .. }) if sorted.more => Some(version.id()),
+        _ => None,
+    };
+    let (mut versions, mut markers) = (Vec::new(), Vec::new());
+    for found in sorted.objects {
+        if found.2.marker {
+            markers.push(marker_entry(inner, names, found));
+        } else {
+            versions.push(version_entry(inner, names, found));
+        }
+    }
+    answer(ListObjectVersionsOutput {
+        common_prefixes: names.prefixes(sorted.groups),
+        delete_markers: (!markers.is_empty()).then_some(markers),
+        delimiter: delimiter.map(|delimiter| names.out(&delimiter)),
+        encoding_type: input.encoding_type,
+        is_truncated: Some(sorted.more),
+        key_marker: Some(names.out(&input.key_marker.unwrap_or_default())),
+        max_keys: Some(max),
+        name: Some(input.bucket),
+        next_key_marker: next.map(|next| names.out(&next)),
+        next_version_id_marker: next_version,
+        prefix: Some(names.out(&input.prefix.unwrap_or_default())),
+        request_charged: None,
+        version_id_marker: Some(input.version_id_marker.unwrap_or_default()),
+        versions: (!versions.is_empty()).then_some(versions),
+    })
+}
+
+async fn version_marker(
+    inner: &Inner,
+    view: &BucketView,
+    key: Option<String>,
+    version: Option<String>,
+) -> S3Result<Marker> {
+    let Some(key) = key else {
+        return if version.is_some() {
+            Err(s3_error!(
+                InvalidArgument,
+                "A version-id marker cannot be specified without a key marker."
+            ))
+        } else {
+            Ok(Marker::Start)
+        };
+    };
+    let order = match crate::access::selected(&version)? {
+        Select::Newest => None,
+        Select::Order(order) => Some(order),
+        Select::Null => inner
+            .store
+            .find(view.id(), &key, Select::Null)
+            .await
+            .map_err(of_store)?
+            .map(|found| found.version.order),
+    };
+    Ok(match order {
+        Some(order) => Marker::Version(key, order),
+        None => Marker::Key(key),
+    })
+}
+
+fn marker_entry(
+    inner: &Inner,
+    names: Names,
+    found: (String, bool, Version, Attributes),
+) -> DeleteMarkerEntry {
+    let (key, newest, version, attributes) = found;
+    DeleteMarkerEntry {
+        is_latest: Some(newest),
+        key: Some(names.out(&key)),
+        last_modified: Some(timestamp(version.modified_ms)),
+        owner: Some(owner(inner, &attributes.owner)),
+        version_id: Some(version.id()),
+    }
+}
+
+fn version_entry(
+    inner: &Inner,
+    names: Names,
+    found: (String, bool, Version, Attributes),
+) -> ObjectVersion {
+    let (newest, id) = (found.1, found.2.id());
+    let class = class(&found.3).map_or(
+        ObjectVersionStorageClass::from_static(ObjectVersionStorageClass::STANDARD),
+        ObjectVersionStorageClass::from,
+    );
+    let object: dto::Object = object(inner, names, true, found);
+    ObjectVersion {
+        checksum_algorithm: object.checksum_algorithm,
+        checksum_type: object.checksum_type,
+        e_tag: object.e_tag,
+        is_latest: Some(newest),
+        key: object.key,
+        last_modified: object.last_modified,
+        owner: object.owner,
+        restore_status: None,
+        size: object.size,
+        storage_class: Some(class),
+        version_id: Some(id),
+    }
+}

@@ -1,0 +1,620 @@
+//! Uploads in parts.
+
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use s3s::crypto::{Checksum as _, Md5};
+use s3s::dto::{
+    self, AbortMultipartUploadInput, AbortMultipartUploadOutput, ChecksumAlgorithm, ChecksumType,
+    CompleteMultipartUploadInput, CompleteMultipartUploadOutput, CompletedPart,
+    CreateMultipartUploadInput, CreateMultipartUploadOutput, Initiator, ListMultipartUploadsInput,
+    ListMultipartUploadsOutput, ListPartsInput, ListPartsOutput, MultipartUpload, StorageClass,
+    UploadPartInput, UploadPartOutput,
+};
+use s3s::{S3Request, S3Result, s3_error};
+use varve_object::{
+    Attributes, Checksum, ChecksumKind, Encryption, NewBody, Part, PartEntry, PartRef, Upload,
+    UploadId,
+};
+
+use super::list::{Names, given as some, limit};
+use super::put::{NewObject, check_key, check_quota, place, store};
+use super::{Answer, Origin, answer, conditions, etag, hex, signed, version_id};
+use crate::acl::owner;
+use crate::bucket_view::BucketView;
+use crate::cipher::BodyKey;
+use crate::clock::{now_ms, timestamp};
+use crate::error::of_store;
+use crate::gateway::Inner;
+use crate::given::{Customer, content_md5, customer, given, open_key, show_sse};
+use crate::receive::{Intake, Received, from_client};
+use crate::sums::{self, Wanted, declared, show};
+
+/// Highest number of a part.
+const PART_MAX: u16 = 10_000;
+/// Uploads and parts looked at together.
+const LOOK_AT: usize = 1000;
+/// Least length of all parts but the last, in bytes.
+const PART_BYTES_MIN: u64 = 5 << 20;
+
+/// Where a part goes.
+pub(crate) struct PartTarget {
+    upload: UploadId,
+    number: u16,
+    pub(crate) key: Option<BodyKey>,
+    /// Checksum that the upload was begun with.
+    pub(crate) sum: Option<ChecksumKind>,
+    pub(crate) encryption: Option<Encryption>,
+}
+
+impl PartTarget {
+    pub(crate) async fn put(
+        &self,
+        inner: &Inner,
+        view: &BucketView,
+        key: &str,
+        received: Received,
+    ) -> S3Result<(Part, Attributes)> {
+        let checksum = self.sum.zip(received.sum).map(|(kind, value)| Checksum {
+            kind,
+            composite: false,
+            value,
+        });
+        let attributes = Attributes { etag: hex(&received.md5), checksum, ..Attributes::default() };
+        let part = Part {
+            number: self.number,
+            generation: 0,
+            size: received.size,
+            modified_ms: now_ms(),
+            attributes: attributes.encode(),
+        };
+        let part = inner
+            .store
+            .put_part(view.id(), key, self.upload, part, received.body)
+            .await
+            .map_err(of_store)?;
+        Ok((part, attributes))
+    }
+}
+
+fn upload_id(text: &str) -> S3Result<UploadId> {
+    let id = u64::from_str_radix(text, 16).ok().filter(|_| text.len() == 16);
+    id.map(UploadId).ok_or_else(no_upload)
+}
+
+fn no_upload() -> s3s::S3Error {
+    s3_error!(NoSuchUpload, "The specified multipart upload does not exist.")
+}
+
+fn id_text(id: UploadId) -> String {
+    format!("{:016x}", id.0)
+}
+
+pub(crate) async fn upload(
+    inner: &Inner,
+    view: &BucketView,
+    key: &str,
+    id: &str,
+) -> S3Result<(Upload, Attributes)> {
+    let upload = inner.store.upload(view.id(), key, upload_id(id)?).await.map_err(of_store)?;
+    let attributes = Attributes::decode(&upload.attributes).map_err(of_store)?;
+    Ok((upload, attributes))
+}
+
+/// An upload's part of a number, with the key it is encrypted with.
+pub(crate) async fn target(
+    inner: &Inner,
+    view: &BucketView,
+    key: &str,
+    id: &str,
+    number: i32,
+    customer: &Customer,
+) -> S3Result<PartTarget> {
+    let number = u16::try_from(number).ok().filter(|number| (1..=PART_MAX).contains(number));
+    let number = number.ok_or_else(|| {
+        s3_error!(InvalidArgument, "Part number must be an integer between 1 and 10000, inclusive")
+    })?;
+    let (upload, attributes) = upload(inner, view, key, id).await?;
+    let opened = open_key(inner, attributes.encryption.as_ref(), customer)?;
+    let sum = attributes.checksum.map(|checksum| checksum.kind);
+    Ok(PartTarget {
+        upload: upload.id,
+        number,
+        key: opened,
+        sum,
+        encryption: attributes.encryption,
+    })
+}
+
+pub(crate) async fn create(
+    inner: &Inner,
+    mut request: S3Request<CreateMultipartUploadInput>,
+) -> Answer<CreateMultipartUploadOutput> {
+    let origin = Origin::of(&mut request);
+    let input = request.input;
+    let view = inner.view(&input.bucket).await?;
+    check_key(&input.key)?;
+    let (mut attributes, _) = given!(input).attributes(inner, &view, &origin.caller)?;
+    let asked = input.checksum_type.as_ref().map(ChecksumType::as_str);
+    attributes.checksum = match &input.checksum_algorithm {
+        Some(algorithm) => {
+            let kind = sums::kind_of(algorithm.as_str())?;
+            Some(Checksum { kind, composite: sums::composite(kind, asked)?, value: Vec::new() })
+        }
+        None if asked.is_some() => {
+            return Err(s3_error!(
+                InvalidRequest,
+                "The x-amz-checksum-type header can only be used with the x-amz-checksum-algorithm header."
+            ));
+        }
+        None => None,
+    };
+    check_quota(inner, &view, 0).await?;
+    let upload = inner
+        .store
+        .create_upload(view.id(), &input.key, now_ms(), attributes.encode())
+        .await
+        .map_err(of_store)?;
+    let mut output = CreateMultipartUploadOutput {
+        bucket: Some(input.bucket),
+        key: Some(input.key),
+        upload_id: Some(id_text(upload.id)),
+        checksum_algorithm: attributes
+            .checksum
+            .as_ref()
+            .map(|sum| ChecksumAlgorithm::from_static(sums::name(sum.kind))),
+        checksum_type: attributes.checksum.as_ref().map(|sum| sums::checksum_type(sum.composite)),
+        ..CreateMultipartUploadOutput::default()
+    };
+    show_sse!(attributes.encryption.as_ref(), output);
+    answer(output)
+}
+
+pub(crate) async fn upload_part(
+    inner: &Inner,
+    mut request: S3Request<UploadPartInput>,
+) -> Answer<UploadPartOutput> {
+    let origin = Origin::of(&mut request);
+    let input = request.input;
+    let view = inner.view(&input.bucket).await?;
+    let mut target =
+        target(inner, &view, &input.key, &input.upload_id, input.part_number, &customer!(input))
+            .await?;
+    let len = input.content_length.and_then(|len| u64::try_from(len).ok());
+    check_quota(inner, &view, len.unwrap_or(0)).await?;
+    let algorithm = input.checksum_algorithm.as_ref().map(|algorithm| algorithm.as_str());
+    let algorithm = algorithm.or_else(|| origin.header("x-amz-sdk-checksum-algorithm"));
+    let wanted = sums::wanted(&declared!(input), algorithm)?;
+    match (&wanted, target.sum) {
+        (Some(wanted), Some(begun)) if wanted.kind != begun => {
+            let (asked, begun) = (sums::name(wanted.kind), sums::name(begun));
+            return Err(s3_error!(
+                InvalidRequest,
+                "Checksum Type mismatch occurred, expected checksum Type: {begun}, actual checksum Type: {asked}"
+            ));
+        }
+        _ => {}
+    }
+    let sum = wanted.or(target.sum.map(|kind| Wanted { kind, value: None }));
+    target.sum = sum.as_ref().map(|sum| sum.kind);
+    let intake = Intake {
+        len,
+        md5: content_md5(input.content_md5.as_deref())?,
+        sum,
+        trailers: request.trailing_headers,
+        key: target.key.clone(),
+    };
+    let received = from_client(place(inner, &view, &input.key), input.body, intake).await?;
+    let (_, attributes) = target.put(inner, &view, &input.key, received).await?;
+    let mut output =
+        UploadPartOutput { e_tag: Some(etag(&attributes.etag)), ..UploadPartOutput::default() };
+    show_sse!(target.encryption.as_ref(), output);
+    show!(
+        sums::part(target.sum, attributes.checksum.as_ref().map_or(&[], |sum| &sum.value)),
+        output
+    );
+    answer(output)
+}
+
+pub(crate) async fn complete(
+    inner: &Inner,
+    request: S3Request<CompleteMultipartUploadInput>,
+) -> Answer<CompleteMultipartUploadOutput> {
+    let input = request.input;
+    let view = inner.view(&input.bucket).await?;
+    let (upload, mut attributes) = upload(inner, &view, &input.key, &input.upload_id).await?;
+    let named = input
+        .multipart_upload
+        .as_ref()
+        .and_then(|upload| upload.parts.as_deref())
+        .unwrap_or_default();
+    let stored = all_parts(inner, &view, &upload).await?;
+    let chosen = choose(named, &stored, attributes.checksum.as_ref())?;
+    let size: u64 = chosen.iter().map(|part| part.part.size).sum();
+    if input.mpu_object_size.is_some_and(|declared| declared != signed(size)) {
+        return Err(s3_error!(
+            InvalidRequest,
+            "The provided 'x-amz-mp-object-size' header does not match what was computed."
+        ));
+    }
+    let mut md5 = Md5::new();
+    for part in &chosen {
+        md5.update(&part.md5);
+    }
+    attributes.etag = format!("{}-{}", hex(&md5.finalize()), chosen.len());
+    let sums_of_parts: Vec<(Vec<u8>, u64)> =
+        chosen.iter().map(|part| (part.sum.clone(), part.part.size)).collect();
+    if let Some(begun) = attributes.checksum.take() {
+        attributes.checksum = Some(sums::of_parts(begun.kind, begun.composite, &sums_of_parts));
+        check_declared(&input, attributes.checksum.as_ref(), chosen.len())?;
+    }
+    attributes.parts = chosen
+        .iter()
+        .map(|part| PartEntry {
+            number: part.part.number,
+            size: part.part.size,
+            checksum: part.sum.clone(),
+        })
+        .collect();
+    let parts = chosen
+        .iter()
+        .map(|part| PartRef { number: part.part.number, generation: part.part.generation })
+        .collect();
+    let body = NewBody::Parts { upload: upload.id, parts };
+    let conditions = conditions(input.if_match.as_ref(), input.if_none_match.as_ref());
+    let version = store(
+        inner,
+        &view,
+        NewObject { key: &input.key, size, body, attributes: &attributes, conditions },
+    )
+    .await?;
+    let fields = sums::fields(attributes.checksum.as_ref(), attributes.parts.len());
+    let shown = crate::given::shown(attributes.encryption.as_ref());
+    let mut output = CompleteMultipartUploadOutput {
+        location: Some(format!("/{}/{}", input.bucket, crate::query::encode(&input.key))),
+        bucket: Some(input.bucket),
+        key: Some(input.key),
+        e_tag: Some(etag(&attributes.etag)),
+        version_id: version_id(&view, &version),
+        checksum_type: fields.checksum_type.clone(),
+        server_side_encryption: shown.algorithm.map(dto::ServerSideEncryption::from_static),
+        ssekms_key_id: shown.key_id,
+        ..CompleteMultipartUploadOutput::default()
+    };
+    show!(fields, output);
+    answer(output)
+}
+
+async fn all_parts(inner: &Inner, view: &BucketView, upload: &Upload) -> S3Result<Vec<Part>> {
+    let mut all: Vec<Part> = Vec::new();
+    loop {
+        let after = all.last().map_or(0, |part| part.number);
+        let page = inner
+            .store
+            .list_parts(view.id(), &upload.key, upload.id, after, 1000)
+            .await
+            .map_err(of_store)?;
+        if page.is_empty() {
+            return Ok(all);
+        }
+        all.extend(page);
+    }
+}
+
+/// A part that the client named.
+struct Chosen<'a> {
+    part: &'a Part,
+    md5: Vec<u8>,
+    sum: Vec<u8>,
+}
+
+fn choose<'a>(
+    named: &[CompletedPart],
+    stored: &'a [Part],
+    begun: Option<&Checksum>,
+) -> S3Result<Vec<Chosen<'a>>> {
+    if named.is_empty() || named.len() > usize::from(PART_MAX) {
+        return Err(s3_error!(MalformedXML));
+    }
+    let mut chosen: Vec<Chosen<'a>> = Vec::with_capacity(named.len());
+    for one in named {
+        let number = one.part_number.unwrap_or(0);
+        if chosen.last().is_some_and(|last| number <= i32::from(last.part.number)) {
+            return Err(s3_error!(
+                InvalidPartOrder,
+                "The list of parts was not in ascending order."
+            ));
+        }
+        let index = stored.binary_search_by_key(&number, |part| i32::from(part.number));
+        let part = index.ok().and_then(|index| stored.get(index)).ok_or_else(invalid_part)?;
+        let attributes = Attributes::decode(&part.attributes).map_err(of_store)?;
+        if one.e_tag.as_ref().is_some_and(|tag| tag.value() != attributes.etag) {
+            return Err(invalid_part());
+        }
+        let sum = attributes.checksum.map(|sum| sum.value).unwrap_or_default();
+        let declared = sums::wanted(&declared!(one), None)?
+            .filter(|declared| begun.is_none_or(|begun| begun.kind == declared.kind));
+        if declared.is_some_and(|declared| !sum.is_empty() && declared.value.as_ref() != Some(&sum))
+        {
+            return Err(invalid_part());
+        }
+        let md5 = unhex(&attributes.etag).ok_or_else(invalid_part)?;
+        chosen.push(Chosen { part, md5, sum });
+    }
+    let (_, all_but_last) = chosen.split_last().ok_or_else(invalid_part)?;
+    if all_but_last.iter().any(|part| part.part.size < PART_BYTES_MIN) {
+        return Err(s3_error!(
+            EntityTooSmall,
+            "Your proposed upload is smaller than the minimum allowed size"
+        ));
+    }
+    Ok(chosen)
+}
+
+fn invalid_part() -> s3s::S3Error {
+    s3_error!(
+        InvalidPart,
+        "One or more of the specified parts could not be found, or its entity tag or checksum did not match."
+    )
+}
+
+/// The checksum that the client expects of the whole, with or without the number of parts behind it.
+fn check_declared(
+    input: &CompleteMultipartUploadInput,
+    checksum: Option<&Checksum>,
+    parts: usize,
+) -> S3Result<()> {
+    let Some(checksum) = checksum else { return Ok(()) };
+    let asked = input.checksum_type.as_ref().map(ChecksumType::as_str);
+    if asked.is_some_and(|asked| asked != sums::checksum_type(checksum.composite).as_str()) {
+        return Err(s3_error!(
+            InvalidRequest,
+            "The upload was created using another checksum type than the complete request"
+        ));
+    }
+    let fields = declared!(input);
+    let values = [
+        fields.checksum_crc32,
+        fields.checksum_crc32c,
+        fields.checksum_crc64nvme,
+        fields.checksum_sha1,
+        fields.checksum_sha256,
+    ];
+    let found = BASE64_STANDARD.encode(&checksum.value);
+    for (kind, value) in sums::KINDS.into_iter().zip(values) {
+        let Some(value) = value else { continue };
+        let plain = value.strip_suffix(&format!("-{parts}")).unwrap_or(&value);
+        if kind != checksum.kind || plain != found {
+            return Err(s3_error!(
+                BadDigest,
+                "The {} you specified did not match the calculated checksum.",
+                sums::name(kind)
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn unhex(text: &str) -> Option<Vec<u8>> {
+    let digits = text.as_bytes().chunks(2).map(|pair| {
+        std::str::from_utf8(pair).ok().and_then(|pair| u8::from_str_radix(pair, 16).ok())
+    });
+    digits.collect()
+}
+
+pub(crate) async fn abort(
+    inner: &Inner,
+    request: S3Request<AbortMultipartUploadInput>,
+) -> Answer<AbortMultipartUploadOutput> {
+    let input = request.input;
+    let view = inner.view(&input.bucket).await?;
+    inner
+        .store
+        .abort_upload(view.id(), &input.key, upload_id(&input.upload_id)?)
+        .await
+        .map_err(of_store)?;
+    answer(AbortMultipartUploadOutput::default())
+}
+
+pub(crate) async fn list_parts(
+    inner: &Inner,
+    request: S3Request<ListPartsInput>,
+) -> Answer<ListPartsOutput> {
+    let input = request.input;
+    let view = inner.view(&input.bucket).await?;
+    let (upload, attributes) = upload(inner, &view, &input.key, &input.upload_id).await?;
+    let max = limit(input.max_parts)?;
+    let after = input.part_number_marker.unwrap_or(0);
+    let after = u16::try_from(after)
+        .map_err(|_| s3_error!(InvalidArgument, "Invalid part number marker"))?;
+    let wanted = usize::try_from(max).unwrap_or(0);
+    let mut parts = inner
+        .store
+        .list_parts(view.id(), &input.key, upload.id, after, wanted + 1)
+        .await
+        .map_err(of_store)?;
+    let more = parts.len() > wanted;
+    parts.truncate(wanted);
+    let last = parts.last().map(|part| i32::from(part.number));
+    let (owner, class) = (owner(inner, &attributes.owner), class(&attributes));
+    answer(ListPartsOutput {
+        bucket: Some(input.bucket),
+        key: Some(input.key),
+        upload_id: Some(input.upload_id),
+        checksum_algorithm: attributes
+            .checksum
+            .as_ref()
+            .map(|sum| ChecksumAlgorithm::from_static(sums::name(sum.kind))),
+        checksum_type: attributes.checksum.as_ref().map(|sum| sums::checksum_type(sum.composite)),
+        initiator: Some(Initiator {
+            display_name: owner.display_name.clone(),
+            id: owner.id.clone(),
+        }),
+        owner: Some(owner),
+        is_truncated: Some(more),
+        max_parts: Some(max),
+        part_number_marker: Some(i32::from(after)),
+        next_part_number_marker: last,
+        parts: Some(parts.iter().map(part_entry).collect::<S3Result<_>>()?),
+        storage_class: Some(class),
+        ..ListPartsOutput::default()
+    })
+}
+
+fn class(attributes: &Attributes) -> StorageClass {
+    match attributes.storage_class.as_str() {
+        "" => StorageClass::from_static(StorageClass::STANDARD),
+        class => StorageClass::from(class.to_owned()),
+    }
+}
+
+fn part_entry(part: &Part) -> S3Result<dto::Part> {
+    let attributes = Attributes::decode(&part.attributes).map_err(of_store)?;
+    let mut entry = dto::Part {
+        e_tag: Some(etag(&attributes.etag)),
+        last_modified: Some(timestamp(part.modified_ms)),
+        part_number: Some(i32::from(part.number)),
+        size: Some(signed(part.size)),
+        ..dto::Part::default()
+    };
+    if let Some(sum) = &attributes.checksum {
+        show!(sums::part(Some(sum.kind), &sum.value), entry);
+    }
+    Ok(entry)
+}
+
+/// What a listing of uploads shall hold.
+struct UploadQuery<'a> {
+    prefix: &'a str,
+    delimiter: Option<&'a str>,
+    /// The key or group that the page before ended with.
+    passed: Option<&'a str>,
+    after: Option<(String, Option<UploadId>)>,
+    wanted: usize,
+}
+
+/// A page of uploads.
+#[derive(Default)]
+struct UploadPage {
+    uploads: Vec<Upload>,
+    groups: Vec<String>,
+    /// Key and id it ends with; a group has no id.
+    last: Option<(String, String)>,
+    more: bool,
+}
+
+async fn upload_page(
+    inner: &Inner,
+    view: &BucketView,
+    query: UploadQuery<'_>,
+) -> S3Result<UploadPage> {
+    let mut page = UploadPage::default();
+    let mut after = query.after;
+    if query.wanted == 0 {
+        return Ok(page);
+    }
+    loop {
+        let from = after.as_ref().map(|(key, id)| (key.as_str(), *id));
+        let found = inner
+            .store
+            .list_uploads(view.id(), query.prefix, from, LOOK_AT)
+            .await
+            .map_err(of_store)?;
+        let Some(end) = found.last() else { return Ok(page) };
+        after = Some((end.key.clone(), Some(end.id)));
+        for upload in found {
+            let group = group(&upload.key, query.prefix, query.delimiter);
+            let last = page.groups.last().map(String::as_str).or(query.passed);
+            if group.is_some() && group == last {
+                continue;
+            }
+            if page.uploads.len() + page.groups.len() == query.wanted {
+                page.more = true;
+                return Ok(page);
+            }
+            match group {
+                Some(group) => {
+                    page.last = Some((group.to_owned(), String::new()));
+                    page.groups.push(group.to_owned());
+                }
+                None => {
+                    page.last = Some((upload.key.clone(), id_text(upload.id)));
+                    page.uploads.push(upload);
+                }
+            }
+        }
+    }
+}
+
+pub(crate) async fn list_uploads(
+    inner: &Inner,
+    request: S3Request<ListMultipartUploadsInput>,
+) -> Answer<ListMultipartUploadsOutput> {
+    let input = request.input;
+    let view = inner.view(&input.bucket).await?;
+    let names = Names::of(input.encoding_type.as_ref())?;
+    let max = limit(input.max_uploads)?;
+    let prefix = input.prefix.clone().unwrap_or_default();
+    let delimiter = some(input.delimiter);
+    let after = match (some(input.key_marker.clone()), some(input.upload_id_marker.clone())) {
+        (None, _) => None,
+        (Some(key), None) => Some((key, None)),
+        (Some(key), Some(id)) => Some((key, Some(upload_id(&id)?))),
+    };
+    let wanted = usize::try_from(max).unwrap_or(0);
+    let query = UploadQuery {
+        prefix: &prefix,
+        delimiter: delimiter.as_deref(),
+        passed: input.key_marker.as_deref(),
+        after,
+        wanted,
+    };
+    let UploadPage { uploads, groups, last, more } = upload_page(inner, &view, query).await?;
+    let (next_key, next_id) = last.filter(|_| more).unzip();
+    answer(ListMultipartUploadsOutput {
+        bucket: Some(input.bucket),
+        common_prefixes: names.prefixes(groups),
+        delimiter: delimiter.map(|delimiter| names.out(&delimiter)),
+        encoding_type: input.encoding_type,
+        is_truncated: Some(more),
+        key_marker: Some(names.out(&input.key_marker.unwrap_or_default())),
+        max_uploads: Some(max),
+        next_key_marker: next_key.map(|key| names.out(&key)),
+        next_upload_id_marker: next_id,
+        prefix: Some(names.out(&prefix)),
+        request_charged: None,
+        upload_id_marker: Some(input.upload_id_marker.unwrap_or_default()),
+        uploads: Some(
+            uploads
+                .iter()
+                .map(|upload| upload_entry(inner, names, upload))
+                .collect::<S3Result<_>>()?,
+        ),
+    })
+}
+
+fn group<'k>(key: &'k str, prefix: &str, delimiter: Option<&str>) -> Option<&'k str> {
+    let delimiter = delimiter?;
+    let at = key.strip_prefix(prefix)?.find(delimiter)?;
+    key.get(..prefix.len() + at + delimiter.len())
+}
+
+fn upload_entry(inner: &Inner, names: Names, upload: &Upload) -> S3Result<MultipartUpload> {
+    let attributes = Attributes::decode(&upload.attributes).map_err(of_store)?;
+    let owner = owner(inner, &attributes.owner);
+    Ok(MultipartUpload {
+        checksum_algorithm: attributes
+            .checksum
+            .as_ref()
+            .map(|sum| ChecksumAlgorithm::from_static(sums::name(sum.kind))),
+        checksum_type: attributes.checksum.as_ref().map(|sum| sums::checksum_type(sum.composite)),
+        initiated: Some(timestamp(upload.started_ms)),
+        initiator: Some(Initiator {
+            display_name: owner.display_name.clone(),
+            id: owner.id.clone(),
+        }),
+        key: Some(names.out(&upload.key)),
+        owner: Some(owner),
+        storage_class: Some(class(&attributes)),
+        upload_id: Some(id_text(upload.id)),
+    })
+}

@@ -1,0 +1,116 @@
+//! Percent-encoding, query strings, and the small texts of headers.
+
+use s3s::{S3Result, s3_error};
+
+/// Most tags of an object.
+const TAGS_MAX: usize = 10;
+
+/// The first value of a name in a query string, decoded.
+pub(crate) fn query_value(query: &str, name: &str) -> Option<String> {
+    let mut pairs = query.split('&').map(|pair| pair.split_once('=').unwrap_or((pair, "")));
+    let (_, value) = pairs.find(|(key, _)| *key == name)?;
+    decode(value)
+}
+
+/// Undoes percent-encoding; `+` is a space.
+pub(crate) fn decode(text: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((&first, tail)) = rest.split_first() {
+        rest = tail;
+        match first {
+            b'+' => bytes.push(b' '),
+            b'%' => {
+                let (digits, tail) = rest.split_first_chunk::<2>()?;
+                let digits = std::str::from_utf8(digits).ok()?;
+                bytes.push(u8::from_str_radix(digits, 16).ok()?);
+                rest = tail;
+            }
+            other => bytes.push(other),
+        }
+    }
+    String::from_utf8(bytes).ok()
+}
+
+/// Percent-encodes all but letters, digits and `-_.~/`, as listings do.
+pub(crate) fn encode(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-_.~/".contains(&byte) {
+            out.push(char::from(byte));
+        } else {
+            out.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    out
+}
+
+/// Tags of a header such as `a=1&b=2`.
+pub(crate) fn tags_of_header(text: &str) -> S3Result<Vec<(String, String)>> {
+    let invalid = || {
+        s3_error!(
+            InvalidArgument,
+            "The header 'x-amz-tagging' shall be encoded as UTF-8 then URLEncoded URL query parameters."
+        )
+    };
+    let pairs = text.split('&').filter(|pair| !pair.is_empty()).map(|pair| {
+        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+        Ok((decode(name).ok_or_else(invalid)?, decode(value).ok_or_else(invalid)?))
+    });
+    check_tags(pairs.collect::<S3Result<_>>()?, TAGS_MAX)
+}
+
+/// Tags of a document.
+pub(crate) fn tags_of_set(set: &[s3s::dto::Tag], most: usize) -> S3Result<Vec<(String, String)>> {
+    let tags = set
+        .iter()
+        .map(|tag| (tag.key.clone().unwrap_or_default(), tag.value.clone().unwrap_or_default()));
+    check_tags(tags.collect(), most)
+}
+
+/// Tags for an answer.
+pub(crate) fn tag_set(tags: &[(String, String)]) -> Vec<s3s::dto::Tag> {
+    tags.iter()
+        .map(|(key, value)| s3s::dto::Tag { key: Some(key.clone()), value: Some(value.clone()) })
+        .collect()
+}
+
+fn check_tags(tags: Vec<(String, String)>, most: usize) -> S3Result<Vec<(String, String)>> {
+    if tags.len() > most {
+        return Err(s3_error!(InvalidTag, "Tags cannot be greater than {most}"));
+    }
+    for (index, (name, value)) in tags.iter().enumerate() {
+        if name.is_empty() || name.chars().count() > 128 || value.chars().count() > 256 {
+            return Err(s3_error!(InvalidTag, "The tag name or value is too long or empty"));
+        }
+        if tags.iter().take(index).any(|(other, _)| other == name) {
+            return Err(s3_error!(InvalidTag, "Cannot provide multiple Tags with the same key"));
+        }
+    }
+    Ok(tags)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_survive_encoding() {
+        for text in ["", "a b+c", "é/ü", "%", "\u{1}\n"] {
+            assert_eq!(decode(&encode(text)).as_deref(), Some(text));
+        }
+        assert_eq!(decode("%f"), None);
+        assert_eq!(decode("%ff"), None, "not UTF-8");
+        assert_eq!(decode("%+1"), None);
+        assert_eq!(query_value("a=1&b&c=x%20y", "c").as_deref(), Some("x y"));
+        assert_eq!(query_value("a=1&b", "b").as_deref(), Some(""));
+    }
+
+    #[test]
+    fn tags_have_limits() {
+        assert_eq!(tags_of_header("a=1&b=").unwrap().len(), 2);
+        assert!(tags_of_header("a=1&a=2").is_err());
+        assert!(tags_of_header(&"x".repeat(129)).is_err());
+        assert!(tags_of_header("=1").is_err());
+    }
+}

@@ -1,0 +1,215 @@
+//! Bodies on their way in: counted, hashed, checked, encrypted, and passed on as they come.
+
+use bytes::{Bytes, BytesMut};
+use futures_util::StreamExt;
+use s3s::crypto::{Checksum as _, Md5};
+use s3s::dto::StreamingBlob;
+use s3s::{S3Error, S3ErrorCode, S3Result, TrailingHeaders, s3_error};
+use varve_object::{BodyReader, BodyWriter, BucketId, NewBody, ObjectStore, SMALL_BODY_MAX};
+
+use crate::cipher::{BodyKey, Sealer, sealed_len};
+use crate::error::{named, of_store};
+use crate::sums::{self, Hasher, Wanted};
+
+/// Longest body of one request, in bytes.
+pub(crate) const BODY_BYTES_MAX: u64 = 5 << 30;
+
+/// What is to be done with a body.
+#[derive(Default)]
+pub(crate) struct Intake {
+    /// Length that the client declared.
+    pub(crate) len: Option<u64>,
+    /// MD5 that the client declared.
+    pub(crate) md5: Option<[u8; 16]>,
+    /// Checksum to compute, and to compare where it is known.
+    pub(crate) sum: Option<Wanted>,
+    /// Where a trailer with the checksum will be.
+    pub(crate) trailers: Option<TrailingHeaders>,
+    /// Key to encrypt with.
+    pub(crate) key: Option<BodyKey>,
+}
+
+/// A body that has arrived.
+pub(crate) struct Received {
+    pub(crate) body: NewBody,
+    pub(crate) size: u64,
+    pub(crate) md5: [u8; 16],
+    pub(crate) sum: Option<Vec<u8>>,
+}
+
+/// Where a body goes.
+#[derive(Clone, Copy)]
+pub(crate) struct Place<'a> {
+    pub(crate) store: &'a dyn ObjectStore,
+    pub(crate) bucket: BucketId,
+    pub(crate) key: &'a str,
+}
+
+/// Keeps a small body in memory and stages what is larger.
+struct Sink<'a> {
+    place: Place<'a>,
+    /// Length of what is stored, where it is known.
+    len: Option<u64>,
+    small: BytesMut,
+    writer: Option<Box<dyn BodyWriter>>,
+}
+
+impl Sink<'_> {
+    async fn write(&mut self, data: Bytes) -> varve_object::Result<()> {
+        if data.is_empty() {
+            return Ok(());
+        }
+        if let Some(writer) = &mut self.writer {
+            return writer.write(data).await;
+        }
+        if self.small.len() + data.len() <= SMALL_BODY_MAX {
+            self.small.extend_from_slice(&data);
+            return Ok(());
+        }
+        let mut writer =
+            self.place.store.stage(self.place.bucket, self.place.key, self.len).await?;
+        if !self.small.is_empty() {
+            writer.write(std::mem::take(&mut self.small).freeze()).await?;
+        }
+        writer.write(data).await?;
+        self.writer = Some(writer);
+        Ok(())
+    }
+
+    async fn finish(self) -> varve_object::Result<NewBody> {
+        match self.writer {
+            Some(writer) => writer.finish().await.map(NewBody::Staged),
+            None => Ok(NewBody::Small(self.small.freeze())),
+        }
+    }
+}
+
+/// Takes a body of a client.
+pub(crate) async fn from_client(
+    place: Place<'_>,
+    blob: Option<StreamingBlob>,
+    intake: Intake,
+) -> S3Result<Received> {
+    if intake.len.is_some_and(|len| len > BODY_BYTES_MAX) {
+        return Err(s3_error!(EntityTooLarge));
+    }
+    let len = intake.len.map(|len| if intake.key.is_some() { sealed_len(len) } else { len });
+    let mut sink = Sink { place, len, small: BytesMut::new(), writer: None };
+    let mut sealer = intake.key.as_ref().map(Sealer::new);
+    let mut hasher = intake.sum.as_ref().map(|sum| Hasher::new(sum.kind));
+    let (mut md5, mut size) = (Md5::new(), 0u64);
+    let mut blob = blob;
+    while let Some(data) = next(&mut blob).await? {
+        size += data.len() as u64;
+        if size > intake.len.unwrap_or(BODY_BYTES_MAX) {
+            return Err(s3_error!(EntityTooLarge));
+        }
+        md5.update(&data);
+        hasher.iter_mut().for_each(|hasher| hasher.update(&data));
+        let data = match &mut sealer {
+            Some(sealer) => sealer.push(&data),
+            None => data,
+        };
+        sink.write(data).await.map_err(of_store)?;
+    }
+    if intake.len.is_some_and(|len| len != size) {
+        return Err(s3_error!(IncompleteBody));
+    }
+    if let Some(sealer) = sealer {
+        sink.write(sealer.finish()).await.map_err(of_store)?;
+    }
+    let md5 = md5.finalize();
+    if intake.md5.is_some_and(|declared| declared != md5) {
+        return Err(s3_error!(
+            BadDigest,
+            "The Content-MD5 you specified did not match what we received."
+        ));
+    }
+    let sum = hasher.map(Hasher::finish);
+    check_sum(intake.sum.as_ref(), sum.as_deref(), intake.trailers.as_ref())?;
+    Ok(Received { body: sink.finish().await.map_err(of_store)?, size, md5, sum })
+}
+
+/// Takes a body that this gateway has, such as the source of a copy that is to be encrypted.
+pub(crate) async fn from_reader(
+    place: Place<'_>,
+    mut reader: BodyReader,
+    key: Option<&BodyKey>,
+    sum: Option<varve_object::ChecksumKind>,
+) -> varve_object::Result<Received> {
+    let mut sink = Sink { place, len: None, small: BytesMut::new(), writer: None };
+    let mut sealer = key.map(Sealer::new);
+    let mut hasher = sum.map(Hasher::new);
+    let (mut md5, mut size) = (Md5::new(), 0u64);
+    while let Some(data) = reader.next().await {
+        let data = data?;
+        size += data.len() as u64;
+        md5.update(&data);
+        hasher.iter_mut().for_each(|hasher| hasher.update(&data));
+        let data = match &mut sealer {
+            Some(sealer) => sealer.push(&data),
+            None => data,
+        };
+        sink.write(data).await?;
+    }
+    if let Some(sealer) = sealer {
+        sink.write(sealer.finish()).await?;
+    }
+    Ok(Received {
+        body: sink.finish().await?,
+        size,
+        md5: md5.finalize(),
+        sum: hasher.map(Hasher::finish),
+    })
+}
+
+async fn next(blob: &mut Option<StreamingBlob>) -> S3Result<Option<Bytes>> {
+    let Some(blob) = blob else { return Ok(None) };
+    blob.next().await.transpose().map_err(|error| of_stream(&*error))
+}
+
+/// The streams of the protocol library have private errors: their texts begin with their names.
+fn of_stream(error: &(dyn std::error::Error + Send + Sync + 'static)) -> S3Error {
+    let text = error.to_string();
+    let is = |name: &str| text.contains(name);
+    if is("SignatureMismatch") {
+        s3_error!(SignatureDoesNotMatch)
+    } else if is("Sha256Mismatch") {
+        named(
+            "XAmzContentSHA256Mismatch",
+            hyper::StatusCode::BAD_REQUEST,
+            "The provided 'x-amz-content-sha256' header does not match what was computed.",
+        )
+    } else if is("FormatError") || is("TooLarge") || is("TooMany") {
+        s3_error!(InvalidRequest, "The chunked body is malformed.")
+    } else {
+        S3Error::with_message(
+            S3ErrorCode::IncompleteBody,
+            "The request body terminated unexpectedly",
+        )
+    }
+}
+
+fn check_sum(
+    wanted: Option<&Wanted>,
+    found: Option<&[u8]>,
+    trailers: Option<&TrailingHeaders>,
+) -> S3Result<()> {
+    let (Some(wanted), Some(found)) = (wanted, found) else { return Ok(()) };
+    let header = sums::header(wanted.kind);
+    let trailer = trailers.and_then(|trailers| {
+        trailers
+            .read(|map| map.get(&header).and_then(|value| value.to_str().ok()).map(str::to_owned))
+    });
+    let trailer = trailer.flatten().map(|value| sums::decode(wanted.kind, &value)).transpose()?;
+    for declared in [wanted.value.as_deref(), trailer.as_deref()].into_iter().flatten() {
+        if declared != found {
+            let name = sums::name(wanted.kind);
+            return Err(s3_error!(
+                BadDigest,
+                "The {name} you specified did not match the calculated checksum."
+            ));
+        }
+    }
+    Ok(())
+}

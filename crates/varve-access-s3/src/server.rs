@@ -1,0 +1,216 @@
+//! The listening socket: connections with their limits, TLS, an orderly end.
+
+use std::future::Future;
+use std::path::Path;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use hyper::body::{Body as HttpBody, Bytes, Frame, Incoming, SizeHint};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use s3s::Body;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Semaphore, watch};
+use tokio::time::{Instant, Sleep};
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::ServerConfig;
+use tokio_rustls::rustls::pki_types::pem::PemObject;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+
+use crate::access::Peer;
+use crate::error::{Error, Result};
+use crate::front::{Front, Rate};
+use crate::gateway::Gateway;
+
+/// Longest head of a request, in bytes: the protocol allows 8 KiB of headers, policies of forms and presigned URLs need more.
+const HEAD_BYTES_MAX: usize = 64 << 10;
+/// Most headers of a request.
+const HEADERS_MAX: usize = 256;
+/// Pause after an accept has failed, as it does when file descriptors run out.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// Certificates for clients to trust.
+#[derive(Clone)]
+pub struct Tls {
+    acceptor: TlsAcceptor,
+}
+
+impl std::fmt::Debug for Tls {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Tls")
+    }
+}
+
+impl Tls {
+    /// Reads a chain of certificates and their key, both PEM.
+    ///
+    /// # Errors
+    /// `Invalid` when the files are not that, or do not belong together.
+    pub fn load(certificates: &Path, key: &Path) -> Result<Self> {
+        let invalid = |path: &Path, why: &dyn std::fmt::Display| Error::Invalid {
+            what: format!("{}: {why}", path.display()),
+        };
+        let chain = CertificateDer::pem_file_iter(certificates)
+            .map_err(|error| invalid(certificates, &error))?;
+        let chain = chain
+            .collect::<std::result::Result<Vec<_>, _>>()
+            .map_err(|error| invalid(certificates, &error))?;
+        let secret = PrivateKeyDer::from_pem_file(key).map_err(|error| invalid(key, &error))?;
+        let provider = Arc::new(tokio_rustls::rustls::crypto::ring::default_provider());
+        let config =
+            ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+        let config = config.map_err(|error| invalid(key, &error))?.with_no_client_auth();
+        let config = config
+            .with_single_cert(chain, secret)
+            .map_err(|error| invalid(certificates, &error))?;
+        Ok(Self { acceptor: TlsAcceptor::from(Arc::new(config)) })
+    }
+}
+
+impl Gateway {
+    /// Serves a socket until `stop` is true or its sender is gone; then waits until requests under way have been answered.
+    pub async fn serve(
+        &self,
+        listener: TcpListener,
+        tls: Option<Tls>,
+        mut stop: watch::Receiver<bool>,
+    ) {
+        let places = Arc::new(Semaphore::new(self.inner.options.connections_max));
+        let front = Front::new(Arc::clone(&self.inner));
+        let mut connections = tokio::task::JoinSet::new();
+        loop {
+            let place = tokio::select! {
+                place = Arc::clone(&places).acquire_owned() => place,
+                () = stopped(&mut stop) => break,
+            };
+            let accepted = tokio::select! {
+                accepted = listener.accept() => accepted,
+                () = stopped(&mut stop) => break,
+            };
+            while connections.try_join_next().is_some() {}
+            let (Ok(place), Ok((stream, _))) = (place, accepted) else {
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+                continue;
+            };
+            let connection = Connection {
+                front: front.clone(),
+                idle: self.inner.options.idle,
+                rate: Rate::new(self.inner.options.requests_per_second),
+                stop: stop.clone(),
+            };
+            let tls = tls.clone();
+            connections.spawn(async move {
+                connection.serve(stream, tls).await;
+                drop(place);
+            });
+        }
+        while connections.join_next().await.is_some() {}
+    }
+}
+
+async fn stopped(stop: &mut watch::Receiver<bool>) {
+    let _ = stop.wait_for(|stop| *stop).await;
+}
+
+struct Connection {
+    front: Front,
+    idle: Duration,
+    rate: Rate,
+    stop: watch::Receiver<bool>,
+}
+
+impl Connection {
+    async fn serve(self, stream: TcpStream, tls: Option<Tls>) {
+        let address = stream.peer_addr().ok().map(|address| address.ip());
+        let peer = Peer { address, tls: tls.is_some() };
+        // Head and body of an answer go out in two sends: the second must not wait for the first one's acknowledgement.
+        let _ = stream.set_nodelay(true);
+        match tls {
+            None => self.talk(stream, peer).await,
+            Some(tls) => match tokio::time::timeout(self.idle, tls.acceptor.accept(stream)).await {
+                Ok(Ok(stream)) => self.talk(stream, peer).await,
+                Ok(Err(error)) => tracing::debug!(%error, "TLS handshake failed"),
+                Err(_) => tracing::debug!("TLS handshake took too long"),
+            },
+        }
+    }
+
+    async fn talk<S>(self, stream: S, peer: Peer)
+    where
+        S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send + 'static,
+    {
+        let Self { front, idle, rate, mut stop } = self;
+        let service = service_fn(|mut request: hyper::Request<Incoming>| {
+            request.extensions_mut().insert(peer);
+            let request = request.map(|body| Body::http_body_unsync(Patient::new(body, idle)));
+            let (front, rate) = (&front, &rate);
+            async move { Ok::<_, std::convert::Infallible>(front.answer(request, rate).await) }
+        });
+        let connection = http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(idle)
+            .max_buf_size(HEAD_BYTES_MAX)
+            .max_headers(HEADERS_MAX)
+            .half_close(false)
+            .serve_connection(TokioIo::new(stream), service);
+        tokio::pin!(connection);
+        let ended = tokio::select! {
+            ended = connection.as_mut() => ended,
+            () = stopped(&mut stop) => {
+                connection.as_mut().graceful_shutdown();
+                connection.await
+            }
+        };
+        if let Err(error) = ended {
+            tracing::debug!(%error, "connection ended");
+        }
+    }
+}
+
+/// A body whose sender must not pause longer than the limit.
+struct Patient {
+    body: Incoming,
+    limit: Duration,
+    deadline: Pin<Box<Sleep>>,
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("Incomplete: the client paused too long")]
+struct Paused;
+
+impl Patient {
+    fn new(body: Incoming, limit: Duration) -> Self {
+        Self { body, limit, deadline: Box::pin(tokio::time::sleep(limit)) }
+    }
+}
+
+impl HttpBody for Patient {
+    type Data = Bytes;
+    type Error = Box<dyn std::error::Error + Send + Sync>;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<std::result::Result<Frame<Bytes>, Self::Error>>> {
+        if let Poll::Ready(frame) = Pin::new(&mut self.body).poll_frame(cx) {
+            let next = Instant::now() + self.limit;
+            self.deadline.as_mut().reset(next);
+            return Poll::Ready(frame.map(|frame| frame.map_err(Into::into)));
+        }
+        match self.deadline.as_mut().poll(cx) {
+            Poll::Ready(()) => Poll::Ready(Some(Err(Box::new(Paused)))),
+            Poll::Pending => Poll::Pending,
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}

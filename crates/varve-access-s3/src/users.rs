@@ -1,0 +1,294 @@
+//! Users and their access keys: in memory as a whole, replaced as a whole by each change, durable in the store before that.
+
+use std::collections::HashMap;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use varve_object::{AccessKey, ObjectStore, RecordTable, User};
+
+use crate::error::{Error, Result};
+use crate::policy::Policy;
+use crate::seal::{MasterKey, random};
+
+/// Users loaded at once, and so the most there may be in one page.
+const PAGE: usize = 1000;
+/// Most users and keys: all are in memory.
+const USERS_MAX: usize = 100_000;
+
+/// Users and access keys.
+pub struct Users {
+    store: Arc<dyn ObjectStore>,
+    master: Arc<MasterKey>,
+    /// Guards the snapshot; held for moments.
+    now: RwLock<Arc<Snapshot>>,
+    /// One change at a time.
+    changes: tokio::sync::Mutex<()>,
+}
+
+/// A user as requests see it.
+#[derive(Debug)]
+pub(crate) struct Known {
+    pub(crate) user: User,
+    pub(crate) policy: Option<Policy>,
+}
+
+#[derive(Default)]
+struct Snapshot {
+    users: HashMap<String, Arc<Known>>,
+    keys: HashMap<String, (String, Arc<str>)>,
+}
+
+/// An access key with its secret, as it is shown once.
+#[derive(Clone, PartialEq, Eq)]
+pub struct NewKey {
+    /// Id of its user.
+    pub user: String,
+    /// The public half.
+    pub access_key: String,
+    /// The secret.
+    pub secret_key: String,
+}
+
+impl std::fmt::Debug for NewKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("NewKey")
+            .field("user", &self.user)
+            .field("access_key", &self.access_key)
+            .finish_non_exhaustive()
+    }
+}
+
+impl std::fmt::Debug for Users {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Users").finish_non_exhaustive()
+    }
+}
+
+impl Users {
+    /// Loads all users. Secrets that do not open with `master` are an error, so that a wrong key file is noticed at the start.
+    pub(crate) async fn load(store: Arc<dyn ObjectStore>, master: Arc<MasterKey>) -> Result<Self> {
+        let users =
+            Self { store, master, now: RwLock::default(), changes: tokio::sync::Mutex::default() };
+        users.reload().await?;
+        Ok(users)
+    }
+
+    /// Makes the first user, who may do everything, with a key, if there is no user yet.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub async fn create_owner(&self, name: &str) -> Result<Option<NewKey>> {
+        if !self.snapshot().users.is_empty() {
+            return Ok(None);
+        }
+        let user =
+            User { id: name.to_owned(), name: name.to_owned(), admin: true, ..User::default() };
+        self.create(user).await?;
+        self.create_key(name, None).await.map(Some)
+    }
+
+    /// Makes a user. Durable on return.
+    ///
+    /// # Errors
+    /// `Exists`, `Invalid` for names or policies that make no sense, those of the store.
+    pub async fn create(&self, user: User) -> Result<()> {
+        check_name(&user.id)?;
+        parse_policy(&user.policy)?;
+        let _one = self.changes.lock().await;
+        if self.snapshot().users.len() >= USERS_MAX {
+            return Err(Error::Invalid { what: format!("{USERS_MAX} users are the most") });
+        }
+        let (id, taken) = (user.id.clone(), Error::Exists { what: "user", name: user.id.clone() });
+        if self.snapshot().users.contains_key(&id) {
+            return Err(taken);
+        }
+        let record = user.encode();
+        self.store
+            .change_record(RecordTable::User, &id, Box::new(move |_| Ok(Some(record))))
+            .await?;
+        self.reload().await
+    }
+
+    /// Replaces a user's policy (empty: none), quotas and names. Durable on return.
+    ///
+    /// # Errors
+    /// `NotFound`, `Invalid`, those of the store.
+    pub async fn change(&self, id: &str, change: impl FnOnce(&mut User)) -> Result<()> {
+        let _one = self.changes.lock().await;
+        let mut user = self.user(id).ok_or_else(|| no_user(id))?.user.clone();
+        change(&mut user);
+        id.clone_into(&mut user.id);
+        parse_policy(&user.policy)?;
+        let record = user.encode();
+        self.store
+            .change_record(RecordTable::User, id, Box::new(move |_| Ok(Some(record))))
+            .await?;
+        self.reload().await
+    }
+
+    /// Deletes a user with its keys. Its buckets stay, and belong to nobody until a user of that id is made again.
+    ///
+    /// # Errors
+    /// `NotFound`, those of the store.
+    pub async fn delete(&self, id: &str) -> Result<()> {
+        let _one = self.changes.lock().await;
+        self.user(id).ok_or_else(|| no_user(id))?;
+        for key in self.keys(id) {
+            self.store.change_record(RecordTable::AccessKey, &key, Box::new(|_| Ok(None))).await?;
+        }
+        self.store.change_record(RecordTable::User, id, Box::new(|_| Ok(None))).await?;
+        self.reload().await
+    }
+
+    /// Makes an access key; the secret is told here and never again. `given` is a key made elsewhere.
+    ///
+    /// # Errors
+    /// `NotFound` for the user, `Exists` for the key, `Invalid`, those of the store.
+    pub async fn create_key(&self, user: &str, given: Option<(String, String)>) -> Result<NewKey> {
+        let (access_key, secret_key) = given.unwrap_or_else(generate);
+        check_name(&access_key)?;
+        let _one = self.changes.lock().await;
+        self.user(user).ok_or_else(|| no_user(user))?;
+        if self.snapshot().keys.contains_key(&access_key) {
+            return Err(Error::Exists { what: "access key", name: access_key });
+        }
+        let sealed = self.master.seal(&context(&access_key), secret_key.as_bytes());
+        let record =
+            AccessKey { user: user.to_owned(), sealed, created_ms: crate::clock::now_ms() }
+                .encode();
+        self.store
+            .change_record(RecordTable::AccessKey, &access_key, Box::new(move |_| Ok(Some(record))))
+            .await?;
+        self.reload().await?;
+        Ok(NewKey { user: user.to_owned(), access_key, secret_key })
+    }
+
+    /// Deletes an access key. Requests signed with it are refused from now on.
+    ///
+    /// # Errors
+    /// `NotFound`, those of the store.
+    pub async fn delete_key(&self, access_key: &str) -> Result<()> {
+        let _one = self.changes.lock().await;
+        if !self.snapshot().keys.contains_key(access_key) {
+            return Err(Error::NotFound { what: "access key", name: access_key.to_owned() });
+        }
+        self.store
+            .change_record(RecordTable::AccessKey, access_key, Box::new(|_| Ok(None)))
+            .await?;
+        self.reload().await
+    }
+
+    /// All users, by id.
+    pub fn list(&self) -> Vec<User> {
+        let mut users: Vec<User> =
+            self.snapshot().users.values().map(|known| known.user.clone()).collect();
+        users.sort_by(|a, b| a.id.cmp(&b.id));
+        users
+    }
+
+    /// Public halves of a user's keys, in order.
+    pub fn keys(&self, user: &str) -> Vec<String> {
+        let snapshot = self.snapshot();
+        let mut keys: Vec<String> = snapshot
+            .keys
+            .iter()
+            .filter(|(_, (owner, _))| owner == user)
+            .map(|(key, _)| key.clone())
+            .collect();
+        keys.sort();
+        keys
+    }
+
+    pub(crate) fn user(&self, id: &str) -> Option<Arc<Known>> {
+        self.snapshot().users.get(id).cloned()
+    }
+
+    pub(crate) fn by_email(&self, email: &str) -> Option<Arc<Known>> {
+        self.snapshot()
+            .users
+            .values()
+            .find(|known| !email.is_empty() && known.user.email.eq_ignore_ascii_case(email))
+            .cloned()
+    }
+
+    /// User and secret of an access key.
+    pub(crate) fn by_key(&self, access_key: &str) -> Option<(Arc<Known>, Arc<str>)> {
+        let snapshot = self.snapshot();
+        let (user, secret) = snapshot.keys.get(access_key)?;
+        Some((Arc::clone(snapshot.users.get(user)?), Arc::clone(secret)))
+    }
+
+    fn snapshot(&self) -> Arc<Snapshot> {
+        Arc::clone(&self.now.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    async fn reload(&self) -> Result<()> {
+        let mut new = Snapshot::default();
+        for (id, record) in self.records(RecordTable::User).await? {
+            let user = User::decode(&record)?;
+            let policy = parse_policy(&user.policy)?;
+            new.users.insert(id, Arc::new(Known { user, policy }));
+        }
+        for (access_key, record) in self.records(RecordTable::AccessKey).await? {
+            let key = AccessKey::decode(&record)?;
+            let secret = self
+                .master
+                .open(&context(&access_key), &key.sealed)
+                .and_then(|secret| String::from_utf8(secret).ok());
+            let secret = secret.ok_or_else(|| Error::Key {
+                what: format!("the secret of access key `{access_key}`"),
+            })?;
+            new.keys.insert(access_key, (key.user, secret.into()));
+        }
+        *self.now.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(new);
+        Ok(())
+    }
+
+    async fn records(&self, table: RecordTable) -> Result<Vec<(String, bytes::Bytes)>> {
+        let mut all = Vec::new();
+        loop {
+            let after = all.last().map_or("", |(key, _): &(String, _)| key.as_str());
+            let page = self.store.list_records(table, after, PAGE).await?;
+            let end = page.len() < PAGE || all.len() >= 4 * USERS_MAX;
+            all.extend(page);
+            if end {
+                return Ok(all);
+            }
+        }
+    }
+}
+
+fn context(access_key: &str) -> String {
+    format!("secret of {access_key}")
+}
+
+fn no_user(id: &str) -> Error {
+    Error::NotFound { what: "user", name: id.to_owned() }
+}
+
+fn parse_policy(text: &str) -> Result<Option<Policy>> {
+    if text.is_empty() {
+        return Ok(None);
+    }
+    Policy::parse_for_user(text.as_bytes())
+        .map(Some)
+        .map_err(|what| Error::Invalid { what: format!("policy: {what}") })
+}
+
+fn check_name(name: &str) -> Result<()> {
+    let good = |c: char| c.is_ascii_alphanumeric() || "-_.@$+=".contains(c);
+    if name.is_empty() || name.len() > 128 || !name.chars().all(good) {
+        return Err(Error::Invalid {
+            what: format!("`{name}` is no name of 1 to 128 letters, digits and -_.@$+="),
+        });
+    }
+    Ok(())
+}
+
+/// A random pair, in the alphabets and lengths that clients know.
+fn generate() -> (String, String) {
+    const ALPHABET: &[u8; 32] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
+    let access: String =
+        random::<20>().iter().map(|byte| char::from(ALPHABET[usize::from(byte % 32)])).collect();
+    let secret = base64::Engine::encode(&base64::prelude::BASE64_STANDARD_NO_PAD, random::<30>());
+    (access, secret)
+}
