@@ -1,5 +1,5 @@
 //! Records as keys on the shard that a volume's name picks: `v` + namespace + `/` + name for a volume, `s` + the same + `@` + snapshot for
-//! its snapshots, which so have their volume's home. `i` begins intents (see `intent.rs`).
+//! its snapshots, which so have their volume's home. `i` begins intents (see `intent.rs`), `b` owners of buckets (`bucket.rs`).
 //!
 //! C1. Changes of names with the same home run one after another: each holds its homes' gates (`Dispatch::hold_names`).
 
@@ -9,6 +9,7 @@ use varve_dispatch::{Dispatch, HeldNames, Placement, Route};
 use varve_types::{ShardId, StreamId};
 
 use crate::Result;
+use crate::bucket::{BUCKET_PREFIX, BucketOwner};
 use crate::intent;
 use crate::name::{DatasetName, SNAPSHOT_MARK, SnapshotName};
 use crate::record::{VolumeInfo, VolumeRecord};
@@ -32,6 +33,8 @@ pub enum CatalogueItem {
     Snapshot(SnapshotInfo),
     /// A part of a group of snapshots that was being stored: this one.
     Intent(SnapshotInfo),
+    /// A bucket, or what belongs to no bucket.
+    Bucket(BucketOwner),
 }
 
 /// A record as it stands in the key tree of its home.
@@ -66,6 +69,13 @@ impl CatalogueEntry {
                 Self { item: CatalogueItem::Snapshot(info), route, volume_name }
             }));
         }
+        if let Some(stream) = key.strip_prefix(BUCKET_PREFIX) {
+            return Some(BucketOwner::decode(stream, value).map(|owner| Self {
+                route: owner.route(),
+                item: CatalogueItem::Bucket(owner),
+                volume_name: String::new(),
+            }));
+        }
         let part = intent::decode_part(key, value)?;
         Some(part.map(of).map(|(info, route, volume_name)| Self {
             item: CatalogueItem::Intent(info),
@@ -80,6 +90,7 @@ impl CatalogueEntry {
         match &self.item {
             CatalogueItem::Volume(volume) => &volume.name,
             CatalogueItem::Snapshot(snapshot) | CatalogueItem::Intent(snapshot) => &snapshot.name,
+            CatalogueItem::Bucket(owner) => &owner.name,
         }
     }
 
@@ -90,7 +101,7 @@ impl CatalogueEntry {
             CatalogueItem::Volume(_) | CatalogueItem::Snapshot(_) => {
                 Some(placement.home_of(self.volume_name.as_bytes()))
             }
-            CatalogueItem::Intent(_) => None,
+            CatalogueItem::Intent(_) | CatalogueItem::Bucket(_) => None,
         }
     }
 }
@@ -290,10 +301,10 @@ pub(crate) async fn owned_streams(dispatch: &Dispatch) -> Result<Vec<StreamId>> 
     Ok(streams)
 }
 
-/// The name of the volume or snapshot that each stream is.
+/// The name of the volume, snapshot or bucket that each stream is.
 pub(crate) async fn names_of_streams(dispatch: &Dispatch) -> Result<BTreeMap<StreamId, String>> {
     let mut names = BTreeMap::new();
-    for prefix in [VOLUME_PREFIX, SNAPSHOT_PREFIX] {
+    for prefix in [VOLUME_PREFIX, SNAPSHOT_PREFIX, BUCKET_PREFIX] {
         visit_records(dispatch, prefix, |key, value| {
             let entry = CatalogueEntry::decode(key, value);
             let entry = entry.expect("the prefix is a record's")?;

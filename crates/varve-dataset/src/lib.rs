@@ -1,6 +1,7 @@
-//! Datasets: names and their semantics over streams. Volumes and their snapshots so far.
+//! Datasets: names and their semantics over streams. Volumes, their snapshots, and the streams of buckets so far.
 
 mod archive;
+mod bucket;
 mod catalog;
 mod check;
 mod clone;
@@ -26,6 +27,9 @@ mod space;
 mod volume;
 
 pub use archive::{ArchiveBase, ArchiveChain, ArchiveHeader, ArchiveRecord};
+pub use bucket::{
+    BucketOwner, bucket_owners, create_bucket_owner, is_bucket_content, remove_bucket_owner,
+};
 pub use catalog::{CatalogueEntry, CatalogueItem};
 pub use check::OnlineReport;
 pub use datasets::{Datasets, Shared};

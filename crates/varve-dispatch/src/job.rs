@@ -4,6 +4,8 @@
 //!     callers down instead of using memory.
 //! J2. Answers travel through a channel of their own, so a thread that waits for an answer goes on serving others.
 
+use std::task::Poll;
+
 use futures_channel::oneshot;
 use futures_util::future::LocalBoxFuture;
 use varve_reactor::Reactor;
@@ -41,15 +43,74 @@ impl JobSender {
         work: impl FnOnce(&Dispatch) -> LocalBoxFuture<'static, T> + Send + 'static,
     ) -> Result<T> {
         let (mut job, answer) = job(work);
-        while let Err(refused) = self.port.send(job) {
-            if self.port.is_closed() {
-                return Err(Error::ShuttingDown);
-            }
+        while let Err(refused) = self.send(job)? {
             job = refused;
             reactor.yield_now().await;
         }
         answer.await.map_err(|_| Error::ShuttingDown)
     }
+
+    /// As [`Self::call`], for a caller that runs on no loop of the reactor's: its own executor polls it again when the queue was full (J1).
+    ///
+    /// # Errors
+    /// [`Error::ShuttingDown`] when the thread is gone.
+    pub async fn call_from_outside<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Dispatch) -> LocalBoxFuture<'static, T> + Send + 'static,
+    ) -> Result<T> {
+        self.begin_from_outside(work).await?.result().await
+    }
+
+    /// The same, but returns once the work is on its way.
+    ///
+    /// # Errors
+    /// [`Error::ShuttingDown`] when the thread is gone.
+    pub async fn begin_from_outside<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Dispatch) -> LocalBoxFuture<'static, T> + Send + 'static,
+    ) -> Result<Answer<T>> {
+        let (mut job, answer) = job(work);
+        while let Err(refused) = self.send(job)? {
+            job = refused;
+            yield_to_executor().await;
+        }
+        Ok(Answer(answer))
+    }
+
+    /// Queues a job, or gives it back when there is no room.
+    fn send(&self, job: Job) -> Result<std::result::Result<(), Job>> {
+        let sent = self.port.send(job);
+        if sent.is_err() && self.port.is_closed() {
+            return Err(Error::ShuttingDown);
+        }
+        Ok(sent)
+    }
+}
+
+/// What a job will yield. Dropping it does not end the job.
+pub struct Answer<T>(oneshot::Receiver<T>);
+
+impl<T> Answer<T> {
+    /// Waits for it.
+    ///
+    /// # Errors
+    /// [`Error::ShuttingDown`] when the thread is gone.
+    pub async fn result(self) -> Result<T> {
+        self.0.await.map_err(|_| Error::ShuttingDown)
+    }
+}
+
+/// Lets other tasks of whatever executor this runs on go first.
+async fn yield_to_executor() {
+    let mut is_again = false;
+    std::future::poll_fn(|context| {
+        if std::mem::replace(&mut is_again, true) {
+            return Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
 }
 
 fn job<T: Send + 'static>(

@@ -14,7 +14,7 @@ pub use cut::{CutSource, HeldCut};
 pub use error::{Error, Result};
 pub use gate::HeldNames;
 pub use host::{HostConfig, ShardHost};
-pub use job::{Job, JobSender, PoolLinks, serve_jobs};
+pub use job::{Answer, Job, JobSender, PoolLinks, serve_jobs};
 pub use placement::{Placement, StreamPlacement};
 pub use route::{Dispatch, MarkProof, Route};
 pub use varve_engine::{

@@ -3,6 +3,7 @@
 //! X1. A part for a shard of this thread is a call; for another it is one message there and one back.
 //! X2. Parts of one request run at the same time; the request is done when all are.
 
+use std::any::{Any, TypeId};
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -49,6 +50,7 @@ struct Inner {
     pool: Option<Rc<Pool>>,
     hosts: RefCell<HashMap<ShardId, Rc<ShardHost>>>,
     names: RefCell<HashMap<ShardId, Rc<NameGate>>>,
+    locals: RefCell<HashMap<TypeId, Rc<dyn Any>>>,
 }
 
 /// Takes requests of one thread to the shards. Cheap to clone.
@@ -65,8 +67,8 @@ impl Dispatch {
         pool: Option<Rc<Pool>>,
     ) -> Self {
         let hosts = RefCell::default();
-        let names = RefCell::default();
-        Self(Rc::new(Inner { reactor, placement, links, pool, hosts, names }))
+        let (names, locals) = (RefCell::default(), RefCell::default());
+        Self(Rc::new(Inner { reactor, placement, links, pool, hosts, names, locals }))
     }
 
     /// Adds a shard of this thread.
@@ -90,6 +92,15 @@ impl Dispatch {
     /// The gate through which changes of names with a home pass one after another; on the home's thread.
     pub(crate) fn name_gate(&self, home: ShardId) -> Rc<NameGate> {
         Rc::clone(self.0.names.borrow_mut().entry(home).or_default())
+    }
+
+    /// What a layer above keeps on this thread: one value of each type, empty when it is first asked for. What it holds of this
+    /// dispatcher keeps both alive.
+    #[must_use]
+    pub fn local<T: Default + 'static>(&self) -> Rc<T> {
+        let mut locals = self.0.locals.borrow_mut();
+        let local = locals.entry(TypeId::of::<T>()).or_insert_with(|| Rc::new(T::default()));
+        Rc::clone(local).downcast().expect("kept by its type")
     }
 
     /// Where streams and names are.

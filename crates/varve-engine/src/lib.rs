@@ -55,8 +55,6 @@ pub use read::{BlockStatus, ReadPart};
 pub use recovery::ShardParts;
 pub use references::{CheckProgress, Dangling, References, Unreadable};
 pub use shard::Shard;
-pub use transaction::{
-    AdmittedTransaction, Committed, TRANSACTION_CHANGES_MAX, Transaction, TransactionRoom,
-};
+pub use transaction::{AdmittedTransaction, Committed, Transaction, TransactionRoom};
 pub use tree::Mapped;
 pub use verify::{Damage, DamagedPart, VerifyEvent, VerifyReport, verify_slot};

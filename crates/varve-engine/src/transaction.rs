@@ -25,7 +25,7 @@ use crate::trees::user_key;
 use crate::{Error, Result, Shard};
 
 /// Changes of a transaction at most: it leaves room for others in its frame.
-pub const TRANSACTION_CHANGES_MAX: usize = 128;
+const TRANSACTION_CHANGES_MAX: usize = 128;
 
 const _: () = assert!(TRANSACTION_CHANGES_MAX <= FRAME_RECORDS_MAX);
 
@@ -116,6 +116,13 @@ impl Shard {
         most / BLOCK_BYTES * BLOCK_BYTES
     }
 
+    /// Changes that a transaction may make at most, whatever data it writes: as many as keys fit beside them; 8 in the shortest lanes.
+    #[must_use]
+    pub fn transaction_changes_max(&self) -> usize {
+        let keys_bytes = self.lane().payload_max() - self.transaction_bytes_max();
+        (keys_bytes / KEY_BYTES_MAX).min(TRANSACTION_CHANGES_MAX)
+    }
+
     /// Takes credits and space for a transaction.
     ///
     /// # Errors
@@ -124,10 +131,7 @@ impl Shard {
         self.check_open()?;
         let most = self.transaction_bytes_max();
         check_at_most("bytes of data of a transaction", room.data_bytes, most)?;
-        // As many changes as keys would fit beside the data.
-        let changes = (self.lane().payload_max() - most) / KEY_BYTES_MAX;
-        let changes = changes.min(TRANSACTION_CHANGES_MAX);
-        check_at_most("changes of a transaction", room.changes, changes)?;
+        check_at_most("changes of a transaction", room.changes, self.transaction_changes_max())?;
         let bytes = room.data_bytes as u64 + room.changes as u64 * charge(0);
         let credits = if room.takes_space {
             self.admit_credits(bytes, room.data_bytes as u64 + charge(0)).await?

@@ -13,6 +13,7 @@
 
 mod acl;
 mod attributes;
+mod engine;
 mod error;
 mod fields;
 mod listing;
@@ -20,6 +21,7 @@ mod listing;
 mod memory;
 pub mod rules;
 mod settings;
+pub mod shelf;
 mod store;
 mod user;
 
@@ -27,6 +29,7 @@ pub use acl::{Acl, Grant, Grantee, Permission};
 pub use attributes::{
     Attributes, Checksum, ChecksumKind, Encryption, KeyHolder, PartEntry, Retention,
 };
+pub use engine::{EngineOptions, EngineStore};
 pub use error::{Error, Result};
 pub use listing::{Item, ListPage, ListQuery, Lister, Marker, Step};
 #[cfg(feature = "memory")]

@@ -10,7 +10,7 @@ use std::rc::Rc;
 
 use futures_util::future::{Either, select};
 use serde::Serialize;
-use varve_dataset::{CatalogueEntry, is_intent_head};
+use varve_dataset::{CatalogueEntry, is_bucket_content, is_intent_head};
 use varve_engine::{
     AuditReport, Damage, DamagedPart, MapItem, Pool, Shard, ShardConfig, StoredKey, VerifyEvent,
     VerifyReport, verify_slot,
@@ -437,7 +437,7 @@ fn take_key(key: &[u8], value: &[u8], outcome: &mut ShardOutcome) -> Option<Find
                 None
             }
             Some(Err(error)) => Some(Finding::error("catalogue", error.to_string(), KEEP_DRIVES)),
-            None if is_intent_head(user) => None,
+            None if is_intent_head(user) || is_bucket_content(user) => None,
             None => {
                 let what = format!("key \"{}\" is of no kind that is known", user.escape_ascii());
                 Some(Finding::warning("key_unknown", what, "check the pool with a newer version"))

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use std::rc::Rc;
 
 use serde_json::json;
-use varve_dataset::{CatalogueEntry, CatalogueItem, SnapshotInfo, VolumeInfo};
+use varve_dataset::{BucketOwner, CatalogueEntry, CatalogueItem, SnapshotInfo, VolumeInfo};
 use varve_dispatch::Route;
 use varve_engine::{MapItem, Pool, Shard, StoredKey};
 use varve_logstore::format::chunk::ChunkEntry;
@@ -139,7 +139,16 @@ fn show_entry(shard: ShardId, entry: &CatalogueEntry, out: &mut Output) {
         CatalogueItem::Intent(snapshot) => {
             show_snapshot(shard, "intent", snapshot, entry.route, out);
         }
+        CatalogueItem::Bucket(bucket) => show_bucket(shard, bucket, out),
     }
+}
+
+fn show_bucket(shard: ShardId, bucket: &BucketOwner, out: &mut Output) {
+    let (name, stream) = (&bucket.name, bucket.stream.get());
+    out.row(
+        || json!({ "shard": shard.0, "kind": "bucket", "bucket": name, "stream": stream }),
+        || format!("shard {shard} bucket \"{name}\" stream {stream}"),
+    );
 }
 
 fn show_volume(shard: ShardId, volume: &VolumeInfo, route: Route, out: &mut Output) {

@@ -1,0 +1,134 @@
+//! Owners of buckets' streams: a key a bucket on the first shard, `b` and the stream. What is in a bucket, and what is said of it, stands in
+//! keys of the layer above, whose letters are kept here.
+//!
+//! B1. A bucket's stream has an owner from before its first block is written until everything of it is gone but its blocks.
+
+use futures_util::future::LocalBoxFuture;
+use varve_dispatch::{Dispatch, Pool, Route, StreamPlacement};
+use varve_stdx::{Reader, Writer};
+use varve_types::{ShardId, StreamId};
+
+use crate::catalog::{put, remove};
+use crate::{Error, Result};
+
+/// First byte of keys of owners.
+pub(crate) const BUCKET_PREFIX: &[u8] = b"b";
+
+/// First bytes of keys of what is in buckets.
+const CONTENT_PREFIXES: &[u8] = b"oupxh";
+
+/// Where owners are.
+const HOME: ShardId = ShardId(0);
+
+/// Version of the value.
+const VERSION: u16 = 1;
+
+/// Bytes before the name.
+const FIXED_LEN: usize = 8;
+
+/// The owner of a bucket's stream.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct BucketOwner {
+    /// The bucket's stream, which is its identity.
+    pub stream: StreamId,
+    /// The bucket's name when it was made; none for what belongs to no bucket.
+    pub name: String,
+}
+
+impl BucketOwner {
+    fn key(stream: StreamId) -> Vec<u8> {
+        [BUCKET_PREFIX, &stream.get().to_be_bytes()].concat()
+    }
+
+    fn value(&self) -> Vec<u8> {
+        let mut value = vec![0; FIXED_LEN + self.name.len()];
+        let mut out = Writer::new(&mut value);
+        out.u16(VERSION);
+        out.zeros(6);
+        out.bytes(self.name.as_bytes());
+        value
+    }
+
+    /// What a key behind its prefix and its value say.
+    pub(crate) fn decode(stream: &[u8], value: &[u8]) -> Result<Self> {
+        let owner = || {
+            let stream = u64::from_be_bytes(stream.try_into().ok()?);
+            let mut fields = Reader::new(value);
+            let head = (fields.u16().ok()?, fields.array::<6>().ok()?);
+            let name = String::from_utf8(fields.rest().to_vec()).ok()?;
+            let stream = StreamId::from_untrusted(stream)?;
+            (head == (VERSION, [0; 6])).then_some(Self { stream, name })
+        };
+        owner().ok_or_else(|| Error::BadRecord {
+            name: format!("bucket {}", stream.escape_ascii()),
+            reason: "it is no bucket's",
+        })
+    }
+
+    /// As places of streams are told; a bucket's blocks are where its keys are.
+    pub(crate) fn route(&self) -> Route {
+        Route { stream: self.stream, placement: StreamPlacement { seed: 0, generation: 0 } }
+    }
+}
+
+/// Whether a key is of what is in a bucket.
+#[must_use]
+pub fn is_bucket_content(key: &[u8]) -> bool {
+    key.len() > FIXED_LEN && key.first().is_some_and(|letter| CONTENT_PREFIXES.contains(letter))
+}
+
+/// Makes a stream for a bucket, and its owner. Durable on return.
+///
+/// # Errors
+/// `Unavailable` when a shard does not serve.
+pub async fn create_bucket_owner(dispatch: &Dispatch, name: &str) -> Result<BucketOwner> {
+    let reserve = |pool: std::rc::Rc<Pool>| -> LocalBoxFuture<'static, _> {
+        Box::pin(async move { pool.reserve_streams(1).await })
+    };
+    let stream = dispatch.at_root(reserve).await?;
+    let owner = BucketOwner { stream, name: name.to_owned() };
+    put(dispatch, HOME, BucketOwner::key(stream), owner.value()).await?; // B1
+    Ok(owner)
+}
+
+/// Every owner of a bucket's stream, in the order of streams.
+///
+/// # Errors
+/// `Corrupt`, `Unavailable`.
+pub async fn bucket_owners(dispatch: &Dispatch) -> Result<Vec<BucketOwner>> {
+    let found = dispatch.key_scan(HOME, BUCKET_PREFIX.to_vec(), None, usize::MAX).await?;
+    let decode =
+        |(key, value): &(Vec<u8>, Vec<u8>)| BucketOwner::decode(&key[BUCKET_PREFIX.len()..], value);
+    found.iter().map(decode).collect()
+}
+
+/// Takes the owner away and drops the stream; what it holds comes back with a mark pass. Durable on return.
+///
+/// # Errors
+/// `Unavailable` when a shard does not serve: then it may or may not have happened.
+pub async fn remove_bucket_owner(dispatch: &Dispatch, stream: StreamId) -> Result<()> {
+    remove(dispatch, HOME, BucketOwner::key(stream)).await?;
+    Ok(dispatch.drop_stream(stream).await?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn owners_round_trip_and_others_are_refused() {
+        let owner = BucketOwner { stream: StreamId::new(77), name: "photos".to_owned() };
+        let (key, value) = (BucketOwner::key(owner.stream), owner.value());
+        assert_eq!(BucketOwner::decode(&key[1..], &value).unwrap(), owner);
+        for len in 0..FIXED_LEN {
+            assert!(BucketOwner::decode(&key[1..], &value[..len]).is_err());
+            let mut flipped = value.clone();
+            flipped[len] ^= 8;
+            assert!(BucketOwner::decode(&key[1..], &flipped).is_err());
+        }
+        assert!(BucketOwner::decode(&key, &value).is_err());
+        assert!(BucketOwner::decode(&key[1..], &[value, vec![0xFF]].concat()).is_err());
+        assert!(!is_bucket_content(&key));
+        assert!(is_bucket_content(b"o12345678key"));
+    }
+}

@@ -1,0 +1,59 @@
+//! The store of objects on the engine: buckets spread over shards by their keys, a [`Shelf`] on each; listings are merged.
+//!
+//! ```text
+//!  any executor ──job──▶ thread of the key's home shard: shelf ──▶ shard
+//! ```
+//!
+//! Buckets, and the records of the gateway, are objects of a bucket of its own, which has no name; all of them are in memory.
+//!
+//! E1. A bucket exists from the moment its object in the gateway's bucket is durable until that is gone. A stream of a bucket that has no
+//!     such object is cleared by the next opening.
+//! E2. A bucket is deleted only while its shelves take no changes and hold no version.
+//! E3. What a caller began goes on to its end when the caller leaves.
+
+mod body;
+mod buckets;
+mod caller;
+mod objects;
+
+use std::sync::Arc;
+
+use varve_dispatch::{Placement, PoolLinks};
+use varve_types::Reduction;
+
+use crate::{BucketId, Result};
+use buckets::BucketTable;
+use caller::Caller;
+
+/// Buckets and objects on a pool. Called from tasks of any executor.
+pub struct EngineStore {
+    caller: Arc<Caller>,
+    buckets: BucketTable,
+    /// The gateway's own bucket.
+    gateway: BucketId,
+}
+
+/// What a store is told.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct EngineOptions {
+    /// How objects are reduced; those of private buckets share no chunks.
+    pub reduction: Reduction,
+}
+
+impl EngineStore {
+    /// The store on the pool that these links lead to, whose shards are open or will be. Finishes what a crash left undone.
+    ///
+    /// # Errors
+    /// `Corrupt`, `Unavailable`.
+    pub async fn open(
+        links: PoolLinks,
+        placement: Placement,
+        options: EngineOptions,
+    ) -> Result<Self> {
+        let caller = Arc::new(Caller::new(links, placement, options));
+        let gateway = buckets::gateway(&caller).await?;
+        let store = Self { caller, buckets: BucketTable::default(), gateway };
+        store.load_buckets().await?;
+        Ok(store)
+    }
+}

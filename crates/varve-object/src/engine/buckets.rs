@@ -1,0 +1,347 @@
+//! Buckets: an owner of a stream each, and an object in the gateway's bucket that says what it is.
+//!
+//! ```text
+//! attributes of the object bucket/NAME
+//! 0         2       3          8        16
+//! | version | flags | reserved | bucket | record
+//! ```
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use bytes::Bytes;
+use futures_util::future::try_join_all;
+use hashbrown::{HashMap, HashSet};
+use varve_dataset::{BucketOwner, bucket_owners, create_bucket_owner, remove_bucket_owner};
+use varve_stdx::{Reader, Writer};
+use varve_types::{ShardId, StreamId};
+
+use super::EngineStore;
+use super::caller::{Address, Caller};
+use crate::shelf::ArrivingBody;
+use crate::{
+    Bucket, BucketId, BucketOptions, Change, ChangeKey, ChangeRecord, Error, Item, KeyView,
+    ListQuery, Marker, Result, Version,
+};
+
+/// What keys of the objects of buckets begin with.
+const BUCKET_PREFIX: &str = "bucket/";
+
+/// Version of the attributes.
+const VERSION: u16 = 1;
+const FLAG_PRIVATE: u8 = 1;
+const FIXED_LEN: usize = 16;
+
+/// Where owners are made and removed.
+const FIRST: ShardId = ShardId(0);
+
+/// Entries listed at once.
+const PAGE: usize = 1000;
+
+/// Buckets in memory, by name and by identity. The lock guards both and is never held across a pause.
+#[derive(Default)]
+pub(super) struct BucketTable {
+    tables: RwLock<Tables>,
+}
+
+#[derive(Default)]
+struct Tables {
+    by_name: BTreeMap<String, Arc<Bucket>>,
+    by_id: HashMap<BucketId, Arc<Bucket>>,
+}
+
+impl BucketTable {
+    /// Enters a bucket, unless a newer revision of it is there.
+    fn enter(&self, bucket: &Arc<Bucket>) {
+        let mut tables = self.tables.write().unwrap_or_else(PoisonError::into_inner);
+        let known = tables.by_id.get(&bucket.id);
+        if known.is_none_or(|known| known.revision < bucket.revision) {
+            tables.by_name.insert(bucket.name.clone(), Arc::clone(bucket));
+            tables.by_id.insert(bucket.id, Arc::clone(bucket));
+        }
+    }
+
+    fn remove(&self, bucket: &Bucket) {
+        let mut tables = self.tables.write().unwrap_or_else(PoisonError::into_inner);
+        tables.by_name.remove(&bucket.name);
+        tables.by_id.remove(&bucket.id);
+    }
+
+    pub(super) fn named(&self, name: &str) -> Result<Arc<Bucket>> {
+        let tables = self.tables.read().unwrap_or_else(PoisonError::into_inner);
+        let found = tables.by_name.get(name).cloned();
+        found.ok_or_else(|| Error::NoBucket { name: name.to_owned() })
+    }
+
+    pub(super) fn get(&self, id: BucketId) -> Result<Arc<Bucket>> {
+        let tables = self.tables.read().unwrap_or_else(PoisonError::into_inner);
+        let found = tables.by_id.get(&id).cloned();
+        found.ok_or_else(|| Error::NoBucket { name: format!("#{}", id.0) })
+    }
+
+    pub(super) fn after(&self, name: &str, limit: usize) -> Vec<Arc<Bucket>> {
+        let tables = self.tables.read().unwrap_or_else(PoisonError::into_inner);
+        let behind = tables.by_name.range(format!("{name}\0")..);
+        behind.take(limit).map(|(_, bucket)| Arc::clone(bucket)).collect()
+    }
+}
+
+fn encode(id: BucketId, options: BucketOptions, record: &[u8]) -> Bytes {
+    let mut out = vec![0; FIXED_LEN + record.len()];
+    let mut fields = Writer::new(&mut out);
+    fields.u16(VERSION);
+    fields.u8(if options.private_copy { FLAG_PRIVATE } else { 0 });
+    fields.zeros(5);
+    fields.u64(id.0);
+    fields.bytes(record);
+    out.into()
+}
+
+fn decode(name: &str, version: &Version) -> Result<Bucket> {
+    let bucket = || {
+        let mut fields = Reader::new(&version.attributes);
+        if fields.u16().ok()? != VERSION {
+            return None;
+        }
+        let flags = fields.u8().ok().filter(|flags| flags & !FLAG_PRIVATE == 0)?;
+        if fields.array::<5>().ok()? != [0; 5] {
+            return None;
+        }
+        let id = BucketId(fields.u64().ok()?);
+        let options = BucketOptions { private_copy: flags & FLAG_PRIVATE != 0 };
+        let record = version.attributes.slice(FIXED_LEN..);
+        Some(Bucket { id, name: name.to_owned(), options, revision: version.order, record })
+    };
+    bucket().ok_or_else(|| Error::Corrupt { what: format!("the record of bucket {name}") })
+}
+
+/// A version of an object that is all attributes.
+pub(super) fn plain_version(order: u64, attributes: Bytes) -> Version {
+    Version { order, null: true, marker: false, size: 0, modified_ms: 0, attributes }
+}
+
+/// The change that replaces the newest version by one with these attributes, or removes it.
+pub(super) fn replaced(view: &KeyView, attributes: Option<Bytes>) -> Change {
+    let before = view.newest.as_ref().map(|version| version.order);
+    let order = before.map_or(1, |order| order + 1);
+    let put = attributes.map(|attributes| plain_version(order, attributes));
+    Change { remove: before, put, replace: None }
+}
+
+/// The gateway's bucket; makes it when there is none.
+pub(super) async fn gateway(caller: &Caller) -> Result<BucketId> {
+    let found = owners(caller).await?.into_iter().find(|owner| owner.name.is_empty());
+    match found {
+        Some(owner) => Ok(BucketId(owner.stream.get())),
+        None => fresh(caller, String::new()).await,
+    }
+}
+
+async fn owners(caller: &Caller) -> Result<Vec<BucketOwner>> {
+    let owners = caller.on_thread(FIRST, |dispatch| {
+        Box::pin(async move { bucket_owners(&dispatch).await.map_err(of_dataset) })
+    });
+    owners.await
+}
+
+async fn fresh(caller: &Caller, name: String) -> Result<BucketId> {
+    let owner = caller.on_thread(FIRST, move |dispatch| {
+        Box::pin(async move { create_bucket_owner(&dispatch, &name).await.map_err(of_dataset) })
+    });
+    Ok(BucketId(owner.await?.stream.get()))
+}
+
+fn of_dataset(error: varve_dataset::Error) -> Error {
+    use varve_types::ErrorKind;
+    match error.kind() {
+        ErrorKind::NoSpace => Error::NoSpace,
+        ErrorKind::Corrupt => Error::Corrupt { what: error.to_string() },
+        ErrorKind::Unavailable | ErrorKind::Closed | ErrorKind::Fenced => {
+            Error::Unavailable { what: error.to_string() }
+        }
+        ErrorKind::NotFound
+        | ErrorKind::Exists
+        | ErrorKind::Invalid
+        | ErrorKind::Unsupported
+        | ErrorKind::Denied
+        | ErrorKind::Conflict
+        | ErrorKind::Internal => Error::Internal { what: error.to_string() },
+    }
+}
+
+impl EngineStore {
+    /// Reads all buckets, and clears what is left of those that were being made or deleted (E1). Their shelves are opened, so that what
+    /// uploads that were cut off left is freed.
+    pub(super) async fn load_buckets(&self) -> Result<()> {
+        let mut query =
+            ListQuery { prefix: BUCKET_PREFIX.to_owned(), limit: PAGE, ..ListQuery::default() };
+        loop {
+            let page = self.pages(self.gateway_at(FIRST), &query).await?;
+            for item in &page.items {
+                let Item::Version { key, version, .. } = item else { continue };
+                let name = key.strip_prefix(BUCKET_PREFIX).unwrap_or(key);
+                self.buckets.enter(&Arc::new(decode(name, version)?));
+            }
+            match page.items.last().filter(|_| page.more) {
+                Some(last) => query.after = Marker::Key(last_key(last)),
+                None => break,
+            }
+        }
+        let buckets = self.buckets.after("", usize::MAX);
+        let known: HashSet<BucketId> = buckets.iter().map(|bucket| bucket.id).collect();
+        for owner in owners(&self.caller).await? {
+            let id = BucketId(owner.stream.get());
+            if id != self.gateway && !known.contains(&id) {
+                tracing::info!(bucket = owner.name, "what is left of a deleted bucket is cleared");
+                self.clear(id).await?;
+            }
+        }
+        for bucket in &buckets {
+            self.on_all(bucket.id, bucket.options, |_| Box::pin(std::future::ready(Ok(()))))
+                .await?;
+        }
+        Ok(())
+    }
+
+    /// Runs `work` on all shelves of a bucket.
+    pub(super) async fn on_all<T: Send + 'static>(
+        &self,
+        bucket: BucketId,
+        options: BucketOptions,
+        work: impl Fn(std::rc::Rc<crate::shelf::Shelf>) -> super::caller::ShelfFuture<T>
+        + Clone
+        + Send
+        + 'static,
+    ) -> Result<Vec<T>> {
+        let calls = self.caller.shards().map(|shard| {
+            let at = Address { shard, bucket, is_private: options.private_copy };
+            self.caller.on_shelf(at, work.clone())
+        });
+        try_join_all(calls).await
+    }
+
+    fn gateway_at(&self, shard: ShardId) -> Address {
+        Address { shard, bucket: self.gateway, is_private: true }
+    }
+
+    /// Changes an object of the gateway's bucket.
+    pub(super) async fn change_own(&self, key: String, change: ChangeKey) -> Result<Change> {
+        let at = self.gateway_at(self.caller.home(self.gateway, &key));
+        let changed = self.caller.on_shelf(at, move |shelf| {
+            Box::pin(async move {
+                let body = ArrivingBody::Small(Bytes::new());
+                shelf.change_key(&key, None, body, change).await
+            })
+        });
+        changed.await
+    }
+
+    pub(super) async fn make_bucket(
+        &self,
+        name: &str,
+        options: BucketOptions,
+        record: Bytes,
+    ) -> Result<Arc<Bucket>> {
+        if self.buckets.named(name).is_ok() {
+            return Err(Error::BucketExists { name: name.to_owned() });
+        }
+        let id = fresh(&self.caller, name.to_owned()).await?;
+        let (taken, attributes) = (name.to_owned(), encode(id, options, &record));
+        let change: ChangeKey = Box::new(move |view| match view.newest {
+            Some(_) => Err(Error::BucketExists { name: taken }),
+            None => Ok(replaced(view, Some(attributes))),
+        });
+        match self.change_own(format!("{BUCKET_PREFIX}{name}"), change).await {
+            Ok(_) => {
+                let bucket = Bucket { id, name: name.to_owned(), options, revision: 1, record };
+                let bucket = Arc::new(bucket);
+                self.buckets.enter(&bucket);
+                Ok(bucket)
+            }
+            Err(error) => {
+                if matches!(error, Error::BucketExists { .. }) {
+                    self.clear(id).await?;
+                }
+                Err(error)
+            }
+        }
+    }
+
+    pub(super) async fn change_record_of(
+        &self,
+        name: &str,
+        change: ChangeRecord,
+    ) -> Result<Arc<Bucket>> {
+        let key = format!("{BUCKET_PREFIX}{name}");
+        let gone = name.to_owned();
+        let change: ChangeKey = Box::new(move |view| {
+            let Some(version) = &view.newest else {
+                return Err(Error::NoBucket { name: gone });
+            };
+            let Bucket { id, options, record, .. } = decode(&gone, version)?;
+            let record =
+                change(Some(&record))?.ok_or(Error::State { reason: "a bucket has a record" })?;
+            Ok(replaced(view, Some(encode(id, options, &record))))
+        });
+        let changed = self.change_own(key, change).await?;
+        let version = changed.put.ok_or(Error::State { reason: "a bucket has a record" })?;
+        let bucket = Arc::new(decode(name, &version)?);
+        self.buckets.enter(&bucket);
+        Ok(bucket)
+    }
+
+    pub(super) async fn remove_bucket(&self, name: &str) -> Result<()> {
+        let bucket = self.buckets.named(name)?;
+        let set_closed = async |is_closed| {
+            self.on_all(bucket.id, bucket.options, move |shelf| {
+                shelf.set_closed(is_closed);
+                Box::pin(std::future::ready(Ok(shelf.versions())))
+            })
+            .await
+        };
+        let removed = async {
+            // E2: none of them takes a change when the last one is asked.
+            set_closed(true).await?;
+            if set_closed(true).await?.into_iter().any(|versions| versions > 0) {
+                return Err(Error::BucketNotEmpty { name: name.to_owned() });
+            }
+            let (gone, id) = (name.to_owned(), bucket.id);
+            let change: ChangeKey = Box::new(move |view| match &view.newest {
+                Some(version) if decode(&gone, version)?.id == id => Ok(replaced(view, None)),
+                _ => Err(Error::NoBucket { name: gone }),
+            });
+            self.change_own(format!("{BUCKET_PREFIX}{name}"), change).await // E1
+        };
+        if let Err(error) = removed.await {
+            set_closed(false).await?;
+            return Err(error);
+        }
+        self.buckets.remove(&bucket);
+        self.clear(bucket.id).await
+    }
+
+    /// Removes everything of a bucket that does not exist any more, or never came to.
+    async fn clear(&self, id: BucketId) -> Result<()> {
+        let clear = |shelf: std::rc::Rc<crate::shelf::Shelf>| -> super::caller::ShelfFuture<()> {
+            shelf.set_closed(true);
+            Box::pin(async move { shelf.clear().await })
+        };
+        self.on_all(id, BucketOptions::default(), clear).await?;
+        for shard in self.caller.shards() {
+            self.caller.forget(Address { shard, bucket: id, is_private: false }).await?;
+        }
+        let stream = StreamId::new(id.0);
+        let removed = self.caller.on_thread(FIRST, move |dispatch| {
+            Box::pin(
+                async move { remove_bucket_owner(&dispatch, stream).await.map_err(of_dataset) },
+            )
+        });
+        removed.await
+    }
+}
+
+pub(super) fn last_key(item: &Item) -> String {
+    match item {
+        Item::Version { key, .. } | Item::Group(key) => key.clone(),
+    }
+}

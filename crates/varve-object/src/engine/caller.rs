@@ -1,0 +1,157 @@
+//! The way from any executor to a shelf: a job for the thread of its shard.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use futures_util::future::LocalBoxFuture;
+use hashbrown::HashMap;
+use varve_dispatch::{Answer, Dispatch, JobSender, Placement, PoolLinks};
+use varve_reactor::Notify;
+use varve_types::{Reduction, ShardId};
+
+use super::EngineOptions;
+use crate::shelf::Shelf;
+use crate::{BucketId, Error, Result};
+
+/// Work on a shelf.
+pub(super) type ShelfFuture<T> = LocalBoxFuture<'static, Result<T>>;
+
+/// Sends work to shelves.
+pub(super) struct Caller {
+    links: PoolLinks,
+    placement: Placement,
+    options: EngineOptions,
+}
+
+/// A bucket on a shard.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(super) struct Address {
+    pub(super) shard: ShardId,
+    pub(super) bucket: BucketId,
+    /// Its bodies share no chunks.
+    pub(super) is_private: bool,
+}
+
+enum Slot {
+    Opening(Rc<Notify>),
+    Open(Rc<Shelf>),
+}
+
+/// The shelves of a thread.
+#[derive(Default)]
+struct Shelves {
+    slots: RefCell<HashMap<(ShardId, BucketId), Slot>>,
+}
+
+impl Caller {
+    pub(super) fn new(links: PoolLinks, placement: Placement, options: EngineOptions) -> Self {
+        Self { links, placement, options }
+    }
+
+    /// All shards.
+    pub(super) fn shards(&self) -> impl Iterator<Item = ShardId> + use<> {
+        self.placement.shards()
+    }
+
+    /// The shard that has a key of a bucket.
+    pub(super) fn home(&self, bucket: BucketId, key: &str) -> ShardId {
+        self.placement.home_of(&[&bucket.0.to_be_bytes(), key.as_bytes()].concat())
+    }
+
+    fn link(&self, shard: ShardId) -> Result<&JobSender> {
+        let link = self.links.threads.get(usize::from(shard.0));
+        link.ok_or_else(|| Error::Unavailable { what: format!("shard {shard}") })
+    }
+
+    /// Runs `work` on the thread of a shard.
+    pub(super) async fn on_thread<T: Send + 'static>(
+        &self,
+        shard: ShardId,
+        work: impl FnOnce(Dispatch) -> LocalBoxFuture<'static, Result<T>> + Send + 'static,
+    ) -> Result<T> {
+        let there = move |dispatch: &Dispatch| work(dispatch.clone());
+        self.link(shard)?.call_from_outside(there).await.map_err(unavailable)?
+    }
+
+    /// Runs `work` with a shelf.
+    pub(super) async fn on_shelf<T: Send + 'static>(
+        &self,
+        at: Address,
+        work: impl FnOnce(Rc<Shelf>) -> ShelfFuture<T> + Send + 'static,
+    ) -> Result<T> {
+        self.begin(at, work).await?.result().await.map_err(unavailable)?
+    }
+
+    /// The same, but returns once it is on its way.
+    pub(super) async fn begin<T: Send + 'static>(
+        &self,
+        at: Address,
+        work: impl FnOnce(Rc<Shelf>) -> ShelfFuture<T> + Send + 'static,
+    ) -> Result<Answer<Result<T>>> {
+        let options = self.options;
+        let there = move |dispatch: &Dispatch| -> LocalBoxFuture<'static, Result<T>> {
+            let dispatch = dispatch.clone();
+            Box::pin(async move {
+                let shelves = dispatch.local::<Shelves>();
+                let shelf = shelves.shelf(&dispatch, at, options).await?;
+                work(shelf).await
+            })
+        };
+        self.link(at.shard)?.begin_from_outside(there).await.map_err(unavailable)
+    }
+
+    /// Forgets a shelf that is cleared.
+    pub(super) async fn forget(&self, at: Address) -> Result<()> {
+        let forget = move |dispatch: Dispatch| -> ShelfFuture<()> {
+            let shelves = dispatch.local::<Shelves>();
+            shelves.slots.borrow_mut().remove(&(at.shard, at.bucket));
+            Box::pin(std::future::ready(Ok(())))
+        };
+        self.on_thread(at.shard, forget).await
+    }
+}
+
+fn unavailable(error: varve_dispatch::Error) -> Error {
+    Error::Unavailable { what: error.to_string() }
+}
+
+impl Shelves {
+    /// A bucket on a shard of this thread, once that serves. A shard that was reopened gets another shelf.
+    async fn shelf(
+        &self,
+        dispatch: &Dispatch,
+        at: Address,
+        options: EngineOptions,
+    ) -> Result<Rc<Shelf>> {
+        let host = dispatch
+            .host(at.shard)
+            .ok_or_else(|| Error::Unavailable { what: format!("shard {}", at.shard) })?;
+        let place = (at.shard, at.bucket);
+        loop {
+            let shard = host.shard().await.map_err(unavailable)?;
+            let opening = match self.slots.borrow().get(&place) {
+                Some(Slot::Open(shelf)) if Rc::ptr_eq(shelf.shard(), &shard) => {
+                    return Ok(Rc::clone(shelf));
+                }
+                Some(Slot::Opening(opening)) => Some(Rc::clone(opening)),
+                Some(Slot::Open(_)) | None => None,
+            };
+            if let Some(opening) = opening {
+                opening.notified().await;
+                continue;
+            }
+            let opening = Rc::new(Notify::new());
+            self.slots.borrow_mut().insert(place, Slot::Opening(Rc::clone(&opening)));
+            let reduction = options.reduction;
+            let reduction = Reduction { dedup: reduction.dedup && !at.is_private, ..reduction };
+            let reactor = dispatch.reactor().clone();
+            let opened = Shelf::open(reactor, shard, at.bucket, reduction).await;
+            match &opened {
+                Ok(shelf) => self.slots.borrow_mut().insert(place, Slot::Open(Rc::clone(shelf))),
+                Err(_) => self.slots.borrow_mut().remove(&place),
+            };
+            opening.notify_all();
+            return opened;
+        }
+    }
+}

@@ -1,0 +1,309 @@
+//! The store's contract, each call a job for the shelf of its key.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures_util::StreamExt;
+use futures_util::future::try_join_all;
+
+use super::EngineStore;
+use super::body::{EngineWriter, found, staged};
+use super::buckets::{last_key, replaced};
+use super::caller::Address;
+use crate::shelf::{ArrivingBody, ShelfFound};
+use crate::{
+    Body, BodyWriter, Bucket, BucketId, BucketOptions, Change, ChangeKey, ChangeRecord, Error,
+    Found, Item, ListPage, ListQuery, Marker, NewBody, ObjectStore, Part, RecordTable, Result,
+    SMALL_BODY_MAX, Select, StagedBody, Upload, UploadId, Usage,
+};
+
+/// Entries of a table listed at once.
+const PAGE: usize = 1000;
+
+impl EngineStore {
+    /// Where a key of a bucket is.
+    fn address(&self, bucket: BucketId, key: &str) -> Result<Address> {
+        let known = self.buckets.get(bucket)?;
+        let shard = self.caller.home(bucket, key);
+        Ok(Address { shard, bucket, is_private: known.options.private_copy })
+    }
+
+    /// One page of all shelves of a bucket; `at` names the bucket.
+    pub(super) async fn pages(&self, at: Address, query: &ListQuery) -> Result<ListPage> {
+        let pages = self.caller.shards().map(|shard| {
+            let query = query.clone();
+            self.caller.on_shelf(Address { shard, ..at }, move |shelf| {
+                Box::pin(async move { shelf.list(&query).await })
+            })
+        });
+        Ok(ListPage::merge(try_join_all(pages).await?, query.limit))
+    }
+
+    /// A version of a key with its body.
+    async fn find_at(&self, at: Address, key: &str, select: Select) -> Result<Option<Found>> {
+        let key = key.to_owned();
+        let look = self
+            .caller
+            .on_shelf(at, move |shelf| Box::pin(async move { shelf.find(&key, select).await }));
+        let found = look.await?.map(|ShelfFound { version, newest, body }| Found {
+            version,
+            newest,
+            body: found(&self.caller, at, body),
+        });
+        Ok(found)
+    }
+}
+
+fn arriving(body: NewBody) -> Result<ArrivingBody> {
+    Ok(match body {
+        NewBody::Small(bytes) => {
+            assert!(bytes.len() <= SMALL_BODY_MAX, "larger bodies are staged");
+            ArrivingBody::Small(bytes)
+        }
+        NewBody::Staged(body) => ArrivingBody::Staged(staged(body)?),
+        NewBody::Parts { upload, parts } => ArrivingBody::Parts { upload, parts },
+    })
+}
+
+fn table_prefix(table: RecordTable) -> &'static str {
+    match table {
+        RecordTable::User => "user/",
+        RecordTable::AccessKey => "access-key/",
+        RecordTable::Gateway => "gateway/",
+    }
+}
+
+#[async_trait]
+impl ObjectStore for EngineStore {
+    async fn create_bucket(
+        &self,
+        name: &str,
+        options: BucketOptions,
+        record: Bytes,
+    ) -> Result<Arc<Bucket>> {
+        self.make_bucket(name, options, record).await
+    }
+
+    async fn bucket(&self, name: &str) -> Result<Arc<Bucket>> {
+        self.buckets.named(name)
+    }
+
+    async fn change_bucket(&self, name: &str, change: ChangeRecord) -> Result<Arc<Bucket>> {
+        self.change_record_of(name, change).await
+    }
+
+    async fn delete_bucket(&self, name: &str) -> Result<()> {
+        self.remove_bucket(name).await
+    }
+
+    async fn list_buckets(&self, after: &str, limit: usize) -> Result<Vec<Arc<Bucket>>> {
+        Ok(self.buckets.after(after, limit))
+    }
+
+    async fn usage(&self, bucket: BucketId) -> Result<Usage> {
+        let known = self.buckets.get(bucket)?;
+        let of_each = self
+            .on_all(bucket, known.options, |shelf| Box::pin(std::future::ready(Ok(shelf.usage()))));
+        Ok(of_each.await?.into_iter().fold(Usage::default(), |sum, one| Usage {
+            objects: sum.objects + one.objects,
+            bytes: sum.bytes + one.bytes,
+        }))
+    }
+
+    async fn find(&self, bucket: BucketId, key: &str, select: Select) -> Result<Option<Found>> {
+        self.find_at(self.address(bucket, key)?, key, select).await
+    }
+
+    async fn change_key(
+        &self,
+        bucket: BucketId,
+        key: &str,
+        named: Option<Select>,
+        body: NewBody,
+        change: ChangeKey,
+    ) -> Result<Change> {
+        let (at, body, key) = (self.address(bucket, key)?, arriving(body)?, key.to_owned());
+        let changed = self.caller.on_shelf(at, move |shelf| {
+            Box::pin(async move { shelf.change_key(&key, named, body, change).await })
+        });
+        changed.await
+    }
+
+    async fn list(&self, bucket: BucketId, query: &ListQuery) -> Result<ListPage> {
+        self.pages(self.address(bucket, "")?, query).await
+    }
+
+    async fn stage(
+        &self,
+        bucket: BucketId,
+        key: &str,
+        len: Option<u64>,
+    ) -> Result<Box<dyn BodyWriter>> {
+        let at = self.address(bucket, key)?;
+        let stage =
+            move |shelf: std::rc::Rc<crate::shelf::Shelf>| -> super::caller::ShelfFuture<_> {
+                Box::pin(async move { shelf.stage(len).await })
+            };
+        let staging = self.caller.on_shelf(at, stage).await?;
+        Ok(Box::new(EngineWriter::new(Arc::clone(&self.caller), at, staging)))
+    }
+
+    async fn stage_copy(
+        &self,
+        bucket: BucketId,
+        key: &str,
+        source: &dyn Body,
+        range: Range<u64>,
+    ) -> Result<StagedBody> {
+        let mut writer = self.stage(bucket, key, Some(range.end - range.start)).await?;
+        let mut pieces = source.read(range);
+        while let Some(piece) = pieces.next().await {
+            writer.write(piece?).await?;
+        }
+        writer.finish().await
+    }
+
+    async fn create_upload(
+        &self,
+        bucket: BucketId,
+        key: &str,
+        started_ms: u64,
+        attributes: Bytes,
+    ) -> Result<Upload> {
+        let (at, key) = (self.address(bucket, key)?, key.to_owned());
+        let created = self.caller.on_shelf(at, move |shelf| {
+            Box::pin(async move { shelf.create_upload(&key, started_ms, attributes).await })
+        });
+        created.await
+    }
+
+    async fn upload(&self, bucket: BucketId, key: &str, upload: UploadId) -> Result<Upload> {
+        let (at, key) = (self.address(bucket, key)?, key.to_owned());
+        let found = self
+            .caller
+            .on_shelf(at, move |shelf| Box::pin(async move { shelf.upload(&key, upload).await }));
+        found.await
+    }
+
+    async fn put_part(
+        &self,
+        bucket: BucketId,
+        key: &str,
+        upload: UploadId,
+        part: Part,
+        body: NewBody,
+    ) -> Result<Part> {
+        let (at, body, key) = (self.address(bucket, key)?, arriving(body)?, key.to_owned());
+        let put = self.caller.on_shelf(at, move |shelf| {
+            Box::pin(async move { shelf.put_part(&key, upload, part, body).await })
+        });
+        put.await
+    }
+
+    async fn list_parts(
+        &self,
+        bucket: BucketId,
+        key: &str,
+        upload: UploadId,
+        after: u16,
+        limit: usize,
+    ) -> Result<Vec<Part>> {
+        let (at, key) = (self.address(bucket, key)?, key.to_owned());
+        let parts = self.caller.on_shelf(at, move |shelf| {
+            Box::pin(async move { shelf.list_parts(&key, upload, after, limit).await })
+        });
+        parts.await
+    }
+
+    async fn abort_upload(&self, bucket: BucketId, key: &str, upload: UploadId) -> Result<()> {
+        let (at, key) = (self.address(bucket, key)?, key.to_owned());
+        let aborted = self.caller.on_shelf(at, move |shelf| {
+            Box::pin(async move { shelf.abort_upload(&key, upload).await })
+        });
+        aborted.await
+    }
+
+    async fn list_uploads(
+        &self,
+        bucket: BucketId,
+        prefix: &str,
+        after: Option<(&str, Option<UploadId>)>,
+        limit: usize,
+    ) -> Result<Vec<Upload>> {
+        let known = self.buckets.get(bucket)?;
+        let (prefix, after) = (prefix.to_owned(), after.map(|(key, id)| (key.to_owned(), id)));
+        let of_each = self.on_all(bucket, known.options, move |shelf| {
+            let (prefix, after) = (prefix.clone(), after.clone());
+            Box::pin(async move {
+                let after = after.as_ref().map(|(key, id)| (key.as_str(), *id));
+                shelf.list_uploads(&prefix, after, limit).await
+            })
+        });
+        let mut uploads: Vec<Upload> = of_each.await?.into_iter().flatten().collect();
+        uploads.sort_by(|a, b| (&a.key, a.id).cmp(&(&b.key, b.id)));
+        uploads.truncate(limit);
+        Ok(uploads)
+    }
+
+    async fn record(&self, table: RecordTable, key: &str) -> Result<Option<Bytes>> {
+        let key = format!("{}{key}", table_prefix(table));
+        let shard = self.caller.home(self.gateway, &key);
+        let at = Address { shard, bucket: self.gateway, is_private: true };
+        Ok(self.find_at(at, &key, Select::Newest).await?.map(|found| found.version.attributes))
+    }
+
+    async fn change_record(
+        &self,
+        table: RecordTable,
+        key: &str,
+        change: ChangeRecord,
+    ) -> Result<Option<Bytes>> {
+        let decide: ChangeKey = Box::new(move |view| {
+            let before = view.newest.as_ref().map(|version| &version.attributes);
+            Ok(replaced(view, change(before)?))
+        });
+        let changed = self.change_own(format!("{}{key}", table_prefix(table)), decide).await?;
+        Ok(changed.put.map(|version| version.attributes))
+    }
+
+    async fn list_records(
+        &self,
+        table: RecordTable,
+        after: &str,
+        limit: usize,
+    ) -> Result<Vec<(String, Bytes)>> {
+        let prefix = table_prefix(table);
+        let at = Address { shard: varve_types::ShardId(0), bucket: self.gateway, is_private: true };
+        let mut query = ListQuery {
+            prefix: prefix.to_owned(),
+            after: Marker::Key(format!("{prefix}{after}")),
+            ..ListQuery::default()
+        };
+        let mut records = Vec::new();
+        while records.len() < limit {
+            query.limit = (limit - records.len()).min(PAGE);
+            let page = self.pages(at, &query).await?;
+            let Some(last) = page.items.last() else { break };
+            query.after = Marker::Key(last_key(last));
+            let is_last = !page.more;
+            records.extend(page.items.into_iter().filter_map(|item| match item {
+                Item::Version { key, version, .. } => {
+                    Some((key.strip_prefix(prefix)?.to_owned(), version.attributes))
+                }
+                Item::Group(_) => None,
+            }));
+            if is_last {
+                break;
+            }
+        }
+        Ok(records)
+    }
+}
+
+impl From<varve_dispatch::Error> for Error {
+    fn from(error: varve_dispatch::Error) -> Self {
+        Self::Unavailable { what: error.to_string() }
+    }
+}

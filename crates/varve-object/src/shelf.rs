@@ -1,0 +1,305 @@
+//! The part of a bucket that one shard holds: versions, uploads and parts as keys of the shard's key tree, bodies as blocks of the bucket's
+//! stream. One value a bucket, shard and opening of the shard, on the shard's thread.
+//!
+//! ```text
+//!  small body   ──────────────────────────────▶ transaction: blocks, key, account
+//!  large body   ──▶ orphan ──▶ blocks ─────────▶ transaction: key, account, no orphan any more
+//!  overwritten, removed ──▶ transaction: key, blocks trimmed, account     or, while they are read or are many, an orphan ──▶ sweep
+//! ```
+//!
+//! An **orphan** is a key that names blocks, or parts, that belong to nothing: not yet, or not any more. What it names is freed unless a
+//! transaction takes the orphan away.
+//!
+//! S1. Blocks belong to one record, or to an orphan, or hold nothing: in every durable state. Who writes blocks outside of the transaction
+//!     that names them has put an orphan before, durably.
+//! S2. Blocks of a stream are given out once: the account that says from where on none was used goes with every transaction.
+//! S3. A key is changed by one task at a time, and what a reader is told of a version is held before somebody else can change the key.
+//! S4. What is held is not freed: it becomes an orphan, and the sweep waits for the last holder.
+//! S5. The account follows the transactions in the order in which they are committed.
+//! S6. A shard that was reopened has another shelf: holds of the former one read, write and commit nothing any more. All orphans that an
+//!     opening finds are swept.
+
+mod change;
+mod find;
+mod held;
+mod keys;
+mod list;
+mod locks;
+mod record;
+mod staging;
+mod sweep;
+mod uploads;
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use hashbrown::HashMap;
+use varve_engine::{BLOCK_BYTES, Committed, Shard, Transaction, TransactionRoom};
+use varve_reactor::Reactor;
+use varve_stdx::BufSlice;
+use varve_types::{ErrorKind, Reduction, StreamId};
+
+pub use find::{ShelfBody, ShelfFound, StoredBodyRef};
+pub use held::Hold;
+pub use staging::{Staged, Staging};
+
+use crate::{BucketId, Error, Result, Usage};
+use held::Released;
+use keys::Place;
+use locks::KeyLocks;
+use record::{Counts, Extent};
+
+/// Keys fetched at once.
+const BATCH: usize = 256;
+
+/// Blocks that are trimmed in the transaction that frees them: larger runs cost the shard milliseconds, and go to the sweep.
+const TRIMMED_AT_ONCE_MAX: u64 = 1 << 14;
+
+/// A body, as it comes to a shelf.
+pub enum ArrivingBody {
+    /// Its bytes.
+    Small(bytes::Bytes),
+    /// Blocks that were written before.
+    Staged(Staged),
+    /// Parts of an upload of the key.
+    Parts {
+        /// The upload.
+        upload: crate::UploadId,
+        /// Its parts, in the order of their numbers.
+        parts: Vec<crate::PartRef>,
+    },
+}
+
+/// A bucket on one shard. See the module.
+pub struct Shelf {
+    shard: Rc<Shard>,
+    reactor: Reactor,
+    bucket: BucketId,
+    reduction: Reduction,
+    counts: Cell<Counts>,
+    locks: KeyLocks,
+    /// How often a place is held.
+    holds: RefCell<HashMap<Place, u32>>,
+    /// Orphans that nobody is going to take, with their blocks.
+    orphans: RefCell<BTreeMap<Place, u64>>,
+    released: Arc<Released>,
+    is_closed: Cell<bool>,
+    parts_read: RefCell<find::PartsRead>,
+}
+
+/// What one transaction of a shelf changes.
+#[derive(Default)]
+struct Plan {
+    writes: Vec<(Extent, BufSlice)>,
+    puts: Vec<(Vec<u8>, Vec<u8>)>,
+    deletes: Vec<Vec<u8>>,
+    /// What is freed, and its blocks; parts have none of their own.
+    frees: Vec<(Place, u64)>,
+    objects: i64,
+    bytes: i128,
+    versions: i64,
+    takes_space: bool,
+}
+
+impl Plan {
+    fn room(&self) -> TransactionRoom {
+        let changes = self.writes.len() + self.puts.len() + self.deletes.len() + self.frees.len();
+        TransactionRoom {
+            data_bytes: self.writes.iter().map(|(_, data)| data.len()).sum(),
+            changes: changes + 1,
+            takes_space: self.takes_space,
+        }
+    }
+
+    fn counted(&self, before: Counts) -> Result<Counts> {
+        let sum = || {
+            Some(Counts {
+                objects: before.objects.checked_add_signed(self.objects)?,
+                versions: before.versions.checked_add_signed(self.versions)?,
+                bytes: u64::try_from(i128::from(before.bytes) + self.bytes).ok()?,
+                ..before
+            })
+        };
+        sum().ok_or_else(|| record::damaged("the account of a bucket"))
+    }
+}
+
+impl Drop for Shelf {
+    fn drop(&mut self) {
+        self.released.close(); // The sweep ends.
+    }
+}
+
+impl Shelf {
+    /// Opens a bucket on a shard. What orphans name is freed from now on.
+    ///
+    /// # Errors
+    /// `Corrupt` when keys cannot be read, `Unavailable` when the shard closed.
+    pub async fn open(
+        reactor: Reactor,
+        shard: Rc<Shard>,
+        bucket: BucketId,
+        reduction: Reduction,
+    ) -> Result<Rc<Self>> {
+        let counts = match shard.key_get(&keys::counts(bucket)).await? {
+            None => Counts::EMPTY,
+            Some(bytes) => Counts::decode(&bytes)?,
+        };
+        let shelf = Rc::new(Self {
+            shard,
+            reactor,
+            bucket,
+            reduction,
+            counts: Cell::new(counts),
+            locks: KeyLocks::default(),
+            holds: RefCell::default(),
+            orphans: RefCell::default(),
+            released: Arc::default(),
+            is_closed: Cell::new(false),
+            parts_read: RefCell::default(),
+        });
+        shelf.find_orphans().await?; // S6
+        shelf.reactor.spawn(sweep::run(Rc::downgrade(&shelf)));
+        Ok(shelf)
+    }
+
+    /// The shard it stands on.
+    #[must_use]
+    pub fn shard(&self) -> &Rc<Shard> {
+        &self.shard
+    }
+
+    /// What it holds.
+    #[must_use]
+    pub fn usage(&self) -> Usage {
+        let counts = self.counts.get();
+        Usage { objects: counts.objects, bytes: counts.bytes }
+    }
+
+    /// Versions and delete markers on it.
+    #[must_use]
+    pub fn versions(&self) -> u64 {
+        self.counts.get().versions
+    }
+
+    /// Refuses changes from now on, or takes them again; the bucket is about to be deleted.
+    pub fn set_closed(&self, is_closed: bool) {
+        self.is_closed.set(is_closed);
+    }
+
+    fn check_open(&self) -> Result<()> {
+        if self.is_closed.get() {
+            return Err(Error::NoBucket { name: format!("#{}", self.bucket.0) });
+        }
+        Ok(())
+    }
+
+    /// Removes every key of the bucket; its blocks go with its stream. Nothing else is done with it any more.
+    ///
+    /// # Errors
+    /// `Unavailable` when the shard closed; it may be done again.
+    pub async fn clear(&self) -> Result<()> {
+        let at_once = self.shard.transaction_changes_max();
+        self.orphans.borrow_mut().clear();
+        for range in keys::all(self.bucket) {
+            loop {
+                let found = self.shard.key_range(&range.start, Some(&range.end), at_once).await?;
+                if found.is_empty() {
+                    break;
+                }
+                let room = TransactionRoom { data_bytes: 0, changes: at_once, takes_space: false };
+                let mut transaction = Transaction::default();
+                found.iter().for_each(|(key, _)| transaction.delete(key));
+                let admitted = self.shard.admit_transaction(room).await?;
+                let committed = self.shard.commit(admitted, transaction)?;
+                self.shard.settle_transaction(committed).await?;
+            }
+        }
+        Ok(())
+    }
+
+    fn stream(&self) -> StreamId {
+        StreamId::new(self.bucket.0)
+    }
+
+    /// Addresses for `len` bytes (S2).
+    fn allocate(&self, len: u64) -> Result<Extent> {
+        let mut counts = self.counts.get();
+        let blocks = len.div_ceil(BLOCK_BYTES as u64);
+        let first = counts.take_blocks(blocks).ok_or(Error::NoSpace)?;
+        self.counts.set(counts);
+        Ok(Extent { first, len })
+    }
+
+    fn fresh_id(&self) -> u64 {
+        let mut counts = self.counts.get();
+        let id = counts.take_id();
+        self.counts.set(counts);
+        id
+    }
+
+    /// Commits a plan as one transaction; what it says is visible on return, and durable once it is settled.
+    async fn carry_out(&self, plan: Plan) -> Result<Committed> {
+        self.shard.set_reduction(self.stream(), self.reduction);
+        let admitted = self.shard.admit_transaction(plan.room()).await?;
+        // From here on without a pause: S4, S5.
+        self.check_open()?;
+        self.settle_released();
+        let counts = plan.counted(self.counts.get())?;
+        let mut transaction = Transaction::default();
+        let mut orphans = Vec::new();
+        for (place, blocks) in &plan.frees {
+            match place {
+                Place::Extent(first) if self.is_freed_at_once(*place, *blocks) => {
+                    transaction.trim(self.stream(), *first, first + blocks);
+                }
+                _ => {
+                    let value = record::encode_orphan(*blocks);
+                    transaction.put(&keys::orphan(self.bucket, *place), value);
+                    orphans.push((*place, *blocks));
+                }
+            }
+        }
+        for (extent, data) in plan.writes {
+            transaction.write(self.stream(), extent.first, data);
+        }
+        plan.deletes.iter().for_each(|key| transaction.delete(key));
+        for (key, value) in plan.puts {
+            transaction.put(&key, value);
+        }
+        transaction.put(&keys::counts(self.bucket), counts.encode());
+        let committed = self.shard.commit(admitted, transaction)?;
+        self.counts.set(counts);
+        if !orphans.is_empty() {
+            self.orphans.borrow_mut().extend(orphans);
+            self.released.wake();
+        }
+        Ok(committed)
+    }
+
+    fn is_freed_at_once(&self, place: Place, blocks: u64) -> bool {
+        let is_held = self.holds.borrow().contains_key(&place);
+        !is_held && blocks <= TRIMMED_AT_ONCE_MAX
+    }
+}
+
+impl From<varve_engine::Error> for Error {
+    fn from(error: varve_engine::Error) -> Self {
+        match error.kind() {
+            ErrorKind::NoSpace => Self::NoSpace,
+            ErrorKind::Corrupt => Self::Corrupt { what: error.to_string() },
+            ErrorKind::Unavailable | ErrorKind::Closed | ErrorKind::Fenced => {
+                Self::Unavailable { what: error.to_string() }
+            }
+            ErrorKind::NotFound
+            | ErrorKind::Exists
+            | ErrorKind::Invalid
+            | ErrorKind::Unsupported
+            | ErrorKind::Denied
+            | ErrorKind::Conflict
+            | ErrorKind::Internal => Self::Internal { what: error.to_string() },
+        }
+    }
+}

@@ -1,0 +1,415 @@
+//! Changes of a key's versions.
+
+use bytes::Bytes;
+use varve_engine::Committed;
+
+use super::keys::Place;
+use super::record::{Extent, Record, StoredAttributes, StoredBody};
+use super::staging::padded;
+use super::{ArrivingBody, Plan, Shelf, Staged, keys};
+use crate::{
+    Change, ChangeKey, Error, KeyView, NewVersion, PartRef, Result, Select, UploadId, Version,
+};
+
+/// Body bytes that stand in the record itself.
+const INLINE_BODY_MAX: usize = 256;
+
+/// Attribute bytes that stand in the record itself: more of them would spread keys over too many pages.
+const INLINE_ATTRIBUTES_MAX: usize = 1024;
+
+/// Bytes of a key and its record that surely fit an entry of the key tree.
+const ENTRY_BYTES_MAX: usize = 2000;
+
+/// Bytes of the longest object key, escaped, that are let in: with what stands around it it is a key of the tree.
+const KEY_BYTES_MAX: usize = 1280;
+
+/// A version as it is stored, and its order.
+#[derive(Clone)]
+pub(super) struct Standing {
+    pub(super) order: u64,
+    pub(super) record: Record,
+}
+
+/// What a key holds, as far as a change looks at it.
+struct Look {
+    newest: Option<Standing>,
+    null: Option<Standing>,
+    named: Option<Standing>,
+}
+
+impl Look {
+    fn of_order(&self, order: u64) -> Option<&Standing> {
+        let all = [&self.newest, &self.null, &self.named];
+        all.into_iter().flatten().find(|standing| standing.order == order)
+    }
+
+    /// The order of the version without an id, for the record of a newer version.
+    fn link(&self) -> u64 {
+        self.null.as_ref().map_or(0, |standing| standing.order)
+    }
+}
+
+/// Upload whose parts become a body.
+struct TakenParts {
+    upload: UploadId,
+    record: Record,
+    /// Bytes of the parts that are named.
+    len: u64,
+    /// Numbers of those that are not.
+    unnamed: Vec<u16>,
+}
+
+impl Plan {
+    /// Frees what a record names.
+    pub(super) fn free(&mut self, record: &Record) {
+        if let Some(place) = record.body.place() {
+            let blocks = match &record.body {
+                StoredBody::Extent(extent) => extent.blocks(),
+                StoredBody::None | StoredBody::Inline(_) | StoredBody::Parts { .. } => 0,
+            };
+            self.frees.push((place, blocks));
+        }
+        self.free_attributes(record);
+    }
+
+    fn free_attributes(&mut self, record: &Record) {
+        if let StoredAttributes::Extent(extent) = record.attributes {
+            self.frees.push((Place::Extent(extent.first), extent.blocks()));
+        }
+    }
+
+    fn count(&mut self, record: &Record, by: i64) {
+        self.versions += by;
+        if !record.is_marker {
+            self.objects += by;
+            self.bytes += i128::from(by) * i128::from(record.size);
+        }
+    }
+}
+
+impl Shelf {
+    /// Changes a key as `change` decides, once nobody else does. Durable on return.
+    ///
+    /// # Errors
+    /// What `change` yields; `NoUpload` and `NoPart` for parts that are not there; `NoSpace`, `NoBucket`, `Unavailable`, `Corrupt`.
+    pub async fn change_key(
+        &self,
+        key: &str,
+        named: Option<Select>,
+        body: ArrivingBody,
+        change: ChangeKey,
+    ) -> Result<Change> {
+        check_key(key)?;
+        let (change, committed) = {
+            let _lock = self.locks.lock(key).await; // S3
+            self.check_open()?;
+            let look = self.look(key, named).await?;
+            let parts = match &body {
+                ArrivingBody::Parts { upload, parts } => {
+                    Some(self.check_parts(key, *upload, parts).await?)
+                }
+                ArrivingBody::Staged(staged) => {
+                    self.check_staged(staged)?;
+                    None
+                }
+                ArrivingBody::Small(_) => None,
+            };
+            let change = change(&self.view(&look).await?)?;
+            let committed = self.apply(key, look, &change, body, parts).await?;
+            (change, committed)
+        };
+        if let Some(committed) = committed {
+            self.shard.settle_transaction(committed).await?;
+        }
+        Ok(change)
+    }
+
+    async fn apply(
+        &self,
+        key: &str,
+        look: Look,
+        change: &Change,
+        body: ArrivingBody,
+        parts: Option<TakenParts>,
+    ) -> Result<Option<Committed>> {
+        let mut plan = Plan { takes_space: true, ..Plan::default() };
+        let mut staged = Vec::new();
+        if let Some(order) = change.remove {
+            let gone = self.standing(key, &look, order).await?;
+            let Some(gone) = gone else {
+                return Err(Error::State { reason: "the version to be removed is gone" });
+            };
+            plan.free(&gone.record);
+            plan.count(&gone.record, -1);
+            if change.put.as_ref().is_none_or(|put| put.order != order) {
+                plan.deletes.push(keys::version(self.bucket, key, order));
+            }
+        }
+        if let Some((order, attributes)) = &change.replace {
+            let standing = self.standing(key, &look, *order).await?;
+            let Some(Standing { record, .. }) = standing else {
+                return Err(Error::State { reason: "the version to be changed is gone" });
+            };
+            plan.free_attributes(&record);
+            let inline = match &record.body {
+                StoredBody::Inline(body) => body.len(),
+                StoredBody::None | StoredBody::Extent(_) | StoredBody::Parts { .. } => 0,
+            };
+            let attributes =
+                self.store_attributes(key, attributes, inline, &mut plan, &mut staged).await?;
+            let record = Record { attributes, ..record };
+            plan.puts.push((keys::version(self.bucket, key, *order), record.encode()));
+        }
+        if let Some(new) = &change.put {
+            if let Some(taken) = &parts {
+                self.drop_unnamed(taken).await?;
+                plan.free(&taken.record);
+            }
+            let link = if Some(look.link()) == change.remove { 0 } else { look.link() };
+            let record =
+                self.new_record(key, new, link, body, parts, &mut plan, &mut staged).await?;
+            plan.count(&record, 1);
+            plan.puts.push((keys::version(self.bucket, key, new.order), record.encode()));
+        } else if change.replace.is_none() {
+            if change.remove.is_none() {
+                return Ok(None);
+            }
+            plan.takes_space = false;
+        }
+        let committed = self.carry_out(plan).await?;
+        staged.into_iter().for_each(Staged::taken);
+        Ok(Some(committed))
+    }
+
+    /// Removes the parts of an upload that are not named, before the upload becomes a body.
+    async fn drop_unnamed(&self, taken: &TakenParts) -> Result<()> {
+        for some in taken.unnamed.chunks(self.parts_at_once()) {
+            let mut plan = Plan::default();
+            for number in some {
+                let part = keys::part(self.bucket, taken.upload, *number);
+                if let Some(value) = self.shard.key_get(&part).await? {
+                    plan.free(&Record::decode(&value)?);
+                    plan.deletes.push(part);
+                }
+            }
+            drop(self.carry_out(plan).await?); // What follows is durable after it.
+        }
+        Ok(())
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "what a record is made of, and what comes of it")]
+    async fn new_record(
+        &self,
+        key: &str,
+        new: &NewVersion,
+        link: u64,
+        body: ArrivingBody,
+        taken: Option<TakenParts>,
+        plan: &mut Plan,
+        staged: &mut Vec<Staged>,
+    ) -> Result<Record> {
+        let body = match (body, taken) {
+            (_, Some(TakenParts { upload, len, .. })) => {
+                plan.deletes.push(keys::upload(self.bucket, key, upload));
+                StoredBody::Parts { upload, len }
+            }
+            (body, None) => self.store_body(body, plan, staged).await?,
+        };
+        let inline = match &body {
+            StoredBody::Inline(body) => body.len(),
+            StoredBody::None | StoredBody::Extent(_) | StoredBody::Parts { .. } => 0,
+        };
+        let attributes = self.store_attributes(key, &new.attributes, inline, plan, staged).await?;
+        let (is_null, is_marker) = (new.null, new.marker);
+        let (size, modified_ms) = (new.size, new.modified_ms);
+        Ok(Record { is_null, is_marker, size, modified_ms, link, body, attributes })
+    }
+
+    /// Finds a place for a body: in the record, in blocks that the transaction writes, or in those that were written before.
+    pub(super) async fn store_body(
+        &self,
+        body: ArrivingBody,
+        plan: &mut Plan,
+        staged: &mut Vec<Staged>,
+    ) -> Result<StoredBody> {
+        match body {
+            ArrivingBody::Small(bytes) if bytes.is_empty() => Ok(StoredBody::None),
+            ArrivingBody::Small(bytes) if bytes.len() <= INLINE_BODY_MAX => {
+                Ok(StoredBody::Inline(bytes))
+            }
+            ArrivingBody::Small(bytes) => {
+                Ok(StoredBody::Extent(self.store_bytes(&bytes, plan, staged).await?))
+            }
+            ArrivingBody::Staged(body) => {
+                Ok(match body.extent() {
+                    None => StoredBody::None, // Its orphan is swept: nothing takes it.
+                    Some(extent) => {
+                        let place = Place::Extent(extent.first);
+                        plan.deletes.push(keys::orphan(self.bucket, place));
+                        staged.push(body);
+                        StoredBody::Extent(extent)
+                    }
+                })
+            }
+            ArrivingBody::Parts { .. } => {
+                Err(Error::State { reason: "parts become the body of a version only" })
+            }
+        }
+    }
+
+    /// Finds a place for attributes, in the record or in blocks.
+    pub(super) async fn store_attributes(
+        &self,
+        key: &str,
+        attributes: &Bytes,
+        inline_body_bytes: usize,
+        plan: &mut Plan,
+        staged: &mut Vec<Staged>,
+    ) -> Result<StoredAttributes> {
+        let key_bytes = keys::version(self.bucket, key, 0).len();
+        let entry_bytes = key_bytes + Record::encoded_len(attributes.len() + inline_body_bytes);
+        if attributes.len() <= INLINE_ATTRIBUTES_MAX && entry_bytes <= ENTRY_BYTES_MAX {
+            return Ok(StoredAttributes::Inline(attributes.clone()));
+        }
+        Ok(StoredAttributes::Extent(self.store_bytes(attributes, plan, staged).await?))
+    }
+
+    /// Puts bytes into blocks: with the transaction as long as it has room for them, else before it.
+    async fn store_bytes(
+        &self,
+        bytes: &[u8],
+        plan: &mut Plan,
+        staged: &mut Vec<Staged>,
+    ) -> Result<Extent> {
+        let data = padded(bytes);
+        if plan.room().data_bytes + data.len() <= self.shard.transaction_bytes_max() {
+            let extent = self.allocate(bytes.len() as u64)?;
+            plan.writes.push((extent, data));
+            return Ok(extent);
+        }
+        let body = self.stage_bytes(bytes).await?;
+        let extent = body.extent().ok_or(Error::State { reason: "nothing is stored in blocks" })?;
+        plan.deletes.push(keys::orphan(self.bucket, Place::Extent(extent.first)));
+        staged.push(body);
+        Ok(extent)
+    }
+
+    async fn look(&self, key: &str, named: Option<Select>) -> Result<Look> {
+        let newest = self.newest(key).await?;
+        let null = match &newest {
+            None => None,
+            Some(standing) => self.null_below(key, standing).await?,
+        };
+        let look = Look { newest, null, named: None };
+        let named = match named {
+            None => None,
+            Some(Select::Newest) => look.newest.clone(),
+            Some(Select::Null) => look.null.clone(),
+            Some(Select::Order(order)) => self.standing(key, &look, order).await?,
+        };
+        Ok(Look { named, ..look })
+    }
+
+    /// The newest version of a key.
+    pub(super) async fn newest(&self, key: &str) -> Result<Option<Standing>> {
+        let range = keys::versions(self.bucket, key);
+        let found = self.shard.key_range(&range.start, Some(&range.end), 1).await?;
+        found.first().map(|(key, value)| decode(key, value)).transpose()
+    }
+
+    /// The version without an id, given the newest one: that, or the one that it is linked to.
+    pub(super) async fn null_below(
+        &self,
+        key: &str,
+        newest: &Standing,
+    ) -> Result<Option<Standing>> {
+        if newest.record.is_null {
+            return Ok(Some(newest.clone()));
+        }
+        let link = newest.record.link;
+        if link == 0 {
+            return Ok(None);
+        }
+        let found = self.version(key, link).await?;
+        Ok(found.filter(|standing| standing.record.is_null))
+    }
+
+    /// A version by its order.
+    pub(super) async fn version(&self, key: &str, order: u64) -> Result<Option<Standing>> {
+        let value = self.shard.key_get(&keys::version(self.bucket, key, order)).await?;
+        let standing = |value: Vec<u8>| Ok(Standing { order, record: Record::decode(&value)? });
+        value.map(standing).transpose()
+    }
+
+    async fn standing(&self, key: &str, look: &Look, order: u64) -> Result<Option<Standing>> {
+        match look.of_order(order) {
+            Some(standing) => Ok(Some(standing.clone())),
+            None => self.version(key, order).await,
+        }
+    }
+
+    async fn view(&self, look: &Look) -> Result<KeyView> {
+        Ok(KeyView {
+            newest: self.seen(look.newest.as_ref()).await?,
+            null: self.seen(look.null.as_ref()).await?,
+            named: self.seen(look.named.as_ref()).await?,
+        })
+    }
+
+    async fn seen(&self, standing: Option<&Standing>) -> Result<Option<Version>> {
+        let Some(Standing { order, record }) = standing else { return Ok(None) };
+        let attributes = self.attributes(record).await?;
+        Ok(Some(record.version(*order, attributes)))
+    }
+
+    /// Looks whether an upload has the parts that are named.
+    async fn check_parts(
+        &self,
+        key: &str,
+        upload: UploadId,
+        parts: &[PartRef],
+    ) -> Result<TakenParts> {
+        let record = self.upload_record(key, upload).await?;
+        if !parts.is_sorted_by(|a, b| a.number < b.number) {
+            return Err(Error::State { reason: "parts are named in the order of their numbers" });
+        }
+        let (mut wanted, mut len, mut unnamed) = (parts.iter().peekable(), 0_u64, Vec::new());
+        let range = keys::parts(self.bucket, upload);
+        let mut from = range.start;
+        loop {
+            let found = self.shard.key_range(&from, Some(&range.end), super::BATCH).await?;
+            let Some((last, _)) = found.last() else { break };
+            from = [last.as_slice(), &[0]].concat();
+            for (part, value) in &found {
+                let number = keys::decode_part(part).unwrap_or_default();
+                let record = Record::decode(value)?;
+                match wanted.next_if(|part| part.number <= number) {
+                    None => unnamed.push(number),
+                    Some(part) if *part == PartRef { number, generation: record.link } => {
+                        len = len.saturating_add(record.body.len());
+                    }
+                    Some(part) => return Err(Error::NoPart { number: part.number }),
+                }
+            }
+        }
+        match wanted.next() {
+            Some(part) => Err(Error::NoPart { number: part.number }),
+            None => Ok(TakenParts { upload, record, len, unnamed }),
+        }
+    }
+}
+
+pub(super) fn decode(key: &[u8], value: &[u8]) -> Result<Standing> {
+    let (_, order) =
+        keys::decode_version(key).ok_or_else(|| super::record::damaged("the key of a version"))?;
+    Ok(Standing { order, record: Record::decode(value)? })
+}
+
+/// Refuses keys that do not fit the key tree.
+pub(super) fn check_key(key: &str) -> Result<()> {
+    let escaped = key.len() + key.bytes().filter(|byte| *byte <= 1).count();
+    if key.is_empty() || escaped > KEY_BYTES_MAX {
+        return Err(Error::State { reason: "a key has 1 to 1,024 bytes" });
+    }
+    Ok(())
+}

@@ -1,0 +1,220 @@
+//! Look-ups of versions, and reads of bodies.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::rc::Rc;
+
+use bytes::Bytes;
+use varve_engine::{BLOCK_BYTES, ReadPart};
+use varve_stdx::BufSlice;
+
+use super::change::{Standing, check_key};
+use super::held::Hold;
+use super::record::{Extent, Record, StoredAttributes, StoredBody};
+use super::{Shelf, keys};
+use crate::{Error, Result, SMALL_BODY_MAX, Select, UploadId, Version};
+
+/// Bodies in parts whose places are remembered.
+const PARTS_READ_MAX: usize = 4;
+
+static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
+
+/// A version that was found.
+#[derive(Debug)]
+pub struct ShelfFound {
+    /// The version.
+    pub version: Version,
+    /// It is the newest of its key.
+    pub newest: bool,
+    /// Its body.
+    pub body: ShelfBody,
+}
+
+/// The body of a version that was found.
+#[derive(Debug)]
+pub enum ShelfBody {
+    /// Here it is.
+    Memory(Vec<Bytes>),
+    /// In the store, which keeps it as long as it is held.
+    Stored(StoredBodyRef),
+}
+
+/// A body in the store, held.
+#[derive(Debug)]
+pub struct StoredBodyRef {
+    body: StoredBody,
+    hold: Hold,
+}
+
+impl StoredBodyRef {
+    /// Bytes of the body.
+    #[must_use]
+    pub fn len(&self) -> u64 {
+        self.body.len()
+    }
+
+    /// Whether there are none; never so.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// A part of a body: where it ends in it, and its bytes.
+struct PartRead {
+    end: u64,
+    body: StoredBody,
+}
+
+/// Where the parts of bodies are that were read lately, the latest last.
+#[derive(Default)]
+pub(super) struct PartsRead(VecDeque<(UploadId, Rc<Vec<PartRead>>)>);
+
+impl Shelf {
+    /// A version of a key. A body that is small is read at once.
+    ///
+    /// # Errors
+    /// `Corrupt`, `Unavailable`.
+    pub async fn find(&self, key: &str, select: Select) -> Result<Option<ShelfFound>> {
+        check_key(key)?;
+        let (standing, newest, held) = {
+            let _lock = self.locks.lock(key).await; // S3
+            let Some(newest) = self.newest(key).await? else { return Ok(None) };
+            let newest_order = newest.order;
+            let standing = match select {
+                Select::Newest => Some(newest),
+                Select::Null => self.null_below(key, &newest).await?,
+                Select::Order(order) if order == newest.order => Some(newest),
+                Select::Order(order) => self.version(key, order).await?,
+            };
+            let Some(standing) = standing else { return Ok(None) };
+            let places = [standing.record.body.place(), standing.record.attributes.place()];
+            let held = places.map(|place| place.map(|place| self.hold(place)));
+            let newest = standing.order == newest_order;
+            (standing, newest, held)
+        };
+        let Standing { order, record } = standing;
+        let [body_hold, _attributes_hold] = held;
+        let version = record.version(order, self.attributes(&record).await?);
+        let body = match (record.body, body_hold) {
+            (StoredBody::Inline(bytes), _) => ShelfBody::Memory(vec![bytes]),
+            (body, Some(hold)) if body.len() > SMALL_BODY_MAX as u64 => {
+                ShelfBody::Stored(StoredBodyRef { body, hold })
+            }
+            (body, _) => ShelfBody::Memory(self.read_body(&body, 0..body.len()).await?),
+        };
+        Ok(Some(ShelfFound { version, newest, body }))
+    }
+
+    /// Bytes of a body that is held, in pieces.
+    ///
+    /// # Errors
+    /// `Corrupt`; `Unavailable` when the shard was reopened since.
+    ///
+    /// # Panics
+    /// When the range is not within the body.
+    pub async fn read(&self, body: &StoredBodyRef, range: Range<u64>) -> Result<Vec<Bytes>> {
+        self.check_known(&body.hold)?;
+        self.read_body(&body.body, range).await
+    }
+
+    /// The attributes of a record that is held, or whose key is locked.
+    pub(super) async fn attributes(&self, record: &Record) -> Result<Bytes> {
+        match &record.attributes {
+            StoredAttributes::Inline(bytes) => Ok(bytes.clone()),
+            StoredAttributes::Extent(extent) => {
+                Ok(self.read_extent(extent, 0..extent.len).await?.concat().into())
+            }
+        }
+    }
+
+    async fn read_body(&self, body: &StoredBody, range: Range<u64>) -> Result<Vec<Bytes>> {
+        assert!(range.end <= body.len(), "inside the body");
+        if range.is_empty() {
+            return Ok(Vec::new());
+        }
+        match body {
+            StoredBody::None => Ok(Vec::new()),
+            StoredBody::Inline(bytes) => {
+                let at = |offset: u64| usize::try_from(offset).expect("inside the record");
+                Ok(vec![bytes.slice(at(range.start)..at(range.end))])
+            }
+            StoredBody::Extent(extent) => self.read_extent(extent, range).await,
+            StoredBody::Parts { upload, .. } => self.read_parts(*upload, range).await,
+        }
+    }
+
+    async fn read_extent(&self, extent: &Extent, range: Range<u64>) -> Result<Vec<Bytes>> {
+        let at = extent.first * BLOCK_BYTES as u64 + range.start;
+        let len = usize::try_from(range.end - range.start)
+            .map_err(|_| Error::State { reason: "more bytes than memory" })?;
+        let parts = self.shard.read(self.stream(), at, len).await?;
+        let mut pieces = Vec::with_capacity(parts.len());
+        for part in parts {
+            match part {
+                ReadPart::Data(data) => pieces.push(Bytes::from_owner(Owned(data))),
+                ReadPart::Zero(len) => {
+                    let whole = std::iter::repeat_n(ZEROS.len(), len / ZEROS.len());
+                    let rest = Some(len % ZEROS.len()).filter(|rest| *rest > 0);
+                    pieces.extend(whole.chain(rest).map(|len| Bytes::from_static(&ZEROS[..len])));
+                }
+            }
+        }
+        Ok(pieces)
+    }
+
+    async fn read_parts(&self, upload: UploadId, range: Range<u64>) -> Result<Vec<Bytes>> {
+        let parts = self.parts_of(upload).await?;
+        let mut pieces = Vec::new();
+        let first = parts.partition_point(|part| part.end <= range.start);
+        let mut begin = first.checked_sub(1).map_or(0, |before| parts[before].end);
+        for part in &parts[first..] {
+            if begin >= range.end {
+                break;
+            }
+            let inside = range.start.max(begin) - begin..range.end.min(part.end) - begin;
+            pieces.extend(Box::pin(self.read_body(&part.body, inside)).await?);
+            begin = part.end;
+        }
+        if begin < range.end {
+            return Err(super::record::damaged("a body of which parts are missing"));
+        }
+        Ok(pieces)
+    }
+
+    /// Where the parts of a body are. They do not change any more.
+    async fn parts_of(&self, upload: UploadId) -> Result<Rc<Vec<PartRead>>> {
+        let known = self.parts_read.borrow().0.iter().find(|(known, _)| *known == upload).cloned();
+        if let Some((_, parts)) = known {
+            return Ok(parts);
+        }
+        let range = keys::parts(self.bucket, upload);
+        let (mut from, mut parts, mut end) = (range.start, Vec::new(), 0);
+        loop {
+            let found = self.shard.key_range(&from, Some(&range.end), super::BATCH).await?;
+            let Some((last, _)) = found.last() else { break };
+            from = [last.as_slice(), &[0]].concat();
+            for (_, value) in &found {
+                let body = Record::decode(value)?.body;
+                end += body.len();
+                parts.push(PartRead { end, body });
+            }
+        }
+        let parts = Rc::new(parts);
+        let mut read = self.parts_read.borrow_mut();
+        if read.0.len() == PARTS_READ_MAX {
+            read.0.pop_front();
+        }
+        read.0.push_back((upload, Rc::clone(&parts)));
+        Ok(parts)
+    }
+}
+
+/// Bytes that stay where they were read to.
+struct Owned(BufSlice);
+
+impl AsRef<[u8]> for Owned {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
+}

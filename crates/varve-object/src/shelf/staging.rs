@@ -1,0 +1,123 @@
+//! Bodies that are written before a record names them: an orphan first, then their blocks (S1).
+
+use std::sync::Arc;
+
+use varve_engine::BLOCK_BYTES;
+use varve_stdx::{AlignedBuf, BufSlice};
+
+use super::held::Hold;
+use super::record::Extent;
+use super::{Plan, Shelf, keys, record};
+use crate::{Error, Result};
+
+/// Addresses for a body of which nobody knows how long it will be: more than a part or an object in one piece may have.
+const UNKNOWN_LEN_MAX: u64 = 8 << 30;
+
+/// A body that is being written. Dropped everywhere, its space comes back: who writes to it keeps it until that has ended.
+#[derive(Debug)]
+pub struct Staging {
+    hold: Hold,
+    extent: Extent,
+}
+
+/// A body that was written. Dropped, its space comes back.
+#[derive(Debug)]
+pub struct Staged {
+    staging: Arc<Staging>,
+    len: u64,
+}
+
+impl Staging {
+    /// Most bytes that it takes.
+    #[must_use]
+    pub fn room(&self) -> u64 {
+        self.extent.len
+    }
+
+    /// The body is as long as that, and written.
+    ///
+    /// # Panics
+    /// When it is longer than there is room.
+    #[must_use]
+    pub fn finish(self: Arc<Self>, len: u64) -> Staged {
+        assert!(len <= self.extent.len, "written within its room");
+        Staged { staging: self, len }
+    }
+}
+
+impl Staged {
+    /// Its bytes; none if it is empty.
+    pub(super) fn extent(&self) -> Option<Extent> {
+        (self.len > 0).then_some(Extent { len: self.len, ..self.staging.extent })
+    }
+
+    /// It belongs to something now.
+    pub(super) fn taken(self) {
+        self.staging.hold.taken();
+    }
+}
+
+impl Shelf {
+    /// Begins a body of `len` bytes, or of an unknown number of them. Durable on return: whatever happens, its blocks are found.
+    ///
+    /// # Errors
+    /// `NoSpace`, `NoBucket`, `Unavailable`.
+    pub async fn stage(&self, len: Option<u64>) -> Result<Arc<Staging>> {
+        self.check_open()?;
+        let extent = self.allocate(len.unwrap_or(UNKNOWN_LEN_MAX).max(1))?;
+        let place = keys::Place::Extent(extent.first);
+        let orphan = (keys::orphan(self.bucket, place), record::encode_orphan(extent.blocks()));
+        let plan = Plan { puts: vec![orphan], takes_space: true, ..Plan::default() };
+        let hold = self.hold_staged(extent.first, extent.blocks());
+        let committed = self.carry_out(plan).await?;
+        self.shard.settle_transaction(committed).await?;
+        Ok(Arc::new(Staging { hold, extent }))
+    }
+
+    /// Writes whole blocks of a body that was begun, at `block` of it. Durable on return.
+    ///
+    /// # Errors
+    /// `NoSpace`; `Unavailable`, also when the shard was reopened since it was begun (S6).
+    ///
+    /// # Panics
+    /// When they are not within its room.
+    pub async fn write_staged(&self, staging: &Staging, block: u64, data: BufSlice) -> Result<()> {
+        self.check_known(&staging.hold)?;
+        let blocks = (data.len() / BLOCK_BYTES) as u64;
+        assert!(block + blocks <= staging.extent.blocks(), "within the room of a body");
+        let at = (staging.extent.first + block) * BLOCK_BYTES as u64;
+        self.shard.set_reduction(self.stream(), self.reduction);
+        Ok(self.shard.write(self.stream(), at, data).await?)
+    }
+
+    /// Stages bytes that are at hand.
+    pub(super) async fn stage_bytes(&self, bytes: &[u8]) -> Result<Staged> {
+        let staging = self.stage(Some(bytes.len() as u64)).await?;
+        self.write_staged(&staging, 0, padded(bytes)).await?;
+        Ok(staging.finish(bytes.len() as u64))
+    }
+
+    /// Refuses what was staged before the shard was reopened.
+    pub(super) fn check_staged(&self, staged: &Staged) -> Result<()> {
+        self.check_known(&staged.staging.hold)
+    }
+
+    /// Refuses holds of a shelf before this one (S6).
+    pub(super) fn check_known(&self, hold: &Hold) -> Result<()> {
+        if self.knows(hold) {
+            return Ok(());
+        }
+        Err(Error::Unavailable { what: "a body whose shard was reopened".to_owned() })
+    }
+}
+
+/// Bytes as whole blocks.
+pub(super) fn padded(bytes: &[u8]) -> BufSlice {
+    let len = bytes.len().next_multiple_of(BLOCK_BYTES);
+    let mut blocks = AlignedBuf::scratch(len);
+    blocks.set_len(len);
+    let (body, rest) = blocks.split_at_mut(bytes.len());
+    body.copy_from_slice(bytes);
+    rest.fill(0);
+    blocks.freeze()
+}

@@ -1,0 +1,108 @@
+//! Frees what orphans name, once nobody holds it.
+
+use std::rc::Weak;
+use std::sync::Arc;
+
+use super::keys::Place;
+use super::record::{Record, damaged};
+use super::{Plan, Shelf, keys, record};
+use crate::{Result, UploadId};
+
+/// Blocks that one trim takes away precisely.
+const TRIM_BLOCKS_MAX: u64 = 1 << 18;
+
+/// Pause after a failure that may pass, in ns.
+const FAILED_PAUSE_NS: u64 = 1_000_000_000;
+
+/// Sweeps until the shelf is gone.
+pub(super) async fn run(shelf: Weak<Shelf>) {
+    let Some(released) = shelf.upgrade().map(|shelf| Arc::clone(&shelf.released)) else { return };
+    released.wake(); // What was found on opening.
+    while released.woken().await {
+        let Some(shelf) = shelf.upgrade() else { return };
+        if let Err(error) = shelf.sweep().await {
+            if shelf.shard.has_failed() {
+                return; // Another shelf goes on (S6).
+            }
+            tracing::warn!(bucket = shelf.bucket.0, %error, "could not free what orphans name");
+            shelf.reactor.sleep(FAILED_PAUSE_NS).await;
+            released.wake();
+        }
+    }
+}
+
+impl Shelf {
+    /// Learns of the orphans that were left (S6).
+    pub(super) async fn find_orphans(&self) -> Result<()> {
+        let range = keys::orphans(self.bucket);
+        let mut from = range.start;
+        loop {
+            let found = self.shard.key_range(&from, Some(&range.end), super::BATCH).await?;
+            let Some((last, _)) = found.last() else { return Ok(()) };
+            from = [last.as_slice(), &[0]].concat();
+            for (key, value) in &found {
+                let place = keys::decode_orphan(key).ok_or_else(|| damaged("key of an orphan"))?;
+                self.orphans.borrow_mut().insert(place, record::decode_orphan(value)?);
+            }
+        }
+    }
+
+    /// Frees what nobody holds.
+    async fn sweep(&self) -> Result<()> {
+        loop {
+            self.settle_released();
+            let next = {
+                let holds = self.holds.borrow();
+                let orphans = self.orphans.borrow();
+                let free = orphans.iter().find(|(place, _)| !holds.contains_key(*place));
+                free.map(|(place, blocks)| (*place, *blocks))
+            };
+            let Some((place, blocks)) = next else { return Ok(()) };
+            match place {
+                Place::Extent(first) => self.sweep_blocks(first, blocks).await?,
+                Place::Parts(upload) => self.sweep_parts(upload).await?,
+            }
+            let plan = Plan { deletes: vec![keys::orphan(self.bucket, place)], ..Plan::default() };
+            // Nobody waits for it: what is undone is done again.
+            drop(self.carry_out(plan).await?);
+            self.orphans.borrow_mut().remove(&place);
+        }
+    }
+
+    async fn sweep_blocks(&self, first: u64, blocks: u64) -> Result<()> {
+        let end = first + blocks;
+        let mut from = first;
+        while from < end {
+            let until = end.min(from + TRIM_BLOCKS_MAX);
+            let range = varve_types::ByteRange {
+                start: from * varve_engine::BLOCK_BYTES as u64,
+                end: until * varve_engine::BLOCK_BYTES as u64,
+            };
+            self.shard.trim(self.stream(), range).await?;
+            from = until;
+        }
+        Ok(())
+    }
+
+    async fn sweep_parts(&self, upload: UploadId) -> Result<()> {
+        let at_once = self.parts_at_once();
+        loop {
+            let range = keys::parts(self.bucket, upload);
+            let found = self.shard.key_range(&range.start, Some(&range.end), at_once).await?;
+            if found.is_empty() {
+                return Ok(());
+            }
+            let mut plan = Plan::default();
+            for (key, value) in found {
+                plan.free(&Record::decode(&value)?);
+                plan.deletes.push(key);
+            }
+            drop(self.carry_out(plan).await?);
+        }
+    }
+
+    /// Parts that one transaction removes: a key each, a body and attributes, beside the account.
+    pub(super) fn parts_at_once(&self) -> usize {
+        (self.shard.transaction_changes_max() - 1) / 3
+    }
+}

@@ -1,0 +1,219 @@
+//! Multipart uploads: an upload is a key, each part another; parts become a body where they are.
+
+use bytes::Bytes;
+
+use super::change::check_key;
+use super::keys::Place;
+use super::record::{Record, StoredBody};
+use super::{ArrivingBody, Plan, Shelf, Staged, keys};
+use crate::{Error, Part, Result, Upload, UploadId};
+
+impl Shelf {
+    /// Begins an upload. Durable on return.
+    ///
+    /// # Errors
+    /// `NoSpace`, `NoBucket`, `Unavailable`.
+    pub async fn create_upload(
+        &self,
+        key: &str,
+        started_ms: u64,
+        attributes: Bytes,
+    ) -> Result<Upload> {
+        check_key(key)?;
+        self.check_open()?;
+        let id = UploadId(self.fresh_id());
+        let mut plan = Plan { takes_space: true, ..Plan::default() };
+        let mut staged = Vec::new();
+        let record = Record {
+            is_null: false,
+            is_marker: false,
+            size: 0,
+            modified_ms: started_ms,
+            link: 0,
+            body: StoredBody::None,
+            attributes: self.store_attributes(key, &attributes, 0, &mut plan, &mut staged).await?,
+        };
+        plan.puts.push((keys::upload(self.bucket, key, id), record.encode()));
+        let committed = self.carry_out(plan).await?;
+        staged.into_iter().for_each(Staged::taken);
+        self.shard.settle_transaction(committed).await?;
+        Ok(Upload { key: key.to_owned(), id, started_ms, attributes })
+    }
+
+    /// An upload under way.
+    ///
+    /// # Errors
+    /// `NoUpload`, `Corrupt`, `Unavailable`.
+    pub async fn upload(&self, key: &str, upload: UploadId) -> Result<Upload> {
+        check_key(key)?;
+        let _lock = self.locks.lock(key).await; // S3: nobody frees its attributes.
+        let record = self.upload_record(key, upload).await?;
+        self.told(key, upload, &record).await
+    }
+
+    /// Writes a part, in place of the one of that number if there is one. Durable on return.
+    ///
+    /// # Errors
+    /// `NoUpload`, `NoSpace`, `NoBucket`, `Unavailable`.
+    pub async fn put_part(
+        &self,
+        key: &str,
+        upload: UploadId,
+        part: Part,
+        body: ArrivingBody,
+    ) -> Result<Part> {
+        check_key(key)?;
+        let generation = self.fresh_id();
+        let committed = {
+            let _lock = self.locks.lock(key).await; // S3
+            self.check_open()?;
+            if let ArrivingBody::Staged(staged) = &body {
+                self.check_staged(staged)?;
+            }
+            self.upload_record(key, upload).await?;
+            let place = keys::part(self.bucket, upload, part.number);
+            let mut plan = Plan { takes_space: true, ..Plan::default() };
+            let mut staged = Vec::new();
+            if let Some(before) = self.shard.key_get(&place).await? {
+                plan.free(&Record::decode(&before)?);
+            }
+            let body = self.store_body(body, &mut plan, &mut staged).await?;
+            let inline = match &body {
+                StoredBody::Inline(body) => body.len(),
+                StoredBody::None | StoredBody::Extent(_) | StoredBody::Parts { .. } => 0,
+            };
+            let attributes = self
+                .store_attributes(key, &part.attributes, inline, &mut plan, &mut staged)
+                .await?;
+            let record = Record {
+                is_null: false,
+                is_marker: false,
+                size: part.size,
+                modified_ms: part.modified_ms,
+                link: generation,
+                body,
+                attributes,
+            };
+            plan.puts.push((place, record.encode()));
+            let committed = self.carry_out(plan).await?;
+            staged.into_iter().for_each(Staged::taken);
+            committed
+        };
+        self.shard.settle_transaction(committed).await?;
+        Ok(Part { generation, ..part })
+    }
+
+    /// Up to `limit` parts of an upload behind number `after`.
+    ///
+    /// # Errors
+    /// `NoUpload`, `Corrupt`, `Unavailable`.
+    pub async fn list_parts(
+        &self,
+        key: &str,
+        upload: UploadId,
+        after: u16,
+        limit: usize,
+    ) -> Result<Vec<Part>> {
+        check_key(key)?;
+        let _lock = self.locks.lock(key).await; // S3: nobody frees their attributes.
+        self.upload_record(key, upload).await?;
+        let Some(first) = after.checked_add(1) else { return Ok(Vec::new()) };
+        let end = keys::parts(self.bucket, upload).end;
+        let mut from = keys::part(self.bucket, upload, first);
+        let mut parts = Vec::new();
+        while parts.len() < limit {
+            let batch = (limit - parts.len()).min(super::BATCH);
+            let found = self.shard.key_range(&from, Some(&end), batch).await?;
+            let Some((last, _)) = found.last() else { break };
+            from = [last.as_slice(), &[0]].concat();
+            for (key, value) in &found {
+                let number = keys::decode_part(key).unwrap_or_default();
+                let record = Record::decode(value)?;
+                parts.push(Part {
+                    number,
+                    generation: record.link,
+                    size: record.size,
+                    modified_ms: record.modified_ms,
+                    attributes: self.attributes(&record).await?,
+                });
+            }
+        }
+        Ok(parts)
+    }
+
+    /// Ends an upload; what its parts take comes back. Durable on return.
+    ///
+    /// # Errors
+    /// `NoUpload`, `Unavailable`.
+    pub async fn abort_upload(&self, key: &str, upload: UploadId) -> Result<()> {
+        check_key(key)?;
+        let committed = {
+            let _lock = self.locks.lock(key).await; // S3
+            let record = self.upload_record(key, upload).await?;
+            let mut plan = Plan::default();
+            plan.free(&record);
+            plan.frees.push((Place::Parts(upload), 0));
+            plan.deletes.push(keys::upload(self.bucket, key, upload));
+            self.carry_out(plan).await?
+        };
+        Ok(self.shard.settle_transaction(committed).await?)
+    }
+
+    /// Up to `limit` uploads on this shelf whose keys begin with `prefix`, behind `after`, in the order of keys and ids.
+    ///
+    /// # Errors
+    /// `Corrupt`, `Unavailable`.
+    pub async fn list_uploads(
+        &self,
+        prefix: &str,
+        after: Option<(&str, Option<UploadId>)>,
+        limit: usize,
+    ) -> Result<Vec<Upload>> {
+        let range = keys::uploads_from(self.bucket, prefix);
+        let begin = match after {
+            None => range.start.clone(),
+            Some((key, None)) => keys::uploads_from(self.bucket, &format!("{key}\0")).start,
+            Some((key, Some(id))) => [keys::upload(self.bucket, key, id).as_slice(), &[0]].concat(),
+        };
+        let mut from = begin.max(range.start);
+        let mut uploads = Vec::new();
+        while uploads.len() < limit && from < range.end {
+            let batch = (limit - uploads.len()).min(super::BATCH);
+            let found = self.shard.key_range(&from, Some(&range.end), batch).await?;
+            let Some((last, _)) = found.last() else { break };
+            from = [last.as_slice(), &[0]].concat();
+            for (key, _) in &found {
+                let (name, id) = keys::decode_upload(key)
+                    .ok_or_else(|| super::record::damaged("the key of an upload"))?;
+                if !name.starts_with(prefix) {
+                    return Ok(uploads);
+                }
+                match self.upload(&name, id).await {
+                    Ok(upload) => uploads.push(upload),
+                    Err(Error::NoUpload { .. }) => {} // It has just ended.
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+        Ok(uploads)
+    }
+
+    /// The record of an upload that is under way.
+    pub(super) async fn upload_record(&self, key: &str, upload: UploadId) -> Result<Record> {
+        match self.shard.key_get(&keys::upload(self.bucket, key, upload)).await? {
+            Some(value) => Record::decode(&value),
+            None => {
+                Err(Error::NoUpload { key: key.to_owned(), upload: format!("{:016x}", upload.0) })
+            }
+        }
+    }
+
+    async fn told(&self, key: &str, id: UploadId, record: &Record) -> Result<Upload> {
+        Ok(Upload {
+            key: key.to_owned(),
+            id,
+            started_ms: record.modified_ms,
+            attributes: self.attributes(record).await?,
+        })
+    }
+}
