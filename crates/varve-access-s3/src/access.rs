@@ -172,7 +172,7 @@ impl Access {
         let view = self.inner.view(bucket).await?;
         check_expected_owner(context.headers, "x-amz-expected-bucket-owner", &view)?;
         // Each key of these has its own check.
-        if op == "DeleteObjects" || op == "PostObject" {
+        if op == "DeleteObjects" {
             return Ok(());
         }
         let action = action(op, select != Select::Newest);
@@ -270,13 +270,26 @@ pub(crate) async fn authorize(
     let open = view.policy.as_ref().is_some_and(|policy| policy.is_public());
     let restricted = view.public_access.restrict && open && caller.id() != view.owner();
     let allowed = own == Verdict::Allow || (of_bucket == Verdict::Allow && !restricted);
-    if caller.is_admin() || allowed || caller.owns(view) {
+    // A list belongs to the owner of its object.
+    let list = matches!(
+        action,
+        "s3:GetObjectAcl" | "s3:GetObjectVersionAcl" | "s3:PutObjectAcl" | "s3:PutObjectVersionAcl"
+    );
+    if caller.is_admin() || allowed || (caller.owns(view) && (!list || view.owner_enforced)) {
         return Ok(());
     }
     let listing = || {
         let policy = view.policy.as_ref()?;
-        let resource = &view.bucket.name;
-        Some(policy.ask(&Question { action: "s3:ListBucket", resource, value: &value, ..question }))
+        // Who may list what begins like the key may know that it is not there.
+        let of_key = |name: &str| {
+            if name == "s3:prefix" { target.key.map(str::to_owned) } else { value(name) }
+        };
+        Some(policy.ask(&Question {
+            action: "s3:ListBucket",
+            resource: &view.bucket.name,
+            value: &of_key,
+            ..question
+        }))
     };
     let may_list = || listing() == Some(Verdict::Allow);
     if listed(inner, caller, target, action, &may_list).await? {
