@@ -224,6 +224,24 @@ pub(crate) fn selected(id: &Option<String>) -> S3Result<Select> {
     }
 }
 
+/// The tags of the object, if a policy asks for them.
+async fn asked_tags(
+    inner: &Inner,
+    view: &BucketView,
+    user: Option<&Known>,
+    target: &Target<'_>,
+) -> S3Result<Vec<(String, String)>> {
+    let policies = view.policy.iter().chain(user.iter().filter_map(|known| known.policy.as_ref()));
+    let asks_for_tags = { policies }.any(|policy| policy.asks_for_tags());
+    match target.key {
+        Some(key) if asks_for_tags => {
+            let found = attributes(inner, view, key, target.select).await?;
+            Ok(found.map(|found| found.tags).unwrap_or_default())
+        }
+        _ => Ok(Vec::new()),
+    }
+}
+
 /// Whether a caller may do an action to a bucket, or to an object in it.
 pub(crate) async fn authorize(
     inner: &Inner,
@@ -234,18 +252,7 @@ pub(crate) async fn authorize(
 ) -> S3Result<()> {
     let view = target.view;
     let user = caller.user.as_deref();
-    let asks_for_tags = view
-        .policy
-        .iter()
-        .chain(user.iter().filter_map(|known| known.policy.as_ref()))
-        .any(|policy| policy.asks_for_tags());
-    let tags = match target.key {
-        Some(key) if asks_for_tags => attributes(inner, view, key, target.select)
-            .await?
-            .map(|found| found.tags)
-            .unwrap_or_default(),
-        _ => Vec::new(),
-    };
+    let tags = asked_tags(inner, view, user, &target).await?;
     let resource = target
         .key
         .map_or_else(|| view.bucket.name.clone(), |key| format!("{}/{key}", view.bucket.name));
