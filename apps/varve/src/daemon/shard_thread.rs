@@ -42,8 +42,7 @@ pub(crate) struct ShardThread<S: ShardStack> {
 pub(crate) struct Doors<S: ShardStack> {
     pub(crate) calls: PortSender<Call<S>>,
     pub(crate) connections: PortSender<Accepted>,
-    /// To the stack below.
-    pub(crate) stack: S::Door,
+    stack: S::Door,
 }
 
 /// A thread that has made its ports and waits for those of the others (T1).

@@ -49,7 +49,6 @@ pub(crate) struct EngineStack {
     shard: ShardId,
     host: Rc<ShardHost>,
     datasets: Datasets,
-    placement: Placement,
     space: SpaceCount,
     /// Holds the pool's lock.
     _source: EngineSource,
@@ -80,9 +79,8 @@ impl ShardStack for EngineStack {
                 .hint("nothing was changed; keep the drives as they are and report what is damaged")
         })?;
         dispatch.add_host(shard, Rc::clone(&host));
-        let placement = dispatch.placement().clone();
         let datasets = Datasets::new(dispatch, Arc::clone(&source.shared));
-        Ok(Self { shard, host, datasets, placement, space: SpaceCount::new(), _source: source })
+        Ok(Self { shard, host, datasets, space: SpaceCount::new(), _source: source })
     }
 
     async fn begin(&self, reactor: &Reactor) -> Result<()> {
@@ -132,10 +130,6 @@ impl ShardStack for EngineStack {
 
     fn datasets(&self) -> Option<Datasets> {
         Some(self.datasets.clone())
-    }
-
-    fn object_links(&self, doors: Vec<JobSender>) -> Option<(PoolLinks, Placement)> {
-        Some((PoolLinks { threads: doors }, self.placement.clone()))
     }
 
     fn report(&self) -> ShardReport {
