@@ -163,14 +163,14 @@ impl Shard {
                         trees.set_block(&mut self.space.borrow_mut(), stream, block, chunk, &place)
                     })
                     .await?;
-                self.overwritten(stream, dead.as_slice()).await?;
+                self.overwritten(stream, dead.as_slice());
                 self.buffer.borrow_mut().remove(stream, block, wseq);
                 self.applied_chunk.set(self.applied_chunk.get().max(chunk));
             }
             SummaryEntry::Reference { chunk, stream, block, wseq, .. } => {
                 let dead = self.with_pages(|trees| trees.share_block(stream, block, chunk)).await?;
                 self.dedup.borrow_mut().settle(chunk);
-                self.overwritten(stream, dead.as_slice()).await?;
+                self.overwritten(stream, dead.as_slice());
                 self.buffer.borrow_mut().remove(stream, block, wseq);
             }
             SummaryEntry::Trim { stream, block, block_count, wseq, .. } => {
@@ -206,7 +206,9 @@ impl Shard {
             SummaryEntry::Move { .. }
             | SummaryEntry::Page { .. }
             | SummaryEntry::TablePage { .. }
-            | SummaryEntry::UsageBlob { .. } => {
+            | SummaryEntry::UsageBlob { .. }
+            | SummaryEntry::DeathBlob { .. }
+            | SummaryEntry::Folded { .. } => {
                 unreachable!("{entry:?} is never in a data segment")
             }
         }
@@ -273,7 +275,7 @@ impl Shard {
         if count > PRECISE_TRIM_BLOCKS {
             let mut dead = Vec::new();
             self.with_pages(|trees| trees.detach_blocks(stream, block..end, &mut dead)).await?;
-            self.overwritten(stream, &dead).await?;
+            self.overwritten(stream, &dead);
             self.mark.wanted.set(true);
         }
         let mut from = block;
@@ -284,24 +286,23 @@ impl Shard {
                     trees.fill_blocks(stream, from..end, fill, SLOTS_PER_STEP, &mut dead)
                 })
                 .await?;
-            self.overwritten(stream, &dead).await?;
+            self.overwritten(stream, &dead);
             self.reactor.yield_now().await;
         }
         Ok(())
     }
 
     /// Chunks that blocks of a stream no longer hold: a fold takes them out of the table, but not those that copies may hold (N5).
-    async fn overwritten(&self, stream: StreamId, chunks: &[ChunkId]) -> Result<()> {
+    fn overwritten(&self, stream: StreamId, chunks: &[ChunkId]) {
         let ceiling = self.trees.borrow().chunk_ceiling(stream);
         for chunk in chunks {
             if *chunk < ceiling && !planted(Bug::CopiedChunkDies) {
                 let bytes = self.trees.borrow().data.mean_bytes();
                 self.note_kept(bytes);
             } else {
-                self.note_death(*chunk).await?;
+                self.note_death(*chunk);
             }
         }
-        Ok(())
     }
 
     /// A chunk is out of the table.

@@ -33,10 +33,14 @@ pub struct AuditReport {
     pub table_pages: u64,
     /// Stored bytes that something names or that wait to be freed.
     pub live_bytes: u64,
-    /// Chunks of data in the table.
+    /// Chunks of data in the table, without the dead.
     pub data_chunks: u64,
     /// Bytes that these take.
     pub data_bytes: u64,
+    /// Chunks that were overwritten and wait to be taken out of the table.
+    pub dead_chunks: u64,
+    /// Bytes that these take.
+    pub dead_bytes: u64,
     /// Chunks and pages that nothing names: the next mark pass frees them.
     pub unreachable: u64,
     /// How many things contradict each other.
@@ -73,6 +77,20 @@ impl Audit {
         }
     }
 
+    /// Counts a chunk of data in the table.
+    fn count(&mut self, chunk: ChunkId, entry: &ChunkEntry, is_dead: bool) {
+        let report = &mut self.report;
+        let (chunks, bytes) = if is_dead {
+            (&mut report.dead_chunks, &mut report.dead_bytes)
+        } else {
+            (&mut report.data_chunks, &mut report.data_bytes)
+        };
+        if chunk.get() < PAGE_ID_FIRST {
+            *chunks += 1;
+            *bytes += u64::from(unit_space(entry.stored_len));
+        }
+    }
+
     /// Counts a stored unit.
     fn occupy(&mut self, place: &Location, what: impl FnOnce() -> String) {
         let bytes = u64::from(unit_space(place.stored_len));
@@ -98,7 +116,6 @@ impl Shard {
     pub async fn audit(&self) -> Result<AuditReport> {
         self.check_open()?;
         let _gate = self.tree_gate.take(1).await;
-        self.fold_held().await?;
         let mut audit = Audit::default();
         for stream in self.streams().await? {
             self.audit_map(stream, &mut audit).await?;
@@ -106,8 +123,11 @@ impl Shard {
         self.audit_keys(&mut audit).await?;
         self.audit_table(&mut audit).await?;
         self.audit_table_pages(&mut audit).await?;
-        for blob in self.usage_blobs.borrow().iter() {
+        for blob in self.blobs.usage.borrow().iter() {
             audit.occupy(blob, || "a usage blob".to_owned());
+        }
+        for blob in self.blobs.deaths.borrow().iter() {
+            audit.occupy(blob, || "a death blob".to_owned());
         }
         self.audit_space(&mut audit);
         Ok(audit.report)
@@ -232,12 +252,14 @@ impl Shard {
                 if !entry.shared && audit.named_again.contains(chunk.get()) {
                     audit.differs(|| format!("chunk {chunk} is named twice and not shared"));
                 }
-                if chunk.get() < PAGE_ID_FIRST {
-                    audit.report.data_chunks += 1;
-                    audit.report.data_bytes += u64::from(unit_space(entry.stored_len));
-                }
                 audit.occupy(&entry.location(), || format!("chunk {chunk}"));
-                if !audit.named.contains(chunk.get()) && !waiting.contains(chunk.get()) {
+                let is_dead = self.is_dead(chunk, &entry);
+                audit.count(chunk, &entry, is_dead);
+                let is_named = audit.named.contains(chunk.get());
+                if is_dead && is_named {
+                    audit.differs(|| format!("chunk {chunk} is dead and named"));
+                }
+                if !is_dead && !is_named && !waiting.contains(chunk.get()) {
                     audit.report.unreachable += 1;
                 }
             }
@@ -249,11 +271,19 @@ impl Shard {
         }
         let believed = self.trees.borrow().data;
         let report = &audit.report;
-        let counted = DataUsage { chunks: report.data_chunks, bytes: report.data_bytes };
+        let counted = DataUsage {
+            chunks: report.data_chunks + report.dead_chunks,
+            bytes: report.data_bytes + report.dead_bytes,
+        };
         if counted != believed {
             audit.differs(|| {
                 format!("{counted:?} of data are in the chunk table, {believed:?} were counted")
             });
+        }
+        for dead in self.trees.borrow().deaths.ids_from(0) {
+            if !found.contains(dead.get()) {
+                audit.differs(|| format!("chunk {dead} is dead and not in the chunk table"));
+            }
         }
         for missing in &audit.named.clone() - &found {
             audit.differs(|| format!("chunk {missing} is named and not in the chunk table"));

@@ -192,7 +192,7 @@ impl Shard {
     /// `Corrupt` when a map cannot be read, `Unavailable` when the shard closed.
     pub async fn census(&self, families: &[Vec<StreamId>]) -> Result<Census> {
         self.check_open()?;
-        self.fold_deaths().await?; // So that the shard's numbers tell as much.
+        self.fold_waiting().await?; // So that the shard's numbers tell as much.
         for stream in families.iter().flatten() {
             self.wait_cut(*stream).await?;
         }

@@ -1,7 +1,7 @@
 //! Checkpoints: the trees as they are after a whole number of data segments, durable, with a root that names them.
 //!
 //! ```text
-//!  take the tree gate → fold deaths → stream records → map and key pages → dead pages → table pages → usage → puts durable, pages clean → root
+//!  take the tree gate → stream records → map and key pages → folds → dead pages → table pages → deaths → usage → puts durable, pages clean → root
 //! ```
 //!
 //! K1. The tree gate is held throughout: nothing is applied meanwhile. Writes go on being acknowledged and drained.
@@ -13,6 +13,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use varve_logstore::chain_reader::unit_checksum;
+use varve_logstore::format::deaths::encode as encode_deaths;
 use varve_logstore::format::page::{PageHeader, PageKind};
 use varve_logstore::format::pointer::{Location, PagePtr};
 use varve_logstore::format::root::{ChainHead, ShardRoot, TreeRoot};
@@ -41,6 +42,9 @@ const PUTS_MAX: usize = 4;
 
 /// Payload of one usage blob at most.
 const USAGE_BLOB_BYTES: usize = 1 << 20;
+
+/// As much for death blobs: encoding one takes 0.5 ms.
+const DEATH_BLOB_BYTES: usize = 128 << 10;
 
 /// The writer of metadata segments and what a checkpoint has under way.
 pub(crate) struct Metadata {
@@ -85,6 +89,20 @@ impl Metadata {
     }
 }
 
+/// Where the last checkpoint put what is in no tree.
+pub(crate) struct Blobs {
+    /// Live bytes of segments.
+    pub(crate) usage: RefCell<Vec<Location>>,
+    /// Chunks that were overwritten.
+    pub(crate) deaths: RefCell<Vec<Location>>,
+}
+
+impl Blobs {
+    pub(crate) fn of(root: &ShardRoot) -> Self {
+        Self { usage: RefCell::new(root.usage.clone()), deaths: RefCell::new(root.deaths.clone()) }
+    }
+}
+
 /// Why placing table pages paused.
 enum Pause {
     Full,
@@ -105,6 +123,7 @@ impl Shard {
     fn checkpoint_is_due(&self) -> bool {
         self.entries_since_checkpoint.get() >= self.config.checkpoint_entries
             || self.dirty_bytes() > self.reserves().dirty_limit
+            || self.deaths_are_full()
     }
 
     pub(crate) fn wake_checkpoint(&self) {
@@ -113,7 +132,7 @@ impl Shard {
         }
     }
 
-    /// Asks for a checkpoint when it would free segments, or let reclaim look at newer ones.
+    /// Asks for a checkpoint when it would free segments, let reclaim look at newer ones, or fold what somebody waits for.
     pub(crate) fn wake_checkpoint_for_space(&self) {
         let stats = self.space.borrow().stats();
         let emptied_by_it = !self.reclaim.waiting.borrow().is_empty();
@@ -123,10 +142,15 @@ impl Shard {
         let usage_bytes = stats.segments * UsageEntry::LEN as u64;
         let left_by_last =
             usage_bytes / u64::from(self.media.segments.geometry().segment_bytes) + 1;
-        if stats.held > left_by_last || emptied_by_it || newer {
-            self.checkpoint_forced.set(true);
-            self.checkpoint_wanted.notify_one();
+        if stats.held > left_by_last || emptied_by_it || newer || self.folds_are_asked() {
+            self.wake_checkpoint_now();
         }
+    }
+
+    /// Asks for a checkpoint, due or not.
+    pub(crate) fn wake_checkpoint_now(&self) {
+        self.checkpoint_forced.set(true);
+        self.checkpoint_wanted.notify_one();
     }
 
     /// Writes a checkpoint now. Durable on return.
@@ -144,26 +168,29 @@ impl Shard {
     async fn try_checkpoint(&self) -> Result<()> {
         self.check_running()?;
         let _gate = self.tree_gate.take(1).await; // K1
-        self.fold_held().await?; // D3
         let mut covered = self.space.borrow().begin_checkpoint();
         self.with_pages(crate::trees::Trees::store_streams).await?;
         self.write_pages().await?;
         self.finish_puts(0).await?; // What was written may make room for pages of the table (K4).
+        let folds = self.fold_at_checkpoint().await?;
         self.bury_pages().await?;
         self.write_table().await?;
-        let usage = self.write_usage().await?;
+        self.write_deaths().await?; // D3
+        self.write_usage().await?;
         self.seal_metadata().await?;
         if !planted(Bug::RootBeforePuts) {
             self.finish_puts(0).await?; // K2
         }
         covered.extend(self.metadata.written.take().iter().map(|id| id.number));
-        self.write_root(usage).await?;
+        self.write_root().await?;
         tracing::trace!(seq = self.checkpoint_seq.get(), data = ?self.data_chain.get(), reclaimed = ?self.reclaim_chain.get(), "checkpoint");
         self.entries_since_checkpoint.set(0);
         self.reclaim.checkpointed_seq.set(self.reclaim_chain.get().seq);
         self.space.borrow_mut().checkpointed(&covered); // K3
         self.reclaim.waiting.borrow_mut().clear();
+        self.trees.borrow_mut().deaths.saved();
         self.settle_freed();
+        self.note_folded(folds);
         self.counters.checkpoints.set(self.counters.checkpoints.get() + 1);
         Ok(())
     }
@@ -263,15 +290,36 @@ impl Shard {
         space.note_pages(id.number);
     }
 
-    async fn write_usage(&self) -> Result<Vec<Location>> {
-        for old in self.usage_blobs.take() {
-            self.space.borrow_mut().sub_live(old.segment, old.stored_len);
+    async fn write_deaths(&self) -> Result<()> {
+        self.drop_blobs(&self.blobs.deaths);
+        let (mut blobs, mut from) = (Vec::new(), Some(ChunkId::ZERO));
+        while let Some(first) = from.filter(|_| !planted(Bug::DeathsUnsaved)) {
+            let mut bytes = vec![0; PageHeader::LEN];
+            from = {
+                let deaths = &self.trees.borrow().deaths;
+                let mut ids = deaths.ids_from(first.get()).peekable();
+                encode_deaths(&mut ids, &mut bytes, self.blob_room().min(DEATH_BLOB_BYTES));
+                ids.peek().copied()
+            };
+            if bytes.len() == PageHeader::LEN {
+                break;
+            }
+            blob_header(PageKind::Deaths).encode(&mut bytes);
+            let entry = |unit| SummaryEntry::DeathBlob { unit };
+            let (id, unit) = self.push_metadata(&bytes, entry).await?;
+            self.count_metadata(id, unit.stored_len);
+            blobs.push(unit.location(id));
+            self.reactor.yield_now().await;
         }
+        self.blobs.deaths.replace(blobs);
+        Ok(())
+    }
+
+    async fn write_usage(&self) -> Result<()> {
+        self.drop_blobs(&self.blobs.usage);
         self.open_metadata();
         let entries = self.space.borrow().to_entries();
-        let segment = self.media.segments.geometry().segment_bytes;
-        let room = SegmentWriter::unit_bytes_max(segment) as usize - PageHeader::LEN;
-        let per_blob = room.min(USAGE_BLOB_BYTES) / UsageEntry::LEN;
+        let per_blob = self.blob_room().min(USAGE_BLOB_BYTES) / UsageEntry::LEN;
         let mut blobs = Vec::new();
         for entries in entries.chunks(per_blob) {
             let bytes = encode_usage(entries);
@@ -282,8 +330,20 @@ impl Shard {
         for blob in &blobs {
             self.count_metadata(blob.segment, blob.stored_len);
         }
-        self.usage_blobs.replace(blobs.clone());
-        Ok(blobs)
+        self.blobs.usage.replace(blobs);
+        Ok(())
+    }
+
+    fn drop_blobs(&self, blobs: &RefCell<Vec<Location>>) {
+        for old in blobs.take() {
+            self.space.borrow_mut().sub_live(old.segment, old.stored_len);
+        }
+    }
+
+    /// Payload of a blob at most.
+    fn blob_room(&self) -> usize {
+        let segment = self.media.segments.geometry().segment_bytes;
+        SegmentWriter::unit_bytes_max(segment) as usize - PageHeader::LEN
     }
 
     /// Gives the open metadata segment its generation, so that what is put in can be named.
@@ -361,7 +421,7 @@ impl Shard {
         }
     }
 
-    async fn write_root(&self, usage: Vec<Location>) -> Result<()> {
+    async fn write_root(&self) -> Result<()> {
         let root = {
             let trees = self.trees.borrow();
             let tree = |page, height| TreeRoot { page, height };
@@ -382,7 +442,8 @@ impl Shard {
                 reclaim_chain: self.reclaim_chain.get(),
                 table: tree(trees.table.root(), trees.table.height()),
                 keys: tree(trees.keys.root(), trees.keys.height()),
-                usage,
+                usage: self.blobs.usage.borrow().clone(),
+                deaths: self.blobs.deaths.borrow().clone(),
                 highest_cut: varve_types::CutNumber(0),
                 data_chunks: trees.data.chunks,
                 data_bytes: trees.data.bytes,
@@ -450,15 +511,18 @@ fn encode_usage(entries: &[UsageEntry]) -> Vec<u8> {
     {
         entry.encode(out);
     }
-    let header = PageHeader {
-        kind: PageKind::Usage,
+    blob_header(PageKind::Usage).encode(&mut bytes);
+    bytes
+}
+
+fn blob_header(kind: PageKind) -> PageHeader {
+    PageHeader {
+        kind,
         encoding: 0,
         level: 0,
         slot_width: 0,
         name: ChunkId::ZERO,
         stream: StreamId::ZERO,
         position: 0,
-    };
-    header.encode(&mut bytes);
-    bytes
+    }
 }

@@ -26,6 +26,8 @@ pub(crate) struct Counters {
     pub(crate) moved_bytes: Cell<u64>,
     pub(crate) reclaim_read_bytes: Cell<u64>,
     pub(crate) checkpoints: Cell<u64>,
+    pub(crate) folded_deaths: Cell<u64>,
+    pub(crate) folded_leaves: Cell<u64>,
     pub(crate) checksum_errors: Cell<u64>,
 }
 
@@ -130,6 +132,10 @@ pub struct ShardStats {
     pub reclaimed_segments: u64,
     /// Checkpoints made.
     pub checkpoints: u64,
+    /// Overwritten chunks that were taken out of the chunk table.
+    pub folded_deaths: u64,
+    /// Visits to leaves of the table that this took.
+    pub folded_leaves: u64,
     /// Reads of damaged data.
     pub checksum_errors: u64,
     /// The journal lane.

@@ -74,6 +74,14 @@ pub enum Error {
         /// Which chunk.
         chunk: ChunkId,
     },
+    /// The root calls a chunk dead that the chunk table does not know, or reclaim found one dead that is not.
+    #[error("chunk {chunk} is dead by one account and {found} by another")]
+    DeathContradicted {
+        /// Which chunk.
+        chunk: ChunkId,
+        /// What the other account says.
+        found: &'static str,
+    },
     /// A metadata page cannot be used.
     #[error("metadata page {page} is damaged: {reason}")]
     PageCorrupt {
@@ -141,6 +149,7 @@ impl Error {
             Self::ChunkCorrupt { .. }
             | Self::ChunkUnreadable { .. }
             | Self::ChunkMissing { .. }
+            | Self::DeathContradicted { .. }
             | Self::PageCorrupt { .. }
             | Self::SegmentDamaged { .. }
             | Self::BadRoot { .. } => ErrorKind::Corrupt,

@@ -92,7 +92,6 @@ impl Shard {
     /// `Corrupt` when its map cannot be read, `Unavailable` when the shard closed.
     pub async fn count_blocks(&self, stream: StreamId) -> Result<u64> {
         self.check_open()?;
-        self.fold_deaths().await?; // So that the shard's numbers tell as much.
         let (mut blocks, mut unreadable) = (0, None);
         let mut count = |item| {
             match item {

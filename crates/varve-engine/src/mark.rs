@@ -25,6 +25,7 @@ use varve_logstore::format::summary::SummaryEntry;
 use varve_logstore::planted::{Bug, planted};
 use varve_types::{ChunkId, StreamId, WriteSeq};
 
+use crate::reclaim::runs;
 use crate::tree::{Scan, WalkItem};
 use crate::trees::{PAGE_ID_FIRST, Stop};
 use crate::{Error, Result, Shard};
@@ -109,7 +110,6 @@ impl Shard {
         self.check_open()?;
         let _gate = self.tree_gate.take(1).await; // No copy comes between the list of streams and the begin (M8).
         let streams = self.streams().await?;
-        self.fold_held().await?; // What is kept is known, and what is dead is not this pass's.
         let number = self.mark.passes.get() + 1;
         self.mark.passes.set(number);
         let ticket = MarkTicket { mount: self.mount, number };
@@ -335,14 +335,10 @@ impl Shard {
 
     /// Logs ids to be freed, as ranges (M3); draining applies them.
     async fn log_frees(&self, garbage: &[(ChunkId, u32)]) -> Result<()> {
-        let mut ids = garbage.iter().map(|(chunk, _)| chunk.get()).peekable();
-        while let Some(first) = ids.next() {
-            let mut count = 1;
-            while ids.next_if_eq(&(first + count)).is_some() {
-                count += 1;
-            }
+        let ids: Vec<_> = garbage.iter().map(|(chunk, _)| *chunk).collect();
+        for (first, count) in runs(&ids) {
             let _gate = self.data_gate.take(1).await;
-            let entry = SummaryEntry::FreedIds { first: ChunkId::new(first), count };
+            let entry = SummaryEntry::FreedIds { first, count };
             self.push_data_entry(entry, WriteSeq::ZERO).await?;
         }
         Ok(())

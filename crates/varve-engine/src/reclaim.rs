@@ -7,9 +7,11 @@
 //! R4. A damaged unit is not moved: its segment stays as it is, for reads to report and scrub to repair; it is tried again after a
 //!     while, as media may have failed only for a time.
 //! R5. Reclaim moves only while packing what may be moved gives a segment: a shard full of live data is not copied round and round.
-//! R6. What is dead and not folded yet is not moved, but folded before its victim is left.
+//! R6. What is dead and not folded yet is not moved. The segment of the survivors says so, and it is folded when that is durable; without
+//!     survivors the next checkpoint folds it, and the victim waits for that.
 
 use std::cell::{Cell, RefCell};
+use std::ops::Range;
 use std::rc::Rc;
 
 use futures_util::future::select;
@@ -28,6 +30,7 @@ use varve_stdx::BufSlice;
 use varve_types::{ChunkId, SegmentNumber, WriteSeq};
 
 use crate::apply::{chunk_entry, raw_unit};
+use crate::deaths::{Extent, FoldRounds};
 use crate::hash::{HashMap, HashSet};
 use crate::pages::PLACES_AT_ONCE;
 use crate::tree::{Fault, Page, PageShape, decode_page};
@@ -58,8 +61,14 @@ pub(crate) struct Reclaim {
     writer: RefCell<SegmentWriter>,
     /// Victims whose last survivor is in the open segment, or which had none.
     emptied: RefCell<Vec<SegmentNumber>>,
-    /// Chunks of victims that were not moved, as they wait to be folded: they are, before their victims are left.
+    /// Chunks of the victim at hand that are dead, and so are not moved.
     dead: RefCell<Vec<ChunkId>>,
+    /// Such chunks that the next checkpoint folds.
+    left: RefCell<Vec<ChunkId>>,
+    /// Folds that others wait for.
+    pub(crate) fold_rounds: FoldRounds,
+    /// The last range that sealed segments or the open one tell.
+    told: Cell<u64>,
     /// Segments that the next checkpoint empties.
     pub(crate) waiting: RefCell<HashSet<SegmentNumber>>,
     /// Segments with pages that are emptied one after the other.
@@ -88,6 +97,9 @@ impl Reclaim {
             writer: RefCell::new(writer),
             emptied: RefCell::default(),
             dead: RefCell::default(),
+            left: RefCell::default(),
+            fold_rounds: FoldRounds::default(),
+            told: Cell::new(0),
             waiting: RefCell::default(),
             batch: RefCell::default(),
             damaged: RefCell::default(),
@@ -104,6 +116,11 @@ impl Reclaim {
         self.writer.borrow().slot()
     }
 
+    /// What the next checkpoint is to fold of victims.
+    pub(crate) fn take_left(&self) -> Vec<ChunkId> {
+        self.left.take()
+    }
+
     /// Goes on behind the end of the chain that recovery found.
     pub(crate) fn resume(&self, chain: ChainHead) {
         self.writer.borrow_mut().resume(chain);
@@ -114,13 +131,22 @@ impl Shard {
     /// Keeps segments free until the shard fails or is dropped.
     pub(crate) async fn run_reclaim(self: Rc<Self>) -> Result<()> {
         loop {
+            if self.folds_are_asked() {
+                self.fold_round(Extent::All).await?;
+                continue;
+            }
             if !self.reclaim_is_due() {
                 self.finish_reclaim().await?;
                 self.reclaim_wanted.notified().await;
                 continue;
             }
+            if self.has_dense_deaths() {
+                let _gate = self.tree_gate.take(1).await;
+                self.fold_dense().await?;
+                continue;
+            }
             if self.deaths_mislead() {
-                self.fold_deaths().await?;
+                self.fold_round(Extent::Enough).await?;
                 continue;
             }
             if let Some(victim) = self.pick_victim() {
@@ -134,7 +160,7 @@ impl Shard {
                 continue;
             }
             if self.has_deaths() {
-                self.fold_deaths().await?; // D4
+                self.fold_round(Extent::All).await?; // D4
                 continue;
             }
             if !self.reclaim.is_stuck.replace(true) {
@@ -267,7 +293,12 @@ impl Shard {
         };
         let id = SegmentId { number, generation };
         tracing::trace!(?id, "victim");
-        match self.move_survivors(id).await {
+        let moved = self.move_survivors(id).await;
+        if moved.is_ok() {
+            self.log_dead().await?;
+        }
+        self.reclaim.dead.take();
+        match moved {
             Ok(())
                 if self.space.borrow().get(number).is_some_and(|usage| usage.live_bytes == 0) =>
             {
@@ -324,8 +355,9 @@ impl Shard {
                 SummaryEntry::TablePage { level, unit } => {
                     self.touch_table_page(id, *level, unit, &bytes).await?;
                 }
-                // Usage blobs are written anew by every checkpoint; keys and facts live in the trees.
+                // Blobs are written anew by every checkpoint; keys and facts live in the trees.
                 SummaryEntry::UsageBlob { .. }
+                | SummaryEntry::DeathBlob { .. }
                 | SummaryEntry::KeyPut { .. }
                 | SummaryEntry::KeyDelete { .. }
                 | SummaryEntry::Reference { .. }
@@ -333,7 +365,8 @@ impl Shard {
                 | SummaryEntry::Zero { .. }
                 | SummaryEntry::StreamDrop { .. }
                 | SummaryEntry::Cut { .. }
-                | SummaryEntry::FreedIds { .. } => {}
+                | SummaryEntry::FreedIds { .. }
+                | SummaryEntry::Folded { .. } => {}
             }
             if index % UNITS_PER_TURN == UNITS_PER_TURN - 1 {
                 self.reactor.yield_now().await;
@@ -438,9 +471,8 @@ impl Shard {
 
     /// Seals the open reclaimed segment, and lets the victims it emptied go; a single victim waits for company, as sealing would take
     /// as many segments as it gives.
-    async fn finish_reclaim(&self) -> Result<()> {
+    pub(crate) async fn finish_reclaim(&self) -> Result<()> {
         if self.reclaim.writer.borrow().is_empty() {
-            self.fold_dead_of_victims().await?;
             let emptied = self.reclaim.emptied.take();
             if !emptied.is_empty() {
                 self.leave_victims(&emptied); // Wakes those who wait for segments, who in turn ask for reclaim.
@@ -453,17 +485,35 @@ impl Shard {
         self.seal_reclaimed().await
     }
 
-    /// Takes what was dead in victims, and so was not moved, out of the table, so that nothing is left in them.
-    async fn fold_dead_of_victims(&self) -> Result<()> {
+    /// Says in the open segment which ranges were folded (D6). Without survivors it may stay open for long: the next checkpoint tells as well.
+    pub(crate) async fn tell_ranges(&self, ranges: Vec<Range<u64>>) -> Result<()> {
+        for range in ranges.into_iter().filter(|range| !range.is_empty()) {
+            if !self.reclaim.writer.borrow().fits(0) {
+                self.seal_reclaimed().await?;
+            }
+            let (first, count) = (ChunkId::new(range.start), range.end - range.start);
+            let entry = SummaryEntry::Folded { first, count };
+            self.reclaim.writer.borrow_mut().push_entry(entry, WriteSeq::ZERO);
+        }
+        self.reclaim.told.set(self.reclaim.fold_rounds.ranges.get());
+        Ok(())
+    }
+
+    /// Says in the open segment what was dead in a victim (R6).
+    async fn log_dead(&self) -> Result<()> {
         let mut dead = self.reclaim.dead.take();
-        dead.retain(|chunk| self.trees.borrow().deaths.contains(*chunk));
-        if dead.is_empty() {
-            return Ok(()); // Without the gate, as in `fold_deaths`.
+        if self.reclaim.writer.borrow().is_empty() {
+            self.reclaim.left.borrow_mut().append(&mut dead);
         }
         dead.sort_unstable();
-        dead.dedup();
-        let _gate = self.tree_gate.take(1).await;
-        self.fold(&dead).await
+        for (first, count) in runs(&dead) {
+            if !self.reclaim.writer.borrow().fits(0) {
+                self.seal_reclaimed().await?;
+            }
+            let entry = SummaryEntry::FreedIds { first, count };
+            self.reclaim.writer.borrow_mut().push_entry(entry, WriteSeq::ZERO);
+        }
+        Ok(())
     }
 
     fn leave_victims(&self, victims: &[SegmentNumber]) {
@@ -495,6 +545,7 @@ impl Shard {
         tracing::trace!(id = ?sealed.id, link = ?sealed.link, entries = sealed.entries.len(), "reclaimed segment sealed");
         self.counters.add_reclaimed_segment(&sealed);
         let emptied = self.reclaim.emptied.take();
+        let told = self.reclaim.told.get();
         let put = self.spawn_put(sealed.id, sealed.bytes.clone());
         if !planted(Bug::VictimBeforeSurvivors) {
             put.await?; // R3
@@ -503,31 +554,42 @@ impl Shard {
         self.tell_witnesses();
         {
             let _gate = self.tree_gate.take(1).await;
-            self.apply_moves(sealed.id, sealed.link, &sealed.entries).await?;
+            let dead = self.apply_moves(sealed.id, sealed.link, &sealed.entries).await?;
+            self.fold_freed(dead).await?;
         }
-        self.fold_dead_of_victims().await?;
+        self.space.borrow_mut().told(told);
         self.leave_victims(&emptied);
         let Sealed { bytes, .. } = sealed;
         self.reclaim.writer.borrow_mut().recycle(bytes);
         Ok(())
     }
 
-    /// Lets the table name survivors at their new place (R2). The caller holds the tree gate, or is recovery.
+    /// Lets the table name survivors at their new place (R2). Returns what the segment calls dead: the caller folds it (R6), and holds the
+    /// tree gate, or is recovery.
     pub(crate) async fn apply_moves(
         &self,
         id: SegmentId,
         head: ChainHead,
         entries: &[SummaryEntry],
-    ) -> Result<()> {
+    ) -> Result<Vec<ChunkId>> {
         assert_eq!(
             head.seq,
             self.reclaim_chain.get().seq + 1,
             "reclaimed segments are applied in order"
         );
+        let mut dead = Vec::new();
         for (index, entry) in entries.iter().enumerate() {
             self.prefetch_moved(&entries[index..], index).await;
-            let SummaryEntry::Move { chunk, from, from_offset_512, unit, .. } = entry else {
-                unreachable!("{entry:?} is never in a reclaimed segment")
+            let (chunk, from, from_offset_512, unit) = match entry {
+                SummaryEntry::Move { chunk, from, from_offset_512, unit, .. } => {
+                    (chunk, from, from_offset_512, unit)
+                }
+                SummaryEntry::FreedIds { first, count } => {
+                    dead.extend((first.get()..first.get() + count).map(ChunkId::new));
+                    continue;
+                }
+                SummaryEntry::Folded { .. } => continue, // It is.
+                _ => unreachable!("{entry:?} is never in a reclaimed segment"),
             };
             let to = chunk_entry(id, unit);
             let from = ChunkEntry { segment: *from, offset_512: *from_offset_512, ..to };
@@ -545,7 +607,7 @@ impl Shard {
         }
         self.reclaim_chain.set(head);
         self.space.borrow_mut().sealed(id);
-        Ok(())
+        Ok(dead)
     }
 }
 
@@ -557,6 +619,12 @@ fn moved_chunk(entry: &SummaryEntry) -> Option<ChunkId> {
         | SummaryEntry::Page { chunk, .. } => Some(*chunk),
         _ => None,
     }
+}
+
+/// Ids that follow each other: the first of them and how many. `ids` ascend.
+pub(crate) fn runs(ids: &[ChunkId]) -> impl Iterator<Item = (ChunkId, u64)> {
+    let runs = ids.chunk_by(|id, next| id.next() == *next);
+    runs.map(|run| (run[0], run.len() as u64))
 }
 
 /// A key that belongs to a page of the chunk table.

@@ -1,7 +1,7 @@
 //! Opens a shard: root, checkpoint, newer segments, lane; then a checkpoint of its own, and it serves.
 //!
 //! ```text
-//!  root → raise the mount → usage → lane census → reclaimed chain → data chain → lane frames → drain → checkpoint → serve
+//!  root → raise the mount → usage → deaths → lane census → reclaimed chain → data chain → folds → lane frames → drain → checkpoint → serve
 //! ```
 //!
 //! X1. The mount is raised durably before anything is written, so what an earlier open left half-written is never taken for this one's.
@@ -12,15 +12,18 @@
 //!     of its records.
 //! X4. Ids, numbers and generations go on well above everything seen, as what was in flight at the crash was not.
 //! X5. A shard recovers alone and asks no other shard anything.
+//! X6. What was folded and reused since the checkpoint is folded again, as the log tells (D6); other deaths wait on. So an opening looks at
+//!     as few leaves of the table as were folded, however many deaths wait.
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
 
 use varve_logstore::chain_reader::{Chain, Link, erase, read_chain, read_units};
+use varve_logstore::format::deaths::decode as decode_deaths;
 use varve_logstore::format::frame::{Frame, LanePoint, chain_seed};
 use varve_logstore::format::page::{PageHeader, PageKind};
-use varve_logstore::format::pointer::PagePtr;
+use varve_logstore::format::pointer::{Location, PagePtr};
 use varve_logstore::format::record::PIECE_BYTES;
 use varve_logstore::format::root::{ChainHead, ShardRoot, TreeRoot};
 use varve_logstore::format::segment::SegmentKind;
@@ -33,7 +36,7 @@ use varve_logstore::segment_writer::{SegmentOwner, SegmentWriter};
 use varve_logstore::space::Space;
 use varve_media::{Media, RootKey, RootVersion, SegmentId};
 use varve_reactor::{Notify, Reactor};
-use varve_stdx::{AlignedBuf, checksum64};
+use varve_stdx::{AlignedBuf, BufSlice, checksum64};
 use varve_types::{ChunkId, CutNumber, Generation, SegmentNumber, WriteSeq};
 
 use crate::admission::Credits;
@@ -41,13 +44,14 @@ use crate::allocation::{Zone, ZoneSource};
 use crate::apply::Applicable;
 use crate::block_cache::BlockCache;
 use crate::bypass::Bypass;
-use crate::checkpoint::Metadata;
+use crate::checkpoint::{Blobs, Metadata};
 use crate::config::{BLOCK_BYTES, ShardConfig};
 use crate::deaths::Deaths;
 use crate::dedup::Dedup;
 use crate::drain::Drain;
 use crate::growth::Growth;
 use crate::mark::MarkState;
+use crate::pages::PLACES_AT_ONCE;
 use crate::reclaim::Reclaim;
 use crate::reduce::Reduce;
 use crate::shard::State;
@@ -118,6 +122,7 @@ impl Shard {
             table: empty,
             keys: empty,
             usage: Vec::new(),
+            deaths: Vec::new(),
             highest_cut: CutNumber(0),
             data_chunks: 0,
             data_bytes: 0,
@@ -158,6 +163,7 @@ impl Shard {
     async fn recover(self: &Rc<Self>, root: &ShardRoot, replayed_to: u64) -> Result<()> {
         self.replace_root(root).await?; // X1
         self.restore_usage(root).await?;
+        self.restore_deaths(root).await?;
         let owner = LaneOwner { mount: replayed_to, ..self.lane_owner() };
         let mut lane = LaneReader::new(Rc::clone(&self.media.journal), owner);
         let census = lane.census().await?;
@@ -167,8 +173,9 @@ impl Shard {
         let data = self.read_links(SegmentKind::Data, root.data_chain, census.data_witness).await?;
         tracing::trace!(seq = root.checkpoint_seq, ?census, data = ?data.links.last().map(|link| link.head), reclaimed = ?reclaimed.links.last().map(|link| link.head), "recovery");
         self.reserve_chains(root, &reclaimed.links, &data.links)?;
-        self.replay_moves(&reclaimed.links).await?;
+        let freed = self.replay_moves(&reclaimed.links).await?;
         self.replay_data(&data.links).await?;
+        self.replay_folds(&reclaimed.links, freed).await?;
         self.end_replay_of_segments([reclaimed.torn, data.torn]).await?;
         // Draining needs segments, which only reclaim and checkpoints may be able to free.
         self.spawn_task("growth", Rc::clone(self).run_growth());
@@ -228,7 +235,7 @@ impl Shard {
             lease_gate: Credits::new(1),
             growth: Growth::new(owned),
             metadata: Metadata::new(writer(SegmentKind::Metadata, ChainHead::default())),
-            usage_blobs: RefCell::new(root.usage.clone()),
+            blobs: Blobs::of(root),
             checkpoint_wanted: Notify::new(),
             checkpoint_forced: Cell::new(false),
             checkpoint_seq: Cell::new(root.checkpoint_seq),
@@ -261,19 +268,8 @@ impl Shard {
 
     async fn restore_usage(&self, root: &ShardRoot) -> Result<()> {
         for blob in &root.usage {
-            let unit = Unit {
-                offset_512: blob.offset_512,
-                stored_len: blob.stored_len,
-                logical_512: 0,
-                codec: Codec::Raw,
-                checksum: blob.checksum,
-            };
-            let read = read_units(&self.media.segments, blob.segment, &[unit]).await?;
-            let (header, payload) = PageHeader::decode(&read[0])?;
-            if header.kind != PageKind::Usage {
-                return Err(self.bad_root("a usage blob is a page of a tree".to_owned()));
-            }
-            for bytes in payload.chunks(UsageEntry::LEN) {
+            let read = self.read_blob(blob, PageKind::Usage).await?;
+            for bytes in read[PageHeader::LEN..].chunks(UsageEntry::LEN) {
                 let entry = UsageEntry::decode(bytes)?;
                 if !self.space.borrow_mut().restore(&entry) {
                     let number = entry.segment.number;
@@ -289,6 +285,41 @@ impl Shard {
                 return Err(
                     self.bad_root(format!("segment {number} of a usage blob is not leased"))
                 );
+            }
+        }
+        Ok(())
+    }
+
+    async fn read_blob(&self, blob: &Location, kind: PageKind) -> Result<BufSlice> {
+        let unit = Unit {
+            offset_512: blob.offset_512,
+            stored_len: blob.stored_len,
+            logical_512: 0,
+            codec: Codec::Raw,
+            checksum: blob.checksum,
+        };
+        let mut read = read_units(&self.media.segments, blob.segment, &[unit]).await?;
+        let bytes = read.pop().expect("one unit was asked for");
+        let (header, _) = PageHeader::decode(&bytes)?;
+        if header.kind != kind {
+            return Err(self.bad_root(format!("a {kind} blob is a page of another kind")));
+        }
+        Ok(bytes)
+    }
+
+    /// Puts the deaths back that wait since the checkpoint or longer.
+    async fn restore_deaths(&self, root: &ShardRoot) -> Result<()> {
+        for blob in &root.deaths {
+            let read = self.read_blob(blob, PageKind::Deaths).await?;
+            let mut wrong = None;
+            decode_deaths(&read[PageHeader::LEN..], |chunk| {
+                let is_new = self.trees.borrow_mut().deaths.restore(chunk);
+                if !is_new || chunk >= root.next_chunk {
+                    wrong = Some(chunk);
+                }
+            })?;
+            if let Some(chunk) = wrong {
+                return Err(self.bad_root(format!("{chunk} died twice, or was never there")));
             }
         }
         Ok(())
@@ -324,19 +355,33 @@ impl Shard {
         self.next_generation.set(self.next_generation.get().max(seen.next()));
     }
 
-    async fn replay_moves(&self, links: &[Link]) -> Result<()> {
+    /// Applies the moves; returns what the segments call dead.
+    async fn replay_moves(&self, links: &[Link]) -> Result<Vec<ChunkId>> {
+        let segment_bytes = self.media.segments.geometry().segment_bytes;
+        let entries_max = SegmentWriter::entries_max(segment_bytes);
+        let mut freed = Vec::new();
         for link in links {
             for entry in &link.entries {
-                if !matches!(entry, SummaryEntry::Move { .. }) {
+                let is_known = match entry {
+                    SummaryEntry::Move { .. } | SummaryEntry::Folded { .. } => true,
+                    SummaryEntry::FreedIds { first, count } => {
+                        let next = self.trees.borrow().next_chunk.get();
+                        let end = first.get().saturating_add(*count);
+                        end <= next && *count <= u64::from(entries_max)
+                    }
+                    _ => false,
+                };
+                if !is_known {
                     return Err(self.bad_root(format!("{entry:?} in a reclaimed segment")));
                 }
             }
-            self.apply_moves(link.header.segment(), link.head, &link.entries).await?; // X2
+            let dead = self.apply_moves(link.header.segment(), link.head, &link.entries).await?; // X2
+            freed.extend(dead);
         }
         let chain = self.reclaim_chain.get();
         self.reclaim_witness.set(chain.seq);
         self.reclaim.resume(chain);
-        Ok(())
+        Ok(freed)
     }
 
     async fn replay_data(&self, links: &[Link]) -> Result<()> {
@@ -358,10 +403,36 @@ impl Shard {
             self.drain.point.set(link.header.lane);
             self.applied_lane.set(link.header.lane);
         }
-        self.fold_held().await?; // A slot that was reused has to turn out empty (S5).
         let chain = self.data_chain.get();
         self.data_witness.set(chain.seq);
         self.drain.writer.borrow_mut().resume(chain);
+        Ok(())
+    }
+
+    /// Folds again what was folded (X6): a slot that was reused has to turn out empty (S5). `freed` is what reclaim called dead.
+    async fn replay_folds(&self, reclaimed: &[Link], freed: Vec<ChunkId>) -> Result<()> {
+        if !planted(Bug::DenseForgottenInReplay) {
+            self.fold_dense().await?;
+        }
+        for entry in reclaimed.iter().flat_map(|link| &link.entries) {
+            if let SummaryEntry::Folded { first, count } = entry
+                && !planted(Bug::RangesForgottenInReplay)
+            {
+                self.fold_range(first.get()..first.get().saturating_add(*count)).await?;
+            }
+        }
+        let freed = if planted(Bug::DeadForgottenInReplay) { Vec::new() } else { freed };
+        for ids in freed.chunks(PLACES_AT_ONCE) {
+            self.fold_freed(ids.to_vec()).await?;
+            self.prefetch_places(ids.iter().copied()).await;
+            for chunk in ids.iter().copied() {
+                if self.with_pages(|trees| trees.chunk(chunk)).await?.is_some() {
+                    let found = "live";
+                    return Err(Error::DeathContradicted { chunk, found });
+                }
+            }
+        }
+        self.settle_freed();
         Ok(())
     }
 
@@ -390,7 +461,9 @@ impl Shard {
             SummaryEntry::Move { .. }
             | SummaryEntry::Page { .. }
             | SummaryEntry::TablePage { .. }
-            | SummaryEntry::UsageBlob { .. } => {
+            | SummaryEntry::UsageBlob { .. }
+            | SummaryEntry::DeathBlob { .. }
+            | SummaryEntry::Folded { .. } => {
                 return Err(self.bad_root(format!("{entry:?} in a data segment")));
             }
             _ => {}

@@ -15,7 +15,7 @@ use std::rc::{Rc, Weak};
 
 use futures_util::future::{Either, select};
 use varve_logstore::format::frame::LanePoint;
-use varve_logstore::format::pointer::{Location, PagePtr};
+use varve_logstore::format::pointer::PagePtr;
 use varve_logstore::format::root::ChainHead;
 use varve_logstore::lane::{Frame, Lane};
 use varve_logstore::space::Space;
@@ -29,7 +29,7 @@ use crate::allocation::ZoneSource;
 use crate::block_cache::BlockCache;
 use crate::buffer::{Carrier, WriteBuffer};
 use crate::bypass::Bypass;
-use crate::checkpoint::Metadata;
+use crate::checkpoint::{Blobs, Metadata};
 use crate::claims::Claims;
 use crate::config::ShardConfig;
 use crate::counters::{Counters, ShardStats};
@@ -106,7 +106,7 @@ pub struct Shard {
     pub(crate) growth: Growth,
 
     pub(crate) metadata: Metadata,
-    pub(crate) usage_blobs: RefCell<Vec<Location>>,
+    pub(crate) blobs: Blobs,
     pub(crate) checkpoint_wanted: Notify,
     pub(crate) checkpoint_forced: Cell<bool>,
     pub(crate) checkpoint_seq: Cell<u64>,
@@ -243,6 +243,7 @@ impl Shard {
         self.applied.notify_all();
         self.drain.advanced.notify_all();
         self.drain.puts.changed.notify_all();
+        self.reclaim.fold_rounds.changed.notify_all();
     }
 
     /// Lets every later frame say up to which segments of both chains all are durable.
@@ -382,6 +383,8 @@ impl Shard {
             reclaim_read_bytes: counters.reclaim_read_bytes.get(),
             reclaimed_segments: self.reclaim.freed_segments.get(),
             checkpoints: counters.checkpoints.get(),
+            folded_deaths: counters.folded_deaths.get(),
+            folded_leaves: counters.folded_leaves.get(),
             checksum_errors: counters.checksum_errors.get(),
             lane: self.lane.get().map(|lane| lane.stats()).unwrap_or_default(),
             space: self.space.borrow().stats(),

@@ -13,7 +13,7 @@ use varve_logstore::space::{Space, unit_space};
 use varve_types::{ChunkId, ShardId, StreamId};
 
 use crate::Error;
-use crate::deaths::Deaths;
+use crate::deaths::{Deaths, Folding};
 use crate::hash::HashMap;
 use crate::tree::{
     BTree, ChunkNames, Dropped, Fault, Fill, Map, MapSlot, MemoryNames, PageCache, SlotKind,
@@ -260,6 +260,7 @@ impl Trees {
             return Ok(false);
         };
         let entry = ChunkEntry::decode(&value).map_err(|error| Stop::Failed(error.into()))?;
+        self.deaths.remove(chunk); // D2
         count_dead(space, &mut self.data, chunk, &entry);
         Ok(true)
     }
@@ -270,11 +271,12 @@ impl Trees {
         &mut self,
         space: &mut Space,
         ids: &[ChunkId],
+        folding: Folding,
         mut on_gone: impl FnMut(ChunkId),
     ) -> Result<Folded, Stop> {
         let Self { cache, table, table_names, data, deaths, .. } = self;
         let mut folded = Folded::default();
-        let mut damaged = None;
+        let mut damaged: Option<Error> = None;
         let fold = |_: &[u8], value: Option<&[u8]>| {
             let chunk = ids[folded.count];
             folded.count += 1;
@@ -285,18 +287,29 @@ impl Trees {
                     return false;
                 }
                 Some(Err(error)) => {
-                    damaged = Some(error);
+                    damaged = Some(error.into());
                     return false;
                 }
-                Some(Ok(entry)) => count_dead(space, data, chunk, &entry),
-                None => {} // Mark was first.
+                Some(Ok(entry)) => {
+                    match folding {
+                        Folding::Again => {}
+                        Folding::Range(number) => space.keep(entry.segment.number, number), // D6
+                        Folding::Checkpoint => space.keep(entry.segment.number, u64::MAX),
+                    }
+                    count_dead(space, data, chunk, &entry);
+                }
+                None => {
+                    let found = "not in the chunk table";
+                    damaged = Some(Error::DeathContradicted { chunk, found }); // D2
+                    return false;
+                }
             }
             on_gone(chunk);
             true
         };
         table.delete_sorted(cache, table_names, ids.iter().map(|id| ChunkEntry::key(*id)), fold)?;
         match damaged {
-            Some(error) => Err(Stop::Failed(error.into())),
+            Some(error) => Err(Stop::Failed(error)),
             None => Ok(folded),
         }
     }

@@ -49,6 +49,8 @@ pub enum DamagedPart {
     TablePage,
     /// What a checkpoint says of the use of segments.
     UsageBlob,
+    /// What a checkpoint says of chunks that were overwritten.
+    DeathBlob,
     /// A key's record, which the key tree holds by now.
     KeyRecord,
 }
@@ -119,9 +121,17 @@ struct ReadSegment {
 enum Need {
     /// With the checksum under which it is looked for.
     Yes(u32),
+    /// It was overwritten, and is still in the table.
+    Dead,
     No,
     /// The table cannot be read there; taken for needed.
     Unknown,
+}
+
+impl Need {
+    fn is_needed(self) -> bool {
+        !matches!(self, Self::No | Self::Dead)
+    }
 }
 
 impl Verification<'_> {
@@ -170,7 +180,6 @@ impl Shard {
         observe: &mut dyn FnMut(VerifyEvent) -> ControlFlow<()>,
     ) -> Result<VerifyReport> {
         self.check_open()?;
-        self.fold_deaths().await?; // What is dead is needed by nobody.
         let mut verification = Verification {
             observe,
             report: VerifyReport::default(),
@@ -323,9 +332,11 @@ impl Shard {
             let need = self.need_of(id, entry, unit, verification).await;
             verification.report.units += 1;
             any_unknown |= need == Need::Unknown;
-            if need != Need::No {
+            if need.is_needed() {
                 verification.report.needed_units += 1;
                 verification.report.needed_bytes += u64::from(unit.stored_len);
+            }
+            if need != Need::No {
                 live_bytes += u64::from(unit_space(unit.stored_len));
             }
             let found = unit_bytes(bytes, unit).map(unit_checksum);
@@ -349,7 +360,7 @@ impl Shard {
                 offset: unit.offset(),
                 len: unit.stored_len,
                 part: part_of(entry),
-                is_needed: need != Need::No,
+                is_needed: need.is_needed(),
                 reason,
             });
         }
@@ -381,7 +392,11 @@ impl Shard {
                     Ok(Some(place))
                         if place.segment == id && place.offset_512 == unit.offset_512 =>
                     {
-                        Need::Yes(place.checksum)
+                        if self.is_dead(*chunk, &place) {
+                            Need::Dead
+                        } else {
+                            Need::Yes(place.checksum)
+                        }
                     }
                     Ok(_) => Need::No,
                     Err(_) => Need::Unknown,
@@ -393,7 +408,11 @@ impl Shard {
                 None => Need::Unknown,
             },
             SummaryEntry::UsageBlob { unit } => {
-                let blobs = self.usage_blobs.borrow();
+                let blobs = self.blobs.usage.borrow();
+                if blobs.contains(&unit.location(id)) { Need::Yes(unit.checksum) } else { Need::No }
+            }
+            SummaryEntry::DeathBlob { unit } => {
+                let blobs = self.blobs.deaths.borrow();
                 if blobs.contains(&unit.location(id)) { Need::Yes(unit.checksum) } else { Need::No }
             }
             SummaryEntry::KeyPut { .. }
@@ -403,7 +422,8 @@ impl Shard {
             | SummaryEntry::Zero { .. }
             | SummaryEntry::StreamDrop { .. }
             | SummaryEntry::Cut { .. }
-            | SummaryEntry::FreedIds { .. } => Need::No,
+            | SummaryEntry::FreedIds { .. }
+            | SummaryEntry::Folded { .. } => Need::No,
         }
     }
 
@@ -424,6 +444,7 @@ impl Shard {
                             .and_then(|chunk| Ok((chunk, ChunkEntry::decode(value)?)));
                         if let Ok((chunk, entry)) = entry
                             && again.contains(&entry.segment)
+                            && (entry.shared || !trees.deaths.contains(chunk))
                         {
                             units.push((part_of_chunk(chunk), entry.location()));
                         }
@@ -444,8 +465,11 @@ impl Shard {
         }
         let pages = verification.table_pages.iter().flatten();
         let pages = pages.map(|place| (DamagedPart::TablePage, *place));
-        let blobs = self.usage_blobs.borrow().clone();
+        let blobs = self.blobs.usage.borrow().clone();
         let blobs = blobs.into_iter().map(|place| (DamagedPart::UsageBlob, place));
+        let deaths = self.blobs.deaths.borrow().clone();
+        let deaths = deaths.into_iter().map(|place| (DamagedPart::DeathBlob, place));
+        let blobs = blobs.chain(deaths);
         let mut units: Vec<_> =
             pages.chain(blobs).filter(|(_, place)| again.contains(&place.segment)).collect();
         units.sort_unstable_by_key(|(_, place)| (place.segment.number, place.offset_512));
@@ -500,13 +524,15 @@ fn part_of(entry: &SummaryEntry) -> DamagedPart {
         | SummaryEntry::Page { chunk, .. } => part_of_chunk(*chunk),
         SummaryEntry::TablePage { .. } => DamagedPart::TablePage,
         SummaryEntry::UsageBlob { .. } => DamagedPart::UsageBlob,
+        SummaryEntry::DeathBlob { .. } => DamagedPart::DeathBlob,
         SummaryEntry::KeyPut { .. } | SummaryEntry::KeyDelete { .. } => DamagedPart::KeyRecord,
         SummaryEntry::Reference { .. }
         | SummaryEntry::Trim { .. }
         | SummaryEntry::Zero { .. }
         | SummaryEntry::StreamDrop { .. }
         | SummaryEntry::Cut { .. }
-        | SummaryEntry::FreedIds { .. } => DamagedPart::Summary,
+        | SummaryEntry::FreedIds { .. }
+        | SummaryEntry::Folded { .. } => DamagedPart::Summary,
     }
 }
 

@@ -68,11 +68,21 @@ pub enum Bug {
     BlocksGivenTwice,
     /// Objects: an orphan is taken away by its own transaction, before the one that names what it did.
     OrphanTakenEarly,
+    /// Checkpoint: what it folds is reused before its root is durable.
+    FoldReusedEarly,
+    /// Checkpoint: chunks that were overwritten and wait to be taken out of the table are not saved.
+    DeathsUnsaved,
+    /// Recovery: what reclaim called dead is not folded once more.
+    DeadForgottenInReplay,
+    /// Recovery: ranges that reclaim tells are not folded once more.
+    RangesForgottenInReplay,
+    /// Recovery: dense windows of overwritten chunks are not folded once more.
+    DenseForgottenInReplay,
 }
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Self; 32] = [
+    pub const ALL: [Self; 37] = [
         Self::AckBeforeDurable,
         Self::ChainUnchecked,
         Self::ReadBeforeDurable,
@@ -105,6 +115,11 @@ impl Bug {
         Self::HeldIsFreed,
         Self::BlocksGivenTwice,
         Self::OrphanTakenEarly,
+        Self::FoldReusedEarly,
+        Self::DeathsUnsaved,
+        Self::DeadForgottenInReplay,
+        Self::RangesForgottenInReplay,
+        Self::DenseForgottenInReplay,
     ];
 }
 

@@ -14,6 +14,7 @@
 //! S4. Segments written since the last durable checkpoint are never victims of reclaim: recovery still reads their
 //!     summaries.
 //! S5. While recovery replays, a slot may stand for two contents: the checkpoint's, which die in replay, and newer ones.
+//! S6. A segment that lost what no log tells of yet is not reused before one does, or a checkpoint is durable.
 
 use std::collections::BTreeSet;
 
@@ -54,6 +55,8 @@ pub struct Usage {
     pub sealed_at: WriteSeq,
     /// Written since the last durable checkpoint (S4).
     pub is_new: bool,
+    /// Something left it that no log tells until this fold is told; 0 is none, [`u64::MAX`] one that only a checkpoint tells (S6).
+    pub kept: u64,
     /// Readers at work in it (S3).
     pub pins: u32,
 }
@@ -146,6 +149,7 @@ impl Space {
             has_pages: entry.has_pages,
             sealed_at: entry.sealed_at,
             is_new: false,
+            kept: 0,
             pins: 0,
         };
         self.used.insert(entry.segment.number, usage);
@@ -225,6 +229,7 @@ impl Space {
             has_pages: false,
             sealed_at: WriteSeq::ZERO,
             is_new: true,
+            kept: 0,
             pins: 0,
         };
         self.used.insert(number, usage);
@@ -299,6 +304,25 @@ impl Space {
         self.settle(number);
     }
 
+    /// Keeps a segment, emptied or not, from being reused before the fold is told, by [`Self::told`] or a checkpoint (S6).
+    pub fn keep(&mut self, number: SegmentNumber, fold: u64) {
+        let usage = self.get_mut(number);
+        usage.kept = usage.kept.max(fold);
+    }
+
+    /// Folds up to this one are told durably.
+    pub fn told(&mut self, fold: u64) {
+        let mut told = Vec::new();
+        for (number, usage) in &mut self.used {
+            if usage.kept > 0 && usage.kept <= fold {
+                usage.kept = 0;
+                told.push(*number);
+            }
+        }
+        told.sort_unstable(); // The same order in every run.
+        told.into_iter().for_each(|number| self.settle_held(number));
+    }
+
     /// Frees or holds an empty segment.
     fn settle(&mut self, number: SegmentNumber) {
         let usage = self.get_mut(number);
@@ -307,9 +331,10 @@ impl Space {
             return;
         }
         let needed = usage.has_pages && !planted(Bug::PagesReusedEarly);
-        if needed || usage.is_new && !planted(Bug::NewReusedEarly) {
+        let kept = usage.kept > 0 && !planted(Bug::FoldReusedEarly);
+        if needed || kept || usage.is_new && !planted(Bug::NewReusedEarly) {
             if usage.state == SegmentState::Sealed {
-                usage.state = SegmentState::Held; // S2, S4
+                usage.state = SegmentState::Held; // S2, S4, S6
                 self.held_for_checkpoint.push(number);
             }
         } else if usage.pins > 0 {
@@ -344,8 +369,14 @@ impl Space {
         let usage = self.get_mut(number);
         assert!(usage.pins > 0, "segment {number} is pinned");
         usage.pins -= 1;
-        if usage.pins == 0 && usage.state == SegmentState::Held && !usage.has_pages && !usage.is_new
-        {
+        self.settle_held(number);
+    }
+
+    /// Frees a held segment for which nothing speaks any more.
+    fn settle_held(&mut self, number: SegmentNumber) {
+        let usage = self.get_mut(number);
+        let needed = usage.has_pages || usage.kept > 0 || usage.is_new || usage.pins > 0;
+        if usage.state == SegmentState::Held && !needed {
             self.settle(number);
         }
     }
@@ -378,6 +409,7 @@ impl Space {
 
     /// A checkpoint is durable: what it covers is no longer new, and what only the one before needed is free.
     pub fn checkpointed(&mut self, covered: &[SegmentNumber]) {
+        self.used.values_mut().for_each(|usage| usage.kept = 0);
         for number in covered {
             if let Some(usage) = self.used.get_mut(number) {
                 usage.is_new = false;
@@ -446,5 +478,62 @@ impl Space {
             held: self.held_for_checkpoint.len() as u64,
             live_bytes: self.live_bytes,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NUMBER: SegmentNumber = SegmentNumber(3);
+    const ID: SegmentId = SegmentId { number: NUMBER, generation: Generation::new(9) };
+
+    /// A segment that a checkpoint knows, with two units of which one is gone.
+    fn space() -> Space {
+        let mut space = Space::new(1 << 20);
+        space.add(SegmentNumber(0), 8);
+        let unit = unit_space(4096);
+        let sealed_at = WriteSeq::new(1);
+        let entry = UsageEntry { segment: ID, sealed_at, live_bytes: 2 * unit, has_pages: false };
+        assert!(space.restore(&entry));
+        space.sub_live(ID, 4096);
+        space
+    }
+
+    #[test]
+    fn what_no_log_tells_yet_is_not_reused() {
+        let mut space = space();
+        space.keep(NUMBER, 5);
+        space.sub_live(ID, 4096);
+        assert_eq!(space.get(NUMBER).map(|usage| usage.state), Some(SegmentState::Held));
+        space.told(4);
+        assert!(space.take_freed().is_empty());
+        space.told(5);
+        assert_eq!(space.take_freed(), [ID]);
+    }
+
+    #[test]
+    fn what_only_a_checkpoint_tells_waits_for_it() {
+        let mut space = space();
+        space.keep(NUMBER, u64::MAX);
+        space.keep(NUMBER, 5);
+        space.sub_live(ID, 4096);
+        space.told(5);
+        assert!(space.take_freed().is_empty());
+        assert!(space.pin(ID));
+        let covered = space.begin_checkpoint();
+        space.checkpointed(&covered);
+        assert!(space.take_freed().is_empty(), "it is being read");
+        space.unpin(NUMBER);
+        assert_eq!(space.take_freed(), [ID]);
+    }
+
+    #[test]
+    fn what_is_told_before_it_is_empty_is_free_at_once() {
+        let mut space = space();
+        space.keep(NUMBER, 5);
+        space.told(5);
+        space.sub_live(ID, 4096);
+        assert_eq!(space.take_freed(), [ID]);
     }
 }

@@ -157,7 +157,7 @@ impl WorldConfig {
             compressible_percent: pick(&mut rng, &[0, 50]),
             dedup_index_bytes: pick(&mut rng, &[1 << 10, 16 << 10, 1 << 20]),
             cut_per_mille: pick(&mut rng, &[0, 10, 10, 60]),
-            deaths_bytes: pick(&mut rng, &[0, 1 << 10, 1 << 20, 1 << 20]),
+            deaths_bytes: pick(&mut rng, &[64, 1 << 10, 1 << 20, 1 << 20]),
             object_percent: pick(&mut rng, &[0, 0, 10, 50]),
         }
     }

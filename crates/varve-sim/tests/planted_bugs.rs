@@ -124,4 +124,9 @@ planted! {
     what_is_read_is_freed: HeldIsFreed;
     blocks_are_given_twice: BlocksGivenTwice;
     an_orphan_is_taken_early: OrphanTakenEarly;
+    what_a_checkpoint_folds_is_reused_before_its_root: FoldReusedEarly;
+    a_checkpoint_does_not_save_deaths: DeathsUnsaved;
+    recovery_does_not_fold_what_reclaim_called_dead: DeadForgottenInReplay;
+    recovery_does_not_fold_ranges_again: RangesForgottenInReplay;
+    recovery_does_not_fold_dense_windows: DenseForgottenInReplay;
 }

@@ -24,6 +24,30 @@ pub enum Error {
         /// What was given.
         text: String,
     },
+    /// A catalogue's file is wrong.
+    #[error("{file}:{line}:{column}: {what}; {advice}")]
+    Catalogue {
+        /// The file.
+        file: String,
+        /// Line, from 1.
+        line: usize,
+        /// Column in characters, from 1.
+        column: usize,
+        /// What is wrong.
+        what: String,
+        /// What to do.
+        advice: String,
+    },
+    /// Something is named that the catalogue does not have.
+    #[error("there is no {kind} `{name}`; there are {known}")]
+    Unknown {
+        /// What kind of thing.
+        kind: &'static str,
+        /// The name.
+        name: String,
+        /// The names there are.
+        known: String,
+    },
     /// Something is needed, and there is nothing that supplies it.
     #[error("{what} of one part is {supply}, so no number of them gives {required}")]
     NoSupply {
@@ -33,6 +57,36 @@ pub enum Error {
         supply: f64,
         /// What is needed in all.
         required: f64,
+    },
+    /// A figure that the demand needs is not known of a node.
+    #[error(
+        "how much {node} gives of {what} is not known: add a [[measured]] of a cluster of it, or `{field}` of [[drive]] {drive}"
+    )]
+    Unmeasured {
+        /// Which figure.
+        what: &'static str,
+        /// The node.
+        node: String,
+        /// Its drive.
+        drive: String,
+        /// The field of the drive that would tell.
+        field: &'static str,
+    },
+    /// A cluster lacks the measurements that a comparison needs.
+    #[error(
+        "{cluster} cannot be compared: add [[measured]] of it with read_share \"100%\" and \"0%\""
+    )]
+    Uncompared {
+        /// The cluster.
+        cluster: String,
+    },
+    /// Two copies on drives that take long to rebuild.
+    #[error(
+        "two copies are for flash, which rebuilds fast; {drive} is a spinning disk: use three, or an erasure code"
+    )]
+    TwoCopiesOnDisks {
+        /// The drive.
+        drive: String,
     },
     /// A number is outside its range.
     #[error("{what} is {value}, and must be {allowed}")]
@@ -53,8 +107,13 @@ impl Error {
         match self {
             Self::Amount { .. }
             | Self::Protection { .. }
+            | Self::Catalogue { .. }
             | Self::NoSupply { .. }
+            | Self::TwoCopiesOnDisks { .. }
+            | Self::Unmeasured { .. }
+            | Self::Uncompared { .. }
             | Self::Range { .. } => ErrorKind::Invalid,
+            Self::Unknown { .. } => ErrorKind::NotFound,
         }
     }
 }

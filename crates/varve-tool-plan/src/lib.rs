@@ -28,12 +28,16 @@
 
 pub mod cache;
 pub mod capacity;
+pub mod catalogue;
+mod compare;
 pub mod cost;
+mod demand;
 pub mod endurance;
 pub mod energy;
 pub mod errata;
 mod error;
 pub mod journal;
+mod layout;
 pub mod network;
 pub mod normalisation;
 pub mod operations;
@@ -41,14 +45,25 @@ pub mod placement_groups;
 mod protection;
 pub mod provision;
 pub mod rebuild;
+pub mod report;
+mod risks;
 mod rounding;
 pub mod scaling;
+mod search;
+mod standing;
+mod supply;
 mod units;
 pub mod video;
 
+pub use compare::{Comparison, Figure, Parity};
+pub use demand::{Demand, FailureDomain, Policy};
 pub use error::{Error, Result};
+pub use layout::{Journals, Layout, Power, Price, Reach, Rebuilds, Term, Traffic};
 pub use protection::Protection;
 pub use rounding::{Need, real};
+pub use search::{Choice, Given, Plan, Rank, Rejected, money};
+pub use standing::{Finding, Limit, Standing};
+pub use supply::Supply;
 pub use units::{
     Amount, BitRate, ByteRate, Bytes, EnergyPerByte, Joules, Money, OpRate, Seconds, Share, Watts,
     parse, short, times,

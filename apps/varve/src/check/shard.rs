@@ -251,6 +251,7 @@ impl ShardJob {
                 ("page_damaged", "page of the chunk table".to_owned(), RESTORE)
             }
             DamagedPart::UsageBlob => ("page_damaged", "account of segments".to_owned(), RESTORE),
+            DamagedPart::DeathBlob => ("page_damaged", "account of deaths".to_owned(), RESTORE),
             DamagedPart::KeyRecord => ("record_damaged", "key record".to_owned(), NOT_NEEDED),
         };
         let what = format!("{part} is damaged: {}", damage.reason);

@@ -69,7 +69,7 @@ async fn check(shard: &Shard, model: &Model) {
     assert_eq!(report.differences, Vec::<String>::new());
     assert_eq!(report.unreachable, 0, "what was overwritten is gone");
     assert_eq!(report.data_chunks, report.chunks);
-    assert_eq!(shard.stats().waiting_deaths, 0, "audits fold");
+    assert_eq!(shard.stats().waiting_deaths, report.dead_chunks);
     for block in 0..BLOCKS {
         let Versions { begun, acknowledged } = model.borrow()[index(block)];
         let found = read(shard, block).await;
@@ -157,9 +157,13 @@ fn what_waits_to_be_folded_is_shared_only_if_it_is_shared_already() {
         assert_eq!(put(1, b'c').await, (1, 2), "what is shared waits as well");
         assert_eq!(put(3, b'a').await, (2, 2), "and is shared further");
         shard.checkpoint().await.expect("checkpoint");
-        assert_eq!(shard.stats().waiting_deaths, 0, "a checkpoint folds");
+        assert_eq!(shard.stats().waiting_deaths, 2, "they outlive a checkpoint");
         let report = shard.audit().await.expect("audit");
         assert_eq!(report.differences, Vec::<String>::new());
-        assert_eq!((report.chunks, report.data_chunks), (4, 3));
+        assert_eq!((report.chunks, report.data_chunks, report.dead_chunks), (4, 3, 1));
+        shard.census(&[vec![STREAM]]).await.expect("census");
+        assert_eq!(shard.stats().waiting_deaths, 0, "a census folds");
+        let report = shard.audit().await.expect("audit");
+        assert_eq!((report.chunks, report.data_chunks, report.dead_chunks), (4, 3, 0));
     });
 }

@@ -7,6 +7,7 @@
 #![cfg_attr(not(test), deny(clippy::indexing_slicing))]
 
 pub mod chunk;
+pub mod deaths;
 mod features;
 mod fields;
 pub mod frame;

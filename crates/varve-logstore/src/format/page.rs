@@ -1,5 +1,5 @@
-//! Page units: how pages of the map, the key tree and the chunk table, and usage blobs, stand in a segment. Written by
-//! checkpoints, read by the page cache.
+//! Page units: how pages of the map, the key tree and the chunk table, usage blobs and death blobs stand in a segment. Written by
+//! checkpoints, read by the page cache and recovery.
 //!
 //! A header of 48 bytes in front of a payload whose encoding is the tree's own. The unit begins on a 512-byte boundary.
 
@@ -24,6 +24,8 @@ pub enum PageKind {
     Table = 3,
     /// Live bytes of segments.
     Usage = 4,
+    /// Chunks that were overwritten.
+    Deaths = 5,
 }
 
 /// What a page says about itself.
@@ -97,6 +99,7 @@ impl PageHeader {
             2 => PageKind::Key,
             3 => PageKind::Table,
             4 => PageKind::Usage,
+            5 => PageKind::Deaths,
             kind => return Err(fields.unknown(kind)),
         };
         let page = Self {

@@ -90,6 +90,8 @@ pub struct ShardRoot {
     pub keys: TreeRoot,
     /// Live bytes of segments, in order.
     pub usage: Vec<Location>,
+    /// Chunks of the table that were overwritten, in order.
+    pub deaths: Vec<Location>,
     /// Highest cut of any stream.
     pub highest_cut: CutNumber,
     /// Chunks of data in the table.
@@ -103,13 +105,13 @@ impl ShardRoot {
     pub const MAGIC: [u8; 8] = *b"VARVSHRD";
     /// Version of the structure.
     pub const VERSION: u16 = 1;
-    /// Encoded length in bytes without usage blobs.
+    /// Encoded length in bytes without blobs.
     pub const LEN_MIN: usize = 288;
 
-    /// Encoded length in bytes; each usage blob adds [`Location::LEN`].
+    /// Encoded length in bytes; each blob adds [`Location::LEN`].
     #[must_use]
     pub fn encoded_len(&self) -> usize {
-        Self::LEN_MIN + self.usage.len() * Location::LEN
+        Self::LEN_MIN + (self.usage.len() + self.deaths.len()) * Location::LEN
     }
 
     /// The root as bytes.
@@ -151,12 +153,13 @@ impl ShardRoot {
         }
         out.u8(self.table.height);
         out.u8(self.keys.height);
-        out.zeros(6);
+        out.zeros(2);
+        out.u32(u32::try_from(self.deaths.len()).expect("a root is far below 4 GiB"));
         out.u32(self.highest_cut.0);
         out.u32(u32::try_from(self.usage.len()).expect("a root is far below 4 GiB"));
         out.u64(self.data_chunks);
         out.u64(self.data_bytes);
-        for location in &self.usage {
+        for location in self.usage.iter().chain(&self.deaths) {
             let mut bytes = [0; Location::LEN];
             location.encode(&mut bytes);
             out.array(bytes);
@@ -199,12 +202,18 @@ impl ShardRoot {
                 return Err(fields.bad(field, u64::from(tree.height)));
             }
         }
-        fields.zeros(6)?;
+        fields.zeros(2)?;
+        let death_count = fields.u32()?;
         let highest_cut = CutNumber(fields.u32()?);
         let usage_count = fields.u32()?;
         let data_chunks = fields.u64()?;
         let data_bytes = fields.u64()?;
-        let usage = fields.bytes((usage_count as usize).saturating_mul(Location::LEN))?;
+        let mut locations = |count: u32| -> Result<Vec<Location>> {
+            let bytes = fields.bytes((count as usize).saturating_mul(Location::LEN))?;
+            bytes.chunks(Location::LEN).map(Location::decode).collect()
+        };
+        let usage = locations(usage_count)?;
+        let deaths = locations(death_count)?;
         fields.end()?;
         Ok(Self {
             features,
@@ -223,7 +232,8 @@ impl ShardRoot {
             reclaim_chain,
             table,
             keys,
-            usage: usage.chunks(Location::LEN).map(Location::decode).collect::<Result<_>>()?,
+            usage,
+            deaths,
             highest_cut,
             data_chunks,
             data_bytes,

@@ -246,8 +246,20 @@ pub enum SummaryEntry {
         /// How many ids follow each other, the first included.
         count: u64,
     },
+    /// Ids of which those that were overwritten left the chunk table.
+    Folded {
+        /// The first.
+        first: ChunkId,
+        /// How many ids follow each other, the first included.
+        count: u64,
+    },
     /// Live bytes of segments, as of a checkpoint.
     UsageBlob {
+        /// The stored bytes, page header included.
+        unit: Unit,
+    },
+    /// Chunks that were overwritten and stand in the chunk table, as of a checkpoint.
+    DeathBlob {
         /// The stored bytes, page header included.
         unit: Unit,
     },
@@ -268,6 +280,8 @@ mod kind {
     pub(super) const USAGE_BLOB: u8 = 11;
     pub(super) const CUT: u8 = 12;
     pub(super) const REFERENCE: u8 = 13;
+    pub(super) const DEATH_BLOB: u8 = 14;
+    pub(super) const FOLDED: u8 = 15;
 }
 
 /// Flag of entries of writes that never were in the lane.
@@ -302,13 +316,15 @@ impl SummaryEntry {
             | Self::Move { unit, .. }
             | Self::Page { unit, .. }
             | Self::TablePage { unit, .. }
-            | Self::UsageBlob { unit } => Some(unit),
+            | Self::UsageBlob { unit }
+            | Self::DeathBlob { unit } => Some(unit),
             Self::Reference { .. }
             | Self::Trim { .. }
             | Self::Zero { .. }
             | Self::StreamDrop { .. }
             | Self::Cut { .. }
-            | Self::FreedIds { .. } => None,
+            | Self::FreedIds { .. }
+            | Self::Folded { .. } => None,
         }
     }
 
@@ -324,13 +340,15 @@ impl SummaryEntry {
             | Self::Move { unit, .. }
             | Self::Page { unit, .. }
             | Self::TablePage { unit, .. }
-            | Self::UsageBlob { unit } => unit,
+            | Self::UsageBlob { unit }
+            | Self::DeathBlob { unit } => unit,
             Self::Reference { .. }
             | Self::Trim { .. }
             | Self::Zero { .. }
             | Self::StreamDrop { .. }
             | Self::Cut { .. }
-            | Self::FreedIds { .. } => panic!("{self:?} has no unit"),
+            | Self::FreedIds { .. }
+            | Self::Folded { .. } => panic!("{self:?} has no unit"),
         };
         let units = (unit.offset() + bytes) / super::UNIT_BYTES;
         unit.offset_512 = u16::try_from(units).expect("inside a segment");
@@ -352,7 +370,9 @@ impl SummaryEntry {
             | Self::Page { .. }
             | Self::TablePage { .. }
             | Self::FreedIds { .. }
-            | Self::UsageBlob { .. } => None,
+            | Self::Folded { .. }
+            | Self::UsageBlob { .. }
+            | Self::DeathBlob { .. } => None,
         }
     }
 
@@ -463,10 +483,10 @@ impl SummaryEntry {
             Self::TablePage { level, unit } => {
                 Raw { kind: kind::TABLE_PAGE, block: u64::from(level), unit: Some(unit), ..zero }
             }
-            Self::FreedIds { first, count } => {
-                Raw { kind: kind::FREED_IDS, chunk: first.get(), block: count, ..zero }
-            }
+            Self::FreedIds { first, count } => Raw::ids(kind::FREED_IDS, first, count),
+            Self::Folded { first, count } => Raw::ids(kind::FOLDED, first, count),
             Self::UsageBlob { unit } => Raw { kind: kind::USAGE_BLOB, unit: Some(unit), ..zero },
+            Self::DeathBlob { unit } => Raw { kind: kind::DEATH_BLOB, unit: Some(unit), ..zero },
         }
     }
 
@@ -484,13 +504,15 @@ impl SummaryEntry {
             | kind::MOVE
             | kind::PAGE
             | kind::TABLE_PAGE
-            | kind::USAGE_BLOB => true,
+            | kind::USAGE_BLOB
+            | kind::DEATH_BLOB => true,
             kind::REFERENCE
             | kind::TRIM
             | kind::ZERO
             | kind::STREAM_DROP
             | kind::CUT
-            | kind::FREED_IDS => false,
+            | kind::FREED_IDS
+            | kind::FOLDED => false,
             _ => return Err(fields.unknown(kind)),
         };
         let codec = Codec::read(&mut fields)?;
@@ -577,7 +599,9 @@ impl SummaryEntry {
             (kind::PAGE, Some(unit)) => Self::Page { chunk, unit },
             (kind::TABLE_PAGE, Some(unit)) => Self::TablePage { level: low_8(block), unit },
             (kind::FREED_IDS, None) => Self::FreedIds { first: chunk, count: block },
+            (kind::FOLDED, None) => Self::Folded { first: chunk, count: block },
             (kind::USAGE_BLOB, Some(unit)) => Self::UsageBlob { unit },
+            (kind::DEATH_BLOB, Some(unit)) => Self::DeathBlob { unit },
             _ => return None,
         })
     }
@@ -598,6 +622,10 @@ const fn low_8(value: u64) -> u8 {
 }
 
 impl Raw {
+    fn ids(kind: u8, first: ChunkId, count: u64) -> Self {
+        Self { kind, chunk: first.get(), block: count, ..Self::default() }
+    }
+
     #[inline]
     fn range(
         kind: u8,

@@ -82,6 +82,7 @@ impl Display for PageKind {
             Self::Key => "key",
             Self::Table => "table",
             Self::Usage => "usage",
+            Self::Deaths => "deaths",
         })
     }
 }
@@ -272,7 +273,9 @@ impl Display for SummaryEntry {
             Self::Page { chunk, unit } => write!(f, "page chunk {chunk} {unit}"),
             Self::TablePage { level, unit } => write!(f, "table-page level {level} {unit}"),
             Self::FreedIds { first, count } => write!(f, "freed-ids chunk {first} + {count}"),
+            Self::Folded { first, count } => write!(f, "folded chunk {first} + {count}"),
             Self::UsageBlob { unit } => write!(f, "usage-blob {unit}"),
+            Self::DeathBlob { unit } => write!(f, "death-blob {unit}"),
         }
     }
 }
@@ -402,7 +405,8 @@ impl Display for ShardRoot {
         field(f, "table", self.table)?;
         field(f, "keys", self.keys)?;
         field(f, "highest_cut", self.highest_cut.0)?;
-        self.usage.iter().try_for_each(|location| field(f, "usage", location))
+        self.usage.iter().try_for_each(|location| field(f, "usage", location))?;
+        self.deaths.iter().try_for_each(|location| field(f, "deaths", location))
     }
 }
 

@@ -19,9 +19,14 @@ pub fn parse<T: Amount>(text: &str) -> Result<T> {
     let known = T::UNITS.iter().find(|(name, _)| *name == unit);
     let (_, size) = known.ok_or_else(|| refuse(advise::<T>(unit)))?;
     match number.parse::<f64>() {
-        Ok(number) if number.is_finite() && number >= 0.0 => Ok(T::of_base(number * size)),
+        Ok(number) if number.is_finite() && number >= 0.0 => Ok(T::of_base(scaled(number, *size))),
         _ => Err(refuse(format!("`{number}` is not a number of 0 or more"))),
     }
+}
+
+/// `number × size`; units below 1 divide, since 100 is exact and 0.01 is not.
+fn scaled(number: f64, size: f64) -> f64 {
+    if size < 1.0 { number / (1.0 / size).round() } else { number * size }
 }
 
 /// The number and the unit after it.

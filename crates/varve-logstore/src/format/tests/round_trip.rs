@@ -158,7 +158,9 @@ fn summary_entry() -> impl Strategy<Value = SummaryEntry> {
         (chunk(), unit()).prop_map(|(chunk, unit)| SummaryEntry::Page { chunk, unit }),
         (any::<u8>(), unit()).prop_map(|(level, unit)| SummaryEntry::TablePage { level, unit }),
         (chunk(), block()).prop_map(|(first, count)| SummaryEntry::FreedIds { first, count }),
+        (chunk(), block()).prop_map(|(first, count)| SummaryEntry::Folded { first, count }),
         unit().prop_map(|unit| SummaryEntry::UsageBlob { unit }),
+        unit().prop_map(|unit| SummaryEntry::DeathBlob { unit }),
     ]
 }
 
@@ -304,7 +306,7 @@ prop_compose! {
 
 prop_compose! {
     fn page_header()(
-        kind in prop_oneof![Just(PageKind::Map), Just(PageKind::Key), Just(PageKind::Table), Just(PageKind::Usage)],
+        kind in prop_oneof![Just(PageKind::Map), Just(PageKind::Key), Just(PageKind::Table), Just(PageKind::Usage), Just(PageKind::Deaths)],
         encoding: u8,
         level: u8,
         slot_width: u8,
@@ -365,6 +367,7 @@ prop_compose! {
         (data_chain, reclaim_chain) in (chain_head(), chain_head()),
         (table, keys) in (tree_root(), tree_root()),
         usage in prop::collection::vec(location(), 0..20),
+        deaths in prop::collection::vec(location(), 0..20),
         highest_cut: u32,
         (data_chunks, data_bytes) in any::<(u64, u64)>(),
     ) -> ShardRoot {
@@ -386,6 +389,7 @@ prop_compose! {
             table,
             keys,
             usage,
+            deaths,
             highest_cut: CutNumber(highest_cut),
             data_chunks,
             data_bytes,

@@ -172,6 +172,8 @@ pub(super) fn summary() -> Vec<SummaryEntry> {
         SummaryEntry::TablePage { level: 2, unit: small },
         SummaryEntry::FreedIds { first: chunk, count: 64 },
         SummaryEntry::UsageBlob { unit: small },
+        SummaryEntry::DeathBlob { unit: small },
+        SummaryEntry::Folded { first: chunk, count: 6000 },
     ]
 }
 
@@ -274,6 +276,13 @@ pub(super) fn usage_entry() -> UsageEntry {
     }
 }
 
+pub(super) fn death_blob() -> Vec<u8> {
+    let mut ids = [5, 6, 200, 70_000, 1 << 40].into_iter().map(ChunkId::new).peekable();
+    let mut blob = Vec::new();
+    crate::format::deaths::encode(&mut ids, &mut blob, 4096);
+    blob
+}
+
 pub(super) fn shard_root() -> ShardRoot {
     ShardRoot {
         features: Features { compat: 2, ro_compat: 0, incompat: 0 },
@@ -301,6 +310,7 @@ pub(super) fn shard_root() -> ShardRoot {
         table: TreeRoot { page: PagePtr::Location(location()), height: 3 },
         keys: TreeRoot { page: PagePtr::Chunk(ChunkId::new(5002)), height: 1 },
         usage: vec![location(), Location { offset_512: 40, ..location() }],
+        deaths: vec![Location { offset_512: 48, ..location() }],
         highest_cut: CutNumber(1),
         data_chunks: 3_000,
         data_bytes: 9_000_000,

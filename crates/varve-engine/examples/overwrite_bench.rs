@@ -1,0 +1,250 @@
+//! What random overwrites of a volume write to media, of which kind, and what they read: the engine alone, on media that keep only what
+//! is not zero. So volumes may be larger than memory: a block takes 16 bytes of it.
+//!
+//! `cargo run --release -p varve-engine --example overwrite_bench -- [volume MiB] [memory MiB] [percent of the pool] [laps of the volume]`
+//!
+//! A volume and its memory divided by the same number behave alike: 64 GiB with 16 MiB of cached pages like 1 TiB with 256 MiB. The last rows tell
+//! what an opening costs after the process ended at once.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::time::Instant;
+
+use varve_engine::{Pool, PoolSpec, PoolZones, Shard, ShardConfig, ShardParts, ShardStats};
+use varve_media::{Disk, Drive, DriveDisks, DriveOptions, DriveSpec, IoFuture, Persist};
+use varve_reactor::{Loop, LoopConfig, Reactor};
+use varve_stdx::{AlignedBuf, BufSlice, Rng};
+use varve_types::{PoolId, Reduction, ShardId, StreamId};
+
+#[global_allocator]
+static MEMORY: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+const BLOCK: usize = 4096;
+const QUEUE_DEPTH: u64 = 32;
+const POOL: PoolId = PoolId([7; 16]);
+
+/// Rows of a lap.
+const ROWS: u64 = 4;
+
+/// Blocks this far apart one after the other are all of a volume, in no order: no size has it as a factor.
+const STRIDE: u64 = 1_000_003;
+
+/// A page of the disk.
+enum Page {
+    /// All zeros but for its first eight bytes: as the blocks of this benchmark are.
+    Word(u64),
+    Whole(Box<[u8; BLOCK]>),
+}
+
+/// A disk that keeps what is not zero.
+struct SparseDisk {
+    pages: RefCell<Vec<Page>>,
+}
+
+impl SparseDisk {
+    fn write_page(&self, page: u64, bytes: &[u8]) {
+        let (first, rest) = bytes.split_first_chunk().expect("a page has eight bytes");
+        let page = &mut self.pages.borrow_mut()[usize::try_from(page).expect("fits memory")];
+        if rest.iter().all(|byte| *byte == 0) {
+            *page = Page::Word(u64::from_le_bytes(*first));
+        } else {
+            *page = Page::Whole(Box::new(bytes.try_into().expect("a page")));
+        }
+    }
+
+    fn read_page(&self, page: u64, out: &mut [u8]) {
+        match &self.pages.borrow()[usize::try_from(page).expect("fits memory")] {
+            Page::Word(first) => {
+                out.fill(0);
+                out[..8].copy_from_slice(&first.to_le_bytes());
+            }
+            Page::Whole(bytes) => out.copy_from_slice(&bytes[..]),
+        }
+    }
+
+    /// Where an operation begins and ends, as pages of the disk.
+    fn pages(offset: u64, len: usize) -> std::ops::Range<u64> {
+        offset / BLOCK as u64..(offset + len as u64).div_ceil(BLOCK as u64)
+    }
+}
+
+impl Disk for SparseDisk {
+    fn path(&self) -> &str {
+        "sparse memory"
+    }
+
+    fn size(&self) -> u64 {
+        (self.pages.borrow().len() * BLOCK) as u64
+    }
+
+    fn read(&self, offset: u64, len: usize) -> IoFuture<'_, AlignedBuf> {
+        let pages = Self::pages(offset, len);
+        let mut whole = vec![0; usize::try_from(pages.end - pages.start).expect("few") * BLOCK];
+        for (page, out) in pages.zip(whole.chunks_exact_mut(BLOCK)) {
+            self.read_page(page, out);
+        }
+        let start = usize::try_from(offset % BLOCK as u64).expect("in a page");
+        Box::pin(std::future::ready(Ok(AlignedBuf::from_slice(&whole[start..start + len]))))
+    }
+
+    fn write(&self, offset: u64, bytes: BufSlice, _: Persist) -> IoFuture<'_, ()> {
+        let pages = Self::pages(offset, bytes.len());
+        let mut at = usize::try_from(offset % BLOCK as u64).expect("in a page");
+        let mut from = 0;
+        for page in pages {
+            let len = (BLOCK - at).min(bytes.len() - from);
+            if len == BLOCK {
+                self.write_page(page, &bytes[from..from + BLOCK]);
+            } else {
+                let mut whole = [0; BLOCK];
+                self.read_page(page, &mut whole);
+                whole[at..at + len].copy_from_slice(&bytes[from..from + len]);
+                self.write_page(page, &whole);
+            }
+            (from, at) = (from + len, 0);
+        }
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    fn flush(&self) -> IoFuture<'_, ()> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    fn discard(&self, _: u64, _: u64) -> IoFuture<'_, ()> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+}
+
+async fn open(reactor: &Reactor, disk: &Rc<dyn Disk>, memory_mib: u64) -> Rc<Shard> {
+    let disks = vec![DriveDisks::One(Rc::clone(disk))];
+    let drive = Drive::open(disks, DriveOptions { discard: false }).await.expect("open the drive");
+    let media = drive.media(ShardId(0)).expect("one lane");
+    let pool = Pool::open(&media).await.expect("open the pool");
+    let mut config = ShardConfig::with_memory(POOL, ShardId(0), memory_mib << 20);
+    config.reduction = Reduction::OFF;
+    let parts = ShardParts {
+        reactor: reactor.clone(),
+        media,
+        config,
+        zones: Rc::new(PoolZones::new(Rc::clone(&pool), ShardId(0))),
+        owned: pool.zones_of(ShardId(0)),
+    };
+    Shard::open(parts).await.expect("open the shard")
+}
+
+async fn format(disk: &Rc<dyn Disk>) {
+    let disks = vec![DriveDisks::One(Rc::clone(disk))];
+    Drive::format(&disks, &DriveSpec::new(POOL, 1)).await.expect("format the drive");
+    let drive = Drive::open(disks, DriveOptions { discard: false }).await.expect("open the drive");
+    let media = drive.media(ShardId(0)).expect("one lane");
+    let spec = PoolSpec { pool: POOL, created_unix_ms: 0, shard_count: 1 };
+    Pool::format(&[media], &spec).await.expect("format the pool");
+}
+
+/// Writes `count` blocks, `block_of` each number.
+async fn write(
+    reactor: &Reactor,
+    shard: &Rc<Shard>,
+    count: u64,
+    block_of: impl Fn(u64) -> u64 + Clone + 'static,
+) {
+    let next = Rc::new(Cell::new(0));
+    let loops: Vec<_> = (0..QUEUE_DEPTH)
+        .map(|_| {
+            let (shard, next, block_of) = (Rc::clone(shard), Rc::clone(&next), block_of.clone());
+            reactor.spawn_join(async move {
+                while next.get() < count {
+                    let number = next.replace(next.get() + 1);
+                    let mut data = AlignedBuf::zeroed(BLOCK);
+                    data[..8].copy_from_slice(&(number + 1).to_le_bytes());
+                    let offset = block_of(number) * BLOCK as u64;
+                    shard.write(StreamId::new(1), offset, data.freeze()).await.expect("write");
+                }
+            })
+        })
+        .collect();
+    for one in loops {
+        one.await;
+    }
+}
+
+fn print_row(name: &str, before: &ShardStats, after: &ShardStats, seconds: f64) {
+    let per = |of: fn(&ShardStats) -> u64, by: fn(&ShardStats) -> u64| {
+        let by = (by(after) - by(before)).max(1);
+        (of(after) - of(before)) as f64 / by as f64
+    };
+    let per_byte = |of| per(of, |stats| stats.write_bytes);
+    let (lane, data) =
+        (per_byte(|stats| stats.lane.written_bytes), per_byte(|stats| stats.data_segment_bytes));
+    let (moved, metadata) =
+        (per_byte(|stats| stats.reclaimed_bytes), per_byte(|stats| stats.metadata_bytes));
+    let writes = (after.writes - before.writes) as f64;
+    println!(
+        "{name:<12} {:>8.0} {lane:>6.2} {data:>6.2} {moved:>6.2} {metadata:>8.3} {:>6.2} {:>10.3} {:>9.1} {:>9} {:>11} {:>8}",
+        writes / seconds / 1000.0,
+        lane + data + moved + metadata,
+        per(|stats| stats.page_reads, |stats| stats.writes),
+        per(|stats| stats.folded_deaths, |stats| stats.folded_leaves),
+        after.waiting_deaths,
+        after.checkpoints - before.checkpoints,
+        after.space.free,
+    );
+}
+
+async fn overwrite(reactor: Reactor, disk: Rc<dyn Disk>, blocks: u64, memory_mib: u64, laps: u64) {
+    format(&disk).await;
+    let shard = open(&reactor, &disk, memory_mib).await;
+    println!(
+        "{:<12} {:>8} {:>6} {:>6} {:>6} {:>8} {:>6} {:>10} {:>9} {:>9} {:>11} {:>8}",
+        "bytes / byte",
+        "1000/s",
+        "lane",
+        "data",
+        "moved",
+        "metadata",
+        "all",
+        "reads/write",
+        "dead/leaf",
+        "waiting",
+        "checkpoints",
+        "free"
+    );
+    let (before, begin) = (shard.stats(), Instant::now());
+    write(&reactor, &shard, blocks, move |number| number * STRIDE % blocks).await;
+    print_row("fill", &before, &shard.stats(), begin.elapsed().as_secs_f64());
+    for row in 0..laps * ROWS {
+        let (before, begin) = (shard.stats(), Instant::now());
+        let rng = Rc::new(RefCell::new(Rng::new(row)));
+        write(&reactor, &shard, blocks / ROWS, move |_| rng.borrow_mut().below(blocks)).await;
+        let name = format!("lap {:.2}", (row + 1) as f64 / ROWS as f64);
+        print_row(&name, &before, &shard.stats(), begin.elapsed().as_secs_f64());
+    }
+}
+
+fn main() {
+    let number = |index| std::env::args().nth(index).map(|arg| arg.parse().expect("a number"));
+    let volume_mib: u64 = number(1).unwrap_or(4096);
+    let memory_mib = number(2).unwrap_or(512);
+    let percent: u64 = number(3).unwrap_or(80);
+    let laps = number(4).unwrap_or(3);
+    let blocks = (volume_mib << 20) / BLOCK as u64;
+    let pages = usize::try_from(blocks * 100 / percent).expect("fits memory") + (260 << 20) / BLOCK;
+    let zeros = || std::iter::repeat_with(|| Page::Word(0)).take(pages).collect();
+    let disk: Rc<dyn Disk> = Rc::new(SparseDisk { pages: RefCell::new(zeros()) });
+    {
+        let mut reactor_loop = Loop::new(LoopConfig::default()).expect("io_uring");
+        let reactor = reactor_loop.handle();
+        reactor_loop.run(overwrite(reactor, Rc::clone(&disk), blocks, memory_mib, laps));
+    }
+    let mut reactor_loop = Loop::new(LoopConfig::default()).expect("io_uring");
+    let reactor = reactor_loop.handle();
+    reactor_loop.run(async move {
+        let begin = Instant::now();
+        let shard = open(&reactor, &disk, memory_mib).await;
+        let (seconds, stats) = (begin.elapsed().as_secs_f64(), shard.stats());
+        println!(
+            "opened in {seconds:.2} s: {} pages read, {} deaths folded, {} wait",
+            stats.page_reads, stats.folded_deaths, stats.waiting_deaths
+        );
+    });
+}

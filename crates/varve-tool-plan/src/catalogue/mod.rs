@@ -1,0 +1,57 @@
+//! Hardware, prices, clusters and measurements to plan with: built in, and added from users' TOML files.
+//!
+//! Invariants: (C1) what an entry names exists; (C2) an entry of a later file replaces one of the same name; (C3) figures that no source
+//! gives are left out or listed as assumed, never filled in.
+
+mod entries;
+mod file;
+
+use std::collections::BTreeMap;
+
+pub use entries::{Class, Cluster, Drive, Measured, Media, Node, Prices, Workload};
+
+use crate::error::Result;
+
+/// All that is known of hardware, and the shapes of workloads.
+#[derive(Clone, Debug, Default)]
+pub struct Catalogue {
+    /// What running costs.
+    pub prices: Prices,
+    /// Drives by name.
+    pub drives: BTreeMap<String, Drive>,
+    /// Nodes by name.
+    pub nodes: BTreeMap<String, Node>,
+    /// Clusters by name.
+    pub clusters: BTreeMap<String, Cluster>,
+    /// What was measured, in the order of the files.
+    pub measured: Vec<Measured>,
+    /// Workloads by name.
+    pub workloads: BTreeMap<String, Workload>,
+}
+
+impl Catalogue {
+    /// The catalogue that comes with the program: hardware and workloads of the sources.
+    #[must_use]
+    pub fn built_in() -> Self {
+        let mut catalogue = Self::default();
+        for (name, text) in [
+            ("hardware.toml", include_str!("../../catalogue/hardware.toml")),
+            ("workloads.toml", include_str!("../../catalogue/workloads.toml")),
+        ] {
+            catalogue.add(name, text).expect("built in, and read by a test");
+        }
+        catalogue
+    }
+
+    /// Adds what stands in `text`, a TOML file that complaints call `name`. Nothing is added when something is wrong.
+    ///
+    /// # Errors
+    /// [`crate::Error::Catalogue`] with line and column: no TOML, an unknown field, an amount without its unit, a name that is not there,
+    /// a number out of range.
+    pub fn add(&mut self, name: &str, text: &str) -> Result<()> {
+        file::add(self, file::Source { name, text })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,585 @@
+//! One way to meet a demand: so many nodes of a kind with so many drives, and all that follows. F5 and what it is made of.
+
+use serde::Serialize;
+
+use crate::catalogue::{Catalogue, Drive, Node};
+use crate::cost::{Ownership, Running};
+use crate::demand::{Demand, FailureDomain, Policy};
+use crate::endurance::{Warranty, Wear};
+use crate::error::{Error, Result};
+use crate::network::Links;
+use crate::operations::{self, WriteCost};
+use crate::placement_groups::{self, PlacementGroups};
+use crate::protection::Protection;
+use crate::rebuild::Rebuild;
+use crate::risks;
+use crate::rounding::{Need, real};
+use crate::supply::{Equipped, Supply, journal_factor};
+use crate::units::{Amount, ByteRate, Bytes, Money, OpRate, Seconds, Share, Watts};
+use crate::{cache, capacity, cost, energy, journal, normalisation};
+
+/// Most nodes of a plan: beyond it a demand is a mistake.
+const NODES_MAX: u64 = 1_000_000;
+
+/// Monitors of a cluster: a majority survives the loss of one.
+const MONITORS: u64 = 3;
+
+/// A reason for a number of nodes.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Term {
+    /// What needs them.
+    pub what: &'static str,
+    /// The formula, by its number in docs/plan.md.
+    pub formula: &'static str,
+    /// How many.
+    pub nodes: Need,
+}
+
+/// Journals of one node.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Journals {
+    /// Size of each.
+    pub size_bytes: Bytes,
+    /// How many lie on each journal drive; empty where they lie on the data drives.
+    pub on_each_drive: Vec<u64>,
+    /// Journal drives that the ratio of OSDs to journals asks for; nothing where none is known.
+    pub drives_needed: Option<Need>,
+}
+
+/// What flows where, of the whole demand.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub struct Traffic {
+    /// Sent by a node to clients and other nodes.
+    pub node_sends_bytes_per_second: ByteRate,
+    /// Received by a node.
+    pub node_receives_bytes_per_second: ByteRate,
+    /// The larger of both ÷ what the ports carry; on the busier network where there are two.
+    pub used: Share,
+}
+
+/// What the layout reaches, where its node's figures are known.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub struct Reach {
+    /// Operations a second of the demand's mix.
+    pub operations_per_second: Option<OpRate>,
+    /// Streams that read.
+    pub read_bytes_per_second: Option<ByteRate>,
+    /// Streams that write.
+    pub write_bytes_per_second: Option<ByteRate>,
+}
+
+/// Power, and energy for data moved at full rate.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub struct Power {
+    /// Of what is known; the rest stands among the risks.
+    pub total_watts: Watts,
+    /// For each TB of usable capacity.
+    pub watts_per_usable_tb: f64,
+    /// J/GB read.
+    pub joules_per_gb_read: Option<f64>,
+    /// J/GB written.
+    pub joules_per_gb_written: Option<f64>,
+    /// Joules of the demand's job, written at full rate.
+    pub job_joules: Option<f64>,
+}
+
+/// Prices, where all parts have one.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub struct Price {
+    /// Purchase and running over the policy's time.
+    pub ownership: Ownership,
+    /// Purchase for each TB of usable capacity.
+    pub per_usable_tb: f64,
+    /// Purchase for each operation a second that is reached.
+    pub per_operation: Option<f64>,
+}
+
+/// How long redundancy is short after a loss, where drives' rates are known.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub struct Rebuilds {
+    /// After a drive.
+    pub drive_seconds: Seconds,
+    /// After a node, into all the others.
+    pub node_seconds: Seconds,
+}
+
+/// One way to meet the demand.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Layout {
+    /// Kind of node.
+    pub node: String,
+    /// Kind of data drive.
+    pub drive: String,
+    /// Data drives in each node.
+    pub drives_per_node: u64,
+    /// How data are protected.
+    pub protection: Protection,
+    /// How many nodes.
+    pub nodes: u64,
+    /// What asks for that many.
+    pub binding: &'static str,
+    /// All that was asked for.
+    pub terms: Vec<Term>,
+    /// OSDs of the cluster.
+    pub osds: u64,
+    /// Monitors of the cluster.
+    pub monitors: u64,
+    /// Capacity of all data drives.
+    pub raw_bytes: Bytes,
+    /// What protection leaves of it.
+    pub usable_bytes: Bytes,
+    /// What may be stored: usable × fill × reduction.
+    pub planned_bytes: Bytes,
+    /// Data at the end ÷ usable × reduction: how full it becomes.
+    pub filled: Share,
+    /// Placement groups of a pool over all OSDs.
+    pub placement_groups: PlacementGroups,
+    /// Journals of a node.
+    pub journals: Option<Journals>,
+    /// Cache for metadata of a node's drives; of spinning ones only.
+    pub metadata_cache_bytes: Option<Bytes>,
+    /// How long data drives last, in years; nothing where they do not wear or it is not known.
+    pub drive_life_years: Option<f64>,
+    /// How long journal drives last, in years.
+    pub journal_life_years: Option<f64>,
+    /// Network use.
+    pub traffic: Traffic,
+    /// What it reaches.
+    pub reach: Reach,
+    /// What a node gives.
+    pub supply: Supply,
+    /// Power.
+    pub power: Option<Power>,
+    /// Height.
+    pub rack_units: Option<f64>,
+    /// Prices.
+    pub price: Option<Price>,
+    /// Rebuilding.
+    pub rebuild: Option<Rebuilds>,
+    /// What may go wrong, or is not known.
+    pub risks: Vec<String>,
+    /// Faults of the sources that matter here, by number.
+    pub errata: Vec<String>,
+}
+
+/// What a layout is made from.
+#[derive(Clone, Copy)]
+pub(crate) struct Parts<'a> {
+    pub(crate) catalogue: &'a Catalogue,
+    pub(crate) demand: &'a Demand,
+    pub(crate) policy: &'a Policy,
+    pub(crate) equipped: Equipped<'a>,
+    pub(crate) journal: Option<&'a Drive>,
+}
+
+impl<'a> Parts<'a> {
+    pub(crate) fn node(self) -> &'a Node {
+        self.equipped.node
+    }
+
+    pub(crate) fn drive(self) -> &'a Drive {
+        self.equipped.drive
+    }
+
+    fn protection(self) -> Protection {
+        self.equipped.protection
+    }
+
+    fn drives(self) -> f64 {
+        real(self.equipped.drives)
+    }
+
+    fn raw(self) -> Bytes {
+        self.drive().capacity * self.drives()
+    }
+
+    /// Data at the end of the time.
+    fn held(self) -> Bytes {
+        self.demand.held_after(self.policy.time_seconds)
+    }
+
+    fn osds(self) -> u64 {
+        self.equipped.drives * self.node().osds_per_drive
+    }
+
+    /// The layout of these parts.
+    ///
+    /// # Errors
+    /// [`Error::NoSupply`] or [`Error::Range`] when no number of such nodes meets the demand, or a figure that it needs is not known.
+    pub(crate) fn layout(self) -> Result<Layout> {
+        let supply = Supply::of(self.catalogue, self.equipped, self.demand, self.policy);
+        self.check_known(&supply)?;
+        let terms = self.terms(&supply)?;
+        let most = terms.iter().max_by(|one, other| {
+            let order = one.nodes.count.cmp(&other.nodes.count);
+            order.then(one.nodes.exact.total_cmp(&other.nodes.exact))
+        });
+        let most = most.expect("the width of the protection is always a term");
+        let (nodes, binding) = (most.nodes.count.max(1), most.what);
+        if nodes > NODES_MAX {
+            let allowed = "at most 1,000,000";
+            return Err(Error::Range { what: "the number of nodes", value: real(nodes), allowed });
+        }
+        self.describe(nodes, binding, terms, supply)
+    }
+
+    /// The layout of so many nodes, which nothing asked for.
+    pub(crate) fn of_nodes(self, nodes: u64) -> Result<Layout> {
+        if !(1..=NODES_MAX).contains(&nodes) {
+            let (value, allowed) = (real(nodes), "1 to 1,000,000");
+            return Err(Error::Range { what: "the number of nodes", value, allowed });
+        }
+        let supply = Supply::of(self.catalogue, self.equipped, self.demand, self.policy);
+        self.describe(nodes, "what is given", Vec::new(), supply)
+    }
+
+    /// That what the demand asks for is known of the node (S2).
+    fn check_known(self, supply: &Supply) -> Result<()> {
+        let operations = self.demand.operations();
+        let reads = self.demand.read_stream();
+        let writes = self.demand.write_stream();
+        let needs = [
+            (
+                operations.reads.base(),
+                supply.reads_per_second.is_some(),
+                "reads of this size",
+                "reads",
+            ),
+            (
+                operations.writes.base(),
+                supply.drive_writes_per_second.is_some(),
+                "writes of this size",
+                "writes",
+            ),
+            (reads.base(), supply.read_bytes_per_second.is_some(), "reading", "read_rate"),
+            (writes.base(), supply.write_bytes_per_second.is_some(), "writing", "write_rate"),
+        ];
+        let missing = needs.into_iter().find(|(asked, known, ..)| *asked > 0.0 && !known);
+        let Some((_, _, what, field)) = missing else { return Ok(()) };
+        let (node, drive) =
+            (self.node().name.get_ref().clone(), self.drive().name.get_ref().clone());
+        Err(Error::Unmeasured { what, node, drive, field })
+    }
+
+    /// All reasons for nodes (F5).
+    fn terms(self, supply: &Supply) -> Result<Vec<Term>> {
+        let share = self.policy.node_share_max.unwrap_or(self.demand.class.node_share_max());
+        let width = match self.policy.failure_domain {
+            FailureDomain::Node => u64::from(self.protection().width()),
+            FailureDomain::Drive => {
+                u64::from(self.protection().width()).div_ceil(self.equipped.drives)
+            }
+        };
+        let usable = self.protection().usable(self.raw());
+        let planned = capacity::planned(usable, self.policy.fill, self.policy.reduction());
+        let read = supply.read_bytes_per_second.unwrap_or(ByteRate::ZERO);
+        let write = supply.write_bytes_per_second.unwrap_or(ByteRate::ZERO);
+        let reads = self.demand.read_stream();
+        let writes = self.demand.write_stream();
+        let mut terms = vec![
+            Term { what: "capacity", formula: "F2", nodes: capacity::nodes(self.held(), planned)? },
+            Term { what: "operations", formula: "F12", nodes: self.nodes_for_operations(supply)? },
+            Term {
+                what: "reading",
+                formula: "F4",
+                nodes: normalisation::nodes_for_rate(reads, read)?,
+            },
+            Term {
+                what: "writing",
+                formula: "F4",
+                nodes: normalisation::nodes_for_rate(writes, write)?,
+            },
+            Term { what: "network", formula: "F14", nodes: self.nodes_for_network()? },
+            Term { what: "protection", formula: "F5", nodes: Need::whole(width) },
+            Term {
+                what: "share of a node",
+                formula: "F5",
+                nodes: capacity::nodes_for_share(share)?,
+            },
+        ];
+        for (what, wear) in
+            [("endurance", self.data_wear()), ("journals' endurance", self.journal_wear())]
+        {
+            let Some((warranty, wear)) = wear else { continue };
+            let days = self.policy.time_seconds.years() * 365.0;
+            let written = wear.per_drive_and_day()? * days;
+            let nodes =
+                Need::of("drive writes under warranty", written.tb(), warranty.total().tb())?;
+            terms.push(Term { what, formula: "F10", nodes });
+        }
+        Ok(terms)
+    }
+
+    fn cost(self, supply: &Supply) -> WriteCost {
+        let copies = self.protection().operations_per_write();
+        WriteCost { copies, journal_factor: supply.journal_factor }
+    }
+
+    fn nodes_for_operations(self, supply: &Supply) -> Result<Need> {
+        operations::nodes(self.demand.operations(), self.cost(supply), node_operations(supply))
+    }
+
+    /// What all nodes together send and receive on one network, as if they were one: to clients, and to each other.
+    fn flows(self) -> [(ByteRate, ByteRate, u64); 2] {
+        let (reads, writes) = (self.demand.read_rate(), self.demand.write_rate());
+        let copied = writes * (self.protection().overhead() - 1.0).max(0.0);
+        let node = self.node();
+        match node.cluster_ports {
+            0 => {
+                [(reads + copied, writes + copied, node.ports), (ByteRate::ZERO, ByteRate::ZERO, 1)]
+            }
+            own => [(reads, writes, node.ports), (copied, copied, own)],
+        }
+    }
+
+    fn nodes_for_network(self) -> Result<Need> {
+        let mut most = Need::NONE;
+        for (sends, receives, ports) in self.flows() {
+            let links = Links { nodes: 1, ports, speed: self.node().speed };
+            most = most.max(normalisation::nodes_for_rate(sends.max(receives), links.ceiling())?);
+        }
+        Ok(most)
+    }
+
+    /// Warranty and wear of the data drives of one node that takes all writes.
+    fn data_wear(self) -> Option<(Warranty, Wear)> {
+        let wear = Wear {
+            client_per_day: self.demand.written_per_day(),
+            overhead: self.protection().overhead(),
+            write_amplification: self.policy.write_amplification,
+            journal_factor: journal_factor(self.node()),
+            drives: self.equipped.drives,
+        };
+        Some((warranty(self.drive())?, wear))
+    }
+
+    /// The same of its journal drives, which all copies pass.
+    fn journal_wear(self) -> Option<(Warranty, Wear)> {
+        let wear = Wear {
+            client_per_day: self.demand.written_per_day(),
+            overhead: self.protection().overhead(),
+            write_amplification: 1.0,
+            journal_factor: 1.0,
+            drives: self.node().journal_drives,
+        };
+        Some((warranty(self.journal?)?, wear))
+    }
+
+    fn describe(
+        self,
+        nodes: u64,
+        binding: &'static str,
+        terms: Vec<Term>,
+        supply: Supply,
+    ) -> Result<Layout> {
+        let raw = self.raw() * real(nodes);
+        let usable = self.protection().usable(raw);
+        let osds = nodes * self.osds();
+        let reach = self.reach(nodes, &supply);
+        let price = self.price(nodes, usable, reach)?;
+        let lives = [self.data_wear(), self.journal_wear()].map(|wear| years(nodes, wear));
+        let [drive_life_years, journal_life_years] = lives;
+        let mut layout = Layout {
+            node: self.node().name.get_ref().clone(),
+            drive: self.drive().name.get_ref().clone(),
+            drives_per_node: self.equipped.drives,
+            protection: self.protection(),
+            nodes,
+            binding,
+            terms,
+            osds,
+            monitors: MONITORS,
+            raw_bytes: raw,
+            usable_bytes: usable,
+            planned_bytes: capacity::planned(usable, self.policy.fill, self.policy.reduction()),
+            filled: Share::of_base(self.held() / (usable * self.policy.reduction())),
+            placement_groups: placement_groups::of_pool(osds, self.protection(), 1.0)?,
+            journals: self.journals()?,
+            metadata_cache_bytes: (!self.drive().media.is_flash())
+                .then(|| cache::metadata_size(self.raw())),
+            drive_life_years,
+            journal_life_years,
+            traffic: self.traffic(nodes),
+            reach,
+            power: self.power(nodes, usable, reach),
+            rack_units: self.node().rack_units.map(|units| units * real(nodes)),
+            price,
+            rebuild: self.rebuilds(nodes),
+            risks: Vec::new(),
+            errata: self.errata(&supply),
+            supply,
+        };
+        layout.risks = risks::of_layout(self, &layout);
+        Ok(layout)
+    }
+
+    fn reach(self, nodes: u64, supply: &Supply) -> Reach {
+        let (reads, share) = (supply.reads_per_second, self.demand.read_share.base());
+        let writes =
+            supply.drive_writes_per_second.map(|writes| writes / self.cost(supply).operations());
+        // The part of a node's second that one operation of the mix takes.
+        let part = |rate: Option<OpRate>, share: f64| match rate {
+            _ if share == 0.0 => Some(0.0),
+            rate => rate.map(|rate| share / rate.base()),
+        };
+        let time = part(reads, share).zip(part(writes, 1.0 - share));
+        let nodes = real(nodes);
+        Reach {
+            operations_per_second: time
+                .map(|(read, write)| OpRate::of_base(nodes / (read + write))),
+            read_bytes_per_second: supply.read_bytes_per_second.map(|rate| rate * nodes),
+            write_bytes_per_second: supply.write_bytes_per_second.map(|rate| rate * nodes),
+        }
+    }
+
+    fn journals(self) -> Result<Option<Journals>> {
+        let network =
+            Links { nodes: 1, ports: self.node().ports, speed: self.node().speed }.ceiling();
+        let by_rate = self.drive().write_rate;
+        let by_rate = by_rate.map(|rate| {
+            journal::size(
+                rate / real(self.node().osds_per_drive),
+                network,
+                self.policy.sync_seconds,
+            )
+        });
+        let Some(size_bytes) = self.node().journal_size.or(by_rate) else { return Ok(None) };
+        let drives = self.node().journal_drives;
+        let on_each_drive =
+            if drives == 0 { Vec::new() } else { journal::partitions(self.osds(), drives)? };
+        let ratio = self.node().osds_per_journal.filter(|_| drives > 0);
+        let drives_needed = ratio.map(|ratio| journal::drives(self.osds(), ratio)).transpose()?;
+        Ok(Some(Journals { size_bytes, on_each_drive, drives_needed }))
+    }
+
+    fn traffic(self, nodes: u64) -> Traffic {
+        let mut traffic = Traffic {
+            node_sends_bytes_per_second: ByteRate::ZERO,
+            node_receives_bytes_per_second: ByteRate::ZERO,
+            used: Share::ZERO,
+        };
+        for (sends, receives, ports) in self.flows() {
+            let links = Links { nodes, ports, speed: self.node().speed };
+            traffic.node_sends_bytes_per_second += sends / real(nodes);
+            traffic.node_receives_bytes_per_second += receives / real(nodes);
+            traffic.used = traffic.used.max(links.used(sends.max(receives)));
+        }
+        traffic
+    }
+
+    /// Drives and journals of a node, and its own where it is known.
+    pub(crate) fn node_power(self) -> Option<Watts> {
+        let drives = self.drive().power().map(|power| power * self.drives());
+        let journals = self.journal.and_then(Drive::power);
+        let journals = journals.map(|power| power * real(self.node().journal_drives));
+        [drives, journals, self.node().power].into_iter().flatten().reduce(|sum, power| sum + power)
+    }
+
+    fn power(self, nodes: u64, usable: Bytes, reach: Reach) -> Option<Power> {
+        let total = self.node_power()? * real(nodes);
+        let written = reach.write_bytes_per_second.map(|rate| energy::per_byte(total, rate));
+        let read = reach.read_bytes_per_second.map(|rate| energy::per_byte(total, rate));
+        Some(Power {
+            total_watts: total,
+            watts_per_usable_tb: energy::watts_per_tb(total, usable),
+            joules_per_gb_read: read.map(|energy| energy.joules_per_gb()),
+            joules_per_gb_written: written.map(|energy| energy.joules_per_gb()),
+            job_joules: written.map(|energy| (energy * self.demand.job_bytes).base()),
+        })
+    }
+
+    /// Parts of a node without a price.
+    pub(crate) fn unpriced(self) -> Vec<String> {
+        let mut parts = Vec::new();
+        let mut note = |price: Option<Money>, name: &str| {
+            if price.is_none() {
+                parts.push(name.to_owned());
+            }
+        };
+        note(self.node().price, self.node().name.get_ref());
+        note(self.drive().price, self.drive().name.get_ref());
+        if let Some(journal) = self.journal {
+            note(journal.price, journal.name.get_ref());
+        }
+        parts
+    }
+
+    fn price(self, nodes: u64, usable: Bytes, reach: Reach) -> Result<Option<Price>> {
+        let journals = self.journal.map_or(Some(Money::ZERO), |drive| drive.price);
+        let parts = (self.node().price, self.drive().price, journals);
+        let (Some(node), Some(drive), Some(journal)) = parts else { return Ok(None) };
+        let drives = drive * self.drives() + journal * real(self.node().journal_drives);
+        let prices = &self.catalogue.prices;
+        let running = Running {
+            time: self.policy.time_seconds,
+            power: self.node_power().unwrap_or(Watts::ZERO) * real(nodes),
+            power_usage_effectiveness: prices.power_usage_effectiveness.unwrap_or(1.0),
+            price_per_kwh: prices.kwh.unwrap_or(Money::ZERO),
+            rack_units: self.node().rack_units.unwrap_or(0.0) * real(nodes),
+            price_per_rack_unit_and_year: prices.rack_unit_per_year.unwrap_or(Money::ZERO),
+            drives: drives * real(nodes),
+            replaced_per_year: prices.replaced_per_year.unwrap_or(Share::ZERO).base(),
+        };
+        let purchase = (node + drives) * real(nodes);
+        let per_operation =
+            reach.operations_per_second.map(|rate| cost::per_operation(purchase, rate));
+        Ok(Some(Price {
+            ownership: running.ownership(purchase),
+            per_usable_tb: cost::per_tb(purchase, usable),
+            per_operation,
+        }))
+    }
+
+    fn rebuilds(self, nodes: u64) -> Option<Rebuilds> {
+        let rate = self.drive().write_rate?;
+        let links =
+            |nodes| Links { nodes, ports: self.node().ports, speed: self.node().speed }.ceiling();
+        let share = self.policy.rebuild_network_share.base();
+        let rebuild = |data, drives: f64, nodes| {
+            Rebuild { data, drives: rate * drives, network: links(nodes) * share }.time()
+        };
+        let others = nodes.saturating_sub(1).max(1);
+        Some(Rebuilds {
+            drive_seconds: rebuild(self.drive().capacity, 1.0, 1),
+            node_seconds: rebuild(self.raw(), self.drives() * real(others), others),
+        })
+    }
+
+    /// Faults of the sources behind the figures used.
+    fn errata(self, supply: &Supply) -> Vec<String> {
+        let parts = [&self.node().errata, &self.drive().errata].into_iter().flatten();
+        let mut ids: Vec<String> = parts.map(|id| id.get_ref().clone()).collect();
+        ids.extend(supply.errata.iter().cloned());
+        if matches!(self.protection(), Protection::Erasure { data: 4, parity: 2 }) {
+            ids.push("X05".to_owned());
+        }
+        ids.sort();
+        ids.dedup();
+        ids
+    }
+}
+
+/// Operations that a node gives, for F12; 0 of what is not known.
+fn node_operations(supply: &Supply) -> operations::Operations {
+    let known = |rate: Option<OpRate>| rate.unwrap_or(OpRate::ZERO);
+    operations::Operations {
+        reads: known(supply.reads_per_second),
+        writes: known(supply.drive_writes_per_second),
+    }
+}
+
+fn warranty(drive: &Drive) -> Option<Warranty> {
+    Some(Warranty {
+        capacity: drive.capacity,
+        drive_writes_per_day: drive.drive_writes_per_day?,
+        years: drive.warranty?.years(),
+    })
+}
+
+/// Years that drives last which share the writes of all nodes.
+fn years(nodes: u64, wear: Option<(Warranty, Wear)>) -> Option<f64> {
+    let (warranty, wear) = wear?;
+    let shared = Wear { drives: wear.drives * nodes, ..wear };
+    let years = shared.lifetime(warranty).ok()?.years();
+    years.is_finite().then_some(years)
+}

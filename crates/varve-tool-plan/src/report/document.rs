@@ -1,0 +1,85 @@
+//! What a report consists of. Every part is data; how it looks is up to `text`, `markdown` and `html`.
+
+use crate::errata;
+
+/// A report.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Document {
+    /// Its title.
+    pub title: String,
+    /// Its parts, in order.
+    pub parts: Vec<Part>,
+}
+
+/// A part of a report.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Part {
+    /// A heading.
+    Heading(String),
+    /// Labels and values.
+    Facts(Vec<(&'static str, String)>),
+    /// Rows under a header.
+    Table(Table),
+    /// Sentences.
+    Notes(Vec<String>),
+}
+
+/// Rows under a header. The first column holds names, all others amounts or words.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Table {
+    /// Titles of the columns.
+    pub header: Vec<&'static str>,
+    /// As many cells each as there are titles.
+    pub rows: Vec<Vec<String>>,
+}
+
+impl Document {
+    /// An empty report.
+    #[must_use]
+    pub fn new(title: impl Into<String>) -> Self {
+        Self { title: title.into(), parts: Vec::new() }
+    }
+
+    /// Adds labels and values.
+    #[must_use]
+    pub fn facts(mut self, facts: Vec<(&'static str, String)>) -> Self {
+        self.parts.push(Part::Facts(facts));
+        self
+    }
+
+    /// Adds a table under a heading, unless it is empty.
+    #[must_use]
+    pub fn table(mut self, heading: &str, table: Table) -> Self {
+        if !table.rows.is_empty() {
+            self.parts.push(Part::Heading(heading.to_owned()));
+            self.parts.push(Part::Table(table));
+        }
+        self
+    }
+
+    /// Adds sentences under a heading, unless there are none.
+    #[must_use]
+    pub fn notes(mut self, heading: &str, notes: Vec<String>) -> Self {
+        if !notes.is_empty() {
+            self.parts.push(Part::Heading(heading.to_owned()));
+            self.parts.push(Part::Notes(notes));
+        }
+        self
+    }
+
+    /// Adds what is said of the sources' faults with these numbers.
+    #[must_use]
+    pub fn errata<'a>(self, ids: impl IntoIterator<Item = &'a str>) -> Self {
+        let mut ids: Vec<&str> = ids.into_iter().collect();
+        ids.sort_unstable();
+        ids.dedup();
+        let known = ids.into_iter().filter_map(errata::of);
+        let notes = known.map(|erratum| {
+            format!(
+                "{} {}: {}; here: {}",
+                erratum.id, erratum.source, erratum.fault, erratum.answer
+            )
+        });
+        self.notes("Faults of the sources", notes.collect())
+    }
+}

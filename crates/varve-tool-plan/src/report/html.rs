@@ -1,0 +1,62 @@
+//! One HTML page that needs nothing else: no scripts, no fonts, no requests. All text is escaped.
+
+use super::document::{Document, Part, Table};
+
+const STYLE: &str = "body{font:15px/1.5 system-ui,sans-serif;max-width:75em;margin:2em auto;padding:0 1em;color:#1c2733;background:#fff}\
+h1{font-size:1.5em}h2{font-size:1.1em;margin-top:2em}table{border-collapse:collapse;display:block;overflow-x:auto}\
+td,th{padding:.25em .75em;text-align:left;border-bottom:1px solid #d5dce4;font-variant-numeric:tabular-nums;vertical-align:top}\
+th{background:#f1f4f8}td:first-child{font-weight:600}\
+@media(prefers-color-scheme:dark){body{color:#dde5ee;background:#12181f}th{background:#1d2732}td,th{border-color:#33414f}}";
+
+impl Document {
+    /// As an HTML page.
+    #[must_use]
+    pub fn html(&self) -> String {
+        let title = escaped(&self.title);
+        let mut out = format!(
+            "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+             <meta name=\"viewport\" content=\"width=device-width\">\n<title>{title}</title>\n\
+             <style>{STYLE}</style>\n</head>\n<body>\n<h1>{title}</h1>\n"
+        );
+        for part in &self.parts {
+            match part {
+                Part::Heading(heading) => out.push_str(&format!("<h2>{}</h2>\n", escaped(heading))),
+                Part::Facts(facts) => {
+                    let rows = facts.iter().map(|(label, value)| row("td", [*label, value]));
+                    out.push_str(&format!("<table>\n{}</table>\n", rows.collect::<String>()));
+                }
+                Part::Table(Table { header, rows }) => {
+                    let rows = rows.iter().map(|cells| row("td", cells.iter().map(String::as_str)));
+                    let rows: String = rows.collect();
+                    let header = row("th", header.iter().copied());
+                    out.push_str(&format!("<table>\n{header}{rows}</table>\n"));
+                }
+                Part::Notes(notes) => {
+                    let notes = notes.iter().map(|note| format!("<li>{}</li>\n", escaped(note)));
+                    out.push_str(&format!("<ul>\n{}</ul>\n", notes.collect::<String>()));
+                }
+            }
+        }
+        out.push_str("</body>\n</html>\n");
+        out
+    }
+}
+
+fn row<'a>(kind: &str, cells: impl IntoIterator<Item = &'a str>) -> String {
+    let cells = cells.into_iter().map(|cell| format!("<{kind}>{}</{kind}>", escaped(cell)));
+    format!("<tr>{}</tr>\n", cells.collect::<String>())
+}
+
+fn escaped(text: &str) -> String {
+    let mut out = String::new();
+    for c in text.chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            c => out.push(c),
+        }
+    }
+    out
+}

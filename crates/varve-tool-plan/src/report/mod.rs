@@ -1,0 +1,19 @@
+//! Plans, clusters and comparisons as documents, and documents as text, Markdown and HTML.
+
+mod comparison;
+mod deployment;
+mod document;
+mod html;
+mod markdown;
+mod plan;
+mod standing;
+mod text;
+
+pub use comparison::of_comparison;
+pub use deployment::{ceph, varve};
+pub use document::{Document, Part, Table};
+pub use plan::{of_layout, of_plan};
+pub use standing::of_standing;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,131 @@
+//! Goal: reports say what plans hold, in every form, and no text of a catalogue breaks out of them.
+
+use super::*;
+use crate::catalogue::{Catalogue, Class};
+use crate::demand::{Demand, Policy};
+use crate::protection::Protection;
+use crate::search::{Choice, Plan};
+use crate::standing::Standing;
+use crate::units::{Amount, Bytes};
+use crate::{Comparison, parse};
+
+fn plan(catalogue: &Catalogue, nodes: &[&str]) -> Plan {
+    let demand =
+        Demand { class: Class::Bandwidth, usable_bytes: Bytes::of_base(2e15), ..Demand::default() };
+    let policy = Policy {
+        protections: vec![Protection::Copies(3), "4+2".parse().unwrap()],
+        ..Policy::default()
+    };
+    let nodes = nodes.iter().map(|name| (*name).to_owned()).collect();
+    Plan::search(catalogue, demand, policy, &Choice { nodes, ..Choice::default() }).unwrap()
+}
+
+#[test]
+fn a_plan_names_what_binds() {
+    let plan = plan(&Catalogue::built_in(), &["hdd-nvme", "micron-6500ion"]);
+    let text = of_plan(&plan).text();
+    for part in [
+        "data               2 PB\n",
+        "Alternatives by cost\n",
+        "hdd-nvme",
+        "bound by capacity",
+        "capacity         34.72    35     F2       binds",
+        "X05 Micron's comparison",
+        "- prices: kwh, rack_unit_per_year",
+    ] {
+        assert!(text.contains(part), "{part}\n{text}");
+    }
+    assert!(text.lines().all(|line| line.trim_end() == line));
+}
+
+#[test]
+fn all_forms_hold_the_same() {
+    let catalogue = Catalogue::built_in();
+    let documents = [
+        of_plan(&plan(&catalogue, &[])),
+        of_standing(&Standing::of(&catalogue, "idf16").unwrap()),
+        of_comparison(&Comparison::of(&catalogue, "hdd-nvme", "micron-6500ion").unwrap()),
+    ];
+    for document in documents {
+        let (text, markdown, html) = (document.text(), document.markdown(), document.html());
+        for part in &document.parts {
+            let Part::Table(table) = part else { continue };
+            assert!(table.rows.iter().all(|row| row.len() == table.header.len()));
+            for cell in table.rows.iter().flatten() {
+                assert!(text.contains(cell.as_str()), "{cell}");
+                assert!(markdown.replace('\\', "").contains(cell.as_str()), "{cell}");
+                assert!(html.contains(cell.as_str()), "{cell}");
+            }
+        }
+        let balanced = |tag: &str| {
+            html.matches(&format!("<{tag}>")).count() == html.matches(&format!("</{tag}>")).count()
+        };
+        assert!(["table", "tr", "td", "th", "ul", "li", "h2"].iter().all(|tag| balanced(tag)));
+        assert!(!html.contains("http"), "a page needs nothing else");
+    }
+}
+
+#[test]
+fn the_comparison_prints_the_source_s_figures_right() {
+    let comparison = Comparison::of(&Catalogue::built_in(), "hdd-nvme", "micron-6500ion").unwrap();
+    let text = of_comparison(&comparison).text();
+    for part in [
+        "4,583",
+        "52,540",
+        "11.5×",
+        "26.8×",
+        "46.5×",
+        "36.6×",
+        "68.79    69     X01",
+        "160.6    161",
+        "source",
+        "68 HDD nodes",
+    ] {
+        assert!(text.contains(part) || part == "source", "{part}\n{text}");
+    }
+}
+
+#[test]
+fn names_do_not_break_out() {
+    let mut catalogue = Catalogue::built_in();
+    let hostile = "[[drive]]\nname = \"<script>|*\"\nmedia = \"ssd\"\ncapacity = \"1TB\"\n[[node]]\n\
+                   name = \"a&\\\"b|<i>\"\ndrive = \"<script>|*\"\ndrives = 4\nports = 1\nspeed = \"10Gbit/s\"\n";
+    catalogue.add("mine.toml", hostile).unwrap();
+    let document = of_plan(&plan(&catalogue, &["a&\"b|<i>"]));
+    let html = document.html();
+    assert!(!html.contains("<script>") && !html.contains("<i>"));
+    assert!(html.contains("a&amp;&quot;b|&lt;i&gt;"));
+    assert!(document.markdown().contains("a&\"b\\|\\<i\\>"));
+}
+
+#[test]
+fn a_plan_that_fails_says_why() {
+    let plan = plan(&Catalogue::built_in(), &["idf16"]);
+    assert!(plan.layouts.len() == 2, "capacity can always be met");
+    let mut demand = plan.demand;
+    demand.read_bytes_per_second = parse("1GB/s").unwrap();
+    let choice = Choice { nodes: vec!["intel-best".to_owned()], ..Choice::default() };
+    let plan = Plan::search(&Catalogue::built_in(), demand, plan.policy, &choice).unwrap();
+    let text = of_plan(&plan).text();
+    assert!(text.contains("no kind of node meets the demand"), "{text}");
+    assert!(
+        text.contains("- intel-best, 3 copies: how much intel-best gives of reading is not known"),
+        "{text}"
+    );
+}
+
+#[test]
+fn configurations_follow_the_layout() {
+    let plan = plan(&Catalogue::built_in(), &["micron-6500ion"]);
+    let layout =
+        plan.layouts.iter().find(|layout| layout.protection != Protection::Copies(3)).unwrap();
+    let conf = ceph(layout);
+    assert!(conf.contains("osd_pool_default_size = 6\nosd_pool_default_min_size = 5\n"), "{conf}");
+    assert!(conf.contains("k=4 m=2"));
+    let groups = format!("osd_pool_default_pg_num = {}\n", layout.placement_groups.count);
+    assert!(conf.contains(&groups));
+    let toml = varve(layout);
+    assert_eq!(toml.matches("[[drive]]").count(), 6);
+    assert!(toml.contains("size = \"29802GiB\""), "{toml}");
+    assert!(toml::from_str::<toml::Table>(&toml).is_ok());
+}

@@ -1,0 +1,142 @@
+//! What may go wrong with a layout, or is not known about it, in sentences.
+
+use crate::demand::FailureDomain;
+use crate::layout::{Layout, Parts};
+use crate::protection::Protection;
+use crate::units::Amount;
+
+/// Fill at which Ceph warns, by VSM's thresholds.
+const NEAR_FULL: f64 = 0.75;
+
+/// Use of a link beyond which bursts queue.
+const LINK_BUSY: f64 = 0.8;
+
+/// Fill from which rebuilding after the loss of a node may find no room.
+const REBUILD_FULL: f64 = 0.95;
+
+/// All of a layout's.
+pub(crate) fn of_layout(parts: Parts<'_>, layout: &Layout) -> Vec<String> {
+    let mut risks = Vec::new();
+    of_protection(parts, layout, &mut risks);
+    of_journals(parts, layout, &mut risks);
+    of_figures(parts, layout, &mut risks);
+    let filled = layout.filled.base();
+    if filled > NEAR_FULL {
+        risks.push(format!(
+            "filled to {} at the end, beyond the near-full mark of 75 %",
+            layout.filled
+        ));
+    }
+    let others = 1.0 - 1.0 / crate::rounding::real(layout.nodes);
+    if filled > others * REBUILD_FULL {
+        risks
+            .push("a lost node cannot be rebuilt: the others have no room for its data".to_owned());
+    }
+    if layout.traffic.used.base() > LINK_BUSY {
+        risks.push(format!("links are used to {}: bursts queue", layout.traffic.used));
+    }
+    risks
+}
+
+fn of_protection(parts: Parts<'_>, layout: &Layout, risks: &mut Vec<String>) {
+    let tolerates = layout.protection.tolerates();
+    if tolerates == 0 {
+        risks.push("one copy: the loss of any drive loses data".to_owned());
+    }
+    if tolerates == 1 {
+        let rebuild = layout.rebuild.map(|rebuild| format!(" for {}", rebuild.drive_seconds));
+        let rebuild = rebuild.unwrap_or_default();
+        risks.push(format!(
+            "after the loss of a drive a second loss loses data{rebuild}; table 2 of Intel's guide has 3 copies"
+        ));
+    }
+    if parts.policy.private_copy && layout.protection.overhead() > 1.0 {
+        risks.push(
+            "private copies: the source forbids a second copy of a user's data for any reason"
+                .to_owned(),
+        );
+    }
+    if parts.policy.private_copy && parts.policy.reduction_ratio > 1.0 {
+        risks.push("private copies: reduction is not counted".to_owned());
+    }
+    let width = u64::from(layout.protection.width());
+    if parts.policy.failure_domain == FailureDomain::Node && layout.nodes == width && width > 1 {
+        risks.push("as many nodes as parts of the data: what a lost node held is made again only once it is replaced".to_owned());
+    }
+    let operations = parts.demand.operations();
+    if let Protection::Erasure { data, .. } = layout.protection
+        && operations.writes.base() > 0.0
+        && parts.demand.block_bytes.base() < 4096.0 * f64::from(data)
+    {
+        risks.push(format!("blocks of {} are less than a stripe: small writes cost more than planned unless they are gathered", parts.demand.block_bytes));
+    }
+}
+
+fn of_journals(parts: Parts<'_>, layout: &Layout, risks: &mut Vec<String>) {
+    let Some(journal) = parts.journal else { return };
+    let name = journal.name.get_ref();
+    match journal.power_loss_protection {
+        Some(true) => {}
+        Some(false) => {
+            risks.push(format!("{name} has no power-loss protection and holds journals"))
+        }
+        None => risks.push(format!(
+            "whether {name} has power-loss protection is not known; it holds journals"
+        )),
+    }
+    if let Some(journals) = &layout.journals {
+        let have = parts.node().journal_drives;
+        if let Some(need) = journals.drives_needed.filter(|need| need.count > have) {
+            let (needed, have) = (need.count, have);
+            risks.push(format!(
+                "{needed} journal drives a node are needed by the ratio, {have} are there (X10)"
+            ));
+        }
+        let most = journals.on_each_drive.iter().max().copied().unwrap_or(0);
+        if journals.size_bytes * crate::rounding::real(most) > journal.capacity {
+            risks.push(format!("{most} journals of {} do not fit {name}", journals.size_bytes));
+        }
+    }
+    let drives = crate::rounding::real(layout.drives_per_node);
+    let count = crate::rounding::real(parts.node().journal_drives);
+    if let (Some(data), Some(rate)) = (parts.drive().write_rate, journal.write_rate) {
+        let balance = crate::journal::Balance { journals: rate * count, data: data * drives };
+        if !balance.holds() {
+            risks.push(format!(
+                "journals take {}, and the drives behind them {}",
+                balance.journals, balance.data
+            ));
+        }
+    }
+}
+
+fn of_figures(parts: Parts<'_>, layout: &Layout, risks: &mut Vec<String>) {
+    if let Some(bound) = parts.demand.latency_seconds {
+        match layout.supply.latency_shown {
+            Some(true) => {}
+            Some(false) => {
+                risks.push(format!("its rates were measured at more than the {bound} asked for"))
+            }
+            None => risks.push(format!("latency within {bound} is not shown by any measurement")),
+        }
+    }
+    if parts.drive().media.is_flash()
+        && layout.drive_life_years.is_none()
+        && parts.demand.write_rate().base() > 0.0
+    {
+        risks.push(format!("endurance is not known: {} has no drive_writes_per_day", layout.drive));
+    }
+    if parts.node_power().is_none() {
+        risks.push("power is not known".to_owned());
+    } else if parts.node().power.is_none() {
+        risks.push("power of the servers is not known: that of drives alone is counted".to_owned());
+    }
+    let unpriced = parts.unpriced();
+    if !unpriced.is_empty() {
+        risks.push(format!("no price of {}", unpriced.join(", ")));
+    }
+    let assumed = &parts.node().assumed;
+    if !assumed.is_empty() {
+        risks.push(format!("assumed of {}, and in no source: {}", layout.node, assumed.join(", ")));
+    }
+}

@@ -1,0 +1,264 @@
+//! What one node gives: by what was measured on clusters of it, else by its drives' own figures.
+//!
+//! Invariants: (S1) figures are never taken further than they were shown: not to larger blocks at the same operations a second, not to
+//! far smaller ones, not to more drives; (S2) what is not known is not given.
+
+use serde::Serialize;
+
+use crate::catalogue::{Catalogue, Cluster, Drive, Measured, Node};
+use crate::demand::{Demand, Policy};
+use crate::normalisation::{READS_OF_EC_4_2, WRITES_OF_EC_4_2};
+use crate::protection::Protection;
+use crate::rounding::real;
+use crate::units::{Amount, ByteRate, OpRate};
+
+/// How many times larger than the demand's a measured block may be, for its operations to count.
+const BLOCK_RATIO_MAX: f64 = 16.0;
+
+/// Blocks from this size on show what a stream reaches.
+const STREAM_BLOCK_BYTES: f64 = 65_536.0;
+
+/// What one node gives.
+#[derive(Clone, PartialEq, Debug, Default, Serialize)]
+pub struct Supply {
+    /// Reads a second of the demand's size.
+    pub reads_per_second: Option<OpRate>,
+    /// Writes a second of that size, on drives: all copies and journals counted.
+    pub drive_writes_per_second: Option<OpRate>,
+    /// 2 where each write counts with its journal, else 1.
+    pub journal_factor: f64,
+    /// Streams of clients that read.
+    pub read_bytes_per_second: Option<ByteRate>,
+    /// Streams of clients that write, as the layout protects them.
+    pub write_bytes_per_second: Option<ByteRate>,
+    /// Where the figures come from.
+    pub basis: Vec<String>,
+    /// Faults of the sources that matter.
+    pub errata: Vec<String>,
+    /// The bound on latency is above what was measured, at the figures used; not known where nothing was measured.
+    pub latency_shown: Option<bool>,
+}
+
+/// A node of a layout.
+#[derive(Clone, Copy)]
+pub(crate) struct Equipped<'a> {
+    pub(crate) node: &'a Node,
+    pub(crate) drive: &'a Drive,
+    pub(crate) drives: u64,
+    pub(crate) protection: Protection,
+}
+
+impl Supply {
+    /// What `node` gives under `demand`.
+    pub(crate) fn of(
+        catalogue: &Catalogue,
+        node: Equipped<'_>,
+        demand: &Demand,
+        policy: &Policy,
+    ) -> Self {
+        let mut supply = Self { journal_factor: journal_factor(node.node), ..Self::default() };
+        supply.take_measured(catalogue, node, demand);
+        supply.take_drives(node, demand, policy);
+        supply
+    }
+
+    fn take_measured(&mut self, catalogue: &Catalogue, node: Equipped<'_>, demand: &Demand) {
+        let rows: Vec<Row<'_>> = Row::of(catalogue, node).collect();
+        let fits = |row: &&Row<'_>| row.within(demand) != Some(false);
+        for reads in [true, false] {
+            let kind: Vec<&Row<'_>> =
+                rows.iter().filter(|row| row.reads() == Some(reads)).collect();
+            let timely: Vec<&Row<'_>> = kind.iter().copied().filter(fits).collect();
+            let used = if timely.is_empty() { &kind } else { &timely };
+            let operations = used.iter().filter_map(|row| Some((row.operations(demand)?, *row)));
+            let best = operations.min_by(|one, other| {
+                let near = one.1.distance(demand).total_cmp(&other.1.distance(demand));
+                near.then(other.0.base().total_cmp(&one.0.base()))
+            });
+            if let Some((rate, row)) = best {
+                match reads {
+                    true => self.reads_per_second = Some(rate),
+                    false => {
+                        self.journal_factor = row.measured.journal_factor;
+                        self.drive_writes_per_second = Some(rate * row.drive_writes());
+                    }
+                }
+                self.note(row, demand);
+            }
+            let streams = used.iter().filter_map(|row| Some((row.stream(node.protection)?, *row)));
+            let best = streams.max_by(|one, other| one.0.base().total_cmp(&other.0.base()));
+            if let Some((rate, row)) = best {
+                match reads {
+                    true => self.read_bytes_per_second = Some(rate),
+                    false => self.write_bytes_per_second = Some(rate),
+                }
+                self.note(row, demand);
+            }
+        }
+    }
+
+    /// Records where a figure comes from.
+    fn note(&mut self, row: &Row<'_>, demand: &Demand) {
+        let basis = format!("measured: {}", row.measured.source);
+        if !self.basis.contains(&basis) {
+            self.basis.push(basis);
+        }
+        self.errata.extend(row.measured.errata.iter().map(|id| id.get_ref().clone()));
+        let asked = match row.reads() {
+            Some(true) => demand.read_rate(),
+            _ => demand.write_rate(),
+        };
+        if let Some(within) = row.within(demand).filter(|_| asked > ByteRate::ZERO) {
+            self.latency_shown = Some(self.latency_shown.unwrap_or(true) && within);
+        }
+    }
+
+    /// Fills what was not measured from the drives' own figures.
+    fn take_drives(&mut self, node: Equipped<'_>, demand: &Demand, policy: &Policy) {
+        let count = real(node.drives);
+        let cores = node.node.cores.map(|cores| policy.operations_per_core * real(cores));
+        let bounded = |rate: OpRate| cores.map_or(rate, |most| rate.min(most));
+        let shrunk = demand.block_bytes.base().max(4096.0) / 4096.0;
+        let mut used = false;
+        if self.reads_per_second.is_none() {
+            let reads = node.drive.reads.map(|reads| bounded(reads * count / shrunk));
+            used |= reads.is_some();
+            self.reads_per_second = reads;
+        }
+        if self.drive_writes_per_second.is_none() {
+            let writes = node.drive.writes.map(|writes| writes * count / shrunk);
+            let writes = writes.map(|writes| bounded(writes * policy.write_efficiency));
+            used |= writes.is_some();
+            self.drive_writes_per_second = writes;
+        }
+        if self.read_bytes_per_second.is_none() {
+            let rate = node.drive.read_rate.map(|rate| rate * count);
+            used |= rate.is_some();
+            self.read_bytes_per_second = rate;
+        }
+        if self.write_bytes_per_second.is_none() {
+            let factor = node.protection.overhead() * journal_factor(node.node);
+            let rate = node.drive.write_rate.map(|rate| rate * count / factor);
+            used |= rate.is_some();
+            self.write_bytes_per_second = rate;
+        }
+        if used {
+            self.basis.push(format!(
+                "figures of {}, not measured in a cluster",
+                node.drive.name.get_ref()
+            ));
+        }
+    }
+}
+
+/// 2 where the journal lies on the data drives.
+pub(crate) fn journal_factor(node: &Node) -> f64 {
+    if node.journal_drives > 0 { 1.0 } else { 2.0 }
+}
+
+/// A measurement of a cluster of the same nodes.
+struct Row<'a> {
+    measured: &'a Measured,
+    cluster: &'a Cluster,
+    /// Part of the measured drives that a node of the layout has; 1 where it has more (S1).
+    drives: f64,
+}
+
+impl<'a> Row<'a> {
+    fn of(catalogue: &'a Catalogue, node: Equipped<'a>) -> impl Iterator<Item = Row<'a>> {
+        catalogue.measured.iter().filter_map(move |measured| {
+            let cluster = catalogue.clusters.get(measured.cluster.get_ref())?;
+            let same = cluster.node.get_ref() == node.node.name.get_ref();
+            let had = cluster.drives.unwrap_or(node.node.drives);
+            let drives = (real(node.drives) / real(had)).min(1.0);
+            same.then_some(Row { measured, cluster, drives })
+        })
+    }
+
+    /// Whether only reads were measured, or only writes; nothing of mixes.
+    fn reads(&self) -> Option<bool> {
+        match self.measured.read_share.base() {
+            1.0 => Some(true),
+            0.0 => Some(false),
+            _ => None,
+        }
+    }
+
+    fn within(&self, demand: &Demand) -> Option<bool> {
+        Some(self.measured.latency? <= demand.latency_seconds?)
+    }
+
+    /// Operations a second of the demand's size, of one node and as clients saw them (S1).
+    fn operations(&self, demand: &Demand) -> Option<OpRate> {
+        let ratio = demand.block_bytes / self.measured.block;
+        if ratio * BLOCK_RATIO_MAX < 1.0 {
+            return None;
+        }
+        let rate = self.measured.operations() * self.drives / real(self.cluster.nodes);
+        Some(rate / ratio.max(1.0))
+    }
+
+    /// How far its block is from the demand's, as a ratio either way: the nearest measurement counts (S1).
+    fn distance(&self, demand: &Demand) -> f64 {
+        let ratio = self.measured.block / demand.block_bytes;
+        ratio.max(1.0 / ratio)
+    }
+
+    /// Operations on drives for each write as it was measured.
+    fn drive_writes(&self) -> f64 {
+        self.cluster.protection.operations_per_write() * self.measured.journal_factor
+    }
+
+    /// What one node streams under `protection`.
+    fn stream(&self, protection: Protection) -> Option<ByteRate> {
+        if self.measured.block.base() < STREAM_BLOCK_BYTES {
+            return None;
+        }
+        let rate = self.measured.operations() * self.measured.block;
+        let factor = protection_factor(self.cluster.protection, protection, self.reads()?);
+        Some(rate * self.drives * factor / real(self.cluster.nodes))
+    }
+}
+
+/// What another protection makes of a rate (F3): the source's factors between copies and codes, else the bytes that are written.
+fn protection_factor(measured: Protection, wanted: Protection, reads: bool) -> f64 {
+    use Protection::{Copies, Erasure};
+    let (to_codes, to_copies) = match (measured, wanted) {
+        (Copies(_), Erasure { .. }) => (true, false),
+        (Erasure { .. }, Copies(_)) => (false, true),
+        _ => (false, false),
+    };
+    match (reads, to_codes, to_copies) {
+        (true, true, _) => READS_OF_EC_4_2,
+        (true, _, true) => 1.0 / READS_OF_EC_4_2,
+        (true, ..) => 1.0,
+        (false, true, _) => writes_of_code(measured, wanted),
+        (false, _, true) => 1.0 / writes_of_code(wanted, measured),
+        (false, ..) => measured.overhead() / wanted.overhead(),
+    }
+}
+
+/// Write rate of an erasure code ÷ that of copies: the source's 1.27 for EC 4+2 and three copies, by the bytes for others.
+fn writes_of_code(copies: Protection, code: Protection) -> f64 {
+    WRITES_OF_EC_4_2 * (copies.overhead() / 3.0) * (1.5 / code.overhead())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const EC_4_2: Protection = Protection::Erasure { data: 4, parity: 2 };
+
+    #[test]
+    fn the_sources_factors_stand_between_copies_and_codes() {
+        let writes = |from, to| protection_factor(from, to, false);
+        assert_eq!(writes(Protection::Copies(3), EC_4_2), 1.27);
+        assert_eq!(writes(Protection::Copies(2), Protection::Copies(3)), 2.0 / 3.0);
+        assert_eq!(protection_factor(Protection::Copies(3), EC_4_2, true), 0.85);
+        // Two copies write less than three, so what they reach falls more on the way to a code.
+        assert!(writes(Protection::Copies(2), EC_4_2) < 1.27);
+        let there_and_back =
+            writes(Protection::Copies(2), EC_4_2) * writes(EC_4_2, Protection::Copies(2));
+        assert!((there_and_back - 1.0).abs() < 1e-12);
+    }
+}

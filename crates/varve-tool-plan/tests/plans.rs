@@ -1,0 +1,464 @@
+//! Goal: plans follow from demand, policy and catalogue, and name what bounds them. Method: the sources' own clusters, demands that each bind
+//! in another way, and random demands that grow.
+
+use proptest::prelude::*;
+use varve_tool_plan::catalogue::{Catalogue, Class};
+use varve_tool_plan::{
+    Amount, ByteRate, Bytes, Choice, Comparison, Demand, FailureDomain, Layout, OpRate, Plan,
+    Policy, Protection, Rank, Seconds, Share, Standing, parse,
+};
+
+const EC_4_2: Protection = Protection::Erasure { data: 4, parity: 2 };
+
+#[track_caller]
+fn near(value: f64, expected: f64) {
+    assert!((value / expected - 1.0).abs() <= 0.005, "{value} is not within 0.5 % of {expected}");
+}
+
+fn tb(value: f64) -> Bytes {
+    Bytes::of_base(value * 1e12)
+}
+
+fn only(node: &str) -> Choice {
+    Choice { nodes: vec![node.to_owned()], rank: Rank::Cost }
+}
+
+fn under(protection: Protection) -> Policy {
+    Policy { protections: vec![protection], fill: Share::of_base(1.0), ..Policy::default() }
+}
+
+#[track_caller]
+fn layout(node: &str, demand: Demand, policy: Policy) -> Layout {
+    let plan =
+        Plan::search(&Catalogue::built_in(), demand, policy, &only(node)).expect("makes sense");
+    plan.layouts.into_iter().next().unwrap_or_else(|| panic!("{:?}", plan.rejected))
+}
+
+fn rejection(node: &str, demand: Demand, policy: Policy) -> String {
+    let plan =
+        Plan::search(&Catalogue::built_in(), demand, policy, &only(node)).expect("makes sense");
+    assert!(plan.layouts.is_empty());
+    plan.rejected[0].reason.clone()
+}
+
+fn hold(terabytes: f64) -> Demand {
+    Demand { class: Class::Capacity, usable_bytes: tb(terabytes), ..Demand::default() }
+}
+
+fn operations(rate: f64, reads: f64) -> Demand {
+    let (operations_per_second, read_share) = (OpRate::of_base(rate), Share::of_base(reads));
+    // Short bursts: what is written on a day wears nothing.
+    let written_per_day_bytes = Some(Bytes::ZERO);
+    Demand { operations_per_second, read_share, written_per_day_bytes, ..Demand::default() }
+}
+
+#[test]
+fn each_class_has_its_least_nodes_and_names_the_rule() {
+    for (class, least) in [(Class::Iops, 10), (Class::Bandwidth, 10), (Class::Capacity, 7)] {
+        let demand = Demand { class, ..hold(1.0) };
+        let layout = layout("intel-better", demand, under(Protection::Copies(3)));
+        assert_eq!((layout.nodes, layout.binding), (least, "share of a node"));
+    }
+}
+
+#[test]
+fn capacity_binds_by_whole_nodes() {
+    // 760 TB of HDD nodes that hold 48 TB each: 15.8.
+    let hdd = layout("hdd-nvme", hold(760.0), under(Protection::Copies(3)));
+    assert_eq!((hdd.nodes, hdd.binding), (16, "capacity"));
+    near(hdd.terms[0].nodes.exact, 15.83);
+    // 60 % full takes more.
+    let fuller = Policy { fill: Share::of_base(0.6), ..under(Protection::Copies(3)) };
+    assert_eq!(layout("hdd-nvme", hold(760.0), fuller).nodes, 27);
+    // Growth of 10 % for five years: 1.61 times.
+    let growing = Demand { growth_per_year: Share::of_base(0.1), ..hold(760.0) };
+    assert_eq!(layout("hdd-nvme", growing, under(Protection::Copies(3))).nodes, 26);
+    // Reduction by half.
+    let reduced = Policy { reduction_ratio: 2.0, ..under(Protection::Copies(3)) };
+    assert_eq!(layout("hdd-nvme", hold(760.0), reduced.clone()).nodes, 8);
+    // But not of private copies.
+    let private = Policy { private_copy: true, ..reduced };
+    let private = layout("hdd-nvme", hold(760.0), private);
+    assert_eq!(private.nodes, 16);
+    assert!(
+        private.risks.iter().any(|risk| risk.starts_with("private copies")),
+        "{:?}",
+        private.risks
+    );
+}
+
+#[test]
+fn streams_bind_by_what_was_measured() {
+    // 52,540 MB/s of HDD nodes that read 763.75 each: 68.8, and the source prints 68 (X01).
+    let read = Demand { read_bytes_per_second: parse("52540MB/s").unwrap(), ..hold(0.0) };
+    let plan = layout("hdd-nvme", read.clone(), under(Protection::Copies(3)));
+    assert_eq!((plan.nodes, plan.binding), (69, "reading"));
+    let write = Demand { write_bytes_per_second: parse("25800MB/s").unwrap(), ..hold(0.0) };
+    let plan = layout("hdd-nvme", write, under(EC_4_2));
+    assert_eq!((plan.nodes, plan.binding), (161, "writing"));
+    // Six of the other nodes do both.
+    let narrower = Protection::Erasure { data: 4, parity: 1 };
+    let few = Policy { node_share_max: Some(parse("20%").unwrap()), ..under(narrower) };
+    let plan = layout("micron-6500ion", read, few);
+    assert_eq!((plan.nodes, plan.binding), (6, "reading"));
+}
+
+#[test]
+fn operations_bind_by_what_was_measured() {
+    let policy = || under(Protection::Copies(2));
+    // 216,000 reads of a node.
+    let reads = layout("idf16", operations(4.32e6, 1.0), policy());
+    assert_eq!((reads.nodes, reads.binding), (20, "operations"));
+    near(reads.reach.operations_per_second.unwrap().base(), 4.32e6);
+    // 144,000 writes of five nodes, two copies each journalled: 28,800 of a node.
+    let writes = layout("idf16", operations(576e3, 0.0), policy());
+    assert_eq!(writes.nodes, 20);
+    // Half of both: 10 + 10.
+    let mixed = layout("idf16", operations(2.16e6 + 288e3, 2.16 / 2.448), policy());
+    assert_eq!(mixed.nodes, 20);
+    near(mixed.reach.operations_per_second.unwrap().base(), 2.448e6);
+    // Three copies write half as much again: 10 + 15.
+    let three =
+        layout("idf16", operations(2.16e6 + 288e3, 2.16 / 2.448), under(Protection::Copies(3)));
+    assert_eq!(three.nodes, 25);
+    // At 8 KiB 100,000 reads of a node were measured, and taken, not half of the 4 KiB figure.
+    let larger = Demand { block_bytes: parse("8KiB").unwrap(), ..operations(2e6, 1.0) };
+    assert_eq!(layout("idf16", larger, policy()).nodes, 20);
+    // At 32 KiB nothing was: the 16 KiB figure's bytes.
+    let larger = Demand { block_bytes: parse("32KiB").unwrap(), ..operations(600e3, 1.0) };
+    assert_eq!(layout("idf16", larger, policy()).nodes, 20);
+}
+
+#[test]
+fn machines_are_operations() {
+    let by_machines =
+        Demand { machines: 43_200, read_share: Share::of_base(1.0), ..Demand::default() };
+    let by_rate = layout("idf16", operations(4.32e6, 1.0), under(Protection::Copies(2)));
+    assert_eq!(layout("idf16", by_machines, under(Protection::Copies(2))).nodes, by_rate.nodes);
+}
+
+#[test]
+fn the_network_binds_copies_too() {
+    // A node of 10 Gbit/s reads 230,000 blocks of 4 KiB, 942 MB/s; blocks of 64 KiB at a sixteenth of that rate fill its port.
+    let demand = Demand { read_bytes_per_second: parse("5GB/s").unwrap(), ..hold(1.0) };
+    let plan = layout("object-uc4", demand, under(Protection::Copies(3)));
+    let network = plan.terms.iter().find(|term| term.what == "network").unwrap();
+    near(network.nodes.exact, 4.0);
+    // Each written byte is sent twice more, and received thrice: 3 × 1.25 GB/s of one port's 1.25.
+    let demand = Demand { write_bytes_per_second: parse("1.25GB/s").unwrap(), ..hold(1.0) };
+    let plan = layout("object-uc4", demand, under(Protection::Copies(3)));
+    let network = plan.terms.iter().find(|term| term.what == "network").unwrap();
+    near(network.nodes.exact, 3.0);
+}
+
+#[test]
+fn viewers_are_a_rate() {
+    let demand = Demand { class: Class::Bandwidth, readers: 600, ..Demand::default() };
+    near(demand.read_stream().mb_per_second(), 270.6);
+    let slower = Demand { segment_seconds: Seconds::of_base(14.0), ..demand };
+    near(slower.read_stream().mb_per_second(), 154.6);
+    assert_eq!(slower.write_stream(), ByteRate::ZERO);
+}
+
+#[test]
+fn endurance_binds_drives_for_reading() {
+    // 12 drives of 0.3 × 1.6 TB a day, by 8 TB a day in three copies: 24 ÷ (4 × 0.48) = 12.5 nodes for five years.
+    let demand = Demand { written_per_day_bytes: Some(tb(8.0)), ..hold(1.0) };
+    let plan = layout("intel-better", demand.clone(), under(Protection::Copies(3)));
+    assert_eq!((plan.nodes, plan.binding), (13, "endurance"));
+    near(plan.drive_life_years.unwrap(), 5.0 * 13.0 / 12.5);
+    // Drives of ten writes a day do not mind.
+    let plan = layout("intel-best", demand, under(Protection::Copies(3)));
+    assert_ne!(plan.binding, "endurance");
+    assert!(plan.drive_life_years.unwrap() > 50.0);
+}
+
+#[test]
+fn wide_codes_need_as_many_nodes_or_drives() {
+    let wide = Protection::Erasure { data: 10, parity: 4 };
+    let plan = layout("micron-6500ion", hold(1.0), under(wide));
+    assert_eq!((plan.nodes, plan.binding), (14, "protection"));
+    let policy = Policy { failure_domain: FailureDomain::Drive, ..under(wide) };
+    let plan = layout("micron-6500ion", hold(1.0), policy);
+    assert_eq!((plan.nodes, plan.binding), (7, "share of a node"));
+}
+
+#[test]
+fn what_is_not_known_is_not_made_up() {
+    let reason = rejection("intel-good", operations(1e5, 0.5), under(Protection::Copies(3)));
+    assert_eq!(
+        reason,
+        "how much intel-good gives of reads of this size is not known: add a [[measured]] of a cluster of it, \
+         or `reads` of [[drive]] hdd-4tb"
+    );
+    // 4 MB figures say nothing of 4 KiB operations.
+    assert!(
+        rejection("micron-6500ion", operations(1e5, 1.0), under(EC_4_2)).contains("is not known")
+    );
+    let reason = rejection("hdd-nvme", hold(1.0), under(Protection::Copies(2)));
+    assert!(reason.contains("two copies are for flash"), "{reason}");
+    assert!(
+        layout("sql-uc3", hold(1.0), under(Protection::Copies(2)))
+            .risks
+            .iter()
+            .any(|risk| risk.contains("table 2"))
+    );
+    let unpriced = layout("idf16", hold(1.0), under(Protection::Copies(3)));
+    assert_eq!(unpriced.price, None);
+    assert!(
+        unpriced.risks.iter().any(|risk| risk.starts_with("no price of idf16")),
+        "{:?}",
+        unpriced.risks
+    );
+}
+
+#[test]
+fn latency_is_held_against_what_was_measured() {
+    let bound =
+        |ms| Demand { latency_seconds: Some(Seconds::of_base(ms / 1e3)), ..operations(1e6, 1.0) };
+    let shown =
+        |ms| layout("sql-uc3", bound(ms), under(Protection::Copies(2))).supply.latency_shown;
+    assert_eq!((shown(1.0), shown(0.5)), (Some(true), Some(false)));
+    let plan = layout("sql-uc3", bound(0.5), under(Protection::Copies(2)));
+    assert!(
+        plan.risks.iter().any(|risk| risk.contains("more than the 500 µs asked for")),
+        "{:?}",
+        plan.risks
+    );
+}
+
+#[test]
+fn costs_add_up() {
+    let demand = Demand { write_bytes_per_second: parse("43GB/s").unwrap(), ..hold(0.0) };
+    let plan = layout("micron-6500ion", demand, under(EC_4_2));
+    assert_eq!(plan.nodes, 10);
+    let price = plan.price.unwrap();
+    near(price.ownership.purchase.base(), 10.0 * 17_927.0);
+    near(price.per_usable_tb, 17_927.0 / 128.0);
+    // 636 W for five years with half as much again for cooling, at 0.15 a kWh.
+    near(price.ownership.power.base(), 0.636 * 1.5 * 24.0 * 365.0 * 5.0 * 0.15);
+    near(price.ownership.rack.base(), 10.0 * 300.0 * 5.0);
+    near(price.ownership.replacement.base(), 10.0 * 12_000.0 * 0.02 * 5.0);
+    let parts = price.ownership;
+    near(
+        parts.total.base(),
+        (parts.purchase + parts.power + parts.rack + parts.replacement).base(),
+    );
+    let power = plan.power.unwrap();
+    near(power.joules_per_gb_written.unwrap(), 14.79);
+    near(power.job_joules.unwrap(), 14.79 * 1000.0);
+    // A drive: 32 TB at half of 1.2 GB/s. A node: its data at half of what nine nodes' drives write.
+    let rebuild = plan.rebuild.unwrap();
+    near(rebuild.drive_seconds.base(), 32e12 / 0.6e9);
+    near(rebuild.node_seconds.base(), 192e12 / (54.0 * 0.6e9));
+}
+
+#[test]
+fn more_drives_are_tried_and_the_cheapest_wins() {
+    let plan = layout("sql-uc3", hold(27.0), under(Protection::Copies(3)));
+    // 27 TB in three copies on drives of 0.8 TB: 101.25; with 10 of them in each of 11 nodes rather than 4 in 26.
+    assert_eq!((plan.drives_per_node, plan.nodes), (10, 11));
+    assert_eq!(plan.osds, 11 * 40);
+}
+
+#[test]
+fn alternatives_are_ranked_by_any_figure() {
+    let choice =
+        |rank| Choice { nodes: vec!["hdd-nvme".to_owned(), "micron-6500ion".to_owned()], rank };
+    let policy = Policy { protections: vec![Protection::Copies(3), EC_4_2], ..Policy::default() };
+    for (rank, name) in Rank::ALL {
+        let plan =
+            Plan::search(&Catalogue::built_in(), hold(2000.0), policy.clone(), &choice(rank))
+                .unwrap();
+        assert_eq!(plan.layouts.len(), 4, "{name}");
+        let figures: Vec<f64> = plan
+            .layouts
+            .iter()
+            .map(|layout| rank.figure(layout).unwrap_or(f64::INFINITY))
+            .collect();
+        assert!(figures.is_sorted(), "{name}: {figures:?}");
+        assert!(
+            plan.best_by_each()
+                .iter()
+                .any(|(each, best)| *each == rank && **best == plan.layouts[0])
+                || rank == Rank::PerOperation
+        );
+    }
+}
+
+#[test]
+fn demands_without_meaning_are_refused() {
+    let search =
+        |demand, policy| Plan::search(&Catalogue::built_in(), demand, policy, &Choice::default());
+    let nothing = search(hold(0.0), Policy::default()).unwrap_err().to_string();
+    assert_eq!(nothing, "the demand in bytes and operations is 0, and must be above 0");
+    let full = Policy { fill: Share::of_base(1.2), ..Policy::default() };
+    assert!(search(hold(1.0), full).unwrap_err().to_string().starts_with("the fill is 1.2"));
+    let less = Policy { write_amplification: 0.5, ..Policy::default() };
+    assert!(search(hold(1.0), less).is_err());
+    let unknown = Plan::search(&Catalogue::built_in(), hold(1.0), Policy::default(), &only("nope"));
+    assert!(unknown.unwrap_err().to_string().starts_with("there is no node `nope`; there are "));
+    let absurd =
+        Plan::search(&Catalogue::built_in(), hold(1e12), Policy::default(), &only("idf16"))
+            .unwrap();
+    assert!(absurd.rejected[0].reason.contains("at most 1,000,000"));
+}
+
+#[test]
+fn the_sources_clusters_stand_as_they_say() {
+    let catalogue = Catalogue::built_in();
+    let standing = |name| Standing::of(&catalogue, name).unwrap();
+    let vdi = standing("vdi-uc1");
+    assert_eq!((vdi.osds, vdi.placement_groups.count), (40, 2048));
+    // X10: two SSDs of five partitions, not three of 3, 3 and 4.
+    assert_eq!(vdi.journals_on_each_drive, [5, 5]);
+    assert!(vdi.errata.contains(&"X10".to_owned()));
+    near(vdi.findings[0].operations_per_osd.base(), 112.5);
+    assert_eq!((vdi.findings[0].machines, vdi.findings[1].machines), (45, 33));
+    let sql = standing("sql-uc3");
+    assert_eq!(sql.osds, 80);
+    near(sql.raw_bytes.tb(), 16.0);
+    near(sql.usable_bytes.tb(), 8.0);
+    near(sql.filled.unwrap().base(), 0.60);
+    near(sql.findings[0].in_flight.unwrap(), 1150.0);
+    let object = standing("object-uc4");
+    assert_eq!(object.limits[0].what, "network of the gateways");
+    near(object.limits[0].bytes_per_second.mb_per_second(), 1250.0);
+    let yahoo = standing("yahoo-uc7");
+    near(yahoo.raw_bytes.tb(), 640.0);
+    near(yahoo.usable_bytes.tb(), 465.5);
+    near(yahoo.cache_share.unwrap().base(), 0.01875);
+    assert!(yahoo.warnings.iter().any(|warning| warning.starts_with("2 monitors")));
+    let idf16 = standing("idf16");
+    assert_eq!(idf16.osds, 40);
+    near(idf16.findings[0].operations_per_node.base(), 216e3);
+    near(idf16.findings[0].links_used.base(), 4.42 / 12.5);
+    for (name, nodes) in [("idf16", 5), ("vdi-uc1", 4), ("object-uc4", 4)] {
+        let share = format!("a node is {}", Share::of_base(1.0 / f64::from(nodes)));
+        assert!(
+            standing(name).warnings[0].starts_with(&share),
+            "X22: {:?}",
+            standing(name).warnings
+        );
+    }
+}
+
+#[test]
+fn the_ratio_of_journals_is_a_parameter() {
+    let mut catalogue = Catalogue::built_in();
+    let wide = "[[cluster]]\nname = \"sixteen\"\nnode = \"intel-good\"\nnodes = 10\ndrives = 16\nprotection = \"3\"\n";
+    catalogue.add("wide.toml", wide).unwrap();
+    let standing = Standing::of(&catalogue, "sixteen").unwrap();
+    assert_eq!(standing.warnings, ["16 OSDs on 1 journal drives; by its ratio 2 are needed"]);
+    assert!(standing.errata.contains(&"X10".to_owned()));
+}
+
+#[test]
+fn the_source_s_comparison_comes_out() {
+    let catalogue = Catalogue::built_in();
+    let comparison = Comparison::of(&catalogue, "hdd-nvme", "micron-6500ion").unwrap();
+    near(comparison.multipliers[0], 1.5);
+    near(comparison.multipliers[1], 1.27);
+    for (what, first, second, gain) in [
+        ("read MB/s, normalised", 4582.5, 52_540.0, 11.465),
+        ("write MB/s, normalised", 963.93, 25_800.0, 26.766),
+        ("read latency, ms", 290.0, 35.0, 8.286),
+        ("write latency, ms", 1760.0, 48.0, 36.67),
+        ("read MB/s for each usable TB, normalised", 15.91, 68.4, 4.30),
+        ("write MB/s for each usable TB, normalised", 3.347, 33.6, 10.04),
+        ("W of drives", 348.0, 381.6, 348.0 / 381.6),
+        ("W for each raw TB", 0.604, 0.331, 1.824),
+        ("W for each usable TB", 1.8125, 0.497, 3.648),
+        ("J/GB read, measured", 113.9, 6.92, 16.46),
+        ("J/GB written, measured", 687.7, 14.79, 46.5),
+        ("J/GB written, normalised", 541.5, 14.79, 36.6),
+        ("price of a node", 6640.0, 17_927.0, 1.0 / 2.70),
+        ("price of a raw TB", 46.11, 93.37, 1.0 / 2.025),
+        ("price of a usable TB", 138.3, 140.05, 1.0 / 1.0125),
+    ] {
+        let figure = comparison.figures.iter().find(|figure| figure.what == what).unwrap();
+        near(figure.first, first);
+        near(figure.second, second);
+        near(figure.gain, gain);
+    }
+    let counts: Vec<u64> = comparison.parity.iter().map(|parity| parity.nodes.count).collect();
+    // 768 TB, not the source's 760, are exactly 16 nodes (X05); 69, not 68 (X01).
+    assert_eq!(counts, [16, 69, 161]);
+    assert_eq!(comparison.parity[1].errata, ["X01"]);
+    // (138.3 × 128 − 5927) ÷ 6.
+    near(comparison.break_even_drive.unwrap().base(), 1963.3);
+    let alone = Comparison::of(&catalogue, "hdd-nvme", "yahoo-uc7").unwrap_err().to_string();
+    assert!(alone.contains("yahoo-uc7 cannot be compared: add [[measured]]"), "{alone}");
+}
+
+fn nodes_of(catalogue: &Catalogue) -> Vec<String> {
+    catalogue.nodes.keys().cloned().collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn more_demand_never_takes_fewer_nodes(
+        terabytes in 0.1..2000.0, more in 1.0..5.0, mbs in 0.0..50_000.0, rate in 0.0..5e6,
+        reads in 0.0..1.0, which in 0_usize..6, copies in 2_u32..4,
+    ) {
+        let catalogue = Catalogue::built_in();
+        let base = Demand {
+            read_bytes_per_second: ByteRate::of_base(mbs * 1e6),
+            write_bytes_per_second: ByteRate::of_base(mbs * 3e5),
+            ..Demand { usable_bytes: tb(terabytes), ..operations(rate, reads) }
+        };
+        let mut grown = base.clone();
+        match which {
+            0 => grown.usable_bytes = base.usable_bytes * more,
+            1 => grown.operations_per_second = base.operations_per_second * more,
+            2 => grown.read_bytes_per_second = base.read_bytes_per_second * more,
+            3 => grown.write_bytes_per_second = base.write_bytes_per_second * more,
+            4 => grown.growth_per_year = Share::of_base(more / 10.0),
+            _ => grown.machines = 10_000,
+        }
+        let policy = under(Protection::Copies(copies));
+        for name in nodes_of(&catalogue) {
+            // One number of drives, so that like is compared with like.
+            let mut one = catalogue.clone();
+            let node = one.nodes.get_mut(&name).unwrap();
+            node.drives_max = Some(node.drives);
+            let search = |demand: &Demand| {
+                Plan::search(&one, demand.clone(), policy.clone(), &only(&name)).unwrap().layouts
+            };
+            let (less, more) = (search(&base), search(&grown));
+            if let (Some(less), Some(more)) = (less.first(), more.first()) {
+                prop_assert!(less.nodes <= more.nodes, "{}: {} > {}", name, less.nodes, more.nodes);
+                for (one, other) in less.terms.iter().zip(&more.terms) {
+                    prop_assert!(one.nodes.exact <= other.nodes.exact * (1.0 + 1e-9), "{} {}", name, one.what);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_layout_meets_what_it_was_made_for(
+        terabytes in 0.1..2000.0, mbs in 0.0..50_000.0, fill in 0.3..0.9, data in 1_u32..9, parity in 1_u32..4,
+    ) {
+        let catalogue = Catalogue::built_in();
+        let demand = Demand { read_bytes_per_second: ByteRate::of_base(mbs * 1e6), ..hold(terabytes) };
+        let policy = Policy {
+            fill: Share::of_base(fill), ..under(Protection::Erasure { data, parity })
+        };
+        let plan = Plan::search(&catalogue, demand, policy, &Choice::default()).unwrap();
+        prop_assert!(!plan.layouts.is_empty());
+        for layout in &plan.layouts {
+            prop_assert!(layout.planned_bytes.tb() >= terabytes * (1.0 - 1e-6), "{}", layout.node);
+            prop_assert!(layout.filled.base() <= fill * (1.0 + 1e-6));
+            prop_assert!(layout.traffic.used.base() <= 1.0 + 1e-6);
+            prop_assert!(layout.nodes >= u64::from(data + parity));
+            if let Some(reach) = layout.reach.read_bytes_per_second {
+                prop_assert!(reach.mb_per_second() >= mbs * (1.0 - 1e-6));
+            }
+            let most = layout.terms.iter().map(|term| term.nodes.count).max().unwrap();
+            prop_assert_eq!(most, layout.nodes);
+            prop_assert!(layout.terms.iter().any(|term| term.what == layout.binding));
+        }
+    }
+}
