@@ -58,16 +58,6 @@ pub enum Bug {
     CopiedChunkDies,
     /// Mark: streams that are cut off others during a pass are not walked.
     MarkForgetsCopies,
-    /// Transaction: its records may stand in several frames.
-    TransactionTorn,
-    /// Objects: a body is written before anything says that it belongs to nothing yet.
-    StagedWithoutOrphan,
-    /// Objects: what is read is trimmed.
-    HeldIsFreed,
-    /// Objects: a transaction does not tell which blocks were given out.
-    BlocksGivenTwice,
-    /// Objects: an orphan is taken away by its own transaction, before the one that names what it did.
-    OrphanTakenEarly,
     /// Checkpoint: what it folds is reused before its root is durable.
     FoldReusedEarly,
     /// Checkpoint: chunks that were overwritten and wait to be taken out of the table are not saved.
@@ -82,7 +72,7 @@ pub enum Bug {
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Self; 37] = [
+    pub const ALL: [Self; 32] = [
         Self::AckBeforeDurable,
         Self::ChainUnchecked,
         Self::ReadBeforeDurable,
@@ -110,11 +100,6 @@ impl Bug {
         Self::SharedPageChanged,
         Self::CopiedChunkDies,
         Self::MarkForgetsCopies,
-        Self::TransactionTorn,
-        Self::StagedWithoutOrphan,
-        Self::HeldIsFreed,
-        Self::BlocksGivenTwice,
-        Self::OrphanTakenEarly,
         Self::FoldReusedEarly,
         Self::DeathsUnsaved,
         Self::DeadForgottenInReplay,

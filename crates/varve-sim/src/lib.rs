@@ -5,7 +5,6 @@ mod config;
 mod content;
 mod life;
 mod model;
-mod objects;
 mod register;
 mod run;
 mod workload;

@@ -3,9 +3,8 @@
 use std::rc::Rc;
 
 use varve_engine::{CutId, CutPair, Mapped, ReadPart, Result, Shard};
-use varve_object::shelf::Shelf;
 use varve_stdx::{AlignedBuf, Rng};
-use varve_types::{ByteRange, ErrorKind, ShardId, StreamId};
+use varve_types::{ByteRange, ErrorKind, ShardId};
 
 use crate::content::{Content, Likeness, describe, fill, fill_like};
 use crate::model::{Coverage, ShardModel, Stream, StreamModel};
@@ -35,8 +34,6 @@ pub(crate) struct Client {
     pub shard: Rc<Shard>,
     /// Its number.
     pub id: ShardId,
-    /// Its bucket, in a world with objects.
-    pub shelf: Option<Rc<Shelf>>,
 }
 
 impl Client {
@@ -57,11 +54,6 @@ impl Client {
     }
 
     async fn request(&self, rng: &mut Rng) {
-        let object_percent = self.world.config.object_percent;
-        if object_percent > 0 && rng.below(100) < object_percent {
-            self.object_request(rng).await;
-            return;
-        }
         if rng.below(100) < self.world.config.key_percent {
             self.key_request(rng).await;
             return;
@@ -555,12 +547,6 @@ impl Client {
             self.observe_key(key, &value, issued);
         }
         for (key, _) in &found {
-            let is_of_bucket = key
-                .get(1..9)
-                .map(|id| StreamId::new(u64::from_be_bytes(id.try_into().expect("8 bytes"))));
-            if self.model().bucket.get().is_some() && is_of_bucket == self.model().bucket.get() {
-                continue;
-            }
             if !self.model().keys.borrow().contains_key(key) {
                 self.world.violated(format!("key {} was never put", String::from_utf8_lossy(key)));
             }
@@ -590,7 +576,6 @@ impl Client {
         if rng.chance(1, sample) {
             self.check_keys(b"", None, usize::MAX).await;
         }
-        self.check_objects(rng).await;
     }
 }
 
