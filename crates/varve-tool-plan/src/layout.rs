@@ -242,17 +242,22 @@ impl<'a> Parts<'a> {
             (
                 operations.reads.base(),
                 supply.reads_per_second.is_some(),
-                "reads of this size",
+                "reading blocks of this size",
                 "reads",
             ),
             (
                 operations.writes.base(),
                 supply.drive_writes_per_second.is_some(),
-                "writes of this size",
+                "writing blocks of this size",
                 "writes",
             ),
-            (reads.base(), supply.read_bytes_per_second.is_some(), "reading", "read_rate"),
-            (writes.base(), supply.write_bytes_per_second.is_some(), "writing", "write_rate"),
+            (reads.base(), supply.read_bytes_per_second.is_some(), "a stream read", "read_rate"),
+            (
+                writes.base(),
+                supply.write_bytes_per_second.is_some(),
+                "a stream written",
+                "write_rate",
+            ),
         ];
         let missing = needs.into_iter().find(|(asked, known, ..)| *asked > 0.0 && !known);
         let Some((_, _, what, field)) = missing else { return Ok(()) };

@@ -188,7 +188,7 @@ fn what_is_not_known_is_not_made_up() {
     let reason = rejection("intel-good", operations(1e5, 0.5), under(Protection::Copies(3)));
     assert_eq!(
         reason,
-        "how much intel-good gives of reads of this size is not known: add a [[measured]] of a cluster of it, \
+        "reading blocks of this size by intel-good is not known: add a [[measured]] of a cluster of it, \
          or `reads` of [[drive]] hdd-4tb"
     );
     // 4 MB figures say nothing of 4 KiB operations.
@@ -219,6 +219,11 @@ fn latency_is_held_against_what_was_measured() {
     let shown =
         |ms| layout("sql-uc3", bound(ms), under(Protection::Copies(2))).supply.latency_shown;
     assert_eq!((shown(1.0), shown(0.5)), (Some(true), Some(false)));
+    // Blocks of 128 KiB have no latency, and say nothing of 4 KiB: the reads measured at 3.5 ms are used, and told to be late.
+    assert_eq!(
+        layout("idf16", bound(3.0), under(Protection::Copies(2))).supply.latency_shown,
+        Some(false)
+    );
     let plan = layout("sql-uc3", bound(0.5), under(Protection::Copies(2)));
     assert!(
         plan.risks.iter().any(|risk| risk.contains("more than the 500 µs asked for")),
