@@ -139,7 +139,7 @@ fn machines_are_operations() {
 
 #[test]
 fn the_network_binds_copies_too() {
-    // A node of 10 Gbit/s reads 230,000 blocks of 4 KiB, 942 MB/s; blocks of 64 KiB at a sixteenth of that rate fill its port.
+    // 5 GB/s by ports of 1.25.
     let demand = Demand { read_bytes_per_second: parse("5GB/s").unwrap(), ..hold(1.0) };
     let plan = layout("object-uc4", demand, under(Protection::Copies(3)));
     let network = plan.terms.iter().find(|term| term.what == "network").unwrap();
@@ -149,6 +149,11 @@ fn the_network_binds_copies_too() {
     let plan = layout("object-uc4", demand, under(Protection::Copies(3)));
     let network = plan.terms.iter().find(|term| term.what == "network").unwrap();
     near(network.nodes.exact, 3.0);
+    // A code of 4+2 gathers three quarters of what it reads: 5 × 1.75 ÷ 1.25.
+    let demand = Demand { read_bytes_per_second: parse("5GB/s").unwrap(), ..hold(1.0) };
+    let plan = layout("object-uc4", demand, under(EC_4_2));
+    let network = plan.terms.iter().find(|term| term.what == "network").unwrap();
+    near(network.nodes.exact, 7.0);
 }
 
 #[test]
