@@ -32,7 +32,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let users: Vec<Given> =
         serde_json::from_slice(&std::fs::read(arguments.next().ok_or("no file of users")?)?)?;
     let address = arguments.next().unwrap_or_else(|| "127.0.0.1:0".to_owned());
-    let mut options = Options::default();
+    let mut options = Options { region: "varve".to_owned(), ..Options::default() };
     if let Some(seconds) = arguments.next() {
         options.day = Duration::from_secs(seconds.parse()?);
     }

@@ -172,7 +172,7 @@ impl Access {
         let view = self.inner.view(bucket).await?;
         check_expected_owner(context.headers, "x-amz-expected-bucket-owner", &view)?;
         // Each key of these has its own check.
-        if op == "DeleteObjects" || op == "PostObject" {
+        if op == "DeleteObjects" {
             return Ok(());
         }
         let action = action(op, select != Select::Newest);
@@ -224,6 +224,24 @@ pub(crate) fn selected(id: &Option<String>) -> S3Result<Select> {
     }
 }
 
+/// The tags of the object, if a policy asks for them.
+async fn asked_tags(
+    inner: &Inner,
+    view: &BucketView,
+    user: Option<&Known>,
+    target: &Target<'_>,
+) -> S3Result<Vec<(String, String)>> {
+    let policies = view.policy.iter().chain(user.iter().filter_map(|known| known.policy.as_ref()));
+    let asks_for_tags = { policies }.any(|policy| policy.asks_for_tags());
+    match target.key {
+        Some(key) if asks_for_tags => {
+            let found = attributes(inner, view, key, target.select).await?;
+            Ok(found.map(|found| found.tags).unwrap_or_default())
+        }
+        _ => Ok(Vec::new()),
+    }
+}
+
 /// Whether a caller may do an action to a bucket, or to an object in it.
 pub(crate) async fn authorize(
     inner: &Inner,
@@ -234,18 +252,7 @@ pub(crate) async fn authorize(
 ) -> S3Result<()> {
     let view = target.view;
     let user = caller.user.as_deref();
-    let asks_for_tags = view
-        .policy
-        .iter()
-        .chain(user.iter().filter_map(|known| known.policy.as_ref()))
-        .any(|policy| policy.asks_for_tags());
-    let tags = match target.key {
-        Some(key) if asks_for_tags => attributes(inner, view, key, target.select)
-            .await?
-            .map(|found| found.tags)
-            .unwrap_or_default(),
-        _ => Vec::new(),
-    };
+    let tags = asked_tags(inner, view, user, &target).await?;
     let resource = target
         .key
         .map_or_else(|| view.bucket.name.clone(), |key| format!("{}/{key}", view.bucket.name));
@@ -270,13 +277,26 @@ pub(crate) async fn authorize(
     let open = view.policy.as_ref().is_some_and(|policy| policy.is_public());
     let restricted = view.public_access.restrict && open && caller.id() != view.owner();
     let allowed = own == Verdict::Allow || (of_bucket == Verdict::Allow && !restricted);
-    if caller.is_admin() || allowed || caller.owns(view) {
+    // A list belongs to the owner of its object.
+    let list = matches!(
+        action,
+        "s3:GetObjectAcl" | "s3:GetObjectVersionAcl" | "s3:PutObjectAcl" | "s3:PutObjectVersionAcl"
+    );
+    if caller.is_admin() || allowed || (caller.owns(view) && (!list || view.owner_enforced)) {
         return Ok(());
     }
     let listing = || {
         let policy = view.policy.as_ref()?;
-        let resource = &view.bucket.name;
-        Some(policy.ask(&Question { action: "s3:ListBucket", resource, value: &value, ..question }))
+        // Who may list what begins like the key may know that it is not there.
+        let of_key = |name: &str| {
+            if name == "s3:prefix" { target.key.map(str::to_owned) } else { value(name) }
+        };
+        Some(policy.ask(&Question {
+            action: "s3:ListBucket",
+            resource: &view.bucket.name,
+            value: &of_key,
+            ..question
+        }))
     };
     let may_list = || listing() == Some(Verdict::Allow);
     if listed(inner, caller, target, action, &may_list).await? {

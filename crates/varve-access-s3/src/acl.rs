@@ -38,11 +38,11 @@ impl AclHeaders {
 
     fn grants(&self) -> [(&Option<String>, Permission); 5] {
         [
-            (&self.full_control, Permission::FullControl),
             (&self.read, Permission::Read),
-            (&self.read_acp, Permission::ReadAcp),
             (&self.write, Permission::Write),
+            (&self.read_acp, Permission::ReadAcp),
             (&self.write_acp, Permission::WriteAcp),
+            (&self.full_control, Permission::FullControl),
         ]
     }
 
@@ -77,30 +77,28 @@ fn bounded(grants: Vec<Grant>) -> S3Result<Acl> {
 }
 
 fn canned(name: &str, owners: Owners<'_>) -> S3Result<Acl> {
-    let mut acl = Acl::private(owners.owner);
-    let mut grant = |grantee, permission| acl.grants.push(Grant { grantee, permission });
-    match name {
-        "private" => {}
-        "public-read" => grant(Grantee::Everyone, Permission::Read),
-        "public-read-write" => {
-            grant(Grantee::Everyone, Permission::Read);
-            grant(Grantee::Everyone, Permission::Write);
+    let everyone = |permission| Grant { grantee: Grantee::Everyone, permission };
+    let bucket =
+        |permission| Grant { grantee: Grantee::User(owners.bucket.to_owned()), permission };
+    let logs = |permission| Grant { grantee: Grantee::LogDelivery, permission };
+    let mut grants = match name {
+        "private" => vec![],
+        "public-read" => vec![everyone(Permission::Read)],
+        "public-read-write" => vec![everyone(Permission::Read), everyone(Permission::Write)],
+        "authenticated-read" => {
+            vec![Grant { grantee: Grantee::Users, permission: Permission::Read }]
         }
-        "authenticated-read" => grant(Grantee::Users, Permission::Read),
-        "bucket-owner-read" if owners.bucket != owners.owner => {
-            grant(Grantee::User(owners.bucket.to_owned()), Permission::Read)
+        "bucket-owner-read" | "bucket-owner-full-control" if owners.bucket == owners.owner => {
+            vec![]
         }
-        "bucket-owner-full-control" if owners.bucket != owners.owner => {
-            grant(Grantee::User(owners.bucket.to_owned()), Permission::FullControl);
-        }
-        "bucket-owner-read" | "bucket-owner-full-control" => {}
-        "log-delivery-write" => {
-            grant(Grantee::LogDelivery, Permission::Write);
-            grant(Grantee::LogDelivery, Permission::ReadAcp);
-        }
+        "bucket-owner-read" => vec![bucket(Permission::Read)],
+        "bucket-owner-full-control" => vec![bucket(Permission::FullControl)],
+        "log-delivery-write" => vec![logs(Permission::Write), logs(Permission::ReadAcp)],
         _ => return Err(s3_error!(InvalidArgument, "Unknown canned ACL")),
-    }
-    Ok(acl)
+    };
+    // Groups come first, as clients expect.
+    grants.extend(Acl::private(owners.owner).grants);
+    Ok(Acl { grants })
 }
 
 fn grantee_of_header(inner: &Inner, text: &str) -> S3Result<Grantee> {

@@ -29,6 +29,8 @@ pub(crate) struct BucketView {
     pub(crate) public_access: PublicAccess,
     /// Lists of objects say nothing: all belongs to the bucket's owner.
     pub(crate) owner_enforced: bool,
+    /// Objects that are put with full control for the bucket's owner belong to it.
+    pub(crate) owner_preferred: bool,
 }
 
 /// The public access block.
@@ -77,11 +79,10 @@ impl BucketView {
             .documents
             .get(&Document::Policy)
             .map(|text| Policy::parse_for_bucket(text, &bucket.name));
-        let enforced = |controls: OwnershipControls| {
-            controls.rules.iter().any(|rule| {
-                rule.object_ownership.as_str() == ObjectOwnership::BUCKET_OWNER_ENFORCED
-            })
-        };
+        let ownership = ownership
+            .and_then(|controls| controls.rules.into_iter().next())
+            .map(|rule| rule.object_ownership);
+        let owned = |by: &str| ownership.as_ref().is_some_and(|ownership| ownership.as_str() == by);
         Ok(Self {
             policy: policy.transpose().map_err(|_| damaged(Document::Policy))?,
             cors: document(&settings, Document::Cors)?,
@@ -91,7 +92,8 @@ impl BucketView {
             }),
             lock: document(&settings, Document::ObjectLock)?,
             public_access: public_access.map(PublicAccess::of).unwrap_or_default(),
-            owner_enforced: ownership.is_some_and(enforced),
+            owner_enforced: owned(ObjectOwnership::BUCKET_OWNER_ENFORCED),
+            owner_preferred: owned(ObjectOwnership::BUCKET_OWNER_PREFERRED),
             bucket,
             settings,
         })

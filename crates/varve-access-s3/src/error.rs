@@ -114,17 +114,26 @@ pub(crate) fn no_key(marker: Option<&Version>) -> S3Error {
     let error = s3_error!(NoSuchKey, "The specified key does not exist.");
     match marker {
         Some(marker) => with_marker(error, marker),
-        None => error,
+        None => {
+            let mut error = error;
+            error.set_headers(xml_headers("false"));
+            error
+        }
     }
 }
 
-fn with_marker(mut error: S3Error, marker: &Version) -> S3Error {
+fn xml_headers(marker: &'static str) -> hyper::HeaderMap {
     let mut headers = hyper::HeaderMap::new();
     headers.insert(
         hyper::header::CONTENT_TYPE,
         hyper::header::HeaderValue::from_static("application/xml"),
     );
-    headers.insert(X_AMZ_DELETE_MARKER, hyper::header::HeaderValue::from_static("true"));
+    headers.insert(X_AMZ_DELETE_MARKER, hyper::header::HeaderValue::from_static(marker));
+    headers
+}
+
+fn with_marker(mut error: S3Error, marker: &Version) -> S3Error {
+    let mut headers = xml_headers("true");
     if let Ok(id) = marker.id().parse() {
         headers.insert(X_AMZ_VERSION_ID, id);
     }

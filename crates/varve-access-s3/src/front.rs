@@ -5,26 +5,34 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use bytes::Bytes;
-use hyper::header::{ALLOW, CONTENT_LENGTH, HeaderName, HeaderValue, ORIGIN, SERVER};
+use hyper::header::{
+    ALLOW, AUTHORIZATION, CONTENT_LENGTH, DATE, HeaderName, HeaderValue, ORIGIN, SERVER,
+};
 use hyper::{HeaderMap, Method, Request, Response, StatusCode};
+use s3s::header::X_AMZ_DATE;
+use s3s::path::check_bucket_name;
 use s3s::service::{S3Service, S3ServiceBuilder};
+use s3s::validation::NameValidation;
 use s3s::{Body, S3Error, s3_error};
+use time::format_description::well_known::Rfc2822;
+use time::{OffsetDateTime, UtcOffset};
 
 use crate::access::{Access, Keys};
 use crate::cors::{self, Asked};
 use crate::error::named;
+use crate::form;
 use crate::gateway::Inner;
-use crate::query::decode;
+use crate::query::{decode, escape_xml, query_value};
 use crate::service::Service;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-amz-request-id");
 const ID_2: HeaderName = HeaderName::from_static("x-amz-id-2");
 const ASKED_METHOD: HeaderName = HeaderName::from_static("access-control-request-method");
 const ASKED_HEADERS: HeaderName = HeaderName::from_static("access-control-request-headers");
+/// Longest life of a presigned URL, in seconds.
+const PRESIGNED_SECONDS_MAX: u32 = 7 * 24 * 3600;
 /// Longest XML document of a client, in bytes: a completion of 10,000 parts with checksums.
 const XML_BYTES_MAX: usize = 4 << 20;
-/// Longest file of a form, in bytes: the protocol library holds it in memory.
-const FORM_FILE_BYTES_MAX: u64 = 32 << 20;
 
 /// Answers requests.
 #[derive(Clone)]
@@ -64,9 +72,10 @@ impl Front {
         let mut builder = S3ServiceBuilder::new(Service { inner: Arc::clone(&inner) });
         let mut config = s3s::config::S3Config::default();
         config.xml_max_body_size = XML_BYTES_MAX;
-        config.post_object_max_file_size = FORM_FILE_BYTES_MAX;
+        config.post_object_max_file_size = 0;
         builder.set_config(Arc::new(s3s::config::StaticConfigProvider::new(Arc::new(config))));
         builder.set_auth(Keys { inner: Arc::clone(&inner) });
+        builder.set_validation(BucketNames);
         builder.set_access(Access { inner: Arc::clone(&inner) });
         if let Some(domain) = &inner.options.domain {
             match s3s::host::SingleDomain::new(domain) {
@@ -80,15 +89,22 @@ impl Front {
         Self { inner, service: builder.build(), ids: Arc::new(AtomicU64::new(first)) }
     }
 
-    pub(crate) async fn answer(&self, request: Request<Body>, rate: &Rate) -> Response<Body> {
+    pub(crate) async fn answer(&self, mut request: Request<Body>, rate: &Rate) -> Response<Body> {
         let id = format!("{:016X}", self.ids.fetch_add(1, Ordering::Relaxed));
         let mut cross = self.cross_origin(&request).await;
         let path = request.uri().path().to_owned();
         let head = request.method() == Method::HEAD;
+        let attributes = request.uri().query().is_some_and(|query| {
+            query.split('&').any(|name| name.trim_end_matches('=') == "attributes")
+        });
         let mut response = if !rate.admits() {
             of_error(s3_error!(SlowDown, "Please reduce your request rate."))
         } else if request.method() == Method::OPTIONS {
             preflight(&request, cross.take())
+        } else if let Err(error) = check(&mut request) {
+            of_error(error)
+        } else if let Some(bucket) = self.form_bucket(&request) {
+            form::post(&self.inner, &bucket, request).await.unwrap_or_else(of_error)
         } else {
             self.service.call(request).await.unwrap_or_else(|error| {
                 let error: Box<dyn std::error::Error + Send + Sync> = error.into();
@@ -96,6 +112,9 @@ impl Front {
                 of_error(s3_error!(InternalError))
             })
         };
+        if attributes && response.status().is_success() {
+            unquote_tag(&mut response);
+        }
         if response.status().is_client_error() || response.status().is_server_error() {
             complete_error(&mut response, &path, &id, head);
         }
@@ -126,6 +145,12 @@ impl Front {
         cors::headers(view.cors.as_ref()?, &asked)
     }
 
+    /// The bucket that a form is posted to. The protocol library would hold its file in memory.
+    fn form_bucket(&self, request: &Request<Body>) -> Option<String> {
+        let form = request.method() == Method::POST && form::is_form(request.headers());
+        form.then(|| self.bucket_of(request)).flatten()
+    }
+
     /// The bucket named by the host or the path.
     fn bucket_of(&self, request: &Request<Body>) -> Option<String> {
         let host = request.headers().get(hyper::header::HOST).and_then(|host| host.to_str().ok());
@@ -137,6 +162,68 @@ impl Front {
             .or_else(|| decode(request.uri().path().trim_start_matches('/').split('/').next()?))
             .filter(|name| !name.is_empty())
     }
+}
+
+/// Names as the protocol library checks them, and no dot beside a hyphen, as in host names.
+struct BucketNames;
+
+impl NameValidation for BucketNames {
+    fn validate_bucket_name(&self, name: &str) -> bool {
+        check_bucket_name(name) && !name.contains(".-") && !name.contains("-.")
+    }
+}
+
+/// What the protocol library takes and we do not, and what it wants in another form.
+fn check(request: &mut Request<Body>) -> s3s::S3Result<()> {
+    let query = request.uri().query().unwrap_or_default();
+    let value = |name: &str| query_value(query, name);
+    let authorization = request.headers().get(AUTHORIZATION).and_then(|value| value.to_str().ok());
+    // The second version signs neither the time nor the body so that they could be checked.
+    if authorization.is_some_and(|value| value.starts_with("AWS "))
+        || (value("Signature").is_some() && value("AWSAccessKeyId").is_some())
+    {
+        let text = "The authorization mechanism you have provided is not supported. Please use AWS4-HMAC-SHA256.";
+        return Err(s3_error!(InvalidRequest, "{text}"));
+    }
+    let expires = value("X-Amz-Expires").map(|text| text.parse::<u32>());
+    if expires.is_some_and(|seconds| !seconds.is_ok_and(|seconds| seconds <= PRESIGNED_SECONDS_MAX))
+    {
+        return Err(s3_error!(
+            AccessDenied,
+            "X-Amz-Expires must be between 1 and {PRESIGNED_SECONDS_MAX} seconds"
+        ));
+    }
+    if authorization.is_some() && !request.headers().contains_key(X_AMZ_DATE) {
+        let date =
+            request.headers().get(DATE).and_then(|date| date.to_str().ok()).and_then(basic_date);
+        if let Some(date) = date.and_then(|date| HeaderValue::from_str(&date).ok()) {
+            request.headers_mut().insert(X_AMZ_DATE, date);
+        }
+    }
+    Ok(())
+}
+
+/// A date of HTTP as signatures have it.
+fn basic_date(text: &str) -> Option<String> {
+    let time = OffsetDateTime::parse(text, &Rfc2822).ok()?.to_offset(UtcOffset::UTC);
+    let (date, month) = (time.date(), u8::from(time.month()));
+    Some(format!(
+        "{:04}{month:02}{:02}T{:02}{:02}{:02}Z",
+        date.year(),
+        date.day(),
+        time.hour(),
+        time.minute(),
+        time.second()
+    ))
+}
+
+/// This answer has its entity tag without quotes, unlike all others.
+fn unquote_tag(response: &mut Response<Body>) {
+    let Some(bytes) = response.body().bytes() else { return };
+    let Ok(text) = std::str::from_utf8(&bytes) else { return };
+    let plain = text.replace("<ETag>&quot;", "<ETag>").replace("&quot;</ETag>", "</ETag>");
+    *response.body_mut() = Body::from(plain);
+    response.headers_mut().remove(CONTENT_LENGTH);
 }
 
 fn preflight(request: &Request<Body>, allowed: Option<HeaderMap>) -> Response<Body> {
@@ -189,14 +276,10 @@ fn complete_error(response: &mut Response<Body>, path: &str, id: &str, head: boo
     else {
         return;
     };
-    let resource = escape(path);
+    let resource = escape_xml(path);
     let whole = format!(
         "{text}<Resource>{resource}</Resource><RequestId>{id}</RequestId><HostId>{id}</HostId></Error>"
     );
     *response.body_mut() = Body::from(Bytes::from(whole));
     response.headers_mut().remove(CONTENT_LENGTH);
-}
-
-fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }

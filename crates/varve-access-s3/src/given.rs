@@ -165,7 +165,12 @@ impl Given {
         caller: &Caller,
     ) -> S3Result<(Attributes, Option<BodyKey>)> {
         let (encryption, key) = self.sse.encryption(inner, view)?.unzip();
-        let owner = owner_of(view, caller);
+        let full_control = self.acl.canned.as_deref() == Some("bucket-owner-full-control");
+        let owner = if view.owner_preferred && full_control {
+            view.owner().to_owned()
+        } else {
+            owner_of(view, caller)
+        };
         let attributes = Attributes {
             acl: self.acl(inner, view, &owner)?,
             owner,
@@ -202,7 +207,7 @@ impl Given {
                 .map(str::trim)
                 .filter(|part| *part != "aws-chunked" && !part.is_empty())
                 .collect();
-            (!rest.is_empty()).then(|| (*name, rest.join(",")))
+            (!rest.is_empty()).then(|| (*name, rest.join(", ")))
         });
         kept.map(|(name, value)| (name.to_owned(), value)).collect()
     }
@@ -260,7 +265,7 @@ pub(crate) fn owner_of(view: &BucketView, caller: &Caller) -> String {
 
 /// Where lists say nothing, only those that say what is so anyway are taken.
 pub(crate) fn check_acl_headers(view: &BucketView, acl: &AclHeaders) -> S3Result<()> {
-    let harmless = matches!(acl.canned.as_deref(), Some("bucket-owner-full-control" | "private"));
+    let harmless = matches!(acl.canned.as_deref(), Some("bucket-owner-full-control"));
     if view.owner_enforced && !acl.is_empty() && !harmless {
         return Err(s3_error!(AccessControlListNotSupported, "The bucket does not allow ACLs"));
     }
@@ -379,7 +384,12 @@ impl Sse {
         let holder = match algorithm {
             dto::ServerSideEncryption::AES256 if key_id.is_none() => KeyHolder::Gateway,
             dto::ServerSideEncryption::AWS_KMS => {
-                KeyHolder::Named { id: key_id.unwrap_or_else(|| "aws/s3".to_owned()) }
+                let id = key_id.filter(|id| !id.is_empty());
+                KeyHolder::Named {
+                    id: id.ok_or_else(|| {
+                        s3_error!(InvalidArgument, "There is no default key: name one")
+                    })?,
+                }
             }
             _ => {
                 return Err(s3_error!(
@@ -422,15 +432,16 @@ pub(crate) fn open_key(
                 return Err(s3_error!(InvalidRequest, "{text}"));
             }
             let (client, given) = customer.key()?;
+            let other = || {
+                s3_error!(
+                    InvalidRequest,
+                    "The provided key is not the one that the object was encrypted with."
+                )
+            };
             let opened = (given == *md5)
                 .then(|| open_with(&aead(&client), CONTEXT, &encryption.sealed))
                 .flatten();
-            opened.ok_or_else(|| {
-                s3_error!(
-                    AccessDenied,
-                    "The provided key is not the one that the object was encrypted with"
-                )
-            })?
+            opened.ok_or_else(other)?
         }
         _ if customer.is_given() => {
             return Err(s3_error!(

@@ -17,6 +17,7 @@ mod cipher;
 mod clock;
 mod cors;
 mod error;
+mod form;
 mod front;
 mod gateway;
 mod given;

@@ -22,7 +22,9 @@ pub(crate) fn decode(text: &str) -> Option<String> {
             b'+' => bytes.push(b' '),
             b'%' => {
                 let (digits, tail) = rest.split_first_chunk::<2>()?;
-                let digits = std::str::from_utf8(digits).ok()?;
+                let digits = std::str::from_utf8(digits)
+                    .ok()
+                    .filter(|digits| digits.bytes().all(|byte| byte.is_ascii_hexdigit()))?;
                 bytes.push(u8::from_str_radix(digits, 16).ok()?);
                 rest = tail;
             }
@@ -45,6 +47,11 @@ pub(crate) fn encode(text: &str) -> String {
     out
 }
 
+/// A text within XML.
+pub(crate) fn escape_xml(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+}
+
 /// Tags of a header such as `a=1&b=2`.
 pub(crate) fn tags_of_header(text: &str) -> S3Result<Vec<(String, String)>> {
     let invalid = || {
@@ -57,7 +64,10 @@ pub(crate) fn tags_of_header(text: &str) -> S3Result<Vec<(String, String)>> {
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
         Ok((decode(name).ok_or_else(invalid)?, decode(value).ok_or_else(invalid)?))
     });
-    check_tags(pairs.collect::<S3Result<_>>()?, TAGS_MAX)
+    let mut tags = pairs.collect::<S3Result<Vec<_>>>()?;
+    // A query string has no order.
+    tags.sort();
+    check_tags(tags, TAGS_MAX)
 }
 
 /// Tags of a document.

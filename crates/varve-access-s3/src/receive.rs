@@ -180,6 +180,10 @@ fn of_stream(error: &(dyn std::error::Error + Send + Sync + 'static)) -> S3Error
             hyper::StatusCode::BAD_REQUEST,
             "The provided 'x-amz-content-sha256' header does not match what was computed.",
         )
+    } else if is("FormFileLong") {
+        s3_error!(EntityTooLarge, "Your proposed upload exceeds the maximum allowed size")
+    } else if is("FormFileShort") {
+        s3_error!(EntityTooSmall, "Your proposed upload is smaller than the minimum allowed size")
     } else if is("FormatError") || is("TooLarge") || is("TooMany") {
         s3_error!(InvalidRequest, "The chunked body is malformed.")
     } else {

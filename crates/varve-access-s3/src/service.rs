@@ -36,7 +36,6 @@ operations! {
     get_bucket_location(GetBucketLocationInput) -> GetBucketLocationOutput = bucket::location;
 
     put_object(PutObjectInput) -> PutObjectOutput = put::put_object;
-    post_object(PostObjectInput) -> PostObjectOutput = put::post_object;
     get_object(GetObjectInput) -> GetObjectOutput = get::get_object;
     head_object(HeadObjectInput) -> HeadObjectOutput = get::head_object;
     get_object_attributes(GetObjectAttributesInput) -> GetObjectAttributesOutput = attributes::get;

@@ -4,7 +4,8 @@
 //!     reclaim's too.
 //! Z2. Data are admitted only while live bytes, undrained bytes and the reserves fit the shard's segments.
 //! Z3. What was admitted is drained although garbage that waits for mark fills the shard: when reclaim finds nothing to empty, data leave
-//!     only what checkpoints may need now. Mark waits for the drain, so nobody else would go on.
+//!     only what checkpoints may need now, and put no more into a segment than that is little. Mark waits for the drain, so nobody else
+//!     would go on.
 
 use futures_util::future::LocalBoxFuture;
 use varve_logstore::format::segment::{STRIP_HEADER_BYTES, SegmentKind};
@@ -41,6 +42,9 @@ pub trait ZoneSource {
 /// Pages that applying one entry changes at worst: the paths to the block and to two chunks.
 const PAGES_PER_ENTRY: usize = 5;
 
+/// Segments that a checkpoint may take for one segment of data, about, while garbage fills the shard.
+const STUCK_SEGMENTS: usize = 3;
+
 impl Shard {
     /// What the shard keeps of the segments it has now.
     pub(crate) fn reserves(&self) -> Reserves {
@@ -67,13 +71,23 @@ impl Shard {
             SegmentKind::Metadata => 0,
             SegmentKind::Reclaimed => self.reclaim_floor(),
             SegmentKind::Data if self.reclaim.is_stuck.get() => {
-                // Z3. What the open segment dirties is known.
-                let entries = self.drain.writer.borrow().entry_count();
-                let pages = (entries * PAGES_PER_ENTRY * PAGE_BYTES * 5 / 4).div_ceil(segment);
+                let pages = self.entries_may_dirty().div_ceil(segment);
                 self.reserves().data.min(self.reclaim_floor() + pages + RECLAIM_RESERVE)
             }
             SegmentKind::Data => self.reserves().data,
         }
+    }
+
+    /// Bytes that a checkpoint takes at most for what the open data segment dirties.
+    fn entries_may_dirty(&self) -> usize {
+        self.drain.writer.borrow().entry_count() * PAGES_PER_ENTRY * PAGE_BYTES * 5 / 4
+    }
+
+    /// Whether the open data segment should take no more entries as garbage fills the shard: it would have to leave more free segments
+    /// than there may be (Z3).
+    pub(crate) fn is_enough_for_stuck(&self) -> bool {
+        let segment = self.media.segments.geometry().segment_bytes as usize;
+        self.reclaim.is_stuck.get() && self.entries_may_dirty() >= STUCK_SEGMENTS * segment
     }
 
     /// A free segment for a writer, once more are free than it leaves to others (Z1).

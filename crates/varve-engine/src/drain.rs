@@ -392,7 +392,7 @@ impl Shard {
         entry: SummaryEntry,
         wseq: varve_types::WriteSeq,
     ) -> Result<()> {
-        if !self.drain.writer.borrow().fits(0) {
+        if !self.drain.writer.borrow().fits(0) || self.is_enough_for_stuck() {
             self.seal_data().await?;
         }
         self.drain.writer.borrow_mut().push_entry(entry, wseq);

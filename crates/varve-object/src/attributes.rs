@@ -26,6 +26,8 @@ pub struct Attributes {
     pub checksum: Option<Checksum>,
     /// Parts it was made of.
     pub parts: Vec<PartEntry>,
+    /// The upload it was completed from, so that completing it again finds it.
+    pub upload: Option<u64>,
     /// Who may do what.
     pub acl: Acl,
     /// Until when it must stay.
@@ -124,6 +126,7 @@ const LEGAL_HOLD: u8 = 11;
 const ENCRYPTION: u8 = 12;
 const KEY_ID: u8 = 13;
 const STORAGE_CLASS: u8 = 14;
+const UPLOAD: u8 = 15;
 
 impl ChecksumKind {
     fn code(self) -> u8 {
@@ -192,6 +195,7 @@ impl Attributes {
             out.text(KEY_ID, id);
         }
         out.text(STORAGE_CLASS, &self.storage_class);
+        self.upload.iter().for_each(|upload| out.number(UPLOAD, *upload));
         out.finish()
     }
 
@@ -224,6 +228,7 @@ impl Attributes {
                         Some(decode_encryption(value).ok_or_else(|| fields.damaged())?)
                 }
                 KEY_ID => key_id = fields.text(value)?,
+                UPLOAD => found.upload = Some(fields.number(value)?),
                 STORAGE_CLASS => found.storage_class = fields.text(value)?,
                 _ => return Err(fields.damaged()),
             }
@@ -353,6 +358,7 @@ mod tests {
                     checksum: vec![u8::try_from(number).unwrap(); 8],
                 })
                 .collect(),
+            upload: Some(77),
             acl: Acl {
                 grants: vec![Grant { grantee: Grantee::Everyone, permission: Permission::Read }],
             },

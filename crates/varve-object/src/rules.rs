@@ -103,6 +103,11 @@ impl Conditions {
                 Ok(())
             };
         };
+        self.check_version(version)
+    }
+
+    /// Checks them against a version, be it a delete marker.
+    fn check_version(&self, version: &Version) -> Result<()> {
         let etag = Attributes::decode(&version.attributes)?.etag;
         if self.matches.as_ref().is_some_and(|tags| !tags.has(&etag)) {
             return Err(Error::Condition { condition: "If-Match" });
@@ -148,12 +153,12 @@ pub fn delete(view: &KeyView, delete: Delete) -> Result<Change> {
         let Some(version) = &view.named else {
             return Ok(Change::default());
         };
-        delete.conditions.check(&delete.key, Some(version))?;
+        delete.conditions.check_version(version)?;
         check_lock(&delete.key, version, delete.now_ms, delete.bypass)?;
         return Ok(Change { remove: Some(version.order), ..Change::default() });
     }
-    if let Some(newest) = view.newest.as_ref().filter(|newest| !newest.marker) {
-        delete.conditions.check(&delete.key, Some(newest))?;
+    if let Some(newest) = &view.newest {
+        delete.conditions.check_version(newest)?;
     }
     if delete.versioning == Versioning::Off {
         return Ok(Change {

@@ -13,7 +13,7 @@ pub fn planned(usable: Bytes, fill: Share, reduction_ratio: f64) -> Bytes {
 /// Nodes that hold `required` (F2, Micron).
 ///
 /// # Errors
-/// [`Error::NoSupply`] when a node holds nothing.
+/// [`crate::Error::NoSupply`] when a node holds nothing.
 pub fn nodes(required: Bytes, per_node: Bytes) -> Result<Need> {
     Need::of("capacity in TB", required.tb(), per_node.tb())
 }

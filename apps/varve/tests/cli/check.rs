@@ -253,6 +253,7 @@ fn every_byte_of_a_segment_that_counts_is_verified() {
                 Some(SummaryEntry::Page { .. }) => "page",
                 Some(SummaryEntry::TablePage { .. }) => "table page",
                 Some(SummaryEntry::UsageBlob { .. }) => "usage",
+                Some(SummaryEntry::DeathBlob { .. }) => "deaths",
                 Some(other) => panic!("{other:?} has no unit"),
             };
             let done = of_kind.entry(kind).or_insert(0);
@@ -281,7 +282,7 @@ fn every_byte_of_a_segment_that_counts_is_verified() {
             }
         }
     }
-    let kinds = ["dead data", "gap", "key", "live data", "page", "table page", "usage"];
+    let kinds = ["dead data", "deaths", "gap", "key", "live data", "page", "table page", "usage"];
     assert_eq!(seen.into_iter().collect::<Vec<_>>(), kinds);
     assert_counts(&pool.check(), 0, 0);
 }

@@ -13,7 +13,7 @@ use varve_object::{
 };
 
 use super::put::{NewObject, check_key, check_quota, place, store};
-use super::{Answer, Origin, ReadConditions, answer, etag, found, hex, version_id};
+use super::{Answer, Origin, ReadConditions, answer, etag, found, hex, new_version_id, version_id};
 use crate::access::{Target, check_expected_owner, selected};
 use crate::cipher::{BodyKey, collect};
 use crate::clock::timestamp;
@@ -151,7 +151,7 @@ pub(crate) async fn copy_object(
     let mut output = CopyObjectOutput {
         copy_object_result: Some(result(&attributes, &version)),
         copy_source_version_id: source.version,
-        version_id: version_id(&view, &version),
+        version_id: new_version_id(&view, &version),
         ..CopyObjectOutput::default()
     };
     show_sse!(attributes.encryption.as_ref(), output);

@@ -11,6 +11,7 @@ use s3s::dto::{
     ObjectLockLegalHoldStatus, ObjectLockMode, Range, StorageClass, StreamingBlob, Timestamp,
     TimestampFormat,
 };
+use s3s::header::X_AMZ_TAGGING_COUNT;
 use s3s::{Body, S3Error, S3ErrorCode, S3Request, S3Response, S3Result, s3_error};
 use varve_object::{Attributes, BodyReader, Found};
 
@@ -96,6 +97,9 @@ pub(crate) async fn head_object(
     }
     output.content_length = Some(signed(span.bytes.end - span.bytes.start));
     let mut response = S3Response::new(output);
+    if !attributes.tags.is_empty() {
+        response.headers.insert(X_AMZ_TAGGING_COUNT, attributes.tags.len().into());
+    }
     if span.partial {
         let range = format!(
             "bytes {}-{}/{}",
@@ -168,7 +172,10 @@ fn checksum(
     if let Some(index) = part.and_then(|number| parts_index(attributes, number)) {
         let value =
             attributes.parts.get(index).map(|part| part.checksum.as_slice()).unwrap_or_default();
-        return sums::part(attributes.checksum.as_ref().map(|checksum| checksum.kind), value);
+        let checksum = attributes.checksum.as_ref();
+        let mut fields = sums::part(checksum.map(|checksum| checksum.kind), value);
+        fields.checksum_type = checksum.map(|checksum| sums::checksum_type(checksum.composite));
+        return fields;
     }
     if span.bytes == (0..size) {
         sums::fields(attributes.checksum.as_ref(), attributes.parts.len())

@@ -170,7 +170,8 @@ pub(crate) async fn list_objects(
     let next = sorted.next();
     answer(ListObjectsOutput {
         name: Some(input.bucket),
-        prefix: Some(names.out(&input.prefix.unwrap_or_default())),
+        // Clients of the first version do not decode it.
+        prefix: Some(input.prefix.unwrap_or_default()),
         marker: Some(names.out(&marker)),
         max_keys: Some(max),
         is_truncated: Some(sorted.more),

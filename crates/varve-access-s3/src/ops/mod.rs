@@ -40,6 +40,11 @@ pub(crate) struct Origin {
 }
 
 impl Origin {
+    /// Of a request that is none of the protocol library's.
+    pub(crate) fn new(caller: Caller, headers: HeaderMap, peer: Option<Peer>) -> Self {
+        Self { caller, headers, query: String::new(), peer }
+    }
+
     /// Takes them out of the request.
     pub(crate) fn of<T>(request: &mut S3Request<T>) -> Self {
         Self {
@@ -61,13 +66,6 @@ impl Origin {
 
     pub(crate) fn headers(&self) -> &HeaderMap {
         &self.headers
-    }
-
-    /// Adds what a form said, as if it had been a header.
-    pub(crate) fn add_header(&mut self, name: &'static str, value: Option<&str>) {
-        if let Some(value) = value.and_then(|value| value.parse().ok()) {
-            self.headers.insert(name, value);
-        }
     }
 
     pub(crate) async fn authorize(
@@ -125,6 +123,11 @@ pub(crate) async fn found(
 /// Id of a version for an answer: buckets that never had versions do not tell any.
 pub(crate) fn version_id(view: &BucketView, version: &Version) -> Option<String> {
     (view.settings.versioning != Versioning::Off).then(|| version.id())
+}
+
+/// Id of a version just made: only where each has one of its own.
+pub(crate) fn new_version_id(view: &BucketView, version: &Version) -> Option<String> {
+    (view.settings.versioning == Versioning::Enabled).then(|| version.id())
 }
 
 /// Conditions of a request that changes something.

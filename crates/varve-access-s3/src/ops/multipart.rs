@@ -12,13 +12,13 @@ use s3s::dto::{
 };
 use s3s::{S3Request, S3Result, s3_error};
 use varve_object::{
-    Attributes, Checksum, ChecksumKind, Encryption, NewBody, Part, PartEntry, PartRef, Upload,
-    UploadId,
+    Attributes, Checksum, ChecksumKind, Encryption, NewBody, Part, PartEntry, PartRef, Select,
+    Upload, UploadId, Version,
 };
 
 use super::list::{Names, given as some, limit};
 use super::put::{NewObject, check_key, check_quota, place, store};
-use super::{Answer, Origin, answer, conditions, etag, hex, signed, version_id};
+use super::{Answer, Origin, answer, conditions, etag, hex, new_version_id, signed};
 use crate::acl::owner;
 use crate::bucket_view::BucketView;
 use crate::cipher::BodyKey;
@@ -221,7 +221,14 @@ pub(crate) async fn complete(
 ) -> Answer<CompleteMultipartUploadOutput> {
     let input = request.input;
     let view = inner.view(&input.bucket).await?;
-    let (upload, mut attributes) = upload(inner, &view, &input.key, &input.upload_id).await?;
+    let begun = upload(inner, &view, &input.key, &input.upload_id).await;
+    if let Err(error) = begun {
+        return match completed(inner, &view, &input).await? {
+            Some(output) => answer(output),
+            None => Err(error),
+        };
+    }
+    let (upload, mut attributes) = begun?;
     let named = input
         .multipart_upload
         .as_ref()
@@ -255,6 +262,7 @@ pub(crate) async fn complete(
             checksum: part.sum.clone(),
         })
         .collect();
+    attributes.upload = Some(upload.id.0);
     let parts = chosen
         .iter()
         .map(|part| PartRef { number: part.part.number, generation: part.part.generation })
@@ -267,21 +275,43 @@ pub(crate) async fn complete(
         NewObject { key: &input.key, size, body, attributes: &attributes, conditions },
     )
     .await?;
+    answer(output(&view, &input, &attributes, &version))
+}
+
+fn output(
+    view: &BucketView,
+    input: &CompleteMultipartUploadInput,
+    attributes: &Attributes,
+    version: &Version,
+) -> CompleteMultipartUploadOutput {
     let fields = sums::fields(attributes.checksum.as_ref(), attributes.parts.len());
     let shown = crate::given::shown(attributes.encryption.as_ref());
     let mut output = CompleteMultipartUploadOutput {
         location: Some(format!("/{}/{}", input.bucket, crate::query::encode(&input.key))),
-        bucket: Some(input.bucket),
-        key: Some(input.key),
+        bucket: Some(input.bucket.clone()),
+        key: Some(input.key.clone()),
         e_tag: Some(etag(&attributes.etag)),
-        version_id: version_id(&view, &version),
+        version_id: new_version_id(view, version),
         checksum_type: fields.checksum_type.clone(),
         server_side_encryption: shown.algorithm.map(dto::ServerSideEncryption::from_static),
         ssekms_key_id: shown.key_id,
         ..CompleteMultipartUploadOutput::default()
     };
     show!(fields, output);
-    answer(output)
+    output
+}
+
+/// The answer to a client that completes an upload again, because the first answer was lost: the object is what came of it.
+async fn completed(
+    inner: &Inner,
+    view: &BucketView,
+    input: &CompleteMultipartUploadInput,
+) -> S3Result<Option<CompleteMultipartUploadOutput>> {
+    let Ok(id) = upload_id(&input.upload_id) else { return Ok(None) };
+    let found = inner.store.find(view.id(), &input.key, Select::Newest).await.map_err(of_store)?;
+    let Some(found) = found else { return Ok(None) };
+    let attributes = Attributes::decode(&found.version.attributes).map_err(of_store)?;
+    Ok((attributes.upload == Some(id.0)).then(|| output(view, input, &attributes, &found.version)))
 }
 
 async fn all_parts(inner: &Inner, view: &BucketView, upload: &Upload) -> S3Result<Vec<Part>> {

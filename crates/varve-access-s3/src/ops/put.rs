@@ -1,12 +1,11 @@
 //! Putting an object in one request, from a body or from a form.
 
-use s3s::dto::{PostObjectInput, PostObjectOutput, PutObjectInput, PutObjectOutput};
+use s3s::dto::{PutObjectInput, PutObjectOutput};
 use s3s::{S3Request, S3Result, TrailingHeaders, s3_error};
 use varve_object::rules::{self, Conditions};
 use varve_object::{Attributes, Change, Checksum, NewBody, Select, Version};
 
-use super::{Answer, Origin, answer, conditions, etag, hex, version_id};
-use crate::access::Target;
+use super::{Answer, Origin, answer, conditions, etag, hex, new_version_id};
 use crate::bucket_view::BucketView;
 use crate::clock::now_ms;
 use crate::error::of_store;
@@ -28,45 +27,8 @@ pub(crate) async fn put_object(
     answer(put(inner, &origin, request.input, trailers).await?)
 }
 
-/// A form names its key itself, so it is authorized here.
-pub(crate) async fn post_object(
-    inner: &Inner,
-    mut request: S3Request<PostObjectInput>,
-) -> Answer<PostObjectOutput> {
-    let mut origin = Origin::of(&mut request);
-    let input = request.input;
-    let view = inner.view(&input.bucket).await?;
-    origin.add_header("x-amz-acl", input.acl.as_ref().map(|acl| acl.as_str()));
-    origin.add_header("x-amz-tagging", input.tagging.as_deref());
-    origin.add_header(
-        "x-amz-server-side-encryption",
-        input.server_side_encryption.as_ref().map(|sse| sse.as_str()),
-    );
-    let target = Target { view: &view, key: Some(&input.key), select: Select::Newest };
-    origin.authorize(inner, target, "s3:PutObject").await?;
-    let output = put(inner, &origin, put_of_post(input), None).await?;
-    answer(PostObjectOutput {
-        bucket_key_enabled: output.bucket_key_enabled,
-        checksum_crc32: output.checksum_crc32,
-        checksum_crc32c: output.checksum_crc32c,
-        checksum_crc64nvme: output.checksum_crc64nvme,
-        checksum_sha1: output.checksum_sha1,
-        checksum_sha256: output.checksum_sha256,
-        checksum_type: output.checksum_type,
-        e_tag: output.e_tag,
-        expiration: output.expiration,
-        request_charged: None,
-        sse_customer_algorithm: output.sse_customer_algorithm,
-        sse_customer_key_md5: output.sse_customer_key_md5,
-        ssekms_encryption_context: None,
-        ssekms_key_id: output.ssekms_key_id,
-        server_side_encryption: output.server_side_encryption,
-        size: output.size,
-        version_id: output.version_id,
-    })
-}
-
-async fn put(
+/// What all ways of putting come to.
+pub(crate) async fn put(
     inner: &Inner,
     origin: &Origin,
     input: PutObjectInput,
@@ -77,7 +39,9 @@ async fn put(
     if input.write_offset_bytes.is_some() {
         return Err(s3_error!(NotImplemented));
     }
-    let (mut attributes, key) = given!(input).attributes(inner, &view, &origin.caller)?;
+    let mut given = given!(input);
+    given.acl.write = origin.header("x-amz-grant-write").map(str::to_owned);
+    let (mut attributes, key) = given.attributes(inner, &view, &origin.caller)?;
     let len = input.content_length.and_then(|len| u64::try_from(len).ok());
     check_quota(inner, &view, len.unwrap_or(0)).await?;
     let conditions = conditions(input.if_match.as_ref(), input.if_none_match.as_ref());
@@ -86,7 +50,7 @@ async fn put(
     let algorithm = algorithm.or_else(|| origin.header("x-amz-sdk-checksum-algorithm"));
     let intake = Intake {
         len,
-        md5: content_md5(input.content_md5.as_deref())?,
+        md5: content_md5(input.content_md5.as_deref().or(origin.header("content-md5")))?,
         sum: sums::wanted(&declared!(input), algorithm)?,
         trailers,
         key,
@@ -106,7 +70,7 @@ async fn put(
     let version = store(inner, &view, new).await?;
     let mut output = PutObjectOutput {
         e_tag: Some(etag(&attributes.etag)),
-        version_id: version_id(&view, &version),
+        version_id: new_version_id(&view, &version),
         expiration: expiration(inner, &view, &input.key, &version, &attributes),
         ..PutObjectOutput::default()
     };
@@ -194,51 +158,4 @@ pub(crate) async fn check_quota(inner: &Inner, view: &BucketView, more: u64) -> 
         return Err(refused(view.owner()));
     }
     Ok(())
-}
-
-fn put_of_post(input: PostObjectInput) -> PutObjectInput {
-    PutObjectInput {
-        acl: input.acl,
-        body: input.body,
-        bucket: input.bucket,
-        bucket_key_enabled: input.bucket_key_enabled,
-        cache_control: input.cache_control,
-        checksum_algorithm: input.checksum_algorithm,
-        checksum_crc32: input.checksum_crc32,
-        checksum_crc32c: input.checksum_crc32c,
-        checksum_crc64nvme: input.checksum_crc64nvme,
-        checksum_sha1: input.checksum_sha1,
-        checksum_sha256: input.checksum_sha256,
-        content_disposition: input.content_disposition,
-        content_encoding: input.content_encoding,
-        content_language: input.content_language,
-        // That of the form, not of the file in it.
-        content_length: None,
-        content_md5: input.content_md5,
-        content_type: input.content_type,
-        expected_bucket_owner: input.expected_bucket_owner,
-        expires: input.expires,
-        grant_full_control: input.grant_full_control,
-        grant_read: input.grant_read,
-        grant_read_acp: input.grant_read_acp,
-        grant_write_acp: input.grant_write_acp,
-        if_match: input.if_match,
-        if_none_match: input.if_none_match,
-        key: input.key,
-        metadata: input.metadata,
-        object_lock_legal_hold_status: input.object_lock_legal_hold_status,
-        object_lock_mode: input.object_lock_mode,
-        object_lock_retain_until_date: input.object_lock_retain_until_date,
-        request_payer: input.request_payer,
-        sse_customer_algorithm: input.sse_customer_algorithm,
-        sse_customer_key: input.sse_customer_key,
-        sse_customer_key_md5: input.sse_customer_key_md5,
-        ssekms_encryption_context: input.ssekms_encryption_context,
-        ssekms_key_id: input.ssekms_key_id,
-        server_side_encryption: input.server_side_encryption,
-        storage_class: input.storage_class,
-        tagging: input.tagging,
-        website_redirect_location: input.website_redirect_location,
-        write_offset_bytes: input.write_offset_bytes,
-    }
 }

@@ -1,0 +1,274 @@
+//! Uploads by HTML forms: fields, a policy that a user has signed, and a file that passes as it comes.
+
+mod parser;
+mod policy;
+
+use hyper::header::{CONTENT_TYPE, HeaderName, LOCATION};
+use hyper::{HeaderMap, Request, Response, StatusCode};
+use ring::hmac;
+use s3s::dto::{
+    ObjectCannedACL, ObjectLockLegalHoldStatus, ObjectLockMode, PutObjectInput, PutObjectOutput,
+    ServerSideEncryption, StorageClass, Tagging, Timestamp, TimestampFormat,
+};
+use s3s::xml::{Deserialize, Deserializer};
+use s3s::{Body, S3Result, s3_error};
+use varve_object::Select;
+
+use crate::access::{Caller, Peer, Target};
+use crate::gateway::Inner;
+use crate::ops::{Origin, put};
+use crate::query::{encode, tags_of_set};
+use parser::Form;
+use policy::FormPolicy;
+
+/// The fields of a form, by lower-case name.
+#[derive(Debug, Default)]
+pub(crate) struct Fields {
+    all: Vec<(String, String)>,
+}
+
+impl Fields {
+    fn get(&self, name: &str) -> Option<&str> {
+        self.all.iter().find(|(found, _)| found == name).map(|(_, value)| value.as_str())
+    }
+
+    fn owned(&self, name: &str) -> Option<String> {
+        self.get(name).map(str::to_owned)
+    }
+}
+
+/// Whether a request carries a form.
+pub(crate) fn is_form(headers: &HeaderMap) -> bool {
+    let content_type = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    content_type.is_some_and(|value| {
+        value.trim_start().to_ascii_lowercase().starts_with("multipart/form-data")
+    })
+}
+
+/// Takes a form for a bucket.
+pub(crate) async fn post(
+    inner: &Inner,
+    bucket: &str,
+    request: Request<Body>,
+) -> S3Result<Response<Body>> {
+    let view = inner.view(bucket).await?;
+    let peer = request.extensions().get::<Peer>().copied();
+    let mut form = Form::read(request).await?;
+    let key = form.fields.owned("key").ok_or_else(|| {
+        s3_error!(InvalidArgument, "Bucket POST must contain a field named 'key'.")
+    })?;
+    let key = key.replace("${filename}", &form.filename);
+    form.fields
+        .all
+        .iter_mut()
+        .filter(|(name, _)| name == "key")
+        .for_each(|(_, value)| value.clone_from(&key));
+    let (caller, policy) = signed(inner, bucket, &form.fields)?;
+    let fields = std::mem::take(&mut form.fields);
+    let origin = Origin::new(caller, headers_of(&fields), peer);
+    let target = Target { view: &view, key: Some(&key), select: Select::Newest };
+    origin.authorize(inner, target, "s3:PutObject").await?;
+    let range = policy.as_ref().and_then(|policy| policy.length);
+    let mut input = input(bucket, &key, &fields)?;
+    input.body = Some(form.into_file(range));
+    let output = put::put(inner, &origin, input, None).await?;
+    answer(&fields, bucket, &key, &output)
+}
+
+/// Who signed the form; a form without a policy is nobody's.
+fn signed(inner: &Inner, bucket: &str, fields: &Fields) -> S3Result<(Caller, Option<FormPolicy>)> {
+    let Some(text) = fields.get("policy") else { return Ok((Caller::default(), None)) };
+    let missing =
+        || s3_error!(InvalidArgument, "Bucket POST must contain the fields of its signature.");
+    let unknown = || {
+        s3_error!(
+            InvalidAccessKeyId,
+            "The access key Id you provided does not exist in our records."
+        )
+    };
+    let wrong = || {
+        s3_error!(
+            SignatureDoesNotMatch,
+            "The request signature we calculated does not match the signature you provided."
+        )
+    };
+    let (known, good) = match fields.get("x-amz-signature") {
+        Some(signature) => {
+            let scope = fields.get("x-amz-credential").ok_or_else(missing)?;
+            let [access_key, date, region, service, end] = scope.split('/').collect::<Vec<_>>()[..]
+            else {
+                return Err(missing());
+            };
+            if fields.get("x-amz-algorithm") != Some("AWS4-HMAC-SHA256") || end != "aws4_request" {
+                return Err(missing());
+            }
+            let (known, secret) = inner.users.by_key(access_key).ok_or_else(unknown)?;
+            let mut key = hmac::sign(
+                &hmac::Key::new(hmac::HMAC_SHA256, format!("AWS4{secret}").as_bytes()),
+                date.as_bytes(),
+            );
+            for part in [region, service, end] {
+                key = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, key.as_ref()), part.as_bytes());
+            }
+            let key = hmac::Key::new(hmac::HMAC_SHA256, key.as_ref());
+            let bytes = unhex(signature).ok_or_else(wrong)?;
+            (known, hmac::verify(&key, text.as_bytes(), &bytes).is_ok())
+        }
+        // The older way, which forms of the web still use: the policy has an end, so what is signed cannot be used for ever.
+        None => {
+            let signature = fields.get("signature").ok_or_else(missing)?;
+            let (known, secret) = inner
+                .users
+                .by_key(fields.get("awsaccesskeyid").ok_or_else(missing)?)
+                .ok_or_else(unknown)?;
+            let key = hmac::Key::new(hmac::HMAC_SHA1_FOR_LEGACY_USE_ONLY, secret.as_bytes());
+            let bytes = base64::Engine::decode(&base64::prelude::BASE64_STANDARD, signature)
+                .map_err(|_| wrong())?;
+            (known, hmac::verify(&key, text.as_bytes(), &bytes).is_ok())
+        }
+    };
+    if !good {
+        return Err(wrong());
+    }
+    let policy = FormPolicy::parse(text)?;
+    policy.check(bucket, fields)?;
+    Ok((Caller { user: Some(known) }, Some(policy)))
+}
+
+fn unhex(text: &str) -> Option<Vec<u8>> {
+    let pairs = text.as_bytes().chunks(2).map(|pair| {
+        std::str::from_utf8(pair).ok().and_then(|pair| u8::from_str_radix(pair, 16).ok())
+    });
+    pairs.collect()
+}
+
+/// Fields as the headers they stand for, for conditions of policies.
+fn headers_of(fields: &Fields) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    for (name, value) in &fields.all {
+        let name = match name.as_str() {
+            "acl" => "x-amz-acl",
+            "policy" | "signature" | "x-amz-signature" | "file" | "tagging" => continue,
+            name => name,
+        };
+        if let (Ok(name), Ok(value)) = (HeaderName::from_bytes(name.as_bytes()), value.parse()) {
+            headers.insert(name, value);
+        }
+    }
+    headers
+}
+
+/// The fields as a request to put.
+fn input(bucket: &str, key: &str, fields: &Fields) -> S3Result<PutObjectInput> {
+    let text = |name: &str| fields.owned(name);
+    let date = |name: &str, format: TimestampFormat| {
+        let parse = |text: &str| {
+            Timestamp::parse(format, text)
+                .map_err(|_| s3_error!(InvalidArgument, "Field {name} is no date"))
+        };
+        fields.get(name).map(parse).transpose()
+    };
+    let metadata = fields.all.iter().filter_map(|(name, value)| {
+        Some((name.strip_prefix("x-amz-meta-")?.to_owned(), value.clone()))
+    });
+    let metadata: s3s::dto::Metadata = metadata.collect();
+    Ok(PutObjectInput {
+        acl: text("acl").map(ObjectCannedACL::from),
+        bucket: bucket.to_owned(),
+        key: key.to_owned(),
+        cache_control: text("cache-control"),
+        checksum_crc32: text("x-amz-checksum-crc32"),
+        checksum_crc32c: text("x-amz-checksum-crc32c"),
+        checksum_crc64nvme: text("x-amz-checksum-crc64nvme"),
+        checksum_sha1: text("x-amz-checksum-sha1"),
+        checksum_sha256: text("x-amz-checksum-sha256"),
+        content_disposition: text("content-disposition"),
+        content_encoding: text("content-encoding"),
+        content_language: text("content-language"),
+        content_type: text("content-type"),
+        expires: date("expires", TimestampFormat::HttpDate)?,
+        grant_full_control: text("x-amz-grant-full-control"),
+        grant_read: text("x-amz-grant-read"),
+        grant_read_acp: text("x-amz-grant-read-acp"),
+        grant_write_acp: text("x-amz-grant-write-acp"),
+        metadata: (!metadata.is_empty()).then_some(metadata),
+        object_lock_legal_hold_status: text("x-amz-object-lock-legal-hold")
+            .map(ObjectLockLegalHoldStatus::from),
+        object_lock_mode: text("x-amz-object-lock-mode").map(ObjectLockMode::from),
+        object_lock_retain_until_date: date(
+            "x-amz-object-lock-retain-until-date",
+            TimestampFormat::DateTime,
+        )?,
+        sse_customer_algorithm: text("x-amz-server-side-encryption-customer-algorithm"),
+        sse_customer_key: text("x-amz-server-side-encryption-customer-key"),
+        sse_customer_key_md5: text("x-amz-server-side-encryption-customer-key-md5"),
+        ssekms_key_id: text("x-amz-server-side-encryption-aws-kms-key-id"),
+        server_side_encryption: text("x-amz-server-side-encryption")
+            .map(ServerSideEncryption::from),
+        storage_class: text("x-amz-storage-class").map(StorageClass::from),
+        tagging: fields.get("tagging").map(tags).transpose()?,
+        website_redirect_location: text("x-amz-website-redirect-location"),
+        ..PutObjectInput::default()
+    })
+}
+
+/// A document of tags as the header has them.
+fn tags(xml: &str) -> S3Result<String> {
+    let tagging = Tagging::deserialize(&mut Deserializer::new(xml.as_bytes()))
+        .map_err(|_| s3_error!(MalformedXML))?;
+    let tags = tags_of_set(&tagging.tag_set, 10)?;
+    Ok(tags
+        .iter()
+        .map(|(name, value)| format!("{}={}", encode(name), encode(value)))
+        .collect::<Vec<_>>()
+        .join("&"))
+}
+
+fn answer(
+    fields: &Fields,
+    bucket: &str,
+    key: &str,
+    output: &PutObjectOutput,
+) -> S3Result<Response<Body>> {
+    let etag = output.e_tag.as_ref().map(|tag| tag.value().to_owned()).unwrap_or_default();
+    let mut response = Response::new(Body::empty());
+    let redirect = fields.get("success_action_redirect").or(fields.get("redirect"));
+    if let Some(url) =
+        redirect.filter(|url| url.starts_with("http://") || url.starts_with("https://"))
+    {
+        let join = if url.contains('?') { '&' } else { '?' };
+        let url =
+            format!("{url}{join}bucket={}&key={}&etag=%22{etag}%22", encode(bucket), encode(key));
+        let url = url
+            .parse()
+            .map_err(|_| s3_error!(InvalidArgument, "The address to redirect to makes no sense"))?;
+        *response.status_mut() = StatusCode::SEE_OTHER;
+        response.headers_mut().insert(LOCATION, url);
+        return Ok(response);
+    }
+    let headers = response.headers_mut();
+    if let Ok(tag) = format!("\"{etag}\"").parse() {
+        headers.insert(hyper::header::ETAG, tag);
+    }
+    if let Some(version) = output.version_id.as_ref().and_then(|version| version.parse().ok()) {
+        headers.insert(s3s::header::X_AMZ_VERSION_ID, version);
+    }
+    match fields.get("success_action_status") {
+        Some("200") => {}
+        Some("201") => {
+            let escaped = crate::query::escape_xml;
+            let location = format!("/{bucket}/{}", encode(key));
+            let text = format!(
+                "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<PostResponse><Location>{location}</Location><Bucket>{bucket}</Bucket>\
+                 <Key>{}</Key><ETag>&quot;{etag}&quot;</ETag></PostResponse>",
+                escaped(key)
+            );
+            headers
+                .insert(CONTENT_TYPE, hyper::header::HeaderValue::from_static("application/xml"));
+            *response.status_mut() = StatusCode::CREATED;
+            *response.body_mut() = Body::from(text);
+        }
+        _ => *response.status_mut() = StatusCode::NO_CONTENT,
+    }
+    Ok(response)
+}

@@ -1,0 +1,220 @@
+//! The policy of a form: until when it may be used, and what its fields must be.
+
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use s3s::{S3Error, S3Result, s3_error};
+use serde_json::Value;
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+
+use super::Fields;
+use crate::policy::POLICY_BYTES_MAX;
+
+/// A policy, checked for sense.
+#[derive(Debug)]
+pub(crate) struct FormPolicy {
+    expires: OffsetDateTime,
+    conditions: Vec<Condition>,
+    /// Least and greatest length of the file, in bytes.
+    pub(crate) length: Option<(u64, u64)>,
+}
+
+#[derive(Debug)]
+struct Condition {
+    field: String,
+    value: String,
+    begins: bool,
+}
+
+fn invalid(what: &str) -> S3Error {
+    s3_error!(InvalidPolicyDocument, "Invalid Policy: {what}")
+}
+
+impl FormPolicy {
+    /// Reads a policy in base64.
+    pub(crate) fn parse(text: &str) -> S3Result<Self> {
+        if text.len() > 2 * POLICY_BYTES_MAX {
+            return Err(invalid("it is too long"));
+        }
+        let bytes = BASE64_STANDARD.decode(text).map_err(|_| invalid("no base64"))?;
+        let document: Value = serde_json::from_slice(&bytes).map_err(|_| invalid("no JSON"))?;
+        let expires = document
+            .get("expiration")
+            .and_then(Value::as_str)
+            .ok_or_else(|| invalid("no expiration"))?;
+        let expires = OffsetDateTime::parse(expires, &Rfc3339)
+            .map_err(|_| invalid("expiration is no date"))?;
+        let list = document
+            .get("conditions")
+            .and_then(Value::as_array)
+            .ok_or_else(|| invalid("no conditions"))?;
+        let mut policy = Self { expires, conditions: Vec::new(), length: None };
+        for condition in list {
+            policy.add(condition)?;
+        }
+        if policy.conditions.is_empty() {
+            return Err(invalid("no conditions"));
+        }
+        Ok(policy)
+    }
+
+    fn add(&mut self, condition: &Value) -> S3Result<()> {
+        match condition {
+            Value::Object(pairs) => {
+                for (field, value) in pairs {
+                    let value =
+                        value.as_str().ok_or_else(|| invalid("a value is no text"))?.to_owned();
+                    self.conditions.push(Condition {
+                        field: field.to_ascii_lowercase(),
+                        value,
+                        begins: false,
+                    });
+                }
+                Ok(())
+            }
+            Value::Array(parts) => {
+                let [operator, first, second] = parts.as_slice() else {
+                    return Err(invalid("a condition has not three parts"));
+                };
+                let operator = operator.as_str().map(str::to_ascii_lowercase).unwrap_or_default();
+                if operator == "content-length-range" {
+                    self.length = Some((number(first)?, number(second)?));
+                    return Ok(());
+                }
+                let begins = match operator.as_str() {
+                    "eq" => false,
+                    "starts-with" => true,
+                    _ => return Err(invalid("unknown operator")),
+                };
+                let field = first
+                    .as_str()
+                    .and_then(|field| field.strip_prefix('$'))
+                    .ok_or_else(|| invalid("a field without $"))?;
+                let value =
+                    second.as_str().ok_or_else(|| invalid("a value is no text"))?.to_owned();
+                self.conditions.push(Condition {
+                    field: field.to_ascii_lowercase(),
+                    value,
+                    begins,
+                });
+                Ok(())
+            }
+            _ => Err(invalid("a condition is neither object nor list")),
+        }
+    }
+
+    /// Whether the fields are as it says, and it says something of each.
+    pub(crate) fn check(&self, bucket: &str, fields: &Fields) -> S3Result<()> {
+        if OffsetDateTime::now_utc() >= self.expires {
+            return Err(s3_error!(AccessDenied, "Invalid according to Policy: Policy expired."));
+        }
+        let refused = |field: &str| {
+            s3_error!(AccessDenied, "Invalid according to Policy: Policy Condition failed: {field}")
+        };
+        for condition in &self.conditions {
+            let found = if condition.field == "bucket" {
+                Some(bucket)
+            } else {
+                fields.get(&condition.field)
+            };
+            let found = found.unwrap_or_default();
+            let holds = if condition.begins {
+                begins(&condition.field, found, &condition.value)
+            } else {
+                found == condition.value
+            };
+            if !holds {
+                return Err(refused(&condition.field));
+            }
+        }
+        let free = ["policy", "file", "signature", "awsaccesskeyid", "x-amz-signature", "bucket"];
+        let named = |field: &str| self.conditions.iter().any(|condition| condition.field == field);
+        if !named("bucket") {
+            return Err(refused("bucket"));
+        }
+        for (field, _) in &fields.all {
+            let only_checks =
+                field.starts_with("x-ignore-") || field.starts_with("x-amz-checksum-");
+            if !free.contains(&field.as_str()) && !only_checks && !named(field) {
+                return Err(s3_error!(
+                    AccessDenied,
+                    "Invalid according to Policy: Extra input fields: {field}"
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Types may be a list, each of which must begin so.
+fn begins(field: &str, found: &str, value: &str) -> bool {
+    if field == "content-type" {
+        found.split(',').all(|one| one.trim().starts_with(value))
+    } else {
+        found.starts_with(value)
+    }
+}
+
+fn number(value: &Value) -> S3Result<u64> {
+    let number = value.as_u64().or_else(|| value.as_str().and_then(|text| text.parse().ok()));
+    number.ok_or_else(|| invalid("a length is no number"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn policy(text: &str) -> S3Result<FormPolicy> {
+        FormPolicy::parse(&BASE64_STANDARD.encode(text))
+    }
+
+    fn fields(all: &[(&str, &str)]) -> Fields {
+        Fields {
+            all: all
+                .iter()
+                .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+                .collect(),
+        }
+    }
+
+    #[test]
+    fn every_field_needs_a_condition_that_holds() {
+        let text = r#"{"expiration": "2999-01-01T00:00:00Z", "conditions": [{"bucket": "b"}, ["starts-with", "$key", "user/"],
+                       {"acl": "private"}, ["content-length-range", 1, "10"]]}"#;
+        let policy = policy(text).unwrap();
+        assert_eq!(policy.length, Some((1, 10)));
+        let good = [("key", "user/x"), ("acl", "private"), ("x-ignore-me", "1")];
+        policy.check("b", &fields(&good)).unwrap();
+        assert!(policy.check("other", &fields(&good)).is_err());
+        assert!(policy.check("b", &fields(&[("key", "x"), ("acl", "private")])).is_err());
+        assert!(
+            policy.check("b", &fields(&[("key", "user/x")])).is_err(),
+            "a condition without its field"
+        );
+        assert!(
+            policy
+                .check("b", &fields(&[("key", "user/x"), ("acl", "private"), ("extra", "")]))
+                .is_err()
+        );
+    }
+
+    #[test]
+    fn nonsense_is_refused() {
+        for text in [
+            "",
+            "{}",
+            r#"{"expiration": "soon", "conditions": [{"bucket": "b"}]}"#,
+            r#"{"expiration": "2999-01-01T00:00:00Z", "conditions": []}"#,
+            r#"{"expiration": "2999-01-01T00:00:00Z"}"#,
+            r#"{"expiration": "2999-01-01T00:00:00Z", "conditions": [["content-length-range", -1, 0]]}"#,
+            r#"{"expiration": "2999-01-01T00:00:00Z", "conditions": [["like", "$key", "x"]]}"#,
+            r#"{"expiration": "2999-01-01T00:00:00Z", "conditions": [["eq", "key", "x"]]}"#,
+        ] {
+            assert!(policy(text).is_err(), "{text}");
+        }
+        let old =
+            policy(r#"{"expiration": "1999-01-01T00:00:00Z", "conditions": [{"bucket": "b"}]}"#)
+                .unwrap();
+        assert!(old.check("b", &fields(&[])).is_err());
+    }
+}
