@@ -12,7 +12,6 @@ mod extents;
 mod failure;
 mod logging;
 mod offline;
-mod plan;
 mod table;
 mod transfer;
 mod watch;

@@ -11,7 +11,6 @@ mod completions;
 mod df;
 mod dump;
 mod help;
-mod plan;
 mod pool_show;
 mod serve;
 mod status;
