@@ -3,12 +3,12 @@
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use s3s::crypto::{Checksum as _, Md5};
-use s3s::dto::{self, Timestamp, TimestampFormat};
+use s3s::dto::{self, AccessControlPolicy, Timestamp, TimestampFormat};
 use s3s::{S3Result, s3_error};
-use varve_object::{Attributes, Encryption, KeyHolder, Retention};
+use varve_object::{Acl, Attributes, Encryption, KeyHolder, Retention};
 
 use crate::access::Caller;
-use crate::acl::{AclHeaders, Owners};
+use crate::acl::{self, AclHeaders, Owners};
 use crate::bucket_view::BucketView;
 use crate::cipher::BodyKey;
 use crate::clock::{ms_of, now_ms};
@@ -270,6 +270,35 @@ pub(crate) fn check_acl_headers(view: &BucketView, acl: &AclHeaders) -> S3Result
         return Err(s3_error!(AccessControlListNotSupported, "The bucket does not allow ACLs"));
     }
     Ok(())
+}
+
+/// The list that replaces one of a bucket or object of `owner`, by a document or by headers.
+pub(crate) fn asked_acl(
+    inner: &Inner,
+    view: &BucketView,
+    headers: &AclHeaders,
+    document: Option<&AccessControlPolicy>,
+    owner: &str,
+) -> S3Result<Acl> {
+    check_acl_headers(view, headers)?;
+    let new = match document {
+        Some(_) if view.owner_enforced => {
+            return Err(s3_error!(AccessControlListNotSupported, "The bucket does not allow ACLs"));
+        }
+        Some(document) if headers.is_empty() => acl::of_policy(inner, document, owner)?,
+        Some(_) => return Err(s3_error!(UnexpectedContent)),
+        None if headers.is_empty() => {
+            return Err(s3_error!(
+                MissingSecurityHeader,
+                "Your request was missing a required header"
+            ));
+        }
+        None => headers.acl(inner, Owners { owner, bucket: view.owner() })?,
+    };
+    if view.public_access.block_acls && new.is_public() {
+        return Err(s3_error!(AccessDenied, "Public access is blocked"));
+    }
+    Ok(new)
 }
 
 pub(crate) fn require_lock(view: &BucketView) -> S3Result<()> {

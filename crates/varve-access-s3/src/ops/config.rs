@@ -6,11 +6,11 @@ use s3s::{S3Request, S3Result, s3_error};
 use varve_object::{Document, Versioning};
 
 use super::{Answer, Origin, answer};
-use crate::acl::{self, AclHeaders, Owners};
+use crate::acl::{self, AclHeaders};
 use crate::bucket_view::{PublicAccess, to_xml};
 use crate::error::named;
 use crate::gateway::Inner;
-use crate::given::check_acl_headers;
+use crate::given::asked_acl;
 use crate::lifecycle;
 use crate::policy::Policy;
 use crate::query::{tag_set, tags_of_set};
@@ -490,24 +490,8 @@ pub(crate) async fn put_acl(
         write: input.grant_write,
         write_acp: input.grant_write_acp,
     };
-    check_acl_headers(&view, &headers)?;
-    let new = match &input.access_control_policy {
-        Some(_) if view.owner_enforced => {
-            return Err(s3_error!(AccessControlListNotSupported, "The bucket does not allow ACLs"));
-        }
-        Some(policy) if headers.is_empty() => acl::of_policy(inner, policy, view.owner())?,
-        Some(_) => return Err(s3_error!(UnexpectedContent)),
-        None if headers.is_empty() => {
-            return Err(s3_error!(
-                MissingSecurityHeader,
-                "Your request was missing a required header"
-            ));
-        }
-        None => headers.acl(inner, Owners { owner: view.owner(), bucket: view.owner() })?,
-    };
-    if view.public_access.block_acls && new.is_public() {
-        return Err(s3_error!(AccessDenied, "Public access is blocked"));
-    }
+    let policy = input.access_control_policy.as_ref();
+    let new = asked_acl(inner, &view, &headers, policy, view.owner())?;
     inner
         .change(&input.bucket, move |settings| {
             settings.acl = new;

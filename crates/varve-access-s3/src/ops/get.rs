@@ -54,12 +54,7 @@ pub(crate) async fn get_object(
         output.parts_count = i32::try_from(attributes.parts.len()).ok();
     }
     if span.partial {
-        output.content_range = Some(format!(
-            "bytes {}-{}/{}",
-            span.bytes.start,
-            span.bytes.end.saturating_sub(1),
-            found.version.size
-        ));
+        output.content_range = Some(span.content_range(found.version.size));
     }
     output.content_length = Some(signed(span.bytes.end - span.bytes.start));
     output.body = Some(blob(reader(&found, &attributes, key.as_ref(), span.bytes)));
@@ -101,13 +96,7 @@ pub(crate) async fn head_object(
         response.headers.insert(X_AMZ_TAGGING_COUNT, attributes.tags.len().into());
     }
     if span.partial {
-        let range = format!(
-            "bytes {}-{}/{}",
-            span.bytes.start,
-            span.bytes.end.saturating_sub(1),
-            found.version.size
-        );
-        response.output.content_range = Some(range);
+        response.output.content_range = Some(span.content_range(found.version.size));
         response.status = Some(hyper::StatusCode::PARTIAL_CONTENT);
     }
     Ok(response)
@@ -117,6 +106,12 @@ pub(crate) async fn head_object(
 struct Spanned {
     bytes: Span<u64>,
     partial: bool,
+}
+
+impl Spanned {
+    fn content_range(&self, size: u64) -> String {
+        format!("bytes {}-{}/{size}", self.bytes.start, self.bytes.end.saturating_sub(1))
+    }
 }
 
 fn span(

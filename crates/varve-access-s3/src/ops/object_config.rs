@@ -1,18 +1,18 @@
 //! What can be changed about an object without writing it again: tags, list, retention, legal hold.
 
 use s3s::dto::*;
-use s3s::{S3Request, S3Result, s3_error};
+use s3s::{S3Error, S3Request, S3Result, s3_error};
 use varve_object::rules;
 use varve_object::{Attributes, NewBody, Select};
 
 use super::{Answer, Origin, answer, found, version_id};
 use crate::access::selected;
-use crate::acl::{self, AclHeaders, Owners};
+use crate::acl::{self, AclHeaders};
 use crate::bucket_view::BucketView;
 use crate::clock::{now_ms, timestamp};
 use crate::error::of_store;
 use crate::gateway::Inner;
-use crate::given::{check_acl_headers, hold, require_lock, retention};
+use crate::given::{asked_acl, hold, require_lock, retention};
 use crate::query::{tag_set, tags_of_set};
 
 /// Most tags of an object.
@@ -112,30 +112,21 @@ pub(crate) async fn put_acl(
         write: input.grant_write,
         write_acp: input.grant_write_acp,
     };
-    check_acl_headers(&view, &headers)?;
-    let new = match &input.access_control_policy {
-        Some(_) if view.owner_enforced => {
-            return Err(s3_error!(AccessControlListNotSupported, "The bucket does not allow ACLs"));
-        }
-        Some(policy) if headers.is_empty() => acl::of_policy(inner, policy, &attributes.owner)?,
-        Some(_) => return Err(s3_error!(UnexpectedContent)),
-        None if headers.is_empty() => {
-            return Err(s3_error!(
-                MissingSecurityHeader,
-                "Your request was missing a required header"
-            ));
-        }
-        None => headers.acl(inner, Owners { owner: &attributes.owner, bucket: view.owner() })?,
-    };
-    if view.public_access.block_acls && new.is_public() {
-        return Err(s3_error!(AccessDenied, "Public access is blocked"));
-    }
+    let policy = input.access_control_policy.as_ref();
+    let new = asked_acl(inner, &view, &headers, policy, &attributes.owner)?;
     edit(inner, &view, &input.key, Select::Order(found.version.order), move |attributes| {
         attributes.acl = new;
         Ok(())
     })
     .await?;
     answer(PutObjectAclOutput::default())
+}
+
+fn no_lock_of_object() -> S3Error {
+    s3_error!(
+        NoSuchObjectLockConfiguration,
+        "The specified object does not have a ObjectLock configuration"
+    )
 }
 
 pub(crate) async fn get_retention(
@@ -146,13 +137,7 @@ pub(crate) async fn get_retention(
     let view = inner.view(&input.bucket).await?;
     require_lock(&view)?;
     let (_, attributes) = found(inner, &view, &input.key, selected(&input.version_id)?).await?;
-    let missing = || {
-        s3_error!(
-            NoSuchObjectLockConfiguration,
-            "The specified object does not have a ObjectLock configuration"
-        )
-    };
-    let retention = attributes.retention.ok_or_else(missing)?;
+    let retention = attributes.retention.ok_or_else(no_lock_of_object)?;
     let mode = if retention.compliance {
         ObjectLockRetentionMode::COMPLIANCE
     } else {
@@ -202,13 +187,7 @@ pub(crate) async fn get_hold(
     let view = inner.view(&input.bucket).await?;
     require_lock(&view)?;
     let (_, attributes) = found(inner, &view, &input.key, selected(&input.version_id)?).await?;
-    let missing = || {
-        s3_error!(
-            NoSuchObjectLockConfiguration,
-            "The specified object does not have a ObjectLock configuration"
-        )
-    };
-    let on = attributes.legal_hold.ok_or_else(missing)?;
+    let on = attributes.legal_hold.ok_or_else(no_lock_of_object)?;
     let status = if on { ObjectLockLegalHoldStatus::ON } else { ObjectLockLegalHoldStatus::OFF };
     let hold = ObjectLockLegalHold { status: Some(ObjectLockLegalHoldStatus::from_static(status)) };
     answer(GetObjectLegalHoldOutput { legal_hold: Some(hold) })
