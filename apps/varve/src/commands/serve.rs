@@ -38,6 +38,10 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(0..=256))]
     shards: Option<u16>,
 
+    /// Address for S3 clients [default: none]
+    #[arg(long, value_name = "ADDR")]
+    s3: Option<ListenAddress>,
+
     /// Loopback address for the admin API, beside its socket in the data directory
     #[arg(long, value_name = "ADDR")]
     admin: Option<ListenAddress>,
@@ -86,6 +90,7 @@ impl Serve {
             settings.drives = self.drive;
         }
         settings.shards = self.shards.unwrap_or(settings.shards);
+        settings.s3.listen = self.s3.or(settings.s3.listen);
         settings.admin_listen = self.admin.or(settings.admin_listen);
         settings.log_level = self.log.unwrap_or(settings.log_level);
         settings.log_format = self.log_format.unwrap_or(settings.log_format);

@@ -27,6 +27,8 @@ pub(crate) struct Settings {
     pub(crate) nbd_allow_unauthenticated: bool,
     /// TLS of the NBD listeners.
     pub(crate) tls: TlsSettings,
+    /// The S3 gateway.
+    pub(crate) s3: S3Settings,
     /// TCP listener of the admin API beside its socket.
     pub(crate) admin_listen: Option<ListenAddress>,
     /// Least important level that is logged.
@@ -103,6 +105,17 @@ pub(crate) struct TlsSettings {
     pub(crate) required: bool,
 }
 
+/// The S3 gateway; off without an address.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(crate) struct S3Settings {
+    /// Where it listens, TCP only.
+    pub(crate) listen: Option<ListenAddress>,
+    /// Certificate chain, PEM; plain HTTP without one.
+    pub(crate) certificate: Option<PathBuf>,
+    /// Its private key, PEM.
+    pub(crate) key: Option<PathBuf>,
+}
+
 /// Levels of logging.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
 pub(crate) enum LogLevel {
@@ -138,6 +151,7 @@ impl Default for Settings {
             nbd_listen: Vec::new(),
             nbd_allow_unauthenticated: false,
             tls: TlsSettings::default(),
+            s3: S3Settings::default(),
             admin_listen: None,
             log_level: LogLevel::Warn,
             log_format: LogFormat::Text,
@@ -146,6 +160,20 @@ impl Default for Settings {
             checkpoint_entries: 1_000_000,
             thresholds: Thresholds::default(),
         }
+    }
+}
+
+impl S3Settings {
+    fn check(&self) -> Result<()> {
+        if let Some(address @ ListenAddress::Unix(_)) = &self.listen {
+            return Err(Failure::misuse(format!("S3 listener {address} is no TCP address"))
+                .hint("S3 clients connect by TCP: such as 127.0.0.1:9000"));
+        }
+        if self.certificate.is_some() != self.key.is_some() {
+            return Err(Failure::misuse("S3 has only one of certificate and key")
+                .hint("set both s3.certificate and s3.key"));
+        }
+        Ok(())
     }
 }
 
@@ -182,6 +210,7 @@ impl Settings {
             return Err(Failure::misuse("TLS is asked for without a certificate")
                 .hint("set nbd.tls.certificate and nbd.tls.key"));
         }
+        self.s3.check()?;
         self.thresholds.check()?;
         let authenticated = self.tls.client_ca.is_some() && self.tls.required;
         let open = self.nbd_addresses().into_iter().find(|address| !address.is_local());

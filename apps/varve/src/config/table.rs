@@ -214,6 +214,31 @@ pub(crate) const SETTINGS: &[Setting] = &[
         apply: |settings, value| settings.tls.required = value.switch(),
     },
     Setting {
+        key: "s3.listen",
+        flag: Some("--s3"),
+        form: Form::Address,
+        default: "none",
+        reason: "Serves buckets and objects by S3 on this address. The first start makes a user who may do everything and prints \
+                 its key once.",
+        apply: |settings, value| settings.s3.listen = value.addresses().pop(),
+    },
+    Setting {
+        key: "s3.certificate",
+        flag: None,
+        form: Form::Path,
+        default: "none: plain HTTP",
+        reason: "Certificate chain in PEM, for HTTPS.",
+        apply: |settings, value| settings.s3.certificate = Some(value.path()),
+    },
+    Setting {
+        key: "s3.key",
+        flag: None,
+        form: Form::Path,
+        default: "none",
+        reason: "The certificate's private key in PEM.",
+        apply: |settings, value| settings.s3.key = Some(value.path()),
+    },
+    Setting {
         key: "admin.listen",
         flag: Some("--admin"),
         form: Form::Address,

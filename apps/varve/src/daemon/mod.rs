@@ -13,6 +13,7 @@ mod holdings;
 mod lock;
 mod online_check;
 mod pool;
+mod s3;
 mod shard_thread;
 mod signals;
 mod snapshots;
@@ -37,6 +38,7 @@ use self::drives::Drives;
 use self::engine_stack::{EngineSource, EngineStack};
 use self::lock::DataLock;
 use self::pool::{NbdPlan, Plan, Pool};
+use self::s3::S3;
 use self::signals::Signals;
 use self::stack::ShardStack;
 
@@ -63,7 +65,13 @@ pub(crate) fn run(settings: &Settings) -> Result<()> {
     }
     let open_ms = u64::try_from(begin.elapsed().as_millis()).unwrap_or(u64::MAX);
     tracing::info!(open_ms, pool = pool.summary(), "pool open");
-    control(settings, front, pool)
+    let s3 = match &settings.s3.listen {
+        Some(address) => {
+            pool.object_links()?.map(|links| S3::start(settings, address, links)).transpose()?
+        }
+        None => None,
+    };
+    control(settings, front, pool, s3)
 }
 
 /// The admin API's sockets, and the runtime of the thread that will serve them.
@@ -114,11 +122,17 @@ fn nbd_plan(settings: &Settings, shards: u16) -> Result<NbdPlan> {
 }
 
 /// The control thread's work while the pool is served.
-fn control<S: ShardStack>(settings: &Settings, front: AdminFront, mut pool: Pool<S>) -> Result<()> {
+fn control<S: ShardStack>(
+    settings: &Settings,
+    front: AdminFront,
+    mut pool: Pool<S>,
+    s3: Option<S3>,
+) -> Result<()> {
     let AdminFront { runtime, socket, listeners } = front;
     runtime.block_on(async {
         let mut signals = Signals::install()?;
         banner::print(settings, &pool.summary(), pool.nbd_addresses(), &listeners);
+        s3.iter().for_each(S3::print);
         let watching = pool.watch_fill();
         let api = serve(listeners, pool.backend(), LimitsConfig::default(), signals.first());
         tokio::select! {
@@ -127,7 +141,11 @@ fn control<S: ShardStack>(settings: &Settings, front: AdminFront, mut pool: Pool
             never = watching => match never {},
         }
         tracing::info!("ending: writing everything out");
-        let closing = tokio::task::spawn_blocking(move || pool.close());
+        let closing = tokio::task::spawn_blocking(move || {
+            // Its requests go to every shard, so it ends first.
+            drop(s3);
+            pool.close()
+        });
         tokio::select! {
             closed = closing => closed.map_err(|error| Failure::new(format!("close the pool: {error}")))??,
             () = signals.second() => return Err(Failure::new("ended by a second signal before everything was written out")

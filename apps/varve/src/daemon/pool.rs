@@ -17,6 +17,7 @@ use varve_access_nbd::limits::DRAIN_TIMEOUT_MS;
 use varve_access_nbd::{
     Accepted, Address, ConnectionLimit, Listener, ServiceOptions, deal_connections,
 };
+use varve_dispatch::{Placement, PoolLinks};
 use varve_reactor::port::PortSender;
 use varve_types::{ByteCount, ShardId};
 
@@ -51,6 +52,7 @@ pub(crate) struct NbdPlan {
 /// A pool whose volumes are served.
 pub(crate) struct Pool<S: ShardStack> {
     threads: Arc<Threads<S>>,
+    stacks: Vec<S::Door>,
     running: Vec<Running>,
     ended: mpsc::Receiver<ShardId>,
     facts: PoolFacts,
@@ -73,6 +75,7 @@ pub(crate) fn open<S: ShardStack>(plan: Plan<S>) -> Result<Pool<S>> {
         })?);
     }
     let (doors, running) = shard_thread::open(starting)?;
+    let stacks = doors.iter().map(|doors| doors.stack.clone()).collect();
     let (calls, connections): (Vec<_>, Vec<_>) =
         doors.into_iter().map(|doors| (doors.calls, doors.connections)).unzip();
     let threads = Arc::new(Threads::new(calls));
@@ -87,7 +90,16 @@ pub(crate) fn open<S: ShardStack>(plan: Plan<S>) -> Result<Pool<S>> {
         threads.call(0, move |thread| async move { listen(&thread, nbd, limit, &connections) });
     let nbd_addresses = listening.blocking_recv().map_err(|_| shard_thread::died(ShardId(0)))??;
     let serving_since = Instant::now();
-    Ok(Pool { threads, running, ended, facts, nbd_addresses, nbd_connections, serving_since })
+    Ok(Pool {
+        threads,
+        stacks,
+        running,
+        ended,
+        facts,
+        nbd_addresses,
+        nbd_connections,
+        serving_since,
+    })
 }
 
 /// Listens on the calling thread and deals connections to all; where it listens.
@@ -153,6 +165,13 @@ impl<S: ShardStack> Pool<S> {
             serving_since: self.serving_since,
             check: OnlineCheck::default(),
         })
+    }
+
+    /// The way to the pool for objects. Blocks.
+    pub(crate) fn object_links(&self) -> Result<Option<(PoolLinks, Placement)>> {
+        let doors = self.stacks.clone();
+        let links = self.threads.call(0, |thread| async move { thread.stack.object_links(doors) });
+        links.blocking_recv().map_err(|_| shard_thread::died(ShardId(0)))
     }
 
     /// Says in the log when the pool gets fuller, or has room again; as long as it is served.

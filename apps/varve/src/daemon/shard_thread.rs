@@ -42,7 +42,8 @@ pub(crate) struct ShardThread<S: ShardStack> {
 pub(crate) struct Doors<S: ShardStack> {
     pub(crate) calls: PortSender<Call<S>>,
     pub(crate) connections: PortSender<Accepted>,
-    stack: S::Door,
+    /// To the stack below.
+    pub(crate) stack: S::Door,
 }
 
 /// A thread that has made its ports and waits for those of the others (T1).

@@ -6,6 +6,7 @@ use varve_access_admin::v1::{ChangeVolume, CreateVolume, ShardStatus, Volume};
 use varve_access_admin::{self as admin, MetricKind};
 use varve_access_nbd::Exports;
 use varve_dataset::{Datasets, Space};
+use varve_dispatch::{Placement, PoolLinks};
 use varve_reactor::Reactor;
 use varve_types::ShardId;
 
@@ -59,6 +60,12 @@ pub(crate) trait ShardStack: Sized + 'static {
 
     /// The datasets themselves, for what only they do; `None` in a stack without.
     fn datasets(&self) -> Option<Datasets> {
+        None
+    }
+
+    /// The way to the pool for objects, whose callers are other threads; `None` in a stack without.
+    fn object_links(&self, doors: Vec<Self::Door>) -> Option<(PoolLinks, Placement)> {
+        drop(doors);
         None
     }
 

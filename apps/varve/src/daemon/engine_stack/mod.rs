@@ -49,6 +49,7 @@ pub(crate) struct EngineStack {
     shard: ShardId,
     host: Rc<ShardHost>,
     datasets: Datasets,
+    placement: Placement,
     space: SpaceCount,
     /// Holds the pool's lock.
     _source: EngineSource,
@@ -79,8 +80,9 @@ impl ShardStack for EngineStack {
                 .hint("nothing was changed; keep the drives as they are and report what is damaged")
         })?;
         dispatch.add_host(shard, Rc::clone(&host));
+        let placement = dispatch.placement().clone();
         let datasets = Datasets::new(dispatch, Arc::clone(&source.shared));
-        Ok(Self { shard, host, datasets, space: SpaceCount::new(), _source: source })
+        Ok(Self { shard, host, datasets, placement, space: SpaceCount::new(), _source: source })
     }
 
     async fn begin(&self, reactor: &Reactor) -> Result<()> {
@@ -130,6 +132,10 @@ impl ShardStack for EngineStack {
 
     fn datasets(&self) -> Option<Datasets> {
         Some(self.datasets.clone())
+    }
+
+    fn object_links(&self, doors: Vec<JobSender>) -> Option<(PoolLinks, Placement)> {
+        Some((PoolLinks { threads: doors }, self.placement.clone()))
     }
 
     fn report(&self) -> ShardReport {
