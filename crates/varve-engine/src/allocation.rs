@@ -11,7 +11,7 @@ use futures_util::future::LocalBoxFuture;
 use varve_logstore::format::segment::{STRIP_HEADER_BYTES, SegmentKind};
 use varve_types::{Generation, SegmentNumber};
 
-use crate::reserves::{RECLAIM_RESERVE, Reserves};
+use crate::reserves::{PAGES_OF_ENTRY, Reserves};
 use crate::tree::PAGE_BYTES;
 use crate::{Error, Result, Shard};
 
@@ -72,15 +72,15 @@ impl Shard {
             SegmentKind::Reclaimed => self.reclaim_floor(),
             SegmentKind::Data if self.reclaim.is_stuck.get() => {
                 let pages = self.entries_may_dirty().div_ceil(segment);
-                self.reserves().data.min(self.reclaim_floor() + pages + RECLAIM_RESERVE)
+                self.reserves().data.min(self.reclaim_floor() + pages + 1)
             }
             SegmentKind::Data => self.reserves().data,
         }
     }
 
-    /// Bytes that a checkpoint takes at most for what the open data segment dirties.
+    /// Bytes that a checkpoint takes for what the open data segment dirties, reckoned as the reserve of data reckons them.
     fn entries_may_dirty(&self) -> usize {
-        self.drain.writer.borrow().entry_count() * PAGES_PER_ENTRY * PAGE_BYTES * 5 / 4
+        self.drain.writer.borrow().entry_count() * PAGES_OF_ENTRY * PAGE_BYTES
     }
 
     /// Whether the open data segment should take no more entries as garbage fills the shard: it would have to leave more free segments

@@ -99,10 +99,7 @@ impl Dedup {
 
     /// A reference was applied.
     pub(crate) fn settle(&mut self, chunk: ChunkId) {
-        let Some(count) = self.grants.get_mut(&chunk) else {
-            assert!(planted(Bug::GrantsForgottenInReplay), "references are counted before applied");
-            return;
-        };
+        let count = self.grants.get_mut(&chunk).expect("references are counted before applied");
         *count -= 1;
         if *count == 0 {
             self.grants.remove(&chunk);

@@ -16,7 +16,7 @@ pub(crate) const RECLAIM_RESERVE: usize = 4;
 
 /// Pages that applying an entry dirties: a leaf of the map, and one of the table, where the old chunk stands. Pages above them, and those
 /// where new chunks come to stand, are shared by many.
-const PAGES_PER_ENTRY: usize = 2;
+pub(crate) const PAGES_OF_ENTRY: usize = 2;
 
 /// What two segments of random writes dirty, which are applied before a due checkpoint begins.
 const LATE_DIRTY_BYTES: usize = 16 << 20;
@@ -46,7 +46,7 @@ impl Reserves {
         // What is dirty when a checkpoint becomes due, a quarter for the table pages it changes itself, what the one segment dirties that
         // is applied before it gets the gate, and three that are open.
         let entries = SegmentWriter::entries_max(segment_bytes) as usize;
-        let late = (entries * PAGES_PER_ENTRY * PAGE_BYTES).div_ceil(segment);
+        let late = (entries * PAGES_OF_ENTRY * PAGE_BYTES).div_ceil(segment);
         let checkpoint = dirty_limit * 5 / 4 / segment + late + 3;
         let data = checkpoint + RECLAIM_RESERVE;
         let share = count(segments * u64::from(config.free_target_percent) / 100);

@@ -1,4 +1,4 @@
-//! The store of objects on the engine: buckets spread over shards by their keys, a [`Shelf`] on each; listings are merged.
+//! The store of objects on the engine: buckets spread over shards by their keys, a shelf on each; listings are merged.
 //!
 //! ```text
 //!  any executor ──job──▶ thread of the key's home shard: shelf ──▶ shard
