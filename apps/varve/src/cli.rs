@@ -8,7 +8,7 @@ use varve_access_admin::ListenAddress;
 use varve_types::{ByteCount, parse_size};
 
 use crate::client::Client;
-use crate::commands::{check, completions, df, dump, pool, serve, status, volume};
+use crate::commands::{check, completions, df, dump, plan, pool, serve, status, volume};
 use crate::failure::{Failure, Result};
 
 /// Where a pool's sockets and settings are when nothing else is said.
@@ -48,6 +48,7 @@ enum Command {
     Status(status::Status),
     Check(check::CheckCommand),
     Dump(dump::DumpCommand),
+    Plan(Box<plan::PlanCommand>),
     Completions(completions::Completions),
 }
 
@@ -63,6 +64,7 @@ impl Cli {
             Command::Status(command) => command.run(&global.client()),
             Command::Check(command) => command.run(&global),
             Command::Dump(command) => command.run(&global),
+            Command::Plan(command) => command.run(),
             Command::Completions(command) => command.run(),
         }
     }

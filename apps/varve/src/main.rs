@@ -12,6 +12,7 @@ mod extents;
 mod failure;
 mod logging;
 mod offline;
+mod plan;
 mod table;
 mod transfer;
 mod watch;

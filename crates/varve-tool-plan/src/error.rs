@@ -60,7 +60,7 @@ pub enum Error {
     },
     /// A figure that the demand needs is not known of a node.
     #[error(
-        "how much {node} gives of {what} is not known: add a [[measured]] of a cluster of it, or `{field}` of [[drive]] {drive}"
+        "{what} by {node} is not known: add a [[measured]] of a cluster of it, or `{field}` of [[drive]] {drive}"
     )]
     Unmeasured {
         /// Which figure.

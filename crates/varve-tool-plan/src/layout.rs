@@ -242,17 +242,22 @@ impl<'a> Parts<'a> {
             (
                 operations.reads.base(),
                 supply.reads_per_second.is_some(),
-                "reads of this size",
+                "reading blocks of this size",
                 "reads",
             ),
             (
                 operations.writes.base(),
                 supply.drive_writes_per_second.is_some(),
-                "writes of this size",
+                "writing blocks of this size",
                 "writes",
             ),
-            (reads.base(), supply.read_bytes_per_second.is_some(), "reading", "read_rate"),
-            (writes.base(), supply.write_bytes_per_second.is_some(), "writing", "write_rate"),
+            (reads.base(), supply.read_bytes_per_second.is_some(), "a stream read", "read_rate"),
+            (
+                writes.base(),
+                supply.write_bytes_per_second.is_some(),
+                "a stream written",
+                "write_rate",
+            ),
         ];
         let missing = needs.into_iter().find(|(asked, known, ..)| *asked > 0.0 && !known);
         let Some((_, _, what, field)) = missing else { return Ok(()) };
@@ -322,13 +327,17 @@ impl<'a> Parts<'a> {
     /// What all nodes together send and receive on one network, as if they were one: to clients, and to each other.
     fn flows(self) -> [(ByteRate, ByteRate, u64); 2] {
         let (reads, writes) = (self.demand.read_rate(), self.demand.write_rate());
-        let copied = writes * (self.protection().overhead() - 1.0).max(0.0);
+        // What one node sends another receives.
+        let protection = self.protection();
+        let between =
+            writes * protection.sent_per_written() + reads * protection.gathered_per_read();
         let node = self.node();
         match node.cluster_ports {
-            0 => {
-                [(reads + copied, writes + copied, node.ports), (ByteRate::ZERO, ByteRate::ZERO, 1)]
-            }
-            own => [(reads, writes, node.ports), (copied, copied, own)],
+            0 => [
+                (reads + between, writes + between, node.ports),
+                (ByteRate::ZERO, ByteRate::ZERO, 1),
+            ],
+            own => [(reads, writes, node.ports), (between, between, own)],
         }
     }
 

@@ -66,6 +66,24 @@ impl Protection {
         Share::of_base(1.0 - self.overhead() / 3.0)
     }
 
+    /// Bytes that the node which takes a write sends to others, for each byte: all other copies or strips.
+    #[must_use]
+    pub fn sent_per_written(self) -> f64 {
+        match self {
+            Self::Copies(copies) => f64::from(copies - 1),
+            Self::Erasure { data, parity } => f64::from(data + parity - 1) / f64::from(data),
+        }
+    }
+
+    /// Bytes that the node which answers a read gets from others, for each byte: none of copies, of a code all strips but its own.
+    #[must_use]
+    pub fn gathered_per_read(self) -> f64 {
+        match self {
+            Self::Copies(_) => 0.0,
+            Self::Erasure { data, .. } => f64::from(data - 1) / f64::from(data),
+        }
+    }
+
     /// Drive operations for one small write: one for each copy or strip. A log that fills whole stripes needs fewer.
     #[must_use]
     pub fn operations_per_write(self) -> f64 {
@@ -124,6 +142,16 @@ impl<'de> serde::Deserialize<'de> for Protection {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn codes_gather_what_they_read() {
+        let code = Protection::Erasure { data: 4, parity: 2 };
+        assert_eq!((code.sent_per_written(), code.gathered_per_read()), (1.25, 0.75));
+        let copies = Protection::Copies(3);
+        assert_eq!((copies.sent_per_written(), copies.gathered_per_read()), (2.0, 0.0));
+        let one = Protection::Copies(1);
+        assert_eq!((one.sent_per_written(), one.gathered_per_read()), (0.0, 0.0));
+    }
 
     #[test]
     fn protections_round_trip_through_text() {

@@ -64,14 +64,11 @@ impl Supply {
 
     fn take_measured(&mut self, catalogue: &Catalogue, node: Equipped<'_>, demand: &Demand) {
         let rows: Vec<Row<'_>> = Row::of(catalogue, node).collect();
-        let fits = |row: &&Row<'_>| row.within(demand) != Some(false);
         for reads in [true, false] {
             let kind: Vec<&Row<'_>> =
                 rows.iter().filter(|row| row.reads() == Some(reads)).collect();
-            let timely: Vec<&Row<'_>> = kind.iter().copied().filter(fits).collect();
-            let used = if timely.is_empty() { &kind } else { &timely };
-            let operations = used.iter().filter_map(|row| Some((row.operations(demand)?, *row)));
-            let best = operations.min_by(|one, other| {
+            let operations = kind.iter().filter_map(|row| Some((row.operations(demand)?, *row)));
+            let best = timely(operations.collect(), demand).into_iter().min_by(|one, other| {
                 let near = one.1.distance(demand).total_cmp(&other.1.distance(demand));
                 near.then(other.0.base().total_cmp(&one.0.base()))
             });
@@ -85,7 +82,8 @@ impl Supply {
                 }
                 self.note(row, demand);
             }
-            let streams = used.iter().filter_map(|row| Some((row.stream(node.protection)?, *row)));
+            let streams = kind.iter().filter_map(|row| Some((row.stream(node.protection)?, *row)));
+            let streams = timely(streams.collect(), demand).into_iter();
             let best = streams.max_by(|one, other| one.0.base().total_cmp(&other.0.base()));
             if let Some((rate, row)) = best {
                 match reads {
@@ -149,6 +147,13 @@ impl Supply {
             ));
         }
     }
+}
+
+/// Of rates and where they come from, those that were not measured beyond the bound on latency; all where none is left.
+fn timely<'a, 'b, R: Copy>(rates: Vec<(R, &'a Row<'b>)>, demand: &Demand) -> Vec<(R, &'a Row<'b>)> {
+    let within = |(_, row): &&(R, &Row<'_>)| row.within(demand) != Some(false);
+    let kept: Vec<_> = rates.iter().filter(within).copied().collect();
+    if kept.is_empty() { rates } else { kept }
 }
 
 /// 2 where the journal lies on the data drives.

@@ -139,7 +139,7 @@ fn machines_are_operations() {
 
 #[test]
 fn the_network_binds_copies_too() {
-    // A node of 10 Gbit/s reads 230,000 blocks of 4 KiB, 942 MB/s; blocks of 64 KiB at a sixteenth of that rate fill its port.
+    // 5 GB/s by ports of 1.25.
     let demand = Demand { read_bytes_per_second: parse("5GB/s").unwrap(), ..hold(1.0) };
     let plan = layout("object-uc4", demand, under(Protection::Copies(3)));
     let network = plan.terms.iter().find(|term| term.what == "network").unwrap();
@@ -149,6 +149,11 @@ fn the_network_binds_copies_too() {
     let plan = layout("object-uc4", demand, under(Protection::Copies(3)));
     let network = plan.terms.iter().find(|term| term.what == "network").unwrap();
     near(network.nodes.exact, 3.0);
+    // A code of 4+2 gathers three quarters of what it reads: 5 × 1.75 ÷ 1.25.
+    let demand = Demand { read_bytes_per_second: parse("5GB/s").unwrap(), ..hold(1.0) };
+    let plan = layout("object-uc4", demand, under(EC_4_2));
+    let network = plan.terms.iter().find(|term| term.what == "network").unwrap();
+    near(network.nodes.exact, 7.0);
 }
 
 #[test]
@@ -188,7 +193,7 @@ fn what_is_not_known_is_not_made_up() {
     let reason = rejection("intel-good", operations(1e5, 0.5), under(Protection::Copies(3)));
     assert_eq!(
         reason,
-        "how much intel-good gives of reads of this size is not known: add a [[measured]] of a cluster of it, \
+        "reading blocks of this size by intel-good is not known: add a [[measured]] of a cluster of it, \
          or `reads` of [[drive]] hdd-4tb"
     );
     // 4 MB figures say nothing of 4 KiB operations.
@@ -219,6 +224,11 @@ fn latency_is_held_against_what_was_measured() {
     let shown =
         |ms| layout("sql-uc3", bound(ms), under(Protection::Copies(2))).supply.latency_shown;
     assert_eq!((shown(1.0), shown(0.5)), (Some(true), Some(false)));
+    // Blocks of 128 KiB have no latency, and say nothing of 4 KiB: the reads measured at 3.5 ms are used, and told to be late.
+    assert_eq!(
+        layout("idf16", bound(3.0), under(Protection::Copies(2))).supply.latency_shown,
+        Some(false)
+    );
     let plan = layout("sql-uc3", bound(0.5), under(Protection::Copies(2)));
     assert!(
         plan.risks.iter().any(|risk| risk.contains("more than the 500 µs asked for")),

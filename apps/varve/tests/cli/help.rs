@@ -46,6 +46,14 @@ const COMMANDS: &[&[&str]] = &[
     &["dump", "segment"],
     &["dump", "map"],
     &["dump", "keys"],
+    &["plan"],
+    &["plan", "pg"],
+    &["plan", "journal"],
+    &["plan", "endurance"],
+    &["plan", "cost"],
+    &["plan", "compare"],
+    &["plan", "cluster"],
+    &["plan", "catalogue"],
     &["completions"],
 ];
 

@@ -11,6 +11,7 @@ mod completions;
 mod df;
 mod dump;
 mod help;
+mod plan;
 mod pool_show;
 mod serve;
 mod status;

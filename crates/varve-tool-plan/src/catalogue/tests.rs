@@ -122,3 +122,28 @@ fn any_bytes_are_read_or_refused() {
         }
     }
 }
+
+#[test]
+fn the_example_of_the_manual_is_read() {
+    let page = include_str!("../../../../docs/operating/plan.md");
+    let (_, rest) = page.split_once("```toml\n").unwrap();
+    let (example, _) = rest.split_once("```").unwrap();
+    let mut catalogue = Catalogue::built_in();
+    catalogue.add("plan.md", example).unwrap();
+    assert_eq!(catalogue.nodes["box"].drives_max, Some(10));
+}
+
+#[test]
+fn the_document_lists_every_field() {
+    let document = include_str!("../../../../docs/plan.md");
+    let (_, catalogue) = document.split_once("## Catalogue").unwrap();
+    let (catalogue, _) = catalogue.split_once("\n## ").unwrap();
+    for line in include_str!("entries.rs").lines() {
+        let Some(field) = line.trim().strip_prefix("pub ").and_then(|line| line.split_once(": "))
+        else {
+            continue;
+        };
+        let named = format!("`{}", field.0);
+        assert!(catalogue.contains(&named), "docs/plan.md lacks {}", field.0);
+    }
+}

@@ -22,7 +22,7 @@ pub fn ceph(layout: &Layout) -> String {
     );
     if let Some(journals) = &layout.journals {
         let mib = (journals.size_bytes.base() / 1_048_576.0).ceil();
-        let _ = writeln!(text, "osd_journal_size = {mib}");
+        let _ = writeln!(text, "# of FileStore, in MiB\nosd_journal_size = {mib}");
     }
     text.push_str("\n# the pool\n");
     let _ = match layout.protection {

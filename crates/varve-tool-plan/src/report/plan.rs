@@ -171,10 +171,18 @@ fn reasons(layout: &Layout) -> Table {
     Table { header: vec!["what", "exactly", "nodes", "formula", ""], rows: rows.collect() }
 }
 
+/// How many, and why where something asked for them.
+fn nodes(layout: &Layout) -> String {
+    match layout.terms.is_empty() {
+        true => layout.nodes.to_string(),
+        false => format!("{}, bound by {}", layout.nodes, layout.binding),
+    }
+}
+
 fn hardware(layout: &Layout) -> Vec<(&'static str, String)> {
     let groups = layout.placement_groups;
     let mut facts = vec![
-        ("nodes", format!("{}, bound by {}", layout.nodes, layout.binding)),
+        ("nodes", nodes(layout)),
         (
             "drives",
             format!(

@@ -109,7 +109,7 @@ fn a_plan_that_fails_says_why() {
     let text = of_plan(&plan).text();
     assert!(text.contains("no kind of node meets the demand"), "{text}");
     assert!(
-        text.contains("- intel-best, 3 copies: how much intel-best gives of reading is not known"),
+        text.contains("- intel-best, 3 copies: a stream read by intel-best is not known"),
         "{text}"
     );
 }

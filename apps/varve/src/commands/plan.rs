@@ -1,0 +1,47 @@
+//! `varve plan`: hardware for a demand, and the small questions that come up beside it. Needs no daemon.
+
+use clap::{Args, Subcommand};
+
+use crate::failure::Result;
+use crate::plan::{catalogue, question, search};
+
+/// Plan hardware: nodes and drives for a demand, with the constraint that binds
+#[derive(Args, Debug)]
+#[command(args_conflicts_with_subcommands = true, arg_required_else_help = true)]
+#[command(
+    after_help = "Amounts have units: 100TB (10^12 bytes), 4KiB (1024), 1250MB/s, 10Gbit/s, 200k, 5ms, 5y, 60%.\n\
+                  Formulas, catalogues and the faults of the sources: docs/plan.md."
+)]
+pub(crate) struct PlanCommand {
+    #[command(flatten)]
+    search: search::Search,
+    #[command(subcommand)]
+    question: Option<Question>,
+}
+
+/// Questions of their own.
+#[derive(Subcommand, Debug)]
+enum Question {
+    Pg(question::Pg),
+    Journal(question::Journal),
+    Endurance(question::Endurance),
+    Cost(question::Cost),
+    Compare(question::Compare),
+    Cluster(question::ClusterQuestion),
+    Catalogue(catalogue::List),
+}
+
+impl PlanCommand {
+    pub(crate) fn run(self) -> Result<String> {
+        match self.question {
+            None => self.search.run(),
+            Some(Question::Pg(question)) => question.run(),
+            Some(Question::Journal(question)) => question.run(),
+            Some(Question::Endurance(question)) => question.run(),
+            Some(Question::Cost(question)) => question.run(),
+            Some(Question::Compare(question)) => question.run(),
+            Some(Question::Cluster(question)) => question.run(),
+            Some(Question::Catalogue(list)) => list.run(),
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! Goal: `varve plan` answers without a daemon, in every form, and refuses with what, where and what to do. Method: the binary, with the
+//! built-in catalogue and with files of users.
+
+use std::fs;
+
+use crate::rig::{varve, varve_in};
+
+fn plan(arguments: &[&str]) -> crate::rig::Run {
+    varve(&[&["plan"], arguments].concat())
+}
+
+#[test]
+fn placement_groups_are_exact_and_a_power_of_two() {
+    let text = plan(&["pg", "--osds", "80", "--size", "2"]).ok();
+    assert_eq!(
+        text,
+        "80 OSDs, 2 copies\n\nformula           4000\nplacement groups  4096\nan OSD holds      102.4\n"
+    );
+    let json = plan(&["pg", "--osds", "80", "--size", "8+3", "--json"]).json();
+    assert_eq!((&json["formula"], &json["count"]), (&727.into(), &1024.into()));
+}
+
+#[test]
+fn journals_have_the_size_of_two_intervals() {
+    let journal =
+        |sync| plan(&["journal", "--disk", "100MB/s", "--net", "1250MB/s", "--sync", sync]).ok();
+    assert!(journal("5s").contains("size            1000 MB\n"));
+    assert!(journal("10s").contains("size            2000 MB\n"));
+    let bits = plan(&["journal", "--disk", "100MB/s", "--net", "10Gbit/s"]).refused(2);
+    assert!(bits.contains("`Gbit/s` is the unit of a rate in bits"), "{bits}");
+}
+
+#[test]
+fn endurance_is_told_of_numbers_and_of_drives_in_the_catalogue() {
+    let json = plan(&["endurance", "--capacity", "800GB", "--drive-writes", "10", "--json"]).json();
+    assert_eq!(json["per_day_bytes"], 8e12);
+    assert_eq!(json["total_bytes"], 14.6e15);
+    let known = [
+        "endurance",
+        "--drive",
+        "p3700-800",
+        "--written-per-day",
+        "8TB",
+        "--protect",
+        "2",
+        "--drives",
+        "20",
+    ];
+    assert!(plan(&known).ok().contains("lasts                50 years\n"));
+    let unknown = plan(&["endurance", "--drive", "hdd-1tb"]).refused(2);
+    assert!(
+        unknown.contains("the endurance of hdd-1tb is not known\n  try: add drive_writes_per_day"),
+        "{unknown}"
+    );
+}
+
+#[test]
+fn a_comparison_prints_what_the_source_should_have() {
+    let text = plan(&["compare", "hdd-nvme", "micron-6500ion"]).ok();
+    for part in [
+        "11.5×",
+        "26.8×",
+        "reading   68.79    69     X01",
+        "writing   160.6    161",
+        "46.5×",
+        "36.6×",
+    ] {
+        assert!(text.contains(part), "{part}\n{text}");
+    }
+    let json = plan(&["compare", "hdd-nvme", "micron-6500ion", "--json"]).json();
+    assert_eq!(json["parity"][1]["nodes"]["count"], 69);
+}
+
+#[test]
+fn a_cluster_names_its_limit() {
+    let text = plan(&["cluster", "object-uc4"]).ok();
+    assert!(
+        text.contains("\nREADING IS BOUND BY      TO\nnetwork of the gateways  1,250 MB/s\n"),
+        "{text}"
+    );
+    assert!(text.contains("a node is 25 % of the cluster"), "{text}");
+}
+
+#[test]
+fn costs_stand_on_lines_of_their_own() {
+    let text = plan(&["cost", "--node", "micron-6500ion", "--nodes", "6", "--protect", "4+2"]).ok();
+    assert!(text.starts_with("micron-6500ion: 6 nodes, EC 4+2\n"), "{text}");
+    for part in [
+        "usable             768 TB\n",
+        "purchase                     107,562 USD\n",
+        "all together ",
+    ] {
+        assert!(text.contains(part), "{part}\n{text}");
+    }
+}
+
+#[test]
+fn a_plan_names_what_binds_in_every_form() {
+    let demand = [
+        "--usable",
+        "760TB",
+        "--protect",
+        "3",
+        "--fill",
+        "100%",
+        "--class",
+        "capacity",
+        "--node",
+        "hdd-nvme",
+    ];
+    let text = plan(&demand).ok();
+    assert!(text.contains("nodes               16, bound by capacity\n"), "{text}");
+    assert!(text.contains("capacity         15.83    16     F2       binds\n"), "{text}");
+    let form = |form| plan(&[&demand[..], &["--format", form]].concat()).ok();
+    assert!(form("markdown").contains("| capacity | 15.83 | 16 | F2 | binds |\n"));
+    assert!(form("html").contains("<td>capacity</td><td>15.83</td><td>16</td>"));
+    let json = plan(&[&demand[..], &["--json"]].concat()).json();
+    let best = &json["layouts"][0];
+    assert_eq!((&best["nodes"], &best["binding"]), (&16.into(), &"capacity".into()));
+    assert_eq!(best["raw_bytes"], 16.0 * 144e12);
+    let conf = plan(&[&demand[..], &["--config", "ceph"]].concat()).ok();
+    assert!(conf.contains("osd_pool_default_size = 3\n"), "{conf}");
+    assert_eq!(
+        plan(&[&demand[..], &["--config", "varve"]].concat()).ok().matches("[[drive]]").count(),
+        12
+    );
+}
+
+#[test]
+fn workloads_shape_the_demand() {
+    let text = plan(&["--workload", "oltp-7030", "--iops", "1M", "--protect", "2"]).ok();
+    assert!(text.contains("operations         1,000,000/s of 4 KiB, 70 % reads\n"), "{text}");
+    assert!(text.contains("latency            within 3 ms\n"), "{text}");
+    assert!(
+        plan(&["--workload", "nope"])
+            .refused(2)
+            .contains("there is no workload `nope`\n  try: one of backup-archive")
+    );
+}
+
+#[test]
+fn users_add_their_own_hardware() {
+    let dir = tempfile::tempdir().unwrap();
+    let mine = "[[drive]]\nname = \"mine\"\nmedia = \"nvme\"\ncapacity = \"15.36TB\"\nreads = \"800k\"\nwrites = \"200k\"\n\
+                read_rate = \"6GB/s\"\nwrite_rate = \"3GB/s\"\npower_write = \"20W\"\nprice = 1500\n\
+                [[node]]\nname = \"box\"\ndrive = \"mine\"\ndrives = 4\ndrives_max = 10\nports = 2\nspeed = \"100Gbit/s\"\n\
+                cores = 64\nprice = 9000\npower = \"300W\"\n";
+    fs::write(dir.path().join("mine.toml"), mine).unwrap();
+    let run = |arguments: &[&str]| {
+        let all = [
+            &["plan", "--catalogue", "mine.toml", "--node", "box", "--usable", "500TB"],
+            arguments,
+        ]
+        .concat();
+        varve_in(dir.path(), &all)
+    };
+    let json = run(&["--iops", "500k", "--written-per-day", "10TB", "--json"]).json();
+    assert_eq!(json["layouts"][0]["node"], "box");
+    assert!(json["layouts"][0]["price"]["per_operation"].as_f64().unwrap() > 0.0);
+    fs::write(dir.path().join("mine.toml"), mine.replace("6GB/s", "48Gbit/s")).unwrap();
+    let refused = run(&[]).refused(2);
+    assert!(
+        refused.starts_with("error: mine.toml:7:13: `48Gbit/s` is no rate in bytes"),
+        "{refused}"
+    );
+    let missing = plan(&["--usable", "1TB", "--catalogue", "nowhere.toml"]).refused(2);
+    assert!(missing.contains("read catalogue nowhere.toml"), "{missing}");
+}
+
+#[test]
+fn what_cannot_be_met_is_told_with_reasons() {
+    let text = plan(&["--iops", "5M", "--node", "intel-good"]).refused(1);
+    assert!(
+        text.contains(
+            "intel-good, 3 copies: reading blocks of this size by intel-good is not known"
+        ),
+        "{text}"
+    );
+    assert!(text.contains("try: add what is known of your hardware with --catalogue"), "{text}");
+    assert_eq!(plan(&[]).code, 2);
+    assert!(plan(&["--usable", "0TB"]).refused(2).contains("must be above 0"));
+    assert!(plan(&["--usable", "5T"]).refused(2).contains("`T` is not among its units"));
+}
+
+#[test]
+fn the_catalogue_is_listed() {
+    let json = plan(&["catalogue", "--json"]).json();
+    assert!(json["nodes"].as_array().unwrap().contains(&"micron-6500ion".into()));
+    assert!(plan(&["catalogue"]).ok().contains("\nWorkloads\n"));
+}
