@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 
 use varve_dispatch::{BLOCK_BYTES, FamilyCensus, StreamCensus};
 
+use crate::bucket::bucket_owners;
 use crate::catalog::{SCAN_MAX, list, list_snapshots};
 use crate::name::{DatasetName, SnapshotName};
 use crate::record::{VolumeInfo, VolumeRecord};
@@ -56,9 +57,9 @@ pub struct VolumeSpace {
 pub struct Space {
     /// Every volume, in the order of their names.
     pub volumes: Vec<VolumeSpace>,
-    /// Sum over the volumes.
+    /// Sum over the volumes, and bodies of objects in whole blocks.
     pub logical_bytes: u64,
-    /// What the chunks take that volumes and snapshots name, each once, in bytes.
+    /// What the chunks take that volumes, snapshots and buckets name, each once, in bytes.
     pub referenced_bytes: u64,
     /// Chunks of data as long as blocks, those that wait for a mark pass included, in bytes.
     pub unique_bytes: u64,
@@ -127,11 +128,16 @@ impl Datasets {
             let snapshots = family.snapshots.iter().map(|(_, record)| record.route.stream);
             std::iter::once(family.record.route.stream).chain(snapshots).collect()
         });
-        let census = self.dispatch.census(streams.collect()).await?;
+        let buckets = bucket_owners(&self.dispatch).await?;
+        let buckets = buckets.iter().map(|bucket| vec![bucket.stream]);
+        let census = self.dispatch.census(streams.chain(buckets).collect()).await?;
+        let in_buckets = census.families.iter().skip(families.len()).flat_map(|it| &it.streams);
+        let in_buckets: u64 = in_buckets.map(|stream| held(stream).logical_bytes).sum();
         let counted = families.into_iter().zip(&census.families);
         let volumes: Vec<VolumeSpace> =
             counted.map(|(family, census)| family.space(census)).collect();
-        let logical_bytes = volumes.iter().map(|volume| volume.held.logical_bytes).sum();
+        let logical: u64 = volumes.iter().map(|volume| volume.held.logical_bytes).sum();
+        let logical_bytes = logical + in_buckets;
         let referenced_bytes = census.named.data_bytes;
         let mut space = Space { volumes, logical_bytes, referenced_bytes, ..Space::default() };
         for shard in self.dispatch.stats().await? {

@@ -6,7 +6,7 @@
 
 use std::rc::Rc;
 
-use varve_logstore::chain_reader::fold_checksum;
+use varve_logstore::chain_reader::{fold_checksum, unit_bytes};
 use varve_logstore::format::chunk::ChunkEntry;
 use varve_logstore::format::record::KeyPayload;
 use varve_logstore::format::root::ChainHead;
@@ -108,7 +108,7 @@ impl Shard {
         // as much as applying.
         let reads = self.counters.page_reads.get();
         if self.prefetch_wanted.get() {
-            self.prefetch_blocks(segment.entries).await;
+            self.prefetch_entries(&segment).await;
         }
         for (index, entry) in segment.entries.iter().enumerate() {
             self.apply_entry(&segment, entry).await?;
@@ -126,7 +126,7 @@ impl Shard {
     }
 
     /// Loads the pages that the entries need, many at once.
-    async fn prefetch_blocks(&self, entries: &[SummaryEntry]) {
+    async fn prefetch_entries(&self, segment: &Applicable<'_>) {
         self.prefetch(|trees| {
             let mut place = |entry: &SummaryEntry| match entry {
                 SummaryEntry::Data { stream, block, .. } => {
@@ -136,9 +136,16 @@ impl Shard {
                     trees.lookup(*stream, *block)?;
                     trees.chunk(*chunk)
                 }
+                SummaryEntry::KeyPut { unit, .. } | SummaryEntry::KeyDelete { unit, .. } => {
+                    let bytes = segment.bytes.and_then(|bytes| unit_bytes(bytes, unit));
+                    if let Some(Ok(payload)) = bytes.map(KeyPayload::decode) {
+                        trees.keys.get(&trees.cache, payload.key)?;
+                    }
+                    Ok(None)
+                }
                 _ => Ok(None),
             };
-            entries.iter().filter_map(|entry| fault_of(place(entry))).collect()
+            segment.entries.iter().filter_map(|entry| fault_of(place(entry))).collect()
         })
         .await
     }

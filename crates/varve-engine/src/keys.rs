@@ -6,6 +6,7 @@ use std::ops::ControlFlow;
 use varve_types::StreamId;
 
 use crate::hash::HashSet;
+use crate::pending_keys::PendingKey;
 use crate::tree::Scan;
 use crate::trees::{key_of_user, stream_key, stream_of_key, user_key};
 use crate::{Result, Shard};
@@ -47,7 +48,7 @@ impl Shard {
     }
 
     /// The first `max` keys from `from` on and before `end`, in order, with their values. Newer versions than the request may be among
-    /// them; what is told is durable.
+    /// them; what is told is durable. Up to 256 keys are as they are at one moment.
     ///
     /// # Errors
     /// `Corrupt` when the tree cannot be read.
@@ -64,14 +65,12 @@ impl Shard {
         let mut live = Vec::new();
         while live.len() < max && end.is_none_or(|end| from.as_slice() < end) {
             let wanted = (max - live.len()).clamp(1, SCAN_STEP);
-            // Waiting versions are taken first: what is applied meanwhile is then seen twice, not missed.
-            let pending = self.pending_keys.borrow().range(&from, end, wanted);
-            let full = pending.len() == wanted;
-            let pending_to = pending.last().filter(|_| full).map(|(key, _)| key_after(key));
+            let (stored, stored_to, pending) = self.keys_now(&from, end, wanted).await?;
             if let Some((_, newest)) = pending.iter().max_by_key(|(_, version)| version.wseq) {
                 self.wait_frame(&newest.frame).await?; // Those before it are durable then, too.
             }
-            let (stored, stored_to) = self.keys_of_tree(&from, end, wanted).await?;
+            let full = pending.len() == wanted;
+            let pending_to = pending.last().filter(|_| full).map(|(key, _)| key_after(key));
             let to = match (pending_to, stored_to) {
                 (Some(a), Some(b)) => Some(a.min(b)),
                 (a, b) => a.or(b),
@@ -91,15 +90,16 @@ impl Shard {
         Ok(live)
     }
 
-    /// Some of the first keys of the tree itself, and from where on there may be more.
-    async fn keys_of_tree(
+    /// Some of the first keys of the tree and from where on there may be more, and the first ones that wait for it. Both as they are at one
+    /// moment: a transaction that is applied in part is whole with what of it waits.
+    async fn keys_now(
         &self,
         from: &[u8],
         end: Option<&[u8]>,
         max: usize,
-    ) -> Result<(Vec<KeyValue>, Option<Vec<u8>>)> {
+    ) -> Result<(Vec<KeyValue>, Option<Vec<u8>>, Vec<PendingKey>)> {
         let mut step = Vec::new();
-        let scan = self
+        let (scan, pending) = self
             .with_pages(|trees| {
                 step.clear();
                 let visit = |key: &[u8], value: &[u8]| {
@@ -109,14 +109,15 @@ impl Shard {
                     step.push((key.to_vec(), value.to_vec()));
                     ControlFlow::Continue(())
                 };
-                Ok(trees.keys.scan(&trees.cache, from, max, visit)?)
+                let scan = trees.keys.scan(&trees.cache, from, max, visit)?;
+                Ok((scan, self.pending_keys.borrow().range(from, end, max)))
             })
             .await?;
         let more = match scan {
             Scan::More(next) if end.is_none_or(|end| next.as_slice() < end) => Some(next),
             Scan::More(_) | Scan::Done => None,
         };
-        Ok((step, more))
+        Ok((step, more, pending))
     }
 
     /// Streams that have anything on this shard.

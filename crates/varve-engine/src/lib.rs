@@ -57,4 +57,5 @@ pub use references::{CheckProgress, Dangling, References, Unreadable};
 pub use shard::Shard;
 pub use transaction::{AdmittedTransaction, Committed, Transaction, TransactionRoom};
 pub use tree::Mapped;
+pub use varve_logstore::planted;
 pub use verify::{Damage, DamagedPart, VerifyEvent, VerifyReport, verify_slot};

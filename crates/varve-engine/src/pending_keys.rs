@@ -18,6 +18,9 @@ pub(crate) struct Version {
     pub(crate) value: Option<Vec<u8>>,
 }
 
+/// A key and the version that waits.
+pub(crate) type PendingKey = (Vec<u8>, Version);
+
 /// Newest journaled version of each key that waits for the key tree.
 #[derive(Default)]
 pub(crate) struct PendingKeys {
@@ -50,12 +53,7 @@ impl PendingKeys {
     }
 
     /// The first `max` waiting versions of keys of a range, in order.
-    pub(crate) fn range(
-        &self,
-        from: &[u8],
-        end: Option<&[u8]>,
-        max: usize,
-    ) -> Vec<(Vec<u8>, Version)> {
+    pub(crate) fn range(&self, from: &[u8], end: Option<&[u8]>, max: usize) -> Vec<PendingKey> {
         self.keys
             .range::<[u8], _>((Bound::Included(from), Bound::Unbounded))
             .take_while(|(key, _)| end.is_none_or(|end| key.as_slice() < end))

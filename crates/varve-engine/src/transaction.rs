@@ -15,6 +15,7 @@ use std::rc::Rc;
 
 use varve_logstore::format::record::RecordKind;
 use varve_logstore::lane::{FRAME_RECORDS_MAX, Frame, Record};
+use varve_logstore::planted::{Bug, planted};
 use varve_stdx::BufSlice;
 use varve_types::StreamId;
 
@@ -168,7 +169,12 @@ impl Shard {
         }
         let records: Vec<Rc<Record>> =
             transaction.changes.iter().map(|change| self.change_record(change, &room)).collect();
-        let frame = self.lane().append_together(&records); // C1
+        let frame = if planted(Bug::TransactionTorn) {
+            let frames = records.iter().map(|record| self.lane().append(Rc::clone(record)));
+            frames.last().expect("a transaction holds a change")
+        } else {
+            self.lane().append_together(&records) // C1
+        };
         let mut streams = Vec::new();
         for (change, record) in transaction.changes.iter().zip(&records) {
             credits.keep_part(charge(record.payload.len()));

@@ -56,6 +56,16 @@ pub enum Bug {
     CopiedChunkDies,
     /// Mark: streams that are cut off others during a pass are not walked.
     MarkForgetsCopies,
+    /// Transaction: its records may stand in several frames.
+    TransactionTorn,
+    /// Objects: a body is written before anything says that it belongs to nothing yet.
+    StagedWithoutOrphan,
+    /// Objects: what is read is trimmed.
+    HeldIsFreed,
+    /// Objects: a transaction does not tell which blocks were given out.
+    BlocksGivenTwice,
+    /// Objects: an orphan is taken away by its own transaction, before the one that names what it did.
+    OrphanTakenEarly,
     /// Checkpoint: what it folds is reused before its root is durable.
     FoldReusedEarly,
     /// Checkpoint: chunks that were overwritten and wait to be taken out of the table are not saved.
@@ -70,7 +80,7 @@ pub enum Bug {
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Self; 31] = [
+    pub const ALL: [Self; 36] = [
         Self::AckBeforeDurable,
         Self::ChainUnchecked,
         Self::ReadBeforeDurable,
@@ -97,6 +107,11 @@ impl Bug {
         Self::SharedPageChanged,
         Self::CopiedChunkDies,
         Self::MarkForgetsCopies,
+        Self::TransactionTorn,
+        Self::StagedWithoutOrphan,
+        Self::HeldIsFreed,
+        Self::BlocksGivenTwice,
+        Self::OrphanTakenEarly,
         Self::FoldReusedEarly,
         Self::DeathsUnsaved,
         Self::DeadForgottenInReplay,

@@ -19,6 +19,7 @@
 //! S6. A shard that was reopened has another shelf: holds of the former one read, write and commit nothing any more. All orphans that an
 //!     opening finds are swept.
 
+mod audit;
 mod change;
 mod find;
 mod held;
@@ -36,11 +37,13 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use hashbrown::HashMap;
+use varve_engine::planted::{Bug, planted};
 use varve_engine::{BLOCK_BYTES, Committed, Shard, Transaction, TransactionRoom};
 use varve_reactor::Reactor;
 use varve_stdx::BufSlice;
 use varve_types::{ErrorKind, Reduction, StreamId};
 
+pub use audit::{BucketAudit, audit_bucket, buckets_of};
 pub use find::{ShelfBody, ShelfFound, StoredBodyRef};
 pub use held::Hold;
 pub use staging::{Staged, Staging};
@@ -269,7 +272,9 @@ impl Shelf {
         for (key, value) in plan.puts {
             transaction.put(&key, value);
         }
-        transaction.put(&keys::counts(self.bucket), counts.encode());
+        if !planted(Bug::BlocksGivenTwice) {
+            transaction.put(&keys::counts(self.bucket), counts.encode()); // S2
+        }
         let committed = self.shard.commit(admitted, transaction)?;
         self.counts.set(counts);
         if !orphans.is_empty() {
@@ -280,7 +285,7 @@ impl Shelf {
     }
 
     fn is_freed_at_once(&self, place: Place, blocks: u64) -> bool {
-        let is_held = self.holds.borrow().contains_key(&place);
+        let is_held = self.holds.borrow().contains_key(&place) && !planted(Bug::HeldIsFreed);
         !is_held && blocks <= TRIMMED_AT_ONCE_MAX
     }
 }

@@ -49,6 +49,8 @@ pub struct WorldConfig {
     pub lives: u32,
     /// Of a hundred operations, those on keys.
     pub key_percent: u64,
+    /// Of a hundred operations, those on objects.
+    pub object_percent: u64,
     /// Of a thousand operations on blocks, those that cut streams.
     pub cut_per_mille: u64,
     /// What goes wrong beside power cuts.
@@ -156,6 +158,7 @@ impl WorldConfig {
             dedup_index_bytes: pick(&mut rng, &[1 << 10, 16 << 10, 1 << 20]),
             cut_per_mille: pick(&mut rng, &[0, 10, 10, 60]),
             deaths_bytes: pick(&mut rng, &[64, 1 << 10, 1 << 20, 1 << 20]),
+            object_percent: pick(&mut rng, &[0, 0, 10, 50]),
         }
     }
 

@@ -5,6 +5,7 @@ mod config;
 mod content;
 mod life;
 mod model;
+mod objects;
 mod register;
 mod run;
 mod workload;

@@ -124,7 +124,14 @@ impl Machine {
         self.world.shards.borrow_mut().push(Rc::downgrade(&shard));
         self.world.record("open", id, &[]);
         self.world.answered(false);
-        Ok(Client { world: Rc::clone(&self.world), shard, id })
+        let mut client = Client { world: Rc::clone(&self.world), shard, id, shelf: None };
+        if let Err(error) = client.open_shelf(&self.reactor).await {
+            return Err(match error.kind() {
+                ErrorKind::Corrupt => Error::BadRoot { shard: id, reason: error.to_string() },
+                _ => Error::Failed { cause: error.to_string() },
+            });
+        }
+        Ok(client)
     }
 
     async fn work(&self, mut clients: Vec<Client>, rng: &mut Rng) {
@@ -211,6 +218,7 @@ impl Machine {
         for (client, ticket) in clients.iter().zip(&tickets) {
             let mut owned: HashSet<_> = client.model().copies.borrow().iter().copied().collect();
             owned.extend(client.model().streams.borrow().iter().map(|stream| stream.id));
+            owned.extend(client.model().bucket.get());
             if let Err(error) = client.shard.mark_walk(*ticket, &owned).await {
                 client.settle(Err(error), "walk of a mark pass");
                 return false;
@@ -277,6 +285,7 @@ impl Machine {
             for stream in streams {
                 client.settle(client.shard.drop_stream(stream.id).await, "drop");
             }
+            client.empty_bucket(&self.reactor).await;
         }
         self.mark(clients).await;
         for client in clients {
@@ -307,6 +316,7 @@ async fn audit(client: &Client, after_mark: bool) {
         }
         Err(error) => client.settle(Err(error), "audit"),
     }
+    client.audit_objects().await;
 }
 
 /// Lets media fail for a while, when this world has such faults.

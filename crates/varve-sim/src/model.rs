@@ -11,6 +11,7 @@ use varve_engine::BLOCK_BYTES;
 use varve_types::StreamId;
 
 use crate::content::Content;
+use crate::objects::ObjectModel;
 use crate::register::Register;
 
 const BLOCK: u64 = BLOCK_BYTES as u64;
@@ -238,6 +239,10 @@ pub(crate) struct ShardModel {
     pub copies: RefCell<Vec<StreamId>>,
     /// Keys ever used.
     pub keys: RefCell<BTreeMap<Vec<u8>, KeyRegister>>,
+    /// The bucket's stream, in a world with objects.
+    pub bucket: Cell<Option<StreamId>>,
+    /// Objects ever used.
+    pub objects: ObjectModel,
     /// Requests for space that were refused since the last answer.
     pub refused: Cell<u64>,
 }
@@ -250,6 +255,9 @@ impl ShardModel {
             stream.model.borrow_mut().cut(now);
         }
         for register in self.keys.borrow_mut().values_mut() {
+            register.cut(now);
+        }
+        for register in self.objects.borrow_mut().values_mut() {
             register.cut(now);
         }
     }

@@ -3,8 +3,9 @@
 use std::rc::Rc;
 
 use varve_engine::{CutId, CutPair, Mapped, ReadPart, Result, Shard};
+use varve_object::shelf::Shelf;
 use varve_stdx::{AlignedBuf, Rng};
-use varve_types::{ByteRange, ErrorKind, ShardId};
+use varve_types::{ByteRange, ErrorKind, ShardId, StreamId};
 
 use crate::content::{Content, Likeness, describe, fill, fill_like};
 use crate::model::{Coverage, ShardModel, Stream, StreamModel};
@@ -34,6 +35,8 @@ pub(crate) struct Client {
     pub shard: Rc<Shard>,
     /// Its number.
     pub id: ShardId,
+    /// Its bucket, in a world with objects.
+    pub shelf: Option<Rc<Shelf>>,
 }
 
 impl Client {
@@ -54,6 +57,11 @@ impl Client {
     }
 
     async fn request(&self, rng: &mut Rng) {
+        let object_percent = self.world.config.object_percent;
+        if object_percent > 0 && rng.below(100) < object_percent {
+            self.object_request(rng).await;
+            return;
+        }
         if rng.below(100) < self.world.config.key_percent {
             self.key_request(rng).await;
             return;
@@ -547,6 +555,12 @@ impl Client {
             self.observe_key(key, &value, issued);
         }
         for (key, _) in &found {
+            let is_of_bucket = key
+                .get(1..9)
+                .map(|id| StreamId::new(u64::from_be_bytes(id.try_into().expect("8 bytes"))));
+            if self.model().bucket.get().is_some() && is_of_bucket == self.model().bucket.get() {
+                continue;
+            }
             if !self.model().keys.borrow().contains_key(key) {
                 self.world.violated(format!("key {} was never put", String::from_utf8_lossy(key)));
             }
@@ -576,6 +590,7 @@ impl Client {
         if rng.chance(1, sample) {
             self.check_keys(b"", None, usize::MAX).await;
         }
+        self.check_objects(rng).await;
     }
 }
 

@@ -89,6 +89,9 @@ impl World {
             for _ in 0..world.config.streams {
                 model.streams.borrow_mut().push(world.fresh_stream());
             }
+            if world.config.object_percent > 0 {
+                model.bucket.set(Some(world.fresh_stream().id));
+            }
         }
         Rc::new(world)
     }

@@ -12,6 +12,30 @@ const WORLDS_MAX: u64 = 1200;
 /// Shapes of worlds of one seed.
 const WORLD_SHAPES: u64 = 4;
 
+/// Bugs that show where there are objects.
+const OBJECTS: [Bug; 5] = [
+    Bug::TransactionTorn,
+    Bug::StagedWithoutOrphan,
+    Bug::HeldIsFreed,
+    Bug::BlocksGivenTwice,
+    Bug::OrphanTakenEarly,
+];
+
+/// A world with many objects.
+fn run_objects(world: u64) -> Outcome {
+    let seeded = WorldConfig::from_seed(world);
+    let lives = seeded.lives.min(20);
+    run_world(WorldConfig {
+        faults: Faults::None,
+        object_percent: 90,
+        key_percent: 0,
+        workers: 8,
+        stream_blocks: seeded.stream_blocks.min(40),
+        lives,
+        ..seeded
+    })
+}
+
 /// A quarter of the worlds are those of their seed. Another has many small writes of few blocks, so that several frames of one size are
 /// under way at a cut: what goes wrong in the lane shows there. The next has many large writes, so that
 /// several segments are under way: what goes wrong past the lane shows there. The last has many cuts.
@@ -42,6 +66,7 @@ fn run(world: u64) -> Outcome {
 #[track_caller]
 fn found(bug: Bug) {
     catch_panics();
+    let run = if OBJECTS.contains(&bug) { run_objects } else { run };
     plant(Some(bug));
     let failure = (0..WORLDS_MAX).find_map(|world| Some((world, run(world).failure?)));
     plant(None);
@@ -93,6 +118,11 @@ planted! {
     a_page_that_copies_have_is_changed: SharedPageChanged;
     a_chunk_that_copies_hold_dies: CopiedChunkDies;
     mark_forgets_copies: MarkForgetsCopies;
+    a_transaction_is_torn: TransactionTorn;
+    a_body_is_staged_without_an_orphan: StagedWithoutOrphan;
+    what_is_read_is_freed: HeldIsFreed;
+    blocks_are_given_twice: BlocksGivenTwice;
+    an_orphan_is_taken_early: OrphanTakenEarly;
     what_a_checkpoint_folds_is_reused_before_its_root: FoldReusedEarly;
     a_checkpoint_does_not_save_deaths: DeathsUnsaved;
     recovery_does_not_fold_what_reclaim_called_dead: DeadForgottenInReplay;

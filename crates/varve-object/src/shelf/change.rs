@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use varve_engine::Committed;
+use varve_engine::planted::{Bug, planted};
 
 use super::keys::Place;
 use super::record::{Extent, Record, StoredAttributes, StoredBody};
@@ -245,6 +246,10 @@ impl Shelf {
                     None => StoredBody::None, // Its orphan is swept: nothing takes it.
                     Some(extent) => {
                         let place = Place::Extent(extent.first);
+                        if planted(Bug::OrphanTakenEarly) {
+                            let deletes = vec![keys::orphan(self.bucket, place)];
+                            drop(self.carry_out(Plan { deletes, ..Plan::default() }).await?);
+                        }
                         plan.deletes.push(keys::orphan(self.bucket, place));
                         staged.push(body);
                         StoredBody::Extent(extent)

@@ -17,14 +17,14 @@ use varve_engine::key_behind;
 
 use crate::{BucketId, UploadId};
 
-const VERSION: u8 = b'o';
-const UPLOAD: u8 = b'u';
-const PART: u8 = b'p';
-const ORPHAN: u8 = b'x';
-const COUNTS: u8 = b'h';
+pub(crate) const VERSION: u8 = b'o';
+pub(crate) const UPLOAD: u8 = b'u';
+pub(crate) const PART: u8 = b'p';
+pub(crate) const ORPHAN: u8 = b'x';
+pub(crate) const COUNTS: u8 = b'h';
 
-/// Letters of keys of a bucket, those that an empty bucket may still have last.
-const LETTERS: [u8; 5] = [VERSION, UPLOAD, PART, ORPHAN, COUNTS];
+/// Letters of keys of a bucket: those that name what others are before these.
+const LETTERS: [u8; 5] = [VERSION, UPLOAD, ORPHAN, PART, COUNTS];
 
 /// Bytes before what a key is about.
 const HEAD: usize = 9;
@@ -150,6 +150,12 @@ pub(crate) fn decode_part(key: &[u8]) -> Option<u16> {
     Some(u16::from_be_bytes(*key.last_chunk()?))
 }
 
+/// The upload of a part.
+pub(crate) fn upload_of_part(key: &[u8]) -> Option<UploadId> {
+    let (upload, _) = key.get(HEAD..).filter(|rest| rest.len() == 10)?.split_first_chunk()?;
+    Some(UploadId(u64::from_be_bytes(*upload)))
+}
+
 /// An orphan.
 pub(crate) fn orphan(bucket: BucketId, place: Place) -> Vec<u8> {
     let mut out = head(ORPHAN, bucket);
@@ -181,6 +187,12 @@ pub(crate) fn decode_orphan(key: &[u8]) -> Option<Place> {
 /// What a shelf holds.
 pub(crate) fn counts(bucket: BucketId) -> Vec<u8> {
     head(COUNTS, bucket)
+}
+
+/// The bucket of an account.
+pub(crate) fn decode_counts(key: &[u8]) -> Option<BucketId> {
+    let (_, bucket) = key.split_first()?;
+    Some(BucketId(u64::from_be_bytes(bucket.try_into().ok()?)))
 }
 
 /// Everything of a bucket.
@@ -226,6 +238,9 @@ mod tests {
         }
         let key = part(BUCKET, UploadId(3), 500);
         assert_eq!(decode_part(&key), Some(500));
+        assert_eq!(upload_of_part(&key), Some(UploadId(3)));
+        assert_eq!(upload_of_part(&key[1..]), None);
+        assert_eq!(decode_counts(&counts(BUCKET)), Some(BUCKET));
         assert!(parts(BUCKET, UploadId(3)).contains(&key));
         assert!(!parts(BUCKET, UploadId(4)).contains(&key));
         let key = upload(BUCKET, "a\0b", UploadId(5));

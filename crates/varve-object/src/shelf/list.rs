@@ -1,5 +1,6 @@
 //! Listings of a shelf: one page at a time.
 
+use super::change::{self, Standing};
 use super::record::{Record, StoredAttributes};
 use super::{Shelf, keys};
 use crate::{ListPage, ListQuery, Lister, Result, Step, Version};
@@ -24,12 +25,21 @@ impl Shelf {
                 }
                 let (name, order) = keys::decode_version(&key)
                     .ok_or_else(|| super::record::damaged("the key of a version"))?;
-                let Some(version) = self.listed(&name, order, Record::decode(&value)?).await?
-                else {
-                    continue; // It has just gone.
+                let record = Record::decode(&value)?;
+                let version = match &record.attributes {
+                    StoredAttributes::Inline(attributes) => {
+                        record.version(order, attributes.clone())
+                    }
+                    StoredAttributes::Extent(_) => match self.version_from(&name, &from).await? {
+                        Some(version) => version,
+                        None => continue, // It has just gone.
+                    },
                 };
                 from = match lister.take(&name, &version) {
-                    Step::Next => [key.as_slice(), &[0]].concat(),
+                    Step::Next => {
+                        let taken = keys::version(self.bucket, &name, version.order);
+                        [taken.as_slice(), &[0]].concat()
+                    }
                     Step::Seek(to) => keys::versions_from(self.bucket, &to).start,
                     Step::End => break 'pages,
                 };
@@ -41,14 +51,14 @@ impl Shelf {
         Ok(lister.finish())
     }
 
-    /// A version with its attributes, as it is by now if they have to be read.
-    async fn listed(&self, key: &str, order: u64, record: Record) -> Result<Option<Version>> {
-        if let StoredAttributes::Inline(attributes) = &record.attributes {
-            return Ok(Some(record.version(order, attributes.clone())));
-        }
-        let _lock = self.locks.lock(key).await; // S3: nobody frees them.
-        let Some(now) = self.version(key, order).await? else { return Ok(None) };
-        let attributes = self.attributes(&now.record).await?;
-        Ok(Some(now.record.version(order, attributes)))
+    /// The first version of a key that is not before `from`, as it is by now: another one may have come in the place of that which was met.
+    async fn version_from(&self, key: &str, from: &[u8]) -> Result<Option<Version>> {
+        let _lock = self.locks.lock(key).await; // S3: nobody frees its attributes.
+        let versions = keys::versions(self.bucket, key);
+        let from = from.max(versions.start.as_slice());
+        let found = self.shard.key_range(from, Some(&versions.end), 1).await?;
+        let Some((key, value)) = found.first() else { return Ok(None) };
+        let Standing { order, record } = change::decode(key, value)?;
+        Ok(Some(record.version(order, self.attributes(&record).await?)))
     }
 }

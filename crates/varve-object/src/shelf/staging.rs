@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use varve_engine::BLOCK_BYTES;
+use varve_engine::planted::{Bug, planted};
 use varve_stdx::{AlignedBuf, BufSlice};
 
 use super::held::Hold;
@@ -67,7 +68,8 @@ impl Shelf {
         let extent = self.allocate(len.unwrap_or(UNKNOWN_LEN_MAX).max(1))?;
         let place = keys::Place::Extent(extent.first);
         let orphan = (keys::orphan(self.bucket, place), record::encode_orphan(extent.blocks()));
-        let plan = Plan { puts: vec![orphan], takes_space: true, ..Plan::default() };
+        let puts = if planted(Bug::StagedWithoutOrphan) { Vec::new() } else { vec![orphan] }; // S1
+        let plan = Plan { puts, takes_space: true, ..Plan::default() };
         let hold = self.hold_staged(extent.first, extent.blocks());
         let committed = self.carry_out(plan).await?;
         self.shard.settle_transaction(committed).await?;

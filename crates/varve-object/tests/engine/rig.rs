@@ -9,6 +9,7 @@ use varve_dispatch::{
 };
 use varve_engine::{Pool, PoolSpec, ShardConfig};
 use varve_media::{Disk, Drive, DriveDisks, DriveOptions, DriveSpec, MemDisk};
+use varve_object::shelf::{audit_bucket, buckets_of};
 use varve_object::{Body, EngineOptions, EngineStore};
 use varve_reactor::{Reactor, SimLoop};
 use varve_types::{PoolId, Reduction, ShardId, StreamId};
@@ -113,6 +114,11 @@ impl Life {
                     shard.apply_acknowledged().await?;
                     let audit = shard.audit().await?;
                     assert_eq!(audit.differences, Vec::<String>::new());
+                    let buckets = buckets_of(&shard).await.expect("accounts");
+                    for bucket in buckets {
+                        let audit = audit_bucket(&shard, bucket).await.expect("audit of a bucket");
+                        assert_eq!(audit.differences, Vec::<String>::new());
+                    }
                     let mut keys = 0;
                     for letter in b"oupx" {
                         let prefix = [&[*letter][..], &bucket.to_be_bytes()].concat();
