@@ -68,6 +68,8 @@ pub struct Space {
     free: BTreeSet<SegmentNumber>,
     live_bytes: u64,
     held_for_checkpoint: Vec<SegmentNumber>,
+    /// Segments that wait for a fold to be told.
+    untold: BTreeSet<SegmentNumber>,
     freed: Vec<SegmentId>,
     /// Contents that a checkpoint calls live in slots that were reused since; replay empties them (S5).
     ghosts: HashMap<SegmentId, u32>,
@@ -108,6 +110,7 @@ impl Space {
             free: BTreeSet::new(),
             live_bytes: 0,
             held_for_checkpoint: Vec::new(),
+            untold: BTreeSet::new(),
             freed: Vec::new(),
             ghosts: HashMap::new(),
         }
@@ -308,19 +311,20 @@ impl Space {
     pub fn keep(&mut self, number: SegmentNumber, fold: u64) {
         let usage = self.get_mut(number);
         usage.kept = usage.kept.max(fold);
+        self.untold.insert(number);
     }
 
     /// Folds up to this one are told durably.
     pub fn told(&mut self, fold: u64) {
-        let mut told = Vec::new();
-        for (number, usage) in &mut self.used {
-            if usage.kept > 0 && usage.kept <= fold {
+        for number in std::mem::take(&mut self.untold) {
+            let usage = self.get_mut(number);
+            if usage.kept > fold {
+                self.untold.insert(number);
+            } else {
                 usage.kept = 0;
-                told.push(*number);
+                self.settle_held(number);
             }
         }
-        told.sort_unstable(); // The same order in every run.
-        told.into_iter().for_each(|number| self.settle_held(number));
     }
 
     /// Frees or holds an empty segment.
@@ -348,6 +352,7 @@ impl Space {
         if let Some(usage) = self.used.remove(&number) {
             assert_eq!(usage.live_bytes, 0, "only empty segments are freed");
             assert_eq!(usage.pins, 0, "only unpinned segments are freed"); // S3
+            self.untold.remove(&number);
             self.freed.push(SegmentId { number, generation: usage.generation });
         }
     }
@@ -409,7 +414,9 @@ impl Space {
 
     /// A checkpoint is durable: what it covers is no longer new, and what only the one before needed is free.
     pub fn checkpointed(&mut self, covered: &[SegmentNumber]) {
-        self.used.values_mut().for_each(|usage| usage.kept = 0);
+        for number in std::mem::take(&mut self.untold) {
+            self.get_mut(number).kept = 0;
+        }
         for number in covered {
             if let Some(usage) = self.used.get_mut(number) {
                 usage.is_new = false;

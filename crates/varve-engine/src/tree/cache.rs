@@ -7,7 +7,7 @@
 //!                ▲  evict               ▲ create                │ make_dirty
 //!                                       └───────────────────────┘
 //! ```
-//! C1. A page is evicted only by `insert`, never inside a tree operation: frames found by one stay valid.
+//! C1. A page is evicted only by `insert` and `mark_clean`, never inside a tree operation: frames found by one stay valid.
 //! C2. Whatever is pinned, at least [`PageCache::CLEAN_PAGES_MIN`] clean pages fit, so that retries make progress.
 
 use std::cell::Cell;
@@ -177,7 +177,8 @@ impl PageCache {
         self.set_state(frame, PageState::Writing);
     }
 
-    /// A page being written is durable. Does nothing if it has been changed (and so renamed) or dropped meanwhile.
+    /// A page being written is durable. Does nothing if it has been changed (and so renamed) or dropped meanwhile. Evicts what exceeds the
+    /// bound: pages that are born in the cache are evicted even if none is ever loaded.
     ///
     /// # Panics
     /// When the page is dirty.
@@ -189,6 +190,7 @@ impl PageCache {
             "{name:?} was not marked as writing"
         );
         self.set_state(frame, PageState::Clean);
+        self.make_room();
     }
 
     /// Finds a page for a tree that expects `shape`; a page of another shape counts as absent, so that loading it

@@ -113,13 +113,14 @@ fn a_crash_neither_loses_deaths_nor_makes_any() {
         }
     });
     let model: Model = Rc::new(RefCell::new(vec![Versions::default(); index(BLOCKS)]));
-    let mut waiting_max = 0;
+    let (mut waiting_max, mut restored_max) = (0, 0);
     for life in 1..=8 {
         let mut sim = SimLoop::new(life);
         let reactor = sim.handle();
         let (media, model) = (media.clone(), Rc::clone(&model));
-        let waiting = sim.run_until(async move {
+        let (restored, waiting) = sim.run_until(async move {
             let shard = reopen(&reactor, media).await;
+            let restored = shard.stats().waiting_deaths;
             check(&shard, &model).await;
             spawn_clients(&reactor, &shard, &model, life);
             let mut waiting = 0;
@@ -127,11 +128,13 @@ fn a_crash_neither_loses_deaths_nor_makes_any() {
                 reactor.sleep(100_000).await;
                 waiting = waiting.max(shard.stats().waiting_deaths);
             }
-            waiting
+            (restored, waiting)
         });
         waiting_max = waiting_max.max(waiting);
+        restored_max = restored_max.max(restored);
     }
-    assert!(waiting_max > 500, "only {waiting_max} deaths waited at a time");
+    assert!(waiting_max > 300, "only {waiting_max} deaths waited at a time");
+    assert!(restored_max > 200, "only {restored_max} deaths waited through an opening");
 }
 
 #[test]

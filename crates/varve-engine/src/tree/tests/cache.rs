@@ -30,6 +30,24 @@ fn the_bound_holds_and_hot_pages_stay() {
 }
 
 #[test]
+fn pages_that_were_born_in_the_cache_keep_the_bound_as_well() {
+    let pages_max = 100;
+    let mut cache = PageCache::new(pages_max * PageCache::BYTES_PER_PAGE);
+    for checkpoint in 0..20 {
+        for id in 1..=50 {
+            cache.create(name(checkpoint * 50 + id), page());
+        }
+        for dirty in cache.dirty_names() {
+            cache.mark_writing(dirty);
+        }
+        for writing in cache.writing_names() {
+            cache.mark_clean(writing);
+        }
+        assert!(cache.stats().resident_bytes <= pages_max * PageCache::BYTES_PER_PAGE);
+    }
+}
+
+#[test]
 fn pinned_pages_are_not_evicted_and_leave_room_for_clean_ones() {
     let mut cache = PageCache::new(10 * PageCache::BYTES_PER_PAGE);
     for id in 1..=500 {
