@@ -36,3 +36,13 @@ def compare(context, uri, expected, what):
         found = handle.pread(len(wanted), at)
         context.check(found == wanted, f"{what}: wrong bytes within {PIECE} bytes at {at}")
     handle.shutdown()
+
+
+def compare_blocks(context, uri, blocks, what):
+    """Fails unless blocks of an export hold what they are to."""
+    import nbd
+    handle = nbd.NBD()
+    handle.connect_uri(uri)
+    for block, wanted in blocks.items():
+        context.check(handle.pread(BLOCK, block * BLOCK) == wanted, f"{what}: block {block} is wrong")
+    handle.shutdown()
