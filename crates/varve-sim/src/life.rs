@@ -255,6 +255,7 @@ impl Machine {
             return;
         }
         for client in &clients {
+            client.sweeps_ended(&self.reactor).await;
             client.settle(client.shard.checkpoint().await, "checkpoint");
         }
         self.mark(&clients).await;

@@ -30,6 +30,9 @@ const STAGED_BYTES_MAX: u64 = 300 << 10;
 /// Bytes of a staged body that are written at once, at most.
 const PIECE_BLOCKS_MAX: usize = 24;
 
+/// First byte of the keys of what is to be swept.
+const ORPHANS: u8 = b'x';
+
 /// Pauses until sweeps have come to their end, in ns.
 const REST_NANOS: u64 = 100_000_000;
 const RESTS_MAX: u32 = 1000;
@@ -347,6 +350,20 @@ impl Client {
             Ok(_) => self.world.answered(true),
             Err(error) => self.settle_object(Err::<(), _>(error), "audit of a bucket"),
         }
+    }
+
+    /// Waits until nothing is left to be swept: what is swept after a mark pass waits for the next one.
+    pub(crate) async fn sweeps_ended(&self, reactor: &Reactor) {
+        let Some(bucket) = self.model().bucket.get() else { return };
+        let orphans = [&[ORPHANS][..], &bucket.get().to_be_bytes()].concat();
+        for _ in 0..RESTS_MAX {
+            match self.shard.key_scan(&orphans, None, 1).await {
+                Ok(found) if found.is_empty() => return,
+                Ok(_) => reactor.sleep(REST_NANOS).await,
+                Err(error) => return self.settle(Err(error), "look for what is to be swept"),
+            }
+        }
+        self.world.violated(format!("shard {}: what is to be swept stays", self.id));
     }
 
     /// Removes every object and upload: then nothing is left but an account of nothing.
