@@ -395,7 +395,7 @@ impl Context<'_> {
             "aws:currenttime" | "aws:epochtime" => {
                 Some((crate::clock::now_ms() / 1000).to_string())
             }
-            _ => header(key.strip_prefix("s3:")?),
+            _ => header(key.strip_prefix("s3:").filter(|name| name.starts_with("x-amz-"))?),
         }
     }
 }

@@ -225,6 +225,10 @@ async fn pass(inner: &Inner, view: &BucketView) -> varve_object::Result<()> {
     };
     let mut query = ListQuery { limit: PAGE, versions: true, ..ListQuery::default() };
     loop {
+        let now = inner.store.bucket(&view.bucket.name).await?;
+        if (now.id, now.revision) != (view.bucket.id, view.bucket.revision) {
+            return Ok(()); // Rules or versioning may be others by now: the next pass knows them.
+        }
         let page = inner.store.list(view.id(), &query).await?;
         for item in &page.items {
             if let Item::Version { key, newest, version } = item {

@@ -5,10 +5,10 @@ use s3s::{S3Result, s3_error};
 /// Most tags of an object.
 const TAGS_MAX: usize = 10;
 
-/// The first value of a name in a query string, decoded.
+/// The first value of a name in a query string; both may be percent-encoded there.
 pub(crate) fn query_value(query: &str, name: &str) -> Option<String> {
     let mut pairs = query.split('&').map(|pair| pair.split_once('=').unwrap_or((pair, "")));
-    let (_, value) = pairs.find(|(key, _)| *key == name)?;
+    let (_, value) = pairs.find(|(key, _)| decode(key).is_some_and(|key| key == name))?;
     decode(value)
 }
 

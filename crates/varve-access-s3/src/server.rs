@@ -98,7 +98,7 @@ impl Gateway {
             let connection = Connection {
                 front: front.clone(),
                 idle: self.inner.options.idle,
-                rate: Rate::new(self.inner.options.requests_per_second),
+                rate: Arc::new(Rate::new(self.inner.options.requests_per_second)),
                 stop: stop.clone(),
             };
             let tls = tls.clone();
@@ -118,7 +118,7 @@ async fn stopped(stop: &mut watch::Receiver<bool>) {
 struct Connection {
     front: Front,
     idle: Duration,
-    rate: Rate,
+    rate: Arc<Rate>,
     stop: watch::Receiver<bool>,
 }
 
@@ -146,8 +146,9 @@ impl Connection {
         let service = service_fn(|mut request: hyper::Request<Incoming>| {
             request.extensions_mut().insert(peer);
             let request = request.map(|body| Body::http_body_unsync(Patient::new(body, idle)));
-            let (front, rate) = (&front, &rate);
-            async move { Ok::<_, std::convert::Infallible>(front.answer(request, rate).await) }
+            // A task of its own: what was begun is not left half done when the client goes.
+            let (front, rate) = (front.clone(), Arc::clone(&rate));
+            tokio::spawn(async move { front.answer(request, &rate).await })
         });
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())

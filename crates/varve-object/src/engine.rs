@@ -7,7 +7,7 @@
 //! Buckets, and the records of the gateway, are objects of a bucket of its own, which has no name; all of them are in memory.
 //!
 //! E1. A bucket exists from the moment its object in the gateway's bucket is durable until that is gone. A stream of a bucket that has no
-//!     such object is cleared by the next opening.
+//!     such object is cleared by the next opening, unless it holds versions (E2).
 //! E2. A bucket is deleted only while its shelves take no changes and hold no version.
 //! E3. What a caller began goes on to its end when the caller leaves.
 

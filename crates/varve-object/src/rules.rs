@@ -140,8 +140,11 @@ pub fn put(view: &KeyView, put: Put) -> Result<Change> {
         modified_ms: put.now_ms,
         attributes: put.attributes,
     };
-    let remove = view.null.as_ref().filter(|_| null).map(|old| old.order);
-    Ok(Change { remove, put: Some(version), replace: None })
+    let old = view.null.as_ref().filter(|_| null);
+    if let Some(old) = old {
+        check_lock(&put.key, old, put.now_ms, false)?;
+    }
+    Ok(Change { remove: old.map(|old| old.order), put: Some(version), replace: None })
 }
 
 /// Deletes an object or a version.
@@ -160,13 +163,15 @@ pub fn delete(view: &KeyView, delete: Delete) -> Result<Change> {
     if let Some(newest) = &view.newest {
         delete.conditions.check_version(newest)?;
     }
-    if delete.versioning == Versioning::Off {
-        return Ok(Change {
-            remove: view.null.as_ref().map(|version| version.order),
-            ..Change::default()
-        });
+    let null = delete.versioning != Versioning::Enabled;
+    let old = view.null.as_ref().filter(|_| null);
+    if let Some(old) = old {
+        check_lock(&delete.key, old, delete.now_ms, delete.bypass)?; // R2: the bucket may have been locked meanwhile.
     }
-    let null = delete.versioning == Versioning::Suspended;
+    let remove = old.map(|old| old.order);
+    if delete.versioning == Versioning::Off {
+        return Ok(Change { remove, ..Change::default() });
+    }
     let marker = NewVersion {
         order: next_order(view, delete.now_ms),
         null,
@@ -175,7 +180,6 @@ pub fn delete(view: &KeyView, delete: Delete) -> Result<Change> {
         modified_ms: delete.now_ms,
         attributes: Attributes { owner: delete.owner, ..Attributes::default() }.encode(),
     };
-    let remove = view.null.as_ref().filter(|_| null).map(|version| version.order);
     Ok(Change { remove, put: Some(marker), replace: None })
 }
 

@@ -194,7 +194,8 @@ impl Shelf {
 
     fn check_open(&self) -> Result<()> {
         if self.is_closed.get() {
-            return Err(Error::NoBucket { name: format!("#{}", self.bucket.0) });
+            let what = format!("bucket #{}, which is being deleted", self.bucket.0);
+            return Err(Error::Unavailable { what });
         }
         Ok(())
     }

@@ -138,6 +138,10 @@ impl Form {
             let value = source.until(&delimiter, left).await?;
             left = left.saturating_sub(value.len());
             let value = String::from_utf8(value.to_vec()).map_err(|_| malformed())?;
+            if fields.get(&part.name).is_some() {
+                // What is checked would not be what is used.
+                return Err(s3_error!(InvalidArgument, "The field {} comes twice.", part.name));
+            }
             fields.all.push((part.name, value));
             if fields.all.len() > FIELDS_MAX {
                 return Err(s3_error!(

@@ -21,7 +21,7 @@ use super::caller::{Address, Caller};
 use crate::shelf::ArrivingBody;
 use crate::{
     Bucket, BucketId, BucketOptions, Change, ChangeKey, ChangeRecord, Error, Item, KeyView,
-    ListQuery, Marker, Result, Version,
+    ListQuery, Marker, Result, Select, Version,
 };
 
 /// What keys of the objects of buckets begin with.
@@ -192,15 +192,38 @@ impl EngineStore {
         for owner in owners(&self.caller).await? {
             let id = BucketId(owner.stream.get());
             if id != self.gateway && !known.contains(&id) {
-                tracing::info!(bucket = owner.name, "what is left of a deleted bucket is cleared");
-                self.clear(id).await?;
+                self.clear_remains(id, &owner.name).await?;
             }
         }
         for bucket in &buckets {
-            self.on_all(bucket.id, bucket.options, |_| Box::pin(std::future::ready(Ok(()))))
-                .await?;
+            let opened = self
+                .on_all(bucket.id, bucket.options, |_| Box::pin(std::future::ready(Ok(()))))
+                .await;
+            if let Err(error) = opened {
+                tracing::error!(bucket = bucket.name, %error, "a bucket cannot be opened; the others can be used");
+            }
         }
         Ok(())
+    }
+
+    /// Clears what is left of a deleted bucket. One with objects was not deleted (E2): it stays, for whoever looks into it.
+    async fn clear_remains(&self, id: BucketId, name: &str) -> Result<()> {
+        let versions = self
+            .on_all(id, BucketOptions::default(), |shelf| {
+                Box::pin(std::future::ready(Ok(shelf.versions())))
+            })
+            .await?;
+        let objects: u64 = versions.iter().sum();
+        if objects > 0 {
+            tracing::error!(
+                bucket = name,
+                objects,
+                "a bucket with objects has no record; it is left as it is"
+            );
+            return Ok(());
+        }
+        tracing::info!(bucket = name, "what is left of a deleted bucket is cleared");
+        self.clear(id).await
     }
 
     /// Runs `work` on all shelves of a bucket.
@@ -312,12 +335,27 @@ impl EngineStore {
             });
             self.change_own(format!("{BUCKET_PREFIX}{name}"), change).await // E1
         };
-        if let Err(error) = removed.await {
+        // An error does not say that it is still there.
+        if let Err(error) = removed.await
+            && self.has_record(&bucket).await?
+        {
             set_closed(false).await?;
             return Err(error);
         }
         self.buckets.remove(&bucket);
         self.clear(bucket.id).await
+    }
+
+    async fn has_record(&self, bucket: &Bucket) -> Result<bool> {
+        let key = format!("{BUCKET_PREFIX}{}", bucket.name);
+        let at = self.gateway_at(self.caller.home(self.gateway, &key));
+        let found = self.caller.on_shelf(at, move |shelf| {
+            Box::pin(async move { shelf.find(&key, Select::Newest).await })
+        });
+        match found.await? {
+            Some(found) => Ok(decode(&bucket.name, &found.version)?.id == bucket.id),
+            None => Ok(false),
+        }
     }
 
     /// Removes everything of a bucket that does not exist any more, or never came to.
