@@ -8,7 +8,9 @@ use varve_access_admin::ListenAddress;
 use varve_types::{ByteCount, parse_size};
 
 use crate::client::Client;
-use crate::commands::{check, completions, df, dump, plan, pool, serve, status, volume};
+use crate::commands::{
+    bucket, check, completions, df, dump, plan, pool, serve, status, user, volume,
+};
 use crate::failure::{Failure, Result};
 
 /// Where a pool's sockets and settings are when nothing else is said.
@@ -43,6 +45,10 @@ enum Command {
     #[command(subcommand)]
     Volume(volume::Volume),
     #[command(subcommand)]
+    Bucket(bucket::Bucket),
+    #[command(subcommand)]
+    User(user::User),
+    #[command(subcommand)]
     Pool(pool::Pool),
     Df(df::Df),
     Status(status::Status),
@@ -59,6 +65,8 @@ impl Cli {
         match self.command {
             Command::Serve(command) => command.run(&global),
             Command::Volume(command) => command.run(&global.client()),
+            Command::Bucket(command) => command.run(&global.client()),
+            Command::User(command) => command.run(&global.client()),
             Command::Pool(command) => command.run(&global.client()),
             Command::Df(command) => command.run(&global.client()),
             Command::Status(command) => command.run(&global.client()),
@@ -114,6 +122,28 @@ pub(crate) fn quota(text: &str) -> std::result::Result<ByteCount, String> {
         "none" => Ok(ByteCount(0)),
         _ => parse_size(text),
     }
+}
+
+/// Reads a bound on a number: a number above 0, or `none`, which is 0.
+pub(crate) fn bound(text: &str) -> std::result::Result<u64, String> {
+    match text {
+        "none" => Ok(0),
+        _ => text
+            .parse()
+            .ok()
+            .filter(|number| *number > 0)
+            .ok_or_else(|| format!("`{text}` is neither a whole number above 0 nor `none`")),
+    }
+}
+
+/// A quota as people read it.
+pub(crate) fn shown_quota(bytes: Option<u64>) -> String {
+    bytes.map_or_else(|| "none".to_owned(), |bytes| ByteCount(bytes).to_string())
+}
+
+/// A bound on a number as people read it.
+pub(crate) fn shown_bound(number: Option<u64>) -> String {
+    number.map_or_else(|| "none".to_owned(), |number| number.to_string())
 }
 
 /// Reads `on` or `off`.

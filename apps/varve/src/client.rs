@@ -199,6 +199,16 @@ pub(crate) fn snapshot_path(name: &str) -> String {
     format!("/v1/snapshots/{}", percent_encoded(name))
 }
 
+/// A user's path in the API.
+pub(crate) fn user_path(name: &str) -> String {
+    format!("/v1/users/{}", percent_encoded(name))
+}
+
+/// A bucket's path in the API.
+pub(crate) fn bucket_path(name: &str) -> String {
+    format!("/v1/buckets/{}", percent_encoded(name))
+}
+
 /// Every byte but letters, digits and `-._~` percent-encoded, for paths and queries.
 pub(crate) fn percent_encoded(text: &str) -> String {
     let mut encoded = String::with_capacity(text.len());

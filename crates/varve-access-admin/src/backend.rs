@@ -5,6 +5,7 @@ use std::pin::Pin;
 
 use crate::error::Result;
 use crate::metrics::Metric;
+use crate::objects::ObjectBackend;
 use crate::v1::{
     BeginReceive, ChangeSnapshot, ChangeVolume, CheckStatus, CloneVolume, CreateSnapshots,
     CreateVolume, EndReceive, ExtentPage, Pool, RollBack, Snapshot, Space, Status, Volume,
@@ -94,6 +95,9 @@ pub trait AdminBackend: Send + Sync + 'static {
 
     /// Ends the check that runs, if one does, as soon as it looks.
     fn stop_check(&self) -> AdminFuture<'_, CheckStatus>;
+
+    /// The S3 gateway. `Unsupported` when S3 is not served.
+    fn objects(&self) -> Result<&dyn ObjectBackend>;
 
     /// Counters and gauges of every layer below the API.
     fn metrics(&self) -> AdminFuture<'_, Vec<Metric>>;

@@ -76,6 +76,17 @@ pub enum Error {
         /// Name of the volume.
         name: String,
     },
+    /// A change of a user or bucket names nothing to change.
+    #[error("nothing to change in {what} `{name}`")]
+    NothingToChange {
+        /// `user` or `bucket`.
+        what: &'static str,
+        /// Its name.
+        name: String,
+    },
+    /// The daemon serves no S3.
+    #[error("S3 is not served by this daemon")]
+    NoS3,
     /// The daemon did not answer in time. The request may still be carried out.
     #[error("no answer from the shards within {limit_ms} ms")]
     Timeout {
@@ -113,12 +124,13 @@ impl Error {
         match self {
             Self::Backend { kind, .. } => *kind,
             Self::Route { .. } => ErrorKind::NotFound,
-            Self::Method { .. } => ErrorKind::Unsupported,
+            Self::Method { .. } | Self::NoS3 => ErrorKind::Unsupported,
             Self::ContentType
             | Self::Body { .. }
             | Self::Malformed { .. }
             | Self::Shrink { .. }
             | Self::NoChange { .. }
+            | Self::NothingToChange { .. }
             | Self::SocketPath { .. } => ErrorKind::Invalid,
             Self::Host { .. } | Self::NotLoopback { .. } => ErrorKind::Denied,
             Self::Timeout { .. } | Self::Listen { .. } => ErrorKind::Unavailable,
@@ -140,6 +152,10 @@ impl Error {
             }
             Self::NoChange { .. } => {
                 "set at least one of `size_bytes`, `dedup`, `compression` and `forget_origin`"
+            }
+            Self::NothingToChange { .. } => "GET /v1/openapi.json tells what can be changed",
+            Self::NoS3 => {
+                "start it with `--s3 127.0.0.1:9000`, or set `s3.listen` in its configuration"
             }
             Self::Timeout { .. } => "GET /v1/status shows each shard; the request may yet complete",
             Self::Listen { source, .. } if source.kind() == io::ErrorKind::StorageFull => {

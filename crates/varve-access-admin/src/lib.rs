@@ -9,6 +9,7 @@ mod http;
 #[cfg(feature = "memory")]
 mod memory;
 mod metrics;
+mod objects;
 mod server;
 pub mod v1;
 
@@ -18,4 +19,5 @@ pub use error::{Error, Result};
 #[cfg(feature = "memory")]
 pub use memory::MemoryBackend;
 pub use metrics::{Metric, MetricKind, Sample};
+pub use objects::ObjectBackend;
 pub use server::{LimitsConfig, Listener, serve};

@@ -1,5 +1,6 @@
 //! A backend that keeps its volumes in memory: what tests of the API and of its clients run against.
 
+mod objects;
 mod snapshots;
 
 use std::collections::BTreeMap;
@@ -10,6 +11,7 @@ use varve_types::{ErrorKind, Reduction, limits};
 use crate::backend::{AdminBackend, AdminFuture};
 use crate::error::{Error, Result};
 use crate::metrics::{Metric, MetricKind, Sample};
+use crate::objects::ObjectBackend;
 use crate::v1::{
     BeginReceive, ChangeSnapshot, ChangeVolume, CheckReport, CheckState, CheckStatus, CloneVolume,
     CreateSnapshots, CreateVolume, Drive, EndReceive, ExtentPage, Fill, FillLevel, ListenerStatus,
@@ -23,6 +25,8 @@ pub struct MemoryBackend {
     volumes: Mutex<BTreeMap<String, Volume>>,
     snapshots: Mutex<BTreeMap<String, Snapshot>>,
     check: Mutex<CheckStatus>,
+    objects: objects::MemoryObjects,
+    without_s3: bool,
 }
 
 /// When the pool and every volume in it came to be: 2026-01-01 00:00 UTC.
@@ -55,6 +59,12 @@ impl MemoryBackend {
             assert!(created, "names are counted up");
         }
         backend
+    }
+
+    /// A backend that serves no S3.
+    #[must_use]
+    pub fn without_s3() -> Self {
+        Self { without_s3: true, ..Self::default() }
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, Volume>> {
@@ -365,6 +375,10 @@ impl AdminBackend for MemoryBackend {
 
     fn stop_check(&self) -> AdminFuture<'_, CheckStatus> {
         ready(Ok(self.check_now().clone()))
+    }
+
+    fn objects(&self) -> Result<&dyn ObjectBackend> {
+        if self.without_s3 { Err(Error::NoS3) } else { Ok(&self.objects) }
     }
 
     fn metrics(&self) -> AdminFuture<'_, Vec<Metric>> {

@@ -43,6 +43,14 @@ pub enum Error {
         /// Its name.
         name: String,
     },
+    /// The user still has buckets.
+    #[error("user `{name}` owns {buckets} bucket{}", if *buckets == 1 { "" } else { "s" })]
+    OwnsBuckets {
+        /// The user.
+        name: String,
+        /// How many.
+        buckets: u64,
+    },
     /// A name, policy or certificate makes no sense.
     #[error("{what}")]
     Invalid {
@@ -61,6 +69,7 @@ impl Error {
             Self::Key { .. } => ErrorKind::Corrupt,
             Self::NotFound { .. } => ErrorKind::NotFound,
             Self::Exists { .. } => ErrorKind::Exists,
+            Self::OwnsBuckets { .. } => ErrorKind::Conflict,
             Self::Invalid { .. } => ErrorKind::Invalid,
         }
     }

@@ -171,8 +171,13 @@ struct BucketNames;
 
 impl NameValidation for BucketNames {
     fn validate_bucket_name(&self, name: &str) -> bool {
-        check_bucket_name(name) && !name.contains(".-") && !name.contains("-.")
+        is_bucket_name(name)
     }
+}
+
+/// Whether a bucket may have this name.
+pub(crate) fn is_bucket_name(name: &str) -> bool {
+    check_bucket_name(name) && !name.contains(".-") && !name.contains("-.")
 }
 
 /// What the protocol library takes and we do not, and what it wants in another form.

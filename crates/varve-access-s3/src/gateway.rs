@@ -104,7 +104,14 @@ impl Inner {
     }
 
     pub(crate) fn view_of(&self, bucket: Arc<varve_object::Bucket>) -> S3Result<Arc<BucketView>> {
-        self.views.of(bucket).map_err(of_store)
+        self.parsed(bucket).map_err(of_store)
+    }
+
+    pub(crate) fn parsed(
+        &self,
+        bucket: Arc<varve_object::Bucket>,
+    ) -> varve_object::Result<Arc<BucketView>> {
+        self.views.of(bucket)
     }
 
     /// Changes a bucket's settings.
@@ -113,11 +120,20 @@ impl Inner {
         name: &str,
         edit: impl FnOnce(&mut Settings) -> varve_object::Result<()> + Send + 'static,
     ) -> S3Result<()> {
+        self.edit(name, edit).await.map(drop).map_err(of_store)
+    }
+
+    /// The same, and the bucket as it is then.
+    pub(crate) async fn edit(
+        &self,
+        name: &str,
+        edit: impl FnOnce(&mut Settings) -> varve_object::Result<()> + Send + 'static,
+    ) -> varve_object::Result<Arc<varve_object::Bucket>> {
         let change = Box::new(move |record: Option<&bytes::Bytes>| {
             let mut settings = Settings::decode(record.map_or(&[], |record| record))?;
             edit(&mut settings)?;
             Ok(Some(settings.encode()))
         });
-        self.store.change_bucket(name, change).await.map(drop).map_err(of_store)
+        self.store.change_bucket(name, change).await
     }
 }

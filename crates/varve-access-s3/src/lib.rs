@@ -13,6 +13,7 @@
 mod access;
 mod acl;
 mod bucket_view;
+mod buckets;
 mod cipher;
 mod clock;
 mod cors;
@@ -34,8 +35,10 @@ mod sums;
 mod users;
 mod wording;
 
+pub use buckets::{BucketInfo, BucketQuota, NewBucket};
 pub use error::{Error, Result};
 pub use gateway::{Gateway, Opened, Options};
 pub use seal::MasterKey;
 pub use server::Tls;
-pub use users::{NewKey, Users};
+pub use users::{KeyInfo, NewKey, Users};
+pub use varve_object::{User, Versioning};

@@ -1,6 +1,7 @@
 //! Users and their access keys: in memory as a whole, replaced as a whole by each change, durable in the store before that.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
+use std::ops::RangeInclusive;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use varve_object::{AccessKey, ObjectStore, RecordTable, User};
@@ -13,6 +14,10 @@ use crate::seal::{MasterKey, random};
 const PAGE: usize = 1000;
 /// Most users and keys: all are in memory.
 const USERS_MAX: usize = 100_000;
+/// Longest name for people and mail address, in bytes.
+const TEXT_BYTES_MAX: usize = 256;
+/// Lengths of secrets made elsewhere, in characters.
+const SECRET_LENS: RangeInclusive<usize> = 8..=128;
 
 /// Users and access keys.
 pub struct Users {
@@ -34,7 +39,22 @@ pub(crate) struct Known {
 #[derive(Default)]
 struct Snapshot {
     users: HashMap<String, Arc<Known>>,
-    keys: HashMap<String, (String, Arc<str>)>,
+    keys: HashMap<String, KnownKey>,
+}
+
+struct KnownKey {
+    user: String,
+    secret: Arc<str>,
+    created_ms: u64,
+}
+
+/// The public half of an access key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeyInfo {
+    /// What requests name.
+    pub access_key: String,
+    /// When it was made, in milliseconds since 1970.
+    pub created_ms: u64,
 }
 
 /// An access key with its secret, as it is shown once.
@@ -86,13 +106,32 @@ impl Users {
         self.create_key(name, None).await.map(Some)
     }
 
-    /// Makes a user. Durable on return.
+    /// Makes a user with an access key, which is `given`, or random. A crash may leave the user without the key.
+    ///
+    /// # Errors
+    /// Those of [`create`](Self::create) and [`create_key`](Self::create_key), before anything is made.
+    pub async fn create_with_key(
+        &self,
+        user: User,
+        given: Option<(String, String)>,
+    ) -> Result<NewKey> {
+        let key = given.unwrap_or_else(generate);
+        self.check_key(&key)?;
+        let id = user.id.clone();
+        self.create(user).await?;
+        self.create_key(&id, Some(key)).await
+    }
+
+    /// Makes a user, now. Durable on return.
     ///
     /// # Errors
     /// `Exists`, `Invalid` for names or policies that make no sense, those of the store.
-    pub async fn create(&self, user: User) -> Result<()> {
+    pub async fn create(&self, mut user: User) -> Result<()> {
         check_name(&user.id)?;
+        check_text("name", &user.name)?;
+        check_text("mail address", &user.email)?;
         parse_policy(&user.policy)?;
+        user.created_ms = crate::clock::now_ms();
         let _one = self.changes.lock().await;
         if self.snapshot().users.len() >= USERS_MAX {
             return Err(Error::Invalid { what: format!("{USERS_MAX} users are the most") });
@@ -132,8 +171,10 @@ impl Users {
     pub async fn delete(&self, id: &str) -> Result<()> {
         let _one = self.changes.lock().await;
         self.user(id).ok_or_else(|| no_user(id))?;
-        for key in self.keys(id) {
-            self.store.change_record(RecordTable::AccessKey, &key, Box::new(|_| Ok(None))).await?;
+        for KeyInfo { access_key, .. } in self.keys(id) {
+            self.store
+                .change_record(RecordTable::AccessKey, &access_key, Box::new(|_| Ok(None)))
+                .await?;
         }
         self.store.change_record(RecordTable::User, id, Box::new(|_| Ok(None))).await?;
         self.reload().await
@@ -144,13 +185,11 @@ impl Users {
     /// # Errors
     /// `NotFound` for the user, `Exists` for the key, `Invalid`, those of the store.
     pub async fn create_key(&self, user: &str, given: Option<(String, String)>) -> Result<NewKey> {
-        let (access_key, secret_key) = given.unwrap_or_else(generate);
-        check_name(&access_key)?;
+        let key = given.unwrap_or_else(generate);
         let _one = self.changes.lock().await;
         self.user(user).ok_or_else(|| no_user(user))?;
-        if self.snapshot().keys.contains_key(&access_key) {
-            return Err(Error::Exists { what: "access key", name: access_key });
-        }
+        self.check_key(&key)?;
+        let (access_key, secret_key) = key;
         let sealed = self.master.seal(&context(&access_key), secret_key.as_bytes());
         let record =
             AccessKey { user: user.to_owned(), sealed, created_ms: crate::clock::now_ms() }
@@ -177,25 +216,58 @@ impl Users {
         self.reload().await
     }
 
-    /// All users, by id.
-    pub fn list(&self) -> Vec<User> {
-        let mut users: Vec<User> =
-            self.snapshot().users.values().map(|known| known.user.clone()).collect();
-        users.sort_by(|a, b| a.id.cmp(&b.id));
-        users
+    /// Users by id with their keys, those after `after`, at most `limit`. Costs a look at all users and keys.
+    pub fn page(&self, after: &str, limit: usize) -> Vec<(User, Vec<KeyInfo>)> {
+        let snapshot = self.snapshot();
+        let mut known: Vec<_> =
+            snapshot.users.values().filter(|known| known.user.id.as_str() > after).collect();
+        known.sort_by(|a, b| a.user.id.cmp(&b.user.id));
+        known.truncate(limit);
+        let mut page: BTreeMap<&str, (User, Vec<KeyInfo>)> = known
+            .into_iter()
+            .map(|known| (known.user.id.as_str(), (known.user.clone(), Vec::new())))
+            .collect();
+        for (name, key) in &snapshot.keys {
+            if let Some((_, keys)) = page.get_mut(key.user.as_str()) {
+                keys.push(KeyInfo { access_key: name.clone(), created_ms: key.created_ms });
+            }
+        }
+        let sorted = |(user, mut keys): (User, Vec<KeyInfo>)| {
+            keys.sort_by(|a, b| a.access_key.cmp(&b.access_key));
+            (user, keys)
+        };
+        page.into_values().map(sorted).collect()
     }
 
-    /// Public halves of a user's keys, in order.
-    pub fn keys(&self, user: &str) -> Vec<String> {
+    /// A user.
+    pub fn get(&self, id: &str) -> Option<User> {
+        self.user(id).map(|known| known.user.clone())
+    }
+
+    /// Public halves of a user's keys, in order. Costs a look at all keys.
+    pub fn keys(&self, user: &str) -> Vec<KeyInfo> {
         let snapshot = self.snapshot();
-        let mut keys: Vec<String> = snapshot
-            .keys
-            .iter()
-            .filter(|(_, (owner, _))| owner == user)
-            .map(|(key, _)| key.clone())
+        let own = snapshot.keys.iter().filter(|(_, key)| key.user == user);
+        let mut keys: Vec<KeyInfo> = own
+            .map(|(name, key)| KeyInfo { access_key: name.clone(), created_ms: key.created_ms })
             .collect();
-        keys.sort();
+        keys.sort_by(|a, b| a.access_key.cmp(&b.access_key));
         keys
+    }
+
+    /// A key made elsewhere must be one that clients can use, and new.
+    fn check_key(&self, (access_key, secret_key): &(String, String)) -> Result<()> {
+        check_name(access_key)?;
+        let printable = secret_key.bytes().all(|byte| byte.is_ascii_graphic());
+        if !printable || !SECRET_LENS.contains(&secret_key.len()) {
+            let (least, most) = (SECRET_LENS.start(), SECRET_LENS.end());
+            let what = format!("a secret key has {least} to {most} printable ASCII characters");
+            return Err(Error::Invalid { what });
+        }
+        if self.snapshot().keys.contains_key(access_key) {
+            return Err(Error::Exists { what: "access key", name: access_key.clone() });
+        }
+        Ok(())
     }
 
     pub(crate) fn user(&self, id: &str) -> Option<Arc<Known>> {
@@ -213,8 +285,8 @@ impl Users {
     /// User and secret of an access key.
     pub(crate) fn by_key(&self, access_key: &str) -> Option<(Arc<Known>, Arc<str>)> {
         let snapshot = self.snapshot();
-        let (user, secret) = snapshot.keys.get(access_key)?;
-        Some((Arc::clone(snapshot.users.get(user)?), Arc::clone(secret)))
+        let key = snapshot.keys.get(access_key)?;
+        Some((Arc::clone(snapshot.users.get(&key.user)?), Arc::clone(&key.secret)))
     }
 
     fn snapshot(&self) -> Arc<Snapshot> {
@@ -237,7 +309,8 @@ impl Users {
             let secret = secret.ok_or_else(|| Error::Key {
                 what: format!("the secret of access key `{access_key}`"),
             })?;
-            new.keys.insert(access_key, (key.user, secret.into()));
+            let AccessKey { user, created_ms, .. } = key;
+            new.keys.insert(access_key, KnownKey { user, secret: secret.into(), created_ms });
         }
         *self.now.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(new);
         Ok(())
@@ -280,6 +353,16 @@ fn check_name(name: &str) -> Result<()> {
         return Err(Error::Invalid {
             what: format!("`{name}` is no name of 1 to 128 letters, digits and -_.@$+="),
         });
+    }
+    Ok(())
+}
+
+fn check_text(what: &str, text: &str) -> Result<()> {
+    if text.len() > TEXT_BYTES_MAX || text.chars().any(char::is_control) {
+        let what = format!(
+            "{what} {text:?} is longer than {TEXT_BYTES_MAX} bytes, or has control characters"
+        );
+        return Err(Error::Invalid { what });
     }
     Ok(())
 }

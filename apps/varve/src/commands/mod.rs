@@ -1,5 +1,6 @@
 //! The subcommands, one file each. A file here has a test of its name under `tests/cli/` and a page under `docs/operating/`.
 
+pub(crate) mod bucket;
 pub(crate) mod check;
 pub(crate) mod completions;
 pub(crate) mod df;
@@ -8,4 +9,5 @@ pub(crate) mod plan;
 pub(crate) mod pool;
 pub(crate) mod serve;
 pub(crate) mod status;
+pub(crate) mod user;
 pub(crate) mod volume;

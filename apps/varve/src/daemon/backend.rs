@@ -11,13 +11,15 @@ use varve_access_admin::v1::{
     RollBack, ServiceState, ShardState, Snapshot, Space, Status, Volume, VolumeFamily,
 };
 use varve_access_admin::{
-    AdminBackend, AdminFuture, Error, ListenAddress, Metric, MetricKind, Result, Sample,
+    AdminBackend, AdminFuture, Error, ListenAddress, Metric, MetricKind, ObjectBackend, Result,
+    Sample,
 };
 use varve_access_nbd::ConnectionLimit;
 use varve_dataset::Datasets;
 use varve_types::ErrorKind;
 
 use crate::config::Thresholds;
+use crate::daemon::objects::GatewayAdmin;
 use crate::daemon::online_check::{self, OnlineCheck};
 use crate::daemon::stack::{ShardMetric, ShardReport, ShardStack};
 use crate::daemon::threads::Threads;
@@ -48,6 +50,8 @@ pub(crate) struct PoolBackend<S: ShardStack> {
     pub(crate) nbd_connections: ConnectionLimit,
     pub(crate) serving_since: Instant,
     pub(crate) check: OnlineCheck,
+    /// The S3 gateway, where it is served.
+    pub(crate) objects: Option<GatewayAdmin>,
 }
 
 impl<S: ShardStack> PoolBackend<S> {
@@ -92,10 +96,12 @@ impl<S: ShardStack> PoolBackend<S> {
         let used_bytes = reports.iter().map(|report| report.memory_used_bytes).sum();
         let space_used_bytes = reports.iter().map(|report| report.space_used_bytes).sum();
         let connections = u64::try_from(self.nbd_connections.open()).unwrap_or(u64::MAX);
-        let listener = |address: &ListenAddress| ListenerStatus {
-            protocol: "nbd".to_owned(),
-            address: address.to_string(),
+        let listener = |protocol: &str, address: String| ListenerStatus {
+            protocol: protocol.to_owned(),
+            address,
         };
+        let nbd = self.nbd_addresses.iter().map(|address| listener("nbd", address.to_string()));
+        let s3 = self.objects.iter().map(|s3| listener("s3", s3.address.to_string()));
         Ok(Status {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             state: if serving { ServiceState::Serving } else { ServiceState::Degraded },
@@ -103,7 +109,7 @@ impl<S: ShardStack> PoolBackend<S> {
             uptime_ms: u64::try_from(self.serving_since.elapsed().as_millis()).unwrap_or(u64::MAX),
             volumes: u64::try_from(volumes).unwrap_or(u64::MAX),
             connections,
-            listeners: self.nbd_addresses.iter().map(listener).collect(),
+            listeners: nbd.chain(s3).collect(),
             fill: self.fill(space_used_bytes),
             memory: MemoryStatus { budget_bytes: self.facts.memory_budget_bytes, used_bytes },
             shards: reports.into_iter().map(|report| report.status).collect(),
@@ -333,6 +339,10 @@ impl<S: ShardStack> AdminBackend for PoolBackend<S> {
     fn stop_check(&self) -> AdminFuture<'_, CheckStatus> {
         self.check.stop();
         self.check()
+    }
+
+    fn objects(&self) -> Result<&dyn ObjectBackend> {
+        self.objects.as_ref().map(|objects| objects as &dyn ObjectBackend).ok_or(Error::NoS3)
     }
 
     fn metrics(&self) -> AdminFuture<'_, Vec<Metric>> {

@@ -11,6 +11,7 @@ mod files;
 mod fill;
 mod holdings;
 mod lock;
+mod objects;
 mod online_check;
 mod pool;
 mod s3;
@@ -134,7 +135,8 @@ fn control<S: ShardStack>(
         banner::print(settings, &pool.summary(), pool.nbd_addresses(), &listeners);
         s3.iter().for_each(S3::print);
         let watching = pool.watch_fill();
-        let api = serve(listeners, pool.backend(), LimitsConfig::default(), signals.first());
+        let backend = pool.backend(s3.as_ref().map(S3::admin));
+        let api = serve(listeners, backend, LimitsConfig::default(), signals.first());
         tokio::select! {
             () = api => {}
             failure = pool.failed() => return Err(failure),

@@ -17,6 +17,7 @@ use varve_dispatch::{Placement, PoolLinks};
 use varve_object::{EngineOptions, EngineStore};
 
 use crate::config::Settings;
+use crate::daemon::objects::GatewayAdmin;
 use crate::failure::{Failure, Result};
 
 /// File of the data directory with the key that secrets are sealed with.
@@ -31,6 +32,7 @@ pub(crate) struct S3 {
     runtime: Option<Runtime>,
     stop: watch::Sender<bool>,
     serving: Option<JoinHandle<()>>,
+    gateway: Gateway,
     address: SocketAddr,
     tls: bool,
     first_key: Option<NewKey>,
@@ -61,7 +63,7 @@ impl S3 {
         let key = MasterKey::load(&settings.data.join(KEY_FILE)).map_err(|error| failed(&error))?;
         let (stop, stopped) = watch::channel(false);
         let encrypted = tls.is_some();
-        let (address, first_key, serving) = runtime.block_on(async {
+        let (address, opened, serving) = runtime.block_on(async {
             let listener = TcpListener::bind(address).await.map_err(|error| {
                 failed(&format!("listen on {address}: {error}")).hint("see whether another process holds the address, or choose another with --s3")
             })?;
@@ -70,20 +72,26 @@ impl S3 {
             let opened = Gateway::open(Arc::new(store), key, Options::default()).await.map_err(|error| {
                 failed(&error).hint("the file s3.key of the data directory must be the one that was there when the keys were made")
             })?;
-            let Opened { gateway, first_key } = opened;
-            let lifecycle = gateway.clone();
+            let (lifecycle, front) = (opened.gateway.clone(), opened.gateway.clone());
             tokio::spawn(async move { lifecycle.run_lifecycle().await });
-            let serving = tokio::spawn(async move { gateway.serve(listener, tls, stopped).await });
-            Ok::<_, Failure>((bound, first_key, serving))
+            let serving = tokio::spawn(async move { front.serve(listener, tls, stopped).await });
+            Ok::<_, Failure>((bound, opened, serving))
         })?;
+        let Opened { gateway, first_key } = opened;
         Ok(Self {
             runtime: Some(runtime),
             stop,
             serving: Some(serving),
+            gateway,
             address,
             tls: encrypted,
             first_key,
         })
+    }
+
+    /// What the admin API asks.
+    pub(crate) fn admin(&self) -> GatewayAdmin {
+        GatewayAdmin { gateway: self.gateway.clone(), address: self.address }
     }
 
     /// Tells where it is, and the first key, once.

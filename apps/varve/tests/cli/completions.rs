@@ -8,7 +8,7 @@ use crate::rig::varve;
 fn scripts_name_every_noun() {
     for shell in ["bash", "zsh", "fish"] {
         let script = varve(&["completions", shell]).ok();
-        for noun in ["serve", "volume", "pool", "status"] {
+        for noun in ["serve", "volume", "bucket", "user", "pool", "status"] {
             assert!(script.contains(noun), "{shell} lacks {noun}");
         }
     }

@@ -2,6 +2,9 @@
 
 mod checks;
 mod compression;
+mod object_endpoints;
+mod object_routes;
+mod objects;
 mod openapi;
 mod routes;
 mod snapshot_routes;
@@ -9,6 +12,10 @@ mod snapshots;
 mod types;
 
 pub use checks::{CheckReport, CheckState, CheckStatus};
+pub use objects::{
+    AccessKey, Bucket, BucketPage, BucketVersioning, ChangeBucket, ChangeUser, CreateBucket,
+    CreateKey, CreateUser, NewKey, User, UserPage,
+};
 pub use openapi::{Endpoint, document, endpoints};
 pub(crate) use routes::router;
 pub use snapshots::{

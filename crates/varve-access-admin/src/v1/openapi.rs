@@ -8,6 +8,11 @@ use varve_types::ErrorKind;
 
 use crate::http::status_and_name;
 use crate::v1::checks::{CheckReport, CheckState, CheckStatus};
+use crate::v1::object_endpoints;
+use crate::v1::objects::{
+    AccessKey, Bucket, BucketPage, BucketVersioning, ChangeBucket, ChangeUser, CreateBucket,
+    CreateKey, CreateUser, NewKey, User, UserPage,
+};
 use crate::v1::snapshots::{
     BeginReceive, ChangeSnapshot, CloneVolume, CreateSnapshots, EndReceive, Extent, ExtentPage,
     RollBack, Snapshot, SnapshotPage,
@@ -22,7 +27,7 @@ use crate::v1::types::{
 pub struct Endpoint {
     /// Lower-case HTTP method.
     pub method: &'static str,
-    /// Path; `{name}` stands for the name of a volume or snapshot.
+    /// Path; `{name}` stands for the name of a volume, snapshot, user, access key or bucket.
     pub path: &'static str,
     /// Name of the operation, for generated clients.
     pub operation: &'static str,
@@ -37,12 +42,11 @@ pub struct Endpoint {
 }
 
 /// Every endpoint of this version.
-#[must_use]
-pub fn endpoints() -> &'static [Endpoint] {
-    &ENDPOINTS
+pub fn endpoints() -> impl Iterator<Item = &'static Endpoint> {
+    ENDPOINTS.iter().chain(&object_endpoints::ENDPOINTS)
 }
 
-const ENDPOINTS: [Endpoint; 24] = [
+static ENDPOINTS: [Endpoint; 24] = [
     Endpoint {
         method: "get",
         path: "/v1/status",
@@ -303,12 +307,13 @@ fn operation(endpoint: &Endpoint) -> Value {
 fn parameters(endpoint: &Endpoint) -> Vec<Value> {
     let mut all = Vec::new();
     if endpoint.path.contains("{name}") {
-        let what = if endpoint.path.starts_with("/v1/volumes") {
-            "Name of the volume."
-        } else if endpoint.path.starts_with("/v1/snapshots") {
-            "Name of the snapshot, `volume@snapshot`."
-        } else {
-            "Name of the volume, or of a snapshot, `volume@snapshot`."
+        let what = match endpoint.path.split('/').nth(2) {
+            Some("volumes") => "Name of the volume.",
+            Some("snapshots") => "Name of the snapshot, `volume@snapshot`.",
+            Some("users") => "Name of the user.",
+            Some("keys") => "Public half of the access key.",
+            Some("buckets") => "Name of the bucket.",
+            _ => "Name of the volume, or of a snapshot, `volume@snapshot`.",
         };
         all.push(json!({
             "name": "name", "in": "path", "required": true,
@@ -325,6 +330,19 @@ fn parameters(endpoint: &Endpoint) -> Vec<Value> {
         "listVolumes" => {
             all.push(query("after", "Leaves out names up to this one.", text()));
             all.push(limit("Most volumes in the page."));
+        }
+        "listUsers" => {
+            all.push(query("after", "Leaves out names up to this one.", text()));
+            all.push(limit("Most users in the page."));
+        }
+        "listBuckets" => {
+            all.push(query("after", "Leaves out names up to this one.", text()));
+            all.push(limit("Most buckets in the page."));
+        }
+        "deleteUser" => {
+            let schema = json!({ "type": "boolean", "default": false });
+            let what = "Deletes a user that owns buckets too; they stay, as nobody's.";
+            all.push(query("leave_buckets", what, schema));
         }
         "listSnapshots" => {
             all.push(query("volume", "Only snapshots of this volume.", text()));
@@ -378,14 +396,23 @@ fn content(schema: &str) -> Value {
 
 fn schemas() -> Value {
     let mut all = Map::new();
+    add::<AccessKey>(&mut all);
     add::<BeginReceive>(&mut all);
+    add::<Bucket>(&mut all);
+    add::<BucketPage>(&mut all);
+    add::<BucketVersioning>(&mut all);
+    add::<ChangeBucket>(&mut all);
     add::<ChangeSnapshot>(&mut all);
+    add::<ChangeUser>(&mut all);
     add::<ChangeVolume>(&mut all);
     add::<CheckReport>(&mut all);
     add::<CheckState>(&mut all);
     add::<CheckStatus>(&mut all);
     add::<CloneVolume>(&mut all);
+    add::<CreateBucket>(&mut all);
+    add::<CreateKey>(&mut all);
     add::<CreateSnapshots>(&mut all);
+    add::<CreateUser>(&mut all);
     add::<CreateVolume>(&mut all);
     add::<Drive>(&mut all);
     add::<EndReceive>(&mut all);
@@ -396,6 +423,7 @@ fn schemas() -> Value {
     add::<FillLevel>(&mut all);
     add::<ListenerStatus>(&mut all);
     add::<MemoryStatus>(&mut all);
+    add::<NewKey>(&mut all);
     add::<Pool>(&mut all);
     add::<ServiceState>(&mut all);
     add::<ShardState>(&mut all);
@@ -406,6 +434,8 @@ fn schemas() -> Value {
     add::<SnapshotSpace>(&mut all);
     add::<Space>(&mut all);
     add::<Status>(&mut all);
+    add::<User>(&mut all);
+    add::<UserPage>(&mut all);
     add::<Volume>(&mut all);
     add::<VolumeFamily>(&mut all);
     add::<VolumePage>(&mut all);

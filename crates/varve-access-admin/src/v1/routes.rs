@@ -8,7 +8,7 @@ use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::extract::{Path, Query, Request, State};
 use axum::http::{Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post};
+use axum::routing::{delete, get, post};
 use axum::{Json, Router};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -22,7 +22,7 @@ use crate::v1::checks::CheckStatus;
 use crate::v1::types::{
     ChangeVolume, CreateVolume, Pool, Space, Status, Volume, VolumeFamily, VolumePage,
 };
-use crate::v1::{openapi, snapshot_routes};
+use crate::v1::{object_routes, openapi, snapshot_routes};
 
 /// Things in a page when the request does not say.
 pub(super) const PAGE_DEFAULT: usize = 1000;
@@ -58,12 +58,31 @@ pub(crate) fn router(backend: Arc<dyn AdminBackend>, limits: LimitsConfig) -> Ro
                 .delete(snapshot_routes::delete),
         )
         .route("/v1/extents/{name}", get(snapshot_routes::extents))
+        .merge(objects())
         .route("/v1/check", get(check).post(start_check).delete(stop_check))
         .route("/v1/openapi.json", get(describe))
         .route("/metrics", get(read_metrics))
         .fallback(no_route)
         .method_not_allowed_fallback(no_method)
         .with_state(Api { backend, limits })
+}
+
+/// The endpoints of the S3 gateway.
+fn objects() -> Router<Api> {
+    use object_routes as routes;
+    Router::new()
+        .route("/v1/users", get(routes::users).post(routes::create_user))
+        .route(
+            "/v1/users/{name}",
+            get(routes::user).patch(routes::change_user).delete(routes::delete_user),
+        )
+        .route("/v1/users/{name}/keys", post(routes::create_key))
+        .route("/v1/keys/{name}", delete(routes::delete_key))
+        .route("/v1/buckets", get(routes::buckets).post(routes::create_bucket))
+        .route(
+            "/v1/buckets/{name}",
+            get(routes::bucket).patch(routes::change_bucket).delete(routes::delete_bucket),
+        )
 }
 
 async fn status(State(api): State<Api>) -> Result<Json<Status>> {
@@ -99,9 +118,9 @@ async fn stop_check(State(api): State<Api>) -> Result<Json<CheckStatus>> {
 /// Query of a listing.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct PageQuery {
-    after: Option<String>,
-    limit: Option<usize>,
+pub(super) struct PageQuery {
+    pub(super) after: Option<String>,
+    pub(super) limit: Option<usize>,
 }
 
 async fn list_volumes(

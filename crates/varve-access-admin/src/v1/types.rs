@@ -85,7 +85,7 @@ pub enum ServiceState {
 /// Where a front-end listens.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, ToSchema)]
 pub struct ListenerStatus {
-    /// `nbd`.
+    /// `nbd` or `s3`.
     pub protocol: String,
     /// `unix:PATH` or `IP:PORT`.
     pub address: String,

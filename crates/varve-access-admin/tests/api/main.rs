@@ -4,6 +4,7 @@
 mod peer;
 
 mod hostile_peers;
+mod objects;
 mod openapi;
 mod snapshots;
 mod space;

@@ -29,6 +29,9 @@ async fn answers(server: &Server) -> Vec<(&'static v1::Endpoint, u16, Value)> {
         let name = match endpoint.operation {
             "beginReceive" | "endReceive" => "vm3",
             _ if endpoint.path.starts_with("/v1/snapshots") => "vm1@monday",
+            _ if endpoint.path.starts_with("/v1/users") => "ann",
+            _ if endpoint.path.starts_with("/v1/keys") => "ANNS",
+            _ if endpoint.path.starts_with("/v1/buckets") => "photos",
             _ => "vm1",
         };
         let path = endpoint.path.replace("{name}", name);
@@ -43,6 +46,13 @@ async fn answers(server: &Server) -> Vec<(&'static v1::Endpoint, u16, Value)> {
             }
             "endReceive" => Some(json!({"identity": identity, "snapshot": "tuesday"})),
             "createVolume" => Some(json!({"name": "vm2", "size_bytes": 4096})),
+            "createUser" => {
+                Some(json!({"name": "ann", "access_key": "ANNS", "secret_key": "secret-of-ann"}))
+            }
+            "changeUser" => Some(json!({"quota_bytes": 4096, "policy": "{}", "quota_buckets": 3})),
+            "createKey" => Some(json!({})),
+            "createBucket" => Some(json!({"name": "photos", "quota_objects": 5})),
+            "changeBucket" => Some(json!({"quota_bytes": 4096})),
             "changeVolume" => Some(json!({"size_bytes": 1u64 << 40, "dedup": true})),
             _ => None,
         };

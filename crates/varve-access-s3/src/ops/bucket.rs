@@ -11,7 +11,7 @@ use varve_object::{Acl, BucketOptions, Document, Settings, Versioning};
 
 use super::{Answer, Origin, answer};
 use crate::acl::{AclHeaders, Owners, owner};
-use crate::bucket_view::{BucketView, to_xml};
+use crate::bucket_view::to_xml;
 use crate::clock::{now_ms, timestamp};
 use crate::error::of_store;
 use crate::gateway::Inner;
@@ -117,21 +117,19 @@ async fn check_bucket_quota(inner: &Inner, owner: &str) -> S3Result<()> {
     Ok(())
 }
 
-/// Visits all buckets of an owner.
-async fn each_of_owner(
+/// All buckets of an owner.
+pub(crate) async fn all_of_owner(
     inner: &Inner,
     owner: &str,
-    mut visit: impl FnMut(&BucketView),
-) -> S3Result<Vec<varve_object::BucketId>> {
+) -> varve_object::Result<Vec<varve_object::BucketId>> {
     let (mut after, mut ids) = (String::new(), Vec::new());
     loop {
-        let page = inner.store.list_buckets(&after, PAGE_MAX).await.map_err(of_store)?;
+        let page = inner.store.list_buckets(&after, PAGE_MAX).await?;
         let Some(last) = page.last() else { return Ok(ids) };
         after.clone_from(&last.name);
         for bucket in page {
-            let view = inner.view_of(bucket)?;
+            let view = inner.parsed(bucket)?;
             if view.owner() == owner {
-                visit(&view);
                 ids.push(view.id());
             }
         }
@@ -139,13 +137,13 @@ async fn each_of_owner(
 }
 
 async fn count(inner: &Inner, owner: &str) -> S3Result<u64> {
-    Ok(each_of_owner(inner, owner, |_| {}).await?.len() as u64)
+    Ok(all_of_owner(inner, owner).await.map_err(of_store)?.len() as u64)
 }
 
 /// Bytes in all buckets of an owner.
 pub(crate) async fn bytes_of_owner(inner: &Inner, owner: &str) -> S3Result<u64> {
     let mut bytes = 0;
-    for id in each_of_owner(inner, owner, |_| {}).await? {
+    for id in all_of_owner(inner, owner).await.map_err(of_store)? {
         match inner.store.usage(id).await {
             Ok(usage) => bytes += usage.bytes,
             Err(varve_object::Error::NoBucket { .. }) => {}

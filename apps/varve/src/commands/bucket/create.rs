@@ -1,0 +1,57 @@
+//! `varve bucket create`: makes an empty bucket for a user.
+
+use clap::Args;
+use hyper::Method;
+use varve_access_admin::v1::{self, CreateBucket};
+use varve_types::ByteCount;
+
+use crate::cli::{self, Format};
+use crate::client::Client;
+use crate::failure::Result;
+
+/// Make a bucket
+#[derive(Args, Debug)]
+pub(crate) struct Create {
+    /// Name of the bucket: 3 to 63 lower-case letters, digits, dots and hyphens
+    name: String,
+
+    /// User it belongs to [default: owner, the user made at the first start]
+    #[arg(long, value_name = "USER")]
+    owner: Option<String>,
+
+    /// Keep overwritten and deleted objects as versions
+    #[arg(long)]
+    versioning: bool,
+
+    /// Let objects be locked; keeps versions too
+    #[arg(long)]
+    object_lock: bool,
+
+    /// The most data [default: none]
+    #[arg(long, value_parser = cli::quota, value_name = "SIZE")]
+    quota: Option<ByteCount>,
+
+    /// The most objects [default: none]
+    #[arg(long, value_parser = cli::bound, value_name = "N")]
+    objects: Option<u64>,
+
+    #[command(flatten)]
+    format: Format,
+}
+
+impl Create {
+    pub(crate) fn run(self, client: &Client) -> Result<String> {
+        let spec = CreateBucket {
+            name: self.name,
+            owner: self.owner,
+            versioning: self.versioning,
+            object_lock: self.object_lock,
+            quota_bytes: self.quota.map(|quota| quota.0),
+            quota_objects: self.objects,
+        };
+        let answer = client.send::<v1::Bucket>(Method::POST, "/v1/buckets", &spec)?;
+        Ok(answer.print(self.format.json, |bucket| {
+            format!("created bucket {} of {}\n", bucket.name, bucket.owner)
+        }))
+    }
+}

@@ -1,0 +1,23 @@
+//! `varve bucket delete`: deletes an empty bucket.
+
+use clap::Args;
+
+use crate::client::{Client, bucket_path};
+use crate::failure::Result;
+
+/// Delete a bucket; refused while objects, versions or delete markers are in it
+#[derive(Args, Debug)]
+#[command(
+    after_help = "S3 clients empty buckets: `aws s3 rm --recursive`, `rclone purge`. Uploads under way go with the bucket."
+)]
+pub(crate) struct Delete {
+    /// Name of the bucket
+    name: String,
+}
+
+impl Delete {
+    pub(crate) fn run(self, client: &Client) -> Result<String> {
+        client.delete(&bucket_path(&self.name))?;
+        Ok(format!("deleted bucket {}\n", self.name))
+    }
+}

@@ -1,0 +1,61 @@
+//! `varve bucket list`: every bucket, by name, and what it holds.
+
+use clap::Args;
+use serde_json::json;
+use varve_access_admin::v1::{self, BucketPage};
+use varve_types::ByteCount;
+
+use crate::age;
+use crate::cli::{self, Format};
+use crate::client::{Client, percent_encoded};
+use crate::failure::Result;
+use crate::table::{self, Align};
+
+/// List the buckets and what they hold
+#[derive(Args, Debug)]
+pub(crate) struct List {
+    #[command(flatten)]
+    format: Format,
+}
+
+impl List {
+    pub(crate) fn run(self, client: &Client) -> Result<String> {
+        let mut buckets = Vec::new();
+        let mut path = "/v1/buckets".to_owned();
+        loop {
+            let page = client.get::<BucketPage>(&path)?.value;
+            buckets.extend(page.buckets);
+            match page.next {
+                Some(after) => path = format!("/v1/buckets?after={}", percent_encoded(&after)),
+                None => break,
+            }
+        }
+        if self.format.json {
+            return Ok(format!("{:#}\n", json!({ "buckets": buckets })));
+        }
+        if buckets.is_empty() {
+            return Ok("no buckets; make one with `varve bucket create NAME`\n".to_owned());
+        }
+        let rows: Vec<Vec<String>> = buckets.iter().map(row).collect();
+        let header = [
+            ("NAME", Align::Left),
+            ("OWNER", Align::Left),
+            ("OBJECTS", Align::Right),
+            ("SIZE", Align::Right),
+            ("QUOTA", Align::Right),
+            ("CREATED", Align::Right),
+        ];
+        Ok(table::columns(&header, &rows))
+    }
+}
+
+fn row(bucket: &v1::Bucket) -> Vec<String> {
+    vec![
+        bucket.name.clone(),
+        bucket.owner.clone(),
+        bucket.objects.to_string(),
+        ByteCount(bucket.object_bytes).to_string(),
+        cli::shown_quota(bucket.quota_bytes),
+        age::since(bucket.created_unix_ms),
+    ]
+}

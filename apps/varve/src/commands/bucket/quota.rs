@@ -1,0 +1,45 @@
+//! `varve bucket quota`: bounds what a bucket holds.
+
+use clap::Args;
+use hyper::Method;
+use varve_access_admin::v1::{self, ChangeBucket};
+use varve_types::ByteCount;
+
+use crate::cli::{self, Format};
+use crate::client::{Client, bucket_path};
+use crate::failure::{Failure, Result};
+
+/// Bound what a bucket holds
+#[derive(Args, Debug)]
+pub(crate) struct Quota {
+    /// Name of the bucket
+    name: String,
+
+    /// The most data, older versions counted; none takes the bound away
+    #[arg(long, value_parser = cli::quota, value_name = "SIZE|none")]
+    size: Option<ByteCount>,
+
+    /// The most objects, older versions counted; none takes the bound away
+    #[arg(long, value_parser = cli::bound, value_name = "N|none")]
+    objects: Option<u64>,
+
+    #[command(flatten)]
+    format: Format,
+}
+
+impl Quota {
+    pub(crate) fn run(self, client: &Client) -> Result<String> {
+        let Self { name, size, objects, format } = self;
+        let change = ChangeBucket { quota_bytes: size.map(|size| size.0), quota_objects: objects };
+        if change.is_empty() {
+            return Err(Failure::misuse(format!("nothing to change in bucket `{name}`"))
+                .hint("say --size SIZE|none, --objects N|none, or both"));
+        }
+        let answer = client.send::<v1::Bucket>(Method::PATCH, &bucket_path(&name), &change)?;
+        Ok(answer.print(format.json, |bucket| {
+            let size = cli::shown_quota(bucket.quota_bytes);
+            let objects = cli::shown_bound(bucket.quota_objects);
+            format!("bucket {} has quota {size}, objects at most {objects} now\n", bucket.name)
+        }))
+    }
+}

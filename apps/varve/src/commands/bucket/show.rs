@@ -1,0 +1,48 @@
+//! `varve bucket show`: one bucket and what it holds.
+
+use clap::Args;
+use varve_access_admin::v1::{self, BucketVersioning};
+use varve_types::ByteCount;
+
+use crate::age;
+use crate::cli::{self, Format};
+use crate::client::{Client, bucket_path};
+use crate::failure::Result;
+use crate::table;
+
+/// Show a bucket and what it holds
+#[derive(Args, Debug)]
+pub(crate) struct Show {
+    /// Name of the bucket
+    name: String,
+
+    #[command(flatten)]
+    format: Format,
+}
+
+impl Show {
+    pub(crate) fn run(self, client: &Client) -> Result<String> {
+        let answer = client.get::<v1::Bucket>(&bucket_path(&self.name))?;
+        Ok(answer.print(self.format.json, |bucket| table::labelled(&properties(bucket))))
+    }
+}
+
+fn properties(bucket: v1::Bucket) -> Vec<(&'static str, String)> {
+    let versioning = match bucket.versioning {
+        BucketVersioning::Off => "off",
+        BucketVersioning::Enabled => "enabled",
+        BucketVersioning::Suspended => "suspended",
+    };
+    vec![
+        ("bucket", bucket.name),
+        ("id", bucket.id.to_string()),
+        ("owner", bucket.owner),
+        ("objects", bucket.objects.to_string()),
+        ("size", ByteCount(bucket.object_bytes).to_string()),
+        ("quota", cli::shown_quota(bucket.quota_bytes)),
+        ("objects at most", cli::shown_bound(bucket.quota_objects)),
+        ("versioning", versioning.to_owned()),
+        ("object lock", cli::on_off(bucket.object_lock).to_owned()),
+        ("created", age::since(bucket.created_unix_ms)),
+    ]
+}

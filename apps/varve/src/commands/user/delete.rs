@@ -1,0 +1,26 @@
+//! `varve user delete`: deletes a user of S3 with its keys, unless it owns buckets.
+
+use clap::Args;
+
+use crate::client::{Client, user_path};
+use crate::failure::Result;
+
+/// Delete a user of S3 with its keys; refused while it owns buckets
+#[derive(Args, Debug)]
+#[command(after_help = "Requests that are signed with its keys are refused from then on.")]
+pub(crate) struct Delete {
+    /// Name of the user
+    name: String,
+
+    /// Let its buckets stay, as nobody's: administrators reach them, and a user made again under that name
+    #[arg(long)]
+    leave_buckets: bool,
+}
+
+impl Delete {
+    pub(crate) fn run(self, client: &Client) -> Result<String> {
+        let query = if self.leave_buckets { "?leave_buckets=true" } else { "" };
+        client.delete(&format!("{}{query}", user_path(&self.name)))?;
+        Ok(format!("deleted user {}\n", self.name))
+    }
+}

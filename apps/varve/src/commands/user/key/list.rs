@@ -1,0 +1,40 @@
+//! `varve user key list`: the public halves of a user's keys.
+
+use clap::Args;
+use serde_json::json;
+use varve_access_admin::v1;
+
+use crate::age;
+use crate::cli::Format;
+use crate::client::{Client, user_path};
+use crate::failure::Result;
+use crate::table::{self, Align};
+
+/// List the access keys of a user, without secrets
+#[derive(Args, Debug)]
+pub(crate) struct List {
+    /// Name of the user
+    user: String,
+
+    #[command(flatten)]
+    format: Format,
+}
+
+impl List {
+    pub(crate) fn run(self, client: &Client) -> Result<String> {
+        let user = client.get::<v1::User>(&user_path(&self.user))?.value;
+        if self.format.json {
+            return Ok(format!("{:#}\n", json!({ "access_keys": user.access_keys })));
+        }
+        if user.access_keys.is_empty() {
+            let name = user.name;
+            return Ok(format!(
+                "user {name} has no keys; make one with `varve user key create {name}`\n"
+            ));
+        }
+        let rows = user.access_keys.into_iter();
+        let rows: Vec<Vec<String>> =
+            rows.map(|key| vec![key.access_key, age::since(key.created_unix_ms)]).collect();
+        Ok(table::columns(&[("ACCESS KEY", Align::Left), ("CREATED", Align::Right)], &rows))
+    }
+}

@@ -1,0 +1,28 @@
+//! `varve user key`: make, list and delete access keys.
+
+mod create;
+mod delete;
+mod list;
+
+use clap::Subcommand;
+
+use crate::client::Client;
+use crate::failure::Result;
+
+/// Make, list and delete access keys of users
+#[derive(Subcommand, Debug)]
+pub(crate) enum Key {
+    Create(create::Create),
+    List(list::List),
+    Delete(delete::Delete),
+}
+
+impl Key {
+    pub(crate) fn run(self, client: &Client) -> Result<String> {
+        match self {
+            Self::Create(command) => command.run(client),
+            Self::List(command) => command.run(client),
+            Self::Delete(command) => command.run(client),
+        }
+    }
+}

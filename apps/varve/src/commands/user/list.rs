@@ -1,0 +1,66 @@
+//! `varve user list`: every user of S3, by name.
+
+use clap::Args;
+use serde_json::json;
+use varve_access_admin::v1::{self, UserPage};
+
+use crate::age;
+use crate::cli::{self, Format};
+use crate::client::{Client, percent_encoded};
+use crate::failure::Result;
+use crate::table::{self, Align};
+
+/// List the users of S3
+#[derive(Args, Debug)]
+pub(crate) struct List {
+    #[command(flatten)]
+    format: Format,
+}
+
+impl List {
+    pub(crate) fn run(self, client: &Client) -> Result<String> {
+        let mut users = Vec::new();
+        let mut path = "/v1/users".to_owned();
+        loop {
+            let page = client.get::<UserPage>(&path)?.value;
+            users.extend(page.users);
+            match page.next {
+                Some(after) => path = format!("/v1/users?after={}", percent_encoded(&after)),
+                None => break,
+            }
+        }
+        if self.format.json {
+            return Ok(format!("{:#}\n", json!({ "users": users })));
+        }
+        if users.is_empty() {
+            return Ok("no users; make one with `varve user create NAME`\n".to_owned());
+        }
+        let rows: Vec<Vec<String>> = users.iter().map(row).collect();
+        let header = [
+            ("NAME", Align::Left),
+            ("ADMIN", Align::Left),
+            ("POLICY", Align::Left),
+            ("KEYS", Align::Right),
+            ("QUOTA", Align::Right),
+            ("BUCKETS AT MOST", Align::Right),
+            ("CREATED", Align::Right),
+        ];
+        Ok(table::columns(&header, &rows))
+    }
+}
+
+fn row(user: &v1::User) -> Vec<String> {
+    vec![
+        user.name.clone(),
+        yes_no(user.admin),
+        yes_no(user.policy.is_some()),
+        user.access_keys.len().to_string(),
+        cli::shown_quota(user.quota_bytes),
+        cli::shown_bound(user.quota_buckets),
+        age::since(user.created_unix_ms),
+    ]
+}
+
+fn yes_no(yes: bool) -> String {
+    if yes { "yes" } else { "no" }.to_owned()
+}

@@ -1,0 +1,93 @@
+//! `varve user`: make, list, show, bound and delete users of S3, their access keys and policies.
+
+mod create;
+mod delete;
+mod key;
+mod list;
+mod policy;
+mod quota;
+mod show;
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Subcommand};
+use varve_access_admin::v1;
+
+use crate::client::Client;
+use crate::failure::{Failure, Result};
+use crate::table;
+
+/// Longest file that is read, in bytes: what the admin API takes.
+const FILE_BYTES_MAX: u64 = 64 << 10;
+
+/// Make, list, show and delete users of S3, their keys, policies and quotas
+#[derive(Subcommand, Debug)]
+pub(crate) enum User {
+    Create(create::Create),
+    List(list::List),
+    Show(show::Show),
+    Quota(quota::Quota),
+    Delete(delete::Delete),
+    #[command(subcommand)]
+    Key(key::Key),
+    #[command(subcommand)]
+    Policy(policy::Policy),
+}
+
+impl User {
+    pub(crate) fn run(self, client: &Client) -> Result<String> {
+        match self {
+            Self::Create(command) => command.run(client),
+            Self::List(command) => command.run(client),
+            Self::Show(command) => command.run(client),
+            Self::Quota(command) => command.run(client),
+            Self::Delete(command) => command.run(client),
+            Self::Key(command) => command.run(client),
+            Self::Policy(command) => command.run(client),
+        }
+    }
+}
+
+/// A key that was made elsewhere. Its secret comes from a file: others can read a command line.
+#[derive(Args, Debug)]
+pub(crate) struct GivenKey {
+    /// Public half of a key that was made elsewhere [default: a random key]
+    #[arg(long, value_name = "KEY", requires = "secret_file")]
+    access_key: Option<String>,
+
+    /// File with its secret, - for standard input
+    #[arg(long, value_name = "FILE", requires = "access_key")]
+    secret_file: Option<PathBuf>,
+}
+
+impl GivenKey {
+    /// The key and its secret.
+    fn read(self) -> Result<(Option<String>, Option<String>)> {
+        let secret = self.secret_file.as_deref().map(read_file).transpose()?;
+        Ok((self.access_key, secret.map(|secret| secret.trim_end().to_owned())))
+    }
+}
+
+/// A text file, or standard input for `-`.
+fn read_file(path: &Path) -> Result<String> {
+    let mut text = String::new();
+    let read = if path == Path::new("-") {
+        io::stdin().take(FILE_BYTES_MAX + 1).read_to_string(&mut text)
+    } else {
+        File::open(path).and_then(|file| file.take(FILE_BYTES_MAX + 1).read_to_string(&mut text))
+    };
+    read.map_err(|error| Failure::misuse(format!("read {}: {error}", path.display())))?;
+    if text.len() as u64 > FILE_BYTES_MAX {
+        let what = format!("{} is longer than {FILE_BYTES_MAX} bytes", path.display());
+        return Err(Failure::misuse(what));
+    }
+    Ok(text)
+}
+
+/// A new key for people.
+fn shown(key: &v1::NewKey) -> String {
+    let pairs = [("access key", key.access_key.clone()), ("secret key", key.secret_key.clone())];
+    format!("{}the secret is shown only now\n", table::labelled(&pairs))
+}

@@ -1,0 +1,82 @@
+//! `varve user policy`: show, set and clear what a user may do beside what it owns.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use hyper::Method;
+use varve_access_admin::v1::{self, ChangeUser};
+
+use super::read_file;
+use crate::client::{Client, user_path};
+use crate::failure::{Failure, Result};
+
+/// Show, set and clear the policy of a user
+#[derive(Subcommand, Debug)]
+pub(crate) enum Policy {
+    Show(Show),
+    Set(Set),
+    Clear(Clear),
+}
+
+/// Print the policy of a user, JSON
+#[derive(Args, Debug)]
+pub(crate) struct Show {
+    /// Name of the user
+    user: String,
+}
+
+/// Set the policy of a user; it counts for the next request
+#[derive(Args, Debug)]
+#[command(
+    after_help = "The policy is a JSON document as bucket policies are, without principals. A user with a policy has only what \
+    policies and lists give: buckets of its own are no exception."
+)]
+pub(crate) struct Set {
+    /// Name of the user
+    user: String,
+
+    /// File with the policy, - for standard input
+    file: PathBuf,
+}
+
+/// Take the policy of a user away: it has its own buckets again
+#[derive(Args, Debug)]
+pub(crate) struct Clear {
+    /// Name of the user
+    user: String,
+}
+
+impl Policy {
+    pub(crate) fn run(self, client: &Client) -> Result<String> {
+        match self {
+            Self::Show(Show { user }) => show(client, &user),
+            Self::Set(Set { user, file }) => {
+                let policy = read_file(&file)?;
+                if policy.trim().is_empty() {
+                    return Err(Failure::misuse(format!("{} is empty", file.display()))
+                        .hint("`varve user policy clear` takes the policy away"));
+                }
+                change(client, &user, policy)?;
+                Ok(format!("user {user} has what its policy says now\n"))
+            }
+            Self::Clear(Clear { user }) => {
+                change(client, &user, String::new())?;
+                Ok(format!("user {user} has no policy now\n"))
+            }
+        }
+    }
+}
+
+fn show(client: &Client, user: &str) -> Result<String> {
+    let found = client.get::<v1::User>(&user_path(user))?.value;
+    let policy = found.policy.ok_or_else(|| {
+        Failure::new(format!("user `{user}` has no policy"))
+            .hint(format!("set one with `varve user policy set {user} FILE`"))
+    })?;
+    Ok(format!("{}\n", policy.trim_end()))
+}
+
+fn change(client: &Client, user: &str, policy: String) -> Result<()> {
+    let change = ChangeUser { policy: Some(policy), ..ChangeUser::default() };
+    client.send::<v1::User>(Method::PATCH, &user_path(user), &change).map(drop)
+}

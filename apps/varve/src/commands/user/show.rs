@@ -1,0 +1,49 @@
+//! `varve user show`: one user of S3 and the public halves of its keys.
+
+use clap::Args;
+use varve_access_admin::v1;
+
+use crate::age;
+use crate::cli::{self, Format};
+use crate::client::{Client, user_path};
+use crate::failure::Result;
+use crate::table;
+
+/// Show a user of S3 and its access keys, without secrets
+#[derive(Args, Debug)]
+pub(crate) struct Show {
+    /// Name of the user
+    name: String,
+
+    #[command(flatten)]
+    format: Format,
+}
+
+impl Show {
+    pub(crate) fn run(self, client: &Client) -> Result<String> {
+        let answer = client.get::<v1::User>(&user_path(&self.name))?;
+        Ok(answer.print(self.format.json, |user| table::labelled(&properties(user))))
+    }
+}
+
+fn properties(user: v1::User) -> Vec<(&'static str, String)> {
+    let rights = match (user.admin, &user.policy) {
+        (true, _) => "everything",
+        (false, Some(_)) => "what its policy says: `varve user policy show`",
+        (false, None) => "its own buckets, and what others let it do",
+    };
+    let mut pairs = vec![
+        ("user", user.name),
+        ("display name", user.display_name),
+        ("rights", rights.to_owned()),
+        ("quota", cli::shown_quota(user.quota_bytes)),
+        ("buckets at most", cli::shown_bound(user.quota_buckets)),
+        ("created", age::since(user.created_unix_ms)),
+    ];
+    pairs.extend(user.email.map(|email| ("email", email)));
+    for key in user.access_keys {
+        let made = age::since(key.created_unix_ms);
+        pairs.push(("access key", format!("{}, {made}", key.access_key)));
+    }
+    pairs
+}

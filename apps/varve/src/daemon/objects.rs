@@ -1,0 +1,218 @@
+//! Users and buckets of S3 as the admin API sees them, over the gateway.
+
+use std::net::SocketAddr;
+
+use varve_access_admin::v1::{
+    AccessKey, Bucket, BucketVersioning, ChangeBucket, ChangeUser, CreateBucket, CreateKey,
+    CreateUser, NewKey, User,
+};
+use varve_access_admin::{AdminFuture, Error, ObjectBackend, Result};
+use varve_access_s3::{self as s3, BucketInfo, BucketQuota, Gateway, KeyInfo, NewBucket};
+use varve_types::ErrorKind;
+
+/// The gateway's operator.
+pub(crate) struct GatewayAdmin {
+    pub(crate) gateway: Gateway,
+    /// Where it listens.
+    pub(crate) address: SocketAddr,
+}
+
+/// Goes on to its end when the caller leaves, so that what is stored and what is in memory stay the same.
+fn whole<T: Send + 'static>(
+    work: impl Future<Output = s3::Result<T>> + Send + 'static,
+) -> AdminFuture<'static, T> {
+    Box::pin(async move {
+        match tokio::spawn(work).await {
+            Ok(done) => done.map_err(|error| refused(&error)),
+            Err(_) => Err(Error::Backend {
+                kind: ErrorKind::Internal,
+                message: "the gateway panicked".to_owned(),
+                hint: Some("the daemon's log has the message".to_owned()),
+            }),
+        }
+    })
+}
+
+fn refused(error: &s3::Error) -> Error {
+    let hint = match error {
+        s3::Error::OwnsBuckets { .. } => {
+            "delete its buckets first, or let them stay, as nobody's, with `--leave-buckets`"
+        }
+        s3::Error::Store(error) if error.kind() == ErrorKind::Conflict => {
+            "delete its objects with an S3 client first, all versions and delete markers too"
+        }
+        s3::Error::NotFound { what: "user", .. } => "`varve user list` shows them",
+        s3::Error::Store(error) if error.kind() == ErrorKind::NotFound => {
+            "`varve bucket list` shows them"
+        }
+        _ => "",
+    };
+    let hint = Some(hint.to_owned()).filter(|hint| !hint.is_empty());
+    Error::Backend { kind: error.kind(), message: error.to_string(), hint }
+}
+
+/// 0 is no limit.
+fn limit(value: u64) -> Option<u64> {
+    Some(value).filter(|value| *value > 0)
+}
+
+fn text(value: String) -> Option<String> {
+    Some(value).filter(|value| !value.is_empty())
+}
+
+fn user_of(user: s3::User, keys: Vec<KeyInfo>) -> User {
+    let key =
+        |key: KeyInfo| AccessKey { access_key: key.access_key, created_unix_ms: key.created_ms };
+    User {
+        name: user.id,
+        display_name: user.name,
+        email: text(user.email),
+        admin: user.admin,
+        policy: text(user.policy),
+        quota_bytes: limit(user.quota_bytes),
+        quota_buckets: limit(user.quota_buckets),
+        created_unix_ms: user.created_ms,
+        access_keys: keys.into_iter().map(key).collect(),
+    }
+}
+
+fn bucket_of(bucket: BucketInfo) -> Bucket {
+    Bucket {
+        name: bucket.name,
+        id: bucket.id,
+        owner: bucket.owner,
+        versioning: match bucket.versioning {
+            s3::Versioning::Off => BucketVersioning::Off,
+            s3::Versioning::Enabled => BucketVersioning::Enabled,
+            s3::Versioning::Suspended => BucketVersioning::Suspended,
+        },
+        object_lock: bucket.object_lock,
+        objects: bucket.usage.objects,
+        object_bytes: bucket.usage.bytes,
+        quota_bytes: limit(bucket.quota.bytes),
+        quota_objects: limit(bucket.quota.objects),
+        created_unix_ms: bucket.created_ms,
+    }
+}
+
+fn key_of(key: s3::NewKey) -> NewKey {
+    let s3::NewKey { user, access_key, secret_key } = key;
+    NewKey { user, access_key, secret_key }
+}
+
+impl GatewayAdmin {
+    fn user_now(&self, name: &str) -> Result<User> {
+        let users = self.gateway.users();
+        let found = users.get(name).map(|user| user_of(user, users.keys(name)));
+        let absent = || s3::Error::NotFound { what: "user", name: name.to_owned() };
+        found.ok_or_else(|| refused(&absent()))
+    }
+}
+
+impl ObjectBackend for GatewayAdmin {
+    fn users(&self, after: Option<String>, limit: usize) -> AdminFuture<'_, Vec<User>> {
+        let page = self.gateway.users().page(&after.unwrap_or_default(), limit);
+        let users = page.into_iter().map(|(user, keys)| user_of(user, keys));
+        Box::pin(std::future::ready(Ok(users.collect())))
+    }
+
+    fn user(&self, name: String) -> AdminFuture<'_, User> {
+        Box::pin(std::future::ready(self.user_now(&name)))
+    }
+
+    fn create_user(&self, spec: CreateUser) -> AdminFuture<'_, NewKey> {
+        let gateway = self.gateway.clone();
+        whole(async move {
+            let user = s3::User {
+                name: spec.display_name.unwrap_or_else(|| spec.name.clone()),
+                id: spec.name,
+                email: spec.email.unwrap_or_default(),
+                admin: spec.admin,
+                policy: spec.policy.unwrap_or_default(),
+                quota_bytes: spec.quota_bytes.unwrap_or(0),
+                quota_buckets: spec.quota_buckets.unwrap_or(0),
+                created_ms: 0, // The gateway has the clock.
+            };
+            let given = spec.access_key.zip(spec.secret_key);
+            gateway.users().create_with_key(user, given).await.map(key_of)
+        })
+    }
+
+    fn change_user(&self, name: String, change: ChangeUser) -> AdminFuture<'_, User> {
+        let (gateway, id) = (self.gateway.clone(), name.clone());
+        let changed = whole(async move {
+            let ChangeUser { policy, quota_bytes, quota_buckets } = change;
+            let change = |user: &mut s3::User| {
+                user.policy = policy.unwrap_or_else(|| std::mem::take(&mut user.policy));
+                user.quota_bytes = quota_bytes.unwrap_or(user.quota_bytes);
+                user.quota_buckets = quota_buckets.unwrap_or(user.quota_buckets);
+            };
+            gateway.users().change(&id, change).await
+        });
+        Box::pin(async move {
+            changed.await?;
+            self.user_now(&name)
+        })
+    }
+
+    fn delete_user(&self, name: String, leave_buckets: bool) -> AdminFuture<'_, ()> {
+        let gateway = self.gateway.clone();
+        whole(async move { gateway.delete_user(&name, leave_buckets).await })
+    }
+
+    fn create_key(&self, user: String, spec: CreateKey) -> AdminFuture<'_, NewKey> {
+        let gateway = self.gateway.clone();
+        whole(async move {
+            let given = spec.access_key.zip(spec.secret_key);
+            gateway.users().create_key(&user, given).await.map(key_of)
+        })
+    }
+
+    fn delete_key(&self, access_key: String) -> AdminFuture<'_, ()> {
+        let gateway = self.gateway.clone();
+        whole(async move { gateway.users().delete_key(&access_key).await })
+    }
+
+    fn buckets(&self, after: Option<String>, limit: usize) -> AdminFuture<'_, Vec<Bucket>> {
+        let gateway = self.gateway.clone();
+        whole(async move {
+            let page = gateway.buckets(&after.unwrap_or_default(), limit).await?;
+            Ok(page.into_iter().map(bucket_of).collect())
+        })
+    }
+
+    fn bucket(&self, name: String) -> AdminFuture<'_, Bucket> {
+        let gateway = self.gateway.clone();
+        whole(async move { gateway.bucket(&name).await.map(bucket_of) })
+    }
+
+    fn create_bucket(&self, spec: CreateBucket) -> AdminFuture<'_, Bucket> {
+        let gateway = self.gateway.clone();
+        whole(async move {
+            let quota = BucketQuota {
+                bytes: spec.quota_bytes.unwrap_or(0),
+                objects: spec.quota_objects.unwrap_or(0),
+            };
+            let CreateBucket { name, owner, versioning, object_lock, .. } = spec;
+            let new = NewBucket { name, owner, versioning, object_lock, quota };
+            gateway.create_bucket(new).await.map(bucket_of)
+        })
+    }
+
+    fn change_bucket(&self, name: String, change: ChangeBucket) -> AdminFuture<'_, Bucket> {
+        let gateway = self.gateway.clone();
+        whole(async move {
+            let ChangeBucket { quota_bytes, quota_objects } = change;
+            let change = move |quota: &mut BucketQuota| {
+                quota.bytes = quota_bytes.unwrap_or(quota.bytes);
+                quota.objects = quota_objects.unwrap_or(quota.objects);
+            };
+            gateway.change_bucket_quota(&name, change).await.map(bucket_of)
+        })
+    }
+
+    fn delete_bucket(&self, name: String) -> AdminFuture<'_, ()> {
+        let gateway = self.gateway.clone();
+        whole(async move { gateway.delete_bucket(&name).await })
+    }
+}

@@ -1,0 +1,259 @@
+//! Users and buckets of the memory backend: names and numbers, with the refusals of the real one.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::sync::{Mutex, MutexGuard};
+
+use varve_types::ErrorKind;
+
+use super::{CREATED_UNIX_MS, ready, refusal};
+use crate::backend::AdminFuture;
+use crate::error::{Error, Result};
+use crate::objects::ObjectBackend;
+use crate::v1::{
+    AccessKey, Bucket, BucketVersioning, ChangeBucket, ChangeUser, CreateBucket, CreateKey,
+    CreateUser, NewKey, User,
+};
+
+/// The user made at the first start.
+const OWNER: &str = "owner";
+
+/// A bucket of this name holds three objects of 1 MiB from the beginning.
+const FULL: &str = "full";
+
+/// A gateway that nobody reads from. The mutex guards all of it and is never held across an await.
+pub(super) struct MemoryObjects {
+    now: Mutex<State>,
+}
+
+struct State {
+    users: BTreeMap<String, User>,
+    buckets: BTreeMap<String, Bucket>,
+    keys_made: u64,
+}
+
+impl Default for MemoryObjects {
+    fn default() -> Self {
+        let mut state = State { users: BTreeMap::new(), buckets: BTreeMap::new(), keys_made: 0 };
+        let owner = CreateUser { name: OWNER.to_owned(), admin: true, ..CreateUser::default() };
+        let made = state.create_user(owner);
+        assert!(made.is_ok(), "the owner is the first user");
+        Self { now: Mutex::new(state) }
+    }
+}
+
+impl State {
+    fn user(&mut self, name: &str) -> Result<&mut User> {
+        self.users.get_mut(name).ok_or_else(|| absent("user", name))
+    }
+
+    fn bucket(&mut self, name: &str) -> Result<&mut Bucket> {
+        self.buckets.get_mut(name).ok_or_else(|| absent("bucket", name))
+    }
+
+    fn create_user(&mut self, spec: CreateUser) -> Result<NewKey> {
+        let CreateUser { name, display_name, email, admin, policy, access_key, secret_key, .. } =
+            spec;
+        if name.is_empty() || name.contains('/') {
+            return Err(refusal(ErrorKind::Invalid, format!("`{name}` is no name")));
+        }
+        check_policy(policy.as_deref().unwrap_or_default())?;
+        if self.users.contains_key(&name) {
+            return Err(refusal(ErrorKind::Exists, format!("user `{name}` exists")));
+        }
+        self.check_key(access_key.as_deref())?;
+        let user = User {
+            display_name: display_name.unwrap_or_else(|| name.clone()),
+            name: name.clone(),
+            email,
+            admin,
+            policy: policy.filter(|policy| !policy.is_empty()),
+            quota_bytes: spec.quota_bytes.filter(|bytes| *bytes > 0),
+            quota_buckets: spec.quota_buckets.filter(|buckets| *buckets > 0),
+            created_unix_ms: CREATED_UNIX_MS,
+            access_keys: Vec::new(),
+        };
+        self.users.insert(name.clone(), user);
+        self.create_key(&name, CreateKey { access_key, secret_key })
+    }
+
+    fn check_key(&self, access_key: Option<&str>) -> Result<()> {
+        let mut keys = self.users.values().flat_map(|user| &user.access_keys);
+        match keys.find(|key| Some(key.access_key.as_str()) == access_key) {
+            Some(AccessKey { access_key, .. }) => {
+                Err(refusal(ErrorKind::Exists, format!("access key `{access_key}` exists")))
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn create_key(&mut self, user: &str, spec: CreateKey) -> Result<NewKey> {
+        self.user(user)?;
+        self.check_key(spec.access_key.as_deref())?;
+        self.keys_made += 1;
+        let number = self.keys_made;
+        let access_key = spec.access_key.unwrap_or_else(|| format!("KEY{number:017}"));
+        let secret_key = spec.secret_key.unwrap_or_else(|| format!("secret-{number:033}"));
+        let known = AccessKey { access_key: access_key.clone(), created_unix_ms: CREATED_UNIX_MS };
+        let keys = &mut self.user(user)?.access_keys;
+        keys.push(known);
+        keys.sort_by(|a, b| a.access_key.cmp(&b.access_key));
+        Ok(NewKey { user: user.to_owned(), access_key, secret_key })
+    }
+
+    fn delete_key(&mut self, access_key: &str) -> Result<()> {
+        let is_it = |key: &AccessKey| key.access_key == access_key;
+        let mut users = self.users.values_mut();
+        let user = users.find(|user| user.access_keys.iter().any(is_it));
+        let user = user.ok_or_else(|| absent("access key", access_key))?;
+        user.access_keys.retain(|key| !is_it(key));
+        Ok(())
+    }
+
+    fn change_user(&mut self, name: &str, change: ChangeUser) -> Result<User> {
+        check_policy(change.policy.as_deref().unwrap_or_default())?;
+        let user = self.user(name)?;
+        if let Some(policy) = change.policy {
+            user.policy = Some(policy).filter(|policy| !policy.is_empty());
+        }
+        user.quota_bytes = change.quota_bytes.or(user.quota_bytes).filter(|bytes| *bytes > 0);
+        let quota_buckets = change.quota_buckets.or(user.quota_buckets);
+        user.quota_buckets = quota_buckets.filter(|buckets| *buckets > 0);
+        Ok(user.clone())
+    }
+
+    fn delete_user(&mut self, name: &str, leave_buckets: bool) -> Result<()> {
+        self.user(name)?;
+        let owned = self.buckets.values().filter(|bucket| bucket.owner == name).count();
+        if owned > 0 && !leave_buckets {
+            let message = format!("user `{name}` owns {owned} bucket");
+            let hint =
+                "delete its buckets first, or let them stay, as nobody's, with `--leave-buckets`";
+            let hint = Some(hint.to_owned());
+            return Err(Error::Backend { kind: ErrorKind::Conflict, message, hint });
+        }
+        self.users.remove(name);
+        Ok(())
+    }
+
+    fn create_bucket(&mut self, spec: CreateBucket) -> Result<Bucket> {
+        let CreateBucket { name, owner, versioning, object_lock, .. } = spec;
+        if name.len() < 3 || name.contains(['/', '_']) {
+            return Err(refusal(ErrorKind::Invalid, format!("`{name}` is no name of a bucket")));
+        }
+        let owner = owner.unwrap_or_else(|| OWNER.to_owned());
+        self.user(&owner)?;
+        if self.buckets.contains_key(&name) {
+            return Err(refusal(ErrorKind::Exists, format!("bucket `{name}` exists")));
+        }
+        let objects = if name == FULL { 3 } else { 0 };
+        let versioned = versioning || object_lock;
+        let bucket = Bucket {
+            name: name.clone(),
+            id: 1 + self.buckets.len() as u64,
+            owner,
+            versioning: if versioned { BucketVersioning::Enabled } else { BucketVersioning::Off },
+            object_lock,
+            objects,
+            object_bytes: objects << 20,
+            quota_bytes: spec.quota_bytes.filter(|bytes| *bytes > 0),
+            quota_objects: spec.quota_objects.filter(|objects| *objects > 0),
+            created_unix_ms: CREATED_UNIX_MS,
+        };
+        self.buckets.insert(name, bucket.clone());
+        Ok(bucket)
+    }
+
+    fn change_bucket(&mut self, name: &str, change: ChangeBucket) -> Result<Bucket> {
+        let bucket = self.bucket(name)?;
+        bucket.quota_bytes = change.quota_bytes.or(bucket.quota_bytes).filter(|bytes| *bytes > 0);
+        let quota_objects = change.quota_objects.or(bucket.quota_objects);
+        bucket.quota_objects = quota_objects.filter(|objects| *objects > 0);
+        Ok(bucket.clone())
+    }
+
+    fn delete_bucket(&mut self, name: &str) -> Result<()> {
+        if self.bucket(name)?.objects > 0 {
+            let message = format!("bucket `{name}` is not empty");
+            return Err(refusal(ErrorKind::Conflict, message));
+        }
+        self.buckets.remove(name);
+        Ok(())
+    }
+}
+
+fn page<T: Clone>(all: &BTreeMap<String, T>, after: Option<String>, limit: usize) -> Vec<T> {
+    let begin = after.map_or(Bound::Unbounded, Bound::Excluded);
+    all.range((begin, Bound::Unbounded)).take(limit).map(|(_, one)| one.clone()).collect()
+}
+
+/// A policy is at least JSON.
+fn check_policy(policy: &str) -> Result<()> {
+    let parsed = serde_json::from_str::<serde_json::Value>(policy);
+    match parsed {
+        Err(error) if !policy.is_empty() => {
+            Err(refusal(ErrorKind::Invalid, format!("policy: no JSON: {error}")))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn absent(what: &str, name: &str) -> Error {
+    refusal(ErrorKind::NotFound, format!("no {what} `{name}`"))
+}
+
+impl MemoryObjects {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.now.lock().expect("no holder of the lock panics")
+    }
+}
+
+impl ObjectBackend for MemoryObjects {
+    fn users(&self, after: Option<String>, limit: usize) -> AdminFuture<'_, Vec<User>> {
+        ready(Ok(page(&self.lock().users, after, limit)))
+    }
+
+    fn user(&self, name: String) -> AdminFuture<'_, User> {
+        ready(self.lock().user(&name).map(|user| user.clone()))
+    }
+
+    fn create_user(&self, spec: CreateUser) -> AdminFuture<'_, NewKey> {
+        ready(self.lock().create_user(spec))
+    }
+
+    fn change_user(&self, name: String, change: ChangeUser) -> AdminFuture<'_, User> {
+        ready(self.lock().change_user(&name, change))
+    }
+
+    fn delete_user(&self, name: String, leave_buckets: bool) -> AdminFuture<'_, ()> {
+        ready(self.lock().delete_user(&name, leave_buckets))
+    }
+
+    fn create_key(&self, user: String, spec: CreateKey) -> AdminFuture<'_, NewKey> {
+        ready(self.lock().create_key(&user, spec))
+    }
+
+    fn delete_key(&self, access_key: String) -> AdminFuture<'_, ()> {
+        ready(self.lock().delete_key(&access_key))
+    }
+
+    fn buckets(&self, after: Option<String>, limit: usize) -> AdminFuture<'_, Vec<Bucket>> {
+        ready(Ok(page(&self.lock().buckets, after, limit)))
+    }
+
+    fn bucket(&self, name: String) -> AdminFuture<'_, Bucket> {
+        ready(self.lock().bucket(&name).map(|bucket| bucket.clone()))
+    }
+
+    fn create_bucket(&self, spec: CreateBucket) -> AdminFuture<'_, Bucket> {
+        ready(self.lock().create_bucket(spec))
+    }
+
+    fn change_bucket(&self, name: String, change: ChangeBucket) -> AdminFuture<'_, Bucket> {
+        ready(self.lock().change_bucket(&name, change))
+    }
+
+    fn delete_bucket(&self, name: String) -> AdminFuture<'_, ()> {
+        ready(self.lock().delete_bucket(&name))
+    }
+}

@@ -1,0 +1,272 @@
+//! Buckets as their operator sees them: beside the protocol, without rights to check.
+
+use std::sync::Arc;
+
+use varve_object::{Acl, Bucket, BucketOptions, Settings, Usage, Versioning};
+
+use crate::clock::now_ms;
+use crate::error::{Error, Result};
+use crate::front::is_bucket_name;
+use crate::gateway::Gateway;
+use crate::ops::bucket::all_of_owner;
+
+/// A bucket and what it holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BucketInfo {
+    /// Its name.
+    pub name: String,
+    /// Number of the bucket in its pool, never reused.
+    pub id: u64,
+    /// Id of the user it belongs to.
+    pub owner: String,
+    /// When it was made, in milliseconds since 1970.
+    pub created_ms: u64,
+    /// Whether overwritten objects stay as versions.
+    pub versioning: Versioning,
+    /// Objects may be locked.
+    pub object_lock: bool,
+    /// What it may hold.
+    pub quota: BucketQuota,
+    /// What it holds.
+    pub usage: Usage,
+}
+
+/// What a bucket may hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct BucketQuota {
+    /// Most bytes, 0 for no limit.
+    pub bytes: u64,
+    /// Most objects, 0 for no limit.
+    pub objects: u64,
+}
+
+/// A bucket to be made.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct NewBucket {
+    /// Its name.
+    pub name: String,
+    /// Id of the user it is to belong to; none: the one made at the first start.
+    pub owner: Option<String>,
+    /// Overwritten objects stay as versions.
+    pub versioning: bool,
+    /// Objects may be locked; they stay as versions then.
+    pub object_lock: bool,
+    /// What it may hold.
+    pub quota: BucketQuota,
+}
+
+impl Gateway {
+    /// Makes a bucket. Durable on return.
+    ///
+    /// # Errors
+    /// `Invalid` for the name, `NotFound` for the owner, those of the store.
+    pub async fn create_bucket(&self, new: NewBucket) -> Result<BucketInfo> {
+        if !is_bucket_name(&new.name) {
+            let what = format!(
+                "`{}` is no name of a bucket: 3 to 63 lower-case letters, digits, dots and hyphens, as in host names",
+                new.name
+            );
+            return Err(Error::Invalid { what });
+        }
+        let owner = new.owner.unwrap_or_else(|| self.inner.options.owner.clone());
+        if self.inner.users.get(&owner).is_none() {
+            return Err(Error::NotFound { what: "user", name: owner });
+        }
+        let versioned = new.versioning || new.object_lock;
+        let settings = Settings {
+            acl: Acl::private(&owner),
+            owner,
+            created_ms: now_ms(),
+            versioning: if versioned { Versioning::Enabled } else { Versioning::Off },
+            object_lock: new.object_lock,
+            quota_bytes: new.quota.bytes,
+            quota_objects: new.quota.objects,
+            ..Settings::default()
+        };
+        let options = BucketOptions::default();
+        let made = self.inner.store.create_bucket(&new.name, options, settings.encode()).await?;
+        self.info(made).await
+    }
+
+    /// A bucket.
+    ///
+    /// # Errors
+    /// `NoBucket`, those of the store.
+    pub async fn bucket(&self, name: &str) -> Result<BucketInfo> {
+        self.info(self.inner.store.bucket(name).await?).await
+    }
+
+    /// Buckets by name, those after `after`, at most `limit`. Costs a question to all shards for each.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub async fn buckets(&self, after: &str, limit: usize) -> Result<Vec<BucketInfo>> {
+        let mut all = Vec::new();
+        for bucket in self.inner.store.list_buckets(after, limit).await? {
+            let usage = match self.inner.store.usage(bucket.id).await {
+                // Deleted meanwhile: it was there when the page was taken.
+                Err(varve_object::Error::NoBucket { .. }) => Usage::default(),
+                usage => usage?,
+            };
+            all.push(self.with_usage(bucket, usage)?);
+        }
+        Ok(all)
+    }
+
+    /// Replaces what a bucket may hold by what `change` makes of it. Durable on return.
+    ///
+    /// # Errors
+    /// `NoBucket`, those of the store.
+    pub async fn change_bucket_quota(
+        &self,
+        name: &str,
+        change: impl FnOnce(&mut BucketQuota) + Send + 'static,
+    ) -> Result<BucketInfo> {
+        let edit = move |settings: &mut Settings| {
+            let mut quota = quota_of(settings);
+            change(&mut quota);
+            (settings.quota_bytes, settings.quota_objects) = (quota.bytes, quota.objects);
+            Ok(())
+        };
+        let changed = self.inner.edit(name, edit).await?;
+        self.info(changed).await
+    }
+
+    /// Deletes an empty bucket; its uploads go with it.
+    ///
+    /// # Errors
+    /// `NoBucket`, `BucketNotEmpty`, those of the store.
+    pub async fn delete_bucket(&self, name: &str) -> Result<()> {
+        Ok(self.inner.store.delete_bucket(name).await?)
+    }
+
+    /// Deletes a user with its keys; one that owns buckets only if they may stay behind, as nobody's.
+    ///
+    /// # Errors
+    /// `NotFound`, `OwnsBuckets`, those of the store.
+    pub async fn delete_user(&self, id: &str, leave_buckets: bool) -> Result<()> {
+        if !leave_buckets {
+            let owned = all_of_owner(&self.inner, id).await?.len();
+            if owned > 0 {
+                let buckets = u64::try_from(owned).unwrap_or(u64::MAX);
+                return Err(Error::OwnsBuckets { name: id.to_owned(), buckets });
+            }
+        }
+        self.inner.users.delete(id).await
+    }
+
+    async fn info(&self, bucket: Arc<Bucket>) -> Result<BucketInfo> {
+        let usage = self.inner.store.usage(bucket.id).await?;
+        self.with_usage(bucket, usage)
+    }
+
+    fn with_usage(&self, bucket: Arc<Bucket>, usage: Usage) -> Result<BucketInfo> {
+        let view = self.inner.parsed(bucket)?;
+        let settings = &view.settings;
+        Ok(BucketInfo {
+            name: view.bucket.name.clone(),
+            id: view.id().0,
+            owner: settings.owner.clone(),
+            created_ms: settings.created_ms,
+            versioning: settings.versioning,
+            object_lock: settings.object_lock,
+            quota: quota_of(settings),
+            usage,
+        })
+    }
+}
+
+fn quota_of(settings: &Settings) -> BucketQuota {
+    BucketQuota { bytes: settings.quota_bytes, objects: settings.quota_objects }
+}
+
+#[cfg(test)]
+mod tests {
+    use varve_object::{MemoryStore, User};
+
+    use super::*;
+    use crate::gateway::{Opened, Options};
+    use crate::seal::MasterKey;
+
+    async fn gateway() -> Gateway {
+        let store = Arc::new(MemoryStore::default());
+        let opened = Gateway::open(store, MasterKey::of([7; 32]), Options::default()).await;
+        let Opened { gateway, first_key } = opened.unwrap();
+        assert_eq!(first_key.unwrap().user, "owner");
+        gateway
+    }
+
+    fn named(name: &str) -> NewBucket {
+        NewBucket { name: name.to_owned(), ..NewBucket::default() }
+    }
+
+    #[tokio::test]
+    async fn a_bucket_is_what_was_asked_for() {
+        let gateway = gateway().await;
+        let quota = BucketQuota { bytes: 1 << 30, objects: 0 };
+        let asked = NewBucket { object_lock: true, quota, ..named("photos") };
+        let made = gateway.create_bucket(asked).await.unwrap();
+        assert_eq!((made.owner.as_str(), made.versioning), ("owner", Versioning::Enabled));
+        assert_eq!((made.object_lock, made.quota, made.usage), (true, quota, Usage::default()));
+        let changed = gateway.change_bucket_quota("photos", |quota| quota.objects = 5).await;
+        assert_eq!(changed.unwrap().quota, BucketQuota { objects: 5, ..quota });
+        assert_eq!(gateway.bucket("photos").await.unwrap().quota.objects, 5);
+        assert_eq!(gateway.buckets("", 10).await.unwrap().len(), 1);
+        gateway.delete_bucket("photos").await.unwrap();
+        assert!(gateway.bucket("photos").await.is_err());
+    }
+
+    #[tokio::test]
+    async fn names_and_owners_are_checked() {
+        let gateway = gateway().await;
+        for name in ["", "ab", "Upper", "a..b", "a/b", "../up", "192.168.0.1", "a.-b"] {
+            let refused = gateway.create_bucket(named(name)).await.unwrap_err();
+            assert!(matches!(refused, Error::Invalid { .. }), "{name}: {refused}");
+        }
+        let stranger = NewBucket { owner: Some("nobody".to_owned()), ..named("good") };
+        let refused = gateway.create_bucket(stranger).await.unwrap_err().to_string();
+        assert_eq!(refused, "no user `nobody`");
+        gateway.create_bucket(named("good")).await.unwrap();
+        let again = gateway.create_bucket(named("good")).await.unwrap_err();
+        assert_eq!(again.kind(), varve_types::ErrorKind::Exists);
+    }
+
+    #[tokio::test]
+    async fn a_user_with_buckets_stays_unless_they_may_be_left() {
+        let gateway = gateway().await;
+        let user = User { id: "ann".to_owned(), ..User::default() };
+        let key = gateway.users().create_with_key(user, None).await.unwrap();
+        let asked = NewBucket { owner: Some("ann".to_owned()), ..named("hers") };
+        gateway.create_bucket(asked).await.unwrap();
+        let refused = gateway.delete_user("ann", false).await.unwrap_err();
+        assert_eq!(refused.to_string(), "user `ann` owns 1 bucket");
+        assert!(gateway.users().by_key(&key.access_key).is_some());
+        gateway.delete_user("ann", true).await.unwrap();
+        assert!(gateway.users().by_key(&key.access_key).is_none(), "its key goes with it");
+        assert_eq!(gateway.bucket("hers").await.unwrap().owner, "ann");
+    }
+
+    #[tokio::test]
+    async fn keys_made_elsewhere_are_checked_before_anything_is_made() {
+        let gateway = gateway().await;
+        let users = gateway.users();
+        let ann = || User { id: "ann".to_owned(), ..User::default() };
+        let given = |access: &str, secret: &str| Some((access.to_owned(), secret.to_owned()));
+        for (access, secret) in
+            [("", "12345678"), ("a b", "12345678"), ("k", "short"), ("k", "with spaces")]
+        {
+            let refused = users.create_with_key(ann(), given(access, secret)).await.unwrap_err();
+            assert!(matches!(refused, Error::Invalid { .. }), "{access} {secret}: {refused}");
+        }
+        assert!(users.get("ann").is_none());
+        let made = users.create_with_key(ann(), given("k", "12345678")).await.unwrap();
+        assert_eq!((made.access_key.as_str(), made.secret_key.as_str()), ("k", "12345678"));
+        let taken = users.create_key("owner", given("k", "12345678")).await.unwrap_err();
+        assert_eq!(taken.to_string(), "access key `k` exists");
+        let page = users.page("", 10);
+        assert_eq!((page.len(), &page[0].1), (2, &users.keys("ann")));
+        assert_eq!(users.page("ann", 10).len(), 1);
+        let (made, key) = (users.get("ann").unwrap(), users.keys("ann"));
+        assert!(made.created_ms > 0 && key[0].created_ms >= made.created_ms);
+    }
+}
