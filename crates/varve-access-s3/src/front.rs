@@ -24,6 +24,8 @@ use crate::form;
 use crate::gateway::Inner;
 use crate::query::{decode, escape_xml, query_value};
 use crate::service::Service;
+use crate::signed;
+use crate::wording;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-amz-request-id");
 const ID_2: HeaderName = HeaderName::from_static("x-amz-id-2");
@@ -101,7 +103,7 @@ impl Front {
             of_error(s3_error!(SlowDown, "Please reduce your request rate."))
         } else if request.method() == Method::OPTIONS {
             preflight(&request, cross.take())
-        } else if let Err(error) = check(&mut request) {
+        } else if let Err(error) = check(&mut request, &self.inner.options.region) {
             of_error(error)
         } else if let Some(bucket) = self.form_bucket(&request) {
             form::post(&self.inner, &bucket, request).await.unwrap_or_else(of_error)
@@ -174,7 +176,7 @@ impl NameValidation for BucketNames {
 }
 
 /// What the protocol library takes and we do not, and what it wants in another form.
-fn check(request: &mut Request<Body>) -> s3s::S3Result<()> {
+fn check(request: &mut Request<Body>, region: &str) -> s3s::S3Result<()> {
     let query = request.uri().query().unwrap_or_default();
     let value = |name: &str| query_value(query, name);
     let authorization = request.headers().get(AUTHORIZATION).and_then(|value| value.to_str().ok());
@@ -185,6 +187,7 @@ fn check(request: &mut Request<Body>) -> s3s::S3Result<()> {
         let text = "The authorization mechanism you have provided is not supported. Please use AWS4-HMAC-SHA256.";
         return Err(s3_error!(InvalidRequest, "{text}"));
     }
+    signed::check(request, region)?;
     let expires = value("X-Amz-Expires").map(|text| text.parse::<u32>());
     if expires.is_some_and(|seconds| !seconds.is_ok_and(|seconds| seconds <= PRESIGNED_SECONDS_MAX))
     {
@@ -276,9 +279,13 @@ fn complete_error(response: &mut Response<Body>, path: &str, id: &str, head: boo
     else {
         return;
     };
+    let text = wording::reword(text);
     let resource = escape_xml(path);
+    let region =
+        response.headers().get(signed::REGION_HEADER).and_then(|region| region.to_str().ok());
+    let region = region.map(|region| format!("<Region>{region}</Region>")).unwrap_or_default();
     let whole = format!(
-        "{text}<Resource>{resource}</Resource><RequestId>{id}</RequestId><HostId>{id}</HostId></Error>"
+        "{text}{region}<Resource>{resource}</Resource><RequestId>{id}</RequestId><HostId>{id}</HostId></Error>"
     );
     *response.body_mut() = Body::from(Bytes::from(whole));
     response.headers_mut().remove(CONTENT_LENGTH);

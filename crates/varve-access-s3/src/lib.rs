@@ -29,8 +29,10 @@ mod receive;
 mod seal;
 mod server;
 mod service;
+mod signed;
 mod sums;
 mod users;
+mod wording;
 
 pub use error::{Error, Result};
 pub use gateway::{Gateway, Opened, Options};
