@@ -25,7 +25,7 @@ pub(crate) async fn create(
 ) -> Answer<CreateBucketOutput> {
     let origin = Origin::of(&mut request);
     let input = request.input;
-    check_location(inner, &input)?;
+    let elsewhere = elsewhere(inner, &input)?;
     let owner = origin.caller.id().to_owned();
     let headers = AclHeaders {
         canned: input.acl.as_ref().map(|acl| acl.as_str().to_owned()),
@@ -65,26 +65,36 @@ pub(crate) async fn create(
     {
         Ok(_) => {}
         Err(varve_object::Error::BucketExists { .. }) => {
-            check_same(inner, &input.bucket, &settings).await?
+            check_same(inner, &input.bucket, &settings).await?;
+            if elsewhere {
+                return Err(s3_error!(BucketAlreadyOwnedByYou));
+            }
         }
         Err(error) => return Err(of_store(error)),
     }
     answer(CreateBucketOutput { location: Some(format!("/{}", input.bucket)) })
 }
 
-fn check_location(inner: &Inner, input: &CreateBucketInput) -> S3Result<()> {
+/// Whether the bucket is to lie in a region other than the default one. There is one place, and it takes every region's name; where
+/// a region is named, making a bucket again is an error.
+fn elsewhere(inner: &Inner, input: &CreateBucketInput) -> S3Result<bool> {
     let asked = input
         .create_bucket_configuration
         .as_ref()
         .and_then(|configuration| configuration.location_constraint.as_ref());
     match asked.map(BucketLocationConstraint::as_str) {
-        None | Some("" | "us-east-1" | "default") => Ok(()),
-        Some(asked) if asked == inner.options.region => Ok(()),
-        Some(_) => Err(s3_error!(
-            InvalidLocationConstraint,
-            "The specified location-constraint is not valid"
-        )),
+        None | Some("" | "us-east-1" | "default") => Ok(false),
+        Some(asked) if asked == inner.options.region || is_region(asked) => Ok(true),
+        Some(_) => Err(s3_error!(InvalidLocationConstraint)),
     }
+}
+
+/// Words of small letters and a number, as `eu-central-1`.
+fn is_region(name: &str) -> bool {
+    let Some((words, number)) = name.rsplit_once('-') else { return false };
+    let is_word =
+        |word: &str| !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_lowercase());
+    words.contains('-') && words.split('-').all(is_word) && number.parse::<u8>().is_ok()
 }
 
 /// Making a bucket again, as it is, is no error of its owner.
@@ -236,4 +246,30 @@ pub(crate) async fn list(
         owner: Some(owner(inner, origin.caller.id())),
         prefix: input.prefix,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_region;
+
+    #[test]
+    fn regions_have_names_of_words_and_a_number() {
+        for name in ["us-west-2", "eu-central-1", "us-gov-east-1"] {
+            assert!(is_region(name), "{name}");
+        }
+        for name in [
+            "",
+            "-",
+            "us",
+            "us-1",
+            "us--1",
+            "us-west-",
+            "us-west-x",
+            "US-WEST-1",
+            "us west-1",
+            "us-west-1000",
+        ] {
+            assert!(!is_region(name), "{name}");
+        }
+    }
 }
