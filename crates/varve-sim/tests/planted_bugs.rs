@@ -7,10 +7,10 @@ use varve_logstore::planted::{Bug, plant};
 use varve_sim::{Faults, Outcome, WorldConfig, catch_panics, run_world};
 
 /// Worlds in which each bug has to show; an unchecked chain takes the most, as old and new frames have to lie just so.
-const WORLDS_MAX: u64 = 1200;
+const WORLDS_MAX: u64 = 1500;
 
 /// Shapes of worlds of one seed.
-const WORLD_SHAPES: u64 = 4;
+const WORLD_SHAPES: u64 = 5;
 
 /// Bugs that show where there are objects.
 const OBJECTS: [Bug; 5] = [
@@ -36,9 +36,10 @@ fn run_objects(world: u64) -> Outcome {
     })
 }
 
-/// A quarter of the worlds are those of their seed. Another has many small writes of few blocks, so that several frames of one size are
+/// A fifth of the worlds are those of their seed. Another has many small writes of few blocks, so that several frames of one size are
 /// under way at a cut: what goes wrong in the lane shows there. The next has many large writes, so that
-/// several segments are under way: what goes wrong past the lane shows there. The last has many cuts.
+/// several segments are under way: what goes wrong past the lane shows there. Then many cuts, and many
+/// cuts among large writes.
 fn run(world: u64) -> Outcome {
     let seeded =
         WorldConfig { faults: Faults::None, ..WorldConfig::from_seed(world / WORLD_SHAPES) };
@@ -53,14 +54,19 @@ fn run(world: u64) -> Outcome {
             ..seeded
         },
         2 => WorldConfig { large_percent: 70, key_percent: 0, workers: 12, ..seeded },
-        _ => WorldConfig {
-            cut_per_mille: 100,
-            key_percent: 0,
-            workers: 12,
-            stream_blocks: seeded.stream_blocks.min(100),
-            ..seeded
-        },
+        3 => many_cuts(seeded),
+        _ => WorldConfig { large_percent: 70, ..many_cuts(seeded) },
     })
+}
+
+fn many_cuts(seeded: WorldConfig) -> WorldConfig {
+    WorldConfig {
+        cut_per_mille: 100,
+        key_percent: 0,
+        workers: 12,
+        stream_blocks: seeded.stream_blocks.min(100),
+        ..seeded
+    }
 }
 
 #[track_caller]
@@ -134,7 +140,7 @@ planted! {
 #[test]
 fn worlds_that_once_hung_are_clean() {
     catch_panics();
-    for world in [299, 403, 467, 999] {
+    for world in [373, 503, 583, 1248] {
         assert_eq!(run(world).failure, None, "world {world}");
     }
 }
