@@ -41,11 +41,20 @@ def disk_name(directory):
 
 def disk_bytes_written(disk):
     """Bytes written to `disk` since boot."""
+    return int(_disk_fields(disk)[9]) * SECTOR_BYTES
+
+
+def disk_flushes(disk):
+    """Flushes of `disk`'s cache since boot."""
+    return int(_disk_fields(disk)[18])
+
+
+def _disk_fields(disk):
     with open("/proc/diskstats") as table:
         for line in table:
             fields = line.split()
             if fields[2] == disk:
-                return int(fields[9]) * SECTOR_BYTES
+                return fields
     raise LookupError(f"disk {disk} is not in /proc/diskstats")
 
 

@@ -1,0 +1,62 @@
+"""The S3 gateway of a server under test: where it listens, the first key, and a boto3 client."""
+
+import os
+import re
+
+from . import case, server as servers
+
+REGION = "us-east-1"
+
+
+class Gateway:
+    """S3 of one `varve serve`, which may be killed and started again; the address is another one then."""
+
+    def __init__(self, context, settings=None, **options):
+        self.context = context
+        self.server = servers.make(context, settings={"s3.listen": '"127.0.0.1:0"', **(settings or {})}, **options)
+        if self.server.is_stand_in:
+            raise case.Skip("a stand-in knows no objects")
+        self.endpoint = None
+        self.access_key = self.secret_key = None
+
+    def start(self):
+        """Starts the server and waits until it has told where S3 is; the first start shows the key, no other one does."""
+        before = self._log().count("S3:")
+        self.server.start()
+        self.context.wait_for(lambda: self._log().count("S3:") > before, "S3 is served", seconds=60)
+        log = self._log()
+        keys = re.findall(r"key of `\S+`, shown only now:\s+(\S+)\s+(\S+)\n", log)
+        self.context.check(len(keys) == 1, f"the key is shown {len(keys)} times")
+        self.access_key, self.secret_key = keys[0]
+        self.endpoint = re.findall(r"S3:\s+(\S+)", log)[-1]
+
+    @property
+    def address(self):
+        """Host and port."""
+        return self.endpoint.partition("://")[2]
+
+    def environment(self):
+        """What programs read that follow Amazon's habits: keys and region, and nothing of the user's own."""
+        nowhere = self.context.path("no-such-file")
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
+        return {**inherited, "AWS_ACCESS_KEY_ID": self.access_key, "AWS_SECRET_ACCESS_KEY": self.secret_key,
+                "AWS_DEFAULT_REGION": REGION, "AWS_REGION": REGION, "AWS_CONFIG_FILE": nowhere, "AWS_SHARED_CREDENTIALS_FILE": nowhere,
+                "AWS_EC2_METADATA_DISABLED": "true", "AWS_PAGER": "", "HOME": self.context.directory}
+
+    def client(self, **options):
+        """A boto3 client that tries nothing twice; `options` go to its configuration."""
+        try:
+            import boto3
+            from botocore.config import Config
+        except ImportError:
+            raise case.Skip("no python3-boto3") from None
+        config = Config(**{"retries": {"max_attempts": 0}, "s3": {"addressing_style": "path"}, "connect_timeout": 10,
+                           "read_timeout": 60, **options})
+        return boto3.client("s3", endpoint_url=self.endpoint, aws_access_key_id=self.access_key,
+                            aws_secret_access_key=self.secret_key, region_name=REGION, config=config)
+
+    def _log(self):
+        if not os.path.exists(self.server.log_path):
+            return ""
+        with open(self.server.log_path, errors="replace") as file:
+            return file.read()
