@@ -114,6 +114,11 @@ mod tests {
         assert_eq!(decode("%+1"), None);
         assert_eq!(query_value("a=1&b&c=x%20y", "c").as_deref(), Some("x y"));
         assert_eq!(query_value("a=1&b", "b").as_deref(), Some(""));
+        assert_eq!(
+            query_value("version%49d=7", "versionId").as_deref(),
+            Some("7"),
+            "as it is used"
+        );
     }
 
     #[test]

@@ -200,3 +200,23 @@ fn retention_may_grow_but_not_shrink() {
     );
     assert!(outcome(until(true, NOW), None, false), "it has ended");
 }
+
+/// Versioning may have been off when a request came, and the bucket be locked when it is carried out.
+#[test]
+fn a_locked_version_without_an_id_is_not_replaced() {
+    let mut key = Key::default();
+    key.put(Versioning::Off, "a");
+    let change = edit(&key.view(Some(Select::Null)), "k", |attributes| {
+        attributes.legal_hold = Some(true);
+        Ok(())
+    });
+    key.apply(change.unwrap());
+    for versioning in [Versioning::Off, Versioning::Suspended] {
+        let put = key.try_put(versioning, "b", Conditions::default());
+        assert!(matches!(put, Err(Error::Locked { .. })), "{versioning:?}");
+        let deleted = key.delete(versioning, None, false);
+        assert!(matches!(deleted, Err(Error::Locked { .. })), "{versioning:?}");
+    }
+    key.put(Versioning::Enabled, "c");
+    assert_eq!(key.versions.len(), 2);
+}
