@@ -31,6 +31,7 @@ class Job:
     io_bytes: int = 0
     fdatasync: bool = False
     environment: dict = None
+    options: tuple = ()
 
 
 def version():
@@ -47,7 +48,7 @@ def run(job):
             f"--rw={job.rw}", f"--bs={job.block_bytes}", f"--iodepth={job.depth}",
             f"--size={job.size_bytes}", "--randrepeat=0", "--norandommap=1", "--random_generator=tausworthe64",
             "--lat_percentiles=1", "--clat_percentiles=0", "--percentile_list=50:99:99.9",
-            *job.target_options,
+            *job.target_options, *job.options,
         ]
         if job.seconds:
             command += ["--time_based=1", f"--runtime={job.seconds}"]

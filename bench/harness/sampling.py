@@ -19,6 +19,7 @@ def measure(target, point, disk, seconds=0, io_bytes=0):
         target_options=target.options(), rw=point["rw"], block_bytes=point["block_bytes"],
         depth=point["depth"], size_bytes=target.volume_bytes, seconds=seconds, io_bytes=io_bytes,
         fdatasync=target.name == "raw" and point.get("raw_fdatasync", False), environment=target.environment,
+        options=point.get("fio_options", ()),
     )
     pids = target.pids()
     if point.get("read_first"):

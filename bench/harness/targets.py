@@ -55,15 +55,15 @@ class Raw:
 class Varve:
     """`varve serve` on a file-backed drive, one volume, NBD over a unix socket.
 
-    With a `fill_share` the volume's size is that share of the pool's capacity. A read cache comes on
-    top of the default budget of memory.
+    With a `fill_share` the volume's size is that share of the pool's capacity, times what reduction is expected to save. A read cache
+    comes on top of the default budget of memory.
     """
 
     name = "varve"
     volume = "bench"
 
     def __init__(self, directory, volume_bytes, binary, drive_bytes, serve_options=(), prefill=True,
-                 fill_share=None, read_cache_bytes=0):
+                 fill_share=None, read_cache_bytes=0, volume_options=(), fill_options=()):
         self.directory = os.path.join(directory, "varve")
         self.volume_bytes = volume_bytes
         self.binary = binary
@@ -72,6 +72,8 @@ class Varve:
         self.prefill = prefill
         self.fill_share = fill_share
         self.read_cache_bytes = read_cache_bytes
+        self.volume_options = list(volume_options)
+        self.fill_options = list(fill_options)
         self.process = None
         self.environment = {}
 
@@ -89,9 +91,9 @@ class Varve:
         if self.fill_share:
             capacity_bytes = json.loads(self.cli("pool", "show", "--json"))["capacity_bytes"]
             self.volume_bytes = int(capacity_bytes * self.fill_share) >> 20 << 20
-        self.cli("volume", "create", self.volume, "--size", str(self.volume_bytes))
+        self.cli("volume", "create", self.volume, "--size", str(self.volume_bytes), *self.volume_options)
         if self.prefill:
-            fill(self)
+            fill(self, self.fill_options)
 
     def _write_config(self):
         path = os.path.join(self.directory, "varve.toml")
@@ -191,9 +193,9 @@ class Rbd:
         return done.stdout
 
 
-def fill(target):
-    """Writes the whole volume once, sequentially, with incompressible data."""
+def fill(target, options=()):
+    """Writes the whole volume once, sequentially, with incompressible data unless `options` of fio say otherwise."""
     fio.run(fio.Job(
-        target_options=[*target.options(), "--refill_buffers=1"], rw="write", block_bytes=FILL_BLOCK_BYTES,
+        target_options=[*target.options(), "--refill_buffers=1", *options], rw="write", block_bytes=FILL_BLOCK_BYTES,
         depth=4, size_bytes=target.volume_bytes, environment=target.environment,
     ))

@@ -22,6 +22,9 @@ START_S_MAX = 60
 # Settings that make a small pool: lanes that wrap, caches that miss, checkpoints that come often.
 TIGHT = {"journal.lane_size": '"16MiB"', "memory.budget": '"128MiB"', "checkpoint.entries_max": "10000"}
 
+# What is stored is settled once nothing changed for so long.
+SETTLED_S = 4
+
 
 def make(context, drive_bytes=4 * GIB, directory=None, settings=None):
     """The server that the environment asks for, not started yet; `settings` go to its configuration file."""
@@ -172,6 +175,28 @@ class Varve(Server):
         if b" 200 " not in head.split(b"\r\n")[0]:
             raise Failure(f"metrics: {head.decode(errors='replace')}")
         return body.decode()
+
+    def metric(self, name):
+        """The sum of a metric over all shards."""
+        return sum(int(float(line.split()[-1])) for line in self.metrics().splitlines() if line.startswith(name + "{"))
+
+    def live_bytes(self):
+        """What is stored, metadata included."""
+        return self.metric("varve_logstore_live_bytes")
+
+    def settled_bytes(self, is_enough=None, seconds=120):
+        """What is stored once that does not change for some seconds, or is enough."""
+        deadline, last, since = time.monotonic() + seconds, None, time.monotonic()
+        while time.monotonic() < deadline:
+            found = self.live_bytes()
+            if is_enough and is_enough(found):
+                return found
+            if found != last:
+                last, since = found, time.monotonic()
+            elif not is_enough and time.monotonic() - since > SETTLED_S:
+                return found
+            time.sleep(0.5)
+        return last
 
     def check(self):
         """Offline `varve check`; returns its exit code and what it printed."""

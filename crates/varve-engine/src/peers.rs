@@ -27,7 +27,6 @@ use std::rc::Rc;
 use futures_util::future::{LocalBoxFuture, join_all, select};
 use roaring::RoaringTreemap;
 use varve_logstore::format::summary::{Fingerprint, SummaryEntry};
-use varve_logstore::planted::{Bug, planted};
 use varve_reactor::{Nanos, Notify};
 use varve_stdx::BufSlice;
 use varve_types::{ChunkId, ShardId};
@@ -279,7 +278,7 @@ impl Foreign {
     pub(crate) async fn wait_asks(&self) {
         let target = self.next_ask.get();
         let is_under_way = || self.asks.borrow().first().is_some_and(|first| *first < target);
-        while is_under_way() && !planted(Bug::MarkForgetsAsks) {
+        while is_under_way() {
             self.ask_ended.notified().await;
         }
     }
@@ -301,9 +300,6 @@ impl Foreign {
 
     /// What was granted and is not applied (P7).
     pub(crate) fn granted(&self) -> Vec<ForeignChunk> {
-        if planted(Bug::MarkForgetsAsks) {
-            return Vec::new();
-        }
         self.granted.borrow().keys().copied().collect()
     }
 

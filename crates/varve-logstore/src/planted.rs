@@ -84,13 +84,11 @@ pub enum Bug {
     GrantsForgottenInReplay,
     /// Mark: what other shards name is not marked.
     MarkForgetsForeign,
-    /// Mark: what other shards were granted, and do not name yet, is not marked.
-    MarkForgetsAsks,
 }
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Self; 41] = [
+    pub const ALL: [Self; 40] = [
         Self::AckBeforeDurable,
         Self::ChainUnchecked,
         Self::ReadBeforeDurable,
@@ -131,7 +129,6 @@ impl Bug {
         Self::GrantOfUndurable,
         Self::GrantsForgottenInReplay,
         Self::MarkForgetsForeign,
-        Self::MarkForgetsAsks,
     ];
 }
 

@@ -185,5 +185,5 @@ fn main() {
     let len = arguments.next().and_then(|len| usize::try_from(len).ok()).unwrap_or(4096);
     let mut event_loop = Loop::new(LoopConfig::default()).expect("a loop");
     let reactor = event_loop.handle();
-    event_loop.run_until(async move { run(reactor, objects, len).await });
+    event_loop.run(async move { run(reactor, objects, len).await });
 }
