@@ -19,7 +19,7 @@ use varve_dataset::Datasets;
 use varve_types::ErrorKind;
 
 use crate::config::Thresholds;
-use crate::daemon::objects::GatewayAdmin;
+use crate::daemon::objects::Objects;
 use crate::daemon::online_check::{self, OnlineCheck};
 use crate::daemon::stack::{ShardMetric, ShardReport, ShardStack};
 use crate::daemon::threads::Threads;
@@ -51,7 +51,7 @@ pub(crate) struct PoolBackend<S: ShardStack> {
     pub(crate) serving_since: Instant,
     pub(crate) check: OnlineCheck,
     /// The S3 gateway, where it is served.
-    pub(crate) objects: Option<GatewayAdmin>,
+    pub(crate) objects: Objects,
 }
 
 impl<S: ShardStack> PoolBackend<S> {
@@ -101,7 +101,8 @@ impl<S: ShardStack> PoolBackend<S> {
             address,
         };
         let nbd = self.nbd_addresses.iter().map(|address| listener("nbd", address.to_string()));
-        let s3 = self.objects.iter().map(|s3| listener("s3", s3.address.to_string()));
+        let s3 =
+            self.objects.gateway().into_iter().map(|s3| listener("s3", s3.address.to_string()));
         Ok(Status {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             state: if serving { ServiceState::Serving } else { ServiceState::Degraded },
@@ -342,7 +343,7 @@ impl<S: ShardStack> AdminBackend for PoolBackend<S> {
     }
 
     fn objects(&self) -> Result<&dyn ObjectBackend> {
-        self.objects.as_ref().map(|objects| objects as &dyn ObjectBackend).ok_or(Error::NoS3)
+        self.objects.backend()
     }
 
     fn metrics(&self) -> AdminFuture<'_, Vec<Metric>> {

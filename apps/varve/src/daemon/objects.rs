@@ -10,6 +10,44 @@ use varve_access_admin::{AdminFuture, Error, ObjectBackend, Result};
 use varve_access_s3::{self as s3, BucketInfo, BucketQuota, Gateway, KeyInfo, NewBucket};
 use varve_types::ErrorKind;
 
+/// Objects in this daemon.
+pub(crate) enum Objects {
+    /// S3 is not asked for.
+    Off,
+    /// S3 could not be served.
+    Failed {
+        /// Why.
+        why: String,
+        /// What to do.
+        hint: Option<String>,
+    },
+    /// S3 is served.
+    On(GatewayAdmin),
+}
+
+impl Objects {
+    /// The gateway, where there is one.
+    pub(crate) fn gateway(&self) -> Option<&GatewayAdmin> {
+        match self {
+            Self::On(gateway) => Some(gateway),
+            Self::Off | Self::Failed { .. } => None,
+        }
+    }
+
+    /// What the admin API asks, or why it cannot.
+    pub(crate) fn backend(&self) -> Result<&dyn ObjectBackend> {
+        match self {
+            Self::On(gateway) => Ok(gateway),
+            Self::Off => Err(Error::NoS3),
+            Self::Failed { why, hint } => Err(Error::Backend {
+                kind: ErrorKind::Unavailable,
+                message: format!("S3 is not served: {why}"),
+                hint: hint.clone(),
+            }),
+        }
+    }
+}
+
 /// The gateway's operator.
 pub(crate) struct GatewayAdmin {
     pub(crate) gateway: Gateway,
