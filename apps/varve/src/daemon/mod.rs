@@ -15,6 +15,7 @@ mod objects;
 mod online_check;
 mod pool;
 mod s3;
+mod s3_figures;
 mod shard_thread;
 mod signals;
 mod snapshots;

@@ -23,6 +23,8 @@ use crate::failure::{Failure, Result};
 
 /// File of the data directory with the key that secrets are sealed with.
 const KEY_FILE: &str = "s3.key";
+/// Directory of the data directory with the access logs of buckets.
+const ACCESS_LOG_DIR: &str = "s3-log";
 /// Time that requests under way have when the daemon ends.
 const DRAIN: Duration = Duration::from_secs(10);
 /// Threads of the gateway: it hashes what comes in, so it needs as many as there are cores, up to this.
@@ -141,8 +143,12 @@ impl Serving {
             })?;
             let bound = listener.local_addr().map_err(|error| failed(&error))?;
             let key = MasterKey::load(&settings.data.join(KEY_FILE)).map_err(|error| failed(&error))?;
+            let options = Options {
+                access_log: Some(settings.data.join(ACCESS_LOG_DIR)),
+                ..Options::default()
+            };
             let store = EngineStore::open(links.0, links.1, EngineOptions::default()).await.map_err(|error| failed(&error))?;
-            let opened = Gateway::open(Arc::new(store), key, Options::default()).await.map_err(|error| {
+            let opened = Gateway::open(Arc::new(store), key, options).await.map_err(|error| {
                 failed(&error).hint("the file s3.key of the data directory must be the one that was there when the keys were made")
             })?;
             let (lifecycle, front) = (opened.gateway.clone(), opened.gateway.clone());
