@@ -19,7 +19,7 @@ pub(crate) struct Log {
     name: String,
 
     /// Whether requests are logged from now on
-    #[arg(value_parser = cli::switch())]
+    #[arg(value_parser = cli::switch(), action = clap::ArgAction::Set)]
     switch: bool,
 
     #[command(flatten)]
