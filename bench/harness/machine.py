@@ -7,6 +7,7 @@ Bytes to the disk come from /proc/diskstats of the disk under the data directory
 
 import os
 import platform
+import signal
 import subprocess
 import time
 
@@ -99,6 +100,17 @@ def wait_until_quiet(pids, seconds_max=15.0):
         calm = calm + 1 if quiet else 0
         cpu, written = cpu_now, written_now
     return time.monotonic() - begin
+
+
+def end(process):
+    """Ends a server, if one runs, as a user would; kills it when that takes longer than a minute."""
+    if process and process.poll() is None:
+        process.send_signal(signal.SIGTERM)
+        try:
+            process.wait(timeout=60)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
 
 
 def commit(repository):

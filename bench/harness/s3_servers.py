@@ -8,10 +8,11 @@ measured beside.
 import os
 import re
 import shutil
-import signal
 import socket
 import subprocess
 import time
+
+from . import machine
 
 ACCESS_KEY = "VARVEBENCH0000000000"
 SECRET_KEY = "0123456789abcdef0123456789abcdef01234567"
@@ -83,13 +84,7 @@ class Server:
 
     def stop(self):
         """Ends it and removes its data."""
-        if self.process and self.process.poll() is None:
-            self.process.send_signal(signal.SIGTERM)
-            try:
-                self.process.wait(timeout=60)
-            except subprocess.TimeoutExpired:
-                self.process.kill()
-                self.process.wait()
+        machine.end(self.process)
         shutil.rmtree(self.directory, ignore_errors=True)
 
     def wait_for(self, condition, what):

@@ -7,11 +7,10 @@ names. `pids` are the server processes whose CPU and writes count.
 import json
 import os
 import shutil
-import signal
 import subprocess
 import time
 
-from . import fio
+from . import fio, machine
 
 FILL_BLOCK_BYTES = 4 << 20
 GIB = 1 << 30
@@ -121,13 +120,7 @@ class Varve:
 
     def stop(self):
         """Drains and ends the daemon, and removes its data."""
-        if self.process and self.process.poll() is None:
-            self.process.send_signal(signal.SIGTERM)
-            try:
-                self.process.wait(timeout=60)
-            except subprocess.TimeoutExpired:
-                self.process.kill()
-                self.process.wait()
+        machine.end(self.process)
         shutil.rmtree(self.directory, ignore_errors=True)
 
     def _socket(self):

@@ -247,6 +247,12 @@ impl EngineStore {
         Address { shard, bucket: self.gateway, is_private: true }
     }
 
+    /// An object of the gateway's bucket.
+    pub(super) async fn own(&self, key: &str) -> Result<Option<Version>> {
+        let at = self.gateway_at(self.caller.home(self.gateway, key));
+        Ok(self.find_at(at, key, Select::Newest).await?.map(|found| found.version))
+    }
+
     /// Changes an object of the gateway's bucket.
     pub(super) async fn change_own(&self, key: String, change: ChangeKey) -> Result<Change> {
         let at = self.gateway_at(self.caller.home(self.gateway, &key));
@@ -347,13 +353,8 @@ impl EngineStore {
     }
 
     async fn has_record(&self, bucket: &Bucket) -> Result<bool> {
-        let key = format!("{BUCKET_PREFIX}{}", bucket.name);
-        let at = self.gateway_at(self.caller.home(self.gateway, &key));
-        let found = self.caller.on_shelf(at, move |shelf| {
-            Box::pin(async move { shelf.find(&key, Select::Newest).await })
-        });
-        match found.await? {
-            Some(found) => Ok(decode(&bucket.name, &found.version)?.id == bucket.id),
+        match self.own(&format!("{BUCKET_PREFIX}{}", bucket.name)).await? {
+            Some(version) => Ok(decode(&bucket.name, &version)?.id == bucket.id),
             None => Ok(false),
         }
     }

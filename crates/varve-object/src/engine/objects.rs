@@ -42,7 +42,12 @@ impl EngineStore {
     }
 
     /// A version of a key with its body.
-    async fn find_at(&self, at: Address, key: &str, select: Select) -> Result<Option<Found>> {
+    pub(super) async fn find_at(
+        &self,
+        at: Address,
+        key: &str,
+        select: Select,
+    ) -> Result<Option<Found>> {
         let key = key.to_owned();
         let look = self
             .caller
@@ -249,9 +254,7 @@ impl ObjectStore for EngineStore {
 
     async fn record(&self, table: RecordTable, key: &str) -> Result<Option<Bytes>> {
         let key = format!("{}{key}", table_prefix(table));
-        let shard = self.caller.home(self.gateway, &key);
-        let at = Address { shard, bucket: self.gateway, is_private: true };
-        Ok(self.find_at(at, &key, Select::Newest).await?.map(|found| found.version.attributes))
+        Ok(self.own(&key).await?.map(|version| version.attributes))
     }
 
     async fn change_record(
