@@ -1,4 +1,4 @@
-//! Memory of dropped buffers, kept for the next ones of the same thread. Called by `AlignedBuf`.
+//! Memory of dropped buffers, kept for the next ones. Called by `AlignedBuf`.
 //!
 //! A fresh allocation costs a page fault every 4 KiB: reading 4 MiB into one took 2.8 ms of CPU, into a
 //! spare one of huge pages 0.03 to 0.06 ms.
@@ -9,19 +9,24 @@ use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::ptr::NonNull;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::buffer::ALIGN;
 
 /// Size of a huge page of common processors.
 const HUGE_PAGE: usize = 2 << 20;
 
-/// Most bytes a thread keeps unless told otherwise: several segments, and blocks of the write buffer, which come back a segment at
-/// a time.
+/// What a thread and its share of the common store keep unless told otherwise: several segments, and blocks of the write buffer,
+/// which come back a segment at a time.
 const BYTES_MAX_DEFAULT: usize = 32 << 20;
 
-/// Bounds the memory of dropped buffers that the calling thread keeps for its next ones, in bytes.
+/// Bytes of one class that a thread keeps to itself. Beyond, half of them move to the common store at once, and as many come back.
+const CLASS_BYTES_MAX: usize = 256 << 10;
+
+/// Bounds the memory of dropped buffers that is kept for the calling thread's next ones, in bytes: half of it by the thread itself,
+/// half in the common store.
 pub fn limit_spare_memory(bytes_max: usize) {
-    SPARES.with(|spares| spares.borrow_mut().bytes_max = bytes_max);
+    SPARES.with(|spares| spares.borrow_mut().limit(bytes_max));
 }
 
 /// The capacity of the class that holds `len` bytes; at most an eighth more than the pages needed.
@@ -56,25 +61,128 @@ pub(crate) fn allocate(capacity: usize) -> NonNull<u8> {
     memory
 }
 
-struct Spares {
+/// Spares by capacity (P1), within a bound.
+struct Store {
     by_capacity: BTreeMap<usize, Vec<NonNull<u8>>>,
     bytes: usize,
     bytes_max: usize,
 }
 
+// SAFETY: the store owns its memory; nobody else has a pointer to it.
+#[expect(unsafe_code, reason = "owned allocations may move between threads")]
+unsafe impl Send for Store {}
+
+impl Store {
+    const fn new(bytes_max: usize) -> Self {
+        Self { by_capacity: BTreeMap::new(), bytes: 0, bytes_max }
+    }
+
+    fn class_bytes(&self, capacity: usize) -> usize {
+        self.by_capacity.get(&capacity).map_or(0, Vec::len) * capacity
+    }
+
+    fn fits(&self, capacity: usize) -> bool {
+        self.bytes + capacity <= self.bytes_max
+    }
+
+    fn take(&mut self, capacity: usize) -> Option<NonNull<u8>> {
+        let spare = self.by_capacity.get_mut(&capacity)?.pop()?;
+        self.bytes -= capacity;
+        Some(spare)
+    }
+
+    /// Keeps `memory` if it fits, and frees it otherwise.
+    fn keep(&mut self, memory: NonNull<u8>, capacity: usize) {
+        if !self.fits(capacity) {
+            return release(memory, capacity);
+        }
+        self.bytes += capacity;
+        self.by_capacity.entry(capacity).or_default().push(memory);
+    }
+
+    /// Frees what is beyond a new bound.
+    fn limit(&mut self, bytes_max: usize) {
+        self.bytes_max = bytes_max;
+        while self.bytes > bytes_max
+            && let Some(mut class) = self.by_capacity.first_entry()
+        {
+            let capacity = *class.key();
+            match class.get_mut().pop() {
+                Some(spare) => {
+                    self.bytes -= capacity;
+                    release(spare, capacity);
+                }
+                None => drop(class.remove()),
+            }
+        }
+    }
+}
+
+/// What no thread keeps to itself: buffers are often filled by the thread of a connection and dropped by the one of a shard.
+static COMMON: Mutex<Store> = Mutex::new(Store::new(0));
+
+fn common() -> MutexGuard<'static, Store> {
+    COMMON.lock().unwrap_or_else(PoisonError::into_inner) // A store is whole between any two of its calls.
+}
+
+/// Spares of one thread.
+struct Spares {
+    own: Store,
+    /// What this thread adds to the bound of the common store.
+    share: usize,
+}
+
 impl Default for Spares {
     fn default() -> Self {
-        Self { by_capacity: BTreeMap::new(), bytes: 0, bytes_max: BYTES_MAX_DEFAULT }
+        let mut spares = Self { own: Store::new(0), share: 0 };
+        spares.limit(BYTES_MAX_DEFAULT);
+        spares
+    }
+}
+
+impl Spares {
+    fn limit(&mut self, bytes_max: usize) {
+        let share = bytes_max / 2;
+        self.own.limit(share);
+        let mut common = common();
+        let others = common.bytes_max - self.share;
+        common.limit(others + share);
+        self.share = share;
+    }
+
+    fn take(&mut self, capacity: usize) -> Option<NonNull<u8>> {
+        let own = self.own.take(capacity);
+        if own.is_some() {
+            return own;
+        }
+        let mut common = common();
+        let taken = common.take(capacity)?;
+        while self.own.class_bytes(capacity) + capacity <= CLASS_BYTES_MAX / 2
+            && self.own.fits(capacity)
+            && let Some(more) = common.take(capacity)
+        {
+            self.own.keep(more, capacity);
+        }
+        Some(taken)
+    }
+
+    fn keep(&mut self, memory: NonNull<u8>, capacity: usize) {
+        if self.own.class_bytes(capacity) + capacity <= CLASS_BYTES_MAX && self.own.fits(capacity) {
+            return self.own.keep(memory, capacity);
+        }
+        let mut common = common();
+        common.keep(memory, capacity);
+        while self.own.class_bytes(capacity) > CLASS_BYTES_MAX / 2
+            && let Some(spare) = self.own.take(capacity)
+        {
+            common.keep(spare, capacity);
+        }
     }
 }
 
 impl Drop for Spares {
     fn drop(&mut self) {
-        for (capacity, spares) in &self.by_capacity {
-            for spare in spares {
-                release(*spare, *capacity);
-            }
-        }
+        self.limit(0);
     }
 }
 
@@ -84,28 +192,14 @@ thread_local! {
 
 /// Memory of exactly `capacity` bytes, holding whatever was last written to it.
 pub(crate) fn take(capacity: usize) -> Option<NonNull<u8>> {
-    let taken = SPARES.try_with(|spares| {
-        let mut spares = spares.borrow_mut();
-        let spare = spares.by_capacity.get_mut(&capacity)?.pop()?;
-        spares.bytes -= capacity;
-        Some(spare)
-    });
-    taken.ok().flatten()
+    SPARES.try_with(|spares| spares.borrow_mut().take(capacity)).ok().flatten()
 }
 
-/// Keeps memory of `capacity` bytes made by [`allocate`], or frees it when the thread has enough.
+/// Keeps memory of `capacity` bytes made by [`allocate`], or frees it when there is enough.
 pub(crate) fn keep(memory: NonNull<u8>, capacity: usize) {
-    let kept = SPARES.try_with(|spares| {
-        let mut spares = spares.borrow_mut();
-        let fits = spares.bytes + capacity <= spares.bytes_max;
-        if fits {
-            spares.bytes += capacity;
-            spares.by_capacity.entry(capacity).or_default().push(memory);
-        }
-        fits
-    });
-    if kept != Ok(true) {
-        release(memory, capacity);
+    let kept = SPARES.try_with(|spares| spares.borrow_mut().keep(memory, capacity));
+    if kept.is_err() {
+        release(memory, capacity); // The thread is ending.
     }
 }
 
@@ -149,16 +243,36 @@ mod tests {
         assert!(zero.iter().all(|byte| *byte == 0));
     }
 
+    fn own_bytes() -> usize {
+        SPARES.with(|spares| spares.borrow().own.bytes)
+    }
+
     #[test]
-    fn a_thread_keeps_a_bounded_amount() {
+    fn what_is_kept_is_bounded() {
         std::thread::spawn(|| {
-            drop((0..20).map(|_| AlignedBuf::zeroed(4 << 20)).collect::<Vec<_>>());
-            SPARES.with(|spares| assert_eq!(spares.borrow().bytes, BYTES_MAX_DEFAULT));
-            limit_spare_memory(BYTES_MAX_DEFAULT + (4 << 20));
-            drop((0..20).map(|_| AlignedBuf::zeroed(4 << 20)).collect::<Vec<_>>());
-            SPARES.with(|spares| assert_eq!(spares.borrow().bytes, BYTES_MAX_DEFAULT + (4 << 20)));
+            limit_spare_memory(8 << 20);
+            drop((0..4000).map(|_| AlignedBuf::zeroed(4 << 10)).collect::<Vec<_>>());
+            assert!(own_bytes() <= CLASS_BYTES_MAX, "the rest went to the common store");
+            drop((1..600).map(|pages| AlignedBuf::zeroed(pages * ALIGN)).collect::<Vec<_>>());
+            assert!(own_bytes() <= 4 << 20);
+            limit_spare_memory(1 << 20);
+            assert!(own_bytes() <= 512 << 10, "a lower bound holds at once");
         })
         .join()
         .unwrap();
+        let common = common();
+        assert!(common.bytes <= common.bytes_max);
+        let held: usize = common.by_capacity.iter().map(|(size, spares)| size * spares.len()).sum();
+        assert_eq!(held, common.bytes);
+    }
+
+    #[test]
+    fn memory_dropped_by_one_thread_serves_another() {
+        let odd = 3 << 20; // A class that no other test uses, and room that others cannot fill.
+        limit_spare_memory(4 << 30);
+        let buf = AlignedBuf::zeroed(odd);
+        let address = buf.as_ptr() as usize;
+        std::thread::spawn(move || drop(buf)).join().unwrap();
+        assert_eq!(AlignedBuf::scratch(odd).as_ptr() as usize, address);
     }
 }
