@@ -47,7 +47,7 @@ impl JobSender {
             job = refused;
             reactor.yield_now().await;
         }
-        answer.await.map_err(|_| Error::ShuttingDown)
+        reactor.answer(answer).await.map_err(|_| Error::ShuttingDown)
     }
 
     /// As [`Self::call`], for a caller that runs on no loop of the reactor's: its own executor polls it again when the queue was full (J1).

@@ -30,12 +30,14 @@ pub(crate) struct Core {
     pub(crate) ring: Option<Ring>,
     /// Tasks that let others go first.
     yielded: RefCell<Vec<Waker>>,
+    /// Answers that tasks await from other loops.
+    answers_due: Cell<usize>,
 }
 
 impl Core {
     pub(crate) fn new(tasks: Tasks, clock: Clock, rng: Rng, ring: Option<Ring>) -> Self {
         let (timers, rng, yielded) = (Timers::default(), RefCell::new(rng), RefCell::default());
-        Self { tasks, timers, clock, rng, ring, yielded }
+        Self { tasks, timers, clock, rng, ring, yielded, answers_due: Cell::new(0) }
     }
 
     /// Makes those that yielded ready again.
@@ -43,6 +45,10 @@ impl Core {
         let mut yielded = self.yielded.take();
         yielded.drain(..).for_each(Waker::wake);
         self.yielded.replace(yielded);
+    }
+
+    pub(crate) fn answers_due(&self) -> usize {
+        self.answers_due.get()
     }
 
     pub(crate) fn has_yielded(&self) -> bool {
@@ -119,6 +125,13 @@ impl Reactor {
         YieldNow { reactor: self.clone(), yielded: false }
     }
 
+    /// Awaits an answer from another loop. A loop with nothing else to do looks out for a single one for a moment instead of
+    /// falling asleep at once: waking it would cost more than the other needs for its work.
+    pub async fn answer<T>(&self, answer: impl Future<Output = T>) -> T {
+        let _due = AnswerDue::new(&self.core.answers_due);
+        answer.await
+    }
+
     /// 64 random bits, not fit for secrets; fixed by the seed in the simulator.
     #[must_use]
     pub fn random_u64(&self) -> u64 {
@@ -155,5 +168,21 @@ impl Future for YieldNow {
         self.yielded = true;
         self.reactor.core.yielded.borrow_mut().push(cx.waker().clone());
         Poll::Pending
+    }
+}
+
+/// Counts an answer that is awaited.
+struct AnswerDue<'a>(&'a Cell<usize>);
+
+impl<'a> AnswerDue<'a> {
+    fn new(due: &'a Cell<usize>) -> Self {
+        due.set(due.get() + 1);
+        Self(due)
+    }
+}
+
+impl Drop for AnswerDue<'_> {
+    fn drop(&mut self) {
+        self.0.set(self.0.get() - 1);
     }
 }

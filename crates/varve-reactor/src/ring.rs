@@ -278,6 +278,13 @@ impl Ring {
         }
     }
 
+    /// Whether completions are posted, or the kernel has some to post.
+    pub(crate) fn has_news(&self) -> bool {
+        let mut uring = self.core.uring.borrow_mut();
+        let is_posted = !uring.completion().is_empty();
+        is_posted || uring.submission().taskrun()
+    }
+
     /// Hands queued operations to the kernel and waits for a completion, at most `nanos_max` if that is given.
     pub(crate) fn submit_and_wait(&self, nanos_max: Option<u64>) {
         let uring = self.core.uring.borrow();

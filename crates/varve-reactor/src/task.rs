@@ -43,6 +43,11 @@ impl Shared {
         false
     }
 
+    /// Whether another thread has woken a task since the last turn.
+    pub(crate) fn is_called(&self) -> bool {
+        !self.woken.is_empty()
+    }
+
     /// Ends the wait announced by [`Self::fall_asleep`].
     pub(crate) fn wake_up(&self) {
         self.asleep.store(false, Ordering::SeqCst);
