@@ -43,8 +43,8 @@ class Gateway:
                 "AWS_DEFAULT_REGION": REGION, "AWS_REGION": REGION, "AWS_CONFIG_FILE": nowhere, "AWS_SHARED_CREDENTIALS_FILE": nowhere,
                 "AWS_EC2_METADATA_DISABLED": "true", "AWS_PAGER": "", "HOME": self.context.directory}
 
-    def client(self, **options):
-        """A boto3 client that tries nothing twice; `options` go to its configuration."""
+    def client(self, keys=None, **options):
+        """A boto3 client that tries nothing twice, with the first key or other `keys`; `options` go to its configuration."""
         try:
             import boto3
             from botocore.config import Config
@@ -52,8 +52,9 @@ class Gateway:
             raise case.Skip("no python3-boto3") from None
         config = Config(**{"retries": {"max_attempts": 0}, "s3": {"addressing_style": "path"}, "connect_timeout": 10,
                            "read_timeout": 60, **options})
-        return boto3.client("s3", endpoint_url=self.endpoint, aws_access_key_id=self.access_key,
-                            aws_secret_access_key=self.secret_key, region_name=REGION, config=config)
+        access_key, secret_key = keys or (self.access_key, self.secret_key)
+        return boto3.client("s3", endpoint_url=self.endpoint, aws_access_key_id=access_key,
+                            aws_secret_access_key=secret_key, region_name=REGION, config=config)
 
     def _log(self):
         if not os.path.exists(self.server.log_path):

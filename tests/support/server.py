@@ -140,7 +140,8 @@ class Varve(Server):
         self.drive = os.path.join(directory, "drive")
         self.drive_bytes = drive_bytes
         with open(os.path.join(directory, "varve.toml"), "w") as file:
-            settings = {"shards": 2, **settings}  # Requests cross threads on any machine.
+            # Requests cross threads on any machine; S3 where a test wants it, at a port of the system's choice.
+            settings = {"shards": 2, "s3.listen": '"none"', **settings}
             file.writelines(f"{key} = {value}\n" for key, value in settings.items())
 
     def command(self):

@@ -35,6 +35,11 @@ impl Failure {
         &self.what
     }
 
+    /// What to do.
+    pub(crate) fn advice(&self) -> Option<&str> {
+        self.hint.as_deref()
+    }
+
     /// 1 failed, 2 misused.
     pub(crate) fn exit_code(&self) -> ExitCode {
         ExitCode::from(if self.misuse { 2 } else { 1 })

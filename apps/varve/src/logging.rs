@@ -3,6 +3,9 @@
 use std::io::{self, IsTerminal};
 
 use tracing::level_filters::LevelFilter;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::config::{LogFormat, LogLevel};
 
@@ -15,15 +18,18 @@ pub(crate) fn start(level: LogLevel, format: LogFormat) {
         LogLevel::Debug => LevelFilter::DEBUG,
         LogLevel::Trace => LevelFilter::TRACE,
     };
-    let lines = tracing_subscriber::fmt()
-        .with_max_level(filter)
+    // The S3 library logs each request that is refused as an error, whoever's fault it is: for developers only.
+    let library = if filter >= LevelFilter::DEBUG { filter } else { LevelFilter::OFF };
+    let targets = Targets::new().with_default(filter).with_target("s3s", library);
+    let lines = tracing_subscriber::fmt::layer()
         .with_writer(io::stderr)
         // A log that cannot be written, on a full disk say, is no reason to panic; saying so on standard error would be one.
         .log_internal_errors(false)
         .with_ansi(io::stderr().is_terminal());
+    let registry = tracing_subscriber::registry().with(targets);
     // An error says that logging was started before.
     let _ = match format {
-        LogFormat::Text => lines.try_init(),
-        LogFormat::Json => lines.json().flatten_event(true).try_init(),
+        LogFormat::Text => registry.with(lines).try_init(),
+        LogFormat::Json => registry.with(lines.json().flatten_event(true)).try_init(),
     };
 }

@@ -18,6 +18,6 @@ pub use backend::{AdminBackend, AdminFuture};
 pub use error::{Error, Result};
 #[cfg(feature = "memory")]
 pub use memory::MemoryBackend;
-pub use metrics::{Metric, MetricKind, Sample};
+pub use metrics::{Histogram, Metric, MetricKind, Sample};
 pub use objects::ObjectBackend;
 pub use server::{LimitsConfig, Listener, serve};

@@ -11,6 +11,8 @@ pub enum MetricKind {
     Counter,
     /// Goes up and down.
     Gauge,
+    /// Counts by size; only grows while the daemon runs.
+    Histogram,
 }
 
 /// One value of a metric.
@@ -22,6 +24,19 @@ pub struct Sample {
     pub value: u64,
 }
 
+/// How often which sizes were seen.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Histogram {
+    /// Names and values that tell it from the metric's other histograms.
+    pub labels: Vec<(&'static str, String)>,
+    /// Upper bounds, rising, and how many there were up to each and above the one before.
+    pub counts: Vec<(u64, u64)>,
+    /// How many were above all bounds.
+    pub above: u64,
+    /// Sum of all sizes.
+    pub sum: u64,
+}
+
 /// A named quantity with a sample per label set.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Metric {
@@ -31,22 +46,24 @@ pub struct Metric {
     pub help: &'static str,
     /// Counter or gauge.
     pub kind: MetricKind,
-    /// The values.
+    /// The values; a histogram has none.
     pub samples: Vec<Sample>,
+    /// The values of a histogram.
+    pub histograms: Vec<Histogram>,
 }
 
 impl Metric {
     /// A metric without samples.
     #[must_use]
     pub fn new(name: &'static str, help: &'static str, kind: MetricKind) -> Self {
-        Self { name, help, kind, samples: Vec::new() }
+        Self { name, help, kind, samples: Vec::new(), histograms: Vec::new() }
     }
 
     /// A gauge with a single value.
     #[must_use]
     pub fn gauge(name: &'static str, help: &'static str, value: u64) -> Self {
         let samples = vec![Sample { labels: Vec::new(), value }];
-        Self { name, help, kind: MetricKind::Gauge, samples }
+        Self { samples, ..Self::new(name, help, MetricKind::Gauge) }
     }
 }
 
@@ -58,6 +75,7 @@ pub(crate) fn render(metrics: &[Metric]) -> String {
         let kind = match metric.kind {
             MetricKind::Counter => "counter",
             MetricKind::Gauge => "gauge",
+            MetricKind::Histogram => "histogram",
         };
         let _ = writeln!(text, "# HELP {} {}", metric.name, metric.help);
         let _ = writeln!(text, "# TYPE {} {kind}", metric.name);
@@ -66,8 +84,30 @@ pub(crate) fn render(metrics: &[Metric]) -> String {
             push_labels(&mut text, &sample.labels);
             let _ = writeln!(text, " {}", sample.value);
         }
+        metric.histograms.iter().for_each(|histogram| push_histogram(&mut text, metric, histogram));
     }
     text
+}
+
+/// The counts up to each bound, sum and number, as Prometheus has them.
+fn push_histogram(text: &mut String, metric: &Metric, histogram: &Histogram) {
+    let name = metric.name;
+    let mut all = 0;
+    let mut push = |suffix: &str, bound: Option<String>, value: u64| {
+        let _ = write!(text, "{name}_{suffix}");
+        let bound = bound.map(|bound| ("le", bound));
+        let labels: Vec<_> = histogram.labels.iter().cloned().chain(bound).collect();
+        push_labels(text, &labels);
+        let _ = writeln!(text, " {value}");
+    };
+    for (bound, count) in &histogram.counts {
+        all += count;
+        push("bucket", Some(bound.to_string()), all);
+    }
+    all += histogram.above;
+    push("bucket", Some("+Inf".to_owned()), all);
+    push("sum", None, histogram.sum);
+    push("count", None, all);
 }
 
 fn push_labels(text: &mut String, labels: &[(&'static str, String)]) {
@@ -83,7 +123,8 @@ fn push_labels(text: &mut String, labels: &[(&'static str, String)]) {
 
 fn is_well_named(metric: &Metric) -> bool {
     let parts: Vec<&str> = metric.name.split('_').collect();
-    let lower = metric.name.bytes().all(|b| b.is_ascii_lowercase() || b == b'_');
+    let allowed = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_';
+    let lower = metric.name.bytes().all(allowed);
     let counts = metric.name.ends_with("_total");
     let counter = metric.kind == MetricKind::Counter;
     lower && parts.len() >= 3 && parts.first() == Some(&"varve") && counts == counter
@@ -109,6 +150,27 @@ mod tests {
             # TYPE varve_pool_free_bytes gauge\n\
             varve_pool_free_bytes 42\n";
         assert_eq!(render(&metrics), expected);
+    }
+
+    #[test]
+    fn histograms_count_up_to_each_bound() {
+        let mut times =
+            Metric::new("varve_s3_request_us", "Time of requests.", MetricKind::Histogram);
+        times.histograms.push(Histogram {
+            labels: vec![("operation", "GetObject".to_owned())],
+            counts: vec![(100, 3), (200, 0), (500, 2)],
+            above: 1,
+            sum: 2000,
+        });
+        let expected = "# HELP varve_s3_request_us Time of requests.\n\
+            # TYPE varve_s3_request_us histogram\n\
+            varve_s3_request_us_bucket{operation=\"GetObject\",le=\"100\"} 3\n\
+            varve_s3_request_us_bucket{operation=\"GetObject\",le=\"200\"} 3\n\
+            varve_s3_request_us_bucket{operation=\"GetObject\",le=\"500\"} 5\n\
+            varve_s3_request_us_bucket{operation=\"GetObject\",le=\"+Inf\"} 6\n\
+            varve_s3_request_us_sum{operation=\"GetObject\"} 2000\n\
+            varve_s3_request_us_count{operation=\"GetObject\"} 6\n";
+        assert_eq!(render(&[times]), expected);
     }
 
     #[test]

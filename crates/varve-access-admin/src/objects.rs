@@ -37,7 +37,7 @@ pub trait ObjectBackend: Send + Sync {
     /// Makes a bucket. `Exists`, `Invalid` for the name, `NotFound` for the owner.
     fn create_bucket(&self, spec: CreateBucket) -> AdminFuture<'_, Bucket>;
 
-    /// Changes quotas of a bucket. `NotFound`.
+    /// Changes quotas of a bucket, and whether its requests are logged. `NotFound`.
     fn change_bucket(&self, name: String, change: ChangeBucket) -> AdminFuture<'_, Bucket>;
 
     /// Deletes a bucket. `NotFound`; `Conflict` when something is in it.

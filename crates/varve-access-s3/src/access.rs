@@ -13,6 +13,7 @@ use s3s::path::S3Path;
 use s3s::{S3Result, s3_error};
 use varve_object::{Acl, Attributes, Grantee, Permission, Select};
 
+use crate::account::Noted;
 use crate::bucket_view::BucketView;
 use crate::error::of_store;
 use crate::gateway::Inner;
@@ -115,6 +116,9 @@ impl S3Access for Access {
         let caller = Caller { user };
         let peer = cx.extensions_mut().get::<Peer>().copied();
         cx.extensions_mut().insert(caller.clone());
+        if let Some(noted) = cx.extensions_mut().get::<Noted>().cloned() {
+            noted.note(self.inner.figures.operation(cx.s3_op().name()), &caller);
+        }
         let query = cx.uri().query().unwrap_or_default();
         let context = Context { headers: cx.headers(), query, peer };
         let select = selected(&query_value(query, "versionId"))?;

@@ -27,6 +27,8 @@ pub struct BucketInfo {
     pub object_lock: bool,
     /// What it may hold.
     pub quota: BucketQuota,
+    /// Its requests are logged.
+    pub access_log: bool,
     /// What it holds.
     pub usage: Usage,
 }
@@ -38,6 +40,17 @@ pub struct BucketQuota {
     pub bytes: u64,
     /// Most objects, 0 for no limit.
     pub objects: u64,
+}
+
+/// What operators change of a bucket. What is absent stays.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct BucketChange {
+    /// Most bytes, 0 for no limit.
+    pub quota_bytes: Option<u64>,
+    /// Most objects, 0 for no limit.
+    pub quota_objects: Option<u64>,
+    /// Whether requests are logged.
+    pub access_log: Option<bool>,
 }
 
 /// A bucket to be made.
@@ -113,19 +126,15 @@ impl Gateway {
         Ok(all)
     }
 
-    /// Replaces what a bucket may hold by what `change` makes of it. Durable on return.
+    /// Changes a bucket. Durable on return; counts for the next request.
     ///
     /// # Errors
     /// `NoBucket`, those of the store.
-    pub async fn change_bucket_quota(
-        &self,
-        name: &str,
-        change: impl FnOnce(&mut BucketQuota) + Send + 'static,
-    ) -> Result<BucketInfo> {
+    pub async fn change_bucket(&self, name: &str, change: BucketChange) -> Result<BucketInfo> {
         let edit = move |settings: &mut Settings| {
-            let mut quota = quota_of(settings);
-            change(&mut quota);
-            (settings.quota_bytes, settings.quota_objects) = (quota.bytes, quota.objects);
+            settings.quota_bytes = change.quota_bytes.unwrap_or(settings.quota_bytes);
+            settings.quota_objects = change.quota_objects.unwrap_or(settings.quota_objects);
+            settings.access_log = change.access_log.unwrap_or(settings.access_log);
             Ok(())
         };
         let changed = self.inner.edit(name, edit).await?;
@@ -171,6 +180,7 @@ impl Gateway {
             versioning: settings.versioning,
             object_lock: settings.object_lock,
             quota: quota_of(settings),
+            access_log: settings.access_log,
             usage,
         })
     }
@@ -208,8 +218,17 @@ mod tests {
         let made = gateway.create_bucket(asked).await.unwrap();
         assert_eq!((made.owner.as_str(), made.versioning), ("owner", Versioning::Enabled));
         assert_eq!((made.object_lock, made.quota, made.usage), (true, quota, Usage::default()));
-        let changed = gateway.change_bucket_quota("photos", |quota| quota.objects = 5).await;
-        assert_eq!(changed.unwrap().quota, BucketQuota { objects: 5, ..quota });
+        let changed = gateway
+            .change_bucket(
+                "photos",
+                BucketChange { quota_objects: Some(5), ..BucketChange::default() },
+            )
+            .await
+            .unwrap();
+        assert_eq!(changed.quota, BucketQuota { objects: 5, ..quota });
+        assert!(!changed.access_log);
+        let change = BucketChange { access_log: Some(true), ..BucketChange::default() };
+        assert!(gateway.change_bucket("photos", change).await.unwrap().access_log);
         assert_eq!(gateway.bucket("photos").await.unwrap().quota.objects, 5);
         assert_eq!(gateway.buckets("", 10).await.unwrap().len(), 1);
         gateway.delete_bucket("photos").await.unwrap();

@@ -15,6 +15,7 @@ use s3s::{Body, S3Result, s3_error};
 use varve_object::Select;
 
 use crate::access::{Caller, Peer, Target};
+use crate::account::Noted;
 use crate::gateway::Inner;
 use crate::ops::{Origin, put};
 use crate::query::{encode, tags_of_set};
@@ -53,6 +54,7 @@ pub(crate) async fn post(
 ) -> S3Result<Response<Body>> {
     let view = inner.view(bucket).await?;
     let peer = request.extensions().get::<Peer>().copied();
+    let noted = request.extensions().get::<Noted>().cloned().unwrap_or_default();
     let mut form = Form::read(request).await?;
     let key = form.fields.owned("key").ok_or_else(|| {
         s3_error!(InvalidArgument, "Bucket POST must contain a field named 'key'.")
@@ -64,6 +66,7 @@ pub(crate) async fn post(
         .filter(|(name, _)| name == "key")
         .for_each(|(_, value)| value.clone_from(&key));
     let (caller, policy) = signed(inner, bucket, &form.fields)?;
+    noted.note(inner.figures.operation("PostObject"), &caller);
     let fields = std::mem::take(&mut form.fields);
     let origin = Origin::new(caller, headers_of(&fields), peer);
     let target = Target { view: &view, key: Some(&key), select: Select::Newest };

@@ -17,7 +17,10 @@ use s3s::{Body, S3Error, s3_error};
 use time::format_description::well_known::Rfc2822;
 use time::{OffsetDateTime, UtcOffset};
 
-use crate::access::{Access, Keys};
+use crate::access::{Access, Caller, Keys};
+use crate::access_log::Entry;
+use crate::account::{Account, Answered, ErrorCode, Noted};
+use crate::clock::now_ms;
 use crate::cors::{self, Asked};
 use crate::error::named;
 use crate::form;
@@ -91,8 +94,39 @@ impl Front {
         Self { inner, service: builder.build(), ids: Arc::new(AtomicU64::new(first)) }
     }
 
-    pub(crate) async fn answer(&self, mut request: Request<Body>, rate: &Rate) -> Response<Body> {
+    /// The answer, which counts and logs the request when it has ended. `received` counts the bytes of its body.
+    pub(crate) async fn answer(
+        &self,
+        mut request: Request<Body>,
+        rate: &Rate,
+        received: Arc<AtomicU64>,
+    ) -> Response<Answered> {
+        let begun = Instant::now();
         let id = format!("{:016X}", self.ids.fetch_add(1, Ordering::Relaxed));
+        let (inner, noted) = (Arc::clone(&self.inner), Noted::default());
+        request.extensions_mut().insert(noted.clone());
+        let entry = self.log_entry(&request).await;
+        let account = Account { inner, id, noted, received, begun, entry };
+        let response = self.respond(request, rate, &account).await;
+        account.answered(response)
+    }
+
+    /// The begin of a line of the bucket's access log, if it has one.
+    async fn log_entry(&self, request: &Request<Body>) -> Option<Box<Entry>> {
+        self.inner.access_log.as_ref()?;
+        let view = self.inner.view(&self.bucket_of(request)?).await.ok()?;
+        let name = &view.bucket.name;
+        let entry = || Entry::new(request, name, view.owner(), now_ms());
+        view.settings.access_log.then(|| Box::new(entry()))
+    }
+
+    async fn respond(
+        &self,
+        mut request: Request<Body>,
+        rate: &Rate,
+        account: &Account,
+    ) -> Response<Body> {
+        let id = &account.id;
         let mut cross = self.cross_origin(&request).await;
         let path = request.uri().path().to_owned();
         let head = request.method() == Method::HEAD;
@@ -102,6 +136,7 @@ impl Front {
         let mut response = if !rate.admits() {
             of_error(s3_error!(SlowDown, "Please reduce your request rate."))
         } else if request.method() == Method::OPTIONS {
+            account.noted.note(self.inner.figures.operation("Preflight"), &Caller::default());
             preflight(&request, cross.take())
         } else if let Err(error) = check(&mut request, &self.inner.options.region) {
             of_error(error)
@@ -118,11 +153,11 @@ impl Front {
             unquote_tag(&mut response);
         }
         if response.status().is_client_error() || response.status().is_server_error() {
-            complete_error(&mut response, &path, &id, head);
+            complete_error(&mut response, &path, id, head);
         }
         let headers = response.headers_mut();
         headers.extend(cross.into_iter().flatten());
-        if let Ok(value) = HeaderValue::from_str(&id) {
+        if let Ok(value) = HeaderValue::from_str(id) {
             headers.insert(REQUEST_ID, value.clone());
             headers.insert(ID_2, value);
         }
@@ -288,6 +323,9 @@ fn complete_error(response: &mut Response<Body>, path: &str, id: &str, head: boo
             .insert(ALLOW, HeaderValue::from_static("GET, HEAD, PUT, POST, DELETE"));
     }
     let Some(bytes) = response.body().bytes() else { return };
+    if let Some(code) = code_of(&bytes) {
+        response.extensions_mut().insert(ErrorCode(code));
+    }
     if head {
         *response.body_mut() = Body::empty();
         response.headers_mut().remove(CONTENT_LENGTH);
@@ -308,4 +346,11 @@ fn complete_error(response: &mut Response<Body>, path: &str, id: &str, head: boo
     );
     *response.body_mut() = Body::from(Bytes::from(whole));
     response.headers_mut().remove(CONTENT_LENGTH);
+}
+
+/// The code in an error document.
+fn code_of(document: &[u8]) -> Option<String> {
+    let text = std::str::from_utf8(document).ok()?;
+    let (_, rest) = text.split_once("<Code>")?;
+    rest.split_once("</Code>").map(|(code, _)| code.to_owned())
 }

@@ -1,13 +1,16 @@
 //! What all operations share: the store, the users, the key, the options.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use s3s::S3Result;
 use varve_object::{ObjectStore, Settings};
 
+use crate::access_log::AccessLog;
 use crate::bucket_view::{BucketView, BucketViews};
 use crate::error::{Result, of_store};
+use crate::figures::{Figures, GatewayFigures};
 use crate::seal::MasterKey;
 use crate::users::{NewKey, Users};
 
@@ -28,6 +31,8 @@ pub struct Options {
     pub idle: Duration,
     /// Most requests a second of one connection; 0: no limit.
     pub requests_per_second: u32,
+    /// Directory for access logs; none: buckets have none.
+    pub access_log: Option<PathBuf>,
 }
 
 /// What a start came to.
@@ -50,6 +55,8 @@ pub(crate) struct Inner {
     pub(crate) users: Arc<Users>,
     pub(crate) master: Arc<MasterKey>,
     pub(crate) options: Options,
+    pub(crate) figures: Figures,
+    pub(crate) access_log: Option<AccessLog>,
     views: BucketViews,
 }
 
@@ -63,6 +70,7 @@ impl Default for Options {
             connections_max: 4096,
             idle: Duration::from_secs(60),
             requests_per_second: 0,
+            access_log: None,
         }
     }
 }
@@ -77,7 +85,7 @@ impl Gateway {
     /// Loads the users; at the first start makes the owner.
     ///
     /// # Errors
-    /// Those of the store, and `Key` when secrets were sealed with another key.
+    /// Those of the store, `Key` when secrets were sealed with another key, `File` for the directory of access logs.
     pub async fn open(
         store: Arc<dyn ObjectStore>,
         master: MasterKey,
@@ -86,8 +94,16 @@ impl Gateway {
         let master = Arc::new(master);
         let users = Arc::new(Users::load(Arc::clone(&store), Arc::clone(&master)).await?);
         let first_key = users.create_owner(&options.owner).await?;
-        let inner = Inner { store, users, master, options, views: BucketViews::default() };
+        let access_log = options.access_log.clone().map(AccessLog::start).transpose()?;
+        let (figures, views) = (Figures::default(), BucketViews::default());
+        let inner = Inner { store, users, master, options, figures, access_log, views };
         Ok(Opened { gateway: Self { inner: Arc::new(inner) }, first_key })
+    }
+
+    /// What it has done since the start.
+    pub fn figures(&self) -> GatewayFigures {
+        let log_lines_dropped = self.inner.access_log.as_ref().map_or(0, AccessLog::dropped);
+        GatewayFigures { log_lines_dropped, ..self.inner.figures.now() }
     }
 
     /// Users and their keys.

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   server     sockets, TLS, limits
+//!     account  counts and logs each request when its answer has ended
 //!     front    request ids, cross-origin answers, complete errors
 //!       s3s    HTTP <-> typed operations, signatures, XML (the library; nothing of it shows outside this crate)
 //!         access    may this caller do this?
@@ -11,6 +12,8 @@
 //! ```
 
 mod access;
+mod access_log;
+mod account;
 mod acl;
 mod bucket_view;
 mod buckets;
@@ -18,6 +21,7 @@ mod cipher;
 mod clock;
 mod cors;
 mod error;
+mod figures;
 mod form;
 mod front;
 mod gateway;
@@ -35,8 +39,9 @@ mod sums;
 mod users;
 mod wording;
 
-pub use buckets::{BucketInfo, BucketQuota, NewBucket};
+pub use buckets::{BucketChange, BucketInfo, BucketQuota, NewBucket};
 pub use error::{Error, Result};
+pub use figures::{GatewayFigures, LATENCY_BOUNDS_US, OperationFigures, STATUS_CLASSES};
 pub use gateway::{Gateway, Opened, Options};
 pub use seal::MasterKey;
 pub use server::Tls;

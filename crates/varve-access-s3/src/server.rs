@@ -4,6 +4,7 @@ use std::future::Future;
 use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -23,7 +24,7 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use crate::access::Peer;
 use crate::error::{Error, Result};
 use crate::front::{Front, Rate};
-use crate::gateway::Gateway;
+use crate::gateway::{Gateway, Inner};
 
 /// Longest head of a request, in bytes: the protocol allows 8 KiB of headers, policies of forms and presigned URLs need more.
 const HEAD_BYTES_MAX: usize = 64 << 10;
@@ -102,9 +103,10 @@ impl Gateway {
                 stop: stop.clone(),
             };
             let tls = tls.clone();
+            let open = Open::begin(&self.inner);
             connections.spawn(async move {
                 connection.serve(stream, tls).await;
-                drop(place);
+                drop((place, open));
             });
         }
         while connections.join_next().await.is_some() {}
@@ -113,6 +115,22 @@ impl Gateway {
 
 async fn stopped(stop: &mut watch::Receiver<bool>) {
     let _ = stop.wait_for(|stop| *stop).await;
+}
+
+/// A connection among those that are open.
+struct Open(Arc<Inner>);
+
+impl Open {
+    fn begin(inner: &Arc<Inner>) -> Self {
+        inner.figures.connections.fetch_add(1, Ordering::Relaxed);
+        Self(Arc::clone(inner))
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.0.figures.connections.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 struct Connection {
@@ -145,10 +163,13 @@ impl Connection {
         let Self { front, idle, rate, mut stop } = self;
         let service = service_fn(|mut request: hyper::Request<Incoming>| {
             request.extensions_mut().insert(peer);
-            let request = request.map(|body| Body::http_body_unsync(Patient::new(body, idle)));
+            let received = Arc::new(AtomicU64::new(0));
+            let counted = Arc::clone(&received);
+            let request =
+                request.map(|body| Body::http_body_unsync(Patient::new(body, idle, counted)));
             // A task of its own: what was begun is not left half done when the client goes.
             let (front, rate) = (front.clone(), Arc::clone(&rate));
-            tokio::spawn(async move { front.answer(request, &rate).await })
+            tokio::spawn(async move { front.answer(request, &rate, received).await })
         });
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
@@ -171,9 +192,10 @@ impl Connection {
     }
 }
 
-/// A body whose sender must not pause longer than the limit.
+/// A body whose sender must not pause longer than the limit, and whose bytes are counted.
 struct Patient {
     body: Incoming,
+    received: Arc<AtomicU64>,
     limit: Duration,
     deadline: Pin<Box<Sleep>>,
 }
@@ -183,8 +205,8 @@ struct Patient {
 struct Paused;
 
 impl Patient {
-    fn new(body: Incoming, limit: Duration) -> Self {
-        Self { body, limit, deadline: Box::pin(tokio::time::sleep(limit)) }
+    fn new(body: Incoming, limit: Duration, received: Arc<AtomicU64>) -> Self {
+        Self { body, received, limit, deadline: Box::pin(tokio::time::sleep(limit)) }
     }
 }
 
@@ -199,6 +221,10 @@ impl HttpBody for Patient {
         if let Poll::Ready(frame) = Pin::new(&mut self.body).poll_frame(cx) {
             let next = Instant::now() + self.limit;
             self.deadline.as_mut().reset(next);
+            if let Some(Ok(frame)) = &frame {
+                let more = frame.data_ref().map_or(0, |data| data.len() as u64);
+                self.received.fetch_add(more, Ordering::Relaxed);
+            }
             return Poll::Ready(frame.map(|frame| frame.map_err(Into::into)));
         }
         match self.deadline.as_mut().poll(cx) {

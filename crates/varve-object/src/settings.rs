@@ -25,6 +25,8 @@ pub struct Settings {
     pub quota_bytes: u64,
     /// Most objects, 0 for no limit.
     pub quota_objects: u64,
+    /// Requests are logged.
+    pub access_log: bool,
     /// What clients configured, as they wrote it: checked XML or JSON.
     pub documents: BTreeMap<Document, Bytes>,
 }
@@ -71,6 +73,7 @@ const OBJECT_LOCK: u8 = 4;
 const ACL: u8 = 5;
 const QUOTA_BYTES: u8 = 6;
 const QUOTA_OBJECTS: u8 = 7;
+const ACCESS_LOG: u8 = 8;
 const DOCUMENT_BASE: u8 = 32;
 
 impl Document {
@@ -118,6 +121,9 @@ impl Settings {
         out.bytes(ACL, &self.acl.encode());
         out.number(QUOTA_BYTES, self.quota_bytes);
         out.number(QUOTA_OBJECTS, self.quota_objects);
+        if self.access_log {
+            out.number(ACCESS_LOG, 1);
+        }
         self.documents.iter().for_each(|(document, bytes)| out.bytes(document.tag(), bytes));
         out.finish()
     }
@@ -142,6 +148,7 @@ impl Settings {
                 ACL => found.acl = Acl::decode(value)?,
                 QUOTA_BYTES => found.quota_bytes = fields.number(value)?,
                 QUOTA_OBJECTS => found.quota_objects = fields.number(value)?,
+                ACCESS_LOG => found.access_log = fields.number(value)? != 0,
                 _ => {
                     let document = Document::ALL.into_iter().find(|document| document.tag() == tag);
                     found.documents.insert(
@@ -169,6 +176,7 @@ mod tests {
             acl: Acl::private("o"),
             quota_bytes: 1 << 40,
             quota_objects: 7,
+            access_log: true,
             documents: Document::ALL
                 .into_iter()
                 .map(|document| (document, Bytes::from(vec![document.tag()])))

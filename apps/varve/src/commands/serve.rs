@@ -7,7 +7,7 @@ use varve_access_admin::ListenAddress;
 use varve_types::parse_size;
 
 use crate::cli::Global;
-use crate::config::{self, DriveSetting, LogFormat, LogLevel, Settings};
+use crate::config::{self, DriveSetting, LogFormat, LogLevel, S3Listen, Settings};
 use crate::daemon;
 use crate::failure::Result;
 use crate::logging;
@@ -15,10 +15,10 @@ use crate::logging;
 /// Name of the configuration file that a data directory may hold.
 const CONFIG_FILE: &str = "varve.toml";
 
-/// Serve a pool's volumes over NBD, in the foreground
+/// Serve a pool's volumes over NBD and its buckets over S3, in the foreground
 ///
-/// Without options: makes ./varve-data with a drive in it on the first start and serves it on 127.0.0.1:10809 and on
-/// ./varve-data/nbd.sock. SIGTERM or SIGINT writes everything out and ends; a second one ends at once, which loses nothing that
+/// Without options: makes ./varve-data with a drive in it on the first start and serves it by NBD on 127.0.0.1:10809 and on
+/// ./varve-data/nbd.sock, by S3 on 127.0.0.1:9000. SIGTERM or SIGINT writes everything out and ends; a second one ends at once, which loses nothing that
 /// was acknowledged.
 #[derive(Args, Debug)]
 pub(crate) struct Serve {
@@ -38,9 +38,9 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(0..=256))]
     shards: Option<u16>,
 
-    /// Address for S3 clients [default: none]
-    #[arg(long, value_name = "ADDR")]
-    s3: Option<ListenAddress>,
+    /// Address for S3 clients, or none [default: 127.0.0.1:9000, if it is free]
+    #[arg(long, value_name = "ADDR|none")]
+    s3: Option<S3Listen>,
 
     /// Loopback address for the admin API, beside its socket in the data directory
     #[arg(long, value_name = "ADDR")]
@@ -90,7 +90,7 @@ impl Serve {
             settings.drives = self.drive;
         }
         settings.shards = self.shards.unwrap_or(settings.shards);
-        settings.s3.listen = self.s3.or(settings.s3.listen);
+        settings.s3.listen = self.s3.unwrap_or(settings.s3.listen);
         settings.admin_listen = self.admin.or(settings.admin_listen);
         settings.log_level = self.log.unwrap_or(settings.log_level);
         settings.log_format = self.log_format.unwrap_or(settings.log_format);

@@ -7,5 +7,7 @@ mod settings;
 mod table;
 
 pub(crate) use file::read;
-pub(crate) use settings::{DriveSetting, LogFormat, LogLevel, Settings, Thresholds, TlsSettings};
+pub(crate) use settings::{
+    DriveSetting, LogFormat, LogLevel, S3Listen, Settings, Thresholds, TlsSettings,
+};
 pub(crate) use table::document;

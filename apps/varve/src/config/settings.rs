@@ -1,6 +1,8 @@
 //! The settings as the daemon uses them, with their defaults, and the checks that concern more than one of them.
 
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use varve_access_admin::ListenAddress;
 use varve_types::ByteCount;
@@ -105,15 +107,44 @@ pub(crate) struct TlsSettings {
     pub(crate) required: bool,
 }
 
-/// The S3 gateway; off without an address.
+/// The S3 gateway.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct S3Settings {
-    /// Where it listens, TCP only.
-    pub(crate) listen: Option<ListenAddress>,
+    /// Where it listens.
+    pub(crate) listen: S3Listen,
     /// Certificate chain, PEM; plain HTTP without one.
     pub(crate) certificate: Option<PathBuf>,
     /// Its private key, PEM.
     pub(crate) key: Option<PathBuf>,
+}
+
+/// Where S3 is served.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(crate) enum S3Listen {
+    /// At the default address, if it is free.
+    #[default]
+    Default,
+    /// Here, TCP only.
+    At(ListenAddress),
+    /// Nowhere.
+    Off,
+}
+
+impl S3Listen {
+    /// Address when nothing else is said.
+    pub(crate) const DEFAULT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9000);
+}
+
+impl FromStr for S3Listen {
+    type Err = String;
+
+    /// Reads an address, or `none`.
+    fn from_str(text: &str) -> std::result::Result<Self, String> {
+        match text {
+            "none" => Ok(Self::Off),
+            _ => text.parse().map(Self::At),
+        }
+    }
 }
 
 /// Levels of logging.
@@ -165,7 +196,7 @@ impl Default for Settings {
 
 impl S3Settings {
     fn check(&self) -> Result<()> {
-        if let Some(address @ ListenAddress::Unix(_)) = &self.listen {
+        if let S3Listen::At(address @ ListenAddress::Unix(_)) = &self.listen {
             return Err(Failure::misuse(format!("S3 listener {address} is no TCP address"))
                 .hint("S3 clients connect by TCP: such as 127.0.0.1:9000"));
         }
@@ -268,6 +299,19 @@ mod tests {
         assert!(refused.contains("65, 85, 85 and 90 percent do not rise"), "{refused}");
         settings.thresholds.high_percent = 84;
         assert!(settings.check().is_ok());
+    }
+
+    #[test]
+    fn s3_is_on_at_an_address_or_off() {
+        assert_eq!(Settings::default().s3.listen, S3Listen::Default);
+        assert_eq!("none".parse(), Ok(S3Listen::Off));
+        let at = |text: &str| {
+            let s3 = S3Settings { listen: text.parse().unwrap(), ..S3Settings::default() };
+            Settings { s3, ..Settings::default() }
+        };
+        assert!(at("0.0.0.0:9000").check().is_ok(), "its requests are signed");
+        let refused = at("unix:s3.sock").check().unwrap_err().to_string();
+        assert!(refused.contains("S3 listener unix:s3.sock is no TCP address"), "{refused}");
     }
 
     #[test]

@@ -7,7 +7,7 @@ use clap::ValueEnum;
 use varve_access_admin::ListenAddress;
 use varve_types::{ByteCount, parse_size};
 
-use crate::config::settings::{DriveSetting, LogFormat, LogLevel, Settings};
+use crate::config::settings::{DriveSetting, LogFormat, LogLevel, S3Listen, Settings};
 
 /// One setting.
 pub(crate) struct Setting {
@@ -35,6 +35,8 @@ pub(crate) enum Form {
     Path,
     /// One listener.
     Address,
+    /// One listener, or none.
+    AddressOrNone,
     /// A list of listeners.
     Addresses,
     /// One of a few words.
@@ -216,11 +218,13 @@ pub(crate) const SETTINGS: &[Setting] = &[
     Setting {
         key: "s3.listen",
         flag: Some("--s3"),
-        form: Form::Address,
-        default: "none",
-        reason: "Serves buckets and objects by S3 on this address. The first start makes a user who may do everything and prints \
-                 its key once.",
-        apply: |settings, value| settings.s3.listen = value.addresses().pop(),
+        form: Form::AddressOrNone,
+        default: "\"127.0.0.1:9000\", or none where another process has that address",
+        reason: "Serves buckets and objects by S3 on this address, or not at all. The first start makes a user who may do everything and \
+                 prints its key once. An address that is set here must be free; the default is given up with a warning if it is not.",
+        apply: |settings, value| {
+            settings.s3.listen = value.addresses().pop().map_or(S3Listen::Off, S3Listen::At);
+        },
     },
     Setting {
         key: "s3.certificate",
@@ -366,7 +370,10 @@ impl Form {
             },
             (Self::Path, Raw::Text("")) => Err("the path is empty".to_owned()),
             (Self::Path, Raw::Text(text)) => Ok(Value::Text((*text).to_owned())),
-            (Self::Address, Raw::Text(text)) => Ok(Value::Addresses(vec![text.parse()?])),
+            (Self::AddressOrNone, Raw::Text("none")) => Ok(Value::Addresses(Vec::new())),
+            (Self::Address | Self::AddressOrNone, Raw::Text(text)) => {
+                Ok(Value::Addresses(vec![text.parse()?]))
+            }
             (Self::Addresses, Raw::List(texts)) => {
                 let addresses = texts.iter().map(|text| text.parse()).collect::<Result<_, _>>()?;
                 Ok(Value::Addresses(addresses))
@@ -391,6 +398,7 @@ impl Form {
             Self::Count { min, max, unit } => format!("{min} to {max} {unit}"),
             Self::Path => "a path in text".to_owned(),
             Self::Address => "\"unix:PATH\" or \"IP:PORT\"".to_owned(),
+            Self::AddressOrNone => "\"IP:PORT\" or \"none\"".to_owned(),
             Self::Addresses => "a list of \"unix:PATH\" and \"IP:PORT\"".to_owned(),
             Self::Choice(words) => {
                 let quoted: Vec<String> = words.iter().map(|word| format!("\"{word}\"")).collect();
@@ -437,7 +445,9 @@ mod tests {
             Form::Size { max, .. } => Value::Number(max),
             Form::Count { max, .. } => Value::Number(max),
             Form::Path => Value::Text("p".to_owned()),
-            Form::Address | Form::Addresses => Value::Addresses(vec!["unix:s".parse().unwrap()]),
+            Form::Address | Form::AddressOrNone | Form::Addresses => {
+                Value::Addresses(vec!["unix:s".parse().unwrap()])
+            }
             Form::Choice(words) => Value::Text(words[words.len() - 1].to_owned()),
             Form::Switch => Value::Switch(true),
         }

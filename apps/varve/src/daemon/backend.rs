@@ -19,11 +19,11 @@ use varve_dataset::Datasets;
 use varve_types::ErrorKind;
 
 use crate::config::Thresholds;
-use crate::daemon::objects::GatewayAdmin;
+use crate::daemon::objects::Objects;
 use crate::daemon::online_check::{self, OnlineCheck};
 use crate::daemon::stack::{ShardMetric, ShardReport, ShardStack};
 use crate::daemon::threads::Threads;
-use crate::daemon::{figures, fill, holdings, snapshots};
+use crate::daemon::{figures, fill, holdings, s3_figures, snapshots};
 
 /// The thread that carries out changes of the catalogue.
 const CATALOGUE_THREAD: usize = 0;
@@ -51,7 +51,7 @@ pub(crate) struct PoolBackend<S: ShardStack> {
     pub(crate) serving_since: Instant,
     pub(crate) check: OnlineCheck,
     /// The S3 gateway, where it is served.
-    pub(crate) objects: Option<GatewayAdmin>,
+    pub(crate) objects: Objects,
 }
 
 impl<S: ShardStack> PoolBackend<S> {
@@ -100,15 +100,18 @@ impl<S: ShardStack> PoolBackend<S> {
             protocol: protocol.to_owned(),
             address,
         };
+        let s3_connections =
+            self.objects.gateway().map_or(0, |s3| s3.gateway.figures().connections);
         let nbd = self.nbd_addresses.iter().map(|address| listener("nbd", address.to_string()));
-        let s3 = self.objects.iter().map(|s3| listener("s3", s3.address.to_string()));
+        let s3 =
+            self.objects.gateway().into_iter().map(|s3| listener("s3", s3.address.to_string()));
         Ok(Status {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             state: if serving { ServiceState::Serving } else { ServiceState::Degraded },
             pool_id: self.facts.id.clone(),
             uptime_ms: u64::try_from(self.serving_since.elapsed().as_millis()).unwrap_or(u64::MAX),
             volumes: u64::try_from(volumes).unwrap_or(u64::MAX),
-            connections,
+            connections: connections.saturating_add(s3_connections),
             listeners: nbd.chain(s3).collect(),
             fill: self.fill(space_used_bytes),
             memory: MemoryStatus { budget_bytes: self.facts.memory_budget_bytes, used_bytes },
@@ -201,6 +204,8 @@ impl<S: ShardStack> PoolBackend<S> {
             // A shard that reopens has metrics of its own that say so.
             Err(error) => tracing::debug!(%error, "no metrics of datasets"),
         }
+        let gateway = self.objects.gateway();
+        metrics.extend(gateway.into_iter().flat_map(|s3| s3_figures::of(&s3.gateway.figures())));
         metrics.extend(by_name(&reports));
         Ok(metrics)
     }
@@ -342,7 +347,7 @@ impl<S: ShardStack> AdminBackend for PoolBackend<S> {
     }
 
     fn objects(&self) -> Result<&dyn ObjectBackend> {
-        self.objects.as_ref().map(|objects| objects as &dyn ObjectBackend).ok_or(Error::NoS3)
+        self.objects.backend()
     }
 
     fn metrics(&self) -> AdminFuture<'_, Vec<Metric>> {

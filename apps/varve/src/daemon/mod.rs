@@ -15,6 +15,7 @@ mod objects;
 mod online_check;
 mod pool;
 mod s3;
+mod s3_figures;
 mod shard_thread;
 mod signals;
 mod snapshots;
@@ -66,12 +67,7 @@ pub(crate) fn run(settings: &Settings) -> Result<()> {
     }
     let open_ms = u64::try_from(begin.elapsed().as_millis()).unwrap_or(u64::MAX);
     tracing::info!(open_ms, pool = pool.summary(), "pool open");
-    let s3 = match &settings.s3.listen {
-        Some(address) => {
-            pool.object_links()?.map(|links| S3::start(settings, address, links)).transpose()?
-        }
-        None => None,
-    };
+    let s3 = S3::start(settings, pool.object_links()?)?;
     control(settings, front, pool, s3)
 }
 
@@ -127,15 +123,15 @@ fn control<S: ShardStack>(
     settings: &Settings,
     front: AdminFront,
     mut pool: Pool<S>,
-    s3: Option<S3>,
+    s3: S3,
 ) -> Result<()> {
     let AdminFront { runtime, socket, listeners } = front;
     runtime.block_on(async {
         let mut signals = Signals::install()?;
         banner::print(settings, &pool.summary(), pool.nbd_addresses(), &listeners);
-        s3.iter().for_each(S3::print);
+        s3.print();
         let watching = pool.watch_fill();
-        let backend = pool.backend(s3.as_ref().map(S3::admin));
+        let backend = pool.backend(s3.objects());
         let api = serve(listeners, backend, LimitsConfig::default(), signals.first());
         tokio::select! {
             () = api => {}

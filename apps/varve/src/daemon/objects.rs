@@ -7,8 +7,48 @@ use varve_access_admin::v1::{
     CreateUser, NewKey, User,
 };
 use varve_access_admin::{AdminFuture, Error, ObjectBackend, Result};
-use varve_access_s3::{self as s3, BucketInfo, BucketQuota, Gateway, KeyInfo, NewBucket};
+use varve_access_s3::{
+    self as s3, BucketChange, BucketInfo, BucketQuota, Gateway, KeyInfo, NewBucket,
+};
 use varve_types::ErrorKind;
+
+/// Objects in this daemon.
+pub(crate) enum Objects {
+    /// S3 is not asked for.
+    Off,
+    /// S3 could not be served.
+    Failed {
+        /// Why.
+        why: String,
+        /// What to do.
+        hint: Option<String>,
+    },
+    /// S3 is served.
+    On(GatewayAdmin),
+}
+
+impl Objects {
+    /// The gateway, where there is one.
+    pub(crate) fn gateway(&self) -> Option<&GatewayAdmin> {
+        match self {
+            Self::On(gateway) => Some(gateway),
+            Self::Off | Self::Failed { .. } => None,
+        }
+    }
+
+    /// What the admin API asks, or why it cannot.
+    pub(crate) fn backend(&self) -> Result<&dyn ObjectBackend> {
+        match self {
+            Self::On(gateway) => Ok(gateway),
+            Self::Off => Err(Error::NoS3),
+            Self::Failed { why, hint } => Err(Error::Backend {
+                kind: ErrorKind::Unavailable,
+                message: format!("S3 is not served: {why}"),
+                hint: hint.clone(),
+            }),
+        }
+    }
+}
 
 /// The gateway's operator.
 pub(crate) struct GatewayAdmin {
@@ -91,6 +131,7 @@ fn bucket_of(bucket: BucketInfo) -> Bucket {
         object_bytes: bucket.usage.bytes,
         quota_bytes: limit(bucket.quota.bytes),
         quota_objects: limit(bucket.quota.objects),
+        access_log: bucket.access_log,
         created_unix_ms: bucket.created_ms,
     }
 }
@@ -202,12 +243,9 @@ impl ObjectBackend for GatewayAdmin {
     fn change_bucket(&self, name: String, change: ChangeBucket) -> AdminFuture<'_, Bucket> {
         let gateway = self.gateway.clone();
         whole(async move {
-            let ChangeBucket { quota_bytes, quota_objects } = change;
-            let change = move |quota: &mut BucketQuota| {
-                quota.bytes = quota_bytes.unwrap_or(quota.bytes);
-                quota.objects = quota_objects.unwrap_or(quota.objects);
-            };
-            gateway.change_bucket_quota(&name, change).await.map(bucket_of)
+            let ChangeBucket { quota_bytes, quota_objects, access_log } = change;
+            let change = BucketChange { quota_bytes, quota_objects, access_log };
+            gateway.change_bucket(&name, change).await.map(bucket_of)
         })
     }
 

@@ -23,7 +23,7 @@ use varve_types::{ByteCount, ShardId};
 
 use crate::daemon::backend::{PoolBackend, PoolFacts};
 use crate::daemon::fill;
-use crate::daemon::objects::GatewayAdmin;
+use crate::daemon::objects::Objects;
 use crate::daemon::online_check::OnlineCheck;
 use crate::daemon::shard_thread::{self, Alive, Running, ShardThread, Start};
 use crate::daemon::stack::ShardStack;
@@ -157,7 +157,7 @@ fn admin_address(address: &Address) -> ListenAddress {
 
 impl<S: ShardStack> Pool<S> {
     /// What the admin API asks.
-    pub(crate) fn backend(&self, objects: Option<GatewayAdmin>) -> Arc<dyn AdminBackend> {
+    pub(crate) fn backend(&self, objects: Objects) -> Arc<dyn AdminBackend> {
         Arc::new(PoolBackend {
             threads: Arc::clone(&self.threads),
             facts: self.facts.clone(),

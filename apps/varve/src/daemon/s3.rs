@@ -1,6 +1,7 @@
 //! The S3 gateway: threads of its own, which reach the shards as the shards reach each other.
 //!
 //! G1: it ends, with all its requests answered or cut off, before the shards close.
+//! G2: what was not asked for ends nothing: where the default address is taken, or the store cannot be opened, volumes are served without it.
 
 use std::io::Write;
 use std::net::SocketAddr;
@@ -16,19 +17,31 @@ use varve_access_s3::{Gateway, MasterKey, NewKey, Opened, Options, Tls};
 use varve_dispatch::{Placement, PoolLinks};
 use varve_object::{EngineOptions, EngineStore};
 
-use crate::config::Settings;
-use crate::daemon::objects::GatewayAdmin;
+use crate::config::{S3Listen, Settings};
+use crate::daemon::objects::{GatewayAdmin, Objects};
 use crate::failure::{Failure, Result};
 
 /// File of the data directory with the key that secrets are sealed with.
 const KEY_FILE: &str = "s3.key";
+/// Directory of the data directory with the access logs of buckets.
+const ACCESS_LOG_DIR: &str = "s3-log";
 /// Time that requests under way have when the daemon ends.
 const DRAIN: Duration = Duration::from_secs(10);
 /// Threads of the gateway: it hashes what comes in, so it needs as many as there are cores, up to this.
 const THREADS_MAX: usize = 16;
 
+/// S3 in this daemon.
+pub(crate) enum S3 {
+    /// Nobody wants it.
+    Off,
+    /// It could not be served (G2).
+    Failed(Failure),
+    /// It is served.
+    On(Serving),
+}
+
 /// A gateway that serves.
-pub(crate) struct S3 {
+pub(crate) struct Serving {
     runtime: Option<Runtime>,
     stop: watch::Sender<bool>,
     serving: Option<JoinHandle<()>>,
@@ -39,14 +52,75 @@ pub(crate) struct S3 {
 }
 
 impl S3 {
-    /// Opens the store of objects and listens.
+    /// Serves as the settings say, on a pool that keeps objects.
     pub(crate) fn start(
         settings: &Settings,
-        address: &ListenAddress,
+        links: Option<(PoolLinks, Placement)>,
+    ) -> Result<Self> {
+        let Some(links) = links else { return Ok(Self::Off) };
+        Self::chosen(&settings.s3.listen, |address| Serving::start(settings, address, links))
+    }
+
+    /// G2.
+    fn chosen(
+        listen: &S3Listen,
+        start: impl FnOnce(SocketAddr) -> Result<Serving>,
+    ) -> Result<Self> {
+        match listen {
+            S3Listen::Off => Ok(Self::Off),
+            S3Listen::At(ListenAddress::Tcp(address)) => start(*address).map(Self::On),
+            S3Listen::At(address) => {
+                Err(Failure::misuse(format!("S3 listener {address} is no TCP address")))
+            }
+            S3Listen::Default => Ok(start(S3Listen::DEFAULT).map_or_else(
+                |failure| {
+                    tracing::warn!(why = failure.what(), "S3 is not served");
+                    Self::Failed(failure)
+                },
+                Self::On,
+            )),
+        }
+    }
+
+    /// What the admin API asks.
+    pub(crate) fn objects(&self) -> Objects {
+        match self {
+            Self::Off => Objects::Off,
+            Self::Failed(failure) => Objects::Failed {
+                why: failure.what().to_owned(),
+                hint: failure.advice().map(str::to_owned),
+            },
+            Self::On(serving) => Objects::On(serving.admin()),
+        }
+    }
+
+    /// Tells where it is, and the first key, once; or why it is not.
+    pub(crate) fn print(&self) {
+        let text = match self {
+            Self::Off => return,
+            Self::Failed(failure) => {
+                let advice = failure.advice().map(|advice| format!("\n                {advice}"));
+                format!(
+                    "\nS3:             not served: {}{}\n",
+                    failure.what(),
+                    advice.unwrap_or_default()
+                )
+            }
+            Self::On(serving) => serving.banner(),
+        };
+        let mut stdout = std::io::stdout().lock();
+        let _ = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
+    }
+}
+
+impl Serving {
+    /// Listens and opens the store of objects.
+    fn start(
+        settings: &Settings,
+        address: SocketAddr,
         links: (PoolLinks, Placement),
     ) -> Result<Self> {
         let failed = |error: &dyn std::fmt::Display| Failure::new(format!("S3: {error}"));
-        let ListenAddress::Tcp(address) = address else { return Err(failed(&"no TCP address")) };
         let threads = std::thread::available_parallelism().map_or(1, usize::from).min(THREADS_MAX);
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(threads)
@@ -60,16 +134,21 @@ impl S3 {
             }
             _ => None,
         };
-        let key = MasterKey::load(&settings.data.join(KEY_FILE)).map_err(|error| failed(&error))?;
         let (stop, stopped) = watch::channel(false);
         let encrypted = tls.is_some();
         let (address, opened, serving) = runtime.block_on(async {
             let listener = TcpListener::bind(address).await.map_err(|error| {
-                failed(&format!("listen on {address}: {error}")).hint("see whether another process holds the address, or choose another with --s3")
+                failed(&format!("listen on {address}: {error}"))
+                    .hint("see whether another process holds the address, choose another with --s3, or none with --s3 none")
             })?;
             let bound = listener.local_addr().map_err(|error| failed(&error))?;
+            let key = MasterKey::load(&settings.data.join(KEY_FILE)).map_err(|error| failed(&error))?;
+            let options = Options {
+                access_log: Some(settings.data.join(ACCESS_LOG_DIR)),
+                ..Options::default()
+            };
             let store = EngineStore::open(links.0, links.1, EngineOptions::default()).await.map_err(|error| failed(&error))?;
-            let opened = Gateway::open(Arc::new(store), key, Options::default()).await.map_err(|error| {
+            let opened = Gateway::open(Arc::new(store), key, options).await.map_err(|error| {
                 failed(&error).hint("the file s3.key of the data directory must be the one that was there when the keys were made")
             })?;
             let (lifecycle, front) = (opened.gateway.clone(), opened.gateway.clone());
@@ -89,13 +168,11 @@ impl S3 {
         })
     }
 
-    /// What the admin API asks.
-    pub(crate) fn admin(&self) -> GatewayAdmin {
+    fn admin(&self) -> GatewayAdmin {
         GatewayAdmin { gateway: self.gateway.clone(), address: self.address }
     }
 
-    /// Tells where it is, and the first key, once.
-    pub(crate) fn print(&self) {
+    fn banner(&self) -> String {
         let scheme = if self.tls { "https" } else { "http" };
         let mut text = format!("\nS3:             {scheme}://{}\n", self.address);
         if let Some(NewKey { access_key, secret_key, user }) = &self.first_key {
@@ -103,12 +180,11 @@ impl S3 {
                 "key of `{user}`, shown only now:  {access_key}  {secret_key}\n"
             ));
         }
-        let mut stdout = std::io::stdout().lock();
-        let _ = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
+        text
     }
 }
 
-impl Drop for S3 {
+impl Drop for Serving {
     /// G1. Blocks, at most as long as requests may take to end.
     fn drop(&mut self) {
         let _ = self.stop.send(true);
@@ -126,5 +202,31 @@ impl Drop for S3 {
         if ending.join().is_err() {
             tracing::error!("the S3 gateway panicked at its end");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_that_was_set_must_do_and_the_default_may_fail() {
+        let held = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let taken = held.local_addr().unwrap();
+        let bind = |asked: SocketAddr| {
+            let refused = std::net::TcpListener::bind(taken).unwrap_err();
+            Err(Failure::new(format!("S3: listen on {asked}: {refused}")).hint("choose another"))
+        };
+        let at = S3Listen::At(ListenAddress::Tcp(taken));
+        let failure = S3::chosen(&at, bind).err().unwrap();
+        assert!(failure.what().contains(&format!("listen on {taken}: Address already in use")));
+        let s3 = S3::chosen(&S3Listen::Default, bind).unwrap();
+        let Objects::Failed { why, hint } = s3.objects() else { panic!("it is served") };
+        assert!(why.starts_with("S3: listen on 127.0.0.1:9000: Address already in use"), "{why}");
+        assert_eq!(hint.as_deref(), Some("choose another"));
+        let off = S3::chosen(&S3Listen::Off, |_| panic!("nobody asked")).unwrap();
+        assert!(matches!(off.objects(), Objects::Off));
+        let socket = S3Listen::At("unix:s3.sock".parse().unwrap());
+        assert!(S3::chosen(&socket, |_| panic!("no TCP address")).is_err());
     }
 }

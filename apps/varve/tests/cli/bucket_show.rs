@@ -17,6 +17,7 @@ quota            none
 objects at most  10
 versioning       enabled
 object lock      off
+access log       off
 created          ";
     assert!(shown.starts_with(expected), "{shown}");
 }

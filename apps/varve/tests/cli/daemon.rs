@@ -33,7 +33,7 @@ impl Home {
 
     pub(crate) fn of_shards(shards: u16) -> Self {
         let dir = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-        let config = "[journal]\nlane_size = \"16MiB\"\n[memory]\nbudget = \"128MiB\"\n";
+        let config = "[journal]\nlane_size = \"16MiB\"\n[memory]\nbudget = \"128MiB\"\n[s3]\nlisten = \"none\"\n";
         std::fs::create_dir(dir.path().join("varve-data")).unwrap();
         std::fs::write(dir.path().join("varve-data/varve.toml"), config).unwrap();
         Self { dir, shards }

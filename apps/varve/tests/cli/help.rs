@@ -36,6 +36,7 @@ const COMMANDS: &[&[&str]] = &[
     &["bucket", "list"],
     &["bucket", "show"],
     &["bucket", "quota"],
+    &["bucket", "log"],
     &["bucket", "delete"],
     &["user"],
     &["user", "create"],

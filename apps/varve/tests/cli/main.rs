@@ -9,6 +9,7 @@ mod stored;
 mod bucket_create;
 mod bucket_delete;
 mod bucket_list;
+mod bucket_log;
 mod bucket_quota;
 mod bucket_show;
 mod check;

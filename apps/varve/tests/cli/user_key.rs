@@ -47,11 +47,11 @@ fn a_secret_made_elsewhere_comes_from_standard_input() {
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    child.stdin.take().unwrap().write_all(b"secret from elsewhere\n").unwrap();
+    child.stdin.take().unwrap().write_all(b"secret-from-elsewhere\n").unwrap();
     let output = child.wait_with_output().unwrap();
     let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(
         (&json["access_key"], &json["secret_key"]),
-        (&"OLD".into(), &"secret from elsewhere".into())
+        (&"OLD".into(), &"secret-from-elsewhere".into())
     );
 }

@@ -158,6 +158,7 @@ impl State {
             object_bytes: objects << 20,
             quota_bytes: spec.quota_bytes.filter(|bytes| *bytes > 0),
             quota_objects: spec.quota_objects.filter(|objects| *objects > 0),
+            access_log: false,
             created_unix_ms: CREATED_UNIX_MS,
         };
         self.buckets.insert(name, bucket.clone());
@@ -169,6 +170,7 @@ impl State {
         bucket.quota_bytes = change.quota_bytes.or(bucket.quota_bytes).filter(|bytes| *bytes > 0);
         let quota_objects = change.quota_objects.or(bucket.quota_objects);
         bucket.quota_objects = quota_objects.filter(|objects| *objects > 0);
+        bucket.access_log = change.access_log.unwrap_or(bucket.access_log);
         Ok(bucket.clone())
     }
 

@@ -161,6 +161,7 @@ pub(super) async fn change_bucket(
         bucket = bucket.name,
         quota_bytes = bucket.quota_bytes,
         quota_objects = bucket.quota_objects,
+        access_log = bucket.access_log,
         "bucket changed"
     );
     Ok(Json(bucket))

@@ -150,6 +150,9 @@ pub struct Bucket {
     /// Most objects; absent: no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quota_objects: Option<u64>,
+    /// Whether requests are logged.
+    #[serde(default)]
+    pub access_log: bool,
     /// When it was made, in milliseconds since 1970 UTC.
     pub created_unix_ms: u64,
 }
@@ -209,6 +212,9 @@ pub struct ChangeBucket {
     /// Most objects, 0 for no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quota_objects: Option<u64>,
+    /// Whether requests are logged.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub access_log: Option<bool>,
 }
 
 impl ChangeBucket {

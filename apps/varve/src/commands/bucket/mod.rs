@@ -1,8 +1,9 @@
-//! `varve bucket`: make, list, show, bound and delete buckets.
+//! `varve bucket`: make, list, show, bound, log and delete buckets.
 
 mod create;
 mod delete;
 mod list;
+mod log;
 mod quota;
 mod show;
 
@@ -11,13 +12,14 @@ use clap::Subcommand;
 use crate::client::Client;
 use crate::failure::Result;
 
-/// Make, list, show, bound and delete buckets of S3
+/// Make, list, show, bound, log and delete buckets of S3
 #[derive(Subcommand, Debug)]
 pub(crate) enum Bucket {
     Create(create::Create),
     List(list::List),
     Show(show::Show),
     Quota(quota::Quota),
+    Log(log::Log),
     Delete(delete::Delete),
 }
 
@@ -28,6 +30,7 @@ impl Bucket {
             Self::List(command) => command.run(client),
             Self::Show(command) => command.run(client),
             Self::Quota(command) => command.run(client),
+            Self::Log(command) => command.run(client),
             Self::Delete(command) => command.run(client),
         }
     }

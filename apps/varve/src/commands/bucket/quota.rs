@@ -30,7 +30,11 @@ pub(crate) struct Quota {
 impl Quota {
     pub(crate) fn run(self, client: &Client) -> Result<String> {
         let Self { name, size, objects, format } = self;
-        let change = ChangeBucket { quota_bytes: size.map(|size| size.0), quota_objects: objects };
+        let change = ChangeBucket {
+            quota_bytes: size.map(|size| size.0),
+            quota_objects: objects,
+            access_log: None,
+        };
         if change.is_empty() {
             return Err(Failure::misuse(format!("nothing to change in bucket `{name}`"))
                 .hint("say --size SIZE|none, --objects N|none, or both"));

@@ -21,6 +21,7 @@ use varve_types::{Compression, ErrorKind};
 use super::{NbdPlan, Plan, Pool, open};
 use crate::config::Thresholds;
 use crate::daemon::backend::PoolFacts;
+use crate::daemon::objects::Objects;
 use crate::daemon::stack::{Seat, ShardMetric, ShardReport, ShardStack};
 use crate::failure::{Failure, Result};
 
@@ -221,7 +222,7 @@ fn an_open_pool_answers_calls_and_greets_clients() {
     let dir = tempfile::tempdir().unwrap();
     let pool: Pool<MemoryStack> = open(plan(Shared::default(), dir.path())).unwrap();
     assert_eq!(pool.summary(), "pool p (2 shards, 1 GiB)");
-    let backend = pool.backend(None);
+    let backend = pool.backend(Objects::Off);
     create(&*backend, "v");
     let change =
         ChangeVolume { size_bytes: Some(2 << 20), dedup: Some(true), ..ChangeVolume::default() };
@@ -290,7 +291,7 @@ fn an_address_in_use_stops_the_start() {
 fn a_panicking_shard_is_noticed() {
     let dir = tempfile::tempdir().unwrap();
     let mut pool: Pool<MemoryStack> = open(plan(Shared::default(), dir.path())).unwrap();
-    let asked = answer(pool.backend(None).volume("panic".to_owned()));
+    let asked = answer(pool.backend(Objects::Off).volume("panic".to_owned()));
     assert_eq!(asked.unwrap_err().kind(), ErrorKind::Unavailable);
     let failure = answer(pool.failed()).to_string();
     assert!(failure.contains("the thread of shard 0 panicked"), "{failure}");

@@ -1,0 +1,38 @@
+//! `varve bucket log`: switches the access log of a bucket.
+
+use clap::Args;
+use hyper::Method;
+use varve_access_admin::v1::{self, ChangeBucket};
+
+use crate::cli::{self, Format};
+use crate::client::{Client, bucket_path};
+use crate::failure::Result;
+
+/// Log each request to a bucket, or no longer
+#[derive(Args, Debug)]
+#[command(
+    after_help = "The log is DATA/s3-log/NAME.log, with the fields of Amazon's server access logs; full files are set aside as \
+    NAME.log.1 to NAME.log.3, of 16 MiB each."
+)]
+pub(crate) struct Log {
+    /// Name of the bucket
+    name: String,
+
+    /// Whether requests are logged from now on
+    #[arg(value_parser = cli::switch(), action = clap::ArgAction::Set)]
+    switch: bool,
+
+    #[command(flatten)]
+    format: Format,
+}
+
+impl Log {
+    pub(crate) fn run(self, client: &Client) -> Result<String> {
+        let change = ChangeBucket { access_log: Some(self.switch), ..ChangeBucket::default() };
+        let answer = client.send::<v1::Bucket>(Method::PATCH, &bucket_path(&self.name), &change)?;
+        Ok(answer.print(self.format.json, |bucket| {
+            let not = if bucket.access_log { "" } else { "not " };
+            format!("requests to bucket {} are {not}logged now\n", bucket.name)
+        }))
+    }
+}
