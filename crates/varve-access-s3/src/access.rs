@@ -183,23 +183,27 @@ impl Access {
         let target = Target { view: &view, key, select };
         authorize(&self.inner, caller, context, target, action).await?;
         if op == "PutObject" || op == "CopyObject" || op == "CreateMultipartUpload" {
-            self.check_put_extras(caller, context, target).await?;
+            for action in extra_actions(context.headers) {
+                authorize(&self.inner, caller, context, target, action).await?;
+            }
         }
         Ok(())
     }
+}
 
-    /// Tags and lists beside an object's bytes need rights of their own where only a policy allows the object.
-    async fn check_put_extras(
-        &self,
-        caller: &Caller,
-        context: &Context<'_>,
-        target: Target<'_>,
-    ) -> S3Result<()> {
-        if context.headers.get("x-amz-bypass-governance-retention").is_some() {
-            authorize(&self.inner, caller, context, target, "s3:BypassGovernanceRetention").await?;
-        }
-        Ok(())
-    }
+/// What a request to put an object does beside that: who may only write must not make objects that nobody can delete. Its tags and lists
+/// come with the right to write, as in Ceph; policies can make conditions of their headers.
+pub(crate) fn extra_actions(headers: &HeaderMap) -> impl Iterator<Item = &'static str> {
+    let actions = [
+        ("x-amz-bypass-governance-retention", "s3:BypassGovernanceRetention"),
+        ("x-amz-object-lock-mode", "s3:PutObjectRetention"),
+        ("x-amz-object-lock-retain-until-date", "s3:PutObjectRetention"),
+        ("x-amz-object-lock-legal-hold", "s3:PutObjectLegalHold"),
+    ];
+    actions
+        .into_iter()
+        .filter(|(header, _)| headers.contains_key(*header))
+        .map(|(_, action)| action)
 }
 
 /// Refuses a bucket of another owner than the client expects.

@@ -3,7 +3,7 @@
 mod parser;
 mod policy;
 
-use hyper::header::{CONTENT_TYPE, HeaderName, LOCATION};
+use hyper::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderName, LOCATION};
 use hyper::{HeaderMap, Request, Response, StatusCode};
 use ring::hmac;
 use s3s::dto::{
@@ -14,11 +14,12 @@ use s3s::xml::{Deserialize, Deserializer};
 use s3s::{Body, S3Result, s3_error};
 use varve_object::Select;
 
-use crate::access::{Caller, Peer, Target};
+use crate::access::{Caller, Peer, Target, extra_actions};
 use crate::account::Noted;
 use crate::gateway::Inner;
 use crate::ops::{Origin, put};
 use crate::query::{encode, tags_of_set};
+use crate::receive::Length;
 use parser::Form;
 use policy::FormPolicy;
 
@@ -55,6 +56,10 @@ pub(crate) async fn post(
     let view = inner.view(bucket).await?;
     let peer = request.extensions().get::<Peer>().copied();
     let noted = request.extensions().get::<Noted>().cloned().unwrap_or_default();
+    // The file is shorter than the form it stands in.
+    let form_len =
+        request.headers().get(CONTENT_LENGTH).and_then(|len| len.to_str().ok()?.parse().ok());
+    let len = Length::AtMost(form_len.ok_or_else(|| s3_error!(MissingContentLength))?);
     let mut form = Form::read(request).await?;
     let key = form.fields.owned("key").ok_or_else(|| {
         s3_error!(InvalidArgument, "Bucket POST must contain a field named 'key'.")
@@ -70,11 +75,13 @@ pub(crate) async fn post(
     let fields = std::mem::take(&mut form.fields);
     let origin = Origin::new(caller, headers_of(&fields), peer);
     let target = Target { view: &view, key: Some(&key), select: Select::Newest };
-    origin.authorize(inner, target, "s3:PutObject").await?;
+    for action in std::iter::once("s3:PutObject").chain(extra_actions(origin.headers())) {
+        origin.authorize(inner, target, action).await?;
+    }
     let range = policy.as_ref().and_then(|policy| policy.length);
     let mut input = input(bucket, &key, &fields)?;
     input.body = Some(form.into_file(range));
-    let output = put::put(inner, &origin, input, None).await?;
+    let output = put::put(inner, &origin, input, len, None).await?;
     answer(&fields, bucket, &key, &output)
 }
 

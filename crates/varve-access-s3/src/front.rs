@@ -24,6 +24,7 @@ use crate::clock::now_ms;
 use crate::cors::{self, Asked};
 use crate::error::named;
 use crate::form;
+use crate::frames::Reframed;
 use crate::gateway::Inner;
 use crate::query::{decode, escape_xml, query_value};
 use crate::service::Service;
@@ -230,7 +231,9 @@ fn check(request: &mut Request<Body>, region: &str) -> s3s::S3Result<()> {
     signed::check(request, region)?;
     // Bodies in signed chunks are taken apart only beside a signature; without one the frames would be stored.
     let is_signed = authorization.is_some() || value("X-Amz-Signature").is_some();
-    if !is_signed && is_chunked(request.headers()) {
+    let headers = request.headers();
+    let is_in_chunks = has_value(headers, "x-amz-content-sha256", "streaming-");
+    if !is_signed && (is_in_chunks || has_value(headers, "content-encoding", "aws-chunked")) {
         return Err(s3_error!(NotImplemented, "aws-chunked bodies need a signed request"));
     }
     let expires = value("X-Amz-Expires").map(|text| text.parse::<u32>());
@@ -248,16 +251,17 @@ fn check(request: &mut Request<Body>, region: &str) -> s3s::S3Result<()> {
             request.headers_mut().insert(X_AMZ_DATE, date);
         }
     }
+    if is_in_chunks {
+        let body = std::mem::take(request.body_mut());
+        *request.body_mut() = Body::http_body_unsync(Reframed::new(body));
+    }
     Ok(())
 }
 
-/// Whether the body stands in the chunks of the protocol's own.
-fn is_chunked(headers: &HeaderMap) -> bool {
-    let has = |name: &str, text: &str| {
-        let values = headers.get_all(name).into_iter().filter_map(|value| value.to_str().ok());
-        values.into_iter().any(|value| value.to_ascii_lowercase().contains(text))
-    };
-    has("x-amz-content-sha256", "streaming-") || has("content-encoding", "aws-chunked")
+/// Whether a header has a value that contains `text`, in whatever case.
+fn has_value(headers: &HeaderMap, name: &str, text: &str) -> bool {
+    let mut values = headers.get_all(name).into_iter().filter_map(|value| value.to_str().ok());
+    values.any(|value| value.to_ascii_lowercase().contains(text))
 }
 
 /// A date of HTTP as signatures have it.

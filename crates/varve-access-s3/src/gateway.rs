@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use s3s::S3Result;
+use tokio::sync::Semaphore;
 use varve_object::{ObjectStore, Settings};
 
 use crate::access_log::AccessLog;
@@ -13,6 +14,9 @@ use crate::error::{Result, of_store};
 use crate::figures::{Figures, GatewayFigures};
 use crate::seal::MasterKey;
 use crate::users::{NewKey, Users};
+
+/// Copies at a time, of some MiB of memory each.
+const COPIES_MAX: usize = 8;
 
 /// Settings of a gateway.
 #[derive(Debug, Clone)]
@@ -27,7 +31,7 @@ pub struct Options {
     pub day: Duration,
     /// Most connections at a time; more wait to be accepted.
     pub connections_max: usize,
-    /// Time for a client to send the head of a request, and for a connection to be idle.
+    /// Time for a client to send the head of a request, to send more of a body or take more of an answer, and for a connection to be idle.
     pub idle: Duration,
     /// Most requests a second of one connection; 0: no limit.
     pub requests_per_second: u32,
@@ -57,6 +61,8 @@ pub(crate) struct Inner {
     pub(crate) options: Options,
     pub(crate) figures: Figures,
     pub(crate) access_log: Option<AccessLog>,
+    /// Copies at a time: what they read is in no other bound on memory.
+    pub(crate) copies: Semaphore,
     views: BucketViews,
 }
 
@@ -96,7 +102,8 @@ impl Gateway {
         let first_key = users.create_owner(&options.owner).await?;
         let access_log = options.access_log.clone().map(AccessLog::start).transpose()?;
         let (figures, views) = (Figures::default(), BucketViews::default());
-        let inner = Inner { store, users, master, options, figures, access_log, views };
+        let copies = Semaphore::new(COPIES_MAX);
+        let inner = Inner { store, users, master, options, figures, access_log, copies, views };
         Ok(Opened { gateway: Self { inner: Arc::new(inner) }, first_key })
     }
 

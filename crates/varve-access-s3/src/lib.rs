@@ -23,6 +23,7 @@ mod cors;
 mod error;
 mod figures;
 mod form;
+mod frames;
 mod front;
 mod gateway;
 mod given;

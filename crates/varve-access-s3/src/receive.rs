@@ -14,11 +14,31 @@ use crate::sums::{self, Hasher, Wanted};
 /// Longest body of one request, in bytes.
 pub(crate) const BODY_BYTES_MAX: u64 = 5 << 30;
 
+/// What is known of the length of a body that has not arrived, in bytes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Length {
+    Exactly(u64),
+    AtMost(u64),
+}
+
+impl Length {
+    pub(crate) fn most(self) -> u64 {
+        match self {
+            Self::Exactly(len) | Self::AtMost(len) => len,
+        }
+    }
+}
+
+/// The length of a body, by the header that every request with a body must have.
+pub(crate) fn declared_len(content_length: Option<i64>) -> S3Result<u64> {
+    let len = content_length.and_then(|len| u64::try_from(len).ok());
+    len.ok_or_else(|| s3_error!(MissingContentLength))
+}
+
 /// What is to be done with a body.
-#[derive(Default)]
 pub(crate) struct Intake {
-    /// Length that the client declared.
-    pub(crate) len: Option<u64>,
+    /// What the client declared of its length.
+    pub(crate) len: Length,
     /// MD5 that the client declared.
     pub(crate) md5: Option<[u8; 16]>,
     /// Checksum to compute, and to compare where it is known.
@@ -48,13 +68,19 @@ pub(crate) struct Place<'a> {
 /// Keeps a small body in memory and stages what is larger.
 struct Sink<'a> {
     place: Place<'a>,
-    /// Length of what is stored, where it is known.
-    len: Option<u64>,
+    /// Most bytes that are stored.
+    room: u64,
     small: BytesMut,
     writer: Option<Box<dyn BodyWriter>>,
 }
 
-impl Sink<'_> {
+impl<'a> Sink<'a> {
+    /// For at most `len` bytes before they are encrypted with `key`.
+    fn new(place: Place<'a>, len: u64, key: Option<&BodyKey>) -> Self {
+        let room = if key.is_some() { sealed_len(len) } else { len };
+        Self { place, room, small: BytesMut::new(), writer: None }
+    }
+
     async fn write(&mut self, data: Bytes) -> varve_object::Result<()> {
         if data.is_empty() {
             return Ok(());
@@ -67,7 +93,7 @@ impl Sink<'_> {
             return Ok(());
         }
         let mut writer =
-            self.place.store.stage(self.place.bucket, self.place.key, self.len).await?;
+            self.place.store.stage(self.place.bucket, self.place.key, self.room).await?;
         if !self.small.is_empty() {
             writer.write(std::mem::take(&mut self.small).freeze()).await?;
         }
@@ -90,18 +116,18 @@ pub(crate) async fn from_client(
     blob: Option<StreamingBlob>,
     intake: Intake,
 ) -> S3Result<Received> {
-    if intake.len.is_some_and(|len| len > BODY_BYTES_MAX) {
-        return Err(s3_error!(EntityTooLarge));
-    }
-    let len = intake.len.map(|len| if intake.key.is_some() { sealed_len(len) } else { len });
-    let mut sink = Sink { place, len, small: BytesMut::new(), writer: None };
+    let len_max = match intake.len {
+        Length::Exactly(len) if len > BODY_BYTES_MAX => return Err(s3_error!(EntityTooLarge)),
+        len => len.most().min(BODY_BYTES_MAX),
+    };
+    let mut sink = Sink::new(place, len_max, intake.key.as_ref());
     let mut sealer = intake.key.as_ref().map(Sealer::new);
     let mut hasher = intake.sum.as_ref().map(|sum| Hasher::new(sum.kind));
     let (mut md5, mut size) = (Md5::new(), 0u64);
     let mut blob = blob;
     while let Some(data) = next(&mut blob).await? {
         size += data.len() as u64;
-        if size > intake.len.unwrap_or(BODY_BYTES_MAX) {
+        if size > len_max {
             return Err(s3_error!(EntityTooLarge));
         }
         md5.update(&data);
@@ -112,7 +138,7 @@ pub(crate) async fn from_client(
         };
         sink.write(data).await.map_err(of_store)?;
     }
-    if intake.len.is_some_and(|len| len != size) {
+    if matches!(intake.len, Length::Exactly(len) if len != size) {
         return Err(s3_error!(IncompleteBody));
     }
     if let Some(sealer) = sealer {
@@ -130,14 +156,15 @@ pub(crate) async fn from_client(
     Ok(Received { body: sink.finish().await.map_err(of_store)?, size, md5, sum })
 }
 
-/// Takes a body that this gateway has, such as the source of a copy that is to be encrypted.
+/// Takes a body of `len` bytes that this gateway has, such as the source of a copy that is to be encrypted.
 pub(crate) async fn from_reader(
     place: Place<'_>,
     mut reader: BodyReader,
+    len: u64,
     key: Option<&BodyKey>,
     sum: Option<varve_object::ChecksumKind>,
 ) -> varve_object::Result<Received> {
-    let mut sink = Sink { place, len: None, small: BytesMut::new(), writer: None };
+    let mut sink = Sink::new(place, len, key);
     let mut sealer = key.map(Sealer::new);
     let mut hasher = sum.map(Hasher::new);
     let (mut md5, mut size) = (Md5::new(), 0u64);

@@ -16,6 +16,7 @@ use s3s::Body;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 use tokio::time::{Instant, Sleep};
+use tokio_io_timeout::TimeoutStream;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
@@ -161,6 +162,10 @@ impl Connection {
         S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send + 'static,
     {
         let Self { front, idle, rate, mut stop } = self;
+        // A client that takes nothing of its answer for so long holds memory and a connection for nothing.
+        let mut stream = TimeoutStream::new(stream);
+        stream.set_write_timeout(Some(idle));
+        let stream = Box::pin(stream);
         let service = service_fn(|mut request: hyper::Request<Incoming>| {
             request.extensions_mut().insert(peer);
             let received = Arc::new(AtomicU64::new(0));

@@ -4,9 +4,11 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use crc_fast::CrcAlgorithm;
 use s3s::crypto::{Checksum as _, Crc32, Crc32c, Crc64Nvme, Sha1, Sha256};
-use s3s::dto;
+use s3s::dto::{self, ChecksumAlgorithm};
 use s3s::{S3Result, s3_error};
 use varve_object::{Checksum, ChecksumKind};
+
+use crate::ops::Origin;
 
 /// All kinds, as the order of a request's fields.
 pub(crate) const KINDS: [ChecksumKind; 5] = [
@@ -114,6 +116,19 @@ pub(crate) fn kind_of(name: &str) -> S3Result<ChecksumKind> {
 /// Header or trailer that carries it.
 pub(crate) fn header(kind: ChecksumKind) -> String {
     format!("x-amz-checksum-{}", name(kind).to_ascii_lowercase())
+}
+
+/// The algorithm that a request names: in its fields, to the tools that made it, or by the trailer it announces.
+pub(crate) fn algorithm(origin: &Origin, field: Option<&ChecksumAlgorithm>) -> Option<String> {
+    let named = field.map(|algorithm| algorithm.as_str());
+    let named = named.or_else(|| origin.header("x-amz-sdk-checksum-algorithm"));
+    if let Some(named) = named {
+        return Some(named.to_owned());
+    }
+    let trailer = origin.header("x-amz-trailer")?;
+    let names = trailer.split(',').map(|name| name.trim().to_ascii_lowercase());
+    let mut kinds = names.filter_map(|name| KINDS.into_iter().find(|kind| header(*kind) == name));
+    kinds.next().map(|kind| name(kind).to_owned())
 }
 
 /// What a request wants, by its fields and its algorithm.

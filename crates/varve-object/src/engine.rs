@@ -34,10 +34,12 @@ pub struct EngineStore {
 }
 
 /// What a store is told.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct EngineOptions {
     /// How objects are reduced; those of private buckets share no chunks.
     pub reduction: Reduction,
+    /// Most bytes of bodies in memory on their way to and from shards, small ones aside. Who needs more waits. At least a few MiB.
+    pub bodies_bytes_max: usize,
 }
 
 impl EngineStore {

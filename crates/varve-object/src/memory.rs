@@ -199,6 +199,10 @@ impl Body for Rope {
         stream::iter(self.cut(range)).map(Ok).boxed()
     }
 
+    fn for_copy(&self) -> Arc<dyn Body> {
+        Arc::new(self.clone())
+    }
+
     fn as_any(&self) -> &(dyn std::any::Any + Send + Sync) {
         self
     }
@@ -338,12 +342,7 @@ impl ObjectStore for MemoryStore {
         Ok(self.state().contents(bucket)?.list(query))
     }
 
-    async fn stage(
-        &self,
-        bucket: BucketId,
-        _key: &str,
-        _len: Option<u64>,
-    ) -> Result<Box<dyn BodyWriter>> {
+    async fn stage(&self, bucket: BucketId, _key: &str, _room: u64) -> Result<Box<dyn BodyWriter>> {
         self.state().contents(bucket)?;
         Ok(Box::new(Staging { rope: Rope::default() }))
     }

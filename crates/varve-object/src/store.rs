@@ -124,6 +124,9 @@ pub trait Body: Send + Sync + std::fmt::Debug {
     }
     /// The bytes of `range`, which must lie within the body, in order, in pieces of at most 1 MiB.
     fn read(&self, range: Range<u64>) -> BodyReader;
+    /// The same body, read without waiting for memory: for copies, which wait for memory to write to and would wait for each other. Whoever
+    /// copies bounds how many do at a time.
+    fn for_copy(&self) -> Arc<dyn Body>;
     /// For the store that made it.
     fn as_any(&self) -> &(dyn std::any::Any + Send + Sync);
 }
@@ -269,14 +272,9 @@ pub trait ObjectStore: Send + Sync {
     /// One page of keys or versions. [`Lister`](crate::Lister) does the work over any ordered cursor.
     async fn list(&self, bucket: BucketId, query: &ListQuery) -> Result<ListPage>;
 
-    /// Begins a body that is longer than [`SMALL_BODY_MAX`], or of unknown length, for this key: a version of it, or a part
-    /// of an upload.
-    async fn stage(
-        &self,
-        bucket: BucketId,
-        key: &str,
-        len: Option<u64>,
-    ) -> Result<Box<dyn BodyWriter>>;
+    /// Begins a body for this key, a version of it or a part of an upload, that is longer than [`SMALL_BODY_MAX`] or may be. It takes at
+    /// most `room` bytes; what is left of them costs no space, only addresses.
+    async fn stage(&self, bucket: BucketId, key: &str, room: u64) -> Result<Box<dyn BodyWriter>>;
     /// Copies part of a body of this store without moving data where it can, for this key.
     async fn stage_copy(
         &self,

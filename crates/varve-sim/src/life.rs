@@ -85,7 +85,8 @@ pub(crate) async fn live(world: Rc<World>, reactor: Reactor, plan: Plan) {
 
 fn judge_opening(world: &World, plan: Plan, error: &Error) {
     let excused = match plan {
-        Plan::Damaged => error.kind() == ErrorKind::Corrupt,
+        // A shard may find the damage, and close, between its own opening and that of its shelf.
+        Plan::Damaged => matches!(error.kind(), ErrorKind::Corrupt | ErrorKind::Unavailable),
         Plan::Work | Plan::Open | Plan::Inspect => world.faulty.get(),
     };
     world.record("opening failed", ShardId(0), &[u64::from(excused)]);

@@ -140,8 +140,8 @@ impl Client {
 
     /// Writes a body in pieces, several of them at a time.
     async fn stage(&self, rng: &mut Rng, put: Put) -> varve_object::Result<ArrivingBody> {
-        let len = rng.chance(2, 3).then_some(put.len);
-        let staging = self.shelf().stage(len).await?;
+        let spare = if rng.chance(2, 3) { 0 } else { 8 << 30 };
+        let staging = self.shelf().stage(put.len + spare).await?;
         let bytes = body_of(put);
         let (mut writes, mut block) = (Vec::new(), 0);
         while block * BLOCK_BYTES < bytes.len() {

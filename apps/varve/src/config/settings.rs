@@ -214,6 +214,11 @@ impl Settings {
         self.memory.0.saturating_sub(self.read_cache.0) / u64::from(shards.max(1))
     }
 
+    /// Most bytes of objects' bodies under way; of the part of the budget that belongs to no cache.
+    pub(crate) fn object_bodies_bytes(&self) -> usize {
+        usize::try_from(self.memory.0 / 16).unwrap_or(usize::MAX)
+    }
+
     /// The NBD listeners: those that were set, or loopback TCP and a socket in the data directory.
     pub(crate) fn nbd_addresses(&self) -> Vec<ListenAddress> {
         if !self.nbd_listen.is_empty() {

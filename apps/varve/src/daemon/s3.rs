@@ -16,6 +16,7 @@ use varve_access_admin::ListenAddress;
 use varve_access_s3::{Gateway, MasterKey, NewKey, Opened, Options, Tls};
 use varve_dispatch::{Placement, PoolLinks};
 use varve_object::{EngineOptions, EngineStore};
+use varve_types::Reduction;
 
 use crate::config::{S3Listen, Settings};
 use crate::daemon::objects::{GatewayAdmin, Objects};
@@ -147,7 +148,11 @@ impl Serving {
                 access_log: Some(settings.data.join(ACCESS_LOG_DIR)),
                 ..Options::default()
             };
-            let store = EngineStore::open(links.0, links.1, EngineOptions::default()).await.map_err(|error| failed(&error))?;
+            let objects = EngineOptions {
+                reduction: Reduction::default(),
+                bodies_bytes_max: settings.object_bodies_bytes(),
+            };
+            let store = EngineStore::open(links.0, links.1, objects).await.map_err(|error| failed(&error))?;
             let opened = Gateway::open(Arc::new(store), key, options).await.map_err(|error| {
                 failed(&error).hint("the file s3.key of the data directory must be the one that was there when the keys were made")
             })?;

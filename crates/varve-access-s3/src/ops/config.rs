@@ -415,15 +415,9 @@ pub(crate) async fn put_lock(
     inner: &Inner,
     request: S3Request<PutObjectLockConfigurationInput>,
 ) -> Answer<PutObjectLockConfigurationOutput> {
-    let view = inner.view(&request.input.bucket).await?;
+    inner.view(&request.input.bucket).await?;
     let configuration =
         request.input.object_lock_configuration.ok_or_else(|| s3_error!(MalformedXML))?;
-    if view.settings.versioning != Versioning::Enabled {
-        return Err(s3_error!(
-            InvalidBucketState,
-            "Versioning must be 'Enabled' on the bucket to apply a Object Lock configuration"
-        ));
-    }
     if configuration.object_lock_enabled.as_ref().map(ObjectLockEnabled::as_str)
         != Some(ObjectLockEnabled::ENABLED)
     {
@@ -436,6 +430,11 @@ pub(crate) async fn put_lock(
     let text = to_xml(&configuration)?;
     inner
         .change(&request.input.bucket, move |settings| {
+            if settings.versioning != Versioning::Enabled {
+                return Err(varve_object::Error::State {
+                    reason: "Versioning must be 'Enabled' on the bucket to apply a Object Lock configuration",
+                });
+            }
             settings.object_lock = true;
             settings.documents.insert(Document::ObjectLock, text);
             Ok(())

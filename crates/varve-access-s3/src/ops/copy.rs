@@ -78,7 +78,8 @@ async fn source(
     let select = selected(&id.as_deref().map(str::to_owned))?;
     let action = if select == Select::Newest { "s3:GetObject" } else { "s3:GetObjectVersion" };
     origin.authorize(inner, Target { view: &view, key: Some(key), select }, action).await?;
-    let (found, attributes) = found(inner, &view, key, select).await?;
+    let (mut found, attributes) = found(inner, &view, key, select).await?;
+    found.body = found.body.for_copy();
     conditions.check(&found.version, &attributes.etag).map_err(|_| {
         s3_error!(
             PreconditionFailed,
@@ -133,6 +134,7 @@ pub(crate) async fn copy_object(
         .as_ref()
         .map(|algorithm| sums::kind_of(algorithm.as_str()))
         .transpose()?;
+    let _turn = inner.copies.acquire().await;
     let body =
         body(place(inner, &view, &input.key), &source, key.as_ref(), sum, &mut attributes).await?;
     let size = source.found.version.size;
@@ -201,7 +203,8 @@ async fn body(
         0..source.found.version.size,
     );
     let kind = sum.or(stored);
-    let received = from_reader(place, reader, key, kind).await.map_err(of_store)?;
+    let received =
+        from_reader(place, reader, source.found.version.size, key, kind).await.map_err(of_store)?;
     attributes.etag = hex(&received.md5);
     attributes.checksum =
         kind.zip(received.sum).map(|(kind, value)| Checksum { kind, composite: false, value });
@@ -249,6 +252,7 @@ pub(crate) async fn upload_part_copy(
         &customer,
     )
     .await?;
+    let _turn = inner.copies.acquire().await;
     // A part needs the MD5 of its bytes, so these are read; the store need not write them again.
     let reader = reader(&source.found, &source.attributes, source.key.as_ref(), range.clone());
     let plain = source.key.is_none() && target.key.is_none();
@@ -259,9 +263,8 @@ pub(crate) async fn upload_part_copy(
             ..read
         }
     } else {
-        from_reader(place(inner, &view, &input.key), reader, target.key.as_ref(), target.sum)
-            .await
-            .map_err(of_store)?
+        let (place, len) = (place(inner, &view, &input.key), range.end - range.start);
+        from_reader(place, reader, len, target.key.as_ref(), target.sum).await.map_err(of_store)?
     };
     let (part, attributes) = target.put(inner, &view, &input.key, received).await?;
     let mut result = CopyPartResult {

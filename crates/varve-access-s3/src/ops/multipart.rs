@@ -26,7 +26,7 @@ use crate::clock::{now_ms, timestamp};
 use crate::error::of_store;
 use crate::gateway::Inner;
 use crate::given::{Customer, content_md5, customer, given, open_key, show_sse};
-use crate::receive::{Intake, Received, from_client};
+use crate::receive::{Intake, Length, Received, declared_len, from_client};
 use crate::sums::{self, Wanted, declared, show};
 
 /// Highest number of a part.
@@ -179,11 +179,10 @@ pub(crate) async fn upload_part(
     let mut target =
         target(inner, &view, &input.key, &input.upload_id, input.part_number, &customer!(input))
             .await?;
-    let len = input.content_length.and_then(|len| u64::try_from(len).ok());
-    check_quota(inner, &view, len.unwrap_or(0)).await?;
-    let algorithm = input.checksum_algorithm.as_ref().map(|algorithm| algorithm.as_str());
-    let algorithm = algorithm.or_else(|| origin.header("x-amz-sdk-checksum-algorithm"));
-    let wanted = sums::wanted(&declared!(input), algorithm)?;
+    let len = declared_len(input.content_length)?;
+    check_quota(inner, &view, len).await?;
+    let algorithm = sums::algorithm(&origin, input.checksum_algorithm.as_ref());
+    let wanted = sums::wanted(&declared!(input), algorithm.as_deref())?;
     match (&wanted, target.sum) {
         (Some(wanted), Some(begun)) if wanted.kind != begun => {
             let (asked, begun) = (sums::name(wanted.kind), sums::name(begun));
@@ -197,7 +196,7 @@ pub(crate) async fn upload_part(
     let sum = wanted.or(target.sum.map(|kind| Wanted { kind, value: None }));
     target.sum = sum.as_ref().map(|sum| sum.kind);
     let intake = Intake {
-        len,
+        len: Length::Exactly(len),
         md5: content_md5(input.content_md5.as_deref())?,
         sum,
         trailers: request.trailing_headers,
@@ -243,6 +242,7 @@ pub(crate) async fn complete(
             "The provided 'x-amz-mp-object-size' header does not match what was computed."
         ));
     }
+    check_quota(inner, &view, size).await?;
     let mut md5 = Md5::new();
     for part in &chosen {
         md5.update(&part.md5);

@@ -12,7 +12,7 @@ use crate::error::of_store;
 use crate::gateway::Inner;
 use crate::given::{content_md5, given, show_sse};
 use crate::lifecycle::expiration;
-use crate::receive::{Intake, Place, from_client};
+use crate::receive::{Intake, Length, Place, declared_len, from_client};
 use crate::sums::{self, declared, show};
 
 /// Longest key, in bytes.
@@ -24,7 +24,8 @@ pub(crate) async fn put_object(
 ) -> Answer<PutObjectOutput> {
     let origin = Origin::of(&mut request);
     let trailers = request.trailing_headers.take();
-    answer(put(inner, &origin, request.input, trailers).await?)
+    let len = Length::Exactly(declared_len(request.input.content_length)?);
+    answer(put(inner, &origin, request.input, len, trailers).await?)
 }
 
 /// What all ways of putting come to.
@@ -32,6 +33,7 @@ pub(crate) async fn put(
     inner: &Inner,
     origin: &Origin,
     input: PutObjectInput,
+    len: Length,
     trailers: Option<TrailingHeaders>,
 ) -> S3Result<PutObjectOutput> {
     let view = inner.view(&input.bucket).await?;
@@ -42,16 +44,14 @@ pub(crate) async fn put(
     let mut given = given!(input);
     given.acl.write = origin.header("x-amz-grant-write").map(str::to_owned);
     let (mut attributes, key) = given.attributes(inner, &view, &origin.caller)?;
-    let len = input.content_length.and_then(|len| u64::try_from(len).ok());
-    check_quota(inner, &view, len.unwrap_or(0)).await?;
+    check_quota(inner, &view, len.most()).await?;
     let conditions = conditions(input.if_match.as_ref(), input.if_none_match.as_ref());
     check_early(inner, &view, &input.key, &conditions).await?;
-    let algorithm = input.checksum_algorithm.as_ref().map(|algorithm| algorithm.as_str());
-    let algorithm = algorithm.or_else(|| origin.header("x-amz-sdk-checksum-algorithm"));
+    let algorithm = sums::algorithm(origin, input.checksum_algorithm.as_ref());
     let intake = Intake {
         len,
         md5: content_md5(input.content_md5.as_deref().or(origin.header("content-md5")))?,
-        sum: sums::wanted(&declared!(input), algorithm)?,
+        sum: sums::wanted(&declared!(input), algorithm.as_deref())?,
         trailers,
         key,
     };

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::stream::{self, StreamExt};
+use tokio::sync::OwnedSemaphorePermit;
 use varve_dispatch::{Answer, BLOCK_BYTES};
 use varve_stdx::AlignedBuf;
 
@@ -24,7 +25,7 @@ const WRITES_MAX: usize = 4;
 const READS_AHEAD: usize = 2;
 
 /// A body in memory.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct MemoryBody {
     pieces: Vec<Bytes>,
 }
@@ -49,6 +50,10 @@ impl Body for MemoryBody {
         stream::iter(pieces).boxed()
     }
 
+    fn for_copy(&self) -> Arc<dyn Body> {
+        Arc::new(self.clone())
+    }
+
     fn as_any(&self) -> &(dyn std::any::Any + Send + Sync) {
         self
     }
@@ -59,6 +64,8 @@ struct EngineBody {
     caller: Arc<Caller>,
     at: Address,
     body: Arc<StoredBodyRef>,
+    /// What is read waits for memory, and is counted until it is taken.
+    is_counted: bool,
 }
 
 impl std::fmt::Debug for EngineBody {
@@ -82,14 +89,26 @@ impl Body for EngineBody {
             (first..).map(move |index| (index * piece).max(start)..((index + 1) * piece).min(end));
         let ranges = cuts.take_while(move |range| range.start < end);
         let (caller, at, body) = (Arc::clone(&self.caller), self.at, Arc::clone(&self.body));
+        let is_counted = self.is_counted;
         let read = move |range: Range<u64>| {
             let (caller, body) = (Arc::clone(&caller), Arc::clone(&body));
             async move {
-                caller
-                    .on_shelf(at, move |shelf| {
-                        Box::pin(async move { shelf.read(&body, range).await })
-                    })
-                    .await
+                let len = usize::try_from(range.end - range.start).unwrap_or(PIECE_BYTES);
+                let memory = match is_counted {
+                    true => Some(Arc::new(caller.body_memory(len).await)),
+                    false => None,
+                };
+                let read = caller.on_shelf(at, move |shelf| {
+                    Box::pin(async move { shelf.read(&body, range).await })
+                });
+                let pieces = read.await?.into_iter();
+                let counted = |bytes| match &memory {
+                    Some(memory) => {
+                        Bytes::from_owner(Counted { bytes, _memory: Arc::clone(memory) })
+                    }
+                    None => bytes,
+                };
+                Ok(pieces.map(counted).collect::<Vec<_>>())
             }
         };
         let pieces = stream::iter(ranges).map(read).buffered(READS_AHEAD);
@@ -98,6 +117,11 @@ impl Body for EngineBody {
             Err(error) => stream::iter(vec![Err(error)]),
         });
         flat.boxed()
+    }
+
+    fn for_copy(&self) -> Arc<dyn Body> {
+        let (caller, body) = (Arc::clone(&self.caller), Arc::clone(&self.body));
+        Arc::new(Self { caller, at: self.at, body, is_counted: false })
     }
 
     fn as_any(&self) -> &(dyn std::any::Any + Send + Sync) {
@@ -110,9 +134,28 @@ pub(super) fn found(caller: &Arc<Caller>, at: Address, body: ShelfBody) -> Arc<d
     match body {
         ShelfBody::Memory(pieces) => Arc::new(MemoryBody { pieces }),
         ShelfBody::Stored(body) => {
-            Arc::new(EngineBody { caller: Arc::clone(caller), at, body: Arc::new(body) })
+            let (caller, body) = (Arc::clone(caller), Arc::new(body));
+            Arc::new(EngineBody { caller, at, body, is_counted: true })
         }
     }
+}
+
+/// Bytes that were read, counted until whoever has them lets go.
+struct Counted {
+    bytes: Bytes,
+    _memory: Arc<OwnedSemaphorePermit>,
+}
+
+impl AsRef<[u8]> for Counted {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+/// A piece that is being filled, and its room in memory.
+struct Piece {
+    data: AlignedBuf,
+    memory: OwnedSemaphorePermit,
 }
 
 /// A body that is being written.
@@ -120,7 +163,7 @@ pub(super) struct EngineWriter {
     caller: Arc<Caller>,
     at: Address,
     staging: Arc<Staging>,
-    filling: AlignedBuf,
+    filling: Option<Piece>,
     /// Bytes that were sent off.
     sent: u64,
     under_way: VecDeque<Answer<Result<()>>>,
@@ -128,18 +171,24 @@ pub(super) struct EngineWriter {
 
 impl EngineWriter {
     pub(super) fn new(caller: Arc<Caller>, at: Address, staging: Arc<Staging>) -> Self {
-        let filling = piece_buffer(staging.room());
-        Self { caller, at, staging, filling, sent: 0, under_way: VecDeque::new() }
+        Self { caller, at, staging, filling: None, sent: 0, under_way: VecDeque::new() }
+    }
+
+    /// An empty piece for what is still to come.
+    async fn new_piece(&self) -> Piece {
+        let room = self.staging.room().saturating_sub(self.sent);
+        let len = usize::try_from(room).unwrap_or(PIECE_BYTES).clamp(1, PIECE_BYTES);
+        let len = len.next_multiple_of(BLOCK_BYTES);
+        let memory = self.caller.body_memory(len).await;
+        let mut data = AlignedBuf::scratch(len);
+        data.set_len(0);
+        Piece { data, memory }
     }
 
     /// Sends off what is filled, as whole blocks.
     async fn send(&mut self) -> Result<()> {
-        let len = self.filling.len();
-        if len == 0 {
-            return Ok(());
-        }
-        let room = self.staging.room().saturating_sub(self.sent + len as u64);
-        let mut data = std::mem::replace(&mut self.filling, piece_buffer(room));
+        let Some(Piece { mut data, memory }) = self.filling.take() else { return Ok(()) };
+        let len = data.len();
         let padded = len.next_multiple_of(BLOCK_BYTES);
         data.set_len(padded);
         data[len..].fill(0);
@@ -152,7 +201,11 @@ impl EngineWriter {
             settled(oldest).await?;
         }
         let write = self.caller.begin(self.at, move |shelf| {
-            Box::pin(async move { shelf.write_staged(&staging, block, data).await })
+            Box::pin(async move {
+                let written = shelf.write_staged(&staging, block, data).await;
+                drop(memory);
+                written
+            })
         });
         self.under_way.push_back(write.await?);
         self.sent += len as u64;
@@ -173,30 +226,29 @@ async fn settled(write: Answer<Result<()>>) -> Result<()> {
     write.result().await.map_err(|error| Error::Unavailable { what: error.to_string() })?
 }
 
-/// An empty buffer for a piece of a body that takes so many bytes more.
-fn piece_buffer(room: u64) -> AlignedBuf {
-    let len = usize::try_from(room).unwrap_or(PIECE_BYTES).clamp(1, PIECE_BYTES);
-    let mut buffer = AlignedBuf::scratch(len.next_multiple_of(BLOCK_BYTES));
-    buffer.set_len(0);
-    buffer
-}
-
 #[async_trait]
 impl BodyWriter for EngineWriter {
     async fn write(&mut self, data: Bytes) -> Result<()> {
         let mut rest: &[u8] = &data;
-        let total = self.sent + (self.filling.len() + rest.len()) as u64;
+        let filled = self.filling.as_ref().map_or(0, |piece| piece.data.len());
+        let total = self.sent + (filled + rest.len()) as u64;
         if total > self.staging.room() {
             let reason = format!("it is longer than {} bytes", self.staging.room());
             return Err(Error::Body { reason });
         }
         while !rest.is_empty() {
-            let filled = self.filling.len();
+            let mut piece = match self.filling.take() {
+                Some(piece) => piece,
+                None => self.new_piece().await,
+            };
+            let filled = piece.data.len();
             let (now, later) = rest.split_at(rest.len().min(PIECE_BYTES - filled));
-            self.filling.set_len(filled + now.len());
-            self.filling[filled..].copy_from_slice(now);
+            piece.data.set_len(filled + now.len());
+            piece.data[filled..].copy_from_slice(now);
             rest = later;
-            if self.filling.len() == PIECE_BYTES {
+            let is_full = piece.data.len() == PIECE_BYTES;
+            self.filling = Some(piece);
+            if is_full {
                 self.send().await?;
             }
         }

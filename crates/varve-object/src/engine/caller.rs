@@ -2,9 +2,11 @@
 
 use std::cell::RefCell;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use futures_util::future::LocalBoxFuture;
 use hashbrown::HashMap;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use varve_dispatch::{Answer, Dispatch, JobSender, Placement, PoolLinks};
 use varve_reactor::Notify;
 use varve_types::{Reduction, ShardId};
@@ -12,6 +14,9 @@ use varve_types::{Reduction, ShardId};
 use super::EngineOptions;
 use crate::shelf::Shelf;
 use crate::{BucketId, Error, Result};
+
+/// What memory for bodies is counted in.
+const MEMORY_UNIT_BYTES: usize = 4096;
 
 /// Work on a shelf.
 pub(super) type ShelfFuture<T> = LocalBoxFuture<'static, Result<T>>;
@@ -21,6 +26,9 @@ pub(super) struct Caller {
     links: PoolLinks,
     placement: Placement,
     options: EngineOptions,
+    /// Memory for bodies under way, in units.
+    memory: Arc<Semaphore>,
+    memory_units: u32,
 }
 
 /// A bucket on a shard.
@@ -45,7 +53,18 @@ struct Shelves {
 
 impl Caller {
     pub(super) fn new(links: PoolLinks, placement: Placement, options: EngineOptions) -> Self {
-        Self { links, placement, options }
+        let units = options.bodies_bytes_max / MEMORY_UNIT_BYTES;
+        let memory_units = u32::try_from(units).unwrap_or(u32::MAX).max(1);
+        let memory = Arc::new(Semaphore::new(memory_units as usize));
+        Self { links, placement, options, memory, memory_units }
+    }
+
+    /// Room in memory for so many bytes of a body, once there is some. First come, first served; nobody waits for it who holds what others
+    /// wait for, except clients that take their answers.
+    pub(super) async fn body_memory(&self, bytes: usize) -> OwnedSemaphorePermit {
+        let units = u32::try_from(bytes.div_ceil(MEMORY_UNIT_BYTES)).unwrap_or(u32::MAX);
+        let room = Arc::clone(&self.memory).acquire_many_owned(units.min(self.memory_units));
+        room.await.expect("it is never closed")
     }
 
     /// All shards.

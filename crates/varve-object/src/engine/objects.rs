@@ -140,16 +140,11 @@ impl ObjectStore for EngineStore {
         self.pages(self.address(bucket, "")?, query).await
     }
 
-    async fn stage(
-        &self,
-        bucket: BucketId,
-        key: &str,
-        len: Option<u64>,
-    ) -> Result<Box<dyn BodyWriter>> {
+    async fn stage(&self, bucket: BucketId, key: &str, room: u64) -> Result<Box<dyn BodyWriter>> {
         let at = self.address(bucket, key)?;
         let stage =
             move |shelf: std::rc::Rc<crate::shelf::Shelf>| -> super::caller::ShelfFuture<_> {
-                Box::pin(async move { shelf.stage(len).await })
+                Box::pin(async move { shelf.stage(room).await })
             };
         let staging = self.caller.on_shelf(at, stage).await?;
         Ok(Box::new(EngineWriter::new(Arc::clone(&self.caller), at, staging)))
@@ -162,7 +157,7 @@ impl ObjectStore for EngineStore {
         source: &dyn Body,
         range: Range<u64>,
     ) -> Result<StagedBody> {
-        let mut writer = self.stage(bucket, key, Some(range.end - range.start)).await?;
+        let mut writer = self.stage(bucket, key, range.end - range.start).await?;
         let mut pieces = source.read(range);
         while let Some(piece) = pieces.next().await {
             writer.write(piece?).await?;

@@ -11,9 +11,6 @@ use super::record::Extent;
 use super::{Plan, Shelf, keys, record};
 use crate::{Error, Result};
 
-/// Addresses for a body of which nobody knows how long it will be: more than a part or an object in one piece may have.
-const UNKNOWN_LEN_MAX: u64 = 8 << 30;
-
 /// A body that is being written. Dropped everywhere, its space comes back: who writes to it keeps it until that has ended.
 #[derive(Debug)]
 pub struct Staging {
@@ -59,13 +56,13 @@ impl Staged {
 }
 
 impl Shelf {
-    /// Begins a body of `len` bytes, or of an unknown number of them. Durable on return: whatever happens, its blocks are found.
+    /// Begins a body of at most `room` bytes. Durable on return: whatever happens, its blocks are found.
     ///
     /// # Errors
     /// `NoSpace`, `NoBucket`, `Unavailable`.
-    pub async fn stage(&self, len: Option<u64>) -> Result<Arc<Staging>> {
+    pub async fn stage(&self, room: u64) -> Result<Arc<Staging>> {
         self.check_open()?;
-        let extent = self.allocate(len.unwrap_or(UNKNOWN_LEN_MAX).max(1))?;
+        let extent = self.allocate(room.max(1))?;
         let place = keys::Place::Extent(extent.first);
         let orphan = (keys::orphan(self.bucket, place), record::encode_orphan(extent.blocks()));
         let puts = if planted(Bug::StagedWithoutOrphan) { Vec::new() } else { vec![orphan] }; // S1
@@ -94,7 +91,7 @@ impl Shelf {
 
     /// Stages bytes that are at hand.
     pub(super) async fn stage_bytes(&self, bytes: &[u8]) -> Result<Staged> {
-        let staging = self.stage(Some(bytes.len() as u64)).await?;
+        let staging = self.stage(bytes.len() as u64).await?;
         self.write_staged(&staging, 0, padded(bytes)).await?;
         Ok(staging.finish(bytes.len() as u64))
     }

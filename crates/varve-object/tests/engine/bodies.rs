@@ -38,7 +38,7 @@ fn remove() -> ChangeKey {
 }
 
 async fn staged(life: &Life, bucket: varve_object::BucketId, data: &Bytes) -> NewBody {
-    let mut writer = life.store.stage(bucket, "key", Some(data.len() as u64)).await.expect("works");
+    let mut writer = life.store.stage(bucket, "key", data.len() as u64).await.expect("works");
     for piece in data.chunks(100_000) {
         writer.write(Bytes::copy_from_slice(piece)).await.expect("works");
     }
@@ -97,7 +97,7 @@ fn bodies_that_nobody_takes_are_freed() {
         drop(dropped);
         life.rest().await;
         assert_eq!(life.left(bucket.0).await, (0, 0), "dropped");
-        let mut writer = life.store.stage(bucket, "key", None).await.expect("works");
+        let mut writer = life.store.stage(bucket, "key", 8 << 30).await.expect("works");
         writer.write(data(2 * MIB + 5, 1)).await.expect("works");
         drop(writer);
         life.rest().await;
@@ -110,7 +110,7 @@ fn bodies_that_nobody_takes_are_freed() {
         assert_eq!(life.left(bucket.0).await, (0, 0), "refused");
         // Two that a crash cuts off: one whole, one half.
         std::mem::forget(staged(&life, bucket, &data(3 * MIB, 4)).await);
-        let mut writer = life.store.stage(bucket, "other", Some(9 << 20)).await.expect("works");
+        let mut writer = life.store.stage(bucket, "other", 9 << 20).await.expect("works");
         writer.write(data(4 * MIB, 5)).await.expect("works");
         std::mem::forget(writer);
         life.rest().await;

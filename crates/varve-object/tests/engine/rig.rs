@@ -99,7 +99,7 @@ async fn open(reactor: Reactor, disk: &MemDisk) -> Life {
         dispatch.add_host(shard, ShardHost::open(config).await.expect("works"));
         first.get_or_insert(dispatch);
     }
-    let options = EngineOptions { reduction: Reduction::default() };
+    let options = EngineOptions { reduction: Reduction::default(), bodies_bytes_max: 6 << 20 };
     let store = EngineStore::open(links, placement, options).await.expect("works");
     Life { reactor, store, dispatch: first.expect("works") }
 }

@@ -1,0 +1,225 @@
+//! Bodies in chunks of the protocol's own (`aws-chunked`), on their way to the protocol library, which keeps each chunk in memory until it
+//! is whole.
+//!
+//! F1. A chunk without a signature passes as several of at most [`PIECE_BYTES`]: some clients send 5 GiB as one.
+//! F2. A chunk with a signature must be whole before its bytes may be used; one of more than [`SIGNED_BYTES_MAX`] is refused.
+//! F3. What is malformed passes as it is: the library says what is wrong with it.
+
+use std::collections::VecDeque;
+use std::error::Error;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use bytes::{Buf, Bytes, BytesMut};
+use hyper::body::{Body, Frame};
+
+/// Longest chunk without a signature that is passed on, in bytes.
+const PIECE_BYTES: u64 = 64 << 10;
+/// Longest chunk with a signature, in bytes. Clients send 64 KiB to 1 MiB.
+const SIGNED_BYTES_MAX: u64 = 16 << 20;
+/// Longest line before a chunk, in bytes; the library allows less.
+const LINE_BYTES_MAX: usize = 4096;
+
+/// What comes next.
+enum State {
+    /// The line before a chunk, as far as it is here.
+    Line(BytesMut),
+    /// Bytes of a chunk that will pass as it came.
+    Whole { left: u64 },
+    /// Bytes of a chunk that passes in pieces: left of the piece, and of the chunk behind it.
+    Pieces { left: u64, behind: u64 },
+    /// The end of line behind a chunk.
+    EndOfChunk { left: u8 },
+    /// All that follows: trailers, or something malformed.
+    Rest,
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("ChunkTooLarge: a signed chunk has more than {SIGNED_BYTES_MAX} bytes")]
+struct ChunkTooLarge;
+
+/// Reads chunk by chunk, and cuts.
+struct Cutter {
+    state: State,
+}
+
+impl Cutter {
+    /// Appends to `out` what becomes of `data`.
+    fn push(&mut self, mut data: Bytes, out: &mut VecDeque<Bytes>) -> Result<(), ChunkTooLarge> {
+        while !data.is_empty() {
+            match &mut self.state {
+                State::Line(line) => {
+                    let end = data.iter().position(|byte| *byte == b'\n');
+                    line.extend_from_slice(&data.split_to(end.map_or(data.len(), |end| end + 1)));
+                    if end.is_some() || line.len() > LINE_BYTES_MAX {
+                        let line = std::mem::take(line).freeze();
+                        self.begin(line, out)?;
+                    }
+                }
+                State::Whole { left } => {
+                    take(&mut data, left, out);
+                    if *left == 0 {
+                        self.state = State::EndOfChunk { left: 2 };
+                    }
+                }
+                State::Pieces { left, behind } => {
+                    take(&mut data, left, out);
+                    if *left == 0 && *behind == 0 {
+                        self.state = State::EndOfChunk { left: 2 };
+                    } else if *left == 0 {
+                        *left = (*behind).min(PIECE_BYTES);
+                        *behind -= *left;
+                        out.push_back(format!("\r\n{left:x}\r\n").into());
+                    }
+                }
+                State::EndOfChunk { left } => {
+                    let now = data.len().min(usize::from(*left));
+                    out.push_back(data.split_to(now));
+                    *left -= u8::try_from(now).unwrap_or(*left);
+                    if *left == 0 {
+                        self.state = State::Line(BytesMut::new());
+                    }
+                }
+                State::Rest => out.push_back(data.split_to(data.len())),
+            }
+        }
+        Ok(())
+    }
+
+    /// A line is whole: `SIZE` or `SIZE;chunk-signature=...`, in hexadecimal.
+    fn begin(&mut self, line: Bytes, out: &mut VecDeque<Bytes>) -> Result<(), ChunkTooLarge> {
+        let text = std::str::from_utf8(&line).unwrap_or_default().trim_end();
+        let (size, signature) = text.split_once(';').map_or((text, None), |(a, b)| (a, Some(b)));
+        let size = u64::from_str_radix(size, 16).unwrap_or(0); // F3; the last chunk is empty.
+        self.state = match signature {
+            _ if size == 0 => State::Rest,
+            None if size > PIECE_BYTES => {
+                out.push_back(format!("{PIECE_BYTES:x}\r\n").into());
+                self.state = State::Pieces { left: PIECE_BYTES, behind: size - PIECE_BYTES };
+                return Ok(());
+            }
+            Some(_) if size > SIGNED_BYTES_MAX => return Err(ChunkTooLarge),
+            _ => State::Whole { left: size },
+        };
+        out.push_back(line);
+        Ok(())
+    }
+}
+
+fn take(data: &mut Bytes, left: &mut u64, out: &mut VecDeque<Bytes>) {
+    let now = usize::try_from(*left).unwrap_or(usize::MAX).min(data.len());
+    out.push_back(data.split_to(now));
+    *left -= now as u64;
+}
+
+/// A body in chunks that are short enough for the library.
+pub(crate) struct Reframed<B> {
+    body: B,
+    cutter: Cutter,
+    ready: VecDeque<Bytes>,
+}
+
+impl<B> Reframed<B> {
+    pub(crate) fn new(body: B) -> Self {
+        let cutter = Cutter { state: State::Line(BytesMut::new()) };
+        Self { body, cutter, ready: VecDeque::new() }
+    }
+}
+
+impl<B> Body for Reframed<B>
+where
+    B: Body<Data = Bytes> + Unpin,
+    B::Error: Into<Box<dyn Error + Send + Sync>>,
+{
+    type Data = Bytes;
+    type Error = Box<dyn Error + Send + Sync>;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+        loop {
+            let this = &mut *self;
+            match this.ready.pop_front() {
+                Some(data) if data.has_remaining() => {
+                    return Poll::Ready(Some(Ok(Frame::data(data))));
+                }
+                Some(_) => continue,
+                None => {}
+            }
+            match ready!(Pin::new(&mut this.body).poll_frame(cx)) {
+                None => {
+                    let State::Line(line) = &mut this.cutter.state else {
+                        return Poll::Ready(None);
+                    };
+                    let cut_off = std::mem::take(line).freeze();
+                    if cut_off.is_empty() {
+                        return Poll::Ready(None);
+                    }
+                    return Poll::Ready(Some(Ok(Frame::data(cut_off))));
+                }
+                Some(Err(error)) => return Poll::Ready(Some(Err(error.into()))),
+                Some(Ok(frame)) => match frame.into_data() {
+                    Ok(data) => this.cutter.push(data, &mut this.ready)?,
+                    Err(other) => return Poll::Ready(Some(Ok(other))),
+                },
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What comes out when `input` comes in pieces of `step` bytes.
+    fn cut(input: &[u8], step: usize) -> Result<Vec<u8>, ChunkTooLarge> {
+        let mut cutter = Cutter { state: State::Line(BytesMut::new()) };
+        let mut out = VecDeque::new();
+        for piece in input.chunks(step) {
+            cutter.push(Bytes::copy_from_slice(piece), &mut out)?;
+        }
+        Ok(out.into_iter().flatten().collect())
+    }
+
+    #[test]
+    fn long_chunks_without_a_signature_are_cut() {
+        let body: Vec<u8> = (0..150_000_u32).map(|at| (at % 251) as u8).collect();
+        let mut input = b"249f0\r\n".to_vec();
+        input.extend_from_slice(&body);
+        input.extend_from_slice(b"\r\n5\r\nhello\r\n0\r\nx-amz-checksum-crc32:AAAAAA==\r\n\r\n");
+        let mut expected = b"10000\r\n".to_vec();
+        expected.extend_from_slice(&body[..65536]);
+        expected.extend_from_slice(b"\r\n10000\r\n");
+        expected.extend_from_slice(&body[65536..131_072]);
+        expected.extend_from_slice(b"\r\n49f0\r\n");
+        expected.extend_from_slice(&body[131_072..]);
+        expected.extend_from_slice(b"\r\n5\r\nhello\r\n0\r\nx-amz-checksum-crc32:AAAAAA==\r\n\r\n");
+        for step in [1, 2, 7, 1000, 65_536, 65_537, input.len()] {
+            assert_eq!(cut(&input, step).unwrap(), expected, "in pieces of {step}");
+        }
+    }
+
+    #[test]
+    fn signed_chunks_and_what_is_malformed_pass_as_they_are() {
+        let signed = [
+            b"20000;chunk-signature=ab\r\n".to_vec(),
+            vec![7; 0x20000],
+            b"\r\n0;chunk-signature=cd\r\n\r\n".to_vec(),
+        ]
+        .concat();
+        let nonsense = b"no size at all\r\nand more\r\n".to_vec();
+        let long_line = vec![b'1'; 3 * LINE_BYTES_MAX];
+        for input in [signed, nonsense, long_line] {
+            for step in [1, 13, input.len()] {
+                assert_eq!(cut(&input, step).unwrap(), input);
+            }
+        }
+    }
+
+    #[test]
+    fn a_signed_chunk_that_would_fill_memory_is_refused() {
+        assert!(cut(b"1000001;chunk-signature=ab\r\n", 100).is_err());
+        assert!(cut(b"1000000;chunk-signature=ab\r\n", 100).is_ok());
+    }
+}
