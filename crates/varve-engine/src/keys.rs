@@ -48,7 +48,7 @@ impl Shard {
     }
 
     /// The first `max` keys from `from` on and before `end`, in order, with their values. Newer versions than the request may be among
-    /// them; what is told is durable. Up to 256 keys are as they are at one moment.
+    /// them; what is told is durable. It is made of pages ([`Self::key_page`]), and between two of them keys may change.
     ///
     /// # Errors
     /// `Corrupt` when the tree cannot be read.
@@ -58,36 +58,51 @@ impl Shard {
         end: Option<&[u8]>,
         max: usize,
     ) -> Result<Vec<KeyValue>> {
-        self.check_open()?;
-        let mut from = user_key(from);
-        let end = end.map_or_else(|| key_behind(&user_key(&[])), |end| Some(user_key(end)));
-        let end = end.as_deref();
-        let mut live = Vec::new();
+        let (mut live, mut from) = (Vec::new(), from.to_vec());
         while live.len() < max && end.is_none_or(|end| from.as_slice() < end) {
-            let wanted = (max - live.len()).clamp(1, SCAN_STEP);
-            let (stored, stored_to, pending) = self.keys_now(&from, end, wanted).await?;
-            if let Some((_, newest)) = pending.iter().max_by_key(|(_, version)| version.wseq) {
-                self.wait_frame(&newest.frame).await?; // Those before it are durable then, too.
-            }
-            let full = pending.len() == wanted;
-            let pending_to = pending.last().filter(|_| full).map(|(key, _)| key_after(key));
-            let to = match (pending_to, stored_to) {
-                (Some(a), Some(b)) => Some(a.min(b)),
-                (a, b) => a.or(b),
-            };
-            let is_inside = |key: &[u8]| to.as_ref().is_none_or(|to| key < to.as_slice());
-            let mut step: BTreeMap<Vec<u8>, Option<Vec<u8>>> =
-                stored.into_iter().map(|(key, value)| (key, Some(value))).collect();
-            step.extend(pending.into_iter().map(|(key, version)| (key, version.value)));
-            let found = step.into_iter().filter(|(key, _)| is_inside(key));
-            live.extend(
-                found.filter_map(|(key, value)| Some((key_of_user(&key)?.to_vec(), value?))),
-            );
-            let Some(to) = to else { break };
-            from = to;
+            let (found, next) = self.key_page(&from, end, max - live.len()).await?;
+            live.extend(found);
+            let Some(next) = next else { break };
+            from = next;
         }
         live.truncate(max);
         Ok(live)
+    }
+
+    /// Some of the first keys of a range as they are at one moment, at most about `max`, and from where on there may be more. There may be
+    /// more also when none is found.
+    ///
+    /// # Errors
+    /// As [`Self::key_range`].
+    pub async fn key_page(
+        &self,
+        from: &[u8],
+        end: Option<&[u8]>,
+        max: usize,
+    ) -> Result<(Vec<KeyValue>, Option<Vec<u8>>)> {
+        self.check_open()?;
+        let from = user_key(from);
+        let end = end.map_or_else(|| key_behind(&user_key(&[])), |end| Some(user_key(end)));
+        let wanted = max.clamp(1, SCAN_STEP);
+        let (stored, stored_to, pending) = self.keys_now(&from, end.as_deref(), wanted).await?;
+        if let Some((_, newest)) = pending.iter().max_by_key(|(_, version)| version.wseq) {
+            self.wait_frame(&newest.frame).await?; // Those before it are durable then, too.
+        }
+        let full = pending.len() == wanted;
+        let pending_to = pending.last().filter(|_| full).map(|(key, _)| key_after(key));
+        let to = match (pending_to, stored_to) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        };
+        let is_inside = |key: &[u8]| to.as_ref().is_none_or(|to| key < to.as_slice());
+        let mut step: BTreeMap<Vec<u8>, Option<Vec<u8>>> =
+            stored.into_iter().map(|(key, value)| (key, Some(value))).collect();
+        step.extend(pending.into_iter().map(|(key, version)| (key, version.value)));
+        let found = step.into_iter().filter(|(key, _)| is_inside(key));
+        let live =
+            found.filter_map(|(key, value)| Some((key_of_user(&key)?.to_vec(), value?))).collect();
+        let next = to.as_deref().and_then(key_of_user).map(<[u8]>::to_vec);
+        Ok((live, next))
     }
 
     /// Some of the first keys of the tree and from where on there may be more, and the first ones that wait for it. Both as they are at one

@@ -237,10 +237,10 @@ impl Client {
         };
         self.world.answered(true);
         let Some(ShelfFound { version, body, .. }) = found else {
-            return self.observe_object(key, None, issued);
+            return self.observe_object("find", key, None, issued);
         };
         let put = Put { operation: version.modified_ms, len: version.size };
-        self.observe_object(key, Some(put), issued);
+        self.observe_object("find", key, Some(put), issued);
         if version.attributes != attributes_of(put) {
             self.world.violated(format!("shard {} {key} has attributes of another", self.id));
         }
@@ -271,7 +271,7 @@ impl Client {
         }
     }
 
-    fn observe_object(&self, key: &str, found: Option<Put>, issued: u64) {
+    fn observe_object(&self, how: &str, key: &str, found: Option<Put>, issued: u64) {
         let now = self.world.tick();
         let allowed = self
             .with_object(key, |register| register.observe(|known| *known == found, issued, now));
@@ -279,7 +279,7 @@ impl Client {
             let possible: Vec<_> = self
                 .with_object(key, |register| register.possible_since(issued).copied().collect());
             self.world.violated(format!(
-                "shard {} {key} is {found:?} at {issued}..{now}, possible: {possible:?}",
+                "shard {} {how} {key}: {found:?} at {issued}..{now}, possible: {possible:?}",
                 self.id
             ));
         }
@@ -310,7 +310,7 @@ impl Client {
         let known: Vec<String> = self.model().objects.borrow().keys().cloned().collect();
         for key in known {
             if last.as_ref().is_none_or(|last| key <= *last) {
-                self.observe_object(&key, found.get(&key).copied(), issued);
+                self.observe_object("list", &key, found.get(&key).copied(), issued);
             }
         }
     }

@@ -105,6 +105,12 @@ pub(crate) fn versions_from(bucket: BucketId, key: &str) -> Range<Vec<u8>> {
     named(VERSION, bucket, key)..range_of(head(VERSION, bucket)).end
 }
 
+/// Where the versions begin of the key that a place among keys of versions belongs to; none if it belongs to none.
+pub(crate) fn begin_of_versions(place: &[u8]) -> Option<&[u8]> {
+    let name = place.get(HEAD..)?.iter().position(|byte| *byte == 0)?;
+    place.get(..HEAD + name + 1)
+}
+
 /// The key and order of a version.
 pub(crate) fn decode_version(key: &[u8]) -> Option<(String, u64)> {
     let (key, order) = unescape(key.get(HEAD..)?)?;

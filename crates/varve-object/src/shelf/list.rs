@@ -17,8 +17,8 @@ impl Shelf {
         // One more than the page holds tells whether something follows.
         let batch = (query.limit + 1).clamp(2, super::BATCH);
         'pages: while from < range.end {
-            let found = self.shard.key_range(&from, Some(&range.end), batch).await?;
-            let is_last = found.len() < batch;
+            let begin = from.clone();
+            let (found, next) = self.shard.key_page(&from, Some(&range.end), batch).await?;
             for (key, value) in found {
                 if key < from {
                     continue; // Behind it, up to where it was to go on.
@@ -44,9 +44,11 @@ impl Shelf {
                     Step::End => break 'pages,
                 };
             }
-            if is_last {
-                break;
-            }
+            let Some(next) = next else { break };
+            // Where the page ends among the versions of a key, a newer one may come before that place and the older one behind it go, and
+            // the key would be in neither page. Once for each key, so that one of many dead versions is passed.
+            let whole = keys::begin_of_versions(&next).filter(|whole| *whole > begin.as_slice());
+            from = from.max(whole.map_or_else(|| next.clone(), <[u8]>::to_vec));
         }
         Ok(lister.finish())
     }
