@@ -237,10 +237,6 @@ mod tests {
             .boxed()
         }
 
-        fn for_copy(&self) -> Arc<dyn Body> {
-            Arc::new(Self(self.0.clone()))
-        }
-
         fn as_any(&self) -> &(dyn std::any::Any + Send + Sync) {
             self
         }

@@ -3,7 +3,7 @@
 //!
 //! F1. A chunk without a signature passes as several of at most [`PIECE_BYTES`]: some clients send 5 GiB as one.
 //! F2. A chunk with a signature must be whole before its bytes may be used; one of more than [`SIGNED_BYTES_MAX`] is refused.
-//! F3. What is malformed passes as it is: the library says what is wrong with it.
+//! F3. A line that is not exactly a size, or a size and a signature, is refused: the library would read some of them in another way.
 
 use std::collections::VecDeque;
 use std::error::Error;
@@ -30,13 +30,18 @@ enum State {
     Pieces { left: u64, behind: u64 },
     /// The end of line behind a chunk.
     EndOfChunk { left: u8 },
-    /// All that follows: trailers, or something malformed.
+    /// All that follows the last chunk.
     Rest,
 }
 
+/// Their texts begin with names, as those of the library do.
 #[derive(Debug, thiserror::Error)]
-#[error("ChunkTooLarge: a signed chunk has more than {SIGNED_BYTES_MAX} bytes")]
-struct ChunkTooLarge;
+enum Refused {
+    #[error("ChunkTooLarge: a signed chunk has more than {SIGNED_BYTES_MAX} bytes")]
+    ChunkTooLarge,
+    #[error("FormatError: a line before a chunk is no size with or without a signature")]
+    Format,
+}
 
 /// Reads chunk by chunk, and cuts.
 struct Cutter {
@@ -45,13 +50,16 @@ struct Cutter {
 
 impl Cutter {
     /// Appends to `out` what becomes of `data`.
-    fn push(&mut self, mut data: Bytes, out: &mut VecDeque<Bytes>) -> Result<(), ChunkTooLarge> {
+    fn push(&mut self, mut data: Bytes, out: &mut VecDeque<Bytes>) -> Result<(), Refused> {
         while !data.is_empty() {
             match &mut self.state {
                 State::Line(line) => {
                     let end = data.iter().position(|byte| *byte == b'\n');
                     line.extend_from_slice(&data.split_to(end.map_or(data.len(), |end| end + 1)));
-                    if end.is_some() || line.len() > LINE_BYTES_MAX {
+                    if line.len() > LINE_BYTES_MAX {
+                        return Err(Refused::Format);
+                    }
+                    if end.is_some() {
                         let line = std::mem::take(line).freeze();
                         self.begin(line, out)?;
                     }
@@ -87,10 +95,8 @@ impl Cutter {
     }
 
     /// A line is whole: `SIZE` or `SIZE;chunk-signature=...`, in hexadecimal.
-    fn begin(&mut self, line: Bytes, out: &mut VecDeque<Bytes>) -> Result<(), ChunkTooLarge> {
-        let text = std::str::from_utf8(&line).unwrap_or_default().trim_end();
-        let (size, signature) = text.split_once(';').map_or((text, None), |(a, b)| (a, Some(b)));
-        let size = u64::from_str_radix(size, 16).unwrap_or(0); // F3; the last chunk is empty.
+    fn begin(&mut self, line: Bytes, out: &mut VecDeque<Bytes>) -> Result<(), Refused> {
+        let (size, signature) = size_of(&line).ok_or(Refused::Format)?; // F3
         self.state = match signature {
             _ if size == 0 => State::Rest,
             None if size > PIECE_BYTES => {
@@ -98,12 +104,26 @@ impl Cutter {
                 self.state = State::Pieces { left: PIECE_BYTES, behind: size - PIECE_BYTES };
                 return Ok(());
             }
-            Some(_) if size > SIGNED_BYTES_MAX => return Err(ChunkTooLarge),
+            Some(_) if size > SIGNED_BYTES_MAX => return Err(Refused::ChunkTooLarge),
             _ => State::Whole { left: size },
         };
         out.push_back(line);
         Ok(())
     }
+}
+
+/// Size and signature in a line.
+fn size_of(line: &[u8]) -> Option<(u64, Option<&str>)> {
+    let text = std::str::from_utf8(line).ok()?.strip_suffix("\r\n")?;
+    let (size, extension) = text.split_once(';').map_or((text, None), |(a, b)| (a, Some(b)));
+    if !size.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        return None;
+    }
+    let signature = match extension {
+        Some(extension) => Some(extension.strip_prefix("chunk-signature=")?),
+        None => None,
+    };
+    Some((u64::from_str_radix(size, 16).ok()?, signature))
 }
 
 fn take(data: &mut Bytes, left: &mut u64, out: &mut VecDeque<Bytes>) {
@@ -173,7 +193,7 @@ mod tests {
     use super::*;
 
     /// What comes out when `input` comes in pieces of `step` bytes.
-    fn cut(input: &[u8], step: usize) -> Result<Vec<u8>, ChunkTooLarge> {
+    fn cut(input: &[u8], step: usize) -> Result<Vec<u8>, Refused> {
         let mut cutter = Cutter { state: State::Line(BytesMut::new()) };
         let mut out = VecDeque::new();
         for piece in input.chunks(step) {
@@ -201,18 +221,34 @@ mod tests {
     }
 
     #[test]
-    fn signed_chunks_and_what_is_malformed_pass_as_they_are() {
+    fn signed_chunks_pass_as_they_are() {
         let signed = [
             b"20000;chunk-signature=ab\r\n".to_vec(),
             vec![7; 0x20000],
-            b"\r\n0;chunk-signature=cd\r\n\r\n".to_vec(),
-        ]
-        .concat();
-        let nonsense = b"no size at all\r\nand more\r\n".to_vec();
-        let long_line = vec![b'1'; 3 * LINE_BYTES_MAX];
-        for input in [signed, nonsense, long_line] {
-            for step in [1, 13, input.len()] {
-                assert_eq!(cut(&input, step).unwrap(), input);
+            b"\r\n0;chunk-signature=cd\r\nx-amz-trailer-signature:ef\r\n\r\n".to_vec(),
+        ];
+        let signed = signed.concat();
+        for step in [1, 13, signed.len()] {
+            assert_eq!(cut(&signed, step).unwrap(), signed);
+        }
+    }
+
+    #[test]
+    fn lines_that_could_be_read_in_two_ways_are_refused() {
+        let long = vec![b'1'; 3 * LINE_BYTES_MAX];
+        for line in [
+            &b"no size\r\n"[..],
+            b"ffffffffx\r\n",
+            b"+5\r\n",
+            b"\r\n",
+            b"5\n",
+            b"5 \r\n",
+            b"fffffffffffffffff\r\n",
+            b"5;other=1\r\n",
+            &long,
+        ] {
+            for step in [1, line.len()] {
+                assert!(cut(line, step).is_err(), "{}", line.escape_ascii());
             }
         }
     }

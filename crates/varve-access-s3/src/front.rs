@@ -252,6 +252,11 @@ fn check(request: &mut Request<Body>, region: &str) -> s3s::S3Result<()> {
         }
     }
     if is_in_chunks {
+        // Some clients send such bodies in chunks of HTTP as well, without a length of what is sent.
+        let headers = request.headers_mut();
+        if let Some(len) = headers.get("x-amz-decoded-content-length").cloned() {
+            headers.entry(CONTENT_LENGTH).or_insert(len);
+        }
         let body = std::mem::take(request.body_mut());
         *request.body_mut() = Body::http_body_unsync(Reframed::new(body));
     }

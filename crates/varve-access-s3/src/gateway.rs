@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use s3s::S3Result;
-use tokio::sync::Semaphore;
 use varve_object::{ObjectStore, Settings};
 
 use crate::access_log::AccessLog;
@@ -14,9 +13,6 @@ use crate::error::{Result, of_store};
 use crate::figures::{Figures, GatewayFigures};
 use crate::seal::MasterKey;
 use crate::users::{NewKey, Users};
-
-/// Copies at a time, of some MiB of memory each.
-const COPIES_MAX: usize = 8;
 
 /// Settings of a gateway.
 #[derive(Debug, Clone)]
@@ -61,8 +57,6 @@ pub(crate) struct Inner {
     pub(crate) options: Options,
     pub(crate) figures: Figures,
     pub(crate) access_log: Option<AccessLog>,
-    /// Copies at a time: what they read is in no other bound on memory.
-    pub(crate) copies: Semaphore,
     views: BucketViews,
 }
 
@@ -102,8 +96,7 @@ impl Gateway {
         let first_key = users.create_owner(&options.owner).await?;
         let access_log = options.access_log.clone().map(AccessLog::start).transpose()?;
         let (figures, views) = (Figures::default(), BucketViews::default());
-        let copies = Semaphore::new(COPIES_MAX);
-        let inner = Inner { store, users, master, options, figures, access_log, copies, views };
+        let inner = Inner { store, users, master, options, figures, access_log, views };
         Ok(Opened { gateway: Self { inner: Arc::new(inner) }, first_key })
     }
 

@@ -38,7 +38,8 @@ pub struct EngineStore {
 pub struct EngineOptions {
     /// How objects are reduced; those of private buckets share no chunks.
     pub reduction: Reduction,
-    /// Most bytes of bodies in memory on their way to and from shards, small ones aside. Who needs more waits. At least a few MiB.
+    /// Most bytes of large pieces of bodies in memory on their way to and from shards. Who finds no room goes on in small pieces, 64 KiB
+    /// each: nobody waits for it, so a client that is slow, or that writes what it reads, stops no other.
     pub bodies_bytes_max: usize,
 }
 

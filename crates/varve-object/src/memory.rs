@@ -199,10 +199,6 @@ impl Body for Rope {
         stream::iter(self.cut(range)).map(Ok).boxed()
     }
 
-    fn for_copy(&self) -> Arc<dyn Body> {
-        Arc::new(self.clone())
-    }
-
     fn as_any(&self) -> &(dyn std::any::Any + Send + Sync) {
         self
     }

@@ -124,9 +124,6 @@ pub trait Body: Send + Sync + std::fmt::Debug {
     }
     /// The bytes of `range`, which must lie within the body, in order, in pieces of at most 1 MiB.
     fn read(&self, range: Range<u64>) -> BodyReader;
-    /// The same body, read without waiting for memory: for copies, which wait for memory to write to and would wait for each other. Whoever
-    /// copies bounds how many do at a time.
-    fn for_copy(&self) -> Arc<dyn Body>;
     /// For the store that made it.
     fn as_any(&self) -> &(dyn std::any::Any + Send + Sync);
 }

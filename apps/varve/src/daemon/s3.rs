@@ -24,6 +24,8 @@ use crate::failure::{Failure, Result};
 
 /// File of the data directory with the key that secrets are sealed with.
 const KEY_FILE: &str = "s3.key";
+/// Bytes of dropped buffers kept for a thread that moves bodies.
+const SPARE_BYTES: usize = 4 << 20;
 /// Directory of the data directory with the access logs of buckets.
 const ACCESS_LOG_DIR: &str = "s3-log";
 /// Time that requests under way have when the daemon ends.
@@ -59,7 +61,14 @@ impl S3 {
         links: Option<(PoolLinks, Placement)>,
     ) -> Result<Self> {
         let Some(links) = links else { return Ok(Self::Off) };
-        Self::chosen(&settings.s3.listen, |address| Serving::start(settings, address, links))
+        let asked = match &settings.s3.listen {
+            // Who gives a certificate wants S3.
+            S3Listen::Default if settings.s3.certificate.is_some() => {
+                S3Listen::At(ListenAddress::Tcp(S3Listen::DEFAULT))
+            }
+            listen => listen.clone(),
+        };
+        Self::chosen(&asked, |address| Serving::start(settings, address, links))
     }
 
     /// G2.
@@ -126,6 +135,7 @@ impl Serving {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(threads)
             .thread_name("s3")
+            .on_thread_start(|| varve_stdx::limit_spare_memory(SPARE_BYTES))
             .enable_all()
             .build();
         let runtime = runtime.map_err(|error| failed(&error))?;

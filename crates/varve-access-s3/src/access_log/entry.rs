@@ -53,7 +53,7 @@ impl Entry {
     pub(crate) fn new<B>(request: &Request<B>, bucket: &str, owner: &str, begun_ms: u64) -> Self {
         let headers = request.headers();
         let text =
-            |name: HeaderName| field(headers.get(name).map_or(&[], |value| value.as_bytes()));
+            |name: HeaderName| quotable(headers.get(name).map_or(&[], |value| value.as_bytes()));
         let peer = request.extensions().get::<Peer>().copied();
         let (path, query) = (request.uri().path(), request.uri().query().unwrap_or_default());
         let in_path = path.trim_start_matches('/');
@@ -73,12 +73,12 @@ impl Entry {
             owner: owner.to_owned(),
             begun_ms,
             remote: peer.and_then(|peer| peer.address).map(|ip| ip.to_string()).unwrap_or_default(),
-            method: request.method().clone(),
+            method: known(request.method()),
             key: field(key.as_bytes()),
             uri: field(without_secrets(path, query).as_bytes()),
             referer: text(REFERER),
             agent: text(USER_AGENT),
-            host: text(HOST),
+            host: text(HOST).replace(' ', "%20"),
             version: field(query_value(query, "versionId").unwrap_or_default().as_bytes()),
             size: number(headers, DECODED_LENGTH).or_else(|| number(headers, CONTENT_LENGTH)),
             auth,
@@ -155,8 +155,16 @@ fn time_of(ms: u64) -> String {
 
 /// A text of a client that can neither end its field nor its line.
 fn field(bytes: &[u8]) -> String {
+    quotable(bytes).replace(' ', "%20")
+}
+
+/// The same for a field in quotes.
+fn quotable(bytes: &[u8]) -> String {
     let mut out = String::with_capacity(bytes.len());
-    for byte in bytes.iter().take(FIELD_BYTES_MAX) {
+    for byte in bytes {
+        if out.len() >= FIELD_BYTES_MAX {
+            break;
+        }
         match byte {
             b'"' | b'\\' | 0..=0x1F | 0x7F.. => out.push_str(&format!("%{byte:02X}")),
             _ => out.push(char::from(*byte)),
@@ -175,6 +183,17 @@ fn without_secrets(path: &str, query: &str) -> String {
         if SECRETS.contains(&name) { format!("{name}=-") } else { pair.to_owned() }
     });
     format!("{path}?{}", shown.collect::<Vec<_>>().join("&"))
+}
+
+/// A method of the protocol, or `OTHER`: clients may make up long ones.
+fn known(method: &Method) -> Method {
+    let is_known =
+        [Method::GET, Method::HEAD, Method::PUT, Method::POST, Method::DELETE, Method::OPTIONS];
+    if is_known.contains(method) {
+        method.clone()
+    } else {
+        Method::from_bytes(b"OTHER").unwrap_or(Method::TRACE)
+    }
 }
 
 /// `REST.GET.OBJECT` for `GetObject`, and so on.

@@ -78,8 +78,7 @@ async fn source(
     let select = selected(&id.as_deref().map(str::to_owned))?;
     let action = if select == Select::Newest { "s3:GetObject" } else { "s3:GetObjectVersion" };
     origin.authorize(inner, Target { view: &view, key: Some(key), select }, action).await?;
-    let (mut found, attributes) = found(inner, &view, key, select).await?;
-    found.body = found.body.for_copy();
+    let (found, attributes) = found(inner, &view, key, select).await?;
     conditions.check(&found.version, &attributes.etag).map_err(|_| {
         s3_error!(
             PreconditionFailed,
@@ -134,7 +133,6 @@ pub(crate) async fn copy_object(
         .as_ref()
         .map(|algorithm| sums::kind_of(algorithm.as_str()))
         .transpose()?;
-    let _turn = inner.copies.acquire().await;
     let body =
         body(place(inner, &view, &input.key), &source, key.as_ref(), sum, &mut attributes).await?;
     let size = source.found.version.size;
@@ -252,7 +250,6 @@ pub(crate) async fn upload_part_copy(
         &customer,
     )
     .await?;
-    let _turn = inner.copies.acquire().await;
     // A part needs the MD5 of its bytes, so these are read; the store need not write them again.
     let reader = reader(&source.found, &source.attributes, source.key.as_ref(), range.clone());
     let plain = source.key.is_none() && target.key.is_none();

@@ -18,6 +18,9 @@ use crate::{Body, BodyReader, BodyWriter, Error, Result, StagedBody};
 /// Bytes that one job reads or writes: a large write of the shard, or a large read.
 const PIECE_BYTES: usize = 1 << 20;
 
+/// The same where there is no memory for more.
+const SMALL_PIECE_BYTES: usize = 64 << 10;
+
 /// Pieces of a body under way to the shard: enough for large writes to fill segments by themselves.
 const WRITES_MAX: usize = 4;
 
@@ -25,7 +28,7 @@ const WRITES_MAX: usize = 4;
 const READS_AHEAD: usize = 2;
 
 /// A body in memory.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 struct MemoryBody {
     pieces: Vec<Bytes>,
 }
@@ -50,10 +53,6 @@ impl Body for MemoryBody {
         stream::iter(pieces).boxed()
     }
 
-    fn for_copy(&self) -> Arc<dyn Body> {
-        Arc::new(self.clone())
-    }
-
     fn as_any(&self) -> &(dyn std::any::Any + Send + Sync) {
         self
     }
@@ -64,8 +63,6 @@ struct EngineBody {
     caller: Arc<Caller>,
     at: Address,
     body: Arc<StoredBodyRef>,
-    /// What is read waits for memory, and is counted until it is taken.
-    is_counted: bool,
 }
 
 impl std::fmt::Debug for EngineBody {
@@ -82,33 +79,31 @@ impl Body for EngineBody {
     fn read(&self, range: Range<u64>) -> BodyReader {
         let Range { start, end } = range;
         assert!(start <= end && end <= self.len(), "inside the body");
-        let piece = PIECE_BYTES as u64;
-        // Pieces end where those of the body do, so that they lie in whole blocks.
-        let first = start / piece;
-        let cuts =
-            (first..).map(move |index| (index * piece).max(start)..((index + 1) * piece).min(end));
-        let ranges = cuts.take_while(move |range| range.start < end);
         let (caller, at, body) = (Arc::clone(&self.caller), self.at, Arc::clone(&self.body));
-        let is_counted = self.is_counted;
-        let read = move |range: Range<u64>| {
+        let counting = Arc::clone(&caller);
+        let mut next = start;
+        let ranges = std::iter::from_fn(move || {
+            let (piece, memory) = counting.piece();
+            // Pieces end where those of the body do, so that they lie in whole blocks.
+            let to = ((next / piece as u64 + 1) * piece as u64).min(end);
+            let range = next..to;
+            next = to;
+            (range.start < range.end).then_some((range, memory))
+        });
+        let read = move |(range, memory): (Range<u64>, Option<OwnedSemaphorePermit>)| {
             let (caller, body) = (Arc::clone(&caller), Arc::clone(&body));
+            let memory = memory.map(Arc::new);
             async move {
-                let len = usize::try_from(range.end - range.start).unwrap_or(PIECE_BYTES);
-                let memory = match is_counted {
-                    true => Some(Arc::new(caller.body_memory(len).await)),
-                    false => None,
-                };
                 let read = caller.on_shelf(at, move |shelf| {
                     Box::pin(async move { shelf.read(&body, range).await })
                 });
-                let pieces = read.await?.into_iter();
                 let counted = |bytes| match &memory {
                     Some(memory) => {
                         Bytes::from_owner(Counted { bytes, _memory: Arc::clone(memory) })
                     }
                     None => bytes,
                 };
-                Ok(pieces.map(counted).collect::<Vec<_>>())
+                Ok(read.await?.into_iter().map(counted).collect::<Vec<_>>())
             }
         };
         let pieces = stream::iter(ranges).map(read).buffered(READS_AHEAD);
@@ -117,11 +112,6 @@ impl Body for EngineBody {
             Err(error) => stream::iter(vec![Err(error)]),
         });
         flat.boxed()
-    }
-
-    fn for_copy(&self) -> Arc<dyn Body> {
-        let (caller, body) = (Arc::clone(&self.caller), Arc::clone(&self.body));
-        Arc::new(Self { caller, at: self.at, body, is_counted: false })
     }
 
     fn as_any(&self) -> &(dyn std::any::Any + Send + Sync) {
@@ -134,8 +124,17 @@ pub(super) fn found(caller: &Arc<Caller>, at: Address, body: ShelfBody) -> Arc<d
     match body {
         ShelfBody::Memory(pieces) => Arc::new(MemoryBody { pieces }),
         ShelfBody::Stored(body) => {
-            let (caller, body) = (Arc::clone(caller), Arc::new(body));
-            Arc::new(EngineBody { caller, at, body, is_counted: true })
+            Arc::new(EngineBody { caller: Arc::clone(caller), at, body: Arc::new(body) })
+        }
+    }
+}
+
+impl Caller {
+    /// How large the next piece of a body may be, and its room in memory if it is a large one.
+    fn piece(&self) -> (usize, Option<OwnedSemaphorePermit>) {
+        match self.body_memory(PIECE_BYTES) {
+            Some(memory) => (PIECE_BYTES, Some(memory)),
+            None => (SMALL_PIECE_BYTES, None),
         }
     }
 }
@@ -152,10 +151,11 @@ impl AsRef<[u8]> for Counted {
     }
 }
 
-/// A piece that is being filled, and its room in memory.
+/// A piece that is being filled, and its room in memory if it is a large one.
 struct Piece {
     data: AlignedBuf,
-    memory: OwnedSemaphorePermit,
+    bytes_max: usize,
+    memory: Option<OwnedSemaphorePermit>,
 }
 
 /// A body that is being written.
@@ -175,19 +175,18 @@ impl EngineWriter {
     }
 
     /// An empty piece for what is still to come.
-    async fn new_piece(&self) -> Piece {
+    fn new_piece(&self) -> Piece {
+        let (bytes_max, memory) = self.caller.piece();
         let room = self.staging.room().saturating_sub(self.sent);
-        let len = usize::try_from(room).unwrap_or(PIECE_BYTES).clamp(1, PIECE_BYTES);
-        let len = len.next_multiple_of(BLOCK_BYTES);
-        let memory = self.caller.body_memory(len).await;
-        let mut data = AlignedBuf::scratch(len);
+        let len = usize::try_from(room).unwrap_or(bytes_max).clamp(1, bytes_max);
+        let mut data = AlignedBuf::scratch(len.next_multiple_of(BLOCK_BYTES));
         data.set_len(0);
-        Piece { data, memory }
+        Piece { data, bytes_max, memory }
     }
 
     /// Sends off what is filled, as whole blocks.
     async fn send(&mut self) -> Result<()> {
-        let Some(Piece { mut data, memory }) = self.filling.take() else { return Ok(()) };
+        let Some(Piece { mut data, memory, .. }) = self.filling.take() else { return Ok(()) };
         let len = data.len();
         let padded = len.next_multiple_of(BLOCK_BYTES);
         data.set_len(padded);
@@ -195,7 +194,8 @@ impl EngineWriter {
         // The write keeps it: what is swept is written no more.
         let (staging, block) = (Arc::clone(&self.staging), self.sent / BLOCK_BYTES as u64);
         let data = data.freeze();
-        if self.under_way.len() == WRITES_MAX
+        let under_way_max = if memory.is_some() { WRITES_MAX } else { 1 };
+        while self.under_way.len() >= under_way_max
             && let Some(oldest) = self.under_way.pop_front()
         {
             settled(oldest).await?;
@@ -237,16 +237,13 @@ impl BodyWriter for EngineWriter {
             return Err(Error::Body { reason });
         }
         while !rest.is_empty() {
-            let mut piece = match self.filling.take() {
-                Some(piece) => piece,
-                None => self.new_piece().await,
-            };
+            let mut piece = self.filling.take().unwrap_or_else(|| self.new_piece());
             let filled = piece.data.len();
-            let (now, later) = rest.split_at(rest.len().min(PIECE_BYTES - filled));
+            let (now, later) = rest.split_at(rest.len().min(piece.bytes_max - filled));
             piece.data.set_len(filled + now.len());
             piece.data[filled..].copy_from_slice(now);
             rest = later;
-            let is_full = piece.data.len() == PIECE_BYTES;
+            let is_full = piece.data.len() == piece.bytes_max;
             self.filling = Some(piece);
             if is_full {
                 self.send().await?;

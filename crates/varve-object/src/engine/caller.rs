@@ -28,7 +28,6 @@ pub(super) struct Caller {
     options: EngineOptions,
     /// Memory for bodies under way, in units.
     memory: Arc<Semaphore>,
-    memory_units: u32,
 }
 
 /// A bucket on a shard.
@@ -54,17 +53,14 @@ struct Shelves {
 impl Caller {
     pub(super) fn new(links: PoolLinks, placement: Placement, options: EngineOptions) -> Self {
         let units = options.bodies_bytes_max / MEMORY_UNIT_BYTES;
-        let memory_units = u32::try_from(units).unwrap_or(u32::MAX).max(1);
-        let memory = Arc::new(Semaphore::new(memory_units as usize));
-        Self { links, placement, options, memory, memory_units }
+        let memory = Arc::new(Semaphore::new(units.min(Semaphore::MAX_PERMITS)));
+        Self { links, placement, options, memory }
     }
 
-    /// Room in memory for so many bytes of a body, once there is some. First come, first served; nobody waits for it who holds what others
-    /// wait for, except clients that take their answers.
-    pub(super) async fn body_memory(&self, bytes: usize) -> OwnedSemaphorePermit {
-        let units = u32::try_from(bytes.div_ceil(MEMORY_UNIT_BYTES)).unwrap_or(u32::MAX);
-        let room = Arc::clone(&self.memory).acquire_many_owned(units.min(self.memory_units));
-        room.await.expect("it is never closed")
+    /// Room in memory for a large piece of a body; none if others have it all.
+    pub(super) fn body_memory(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
+        let units = u32::try_from(bytes.div_ceil(MEMORY_UNIT_BYTES)).ok()?;
+        Arc::clone(&self.memory).try_acquire_many_owned(units).ok()
     }
 
     /// All shards.
