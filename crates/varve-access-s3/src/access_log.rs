@@ -56,6 +56,7 @@ impl AccessLog {
             file_bytes_max: FILE_BYTES_MAX,
             open: HashMap::new(),
             dropped: Arc::clone(&dropped),
+            unflushed: 0,
             failing: false,
         };
         let thread = thread::Builder::new()
@@ -95,7 +96,9 @@ struct Files {
     file_bytes_max: u64,
     open: HashMap<String, LogFile>,
     dropped: Arc<AtomicU64>,
-    /// The last line could not be written, which was said.
+    /// Lines since the last flush.
+    unflushed: u64,
+    /// Lines could not be written, which was said.
     failing: bool,
 }
 
@@ -107,42 +110,49 @@ struct LogFile {
 impl Files {
     fn run(mut self, lines: &Receiver<Line>) {
         while let Ok(line) = lines.recv() {
-            self.write(line);
+            self.write(&line);
             while let Ok(line) = lines.try_recv() {
-                self.write(line);
+                self.write(&line);
             }
-            let flushed: io::Result<()> =
-                self.open.values_mut().try_for_each(|open| open.file.flush());
-            self.note(flushed, 0);
+            self.flush();
         }
     }
 
-    fn write(&mut self, line: Line) {
-        let written = self.try_write(&line);
-        if written.is_err() {
-            // What is in its buffer is lost too; the next line opens the file again.
-            self.open.remove(&line.bucket);
+    fn write(&mut self, line: &Line) {
+        match self.try_write(line) {
+            Ok(()) => self.unflushed += 1,
+            Err(error) => {
+                // What is in its buffer may be lost too; the next line opens the file again.
+                self.open.remove(&line.bucket);
+                self.lost(&error, 1);
+            }
         }
-        self.note(written, 1);
     }
 
-    /// Says once that logging fails, and that it goes on.
-    fn note(&mut self, written: io::Result<()>, lines: u64) {
-        match written {
+    fn flush(&mut self) {
+        let flushed: io::Result<()> = self.open.values_mut().try_for_each(|open| open.file.flush());
+        let lines = std::mem::take(&mut self.unflushed);
+        match flushed {
             Ok(()) if lines > 0 && self.failing => {
                 self.failing = false;
                 tracing::info!("access logs are written again");
             }
             Ok(()) => {}
             Err(error) => {
-                self.dropped.fetch_add(lines, Ordering::Relaxed);
-                if !self.failing {
-                    let directory = self.directory.display();
-                    tracing::warn!(%directory, %error, "access logs cannot be written");
-                }
-                self.failing = true;
+                self.open.clear();
+                self.lost(&error, lines);
             }
         }
+    }
+
+    /// Counts lines that may be lost, and says once that logging fails.
+    fn lost(&mut self, error: &io::Error, lines: u64) {
+        self.dropped.fetch_add(lines, Ordering::Relaxed);
+        if !self.failing {
+            let directory = self.directory.display();
+            tracing::warn!(%directory, %error, "access logs cannot be written");
+        }
+        self.failing = true;
     }
 
     fn try_write(&mut self, line: &Line) -> io::Result<()> {
@@ -201,6 +211,7 @@ mod tests {
             file_bytes_max,
             open: HashMap::new(),
             dropped: Arc::default(),
+            unflushed: 0,
             failing: false,
         }
     }
@@ -254,7 +265,7 @@ mod tests {
         let mut files = files(dir.path(), 1 << 20);
         for _ in 0..2 {
             for number in 0..3 * OPEN_MAX {
-                files.write(line(&format!("b{number}"), "x"));
+                files.write(&line(&format!("b{number}"), "x"));
             }
         }
         assert!(files.open.len() <= OPEN_MAX);
@@ -270,9 +281,10 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         fs::create_dir(dir.path().join("bad.log")).unwrap();
         let mut files = files(dir.path(), 1 << 20);
-        files.write(line("bad", "x"));
+        files.write(&line("bad", "x"));
         assert_eq!((files.dropped.load(Ordering::Relaxed), files.failing), (1, true));
-        files.write(line("good", "x"));
+        files.write(&line("good", "x"));
+        files.flush();
         assert_eq!((files.dropped.load(Ordering::Relaxed), files.failing), (1, false));
     }
 }

@@ -287,9 +287,18 @@ fn basic_date(text: &str) -> Option<String> {
 fn unquote_tag(response: &mut Response<Body>) {
     let Some(bytes) = response.body().bytes() else { return };
     let Ok(text) = std::str::from_utf8(&bytes) else { return };
-    let plain = text.replace("<ETag>&quot;", "<ETag>").replace("&quot;</ETag>", "</ETag>");
-    *response.body_mut() = Body::from(plain);
+    *response.body_mut() = Body::from(without_quotes(text));
     response.headers_mut().remove(CONTENT_LENGTH);
+}
+
+/// Quotes around tags go, escaped or not.
+fn without_quotes(document: &str) -> String {
+    let mut plain = document.to_owned();
+    for quote in ["&quot;", "\""] {
+        plain = plain.replace(&format!("<ETag>{quote}"), "<ETag>");
+        plain = plain.replace(&format!("{quote}</ETag>"), "</ETag>");
+    }
+    plain
 }
 
 fn preflight(request: &Request<Body>, allowed: Option<HeaderMap>) -> Response<Body> {
@@ -362,4 +371,17 @@ fn code_of(document: &[u8]) -> Option<String> {
     let text = std::str::from_utf8(document).ok()?;
     let (_, rest) = text.split_once("<Code>")?;
     rest.split_once("</Code>").map(|(code, _)| code.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn attributes_have_tags_without_quotes() {
+        for tag in ["&quot;ab-2&quot;", "\"ab-2\"", "ab-2"] {
+            let document = format!("<R><ETag>{tag}</ETag><Key>\"</Key></R>");
+            assert_eq!(without_quotes(&document), "<R><ETag>ab-2</ETag><Key>\"</Key></R>");
+        }
+    }
 }

@@ -42,8 +42,10 @@ impl FormPolicy {
             .get("expiration")
             .and_then(Value::as_str)
             .ok_or_else(|| invalid("no expiration"))?;
-        let expires = OffsetDateTime::parse(expires, &Rfc3339)
-            .map_err(|_| invalid("expiration is no date"))?;
+        // The parser takes any character between date and time.
+        let expires = Some(expires).filter(|text| text.as_bytes().get(10) == Some(&b'T'));
+        let expires = expires.and_then(|text| OffsetDateTime::parse(text, &Rfc3339).ok());
+        let expires = expires.ok_or_else(|| invalid("expiration is no date"))?;
         let list = document
             .get("conditions")
             .and_then(Value::as_array)
@@ -204,6 +206,7 @@ mod tests {
             "",
             "{}",
             r#"{"expiration": "soon", "conditions": [{"bucket": "b"}]}"#,
+            r#"{"expiration": "2999-01-01 00:00:00+00:00", "conditions": [{"bucket": "b"}]}"#,
             r#"{"expiration": "2999-01-01T00:00:00Z", "conditions": []}"#,
             r#"{"expiration": "2999-01-01T00:00:00Z"}"#,
             r#"{"expiration": "2999-01-01T00:00:00Z", "conditions": [["content-length-range", -1, 0]]}"#,

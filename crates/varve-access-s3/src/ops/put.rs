@@ -44,7 +44,11 @@ pub(crate) async fn put(
     let mut given = given!(input);
     given.acl.write = origin.header("x-amz-grant-write").map(str::to_owned);
     let (mut attributes, key) = given.attributes(inner, &view, &origin.caller)?;
-    check_quota(inner, &view, len.most()).await?;
+    let known_len = match len {
+        Length::Exactly(len) => len,
+        Length::AtMost(_) => 0,
+    };
+    check_quota(inner, &view, known_len).await?;
     let conditions = conditions(input.if_match.as_ref(), input.if_none_match.as_ref());
     check_early(inner, &view, &input.key, &conditions).await?;
     let algorithm = sums::algorithm(origin, input.checksum_algorithm.as_ref());
@@ -57,6 +61,9 @@ pub(crate) async fn put(
     };
     let kind = intake.sum.as_ref().map(|sum| sum.kind);
     let received = from_client(place(inner, &view, &input.key), input.body, intake).await?;
+    if matches!(len, Length::AtMost(_)) {
+        check_quota(inner, &view, received.size).await?;
+    }
     attributes.etag = hex(&received.md5);
     attributes.checksum =
         kind.zip(received.sum).map(|(kind, value)| Checksum { kind, composite: false, value });
