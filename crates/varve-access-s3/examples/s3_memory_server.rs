@@ -1,4 +1,4 @@
-//! Serves S3 from memory, for conformance suites: `memory_server USERS [ADDRESS] [DAY_SECONDS]`.
+//! Serves S3 from memory, for conformance suites: `s3_memory_server USERS [ADDRESS] [DAY_SECONDS]`.
 //!
 //! `USERS` is a JSON list of `{"id", "name", "email", "access_key", "secret_key", "admin"}`. Prints the address it listens on, and ends with
 //! its standard input.
