@@ -44,7 +44,7 @@ pub struct Metric {
     pub name: &'static str,
     /// One sentence for people.
     pub help: &'static str,
-    /// Counter or gauge.
+    /// What the values are.
     pub kind: MetricKind,
     /// The values; a histogram has none.
     pub samples: Vec<Sample>,

@@ -15,6 +15,7 @@ use s3s::{Body, S3Result, s3_error};
 use varve_object::Select;
 
 use crate::access::{Caller, Peer, Target, extra_actions};
+use crate::access_log::number;
 use crate::account::Noted;
 use crate::gateway::Inner;
 use crate::ops::{Origin, put};
@@ -57,8 +58,7 @@ pub(crate) async fn post(
     let peer = request.extensions().get::<Peer>().copied();
     let noted = request.extensions().get::<Noted>().cloned().unwrap_or_default();
     // The file is shorter than the form it stands in.
-    let form_len =
-        request.headers().get(CONTENT_LENGTH).and_then(|len| len.to_str().ok()?.parse().ok());
+    let form_len = number(request.headers(), CONTENT_LENGTH);
     let len = Length::AtMost(form_len.ok_or_else(|| s3_error!(MissingContentLength))?);
     let mut form = Form::read(request).await?;
     let key = form.fields.owned("key").ok_or_else(|| {

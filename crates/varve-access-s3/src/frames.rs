@@ -97,17 +97,17 @@ impl Cutter {
     /// A line is whole: `SIZE` or `SIZE;chunk-signature=...`, in hexadecimal.
     fn begin(&mut self, line: Bytes, out: &mut VecDeque<Bytes>) -> Result<(), Refused> {
         let (size, signature) = size_of(&line).ok_or(Refused::Format)?; // F3
-        self.state = match signature {
-            _ if size == 0 => State::Rest,
-            None if size > PIECE_BYTES => {
-                out.push_back(format!("{PIECE_BYTES:x}\r\n").into());
-                self.state = State::Pieces { left: PIECE_BYTES, behind: size - PIECE_BYTES };
-                return Ok(());
-            }
+        let (state, passed) = match signature {
+            _ if size == 0 => (State::Rest, line),
             Some(_) if size > SIGNED_BYTES_MAX => return Err(Refused::ChunkTooLarge),
-            _ => State::Whole { left: size },
+            None if size > PIECE_BYTES => {
+                let state = State::Pieces { left: PIECE_BYTES, behind: size - PIECE_BYTES };
+                (state, format!("{PIECE_BYTES:x}\r\n").into())
+            }
+            _ => (State::Whole { left: size }, line),
         };
-        out.push_back(line);
+        self.state = state;
+        out.push_back(passed);
         Ok(())
     }
 }
@@ -168,16 +168,8 @@ where
                 None => {}
             }
             match ready!(Pin::new(&mut this.body).poll_frame(cx)) {
-                None => {
-                    let State::Line(line) = &mut this.cutter.state else {
-                        return Poll::Ready(None);
-                    };
-                    let cut_off = std::mem::take(line).freeze();
-                    if cut_off.is_empty() {
-                        return Poll::Ready(None);
-                    }
-                    return Poll::Ready(Some(Ok(Frame::data(cut_off))));
-                }
+                // What is left of a line says nothing, and the library drops it, too.
+                None => return Poll::Ready(None),
                 Some(Err(error)) => return Poll::Ready(Some(Err(error.into()))),
                 Some(Ok(frame)) => match frame.into_data() {
                     Ok(data) => this.cutter.push(data, &mut this.ready)?,

@@ -1,7 +1,8 @@
 //! A line of an access log: the fields of Amazon's server access logs, in their order, `-` for what is not known or does not exist here.
 
 use hyper::header::{
-    AUTHORIZATION, CONTENT_LENGTH, CONTENT_RANGE, HOST, HeaderName, REFERER, USER_AGENT,
+    AUTHORIZATION, CONTENT_LENGTH, CONTENT_RANGE, HOST, HeaderName, HeaderValue, REFERER,
+    USER_AGENT,
 };
 use hyper::{HeaderMap, Method, Request, StatusCode};
 use s3s::header::X_AMZ_VERSION_ID;
@@ -52,8 +53,7 @@ pub(crate) struct Answer<'a> {
 impl Entry {
     pub(crate) fn new<B>(request: &Request<B>, bucket: &str, owner: &str, begun_ms: u64) -> Self {
         let headers = request.headers();
-        let text =
-            |name: HeaderName| quotable(headers.get(name).map_or(&[], |value| value.as_bytes()));
+        let bytes = |name: HeaderName| headers.get(name).map_or(&[][..], HeaderValue::as_bytes);
         let peer = request.extensions().get::<Peer>().copied();
         let (path, query) = (request.uri().path(), request.uri().query().unwrap_or_default());
         let in_path = path.trim_start_matches('/');
@@ -76,9 +76,9 @@ impl Entry {
             method: known(request.method()),
             key: field(key.as_bytes()),
             uri: field(without_secrets(path, query).as_bytes()),
-            referer: text(REFERER),
-            agent: text(USER_AGENT),
-            host: text(HOST).replace(' ', "%20"),
+            referer: quotable(bytes(REFERER)),
+            agent: quotable(bytes(USER_AGENT)),
+            host: field(bytes(HOST)),
             version: field(query_value(query, "versionId").unwrap_or_default().as_bytes()),
             size: number(headers, DECODED_LENGTH).or_else(|| number(headers, CONTENT_LENGTH)),
             auth,
@@ -139,7 +139,8 @@ impl Entry {
     }
 }
 
-fn number(headers: &HeaderMap, name: HeaderName) -> Option<u64> {
+/// A header that is a number.
+pub(crate) fn number(headers: &HeaderMap, name: HeaderName) -> Option<u64> {
     headers.get(name)?.to_str().ok()?.parse().ok()
 }
 

@@ -16,10 +16,10 @@ use crate::shelf::{ShelfBody, Staged, Staging, StoredBodyRef};
 use crate::{Body, BodyReader, BodyWriter, Error, Result, StagedBody};
 
 /// Bytes that one job reads or writes: a large write of the shard, or a large read.
-const PIECE_BYTES: usize = 1 << 20;
+pub(super) const PIECE_BYTES: usize = 1 << 20;
 
 /// The same where there is no memory for more.
-const SMALL_PIECE_BYTES: usize = 64 << 10;
+pub(super) const SMALL_PIECE_BYTES: usize = 64 << 10;
 
 /// Pieces of a body under way to the shard: enough for large writes to fill segments by themselves.
 const WRITES_MAX: usize = 4;
@@ -83,12 +83,13 @@ impl Body for EngineBody {
         let counting = Arc::clone(&caller);
         let mut next = start;
         let ranges = std::iter::from_fn(move || {
+            if next == end {
+                return None;
+            }
             let (piece, memory) = counting.piece();
             // Pieces end where those of the body do, so that they lie in whole blocks.
             let to = ((next / piece as u64 + 1) * piece as u64).min(end);
-            let range = next..to;
-            next = to;
-            (range.start < range.end).then_some((range, memory))
+            Some((std::mem::replace(&mut next, to)..to, memory))
         });
         let read = move |(range, memory): (Range<u64>, Option<OwnedSemaphorePermit>)| {
             let (caller, body) = (Arc::clone(&caller), Arc::clone(&body));
@@ -125,16 +126,6 @@ pub(super) fn found(caller: &Arc<Caller>, at: Address, body: ShelfBody) -> Arc<d
         ShelfBody::Memory(pieces) => Arc::new(MemoryBody { pieces }),
         ShelfBody::Stored(body) => {
             Arc::new(EngineBody { caller: Arc::clone(caller), at, body: Arc::new(body) })
-        }
-    }
-}
-
-impl Caller {
-    /// How large the next piece of a body may be, and its room in memory if it is a large one.
-    fn piece(&self) -> (usize, Option<OwnedSemaphorePermit>) {
-        match self.body_memory(PIECE_BYTES) {
-            Some(memory) => (PIECE_BYTES, Some(memory)),
-            None => (SMALL_PIECE_BYTES, None),
         }
     }
 }

@@ -12,11 +12,9 @@ use varve_reactor::Notify;
 use varve_types::{Reduction, ShardId};
 
 use super::EngineOptions;
+use super::body::{PIECE_BYTES, SMALL_PIECE_BYTES};
 use crate::shelf::Shelf;
 use crate::{BucketId, Error, Result};
-
-/// What memory for bodies is counted in.
-const MEMORY_UNIT_BYTES: usize = 4096;
 
 /// Work on a shelf.
 pub(super) type ShelfFuture<T> = LocalBoxFuture<'static, Result<T>>;
@@ -26,8 +24,8 @@ pub(super) struct Caller {
     links: PoolLinks,
     placement: Placement,
     options: EngineOptions,
-    /// Memory for bodies under way, in units.
-    memory: Arc<Semaphore>,
+    /// Large pieces of bodies for which there is memory.
+    pieces: Arc<Semaphore>,
 }
 
 /// A bucket on a shard.
@@ -52,15 +50,17 @@ struct Shelves {
 
 impl Caller {
     pub(super) fn new(links: PoolLinks, placement: Placement, options: EngineOptions) -> Self {
-        let units = options.bodies_bytes_max / MEMORY_UNIT_BYTES;
-        let memory = Arc::new(Semaphore::new(units.min(Semaphore::MAX_PERMITS)));
-        Self { links, placement, options, memory }
+        let pieces = options.bodies_bytes_max / PIECE_BYTES;
+        let pieces = Arc::new(Semaphore::new(pieces.min(Semaphore::MAX_PERMITS)));
+        Self { links, placement, options, pieces }
     }
 
-    /// Room in memory for a large piece of a body; none if others have it all.
-    pub(super) fn body_memory(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
-        let units = u32::try_from(bytes.div_ceil(MEMORY_UNIT_BYTES)).ok()?;
-        Arc::clone(&self.memory).try_acquire_many_owned(units).ok()
+    /// How large the next piece of a body may be, and its room in memory if it is a large one.
+    pub(super) fn piece(&self) -> (usize, Option<OwnedSemaphorePermit>) {
+        match Arc::clone(&self.pieces).try_acquire_owned() {
+            Ok(memory) => (PIECE_BYTES, Some(memory)),
+            Err(_) => (SMALL_PIECE_BYTES, None),
+        }
     }
 
     /// All shards.
