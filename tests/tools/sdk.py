@@ -21,7 +21,7 @@ def run(context, gateway):
     """One feature after the other, each on keys of its own."""
     client = gateway.client(signature_version="s3v4")
     client.create_bucket(Bucket=BUCKET)
-    features = (transfers, presigned, forms, checksums, ranges, conditions, versions, copies, lists, settings, encryption, lock)
+    features = (transfers, expectations, presigned, forms, checksums, ranges, conditions, versions, copies, lists, settings, encryption, lock)
     for feature in features:
         feature(context, client)
     return ", ".join(feature.__name__ for feature in features)
@@ -54,6 +54,17 @@ def transfers(context, client):
     client.abort_multipart_upload(Bucket=BUCKET, Key="aborted", UploadId=upload)
     fails(context, client, 404, "NoSuchUpload", "list_parts", Bucket=BUCKET, Key="aborted", UploadId=upload)
     context.check("Uploads" not in client.list_multipart_uploads(Bucket=BUCKET), "an aborted upload is listed")
+
+
+def expectations(context, client):
+    """An answer without `100 Continue` does not spoil the next one on its connection: botocore confuses them unless it is closed."""
+    for _ in range(3):
+        client.put_object(Bucket=BUCKET, Key="empty", Body=io.BytesIO())
+        found = client.put_object(Bucket=BUCKET, Key="full", Body=io.BytesIO(b"full"))
+        context.check(found.get("ETag") == f'"{hashlib.md5(b"full").hexdigest()}"', f"a PUT after an empty one answers {found}")
+        fails(context, client, 404, "NoSuchBucket", "put_object", Bucket=BUCKET + "-none", Key="full", Body=io.BytesIO(b"full"))
+        found = client.put_object(Bucket=BUCKET, Key="full", Body=io.BytesIO(b"full"))
+        context.check("ETag" in found, f"a PUT after a refused one answers {found}")
 
 
 def presigned(context, client):

@@ -6,7 +6,8 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use hyper::header::{
-    ALLOW, AUTHORIZATION, CONTENT_LENGTH, DATE, HeaderName, HeaderValue, ORIGIN, SERVER,
+    ALLOW, AUTHORIZATION, CONNECTION, CONTENT_LENGTH, DATE, EXPECT, HeaderName, HeaderValue, ORIGIN,
+    SERVER,
 };
 use hyper::{HeaderMap, Method, Request, Response, StatusCode};
 use s3s::header::X_AMZ_DATE;
@@ -131,6 +132,7 @@ impl Front {
         let mut cross = self.cross_origin(&request).await;
         let path = request.uri().path().to_owned();
         let head = request.method() == Method::HEAD;
+        let asks_to_continue = request.headers().contains_key(EXPECT);
         let attributes = request.uri().query().is_some_and(|query| {
             query.split('&').any(|name| name.trim_end_matches('=') == "attributes")
         });
@@ -163,6 +165,11 @@ impl Front {
             headers.insert(ID_2, value);
         }
         headers.insert(SERVER, HeaderValue::from_static("Varve"));
+        // The request got no `100 Continue`: its body was not wanted, or is empty. botocore then takes the status of this answer
+        // for the status of the next one on the connection, and loses the headers of that.
+        if asks_to_continue && account.received.load(Ordering::Relaxed) == 0 {
+            headers.insert(CONNECTION, HeaderValue::from_static("close"));
+        }
         response
     }
 
