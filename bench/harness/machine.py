@@ -22,13 +22,18 @@ def facts(directory):
         "machine": f"{cores}-core VM" if _is_vm() else f"{cores}-core machine",
         "cpu": _field("/proc/cpuinfo", "model name"),
         "cores": cores,
-        "memory_mib": int(_field("/proc/meminfo", "MemTotal").split()[0]) // 1024,
+        "memory_mib": memory_mib(),
         "kernel": platform.release(),
         "disk": disk_name(directory),
         "disk_scheduler": _read(f"/sys/block/{disk_name(directory)}/queue/scheduler"),
         "file_system": _file_system(directory),
         "load_before": os.getloadavg()[0],
     }
+
+
+def memory_mib():
+    """Memory of the machine."""
+    return int(_field("/proc/meminfo", "MemTotal").split()[0]) // 1024
 
 
 def disk_name(directory):

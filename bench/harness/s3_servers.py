@@ -18,6 +18,7 @@ ACCESS_KEY = "VARVEBENCH0000000000"
 SECRET_KEY = "0123456789abcdef0123456789abcdef01234567"
 START_S_MAX = 60
 OSD_MEMORY_BYTES = 1 << 30
+BUDGET_MIB = 1024  # Of Varve, beside its cache.
 
 
 class ServerFailed(Exception):
@@ -126,16 +127,25 @@ class Server:
 
 
 class Varve(Server):
-    """`varve serve --s3` on a file-backed drive, with the default settings."""
+    """`varve serve --s3` on a file-backed drive. Half of the machine's memory is its cache: the others have the page cache of all of it."""
 
     name = "varve"
     program = "varve"
     syncs = True
     durability = "always: the answer follows the journal's write"
 
+    def prepare(self):
+        cache_mib = machine.memory_mib() // 2
+        with open(self.config(), "w") as file:
+            file.write(f'[memory]\nbudget = "{cache_mib + BUDGET_MIB}MiB"\nread_cache = "{cache_mib}MiB"\n')
+
+    def config(self):
+        """Path of its configuration."""
+        return os.path.join(self.directory, "varve.toml")
+
     def command(self):
-        return [self.program, "serve", "--data", self.directory, "--nbd", f"unix:{self.directory}/nbd.sock", "--s3", self.address,
-                "--drive", f"{self.directory}/drive={self.drive_bytes}"]
+        return [self.program, "serve", "--config", self.config(), "--data", self.directory, "--nbd", f"unix:{self.directory}/nbd.sock",
+                "--s3", self.address, "--drive", f"{self.directory}/drive={self.drive_bytes}"]
 
     def configure(self):
         self.wait_for(lambda: "S3:" in self.log() and "shown only now" in self.log(), "S3")

@@ -6,8 +6,8 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use hyper::header::{
-    ALLOW, AUTHORIZATION, CONNECTION, CONTENT_LENGTH, DATE, EXPECT, HeaderName, HeaderValue, ORIGIN,
-    SERVER,
+    ALLOW, AUTHORIZATION, CONNECTION, CONTENT_LENGTH, DATE, EXPECT, HeaderName, HeaderValue,
+    ORIGIN, SERVER,
 };
 use hyper::{HeaderMap, Method, Request, Response, StatusCode};
 use s3s::header::X_AMZ_DATE;

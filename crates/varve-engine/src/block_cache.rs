@@ -1,22 +1,46 @@
-//! Recently read data by chunk id: clean, bounded, evicted by a clock with one bit a block.
+//! Recently read or written data by chunk id: clean, bounded, evicted by a clock with one bit a run.
+//!
+//! A **run** is what came together and may share a buffer: one block, or those of a large read or write. It goes as a whole, so that what
+//! is counted is what is in memory (K1), and a large read finds all of it or nothing, mostly.
 
 use varve_stdx::BufSlice;
 use varve_types::ChunkId;
 
+use crate::config::BLOCK_BYTES;
 use crate::hash::HashMap;
 
-struct Entry {
-    chunk: ChunkId,
-    data: BufSlice,
+/// Reads of up to so many bytes are always kept.
+pub(crate) const SMALL_READ_BYTES: usize = 64 << 10;
+
+/// Larger ones, and writes, only where they are at most one part in so many of the cache: elsewhere a scan would empty it.
+const LARGE_PART: usize = 512;
+
+/// Memory of a block beside its data, about.
+const BLOCK_OVERHEAD: usize = 64;
+
+struct Run {
+    /// In the order of their arrival; those that died stay until the run goes.
+    blocks: Box<[(ChunkId, BufSlice)]>,
+    /// How many live.
+    live: usize,
+    /// Memory that goes with it.
+    bytes: usize,
     referenced: bool,
 }
 
-/// Data blocks in memory. Chunk ids are never reused, so an entry is never stale.
+/// Where a block is.
+#[derive(Clone, Copy)]
+struct Place {
+    run: usize,
+    block: usize,
+}
+
+/// Data blocks in memory. Chunk ids are never reused, so a block is never stale.
 pub(crate) struct BlockCache {
     capacity_bytes: usize,
     bytes: usize,
-    index: HashMap<ChunkId, usize>,
-    entries: Vec<Entry>,
+    index: HashMap<ChunkId, Place>,
+    runs: Vec<Run>,
     hand: usize,
     hits: u64,
     misses: u64,
@@ -28,66 +52,105 @@ impl BlockCache {
             capacity_bytes,
             bytes: 0,
             index: HashMap::default(),
-            entries: Vec::new(),
+            runs: Vec::new(),
             hand: 0,
             hits: 0,
             misses: 0,
         }
     }
 
+    /// Reads of at most that many bytes are kept.
+    pub(crate) fn read_bytes_max(&self) -> usize {
+        SMALL_READ_BYTES.max(self.capacity_bytes / LARGE_PART)
+    }
+
+    /// Whether what is written is kept.
+    pub(crate) fn keeps_writes(&self) -> bool {
+        self.capacity_bytes / LARGE_PART > SMALL_READ_BYTES
+    }
+
     pub(crate) fn get(&mut self, chunk: ChunkId) -> Option<BufSlice> {
-        let Some(&slot) = self.index.get(&chunk) else {
+        let Some(place) = self.index.get(&chunk) else {
             self.misses += 1;
             return None;
         };
         self.hits += 1;
-        let entry = &mut self.entries[slot];
-        entry.referenced = true;
-        Some(entry.data.clone())
+        let run = &mut self.runs[place.run];
+        run.referenced = true;
+        Some(run.blocks[place.block].1.clone())
     }
 
-    /// Keeps `data`, evicting what was not used since the hand last passed.
+    /// Keeps a block in memory of its own.
     pub(crate) fn insert(&mut self, chunk: ChunkId, data: BufSlice) {
-        let size = data.pinned_bytes();
-        if size > self.capacity_bytes || self.index.contains_key(&chunk) {
+        self.insert_run(vec![(chunk, data)]);
+    }
+
+    /// Keeps blocks that may share buffers, in the order in which they lie there, evicting what was not used since the hand last passed.
+    /// Refuses those that would keep much more in memory than they are.
+    pub(crate) fn insert_run(&mut self, mut blocks: Vec<(ChunkId, BufSlice)>) {
+        if blocks.is_empty() {
             return;
         }
-        while self.bytes + size > self.capacity_bytes {
+        blocks.retain(|(chunk, _)| !self.index.contains_key(chunk));
+        let bytes = pinned_bytes(&blocks);
+        if blocks.is_empty()
+            || bytes > self.capacity_bytes
+            || bytes > 2 * blocks.len() * (BLOCK_BYTES + BLOCK_OVERHEAD)
+        {
+            return;
+        }
+        while self.bytes + bytes > self.capacity_bytes {
             self.evict_one();
         }
-        self.bytes += size;
-        self.index.insert(chunk, self.entries.len());
-        self.entries.push(Entry { chunk, data, referenced: false });
+        self.bytes += bytes;
+        let run = self.runs.len();
+        for (block, (chunk, _)) in blocks.iter().enumerate() {
+            self.index.insert(*chunk, Place { run, block });
+        }
+        let live = blocks.len();
+        self.runs.push(Run { blocks: blocks.into_boxed_slice(), live, bytes, referenced: false });
     }
 
     fn evict_one(&mut self) {
         loop {
-            assert!(!self.entries.is_empty(), "bytes are counted only for entries");
-            self.hand %= self.entries.len();
-            let entry = &mut self.entries[self.hand];
-            if entry.referenced {
-                entry.referenced = false;
+            assert!(!self.runs.is_empty(), "bytes are counted only for runs");
+            self.hand %= self.runs.len();
+            let run = &mut self.runs[self.hand];
+            if run.referenced {
+                run.referenced = false;
                 self.hand += 1;
                 continue;
             }
-            self.remove_at(self.hand);
+            self.remove_run(self.hand);
             return;
         }
     }
 
-    fn remove_at(&mut self, slot: usize) {
-        let entry = self.entries.swap_remove(slot);
-        self.bytes -= entry.data.pinned_bytes();
-        self.index.remove(&entry.chunk);
-        if let Some(moved) = self.entries.get(slot) {
-            self.index.insert(moved.chunk, slot);
+    fn remove_run(&mut self, slot: usize) {
+        let run = self.runs.swap_remove(slot);
+        self.bytes -= run.bytes;
+        for (chunk, _) in &run.blocks {
+            if self.index.get(chunk).is_some_and(|place| place.run == slot) {
+                self.index.remove(chunk);
+            }
+        }
+        if let Some(moved) = self.runs.get(slot) {
+            let last = self.runs.len();
+            for (chunk, _) in &moved.blocks {
+                if let Some(place) = self.index.get_mut(chunk).filter(|place| place.run == last) {
+                    place.run = slot;
+                }
+            }
         }
     }
 
     /// Forgets a chunk that died.
     pub(crate) fn remove(&mut self, chunk: ChunkId) {
-        if let Some(&slot) = self.index.get(&chunk) {
-            self.remove_at(slot);
+        let Some(Place { run: slot, .. }) = self.index.remove(&chunk) else { return };
+        let run = &mut self.runs[slot];
+        run.live -= 1;
+        if run.live == 0 {
+            self.remove_run(slot);
         }
     }
 
@@ -101,33 +164,106 @@ impl BlockCache {
     }
 }
 
+/// Memory that blocks keep, each buffer counted once.
+fn pinned_bytes(blocks: &[(ChunkId, BufSlice)]) -> usize {
+    let mut bytes = blocks.len() * BLOCK_OVERHEAD;
+    let mut before: Option<&BufSlice> = None;
+    for (_, data) in blocks {
+        if before.is_none_or(|before| !before.shares_buffer(data)) {
+            bytes += data.pinned_bytes();
+        }
+        before = Some(data);
+    }
+    bytes
+}
+
 #[cfg(test)]
 mod tests {
+    use varve_stdx::Rng;
+
     use super::*;
+
+    const ONE: usize = BLOCK_BYTES + BLOCK_OVERHEAD;
+
+    fn block(id: u64) -> BufSlice {
+        BufSlice::copy_from(&[u8::try_from(id % 251).unwrap(); BLOCK_BYTES])
+    }
+
+    /// Blocks `first .. first + count` in one buffer.
+    fn run(first: u64, count: u64) -> Vec<(ChunkId, BufSlice)> {
+        let bytes: Vec<u8> = (first..first + count).flat_map(|id| block(id).to_vec()).collect();
+        let buffer = BufSlice::copy_from(&bytes);
+        let slices = (0..bytes.len()).step_by(BLOCK_BYTES);
+        let slices = slices.map(|start| buffer.slice(start..start + BLOCK_BYTES));
+        (first..).map(ChunkId::new).zip(slices).collect()
+    }
 
     #[test]
     fn the_cache_stays_within_its_bytes_and_keeps_what_is_used() {
-        let mut cache = BlockCache::new(4 * 4096);
+        let mut cache = BlockCache::new(4 * ONE);
         for id in 0..4 {
-            cache.insert(ChunkId::new(id), BufSlice::copy_from(&[1; 4096]));
+            cache.insert(ChunkId::new(id), block(id));
         }
         assert!(cache.get(ChunkId::new(0)).is_some());
-        cache.insert(ChunkId::new(9), BufSlice::copy_from(&[2; 4096]));
-        assert_eq!(cache.bytes(), 4 * 4096);
+        cache.insert(ChunkId::new(9), block(9));
+        assert_eq!(cache.bytes(), 4 * ONE);
         assert!(cache.get(ChunkId::new(0)).is_some(), "used since the hand passed");
         assert!(cache.get(ChunkId::new(1)).is_none(), "first unused one went");
     }
 
     #[test]
-    fn removal_keeps_the_index_right() {
+    fn a_run_comes_and_goes_as_a_whole() {
+        let mut cache = BlockCache::new(20 * ONE);
+        cache.insert_run(run(0, 16));
+        assert_eq!(cache.bytes(), 16 * ONE, "its buffer is counted once");
+        let (first, second) =
+            (cache.get(ChunkId::new(3)).unwrap(), cache.get(ChunkId::new(4)).unwrap());
+        assert_eq!(
+            first.joined(&second).unwrap()[..],
+            [block(3), block(4)].map(|b| b.to_vec()).concat()
+        );
+        for id in 0..15 {
+            cache.remove(ChunkId::new(id));
+        }
+        assert_eq!(cache.bytes(), 16 * ONE, "the buffer is there as long as one block of it");
+        cache.remove(ChunkId::new(15));
+        assert_eq!(cache.bytes(), 0);
+
+        cache.insert_run(run(100, 16));
+        cache.insert_run(run(200, 16));
+        assert!((100..116).all(|id| cache.get(ChunkId::new(id)).is_none()), "evicted");
+        assert_eq!(cache.bytes(), 16 * ONE);
+    }
+
+    #[test]
+    fn a_block_does_not_keep_a_buffer_that_is_much_longer() {
         let mut cache = BlockCache::new(1 << 20);
-        for id in 0..10 {
-            cache.insert(ChunkId::new(id), BufSlice::copy_from(&[u8::try_from(id).unwrap(); 16]));
+        cache.insert_run(run(0, 16).split_off(12));
+        assert_eq!(cache.bytes(), 0);
+        cache.insert_run(run(0, 16).split_off(4));
+        assert_eq!(cache.bytes(), 16 * BLOCK_BYTES + 12 * BLOCK_OVERHEAD);
+    }
+
+    #[test]
+    fn whatever_comes_and_goes_is_found_as_it_is() {
+        let mut rng = Rng::new(7);
+        let mut cache = BlockCache::new(40 * ONE);
+        for _ in 0..20_000 {
+            let id = rng.below(100);
+            match rng.below(4) {
+                0 => cache.insert(ChunkId::new(id), block(id)),
+                1 => cache.insert_run(run(id, 1 + rng.below(16))),
+                2 => cache.remove(ChunkId::new(id)),
+                _ => {
+                    if let Some(found) = cache.get(ChunkId::new(id)) {
+                        assert_eq!(found[..], block(id)[..]);
+                    }
+                }
+            }
+            let live: usize = cache.runs.iter().map(|run| run.live).sum();
+            assert_eq!(live, cache.index.len());
+            let bytes: usize = cache.runs.iter().map(|run| run.bytes).sum();
+            assert!(bytes == cache.bytes && bytes <= 40 * ONE);
         }
-        cache.remove(ChunkId::new(3));
-        for id in (0..10).filter(|id| *id != 3) {
-            assert_eq!(cache.get(ChunkId::new(id)).unwrap()[0], u8::try_from(id).unwrap());
-        }
-        assert!(cache.get(ChunkId::new(3)).is_none());
     }
 }

@@ -22,7 +22,7 @@ use varve_logstore::planted::{Bug, planted};
 use varve_logstore::segment_writer::BLOCK_ALIGN;
 use varve_reactor::Notify;
 use varve_stdx::{BufSlice, checksum64};
-use varve_types::{CutNumber, StreamId};
+use varve_types::{ChunkId, CutNumber, StreamId};
 
 use crate::buffer::{Carrier, Content, Pending};
 use crate::config::BLOCK_BYTES;
@@ -104,6 +104,7 @@ impl Shard {
         let fingerprints = self.fingerprint_blocks(&blocks).await;
         let _gate = self.data_gate.take(1).await;
         let mut passed = Passed { bytes: 0, segment: None };
+        let mut kept = Vec::new();
         while passed.bytes < data.len() {
             self.check_open()?;
             if self.fits_a_block() {
@@ -116,7 +117,7 @@ impl Shard {
                 }
                 passed.segment = Some(self.drain.writer.borrow().seq());
                 let known = &fingerprints[passed.bytes / BLOCK_BYTES..];
-                let appended = self.append_run(stream, first, &run, known);
+                let appended = self.append_run(stream, first, &run, known, &mut kept);
                 credits.keep_part(appended as u64); // B4
                 passed.bytes += appended;
                 self.reactor.yield_now().await;
@@ -128,6 +129,7 @@ impl Shard {
                 return Err(error);
             }
         }
+        self.blocks.borrow_mut().insert_run(kept);
         Ok(passed)
     }
 
@@ -144,14 +146,17 @@ impl Shard {
             || journaled && !planted(Bug::BypassOvertakesLane)
     }
 
-    /// Appends as many blocks as fit the open segment (B1); returns their bytes. The caller holds the data gate.
+    /// Appends as many blocks as fit the open segment (B1); returns their bytes, and adds new chunks to `kept` if such are kept in memory.
+    /// The caller holds the data gate.
     fn append_run(
         &self,
         stream: StreamId,
         first: u64,
         run: &BufSlice,
         fingerprints: &[Option<Fingerprint>],
+        kept: &mut Vec<(ChunkId, BufSlice)>,
     ) -> usize {
+        let keeps_writes = self.blocks.borrow().keeps_writes();
         let (seq, wseq) = (self.drain.writer.borrow().seq(), self.fresh_wseq());
         let mut done = 0;
         while done < run.len() && self.fits_a_block() {
@@ -160,7 +165,8 @@ impl Shard {
             let source =
                 BlockSource { stream, block, wseq, cut: CutNumber(0), class: 0, bypassed: true };
             let fingerprint = fingerprints[done / BLOCK_BYTES];
-            self.store_block(&source, &data, checksum64(&data), fingerprint);
+            let chunk = self.store_block(&source, &data, checksum64(&data), fingerprint);
+            kept.extend(chunk.filter(|_| keeps_writes).map(|chunk| (chunk, data.clone())));
             let pending =
                 Pending { wseq, carrier: Carrier::Segment(seq), content: Content::Data(data) };
             self.buffer.borrow_mut().insert(stream, block, pending);

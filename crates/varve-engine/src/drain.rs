@@ -22,7 +22,7 @@ use varve_logstore::segment_writer::{BLOCK_ALIGN, SealSpec, Sealed, SegmentWrite
 use varve_reactor::{JoinHandle, Notify};
 use varve_stdx::checksum64;
 use varve_types::limits::ADDRESS_UNIT;
-use varve_types::{Compression, CutNumber, StreamId, WriteSeq};
+use varve_types::{ChunkId, Compression, CutNumber, StreamId, WriteSeq};
 
 use crate::apply::raw_unit;
 use crate::config::BLOCK_BYTES;
@@ -267,6 +267,8 @@ impl Shard {
         let header = &record.header;
         let first = header.offset_512 / BLOCK_UNITS;
         assert_eq!(record.payload.len() % BLOCK_BYTES, 0, "records hold whole blocks");
+        let keeps_writes = self.blocks.borrow().keeps_writes();
+        let mut kept = Vec::new();
         for (index, data) in record.payload.chunks_exact(BLOCK_BYTES).enumerate() {
             let block = first + index as u64;
             let fingerprint = fingerprints.next().expect("one a block of a write");
@@ -291,31 +293,37 @@ impl Shard {
                 class: header.class,
                 bypassed: false,
             };
-            self.store_block(&source, data, record.piece_checksum(index), fingerprint);
+            let chunk = self.store_block(&source, data, record.piece_checksum(index), fingerprint);
+            if let Some(chunk) = chunk.filter(|_| keeps_writes) {
+                let start = index * BLOCK_BYTES;
+                kept.push((chunk, record.payload.slice(start..start + BLOCK_BYTES)));
+            }
             self.take_turn(header.stream).await;
         }
+        self.blocks.borrow_mut().insert_run(kept);
         Ok(())
     }
 
     /// Appends a block to the open data segment, as little of it as has to be stored. The caller made sure that it fits as it is.
+    /// Returns its chunk if it is a new one.
     pub(crate) fn store_block(
         &self,
         source: &BlockSource,
         data: &[u8],
         checksum: u64,
         fingerprint: Option<Fingerprint>,
-    ) {
+    ) -> Option<ChunkId> {
         let BlockSource { stream, block, wseq, cut, class, bypassed } = *source;
         let push = |entry| self.drain.writer.borrow_mut().push_entry(entry, wseq);
         if is_zero(data) {
             push(SummaryEntry::Trim { stream, block, block_count: 1, wseq, cut, bypassed });
-            return;
+            return None;
         }
         let mut reducer = self.reduce.reducer.borrow_mut();
         if let Some(chunk) = fingerprint.and_then(|known| self.take_grant(known)) {
             self.counters.add_deduplicated();
             push(SummaryEntry::Reference { chunk, stream, block, wseq, cut, class, bypassed });
-            return;
+            return None;
         }
         let unit = match reducer.compress(stream, data, self.reduction(stream).compression) {
             None => {
@@ -347,6 +355,7 @@ impl Shard {
             unit,
             fingerprint,
         });
+        Some(chunk)
     }
 
     /// Blocks of a stream that are some 50 µs of work, or one that is more.

@@ -13,6 +13,7 @@ use varve_logstore::space::unit_extent;
 use varve_stdx::{AlignedBuf, BufSlice};
 use varve_types::{ByteRange, ChunkId, StreamId};
 
+use crate::block_cache::SMALL_READ_BYTES;
 use crate::buffer::Content;
 use crate::config::BLOCK_BYTES;
 use crate::pages::{Faults, Pin};
@@ -24,9 +25,6 @@ const BLOCK: u64 = BLOCK_BYTES as u64;
 
 /// Chunks that lie side by side are read together up to that many bytes.
 const READ_BYTES_MAX: u32 = 1 << 20;
-
-/// Reads of more bytes than this pass by the data cache: a scan does not empty it, and what it holds does not cut large reads into small ones.
-const CACHED_READ_BYTES_MAX: usize = 64 << 10;
 
 /// A block moves while it is read only if reclaim finishes in that time; so often is no coincidence.
 const ATTEMPTS_MAX: usize = 16;
@@ -114,7 +112,10 @@ impl Shard {
         first: u64,
         blocks: &mut [Option<ReadPart>],
     ) -> Result<Option<Error>> {
-        let by_cache = blocks.len() * BLOCK_BYTES <= CACHED_READ_BYTES_MAX;
+        let bytes = blocks.len() * BLOCK_BYTES;
+        let is_small = bytes <= SMALL_READ_BYTES;
+        let keep = bytes <= self.blocks.borrow().read_bytes_max();
+        let mut by_cache = keep;
         let mut runs: Vec<Run<'_>> = Vec::new();
         for (index, slot) in blocks.iter_mut().enumerate() {
             if slot.is_some() {
@@ -123,6 +124,7 @@ impl Shard {
             match self.find_block(stream, first + index as u64, by_cache).await? {
                 Found::Ready(part) => *slot = Some(part),
                 Found::Stored { chunk, place } => {
+                    by_cache &= is_small; // What the cache holds does not cut what is left of a large read into small ones.
                     if !extend(&mut runs, index, chunk, &place) {
                         // E2: nothing was awaited since the place was looked up.
                         let Some(pin) = self.pin(place.segment) else {
@@ -145,7 +147,10 @@ impl Shard {
         let bytes = try_join_all(reads).await?;
         let mut wrong = None;
         for (run, bytes) in runs.into_iter().zip(bytes) {
-            self.place_run(&run, &bytes, by_cache, blocks, &mut wrong);
+            self.place_run(&run, &bytes, blocks, &mut wrong);
+            if keep && wrong.is_none() {
+                self.keep_run(&run, blocks, is_small);
+            }
             drop(run.pin);
         }
         let Some(error) = wrong else { return Ok(None) };
@@ -167,7 +172,6 @@ impl Shard {
         &self,
         run: &Run<'_>,
         bytes: &BufSlice,
-        keep: bool,
         blocks: &mut [Option<ReadPart>],
         wrong: &mut Option<Error>,
     ) {
@@ -193,13 +197,25 @@ impl Shard {
                     continue;
                 }
             };
-            if keep {
-                // A block that shares its buffer with others would keep them all in memory.
-                let own = data.pinned_bytes() == BLOCK_BYTES;
-                let kept = if own { data.clone() } else { BufSlice::copy_from(&data) };
-                self.blocks.borrow_mut().insert(*chunk, kept);
-            }
             blocks[run.first + index] = Some(ReadPart::Data(data));
+        }
+    }
+
+    /// Keeps what was read: of a small read each block by itself, so that each stays as long as it is used.
+    fn keep_run(&self, run: &Run<'_>, blocks: &[Option<ReadPart>], is_small: bool) {
+        let mut cache = self.blocks.borrow_mut();
+        let data = blocks[run.first..].iter().map_while(|part| match part {
+            Some(ReadPart::Data(data)) => Some(data),
+            Some(ReadPart::Zero(_)) | None => None,
+        });
+        let chunks = run.chunks.iter().map(|(chunk, _)| *chunk).zip(data);
+        if is_small {
+            for (chunk, data) in chunks {
+                let own = data.pinned_bytes() == BLOCK_BYTES;
+                cache.insert(chunk, if own { data.clone() } else { BufSlice::copy_from(data) });
+            }
+        } else {
+            cache.insert_run(chunks.map(|(chunk, data)| (chunk, data.clone())).collect());
         }
     }
 

@@ -6,6 +6,9 @@ use varve_types::{Compression, PoolId, Reduction, ShardId};
 
 use varve_engine::ShardConfig;
 
+/// Keeps what is written, and large reads.
+const LARGE_BLOCK_CACHE: usize = 64 << 20;
+
 /// Figures of one run, all drawn from its seed.
 #[derive(Clone, Debug)]
 pub struct WorldConfig {
@@ -121,7 +124,10 @@ impl WorldConfig {
             shards,
             buffer_bytes: pick(&mut rng, &[64 << 10, 256 << 10, 1 << 20]),
             page_cache_bytes: pick(&mut rng, &[0, 128 << 10, 512 << 10, 2 << 20]),
-            block_cache_bytes: pick(&mut rng, &[0, 64 << 10, 512 << 10]),
+            block_cache_bytes: {
+                let small = pick(&mut rng, &[0, 64 << 10, 512 << 10]);
+                if seed.is_multiple_of(5) { LARGE_BLOCK_CACHE } else { small }
+            },
             checkpoint_entries: pick(&mut rng, &[16, 100, 400, 5000]),
             streams,
             stream_blocks,

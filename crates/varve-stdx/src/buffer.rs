@@ -151,6 +151,12 @@ impl BufSlice {
         adjacent.then(|| Self { buf: Arc::clone(&self.buf), start: self.start, end: next.end })
     }
 
+    /// Whether both keep the same allocation alive.
+    #[must_use]
+    pub fn shares_buffer(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.buf, &other.buf)
+    }
+
     /// Bytes of the whole allocation that this slice keeps alive.
     #[must_use]
     pub fn pinned_bytes(&self) -> usize {

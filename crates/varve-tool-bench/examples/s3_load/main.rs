@@ -56,6 +56,9 @@ struct Arguments {
     connections: u32,
     #[arg(long, default_value_t = 10.0)]
     seconds: f64,
+    /// For put: how many objects each connection makes at most.
+    #[arg(long, default_value_t = u64::MAX)]
+    objects: u64,
     /// For get: how many objects each connection of put has made.
     #[arg(long, value_delimiter = ',')]
     counts: Vec<u64>,
@@ -167,7 +170,12 @@ impl<'a> Worker<'a> {
     /// Sends requests until the time is over, or too many failed.
     fn run(mut self, until: Instant, first_error: &Mutex<Option<io::Error>>) -> Seen {
         let mut seen = Seen { latency_us: histogram(), errors: 0 };
-        while Instant::now() < until && seen.errors < ERRORS_MAX {
+        let requests_max =
+            if self.arguments.verb == Verb::Put { self.arguments.objects } else { u64::MAX };
+        while Instant::now() < until
+            && seen.errors < ERRORS_MAX
+            && seen.latency_us.len() < requests_max
+        {
             let begun = Instant::now();
             let done = match self.arguments.verb {
                 Verb::Put => self.put(seen.latency_us.len()),
