@@ -19,7 +19,9 @@ use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-use varve_logstore::chain_reader::{Chain, Link, erase, read_chain, read_units};
+use varve_logstore::chain_reader::{
+    Chain, Link, erase, read_chain, read_units, unit_bytes, unit_is_whole,
+};
 use varve_logstore::format::deaths::decode as decode_deaths;
 use varve_logstore::format::frame::{Frame, LanePoint, chain_seed};
 use varve_logstore::format::page::{PageHeader, PageKind};
@@ -395,9 +397,9 @@ impl Shard {
                 self.see_entry(entry)?;
             }
             let id = link.header.segment();
-            let applicable =
-                Applicable { id, head: link.head, entries: &link.entries, bytes: None };
-            self.apply_segment(applicable).await?;
+            let bytes = self.key_bytes(link).await;
+            let (head, entries, bytes) = (link.head, link.entries.as_slice(), bytes.as_ref());
+            self.apply_segment(Applicable { id, head, entries, bytes }).await?;
             self.drain.point.set(link.header.lane);
             self.applied_lane.set(link.header.lane);
         }
@@ -405,6 +407,22 @@ impl Shard {
         self.data_witness.set(chain.seq);
         self.drain.writer.borrow_mut().resume(chain);
         Ok(())
+    }
+
+    /// The bytes of a segment that holds keys, these verified: read one by one they would take a read each.
+    async fn key_bytes(&self, link: &Link) -> Option<BufSlice> {
+        let key_unit = |entry: &SummaryEntry| match entry {
+            SummaryEntry::KeyPut { unit, .. } | SummaryEntry::KeyDelete { unit, .. } => Some(*unit),
+            _ => None,
+        };
+        let mut units = link.entries.iter().filter_map(key_unit).peekable();
+        units.peek()?;
+        let (id, len) = (link.header.segment(), link.header.summary_offset);
+        // What is wrong elsewhere in the segment keeps no key from being read by itself.
+        let bytes = self.media.segments.get(id, 0, len).await.ok()?;
+        let is_whole =
+            |unit: Unit| unit_bytes(&bytes, &unit).is_some_and(|bytes| unit_is_whole(&unit, bytes));
+        units.all(is_whole).then_some(bytes)
     }
 
     /// Folds again what was folded (X6): a slot that was reused has to turn out empty (S5). `freed` is what reclaim called dead.
