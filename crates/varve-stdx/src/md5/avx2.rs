@@ -1,14 +1,14 @@
 //! The steps of MD5 (RFC 1321, section 3.4) for eight messages, one in each 32-bit element of AVX2 registers.
 //!
-//! 1. Element `i` of every register belongs to message `i`; elements never mix but where blocks are transposed into words.
+//! 1. Element `i` of every register belongs to message `i`; elements never mix but where blocks are transposed.
 
 use std::arch::x86_64::{
     __m256i, _mm256_add_epi32, _mm256_and_si256, _mm256_andnot_si256, _mm256_loadu_si256,
     _mm256_or_si256, _mm256_permute2x128_si256, _mm256_set1_epi32, _mm256_setr_epi32,
-    _mm256_slli_epi32, _mm256_srli_epi32, _mm256_storeu_si256, _mm256_unpackhi_epi32,
-    _mm256_unpackhi_epi64, _mm256_unpacklo_epi32, _mm256_unpacklo_epi64, _mm256_xor_si256,
+    _mm256_setzero_si256, _mm256_slli_epi32, _mm256_srli_epi32, _mm256_storeu_si256,
+    _mm256_unpackhi_epi32, _mm256_unpackhi_epi64, _mm256_unpacklo_epi32, _mm256_unpacklo_epi64,
+    _mm256_xor_si256,
 };
-use std::array::from_fn;
 
 use super::{Block, SIDE_BY_SIDE, State};
 
@@ -30,17 +30,23 @@ const ADDED: [u32; 64] = [
 pub(super) fn compress(states: &mut [State; SIDE_BY_SIDE], blocks: &[&[Block]; SIDE_BY_SIDE]) {
     let count = blocks[0].len();
     assert!(blocks.iter().all(|blocks| blocks.len() == count), "all take as many blocks");
-    let mut now: [__m256i; 4] = from_fn(|word| {
+    let mut now = [_mm256_setzero_si256(); 4];
+    for (word, register) in now.iter_mut().enumerate() {
         let [a, b, c, d, e, f, g, h] = states.each_ref().map(|state| state[word].cast_signed());
-        _mm256_setr_epi32(a, b, c, d, e, f, g, h)
-    });
-    #[expect(clippy::needless_range_loop, reason = "the place in each of eight slices")]
+        *register = _mm256_setr_epi32(a, b, c, d, e, f, g, h);
+    }
     for at in 0..count {
-        let half = |start| transposed(from_fn(|i| load(&blocks[i][at], start)));
-        let (low, high) = (half(0), half(32));
-        let words = from_fn(|i| if i < 8 { low[i] } else { high[i - 8] });
+        let mut words = [_mm256_setzero_si256(); 16];
+        for (half, words) in words.chunks_exact_mut(8).enumerate() {
+            for (word, blocks) in words.iter_mut().zip(blocks) {
+                *word = load(&blocks[at], 32 * half);
+            }
+            transpose(words);
+        }
         let next = rounds(now, &words);
-        now = from_fn(|i| _mm256_add_epi32(now[i], next[i]));
+        for (register, next) in now.iter_mut().zip(next) {
+            *register = _mm256_add_epi32(*register, next);
+        }
     }
     for (word, register) in now.into_iter().enumerate() {
         for (state, element) in states.iter_mut().zip(elements(register)) {
@@ -129,23 +135,26 @@ fn last(b: __m256i, c: __m256i, d: __m256i) -> __m256i {
 /// Eight registers of eight words of one message become eight of one word of each message.
 #[target_feature(enable = "avx2")]
 #[inline]
-fn transposed(rows: [__m256i; 8]) -> [__m256i; 8] {
-    let [r0, r1, r2, r3, r4, r5, r6, r7] = rows;
-    let quarter = |a, b, c, d| {
-        let (ab, cd) = (_mm256_unpacklo_epi32(a, b), _mm256_unpacklo_epi32(c, d));
-        let (above_ab, above_cd) = (_mm256_unpackhi_epi32(a, b), _mm256_unpackhi_epi32(c, d));
-        [
-            _mm256_unpacklo_epi64(ab, cd),
-            _mm256_unpackhi_epi64(ab, cd),
-            _mm256_unpacklo_epi64(above_ab, above_cd),
-            _mm256_unpackhi_epi64(above_ab, above_cd),
-        ]
-    };
-    let (low, high) = (quarter(r0, r1, r2, r3), quarter(r4, r5, r6, r7));
-    from_fn(|i| match i {
-        0..4 => _mm256_permute2x128_si256::<0x20>(low[i], high[i]),
-        _ => _mm256_permute2x128_si256::<0x31>(low[i - 4], high[i - 4]),
-    })
+fn transpose(rows: &mut [__m256i]) {
+    let (low, high) = (quarters(&rows[..4]), quarters(&rows[4..8]));
+    for i in 0..4 {
+        rows[i] = _mm256_permute2x128_si256::<0x20>(low[i], high[i]);
+        rows[i + 4] = _mm256_permute2x128_si256::<0x31>(low[i], high[i]);
+    }
+}
+
+/// The same for four by four words in either half of four registers.
+#[target_feature(enable = "avx2")]
+#[inline]
+fn quarters(rows: &[__m256i]) -> [__m256i; 4] {
+    let low = [_mm256_unpacklo_epi32(rows[0], rows[1]), _mm256_unpacklo_epi32(rows[2], rows[3])];
+    let high = [_mm256_unpackhi_epi32(rows[0], rows[1]), _mm256_unpackhi_epi32(rows[2], rows[3])];
+    [
+        _mm256_unpacklo_epi64(low[0], low[1]),
+        _mm256_unpackhi_epi64(low[0], low[1]),
+        _mm256_unpacklo_epi64(high[0], high[1]),
+        _mm256_unpackhi_epi64(high[0], high[1]),
+    ]
 }
 
 /// 32 bytes of a block from `start`.
