@@ -11,6 +11,7 @@ use crate::access_log::AccessLog;
 use crate::bucket_view::{BucketView, BucketViews};
 use crate::error::{Result, of_store};
 use crate::figures::{Figures, GatewayFigures};
+use crate::md5_queue::Md5Queue;
 use crate::seal::MasterKey;
 use crate::users::{NewKey, Users};
 
@@ -57,6 +58,7 @@ pub(crate) struct Inner {
     pub(crate) options: Options,
     pub(crate) figures: Figures,
     pub(crate) access_log: Option<AccessLog>,
+    pub(crate) md5: Md5Queue,
     views: BucketViews,
 }
 
@@ -95,8 +97,9 @@ impl Gateway {
         let users = Arc::new(Users::load(Arc::clone(&store), Arc::clone(&master)).await?);
         let first_key = users.create_owner(&options.owner).await?;
         let access_log = options.access_log.clone().map(AccessLog::start).transpose()?;
-        let (figures, views) = (Figures::default(), BucketViews::default());
-        let inner = Inner { store, users, master, options, figures, access_log, views };
+        let (figures, md5, views) =
+            (Figures::default(), Md5Queue::default(), BucketViews::default());
+        let inner = Inner { store, users, master, options, figures, access_log, md5, views };
         Ok(Opened { gateway: Self { inner: Arc::new(inner) }, first_key })
     }
 

@@ -7,7 +7,7 @@
 //!       s3s    HTTP <-> typed operations, signatures, XML (the library; nothing of it shows outside this crate)
 //!         access    may this caller do this?
 //!         ops       the operations
-//!           given, receive, cipher, sums    what a request says; bodies on their way
+//!           given, receive, cipher, sums, md5_queue    what a request says; bodies on their way
 //!             varve-object                  rules, records, store
 //! ```
 
@@ -28,6 +28,7 @@ mod front;
 mod gateway;
 mod given;
 mod lifecycle;
+mod md5_queue;
 mod ops;
 mod policy;
 mod query;

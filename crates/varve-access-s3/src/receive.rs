@@ -2,13 +2,13 @@
 
 use bytes::{Bytes, BytesMut};
 use futures_util::StreamExt;
-use s3s::crypto::{Checksum as _, Md5};
 use s3s::dto::StreamingBlob;
 use s3s::{S3Error, S3ErrorCode, S3Result, TrailingHeaders, s3_error};
 use varve_object::{BodyReader, BodyWriter, BucketId, NewBody, ObjectStore, SMALL_BODY_MAX};
 
 use crate::cipher::{BodyKey, Sealer, sealed_len};
 use crate::error::{named, of_store};
+use crate::md5_queue::{BodyMd5, Md5Queue};
 use crate::sums::{self, Hasher, Wanted};
 
 /// Longest body of one request, in bytes.
@@ -61,6 +61,7 @@ pub(crate) struct Received {
 #[derive(Clone, Copy)]
 pub(crate) struct Place<'a> {
     pub(crate) store: &'a dyn ObjectStore,
+    pub(crate) md5: &'a Md5Queue,
     pub(crate) bucket: BucketId,
     pub(crate) key: &'a str,
 }
@@ -123,15 +124,15 @@ pub(crate) async fn from_client(
     let mut sink = Sink::new(place, len_max, intake.key.as_ref());
     let mut sealer = intake.key.as_ref().map(Sealer::new);
     let mut hasher = intake.sum.as_ref().map(|sum| Hasher::new(sum.kind));
-    let (mut md5, mut size) = (Md5::new(), 0u64);
+    let (mut md5, mut size) = (BodyMd5::new(place.md5), 0u64);
     let mut blob = blob;
     while let Some(data) = next(&mut blob).await? {
         size += data.len() as u64;
         if size > len_max {
             return Err(s3_error!(EntityTooLarge));
         }
-        md5.update(&data);
         hasher.iter_mut().for_each(|hasher| hasher.update(&data));
+        md5.update(data.clone()).await;
         let data = match &mut sealer {
             Some(sealer) => sealer.push(&data),
             None => data,
@@ -144,7 +145,7 @@ pub(crate) async fn from_client(
     if let Some(sealer) = sealer {
         sink.write(sealer.finish()).await.map_err(of_store)?;
     }
-    let md5 = md5.finalize();
+    let md5 = md5.finish().await;
     if intake.md5.is_some_and(|declared| declared != md5) {
         return Err(s3_error!(
             BadDigest,
@@ -167,12 +168,12 @@ pub(crate) async fn from_reader(
     let mut sink = Sink::new(place, len, key);
     let mut sealer = key.map(Sealer::new);
     let mut hasher = sum.map(Hasher::new);
-    let (mut md5, mut size) = (Md5::new(), 0u64);
+    let (mut md5, mut size) = (BodyMd5::new(place.md5), 0u64);
     while let Some(data) = reader.next().await {
         let data = data?;
         size += data.len() as u64;
-        md5.update(&data);
         hasher.iter_mut().for_each(|hasher| hasher.update(&data));
+        md5.update(data.clone()).await;
         let data = match &mut sealer {
             Some(sealer) => sealer.push(&data),
             None => data,
@@ -185,7 +186,7 @@ pub(crate) async fn from_reader(
     Ok(Received {
         body: sink.finish().await?,
         size,
-        md5: md5.finalize(),
+        md5: md5.finish().await,
         sum: hasher.map(Hasher::finish),
     })
 }

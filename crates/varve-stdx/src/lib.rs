@@ -1,9 +1,10 @@
-//! Building blocks that know nothing of storage: aligned buffers, checksums, byte cursors, an entropy test.
+//! Building blocks that know nothing of storage: aligned buffers, checksums, byte cursors, an entropy test, MD5.
 
 mod buffer;
 mod bytes;
 mod checksum;
 mod entropy;
+mod md5;
 mod rng;
 mod spare;
 
@@ -11,5 +12,6 @@ pub use buffer::{AlignedBuf, BufSlice};
 pub use bytes::{Reader, Short, Writer};
 pub use checksum::{checksum32, checksum64, checksum64_seeded};
 pub use entropy::looks_random;
+pub use md5::Md5;
 pub use rng::Rng;
 pub use spare::limit_spare_memory;

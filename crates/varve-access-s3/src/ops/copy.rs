@@ -20,6 +20,7 @@ use crate::clock::timestamp;
 use crate::error::of_store;
 use crate::gateway::Inner;
 use crate::given::{Customer, given, open_key, show_sse};
+use crate::md5_queue::{BodyMd5, Md5Queue};
 use crate::ops::get::reader;
 use crate::receive::{BODY_BYTES_MAX, Place, Received, from_reader};
 use crate::sums::{self, show};
@@ -254,7 +255,7 @@ pub(crate) async fn upload_part_copy(
     let reader = reader(&source.found, &source.attributes, source.key.as_ref(), range.clone());
     let plain = source.key.is_none() && target.key.is_none();
     let received = if plain {
-        let read = hashed(reader, target.sum).await.map_err(of_store)?;
+        let read = hashed(&inner.md5, reader, target.sum).await.map_err(of_store)?;
         Received {
             body: shared(place(inner, &view, &input.key), &source.found, range).await?,
             ..read
@@ -286,23 +287,23 @@ pub(crate) async fn upload_part_copy(
 }
 
 async fn hashed(
+    md5: &Md5Queue,
     mut reader: varve_object::BodyReader,
     sum: Option<ChecksumKind>,
 ) -> varve_object::Result<Received> {
     use futures_util::StreamExt;
-    use s3s::crypto::{Checksum as _, Md5};
     let mut hasher = sum.map(sums::Hasher::new);
-    let (mut md5, mut size) = (Md5::new(), 0);
+    let (mut md5, mut size) = (BodyMd5::new(md5), 0);
     while let Some(data) = reader.next().await {
         let data = data?;
         size += data.len() as u64;
-        md5.update(&data);
         hasher.iter_mut().for_each(|hasher| hasher.update(&data));
+        md5.update(data).await;
     }
     Ok(Received {
         body: NewBody::Small(bytes::Bytes::new()),
         size,
-        md5: md5.finalize(),
+        md5: md5.finish().await,
         sum: hasher.map(sums::Hasher::finish),
     })
 }

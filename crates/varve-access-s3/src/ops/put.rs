@@ -121,7 +121,7 @@ pub(crate) async fn store(
 
 /// Where the body of a key goes.
 pub(crate) fn place<'a>(inner: &'a Inner, view: &BucketView, key: &'a str) -> Place<'a> {
-    Place { store: &*inner.store, bucket: view.id(), key }
+    Place { store: &*inner.store, md5: &inner.md5, bucket: view.id(), key }
 }
 
 pub(crate) fn check_key(key: &str) -> S3Result<()> {
