@@ -163,7 +163,9 @@ pub(crate) const SETTINGS: &[Setting] = &[
         form: Form::Size { min: 0, max: 1 << 40 },
         default: "0B",
         reason: "Part of `memory.budget` that keeps data blocks that were read, beside their share of the rest. For data that is read \
-                 again and again by clients without a cache of their own; clients' own page caches are nearer to them.",
+                 again and again by clients without a cache of their own, as those of S3 are; clients' own page caches are nearer to them. \
+                 Of each shard's part, a large read or write takes one part in 512 at most: with 512 MiB, whole MiB of objects are \
+                 kept as they are put and read.",
         apply: |settings, value| settings.read_cache = value.size(),
     },
     Setting {
