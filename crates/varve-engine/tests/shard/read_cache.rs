@@ -25,7 +25,7 @@ fn small_reads_are_kept_and_large_ones_pass_by() {
             assert_eq!(pool.read(ONE, 18, 4).await, data[18 * 4096..22 * 4096]);
             assert_eq!(
                 pool.shard.stats().block_cache_bytes,
-                4 * (4096 + 64),
+                4 * (4096 + 96 + 128),
                 "the blocks, not what they were read with"
             );
             let after = read_from_disk(&pool);
