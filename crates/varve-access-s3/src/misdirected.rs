@@ -24,7 +24,7 @@ pub(crate) fn check<B>(request: &Request<B>) -> S3Result<()> {
         let source = source.to_str().unwrap_or_default();
         return Err(invalid_argument(text, "x-amz-copy-source", source));
     }
-    if *method == Method::POST && ((path.is_empty() && !form) || (object && query.is_empty())) {
+    if *method == Method::POST && query.is_empty() && (object || (path.is_empty() && !form)) {
         return Err(s3_error!(MethodNotAllowed));
     }
     if *method == Method::POST && !object && query.is_empty() && !form {
@@ -70,6 +70,7 @@ mod tests {
         for (method, uri, header, wanted) in [
             (Method::GET, "/", None, ""),
             (Method::POST, "/", None, "MethodNotAllowed"),
+            (Method::POST, "/?delete", None, ""), // The host may name the bucket.
             (Method::POST, "/b", form, ""),
             (Method::POST, "/b?delete", None, ""),
             (Method::POST, "/b", Some(("content-type", "text/plain")), "PreconditionFailed"),
