@@ -1,7 +1,9 @@
 """The S3 gateway of a server under test: where it listens, the first key, and a boto3 client."""
 
+import http.client
 import os
 import re
+import urllib.parse
 
 from . import case, server as servers
 
@@ -35,6 +37,10 @@ class Gateway:
         """Host and port."""
         return self.endpoint.partition("://")[2]
 
+    def connection(self, **options):
+        """A connection for requests by presigned URLs (`target`)."""
+        return http.client.HTTPConnection(*self.address.split(":"), **options)
+
     def environment(self):
         """What programs read that follow Amazon's habits: keys and region, and nothing of the user's own."""
         nowhere = self.context.path("no-such-file")
@@ -61,3 +67,8 @@ class Gateway:
             return ""
         with open(self.server.log_path, errors="replace") as file:
             return file.read()
+
+
+def target(url):
+    """What a request for a URL names: path and query."""
+    return urllib.parse.urlsplit(url)._replace(scheme="", netloc="").geturl()

@@ -1,4 +1,4 @@
-//! MD5 of the bodies of all requests. hashed together, up to eight bodies cost little more than one ([`varve_stdx::Md5`]), so a body
+//! MD5 of the bodies of all requests. Hashed together, up to eight bodies cost little more than one ([`varve_stdx::Md5`]), so a body
 //! puts its bytes off until it has [`PUT_OFF_BYTES_MAX`] or ends; then it hashes them, and takes along what others have put off.
 //!
 //! Before it hashes it steps back once, so that tasks that are ready put off theirs first; no task goes through a whole body while others

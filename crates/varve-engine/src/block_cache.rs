@@ -12,7 +12,7 @@ use crate::hash::HashMap;
 /// Reads of up to so many bytes are always kept.
 pub(crate) const SMALL_READ_BYTES: usize = 64 << 10;
 
-/// Larger ones, and writes, only where they are at most one part in so many of the cache: elsewhere a scan would empty it.
+/// Larger ones only where they are at most one part in so many of the cache: elsewhere a scan would empty it. Writes, where such reads are.
 const LARGE_PART: usize = 512;
 
 /// Memory of a block beside its data, about.
