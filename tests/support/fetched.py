@@ -40,6 +40,8 @@ def crate(name, version):
         described = json.loads(_get("cargo", "metadata", "--format-version", "1", "--manifest-path", os.path.join(asking, "Cargo.toml")))
         manifest = next(package["manifest_path"] for package in described["packages"] if package["name"] == name)
         _copy(os.path.dirname(manifest), path)
+        with open(os.path.join(path, "Cargo.toml"), "a", encoding="utf-8") as file:
+            file.write("\n[workspace]\n")  # It lies in the tree of another one.
     return path
 
 

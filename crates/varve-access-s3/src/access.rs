@@ -15,10 +15,11 @@ use varve_object::{Acl, Attributes, Grantee, Permission, Select};
 
 use crate::account::Noted;
 use crate::bucket_view::BucketView;
-use crate::error::of_store;
+use crate::error::{invalid_argument, of_store, with_elements};
 use crate::gateway::Inner;
 use crate::policy::{Question, Verdict};
 use crate::query::{query_value, tags_of_header};
+use crate::repair::Verified;
 use crate::users::Known;
 
 /// Finds secrets.
@@ -73,10 +74,9 @@ pub(crate) struct Target<'a> {
 impl S3Auth for Keys {
     async fn get_secret_key(&self, access_key: &str) -> S3Result<SecretKey> {
         let (_, secret) = self.inner.users.by_key(access_key).ok_or_else(|| {
-            s3_error!(
-                InvalidAccessKeyId,
-                "The access key Id you provided does not exist in our records."
-            )
+            let text = "The AWS Access Key Id you provided does not exist in our records.";
+            let error = s3_error!(InvalidAccessKeyId, "{text}");
+            with_elements(error, &[("AWSAccessKeyId", access_key)])
         })?;
         Ok(SecretKey::from(secret.to_string()))
     }
@@ -113,7 +113,8 @@ impl S3Access for Access {
             ),
             None => None,
         };
-        let caller = Caller { user };
+        let verified = cx.extensions_mut().get::<Verified>().cloned();
+        let caller = verified.map_or(Caller { user }, |Verified(caller)| caller);
         let peer = cx.extensions_mut().get::<Peer>().copied();
         cx.extensions_mut().insert(caller.clone());
         if let Some(noted) = cx.extensions_mut().get::<Noted>().cloned() {
@@ -218,17 +219,29 @@ pub(crate) fn check_expected_owner(
     }
 }
 
+/// The order that no version has: they begin at 1.
+const NO_ORDER: u64 = 0;
+/// Longest id of a version, in bytes.
+const VERSION_ID_BYTES_MAX: usize = 1024;
+
 /// Which version an id names.
 pub(crate) fn selected(id: &Option<String>) -> S3Result<Select> {
     match id.as_deref() {
         None | Some("") => Ok(Select::Newest),
         Some("null") => Ok(Select::Null),
-        Some(text) => {
-            let order = u64::from_str_radix(text, 16).ok().filter(|_| text.len() == 16);
-            order
-                .map(Select::Order)
-                .ok_or_else(|| s3_error!(InvalidArgument, "Invalid version id specified"))
+        Some(text) if text.len() == 16 && text.bytes().all(|byte| byte.is_ascii_hexdigit()) => {
+            Ok(Select::Order(u64::from_str_radix(text, 16).unwrap_or(NO_ORDER)))
         }
+        // It may be the id of a version elsewhere, so it is none that is here.
+        Some(text)
+            if text.len() <= VERSION_ID_BYTES_MAX
+                && text
+                    .bytes()
+                    .all(|byte| byte.is_ascii_alphanumeric() || b"-.".contains(&byte)) =>
+        {
+            Ok(Select::Order(NO_ORDER))
+        }
+        Some(text) => Err(invalid_argument("Invalid version id specified", "versionId", text)),
     }
 }
 
@@ -280,7 +293,12 @@ pub(crate) async fn authorize(
             && caller.id() == view.owner();
     if own == Verdict::Deny || (of_bucket == Verdict::Deny && !(saves_itself && caller.is_admin()))
     {
-        return Err(s3_error!(AccessDenied));
+        let source = if own == Verdict::Deny { "an identity-based" } else { "a resource-based" };
+        return Err(s3_error!(
+            AccessDenied,
+            "User: {} is not authorized to perform: {action} on resource: \"arn:aws:s3:::{resource}\" with an explicit deny in {source} policy",
+            if caller.user.is_some() { caller.id() } else { "anonymous" }
+        ));
     }
     let open = view.policy.as_ref().is_some_and(|policy| policy.is_public());
     let restricted = view.public_access.restrict && open && caller.id() != view.owner();

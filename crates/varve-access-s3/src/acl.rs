@@ -52,7 +52,7 @@ impl AclHeaders {
         match &self.canned {
             Some(_) if granted => Err(s3_error!(
                 InvalidRequest,
-                "Specifying both Canned ACLs and Header Grants is not allowed"
+                "Specifying both Canned ACLs and Header Grants is not allowed."
             )),
             Some(name) => canned(name, owners),
             None if granted => {
@@ -101,10 +101,12 @@ fn canned(name: &str, owners: Owners<'_>) -> S3Result<Acl> {
     Ok(Acl { grants })
 }
 
+/// A grantee as `id="…"`; the id of a user may also stand alone, as a principal of a policy may.
 fn grantee_of_header(inner: &Inner, text: &str) -> S3Result<Grantee> {
-    let (kind, value) = text
-        .split_once('=')
-        .ok_or_else(|| s3_error!(InvalidArgument, "Argument format not recognized"))?;
+    let Some((kind, value)) = text.split_once('=') else {
+        let format = |_| s3_error!(InvalidArgument, "Argument format not recognized");
+        return by_id(inner, text.trim()).map_err(format);
+    };
     let value = value.trim().trim_matches('"');
     match kind.trim().to_ascii_lowercase().as_str() {
         "id" => by_id(inner, value),
@@ -146,6 +148,9 @@ pub(crate) fn of_policy(
     owner: &str,
 ) -> S3Result<Acl> {
     let named = policy.owner.as_ref().and_then(|owner| owner.id.as_deref());
+    if policy.owner.is_some() && named.is_none_or(str::is_empty) {
+        return Err(s3_error!(MalformedACLError));
+    }
     if named.is_some_and(|named| named != owner) {
         return Err(s3_error!(AccessDenied, "The owner of the list is another"));
     }

@@ -1,5 +1,6 @@
 //! Failures: of the gateway itself, and of the store in terms of the protocol.
 
+use hyper::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 use s3s::header::{X_AMZ_DELETE_MARKER, X_AMZ_VERSION_ID};
 use s3s::{S3Error, S3ErrorCode, s3_error};
 use varve_object::Version;
@@ -75,6 +76,34 @@ impl Error {
     }
 }
 
+/// A part named on completion is not there, or is another one.
+pub(crate) const NO_PART: &str = "One or more of the specified parts could not be found.  The part may not have been uploaded, or the specified entity tag may not match the part's entity tag.";
+
+/// Carries elements of an error document from where it is made to where it leaves; it never leaves itself.
+pub(crate) const ELEMENTS: HeaderName = HeaderName::from_static("x-varve-error-elements");
+
+/// An error whose document has further elements, by name.
+pub(crate) fn with_elements(mut error: S3Error, elements: &[(&str, &str)]) -> S3Error {
+    let text = elements
+        .iter()
+        .map(|(name, value)| format!("<{name}>{}</{name}>", crate::query::escape_xml(value)))
+        .collect::<String>();
+    let mut headers = error.headers().cloned().unwrap_or_default();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/xml"));
+    // What cannot stand in a header is left out: the document is complete without.
+    if let Ok(text) = HeaderValue::from_bytes(text.as_bytes()) {
+        headers.insert(ELEMENTS, text);
+    }
+    error.set_headers(headers);
+    error
+}
+
+/// An argument that makes no sense.
+pub(crate) fn invalid_argument(text: &str, name: &str, value: &str) -> S3Error {
+    let error = S3Error::with_message(S3ErrorCode::InvalidArgument, text.to_owned());
+    with_elements(error, &[("ArgumentName", name), ("ArgumentValue", value)])
+}
+
 /// A failure of the store as clients see it.
 pub(crate) fn of_store(error: varve_object::Error) -> S3Error {
     use varve_object::Error as E;
@@ -104,7 +133,12 @@ pub(crate) fn of_store(error: varve_object::Error) -> S3Error {
         E::NoSpace => Some(hyper::StatusCode::INSUFFICIENT_STORAGE),
         _ => None,
     };
-    let mut mapped = S3Error::with_message(code, error.to_string());
+    let text = match &error {
+        E::Locked { .. } => "Access Denied because object protected by object lock.".to_owned(),
+        E::NoPart { .. } => NO_PART.to_owned(),
+        _ => error.to_string(),
+    };
+    let mut mapped = S3Error::with_message(code, text);
     if let Some(status) = status {
         mapped.set_status_code(status);
     }

@@ -3,7 +3,7 @@
 mod parser;
 mod policy;
 
-use hyper::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderName, LOCATION};
+use hyper::header::{CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderName, HeaderValue, LOCATION};
 use hyper::{HeaderMap, Request, Response, StatusCode};
 use ring::hmac;
 use s3s::dto::{
@@ -11,16 +11,19 @@ use s3s::dto::{
     ServerSideEncryption, StorageClass, Tagging, Timestamp, TimestampFormat,
 };
 use s3s::xml::{Deserialize, Deserializer};
-use s3s::{Body, S3Result, s3_error};
-use varve_object::Select;
+use s3s::{Body, S3Error, S3Result, s3_error};
+use varve_object::{ChecksumKind, Select};
 
 use crate::access::{Caller, Peer, Target, extra_actions};
 use crate::access_log::number;
 use crate::account::Noted;
+use crate::error::{invalid_argument, with_elements};
 use crate::gateway::Inner;
 use crate::ops::{Origin, put};
 use crate::query::{encode, tags_of_set};
 use crate::receive::Length;
+use crate::signed::{check_credential, is_moment};
+use crate::sums;
 use parser::Form;
 use policy::FormPolicy;
 
@@ -54,7 +57,7 @@ pub(crate) async fn post(
     bucket: &str,
     request: Request<Body>,
 ) -> S3Result<Response<Body>> {
-    let view = inner.view(bucket).await?;
+    let host = request.headers().get(HOST).cloned();
     let peer = request.extensions().get::<Peer>().copied();
     let noted = request.extensions().get::<Noted>().cloned().unwrap_or_default();
     // The file is shorter than the form it stands in.
@@ -73,7 +76,10 @@ pub(crate) async fn post(
     let (caller, policy) = signed(inner, bucket, &form.fields)?;
     noted.note(inner.figures.operation("PostObject"), &caller);
     let fields = std::mem::take(&mut form.fields);
-    let origin = Origin::new(caller, headers_of(&fields), peer);
+    let view = inner.view(bucket).await?;
+    let mut headers = headers_of(&fields);
+    headers.extend(host.map(|host| (HOST, host)));
+    let origin = Origin::new(caller, headers, peer);
     let target = Target { view: &view, key: Some(&key), select: Select::Newest };
     for action in std::iter::once("s3:PutObject").chain(extra_actions(origin.headers())) {
         origin.authorize(inner, target, action).await?;
@@ -82,37 +88,86 @@ pub(crate) async fn post(
     let mut input = input(bucket, &key, &fields)?;
     input.body = Some(form.into_file(range));
     let output = put::put(inner, &origin, input, len, None).await?;
-    answer(&fields, bucket, &key, &output)
+    let object = Posted { bucket, key: &key, location: origin.location(bucket, &key) };
+    answer(&fields, &object, &output)
+}
+
+/// What came of a form.
+struct Posted<'a> {
+    bucket: &'a str,
+    key: &'a str,
+    location: String,
+}
+
+/// A field that a signature needs.
+fn required<'a>(fields: &'a Fields, name: &str) -> S3Result<&'a str> {
+    fields.get(name).filter(|value| !value.is_empty()).ok_or_else(|| {
+        let text = format!(
+            "Bucket POST must contain a field named '{name}'.  If it is specified, please check the order of the fields."
+        );
+        invalid_argument(&text, name, "")
+    })
+}
+
+/// The fields of a signature of the fourth version, as they must be written; its scope.
+fn scope(fields: &Fields) -> S3Result<[&str; 5]> {
+    for name in ["policy", "x-amz-signature", "x-amz-date", "x-amz-algorithm"] {
+        required(fields, name)?;
+    }
+    let scope = required(fields, "x-amz-credential")?;
+    let algorithm = fields.get("x-amz-algorithm").unwrap_or_default();
+    if algorithm != "AWS4-HMAC-SHA256" {
+        let text = "Only AWS4-HMAC-SHA256 is supported";
+        return Err(invalid_argument(text, "X-Amz-Algorithm", algorithm));
+    }
+    let date = fields.get("x-amz-date").unwrap_or_default();
+    if !is_moment(date) {
+        let text = "X-Amz-Date must be formated via ISO8601 Long format";
+        return Err(invalid_argument(text, "X-Amz-Date", date));
+    }
+    let refused = |text: String| invalid_argument(&text, "x-amz-credential", scope);
+    check_credential(scope).map_err(refused)?;
+    <[&str; 5]>::try_from(scope.split('/').collect::<Vec<_>>())
+        .map_err(|_| refused("the Credential is mal-formed".to_owned()))
+}
+
+/// A signature that is not that of the policy.
+fn mismatch(access_key: &str, policy: &str, signature: &str) -> S3Error {
+    let text = "The request signature we calculated does not match the signature you provided. Check your key and signing method.";
+    let bytes: Vec<String> = policy.bytes().map(|byte| format!("{byte:02x}")).collect();
+    with_elements(
+        s3_error!(SignatureDoesNotMatch, "{text}"),
+        &[
+            ("AWSAccessKeyId", access_key),
+            ("StringToSign", policy),
+            ("SignatureProvided", signature),
+            ("StringToSignBytes", &bytes.join(" ")),
+        ],
+    )
 }
 
 /// Who signed the form; a form without a policy is nobody's.
 fn signed(inner: &Inner, bucket: &str, fields: &Fields) -> S3Result<(Caller, Option<FormPolicy>)> {
-    let Some(text) = fields.get("policy") else { return Ok((Caller::default(), None)) };
+    let fourth = ["x-amz-signature", "x-amz-credential", "x-amz-date", "x-amz-algorithm"];
+    let fourth = fourth.iter().any(|name| fields.get(name).is_some());
+    let text = match fields.get("policy") {
+        None if !fourth => return Ok((Caller::default(), None)),
+        _ if fourth => required(fields, "policy")?,
+        text => text.unwrap_or_default(),
+    };
     let missing =
         || s3_error!(InvalidArgument, "Bucket POST must contain the fields of its signature.");
-    let unknown = || {
-        s3_error!(
-            InvalidAccessKeyId,
-            "The access key Id you provided does not exist in our records."
-        )
+    let unknown = |access_key: &str| {
+        let text = "The AWS Access Key Id you provided does not exist in our records.";
+        let error = s3_error!(InvalidAccessKeyId, "{text}");
+        with_elements(error, &[("AWSAccessKeyId", access_key)])
     };
-    let wrong = || {
-        s3_error!(
-            SignatureDoesNotMatch,
-            "The request signature we calculated does not match the signature you provided."
-        )
-    };
-    let (known, good) = match fields.get("x-amz-signature") {
-        Some(signature) => {
-            let scope = fields.get("x-amz-credential").ok_or_else(missing)?;
-            let [access_key, date, region, service, end] = scope.split('/').collect::<Vec<_>>()[..]
-            else {
-                return Err(missing());
-            };
-            if fields.get("x-amz-algorithm") != Some("AWS4-HMAC-SHA256") || end != "aws4_request" {
-                return Err(missing());
-            }
-            let (known, secret) = inner.users.by_key(access_key).ok_or_else(unknown)?;
+    let known = match fourth {
+        true => {
+            let [access_key, date, region, service, end] = scope(fields)?;
+            let signature = required(fields, "x-amz-signature")?;
+            let (known, secret) =
+                inner.users.by_key(access_key).ok_or_else(|| unknown(access_key))?;
             let mut key = hmac::sign(
                 &hmac::Key::new(hmac::HMAC_SHA256, format!("AWS4{secret}").as_bytes()),
                 date.as_bytes(),
@@ -121,25 +176,27 @@ fn signed(inner: &Inner, bucket: &str, fields: &Fields) -> S3Result<(Caller, Opt
                 key = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, key.as_ref()), part.as_bytes());
             }
             let key = hmac::Key::new(hmac::HMAC_SHA256, key.as_ref());
-            let bytes = unhex(signature).ok_or_else(wrong)?;
-            (known, hmac::verify(&key, text.as_bytes(), &bytes).is_ok())
+            let good = unhex(signature)
+                .is_some_and(|bytes| hmac::verify(&key, text.as_bytes(), &bytes).is_ok());
+            if !good {
+                return Err(mismatch(access_key, text, signature));
+            }
+            known
         }
         // The older way, which forms of the web still use: the policy has an end, so what is signed cannot be used for ever.
-        None => {
+        false => {
             let signature = fields.get("signature").ok_or_else(missing)?;
-            let (known, secret) = inner
-                .users
-                .by_key(fields.get("awsaccesskeyid").ok_or_else(missing)?)
-                .ok_or_else(unknown)?;
+            let access_key = fields.get("awsaccesskeyid").ok_or_else(missing)?;
+            let (known, secret) =
+                inner.users.by_key(access_key).ok_or_else(|| unknown(access_key))?;
+            let wrong = || mismatch(access_key, text, signature);
             let key = hmac::Key::new(hmac::HMAC_SHA1_FOR_LEGACY_USE_ONLY, secret.as_bytes());
             let bytes = base64::Engine::decode(&base64::prelude::BASE64_STANDARD, signature)
                 .map_err(|_| wrong())?;
-            (known, hmac::verify(&key, text.as_bytes(), &bytes).is_ok())
+            hmac::verify(&key, text.as_bytes(), &bytes).map_err(|_| wrong())?;
+            known
         }
     };
-    if !good {
-        return Err(wrong());
-    }
     let policy = FormPolicy::parse(text)?;
     policy.check(bucket, fields)?;
     Ok((Caller { user: Some(known) }, Some(policy)))
@@ -236,10 +293,10 @@ fn tags(xml: &str) -> S3Result<String> {
 
 fn answer(
     fields: &Fields,
-    bucket: &str,
-    key: &str,
+    object: &Posted<'_>,
     output: &PutObjectOutput,
 ) -> S3Result<Response<Body>> {
+    let Posted { bucket, key, location } = object;
     let etag = output.e_tag.as_ref().map(|tag| tag.value().to_owned()).unwrap_or_default();
     let mut response = Response::new(Body::empty());
     let redirect = fields.get("success_action_redirect").or(fields.get("redirect"));
@@ -260,14 +317,28 @@ fn answer(
     if let Ok(tag) = format!("\"{etag}\"").parse() {
         headers.insert(hyper::header::ETAG, tag);
     }
+    let sums = [
+        (ChecksumKind::Crc32, &output.checksum_crc32),
+        (ChecksumKind::Crc32c, &output.checksum_crc32c),
+        (ChecksumKind::Crc64Nvme, &output.checksum_crc64nvme),
+        (ChecksumKind::Sha1, &output.checksum_sha1),
+        (ChecksumKind::Sha256, &output.checksum_sha256),
+    ];
+    for (kind, sum) in sums {
+        let name = HeaderName::from_bytes(sums::header(kind).as_bytes());
+        let value = sum.as_deref().and_then(|sum| HeaderValue::from_str(sum).ok());
+        headers.extend(name.ok().zip(value));
+    }
     if let Some(version) = output.version_id.as_ref().and_then(|version| version.parse().ok()) {
         headers.insert(s3s::header::X_AMZ_VERSION_ID, version);
+    }
+    if let Ok(location) = location.parse() {
+        headers.insert(LOCATION, location);
     }
     match fields.get("success_action_status") {
         Some("200") => {}
         Some("201") => {
             let escaped = crate::query::escape_xml;
-            let location = format!("/{bucket}/{}", encode(key));
             let text = format!(
                 "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<PostResponse><Location>{location}</Location><Bucket>{bucket}</Bucket>\
                  <Key>{}</Key><ETag>&quot;{etag}&quot;</ETag></PostResponse>",

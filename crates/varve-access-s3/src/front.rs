@@ -6,15 +6,15 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use hyper::header::{
-    ALLOW, AUTHORIZATION, CONNECTION, CONTENT_LENGTH, DATE, EXPECT, HeaderName, HeaderValue,
-    ORIGIN, SERVER,
+    ALLOW, AUTHORIZATION, CONNECTION, CONTENT_LENGTH, CONTENT_RANGE, DATE, EXPECT, HeaderName,
+    HeaderValue, ORIGIN, SERVER,
 };
 use hyper::{HeaderMap, Method, Request, Response, StatusCode};
 use s3s::header::X_AMZ_DATE;
 use s3s::path::check_bucket_name;
 use s3s::service::{S3Service, S3ServiceBuilder};
 use s3s::validation::NameValidation;
-use s3s::{Body, S3Error, s3_error};
+use s3s::{Body, S3Error, S3ErrorCode, s3_error};
 use time::format_description::well_known::Rfc2822;
 use time::{OffsetDateTime, UtcOffset};
 
@@ -23,11 +23,13 @@ use crate::access_log::Entry;
 use crate::account::{Account, Answered, ErrorCode, Noted};
 use crate::clock::now_ms;
 use crate::cors::{self, Asked};
-use crate::error::named;
+use crate::error::{ELEMENTS, named};
 use crate::form;
 use crate::frames::Reframed;
 use crate::gateway::Inner;
+use crate::misdirected;
 use crate::query::{decode, escape_xml, query_value};
+use crate::repair::Repair;
 use crate::service::Service;
 use crate::signed;
 use crate::wording;
@@ -76,14 +78,24 @@ impl Rate {
 
 impl Front {
     pub(crate) fn new(inner: Arc<Inner>) -> Self {
-        let mut builder = S3ServiceBuilder::new(Service { inner: Arc::clone(&inner) });
+        let plain = Self::builder(&inner).build();
+        let mut builder = Self::builder(&inner);
+        builder.set_route(Repair { inner: Arc::clone(&inner), plain });
+        let first = u64::from_be_bytes(crate::seal::random());
+        Self { inner, service: builder.build(), ids: Arc::new(AtomicU64::new(first)) }
+    }
+
+    /// The protocol library over the operations.
+    fn builder(inner: &Arc<Inner>) -> S3ServiceBuilder {
+        let mut builder = S3ServiceBuilder::new(Service { inner: Arc::clone(inner) });
         let mut config = s3s::config::S3Config::default();
         config.xml_max_body_size = XML_BYTES_MAX;
         config.post_object_max_file_size = 0;
         builder.set_config(Arc::new(s3s::config::StaticConfigProvider::new(Arc::new(config))));
-        builder.set_auth(Keys { inner: Arc::clone(&inner) });
+        // The library asks `Access` only where it has keys.
+        builder.set_auth(Keys { inner: Arc::clone(inner) });
         builder.set_validation(BucketNames);
-        builder.set_access(Access { inner: Arc::clone(&inner) });
+        builder.set_access(Access { inner: Arc::clone(inner) });
         if let Some(domain) = &inner.options.domain {
             match s3s::host::SingleDomain::new(domain) {
                 Ok(host) => builder.set_host(host),
@@ -92,8 +104,7 @@ impl Front {
                 }
             }
         }
-        let first = u64::from_be_bytes(crate::seal::random());
-        Self { inner, service: builder.build(), ids: Arc::new(AtomicU64::new(first)) }
+        builder
     }
 
     /// The answer, which counts and logs the request when it has ended. `received` counts the bytes of its body.
@@ -140,7 +151,7 @@ impl Front {
             of_error(s3_error!(SlowDown, "Please reduce your request rate."))
         } else if request.method() == Method::OPTIONS {
             account.noted.note(self.inner.figures.operation("Preflight"), &Caller::default());
-            preflight(&request, cross.take())
+            self.preflight(&request, cross.take()).await
         } else if let Err(error) = check(&mut request, &self.inner.options.region) {
             of_error(error)
         } else if let Some(bucket) = self.form_bucket(&request) {
@@ -152,6 +163,10 @@ impl Front {
                 of_error(s3_error!(InternalError))
             })
         };
+        // The library has no status of its own for the head of a part of an object.
+        if response.status() == StatusCode::OK && response.headers().contains_key(CONTENT_RANGE) {
+            *response.status_mut() = StatusCode::PARTIAL_CONTENT;
+        }
         if attributes && response.status().is_success() {
             unquote_tag(&mut response);
         }
@@ -188,6 +203,26 @@ impl Front {
         };
         let asked = Asked { origin, method, headers: text(ASKED_HEADERS).filter(|_| preflight) };
         cors::headers(view.cors.as_ref()?, &asked)
+    }
+
+    /// The answer to a browser that asks what it may do.
+    async fn preflight(
+        &self,
+        request: &Request<Body>,
+        allowed: Option<HeaderMap>,
+    ) -> Response<Body> {
+        if let Some(headers) = allowed {
+            let mut response = Response::new(Body::empty());
+            *response.headers_mut() = headers;
+            return response;
+        }
+        let Some(bucket) = self.bucket_of(request) else {
+            return of_error(refused_preflight(request.headers(), false));
+        };
+        match self.inner.view(&bucket).await {
+            Ok(view) => of_error(refused_preflight(request.headers(), view.cors.is_some())),
+            Err(error) => of_error(error),
+        }
     }
 
     /// The bucket that a form is posted to. The protocol library would hold its file in memory.
@@ -235,6 +270,7 @@ fn check(request: &mut Request<Body>, region: &str) -> s3s::S3Result<()> {
         let text = "The authorization mechanism you have provided is not supported. Please use AWS4-HMAC-SHA256.";
         return Err(s3_error!(InvalidRequest, "{text}"));
     }
+    misdirected::check(request)?;
     signed::check(request, region)?;
     // Bodies in signed chunks are taken apart only beside a signature; without one the frames would be stored.
     let is_signed = authorization.is_some() || value("X-Amz-Signature").is_some();
@@ -254,9 +290,13 @@ fn check(request: &mut Request<Body>, region: &str) -> s3s::S3Result<()> {
     if authorization.is_some() && !request.headers().contains_key(X_AMZ_DATE) {
         let date =
             request.headers().get(DATE).and_then(|date| date.to_str().ok()).and_then(basic_date);
-        if let Some(date) = date.and_then(|date| HeaderValue::from_str(&date).ok()) {
-            request.headers_mut().insert(X_AMZ_DATE, date);
-        }
+        let date = date.and_then(|date| HeaderValue::from_str(&date).ok()).ok_or_else(|| {
+            s3_error!(
+                AccessDenied,
+                "AWS authentication requires a valid Date or x-amz-date header."
+            )
+        })?;
+        request.headers_mut().insert(X_AMZ_DATE, date);
     }
     if is_in_chunks {
         // Some clients send such bodies in chunks of HTTP as well, without a length of what is sent.
@@ -308,26 +348,33 @@ fn without_quotes(document: &str) -> String {
     plain
 }
 
-fn preflight(request: &Request<Body>, allowed: Option<HeaderMap>) -> Response<Body> {
-    let complete =
-        request.headers().contains_key(ORIGIN) && request.headers().contains_key(ASKED_METHOD);
-    match allowed {
-        Some(headers) => {
-            let mut response = Response::new(Body::empty());
-            *response.headers_mut() = headers;
-            response
-        }
-        None if complete => of_error(named(
-            "AccessForbidden",
-            StatusCode::FORBIDDEN,
-            "CORSResponse: This CORS request is not allowed.",
-        )),
-        None => of_error(named(
-            "BadRequest",
-            StatusCode::BAD_REQUEST,
-            "Insufficient information. Origin request header needed.",
-        )),
+/// Why a browser may not do what it asks for; `cors` tells whether the bucket has rules at all.
+fn refused_preflight(headers: &HeaderMap, cors: bool) -> S3Error {
+    let text = |name: HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
+    let bad = |text: &str| {
+        let mut error =
+            S3Error::with_message(S3ErrorCode::Custom("BadRequest".into()), text.to_owned());
+        error.set_status_code(StatusCode::BAD_REQUEST);
+        error
+    };
+    if text(ORIGIN).is_none_or(str::is_empty) {
+        return bad("Insufficient information. Origin request header needed.");
     }
+    let method = text(ASKED_METHOD).unwrap_or_default();
+    if !["GET", "PUT", "HEAD", "POST", "DELETE"].contains(&method) {
+        return bad(&format!("Invalid Access-Control-Request-Method: {method}"));
+    }
+    if let Some(name) = text(ASKED_HEADERS).and_then(cors::bad_header) {
+        return bad(&format!(
+            "Access-Control-Request-Headers \"{name}\" contains invalid character."
+        ));
+    }
+    let text = if cors {
+        "CORSResponse: This CORS request is not allowed. This is usually because the evalution of Origin, request method / Access-Control-Request-Method or Access-Control-Request-Headers are not whitelisted by the resource's CORS spec."
+    } else {
+        "CORSResponse: CORS is not enabled for this bucket."
+    };
+    named("AccessForbidden", StatusCode::FORBIDDEN, text)
 }
 
 fn of_error(error: S3Error) -> Response<Body> {
@@ -347,6 +394,7 @@ fn complete_error(response: &mut Response<Body>, path: &str, id: &str, head: boo
             .headers_mut()
             .insert(ALLOW, HeaderValue::from_static("GET, HEAD, PUT, POST, DELETE"));
     }
+    let elements = response.headers_mut().remove(ELEMENTS);
     let Some(bytes) = response.body().bytes() else { return };
     if let Some(code) = code_of(&bytes) {
         response.extensions_mut().insert(ErrorCode(code));
@@ -361,13 +409,17 @@ fn complete_error(response: &mut Response<Body>, path: &str, id: &str, head: boo
     else {
         return;
     };
-    let text = wording::reword(text);
+    // Quotes need no escape in what stands between tags, and clients look for them.
+    let text = text.replace("&quot;", "\"");
+    let text = wording::reword(&text);
     let resource = escape_xml(path);
     let region =
         response.headers().get(signed::REGION_HEADER).and_then(|region| region.to_str().ok());
     let region = region.map(|region| format!("<Region>{region}</Region>")).unwrap_or_default();
+    let elements = elements.as_ref().and_then(|text| std::str::from_utf8(text.as_bytes()).ok());
+    let elements = elements.unwrap_or_default();
     let whole = format!(
-        "{text}{region}<Resource>{resource}</Resource><RequestId>{id}</RequestId><HostId>{id}</HostId></Error>"
+        "{text}{elements}{region}<Resource>{resource}</Resource><RequestId>{id}</RequestId><HostId>{id}</HostId></Error>"
     );
     *response.body_mut() = Body::from(Bytes::from(whole));
     response.headers_mut().remove(CONTENT_LENGTH);
@@ -382,7 +434,34 @@ fn code_of(document: &[u8]) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use varve_object::MemoryStore;
+
     use super::*;
+    use crate::buckets::NewBucket;
+    use crate::gateway::{Gateway, Options};
+    use crate::seal::MasterKey;
+
+    /// A request that the protocol library is asked about twice (`repair`) is one that may do no more than others.
+    #[tokio::test]
+    async fn headers_without_sense_open_no_bucket() {
+        let store = Arc::new(MemoryStore::default());
+        let opened = Gateway::open(store, MasterKey::of([7; 32]), Options::default()).await;
+        let gateway = opened.unwrap().gateway;
+        let named = NewBucket { name: "private".to_owned(), ..NewBucket::default() };
+        gateway.create_bucket(named).await.unwrap();
+        let front = Front::new(Arc::clone(&gateway.inner));
+        for (method, name, value) in [
+            (Method::GET, "range", "bytes=0-1"),
+            (Method::GET, "range", "bytes=,"),
+            (Method::HEAD, "if-match", "a_b"),
+            (Method::DELETE, "if-match", "a_b"),
+        ] {
+            let request = Request::builder().method(method).uri("/private/key").header(name, value);
+            let request = request.body(Body::empty()).unwrap();
+            let response = front.answer(request, &Rate::new(0), Arc::default()).await;
+            assert_eq!(response.status(), StatusCode::FORBIDDEN, "{name}: {value}");
+        }
+    }
 
     #[test]
     fn attributes_have_tags_without_quotes() {

@@ -12,12 +12,15 @@ use crate::acl::{self, AclHeaders, Owners};
 use crate::bucket_view::BucketView;
 use crate::cipher::BodyKey;
 use crate::clock::{ms_of, now_ms};
+use crate::error::{invalid_argument, named};
 use crate::gateway::Inner;
 use crate::query::tags_of_header;
 use crate::seal::{KEY_LEN, aead, open_with, random, seal_with};
 
 /// Most bytes of user metadata, names included.
 const METADATA_BYTES_MAX: usize = 2048;
+/// Where a website sends those who ask for the object.
+pub(crate) const REDIRECT: &str = "x-amz-website-redirect-location";
 const DAY_MS: u64 = 24 * 3600 * 1000;
 
 /// Everything that requests which make objects have in common.
@@ -70,7 +73,7 @@ macro_rules! given {
         header("content-language", &input.content_language);
         header("content-type", &input.content_type);
         header("expires", &input.expires.as_ref().and_then(crate::given::http_date));
-        header("x-amz-website-redirect-location", &input.website_redirect_location);
+        header(crate::given::REDIRECT, &input.website_redirect_location);
         let mut metadata: Vec<(String, String)> = input
             .metadata
             .iter()
@@ -174,7 +177,7 @@ impl Given {
         let attributes = Attributes {
             acl: self.acl(inner, view, &owner)?,
             owner,
-            headers: self.kept_headers(),
+            headers: self.kept_headers()?,
             metadata: self.checked_metadata()?,
             tags: self.tagging.as_deref().map(tags_of_header).transpose()?.unwrap_or_default(),
             retention: self.retention(view)?,
@@ -197,8 +200,21 @@ impl Given {
     }
 
     /// The encoding of the transfer is none of the object.
-    fn kept_headers(&self) -> Vec<(String, String)> {
+    fn kept_headers(&self) -> S3Result<Vec<(String, String)>> {
+        for (name, value) in &self.headers {
+            let good = ["/", "http://", "https://"].iter().any(|begin| value.starts_with(begin));
+            if *name == REDIRECT && !good {
+                return Err(named(
+                    "InvalidRedirectLocation",
+                    hyper::StatusCode::BAD_REQUEST,
+                    "The website redirect location must have a prefix of 'http://' or 'https://' or '/'.",
+                ));
+            }
+        }
         let kept = self.headers.iter().filter_map(|(name, value)| {
+            if *name == "content-type" && value.is_empty() {
+                return None;
+            }
             if *name != "content-encoding" {
                 return Some((*name, value.clone()));
             }
@@ -209,7 +225,7 @@ impl Given {
                 .collect();
             (!rest.is_empty()).then(|| (*name, rest.join(", ")))
         });
-        kept.map(|(name, value)| (name.to_owned(), value)).collect()
+        Ok(kept.map(|(name, value)| (name.to_owned(), value)).collect())
     }
 
     fn checked_metadata(&self) -> S3Result<Vec<(String, String)>> {
@@ -237,20 +253,29 @@ impl Given {
         match (&self.lock_mode, &self.lock_until) {
             (None, None) => Ok(default_retention(view)),
             (Some(mode), Some(until)) => {
-                require_lock(view)?;
-                retention(mode, until).map(Some)
+                if !matches!(mode.as_str(), "COMPLIANCE" | "GOVERNANCE") {
+                    let text = "Unknown wormMode directive.";
+                    return Err(invalid_argument(text, "x-amz-object-lock-mode", mode));
+                }
+                let retention = retention(mode, until)?;
+                require_lock_of_new(view)?;
+                Ok(Some(retention))
             }
             _ => Err(s3_error!(
                 InvalidArgument,
-                "x-amz-object-lock-retain-until-date and x-amz-object-lock-mode must both be supplied"
+                "x-amz-object-lock-retain-until-date and x-amz-object-lock-mode must both be supplied."
             )),
         }
     }
 
     fn legal_hold(&self, view: &BucketView) -> S3Result<Option<bool>> {
         let Some(status) = &self.hold else { return Ok(None) };
-        require_lock(view)?;
-        hold(status).map(Some)
+        let on = hold(status).map_err(|_| {
+            let text = "Legal Hold must be either of 'ON' or 'OFF'";
+            invalid_argument(text, "x-amz-object-lock-legal-hold", status)
+        })?;
+        require_lock_of_new(view)?;
+        Ok(Some(on))
     }
 }
 
@@ -307,6 +332,12 @@ pub(crate) fn require_lock(view: &BucketView) -> S3Result<()> {
     } else {
         Err(s3_error!(InvalidRequest, "Bucket is missing Object Lock Configuration"))
     }
+}
+
+/// As [`require_lock`], of a request to put an object.
+fn require_lock_of_new(view: &BucketView) -> S3Result<()> {
+    require_lock(view)
+        .map_err(|_| s3_error!(InvalidRequest, "Bucket is missing ObjectLockConfiguration"))
 }
 
 /// A retention by its mode and end, which must lie ahead.

@@ -1,18 +1,28 @@
 //! Policies of buckets and users: a document in JSON, and what it says to a request.
 
+mod vocabulary;
+
 use std::net::IpAddr;
 
 use serde_json::Value;
 use varve_object::User;
 
+use self::vocabulary::{is_action, is_condition_key};
+
 /// Longest document, in bytes.
 pub(crate) const POLICY_BYTES_MAX: usize = 20 << 10;
 
 const ARN: &str = "arn:aws:s3:::";
+/// Versions of the language.
+const VERSIONS: [&str; 2] = ["2008-10-17", "2012-10-17"];
+const INVALID_ACTION: &str = "Policy has invalid action";
+const INVALID_PRINCIPAL: &str = "Invalid principal in policy";
+const INVALID_RESOURCE: &str = "Policy has invalid resource";
 
 /// A policy.
 #[derive(Debug, Clone)]
 pub(crate) struct Policy {
+    version: Option<String>,
     statements: Vec<Statement>,
 }
 
@@ -98,10 +108,22 @@ impl Policy {
         for pattern in policy.statements.iter().flat_map(|statement| &statement.resources.any) {
             let named = pattern.split('/').next().unwrap_or_default();
             if !matches(named, bucket) {
-                return Err(format!("resource `{pattern}` is not in the bucket"));
+                return Err(INVALID_RESOURCE.to_owned());
             }
         }
         Ok(policy)
+    }
+
+    /// Refuses a new policy of a bucket that cannot mean what its author thinks: unknown versions, actions, keys of conditions and
+    /// addresses, and users that `is_user` does not know. What is stored already passes without.
+    pub(crate) fn check(&self, is_user: impl Fn(&str) -> bool) -> Result<(), String> {
+        if self.version.as_deref().is_some_and(|version| !VERSIONS.contains(&version)) {
+            return Err("The policy must contain a valid version string".to_owned());
+        }
+        for statement in &self.statements {
+            statement.check(&is_user)?;
+        }
+        Ok(())
     }
 
     /// Reads a user's policy.
@@ -113,19 +135,25 @@ impl Policy {
         if text.len() > POLICY_BYTES_MAX {
             return Err(format!("longer than {POLICY_BYTES_MAX} bytes"));
         }
-        let document: Value =
-            serde_json::from_slice(text).map_err(|error| format!("no JSON: {error}"))?;
+        if text.first() != Some(&b'{') {
+            let wanted = "Policies must be valid JSON and the first byte must be '{'";
+            return Err(wanted.to_owned());
+        }
+        let document: Value = serde_json::from_slice(text)
+            .map_err(|_| "This policy contains invalid Json".to_owned())?;
         let statements = match document.get("Statement") {
             Some(Value::Array(all)) => all.iter().collect(),
             Some(one @ Value::Object(_)) => vec![one],
-            _ => return Err("no statement".to_owned()),
+            _ => return Err("Missing required field Statement".to_owned()),
         };
         if statements.is_empty() {
-            return Err("no statement".to_owned());
+            return Err("Could not parse the policy: Statement is empty!".to_owned());
         }
         let statements =
             statements.into_iter().map(|statement| Statement::parse(statement, with_principals));
-        Ok(Self { statements: statements.collect::<Result<_, _>>()? })
+        let version = document.get("Version");
+        let version = version.map(|version| version.as_str().unwrap_or_default().to_owned());
+        Ok(Self { version, statements: statements.collect::<Result<_, _>>()? })
     }
 
     /// What it says to a request: a denial outweighs whatever allows.
@@ -179,7 +207,8 @@ impl Statement {
         let deny = match value.get("Effect").and_then(Value::as_str) {
             Some("Allow") => false,
             Some("Deny") => true,
-            _ => return Err("effect is neither Allow nor Deny".to_owned()),
+            Some(other) => return Err(format!("Invalid effect: {other}")),
+            None => return Err("Missing required field Effect".to_owned()),
         };
         let principals = match (value.get("Principal"), value.get("NotPrincipal")) {
             (None, None) if !with_principals => Principals::Holder,
@@ -187,22 +216,21 @@ impl Statement {
             (None, Some(named)) if with_principals && deny => principals(named, true)?,
             _ => return Err("principal missing, or where none belongs".to_owned()),
         };
-        let mut actions = Patterns::parse(value, "Action", "NotAction")?;
+        let mut actions = Patterns::parse(value, "Action", "NotAction")
+            .map_err(|error| error.unwrap_or_else(|| INVALID_ACTION.to_owned()))?;
         for action in &mut actions.any {
             if action != "*" && !action.to_ascii_lowercase().starts_with("s3:") {
-                return Err(format!("unknown action `{action}`"));
+                return Err(INVALID_ACTION.to_owned());
             }
             action.make_ascii_lowercase();
         }
-        let mut resources = Patterns::parse(value, "Resource", "NotResource")?;
+        let mut resources = Patterns::parse(value, "Resource", "NotResource")
+            .map_err(|error| error.unwrap_or_else(|| INVALID_RESOURCE.to_owned()))?;
         for resource in &mut resources.any {
             if resource == "*" {
                 continue;
             }
-            *resource = resource
-                .strip_prefix(ARN)
-                .ok_or_else(|| format!("`{resource}` is no resource of S3"))?
-                .to_owned();
+            *resource = resource.strip_prefix(ARN).ok_or(INVALID_RESOURCE)?.to_owned();
         }
         let conditions = match value.get("Condition") {
             None => Vec::new(),
@@ -210,6 +238,30 @@ impl Statement {
             Some(_) => return Err("condition is no object".to_owned()),
         };
         Ok(Self { deny, principals, actions, resources, conditions })
+    }
+
+    fn check(&self, is_user: impl Fn(&str) -> bool) -> Result<(), String> {
+        if let Principals::Users(ids) | Principals::NotUsers(ids) = &self.principals
+            && ids.iter().any(|id| id != "*" && !is_user(id))
+        {
+            return Err(INVALID_PRINCIPAL.to_owned());
+        }
+        for action in self.actions.any.iter().filter(|action| *action != "*") {
+            if !is_action(action) {
+                return Err(INVALID_ACTION.to_owned());
+            }
+        }
+        for condition in &self.conditions {
+            if !is_condition_key(&condition.key) {
+                return Err("Policy has an invalid condition key".to_owned());
+            }
+            if condition.key == "aws:sourceip"
+                && !condition.values.iter().all(|net| is_network(net))
+            {
+                return Err("Invalid IP address in Conditions".to_owned());
+            }
+        }
+        Ok(())
     }
 
     fn applies(&self, question: &Question<'_>) -> bool {
@@ -220,24 +272,37 @@ impl Statement {
     }
 }
 
+/// Everybody, or users by a kind of name; a user's id may also stand alone.
 fn principals(value: &Value, negated: bool) -> Result<Principals, String> {
+    let invalid = || INVALID_PRINCIPAL.to_owned();
     let ids = match value {
-        Value::String(all) if all == "*" => vec!["*".to_owned()],
+        Value::String(_) | Value::Array(_) => {
+            let ids = texts(value).map_err(|_| invalid())?;
+            if ids.len() > 1 && ids.iter().any(|id| id == "*") {
+                return Err(invalid());
+            }
+            ids
+        }
         Value::Object(kinds) => {
             let known =
                 kinds.iter().filter(|(kind, _)| ["AWS", "CanonicalUser"].contains(&kind.as_str()));
-            let lists = known.map(|(_, ids)| texts(ids)).collect::<Result<Vec<_>, _>>()?;
+            let lists = known
+                .map(|(_, ids)| texts(ids).map_err(|_| invalid()))
+                .collect::<Result<Vec<_>, _>>()?;
             if kinds.is_empty()
                 || kinds.keys().any(|kind| {
                     !["AWS", "CanonicalUser", "Service", "Federated"].contains(&kind.as_str())
                 })
             {
-                return Err("unknown kind of principal".to_owned());
+                return Err(invalid());
             }
             lists.into_iter().flatten().collect()
         }
-        _ => return Err("principal is neither `*` nor an object".to_owned()),
+        _ => return Err(invalid()),
     };
+    if ids.iter().any(String::is_empty) {
+        return Err(invalid());
+    }
     if !negated && ids.iter().any(|id| id == "*") {
         return Ok(Principals::Everyone);
     }
@@ -262,11 +327,13 @@ impl Principals {
 }
 
 impl Patterns {
-    fn parse(value: &Value, name: &str, negated: &str) -> Result<Self, String> {
+    /// What is wrong; nothing in particular where it is the value.
+    fn parse(value: &Value, name: &str, negated: &str) -> Result<Self, Option<String>> {
+        let any = |any| texts(any).map_err(|_| None);
         match (value.get(name), value.get(negated)) {
-            (Some(any), None) => Ok(Self { negated: false, any: texts(any)? }),
-            (None, Some(any)) => Ok(Self { negated: true, any: texts(any)? }),
-            _ => Err(format!("one of {name} and {negated} must be there")),
+            (Some(found), None) => Ok(Self { negated: false, any: any(found)? }),
+            (None, Some(found)) => Ok(Self { negated: true, any: any(found)? }),
+            _ => Err(Some(format!("one of {name} and {negated} must be there"))),
         }
     }
 
@@ -299,7 +366,7 @@ fn parse_conditions(operators: &serde_json::Map<String, Value>) -> Result<Vec<Co
             .or_else(|| plain.strip_prefix("ForAllValues:"))
             .unwrap_or(plain);
         let (operator, negated) =
-            Operator::parse(plain).ok_or_else(|| format!("unknown condition `{name}`"))?;
+            Operator::parse(plain).ok_or_else(|| format!("Invalid Condition type : {name}"))?;
         let keys = keys.as_object().ok_or_else(|| format!("condition `{name}` has no keys"))?;
         for (key, values) in keys {
             conditions.push(Condition {
@@ -406,6 +473,12 @@ fn seconds(text: &str) -> Option<i64> {
     text.parse().ok().or_else(|| {
         time::OffsetDateTime::parse(text, &format).ok().map(time::OffsetDateTime::unix_timestamp)
     })
+}
+
+/// Whether it is an address, or a network of addresses.
+fn is_network(text: &str) -> bool {
+    let base = text.split_once('/').map_or(text, |(base, _)| base);
+    within(text, base)
 }
 
 /// Whether an address lies in a network such as `10.0.0.0/8`, or is the address.
@@ -516,6 +589,64 @@ mod tests {
         ] {
             assert!(Policy::parse_for_bucket(text.as_bytes(), "b").is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn a_user_may_be_named_without_a_kind() {
+        let policy = |principal: &str| {
+            format!(
+                r#"{{"Statement": {{"Effect": "Allow", "Principal": {principal}, "Action": "s3:GetObject", "Resource": "arn:aws:s3:::b/*"}}}}"#
+            )
+        };
+        for principal in [r#""ann""#, r#"["bob", "ann"]"#, r#"{"AWS": "ann"}"#] {
+            let verdict = ask(&policy(principal), Some("ann"), "s3:GetObject", "b/x", &[]);
+            assert_eq!(verdict, Verdict::Allow, "{principal}");
+            let other = ask(&policy(principal), Some("eve"), "s3:GetObject", "b/x", &[]);
+            assert_eq!(other, Verdict::Silent, "{principal}");
+        }
+        for principal in [r#""""#, "[]", r#"["*", "ann"]"#, r#"{"AWS": []}"#, r#"{"AWS": ""}"#] {
+            let parsed = Policy::parse_for_bucket(policy(principal).as_bytes(), "b");
+            assert!(parsed.is_err(), "{principal}");
+        }
+    }
+
+    #[test]
+    fn new_policies_are_checked_closer() {
+        let check = |rest: &str, version: &str| {
+            let text = format!(r#"{{{version}"Statement": {{"Effect": "Allow", {rest}}}}}"#);
+            let policy = Policy::parse_for_bucket(text.as_bytes(), "b").unwrap();
+            policy.check(|id| id == "ann").err().unwrap_or_default()
+        };
+        let with = |principal: &str, action: &str, resource: &str| {
+            check(
+                &format!(
+                    r#""Principal": "{principal}", "Action": "{action}", "Resource": "arn:aws:s3:::{resource}""#
+                ),
+                "",
+            )
+        };
+        assert_eq!(with("ann", "s3:Get*", "b/*"), "");
+        assert_eq!(with("*", "s3:*", "b"), "");
+        assert_eq!(with("*", "*", "b"), "");
+        assert_eq!(with("*", "s3:ListBucket", "b*"), "");
+        assert_eq!(with("eve", "s3:Get*", "b/*"), INVALID_PRINCIPAL);
+        assert_eq!(with("*", "s3:GetObjekt", "b/*"), INVALID_ACTION);
+        assert_eq!(with("*", "s3:*:", "b/*"), INVALID_ACTION);
+        let version = |version: &str| {
+            check(r#""Principal": "*", "Action": "s3:*", "Resource": "arn:aws:s3:::b""#, version)
+        };
+        assert_eq!(version(r#""Version": "2012-10-17", "#), "");
+        assert!(version(r#""Version": "2012-10-18", "#).contains("valid version"));
+        let when = |condition: &str| {
+            let rest = format!(
+                r#""Principal": "*", "Action": "s3:*", "Resource": "arn:aws:s3:::b", "Condition": {condition}"#
+            );
+            check(&rest, "")
+        };
+        assert_eq!(when(r#"{"IpAddress": {"aws:SourceIp": ["10.0.0.0/8", "::1"]}}"#), "");
+        assert!(when(r#"{"IpAddress": {"aws:SourceIp": "10.0.0.0/40"}}"#).contains("Invalid IP"));
+        assert!(when(r#"{"StringEquals": {"s3:Odd": "1"}}"#).contains("invalid condition key"));
+        assert_eq!(when(r#"{"StringEquals": {"s3:ExistingObjectTag/odd": "1"}}"#), "");
     }
 
     #[test]

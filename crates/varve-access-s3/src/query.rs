@@ -57,7 +57,7 @@ pub(crate) fn tags_of_header(text: &str) -> S3Result<Vec<(String, String)>> {
     let invalid = || {
         s3_error!(
             InvalidArgument,
-            "The header 'x-amz-tagging' shall be encoded as UTF-8 then URLEncoded URL query parameters."
+            "The header 'x-amz-tagging' shall be encoded as UTF-8 then URLEncoded URL query parameters without tag name duplicates."
         )
     };
     let pairs = text.split('&').filter(|pair| !pair.is_empty()).map(|pair| {
@@ -67,6 +67,10 @@ pub(crate) fn tags_of_header(text: &str) -> S3Result<Vec<(String, String)>> {
     let mut tags = pairs.collect::<S3Result<Vec<_>>>()?;
     // A query string has no order.
     tags.sort();
+    let twice = tags.windows(2).any(|pair| matches!(pair, [one, other] if one.0 == other.0));
+    if twice || tags.iter().any(|(name, _)| name.is_empty()) {
+        return Err(invalid());
+    }
     check_tags(tags, TAGS_MAX)
 }
 
@@ -90,14 +94,22 @@ fn check_tags(tags: Vec<(String, String)>, most: usize) -> S3Result<Vec<(String,
         return Err(s3_error!(InvalidTag, "Tags cannot be greater than {most}"));
     }
     for (index, (name, value)) in tags.iter().enumerate() {
-        if name.is_empty() || name.chars().count() > 128 || value.chars().count() > 256 {
-            return Err(s3_error!(InvalidTag, "The tag name or value is too long or empty"));
+        if name.is_empty() || name.chars().count() > 128 || !name.chars().all(is_of_tag) {
+            return Err(s3_error!(InvalidTag, "The TagKey you have provided is invalid"));
+        }
+        if value.chars().count() > 256 || !value.chars().all(is_of_tag) {
+            return Err(s3_error!(InvalidTag, "The TagValue you have provided is invalid"));
         }
         if tags.iter().take(index).any(|(other, _)| other == name) {
             return Err(s3_error!(InvalidTag, "Cannot provide multiple Tags with the same key"));
         }
     }
     Ok(tags)
+}
+
+/// Whether tags may have it in their names and values.
+fn is_of_tag(letter: char) -> bool {
+    letter.is_alphanumeric() || letter.is_whitespace() || "+-=._:/@".contains(letter)
 }
 
 #[cfg(test)]
@@ -127,5 +139,9 @@ mod tests {
         assert!(tags_of_header("a=1&a=2").is_err());
         assert!(tags_of_header(&"x".repeat(129)).is_err());
         assert!(tags_of_header("=1").is_err());
+        assert!(tags_of_header("a%2B-=._:%2F@%20\u{e9}=1").is_ok());
+        for bad in ["a!=1", "a=1%23", "a=*"] {
+            assert!(tags_of_header(bad).is_err(), "{bad}");
+        }
     }
 }

@@ -213,7 +213,7 @@ fn of_stream(error: &(dyn std::error::Error + Send + Sync + 'static)) -> S3Error
     } else if is("FormFileShort") {
         s3_error!(EntityTooSmall, "Your proposed upload is smaller than the minimum allowed size")
     } else if is("FormatError") || is("TooLarge") || is("TooMany") {
-        s3_error!(InvalidRequest, "The chunked body is malformed.")
+        s3_error!(IncompleteBody, "The request body terminated unexpectedly")
     } else {
         S3Error::with_message(
             S3ErrorCode::IncompleteBody,

@@ -8,6 +8,7 @@ use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue};
 use hyper::{HeaderMap, Request, StatusCode};
 use s3s::{S3Error, S3ErrorCode, S3Result};
 
+use crate::error::{invalid_argument, with_elements};
 use crate::query::query_value;
 
 /// Tells which region it should have been.
@@ -19,7 +20,7 @@ const SERVICE: &str = "s3";
 /// They are part of what is signed without being named: the string to sign begins with the one, the canonical request ends in the other.
 const ALWAYS_COVERED: [&str; 2] = ["x-amz-date", "x-amz-content-sha256"];
 /// What a signed URL must have.
-const PARAMETERS: [&str; 6] = [
+pub(crate) const PARAMETERS: [&str; 6] = [
     "X-Amz-Algorithm",
     "X-Amz-Credential",
     "X-Amz-Date",
@@ -36,7 +37,8 @@ pub(crate) fn check<B>(request: &Request<B>, region: &str) -> S3Result<()> {
     let header =
         headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok()).unwrap_or_default();
     if !header.is_empty() {
-        let signed = check_header(header.trim(), region)?;
+        let date = headers.get("x-amz-date").map(|value| value.to_str().unwrap_or_default());
+        let signed = check_header(header.trim(), region, date)?;
         return check_covered(headers, &signed);
     }
     let shown = ["X-Amz-Algorithm", "X-Amz-Credential", "X-Amz-Signature"];
@@ -48,7 +50,7 @@ pub(crate) fn check<B>(request: &Request<B>, region: &str) -> S3Result<()> {
 }
 
 /// The form of `Authorization: AWS4-HMAC-SHA256 Credential=…, SignedHeaders=…, Signature=…`; the names of the signed headers.
-fn check_header(header: &str, region: &str) -> S3Result<String> {
+fn check_header(header: &str, region: &str, date: Option<&str>) -> S3Result<String> {
     let Some((scheme, rest)) = header.split_once(' ') else {
         let text = "Authorization header is invalid -- one and only one ' ' (space) required.";
         return Err(argument(text, "Authorization", header));
@@ -77,7 +79,16 @@ fn check_header(header: &str, region: &str) -> S3Result<String> {
     };
     let (credential, signed) = (component("Credential")?, component("SignedHeaders")?);
     component("Signature")?;
-    check_credential(credential).map_err(|text| malformed(&text))?;
+    let day = check_credential(credential).map_err(|text| malformed(&text))?;
+    if let Some(date) = date.filter(|date| !date.is_empty()) {
+        if !is_moment(date) {
+            let text = "AWS authentication requires a valid Date or x-amz-date header.";
+            return Err(S3Error::with_message(S3ErrorCode::AccessDenied, text));
+        }
+        if !date.starts_with(day) {
+            return Err(malformed(&other_day(day, date)));
+        }
+    }
     check_region(credential, region)?;
     Ok(signed.to_owned())
 }
@@ -112,16 +123,21 @@ fn check_query(query: &str) -> S3Result<String> {
         ));
     }
     if !date.starts_with(day) {
-        let text = format!(
-            "Invalid credential date {day:?}. This date is not the same as X-Amz-Date: {date:?}."
-        );
+        let text = other_day(day, &date);
         return Err(parameters(text));
     }
     Ok(value("X-Amz-SignedHeaders").unwrap_or_default())
 }
 
+fn other_day(day: &str, date: &str) -> String {
+    let of_date = date.get(..8).unwrap_or(date);
+    format!(
+        "Invalid credential date {day:?}. This date is not the same as X-Amz-Date: {of_date:?}."
+    )
+}
+
 /// The form of `KEY/yyyyMMdd/REGION/s3/aws4_request`; its day, or what is wrong.
-fn check_credential(credential: &str) -> Result<&str, String> {
+pub(crate) fn check_credential(credential: &str) -> Result<&str, String> {
     let parts: Vec<&str> = credential.split('/').collect();
     let [_, day, _, service, terminal] = parts[..] else {
         let form = "<YOUR-AKID>/YYYYMMDD/REGION/SERVICE/aws4_request";
@@ -173,16 +189,16 @@ fn check_covered(headers: &HeaderMap, signed: &str) -> S3Result<()> {
         return Ok(());
     }
     bare.sort_unstable();
-    tracing::debug!(headers = bare.join(", "), "headers without a signature");
     let text = "There were headers present in the request which were not signed";
-    Err(S3Error::with_message(S3ErrorCode::AccessDenied, text))
+    let error = S3Error::with_message(S3ErrorCode::AccessDenied, text);
+    Err(with_elements(error, &[("HeadersNotSigned", &bare.join(", "))]))
 }
 
 fn is_day(text: &str) -> bool {
     text.len() == 8 && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-fn is_moment(text: &str) -> bool {
+pub(crate) fn is_moment(text: &str) -> bool {
     let Some((day, time)) = text.split_once('T') else { return false };
     let digits = time.strip_suffix('Z').unwrap_or_default();
     is_day(day) && digits.len() == 6 && digits.bytes().all(|byte| byte.is_ascii_digit())
@@ -198,8 +214,7 @@ fn parameters(text: String) -> S3Error {
 }
 
 fn argument(text: &'static str, name: &str, value: &str) -> S3Error {
-    tracing::debug!(name, value, text, "argument refused");
-    refusal(S3ErrorCode::InvalidArgument, text.to_owned())
+    invalid_argument(text, name, value)
 }
 
 fn refusal(code: S3ErrorCode, text: String) -> S3Error {

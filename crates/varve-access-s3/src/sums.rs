@@ -110,7 +110,13 @@ pub(crate) fn name(kind: ChecksumKind) -> &'static str {
 /// Kind of a name in the protocol.
 pub(crate) fn kind_of(name: &str) -> S3Result<ChecksumKind> {
     let found = KINDS.into_iter().find(|kind| self::name(*kind).eq_ignore_ascii_case(name));
-    found.ok_or_else(|| s3_error!(InvalidRequest, "Checksum algorithm provided is unsupported."))
+    found.ok_or_else(|| {
+        let names = KINDS.map(self::name).join(", ");
+        s3_error!(
+            InvalidRequest,
+            "Checksum algorithm provided is unsupported. Please try again with any of the valid types: [{names}]"
+        )
+    })
 }
 
 /// Header or trailer that carries it.
@@ -215,16 +221,30 @@ pub(crate) fn checksum_type(composite: bool) -> dto::ChecksumType {
 /// Whether parts of an upload are checksummed together, as the client asked or as the kind has it.
 pub(crate) fn composite(kind: ChecksumKind, asked: Option<&str>) -> S3Result<bool> {
     let sha = matches!(kind, ChecksumKind::Sha1 | ChecksumKind::Sha256);
-    match asked {
+    match asked.map(str::to_ascii_uppercase).as_deref() {
         Some(dto::ChecksumType::COMPOSITE) if kind != ChecksumKind::Crc64Nvme => Ok(true),
         Some(dto::ChecksumType::FULL_OBJECT) if !sha => Ok(false),
-        Some(other) => Err(s3_error!(
-            InvalidRequest,
-            "The {other} checksum type cannot be used with the {} checksum algorithm.",
-            name(kind)
-        )),
+        Some(other @ (dto::ChecksumType::COMPOSITE | dto::ChecksumType::FULL_OBJECT)) => {
+            Err(s3_error!(
+                InvalidRequest,
+                "The {other} checksum type cannot be used with the {} checksum algorithm.",
+                name(kind).to_ascii_lowercase()
+            ))
+        }
+        Some(_) => Err(invalid_type()),
         None => Ok(kind != ChecksumKind::Crc64Nvme),
     }
+}
+
+/// No such type of checksums.
+pub(crate) fn invalid_type() -> s3s::S3Error {
+    s3_error!(InvalidRequest, "Value for x-amz-checksum-type header is invalid.")
+}
+
+/// Whether a text names a type of checksums.
+pub(crate) fn is_type(text: &str) -> bool {
+    let known = [dto::ChecksumType::COMPOSITE, dto::ChecksumType::FULL_OBJECT];
+    known.iter().any(|known| known.eq_ignore_ascii_case(text))
 }
 
 /// The checksum of an object, by those of its parts with their sizes in bytes.

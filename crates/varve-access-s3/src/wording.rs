@@ -37,7 +37,6 @@ fn only(code: &str) -> Option<&'static str> {
         "BucketAlreadyOwnedByYou" => {
             "Your previous request to create the named bucket succeeded and you already own it."
         }
-        "BucketNotEmpty" => "The bucket you tried to delete is not empty.",
         "EntityTooLarge" => "Your proposed upload exceeds the maximum allowed object size.",
         "EntityTooSmall" => "Your proposed upload is smaller than the minimum allowed size",
         "InternalError" => "We encountered an internal error, please try again.",
@@ -57,6 +56,7 @@ fn only(code: &str) -> Option<&'static str> {
         }
         "MetadataTooLarge" => "Your metadata headers exceed the maximum allowed metadata size",
         "MethodNotAllowed" => "The specified method is not allowed against this resource.",
+        "MissingSecurityHeader" => "Your request was missing a required header.",
         "MissingContentLength" => "You must provide the Content-Length HTTP header.",
         "NoSuchBucket" => "The specified bucket does not exist.",
         "NoSuchBucketPolicy" => "The bucket policy does not exist.",
@@ -91,6 +91,7 @@ fn only(code: &str) -> Option<&'static str> {
 fn usual(code: &str) -> Option<&'static str> {
     Some(match code {
         "AccessDenied" => "Access Denied.",
+        "BucketNotEmpty" => "The bucket you tried to delete is not empty.",
         "BadDigest" => "The Content-MD5 you specified did not match what we received.",
         "IncompleteBody" => "The request body terminated unexpectedly",
         "InvalidPart" => {

@@ -15,8 +15,9 @@ pub(crate) const SMALL_READ_BYTES: usize = 64 << 10;
 /// Larger ones only where they are at most one part in so many of the cache: elsewhere a scan would empty it. Writes, where such reads are.
 const LARGE_PART: usize = 512;
 
-/// Memory of a block beside its data, about.
-const BLOCK_OVERHEAD: usize = 64;
+/// Memory of a block beside its data, and of a run beside its blocks, about: the index while it doubles, the list of runs, reference counts.
+const BLOCK_OVERHEAD: usize = 96;
+const RUN_OVERHEAD: usize = 128;
 
 struct Run {
     /// In the order of their arrival; those that died stay until the run goes.
@@ -64,9 +65,10 @@ impl BlockCache {
         SMALL_READ_BYTES.max(self.capacity_bytes / LARGE_PART)
     }
 
-    /// Whether what is written is kept.
-    pub(crate) fn keeps_writes(&self) -> bool {
-        self.capacity_bytes / LARGE_PART > SMALL_READ_BYTES
+    /// Whether writes of so many bytes are kept.
+    pub(crate) fn keeps_write(&self, bytes: usize) -> bool {
+        let large_bytes = self.capacity_bytes / LARGE_PART;
+        large_bytes > SMALL_READ_BYTES && bytes <= large_bytes
     }
 
     pub(crate) fn get(&mut self, chunk: ChunkId) -> Option<BufSlice> {
@@ -86,17 +88,17 @@ impl BlockCache {
     }
 
     /// Keeps blocks that may share buffers, in the order in which they lie there, evicting what was not used since the hand last passed.
-    /// Refuses those that would keep much more in memory than they are.
     pub(crate) fn insert_run(&mut self, mut blocks: Vec<(ChunkId, BufSlice)>) {
         if blocks.is_empty() {
             return;
         }
         blocks.retain(|(chunk, _)| !self.index.contains_key(chunk));
-        let bytes = pinned_bytes(&blocks);
-        if blocks.is_empty()
-            || bytes > self.capacity_bytes
-            || bytes > 2 * blocks.len() * (BLOCK_BYTES + BLOCK_OVERHEAD)
-        {
+        if pinned_bytes(&blocks) > 2 * blocks.len() * BLOCK_BYTES {
+            // A few of a long buffer would keep all of it.
+            blocks.iter_mut().for_each(|(_, data)| *data = BufSlice::copy_from(data));
+        }
+        let bytes = pinned_bytes(&blocks) + blocks.len() * BLOCK_OVERHEAD + RUN_OVERHEAD;
+        if blocks.is_empty() || bytes > self.capacity_bytes {
             return;
         }
         while self.bytes + bytes > self.capacity_bytes {
@@ -122,6 +124,7 @@ impl BlockCache {
                 continue;
             }
             self.remove_run(self.hand);
+            self.hand += 1; // What came last has moved there: its turn is later.
             return;
         }
     }
@@ -166,7 +169,7 @@ impl BlockCache {
 
 /// Memory that blocks keep, each buffer counted once.
 fn pinned_bytes(blocks: &[(ChunkId, BufSlice)]) -> usize {
-    let mut bytes = blocks.len() * BLOCK_OVERHEAD;
+    let mut bytes = 0;
     let mut before: Option<&BufSlice> = None;
     for (_, data) in blocks {
         if before.is_none_or(|before| !before.shares_buffer(data)) {
@@ -183,7 +186,9 @@ mod tests {
 
     use super::*;
 
-    const ONE: usize = BLOCK_BYTES + BLOCK_OVERHEAD;
+    const ONE: usize = BLOCK_BYTES + BLOCK_OVERHEAD + RUN_OVERHEAD;
+    /// A run of sixteen blocks.
+    const SIXTEEN: usize = 16 * (BLOCK_BYTES + BLOCK_OVERHEAD) + RUN_OVERHEAD;
 
     fn block(id: u64) -> BufSlice {
         BufSlice::copy_from(&[u8::try_from(id % 251).unwrap(); BLOCK_BYTES])
@@ -215,7 +220,7 @@ mod tests {
     fn a_run_comes_and_goes_as_a_whole() {
         let mut cache = BlockCache::new(20 * ONE);
         cache.insert_run(run(0, 16));
-        assert_eq!(cache.bytes(), 16 * ONE, "its buffer is counted once");
+        assert_eq!(cache.bytes(), SIXTEEN, "its buffer is counted once");
         let (first, second) =
             (cache.get(ChunkId::new(3)).unwrap(), cache.get(ChunkId::new(4)).unwrap());
         assert_eq!(
@@ -225,23 +230,39 @@ mod tests {
         for id in 0..15 {
             cache.remove(ChunkId::new(id));
         }
-        assert_eq!(cache.bytes(), 16 * ONE, "the buffer is there as long as one block of it");
+        assert_eq!(cache.bytes(), SIXTEEN, "the buffer is there as long as one block of it");
         cache.remove(ChunkId::new(15));
         assert_eq!(cache.bytes(), 0);
 
         cache.insert_run(run(100, 16));
         cache.insert_run(run(200, 16));
         assert!((100..116).all(|id| cache.get(ChunkId::new(id)).is_none()), "evicted");
-        assert_eq!(cache.bytes(), 16 * ONE);
+        assert_eq!(cache.bytes(), SIXTEEN);
     }
 
     #[test]
-    fn a_block_does_not_keep_a_buffer_that_is_much_longer() {
+    fn a_few_blocks_of_a_long_buffer_are_copied_out_of_it() {
         let mut cache = BlockCache::new(1 << 20);
         cache.insert_run(run(0, 16).split_off(12));
-        assert_eq!(cache.bytes(), 0);
-        cache.insert_run(run(0, 16).split_off(4));
-        assert_eq!(cache.bytes(), 16 * BLOCK_BYTES + 12 * BLOCK_OVERHEAD);
+        assert_eq!(cache.bytes(), 4 * (BLOCK_BYTES + BLOCK_OVERHEAD) + RUN_OVERHEAD);
+        assert_eq!(cache.get(ChunkId::new(13)).unwrap()[..], block(13)[..]);
+        cache.insert_run(run(100, 16).split_off(4));
+        let kept = 16 * BLOCK_BYTES + 12 * BLOCK_OVERHEAD + RUN_OVERHEAD;
+        assert_eq!(cache.bytes(), kept + 4 * (BLOCK_BYTES + BLOCK_OVERHEAD) + RUN_OVERHEAD);
+    }
+
+    #[test]
+    fn what_was_used_once_makes_room_for_what_is_used_now() {
+        let mut cache = BlockCache::new(40 * ONE);
+        (0..40).for_each(|id| cache.insert(ChunkId::new(id), block(id)));
+        let mut hits = 0;
+        for id in (100..120).cycle().take(20 * 5) {
+            match cache.get(ChunkId::new(id)) {
+                Some(_) => hits += 1,
+                None => cache.insert(ChunkId::new(id), block(id)),
+            }
+        }
+        assert_eq!(hits, 20 * 4, "each is read from the disk once");
     }
 
     #[test]

@@ -104,6 +104,7 @@ impl Shard {
         let fingerprints = self.fingerprint_blocks(&blocks).await;
         let _gate = self.data_gate.take(1).await;
         let mut passed = Passed { bytes: 0, segment: None };
+        let keeps_write = self.blocks.borrow().keeps_write(data.len());
         let mut kept = Vec::new();
         while passed.bytes < data.len() {
             self.check_open()?;
@@ -117,7 +118,8 @@ impl Shard {
                 }
                 passed.segment = Some(self.drain.writer.borrow().seq());
                 let known = &fingerprints[passed.bytes / BLOCK_BYTES..];
-                let appended = self.append_run(stream, first, &run, known, &mut kept);
+                let appended =
+                    self.append_run(stream, first, &run, known, keeps_write.then_some(&mut kept));
                 credits.keep_part(appended as u64); // B4
                 passed.bytes += appended;
                 self.reactor.yield_now().await;
@@ -146,7 +148,7 @@ impl Shard {
             || journaled && !planted(Bug::BypassOvertakesLane)
     }
 
-    /// Appends as many blocks as fit the open segment (B1); returns their bytes, and adds new chunks to `kept` if such are kept in memory.
+    /// Appends as many blocks as fit the open segment (B1); returns their bytes, and adds new chunks to `kept`.
     /// The caller holds the data gate.
     fn append_run(
         &self,
@@ -154,9 +156,8 @@ impl Shard {
         first: u64,
         run: &BufSlice,
         fingerprints: &[Option<Fingerprint>],
-        kept: &mut Vec<(ChunkId, BufSlice)>,
+        mut kept: Option<&mut Vec<(ChunkId, BufSlice)>>,
     ) -> usize {
-        let keeps_writes = self.blocks.borrow().keeps_writes();
         let (seq, wseq) = (self.drain.writer.borrow().seq(), self.fresh_wseq());
         let mut done = 0;
         while done < run.len() && self.fits_a_block() {
@@ -166,7 +167,9 @@ impl Shard {
                 BlockSource { stream, block, wseq, cut: CutNumber(0), class: 0, bypassed: true };
             let fingerprint = fingerprints[done / BLOCK_BYTES];
             let chunk = self.store_block(&source, &data, checksum64(&data), fingerprint);
-            kept.extend(chunk.filter(|_| keeps_writes).map(|chunk| (chunk, data.clone())));
+            if let Some((kept, chunk)) = kept.as_mut().zip(chunk) {
+                kept.push((chunk, data.clone()));
+            }
             let pending =
                 Pending { wseq, carrier: Carrier::Segment(seq), content: Content::Data(data) };
             self.buffer.borrow_mut().insert(stream, block, pending);

@@ -267,7 +267,7 @@ impl Shard {
         let header = &record.header;
         let first = header.offset_512 / BLOCK_UNITS;
         assert_eq!(record.payload.len() % BLOCK_BYTES, 0, "records hold whole blocks");
-        let keeps_writes = self.blocks.borrow().keeps_writes();
+        let keeps_write = self.blocks.borrow().keeps_write(record.payload.len());
         let mut kept = Vec::new();
         for (index, data) in record.payload.chunks_exact(BLOCK_BYTES).enumerate() {
             let block = first + index as u64;
@@ -294,7 +294,7 @@ impl Shard {
                 bypassed: false,
             };
             let chunk = self.store_block(&source, data, record.piece_checksum(index), fingerprint);
-            if let Some(chunk) = chunk.filter(|_| keeps_writes) {
+            if let Some(chunk) = chunk.filter(|_| keeps_write) {
                 let start = index * BLOCK_BYTES;
                 kept.push((chunk, record.payload.slice(start..start + BLOCK_BYTES)));
             }

@@ -62,6 +62,9 @@ use crate::trees::{DataUsage, PAGE_ID_FIRST, Trees, table_layout};
 use crate::writes::WritesUnderWay;
 use crate::{Error, Result, Shard};
 
+/// Fewer keys are read one by one: a segment takes longer, if it holds large bodies beside them.
+const KEYS_OF_A_SEGMENT_MIN: usize = 8;
+
 /// How far ids go on above everything seen (X4): far more than can be in flight.
 const ID_GAP: u64 = 1 << 20;
 
@@ -415,14 +418,16 @@ impl Shard {
             SummaryEntry::KeyPut { unit, .. } | SummaryEntry::KeyDelete { unit, .. } => Some(*unit),
             _ => None,
         };
-        let mut units = link.entries.iter().filter_map(key_unit).peekable();
-        units.peek()?;
+        let units: Vec<Unit> = link.entries.iter().filter_map(key_unit).collect();
+        if units.len() < KEYS_OF_A_SEGMENT_MIN {
+            return None;
+        }
         let (id, len) = (link.header.segment(), link.header.summary_offset);
         // What is wrong elsewhere in the segment keeps no key from being read by itself.
         let bytes = self.media.segments.get(id, 0, len).await.ok()?;
         let is_whole =
             |unit: Unit| unit_bytes(&bytes, &unit).is_some_and(|bytes| unit_is_whole(&unit, bytes));
-        units.all(is_whole).then_some(bytes)
+        units.into_iter().all(is_whole).then_some(bytes)
     }
 
     /// Folds again what was folded (X6): a slot that was reused has to turn out empty (S5). `freed` is what reclaim called dead.

@@ -164,8 +164,8 @@ pub(crate) const SETTINGS: &[Setting] = &[
         default: "0B",
         reason: "Part of `memory.budget` that keeps data blocks that were read, beside their share of the rest. For data that is read \
                  again and again by clients without a cache of their own, as those of S3 are; clients' own page caches are nearer to them. \
-                 Of each shard's part, a large read takes one part in 512 at most, and writes are kept where that is more than \
-                 64 KiB: with 512 MiB, whole MiB of objects are kept as they are put and read.",
+                 Of each shard's part, a large read or a write takes one part in 512 at most, and writes are kept only where \
+                 that is more than 64 KiB: with 512 MiB, whole MiB of objects are kept as they are put and read.",
         apply: |settings, value| settings.read_cache = value.size(),
     },
     Setting {

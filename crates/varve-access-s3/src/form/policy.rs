@@ -36,26 +36,39 @@ impl FormPolicy {
         if text.len() > 2 * POLICY_BYTES_MAX {
             return Err(invalid("it is too long"));
         }
-        let bytes = BASE64_STANDARD.decode(text).map_err(|_| invalid("no base64"))?;
-        let document: Value = serde_json::from_slice(&bytes).map_err(|_| invalid("no JSON"))?;
-        let expires = document
-            .get("expiration")
-            .and_then(Value::as_str)
-            .ok_or_else(|| invalid("no expiration"))?;
+        let bytes =
+            BASE64_STANDARD.decode(text).map_err(|_| invalid("invalid Base64 encoding."))?;
+        if bytes.is_empty() {
+            return Err(invalid("Expecting '{' but found End-of-Input"));
+        }
+        let document: Value =
+            serde_json::from_slice(&bytes).map_err(|_| invalid("Invalid JSON."))?;
+        let members = document.as_object().ok_or_else(|| invalid("Invalid JSON."))?;
+        if let Some(name) =
+            members.keys().find(|name| *name != "expiration" && *name != "conditions")
+        {
+            return Err(invalid(&format!("Unexpected: {name:?}")));
+        }
+        let text =
+            members.get("expiration").ok_or_else(|| invalid("Policy missing expiration."))?;
+        let written = text.as_str().map_or_else(|| text.to_string(), str::to_owned);
+        let expires = text.as_str().unwrap_or_default();
         // The parser takes any character between date and time.
         let expires = Some(expires).filter(|text| text.as_bytes().get(10) == Some(&b'T'));
         let expires = expires.and_then(|text| OffsetDateTime::parse(text, &Rfc3339).ok());
-        let expires = expires.ok_or_else(|| invalid("expiration is no date"))?;
-        let list = document
-            .get("conditions")
-            .and_then(Value::as_array)
-            .ok_or_else(|| invalid("no conditions"))?;
+        let expires =
+            expires.ok_or_else(|| invalid(&format!("Invalid 'expiration' value: '{written}'")))?;
+        let list =
+            members.get("conditions").ok_or_else(|| invalid("Policy missing conditions."))?;
+        let list = list
+            .as_array()
+            .ok_or_else(|| invalid("Invalid 'conditions' value: must be a List."))?;
         let mut policy = Self { expires, conditions: Vec::new(), length: None };
         for condition in list {
             policy.add(condition)?;
         }
         if policy.conditions.is_empty() {
-            return Err(invalid("no conditions"));
+            return Err(invalid("Policy missing conditions."));
         }
         Ok(policy)
     }
@@ -63,9 +76,14 @@ impl FormPolicy {
     fn add(&mut self, condition: &Value) -> S3Result<()> {
         match condition {
             Value::Object(pairs) => {
+                if pairs.len() != 1 {
+                    return Err(invalid(
+                        "Invalid Simple-Condition: Simple-Conditions must have exactly one property specified.",
+                    ));
+                }
                 for (field, value) in pairs {
-                    let value =
-                        value.as_str().ok_or_else(|| invalid("a value is no text"))?.to_owned();
+                    let text = "Invalid Simple-Condition: value must be a string.";
+                    let value = value.as_str().ok_or_else(|| invalid(text))?.to_owned();
                     self.conditions.push(Condition {
                         field: field.to_ascii_lowercase(),
                         value,
@@ -75,19 +93,22 @@ impl FormPolicy {
                 Ok(())
             }
             Value::Array(parts) => {
-                let [operator, first, second] = parts.as_slice() else {
-                    return Err(invalid("a condition has not three parts"));
+                let missing = || invalid("Invalid Condition: missing operation identifier.");
+                let named = parts.first().and_then(Value::as_str).ok_or_else(missing)?;
+                let operator = named.to_ascii_lowercase();
+                if !["eq", "starts-with", "content-length-range"].contains(&operator.as_str()) {
+                    return Err(invalid(&format!(
+                        "Invalid Condition: unknown operation '{named}'."
+                    )));
+                }
+                let [_, first, second] = parts.as_slice() else {
+                    return Err(invalid(&format!("Invalid {named}: wrong number of arguments.")));
                 };
-                let operator = operator.as_str().map(str::to_ascii_lowercase).unwrap_or_default();
                 if operator == "content-length-range" {
                     self.length = Some((number(first)?, number(second)?));
                     return Ok(());
                 }
-                let begins = match operator.as_str() {
-                    "eq" => false,
-                    "starts-with" => true,
-                    _ => return Err(invalid("unknown operator")),
-                };
+                let begins = operator == "starts-with";
                 let field = first
                     .as_str()
                     .and_then(|field| field.strip_prefix('$'))
@@ -101,7 +122,7 @@ impl FormPolicy {
                 });
                 Ok(())
             }
-            _ => Err(invalid("a condition is neither object nor list")),
+            _ => Err(invalid("Invalid condition test: must be a List or Object.")),
         }
     }
 
@@ -110,8 +131,16 @@ impl FormPolicy {
         if OffsetDateTime::now_utc() >= self.expires {
             return Err(s3_error!(AccessDenied, "Invalid according to Policy: Policy expired."));
         }
-        let refused = |field: &str| {
-            s3_error!(AccessDenied, "Invalid according to Policy: Policy Condition failed: {field}")
+        let refused = |condition: &Condition| {
+            let operator = if condition.begins { "starts-with" } else { "eq" };
+            let field = format!("${}", condition.field);
+            let text = serde_json::json!([operator, field, condition.value])
+                .to_string()
+                .replace("\",\"", "\", \"");
+            s3_error!(AccessDenied, "Invalid according to Policy: Policy Condition failed: {text}")
+        };
+        let extra = |field: &str| {
+            s3_error!(AccessDenied, "Invalid according to Policy: Extra input fields: {field}")
         };
         for condition in &self.conditions {
             let found = if condition.field == "bucket" {
@@ -126,22 +155,19 @@ impl FormPolicy {
                 found == condition.value
             };
             if !holds {
-                return Err(refused(&condition.field));
+                return Err(refused(condition));
             }
         }
         let free = ["policy", "file", "signature", "awsaccesskeyid", "x-amz-signature", "bucket"];
         let named = |field: &str| self.conditions.iter().any(|condition| condition.field == field);
         if !named("bucket") {
-            return Err(refused("bucket"));
+            return Err(extra("bucket"));
         }
         for (field, _) in &fields.all {
             let only_checks =
                 field.starts_with("x-ignore-") || field.starts_with("x-amz-checksum-");
             if !free.contains(&field.as_str()) && !only_checks && !named(field) {
-                return Err(s3_error!(
-                    AccessDenied,
-                    "Invalid according to Policy: Extra input fields: {field}"
-                ));
+                return Err(extra(field));
             }
         }
         Ok(())

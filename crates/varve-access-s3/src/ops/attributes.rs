@@ -34,7 +34,13 @@ pub(crate) async fn get(
         ObjectAttributes::STORAGE_CLASS,
         ObjectAttributes::OBJECT_SIZE,
     ];
-    if asked.is_empty() || asked.iter().any(|name| !known.contains(name)) {
+    if asked.iter().all(|name| name.is_empty()) {
+        return Err(s3_error!(
+            InvalidRequest,
+            "The x-amz-object-attributes header specifying the attributes to be retrieved is either missing or empty"
+        ));
+    }
+    if asked.iter().any(|name| !known.contains(name)) {
         return Err(s3_error!(InvalidArgument, "Invalid attribute name specified."));
     }
     let wants = |name: &str| asked.contains(&name);
@@ -69,7 +75,7 @@ fn page(
     max: Option<i32>,
     after: Option<i32>,
 ) -> s3s::S3Result<GetObjectAttributesParts> {
-    let (max, after) = (limit(max)?, after.unwrap_or(0));
+    let (max, after) = (limit(max, "max-parts")?, after.unwrap_or(0));
     let kind = attributes.checksum.as_ref().map(|checksum| checksum.kind);
     let behind: Vec<_> =
         attributes.parts.iter().filter(|part| i32::from(part.number) > after).collect();

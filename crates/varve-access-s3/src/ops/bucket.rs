@@ -9,11 +9,12 @@ use s3s::dto::{
 use s3s::{S3Request, S3Response, S3Result, s3_error};
 use varve_object::{Acl, BucketOptions, Document, Settings, Versioning};
 
+use super::config::OWNERSHIPS;
 use super::{Answer, Origin, answer};
 use crate::acl::{AclHeaders, Owners, owner};
 use crate::bucket_view::to_xml;
 use crate::clock::{now_ms, timestamp};
-use crate::error::of_store;
+use crate::error::{invalid_argument, of_store};
 use crate::gateway::Inner;
 
 /// Most buckets of a page.
@@ -45,6 +46,10 @@ pub(crate) async fn create(
         ..Settings::default()
     };
     if let Some(ownership) = input.object_ownership {
+        if !OWNERSHIPS.contains(&ownership.as_str()) {
+            let text = format!("Invalid x-amz-object-ownership header: {}", ownership.as_str());
+            return Err(invalid_argument(&text, "x-amz-object-ownership", ownership.as_str()));
+        }
         let enforced = ownership.as_str() == ObjectOwnership::BUCKET_OWNER_ENFORCED;
         if enforced && !headers.is_empty() && settings.acl != Acl::private(&settings.owner) {
             return Err(s3_error!(
@@ -157,8 +162,19 @@ pub(crate) async fn delete(
     inner: &Inner,
     request: S3Request<DeleteBucketInput>,
 ) -> Answer<DeleteBucketOutput> {
-    inner.store.delete_bucket(&request.input.bucket).await.map_err(of_store)?;
-    answer(DeleteBucketOutput {})
+    let name = &request.input.bucket;
+    match inner.store.delete_bucket(name).await {
+        Ok(()) => answer(DeleteBucketOutput {}),
+        Err(varve_object::Error::BucketNotEmpty { .. }) => {
+            let view = inner.view(name).await?;
+            if view.settings.versioning == Versioning::Off {
+                return Err(s3_error!(BucketNotEmpty));
+            }
+            let text = "The bucket you tried to delete is not empty. You must delete all versions in the bucket.";
+            Err(s3_error!(BucketNotEmpty, "{text}"))
+        }
+        Err(error) => Err(of_store(error)),
+    }
 }
 
 /// Tells what the bucket holds, under the names by which RGW's clients know it.
@@ -208,7 +224,8 @@ pub(crate) async fn list(
     let input = request.input;
     let most = match input.max_buckets {
         Some(most) if most < 1 => {
-            return Err(s3_error!(InvalidArgument, "MaxBuckets is out of range"));
+            let text = "Argument max-buckets must be an integer between 1 and 10000.";
+            return Err(invalid_argument(text, "max-buckets", &most.to_string()));
         }
         Some(most) => usize::try_from(most).unwrap_or(usize::MAX),
         None => usize::MAX,
@@ -231,7 +248,7 @@ pub(crate) async fn list(
                 break 'pages;
             }
             buckets.push(Bucket {
-                bucket_region: None,
+                bucket_region: Some(inner.options.region.clone()),
                 creation_date: Some(timestamp(view.settings.created_ms)),
                 name: Some(view.bucket.name.clone()),
             });

@@ -8,6 +8,7 @@ use varve_object::{Document, Versioning};
 use super::{Answer, Origin, answer};
 use crate::acl::{self, AclHeaders};
 use crate::bucket_view::{PublicAccess, to_xml};
+use crate::cors::is_of_name;
 use crate::error::named;
 use crate::gateway::Inner;
 use crate::given::asked_acl;
@@ -78,13 +79,23 @@ pub(crate) async fn put_cors(
         if rule.allowed_methods.is_empty()
             || rule.allowed_methods.iter().any(|method| !known.contains(&method.as_str()))
         {
-            return Err(s3_error!(InvalidRequest, "Found unsupported HTTP method in CORS config."));
-        }
-        if rule.allowed_origins.iter().any(|origin| origin.matches('*').count() > 1) {
+            let bad = rule.allowed_methods.iter().find(|method| !known.contains(&method.as_str()));
             return Err(s3_error!(
                 InvalidRequest,
-                "AllowedOrigin can not have more than one wildcard."
+                "Found unsupported HTTP method in CORS config. Unsupported method is {}",
+                bad.map_or("", String::as_str)
             ));
+        }
+        for origin in &rule.allowed_origins {
+            if origin.matches('*').count() > 1 {
+                let text = "can not have more than one wildcard.";
+                return Err(s3_error!(InvalidRequest, "AllowedOrigin \"{origin}\" {text}"));
+            }
+        }
+        let names = rule.allowed_headers.iter().flatten();
+        if let Some(header) = names.into_iter().find(|name| !name.bytes().all(is_of_name)) {
+            let text = "contains invalid character.";
+            return Err(s3_error!(InvalidRequest, "AllowedHeader \"{header}\" {text}"));
         }
     }
     put(inner, &request.input.bucket, Document::Cors, to_xml(&request.input.cors_configuration)?)
@@ -199,6 +210,9 @@ pub(crate) async fn put_policy(
     let input = request.input;
     let view = inner.view(&input.bucket).await?;
     let policy = Policy::parse_for_bucket(input.policy.as_bytes(), &input.bucket);
+    let policy = policy.and_then(|policy| {
+        policy.check(|id| id.ends_with(":root") || inner.users.user(id).is_some()).map(|()| policy)
+    });
     let policy = policy.map_err(|what| s3_error!(MalformedPolicy, "{what}"))?;
     if view.public_access.block_policy && policy.is_public() {
         return Err(s3_error!(AccessDenied, "Public policies are blocked"));
@@ -240,15 +254,19 @@ pub(crate) async fn put_tagging(
     inner: &Inner,
     request: S3Request<PutBucketTaggingInput>,
 ) -> Answer<PutBucketTaggingOutput> {
-    let tags = tags_of_set(&request.input.tagging.tag_set, BUCKET_TAGS_MAX)?;
-    put(
-        inner,
-        &request.input.bucket,
-        Document::Tagging,
-        to_xml(&Tagging { tag_set: tag_set(&tags) })?,
-    )
-    .await?;
+    let document = bucket_tags(&request.input.tagging.tag_set)?;
+    put(inner, &request.input.bucket, Document::Tagging, document).await?;
     answer(PutBucketTaggingOutput {})
+}
+
+/// Tags of a bucket as they are stored.
+fn bucket_tags(tags: &[Tag]) -> S3Result<Bytes> {
+    if tags.len() > BUCKET_TAGS_MAX {
+        let text = "Bucket tag count cannot be greater than 50";
+        return Err(named("BadRequest", hyper::StatusCode::BAD_REQUEST, text));
+    }
+    let tags = tags_of_set(tags, BUCKET_TAGS_MAX)?;
+    to_xml(&Tagging { tag_set: tag_set(&tags) })
 }
 
 pub(crate) async fn delete_tagging(
@@ -293,7 +311,7 @@ pub(crate) async fn put_versioning(
         .change(&request.input.bucket, move |settings| {
             if settings.object_lock && versioning != Versioning::Enabled {
                 return Err(varve_object::Error::State {
-                    reason: "versioning cannot be suspended on a bucket with object lock",
+                    reason: "An Object Lock configuration is present on this bucket, so the versioning state cannot be changed.",
                 });
             }
             settings.versioning = versioning;
@@ -302,6 +320,13 @@ pub(crate) async fn put_versioning(
         .await?;
     answer(PutBucketVersioningOutput {})
 }
+
+/// Rules of who owns what is put into a bucket.
+pub(crate) const OWNERSHIPS: [&str; 3] = [
+    ObjectOwnership::BUCKET_OWNER_ENFORCED,
+    ObjectOwnership::BUCKET_OWNER_PREFERRED,
+    ObjectOwnership::OBJECT_WRITER,
+];
 
 pub(crate) async fn get_ownership(
     inner: &Inner,
@@ -323,12 +348,7 @@ pub(crate) async fn put_ownership(
 ) -> Answer<PutBucketOwnershipControlsOutput> {
     let controls = request.input.ownership_controls;
     let [rule] = controls.rules.as_slice() else { return Err(s3_error!(MalformedXML)) };
-    let known = [
-        ObjectOwnership::BUCKET_OWNER_ENFORCED,
-        ObjectOwnership::BUCKET_OWNER_PREFERRED,
-        ObjectOwnership::OBJECT_WRITER,
-    ];
-    if !known.contains(&rule.object_ownership.as_str()) {
+    if !OWNERSHIPS.contains(&rule.object_ownership.as_str()) {
         return Err(s3_error!(MalformedXML));
     }
     let view = inner.view(&request.input.bucket).await?;

@@ -17,9 +17,9 @@ use super::{Answer, Origin, ReadConditions, answer, etag, found, hex, new_versio
 use crate::access::{Target, check_expected_owner, selected};
 use crate::cipher::{BodyKey, collect};
 use crate::clock::timestamp;
-use crate::error::of_store;
+use crate::error::{invalid_argument, of_store};
 use crate::gateway::Inner;
-use crate::given::{Customer, given, open_key, show_sse};
+use crate::given::{Customer, REDIRECT, given, open_key, show_sse};
 use crate::md5_queue::{BodyMd5, Md5Queue};
 use crate::ops::get::reader;
 use crate::receive::{BODY_BYTES_MAX, Place, Received, from_reader};
@@ -74,6 +74,10 @@ async fn source(
     let CopySource::Bucket { bucket, key, version_id: id } = ways.from else {
         return Err(s3_error!(NotImplemented));
     };
+    if !crate::front::is_bucket_name(bucket) {
+        let text = "Invalid copy source bucket name";
+        return Err(invalid_argument(text, "x-amz-copy-source", bucket));
+    }
     let view = inner.view(bucket).await?;
     check_expected_owner(origin.headers(), "x-amz-source-expected-bucket-owner", &view)?;
     let select = selected(&id.as_deref().map(str::to_owned))?;
@@ -99,6 +103,16 @@ pub(crate) async fn copy_object(
     let input = request.input;
     let view = inner.view(&input.bucket).await?;
     check_key(&input.key)?;
+    let replace = directive(
+        input.metadata_directive.as_ref().map(MetadataDirective::as_str),
+        ("metadata", "x-amz-metadata-directive"),
+    )?;
+    let replace_tags = directive(
+        input.tagging_directive.as_ref().map(TaggingDirective::as_str),
+        ("tagging", "x-amz-tagging-directive"),
+    )?;
+    let algorithm = input.checksum_algorithm.as_ref();
+    let sum = algorithm.map(|algorithm| sums::kind_of(algorithm.as_str())).transpose()?;
     let ways = Ways { from: &input.copy_source, bucket: &input.bucket, key: &input.key };
     let source =
         source(inner, &origin, ways, source_conditions!(input), &source_customer!(input)).await?;
@@ -108,13 +122,13 @@ pub(crate) async fn copy_object(
             "The specified copy source is larger than the maximum allowable size for a copy source"
         ));
     }
-    let replace = directive(input.metadata_directive.as_ref().map(MetadataDirective::as_str))?;
-    let replace_tags = directive(input.tagging_directive.as_ref().map(TaggingDirective::as_str))?;
     let given = given!(input);
     let changed = replace
         || given.storage_class.is_some()
         || given.sse.algorithm.is_some()
-        || given.sse.customer.is_given();
+        || given.sse.customer.is_given()
+        // Without a key of the client, what was encrypted with one is decrypted, or encrypted by the bucket's rule.
+        || source_customer!(input).is_given();
     if source.same && !changed && input.website_redirect_location.is_none() {
         let text = "This copy request is illegal because it is trying to copy an object to itself without changing the object's metadata, \
                     storage class, website redirect location or encryption attributes.";
@@ -122,33 +136,23 @@ pub(crate) async fn copy_object(
     }
     let (mut attributes, key) = given.attributes(inner, &view, &origin.caller)?;
     if !replace {
-        attributes.headers = source.attributes.headers.clone();
-        attributes.metadata = source.attributes.metadata.clone();
+        take_headers(&mut attributes, &source.attributes);
     }
     if !replace_tags {
         attributes.tags = source.attributes.tags.clone();
     }
     check_quota(inner, &view, source.found.version.size).await?;
-    let sum = input
-        .checksum_algorithm
-        .as_ref()
-        .map(|algorithm| sums::kind_of(algorithm.as_str()))
-        .transpose()?;
     let body =
         body(place(inner, &view, &input.key), &source, key.as_ref(), sum, &mut attributes).await?;
     let size = source.found.version.size;
-    let version = store(
-        inner,
-        &view,
-        NewObject {
-            key: &input.key,
-            size,
-            body,
-            attributes: &attributes,
-            conditions: Conditions::default(),
-        },
-    )
-    .await?;
+    let new = NewObject {
+        key: &input.key,
+        size,
+        body,
+        attributes: &attributes,
+        conditions: Conditions::default(),
+    };
+    let version = store(inner, &view, new).await?;
     let mut output = CopyObjectOutput {
         copy_object_result: Some(result(&attributes, &version)),
         copy_source_version_id: source.version,
@@ -157,6 +161,14 @@ pub(crate) async fn copy_object(
     };
     show_sse!(attributes.encryption.as_ref(), output);
     answer(output)
+}
+
+/// Headers and metadata of the source. A redirect belongs to the object that it was given to.
+fn take_headers(attributes: &mut Attributes, source: &Attributes) {
+    attributes.headers.retain(|(name, _)| name == REDIRECT);
+    let kept = source.headers.iter().filter(|(name, _)| name != REDIRECT);
+    attributes.headers.extend(kept.cloned());
+    attributes.metadata.clone_from(&source.metadata);
 }
 
 fn result(attributes: &Attributes, version: &Version) -> CopyObjectResult {
@@ -171,11 +183,12 @@ fn result(attributes: &Attributes, version: &Version) -> CopyObjectResult {
     result
 }
 
-fn directive(text: Option<&str>) -> S3Result<bool> {
+/// Whether to replace; `of` is what, and the header that tells.
+fn directive(text: Option<&str>, of: (&str, &str)) -> S3Result<bool> {
     match text {
         None | Some("COPY") => Ok(false),
         Some("REPLACE") => Ok(true),
-        Some(_) => Err(s3_error!(InvalidArgument, "Unknown directive")),
+        Some(other) => Err(invalid_argument(&format!("Unknown {} directive.", of.0), of.1, other)),
     }
 }
 
@@ -229,6 +242,7 @@ pub(crate) async fn upload_part_copy(
     let origin = Origin::of(&mut request);
     let input = request.input;
     let view = inner.view(&input.bucket).await?;
+    super::multipart::part_number(input.part_number)?;
     let ways = Ways { from: &input.copy_source, bucket: &input.bucket, key: &input.key };
     let source =
         source(inner, &origin, ways, source_conditions!(input), &source_customer!(input)).await?;
@@ -316,7 +330,7 @@ fn copy_range(text: &str, size: u64) -> S3Result<Range<u64>> {
     let Some((first, last)) = parsed.filter(|(first, last)| first <= last) else {
         return Err(s3_error!(
             InvalidArgument,
-            "The x-amz-copy-source-range value must be of the form bytes=first-last"
+            "The x-amz-copy-source-range value must be of the form bytes=first-last where first and last are the zero-based offsets of the first and last bytes to copy"
         ));
     };
     if last >= size {

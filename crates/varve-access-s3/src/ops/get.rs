@@ -15,6 +15,7 @@ use s3s::header::X_AMZ_TAGGING_COUNT;
 use s3s::{Body, S3Error, S3ErrorCode, S3Request, S3Response, S3Result, s3_error};
 use varve_object::{Attributes, BodyReader, Found};
 
+use super::multipart::part_number;
 use super::{Answer, Origin, ReadConditions, Unmet, etag, found, signed, version_id};
 use crate::access::selected;
 use crate::bucket_view::BucketView;
@@ -33,6 +34,8 @@ pub(crate) async fn get_object(
     let input = request.input;
     let view = inner.view(&input.bucket).await?;
     check_no_sse(&origin)?;
+    check_overrides(&origin)?;
+    input.part_number.map(part_number).transpose()?;
     let (found, attributes) = found(inner, &view, &input.key, selected(&input.version_id)?).await?;
     let conditions = ReadConditions {
         if_match: input.if_match.as_ref(),
@@ -69,6 +72,8 @@ pub(crate) async fn head_object(
     let input = request.input;
     let view = inner.view(&input.bucket).await?;
     check_no_sse(&origin)?;
+    check_overrides(&origin)?;
+    input.part_number.map(part_number).transpose()?;
     let (found, attributes) = found(inner, &view, &input.key, selected(&input.version_id)?).await?;
     let conditions = ReadConditions {
         if_match: input.if_match.as_ref(),
@@ -81,6 +86,15 @@ pub(crate) async fn head_object(
     let span = span(&found, &attributes, input.range.as_ref(), input.part_number)?;
     let described = described(inner, &view, &input.key, &found, &attributes);
     let mut output = head_of(described);
+    let overrides = Overrides {
+        cache_control: input.response_cache_control,
+        content_disposition: input.response_content_disposition,
+        content_encoding: input.response_content_encoding,
+        content_language: input.response_content_language,
+        content_type: input.response_content_type,
+        expires: input.response_expires,
+    };
+    override_head(&mut output, overrides);
     if input.checksum_mode.as_ref().is_some_and(|mode| mode.as_str() == dto::ChecksumMode::ENABLED)
     {
         let fields = checksum(&attributes, &span, input.part_number, found.version.size);
@@ -100,6 +114,52 @@ pub(crate) async fn head_object(
         response.status = Some(hyper::StatusCode::PARTIAL_CONTENT);
     }
     Ok(response)
+}
+
+/// Headers that the request wants in place of the object's.
+fn override_head(output: &mut HeadObjectOutput, asked: Overrides) {
+    let set = |field: &mut Option<String>, asked: Option<String>| {
+        if asked.is_some() {
+            *field = asked;
+        }
+    };
+    set(&mut output.cache_control, asked.cache_control);
+    set(&mut output.content_disposition, asked.content_disposition);
+    set(&mut output.content_encoding, asked.content_encoding);
+    set(&mut output.content_language, asked.content_language);
+    set(&mut output.content_type, asked.content_type);
+    if asked.expires.is_some() {
+        output.expires = asked.expires;
+    }
+}
+
+/// Headers by which a request may replace those of the object.
+struct Overrides {
+    cache_control: Option<String>,
+    content_disposition: Option<String>,
+    content_encoding: Option<String>,
+    content_language: Option<String>,
+    content_type: Option<String>,
+    expires: Option<Timestamp>,
+}
+
+/// Whoever may read without a signature does not choose the headers by which browsers judge what is read.
+fn check_overrides(origin: &Origin) -> S3Result<()> {
+    let names = [
+        "response-cache-control",
+        "response-content-disposition",
+        "response-content-encoding",
+        "response-content-language",
+        "response-content-type",
+        "response-expires",
+    ];
+    if origin.caller.user.is_none() && names.iter().any(|name| origin.query(name).is_some()) {
+        return Err(s3_error!(
+            InvalidRequest,
+            "Request specific response headers cannot be used for anonymous GET requests."
+        ));
+    }
+    Ok(())
 }
 
 /// What is read of an object.
@@ -129,7 +189,7 @@ fn span(
             ));
         }
         let bytes = part_span(attributes, number, size)?;
-        return Ok(Spanned { partial: !attributes.parts.is_empty(), bytes });
+        return Ok(Spanned { partial: size > 0, bytes });
     }
     match range {
         None => Ok(Spanned { bytes: 0..size, partial: false }),
@@ -137,7 +197,8 @@ fn span(
             let bytes = range
                 .check(size)
                 .map_err(|_| s3_error!(InvalidRange, "The requested range is not satisfiable"))?;
-            Ok(Spanned { bytes, partial: true })
+            // Of nothing there is no part.
+            Ok(Spanned { partial: size > 0, bytes })
         }
     }
 }

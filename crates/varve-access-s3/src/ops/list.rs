@@ -15,7 +15,7 @@ use super::{Answer, Origin, answer, etag, signed};
 use crate::acl::owner;
 use crate::bucket_view::BucketView;
 use crate::clock::timestamp;
-use crate::error::of_store;
+use crate::error::{invalid_argument, of_store};
 use crate::gateway::Inner;
 use crate::query::encode;
 use crate::sums;
@@ -51,10 +51,11 @@ impl Names {
 }
 
 /// How many entries a client wants, in one page.
-pub(crate) fn limit(asked: Option<i32>) -> S3Result<i32> {
+pub(crate) fn limit(asked: Option<i32>, name: &str) -> S3Result<i32> {
     match asked {
         Some(asked) if asked < 0 => {
-            Err(s3_error!(InvalidArgument, "Argument must be an integer between 0 and 2147483647"))
+            let text = format!("Argument {name} must be an integer between 0 and 2147483647");
+            Err(invalid_argument(&text, name, &asked.to_string()))
         }
         asked => Ok(asked.unwrap_or(PAGE_MAX).min(PAGE_MAX)),
     }
@@ -155,7 +156,7 @@ pub(crate) async fn list_objects(
     let input = request.input;
     let view = inner.view(&input.bucket).await?;
     let names = Names::of(input.encoding_type.as_ref())?;
-    let max = limit(input.max_keys)?;
+    let max = limit(input.max_keys, "max-keys")?;
     let delimiter = given(input.delimiter);
     check_unordered(&origin, delimiter.as_deref())?;
     let marker = input.marker.unwrap_or_default();
@@ -194,7 +195,7 @@ pub(crate) async fn list_objects_v2(
     let input = request.input;
     let view = inner.view(&input.bucket).await?;
     let names = Names::of(input.encoding_type.as_ref())?;
-    let max = limit(input.max_keys)?;
+    let max = limit(input.max_keys, "max-keys")?;
     let delimiter = given(input.delimiter);
     check_unordered(&origin, delimiter.as_deref())?;
     let token = input
@@ -250,7 +251,11 @@ pub(crate) async fn list_object_versions(
     let input = request.input;
     let view = inner.view(&input.bucket).await?;
     let names = Names::of(input.encoding_type.as_ref())?;
-    let max = limit(input.max_keys)?;
+    if let Some(asked) = input.max_keys.filter(|asked| *asked < 0) {
+        let text = "max-keys cannot be negative";
+        return Err(invalid_argument(text, "maxKeys", &asked.to_string()));
+    }
+    let max = limit(input.max_keys, "max-keys")?;
     let delimiter = given(input.delimiter);
     let query = ListQuery {
         prefix: input.prefix.clone().unwrap_or_default(),

@@ -64,6 +64,14 @@ impl Origin {
         crate::query::query_value(&self.query, name)
     }
 
+    /// Where a client that sent this finds an object.
+    pub(crate) fn location(&self, bucket: &str, key: &str) -> String {
+        let host = self.header("host").unwrap_or_default();
+        let scheme = if self.peer.is_some_and(|peer| peer.tls) { "https" } else { "http" };
+        let path = format!("/{bucket}/{}", crate::query::encode(key));
+        if host.is_empty() { path } else { format!("{scheme}://{host}{path}") }
+    }
+
     pub(crate) fn headers(&self) -> &HeaderMap {
         &self.headers
     }

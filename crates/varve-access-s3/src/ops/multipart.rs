@@ -23,7 +23,7 @@ use crate::acl::owner;
 use crate::bucket_view::BucketView;
 use crate::cipher::BodyKey;
 use crate::clock::{now_ms, timestamp};
-use crate::error::of_store;
+use crate::error::{NO_PART, invalid_argument, of_store};
 use crate::gateway::Inner;
 use crate::given::{Customer, content_md5, customer, given, open_key, show_sse};
 use crate::receive::{Intake, Length, Received, declared_len, from_client};
@@ -109,10 +109,7 @@ pub(crate) async fn target(
     number: i32,
     customer: &Customer,
 ) -> S3Result<PartTarget> {
-    let number = u16::try_from(number).ok().filter(|number| (1..=PART_MAX).contains(number));
-    let number = number.ok_or_else(|| {
-        s3_error!(InvalidArgument, "Part number must be an integer between 1 and 10000, inclusive")
-    })?;
+    let number = part_number(number)?;
     let (upload, attributes) = upload(inner, view, key, id).await?;
     let opened = open_key(inner, attributes.encryption.as_ref(), customer)?;
     let sum = attributes.checksum.map(|checksum| checksum.kind);
@@ -122,6 +119,15 @@ pub(crate) async fn target(
         key: opened,
         sum,
         encryption: attributes.encryption,
+    })
+}
+
+/// A part's number, if it can be one.
+pub(crate) fn part_number(asked: i32) -> S3Result<u16> {
+    let number = u16::try_from(asked).ok().filter(|number| (1..=PART_MAX).contains(number));
+    number.ok_or_else(|| {
+        let text = "Part number must be an integer between 1 and 10000, inclusive.";
+        invalid_argument(text, "partNumber", &asked.to_string())
     })
 }
 
@@ -135,6 +141,9 @@ pub(crate) async fn create(
     check_key(&input.key)?;
     let (mut attributes, _) = given!(input).attributes(inner, &view, &origin.caller)?;
     let asked = input.checksum_type.as_ref().map(ChecksumType::as_str);
+    if asked.is_some_and(|asked| !sums::is_type(asked)) {
+        return Err(sums::invalid_type());
+    }
     attributes.checksum = match &input.checksum_algorithm {
         Some(algorithm) => {
             let kind = sums::kind_of(algorithm.as_str())?;
@@ -216,14 +225,25 @@ pub(crate) async fn upload_part(
 
 pub(crate) async fn complete(
     inner: &Inner,
-    request: S3Request<CompleteMultipartUploadInput>,
+    mut request: S3Request<CompleteMultipartUploadInput>,
 ) -> Answer<CompleteMultipartUploadOutput> {
+    let origin = Origin::of(&mut request);
+    let location = origin.location(&request.input.bucket, &request.input.key);
+    let mut output = completed_upload(inner, request).await?;
+    output.location = Some(location);
+    answer(output)
+}
+
+async fn completed_upload(
+    inner: &Inner,
+    request: S3Request<CompleteMultipartUploadInput>,
+) -> S3Result<CompleteMultipartUploadOutput> {
     let input = request.input;
     let view = inner.view(&input.bucket).await?;
     let begun = upload(inner, &view, &input.key, &input.upload_id).await;
     if let Err(error) = begun {
         return match completed(inner, &view, &input).await? {
-            Some(output) => answer(output),
+            Some(output) => Ok(output),
             None => Err(error),
         };
     }
@@ -236,12 +256,7 @@ pub(crate) async fn complete(
     let stored = all_parts(inner, &view, &upload).await?;
     let chosen = choose(named, &stored, attributes.checksum.as_ref())?;
     let size: u64 = chosen.iter().map(|part| part.part.size).sum();
-    if input.mpu_object_size.is_some_and(|declared| declared != signed(size)) {
-        return Err(s3_error!(
-            InvalidRequest,
-            "The provided 'x-amz-mp-object-size' header does not match what was computed."
-        ));
-    }
+    check_size(input.mpu_object_size, size)?;
     check_quota(inner, &view, size).await?;
     let mut md5 = Md5::new();
     for part in &chosen {
@@ -275,7 +290,22 @@ pub(crate) async fn complete(
         NewObject { key: &input.key, size, body, attributes: &attributes, conditions },
     )
     .await?;
-    answer(output(&view, &input, &attributes, &version))
+    Ok(output(&view, &input, &attributes, &version))
+}
+
+/// The size that the client expects.
+fn check_size(declared: Option<i64>, size: u64) -> S3Result<()> {
+    match declared {
+        Some(declared) if declared < 0 => Err(s3_error!(
+            InvalidRequest,
+            "Value for x-amz-mp-object-size header is less than zero: '{declared}'"
+        )),
+        Some(declared) if declared != signed(size) => Err(s3_error!(
+            InvalidRequest,
+            "The provided 'x-amz-mp-object-size' header value {declared} does not match what was computed: {size}"
+        )),
+        _ => Ok(()),
+    }
 }
 
 fn output(
@@ -287,7 +317,6 @@ fn output(
     let fields = sums::fields(attributes.checksum.as_ref(), attributes.parts.len());
     let shown = crate::given::shown(attributes.encryption.as_ref());
     let mut output = CompleteMultipartUploadOutput {
-        location: Some(format!("/{}/{}", input.bucket, crate::query::encode(&input.key))),
         bucket: Some(input.bucket.clone()),
         key: Some(input.key.clone()),
         e_tag: Some(etag(&attributes.etag)),
@@ -347,7 +376,12 @@ fn choose<'a>(
     }
     let mut chosen: Vec<Chosen<'a>> = Vec::with_capacity(named.len());
     for one in named {
-        let number = one.part_number.unwrap_or(0);
+        let number = one.part_number.ok_or_else(|| s3_error!(MalformedXML))?;
+        if number < 1 {
+            let text = "PartNumber must be >= 1";
+            return Err(invalid_argument(text, "PartNumber", &number.to_string()));
+        }
+        let tag = one.e_tag.as_ref().ok_or_else(|| s3_error!(MalformedXML))?;
         if chosen.last().is_some_and(|last| number <= i32::from(last.part.number)) {
             return Err(s3_error!(
                 InvalidPartOrder,
@@ -357,12 +391,16 @@ fn choose<'a>(
         let index = stored.binary_search_by_key(&number, |part| i32::from(part.number));
         let part = index.ok().and_then(|index| stored.get(index)).ok_or_else(invalid_part)?;
         let attributes = Attributes::decode(&part.attributes).map_err(of_store)?;
-        if one.e_tag.as_ref().is_some_and(|tag| tag.value() != attributes.etag) {
+        if tag.value() != attributes.etag {
             return Err(invalid_part());
         }
         let sum = attributes.checksum.map(|sum| sum.value).unwrap_or_default();
-        let declared = sums::wanted(&declared!(one), None)?
-            .filter(|declared| begun.is_none_or(|begun| begun.kind == declared.kind));
+        let declared = sums::wanted(&declared!(one), None).map_err(|_| {
+            let text = "Invalid Base64 or multiple checksums present in request";
+            invalid_argument(text, "Checksum", "")
+        })?;
+        let declared =
+            declared.filter(|declared| begun.is_none_or(|begun| begun.kind == declared.kind));
         if declared.is_some_and(|declared| !sum.is_empty() && declared.value.as_ref() != Some(&sum))
         {
             return Err(invalid_part());
@@ -381,10 +419,7 @@ fn choose<'a>(
 }
 
 fn invalid_part() -> s3s::S3Error {
-    s3_error!(
-        InvalidPart,
-        "One or more of the specified parts could not be found, or its entity tag or checksum did not match."
-    )
+    s3_error!(InvalidPart, "{NO_PART}")
 }
 
 /// The checksum that the client expects of the whole, with or without the number of parts behind it.
@@ -395,10 +430,15 @@ fn check_declared(
 ) -> S3Result<()> {
     let Some(checksum) = checksum else { return Ok(()) };
     let asked = input.checksum_type.as_ref().map(ChecksumType::as_str);
-    if asked.is_some_and(|asked| asked != sums::checksum_type(checksum.composite).as_str()) {
+    let begun = sums::checksum_type(checksum.composite);
+    if asked.is_some_and(|asked| !sums::is_type(asked)) {
+        return Err(sums::invalid_type());
+    }
+    if asked.is_some_and(|asked| !asked.eq_ignore_ascii_case(begun.as_str())) {
         return Err(s3_error!(
             InvalidRequest,
-            "The upload was created using another checksum type than the complete request"
+            "The upload was created using the {} checksum mode. The complete request must use the same checksum mode.",
+            begun.as_str()
         ));
     }
     let fields = declared!(input);
@@ -452,7 +492,7 @@ pub(crate) async fn list_parts(
     let input = request.input;
     let view = inner.view(&input.bucket).await?;
     let (upload, attributes) = upload(inner, &view, &input.key, &input.upload_id).await?;
-    let max = limit(input.max_parts)?;
+    let max = limit(input.max_parts, "max-parts")?;
     let after = input.part_number_marker.unwrap_or(0);
     let after = u16::try_from(after)
         .map_err(|_| s3_error!(InvalidArgument, "Invalid part number marker"))?;
@@ -582,13 +622,18 @@ pub(crate) async fn list_uploads(
     let input = request.input;
     let view = inner.view(&input.bucket).await?;
     let names = Names::of(input.encoding_type.as_ref())?;
-    let max = limit(input.max_uploads)?;
+    let max = limit(input.max_uploads, "max-uploads")?;
     let prefix = input.prefix.clone().unwrap_or_default();
     let delimiter = some(input.delimiter);
     let after = match (some(input.key_marker.clone()), some(input.upload_id_marker.clone())) {
         (None, _) => None,
         (Some(key), None) => Some((key, None)),
-        (Some(key), Some(id)) => Some((key, Some(upload_id(&id)?))),
+        (Some(key), Some(id)) => {
+            let text = "Invalid uploadId marker";
+            let after =
+                upload_id(&id).map_err(|_| invalid_argument(text, "upload-id-marker", &id))?;
+            Some((key, Some(after)))
+        }
     };
     let wanted = usize::try_from(max).unwrap_or(0);
     let query = UploadQuery {

@@ -135,8 +135,8 @@ pub(crate) async fn get_retention(
 ) -> Answer<GetObjectRetentionOutput> {
     let input = request.input;
     let view = inner.view(&input.bucket).await?;
-    require_lock(&view)?;
     let (_, attributes) = found(inner, &view, &input.key, selected(&input.version_id)?).await?;
+    require_lock(&view)?;
     let retention = attributes.retention.ok_or_else(no_lock_of_object)?;
     let mode = if retention.compliance {
         ObjectLockRetentionMode::COMPLIANCE
@@ -185,8 +185,8 @@ pub(crate) async fn get_hold(
 ) -> Answer<GetObjectLegalHoldOutput> {
     let input = request.input;
     let view = inner.view(&input.bucket).await?;
-    require_lock(&view)?;
     let (_, attributes) = found(inner, &view, &input.key, selected(&input.version_id)?).await?;
+    require_lock(&view)?;
     let on = attributes.legal_hold.ok_or_else(no_lock_of_object)?;
     let status = if on { ObjectLockLegalHoldStatus::ON } else { ObjectLockLegalHoldStatus::OFF };
     let hold = ObjectLockLegalHold { status: Some(ObjectLockLegalHoldStatus::from_static(status)) };
@@ -199,10 +199,10 @@ pub(crate) async fn put_hold(
 ) -> Answer<PutObjectLegalHoldOutput> {
     let input = request.input;
     let view = inner.view(&input.bucket).await?;
-    require_lock(&view)?;
     let status =
         input.legal_hold.and_then(|hold| hold.status).ok_or_else(|| s3_error!(MalformedXML))?;
     let on = hold(status.as_str())?;
+    require_lock(&view)?;
     let (found, _) = found(inner, &view, &input.key, selected(&input.version_id)?).await?;
     edit(inner, &view, &input.key, Select::Order(found.version.order), move |attributes| {
         attributes.legal_hold = Some(on);

@@ -67,9 +67,10 @@ pub(crate) async fn put(
     attributes.etag = hex(&received.md5);
     attributes.checksum =
         kind.zip(received.sum).map(|(kind, value)| Checksum { kind, composite: false, value });
+    let new_size = received.size;
     let new = NewObject {
         key: &input.key,
-        size: received.size,
+        size: new_size,
         body: received.body,
         attributes: &attributes,
         conditions,
@@ -77,6 +78,7 @@ pub(crate) async fn put(
     let version = store(inner, &view, new).await?;
     let mut output = PutObjectOutput {
         e_tag: Some(etag(&attributes.etag)),
+        size: Some(i64::try_from(new_size).map_err(|_| s3_error!(InternalError))?),
         version_id: new_version_id(&view, &version),
         expiration: expiration(inner, &view, &input.key, &version, &attributes),
         ..PutObjectOutput::default()

@@ -1,0 +1,190 @@
+//! Headers that HTTP has servers ignore where they make no sense, and that the protocol library refuses. It is asked again without
+//! them, after it has found the signature good: the signature covers them. Called by the library (`front`).
+//!
+//! A range of no known form, and more than one range, is none. A time that is none is no condition. A tag without quotes is one with
+//! quotes, as Amazon has it.
+
+use std::sync::Arc;
+
+use hyper::header::{
+    AUTHORIZATION, HeaderName, HeaderValue, IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH,
+    IF_UNMODIFIED_SINCE, RANGE,
+};
+use hyper::http::Extensions;
+use hyper::{HeaderMap, Method, Request, Uri};
+use s3s::dto::{ETagCondition, Range, Timestamp, TimestampFormat};
+use s3s::route::S3Route;
+use s3s::service::S3Service;
+use s3s::{Body, S3Request, S3Response, S3Result, s3_error};
+
+use crate::access::Caller;
+use crate::gateway::Inner;
+
+const COPY_SOURCE: HeaderName = HeaderName::from_static("x-amz-copy-source");
+const TAGS: [HeaderName; 4] = [
+    IF_MATCH,
+    IF_NONE_MATCH,
+    HeaderName::from_static("x-amz-copy-source-if-match"),
+    HeaderName::from_static("x-amz-copy-source-if-none-match"),
+];
+const TIMES: [HeaderName; 4] = [
+    IF_MODIFIED_SINCE,
+    IF_UNMODIFIED_SINCE,
+    HeaderName::from_static("x-amz-copy-source-if-modified-since"),
+    HeaderName::from_static("x-amz-copy-source-if-unmodified-since"),
+];
+
+/// Takes requests with such headers.
+pub(crate) struct Repair {
+    pub(crate) inner: Arc<Inner>,
+    /// Answers whom `access` finds [`Verified`], as it would who had signed.
+    pub(crate) plain: S3Service,
+}
+
+/// Whose signature has been checked already.
+#[derive(Clone)]
+pub(crate) struct Verified(pub(crate) Caller);
+
+#[async_trait::async_trait]
+impl S3Route for Repair {
+    fn is_match(&self, method: &Method, _: &Uri, headers: &HeaderMap, _: &mut Extensions) -> bool {
+        let reads = matches!(*method, Method::GET | Method::HEAD | Method::DELETE);
+        // Other requests have bodies, which are known only to the first pass.
+        (reads || (*method == Method::PUT && headers.contains_key(COPY_SOURCE)))
+            && repaired(headers).is_some()
+    }
+
+    async fn check_access(&self, _: &mut S3Request<Body>) -> S3Result<()> {
+        Ok(()) // The second pass does.
+    }
+
+    async fn call(&self, request: S3Request<Body>) -> S3Result<S3Response<Body>> {
+        let user = match &request.credentials {
+            Some(credentials) => {
+                let known = self.inner.users.by_key(&credentials.access_key);
+                Some(known.ok_or_else(|| s3_error!(InvalidAccessKeyId))?.0)
+            }
+            None => None,
+        };
+        let mut again = Request::new(Body::empty());
+        *again.method_mut() = request.method;
+        *again.uri_mut() = unsigned(&request.uri)?;
+        *again.headers_mut() = repaired(&request.headers).unwrap_or(request.headers);
+        again.headers_mut().remove(AUTHORIZATION);
+        *again.extensions_mut() = request.extensions;
+        again.extensions_mut().insert(Verified(Caller { user }));
+        let response = self.plain.call(again).await.map_err(|_| s3_error!(InternalError))?;
+        let (parts, body) = response.into_parts();
+        Ok(S3Response {
+            output: body,
+            status: Some(parts.status),
+            headers: parts.headers,
+            extensions: parts.extensions,
+        })
+    }
+}
+
+/// The headers as they are meant; none if they are well as they are.
+fn repaired(headers: &HeaderMap) -> Option<HeaderMap> {
+    let text =
+        |name: &HeaderName| headers.get(name).map(|value| value.to_str().unwrap_or_default());
+    let mut new = headers.clone();
+    if text(&RANGE).is_some_and(|text| Range::parse(text).is_err()) {
+        new.remove(RANGE);
+    }
+    for name in TIMES {
+        let time = text(&name).map(|text| Timestamp::parse(TimestampFormat::HttpDate, text));
+        if time.is_some_and(|time| time.is_err()) {
+            new.remove(name);
+        }
+    }
+    for name in TAGS {
+        let Some(value) = headers.get(&name) else { continue };
+        if ETagCondition::parse_http_header(value.as_bytes()).is_err() {
+            new.insert(name, quoted(value));
+        }
+    }
+    (new != *headers).then_some(new)
+}
+
+/// A tag with quotes around it, and none within.
+fn quoted(value: &HeaderValue) -> HeaderValue {
+    let plain = value.as_bytes().iter().copied().filter(|byte| byte.is_ascii_graphic());
+    let mut tag = vec![b'"'];
+    tag.extend(plain.filter(|byte| *byte != b'"'));
+    tag.push(b'"');
+    HeaderValue::from_bytes(&tag).unwrap_or_else(|_| HeaderValue::from_static("\"\""))
+}
+
+/// The address without the parameters of its signature.
+fn unsigned(uri: &Uri) -> S3Result<Uri> {
+    let invalid = || s3_error!(InvalidURI);
+    let Some(query) = uri.query() else { return Ok(uri.clone()) };
+    let kept: Vec<&str> = query
+        .split('&')
+        .filter(|pair| {
+            let name = pair.split('=').next().unwrap_or_default();
+            !crate::signed::PARAMETERS.iter().any(|known| known.eq_ignore_ascii_case(name))
+        })
+        .collect();
+    let mut parts = uri.clone().into_parts();
+    let path = format!("{}?{}", uri.path(), kept.join("&"));
+    parts.path_and_query = Some(path.parse().map_err(|_| invalid())?);
+    Uri::from_parts(parts).map_err(|_| invalid())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with(name: &'static str, value: &str) -> Option<HeaderMap> {
+        let mut headers = HeaderMap::new();
+        headers.insert("x-other", HeaderValue::from_static("1"));
+        headers.insert(name, HeaderValue::from_str(value).unwrap());
+        repaired(&headers)
+    }
+
+    #[test]
+    fn what_makes_sense_stays() {
+        for (name, value) in [
+            ("range", "bytes=0-1"),
+            ("range", "bytes=-5"),
+            ("if-match", "*"),
+            ("if-none-match", "\"a-b\""),
+            ("if-match", "0123abcd-2"),
+            ("if-modified-since", "Sun, 06 Nov 1994 08:49:37 GMT"),
+        ] {
+            assert!(with(name, value).is_none(), "{name}: {value}");
+        }
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_not_said() {
+        for (name, value) in [
+            ("range", "bytes=,"),
+            ("range", "bytes=0-1,3-4"),
+            ("range", "lines=1-2"),
+            ("if-unmodified-since", "yesterday"),
+        ] {
+            let headers = with(name, value).unwrap();
+            assert!(!headers.contains_key(name), "{name}: {value}");
+            assert_eq!(headers["x-other"], "1");
+        }
+    }
+
+    #[test]
+    fn tags_get_quotes() {
+        for (value, wanted) in [("some_tag", "\"some_tag\""), ("\"half", "\"half\"")] {
+            assert_eq!(with("if-match", value).unwrap()["if-match"], wanted);
+        }
+    }
+
+    #[test]
+    fn an_address_loses_its_signature_alone() {
+        let uri: Uri =
+            "http://h/b/k?versionId=1&X-Amz-Signature=00&x-amz-date=2&x=%26".parse().unwrap();
+        assert_eq!(unsigned(&uri).unwrap(), "http://h/b/k?versionId=1&x=%26");
+        let uri: Uri = "/b/k".parse().unwrap();
+        assert_eq!(unsigned(&uri).unwrap(), "/b/k");
+    }
+}
