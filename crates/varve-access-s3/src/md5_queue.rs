@@ -6,8 +6,8 @@
 //!
 //! 1. What a body has put off stays in the queue until it is hashed, also while a task hashes it: if that task panics, nothing is lost.
 //! 2. Only one task at a time hashes a body: it is `taken`. Tasks hash without awaiting, so one that goes away leaves nothing taken.
-//! 3. A body has at most [`PUT_OFF_BYTES_MAX`] and one piece in the queue, all together have [`QUEUE_BYTES_MAX`] and one piece each. They go
-//!    with the body.
+//! 3. A body has at most [`PUT_OFF_BYTES_MAX`] and one piece in the queue, all together have [`QUEUE_BYTES_MAX`] and one piece each, and
+//!    what is gathered, up to two of [`GATHERED_BYTES`]. They go with the body.
 
 use std::cmp::Reverse;
 use std::collections::{HashMap, VecDeque};
@@ -24,8 +24,10 @@ const PUT_OFF_BYTES_MAX: usize = 128 << 10;
 const QUEUE_BYTES_MAX: usize = 8 << 20;
 /// Pieces with fewer bytes are gathered into larger ones.
 const PIECE_BYTES_MIN: usize = 16 << 10;
-/// Bytes of gathered pieces.
-const GATHERED_BYTES: usize = 64 << 10;
+/// Bytes of gathered pieces: what each body holds beside the queue.
+const GATHERED_BYTES: usize = 16 << 10;
+/// The rest of a body with fewer bytes is hashed alone: that costs less than the queue.
+const REST_BYTES_MIN: usize = 1 << 10;
 /// Bodies that are hashed together at most.
 const TOGETHER_MAX: usize = 8;
 
@@ -98,6 +100,10 @@ impl<'a> BodyMd5<'a> {
 
     /// The MD5 of all of them.
     pub(crate) async fn finish(mut self) -> [u8; 16] {
+        if self.gathered.len() >= REST_BYTES_MIN {
+            let rest = self.gathered.split().freeze();
+            self.put(rest).await;
+        }
         let mut md5 = match self.id {
             None => Md5::default(),
             Some(id) => {

@@ -122,6 +122,12 @@ impl Shard {
                 continue;
             }
             match self.find_block(stream, first + index as u64, by_cache).await? {
+                Found::Ready(ReadPart::Data(data))
+                    if is_small && data.pinned_bytes() > 2 * SMALL_READ_BYTES =>
+                {
+                    // Who takes the answer slowly would keep all of a long buffer.
+                    *slot = Some(ReadPart::Data(BufSlice::copy_from(&data)));
+                }
                 Found::Ready(part) => *slot = Some(part),
                 Found::Stored { chunk, place } => {
                     by_cache &= is_small; // What the cache holds does not cut what is left of a large read into small ones.
