@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 use futures_util::future::{Either, select};
 use varve_reactor::Reactor;
@@ -24,6 +25,10 @@ use crate::shutdown::Shutdown;
 
 /// Pause after an accept that failed, in nanoseconds: a lack of descriptors ends when connections do.
 const ACCEPT_PAUSE_NANOS: u64 = 50_000_000;
+
+/// How long an address may be taken by a server that was killed: its ring is taken down after it has ended.
+const RELEASE_MAX: Duration = Duration::from_secs(2);
+const RELEASE_PAUSE: Duration = Duration::from_millis(20);
 
 /// Where to listen: `unix:PATH` or `HOST:PORT`.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -71,19 +76,35 @@ enum ListenerSocket {
 }
 
 impl Listener {
-    /// Listens on `address`. The file of a unix socket that nobody listens on any more is replaced.
+    /// Listens on `address`. The file of a unix socket that nobody listens on any more is replaced. Blocks the thread, up to two seconds,
+    /// while somebody listens there: of a server that was killed the system closes sockets some time after it has ended.
     ///
     /// # Errors
-    /// `Conflict` when somebody listens there, and the system's.
+    /// `Conflict` when somebody listens there still, and the system's.
     pub fn bind(reactor: &Reactor, address: &Address) -> Result<Self> {
-        let failed = |source| Error::Listen { address: address.to_string(), source };
-        match address {
-            Address::Tcp(wanted) => {
-                TcpListener::bind(reactor, *wanted).map(Self::tcp).map_err(failed)
+        let begin = Instant::now();
+        loop {
+            match Self::try_bind(reactor, address) {
+                Err(error)
+                    if error.kind() == io::ErrorKind::AddrInUse
+                        && begin.elapsed() < RELEASE_MAX =>
+                {
+                    std::thread::sleep(RELEASE_PAUSE);
+                }
+                bound => {
+                    return bound
+                        .map_err(|source| Error::Listen { address: address.to_string(), source });
+                }
             }
+        }
+    }
+
+    fn try_bind(reactor: &Reactor, address: &Address) -> io::Result<Self> {
+        match address {
+            Address::Tcp(wanted) => TcpListener::bind(reactor, *wanted).map(Self::tcp),
             Address::Unix(path) => {
-                remove_stale(path).map_err(failed)?;
-                let socket = UnixListener::bind(reactor, path).map_err(failed)?;
+                remove_stale(path)?;
+                let socket = UnixListener::bind(reactor, path)?;
                 Ok(Self { socket: ListenerSocket::Unix(socket), address: address.clone() })
             }
         }
@@ -270,6 +291,9 @@ pub async fn serve_connections<X: Exports + 'static>(
 
 #[cfg(test)]
 mod tests {
+    use varve_reactor::{Loop, LoopConfig};
+    use varve_types::ErrorKind;
+
     use super::*;
 
     #[test]
@@ -290,5 +314,22 @@ mod tests {
         assert!(limit.permit().is_none());
         drop(permit);
         assert!(limit.permit().is_some());
+    }
+
+    #[test]
+    fn an_address_is_waited_for_until_a_killed_server_has_let_go_of_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("nbd.sock");
+        let killed = std::os::unix::net::UnixListener::bind(&path).unwrap();
+        let event_loop = Loop::new(LoopConfig::default()).unwrap();
+        let leaving = std::thread::spawn(move || {
+            killed.accept().unwrap(); // It has been asked, so the address was taken.
+            drop(killed);
+        });
+        let bound = Listener::bind(&event_loop.handle(), &Address::Unix(path.clone())).unwrap();
+        leaving.join().unwrap();
+        let again = Listener::bind(&event_loop.handle(), &Address::Unix(path));
+        assert_eq!(again.err().map(|error| error.kind()), Some(ErrorKind::Conflict));
+        drop(bound);
     }
 }
