@@ -9,6 +9,7 @@ use std::sync::Arc;
 use hyper::HeaderMap;
 use s3s::access::{S3Access, S3AccessContext};
 use s3s::auth::{S3Auth, SecretKey};
+use s3s::dto::{Timestamp, TimestampFormat};
 use s3s::path::S3Path;
 use s3s::{S3Result, s3_error};
 use varve_object::{Acl, Attributes, Grantee, Permission, Select};
@@ -184,6 +185,7 @@ impl Access {
         let target = Target { view: &view, key, select };
         authorize(&self.inner, caller, context, target, action).await?;
         if op == "PutObject" || op == "CopyObject" || op == "CreateMultipartUpload" {
+            check_retain_until(context.headers)?;
             for action in extra_actions(context.headers) {
                 authorize(&self.inner, caller, context, target, action).await?;
             }
@@ -205,6 +207,18 @@ pub(crate) fn extra_actions(headers: &HeaderMap) -> impl Iterator<Item = &'stati
         .into_iter()
         .filter(|(header, _)| headers.contains_key(*header))
         .map(|(_, action)| action)
+}
+
+/// A time that the protocol library would refuse as a header without sense.
+fn check_retain_until(headers: &HeaderMap) -> S3Result<()> {
+    let name = "x-amz-object-lock-retain-until-date";
+    let Some(value) = headers.get(name) else { return Ok(()) };
+    let text = value.to_str().unwrap_or_default();
+    if Timestamp::parse(TimestampFormat::DateTime, text).is_err() {
+        let what = "The retain until date must be provided in ISO 8601 format";
+        return Err(invalid_argument(what, name, text));
+    }
+    Ok(())
 }
 
 /// Refuses a bucket of another owner than the client expects.

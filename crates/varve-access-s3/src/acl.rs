@@ -148,14 +148,18 @@ pub(crate) fn of_policy(
     owner: &str,
 ) -> S3Result<Acl> {
     let named = policy.owner.as_ref().and_then(|owner| owner.id.as_deref());
-    if policy.owner.is_some() && named.is_none_or(str::is_empty) {
+    if named.is_none_or(str::is_empty) {
         return Err(s3_error!(MalformedACLError));
     }
     if named.is_some_and(|named| named != owner) {
         return Err(s3_error!(AccessDenied, "The owner of the list is another"));
     }
+    let kinds = [dto::Type::CANONICAL_USER, dto::Type::GROUP, dto::Type::AMAZON_CUSTOMER_BY_EMAIL];
     let grants = policy.grants.iter().flatten().map(|grant| {
         let grantee = grant.grantee.as_ref().ok_or_else(|| s3_error!(MalformedACLError))?;
+        if !kinds.contains(&grantee.type_.as_str()) {
+            return Err(s3_error!(MalformedACLError));
+        }
         let permission =
             grant.permission.as_ref().and_then(|permission| permission_of(permission.as_str()));
         let permission = permission.ok_or_else(|| s3_error!(MalformedACLError))?;

@@ -1,5 +1,7 @@
 //! Failures: of the gateway itself, and of the store in terms of the protocol.
 
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
 use hyper::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 use s3s::header::{X_AMZ_DELETE_MARKER, X_AMZ_VERSION_ID};
 use s3s::{S3Error, S3ErrorCode, s3_error};
@@ -102,6 +104,14 @@ pub(crate) fn with_elements(mut error: S3Error, elements: &[(&str, &str)]) -> S3
 pub(crate) fn invalid_argument(text: &str, name: &str, value: &str) -> S3Error {
     let error = S3Error::with_message(S3ErrorCode::InvalidArgument, text.to_owned());
     with_elements(error, &[("ArgumentName", name), ("ArgumentValue", value)])
+}
+
+/// A body that has not the MD5 declared.
+pub(crate) fn bad_digest(declared: &[u8], found: &[u8]) -> S3Error {
+    let text = "The Content-MD5 you specified did not match what we received.";
+    let error = S3Error::with_message(S3ErrorCode::BadDigest, text);
+    let (found, declared) = (BASE64_STANDARD.encode(found), crate::ops::hex(declared));
+    with_elements(error, &[("CalculatedDigest", &found), ("ExpectedDigest", &declared)])
 }
 
 /// A failure of the store as clients see it.

@@ -111,7 +111,7 @@ fn required<'a>(fields: &'a Fields, name: &str) -> S3Result<&'a str> {
 
 /// The fields of a signature of the fourth version, as they must be written; its scope.
 fn scope(fields: &Fields) -> S3Result<[&str; 5]> {
-    for name in ["policy", "x-amz-signature", "x-amz-date", "x-amz-algorithm"] {
+    for name in ["x-amz-signature", "x-amz-date", "x-amz-algorithm"] {
         required(fields, name)?;
     }
     let scope = required(fields, "x-amz-credential")?;
@@ -152,7 +152,7 @@ fn signed(inner: &Inner, bucket: &str, fields: &Fields) -> S3Result<(Caller, Opt
     let fourth = fourth.iter().any(|name| fields.get(name).is_some());
     let text = match fields.get("policy") {
         None if !fourth => return Ok((Caller::default(), None)),
-        _ if fourth => required(fields, "policy")?,
+        _ if fourth => fields.get("policy").map_or_else(|| required(fields, "policy"), Ok)?,
         text => text.unwrap_or_default(),
     };
     let missing =
@@ -244,11 +244,6 @@ fn input(bucket: &str, key: &str, fields: &Fields) -> S3Result<PutObjectInput> {
         bucket: bucket.to_owned(),
         key: key.to_owned(),
         cache_control: text("cache-control"),
-        checksum_crc32: text("x-amz-checksum-crc32"),
-        checksum_crc32c: text("x-amz-checksum-crc32c"),
-        checksum_crc64nvme: text("x-amz-checksum-crc64nvme"),
-        checksum_sha1: text("x-amz-checksum-sha1"),
-        checksum_sha256: text("x-amz-checksum-sha256"),
         content_disposition: text("content-disposition"),
         content_encoding: text("content-encoding"),
         content_language: text("content-language"),
@@ -322,7 +317,7 @@ fn answer(
         (ChecksumKind::Crc32c, &output.checksum_crc32c),
         (ChecksumKind::Crc64Nvme, &output.checksum_crc64nvme),
         (ChecksumKind::Sha1, &output.checksum_sha1),
-        (ChecksumKind::Sha256, &output.checksum_sha256),
+        (ChecksumKind::Sha256, &output.checksum_sha256), // And those that borrow it.
     ];
     for (kind, sum) in sums {
         let name = HeaderName::from_bytes(sums::header(kind).as_bytes());

@@ -4,6 +4,9 @@
 //! F1. A chunk without a signature passes as several of at most [`PIECE_BYTES`]: some clients send 5 GiB as one.
 //! F2. A chunk with a signature must be whole before its bytes may be used; one of more than [`SIGNED_BYTES_MAX`] is refused.
 //! F3. A line that is not exactly a size, or a size and a signature, is refused: the library would read some of them in another way.
+//! F4. A body that ends anywhere but behind its last line is refused, as are bytes behind that: the library takes both for an end.
+//! F5. The trailers are those that the head of the request announces, each once, and in signed bodies their signature.
+//! F6. Only the last chunk may be shorter than [`SIZE_MIN`], and all together have the length that the head declares.
 
 use std::collections::VecDeque;
 use std::error::Error;
@@ -11,14 +14,48 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use bytes::{Buf, Bytes, BytesMut};
+use hyper::HeaderMap;
 use hyper::body::{Body, Frame};
 
 /// Longest chunk without a signature that is passed on, in bytes.
 const PIECE_BYTES: u64 = 64 << 10;
 /// Longest chunk with a signature, in bytes. Clients send 64 KiB to 1 MiB.
 const SIGNED_BYTES_MAX: u64 = 16 << 20;
+/// Shortest chunk with another one behind it, in bytes, as by Amazon.
+const SIZE_MIN: u64 = 8 << 10;
 /// Longest line before a chunk, in bytes; the library allows less.
 const LINE_BYTES_MAX: usize = 4096;
+/// Length of a signature in hexadecimal.
+const SIGNATURE_LEN: usize = 64;
+const END_OF_LINE: &[u8] = b"\r\n";
+const TRAILER_SIGNATURE: &str = "x-amz-trailer-signature";
+
+/// What the head of a request says of the chunks.
+#[derive(Debug)]
+pub(crate) struct Announced {
+    /// Length of all chunks together, in bytes.
+    len: u64,
+    /// Chunks have signatures, and so have trailers.
+    signed: bool,
+    /// Names of the trailers in small letters; none where there are no trailers at all.
+    trailers: Option<Vec<String>>,
+}
+
+impl Announced {
+    /// By the headers of a request in chunks; none if they do not tell the length.
+    pub(crate) fn of(headers: &HeaderMap) -> Option<Self> {
+        let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+        let mode = text("x-amz-content-sha256").unwrap_or_default().to_ascii_uppercase();
+        let names = text("x-amz-trailer").unwrap_or_default().split(',');
+        let names = names.map(|name| name.trim().to_ascii_lowercase());
+        let names = names.filter(|name| !name.is_empty());
+        Some(Self {
+            len: text("x-amz-decoded-content-length")?.parse().ok()?,
+            signed: !mode.contains("UNSIGNED"),
+            trailers: mode.ends_with("-TRAILER").then(|| names.collect()),
+        })
+    }
+}
 
 /// What comes next.
 enum State {
@@ -28,10 +65,12 @@ enum State {
     Whole { left: u64 },
     /// Bytes of a chunk that passes in pieces: left of the piece, and of the chunk behind it.
     Pieces { left: u64, behind: u64 },
-    /// The end of line behind a chunk.
-    EndOfChunk { left: u8 },
-    /// All that follows the last chunk.
-    Rest,
+    /// The end of line behind a chunk, as far as it is not here.
+    EndOfChunk { left: &'static [u8] },
+    /// A line behind the last chunk, as far as it is here.
+    Trailer(BytesMut),
+    /// Nothing but one more end of line, which some clients send.
+    End { left: &'static [u8] },
 }
 
 /// Their texts begin with names, as those of the library do.
@@ -39,41 +78,55 @@ enum State {
 enum Refused {
     #[error("ChunkTooLarge: a signed chunk has more than {SIGNED_BYTES_MAX} bytes")]
     ChunkTooLarge,
+    #[error("ChunkTooSmall: a chunk that is not the last has less than {SIZE_MIN} bytes")]
+    ChunkTooSmall,
     #[error("FormatError: a line before a chunk is no size with or without a signature")]
     Format,
+    #[error("FormatError: the body ends before its last line")]
+    Cut,
+    #[error("DecodedLengthMismatch: the chunks are not of the declared length together")]
+    Length,
+    #[error("MalformedTrailer: the trailers are not those that were announced")]
+    Trailer,
 }
 
 /// Reads chunk by chunk, and cuts.
 struct Cutter {
+    announced: Announced,
     state: State,
+    /// Length of all chunks so far, and of the last one, in bytes.
+    len: u64,
+    last: Option<u64>,
+    /// Whether there has been a trailer, and whether they have been signed.
+    any: bool,
+    signed: bool,
 }
 
 impl Cutter {
+    fn new(announced: Announced) -> Self {
+        let state = State::Line(BytesMut::new());
+        Self { announced, state, len: 0, last: None, any: false, signed: false }
+    }
+
     /// Appends to `out` what becomes of `data`.
     fn push(&mut self, mut data: Bytes, out: &mut VecDeque<Bytes>) -> Result<(), Refused> {
         while !data.is_empty() {
             match &mut self.state {
                 State::Line(line) => {
-                    let end = data.iter().position(|byte| *byte == b'\n');
-                    line.extend_from_slice(&data.split_to(end.map_or(data.len(), |end| end + 1)));
-                    if line.len() > LINE_BYTES_MAX {
-                        return Err(Refused::Format);
-                    }
-                    if end.is_some() {
-                        let line = std::mem::take(line).freeze();
+                    if let Some(line) = whole_line(&mut data, line)? {
                         self.begin(line, out)?;
                     }
                 }
                 State::Whole { left } => {
                     take(&mut data, left, out);
                     if *left == 0 {
-                        self.state = State::EndOfChunk { left: 2 };
+                        self.state = State::EndOfChunk { left: END_OF_LINE };
                     }
                 }
                 State::Pieces { left, behind } => {
                     take(&mut data, left, out);
                     if *left == 0 && *behind == 0 {
-                        self.state = State::EndOfChunk { left: 2 };
+                        self.state = State::EndOfChunk { left: END_OF_LINE };
                     } else if *left == 0 {
                         *left = (*behind).min(PIECE_BYTES);
                         *behind -= *left;
@@ -81,26 +134,49 @@ impl Cutter {
                     }
                 }
                 State::EndOfChunk { left } => {
-                    let now = data.len().min(usize::from(*left));
-                    out.push_back(data.split_to(now));
-                    *left -= u8::try_from(now).unwrap_or(*left);
-                    if *left == 0 {
+                    take_end(&mut data, left, out)?;
+                    if left.is_empty() {
                         self.state = State::Line(BytesMut::new());
                     }
                 }
-                State::Rest => out.push_back(data.split_to(data.len())),
+                State::Trailer(line) => {
+                    if let Some(line) = whole_line(&mut data, line)? {
+                        self.state = self.trailer(&line)?; // F5
+                        out.push_back(line);
+                    }
+                }
+                State::End { left } => take_end(&mut data, left, out)?, // F4
             }
         }
         Ok(())
     }
 
+    /// The body has ended. F4.
+    fn finish(&self) -> Result<(), Refused> {
+        match self.state {
+            State::End { left } if left.is_empty() || left == END_OF_LINE => Ok(()),
+            _ => Err(Refused::Cut),
+        }
+    }
+
     /// A line is whole: `SIZE` or `SIZE;chunk-signature=...`, in hexadecimal.
     fn begin(&mut self, line: Bytes, out: &mut VecDeque<Bytes>) -> Result<(), Refused> {
-        let (size, signature) = size_of(&line).ok_or(Refused::Format)?; // F3
-        let (state, passed) = match signature {
-            _ if size == 0 => (State::Rest, line),
-            Some(_) if size > SIGNED_BYTES_MAX => return Err(Refused::ChunkTooLarge),
-            None if size > PIECE_BYTES => {
+        let (size, signed) = size_of(&line).ok_or(Refused::Format)?; // F3
+        if signed != self.announced.signed {
+            return Err(Refused::Format);
+        }
+        // F6
+        self.len = self.len.saturating_add(size);
+        if size > 0 && self.last.replace(size).is_some_and(|last| last < SIZE_MIN) {
+            return Err(Refused::ChunkTooSmall);
+        }
+        if size == 0 && self.len != self.announced.len {
+            return Err(Refused::Length);
+        }
+        let (state, passed) = match signed {
+            _ if size == 0 => (State::Trailer(BytesMut::new()), line),
+            true if size > SIGNED_BYTES_MAX => return Err(Refused::ChunkTooLarge),
+            false if size > PIECE_BYTES => {
                 let state = State::Pieces { left: PIECE_BYTES, behind: size - PIECE_BYTES };
                 (state, format!("{PIECE_BYTES:x}\r\n").into())
             }
@@ -110,20 +186,90 @@ impl Cutter {
         out.push_back(passed);
         Ok(())
     }
+
+    /// A line behind the last chunk; what comes next. Trailers may be followed by an empty line before their signature. F5.
+    fn trailer(&mut self, line: &[u8]) -> Result<State, Refused> {
+        let next = Ok(State::Trailer(BytesMut::new()));
+        let text = std::str::from_utf8(line).map_err(|_| Refused::Format)?;
+        let text = text.strip_suffix('\n').ok_or(Refused::Format)?;
+        let text = text.strip_suffix('\r').unwrap_or(text);
+        let Some(trailers) = &mut self.announced.trailers else {
+            return if text.is_empty() {
+                Ok(State::End { left: END_OF_LINE })
+            } else {
+                Err(Refused::Format)
+            };
+        };
+        if text.is_empty() {
+            let all = trailers.is_empty();
+            return match (all, self.announced.signed, self.signed) {
+                (true, true, false) => next,
+                (true, ..) => Ok(State::End { left: END_OF_LINE }),
+                (false, ..) => Err(Refused::Trailer),
+            };
+        }
+        let (name, value) = text.split_once(':').ok_or(Refused::Format)?;
+        if value.contains('\r') || self.signed {
+            return Err(Refused::Format);
+        }
+        let name = name.to_ascii_lowercase();
+        if self.announced.signed && name == TRAILER_SIGNATURE {
+            self.signed = is_signature(value);
+            return if self.signed { next } else { Err(Refused::Format) };
+        }
+        // Where all are here, the line should have been the signature.
+        let other = if self.any && self.announced.signed && trailers.is_empty() {
+            Refused::Format
+        } else {
+            Refused::Trailer
+        };
+        trailers.swap_remove(trailers.iter().position(|known| *known == name).ok_or(other)?);
+        self.any = true;
+        next
+    }
 }
 
-/// Size and signature in a line.
-fn size_of(line: &[u8]) -> Option<(u64, Option<&str>)> {
+/// Size in a line, and whether there is a signature.
+fn size_of(line: &[u8]) -> Option<(u64, bool)> {
     let text = std::str::from_utf8(line).ok()?.strip_suffix("\r\n")?;
     let (size, extension) = text.split_once(';').map_or((text, None), |(a, b)| (a, Some(b)));
     if !size.bytes().all(|byte| byte.is_ascii_hexdigit()) {
         return None;
     }
-    let signature = match extension {
-        Some(extension) => Some(extension.strip_prefix("chunk-signature=")?),
-        None => None,
+    let signed = match extension {
+        Some(extension) => extension.strip_prefix("chunk-signature=").is_some_and(is_signature),
+        None => true,
     };
-    Some((u64::from_str_radix(size, 16).ok()?, signature))
+    signed.then_some((u64::from_str_radix(size, 16).ok()?, extension.is_some()))
+}
+
+fn is_signature(text: &str) -> bool {
+    text.len() == SIGNATURE_LEN && text.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+/// Moves what belongs to a line; the line when it is whole.
+fn whole_line(data: &mut Bytes, line: &mut BytesMut) -> Result<Option<Bytes>, Refused> {
+    let end = data.iter().position(|byte| *byte == b'\n');
+    line.extend_from_slice(&data.split_to(end.map_or(data.len(), |end| end + 1)));
+    if line.len() > LINE_BYTES_MAX {
+        return Err(Refused::Format);
+    }
+    Ok(end.map(|_| std::mem::take(line).freeze()))
+}
+
+/// Moves what belongs to an end of line of which `left` is not here yet.
+fn take_end(
+    data: &mut Bytes,
+    left: &mut &'static [u8],
+    out: &mut VecDeque<Bytes>,
+) -> Result<(), Refused> {
+    let (now, later) = left.split_at(data.len().min(left.len()));
+    if now.is_empty() || !data.starts_with(now) {
+        return Err(Refused::Format);
+    }
+    out.push_back(data.split_to(now.len()));
+    *left = later;
+    Ok(())
 }
 
 fn take(data: &mut Bytes, left: &mut u64, out: &mut VecDeque<Bytes>) {
@@ -140,9 +286,8 @@ pub(crate) struct Reframed<B> {
 }
 
 impl<B> Reframed<B> {
-    pub(crate) fn new(body: B) -> Self {
-        let cutter = Cutter { state: State::Line(BytesMut::new()) };
-        Self { body, cutter, ready: VecDeque::new() }
+    pub(crate) fn new(body: B, announced: Announced) -> Self {
+        Self { body, cutter: Cutter::new(announced), ready: VecDeque::new() }
     }
 }
 
@@ -168,8 +313,10 @@ where
                 None => {}
             }
             match ready!(Pin::new(&mut this.body).poll_frame(cx)) {
-                // What is left of a line says nothing, and the library drops it, too.
-                None => return Poll::Ready(None),
+                None => {
+                    this.cutter.finish()?;
+                    return Poll::Ready(None);
+                }
                 Some(Err(error)) => return Poll::Ready(Some(Err(error.into()))),
                 Some(Ok(frame)) => match frame.into_data() {
                     Ok(data) => this.cutter.push(data, &mut this.ready)?,
@@ -184,14 +331,49 @@ where
 mod tests {
     use super::*;
 
+    const SUM: &str = "x-amz-checksum-crc32";
+    const SIGNATURE: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
+
+    fn announced(mode: &str, len: usize, trailer: &str) -> Announced {
+        let headers = [
+            ("x-amz-content-sha256", mode.to_owned()),
+            ("x-amz-decoded-content-length", len.to_string()),
+            ("x-amz-trailer", trailer.to_owned()),
+        ];
+        let headers = headers.iter().map(|(name, value)| {
+            (hyper::header::HeaderName::from_static(name), value.parse().unwrap())
+        });
+        Announced::of(&headers.collect()).unwrap()
+    }
+
+    fn unsigned(len: usize, trailer: &str) -> Announced {
+        announced("STREAMING-UNSIGNED-PAYLOAD-TRAILER", len, trailer)
+    }
+
+    fn signed(len: usize) -> Announced {
+        announced("STREAMING-AWS4-HMAC-SHA256-PAYLOAD", len, "")
+    }
+
     /// What comes out when `input` comes in pieces of `step` bytes.
-    fn cut(input: &[u8], step: usize) -> Result<Vec<u8>, Refused> {
-        let mut cutter = Cutter { state: State::Line(BytesMut::new()) };
+    fn cut(announced: Announced, input: &[u8], step: usize) -> Result<Vec<u8>, Refused> {
+        let mut cutter = Cutter::new(announced);
         let mut out = VecDeque::new();
-        for piece in input.chunks(step) {
+        for piece in input.chunks(step.max(1)) {
             cutter.push(Bytes::copy_from_slice(piece), &mut out)?;
         }
+        cutter.finish()?;
         Ok(out.into_iter().flatten().collect())
+    }
+
+    /// The name of the refusal, however the input is cut.
+    fn refused(announced: impl Fn() -> Announced, input: &str) -> String {
+        let mut names = [1, 2, 7, input.len()].into_iter().map(|step| {
+            let refused = cut(announced(), input.as_bytes(), step).err();
+            refused.map(|refused| refused.to_string().split(':').next().unwrap().to_owned())
+        });
+        let first = names.next().unwrap();
+        assert!(names.all(|name| name == first), "{input}");
+        first.unwrap_or_default()
     }
 
     #[test]
@@ -208,46 +390,136 @@ mod tests {
         expected.extend_from_slice(&body[131_072..]);
         expected.extend_from_slice(b"\r\n5\r\nhello\r\n0\r\nx-amz-checksum-crc32:AAAAAA==\r\n\r\n");
         for step in [1, 2, 7, 1000, 65_536, 65_537, input.len()] {
-            assert_eq!(cut(&input, step).unwrap(), expected, "in pieces of {step}");
+            let found = cut(unsigned(body.len() + 5, SUM), &input, step).unwrap();
+            assert_eq!(found, expected, "in pieces of {step}");
         }
     }
 
     #[test]
     fn signed_chunks_pass_as_they_are() {
-        let signed = [
-            b"20000;chunk-signature=ab\r\n".to_vec(),
-            vec![7; 0x20000],
-            b"\r\n0;chunk-signature=cd\r\nx-amz-trailer-signature:ef\r\n\r\n".to_vec(),
-        ];
-        let signed = signed.concat();
-        for step in [1, 13, signed.len()] {
-            assert_eq!(cut(&signed, step).unwrap(), signed);
-        }
-    }
-
-    #[test]
-    fn lines_that_could_be_read_in_two_ways_are_refused() {
-        let long = vec![b'1'; 3 * LINE_BYTES_MAX];
-        for line in [
-            &b"no size\r\n"[..],
-            b"ffffffffx\r\n",
-            b"+5\r\n",
-            b"\r\n",
-            b"5\n",
-            b"5 \r\n",
-            b"fffffffffffffffff\r\n",
-            b"5;other=1\r\n",
-            &long,
-        ] {
-            for step in [1, line.len()] {
-                assert!(cut(line, step).is_err(), "{}", line.escape_ascii());
+        let chunk = |size: &str| format!("{size};chunk-signature={SIGNATURE}\r\n").into_bytes();
+        let trailer = |end: &str| {
+            format!("{SUM}:AAAAAA=={end}x-amz-trailer-signature:{SIGNATURE}\r\n\r\n").into_bytes()
+        };
+        let mode = "STREAMING-AWS4-HMAC-SHA256-PAYLOAD-TRAILER";
+        // minio-go ends trailers in its own way.
+        for end in ["\r\n", "\n\r\n"] {
+            let parts =
+                [chunk("20000"), vec![7; 0x20000], b"\r\n".to_vec(), chunk("0"), trailer(end)];
+            let body = parts.concat();
+            for step in [1, 13, body.len()] {
+                assert_eq!(cut(announced(mode, 0x20000, SUM), &body, step).unwrap(), body);
             }
         }
     }
 
+    /// F3.
+    #[test]
+    fn lines_that_could_be_read_in_two_ways_are_refused() {
+        let long = "1".repeat(3 * LINE_BYTES_MAX);
+        for line in [
+            "no size\r\n",
+            "ffffffffx\r\n",
+            "+5\r\n",
+            "5\n",
+            "5 \r\n",
+            "fffffffffffffffff\r\n",
+            "5;other=1\r\n",
+            "5;chunk-signature=ab\r\n",
+            "5:chunk-signature=ab\r\n",
+            &long,
+        ] {
+            assert_eq!(refused(|| unsigned(5, ""), line), "FormatError", "{line}");
+            assert_eq!(refused(|| signed(5), line), "FormatError", "{line}");
+        }
+        assert_eq!(refused(|| signed(5), "5\r\nhello\r\n"), "FormatError");
+        let line = format!("5;chunk-signature={SIGNATURE}\r\n");
+        assert_eq!(refused(|| unsigned(5, ""), &line), "FormatError");
+    }
+
+    /// F4.
+    #[test]
+    fn bodies_without_their_end_are_refused() {
+        let whole = format!("5\r\nhello\r\n0\r\n{SUM}:AAAAAA==\r\n\r\n");
+        assert_eq!(refused(|| unsigned(5, SUM), &whole), "");
+        for len in 0..whole.len() {
+            assert_eq!(refused(|| unsigned(5, SUM), &whole[..len]), "FormatError", "{len}");
+        }
+        for behind in ["x", "\r\nx", "\r\n\r\n", "0\r\n"] {
+            assert_eq!(refused(|| unsigned(5, SUM), &format!("{whole}{behind}")), "FormatError");
+        }
+        assert_eq!(refused(|| unsigned(5, SUM), &format!("{whole}\r\n")), ""); // As minio-go has it.
+        for body in ["5\r\nhelloxx0\r\n\r\n", "5\r\nhello0\r\n\r\n", "6\r\nhello\r\n0\r\n\r\n"] {
+            assert_eq!(refused(|| unsigned(5, ""), body), "FormatError", "{body}");
+        }
+    }
+
+    /// F5.
+    #[test]
+    fn trailers_are_those_announced() {
+        let body = |trailers: &str| format!("5\r\nhello\r\n0\r\n{trailers}\r\n");
+        let sum = format!("{SUM}:AAAAAA==\r\n");
+        for (trailer, trailers, wanted) in [
+            ("", String::new(), ""),
+            (SUM, sum.to_ascii_uppercase(), ""),
+            (SUM, String::new(), "MalformedTrailer"),
+            ("", sum.clone(), "MalformedTrailer"),
+            (SUM, ":AAAAAA==\r\n".to_owned(), "MalformedTrailer"),
+            (SUM, "other:AAAAAA==\r\n".to_owned(), "MalformedTrailer"),
+            (SUM, format!("{sum}{sum}"), "MalformedTrailer"),
+            (SUM, "no colon\r\n".to_owned(), "FormatError"),
+            (SUM, format!("{SUM}:AA\rAA\r\n"), "FormatError"),
+        ] {
+            let found = refused(|| unsigned(5, trailer), &body(&trailers));
+            assert_eq!(found, wanted, "{trailer}: {trailers}");
+        }
+        let mode = "STREAMING-AWS4-HMAC-SHA256-PAYLOAD-TRAILER";
+        let chunk = |size: &str| format!("{size};chunk-signature={SIGNATURE}\r\n");
+        let body = |rest: &str| format!("{}hello\r\n{}{rest}", chunk("5"), chunk("0"));
+        let by = |name: &str, text: &str| format!("{name}:{text}\r\n");
+        for (rest, wanted) in [
+            (by(SUM, "AAAAAA==") + &by(TRAILER_SIGNATURE, SIGNATURE) + "\r\n", ""),
+            (by(SUM, "AAAAAA==") + "\r\n", "FormatError"),
+            (by(SUM, "AAAAAA==") + &by("other", SIGNATURE) + "\r\n", "FormatError"),
+            (by(SUM, "AAAAAA==") + &by(TRAILER_SIGNATURE, "ab") + "\r\n", "FormatError"),
+            (by(TRAILER_SIGNATURE, SIGNATURE) + "\r\n", "MalformedTrailer"),
+            ("\r\n".to_owned(), "MalformedTrailer"),
+        ] {
+            assert_eq!(refused(|| announced(mode, 5, SUM), &body(&rest)), wanted, "{rest}");
+        }
+        let rest = by(SUM, "AAAAAA==") + &by(TRAILER_SIGNATURE, SIGNATURE) + "\r\n";
+        assert_eq!(refused(|| announced(mode, 5, ""), &body(&rest)), "MalformedTrailer");
+        assert_eq!(refused(|| signed(5), &body(&rest)), "FormatError");
+        assert_eq!(refused(|| signed(5), &body("\r\n")), "");
+    }
+
+    /// F6.
+    #[test]
+    fn lengths_are_those_declared() {
+        let chunk = |size: usize| format!("{size:x}\r\n{}\r\n", "a".repeat(size));
+        let body = |sizes: &[usize]| sizes.iter().map(|size| chunk(*size)).collect::<String>();
+        for (sizes, wanted) in [
+            (&[8192, 8192, 100][..], ""),
+            (&[100], ""),
+            (&[], ""),
+            (&[100, 8192], "ChunkTooSmall"),
+            (&[8192, 8191, 1], "ChunkTooSmall"),
+        ] {
+            let len = sizes.iter().sum();
+            let body = body(sizes) + "0\r\n\r\n";
+            assert_eq!(refused(|| unsigned(len, ""), &body), wanted, "{sizes:?}");
+        }
+        for len in [4, 6] {
+            let found = refused(|| unsigned(len, ""), "5\r\nhello\r\n0\r\n\r\n");
+            assert_eq!(found, "DecodedLengthMismatch");
+        }
+    }
+
+    /// F2.
     #[test]
     fn a_signed_chunk_that_would_fill_memory_is_refused() {
-        assert!(cut(b"1000001;chunk-signature=ab\r\n", 100).is_err());
-        assert!(cut(b"1000000;chunk-signature=ab\r\n", 100).is_ok());
+        let line = |size: &str| format!("{size};chunk-signature={SIGNATURE}\r\n");
+        assert_eq!(refused(|| signed(0), &line("1000001")), "ChunkTooLarge");
+        assert_eq!(refused(|| signed(0), &line("1000000")), "FormatError"); // It ends there.
     }
 }

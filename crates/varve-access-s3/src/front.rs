@@ -23,25 +23,30 @@ use crate::access_log::Entry;
 use crate::account::{Account, Answered, ErrorCode, Noted};
 use crate::clock::now_ms;
 use crate::cors::{self, Asked};
-use crate::error::{ELEMENTS, named};
+use crate::digests::Digests;
+use crate::error::{ELEMENTS, invalid_argument, named, with_elements};
 use crate::form;
-use crate::frames::Reframed;
+use crate::frames::{Announced, Reframed};
 use crate::gateway::Inner;
 use crate::misdirected;
 use crate::query::{decode, escape_xml, query_value};
-use crate::repair::Repair;
+use crate::repair::{COPY_SOURCE, Repair};
 use crate::service::Service;
 use crate::signed;
+use crate::sums;
 use crate::wording;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-amz-request-id");
 const ID_2: HeaderName = HeaderName::from_static("x-amz-id-2");
+const TRAILER: HeaderName = HeaderName::from_static("x-amz-trailer");
 const ASKED_METHOD: HeaderName = HeaderName::from_static("access-control-request-method");
 const ASKED_HEADERS: HeaderName = HeaderName::from_static("access-control-request-headers");
 /// Longest life of a presigned URL, in seconds.
 const PRESIGNED_SECONDS_MAX: u32 = 7 * 24 * 3600;
+/// Longest headers of a request together, in bytes, as by Amazon.
+const HEAD_BYTES_MAX: usize = 8 << 10;
 /// Longest XML document of a client, in bytes: a completion of 10,000 parts with checksums.
-const XML_BYTES_MAX: usize = 4 << 20;
+pub(crate) const XML_BYTES_MAX: usize = 4 << 20;
 
 /// Answers requests.
 #[derive(Clone)]
@@ -144,9 +149,13 @@ impl Front {
         let path = request.uri().path().to_owned();
         let head = request.method() == Method::HEAD;
         let asks_to_continue = request.headers().contains_key(EXPECT);
-        let attributes = request.uri().query().is_some_and(|query| {
-            query.split('&').any(|name| name.trim_end_matches('=') == "attributes")
-        });
+        let names = |wanted: &str| {
+            let query = request.uri().query().unwrap_or_default();
+            query.split('&').any(|pair| pair.split('=').next() == Some(wanted))
+        };
+        let attributes = names("attributes");
+        let has_sums =
+            attributes || names("uploadId") || request.headers().contains_key(COPY_SOURCE);
         let mut response = if !rate.admits() {
             of_error(s3_error!(SlowDown, "Please reduce your request rate."))
         } else if request.method() == Method::OPTIONS {
@@ -157,15 +166,15 @@ impl Front {
         } else if let Some(bucket) = self.form_bucket(&request) {
             form::post(&self.inner, &bucket, request).await.unwrap_or_else(of_error)
         } else {
-            self.service.call(request).await.unwrap_or_else(|error| {
-                let error: Box<dyn std::error::Error + Send + Sync> = error.into();
-                tracing::error!(%error, "request failed");
-                of_error(s3_error!(InternalError))
-            })
+            self.serve(request).await
         };
         // The library has no status of its own for the head of a part of an object.
         if response.status() == StatusCode::OK && response.headers().contains_key(CONTENT_RANGE) {
             *response.status_mut() = StatusCode::PARTIAL_CONTENT;
+        }
+        sums::rename_header(response.headers_mut());
+        if has_sums {
+            sums::rename_elements(&mut response);
         }
         if attributes && response.status().is_success() {
             unquote_tag(&mut response);
@@ -186,6 +195,24 @@ impl Front {
             headers.insert(CONNECTION, HeaderValue::from_static("close"));
         }
         response
+    }
+
+    /// The answer of the protocol library.
+    async fn serve(&self, mut request: Request<Body>) -> Response<Body> {
+        let query = request.uri().query().unwrap_or_default();
+        let is_document = *request.method() == Method::POST
+            || (*request.method() == Method::PUT && query.split('&').any(is_subresource));
+        let digests = match Digests::declared(request.headers(), is_document, is_signed(&request)) {
+            Ok(digests) => digests,
+            Err(error) => return of_error(error),
+        };
+        digests.watch(&mut request);
+        let response = self.service.call(request).await.unwrap_or_else(|error| {
+            let error: Box<dyn std::error::Error + Send + Sync> = error.into();
+            tracing::error!(%error, "request failed");
+            of_error(s3_error!(InternalError))
+        });
+        digests.refused().map_or(response, of_error)
     }
 
     /// Headers for a browser, by the rules of the bucket.
@@ -263,6 +290,11 @@ fn check(request: &mut Request<Body>, region: &str) -> s3s::S3Result<()> {
     let query = request.uri().query().unwrap_or_default();
     let value = |name: &str| query_value(query, name);
     let authorization = request.headers().get(AUTHORIZATION).and_then(|value| value.to_str().ok());
+    // There are no temporary credentials that a token could belong to.
+    if value("X-Amz-Security-Token").is_some() {
+        let text = "The provided token is malformed or otherwise invalid.";
+        return Err(named("InvalidToken", StatusCode::BAD_REQUEST, text));
+    }
     // The second version signs neither the time nor the body so that they could be checked.
     if authorization.is_some_and(|value| value.starts_with("AWS "))
         || (value("Signature").is_some() && value("AWSAccessKeyId").is_some())
@@ -270,15 +302,28 @@ fn check(request: &mut Request<Body>, region: &str) -> s3s::S3Result<()> {
         let text = "The authorization mechanism you have provided is not supported. Please use AWS4-HMAC-SHA256.";
         return Err(s3_error!(InvalidRequest, "{text}"));
     }
+    check_head(request.headers())?;
     misdirected::check(request)?;
     signed::check(request, region)?;
     // Bodies in signed chunks are taken apart only beside a signature; without one the frames would be stored.
-    let is_signed = authorization.is_some() || value("X-Amz-Signature").is_some();
+    let is_signed = is_signed(request);
     let headers = request.headers();
     let is_in_chunks = has_value(headers, "x-amz-content-sha256", "streaming-");
+    if !is_signed && is_in_chunks && !has_value(headers, "x-amz-content-sha256", "unsigned") {
+        let text = "Anonymous requests don't support this x-amz-content-sha256 value. Please use UNSIGNED-PAYLOAD or STREAMING-UNSIGNED-PAYLOAD-TRAILER.";
+        return Err(s3_error!(InvalidRequest, "{text}"));
+    }
     if !is_signed && (is_in_chunks || has_value(headers, "content-encoding", "aws-chunked")) {
         return Err(s3_error!(NotImplemented, "aws-chunked bodies need a signed request"));
     }
+    let sha256 =
+        headers.get("x-amz-content-sha256").map(|value| value.to_str().unwrap_or_default());
+    if let Some(sha256) = sha256.filter(|sha256| is_signed && !is_in_chunks && !is_payload(sha256))
+    {
+        let text = "x-amz-content-sha256 must be UNSIGNED-PAYLOAD, STREAMING-UNSIGNED-PAYLOAD-TRAILER, STREAMING-AWS4-HMAC-SHA256-PAYLOAD, STREAMING-AWS4-HMAC-SHA256-PAYLOAD-TRAILER, STREAMING-AWS4-ECDSA-P256-SHA256-PAYLOAD, STREAMING-AWS4-ECDSA-P256-SHA256-PAYLOAD-TRAILER or a valid sha256 value.";
+        return Err(invalid_argument(text, "x-amz-content-sha256", sha256));
+    }
+    let puts_part_of_it = request.method() == Method::PUT && query.split('&').any(is_subresource);
     let expires = value("X-Amz-Expires").map(|text| text.parse::<u32>());
     if expires.is_some_and(|seconds| !seconds.is_ok_and(|seconds| seconds <= PRESIGNED_SECONDS_MAX))
     {
@@ -287,7 +332,8 @@ fn check(request: &mut Request<Body>, region: &str) -> s3s::S3Result<()> {
             "X-Amz-Expires must be between 1 and {PRESIGNED_SECONDS_MAX} seconds"
         ));
     }
-    if authorization.is_some() && !request.headers().contains_key(X_AMZ_DATE) {
+    let has_date = request.headers().get(X_AMZ_DATE).is_some_and(|date| !date.is_empty());
+    if authorization.is_some() && !has_date {
         let date =
             request.headers().get(DATE).and_then(|date| date.to_str().ok()).and_then(basic_date);
         let date = date.and_then(|date| HeaderValue::from_str(&date).ok()).ok_or_else(|| {
@@ -299,15 +345,70 @@ fn check(request: &mut Request<Body>, region: &str) -> s3s::S3Result<()> {
         request.headers_mut().insert(X_AMZ_DATE, date);
     }
     if is_in_chunks {
+        if puts_part_of_it {
+            let text = "The value of x-amz-content-sha256 header is invalid.";
+            return Err(s3_error!(InvalidRequest, "{text}"));
+        }
+        let announced =
+            Announced::of(request.headers()).ok_or_else(|| s3_error!(MissingContentLength))?;
         // Some clients send such bodies in chunks of HTTP as well, without a length of what is sent.
         let headers = request.headers_mut();
         if let Some(len) = headers.get("x-amz-decoded-content-length").cloned() {
             headers.entry(CONTENT_LENGTH).or_insert(len);
         }
+        // The library wants it where there may be trailers.
+        headers.entry(TRAILER).or_insert(HeaderValue::from_static(""));
         let body = std::mem::take(request.body_mut());
-        *request.body_mut() = Body::http_body_unsync(Reframed::new(body));
+        *request.body_mut() = Body::http_body_unsync(Reframed::new(body, announced));
     }
     Ok(())
+}
+
+/// Headers are bounded.
+fn check_head(headers: &HeaderMap) -> s3s::S3Result<()> {
+    let len: usize = headers.iter().map(|(name, value)| name.as_str().len() + value.len()).sum();
+    if len > HEAD_BYTES_MAX {
+        let text = "Your request header section exceeds the maximum allowed size.";
+        let error = named("RequestHeaderSectionTooLarge", StatusCode::BAD_REQUEST, text);
+        return Err(with_elements(error, &[("MaxSizeAllowed", &HEAD_BYTES_MAX.to_string())]));
+    }
+    Ok(())
+}
+
+/// Whether a parameter of a query names something of an object or bucket that is put, other than itself and its parts.
+fn is_subresource(pair: &str) -> bool {
+    const KNOWN: [&str; 16] = [
+        "acl",
+        "accelerate",
+        "cors",
+        "encryption",
+        "legal-hold",
+        "lifecycle",
+        "logging",
+        "object-lock",
+        "ownershipControls",
+        "policy",
+        "publicAccessBlock",
+        "replication",
+        "retention",
+        "tagging",
+        "versioning",
+        "website",
+    ];
+    KNOWN.contains(&pair.split('=').next().unwrap_or_default())
+}
+
+/// What a signed body that is not in chunks may be said to be.
+fn is_payload(text: &str) -> bool {
+    text == "UNSIGNED-PAYLOAD"
+        || (text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit()))
+}
+
+/// Whether somebody has signed it, in the head or in the address.
+fn is_signed(request: &Request<Body>) -> bool {
+    let query = request.uri().query().unwrap_or_default();
+    request.headers().get(AUTHORIZATION).is_some_and(|value| value.to_str().is_ok())
+        || query_value(query, "X-Amz-Signature").is_some()
 }
 
 /// Whether a header has a value that contains `text`, in whatever case.
@@ -350,21 +451,23 @@ fn without_quotes(document: &str) -> String {
 
 /// Why a browser may not do what it asks for; `cors` tells whether the bucket has rules at all.
 fn refused_preflight(headers: &HeaderMap, cors: bool) -> S3Error {
-    let text = |name: HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
+    let text = |name: HeaderName| {
+        headers.get(name).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned())
+    };
     let bad = |text: &str| {
         let mut error =
             S3Error::with_message(S3ErrorCode::Custom("BadRequest".into()), text.to_owned());
         error.set_status_code(StatusCode::BAD_REQUEST);
         error
     };
-    if text(ORIGIN).is_none_or(str::is_empty) {
+    if text(ORIGIN).is_none_or(|origin| origin.is_empty()) {
         return bad("Insufficient information. Origin request header needed.");
     }
     let method = text(ASKED_METHOD).unwrap_or_default();
-    if !["GET", "PUT", "HEAD", "POST", "DELETE"].contains(&method) {
+    if !["GET", "PUT", "HEAD", "POST", "DELETE"].contains(&method.as_str()) {
         return bad(&format!("Invalid Access-Control-Request-Method: {method}"));
     }
-    if let Some(name) = text(ASKED_HEADERS).and_then(cors::bad_header) {
+    if let Some(name) = text(ASKED_HEADERS).as_deref().and_then(cors::bad_header) {
         return bad(&format!(
             "Access-Control-Request-Headers \"{name}\" contains invalid character."
         ));

@@ -1,7 +1,8 @@
 //! What a request says about an object to be made, beside its bytes: headers, metadata, tags, list, lock, encryption.
 
-use base64::Engine;
+use base64::engine::{GeneralPurpose, GeneralPurposeConfig};
 use base64::prelude::BASE64_STANDARD;
+use base64::{Engine, alphabet};
 use s3s::crypto::{Checksum as _, Md5};
 use s3s::dto::{self, AccessControlPolicy, Timestamp, TimestampFormat};
 use s3s::{S3Result, s3_error};
@@ -12,7 +13,7 @@ use crate::acl::{self, AclHeaders, Owners};
 use crate::bucket_view::BucketView;
 use crate::cipher::BodyKey;
 use crate::clock::{ms_of, now_ms};
-use crate::error::{invalid_argument, named};
+use crate::error::{invalid_argument, named, with_elements};
 use crate::gateway::Inner;
 use crate::query::tags_of_header;
 use crate::seal::{KEY_LEN, aead, open_with, random, seal_with};
@@ -525,10 +526,13 @@ pub(crate) fn open_key(
 /// The bytes of a `Content-MD5`.
 pub(crate) fn content_md5(text: Option<&str>) -> S3Result<Option<[u8; 16]>> {
     let Some(text) = text else { return Ok(None) };
-    let bytes = BASE64_STANDARD.decode(text).ok().and_then(|bytes| bytes.try_into().ok());
-    bytes
-        .map(Some)
-        .ok_or_else(|| s3_error!(InvalidDigest, "The Content-MD5 you specified was invalid."))
+    // The bits behind the last byte say nothing.
+    let lenient = GeneralPurposeConfig::new().with_decode_allow_trailing_bits(true);
+    let bytes = GeneralPurpose::new(&alphabet::STANDARD, lenient).decode(text).ok();
+    bytes.and_then(|bytes| bytes.try_into().ok()).map(Some).ok_or_else(|| {
+        let error = s3_error!(InvalidDigest, "The Content-MD5 you specified was invalid.");
+        with_elements(error, &[("Content-MD5", text)])
+    })
 }
 
 /// A time as HTTP writes it.

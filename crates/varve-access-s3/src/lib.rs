@@ -3,7 +3,7 @@
 //! ```text
 //!   server     sockets, TLS, limits
 //!     account  counts and logs each request when its answer has ended
-//!     front    request ids, cross-origin answers, complete errors
+//!     front    request ids, cross-origin answers, digests of documents, complete errors
 //!       s3s    HTTP <-> typed operations, signatures, XML (the library; nothing of it shows outside this crate)
 //!         access    may this caller do this?
 //!         ops       the operations
@@ -20,6 +20,7 @@ mod buckets;
 mod cipher;
 mod clock;
 mod cors;
+mod digests;
 mod error;
 mod figures;
 mod form;

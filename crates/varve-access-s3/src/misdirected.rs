@@ -2,9 +2,9 @@
 //! operation. Called for each request (`front`).
 
 use hyper::{Method, Request, StatusCode};
-use s3s::{S3Result, s3_error};
+use s3s::{S3Error, S3Result, s3_error};
 
-use crate::error::{invalid_argument, named};
+use crate::error::{invalid_argument, named, with_elements};
 use crate::form::is_form;
 use crate::query::query_value;
 
@@ -25,15 +25,16 @@ pub(crate) fn check<B>(request: &Request<B>) -> S3Result<()> {
         return Err(invalid_argument(text, "x-amz-copy-source", source));
     }
     if *method == Method::POST && query.is_empty() && (object || (path.is_empty() && !form)) {
-        return Err(s3_error!(MethodNotAllowed));
+        return Err(not_allowed(method, if object { "OBJECT" } else { "SERVICE" }));
     }
     if *method == Method::POST && !object && query.is_empty() && !form {
         let text = "Bucket POST must be of the enclosure-type multipart/form-data";
-        return Err(named("PreconditionFailed", StatusCode::PRECONDITION_FAILED, text));
+        let error = named("PreconditionFailed", StatusCode::PRECONDITION_FAILED, text);
+        return Err(with_elements(error, &[("Condition", text)]));
     }
     if *method == Method::PUT && object && has("uploadId") != has("partNumber") {
         if has("uploadId") {
-            return Err(s3_error!(MethodNotAllowed));
+            return Err(not_allowed(method, "UPLOAD"));
         }
         let text = "This operation does not accept partNumber without uploadId";
         let number = query_value(query, "partNumber").unwrap_or_default();
@@ -48,6 +49,14 @@ pub(crate) fn check<B>(request: &Request<B>) -> S3Result<()> {
         return Err(s3_error!(InvalidRequest, "{text}"));
     }
     Ok(())
+}
+
+/// A method that a kind of resource does not have.
+fn not_allowed(method: &Method, resource: &str) -> S3Error {
+    with_elements(
+        s3_error!(MethodNotAllowed),
+        &[("Method", method.as_str()), ("ResourceType", resource)],
+    )
 }
 
 #[cfg(test)]

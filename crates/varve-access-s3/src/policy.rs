@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use serde_json::Value;
 use varve_object::User;
 
-use self::vocabulary::{is_action, is_condition_key};
+use self::vocabulary::{applies, is_action, is_condition_key};
 
 /// Longest document, in bytes.
 pub(crate) const POLICY_BYTES_MAX: usize = 20 << 10;
@@ -252,8 +252,18 @@ impl Statement {
             }
         }
         for condition in &self.conditions {
+            if condition.operator == Operator::Null && condition.if_exists {
+                return Err("Invalid Condition type : NullIfExists".to_owned());
+            }
             if !is_condition_key(&condition.key) {
                 return Err("Policy has an invalid condition key".to_owned());
+            }
+            if !self.actions.negated
+                && !self.actions.any.iter().all(|action| applies(&condition.key, action))
+            {
+                let text =
+                    "Conditions do not apply to combination of actions and resources in statement";
+                return Err(text.to_owned());
             }
             if condition.key == "aws:sourceip"
                 && !condition.values.iter().all(|net| is_network(net))

@@ -7,7 +7,7 @@ use s3s::{S3Error, S3ErrorCode, S3Result, TrailingHeaders, s3_error};
 use varve_object::{BodyReader, BodyWriter, BucketId, NewBody, ObjectStore, SMALL_BODY_MAX};
 
 use crate::cipher::{BodyKey, Sealer, sealed_len};
-use crate::error::{named, of_store};
+use crate::error::{bad_digest, named, of_store};
 use crate::md5_queue::{BodyMd5, Md5Queue};
 use crate::sums::{self, Hasher, Wanted};
 
@@ -129,7 +129,10 @@ pub(crate) async fn from_client(
     while let Some(data) = next(&mut blob).await? {
         size += data.len() as u64;
         if size > len_max {
-            return Err(s3_error!(EntityTooLarge));
+            return Err(match intake.len {
+                Length::Exactly(_) => other_len(),
+                Length::AtMost(_) => s3_error!(EntityTooLarge),
+            });
         }
         hasher.iter_mut().for_each(|hasher| hasher.update(&data));
         md5.update(data.clone()).await;
@@ -140,17 +143,14 @@ pub(crate) async fn from_client(
         sink.write(data).await.map_err(of_store)?;
     }
     if matches!(intake.len, Length::Exactly(len) if len != size) {
-        return Err(s3_error!(IncompleteBody));
+        return Err(other_len());
     }
     if let Some(sealer) = sealer {
         sink.write(sealer.finish()).await.map_err(of_store)?;
     }
     let md5 = md5.finish().await;
-    if intake.md5.is_some_and(|declared| declared != md5) {
-        return Err(s3_error!(
-            BadDigest,
-            "The Content-MD5 you specified did not match what we received."
-        ));
+    if let Some(declared) = intake.md5.filter(|declared| *declared != md5) {
+        return Err(bad_digest(&declared, &md5));
     }
     let sum = hasher.map(Hasher::finish);
     check_sum(intake.sum.as_ref(), sum.as_deref(), intake.trailers.as_ref())?;
@@ -197,7 +197,7 @@ async fn next(blob: &mut Option<StreamingBlob>) -> S3Result<Option<Bytes>> {
 }
 
 /// The streams of the protocol library have private errors: their texts begin with their names.
-fn of_stream(error: &(dyn std::error::Error + Send + Sync + 'static)) -> S3Error {
+pub(crate) fn of_stream(error: &(dyn std::error::Error + Send + Sync + 'static)) -> S3Error {
     let text = error.to_string();
     let is = |name: &str| text.contains(name);
     if is("SignatureMismatch") {
@@ -212,6 +212,14 @@ fn of_stream(error: &(dyn std::error::Error + Send + Sync + 'static)) -> S3Error
         s3_error!(EntityTooLarge, "Your proposed upload exceeds the maximum allowed size")
     } else if is("FormFileShort") {
         s3_error!(EntityTooSmall, "Your proposed upload is smaller than the minimum allowed size")
+    } else if is("DecodedLengthMismatch") {
+        other_len()
+    } else if is("MalformedTrailer") {
+        let text = "The request contained trailing data that was not well-formed or did not conform to our published schema.";
+        named("MalformedTrailerError", hyper::StatusCode::BAD_REQUEST, text)
+    } else if is("ChunkTooSmall") {
+        let text = "Only the last chunk is allowed to have a size less than 8192 bytes";
+        named("InvalidChunkSizeError", hyper::StatusCode::BAD_REQUEST, text)
     } else if is("FormatError") || is("TooLarge") || is("TooMany") {
         s3_error!(IncompleteBody, "The request body terminated unexpectedly")
     } else {
@@ -220,6 +228,13 @@ fn of_stream(error: &(dyn std::error::Error + Send + Sync + 'static)) -> S3Error
             "The request body terminated unexpectedly",
         )
     }
+}
+
+/// More or less bytes than declared.
+fn other_len() -> S3Error {
+    let text =
+        "You did not provide the number of bytes specified by the Content-Length HTTP header";
+    s3_error!(IncompleteBody, "{text}")
 }
 
 fn check_sum(
@@ -233,7 +248,12 @@ fn check_sum(
         trailers
             .read(|map| map.get(&header).and_then(|value| value.to_str().ok()).map(str::to_owned))
     });
-    let trailer = trailer.flatten().map(|value| sums::decode(wanted.kind, &value)).transpose()?;
+    let in_trailer = |value: String| {
+        let refused =
+            |_| s3_error!(InvalidRequest, "Value for {header} trailing header is invalid.");
+        sums::decode(wanted.kind, &value).map_err(refused)
+    };
+    let trailer = trailer.flatten().map(in_trailer).transpose()?;
     for declared in [wanted.value.as_deref(), trailer.as_deref()].into_iter().flatten() {
         if declared != found {
             let name = sums::name(wanted.kind);

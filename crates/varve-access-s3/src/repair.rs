@@ -1,5 +1,7 @@
-//! Headers that HTTP has servers ignore where they make no sense, and that the protocol library refuses. It is asked again without
-//! them, after it has found the signature good: the signature covers them. Called by the library (`front`).
+//! What HTTP has servers ignore where it makes no sense, and what the protocol library does not know: it refuses both. It is asked again
+//! without them, after it has found the signature good: the signature covers them. Called by the library (`front`).
+//!
+//! R1: the body of the first pass is the one that the signature covers: read to its end, with its hash compared, before the second begins.
 //!
 //! A range of no known form, and more than one range, is none. A time that is none is no condition. A tag without quotes is one with
 //! quotes, as Amazon has it.
@@ -7,20 +9,25 @@
 use std::sync::Arc;
 
 use hyper::header::{
-    AUTHORIZATION, HeaderName, HeaderValue, IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH,
-    IF_UNMODIFIED_SINCE, RANGE,
+    AUTHORIZATION, CONTENT_LENGTH, HOST, HeaderName, HeaderValue, IF_MATCH, IF_MODIFIED_SINCE,
+    IF_NONE_MATCH, IF_UNMODIFIED_SINCE, RANGE,
 };
 use hyper::http::Extensions;
 use hyper::{HeaderMap, Method, Request, Uri};
-use s3s::dto::{ETagCondition, Range, Timestamp, TimestampFormat};
+use s3s::dto::{ETagCondition, Range, Tag, Tagging, Timestamp, TimestampFormat};
 use s3s::route::S3Route;
 use s3s::service::S3Service;
+use s3s::xml::{Deserialize, Deserializer};
 use s3s::{Body, S3Request, S3Response, S3Result, s3_error};
 
 use crate::access::Caller;
+use crate::front::XML_BYTES_MAX;
 use crate::gateway::Inner;
+use crate::query::query_value;
+use crate::receive::of_stream;
+use crate::sums;
 
-const COPY_SOURCE: HeaderName = HeaderName::from_static("x-amz-copy-source");
+pub(crate) const COPY_SOURCE: HeaderName = HeaderName::from_static("x-amz-copy-source");
 const TAGS: [HeaderName; 4] = [
     IF_MATCH,
     IF_NONE_MATCH,
@@ -47,9 +54,20 @@ pub(crate) struct Verified(pub(crate) Caller);
 
 #[async_trait::async_trait]
 impl S3Route for Repair {
-    fn is_match(&self, method: &Method, _: &Uri, headers: &HeaderMap, _: &mut Extensions) -> bool {
+    fn is_match(
+        &self,
+        method: &Method,
+        uri: &Uri,
+        headers: &HeaderMap,
+        _: &mut Extensions,
+    ) -> bool {
+        let query = uri.query().unwrap_or_default();
+        match *method {
+            Method::POST => return query_value(query, "uploadId").is_some(),
+            Method::PUT if self.creates_bucket(uri, headers) => return true,
+            _ => {}
+        }
         let reads = matches!(*method, Method::GET | Method::HEAD | Method::DELETE);
-        // Other requests have bodies, which are known only to the first pass.
         (reads || (*method == Method::PUT && headers.contains_key(COPY_SOURCE)))
             && repaired(headers).is_some()
     }
@@ -67,11 +85,27 @@ impl S3Route for Repair {
             None => None,
         };
         let mut again = Request::new(Body::empty());
+        let of_bucket = self.creates_bucket(&request.uri, &request.headers);
+        match request.method {
+            // Nobody's documents are read only once it is known that he may send them.
+            Method::POST if user.is_some() => completion(request.input, &mut again).await?,
+            Method::PUT if of_bucket && user.is_some() => {
+                creation(request.input, &mut again).await?
+            }
+            Method::POST => *again.body_mut() = request.input,
+            Method::PUT if of_bucket => *again.body_mut() = request.input,
+            _ => {}
+        }
+        let extensions = std::mem::take(again.extensions_mut());
         *again.method_mut() = request.method;
         *again.uri_mut() = unsigned(&request.uri)?;
         *again.headers_mut() = repaired(&request.headers).unwrap_or(request.headers);
         again.headers_mut().remove(AUTHORIZATION);
+        if let Some(len) = again.body().bytes().map(|bytes| bytes.len()).filter(|len| *len > 0) {
+            again.headers_mut().insert(CONTENT_LENGTH, len.into());
+        }
         *again.extensions_mut() = request.extensions;
+        again.extensions_mut().extend(extensions);
         again.extensions_mut().insert(Verified(Caller { user }));
         let response = self.plain.call(again).await.map_err(|_| s3_error!(InternalError))?;
         let (parts, body) = response.into_parts();
@@ -82,6 +116,56 @@ impl S3Route for Repair {
             extensions: parts.extensions,
         })
     }
+}
+
+impl Repair {
+    /// Whether it puts a bucket, with a document. Where the host names the bucket, what follows is a key.
+    fn creates_bucket(&self, uri: &Uri, headers: &HeaderMap) -> bool {
+        let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
+        let domain = self.inner.options.domain.as_deref();
+        let of_host = |host: &str| {
+            domain.is_some_and(|domain| host.strip_suffix(domain).is_some_and(|b| b.ends_with('.')))
+        };
+        let path = uri.path().trim_matches('/');
+        let of_bucket = match text(HOST).is_some_and(of_host) {
+            true => path.is_empty(),
+            false => !path.is_empty() && !path.contains('/'),
+        };
+        let plain = uri.query().is_none_or(|query| query.is_empty() || query.starts_with("x-id="));
+        of_bucket && plain && text(CONTENT_LENGTH).is_some_and(|len| len != "0")
+    }
+}
+
+/// Tags of a bucket to be made.
+#[derive(Clone)]
+pub(crate) struct NewTags(pub(crate) Vec<Tag>);
+
+/// The text of a document. R1.
+async fn text_of(mut body: Body) -> S3Result<String> {
+    let bytes = body.store_all_limited(XML_BYTES_MAX).await.map_err(|error| of_stream(&*error))?;
+    String::from_utf8(bytes.into()).map_err(|_| s3_error!(MalformedXML))
+}
+
+/// The document that completes an upload, with checksums as the library reads them.
+async fn completion(body: Body, again: &mut Request<Body>) -> S3Result<()> {
+    *again.body_mut() = Body::from(sums::into_known(&text_of(body).await?));
+    Ok(())
+}
+
+/// The document that says how a bucket is to be made, and its tags beside it.
+async fn creation(body: Body, again: &mut Request<Body>) -> S3Result<()> {
+    let mut text = text_of(body).await?;
+    let (open, close) = ("<Tags>", "</Tags>");
+    if let Some((begin, end)) = text.find(open).zip(text.find(close)) {
+        let tags = text.get(begin + open.len()..end).ok_or_else(|| s3_error!(MalformedXML))?;
+        let tags = format!("<Tagging><TagSet>{tags}</TagSet></Tagging>");
+        let tags = Tagging::deserialize(&mut Deserializer::new(tags.as_bytes()))
+            .map_err(|_| s3_error!(MalformedXML))?;
+        again.extensions_mut().insert(NewTags(tags.tag_set));
+        text.replace_range(begin..end + close.len(), "");
+    }
+    *again.body_mut() = Body::from(text);
+    Ok(())
 }
 
 /// The headers as they are meant; none if they are well as they are.

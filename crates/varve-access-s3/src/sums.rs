@@ -1,37 +1,25 @@
 //! Checksums of bodies: which one a request wants, computing it, comparing it, and putting those of parts together.
+//!
+//! S1: the protocol library knows five kinds. One of the others stands in its field for SHA-256 behind its name and a colon, which
+//! base64 has not, and gets its own name where a document comes in ([`into_known`]) or an answer leaves ([`rename_header`], [`rename_elements`]).
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use crc_fast::CrcAlgorithm;
-use s3s::crypto::{Checksum as _, Crc32, Crc32c, Crc64Nvme, Sha1, Sha256};
-use s3s::dto::{self, ChecksumAlgorithm};
-use s3s::{S3Result, s3_error};
+use hyper::HeaderMap;
+use hyper::Response;
+use hyper::header::{CONTENT_LENGTH, HeaderName, HeaderValue};
+use ring::digest;
+use s3s::crypto::{Checksum as _, Crc32, Crc32c, Crc64Nvme, Md5, Sha1, Sha256};
+use s3s::dto::{self, ChecksumAlgorithm, CompletedPart};
+use s3s::{Body, S3Error, S3Result, s3_error};
+use std::hash::Hasher as _;
+use twox_hash::{XxHash3_64, XxHash3_128, XxHash64};
 use varve_object::{Checksum, ChecksumKind};
 
-use crate::ops::Origin;
-
-/// All kinds, as the order of a request's fields.
-pub(crate) const KINDS: [ChecksumKind; 5] = [
-    ChecksumKind::Crc32,
-    ChecksumKind::Crc32c,
-    ChecksumKind::Crc64Nvme,
-    ChecksumKind::Sha1,
-    ChecksumKind::Sha256,
-];
-
-/// The five fields that inputs and outputs of the protocol have, as one struct.
-macro_rules! declared {
-    ($from:expr) => {
-        s3s::dto::Checksum {
-            checksum_crc32: $from.checksum_crc32.clone(),
-            checksum_crc32c: $from.checksum_crc32c.clone(),
-            checksum_crc64nvme: $from.checksum_crc64nvme.clone(),
-            checksum_sha1: $from.checksum_sha1.clone(),
-            checksum_sha256: $from.checksum_sha256.clone(),
-            checksum_type: None,
-        }
-    };
-}
+const PREFIX: &str = "x-amz-checksum-";
+const TRAILER: &str = "x-amz-trailer";
+const BORROWED: HeaderName = HeaderName::from_static("x-amz-checksum-sha256");
 
 /// Sets these fields of an output.
 macro_rules! show {
@@ -45,7 +33,7 @@ macro_rules! show {
     }};
 }
 
-pub(crate) use {declared, show};
+pub(crate) use show;
 
 /// Computes a checksum.
 pub(crate) enum Hasher {
@@ -54,6 +42,11 @@ pub(crate) enum Hasher {
     Crc64Nvme(Crc64Nvme),
     Sha1(Box<Sha1>),
     Sha256(Box<Sha256>),
+    Sha512(digest::Context),
+    Md5(Box<Md5>),
+    XxHash64(XxHash64),
+    XxHash3(Box<XxHash3_64>),
+    XxHash128(Box<XxHash3_128>),
 }
 
 /// The checksum that a request wants.
@@ -72,6 +65,11 @@ impl Hasher {
             ChecksumKind::Crc64Nvme => Self::Crc64Nvme(Crc64Nvme::new()),
             ChecksumKind::Sha1 => Self::Sha1(Box::new(Sha1::new())),
             ChecksumKind::Sha256 => Self::Sha256(Box::new(Sha256::new())),
+            ChecksumKind::Sha512 => Self::Sha512(digest::Context::new(&digest::SHA512)),
+            ChecksumKind::Md5 => Self::Md5(Box::new(Md5::new())),
+            ChecksumKind::XxHash64 => Self::XxHash64(XxHash64::with_seed(0)),
+            ChecksumKind::XxHash3 => Self::XxHash3(Box::new(XxHash3_64::new())),
+            ChecksumKind::XxHash128 => Self::XxHash128(Box::new(XxHash3_128::new())),
         }
     }
 
@@ -82,6 +80,11 @@ impl Hasher {
             Self::Crc64Nvme(sum) => sum.update(data),
             Self::Sha1(sum) => sum.update(data),
             Self::Sha256(sum) => sum.update(data),
+            Self::Sha512(sum) => sum.update(data),
+            Self::Md5(sum) => sum.update(data),
+            Self::XxHash64(sum) => sum.write(data),
+            Self::XxHash3(sum) => sum.write(data),
+            Self::XxHash128(sum) => sum.write(data),
         }
     }
 
@@ -92,6 +95,11 @@ impl Hasher {
             Self::Crc64Nvme(sum) => sum.finalize().to_vec(),
             Self::Sha1(sum) => sum.finalize().to_vec(),
             Self::Sha256(sum) => sum.finalize().to_vec(),
+            Self::Sha512(sum) => sum.finish().as_ref().to_vec(),
+            Self::Md5(sum) => sum.finalize().to_vec(),
+            Self::XxHash64(sum) => sum.finish().to_be_bytes().to_vec(),
+            Self::XxHash3(sum) => sum.finish().to_be_bytes().to_vec(),
+            Self::XxHash128(sum) => sum.finish_128().to_be_bytes().to_vec(),
         }
     }
 }
@@ -104,14 +112,22 @@ pub(crate) fn name(kind: ChecksumKind) -> &'static str {
         ChecksumKind::Crc64Nvme => "CRC64NVME",
         ChecksumKind::Sha1 => "SHA1",
         ChecksumKind::Sha256 => "SHA256",
+        ChecksumKind::Sha512 => "SHA512",
+        ChecksumKind::Md5 => "MD5",
+        ChecksumKind::XxHash64 => "XXHASH64",
+        ChecksumKind::XxHash3 => "XXHASH3",
+        ChecksumKind::XxHash128 => "XXHASH128",
     }
 }
 
 /// Kind of a name in the protocol.
 pub(crate) fn kind_of(name: &str) -> S3Result<ChecksumKind> {
-    let found = KINDS.into_iter().find(|kind| self::name(*kind).eq_ignore_ascii_case(name));
+    let found =
+        ChecksumKind::ALL.into_iter().find(|kind| self::name(*kind).eq_ignore_ascii_case(name));
     found.ok_or_else(|| {
-        let names = KINDS.map(self::name).join(", ");
+        let mut names = ChecksumKind::ALL.map(self::name);
+        names.sort_unstable();
+        let names = names.join(", ");
         s3_error!(
             InvalidRequest,
             "Checksum algorithm provided is unsupported. Please try again with any of the valid types: [{names}]"
@@ -124,49 +140,151 @@ pub(crate) fn header(kind: ChecksumKind) -> String {
     format!("x-amz-checksum-{}", name(kind).to_ascii_lowercase())
 }
 
-/// The algorithm that a request names: in its fields, to the tools that made it, or by the trailer it announces.
-pub(crate) fn algorithm(origin: &Origin, field: Option<&ChecksumAlgorithm>) -> Option<String> {
-    let named = field.map(|algorithm| algorithm.as_str());
-    let named = named.or_else(|| origin.header("x-amz-sdk-checksum-algorithm"));
-    if let Some(named) = named {
-        return Some(named.to_owned());
-    }
-    let trailer = origin.header("x-amz-trailer")?;
-    let names = trailer.split(',').map(|name| name.trim().to_ascii_lowercase());
-    let mut kinds = names.filter_map(|name| KINDS.into_iter().find(|kind| header(*kind) == name));
-    kinds.next().map(|kind| name(kind).to_owned())
+/// The kind of a header or trailer that carries a checksum.
+fn kind_of_header(name: &str) -> Option<ChecksumKind> {
+    let kind = name.strip_prefix(PREFIX)?;
+    ChecksumKind::ALL.into_iter().find(|known| self::name(*known).eq_ignore_ascii_case(kind))
 }
 
-/// What a request wants, by its fields and its algorithm.
-pub(crate) fn wanted(fields: &dto::Checksum, algorithm: Option<&str>) -> S3Result<Option<Wanted>> {
-    let values = [
-        &fields.checksum_crc32,
-        &fields.checksum_crc32c,
-        &fields.checksum_crc64nvme,
-        &fields.checksum_sha1,
-        &fields.checksum_sha256,
-    ];
-    let mut given = KINDS
-        .into_iter()
-        .zip(values)
-        .filter_map(|(kind, value)| value.as_ref().map(|value| (kind, value)));
-    let algorithm = algorithm.map(kind_of).transpose()?;
-    let Some((kind, value)) = given.next() else {
-        return Ok(algorithm.map(|kind| Wanted { kind, value: None }));
-    };
-    if given.next().is_some() {
-        return Err(s3_error!(
-            InvalidRequest,
-            "Expecting a single x-amz-checksum- header. Multiple checksum Types are not allowed."
-        ));
+/// The checksum in the headers of a request, as it is written there.
+pub(crate) fn given(headers: &HeaderMap) -> S3Result<Option<(ChecksumKind, String)>> {
+    let mut found = None;
+    for (header, value) in headers {
+        let Some(rest) = header.as_str().strip_prefix(PREFIX) else { continue };
+        if matches!(rest, "type" | "algorithm" | "mode") {
+            continue;
+        }
+        let kind = kind_of_header(header.as_str()).ok_or_else(|| {
+            s3_error!(
+                InvalidRequest,
+                "The algorithm type you specified in x-amz-checksum- header is invalid."
+            )
+        })?;
+        if found.replace((kind, value.to_str().unwrap_or_default().to_owned())).is_some() {
+            return Err(several());
+        }
     }
-    if algorithm.is_some_and(|algorithm| algorithm != kind) {
+    Ok(found)
+}
+
+fn several() -> S3Error {
+    let text =
+        "Expecting a single x-amz-checksum- header. Multiple checksum Types are not allowed.";
+    s3_error!(InvalidRequest, "{text}")
+}
+
+/// The kind of checksum that the headers announce in a trailer.
+pub(crate) fn announced(headers: &HeaderMap) -> Option<ChecksumKind> {
+    let names = headers.get(TRAILER)?.to_str().ok()?;
+    names.split(',').find_map(|name| kind_of_header(&name.trim().to_ascii_lowercase()))
+}
+
+/// What a request wants, by its headers; `field` is the algorithm that it names.
+pub(crate) fn wanted(
+    headers: &HeaderMap,
+    field: Option<&ChecksumAlgorithm>,
+) -> S3Result<Option<Wanted>> {
+    // The library's field is the trailer's algorithm where there is one.
+    let of_tools = headers.get("x-amz-sdk-checksum-algorithm").and_then(|name| name.to_str().ok());
+    let named = of_tools.or(field.map(ChecksumAlgorithm::as_str));
+    let algorithm = named.map(kind_of).transpose()?;
+    let wanted = match (given(headers)?, announced(headers)) {
+        (Some(_), Some(_)) => return Err(several()),
+        (Some((kind, value)), None) => Wanted { kind, value: Some(decode(kind, &value)?) },
+        (None, Some(kind)) => Wanted { kind, value: None },
+        (None, None) => return Ok(algorithm.map(|kind| Wanted { kind, value: None })),
+    };
+    if algorithm.is_some_and(|algorithm| algorithm != wanted.kind) {
         return Err(s3_error!(
             InvalidRequest,
             "Value for x-amz-sdk-checksum-algorithm header is invalid."
         ));
     }
-    Ok(Some(Wanted { kind, value: Some(decode(kind, value)?) }))
+    Ok(Some(wanted))
+}
+
+/// The checksum that a completion names for a part; it fails where there are several, or one is badly written.
+pub(crate) fn of_completed(part: &CompletedPart) -> S3Result<Option<(ChecksumKind, Vec<u8>)>> {
+    let fields = [
+        (ChecksumKind::Crc32, &part.checksum_crc32),
+        (ChecksumKind::Crc32c, &part.checksum_crc32c),
+        (ChecksumKind::Crc64Nvme, &part.checksum_crc64nvme),
+        (ChecksumKind::Sha1, &part.checksum_sha1),
+        (ChecksumKind::Sha256, &part.checksum_sha256),
+    ];
+    let mut given = fields.into_iter().filter_map(|(kind, text)| Some((kind, text.as_deref()?)));
+    let Some((kind, text)) = given.next() else { return Ok(None) };
+    if given.next().is_some() {
+        return Err(several());
+    }
+    let (kind, text) = match text.split_once(':') {
+        Some((name, text)) => (kind_of(name)?, text), // S1
+        None => (kind, text),
+    };
+    Ok(Some((kind, decode(kind, text)?)))
+}
+
+/// Kinds that the library has no fields for.
+fn foreign() -> impl Iterator<Item = &'static str> {
+    let known = |kind: &ChecksumKind| {
+        matches!(
+            kind,
+            ChecksumKind::Crc32
+                | ChecksumKind::Crc32c
+                | ChecksumKind::Crc64Nvme
+                | ChecksumKind::Sha1
+                | ChecksumKind::Sha256
+        )
+    };
+    ChecksumKind::ALL.into_iter().filter(move |kind| !known(kind)).map(name)
+}
+
+/// A document of a client as the library reads it. S1.
+pub(crate) fn into_known(document: &str) -> String {
+    foreign().fold(document.to_owned(), |document, name| {
+        document
+            .replace(&format!("<Checksum{name}>"), &format!("<ChecksumSHA256>{name}:"))
+            .replace(&format!("</Checksum{name}>"), "</ChecksumSHA256>")
+    })
+}
+
+/// Gives a checksum in the headers of an answer its own name. S1.
+pub(crate) fn rename_header(headers: &mut HeaderMap) {
+    let borrowed = headers.get(BORROWED).and_then(|value| value.to_str().ok());
+    let Some((name, value)) = borrowed.and_then(|value| value.split_once(':')) else { return };
+    let name = HeaderName::try_from(format!("{PREFIX}{}", name.to_ascii_lowercase()));
+    let own = name.ok().zip(HeaderValue::from_str(value).ok());
+    headers.remove(BORROWED);
+    headers.extend(own);
+}
+
+/// Gives the checksums in the document of an answer their own names. S1.
+pub(crate) fn rename_elements(response: &mut Response<Body>) {
+    let Some(bytes) = response.body().bytes() else { return };
+    let Ok(text) = std::str::from_utf8(&bytes) else { return };
+    if let Some(text) = renamed(text) {
+        *response.body_mut() = Body::from(text);
+        response.headers_mut().remove(CONTENT_LENGTH);
+    }
+}
+
+/// A document with checksums under their own names; none if it has them already.
+fn renamed(document: &str) -> Option<String> {
+    let (open, close) = ("<ChecksumSHA256>", "</ChecksumSHA256>");
+    let mut rest = document;
+    let mut out = String::new();
+    while let Some((before, after)) = rest.split_once(open) {
+        let (text, behind) = after.split_once(close)?;
+        out.push_str(before);
+        match text.split_once(':') {
+            Some((name, value)) => {
+                out.push_str(&format!("<Checksum{name}>{value}</Checksum{name}>"));
+            }
+            None => out.extend([open, text, close]),
+        }
+        rest = behind;
+    }
+    (!out.is_empty()).then(|| out + rest)
 }
 
 /// The bytes of a checksum in base64.
@@ -199,12 +317,21 @@ pub(crate) fn part(kind: Option<ChecksumKind>, value: &[u8]) -> dto::Checksum {
 
 fn part_fields(kind: ChecksumKind, text: String) -> dto::Checksum {
     let mut fields = dto::Checksum::default();
+    let foreign = || format!("{}:{text}", name(kind)); // S1
     let field = match kind {
         ChecksumKind::Crc32 => &mut fields.checksum_crc32,
         ChecksumKind::Crc32c => &mut fields.checksum_crc32c,
         ChecksumKind::Crc64Nvme => &mut fields.checksum_crc64nvme,
         ChecksumKind::Sha1 => &mut fields.checksum_sha1,
         ChecksumKind::Sha256 => &mut fields.checksum_sha256,
+        ChecksumKind::Sha512
+        | ChecksumKind::Md5
+        | ChecksumKind::XxHash64
+        | ChecksumKind::XxHash3
+        | ChecksumKind::XxHash128 => {
+            fields.checksum_sha256 = Some(foreign());
+            return fields;
+        }
     };
     *field = Some(text);
     fields
@@ -218,12 +345,16 @@ pub(crate) fn checksum_type(composite: bool) -> dto::ChecksumType {
     })
 }
 
+/// Whether the checksum of a whole follows from those of its parts.
+fn joins(kind: ChecksumKind) -> bool {
+    matches!(kind, ChecksumKind::Crc32 | ChecksumKind::Crc32c | ChecksumKind::Crc64Nvme)
+}
+
 /// Whether parts of an upload are checksummed together, as the client asked or as the kind has it.
 pub(crate) fn composite(kind: ChecksumKind, asked: Option<&str>) -> S3Result<bool> {
-    let sha = matches!(kind, ChecksumKind::Sha1 | ChecksumKind::Sha256);
     match asked.map(str::to_ascii_uppercase).as_deref() {
         Some(dto::ChecksumType::COMPOSITE) if kind != ChecksumKind::Crc64Nvme => Ok(true),
-        Some(dto::ChecksumType::FULL_OBJECT) if !sha => Ok(false),
+        Some(dto::ChecksumType::FULL_OBJECT) if joins(kind) => Ok(false),
         Some(other @ (dto::ChecksumType::COMPOSITE | dto::ChecksumType::FULL_OBJECT)) => {
             Err(s3_error!(
                 InvalidRequest,
@@ -264,7 +395,13 @@ fn combine(kind: ChecksumKind, parts: &[(Vec<u8>, u64)]) -> Vec<u8> {
         ChecksumKind::Crc32 => CrcAlgorithm::Crc32IsoHdlc,
         ChecksumKind::Crc32c => CrcAlgorithm::Crc32Iscsi,
         ChecksumKind::Crc64Nvme => CrcAlgorithm::Crc64Nvme,
-        ChecksumKind::Sha1 | ChecksumKind::Sha256 => unreachable!("hashes are composite"),
+        ChecksumKind::Sha1
+        | ChecksumKind::Sha256
+        | ChecksumKind::Sha512
+        | ChecksumKind::Md5
+        | ChecksumKind::XxHash64
+        | ChecksumKind::XxHash3
+        | ChecksumKind::XxHash128 => unreachable!("hashes are composite"),
     };
     let number = |bytes: &[u8]| bytes.iter().fold(0u64, |sum, byte| sum << 8 | u64::from(*byte));
     let sum = parts.iter().map(|(value, size)| (number(value), *size));
@@ -301,19 +438,72 @@ mod tests {
         assert_eq!(of(ChecksumKind::Crc32), "y/Q5Jg==");
         assert_eq!(of(ChecksumKind::Crc32c), "4waSgw==");
         assert_eq!(of(ChecksumKind::Crc64Nvme), "rosUhgp5mIg=");
+        let of = |kind| BASE64_STANDARD.encode(sum(kind, b"hello world"));
+        assert_eq!(of(ChecksumKind::Md5), "XrY7u+Ae7tCTyyK7j1rNww==");
+        let of = |kind| BASE64_STANDARD.encode(sum(kind, b"abcdefg"));
+        assert_eq!(of(ChecksumKind::XxHash64), "GGCUDikCgi0=");
+        assert_eq!(of(ChecksumKind::XxHash3), "WkDcP9RMBS8=");
+        assert_eq!(of(ChecksumKind::XxHash128), "Kq/YOGmlnDE/55jA7aptxg==");
+        assert_eq!(
+            of(ChecksumKind::Sha512),
+            "1xakGIVptoqxtt+sF45XARTN8Oo6HMDjFIbD5BJBvGp2Qk6MN6sm8Jb8he+YhsjLY0GH9P3f9kX7CZ8f9UxrjA=="
+        );
+        for kind in ChecksumKind::ALL {
+            assert_eq!(sum(kind, b"abc").len(), kind.size_bytes());
+            assert_eq!(kind_of_header(&header(kind)), Some(kind));
+        }
     }
 
     #[test]
     fn contradictions_are_refused() {
-        let fields = |crc32: &str, sha1: Option<&str>| dto::Checksum {
-            checksum_crc32: Some(crc32.to_owned()),
-            checksum_sha1: sha1.map(str::to_owned),
-            ..dto::Checksum::default()
+        let of = |pairs: &[(&'static str, &'static str)]| {
+            let pairs = pairs.iter().map(|(name, value)| {
+                (HeaderName::from_static(name), HeaderValue::from_static(value))
+            });
+            wanted(&pairs.collect(), None)
         };
-        assert!(wanted(&fields("y/Q5Jg==", None), None).unwrap().is_some());
-        assert!(wanted(&fields("y/Q5Jg==", None), Some("sha1")).is_err());
-        assert!(wanted(&fields("y/Q5Jg==", Some("x")), None).is_err());
-        assert!(wanted(&fields("y/Q5", None), None).is_err());
-        assert!(wanted(&dto::Checksum::default(), Some("md4")).is_err());
+        let (crc32, sha1) = ("x-amz-checksum-crc32", "x-amz-checksum-sha1");
+        let (tools, trailer) = ("x-amz-sdk-checksum-algorithm", "x-amz-trailer");
+        assert!(of(&[(crc32, "y/Q5Jg==")]).unwrap().is_some());
+        assert!(of(&[(crc32, "y/Q5Jg=="), (tools, "crc32")]).unwrap().is_some());
+        assert!(of(&[(trailer, crc32), (tools, "CRC32")]).unwrap().is_some());
+        assert!(of(&[("x-amz-checksum-type", "FULL_OBJECT")]).unwrap().is_none());
+        assert!(of(&[(crc32, "y/Q5Jg=="), (tools, "sha1")]).is_err());
+        assert!(of(&[(trailer, crc32), (tools, "sha1")]).is_err());
+        assert!(of(&[(crc32, "y/Q5Jg=="), (trailer, crc32)]).is_err());
+        assert!(of(&[(crc32, ""), (sha1, "")]).is_err());
+        assert!(of(&[(crc32, "y/Q5")]).is_err());
+        assert!(of(&[(crc32, "")]).is_err());
+        assert!(of(&[("x-amz-checksum-md4", "y/Q5Jg==")]).is_err());
+        assert!(of(&[(tools, "md4")]).is_err());
+    }
+
+    /// S1.
+    #[test]
+    fn foreign_kinds_come_in_and_leave_under_their_names() {
+        let document = "<Part><ChecksumMD5>YQ==</ChecksumMD5><ChecksumXXHASH128>Yg==</ChecksumXXHASH128></Part>";
+        let known = into_known(document);
+        assert!(known.contains("<ChecksumSHA256>MD5:YQ==</ChecksumSHA256>"));
+        assert_eq!(renamed(&known).unwrap(), document);
+        let plain = "<Part><ChecksumSHA256>YQ==</ChecksumSHA256></Part>";
+        assert_eq!(into_known(plain), plain);
+        assert_eq!(renamed(plain).unwrap(), plain);
+        assert!(renamed("<Part/>").is_none());
+        for kind in ChecksumKind::ALL {
+            let text = BASE64_STANDARD.encode(sum(kind, b"a"));
+            if let Some(value) = part_fields(kind, text.clone()).checksum_sha256 {
+                let mut headers = HeaderMap::from_iter([(BORROWED, value.parse().unwrap())]);
+                rename_header(&mut headers);
+                assert_eq!(headers.len(), 1);
+                assert_eq!(headers[&header(kind)], text.as_str());
+            }
+            let part = into_known(&format!("<Checksum{}>", name(kind)));
+            let field =
+                part.strip_prefix("<ChecksumSHA256>").unwrap_or_default().to_owned() + &text;
+            let part = CompletedPart { checksum_sha256: Some(field), ..CompletedPart::default() };
+            if matches!(kind, ChecksumKind::Sha256) || foreign().any(|known| known == name(kind)) {
+                assert_eq!(of_completed(&part).unwrap(), Some((kind, sum(kind, b"a"))));
+            }
+        }
     }
 }

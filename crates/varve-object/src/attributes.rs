@@ -6,7 +6,7 @@ use crate::acl::Acl;
 use crate::error::Result;
 use crate::fields::{Reader, Writer};
 
-/// Checksums of parts are kept as long as they take no more than this, in bytes: 2,048 parts by SHA-256, 10,000 by CRC64.
+/// Checksums of parts are kept as long as they take no more than this, in bytes: 1,280 parts by SHA-512, 10,000 by CRC64.
 const PART_SUMS_MAX: usize = 80 << 10;
 
 /// Attributes of an object, a delete marker, an upload or a part. Those that do not apply are empty.
@@ -53,6 +53,16 @@ pub enum ChecksumKind {
     Sha1,
     /// SHA-256.
     Sha256,
+    /// SHA-512.
+    Sha512,
+    /// MD5.
+    Md5,
+    /// XXH64 with seed 0.
+    XxHash64,
+    /// XXH3 of 64 bits, with seed 0.
+    XxHash3,
+    /// XXH3 of 128 bits, with seed 0.
+    XxHash128,
 }
 
 /// A checksum of an object or part.
@@ -129,6 +139,20 @@ const STORAGE_CLASS: u8 = 14;
 const UPLOAD: u8 = 15;
 
 impl ChecksumKind {
+    /// All of them.
+    pub const ALL: [Self; 10] = [
+        Self::Crc32,
+        Self::Crc32c,
+        Self::Crc64Nvme,
+        Self::Sha1,
+        Self::Sha256,
+        Self::Sha512,
+        Self::Md5,
+        Self::XxHash64,
+        Self::XxHash3,
+        Self::XxHash128,
+    ];
+
     fn code(self) -> u8 {
         match self {
             Self::Crc32 => 1,
@@ -136,22 +160,27 @@ impl ChecksumKind {
             Self::Crc64Nvme => 3,
             Self::Sha1 => 4,
             Self::Sha256 => 5,
+            Self::Sha512 => 6,
+            Self::Md5 => 7,
+            Self::XxHash64 => 8,
+            Self::XxHash3 => 9,
+            Self::XxHash128 => 10,
         }
     }
 
     fn of(code: u8) -> Option<Self> {
-        [Self::Crc32, Self::Crc32c, Self::Crc64Nvme, Self::Sha1, Self::Sha256]
-            .into_iter()
-            .find(|kind| kind.code() == code)
+        Self::ALL.into_iter().find(|kind| kind.code() == code)
     }
 
     /// Length of its value, in bytes.
     pub fn size_bytes(self) -> usize {
         match self {
             Self::Crc32 | Self::Crc32c => 4,
-            Self::Crc64Nvme => 8,
+            Self::Crc64Nvme | Self::XxHash64 | Self::XxHash3 => 8,
+            Self::Md5 | Self::XxHash128 => 16,
             Self::Sha1 => 20,
             Self::Sha256 => 32,
+            Self::Sha512 => 64,
         }
     }
 }
@@ -375,6 +404,15 @@ mod tests {
     #[test]
     fn records_come_back_as_they_were() {
         for attributes in [full(), Attributes::default()] {
+            assert_eq!(Attributes::decode(&attributes.encode()).unwrap(), attributes);
+        }
+    }
+
+    #[test]
+    fn each_kind_of_checksum_has_a_code_of_its_own() {
+        for kind in ChecksumKind::ALL {
+            let checksum = Checksum { kind, composite: false, value: vec![9; kind.size_bytes()] };
+            let attributes = Attributes { checksum: Some(checksum), ..Attributes::default() };
             assert_eq!(Attributes::decode(&attributes.encode()).unwrap(), attributes);
         }
     }

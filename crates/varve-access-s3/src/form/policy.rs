@@ -24,6 +24,8 @@ struct Condition {
     field: String,
     value: String,
     begins: bool,
+    /// As answers name it: a list as it was written, but for spaces.
+    text: String,
 }
 
 fn invalid(what: &str) -> S3Error {
@@ -51,10 +53,9 @@ impl FormPolicy {
         }
         let text =
             members.get("expiration").ok_or_else(|| invalid("Policy missing expiration."))?;
-        let written = text.as_str().map_or_else(|| text.to_string(), str::to_owned);
-        let expires = text.as_str().unwrap_or_default();
+        let written = text.as_str().ok_or_else(|| invalid("Invalid JSON."))?;
         // The parser takes any character between date and time.
-        let expires = Some(expires).filter(|text| text.as_bytes().get(10) == Some(&b'T'));
+        let expires = Some(written).filter(|text| text.as_bytes().get(10) == Some(&b'T'));
         let expires = expires.and_then(|text| OffsetDateTime::parse(text, &Rfc3339).ok());
         let expires =
             expires.ok_or_else(|| invalid(&format!("Invalid 'expiration' value: '{written}'")))?;
@@ -84,11 +85,10 @@ impl FormPolicy {
                 for (field, value) in pairs {
                     let text = "Invalid Simple-Condition: value must be a string.";
                     let value = value.as_str().ok_or_else(|| invalid(text))?.to_owned();
-                    self.conditions.push(Condition {
-                        field: field.to_ascii_lowercase(),
-                        value,
-                        begins: false,
-                    });
+                    let field = field.to_ascii_lowercase();
+                    let text = serde_json::json!([format!("${field}"), value]).to_string();
+                    let text = text.replacen("\",\"", "\", \"", 1).replacen('[', "[\"eq\", ", 1);
+                    self.conditions.push(Condition { field, value, begins: false, text });
                 }
                 Ok(())
             }
@@ -109,16 +109,18 @@ impl FormPolicy {
                     return Ok(());
                 }
                 let begins = operator == "starts-with";
-                let field = first
-                    .as_str()
-                    .and_then(|field| field.strip_prefix('$'))
-                    .ok_or_else(|| invalid("a field without $"))?;
-                let value =
-                    second.as_str().ok_or_else(|| invalid("a value is no text"))?.to_owned();
+                let (Some(field), Some(value)) = (first.as_str(), second.as_str()) else {
+                    return Err(invalid("Invalid JSON."));
+                };
+                // It names no field, so it cannot hold.
+                let field =
+                    field.strip_prefix('$').ok_or_else(|| failed(&condition.to_string()))?;
+                let value = value.to_owned();
                 self.conditions.push(Condition {
                     field: field.to_ascii_lowercase(),
                     value,
                     begins,
+                    text: condition.to_string(),
                 });
                 Ok(())
             }
@@ -131,14 +133,6 @@ impl FormPolicy {
         if OffsetDateTime::now_utc() >= self.expires {
             return Err(s3_error!(AccessDenied, "Invalid according to Policy: Policy expired."));
         }
-        let refused = |condition: &Condition| {
-            let operator = if condition.begins { "starts-with" } else { "eq" };
-            let field = format!("${}", condition.field);
-            let text = serde_json::json!([operator, field, condition.value])
-                .to_string()
-                .replace("\",\"", "\", \"");
-            s3_error!(AccessDenied, "Invalid according to Policy: Policy Condition failed: {text}")
-        };
         let extra = |field: &str| {
             s3_error!(AccessDenied, "Invalid according to Policy: Extra input fields: {field}")
         };
@@ -155,7 +149,7 @@ impl FormPolicy {
                 found == condition.value
             };
             if !holds {
-                return Err(refused(condition));
+                return Err(failed(&condition.text));
             }
         }
         let free = ["policy", "file", "signature", "awsaccesskeyid", "x-amz-signature", "bucket"];
@@ -183,9 +177,13 @@ fn begins(field: &str, found: &str, value: &str) -> bool {
     }
 }
 
+fn failed(condition: &str) -> S3Error {
+    s3_error!(AccessDenied, "Invalid according to Policy: Policy Condition failed: {condition}")
+}
+
 fn number(value: &Value) -> S3Result<u64> {
     let number = value.as_u64().or_else(|| value.as_str().and_then(|text| text.parse().ok()));
-    number.ok_or_else(|| invalid("a length is no number"))
+    number.ok_or_else(|| invalid("Invalid JSON."))
 }
 
 #[cfg(test)]

@@ -9,13 +9,14 @@ use s3s::dto::{
 use s3s::{S3Request, S3Response, S3Result, s3_error};
 use varve_object::{Acl, BucketOptions, Document, Settings, Versioning};
 
-use super::config::OWNERSHIPS;
+use super::config::{OWNERSHIPS, bucket_tags};
 use super::{Answer, Origin, answer};
 use crate::acl::{AclHeaders, Owners, owner};
 use crate::bucket_view::to_xml;
 use crate::clock::{now_ms, timestamp};
 use crate::error::{invalid_argument, of_store};
 use crate::gateway::Inner;
+use crate::repair::NewTags;
 
 /// Most buckets of a page.
 const PAGE_MAX: usize = 1000;
@@ -25,6 +26,7 @@ pub(crate) async fn create(
     mut request: S3Request<CreateBucketInput>,
 ) -> Answer<CreateBucketOutput> {
     let origin = Origin::of(&mut request);
+    let tags = request.extensions.remove::<NewTags>();
     let input = request.input;
     let elsewhere = elsewhere(inner, &input)?;
     let owner = origin.caller.id().to_owned();
@@ -62,6 +64,9 @@ pub(crate) async fn create(
         };
         settings.documents.insert(Document::Ownership, to_xml(&controls)?);
     }
+    if let Some(NewTags(tags)) = tags {
+        settings.documents.insert(Document::Tagging, bucket_tags(&tags)?);
+    }
     check_bucket_quota(inner, &settings.owner).await?;
     match inner
         .store
@@ -77,7 +82,12 @@ pub(crate) async fn create(
         }
         Err(error) => return Err(of_store(error)),
     }
-    answer(CreateBucketOutput { location: Some(format!("/{}", input.bucket)) })
+    let location = Some(format!("/{}", input.bucket));
+    let mut response = S3Response::new(CreateBucketOutput { location });
+    if let Ok(name) = format!("arn:aws:s3:::{}", input.bucket).parse() {
+        response.headers.insert("x-amz-bucket-arn", name);
+    }
+    Ok(response)
 }
 
 /// Whether the bucket is to lie in a region other than the default one. There is one place, and it takes every region's name; where

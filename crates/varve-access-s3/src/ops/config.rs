@@ -92,7 +92,8 @@ pub(crate) async fn put_cors(
                 return Err(s3_error!(InvalidRequest, "AllowedOrigin \"{origin}\" {text}"));
             }
         }
-        let names = rule.allowed_headers.iter().flatten();
+        let names =
+            rule.allowed_headers.iter().flatten().chain(rule.expose_headers.iter().flatten());
         if let Some(header) = names.into_iter().find(|name| !name.bytes().all(is_of_name)) {
             let text = "contains invalid character.";
             return Err(s3_error!(InvalidRequest, "AllowedHeader \"{header}\" {text}"));
@@ -260,7 +261,7 @@ pub(crate) async fn put_tagging(
 }
 
 /// Tags of a bucket as they are stored.
-fn bucket_tags(tags: &[Tag]) -> S3Result<Bytes> {
+pub(crate) fn bucket_tags(tags: &[Tag]) -> S3Result<Bytes> {
     if tags.len() > BUCKET_TAGS_MAX {
         let text = "Bucket tag count cannot be greater than 50";
         return Err(named("BadRequest", hyper::StatusCode::BAD_REQUEST, text));
@@ -436,8 +437,10 @@ pub(crate) async fn put_lock(
     request: S3Request<PutObjectLockConfigurationInput>,
 ) -> Answer<PutObjectLockConfigurationOutput> {
     inner.view(&request.input.bucket).await?;
-    let configuration =
-        request.input.object_lock_configuration.ok_or_else(|| s3_error!(MalformedXML))?;
+    let configuration = request.input.object_lock_configuration.ok_or_else(|| {
+        let text = "Request Body is empty";
+        named("MissingRequestBodyError", hyper::StatusCode::BAD_REQUEST, text)
+    })?;
     if configuration.object_lock_enabled.as_ref().map(ObjectLockEnabled::as_str)
         != Some(ObjectLockEnabled::ENABLED)
     {

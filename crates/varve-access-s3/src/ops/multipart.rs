@@ -1,7 +1,5 @@
 //! Uploads in parts.
 
-use base64::Engine;
-use base64::prelude::BASE64_STANDARD;
 use s3s::crypto::{Checksum as _, Md5};
 use s3s::dto::{
     self, AbortMultipartUploadInput, AbortMultipartUploadOutput, ChecksumAlgorithm, ChecksumType,
@@ -10,7 +8,7 @@ use s3s::dto::{
     ListMultipartUploadsOutput, ListPartsInput, ListPartsOutput, MultipartUpload, StorageClass,
     UploadPartInput, UploadPartOutput,
 };
-use s3s::{S3Request, S3Result, s3_error};
+use s3s::{S3ErrorCode, S3Request, S3Result, s3_error};
 use varve_object::{
     Attributes, Checksum, ChecksumKind, Encryption, NewBody, Part, PartEntry, PartRef, Select,
     Upload, UploadId, Version,
@@ -22,12 +20,12 @@ use super::{Answer, Origin, answer, conditions, etag, hex, new_version_id, signe
 use crate::acl::owner;
 use crate::bucket_view::BucketView;
 use crate::cipher::BodyKey;
-use crate::clock::{now_ms, timestamp};
+use crate::clock::{ms_of, now_ms, timestamp};
 use crate::error::{NO_PART, invalid_argument, of_store};
 use crate::gateway::Inner;
 use crate::given::{Customer, content_md5, customer, given, open_key, show_sse};
 use crate::receive::{Intake, Length, Received, declared_len, from_client};
-use crate::sums::{self, Wanted, declared, show};
+use crate::sums::{self, Wanted, show};
 
 /// Highest number of a part.
 const PART_MAX: u16 = 10_000;
@@ -43,6 +41,8 @@ pub(crate) struct PartTarget {
     pub(crate) key: Option<BodyKey>,
     /// Checksum that the upload was begun with.
     pub(crate) sum: Option<ChecksumKind>,
+    /// Each part must come with one.
+    composite: bool,
     pub(crate) encryption: Option<Encryption>,
 }
 
@@ -112,12 +112,13 @@ pub(crate) async fn target(
     let number = part_number(number)?;
     let (upload, attributes) = upload(inner, view, key, id).await?;
     let opened = open_key(inner, attributes.encryption.as_ref(), customer)?;
-    let sum = attributes.checksum.map(|checksum| checksum.kind);
+    let begun = attributes.checksum;
     Ok(PartTarget {
         upload: upload.id,
         number,
         key: opened,
-        sum,
+        sum: begun.as_ref().map(|begun| begun.kind),
+        composite: begun.is_some_and(|begun| begun.composite),
         encryption: attributes.encryption,
     })
 }
@@ -190,17 +191,18 @@ pub(crate) async fn upload_part(
             .await?;
     let len = declared_len(input.content_length)?;
     check_quota(inner, &view, len).await?;
-    let algorithm = sums::algorithm(&origin, input.checksum_algorithm.as_ref());
-    let wanted = sums::wanted(&declared!(input), algorithm.as_deref())?;
-    match (&wanted, target.sum) {
-        (Some(wanted), Some(begun)) if wanted.kind != begun => {
-            let (asked, begun) = (sums::name(wanted.kind), sums::name(begun));
-            return Err(s3_error!(
-                InvalidRequest,
-                "Checksum Type mismatch occurred, expected checksum Type: {begun}, actual checksum Type: {asked}"
-            ));
-        }
-        _ => {}
+    let wanted = sums::wanted(origin.headers(), input.checksum_algorithm.as_ref())?;
+    let asked = wanted.as_ref().map(|wanted| wanted.kind);
+    let begun = target.sum.filter(|begun| match asked {
+        Some(asked) => asked != *begun,
+        None => target.composite,
+    });
+    if let Some(begun) = begun {
+        let (asked, begun) = (asked.map_or("null", sums::name), sums::name(begun));
+        return Err(s3_error!(
+            InvalidRequest,
+            "Checksum Type mismatch occurred, expected checksum Type: {begun}, actual checksum Type: {asked}"
+        ));
     }
     let sum = wanted.or(target.sum.map(|kind| Wanted { kind, value: None }));
     target.sum = sum.as_ref().map(|sum| sum.kind);
@@ -229,35 +231,36 @@ pub(crate) async fn complete(
 ) -> Answer<CompleteMultipartUploadOutput> {
     let origin = Origin::of(&mut request);
     let location = origin.location(&request.input.bucket, &request.input.key);
-    let mut output = completed_upload(inner, request).await?;
+    let view = inner.view(&request.input.bucket).await?;
+    let mut output = match completed_upload(inner, &view, &origin, &request.input).await {
+        // It may have been completed before, or by another request at this time.
+        Err(error) if *error.code() == S3ErrorCode::NoSuchUpload => {
+            completed(inner, &view, &request.input).await?.ok_or(error)?
+        }
+        result => result?,
+    };
     output.location = Some(location);
     answer(output)
 }
 
 async fn completed_upload(
     inner: &Inner,
-    request: S3Request<CompleteMultipartUploadInput>,
+    view: &BucketView,
+    origin: &Origin,
+    input: &CompleteMultipartUploadInput,
 ) -> S3Result<CompleteMultipartUploadOutput> {
-    let input = request.input;
-    let view = inner.view(&input.bucket).await?;
-    let begun = upload(inner, &view, &input.key, &input.upload_id).await;
-    if let Err(error) = begun {
-        return match completed(inner, &view, &input).await? {
-            Some(output) => Ok(output),
-            None => Err(error),
-        };
-    }
-    let (upload, mut attributes) = begun?;
+    let declared = sums::given(origin.headers())?;
+    let (upload, mut attributes) = upload(inner, view, &input.key, &input.upload_id).await?;
     let named = input
         .multipart_upload
         .as_ref()
         .and_then(|upload| upload.parts.as_deref())
         .unwrap_or_default();
-    let stored = all_parts(inner, &view, &upload).await?;
+    let stored = all_parts(inner, view, &upload).await?;
     let chosen = choose(named, &stored, attributes.checksum.as_ref())?;
     let size: u64 = chosen.iter().map(|part| part.part.size).sum();
     check_size(input.mpu_object_size, size)?;
-    check_quota(inner, &view, size).await?;
+    check_quota(inner, view, size).await?;
     let mut md5 = Md5::new();
     for part in &chosen {
         md5.update(&part.md5);
@@ -267,7 +270,7 @@ async fn completed_upload(
         chosen.iter().map(|part| (part.sum.clone(), part.part.size)).collect();
     if let Some(begun) = attributes.checksum.take() {
         attributes.checksum = Some(sums::of_parts(begun.kind, begun.composite, &sums_of_parts));
-        check_declared(&input, attributes.checksum.as_ref(), chosen.len())?;
+        check_declared(input, declared, attributes.checksum.as_ref(), chosen.len())?;
     }
     attributes.parts = chosen
         .iter()
@@ -284,13 +287,9 @@ async fn completed_upload(
         .collect();
     let body = NewBody::Parts { upload: upload.id, parts };
     let conditions = conditions(input.if_match.as_ref(), input.if_none_match.as_ref());
-    let version = store(
-        inner,
-        &view,
-        NewObject { key: &input.key, size, body, attributes: &attributes, conditions },
-    )
-    .await?;
-    Ok(output(&view, &input, &attributes, &version))
+    let new = NewObject { key: &input.key, size, body, attributes: &attributes, conditions };
+    let version = store(inner, view, new).await?;
+    Ok(output(view, input, &attributes, &version))
 }
 
 /// The size that the client expects.
@@ -395,16 +394,7 @@ fn choose<'a>(
             return Err(invalid_part());
         }
         let sum = attributes.checksum.map(|sum| sum.value).unwrap_or_default();
-        let declared = sums::wanted(&declared!(one), None).map_err(|_| {
-            let text = "Invalid Base64 or multiple checksums present in request";
-            invalid_argument(text, "Checksum", "")
-        })?;
-        let declared =
-            declared.filter(|declared| begun.is_none_or(|begun| begun.kind == declared.kind));
-        if declared.is_some_and(|declared| !sum.is_empty() && declared.value.as_ref() != Some(&sum))
-        {
-            return Err(invalid_part());
-        }
+        check_part(one, number, &sum, begun)?;
         let md5 = unhex(&attributes.etag).ok_or_else(invalid_part)?;
         chosen.push(Chosen { part, md5, sum });
     }
@@ -422,9 +412,33 @@ fn invalid_part() -> s3s::S3Error {
     s3_error!(InvalidPart, "{NO_PART}")
 }
 
+/// The checksum that a completion names for a part whose own is `sum`.
+fn check_part(
+    part: &CompletedPart,
+    number: i32,
+    sum: &[u8],
+    begun: Option<&Checksum>,
+) -> S3Result<()> {
+    let declared = sums::of_completed(part).map_err(|_| {
+        let text = "Invalid Base64 or multiple checksums present in request";
+        invalid_argument(text, "Checksum", "")
+    })?;
+    let name = |kind| sums::name(kind).to_ascii_lowercase();
+    match (declared, begun) {
+        (Some((kind, _)), Some(begun)) if kind != begun.kind => Err(s3_error!(
+            BadDigest,
+            "The {} you specified for part {number} did not match what we received.",
+            name(kind)
+        )),
+        (Some((_, value)), _) if !sum.is_empty() && value != sum => Err(invalid_part()),
+        _ => Ok(()),
+    }
+}
+
 /// The checksum that the client expects of the whole, with or without the number of parts behind it.
 fn check_declared(
     input: &CompleteMultipartUploadInput,
+    declared: Option<(ChecksumKind, String)>,
     checksum: Option<&Checksum>,
     parts: usize,
 ) -> S3Result<()> {
@@ -441,25 +455,21 @@ fn check_declared(
             begun.as_str()
         ));
     }
-    let fields = declared!(input);
-    let values = [
-        fields.checksum_crc32,
-        fields.checksum_crc32c,
-        fields.checksum_crc64nvme,
-        fields.checksum_sha1,
-        fields.checksum_sha256,
-    ];
-    let found = BASE64_STANDARD.encode(&checksum.value);
-    for (kind, value) in sums::KINDS.into_iter().zip(values) {
-        let Some(value) = value else { continue };
-        let plain = value.strip_suffix(&format!("-{parts}")).unwrap_or(&value);
-        if kind != checksum.kind || plain != found {
-            return Err(s3_error!(
-                BadDigest,
-                "The {} you specified did not match the calculated checksum.",
-                sums::name(kind)
-            ));
+    let Some((kind, text)) = declared else { return Ok(()) };
+    let (plain, counted) = match text.rsplit_once('-') {
+        Some((plain, count)) if !count.is_empty() && count.bytes().all(|c| c.is_ascii_digit()) => {
+            (plain, count.parse().is_ok_and(|count: usize| count == parts))
         }
+        _ => (text.as_str(), true),
+    };
+    // What is no checksum at all is none of these bytes, as in Ceph.
+    let value = sums::decode(kind, plain).ok();
+    if kind != checksum.kind || value.as_ref() != Some(&checksum.value) || !counted {
+        return Err(s3_error!(
+            BadDigest,
+            "The {} you specified did not match the calculated checksum.",
+            sums::name(kind)
+        ));
     }
     Ok(())
 }
@@ -477,6 +487,13 @@ pub(crate) async fn abort(
 ) -> Answer<AbortMultipartUploadOutput> {
     let input = request.input;
     let view = inner.view(&input.bucket).await?;
+    if let Some(time) = &input.if_match_initiated_time {
+        let (upload, _) = upload(inner, &view, &input.key, &input.upload_id).await?;
+        // A time to come says nothing.
+        if ms_of(time) <= now_ms() && ms_of(time) / 1000 != upload.started_ms / 1000 {
+            return Err(s3_error!(PreconditionFailed));
+        }
+    }
     inner
         .store
         .abort_upload(view.id(), &input.key, upload_id(&input.upload_id)?)

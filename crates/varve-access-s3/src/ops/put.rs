@@ -3,7 +3,7 @@
 use s3s::dto::{PutObjectInput, PutObjectOutput};
 use s3s::{S3Request, S3Result, TrailingHeaders, s3_error};
 use varve_object::rules::{self, Conditions};
-use varve_object::{Attributes, Change, Checksum, NewBody, Select, Version};
+use varve_object::{Attributes, Change, Checksum, ChecksumKind, NewBody, Select, Version};
 
 use super::{Answer, Origin, answer, conditions, etag, hex, new_version_id};
 use crate::bucket_view::BucketView;
@@ -13,7 +13,7 @@ use crate::gateway::Inner;
 use crate::given::{content_md5, given, show_sse};
 use crate::lifecycle::expiration;
 use crate::receive::{Intake, Length, Place, declared_len, from_client};
-use crate::sums::{self, declared, show};
+use crate::sums::{self, Wanted, show};
 
 /// Longest key, in bytes.
 const KEY_BYTES_MAX: usize = 1024;
@@ -51,22 +51,23 @@ pub(crate) async fn put(
     check_quota(inner, &view, known_len).await?;
     let conditions = conditions(input.if_match.as_ref(), input.if_none_match.as_ref());
     check_early(inner, &view, &input.key, &conditions).await?;
-    let algorithm = sums::algorithm(origin, input.checksum_algorithm.as_ref());
+    // Without any, one is kept all the same, as by Amazon.
+    let sum = sums::wanted(origin.headers(), input.checksum_algorithm.as_ref())?
+        .unwrap_or(Wanted { kind: ChecksumKind::Crc64Nvme, value: None });
+    let kind = sum.kind;
     let intake = Intake {
         len,
         md5: content_md5(input.content_md5.as_deref().or(origin.header("content-md5")))?,
-        sum: sums::wanted(&declared!(input), algorithm.as_deref())?,
+        sum: Some(sum),
         trailers,
         key,
     };
-    let kind = intake.sum.as_ref().map(|sum| sum.kind);
     let received = from_client(place(inner, &view, &input.key), input.body, intake).await?;
     if matches!(len, Length::AtMost(_)) {
         check_quota(inner, &view, received.size).await?;
     }
     attributes.etag = hex(&received.md5);
-    attributes.checksum =
-        kind.zip(received.sum).map(|(kind, value)| Checksum { kind, composite: false, value });
+    attributes.checksum = received.sum.map(|value| Checksum { kind, composite: false, value });
     let new_size = received.size;
     let new = NewObject {
         key: &input.key,

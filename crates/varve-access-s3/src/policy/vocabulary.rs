@@ -21,6 +21,25 @@ pub(super) fn is_condition_key(key: &str) -> bool {
         || begins("aws:resourcetag/")
 }
 
+/// Whether a request for an action, or for one that the pattern in lower case fits, can have a value for a condition's key.
+pub(super) fn applies(key: &str, action: &str) -> bool {
+    let among = |names: &str| {
+        names.split_whitespace().any(|name| super::matches(action, &format!("s3:{name}")))
+    };
+    match key {
+        "s3:prefix" | "s3:delimiter" | "s3:max-keys" => among("listbucket listbucketversions"),
+        "s3:x-amz-acl" => among(
+            "createbucket putbucketacl putobject putobjectacl putobjectversionacl replicateobject",
+        ),
+        "s3:versionid" => among(
+            "deleteobjectversion deleteobjectversiontagging getobjectversion getobjectversionacl getobjectversionattributes \
+             getobjectversionforreplication getobjectversiontagging getobjectversiontorrent putobjectversionacl \
+             putobjectversiontagging putobjectretention putobjectlegalhold getobjectretention getobjectlegalhold",
+        ),
+        _ => true,
+    }
+}
+
 const ACTIONS: &str = "
     CreateBucket DeleteBucket DeleteBucketOwnershipControls DeleteBucketPolicy DeleteBucketTagging DeleteBucketWebsite
     GetAccelerateConfiguration GetAnalyticsConfiguration GetBucketAcl GetBucketCORS GetBucketLocation GetBucketLogging

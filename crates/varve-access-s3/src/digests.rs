@@ -1,0 +1,191 @@
+//! Digests in the head of a request which the operation itself does not compare: `Content-MD5` of documents, and `x-amz-content-sha256`
+//! of a request that nobody signed. Called for each request (`front`).
+//!
+//! D1: the body ends in an error where a digest is not the declared one, so that the operation does nothing. The protocol library hides that
+//! error behind one of its own, so it is kept beside the body for the answer.
+
+use std::error::Error;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use hyper::body::{Frame, SizeHint};
+use hyper::{HeaderMap, Request, StatusCode};
+use ring::digest;
+use s3s::crypto::{Checksum as _, Md5};
+use s3s::{Body, S3Error, S3Result};
+
+use crate::error::{bad_digest, named, with_elements};
+use crate::given::content_md5;
+use crate::ops::hex;
+
+/// What a request is checked for.
+#[derive(Default)]
+pub(crate) struct Digests {
+    md5: Option<[u8; 16]>,
+    sha256: Option<String>,
+    /// Guards the error; held for moments.
+    refused: Arc<Mutex<Option<S3Error>>>,
+}
+
+impl Digests {
+    /// Those declared for a document, or for what has no signature.
+    pub(crate) fn declared(
+        headers: &HeaderMap,
+        is_document: bool,
+        is_signed: bool,
+    ) -> S3Result<Self> {
+        let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+        let md5 = content_md5(text("content-md5").filter(|_| is_document))?;
+        let sha256 = text("x-amz-content-sha256").filter(|text| {
+            !is_signed && !text.is_empty() && *text != "UNSIGNED-PAYLOAD" && !is_in_chunks(text)
+        });
+        Ok(Self { md5, sha256: sha256.map(str::to_owned), refused: Arc::default() })
+    }
+
+    /// Compares them when the body of a request has been read.
+    pub(crate) fn watch(&self, request: &mut Request<Body>) {
+        if self.md5.is_none() && self.sha256.is_none() {
+            return;
+        }
+        let body = std::mem::take(request.body_mut());
+        *request.body_mut() = Body::http_body_unsync(Watched {
+            body,
+            md5: self.md5.map(|declared| (declared, Md5::new())),
+            sha256: self
+                .sha256
+                .clone()
+                .map(|declared| (declared, digest::Context::new(&digest::SHA256))),
+            refused: Arc::clone(&self.refused),
+        });
+    }
+
+    /// Why the body was refused, if it was. D1.
+    pub(crate) fn refused(&self) -> Option<S3Error> {
+        self.refused.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+fn is_in_chunks(text: &str) -> bool {
+    text.to_ascii_uppercase().starts_with("STREAMING-")
+}
+
+/// A body whose digests are declared.
+struct Watched {
+    body: Body,
+    md5: Option<([u8; 16], Md5)>,
+    sha256: Option<(String, digest::Context)>,
+    refused: Arc<Mutex<Option<S3Error>>>,
+}
+
+/// The text begins with the name that `receive` looks for.
+#[derive(Debug, thiserror::Error)]
+#[error("Sha256Mismatch: the body has not the declared digest")]
+struct Mismatch;
+
+impl Watched {
+    /// Compares at the end.
+    fn finish(&mut self) -> Result<(), S3Error> {
+        if let Some((declared, hasher)) = self.md5.take() {
+            let found = hasher.finalize();
+            if found != declared {
+                return Err(bad_digest(&declared, &found));
+            }
+        }
+        if let Some((declared, hasher)) = self.sha256.take() {
+            let found = hex(hasher.finish().as_ref());
+            if !declared.eq_ignore_ascii_case(&found) {
+                return Err(sha256_mismatch(&declared, &found));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn sha256_mismatch(declared: &str, found: &str) -> S3Error {
+    let text = "The provided 'x-amz-content-sha256' header does not match what was computed.";
+    with_elements(
+        named("XAmzContentSHA256Mismatch", StatusCode::BAD_REQUEST, text),
+        &[("ClientComputedContentSHA256", declared), ("S3ComputedContentSHA256", found)],
+    )
+}
+
+impl hyper::body::Body for Watched {
+    type Data = Bytes;
+    type Error = Box<dyn Error + Send + Sync>;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+        let this = &mut *self;
+        let next = ready!(hyper::body::Body::poll_frame(Pin::new(&mut this.body), cx));
+        match &next {
+            Some(Ok(frame)) => {
+                if let Some(data) = frame.data_ref() {
+                    this.md5.iter_mut().for_each(|(_, hasher)| hasher.update(data));
+                    this.sha256.iter_mut().for_each(|(_, hasher)| hasher.update(data));
+                }
+            }
+            Some(Err(_)) => {}
+            None => {
+                if let Err(error) = this.finish() {
+                    let mut refused = this.refused.lock().unwrap_or_else(PoisonError::into_inner);
+                    *refused = Some(error);
+                    return Poll::Ready(Some(Err(Box::new(Mismatch))));
+                }
+            }
+        }
+        Poll::Ready(next)
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        hyper::body::Body::size_hint(&self.body)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use base64::Engine;
+    use base64::prelude::BASE64_STANDARD;
+    use hyper::header::{HeaderName, HeaderValue};
+
+    use super::*;
+
+    /// The code of the refusal of a body.
+    async fn refused(headers: &[(&'static str, &str)], signed: bool, body: &'static str) -> String {
+        let headers = headers.iter().map(|(name, value)| {
+            (HeaderName::from_static(name), HeaderValue::from_str(value).unwrap())
+        });
+        let digests = match Digests::declared(&headers.collect(), true, signed) {
+            Ok(digests) => digests,
+            Err(error) => return error.code().as_str().to_owned(),
+        };
+        let mut request = Request::new(Body::from(Bytes::from_static(body.as_bytes())));
+        digests.watch(&mut request);
+        let read = http_body_util::BodyExt::collect(request.into_body()).await;
+        let refused = digests.refused();
+        assert_eq!(read.is_err(), refused.is_some(), "D1");
+        refused.map(|error| error.code().as_str().to_owned()).unwrap_or_default()
+    }
+
+    #[tokio::test]
+    async fn bodies_have_the_digests_declared() {
+        let md5 = BASE64_STANDARD.encode(Md5::checksum(b"hello"));
+        let sha256 = hex(digest::digest(&digest::SHA256, b"hello").as_ref());
+        for (name, value, signed, wanted) in [
+            ("content-md5", md5.as_str(), true, ""),
+            ("content-md5", "XrY7u+Ae7tCTyyK7j1rNww==", true, "BadDigest"),
+            ("content-md5", "XrY7u+Ae7tCTyyK7j1rNwx==", true, "BadDigest"),
+            ("content-md5", "no digest", true, "InvalidDigest"),
+            ("content-md5", "", true, "InvalidDigest"),
+            ("x-amz-content-sha256", &sha256, false, ""),
+            ("x-amz-content-sha256", "UNSIGNED-PAYLOAD", false, ""),
+            ("x-amz-content-sha256", "other", false, "XAmzContentSHA256Mismatch"),
+            ("x-amz-content-sha256", "other", true, ""),
+        ] {
+            assert_eq!(refused(&[(name, value)], signed, "hello").await, wanted, "{name}: {value}");
+        }
+    }
+}
