@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use s3s::dto::{
     BucketLifecycleConfiguration, CORSConfiguration, ObjectLockConfiguration, ObjectOwnership,
     OwnershipControls, PublicAccessBlockConfiguration, ServerSideEncryptionByDefault,
-    ServerSideEncryptionConfiguration,
+    ServerSideEncryptionConfiguration, WebsiteConfiguration,
 };
 use s3s::xml::{Deserialize, Deserializer, Serialize, Serializer};
 use varve_object::{Bucket, BucketId, Document, Settings};
@@ -27,6 +27,7 @@ pub(crate) struct BucketView {
     pub(crate) encryption: Option<ServerSideEncryptionByDefault>,
     pub(crate) lock: Option<ObjectLockConfiguration>,
     pub(crate) public_access: PublicAccess,
+    pub(crate) website: Option<WebsiteConfiguration>,
     /// Lists of objects say nothing: all belongs to the bucket's owner.
     pub(crate) owner_enforced: bool,
     /// Objects that are put with full control for the bucket's owner belong to it.
@@ -91,6 +92,7 @@ impl BucketView {
                 all.rules.into_iter().find_map(|rule| rule.apply_server_side_encryption_by_default)
             }),
             lock: document(&settings, Document::ObjectLock)?,
+            website: document(&settings, Document::Website)?,
             public_access: public_access.map(PublicAccess::of).unwrap_or_default(),
             owner_enforced: owned(ObjectOwnership::BUCKET_OWNER_ENFORCED),
             owner_preferred: owned(ObjectOwnership::BUCKET_OWNER_PREFERRED),

@@ -34,6 +34,7 @@ use crate::repair::{COPY_SOURCE, Repair};
 use crate::service::Service;
 use crate::signed;
 use crate::sums;
+use crate::website;
 use crate::wording;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-amz-request-id");
@@ -161,6 +162,8 @@ impl Front {
         } else if request.method() == Method::OPTIONS {
             account.noted.note(self.inner.figures.operation("Preflight"), &Caller::default());
             self.preflight(&request, cross.take()).await
+        } else if let Some(bucket) = self.website_of(&request) {
+            website::serve(&self.inner, &self.service, request, &bucket).await
         } else if let Err(error) = check(&mut request, &self.inner.options.region) {
             of_error(error)
         } else if let Some(bucket) = self.form_bucket(&request) {
@@ -258,8 +261,18 @@ impl Front {
         form.then(|| self.bucket_of(request)).flatten()
     }
 
+    /// The bucket whose website the host names.
+    fn website_of(&self, request: &Request<Body>) -> Option<String> {
+        let host = request.headers().get(hyper::header::HOST)?.to_str().ok()?;
+        let domain = self.inner.options.website_domain.as_deref();
+        website::bucket_of(host, domain).map(str::to_owned)
+    }
+
     /// The bucket named by the host or the path.
     fn bucket_of(&self, request: &Request<Body>) -> Option<String> {
+        if let Some(bucket) = self.website_of(request) {
+            return Some(bucket);
+        }
         let host = request.headers().get(hyper::header::HOST).and_then(|host| host.to_str().ok());
         let suffix = self.inner.options.domain.as_ref().map(|domain| format!(".{domain}"));
         let of_host = host
@@ -305,25 +318,7 @@ fn check(request: &mut Request<Body>, region: &str) -> s3s::S3Result<()> {
     check_head(request.headers())?;
     misdirected::check(request)?;
     signed::check(request, region)?;
-    // Bodies in signed chunks are taken apart only beside a signature; without one the frames would be stored.
-    let is_signed = is_signed(request);
-    let headers = request.headers();
-    let is_in_chunks = has_value(headers, "x-amz-content-sha256", "streaming-");
-    if !is_signed && is_in_chunks && !has_value(headers, "x-amz-content-sha256", "unsigned") {
-        let text = "Anonymous requests don't support this x-amz-content-sha256 value. Please use UNSIGNED-PAYLOAD or STREAMING-UNSIGNED-PAYLOAD-TRAILER.";
-        return Err(s3_error!(InvalidRequest, "{text}"));
-    }
-    if !is_signed && (is_in_chunks || has_value(headers, "content-encoding", "aws-chunked")) {
-        return Err(s3_error!(NotImplemented, "aws-chunked bodies need a signed request"));
-    }
-    let sha256 =
-        headers.get("x-amz-content-sha256").map(|value| value.to_str().unwrap_or_default());
-    if let Some(sha256) = sha256.filter(|sha256| is_signed && !is_in_chunks && !is_payload(sha256))
-    {
-        let text = "x-amz-content-sha256 must be UNSIGNED-PAYLOAD, STREAMING-UNSIGNED-PAYLOAD-TRAILER, STREAMING-AWS4-HMAC-SHA256-PAYLOAD, STREAMING-AWS4-HMAC-SHA256-PAYLOAD-TRAILER, STREAMING-AWS4-ECDSA-P256-SHA256-PAYLOAD, STREAMING-AWS4-ECDSA-P256-SHA256-PAYLOAD-TRAILER or a valid sha256 value.";
-        return Err(invalid_argument(text, "x-amz-content-sha256", sha256));
-    }
-    let puts_part_of_it = request.method() == Method::PUT && query.split('&').any(is_subresource);
+    check_payload(request)?;
     let expires = value("X-Amz-Expires").map(|text| text.parse::<u32>());
     if expires.is_some_and(|seconds| !seconds.is_ok_and(|seconds| seconds <= PRESIGNED_SECONDS_MAX))
     {
@@ -344,24 +339,59 @@ fn check(request: &mut Request<Body>, region: &str) -> s3s::S3Result<()> {
         })?;
         request.headers_mut().insert(X_AMZ_DATE, date);
     }
-    if is_in_chunks {
-        if puts_part_of_it {
-            let text = "The value of x-amz-content-sha256 header is invalid.";
-            return Err(s3_error!(InvalidRequest, "{text}"));
-        }
-        let announced =
-            Announced::of(request.headers()).ok_or_else(|| s3_error!(MissingContentLength))?;
-        // Some clients send such bodies in chunks of HTTP as well, without a length of what is sent.
-        let headers = request.headers_mut();
-        if let Some(len) = headers.get("x-amz-decoded-content-length").cloned() {
-            headers.entry(CONTENT_LENGTH).or_insert(len);
-        }
-        // The library wants it where there may be trailers.
-        headers.entry(TRAILER).or_insert(HeaderValue::from_static(""));
-        let body = std::mem::take(request.body_mut());
-        *request.body_mut() = Body::http_body_unsync(Reframed::new(body, announced));
+    reframe(request)
+}
+
+/// What is said of the body must be something that can be checked.
+fn check_payload(request: &Request<Body>) -> s3s::S3Result<()> {
+    // Bodies in signed chunks are taken apart only beside a signature; without one the frames would be stored.
+    let is_signed = is_signed(request);
+    let headers = request.headers();
+    let is_in_chunks = is_in_chunks(headers);
+    if !is_signed && is_in_chunks && !has_value(headers, "x-amz-content-sha256", "unsigned") {
+        let text = "Anonymous requests don't support this x-amz-content-sha256 value. Please use UNSIGNED-PAYLOAD or STREAMING-UNSIGNED-PAYLOAD-TRAILER.";
+        return Err(s3_error!(InvalidRequest, "{text}"));
+    }
+    if !is_signed && (is_in_chunks || has_value(headers, "content-encoding", "aws-chunked")) {
+        return Err(s3_error!(NotImplemented, "aws-chunked bodies need a signed request"));
+    }
+    let sha256 =
+        headers.get("x-amz-content-sha256").map(|value| value.to_str().unwrap_or_default());
+    if let Some(sha256) = sha256.filter(|sha256| is_signed && !is_in_chunks && !is_payload(sha256))
+    {
+        let text = "x-amz-content-sha256 must be UNSIGNED-PAYLOAD, STREAMING-UNSIGNED-PAYLOAD-TRAILER, STREAMING-AWS4-HMAC-SHA256-PAYLOAD, STREAMING-AWS4-HMAC-SHA256-PAYLOAD-TRAILER, STREAMING-AWS4-ECDSA-P256-SHA256-PAYLOAD, STREAMING-AWS4-ECDSA-P256-SHA256-PAYLOAD-TRAILER or a valid sha256 value.";
+        return Err(invalid_argument(text, "x-amz-content-sha256", sha256));
     }
     Ok(())
+}
+
+/// Bodies in chunks are seen to before the protocol library takes them apart.
+fn reframe(request: &mut Request<Body>) -> s3s::S3Result<()> {
+    if !is_in_chunks(request.headers()) {
+        return Ok(());
+    }
+    let query = request.uri().query().unwrap_or_default();
+    if request.method() == Method::PUT && query.split('&').any(is_subresource) {
+        let text = "The value of x-amz-content-sha256 header is invalid.";
+        return Err(s3_error!(InvalidRequest, "{text}"));
+    }
+    let announced =
+        Announced::of(request.headers()).ok_or_else(|| s3_error!(MissingContentLength))?;
+    // Some clients send such bodies in chunks of HTTP as well, without a length of what is sent.
+    let headers = request.headers_mut();
+    if let Some(len) = headers.get("x-amz-decoded-content-length").cloned() {
+        headers.entry(CONTENT_LENGTH).or_insert(len);
+    }
+    // The library wants it where there may be trailers.
+    headers.entry(TRAILER).or_insert(HeaderValue::from_static(""));
+    let body = std::mem::take(request.body_mut());
+    *request.body_mut() = Body::http_body_unsync(Reframed::new(body, announced));
+    Ok(())
+}
+
+/// Whether a body is in chunks of the protocol's own.
+fn is_in_chunks(headers: &HeaderMap) -> bool {
+    has_value(headers, "x-amz-content-sha256", "streaming-")
 }
 
 /// Headers are bounded.

@@ -24,6 +24,8 @@ pub struct Options {
     pub owner: String,
     /// Host name under which buckets are found as `bucket.domain`; none: only as paths.
     pub domain: Option<String>,
+    /// Host name under which buckets are served as websites at `bucket.domain`; none: they are not.
+    pub website_domain: Option<String>,
     /// Length of a day for lifecycle rules. Anything but 24 h is for tests.
     pub day: Duration,
     /// Most connections at a time; more wait to be accepted.
@@ -68,6 +70,7 @@ impl Default for Options {
             region: "us-east-1".to_owned(),
             owner: "owner".to_owned(),
             domain: None,
+            website_domain: None,
             day: Duration::from_secs(24 * 3600),
             connections_max: 4096,
             idle: Duration::from_secs(60),

@@ -4,6 +4,7 @@
 //!   server     sockets, TLS, limits
 //!     account  counts and logs each request when its answer has ended
 //!     front    request ids, cross-origin answers, digests of documents, complete errors
+//!       website  visitors of buckets, as requests without a signature
 //!       s3s    HTTP <-> typed operations, signatures, XML (the library; nothing of it shows outside this crate)
 //!         access    may this caller do this?
 //!         ops       the operations
@@ -42,6 +43,7 @@ mod service;
 mod signed;
 mod sums;
 mod users;
+mod website;
 mod wording;
 
 pub use buckets::{BucketChange, BucketInfo, BucketQuota, NewBucket};

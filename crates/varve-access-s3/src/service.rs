@@ -7,7 +7,7 @@ use s3s::{S3, S3Request, S3Response, S3Result};
 
 use crate::gateway::Inner;
 use crate::ops::{
-    attributes, bucket, config, copy, delete, get, list, multipart, object_config, put,
+    attributes, bucket, config, copy, delete, get, list, multipart, object_config, put, website,
 };
 
 /// The library's view of the gateway. What is not listed answers `NotImplemented`.
@@ -82,6 +82,9 @@ operations! {
     get_bucket_tagging(GetBucketTaggingInput) -> GetBucketTaggingOutput = config::get_tagging;
     put_bucket_tagging(PutBucketTaggingInput) -> PutBucketTaggingOutput = config::put_tagging;
     delete_bucket_tagging(DeleteBucketTaggingInput) -> DeleteBucketTaggingOutput = config::delete_tagging;
+    get_bucket_website(GetBucketWebsiteInput) -> GetBucketWebsiteOutput = website::get_website;
+    put_bucket_website(PutBucketWebsiteInput) -> PutBucketWebsiteOutput = website::put_website;
+    delete_bucket_website(DeleteBucketWebsiteInput) -> DeleteBucketWebsiteOutput = website::delete_website;
     get_bucket_versioning(GetBucketVersioningInput) -> GetBucketVersioningOutput = config::get_versioning;
     put_bucket_versioning(PutBucketVersioningInput) -> PutBucketVersioningOutput = config::put_versioning;
     get_bucket_ownership_controls(GetBucketOwnershipControlsInput) -> GetBucketOwnershipControlsOutput = config::get_ownership;

@@ -64,6 +64,8 @@ pub enum Document {
     ObjectLock,
     /// Access log.
     Logging,
+    /// How it is served as a website.
+    Website,
 }
 
 const OWNER: u8 = 1;
@@ -77,7 +79,7 @@ const ACCESS_LOG: u8 = 8;
 const DOCUMENT_BASE: u8 = 32;
 
 impl Document {
-    const ALL: [Self; 9] = [
+    const ALL: [Self; 10] = [
         Self::Policy,
         Self::Cors,
         Self::Lifecycle,
@@ -87,6 +89,7 @@ impl Document {
         Self::PublicAccess,
         Self::ObjectLock,
         Self::Logging,
+        Self::Website,
     ];
 
     fn tag(self) -> u8 {
@@ -101,6 +104,7 @@ impl Document {
                 Self::PublicAccess => 6,
                 Self::ObjectLock => 7,
                 Self::Logging => 8,
+                Self::Website => 9,
             }
     }
 }

@@ -116,6 +116,8 @@ pub(crate) struct S3Settings {
     pub(crate) certificate: Option<PathBuf>,
     /// Its private key, PEM.
     pub(crate) key: Option<PathBuf>,
+    /// Buckets are websites under this name.
+    pub(crate) website_domain: Option<String>,
 }
 
 /// Where S3 is served.

@@ -33,6 +33,8 @@ pub(crate) enum Form {
     Count { min: u64, max: u64, unit: &'static str },
     /// A path.
     Path,
+    /// A name of a host.
+    Host,
     /// One listener.
     Address,
     /// One listener, or none.
@@ -72,6 +74,13 @@ impl Value {
 
     fn size(&self) -> ByteCount {
         ByteCount(self.number())
+    }
+
+    fn text(self) -> String {
+        match self {
+            Self::Text(text) => text,
+            other => panic!("{other:?} passed the check of a text"),
+        }
     }
 
     fn path(self) -> PathBuf {
@@ -245,6 +254,15 @@ pub(crate) const SETTINGS: &[Setting] = &[
         apply: |settings, value| settings.s3.key = Some(value.path()),
     },
     Setting {
+        key: "s3.website_domain",
+        flag: None,
+        form: Form::Host,
+        default: "none: buckets are not served as websites",
+        reason: "Serves each bucket that is configured as a website to whoever asks for the host BUCKET.DOMAIN, at the address of S3. What \
+                 visitors may read, policies and access control lists say.",
+        apply: |settings, value| settings.s3.website_domain = Some(value.text()),
+    },
+    Setting {
         key: "admin.listen",
         flag: Some("--admin"),
         form: Form::Address,
@@ -339,6 +357,12 @@ impl Setting {
     }
 }
 
+/// Whether a name of a host may be so written, in small letters and without a port.
+fn is_host(text: &str) -> bool {
+    let fits = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    text.split('.').all(|label| !label.is_empty() && label.bytes().all(fits))
+}
+
 fn last_drive(settings: &mut Settings) -> &mut DriveSetting {
     settings.drives.last_mut().expect("the reader adds a drive before its settings")
 }
@@ -372,6 +396,8 @@ impl Form {
             },
             (Self::Path, Raw::Text("")) => Err("the path is empty".to_owned()),
             (Self::Path, Raw::Text(text)) => Ok(Value::Text((*text).to_owned())),
+            (Self::Host, Raw::Text(text)) if is_host(text) => Ok(Value::Text((*text).to_owned())),
+            (Self::Host, Raw::Text(text)) => Err(format!("`{text}` is no host name")),
             (Self::AddressOrNone, Raw::Text("none")) => Ok(Value::Addresses(Vec::new())),
             (Self::Address | Self::AddressOrNone, Raw::Text(text)) => {
                 Ok(Value::Addresses(vec![text.parse()?]))
@@ -399,6 +425,7 @@ impl Form {
             }
             Self::Count { min, max, unit } => format!("{min} to {max} {unit}"),
             Self::Path => "a path in text".to_owned(),
+            Self::Host => "a host name in text".to_owned(),
             Self::Address => "\"unix:PATH\" or \"IP:PORT\"".to_owned(),
             Self::AddressOrNone => "\"IP:PORT\" or \"none\"".to_owned(),
             Self::Addresses => "a list of \"unix:PATH\" and \"IP:PORT\"".to_owned(),
@@ -447,6 +474,7 @@ mod tests {
             Form::Size { max, .. } => Value::Number(max),
             Form::Count { max, .. } => Value::Number(max),
             Form::Path => Value::Text("p".to_owned()),
+            Form::Host => Value::Text("h.example".to_owned()),
             Form::Address | Form::AddressOrNone | Form::Addresses => {
                 Value::Addresses(vec!["unix:s".parse().unwrap()])
             }

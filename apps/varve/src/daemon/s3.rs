@@ -156,6 +156,7 @@ impl Serving {
             let key = MasterKey::load(&settings.data.join(KEY_FILE)).map_err(|error| failed(&error))?;
             let options = Options {
                 access_log: Some(settings.data.join(ACCESS_LOG_DIR)),
+                website_domain: settings.s3.website_domain.clone(),
                 ..Options::default()
             };
             let objects = EngineOptions {

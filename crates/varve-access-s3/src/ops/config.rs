@@ -17,7 +17,7 @@ use crate::policy::Policy;
 use crate::query::{tag_set, tags_of_set};
 
 /// Longest document, in bytes.
-const DOCUMENT_BYTES_MAX: usize = 64 << 10;
+pub(crate) const DOCUMENT_BYTES_MAX: usize = 64 << 10;
 /// Most tags of a bucket.
 const BUCKET_TAGS_MAX: usize = 50;
 /// Most rules of a CORS configuration.
@@ -25,7 +25,7 @@ const CORS_RULES_MAX: usize = 100;
 /// Longest default retention, in days.
 const RETENTION_DAYS_MAX: i32 = 36_500;
 
-async fn put(inner: &Inner, bucket: &str, kind: Document, text: Bytes) -> S3Result<()> {
+pub(crate) async fn put(inner: &Inner, bucket: &str, kind: Document, text: Bytes) -> S3Result<()> {
     if text.len() > DOCUMENT_BYTES_MAX {
         return Err(s3_error!(EntityTooLarge));
     }
@@ -37,7 +37,7 @@ async fn put(inner: &Inner, bucket: &str, kind: Document, text: Bytes) -> S3Resu
         .await
 }
 
-async fn remove(inner: &Inner, bucket: &str, kind: Document) -> S3Result<()> {
+pub(crate) async fn remove(inner: &Inner, bucket: &str, kind: Document) -> S3Result<()> {
     inner
         .change(bucket, move |settings| {
             settings.documents.remove(&kind);

@@ -10,6 +10,7 @@ pub(crate) mod list;
 pub(crate) mod multipart;
 pub(crate) mod object_config;
 pub(crate) mod put;
+pub(crate) mod website;
 
 use hyper::HeaderMap;
 use s3s::dto::{ETag, ETagCondition, Timestamp};
