@@ -203,7 +203,7 @@ impl Front {
     /// The answer of the protocol library.
     async fn serve(&self, mut request: Request<Body>) -> Response<Body> {
         let query = request.uri().query().unwrap_or_default();
-        let is_document = *request.method() == Method::POST
+        let is_document = (*request.method() == Method::POST && !is_in_chunks(request.headers()))
             || (*request.method() == Method::PUT && query.split('&').any(is_subresource));
         let digests = match Digests::declared(request.headers(), is_document, is_signed(&request)) {
             Ok(digests) => digests,
@@ -263,9 +263,9 @@ impl Front {
 
     /// The bucket whose website the host names.
     fn website_of(&self, request: &Request<Body>) -> Option<String> {
-        let host = request.headers().get(hyper::header::HOST)?.to_str().ok()?;
-        let domain = self.inner.options.website_domain.as_deref();
-        website::bucket_of(host, domain).map(str::to_owned)
+        let domain = self.inner.options.website_domain.as_deref()?;
+        let host = request.headers().get(hyper::header::HOST)?.to_str().ok()?.to_ascii_lowercase();
+        website::bucket_of(&host, domain).map(str::to_owned)
     }
 
     /// The bucket named by the host or the path.

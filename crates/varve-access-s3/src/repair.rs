@@ -41,6 +41,9 @@ const TIMES: [HeaderName; 4] = [
     HeaderName::from_static("x-amz-copy-source-if-unmodified-since"),
 ];
 
+/// Longest document that says how a bucket is to be made, in bytes: 50 tags.
+const CREATION_BYTES_MAX: usize = 64 << 10;
+
 /// Takes requests with such headers.
 pub(crate) struct Repair {
     pub(crate) inner: Arc<Inner>,
@@ -132,7 +135,8 @@ impl Repair {
             false => !path.is_empty() && !path.contains('/'),
         };
         let plain = uri.query().is_none_or(|query| query.is_empty() || query.starts_with("x-id="));
-        of_bucket && plain && text(CONTENT_LENGTH).is_some_and(|len| len != "0")
+        let len = text(CONTENT_LENGTH).and_then(|len| len.parse().ok());
+        of_bucket && plain && len.is_some_and(|len| (1..=CREATION_BYTES_MAX).contains(&len))
     }
 }
 
@@ -140,32 +144,40 @@ impl Repair {
 #[derive(Clone)]
 pub(crate) struct NewTags(pub(crate) Vec<Tag>);
 
-/// The text of a document. R1.
-async fn text_of(mut body: Body) -> S3Result<String> {
+/// The document that completes an upload, with checksums as the library reads them. R1.
+async fn completion(mut body: Body, again: &mut Request<Body>) -> S3Result<()> {
     let bytes = body.store_all_limited(XML_BYTES_MAX).await.map_err(|error| of_stream(&*error))?;
-    String::from_utf8(bytes.into()).map_err(|_| s3_error!(MalformedXML))
-}
-
-/// The document that completes an upload, with checksums as the library reads them.
-async fn completion(body: Body, again: &mut Request<Body>) -> S3Result<()> {
-    *again.body_mut() = Body::from(sums::into_known(&text_of(body).await?));
+    *again.body_mut() = match std::str::from_utf8(&bytes) {
+        Ok(text) => Body::from(sums::into_known(text)),
+        Err(_) => Body::from(bytes),
+    };
     Ok(())
 }
 
-/// The document that says how a bucket is to be made, and its tags beside it.
-async fn creation(body: Body, again: &mut Request<Body>) -> S3Result<()> {
-    let mut text = text_of(body).await?;
-    let (open, close) = ("<Tags>", "</Tags>");
-    if let Some((begin, end)) = text.find(open).zip(text.find(close)) {
-        let tags = text.get(begin + open.len()..end).ok_or_else(|| s3_error!(MalformedXML))?;
-        let tags = format!("<Tagging><TagSet>{tags}</TagSet></Tagging>");
-        let tags = Tagging::deserialize(&mut Deserializer::new(tags.as_bytes()))
-            .map_err(|_| s3_error!(MalformedXML))?;
-        again.extensions_mut().insert(NewTags(tags.tag_set));
-        text.replace_range(begin..end + close.len(), "");
-    }
-    *again.body_mut() = Body::from(text);
+/// The document that says how a bucket is to be made, and its tags beside it. R1.
+async fn creation(mut body: Body, again: &mut Request<Body>) -> S3Result<()> {
+    let most = CREATION_BYTES_MAX;
+    let bytes = body.store_all_limited(most).await.map_err(|error| of_stream(&*error))?;
+    *again.body_mut() = match without_tags(&bytes) {
+        Some((text, tags)) => {
+            let tags = Tagging::deserialize(&mut Deserializer::new(tags.as_bytes()))
+                .map_err(|_| s3_error!(MalformedXML))?;
+            again.extensions_mut().insert(NewTags(tags.tag_set));
+            Body::from(text)
+        }
+        None => Body::from(bytes),
+    };
     Ok(())
+}
+
+/// A document without the tags in it, and these as one of their own.
+fn without_tags(document: &[u8]) -> Option<(String, String)> {
+    let text = std::str::from_utf8(document).ok()?;
+    let (before, rest) = text.split_once("<Tags>")?;
+    let (tags, after) = rest.split_once("</Tags>")?;
+    let document =
+        before.contains("<CreateBucketConfiguration").then(|| format!("{before}{after}"));
+    Some((document?, format!("<Tagging><TagSet>{tags}</TagSet></Tagging>")))
 }
 
 /// The headers as they are meant; none if they are well as they are.
@@ -226,6 +238,28 @@ mod tests {
         headers.insert("x-other", HeaderValue::from_static("1"));
         headers.insert(name, HeaderValue::from_str(value).unwrap());
         repaired(&headers)
+    }
+
+    #[test]
+    fn tags_of_a_new_bucket_stand_beside_the_document() {
+        let with = |text: &str| without_tags(text.as_bytes());
+        let tags = "<Tag><Key>k</Key><Value>v</Value></Tag>";
+        let document = |inside: &str| {
+            format!("<CreateBucketConfiguration>{inside}</CreateBucketConfiguration>")
+        };
+        let (text, found) = with(&document(&format!("<Tags>{tags}</Tags>"))).unwrap();
+        assert_eq!(text, document(""));
+        let found = Tagging::deserialize(&mut Deserializer::new(found.as_bytes())).unwrap();
+        assert_eq!(found.tag_set.len(), 1);
+        for other in [
+            document(""),
+            document("<Tags>"),
+            document("</Tags><Tags>"),
+            format!("<Tags>{tags}</Tags>"),
+        ] {
+            assert!(with(&other).is_none(), "{other}");
+        }
+        assert!(without_tags(b"<CreateBucketConfiguration>\xff<Tags></Tags>").is_none());
     }
 
     #[test]

@@ -32,9 +32,9 @@ const PASSED: [HeaderName; 7] =
     [RANGE, IF_MATCH, IF_NONE_MATCH, IF_MODIFIED_SINCE, IF_UNMODIFIED_SINCE, REFERER, USER_AGENT];
 
 /// The bucket that a host names as a website.
-pub(crate) fn bucket_of<'h>(host: &'h str, domain: Option<&str>) -> Option<&'h str> {
+pub(crate) fn bucket_of<'h>(host: &'h str, domain: &str) -> Option<&'h str> {
     let name = host.rsplit_once(':').map_or(host, |(name, _)| name);
-    let bucket = name.strip_suffix(domain?)?.strip_suffix('.')?;
+    let bucket = name.strip_suffix(domain)?.strip_suffix('.')?;
     (!bucket.is_empty()).then_some(bucket)
 }
 

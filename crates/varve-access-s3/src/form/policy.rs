@@ -24,8 +24,6 @@ struct Condition {
     field: String,
     value: String,
     begins: bool,
-    /// As answers name it: a list as it was written, but for spaces.
-    text: String,
 }
 
 fn invalid(what: &str) -> S3Error {
@@ -86,9 +84,7 @@ impl FormPolicy {
                     let text = "Invalid Simple-Condition: value must be a string.";
                     let value = value.as_str().ok_or_else(|| invalid(text))?.to_owned();
                     let field = field.to_ascii_lowercase();
-                    let text = serde_json::json!([format!("${field}"), value]).to_string();
-                    let text = text.replacen("\",\"", "\", \"", 1).replacen('[', "[\"eq\", ", 1);
-                    self.conditions.push(Condition { field, value, begins: false, text });
+                    self.conditions.push(Condition { field, value, begins: false });
                 }
                 Ok(())
             }
@@ -113,14 +109,12 @@ impl FormPolicy {
                     return Err(invalid("Invalid JSON."));
                 };
                 // It names no field, so it cannot hold.
-                let field =
-                    field.strip_prefix('$').ok_or_else(|| failed(&condition.to_string()))?;
+                let field = field.strip_prefix('$').ok_or_else(|| failed(condition))?;
                 let value = value.to_owned();
                 self.conditions.push(Condition {
                     field: field.to_ascii_lowercase(),
                     value,
                     begins,
-                    text: condition.to_string(),
                 });
                 Ok(())
             }
@@ -149,7 +143,9 @@ impl FormPolicy {
                 found == condition.value
             };
             if !holds {
-                return Err(failed(&condition.text));
+                let operator = if condition.begins { "starts-with" } else { "eq" };
+                let field = format!("${}", condition.field);
+                return Err(failed(&serde_json::json!([operator, field, condition.value])));
             }
         }
         let free = ["policy", "file", "signature", "awsaccesskeyid", "x-amz-signature", "bucket"];
@@ -177,8 +173,10 @@ fn begins(field: &str, found: &str, value: &str) -> bool {
     }
 }
 
-fn failed(condition: &str) -> S3Error {
-    s3_error!(AccessDenied, "Invalid according to Policy: Policy Condition failed: {condition}")
+/// The condition as clients know it, with spaces behind its commas.
+fn failed(condition: &Value) -> S3Error {
+    let text = condition.to_string().replace("\",\"", "\", \"");
+    s3_error!(AccessDenied, "Invalid according to Policy: Policy Condition failed: {text}")
 }
 
 fn number(value: &Value) -> S3Result<u64> {
