@@ -98,6 +98,7 @@ pub(crate) async fn open_media(
             config,
             zones: Rc::new(PoolZones::new(Rc::clone(&pool), shard)),
             owned: pool.zones_of(shard),
+            peers: None,
         };
         opened.push(Shard::open(parts).await.expect("open the shard"));
     }
