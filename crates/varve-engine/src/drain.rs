@@ -132,7 +132,8 @@ impl Shard {
             for frame in frames {
                 let _gate = self.data_gate.take(1).await;
                 self.drain_frame(&frame, &mut known).await?;
-                if self.has_waiters() || self.drain.refused.get() {
+                let is_wanted = self.drain.refused.get() || self.drain.grants_wait.get();
+                if is_wanted || self.has_waiters() {
                     self.pressure.notify_one(); // It may have looked while this frame was still in the lane.
                 }
             }
