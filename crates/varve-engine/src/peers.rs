@@ -24,10 +24,10 @@ use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use futures_util::future::{LocalBoxFuture, join_all, select};
+use futures_util::future::{Either, LocalBoxFuture, join_all, select};
 use roaring::RoaringTreemap;
 use varve_logstore::format::summary::{Fingerprint, SummaryEntry};
-use varve_reactor::{Nanos, Notify};
+use varve_reactor::Notify;
 use varve_stdx::BufSlice;
 use varve_types::{ChunkId, ShardId};
 
@@ -35,10 +35,11 @@ use crate::dedup::Generations;
 use crate::hash::{HashMap, HashSet};
 use crate::{Error, Result, Shard};
 
-/// How long a batch waits for grants, in ns: some frames of a lane.
-const ASK_NS_MAX: u64 = 50_000_000;
+/// How long a batch waits for grants, in ns: as long as threads of a busy machine wait for their turns on the way there and back.
+const ASK_NS_MAX: u64 = 200_000_000;
 
-/// How long nobody is asked after somebody did not answer in time, in ns: a shard that reopens does not slow others down.
+/// How long nobody is asked at most after somebody did not answer in time, in ns, unless the answer comes: a shard that reopens does not
+/// slow others down.
 const REST_NS: u64 = 1_000_000_000;
 
 /// Memory of an entry of the index of homes, in bytes: key, shard, a byte of the table's, and what that leaves empty at worst.
@@ -225,7 +226,8 @@ pub(crate) struct Foreign {
     asks: RefCell<BTreeSet<u64>>,
     next_ask: Cell<u64>,
     ask_ended: Notify,
-    rest_until: Cell<Nanos>,
+    /// Nobody is asked for now.
+    rests: Cell<bool>,
     /// What was granted and is not in the map yet, by how many hold it: a batch, or drained references (P7).
     granted: RefCell<HashMap<ForeignChunk, u32>>,
     /// Names that are gone and were not told yet (P8).
@@ -252,7 +254,7 @@ impl Foreign {
             asks: RefCell::default(),
             next_ask: Cell::new(0),
             ask_ended: Notify::new(),
-            rest_until: Cell::new(Nanos(0)),
+            rests: Cell::new(false),
             granted: RefCell::default(),
             overwritten: RefCell::default(),
         }
@@ -340,7 +342,7 @@ impl Shard {
     ) -> HashMap<Fingerprint, Rc<ForeignGrant>> {
         let Some(peers) = self.foreign.peers() else { return HashMap::default() };
         let is_open = self.lane.get().is_some(); // P9
-        if !is_open || self.reactor.now() < self.foreign.rest_until.get() {
+        if !is_open || self.foreign.rests.get() {
             return HashMap::default();
         }
         let unknown: HashSet<Fingerprint> = {
@@ -351,15 +353,12 @@ impl Shard {
         if unknown.is_empty() {
             return HashMap::default();
         }
-        let found = RefCell::new(Vec::new());
+        let found = Rc::new(RefCell::new(Vec::new()));
         let ask = self.foreign.begin();
-        let asking = Box::pin(find(&**peers, self.config.shard, unknown, &found));
-        let is_late = matches!(
-            select(asking, self.reactor.sleep(ASK_NS_MAX)).await,
-            futures_util::future::Either::Right(_)
-        ); // P10
-        if is_late {
-            self.foreign.rest_until.set(Nanos(self.reactor.now().0 + REST_NS));
+        let asking = find(Rc::clone(peers), self.config.shard, unknown, Rc::clone(&found));
+        let patience = self.reactor.sleep(ASK_NS_MAX);
+        if let Either::Right((_, late)) = select(Box::pin(asking), patience).await {
+            self.rest(late); // P10
         }
         let grant = |(fingerprint, name): (Fingerprint, ForeignChunk)| {
             self.foreign.hold(name);
@@ -369,6 +368,16 @@ impl Shard {
         let granted = found.take().into_iter().map(grant).collect();
         drop(ask); // P7: in one step with noting what was granted.
         granted
+    }
+
+    /// Asks nobody until an answer that is late has come, or a while is over.
+    fn rest(&self, late: impl Future<Output = ()> + Unpin + 'static) {
+        let (foreign, reactor) = (Rc::clone(&self.foreign), self.reactor.clone());
+        foreign.rests.set(true);
+        self.reactor.spawn(async move {
+            select(late, reactor.sleep(REST_NS)).await;
+            foreign.rests.set(false);
+        });
     }
 
     /// A segment was applied: owners learn what it stored, and homes which of their chunks were overwritten (P8). Not in recovery (P9).
@@ -405,11 +414,12 @@ impl Shard {
 
 /// Asks owners, then the homes that they named; adds what is granted to `found` as it comes.
 async fn find(
-    peers: &dyn Peers,
+    peers: Rc<dyn Peers>,
     me: ShardId,
     unknown: HashSet<Fingerprint>,
-    found: &RefCell<Vec<(Fingerprint, ForeignChunk)>>,
+    found: Rc<RefCell<Vec<(Fingerprint, ForeignChunk)>>>,
 ) {
+    let peers = &*peers;
     let mut asks: BTreeMap<ShardId, Vec<Fingerprint>> = BTreeMap::new();
     let mut nowhere = Vec::new();
     for fingerprint in unknown {
