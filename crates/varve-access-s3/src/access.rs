@@ -33,10 +33,15 @@ pub(crate) struct Access {
     pub(crate) inner: Arc<Inner>,
 }
 
+/// Of a signed address.
+pub(crate) const SIGNATURE: &str = "X-Amz-Signature";
+
 /// Who sent a request; none: nobody in particular.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Caller {
     pub(crate) user: Option<Arc<Known>>,
+    /// The address was signed, not the headers.
+    pub(crate) presigned: bool,
 }
 
 /// Where it came from.
@@ -52,6 +57,7 @@ pub(crate) struct Context<'a> {
     pub(crate) headers: &'a HeaderMap,
     pub(crate) query: &'a str,
     pub(crate) peer: Option<Peer>,
+    pub(crate) presigned: bool,
 }
 
 /// What lists have to say about an action.
@@ -115,14 +121,17 @@ impl S3Access for Access {
             None => None,
         };
         let verified = cx.extensions_mut().get::<Verified>().cloned();
-        let caller = verified.map_or(Caller { user }, |Verified(caller)| caller);
+        let query = cx.uri().query().unwrap_or_default();
+        let presigned = query_value(query, SIGNATURE).is_some();
+        let caller = verified.map_or(Caller { user, presigned }, |Verified(caller)| caller);
         let peer = cx.extensions_mut().get::<Peer>().copied();
         cx.extensions_mut().insert(caller.clone());
         if let Some(noted) = cx.extensions_mut().get::<Noted>().cloned() {
             noted.note(self.inner.figures.operation(cx.s3_op().name()), &caller);
         }
         let query = cx.uri().query().unwrap_or_default();
-        let context = Context { headers: cx.headers(), query, peer };
+        let presigned = caller.presigned;
+        let context = Context { headers: cx.headers(), query, peer, presigned };
         let select = selected(&query_value(query, "versionId"))?;
         let op = cx.s3_op().name();
         match cx.s3_path() {
@@ -418,14 +427,9 @@ impl Context<'_> {
             "s3:delimiter" => query_value(self.query, "delimiter"),
             "s3:max-keys" => query_value(self.query, "max-keys"),
             "s3:versionid" => query_value(self.query, "versionId"),
-            "s3:authtype" => Some(
-                if query_value(self.query, "X-Amz-Signature").is_some() {
-                    "REST-QUERY-STRING"
-                } else {
-                    "REST-HEADER"
-                }
-                .to_owned(),
-            ),
+            "s3:authtype" => {
+                Some(if self.presigned { "REST-QUERY-STRING" } else { "REST-HEADER" }.to_owned())
+            }
             "s3:signatureversion" => Some("AWS4-HMAC-SHA256".to_owned()),
             "aws:sourceip" => self.peer?.address.map(|address| address.to_string()),
             "aws:securetransport" => Some(self.peer.is_some_and(|peer| peer.tls).to_string()),

@@ -199,7 +199,7 @@ fn signed(inner: &Inner, bucket: &str, fields: &Fields) -> S3Result<(Caller, Opt
     };
     let policy = FormPolicy::parse(text)?;
     policy.check(bucket, fields)?;
-    Ok((Caller { user: Some(known) }, Some(policy)))
+    Ok((Caller { user: Some(known), presigned: false }, Some(policy)))
 }
 
 fn unhex(text: &str) -> Option<Vec<u8>> {

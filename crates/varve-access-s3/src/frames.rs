@@ -233,7 +233,9 @@ impl Cutter {
 fn size_of(line: &[u8]) -> Option<(u64, bool)> {
     let text = std::str::from_utf8(line).ok()?.strip_suffix("\r\n")?;
     let (size, extension) = text.split_once(';').map_or((text, None), |(a, b)| (a, Some(b)));
-    if !size.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+    // Of more digits the library reads the first eight.
+    let is_padded = size.len() > 8 && size.starts_with('0');
+    if is_padded || !size.bytes().all(|byte| byte.is_ascii_hexdigit()) {
         return None;
     }
     let signed = match extension {
@@ -424,6 +426,7 @@ mod tests {
             "5\n",
             "5 \r\n",
             "fffffffffffffffff\r\n",
+            "0000010000\r\n",
             "5;other=1\r\n",
             "5;chunk-signature=ab\r\n",
             "5:chunk-signature=ab\r\n",

@@ -150,10 +150,8 @@ impl Front {
         let path = request.uri().path().to_owned();
         let head = request.method() == Method::HEAD;
         let asks_to_continue = request.headers().contains_key(EXPECT);
-        let names = |wanted: &str| {
-            let query = request.uri().query().unwrap_or_default();
-            query.split('&').any(|pair| pair.split('=').next() == Some(wanted))
-        };
+        let names =
+            |wanted: &str| query_value(request.uri().query().unwrap_or_default(), wanted).is_some();
         let attributes = names("attributes");
         let has_sums =
             attributes || names("uploadId") || request.headers().contains_key(COPY_SOURCE);

@@ -20,7 +20,7 @@ use s3s::service::S3Service;
 use s3s::xml::{Deserialize, Deserializer};
 use s3s::{Body, S3Request, S3Response, S3Result, s3_error};
 
-use crate::access::Caller;
+use crate::access::{Caller, SIGNATURE};
 use crate::front::XML_BYTES_MAX;
 use crate::gateway::Inner;
 use crate::query::query_value;
@@ -87,6 +87,7 @@ impl S3Route for Repair {
             }
             None => None,
         };
+        let presigned = query_value(request.uri.query().unwrap_or_default(), SIGNATURE).is_some();
         let mut again = Request::new(Body::empty());
         let of_bucket = self.creates_bucket(&request.uri, &request.headers);
         match request.method {
@@ -109,7 +110,7 @@ impl S3Route for Repair {
         }
         *again.extensions_mut() = request.extensions;
         again.extensions_mut().extend(extensions);
-        again.extensions_mut().insert(Verified(Caller { user }));
+        again.extensions_mut().insert(Verified(Caller { user, presigned }));
         let response = self.plain.call(again).await.map_err(|_| s3_error!(InternalError))?;
         let (parts, body) = response.into_parts();
         Ok(S3Response {

@@ -19,6 +19,15 @@ const TERMINAL: &str = "aws4_request";
 const SERVICE: &str = "s3";
 /// They are part of what is signed without being named: the string to sign begins with the one, the canonical request ends in the other.
 const ALWAYS_COVERED: [&str; 2] = ["x-amz-date", "x-amz-content-sha256"];
+/// Of several the first would count here, and none for the protocol library.
+const ONCE: [&str; 6] = [
+    "authorization",
+    "content-md5",
+    "x-amz-content-sha256",
+    "x-amz-date",
+    "x-amz-decoded-content-length",
+    "x-amz-trailer",
+];
 /// What a signed URL must have.
 pub(crate) const PARAMETERS: [&str; 6] = [
     "X-Amz-Algorithm",
@@ -34,15 +43,29 @@ pub(crate) const PARAMETERS: [&str; 6] = [
 pub(crate) fn check<B>(request: &Request<B>, region: &str) -> S3Result<()> {
     let headers = request.headers();
     let query = request.uri().query().unwrap_or_default();
-    let header =
-        headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    if let Some(name) = ONCE.iter().find(|name| headers.get_all(**name).iter().nth(1).is_some()) {
+        return Err(argument("A header was given more than once", name, ""));
+    }
+    let shown = ["X-Amz-Algorithm", "X-Amz-Credential", "X-Amz-Signature"];
+    let has_shown = shown.iter().any(|name| query_value(query, name).is_some());
+    let header = match headers.get(AUTHORIZATION).map(HeaderValue::to_str) {
+        Some(Ok(header)) => header,
+        Some(Err(_)) => {
+            return Err(argument("Unsupported Authorization Type", "Authorization", ""));
+        }
+        None => "",
+    };
+    if !header.is_empty() && has_shown {
+        // The library goes by the address: what covers the headers must be the same.
+        let text = "Only one auth mechanism allowed; only the X-Amz-Algorithm query parameter, Signature query string parameter or the Authorization header should be specified";
+        return Err(argument(text, "Authorization", header));
+    }
     if !header.is_empty() {
         let date = headers.get("x-amz-date").map(|value| value.to_str().unwrap_or_default());
         let signed = check_header(header.trim(), region, date)?;
         return check_covered(headers, &signed);
     }
-    let shown = ["X-Amz-Algorithm", "X-Amz-Credential", "X-Amz-Signature"];
-    if shown.iter().any(|name| query_value(query, name).is_some()) {
+    if has_shown {
         let signed = check_query(query)?;
         return check_covered(headers, &signed);
     }
@@ -265,6 +288,23 @@ mod tests {
         );
         assert!(text(with(url, &[("x-amz-acl", "public-read")])).contains("not signed"));
         assert!(text(with(url, &[("x-amz-copy-source", "b/secret")])).contains("not signed"));
+    }
+
+    #[test]
+    fn there_is_one_signature_and_one_of_each_header() {
+        let covers = GOOD.replace("host;x-amz-acl", "x-amz-copy-source");
+        let headers = [("authorization", covers.as_str()), ("x-amz-copy-source", "b/secret")];
+        assert!(with("", &headers).is_ok());
+        for url in ["?X-Amz-Signature=00", "?x=1&X%2dAmz-Algorithm=AWS4-HMAC-SHA256"] {
+            assert!(text(with(url, &headers)).contains("Only one auth mechanism"), "{url}");
+        }
+        let text_of = |headers| text(with("", headers));
+        let twice = [("authorization", GOOD), ("authorization", GOOD)];
+        assert!(text_of(&twice).contains("more than once"));
+        let mode = ("x-amz-content-sha256", "STREAMING-UNSIGNED-PAYLOAD-TRAILER");
+        assert!(text_of(&[mode, mode]).contains("more than once"));
+        let strange = GOOD.replace("x-amz-acl", "x-amz-acl;\u{e9}");
+        assert!(with("", &[("authorization", &strange)]).is_err());
     }
 
     #[test]

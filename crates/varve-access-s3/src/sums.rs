@@ -173,10 +173,26 @@ fn several() -> S3Error {
     s3_error!(InvalidRequest, "{text}")
 }
 
-/// The kind of checksum that the headers announce in a trailer.
-pub(crate) fn announced(headers: &HeaderMap) -> Option<ChecksumKind> {
-    let names = headers.get(TRAILER)?.to_str().ok()?;
-    names.split(',').find_map(|name| kind_of_header(&name.trim().to_ascii_lowercase()))
+/// The kind of checksum that the headers announce in a trailer; it fails where there are several, it is unknown, or no trailer can come.
+fn announced(headers: &HeaderMap) -> S3Result<Option<ChecksumKind>> {
+    let names = headers.get(TRAILER).map(|names| names.to_str().unwrap_or_default());
+    let names = names.unwrap_or_default().to_ascii_lowercase();
+    let mut sums = names.split(',').map(str::trim).filter(|name| name.starts_with(PREFIX));
+    let Some(name) = sums.next() else { return Ok(None) };
+    let kind = kind_of_header(name).ok_or_else(|| {
+        s3_error!(
+            InvalidRequest,
+            "The value specified in the x-amz-trailer header is not supported"
+        )
+    })?;
+    if sums.next().is_some() {
+        return Err(several());
+    }
+    let mode = headers.get("x-amz-content-sha256").and_then(|mode| mode.to_str().ok());
+    if !mode.is_some_and(|mode| mode.ends_with("-TRAILER")) {
+        return Err(s3_error!(InvalidRequest, "A trailer was announced for a body that has none"));
+    }
+    Ok(Some(kind))
 }
 
 /// What a request wants, by its headers; `field` is the algorithm that it names.
@@ -188,7 +204,7 @@ pub(crate) fn wanted(
     let of_tools = headers.get("x-amz-sdk-checksum-algorithm").and_then(|name| name.to_str().ok());
     let named = of_tools.or(field.map(ChecksumAlgorithm::as_str));
     let algorithm = named.map(kind_of).transpose()?;
-    let wanted = match (given(headers)?, announced(headers)) {
+    let wanted = match (given(headers)?, announced(headers)?) {
         (Some(_), Some(_)) => return Err(several()),
         (Some((kind, value)), None) => Wanted { kind, value: Some(decode(kind, &value)?) },
         (None, Some(kind)) => Wanted { kind, value: None },
@@ -433,6 +449,27 @@ mod tests {
     }
 
     #[test]
+    fn a_trailer_is_announced_where_one_can_come() {
+        let of = |names: &str, mode: &'static str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(TRAILER, HeaderValue::from_str(names).unwrap());
+            headers.insert("x-amz-content-sha256", HeaderValue::from_static(mode));
+            announced(&headers)
+        };
+        let mode = "STREAMING-UNSIGNED-PAYLOAD-TRAILER";
+        assert_eq!(of("X-Amz-Checksum-CRC32", mode).unwrap(), Some(ChecksumKind::Crc32));
+        assert_eq!(of("x-other", mode).unwrap(), None);
+        assert_eq!(of("", "UNSIGNED-PAYLOAD").unwrap(), None);
+        for (names, mode) in [
+            ("x-amz-checksum-crc32", "UNSIGNED-PAYLOAD"),
+            ("x-amz-checksum-crc32,x-amz-checksum-sha256", mode),
+            ("x-amz-checksum-md4", mode),
+        ] {
+            assert!(of(names, mode).is_err(), "{names} {mode}");
+        }
+    }
+
+    #[test]
     fn known_values() {
         let of = |kind| BASE64_STANDARD.encode(sum(kind, b"123456789"));
         assert_eq!(of(ChecksumKind::Crc32), "y/Q5Jg==");
@@ -466,10 +503,12 @@ mod tests {
         let (tools, trailer) = ("x-amz-sdk-checksum-algorithm", "x-amz-trailer");
         assert!(of(&[(crc32, "y/Q5Jg==")]).unwrap().is_some());
         assert!(of(&[(crc32, "y/Q5Jg=="), (tools, "crc32")]).unwrap().is_some());
-        assert!(of(&[(trailer, crc32), (tools, "CRC32")]).unwrap().is_some());
+        let mode = ("x-amz-content-sha256", "STREAMING-UNSIGNED-PAYLOAD-TRAILER");
+        assert!(of(&[mode, (trailer, crc32), (tools, "CRC32")]).unwrap().is_some());
+        assert!(of(&[(trailer, crc32), (tools, "CRC32")]).is_err());
         assert!(of(&[("x-amz-checksum-type", "FULL_OBJECT")]).unwrap().is_none());
         assert!(of(&[(crc32, "y/Q5Jg=="), (tools, "sha1")]).is_err());
-        assert!(of(&[(trailer, crc32), (tools, "sha1")]).is_err());
+        assert!(of(&[mode, (trailer, crc32), (tools, "sha1")]).is_err());
         assert!(of(&[(crc32, "y/Q5Jg=="), (trailer, crc32)]).is_err());
         assert!(of(&[(crc32, ""), (sha1, "")]).is_err());
         assert!(of(&[(crc32, "y/Q5")]).is_err());

@@ -33,7 +33,10 @@ const PASSED: [HeaderName; 7] =
 
 /// The bucket that a host names as a website.
 pub(crate) fn bucket_of<'h>(host: &'h str, domain: &str) -> Option<&'h str> {
-    let name = host.rsplit_once(':').map_or(host, |(name, _)| name);
+    let (name, port) = host.rsplit_once(':').unwrap_or((host, ""));
+    if !port.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
     let bucket = name.strip_suffix(domain)?.strip_suffix('.')?;
     (!bucket.is_empty()).then_some(bucket)
 }
@@ -69,7 +72,8 @@ pub(crate) async fn serve(
         Err(error) => return of_error(&error),
     };
     let path = request.uri().path();
-    let Some(key) = decode(path.strip_prefix('/').unwrap_or(path)) else {
+    // A plus is a plus in a path.
+    let Some(key) = decode(&path.strip_prefix('/').unwrap_or(path).replace('+', "%2B")) else {
         return of_error(&s3_error!(InvalidURI));
     };
     let host = request.headers().get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();

@@ -83,7 +83,9 @@ impl Origin {
         target: Target<'_>,
         action: &str,
     ) -> S3Result<()> {
-        let context = Context { headers: &self.headers, query: &self.query, peer: self.peer };
+        let presigned = self.caller.presigned;
+        let context =
+            Context { headers: &self.headers, query: &self.query, peer: self.peer, presigned };
         authorize(inner, &self.caller, &context, target, action).await
     }
 

@@ -149,7 +149,14 @@ fn hosts_name_buckets_before_the_domain() {
     let domain = "web.example";
     assert_eq!(bucket_of("site.web.example", domain), Some("site"));
     assert_eq!(bucket_of("a.site.web.example:80", domain), Some("a.site"));
-    for host in ["web.example", ".web.example", "site.web.example.org", "siteweb.example", ""] {
+    for host in [
+        "web.example",
+        ".web.example",
+        "site.web.example.org",
+        "siteweb.example",
+        "",
+        "site.web.example:@other.example",
+    ] {
         assert_eq!(bucket_of(host, domain), None, "{host}");
     }
 }
