@@ -17,6 +17,7 @@ use s3s::crypto::{Checksum as _, Md5};
 use s3s::{Body, S3Error, S3Result};
 
 use crate::error::{bad_digest, named, with_elements};
+use crate::front::is_in_chunks;
 use crate::given::content_md5;
 use crate::ops::hex;
 
@@ -39,7 +40,7 @@ impl Digests {
         let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
         let md5 = content_md5(text("content-md5").filter(|_| is_document))?;
         let sha256 = text("x-amz-content-sha256").filter(|text| {
-            !is_signed && !text.is_empty() && *text != "UNSIGNED-PAYLOAD" && !is_in_chunks(text)
+            !is_signed && !text.is_empty() && *text != "UNSIGNED-PAYLOAD" && !is_in_chunks(headers)
         });
         Ok(Self { md5, sha256: sha256.map(str::to_owned), refused: Arc::default() })
     }
@@ -65,10 +66,6 @@ impl Digests {
     pub(crate) fn refused(&self) -> Option<S3Error> {
         self.refused.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
-}
-
-fn is_in_chunks(text: &str) -> bool {
-    text.to_ascii_uppercase().starts_with("STREAMING-")
 }
 
 /// A body whose digests are declared.

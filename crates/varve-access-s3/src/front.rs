@@ -18,7 +18,7 @@ use s3s::{Body, S3Error, S3ErrorCode, s3_error};
 use time::format_description::well_known::Rfc2822;
 use time::{OffsetDateTime, UtcOffset};
 
-use crate::access::{Access, Caller, Keys};
+use crate::access::{Access, Caller, Keys, SIGNATURE};
 use crate::access_log::Entry;
 use crate::account::{Account, Answered, ErrorCode, Noted};
 use crate::clock::now_ms;
@@ -388,7 +388,7 @@ fn reframe(request: &mut Request<Body>) -> s3s::S3Result<()> {
 }
 
 /// Whether a body is in chunks of the protocol's own.
-fn is_in_chunks(headers: &HeaderMap) -> bool {
+pub(crate) fn is_in_chunks(headers: &HeaderMap) -> bool {
     has_value(headers, "x-amz-content-sha256", "streaming-")
 }
 
@@ -436,7 +436,7 @@ fn is_payload(text: &str) -> bool {
 fn is_signed(request: &Request<Body>) -> bool {
     let query = request.uri().query().unwrap_or_default();
     request.headers().get(AUTHORIZATION).is_some_and(|value| value.to_str().is_ok())
-        || query_value(query, "X-Amz-Signature").is_some()
+        || query_value(query, SIGNATURE).is_some()
 }
 
 /// Whether a header has a value that contains `text`, in whatever case.
