@@ -80,7 +80,7 @@ impl Run {
         let reports: Vec<Report> =
             plans.iter().zip(&outcomes).map(|(plan, outcome)| Report::of(plan, outcome)).collect();
         match (&preset, self.json) {
-            (None, true) => reports.iter().map(|report| json(report)).collect(),
+            (None, true) => reports.iter().map(json).collect(),
             (None, false) => Ok(reports.iter().map(Report::text).collect()),
             (Some(preset), true) => {
                 json(&serde_json::json!({ "preset": preset.id, "runs": reports }))
