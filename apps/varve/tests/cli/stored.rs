@@ -42,22 +42,30 @@ impl Stored {
         let daemon = home.serve(&[]);
         home.varve(&["volume", "create", "v", "--size", "1GiB"]).ok();
         work(&home);
+        Self { home }.ended(daemon, signal)
+    }
+
+    fn ended(self, daemon: Daemon, signal: &str) -> Self {
         daemon.signal(signal);
         daemon.end();
-        Self { home }
+        self
     }
 
     /// One that was stopped in order: data, overwritten data, keys, pages, all kinds of segments but reclaimed ones.
     pub(crate) fn clean() -> Self {
-        Self::used("TERM", |home| {
-            let mut client = home.connect("v");
+        let pool = Self::new("TERM", |client| {
             for part in 0..6u64 {
                 client.write(part << 18, &contents(part, 64));
             }
-            client.write(0, &contents(100, 8)); // What they held before is dead now.
-            client.write(64 << 20, &contents(50, 16)); // On the other shard.
-            home.varve(&["volume", "resize", "v", "--size", "1GiB"]).ok(); // A key beside data that are alive.
-        })
+        });
+        // Another life: what is overwritten soon would not leave the lane.
+        let daemon = pool.serve();
+        let mut client = pool.home.connect("v");
+        client.write(0, &contents(100, 8)); // What they held before is dead now.
+        client.write(64 << 20, &contents(50, 16)); // On the other shard.
+        pool.varve(&["volume", "resize", "v", "--size", "1GiB"]).ok(); // A key beside data that are alive.
+        drop(client);
+        pool.ended(daemon, "TERM")
     }
 
     pub(crate) fn varve(&self, arguments: &[&str]) -> Run {
