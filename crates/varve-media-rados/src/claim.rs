@@ -10,7 +10,7 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-use futures_util::future::try_join_all;
+use futures_util::stream::{self, StreamExt, TryStreamExt};
 use varve_media::{Error, Fence, Result, RootKey};
 use varve_types::ShardId;
 
@@ -20,6 +20,9 @@ use crate::objects::{Change, Objects, Refusal};
 
 /// The attribute with the epoch, in decimal digits.
 pub(crate) const EPOCH: &str = "varve.epoch";
+
+/// Parts of a lane that are made or claimed at once: librados makes callers wait from some thousand operations on.
+pub(crate) const PARTS_AT_ONCE: usize = 64;
 
 /// So often another claim comes between ours is no coincidence.
 const ATTEMPTS_MAX: usize = 64;
@@ -40,7 +43,7 @@ impl Claim {
         lane_bytes: u64,
     ) -> Result<Rc<Self>> {
         let root = names.root(RootKey::Shard(shard));
-        let epoch = raise(&**objects, &root, |found| Some(found + 1)).await?;
+        let epoch = raise(&**objects, &root, |found: u64| found.checked_add(1)).await?;
         let parts = (0..lane_parts(lane_bytes)).map(|part| {
             let (objects, object) = (Rc::clone(objects), names.lane_part(shard, part));
             async move {
@@ -48,7 +51,7 @@ impl Claim {
                 raise(&*objects, &object, to).await
             }
         });
-        try_join_all(parts).await?;
+        stream::iter(parts).buffer_unordered(PARTS_AT_ONCE).try_collect::<Vec<_>>().await?;
         Ok(Rc::new(Self { shard, epoch, is_lost: Cell::new(false) }))
     }
 

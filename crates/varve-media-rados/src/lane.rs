@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use futures_util::future::try_join_all;
+use futures_util::future::join_all;
 use varve_media::{IoFuture, JournalStore, Result};
 use varve_stdx::{AlignedBuf, BufSlice};
 
@@ -76,7 +76,8 @@ impl JournalStore for Lane {
             let done = self.objects.change(&piece.object, change); // It is under way from here on.
             under_way.push(async move { self.outcome(&piece, done.await) });
         }
-        Box::pin(async move { try_join_all(under_way).await.map(drop) })
+        // All of them first: an error says that nothing is under way any more.
+        Box::pin(async move { join_all(under_way).await.into_iter().collect() })
     }
 
     fn read(&self, position: u64, len: u32) -> IoFuture<'_, BufSlice> {
@@ -90,8 +91,9 @@ impl JournalStore for Lane {
             let mut out = AlignedBuf::zeroed(len as usize);
             for (piece, read) in pieces.iter().zip(reads) {
                 let Piece { object, offset, from, len } = piece;
-                let bytes = read.await.map_err(|refusal| {
-                    failure::of("read", &*self.objects, object, *offset, *len, refusal)
+                let bytes = read.await.map_err(|refusal| match refusal {
+                    Refusal::SHUT_OUT => self.claim.lose(),
+                    refusal => failure::of("read", &*self.objects, object, *offset, *len, refusal),
                 })?;
                 let count = bytes.len().min(*len);
                 out[*from..from + count].copy_from_slice(&bytes[..count]);

@@ -1,10 +1,10 @@
 //! Names of a pool's objects and the record that describes it.
 //!
 //! ```text
-//!  data pool       varve.POOL.segment.NUMBER.GENERATION      a segment
-//!  metadata pool   varve.POOL.pool                           the record below
-//!                  varve.POOL.root.pool, .root.SHARD         roots: version u64 | checksum u64 | bytes
-//!                  varve.POOL.lane.SHARD.PART                4 MiB of a lane's ring
+//!  data pool       varve.POOL.segment.SHARD.NUMBER.GENERATION    a segment
+//!  both            varve.POOL.pool                               the record below
+//!  metadata pool   varve.POOL.root.pool, .root.SHARD             roots: version u64 | checksum u64 | bytes
+//!                  varve.POOL.lane.SHARD.PART                    4 MiB of a lane's ring
 //! ```
 //! POOL is the pool's identity, so pools of Varve may share pools of RADOS; numbers are hexadecimal.
 //!
@@ -50,8 +50,9 @@ impl Names {
         format!("{}lane.{:04x}.{part:06x}", self.prefix, shard.0)
     }
 
-    pub(crate) fn segment(&self, id: SegmentId) -> String {
-        format!("{}segment.{:08x}.{:016x}", self.prefix, id.number.0, id.generation.get())
+    pub(crate) fn segment(&self, shard: ShardId, id: SegmentId) -> String {
+        let (number, generation) = (id.number.0, id.generation.get());
+        format!("{}segment.{:04x}.{number:08x}.{generation:016x}", self.prefix, shard.0)
     }
 }
 

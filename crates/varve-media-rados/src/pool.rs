@@ -2,12 +2,12 @@
 
 use std::rc::Rc;
 
-use futures_util::future::try_join_all;
+use futures_util::stream::{self, StreamExt, TryStreamExt};
 use varve_media::{Error, Media, Result, RootKey, SegmentGeometry};
 use varve_types::limits::{MEDIA_ALIGN, SEGMENT_BYTES_MAX};
 use varve_types::{PoolId, ShardId};
 
-use crate::claim::{Claim, EPOCH, encode};
+use crate::claim::{Claim, EPOCH, PARTS_AT_ONCE, encode};
 use crate::failure;
 use crate::lane::Lane;
 use crate::layout::{Names, decode_record, encode_record, lane_parts};
@@ -87,6 +87,10 @@ impl RadosPool {
         if !u64::from(spec.segment_bytes).is_multiple_of(data.alignment()) {
             return Err(Error::Spec { field: "segment_bytes", value: spec.segment_bytes.into() });
         }
+        if meta.alignment() != 1 {
+            let reason = "lanes and roots need a replicated pool".to_owned();
+            return Err(Error::Open { path: format!("rados:{}", meta.pool()), reason });
+        }
         let names = Names::new(spec.pool);
         roots::make(&**meta, &names.root(RootKey::Pool)).await?;
         for shard in (0..spec.lane_count).map(ShardId) {
@@ -95,21 +99,11 @@ impl RadosPool {
                 let (meta, object) = (Rc::clone(meta), names.lane_part(shard, part));
                 async move { make_lane_part(&*meta, &object).await }
             });
-            try_join_all(parts).await?;
+            stream::iter(parts).buffer_unordered(PARTS_AT_ONCE).try_collect::<Vec<_>>().await?;
         }
-        let (object, record) = (names.record(), encode_record(spec));
-        let change = Change {
-            creates: true,
-            write: Some(Write::Whole(varve_stdx::BufSlice::copy_from(&record))),
-            ..Change::default()
-        };
-        match meta.change(&object, change).await {
-            Ok(()) => Ok(()),
-            Err(Refusal::EXISTS) => {
-                Err(Error::PoolExists { path: format!("rados:{}/{object}", meta.pool()) })
-            }
-            Err(refusal) => Err(failure::of("write", &**meta, &object, 0, record.len(), refusal)),
-        }
+        // In the data pool too, so that another one is not taken for it.
+        put_record(&**data, &names.record(), spec).await?;
+        put_record(&**meta, &names.record(), spec).await
     }
 
     /// Pools of Varve that a metadata pool holds.
@@ -135,18 +129,11 @@ impl RadosPool {
     /// [`Error::NoPool`], [`Error::Corrupt`], [`Error::Unsupported`], what RADOS refuses.
     pub async fn open(data: Rc<dyn Objects>, meta: Rc<dyn Objects>, pool: PoolId) -> Result<Self> {
         let names = Names::new(pool);
-        let object = names.record();
-        let path = format!("rados:{}/{object}", meta.pool());
-        let record = match meta.read(&object, 0, RECORD_BYTES_MAX).await {
-            Ok(record) => record,
-            Err(Refusal::NOT_FOUND) => return Err(Error::NoPool { path }),
-            Err(refusal) => {
-                return Err(failure::of("read", &*meta, &object, 0, RECORD_BYTES_MAX, refusal));
-            }
-        };
-        let spec = decode_record(&path, &record)?;
-        if spec.pool != pool {
-            let reason = format!("it is the record of {}", spec.pool);
+        let spec = get_record(&*meta, &names.record()).await?;
+        let of_data = get_record(&*data, &names.record()).await?;
+        if spec.pool != pool || of_data != spec {
+            let reason = format!("it is the record of {}, and of another making", of_data.pool);
+            let path = format!("rados:{}/{}", data.pool(), names.record());
             return Err(Error::Corrupt { what: "the pool's record", path, reason });
         }
         Ok(Self { data, meta, names, spec })
@@ -200,6 +187,31 @@ impl RadosPool {
             fence: Rc::clone(&claim) as Rc<dyn varve_media::Fence>,
         };
         Ok((media, claim))
+    }
+}
+
+async fn put_record(objects: &dyn Objects, object: &str, spec: &RadosSpec) -> Result<()> {
+    let record = encode_record(spec);
+    let change = Change {
+        creates: true,
+        write: Some(Write::Whole(varve_stdx::BufSlice::copy_from(&record))),
+        ..Change::default()
+    };
+    match objects.change(object, change).await {
+        Ok(()) => Ok(()),
+        Err(Refusal::EXISTS) => {
+            Err(Error::PoolExists { path: format!("rados:{}/{object}", objects.pool()) })
+        }
+        Err(refusal) => Err(failure::of("write", objects, object, 0, record.len(), refusal)),
+    }
+}
+
+async fn get_record(objects: &dyn Objects, object: &str) -> Result<RadosSpec> {
+    let path = format!("rados:{}/{object}", objects.pool());
+    match objects.read(object, 0, RECORD_BYTES_MAX).await {
+        Ok(record) => decode_record(&path, &record),
+        Err(Refusal::NOT_FOUND) => Err(Error::NoPool { path }),
+        Err(refusal) => Err(failure::of("read", objects, object, 0, RECORD_BYTES_MAX, refusal)),
     }
 }
 

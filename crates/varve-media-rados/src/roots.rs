@@ -68,7 +68,10 @@ impl Roots {
     async fn read_root(&self, key: RootKey) -> Result<(RootVersion, Vec<u8>)> {
         let object = self.object(key)?;
         let len = HEADER_BYTES + self.bytes_max as usize;
-        let failed = |refusal| failure::of("read", &*self.objects, &object, 0, len, refusal);
+        let failed = |refusal| match refusal {
+            Refusal::SHUT_OUT => self.claim.lose(),
+            refusal => failure::of("read", &*self.objects, &object, 0, len, refusal),
+        };
         let bytes = self.objects.read(&object, 0, len).await.map_err(failed)?;
         let decoded = bytes.split_first_chunk::<8>().and_then(|(version, rest)| {
             let (sum, contents) = rest.split_first_chunk::<8>()?;

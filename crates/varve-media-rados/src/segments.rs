@@ -1,14 +1,15 @@
-//! Segments: an object each, written whole, named by slot and generation.
+//! Segments: an object each, written whole, named by shard, slot and generation.
 //!
-//! S1. Names are never used twice for different contents by different claims: generations that a claim gives begin above those of the
-//!     claims before it (the engine's, from the claim's epoch on). What a process without its claim still writes is under a name that
-//!     nobody looks for.
+//! S1. A segment is asked for under the generation that it was put under. Generation 0, by which a slot of a drive is read whatever it
+//!     holds, is refused: zeros would pass for the end of a chain.
+//! S2. Puts and deletions do not demand the claim: the engine's generations keep those of different claims apart only once its root
+//!     carries them with the mount (RFC 0016).
 
 use std::rc::Rc;
 
 use varve_media::{Error, IoFuture, Result, SegmentGeometry, SegmentId, SegmentStore};
 use varve_stdx::{AlignedBuf, BufSlice};
-use varve_types::SegmentNumber;
+use varve_types::{Generation, SegmentNumber};
 
 use crate::claim::Claim;
 use crate::failure;
@@ -33,7 +34,7 @@ impl Segments {
     }
 
     fn change(&self, id: SegmentId, write: Write) -> (String, RadosFuture<()>) {
-        let object = self.names.segment(id);
+        let object = self.names.segment(self.claim.shard(), id);
         let change = Change { write: Some(write), ..Change::default() };
         let under_way = self.objects.change(&object, change);
         (object, under_way)
@@ -72,7 +73,12 @@ impl SegmentStore for Segments {
         if let Err(error) = self.check(id.number, u64::from(offset), u64::from(len)) {
             return Box::pin(std::future::ready(Err(error)));
         }
-        let object = self.names.segment(id);
+        if id.generation == Generation::ZERO {
+            let what = format!("slot {} of a pool on RADOS, whatever it holds", id.number.0);
+            let reason = "objects are named by generation".to_owned();
+            return Box::pin(std::future::ready(Err(Error::Open { path: what, reason }))); // S1
+        }
+        let object = self.names.segment(self.claim.shard(), id);
         let read = self.objects.read(&object, u64::from(offset), len as usize);
         Box::pin(async move {
             let mut out = AlignedBuf::scratch(len as usize);

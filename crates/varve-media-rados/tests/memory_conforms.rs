@@ -117,11 +117,14 @@ fn a_segment_is_one_object_and_its_deletion_leaves_none() {
         let media = claim(&cluster.client()).await;
         media.segments.put(id(3, 7), noise(32 << 10)).await.unwrap();
         let objects: Vec<_> = cluster.objects("data").into_iter().collect();
-        let name = format!("varve.{POOL}.segment.00000003.0000000000000007");
-        assert_eq!(objects, [(name, 32 << 10)]);
+        let name = format!("varve.{POOL}.segment.0001.00000003.0000000000000007");
+        let record = (format!("varve.{POOL}.pool"), 64);
+        assert_eq!(objects, [record.clone(), (name, 32 << 10)]);
         media.segments.delete(id(3, 7)).await.unwrap();
         media.segments.delete(id(3, 7)).await.unwrap(); // There is nothing to delete any more.
-        assert!(cluster.objects("data").is_empty());
+        assert_eq!(cluster.objects("data").into_iter().collect::<Vec<_>>(), [record]);
+        let any = media.segments.get(id(3, 0), 0, 4096).await; // As a drive is asked for what a slot holds.
+        assert_eq!(any.unwrap_err().kind(), ErrorKind::NotFound);
     });
 }
 
@@ -223,7 +226,22 @@ fn a_client_that_is_shut_out_knows_that_it_lost() {
         let refused = media.segments.put(id(0, 1), noise(4096)).await.unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::Fenced);
         assert_eq!(media.fence.check().unwrap_err().kind(), ErrorKind::Fenced);
-        assert!(cluster.objects("data").is_empty());
+        assert_eq!(cluster.objects("data").len(), 1, "the record");
+    });
+}
+
+#[test]
+fn another_data_pool_is_not_taken_for_it() {
+    with_pool(|cluster| async move {
+        cluster.make_pool("other", PoolKind::Erasure { stripe_bytes: 16 << 10 });
+        let client = cluster.client();
+        let (_, meta) = pools(&client);
+        let other = client.objects("other").unwrap();
+        let opened = RadosPool::open(Rc::clone(&other), Rc::clone(&meta), POOL).await;
+        assert_eq!(opened.err().unwrap().kind(), ErrorKind::NotFound);
+        let later = RadosSpec { pool: PoolId([9; 16]), ..spec() };
+        let made = RadosPool::make(&meta, &other, &later).await;
+        assert_eq!(made.unwrap_err().kind(), ErrorKind::NotFound, "lanes need copies");
     });
 }
 

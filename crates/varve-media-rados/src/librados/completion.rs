@@ -29,6 +29,8 @@ struct State {
 struct Shared {
     api: Arc<Api>,
     state: Mutex<State>,
+    /// Counts among the reads of its context.
+    _read: Option<Arc<()>>,
 }
 
 impl Shared {
@@ -62,12 +64,13 @@ impl Operation {
     /// returns librados' answer.
     pub(super) fn begin(
         connection: &Arc<Connection>,
+        read: Option<Arc<()>>,
         mut bytes: Vec<u8>,
         start: impl FnOnce(Opaque, *mut u8) -> i32,
     ) -> Self {
         let address = bytes.as_mut_ptr(); // Stays where it is when the vector moves.
         let state = Mutex::new(State { bytes, ..State::default() });
-        let shared = Arc::new(Shared { api: Arc::clone(&connection.api), state });
+        let shared = Arc::new(Shared { api: Arc::clone(&connection.api), state, _read: read });
         let argument = Arc::into_raw(Arc::clone(&shared)).cast_mut().cast::<c_void>();
         let mut completion = ptr::null_mut();
         let create = connection.api.aio_create_completion;

@@ -12,6 +12,8 @@ use crate::objects::{Change, Objects, RadosFuture, Refusal, Write};
 
 const COMPARE_EQUAL: u8 = 1;
 const CREATE_EXCLUSIVE: i32 = 1;
+/// Changes of a full pool are refused rather than put off until there is room, and deletions go on.
+const FULL_TRY: i32 = 64;
 
 /// Longest attribute that is read, in bytes.
 const ATTRIBUTE_BYTES_MAX: usize = 4096;
@@ -22,11 +24,18 @@ pub(super) struct Context {
     handle: Opaque,
     pool: String,
     alignment: u64,
+    /// One more for each read under way.
+    reads: Arc<()>,
 }
 
 impl Drop for Context {
     fn drop(&mut self) {
-        // SAFETY: the handle came from `rados_ioctx_create`; operations under way keep what they need of it.
+        if Arc::strong_count(&self.reads) > 1 {
+            // librados looks at the context when a read is answered, and holds none for it: both stay for ever.
+            std::mem::forget(Arc::clone(&self.connection));
+            return;
+        }
+        // SAFETY: the handle came from `rados_ioctx_create`; no read is under way, and changes hold the context themselves.
         #[expect(unsafe_code, reason = "calls librados")]
         unsafe {
             (self.connection.api.ioctx_destroy)(self.handle);
@@ -43,7 +52,8 @@ impl Context {
         #[expect(unsafe_code, reason = "calls librados")]
         let code = unsafe { create(connection.handle.0, name.as_ptr(), &raw mut handle) };
         accepted(code)?;
-        let mut context = Self { connection, handle, pool: pool.to_owned(), alignment: 1 };
+        let (pool_name, reads) = (pool.to_owned(), Arc::default());
+        let mut context = Self { connection, handle, pool: pool_name, alignment: 1, reads };
         context.alignment = stripe_bytes(&context.connection, pool)?;
         Ok(context)
     }
@@ -66,13 +76,25 @@ impl Context {
             op.set(name, value);
         }
         let operate = self.connection.api.aio_write_op_operate;
-        Operation::begin(&self.connection, Vec::new(), |completion, _| {
+        Operation::begin(&self.connection, None, Vec::new(), |completion, _| {
             // SAFETY: context and operation are alive; librados takes what it needs of the operation and the name before it returns.
             #[expect(unsafe_code, reason = "calls librados")]
             unsafe {
-                operate(op.handle, self.handle, completion, object.as_ptr(), ptr::null_mut(), 0)
+                operate(
+                    op.handle,
+                    self.handle,
+                    completion,
+                    object.as_ptr(),
+                    ptr::null_mut(),
+                    FULL_TRY,
+                )
             }
         })
+    }
+
+    /// Counts a read, until it is dropped.
+    fn a_read(&self) -> Option<Arc<()>> {
+        Some(Arc::clone(&self.reads))
     }
 
     fn list_names(&self) -> Result<Vec<String>, Refusal> {
@@ -132,7 +154,7 @@ impl Objects for Context {
                 read(self.handle, name.as_ptr(), completion, address.cast(), len, offset)
             }
         };
-        let operation = Operation::begin(&self.connection, vec![0; len], start);
+        let operation = Operation::begin(&self.connection, self.a_read(), vec![0; len], start);
         Box::pin(async move {
             let (count, mut bytes) = operation.await?;
             bytes.truncate(count);
@@ -155,7 +177,7 @@ impl Objects for Context {
             }
         };
         let bytes = vec![0; ATTRIBUTE_BYTES_MAX];
-        let operation = Operation::begin(&self.connection, bytes, start);
+        let operation = Operation::begin(&self.connection, self.a_read(), bytes, start);
         Box::pin(async move {
             match operation.await {
                 Ok((count, mut bytes)) => {

@@ -54,6 +54,7 @@ macro_rules! api {
 api! {
     create2: b"rados_create2\0" = fn(*mut Opaque, *const c_char, *const c_char, u64) -> c_int;
     conf_read_file: b"rados_conf_read_file\0" = fn(Opaque, *const c_char) -> c_int;
+    conf_set: b"rados_conf_set\0" = fn(Opaque, *const c_char, *const c_char) -> c_int;
     connect: b"rados_connect\0" = fn(Opaque) -> c_int;
     shutdown: b"rados_shutdown\0" = fn(Opaque);
     ioctx_create: b"rados_ioctx_create\0" = fn(Opaque, *const c_char, *mut Opaque) -> c_int;

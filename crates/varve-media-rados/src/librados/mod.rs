@@ -5,7 +5,7 @@ mod context;
 mod library;
 mod stripe;
 
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::ptr;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -15,6 +15,15 @@ use varve_media::{Error, Result};
 use crate::objects::{Objects, Refusal};
 use context::Context;
 use library::{Api, Handle};
+
+/// What is set whatever the configuration says: an operation has no end but its answer, as one that was given up could land later; and
+/// callers, which are loops of shards, are not made to wait for room.
+const OPTIONS: [(&CStr, &CStr); 4] = [
+    (c"rados_osd_op_timeout", c"0"),
+    (c"rados_mon_op_timeout", c"0"),
+    (c"objecter_inflight_ops", c"65536"),
+    (c"objecter_inflight_op_bytes", c"4294967296"),
+];
 
 /// What a connection needs.
 #[derive(Clone, Debug)]
@@ -80,6 +89,13 @@ impl Cluster {
         #[expect(unsafe_code, reason = "calls librados")]
         let code = unsafe { (connection.api.conf_read_file)(connection.handle.0, config.as_ptr()) };
         named("read it", code)?;
+        for (option, value) in OPTIONS {
+            let set = connection.api.conf_set;
+            // SAFETY: the handle is not connected yet; the strings are constants.
+            #[expect(unsafe_code, reason = "calls librados")]
+            let code = unsafe { set(connection.handle.0, option.as_ptr(), value.as_ptr()) };
+            named("set an option", code)?;
+        }
         // SAFETY: the handle came from `rados_create2` and is configured.
         #[expect(unsafe_code, reason = "calls librados")]
         let code = unsafe { (connection.api.connect)(connection.handle.0) };
