@@ -41,7 +41,7 @@ fn main() -> ExitCode {
 }
 
 /// Prints what a command has to say. A reader that went away early, as `head` does, is no failure.
-fn print(text: &str) -> Result<(), failure::Failure> {
+pub(crate) fn print(text: &str) -> Result<(), failure::Failure> {
     let mut stdout = io::stdout().lock();
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {

@@ -1,6 +1,7 @@
 //! Data, accesses and loads of benchmarks, which follow from a seed; the targets they are put on, and what is measured.
 
 mod access;
+mod compare;
 mod content;
 mod data;
 mod error;
@@ -13,16 +14,22 @@ mod powers;
 mod preset;
 mod scatter;
 mod targets;
+mod usage;
 mod zipf;
 
 pub use access::{Access, AccessPattern, AccessSpec};
+pub use compare::{Comparison, Figure, Verdict};
 pub use content::Content;
 pub use data::{DataSpec, StockPick};
 pub use error::{Error, Result};
 pub use expected::Expected;
 pub use fleet::{CloneFleet, FleetSpec, FleetWrite};
-pub use load::{Estimate, Job, JobPart, JobWatch, LoadSpec, Measured, Phase, Side};
+pub use load::{Estimate, Job, JobPart, JobWatch, LoadSpec, Measured, Phase, Side, has_settled};
 pub use preset::{BlockWork, Preset, Step, Work};
 pub use scatter::Scatter;
 pub use targets::{NbdAddress, NbdUri, Target};
+pub use usage::{
+    Counters, DiskUsage, Finding, NetUsage, Observed, ProcessUsage, Usage, findings,
+    processes_named,
+};
 pub use zipf::Zipf;

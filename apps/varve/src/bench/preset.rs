@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use varve_tool_bench::{BlockWork, LoadSpec, Preset, Step, Work};
 use varve_types::ByteCount;
 
-use super::report::{load_text, pattern};
+use super::load::{load_text, pattern};
 use crate::failure::{Failure, Result};
 use crate::table::labelled;
 

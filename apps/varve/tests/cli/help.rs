@@ -79,6 +79,9 @@ const COMMANDS: &[&[&str]] = &[
     &["bench", "list"],
     &["bench", "show"],
     &["bench", "run"],
+    &["report"],
+    &["report", "compare"],
+    &["report", "page"],
     &["completions"],
 ];
 

@@ -22,6 +22,8 @@ mod dump;
 mod help;
 mod plan;
 mod pool_show;
+mod report_compare;
+mod report_page;
 mod serve;
 mod status;
 mod user_create;

@@ -1,0 +1,9 @@
+//! What the machine did meanwhile: processors, disks, networks and the processes involved, and which of them had no more to give.
+
+mod between;
+mod counters;
+mod findings;
+
+pub use between::{DiskUsage, NetUsage, ProcessUsage, Usage};
+pub use counters::{Counters, processes_named};
+pub use findings::{Finding, Observed, findings};
