@@ -77,7 +77,7 @@ impl Cli {
             Command::Check(command) => command.run(&global),
             Command::Dump(command) => command.run(&global),
             Command::Plan(command) => command.run(),
-            Command::Bench(command) => command.run(),
+            Command::Bench(command) => command.run(&global),
             Command::Report(command) => command.run(),
             Command::Completions(command) => command.run(),
         }

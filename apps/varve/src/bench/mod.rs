@@ -12,6 +12,7 @@ mod report;
 mod run;
 mod sampler;
 mod saved;
+mod scale;
 mod system;
 
 pub(crate) use arguments::{LoadArgs, milliseconds, processes, target};
@@ -21,4 +22,5 @@ pub(crate) use preset::{block_work, known, load_of, shown};
 pub(crate) use report::{Report, json};
 pub(crate) use run::{Plan, run};
 pub(crate) use saved::Saved;
+pub(crate) use scale::{ScaleSpec, scale};
 pub(crate) use system::System;

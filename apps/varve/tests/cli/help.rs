@@ -79,6 +79,7 @@ const COMMANDS: &[&[&str]] = &[
     &["bench", "list"],
     &["bench", "show"],
     &["bench", "run"],
+    &["bench", "scale"],
     &["report"],
     &["report", "compare"],
     &["report", "page"],

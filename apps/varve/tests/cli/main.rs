@@ -8,6 +8,7 @@ mod stored;
 
 mod bench_list;
 mod bench_run;
+mod bench_scale;
 mod bench_show;
 mod bucket_create;
 mod bucket_delete;

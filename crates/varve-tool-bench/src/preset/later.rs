@@ -78,7 +78,7 @@ const BLOCK: &[&Row] = &[
         id: "scale-1000x50",
         what: "1000 volumes, 50 at a time: create, map, load, unmap, remove",
         source: "S4, W12",
-        needs: "volumes made and mapped by the load",
+        needs: "volumes of a daemon: `varve bench scale`",
         parameters: "1000 iterations, 50 at a time: create 1 GiB, map, wait, 2M at depth 64, unmap, remove",
         assumed: &[],
         reference: "S4: 283.5 s in all, and means of each function; no errors",
