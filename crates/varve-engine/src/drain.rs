@@ -7,11 +7,14 @@
 //! D4. Draining never waits for lane space or buffer credits.
 //! D5. The gate is held for a frame as a whole: what bypasses the lane stands between frames, never within one.
 //! D6. A segment counts as durable once it and all earlier ones of the chain have been put, applied or not.
+//! D7. Durable frames linger in the lane, as newer ones may make what they hold needless: up to [`LINGER_NS`], and only while less than
+//!     half of the credits is taken, there is space for all they stand for, and nobody waits for the trees to show them.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
 
+use futures_util::future::{Either, select};
 use varve_logstore::format::frame::LanePoint;
 use varve_logstore::format::record::{RecordHeader, RecordKind, decode_cut};
 use varve_logstore::format::segment::SegmentKind;
@@ -24,6 +27,7 @@ use varve_stdx::checksum64;
 use varve_types::limits::ADDRESS_UNIT;
 use varve_types::{ChunkId, Compression, CutNumber, StreamId, WriteSeq};
 
+use crate::admission::Credits;
 use crate::apply::raw_unit;
 use crate::config::BLOCK_BYTES;
 use crate::{Result, Shard, fingerprint};
@@ -34,6 +38,9 @@ pub(crate) const BLOCK_UNITS: u64 = BLOCK_BYTES as u64 / ADDRESS_UNIT;
 /// Data segments whose put is under way or whose entries are not in the map yet; bounds memory and recovery's full
 /// verification.
 const SEGMENTS_IN_FLIGHT_MAX: usize = 3;
+
+/// How long durable frames linger in the lane at most.
+const LINGER_NS: u64 = 1_000_000_000;
 
 /// Blocks drained before other tasks get a turn: some 50 µs of work.
 const BLOCKS_PER_TURN: usize = 32;
@@ -90,6 +97,10 @@ pub(crate) struct Drain {
     pub(crate) frees: Cell<bool>,
     /// Data were refused since it was opened.
     pub(crate) refused: Cell<bool>,
+    /// Frames before this one do not linger.
+    pub(crate) due_to: Cell<u64>,
+    /// Frames may have become due.
+    pub(crate) hurried: Notify,
     /// A frame was drained.
     pub(crate) advanced: Notify,
     pub(crate) puts: DataPuts,
@@ -106,6 +117,8 @@ impl Drain {
             lane_mount: Cell::new(lane_mount),
             frees: Cell::new(false),
             refused: Cell::new(false),
+            due_to: Cell::new(0),
+            hurried: Notify::new(),
             advanced: Notify::new(),
             puts: DataPuts::default(),
             blocks_this_turn: Cell::new(0),
@@ -116,7 +129,7 @@ impl Drain {
 impl Shard {
     /// Drains until the lane fails or the shard is dropped.
     pub(crate) async fn run_drain(self: Rc<Self>) -> Result<()> {
-        while let Some(frame) = self.lane().next_durable().await {
+        while let Some(frame) = self.next_due().await {
             assert!(frame.is_durable(), "only durable frames are drained"); // D1
             let records = frame.records().clone();
             let fingerprints = self.fingerprints_of(&records).await;
@@ -127,6 +140,48 @@ impl Shard {
             }
         }
         Ok(())
+    }
+
+    /// The next durable frame once it is due (D7); none once the lane failed.
+    async fn next_due(&self) -> Option<Rc<Frame>> {
+        if !self.lane().durable().await {
+            return None;
+        }
+        let end = self.reactor.sleep(LINGER_NS);
+        let mut end = std::pin::pin!(end);
+        while !self.is_drain_due() {
+            let hurried = std::pin::pin!(self.drain.hurried.notified());
+            if let Either::Right(_) = select(hurried, end.as_mut()).await {
+                self.drain.due_to.set(self.lane().head().frame_seq);
+            }
+        }
+        self.lane().take_durable()
+    }
+
+    /// Whether the first frame shall linger no longer (D7).
+    fn is_drain_due(&self) -> bool {
+        self.drain.point.get().frame_seq < self.drain.due_to.get()
+            || self.is_half_taken()
+            || self.drain.refused.get()
+            || self.check_open().is_err()
+            || !self.has_room_to_linger()
+    }
+
+    /// Whether half of what bounds the lane is taken, or somebody waits for some of it.
+    fn is_half_taken(&self) -> bool {
+        let half = |credits: &Credits| credits.taken() >= credits.total() / 2;
+        let lane = self.lane().stats();
+        half(&self.data_credits)
+            || half(&self.record_credits)
+            || lane.used_bytes >= lane.capacity_bytes / 2
+            || self.has_waiters()
+    }
+
+    /// Tells the drain if half of what bounds the lane is taken.
+    pub(crate) fn hurry_drain(&self) {
+        if self.is_half_taken() {
+            self.drain.hurried.notify_one();
+        }
     }
 
     async fn drain_frame(&self, frame: &Rc<Frame>, fingerprints: Fingerprints) -> Result<()> {
