@@ -3,6 +3,7 @@
 mod access;
 mod compare;
 mod content;
+pub mod cosbench;
 mod data;
 mod error;
 mod expected;
