@@ -1,4 +1,4 @@
-//! Deduplication within a shard: which stored chunk holds the bytes of a new block, and what keeps that chunk alive until the block's
+//! Deduplication: which stored chunk of the shard holds the bytes of a new block, and what keeps that chunk alive until the block's
 //! reference to it is applied.
 //!
 //! ```text
@@ -92,7 +92,7 @@ impl Dedup {
         }
     }
 
-    /// Counts a drained reference (G2).
+    /// Counts a drained reference, or a grant to another shard (G2).
     pub(crate) fn grant(&mut self, chunk: ChunkId) {
         *self.grants.entry(chunk).or_default() += 1;
     }
@@ -104,6 +104,11 @@ impl Dedup {
         if *count == 0 {
             self.grants.remove(&chunk);
         }
+    }
+
+    /// Recovery is at its end: what it counted and did not apply was applied before.
+    pub(crate) fn forget_grants(&mut self) {
+        self.grants.clear();
     }
 
     /// Whether a drained reference to the chunk waits to be applied.
@@ -126,8 +131,8 @@ impl Dedup {
     }
 
     /// Counts what was overwritten and stays, for it is shared; returns all of it since the last mark pass began.
-    pub(crate) fn keep(&mut self, bytes: u32) -> u64 {
-        self.kept_bytes += u64::from(bytes);
+    pub(crate) fn keep(&mut self, bytes: u64) -> u64 {
+        self.kept_bytes = self.kept_bytes.saturating_add(bytes);
         self.kept_bytes
     }
 
@@ -138,7 +143,7 @@ impl Dedup {
 
     /// A mark pass ended that began when so many bytes were kept.
     pub(crate) fn mark_ended(&mut self, kept_bytes: u64) {
-        self.kept_bytes -= kept_bytes;
+        self.kept_bytes = self.kept_bytes.saturating_sub(kept_bytes);
     }
 
     /// Chunks with grants.
@@ -314,6 +319,8 @@ impl Shard {
         dedup.learn_stored(&stored, id.number, wanted);
         if wanted {
             dedup.note_read(id.number, header.next_slot);
+        } else {
+            self.tell_owners(stored.iter().map(|(fingerprint, _)| *fingerprint));
         }
         !stored.is_empty()
     }
@@ -344,14 +351,14 @@ impl Shard {
 }
 
 /// Bytes by key in bounded memory: what was not looked up while half as many others were learnt is forgotten.
-struct Generations<K, V> {
+pub(crate) struct Generations<K, V> {
     recent: HashMap<K, V>,
     older: HashMap<K, V>,
     half_max: usize,
 }
 
 impl<K: Copy + Eq + Hash, V: Copy> Generations<K, V> {
-    fn new(entries_max: usize) -> Self {
+    pub(crate) fn new(entries_max: usize) -> Self {
         Self {
             recent: HashMap::default(),
             older: HashMap::default(),
@@ -359,7 +366,7 @@ impl<K: Copy + Eq + Hash, V: Copy> Generations<K, V> {
         }
     }
 
-    fn find(&mut self, key: K) -> Option<V> {
+    pub(crate) fn find(&mut self, key: K) -> Option<V> {
         if let Some(value) = self.recent.get(&key) {
             return Some(*value);
         }
@@ -368,7 +375,7 @@ impl<K: Copy + Eq + Hash, V: Copy> Generations<K, V> {
         Some(value)
     }
 
-    fn insert(&mut self, key: K, value: V) {
+    pub(crate) fn insert(&mut self, key: K, value: V) {
         self.recent.insert(key, value);
         if self.recent.len() >= self.half_max {
             self.older = std::mem::take(&mut self.recent);
