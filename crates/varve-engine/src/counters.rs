@@ -13,6 +13,7 @@ pub(crate) struct Counters {
     pub(crate) write_bytes: Cell<u64>,
     pub(crate) bypassed_bytes: Cell<u64>,
     pub(crate) foreign_blocks: Cell<u64>,
+    pub(crate) late_answers: Cell<u64>,
     pub(crate) deduplicated_blocks: Cell<u64>,
     pub(crate) stored_blocks: Cell<u64>,
     pub(crate) stored_bytes: Cell<u64>,
@@ -106,6 +107,8 @@ pub struct ShardStats {
     pub deduplicated_blocks: u64,
     /// Of these, blocks that another shard has.
     pub foreign_blocks: u64,
+    /// Times that other shards were not waited for any longer.
+    pub late_answers: u64,
     /// Bytes of shared chunks that lost a name and that no mark pass has looked at since.
     pub kept_bytes: u64,
     /// Blocks that were stored.

@@ -48,6 +48,9 @@ const HOME_BYTES: usize = 39;
 /// Blocks of a batch that a home has before it is asked for the others as well: one may be chance.
 const SIGNALS_MIN: usize = 2;
 
+/// Blocks that a neighbour is asked for in vain: as many as lie in a segment, whose hooks the first of them are for.
+const VAIN_MAX: usize = 1024;
+
 /// A chunk of another shard.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct ForeignChunk {
@@ -232,6 +235,8 @@ pub(crate) struct Foreign {
     granted: RefCell<HashMap<ForeignChunk, u32>>,
     /// Names that are gone and were not told yet (P8).
     overwritten: RefCell<BTreeMap<ShardId, u64>>,
+    /// The home that granted most lately, and how many blocks were asked for in vain since.
+    neighbour: Cell<Option<(ShardId, usize)>>,
 }
 
 /// An ask under way, until it is dropped.
@@ -257,6 +262,7 @@ impl Foreign {
             rests: Cell::new(false),
             granted: RefCell::default(),
             overwritten: RefCell::default(),
+            neighbour: Cell::new(None),
         }
     }
 
@@ -310,6 +316,15 @@ impl Foreign {
         *self.overwritten.borrow_mut().entry(home).or_default() += 1;
     }
 
+    /// Who granted most of a batch, and how many of its blocks nobody has.
+    fn note_neighbour(&self, met: Option<ShardId>, missing: usize) {
+        let now = match met {
+            Some(home) => Some((home, 0)),
+            None => self.neighbour.get().map(|(home, vain)| (home, vain + missing)),
+        };
+        self.neighbour.set(now.filter(|(_, vain)| *vain < VAIN_MAX));
+    }
+
     /// Names a chunk in a segment: it is held until that is applied.
     pub(crate) fn name(&self, grant: &ForeignGrant) -> ForeignChunk {
         grant.is_used.set(true);
@@ -340,9 +355,8 @@ impl Shard {
         &self,
         fingerprints: &[Option<Fingerprint>],
     ) -> HashMap<Fingerprint, Rc<ForeignGrant>> {
-        let Some(peers) = self.foreign.peers() else { return HashMap::default() };
         let is_open = self.lane.get().is_some(); // P9
-        if !is_open || self.foreign.rests.get() {
+        if self.foreign.peers().is_none() || !is_open || self.foreign.rests.get() {
             return HashMap::default();
         }
         let unknown: HashSet<Fingerprint> = {
@@ -355,7 +369,8 @@ impl Shard {
         }
         let found = Rc::new(RefCell::new(Vec::new()));
         let ask = self.foreign.begin();
-        let asking = find(Rc::clone(peers), self.config.shard, unknown, Rc::clone(&found));
+        let foreign = Rc::clone(&self.foreign);
+        let asking = find(foreign, self.config.shard, unknown, Rc::clone(&found));
         let patience = self.reactor.sleep(ASK_NS_MAX);
         if let Either::Right((_, late)) = select(Box::pin(asking), patience).await {
             self.rest(late); // P10
@@ -373,6 +388,7 @@ impl Shard {
     /// Asks nobody until an answer that is late has come, or a while is over.
     fn rest(&self, late: impl Future<Output = ()> + Unpin + 'static) {
         let (foreign, reactor) = (Rc::clone(&self.foreign), self.reactor.clone());
+        self.counters.late_answers.set(self.counters.late_answers.get() + 1);
         foreign.rests.set(true);
         self.reactor.spawn(async move {
             select(late, reactor.sleep(REST_NS)).await;
@@ -412,50 +428,72 @@ impl Shard {
     }
 }
 
-/// Asks owners, then the homes that they named; adds what is granted to `found` as it comes.
+/// Asks owners and the neighbour, then the homes that they named; adds what is granted to `found` as it comes.
 async fn find(
-    peers: Rc<dyn Peers>,
+    foreign: Rc<Foreign>,
     me: ShardId,
     unknown: HashSet<Fingerprint>,
     found: Rc<RefCell<Vec<(Fingerprint, ForeignChunk)>>>,
 ) {
-    let peers = &*peers;
-    let mut asks: BTreeMap<ShardId, Vec<Fingerprint>> = BTreeMap::new();
-    let mut nowhere = Vec::new();
-    for fingerprint in unknown {
+    let Some(peers) = foreign.peers() else { return };
+    let neighbour = foreign.neighbour.get().map(|(home, _)| home);
+    let likely = |fingerprint: Fingerprint| {
         let owner = owner_of(fingerprint, peers.count());
         let home = if owner == me { peers.home(fingerprint) } else { Some(owner) };
-        match home.filter(|home| *home != me) {
-            Some(home) => asks.entry(home).or_default().push(fingerprint),
-            None => nowhere.push((fingerprint, me)),
+        let home = home.filter(|home| *home != me);
+        [home, neighbour.filter(|neighbour| home != Some(*neighbour))]
+    };
+    let mut missing: HashMap<Fingerprint, [Option<ShardId>; 2]> =
+        unknown.into_iter().map(|fingerprint| (fingerprint, likely(fingerprint))).collect();
+    let mut asks: BTreeMap<ShardId, Vec<Fingerprint>> = BTreeMap::new();
+    for (fingerprint, shards) in &missing {
+        for shard in shards.iter().flatten() {
+            asks.entry(*shard).or_default().push(*fingerprint);
         }
     }
+    let mut granted: BTreeMap<ShardId, usize> = BTreeMap::new();
+    let mut note = |fingerprint, home, chunk| {
+        found.borrow_mut().push((fingerprint, ForeignChunk { home, chunk }));
+        *granted.entry(home).or_default() += 1;
+    };
+    let mut named = HashMap::default();
     let mut signals: BTreeMap<ShardId, usize> = BTreeMap::new();
-    let mut again: BTreeMap<ShardId, Vec<Fingerprint>> = BTreeMap::new();
-    for (asked, fingerprint, answer) in ask_all(peers, asks).await {
-        match answer {
+    for (asked, fingerprint, answer) in ask_all(&**peers, asks).await {
+        let home = match answer {
             Answer::Granted(chunk) => {
-                found.borrow_mut().push((fingerprint, ForeignChunk { home: asked, chunk }));
-                *signals.entry(asked).or_default() += 1;
+                note(fingerprint, asked, chunk);
+                missing.remove(&fingerprint);
+                asked
             }
-            Answer::At(home) if home != me && home != asked => {
-                again.entry(home).or_default().push(fingerprint);
-                *signals.entry(home).or_default() += 1;
+            Answer::At(home) if home != me => {
+                named.insert(fingerprint, home);
+                home
             }
-            Answer::At(_) | Answer::Unknown => nowhere.push((fingerprint, asked)),
-        }
+            Answer::At(_) | Answer::Unknown => continue,
+        };
+        *signals.entry(home).or_default() += 1;
     }
     // What was written together is mostly met together: the home knows more of its own than owners do.
-    let neighbours = signals.into_iter().max_by_key(|(_, count)| *count);
-    if let Some((home, _)) = neighbours.filter(|(_, count)| *count >= SIGNALS_MIN) {
-        let rest = nowhere.into_iter().filter(|(_, asked)| *asked != home);
-        again.entry(home).or_default().extend(rest.map(|(fingerprint, _)| fingerprint));
-    }
-    for (asked, fingerprint, answer) in ask_all(peers, again).await {
-        if let Answer::Granted(chunk) = answer {
-            found.borrow_mut().push((fingerprint, ForeignChunk { home: asked, chunk }));
+    let met = most(&signals);
+    let mut again: BTreeMap<ShardId, Vec<Fingerprint>> = BTreeMap::new();
+    for (fingerprint, asked) in &missing {
+        let home = named.get(fingerprint).copied().or(met);
+        if let Some(home) = home.filter(|home| !asked.contains(&Some(*home))) {
+            again.entry(home).or_default().push(*fingerprint);
         }
     }
+    for (asked, fingerprint, answer) in ask_all(&**peers, again).await {
+        if let Answer::Granted(chunk) = answer {
+            note(fingerprint, asked, chunk);
+        }
+    }
+    foreign.note_neighbour(most(&granted), missing.len());
+}
+
+/// The shard that was met most, unless that may be chance.
+fn most(met: &BTreeMap<ShardId, usize>) -> Option<ShardId> {
+    let (home, count) = met.iter().max_by_key(|(_, count)| **count)?;
+    (*count >= SIGNALS_MIN).then_some(*home)
 }
 
 /// Asks several shards at the same time; who does not answer knows nothing.

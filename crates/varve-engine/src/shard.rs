@@ -369,6 +369,7 @@ impl Shard {
             bypassed_bytes: counters.bypassed_bytes.get(),
             deduplicated_blocks: counters.deduplicated_blocks.get(),
             foreign_blocks: counters.foreign_blocks.get(),
+            late_answers: counters.late_answers.get(),
             kept_bytes: self.dedup.borrow().kept_bytes(),
             stored_blocks: counters.stored_blocks.get(),
             stored_bytes: counters.stored_bytes.get(),
