@@ -43,7 +43,7 @@ class Client:
 
     def measure(self, point, seconds, disk):
         """Runs a point such as `put-4k`, after a short warm-up; returns its sample."""
-        verb, size = point.split("-")
+        *_, verb, size = point.split("-")
         size_bytes = SIZES[size]
         if verb == "get" and size not in self.made:
             raise LoadFailed(f"{point} needs put-{size} before it")

@@ -3,6 +3,7 @@
 from .report import summarise
 
 POINTS = ("put-4k", "get-4k", "put-128k", "get-128k", "put-10m", "get-10m")
+DISK_POINTS = ("disk-get-4k", "disk-get-128k", "disk-get-10m")  # Varve without a data cache, beside the raw disk.
 COLUMNS = (
     # title, metric, format, spread shown
     ("requests/s", "rate", "{:,.0f}", True),
@@ -29,10 +30,11 @@ GOALS = (
 def table(results, servers):
     """Lines of the table, one per point and server."""
     rows = [["point", "server", "syncs", *(title for title, *_ in COLUMNS)]]
-    for point in POINTS:
+    for point in POINTS + DISK_POINTS:
         for name, samples in results.get(point, {}).items():
             summary = summarise(samples)
-            rows.append([point, name, "yes" if servers[name]["syncs"] else "no", *(_cell(summary[metric], metric, form, spread) for _, metric, form, spread in COLUMNS)])
+            syncs = "-" if point in DISK_POINTS else "yes" if servers[name]["syncs"] else "no"
+            rows.append([point, name, syncs, *(_cell(summary.get(metric), metric, form, spread) for _, metric, form, spread in COLUMNS)])
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     return ["  ".join(cell.ljust(width) if column < 3 else cell.rjust(width) for column, (cell, width) in enumerate(zip(row, widths))).rstrip()
             for row in rows]
@@ -68,6 +70,8 @@ def _other(results, servers, rates, versus):
 
 
 def _cell(entry, metric, form, spread):
+    if entry is None:
+        return "-"
     scale = 1000 if metric in ("p50_us", "p99_us") else 1
     text = form.format(entry["median"] / scale)
     if spread and entry["min"] != entry["max"]:

@@ -135,9 +135,19 @@ class Varve(Server):
     durability = "always: the answer follows the journal's write"
 
     def prepare(self):
-        cache_mib = machine.memory_mib() // 2
+        self.write_config(machine.memory_mib() // 2)
+
+    def write_config(self, cache_mib):
+        """A configuration with a cache of that many MiB for bodies."""
         with open(self.config(), "w") as file:
             file.write(f'[memory]\nbudget = "{cache_mib + BUDGET_MIB}MiB"\nread_cache = "{cache_mib}MiB"\n')
+
+    def start_without_cache(self):
+        """Starts it again, without the cache for bodies: reads go to the drive."""
+        machine.end(self.process)
+        self.write_config(0)
+        self.spawn(self.command())
+        self.wait_for_address()
 
     def config(self):
         """Path of its configuration."""

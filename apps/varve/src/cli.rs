@@ -9,7 +9,7 @@ use varve_types::{ByteCount, parse_size};
 
 use crate::client::Client;
 use crate::commands::{
-    bucket, check, completions, df, dump, plan, pool, serve, status, user, volume,
+    bench, bucket, check, completions, df, dump, plan, pool, serve, status, user, volume,
 };
 use crate::failure::{Failure, Result};
 
@@ -55,6 +55,8 @@ enum Command {
     Check(check::CheckCommand),
     Dump(dump::DumpCommand),
     Plan(Box<plan::PlanCommand>),
+    #[command(subcommand)]
+    Bench(bench::Bench),
     Completions(completions::Completions),
 }
 
@@ -73,6 +75,7 @@ impl Cli {
             Command::Check(command) => command.run(&global),
             Command::Dump(command) => command.run(&global),
             Command::Plan(command) => command.run(),
+            Command::Bench(command) => command.run(),
             Command::Completions(command) => command.run(),
         }
     }

@@ -1,6 +1,7 @@
 //! The one binary: `varve serve` is the daemon, every other subcommand is a client of its admin API.
 
 mod age;
+mod bench;
 mod check;
 mod cli;
 mod client;

@@ -185,6 +185,12 @@ impl Shard {
         self.room().takes(1)
     }
 
+    /// Whether there is room for all that may linger in the lane, whatever newer ones make of it.
+    pub(crate) fn has_room_to_linger(&self) -> bool {
+        let may_grow = self.zones.unleased_segments() > 0 && !self.lacks_room();
+        !self.media_full.get() && (may_grow || self.room().takes(self.data_credits.total()))
+    }
+
     fn room(&self) -> Room {
         let stats = self.space.borrow().stats();
         let segment = u64::from(self.media.segments.geometry().segment_bytes);

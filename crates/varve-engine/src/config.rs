@@ -32,8 +32,8 @@ pub struct ShardConfig {
 
 /// What becomes of a shard's memory.
 ///
-/// Open segments, frames in flight and the process itself take [`Self::FIXED_BYTES`], however large the caches are. Of the rest, 3/16
-/// are left to the allocator: pages come and go in no order, so a part of what it holds is never in use.
+/// Open segments, frames in flight and the process itself take [`Self::FIXED_BYTES`], however large the caches are. Of the rest, 1/16
+/// is left to the allocator: pages come and go in no order, so a part of what it holds is never in use.
 #[derive(Clone, Copy, Debug)]
 pub struct MemoryShares {
     /// For writes that are not drained yet, in bytes.
@@ -68,7 +68,7 @@ impl MemoryShares {
         let cache = |sixteenths| usize::try_from(share(sixteenths)).unwrap_or(usize::MAX);
         Self {
             buffer_bytes: share(3),
-            page_cache_bytes: cache(6) - cache(1) / 2,
+            page_cache_bytes: cache(8) - cache(1) / 2,
             deaths_bytes: cache(1) / 2,
             block_cache_bytes: cache(1),
             dedup_index_bytes: cache(1),

@@ -7,11 +7,14 @@
 //! D4. Draining never waits for lane space or buffer credits.
 //! D5. The gate is held for a frame as a whole: what bypasses the lane stands between frames, never within one.
 //! D6. A segment counts as durable once it and all earlier ones of the chain have been put, applied or not.
+//! D7. Durable frames linger in the lane, as newer ones may make what they hold needless: up to [`LINGER_NS`], and only while less than
+//!     half of the credits is taken, there is space for all they stand for, and nobody waits for the trees to show them.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
 
+use futures_util::future::{Either, select};
 use varve_logstore::format::frame::LanePoint;
 use varve_logstore::format::record::{RecordHeader, RecordKind, decode_cut};
 use varve_logstore::format::segment::SegmentKind;
@@ -24,6 +27,7 @@ use varve_stdx::checksum64;
 use varve_types::limits::ADDRESS_UNIT;
 use varve_types::{ChunkId, Compression, CutNumber, StreamId, WriteSeq};
 
+use crate::admission::Credits;
 use crate::apply::raw_unit;
 use crate::config::BLOCK_BYTES;
 use crate::peers::{ForeignChunk, Known};
@@ -38,6 +42,9 @@ const SEGMENTS_IN_FLIGHT_MAX: usize = 3;
 
 /// Blocks of frames that are drained as one batch where other shards are asked: a message carries as many.
 const BATCH_BLOCKS_MAX: usize = 512;
+
+/// How long durable frames linger in the lane at most.
+const LINGER_NS: u64 = 1_000_000_000;
 
 /// Blocks drained before other tasks get a turn: some 50 µs of work.
 const BLOCKS_PER_TURN: usize = 32;
@@ -96,6 +103,10 @@ pub(crate) struct Drain {
     pub(crate) refused: Cell<bool>,
     /// Other shards' grants need credits that only the open segment gives back.
     pub(crate) grants_wait: Cell<bool>,
+    /// Frames before this one do not linger.
+    pub(crate) due_to: Cell<u64>,
+    /// Frames may have become due.
+    pub(crate) hurried: Notify,
     /// A frame was drained.
     pub(crate) advanced: Notify,
     pub(crate) puts: DataPuts,
@@ -113,6 +124,8 @@ impl Drain {
             frees: Cell::new(false),
             refused: Cell::new(false),
             grants_wait: Cell::new(false),
+            due_to: Cell::new(0),
+            hurried: Notify::new(),
             advanced: Notify::new(),
             puts: DataPuts::default(),
             blocks_this_turn: Cell::new(0),
@@ -123,7 +136,7 @@ impl Drain {
 impl Shard {
     /// Drains until the lane fails or the shard is dropped.
     pub(crate) async fn run_drain(self: Rc<Self>) -> Result<()> {
-        while let Some(frame) = self.lane().next_durable().await {
+        while let Some(frame) = self.next_due().await {
             assert!(frame.is_durable(), "only durable frames are drained"); // D1
             let frames = self.batch_from(frame);
             let records: Vec<Rc<Record>> =
@@ -141,21 +154,66 @@ impl Shard {
         Ok(())
     }
 
-    /// A durable frame, and those behind it that are durable now where other shards are asked: these are asked once for all.
+    /// A durable frame, and those behind it that are due now where other shards are asked: these are asked once for all.
     fn batch_from(&self, first: Rc<Frame>) -> Vec<Rc<Frame>> {
         let blocks = |frame: &Frame| -> usize {
             frame.records().iter().map(|record| record.payload.len() / BLOCK_BYTES).sum()
         };
         let mut count = blocks(&first);
         let mut frames = vec![first];
+        let mut end = frames[0].end().frame_seq;
         while self.foreign.peers().is_some()
             && count < BATCH_BLOCKS_MAX
+            && self.is_due(end)
             && let Some(next) = self.lane().take_durable()
         {
             count += blocks(&next);
+            end = next.end().frame_seq;
             frames.push(next);
         }
         frames
+    }
+
+    /// The next durable frame once it is due (D7); none once the lane failed.
+    async fn next_due(&self) -> Option<Rc<Frame>> {
+        if !self.lane().durable().await {
+            return None;
+        }
+        let end = self.reactor.sleep(LINGER_NS);
+        let mut end = std::pin::pin!(end);
+        while !self.is_due(self.drain.point.get().frame_seq) {
+            let hurried = std::pin::pin!(self.drain.hurried.notified());
+            if let Either::Right(_) = select(hurried, end.as_mut()).await {
+                self.drain.due_to.set(self.lane().head().frame_seq);
+            }
+        }
+        self.lane().take_durable()
+    }
+
+    /// Whether a frame, the next to be drained, shall linger no longer (D7).
+    fn is_due(&self, frame_seq: u64) -> bool {
+        frame_seq < self.drain.due_to.get()
+            || self.is_half_taken()
+            || self.drain.refused.get()
+            || self.check_open().is_err()
+            || !self.has_room_to_linger()
+    }
+
+    /// Whether half of what bounds the lane is taken, or somebody waits for some of it.
+    fn is_half_taken(&self) -> bool {
+        let half = |credits: &Credits| credits.taken() >= credits.total() / 2;
+        let lane = self.lane().stats();
+        half(&self.data_credits)
+            || half(&self.record_credits)
+            || lane.used_bytes >= lane.capacity_bytes / 2
+            || self.has_waiters()
+    }
+
+    /// Tells the drain if half of what bounds the lane is taken.
+    pub(crate) fn hurry_drain(&self) {
+        if self.is_half_taken() {
+            self.drain.hurried.notify_one();
+        }
     }
 
     async fn drain_frame(

@@ -45,6 +45,7 @@ impl Shard {
         let credits = self.record_credits.try_take(charge(0));
         if self.record_credits.is_scarce() {
             self.drain.grants_wait.set(true); // Credits come back when the segment is applied.
+            self.hurry_drain();
             self.pressure.notify_one();
         }
         let mut round = Round { credits, unshared: Vec::new() };

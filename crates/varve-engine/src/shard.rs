@@ -200,6 +200,7 @@ impl Shard {
             self.mark.wanted.set(true);
         }
         self.drain.refused.set(true);
+        self.drain.hurried.notify_one();
         self.pressure.notify_one();
     }
 
@@ -243,6 +244,7 @@ impl Shard {
         self.stop.notify_all();
         self.space_changed.notify_all();
         self.applied.notify_all();
+        self.drain.hurried.notify_one();
         self.drain.advanced.notify_all();
         self.drain.puts.changed.notify_all();
         self.reclaim.fold_rounds.changed.notify_all();
@@ -284,6 +286,7 @@ impl Shard {
     pub async fn close(&self) -> Result<()> {
         self.check_open()?;
         *self.state.borrow_mut() = State::Closing;
+        self.drain.hurried.notify_one();
         while !self.lane().is_drained() {
             if self.has_failed() {
                 return self.check_running();
@@ -309,6 +312,8 @@ impl Shard {
     /// `Unavailable` when the shard closed.
     pub async fn apply_acknowledged(&self) -> Result<()> {
         let target = self.lane().head().frame_seq;
+        self.drain.due_to.set(target.max(self.drain.due_to.get()));
+        self.drain.hurried.notify_one();
         while self.drain.point.get().frame_seq < target {
             self.check_running()?;
             self.drain.advanced.notified().await;

@@ -141,9 +141,11 @@ impl Shard {
         let waits = self.data_credits.would_wait(credits);
         if waits {
             self.pressure.notify_one();
+            self.drain.hurried.notify_one();
         }
         let credits = self.data_credits.take(credits).await;
         self.check_open()?;
+        self.hurry_drain();
         if waits {
             self.admit_space(0).await?; // What was free may have gone to others meanwhile; the credits count by now.
         }
@@ -380,9 +382,11 @@ impl Shard {
     pub(crate) async fn admit_records(&self, credits: u64) -> Result<Taken> {
         if self.record_credits.would_wait(credits) {
             self.pressure.notify_one();
+            self.drain.hurried.notify_one();
         }
         let credits = self.record_credits.take(credits).await;
         self.check_open()?;
+        self.hurry_drain();
         Ok(credits)
     }
 

@@ -472,14 +472,14 @@ impl Lane {
         }
     }
 
-    /// The next durable frame to drain, in order; waits for one. `None` once the lane failed.
-    pub async fn next_durable(&self) -> Option<Rc<Frame>> {
+    /// Waits for a durable frame to drain. False once the lane failed and there is none.
+    pub async fn durable(&self) -> bool {
         loop {
-            if let Some(frame) = self.take_durable() {
-                return Some(frame);
+            if self.has_undrained() {
+                return true;
             }
             if self.state.borrow().failure.is_some() {
-                return None;
+                return false;
             }
             self.drainable.notified().await;
         }

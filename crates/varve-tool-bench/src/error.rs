@@ -6,7 +6,7 @@ use varve_types::ErrorKind;
 pub type Result<T> = std::result::Result<T, Error>;
 
 /// A specification that nothing can be made from.
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[derive(Debug, Clone, thiserror::Error)]
 pub enum Error {
     /// The size of a block is no whole number of address units.
     #[error("block of {block_bytes} bytes is no positive multiple of 512")]
@@ -68,6 +68,67 @@ pub enum Error {
         /// Blocks of the golden volume.
         golden_blocks: u64,
     },
+    /// An operation has no size that targets take.
+    #[error("operations of {block_bytes} bytes are not a multiple of 4096 bytes up to {bytes_max}")]
+    OperationBytes {
+        /// Size asked for.
+        block_bytes: usize,
+        /// The highest.
+        bytes_max: usize,
+    },
+    /// A number of something is none, or too high.
+    #[error("{count} {what} are not between 1 and {count_max}")]
+    Count {
+        /// Of what.
+        what: &'static str,
+        /// Number asked for.
+        count: u32,
+        /// The highest.
+        count_max: u32,
+    },
+    /// A rate is none, or too high.
+    #[error("{rate} operations a second are not above 0 and at most {rate_max}")]
+    Rate {
+        /// Rate asked for, a second.
+        rate: f64,
+        /// The highest.
+        rate_max: f64,
+    },
+    /// A target is too small for a load.
+    #[error("the load needs {needed_bytes} bytes, the target has {size_bytes}")]
+    TargetSize {
+        /// Bytes of the target that may be used.
+        size_bytes: u64,
+        /// Bytes that the load needs.
+        needed_bytes: u64,
+    },
+    /// What is named is no target.
+    #[error("`{target}` is no target: {reason}")]
+    Target {
+        /// As it was written.
+        target: String,
+        /// Why.
+        reason: String,
+    },
+    /// A server does not give its export.
+    #[error("cannot open {target}: {reason}")]
+    Handshake {
+        /// The target.
+        target: String,
+        /// Why.
+        reason: String,
+    },
+    /// A target failed an operation.
+    #[error(transparent)]
+    Media(#[from] varve_media::Error),
+    /// A read found something else than what was written.
+    #[error("byte {offset} is not what write {writes} to its block left there")]
+    Mismatch {
+        /// The first wrong byte of the target.
+        offset: u64,
+        /// Writes to its block so far.
+        writes: u64,
+    },
 }
 
 impl Error {
@@ -82,7 +143,15 @@ impl Error {
             | Self::CompressionRatio { .. }
             | Self::Theta { .. }
             | Self::Blocks { .. }
-            | Self::RunBlocks { .. } => ErrorKind::Invalid,
+            | Self::RunBlocks { .. }
+            | Self::OperationBytes { .. }
+            | Self::Count { .. }
+            | Self::Rate { .. }
+            | Self::TargetSize { .. }
+            | Self::Target { .. } => ErrorKind::Invalid,
+            Self::Handshake { .. } => ErrorKind::Unavailable,
+            Self::Media(error) => error.kind(),
+            Self::Mismatch { .. } => ErrorKind::Corrupt,
         }
     }
 }

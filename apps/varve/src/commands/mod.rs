@@ -1,5 +1,6 @@
 //! The subcommands, one file each. A file here has a test of its name under `tests/cli/` and a page under `docs/operating/`.
 
+pub(crate) mod bench;
 pub(crate) mod bucket;
 pub(crate) mod check;
 pub(crate) mod completions;

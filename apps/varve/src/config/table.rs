@@ -158,8 +158,8 @@ pub(crate) const SETTINGS: &[Setting] = &[
         form: Form::Size { min: 128 << 20, max: 1 << 40 },
         default: "512MiB",
         reason: "Bound on the memory of the daemon. Of each shard's part 96 MiB, or half if that is less, are for open segments, \
-                 frames, the process, and, with S3, bodies of objects under way (1/16 of the budget); of the rest 6/16 are for pages of map and keys, 3/16 for writes that are not drained \
-                 yet, 1/16 each for data blocks, the index of stored blocks, requests and spare buffers, and 3/16 for what the \
+                 frames, the process, and, with S3, bodies of objects under way (1/16 of the budget); of the rest 8/16 are for pages of map and keys, 3/16 for writes that are not drained \
+                 yet, 1/16 each for data blocks, the index of stored blocks, requests and spare buffers, and 1/16 for what the \
                  allocator cannot give back. \
                  A shard needs 64 MiB at least, and by default there is one for two cores or one for each 128 MiB, whichever \
                  is fewer. Below 256 MiB bursts of large requests take more than the budget: up to 240 MiB. \

@@ -75,6 +75,10 @@ const COMMANDS: &[&[&str]] = &[
     &["plan", "compare"],
     &["plan", "cluster"],
     &["plan", "catalogue"],
+    &["bench"],
+    &["bench", "list"],
+    &["bench", "show"],
+    &["bench", "run"],
     &["completions"],
 ];
 

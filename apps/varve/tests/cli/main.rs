@@ -6,6 +6,9 @@ mod nbd;
 mod rig;
 mod stored;
 
+mod bench_list;
+mod bench_run;
+mod bench_show;
 mod bucket_create;
 mod bucket_delete;
 mod bucket_list;

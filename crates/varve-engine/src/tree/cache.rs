@@ -1,6 +1,7 @@
 //! The bounded page cache of a shard: name → page, O(1), one hash look-up a hit.
 //!
-//! Clean pages are evicted by a CLOCK with two bits of heat; changed pages and pages being written are pinned.
+//! Clean pages are evicted by a CLOCK with two bits of heat; changed pages and pages being written are pinned. The look-up for which a
+//! page was loaded does not warm it: pages that are used once leave within one round, and those that are used again stay longer.
 //!
 //! ```text
 //!   insert ──▶ Clean ──make_dirty──▶ Dirty ──mark_writing──▶ Writing ──mark_clean──▶ Clean
@@ -80,6 +81,8 @@ pub struct PageCache {
 }
 
 const HEAT_MAX: u8 = 3;
+/// Of a page that was loaded and not looked at yet.
+const HEAT_LOADED: u8 = u8::MAX;
 /// Longest search for a cold page; bounds the cost of one insert to some microseconds.
 const SWEEP_MAX: usize = 128;
 
@@ -150,7 +153,7 @@ impl PageCache {
         }
         self.make_room();
         let frame = self.add(name, page, PageState::Clean);
-        assert!(self.frames[frame.index()].page.is_some());
+        self.frames[frame.index()].heat.set(HEAT_LOADED);
     }
 
     /// Names of all changed pages, in order of their first change.
@@ -202,8 +205,10 @@ impl PageCache {
             return None;
         };
         let heat = &self.frames[frame.index()].heat;
-        if heat.get() < HEAT_MAX {
-            heat.set(heat.get() + 1);
+        match heat.get() {
+            HEAT_LOADED => heat.set(0),
+            warm if warm < HEAT_MAX => heat.set(warm + 1),
+            _ => {}
         }
         self.hits.set(self.hits.get() + 1);
         Some(frame)
@@ -364,7 +369,7 @@ impl PageCache {
         for _ in 0..SWEEP_MAX {
             let oldest = self.clean.first().expect("there is more than the minimum of clean pages");
             let heat = &self.frames[oldest.index()].heat;
-            if heat.get() == 0 {
+            if matches!(heat.get(), 0 | HEAT_LOADED) {
                 break;
             }
             heat.set(heat.get() - 1);

@@ -126,8 +126,10 @@ fn compressed_blocks_take_less_and_are_read_back() {
             for (index, block) in half.chunks(BLOCK_BYTES).enumerate() {
                 pool.write(ONE, index as u64, block).await;
             }
-            pool.write(ONE, 700, &random).await;
             assert_eq!(pool.read(ONE, 0, 700).await, half, "before it is drained");
+            // A large write may overtake what lingers in the lane, and be what the next blocks are judged by.
+            pool.shard.apply_acknowledged().await.expect("applied");
+            pool.write(ONE, 700, &random).await;
             for round in 0..2 {
                 pool = pool.reopened().await;
                 assert_eq!(pool.read(ONE, 0, 700).await, half, "{compression} {round}");

@@ -1,0 +1,247 @@
+//! Runs a load: a thread with a loop for each job, and phases that all of them begin together.
+
+use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use varve_reactor::{Loop, LoopConfig, Reactor};
+use varve_tool_bench::{Error, Job, JobPart, JobWatch, LoadSpec, Measured, Phase, Target};
+use varve_types::ErrorKind;
+
+use crate::failure::{Failure, Result};
+use crate::watch::Watch;
+
+/// How often progress is told and the wish to end looked at.
+const TICK: Duration = Duration::from_millis(100);
+
+/// What to run.
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    pub(crate) target: Target,
+    pub(crate) load: LoadSpec,
+    /// Bytes of the target to use; without it all.
+    pub(crate) size_bytes: Option<u64>,
+    /// Whether each block is written once before anything is measured.
+    pub(crate) fill: bool,
+    pub(crate) ramp_ms: u64,
+    pub(crate) duration_ms: u64,
+    pub(crate) repeats: u32,
+}
+
+/// What a run gave.
+pub(crate) struct Outcome {
+    /// Bytes of the target that were used.
+    pub(crate) size_bytes: u64,
+    /// What all jobs measured together, for each repeat.
+    pub(crate) repeats: Vec<Measured>,
+    /// Blocks that were read back and found right.
+    pub(crate) verified: Option<u64>,
+    /// Whether somebody ended it early.
+    pub(crate) is_interrupted: bool,
+}
+
+type JobResult<T> = varve_tool_bench::Result<T>;
+
+/// Runs them one after another; Ctrl-C ends them early, with what was measured until then. There is an outcome for each that was begun, one
+/// at least.
+pub(crate) fn run(plans: &[Plan]) -> Result<Vec<Outcome>> {
+    let watch = Watch::open_ended();
+    let begun = plans.iter().take_while(|_| !watch.is_stopped());
+    let outcomes: Result<Vec<Outcome>> = begun.map(|plan| measure(plan, &watch)).collect();
+    watch.end();
+    let mut outcomes = outcomes?;
+    outcomes.retain(|outcome| !outcome.repeats.is_empty());
+    if outcomes.is_empty() {
+        return Err(Failure::new("interrupted before anything was measured"));
+    }
+    Ok(outcomes)
+}
+
+fn measure(plan: &Plan, watch: &Watch) -> Result<Outcome> {
+    watch.say(format!("open {}", plan.target));
+    let crew = Crew::start(plan)?;
+    let mut outcome = Outcome {
+        size_bytes: crew.size_bytes,
+        repeats: Vec::new(),
+        verified: None,
+        is_interrupted: false,
+    };
+    if plan.fill {
+        crew.run(Phase::Fill, watch, "fill")?;
+    }
+    let load = Phase::Load {
+        ramp_ns: plan.ramp_ms * 1_000_000,
+        duration_ns: plan.duration_ms * 1_000_000,
+    };
+    for repeat in 1..=plan.repeats {
+        if watch.is_stopped() {
+            break;
+        }
+        let measured = crew.run(load, watch, &format!("run {repeat} of {}", plan.repeats))?;
+        if measured.window_ns > 0 {
+            outcome.repeats.push(measured);
+        }
+    }
+    if plan.load.verify && !watch.is_stopped() {
+        let read = crew.run(Phase::ReadBack, watch, "read back")?;
+        outcome.verified = (!watch.is_stopped()).then_some(read.reads.operations);
+    }
+    outcome.is_interrupted = watch.is_stopped();
+    crew.end();
+    Ok(outcome)
+}
+
+/// The threads of all jobs.
+struct Crew {
+    /// Tells each job its next phase.
+    phases: Vec<Sender<Phase>>,
+    answers: Receiver<JobResult<Measured>>,
+    watches: Vec<Arc<JobWatch>>,
+    threads: Vec<JoinHandle<()>>,
+    size_bytes: u64,
+}
+
+impl Crew {
+    /// Starts a thread for each job, and waits until all of them have opened the target.
+    fn start(plan: &Plan) -> Result<Self> {
+        let (ready_to, ready) = mpsc::channel();
+        let (answer_to, answers) = mpsc::channel();
+        let (mut phases, mut watches, mut threads) = (Vec::new(), Vec::new(), Vec::new());
+        for job in 0..plan.load.jobs {
+            let (phase_to, phases_of_job) = mpsc::channel();
+            let watch = Arc::new(JobWatch::default());
+            let member = Member {
+                plan: plan.clone(),
+                job,
+                watch: Arc::clone(&watch),
+                phases: phases_of_job,
+            };
+            let (ready_to, answer_to) = (ready_to.clone(), answer_to.clone());
+            let thread = std::thread::Builder::new().name(format!("job {job}"));
+            let spawned = thread.spawn(move || member.work(ready_to, &answer_to));
+            threads
+                .push(spawned.map_err(|error| Failure::new(format!("start a thread: {error}")))?);
+            phases.push(phase_to);
+            watches.push(watch);
+        }
+        drop(ready_to);
+        let opened = ready.iter().collect::<Result<Vec<u64>>>()?;
+        assert_eq!(opened.len(), threads.len(), "every job says whether it is ready");
+        let size_bytes = opened.into_iter().min().unwrap_or(0);
+        Ok(Self { phases, answers, watches, threads, size_bytes })
+    }
+
+    /// Runs a phase of all jobs; what they measured together.
+    fn run(&self, phase: Phase, watch: &Watch, name: &str) -> Result<Measured> {
+        for job in &self.phases {
+            job.send(phase).map_err(|_| Failure::new("a job ended before its time"))?;
+        }
+        let (began, done_before) = (Instant::now(), self.operations());
+        let mut all = Measured::default();
+        let mut failed = None;
+        let mut left = self.phases.len();
+        while left > 0 {
+            match self.answers.recv_timeout(TICK) {
+                Ok(answer) => {
+                    left -= 1;
+                    match answer {
+                        Ok(measured) => all.merge_job(&measured),
+                        Err(error) => failed = failed.or(Some(error)),
+                    }
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => {
+                    return Err(Failure::new("a job ended before its time"));
+                }
+            }
+            if failed.is_some() || watch.is_stopped() {
+                self.watches.iter().for_each(|watch| watch.stop());
+            }
+            let done = (self.operations() - done_before) as f64;
+            let rate = done / began.elapsed().as_secs_f64().max(0.001);
+            watch.say(format!("{name}  {rate:.0} operations/s"));
+        }
+        failed.map_or(Ok(all), |error| Err(told(&error)))
+    }
+
+    fn operations(&self) -> u64 {
+        self.watches.iter().map(|watch| watch.operations()).sum()
+    }
+
+    fn end(self) {
+        drop(self.phases);
+        for thread in self.threads {
+            if let Err(panic) = thread.join() {
+                std::panic::resume_unwind(panic);
+            }
+        }
+    }
+}
+
+/// What the thread of a job knows.
+struct Member {
+    plan: Plan,
+    job: u32,
+    watch: Arc<JobWatch>,
+    phases: Receiver<Phase>,
+}
+
+impl Member {
+    fn work(self, ready: Sender<Result<u64>>, answers: &Sender<JobResult<Measured>>) {
+        let mut event_loop = match Loop::new(LoopConfig::default()) {
+            Ok(event_loop) => event_loop,
+            Err(error) => {
+                let _nobody_waits = ready.send(Err(Failure::new(format!("io_uring: {error}"))));
+                return;
+            }
+        };
+        let reactor = event_loop.handle();
+        let (plan, job, watch) = (self.plan, self.job, self.watch);
+        let opened = event_loop.run(async move { open(&reactor, &plan, job, watch) });
+        let job = match opened {
+            Ok((job, size_bytes)) => {
+                let _nobody_waits = ready.send(Ok(size_bytes));
+                drop(ready); // Its other end waits until all are gone.
+                job
+            }
+            Err(failure) => {
+                let _nobody_waits = ready.send(Err(failure));
+                return;
+            }
+        };
+        for phase in self.phases {
+            let job = job.clone();
+            let measured = event_loop.run(async move { job.run(phase).await });
+            if answers.send(measured).is_err() {
+                return;
+            }
+        }
+    }
+}
+
+fn open(reactor: &Reactor, plan: &Plan, job: u32, watch: Arc<JobWatch>) -> Result<(Job, u64)> {
+    let disk = plan.target.open(reactor).map_err(|error| told(&error))?;
+    let has_bytes = disk.size();
+    let size_bytes = plan.size_bytes.unwrap_or(has_bytes);
+    if size_bytes > has_bytes {
+        let what = format!("{} has {has_bytes} bytes, fewer than --size", plan.target);
+        return Err(Failure::misuse(what));
+    }
+    let part = JobPart { job, size_bytes };
+    let job = Job::new(reactor, disk, &plan.load, part, watch).map_err(|error| told(&error))?;
+    Ok((job, size_bytes))
+}
+
+fn told(error: &Error) -> Failure {
+    let what = error.to_string();
+    match (error, error.kind()) {
+        (Error::Mismatch { .. }, _) => Failure::new(what)
+            .hint("nothing else may write to the target; else it lost or damaged data"),
+        (Error::Handshake { .. }, _) => {
+            Failure::new(what).hint("see whether the server runs, and what it exports")
+        }
+        (_, ErrorKind::Invalid) => Failure::misuse(what),
+        _ => Failure::new(what),
+    }
+}

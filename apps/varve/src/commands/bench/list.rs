@@ -1,0 +1,46 @@
+//! `varve bench list`: the presets there are.
+
+use clap::Args;
+use varve_tool_bench::{Preset, Work};
+
+use crate::bench::json;
+use crate::failure::Result;
+use crate::table::{Align, columns};
+
+/// List the presets: workloads of published papers
+#[derive(Args, Debug)]
+pub(crate) struct List {
+    /// Print JSON; fields are added over time, never renamed
+    #[arg(long)]
+    json: bool,
+}
+
+impl List {
+    pub(crate) fn run(self) -> Result<String> {
+        let presets = Preset::all();
+        if self.json {
+            let rows = presets.iter().map(|preset| {
+                let needs = match preset.work {
+                    Work::Needs { what, .. } => Some(what),
+                    Work::Block(_) => None,
+                };
+                serde_json::json!({
+                    "id": preset.id, "what": preset.what, "source": preset.source, "needs": needs,
+                })
+            });
+            return json(&serde_json::json!({ "presets": rows.collect::<Vec<_>>() }));
+        }
+        let header = ["PRESET", "WHAT", "SOURCE", "NEEDS"].map(|title| (title, Align::Left));
+        let rows: Vec<Vec<String>> = presets
+            .into_iter()
+            .map(|preset| {
+                let needs = match preset.work {
+                    Work::Needs { what, .. } => format!("not yet: {what}"),
+                    Work::Block(_) => "a block target".to_owned(),
+                };
+                vec![preset.id, preset.what, preset.source.to_owned(), needs]
+            })
+            .collect();
+        Ok(columns(&header, &rows))
+    }
+}

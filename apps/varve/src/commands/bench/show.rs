@@ -1,0 +1,24 @@
+//! `varve bench show`: the parameters of a preset.
+
+use clap::Args;
+
+use crate::bench::{json, known, shown};
+use crate::failure::Result;
+
+/// Show the parameters of a preset, and what in them is assumed
+#[derive(Args, Debug)]
+pub(crate) struct Show {
+    /// Name of the preset; `varve bench list` has them
+    preset: String,
+
+    /// Print JSON; fields are added over time, never renamed
+    #[arg(long)]
+    json: bool,
+}
+
+impl Show {
+    pub(crate) fn run(self) -> Result<String> {
+        let preset = known(&self.preset)?;
+        if self.json { json(&shown(&preset).0) } else { Ok(shown(&preset).1) }
+    }
+}

@@ -1,0 +1,155 @@
+//! Goal: `varve bench run` measures what it is told to, destroys nothing unasked, and tells damage. Method: the binary on memory, files, and
+//! the export of a daemon.
+
+use std::fs;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use crate::daemon::Home;
+use crate::rig::{Run, varve, varve_in};
+
+fn bench(arguments: &[&str]) -> Run {
+    varve(&[&["bench", "run", "--ramp", "0ms", "--duration", "200ms"], arguments].concat())
+}
+
+#[test]
+fn a_load_on_memory_is_measured_and_verified() {
+    let arguments = ["--target", "memory:16MiB", "--reads", "70%", "--jobs", "2", "--verify"];
+    let more = ["--repeat", "3", "--pattern", "zipf", "--block", "8KiB", "--json"];
+    let json = bench(&[&arguments[..], &more].concat()).json();
+    let of = |side: &str, field: &str| json[side][field].as_f64().unwrap();
+    assert_eq!(json["load"]["block_bytes"], 8192);
+    assert_eq!(json["repeats"].as_array().unwrap().len(), 3);
+    assert!(of("both", "operations_per_second_half_width") > 0.0);
+    let share = of("reads", "operations") / of("both", "operations");
+    assert!((share - 0.7).abs() < 0.05, "{share}");
+    let histogram = json["both"]["histogram_ns"].as_array().unwrap();
+    let counted: u64 = histogram.iter().map(|cell| cell[1].as_u64().unwrap()).sum();
+    assert_eq!(counted as f64, of("both", "operations"));
+    assert!(json["verified_blocks"].as_u64().unwrap() > 0);
+}
+
+#[test]
+fn a_rate_is_kept() {
+    let arguments = ["--target", "null:1GiB", "--rate", "500", "--json"];
+    let time = ["bench", "run", "--ramp", "0ms", "--duration", "1s"];
+    let json = varve(&[&time[..], &arguments].concat()).json();
+    let rate = json["both"]["operations_per_second"].as_f64().unwrap();
+    assert!((rate - 500.0).abs() < 5.0, "{rate}");
+    assert_eq!(json["not_begun"], 0);
+}
+
+#[test]
+fn files_are_written_only_when_asked_to() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("disk");
+    fs::write(&path, vec![7; 1 << 20]).unwrap();
+    let run = |more: &[&str]| {
+        let arguments =
+            ["bench", "run", "--target", "disk", "--ramp", "0ms", "--duration", "100ms"];
+        varve_in(dir.path(), &[&arguments[..], more].concat())
+    };
+    let refused = run(&["--reads", "50"]).refused(2);
+    assert!(refused.contains("destroys what disk holds\n  try: say --overwrite"), "{refused}");
+    run(&["--fill"]).refused(2);
+    let text = run(&[]).ok();
+    assert!(text.contains("4 KiB random, 100 % reads, 1 job × 32 under way, as fast as answered"));
+    assert_eq!(fs::read(&path).unwrap(), vec![7; 1 << 20], "reads change nothing");
+    let text = run(&["--fill", "--verify", "--overwrite", "--reads", "0"]).ok();
+    assert!(text.contains("verified  256 blocks hold what was written last\n"), "{text}");
+    assert_ne!(fs::read(&path).unwrap(), vec![7; 1 << 20]);
+    assert!(run(&["--size", "2MiB"]).refused(2).contains("fewer than --size"));
+    let missing = varve_in(dir.path(), &["bench", "run", "--target", "nothing"]).refused(1);
+    assert!(missing.contains("cannot open nothing"), "{missing}");
+}
+
+#[test]
+fn a_volume_is_measured_over_nbd() {
+    let home = Home::new();
+    let _daemon = home.serve(&[]);
+    home.varve(&["volume", "create", "v", "--size", "64MiB"]).ok();
+    let run = |export: &str, more: &[&str]| {
+        let target = format!("nbd+unix:///{export}?socket=nbd.sock");
+        let arguments = ["bench", "run", "--target", &target, "--ramp", "0ms"];
+        home.varve(&[&arguments[..], &["--duration", "200ms"], more].concat())
+    };
+    let load = ["--size", "16MiB", "--jobs", "2", "--depth", "8", "--reads", "50", "--durable"];
+    let json = run("v", &[&load[..], &["--fill", "--verify", "--overwrite", "--json"]].concat());
+    let json = json.json();
+    assert_eq!(json["verified_blocks"], 4096);
+    assert!(json["writes"]["operations"].as_u64().unwrap() > 0);
+    assert!(run("w", &[]).refused(1).contains("it has no such export"));
+}
+
+#[test]
+fn an_interrupted_run_tells_what_it_measured() {
+    let arguments = ["bench", "run", "--target", "null:1GiB", "--rate", "100", "--ramp", "0ms"];
+    let mut command = Command::new(env!("CARGO_BIN_EXE_varve"));
+    command.args(arguments).args(["--duration", "1h", "--json"]);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let proc = format!("/proc/{}", child.id());
+    // The second bit of what it catches is that of SIGINT.
+    let catches = || {
+        let status = fs::read_to_string(format!("{proc}/status")).unwrap();
+        let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:\t")).unwrap();
+        u64::from_str_radix(caught, 16).unwrap() & 2 != 0
+    };
+    let has_job = || {
+        let mut tasks = fs::read_dir(format!("{proc}/task")).unwrap().flatten();
+        let name = |task: fs::DirEntry| fs::read_to_string(task.path().join("comm"));
+        tasks.any(|task| name(task).is_ok_and(|name| name == "job 0\n"))
+    };
+    while !(catches() && has_job()) {
+        std::thread::park_timeout(Duration::from_millis(20));
+    }
+    std::thread::park_timeout(Duration::from_millis(500)); // For operations to measure.
+    let kill = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert!(kill.success());
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(json["interrupted"], true);
+    assert!(json["reads"]["operations"].as_u64().unwrap() > 0);
+}
+
+#[test]
+fn a_preset_runs_with_its_parameters() {
+    let null = ["null-workers", "--target", "null:1GiB"];
+    let text = bench(&null).ok();
+    assert!(text.starts_with("preset     null-workers\n"), "{text}");
+    assert!(
+        text.contains("4 KiB random, 100 % reads, 8 jobs × 32 under way, as fast as answered\n")
+    );
+    let json = bench(&[&null[..], &["--json"]].concat()).json();
+    assert_eq!(json["runs"].as_array().unwrap().len(), 7);
+    let mixed = ["ccic-db", "--target", "memory:16MiB", "--verify", "--json"];
+    let json = bench(&mixed).json();
+    assert_eq!(
+        (&json["runs"][0]["load"]["read_percent"], &json["runs"][0]["fill"]),
+        (&70.into(), &true.into())
+    );
+    assert_eq!(json["runs"][0]["verified_blocks"], 2048);
+    let later = bench(&["dvr-shared", "--target", "memory:16MiB"]).refused(1);
+    assert!(later.contains("`dvr-shared` cannot be run yet: it needs object targets"), "{later}");
+    bench(&["ccic-db", "--target", "memory:16MiB", "--depth", "3"]).refused(2);
+    assert!(
+        bench(&["appb-small-90w", "--target", "memory:1MiB"]).refused(2).contains("fewer than")
+    );
+}
+
+#[test]
+fn loads_that_cannot_be_are_refused() {
+    for (arguments, what) in [
+        (&["--target", "null:5GB"][..], "is no target"),
+        (&["--target", "null:1GiB", "--verify"], "keeps nothing that could be verified"),
+        (&["--target", "memory:1MiB", "--verify"], "nothing is written"),
+        (&["--target", "memory:1MiB", "--block", "512"], "not a multiple of 4096"),
+        (&["--target", "memory:4KiB", "--jobs", "2"], "the load needs 8192 bytes"),
+        (&["--target", "memory:1MiB", "--pattern", "zip"], "none of random, sequential"),
+        (&["--target", "memory:1MiB", "--rate", "0"], "operations a second"),
+        (&["--target", "memory:1MiB", "--zeros", "60", "--duplicates", "50"], "more than 100 %"),
+    ] {
+        let refused = bench(arguments).refused(2);
+        assert!(refused.contains(what), "{refused}");
+    }
+}

@@ -1,0 +1,32 @@
+//! Goal: `varve bench show` tells the parameters of a preset, tells KB from KiB and what is assumed. Method: the binary.
+
+use crate::rig::varve;
+
+#[test]
+fn a_preset_is_shown_with_its_source() {
+    let text = varve(&["bench", "show", "appb-small-90w"]).ok();
+    for part in [
+        "source     S0, appendix B\n",
+        "size       1.1 TiB (1250000000000 bytes)\n",
+        "time       300 s after 30 s, each block written once before\n",
+        "load       4 KiB random, 10 % reads, 50 jobs × 32 under way, as fast as answered (source: 4 KB)\n",
+    ] {
+        assert!(text.contains(part), "{part}\n{text}");
+    }
+    assert!(!text.contains("assumed"), "the source says all of it: {text}");
+    let json = varve(&["bench", "show", "idf16", "--json"]).json();
+    assert_eq!(json["work"]["steps"].as_array().unwrap().len(), 8);
+    assert_eq!(json["work"]["steps"][6]["pattern"], "sequential");
+    assert!(varve(&["bench", "show", "general"]).ok().contains("\nassumed"));
+}
+
+#[test]
+fn what_cannot_be_run_is_shown_and_unknown_names_are_refused() {
+    let text = varve(&["bench", "show", "asus-trace"]).ok();
+    assert!(
+        text.contains("parameters  431 containers × 1299 objects; sizes h(1|100|604,"),
+        "{text}"
+    );
+    assert!(text.contains("not yet     object targets\n"), "{text}");
+    assert!(varve(&["bench", "show", "nope"]).refused(2).contains("there is no preset `nope`"));
+}

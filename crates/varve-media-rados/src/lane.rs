@@ -1,0 +1,102 @@
+//! A lane: a ring of bytes in objects of [`LANE_PART_BYTES`]. Every append demands the claim.
+
+use std::rc::Rc;
+
+use futures_util::future::try_join_all;
+use varve_media::{IoFuture, JournalStore, Result};
+use varve_stdx::{AlignedBuf, BufSlice};
+
+use crate::claim::Claim;
+use crate::failure;
+use crate::layout::{LANE_PART_BYTES, Names};
+use crate::objects::{Change, Objects, Refusal, Write};
+
+/// See the module.
+pub(crate) struct Lane {
+    pub(crate) objects: Rc<dyn Objects>,
+    pub(crate) names: Names,
+    pub(crate) claim: Rc<Claim>,
+    pub(crate) capacity: u64,
+}
+
+/// Bytes of one part.
+struct Piece {
+    object: String,
+    /// Within the object.
+    offset: u64,
+    /// Within the bytes asked for.
+    from: usize,
+    len: usize,
+}
+
+impl Lane {
+    /// The parts of `len` bytes at a position.
+    fn pieces(&self, position: u64, len: usize) -> Vec<Piece> {
+        let start = position % self.capacity;
+        assert!(len as u64 <= self.capacity - start, "{len} bytes at {position} cross the end");
+        let mut pieces = Vec::new();
+        let mut from = 0;
+        while from < len {
+            let at = start + from as u64;
+            let offset = at % LANE_PART_BYTES;
+            let room = usize::try_from(LANE_PART_BYTES - offset).unwrap_or(usize::MAX);
+            let piece_len = room.min(len - from);
+            let object = self.names.lane_part(self.claim.shard(), at / LANE_PART_BYTES);
+            pieces.push(Piece { object, offset, from, len: piece_len });
+            from += piece_len;
+        }
+        pieces
+    }
+
+    fn outcome(&self, piece: &Piece, done: std::result::Result<(), Refusal>) -> Result<()> {
+        done.map_err(|refusal| match refusal {
+            Refusal::UNEXPECTED | Refusal::SHUT_OUT => self.claim.lose(),
+            refusal => {
+                let Piece { object, offset, len, .. } = piece;
+                failure::of("write", &*self.objects, object, *offset, *len, refusal)
+            }
+        })
+    }
+}
+
+impl JournalStore for Lane {
+    fn capacity(&self) -> u64 {
+        self.capacity
+    }
+
+    fn append(&self, position: u64, bytes: BufSlice) -> IoFuture<'_, ()> {
+        let mut under_way = Vec::new();
+        for piece in self.pieces(position, bytes.len()) {
+            let data = bytes.slice(piece.from..piece.from + piece.len);
+            let change = Change {
+                expects: vec![self.claim.expectation()],
+                write: Some(Write::At(piece.offset, data)),
+                ..Change::default()
+            };
+            let done = self.objects.change(&piece.object, change); // It is under way from here on.
+            under_way.push(async move { self.outcome(&piece, done.await) });
+        }
+        Box::pin(async move { try_join_all(under_way).await.map(drop) })
+    }
+
+    fn read(&self, position: u64, len: u32) -> IoFuture<'_, BufSlice> {
+        let pieces = self.pieces(position, len as usize);
+        let reads: Vec<_> = pieces
+            .iter()
+            .map(|piece| self.objects.read(&piece.object, piece.offset, piece.len))
+            .collect();
+        Box::pin(async move {
+            // What was never written is not in the object yet.
+            let mut out = AlignedBuf::zeroed(len as usize);
+            for (piece, read) in pieces.iter().zip(reads) {
+                let Piece { object, offset, from, len } = piece;
+                let bytes = read.await.map_err(|refusal| {
+                    failure::of("read", &*self.objects, object, *offset, *len, refusal)
+                })?;
+                let count = bytes.len().min(*len);
+                out[*from..from + count].copy_from_slice(&bytes[..count]);
+            }
+            Ok(out.freeze())
+        })
+    }
+}

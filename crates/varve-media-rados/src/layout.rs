@@ -1,0 +1,122 @@
+//! Names of a pool's objects and the record that describes it.
+//!
+//! ```text
+//!  data pool       varve.POOL.segment.NUMBER.GENERATION      a segment
+//!  metadata pool   varve.POOL.pool                           the record below
+//!                  varve.POOL.root.pool, .root.SHARD         roots: version u64 | checksum u64 | bytes
+//!                  varve.POOL.lane.SHARD.PART                4 MiB of a lane's ring
+//! ```
+//! POOL is the pool's identity, so pools of Varve may share pools of RADOS; numbers are hexadecimal.
+//!
+//! The record: magic 8 B | version u16 | lane count u16 | root bytes max u32 | segment bytes u32 | segment count u32 | lane bytes u64 |
+//! made, in ms since 1970 u64 | identity 16 B | checksum u64 of all before. Little-endian.
+
+use varve_media::{Error, Result, RootKey, SegmentId};
+use varve_stdx::{Reader, Writer, checksum64};
+use varve_types::{PoolId, ShardId};
+
+use crate::RadosSpec;
+
+/// Bytes of a lane that are one object: as much as Ceph makes objects of by default.
+pub(crate) const LANE_PART_BYTES: u64 = 4 << 20;
+
+const MAGIC: &[u8; 8] = b"VARVERDS";
+const VERSION: u16 = 1;
+const RECORD_BYTES: usize = 64;
+
+/// Names of the objects of one pool.
+#[derive(Clone, Debug)]
+pub(crate) struct Names {
+    prefix: String,
+}
+
+impl Names {
+    pub(crate) fn new(pool: PoolId) -> Self {
+        Self { prefix: format!("varve.{pool}.") }
+    }
+
+    pub(crate) fn record(&self) -> String {
+        format!("{}pool", self.prefix)
+    }
+
+    pub(crate) fn root(&self, key: RootKey) -> String {
+        match key {
+            RootKey::Pool => format!("{}root.pool", self.prefix),
+            RootKey::Shard(shard) => format!("{}root.{:04x}", self.prefix, shard.0),
+        }
+    }
+
+    pub(crate) fn lane_part(&self, shard: ShardId, part: u64) -> String {
+        format!("{}lane.{:04x}.{part:06x}", self.prefix, shard.0)
+    }
+
+    pub(crate) fn segment(&self, id: SegmentId) -> String {
+        format!("{}segment.{:08x}.{:016x}", self.prefix, id.number.0, id.generation.get())
+    }
+}
+
+/// Objects that a lane is made of.
+pub(crate) fn lane_parts(lane_bytes: u64) -> u64 {
+    lane_bytes.div_ceil(LANE_PART_BYTES)
+}
+
+pub(crate) fn encode_record(spec: &RadosSpec) -> Vec<u8> {
+    let mut bytes = vec![0; RECORD_BYTES];
+    let mut out = Writer::new(&mut bytes);
+    out.array(*MAGIC);
+    out.u16(VERSION);
+    out.u16(spec.lane_count);
+    out.u32(spec.root_bytes_max);
+    out.u32(spec.segment_bytes);
+    out.u32(spec.segment_count);
+    out.u64(spec.lane_bytes);
+    out.u64(spec.created_unix_ms);
+    out.array(spec.pool.0);
+    let sum = checksum64(&bytes[..RECORD_BYTES - 8]);
+    bytes[RECORD_BYTES - 8..].copy_from_slice(&sum.to_le_bytes());
+    bytes
+}
+
+pub(crate) fn decode_record(path: &str, bytes: &[u8]) -> Result<RadosSpec> {
+    let damaged = |reason: &str| Error::Corrupt {
+        what: "the pool's record",
+        path: path.to_owned(),
+        reason: reason.to_owned(),
+    };
+    let Some((fields, sum)) = bytes.split_last_chunk::<8>() else {
+        return Err(damaged("it is too short"));
+    };
+    if bytes.len() != RECORD_BYTES || !fields.starts_with(MAGIC) {
+        return Err(damaged("it is no record of a pool"));
+    }
+    if u64::from_le_bytes(*sum) != checksum64(fields) {
+        return Err(damaged("checksum mismatch"));
+    }
+    let mut reader = Reader::new(&fields[MAGIC.len()..]);
+    let mut read = || -> std::result::Result<(u16, RadosSpec), varve_stdx::Short> {
+        let version = reader.u16()?;
+        let lane_count = reader.u16()?;
+        let root_bytes_max = reader.u32()?;
+        let segment_bytes = reader.u32()?;
+        let segment_count = reader.u32()?;
+        let lane_bytes = reader.u64()?;
+        let created_unix_ms = reader.u64()?;
+        let pool = PoolId(reader.array()?);
+        let spec = RadosSpec {
+            pool,
+            created_unix_ms,
+            segment_bytes,
+            segment_count,
+            lane_bytes,
+            lane_count,
+            root_bytes_max,
+        };
+        Ok((version, spec))
+    };
+    let (version, spec) = read().map_err(|_| damaged("it is too short"))?;
+    if version != VERSION {
+        return Err(Error::Unsupported { path: path.to_owned(), flags: u64::from(version) });
+    }
+    spec.validate()?;
+    Ok(spec)
+}

@@ -1,0 +1,24 @@
+//! Media on Ceph's RADOS: segments are objects of a data pool, erasure-coded or replicated, written whole; lanes and roots are
+//! objects of a replicated pool.
+//!
+//! ```text
+//!  RadosPool ── Segments, Lane, Roots, Claim ──▶ Objects ─┬─ librados (loaded at run time)
+//!                                                         └─ MemoryCluster (the same rules, in memory)
+//! ```
+
+mod claim;
+mod failure;
+mod lane;
+mod layout;
+mod librados;
+mod memory;
+mod objects;
+mod pool;
+mod roots;
+mod segments;
+
+pub use claim::Claim;
+pub use librados::{Cluster, ClusterOptions};
+pub use memory::{MemoryClient, MemoryCluster, PoolKind};
+pub use objects::{Change, Objects, RadosFuture, Refusal, Write};
+pub use pool::{RadosPool, RadosSpec};

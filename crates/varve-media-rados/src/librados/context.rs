@@ -1,0 +1,264 @@
+//! The objects of one pool through librados.
+
+use std::ffi::{CStr, CString, c_char};
+use std::ptr;
+use std::sync::Arc;
+
+use super::Connection;
+use super::completion::Operation;
+use super::library::Opaque;
+use super::stripe::stripe_bytes;
+use crate::objects::{Change, Objects, RadosFuture, Refusal, Write};
+
+const COMPARE_EQUAL: u8 = 1;
+const CREATE_EXCLUSIVE: i32 = 1;
+
+/// Longest attribute that is read, in bytes.
+const ATTRIBUTE_BYTES_MAX: usize = 4096;
+
+/// An I/O context of librados.
+pub(super) struct Context {
+    connection: Arc<Connection>,
+    handle: Opaque,
+    pool: String,
+    alignment: u64,
+}
+
+impl Drop for Context {
+    fn drop(&mut self) {
+        // SAFETY: the handle came from `rados_ioctx_create`; operations under way keep what they need of it.
+        #[expect(unsafe_code, reason = "calls librados")]
+        unsafe {
+            (self.connection.api.ioctx_destroy)(self.handle);
+        }
+    }
+}
+
+impl Context {
+    pub(super) fn open(connection: Arc<Connection>, pool: &str) -> Result<Self, Refusal> {
+        let name = CString::new(pool).map_err(|_| Refusal::INVALID)?;
+        let mut handle = ptr::null_mut();
+        let create = connection.api.ioctx_create;
+        // SAFETY: the connection is open; the name ends with a zero and outlives the call.
+        #[expect(unsafe_code, reason = "calls librados")]
+        let code = unsafe { create(connection.handle.0, name.as_ptr(), &raw mut handle) };
+        accepted(code)?;
+        let mut context = Self { connection, handle, pool: pool.to_owned(), alignment: 1 };
+        context.alignment = stripe_bytes(&context.connection, pool)?;
+        Ok(context)
+    }
+
+    fn begin_change(&self, object: &CStr, change: &Change) -> Operation {
+        let op = WriteOp::new(&self.connection);
+        for (name, value) in &change.expects {
+            op.compare(name, value);
+        }
+        if change.creates {
+            op.create();
+        }
+        match &change.write {
+            Some(Write::Whole(bytes)) => op.write_full(bytes),
+            Some(Write::At(offset, bytes)) => op.write(*offset, bytes),
+            Some(Write::Remove) => op.remove(),
+            None => {}
+        }
+        for (name, value) in &change.sets {
+            op.set(name, value);
+        }
+        let operate = self.connection.api.aio_write_op_operate;
+        Operation::begin(&self.connection, Vec::new(), |completion, _| {
+            // SAFETY: context and operation are alive; librados takes what it needs of the operation and the name before it returns.
+            #[expect(unsafe_code, reason = "calls librados")]
+            unsafe {
+                operate(op.handle, self.handle, completion, object.as_ptr(), ptr::null_mut(), 0)
+            }
+        })
+    }
+
+    fn list_names(&self) -> Result<Vec<String>, Refusal> {
+        let api = &self.connection.api;
+        let mut list = ptr::null_mut();
+        // SAFETY: the context is open.
+        #[expect(unsafe_code, reason = "calls librados")]
+        accepted(unsafe { (api.list_open)(self.handle, &raw mut list) })?;
+        let mut names = Vec::new();
+        let ended = loop {
+            let mut entry: *const c_char = ptr::null();
+            // SAFETY: the list is open; keys and namespaces are not asked for.
+            #[expect(unsafe_code, reason = "calls librados")]
+            let code =
+                unsafe { (api.list_next)(list, &raw mut entry, ptr::null_mut(), ptr::null_mut()) };
+            match accepted(code) {
+                Ok(()) => {}
+                Err(Refusal::NOT_FOUND) => break Ok(names), // The end.
+                Err(refusal) => break Err(refusal),
+            }
+            // SAFETY: the entry ends with a zero, and lives until the next call.
+            #[expect(unsafe_code, reason = "reads a string of C")]
+            let name = unsafe { CStr::from_ptr(entry) };
+            names.extend(name.to_str().map(str::to_owned)); // Ours are text.
+        };
+        // SAFETY: the list is open, and not used any more.
+        #[expect(unsafe_code, reason = "calls librados")]
+        unsafe {
+            (api.list_close)(list);
+        }
+        ended
+    }
+}
+
+impl Objects for Context {
+    fn pool(&self) -> &str {
+        &self.pool
+    }
+
+    fn alignment(&self) -> u64 {
+        self.alignment
+    }
+
+    fn change(&self, object: &str, change: Change) -> RadosFuture<()> {
+        let Ok(name) = CString::new(object) else { return refused(Refusal::INVALID) };
+        let operation = self.begin_change(&name, &change);
+        Box::pin(async move { operation.await.map(drop) })
+    }
+
+    fn read(&self, object: &str, offset: u64, len: usize) -> RadosFuture<Vec<u8>> {
+        let Ok(name) = CString::new(object) else { return refused(Refusal::INVALID) };
+        let read = self.connection.api.aio_read;
+        let start = |completion, address: *mut u8| {
+            // SAFETY: `Operation` keeps the `len` bytes until librados has called back.
+            #[expect(unsafe_code, reason = "calls librados")]
+            unsafe {
+                read(self.handle, name.as_ptr(), completion, address.cast(), len, offset)
+            }
+        };
+        let operation = Operation::begin(&self.connection, vec![0; len], start);
+        Box::pin(async move {
+            let (count, mut bytes) = operation.await?;
+            bytes.truncate(count);
+            Ok(bytes)
+        })
+    }
+
+    fn attribute(&self, object: &str, name: &str) -> RadosFuture<Option<Vec<u8>>> {
+        const NO_SUCH_ATTRIBUTE: Refusal = Refusal(61);
+        let (Ok(object), Ok(name)) = (CString::new(object), CString::new(name)) else {
+            return refused(Refusal::INVALID);
+        };
+        let get = self.connection.api.aio_getxattr;
+        let start = |completion, address: *mut u8| {
+            let (len, address) = (ATTRIBUTE_BYTES_MAX, address.cast());
+            // SAFETY: `Operation` keeps the bytes until librados has called back.
+            #[expect(unsafe_code, reason = "calls librados")]
+            unsafe {
+                get(self.handle, object.as_ptr(), completion, name.as_ptr(), address, len)
+            }
+        };
+        let bytes = vec![0; ATTRIBUTE_BYTES_MAX];
+        let operation = Operation::begin(&self.connection, bytes, start);
+        Box::pin(async move {
+            match operation.await {
+                Ok((count, mut bytes)) => {
+                    bytes.truncate(count);
+                    Ok(Some(bytes))
+                }
+                Err(NO_SUCH_ATTRIBUTE) => Ok(None),
+                Err(refusal) => Err(refusal),
+            }
+        })
+    }
+
+    fn list(&self) -> RadosFuture<Vec<String>> {
+        Box::pin(std::future::ready(self.list_names()))
+    }
+}
+
+/// A compound change that is being put together. librados copies what it is given.
+struct WriteOp<'a> {
+    connection: &'a Connection,
+    handle: Opaque,
+}
+
+impl Drop for WriteOp<'_> {
+    fn drop(&mut self) {
+        // SAFETY: the handle came from `rados_create_write_op`; an operation under way holds its own.
+        #[expect(unsafe_code, reason = "calls librados")]
+        unsafe {
+            (self.connection.api.release_write_op)(self.handle);
+        }
+    }
+}
+
+impl<'a> WriteOp<'a> {
+    fn new(connection: &'a Connection) -> Self {
+        // SAFETY: it has no conditions.
+        #[expect(unsafe_code, reason = "calls librados")]
+        let handle = unsafe { (connection.api.create_write_op)() };
+        Self { connection, handle }
+    }
+
+    fn compare(&self, name: &str, value: &[u8]) {
+        let name = attribute_name(name);
+        let (add, value, len) = (self.connection.api.op_cmpxattr, value.as_ptr(), value.len());
+        // SAFETY: name and value outlive the call.
+        #[expect(unsafe_code, reason = "calls librados")]
+        unsafe {
+            add(self.handle, name.as_ptr(), COMPARE_EQUAL, value.cast(), len);
+        }
+    }
+
+    fn create(&self) {
+        // SAFETY: the operation is alive.
+        #[expect(unsafe_code, reason = "calls librados")]
+        unsafe {
+            (self.connection.api.op_create)(self.handle, CREATE_EXCLUSIVE, ptr::null());
+        }
+    }
+
+    fn write_full(&self, bytes: &[u8]) {
+        // SAFETY: the bytes outlive the call.
+        #[expect(unsafe_code, reason = "calls librados")]
+        unsafe {
+            (self.connection.api.op_write_full)(self.handle, bytes.as_ptr().cast(), bytes.len());
+        }
+    }
+
+    fn write(&self, offset: u64, bytes: &[u8]) {
+        let (add, at, len) = (self.connection.api.op_write, bytes.as_ptr(), bytes.len());
+        // SAFETY: the bytes outlive the call.
+        #[expect(unsafe_code, reason = "calls librados")]
+        unsafe {
+            add(self.handle, at.cast(), len, offset);
+        }
+    }
+
+    fn remove(&self) {
+        // SAFETY: the operation is alive.
+        #[expect(unsafe_code, reason = "calls librados")]
+        unsafe {
+            (self.connection.api.op_remove)(self.handle);
+        }
+    }
+
+    fn set(&self, name: &str, value: &[u8]) {
+        let name = attribute_name(name);
+        let (add, value, len) = (self.connection.api.op_setxattr, value.as_ptr(), value.len());
+        // SAFETY: name and value outlive the call.
+        #[expect(unsafe_code, reason = "calls librados")]
+        unsafe {
+            add(self.handle, name.as_ptr(), value.cast(), len);
+        }
+    }
+}
+
+fn attribute_name(name: &str) -> CString {
+    CString::new(name).expect("names of attributes are constants without zeros")
+}
+
+pub(super) fn accepted(code: i32) -> Result<(), Refusal> {
+    if code < 0 { Err(Refusal(code.saturating_neg())) } else { Ok(()) }
+}
+
+fn refused<T: 'static>(refusal: Refusal) -> RadosFuture<T> {
+    Box::pin(std::future::ready(Err(refusal)))
+}

@@ -1,0 +1,102 @@
+//! RADOS through Ceph's own library, which is loaded at run time: the program starts without it.
+
+mod completion;
+mod context;
+mod library;
+mod stripe;
+
+use std::ffi::CString;
+use std::ptr;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use varve_media::{Error, Result};
+
+use crate::objects::{Objects, Refusal};
+use context::Context;
+use library::{Api, Handle};
+
+/// What a connection needs.
+#[derive(Clone, Debug)]
+pub struct ClusterOptions {
+    /// Path of `ceph.conf`.
+    pub config: String,
+    /// The user, such as `client.varve`; its key is where the configuration says.
+    pub user: String,
+}
+
+/// A connection to a cluster, for all threads. Clones share it; it ends with the last of them and of their pools.
+#[derive(Clone)]
+pub struct Cluster {
+    connection: Arc<Connection>,
+}
+
+struct Connection {
+    api: Arc<Api>,
+    handle: Handle,
+    /// What messages call it.
+    name: String,
+}
+
+impl Drop for Connection {
+    /// Never on a thread of librados, which could not wait for its own end: operations under way do not hold the connection, only those
+    /// who wait for them do.
+    fn drop(&mut self) {
+        // SAFETY: the handle came from `rados_create2`, and no context of it is left: each holds this.
+        #[expect(unsafe_code, reason = "calls librados")]
+        unsafe {
+            (self.api.shutdown)(self.handle.0);
+        }
+    }
+}
+
+impl Cluster {
+    /// Connects. Blocks until the cluster answers, at most as long as its own `client mount timeout`.
+    ///
+    /// # Errors
+    /// `Open` when librados is not installed or too old, when the configuration cannot be read, or the cluster cannot be reached.
+    pub fn connect(options: &ClusterOptions) -> Result<Self> {
+        let failed = |reason: String| Error::Open { path: options.config.clone(), reason };
+        let text = |text: &str| CString::new(text).map_err(|error| failed(error.to_string()));
+        let api = Arc::new(Api::load().map_err(|reason| Error::Open {
+            path: library::FILE.to_owned(),
+            reason: format!(
+                "{reason}; pools on RADOS need Ceph's librados, Debian's package librados2"
+            ),
+        })?);
+        let (cluster, user, config) = (text("ceph")?, text(&options.user)?, text(&options.config)?);
+        let mut handle = ptr::null_mut();
+        let named = |what: &str, code: i32| {
+            let refusal = Refusal(-code);
+            if code < 0 { Err(failed(format!("{what}: {refusal}"))) } else { Ok(()) }
+        };
+        // SAFETY: the strings end with zeros and outlive the call.
+        #[expect(unsafe_code, reason = "calls librados")]
+        let code = unsafe { (api.create2)(&raw mut handle, cluster.as_ptr(), user.as_ptr(), 0) };
+        named("rados_create2", code)?;
+        let handle = Handle(handle);
+        let connection = Connection { api, handle, name: options.config.clone() };
+        // SAFETY: the handle is not connected yet; the string ends with a zero and outlives the call.
+        #[expect(unsafe_code, reason = "calls librados")]
+        let code = unsafe { (connection.api.conf_read_file)(connection.handle.0, config.as_ptr()) };
+        named("read it", code)?;
+        // SAFETY: the handle came from `rados_create2` and is configured.
+        #[expect(unsafe_code, reason = "calls librados")]
+        let code = unsafe { (connection.api.connect)(connection.handle.0) };
+        named("connect", code)?;
+        Ok(Self { connection: Arc::new(connection) })
+    }
+
+    /// The objects of a pool, for one thread.
+    ///
+    /// # Errors
+    /// `Open` when there is no such pool, or this user may not use it.
+    pub fn objects(&self, pool: &str) -> Result<Rc<dyn Objects>> {
+        let failed = |refusal: Refusal| Error::Open {
+            path: format!("rados:{pool} of {}", self.connection.name),
+            reason: refusal.to_string(),
+        };
+        let context = Context::open(Arc::clone(&self.connection), pool).map_err(failed)?;
+        Ok(Rc::new(context))
+    }
+}

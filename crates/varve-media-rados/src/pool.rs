@@ -1,0 +1,212 @@
+//! A pool of Varve on two pools of RADOS: made, found, opened, and its shards claimed.
+
+use std::rc::Rc;
+
+use futures_util::future::try_join_all;
+use varve_media::{Error, Media, Result, RootKey, SegmentGeometry};
+use varve_types::limits::{MEDIA_ALIGN, SEGMENT_BYTES_MAX};
+use varve_types::{PoolId, ShardId};
+
+use crate::claim::{Claim, EPOCH, encode};
+use crate::failure;
+use crate::lane::Lane;
+use crate::layout::{Names, decode_record, encode_record, lane_parts};
+use crate::objects::{Change, Objects, Refusal, Write};
+use crate::roots::{self, Roots};
+use crate::segments::Segments;
+
+/// Bytes read of a record: more than it has, so that a longer one is told.
+const RECORD_BYTES_MAX: usize = 4096;
+
+/// Figures of a new pool. They stay for its life.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RadosSpec {
+    /// Identity; random, never used before.
+    pub pool: PoolId,
+    /// Wall clock of its making, in ms since 1970.
+    pub created_unix_ms: u64,
+    /// Bytes of a segment: a multiple of 4 KiB and of the data pool's stripe, at most 32 MiB.
+    pub segment_bytes: u32,
+    /// Segments at most.
+    pub segment_count: u32,
+    /// Bytes of each lane: a multiple of 4 KiB.
+    pub lane_bytes: u64,
+    /// Lanes: one for each shard that the pool can have.
+    pub lane_count: u16,
+    /// Most bytes of a root.
+    pub root_bytes_max: u32,
+}
+
+impl RadosSpec {
+    /// Checks every figure.
+    ///
+    /// # Errors
+    /// [`Error::Spec`] names the first that makes no sense.
+    pub fn validate(&self) -> Result<()> {
+        let align = MEDIA_ALIGN as u64;
+        let check = |field, value: u64, min: u64, max: u64, multiple: u64| {
+            let is_sane = (min..=max).contains(&value) && value.is_multiple_of(multiple);
+            if is_sane { Ok(()) } else { Err(Error::Spec { field, value }) }
+        };
+        check("segment_bytes", self.segment_bytes.into(), align, SEGMENT_BYTES_MAX.into(), align)?;
+        check("segment_count", self.segment_count.into(), 1, u32::MAX.into(), 1)?;
+        check("lane_bytes", self.lane_bytes, align, 1 << 36, align)?;
+        check("lane_count", self.lane_count.into(), 1, 4096, 1)?;
+        check("root_bytes_max", self.root_bytes_max.into(), 1, 16 << 20, 1)
+    }
+
+    /// The largest segment of at most `bytes` whose stripes are full on a data pool with that alignment.
+    #[must_use]
+    pub fn segment_bytes_for(alignment: u64, bytes: u32) -> Option<u32> {
+        let align = MEDIA_ALIGN as u64;
+        let stripes = (1..=align).find(|stripes| (stripes * alignment).is_multiple_of(align))?;
+        let unit = stripes * alignment;
+        u32::try_from(u64::from(bytes) / unit * unit).ok().filter(|bytes| *bytes > 0)
+    }
+}
+
+/// An open pool, on one thread.
+pub struct RadosPool {
+    data: Rc<dyn Objects>,
+    meta: Rc<dyn Objects>,
+    names: Names,
+    spec: RadosSpec,
+}
+
+impl RadosPool {
+    /// Makes a pool: empty roots and lanes first, the record last. Durable on return; cut off, there is no pool.
+    ///
+    /// # Errors
+    /// [`Error::Spec`], also where segments would leave stripes of the data pool half full; [`Error::PoolExists`]; what RADOS refuses.
+    pub async fn make(
+        data: &Rc<dyn Objects>,
+        meta: &Rc<dyn Objects>,
+        spec: &RadosSpec,
+    ) -> Result<()> {
+        spec.validate()?;
+        if !u64::from(spec.segment_bytes).is_multiple_of(data.alignment()) {
+            return Err(Error::Spec { field: "segment_bytes", value: spec.segment_bytes.into() });
+        }
+        let names = Names::new(spec.pool);
+        roots::make(&**meta, &names.root(RootKey::Pool)).await?;
+        for shard in (0..spec.lane_count).map(ShardId) {
+            roots::make(&**meta, &names.root(RootKey::Shard(shard))).await?;
+            let parts = (0..lane_parts(spec.lane_bytes)).map(|part| {
+                let (meta, object) = (Rc::clone(meta), names.lane_part(shard, part));
+                async move { make_lane_part(&*meta, &object).await }
+            });
+            try_join_all(parts).await?;
+        }
+        let (object, record) = (names.record(), encode_record(spec));
+        let change = Change {
+            creates: true,
+            write: Some(Write::Whole(varve_stdx::BufSlice::copy_from(&record))),
+            ..Change::default()
+        };
+        match meta.change(&object, change).await {
+            Ok(()) => Ok(()),
+            Err(Refusal::EXISTS) => {
+                Err(Error::PoolExists { path: format!("rados:{}/{object}", meta.pool()) })
+            }
+            Err(refusal) => Err(failure::of("write", &**meta, &object, 0, record.len(), refusal)),
+        }
+    }
+
+    /// Pools of Varve that a metadata pool holds.
+    ///
+    /// # Errors
+    /// What RADOS refuses.
+    pub async fn find(meta: &dyn Objects) -> Result<Vec<String>> {
+        let names = meta.list().await;
+        let names = names.map_err(|refusal| failure::of("list", meta, "", 0, 0, refusal))?;
+        let mut pools: Vec<_> = names
+            .iter()
+            .filter_map(|name| name.strip_prefix("varve.")?.strip_suffix(".pool"))
+            .filter(|pool| !pool.contains('.'))
+            .map(str::to_owned)
+            .collect();
+        pools.sort();
+        Ok(pools)
+    }
+
+    /// Opens a pool.
+    ///
+    /// # Errors
+    /// [`Error::NoPool`], [`Error::Corrupt`], [`Error::Unsupported`], what RADOS refuses.
+    pub async fn open(data: Rc<dyn Objects>, meta: Rc<dyn Objects>, pool: PoolId) -> Result<Self> {
+        let names = Names::new(pool);
+        let object = names.record();
+        let path = format!("rados:{}/{object}", meta.pool());
+        let record = match meta.read(&object, 0, RECORD_BYTES_MAX).await {
+            Ok(record) => record,
+            Err(Refusal::NOT_FOUND) => return Err(Error::NoPool { path }),
+            Err(refusal) => {
+                return Err(failure::of("read", &*meta, &object, 0, RECORD_BYTES_MAX, refusal));
+            }
+        };
+        let spec = decode_record(&path, &record)?;
+        if spec.pool != pool {
+            let reason = format!("it is the record of {}", spec.pool);
+            return Err(Error::Corrupt { what: "the pool's record", path, reason });
+        }
+        Ok(Self { data, meta, names, spec })
+    }
+
+    /// Its figures.
+    #[must_use]
+    pub fn spec(&self) -> &RadosSpec {
+        &self.spec
+    }
+
+    /// The pools of RADOS that it is on: for segments, and for everything else.
+    #[must_use]
+    pub fn objects(&self) -> (&Rc<dyn Objects>, &Rc<dyn Objects>) {
+        (&self.data, &self.meta)
+    }
+
+    /// Takes over a shard from whoever has it, and gives what its thread works with.
+    ///
+    /// # Errors
+    /// [`Error::NoLane`]; [`Error::Fenced`] when another claim came right behind; what RADOS refuses.
+    pub async fn claim(&self, shard: ShardId) -> Result<(Media, Rc<Claim>)> {
+        let RadosSpec { lane_count, lane_bytes, root_bytes_max, .. } = self.spec;
+        if shard.0 >= lane_count {
+            return Err(Error::NoLane { shard, lanes: lane_count });
+        }
+        let claim = Claim::take(&self.meta, &self.names, shard, lane_bytes).await?;
+        let media = Media {
+            segments: Rc::new(Segments {
+                objects: Rc::clone(&self.data),
+                names: self.names.clone(),
+                claim: Rc::clone(&claim),
+                geometry: SegmentGeometry {
+                    segment_bytes: self.spec.segment_bytes,
+                    segment_count: self.spec.segment_count,
+                },
+            }),
+            journal: Rc::new(Lane {
+                objects: Rc::clone(&self.meta),
+                names: self.names.clone(),
+                claim: Rc::clone(&claim),
+                capacity: lane_bytes,
+            }),
+            roots: Rc::new(Roots {
+                objects: Rc::clone(&self.meta),
+                names: self.names.clone(),
+                claim: Rc::clone(&claim),
+                lane_count,
+                bytes_max: root_bytes_max,
+            }),
+            fence: Rc::clone(&claim) as Rc<dyn varve_media::Fence>,
+        };
+        Ok((media, claim))
+    }
+}
+
+async fn make_lane_part(meta: &dyn Objects, object: &str) -> Result<()> {
+    let change = Change { creates: true, sets: vec![(EPOCH, encode(0))], ..Change::default() };
+    match meta.change(object, change).await {
+        Ok(()) | Err(Refusal::EXISTS) => Ok(()),
+        Err(refusal) => Err(failure::of("write", meta, object, 0, 0, refusal)),
+    }
+}

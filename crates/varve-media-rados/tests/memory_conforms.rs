@@ -1,0 +1,284 @@
+//! Goal: pools on RADOS fulfil the contracts of media, and a shard that was taken over is out of reach of who had it before.
+//! Method: the conformance suite, and claims against each other, over the cluster in memory with an erasure-coded data pool.
+#![expect(clippy::unwrap_used, reason = "a test")]
+
+use std::future::Future;
+use std::rc::Rc;
+use std::task::Poll;
+
+use varve_media::{Media, RootKey, RootVersion, SegmentId, conformance};
+use varve_media_rados::{
+    Change, MemoryClient, MemoryCluster, Objects, PoolKind, RadosPool, RadosSpec, Refusal, Write,
+};
+use varve_reactor::SimLoop;
+use varve_stdx::{BufSlice, Rng};
+use varve_types::{ErrorKind, Generation, PoolId, SegmentNumber, ShardId};
+
+const POOL: PoolId = PoolId([7; 16]);
+const SHARD: ShardId = ShardId(1);
+
+fn spec() -> RadosSpec {
+    RadosSpec {
+        pool: POOL,
+        created_unix_ms: 5,
+        segment_bytes: 64 << 10,
+        segment_count: 16,
+        lane_bytes: 9 << 20, // Three parts, the last one shorter.
+        lane_count: 3,
+        root_bytes_max: 9000,
+    }
+}
+
+fn cluster() -> MemoryCluster {
+    let cluster = MemoryCluster::new();
+    cluster.make_pool("data", PoolKind::Erasure { stripe_bytes: 16 << 10 });
+    cluster.make_pool("meta", PoolKind::Replicated);
+    cluster
+}
+
+fn pools(client: &MemoryClient) -> (Rc<dyn Objects>, Rc<dyn Objects>) {
+    (client.objects("data").unwrap(), client.objects("meta").unwrap())
+}
+
+async fn open(client: &MemoryClient) -> RadosPool {
+    let (data, meta) = pools(client);
+    RadosPool::open(data, meta, POOL).await.unwrap()
+}
+
+async fn claim(client: &MemoryClient) -> Media {
+    open(client).await.claim(SHARD).await.unwrap().0
+}
+
+/// Runs a test on a cluster with a new pool.
+fn with_pool<F: Future<Output = ()> + 'static>(test: impl FnOnce(MemoryCluster) -> F + 'static) {
+    SimLoop::new(1).run_until(async move {
+        let cluster = cluster();
+        let (data, meta) = pools(&cluster.client());
+        RadosPool::make(&data, &meta, &spec()).await.unwrap();
+        test(cluster).await;
+    });
+}
+
+fn id(number: u32, generation: u64) -> SegmentId {
+    SegmentId { number: SegmentNumber(number), generation: Generation::new(generation) }
+}
+
+fn noise(len: usize) -> BufSlice {
+    conformance::noise(&mut Rng::new(len as u64), len)
+}
+
+#[test]
+fn the_contracts_are_fulfilled() {
+    with_pool(|cluster| async move {
+        let pool = open(&cluster.client()).await;
+        assert_eq!(*pool.spec(), spec());
+        let (media, _) = pool.claim(SHARD).await.unwrap();
+        conformance::all(&media, RootKey::Shard(SHARD)).await;
+        let (media, _) = pool.claim(ShardId(2)).await.unwrap();
+        conformance::journal(&*media.journal).await;
+        conformance::roots(&*media.roots, RootKey::Shard(ShardId(2))).await;
+        assert_eq!(pool.claim(ShardId(3)).await.err().unwrap().kind(), ErrorKind::Invalid);
+    });
+}
+
+#[test]
+fn a_pool_is_made_once_and_found() {
+    with_pool(|cluster| async move {
+        let (data, meta) = pools(&cluster.client());
+        let again = RadosPool::make(&data, &meta, &spec()).await.unwrap_err();
+        assert_eq!(again.kind(), ErrorKind::Exists);
+        let other = PoolId([8; 16]);
+        assert_eq!(RadosPool::find(&*meta).await.unwrap(), [POOL.to_string()]);
+        let missing = RadosPool::open(Rc::clone(&data), Rc::clone(&meta), other).await;
+        assert_eq!(missing.err().unwrap().kind(), ErrorKind::NotFound);
+        RadosPool::make(&data, &meta, &RadosSpec { pool: other, ..spec() }).await.unwrap();
+        let found = RadosPool::find(&*meta).await.unwrap();
+        assert_eq!(found, [POOL.to_string(), other.to_string()]);
+    });
+}
+
+#[test]
+fn segments_fill_stripes_of_the_data_pool() {
+    with_pool(|cluster| async move {
+        let (data, meta) = pools(&cluster.client());
+        let uneven = RadosSpec { pool: PoolId([9; 16]), segment_bytes: 68 << 10, ..spec() };
+        let refused = RadosPool::make(&data, &meta, &uneven).await.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Invalid);
+        assert_eq!(RadosSpec::segment_bytes_for(16 << 10, 100 << 10), Some(96 << 10));
+        assert_eq!(RadosSpec::segment_bytes_for(6 << 10, 40 << 20), Some(41_938_944));
+        assert_eq!(RadosSpec::segment_bytes_for(64 << 20, 4 << 20), None);
+        assert_eq!(RadosSpec::segment_bytes_for(1, 2 << 20), Some(2 << 20));
+    });
+}
+
+#[test]
+fn a_segment_is_one_object_and_its_deletion_leaves_none() {
+    with_pool(|cluster| async move {
+        let media = claim(&cluster.client()).await;
+        media.segments.put(id(3, 7), noise(32 << 10)).await.unwrap();
+        let objects: Vec<_> = cluster.objects("data").into_iter().collect();
+        let name = format!("varve.{POOL}.segment.00000003.0000000000000007");
+        assert_eq!(objects, [(name, 32 << 10)]);
+        media.segments.delete(id(3, 7)).await.unwrap();
+        media.segments.delete(id(3, 7)).await.unwrap(); // There is nothing to delete any more.
+        assert!(cluster.objects("data").is_empty());
+    });
+}
+
+#[test]
+fn who_lost_a_shard_writes_neither_lane_nor_root() {
+    with_pool(|cluster| async move {
+        let (old, new) = (cluster.client(), cluster.client());
+        let before = claim(&old).await;
+        let root = RootKey::Shard(SHARD);
+        let version = before.roots.replace(root, RootVersion(0), vec![1]).await.unwrap();
+        before.journal.append(0, noise(4096)).await.unwrap();
+
+        let after = claim(&new).await;
+        let late = noise(8192);
+        for position in [4096, (4 << 20) - 4096, 8 << 20] {
+            let refused = before.journal.append(position, late.clone()).await.unwrap_err();
+            assert_eq!(refused.kind(), ErrorKind::Fenced, "at {position}");
+        }
+        let refused = before.roots.replace(root, version, vec![2]).await.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Fenced);
+        assert_eq!(before.fence.check().unwrap_err().kind(), ErrorKind::Fenced);
+
+        after.fence.check().unwrap();
+        assert_eq!(after.roots.read(root).await.unwrap(), (version, vec![1]));
+        assert_eq!(*after.journal.read(0, 4096).await.unwrap(), *noise(4096));
+        assert_eq!(*after.journal.read(4096, 8192).await.unwrap(), [0; 8192]);
+        after.journal.append(4096, late).await.unwrap();
+        after.roots.replace(root, version, vec![3]).await.unwrap();
+    });
+}
+
+#[test]
+fn what_was_under_way_at_a_takeover_does_not_land() {
+    with_pool(|cluster| async move {
+        let (old, new) = (cluster.client(), cluster.client());
+        let before = claim(&old).await;
+        old.hold(); // The process stops, or its packets are slow.
+        let append = before.journal.append((4 << 20) - 4096, noise(8192)); // Two parts.
+        let root = RootKey::Shard(SHARD);
+        let replace = before.roots.replace(root, RootVersion(0), vec![1]);
+        let mut replace = std::pin::pin!(replace);
+        assert!(futures_util::poll!(&mut replace).is_pending());
+
+        let after = claim(&new).await;
+        let seen = after.journal.read((4 << 20) - 4096, 8192).await.unwrap();
+        old.let_go();
+        assert_eq!(append.await.unwrap_err().kind(), ErrorKind::Fenced);
+        assert_eq!(replace.await.unwrap_err().kind(), ErrorKind::Fenced);
+        assert_eq!(*after.journal.read((4 << 20) - 4096, 8192).await.unwrap(), *seen);
+        assert_eq!(after.roots.read(root).await.unwrap(), (RootVersion(0), Vec::new()));
+    });
+}
+
+#[test]
+fn of_claims_at_once_the_last_one_wins() {
+    with_pool(|cluster| async move {
+        let clients: Vec<_> = (0..4).map(|_| cluster.client()).collect();
+        let first = open(&clients[0]).await.claim(SHARD).await.unwrap().1;
+        // The others' claims run in turns: each operation is held back until the turn of its client.
+        let mut claims = Vec::new();
+        for client in &clients[1..] {
+            let pool = open(client).await;
+            client.hold();
+            claims.push((client, Some(Box::pin(async move { pool.claim(SHARD).await }))));
+        }
+        let mut won = Vec::new();
+        while won.len() < claims.len() {
+            for (client, claim) in &mut claims {
+                if let Some(under_way) = claim
+                    && let Poll::Ready(done) = futures_util::poll!(under_way)
+                {
+                    won.push(done.map(|(media, claim)| (media, claim.epoch())));
+                    *claim = None;
+                }
+                client.let_go();
+                client.hold();
+            }
+        }
+        clients.iter().for_each(MemoryClient::let_go);
+        let newest = won.iter().flatten().map(|(_, epoch)| *epoch).max().unwrap();
+        assert!(newest > first.epoch());
+        let mut writers = 0;
+        for (media, epoch) in won.iter().flatten() {
+            let written = media.journal.append(0, noise(4096)).await;
+            assert_eq!(written.is_ok(), *epoch == newest, "epoch {epoch} of {newest}");
+            writers += usize::from(written.is_ok());
+        }
+        assert_eq!(writers, 1);
+    });
+}
+
+#[test]
+fn a_client_that_is_shut_out_knows_that_it_lost() {
+    with_pool(|cluster| async move {
+        let client = cluster.client();
+        let media = claim(&client).await;
+        media.fence.check().unwrap();
+        cluster.shut_out(&client);
+        let refused = media.segments.put(id(0, 1), noise(4096)).await.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Fenced);
+        assert_eq!(media.fence.check().unwrap_err().kind(), ErrorKind::Fenced);
+        assert!(cluster.objects("data").is_empty());
+    });
+}
+
+#[test]
+fn damage_is_told() {
+    with_pool(|cluster| async move {
+        let client = cluster.client();
+        let root = format!("varve.{POOL}.root.0001");
+        let media = claim(&client).await;
+        media.roots.replace(RootKey::Shard(SHARD), RootVersion(0), vec![5; 100]).await.unwrap();
+        cluster.damage("meta", &root, |bytes| bytes[50] ^= 1);
+        let read = media.roots.read(RootKey::Shard(SHARD)).await.unwrap_err();
+        assert_eq!(read.kind(), ErrorKind::Corrupt);
+        let record = format!("varve.{POOL}.pool");
+        for at in 0..64 {
+            cluster.damage("meta", &record, |bytes| bytes[at] ^= 0x10);
+            let (data, meta) = pools(&client);
+            let opened = RadosPool::open(data, meta, POOL).await;
+            assert_eq!(opened.err().unwrap().kind(), ErrorKind::Corrupt, "byte {at}");
+            cluster.damage("meta", &record, |bytes| bytes[at] ^= 0x10);
+        }
+        cluster.damage("meta", &record, |bytes| bytes.truncate(40));
+        let (data, meta) = pools(&client);
+        let opened = RadosPool::open(data, meta, POOL).await;
+        assert_eq!(opened.err().unwrap().kind(), ErrorKind::Corrupt);
+    });
+}
+
+#[test]
+fn the_cluster_in_memory_has_the_rules_of_rados() {
+    let cluster = cluster();
+    SimLoop::new(1).run_until(async move {
+        let (data, meta) = pools(&cluster.client());
+        let write = |write| Change { write: Some(write), ..Change::default() };
+        let refused = data.change("a", write(Write::At(0, noise(16)))).await;
+        assert_eq!(refused, Err(Refusal::UNSUPPORTED), "erasure-coded objects are written whole");
+        data.change("a", write(Write::Whole(noise(16)))).await.unwrap();
+        assert_eq!(data.read("a", 10, 100).await.unwrap(), noise(16)[10..]);
+        assert_eq!(data.read("b", 0, 1).await, Err(Refusal::NOT_FOUND));
+        let create = Change { creates: true, ..Change::default() };
+        assert_eq!(data.change("a", create.clone()).await, Err(Refusal::EXISTS));
+        meta.change("c", create).await.unwrap();
+        let set = |expects: Vec<_>| Change {
+            expects,
+            write: Some(Write::At(2, noise(16))),
+            sets: vec![("x", vec![1])],
+            ..Change::default()
+        };
+        let refused = meta.change("c", set(vec![("x", vec![2])])).await;
+        assert_eq!(refused, Err(Refusal::UNEXPECTED));
+        assert_eq!(meta.attribute("c", "x").await, Ok(None), "nothing happened");
+        assert!(meta.read("c", 0, 9).await.unwrap().is_empty());
+        meta.change("c", set(Vec::new())).await.unwrap();
+        meta.change("c", set(vec![("x", vec![1])])).await.unwrap();
+        assert_eq!(meta.read("c", 0, 100).await.unwrap(), [&[0; 2][..], &noise(16)].concat());
+        assert_eq!(cluster.client().objects("none").err(), Some(Refusal::NOT_FOUND));
+    });
+}

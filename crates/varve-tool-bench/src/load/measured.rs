@@ -1,0 +1,163 @@
+//! What was measured: counts and latencies of reads and writes. Histograms are merged, percentiles never averaged.
+
+use hdrhistogram::Histogram;
+
+/// Longest latency that is told apart, in ns: an hour. Longer ones count as that.
+const LATENCY_NS_MAX: u64 = 3_600_000_000_000;
+
+/// Decimal digits of a latency that are kept.
+const DIGITS: u8 = 3;
+
+/// Reads or writes.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Side {
+    /// Operations that were answered.
+    pub operations: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Their latencies in ns; also, as far as they had waited, those of operations that were due and not begun when time was up.
+    pub latency_ns: Histogram<u64>,
+}
+
+/// What was measured within a window of time, of one job or several.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Measured {
+    /// Reads.
+    pub reads: Side,
+    /// Writes.
+    pub writes: Side,
+    /// Operations that were due and not begun when time was up; the target did not keep up with the rate.
+    pub not_begun: u64,
+    /// Length of the window, in ns.
+    pub window_ns: u64,
+    /// Operations that were due in each second of the window and answered.
+    pub per_second: Vec<u64>,
+}
+
+impl Default for Side {
+    fn default() -> Self {
+        let latency_ns = Histogram::new_with_bounds(1, LATENCY_NS_MAX, DIGITS);
+        Self { operations: 0, bytes: 0, latency_ns: latency_ns.expect("the bounds are in order") }
+    }
+}
+
+impl Side {
+    /// Adds a latency without an operation.
+    pub(crate) fn wait(&mut self, latency_ns: u64) {
+        self.latency_ns.saturating_record(latency_ns.max(1));
+    }
+
+    fn merge(&mut self, other: &Self) {
+        self.operations += other.operations;
+        self.bytes += other.bytes;
+        self.latency_ns.add(&other.latency_ns).expect("all histograms have the same bounds");
+    }
+
+    /// A side of both.
+    #[must_use]
+    pub fn with(&self, other: &Self) -> Self {
+        let mut both = self.clone();
+        both.merge(other);
+        both
+    }
+}
+
+impl Default for Measured {
+    fn default() -> Self {
+        let (reads, writes) = (Side::default(), Side::default());
+        Self { reads, writes, not_begun: 0, window_ns: 0, per_second: Vec::new() }
+    }
+}
+
+impl Measured {
+    /// Adds an answered operation that was due `at_ns` after the beginning of the window.
+    pub(crate) fn answer(&mut self, is_read: bool, bytes: u64, at_ns: u64, latency_ns: u64) {
+        let side = if is_read { &mut self.reads } else { &mut self.writes };
+        side.operations += 1;
+        side.bytes += bytes;
+        side.wait(latency_ns);
+        let second = usize::try_from(at_ns / 1_000_000_000).unwrap_or(usize::MAX);
+        if self.per_second.len() <= second {
+            self.per_second.resize(second + 1, 0);
+        }
+        self.per_second[second] += 1;
+    }
+
+    /// Adds what another job measured in the same window.
+    pub fn merge_job(&mut self, other: &Self) {
+        self.window_ns = self.window_ns.max(other.window_ns);
+        self.add(other);
+        if self.per_second.len() < other.per_second.len() {
+            self.per_second.resize(other.per_second.len(), 0);
+        }
+        for (sum, count) in self.per_second.iter_mut().zip(&other.per_second) {
+            *sum += count;
+        }
+    }
+
+    /// Adds what was measured in a later window.
+    pub fn merge_repeat(&mut self, other: &Self) {
+        self.window_ns += other.window_ns;
+        self.add(other);
+        self.per_second.extend(&other.per_second);
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.reads.merge(&other.reads);
+        self.writes.merge(&other.writes);
+        self.not_begun += other.not_begun;
+    }
+
+    /// `amount` a second of the window; 0 for an empty one.
+    #[must_use]
+    pub fn per_second(&self, amount: u64) -> f64 {
+        if self.window_ns == 0 { 0.0 } else { amount as f64 * 1e9 / self.window_ns as f64 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn jobs_add_up_within_a_window_and_repeats_over_time() {
+        let job = |latency_ns| {
+            let mut measured = Measured { window_ns: 2_000_000_000, ..Measured::default() };
+            measured.answer(true, 4096, 0, latency_ns);
+            measured.answer(false, 4096, 1_500_000_000, 2 * latency_ns);
+            measured
+        };
+        let mut both = job(1000);
+        both.merge_job(&job(50_000));
+        assert_eq!(
+            (both.reads.operations, both.writes.bytes, both.window_ns),
+            (2, 8192, 2_000_000_000)
+        );
+        assert_eq!(both.per_second, [2, 2]);
+        assert_eq!(both.per_second(both.reads.operations), 1.0);
+        let mut twice = both.clone();
+        twice.merge_repeat(&both);
+        assert_eq!((twice.window_ns, &twice.per_second[..]), (4_000_000_000, &[2, 2, 2, 2][..]));
+        assert_eq!(twice.per_second(twice.reads.operations), 1.0);
+    }
+
+    #[test]
+    fn percentiles_of_merged_histograms_are_those_of_all_samples() {
+        let (mut slow, mut fast) = (Side::default(), Side::default());
+        (0..10).for_each(|_| slow.wait(1_000_000));
+        (0..990).for_each(|_| fast.wait(1_000));
+        let both = slow.with(&fast);
+        assert_eq!(both.latency_ns.value_at_quantile(0.5), 1000);
+        let near = |quantile| both.latency_ns.value_at_quantile(quantile) / 1000;
+        assert_eq!((near(0.989), near(0.995)), (1, 1000), "their average would be 500 at both");
+    }
+
+    #[test]
+    fn latencies_beyond_the_bounds_are_kept_at_them() {
+        let mut side = Side::default();
+        side.wait(0);
+        side.wait(u64::MAX);
+        assert_eq!(side.latency_ns.len(), 2);
+        assert!(side.latency_ns.max() >= LATENCY_NS_MAX);
+    }
+}

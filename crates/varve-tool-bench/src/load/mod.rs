@@ -1,0 +1,13 @@
+//! Loads: what is done to a target, in which order and at what times, and what is measured.
+
+mod job;
+mod measured;
+mod operations;
+mod pace;
+mod spec;
+mod statistics;
+
+pub use job::{Job, JobPart, JobWatch, Phase};
+pub use measured::{Measured, Side};
+pub use spec::LoadSpec;
+pub use statistics::Estimate;

@@ -1,0 +1,270 @@
+//! Presets of block storage.
+
+use crate::access::AccessPattern;
+use crate::preset::{BlockWork, Preset, Step, Work};
+
+const RANDOM: AccessPattern = AccessPattern::Uniform;
+const SEQUENTIAL: AccessPattern = AccessPattern::Sequential;
+
+const KIB: usize = 1 << 10;
+const MIB: usize = 1 << 20;
+
+/// Volumes of S0's virtual desktops.
+const VDI_VOLUMES: u32 = 40;
+/// Operations a second of a desktop.
+const VDI_RATE: f64 = 100.0;
+
+const TIMES_ASSUMED: &str = "ramp 30 s and 300 s measured, as in S0's appendix B";
+const DEPTH_ASSUMED: &str = "32 operations under way of each job";
+const JOBS_ASSUMED: &str = "40 jobs, as S0's volumes";
+
+const THREE_COPIES: &str = "3 copies, 60 % full";
+const TWO_OR_THREE: &str = "2 copies (UC3) or 3 (table 2), 60 % full";
+
+/// 4 KiB random reads of 40 jobs, which steps differ from.
+const BASE: Step = Step {
+    block_bytes: 4 * KIB,
+    block_in_source: "4K",
+    read_percent: 100,
+    pattern: RANDOM,
+    jobs: VDI_VOLUMES,
+    depth: 32,
+    rate: None,
+};
+
+fn work(steps: Vec<Step>) -> Work {
+    Work::Block(BlockWork { size_bytes: None, fill: true, ramp_s: 30, duration_s: 300, steps })
+}
+
+fn preset(id: &str, what: &str, work: Work) -> Preset {
+    Preset {
+        id: id.to_owned(),
+        what: what.to_owned(),
+        source: "S0",
+        setting: THREE_COPIES,
+        assumed: vec![TIMES_ASSUMED],
+        reference: "",
+        work,
+    }
+}
+
+/// All of them.
+pub(super) fn presets() -> Vec<Preset> {
+    [desktops(), databases(), appendix_b(), flash_arrays(), clients()].concat()
+}
+
+fn desktops() -> Vec<Preset> {
+    let measured =
+        "virtual desktops at 100 operations/s each; S0: 4500 reads/s, 3358 writes/s on 40 disks";
+    let step = |read_percent, rate| Step { read_percent, rate, ..BASE };
+    let desktop = |id, what, steps| Preset {
+        source: "S0, figure 9 and table 2",
+        setting: "3 copies (the measured cluster: 2), 60 % full",
+        reference: measured,
+        ..preset(id, what, work(steps))
+    };
+    let cap = Some(VDI_RATE * f64::from(VDI_VOLUMES));
+    let capped = desktop(
+        "vdi-capped",
+        "virtual desktops, each capped at 100 operations/s",
+        vec![step(100, cap), step(0, cap)],
+    );
+    let matrix = vec![
+        BASE,
+        Step { read_percent: 0, ..BASE },
+        Step { block_bytes: 128 * KIB, block_in_source: "128K", pattern: SEQUENTIAL, ..BASE },
+        Step {
+            block_bytes: 128 * KIB,
+            block_in_source: "128K",
+            pattern: SEQUENTIAL,
+            read_percent: 0,
+            ..BASE
+        },
+    ];
+    vec![
+        desktop(
+            "vdi-4k-rr",
+            "virtual desktops: 40 volumes, 4 KiB random reads",
+            vec![step(100, None)],
+        ),
+        desktop(
+            "vdi-4k-rw",
+            "virtual desktops: 40 volumes, 4 KiB random writes",
+            vec![step(0, None)],
+        ),
+        Preset {
+            assumed: vec![TIMES_ASSUMED, "bound: p99 at most 20 ms"],
+            reference: "the largest number of volumes with p99 at most 20 ms",
+            ..capped
+        },
+        Preset {
+            assumed: vec![TIMES_ASSUMED, DEPTH_ASSUMED, JOBS_ASSUMED, "block sizes and patterns"],
+            reference: "a table of four",
+            ..preset("general", "raw performance: 4 KiB random, 128 KiB sequential", work(matrix))
+        },
+    ]
+}
+
+fn databases() -> Vec<Preset> {
+    let sweep = |read_percent| {
+        let depths = [1, 2, 4, 8, 16, 32, 64, 128];
+        work(depths.map(|depth| Step { read_percent, depth, jobs: 1, ..BASE }).to_vec())
+    };
+    let oltp = |id, what, work| Preset {
+        source: "S0, UC3 and table 2",
+        setting: "2 copies (UC3) or 3 (table 2); data 4.8 TB, or 30 % of raw",
+        assumed: vec![TIMES_ASSUMED, "1 job"],
+        reference: "operations/s within 1, 3 and 4 ms; S0: 1.15 M, 200 k, 452 k",
+        ..preset(id, what, work)
+    };
+    let eight = |read_percent| Step {
+        block_bytes: 8 * KIB,
+        block_in_source: "8K",
+        read_percent,
+        jobs: 1,
+        ..BASE
+    };
+    vec![
+        oltp("oltp-100r", "databases: 4 KiB random reads, by queue depth", sweep(100)),
+        oltp("oltp-100w", "databases: 4 KiB random writes, by queue depth", sweep(0)),
+        oltp("oltp-7030", "databases: 4 KiB random, 70 % reads, by queue depth", sweep(70)),
+        Preset {
+            setting: TWO_OR_THREE,
+            assumed: vec![TIMES_ASSUMED, "1 job", DEPTH_ASSUMED],
+            ..oltp(
+                "oltp-8k",
+                "databases: 8 KiB random, 80 % and 70 % reads",
+                work(vec![eight(80), eight(70)]),
+            )
+        },
+        Preset {
+            source: "S1",
+            setting: "one node, and a cluster",
+            assumed: vec![TIMES_ASSUMED, "70 % reads", "1 job", DEPTH_ASSUMED],
+            reference: "above 500 k operations/s of a cluster and 200 k of a node, within 5 ms",
+            ..preset(
+                "ccic-db",
+                "a bank's database: 8 KiB random, mixed",
+                work(vec![Step { block_in_source: "8 KB", ..eight(70) }]),
+            )
+        },
+    ]
+}
+
+/// Each size with three mixes.
+fn appendix_b() -> Vec<Preset> {
+    let sizes = [
+        ("small", 4 * KIB, "4 KB", RANDOM, 32, "4 KiB random"),
+        ("medium", MIB, "1 MB", SEQUENTIAL, 32, "1 MiB sequential"),
+        ("large", 32 * MIB, "32 MB", SEQUENTIAL, 8, "32 MiB sequential"),
+    ];
+    let mut presets = Vec::new();
+    for (size, block_bytes, block_in_source, pattern, depth, words) in sizes {
+        for write_percent in [90, 50, 10] {
+            let read_percent = 100 - write_percent;
+            let step = Step {
+                block_bytes,
+                block_in_source,
+                read_percent,
+                pattern,
+                jobs: 50,
+                depth,
+                rate: None,
+            };
+            let work = BlockWork {
+                size_bytes: Some(50 * 25_000_000_000),
+                fill: true,
+                ramp_s: 30,
+                duration_s: 300,
+                steps: vec![step],
+            };
+            presets.push(Preset {
+                source: "S0, appendix B",
+                setting: "50 volumes of 25 GB, prefilled; groups = drives × 100 ÷ copies; journal of 10 GB, one for 5 drives",
+                assumed: Vec::new(),
+                reference: "operations/s and latency; MB/s of medium and large",
+                ..preset(
+                    &format!("appb-{size}-{write_percent}w"),
+                    &format!("{words}, {write_percent} % writes"),
+                    Work::Block(work),
+                )
+            });
+        }
+    }
+    presets
+}
+
+fn flash_arrays() -> Vec<Preset> {
+    let step = |block_kib: usize, block_in_source, read_percent, pattern| Step {
+        block_bytes: block_kib * KIB,
+        block_in_source,
+        read_percent,
+        pattern,
+        ..BASE
+    };
+    let steps = vec![
+        step(4, "4K", 100, RANDOM),
+        step(8, "8K", 100, RANDOM),
+        step(16, "16K", 100, RANDOM),
+        step(4, "4K", 0, RANDOM),
+        step(8, "8K", 0, RANDOM),
+        step(4, "4K", 50, RANDOM),
+        step(128, "128K", 100, SEQUENTIAL),
+        step(128, "128K", 0, SEQUENTIAL),
+    ];
+    vec![Preset {
+        source: "S1",
+        setting: "2 copies, journals on NVMe of their own",
+        assumed: vec![TIMES_ASSUMED, DEPTH_ASSUMED, JOBS_ASSUMED, "4 KiB for the mixed load"],
+        reference: "S1: reads 1.08 M at 3.5 ms, 500 k at 8.8 ms, 300 k at 10 ms; writes 144 k, 132 k; 5248 and 1927 MB/s",
+        ..preset(
+            "idf16",
+            "an all-flash array: random of 4, 8, 16 KiB, sequential of 128 KiB",
+            work(steps),
+        )
+    }]
+}
+
+fn clients() -> Vec<Preset> {
+    let step = |read_percent, pattern| Step {
+        block_bytes: 2 * MIB,
+        block_in_source: "2M",
+        read_percent,
+        pattern,
+        jobs: 1,
+        depth: 64,
+        rate: None,
+    };
+    let steps =
+        vec![step(100, RANDOM), step(100, SEQUENTIAL), step(0, RANDOM), step(0, SEQUENTIAL)];
+    let windows =
+        BlockWork { size_bytes: Some(8 << 30), fill: true, ramp_s: 5, duration_s: 60, steps };
+    let workers = [1, 2, 3, 4, 8, 16, 32];
+    let workers = BlockWork {
+        size_bytes: None,
+        fill: false,
+        ramp_s: 2,
+        duration_s: 10,
+        steps: workers.map(|jobs| Step { jobs, ..BASE }).to_vec(),
+    };
+    vec![
+        Preset {
+            source: "S4, table W09",
+            setting: "one host, storage in memory, cache off",
+            assumed: vec!["5 s of ramp and 60 s measured, where the source's fio ends after 8 GiB"],
+            reference: "MB/s of S4's table W09",
+            ..preset(
+                "win-2m-qd64",
+                "2 MiB at depth 64 on a raw device of 8 GiB, random and sequential",
+                Work::Block(windows),
+            )
+        },
+        Preset {
+            source: "S4, W11",
+            setting: "null back end: use --target null:SIZE",
+            assumed: vec!["4 KiB random reads", DEPTH_ASSUMED, "2 s of ramp and 10 s measured"],
+            reference: "S4's curve W11: the knee lies at the number of physical cores",
+            ..preset("null-workers", "1 to 32 workers on a null back end", Work::Block(workers))
+        },
+    ]
+}

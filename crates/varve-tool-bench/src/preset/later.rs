@@ -1,0 +1,303 @@
+//! Presets that need what this tool cannot do yet: their parameters are known, and what is missing is told.
+
+use crate::preset::{Preset, Work};
+
+const OBJECTS: &str = "object targets";
+const FILES: &str = "file system targets";
+
+struct Row {
+    id: &'static str,
+    what: &'static str,
+    source: &'static str,
+    needs: &'static str,
+    parameters: &'static str,
+    assumed: &'static [&'static str],
+    reference: &'static str,
+}
+
+/// All of them.
+pub(super) fn presets() -> Vec<Preset> {
+    [BLOCK, COSBENCH, VIDEO, ARCHIVES, FILE, REDUCTION].concat().iter().map(preset).collect()
+}
+
+fn preset(row: &&Row) -> Preset {
+    Preset {
+        id: row.id.to_owned(),
+        what: row.what.to_owned(),
+        source: row.source,
+        setting: "",
+        assumed: row.assumed.to_vec(),
+        reference: row.reference,
+        work: Work::Needs { what: row.needs, parameters: row.parameters },
+    }
+}
+
+const BLOCK: &[&Row] = &[
+    &Row {
+        id: "virtinfra",
+        what: "virtual infrastructure: 4 KiB random while snapshots are taken",
+        source: "S0",
+        needs: "snapshots and clones made by the load",
+        parameters: "4 KiB random, 70 % reads; a snapshot of each volume every 60 s; a clone for 10 volumes; 3 copies, 60 % full",
+        assumed: &[
+            "70 % reads",
+            "a snapshot every 60 s",
+            "a clone for 10 volumes",
+            "bound of the drop: 20 %",
+        ],
+        reference: "operations/s lost to snapshots, below 20 %",
+    },
+    &Row {
+        id: "nosql",
+        what: "column stores: random reads beside a sequential append",
+        source: "S0",
+        needs: "two loads on a target at the same time",
+        parameters: "16 KiB random reads and 128 KiB sequential writes, half each; 3 copies, 60 % full",
+        assumed: &["sizes, patterns and shares"],
+        reference: "MB/s, and p99 of reads",
+    },
+    &Row {
+        id: "readahead-ab",
+        what: "4K random reads with settings of the system compared",
+        source: "S1",
+        needs: "settings of the system under test changed between runs",
+        parameters: "4K random reads; read-ahead 2048 KB against 16 KB; threads of operations default against 32; of clients default against 4",
+        assumed: &[],
+        reference: "S1: +55 %, +11 %, +11 %: 1.91 times together",
+    },
+    &Row {
+        id: "vm-guest",
+        what: "win-2m-qd64 inside a guest",
+        source: "S4, W10",
+        needs: "a guest; within one, run win-2m-qd64",
+        parameters: "2M at depth 64, 8G, read and write",
+        assumed: &[],
+        reference: "MB/s of S4's W10",
+    },
+    &Row {
+        id: "scale-1000x50",
+        what: "1000 volumes, 50 at a time: create, map, load, unmap, remove",
+        source: "S4, W12",
+        needs: "volumes made and mapped by the load",
+        parameters: "1000 iterations, 50 at a time: create 1 GiB, map, wait, 2M at depth 64, unmap, remove",
+        assumed: &[],
+        reference: "S4: 283.5 s in all, and means of each function; no errors",
+    },
+    &Row {
+        id: "net-4k-256",
+        what: "4 K with 256 under way, by transport",
+        source: "S2",
+        needs: "a path of replication",
+        parameters: "4 K, 256 under way, each transport",
+        assumed: &[],
+        reference: "S2: latency 3 to 14 % below kernel TCP",
+    },
+    &Row {
+        id: "net-1m-256",
+        what: "1 M with 256 under way, by transport",
+        source: "S2",
+        needs: "a path of replication",
+        parameters: "1 M, 256 under way, each transport",
+        assumed: &[],
+        reference: "S2: +10 % and -4 % of kernel TCP's MB/s",
+    },
+];
+
+const COSBENCH_STAGES: &[&str] = &["ramp 90 s, 300 s measured, ramp down 30 s"];
+const SMALL: &str = "128 KB (128,000 bytes); containers (1,100), objects (1,100); 320 workers, 4 drivers; prepare r(1,100), main u(1,100); 2 copies";
+const LARGE: &str = "10 MB (10,000,000 bytes); containers (1,100), objects (1,100); 320 workers, 4 drivers; prepare r(1,100), main u(1,100); 2 copies";
+
+const COSBENCH: &[&Row] = &[
+    &Row {
+        id: "cos-small-read",
+        what: "COSBench: reads of 128 KB",
+        source: "S0",
+        needs: OBJECTS,
+        parameters: SMALL,
+        assumed: COSBENCH_STAGES,
+        reference: "the gateway's network: 9,765 objects/s at 10GbE",
+    },
+    &Row {
+        id: "cos-small-write",
+        what: "COSBench: writes of 128 KB",
+        source: "S0",
+        needs: OBJECTS,
+        parameters: SMALL,
+        assumed: COSBENCH_STAGES,
+        reference: "the gateway's network: 9,765 objects/s at 10GbE",
+    },
+    &Row {
+        id: "cos-large-read",
+        what: "COSBench: reads of 10 MB",
+        source: "S0",
+        needs: OBJECTS,
+        parameters: LARGE,
+        assumed: COSBENCH_STAGES,
+        reference: "the gateway's network: 125 objects/s at 10GbE",
+    },
+    &Row {
+        id: "cos-large-write",
+        what: "COSBench: writes of 10 MB",
+        source: "S0",
+        needs: OBJECTS,
+        parameters: LARGE,
+        assumed: COSBENCH_STAGES,
+        reference: "the gateway's network: 125 objects/s at 10GbE",
+    },
+    &Row {
+        id: "cos-mixed-80-20",
+        what: "COSBench's sample: 80 % reads of 64 KB",
+        source: "COSBench",
+        needs: OBJECTS,
+        parameters: "32 containers × 50 objects of 64 KB; reads 80 of u(1,50), writes 20 of u(51,100); 8 workers; ramp 100 s, 300 s measured",
+        assumed: &[],
+        reference: "",
+    },
+    &Row {
+        id: "asus-trace",
+        what: "COSBench's trace of a cloud drive",
+        source: "COSBench",
+        needs: OBJECTS,
+        parameters: "431 containers × 1299 objects; sizes h(1|100|604,101|500|116,501|1024|51,1025|5120|169,5121|102400|18,102401|1024000|2)KB; 256 workers; 900 s",
+        assumed: &[],
+        reference: "",
+    },
+];
+
+const VIDEO: &[&Row] = &[
+    &Row {
+        id: "dvr-private",
+        what: "video recorders, a copy for each user",
+        source: "S0, figures 16 to 21",
+        needs: OBJECTS,
+        parameters: "segments of 8 to 14 s; written 4, 2.5, 1.9, 1.25 MB, 25 % each; read 80, 10, 5, 5 %; 85 % writes; 100, 200 … 600 readers",
+        assumed: &["85 % writes: what is never watched"],
+        reference: "most readers whose segments come within 8 s",
+    },
+    &Row {
+        id: "dvr-shared",
+        what: "video recorders, a copy for all users",
+        source: "S0, figures 16 to 21",
+        needs: OBJECTS,
+        parameters: "segments of 8 to 14 s; written 4, 2.5, 1.9, 1.25 MB, 25 % each; read 80, 10, 5, 5 %; 85 % reads; 100, 200 … 600 readers",
+        assumed: &["85 % reads"],
+        reference: "most readers whose segments come within 8 s",
+    },
+    &Row {
+        id: "vod",
+        what: "video on demand",
+        source: "S0",
+        needs: OBJECTS,
+        parameters: "reads of 4 MB; 100 to 600 readers",
+        assumed: &["4 MB", "100 to 600 readers"],
+        reference: "no segment later than its deadline",
+    },
+];
+
+const ARCHIVES: &[&Row] = &[
+    &Row {
+        id: "backup-archive",
+        what: "backups into coded storage",
+        source: "S0",
+        needs: OBJECTS,
+        parameters: "codes 10+4, 8+3, 4+2; objects from 64 KB to 4 GB in parts; 95 % PUT, 5 % GET that verify",
+        assumed: &["64 KB", "95 % PUT, 5 % GET"],
+        reference: "MB/s, bytes for money; 1.4 times the data stored",
+    },
+    &Row {
+        id: "yahoo-cas",
+        what: "small objects in coded storage with a cache",
+        source: "S0, R11",
+        needs: "object targets and tiers",
+        parameters: "code 8+3; 4 to 64 KB; 10, 50, 70 % full; cache 2 % of storage; PUT and GET, cached or not; requests/s swept",
+        assumed: &["4 to 64 KB"],
+        reference: "S0's R11",
+    },
+    &Row {
+        id: "rados-4m-write",
+        what: "4 MB native objects: writes",
+        source: "S3",
+        needs: "native RADOS targets",
+        parameters: "4 MB, 16 threads; 224 under way for the disks, 310 to 460 for the flash",
+        assumed: &["224 under way, by Little's law"],
+        reference: "S3: 25,800 MB/s at 48 ms on flash, 506 MB/s at 1,760 ms on disks",
+    },
+    &Row {
+        id: "rados-4m-seq",
+        what: "4 MB native objects: sequential reads",
+        source: "S3",
+        needs: "native RADOS targets",
+        parameters: "4 MB, 16 threads; 224 under way for the disks, 310 to 460 for the flash",
+        assumed: &["224 under way, by Little's law"],
+        reference: "S3, reads: 52,540 MB/s at 35 ms on flash, 3,055 MB/s at 290 ms on disks",
+    },
+    &Row {
+        id: "rados-4m-rand",
+        what: "4 MB native objects: random reads",
+        source: "S3",
+        needs: "native RADOS targets",
+        parameters: "4 MB, 16 threads; 224 under way for the disks, 310 to 460 for the flash",
+        assumed: &["224 under way, by Little's law"],
+        reference: "S3, reads: 52,540 MB/s at 35 ms on flash, 3,055 MB/s at 290 ms on disks",
+    },
+];
+
+const FILE: &[&Row] = &[
+    &Row {
+        id: "file-2m-qd64",
+        what: "win-2m-qd64 on a file of a mounted file system",
+        source: "S4, W09",
+        needs: FILES,
+        parameters: "2M at depth 64 on a file of 8 GiB",
+        assumed: &[],
+        reference: "MB/s of S4's table W09",
+    },
+    &Row {
+        id: "file-smallfiles",
+        what: "many small files",
+        source: "S0",
+        needs: FILES,
+        parameters: "create, stat, read, delete of 1 M files of up to 4 KB in a deep tree",
+        assumed: &["1 M files"],
+        reference: "operations/s, hits of metadata",
+    },
+    &Row {
+        id: "file-mixed",
+        what: "CeTune's mix of files",
+        source: "CeTune",
+        needs: FILES,
+        parameters: "width 10, depth 1, 10000 files, 16 threads, 65 % reads",
+        assumed: &[],
+        reference: "operations/s",
+    },
+];
+
+const REDUCTION: &[&Row] = &[
+    &Row {
+        id: "reduce-vdi",
+        what: "desktops cloned from one, then diverging",
+        source: "S2",
+        needs: "volumes cloned by the load",
+        parameters: "50 volumes, 20 % unique blocks; deduplication 3 or more; compression 2",
+        assumed: &["20 % unique blocks", "deduplication 3", "compression 2"],
+        reference: "S2: deduplication across volumes works for cloud hosts",
+    },
+    &Row {
+        id: "reduce-fused",
+        what: "compression and fingerprint in one pass against two",
+        source: "S2",
+        needs: "settings of the system under test changed between runs",
+        parameters: "as the source: one pass against two",
+        assumed: &[],
+        reference: "S2: +40 %",
+    },
+    &Row {
+        id: "aggregate",
+        what: "compressed writes of mixed sizes",
+        source: "S2, H04 and H05",
+        needs: "operations of mixed sizes",
+        parameters: "8 KiB uncompressed and 8 to 32 KiB, mostly 32, compressed; random; write-through and write-back mixed",
+        assumed: &[],
+        reference: "counters H04 and H05",
+    },
+];

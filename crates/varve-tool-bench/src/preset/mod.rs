@@ -1,0 +1,198 @@
+//! Workloads of the published papers under names of their own, with exactly their parameters.
+
+mod block;
+mod later;
+
+use crate::access::AccessPattern;
+
+/// A workload of a source.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Preset {
+    /// Its name.
+    pub id: String,
+    /// One line on what it is.
+    pub what: String,
+    /// Where it comes from: S0 to S4 are the papers of `docs/plan.md`, "Sources", from the first to the last; others are tools.
+    pub source: &'static str,
+    /// Protection and fill of the system under test, which the load cannot bring about.
+    pub setting: &'static str,
+    /// What the source does not say and is taken to be so.
+    pub assumed: Vec<&'static str>,
+    /// What to look at, and what the source measured.
+    pub reference: &'static str,
+    /// What it does.
+    pub work: Work,
+}
+
+/// What a preset does.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Work {
+    /// Loads on a block target, one after another.
+    Block(BlockWork),
+    /// Something that cannot be run yet.
+    Needs {
+        /// What is missing.
+        what: &'static str,
+        /// Parameters as the source gives them.
+        parameters: &'static str,
+    },
+}
+
+/// Loads on a block target.
+#[derive(Clone, PartialEq, Debug)]
+pub struct BlockWork {
+    /// Bytes of the target that are used; without it all.
+    pub size_bytes: Option<u64>,
+    /// Whether each block is written once before.
+    pub fill: bool,
+    /// Time before each measurement, in s.
+    pub ramp_s: u64,
+    /// Time of each measurement, in s.
+    pub duration_s: u64,
+    /// One after another.
+    pub steps: Vec<Step>,
+}
+
+/// One load of a preset.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Step {
+    /// Bytes of an operation.
+    pub block_bytes: usize,
+    /// The size as the source writes it, where that may mean something else.
+    pub block_in_source: &'static str,
+    /// Share of operations that read.
+    pub read_percent: u8,
+    /// How blocks are chosen.
+    pub pattern: AccessPattern,
+    /// Jobs, each with an equal part of the target: what the source calls volumes, or workers.
+    pub jobs: u32,
+    /// Operations under way of each job.
+    pub depth: u32,
+    /// Operations a second of all jobs.
+    pub rate: Option<f64>,
+}
+
+impl Preset {
+    /// All of them, those that can be run first.
+    #[must_use]
+    pub fn all() -> Vec<Self> {
+        [block::presets(), later::presets()].concat()
+    }
+
+    /// The one of that name.
+    #[must_use]
+    pub fn named(id: &str) -> Option<Self> {
+        Self::all().into_iter().find(|preset| preset.id == id)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::DataSpec;
+    use crate::load::LoadSpec;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn names_are_unique_and_every_step_is_a_load() {
+        let all = Preset::all();
+        let names: BTreeSet<&str> = all.iter().map(|preset| preset.id.as_str()).collect();
+        assert_eq!(names.len(), all.len());
+        for preset in &all {
+            let Work::Block(work) = &preset.work else { continue };
+            assert!(!work.steps.is_empty() && work.duration_s > 0, "{}", preset.id);
+            for step in &work.steps {
+                let spec = LoadSpec {
+                    block_bytes: step.block_bytes,
+                    read_percent: step.read_percent,
+                    pattern: step.pattern,
+                    jobs: step.jobs,
+                    depth: step.depth,
+                    rate: step.rate,
+                    data: DataSpec::default(),
+                    ..LoadSpec::default()
+                };
+                spec.check().unwrap();
+                if let Some(size_bytes) = work.size_bytes {
+                    spec.blocks_a_job(size_bytes).unwrap();
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn every_preset_of_the_sources_is_known() {
+        for id in [
+            "vdi-4k-rr",
+            "vdi-4k-rw",
+            "vdi-capped",
+            "general",
+            "virtinfra",
+            "oltp-100r",
+            "oltp-100w",
+            "oltp-7030",
+            "oltp-8k",
+            "nosql",
+            "appb-small-90w",
+            "appb-medium-50w",
+            "appb-large-10w",
+            "idf16",
+            "ccic-db",
+            "readahead-ab",
+            "win-2m-qd64",
+            "vm-guest",
+            "scale-1000x50",
+            "null-workers",
+            "net-4k-256",
+            "net-1m-256",
+            "cos-small-read",
+            "cos-small-write",
+            "cos-large-read",
+            "cos-large-write",
+            "cos-mixed-80-20",
+            "asus-trace",
+            "dvr-private",
+            "dvr-shared",
+            "backup-archive",
+            "vod",
+            "yahoo-cas",
+            "rados-4m-write",
+            "rados-4m-seq",
+            "rados-4m-rand",
+            "file-2m-qd64",
+            "file-smallfiles",
+            "file-mixed",
+            "reduce-vdi",
+            "reduce-fused",
+            "aggregate",
+        ] {
+            assert!(Preset::named(id).is_some(), "{id}");
+        }
+        assert_eq!(Preset::named("vdi"), None);
+    }
+
+    #[test]
+    fn parameters_are_those_of_the_sources() {
+        let work = |id: &str| match Preset::named(id).unwrap().work {
+            Work::Block(work) => work,
+            Work::Needs { what, .. } => panic!("{id} needs {what}"),
+        };
+        let appb = work("appb-small-90w");
+        let step = appb.steps[0];
+        assert_eq!((appb.ramp_s, appb.duration_s, appb.fill), (30, 300, true));
+        assert_eq!(appb.size_bytes, Some(50 * 25_000_000_000));
+        assert_eq!(
+            (step.block_bytes, step.read_percent, step.jobs, step.depth),
+            (4096, 10, 50, 32)
+        );
+        assert_eq!(work("appb-large-10w").steps[0].depth, 8);
+        let depths: Vec<u32> = work("oltp-7030").steps.iter().map(|step| step.depth).collect();
+        assert_eq!(depths, [1, 2, 4, 8, 16, 32, 64, 128]);
+        let capped = work("vdi-capped").steps[0];
+        assert_eq!(capped.rate, Some(f64::from(capped.jobs) * 100.0));
+        assert_eq!(work("win-2m-qd64").size_bytes, Some(8 << 30));
+        let workers: Vec<u32> = work("null-workers").steps.iter().map(|step| step.jobs).collect();
+        assert_eq!(workers, [1, 2, 3, 4, 8, 16, 32]);
+        assert_eq!(work("idf16").steps.len(), 8);
+    }
+}
