@@ -22,7 +22,7 @@ pub(crate) struct LoadArgs {
     #[arg(long, value_parser = percent, default_value = "100", value_name = "PERCENT")]
     reads: u8,
 
-    /// Which blocks: random, sequential, zipf[:THETA], or hot:PERCENT/PERCENT for accesses to hot blocks and how many those are
+    /// Which blocks: random, sequential, zipf(:THETA), or hot:PERCENT/PERCENT for accesses to hot blocks and how many those are
     #[arg(long, value_parser = pattern, default_value = "random", value_name = "PATTERN")]
     pattern: AccessPattern,
 
