@@ -72,6 +72,21 @@ impl Claim {
         (EPOCH, encode(self.epoch))
     }
 
+    /// What an operation was refused with; who is shut out has lost the claim (C3).
+    pub(crate) fn failure(
+        &self,
+        operation: &'static str,
+        objects: &dyn Objects,
+        object: &str,
+        (offset, len): (u64, usize),
+        refusal: Refusal,
+    ) -> Error {
+        if refusal == Refusal::SHUT_OUT {
+            return self.lose();
+        }
+        failure::of(operation, objects, object, offset, len, refusal)
+    }
+
     /// Somebody else has the shard.
     pub(crate) fn lose(&self) -> Error {
         self.is_lost.set(true);

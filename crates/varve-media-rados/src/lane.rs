@@ -3,11 +3,10 @@
 use std::rc::Rc;
 
 use futures_util::future::join_all;
-use varve_media::{IoFuture, JournalStore, Result};
+use varve_media::{Error, IoFuture, JournalStore};
 use varve_stdx::{AlignedBuf, BufSlice};
 
 use crate::claim::Claim;
-use crate::failure;
 use crate::layout::{LANE_PART_BYTES, Names};
 use crate::objects::{Change, Objects, Refusal, Write};
 
@@ -48,14 +47,9 @@ impl Lane {
         pieces
     }
 
-    fn outcome(&self, piece: &Piece, done: std::result::Result<(), Refusal>) -> Result<()> {
-        done.map_err(|refusal| match refusal {
-            Refusal::UNEXPECTED | Refusal::SHUT_OUT => self.claim.lose(),
-            refusal => {
-                let Piece { object, offset, len, .. } = piece;
-                failure::of("write", &*self.objects, object, *offset, *len, refusal)
-            }
-        })
+    fn failure(&self, operation: &'static str, piece: &Piece, refusal: Refusal) -> Error {
+        let range = (piece.offset, piece.len);
+        self.claim.failure(operation, &*self.objects, &piece.object, range, refusal)
     }
 }
 
@@ -74,7 +68,12 @@ impl JournalStore for Lane {
                 ..Change::default()
             };
             let done = self.objects.change(&piece.object, change); // It is under way from here on.
-            under_way.push(async move { self.outcome(&piece, done.await) });
+            under_way.push(async move {
+                done.await.map_err(|refusal| match refusal {
+                    Refusal::UNEXPECTED => self.claim.lose(),
+                    refusal => self.failure("write", &piece, refusal),
+                })
+            });
         }
         // All of them first: an error says that nothing is under way any more.
         Box::pin(async move { join_all(under_way).await.into_iter().collect() })
@@ -90,13 +89,9 @@ impl JournalStore for Lane {
             // What was never written is not in the object yet.
             let mut out = AlignedBuf::zeroed(len as usize);
             for (piece, read) in pieces.iter().zip(reads) {
-                let Piece { object, offset, from, len } = piece;
-                let bytes = read.await.map_err(|refusal| match refusal {
-                    Refusal::SHUT_OUT => self.claim.lose(),
-                    refusal => failure::of("read", &*self.objects, object, *offset, *len, refusal),
-                })?;
-                let count = bytes.len().min(*len);
-                out[*from..from + count].copy_from_slice(&bytes[..count]);
+                let bytes = read.await.map_err(|refusal| self.failure("read", piece, refusal))?;
+                let count = bytes.len().min(piece.len);
+                out[piece.from..piece.from + count].copy_from_slice(&bytes[..count]);
             }
             Ok(out.freeze())
         })

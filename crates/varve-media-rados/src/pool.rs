@@ -4,6 +4,7 @@ use std::rc::Rc;
 
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use varve_media::{Error, Media, Result, RootKey, SegmentGeometry};
+use varve_stdx::BufSlice;
 use varve_types::limits::{MEDIA_ALIGN, SEGMENT_BYTES_MAX};
 use varve_types::{PoolId, ShardId};
 
@@ -92,12 +93,12 @@ impl RadosPool {
             return Err(Error::Open { path: format!("rados:{}", meta.pool()), reason });
         }
         let names = Names::new(spec.pool);
-        roots::make(&**meta, &names.root(RootKey::Pool)).await?;
+        make(&**meta, &names.root(RootKey::Pool), roots::empty()).await?;
         for shard in (0..spec.lane_count).map(ShardId) {
-            roots::make(&**meta, &names.root(RootKey::Shard(shard))).await?;
+            make(&**meta, &names.root(RootKey::Shard(shard)), roots::empty()).await?;
             let parts = (0..lane_parts(spec.lane_bytes)).map(|part| {
                 let (meta, object) = (Rc::clone(meta), names.lane_part(shard, part));
-                async move { make_lane_part(&*meta, &object).await }
+                async move { make(&*meta, &object, empty_lane_part()).await }
             });
             stream::iter(parts).buffer_unordered(PARTS_AT_ONCE).try_collect::<Vec<_>>().await?;
         }
@@ -194,7 +195,7 @@ async fn put_record(objects: &dyn Objects, object: &str, spec: &RadosSpec) -> Re
     let record = encode_record(spec);
     let change = Change {
         creates: true,
-        write: Some(Write::Whole(varve_stdx::BufSlice::copy_from(&record))),
+        write: Some(Write::Whole(BufSlice::copy_from(&record))),
         ..Change::default()
     };
     match objects.change(object, change).await {
@@ -215,10 +216,15 @@ async fn get_record(objects: &dyn Objects, object: &str) -> Result<RadosSpec> {
     }
 }
 
-async fn make_lane_part(meta: &dyn Objects, object: &str) -> Result<()> {
-    let change = Change { creates: true, sets: vec![(EPOCH, encode(0))], ..Change::default() };
-    match meta.change(object, change).await {
+/// Makes an object; does nothing if it is there already.
+async fn make(objects: &dyn Objects, object: &str, change: Change) -> Result<()> {
+    match objects.change(object, change).await {
         Ok(()) | Err(Refusal::EXISTS) => Ok(()),
-        Err(refusal) => Err(failure::of("write", meta, object, 0, 0, refusal)),
+        Err(refusal) => Err(failure::of("write", objects, object, 0, 0, refusal)),
     }
+}
+
+/// A part of a lane that was never written.
+fn empty_lane_part() -> Change {
+    Change { creates: true, sets: vec![(EPOCH, encode(0))], ..Change::default() }
 }

@@ -9,7 +9,6 @@ use varve_stdx::{AlignedBuf, BufSlice, checksum64_seeded};
 use varve_types::ShardId;
 
 use crate::claim::{Claim, EPOCH, encode, number};
-use crate::failure;
 use crate::layout::Names;
 use crate::objects::{Change, Objects, Refusal, Write};
 
@@ -28,17 +27,13 @@ pub(crate) struct Roots {
     pub(crate) bytes_max: u32,
 }
 
-/// Makes a root that was never written; does nothing if it is there already.
-pub(crate) async fn make(objects: &dyn Objects, object: &str) -> Result<()> {
-    let change = Change {
+/// A root that was never written.
+pub(crate) fn empty() -> Change {
+    Change {
         creates: true,
         write: Some(Write::Whole(encoded(0, &[]))),
         sets: vec![(VERSION, encode(0)), (EPOCH, encode(0))],
         ..Change::default()
-    };
-    match objects.change(object, change).await {
-        Ok(()) | Err(Refusal::EXISTS) => Ok(()),
-        Err(refusal) => Err(failure::of("write", objects, object, 0, 0, refusal)),
     }
 }
 
@@ -68,10 +63,8 @@ impl Roots {
     async fn read_root(&self, key: RootKey) -> Result<(RootVersion, Vec<u8>)> {
         let object = self.object(key)?;
         let len = HEADER_BYTES + self.bytes_max as usize;
-        let failed = |refusal| match refusal {
-            Refusal::SHUT_OUT => self.claim.lose(),
-            refusal => failure::of("read", &*self.objects, &object, 0, len, refusal),
-        };
+        let failed =
+            |refusal| self.claim.failure("read", &*self.objects, &object, (0, len), refusal);
         let bytes = self.objects.read(&object, 0, len).await.map_err(failed)?;
         let decoded = bytes.split_first_chunk::<8>().and_then(|(version, rest)| {
             let (sum, contents) = rest.split_first_chunk::<8>()?;
@@ -108,10 +101,10 @@ impl Roots {
         };
         match self.objects.change(&object, change).await {
             Ok(()) => Ok(RootVersion(version)),
-            Err(Refusal::SHUT_OUT) => Err(self.claim.lose()),
             Err(Refusal::UNEXPECTED) => Err(self.why_refused(key, &object, expected).await?),
             Err(refusal) => {
-                Err(failure::of("write", &*self.objects, &object, 0, bytes.len(), refusal))
+                let range = (0, bytes.len());
+                Err(self.claim.failure("write", &*self.objects, &object, range, refusal))
             }
         }
     }

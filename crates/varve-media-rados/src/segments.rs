@@ -12,7 +12,6 @@ use varve_stdx::{AlignedBuf, BufSlice};
 use varve_types::{Generation, SegmentNumber};
 
 use crate::claim::Claim;
-use crate::failure;
 use crate::layout::Names;
 use crate::objects::{Change, Objects, RadosFuture, Refusal, Write};
 
@@ -41,10 +40,7 @@ impl Segments {
     }
 
     fn error(&self, operation: &'static str, object: &str, len: usize, refusal: Refusal) -> Error {
-        match refusal {
-            Refusal::SHUT_OUT => self.claim.lose(),
-            refusal => failure::of(operation, &*self.objects, object, 0, len, refusal),
-        }
+        self.claim.failure(operation, &*self.objects, object, (0, len), refusal)
     }
 }
 

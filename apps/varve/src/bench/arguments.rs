@@ -103,7 +103,7 @@ fn percent(text: &str) -> std::result::Result<u8, String> {
 
 fn pattern(text: &str) -> std::result::Result<AccessPattern, String> {
     let unknown =
-        || format!("`{text}` is none of random, sequential, zipf[:THETA], hot:PERCENT/PERCENT");
+        || format!("`{text}` is none of random, sequential, zipf(:THETA), hot:PERCENT/PERCENT");
     let (name, rest) = text.split_once(':').map_or((text, None), |(name, rest)| (name, Some(rest)));
     match (name, rest) {
         ("random", None) => Ok(AccessPattern::Uniform),
