@@ -9,7 +9,7 @@ use varve_types::{ByteCount, parse_size};
 
 use crate::client::Client;
 use crate::commands::{
-    bench, bucket, check, completions, df, dump, plan, pool, serve, status, user, volume,
+    bench, bucket, check, completions, df, dump, plan, pool, report, serve, status, user, volume,
 };
 use crate::failure::{Failure, Result};
 
@@ -57,6 +57,8 @@ enum Command {
     Plan(Box<plan::PlanCommand>),
     #[command(subcommand)]
     Bench(bench::Bench),
+    #[command(subcommand)]
+    Report(report::ReportCommand),
     Completions(completions::Completions),
 }
 
@@ -69,13 +71,14 @@ impl Cli {
             Command::Volume(command) => command.run(&global.client()),
             Command::Bucket(command) => command.run(&global.client()),
             Command::User(command) => command.run(&global.client()),
-            Command::Pool(command) => command.run(&global.client()),
+            Command::Pool(command) => command.run(&global),
             Command::Df(command) => command.run(&global.client()),
             Command::Status(command) => command.run(&global.client()),
             Command::Check(command) => command.run(&global),
             Command::Dump(command) => command.run(&global),
             Command::Plan(command) => command.run(),
-            Command::Bench(command) => command.run(),
+            Command::Bench(command) => command.run(&global),
+            Command::Report(command) => command.run(),
             Command::Completions(command) => command.run(),
         }
     }

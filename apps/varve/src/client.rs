@@ -58,6 +58,12 @@ impl Client {
         Self { address, data: Some(data.to_owned()) }
     }
 
+    /// Reads what is no JSON.
+    pub(crate) fn text(&self, path: &str) -> Result<String> {
+        let bytes = self.bytes(Method::GET, path, Bytes::new())?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
+
     /// Reads.
     pub(crate) fn get<T: DeserializeOwned>(&self, path: &str) -> Result<Answer<T>> {
         self.call(Method::GET, path, Bytes::new())
@@ -85,6 +91,16 @@ impl Client {
         path: &str,
         body: Bytes,
     ) -> Result<Answer<T>> {
+        let bytes = self.bytes(method, path, body)?;
+        // A deletion answers nothing, which reads as null.
+        let text: &[u8] = if bytes.is_empty() { b"null" } else { &bytes };
+        let json: Value = serde_json::from_slice(text).map_err(|e| self.not_varve(&e))?;
+        let value = serde_json::from_value(json.clone()).map_err(|e| self.not_varve(&e))?;
+        Ok(Answer { json, value })
+    }
+
+    /// The body of an answer that is no error.
+    fn bytes(&self, method: Method, path: &str, body: Bytes) -> Result<Bytes> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|e| Failure::new(format!("start the client: {e}")))?;
         let answered = runtime.block_on(async {
@@ -98,11 +114,7 @@ impl Client {
         if !status.is_success() {
             return Err(self.refused(status, &bytes));
         }
-        // A deletion answers nothing, which reads as null.
-        let text: &[u8] = if bytes.is_empty() { b"null" } else { &bytes };
-        let json: Value = serde_json::from_slice(text).map_err(|e| self.not_varve(&e))?;
-        let value = serde_json::from_value(json.clone()).map_err(|e| self.not_varve(&e))?;
-        Ok(Answer { json, value })
+        Ok(bytes)
     }
 
     async fn exchange(

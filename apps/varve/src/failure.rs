@@ -1,7 +1,6 @@
 //! What a command says when it fails: what, where, and what to do; and the exit code.
 
 use std::fmt;
-use std::process::ExitCode;
 
 /// Result of a command and its parts.
 pub(crate) type Result<T> = std::result::Result<T, Failure>;
@@ -41,8 +40,8 @@ impl Failure {
     }
 
     /// 1 failed, 2 misused.
-    pub(crate) fn exit_code(&self) -> ExitCode {
-        ExitCode::from(if self.misuse { 2 } else { 1 })
+    pub(crate) fn exit_code(&self) -> u8 {
+        if self.misuse { 2 } else { 1 }
     }
 }
 

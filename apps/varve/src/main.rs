@@ -22,6 +22,7 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::Parser;
+use varve_stdx::end_process;
 
 use crate::cli::Cli;
 
@@ -35,13 +36,14 @@ fn main() -> ExitCode {
         Err(failure) => {
             // Nobody is left to tell when stderr is closed too.
             let _ = writeln!(io::stderr(), "{failure}");
-            failure.exit_code()
+            // A daemon that fails has threads that still run.
+            end_process(failure.exit_code())
         }
     }
 }
 
 /// Prints what a command has to say. A reader that went away early, as `head` does, is no failure.
-fn print(text: &str) -> Result<(), failure::Failure> {
+pub(crate) fn print(text: &str) -> Result<(), failure::Failure> {
     let mut stdout = io::stdout().lock();
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {

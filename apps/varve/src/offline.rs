@@ -17,7 +17,7 @@ use varve_types::ShardId;
 
 use crate::cli::Global;
 use crate::config::{self, Settings};
-use crate::daemon::drives;
+use crate::daemon::{RadosHome, drives};
 use crate::failure::{Failure, Result};
 
 /// Name of the configuration file that a data directory may hold.
@@ -100,6 +100,13 @@ impl OfflinePool {
 }
 
 fn remembered(settings: &Settings) -> Result<Vec<PathBuf>> {
+    if RadosHome::load(&settings.data)?.is_some() {
+        return Err(Failure::misuse(format!(
+            "the pool of {} is on RADOS, which this command cannot read yet",
+            settings.data.display()
+        ))
+        .hint("check it while it is served: `varve check --online`"));
+    }
     if let Some(entries) = drives::load(&settings.data)? {
         return Ok(entries.into_iter().map(|entry| entry.path).collect());
     }

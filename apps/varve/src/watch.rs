@@ -1,10 +1,11 @@
 //! Progress on standard error, and the wish to end early.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
+use tokio::signal::unix::{SignalKind, signal};
 
 /// How often the progress line moves by itself.
 const TICK: Duration = Duration::from_millis(200);
@@ -36,18 +37,22 @@ impl Watch {
         bar.enable_steady_tick(TICK);
         let stop = Arc::new(AtomicBool::new(false));
         let caught = Arc::clone(&stop);
+        let (catches, catching) = mpsc::channel();
         // It ends with the process. Without it Ctrl-C ends the process at once, which harms nothing either.
         std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
             let Ok(runtime) = runtime else { return };
-            if runtime.block_on(tokio::signal::ctrl_c()).is_ok() {
+            runtime.block_on(async {
+                let Ok(mut interrupts) = signal(SignalKind::interrupt()) else { return };
+                let _nobody_waits = catches.send(());
+                interrupts.recv().await;
                 caught.store(true, Ordering::Relaxed);
-            }
-            // A command that waits for somebody else does not look.
-            if runtime.block_on(tokio::signal::ctrl_c()).is_ok() {
+                // A command that waits for somebody else does not look.
+                interrupts.recv().await;
                 std::process::exit(INTERRUPTED);
-            }
+            });
         });
+        let _cannot_be_caught = catching.recv();
         Self { bar, stop }
     }
 

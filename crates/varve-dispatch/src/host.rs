@@ -2,10 +2,13 @@
 //!
 //! ```text
 //!  opening ──▶ serving ──failure──▶ its writes end ──▶ opening …          close() ends it from anywhere
+//!                                                       lost: another process has the shard
 //! ```
 //!
 //! G1. A shard is opened again only after every write of its former self has ended.
 //! G2. Requests wait for a shard that reopens, up to a bound; they are not failed by a passing outage.
+//! G3. No request begins before it is sure that no other process had the shard when the request came. One that began before may answer what
+//!     was true then.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -14,7 +17,7 @@ use futures_util::future::{Either, select};
 use varve_engine::{Shard, ShardConfig, ShardParts};
 use varve_media::Media;
 use varve_reactor::{Notify, Reactor};
-use varve_types::ShardId;
+use varve_types::{ErrorKind, ShardId};
 
 use crate::zones::{PoolRoot, Zones};
 use crate::{Error, Result};
@@ -42,6 +45,8 @@ pub struct HostConfig {
 enum State {
     Opening(String),
     Serving(Rc<Shard>),
+    /// Another process has it.
+    Lost,
     Closed,
 }
 
@@ -68,6 +73,11 @@ impl ShardHost {
         host.set(State::Serving(shard));
         let keeper = Rc::clone(&host);
         host.config.reactor.spawn(async move { keeper.keep_open().await });
+        let loser = Rc::clone(&host);
+        host.config.reactor.spawn(async move {
+            loser.config.media.fence.lost().await;
+            loser.lose(); // Unless it was closed, and given back.
+        });
         Ok(host)
     }
 
@@ -96,17 +106,17 @@ impl ShardHost {
         loop {
             let serving = match &*self.state.borrow() {
                 State::Serving(shard) => Rc::clone(shard),
-                State::Opening(_) | State::Closed => return,
+                State::Opening(_) | State::Lost | State::Closed => return,
             };
             serving.stopped().await;
-            if !serving.has_failed() || self.is_closed() {
+            if !serving.has_failed() || self.has_ended() {
                 return;
             }
             self.set(State::Opening("its last writes have to end".to_owned()));
             serving.quiesced().await; // G1
             drop(serving);
             let Some(shard) = self.reopen().await else { return };
-            if self.is_closed() {
+            if self.has_ended() {
                 // Closed while it recovered: what it did is in its checkpoint.
                 return;
             }
@@ -114,14 +124,35 @@ impl ShardHost {
         }
     }
 
-    fn is_closed(&self) -> bool {
-        matches!(*self.state.borrow(), State::Closed)
+    fn has_ended(&self) -> bool {
+        matches!(*self.state.borrow(), State::Lost | State::Closed)
+    }
+
+    fn lose(&self) {
+        if !self.has_ended() {
+            tracing::error!(shard = self.id().0, "another process has taken the shard over");
+            self.set(State::Lost);
+        }
+    }
+
+    /// Returns once another process has the shard: it does not come back.
+    pub async fn lost(&self) {
+        loop {
+            let changed = self.changed.notified();
+            if matches!(*self.state.borrow(), State::Lost) {
+                return;
+            }
+            changed.await;
+        }
     }
 
     async fn reopen(&self) -> Option<Rc<Shard>> {
         let mut pause_ns = REOPEN_PAUSE_NS_FIRST;
         loop {
-            if self.is_closed() {
+            if self.config.media.fence.check().is_err() {
+                self.lose();
+            }
+            if self.has_ended() {
                 return None;
             }
             match self.open_once().await {
@@ -131,7 +162,7 @@ impl ShardHost {
                 }
                 Err(error) => {
                     tracing::error!(shard = self.id().0, %error, "shard does not open");
-                    if !self.is_closed() {
+                    if !self.has_ended() {
                         self.set(State::Opening(error.to_string()));
                     }
                 }
@@ -146,15 +177,19 @@ impl ShardHost {
     pub fn now(&self) -> Option<Rc<Shard>> {
         match &*self.state.borrow() {
             State::Serving(shard) => Some(Rc::clone(shard)),
-            State::Opening(_) | State::Closed => None,
+            State::Opening(_) | State::Lost | State::Closed => None,
         }
     }
 
-    /// The shard, once it serves (G2).
+    /// The shard, once it serves (G2, G3).
     ///
     /// # Errors
-    /// [`Error::ShardClosed`] when that takes too long, [`Error::ShuttingDown`].
+    /// [`Error::ShardClosed`] when that takes too long or another process has it, [`Error::ShuttingDown`]; what media fail with.
     pub async fn shard(&self) -> Result<Rc<Shard>> {
+        let fence = &self.config.media.fence;
+        if !fence.is_confirmed() && self.now().is_some() {
+            fence.confirm().await.map_err(|error| self.unconfirmed(error))?;
+        }
         if let Some(shard) = self.now() {
             return Ok(shard);
         }
@@ -163,22 +198,37 @@ impl ShardHost {
                 if let Some(shard) = self.now() {
                     return Ok(shard);
                 }
-                if matches!(*self.state.borrow(), State::Closed) {
-                    return Err(Error::ShuttingDown);
+                match *self.state.borrow() {
+                    State::Closed => return Err(Error::ShuttingDown),
+                    State::Lost => return Err(self.closed()),
+                    State::Opening(_) | State::Serving(_) => {}
                 }
                 self.changed.notified().await;
             }
         });
         match select(wait, self.config.reactor.sleep(WAIT_NS_MAX)).await {
             Either::Left((outcome, _)) => outcome,
-            Either::Right(_) => Err(Error::ShardClosed { shard: self.id(), reason: self.reason() }),
+            Either::Right(_) => Err(self.closed()),
         }
+    }
+
+    fn closed(&self) -> Error {
+        Error::ShardClosed { shard: self.id(), reason: self.reason() }
+    }
+
+    fn unconfirmed(&self, error: varve_media::Error) -> Error {
+        if error.kind() == ErrorKind::Fenced {
+            self.lose();
+            return self.closed();
+        }
+        Error::Shard { shard: self.id(), error: error.into() }
     }
 
     fn reason(&self) -> String {
         match &*self.state.borrow() {
             State::Opening(reason) => reason.clone(),
             State::Serving(_) => "it has just opened".to_owned(),
+            State::Lost => "another process has taken it over".to_owned(),
             State::Closed => "it was closed".to_owned(),
         }
     }
@@ -188,11 +238,11 @@ impl ShardHost {
     pub fn trouble(&self) -> Option<String> {
         match &*self.state.borrow() {
             State::Serving(_) => None,
-            State::Opening(_) | State::Closed => Some(self.reason()),
+            State::Opening(_) | State::Lost | State::Closed => Some(self.reason()),
         }
     }
 
-    /// Drains the shard, makes a checkpoint and closes it for good. Durable on return.
+    /// Drains the shard, makes a checkpoint, closes it for good and gives it back. Durable on return.
     ///
     /// # Errors
     /// When media fail: the next open recovers.
@@ -201,7 +251,10 @@ impl ShardHost {
         self.set(State::Closed);
         match shard {
             Some(shard) => {
-                shard.close().await.map_err(|error| Error::Shard { shard: self.id(), error })
+                let failed = |error| Error::Shard { shard: self.id(), error };
+                shard.close().await.map_err(failed)?;
+                let released = self.config.media.fence.release().await;
+                released.map_err(|error| failed(error.into()))
             }
             None => Ok(()),
         }

@@ -7,8 +7,11 @@
 //!     only what checkpoints may need now, and put no more into a segment than that is little. Mark waits for the drain, so nobody else
 //!     would go on.
 
+use std::rc::Rc;
+
 use futures_util::future::LocalBoxFuture;
 use varve_logstore::format::segment::{STRIP_HEADER_BYTES, SegmentKind};
+use varve_media::SegmentId;
 use varve_types::{Generation, SegmentNumber};
 
 use crate::reserves::{PAGES_OF_ENTRY, Reserves};
@@ -137,6 +140,34 @@ impl Shard {
             });
         }
         self.space_changed.notify_all();
+    }
+
+    /// Deletes what crashes left on media that keep slots apart: puts that nothing names, and what had no time to be deleted.
+    pub(crate) async fn delete_leftovers(self: Rc<Self>) -> Result<()> {
+        let present = match self.media.segments.present().await {
+            Ok(present) => present,
+            Err(error) => {
+                tracing::warn!(%error, "could not look for segments that nothing names");
+                return Ok(()); // The next opening looks again.
+            }
+        };
+        let mut deleted = 0_u64;
+        for number in present {
+            let Some(_under_way) = self.writes_under_way.begin() else { break };
+            if !self.space.borrow().is_unused(number) {
+                continue;
+            }
+            // In this step, so that a put of whoever takes the slot from now on comes behind it.
+            let id = SegmentId { number, generation: Generation::ZERO };
+            match self.media.segments.delete(id).await {
+                Ok(()) => deleted += 1,
+                Err(error) => tracing::warn!(segment = number.0, %error, "could not delete"),
+            }
+        }
+        if deleted > 0 {
+            tracing::info!(shard = self.config.shard.0, deleted, "deleted what a crash had left");
+        }
+        Ok(())
     }
 
     pub(crate) fn fresh_generation(&self) -> Generation {

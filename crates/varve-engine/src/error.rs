@@ -157,3 +157,9 @@ impl Error {
         }
     }
 }
+
+impl From<varve_media::Error> for Error {
+    fn from(error: varve_media::Error) -> Self {
+        Self::Log(error.into())
+    }
+}

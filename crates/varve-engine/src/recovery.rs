@@ -152,7 +152,10 @@ impl Shard {
         root.mount += 1;
         let shard = Self::assemble(parts, &root, version)?;
         match shard.recover(&root, replayed_to).await {
-            Ok(()) => Ok(shard),
+            Ok(()) => {
+                shard.spawn_task("leftovers", Rc::clone(&shard).delete_leftovers());
+                Ok(shard)
+            }
             Err(error) => {
                 shard.fail("recovery", &error);
                 shard.quiesced().await; // Whoever opens it next finds nothing of this attempt under way.

@@ -470,6 +470,12 @@ impl Space {
         self.free.contains(&number)
     }
 
+    /// Whether nobody needs what a slot holds, nor is about to put something there; also where the slot is not this shard's.
+    #[must_use]
+    pub fn is_unused(&self, number: SegmentNumber) -> bool {
+        !self.used.contains_key(&number)
+    }
+
     /// Free segments.
     #[must_use]
     pub fn free_count(&self) -> usize {

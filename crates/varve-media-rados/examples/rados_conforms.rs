@@ -8,7 +8,7 @@ use std::time::{Instant, SystemTime};
 
 use varve_media::{Media, RootKey, RootVersion, SegmentId, conformance};
 use varve_media_rados::{Cluster, ClusterOptions, RadosPool, RadosSpec};
-use varve_reactor::{Loop, LoopConfig};
+use varve_reactor::{Loop, LoopConfig, Reactor};
 use varve_stdx::{Rng, checksum64};
 use varve_types::{ErrorKind, Generation, PoolId, SegmentNumber, ShardId};
 
@@ -19,11 +19,12 @@ fn main() {
     let [config, user, data, meta] = <[String; 4]>::try_from(arguments).expect("four arguments");
     let options = ClusterOptions { config, user };
     let mut event_loop = Loop::new(LoopConfig::default()).unwrap();
-    event_loop.run(async move { run(&options, &data, &meta).await });
+    let reactor = event_loop.handle();
+    event_loop.run(async move { run(&reactor, &options, &data, &meta).await });
     println!("conforms");
 }
 
-async fn run(options: &ClusterOptions, data: &str, meta: &str) {
+async fn run(reactor: &Reactor, options: &ClusterOptions, data: &str, meta: &str) {
     let cluster = Cluster::connect(options).unwrap();
     let (data, meta) = (cluster.objects(data).unwrap(), cluster.objects(meta).unwrap());
     let segment_bytes = RadosSpec::segment_bytes_for(data.alignment(), 4 << 20).unwrap();
@@ -43,11 +44,11 @@ async fn run(options: &ClusterOptions, data: &str, meta: &str) {
     RadosPool::make(&data, &meta, &spec).await.unwrap();
     assert!(RadosPool::find(&*meta).await.unwrap().contains(&spec.pool.to_string()));
     let pool = RadosPool::open(data, meta, spec.pool).await.unwrap();
-    let (media, claim) = pool.claim(SHARD).await.unwrap();
+    let (media, claim) = pool.claim(reactor, SHARD).await.unwrap();
     println!("claimed with epoch {}", claim.epoch());
     conformance::all(&media, RootKey::Shard(SHARD)).await;
     measure(&media, segment_bytes).await;
-    takeover(&pool, &media, options).await;
+    takeover(reactor, &pool, &media, options).await;
 }
 
 /// One after another: what a lone client waits for.
@@ -79,12 +80,12 @@ async fn measure(media: &Media, segment_bytes: u32) {
 }
 
 /// Another process takes the shard; the first one is refused from then on.
-async fn takeover(pool: &RadosPool, before: &Media, options: &ClusterOptions) {
+async fn takeover(reactor: &Reactor, pool: &RadosPool, before: &Media, options: &ClusterOptions) {
     let (data, meta) = pool.objects();
     let other = Cluster::connect(options).unwrap();
     let objects = |name: &str| other.objects(name).unwrap();
     let other_pool = RadosPool::open(objects(data.pool()), objects(meta.pool()), pool.spec().pool);
-    let (after, claim) = other_pool.await.unwrap().claim(SHARD).await.unwrap();
+    let (after, claim) = other_pool.await.unwrap().claim(reactor, SHARD).await.unwrap();
     println!("taken over with epoch {}", claim.epoch());
     let frame = conformance::noise(&mut Rng::new(2), 4096);
     let refused = before.journal.append(0, frame.clone()).await.unwrap_err();

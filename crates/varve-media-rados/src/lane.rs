@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use futures_util::future::join_all;
-use varve_media::{Error, IoFuture, JournalStore};
+use varve_media::{Error, IoFuture, JournalStore, Result};
 use varve_stdx::{AlignedBuf, BufSlice};
 
 use crate::claim::Claim;
@@ -60,6 +60,7 @@ impl JournalStore for Lane {
 
     fn append(&self, position: u64, bytes: BufSlice) -> IoFuture<'_, ()> {
         let mut under_way = Vec::new();
+        let began_ns = self.claim.now();
         for piece in self.pieces(position, bytes.len()) {
             let data = bytes.slice(piece.from..piece.from + piece.len);
             let change = Change {
@@ -76,7 +77,11 @@ impl JournalStore for Lane {
             });
         }
         // All of them first: an error says that nothing is under way any more.
-        Box::pin(async move { join_all(under_way).await.into_iter().collect() })
+        Box::pin(async move {
+            join_all(under_way).await.into_iter().collect::<Result<()>>()?;
+            self.claim.confirmed(began_ns);
+            Ok(())
+        })
     }
 
     fn read(&self, position: u64, len: u32) -> IoFuture<'_, BufSlice> {

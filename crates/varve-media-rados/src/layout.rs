@@ -1,7 +1,7 @@
 //! Names of a pool's objects and the record that describes it.
 //!
 //! ```text
-//!  data pool       varve.POOL.segment.SHARD.NUMBER.GENERATION    a segment
+//!  data pool       varve.POOL.segment.SHARD.SLOT                 a segment
 //!  both            varve.POOL.pool                               the record below
 //!  metadata pool   varve.POOL.root.pool, .root.SHARD             roots: version u64 | checksum u64 | bytes
 //!                  varve.POOL.lane.SHARD.PART                    4 MiB of a lane's ring
@@ -11,9 +11,9 @@
 //! The record: magic 8 B | version u16 | lane count u16 | root bytes max u32 | segment bytes u32 | segment count u32 | lane bytes u64 |
 //! made, in ms since 1970 u64 | identity 16 B | checksum u64 of all before. Little-endian.
 
-use varve_media::{Error, Result, RootKey, SegmentId};
+use varve_media::{Error, Result, RootKey};
 use varve_stdx::{Reader, Writer, checksum64};
-use varve_types::{PoolId, ShardId};
+use varve_types::{PoolId, SegmentNumber, ShardId};
 
 use crate::RadosSpec;
 
@@ -50,9 +50,16 @@ impl Names {
         format!("{}lane.{:04x}.{part:06x}", self.prefix, shard.0)
     }
 
-    pub(crate) fn segment(&self, shard: ShardId, id: SegmentId) -> String {
-        let (number, generation) = (id.number.0, id.generation.get());
-        format!("{}segment.{:04x}.{number:08x}.{generation:016x}", self.prefix, shard.0)
+    pub(crate) fn segment(&self, shard: ShardId, slot: SegmentNumber) -> String {
+        format!("{}segment.{:04x}.{:08x}", self.prefix, shard.0, slot.0)
+    }
+
+    /// The slot whose segment has that name, if it is one of the shard.
+    pub(crate) fn slot(&self, shard: ShardId, name: &str) -> Option<SegmentNumber> {
+        let slot = name.strip_prefix(self.prefix.as_str())?.strip_prefix("segment.")?;
+        let (found, slot) = slot.split_once('.')?;
+        let slot = SegmentNumber(u32::from_str_radix(slot, 16).ok()?);
+        (found == format!("{:04x}", shard.0)).then_some(slot)
     }
 }
 

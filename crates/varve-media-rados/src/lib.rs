@@ -17,7 +17,7 @@ mod pool;
 mod roots;
 mod segments;
 
-pub use claim::Claim;
+pub use claim::{Claim, LEASE_NS};
 pub use librados::{Cluster, ClusterOptions};
 pub use memory::{MemoryClient, MemoryCluster, PoolKind};
 pub use objects::{Change, Objects, RadosFuture, Refusal, Write};

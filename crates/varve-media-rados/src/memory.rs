@@ -224,13 +224,18 @@ impl Objects for MemoryObjects {
 
 impl Pool {
     fn change(&mut self, name: &str, change: Change) -> Result<(), Refusal> {
-        let Change { expects, creates, write, sets } = change;
+        let Change { expects, at_most, creates, write, sets } = change;
         let before = self.objects.get(name);
         for (attribute, value) in &expects {
             let object = before.ok_or(Refusal::NOT_FOUND)?;
             if object.attributes.get(attribute) != Some(value) {
                 return Err(Refusal::UNEXPECTED);
             }
+        }
+        if let Some((attribute, bound)) = &at_most
+            && before.ok_or(Refusal::NOT_FOUND)?.attributes.get(attribute) > Some(bound)
+        {
+            return Err(Refusal::UNEXPECTED);
         }
         if creates && before.is_some() {
             return Err(Refusal::EXISTS);

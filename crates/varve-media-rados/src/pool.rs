@@ -4,6 +4,7 @@ use std::rc::Rc;
 
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use varve_media::{Error, Media, Result, RootKey, SegmentGeometry};
+use varve_reactor::Reactor;
 use varve_stdx::BufSlice;
 use varve_types::limits::{MEDIA_ALIGN, SEGMENT_BYTES_MAX};
 use varve_types::{PoolId, ShardId};
@@ -152,16 +153,17 @@ impl RadosPool {
         (&self.data, &self.meta)
     }
 
-    /// Takes over a shard from whoever has it, and gives what its thread works with.
+    /// Takes over a shard from whoever has it, and gives what its thread works with. Takes [`LEASE_NS`](crate::LEASE_NS) and some longer where
+    /// nobody gave it back.
     ///
     /// # Errors
     /// [`Error::NoLane`]; [`Error::Fenced`] when another claim came right behind; what RADOS refuses.
-    pub async fn claim(&self, shard: ShardId) -> Result<(Media, Rc<Claim>)> {
+    pub async fn claim(&self, reactor: &Reactor, shard: ShardId) -> Result<(Media, Rc<Claim>)> {
         let RadosSpec { lane_count, lane_bytes, root_bytes_max, .. } = self.spec;
         if shard.0 >= lane_count {
             return Err(Error::NoLane { shard, lanes: lane_count });
         }
-        let claim = Claim::take(&self.meta, &self.names, shard, lane_bytes).await?;
+        let claim = Claim::take(reactor, &self.meta, &self.names, shard, lane_bytes).await?;
         let media = Media {
             segments: Rc::new(Segments {
                 objects: Rc::clone(&self.data),

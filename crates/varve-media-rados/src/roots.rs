@@ -8,7 +8,7 @@ use varve_media::{Error, IoFuture, Result, RootKey, RootStore, RootVersion};
 use varve_stdx::{AlignedBuf, BufSlice, checksum64_seeded};
 use varve_types::ShardId;
 
-use crate::claim::{Claim, EPOCH, encode, number};
+use crate::claim::{Claim, EPOCH, HELD, encode, number};
 use crate::layout::Names;
 use crate::objects::{Change, Objects, Refusal, Write};
 
@@ -21,7 +21,7 @@ const HEADER_BYTES: usize = 16;
 pub(crate) struct Roots {
     pub(crate) objects: Rc<dyn Objects>,
     pub(crate) names: Names,
-    /// The claim that replacing the root of its shard demands. That of the pool demands its version only.
+    /// The claim that replacing the root of its shard demands; the pool's root goes with shard 0.
     pub(crate) claim: Rc<Claim>,
     pub(crate) lane_count: u16,
     pub(crate) bytes_max: u32,
@@ -32,7 +32,7 @@ pub(crate) fn empty() -> Change {
     Change {
         creates: true,
         write: Some(Write::Whole(encoded(0, &[]))),
-        sets: vec![(VERSION, encode(0)), (EPOCH, encode(0))],
+        sets: vec![(VERSION, encode(0)), (EPOCH, encode(0)), (HELD, encode(0))],
         ..Change::default()
     }
 }
@@ -56,8 +56,11 @@ impl Roots {
     }
 
     fn claimed(&self, key: RootKey) -> Option<&Claim> {
-        let is_own = |shard: ShardId| shard == self.claim.shard();
-        matches!(key, RootKey::Shard(shard) if is_own(shard)).then_some(&*self.claim)
+        let owner = match key {
+            RootKey::Pool => ShardId(0),
+            RootKey::Shard(shard) => shard,
+        };
+        (owner == self.claim.shard()).then_some(&*self.claim)
     }
 
     async fn read_root(&self, key: RootKey) -> Result<(RootVersion, Vec<u8>)> {
@@ -99,8 +102,14 @@ impl Roots {
             sets: vec![(VERSION, encode(version))],
             ..Change::default()
         };
+        let began_ns = self.claim.now();
         match self.objects.change(&object, change).await {
-            Ok(()) => Ok(RootVersion(version)),
+            Ok(()) => {
+                if self.claimed(key).is_some() {
+                    self.claim.confirmed(began_ns);
+                }
+                Ok(RootVersion(version))
+            }
             Err(Refusal::UNEXPECTED) => Err(self.why_refused(key, &object, expected).await?),
             Err(refusal) => {
                 let range = (0, bytes.len());

@@ -1,15 +1,16 @@
-//! Segments: an object each, written whole, named by shard, slot and generation.
+//! Segments: an object each, written whole, named by shard and slot.
 //!
-//! S1. A segment is asked for under the generation that it was put under. Generation 0, by which a slot of a drive is read whatever it
-//!     holds, is refused: zeros would pass for the end of a chain.
-//! S2. Puts and deletions do not demand the claim: the engine's generations keep those of different claims apart only once its root
-//!     carries them with the mount (RFC 0016).
+//! S1. A segment carries the epoch of the claim that put it. It is made where there is none, and else replaced or deleted only by a claim that
+//!     is no older: what a process that lost its shard has under way never touches what a later claim put. It may still make an object
+//!     where there is none, in a slot that no later claim has used: that one is replaced by whoever uses the slot, and believed by nobody,
+//!     as chains name their predecessor's checksum.
+//! S2. A put is answered while the claim is confirmed: a later claim reads only when that has passed (C4 of `claim.rs`), and sees it.
 
 use std::rc::Rc;
 
-use varve_media::{Error, IoFuture, Result, SegmentGeometry, SegmentId, SegmentStore};
+use varve_media::{Error, Fence, IoFuture, Result, SegmentGeometry, SegmentId, SegmentStore};
 use varve_stdx::{AlignedBuf, BufSlice};
-use varve_types::{Generation, SegmentNumber};
+use varve_types::SegmentNumber;
 
 use crate::claim::Claim;
 use crate::layout::Names;
@@ -32,16 +33,35 @@ impl Segments {
         if inside { Ok(()) } else { Err(Error::OutOfRange { segment: number, offset, len }) }
     }
 
-    fn change(&self, id: SegmentId, write: Write) -> (String, RadosFuture<()>) {
-        let object = self.names.segment(self.claim.shard(), id);
-        let change = Change { write: Some(write), ..Change::default() };
-        let under_way = self.objects.change(&object, change);
-        (object, under_way)
+    fn name(&self, id: SegmentId) -> String {
+        self.names.segment(self.claim.shard(), id.number)
     }
 
     fn error(&self, operation: &'static str, object: &str, len: usize, refusal: Refusal) -> Error {
-        self.claim.failure(operation, &*self.objects, object, (0, len), refusal)
+        match refusal {
+            Refusal::UNEXPECTED => self.claim.lose(), // A later claim put it.
+            refusal => self.claim.failure(operation, &*self.objects, object, (0, len), refusal),
+        }
     }
+
+    async fn land(&self, object: String, made: RadosFuture<()>, bytes: BufSlice) -> Result<()> {
+        let len = bytes.len();
+        let landed = match made.await {
+            Err(Refusal::EXISTS) => {
+                let replacement =
+                    Change { at_most: Some(self.claim.expectation()), ..put(&self.claim, bytes) };
+                self.objects.change(&object, replacement).await // S1
+            }
+            landed => landed,
+        };
+        landed.map_err(|refusal| self.error("write", &object, len, refusal))?;
+        if self.claim.is_confirmed() { Ok(()) } else { self.claim.confirm().await } // S2
+    }
+}
+
+fn put(claim: &Claim, bytes: BufSlice) -> Change {
+    let sets = vec![claim.expectation()];
+    Change { write: Some(Write::Whole(bytes)), sets, ..Change::default() }
 }
 
 impl SegmentStore for Segments {
@@ -55,26 +75,20 @@ impl SegmentStore for Segments {
     }
 
     fn put(&self, id: SegmentId, bytes: BufSlice) -> IoFuture<'_, ()> {
-        let len = bytes.len();
-        if let Err(error) = self.check(id.number, 0, len as u64) {
+        if let Err(error) = self.check(id.number, 0, bytes.len() as u64) {
             return Box::pin(std::future::ready(Err(error)));
         }
-        let (object, under_way) = self.change(id, Write::Whole(bytes));
-        Box::pin(async move {
-            under_way.await.map_err(|refusal| self.error("write", &object, len, refusal))
-        })
+        let object = self.name(id);
+        let change = Change { creates: true, ..put(&self.claim, bytes.clone()) };
+        let made = self.objects.change(&object, change); // It is under way from here on.
+        Box::pin(self.land(object, made, bytes))
     }
 
     fn get(&self, id: SegmentId, offset: u32, len: u32) -> IoFuture<'_, BufSlice> {
         if let Err(error) = self.check(id.number, u64::from(offset), u64::from(len)) {
             return Box::pin(std::future::ready(Err(error)));
         }
-        if id.generation == Generation::ZERO {
-            let what = format!("slot {} of a pool on RADOS, whatever it holds", id.number.0);
-            let reason = "objects are named by generation".to_owned();
-            return Box::pin(std::future::ready(Err(Error::Open { path: what, reason }))); // S1
-        }
-        let object = self.names.segment(self.claim.shard(), id);
+        let object = self.name(id);
         let read = self.objects.read(&object, u64::from(offset), len as usize);
         Box::pin(async move {
             let mut out = AlignedBuf::scratch(len as usize);
@@ -98,12 +112,24 @@ impl SegmentStore for Segments {
         if let Err(error) = self.check(id.number, 0, 0) {
             return Box::pin(std::future::ready(Err(error)));
         }
-        let (object, under_way) = self.change(id, Write::Remove);
+        let object = self.name(id);
+        let at_most = Some(self.claim.expectation());
+        let change = Change { at_most, write: Some(Write::Remove), ..Change::default() };
+        let under_way = self.objects.change(&object, change);
         Box::pin(async move {
             match under_way.await {
                 Ok(()) | Err(Refusal::NOT_FOUND) => Ok(()),
                 Err(refusal) => Err(self.error("delete", &object, 0, refusal)),
             }
+        })
+    }
+
+    fn present(&self) -> IoFuture<'_, Vec<SegmentNumber>> {
+        let listed = self.objects.list();
+        Box::pin(async move {
+            let names = listed.await.map_err(|refusal| self.error("list", "", 0, refusal))?;
+            let shard = self.claim.shard();
+            Ok(names.iter().filter_map(|name| self.names.slot(shard, name)).collect())
         })
     }
 }

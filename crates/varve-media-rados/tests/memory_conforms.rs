@@ -8,9 +8,10 @@ use std::task::Poll;
 
 use varve_media::{Media, RootKey, RootVersion, SegmentId, conformance};
 use varve_media_rados::{
-    Change, MemoryClient, MemoryCluster, Objects, PoolKind, RadosPool, RadosSpec, Refusal, Write,
+    Change, LEASE_NS, MemoryClient, MemoryCluster, Objects, PoolKind, RadosPool, RadosSpec,
+    Refusal, Write,
 };
-use varve_reactor::SimLoop;
+use varve_reactor::{Reactor, SimLoop};
 use varve_stdx::{BufSlice, Rng};
 use varve_types::{ErrorKind, Generation, PoolId, SegmentNumber, ShardId};
 
@@ -45,17 +46,21 @@ async fn open(client: &MemoryClient) -> RadosPool {
     RadosPool::open(data, meta, POOL).await.unwrap()
 }
 
-async fn claim(client: &MemoryClient) -> Media {
-    open(client).await.claim(SHARD).await.unwrap().0
+async fn claim(reactor: &Reactor, client: &MemoryClient) -> Media {
+    open(client).await.claim(reactor, SHARD).await.unwrap().0
 }
 
 /// Runs a test on a cluster with a new pool.
-fn with_pool<F: Future<Output = ()> + 'static>(test: impl FnOnce(MemoryCluster) -> F + 'static) {
-    SimLoop::new(1).run_until(async move {
+fn with_pool<F: Future<Output = ()> + 'static>(
+    test: impl FnOnce(MemoryCluster, Reactor) -> F + 'static,
+) {
+    let mut event_loop = SimLoop::new(1);
+    let reactor = event_loop.handle();
+    event_loop.run_until(async move {
         let cluster = cluster();
         let (data, meta) = pools(&cluster.client());
         RadosPool::make(&data, &meta, &spec()).await.unwrap();
-        test(cluster).await;
+        test(cluster, reactor).await;
     });
 }
 
@@ -69,21 +74,24 @@ fn noise(len: usize) -> BufSlice {
 
 #[test]
 fn the_contracts_are_fulfilled() {
-    with_pool(|cluster| async move {
+    with_pool(|cluster, reactor| async move {
         let pool = open(&cluster.client()).await;
         assert_eq!(*pool.spec(), spec());
-        let (media, _) = pool.claim(SHARD).await.unwrap();
+        let (media, _) = pool.claim(&reactor, SHARD).await.unwrap();
         conformance::all(&media, RootKey::Shard(SHARD)).await;
-        let (media, _) = pool.claim(ShardId(2)).await.unwrap();
+        let (media, _) = pool.claim(&reactor, ShardId(2)).await.unwrap();
         conformance::journal(&*media.journal).await;
         conformance::roots(&*media.roots, RootKey::Shard(ShardId(2))).await;
-        assert_eq!(pool.claim(ShardId(3)).await.err().unwrap().kind(), ErrorKind::Invalid);
+        assert_eq!(
+            pool.claim(&reactor, ShardId(3)).await.err().unwrap().kind(),
+            ErrorKind::Invalid
+        );
     });
 }
 
 #[test]
 fn a_pool_is_made_once_and_found() {
-    with_pool(|cluster| async move {
+    with_pool(|cluster, _| async move {
         let (data, meta) = pools(&cluster.client());
         let again = RadosPool::make(&data, &meta, &spec()).await.unwrap_err();
         assert_eq!(again.kind(), ErrorKind::Exists);
@@ -99,7 +107,7 @@ fn a_pool_is_made_once_and_found() {
 
 #[test]
 fn segments_fill_stripes_of_the_data_pool() {
-    with_pool(|cluster| async move {
+    with_pool(|cluster, _| async move {
         let (data, meta) = pools(&cluster.client());
         let uneven = RadosSpec { pool: PoolId([9; 16]), segment_bytes: 68 << 10, ..spec() };
         let refused = RadosPool::make(&data, &meta, &uneven).await.unwrap_err();
@@ -113,31 +121,35 @@ fn segments_fill_stripes_of_the_data_pool() {
 
 #[test]
 fn a_segment_is_one_object_and_its_deletion_leaves_none() {
-    with_pool(|cluster| async move {
-        let media = claim(&cluster.client()).await;
+    with_pool(|cluster, reactor| async move {
+        let media = claim(&reactor, &cluster.client()).await;
         media.segments.put(id(3, 7), noise(32 << 10)).await.unwrap();
         let objects: Vec<_> = cluster.objects("data").into_iter().collect();
-        let name = format!("varve.{POOL}.segment.0001.00000003.0000000000000007");
+        let name = format!("varve.{POOL}.segment.0001.00000003");
         let record = (format!("varve.{POOL}.pool"), 64);
         assert_eq!(objects, [record.clone(), (name, 32 << 10)]);
-        media.segments.delete(id(3, 7)).await.unwrap();
-        media.segments.delete(id(3, 7)).await.unwrap(); // There is nothing to delete any more.
+        media.segments.put(id(3, 8), noise(16 << 10)).await.unwrap(); // Over what a crash left there.
+        let whole = media.segments.get(id(3, 0), 0, 32 << 10).await.unwrap();
+        assert_eq!(whole[..16 << 10], *noise(16 << 10));
+        assert!(whole[16 << 10..].iter().all(|byte| *byte == 0));
+        assert_eq!(media.segments.present().await.unwrap(), [SegmentNumber(3)]);
+        media.segments.delete(id(3, 8)).await.unwrap();
+        media.segments.delete(id(3, 8)).await.unwrap(); // There is nothing to delete any more.
         assert_eq!(cluster.objects("data").into_iter().collect::<Vec<_>>(), [record]);
-        let any = media.segments.get(id(3, 0), 0, 4096).await; // As a drive is asked for what a slot holds.
-        assert_eq!(any.unwrap_err().kind(), ErrorKind::NotFound);
+        assert!(media.segments.present().await.unwrap().is_empty());
     });
 }
 
 #[test]
 fn who_lost_a_shard_writes_neither_lane_nor_root() {
-    with_pool(|cluster| async move {
+    with_pool(|cluster, reactor| async move {
         let (old, new) = (cluster.client(), cluster.client());
-        let before = claim(&old).await;
+        let before = claim(&reactor, &old).await;
         let root = RootKey::Shard(SHARD);
         let version = before.roots.replace(root, RootVersion(0), vec![1]).await.unwrap();
         before.journal.append(0, noise(4096)).await.unwrap();
 
-        let after = claim(&new).await;
+        let after = claim(&reactor, &new).await;
         let late = noise(8192);
         for position in [4096, (4 << 20) - 4096, 8 << 20] {
             let refused = before.journal.append(position, late.clone()).await.unwrap_err();
@@ -158,9 +170,9 @@ fn who_lost_a_shard_writes_neither_lane_nor_root() {
 
 #[test]
 fn what_was_under_way_at_a_takeover_does_not_land() {
-    with_pool(|cluster| async move {
+    with_pool(|cluster, reactor| async move {
         let (old, new) = (cluster.client(), cluster.client());
-        let before = claim(&old).await;
+        let before = claim(&reactor, &old).await;
         old.hold(); // The process stops, or its packets are slow.
         let append = before.journal.append((4 << 20) - 4096, noise(8192)); // Two parts.
         let root = RootKey::Shard(SHARD);
@@ -168,7 +180,7 @@ fn what_was_under_way_at_a_takeover_does_not_land() {
         let mut replace = std::pin::pin!(replace);
         assert!(futures_util::poll!(&mut replace).is_pending());
 
-        let after = claim(&new).await;
+        let after = claim(&reactor, &new).await;
         let seen = after.journal.read((4 << 20) - 4096, 8192).await.unwrap();
         old.let_go();
         assert_eq!(append.await.unwrap_err().kind(), ErrorKind::Fenced);
@@ -179,19 +191,107 @@ fn what_was_under_way_at_a_takeover_does_not_land() {
 }
 
 #[test]
+fn late_puts_and_deletions_do_not_touch_what_the_next_claim_put() {
+    with_pool(|cluster, reactor| async move {
+        let (old, new) = (cluster.client(), cluster.client());
+        let before = claim(&reactor, &old).await;
+        before.segments.put(id(1, 1), noise(16 << 10)).await.unwrap();
+        old.hold();
+        let replaced = before.segments.put(id(1, 2), noise(32 << 10));
+        let made = before.segments.put(id(2, 3), noise(48 << 10));
+        let deleted = before.segments.delete(id(3, 4));
+        let unseen = before.segments.put(id(4, 5), noise(16 << 10));
+
+        let after = claim(&reactor, &new).await;
+        for slot in 1..4 {
+            after.segments.put(id(slot, 9), noise(64 << 10)).await.unwrap();
+        }
+        old.let_go();
+        for late in [replaced, made, deleted] {
+            assert_eq!(late.await.unwrap_err().kind(), ErrorKind::Fenced);
+        }
+        for slot in 1..4 {
+            let read = after.segments.get(id(slot, 9), 0, 64 << 10).await.unwrap();
+            assert_eq!(*read, *noise(64 << 10), "slot {slot}");
+        }
+        // Nobody has used this slot: the put lands, but it is not answered, and whoever uses the slot replaces it.
+        assert_eq!(unseen.await.unwrap_err().kind(), ErrorKind::Fenced);
+        assert!(after.segments.present().await.unwrap().contains(&SegmentNumber(4)));
+        after.segments.put(id(4, 9), noise(32 << 10)).await.unwrap();
+        after.segments.delete(id(4, 9)).await.unwrap();
+    });
+}
+
+#[test]
+fn the_root_of_the_pool_goes_with_shard_0() {
+    with_pool(|cluster, reactor| async move {
+        let (old, new) = (cluster.client(), cluster.client());
+        let before = open(&old).await.claim(&reactor, ShardId(0)).await.unwrap().0;
+        let version = before.roots.replace(RootKey::Pool, RootVersion(0), vec![1]).await.unwrap();
+        let after = open(&new).await.claim(&reactor, ShardId(0)).await.unwrap().0;
+        let late = before.roots.replace(RootKey::Pool, version, vec![2]).await;
+        assert_eq!(late.unwrap_err().kind(), ErrorKind::Fenced);
+        after.roots.replace(RootKey::Pool, version, vec![3]).await.unwrap();
+    });
+}
+
+#[test]
+fn who_takes_over_waits_until_the_former_owner_answers_no_more() {
+    with_pool(|cluster, reactor| async move {
+        let (old, new) = (cluster.client(), cluster.client());
+        let begin = reactor.now().0;
+        let before = claim(&reactor, &old).await;
+        assert!(reactor.now().0 - begin < LEASE_NS, "nobody had it before");
+        assert!(!before.fence.is_confirmed(), "nothing asked yet");
+        before.fence.confirm().await.unwrap();
+        assert!(before.fence.is_confirmed());
+        reactor.sleep(2 * LEASE_NS).await;
+        assert!(before.fence.is_confirmed(), "an idle owner asks");
+        before.fence.confirm().await.unwrap();
+        old.hold();
+        reactor.sleep(LEASE_NS - 1_000_000).await;
+        assert!(before.fence.is_confirmed());
+        reactor.sleep(2_000_000).await;
+        assert!(!before.fence.is_confirmed(), "a paused process finds that it has to ask");
+        old.let_go();
+        before.journal.append(0, noise(4096)).await.unwrap();
+        assert!(before.fence.is_confirmed(), "what demands the claim confirms it");
+
+        let begin = reactor.now().0;
+        let after = claim(&reactor, &new).await;
+        assert!(reactor.now().0 - begin > LEASE_NS);
+        before.fence.lost().await; // Although it did nothing.
+        assert!(!before.fence.is_confirmed(), "it may not answer when another one may");
+        assert_eq!(before.fence.confirm().await.unwrap_err().kind(), ErrorKind::Fenced);
+        assert_eq!(before.fence.release().await.unwrap_err().kind(), ErrorKind::Fenced);
+
+        after.fence.release().await.unwrap();
+        let late = after.journal.append(4096, noise(4096)).await;
+        assert!(!after.fence.is_confirmed() && after.fence.check().is_err(), "{late:?}");
+        let begin = reactor.now().0;
+        let last = claim(&reactor, &new).await;
+        assert!(reactor.now().0 - begin < LEASE_NS, "it was given back");
+        last.fence.confirm().await.unwrap();
+    });
+}
+
+#[test]
 fn of_claims_at_once_the_last_one_wins() {
-    with_pool(|cluster| async move {
+    with_pool(|cluster, reactor| async move {
         let clients: Vec<_> = (0..4).map(|_| cluster.client()).collect();
-        let first = open(&clients[0]).await.claim(SHARD).await.unwrap().1;
+        let first = open(&clients[0]).await.claim(&reactor, SHARD).await.unwrap().1;
         // The others' claims run in turns: each operation is held back until the turn of its client.
         let mut claims = Vec::new();
         for client in &clients[1..] {
             let pool = open(client).await;
             client.hold();
-            claims.push((client, Some(Box::pin(async move { pool.claim(SHARD).await }))));
+            let reactor = reactor.clone();
+            let claim = async move { pool.claim(&reactor, SHARD).await };
+            claims.push((client, Some(Box::pin(claim))));
         }
         let mut won = Vec::new();
         while won.len() < claims.len() {
+            reactor.sleep(10_000_000).await;
             for (client, claim) in &mut claims {
                 if let Some(under_way) = claim
                     && let Poll::Ready(done) = futures_util::poll!(under_way)
@@ -218,9 +318,9 @@ fn of_claims_at_once_the_last_one_wins() {
 
 #[test]
 fn a_client_that_is_shut_out_knows_that_it_lost() {
-    with_pool(|cluster| async move {
+    with_pool(|cluster, reactor| async move {
         let client = cluster.client();
-        let media = claim(&client).await;
+        let media = claim(&reactor, &client).await;
         media.fence.check().unwrap();
         cluster.shut_out(&client);
         let refused = media.segments.put(id(0, 1), noise(4096)).await.unwrap_err();
@@ -232,7 +332,7 @@ fn a_client_that_is_shut_out_knows_that_it_lost() {
 
 #[test]
 fn another_data_pool_is_not_taken_for_it() {
-    with_pool(|cluster| async move {
+    with_pool(|cluster, _| async move {
         cluster.make_pool("other", PoolKind::Erasure { stripe_bytes: 16 << 10 });
         let client = cluster.client();
         let (_, meta) = pools(&client);
@@ -247,10 +347,10 @@ fn another_data_pool_is_not_taken_for_it() {
 
 #[test]
 fn damage_is_told() {
-    with_pool(|cluster| async move {
+    with_pool(|cluster, reactor| async move {
         let client = cluster.client();
         let root = format!("varve.{POOL}.root.0001");
-        let media = claim(&client).await;
+        let media = claim(&reactor, &client).await;
         media.roots.replace(RootKey::Shard(SHARD), RootVersion(0), vec![5; 100]).await.unwrap();
         cluster.damage("meta", &root, |bytes| bytes[50] ^= 1);
         let read = media.roots.read(RootKey::Shard(SHARD)).await.unwrap_err();

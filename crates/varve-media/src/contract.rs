@@ -8,7 +8,7 @@
 //! M4. Dropping a future does not cancel what was submitted.
 
 use std::fmt;
-use std::future::Future;
+use std::future::{Future, pending, ready};
 use std::pin::Pin;
 use std::rc::Rc;
 
@@ -57,8 +57,13 @@ pub trait SegmentStore {
     /// Makes durable what reads see now: a put that was cut off or failed may have landed without being durable.
     fn settle(&self) -> IoFuture<'_, ()>;
 
-    /// Says that nobody needs the contents any more; the store may discard them, now or later or never.
+    /// Says that nobody needs the contents any more; the store may discard them, now or later or never. It is under way when this returns.
     fn delete(&self, id: SegmentId) -> IoFuture<'_, ()>;
+
+    /// Slots that take room by being there, whoever knows of them: what a crash left is found so. None where slots have their places.
+    fn present(&self) -> IoFuture<'_, Vec<SegmentNumber>> {
+        Box::pin(ready(Ok(Vec::new())))
+    }
 }
 
 /// One lane: a ring of bytes addressed by positions that only grow.
@@ -116,10 +121,30 @@ pub trait RootStore {
     ) -> IoFuture<'_, RootVersion>;
 }
 
-/// The right to write.
+/// The right to write, and to answer for what is written.
 pub trait Fence {
-    /// Fails with `Fenced` when this process is no longer the only writer.
+    /// Fails with `Fenced` once this process knows that it is no longer the only writer.
     fn check(&self) -> Result<()>;
+
+    /// Whether nobody else can have written by now, as far as clocks of one machine tell; if not, [`Self::confirm`] asks.
+    fn is_confirmed(&self) -> bool {
+        true
+    }
+
+    /// Returns once nobody else can have written before the call; fails with `Fenced` when somebody may have.
+    fn confirm(&self) -> IoFuture<'_, ()> {
+        Box::pin(ready(self.check()))
+    }
+
+    /// Returns once this process knows that it is no longer the only writer.
+    fn lost(&self) -> Pin<Box<dyn Future<Output = ()> + '_>> {
+        Box::pin(pending())
+    }
+
+    /// Gives the right back, with nothing under way: whoever takes it next need not wait for this process.
+    fn release(&self) -> IoFuture<'_, ()> {
+        Box::pin(ready(Ok(())))
+    }
 }
 
 /// What one thread holds of a pool's media: its own handles, never shared with other threads.

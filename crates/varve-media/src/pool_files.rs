@@ -18,8 +18,9 @@ use varve_types::{PoolId, ShardId};
 
 use crate::blocking::{BlockingDisk, finish};
 use crate::contract::{Media, SegmentGeometry, SegmentStore};
-use crate::disk::{Disk, Persist};
+use crate::disk::{Disk, DiskOperation, Persist};
 use crate::drive::{Drive, DriveOptions};
+use crate::fault::{Fault, FaultDisk, FaultPlan, FaultRule};
 use crate::format::{SUPERBLOCK_BYTES, SUPERBLOCK_COPIES, SUPERBLOCK_STRIDE, Shape, Superblock};
 use crate::parts::DriveDisks;
 use crate::spec::DriveSpec;
@@ -76,6 +77,8 @@ impl NewDrive {
 pub struct PoolFiles {
     drives: Vec<OpenDrive>,
     options: DriveOptions,
+    /// By how much every operation begins later, in ns.
+    delay_ns: u64,
 }
 
 struct OpenDrive {
@@ -135,9 +138,15 @@ impl PoolFiles {
         for path in paths {
             drives.push(OpenDrive::open(path)?);
         }
-        let pool = Self { drives, options };
+        let pool = Self { drives, options, delay_ns: 0 };
         pool.assemble(&mut |drive| drive.blocking_disks())?;
         Ok(pool)
+    }
+
+    /// The same pool, every operation of which begins later by `delay_ns`: slow media, for tests.
+    #[must_use]
+    pub fn delayed(self, delay_ns: u64) -> Self {
+        Self { delay_ns, ..self }
     }
 
     /// Identity of the pool.
@@ -175,7 +184,9 @@ impl PoolFiles {
     /// In the simulator, which has no files.
     pub fn drive(&self, reactor: &Reactor) -> Result<Drive> {
         let stats = DiskStats::new();
-        let mut drive = self.assemble(&mut |drive| drive.uring_disks(reactor, &stats))?;
+        let plan = self.plan();
+        let mut drive =
+            self.assemble(&mut |drive| drive.uring_disks(reactor, &stats, plan.as_ref()))?;
         drive.stats = Some(stats);
         Ok(drive)
     }
@@ -186,6 +197,17 @@ impl PoolFiles {
     /// Those of both.
     pub fn media(&self, reactor: &Reactor, shard: ShardId) -> Result<Media> {
         self.drive(reactor)?.media(shard)
+    }
+
+    /// What slows operations down, if anything does.
+    fn plan(&self) -> Option<Rc<FaultPlan>> {
+        (self.delay_ns > 0).then(|| {
+            let plan = FaultPlan::new();
+            for operation in DiskOperation::ALL {
+                plan.add(FaultRule::always(operation, Fault::Delay(self.delay_ns)));
+            }
+            plan
+        })
     }
 
     fn first(&self) -> &Superblock {
@@ -235,9 +257,17 @@ impl OpenDrive {
         self.disks(&|path| Ok(Rc::new(BlockingDisk::open(path)?)))
     }
 
-    fn uring_disks(&self, reactor: &Reactor, stats: &Rc<DiskStats>) -> Result<DriveDisks> {
+    fn uring_disks(
+        &self,
+        reactor: &Reactor,
+        stats: &Rc<DiskStats>,
+        plan: Option<&Rc<FaultPlan>>,
+    ) -> Result<DriveDisks> {
         self.disks(&|path| {
-            let disk = Rc::new(UringDisk::open(reactor, path)?);
+            let mut disk: Rc<dyn Disk> = Rc::new(UringDisk::open(reactor, path)?);
+            if let Some(plan) = plan {
+                disk = Rc::new(FaultDisk::new(disk, reactor, Rc::clone(plan)));
+            }
             Ok(Rc::new(StatsDisk::new(disk, reactor, Rc::clone(stats))))
         })
     }

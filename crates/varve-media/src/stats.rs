@@ -25,6 +25,8 @@ pub struct OperationStats {
     pub bytes: u64,
     /// Operations under way.
     pub in_flight: u64,
+    /// Latencies in nanoseconds, added up.
+    pub nanos: u64,
     /// Latencies in nanoseconds, with two significant digits.
     pub latency_nanos: Histogram<u64>,
 }
@@ -46,6 +48,7 @@ impl DiskStats {
                 failed: 0,
                 bytes: 0,
                 in_flight: 0,
+                nanos: 0,
                 latency_nanos,
             })
         };
@@ -69,6 +72,7 @@ impl DiskStats {
         stats.in_flight -= 1;
         stats.count += 1;
         stats.failed += u64::from(failed);
+        stats.nanos += nanos;
         stats.latency_nanos.saturating_record(nanos);
     }
 }

@@ -102,6 +102,15 @@ impl Reactor {
         }
     }
 
+    /// As [`Self::now`], from another start, and it goes on while the machine sleeps: for what other machines wait for.
+    #[must_use]
+    pub fn boot_time(&self) -> Nanos {
+        match &self.core.clock {
+            Clock::Real(_) => boot_time(),
+            Clock::Simulated { now, .. } => now.get(),
+        }
+    }
+
     /// Wall clock, in ms since 1970. It may jump; simulated in the simulator.
     #[must_use]
     pub fn unix_time_ms(&self) -> u64 {
@@ -185,4 +194,14 @@ impl Drop for AnswerDue<'_> {
     fn drop(&mut self) {
         self.0.set(self.0.get() - 1);
     }
+}
+
+fn boot_time() -> Nanos {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the structure is alive and writable; this clock is there since Linux 2.6.39.
+    #[expect(unsafe_code, reason = "the standard library does not read this clock")]
+    let read = unsafe { libc::clock_gettime(libc::CLOCK_BOOTTIME, &raw mut time) };
+    assert_eq!(read, 0, "CLOCK_BOOTTIME cannot be read");
+    let (seconds, nanos) = (u64::try_from(time.tv_sec), u64::try_from(time.tv_nsec));
+    Nanos(seconds.unwrap_or(0) * 1_000_000_000 + nanos.unwrap_or(0))
 }

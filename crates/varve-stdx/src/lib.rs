@@ -1,8 +1,9 @@
-//! Building blocks that know nothing of storage: aligned buffers, checksums, byte cursors, an entropy test, MD5.
+//! Building blocks that know nothing of storage: aligned buffers, checksums, byte cursors, an entropy test, MD5, a process' end.
 
 mod buffer;
 mod bytes;
 mod checksum;
+mod end;
 mod entropy;
 mod md5;
 mod rng;
@@ -11,6 +12,7 @@ mod spare;
 pub use buffer::{AlignedBuf, BufSlice};
 pub use bytes::{Reader, Short, Writer};
 pub use checksum::{checksum32, checksum64, checksum64_seeded};
+pub use end::end_process;
 pub use entropy::looks_random;
 pub use md5::Md5;
 pub use rng::Rng;

@@ -110,6 +110,22 @@ pub enum Error {
         /// Why.
         reason: String,
     },
+    /// A selector of numbers cannot be read.
+    #[error("selector `{selector}`: {reason}")]
+    Selector {
+        /// As it was written.
+        selector: String,
+        /// Why.
+        reason: &'static str,
+    },
+    /// A workload's XML says what cannot be done.
+    #[error("{place}: {reason}")]
+    Workload {
+        /// Element or name.
+        place: String,
+        /// Why.
+        reason: String,
+    },
     /// A server does not give its export.
     #[error("cannot open {target}: {reason}")]
     Handshake {
@@ -148,6 +164,8 @@ impl Error {
             | Self::Count { .. }
             | Self::Rate { .. }
             | Self::TargetSize { .. }
+            | Self::Selector { .. }
+            | Self::Workload { .. }
             | Self::Target { .. } => ErrorKind::Invalid,
             Self::Handshake { .. } => ErrorKind::Unavailable,
             Self::Media(error) => error.kind(),

@@ -1,7 +1,9 @@
 //! Data, accesses and loads of benchmarks, which follow from a seed; the targets they are put on, and what is measured.
 
 mod access;
+mod compare;
 mod content;
+pub mod cosbench;
 mod data;
 mod error;
 mod expected;
@@ -11,18 +13,25 @@ mod mix;
 mod pieces;
 mod powers;
 mod preset;
+pub mod s3;
 mod scatter;
 mod targets;
+mod usage;
 mod zipf;
 
 pub use access::{Access, AccessPattern, AccessSpec};
+pub use compare::{Comparison, Figure, Verdict};
 pub use content::Content;
 pub use data::{DataSpec, StockPick};
 pub use error::{Error, Result};
 pub use expected::Expected;
 pub use fleet::{CloneFleet, FleetSpec, FleetWrite};
-pub use load::{Estimate, Job, JobPart, JobWatch, LoadSpec, Measured, Phase, Side};
+pub use load::{Estimate, Job, JobPart, JobWatch, LoadSpec, Measured, Phase, Side, has_settled};
 pub use preset::{BlockWork, Preset, Step, Work};
 pub use scatter::Scatter;
 pub use targets::{NbdAddress, NbdUri, Target};
+pub use usage::{
+    Counters, DiskUsage, Finding, NetUsage, Observed, ProcessUsage, ServerCounters, ServerUsage,
+    Usage, findings, processes_named,
+};
 pub use zipf::Zipf;

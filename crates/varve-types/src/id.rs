@@ -113,6 +113,26 @@ pub struct CutNumber(pub u32);
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct PoolId(pub [u8; 16]);
 
+impl std::str::FromStr for PoolId {
+    type Err = NotAnIdentity;
+
+    /// Reads what [`fmt::Display`] writes.
+    fn from_str(text: &str) -> Result<Self, NotAnIdentity> {
+        let digits: Vec<_> = text.bytes().filter(|byte| *byte != b'-').collect();
+        let mut id = [0; 16];
+        for (byte, pair) in id.iter_mut().zip(digits.chunks(2)) {
+            let pair = std::str::from_utf8(pair).map_err(|_| NotAnIdentity)?;
+            *byte = u8::from_str_radix(pair, 16).map_err(|_| NotAnIdentity)?;
+        }
+        let id = Self(id);
+        if id.to_string() == text { Ok(id) } else { Err(NotAnIdentity) }
+    }
+}
+
+/// A text is not the identity of a pool.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct NotAnIdentity;
+
 impl fmt::Display for PoolId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (i, byte) in self.0.iter().enumerate() {

@@ -11,7 +11,7 @@ pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
     for file in tree.rust() {
         let Some(name) = command(&file.path) else { continue };
         let test = format!("{TESTS}{}.rs", name.replace('/', "_"));
-        let page = format!("{PAGES}{}.md", name.replace('/', "-"));
+        let page = format!("{PAGES}{}.md", name.replace(['/', '_'], "-"));
         for missing in [test, page] {
             if tree.file(&missing).is_none() {
                 let what = format!("the command lacks {missing}");
@@ -40,6 +40,9 @@ mod tests {
             ("apps/varve/src/commands/mod.rs", ""),
             ("apps/varve/src/commands/volume/mod.rs", ""),
             ("apps/varve/src/commands/volume/create.rs", ""),
+            ("apps/varve/src/commands/volume/two_words.rs", ""),
+            ("apps/varve/tests/cli/volume_two_words.rs", ""),
+            ("docs/operating/volume-two-words.md", ""),
             ("apps/varve/src/commands/status.rs", ""),
             ("apps/varve/tests/cli/status.rs", ""),
             ("docs/operating/status.md", ""),

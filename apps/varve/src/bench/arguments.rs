@@ -1,7 +1,7 @@
 //! The load as flags.
 
 use clap::Args;
-use varve_tool_bench::{AccessPattern, DataSpec, LoadSpec, Target};
+use varve_tool_bench::{AccessPattern, DataSpec, LoadSpec, Target, processes_named};
 use varve_types::ByteCount;
 
 use crate::cli::size;
@@ -93,6 +93,12 @@ impl LoadArgs {
 /// Reads a target.
 pub(crate) fn target(text: &str) -> std::result::Result<Target, String> {
     text.parse().map_err(|error: varve_tool_bench::Error| error.to_string())
+}
+
+/// Reads which processes to look at: an id, or all of a name.
+pub(crate) fn processes(text: &str) -> std::result::Result<Vec<u32>, String> {
+    let found = text.parse().map_or_else(|_| processes_named(text), |id| vec![id]);
+    if found.is_empty() { Err(format!("no process is named `{text}`")) } else { Ok(found) }
 }
 
 fn percent(text: &str) -> std::result::Result<u8, String> {

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use varve_tool_bench::{BlockWork, LoadSpec, Preset, Step, Work};
 use varve_types::ByteCount;
 
-use super::report::{load_text, pattern};
+use super::load::{load_text, pattern};
 use crate::failure::{Failure, Result};
 use crate::table::labelled;
 
@@ -20,12 +20,29 @@ pub(crate) fn known(id: &str) -> Result<Preset> {
 pub(crate) fn block_work(preset: Preset) -> Result<BlockWork> {
     match preset.work {
         Work::Block(work) => Ok(work),
-        Work::Needs { what, .. } => {
-            let what = format!("`{}` cannot be run yet: it needs {what}", preset.id);
-            Err(Failure::new(what)
-                .hint(format!("`varve bench show {}` has its parameters", preset.id)))
+        Work::Objects { .. } => {
+            let what = format!("`{}` needs an S3 server", preset.id);
+            Err(Failure::misuse(what).hint(format!("run `varve bench cosbench {}`", preset.id)))
         }
+        Work::Needs { what, .. } => Err(needs(&preset.id, what)),
     }
+}
+
+/// COSBench's XML of a preset; none of one that is no workload of objects.
+pub(crate) fn objects_work(preset: Preset) -> Result<String> {
+    match preset.work {
+        Work::Objects { xml } => Ok(xml),
+        Work::Block(_) => {
+            let what = format!("`{}` needs a block target", preset.id);
+            Err(Failure::misuse(what).hint(format!("run `varve bench run {}`", preset.id)))
+        }
+        Work::Needs { what, .. } => Err(needs(&preset.id, what)),
+    }
+}
+
+fn needs(id: &str, what: &str) -> Failure {
+    Failure::new(format!("`{id}` cannot be run yet: it needs {what}"))
+        .hint(format!("`varve bench show {id}` has its parameters"))
 }
 
 /// The load of a step: `common` says what presets leave open, such as data and seed.
@@ -72,6 +89,7 @@ pub(crate) fn shown(preset: &Preset) -> (Value, String) {
                 "steps": work.steps.iter().map(step_value).collect::<Vec<_>>(),
             })
         }
+        Work::Objects { xml } => json!({ "xml": xml }),
         Work::Needs { what, parameters } => {
             pairs.push(("parameters", (*parameters).to_owned()));
             pairs.push(("not yet", (*what).to_owned()));
@@ -88,7 +106,11 @@ pub(crate) fn shown(preset: &Preset) -> (Value, String) {
         "reference": preset.reference,
         "work": work,
     });
-    (value, labelled(&pairs))
+    let text = labelled(&pairs);
+    match &preset.work {
+        Work::Objects { xml } => (value, format!("{text}\n{xml}")),
+        Work::Block(_) | Work::Needs { .. } => (value, text),
+    }
 }
 
 fn step_value(step: &Step) -> Value {

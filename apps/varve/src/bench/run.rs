@@ -6,14 +6,22 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use varve_reactor::{Loop, LoopConfig, Reactor};
-use varve_tool_bench::{Error, Job, JobPart, JobWatch, LoadSpec, Measured, Phase, Target};
+use varve_tool_bench::{
+    Error, Job, JobPart, JobWatch, LoadSpec, Measured, Phase, Target, Usage, has_settled,
+};
 use varve_types::ErrorKind;
 
+use super::health::Health;
+use super::sampler::{Sampler, check_server};
+use crate::cli::Global;
 use crate::failure::{Failure, Result};
 use crate::watch::Watch;
 
 /// How often progress is told and the wish to end looked at.
 const TICK: Duration = Duration::from_millis(100);
+
+/// Length of a round whose rate is compared with others, in ns.
+const ROUND_NS: u64 = 1_000_000_000;
 
 /// What to run.
 #[derive(Clone, Debug)]
@@ -27,28 +35,55 @@ pub(crate) struct Plan {
     pub(crate) ramp_ms: u64,
     pub(crate) duration_ms: u64,
     pub(crate) repeats: u32,
+    /// Longest time to wait before the first one until the rate has settled.
+    pub(crate) settle_ms: Option<u64>,
+    /// Command whose exit code says whether the measured system is well.
+    pub(crate) healthy: Option<String>,
+    /// Processes that are looked at, beside this one.
+    pub(crate) processes: Vec<u32>,
+    /// Whether the daemon is asked for its counters.
+    pub(crate) asks_server: bool,
 }
 
 /// What a run gave.
 pub(crate) struct Outcome {
     /// Bytes of the target that were used.
     pub(crate) size_bytes: u64,
-    /// What all jobs measured together, for each repeat.
-    pub(crate) repeats: Vec<Measured>,
+    pub(crate) repeats: Vec<Repeat>,
+    pub(crate) settling: Settling,
+    /// What the system's health said when it was not well.
+    pub(crate) unwell: Option<String>,
     /// Blocks that were read back and found right.
     pub(crate) verified: Option<u64>,
     /// Whether somebody ended it early.
     pub(crate) is_interrupted: bool,
 }
 
+/// A window that was measured.
+pub(crate) struct Repeat {
+    /// What all jobs measured together.
+    pub(crate) measured: Measured,
+    /// What the machine did in the window, and from moment to moment; nothing of a window that is too short to tell.
+    pub(crate) usage: Option<Usage>,
+    pub(crate) timeline: Vec<(Duration, Usage)>,
+}
+
+/// Whether the rate had settled before the first window.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Settling {
+    NotAsked,
+    After { ms: u64 },
+    Never { ms: u64 },
+}
+
 type JobResult<T> = varve_tool_bench::Result<T>;
 
 /// Runs them one after another; Ctrl-C ends them early, with what was measured until then. There is an outcome for each that was begun, one
 /// at least.
-pub(crate) fn run(plans: &[Plan]) -> Result<Vec<Outcome>> {
+pub(crate) fn run(plans: &[Plan], global: &Global) -> Result<Vec<Outcome>> {
     let watch = Watch::open_ended();
     let begun = plans.iter().take_while(|_| !watch.is_stopped());
-    let outcomes: Result<Vec<Outcome>> = begun.map(|plan| measure(plan, &watch)).collect();
+    let outcomes: Result<Vec<Outcome>> = begun.map(|plan| measure(plan, global, &watch)).collect();
     watch.end();
     let mut outcomes = outcomes?;
     outcomes.retain(|outcome| !outcome.repeats.is_empty());
@@ -58,31 +93,26 @@ pub(crate) fn run(plans: &[Plan]) -> Result<Vec<Outcome>> {
     Ok(outcomes)
 }
 
-fn measure(plan: &Plan, watch: &Watch) -> Result<Outcome> {
+fn measure(plan: &Plan, global: &Global, watch: &Watch) -> Result<Outcome> {
     watch.say(format!("open {}", plan.target));
     let crew = Crew::start(plan)?;
-    let mut outcome = Outcome {
-        size_bytes: crew.size_bytes,
-        repeats: Vec::new(),
-        verified: None,
-        is_interrupted: false,
-    };
     if plan.fill {
         crew.run(Phase::Fill, watch, "fill")?;
     }
-    let load = Phase::Load {
-        ramp_ns: plan.ramp_ms * 1_000_000,
-        duration_ns: plan.duration_ms * 1_000_000,
+    let health = plan.healthy.as_deref().map(Health::watch).transpose()?;
+    let settling = match plan.settle_ms {
+        None => Settling::NotAsked,
+        Some(most_ms) => settle(&crew, most_ms, watch)?,
     };
-    for repeat in 1..=plan.repeats {
-        if watch.is_stopped() {
-            break;
-        }
-        let measured = crew.run(load, watch, &format!("run {repeat} of {}", plan.repeats))?;
-        if measured.window_ns > 0 {
-            outcome.repeats.push(measured);
-        }
-    }
+    let repeats = measure_repeats(plan, &crew, (global, watch))?;
+    let mut outcome = Outcome {
+        size_bytes: crew.size_bytes,
+        repeats,
+        settling,
+        unwell: health.and_then(Health::end),
+        verified: None,
+        is_interrupted: false,
+    };
     if plan.load.verify && !watch.is_stopped() {
         let read = crew.run(Phase::ReadBack, watch, "read back")?;
         outcome.verified = (!watch.is_stopped()).then_some(read.reads.operations);
@@ -90,6 +120,53 @@ fn measure(plan: &Plan, watch: &Watch) -> Result<Outcome> {
     outcome.is_interrupted = watch.is_stopped();
     crew.end();
     Ok(outcome)
+}
+
+/// Does the load, round by round, until its rate has settled.
+fn settle(crew: &Crew, most_ms: u64, watch: &Watch) -> Result<Settling> {
+    let began = Instant::now();
+    let passed_ms = || u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
+    let mut rates = Vec::new();
+    while passed_ms() < most_ms && !watch.is_stopped() {
+        let round = Phase::Load { ramp_ns: 0, duration_ns: ROUND_NS };
+        let measured = crew.run(round, watch, "settle")?;
+        rates.push(measured.per_second(measured.reads.operations + measured.writes.operations));
+        if has_settled(&rates) {
+            return Ok(Settling::After { ms: passed_ms() });
+        }
+    }
+    Ok(Settling::Never { ms: passed_ms() })
+}
+
+fn measure_repeats(
+    plan: &Plan,
+    crew: &Crew,
+    (global, watch): (&Global, &Watch),
+) -> Result<Vec<Repeat>> {
+    let mut processes = plan.processes.clone();
+    processes.push(std::process::id());
+    let server = plan.asks_server.then(|| global.client());
+    server.as_ref().map_or(Ok(()), check_server)?;
+    let sampler = Sampler::start(processes, server)?;
+    let phase = Phase::Load {
+        ramp_ns: plan.ramp_ms * 1_000_000,
+        duration_ns: plan.duration_ms * 1_000_000,
+    };
+    let mut repeats = Vec::new();
+    for repeat in 1..=plan.repeats {
+        if watch.is_stopped() {
+            break;
+        }
+        let begin = Instant::now() + Duration::from_millis(plan.ramp_ms);
+        let measured = crew.run(phase, watch, &format!("run {repeat} of {}", plan.repeats))?;
+        if measured.window_ns > 0 {
+            let end = begin + Duration::from_nanos(measured.window_ns);
+            let (usage, timeline) = (sampler.within(begin, end), sampler.timeline(begin, end));
+            repeats.push(Repeat { measured, usage, timeline });
+        }
+    }
+    sampler.end();
+    Ok(repeats)
 }
 
 /// The threads of all jobs.

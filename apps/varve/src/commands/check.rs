@@ -1,7 +1,5 @@
 //! `varve check`: verifies a pool that is not served, or, with `--online`, one that is, and says what is wrong with it.
 
-use std::io::{self, Write};
-
 use clap::Args;
 use varve_types::{ByteCount, parse_size};
 
@@ -10,6 +8,7 @@ use crate::cli::Global;
 use crate::client::Client;
 use crate::failure::{Failure, Result};
 use crate::offline::{OfflinePool, Source};
+use crate::print;
 
 /// Verify a pool, and say what is wrong with it: one that no daemon serves, or with --online one that is served
 ///
@@ -49,7 +48,7 @@ impl CheckCommand {
         let check = Check { pool, quick: self.quick, overlay_bytes_max: self.overlay.0 };
         let report = check.run();
         let text = if self.json { report.to_json() } else { report.to_text() };
-        print(&text)?;
+        print(&text)?; // It is no failure of the command, and yet this may not end with 0.
         if report.errors > 0 {
             return Err(Failure::new(format!("the pool has {}", counted(report.errors, "error"))));
         }
@@ -65,16 +64,5 @@ impl CheckCommand {
         let report = status.report.as_ref();
         print(&answer.print(self.json, |_| report.map_or_else(String::new, online::describe)))?;
         online::judge(&status).map(|()| String::new())
-    }
-}
-
-/// Prints what was found, as that is no failure of the command, and yet it may not end with 0.
-fn print(text: &str) -> Result<()> {
-    let mut stdout = io::stdout().lock();
-    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(Failure::new(format!("write to standard output: {error}")))
-        }
-        _ => Ok(()),
     }
 }

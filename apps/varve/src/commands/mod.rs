@@ -8,6 +8,7 @@ pub(crate) mod df;
 pub(crate) mod dump;
 pub(crate) mod plan;
 pub(crate) mod pool;
+pub(crate) mod report;
 pub(crate) mod serve;
 pub(crate) mod status;
 pub(crate) mod user;

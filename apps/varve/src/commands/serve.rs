@@ -54,6 +54,10 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "FORMAT")]
     log_format: Option<LogFormat>,
 
+    /// Begin every operation on the drives later by this many µs: a slow medium, for tests
+    #[arg(long, hide = true, value_name = "US", value_parser = clap::value_parser!(u64).range(..=10_000_000))]
+    media_delay_us: Option<u64>,
+
     /// Print every setting of the configuration file with its range, default and reason, and end
     #[arg(long)]
     settings: bool,
@@ -94,6 +98,7 @@ impl Serve {
         settings.admin_listen = self.admin.or(settings.admin_listen);
         settings.log_level = self.log.unwrap_or(settings.log_level);
         settings.log_format = self.log_format.unwrap_or(settings.log_format);
+        settings.media_delay_us = self.media_delay_us.unwrap_or(0);
         settings.check()?;
         Ok(settings)
     }

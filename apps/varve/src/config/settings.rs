@@ -43,6 +43,8 @@ pub(crate) struct Settings {
     pub(crate) reclaim_free_percent: u32,
     /// Summary entries since the last checkpoint at most.
     pub(crate) checkpoint_entries: u64,
+    /// By how much operations on the drives begin later, in µs; for tests, so no file sets it.
+    pub(crate) media_delay_us: u64,
     /// From which part of its capacity on a pool is how full.
     pub(crate) thresholds: Thresholds,
 }
@@ -191,6 +193,7 @@ impl Default for Settings {
             lane: ByteCount(256 << 20),
             reclaim_free_percent: 2,
             checkpoint_entries: 1_000_000,
+            media_delay_us: 0,
             thresholds: Thresholds::default(),
         }
     }

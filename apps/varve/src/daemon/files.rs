@@ -11,7 +11,7 @@ use varve_types::{ByteCount, PoolId, ShardId};
 
 use crate::config::Settings;
 use crate::daemon::backend::PoolFacts;
-use crate::daemon::drives::{DriveEntry, Drives};
+use crate::daemon::drives::Drives;
 use crate::daemon::engine_stack::EngineSource;
 use crate::failure::{Failure, Result};
 
@@ -30,7 +30,7 @@ pub(crate) fn open(settings: &Settings, drives: &Drives) -> Result<Arc<PoolFiles
     let options = DriveOptions { discard: false };
     let files = PoolFiles::open(&paths, options).map_err(|error| explain(&error, settings))?;
     check_memory(settings, files.lane_count())?;
-    Ok(Arc::new(files))
+    Ok(Arc::new(files.delayed(settings.media_delay_us * 1000)))
 }
 
 /// Makes the pool, unless the drives hold one: a start that was cut off before the drives were remembered.
@@ -63,33 +63,29 @@ fn make(settings: &Settings, drives: &Drives) -> Result<()> {
 pub(crate) fn facts(
     settings: &Settings,
     source: &EngineSource,
-    drives: &Drives,
+    drives: Vec<Drive>,
 ) -> Result<PoolFacts> {
-    let files = &source.files;
-    let geometry = files.geometry().map_err(|error| explain(&error, settings))?;
+    let media = &source.media;
+    let geometry = media.geometry().map_err(|error| explain(&error, settings))?;
     let segment_size_bytes = u64::from(geometry.segment_bytes);
     let segments = u64::from(geometry.segment_count);
-    let shards = u64::from(files.lane_count());
+    let shards = u64::from(media.lane_count());
     let config = source.shard_config(ShardId(0));
     let capacity_bytes = shards * config.usable_bytes(segments / shards, geometry.segment_bytes);
-    let drive = |entry: &DriveEntry| Drive {
-        path: entry.path.display().to_string(),
-        size_bytes: entry.size_bytes,
-    };
     Ok(PoolFacts {
-        id: files.pool().to_string(),
-        created_unix_ms: files.created_unix_ms(),
-        shards: files.lane_count(),
+        id: media.pool().to_string(),
+        created_unix_ms: media.created_unix_ms(),
+        shards: media.lane_count(),
         segment_size_bytes,
         size_bytes: segment_size_bytes * segments,
         capacity_bytes,
-        drives: drives.entries.iter().map(drive).collect(),
+        drives,
         memory_budget_bytes: settings.memory.0,
         thresholds: settings.thresholds,
     })
 }
 
-fn random_id() -> Result<PoolId> {
+pub(crate) fn random_id() -> Result<PoolId> {
     let mut id = [0; 16];
     let filled = rustix::rand::getrandom(&mut id, rustix::rand::GetRandomFlags::empty());
     match filled {
@@ -101,7 +97,7 @@ fn random_id() -> Result<PoolId> {
 
 /// Shards of a new pool: as set, or one for two cores, as clients on the machine take about as much CPU as their server, as far as the
 /// memory suffices.
-fn shard_count(settings: &Settings) -> u16 {
+pub(crate) fn shard_count(settings: &Settings) -> u16 {
     if settings.shards > 0 {
         return settings.shards;
     }
@@ -111,7 +107,7 @@ fn shard_count(settings: &Settings) -> u16 {
     u16::try_from(shards).unwrap_or(u16::MAX).min(ShardId::COUNT_MAX)
 }
 
-fn check_memory(settings: &Settings, shards: u16) -> Result<()> {
+pub(crate) fn check_memory(settings: &Settings, shards: u16) -> Result<()> {
     if settings.shard_memory(shards) >= SHARD_MEMORY_MIN {
         return Ok(());
     }

@@ -10,10 +10,14 @@ mod figures;
 mod files;
 mod fill;
 mod holdings;
+mod home;
 mod lock;
 mod objects;
 mod online_check;
 mod pool;
+mod pool_media;
+mod rados;
+mod rados_pools;
 mod s3;
 mod s3_figures;
 mod shard_thread;
@@ -23,7 +27,6 @@ mod stack;
 mod threads;
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Instant;
 
 use tokio::runtime::Runtime;
@@ -36,8 +39,13 @@ use crate::client::ADMIN_SOCKET;
 use crate::config::{Settings, TlsSettings};
 use crate::failure::{Failure, Result};
 
-use self::drives::Drives;
+pub(crate) use self::rados::{RadosHome, RadosMedia};
+pub(crate) use self::rados_pools::{
+    NewRadosPool, attach as attach_rados_pool, create as create_rados_pool,
+};
+
 use self::engine_stack::{EngineSource, EngineStack};
+use self::home::Home;
 use self::lock::DataLock;
 use self::pool::{NbdPlan, Plan, Pool};
 use self::s3::S3;
@@ -47,24 +55,17 @@ use self::stack::ShardStack;
 /// Serves until a signal; returns once the pool is clean.
 pub(crate) fn run(settings: &Settings) -> Result<()> {
     let _lock = DataLock::take(&settings.data)?;
-    let drives = Drives::choose(settings)?;
     let begin = Instant::now();
-    let files = files::open(settings, &drives)?;
-    if !drives.remembered {
-        engine_stack::make_roots(&files)?;
-    }
-    let source = EngineSource::new(settings, Arc::clone(&files));
-    let plan = Plan::<EngineStack> {
-        facts: files::facts(settings, &source, &drives)?,
-        source,
-        nbd: nbd_plan(settings, files.lane_count())?,
-    };
+    let home = Home::choose(settings)?;
+    let media = home.open(settings)?;
+    let nbd = nbd_plan(settings, media.lane_count())?;
+    let source = EngineSource::new(settings, media);
+    let facts = files::facts(settings, &source, home.drives())?;
+    let plan = Plan::<EngineStack> { facts, source, nbd };
     // Callers of the API wait in its socket from here on: once NBD answers, so does the API.
     let front = AdminFront::bind(settings)?;
     let pool = pool::open(plan)?;
-    if !drives.remembered {
-        drives.remember(&settings.data)?;
-    }
+    home.remember(settings)?;
     let open_ms = u64::try_from(begin.elapsed().as_millis()).unwrap_or(u64::MAX);
     tracing::info!(open_ms, pool = pool.summary(), "pool open");
     let s3 = S3::start(settings, pool.object_links()?)?;

@@ -25,7 +25,7 @@ use crate::daemon::backend::{PoolBackend, PoolFacts};
 use crate::daemon::fill;
 use crate::daemon::objects::Objects;
 use crate::daemon::online_check::OnlineCheck;
-use crate::daemon::shard_thread::{self, Alive, Running, ShardThread, Start};
+use crate::daemon::shard_thread::{self, Alive, Ending, Running, ShardThread, Start};
 use crate::daemon::stack::ShardStack;
 use crate::daemon::threads::Threads;
 use crate::failure::{Failure, Result};
@@ -55,7 +55,7 @@ pub(crate) struct Pool<S: ShardStack> {
     threads: Arc<Threads<S>>,
     stacks: Vec<S::Door>,
     running: Vec<Running>,
-    ended: mpsc::Receiver<ShardId>,
+    ended: mpsc::Receiver<Ending>,
     facts: PoolFacts,
     nbd_addresses: Vec<ListenAddress>,
     nbd_connections: ConnectionLimit,
@@ -65,7 +65,7 @@ pub(crate) struct Pool<S: ShardStack> {
 /// Opens every shard and listens. Returns once clients can connect.
 pub(crate) fn open<S: ShardStack>(plan: Plan<S>) -> Result<Pool<S>> {
     let Plan { source, facts, nbd } = plan;
-    let (ended_sender, ended) = mpsc::channel(usize::from(facts.shards));
+    let (ended_sender, ended) = mpsc::channel(2 * usize::from(facts.shards));
     let mut starting = Vec::new();
     for shard in (0..facts.shards).map(ShardId) {
         starting.push(shard_thread::start::<S>(Start {
@@ -194,10 +194,10 @@ impl<S: ShardStack> Pool<S> {
         &self.nbd_addresses
     }
 
-    /// Resolves when the pool cannot be served any more: a shard thread ended by itself.
+    /// Resolves when the pool cannot be served any more: a shard thread ended by itself, or another process has a shard.
     pub(crate) async fn failed(&mut self) -> Failure {
         match self.ended.recv().await {
-            Some(shard) => shard_thread::died(shard),
+            Some(ending) => ending.failure(),
             // The pool holds no sender; the last one was a thread's.
             None => Failure::new("every shard thread ended"),
         }

@@ -70,16 +70,25 @@ pub(crate) struct Start<S: ShardStack> {
     pub(crate) alive: Alive,
 }
 
-/// Tells when its thread has ended.
+/// Why a shard is not served any more.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Ending {
+    /// Its thread ended by itself.
+    Died(ShardId),
+    /// Another process has it.
+    Lost(ShardId),
+}
+
+/// Tells when its thread has ended, or lost its shard.
 pub(crate) struct Alive {
     pub(crate) shard: ShardId,
-    pub(crate) ended: tokio::sync::mpsc::Sender<ShardId>,
+    pub(crate) ended: tokio::sync::mpsc::Sender<Ending>,
 }
 
 impl Drop for Alive {
     fn drop(&mut self) {
         // There is room for every thread; a daemon that is gone need not be told.
-        let _ = self.ended.try_send(self.shard);
+        let _ = self.ended.try_send(Ending::Died(self.shard));
     }
 }
 
@@ -125,6 +134,19 @@ pub(crate) fn open<S: ShardStack>(
     Ok((doors, running))
 }
 
+impl Ending {
+    /// The message for the daemon's end.
+    pub(crate) fn failure(self) -> Failure {
+        match self {
+            Self::Died(shard) => died(shard),
+            Self::Lost(shard) => {
+                Failure::new(format!("another process has taken shard {shard} over"))
+                    .hint("nothing acknowledged is lost; who has it serves it. Start this daemon again only to take it back")
+            }
+        }
+    }
+}
+
 /// The message for a thread that panicked; the panic itself is on standard error.
 pub(crate) fn died(shard: ShardId) -> Failure {
     Failure::new(format!("the thread of shard {shard} panicked"))
@@ -149,7 +171,8 @@ fn run<S: ShardStack>(start: Start<S>, reports: Reports<S>, peers: &mpsc::Receiv
     }
     // No peers: another thread could not start.
     let Ok(peers) = peers.recv() else { return };
-    let Start { shard, source, nbd, alive: _alive } = start;
+    let Start { shard, source, nbd, alive } = start;
+    let ended = alive.ended.clone();
     event_loop.run(async move {
         let seat = Seat { reactor: reactor.clone(), shard, source, peers, inbox };
         let stack = match S::open(seat).await {
@@ -162,6 +185,12 @@ fn run<S: ShardStack>(start: Start<S>, reports: Reports<S>, peers: &mpsc::Receiv
         let nbd = Service::new(reactor.clone(), stack.exports(), nbd);
         reactor.spawn(serve_connections(nbd.clone(), dealt));
         let thread = Rc::new(ShardThread { reactor, stack, nbd });
+        let watched = Rc::clone(&thread);
+        thread.reactor.spawn(async move {
+            watched.stack.lost().await;
+            // The daemon ends for it, or ends already.
+            let _ = ended.try_send(Ending::Lost(shard));
+        });
         if reports.opened.send(Ok(())).is_ok() {
             answer(thread, called).await;
         }

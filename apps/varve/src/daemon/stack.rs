@@ -72,6 +72,11 @@ pub(crate) trait ShardStack: Sized + 'static {
     /// What this shard does and holds now.
     fn report(&self) -> ShardReport;
 
+    /// Returns once another process has the shard.
+    fn lost(&self) -> impl Future<Output = ()> {
+        std::future::pending()
+    }
+
     /// Writes everything out and leaves the shard clean. No request is under way on any thread by then.
     fn close(&self) -> impl Future<Output = Result<()>>;
 }

@@ -8,7 +8,8 @@ fn presets_are_listed_with_what_they_need() {
     assert!(text.starts_with("PRESET "), "{text}");
     let line = |id: &str| text.lines().find(|line| line.split(' ').next() == Some(id)).unwrap();
     assert!(line("appb-small-90w").ends_with("  a block target"));
-    assert!(line("dvr-shared").ends_with("  not yet: object targets"));
+    assert!(line("dvr-shared").ends_with("  an S3 server"));
+    assert!(line("backup-archive").ends_with("  not yet: objects in parts"));
     let json = varve(&["bench", "list", "--json"]).json();
     let presets = json["presets"].as_array().unwrap();
     assert_eq!(presets.len() + 1, text.lines().count());

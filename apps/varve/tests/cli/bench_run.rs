@@ -17,6 +17,7 @@ fn a_load_on_memory_is_measured_and_verified() {
     let arguments = ["--target", "memory:16MiB", "--reads", "70%", "--jobs", "2", "--verify"];
     let more = ["--repeat", "3", "--pattern", "zipf", "--block", "8KiB", "--json"];
     let json = bench(&[&arguments[..], &more].concat()).json();
+    let json = &json["runs"][0];
     let of = |side: &str, field: &str| json[side][field].as_f64().unwrap();
     assert_eq!(json["load"]["block_bytes"], 8192);
     assert_eq!(json["repeats"].as_array().unwrap().len(), 3);
@@ -34,6 +35,7 @@ fn a_rate_is_kept() {
     let arguments = ["--target", "null:1GiB", "--rate", "500", "--json"];
     let time = ["bench", "run", "--ramp", "0ms", "--duration", "1s"];
     let json = varve(&[&time[..], &arguments].concat()).json();
+    let json = &json["runs"][0];
     let rate = json["both"]["operations_per_second"].as_f64().unwrap();
     assert!((rate - 500.0).abs() < 5.0, "{rate}");
     assert_eq!(json["not_begun"], 0);
@@ -75,7 +77,7 @@ fn a_volume_is_measured_over_nbd() {
     };
     let load = ["--size", "16MiB", "--jobs", "2", "--depth", "8", "--reads", "50", "--durable"];
     let json = run("v", &[&load[..], &["--fill", "--verify", "--overwrite", "--json"]].concat());
-    let json = json.json();
+    let json = &json.json()["runs"][0];
     assert_eq!(json["verified_blocks"], 4096);
     assert!(json["writes"]["operations"].as_u64().unwrap() > 0);
     assert!(run("w", &[]).refused(1).contains("it has no such export"));
@@ -108,6 +110,7 @@ fn an_interrupted_run_tells_what_it_measured() {
     let output = child.wait_with_output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let json = &json["runs"][0];
     assert_eq!(json["interrupted"], true);
     assert!(json["reads"]["operations"].as_u64().unwrap() > 0);
 }
@@ -129,8 +132,10 @@ fn a_preset_runs_with_its_parameters() {
         (&70.into(), &true.into())
     );
     assert_eq!(json["runs"][0]["verified_blocks"], 2048);
-    let later = bench(&["dvr-shared", "--target", "memory:16MiB"]).refused(1);
-    assert!(later.contains("`dvr-shared` cannot be run yet: it needs object targets"), "{later}");
+    let later = bench(&["yahoo-cas", "--target", "memory:16MiB"]).refused(1);
+    assert!(later.contains("`yahoo-cas` cannot be run yet: it needs tiers"), "{later}");
+    let objects = bench(&["dvr-shared", "--target", "memory:16MiB"]).refused(2);
+    assert!(objects.contains("run `varve bench cosbench dvr-shared`"), "{objects}");
     bench(&["ccic-db", "--target", "memory:16MiB", "--depth", "3"]).refused(2);
     assert!(
         bench(&["appb-small-90w", "--target", "memory:1MiB"]).refused(2).contains("fewer than")
@@ -152,4 +157,89 @@ fn loads_that_cannot_be_are_refused() {
         let refused = bench(arguments).refused(2);
         assert!(refused.contains(what), "{refused}");
     }
+}
+
+#[test]
+fn a_run_on_a_system_that_is_not_well_is_invalid() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("well"), "").unwrap();
+    let run = |target: &str, healthy: &str| {
+        let arguments = ["bench", "run", "--target", target, "--ramp", "0ms"];
+        let more = ["--duration", "300ms", "--healthy", healthy];
+        varve_in(dir.path(), &[&arguments[..], &more].concat()).ok()
+    };
+    assert!(!run("null:1GiB", "test -e well").contains("INVALID"));
+    let text = run("null:1GiB", "test -e ill");
+    assert!(
+        text.contains("INVALID   the system was not well: `test -e ill` ended with exit status: 1")
+    );
+    // It falls ill meanwhile: the first question takes the file away.
+    let text = run("null:1GiB", "rm well");
+    assert!(text.contains("INVALID   the system was not well: `rm well` ended with"), "{text}");
+}
+
+#[test]
+fn slow_media_of_the_server_are_named() {
+    let home = Home::new();
+    let _daemon = home.serve(&["--media-delay-us", "2000"]);
+    home.varve(&["volume", "create", "v", "--size", "64MiB"]).ok();
+    let target = "nbd+unix:///v?socket=nbd.sock";
+    let arguments = ["bench", "run", "--target", target, "--overwrite", "--reads", "0"];
+    let more = ["--depth", "4", "--ramp", "0ms", "--duration", "2s", "--server"];
+    let run = |last: &[&str]| home.varve(&[&arguments[..], &more, last].concat());
+    let json = run(&["--json"]).json();
+    let window = &json["runs"][0]["repeats"][0];
+    let server = &window["usage"]["server"];
+    assert!(server["media_write_us"].as_f64().unwrap() >= 2000.0, "{server}");
+    assert_eq!(window["findings"][0]["name"], "media", "{}", window["findings"]);
+    assert!(run(&[]).ok().contains("bound by  media: the server's drives take "));
+    let nobody =
+        home.varve(&["--data", "nowhere", "bench", "run", "--target", "null:1GiB", "--server"]);
+    assert!(nobody.refused(1).contains("no daemon answers"));
+}
+
+#[test]
+fn a_level_rate_is_waited_for() {
+    let settle = |load: &[&str]| {
+        let arguments = ["--target", "null:1GiB", "--settle", "7s", "--json"];
+        bench(&[&arguments[..], load].concat()).json()["runs"][0].clone()
+    };
+    let level = settle(&["--rate", "1000"]);
+    // A round is over when the last operation that was due in it is answered.
+    assert!(level["settled_after_ms"].as_u64().unwrap() >= 4900, "five rounds of 1 s");
+    assert_eq!(level["invalid"].as_array().unwrap().len(), 0);
+    let early = bench(&["--target", "null:1GiB", "--settle", "1s", "--json"]).json();
+    let why = early["runs"][0]["invalid"][0].as_str().unwrap();
+    assert!(why.starts_with("the rate did not settle within 1"), "{why}");
+}
+
+#[test]
+fn results_are_saved_with_what_the_machine_did() {
+    let dir = tempfile::tempdir().unwrap();
+    let own = std::process::id().to_string();
+    let run = || {
+        let arguments = ["bench", "run", "--target", "null:1GiB", "--ramp", "500ms"];
+        let more = ["--duration", "1s", "--repeat", "2", "--process", &own, "--save", "results"];
+        varve_in(dir.path(), &[&arguments[..], &more].concat())
+    };
+    run().ok();
+    let read = |file: &str| -> serde_json::Value {
+        let text = fs::read_to_string(dir.path().join("results").join(file)).unwrap();
+        serde_json::from_str(&text).unwrap()
+    };
+    let report = read("report.json");
+    assert_eq!(report["system"]["command"][1], "run");
+    let usage = &report["runs"][0]["repeats"][1]["usage"];
+    let seconds = usage["seconds"].as_f64().unwrap();
+    assert!((0.2..=1.0).contains(&seconds), "the ramp is left out: {seconds}");
+    assert!(
+        usage["cpus_busy"].as_f64().unwrap() > 0.2,
+        "a null target keeps a thread busy: {usage}"
+    );
+    let processes = usage["processes"].as_array().unwrap();
+    assert!(processes.iter().any(|process| process["id"] == std::process::id()));
+    assert_eq!(report["runs"][0]["repeats"][0]["findings"][0]["name"], "client");
+    let moments = read("usage.json")["runs"][0][0].as_array().unwrap().len();
+    assert!((1..=4).contains(&moments), "{moments} moments 250 ms apart");
+    assert!(run().refused(2).contains("results exists"));
 }

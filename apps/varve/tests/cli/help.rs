@@ -53,6 +53,9 @@ const COMMANDS: &[&[&str]] = &[
     &["user", "policy", "set"],
     &["user", "policy", "clear"],
     &["pool"],
+    &["pool", "create"],
+    &["pool", "attach"],
+    &["pool", "rados-caps"],
     &["pool", "show"],
     &["df"],
     &["status"],
@@ -79,6 +82,11 @@ const COMMANDS: &[&[&str]] = &[
     &["bench", "list"],
     &["bench", "show"],
     &["bench", "run"],
+    &["bench", "scale"],
+    &["bench", "cosbench"],
+    &["report"],
+    &["report", "compare"],
+    &["report", "page"],
     &["completions"],
 ];
 

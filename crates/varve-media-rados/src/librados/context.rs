@@ -3,14 +3,19 @@
 use std::ffi::{CStr, CString, c_char};
 use std::ptr;
 use std::sync::Arc;
+use std::thread;
+
+use futures_channel::oneshot;
 
 use super::Connection;
 use super::completion::Operation;
-use super::library::Opaque;
-use super::stripe::stripe_bytes;
+use super::library::{Handle, Opaque};
+use super::monitors::stripe_bytes;
 use crate::objects::{Change, Objects, RadosFuture, Refusal, Write};
 
 const COMPARE_EQUAL: u8 = 1;
+/// What is given is not below what the attribute holds.
+const COMPARE_NOT_BELOW: u8 = 4;
 const CREATE_EXCLUSIVE: i32 = 1;
 /// Changes of a full pool are refused rather than put off until there is room, and deletions go on.
 const FULL_TRY: i32 = 64;
@@ -61,7 +66,10 @@ impl Context {
     fn begin_change(&self, object: &CStr, change: &Change) -> Operation {
         let op = WriteOp::new(&self.connection);
         for (name, value) in &change.expects {
-            op.compare(name, value);
+            op.compare(COMPARE_EQUAL, name, value);
+        }
+        if let Some((name, value)) = &change.at_most {
+            op.compare(COMPARE_NOT_BELOW, name, value);
         }
         if change.creates {
             op.create();
@@ -95,37 +103,6 @@ impl Context {
     /// Counts a read, until it is dropped.
     fn a_read(&self) -> Option<Arc<()>> {
         Some(Arc::clone(&self.reads))
-    }
-
-    fn list_names(&self) -> Result<Vec<String>, Refusal> {
-        let api = &self.connection.api;
-        let mut list = ptr::null_mut();
-        // SAFETY: the context is open.
-        #[expect(unsafe_code, reason = "calls librados")]
-        accepted(unsafe { (api.list_open)(self.handle, &raw mut list) })?;
-        let mut names = Vec::new();
-        let ended = loop {
-            let mut entry: *const c_char = ptr::null();
-            // SAFETY: the list is open; keys and namespaces are not asked for.
-            #[expect(unsafe_code, reason = "calls librados")]
-            let code =
-                unsafe { (api.list_next)(list, &raw mut entry, ptr::null_mut(), ptr::null_mut()) };
-            match accepted(code) {
-                Ok(()) => {}
-                Err(Refusal::NOT_FOUND) => break Ok(names), // The end.
-                Err(refusal) => break Err(refusal),
-            }
-            // SAFETY: the entry ends with a zero, and lives until the next call.
-            #[expect(unsafe_code, reason = "reads a string of C")]
-            let name = unsafe { CStr::from_ptr(entry) };
-            names.extend(name.to_str().map(str::to_owned)); // Ours are text.
-        };
-        // SAFETY: the list is open, and not used any more.
-        #[expect(unsafe_code, reason = "calls librados")]
-        unsafe {
-            (api.list_close)(list);
-        }
-        ended
     }
 }
 
@@ -191,7 +168,58 @@ impl Objects for Context {
     }
 
     fn list(&self) -> RadosFuture<Vec<String>> {
-        Box::pin(std::future::ready(self.list_names()))
+        let (sender, receiver) = oneshot::channel();
+        let connection = Arc::clone(&self.connection);
+        let listing = Listing { connection, handle: Handle(self.handle), _read: self.a_read() };
+        let thread = thread::Builder::new().name("rados-list".to_owned()).spawn(move || {
+            // Nobody may wait any more.
+            let _ = sender.send(listing.names());
+        });
+        if let Err(error) = thread {
+            return refused(Refusal(error.raw_os_error().unwrap_or(Refusal::INVALID.0)));
+        }
+        Box::pin(async move { receiver.await.unwrap_or(Err(Refusal::INVALID)) })
+    }
+}
+
+/// The names of a pool's objects, asked for on a thread of its own, as librados has no other way.
+struct Listing {
+    connection: Arc<Connection>,
+    handle: Handle,
+    /// Keeps the context.
+    _read: Option<Arc<()>>,
+}
+
+impl Listing {
+    fn names(&self) -> Result<Vec<String>, Refusal> {
+        let api = &self.connection.api;
+        let mut list = ptr::null_mut();
+        // SAFETY: the context is open.
+        #[expect(unsafe_code, reason = "calls librados")]
+        accepted(unsafe { (api.list_open)(self.handle.0, &raw mut list) })?;
+        let mut names = Vec::new();
+        let ended = loop {
+            let mut entry: *const c_char = ptr::null();
+            // SAFETY: the list is open; keys and namespaces are not asked for.
+            #[expect(unsafe_code, reason = "calls librados")]
+            let code =
+                unsafe { (api.list_next)(list, &raw mut entry, ptr::null_mut(), ptr::null_mut()) };
+            match accepted(code) {
+                Ok(()) => {}
+                Err(Refusal::NOT_FOUND) => break Ok(names), // The end.
+                Err(refusal) => break Err(refusal),
+            }
+            // SAFETY: the entry ends with a zero, and lives until the next call.
+            #[expect(unsafe_code, reason = "reads a string of C")]
+            let name = unsafe { CStr::from_ptr(entry) };
+            names.extend(name.to_str().map(str::to_owned)); // Ours are text.
+        };
+        // SAFETY: the list is open, and not used any more.
+        #[expect(unsafe_code, reason = "calls librados")]
+        unsafe {
+            (api.list_close)(list);
+        }
+        ended
     }
 }
 
@@ -219,13 +247,13 @@ impl<'a> WriteOp<'a> {
         Self { connection, handle }
     }
 
-    fn compare(&self, name: &str, value: &[u8]) {
+    fn compare(&self, how: u8, name: &str, value: &[u8]) {
         let name = attribute_name(name);
         let (add, value, len) = (self.connection.api.op_cmpxattr, value.as_ptr(), value.len());
         // SAFETY: name and value outlive the call.
         #[expect(unsafe_code, reason = "calls librados")]
         unsafe {
-            add(self.handle, name.as_ptr(), COMPARE_EQUAL, value.cast(), len);
+            add(self.handle, name.as_ptr(), how, value.cast(), len);
         }
     }
 

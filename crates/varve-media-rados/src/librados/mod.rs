@@ -3,7 +3,7 @@
 mod completion;
 mod context;
 mod library;
-mod stripe;
+mod monitors;
 
 use std::ffi::{CStr, CString};
 use std::ptr;
@@ -103,16 +103,25 @@ impl Cluster {
         Ok(Self { connection: Arc::new(connection) })
     }
 
+    /// Bytes that a pool may still take, its copies or parity not counted. Blocks until the monitors answer.
+    ///
+    /// # Errors
+    /// `Open` when there is no such pool, or this user may not ask.
+    pub fn free_bytes(&self, pool: &str) -> Result<u64> {
+        monitors::free_bytes(&self.connection, pool).map_err(|refusal| self.refused(pool, refusal))
+    }
+
+    fn refused(&self, pool: &str, refusal: Refusal) -> Error {
+        let path = format!("rados:{pool} of {}", self.connection.name);
+        Error::Open { path, reason: refusal.to_string() }
+    }
+
     /// The objects of a pool, for one thread.
     ///
     /// # Errors
     /// `Open` when there is no such pool, or this user may not use it.
     pub fn objects(&self, pool: &str) -> Result<Rc<dyn Objects>> {
-        let failed = |refusal: Refusal| Error::Open {
-            path: format!("rados:{pool} of {}", self.connection.name),
-            reason: refusal.to_string(),
-        };
-        let context = Context::open(Arc::clone(&self.connection), pool).map_err(failed)?;
-        Ok(Rc::new(context))
+        let opened = Context::open(Arc::clone(&self.connection), pool);
+        Ok(Rc::new(opened.map_err(|refusal| self.refused(pool, refusal))?))
     }
 }

@@ -7,19 +7,16 @@
 //! are stamped, so no two blocks are equal, and do not compress. The body's SHA-256 is signed, and so checked by the server, unless
 //! `--unsigned`. A get takes an object at random, uniformly, and looks at each stamp.
 
-mod connection;
-mod signer;
-
 use std::io;
 use std::sync::Mutex;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::{Parser, ValueEnum};
-use connection::Connection;
 use hdrhistogram::Histogram;
-use signer::{Signer, sha256};
+use time::OffsetDateTime;
 use varve_stdx::{Rng, checksum64};
+use varve_tool_bench::s3::{Answer, Connection, Head, Signer, sha256};
 
 /// A stamp stands at each multiple of this.
 const STAMP_EVERY: usize = 4096;
@@ -107,13 +104,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// Makes the bucket.
 fn make(arguments: &Arguments, mut signer: Signer) -> io::Result<()> {
     let mut connection = Connection::open(&arguments.address)?;
-    let head = signer.head("PUT", &format!("/{}", arguments.bucket), &sha256(&[]), 0);
+    let head = head(&mut signer, "PUT", &format!("/{}", arguments.bucket), &sha256(&[]), 0);
     let answer = connection.request(&head, &[])?;
-    if answer.status == 200 {
-        Ok(())
-    } else {
-        Err(refused(&mut connection, answer.status, answer.length))
-    }
+    if answer.status == 200 { Ok(()) } else { Err(refused(&mut connection, answer)) }
 }
 
 fn print(
@@ -210,25 +203,27 @@ impl<'a> Worker<'a> {
         } else {
             sha256(&self.body)
         };
-        let head = self.signer.head("PUT", &self.path(number, index), &payload, self.body.len());
+        let path = self.path(number, index);
+        let head = head(&mut self.signer, "PUT", &path, &payload, self.body.len());
         let connection = connected(&mut self.connection, &self.arguments.address)?;
         let answer = connection.request(&head, &self.body)?;
         if answer.status != 200 {
-            return Err(refused(connection, answer.status, answer.length));
+            return Err(refused(connection, answer));
         }
-        connection.read(&mut vec![0; answer.length])
+        connection.skip(answer).map(drop)
     }
 
     fn get(&mut self) -> io::Result<()> {
         let (number, index) = self.pick();
-        let head = self.signer.head("GET", &self.path(number, index), &sha256(&[]), 0);
+        let path = self.path(number, index);
+        let head = head(&mut self.signer, "GET", &path, &sha256(&[]), 0);
         let connection = connected(&mut self.connection, &self.arguments.address)?;
         let answer = connection.request(&head, &[])?;
-        if answer.status != 200 || answer.length != self.arguments.size {
-            return Err(refused(connection, answer.status, answer.length));
+        if answer.status != 200 || answer.length != Some(self.arguments.size as u64) {
+            return Err(refused(connection, answer));
         }
         let mut block = 0;
-        let mut left = answer.length;
+        let mut left = self.arguments.size;
         while left > 0 {
             let piece = &mut self.body[..left.min(PIECE_BYTES)];
             connection.read(piece)?;
@@ -282,11 +277,18 @@ fn stamp(number: u32, index: u64, block: usize) -> [u8; STAMP_BYTES] {
     bytes
 }
 
-fn refused(connection: &mut Connection, status: u16, length: usize) -> io::Error {
-    let mut text = vec![0; length.min(1000)];
+/// A signed head without a query.
+fn head(signer: &mut Signer, method: &str, path: &str, payload: &str, length: usize) -> String {
+    let (length, now) = (length as u64, OffsetDateTime::now_utc());
+    signer.head(Head { method, path, query: "", payload, length, now })
+}
+
+fn refused(connection: &mut Connection, Answer { status, length }: Answer) -> io::Error {
+    let mut text =
+        vec![0; usize::try_from(length.unwrap_or(0)).map_or(1000, |length| length.min(1000))];
     let read = connection.read(&mut text);
     io::Error::other(format!(
-        "status {status}, {length} bytes: {:?} {}",
+        "status {status}, {length:?} bytes: {:?} {}",
         read.err(),
         String::from_utf8_lossy(&text)
     ))

@@ -245,11 +245,24 @@ impl Inner {
     ) -> Result<Option<AlignedBuf>> {
         let offset = self.operations.borrow().offset(operation.block);
         match payload {
-            None => Ok(Some(self.disk.read(offset, self.block_bytes).await?)),
+            None => {
+                let started = self.disk.read(offset, self.block_bytes);
+                self.submit();
+                Ok(Some(started.await?))
+            }
             Some(bytes) => {
-                self.disk.write(offset, bytes, self.persist).await?;
+                let started = self.disk.write(offset, bytes, self.persist);
+                self.submit();
+                started.await?;
                 Ok(None)
             }
+        }
+    }
+
+    /// Hands what was just begun to the kernel, so that it does not wait until the data of the next one are made.
+    fn submit(&self) {
+        if let Some(ring) = self.reactor.ring() {
+            ring.submit();
         }
     }
 

@@ -2,6 +2,8 @@
 
 use hdrhistogram::Histogram;
 
+use crate::load::steady::window_has_settled;
+
 /// Longest latency that is told apart, in ns: an hour. Longer ones count as that.
 const LATENCY_NS_MAX: u64 = 3_600_000_000_000;
 
@@ -106,6 +108,12 @@ impl Measured {
         self.reads.merge(&other.reads);
         self.writes.merge(&other.writes);
         self.not_begun += other.not_begun;
+    }
+
+    /// Whether the rate was level over the window's whole seconds; `None` when these are fewer than five.
+    #[must_use]
+    pub fn has_settled(&self) -> Option<bool> {
+        window_has_settled(&self.per_second, self.window_ns)
     }
 
     /// `amount` a second of the window; 0 for an empty one.

@@ -6,8 +6,11 @@ mod operations;
 mod pace;
 mod spec;
 mod statistics;
+mod steady;
 
 pub use job::{Job, JobPart, JobWatch, Phase};
 pub use measured::{Measured, Side};
 pub use spec::LoadSpec;
 pub use statistics::Estimate;
+pub(crate) use statistics::student_t;
+pub use steady::has_settled;

@@ -8,7 +8,7 @@ const STUDENT_T: [f64; 30] = [
 ];
 
 /// The same where the degrees of freedom are more: the normal distribution's, with a term for how many there are.
-fn student_t(freedom: usize) -> f64 {
+pub(crate) fn student_t(freedom: usize) -> f64 {
     match freedom.checked_sub(1).and_then(|place| STUDENT_T.get(place)) {
         Some(quantile) => *quantile,
         None => 1.96 + 2.46 / freedom as f64,

@@ -2,7 +2,6 @@
 
 use crate::preset::{Preset, Work};
 
-const OBJECTS: &str = "object targets";
 const FILES: &str = "file system targets";
 
 struct Row {
@@ -17,7 +16,7 @@ struct Row {
 
 /// All of them.
 pub(super) fn presets() -> Vec<Preset> {
-    [BLOCK, COSBENCH, VIDEO, ARCHIVES, FILE, REDUCTION].concat().iter().map(preset).collect()
+    [BLOCK, ARCHIVES, FILE, REDUCTION].concat().iter().map(preset).collect()
 }
 
 fn preset(row: &&Row) -> Preset {
@@ -78,7 +77,7 @@ const BLOCK: &[&Row] = &[
         id: "scale-1000x50",
         what: "1000 volumes, 50 at a time: create, map, load, unmap, remove",
         source: "S4, W12",
-        needs: "volumes made and mapped by the load",
+        needs: "volumes of a daemon: `varve bench scale`",
         parameters: "1000 iterations, 50 at a time: create 1 GiB, map, wait, 2M at depth 64, unmap, remove",
         assumed: &[],
         reference: "S4: 283.5 s in all, and means of each function; no errors",
@@ -103,103 +102,12 @@ const BLOCK: &[&Row] = &[
     },
 ];
 
-const COSBENCH_STAGES: &[&str] = &["ramp 90 s, 300 s measured, ramp down 30 s"];
-const SMALL: &str = "128 KB (128,000 bytes); containers (1,100), objects (1,100); 320 workers, 4 drivers; prepare r(1,100), main u(1,100); 2 copies";
-const LARGE: &str = "10 MB (10,000,000 bytes); containers (1,100), objects (1,100); 320 workers, 4 drivers; prepare r(1,100), main u(1,100); 2 copies";
-
-const COSBENCH: &[&Row] = &[
-    &Row {
-        id: "cos-small-read",
-        what: "COSBench: reads of 128 KB",
-        source: "S0",
-        needs: OBJECTS,
-        parameters: SMALL,
-        assumed: COSBENCH_STAGES,
-        reference: "the gateway's network: 9,765 objects/s at 10GbE",
-    },
-    &Row {
-        id: "cos-small-write",
-        what: "COSBench: writes of 128 KB",
-        source: "S0",
-        needs: OBJECTS,
-        parameters: SMALL,
-        assumed: COSBENCH_STAGES,
-        reference: "the gateway's network: 9,765 objects/s at 10GbE",
-    },
-    &Row {
-        id: "cos-large-read",
-        what: "COSBench: reads of 10 MB",
-        source: "S0",
-        needs: OBJECTS,
-        parameters: LARGE,
-        assumed: COSBENCH_STAGES,
-        reference: "the gateway's network: 125 objects/s at 10GbE",
-    },
-    &Row {
-        id: "cos-large-write",
-        what: "COSBench: writes of 10 MB",
-        source: "S0",
-        needs: OBJECTS,
-        parameters: LARGE,
-        assumed: COSBENCH_STAGES,
-        reference: "the gateway's network: 125 objects/s at 10GbE",
-    },
-    &Row {
-        id: "cos-mixed-80-20",
-        what: "COSBench's sample: 80 % reads of 64 KB",
-        source: "COSBench",
-        needs: OBJECTS,
-        parameters: "32 containers × 50 objects of 64 KB; reads 80 of u(1,50), writes 20 of u(51,100); 8 workers; ramp 100 s, 300 s measured",
-        assumed: &[],
-        reference: "",
-    },
-    &Row {
-        id: "asus-trace",
-        what: "COSBench's trace of a cloud drive",
-        source: "COSBench",
-        needs: OBJECTS,
-        parameters: "431 containers × 1299 objects; sizes h(1|100|604,101|500|116,501|1024|51,1025|5120|169,5121|102400|18,102401|1024000|2)KB; 256 workers; 900 s",
-        assumed: &[],
-        reference: "",
-    },
-];
-
-const VIDEO: &[&Row] = &[
-    &Row {
-        id: "dvr-private",
-        what: "video recorders, a copy for each user",
-        source: "S0, figures 16 to 21",
-        needs: OBJECTS,
-        parameters: "segments of 8 to 14 s; written 4, 2.5, 1.9, 1.25 MB, 25 % each; read 80, 10, 5, 5 %; 85 % writes; 100, 200 … 600 readers",
-        assumed: &["85 % writes: what is never watched"],
-        reference: "most readers whose segments come within 8 s",
-    },
-    &Row {
-        id: "dvr-shared",
-        what: "video recorders, a copy for all users",
-        source: "S0, figures 16 to 21",
-        needs: OBJECTS,
-        parameters: "segments of 8 to 14 s; written 4, 2.5, 1.9, 1.25 MB, 25 % each; read 80, 10, 5, 5 %; 85 % reads; 100, 200 … 600 readers",
-        assumed: &["85 % reads"],
-        reference: "most readers whose segments come within 8 s",
-    },
-    &Row {
-        id: "vod",
-        what: "video on demand",
-        source: "S0",
-        needs: OBJECTS,
-        parameters: "reads of 4 MB; 100 to 600 readers",
-        assumed: &["4 MB", "100 to 600 readers"],
-        reference: "no segment later than its deadline",
-    },
-];
-
 const ARCHIVES: &[&Row] = &[
     &Row {
         id: "backup-archive",
         what: "backups into coded storage",
         source: "S0",
-        needs: OBJECTS,
+        needs: "objects in parts",
         parameters: "codes 10+4, 8+3, 4+2; objects from 64 KB to 4 GB in parts; 95 % PUT, 5 % GET that verify",
         assumed: &["64 KB", "95 % PUT, 5 % GET"],
         reference: "MB/s, bytes for money; 1.4 times the data stored",
@@ -208,7 +116,7 @@ const ARCHIVES: &[&Row] = &[
         id: "yahoo-cas",
         what: "small objects in coded storage with a cache",
         source: "S0, R11",
-        needs: "object targets and tiers",
+        needs: "tiers, and requests/s swept on objects",
         parameters: "code 8+3; 4 to 64 KB; 10, 50, 70 % full; cache 2 % of storage; PUT and GET, cached or not; requests/s swept",
         assumed: &["4 to 64 KB"],
         reference: "S0's R11",

@@ -2,6 +2,7 @@
 
 mod block;
 mod later;
+mod objects;
 
 use crate::access::AccessPattern;
 
@@ -29,6 +30,11 @@ pub struct Preset {
 pub enum Work {
     /// Loads on a block target, one after another.
     Block(BlockWork),
+    /// A workload of COSBench on an S3 server.
+    Objects {
+        /// COSBench's XML, without endpoint and keys.
+        xml: String,
+    },
     /// Something that cannot be run yet.
     Needs {
         /// What is missing.
@@ -76,7 +82,7 @@ impl Preset {
     /// All of them, those that can be run first.
     #[must_use]
     pub fn all() -> Vec<Self> {
-        [block::presets(), later::presets()].concat()
+        [block::presets(), objects::presets(), later::presets()].concat()
     }
 
     /// The one of that name.
@@ -175,7 +181,7 @@ mod tests {
     fn parameters_are_those_of_the_sources() {
         let work = |id: &str| match Preset::named(id).unwrap().work {
             Work::Block(work) => work,
-            Work::Needs { what, .. } => panic!("{id} needs {what}"),
+            other => panic!("{id} is {other:?}"),
         };
         let appb = work("appb-small-90w");
         let step = appb.steps[0];

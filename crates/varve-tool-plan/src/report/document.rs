@@ -22,6 +22,13 @@ pub enum Part {
     Table(Table),
     /// Sentences.
     Notes(Vec<String>),
+    /// A picture under a heading, as SVG that whoever made it has escaped. HTML alone shows it.
+    Picture {
+        /// The heading.
+        heading: String,
+        /// The picture.
+        svg: String,
+    },
 }
 
 /// Rows under a header. The first column holds names, all others amounts or words.
@@ -44,6 +51,21 @@ impl Document {
     #[must_use]
     pub fn facts(mut self, facts: Vec<(&'static str, String)>) -> Self {
         self.parts.push(Part::Facts(facts));
+        self
+    }
+
+    /// Adds labels and values under a heading.
+    #[must_use]
+    pub fn headed_facts(mut self, heading: &str, facts: Vec<(&'static str, String)>) -> Self {
+        self.parts.push(Part::Heading(heading.to_owned()));
+        self.facts(facts)
+    }
+
+    /// Adds a picture under a heading, if there is one.
+    #[must_use]
+    pub fn picture(mut self, heading: &str, svg: Option<String>) -> Self {
+        let heading = heading.to_owned();
+        self.parts.extend(svg.map(|svg| Part::Picture { heading, svg }));
         self
     }
 

@@ -5,7 +5,7 @@ use super::document::{Document, Part, Table};
 const STYLE: &str = "body{font:15px/1.5 system-ui,sans-serif;max-width:75em;margin:2em auto;padding:0 1em;color:#1c2733;background:#fff}\
 h1{font-size:1.5em}h2{font-size:1.1em;margin-top:2em}table{border-collapse:collapse;display:block;overflow-x:auto}\
 td,th{padding:.25em .75em;text-align:left;border-bottom:1px solid #d5dce4;font-variant-numeric:tabular-nums;vertical-align:top}\
-th{background:#f1f4f8}td:first-child{font-weight:600}\
+th{background:#f1f4f8}td:first-child{font-weight:600}figure{margin:1em 0}svg{max-width:100%;height:auto}\
 @media(prefers-color-scheme:dark){body{color:#dde5ee;background:#12181f}th{background:#1d2732}td,th{border-color:#33414f}}";
 
 impl Document {
@@ -30,6 +30,10 @@ impl Document {
                     let rows: String = rows.collect();
                     let header = row("th", header.iter().copied());
                     out.push_str(&format!("<table>\n{header}{rows}</table>\n"));
+                }
+                Part::Picture { heading, svg } => {
+                    let heading = escaped(heading);
+                    out.push_str(&format!("<h2>{heading}</h2>\n<figure>{svg}</figure>\n"));
                 }
                 Part::Notes(notes) => {
                     let notes = notes.iter().map(|note| format!("<li>{}</li>\n", escaped(note)));

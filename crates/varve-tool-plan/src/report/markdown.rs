@@ -7,7 +7,8 @@ impl Document {
     #[must_use]
     pub fn markdown(&self) -> String {
         let mut out = format!("# {}\n", escaped(&self.title));
-        for part in &self.parts {
+        let shown = self.parts.iter().filter(|part| !matches!(part, Part::Picture { .. }));
+        for part in shown {
             out.push('\n');
             match part {
                 Part::Heading(heading) => out.push_str(&format!("## {}\n", escaped(heading))),
@@ -19,6 +20,7 @@ impl Document {
                 Part::Table(Table { header, rows }) => {
                     push_table(&mut out, header, rows.iter().cloned())
                 }
+                Part::Picture { .. } => {}
                 Part::Notes(notes) => {
                     for note in notes {
                         out.push_str(&format!("- {}\n", escaped(note)));

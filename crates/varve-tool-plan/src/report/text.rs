@@ -22,6 +22,7 @@ impl Document {
                         std::iter::once(titles).chain(rows.iter().cloned()).collect();
                     push_rows(&mut out, &all);
                 }
+                Part::Picture { .. } => {}
                 Part::Notes(notes) => {
                     for note in notes {
                         out.push_str(&format!("- {note}\n"));

@@ -1,27 +1,34 @@
-//! `varve bench`: loads and what they measure. Needs no daemon of its own.
+//! `varve bench`: loads and what they measure. `scale` calls a daemon, and `run` if it is told to.
 
+mod cosbench;
 mod list;
 mod run;
+mod scale;
 mod show;
 
 use clap::Subcommand;
 
+use crate::cli::Global;
 use crate::failure::Result;
 
-/// Measure block storage: files, devices, exports of NBD servers
+/// Measure block storage: files, devices, exports of NBD servers; and S3 servers by workloads of COSBench
 #[derive(Subcommand, Debug)]
 pub(crate) enum Bench {
     List(list::List),
     Show(show::Show),
     Run(Box<run::Run>),
+    Scale(scale::Scale),
+    Cosbench(cosbench::Cosbench),
 }
 
 impl Bench {
-    pub(crate) fn run(self) -> Result<String> {
+    pub(crate) fn run(self, global: &Global) -> Result<String> {
         match self {
             Self::List(command) => command.run(),
             Self::Show(command) => command.run(),
-            Self::Run(command) => command.run(),
+            Self::Run(command) => command.run(global),
+            Self::Scale(command) => command.run(global),
+            Self::Cosbench(command) => command.run(),
         }
     }
 }

@@ -1,13 +1,16 @@
 //! `varve bench run`: puts a load on a target and prints what it measured.
 
+use std::path::PathBuf;
+
 use clap::Args;
 use varve_tool_bench::{LoadSpec, Preset, Target};
 use varve_types::ByteCount;
 
 use crate::bench::{
-    LoadArgs, Plan, Report, block_work, json, known, load_of, milliseconds, run, shown, target,
+    LoadArgs, Plan, Report, Saved, System, block_work, json, known, load_of, milliseconds,
+    processes, run, shown, target,
 };
-use crate::cli::size;
+use crate::cli::{Global, size};
 use crate::failure::{Failure, Result};
 
 /// Times of a load of the user's own, in ms.
@@ -58,6 +61,26 @@ pub(crate) struct Run {
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000), value_name = "COUNT")]
     repeat: u32,
 
+    /// Before the first measurement do the load until its rate is level, for up to this time
+    #[arg(long, value_parser = milliseconds, value_name = "TIME")]
+    settle: Option<u64>,
+
+    /// Command of a shell that ends with 0 while the measured system is well; a run in which it does not is marked as invalid
+    #[arg(long, value_name = "COMMAND")]
+    healthy: Option<String>,
+
+    /// Process to look at beside this one, by id or name, such as the server's; may be said again
+    #[arg(long, value_parser = processes, value_name = "PROCESS")]
+    process: Vec<Vec<u32>>,
+
+    /// Ask the daemon of --data or --addr how long its drives take, and say whether they are what makes the latency
+    #[arg(long)]
+    server: bool,
+
+    /// Make a folder of the results: report with histograms, facts of the machine, what it did meanwhile
+    #[arg(long, value_name = "DIR")]
+    save: Option<PathBuf>,
+
     /// Print JSON, with histograms; fields are added over time, never renamed
     #[arg(long)]
     json: bool,
@@ -68,7 +91,7 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    pub(crate) fn run(self) -> Result<String> {
+    pub(crate) fn run(self, global: &Global) -> Result<String> {
         let load = self.load.spec()?;
         let preset = self.preset.as_deref().map(known).transpose()?;
         let plans = match &preset {
@@ -76,20 +99,22 @@ impl Run {
             Some(preset) => self.plans(preset, &load)?,
         };
         plans.iter().try_for_each(|plan| self.check(plan))?;
-        let outcomes = run(&plans)?;
-        let reports: Vec<Report> =
+        self.save.as_deref().map_or(Ok(()), Saved::check)?;
+        let system = System::now();
+        let outcomes = run(&plans, global)?;
+        let runs: Vec<Report> =
             plans.iter().zip(&outcomes).map(|(plan, outcome)| Report::of(plan, outcome)).collect();
-        match (&preset, self.json) {
-            (None, true) => reports.iter().map(json).collect(),
-            (None, false) => Ok(reports.iter().map(Report::text).collect()),
-            (Some(preset), true) => {
-                json(&serde_json::json!({ "preset": preset.id, "runs": reports }))
-            }
-            (Some(preset), false) => {
-                let texts: Vec<String> = reports.iter().map(Report::text).collect();
-                Ok(format!("{}\n{}", shown(preset).1, texts.join("\n")))
-            }
+        let id = preset.as_ref().map(|preset| preset.id.clone());
+        let saved = Saved { preset: id, system, runs };
+        if let Some(dir) = &self.save {
+            saved.write(dir, &outcomes)?;
         }
+        if self.json {
+            return json(&saved);
+        }
+        let texts: Vec<String> = saved.runs.iter().map(Report::text).collect();
+        let head = preset.map(|preset| format!("{}\n", shown(&preset).1));
+        Ok(head.unwrap_or_default() + &texts.join("\n"))
     }
 
     /// A load of the user's own.
@@ -102,6 +127,10 @@ impl Run {
             ramp_ms: self.ramp.unwrap_or(RAMP_MS),
             duration_ms: self.duration.unwrap_or(DURATION_MS),
             repeats: self.repeat,
+            settle_ms: self.settle,
+            healthy: self.healthy.clone(),
+            processes: self.process.concat(),
+            asks_server: self.server,
         }
     }
 

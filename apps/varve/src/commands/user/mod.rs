@@ -71,7 +71,7 @@ impl GivenKey {
 }
 
 /// A text file, or standard input for `-`.
-fn read_file(path: &Path) -> Result<String> {
+pub(crate) fn read_file(path: &Path) -> Result<String> {
     let mut text = String::new();
     let read = if path == Path::new("-") {
         io::stdin().take(FILE_BYTES_MAX + 1).read_to_string(&mut text)

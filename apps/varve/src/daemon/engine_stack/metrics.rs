@@ -2,6 +2,7 @@
 
 use varve_access_admin::MetricKind::{self, Counter, Gauge};
 use varve_dispatch::ShardStats;
+use varve_media::{DiskOperation, DiskStats};
 
 use crate::daemon::stack::ShardMetric;
 
@@ -99,6 +100,48 @@ const ROWS: &[Row] = &[
     ("varve_logstore_live_bytes", Gauge, "Stored bytes of live units.", |s| s.space.live_bytes),
     ("varve_logstore_used_bytes", Gauge, "Bytes of segments in use.", used_bytes),
 ];
+
+/// Of each kind of operation on media: its count, its time, and what they mean.
+const MEDIA: [(DiskOperation, [(&str, &str); 2]); 4] = [
+    (
+        DiskOperation::Read,
+        [
+            ("varve_media_reads_total", "Reads from the drives."),
+            ("varve_media_read_us_total", "Time of these, added up, in µs."),
+        ],
+    ),
+    (
+        DiskOperation::WriteCached,
+        [
+            ("varve_media_writes_total", "Writes to the drives that a flush follows."),
+            ("varve_media_write_us_total", "Time of these, added up, in µs."),
+        ],
+    ),
+    (
+        DiskOperation::WriteDurable,
+        [
+            ("varve_media_durable_writes_total", "Writes to the drives that are durable."),
+            ("varve_media_durable_write_us_total", "Time of these, added up, in µs."),
+        ],
+    ),
+    (
+        DiskOperation::Flush,
+        [
+            ("varve_media_flushes_total", "Flushes of the drives."),
+            ("varve_media_flush_us_total", "Time of these, added up, in µs."),
+        ],
+    ),
+];
+
+/// What the shard's thread asked of the drives, and how long that took.
+pub(super) fn of_media(disks: &DiskStats) -> Vec<ShardMetric> {
+    let metrics = MEDIA.into_iter().flat_map(|(operation, [(count, counts), (us, times)])| {
+        let stats = disks.of(operation);
+        let counter = |name, help, value| ShardMetric { name, help, kind: Counter, value };
+        [counter(count, counts, stats.count), counter(us, times, stats.nanos / 1000)]
+    });
+    metrics.collect()
+}
 
 /// The shard's metrics.
 pub(super) fn of(stats: &ShardStats) -> Vec<ShardMetric> {

@@ -24,7 +24,7 @@ use varve_dispatch::{
     Dispatch, HostConfig, Job, JobSender, Placement, Pool, PoolLinks, PoolRoot, ShardHost,
     serve_jobs,
 };
-use varve_media::Media;
+use varve_media::{DiskStats, Media};
 use varve_reactor::Reactor;
 use varve_reactor::port::PortReceiver;
 use varve_types::ShardId;
@@ -51,6 +51,8 @@ pub(crate) struct EngineStack {
     datasets: Datasets,
     placement: Placement,
     space: SpaceCount,
+    /// Of the thread's disks, if it has any.
+    disks: Option<Rc<DiskStats>>,
     /// Holds the pool's lock.
     _source: EngineSource,
 }
@@ -69,7 +71,8 @@ impl ShardStack for EngineStack {
         let Seat { reactor, shard, source, peers, inbox } = seat;
         let failed =
             |error: &dyn std::fmt::Display| Failure::new(format!("open shard {shard}: {error}"));
-        let media = source.files.media(&reactor, shard).map_err(|error| failed(&error))?;
+        let opened = source.media.media(&reactor, shard).await;
+        let (media, disks) = opened.map_err(|error| failed(&error))?;
         let (dispatch, root) =
             enter(&reactor, shard, &media, peers).await.map_err(|error| failed(&error))?;
         reactor.spawn(serve_jobs(dispatch.clone(), inbox)); // E1
@@ -82,7 +85,8 @@ impl ShardStack for EngineStack {
         dispatch.add_host(shard, Rc::clone(&host));
         let placement = dispatch.placement().clone();
         let datasets = Datasets::new(dispatch, Arc::clone(&source.shared));
-        Ok(Self { shard, host, datasets, placement, space: SpaceCount::new(), _source: source })
+        let space = SpaceCount::new();
+        Ok(Self { shard, host, datasets, placement, space, disks, _source: source })
     }
 
     async fn begin(&self, reactor: &Reactor) -> Result<()> {
@@ -157,8 +161,15 @@ impl ShardStack for EngineStack {
                 + stats.deaths_bytes
                 + stats.block_cache_bytes,
             space_used_bytes: stats.space.live_bytes,
-            metrics: metrics::of(&stats),
+            metrics: metrics::of(&stats)
+                .into_iter()
+                .chain(self.disks.iter().flat_map(|disks| metrics::of_media(disks)))
+                .collect(),
         }
+    }
+
+    async fn lost(&self) {
+        self.host.lost().await;
     }
 
     async fn close(&self) -> Result<()> {

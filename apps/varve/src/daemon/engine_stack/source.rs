@@ -4,17 +4,17 @@ use std::sync::Arc;
 
 use varve_dataset::Shared;
 use varve_engine::{MemoryShares, Pool, PoolSpec, ShardConfig};
-use varve_media::PoolFiles;
 use varve_reactor::{Loop, LoopConfig};
 use varve_types::ShardId;
 
 use crate::config::Settings;
+use crate::daemon::pool_media::PoolMedia;
 use crate::failure::{Failure, Result};
 
 /// Shared by the threads of a pool.
 #[derive(Clone)]
 pub(crate) struct EngineSource {
-    pub(crate) files: Arc<PoolFiles>,
+    pub(crate) media: PoolMedia,
     pub(crate) shared: Arc<Shared>,
     shard_memory_bytes: u64,
     /// Bytes for data blocks beside those.
@@ -24,12 +24,12 @@ pub(crate) struct EngineSource {
 }
 
 impl EngineSource {
-    /// The source of the pool in `files`, with the memory and pace of the settings.
-    pub(crate) fn new(settings: &Settings, files: Arc<PoolFiles>) -> Self {
-        let shards = files.lane_count();
+    /// The source of the pool on `media`, with the memory and pace of the settings.
+    pub(crate) fn new(settings: &Settings, media: PoolMedia) -> Self {
+        let shards = media.lane_count();
         let read_cache_bytes = settings.read_cache.0 / u64::from(shards.max(1));
         Self {
-            files,
+            media,
             shared: Arc::default(),
             shard_memory_bytes: settings.shard_memory(shards),
             read_cache_bytes: usize::try_from(read_cache_bytes).unwrap_or(usize::MAX),
@@ -45,7 +45,7 @@ impl EngineSource {
 
     /// What a shard is told.
     pub(crate) fn shard_config(&self, shard: ShardId) -> ShardConfig {
-        let config = ShardConfig::with_memory(self.files.pool(), shard, self.shard_memory_bytes);
+        let config = ShardConfig::with_memory(self.media.pool(), shard, self.shard_memory_bytes);
         ShardConfig {
             block_cache_bytes: config.block_cache_bytes + self.read_cache_bytes,
             checkpoint_entries: self.checkpoint_entries,
@@ -55,28 +55,33 @@ impl EngineSource {
     }
 }
 
-/// Makes the roots of a pool whose files were just made, or whose making was cut off. Blocks. Durable on return.
-pub(crate) fn make_roots(files: &Arc<PoolFiles>) -> Result<()> {
+/// Makes the roots of a pool whose media were just made, or whose making was cut off; says whether there was something to make. Blocks.
+/// Durable on return.
+pub(crate) fn make_roots(pool: &PoolMedia) -> Result<bool> {
     let failed = |error: &dyn std::fmt::Display| Failure::new(format!("make the pool: {error}"));
     let mut event_loop = Loop::new(LoopConfig::default()).map_err(|error| failed(&error))?;
-    let (reactor, files) = (event_loop.handle(), Arc::clone(files));
+    let (reactor, pool) = (event_loop.handle(), pool.clone());
     event_loop.run(async move {
         let mut media = Vec::new();
-        for shard in (0..files.lane_count()).map(ShardId) {
-            media.push(files.media(&reactor, shard).map_err(|error| failed(&error))?);
+        for shard in (0..pool.lane_count()).map(ShardId) {
+            media.push(pool.media(&reactor, shard).await.map_err(|error| failed(&error))?.0);
         }
         let first = media.first().expect("a pool has a lane");
-        if Pool::exists(first).await.map_err(|error| failed(&error))? {
-            return Ok(());
+        let is_new = !Pool::exists(first).await.map_err(|error| failed(&error))?;
+        if is_new {
+            let spec = PoolSpec {
+                pool: pool.pool(),
+                created_unix_ms: pool.created_unix_ms(),
+                shard_count: pool.lane_count(),
+            };
+            Pool::format(&media, &spec).await.map_err(|error| {
+                failed(&error)
+                    .hint("a pool needs at least four segments a shard: give it more room")
+            })?;
         }
-        let spec = PoolSpec {
-            pool: files.pool(),
-            created_unix_ms: files.created_unix_ms(),
-            shard_count: files.lane_count(),
-        };
-        Pool::format(&media, &spec).await.map_err(|error| {
-            failed(&error)
-                .hint("a pool needs at least four segments of 2 MiB a shard: give it more room")
-        })
+        for media in media {
+            media.fence.release().await.map_err(|error| failed(&error))?;
+        }
+        Ok(is_new)
     })
 }

@@ -1,4 +1,5 @@
-//! How long the stripes of a pool are: asked of the monitors, as librados tells it only of pools that cannot be overwritten.
+//! What only the monitors know of a pool: how long its stripes are, as librados tells it only of pools that cannot be overwritten, and how
+//! much room it has.
 
 use std::ffi::{CStr, CString};
 use std::ptr;
@@ -7,23 +8,34 @@ use super::Connection;
 use super::context::accepted;
 use crate::objects::Refusal;
 
-const QUESTION: &CStr =
-    c"{\"prefix\": \"osd pool ls\", \"detail\": \"detail\", \"format\": \"json\"}";
+const POOLS: &CStr = c"{\"prefix\": \"osd pool ls\", \"detail\": \"detail\", \"format\": \"json\"}";
+
+const ROOM: &CStr = c"{\"prefix\": \"df\", \"format\": \"json\"}";
 
 /// Data bytes of a stripe; 1 where objects are kept in copies.
 ///
 /// # Errors
 /// What the monitors refuse the question with; `NOT_FOUND` when they do not tell of the pool.
 pub(super) fn stripe_bytes(connection: &Connection, pool: &str) -> Result<u64, Refusal> {
-    let answer = ask(connection, QUESTION.to_owned())?;
-    let pools: serde_json::Value = serde_json::from_slice(&answer).map_err(|_| Refusal::INVALID)?;
+    let pools = ask(connection, POOLS.to_owned())?;
     let found = pools.as_array().into_iter().flatten().find(|found| found["pool_name"] == pool);
     let stripe = found.and_then(|found| found["stripe_width"].as_u64());
     stripe.map(|bytes| bytes.max(1)).ok_or(Refusal::NOT_FOUND)
 }
 
+/// Bytes that the pool may still take, its copies or parity not counted.
+///
+/// # Errors
+/// As [`stripe_bytes`].
+pub(super) fn free_bytes(connection: &Connection, pool: &str) -> Result<u64, Refusal> {
+    let room = ask(connection, ROOM.to_owned())?;
+    let pools = room["pools"].as_array();
+    let found = pools.into_iter().flatten().find(|found| found["name"] == pool);
+    found.and_then(|found| found["stats"]["max_avail"].as_u64()).ok_or(Refusal::NOT_FOUND)
+}
+
 /// Asks the monitors; blocks until they answer.
-fn ask(connection: &Connection, question: CString) -> Result<Vec<u8>, Refusal> {
+fn ask(connection: &Connection, question: CString) -> Result<serde_json::Value, Refusal> {
     let api = &connection.api;
     let mut questions = [question.as_ptr()];
     let (mut answer, mut len) = (ptr::null_mut(), 0);
@@ -59,5 +71,5 @@ fn ask(connection: &Connection, question: CString) -> Result<Vec<u8>, Refusal> {
         }
     }
     accepted(code)?;
-    Ok(bytes)
+    serde_json::from_slice(&bytes).map_err(|_| Refusal::INVALID)
 }

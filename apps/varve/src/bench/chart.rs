@@ -1,0 +1,124 @@
+//! Lines in a frame, as SVG.
+
+use std::error::Error;
+use std::ops::Range;
+
+use plotters::coord::Shift;
+use plotters::coord::ranged1d::{AsRangedCoord, ValueFormatter};
+use plotters::prelude::*;
+
+use crate::failure::{Failure, Result};
+
+/// Size of a picture, in px.
+const SIZE: (u32, u32) = (900, 380);
+
+/// A line, and its name.
+pub(super) struct Curve {
+    pub(super) name: String,
+    pub(super) points: Vec<(f64, f64)>,
+}
+
+/// What a picture shows.
+#[derive(Clone, Copy)]
+pub(super) struct Axes {
+    pub(super) x: &'static str,
+    pub(super) y: &'static str,
+    /// Whether equal steps to the right are equal factors.
+    pub(super) is_log: bool,
+    /// Upper end of the y axis; without it that of the curves.
+    pub(super) y_max: Option<f64>,
+}
+
+/// A picture of curves; `None` without any point.
+pub(super) fn svg(axes: Axes, curves: &[Curve]) -> Result<Option<String>> {
+    let all = || curves.iter().flat_map(|curve| &curve.points);
+    let bounds = |of: fn(&(f64, f64)) -> f64| {
+        all()
+            .map(of)
+            .fold((f64::MAX, f64::MIN), |(low, high), value| (low.min(value), high.max(value)))
+    };
+    if all().next().is_none() {
+        return Ok(None);
+    }
+    let ((left, right), (_, top)) = (bounds(|point| point.0), bounds(|point| point.1));
+    let y = 0.0..axes.y_max.unwrap_or_else(|| (top * 1.05).max(1e-9));
+    let mut text = String::new();
+    let area = SVGBackend::with_string(&mut text, SIZE).into_drawing_area();
+    let drawn = if axes.is_log {
+        let left = left.max(1e-3);
+        draw(&area, (left..right.max(left * 1.01)).log_scale(), y, axes, curves)
+    } else {
+        draw(&area, left..right.max(left + 1e-9), y, axes, curves)
+    };
+    drop(area);
+    drawn.map_err(|error| Failure::new(format!("draw a picture: {error}")))?;
+    Ok(Some(text))
+}
+
+fn draw<X>(
+    area: &DrawingArea<SVGBackend<'_>, Shift>,
+    x: X,
+    y: Range<f64>,
+    axes: Axes,
+    curves: &[Curve],
+) -> std::result::Result<(), Box<dyn Error>>
+where
+    X: AsRangedCoord<Value = f64>,
+    X::CoordDescType: ValueFormatter<f64>,
+{
+    area.fill(&WHITE).map_err(told)?;
+    let mut builder = ChartBuilder::on(area);
+    builder.margin(12).x_label_area_size(42).y_label_area_size(78);
+    let mut chart = builder.build_cartesian_2d(x, y).map_err(told)?;
+    chart
+        .configure_mesh()
+        .x_desc(axes.x)
+        .y_desc(axes.y)
+        .light_line_style(WHITE)
+        .draw()
+        .map_err(told)?;
+    for (index, curve) in curves.iter().enumerate() {
+        let style = Palette99::pick(index).stroke_width(2);
+        let line = LineSeries::new(curve.points.iter().copied(), style);
+        let sample = move |(x, y)| PathElement::new(vec![(x, y), (x + 18, y)], style);
+        chart.draw_series(line).map_err(told)?.label(curve.name.as_str()).legend(sample);
+    }
+    if curves.len() > 1 {
+        let mut labels = chart.configure_series_labels();
+        let labels = labels.background_style(WHITE.mix(0.8)).border_style(BLACK.mix(0.3));
+        labels.position(SeriesLabelPosition::LowerRight).draw().map_err(told)?;
+    }
+    area.present().map_err(told)
+}
+
+fn told<E: Error + Send + Sync + 'static>(error: DrawingAreaErrorKind<E>) -> Box<dyn Error> {
+    error.to_string().into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const AXES: Axes = Axes { x: "µs", y: "%", is_log: true, y_max: Some(100.0) };
+
+    fn curve(points: &[(f64, f64)]) -> Curve {
+        Curve { name: "a <b>".to_owned(), points: points.to_vec() }
+    }
+
+    #[test]
+    fn pictures_have_every_curve_and_escaped_names() {
+        let curves = [curve(&[(1.0, 0.0), (1000.0, 100.0)]), curve(&[(5.0, 50.0), (7.0, 60.0)])];
+        let text = svg(AXES, &curves).unwrap().unwrap();
+        assert!(text.starts_with("<svg"), "{text}");
+        assert!(text.matches("<polyline").count() >= 2 && text.contains("a &lt;b&gt;"), "{text}");
+    }
+
+    #[test]
+    fn nothing_and_single_points_are_no_trouble() {
+        assert_eq!(svg(AXES, &[]).unwrap(), None);
+        for is_log in [true, false] {
+            let axes = Axes { is_log, y_max: None, ..AXES };
+            assert!(svg(axes, &[curve(&[(0.0, 0.0)])]).unwrap().is_some());
+        }
+    }
+}

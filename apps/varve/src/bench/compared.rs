@@ -1,0 +1,154 @@
+//! Two results side by side, load by load.
+
+use std::fmt::Write;
+
+use serde::Serialize;
+use varve_tool_bench::{Comparison, Figure, Verdict};
+use varve_tool_plan::report::Table;
+
+use super::figures::Window;
+use super::report::Report;
+use super::saved::Saved;
+use crate::failure::{Failure, Result};
+use crate::table::{Align, columns};
+
+/// A comparison. Fields are added over time, never renamed.
+#[derive(Serialize, Debug)]
+pub(crate) struct Compared {
+    pub(crate) accept_percent: f64,
+    /// Figures that are worse.
+    pub(crate) worse: usize,
+    figures: Vec<Row>,
+}
+
+/// A figure of one load.
+#[derive(Serialize, Debug)]
+struct Row {
+    load: String,
+    figure: &'static str,
+    before: f64,
+    before_half_width: Option<f64>,
+    after: f64,
+    after_half_width: Option<f64>,
+    change_percent: f64,
+    verdict: &'static str,
+}
+
+/// Compares two results, whose loads must be the same and whose runs valid.
+pub(crate) fn compare(before: &Saved, after: &Saved, accept_percent: f64) -> Result<Compared> {
+    if before.runs.len() != after.runs.len() {
+        return Err(Failure::new("the results have different numbers of loads"));
+    }
+    let mut compared = Compared { accept_percent, worse: 0, figures: Vec::new() };
+    for (before, after) in before.runs.iter().zip(&after.runs) {
+        check(before, after)?;
+        for figure in figures(before, after) {
+            let comparison = figure.compare(accept_percent);
+            compared.worse += usize::from(comparison.verdict == Verdict::Worse);
+            compared.figures.push(Row::of(after.load.text(), figure.name, &comparison));
+        }
+    }
+    Ok(compared)
+}
+
+fn check(before: &Report, after: &Report) -> Result<()> {
+    if before.load != after.load {
+        let (before, after) = (before.load.text(), after.load.text());
+        return Err(Failure::new(format!("the loads differ: {before}; {after}"))
+            .hint("measure both with the same flags, data and seed too"));
+    }
+    for (run, which) in [(before, "first"), (after, "second")] {
+        if let Some(why) = run.invalid.first() {
+            let what = format!("the {which} result means nothing: {why}");
+            return Err(Failure::new(what).hint("measure again"));
+        }
+    }
+    Ok(())
+}
+
+/// What is compared: two figures, so that chance calls no more than one comparison in twenty worse.
+fn figures(before: &Report, after: &Report) -> [Figure; 2] {
+    let figure = |name, more_is_better, of: &dyn Fn(&Window) -> f64| Figure {
+        name,
+        more_is_better,
+        before: before.repeats.iter().map(of).collect(),
+        after: after.repeats.iter().map(of).collect(),
+    };
+    let p99 = figure("p99 µs", false, &|window| window.p99_us);
+    if after.load.rate_per_second.is_some() {
+        return [figure("mean µs", false, &|window| window.mean_us), p99];
+    }
+    [figure("operations/s", true, &|window| window.operations_per_second), p99]
+}
+
+impl Row {
+    fn of(load: String, figure: &'static str, comparison: &Comparison) -> Self {
+        Self {
+            load,
+            figure,
+            before: comparison.before.mean,
+            before_half_width: comparison.before.half_width,
+            after: comparison.after.mean,
+            after_half_width: comparison.after.half_width,
+            change_percent: comparison.change_percent,
+            verdict: match comparison.verdict {
+                Verdict::Better => "better",
+                Verdict::Same => "same",
+                Verdict::Worse => "WORSE",
+                Verdict::Unsure => "unsure",
+            },
+        }
+    }
+
+    fn cells(&self) -> Vec<String> {
+        let value = |mean: f64, half_width: Option<f64>| match half_width {
+            None => format!("{mean:.0}"),
+            Some(half_width) => format!("{mean:.0} ± {half_width:.0}"),
+        };
+        vec![
+            self.figure.to_owned(),
+            value(self.before, self.before_half_width),
+            value(self.after, self.after_half_width),
+            format!("{:+.1} %", self.change_percent),
+            self.verdict.to_owned(),
+        ]
+    }
+}
+
+impl Compared {
+    /// As a table of a page.
+    pub(crate) fn table(&self) -> Table {
+        let rows = self.figures.iter().map(|row| {
+            let mut cells = row.cells();
+            cells.insert(0, row.load.clone());
+            cells
+        });
+        Table { header: vec!["load", "", "before", "after", "change", ""], rows: rows.collect() }
+    }
+
+    /// For people.
+    pub(crate) fn text(&self) -> String {
+        let header = [
+            ("", Align::Left),
+            ("BEFORE", Align::Right),
+            ("AFTER", Align::Right),
+            ("CHANGE", Align::Right),
+            ("", Align::Left),
+        ];
+        let mut text = String::new();
+        for of_load in self.figures.chunk_by(|a, b| a.load == b.load) {
+            let Some(first) = of_load.first() else { continue };
+            let rows: Vec<Vec<String>> = of_load.iter().map(Row::cells).collect();
+            let _ = writeln!(text, "{}", first.load);
+            let _ = writeln!(text, "{}", columns(&header, &rows));
+        }
+        let is_single =
+            |row: &Row| row.before_half_width.is_none() || row.after_half_width.is_none();
+        if self.figures.iter().any(is_single) {
+            text.push_str(
+                "one repeat only: nobody knows what chance makes of it; measure with --repeat 5\n",
+            );
+        }
+        text
+    }
+}

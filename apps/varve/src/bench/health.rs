@@ -1,0 +1,76 @@
+//! Whether the measured system is well while it is measured: a command of the user's says so by its exit code.
+
+use std::process::{Command, Stdio};
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use crate::failure::{Failure, Result};
+
+/// Time between two looks.
+const INTERVAL: Duration = Duration::from_secs(5);
+
+/// Longest time for an answer.
+const ANSWER: Duration = Duration::from_secs(10);
+
+/// How often it is seen whether there is one.
+const TICK: Duration = Duration::from_millis(20);
+
+/// Asks at the beginning, every five seconds, and at the end.
+pub(crate) struct Health {
+    end: Sender<()>,
+    thread: JoinHandle<Option<String>>,
+}
+
+impl Health {
+    /// Begins to ask.
+    pub(crate) fn watch(command: &str) -> Result<Self> {
+        let (end, ended) = mpsc::channel();
+        let (command, began) = (command.to_owned(), Instant::now());
+        let thread = std::thread::Builder::new().name("health".to_owned());
+        let thread = thread.spawn(move || {
+            loop {
+                let at = began.elapsed();
+                if let Err(why) = ask(&command) {
+                    return Some(format!(
+                        "`{command}` {why}, {:.0} s from the beginning",
+                        at.as_secs_f64()
+                    ));
+                }
+                if ended.recv_timeout(INTERVAL) != Err(RecvTimeoutError::Timeout) {
+                    return ask(&command).err().map(|why| format!("`{command}` {why} at the end"));
+                }
+            }
+        });
+        let thread = thread.map_err(|error| Failure::new(format!("start a thread: {error}")))?;
+        Ok(Self { end, thread })
+    }
+
+    /// Asks once more; why the system was not well, if it was not at any time.
+    pub(crate) fn end(self) -> Option<String> {
+        drop(self.end);
+        match self.thread.join() {
+            Ok(unwell) => unwell,
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
+    }
+}
+
+/// Runs the command; what it did instead of ending well.
+fn ask(command: &str) -> std::result::Result<(), String> {
+    let mut shell = Command::new("sh");
+    shell.args(["-c", command]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut child = shell.spawn().map_err(|error| format!("could not be started: {error}"))?;
+    let began = Instant::now();
+    while began.elapsed() < ANSWER {
+        match child.try_wait() {
+            Ok(Some(status)) if status.success() => return Ok(()),
+            Ok(Some(status)) => return Err(format!("ended with {status}")),
+            Ok(None) => std::thread::sleep(TICK),
+            Err(error) => return Err(format!("could not be waited for: {error}")),
+        }
+    }
+    let _it_may_have_ended = child.kill();
+    let _nothing_to_learn = child.wait();
+    Err(format!("gave no answer within {} s", ANSWER.as_secs()))
+}

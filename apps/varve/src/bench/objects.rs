@@ -1,0 +1,401 @@
+//! Runs a workload of COSBench on S3 servers: stages one after another, in each its works side by side, in each a thread for every worker.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use time::OffsetDateTime;
+use varve_tool_bench::cosbench::{
+    Action, End, Line, Mission, Tally, Together, Verb, Work, Workload, Workstage,
+};
+use varve_tool_bench::s3::{Answer, Connection, Head, Signer, encoded};
+
+use crate::failure::{Failure, Result};
+use crate::watch::Watch;
+
+/// Bytes of a body that are made and sent at once.
+const PIECE_BYTES: usize = 64 << 10;
+
+/// Every block of this size differs from all others.
+const STAMP_EVERY: usize = 4096;
+
+/// The word in place of a body's hash.
+const UNSIGNED: &str = "UNSIGNED-PAYLOAD";
+
+/// Operations before a share of failures means something.
+const OPERATIONS_MIN: u64 = 100;
+
+/// How often the wish to end is looked at while nothing is done.
+const TICK: Duration = Duration::from_millis(50);
+
+/// A server and who calls it.
+#[derive(Clone, Debug)]
+pub(crate) struct S3Server {
+    /// `HOST:PORT`.
+    pub(crate) host: String,
+    pub(crate) access_key: String,
+    pub(crate) secret_key: String,
+}
+
+/// What replaces the settings of a workload.
+#[derive(Clone, Default, Debug)]
+pub(crate) struct S3Settings {
+    pub(crate) endpoint: Option<String>,
+    pub(crate) access_key: Option<String>,
+    pub(crate) secret_key: Option<String>,
+}
+
+impl S3Settings {
+    /// The server of a work: what is said here, else what its settings say.
+    fn server(&self, work: &Work) -> Result<S3Server> {
+        let settings: &BTreeMap<String, String> = &work.storage;
+        let chosen = |own: &Option<String>, key: &str| {
+            let missing = || Failure::misuse(format!("work {} names no {key}", work.name));
+            own.clone()
+                .or_else(|| settings.get(key).cloned())
+                .ok_or_else(|| missing().hint("say --endpoint, --access-key and --secret-file"))
+        };
+        Ok(S3Server {
+            host: host(&chosen(&self.endpoint, "endpoint")?)?,
+            access_key: chosen(&self.access_key, "accesskey")?,
+            secret_key: chosen(&self.secret_key, "secretkey")?,
+        })
+    }
+}
+
+/// `http://HOST:PORT` as a connection wants it.
+fn host(endpoint: &str) -> Result<String> {
+    let wrong = || {
+        let what = format!("`{endpoint}` is no endpoint that is known: it is http://HOST(:PORT)");
+        Failure::misuse(what)
+    };
+    let host = endpoint.strip_prefix("http://").ok_or_else(wrong)?.trim_end_matches('/');
+    if host.is_empty() || host.contains('/') {
+        return Err(wrong());
+    }
+    Ok(if host.contains(':') { host.to_owned() } else { format!("{host}:80") })
+}
+
+/// Runs it until a work ends early or Ctrl-C; a line for each operation of what was run.
+pub(crate) fn run_workload(workload: &Workload, settings: &S3Settings) -> Result<Vec<Line>> {
+    let works = workload.stages.iter().flat_map(|stage| &stage.works);
+    works
+        .filter(|work| !work.operations.is_empty())
+        .try_for_each(|work| settings.server(work).map(drop))?;
+    let watch = Watch::open_ended();
+    let mut lines = Vec::new();
+    for (number, stage) in (1..).zip(&workload.stages) {
+        let name = format!("s{number}-{}", stage.name);
+        watch.say(name.clone());
+        let done = run_stage(stage, &name, settings, &watch)?;
+        let has_failed = done.iter().any(|line| line.failed.is_some());
+        lines.extend(done);
+        if has_failed || watch.is_stopped() {
+            break;
+        }
+        let until = Instant::now() + Duration::from_secs(stage.closure_delay_s);
+        while Instant::now() < until && !watch.is_stopped() {
+            thread::sleep(TICK);
+        }
+    }
+    watch.end();
+    Ok(lines)
+}
+
+fn run_stage(
+    stage: &Workstage,
+    name: &str,
+    settings: &S3Settings,
+    watch: &Watch,
+) -> Result<Vec<Line>> {
+    let works: Vec<&Work> = stage.works.iter().filter(|work| !work.operations.is_empty()).collect();
+    thread::scope(|scope| {
+        let started: Vec<_> = works
+            .into_iter()
+            .map(|work| {
+                let run = move || WorkRun::start(work, settings, watch)?.run(name);
+                scope.spawn(run)
+            })
+            .collect();
+        let mut lines = Vec::new();
+        for work in started {
+            match work.join() {
+                Ok(done) => lines.extend(done?),
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+        }
+        Ok(lines)
+    })
+}
+
+/// A work under way: what its workers share.
+struct WorkRun<'a> {
+    work: Arc<Work>,
+    server: S3Server,
+    watch: &'a Watch,
+    together: Arc<Together>,
+    begun: Instant,
+    operations: AtomicU64,
+    bytes: AtomicU64,
+    failures: AtomicU64,
+    is_over: AtomicBool,
+    first_error: Mutex<Option<String>>,
+}
+
+impl<'a> WorkRun<'a> {
+    fn start(work: &Work, settings: &S3Settings, watch: &'a Watch) -> Result<Self> {
+        Ok(Self {
+            together: Together::new(work),
+            server: settings.server(work)?,
+            work: Arc::new(work.clone()),
+            watch,
+            begun: Instant::now(),
+            operations: AtomicU64::new(0),
+            bytes: AtomicU64::new(0),
+            failures: AtomicU64::new(0),
+            is_over: AtomicBool::new(false),
+            first_error: Mutex::new(None),
+        })
+    }
+
+    /// Its lines.
+    fn run(&self, stage: &str) -> Result<Vec<Line>> {
+        let mut tallies = vec![Tally::default(); self.work.operations.len()];
+        let joined: Vec<_> = thread::scope(|scope| {
+            let workers: Vec<_> = (0..self.work.workers)
+                .map(|number| {
+                    let worker = Worker::new(self, number);
+                    thread::Builder::new().spawn_scoped(scope, move || worker.run())
+                })
+                .collect();
+            workers.into_iter().map(|worker| worker.map(thread::ScopedJoinHandle::join)).collect()
+        });
+        for worker in joined {
+            match worker {
+                Ok(Ok(done)) => {
+                    for (all, one) in tallies.iter_mut().zip(&done) {
+                        all.merge(one);
+                    }
+                }
+                Ok(Err(panic)) => std::panic::resume_unwind(panic),
+                Err(error) => return Err(Failure::new(format!("start a thread: {error}"))),
+            }
+        }
+        let seconds = match self.work.end {
+            End::Runtime(seconds) => self.measured_s(seconds),
+            _ => self.begun.elapsed().as_secs_f64(),
+        };
+        let failed = self.is_failing(1).then(|| self.why());
+        let lines = self.work.operations.iter().zip(tallies).map(|(operation, tally)| Line {
+            stage: stage.to_owned(),
+            name: self.work.name.clone(),
+            kind: kind(operation.verb),
+            seconds,
+            tally,
+            failed: failed.clone(),
+        });
+        Ok(lines.collect())
+    }
+
+    /// Length of the window that counts, of `runtime` s or less if the work ended before.
+    fn measured_s(&self, runtime: u64) -> f64 {
+        let passed = self.begun.elapsed().as_secs_f64() - self.work.ramp_up_s as f64;
+        passed.clamp(0.0, runtime as f64)
+    }
+
+    /// Whether the next operation may begin; it counts as begun.
+    fn take(&self) -> bool {
+        if self.is_over.load(Ordering::Relaxed) || self.watch.is_stopped() {
+            return false;
+        }
+        match self.work.end {
+            End::Runtime(seconds) => {
+                let all = self.work.ramp_up_s + seconds + self.work.ramp_down_s;
+                self.begun.elapsed() < Duration::from_secs(all)
+            }
+            End::Operations(operations) => {
+                return self.operations.fetch_add(1, Ordering::Relaxed) < operations;
+            }
+            End::Bytes(bytes) => self.bytes.load(Ordering::Relaxed) < bytes,
+            End::Once => true,
+        }
+        .then(|| self.operations.fetch_add(1, Ordering::Relaxed))
+        .is_some()
+    }
+
+    /// Whether an operation that began then counts.
+    fn counts(&self, began: Instant) -> bool {
+        let End::Runtime(seconds) = self.work.end else { return true };
+        let at = began.duration_since(self.begun);
+        let ramp = Duration::from_secs(self.work.ramp_up_s);
+        (ramp..ramp + Duration::from_secs(seconds)).contains(&at)
+    }
+
+    fn fail(&self, error: String) {
+        self.failures.fetch_add(1, Ordering::Relaxed);
+        let mut first = self.first_error.lock().unwrap_or_else(PoisonError::into_inner);
+        first.get_or_insert(error);
+        drop(first);
+        if self.is_failing(OPERATIONS_MIN) {
+            self.is_over.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether more operations failed than are accepted, of at least so many.
+    fn is_failing(&self, operations_min: u64) -> bool {
+        let (failures, all) =
+            (self.failures.load(Ordering::Relaxed), self.operations.load(Ordering::Relaxed));
+        let accepted = u128::from(self.work.failures_accepted);
+        let is_more = u128::from(failures) * 1_000_000 > accepted * u128::from(all);
+        failures > 0 && is_more && (accepted == 0 || all >= operations_min)
+    }
+
+    fn why(&self) -> String {
+        let first = self.first_error.lock().unwrap_or_else(PoisonError::into_inner);
+        first.clone().unwrap_or_default()
+    }
+}
+
+/// A worker: one connection, one operation at a time.
+struct Worker<'a> {
+    run: &'a WorkRun<'a>,
+    mission: Mission,
+    signer: Signer,
+    connection: Option<Connection>,
+    piece: Vec<u8>,
+    /// Tells its bodies from those of other workers and of earlier operations.
+    stamp: u128,
+}
+
+impl<'a> Worker<'a> {
+    fn new(run: &'a WorkRun<'a>, number: u32) -> Self {
+        let S3Server { host, access_key, secret_key } = run.server.clone();
+        let seed = run.begun.elapsed().as_nanos();
+        let mut piece = vec![0; PIECE_BYTES];
+        varve_stdx::Rng::new(u64::from(number) + 1).fill(&mut piece);
+        Self {
+            run,
+            mission: Mission::new(&run.work, number, u64::from(number), &run.together),
+            signer: Signer::new(access_key, secret_key, host),
+            connection: None,
+            piece,
+            stamp: (u128::from(number) << 96) + (seed << 32),
+        }
+    }
+
+    /// Works until the work is over; what it did of each operation.
+    fn run(mut self) -> Vec<Tally> {
+        let mut tallies = vec![Tally::default(); self.run.work.operations.len()];
+        while self.run.take() {
+            let Some(action) = self.mission.next_action() else { break };
+            let began = Instant::now();
+            let done = self.act(&action);
+            let tally = self.run.counts(began).then(|| tallies.get_mut(action.operation)).flatten();
+            match done {
+                Ok((bytes, processing)) => {
+                    self.run.bytes.fetch_add(bytes, Ordering::Relaxed);
+                    if let Some(tally) = tally {
+                        tally.succeed(bytes, us(began.elapsed()), us(processing));
+                    }
+                }
+                Err(error) => {
+                    self.connection = None;
+                    if let Some(tally) = tally {
+                        tally.fail();
+                    }
+                    self.run.fail(error);
+                }
+            }
+        }
+        tallies
+    }
+
+    /// Does it; its bytes, and the time until its answer began.
+    fn act(&mut self, action: &Action) -> std::result::Result<(u64, Duration), String> {
+        let path = match action.object.as_str() {
+            "" => encoded(&format!("/{}", action.container)),
+            object => encoded(&format!("/{}/{object}", action.container)),
+        };
+        let method = method(action.verb);
+        let began = Instant::now();
+        let told = |error: io::Error| format!("{method} {path}: {error}");
+        let answer = self.request(method, &path, action).map_err(told)?;
+        let processing = began.elapsed();
+        let connection = self.connection.as_mut().expect("a connection that answered");
+        let read = connection.skip(answer).map_err(told)?;
+        if !is_success(action.verb, answer.status) {
+            return Err(format!("{method} {path}: status {}", answer.status));
+        }
+        Ok((if action.verb == Verb::Read { read } else { action.size_bytes }, processing))
+    }
+
+    fn request(&mut self, method: &str, path: &str, action: &Action) -> io::Result<Answer> {
+        if self.connection.is_none() {
+            self.connection = Some(Connection::open(&self.run.server.host)?);
+        }
+        let query = if action.verb == Verb::List { "list-type=2" } else { "" };
+        let (length, now) = (action.size_bytes, OffsetDateTime::now_utc());
+        let head = self.signer.head(Head { method, path, query, payload: UNSIGNED, length, now });
+        let connection = self.connection.as_mut().expect("it was opened");
+        let stamp = &mut self.stamp;
+        connection.request_in_pieces(&head, length, &mut self.piece, |_, bytes| {
+            for block in bytes.chunks_mut(STAMP_EVERY) {
+                *stamp += 1;
+                let stamp = stamp.to_le_bytes();
+                let stamped = stamp.len().min(block.len());
+                block[..stamped].copy_from_slice(&stamp[..stamped]);
+            }
+        })
+    }
+}
+
+fn method(verb: Verb) -> &'static str {
+    match verb {
+        Verb::MakeContainer | Verb::Write => "PUT",
+        Verb::RemoveContainer | Verb::Delete => "DELETE",
+        Verb::Read | Verb::List => "GET",
+    }
+}
+
+/// As COSBench calls it.
+fn kind(verb: Verb) -> &'static str {
+    match verb {
+        Verb::MakeContainer => "init",
+        Verb::RemoveContainer => "dispose",
+        Verb::Read => "read",
+        Verb::Write => "write",
+        Verb::Delete => "delete",
+        Verb::List => "list",
+    }
+}
+
+/// Containers that are there already, or gone already, are what was asked for.
+fn is_success(verb: Verb, status: u16) -> bool {
+    match verb {
+        Verb::MakeContainer => matches!(status, 200 | 409),
+        Verb::RemoveContainer => matches!(status, 200 | 204 | 404),
+        Verb::Delete => matches!(status, 200 | 204),
+        Verb::Read | Verb::Write | Verb::List => status == 200,
+    }
+}
+
+fn us(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn endpoints_are_http_and_a_host() {
+        assert_eq!(host("http://a:9000/").unwrap(), "a:9000");
+        assert_eq!(host("http://a").unwrap(), "a:80");
+        for wrong in ["a:9000", "https://a", "http://", "http://a/b"] {
+            assert!(host(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! Results as one page: figures, latency curves, rates over time, the machine.
+
+use varve_tool_plan::report::{Document, Table};
+
+use super::chart::{Axes, Curve, svg};
+use super::compared::compare;
+use super::figures::Figures;
+use super::report::{COLUMNS, Report};
+use super::saved::Saved;
+use crate::failure::Result;
+
+/// A result, with the name that it has on the page.
+pub(crate) struct Named {
+    pub(crate) name: String,
+    pub(crate) saved: Saved,
+}
+
+/// One of the runs of all results.
+struct Run<'a> {
+    name: String,
+    report: &'a Report,
+}
+
+/// A page of results; several of the same loads are compared with the first one.
+pub(crate) fn page(results: &[Named]) -> Result<Document> {
+    let runs: Vec<Run<'_>> = results.iter().flat_map(runs).collect();
+    let names: Vec<&str> = results.iter().map(|result| result.name.as_str()).collect();
+    let mut document = Document::new(names.join(", ")).table("Figures", figures(&runs));
+    document = document.notes("Not to be used", invalid(&runs));
+    let latency =
+        Axes { x: "latency, µs", y: "operations within it, %", is_log: true, y_max: Some(100.0) };
+    let curves: Vec<Curve> = runs
+        .iter()
+        .map(|run| Curve { name: run.name.clone(), points: distribution(&run.report.both) })
+        .collect();
+    document = document.picture("Latency", svg(latency, &curves)?);
+    let time = Axes { x: "time of all windows, s", y: "operations/s", is_log: false, y_max: None };
+    let curves: Vec<Curve> = runs
+        .iter()
+        .map(|run| Curve { name: run.name.clone(), points: timeline(run.report) })
+        .collect();
+    document = document.picture("Rate over time", svg(time, &curves)?);
+    if runs.len() > results.len() {
+        let curves: Vec<Curve> = results.iter().map(sweep).collect();
+        let axes = Axes { x: "operations/s", y: "p99, µs", is_log: false, y_max: None };
+        document = document.picture("Latency by rate", svg(axes, &curves)?);
+    }
+    if let [first, others @ ..] = results {
+        for other in others {
+            document = compared(document, first, other);
+        }
+    }
+    document = document.table("What the client's machine did", machines(&runs));
+    document = document.notes("Bound by", runs.iter().flat_map(bounds).collect());
+    for result in results {
+        let heading = format!("How {} was measured", result.name);
+        document = document.headed_facts(&heading, result.saved.system.facts());
+        for report in &result.saved.runs {
+            document = document.facts(report.facts());
+        }
+    }
+    Ok(document)
+}
+
+fn runs(result: &Named) -> impl Iterator<Item = Run<'_>> {
+    let is_single = result.saved.runs.len() == 1;
+    result.saved.runs.iter().map(move |report| {
+        let load = report.load.text();
+        let name = if is_single { result.name.clone() } else { format!("{}: {load}", result.name) };
+        Run { name, report }
+    })
+}
+
+fn figures(runs: &[Run<'_>]) -> Table {
+    let header = ["run", ""].into_iter().chain(COLUMNS).collect();
+    let rows = runs.iter().flat_map(|run| {
+        run.report.rows().into_iter().map(|mut row| {
+            row.insert(0, run.name.clone());
+            row
+        })
+    });
+    Table { header, rows: rows.collect() }
+}
+
+fn invalid(runs: &[Run<'_>]) -> Vec<String> {
+    let reasons = runs
+        .iter()
+        .flat_map(|run| run.report.invalid.iter().map(|why| format!("{}: {why}", run.name)));
+    reasons.collect()
+}
+
+/// Latencies in µs, and the share in percent that took no longer.
+fn distribution(figures: &Figures) -> Vec<(f64, f64)> {
+    let all: u64 = figures.histogram_ns.iter().map(|(_, count)| count).sum();
+    let mut so_far = 0;
+    let points = figures.histogram_ns.iter().map(|(ns, count)| {
+        so_far += count;
+        (*ns as f64 / 1000.0, so_far as f64 / all as f64 * 100.0)
+    });
+    points.collect()
+}
+
+fn timeline(report: &Report) -> Vec<(f64, f64)> {
+    let mut points = Vec::new();
+    for window in &report.repeats {
+        // The last second of a window may have just begun.
+        let whole = usize::try_from(window.window_ms / 1000).unwrap_or(usize::MAX);
+        for count in window.per_second.iter().take(whole) {
+            points.push((points.len() as f64 + 0.5, *count as f64));
+        }
+    }
+    points
+}
+
+/// Rate and p99 of each load, in order.
+fn sweep(result: &Named) -> Curve {
+    let points = result
+        .saved
+        .runs
+        .iter()
+        .map(|report| (report.both.operations_per_second, report.both.latency_us.p99));
+    Curve { name: result.name.clone(), points: points.collect() }
+}
+
+fn compared(document: Document, first: &Named, other: &Named) -> Document {
+    let heading = format!("{} against {}", other.name, first.name);
+    match compare(&first.saved, &other.saved, 5.0) {
+        Ok(compared) => document.table(&heading, compared.table()),
+        Err(why) => document.notes(&heading, vec![format!("cannot be compared: {}", why.what())]),
+    }
+}
+
+/// Of each run's last window.
+fn machines(runs: &[Run<'_>]) -> Table {
+    let header =
+        vec!["run", "processors busy", "taken by others", "disks", "networks", "processes"];
+    let rows = runs.iter().filter_map(|run| {
+        let usage = run.report.repeats.last()?.usage.as_ref()?;
+        let mib = |bytes: f64| format!("{:.1} MiB/s", bytes / f64::from(1 << 20));
+        let disks = usage.disks.iter().map(|disk| {
+            let (read, write) = (mib(disk.read_bytes_per_second), mib(disk.write_bytes_per_second));
+            format!("{}: {read} read, {write} written, busy {:.0} %", disk.name, disk.busy_percent)
+        });
+        let nets = usage.nets.iter().map(|net| {
+            let (received, sent) =
+                (mib(net.received_bytes_per_second), mib(net.sent_bytes_per_second));
+            format!("{}: {received} received, {sent} sent", net.name)
+        });
+        let processes = usage.processes.iter().map(|process| {
+            let memory = varve_types::ByteCount(process.resident_bytes);
+            format!("{} {}: {:.2} processors, {memory}", process.name, process.id, process.cpus)
+        });
+        Some(vec![
+            run.name.clone(),
+            format!("{:.2} of {}", usage.cpus_busy, usage.cpus),
+            format!("{:.2}", usage.cpus_stolen),
+            disks.collect::<Vec<_>>().join("; "),
+            nets.collect::<Vec<_>>().join("; "),
+            processes.collect::<Vec<_>>().join("; "),
+        ])
+    });
+    Table { header, rows: rows.collect() }
+}
+
+fn bounds(run: &Run<'_>) -> Vec<String> {
+    let findings = run.report.repeats.last().into_iter().flat_map(|window| &window.findings);
+    findings.map(|found| format!("{}: {}", run.name, found.text)).collect()
+}

@@ -1,0 +1,76 @@
+//! Results as a folder: `report.json` with histograms and the machine's facts, `usage.json` with what the machine did from moment to moment,
+//! and `index.html` for people.
+
+use std::fs;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::page::{Named, page};
+use super::report::{Report, json};
+use super::run::Outcome;
+use super::system::System;
+use crate::failure::{Failure, Result};
+
+/// Name of the file that holds everything but timelines.
+const REPORT: &str = "report.json";
+
+/// What one command measured. Fields are added over time, never renamed.
+#[derive(Clone, Serialize, Deserialize, Debug)]
+pub(crate) struct Saved {
+    pub(crate) preset: Option<String>,
+    pub(crate) system: System,
+    pub(crate) runs: Vec<Report>,
+}
+
+impl Saved {
+    /// Refuses a folder that is there already.
+    pub(crate) fn check(dir: &Path) -> Result<()> {
+        if dir.exists() {
+            let what = format!("{} exists; results get a folder of their own", dir.display());
+            return Err(Failure::misuse(what));
+        }
+        Ok(())
+    }
+
+    /// Makes the folder.
+    pub(crate) fn write(&self, dir: &Path, outcomes: &[Outcome]) -> Result<()> {
+        let failed = |error| Failure::new(format!("save to {}: {error}", dir.display()));
+        fs::create_dir_all(dir).map_err(failed)?;
+        fs::write(dir.join(REPORT), json(self)?).map_err(failed)?;
+        let usage: Vec<Vec<Value>> = outcomes.iter().map(timelines).collect();
+        let usage = serde_json::json!({ "runs": usage });
+        fs::write(dir.join("usage.json"), json(&usage)?).map_err(failed)?;
+        let name = self.preset.clone().unwrap_or_else(|| "varve bench run".to_owned());
+        let page = page(&[Named { name, saved: self.clone() }])?;
+        fs::write(dir.join("index.html"), page.html()).map_err(failed)
+    }
+
+    /// Reads a folder, or a file of JSON as `varve bench run --json` prints it.
+    pub(crate) fn read(path: &Path) -> Result<Self> {
+        let file = if path.is_dir() { path.join(REPORT) } else { path.to_owned() };
+        let named = |error: String| Failure::new(format!("read {}: {error}", file.display()));
+        let text = fs::read_to_string(&file).map_err(|error| named(error.to_string()))?;
+        let is_no_report =
+            |error: serde_json::Error| named(format!("no report of `varve bench run`: {error}"));
+        let saved: Self = serde_json::from_str(&text).map_err(is_no_report)?;
+        let has_nothing = |run: &Report| run.repeats.is_empty();
+        if saved.runs.is_empty() || saved.runs.iter().any(has_nothing) {
+            return Err(named("nothing was measured".to_owned()));
+        }
+        Ok(saved)
+    }
+}
+
+/// Of each repeat what the machine did, moment by moment.
+fn timelines(outcome: &Outcome) -> Vec<Value> {
+    let repeats = outcome.repeats.iter().map(|repeat| {
+        let moments = repeat.timeline.iter().map(|(at, usage)| {
+            let at_ms = u64::try_from(at.as_millis()).unwrap_or(u64::MAX);
+            serde_json::json!({ "at_ms": at_ms, "usage": usage })
+        });
+        moments.collect::<Vec<_>>().into()
+    });
+    repeats.collect()
+}

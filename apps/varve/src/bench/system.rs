@@ -1,0 +1,61 @@
+//! Facts of the machine that makes a load, without which its figures say little.
+
+use std::fs;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use serde::{Deserialize, Serialize};
+use varve_types::ByteCount;
+
+/// The machine, and what was run on it when. Fields are added over time, never renamed.
+#[derive(Clone, Serialize, Deserialize, Debug)]
+pub(crate) struct System {
+    /// Version of this program.
+    version: String,
+    /// Whether it was built without optimisation; then its figures are its own.
+    debug_build: bool,
+    /// The command line.
+    pub(crate) command: Vec<String>,
+    /// When the facts were looked at, in ms since 1970.
+    unix_ms: u64,
+    kernel: String,
+    processor: String,
+    processors: usize,
+    memory_bytes: u64,
+}
+
+impl System {
+    /// Of this machine, now. What cannot be read is left empty.
+    pub(crate) fn now() -> Self {
+        let text = |path: &str| fs::read_to_string(path).unwrap_or_default();
+        let field = |text: &str, label: &str| {
+            let line = text.lines().find_map(|line| line.strip_prefix(label));
+            let value = line.map(|line| line.trim_start_matches([':', ' ', '\t']));
+            value.unwrap_or_default().to_owned()
+        };
+        let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let memory = field(&text("/proc/meminfo"), "MemTotal");
+        let memory_kib = memory.trim_end_matches(" kB").parse::<u64>().unwrap_or(0);
+        Self {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            debug_build: cfg!(debug_assertions),
+            command: std::env::args().skip(1).collect(),
+            unix_ms: u64::try_from(since_1970.as_millis()).unwrap_or(0),
+            kernel: text("/proc/sys/kernel/osrelease").trim_end().to_owned(),
+            processor: field(&text("/proc/cpuinfo"), "model name"),
+            processors: std::thread::available_parallelism().map_or(0, usize::from),
+            memory_bytes: memory_kib * 1024,
+        }
+    }
+
+    /// For people.
+    pub(crate) fn facts(&self) -> Vec<(&'static str, String)> {
+        let build = if self.debug_build { ", not optimised" } else { "" };
+        let memory = ByteCount(self.memory_bytes);
+        let Self { version, kernel, processor, processors, .. } = self;
+        vec![
+            ("command", format!("varve {}", self.command.join(" "))),
+            ("client", format!("varve {version}{build}, {processors} × {processor}, {memory}")),
+            ("kernel", kernel.clone()),
+        ]
+    }
+}

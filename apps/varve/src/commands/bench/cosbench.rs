@@ -1,0 +1,95 @@
+//! `varve bench cosbench`: a workload of COSBench on an S3 server.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use varve_tool_bench::Preset;
+use varve_tool_bench::cosbench::{Line, Workload, csv};
+
+use crate::bench::{S3Settings, objects_work, run_workload};
+use crate::commands::user::read_file;
+use crate::failure::{Failure, Result};
+use crate::print;
+use crate::table::{Align, columns};
+
+/// Run a workload of COSBench, as its XML says, on an S3 server
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Stages run one after another until one fails; objects and buckets of the names in the workload are written and removed.\n\
+                  Exit codes: 0 every work within its share of failures, 1 else, 2 misused."
+)]
+pub(crate) struct Cosbench {
+    /// The workload: a preset, or a file of COSBench's XML, - for standard input; `varve bench list` has the presets
+    #[arg(value_name = "WORKLOAD")]
+    workload: String,
+
+    /// Server, instead of the workload's: http://HOST(:PORT)
+    #[arg(long, value_name = "URL")]
+    endpoint: Option<String>,
+
+    /// Public half of the key, instead of the workload's
+    #[arg(long, value_name = "KEY", requires = "secret_file")]
+    access_key: Option<String>,
+
+    /// File with its secret, - for standard input
+    #[arg(long, value_name = "FILE", requires = "access_key")]
+    secret_file: Option<PathBuf>,
+
+    /// Print COSBench's CSV: times are ms, throughput is operations a second, bandwidth bytes a second
+    #[arg(long)]
+    csv: bool,
+}
+
+impl Cosbench {
+    pub(crate) fn run(self) -> Result<String> {
+        let xml = match Preset::named(&self.workload) {
+            Some(preset) => objects_work(preset)?,
+            None => read_file(Path::new(&self.workload))?,
+        };
+        let workload = Workload::read(&xml).map_err(|error| Failure::misuse(error.to_string()))?;
+        let secret = self.secret_file.as_deref().map(read_file).transpose()?;
+        let settings = S3Settings {
+            endpoint: self.endpoint,
+            access_key: self.access_key,
+            secret_key: secret.map(|secret| secret.trim_end().to_owned()),
+        };
+        let lines = run_workload(&workload, &settings)?;
+        print(&if self.csv { csv(&lines) } else { table(&lines) })?;
+        match lines.iter().find_map(|line| Some((line, line.failed.as_ref()?))) {
+            None => Ok(String::new()),
+            Some((line, why)) => {
+                Err(Failure::new(format!("{} of {} failed: {why}", line.name, line.stage)))
+            }
+        }
+    }
+}
+
+/// For people.
+fn table(lines: &[Line]) -> String {
+    let amounts = ["COUNT", "FAILED", "OPS/S", "MB/S", "MEAN ms", "p90", "p99", "MAX"];
+    let amounts = amounts.map(|title| (title, Align::Right));
+    let words = ["STAGE", "WORK", "OPERATION"].map(|title| (title, Align::Left));
+    let header: Vec<_> = words.into_iter().chain(amounts).collect();
+    let rows: Vec<_> = lines.iter().map(row).collect();
+    columns(&header, &rows)
+}
+
+fn row(line: &Line) -> Vec<String> {
+    let Line { stage, name, kind, seconds, tally, .. } = line;
+    let per_second = |amount: f64| if *seconds > 0.0 { amount / seconds } else { 0.0 };
+    let ms = |us: f64| format!("{:.2}", us / 1000.0);
+    let at = |quantile| ms(tally.response_us.value_at_quantile(quantile) as f64);
+    vec![
+        stage.clone(),
+        name.clone(),
+        (*kind).to_owned(),
+        tally.operations.to_string(),
+        tally.failures.to_string(),
+        format!("{:.0}", per_second(tally.operations as f64)),
+        format!("{:.1}", per_second(tally.bytes as f64 / 1e6)),
+        ms(tally.response_us.mean()),
+        at(0.9),
+        at(0.99),
+        at(1.0),
+    ]
+}

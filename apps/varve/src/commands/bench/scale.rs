@@ -1,0 +1,74 @@
+//! `varve bench scale`: many short lives of volumes at a time.
+
+use clap::Args;
+use varve_tool_bench::LoadSpec;
+use varve_types::ByteCount;
+
+use crate::bench::{ScaleSpec, json, scale};
+use crate::cli::{Global, size};
+use crate::failure::{Failure, Result};
+use crate::print;
+
+/// Create, connect, write and read, disconnect and delete many volumes of a daemon, and look whether anything is left
+#[derive(Args, Debug)]
+#[command(after_help = "Exit codes: 0 no errors and nothing left, 1 else, 2 misused.")]
+pub(crate) struct Scale {
+    /// Volumes in all
+    #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=10_000), value_name = "COUNT")]
+    volumes: u32,
+
+    /// Volumes at a time, each with a thread and a connection
+    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1024), value_name = "COUNT")]
+    at_once: u32,
+
+    /// Size of a volume
+    #[arg(long, value_parser = size, default_value = "1GiB", value_name = "SIZE")]
+    size: ByteCount,
+
+    /// Bytes of each volume that are written and read back
+    #[arg(long, value_parser = size, default_value = "16MiB", value_name = "SIZE")]
+    io: ByteCount,
+
+    /// Size of an operation, a multiple of 4 KiB
+    #[arg(long, value_parser = size, default_value = "2MiB", value_name = "SIZE")]
+    block: ByteCount,
+
+    /// Operations under way of each volume at most
+    #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=4096), value_name = "COUNT")]
+    depth: u32,
+
+    /// Begin of the volumes' names; no other volume may have it
+    #[arg(long, default_value = "bench-scale-", value_name = "TEXT")]
+    prefix: String,
+
+    /// Print JSON; fields are added over time, never renamed
+    #[arg(long)]
+    json: bool,
+}
+
+impl Scale {
+    pub(crate) fn run(self, global: &Global) -> Result<String> {
+        let block_bytes = usize::try_from(self.block.0).unwrap_or(usize::MAX);
+        let load = LoadSpec { block_bytes, ..LoadSpec::default() };
+        load.check().map_err(|error| Failure::misuse(error.to_string()))?;
+        let spec = ScaleSpec {
+            volumes: self.volumes,
+            at_once: self.at_once,
+            size_bytes: self.size.0,
+            block_bytes,
+            depth: self.depth as usize,
+            io_bytes: self.io.0,
+            prefix: self.prefix,
+        };
+        if !spec.io_bytes.is_multiple_of(self.block.0) || spec.io_bytes > spec.size_bytes {
+            let what = "--io is no multiple of --block, or more than --size";
+            return Err(Failure::misuse(what));
+        }
+        let report = scale(global, &spec)?;
+        print(&if self.json { json(&report)? } else { report.text() })?;
+        match (report.errors, report.leaks.len()) {
+            (0, 0) => Ok(String::new()),
+            (errors, leaks) => Err(Failure::new(format!("{errors} errors, {leaks} leaks"))),
+        }
+    }
+}

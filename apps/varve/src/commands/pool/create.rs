@@ -1,0 +1,69 @@
+//! `varve pool create`: makes a pool on RADOS. Pools on drives are made by the first start of `varve serve`.
+
+use clap::Args;
+use serde_json::json;
+use varve_types::ByteCount;
+
+use super::RadosArguments;
+use crate::cli::{Format, Global, size};
+use crate::config::Settings;
+use crate::daemon::{self, NewRadosPool};
+use crate::failure::Result;
+
+/// Make a pool on Ceph's RADOS, for the data directory to serve
+///
+/// A pool on drives needs no such command: `varve serve` makes it at its first start. One that was cut off goes on when it is repeated.
+#[derive(Args, Debug)]
+pub(crate) struct Create {
+    #[command(flatten)]
+    rados: RadosArguments,
+
+    /// Most bytes of segments; space is taken from RADOS as they are written [default: what the data pool has free]
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    size: Option<ByteCount>,
+
+    /// Shards, 0 to 256; 0 is one for two cores as far as memory.budget suffices
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u16).range(0..=256))]
+    shards: u16,
+
+    /// Journal of each shard
+    #[arg(long, value_name = "SIZE", value_parser = size, default_value = "256MiB")]
+    lane_size: ByteCount,
+
+    #[command(flatten)]
+    format: Format,
+}
+
+impl Create {
+    pub(crate) fn run(self, global: &Global) -> Result<String> {
+        global.refuse_addr()?;
+        let settings = Settings {
+            data: global.data(),
+            shards: self.shards,
+            lane: self.lane_size,
+            ..Settings::default()
+        };
+        let RadosArguments { data_pool, meta_pool, .. } = &self.rados;
+        let new = NewRadosPool {
+            options: self.rados.options()?,
+            data_pool: data_pool.clone(),
+            meta_pool: meta_pool.clone(),
+            size_bytes: self.size.map(|size| size.0),
+        };
+        let made = daemon::create_rados_pool(&settings, new)?;
+        let size_bytes = u64::from(made.segment_bytes) * u64::from(made.segment_count);
+        if self.format.json {
+            let json = json!({
+                "id": made.pool.to_string(),
+                "shards": made.lane_count,
+                "segment_size_bytes": made.segment_bytes,
+                "size_bytes": size_bytes,
+                "lane_size_bytes": made.lane_bytes,
+            });
+            return Ok(format!("{json:#}\n"));
+        }
+        let (id, size) = (made.pool, ByteCount(size_bytes));
+        let serve = format!("serve it with `varve serve --data {}`", settings.data.display());
+        Ok(format!("pool {id} made: up to {size} in {data_pool}\n{serve}\n"))
+    }
+}

@@ -1,0 +1,37 @@
+//! `varve pool rados-caps`: what the user of a pool on RADOS may do.
+
+use clap::Args;
+
+use crate::failure::{Failure, Result};
+
+/// Print the command that gives Ceph's user what a pool on RADOS needs, and nothing else
+#[derive(Args, Debug)]
+pub(crate) struct RadosCaps {
+    /// Pool of RADOS for segments
+    #[arg(long, value_name = "POOL")]
+    data_pool: String,
+
+    /// Pool of RADOS for journals and roots
+    #[arg(long, value_name = "POOL")]
+    meta_pool: String,
+
+    /// User of Ceph
+    #[arg(long, value_name = "NAME", default_value = "client.varve")]
+    user: String,
+}
+
+impl RadosCaps {
+    pub(crate) fn run(&self) -> Result<String> {
+        let Self { data_pool, meta_pool, user } = self;
+        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+        for name in [data_pool, meta_pool, user] {
+            if name.is_empty() || !name.bytes().all(is_plain) {
+                let what = format!("{name:?} would have to be quoted for a shell");
+                return Err(Failure::misuse(what)
+                    .hint("letters, digits, dots, dashes and underscores need no quotes"));
+            }
+        }
+        let osd = format!("allow rw pool={data_pool}, allow rw pool={meta_pool}");
+        Ok(format!("ceph auth get-or-create {user} mon 'allow r' osd '{osd}'\n"))
+    }
+}

@@ -1,0 +1,75 @@
+//! Where the pool of a data directory is: on drives that it remembers or that are given, or on RADOS.
+
+use std::sync::Arc;
+
+use varve_access_admin::v1::Drive;
+
+use crate::config::Settings;
+use crate::daemon::drives::{DriveEntry, Drives};
+use crate::daemon::engine_stack::make_roots;
+use crate::daemon::files;
+use crate::daemon::pool_media::PoolMedia;
+use crate::daemon::rados::{RadosHome, RadosMedia};
+use crate::failure::{Failure, Result};
+
+/// See the module.
+pub(super) enum Home {
+    Drives(Drives),
+    Rados(RadosHome),
+}
+
+impl Home {
+    /// What the data directory remembers, or for a first start the drives of the settings.
+    pub(super) fn choose(settings: &Settings) -> Result<Self> {
+        match RadosHome::load(&settings.data)? {
+            None => Ok(Self::Drives(Drives::choose(settings)?)),
+            Some(home) if settings.drives.is_empty() => Ok(Self::Rados(home)),
+            Some(home) => Err(Failure::misuse(format!(
+                "the pool of {} is on RADOS, in {}",
+                settings.data.display(),
+                home.describe().join(" and ")
+            ))
+            .hint("leave out --drive, or choose another --data for another pool")),
+        }
+    }
+
+    /// Opens the pool; on drives that the directory does not remember yet it is made first. Blocks.
+    pub(super) fn open(&self, settings: &Settings) -> Result<PoolMedia> {
+        match self {
+            Self::Drives(drives) => {
+                let media = PoolMedia::Files(files::open(settings, drives)?);
+                if !drives.remembered {
+                    make_roots(&media)?;
+                }
+                Ok(media)
+            }
+            Self::Rados(home) => {
+                let media = RadosMedia::open(home.clone())?;
+                files::check_memory(settings, media.spec().lane_count)?;
+                Ok(PoolMedia::Rados(Arc::new(media)))
+            }
+        }
+    }
+
+    /// Remembers a pool that was just made. Durable on return.
+    pub(super) fn remember(&self, settings: &Settings) -> Result<()> {
+        match self {
+            Self::Drives(drives) if !drives.remembered => drives.remember(&settings.data),
+            Self::Drives(_) | Self::Rados(_) => Ok(()),
+        }
+    }
+
+    /// What the pool lies on.
+    pub(super) fn drives(&self) -> Vec<Drive> {
+        let of_drive = |entry: &DriveEntry| Drive {
+            path: entry.path.display().to_string(),
+            size_bytes: entry.size_bytes,
+        };
+        match self {
+            Self::Drives(drives) => drives.entries.iter().map(of_drive).collect(),
+            Self::Rados(home) => {
+                home.describe().into_iter().map(|path| Drive { path, size_bytes: None }).collect()
+            }
+        }
+    }
+}

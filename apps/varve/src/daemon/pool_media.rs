@@ -1,0 +1,69 @@
+//! The media of a pool: drives of this machine, or pools of RADOS.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use varve_media::{DiskStats, Media, PoolFiles, SegmentGeometry};
+use varve_reactor::Reactor;
+use varve_types::{PoolId, ShardId};
+
+use crate::daemon::rados::RadosMedia;
+
+/// An open pool's media. Clones share them.
+#[derive(Clone)]
+pub(crate) enum PoolMedia {
+    /// Drives of this machine.
+    Files(Arc<PoolFiles>),
+    /// Pools of RADOS.
+    Rados(Arc<RadosMedia>),
+}
+
+impl PoolMedia {
+    /// Identity of the pool.
+    pub(crate) fn pool(&self) -> PoolId {
+        match self {
+            Self::Files(files) => files.pool(),
+            Self::Rados(rados) => rados.spec().pool,
+        }
+    }
+
+    /// Wall clock of the pool's making, in ms since 1970.
+    pub(crate) fn created_unix_ms(&self) -> u64 {
+        match self {
+            Self::Files(files) => files.created_unix_ms(),
+            Self::Rados(rados) => rados.spec().created_unix_ms,
+        }
+    }
+
+    /// Lanes of the pool: shards it can have.
+    pub(crate) fn lane_count(&self) -> u16 {
+        match self {
+            Self::Files(files) => files.lane_count(),
+            Self::Rados(rados) => rados.spec().lane_count,
+        }
+    }
+
+    /// Sizes of its segment store.
+    pub(crate) fn geometry(&self) -> varve_media::Result<SegmentGeometry> {
+        match self {
+            Self::Files(files) => files.geometry(),
+            Self::Rados(rados) => Ok(rados.geometry()),
+        }
+    }
+
+    /// What the thread of `shard` works with, and what its disks did, if it has any; on RADOS the shard is taken over from whoever has it.
+    pub(crate) async fn media(
+        &self,
+        reactor: &Reactor,
+        shard: ShardId,
+    ) -> varve_media::Result<(Media, Option<Rc<DiskStats>>)> {
+        match self {
+            Self::Files(files) => {
+                let drive = files.drive(reactor)?;
+                let stats = drive.stats().cloned();
+                Ok((drive.media(shard)?, stats))
+            }
+            Self::Rados(rados) => Ok((rados.media(reactor, shard).await?, None)),
+        }
+    }
+}

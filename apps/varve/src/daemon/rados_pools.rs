@@ -1,0 +1,102 @@
+//! Pools on RADOS made, and attached to a data directory, while no daemon serves it.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use varve_media_rados::{ClusterOptions, RadosSpec};
+
+use crate::config::Settings;
+use crate::daemon::drives;
+use crate::daemon::engine_stack::make_roots;
+use crate::daemon::files::{check_memory, random_id, shard_count};
+use crate::daemon::lock::DataLock;
+use crate::daemon::pool_media::PoolMedia;
+use crate::daemon::rados::{RadosHome, RadosMedia};
+use crate::failure::{Failure, Result};
+
+/// Bytes of a segment, as far as the stripes of the data pool go into them: Ceph's own size of objects.
+const SEGMENT_BYTES: u32 = 4 << 20;
+
+/// Most bytes of a root.
+const ROOT_BYTES_MAX: u32 = 1 << 20;
+
+/// A pool on RADOS to be made.
+pub(crate) struct NewRadosPool {
+    pub(crate) options: ClusterOptions,
+    pub(crate) data_pool: String,
+    pub(crate) meta_pool: String,
+    /// Most bytes of segments; `None` for what the data pool has free.
+    pub(crate) size_bytes: Option<u64>,
+}
+
+/// Makes a pool, or goes on making it, and lets the data directory remember it. Blocks. Durable on return.
+pub(crate) fn create(settings: &Settings, new: NewRadosPool) -> Result<RadosSpec> {
+    let _lock = DataLock::take(&settings.data)?;
+    let shards = shard_count(settings);
+    check_memory(settings, shards)?;
+    let home = home_of(settings, &new)?;
+    let pool = home.pool()?;
+    let (lane_bytes, size_bytes) = (settings.lane.0, new.size_bytes);
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let created_unix_ms = u64::try_from(now.as_millis()).unwrap_or(u64::MAX);
+    let made = RadosMedia::make(&home, move |alignment, free_bytes| {
+        // A stripe that no segment has is refused by the pool's making.
+        let segment_bytes =
+            RadosSpec::segment_bytes_for(alignment, SEGMENT_BYTES).unwrap_or(SEGMENT_BYTES);
+        let segments = size_bytes.unwrap_or(free_bytes) / u64::from(segment_bytes);
+        RadosSpec {
+            pool,
+            created_unix_ms,
+            segment_bytes,
+            segment_count: u32::try_from(segments).unwrap_or(u32::MAX),
+            lane_bytes,
+            lane_count: shards,
+            root_bytes_max: ROOT_BYTES_MAX,
+        }
+    })?;
+    let media = Arc::new(RadosMedia::open(home)?);
+    let spec = media.spec().clone();
+    let had_roots = !make_roots(&PoolMedia::Rados(media))?;
+    if had_roots && !made { Err(taken(&settings.data)) } else { Ok(spec) }
+}
+
+/// Where the pool is to be: where the directory remembers one that was cut off, or a new place that can be reached.
+fn home_of(settings: &Settings, new: &NewRadosPool) -> Result<RadosHome> {
+    let home = |pool| RadosHome::new(new.options.clone(), &new.data_pool, &new.meta_pool, pool);
+    match RadosHome::load(&settings.data)? {
+        Some(known) if home(known.pool()?) == known => Ok(known),
+        Some(_) => Err(taken(&settings.data)),
+        None => {
+            refuse_drives(&settings.data)?;
+            let home = home(random_id()?);
+            RadosMedia::reach(&home)?;
+            home.remember(&settings.data)?;
+            Ok(home)
+        }
+    }
+}
+
+/// Lets a data directory remember a pool. Blocks. Durable on return.
+pub(crate) fn attach(data: &Path, home: &RadosHome) -> Result<()> {
+    let _lock = DataLock::take(data)?;
+    match RadosHome::load(data)? {
+        Some(known) if known == *home => {}
+        Some(_) => return Err(taken(data)),
+        None => refuse_drives(data)?,
+    }
+    RadosMedia::open(home.clone())?;
+    home.remember(data)
+}
+
+fn refuse_drives(data: &Path) -> Result<()> {
+    if drives::load(data)?.is_some() || data.join(drives::EMBEDDED_DRIVE).exists() {
+        return Err(taken(data));
+    }
+    Ok(())
+}
+
+fn taken(data: &Path) -> Failure {
+    Failure::misuse(format!("data directory {} has a pool already", data.display()))
+        .hint("`varve serve` serves it; choose another --data for another pool")
+}

@@ -1,0 +1,57 @@
+//! Goal: `varve pool create` refuses what cannot become a pool on RADOS before it leaves anything behind. Method: places without a cluster;
+//! what it makes on one is looked at by `tests/rados`.
+
+use std::fs;
+
+use crate::rig::varve_in;
+
+const RADOS: [&str; 6] =
+    ["--rados", "/nonexistent/ceph.conf", "--data-pool", "d", "--meta-pool", "m"];
+
+fn create<'a>(more: &[&'a str]) -> Vec<&'a str> {
+    [&["pool", "create"], &RADOS[..], more].concat()
+}
+
+#[test]
+fn a_cluster_that_cannot_be_reached_leaves_no_pool() {
+    let dir = tempfile::tempdir().unwrap();
+    let said = varve_in(dir.path(), &create(&["--data", "pool"])).refused(1);
+    assert!(said.contains("librados") || said.contains("/nonexistent/ceph.conf"), "{said}");
+    assert!(!dir.path().join("pool/rados.json").exists());
+}
+
+#[test]
+fn a_directory_with_a_pool_on_drives_keeps_it() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("drives.json"), r#"{"version": 1, "drives": []}"#).unwrap();
+    let said = varve_in(dir.path(), &create(&["--data", "."])).refused(2);
+    assert!(said.contains("has a pool already"), "{said}");
+}
+
+#[test]
+fn a_damaged_memory_of_a_pool_is_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let good = r#"{"version": 1, "config": "/c", "user": "u", "data_pool": "d", "meta_pool": "m", "pool": "x"}"#;
+    for text in ["{", &good.replace("\"version\": 1", "\"version\": 9"), good] {
+        fs::write(dir.path().join("rados.json"), text).unwrap();
+        for command in [create(&["--data", "."]), vec!["serve", "--data", "."]] {
+            let said = varve_in(dir.path(), &command).refused(1);
+            assert!(said.contains("rados.json"), "{said}");
+        }
+    }
+}
+
+#[test]
+fn a_pool_on_rados_takes_no_drives_and_is_not_read_offline() {
+    let dir = tempfile::tempdir().unwrap();
+    let home = r#"{"version": 1, "config": "/nonexistent/ceph.conf", "user": "client.u", "data_pool": "d", "meta_pool": "m",
+        "pool": "12121212-1212-1212-1212-121212121212"}"#;
+    fs::write(dir.path().join("rados.json"), home).unwrap();
+    let said = varve_in(dir.path(), &["serve", "--data", ".", "--drive", "x=1GiB"]).refused(2);
+    assert!(said.contains("is on RADOS, in rados:d and rados:m"), "{said}");
+    let said = varve_in(dir.path(), &["check", "--data", "."]).refused(2);
+    assert!(said.contains("varve check --online"), "{said}");
+    let other = create(&["--data", "."]);
+    let said = varve_in(dir.path(), &other).refused(2);
+    assert!(said.contains("has a pool already"), "of another user: {said}");
+}

@@ -1,0 +1,12 @@
+//! COSBench's workloads: its XML, its selectors of numbers, and what a worker does next.
+
+mod deck;
+mod mission;
+mod selector;
+mod tally;
+mod workload;
+
+pub use mission::{Action, Mission, Together};
+pub use selector::{Bucket, Selector};
+pub use tally::{Line, Tally, csv};
+pub use workload::{Division, End, Operation, Verb, Work, WorkKind, Workload, Workstage};

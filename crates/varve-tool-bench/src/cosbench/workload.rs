@@ -1,0 +1,432 @@
+//! A workload as COSBench's XML says it: stages one after another, in each works side by side, in each workers that do operations.
+
+use std::collections::BTreeMap;
+
+use quick_xml::Reader;
+use quick_xml::events::{BytesStart, Event};
+
+use crate::cosbench::selector::Selector;
+use crate::error::{Error, Result};
+
+/// Bytes of COSBench's units: powers of ten.
+const UNITS: [(&str, u64); 4] = [("KB", 1000), ("MB", 1_000_000), ("GB", 1_000_000_000), ("B", 1)];
+
+/// Most workers of a work.
+const WORKERS_MAX: u32 = 4096;
+
+/// A workload.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Workload {
+    /// Its name.
+    pub name: String,
+    /// One after another.
+    pub stages: Vec<Workstage>,
+}
+
+/// Works side by side.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Workstage {
+    /// Its name.
+    pub name: String,
+    /// Time to wait when it is over, in s.
+    pub closure_delay_s: u64,
+    /// Its works.
+    pub works: Vec<Work>,
+}
+
+/// What workers do.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Work {
+    /// Its name.
+    pub name: String,
+    /// What for.
+    pub kind: WorkKind,
+    /// Clients at a time.
+    pub workers: u32,
+    /// When it is over.
+    pub end: End,
+    /// Time before measurement, in s, which is no part of a runtime.
+    pub ramp_up_s: u64,
+    /// Time after measurement, in s, which is no part of a runtime.
+    pub ramp_down_s: u64,
+    /// Operations of a million that may fail.
+    pub failures_accepted: u64,
+    /// Whether each worker has containers, or objects, of its own.
+    pub division: Division,
+    /// Storage settings, the inner ones over the outer ones.
+    pub storage: BTreeMap<String, String>,
+    /// Operations by share; the shares are 100 together.
+    pub operations: Vec<Operation>,
+}
+
+/// What a work is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum WorkKind {
+    /// Makes containers.
+    Init,
+    /// Makes objects.
+    Prepare,
+    /// The load.
+    Normal,
+    /// Removes objects.
+    Cleanup,
+    /// Removes containers.
+    Dispose,
+    /// Waits.
+    Delay,
+}
+
+/// When a work is over.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum End {
+    /// After this time, in s.
+    Runtime(u64),
+    /// After this many operations of all workers.
+    Operations(u64),
+    /// After this many bytes of all workers.
+    Bytes(u64),
+    /// When everything is done once.
+    Once,
+}
+
+/// What workers do not share.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Division {
+    /// Nothing.
+    None,
+    /// Containers.
+    Container,
+    /// Objects.
+    Object,
+}
+
+/// What an operation does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Verb {
+    /// Makes a container.
+    MakeContainer,
+    /// Removes a container.
+    RemoveContainer,
+    /// Reads an object.
+    Read,
+    /// Writes an object.
+    Write,
+    /// Removes an object.
+    Delete,
+    /// Lists a container.
+    List,
+}
+
+/// An operation and its numbers.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Operation {
+    /// What it does.
+    pub verb: Verb,
+    /// Share, in percent.
+    pub ratio: u64,
+    /// Which containers.
+    pub containers: Selector,
+    /// Which objects.
+    pub objects: Selector,
+    /// Sizes in bytes, of writes.
+    pub sizes: Selector,
+    /// What names of containers begin and end with.
+    pub container_name: (String, String),
+    /// What names of objects begin and end with.
+    pub object_name: (String, String),
+}
+
+impl Workload {
+    /// Reads COSBench's XML.
+    ///
+    /// # Errors
+    /// `Workload`, with the element that is wrong.
+    pub fn read(xml: &str) -> Result<Self> {
+        let mut reading = Reading::default();
+        let mut reader = Reader::from_str(xml);
+        loop {
+            let refused = |error: &dyn ToString| refused("the XML", error.to_string());
+            match reader.read_event().map_err(|error| refused(&error))? {
+                Event::Start(start) => reading.start(&Element::of(&start)?)?,
+                Event::Empty(start) => {
+                    let element = Element::of(&start)?;
+                    reading.start(&element)?;
+                    reading.end(&element.name)?;
+                }
+                Event::End(end) => {
+                    let name = String::from_utf8_lossy(end.name().as_ref()).into_owned();
+                    reading.end(&name)?;
+                }
+                Event::Eof => break,
+                _ => {}
+            }
+        }
+        reading.whole()
+    }
+}
+
+/// An element with its attributes.
+struct Element {
+    name: String,
+    attributes: BTreeMap<String, String>,
+}
+
+impl Element {
+    fn of(start: &BytesStart<'_>) -> Result<Self> {
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let name = text(start.name().as_ref());
+        let mut attributes = BTreeMap::new();
+        for attribute in start.attributes() {
+            let attribute = attribute.map_err(|error| refused(&name, error.to_string()))?;
+            let value = quick_xml::escape::unescape(&text(&attribute.value))
+                .map_err(|error| refused(&name, error.to_string()))?
+                .into_owned();
+            attributes.insert(text(attribute.key.as_ref()), value);
+        }
+        Ok(Self { name, attributes })
+    }
+
+    fn text(&self, key: &str) -> Option<&str> {
+        self.attributes.get(key).map(|value| value.trim()).filter(|value| !value.is_empty())
+    }
+
+    fn number(&self, key: &str) -> Result<Option<u64>> {
+        let number = |text: &str| {
+            let wrong = || refused(&self.name, format!("{key} `{text}` is no whole number"));
+            text.parse().map_err(|_| wrong())
+        };
+        self.text(key).map(number).transpose()
+    }
+
+    fn name_or(&self, fallback: &str) -> String {
+        self.text("name").unwrap_or(fallback).to_owned()
+    }
+
+    /// `k=v;k=v`.
+    fn config(&self) -> BTreeMap<String, String> {
+        let pairs = self.text("config").unwrap_or("").split(';');
+        let pairs = pairs.filter_map(|pair| pair.split_once('='));
+        pairs.map(|(key, value)| (key.trim().to_owned(), value.trim().to_owned())).collect()
+    }
+}
+
+/// What was read so far.
+#[derive(Default)]
+struct Reading {
+    name: Option<String>,
+    stages: Vec<Workstage>,
+    stage: Option<Workstage>,
+    work: Option<Work>,
+    /// Settings of the workload, the stage and the work.
+    storage: [BTreeMap<String, String>; 3],
+}
+
+impl Reading {
+    fn start(&mut self, element: &Element) -> Result<()> {
+        match element.name.as_str() {
+            "workload" => self.name = Some(element.name_or("workload")),
+            "workstage" => {
+                self.stage = Some(Workstage {
+                    name: element.name_or("stage"),
+                    closure_delay_s: element.number("closuredelay")?.unwrap_or(0),
+                    works: Vec::new(),
+                });
+            }
+            "storage" => {
+                let level = usize::from(self.stage.is_some()) + usize::from(self.work.is_some());
+                if let Some(settings) = self.storage.get_mut(level) {
+                    settings.extend(element.config());
+                }
+            }
+            "work" => self.work = Some(work(element)?),
+            "operation" => {
+                let work = self.work.as_mut();
+                let work = work.ok_or_else(|| refused("operation", "it stands in no work"))?;
+                if work.kind == WorkKind::Normal {
+                    work.operations.extend(operation(element)?);
+                }
+            }
+            // Accounts come from the command line; the others group.
+            "auth" | "workflow" => {}
+            other => return Err(refused(other, "COSBench has no such element")),
+        }
+        Ok(())
+    }
+
+    fn end(&mut self, name: &str) -> Result<()> {
+        match name {
+            "work" => {
+                let Some(mut work) = self.work.take() else { return Ok(()) };
+                let levels = std::mem::take(&mut self.storage[2]);
+                for settings in [&self.storage[0], &self.storage[1], &levels] {
+                    work.storage.extend(settings.clone());
+                }
+                check(&mut work)?;
+                let stage = self.stage.as_mut();
+                let stage = stage.ok_or_else(|| refused("work", "it stands in no workstage"))?;
+                stage.works.push(work);
+            }
+            "workstage" => {
+                self.storage[1].clear();
+                self.stages.extend(self.stage.take());
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn whole(self) -> Result<Workload> {
+        let name = self.name.ok_or_else(|| refused("workload", "there is none"))?;
+        if self.stages.iter().all(|stage| stage.works.is_empty()) {
+            return Err(refused(&name, "it has no work"));
+        }
+        Ok(Workload { name, stages: self.stages })
+    }
+}
+
+fn work(element: &Element) -> Result<Work> {
+    let kind = match element.text("type").unwrap_or("normal") {
+        "init" => WorkKind::Init,
+        "prepare" => WorkKind::Prepare,
+        "normal" => WorkKind::Normal,
+        "cleanup" => WorkKind::Cleanup,
+        "dispose" => WorkKind::Dispose,
+        "delay" => WorkKind::Delay,
+        other => return Err(refused("work", format!("there is no type `{other}`"))),
+    };
+    let workers = element.number("workers")?;
+    let workers = match (kind, workers) {
+        (WorkKind::Delay, None) => 1,
+        (_, Some(workers)) => u32::try_from(workers).unwrap_or(u32::MAX),
+        (_, None) => return Err(refused("work", "it says nothing of workers")),
+    };
+    if workers == 0 || workers > WORKERS_MAX {
+        return Err(refused("work", format!("{workers} workers are not 1 to {WORKERS_MAX}")));
+    }
+    let is_normal = kind == WorkKind::Normal;
+    let (runtime, operations, bytes) =
+        (element.number("runtime")?, element.number("totalOps")?, element.number("totalBytes")?);
+    let end = match (is_normal, runtime.unwrap_or(0), operations.unwrap_or(0), bytes.unwrap_or(0)) {
+        (false, ..) => End::Once,
+        (true, 0, 0, 0) => {
+            return Err(refused("work", "it never ends: give it runtime, totalOps or totalBytes"));
+        }
+        (true, runtime @ 1.., _, _) => End::Runtime(runtime),
+        (true, 0, operations @ 1.., _) => End::Operations(operations),
+        (true, 0, 0, bytes) => End::Bytes(bytes),
+    };
+    let division = match element.text("division").unwrap_or("none") {
+        "none" => Division::None,
+        "container" => Division::Container,
+        "object" => Division::Object,
+        other => return Err(refused("work", format!("there is no division `{other}`"))),
+    };
+    Ok(Work {
+        name: element.name_or(element.text("type").unwrap_or("work")),
+        kind,
+        workers,
+        end,
+        ramp_up_s: element.number("rampup")?.unwrap_or(0),
+        ramp_down_s: element.number("rampdown")?.unwrap_or(0),
+        failures_accepted: element.number("afr")?.unwrap_or(if is_normal { 200_000 } else { 0 }),
+        division,
+        storage: BTreeMap::new(),
+        operations: special(kind, &element.config())?.into_iter().collect(),
+    })
+}
+
+/// The operation of a work that takes none.
+fn special(kind: WorkKind, config: &BTreeMap<String, String>) -> Result<Option<Operation>> {
+    let verb = match kind {
+        WorkKind::Init => Verb::MakeContainer,
+        WorkKind::Prepare => Verb::Write,
+        WorkKind::Cleanup => Verb::Delete,
+        WorkKind::Dispose => Verb::RemoveContainer,
+        WorkKind::Normal | WorkKind::Delay => return Ok(None),
+    };
+    configured(verb, 100, config).map(Some)
+}
+
+fn operation(element: &Element) -> Result<Option<Operation>> {
+    let verb = match element.text("type").unwrap_or("") {
+        "read" => Verb::Read,
+        "write" => Verb::Write,
+        "delete" => Verb::Delete,
+        "list" => Verb::List,
+        other => return Err(refused("operation", format!("there is no type `{other}`"))),
+    };
+    let ratio = element.number("ratio")?.unwrap_or(100);
+    // Those of no share are left out.
+    if ratio == 0 { Ok(None) } else { configured(verb, ratio, &element.config()).map(Some) }
+}
+
+fn configured(verb: Verb, ratio: u64, config: &BTreeMap<String, String>) -> Result<Operation> {
+    let selector = |key: &str, fallback: &str| {
+        let text = config.get(key).map_or(fallback, String::as_str);
+        text.parse::<Selector>()
+    };
+    let text = |key: &str, fallback: &str| {
+        config.get(key).map_or_else(|| fallback.to_owned(), String::clone)
+    };
+    let needs = |key: &str| {
+        let is_there = config.contains_key(key);
+        is_there.then_some(()).ok_or_else(|| refused("config", format!("it says nothing of {key}")))
+    };
+    needs("containers")?;
+    let has_objects = matches!(verb, Verb::Read | Verb::Write | Verb::Delete);
+    if has_objects {
+        needs("objects")?;
+    }
+    if verb == Verb::Write {
+        needs("sizes")?;
+    }
+    Ok(Operation {
+        verb,
+        ratio,
+        containers: selector("containers", "c(1)")?,
+        objects: selector("objects", "c(1)")?,
+        sizes: sizes(config.get("sizes").map_or("c(0)B", String::as_str))?,
+        container_name: (text("cprefix", "mycontainers_"), text("csuffix", "")),
+        object_name: (text("oprefix", "myobjects_"), text("osuffix", "")),
+    })
+}
+
+/// `c(64)KB`.
+fn sizes(text: &str) -> Result<Selector> {
+    let unit = UNITS.iter().find_map(|(unit, bytes)| {
+        text.trim().strip_suffix(unit).map(|selector| (selector, *bytes))
+    });
+    let (selector, bytes) =
+        unit.ok_or_else(|| refused("sizes", format!("`{text}` ends with none of B, KB, MB, GB")))?;
+    let sizes = selector.parse::<Selector>()?.times(bytes);
+    sizes.ok_or_else(|| refused("sizes", format!("`{text}` is too much")))
+}
+
+fn check(work: &mut Work) -> Result<()> {
+    let sum: u64 = work.operations.iter().map(|operation| operation.ratio).sum();
+    if work.kind != WorkKind::Delay && sum != 100 {
+        return Err(refused(
+            &work.name,
+            format!("its operations' ratios are {sum} together, not 100"),
+        ));
+    }
+    let counts = |selector: &Selector| {
+        matches!(selector, Selector::Range { .. } | Selector::Sequential { .. })
+    };
+    let is_special = !matches!(work.kind, WorkKind::Normal | WorkKind::Delay);
+    for operation in &work.operations {
+        let objects = matches!(work.kind, WorkKind::Prepare | WorkKind::Cleanup);
+        if is_special && (!counts(&operation.containers) || objects && !counts(&operation.objects))
+        {
+            return Err(refused(
+                &work.name,
+                "it does everything once: its selectors must be r or s",
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn refused(place: &str, reason: impl Into<String>) -> Error {
+    Error::Workload { place: place.to_owned(), reason: reason.into() }
+}

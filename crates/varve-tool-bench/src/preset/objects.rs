@@ -1,0 +1,252 @@
+//! Presets on objects: workloads as COSBench's XML, from the first bucket to none.
+
+use std::fmt::Write;
+
+use crate::preset::{Preset, Work};
+
+/// Times of CeTune's template: ramp, measured, ramp down, in s.
+const CETUNE: (u64, u64, u64) = (90, 300, 30);
+
+/// Readers of the video presets, one stage each.
+const READERS: [u32; 6] = [100, 200, 300, 400, 500, 600];
+
+/// Sizes of S0's table 12, as it shares them among reads and among writes.
+const READ_SIZES: &str = "h(4000|4000|80,2500|2500|10,1900|1900|5,1250|1250|5)KB";
+const WRITTEN_SIZES: &str = "h(4000|4000|25,2500|2500|25,1900|1900|25,1250|1250|25)KB";
+
+const ASUS_SIZES: &str =
+    "h(1|100|604,101|500|116,501|1024|51,1025|5120|169,5121|102400|18,102401|1024000|2)KB";
+
+/// What COSBench's presets have in common.
+struct Shape {
+    id: &'static str,
+    containers: u32,
+    /// Objects of each container that are there before the load.
+    objects: u32,
+    /// Objects of each container at most.
+    objects_max: u32,
+    /// Of those that are there before.
+    sizes: &'static str,
+}
+
+/// A stage of the load.
+struct Main {
+    workers: u32,
+    times: (u64, u64, u64),
+    operations: Vec<Operation>,
+}
+
+struct Operation {
+    kind: &'static str,
+    ratio: u32,
+    objects: (u32, u32),
+    /// Of what it writes.
+    sizes: &'static str,
+}
+
+/// All of them.
+pub(super) fn presets() -> Vec<Preset> {
+    let mut all = Vec::new();
+    for (id, size, limit) in [
+        ("cos-small", "c(128)KB", "the gateway's network: 9,765 objects/s at 10GbE"),
+        ("cos-large", "c(10)MB", "the gateway's network: 125 objects/s at 10GbE"),
+    ] {
+        for kind in ["read", "write"] {
+            all.push(cosbench(id, kind, size, limit));
+        }
+    }
+    all.extend([mixed(), asus(), dvr("dvr-private", 15), dvr("dvr-shared", 85), vod()]);
+    all
+}
+
+fn cosbench(id: &str, kind: &'static str, sizes: &'static str, reference: &'static str) -> Preset {
+    let shape = Shape { id: "", containers: 100, objects: 100, objects_max: 100, sizes };
+    let operations = vec![Operation { kind, ratio: 100, objects: (1, 100), sizes }];
+    let main = Main { workers: 320, times: CETUNE, operations };
+    let id = format!("{id}-{kind}");
+    Preset {
+        what: format!("COSBench: {kind}s of {}", sizes.replace(['c', '(', ')'], " ").trim()),
+        source: "S0",
+        setting: "2 copies; 4 drivers of COSBench, whose workers are those of one process here",
+        assumed: vec!["ramp 90 s, 300 s measured, ramp down 30 s"],
+        reference,
+        work: Work::Objects { xml: xml(&id, &shape, &[main]) },
+        id,
+    }
+}
+
+fn mixed() -> Preset {
+    let shape = Shape {
+        id: "cos-mixed-80-20",
+        containers: 32,
+        objects: 50,
+        objects_max: 100,
+        sizes: "c(64)KB",
+    };
+    let main = Main {
+        workers: 8,
+        times: (100, 300, 0),
+        operations: mix(80, (1, 50), (51, 100), "c(64)KB"),
+    };
+    preset(&shape, "COSBench's sample: 80 % reads of 64 KB", "COSBench", Vec::new(), "", &[main])
+}
+
+fn asus() -> Preset {
+    let shape = Shape {
+        id: "asus-trace",
+        containers: 431,
+        objects: 1299,
+        objects_max: 1299,
+        sizes: ASUS_SIZES,
+    };
+    let operations = mix(80, (1, 1299), (1, 1299), ASUS_SIZES);
+    let main = Main { workers: 256, times: (0, 900, 0), operations };
+    let assumed = vec!["80 % reads"];
+    preset(&shape, "COSBench's trace of a cloud drive", "COSBench", assumed, "", &[main])
+}
+
+fn dvr(id: &'static str, read_percent: u32) -> Preset {
+    let shape = Shape { id, containers: 10, objects: 100, objects_max: 200, sizes: READ_SIZES };
+    let mains = READERS.map(|workers| Main {
+        workers,
+        times: CETUNE,
+        operations: mix(read_percent, (1, 100), (101, 200), WRITTEN_SIZES),
+    });
+    let (what, share) = if read_percent < 50 {
+        ("video recorders, a copy for each user", "85 % writes: what is never watched")
+    } else {
+        ("video recorders, a copy for all users", "85 % reads")
+    };
+    let assumed = vec![
+        share,
+        "1000 segments to be read, and as many to be written",
+        "each reader asks for the next segment when it has one",
+        "ramp 90 s, 300 s measured, ramp down 30 s",
+    ];
+    let reference = "most readers whose segments come within 8 s";
+    preset(&shape, what, "S0, figures 16 to 21", assumed, reference, &mains)
+}
+
+fn vod() -> Preset {
+    let shape =
+        Shape { id: "vod", containers: 10, objects: 100, objects_max: 100, sizes: "c(4)MB" };
+    let mains = READERS.map(|workers| Main {
+        workers,
+        times: CETUNE,
+        operations: vec![Operation { kind: "read", ratio: 100, objects: (1, 100), sizes: "" }],
+    });
+    let assumed = vec![
+        "4 MB",
+        "100 to 600 readers",
+        "1000 segments",
+        "ramp 90 s, 300 s measured, ramp down 30 s",
+    ];
+    let reference = "no segment later than its deadline";
+    preset(&shape, "video on demand", "S0", assumed, reference, &mains)
+}
+
+fn mix(
+    read_percent: u32,
+    read: (u32, u32),
+    written: (u32, u32),
+    sizes: &'static str,
+) -> Vec<Operation> {
+    vec![
+        Operation { kind: "read", ratio: read_percent, objects: read, sizes: "" },
+        Operation { kind: "write", ratio: 100 - read_percent, objects: written, sizes },
+    ]
+}
+
+fn preset(
+    shape: &Shape,
+    what: &str,
+    source: &'static str,
+    assumed: Vec<&'static str>,
+    reference: &'static str,
+    mains: &[Main],
+) -> Preset {
+    Preset {
+        id: shape.id.to_owned(),
+        what: what.to_owned(),
+        source,
+        setting: "",
+        assumed,
+        reference,
+        work: Work::Objects { xml: xml(shape.id, shape, mains) },
+    }
+}
+
+/// The workload: buckets begin with its name.
+fn xml(id: &str, shape: &Shape, mains: &[Main]) -> String {
+    let Shape { containers, objects, objects_max, sizes, .. } = shape;
+    let place = format!("cprefix={id}-;containers=r(1,{containers})");
+    let workers = mains.iter().map(|main| main.workers).max().unwrap_or(1).min(*containers);
+    let mut text = format!(
+        "<workload name=\"{id}\" description=\"\">\n  <storage type=\"s3\"/>\n  <workflow>\n"
+    );
+    let mut stage = |name: &str, work: &str| {
+        let _ = write!(text, "    <workstage name=\"{name}\">\n{work}    </workstage>\n");
+    };
+    let special = |kind: &str, config: &str| {
+        format!("      <work type=\"{kind}\" workers=\"{workers}\" config=\"{place}{config}\"/>\n")
+    };
+    stage("init", &special("init", ""));
+    stage("prepare", &special("prepare", &format!(";objects=r(1,{objects});sizes={sizes}")));
+    for main in mains {
+        let Main { workers, times: (ramp, runtime, down), operations } = main;
+        let name = if mains.len() == 1 { "main".to_owned() } else { format!("{workers}-readers") };
+        let mut work = format!(
+            "      <work name=\"{name}\" workers=\"{workers}\" rampup=\"{ramp}\" runtime=\"{runtime}\" rampdown=\"{down}\">\n"
+        );
+        for Operation { kind, ratio, objects: (first, last), sizes } in operations {
+            let sizes = if *kind == "write" { format!(";sizes={sizes}") } else { String::new() };
+            let _ = writeln!(
+                work,
+                "        <operation type=\"{kind}\" ratio=\"{ratio}\" config=\"cprefix={id}-;containers=u(1,{containers});objects=u({first},{last}){sizes}\"/>"
+            );
+        }
+        work.push_str("      </work>\n");
+        stage(&name, &work);
+    }
+    stage("cleanup", &special("cleanup", &format!(";objects=r(1,{objects_max})")));
+    stage("dispose", &special("dispose", ""));
+    text + "  </workflow>\n</workload>\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cosbench::{End, Selector, Verb, WorkKind, Workload};
+
+    #[test]
+    fn every_workload_is_one_of_cosbench() {
+        for preset in presets() {
+            let Work::Objects { xml } = &preset.work else { panic!("{}", preset.id) };
+            let workload = Workload::read(xml).unwrap();
+            let kinds: Vec<WorkKind> =
+                workload.stages.iter().map(|stage| stage.works[0].kind).collect();
+            assert_eq!(kinds[..2], [WorkKind::Init, WorkKind::Prepare], "{}", preset.id);
+            assert!(kinds.ends_with(&[WorkKind::Cleanup, WorkKind::Dispose]), "{}", preset.id);
+        }
+    }
+
+    #[test]
+    fn parameters_are_those_of_the_sources() {
+        let stages = |id: &str| {
+            let preset = presets().into_iter().find(|preset| preset.id == id).unwrap();
+            let Work::Objects { xml } = preset.work else { panic!("{id}") };
+            Workload::read(&xml).unwrap().stages
+        };
+        let small = &stages("cos-small-write")[2].works[0];
+        assert_eq!((small.workers, small.ramp_up_s, small.end), (320, 90, End::Runtime(300)));
+        assert_eq!(small.operations[0].sizes, Selector::Constant(128_000));
+        assert_eq!(small.operations[0].objects, Selector::Uniform { min: 1, max: 100 });
+        let shared = stages("dvr-shared");
+        let readers: Vec<u32> = shared[2..8].iter().map(|stage| stage.works[0].workers).collect();
+        assert_eq!(readers, READERS);
+        let ratios: Vec<(Verb, u64)> =
+            shared[2].works[0].operations.iter().map(|one| (one.verb, one.ratio)).collect();
+        assert_eq!(ratios, [(Verb::Read, 85), (Verb::Write, 15)]);
+        assert_eq!(stages("asus-trace")[1].works[0].operations[0].objects.bounds(), (1, 1299));
+    }
+}

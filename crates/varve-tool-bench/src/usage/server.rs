@@ -1,0 +1,125 @@
+//! What a server of Varve says of its media: counters of its metrics, and times of operations between two moments.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// Counters of each shard, by name without the layer, and by shard.
+#[derive(Clone, Default, PartialEq, Debug)]
+pub struct ServerCounters {
+    media: BTreeMap<String, BTreeMap<String, u64>>,
+}
+
+/// What the server's media did, a second.
+#[derive(Clone, Default, PartialEq, Serialize, Deserialize, Debug)]
+pub struct ServerUsage {
+    /// Reads from its drives a second.
+    pub media_reads_per_second: f64,
+    /// Mean time of one, in µs; 0 without any.
+    pub media_read_us: f64,
+    /// Durable writes to its drives a second.
+    pub media_writes_per_second: f64,
+    /// Mean time of one, in µs; 0 without any.
+    pub media_write_us: f64,
+    /// What a write to the server waits for them, in µs: for the one that is under way when it comes, as often as there is one, and for
+    /// the one that carries it.
+    pub media_write_wait_us: f64,
+}
+
+impl ServerCounters {
+    /// Reads metrics as `/metrics` of a daemon prints them; `None` when they say nothing of media.
+    #[must_use]
+    pub fn read(metrics: &str) -> Option<Self> {
+        let mut media = BTreeMap::new();
+        for line in metrics.lines() {
+            let Some(rest) = line.strip_prefix("varve_media_") else { continue };
+            let Some((name, value)) = rest.rsplit_once(' ') else { continue };
+            let (name, shard) = name.split_once('{').unwrap_or((name, ""));
+            let Ok(value) = value.parse::<u64>() else { continue };
+            let shards: &mut BTreeMap<String, u64> = media.entry(name.to_owned()).or_default();
+            shards.insert(shard.to_owned(), value);
+        }
+        (!media.is_empty()).then_some(Self { media })
+    }
+}
+
+impl ServerUsage {
+    /// What was done from `first` to `last`, `seconds` later.
+    pub(crate) fn between(first: &ServerCounters, last: &ServerCounters, seconds: f64) -> Self {
+        let of = |counters: &ServerCounters, name: &str, shard: &str| {
+            counters.media.get(name).and_then(|shards| shards.get(shard)).copied().unwrap_or(0)
+        };
+        // Counters of a server that was started again begin anew.
+        let delta = |name: &str, shard: &str| {
+            of(last, name, shard).saturating_sub(of(first, name, shard)) as f64
+        };
+        let shards = |name: &str| last.media.get(name).into_iter().flat_map(BTreeMap::keys);
+        let sum = |name: &str| shards(name).map(|shard| delta(name, shard)).sum::<f64>();
+        let mean = |us: f64, count: f64| if count > 0.0 { us / count } else { 0.0 };
+        let (reads, writes) = (sum("reads_total"), sum("durable_writes_total"));
+        let waits = shards("durable_write_us_total").map(|shard| {
+            let us = delta("durable_write_us_total", shard);
+            let under_way = us / 1e6 / seconds;
+            us * (1.0 + under_way.min(1.0))
+        });
+        Self {
+            media_reads_per_second: reads / seconds,
+            media_read_us: mean(sum("read_us_total"), reads),
+            media_writes_per_second: writes / seconds,
+            media_write_us: mean(sum("durable_write_us_total"), writes),
+            media_write_wait_us: mean(waits.sum(), writes),
+        }
+    }
+
+    /// What media add to the mean time of an operation, in µs. A read waits for a read of the drives as often as there are such; a write
+    /// waits for the durable write that carries it, with others, and often for the one before.
+    pub(crate) fn media_us(&self, does_read: bool, operations_per_second: f64) -> f64 {
+        if !does_read {
+            return self.media_write_wait_us;
+        }
+        let share = self.media_reads_per_second / operations_per_second.max(1e-9);
+        self.media_read_us * share.min(1.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shards_add_up_and_means_are_of_the_time_between() {
+        let metrics = |n: u64| {
+            let text = format!(
+                "# HELP varve_media_reads_total Reads.\nvarve_media_reads_total{{shard=\"0\"}} {}\n\
+                 varve_media_reads_total{{shard=\"1\"}} {}\nvarve_media_read_us_total{{shard=\"0\"}} {}\n\
+                 varve_media_durable_writes_total 7\nvarve_engine_reads_total 5\n",
+                10 * n,
+                20 * n,
+                6000 * n
+            );
+            ServerCounters::read(&text).unwrap()
+        };
+        let usage = ServerUsage::between(&metrics(1), &metrics(3), 2.0);
+        assert_eq!((usage.media_reads_per_second, usage.media_read_us), (30.0, 200.0));
+        assert_eq!((usage.media_writes_per_second, usage.media_write_us), (0.0, 0.0));
+        assert_eq!(usage.media_us(true, 300.0), 20.0, "one read of ten goes to the drives");
+        assert_eq!(usage.media_us(true, 3.0), 200.0);
+        // A busy shard and an idle one: a write waits for two of 2 ms there, and for one here.
+        let text = |busy: u64, idle: u64| {
+            let of = |shard: u64, count: u64| {
+                format!(
+                    "varve_media_durable_writes_total{{shard=\"{shard}\"}} {count}\nvarve_media_durable_write_us_total{{shard=\"{shard}\"}} {}\n",
+                    2000 * count
+                )
+            };
+            ServerCounters::read(&(of(0, busy) + &of(1, idle))).unwrap()
+        };
+        let busy = ServerUsage::between(&text(0, 0), &text(500, 0), 1.0);
+        assert_eq!((busy.media_write_us, busy.media_us(false, 9.0)), (2000.0, 4000.0));
+        let idle = ServerUsage::between(&text(0, 0), &text(0, 5), 1.0);
+        assert_eq!(idle.media_us(false, 9.0), 2020.0);
+        for nothing in ["", "varve_engine_reads_total 5\n", "varve_media_reads_total x\n"] {
+            assert_eq!(ServerCounters::read(nothing), None, "{nothing}");
+        }
+    }
+}
