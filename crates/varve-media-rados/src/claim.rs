@@ -142,7 +142,7 @@ impl Claim {
         self.confirmed_until_ns.set(self.confirmed_until_ns.get().max(until));
     }
 
-    /// What an operation was refused with; who is shut out has lost the claim (C3).
+    /// What an operation was refused with; who is shut out, or finds another epoch where it demands its own, has lost the claim (C3).
     pub(crate) fn failure(
         &self,
         operation: &'static str,
@@ -151,9 +151,9 @@ impl Claim {
         (offset, len): (u64, usize),
         refusal: Refusal,
     ) -> Error {
-        match failure::of(operation, objects, object, offset, len, refusal) {
-            Error::Fenced => self.lose(),
-            error => error,
+        match refusal {
+            Refusal::SHUT_OUT | Refusal::UNEXPECTED => self.lose(),
+            refusal => failure::of(operation, objects, object, offset, len, refusal),
         }
     }
 

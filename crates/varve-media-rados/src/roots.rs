@@ -13,7 +13,7 @@ use crate::layout::Names;
 use crate::objects::{Change, Objects, Refusal, Write};
 
 /// The attribute with the version, in decimal digits.
-const VERSION: &str = "varve.version";
+pub(crate) const VERSION: &str = "varve.version";
 
 const HEADER_BYTES: usize = 16;
 
