@@ -1,1 +1,1 @@
-"""Parts of the end-to-end benchmark `bench/run`."""
+"""Parts of the benchmarks: the load, the counters around it, and what is made of the figures."""

@@ -29,7 +29,6 @@ class Job:
     size_bytes: int
     seconds: int = 0
     io_bytes: int = 0
-    fdatasync: bool = False
     environment: dict = None
     options: tuple = ()
 
@@ -54,8 +53,6 @@ def run(job):
             command += ["--time_based=1", f"--runtime={job.seconds}"]
         if job.io_bytes:
             command += [f"--io_size={job.io_bytes}"]
-        if job.fdatasync:
-            command += ["--fdatasync=1"]
         log = open(os.path.join(scratch, "log"), "w+")
         process = subprocess.Popen(
             command, cwd=scratch, stdout=log, stderr=subprocess.STDOUT,
@@ -90,16 +87,4 @@ def _sample(job, text, usage, command):
     }
     for name, key in PERCENTILES.items():
         sample[name] = side["lat_ns"]["percentile"][key] / 1000
-    if job.fdatasync:
-        _add_flush(sample, result["sync"]["lat_ns"])
     return sample
-
-
-def _add_flush(sample, flush):
-    # A durable raw write is the write and its flush. fio keeps two histograms, so
-    # the percentiles are added: exact for the mean, an upper bound for the tails.
-    sample["write_p50_us"] = sample["p50_us"]
-    sample["mean_us"] += flush["mean"] / 1000
-    sample["max_us"] += flush["max"] / 1000
-    for name, key in PERCENTILES.items():
-        sample[name] += flush["percentile"][key] / 1000

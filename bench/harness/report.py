@@ -1,96 +1,175 @@
-"""Turns samples into the printed table and the verdicts on each point's goals.
+"""Turns samples into medians, ratios, the verdicts on the claims, and tables of Markdown.
 
-Every figure is the median of the rounds; the spread is min–max.
+A result is what `bench/compare` keeps: facts, peers, and rows with the values of each metric by round. A ratio above 1 says that Varve is better:
+faster, sooner, cheaper. Nothing here measures.
 """
 
 from statistics import median
 
-COLUMNS = (
-    # title, metric, format, spread shown
-    ("IOPS", "iops", "{:,.0f}", True),
-    ("MiB/s", "mib_s", "{:,.0f}", False),
-    ("p50 µs", "p50_us", "{:,.0f}", False),
-    ("p99 µs", "p99_us", "{:,.0f}", False),
-    ("p99.9 µs", "p999_us", "{:,.0f}", True),
-    ("CPU µs/IO", "cpu_us", "{:.1f}", True),
-    ("server", "server_cpu_us", "{:.1f}", False),
-    ("disk B/B", "write_amplification", "{:.2f}", True),
-    ("server B/B", "server_write_amplification", "{:.2f}", False),
-)
+STAGES = {
+    # name: Varve's peer, title, what is compared
+    "disk": ("varve", "Block, one disk, one copy", "NBD over a unix socket; the same file system below all"),
+    "rados": ("varve-rados", "Block, on Ceph", "the same six OSDs below all, on one disk"),
+    "objects": ("varve-s3", "Objects", "S3, 32 connections, plain HTTP, one disk, one copy"),
+    "fill": ("varve", "Full pools", "steady state, Varve alone"),
+    "scale": ("varve", "Scale", "beside what S4 published of other machines"),
+}
+METRICS = {
+    # metric: heading, format, whether less is better
+    "rate": ("operations/s", "{:,.0f}", False),
+    "mib_s": ("MiB/s", "{:,.0f}", False),
+    "p50_us": ("p50 µs", "{:,.0f}", True),
+    "p99_us": ("p99 µs", "{:,.0f}", True),
+    "p999_us": ("p99.9 µs", "{:,.0f}", True),
+    "server_cpu_us": ("server CPU µs/op", "{:,.1f}", True),
+    "cpu_us": ("all CPU µs/op", "{:,.1f}", True),
+    "write_amplification": ("disk B/B", "{:,.2f}", True),
+    "seconds": ("s", "{:,.1f}", True),
+}
+SIDE_METRICS = ("p50_us", "p99_us", "server_cpu_us", "cpu_us", "write_amplification")
 
 
-def summarise(samples):
-    """Median, min and max of each numeric metric over `samples`."""
-    summary = {}
-    for name in samples[0]:
-        values = [s[name] for s in samples if isinstance(s.get(name), (int, float))]
-        if values:
-            summary[name] = {"median": median(values), "min": min(values), "max": max(values)}
-    return summary
+def own(row):
+    """The peer of a row that is Varve."""
+    return STAGES[row["stage"]][0]
 
 
-def table(points, results):
-    """Lines of the table: one per point and target, ratios to raw and rbd last."""
-    header = ["point", "target", *(title for title, *_ in COLUMNS), "x rbd", "x raw"]
-    rows = [header]
-    for point in points:
-        by_target = results.get(point["name"], {})
-        for target, samples in by_target.items():
-            summary = summarise(samples)
-            cells = [_cell(summary.get(metric), form, spread) for _, metric, form, spread in COLUMNS]
-            ratios = [_ratio(summary, by_target.get(other), "iops") for other in ("rbd", "raw")]
-            rows.append([point["title"], target, *cells, *ratios])
-    widths = [max(len(row[i]) for row in rows) for i in range(len(header))]
-    return ["  ".join(cell.ljust(width) if i < 2 else cell.rjust(width)
-                      for i, (cell, width) in enumerate(zip(row, widths))).rstrip() for row in rows]
+def middle(row, peer, metric):
+    """The median of a peer's rounds; none if it was not measured."""
+    values = row["samples"].get(peer, {}).get(metric)
+    return median(values) if values else None
 
 
-def goals(points, results):
-    """One verdict a goal: met, missed, or not measured."""
-    verdicts = []
-    for point in points:
-        by_target = results.get(point["name"], {})
-        for goal in point.get("goal", []):
-            verdicts.append(_judge(point, goal, by_target))
-    return verdicts
-
-
-def _judge(point, goal, by_target):
-    text = f"{point['title']}: {goal['metric']}"
-    if "versus" in goal:
-        text += f" ÷ {goal['versus']}"
-    text += f" ≥ {goal['at_least']}" if "at_least" in goal else f" ≤ {goal['at_most']}"
-    value = _value(goal, by_target)
+def figure(row, peer, metric, has_spread=False):
+    """The median as text, with the least and the most if asked for."""
+    value = middle(row, peer, metric)
     if value is None:
-        return {"goal": text, "verdict": "not measured"}
-    met = value >= goal["at_least"] if "at_least" in goal else value <= goal["at_most"]
-    return {"goal": text, "value": value, "verdict": "met" if met else "missed"}
+        return "–"
+    form = METRICS[metric][1]
+    values = row["samples"][peer][metric]
+    spread = f" ({form.format(min(values))}–{form.format(max(values))})" if has_spread and len(values) > 1 else ""
+    return form.format(value) + spread
 
 
-def _value(goal, by_target):
-    metric, versus = goal["metric"], goal.get("versus")
-    if "varve" not in by_target or (versus and versus not in by_target):
+def ratio(row, peer):
+    """How many times Varve is as good as a peer; none if one of them was not measured."""
+    metric = row["metric"]
+    mine, other = middle(row, own(row), metric), middle(row, peer, metric)
+    if not mine or not other or peer == own(row):
         return None
-    own = summarise(by_target["varve"])
-    if metric not in own:
-        return None
-    if not versus:
-        return own[metric]["median"]
-    other = summarise(by_target[versus])
-    return own[metric]["median"] / other[metric]["median"] if metric in other else None
+    return other / mine if METRICS[metric][2] else mine / other
 
 
-def _cell(entry, form, spread):
-    if entry is None:
-        return "-"
-    text = form.format(entry["median"])
-    if spread and entry["min"] != entry["max"]:
-        text += f" ({form.format(entry['min'])}–{form.format(entry['max'])})"
-    return text
+def times(value):
+    """A ratio as text."""
+    return "–" if value is None else f"{value:.3g}×" if value < 100 else f"{value:,.0f}×"
 
 
-def _ratio(summary, other_samples, metric):
-    if not other_samples:
-        return "-"
-    other = summarise(other_samples)[metric]["median"]
-    return f"{summary[metric]['median'] / other:.2f}" if other else "-"
+def verdicts(result):
+    """Each claim of each row: what it says, the value, and whether it holds; `holds` is none where it was not measured."""
+    found = []
+    for row in result["rows"]:
+        for claim in row["claim"]:
+            value, versus = _value(result, row, claim)
+            bound = f"at least {claim['at_least']:g}" if "at_least" in claim else f"at most {claim['at_most']:g}"
+            what = METRICS[claim["metric"]][0]
+            text = f"{bound} times {_title(result, versus)} ({what})" if "versus" in claim else f"{what} {bound}"
+            holds = None if value is None else value >= claim["at_least"] if "at_least" in claim else value <= claim["at_most"]
+            found.append({"row": row["name"], "title": f"{STAGES[row['stage']][1]}: {row['title']}", "claim": text, "value": value, "holds": holds})
+    return found
+
+
+def _title(result, versus):
+    if versus in result["peers"]:
+        return result["peers"][versus]["title"]
+    return {"syncs": "the best durable peer", "any": "the best peer"}.get(versus, versus)
+
+
+def _value(result, row, claim):
+    metric, versus = claim["metric"], claim.get("versus")
+    mine = middle(row, own(row), metric)
+    if mine is None or versus is None:
+        return mine, versus
+    if versus in ("any", "syncs"):
+        names = [name for name in row["samples"] if name != own(row) and (versus == "any" or result["peers"][name]["syncs"])]
+    else:
+        names = [name for name in (versus,) if name in row["samples"]]
+    others = {name: middle(row, name, metric) for name in names}
+    others = {name: value for name, value in others.items() if value}
+    if not others:
+        return None, versus
+    best = min(others, key=others.get) if METRICS[metric][2] else max(others, key=others.get)
+    return mine / others[best], best
+
+
+def stages(result):
+    """Titles and rows of the stages that were measured."""
+    for name, (mine, title, what) in STAGES.items():
+        rows = [row for row in result["rows"] if row["stage"] == name]
+        if rows:
+            yield mine, title, what, rows
+
+
+def markdown(result):
+    """Everything as tables of Markdown."""
+    lines = [source(result), ""]
+    for _, title, what, rows in stages(result):
+        lines += [f"## {title}", "", f"{what[0].upper()}{what[1:]}.", ""]
+        for row in rows:
+            heads = [row["metric"], *(metric for metric in SIDE_METRICS if metric != row["metric"])]
+            heads = [metric for metric in heads if any(metric in values for values in row["samples"].values())]
+            lines += [f"### {row['title']}", "", _line(["", "durable", *(METRICS[metric][0] for metric in heads), "Varve is"])]
+            lines.append(_line(["---", "---", *["---:"] * (len(heads) + 1)]))
+            for peer in row["samples"]:
+                about = result["peers"][peer]
+                cells = [figure(row, peer, metric, has_spread=metric == row["metric"]) for metric in heads]
+                lines.append(_line([about["title"], "yes" if about["syncs"] else "no", *cells, times(ratio(row, peer))]))
+            lines.append("")
+    lines += ["## Claims", "", _line(["row", "claim", "measured", ""]), _line(["---", "---", "---:", "---"])]
+    lines += [_line([one["title"], one["claim"], value(one), word(one)]) for one in verdicts(result)]
+    lines += ["", "## Peers", "", _line(["peer", "version", "is an answered write durable?"]), _line(["---"] * 3)]
+    lines += [_line([about["title"], about.get("version") or f"absent: {about['absent']}", about["durability"]]) for about in result["peers"].values()]
+    return "\n".join(lines) + "\n"
+
+
+def word(verdict):
+    """What became of a claim."""
+    return {True: "holds", False: "does not hold", None: "not measured"}[verdict["holds"]]
+
+
+def value(verdict):
+    """What was measured for a claim, as text."""
+    return "–" if verdict["value"] is None else f"{verdict['value']:,.3g}" if verdict["value"] < 1000 else f"{verdict['value']:,.0f}"
+
+
+def source(result):
+    """One sentence on what was measured where."""
+    facts = result["facts"]
+    return (f"{facts['machine']} ({facts['cpu']}, {facts['memory_mib'] / 1024:.0f} GiB, Linux {facts['kernel']}, {facts['file_system']} on one virtual disk), "
+            f"commit {facts['commit']}, {facts['date']}: medians of {facts['rounds']} rounds of {facts['seconds']:g} s, in turns.")
+
+
+def readme(result, name):
+    """The section of the README: each figure in it is one of the result."""
+    lines = [f"`make compare` measures Varve beside others on one machine. {source(result)}", ""]
+    for mine, title, what, rows in stages(result):
+        peers = [name for name in result["peers"] if name != mine and any(ratio(row, name) for row in rows)]
+        if not peers:
+            continue
+        heads = [result["peers"][peer]["title"] + ("" if result["peers"][peer]["syncs"] else " \\*") for peer in peers]
+        lines += [_line([title, "Varve", *heads]), _line(["---", *["---:"] * (len(heads) + 1)])]
+        for row in rows:
+            mine_text = f"{figure(row, mine, row['metric'])} {METRICS[row['metric']][0]}"
+            lines.append(_line([row["title"], mine_text, *(times(ratio(row, peer)) for peer in peers)]))
+        lines.append("")
+    found = verdicts(result)
+    lost = [one for one in found if one["holds"] is False]
+    held = sum(one["holds"] is True for one in found)
+    lines.append("A cell says how many times Varve is as fast as that peer; below 1× it is slower. \\* answers writes that power loss may take back; all")
+    lines.append(f"others, and Varve, do not. Of {len(found)} claims {held} hold, {len(lost)} do not, {len(found) - held - len(lost)} were not measured"
+                 f"{': see' if lost else '; see'} [the figures](bench/results/{name}) and [how they are taken](docs/operating/comparing.md).")
+    return "\n".join(lines) + "\n"
+
+
+def _line(cells):
+    return "| " + " | ".join(cells) + " |"

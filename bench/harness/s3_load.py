@@ -41,9 +41,9 @@ class Client:
                     raise
                 time.sleep(0.2)
 
-    def measure(self, point, seconds, disk):
+    def measure(self, point, disk, seconds):
         """Runs a point such as `put-4k`, after a short warm-up; returns its sample."""
-        *_, verb, size = point.split("-")
+        verb, size = point.split("-")
         size_bytes = SIZES[size]
         if verb == "get" and size not in self.made:
             raise LoadFailed(f"{point} needs put-{size} before it")
@@ -56,18 +56,19 @@ class Client:
         flushes = machine.disk_flushes(disk) - before["flushes"]
         busy_s = machine.busy_cpu_seconds() - before["busy_s"]
         quiet_s = machine.wait_until_quiet(pids)
+        os.sync()
         after = _counters(pids, disk)
 
         requests = sample["requests"]
         sample.update({
-            "server": self.server.name,
             "rate": requests / sample["seconds"],
             "mib_s": sample["bytes"] / sample["seconds"] / (1 << 20),
             "server_cpu_us": (after["cpu_s"] - before["cpu_s"]) * 1e6 / requests,
             "client_cpu_us": sample["client_cpu_s"] * 1e6 / requests,
             "busy_cores": busy_s / sample["seconds"],
+            "cpu_us": (after["cpu_s"] - before["cpu_s"] + sample["client_cpu_s"]) * 1e6 / requests,
             "flushes_per_request": flushes / requests,
-            "disk_bytes_per_byte": (after["disk_bytes"] - before["disk_bytes"]) / sample["bytes"],
+            "write_amplification": (after["disk_bytes"] - before["disk_bytes"]) / sample["bytes"],
             "quiet_after_s": quiet_s,
             "server_rss_mib": machine.resident_kib(pids) / 1024,
             "taken_unix": int(time.time()),

@@ -1,0 +1,108 @@
+"""`varve serve` on a file-backed drive: one volume over NBD, or buckets over S3."""
+
+import json
+import os
+import re
+
+from harness import machine
+
+from .peer import GIB, NbdPeer, S3Peer, first_line
+
+DEFAULT_BUDGET_BYTES = GIB // 2
+S3_BUDGET_MIB = 1024  # beside its cache
+CACHE_PART = 4  # Volumes are so many times the read caches of their servers.
+
+
+class Varve(NbdPeer):
+    """One volume over a unix socket. A read cache of a quarter of the volume comes on top of the default budget of memory."""
+
+    name = "varve"
+    title = "Varve"
+    syncs = True
+    durability = "yes: the answer follows the journal's durable write; there is no other mode"
+    volume = "bench"
+
+    def __init__(self, site, drive_bytes=None, volume_options=(), serve_options=(), has_read_cache=True):
+        super().__init__(site)
+        self.drive_bytes = drive_bytes or 2 * site.volume_bytes
+        self.volume_options, self.serve_options = volume_options, serve_options
+        self.read_cache_bytes = site.volume_bytes // CACHE_PART if has_read_cache else 0
+
+    @classmethod
+    def version(cls, site):
+        return first_line(site.varve, "--version")
+
+    @classmethod
+    def install(cls, site):
+        if cls.programs:
+            super().install(site)
+
+    def start(self):
+        self.start_empty()
+        self.make_volume()
+
+    def start_empty(self):
+        """Makes the pool only."""
+        os.makedirs(self.directory)
+        self.serve("--drive", f"{self.directory}/drive={self.drive_bytes}", "--s3", "none")
+
+    def serve(self, *options):
+        """Starts the daemon."""
+        path = os.path.join(self.directory, "varve.toml")
+        with open(path, "w") as file:
+            file.write(f'[memory]\nbudget = "{DEFAULT_BUDGET_BYTES + self.read_cache_bytes >> 20}MiB"\nread_cache = "{self.read_cache_bytes >> 20}MiB"\n')
+        self.spawn([self.site.varve, "serve", "--config", path, "--data", self.directory, "--nbd", f"unix:{self.socket()}", *options, *self.serve_options])
+        self.wait_for(lambda: os.path.exists(self.socket()), "its socket")
+
+    def make_volume(self):
+        """Makes the volume and fills it."""
+        self.create_volume()
+        self.fill()
+
+    def create_volume(self):
+        """Makes the volume."""
+        self.cli("volume", "create", self.volume, "--size", str(self.volume_bytes), *self.volume_options)
+
+    def capacity_bytes(self):
+        """What the pool has room for."""
+        return json.loads(self.cli("pool", "show", "--json"))["capacity_bytes"]
+
+    def cli(self, *arguments):
+        """Runs one `varve` command against the daemon; returns what it prints."""
+        return self.call(self.site.varve, "--data", self.directory, *arguments)
+
+
+class VarveS3(S3Peer):
+    """Buckets. Half of the machine's memory is its cache: the others have the page cache of all of it."""
+
+    name = "varve-s3"
+    title = "Varve S3"
+    syncs = True
+    durability = Varve.durability
+    cache_mib = machine.memory_mib() // 2
+
+    @classmethod
+    def install(cls, site):
+        """It is built here."""
+
+    version = Varve.version
+
+    def start(self):
+        os.makedirs(self.directory)
+        self.serve(self.cache_mib)
+        self.wait_for(lambda: "S3:" in self.log() and "shown only now" in self.log(), "S3")
+        self.access_key, self.secret_key = re.search(r"shown only now:\s+(\S+)\s+(\S+)", self.log()).groups()
+
+    def serve(self, cache_mib):
+        """Starts the daemon with a cache of that many MiB for bodies."""
+        path = os.path.join(self.directory, "varve.toml")
+        with open(path, "w") as file:
+            file.write(f'[memory]\nbudget = "{cache_mib + S3_BUDGET_MIB}MiB"\nread_cache = "{cache_mib}MiB"\n')
+        self.spawn([self.site.varve, "serve", "--config", path, "--data", self.directory, "--nbd", f"unix:{self.directory}/nbd.sock",
+                    "--s3", self.address, "--drive", f"{self.directory}/drive={self.site.volume_bytes}"])
+
+    def start_without_cache(self):
+        """Starts it again without the cache for bodies: reads go to the drive."""
+        machine.end(self.process)
+        self.serve(0)
+        self.wait_for_address()
