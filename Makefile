@@ -2,7 +2,7 @@
 
 CARGO ?= cargo
 
-.PHONY: run test bench soak ci tidy clean
+.PHONY: run test compare soak ci tidy clean
 
 # Builds the release and serves ./varve-data: NBD on 127.0.0.1:10809 and ./varve-data/nbd.sock, S3 on 127.0.0.1:9000.
 run:
@@ -19,9 +19,9 @@ ci:
 tidy:
 	$(CARGO) xtask tidy
 
-# Varve beside the raw disk and librbd, alternating, as a table and as JSON under bench/results. About an hour.
-bench:
-	$(CARGO) xtask bench
+# Varve beside other block and object storage, alternating, as one page and as JSON under bench/results. About an hour; COMPARE=--quick: minutes.
+compare:
+	bench/compare --install $(COMPARE)
 
 # Hours: a million simulated power cuts, then the long forms of the whole-process tests.
 soak:

@@ -11,6 +11,8 @@ import subprocess
 import tempfile
 from dataclasses import dataclass
 
+from . import client
+
 PERCENTILES = {"p50_us": "50.000000", "p99_us": "99.000000", "p999_us": "99.900000"}
 
 
@@ -53,22 +55,14 @@ def run(job):
             command += ["--time_based=1", f"--runtime={job.seconds}"]
         if job.io_bytes:
             command += [f"--io_size={job.io_bytes}"]
-        log = open(os.path.join(scratch, "log"), "w+")
-        process = subprocess.Popen(
-            command, cwd=scratch, stdout=log, stderr=subprocess.STDOUT,
-            env={**os.environ, **(job.environment or {})},
-        )
-        _, status, usage = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-        log.seek(0)
-        printed = log.read()
+        code, printed, complaint, cpu_s = client.run(command, cwd=scratch, env={**os.environ, **(job.environment or {})})
         text = open(output).read() if os.path.exists(output) else ""
-        if process.returncode != 0:
-            raise FioFailed(f"{' '.join(command)}\n{printed}{text[:2000]}")
-        return _sample(job, text, usage, command)
+        if code != 0:
+            raise FioFailed(f"{' '.join(command)}\n{printed}{complaint}{text[:2000]}")
+        return _sample(job, text, cpu_s, command)
 
 
-def _sample(job, text, usage, command):
+def _sample(job, text, cpu_s, command):
     # Some engines print lines of their own before the JSON document.
     document = json.loads(text[re.search(r"^\{", text, re.M).start():])
     result = document["jobs"][0]
@@ -82,7 +76,7 @@ def _sample(job, text, usage, command):
         "mib_s": side["bw_bytes"] / 2**20,
         "mean_us": side["lat_ns"]["mean"] / 1000,
         "max_us": side["lat_ns"]["max"] / 1000,
-        "client_cpu_s": usage.ru_utime + usage.ru_stime,
+        "client_cpu_s": cpu_s,
         "fio_version": document["fio version"],
     }
     for name, key in PERCENTILES.items():

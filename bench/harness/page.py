@@ -18,12 +18,12 @@ table { border-collapse: collapse; width: 100%; font-size: .88rem; font-variant-
 th { text-align: left; font-weight: 500; color: var(--soft); font-size: .78rem; }
 th, td { padding: .28rem .5rem; border-bottom: 1px solid var(--line); vertical-align: top; } tr:last-child td { border-bottom: 0; }
 td.n, th.n { text-align: right; white-space: nowrap; } tr.own td { background: var(--own); font-weight: 600; } tr.own small { font-weight: 400; }
-td.bar { width: 22%; min-width: 6rem; } td.bar svg { display: block; width: 100%; height: 1.25rem; }
+.narrow { display: none; } th.axis { text-align: center; white-space: nowrap; } td.state { white-space: nowrap; } td.bar { width: 22%; min-width: 6rem; } td.bar svg { display: block; width: 100%; height: 1.25rem; }
 .good { color: var(--good); font-weight: 600; } .bad { color: var(--bad); font-weight: 600; } .none { color: var(--soft); }
-rect.good { fill: var(--good); } rect.bad { fill: var(--bad); } line { stroke: var(--soft); stroke-width: .5; vector-effect: non-scaling-stroke; }
+rect.track { fill: var(--line); opacity: .5; } rect.good { fill: var(--good); } rect.bad { fill: var(--bad); } line { stroke: var(--soft); stroke-width: .5; vector-effect: non-scaling-stroke; }
 textarea { width: 100%; height: 16rem; font: 12px/1.4 ui-monospace, monospace; color: inherit; background: var(--card); border: 1px solid var(--line); border-radius: 6px; padding: .6rem; }
 button { font: inherit; padding: .3rem .8rem; margin: .4rem 0; }
-@media (max-width: 40rem) { body { padding: 1rem .6rem 3rem; } .wide { display: none; } section.row { padding: .6rem .5rem; } th, td { padding: .25rem .3rem; } td.bar { min-width: 4rem; } }
+@media (max-width: 40rem) { body { padding: 1rem .6rem 3rem; } .wide { display: none; } .narrow { display: block; } th.axis { font-size: 0; } td.state { white-space: normal; } section.row { padding: .6rem .5rem; } th, td { padding: .25rem .3rem; } td.bar { min-width: 4rem; } }
 """
 BAR_DECADES = 2  # A bar's ends are 0.01× and 100×.
 METHOD = (
@@ -43,7 +43,8 @@ METHOD = (
 def page(result):
     """The page."""
     facts = result["facts"]
-    parts = [_head("Varve beside others"), "<h1>Varve beside others</h1>", f"<p>{escape(report.source(result))}</p>", _summary(result)]
+    parts = [_head("Varve beside others"), "<h1>Varve beside others</h1>", f"<p>{escape(report.source(result))}</p>", _summary(result),
+             '<p class="soft narrow">A wider screen shows latency, CPU and bytes to the disk as well.</p>']
     if facts["quick"] or facts["rounds"] < 3:
         parts.append(f'<p class="bad">Few rounds ({facts["rounds"]} of {facts["seconds"]:g} s) say little about speed.</p>')
     for mine, title, what, rows in report.stages(result):
@@ -77,15 +78,15 @@ def _row(result, row, mine):
     metric = row["metric"]
     sides = [side for side in report.SIDE_METRICS if side != metric and any(side in values for values in row["samples"].values())]
     head = [f'<th>peer</th><th class="n">{report.METRICS[metric][0]}</th>']
-    head += [f'<th class="n{_wide(side)}">{report.METRICS[side][0]}</th>' for side in sides]
-    head.append('<th class="n">Varve is</th><th>0.01× – 1× – 100×</th>')
+    head += [f'<th class="n wide">{report.METRICS[side][0]}</th>' for side in sides]
+    head.append('<th class="n">Varve is</th><th class="axis">0.01× – 1× – 100×</th>')
     lines = []
     for peer, values in row["samples"].items():
         about = result["peers"][peer]
         durable = "" if about["syncs"] or "write" not in row.get("rw", "") and not row["name"].startswith("put") else "<small>not durable</small>"
         spread = f"<small>{_spread(values[metric], metric)}</small>" if len(values[metric]) > 1 else ""
         cells = [f"<td>{escape(about['title'])}{durable}</td><td class=\"n\">{report.figure(row, peer, metric)}{spread}</td>"]
-        cells += [f'<td class="n{_wide(side)}">{report.figure(row, peer, side)}</td>' for side in sides]
+        cells += [f'<td class="n wide">{report.figure(row, peer, side)}</td>' for side in sides]
         ratio = report.ratio(row, peer)
         cells.append(f'<td class="n {_tone(ratio)}">{report.times(ratio)}</td><td class="bar">{_bar(ratio)}</td>' if ratio else "<td></td><td></td>")
         lines.append(f'<tr{" class=own" if peer == mine else ""}>{"".join(cells)}</tr>')
@@ -95,10 +96,6 @@ def _row(result, row, mine):
     said = "".join(f'<p class="{_state(one)}">{escape(one["claim"])}: {report.word(one)}, {report.value(one)}</p>' for one in claims)
     return (f'<section class="row"><h3>{escape(row["title"])}</h3><div class="scroll"><table><thead><tr>{"".join(head)}</tr></thead>'
             f'<tbody>{"".join(lines)}</tbody></table></div>{said}</section>')
-
-
-def _wide(metric):
-    return " wide" if metric in ("p99_us", "cpu_us", "write_amplification") else ""
 
 
 def _spread(values, metric):
@@ -115,6 +112,7 @@ def _bar(ratio):
     reach = max(-1.0, min(1.0, log10(ratio) / BAR_DECADES)) * 50
     left, width = (50, reach) if reach >= 0 else (50 + reach, -reach)
     return (f'<svg viewBox="0 0 100 10" preserveAspectRatio="none" role="img" aria-label="{report.times(ratio)}">'
+            '<rect class="track" x="0" y="2" width="100" height="6"/>'
             f'<rect class="{_tone(ratio)}" x="{left:.2f}" y="2" width="{max(width, .4):.2f}" height="6"/><line x1="50" x2="50" y1="0" y2="10"/></svg>')
 
 
@@ -124,7 +122,7 @@ def _state(verdict):
 
 def _claims(result):
     lines = [f'<tr><td>{escape(one["title"])}</td><td>{escape(one["claim"])}</td><td class="n">{report.value(one)}</td>'
-             f'<td class="{_state(one)}">{report.word(one)}</td></tr>' for one in report.verdicts(result)]
+             f'<td class="state {_state(one)}">{report.word(one)}</td></tr>' for one in report.verdicts(result)]
     return ('<div class="scroll"><table><thead><tr><th>row</th><th>claim</th><th class="n">measured</th><th></th></tr></thead>'
             f'<tbody>{"".join(lines)}</tbody></table></div>')
 

@@ -18,6 +18,7 @@ METRICS = {
     # metric: heading, format, whether less is better
     "rate": ("operations/s", "{:,.0f}", False),
     "mib_s": ("MiB/s", "{:,.0f}", False),
+    "mean_us": ("mean µs", "{:,.0f}", True),
     "p50_us": ("p50 µs", "{:,.0f}", True),
     "p99_us": ("p99 µs", "{:,.0f}", True),
     "p999_us": ("p99.9 µs", "{:,.0f}", True),

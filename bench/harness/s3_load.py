@@ -6,10 +6,9 @@ Flushes count in the run itself. The client's CPU is its rusage.
 
 import json
 import os
-import subprocess
 import time
 
-from . import machine
+from . import client, machine
 
 WARM_UP_S = 1
 SIZES = {"4k": 4 << 10, "128k": 128 << 10, "10m": 10 << 20}
@@ -97,13 +96,10 @@ class Client:
         """Runs the client; returns what it printed, what it complained of, and its CPU time in seconds."""
         command = [self.program, verb, "--address", self.server.address, "--bucket", BUCKET, *options]
         keys = {"AWS_ACCESS_KEY_ID": self.server.access_key, "AWS_SECRET_ACCESS_KEY": self.server.secret_key}
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, **keys})
-        printed, complaint = process.stdout.read(), process.stderr.read()
-        _, status, usage = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-        if process.returncode != 0:
-            raise LoadFailed(f"{' '.join(command)}: exit {process.returncode}\n{printed}{complaint}")
-        return printed, complaint, usage.ru_utime + usage.ru_stime
+        code, printed, complaint, cpu_s = client.run(command, env={**os.environ, **keys})
+        if code != 0:
+            raise LoadFailed(f"{' '.join(command)}: exit {code}\n{printed}{complaint}")
+        return printed, complaint, cpu_s
 
 
 def _counters(pids, disk):

@@ -5,6 +5,8 @@ import json
 import os
 import subprocess
 
+from harness import client
+
 from .peer import GIB, Absent, Peer, PeerFailed, S3Peer, first_line
 from .registry import REPOSITORY
 from .varve import Varve
@@ -144,18 +146,15 @@ class RadosBench(CephPeer):
         seconds = max(1, round(changes.get("seconds", seconds)))
         command = ["rados", "bench", "-p", self.pool, str(seconds), "write", "-b", str(point["block_bytes"]), "-t", str(point["depth"]),
                    "--no-cleanup", "--format", "json", "--run-name", self.name]
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, **self.environment})
-        printed, complaint = process.stdout.read(), process.stderr.read()
-        _, status, usage = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-        if process.returncode != 0:
-            raise PeerFailed(f"{' '.join(command)}: exit {process.returncode}\n{complaint[-2000:]}")
+        code, printed, complaint, cpu_s = client.run(command, env={**os.environ, **self.environment})
+        if code != 0:
+            raise PeerFailed(f"{' '.join(command)}: exit {code}\n{complaint[-2000:]}")
         told = json.loads(printed[printed.index("{"):])
         ios = int(told["total_writes_made"])
         elapsed = float(told["total_time_run"])
         return {"command": " ".join(command), "ios": ios, "client_bytes": ios * point["block_bytes"], "seconds": elapsed, "iops": ios / elapsed,
                 "mib_s": ios * point["block_bytes"] / elapsed / (1 << 20), "mean_us": float(told["average_latency"]) * 1e6,
-                "max_us": float(told["max_latency"]) * 1e6, "client_cpu_s": usage.ru_utime + usage.ru_stime}
+                "max_us": float(told["max_latency"]) * 1e6, "client_cpu_s": cpu_s}
 
     def after_sample(self):
         self.call("rados", "-p", self.pool, "cleanup", "--prefix", "benchmark_data")

@@ -14,7 +14,7 @@ fn cargo(arguments: &[&str]) -> Command {
     command
 }
 
-/// Format, lints, tidy, tests and documentation.
+/// Format, lints, tidy, tests, the figures of the README, and documentation.
 pub(crate) fn ci() -> Result<Counts> {
     let mut counts = Counts::default();
     let format = step::run("format", &mut cargo(&["fmt", "--all", "--", "--check"]))?;
@@ -26,6 +26,8 @@ pub(crate) fn ci() -> Result<Counts> {
     counts.add(Counts::one(tidy::tidy()?));
     let tests = ["test", "--workspace", "--no-fail-fast"];
     counts.add(step::run_counting("tests", &mut cargo(&tests))?);
+    let mut readme = Command::new("bench/compare");
+    counts.add(Counts::one(step::run("figures of the README", readme.arg("--check-readme"))?));
     let mut docs = cargo(&["doc", "--workspace", "--no-deps", "--document-private-items"]);
     docs.env("RUSTDOCFLAGS", "-D warnings -A rustdoc::private-intra-doc-links");
     counts.add(Counts::one(step::run("documentation", &mut docs)?));

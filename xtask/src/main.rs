@@ -1,7 +1,7 @@
 //! The project's own tool: what CI runs, the habits that a program can check, and the longer runs.
 
 mod ci;
-mod runs;
+mod sim;
 mod step;
 mod tidy;
 
@@ -19,16 +19,14 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Everything CI checks without a daemon: format, lints, tidy, tests, documentation
+    /// Everything CI checks without a daemon: format, lints, tidy, tests, figures of the README, documentation
     Ci,
     /// The project's habits: layers, names, sizes, documentation, determinism
     Tidy,
     /// `ci`, then the whole-process tests under tests/
     Test,
     /// The simulator: random runs, or the replay of one
-    Sim(runs::Sim),
-    /// The benchmark, with its own options
-    Bench(runs::Bench),
+    Sim(sim::Sim),
 }
 
 fn main() -> ExitCode {
@@ -37,7 +35,6 @@ fn main() -> ExitCode {
         Command::Tidy => tidy::tidy(),
         Command::Test => ci::test(),
         Command::Sim(sim) => sim.run(),
-        Command::Bench(bench) => bench.run(),
     };
     match done {
         Ok(true) => ExitCode::SUCCESS,

@@ -1,4 +1,4 @@
-//! Longer runs that live elsewhere, under one name: the simulator and the benchmark.
+//! The simulator, which lives elsewhere, under the name by which CI and the Makefile know it.
 
 use std::process::Command;
 
@@ -32,19 +32,5 @@ impl Sim {
             None => command.args(["--seeds", &self.seeds.to_string()]),
         };
         step::run("simulator", command.args(&self.rest))
-    }
-}
-
-/// The benchmark.
-#[derive(Args)]
-pub(crate) struct Bench {
-    /// Options of bench/run
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-    rest: Vec<String>,
-}
-
-impl Bench {
-    pub(crate) fn run(&self) -> Result<bool> {
-        step::run("benchmark", Command::new("bench/run").args(&self.rest))
     }
 }
