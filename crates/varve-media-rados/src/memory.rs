@@ -116,6 +116,16 @@ impl MemoryClient {
         self.held.borrow_mut().get_or_insert_default();
     }
 
+    /// Lets go the first of what is held back, and goes on holding.
+    pub fn let_go_first(&self, count: usize) {
+        for _ in 0..count {
+            // Taken out first: what it wakes may call operations.
+            let job = self.held.borrow_mut().as_mut().and_then(VecDeque::pop_front);
+            let Some(job) = job else { return };
+            job();
+        }
+    }
+
     /// Lets go what was held back.
     pub fn let_go(&self) {
         let jobs = self.held.borrow_mut().take();
