@@ -98,12 +98,12 @@ impl Claim {
         Ok(claim)
     }
 
-    /// Confirms the claim of an idle shard, so that its owner learns of a takeover and its next request need not wait.
+    /// Keeps the claim confirmed, also of an idle shard, so that its owner learns of a takeover and its next request need not wait.
     async fn watch(claim: Weak<Self>) {
         while let Some(claim) = claim.upgrade()
             && claim.check().is_ok()
         {
-            if !claim.is_confirmed()
+            if claim.now() + 2 * WATCH_NS >= claim.confirmed_until_ns.get()
                 && let Err(error) = claim.ask().await
             {
                 tracing::warn!(shard = claim.shard.0, %error, "claim not confirmed");
