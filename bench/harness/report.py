@@ -160,7 +160,7 @@ def readme(result, name):
         heads = [result["peers"][peer]["title"] + ("" if result["peers"][peer]["syncs"] else " \\*") for peer in peers]
         lines += [_line([title, "Varve", *heads]), _line(["---", *["---:"] * (len(heads) + 1)])]
         for row in rows:
-            mine_text = f"{figure(row, mine, row['metric'])} {METRICS[row['metric']][0]}"
+            mine_text = f"{figure(row, mine, row['metric'])} {METRICS[row['metric']][0].split()[-1]}"
             lines.append(_line([row["title"], mine_text, *(times(ratio(row, peer)) for peer in peers)]))
         lines.append("")
     found = verdicts(result)
