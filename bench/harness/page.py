@@ -45,7 +45,7 @@ def page(result):
     facts = result["facts"]
     parts = [_head("Varve beside others"), "<h1>Varve beside others</h1>", f"<p>{escape(report.source(result))}</p>", _summary(result),
              '<p class="soft narrow">A wider screen shows latency, CPU and bytes to the disk as well.</p>']
-    if facts["quick"] or facts["rounds"] < 3:
+    if facts["rounds"] < 3:
         parts.append(f'<p class="bad">Few rounds ({facts["rounds"]} of {facts["seconds"]:g} s) say little about speed.</p>')
     for mine, title, what, rows in report.stages(result):
         parts += [f"<h2>{escape(title)}</h2>", f'<p class="soft">{escape(what[0].upper() + what[1:])}.</p>']

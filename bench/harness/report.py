@@ -150,7 +150,7 @@ def source(result):
             f"commit {facts['commit']}, {facts['date']}: medians of {facts['rounds']} rounds of {facts['seconds']:g} s, in turns.")
 
 
-def readme(result, name):
+def readme(name, result):
     """The section of the README: each figure in it is one of the result."""
     lines = [f"`make compare` measures Varve beside others on one machine. {source(result)}", ""]
     for mine, title, what, rows in stages(result):
