@@ -106,7 +106,8 @@ async fn open(reactor: &Reactor, disk: &MemDisk) -> Life {
             shard: ShardConfig::with_memory(POOL, shard, MEMORY_BYTES),
             root: PoolRoot::Here(Rc::clone(&pool)),
         };
-        dispatch.add_host(shard, ShardHost::open(config).await.unwrap());
+        let host = ShardHost::open(config, &dispatch).await.unwrap();
+        dispatch.add_host(shard, host);
         threads.push(Datasets::new(dispatch, Arc::clone(&shared)));
     }
     Life { threads }
