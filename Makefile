@@ -23,9 +23,10 @@ tidy:
 bench:
 	$(CARGO) xtask bench
 
-# Hours: a million simulated power cuts, then the long forms of the whole-process tests.
+# Hours: a million simulated power cuts, an hour of takeovers, then the long forms of the whole-process tests.
 soak:
 	$(CARGO) xtask sim --seeds 1000000
+	TAKEOVER_SEEDS=0..20000 $(CARGO) test -p varve-media-rados --test shards_are_taken_over
 	SOAK=1 tests/run --install
 
 clean:

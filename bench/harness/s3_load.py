@@ -12,6 +12,7 @@ import time
 from . import machine
 
 WARM_UP_S = 1
+FILL_S_MAX = 3600
 SIZES = {"4k": 4 << 10, "128k": 128 << 10, "10m": 10 << 20}
 BUCKET = "bench"
 
@@ -40,6 +41,15 @@ class Client:
                 if time.monotonic() > deadline:
                     raise
                 time.sleep(0.2)
+
+    def fill(self, total_bytes):
+        """Puts so many bytes in objects of 128 KiB, which no point reads."""
+        size_bytes = SIZES["128k"]
+        objects = total_bytes // (size_bytes * self.connections)
+        if objects:
+            options = ("--size", str(size_bytes), "--connections", str(self.connections), "--seconds", str(FILL_S_MAX), "--objects", str(objects))
+            self._run("put", "--prefix", "fill", *options)
+            machine.wait_until_quiet(self.server.pids())
 
     def measure(self, point, seconds, disk):
         """Runs a point such as `put-4k`, after a short warm-up; returns its sample."""

@@ -1,4 +1,4 @@
-//! Spans of time as people say them.
+//! The wall clock, and spans of time as people say them.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -11,11 +11,15 @@ pub(crate) fn span(ms: u64) -> String {
     format!("{} {name}", ms / length_ms)
 }
 
+/// The wall clock, in ms since 1970.
+pub(crate) fn now_unix_ms() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(now.as_millis()).unwrap_or(u64::MAX)
+}
+
 /// How long ago a moment was, such as `3 d ago`.
 pub(crate) fn since(unix_ms: u64) -> String {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let now_ms = u64::try_from(now.as_millis()).unwrap_or(u64::MAX);
-    format!("{} ago", span(now_ms.saturating_sub(unix_ms)))
+    format!("{} ago", span(now_unix_ms().saturating_sub(unix_ms)))
 }
 
 #[cfg(test)]

@@ -190,29 +190,38 @@ impl ShardHost {
     /// # Errors
     /// [`Error::ShardClosed`] when that takes too long or another process has it, [`Error::ShuttingDown`]; what media fail with.
     pub async fn shard(&self) -> Result<Rc<Shard>> {
-        let fence = &self.config.media.fence;
-        if !fence.is_confirmed() && self.now().is_some() {
-            fence.confirm().await.map_err(|error| self.unconfirmed(error))?;
-        }
-        if let Some(shard) = self.now() {
+        if let Some(shard) = self.confirmed() {
             return Ok(shard);
         }
-        let wait = Box::pin(async {
-            loop {
-                if let Some(shard) = self.now() {
-                    return Ok(shard);
-                }
-                match *self.state.borrow() {
-                    State::Closed => return Err(Error::ShuttingDown),
-                    State::Lost => return Err(self.closed()),
-                    State::Opening(_) | State::Serving(_) => {}
-                }
-                self.changed.notified().await;
-            }
-        });
+        let wait = Box::pin(self.wait_until_confirmed());
         match select(wait, self.config.reactor.sleep(WAIT_NS_MAX)).await {
             Either::Left((outcome, _)) => outcome,
             Either::Right(_) => Err(self.closed()),
+        }
+    }
+
+    /// The shard, if it serves and nobody else can have written (G3).
+    fn confirmed(&self) -> Option<Rc<Shard>> {
+        self.now().filter(|_| self.config.media.fence.is_confirmed())
+    }
+
+    async fn wait_until_confirmed(&self) -> Result<Rc<Shard>> {
+        loop {
+            let changed = self.changed.notified();
+            if let Some(shard) = self.confirmed() {
+                return Ok(shard);
+            }
+            match *self.state.borrow() {
+                State::Closed => return Err(Error::ShuttingDown),
+                State::Lost => return Err(self.closed()),
+                State::Opening(_) | State::Serving(_) => {}
+            }
+            if self.now().is_some() {
+                let asked = self.config.media.fence.confirm().await;
+                asked.map_err(|error| self.unconfirmed(error))?;
+            } else {
+                changed.await;
+            }
         }
     }
 
@@ -231,7 +240,7 @@ impl ShardHost {
     fn reason(&self) -> String {
         match &*self.state.borrow() {
             State::Opening(reason) => reason.clone(),
-            State::Serving(_) => "it has just opened".to_owned(),
+            State::Serving(_) => "nobody says whether another process has it".to_owned(),
             State::Lost => "another process has taken it over".to_owned(),
             State::Closed => "it was closed".to_owned(),
         }

@@ -14,6 +14,7 @@
 //! X5. A shard recovers alone and asks no other shard anything.
 //! X6. What was folded and reused since the checkpoint is folded again, as the log tells (D6); other deaths wait on. So an opening looks at
 //!     as few leaves of the table as were folded, however many deaths wait.
+//! X7. The slots behind both chains are erased before the shard writes anything behind them (Q4).
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::VecDeque;
@@ -37,7 +38,7 @@ use varve_logstore::lane_reader::{LaneReader, check_stop};
 use varve_logstore::planted::{Bug, planted};
 use varve_logstore::segment_writer::{SegmentOwner, SegmentWriter};
 use varve_logstore::space::Space;
-use varve_media::{Media, RootKey, RootVersion, SegmentId};
+use varve_media::{Media, RootKey, RootVersion};
 use varve_reactor::{Notify, Reactor};
 use varve_stdx::{AlignedBuf, BufSlice, checksum64};
 use varve_types::{ChunkId, CutNumber, Generation, SegmentNumber, WriteSeq};
@@ -153,7 +154,10 @@ impl Shard {
     pub async fn open(parts: ShardParts) -> Result<Rc<Self>> {
         let (mut root, version) = read_root(&parts).await?;
         let replayed_to = root.lane_mount;
-        root.mount += 1;
+        root.mount = root.mount.checked_add(1).ok_or_else(|| Error::BadRoot {
+            shard: parts.config.shard,
+            reason: "its mount is the last there is".to_owned(),
+        })?;
         let shard = Self::assemble(parts, &root, version)?;
         match shard.recover(&root, replayed_to).await {
             Ok(()) => {
@@ -189,7 +193,7 @@ impl Shard {
         self.count_granted_in_lane(&mut lane, &data.links, root.lane).await?;
         self.replay_data(&data.links).await?;
         self.replay_folds(&reclaimed.links, freed).await?;
-        self.end_replay_of_segments([reclaimed.torn, data.torn]).await?;
+        self.end_replay_of_segments().await?;
         // Draining needs segments, which only reclaim and checkpoints may be able to free.
         self.spawn_task("growth", Rc::clone(self).run_growth());
         self.spawn_task("apply", Rc::clone(self).run_apply());
@@ -537,19 +541,14 @@ impl Shard {
     }
 
     /// Everything in segments is in the trees: from here on the shard writes, under new ids (X4).
-    async fn end_replay_of_segments(&self, torn: [Option<SegmentId>; 2]) -> Result<()> {
+    async fn end_replay_of_segments(&self) -> Result<()> {
         if let Some(id) = self.space.borrow_mut().finish_replay() {
             return Err(
                 self.bad_root(format!("segment {} was reused while it was live", id.number))
             );
         }
-        for torn in torn.into_iter().flatten() {
-            tracing::info!(
-                shard = self.config.shard.0,
-                segment = torn.number.0,
-                "a write that was cut off is erased"
-            );
-            erase(&self.media.segments, torn).await?;
+        for chain in [self.reclaim_chain.get(), self.data_chain.get()] {
+            erase(&self.media.segments, chain.next_slot).await?; // X7
         }
         {
             let trees = &mut *self.trees.borrow_mut();

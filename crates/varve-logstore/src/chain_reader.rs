@@ -5,15 +5,16 @@
 //! Q2. Segments at or below the witness are known to be whole and are read by their summaries; later ones are verified unit by unit,
 //!     and the chain ends before the first that is not whole.
 //! Q3. What is verified is durable: a later power cut takes nothing from a segment that was found whole.
-//! Q4. A segment that was found torn is erased before its slot is written again: with equal contents behind it, as when reclaim
-//!     moves the same chunks once more, its old header would find them whole later, and promise a next slot that is long in use.
+//! Q4. The slot behind a chain is erased before anything is written behind what was found. A torn segment there would be found whole later
+//!     with equal contents behind its header, as when reclaim moves the same chunks once more, and promise a next slot that is long in use.
+//!     Where other processes may have puts under way, one that comes late would be the next link by every sign.
 
 use std::rc::Rc;
 
 use futures_util::stream::{FuturesUnordered, TryStreamExt};
 use varve_media::{SegmentId, SegmentStore};
 use varve_stdx::AlignedBuf;
-use varve_types::Generation;
+use varve_types::{Generation, SegmentNumber};
 
 use crate::format::record::payload_checksum;
 use crate::format::root::ChainHead;
@@ -39,8 +40,6 @@ pub struct Link {
 pub struct Chain {
     /// Its segments, in order.
     pub links: Vec<Link>,
-    /// The segment behind them, if it was begun and is not whole: for [`erase`] (Q4).
-    pub torn: Option<SegmentId>,
 }
 
 /// Segments of `kind` after `head`, in order, as far as the chain holds (Q1, Q2).
@@ -70,14 +69,10 @@ pub async fn read_chain(
             Ok(entries) => entries,
             Err(error) if trusted => return Err(error),
             Err(Error::Media(error)) => return Err(Error::Media(error)),
-            Err(_) => {
-                chain.torn = Some(header.segment());
-                break;
-            }
+            Err(_) => break,
         };
         let unverified = !trusted && !planted(Bug::SegmentUnverified);
         if unverified && !units_are_whole(segments, &header, &entries).await? {
-            chain.torn = Some(header.segment());
             break; // Q2
         }
         chain.links.push(Link { header, head, entries });
@@ -85,11 +80,12 @@ pub async fn read_chain(
     Ok(chain)
 }
 
-/// Takes the header from a segment, so that no chain goes through it. Durable on return.
+/// Takes the header from a slot, so that no chain goes through it. Durable on return.
 ///
 /// # Errors
 /// When the media fail.
-pub async fn erase(segments: &Rc<dyn SegmentStore>, id: SegmentId) -> Result<()> {
+pub async fn erase(segments: &Rc<dyn SegmentStore>, number: SegmentNumber) -> Result<()> {
+    let id = SegmentId { number, generation: Generation::ZERO };
     let empty = AlignedBuf::zeroed(STRIP_HEADER_BYTES as usize).freeze();
     Ok(segments.put(id, empty).await?)
 }
@@ -306,9 +302,10 @@ mod tests {
         slots.0.borrow_mut()[0][..behind].copy_from_slice(&first.bytes[..behind]);
         let chain = read(&segments);
         assert!(chain.links.is_empty());
-        let torn = chain.torn.expect("a header is there");
-        assert_eq!(torn, first.id);
-        erase(&segments, torn).now_or_never().expect("memory never waits").expect("erased"); // Q4
+        erase(&segments, first.id.number)
+            .now_or_never()
+            .expect("memory never waits")
+            .expect("erased"); // Q4
 
         // And of the next one, only what is behind the header.
         slots.0.borrow_mut()[0][behind..again.bytes.len()].copy_from_slice(&again.bytes[behind..]);

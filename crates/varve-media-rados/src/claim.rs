@@ -98,12 +98,12 @@ impl Claim {
         Ok(claim)
     }
 
-    /// Confirms the claim of an idle shard, so that its owner learns of a takeover and its next request need not wait.
+    /// Keeps the claim confirmed, also of an idle shard, so that its owner learns of a takeover and its next request need not wait.
     async fn watch(claim: Weak<Self>) {
         while let Some(claim) = claim.upgrade()
             && claim.check().is_ok()
         {
-            if !claim.is_confirmed()
+            if claim.now() + 2 * WATCH_NS >= claim.confirmed_until_ns.get()
                 && let Err(error) = claim.ask().await
             {
                 tracing::warn!(shard = claim.shard.0, %error, "claim not confirmed");
@@ -142,7 +142,7 @@ impl Claim {
         self.confirmed_until_ns.set(self.confirmed_until_ns.get().max(until));
     }
 
-    /// What an operation was refused with; who is shut out has lost the claim (C3).
+    /// What an operation was refused with; who is shut out, or finds another epoch where it demands its own, has lost the claim (C3).
     pub(crate) fn failure(
         &self,
         operation: &'static str,
@@ -151,9 +151,9 @@ impl Claim {
         (offset, len): (u64, usize),
         refusal: Refusal,
     ) -> Error {
-        match failure::of(operation, objects, object, offset, len, refusal) {
-            Error::Fenced => self.lose(),
-            error => error,
+        match refusal {
+            Refusal::SHUT_OUT | Refusal::UNEXPECTED => self.lose(),
+            refusal => failure::of(operation, objects, object, offset, len, refusal),
         }
     }
 

@@ -70,10 +70,7 @@ impl JournalStore for Lane {
             };
             let done = self.objects.change(&piece.object, change); // It is under way from here on.
             under_way.push(async move {
-                done.await.map_err(|refusal| match refusal {
-                    Refusal::UNEXPECTED => self.claim.lose(),
-                    refusal => self.failure("write", &piece, refusal),
-                })
+                done.await.map_err(|refusal| self.failure("write", &piece, refusal))
             });
         }
         // All of them first: an error says that nothing is under way any more.

@@ -1,7 +1,7 @@
 //! A cluster in memory that enforces the rules of RADOS: for fast tests, and for schedules that no real cluster can be made to run.
 //!
 //! Operations take effect when they are called. Those of a client that is held take effect when it is let go, in their order: so lands
-//! what a paused process, or a slow network, still has under way.
+//! what a paused process, or a slow network, still has under way. Or they take effect, and their answers come when it is let go.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -56,6 +56,8 @@ pub struct MemoryClient {
     state: Rc<State>,
     id: u64,
     held: Rc<RefCell<Option<VecDeque<Job>>>>,
+    /// Of what is held, the answers only.
+    answers_only: Rc<Cell<bool>>,
 }
 
 impl MemoryCluster {
@@ -76,7 +78,12 @@ impl MemoryCluster {
     pub fn client(&self) -> MemoryClient {
         let id = self.state.clients.get() + 1;
         self.state.clients.set(id);
-        MemoryClient { state: Rc::clone(&self.state), id, held: Rc::default() }
+        MemoryClient {
+            state: Rc::clone(&self.state),
+            id,
+            held: Rc::default(),
+            answers_only: Rc::default(),
+        }
     }
 
     /// Refuses everything of a client from now on: what Ceph calls a blocklist.
@@ -113,7 +120,24 @@ impl MemoryClient {
 
     /// Holds back what is called from now on.
     pub fn hold(&self) {
+        self.answers_only.set(false);
         self.held.borrow_mut().get_or_insert_default();
+    }
+
+    /// Holds back the answers to what is called from now on.
+    pub fn hold_answers(&self) {
+        self.answers_only.set(true);
+        self.held.borrow_mut().get_or_insert_default();
+    }
+
+    /// Lets go the first of what is held back, and goes on holding.
+    pub fn let_go_first(&self, count: usize) {
+        for _ in 0..count {
+            // Taken out first: what it wakes may call operations.
+            let job = self.held.borrow_mut().as_mut().and_then(VecDeque::pop_front);
+            let Some(job) = job else { return };
+            job();
+        }
     }
 
     /// Lets go what was held back.
@@ -139,21 +163,26 @@ impl MemoryObjects {
         let (state, id, pool) = (Rc::clone(&self.client.state), self.client.id, self.pool.clone());
         let told = Rc::clone(&answer);
         let job = move || {
-            let result = if state.shut_out.borrow().contains(&id) {
-                Err(Refusal::SHUT_OUT)
-            } else {
-                match state.pools.borrow_mut().get_mut(&pool) {
-                    Some(pool) => work(pool),
-                    None => Err(Refusal::NOT_FOUND),
-                }
-            };
+            if state.shut_out.borrow().contains(&id) {
+                return Err(Refusal::SHUT_OUT);
+            }
+            match state.pools.borrow_mut().get_mut(&pool) {
+                Some(pool) => work(pool),
+                None => Err(Refusal::NOT_FOUND),
+            }
+        };
+        let tell = move |result| {
             let mut answer = told.borrow_mut();
             answer.result = Some(result);
             answer.waker.take().into_iter().for_each(Waker::wake);
         };
         match &mut *self.client.held.borrow_mut() {
-            Some(held) => held.push_back(Box::new(job)),
-            None => job(),
+            Some(held) if self.client.answers_only.get() => {
+                let result = job();
+                held.push_back(Box::new(move || tell(result)));
+            }
+            Some(held) => held.push_back(Box::new(move || tell(job()))),
+            None => tell(job()),
         }
         Box::pin(Waiting { answer })
     }

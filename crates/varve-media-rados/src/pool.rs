@@ -9,12 +9,12 @@ use varve_stdx::BufSlice;
 use varve_types::limits::{MEDIA_ALIGN, SEGMENT_BYTES_MAX};
 use varve_types::{PoolId, ShardId};
 
-use crate::claim::{Claim, EPOCH, PARTS_AT_ONCE, encode};
+use crate::claim::{Claim, EPOCH, PARTS_AT_ONCE, encode, number};
 use crate::failure;
 use crate::lane::Lane;
 use crate::layout::{Names, decode_record, encode_record, lane_parts};
 use crate::objects::{Change, Objects, Refusal, Write};
-use crate::roots::{self, Roots};
+use crate::roots::{self, Roots, VERSION};
 use crate::segments::Segments;
 
 /// Bytes read of a record: more than it has, so that a longer one is told.
@@ -151,6 +151,14 @@ impl RadosPool {
     #[must_use]
     pub fn objects(&self) -> (&Rc<dyn Objects>, &Rc<dyn Objects>) {
         (&self.data, &self.meta)
+    }
+
+    /// Whether its root was ever written: then shards may be served. Claims nothing.
+    ///
+    /// # Errors
+    /// What RADOS refuses.
+    pub async fn has_root(&self) -> Result<bool> {
+        Ok(number(&*self.meta, &self.names.root(RootKey::Pool), VERSION).await? != 0)
     }
 
     /// Takes over a shard from whoever has it, and gives what its thread works with. Takes [`LEASE_NS`](crate::LEASE_NS) and some longer where

@@ -13,7 +13,7 @@ use crate::layout::Names;
 use crate::objects::{Change, Objects, Refusal, Write};
 
 /// The attribute with the version, in decimal digits.
-const VERSION: &str = "varve.version";
+pub(crate) const VERSION: &str = "varve.version";
 
 const HEADER_BYTES: usize = 16;
 
@@ -93,7 +93,13 @@ impl Roots {
         if len > max {
             return Err(Error::RootTooLong { key: key.to_string(), len, max });
         }
-        let version = expected.0 + 1;
+        let Some(version) = expected.0.checked_add(1) else {
+            return Err(Error::Corrupt {
+                what: "root",
+                path: format!("rados:{}/{object}", self.objects.pool()),
+                reason: "its version is the last there is".to_owned(),
+            });
+        };
         let mut expects = vec![(VERSION, encode(expected.0))];
         expects.extend(self.claimed(key).map(Claim::expectation));
         let change = Change {

@@ -3,8 +3,11 @@
 //! S1. A segment carries the epoch of the claim that put it. It is made where there is none, and else replaced or deleted only by a claim that
 //!     is no older: what a process that lost its shard has under way never touches what a later claim put. It may still make an object
 //!     where there is none, in a slot that no later claim has used: that one is replaced by whoever uses the slot, and believed by nobody,
-//!     as chains name their predecessor's checksum.
-//! S2. A put is answered while the claim is confirmed: a later claim reads only when that has passed (C4 of `claim.rs`), and sees it.
+//!     as chains name their predecessor's checksum, and the slots behind the chains that a later claim goes on with are its own from
+//!     its opening on: it puts an empty header there.
+//! S2. A put is answered when the claim was found by a question asked after the put had landed: whoever claims the shard later sees it,
+//!     whatever the clocks of both machines did meanwhile.
+//! S3. A process that knows that its claim is lost starts nothing.
 
 use std::rc::Rc;
 
@@ -15,6 +18,9 @@ use varve_types::SegmentNumber;
 use crate::claim::Claim;
 use crate::layout::Names;
 use crate::objects::{Change, Objects, RadosFuture, Refusal, Write};
+
+/// So often an object comes and goes between two looks is no coincidence.
+const ATTEMPTS_MAX: usize = 8;
 
 /// See the module.
 pub(crate) struct Segments {
@@ -38,24 +44,27 @@ impl Segments {
     }
 
     fn error(&self, operation: &'static str, object: &str, len: usize, refusal: Refusal) -> Error {
-        match refusal {
-            Refusal::UNEXPECTED => self.claim.lose(), // A later claim put it.
-            refusal => self.claim.failure(operation, &*self.objects, object, (0, len), refusal),
-        }
+        self.claim.failure(operation, &*self.objects, object, (0, len), refusal)
     }
 
     async fn land(&self, object: String, made: RadosFuture<()>, bytes: BufSlice) -> Result<()> {
         let len = bytes.len();
-        let landed = match made.await {
-            Err(Refusal::EXISTS) => {
-                let replacement =
-                    Change { at_most: Some(self.claim.expectation()), ..put(&self.claim, bytes) };
-                self.objects.change(&object, replacement).await // S1
-            }
-            landed => landed,
-        };
+        let mut landed = made.await;
+        for _ in 0..ATTEMPTS_MAX {
+            let change = put(&self.claim, bytes.clone());
+            let again = match landed {
+                Err(Refusal::EXISTS) => {
+                    Change { at_most: Some(self.claim.expectation()), ..change } // S1
+                }
+                // A deletion of an earlier claim came between.
+                Err(Refusal::NOT_FOUND) => Change { creates: true, ..change },
+                _ => break,
+            };
+            self.claim.check()?; // S3
+            landed = self.objects.change(&object, again).await;
+        }
         landed.map_err(|refusal| self.error("write", &object, len, refusal))?;
-        if self.claim.is_confirmed() { Ok(()) } else { self.claim.confirm().await } // S2
+        self.claim.confirm().await // S2
     }
 }
 
@@ -75,7 +84,8 @@ impl SegmentStore for Segments {
     }
 
     fn put(&self, id: SegmentId, bytes: BufSlice) -> IoFuture<'_, ()> {
-        if let Err(error) = self.check(id.number, 0, bytes.len() as u64) {
+        let may = self.claim.check().and_then(|()| self.check(id.number, 0, bytes.len() as u64)); // S3
+        if let Err(error) = may {
             return Box::pin(std::future::ready(Err(error)));
         }
         let object = self.name(id);
@@ -109,7 +119,7 @@ impl SegmentStore for Segments {
     }
 
     fn delete(&self, id: SegmentId) -> IoFuture<'_, ()> {
-        if let Err(error) = self.check(id.number, 0, 0) {
+        if let Err(error) = self.claim.check().and_then(|()| self.check(id.number, 0, 0)) {
             return Box::pin(std::future::ready(Err(error)));
         }
         let object = self.name(id);

@@ -13,11 +13,11 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use varve_reactor::Reactor;
+use varve_types::PoolId;
 use varve_types::limits::MEDIA_ALIGN;
-use varve_types::{PoolId, ShardId};
 
 use crate::blocking::{BlockingDisk, finish};
-use crate::contract::{Media, SegmentGeometry, SegmentStore};
+use crate::contract::{SegmentGeometry, SegmentStore};
 use crate::disk::{Disk, DiskOperation, Persist};
 use crate::drive::{Drive, DriveOptions};
 use crate::fault::{Fault, FaultDisk, FaultPlan, FaultRule};
@@ -189,14 +189,6 @@ impl PoolFiles {
             self.assemble(&mut |drive| drive.uring_disks(reactor, &stats, plan.as_ref()))?;
         drive.stats = Some(stats);
         Ok(drive)
-    }
-
-    /// What the thread of `shard` works with: [`Self::drive`] and [`Drive::media`] in one.
-    ///
-    /// # Errors
-    /// Those of both.
-    pub fn media(&self, reactor: &Reactor, shard: ShardId) -> Result<Media> {
-        self.drive(reactor)?.media(shard)
     }
 
     /// What slows operations down, if anything does.

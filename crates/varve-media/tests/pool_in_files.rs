@@ -75,7 +75,7 @@ fn slots_take_room_when_they_are_allocated() {
         || paths.iter().map(|path| path.join("segments").metadata().unwrap().blocks() * 512);
     assert_eq!(taken().sum::<u64>(), 0);
     let mut real = Loop::new(LoopConfig::default()).unwrap();
-    let segments = pool.media(&real.handle(), ShardId(0)).unwrap().segments;
+    let segments = pool.drive(&real.handle()).unwrap().media(ShardId(0)).unwrap().segments;
     real.run(async move {
         segments.allocate(SegmentNumber(6), 5).await.unwrap(); // Two of the first drive, three of the second.
         segments.settle().await.unwrap();

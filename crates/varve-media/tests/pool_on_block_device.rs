@@ -67,6 +67,6 @@ fn a_block_device_conforms_and_is_locked() {
     let second = PoolFiles::open(&[path], DriveOptions::default()).err().unwrap();
     assert!(matches!(second, Error::InUse { .. }), "{second}");
     let mut real = Loop::new(LoopConfig::default()).unwrap();
-    let media = pool.media(&real.handle(), ShardId(1)).unwrap();
+    let media = pool.drive(&real.handle()).unwrap().media(ShardId(1)).unwrap();
     real.run(async move { conformance::all(&media, RootKey::Shard(ShardId(1))).await });
 }

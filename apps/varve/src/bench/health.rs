@@ -1,11 +1,10 @@
 //! Whether the measured system is well while it is measured: a command of the user's says so by its exit code.
 
 use std::process::{Command, Stdio};
-use std::sync::mpsc::{self, RecvTimeoutError, Sender};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use crate::failure::{Failure, Result};
+use super::background::Background;
+use crate::failure::Result;
 
 /// Time between two looks.
 const INTERVAL: Duration = Duration::from_secs(5);
@@ -18,17 +17,14 @@ const TICK: Duration = Duration::from_millis(20);
 
 /// Asks at the beginning, every five seconds, and at the end.
 pub(crate) struct Health {
-    end: Sender<()>,
-    thread: JoinHandle<Option<String>>,
+    thread: Background<Option<String>>,
 }
 
 impl Health {
     /// Begins to ask.
     pub(crate) fn watch(command: &str) -> Result<Self> {
-        let (end, ended) = mpsc::channel();
         let (command, began) = (command.to_owned(), Instant::now());
-        let thread = std::thread::Builder::new().name("health".to_owned());
-        let thread = thread.spawn(move || {
+        let thread = Background::start("health", move |end| {
             loop {
                 let at = began.elapsed();
                 if let Err(why) = ask(&command) {
@@ -37,22 +33,17 @@ impl Health {
                         at.as_secs_f64()
                     ));
                 }
-                if ended.recv_timeout(INTERVAL) != Err(RecvTimeoutError::Timeout) {
+                if end.comes_within(INTERVAL) {
                     return ask(&command).err().map(|why| format!("`{command}` {why} at the end"));
                 }
             }
-        });
-        let thread = thread.map_err(|error| Failure::new(format!("start a thread: {error}")))?;
-        Ok(Self { end, thread })
+        })?;
+        Ok(Self { thread })
     }
 
     /// Asks once more; why the system was not well, if it was not at any time.
     pub(crate) fn end(self) -> Option<String> {
-        drop(self.end);
-        match self.thread.join() {
-            Ok(unwell) => unwell,
-            Err(panic) => std::panic::resume_unwind(panic),
-        }
+        self.thread.end()
     }
 }
 

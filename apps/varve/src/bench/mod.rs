@@ -1,6 +1,7 @@
 //! What `varve bench` runs and prints: threads for jobs, and reports of what they measured (loads are `varve-tool-bench`'s).
 
 mod arguments;
+mod background;
 mod chart;
 mod compared;
 mod figures;

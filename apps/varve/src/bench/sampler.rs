@@ -1,12 +1,11 @@
 //! Reads the machine's counters again and again, and tells what was used within a window.
 
-use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use varve_tool_bench::{Counters, ServerCounters, Usage};
 
+use super::background::Background;
 use crate::client::Client;
 use crate::failure::{Failure, Result};
 
@@ -24,18 +23,15 @@ type Samples = Vec<(Instant, Counters)>;
 /// Samples from its start to its end.
 pub(crate) struct Sampler {
     samples: Arc<Mutex<Samples>>,
-    end: Sender<()>,
-    thread: JoinHandle<()>,
+    thread: Background<()>,
 }
 
 impl Sampler {
     /// Begins; `processes` are looked at one by one, and `server` is asked for its counters.
     pub(crate) fn start(processes: Vec<u32>, server: Option<Client>) -> Result<Self> {
-        let (end, ended) = mpsc::channel();
         let samples = Arc::new(Mutex::new(Vec::new()));
         let shared = Arc::clone(&samples);
-        let thread = std::thread::Builder::new().name("sampler".to_owned());
-        let thread = thread.spawn(move || {
+        let thread = Background::start("sampler", move |end| {
             let mut interval = INTERVAL;
             loop {
                 let mut counters = Counters::read(&processes);
@@ -52,13 +48,12 @@ impl Sampler {
                     interval *= 2;
                 }
                 drop(samples);
-                if ended.recv_timeout(interval) != Err(RecvTimeoutError::Timeout) {
+                if end.comes_within(interval) {
                     return;
                 }
             }
-        });
-        let thread = thread.map_err(|error| Failure::new(format!("start a thread: {error}")))?;
-        Ok(Self { samples, end, thread })
+        })?;
+        Ok(Self { samples, thread })
     }
 
     /// What was used within a window, by the samples that lie in it; `None` when these are fewer than two.
@@ -84,10 +79,7 @@ impl Sampler {
 
     /// Ends it.
     pub(crate) fn end(self) {
-        drop(self.end);
-        if let Err(panic) = self.thread.join() {
-            std::panic::resume_unwind(panic);
-        }
+        self.thread.end();
     }
 }
 

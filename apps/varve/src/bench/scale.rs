@@ -102,7 +102,7 @@ pub(crate) fn scale(global: &Global, spec: &ScaleSpec) -> Result<ScaleReport> {
     let wall_seconds = began.elapsed().as_secs_f64();
     watch.end();
     lived?;
-    let leaks = Left::now(&client, &spec.prefix)?.beyond(&before);
+    let leaks = leaks(&client, &spec.prefix, &before)?;
     let seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
     Ok(ScaleReport {
         spec: spec.clone(),
@@ -117,6 +117,18 @@ pub(crate) fn scale(global: &Global, spec: &ScaleSpec) -> Result<ScaleReport> {
             .sum(),
         first_error: seen.first_error.clone(),
     })
+}
+
+/// What stays of what was not there before; the daemon may notice a moment later that a client left.
+fn leaks(client: &Client, prefix: &str, before: &Left) -> Result<Vec<String>> {
+    let began = Instant::now();
+    loop {
+        let leaks = Left::now(client, prefix)?.beyond(before);
+        if leaks.is_empty() || began.elapsed() > LEAVING {
+            return Ok(leaks);
+        }
+        std::thread::sleep(TICK);
+    }
 }
 
 /// A thread for each volume at a time takes the next number again and again.

@@ -1,10 +1,11 @@
 //! Facts of the machine that makes a load, without which its figures say little.
 
 use std::fs;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 use varve_types::ByteCount;
+
+use crate::age::now_unix_ms;
 
 /// The machine, and what was run on it when. Fields are added over time, never renamed.
 #[derive(Clone, Serialize, Deserialize, Debug)]
@@ -32,14 +33,13 @@ impl System {
             let value = line.map(|line| line.trim_start_matches([':', ' ', '\t']));
             value.unwrap_or_default().to_owned()
         };
-        let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let memory = field(&text("/proc/meminfo"), "MemTotal");
         let memory_kib = memory.trim_end_matches(" kB").parse::<u64>().unwrap_or(0);
         Self {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             debug_build: cfg!(debug_assertions),
             command: std::env::args().skip(1).collect(),
-            unix_ms: u64::try_from(since_1970.as_millis()).unwrap_or(0),
+            unix_ms: now_unix_ms(),
             kernel: text("/proc/sys/kernel/osrelease").trim_end().to_owned(),
             processor: field(&text("/proc/cpuinfo"), "model name"),
             processors: std::thread::available_parallelism().map_or(0, usize::from),

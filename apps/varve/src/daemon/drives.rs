@@ -4,14 +4,13 @@
 //! pool beside the old one.
 
 use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use varve_types::ByteCount;
 
 use crate::config::{DriveSetting, Settings};
-use crate::daemon::lock::replace_durably;
+use crate::daemon::remembered;
 use crate::failure::{Failure, Result};
 
 const LIST_FILE: &str = "drives.json";
@@ -40,11 +39,8 @@ pub(crate) struct Drives {
 
 #[derive(Serialize, Deserialize)]
 struct ListFile {
-    version: u32,
     drives: Vec<DriveEntry>,
 }
-
-const VERSION: u32 = 1;
 
 impl Drives {
     /// The remembered drives, or for a first start those of the settings, or the embedded one.
@@ -67,11 +63,8 @@ impl Drives {
 
     /// Remembers the drives. Durable on return; called once the pool on them is.
     pub(crate) fn remember(&self, data: &Path) -> Result<()> {
-        let list = ListFile { version: VERSION, drives: self.entries.clone() };
-        let text = serde_json::to_vec_pretty(&list).expect("a list of paths is plain JSON");
-        let path = data.join(LIST_FILE);
-        replace_durably(&path, &text)
-            .map_err(|error| Failure::new(format!("write {}: {error}", path.display())))
+        let list = ListFile { drives: self.entries.clone() };
+        remembered::remember(&data.join(LIST_FILE), &list)
     }
 }
 
@@ -112,21 +105,9 @@ fn embedded_bytes(data: &Path) -> Result<u64> {
 
 /// The remembered drives; `None` before the first start has ended.
 pub(crate) fn load(data: &Path) -> Result<Option<Vec<DriveEntry>>> {
-    let path = data.join(LIST_FILE);
-    let text = match fs::read(&path) {
-        Ok(text) => text,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(Failure::new(format!("read {}: {error}", path.display()))),
-    };
-    let list: ListFile = serde_json::from_slice(&text).map_err(|error| {
-        Failure::new(format!("{} is damaged: {error}", path.display()))
-            .hint("restore it: an object with \"version\": 1 and the \"drives\", each with \"path\" and \"size_bytes\"")
-    })?;
-    if list.version != VERSION {
-        return Err(Failure::new(format!("{} has version {}", path.display(), list.version))
-            .hint("serve this data directory with the version of varve that wrote it"));
-    }
-    Ok(Some(list.drives))
+    let mend = "restore it: an object with \"version\": 1 and the \"drives\", each with \"path\" and \"size_bytes\"";
+    let list = remembered::load::<ListFile>(&data.join(LIST_FILE), mend)?;
+    Ok(list.map(|list| list.drives))
 }
 
 /// Refuses drives that are not the pool's (D1). Without drives on the command line there is nothing to compare; sizes are

@@ -3,12 +3,12 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use varve_access_admin::v1::Drive;
 use varve_media::{DriveOptions, DriveSpec, Error, NewDrive, PoolFiles};
 use varve_types::{ByteCount, PoolId, ShardId};
 
+use crate::age::now_unix_ms;
 use crate::config::Settings;
 use crate::daemon::backend::PoolFacts;
 use crate::daemon::drives::Drives;
@@ -47,9 +47,8 @@ fn make(settings: &Settings, drives: &Drives) -> Result<()> {
             replace_pool: false,
         })
         .collect();
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let mut spec = DriveSpec::new(random_id()?, shards);
-    spec.created_unix_ms = u64::try_from(now.as_millis()).unwrap_or(u64::MAX);
+    spec.created_unix_ms = now_unix_ms();
     spec.lane_bytes = settings.lane.0;
     match PoolFiles::create(&new_drives, &spec) {
         Ok(()) => tracing::info!(pool = %spec.pool, shards, "pool made"),

@@ -18,6 +18,7 @@ mod pool;
 mod pool_media;
 mod rados;
 mod rados_pools;
+mod remembered;
 mod s3;
 mod s3_figures;
 mod shard_thread;

@@ -2,34 +2,31 @@
 //!
 //! R1: the directory remembers the pool before the pool is made, with its identity: making it again goes on where it was cut off.
 
-use std::fs;
-use std::io;
 use std::path::Path;
+use std::rc::Rc;
 
 use serde::{Deserialize, Serialize};
 use varve_media::{Media, SegmentGeometry};
-use varve_media_rados::{Cluster, ClusterOptions, RadosPool, RadosSpec};
+use varve_media_rados::{Cluster, ClusterOptions, Objects, RadosPool, RadosSpec};
 use varve_reactor::{Loop, LoopConfig, Reactor};
 use varve_types::{ErrorKind, PoolId, ShardId};
 
-use crate::daemon::lock::replace_durably;
+use crate::daemon::remembered;
 use crate::failure::{Failure, Result};
 
 const FILE: &str = "rados.json";
-const VERSION: u32 = 1;
 
 /// Where a pool on RADOS is.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) struct RadosHome {
-    version: u32,
     /// Path of Ceph's configuration, absolute.
-    pub(crate) config: String,
+    config: String,
     /// The user, such as `client.varve`.
-    pub(crate) user: String,
+    user: String,
     /// The pool of RADOS that keeps segments.
-    pub(crate) data_pool: String,
+    data_pool: String,
     /// The pool of RADOS that keeps lanes and roots.
-    pub(crate) meta_pool: String,
+    meta_pool: String,
     /// Identity of Varve's pool.
     pool: String,
 }
@@ -38,7 +35,6 @@ impl RadosHome {
     /// The home of a pool.
     pub(crate) fn new(options: ClusterOptions, data: &str, meta: &str, pool: PoolId) -> Self {
         Self {
-            version: VERSION,
             config: options.config,
             user: options.user,
             data_pool: data.to_owned(),
@@ -49,32 +45,20 @@ impl RadosHome {
 
     /// The home that a data directory remembers; `None` when its pool is on drives, or not made yet.
     pub(crate) fn load(data: &Path) -> Result<Option<Self>> {
-        let path = data.join(FILE);
-        let text = match fs::read(&path) {
-            Ok(text) => text,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(Failure::new(format!("read {}: {error}", path.display()))),
-        };
-        let damaged = |reason: String| {
-            Failure::new(format!("{} is damaged: {reason}", path.display()))
-                .hint("remove it and name the pool again with `varve pool attach`")
-        };
-        let home: Self =
-            serde_json::from_slice(&text).map_err(|error| damaged(error.to_string()))?;
-        if home.version != VERSION {
-            return Err(Failure::new(format!("{} has version {}", path.display(), home.version))
-                .hint("serve this data directory with the version of varve that wrote it"));
+        let (path, mend) =
+            (data.join(FILE), "remove it and name the pool again with `varve pool attach`");
+        let home: Option<Self> = remembered::load(&path, mend)?;
+        if let Some(home) = &home {
+            home.pool().map_err(|error| {
+                Failure::new(format!("{} is damaged: {error}", path.display())).hint(mend)
+            })?;
         }
-        home.pool().map_err(|error| damaged(error.to_string()))?;
-        Ok(Some(home))
+        Ok(home)
     }
 
     /// Remembers the home. Durable on return.
     pub(crate) fn remember(&self, data: &Path) -> Result<()> {
-        let text = serde_json::to_vec_pretty(self).expect("names are plain JSON");
-        let path = data.join(FILE);
-        replace_durably(&path, &text)
-            .map_err(|error| Failure::new(format!("write {}: {error}", path.display())))
+        remembered::remember(&data.join(FILE), self)
     }
 
     /// Identity of Varve's pool.
@@ -92,6 +76,11 @@ impl RadosHome {
         let options = ClusterOptions { config: self.config.clone(), user: self.user.clone() };
         Cluster::connect(&options).map_err(|error| explain(&error))
     }
+
+    /// The objects of the two pools of RADOS: for segments, and for everything else.
+    fn objects(&self, cluster: &Cluster) -> varve_media::Result<[Rc<dyn Objects>; 2]> {
+        Ok([cluster.objects(&self.data_pool)?, cluster.objects(&self.meta_pool)?])
+    }
 }
 
 /// An open pool on RADOS. Shared by threads.
@@ -105,8 +94,7 @@ impl RadosMedia {
     /// Looks whether both pools of RADOS can be reached. Blocks.
     pub(crate) fn reach(home: &RadosHome) -> Result<()> {
         let cluster = home.connect()?;
-        let mut pools = [&home.data_pool, &home.meta_pool].into_iter();
-        pools.try_for_each(|pool| cluster.objects(pool).map(drop)).map_err(|error| explain(&error))
+        home.objects(&cluster).map(drop).map_err(|error| explain(&error))
     }
 
     /// Makes a pool of what `spec` makes of the data pool's stripe and free bytes, or goes on making it (R1); says whether there was something
@@ -117,9 +105,9 @@ impl RadosMedia {
     ) -> Result<bool> {
         let cluster = home.connect()?;
         let free_bytes = cluster.free_bytes(&home.data_pool).map_err(|error| explain(&error))?;
-        let (data, meta) = (home.data_pool.clone(), home.meta_pool.clone());
-        let made = on_loop(async move |_| {
-            let (data, meta) = (cluster.objects(&data)?, cluster.objects(&meta)?);
+        let home = home.clone();
+        let made = on_loop(async move {
+            let [data, meta] = home.objects(&cluster)?;
             let spec = spec(data.alignment(), free_bytes);
             RadosPool::make(&data, &meta, &spec).await
         })?;
@@ -133,21 +121,30 @@ impl RadosMedia {
     /// Opens a pool; its shards stay with whom they are. Blocks.
     pub(crate) fn open(home: RadosHome) -> Result<Self> {
         let cluster = home.connect()?;
-        let (pool, names) = (home.pool()?, (home.data_pool.clone(), home.meta_pool.clone()));
-        let connected = cluster.clone();
-        let opened = on_loop(async move |_| {
-            let (data, meta) = (connected.objects(&names.0)?, connected.objects(&names.1)?);
+        let (pool, at, connected) = (home.pool()?, home.clone(), cluster.clone());
+        let opened = on_loop(async move {
+            let [data, meta] = at.objects(&connected)?;
             Ok(RadosPool::open(data, meta, pool).await?.spec().clone())
         })?;
         let spec = opened.map_err(|error| explain(&error))?;
         Ok(Self { cluster, home, spec })
     }
 
+    /// Whether the pool's making went to its end; its shards stay with whom they are. Blocks.
+    pub(crate) fn has_root(&self) -> Result<bool> {
+        let (cluster, home, pool) = (self.cluster.clone(), self.home.clone(), self.spec.pool);
+        let looked = on_loop(async move {
+            let [data, meta] = home.objects(&cluster)?;
+            RadosPool::open(data, meta, pool).await?.has_root().await
+        })?;
+        looked.map_err(|error| explain(&error))
+    }
+
     /// Pools of Varve in a metadata pool. Blocks.
     pub(crate) fn find(options: &ClusterOptions, meta: &str) -> Result<Vec<String>> {
         let cluster = Cluster::connect(options).map_err(|error| explain(&error))?;
         let meta = meta.to_owned();
-        let found = on_loop(async move |_| RadosPool::find(&*cluster.objects(&meta)?).await)?;
+        let found = on_loop(async move { RadosPool::find(&*cluster.objects(&meta)?).await })?;
         found.map_err(|error| explain(&error))
     }
 
@@ -168,19 +165,17 @@ impl RadosMedia {
         reactor: &Reactor,
         shard: ShardId,
     ) -> varve_media::Result<Media> {
-        let objects = |pool: &str| self.cluster.objects(pool);
-        let (data, meta) = (objects(&self.home.data_pool)?, objects(&self.home.meta_pool)?);
+        let [data, meta] = self.home.objects(&self.cluster)?;
         let pool = RadosPool::open(data, meta, self.spec.pool).await?;
         Ok(pool.claim(reactor, shard).await?.0)
     }
 }
 
 /// Runs something on a loop of its own.
-fn on_loop<T: 'static>(work: impl AsyncFnOnce(Reactor) -> T + 'static) -> Result<T> {
+fn on_loop<T: 'static>(work: impl Future<Output = T> + 'static) -> Result<T> {
     let mut event_loop = Loop::new(LoopConfig::default())
         .map_err(|error| Failure::new(format!("start a loop: {error}")))?;
-    let reactor = event_loop.handle();
-    Ok(event_loop.run(work(reactor)))
+    Ok(event_loop.run(work))
 }
 
 fn explain(error: &varve_media::Error) -> Failure {

@@ -2,10 +2,10 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use varve_media_rados::{ClusterOptions, RadosSpec};
 
+use crate::age::now_unix_ms;
 use crate::config::Settings;
 use crate::daemon::drives;
 use crate::daemon::engine_stack::make_roots;
@@ -38,8 +38,7 @@ pub(crate) fn create(settings: &Settings, new: NewRadosPool) -> Result<RadosSpec
     let home = home_of(settings, &new)?;
     let pool = home.pool()?;
     let (lane_bytes, size_bytes) = (settings.lane.0, new.size_bytes);
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let created_unix_ms = u64::try_from(now.as_millis()).unwrap_or(u64::MAX);
+    let created_unix_ms = now_unix_ms();
     let made = RadosMedia::make(&home, move |alignment, free_bytes| {
         // A stripe that no segment has is refused by the pool's making.
         let segment_bytes =
@@ -57,8 +56,11 @@ pub(crate) fn create(settings: &Settings, new: NewRadosPool) -> Result<RadosSpec
     })?;
     let media = Arc::new(RadosMedia::open(home)?);
     let spec = media.spec().clone();
-    let had_roots = !make_roots(&PoolMedia::Rados(media))?;
-    if had_roots && !made { Err(taken(&settings.data)) } else { Ok(spec) }
+    if !made && media.has_root()? {
+        return Err(taken(&settings.data)); // Its shards stay with whom they are.
+    }
+    make_roots(&PoolMedia::Rados(media))?;
+    Ok(spec)
 }
 
 /// Where the pool is to be: where the directory remembers one that was cut off, or a new place that can be reached.

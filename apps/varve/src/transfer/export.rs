@@ -3,7 +3,6 @@
 //! E1. The export is of a snapshot that is held open meanwhile, so it is of one moment. For a volume, one is taken and deleted again.
 
 use std::path::PathBuf;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use hyper::Method;
 use varve_access_admin::ListenAddress;
@@ -13,6 +12,7 @@ use varve_types::ByteCount;
 
 use super::nbd::{Found, Nbd, REQUEST_BYTES_MAX};
 use super::target::Target;
+use crate::age::now_unix_ms;
 use crate::client::{Client, snapshot_path};
 use crate::extents::Extents;
 use crate::failure::{Failure, Result};
@@ -43,8 +43,7 @@ pub(crate) fn export(client: &Client, plan: ExportPlan) -> Result<String> {
             .hint("take a snapshot, and export that: it can be resumed"));
     }
     // E1
-    let now_ms = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
-    let name = format!("{}@export-{now_ms}", plan.name);
+    let name = format!("{}@export-{}", plan.name, now_unix_ms());
     let spec = CreateSnapshots { names: vec![name.clone()] };
     client.send::<SnapshotPage>(Method::POST, "/v1/snapshots", &spec)?;
     let exported = export_snapshot(client, &name, &plan);

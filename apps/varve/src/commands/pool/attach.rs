@@ -3,7 +3,7 @@
 use clap::Args;
 use varve_types::PoolId;
 
-use super::RadosArguments;
+use super::{RadosArguments, RadosPools};
 use crate::cli::Global;
 use crate::daemon;
 use crate::failure::{Failure, Result};
@@ -29,7 +29,7 @@ impl Attach {
     pub(crate) fn run(self, global: &Global) -> Result<String> {
         global.refuse_addr()?;
         let options = self.rados.options()?;
-        let RadosArguments { data_pool, meta_pool, .. } = &self.rados;
+        let RadosPools { data_pool, meta_pool, .. } = &self.rados.pools;
         let pool = match self.pool {
             Some(pool) => pool,
             None => only(&daemon::RadosMedia::find(&options, meta_pool)?, meta_pool)?,

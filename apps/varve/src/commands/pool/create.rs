@@ -4,7 +4,7 @@ use clap::Args;
 use serde_json::json;
 use varve_types::ByteCount;
 
-use super::RadosArguments;
+use super::{RadosArguments, RadosPools};
 use crate::cli::{Format, Global, size};
 use crate::config::Settings;
 use crate::daemon::{self, NewRadosPool};
@@ -43,7 +43,7 @@ impl Create {
             lane: self.lane_size,
             ..Settings::default()
         };
-        let RadosArguments { data_pool, meta_pool, .. } = &self.rados;
+        let RadosPools { data_pool, meta_pool, .. } = &self.rados.pools;
         let new = NewRadosPool {
             options: self.rados.options()?,
             data_pool: data_pool.clone(),

@@ -31,13 +31,9 @@ impl Pool {
     }
 }
 
-/// Pools of RADOS, and how to reach them.
+/// Pools of RADOS, and who may use them.
 #[derive(Args, Debug)]
-struct RadosArguments {
-    /// Ceph's configuration: where its monitors are, and the user's key
-    #[arg(long, value_name = "CEPH.CONF")]
-    rados: String,
-
+struct RadosPools {
     /// Pool of RADOS for segments, erasure-coded or replicated
     #[arg(long, value_name = "POOL")]
     data_pool: String,
@@ -51,12 +47,23 @@ struct RadosArguments {
     user: String,
 }
 
+/// Pools of RADOS, and how to reach them.
+#[derive(Args, Debug)]
+struct RadosArguments {
+    /// Ceph's configuration: where its monitors are, and the user's key
+    #[arg(long, value_name = "CEPH.CONF")]
+    rados: String,
+
+    #[command(flatten)]
+    pools: RadosPools,
+}
+
 impl RadosArguments {
     /// How to reach the cluster, from any directory.
     fn options(&self) -> Result<ClusterOptions> {
         let config = std::path::absolute(&self.rados)
             .map_err(|error| Failure::misuse(format!("{}: {error}", self.rados)))?;
         let config = config.display().to_string();
-        Ok(ClusterOptions { config, user: self.user.clone() })
+        Ok(ClusterOptions { config, user: self.pools.user.clone() })
     }
 }

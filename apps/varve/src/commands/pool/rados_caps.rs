@@ -2,27 +2,19 @@
 
 use clap::Args;
 
+use super::RadosPools;
 use crate::failure::{Failure, Result};
 
 /// Print the command that gives Ceph's user what a pool on RADOS needs, and nothing else
 #[derive(Args, Debug)]
 pub(crate) struct RadosCaps {
-    /// Pool of RADOS for segments
-    #[arg(long, value_name = "POOL")]
-    data_pool: String,
-
-    /// Pool of RADOS for journals and roots
-    #[arg(long, value_name = "POOL")]
-    meta_pool: String,
-
-    /// User of Ceph
-    #[arg(long, value_name = "NAME", default_value = "client.varve")]
-    user: String,
+    #[command(flatten)]
+    pools: RadosPools,
 }
 
 impl RadosCaps {
     pub(crate) fn run(&self) -> Result<String> {
-        let Self { data_pool, meta_pool, user } = self;
+        let RadosPools { data_pool, meta_pool, user } = &self.pools;
         let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
         for name in [data_pool, meta_pool, user] {
             if name.is_empty() || !name.bytes().all(is_plain) {

@@ -55,9 +55,8 @@ impl EngineSource {
     }
 }
 
-/// Makes the roots of a pool whose media were just made, or whose making was cut off; says whether there was something to make. Blocks.
-/// Durable on return.
-pub(crate) fn make_roots(pool: &PoolMedia) -> Result<bool> {
+/// Makes the roots of a pool whose media were just made, or whose making was cut off. Blocks. Durable on return.
+pub(crate) fn make_roots(pool: &PoolMedia) -> Result<()> {
     let failed = |error: &dyn std::fmt::Display| Failure::new(format!("make the pool: {error}"));
     let mut event_loop = Loop::new(LoopConfig::default()).map_err(|error| failed(&error))?;
     let (reactor, pool) = (event_loop.handle(), pool.clone());
@@ -67,8 +66,7 @@ pub(crate) fn make_roots(pool: &PoolMedia) -> Result<bool> {
             media.push(pool.media(&reactor, shard).await.map_err(|error| failed(&error))?.0);
         }
         let first = media.first().expect("a pool has a lane");
-        let is_new = !Pool::exists(first).await.map_err(|error| failed(&error))?;
-        if is_new {
+        if !Pool::exists(first).await.map_err(|error| failed(&error))? {
             let spec = PoolSpec {
                 pool: pool.pool(),
                 created_unix_ms: pool.created_unix_ms(),
@@ -82,6 +80,6 @@ pub(crate) fn make_roots(pool: &PoolMedia) -> Result<bool> {
         for media in media {
             media.fence.release().await.map_err(|error| failed(&error))?;
         }
-        Ok(is_new)
+        Ok(())
     })
 }
