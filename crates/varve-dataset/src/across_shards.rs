@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use varve_dispatch::{CheckProgress, ReadPart};
 use varve_stdx::{AlignedBuf, Rng};
-use varve_types::Compression;
+use varve_types::{Compression, ErrorKind, ShardId};
 
 use crate::rig::{Life, MIB, Rig, VOLUME_BYTES};
 use crate::{Datasets, VolumeSpec};
@@ -152,5 +152,46 @@ fn a_foreign_chunk_that_is_overwritten_makes_a_mark_pass_due() {
         write(&life, "v", 1, 3).await;
         chunks(&life).await;
         assert!(kept(&life).await >= 2 * BLOCKS * 4096, "{}", kept(&life).await);
+    });
+}
+
+/// A shard that another process took over grants nothing and holds nobody up; what lies there is unavailable, and nothing else.
+#[test]
+fn a_shard_that_is_lost_answers_at_once() {
+    Rig::new().live(async |life: Life| {
+        create(life.datasets(), "v").await;
+        write(&life, "v", 0, 1).await;
+        let stats = life.datasets().dispatch().stats().await.unwrap();
+        let home = stats.iter().position(|shard| shard.data_chunks == BLOCKS).unwrap();
+        let other = 1 - home;
+        write(&life, "v", 1, 1).await; // These name the home's chunks.
+        let asking = life.threads[other].clone();
+        let volume = asking.open("v").await.unwrap();
+        let (dispatch, len) = (asking.dispatch(), u32::try_from(BLOCKS * 4096).unwrap());
+
+        life.fences[home].take();
+        let began = dispatch.reactor().now();
+        let again = 64 * MIB + BLOCKS * 4096;
+        volume.write(again, AlignedBuf::from_slice(&bytes(1)).freeze()).await.unwrap();
+        let drained = dispatch.on_shard(ShardId(u16::try_from(other).unwrap()), |shard| {
+            Box::pin(async move {
+                shard.apply_acknowledged().await?;
+                Ok(shard.stats())
+            })
+        });
+        let stats = drained.await.unwrap();
+        assert_eq!(stats.foreign_blocks, BLOCKS, "those from before");
+        assert_eq!((stats.data_chunks, stats.late_answers), (BLOCKS, 0), "stored once more");
+        let error = volume.read(64 * MIB, len).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+        let mut read = Vec::new();
+        for part in volume.read(again, len).await.unwrap() {
+            let ReadPart::Data(data) = part else { panic!("it holds data") };
+            read.extend_from_slice(&data);
+        }
+        assert_eq!(read, bytes(1));
+        assert!(asking.mark().await.is_err(), "nothing is swept without the names of all");
+        let took_ms = (dispatch.reactor().now().0 - began.0) / 1_000_000;
+        assert!(took_ms < 100, "{took_ms} ms");
     });
 }
