@@ -74,7 +74,7 @@ def verdicts(result):
             value, versus = _value(result, row, claim)
             bound = f"at least {claim['at_least']:g}" if "at_least" in claim else f"at most {claim['at_most']:g}"
             what = METRICS[claim["metric"]][0]
-            text = f"{bound} times {_title(result, versus)} ({what})" if "versus" in claim else f"{what} {bound}"
+            text = f"{bound} times {_title(result, versus)} ({what})" if versus else f"{what} {bound}"
             holds = None if value is None else value >= claim["at_least"] if "at_least" in claim else value <= claim["at_most"]
             found.append({"row": row["name"], "title": f"{STAGES[row['stage']][1]}: {row['title']}", "claim": text, "value": value, "holds": holds})
     return found
@@ -83,14 +83,19 @@ def verdicts(result):
 def _title(result, versus):
     if versus in result["peers"]:
         return result["peers"][versus]["title"]
-    return {"syncs": "the best durable peer", "any": "the best peer"}.get(versus, versus)
+    rows = {row["name"]: f"its own {row['title']}" for row in result["rows"]}
+    return {"syncs": "the best durable peer", "any": "the best peer", **rows}.get(versus, versus)
 
 
 def _value(result, row, claim):
-    metric, versus = claim["metric"], claim.get("versus")
+    """The value of a claim, and what it is over, none if it is Varve's figure itself."""
+    metric, versus = claim["metric"], claim.get("versus", claim.get("versus_row"))
     mine = middle(row, own(row), metric)
     if mine is None or versus is None:
         return mine, versus
+    if "versus_row" in claim:
+        base = next((middle(other, own(other), metric) for other in result["rows"] if other["name"] == versus), None)
+        return mine / base if base else None, versus
     if versus in ("any", "syncs"):
         names = [name for name in row["samples"] if name != own(row) and (versus == "any" or result["peers"][name]["syncs"])]
     else:

@@ -65,6 +65,7 @@ class CephPeer(Peer):
     shape = (4, 2, 3)
     syncs = True
     cluster = None
+    room = 2  # Of one OSD, for what it is given to keep.
 
     @classmethod
     def version(cls, site):
@@ -72,7 +73,7 @@ class CephPeer(Peer):
 
     def join(self):
         """Starts the cluster unless another one did."""
-        data = 3 * 3 * self.volume_bytes if self.shape[1] else 2 * self.volume_bytes  # Three volumes with copies or parity, and room beside.
+        data = 3 * 3 * self.volume_bytes if self.shape[1] else self.room * self.volume_bytes  # Three volumes with copies or parity, and room beside.
         osds = sum(self.shape[:2])
         memory = OSD_MEMORY_MIB // 2 if self.shape[1] else OSD_MEMORY_MIB + (self.volume_bytes >> 22)
         self.cluster = Cluster.of(self.site, self.shape, (data // osds + GIB) >> 20, memory)
@@ -197,6 +198,7 @@ class Rgw(CephPeer, S3Peer):
     title = "Ceph RGW, one OSD, one copy"
     durability = "yes: BlueStore's log, one copy"
     shape = (1, 0, 1)
+    room = 1
     packages, programs = (*PACKAGES, "radosgw"), (*PROGRAMS, "radosgw", "radosgw-admin")
 
     def start(self):
