@@ -89,18 +89,16 @@ def _title(result, versus):
 
 def _value(result, row, claim):
     """The value of a claim, and what it is over, none if it is Varve's figure itself."""
-    metric, versus = claim["metric"], claim.get("versus", claim.get("versus_row"))
+    metric, versus = claim["metric"], claim.get("versus")
     mine = middle(row, own(row), metric)
     if mine is None or versus is None:
         return mine, versus
-    if "versus_row" in claim:
-        base = next((middle(other, own(other), metric) for other in result["rows"] if other["name"] == versus), None)
-        return mine / base if base else None, versus
+    peers = {name: middle(row, name, metric) for name in row["samples"] if name != own(row)}
     if versus in ("any", "syncs"):
-        names = [name for name in row["samples"] if name != own(row) and (versus == "any" or result["peers"][name]["syncs"])]
+        others = {name: value for name, value in peers.items() if versus == "any" or result["peers"][name]["syncs"]}
     else:
-        names = [name for name in (versus,) if name in row["samples"]]
-    others = {name: middle(row, name, metric) for name in names}
+        rows = {other["name"]: middle(other, own(other), metric) for other in result["rows"]}
+        others = {versus: {**rows, **peers}.get(versus)}
     others = {name: value for name, value in others.items() if value}
     if not others:
         return None, versus

@@ -65,7 +65,7 @@ class CephPeer(Peer):
     shape = (4, 2, 3)
     syncs = True
     cluster = None
-    room = 2  # Of one OSD, for what it is given to keep.
+    room = 3 * 3  # Bytes of all OSDs for each of a volume: three volumes with copies or parity, and room beside.
 
     @classmethod
     def version(cls, site):
@@ -73,10 +73,9 @@ class CephPeer(Peer):
 
     def join(self):
         """Starts the cluster unless another one did."""
-        data = 3 * 3 * self.volume_bytes if self.shape[1] else self.room * self.volume_bytes  # Three volumes with copies or parity, and room beside.
         osds = sum(self.shape[:2])
         memory = OSD_MEMORY_MIB // 2 if self.shape[1] else OSD_MEMORY_MIB + (self.volume_bytes >> 22)
-        self.cluster = Cluster.of(self.site, self.shape, (data // osds + GIB) >> 20, memory)
+        self.cluster = Cluster.of(self.site, self.shape, (self.room * self.volume_bytes // osds + GIB) >> 20, memory)
         self.environment = self.cluster.environment
 
     def pids(self):
@@ -95,7 +94,7 @@ class Rbd(CephPeer):
     name = "rbd"
     title = "Ceph RBD, one OSD, one copy"
     durability = "yes: BlueStore's log, one copy"
-    shape = (1, 0, 1)
+    shape, room = (1, 0, 1), 2
     image_options = ()
 
     @classmethod
@@ -119,7 +118,7 @@ class Rbd3(Rbd):
     name = "rbd-3"
     title = "Ceph RBD, 3 copies"
     durability = "yes: in BlueStore's log of three OSDs"
-    shape = (4, 2, 3)
+    shape, room = CephPeer.shape, CephPeer.room
 
 
 class RbdEc(Rbd3):
@@ -197,8 +196,7 @@ class Rgw(CephPeer, S3Peer):
     name = "rgw"
     title = "Ceph RGW, one OSD, one copy"
     durability = "yes: BlueStore's log, one copy"
-    shape = (1, 0, 1)
-    room = 1
+    shape, room = (1, 0, 1), 1
     packages, programs = (*PACKAGES, "radosgw"), (*PROGRAMS, "radosgw", "radosgw-admin")
 
     def start(self):
