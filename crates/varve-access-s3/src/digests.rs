@@ -1,5 +1,5 @@
-//! Digests in the head of a request which the operation itself does not compare: `Content-MD5` of documents, and `x-amz-content-sha256`
-//! of a request that nobody signed. Called for each request (`front`).
+//! Digests in the head of a request which the operation itself does not compare: all those of documents, and `x-amz-content-sha256` of a
+//! request that nobody signed. Called for each request (`front`).
 //!
 //! D1: the body ends in an error where a digest is not the declared one, so that the operation does nothing. The protocol library hides that
 //! error behind one of its own, so it is kept beside the body for the answer.
@@ -20,12 +20,26 @@ use crate::error::{bad_digest, named, with_elements};
 use crate::front::is_in_chunks;
 use crate::given::content_md5;
 use crate::ops::hex;
+use crate::receive::check_sum;
+use crate::sums::{self, Hasher, Wanted};
+
+/// What the body of a request is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Content {
+    /// Of an object, or of a part of one.
+    Object,
+    /// Arguments of an operation.
+    Document,
+    /// The same where the checksum in the head is the object's: the completion of an upload.
+    Completion,
+}
 
 /// What a request is checked for.
 #[derive(Default)]
 pub(crate) struct Digests {
     md5: Option<[u8; 16]>,
     sha256: Option<String>,
+    sum: Option<Wanted>,
     /// Guards the error; held for moments.
     refused: Arc<Mutex<Option<S3Error>>>,
 }
@@ -34,20 +48,24 @@ impl Digests {
     /// Those declared for a document, or for what has no signature.
     pub(crate) fn declared(
         headers: &HeaderMap,
-        is_document: bool,
+        content: Content,
         is_signed: bool,
     ) -> S3Result<Self> {
         let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+        let is_document = content != Content::Object;
         let md5 = content_md5(text("content-md5").filter(|_| is_document))?;
         let sha256 = text("x-amz-content-sha256").filter(|text| {
-            !is_signed && !text.is_empty() && *text != "UNSIGNED-PAYLOAD" && !is_in_chunks(headers)
+            let is_digest = !text.is_empty() && *text != "UNSIGNED-PAYLOAD";
+            is_digest && (is_document || !is_signed) && !is_in_chunks(headers)
         });
-        Ok(Self { md5, sha256: sha256.map(str::to_owned), refused: Arc::default() })
+        let sum = if content == Content::Document { sums::wanted(headers, None)? } else { None };
+        let sum = sum.filter(|sum| sum.value.is_some());
+        Ok(Self { md5, sha256: sha256.map(str::to_owned), sum, refused: Arc::default() })
     }
 
     /// Compares them when the body of a request has been read.
     pub(crate) fn watch(&self, request: &mut Request<Body>) {
-        if self.md5.is_none() && self.sha256.is_none() {
+        if self.md5.is_none() && self.sha256.is_none() && self.sum.is_none() {
             return;
         }
         let body = std::mem::take(request.body_mut());
@@ -58,6 +76,7 @@ impl Digests {
                 .sha256
                 .clone()
                 .map(|declared| (declared, digest::Context::new(&digest::SHA256))),
+            sum: self.sum.clone().map(|wanted| (Hasher::new(wanted.kind), wanted)),
             refused: Arc::clone(&self.refused),
         });
     }
@@ -73,6 +92,7 @@ struct Watched {
     body: Body,
     md5: Option<([u8; 16], Md5)>,
     sha256: Option<(String, digest::Context)>,
+    sum: Option<(Hasher, Wanted)>,
     refused: Arc<Mutex<Option<S3Error>>>,
 }
 
@@ -96,7 +116,9 @@ impl Watched {
                 return Err(sha256_mismatch(&declared, &found));
             }
         }
-        Ok(())
+        self.sum.take().map_or(Ok(()), |(hasher, wanted)| {
+            check_sum(Some(&wanted), Some(&hasher.finish()), None)
+        })
     }
 }
 
@@ -123,6 +145,7 @@ impl hyper::body::Body for Watched {
                 if let Some(data) = frame.data_ref() {
                     this.md5.iter_mut().for_each(|(_, hasher)| hasher.update(data));
                     this.sha256.iter_mut().for_each(|(_, hasher)| hasher.update(data));
+                    this.sum.iter_mut().for_each(|(hasher, _)| hasher.update(data));
                 }
             }
             Some(Err(_)) => {}
@@ -151,11 +174,16 @@ mod tests {
     use super::*;
 
     /// The code of the refusal of a body.
-    async fn refused(headers: &[(&'static str, &str)], signed: bool, body: &'static str) -> String {
+    async fn refused(
+        headers: &[(&'static str, &str)],
+        content: Content,
+        signed: bool,
+        body: &'static str,
+    ) -> String {
         let headers = headers.iter().map(|(name, value)| {
             (HeaderName::from_static(name), HeaderValue::from_str(value).unwrap())
         });
-        let digests = match Digests::declared(&headers.collect(), true, signed) {
+        let digests = match Digests::declared(&headers.collect(), content, signed) {
             Ok(digests) => digests,
             Err(error) => return error.code().as_str().to_owned(),
         };
@@ -171,18 +199,27 @@ mod tests {
     async fn bodies_have_the_digests_declared() {
         let md5 = BASE64_STANDARD.encode(Md5::checksum(b"hello"));
         let sha256 = hex(digest::digest(&digest::SHA256, b"hello").as_ref());
-        for (name, value, signed, wanted) in [
-            ("content-md5", md5.as_str(), true, ""),
-            ("content-md5", "XrY7u+Ae7tCTyyK7j1rNww==", true, "BadDigest"),
-            ("content-md5", "XrY7u+Ae7tCTyyK7j1rNwx==", true, "BadDigest"),
-            ("content-md5", "no digest", true, "InvalidDigest"),
-            ("content-md5", "", true, "InvalidDigest"),
-            ("x-amz-content-sha256", &sha256, false, ""),
-            ("x-amz-content-sha256", "UNSIGNED-PAYLOAD", false, ""),
-            ("x-amz-content-sha256", "other", false, "XAmzContentSHA256Mismatch"),
-            ("x-amz-content-sha256", "other", true, ""),
+        let crc32 = "x-amz-checksum-crc32";
+        for (name, value, content, signed, wanted) in [
+            ("content-md5", md5.as_str(), Content::Document, true, ""),
+            ("content-md5", "XrY7u+Ae7tCTyyK7j1rNww==", Content::Document, true, "BadDigest"),
+            ("content-md5", "XrY7u+Ae7tCTyyK7j1rNww==", Content::Completion, true, "BadDigest"),
+            ("content-md5", "XrY7u+Ae7tCTyyK7j1rNwx==", Content::Document, true, "BadDigest"),
+            ("content-md5", "no digest", Content::Document, true, "InvalidDigest"),
+            ("content-md5", "", Content::Document, true, "InvalidDigest"),
+            ("x-amz-content-sha256", &sha256, Content::Document, false, ""),
+            ("x-amz-content-sha256", "UNSIGNED-PAYLOAD", Content::Document, false, ""),
+            ("x-amz-content-sha256", "other", Content::Object, false, "XAmzContentSHA256Mismatch"),
+            ("x-amz-content-sha256", "other", Content::Object, true, ""),
+            ("x-amz-content-sha256", "other", Content::Document, true, "XAmzContentSHA256Mismatch"),
+            (crc32, "NhCmhg==", Content::Document, true, ""),
+            (crc32, "NhCmhw==", Content::Document, true, "BadDigest"),
+            (crc32, "NhCm", Content::Document, true, "InvalidRequest"),
+            (crc32, "NhCmhw==", Content::Completion, true, ""),
+            (crc32, "NhCmhw==", Content::Object, true, ""),
         ] {
-            assert_eq!(refused(&[(name, value)], signed, "hello").await, wanted, "{name}: {value}");
+            let refused = refused(&[(name, value)], content, signed, "hello").await;
+            assert_eq!(refused, wanted, "{name}: {value}");
         }
     }
 }

@@ -23,7 +23,7 @@ use crate::access_log::Entry;
 use crate::account::{Account, Answered, ErrorCode, Noted};
 use crate::clock::now_ms;
 use crate::cors::{self, Asked};
-use crate::digests::Digests;
+use crate::digests::{Content, Digests};
 use crate::error::{ELEMENTS, invalid_argument, named, with_elements};
 use crate::form;
 use crate::frames::{Announced, Reframed};
@@ -203,7 +203,12 @@ impl Front {
         let query = request.uri().query().unwrap_or_default();
         let is_document = (*request.method() == Method::POST && !is_in_chunks(request.headers()))
             || (*request.method() == Method::PUT && query.split('&').any(is_subresource));
-        let digests = match Digests::declared(request.headers(), is_document, is_signed(&request)) {
+        let content = match is_document {
+            true if query_value(query, "uploadId").is_some() => Content::Completion,
+            true => Content::Document,
+            false => Content::Object,
+        };
+        let digests = match Digests::declared(request.headers(), content, is_signed(&request)) {
             Ok(digests) => digests,
             Err(error) => return of_error(error),
         };

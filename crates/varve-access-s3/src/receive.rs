@@ -237,7 +237,7 @@ fn other_len() -> S3Error {
     s3_error!(IncompleteBody, "{text}")
 }
 
-fn check_sum(
+pub(crate) fn check_sum(
     wanted: Option<&Wanted>,
     found: Option<&[u8]>,
     trailers: Option<&TrailingHeaders>,

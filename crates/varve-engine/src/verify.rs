@@ -4,6 +4,7 @@
 //! V2. A unit is needed if the chunk table, the roots or the table's own pages place it there. Damage elsewhere harms nobody yet.
 //! V3. A segment whose summary is damaged, or does not account for what is live in it, is verified once more from the chunk table:
 //!     nothing that is needed goes unverified.
+//! V4. The tree gate is held throughout. Whatever moved, died or were written to a slot that was left meanwhile would look like damage.
 
 use std::ops::ControlFlow;
 
@@ -102,7 +103,7 @@ pub struct VerifyReport {
 struct Verification<'a> {
     observe: &'a mut dyn FnMut(VerifyEvent) -> ControlFlow<()>,
     report: VerifyReport,
-    /// Places of the table's own pages; `None` when the table cannot be walked.
+    /// Places of the table's own pages, former ones included; `None` when the table cannot be walked.
     table_pages: Option<HashSet<Location>>,
     /// Segments to be verified from the table (V3).
     again: HashSet<SegmentId>,
@@ -171,7 +172,7 @@ impl Shard {
     }
 
     /// Reads every segment that holds something live and compares headers, summaries and units with their checksums. `observe` is told of
-    /// progress and damage, and may stop it. Best while nobody writes: what moves meanwhile may be missed.
+    /// progress and damage, and may stop it. It holds the tree gate (V4), so writes wait once their credits are used up.
     ///
     /// # Errors
     /// `Unavailable` when the shard closed. Damage is no error.
@@ -180,6 +181,7 @@ impl Shard {
         observe: &mut dyn FnMut(VerifyEvent) -> ControlFlow<()>,
     ) -> Result<VerifyReport> {
         self.check_open()?;
+        let _gate = self.tree_gate.take(1).await; // V4
         let mut verification = Verification {
             observe,
             report: VerifyReport::default(),
@@ -204,17 +206,19 @@ impl Shard {
         Ok(verification.report)
     }
 
+    /// Places of the chunk table's pages, and of those that changed since: the last checkpoint needs them.
     async fn table_pages(&self) -> Result<HashSet<Location>> {
-        let mut found = HashSet::default();
+        let place = |name: &PagePtr| match name {
+            PagePtr::Location(place) => Some(*place),
+            _ => None,
+        };
+        let mut found: HashSet<Location> =
+            self.trees.borrow().table_names.dead_pages().iter().filter_map(place).collect();
         let mut from = self.trees.borrow().table.lowest_key();
         loop {
             let scan = self
                 .with_pages(|trees| {
-                    let visit = |name, _level| {
-                        if let PagePtr::Location(place) = name {
-                            found.insert(place);
-                        }
-                    };
+                    let visit = |name, _level| found.extend(place(&name));
                     Ok(trees.table.walk_pages(&trees.cache, &from, STEP, visit)?)
                 })
                 .await?;

@@ -332,7 +332,7 @@ impl Lane {
         let forming = state.forming.records.borrow().len();
         let may_leave = match state.in_flight.len() {
             0 => forming > 0 || !state.full.is_empty(),
-            n if n < FRAMES_IN_FLIGHT_MAX => {
+            n if n < self.journal.appends_at_once().min(FRAMES_IN_FLIGHT_MAX) => {
                 !state.full.is_empty() || forming >= RECORDS_WORTH_A_FRAME
             }
             _ => false,

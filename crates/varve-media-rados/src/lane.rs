@@ -58,6 +58,12 @@ impl JournalStore for Lane {
         self.capacity
     }
 
+    /// One: the OSD takes an object for itself while an operation that compares commits, and small appends cost it more than one that
+    /// gathers them.
+    fn appends_at_once(&self) -> usize {
+        1
+    }
+
     fn append(&self, position: u64, bytes: BufSlice) -> IoFuture<'_, ()> {
         let mut under_way = Vec::new();
         let began_ns = self.claim.now();

@@ -76,6 +76,11 @@ pub trait JournalStore {
     /// Writes `bytes` at `position`, both multiples of 4 KiB. Several may be under way. Durable on return (M1).
     fn append(&self, position: u64, bytes: BufSlice) -> IoFuture<'_, ()>;
 
+    /// Appends that are worth having under way at once; more would wait for each other below.
+    fn appends_at_once(&self) -> usize {
+        usize::MAX
+    }
+
     /// Reads `len` bytes at `position`, both multiples of 4 KiB; yields whatever lap is there.
     fn read(&self, position: u64, len: u32) -> IoFuture<'_, BufSlice>;
 }

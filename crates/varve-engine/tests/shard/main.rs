@@ -9,3 +9,4 @@ mod pool;
 mod read_cache;
 mod reduction;
 mod transactions;
+mod verify;
