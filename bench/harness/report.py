@@ -75,6 +75,7 @@ def verdicts(result):
             bound = f"at least {claim['at_least']:g}" if "at_least" in claim else f"at most {claim['at_most']:g}"
             what = METRICS[claim["metric"]][0]
             text = f"{bound} times {_title(result, versus)} ({what})" if versus else f"{what} {bound}"
+            text = f"{_title(result, claim['of'])}: {text}" if "of" in claim else text
             holds = None if value is None else value >= claim["at_least"] if "at_least" in claim else value <= claim["at_most"]
             found.append({"row": row["name"], "title": f"{STAGES[row['stage']][1]}: {row['title']}", "claim": text, "value": value, "holds": holds})
     return found
@@ -90,7 +91,7 @@ def _title(result, versus):
 def _value(result, row, claim):
     """The value of a claim, and what it is over, none if it is Varve's figure itself."""
     metric, versus = claim["metric"], claim.get("versus")
-    mine = middle(row, own(row), metric)
+    mine = middle(row, claim.get("of", own(row)), metric)
     if mine is None or versus is None:
         return mine, versus
     peers = {name: middle(row, name, metric) for name in row["samples"] if name != own(row)}

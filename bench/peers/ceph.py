@@ -15,6 +15,7 @@ SCRIPT = os.path.join(REPOSITORY, "tests", "support", "ceph-cluster")
 PACKAGES = ("ceph-mon", "ceph-mgr", "ceph-osd", "ceph-common", "fio")
 PROGRAMS = ("ceph-osd", "ceph-mon", "ceph-mgr", "ceph", "rbd", "rados", "ceph-authtool", "monmaptool")
 OSD_MEMORY_MIB = 1024
+OSD_BESIDE_BYTES = 2 * GIB  # An OSD that is full ends itself: its own data, and what `rados bench` put and nobody has deleted yet.
 
 
 class Cluster:
@@ -65,7 +66,7 @@ class CephPeer(Peer):
     shape = (4, 2, 3)
     syncs = True
     cluster = None
-    room = 3 * 3  # Bytes of all OSDs for each of a volume: three volumes with copies or parity, and room beside.
+    room = 3 * 3 + 3  # Bytes of all OSDs for each of a volume: four volumes with copies or parity, and room beside.
 
     @classmethod
     def version(cls, site):
@@ -75,7 +76,7 @@ class CephPeer(Peer):
         """Starts the cluster unless another one did."""
         osds = sum(self.shape[:2])
         memory = OSD_MEMORY_MIB // 2 if self.shape[1] else OSD_MEMORY_MIB + (self.volume_bytes >> 22)
-        self.cluster = Cluster.of(self.site, self.shape, (self.room * self.volume_bytes // osds + GIB) >> 20, memory)
+        self.cluster = Cluster.of(self.site, self.shape, (self.room * self.volume_bytes // osds + OSD_BESIDE_BYTES) >> 20, memory)
         self.environment = self.cluster.environment
 
     def pids(self):
@@ -176,6 +177,7 @@ class VarveRados(CephPeer, Varve):
     title = "Varve on RADOS, EC 4+2"
     durability = "yes: the journal in three copies, or, of large writes, the segment in EC 4+2"
     packages, programs = PACKAGES, PROGRAMS
+    journal = "rados"
 
     @classmethod
     def version(cls, site):
@@ -184,10 +186,19 @@ class VarveRados(CephPeer, Varve):
     def start(self):
         self.join()
         os.makedirs(self.directory)
-        self.cli("pool", "create", "--rados", self.environment["CEPH_CONF"], "--data-pool", "data", "--meta-pool", "meta", "--size",
-                 str(2 * self.volume_bytes + GIB // 2), "--shards", "1", "--lane-size", "64MiB")
+        self.cli("pool", "create", "--rados", self.environment["CEPH_CONF"], "--data-pool", "data", "--meta-pool", "meta", "--journal",
+                 self.journal.format(self.directory), "--size", str(2 * self.volume_bytes + GIB // 2), "--shards", "1", "--lane-size", "64MiB")
         self.serve()
         self.make_volume()
+
+
+class VarveRadosLocal(VarveRados):
+    """As that, with its journal on a file beside the OSDs'."""
+
+    name = "varve-rados-local"
+    title = "Varve on RADOS, EC 4+2, local journal"
+    durability = "yes: the journal in one copy on the machine's disk until the segment is in EC 4+2"
+    journal = "local:{}/journal"
 
 
 class Rgw(CephPeer, S3Peer):

@@ -150,12 +150,12 @@ class Varve(Server):
                 "--drive", f"{self.drive}={self.drive_bytes}"]
 
     def cli(self, *arguments, expect=0):
-        """Runs `varve --data DIR …`; returns what it printed."""
+        """Runs `varve --data DIR …`; returns what it printed, or, where it is to fail, why it did."""
         command = [self.binary, "--data", self.directory, *arguments]
         done = subprocess.run(command, capture_output=True, text=True, timeout=600)
         if expect is not None and done.returncode != expect:
             raise Failure(f"{' '.join(command)}: exit {done.returncode}\n{done.stdout}{done.stderr}")
-        return done.stdout
+        return done.stderr if expect else done.stdout
 
     def create_volume(self, name, size_bytes):
         """Makes a volume."""

@@ -14,9 +14,9 @@ use crate::metrics::{Metric, MetricKind, Sample};
 use crate::objects::ObjectBackend;
 use crate::v1::{
     BeginReceive, ChangeSnapshot, ChangeVolume, CheckReport, CheckState, CheckStatus, CloneVolume,
-    CreateSnapshots, CreateVolume, Drive, EndReceive, ExtentPage, Fill, FillLevel, ListenerStatus,
-    MemoryStatus, Pool, RollBack, ServiceState, ShardState, ShardStatus, Snapshot, SnapshotSpace,
-    Space, Status, Volume, VolumeFamily, VolumeSpace,
+    CreateSnapshots, CreateVolume, Drive, EndReceive, ExtentPage, Fill, FillLevel, JournalStatus,
+    ListenerStatus, MemoryStatus, Pool, RollBack, ServiceState, ShardState, ShardStatus, Snapshot,
+    SnapshotSpace, Space, Status, Volume, VolumeFamily, VolumeSpace,
 };
 
 /// A pool of nothing but names. The mutex guards the volumes and is never held across an await.
@@ -240,6 +240,10 @@ impl MemoryBackend {
                 address: "127.0.0.1:10809".to_owned(),
             }],
             fill: Self::fill_now(),
+            journal: Some(JournalStatus {
+                place: "drives".to_owned(),
+                durability: "as on a drive".to_owned(),
+            }),
             memory: MemoryStatus { budget_bytes: 512 << 20, used_bytes: 100 << 20 },
             shards: vec![shard(0), shard(1)],
         }

@@ -6,7 +6,8 @@
 //! ```
 //!
 //! G1. A shard is opened again only after every write of its former self has ended.
-//! G2. Requests wait for a shard that reopens, up to a bound; they are not failed by a passing outage.
+//! G2. Requests wait for a shard that reopens, up to a bound; they are not failed by a passing outage. For media that do not answer they wait as long
+//!     as it takes, as those do that are under way.
 //! G3. No request begins before it is sure that no other process had the shard when the request came. One that began before may answer what
 //!     was true then.
 
@@ -184,15 +185,11 @@ impl ShardHost {
     /// The shard, once it serves (G2, G3).
     ///
     /// # Errors
-    /// [`Error::ShardClosed`] when that takes too long or another process has it, [`Error::ShuttingDown`]; what media fail with.
+    /// [`Error::ShardClosed`] when it does not open for long or another process has it, [`Error::ShuttingDown`]; what media fail with.
     pub async fn shard(&self) -> Result<Rc<Shard>> {
-        if let Some(shard) = self.confirmed() {
-            return Ok(shard);
-        }
-        let wait = Box::pin(self.wait_until_confirmed());
-        match select(wait, self.config.reactor.sleep(WAIT_NS_MAX)).await {
-            Either::Left((outcome, _)) => outcome,
-            Either::Right(_) => Err(self.closed()),
+        match self.confirmed() {
+            Some(shard) => Ok(shard),
+            None => self.wait_until_confirmed().await,
         }
     }
 
@@ -202,6 +199,7 @@ impl ShardHost {
     }
 
     async fn wait_until_confirmed(&self) -> Result<Rc<Shard>> {
+        let mut patience = None;
         loop {
             let changed = self.changed.notified();
             if let Some(shard) = self.confirmed() {
@@ -213,10 +211,15 @@ impl ShardHost {
                 State::Opening(_) | State::Serving(_) => {}
             }
             if self.now().is_some() {
-                let asked = self.config.media.fence.confirm().await;
-                asked.map_err(|error| self.unconfirmed(error))?;
-            } else {
-                changed.await;
+                let asked = self.config.media.fence.confirm();
+                if let Either::Left((asked, _)) = select(asked, Box::pin(changed)).await {
+                    asked.map_err(|error| self.unconfirmed(error))?;
+                }
+                continue;
+            }
+            let patience = patience.get_or_insert_with(|| self.config.reactor.sleep(WAIT_NS_MAX));
+            if let Either::Right(_) = select(Box::pin(changed), patience).await {
+                return Err(self.closed());
             }
         }
     }
@@ -236,7 +239,9 @@ impl ShardHost {
     fn reason(&self) -> String {
         match &*self.state.borrow() {
             State::Opening(reason) => reason.clone(),
-            State::Serving(_) => "nobody says whether another process has it".to_owned(),
+            State::Serving(_) => {
+                "its media do not say whether another process has it: requests wait".to_owned()
+            }
             State::Lost => "another process has taken it over".to_owned(),
             State::Closed => "it was closed".to_owned(),
         }
@@ -246,8 +251,8 @@ impl ShardHost {
     #[must_use]
     pub fn trouble(&self) -> Option<String> {
         match &*self.state.borrow() {
-            State::Serving(_) => None,
-            State::Opening(_) | State::Lost | State::Closed => Some(self.reason()),
+            State::Serving(_) if self.config.media.fence.is_confirmed() => None,
+            _ => Some(self.reason()),
         }
     }
 

@@ -7,7 +7,7 @@
 use std::time::{Instant, SystemTime};
 
 use varve_media::{Media, RootKey, RootVersion, SegmentId, conformance};
-use varve_media_rados::{Cluster, ClusterOptions, RadosPool, RadosSpec};
+use varve_media_rados::{Cluster, ClusterOptions, JournalPlace, RadosPool, RadosSpec};
 use varve_reactor::{Loop, LoopConfig, Reactor};
 use varve_stdx::{Rng, checksum64};
 use varve_types::{ErrorKind, Generation, PoolId, SegmentNumber, ShardId};
@@ -40,11 +40,12 @@ async fn run(reactor: &Reactor, options: &ClusterOptions, data: &str, meta: &str
         lane_bytes: 16 << 20,
         lane_count: 2,
         root_bytes_max: 256 << 10,
+        journal: JournalPlace::Rados,
     };
     RadosPool::make(&data, &meta, &spec).await.unwrap();
     assert!(RadosPool::find(&*meta).await.unwrap().contains(&spec.pool.to_string()));
     let pool = RadosPool::open(data, meta, spec.pool).await.unwrap();
-    let (media, claim) = pool.claim(reactor, SHARD).await.unwrap();
+    let (media, claim) = pool.claim(reactor, SHARD, None).await.unwrap();
     println!("claimed with epoch {}", claim.epoch());
     conformance::all(&media, RootKey::Shard(SHARD)).await;
     measure(&media, segment_bytes).await;
@@ -85,7 +86,7 @@ async fn takeover(reactor: &Reactor, pool: &RadosPool, before: &Media, options: 
     let other = Cluster::connect(options).unwrap();
     let objects = |name: &str| other.objects(name).unwrap();
     let other_pool = RadosPool::open(objects(data.pool()), objects(meta.pool()), pool.spec().pool);
-    let (after, claim) = other_pool.await.unwrap().claim(reactor, SHARD).await.unwrap();
+    let (after, claim) = other_pool.await.unwrap().claim(reactor, SHARD, None).await.unwrap();
     println!("taken over with epoch {}", claim.epoch());
     let frame = conformance::noise(&mut Rng::new(2), 4096);
     let refused = before.journal.append(0, frame.clone()).await.unwrap_err();

@@ -1,7 +1,7 @@
 //! The right of one process to write a shard, and how another one takes it.
 //!
-//! The root of a shard and all parts of its lane carry an epoch. Who claims the shard raises it on the root, then on every part, before
-//! it reads anything; every append and every replacement of the root demands the epoch of its claim. Who claims shard 0 has the pool's root
+//! The root of a shard and all parts of its lane carry an epoch, if the lane is in RADOS. Who claims the shard raises it on the root, then on
+//! every part, before it reads anything; every append and every replacement of the root demands the epoch of its claim. Who claims shard 0 has the pool's root
 //! as well.
 //!
 //! C1. After a claim returned, nothing that an earlier claim still has under way lands on the lane or the root.
@@ -22,7 +22,7 @@ use varve_reactor::{Notify, Reactor};
 use varve_types::ShardId;
 
 use crate::failure;
-use crate::layout::{Names, lane_parts};
+use crate::layout::Names;
 use crate::objects::{Change, Objects, Refusal};
 
 /// The attribute with the epoch, in decimal digits.
@@ -67,14 +67,14 @@ impl Claim {
         objects: &Rc<dyn Objects>,
         names: &Names,
         shard: ShardId,
-        lane_bytes: u64,
+        lane_parts: u64,
     ) -> Result<Rc<Self>> {
         let root = names.root(RootKey::Shard(shard));
         let (epoch, was_held) = raise_root(&**objects, &root).await?;
         if shard == ShardId(0) {
             raise(&**objects, &names.root(RootKey::Pool), epoch).await?;
         }
-        let parts = (0..lane_parts(lane_bytes)).map(|part| {
+        let parts = (0..lane_parts).map(|part| {
             let (objects, object) = (Rc::clone(objects), names.lane_part(shard, part));
             async move { raise(&*objects, &object, epoch).await }
         });

@@ -8,20 +8,21 @@
 //! ```
 //! POOL is the pool's identity, so pools of Varve may share pools of RADOS; numbers are hexadecimal.
 //!
-//! The record: magic 8 B | version u16 | lane count u16 | root bytes max u32 | segment bytes u32 | segment count u32 | lane bytes u64 |
+//! The record: magic 8 B | version u16, 2 where lanes are not in RADOS, else 1 | lane count u16 | root bytes max u32 | segment bytes u32 | segment count u32 | lane bytes u64 |
 //! made, in ms since 1970 u64 | identity 16 B | checksum u64 of all before. Little-endian.
 
 use varve_media::{Error, Result, RootKey};
 use varve_stdx::{Reader, Writer, checksum64};
 use varve_types::{PoolId, SegmentNumber, ShardId};
 
-use crate::RadosSpec;
+use crate::{JournalPlace, RadosSpec};
 
 /// Bytes of a lane that are one object: as much as Ceph makes objects of by default.
 pub(crate) const LANE_PART_BYTES: u64 = 4 << 20;
 
 const MAGIC: &[u8; 8] = b"VARVERDS";
-const VERSION: u16 = 1;
+/// Versions of the record, by where lanes are.
+const VERSIONS: [(u16, JournalPlace); 2] = [(1, JournalPlace::Rados), (2, JournalPlace::Local)];
 const RECORD_BYTES: usize = 64;
 
 /// Names of the objects of one pool.
@@ -64,15 +65,19 @@ impl Names {
 }
 
 /// Objects that a lane is made of.
-pub(crate) fn lane_parts(lane_bytes: u64) -> u64 {
-    lane_bytes.div_ceil(LANE_PART_BYTES)
+pub(crate) fn lane_parts(spec: &RadosSpec) -> u64 {
+    match spec.journal {
+        JournalPlace::Rados => spec.lane_bytes.div_ceil(LANE_PART_BYTES),
+        JournalPlace::Local => 0,
+    }
 }
 
 pub(crate) fn encode_record(spec: &RadosSpec) -> Vec<u8> {
     let mut bytes = vec![0; RECORD_BYTES];
     let mut out = Writer::new(&mut bytes);
     out.array(*MAGIC);
-    out.u16(VERSION);
+    let version = VERSIONS.iter().find(|(_, journal)| *journal == spec.journal);
+    out.u16(version.expect("a version each").0);
     out.u16(spec.lane_count);
     out.u32(spec.root_bytes_max);
     out.u32(spec.segment_bytes);
@@ -118,13 +123,15 @@ pub(crate) fn decode_record(path: &str, bytes: &[u8]) -> Result<RadosSpec> {
             lane_bytes,
             lane_count,
             root_bytes_max,
+            journal: JournalPlace::Rados,
         };
         Ok((version, spec))
     };
-    let (version, spec) = read().map_err(|_| damaged("it is too short"))?;
-    if version != VERSION {
+    let (version, mut spec) = read().map_err(|_| damaged("it is too short"))?;
+    let Some((_, journal)) = VERSIONS.iter().find(|(known, _)| *known == version) else {
         return Err(Error::Unsupported { path: path.to_owned(), flags: u64::from(version) });
-    }
+    };
+    spec.journal = *journal;
     spec.validate()?;
     Ok(spec)
 }

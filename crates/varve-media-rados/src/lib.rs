@@ -21,4 +21,4 @@ pub use claim::{Claim, LEASE_NS};
 pub use librados::{Cluster, ClusterOptions};
 pub use memory::{MemoryClient, MemoryCluster, PoolKind};
 pub use objects::{Change, Objects, RadosFuture, Refusal, Write};
-pub use pool::{RadosPool, RadosSpec};
+pub use pool::{JournalPlace, RadosPool, RadosSpec};

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use futures_util::stream::{self, StreamExt, TryStreamExt};
-use varve_media::{Error, Media, Result, RootKey, SegmentGeometry};
+use varve_media::{Error, JournalStore, Media, Result, RootKey, SegmentGeometry};
 use varve_reactor::Reactor;
 use varve_stdx::BufSlice;
 use varve_types::limits::{MEDIA_ALIGN, SEGMENT_BYTES_MAX};
@@ -19,6 +19,15 @@ use crate::segments::Segments;
 
 /// Bytes read of a record: more than it has, so that a longer one is told.
 const RECORD_BYTES_MAX: usize = 4096;
+
+/// Where the lanes of a pool are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum JournalPlace {
+    /// In the metadata pool: whoever reaches the cluster can take a shard over.
+    Rados,
+    /// Elsewhere, on a drive of one machine: only who has that drive can serve the pool.
+    Local,
+}
 
 /// Figures of a new pool. They stay for its life.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -37,6 +46,8 @@ pub struct RadosSpec {
     pub lane_count: u16,
     /// Most bytes of a root.
     pub root_bytes_max: u32,
+    /// Where the lanes are.
+    pub journal: JournalPlace,
 }
 
 impl RadosSpec {
@@ -97,7 +108,7 @@ impl RadosPool {
         make(&**meta, &names.root(RootKey::Pool), roots::empty()).await?;
         for shard in (0..spec.lane_count).map(ShardId) {
             make(&**meta, &names.root(RootKey::Shard(shard)), roots::empty()).await?;
-            let parts = (0..lane_parts(spec.lane_bytes)).map(|part| {
+            let parts = (0..lane_parts(spec)).map(|part| {
                 let (meta, object) = (Rc::clone(meta), names.lane_part(shard, part));
                 async move { make(&*meta, &object, empty_lane_part()).await }
             });
@@ -162,16 +173,32 @@ impl RadosPool {
     }
 
     /// Takes over a shard from whoever has it, and gives what its thread works with. Takes [`LEASE_NS`](crate::LEASE_NS) and some longer where
-    /// nobody gave it back.
+    /// nobody gave it back. Where lanes are not in RADOS, `local` is the shard's, which nobody else has open: its appends do not demand the claim.
     ///
     /// # Errors
-    /// [`Error::NoLane`]; [`Error::Fenced`] when another claim came right behind; what RADOS refuses.
-    pub async fn claim(&self, reactor: &Reactor, shard: ShardId) -> Result<(Media, Rc<Claim>)> {
+    /// [`Error::NoLane`]; [`Error::Open`] when a lane is missing, or was given to a pool whose lanes are in RADOS; [`Error::Fenced`] when another
+    /// claim came right behind; what RADOS refuses.
+    pub async fn claim(
+        &self,
+        reactor: &Reactor,
+        shard: ShardId,
+        local: Option<Rc<dyn JournalStore>>,
+    ) -> Result<(Media, Rc<Claim>)> {
         let RadosSpec { lane_count, lane_bytes, root_bytes_max, .. } = self.spec;
         if shard.0 >= lane_count {
             return Err(Error::NoLane { shard, lanes: lane_count });
         }
-        let claim = Claim::take(reactor, &self.meta, &self.names, shard, lane_bytes).await?;
+        self.check_lane(shard, local.as_deref())?;
+        let parts = lane_parts(&self.spec);
+        let claim = Claim::take(reactor, &self.meta, &self.names, shard, parts).await?;
+        let journal = local.unwrap_or_else(|| {
+            Rc::new(Lane {
+                objects: Rc::clone(&self.meta),
+                names: self.names.clone(),
+                claim: Rc::clone(&claim),
+                capacity: lane_bytes,
+            })
+        });
         let media = Media {
             segments: Rc::new(Segments {
                 objects: Rc::clone(&self.data),
@@ -182,12 +209,7 @@ impl RadosPool {
                     segment_count: self.spec.segment_count,
                 },
             }),
-            journal: Rc::new(Lane {
-                objects: Rc::clone(&self.meta),
-                names: self.names.clone(),
-                claim: Rc::clone(&claim),
-                capacity: lane_bytes,
-            }),
+            journal,
             roots: Rc::new(Roots {
                 objects: Rc::clone(&self.meta),
                 names: self.names.clone(),
@@ -198,6 +220,23 @@ impl RadosPool {
             fence: Rc::clone(&claim) as Rc<dyn varve_media::Fence>,
         };
         Ok((media, claim))
+    }
+
+    /// Refuses a lane where there is to be none, none where there is to be one, and one of another size.
+    fn check_lane(&self, shard: ShardId, local: Option<&dyn JournalStore>) -> Result<()> {
+        let reason = match (self.spec.journal, local) {
+            (JournalPlace::Rados, None) => return Ok(()),
+            (JournalPlace::Local, Some(lane)) if lane.capacity() == self.spec.lane_bytes => {
+                return Ok(());
+            }
+            (JournalPlace::Rados, Some(_)) => "it is in RADOS".to_owned(),
+            (JournalPlace::Local, None) => "it is on a drive that was not given".to_owned(),
+            (JournalPlace::Local, Some(lane)) => {
+                format!("it has {} bytes, not {}", lane.capacity(), self.spec.lane_bytes)
+            }
+        };
+        let path = format!("the journal of shard {shard} of pool {}", self.spec.pool);
+        Err(Error::Open { path, reason })
     }
 }
 

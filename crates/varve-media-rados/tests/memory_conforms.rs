@@ -6,10 +6,13 @@ use std::future::Future;
 use std::rc::Rc;
 use std::task::Poll;
 
-use varve_media::{Media, RootKey, RootVersion, SegmentId, conformance};
+use varve_media::{
+    Drive, DriveDisks, DriveOptions, DriveSpec, JournalStore, Media, MemDisk, RootKey, RootVersion,
+    SegmentId, conformance,
+};
 use varve_media_rados::{
-    Change, LEASE_NS, MemoryClient, MemoryCluster, Objects, PoolKind, RadosPool, RadosSpec,
-    Refusal, Write,
+    Change, JournalPlace, LEASE_NS, MemoryClient, MemoryCluster, Objects, PoolKind, RadosPool,
+    RadosSpec, Refusal, Write,
 };
 use varve_reactor::{Reactor, SimLoop};
 use varve_stdx::{BufSlice, Rng};
@@ -27,6 +30,7 @@ fn spec() -> RadosSpec {
         lane_bytes: 9 << 20, // Three parts, the last one shorter.
         lane_count: 3,
         root_bytes_max: 9000,
+        journal: JournalPlace::Rados,
     }
 }
 
@@ -47,7 +51,7 @@ async fn open(client: &MemoryClient) -> RadosPool {
 }
 
 async fn claim(reactor: &Reactor, client: &MemoryClient) -> Media {
-    open(client).await.claim(reactor, SHARD).await.unwrap().0
+    open(client).await.claim(reactor, SHARD, None).await.unwrap().0
 }
 
 /// Runs a test on a cluster with a new pool.
@@ -77,13 +81,13 @@ fn the_contracts_are_fulfilled() {
     with_pool(|cluster, reactor| async move {
         let pool = open(&cluster.client()).await;
         assert_eq!(*pool.spec(), spec());
-        let (media, _) = pool.claim(&reactor, SHARD).await.unwrap();
+        let (media, _) = pool.claim(&reactor, SHARD, None).await.unwrap();
         conformance::all(&media, RootKey::Shard(SHARD)).await;
-        let (media, _) = pool.claim(&reactor, ShardId(2)).await.unwrap();
+        let (media, _) = pool.claim(&reactor, ShardId(2), None).await.unwrap();
         conformance::journal(&*media.journal).await;
         conformance::roots(&*media.roots, RootKey::Shard(ShardId(2))).await;
         assert_eq!(
-            pool.claim(&reactor, ShardId(3)).await.err().unwrap().kind(),
+            pool.claim(&reactor, ShardId(3), None).await.err().unwrap().kind(),
             ErrorKind::Invalid
         );
     });
@@ -226,9 +230,9 @@ fn late_puts_and_deletions_do_not_touch_what_the_next_claim_put() {
 fn the_root_of_the_pool_goes_with_shard_0() {
     with_pool(|cluster, reactor| async move {
         let (old, new) = (cluster.client(), cluster.client());
-        let before = open(&old).await.claim(&reactor, ShardId(0)).await.unwrap().0;
+        let before = open(&old).await.claim(&reactor, ShardId(0), None).await.unwrap().0;
         let version = before.roots.replace(RootKey::Pool, RootVersion(0), vec![1]).await.unwrap();
-        let after = open(&new).await.claim(&reactor, ShardId(0)).await.unwrap().0;
+        let after = open(&new).await.claim(&reactor, ShardId(0), None).await.unwrap().0;
         let late = before.roots.replace(RootKey::Pool, version, vec![2]).await;
         assert_eq!(late.unwrap_err().kind(), ErrorKind::Fenced);
         after.roots.replace(RootKey::Pool, version, vec![3]).await.unwrap();
@@ -279,14 +283,14 @@ fn who_takes_over_waits_until_the_former_owner_answers_no_more() {
 fn of_claims_at_once_the_last_one_wins() {
     with_pool(|cluster, reactor| async move {
         let clients: Vec<_> = (0..4).map(|_| cluster.client()).collect();
-        let first = open(&clients[0]).await.claim(&reactor, SHARD).await.unwrap().1;
+        let first = open(&clients[0]).await.claim(&reactor, SHARD, None).await.unwrap().1;
         // The others' claims run in turns: each operation is held back until the turn of its client.
         let mut claims = Vec::new();
         for client in &clients[1..] {
             let pool = open(client).await;
             client.hold();
             let reactor = reactor.clone();
-            let claim = async move { pool.claim(&reactor, SHARD).await };
+            let claim = async move { pool.claim(&reactor, SHARD, None).await };
             claims.push((client, Some(Box::pin(claim))));
         }
         let mut won = Vec::new();
@@ -398,5 +402,60 @@ fn the_cluster_in_memory_has_the_rules_of_rados() {
         meta.change("c", set(vec![("x", vec![1])])).await.unwrap();
         assert_eq!(meta.read("c", 0, 100).await.unwrap(), [&[0; 2][..], &noise(16)].concat());
         assert_eq!(cluster.client().objects("none").err(), Some(Refusal::NOT_FOUND));
+    });
+}
+
+/// The lane of a shard on a drive of one machine.
+async fn local_lane(lane_bytes: u64) -> Rc<dyn JournalStore> {
+    let disk = MemDisk::new("journal", 3 * lane_bytes + (64 << 20));
+    let spec = DriveSpec { lane_bytes, segment_bytes: 4096, ..DriveSpec::new(POOL, 3) };
+    let disks = || vec![DriveDisks::one(disk.clone())];
+    Drive::format(&disks(), &spec).await.unwrap();
+    let drive = Drive::open(disks(), DriveOptions::default()).await.unwrap();
+    drive.media(SHARD).unwrap().journal
+}
+
+#[test]
+fn lanes_may_lie_on_a_drive_of_one_machine() {
+    let mut event_loop = SimLoop::new(1);
+    let reactor = event_loop.handle();
+    event_loop.run_until(async move {
+        let cluster = cluster();
+        let client = cluster.client();
+        let (data, meta) = pools(&client);
+        let local = RadosSpec { journal: JournalPlace::Local, ..spec() };
+        RadosPool::make(&data, &meta, &local).await.unwrap();
+        let names = meta.list().await.unwrap();
+        assert!(!names.iter().any(|name| name.contains(".lane.")), "{names:?}");
+        let pool = open(&client).await;
+        assert_eq!(*pool.spec(), local);
+        let lane = local_lane(local.lane_bytes).await;
+        let short = local_lane(local.lane_bytes / 2).await;
+        for (wrong, told) in [(None, "was not given"), (Some(short), "has 4718592 bytes")] {
+            let refused = pool.claim(&reactor, SHARD, wrong).await.err().unwrap().to_string();
+            assert!(refused.contains(told), "{refused}");
+        }
+        let (before, _) = pool.claim(&reactor, SHARD, Some(Rc::clone(&lane))).await.unwrap();
+        before.journal.append(8192, noise(4096)).await.unwrap();
+        let (version, _) = before.roots.read(RootKey::Shard(SHARD)).await.unwrap();
+        let (after, _) = open(&client).await.claim(&reactor, SHARD, Some(lane)).await.unwrap();
+        assert_eq!(after.journal.read(8192, 4096).await.unwrap()[..], noise(4096)[..]);
+        let late = before.roots.replace(RootKey::Shard(SHARD), version, vec![1]).await;
+        assert_eq!(late.unwrap_err().kind(), ErrorKind::Fenced);
+        assert_eq!(
+            before.segments.put(id(3, 1), noise(64 << 10)).await.unwrap_err().kind(),
+            ErrorKind::Fenced
+        );
+        after.segments.put(id(3, 2), noise(64 << 10)).await.unwrap();
+    });
+}
+
+#[test]
+fn a_pool_with_lanes_in_rados_takes_no_other() {
+    with_pool(|cluster, reactor| async move {
+        let lane = local_lane(spec().lane_bytes).await;
+        let pool = open(&cluster.client()).await;
+        let refused = pool.claim(&reactor, SHARD, Some(lane)).await.err().unwrap().to_string();
+        assert!(refused.contains("it is in RADOS"), "{refused}");
     });
 }

@@ -9,7 +9,9 @@ use std::rc::Rc;
 use varve_dispatch::{HostConfig, PoolRoot, ShardHost};
 use varve_engine::{Pool, PoolSpec, ReadPart, ShardConfig};
 use varve_media::Media;
-use varve_media_rados::{MemoryClient, MemoryCluster, Objects, PoolKind, RadosPool, RadosSpec};
+use varve_media_rados::{
+    JournalPlace, MemoryClient, MemoryCluster, Objects, PoolKind, RadosPool, RadosSpec,
+};
 use varve_reactor::{Reactor, SimLoop};
 use varve_stdx::{AlignedBuf, Rng};
 use varve_types::{PoolId, ShardId, StreamId};
@@ -67,6 +69,7 @@ fn spec() -> RadosSpec {
         lane_bytes: 9 << 20,
         lane_count: 1,
         root_bytes_max: 1 << 20,
+        journal: JournalPlace::Rados,
     }
 }
 
@@ -76,7 +79,7 @@ fn pools(client: &MemoryClient) -> (Rc<dyn Objects>, Rc<dyn Objects>) {
 
 async fn claim(reactor: &Reactor, client: &MemoryClient) -> Media {
     let (data, meta) = pools(client);
-    RadosPool::open(data, meta, POOL).await.unwrap().claim(reactor, SHARD).await.unwrap().0
+    RadosPool::open(data, meta, POOL).await.unwrap().claim(reactor, SHARD, None).await.unwrap().0
 }
 
 async fn make(reactor: &Reactor, cluster: &MemoryCluster) {

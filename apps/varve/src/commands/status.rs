@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use clap::Args;
-use varve_access_admin::v1::{self, FillLevel, ServiceState, ShardState};
+use varve_access_admin::v1::{self, FillLevel, JournalStatus, ServiceState, ShardState};
 use varve_types::ByteCount;
 
 use crate::age;
@@ -32,7 +32,7 @@ fn describe(status: &v1::Status) -> String {
         ServiceState::Degraded => "degraded",
     };
     let memory = &status.memory;
-    let mut text = table::labelled(&[
+    let mut facts = vec![
         ("state", format!("{state} for {}", age::span(status.uptime_ms))),
         ("version", status.version.clone()),
         ("pool", status.pool_id.clone()),
@@ -40,7 +40,11 @@ fn describe(status: &v1::Status) -> String {
         ("connections", status.connections.to_string()),
         ("memory", of(memory.used_bytes, memory.budget_bytes)),
         ("space", of(status.fill.used_bytes, status.fill.capacity_bytes)),
-    ]);
+    ];
+    if let Some(JournalStatus { place, durability }) = &status.journal {
+        facts.push(("journal", format!("{place} ({durability})")));
+    }
+    let mut text = table::labelled(&facts);
     text.push_str(&fullness(&status.fill));
     let rows: Vec<Vec<String>> = status.shards.iter().map(shard_row).collect();
     let header = [

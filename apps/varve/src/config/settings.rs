@@ -23,6 +23,10 @@ pub(crate) struct Settings {
     pub(crate) memory: ByteCount,
     /// Part of it that keeps data blocks for reads, beside their share of the rest.
     pub(crate) read_cache: ByteCount,
+    /// Bytes of flash of this machine that keep what was read of a pool on RADOS.
+    pub(crate) rados_read_cache: ByteCount,
+    /// The file that they are in; none means one in the data directory.
+    pub(crate) rados_read_cache_path: Option<PathBuf>,
     /// NBD listeners; none means the two defaults.
     pub(crate) nbd_listen: Vec<ListenAddress>,
     /// Whether NBD may be open to other machines without authentication.
@@ -183,6 +187,8 @@ impl Default for Settings {
             shards: 0,
             memory: ByteCount(512 << 20),
             read_cache: ByteCount(0),
+            rados_read_cache: ByteCount(0),
+            rados_read_cache_path: None,
             nbd_listen: Vec::new(),
             nbd_allow_unauthenticated: false,
             tls: TlsSettings::default(),

@@ -178,6 +178,24 @@ pub(crate) const SETTINGS: &[Setting] = &[
         apply: |settings, value| settings.read_cache = value.size(),
     },
     Setting {
+        key: "rados.read_cache",
+        flag: None,
+        form: Form::Size { min: 0, max: 1 << 44 },
+        default: "0B",
+        reason: "Of a pool on RADOS: bytes of a file on this machine's flash that keep copies of what was read of segments, in reads of 256 KiB at \
+                 most, so that it is read from the cluster once. It holds copies only, begins empty at each start, and may be lost at any time. It \
+                 takes 3 MiB of memory for each GiB of it in use, beside `memory.budget`.",
+        apply: |settings, value| settings.rados_read_cache = value.size(),
+    },
+    Setting {
+        key: "rados.read_cache_path",
+        flag: None,
+        form: Form::Path,
+        default: "DATA/read-cache",
+        reason: "The file of `rados.read_cache`, which is made, or was made for that. Each daemon needs one of its own.",
+        apply: |settings, value| settings.rados_read_cache_path = Some(value.path()),
+    },
+    Setting {
         key: "nbd.listen",
         flag: Some("--nbd"),
         form: Form::Addresses,

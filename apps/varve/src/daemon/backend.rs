@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use varve_access_admin::v1::{
     BeginReceive, ChangeSnapshot, ChangeVolume, CheckStatus, CloneVolume, CreateSnapshots,
-    CreateVolume, Drive, EndReceive, ExtentPage, Fill, ListenerStatus, MemoryStatus, Pool,
-    RollBack, ServiceState, ShardState, Snapshot, Space, Status, Volume, VolumeFamily,
+    CreateVolume, Drive, EndReceive, ExtentPage, Fill, JournalStatus, ListenerStatus, MemoryStatus,
+    Pool, RollBack, ServiceState, ShardState, Snapshot, Space, Status, Volume, VolumeFamily,
 };
 use varve_access_admin::{
     AdminBackend, AdminFuture, Error, ListenAddress, Metric, MetricKind, ObjectBackend, Result,
@@ -38,6 +39,7 @@ pub(crate) struct PoolFacts {
     pub(crate) size_bytes: u64,
     pub(crate) capacity_bytes: u64,
     pub(crate) drives: Vec<Drive>,
+    pub(crate) journal: JournalStatus,
     pub(crate) memory_budget_bytes: u64,
     pub(crate) thresholds: Thresholds,
 }
@@ -49,6 +51,8 @@ pub(crate) struct PoolBackend<S: ShardStack> {
     pub(crate) nbd_addresses: Vec<ListenAddress>,
     pub(crate) nbd_connections: ConnectionLimit,
     pub(crate) serving_since: Instant,
+    /// Volumes when they were last counted: counting waits for shards that do not serve, and a status must not.
+    pub(crate) volumes_seen: AtomicU64,
     pub(crate) check: OnlineCheck,
     /// The S3 gateway, where it is served.
     pub(crate) objects: Objects,
@@ -90,9 +94,12 @@ impl<S: ShardStack> PoolBackend<S> {
     }
 
     async fn status_now(&self) -> Result<Status> {
-        let volumes = self.volumes().await?.len();
         let reports = self.reports().await?;
-        let serving = reports.iter().all(|report| report.status.state == ShardState::Serving);
+        let serving = all_serve(&reports);
+        if serving {
+            let volumes = self.volumes().await?.len();
+            self.volumes_seen.store(u64::try_from(volumes).unwrap_or(u64::MAX), Ordering::Relaxed);
+        }
         let used_bytes = reports.iter().map(|report| report.memory_used_bytes).sum();
         let space_used_bytes = reports.iter().map(|report| report.space_used_bytes).sum();
         let connections = u64::try_from(self.nbd_connections.open()).unwrap_or(u64::MAX);
@@ -110,10 +117,11 @@ impl<S: ShardStack> PoolBackend<S> {
             state: if serving { ServiceState::Serving } else { ServiceState::Degraded },
             pool_id: self.facts.id.clone(),
             uptime_ms: u64::try_from(self.serving_since.elapsed().as_millis()).unwrap_or(u64::MAX),
-            volumes: u64::try_from(volumes).unwrap_or(u64::MAX),
+            volumes: self.volumes_seen.load(Ordering::Relaxed),
             connections: connections.saturating_add(s3_connections),
             listeners: nbd.chain(s3).collect(),
             fill: self.fill(space_used_bytes),
+            journal: Some(self.facts.journal.clone()),
             memory: MemoryStatus { budget_bytes: self.facts.memory_budget_bytes, used_bytes },
             shards: reports.into_iter().map(|report| report.status).collect(),
         })
@@ -199,10 +207,12 @@ impl<S: ShardStack> PoolBackend<S> {
             self.threshold_metric(),
             Metric::gauge("varve_nbd_connections_open", "NBD connections open now.", connections),
         ];
-        match self.ask_datasets(|datasets| async move { figures::of(&datasets).await }).await {
-            Ok(figures) => metrics.extend(figures),
-            // A shard that reopens has metrics of its own that say so.
-            Err(error) => tracing::debug!(%error, "no metrics of datasets"),
+        // They would wait for a shard that does not serve, whose own metrics say so.
+        if all_serve(&reports) {
+            match self.ask_datasets(|datasets| async move { figures::of(&datasets).await }).await {
+                Ok(figures) => metrics.extend(figures),
+                Err(error) => tracing::debug!(%error, "no metrics of datasets"),
+            }
         }
         let gateway = self.objects.gateway();
         metrics.extend(gateway.into_iter().flat_map(|s3| s3_figures::of(&s3.gateway.figures())));
@@ -221,6 +231,10 @@ impl<S: ShardStack> PoolBackend<S> {
         }
         metric
     }
+}
+
+fn all_serve(reports: &[ShardReport]) -> bool {
+    reports.iter().all(|report| report.status.state == ShardState::Serving)
 }
 
 /// The shards' metrics, one a name with a sample a shard.

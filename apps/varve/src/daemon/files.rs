@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread;
 
-use varve_access_admin::v1::Drive;
+use varve_access_admin::v1::{Drive, JournalStatus};
 use varve_media::{DriveOptions, DriveSpec, Error, NewDrive, PoolFiles};
 use varve_types::{ByteCount, PoolId, ShardId};
 
@@ -63,6 +63,7 @@ pub(crate) fn facts(
     settings: &Settings,
     source: &EngineSource,
     drives: Vec<Drive>,
+    journal: JournalStatus,
 ) -> Result<PoolFacts> {
     let media = &source.media;
     let geometry = media.geometry().map_err(|error| explain(&error, settings))?;
@@ -79,6 +80,7 @@ pub(crate) fn facts(
         size_bytes: segment_size_bytes * segments,
         capacity_bytes,
         drives,
+        journal,
         memory_budget_bytes: settings.memory.0,
         thresholds: settings.thresholds,
     })

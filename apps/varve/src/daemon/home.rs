@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use varve_access_admin::v1::Drive;
+use varve_access_admin::v1::{Drive, JournalStatus};
 
 use crate::config::Settings;
 use crate::daemon::drives::{DriveEntry, Drives};
@@ -10,6 +10,7 @@ use crate::daemon::engine_stack::make_roots;
 use crate::daemon::files;
 use crate::daemon::pool_media::PoolMedia;
 use crate::daemon::rados::{RadosHome, RadosMedia};
+use crate::daemon::rados_cache::RadosCache;
 use crate::failure::{Failure, Result};
 
 /// See the module.
@@ -46,7 +47,8 @@ impl Home {
             Self::Rados(home) => {
                 let media = RadosMedia::open(home.clone())?;
                 files::check_memory(settings, media.spec().lane_count)?;
-                Ok(PoolMedia::Rados(Arc::new(media)))
+                let cache = RadosCache::make(settings, media.spec().lane_count)?;
+                Ok(PoolMedia::Rados(Arc::new(media.with_cache(cache))))
             }
         }
     }
@@ -71,5 +73,20 @@ impl Home {
                 home.describe().into_iter().map(|path| Drive { path, size_bytes: None }).collect()
             }
         }
+    }
+
+    /// Where the journal is, and what a write survives there.
+    pub(super) fn journal(&self) -> JournalStatus {
+        let (place, durability) = match self {
+            Self::Drives(_) => ("drives".to_owned(), "one copy: survives crashes and power loss"),
+            Self::Rados(home) if home.local_journal().is_some() => (
+                home.journal(),
+                "one copy on this machine: survives crashes and power loss; with its drive, writes of the last seconds are lost, and no other machine can serve the pool",
+            ),
+            Self::Rados(home) => {
+                (home.journal(), "as many copies as the RADOS pool keeps: survives this machine")
+            }
+        };
+        JournalStatus { place, durability: durability.to_owned() }
     }
 }

@@ -17,6 +17,7 @@ mod online_check;
 mod pool;
 mod pool_media;
 mod rados;
+mod rados_cache;
 mod rados_pools;
 mod remembered;
 mod s3;
@@ -61,7 +62,7 @@ pub(crate) fn run(settings: &Settings) -> Result<()> {
     let media = home.open(settings)?;
     let nbd = nbd_plan(settings, media.lane_count())?;
     let source = EngineSource::new(settings, media);
-    let facts = files::facts(settings, &source, home.drives())?;
+    let facts = files::facts(settings, &source, home.drives(), home.journal())?;
     let plan = Plan::<EngineStack> { facts, source, nbd };
     // Callers of the API wait in its socket from here on: once NBD answers, so does the API.
     let front = AdminFront::bind(settings)?;

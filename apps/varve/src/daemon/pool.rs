@@ -9,6 +9,7 @@
 
 use std::convert::Infallible;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Instant;
 
 use tokio::sync::mpsc;
@@ -164,6 +165,7 @@ impl<S: ShardStack> Pool<S> {
             nbd_addresses: self.nbd_addresses.clone(),
             nbd_connections: self.nbd_connections.clone(),
             serving_since: self.serving_since,
+            volumes_seen: AtomicU64::new(0),
             check: OnlineCheck::default(),
             objects,
         })

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use varve_media::{DiskStats, Media, PoolFiles, SegmentGeometry};
+use varve_media::{CachedSegments, DiskStats, Media, PoolFiles, SegmentGeometry};
 use varve_reactor::Reactor;
 use varve_types::{PoolId, ShardId};
 
@@ -16,6 +16,15 @@ pub(crate) enum PoolMedia {
     Files(Arc<PoolFiles>),
     /// Pools of RADOS.
     Rados(Arc<RadosMedia>),
+}
+
+/// What the thread of a shard works with.
+pub(crate) struct ShardMedia {
+    pub(crate) media: Media,
+    /// What its disks do, if it has any.
+    pub(crate) disks: Option<Rc<DiskStats>>,
+    /// Its read cache, if it has one.
+    pub(crate) cache: Option<Rc<CachedSegments>>,
 }
 
 impl PoolMedia {
@@ -51,19 +60,19 @@ impl PoolMedia {
         }
     }
 
-    /// What the thread of `shard` works with, and what its disks did, if it has any; on RADOS the shard is taken over from whoever has it.
+    /// What the thread of `shard` works with; on RADOS the shard is taken over from whoever has it.
     pub(crate) async fn media(
         &self,
         reactor: &Reactor,
         shard: ShardId,
-    ) -> varve_media::Result<(Media, Option<Rc<DiskStats>>)> {
+    ) -> varve_media::Result<ShardMedia> {
         match self {
             Self::Files(files) => {
                 let drive = files.drive(reactor)?;
-                let stats = drive.stats().cloned();
-                Ok((drive.media(shard)?, stats))
+                let (media, disks) = (drive.media(shard)?, drive.stats().cloned());
+                Ok(ShardMedia { media, disks, cache: None })
             }
-            Self::Rados(rados) => Ok((rados.media(reactor, shard).await?, None)),
+            Self::Rados(rados) => rados.media(reactor, shard).await,
         }
     }
 }

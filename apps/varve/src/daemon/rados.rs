@@ -2,19 +2,26 @@
 //!
 //! R1: the directory remembers the pool before the pool is made, with its identity: making it again goes on where it was cut off.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use serde::{Deserialize, Serialize};
-use varve_media::{Media, SegmentGeometry};
-use varve_media_rados::{Cluster, ClusterOptions, Objects, RadosPool, RadosSpec};
+use varve_media::{
+    CachedSegments, DriveOptions, DriveSpec, NewDrive, PoolFiles, SegmentGeometry, SegmentStore,
+};
+use varve_media_rados::{Cluster, ClusterOptions, JournalPlace, Objects, RadosPool, RadosSpec};
 use varve_reactor::{Loop, LoopConfig, Reactor};
 use varve_types::{ErrorKind, PoolId, ShardId};
 
+use crate::daemon::pool_media::ShardMedia;
+use crate::daemon::rados_cache::RadosCache;
 use crate::daemon::remembered;
 use crate::failure::{Failure, Result};
 
 const FILE: &str = "rados.json";
+
+/// Bytes of a segment on a drive that keeps a journal only: the least there is, as it has one and nothing writes it.
+const JOURNAL_SEGMENT_BYTES: u32 = 4096;
 
 /// Where a pool on RADOS is.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -29,17 +36,27 @@ pub(crate) struct RadosHome {
     meta_pool: String,
     /// Identity of Varve's pool.
     pool: String,
+    /// The drive of this machine that keeps the journal, absolute; `None` where that is in RADOS.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    journal: Option<PathBuf>,
 }
 
 impl RadosHome {
     /// The home of a pool.
-    pub(crate) fn new(options: ClusterOptions, data: &str, meta: &str, pool: PoolId) -> Self {
+    pub(crate) fn new(
+        options: ClusterOptions,
+        data: &str,
+        meta: &str,
+        pool: PoolId,
+        journal: Option<PathBuf>,
+    ) -> Self {
         Self {
             config: options.config,
             user: options.user,
             data_pool: data.to_owned(),
             meta_pool: meta.to_owned(),
             pool: pool.to_string(),
+            journal,
         }
     }
 
@@ -68,8 +85,23 @@ impl RadosHome {
     }
 
     /// What is known of it to people.
-    pub(crate) fn describe(&self) -> [String; 2] {
-        [&self.data_pool, &self.meta_pool].map(|pool| format!("rados:{pool}"))
+    pub(crate) fn describe(&self) -> Vec<String> {
+        let pools = [&self.data_pool, &self.meta_pool].map(|pool| format!("rados:{pool}"));
+        let journal = self.local_journal().map(|_| self.journal());
+        pools.into_iter().chain(journal).collect()
+    }
+
+    /// Where the journal is.
+    pub(crate) fn journal(&self) -> String {
+        match &self.journal {
+            Some(path) => format!("local:{}", path.display()),
+            None => format!("rados:{}", self.meta_pool),
+        }
+    }
+
+    /// The drive that keeps the journal, if that is not in RADOS.
+    pub(crate) fn local_journal(&self) -> Option<&Path> {
+        self.journal.as_deref()
     }
 
     fn connect(&self) -> Result<Cluster> {
@@ -88,6 +120,9 @@ pub(crate) struct RadosMedia {
     cluster: Cluster,
     home: RadosHome,
     spec: RadosSpec,
+    /// The drive with the lanes, where they are not in RADOS.
+    journal: Option<PoolFiles>,
+    cache: Option<RadosCache>,
 }
 
 impl RadosMedia {
@@ -97,18 +132,24 @@ impl RadosMedia {
         home.objects(&cluster).map(drop).map_err(|error| explain(&error))
     }
 
-    /// Makes a pool of what `spec` makes of the data pool's stripe and free bytes, or goes on making it (R1); says whether there was something
-    /// to make. Blocks. Durable on return.
+    /// Makes a pool of what `spec` makes of the data pool's stripe and free bytes, or goes on making it (R1), its journal first; says whether
+    /// there was something to make. Blocks. Durable on return.
     pub(crate) fn make(
         home: &RadosHome,
         spec: impl FnOnce(u64, u64) -> RadosSpec + 'static,
     ) -> Result<bool> {
         let cluster = home.connect()?;
         let free_bytes = cluster.free_bytes(&home.data_pool).map_err(|error| explain(&error))?;
+        let (at, connected) = (home.clone(), cluster.clone());
+        let alignment = on_loop(async move { Ok(at.objects(&connected)?[0].alignment()) })?;
+        let spec = spec(alignment.map_err(|error| explain(&error))?, free_bytes);
+        if let Some(path) = &home.journal {
+            make_journal(path, &spec)?;
+            open_journal(home, &spec)?; // One that was there already may be another pool's.
+        }
         let home = home.clone();
         let made = on_loop(async move {
             let [data, meta] = home.objects(&cluster)?;
-            let spec = spec(data.alignment(), free_bytes);
             RadosPool::make(&data, &meta, &spec).await
         })?;
         match made {
@@ -127,7 +168,13 @@ impl RadosMedia {
             Ok(RadosPool::open(data, meta, pool).await?.spec().clone())
         })?;
         let spec = opened.map_err(|error| explain(&error))?;
-        Ok(Self { cluster, home, spec })
+        let journal = open_journal(&home, &spec)?;
+        Ok(Self { cluster, home, spec, journal, cache: None })
+    }
+
+    /// The same pool, with what its threads read kept in the cache.
+    pub(crate) fn with_cache(self, cache: Option<RadosCache>) -> Self {
+        Self { cache, ..self }
     }
 
     /// Whether the pool's making went to its end; its shards stay with whom they are. Blocks.
@@ -164,10 +211,88 @@ impl RadosMedia {
         &self,
         reactor: &Reactor,
         shard: ShardId,
-    ) -> varve_media::Result<Media> {
+    ) -> varve_media::Result<ShardMedia> {
         let [data, meta] = self.home.objects(&self.cluster)?;
         let pool = RadosPool::open(data, meta, self.spec.pool).await?;
-        Ok(pool.claim(reactor, shard).await?.0)
+        let drive = self.journal.as_ref().map(|files| files.drive(reactor)).transpose()?;
+        let lane = drive.as_ref().map(|drive| drive.media(shard)).transpose()?;
+        let lane = lane.map(|media| media.journal);
+        let (mut media, _) = pool.claim(reactor, shard, lane).await?;
+        let mut cache = None;
+        if let Some(file) = &self.cache {
+            let disk = file.disk(reactor, shard)?;
+            let cached = Rc::new(CachedSegments::new(media.segments, reactor, disk));
+            media.segments = Rc::clone(&cached) as Rc<dyn SegmentStore>;
+            cache = Some(cached);
+        }
+        let disks = drive.and_then(|drive| drive.stats().cloned());
+        Ok(ShardMedia { media, disks, cache })
+    }
+}
+
+/// Makes a drive for the journal, unless it is there already: a making that was cut off. Blocks. Durable on return.
+fn make_journal(path: &Path, spec: &RadosSpec) -> Result<()> {
+    let drive = NewDrive {
+        path: path.to_owned(),
+        kind: None,
+        capacity_bytes: Some(JOURNAL_SEGMENT_BYTES.into()),
+        replace_pool: false,
+    };
+    let lanes = DriveSpec {
+        created_unix_ms: spec.created_unix_ms,
+        segment_bytes: JOURNAL_SEGMENT_BYTES,
+        lane_bytes: spec.lane_bytes,
+        ..DriveSpec::new(spec.pool, spec.lane_count)
+    };
+    match PoolFiles::create(&[drive], &lanes) {
+        Ok(()) => Ok(()),
+        Err(varve_media::Error::PoolExists { .. }) => Ok(()),
+        Err(error) => Err(explain_journal(path, &error)),
+    }
+}
+
+/// Opens the journal where it is not in RADOS, and keeps others from it. Blocks.
+fn open_journal(home: &RadosHome, spec: &RadosSpec) -> Result<Option<PoolFiles>> {
+    let path = match (spec.journal, &home.journal) {
+        (JournalPlace::Rados, None) => return Ok(None),
+        (JournalPlace::Local, Some(path)) => path,
+        (JournalPlace::Rados, Some(path)) => {
+            return Err(Failure::misuse(format!(
+                "the journal of pool {} is in RADOS, not on {}",
+                spec.pool,
+                path.display()
+            ))
+            .hint("leave out --journal"));
+        }
+        (JournalPlace::Local, None) => {
+            return Err(Failure::misuse(format!(
+                "the journal of pool {} is on a drive of the machine where it was made",
+                spec.pool
+            ))
+            .hint("only there, or with that drive, it can be served: `varve pool attach --journal local:PATH`"));
+        }
+    };
+    let files = PoolFiles::open(std::slice::from_ref(path), DriveOptions::default())
+        .map_err(|error| explain_journal(path, &error))?;
+    if files.pool() != spec.pool || files.lane_count() != spec.lane_count {
+        return Err(Failure::new(format!(
+            "{} is the journal of pool {}, not of {}",
+            path.display(),
+            files.pool(),
+            spec.pool
+        ))
+        .hint("name the drive that was made for this pool, or another one for a new pool"));
+    }
+    Ok(Some(files))
+}
+
+fn explain_journal(path: &Path, error: &varve_media::Error) -> Failure {
+    let failure = Failure::new(format!("journal on {}: {error}", path.display()));
+    match error.kind() {
+        ErrorKind::NotFound => failure.hint(
+            "see whether the drive is there and mounted: it holds acknowledged writes that are nowhere else",
+        ),
+        _ => failure,
     }
 }
 

@@ -1,9 +1,9 @@
 //! Pools on RADOS made, and attached to a data directory, while no daemon serves it.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use varve_media_rados::{ClusterOptions, RadosSpec};
+use varve_media_rados::{ClusterOptions, JournalPlace, RadosSpec};
 
 use crate::age::now_unix_ms;
 use crate::config::Settings;
@@ -28,10 +28,12 @@ pub(crate) struct NewRadosPool {
     pub(crate) meta_pool: String,
     /// Most bytes of segments; `None` for what the data pool has free.
     pub(crate) size_bytes: Option<u64>,
+    /// The drive of this machine that is to keep the journal, absolute; `None` for the metadata pool.
+    pub(crate) journal: Option<PathBuf>,
 }
 
-/// Makes a pool, or goes on making it, and lets the data directory remember it. Blocks. Durable on return.
-pub(crate) fn create(settings: &Settings, new: NewRadosPool) -> Result<RadosSpec> {
+/// Makes a pool, or goes on making it, and lets the data directory remember it; tells where its journal is, too. Blocks. Durable on return.
+pub(crate) fn create(settings: &Settings, new: NewRadosPool) -> Result<(RadosSpec, String)> {
     let _lock = DataLock::take(&settings.data)?;
     let shards = shard_count(settings);
     check_memory(settings, shards)?;
@@ -39,6 +41,7 @@ pub(crate) fn create(settings: &Settings, new: NewRadosPool) -> Result<RadosSpec
     let pool = home.pool()?;
     let (lane_bytes, size_bytes) = (settings.lane.0, new.size_bytes);
     let created_unix_ms = now_unix_ms();
+    let journal = if new.journal.is_some() { JournalPlace::Local } else { JournalPlace::Rados };
     let made = RadosMedia::make(&home, move |alignment, free_bytes| {
         // A stripe that no segment has is refused by the pool's making.
         let segment_bytes =
@@ -52,20 +55,25 @@ pub(crate) fn create(settings: &Settings, new: NewRadosPool) -> Result<RadosSpec
             lane_bytes,
             lane_count: shards,
             root_bytes_max: ROOT_BYTES_MAX,
+            journal,
         }
     })?;
+    let journal = home.journal();
     let media = Arc::new(RadosMedia::open(home)?);
     let spec = media.spec().clone();
     if !made && media.has_root()? {
         return Err(taken(&settings.data)); // Its shards stay with whom they are.
     }
     make_roots(&PoolMedia::Rados(media))?;
-    Ok(spec)
+    Ok((spec, journal))
 }
 
 /// Where the pool is to be: where the directory remembers one that was cut off, or a new place that can be reached.
 fn home_of(settings: &Settings, new: &NewRadosPool) -> Result<RadosHome> {
-    let home = |pool| RadosHome::new(new.options.clone(), &new.data_pool, &new.meta_pool, pool);
+    let home = |pool| {
+        let (data, meta) = (&new.data_pool, &new.meta_pool);
+        RadosHome::new(new.options.clone(), data, meta, pool, new.journal.clone())
+    };
     match RadosHome::load(&settings.data)? {
         Some(known) if home(known.pool()?) == known => Ok(known),
         Some(_) => Err(taken(&settings.data)),

@@ -11,6 +11,7 @@ use varve_dataset::{ArchiveBase, ArchiveHeader, ArchiveRecord};
 use varve_types::ByteCount;
 
 use super::nbd::{Found, Nbd, REQUEST_BYTES_MAX};
+use super::rbd;
 use super::target::Target;
 use crate::age::now_unix_ms;
 use crate::client::{Client, snapshot_path};
@@ -19,7 +20,7 @@ use crate::failure::{Failure, Result};
 use crate::watch::Watch;
 
 /// Bytes that are data or zeros as a whole.
-const BLOCK_BYTES: usize = 4096;
+pub(super) const BLOCK_BYTES: usize = 4096;
 
 /// What to export, and where to.
 pub(crate) struct ExportPlan {
@@ -27,7 +28,7 @@ pub(crate) struct ExportPlan {
     pub(crate) name: String,
     /// Snapshot from which changes count, by its name alone.
     pub(crate) since: Option<String>,
-    /// File, or `-`.
+    /// File, `-`, or an image such as `rbd:pool/vm1`.
     pub(crate) file: PathBuf,
     pub(crate) resume: bool,
     pub(crate) nbd: Option<ListenAddress>,
@@ -47,27 +48,30 @@ pub(crate) fn export(client: &Client, plan: ExportPlan) -> Result<String> {
     let spec = CreateSnapshots { names: vec![name.clone()] };
     client.send::<SnapshotPage>(Method::POST, "/v1/snapshots", &spec)?;
     let exported = export_snapshot(client, &name, &plan);
-    let deleted = delete_soon(client, &name);
+    let deleted = delete_soon(client, &snapshot_path(&name));
     let text = exported?;
     deleted?;
     Ok(text)
 }
 
-/// Deletes a snapshot that was just read: the daemon may not have seen the end of that yet.
-fn delete_soon(client: &Client, name: &str) -> Result<()> {
-    let mut deleted = client.delete(&snapshot_path(name));
+/// Deletes what was just read or written: the daemon may not have seen the end of that yet.
+pub(super) fn delete_soon(client: &Client, path: &str) -> Result<()> {
+    let mut deleted = client.delete(path);
     for _ in 0..20 {
         if deleted.is_ok() {
             break;
         }
         std::thread::sleep(std::time::Duration::from_millis(100));
-        deleted = client.delete(&snapshot_path(name));
+        deleted = client.delete(path);
     }
     deleted
 }
 
 fn export_snapshot(client: &Client, name: &str, plan: &ExportPlan) -> Result<String> {
     let snapshot = client.get::<Snapshot>(&snapshot_path(name))?.value;
+    if let Some(image) = rbd::image(&plan.file)? {
+        return rbd::export_image(client, name, image, plan);
+    }
     let header = header(client, &snapshot, plan.since.as_deref())?;
     let mut nbd = Nbd::attach(client, plan.nbd.as_ref(), name)?;
     let mut target = Target::open(&plan.file, &header, plan.resume)?;

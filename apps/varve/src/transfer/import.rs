@@ -12,6 +12,7 @@ use varve_dataset::{ArchiveChain, ArchiveHeader, ArchiveRecord};
 use varve_types::ByteCount;
 
 use super::nbd::Nbd;
+use super::rbd;
 use super::source::Source;
 use crate::client::{Client, volume_path};
 use crate::failure::{Failure, Result};
@@ -19,7 +20,7 @@ use crate::watch::Watch;
 
 /// What to import, and where to.
 pub(crate) struct ImportPlan {
-    /// File, or `-`.
+    /// File, `-`, or an image such as `rbd:pool/vm1`.
     pub(crate) file: PathBuf,
     pub(crate) volume: String,
     /// Whether the archive should hold changes, or all.
@@ -29,6 +30,9 @@ pub(crate) struct ImportPlan {
 
 /// Imports; what there is to say.
 pub(crate) fn import(client: &Client, plan: &ImportPlan) -> Result<String> {
+    if let Some(image) = rbd::image(&plan.file)? {
+        return rbd::import_image(client, image, plan);
+    }
     let mut source = Source::open(&plan.file)?;
     let header = source.header()?;
     check_kind(&header, plan.changes)?;

@@ -23,7 +23,7 @@ pub use snapshots::{
     RollBack, Snapshot, SnapshotPage,
 };
 pub use types::{
-    ChangeVolume, CreateVolume, Drive, ErrorBody, Fill, FillLevel, ListenerStatus, MemoryStatus,
-    Pool, ServiceState, ShardState, ShardStatus, SnapshotSpace, Space, Status, Volume,
-    VolumeFamily, VolumePage, VolumeSpace,
+    ChangeVolume, CreateVolume, Drive, ErrorBody, Fill, FillLevel, JournalStatus, ListenerStatus,
+    MemoryStatus, Pool, ServiceState, ShardState, ShardStatus, SnapshotSpace, Space, Status,
+    Volume, VolumeFamily, VolumePage, VolumeSpace,
 };

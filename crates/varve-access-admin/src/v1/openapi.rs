@@ -18,9 +18,9 @@ use crate::v1::snapshots::{
     RollBack, Snapshot, SnapshotPage,
 };
 use crate::v1::types::{
-    ChangeVolume, CreateVolume, Drive, ErrorBody, Fill, FillLevel, ListenerStatus, MemoryStatus,
-    Pool, ServiceState, ShardState, ShardStatus, SnapshotSpace, Space, Status, Volume,
-    VolumeFamily, VolumePage, VolumeSpace,
+    ChangeVolume, CreateVolume, Drive, ErrorBody, Fill, FillLevel, JournalStatus, ListenerStatus,
+    MemoryStatus, Pool, ServiceState, ShardState, ShardStatus, SnapshotSpace, Space, Status,
+    Volume, VolumeFamily, VolumePage, VolumeSpace,
 };
 
 /// One method of one path.
@@ -421,6 +421,7 @@ fn schemas() -> Value {
     add::<ExtentPage>(&mut all);
     add::<Fill>(&mut all);
     add::<FillLevel>(&mut all);
+    add::<JournalStatus>(&mut all);
     add::<ListenerStatus>(&mut all);
     add::<MemoryStatus>(&mut all);
     add::<NewKey>(&mut all);

@@ -17,7 +17,7 @@ pub struct Status {
     pub pool_id: String,
     /// Since the daemon began to serve, in milliseconds.
     pub uptime_ms: u64,
-    /// Volumes in the pool.
+    /// Volumes in the pool; while a shard does not serve, as they were last counted.
     pub volumes: u64,
     /// Client connections open now, over all listeners.
     pub connections: u64,
@@ -27,8 +27,20 @@ pub struct Status {
     pub memory: MemoryStatus,
     /// How full the pool is.
     pub fill: Fill,
+    /// Where the journal is. Daemons before this field do not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub journal: Option<JournalStatus>,
     /// The pool's shards, by number.
     pub shards: Vec<ShardStatus>,
+}
+
+/// Where acknowledged writes are until segments hold them.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, ToSchema)]
+pub struct JournalStatus {
+    /// `drives`, `rados:POOL` or `local:PATH`.
+    pub place: String,
+    /// What a write that was acknowledged from there survives.
+    pub durability: String,
 }
 
 /// How full a pool is: what live blocks and pages take of its capacity, against the configured thresholds.

@@ -49,8 +49,9 @@ impl Create {
             data_pool: data_pool.clone(),
             meta_pool: meta_pool.clone(),
             size_bytes: self.size.map(|size| size.0),
+            journal: self.rados.journal.0.clone(),
         };
-        let made = daemon::create_rados_pool(&settings, new)?;
+        let (made, journal) = daemon::create_rados_pool(&settings, new)?;
         let size_bytes = u64::from(made.segment_bytes) * u64::from(made.segment_count);
         if self.format.json {
             let json = json!({
@@ -59,11 +60,12 @@ impl Create {
                 "segment_size_bytes": made.segment_bytes,
                 "size_bytes": size_bytes,
                 "lane_size_bytes": made.lane_bytes,
+                "journal": journal,
             });
             return Ok(format!("{json:#}\n"));
         }
         let (id, size) = (made.pool, ByteCount(size_bytes));
         let serve = format!("serve it with `varve serve --data {}`", settings.data.display());
-        Ok(format!("pool {id} made: up to {size} in {data_pool}\n{serve}\n"))
+        Ok(format!("pool {id} made: up to {size} in {data_pool}, journal in {journal}\n{serve}\n"))
     }
 }

@@ -9,7 +9,7 @@ use crate::client::Client;
 use crate::failure::{Failure, Result};
 use crate::transfer::{ExportPlan, export};
 
-/// Write a snapshot, or a volume as it is now, to an archive
+/// Write a snapshot, or a volume as it is now, to an archive, or to an image of Ceph's RBD
 #[derive(Args, Debug)]
 #[command(
     after_help = "FILE gets its name when it is whole; until then it is FILE.partial, which --resume goes on with."
@@ -19,7 +19,7 @@ pub(crate) struct Export {
     #[arg(value_name = "VOLUME[@SNAPSHOT]")]
     name: String,
 
-    /// File to write, or - for standard output
+    /// File to write, - for standard output, or rbd:POOL/IMAGE, which `rbd` makes
     file: PathBuf,
 
     #[command(flatten)]

@@ -9,7 +9,7 @@ use crate::client::Client;
 use crate::failure::Result;
 use crate::transfer::{ImportPlan, import};
 
-/// Make a volume, and its first snapshot, of an archive
+/// Make a volume, and its first snapshot, of an archive; or a volume of an image of Ceph's RBD
 #[derive(Args, Debug)]
 #[command(
     after_help = "An import that ended early is gone on with by running it again. Do not write to the volume meanwhile."
@@ -33,7 +33,7 @@ pub(crate) struct ImportDiff {
 /// What is imported.
 #[derive(Args, Debug)]
 struct What {
-    /// File to read, or - for standard input
+    /// File to read, or - for standard input; `import` also takes rbd:POOL/IMAGE[@SNAPSHOT], of which it makes a volume
     file: PathBuf,
 
     /// Name of the volume

@@ -2,7 +2,7 @@
 
 use varve_access_admin::MetricKind::{self, Counter, Gauge};
 use varve_dispatch::ShardStats;
-use varve_media::{DiskOperation, DiskStats};
+use varve_media::{CacheStats, DiskOperation, DiskStats};
 
 use crate::daemon::stack::ShardMetric;
 
@@ -141,6 +141,29 @@ pub(super) fn of_media(disks: &DiskStats) -> Vec<ShardMetric> {
         [counter(count, counts, stats.count), counter(us, times, stats.nanos / 1000)]
     });
     metrics.collect()
+}
+
+/// What the shard's read cache did.
+pub(super) fn of_cache(stats: &CacheStats) -> Vec<ShardMetric> {
+    let counter = |name, help, value| ShardMetric { name, help, kind: Counter, value };
+    vec![
+        counter(
+            "varve_read_cache_hits_total",
+            "Reads that the local read cache answered.",
+            stats.hits,
+        ),
+        counter(
+            "varve_read_cache_misses_total",
+            "Reads of at most 256 KiB that it did not have.",
+            stats.misses,
+        ),
+        counter("varve_read_cache_kept_bytes_total", "Bytes written to it.", stats.kept_bytes),
+        counter(
+            "varve_read_cache_failures_total",
+            "Reads and writes of its file that failed, or gave other bytes than were kept.",
+            stats.failures,
+        ),
+    ]
 }
 
 /// The shard's metrics.

@@ -24,11 +24,12 @@ use varve_dispatch::{
     Dispatch, HostConfig, Job, JobSender, Placement, Pool, PoolLinks, PoolRoot, ShardHost,
     serve_jobs,
 };
-use varve_media::{DiskStats, Media};
+use varve_media::{CachedSegments, DiskStats, Media};
 use varve_reactor::Reactor;
 use varve_reactor::port::PortReceiver;
 use varve_types::ShardId;
 
+use crate::daemon::pool_media::ShardMedia;
 use crate::daemon::stack::{Seat, ShardReport, ShardStack};
 use crate::failure::{Failure, Result};
 
@@ -53,6 +54,8 @@ pub(crate) struct EngineStack {
     space: SpaceCount,
     /// Of the thread's disks, if it has any.
     disks: Option<Rc<DiskStats>>,
+    /// The thread's read cache, if it has one.
+    cache: Option<Rc<CachedSegments>>,
     /// Holds the pool's lock.
     _source: EngineSource,
 }
@@ -72,7 +75,7 @@ impl ShardStack for EngineStack {
         let failed =
             |error: &dyn std::fmt::Display| Failure::new(format!("open shard {shard}: {error}"));
         let opened = source.media.media(&reactor, shard).await;
-        let (media, disks) = opened.map_err(|error| failed(&error))?;
+        let ShardMedia { media, disks, cache } = opened.map_err(|error| failed(&error))?;
         let (dispatch, root) =
             enter(&reactor, shard, &media, peers).await.map_err(|error| failed(&error))?;
         reactor.spawn(serve_jobs(dispatch.clone(), inbox)); // E1
@@ -86,7 +89,7 @@ impl ShardStack for EngineStack {
         let placement = dispatch.placement().clone();
         let datasets = Datasets::new(dispatch, Arc::clone(&source.shared));
         let space = SpaceCount::new();
-        Ok(Self { shard, host, datasets, placement, space, disks, _source: source })
+        Ok(Self { shard, host, datasets, placement, space, disks, cache, _source: source })
     }
 
     async fn begin(&self, reactor: &Reactor) -> Result<()> {
@@ -164,6 +167,7 @@ impl ShardStack for EngineStack {
             metrics: metrics::of(&stats)
                 .into_iter()
                 .chain(self.disks.iter().flat_map(|disks| metrics::of_media(disks)))
+                .chain(self.cache.iter().flat_map(|cache| metrics::of_cache(&cache.stats())))
                 .collect(),
         }
     }

@@ -63,7 +63,8 @@ pub(crate) fn make_roots(pool: &PoolMedia) -> Result<()> {
     event_loop.run(async move {
         let mut media = Vec::new();
         for shard in (0..pool.lane_count()).map(ShardId) {
-            media.push(pool.media(&reactor, shard).await.map_err(|error| failed(&error))?.0);
+            let opened = pool.media(&reactor, shard).await.map_err(|error| failed(&error))?;
+            media.push(opened.media);
         }
         let first = media.first().expect("a pool has a lane");
         if !Pool::exists(first).await.map_err(|error| failed(&error))? {

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use varve_access_admin::v1::{
-    ChangeVolume, CreateVolume, ServiceState, ShardState, ShardStatus, Volume,
+    ChangeVolume, CreateVolume, JournalStatus, ServiceState, ShardState, ShardStatus, Volume,
 };
 use varve_access_admin::{self as admin, AdminBackend, ListenAddress, MetricKind};
 use varve_access_nbd::memory::{MemoryExport, MemoryExports};
@@ -184,6 +184,7 @@ fn plan(shared: Shared, socket: &Path) -> Plan<MemoryStack> {
         size_bytes: 1 << 30,
         capacity_bytes: 1 << 30,
         drives: Vec::new(),
+        journal: JournalStatus { place: "drives".to_owned(), durability: "none".to_owned() },
         memory_budget_bytes: 1 << 29,
         thresholds: Thresholds::default(),
     };
