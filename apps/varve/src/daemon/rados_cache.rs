@@ -45,8 +45,9 @@ impl RadosCache {
         let path = path.unwrap_or_else(|| settings.data.join(FILE));
         let file = open(&path)?;
         let size = HEAD_BYTES + shard_bytes * u64::from(shards);
-        let made = file.set_len(0).and_then(|()| file.set_len(size));
-        let made = made.and_then(|()| file.write_all_at(MARK, 0));
+        // The mark first: a file without it is nobody's (C1).
+        let marked = file.set_len(0).and_then(|()| file.write_all_at(MARK, 0));
+        let made = marked.and_then(|()| file.set_len(size));
         made.map_err(|error| failed(&path, &error))?;
         Ok(Some(Self { path, _lock: file, shard_bytes }))
     }

@@ -58,11 +58,13 @@ pub(super) fn import_image(client: &Client, image: &str, plan: &ImportPlan) -> R
         quota_bytes: None,
     };
     client.send::<Volume>(Method::POST, "/v1/volumes", &spec)?;
-    let copied = fill_volume(client, image, plan, size_bytes);
-    if copied.is_err() {
-        delete_soon(client, &volume_path(&plan.volume))?; // B1
-    }
-    let data_bytes = copied?;
+    let data_bytes = fill_volume(client, image, plan, size_bytes).map_err(|failure| {
+        match delete_soon(client, &volume_path(&plan.volume)) {
+            Ok(()) => failure, // B1
+            Err(_) => failure
+                .hint(format!("`varve volume delete {}`, which has a part of it", plan.volume)),
+        }
+    })?;
     let (volume, size, data) = (&plan.volume, ByteCount(size_bytes), ByteCount(data_bytes));
     Ok(format!("imported {image} as volume {volume} of {size}, {data} of data\n"))
 }
