@@ -68,7 +68,7 @@ def _summary(result):
     count = {holds: sum(one["holds"] is holds for one in found) for holds in (True, False, None)}
     absent = [about["title"] for about in result["peers"].values() if "absent" in about]
     text = f'<p><span class="good">{count[True]} claims hold</span>, <span class="{"bad" if count[False] else "none"}">{count[False]} do not</span>'
-    text += f", {count[None]} were not measured."
+    text += f", {count[None]} not measured."
     if absent:
         text += f' <span class="bad">Absent or failed: {escape(", ".join(absent))}</span> (see Peers).'
     return text + "</p>"

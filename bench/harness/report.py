@@ -150,7 +150,7 @@ def value(verdict):
 def source(result):
     """One sentence on what was measured where."""
     facts = result["facts"]
-    return (f"{facts['machine']} ({facts['cpu']}, {facts['memory_mib'] / 1024:.0f} GiB, Linux {facts['kernel']}, {facts['file_system']} on one virtual disk), "
+    return (f"{facts['machine']} ({facts['memory_mib'] / 1024:.0f} GiB, {facts['file_system']} on one virtual disk), "
             f"commit {facts['commit']}, {facts['date']}: medians of {facts['rounds']} rounds of {facts['seconds']:g} s, in turns.")
 
 
@@ -171,7 +171,7 @@ def readme(name, result):
     lost = [one for one in found if one["holds"] is False]
     held = sum(one["holds"] is True for one in found)
     lines.append("A cell says how many times Varve is as fast as that peer; below 1× it is slower. \\* answers writes that power loss may take back; all")
-    lines.append(f"others, and Varve, do not. Of {len(found)} claims {held} hold, {len(lost)} do not, {len(found) - held - len(lost)} were not measured"
+    lines.append(f"others, and Varve, do not. Of {len(found)} claims {held} hold, {len(lost)} do not hold, {len(found) - held - len(lost)} not measured"
                  f"{': see' if lost else '; see'} [the figures](bench/results/{name}) and [how they are taken](docs/operating/comparing.md).")
     return "\n".join(lines) + "\n"
 
