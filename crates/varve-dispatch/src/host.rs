@@ -211,6 +211,7 @@ impl ShardHost {
                 State::Opening(_) | State::Serving(_) => {}
             }
             if self.now().is_some() {
+                patience = None;
                 let asked = self.config.media.fence.confirm();
                 if let Either::Left((asked, _)) = select(asked, Box::pin(changed)).await {
                     asked.map_err(|error| self.unconfirmed(error))?;

@@ -81,7 +81,7 @@ impl Home {
             Self::Drives(_) => ("drives".to_owned(), "one copy: survives crashes and power loss"),
             Self::Rados(home) if home.local_journal().is_some() => (
                 home.journal(),
-                "one copy on this machine: survives crashes and power loss; with its drive, writes of the last seconds are lost, and no other machine can serve the pool",
+                "one copy on this machine: survives crashes and power loss; without its drive nobody can serve the pool, and what no segment holds yet is lost",
             ),
             Self::Rados(home) => {
                 (home.journal(), "as many copies as the RADOS pool keeps: survives this machine")

@@ -1,6 +1,7 @@
 //! A pool on Ceph's RADOS: which one a data directory serves, how it is made, and how its threads open it.
 //!
 //! R1: the directory remembers the pool before the pool is made, with its identity: making it again goes on where it was cut off.
+//! R2: a pool that is there gets no new journal: one whose drive is not mounted would be replaced by an empty one, and what was acknowledged lost.
 
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -140,9 +141,21 @@ impl RadosMedia {
     ) -> Result<bool> {
         let cluster = home.connect()?;
         let free_bytes = cluster.free_bytes(&home.data_pool).map_err(|error| explain(&error))?;
-        let (at, connected) = (home.clone(), cluster.clone());
-        let alignment = on_loop(async move { Ok(at.objects(&connected)?[0].alignment()) })?;
-        let spec = spec(alignment.map_err(|error| explain(&error))?, free_bytes);
+        let (at, connected, pool) = (home.clone(), cluster.clone(), home.pool()?);
+        let looked = on_loop(async move {
+            let [data, meta] = at.objects(&connected)?;
+            let alignment = data.alignment();
+            match RadosPool::open(data, meta, pool).await {
+                Ok(_) => Ok((alignment, true)),
+                Err(error) if error.kind() == ErrorKind::NotFound => Ok((alignment, false)),
+                Err(error) => Err(error),
+            }
+        })?;
+        let (alignment, is_there) = looked.map_err(|error: varve_media::Error| explain(&error))?;
+        if is_there {
+            return Ok(false); // R2
+        }
+        let spec = spec(alignment, free_bytes);
         if let Some(path) = &home.journal {
             make_journal(path, &spec)?;
             open_journal(home, &spec)?; // One that was there already may be another pool's.

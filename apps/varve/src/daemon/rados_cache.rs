@@ -47,6 +47,7 @@ impl RadosCache {
         let size = HEAD_BYTES + shard_bytes * u64::from(shards);
         // The mark first: a file without it is nobody's (C1).
         let marked = file.set_len(0).and_then(|()| file.write_all_at(MARK, 0));
+        let marked = marked.and_then(|()| file.sync_data());
         let made = marked.and_then(|()| file.set_len(size));
         made.map_err(|error| failed(&path, &error))?;
         Ok(Some(Self { path, _lock: file, shard_bytes }))
