@@ -165,6 +165,51 @@ impl Workload {
     }
 }
 
+impl Workload {
+    /// Objects that are written before the load, and about how many bytes those are.
+    #[must_use]
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "bytes above 0; more than 64 bits are as good as the most"
+    )]
+    pub fn prepared(&self) -> (u64, u64) {
+        let works = self.stages.iter().flat_map(|stage| &stage.works);
+        let prepares = works.filter(|work| work.kind == WorkKind::Prepare);
+        let mut all = (0, 0.0);
+        for operation in prepares.flat_map(|work| &work.operations) {
+            let objects =
+                counted(&operation.containers).saturating_mul(counted(&operation.objects));
+            all = (all.0 + objects, all.1 + objects as f64 * operation.sizes.mean());
+        }
+        (all.0, all.1 as u64)
+    }
+
+    /// The same with fewer objects, at least one of each range, so that about `size_bytes` are written before the load: first fewer in each
+    /// container, then fewer containers.
+    pub fn shrink(&mut self, size_bytes: u64) {
+        let (_, bytes) = self.prepared();
+        let share = size_bytes as f64 / bytes.max(1) as f64;
+        if bytes == 0 || share >= 1.0 {
+            return;
+        }
+        let works = || self.stages.iter().flat_map(|stage| &stage.works);
+        let counts = works().flat_map(|work| &work.operations).map(|one| counted(&one.objects));
+        let fewest = counts.filter(|count| *count > 1).min().unwrap_or(1);
+        let of_objects = share.max(1.0 / fewest as f64);
+        let works = self.stages.iter_mut().flat_map(|stage| &mut stage.works);
+        for operation in works.flat_map(|work| &mut work.operations) {
+            operation.objects.shrink(of_objects);
+            operation.containers.shrink(share / of_objects);
+        }
+    }
+}
+
+fn counted(selector: &Selector) -> u64 {
+    let (min, max) = selector.bounds();
+    max - min + 1
+}
+
 /// An element with its attributes.
 struct Element {
     name: String,

@@ -231,6 +231,37 @@ mod tests {
     }
 
     #[test]
+    fn a_smaller_one_reads_what_is_written_before() {
+        for preset in presets() {
+            let Work::Objects { xml } = &preset.work else { panic!("{}", preset.id) };
+            let whole = Workload::read(xml).unwrap();
+            let (objects, bytes) = whole.prepared();
+            for size_bytes in [bytes * 2, bytes, bytes / 3, bytes / 100, bytes / 100_000] {
+                let mut smaller = whole.clone();
+                smaller.shrink(size_bytes);
+                let (fewer, less) = smaller.prepared();
+                assert!(fewer >= 1 && fewer <= objects && less <= bytes, "{}", preset.id);
+                assert!(less <= size_bytes.max(bytes / objects + 1), "{} {size_bytes}", preset.id);
+                let bounds = |kind: WorkKind, verb: Verb| {
+                    let works = smaller.stages.iter().flat_map(|stage| &stage.works);
+                    let works = works.filter(move |work| work.kind == kind);
+                    works
+                        .flat_map(|work| &work.operations)
+                        .filter(move |operation| operation.verb == verb)
+                        .map(|operation| {
+                            (operation.containers.bounds(), operation.objects.bounds())
+                        })
+                        .collect::<Vec<_>>()
+                };
+                let (containers, there) = bounds(WorkKind::Prepare, Verb::Write)[0];
+                for (of, objects) in bounds(WorkKind::Normal, Verb::Read) {
+                    assert!(of == containers && objects.1 <= there.1, "{} {size_bytes}", preset.id);
+                }
+            }
+        }
+    }
+
+    #[test]
     fn parameters_are_those_of_the_sources() {
         let stages = |id: &str| {
             let preset = presets().into_iter().find(|preset| preset.id == id).unwrap();

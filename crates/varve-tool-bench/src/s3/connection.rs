@@ -10,8 +10,8 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 /// Longest line of a head, in bytes.
 const LINE_BYTES_MAX: u64 = 16 << 10;
 
-/// Bytes that are thrown away at once.
-const SKIPPED_BYTES: u64 = 64 << 10;
+/// Bytes of a body that are read at once.
+const PIECE_BYTES: u64 = 64 << 10;
 
 /// A connection, with what was received ahead.
 #[derive(Debug)]
@@ -101,8 +101,16 @@ impl Connection {
     /// # Errors
     /// As `read`, and when chunks are none.
     pub fn skip(&mut self, answer: Answer) -> io::Result<u64> {
+        self.each(answer, |_| {})
+    }
+
+    /// Reads the body of `answer`, and hands it to `take` piece by piece, in order; its bytes.
+    ///
+    /// # Errors
+    /// As `skip`.
+    pub fn each(&mut self, answer: Answer, mut take: impl FnMut(&[u8])) -> io::Result<u64> {
         if let Some(length) = answer.length {
-            return self.skip_bytes(length);
+            return self.each_of(length, &mut take);
         }
         let mut all = 0;
         loop {
@@ -110,7 +118,7 @@ impl Connection {
             let size = line.split(';').next().unwrap_or_default().trim();
             let size = u64::from_str_radix(size, 16)
                 .map_err(|_| invalid(format!("no size of a chunk: {line:?}")))?;
-            all += self.skip_bytes(size)?;
+            all += self.each_of(size, &mut take)?;
             if size == 0 {
                 // Trailers, up to an empty line.
                 while !self.line()?.is_empty() {}
@@ -120,15 +128,16 @@ impl Connection {
         }
     }
 
-    fn skip_bytes(&mut self, length: u64) -> io::Result<u64> {
+    fn each_of(&mut self, length: u64, take: &mut impl FnMut(&[u8])) -> io::Result<u64> {
         let mut left = length;
         let mut bytes = Vec::new();
         while left > 0 {
             bytes.clear();
-            let read = (&mut self.stream).take(left.min(SKIPPED_BYTES)).read_to_end(&mut bytes)?;
+            let read = (&mut self.stream).take(left.min(PIECE_BYTES)).read_to_end(&mut bytes)?;
             if read == 0 {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
+            take(&bytes);
             left -= read as u64;
         }
         Ok(length)
