@@ -4,6 +4,7 @@
 //! latency counts from when the operation was due.
 
 use std::cell::RefCell;
+use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -14,7 +15,7 @@ use varve_tool_bench::{Held, Kind, LoadSpec, Measured, Pace, Phase};
 
 use super::bucket::Bucket;
 use super::objects::{is_success, method, write_number};
-use super::s3::{Request, S3Client};
+use super::s3::{Answered, Request, S3Client};
 use crate::failure::{Failure, Result};
 use crate::watch::Watch;
 
@@ -65,7 +66,8 @@ impl<'a> Crowd<'a> {
         let together = Together::new(&main);
         let worker = |number| Worker {
             bucket: &plan.bucket,
-            verifies: load.verify,
+            main: Arc::clone(&main),
+            verifies: load.verify || main.operations.iter().any(|operation| operation.verifies),
             client: S3Client::new(&plan.bucket.server),
             mission: Mission::new(&main, number, load.seed, &together),
             number,
@@ -274,7 +276,7 @@ enum Bad {
 /// What a worker may do, as the ledger says.
 enum Claim {
     Read { object: String, write: u64, size_bytes: u64 },
-    Write { object: String, size_bytes: u64 },
+    Write { object: String, size_bytes: u64, part_bytes: Option<u64> },
     Delete { object: String },
     List { container: String },
 }
@@ -293,6 +295,7 @@ impl Claim {
 /// A thread with a connection.
 struct Worker<'a> {
     bucket: &'a Bucket,
+    main: Arc<Work>,
     verifies: bool,
     client: S3Client,
     mission: Mission,
@@ -318,10 +321,11 @@ impl Worker<'_> {
                     break;
                 };
                 let object = format!("{container}/{object}");
+                let part_bytes = work.operations.first().and_then(|one| one.part_bytes);
                 let is_free = self.bucket.ledger.begin_write(&object);
                 assert!(is_free, "each object is written once");
                 let due_ns = course.passed_ns();
-                self.perform(course, Claim::Write { object, size_bytes }, due_ns);
+                self.perform(course, Claim::Write { object, size_bytes, part_bytes }, due_ns);
             }
         }
     }
@@ -384,6 +388,8 @@ impl Worker<'_> {
             for _ in 0..TRIES {
                 let object = format!("{}/{}", action.container, action.object);
                 let size_bytes = action.size_bytes;
+                let operation = self.main.operations.get(action.operation);
+                let part_bytes = operation.and_then(|operation| operation.part_bytes);
                 match action.verb {
                     Verb::Read => {
                         if let Some((write, size_bytes)) = ledger.begin_read(&object) {
@@ -392,10 +398,10 @@ impl Worker<'_> {
                     }
                     Verb::Write => {
                         if let Some(object) = ledger.begin_write_of_removed() {
-                            return Some(Claim::Write { object, size_bytes });
+                            return Some(Claim::Write { object, size_bytes, part_bytes });
                         }
                         if ledger.begin_write(&object) {
-                            return Some(Claim::Write { object, size_bytes });
+                            return Some(Claim::Write { object, size_bytes, part_bytes });
                         }
                     }
                     Verb::Delete => {
@@ -455,10 +461,10 @@ impl Worker<'_> {
                 ledger.end_read(&object);
                 read
             }
-            Claim::Write { object, size_bytes } => {
+            Claim::Write { object, size_bytes, part_bytes } => {
                 self.writes += 1;
                 let write = write_number(self.bucket.salt, self.number, self.writes);
-                let written = self.call(Verb::Write, &object, (write, size_bytes));
+                let written = self.write(&object, write, (size_bytes, part_bytes));
                 let held = match written {
                     Ok(_) => Held::Body { write, size_bytes },
                     Err(_) => Held::Unknown,
@@ -467,7 +473,7 @@ impl Worker<'_> {
                 written.map(|_| size_bytes)
             }
             Claim::Delete { object } => {
-                let removed = self.call(Verb::Delete, &object, (0, 0));
+                let removed = self.remove(&object);
                 ledger
                     .end_change(&object, removed.as_ref().map_or(Held::Unknown, |_| Held::Nothing));
                 removed.map(|_| 0)
@@ -535,21 +541,30 @@ impl Worker<'_> {
         }
     }
 
-    /// Writes the body of a write, or removes.
-    fn call(
+    /// Writes the body of a write, in parts where it is longer than one.
+    fn write(
         &mut self,
-        verb: Verb,
         object: &str,
-        (write, length): (u64, u64),
+        write: u64,
+        size: (u64, Option<u64>),
     ) -> std::result::Result<(), Bad> {
-        let (path, method) = (self.bucket.path(object), method(verb));
-        let bodies = &self.bucket.bodies;
-        let request = Request { method, path: &path, query: "", length };
-        let answered = self.client.call(request, |at, into| bodies.fill(write, at, into), |_| {});
-        let told = |why: String| Bad::Refused(format!("{method} {path}: {why}"));
-        let answered = answered.map_err(|error| told(error.to_string()))?;
-        if is_success(verb, answered.status) { Ok(()) } else { Err(told(answered.why())) }
+        let (path, bodies) = (self.bucket.path(object), &self.bucket.bodies);
+        let answered = self.client.put(&path, size, |at, into| bodies.fill(write, at, into));
+        judged(Verb::Write, &path, answered)
     }
+
+    fn remove(&mut self, object: &str) -> std::result::Result<(), Bad> {
+        let path = self.bucket.path(object);
+        let request = Request { method: "DELETE", path: &path, query: "", length: 0 };
+        let answered = self.client.call(request, |_, _| {}, |_| {});
+        judged(Verb::Delete, &path, answered)
+    }
+}
+
+fn judged(verb: Verb, path: &str, answered: io::Result<Answered>) -> std::result::Result<(), Bad> {
+    let told = |why: String| Bad::Refused(format!("{} {path}: {why}", method(verb)));
+    let answered = answered.map_err(|error| told(error.to_string()))?;
+    if is_success(verb, answered.status) { Ok(()) } else { Err(told(answered.why())) }
 }
 
 /// Waits until an operation is due; whether nobody wants to stop.

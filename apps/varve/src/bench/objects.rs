@@ -271,7 +271,15 @@ impl<'a> Worker<'a> {
         self.writes += 1;
         let write = write_number(self.run.salt, self.number, self.writes);
         let bodies = &self.run.bodies;
-        let answered = self.client.call(request, |at, into| bodies.fill(write, at, into), |_| {});
+        let make = |at, into: &mut [u8]| bodies.fill(write, at, into);
+        let answered = match action.verb {
+            Verb::Write => {
+                let operation = self.run.work.operations.get(action.operation);
+                let part_bytes = operation.and_then(|operation| operation.part_bytes);
+                self.client.put(&path, (action.size_bytes, part_bytes), make)
+            }
+            _ => self.client.call(request, make, |_| {}),
+        };
         let answered = answered.map_err(|error| format!("{method} {path}: {error}"))?;
         if !is_success(action.verb, answered.status) {
             return Err(format!("{method} {path}: {}", answered.why()));

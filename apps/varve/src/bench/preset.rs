@@ -70,7 +70,7 @@ pub(crate) fn objects_plans(
 }
 
 fn needs(id: &str, what: &str) -> Failure {
-    Failure::new(format!("`{id}` cannot be run yet: it needs {what}"))
+    Failure::misuse(format!("`{id}` cannot be run yet: it needs {what}"))
         .hint(format!("`varve bench show {id}` has its parameters"))
 }
 

@@ -1,5 +1,6 @@
 //! Calls an S3 server for loads: who calls it where, and one connection with one request at a time.
 
+use std::fmt::Write;
 use std::io;
 use std::time::{Duration, Instant};
 
@@ -147,6 +148,87 @@ impl S3Client {
     /// Forgets a connection that failed.
     pub(super) fn disconnect(&mut self) {
         self.connection = None;
+    }
+
+    /// Writes an object whose body `make` makes; one that is longer than a part in parts, one after another.
+    pub(super) fn put(
+        &mut self,
+        path: &str,
+        (length, part_bytes): (u64, Option<u64>),
+        mut make: impl FnMut(u64, &mut [u8]),
+    ) -> io::Result<Answered> {
+        match part_bytes {
+            Some(part_bytes) if length > part_bytes => {
+                self.put_in_parts(path, (length, part_bytes), make)
+            }
+            _ => {
+                let request = Request { method: "PUT", path, query: "", length };
+                self.call(request, &mut make, |_| {})
+            }
+        }
+    }
+
+    fn put_in_parts(
+        &mut self,
+        path: &str,
+        (length, part_bytes): (u64, u64),
+        mut make: impl FnMut(u64, &mut [u8]),
+    ) -> io::Result<Answered> {
+        let mut said = Vec::new();
+        let request = Request { method: "POST", path, query: "uploads=", length: 0 };
+        let begun = self.call(request, |_, _| {}, |piece| said.extend_from_slice(piece))?;
+        if begun.status != 200 {
+            return Ok(begun);
+        }
+        let text = String::from_utf8_lossy(&said);
+        let id = between(&text, "<UploadId>", "</UploadId>");
+        let id = id.ok_or_else(|| io::Error::other("an upload was begun that has no id"))?;
+        let id = encoded(id).replace('/', "%2F");
+        let written = self.put_parts(path, (&id, length, part_bytes), &mut make);
+        if !written.as_ref().is_ok_and(|answered| answered.status == 200) {
+            // Parts of an upload that nobody completes would stay.
+            let query = format!("uploadId={id}");
+            let request = Request { method: "DELETE", path, query: &query, length: 0 };
+            let _the_first_failure_counts = self.call(request, |_, _| {}, |_| {});
+        }
+        written
+    }
+
+    /// Writes the parts of an upload and completes it; the first answer that is a refusal, or the last one.
+    fn put_parts(
+        &mut self,
+        path: &str,
+        (id, length, part_bytes): (&str, u64, u64),
+        make: &mut impl FnMut(u64, &mut [u8]),
+    ) -> io::Result<Answered> {
+        let mut list = "<CompleteMultipartUpload>".to_owned();
+        for (number, begin) in
+            (1..).zip((0..length).step_by(usize::try_from(part_bytes).unwrap_or(usize::MAX)))
+        {
+            let query = format!("partNumber={number}&uploadId={id}");
+            let bytes = part_bytes.min(length - begin);
+            let request = Request { method: "PUT", path, query: &query, length: bytes };
+            let answered = self.call(request, |at, into| make(begin + at, into), |_| {})?;
+            if answered.status != 200 {
+                return Ok(answered);
+            }
+            let etag = self.connection.as_ref().map_or("", Connection::etag);
+            let _ =
+                write!(list, "<Part><PartNumber>{number}</PartNumber><ETag>{etag}</ETag></Part>");
+        }
+        list.push_str("</CompleteMultipartUpload>");
+        let query = format!("uploadId={id}");
+        let request = Request { method: "POST", path, query: &query, length: list.len() as u64 };
+        let mut said = Vec::new();
+        let make = |at: u64, into: &mut [u8]| {
+            let at = usize::try_from(at).unwrap_or(0);
+            into.copy_from_slice(&list.as_bytes()[at..at + into.len()]);
+        };
+        let answered = self.call(request, make, |piece| said.extend_from_slice(piece))?;
+        // A completion that took long may fail after it has answered 200.
+        let has_failed =
+            answered.status == 200 && String::from_utf8_lossy(&said).contains("<Error>");
+        Ok(if has_failed { Answered { status: 500, said, ..answered } } else { answered })
     }
 
     /// Sends a request whose body `make` makes piece by piece; the answer's body goes to `take`, unless it is a refusal.

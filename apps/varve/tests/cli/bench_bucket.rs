@@ -119,9 +119,35 @@ fn presets_of_objects_run_on_a_bucket() {
         assert_eq!((&runs[0]["fill"], &runs[1]["fill"]), (&true.into(), &false.into()));
     }
     assert_eq!(rig.objects(), 0, "nothing is left");
-    // The trace's objects are up to a gigabyte: only that it is understood.
-    let refused = rig.bench(&["asus-trace", "--target", "s3://none", "--size", "1MiB"]).refused(1);
-    assert!(refused.contains("has no bucket `none`"), "{refused}");
+    // Objects of these are up to gigabytes: only that they are understood.
+    for preset in ["asus-trace", "backup-archive"] {
+        let refused = rig.bench(&[preset, "--target", "s3://none", "--size", "1MiB"]).refused(1);
+        assert!(refused.contains("has no bucket `none`"), "{refused}");
+    }
+}
+
+#[test]
+fn objects_longer_than_a_part_go_in_parts() {
+    let rig = Rig::start();
+    let place = "cprefix=pp-;containers=r(1,1)";
+    let objects = "objects=r(1,2);sizes=c(11)MB;partsize=5MB";
+    let xml = format!(
+        r#"<workload name="parts"><workflow>
+        <workstage name="init"><work type="init" workers="1" config="{place}"/></workstage>
+        <workstage name="prepare"><work type="prepare" workers="2" config="{place};{objects}"/></workstage>
+        <workstage name="main"><work name="main" workers="2" totalOps="4">
+          <operation type="read" ratio="100" config="cprefix=pp-;containers=c(1);objects=u(1,2)"/></work></workstage>
+        </workflow></workload>"#
+    );
+    let xml = xml.replace("partsize=5MB", "partsize=5243KB");
+    fs::write(rig.home.path().join("w.xml"), xml).unwrap();
+    let server = ["--endpoint", &rig.endpoint, "--access-key", &rig.key];
+    let arguments = ["bench", "cosbench", "w.xml", "--secret-file", "secret", "--csv"];
+    let csv = rig.home.varve(&[&arguments[..], &server].concat()).ok();
+    let read = csv.lines().find(|line| line.starts_with("s3-main,main,read,4,44000000,"));
+    assert!(read.is_some(), "{csv}");
+    let shown = rig.home.varve(&["bucket", "show", "pp-1", "--json"]).json();
+    assert_eq!(shown["objects"], 2, "{shown}");
 }
 
 #[test]

@@ -393,6 +393,11 @@ mod tests {
                     .to_owned(),
                 "none of B, KB",
             ),
+            (
+                r#"<work type="prepare" workers="1" config="containers=r(1,2);objects=r(1,2);sizes=c(1)B;partsize=4MB"/>"#
+                    .to_owned(),
+                "no size of at least 5242880 bytes",
+            ),
             ("<wrok/>".to_owned(), "no such element"),
         ] {
             let error = of(&wrong).unwrap_err().to_string();

@@ -11,6 +11,9 @@ use crate::error::{Error, Result};
 /// Bytes of COSBench's units: powers of ten.
 const UNITS: [(&str, u64); 4] = [("KB", 1000), ("MB", 1_000_000), ("GB", 1_000_000_000), ("B", 1)];
 
+/// Shortest part but the last one that S3 takes, in bytes.
+const PART_BYTES_MIN: u64 = 5 << 20;
+
 /// Most workers of a work.
 const WORKERS_MAX: u32 = 4096;
 
@@ -130,6 +133,10 @@ pub struct Operation {
     pub objects: Selector,
     /// Sizes in bytes, of writes.
     pub sizes: Selector,
+    /// Bytes of a part, of writes of objects that are longer: `partsize`, which COSBench does not know.
+    pub part_bytes: Option<u64>,
+    /// Whether what is read is compared: `hashCheck`.
+    pub verifies: bool,
     /// What names of containers begin and end with.
     pub container_name: (String, String),
     /// What names of objects begin and end with.
@@ -431,8 +438,23 @@ fn configured(verb: Verb, ratio: u64, config: &BTreeMap<String, String>) -> Resu
         containers: selector("containers", "c(1)")?,
         objects: selector("objects", "c(1)")?,
         sizes: sizes(config.get("sizes").map_or("c(0)B", String::as_str))?,
+        part_bytes: config.get("partsize").map(|text| part_bytes(text)).transpose()?,
+        verifies: config.get("hashCheck").is_some_and(|text| text.eq_ignore_ascii_case("true")),
         container_name: (text("cprefix", "mycontainers_"), text("csuffix", "")),
         object_name: (text("oprefix", "myobjects_"), text("osuffix", "")),
+    })
+}
+
+/// `16MB`.
+fn part_bytes(text: &str) -> Result<u64> {
+    let unit = UNITS.iter().find_map(|(unit, bytes)| Some((text.strip_suffix(unit)?, bytes)));
+    let bytes =
+        unit.and_then(|(number, bytes)| number.trim().parse::<u64>().ok()?.checked_mul(*bytes));
+    bytes.filter(|bytes| *bytes >= PART_BYTES_MIN).ok_or_else(|| {
+        refused(
+            "partsize",
+            format!("`{text}` is no size of at least {PART_BYTES_MIN} bytes, as 16MB"),
+        )
     })
 }
 
