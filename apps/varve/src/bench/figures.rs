@@ -1,6 +1,7 @@
 //! Rates and latencies of a report: of each repeat, and of all together.
 
 use serde::{Deserialize, Serialize};
+use varve_tool_bench::fio::{FioRun, FioSide};
 use varve_tool_bench::{Estimate, Finding, LoadSpec, Measured, Observed, Side, Usage, findings};
 
 use super::run::Repeat;
@@ -92,6 +93,26 @@ impl Window {
     }
 }
 
+impl Window {
+    /// What fio measured.
+    pub(crate) fn of_fio(run: &FioRun) -> Self {
+        let figures = Figures::of_fio(&run.both, run.window_ms);
+        Self {
+            window_ms: run.window_ms,
+            operations_per_second: figures.operations_per_second,
+            bytes_per_second: figures.bytes_per_second,
+            mean_us: figures.latency_us.mean,
+            p50_us: figures.latency_us.p50,
+            p99_us: figures.latency_us.p99,
+            not_begun: 0,
+            per_second: Vec::new(),
+            settled: None,
+            usage: None,
+            findings: Vec::new(),
+        }
+    }
+}
+
 impl Found {
     fn of(finding: &Finding) -> Self {
         Self { name: finding.name().to_owned(), text: finding.to_string() }
@@ -121,6 +142,19 @@ impl Figures {
             histogram_ns: cells
                 .map(|cell| (cell.value_iterated_to(), cell.count_since_last_iteration()))
                 .collect(),
+        }
+    }
+
+    /// What fio measured within `window_ms`.
+    pub(crate) fn of_fio(side: &FioSide, window_ms: u64) -> Self {
+        let per_second = |amount: u64| amount as f64 * 1000.0 / window_ms as f64;
+        Self {
+            operations: side.operations,
+            operations_per_second: per_second(side.operations),
+            operations_per_second_half_width: None,
+            bytes_per_second: per_second(side.bytes),
+            latency_us: Latency::of_fio(side),
+            histogram_ns: side.cells.to_vec(),
         }
     }
 
@@ -156,6 +190,12 @@ impl Figures {
 }
 
 impl Latency {
+    fn of_fio(side: &FioSide) -> Self {
+        let [p50, p90, p95, p99, p99_9, p99_99] = side.percentiles_ns.map(|ns| us(ns as f64));
+        let (mean, max) = (us(side.mean_ns), us(side.max_ns as f64));
+        Self { mean, p50, p90, p95, p99, p99_9, p99_99, max }
+    }
+
     fn of(side: &Side) -> Self {
         let [p50, p90, p95, p99, p99_9, p99_99] =
             PERCENTILES.map(|quantile| us(side.latency_ns.value_at_quantile(quantile) as f64));

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use varve_tool_bench::cosbench::Verb;
+use varve_tool_bench::fio::FioRun;
 use varve_tool_bench::{AccessPattern, LoadSpec};
 use varve_types::ByteCount;
 
@@ -27,6 +28,9 @@ pub(crate) struct Load {
     /// What is done to objects, instead of blocks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) objects: Option<ObjectsLoad>,
+    /// Options of fio that this program has no word for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    options: Vec<String>,
 }
 
 /// What is done to the objects of a bucket.
@@ -99,7 +103,13 @@ impl Load {
             compression_ratio: spec.data.compression_ratio,
             seed: spec.seed,
             objects: None,
+            options: Vec::new(),
         }
+    }
+
+    /// The load of what fio ran.
+    pub(crate) fn of_fio(run: &FioRun) -> Self {
+        Self { options: run.options.clone(), ..Self::of(&run.job.load) }
     }
 
     /// One line.
@@ -113,8 +123,13 @@ impl Load {
             return format!("{}, {connections} connections, {pace}", objects.text());
         }
         let jobs = if self.jobs == 1 { "1 job".to_owned() } else { format!("{} jobs", self.jobs) };
+        let options = if self.options.is_empty() {
+            String::new()
+        } else {
+            format!(", {}", self.options.join(" "))
+        };
         format!(
-            "{} {}, {} % reads, {jobs} × {} under way, {pace}",
+            "{} {}, {} % reads, {jobs} × {} under way, {pace}{options}",
             ByteCount(self.block_bytes as u64),
             self.pattern,
             self.read_percent,

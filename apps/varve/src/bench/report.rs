@@ -1,6 +1,7 @@
 //! What a run gave, for people and for programs.
 
 use serde::{Deserialize, Serialize};
+use varve_tool_bench::fio::{FioRun, FioSide};
 use varve_tool_bench::{Measured, Side};
 use varve_types::ByteCount;
 
@@ -84,6 +85,32 @@ impl Report {
         }
     }
 
+    /// The report of what fio ran.
+    pub(crate) fn of_fio(run: &FioRun) -> Self {
+        let figures = |side: &FioSide| Figures::of_fio(side, run.window_ms);
+        Self {
+            target: format!("job `{}` of fio", run.job.name),
+            size_bytes: run.job.size_bytes.unwrap_or(0),
+            load: Load::of_fio(run),
+            fill: false,
+            ramp_ms: run.job.ramp_ms,
+            duration_ms: run.window_ms,
+            settled_after_ms: None,
+            interrupted: false,
+            invalid: Vec::new(),
+            verified_blocks: None,
+            verified_objects: None,
+            failures: 0,
+            repeats: vec![Window::of_fio(run)],
+            reads: run.reads.as_ref().map(figures),
+            writes: run.writes.as_ref().map(figures),
+            lists: None,
+            deletes: None,
+            both: figures(&run.both),
+            not_begun: 0,
+        }
+    }
+
     /// For people.
     pub(crate) fn text(&self) -> String {
         format!("{}\n{}", labelled(&self.facts()), self.table())
@@ -100,11 +127,10 @@ impl Report {
             seconds(self.duration_ms),
             seconds(self.ramp_ms)
         );
-        let mut pairs = vec![
-            ("target", self.target.clone()),
-            ("used", format!("{}{fill}", ByteCount(self.size_bytes))),
-            ("load", self.load.text()),
-        ];
+        let mut pairs = vec![("target", self.target.clone()), ("load", self.load.text())];
+        if self.size_bytes > 0 {
+            pairs.insert(1, ("used", format!("{}{fill}", ByteCount(self.size_bytes))));
+        }
         if self.load.read_percent < 100 && self.load.objects.is_none() {
             pairs.push(("writes", self.load.data()));
         }

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use varve_tool_bench::fio::FioOutput;
 
 use super::page::{Named, page};
 use super::report::{Report, json};
@@ -45,6 +46,15 @@ impl Saved {
         let name = self.preset.clone().unwrap_or_else(|| "varve bench run".to_owned());
         let page = page(&[Named { name, saved: self.clone() }])?;
         fs::write(dir.join("index.html"), page.html()).map_err(failed)
+    }
+
+    /// What fio printed.
+    pub(crate) fn of_fio(output: &FioOutput) -> Self {
+        Self {
+            preset: None,
+            system: System::of_tool(output.version.clone(), output.unix_ms),
+            runs: output.runs.iter().map(Report::of_fio).collect(),
+        }
     }
 
     /// Reads a folder, or a file of JSON as `varve bench run --json` prints it.

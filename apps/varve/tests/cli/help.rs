@@ -84,6 +84,7 @@ const COMMANDS: &[&[&str]] = &[
     &["bench", "run"],
     &["bench", "scale"],
     &["bench", "cosbench"],
+    &["bench", "import"],
     &["report"],
     &["report", "compare"],
     &["report", "page"],

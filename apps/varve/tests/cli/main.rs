@@ -8,6 +8,7 @@ mod stored;
 
 mod bench_bucket;
 mod bench_cosbench;
+mod bench_import;
 mod bench_list;
 mod bench_run;
 mod bench_scale;

@@ -1,6 +1,7 @@
 //! `varve bench`: loads and what they measure. `scale` calls a daemon, and `run` if it is told to.
 
 mod cosbench;
+mod import;
 mod list;
 mod run;
 mod scale;
@@ -19,6 +20,7 @@ pub(crate) enum Bench {
     Run(Box<run::Run>),
     Scale(scale::Scale),
     Cosbench(cosbench::Cosbench),
+    Import(import::Import),
 }
 
 impl Bench {
@@ -29,6 +31,7 @@ impl Bench {
             Self::Run(command) => command.run(global),
             Self::Scale(command) => command.run(global),
             Self::Cosbench(command) => command.run(),
+            Self::Import(command) => command.run(),
         }
     }
 }

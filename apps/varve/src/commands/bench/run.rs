@@ -1,19 +1,22 @@
 //! `varve bench run`: puts a load on a target and prints what it measured.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
 use varve_tool_bench::cosbench::{End, Verb, Workload};
+use varve_tool_bench::fio::FioFile;
 use varve_tool_bench::{LoadSpec, Preset, Target};
 use varve_types::ByteCount;
 
+use crate::age::now_unix_ms;
 use crate::bench::{
     Aim, Bucket, Goal, LoadArgs, ObjectsArgs, ObjectsPlan, Plan, Report, Saved, System, aim,
     block_work, json, known, load_of, milliseconds, objects_plans, objects_work, processes, run,
     shown,
 };
 use crate::cli::{Global, size};
+use crate::commands::user::read_file;
 use crate::failure::{Failure, Result};
 
 /// Times of a load of the user's own, in ms.
@@ -35,6 +38,10 @@ pub(crate) struct Run {
     /// Preset to run instead of a load of your own; `varve bench list` has them
     #[arg(conflicts_with_all = ["block", "reads", "pattern", "jobs", "depth", "objects", "object_sizes", "lists", "deletes"])]
     preset: Option<String>,
+
+    /// Job file of fio whose jobs are the loads, one after another, instead of a load of your own; what it says of ioengine and files, --target says
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["preset", "block", "reads", "pattern", "jobs", "depth", "rate", "durable", "zeros", "duplicates", "compression", "seed"])]
+    fio_job: Option<PathBuf>,
 
     /// What to measure
     #[arg(long, value_parser = aim, value_name = "TARGET")]
@@ -106,6 +113,11 @@ impl Run {
         let preset = self.preset.as_deref().map(known).transpose()?;
         let plans = match &self.target {
             Aim::Disk(target) => self.disk_plans(target, preset.as_ref(), &load)?,
+            Aim::Bucket(_) if self.fio_job.is_some() => {
+                return Err(Failure::misuse(
+                    "a job file of fio has loads of blocks, not of objects",
+                ));
+            }
             Aim::Bucket(name) => {
                 ObjectsArgs::check(&load)?;
                 let (workload, is_own) = match &preset {
@@ -148,11 +160,35 @@ impl Run {
         load: &LoadSpec,
     ) -> Result<Vec<Plan>> {
         let plans = match preset {
+            None if self.fio_job.is_some() => self.fio_plans(target, load)?,
             None => vec![self.plan(Goal::Disk(target.clone()), *load)],
             Some(preset) => self.plans(preset, target, load)?,
         };
         plans.iter().try_for_each(|plan| self.check(plan, target))?;
         Ok(plans)
+    }
+
+    /// The loads of a job file of fio.
+    fn fio_plans(&self, target: &Target, common: &LoadSpec) -> Result<Vec<Plan>> {
+        let path = self.fio_job.as_deref().unwrap_or_else(|| Path::new("-"));
+        let told = |error: varve_tool_bench::Error| {
+            let what = format!("{}, {error}", path.display());
+            Failure::misuse(what)
+                .hint("let fio run it, and import what it prints: `varve bench import`")
+        };
+        let jobs = FioFile::read(&read_file(path)?).and_then(|file| file.jobs()).map_err(told)?;
+        let plans = jobs.into_iter().enumerate().map(|(index, job)| {
+            let seed = if job.is_repeatable { job.load.seed } else { now_unix_ms() };
+            let load = LoadSpec { seed, verify: common.verify, ..job.load };
+            Plan {
+                size_bytes: self.size.map(|size| size.0).or(job.size_bytes),
+                fill: index == 0 && self.fill,
+                ramp_ms: self.ramp.unwrap_or(job.ramp_ms),
+                duration_ms: self.duration.or(job.duration_ms).unwrap_or(DURATION_MS),
+                ..self.plan(Goal::Disk(target.clone()), load)
+            }
+        });
+        Ok(plans.collect())
     }
 
     /// Loads on a bucket; the first one writes the objects for all.
