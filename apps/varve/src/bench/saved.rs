@@ -22,10 +22,58 @@ const REPORT: &str = "report.json";
 pub(crate) struct Saved {
     pub(crate) preset: Option<String>,
     pub(crate) system: System,
+    /// Hosts whose results it is, if they are several.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) hosts: Vec<Host>,
     pub(crate) runs: Vec<Report>,
 }
 
+/// A host of several.
+#[derive(Clone, Serialize, Deserialize, Debug)]
+pub(crate) struct Host {
+    name: String,
+    system: System,
+}
+
 impl Saved {
+    /// Results of several hosts that did their loads at the same time, as one.
+    pub(crate) fn merged(results: &[Named]) -> Result<Self> {
+        let first = results.first().ok_or_else(|| Failure::misuse("there is no result"))?;
+        let count = first.saved.runs.len();
+        if results.iter().any(|result| result.saved.runs.len() != count) {
+            return Err(Failure::new("the results have different numbers of loads"));
+        }
+        let runs = (0..count).map(|at| {
+            let of = |result| {
+                let Named { name, saved } = result;
+                Some((name.as_str(), saved.runs.get(at)?))
+            };
+            Report::merged(&results.iter().filter_map(of).collect::<Vec<_>>())
+        });
+        let hosts = results.iter().map(|result| Host {
+            name: result.name.clone(),
+            system: result.saved.system.clone(),
+        });
+        Ok(Self {
+            preset: first.saved.preset.clone(),
+            system: first.saved.system.clone(),
+            hosts: hosts.collect(),
+            runs: runs.collect::<Result<_>>()?,
+        })
+    }
+
+    /// How it was measured.
+    pub(crate) fn facts(&self) -> Vec<(&'static str, String)> {
+        if self.hosts.is_empty() {
+            return self.system.facts();
+        }
+        let of = |host: &Host| {
+            let name = std::iter::once(("host", host.name.clone()));
+            name.chain(host.system.facts()).collect::<Vec<_>>()
+        };
+        self.hosts.iter().flat_map(of).collect()
+    }
+
     /// Refuses a folder that is there already.
     pub(crate) fn check(dir: &Path) -> Result<()> {
         if dir.exists() {
@@ -53,6 +101,7 @@ impl Saved {
         Self {
             preset: None,
             system: System::of_tool(output.version.clone(), output.unix_ms),
+            hosts: Vec::new(),
             runs: output.runs.iter().map(Report::of_fio).collect(),
         }
     }

@@ -85,6 +85,7 @@ const COMMANDS: &[&[&str]] = &[
     &["bench", "scale"],
     &["bench", "cosbench"],
     &["bench", "import"],
+    &["bench", "merge"],
     &["report"],
     &["report", "compare"],
     &["report", "page"],

@@ -3,6 +3,7 @@
 mod cosbench;
 mod import;
 mod list;
+mod merge;
 mod run;
 mod scale;
 mod show;
@@ -21,6 +22,7 @@ pub(crate) enum Bench {
     Scale(scale::Scale),
     Cosbench(cosbench::Cosbench),
     Import(import::Import),
+    Merge(merge::Merge),
 }
 
 impl Bench {
@@ -32,6 +34,7 @@ impl Bench {
             Self::Scale(command) => command.run(global),
             Self::Cosbench(command) => command.run(),
             Self::Import(command) => command.run(),
+            Self::Merge(command) => command.run(),
         }
     }
 }

@@ -75,6 +75,10 @@ pub(crate) struct Run {
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000), value_name = "COUNT")]
     repeat: u32,
 
+    /// Begin the first ramp at this time, in s since 1970, so that several hosts measure together: `varve bench merge` makes one result of theirs
+    #[arg(long, value_name = "UNIX_S", conflicts_with = "settle")]
+    at: Option<u64>,
+
     /// Before the first measurement do the load until its rate is level, for up to this time
     #[arg(long, value_parser = milliseconds, value_name = "TIME")]
     settle: Option<u64>,
@@ -111,7 +115,7 @@ impl Run {
     pub(crate) fn run(self, global: &Global) -> Result<String> {
         let load = self.load.spec()?;
         let preset = self.preset.as_deref().map(known).transpose()?;
-        let plans = match &self.target {
+        let mut plans = match &self.target {
             Aim::Disk(target) => self.disk_plans(target, preset.as_ref(), &load)?,
             Aim::Bucket(_) if self.fio_job.is_some() => {
                 return Err(Failure::misuse(
@@ -134,13 +138,19 @@ impl Run {
         if plans.iter().any(|plan| plan.duration_ms == 0) {
             return Err(Failure::misuse("nothing is measured in no time"));
         }
+        if let Some(first) = plans.first_mut() {
+            first.at_unix_ms = self.at.map(|at| at.saturating_mul(1000));
+        }
+        if self.at.is_some_and(|at| at.saturating_mul(1000) <= now_unix_ms()) {
+            return Err(Failure::misuse("--at has passed").hint("say --at $(date -d '+1 min' +%s)"));
+        }
         self.save.as_deref().map_or(Ok(()), Saved::check)?;
         let system = System::now();
         let outcomes = run(&plans, global)?;
         let runs: Vec<Report> =
             plans.iter().zip(&outcomes).map(|(plan, outcome)| Report::of(plan, outcome)).collect();
         let id = preset.as_ref().map(|preset| preset.id.clone());
-        let saved = Saved { preset: id, system, runs };
+        let saved = Saved { preset: id, system, hosts: Vec::new(), runs };
         if let Some(dir) = &self.save {
             saved.write(dir, &outcomes)?;
         }
@@ -250,6 +260,7 @@ impl Run {
             ramp_ms: self.ramp.unwrap_or(RAMP_MS),
             duration_ms: self.duration.unwrap_or(DURATION_MS),
             repeats: self.repeat,
+            at_unix_ms: None,
             settle_ms: self.settle,
             healthy: self.healthy.clone(),
             processes: self.process.concat(),
