@@ -62,10 +62,12 @@ impl Datasets {
             report.unreadable += found.unreadable.len() as u64;
             for dangling in found.found {
                 let whose = whose(&names, dangling.stream);
-                let (block, chunk) = (dangling.block, dangling.chunk);
+                let (block, chunk, home) = (dangling.block, dangling.chunk, dangling.home);
                 let namer =
                     block.map_or_else(|| "a page".to_owned(), |block| format!("block {block}"));
-                report.findings.push(format!("{whose}: {namer} names {chunk}, which is not there"));
+                report.findings.push(format!(
+                    "{whose}: {namer} names {chunk} of shard {home}, which is not there"
+                ));
             }
             for unreadable in found.unreadable {
                 let whose = whose(&names, unreadable.stream);

@@ -6,6 +6,7 @@ mod error;
 mod gate;
 mod host;
 mod job;
+mod peers;
 mod placement;
 mod route;
 mod zones;

@@ -469,7 +469,7 @@ impl Shard {
         };
         let Folded { count, kept_bytes } = folded;
         if kept_bytes > 0 {
-            self.note_kept(kept_bytes);
+            self.note_kept(u64::from(kept_bytes));
         }
         let leaves = self.counters.folded_leaves.get() + 1;
         self.counters.folded_leaves.set(leaves);

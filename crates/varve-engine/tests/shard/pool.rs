@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use varve_engine::{Error, Pool, PoolSpec, PoolZones, Shard, ShardConfig, ShardParts};
+use varve_engine::{Error, Peers, Pool, PoolSpec, PoolZones, Shard, ShardConfig, ShardParts};
 use varve_media::{Disk, Drive, DriveDisks, DriveOptions, DriveSpec, Media, MemDisk};
 use varve_reactor::Reactor;
 use varve_types::{PoolId, Reduction, ShardId};
@@ -85,6 +85,16 @@ pub(crate) async fn open_media(
     media: Vec<Media>,
     shape: Shape,
 ) -> Vec<Rc<Shard>> {
+    open_with_peers(reactor, media, shape, |_| None).await
+}
+
+/// As [`open_media`], of shards that know others.
+pub(crate) async fn open_with_peers(
+    reactor: &Reactor,
+    media: Vec<Media>,
+    shape: Shape,
+    peers: impl Fn(ShardId) -> Option<Rc<dyn Peers>>,
+) -> Vec<Rc<Shard>> {
     let pool = Pool::open(&media[0]).await.expect("open the pool");
     let mut opened = Vec::new();
     for (shard, media) in (0..).map(ShardId).zip(media) {
@@ -98,6 +108,7 @@ pub(crate) async fn open_media(
             config,
             zones: Rc::new(PoolZones::new(Rc::clone(&pool), shard)),
             owned: pool.zones_of(shard),
+            peers: peers(shard),
         };
         opened.push(Shard::open(parts).await.expect("open the shard"));
     }

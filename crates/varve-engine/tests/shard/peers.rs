@@ -1,0 +1,289 @@
+//! Shards that name chunks of each other, with messages as slow as a test wants them.
+
+use std::cell::{Cell, RefCell};
+use std::rc::{Rc, Weak};
+
+use futures_util::future::LocalBoxFuture;
+use hashbrown::HashSet;
+use varve_engine::{
+    Answer, BLOCK_BYTES, Fingerprint, ForeignNames, Homes, Peers, ReadPart, Result, Shard,
+};
+use varve_reactor::{Reactor, SimLoop};
+use varve_stdx::{AlignedBuf, BufSlice};
+use varve_types::{ByteRange, ChunkId, Compression, Reduction, ShardId, StreamId};
+
+use crate::pool::{Shape, disk_for, format, open_with_peers};
+use crate::reduction::{BLOCK, random_blocks, shape};
+
+const ONE: StreamId = StreamId::new(1);
+const OTHER: StreamId = StreamId::new(2);
+
+/// A millisecond, in ns.
+const MS: u64 = 1_000_000;
+
+/// What reaches both shards.
+struct Network {
+    reactor: Reactor,
+    shards: RefCell<Vec<Weak<Shard>>>,
+    homes: [Rc<Homes>; 2],
+    /// How long an answer is on its way.
+    answer_ns: Cell<u64>,
+}
+
+impl Network {
+    fn shard(&self, id: ShardId) -> Rc<Shard> {
+        self.shards.borrow()[usize::from(id.0)].upgrade().expect("it is open")
+    }
+}
+
+/// The other shard, for one of the two.
+struct Other {
+    network: Rc<Network>,
+    me: ShardId,
+}
+
+impl Peers for Other {
+    fn count(&self) -> u16 {
+        2
+    }
+
+    fn home(&self, fingerprint: Fingerprint) -> Option<ShardId> {
+        self.network.homes[usize::from(self.me.0)].find(fingerprint)
+    }
+
+    fn ask(
+        &self,
+        shard: ShardId,
+        fingerprints: Vec<Fingerprint>,
+    ) -> LocalBoxFuture<'_, Result<Vec<Answer>>> {
+        Box::pin(async move {
+            let homes = &self.network.homes[usize::from(shard.0)];
+            let answers = homes.answer(Some(self.network.shard(shard)), &fingerprints).await;
+            self.network.reactor.sleep(self.network.answer_ns.get()).await;
+            Ok(answers)
+        })
+    }
+
+    fn tell_stored(&self, owner: ShardId, fingerprints: Vec<Fingerprint>) {
+        self.network.homes[usize::from(owner.0)].learn(self.me, &fingerprints);
+    }
+
+    fn tell_overwritten(&self, home: ShardId, count: u64) {
+        self.network.shard(home).note_foreign_overwritten(count);
+    }
+
+    fn read(
+        &self,
+        home: ShardId,
+        chunks: Vec<ChunkId>,
+    ) -> LocalBoxFuture<'_, Result<Vec<Option<BufSlice>>>> {
+        Box::pin(async move { self.network.shard(home).read_chunks(&chunks).await })
+    }
+
+    fn stored_bytes(
+        &self,
+        home: ShardId,
+        chunks: Vec<ChunkId>,
+    ) -> LocalBoxFuture<'_, Result<Vec<Option<u32>>>> {
+        Box::pin(async move { self.network.shard(home).stored_bytes(&chunks).await })
+    }
+}
+
+/// Two shards of a pool.
+struct Pair {
+    network: Rc<Network>,
+    shards: Vec<Rc<Shard>>,
+}
+
+const DEDUP: Reduction = Reduction { dedup: true, compression: Compression::Off };
+
+/// Runs `test` on two shards of a new pool.
+fn with_pair(test: impl AsyncFnOnce(Pair) + 'static) {
+    with_pair_of(shape(DEDUP), test);
+}
+
+fn with_pair_of(shape: Shape, test: impl AsyncFnOnce(Pair) + 'static) {
+    let mut sim = SimLoop::new(11);
+    let reactor = sim.handle();
+    let disk = disk_for(shape, 2);
+    let done = sim.try_run_until(
+        async move {
+            let (media, made) = format(&disk, shape, 2).await;
+            made.expect("format the pool");
+            let homes = || Rc::new(Homes::new(shape.index_bytes));
+            let network = Rc::new(Network {
+                reactor: reactor.clone(),
+                shards: RefCell::default(),
+                homes: [homes(), homes()],
+                answer_ns: Cell::new(0),
+            });
+            let other = |me| -> Option<Rc<dyn Peers>> {
+                Some(Rc::new(Other { network: Rc::clone(&network), me }))
+            };
+            let shards = open_with_peers(&reactor, media, shape, other).await;
+            *network.shards.borrow_mut() = shards.iter().map(Rc::downgrade).collect();
+            test(Pair { network, shards }).await;
+        },
+        u64::MAX,
+    );
+    assert!(done.is_some(), "the test waits for ever");
+}
+
+impl Pair {
+    /// Writes at a home, and waits until it grants what was written.
+    async fn store(&self, stream: StreamId, block: u64, data: &[u8]) {
+        write(&self.shards[0], stream, block, data).await;
+        self.shards[0].apply_acknowledged().await.expect("apply");
+    }
+
+    /// A whole mark pass over both; how much it freed.
+    async fn mark(&self) -> u64 {
+        let mut tickets = Vec::new();
+        for shard in &self.shards {
+            tickets.push(shard.mark_begin().await.expect("begin"));
+        }
+        let owned: HashSet<StreamId> = [ONE, OTHER].into_iter().collect();
+        let mut named = ForeignNames::default();
+        for (shard, ticket) in self.shards.iter().zip(&tickets) {
+            named.merge(&shard.mark_walk(*ticket, &owned).await.expect("walk").1);
+        }
+        let mut freed = 0;
+        for (shard, ticket) in self.shards.iter().zip(&tickets) {
+            freed += shard.mark_sweep(*ticket, &named).await.expect("sweep").freed;
+        }
+        freed
+    }
+}
+
+async fn write(shard: &Shard, stream: StreamId, block: u64, data: &[u8]) {
+    let data = AlignedBuf::from_slice(data).freeze();
+    shard.write(stream, block * BLOCK, data).await.expect("write");
+}
+
+async fn read(shard: &Shard, stream: StreamId, block: u64, blocks: usize) -> Vec<u8> {
+    let parts = shard.read(stream, block * BLOCK, blocks * BLOCK_BYTES).await;
+    let mut all = Vec::new();
+    for part in parts.expect("read") {
+        match part {
+            ReadPart::Zero(len) => all.resize(all.len() + len, 0),
+            ReadPart::Data(data) => all.extend_from_slice(&data),
+        }
+    }
+    all
+}
+
+/// P7: the answer to a write past the lane is on its way while both shards are walked.
+#[test]
+fn a_mark_pass_waits_for_answers_that_are_on_their_way() {
+    with_pair(async |pair: Pair| {
+        const BLOCKS: usize = 64;
+        let data = random_blocks(1, BLOCKS);
+        // Shared, and named by nobody: only the answer that is on its way keeps it.
+        pair.store(ONE, 0, &data).await;
+        pair.store(ONE, 1000, &data).await;
+        for block in [0, 1000] {
+            let range = ByteRange { start: block * BLOCK, end: (block + BLOCKS as u64) * BLOCK };
+            pair.shards[0].trim(ONE, range).await.expect("trim");
+        }
+        pair.shards[0].apply_acknowledged().await.expect("apply");
+        assert_eq!(pair.shards[0].stats().data_chunks, BLOCKS as u64);
+
+        pair.network.answer_ns.set(20 * MS);
+        let (shard, copy) = (Rc::clone(&pair.shards[1]), data.clone());
+        let reactor = &pair.network.reactor;
+        let is_written = Rc::new(Cell::new(false));
+        let answered = Rc::clone(&is_written);
+        let written = reactor.spawn_join(async move {
+            write(&shard, OTHER, 0, &copy).await;
+            answered.set(true);
+        });
+        reactor.sleep(MS).await;
+        assert!(!is_written.get(), "it waits for the answer");
+        let before = reactor.now();
+        assert_eq!(pair.mark().await, 0);
+        assert!(reactor.now().0 - before.0 > 10 * MS, "the answer was waited for");
+        written.await;
+        pair.shards[1].apply_acknowledged().await.expect("apply");
+        assert_eq!(pair.shards[1].stats().foreign_blocks, BLOCKS as u64);
+        assert_eq!(read(&pair.shards[1], OTHER, 0, BLOCKS).await, data);
+        assert_eq!(pair.mark().await, 0);
+        assert_eq!(read(&pair.shards[1], OTHER, 0, BLOCKS).await, data);
+        let range = ByteRange { start: 0, end: BLOCKS as u64 * BLOCK };
+        pair.shards[1].trim(OTHER, range).await.expect("trim");
+        assert_eq!(pair.mark().await, BLOCKS as u64, "nobody names them any more");
+    });
+}
+
+/// An answer that comes too late is as good as none, and nobody is asked for a while.
+#[test]
+fn a_slow_shard_holds_up_a_write_once_a_second_at_most() {
+    with_pair(async |pair: Pair| {
+        pair.store(ONE, 0, &random_blocks(1, 64)).await;
+        pair.network.answer_ns.set(10_000 * MS);
+        let reactor = &pair.network.reactor;
+        let before = reactor.now();
+        for round in 0..8 {
+            let data = random_blocks(1, 64);
+            write(&pair.shards[1], OTHER, round * 64, &data).await;
+            pair.shards[1].apply_acknowledged().await.expect("apply");
+            assert_eq!(read(&pair.shards[1], OTHER, round * 64, 64).await, data);
+        }
+        let took_ms = (reactor.now().0 - before.0) / MS;
+        assert!((200..300).contains(&took_ms), "{took_ms} ms");
+        assert_eq!(pair.shards[1].stats().foreign_blocks, 0);
+        assert_eq!(pair.shards[1].stats().data_chunks, 64);
+    });
+}
+
+/// An answer that is late says that others are to be had again.
+#[test]
+fn a_late_answer_ends_the_rest() {
+    with_pair(async |pair: Pair| {
+        pair.store(ONE, 0, &random_blocks(1, 128)).await;
+        pair.network.answer_ns.set(300 * MS);
+        let data = random_blocks(1, 128);
+        for (round, foreign_blocks) in [(0, 0), (1, 64)] {
+            let part = &data[round * 64 * BLOCK_BYTES..][..64 * BLOCK_BYTES];
+            write(&pair.shards[1], OTHER, round as u64 * 64, part).await;
+            pair.shards[1].apply_acknowledged().await.expect("apply");
+            assert_eq!(pair.shards[1].stats().foreign_blocks, foreign_blocks, "round {round}");
+            pair.network.answer_ns.set(0);
+            pair.network.reactor.sleep(150 * MS).await;
+        }
+    });
+}
+
+/// A home that nobody writes to grants far more than its lane has credits for.
+#[test]
+fn an_idle_home_goes_on_granting() {
+    with_pair(async |pair: Pair| {
+        const BLOCKS: usize = 300;
+        let data = random_blocks(1, BLOCKS);
+        pair.store(ONE, 0, &data).await;
+        for (index, block) in data.chunks(BLOCK_BYTES).enumerate() {
+            write(&pair.shards[1], OTHER, index as u64, block).await;
+            pair.shards[1].apply_acknowledged().await.expect("apply");
+        }
+        assert_eq!(pair.shards[1].stats().foreign_blocks, BLOCKS as u64);
+        assert_eq!(read(&pair.shards[1], OTHER, 0, BLOCKS).await, data);
+    });
+}
+
+/// Neither the home's index nor that of homes knows more than a part of the blocks: hooks lead to the rest.
+#[test]
+fn blocks_of_another_shard_are_found_beyond_the_index() {
+    let small = Shape { index_bytes: 256 << 10, segment_bytes: 2 << 20, ..shape(DEDUP) };
+    with_pair_of(small, async |pair: Pair| {
+        const BLOCKS: usize = 12_000;
+        let data = random_blocks(8, BLOCKS);
+        for (shard, stream) in pair.shards.iter().zip([ONE, OTHER]) {
+            for (index, part) in data.chunks(16 * BLOCK_BYTES).enumerate() {
+                write(shard, stream, index as u64 * 16, part).await;
+            }
+            shard.apply_acknowledged().await.expect("apply");
+        }
+        let found = pair.shards[1].stats().foreign_blocks;
+        assert!(found >= BLOCKS as u64 * 90 / 100, "{found} of {BLOCKS}, as within a shard");
+        assert_eq!(read(&pair.shards[1], OTHER, 0, 256).await, data[..256 * BLOCK_BYTES]);
+    });
+}
