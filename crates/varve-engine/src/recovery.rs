@@ -212,7 +212,7 @@ impl Shard {
         let owner = SegmentOwner { pool: config.pool, shard: config.shard, mount: root.mount };
         let writer = |kind, chain| SegmentWriter::new(owner, kind, segment_bytes, chain);
         let data = writer(SegmentKind::Data, root.data_chain);
-        let trees = open_trees(&config, root)?;
+        let trees = open_trees(&config, root, foreign.peers().is_some())?;
         let (data_credits, record_credits) = credits(&media, &config);
         Ok(Rc::new_cyclic(|me| Self {
             me: me.clone(),
@@ -661,7 +661,7 @@ fn credits(media: &Media, config: &ShardConfig) -> (Credits, Credits) {
 }
 
 /// The trees as the checkpoint left them.
-fn open_trees(config: &ShardConfig, root: &ShardRoot) -> Result<Trees> {
+fn open_trees(config: &ShardConfig, root: &ShardRoot, has_others: bool) -> Result<Trees> {
     let bad = |reason: &str| Error::BadRoot { shard: config.shard, reason: reason.to_owned() };
     let table = BTree::open(table_layout(), root.table.page, root.table.height)
         .ok_or_else(|| bad("root and height of the chunk table do not go together"))?;
@@ -681,7 +681,7 @@ fn open_trees(config: &ShardConfig, root: &ShardRoot) -> Result<Trees> {
         next_chunk: root.next_chunk,
         data: DataUsage { chunks: root.data_chunks, bytes: root.data_bytes },
         deaths: Deaths::new(config.deaths_bytes),
-        names_foreign: root.features.incompat & Features::FOREIGN_NAMES != 0,
+        names_foreign: has_others || root.features.incompat & Features::FOREIGN_NAMES != 0,
     })
 }
 

@@ -99,7 +99,8 @@ pub(crate) struct Trees {
     pub(crate) data: DataUsage,
     /// Chunks of the table that were overwritten.
     pub(crate) deaths: Deaths,
-    /// Whether a map names chunks of other shards, or did once.
+    /// Whether maps may name chunks of other shards: the pool has some, or a root said so once. It stands in every root from the first
+    /// checkpoint on, which comes before the first segment or record with such a name or with a grant.
     pub(crate) names_foreign: bool,
 }
 

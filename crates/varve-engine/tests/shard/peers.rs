@@ -1,6 +1,7 @@
 //! Shards that name chunks of each other, with messages as slow as a test wants them.
 
 use std::cell::{Cell, RefCell};
+use std::future::pending;
 use std::rc::{Rc, Weak};
 
 use futures_util::future::LocalBoxFuture;
@@ -8,6 +9,9 @@ use hashbrown::HashSet;
 use varve_engine::{
     Answer, BLOCK_BYTES, Fingerprint, ForeignNames, Homes, Peers, ReadPart, Result, Shard,
 };
+use varve_logstore::format::Features;
+use varve_logstore::format::root::ShardRoot;
+use varve_media::RootKey;
 use varve_reactor::{Reactor, SimLoop};
 use varve_stdx::{AlignedBuf, BufSlice};
 use varve_types::{ByteRange, ChunkId, Compression, Reduction, ShardId, StreamId};
@@ -86,6 +90,43 @@ impl Peers for Other {
         chunks: Vec<ChunkId>,
     ) -> LocalBoxFuture<'_, Result<Vec<Option<u32>>>> {
         Box::pin(async move { self.network.shard(home).stored_bytes(&chunks).await })
+    }
+}
+
+/// Others that do not answer, of so many shards.
+struct Silent(u16);
+
+impl Peers for Silent {
+    fn count(&self) -> u16 {
+        self.0
+    }
+
+    fn home(&self, _: Fingerprint) -> Option<ShardId> {
+        None
+    }
+
+    fn ask(&self, _: ShardId, _: Vec<Fingerprint>) -> LocalBoxFuture<'_, Result<Vec<Answer>>> {
+        Box::pin(pending())
+    }
+
+    fn tell_stored(&self, _: ShardId, _: Vec<Fingerprint>) {}
+
+    fn tell_overwritten(&self, _: ShardId, _: u64) {}
+
+    fn read(
+        &self,
+        _: ShardId,
+        _: Vec<ChunkId>,
+    ) -> LocalBoxFuture<'_, Result<Vec<Option<BufSlice>>>> {
+        Box::pin(pending())
+    }
+
+    fn stored_bytes(
+        &self,
+        _: ShardId,
+        _: Vec<ChunkId>,
+    ) -> LocalBoxFuture<'_, Result<Vec<Option<u32>>>> {
+        Box::pin(pending())
     }
 }
 
@@ -170,6 +211,31 @@ async fn read(shard: &Shard, stream: StreamId, block: u64, blocks: usize) -> Vec
         }
     }
     all
+}
+
+/// Older versions refuse the root before there is anything in the log that they would take for torn.
+#[test]
+fn roots_of_shards_with_others_say_so_from_the_first_checkpoint_on() {
+    let said = |shards: u16, with_peers: bool| {
+        let mut sim = SimLoop::new(12);
+        let reactor = sim.handle();
+        let (shape, disk) = (shape(DEDUP), disk_for(shape(DEDUP), u64::from(shards)));
+        sim.run_until(async move {
+            let (media, made) = format(&disk, shape, shards).await;
+            made.expect("format the pool");
+            let peers = |_| -> Option<Rc<dyn Peers>> {
+                with_peers.then(|| Rc::new(Silent(shards)) as Rc<dyn Peers>)
+            };
+            let opened = open_with_peers(&reactor, media.clone(), shape, peers).await;
+            let key = RootKey::Shard(ShardId(0));
+            let (_, root) = media[0].roots.read(key).await.expect("a root");
+            drop(opened);
+            ShardRoot::decode(&root).expect("a root").features.incompat
+        })
+    };
+    assert_eq!(said(2, true), Features::FOREIGN_NAMES);
+    assert_eq!(said(1, true), 0);
+    assert_eq!(said(2, false), 0, "alone it names no others");
 }
 
 /// P7: the answer to a write past the lane is on its way while both shards are walked.
