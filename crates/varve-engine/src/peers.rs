@@ -225,6 +225,8 @@ impl Drop for ForeignGrant {
 /// What a shard knows of chunks of others.
 pub(crate) struct Foreign {
     peers: Option<Rc<dyn Peers>>,
+    /// Shards of the pool; unknown to one that is opened alone.
+    shards: Option<u16>,
     /// Asks under way, by number.
     asks: RefCell<BTreeSet<u64>>,
     next_ask: Cell<u64>,
@@ -255,6 +257,7 @@ impl Drop for Ask<'_> {
 impl Foreign {
     pub(crate) fn new(peers: Option<Rc<dyn Peers>>) -> Self {
         Self {
+            shards: peers.as_ref().map(|peers| peers.count()),
             peers: peers.filter(|peers| peers.count() > 1),
             asks: RefCell::default(),
             next_ask: Cell::new(0),
@@ -273,6 +276,11 @@ impl Foreign {
 
     pub(crate) fn peers(&self) -> Option<&Rc<dyn Peers>> {
         self.peers.as_ref()
+    }
+
+    /// Whether the pool has a shard, as far as this one knows.
+    pub(crate) fn may_have(&self, home: ShardId) -> bool {
+        self.shards.is_none_or(|shards| home.0 < shards)
     }
 
     fn begin(&self) -> Ask<'_> {

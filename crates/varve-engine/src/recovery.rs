@@ -518,6 +518,11 @@ impl Shard {
             SummaryEntry::ForeignReference { home, .. } if *home == self.config.shard => {
                 return Err(self.bad_root("a chunk of this shard is called another's".to_owned()));
             }
+            SummaryEntry::ForeignReference { home, .. } if !self.foreign.may_have(*home) => {
+                return Err(self.bad_root(format!(
+                    "a block names a chunk of shard {home}, which the pool does not have"
+                )));
+            }
             SummaryEntry::Reference { chunk, .. }
             | SummaryEntry::ForeignReference { chunk, .. }
                 if chunk.get() >= PAGE_ID_FIRST || *chunk == ChunkId::ZERO =>

@@ -7,16 +7,17 @@ use std::rc::{Rc, Weak};
 use futures_util::future::LocalBoxFuture;
 use hashbrown::HashSet;
 use varve_engine::{
-    Answer, BLOCK_BYTES, Fingerprint, ForeignNames, Homes, Peers, ReadPart, Result, Shard,
+    Answer, BLOCK_BYTES, Error, Fingerprint, ForeignNames, Homes, Peers, Pool, ReadPart, Result,
+    Shard,
 };
 use varve_logstore::format::Features;
 use varve_logstore::format::root::ShardRoot;
-use varve_media::RootKey;
+use varve_media::{Media, RootKey};
 use varve_reactor::{Reactor, SimLoop};
 use varve_stdx::{AlignedBuf, BufSlice};
 use varve_types::{ByteRange, ChunkId, Compression, Reduction, ShardId, StreamId};
 
-use crate::pool::{Shape, disk_for, format, open_with_peers};
+use crate::pool::{Shape, disk_for, format, open_with_peers, try_open};
 use crate::reduction::{BLOCK, random_blocks, shape};
 
 const ONE: StreamId = StreamId::new(1);
@@ -134,6 +135,8 @@ impl Peers for Silent {
 struct Pair {
     network: Rc<Network>,
     shards: Vec<Rc<Shard>>,
+    media: Vec<Media>,
+    shape: Shape,
 }
 
 const DEDUP: Reduction = Reduction { dedup: true, compression: Compression::Off };
@@ -161,9 +164,9 @@ fn with_pair_of(shape: Shape, test: impl AsyncFnOnce(Pair) + 'static) {
             let other = |me| -> Option<Rc<dyn Peers>> {
                 Some(Rc::new(Other { network: Rc::clone(&network), me }))
             };
-            let shards = open_with_peers(&reactor, media, shape, other).await;
+            let shards = open_with_peers(&reactor, media.clone(), shape, other).await;
             *network.shards.borrow_mut() = shards.iter().map(Rc::downgrade).collect();
-            test(Pair { network, shards }).await;
+            test(Pair { network, shards, media, shape }).await;
         },
         u64::MAX,
     );
@@ -236,6 +239,31 @@ fn roots_of_shards_with_others_say_so_from_the_first_checkpoint_on() {
     assert_eq!(said(2, true), Features::FOREIGN_NAMES);
     assert_eq!(said(1, true), 0);
     assert_eq!(said(2, false), 0, "alone it names no others");
+}
+
+/// A log that names a shard that the pool does not have is damaged, or another pool's.
+#[test]
+fn recovery_refuses_names_of_shards_that_are_not_there() {
+    with_pair(async |pair: Pair| {
+        let data = random_blocks(1, 64);
+        write(&pair.shards[1], ONE, 0, &data).await;
+        pair.shards[1].apply_acknowledged().await.expect("apply");
+        write(&pair.shards[0], OTHER, 0, &data).await;
+        pair.shards[0].apply_acknowledged().await.expect("apply");
+        assert_eq!(pair.shards[0].stats().foreign_blocks, 64);
+
+        let Pair { network, mut shards, media, shape } = pair;
+        let reactor = network.reactor.clone();
+        shards.drain(..).for_each(drop);
+        let pool = Pool::open(&media[0]).await.expect("open the pool");
+        let open = |shards| {
+            let (media, peers) = (media[0].clone(), Rc::new(Silent(shards)));
+            try_open(&reactor, &pool, media, shape, ShardId(0), Some(peers))
+        };
+        let error = open(1).await.err().expect("there is no shard 1");
+        assert!(matches!(error, Error::BadRoot { .. }), "{error}");
+        assert!(open(2).await.is_ok());
+    });
 }
 
 /// P7: the answer to a write past the lane is on its way while both shards are walked.

@@ -425,9 +425,12 @@ impl SummaryEntry {
     /// Writes the entry to the first [`Self::LEN`] bytes of `out`. Allocates nothing.
     ///
     /// # Panics
-    /// When `out` is shorter, a unit is empty, or a block or count needs more than 48 bits.
+    /// When `out` is shorter, a unit is empty, a home needs more than 12 bits, or a block or count more than 48.
     #[inline]
     pub fn encode(&self, out: &mut [u8]) {
+        if let Self::ForeignReference { home, .. } = self {
+            assert!(home.0 < ShardId::COUNT_MAX, "a home fits 12 bits");
+        }
         let raw = self.to_raw();
         let mut out = Writer::new(room::<{ Self::LEN }>(out));
         out.u8(raw.kind);
@@ -600,6 +603,9 @@ impl SummaryEntry {
         }
         let key_id = fields.u32()?;
         fields.unencrypted(key_id)?;
+        if kind == kind::FOREIGN_REFERENCE && raw.cut >= u32::from(ShardId::COUNT_MAX) {
+            return Err(fields.bad("home", u64::from(raw.cut)));
+        }
         raw.fingerprint = Fingerprint::new(*head(WHAT, fields.bytes(Fingerprint::LEN)?)?);
 
         let entry = Self::from_raw(raw).ok_or_else(|| fields.unknown(kind))?;

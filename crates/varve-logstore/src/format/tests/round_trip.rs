@@ -121,9 +121,9 @@ fn summary_entry() -> impl Strategy<Value = SummaryEntry> {
                 bypassed
             }
         ),
-        (any::<u16>(), chunk(), stream(), block(), wseq(), any::<u8>(), any::<bool>()).prop_map(
+        (shard(), chunk(), stream(), block(), wseq(), any::<u8>(), any::<bool>()).prop_map(
             |(home, chunk, stream, block, wseq, class, bypassed)| SummaryEntry::ForeignReference {
-                home: ShardId(home),
+                home,
                 chunk,
                 stream,
                 block,

@@ -163,6 +163,25 @@ fn flags_of_entries_are_known_and_used_by_their_kind() {
 }
 
 #[test]
+fn homes_that_no_map_can_name_are_refused() {
+    let is_foreign = |entry: &SummaryEntry| matches!(entry, SummaryEntry::ForeignReference { .. });
+    let entry = samples::summary().into_iter().find(is_foreign).unwrap();
+    let mut bytes = [0; SummaryEntry::LEN];
+    entry.encode(&mut bytes);
+    for (home, is_whole) in [(0, true), (4095, true), (4096, false), (65535, false), (65536, false)]
+    {
+        bytes[28..32].copy_from_slice(&u32::to_le_bytes(home));
+        match SummaryEntry::decode(&bytes) {
+            Ok(SummaryEntry::ForeignReference { home: found, .. }) => {
+                assert!(is_whole && u32::from(found.0) == home, "{home}");
+            }
+            Err(Error::BadField { field: "home", .. }) => assert!(!is_whole, "{home}"),
+            other => panic!("{home}: {other:?}"),
+        }
+    }
+}
+
+#[test]
 fn ciphertext_is_not_handed_out() {
     let mut bytes = samples::summary_bytes();
     bytes[44] = 1; // key id
