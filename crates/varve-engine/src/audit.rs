@@ -57,10 +57,22 @@ pub struct AuditReport {
 }
 
 impl AuditReport {
-    /// Compares what shards name of each other with what they have: what another one names is not unreachable, and has to be there and shared.
-    pub fn compare(reports: &mut [(ShardId, Self)]) {
+    /// Compares what shards name of each other with what they have: what another one names is not unreachable, and has to be there and shared,
+    /// and on one of the pool's `shard_count` shards.
+    pub fn compare(reports: &mut [(ShardId, Self)], shard_count: u16) {
         let mut all = ForeignNames::default();
-        reports.iter().for_each(|(_, report)| all.merge(&report.foreign));
+        for (_, report) in &mut *reports {
+            all.merge(&report.foreign);
+            let beyond: Vec<_> =
+                report.foreign.homes().filter(|(home, _)| home.0 >= shard_count).collect();
+            for (home, chunks) in beyond {
+                report.differs(|| {
+                    format!(
+                        "{chunks} chunks of shard {home} are named, and the pool has {shard_count} shards"
+                    )
+                });
+            }
+        }
         for (shard, report) in reports {
             let Some(named) = all.of(*shard) else { continue };
             report.unreachable -= report.unreachable_data.intersection_len(named);

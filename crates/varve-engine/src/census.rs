@@ -20,7 +20,7 @@ use crate::hash::HashMap;
 use crate::peers::{ForeignChunk, ForeignNames};
 use crate::tree::{PagePtr, WalkItem};
 use crate::trees::{PAGE_ID_FIRST, Stop, Trees};
-use crate::{Result, Shard};
+use crate::{Error, Result, Shard};
 
 /// Slots, pages or entries looked at before other tasks get a turn: some 50 µs of work.
 const STEP: usize = 1024;
@@ -398,12 +398,26 @@ impl Shard {
         let mut found = vec![None; names.len()];
         for (home, places) in homes {
             let chunks = places.iter().map(|at| names[*at].chunk).collect();
-            let stored = self.peers_of(home)?.stored_bytes(home, chunks).await?;
-            for (at, stored) in places.into_iter().zip(stored) {
+            for (at, stored) in places.into_iter().zip(self.stored_at(home, chunks).await?) {
                 found[at] = stored;
             }
         }
         Ok(found)
+    }
+
+    /// What chunks of another shard take there, each; none for one that is gone.
+    pub(crate) async fn stored_at(
+        &self,
+        home: ShardId,
+        chunks: Vec<ChunkId>,
+    ) -> Result<Vec<Option<u32>>> {
+        let count = chunks.len();
+        let stored = self.peers_of(home)?.stored_bytes(home, chunks).await?;
+        if stored.len() != count {
+            let cause = "it answered something else than was asked".to_owned();
+            return Err(Error::HomeDamaged { home, cause });
+        }
+        Ok(stored)
     }
 
     /// A part of a walk over a stream's map: pages and data, the pages with whether they are known; and where to go on.

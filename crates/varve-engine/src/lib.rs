@@ -56,7 +56,7 @@ pub use peers::{Answer, ForeignChunk, ForeignNames, Homes, Peers, owner_of};
 pub use pool::{Pool, PoolSpec, PoolZones};
 pub use read::{BlockStatus, ReadPart};
 pub use recovery::ShardParts;
-pub use references::{CheckProgress, Dangling, References, Unreadable};
+pub use references::{CheckProgress, Dangling, References, Unchecked, Unreadable};
 pub use shard::Shard;
 pub use transaction::{AdmittedTransaction, Committed, Transaction, TransactionRoom};
 pub use tree::Mapped;

@@ -194,6 +194,11 @@ impl ForeignNames {
         self.len() == 0
     }
 
+    /// The homes, and how many chunks of each there are.
+    pub(crate) fn homes(&self) -> impl Iterator<Item = (ShardId, u64)> {
+        self.0.iter().map(|(home, chunks)| (*home, chunks.len()))
+    }
+
     pub(crate) fn of(&self, home: ShardId) -> Option<&RoaringTreemap> {
         self.0.get(&home)
     }

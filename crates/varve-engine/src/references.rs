@@ -3,7 +3,10 @@
 //! R1. Each step holds the tree gate: maps, keys and chunk table belong together, and a name without an entry dangles.
 //! R2. What is below a page that several maps have is looked at once.
 //! R3. What other shards have is looked up there; they free nothing that is named, and ids never come back.
+//! R4. A shard that does not tell what it has is left out from then on, and the rest goes on: what it holds is not checked. What the pool does not
+//!     have holds nothing.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use roaring::RoaringTreemap;
@@ -59,6 +62,17 @@ pub struct Unreadable {
     pub error: Error,
 }
 
+/// Names of chunks of a shard that could not be looked up there (R4).
+#[derive(Clone, Debug)]
+pub struct Unchecked {
+    /// The shard that should have them.
+    pub home: ShardId,
+    /// How many.
+    pub names: u64,
+    /// Why.
+    pub error: Error,
+}
+
 /// What a shard's references are worth.
 #[derive(Clone, Debug, Default)]
 pub struct References {
@@ -70,6 +84,8 @@ pub struct References {
     pub found: Vec<Dangling>,
     /// Trees that could not be followed to their end; the first of them.
     pub unreadable: Vec<Unreadable>,
+    /// Homes that could not be asked, each once.
+    pub unchecked: Vec<Unchecked>,
 }
 
 /// A name, and where it stands.
@@ -190,14 +206,35 @@ impl Shard {
         names: &[(u64, ForeignChunk)],
         references: &mut References,
     ) -> Result<()> {
-        let chunks: Vec<_> = names.iter().map(|(_, name)| *name).collect();
-        let stored = self.stored_elsewhere(&chunks).await?;
-        let missing = names.iter().zip(stored).filter(|(_, stored)| stored.is_none());
-        for ((block, ForeignChunk { home, chunk }), _) in missing {
-            let slot = self.with_pages(|trees| trees.lookup(stream, *block)).await?;
-            if slot == MapSlot::data(*home, *chunk) {
-                let (stream, block) = (Some(stream), Some(*block));
-                references.found(Dangling { stream, block, home: *home, chunk: *chunk });
+        let mut homes: BTreeMap<ShardId, Vec<(u64, ChunkId)>> = BTreeMap::new();
+        for (block, name) in names {
+            homes.entry(name.home).or_default().push((*block, name.chunk));
+        }
+        for (home, names) in homes {
+            if references.is_unchecked(home, names.len()) {
+                continue;
+            }
+            let chunks = names.iter().map(|(_, chunk)| *chunk).collect();
+            let stored = if self.foreign.may_have(home) {
+                self.stored_at(home, chunks).await
+            } else {
+                Ok(vec![None; names.len()])
+            };
+            let stored = match stored {
+                Ok(stored) => stored,
+                Err(error) => {
+                    let names = names.len() as u64;
+                    references.unchecked.push(Unchecked { home, names, error }); // R4
+                    continue;
+                }
+            };
+            let missing = names.into_iter().zip(stored).filter(|(_, stored)| stored.is_none());
+            for ((block, chunk), _) in missing {
+                let slot = self.with_pages(|trees| trees.lookup(stream, block)).await?;
+                if slot == MapSlot::data(home, chunk) {
+                    let (stream, block) = (Some(stream), Some(block));
+                    references.found(Dangling { stream, block, home, chunk });
+                }
             }
         }
         Ok(())
@@ -244,6 +281,12 @@ impl References {
         if self.found.len() < FINDINGS_MAX {
             self.found.push(dangling);
         }
+    }
+
+    /// Whether a home did not answer before; its names count then (R4).
+    fn is_unchecked(&mut self, home: ShardId, names: usize) -> bool {
+        let known = self.unchecked.iter_mut().find(|unchecked| unchecked.home == home);
+        known.map(|unchecked| unchecked.names += names as u64).is_some()
     }
 
     /// Keeps damage as a finding; other errors end the check.

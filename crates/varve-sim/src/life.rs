@@ -329,7 +329,8 @@ async fn audit_all(clients: &[Client], after_mark: bool) {
             Err(error) => client.settle(Err(error), "audit"),
         }
     }
-    AuditReport::compare(&mut reports);
+    let shard_count = u16::try_from(clients.len()).expect("a few");
+    AuditReport::compare(&mut reports, shard_count);
     let is_whole = reports.len() == clients.len();
     for client in clients.iter().filter(|client| !client.shard.has_failed()) {
         for (_, report) in reports.iter().filter(|(id, _)| *id == client.id) {

@@ -80,7 +80,7 @@ impl Check {
             }
             outcomes.push(self.check_shard(shard, &figures, watch));
         }
-        compare_shards(&mut outcomes);
+        compare_shards(&mut outcomes, shard_count);
         watch.say("volumes");
         if !watch.is_stopped() {
             judge_volumes(&pool_root, &outcomes, report);
@@ -139,10 +139,10 @@ impl Check {
 }
 
 /// Compares what shards name of each other with what they have, as far as all were looked at.
-fn compare_shards(outcomes: &mut [ShardOutcome]) {
+fn compare_shards(outcomes: &mut [ShardOutcome], shard_count: u16) {
     let take = |outcome: &mut ShardOutcome| Some((outcome.shard, outcome.audit.take()?));
     let mut audits: Vec<_> = outcomes.iter_mut().filter_map(take).collect();
-    AuditReport::compare(&mut audits);
+    AuditReport::compare(&mut audits, shard_count);
     for (shard, audit) in audits {
         let of = |outcome: &&mut ShardOutcome| outcome.shard == shard;
         let outcome = outcomes.iter_mut().find(of).expect("it was taken from there");

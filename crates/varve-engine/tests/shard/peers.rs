@@ -7,8 +7,8 @@ use std::rc::{Rc, Weak};
 use futures_util::future::LocalBoxFuture;
 use hashbrown::HashSet;
 use varve_engine::{
-    Answer, BLOCK_BYTES, Error, Fingerprint, ForeignNames, Homes, Peers, Pool, ReadPart, Result,
-    Shard,
+    Answer, AuditReport, BLOCK_BYTES, CheckProgress, Error, Fingerprint, ForeignNames, Homes,
+    Peers, Pool, ReadPart, Result, Shard, Unchecked,
 };
 use varve_logstore::format::Features;
 use varve_logstore::format::root::ShardRoot;
@@ -33,11 +33,18 @@ struct Network {
     homes: [Rc<Homes>; 2],
     /// How long an answer is on its way.
     answer_ns: Cell<u64>,
+    /// Whether homes can be reached for reads and checks.
+    serves: Cell<bool>,
 }
 
 impl Network {
     fn shard(&self, id: ShardId) -> Rc<Shard> {
         self.shards.borrow()[usize::from(id.0)].upgrade().expect("it is open")
+    }
+
+    fn home(&self, home: ShardId) -> Result<Rc<Shard>> {
+        let cause = "the test says so".to_owned();
+        self.serves.get().then(|| self.shard(home)).ok_or(Error::HomeUnavailable { home, cause })
     }
 }
 
@@ -82,7 +89,7 @@ impl Peers for Other {
         home: ShardId,
         chunks: Vec<ChunkId>,
     ) -> LocalBoxFuture<'_, Result<Vec<Option<BufSlice>>>> {
-        Box::pin(async move { self.network.shard(home).read_chunks(&chunks).await })
+        Box::pin(async move { self.network.home(home)?.read_chunks(&chunks).await })
     }
 
     fn stored_bytes(
@@ -90,7 +97,7 @@ impl Peers for Other {
         home: ShardId,
         chunks: Vec<ChunkId>,
     ) -> LocalBoxFuture<'_, Result<Vec<Option<u32>>>> {
-        Box::pin(async move { self.network.shard(home).stored_bytes(&chunks).await })
+        Box::pin(async move { self.network.home(home)?.stored_bytes(&chunks).await })
     }
 }
 
@@ -160,6 +167,7 @@ fn with_pair_of(shape: Shape, test: impl AsyncFnOnce(Pair) + 'static) {
                 shards: RefCell::default(),
                 homes: [homes(), homes()],
                 answer_ns: Cell::new(0),
+                serves: Cell::new(true),
             });
             let other = |me| -> Option<Rc<dyn Peers>> {
                 Some(Rc::new(Other { network: Rc::clone(&network), me }))
@@ -263,6 +271,49 @@ fn recovery_refuses_names_of_shards_that_are_not_there() {
         let error = open(1).await.err().expect("there is no shard 1");
         assert!(matches!(error, Error::BadRoot { .. }), "{error}");
         assert!(open(2).await.is_ok());
+    });
+}
+
+/// R4: what one home holds is left out, and nothing else; what no shard can hold dangles.
+#[test]
+fn a_check_goes_on_without_a_home() {
+    with_pair(async |pair: Pair| {
+        const BLOCKS: u64 = 64;
+        let data = random_blocks(1, 64);
+        write(&pair.shards[1], ONE, 0, &data).await;
+        pair.shards[1].apply_acknowledged().await.expect("apply");
+        write(&pair.shards[0], ONE, 0, &data).await;
+        write(&pair.shards[0], OTHER, 0, &random_blocks(2, 64)).await;
+        pair.shards[0].apply_acknowledged().await.expect("apply");
+        assert_eq!(pair.shards[0].stats().foreign_blocks, BLOCKS);
+        let check = async |shard: &Shard| {
+            let progress = CheckProgress::default();
+            shard.check_references(&[ONE, OTHER], &progress).await.expect("check")
+        };
+        let whole = check(&pair.shards[0]).await;
+        assert!(whole.dangling == 0 && whole.unchecked.is_empty(), "{whole:?}");
+        pair.network.serves.set(false);
+        let found = check(&pair.shards[0]).await;
+        assert_eq!((found.followed, found.dangling), (whole.followed, 0), "{found:?}");
+        let [Unchecked { home: ShardId(1), names: BLOCKS, .. }] = *found.unchecked else {
+            panic!("{:?}", found.unchecked)
+        };
+
+        let audit = pair.shards[0].audit().await.expect("audit");
+        for (shard_count, differences) in [(2, 0), (1, 1)] {
+            let mut reports = [(ShardId(0), audit.clone())];
+            AuditReport::compare(&mut reports, shard_count);
+            assert_eq!(reports[0].1.difference_count, differences, "{:?}", reports[0].1);
+        }
+
+        // Names in maps are believed as they are: the log does not say them any more.
+        pair.shards[0].close().await.expect("close");
+        let pool = Pool::open(&pair.media[0]).await.expect("open the pool");
+        let (reactor, media) = (pair.network.reactor.clone(), pair.media[0].clone());
+        let alone = Some(Rc::new(Silent(1)) as Rc<dyn Peers>);
+        let opened = try_open(&reactor, &pool, media, pair.shape, ShardId(0), alone).await;
+        let found = check(&opened.expect("open")).await;
+        assert_eq!((found.dangling, found.unchecked.len()), (BLOCKS, 0), "{found:?}");
     });
 }
 
