@@ -3,7 +3,8 @@
 //! E1. A buffered version is returned only once it is durable, so that what was read once is never absent later.
 //! E2. A segment is pinned from the moment its place is looked up until its bytes are here.
 //! E3. Bytes from media are compared with the table's checksum; a mismatch is an error unless the block moved meanwhile.
-//! E4. What another shard holds is read there, in one message for each home; what does not answer is an error of these blocks.
+//! E4. What another shard holds is read there, in one message for each home; what does not answer is an error of these blocks. Nothing is pinned
+//!     for as long as that takes.
 
 use std::collections::BTreeMap;
 
@@ -34,7 +35,7 @@ const READ_BYTES_MAX: u32 = 1 << 20;
 pub(crate) const CHUNKS_AT_ONCE: usize = 256;
 
 /// A block moves while it is read only if reclaim finishes in that time; so often is no coincidence.
-const ATTEMPTS_MAX: usize = 16;
+pub(crate) const ATTEMPTS_MAX: usize = 16;
 
 /// Blocks looked at before other tasks get a turn: 4 GiB, half a millisecond at worst.
 const STATUS_BLOCKS_MAX: u64 = 1 << 20;
@@ -159,32 +160,55 @@ impl Shard {
         if runs.is_empty() && foreign.is_empty() {
             return Ok(None);
         }
-        let reads = try_join_all(runs.iter().map(|run| self.read_run(run)));
-        let (bytes, read) = try_join(reads, self.read_foreign(&foreign)).await?;
-        let mut wrong = None;
+        let own = async {
+            let mut wrong = None;
+            let bytes = try_join_all(runs.iter().map(|run| self.read_run(run))).await?;
+            for (run, bytes) in runs.into_iter().zip(bytes) {
+                self.place_run(&run, &bytes, blocks, &mut wrong);
+                if keep && wrong.is_none() {
+                    self.keep_run(&run, blocks, is_small);
+                }
+                drop(run.pin); // E4
+            }
+            Ok(wrong)
+        };
+        let (mut wrong, read) = try_join(own, self.read_foreign(&foreign)).await?;
         for ((index, name), data) in foreign.into_iter().zip(read) {
             match data {
                 Some(data) => blocks[index] = Some(ReadPart::Data(data)),
                 None => {
                     let ForeignChunk { home, chunk } = name;
                     let block = first + index as u64;
-                    wrong = Some(Error::ForeignMissing { stream, block, home, chunk });
+                    let missing = Error::ForeignMissing { stream, block, home, chunk };
+                    wrong = wrong.or(Some(missing));
                 }
             }
-        }
-        for (run, bytes) in runs.into_iter().zip(bytes) {
-            self.place_run(&run, &bytes, blocks, &mut wrong);
-            if keep && wrong.is_none() {
-                self.keep_run(&run, blocks, is_small);
-            }
-            drop(run.pin);
         }
         let Some(error) = wrong else { return Ok(None) };
         self.report_or_retry(stream, first, blocks, error).await
     }
 
+    /// The chunk of another shard that a block holds, unless something newer is buffered.
+    pub(crate) async fn foreign_name(
+        &self,
+        stream: StreamId,
+        block: u64,
+    ) -> Result<Option<ForeignChunk>> {
+        let is_possible = self.trees.borrow().names_foreign;
+        if !is_possible || self.buffer.borrow().newest(stream, block).is_some() {
+            return Ok(None);
+        }
+        self.wait_cut(stream).await?;
+        let slot = self.with_pages(|trees| trees.lookup(stream, block)).await?;
+        let foreign = data_slot(slot).filter(|slot| slot.shard() != self.config.shard);
+        Ok(foreign.map(|slot| ForeignChunk { home: slot.shard(), chunk: slot.id() }))
+    }
+
     /// Reads chunks of other shards, in one message to each of them; none for one that is gone.
-    async fn read_foreign(&self, names: &[(usize, ForeignChunk)]) -> Result<Vec<Option<BufSlice>>> {
+    pub(crate) async fn read_foreign(
+        &self,
+        names: &[(usize, ForeignChunk)],
+    ) -> Result<Vec<Option<BufSlice>>> {
         let mut homes: BTreeMap<ShardId, Vec<usize>> = BTreeMap::new();
         for (at, (_, name)) in names.iter().enumerate() {
             homes.entry(name.home).or_default().push(at);
