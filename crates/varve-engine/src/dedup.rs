@@ -106,6 +106,9 @@ impl Dedup {
 
     /// A reference was applied.
     pub(crate) fn settle(&mut self, chunk: ChunkId) {
+        if planted(Bug::GrantsForgottenInReplay) && !self.grants.contains_key(&chunk) {
+            return;
+        }
         let count = self.grants.get_mut(&chunk).expect("references are counted before applied");
         *count -= 1;
         if *count == 0 {

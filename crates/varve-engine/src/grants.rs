@@ -73,7 +73,7 @@ impl Shard {
         let trees = self.trees.borrow();
         let is_shared = match trees.chunk(chunk) {
             Ok(Some(entry)) => entry.shared,
-            Ok(None) if planted(Bug::GrantOfUndurable) => false,
+            Ok(None) if planted(Bug::GrantOfUndurable) && chunk > self.applied_chunk.get() => false,
             Ok(None) | Err(_) => return None, // P1: what is in the table is durable.
         };
         if !is_shared {

@@ -84,11 +84,15 @@ pub enum Bug {
     GrantsForgottenInReplay,
     /// Mark: what other shards name is not marked.
     MarkForgetsForeign,
+    /// Mark: answers of other shards that are on their way are not waited for.
+    MarkForgetsAsks,
+    /// Mark: what other shards granted and is not in a map yet is not told to them.
+    MarkForgetsGranted,
 }
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Self; 40] = [
+    pub const ALL: [Self; 42] = [
         Self::AckBeforeDurable,
         Self::ChainUnchecked,
         Self::ReadBeforeDurable,
@@ -129,6 +133,8 @@ impl Bug {
         Self::GrantOfUndurable,
         Self::GrantsForgottenInReplay,
         Self::MarkForgetsForeign,
+        Self::MarkForgetsAsks,
+        Self::MarkForgetsGranted,
     ];
 }
 

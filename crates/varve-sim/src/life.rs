@@ -164,7 +164,7 @@ impl Machine {
                 )));
             }
             if rng.chance(1, 2) {
-                self.mark(&clients).await;
+                self.mark_meanwhile(&clients, rng).await;
             }
             futures_util::future::join_all(tasks).await;
             if !self.reopen_failed(&mut clients).await {
@@ -205,6 +205,17 @@ impl Machine {
             }
         }
         any
+    }
+
+    /// Mark passes while requests are under way.
+    async fn mark_meanwhile(&self, clients: &[Client], rng: &mut Rng) {
+        let pause_nanos = self.world.config.mark_pause_nanos;
+        for _ in 0..self.world.config.mark_passes {
+            if pause_nanos > 0 {
+                self.reactor.sleep(rng.below(pause_nanos)).await;
+            }
+            self.mark(clients).await;
+        }
     }
 
     /// A mark pass over all shards.

@@ -23,19 +23,18 @@ const OBJECTS: [Bug; 5] = [
 ];
 
 /// Bugs that show where shards name chunks of each other.
-const PEERS: [Bug; 4] = [
-    Bug::GrantBeforeDurable,
-    Bug::GrantOfUndurable,
-    Bug::GrantsForgottenInReplay,
-    Bug::MarkForgetsForeign,
-];
+const PEERS: [Bug; 3] = [Bug::GrantBeforeDurable, Bug::GrantOfUndurable, Bug::MarkForgetsForeign];
+
+fn run_peers(world: u64) -> Outcome {
+    run_world(peers(world))
+}
 
 /// A world of several shards that write much of the same.
-fn run_peers(world: u64) -> Outcome {
+fn peers(world: u64) -> WorldConfig {
     let seeded = WorldConfig::from_seed(world);
     let per_shard = seeded.segments / u32::from(seeded.shards);
     let shards = if world % 3 == 0 { 3 } else { 2 };
-    run_world(WorldConfig {
+    WorldConfig {
         faults: Faults::None,
         shards,
         segments: per_shard * u32::from(shards),
@@ -48,6 +47,30 @@ fn run_peers(world: u64) -> Outcome {
         streams: seeded.streams.min(2),
         stream_blocks: seeded.stream_blocks.min(40),
         lives: seeded.lives.min(20),
+        ..seeded
+    }
+}
+
+/// As [`run_peers`], with long messages, and one mark pass after the other among large writes: answers are on their way while shards are walked.
+fn run_marked_peers(world: u64) -> Outcome {
+    let seeded = peers(world);
+    run_world(WorldConfig {
+        large_percent: 70,
+        message_nanos: 2_000_000,
+        loses_messages: false,
+        mark_passes: 10,
+        mark_pause_nanos: 10_000_000,
+        ..seeded
+    })
+}
+
+/// As [`run_peers`], with many overwrites side by side, which replay folds before it drains the lane.
+fn run_dense_peers(world: u64) -> Outcome {
+    let seeded = peers(world);
+    run_world(WorldConfig {
+        large_percent: 70,
+        write_bytes_max: 256 << 10,
+        checkpoint_entries: 5000,
         ..seeded
     })
 }
@@ -105,6 +128,8 @@ fn found(bug: Bug) {
     catch_panics();
     let run = match bug {
         bug if OBJECTS.contains(&bug) => run_objects,
+        Bug::MarkForgetsAsks | Bug::MarkForgetsGranted => run_marked_peers,
+        Bug::GrantsForgottenInReplay => run_dense_peers,
         bug if PEERS.contains(&bug) => run_peers,
         _ => run,
     };
@@ -173,6 +198,8 @@ planted! {
     a_chunk_is_granted_before_it_is_durable: GrantOfUndurable;
     recovery_forgets_grants_to_other_shards: GrantsForgottenInReplay;
     mark_forgets_what_other_shards_name: MarkForgetsForeign;
+    mark_forgets_answers_that_are_on_their_way: MarkForgetsAsks;
+    mark_forgets_what_is_granted_and_in_no_map: MarkForgetsGranted;
 }
 
 /// Shards that name chunks of each other lose nothing.
