@@ -103,6 +103,8 @@ pub(crate) struct Drain {
     pub(crate) refused: Cell<bool>,
     /// Other shards' grants need credits that only the open segment gives back.
     pub(crate) grants_wait: Cell<bool>,
+    /// Frames taken from the lane and not drained: their blocks may be asked of other shards.
+    pub(crate) taken: Cell<usize>,
     /// Frames before this one do not linger.
     pub(crate) due_to: Cell<u64>,
     /// Frames may have become due.
@@ -124,6 +126,7 @@ impl Drain {
             frees: Cell::new(false),
             refused: Cell::new(false),
             grants_wait: Cell::new(false),
+            taken: Cell::new(0),
             due_to: Cell::new(0),
             hurried: Notify::new(),
             advanced: Notify::new(),
@@ -139,12 +142,14 @@ impl Shard {
         while let Some(frame) = self.next_due().await {
             assert!(frame.is_durable(), "only durable frames are drained"); // D1
             let frames = self.batch_from(frame);
+            self.drain.taken.set(frames.len());
             let records: Vec<Rc<Record>> =
                 frames.iter().flat_map(|frame| frame.records().clone()).collect();
             let mut known = self.know_blocks_of(&records).await.into_iter();
             for frame in frames {
                 let _gate = self.data_gate.take(1).await;
                 self.drain_frame(&frame, &mut known).await?;
+                self.drain.taken.set(self.drain.taken.get() - 1);
                 let is_wanted = self.drain.refused.get() || self.drain.grants_wait.get();
                 if is_wanted || self.has_waiters() {
                     self.pressure.notify_one(); // It may have looked while this frame was still in the lane.
@@ -154,15 +159,20 @@ impl Shard {
         Ok(())
     }
 
-    /// A durable frame, and those behind it that are due now where other shards are asked: these are asked once for all.
+    /// A durable frame, and those behind it that are due now where other shards are asked for its blocks: these are asked once for all.
     fn batch_from(&self, first: Rc<Frame>) -> Vec<Rc<Frame>> {
         let blocks = |frame: &Frame| -> usize {
             frame.records().iter().map(|record| record.payload.len() / BLOCK_BYTES).sum()
         };
+        let is_asked = |record: &Rc<Record>| {
+            let header = &record.header;
+            header.kind == RecordKind::Write && self.reduction(header.stream).dedup
+        };
+        let is_batch = self.foreign.peers().is_some() && first.records().iter().any(is_asked);
         let mut count = blocks(&first);
         let mut frames = vec![first];
         let mut end = frames[0].end().frame_seq;
-        while self.foreign.peers().is_some()
+        while is_batch
             && count < BATCH_BLOCKS_MAX
             && self.is_due(end)
             && let Some(next) = self.lane().take_durable()
@@ -246,7 +256,8 @@ impl Shard {
     }
 
     async fn relieve(&self) -> Result<()> {
-        let idle = self.segments_in_flight() == 0 && !self.lane().has_undrained();
+        let lane_is_drained = self.drain.taken.get() == 0 && !self.lane().has_undrained();
+        let idle = self.segments_in_flight() == 0 && lane_is_drained;
         let wanted = self.has_waiters()
             || self.drain.grants_wait.get()
             || self.drain.frees.get() && self.drain.refused.get();

@@ -465,6 +465,33 @@ fn an_idle_home_goes_on_granting() {
     });
 }
 
+/// A batch that others are asked about is no end of the lane: its blocks fill the open segment soon.
+#[test]
+fn a_segment_is_not_sealed_early_while_others_are_asked() {
+    with_pair(async |pair: Pair| {
+        let (shard, reactor) = (&pair.shards[1], &pair.network.reactor);
+        write(shard, OTHER, 0, &random_blocks(1, 16)).await;
+        reactor.sleep(1_500 * MS).await;
+        assert_eq!((shard.stats().stored_blocks, shard.stats().data_segments), (16, 0));
+        pair.network.answer_ns.set(100 * MS);
+        let data = random_blocks(2, 600);
+        let writes: Vec<_> = (1000..)
+            .zip(data.chunks(BLOCK_BYTES))
+            .map(|(block, data)| {
+                let (shard, data) = (Rc::clone(shard), data.to_vec());
+                reactor.spawn_join(async move { write(&shard, OTHER, block, &data).await })
+            })
+            .collect();
+        reactor.sleep(150 * MS).await;
+        let stats = shard.stats();
+        assert!((17..64).contains(&stats.stored_blocks), "{} blocks", stats.stored_blocks);
+        assert_eq!(stats.data_segments, 0, "most of them are asked about");
+        for write in writes {
+            write.await;
+        }
+    });
+}
+
 /// Neither the home's index nor that of homes knows more than a part of the blocks: hooks lead to the rest.
 #[test]
 fn blocks_of_another_shard_are_found_beyond_the_index() {
