@@ -41,8 +41,9 @@ impl Shard {
         let known: Vec<_> = fingerprints.iter().copied().map(Some).collect();
         self.follow_hooks(&known).await;
         self.check_open()?;
-        // Without credits at once there is no record, and so no grant (P10).
-        let credits = self.record_credits.try_take(charge(0));
+        // Without credits at once there is no record, and so no grant (P10). Half of them are left to the shard's own records.
+        let may_take = !self.record_credits.is_scarce();
+        let credits = may_take.then(|| self.record_credits.try_take(charge(0))).flatten();
         if self.record_credits.is_scarce() {
             self.drain.grants_wait.set(true); // Credits come back when the segment is applied.
             self.hurry_drain();

@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::future::pending;
 use std::rc::{Rc, Weak};
 
-use futures_util::future::LocalBoxFuture;
+use futures_util::future::{LocalBoxFuture, join_all};
 use hashbrown::HashSet;
 use varve_engine::{
     Answer, AuditReport, BLOCK_BYTES, CheckProgress, Error, Fingerprint, ForeignNames, Homes,
@@ -37,6 +37,8 @@ struct Network {
     read_ns: Cell<u64>,
     /// Whether homes can be reached for reads and checks.
     serves: Cell<bool>,
+    /// What was asked for, where nobody is to answer.
+    unanswered: RefCell<Option<Vec<Fingerprint>>>,
 }
 
 impl Network {
@@ -71,6 +73,10 @@ impl Peers for Other {
         fingerprints: Vec<Fingerprint>,
     ) -> LocalBoxFuture<'_, Result<Vec<Answer>>> {
         Box::pin(async move {
+            if let Some(unanswered) = self.network.unanswered.borrow_mut().as_mut() {
+                unanswered.extend_from_slice(&fingerprints);
+                return Ok(Vec::new());
+            }
             let homes = &self.network.homes[usize::from(shard.0)];
             let answers = homes.answer(Some(self.network.shard(shard)), &fingerprints).await;
             self.network.reactor.sleep(self.network.answer_ns.get()).await;
@@ -174,6 +180,7 @@ fn with_pair_of(shape: Shape, test: impl AsyncFnOnce(Pair) + 'static) {
                 answer_ns: Cell::new(0),
                 read_ns: Cell::new(0),
                 serves: Cell::new(true),
+                unanswered: RefCell::default(),
             });
             let other = |me| -> Option<Rc<dyn Peers>> {
                 Some(Rc::new(Other { network: Rc::clone(&network), me }))
@@ -462,6 +469,31 @@ fn an_idle_home_goes_on_granting() {
         }
         assert_eq!(pair.shards[1].stats().foreign_blocks, BLOCKS as u64);
         assert_eq!(read(&pair.shards[1], OTHER, 0, BLOCKS).await, data);
+    });
+}
+
+/// What others are granted leaves the home credits for its own records.
+#[test]
+fn grants_leave_credits_to_the_home() {
+    with_pair(async |pair: Pair| {
+        const BLOCKS: usize = 64;
+        let data = random_blocks(1, BLOCKS);
+        pair.store(ONE, 0, &data).await;
+        *pair.network.unanswered.borrow_mut() = Some(Vec::new());
+        write(&pair.shards[1], OTHER, 0, &data).await;
+        pair.shards[1].apply_acknowledged().await.expect("apply");
+        let asked = pair.network.unanswered.take().expect("they were noted");
+        assert_eq!(asked.len(), BLOCKS);
+        let home = &pair.shards[0];
+        let grants = asked.chunks(1).map(|one| home.grant(one));
+        let granted = join_all(grants).await.into_iter().filter(|granted| {
+            granted.as_ref().is_ok_and(|granted| granted.iter().all(Option::is_some))
+        });
+        let granted = granted.count();
+        assert!(
+            (10..=20).contains(&granted),
+            "{granted} records, of 28 that there are credits for"
+        );
     });
 }
 
