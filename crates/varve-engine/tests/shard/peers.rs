@@ -497,6 +497,24 @@ fn grants_leave_credits_to_the_home() {
     });
 }
 
+/// A chunk that was overwritten under a grant is shared and may be named by nobody, as far as its home knows.
+#[test]
+fn what_is_overwritten_under_a_grant_is_counted() {
+    with_pair(async |pair: Pair| {
+        const BLOCKS: usize = 64;
+        let data = random_blocks(1, BLOCKS);
+        pair.store(ONE, 0, &data).await;
+        write(&pair.shards[0], ONE, 0, &random_blocks(2, BLOCKS)).await;
+        write(&pair.shards[1], OTHER, 0, &data).await;
+        pair.shards[1].apply_acknowledged().await.expect("apply");
+        assert_eq!(pair.shards[1].stats().foreign_blocks, BLOCKS as u64);
+        assert_eq!(pair.shards[0].stats().kept_bytes, 0);
+        pair.shards[0].apply_acknowledged().await.expect("apply");
+        let kept_bytes = pair.shards[0].stats().kept_bytes;
+        assert!(kept_bytes >= (BLOCKS * BLOCK_BYTES) as u64, "{kept_bytes} bytes");
+    });
+}
+
 /// A batch that others are asked about is no end of the lane: its blocks fill the open segment soon.
 #[test]
 fn a_segment_is_not_sealed_early_while_others_are_asked() {
