@@ -84,18 +84,11 @@ impl ThreadPeers {
         })
     }
 
-    /// Sends something that nobody waits for.
+    /// Sends something that nobody waits for: a thread that is far behind, or gone, does not hear it.
     fn tell(&self, shard: ShardId, news: impl FnOnce(&Dispatch) + Send + 'static) {
-        let Some(link) = self.links.threads.get(usize::from(shard.0)).cloned() else { return };
-        let reactor = self.reactor.clone();
-        self.reactor.spawn(async move {
-            let hear = move |dispatch: &Dispatch| -> LocalBoxFuture<'static, ()> {
-                news(dispatch);
-                Box::pin(std::future::ready(()))
-            };
-            // A thread that is gone needs to know nothing.
-            let _ = link.call(&reactor, hear).await;
-        });
+        if let Some(link) = self.links.threads.get(usize::from(shard.0)) {
+            link.tell(news);
+        }
     }
 }
 
