@@ -5,6 +5,8 @@
 //!              └── shared already ──▶ answered
 //! ```
 
+use std::collections::BTreeSet;
+
 use futures_util::future::try_join_all;
 use varve_logstore::format::record::{GRANTED_MAX, RecordKind, decode_grant, encode_grant};
 use varve_logstore::format::summary::{Fingerprint, SummaryEntry};
@@ -19,7 +21,7 @@ use crate::apply::charge;
 use crate::config::BLOCK_BYTES;
 use crate::read::CHUNKS_AT_ONCE;
 use crate::reclaim::runs;
-use crate::trees::{Stop, Trees};
+use crate::trees::{PAGE_ID_FIRST, Stop, Trees};
 use crate::{Result, Shard};
 
 /// What a round of grants has so far.
@@ -27,7 +29,7 @@ struct Round {
     /// For the record, if there is room for one.
     credits: Option<Taken>,
     /// Chunks that are not shared yet.
-    unshared: Vec<ChunkId>,
+    unshared: BTreeSet<ChunkId>,
 }
 
 impl Shard {
@@ -49,16 +51,16 @@ impl Shard {
             self.hurry_drain();
             self.pressure.notify_one();
         }
-        let mut round = Round { credits, unshared: Vec::new() };
+        let mut round = Round { credits, unshared: BTreeSet::new() };
         let granted: Vec<_> = fingerprints
             .iter()
             .map(|fingerprint| self.grant_one(*fingerprint, &mut round))
             .collect();
-        let Round { credits, mut unshared } = round;
+        let Round { credits, unshared } = round;
         if unshared.is_empty() {
             return Ok(granted);
         }
-        unshared.sort_unstable();
+        let unshared: Vec<_> = unshared.into_iter().collect();
         credits.expect("taken before what needs a record").keep();
         let payload = AlignedBuf::from_slice(&encode_grant(&unshared));
         let (_, frame) = self.append_payload(RecordKind::Grant, StreamId::ZERO, payload);
@@ -84,7 +86,7 @@ impl Shard {
                 return None; // P1
             }
             dedup.grant(chunk); // P3
-            round.unshared.push(chunk);
+            round.unshared.insert(chunk);
         }
         if let Some(pass) = self.mark.pass.borrow_mut().as_mut() {
             pass.note_grant(chunk); // P7
@@ -95,10 +97,19 @@ impl Shard {
     /// Appends a grant to the data segments. The caller holds the data gate.
     pub(crate) async fn drain_grant(&self, record: &Record) -> Result<()> {
         let wseq = record.header.wseq;
-        for (first, count) in runs(&decode_grant(&record.payload)?) {
+        for (first, count) in runs(&self.granted_by(&record.payload)?) {
             self.push_data_entry(SummaryEntry::Grant { first, count, wseq }, wseq).await?;
         }
         Ok(())
+    }
+
+    /// The chunks that the payload of a grant names.
+    pub(crate) fn granted_by(&self, payload: &[u8]) -> Result<Vec<ChunkId>> {
+        let chunks = decode_grant(payload)?;
+        match chunks.iter().find(|chunk| chunk.get() >= PAGE_ID_FIRST) {
+            Some(page) => Err(self.bad_root(format!("{page} is granted, no id of data"))),
+            None => Ok(chunks),
+        }
     }
 
     /// Marks granted chunks as shared. What is gone by now was freed by mark: this is a record that is drained again.

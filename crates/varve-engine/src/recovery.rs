@@ -28,7 +28,7 @@ use varve_logstore::format::deaths::decode as decode_deaths;
 use varve_logstore::format::frame::{Frame, LanePoint, chain_seed};
 use varve_logstore::format::page::{PageHeader, PageKind};
 use varve_logstore::format::pointer::{Location, PagePtr};
-use varve_logstore::format::record::{GRANTED_MAX, PIECE_BYTES, RecordKind, decode_grant};
+use varve_logstore::format::record::{GRANTED_MAX, PIECE_BYTES, RecordKind};
 use varve_logstore::format::root::{ChainHead, ShardRoot, TreeRoot};
 use varve_logstore::format::segment::SegmentKind;
 use varve_logstore::format::summary::{Codec, SummaryEntry, Unit};
@@ -281,7 +281,7 @@ impl Shard {
         LaneOwner { pool: self.config.pool, shard: self.config.shard, mount: self.mount }
     }
 
-    fn bad_root(&self, reason: String) -> Error {
+    pub(crate) fn bad_root(&self, reason: String) -> Error {
         Error::BadRoot { shard: self.config.shard, reason }
     }
 
@@ -463,7 +463,7 @@ impl Shard {
             for record in Frame::decode(&read.bytes)?.records() {
                 let record = record?;
                 if record.header.kind == RecordKind::Grant {
-                    self.count_granted(decode_grant(record.payload)?);
+                    self.count_granted(self.granted_by(record.payload)?);
                 }
             }
             point = read.end;
@@ -641,7 +641,7 @@ impl Shard {
 /// Ids that follow each other, as many as a grant has at most.
 fn ids_from(first: ChunkId, count: u64) -> Result<impl Iterator<Item = ChunkId>> {
     let (end, limit) = (first.get().saturating_add(count), GRANTED_MAX as u64);
-    if count > limit || end > PAGE_ID_FIRST {
+    if count > limit || end > PAGE_ID_FIRST || first == ChunkId::ZERO {
         return Err(Error::TooLarge { what: "chunks of a grant", value: count, limit });
     }
     Ok((first.get()..end).map(ChunkId::new))

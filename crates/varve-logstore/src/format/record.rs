@@ -292,7 +292,8 @@ pub fn decode_grant(payload: &[u8]) -> Result<Vec<ChunkId>> {
     if count > GRANTED_MAX {
         return Err(fields.bad("length", payload.len() as u64));
     }
-    let chunks = (0..count).map(|_| fields.id("chunk", ChunkId::from_untrusted)).collect();
+    let chunk = |id| ChunkId::from_untrusted(id).filter(|chunk| *chunk != ChunkId::ZERO);
+    let chunks = (0..count).map(|_| fields.id("chunk", chunk)).collect();
     fields.end()?;
     chunks
 }

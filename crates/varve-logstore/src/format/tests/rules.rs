@@ -253,4 +253,5 @@ fn a_grant_names_chunks_and_no_more_than_fit() {
     assert!(decode_grant(&[&encode_grant(&chunks)[..], &[0; 8]].concat()).is_err(), "too many");
     assert!(decode_grant(&[0; 7]).is_err(), "cut off");
     assert!(decode_grant(&[0xFF; 8]).is_err(), "no id");
+    assert!(decode_grant(&[0; 8]).is_err(), "names nothing");
 }
