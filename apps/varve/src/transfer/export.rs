@@ -125,7 +125,7 @@ fn identity(snapshot: &Snapshot) -> Result<varve_dataset::SnapshotIdentity> {
     })
 }
 
-/// Reads extent after extent, several reads at a time, and writes them in order.
+/// Writes what is read of extents to the archive.
 fn copy(
     client: &Client,
     name: &str,
@@ -136,21 +136,42 @@ fn copy(
 ) -> Result<()> {
     let begin = target.chain().offset();
     let (mut done, zeros) = (begin, plan.since.is_some());
-    for extent in Extents::new(client, name, plan.since.as_deref(), begin) {
+    let extents = Extents::new(client, name, plan.since.as_deref(), begin);
+    read_extents(
+        extents,
+        begin,
+        nbd,
+        || watch.is_stopped().then(|| interrupted(plan)),
+        |found| {
+            add(target, found, zeros)?;
+            let now = found.offset + found.data.len() as u64;
+            watch.did_bytes(now - done);
+            done = now;
+            Ok(())
+        },
+    )
+}
+
+/// Reads extent after extent from `begin` on, several reads at a time, and hands them on in order, until `stop` says why not to go on.
+pub(super) fn read_extents(
+    extents: Extents<'_>,
+    begin: u64,
+    nbd: &mut Nbd,
+    stop: impl Fn() -> Option<Failure>,
+    mut take: impl FnMut(&Found) -> Result<()>,
+) -> Result<()> {
+    for extent in extents {
         let extent = extent?;
         let end = extent.offset.saturating_add(extent.len).min(nbd.size_bytes());
         let mut at = extent.offset.max(begin);
         while at < end {
-            if watch.is_stopped() {
-                return Err(interrupted(plan));
+            if let Some(failure) = stop() {
+                return Err(failure);
             }
             if !nbd.has_room()
                 && let Some(found) = nbd.next()?
             {
-                add(target, &found, zeros)?;
-                let now = found.offset + found.data.len() as u64;
-                watch.did_bytes(now - done);
-                done = now;
+                take(&found)?;
             }
             let len = usize::try_from(end - at).unwrap_or(usize::MAX).min(REQUEST_BYTES_MAX);
             nbd.send_read(at, len)?;
@@ -158,7 +179,7 @@ fn copy(
         }
     }
     while let Some(found) = nbd.next()? {
-        add(target, &found, zeros)?;
+        take(&found)?;
     }
     Ok(())
 }

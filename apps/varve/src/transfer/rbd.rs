@@ -1,7 +1,7 @@
 //! Images of Ceph's RBD into volumes and back, by Ceph's own command `rbd`. It finds the cluster as it always does: by ceph.conf, `CEPH_CONF`
 //! and `CEPH_ARGS`.
 //!
-//! B1. An import makes its volume, and deletes it when it does not come to its end. One that was there is never touched.
+//! B1. An import makes its volume, and deletes it when it fails or is interrupted. Killed, it leaves a part of it. One that was there is never touched.
 //! B2. An export makes IMAGE.partial and renames it when it is whole: `rbd import` takes the end of its input for the end of the image. One that was
 //!     there is never touched.
 
@@ -15,7 +15,7 @@ use hyper::Method;
 use varve_access_admin::v1::{CreateVolume, Volume};
 use varve_types::ByteCount;
 
-use super::export::{BLOCK_BYTES, ExportPlan, delete_soon};
+use super::export::{BLOCK_BYTES, ExportPlan, delete_soon, read_extents};
 use super::import::ImportPlan;
 use super::nbd::{Nbd, REQUEST_BYTES_MAX};
 use crate::client::{Client, volume_path};
@@ -156,32 +156,14 @@ fn fill_image(client: &Client, name: &str, image: &str, plan: &ExportPlan) -> Re
     let watch = Watch::start();
     watch.say(format!("export {name}"));
     watch.expect_bytes(size_bytes);
-    let mut copy = || -> Result<()> {
-        for extent in Extents::new(client, name, None, 0) {
-            let extent = extent?;
-            let (mut at, end) = (extent.offset, extent.offset.saturating_add(extent.len));
-            let end = end.min(size_bytes);
-            while at < end {
-                if watch.is_stopped() {
-                    return Err(Failure::new("interrupted"));
-                }
-                if !nbd.has_room()
-                    && let Some(found) = nbd.next()?
-                {
-                    watch.did_bytes(to.write(found.offset, &found.data)?);
-                }
-                let len = usize::try_from(end - at).unwrap_or(usize::MAX).min(REQUEST_BYTES_MAX);
-                nbd.send_read(at, len)?;
-                at += len as u64;
-            }
-        }
-        while let Some(found) = nbd.next()? {
-            watch.did_bytes(to.write(found.offset, &found.data)?);
-        }
-        watch.did_bytes(to.write(size_bytes, &[])?);
+    let extents = Extents::new(client, name, None, 0);
+    let stop = || watch.is_stopped().then(|| Failure::new("interrupted"));
+    let mut write = |offset, data: &[u8]| -> Result<()> {
+        watch.did_bytes(to.write(offset, data)?);
         Ok(())
     };
-    let copied = copy();
+    let copied = read_extents(extents, 0, &mut nbd, stop, |found| write(found.offset, &found.data))
+        .and_then(|()| write(size_bytes, &[]));
     watch.end();
     if let Err(failure) = copied {
         tool.end(); // B2: before its input ends.

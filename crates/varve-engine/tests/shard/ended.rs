@@ -6,26 +6,15 @@
 
 use std::rc::Rc;
 
-use crate::pool::{MIB, Shape, disk_for, format_on, open_media};
+use crate::pool::{CROWDED, disk_for, format_on, open_media};
 use varve_engine::{BLOCK_BYTES, Error, Shard};
 use varve_media::{
     Disk, DiskOperation, DiskStats, Fault, FaultDisk, FaultPlan, FaultRule, StatsDisk,
 };
 use varve_reactor::{Reactor, SimLoop};
 use varve_stdx::{AlignedBuf, Rng};
-use varve_types::{ByteRange, Reduction, StreamId};
+use varve_types::{ByteRange, StreamId};
 
-const SHAPE: Shape = Shape {
-    segments: 96,
-    segment_bytes: 256 << 10,
-    lane_bytes: MIB,
-    memory_bytes: 16 * MIB,
-    checkpoint_entries: 400,
-    write_blocks_max: 1,
-    volume_percent: 50,
-    reduction: Reduction::OFF,
-    index_bytes: 1 << 10,
-};
 const STREAM: StreamId = StreamId::new(1);
 const BLOCKS: u64 = 2000;
 const CLIENTS: u64 = 8;
@@ -80,12 +69,12 @@ fn changes(stats: &DiskStats) -> u64 {
 async fn world(reactor: Reactor, seed: u64) -> u64 {
     let plan = FaultPlan::new();
     let stats = DiskStats::new();
-    let disk: Rc<dyn Disk> = Rc::new(disk_for(SHAPE, 1));
+    let disk: Rc<dyn Disk> = Rc::new(disk_for(CROWDED, 1));
     let disk: Rc<dyn Disk> = Rc::new(FaultDisk::new(disk, &reactor, Rc::clone(&plan)));
     let disk: Rc<dyn Disk> = Rc::new(StatsDisk::new(disk, &reactor, Rc::clone(&stats)));
-    let (media, made) = format_on(&disk, SHAPE, 1).await;
+    let (media, made) = format_on(&disk, CROWDED, 1).await;
     made.expect("format the pool");
-    let shard = open_media(&reactor, media, SHAPE).await.remove(0);
+    let shard = open_media(&reactor, media, CROWDED).await.remove(0);
     let skip = Rng::new(seed).below(SKIP_MAX);
     // From then on all: of one that fails there may be a copy, or nobody who needs it.
     let fails = FaultRule::once(DiskOperation::WriteDurable, skip, Fault::Fail);

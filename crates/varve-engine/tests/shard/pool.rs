@@ -33,6 +33,19 @@ pub(crate) struct Shape {
     pub(crate) index_bytes: usize,
 }
 
+/// A pool of 24 MiB with little room beside a volume of half of it: reclaim and checkpoints are always at work.
+pub(crate) const CROWDED: Shape = Shape {
+    segments: 96,
+    segment_bytes: 256 << 10,
+    lane_bytes: MIB,
+    memory_bytes: 16 * MIB,
+    checkpoint_entries: 400,
+    write_blocks_max: 1,
+    volume_percent: 50,
+    reduction: Reduction::OFF,
+    index_bytes: 1 << 10,
+};
+
 /// Identity of the pool.
 pub(crate) const POOL: PoolId = PoolId([7; 16]);
 

@@ -5,28 +5,16 @@
 use std::ops::ControlFlow;
 use std::rc::Rc;
 
-use crate::pool::{MIB, Shape, disk_for, format_on, open_media};
+use crate::pool::{CROWDED, MIB, disk_for, format_on, open_media};
 use varve_engine::{BLOCK_BYTES, Shard, VerifyEvent};
 use varve_media::{Disk, DiskOperation, Fault, FaultDisk, FaultPlan, FaultRule};
 use varve_reactor::{Reactor, SimLoop};
 use varve_stdx::{AlignedBuf, Rng};
-use varve_types::{Reduction, StreamId};
+use varve_types::StreamId;
 
 const STREAM: StreamId = StreamId::new(1);
 const BLOCKS: u64 = 3_000;
 const CLIENTS: u64 = 8;
-
-const SHAPE: Shape = Shape {
-    segments: 96,
-    segment_bytes: 256 << 10,
-    lane_bytes: MIB,
-    memory_bytes: 16 * MIB,
-    checkpoint_entries: 400,
-    write_blocks_max: 1,
-    volume_percent: 50,
-    reduction: Reduction::OFF,
-    index_bytes: 1 << 10,
-};
 
 /// Overwrites at random until the loop is dropped.
 fn spawn_clients(reactor: &Reactor, shard: &Rc<Shard>) {
@@ -50,11 +38,11 @@ fn what_moves_meanwhile_is_not_damaged() {
     let reactor = sim.handle();
     sim.run_until(async move {
         let plan = FaultPlan::new();
-        let disk: Rc<dyn Disk> = Rc::new(disk_for(SHAPE, 1));
+        let disk: Rc<dyn Disk> = Rc::new(disk_for(CROWDED, 1));
         let disk: Rc<dyn Disk> = Rc::new(FaultDisk::new(disk, &reactor, Rc::clone(&plan)));
-        let (media, made) = format_on(&disk, SHAPE, 1).await;
+        let (media, made) = format_on(&disk, CROWDED, 1).await;
         made.expect("format the pool");
-        let shard = open_media(&reactor, media, SHAPE).await.remove(0);
+        let shard = open_media(&reactor, media, CROWDED).await.remove(0);
         for operation in DiskOperation::ALL {
             let delay = FaultRule::always(operation, Fault::Delay(300_000));
             plan.add(FaultRule { one_in: 3, ..delay });
