@@ -17,33 +17,32 @@ fn cargo(arguments: &[&str]) -> Command {
 /// Format, lints, tidy, tests, the figures of the README, and documentation.
 pub(crate) fn ci() -> Result<Counts> {
     let mut counts = Counts::default();
-    let format = step::run("format", &mut cargo(&["fmt", "--all", "--", "--check"]))?;
-    counts.add(Counts::one(format));
+    counts.add(step::run("format", &mut cargo(&["fmt", "--all", "--", "--check"]))?);
     let lints =
         ["clippy", "--workspace", "--all-targets", "--all-features", "--", "-D", "warnings"];
-    counts.add(Counts::one(step::run("lints", &mut cargo(&lints))?));
+    counts.add(step::run("lints", &mut cargo(&lints))?);
     println!("== tidy");
-    counts.add(Counts::one(tidy::tidy()?));
+    counts.add(Counts::one("tidy", tidy::tidy()?));
     let tests = ["test", "--workspace", "--no-fail-fast"];
     counts.add(step::run_counting("tests", &mut cargo(&tests))?);
     let mut readme = Command::new("bench/compare");
-    counts.add(Counts::one(step::run("figures of the README", readme.arg("--check-readme"))?));
+    counts.add(step::run("figures of the README", readme.arg("--check-readme"))?);
     let mut docs = cargo(&["doc", "--workspace", "--no-deps", "--document-private-items"]);
     docs.env("RUSTDOCFLAGS", "-D warnings -A rustdoc::private-intra-doc-links");
-    counts.add(Counts::one(step::run("documentation", &mut docs)?));
+    counts.add(step::run("documentation", &mut docs)?);
     Ok(counts)
 }
 
 /// Installs what the tests need, then `ci`, then the tests that run whole processes, on a release build.
 pub(crate) fn test() -> Result<bool> {
     let mut counts = Counts::default();
-    let install = step::run("packages", Command::new("tests/run").arg("--install-only"))?;
-    counts.add(Counts::one(install));
+    counts.add(step::run("packages", Command::new("tests/run").arg("--install-only"))?);
     counts.add(ci()?);
     let build = ["build", "--release", "--bin", "varve"];
     let built = step::run("release build", &mut cargo(&build))?;
-    counts.add(Counts::one(built));
-    if built {
+    let is_built = built.failed == 0;
+    counts.add(built);
+    if is_built {
         let binary = target_directory()?.join("release/varve");
         let mut processes = Command::new("tests/run");
         counts.add(step::run_counting("whole processes", processes.env("VARVE", binary))?);

@@ -31,6 +31,6 @@ impl Sim {
             Some(seed) => command.args(["--seed", &seed.to_string()]),
             None => command.args(["--seeds", &self.seeds.to_string()]),
         };
-        step::run("simulator", command.args(&self.rest))
+        Ok(step::run("simulator", command.args(&self.rest))?.failed == 0)
     }
 }

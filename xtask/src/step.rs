@@ -14,28 +14,35 @@ pub(crate) fn root() -> PathBuf {
 }
 
 /// How many tests ran, and how they ended.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Counts {
     pub(crate) passed: u64,
     pub(crate) failed: u64,
     pub(crate) skipped: u64,
+    /// What failed, as far as its output names it: repeated at the end, below everything that ran after it.
+    pub(crate) failures: Vec<String>,
 }
 
 impl Counts {
     /// One check that is no test of its own, such as a lint run.
-    pub(crate) fn one(ok: bool) -> Self {
-        Self { passed: u64::from(ok), failed: u64::from(!ok), skipped: 0 }
+    pub(crate) fn one(title: &str, ok: bool) -> Self {
+        let failures = if ok { vec![] } else { vec![title.to_owned()] };
+        Self { passed: u64::from(ok), failed: u64::from(!ok), skipped: 0, failures }
     }
 
     pub(crate) fn add(&mut self, other: Self) {
         self.passed += other.passed;
         self.failed += other.failed;
         self.skipped += other.skipped;
+        self.failures.extend(other.failures);
     }
 
-    /// Prints the closing line; whether nothing failed.
+    /// Prints what failed and the closing line; whether nothing failed.
     pub(crate) fn report(self) -> bool {
-        let Self { passed, failed, skipped } = self;
+        let Self { passed, failed, skipped, failures } = self;
+        for failure in failures {
+            println!("failed: {failure}");
+        }
         if skipped == 0 {
             println!("{passed} passed, {failed} failed");
         } else {
@@ -53,12 +60,12 @@ impl Counts {
         let passed = number_before(" passed")?;
         let failed = number_before(" failed")?;
         let skipped = number_before(" skipped").or(number_before(" ignored")).unwrap_or(0);
-        Some(Self { passed, failed, skipped })
+        Some(Self { passed, failed, skipped, failures: vec![] })
     }
 }
 
-/// Runs a command with its output shown; whether it succeeded.
-pub(crate) fn run(title: &str, command: &mut Command) -> Result<bool> {
+/// Runs a command with its output shown: one check, that passed if the command succeeded.
+pub(crate) fn run(title: &str, command: &mut Command) -> Result<Counts> {
     let begin = Instant::now();
     println!("== {title}");
     let status = command
@@ -67,7 +74,7 @@ pub(crate) fn run(title: &str, command: &mut Command) -> Result<bool> {
         .with_context(|| format!("start {:?}", command.get_program()))?;
     let seconds = begin.elapsed().as_secs();
     println!("== {title}: {} in {seconds} s", if status.success() { "ok" } else { "FAILED" });
-    Ok(status.success())
+    Ok(Counts::one(title, status.success()))
 }
 
 /// Runs a command, shows its standard output, and adds up the test results in it. A command that fails without a failed test
@@ -88,12 +95,14 @@ pub(crate) fn run_counting(title: &str, command: &mut Command) -> Result<Counts>
         println!("{line}");
         if is_result(&line) {
             counts.add(Counts::of_line(&line).unwrap_or_default());
+        } else if is_failure(&line) {
+            counts.failures.push(line.into_owned());
         }
     }
     std::io::stdout().flush()?;
     let status = child.wait().context("wait for the tests")?;
     if !status.success() && counts.failed == 0 {
-        counts.failed = 1;
+        counts.add(Counts::one(title, false));
     }
     println!(
         "== {title}: {} in {} s",
@@ -109,6 +118,11 @@ fn is_result(line: &str) -> bool {
         || line.starts_with(|c: char| c.is_ascii_digit()) && line.contains(" passed, ")
 }
 
+/// A line that names a test that failed: cargo's, or one of `tests/run`.
+fn is_failure(line: &str) -> bool {
+    line.starts_with("test ") && line.ends_with(" ... FAILED") || line.starts_with("FAIL ")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -117,8 +131,8 @@ mod tests {
     fn results_are_read_from_both_forms() {
         let cargo = "test result: ok. 5 passed; 1 failed; 2 ignored; 0 measured; 0 filtered out";
         assert!(is_result(cargo));
-        let counts = Counts { passed: 5, failed: 1, skipped: 2 };
-        assert_eq!(Counts::of_line(cargo), Some(counts));
+        let counts = Counts { passed: 5, failed: 1, skipped: 2, ..Counts::default() };
+        assert_eq!(Counts::of_line(cargo), Some(counts.clone()));
         assert!(is_result("5 passed, 1 failed, 2 skipped"));
         assert_eq!(Counts::of_line("5 passed, 1 failed, 2 skipped"), Some(counts));
         assert_eq!(
@@ -133,14 +147,15 @@ mod tests {
     fn a_command_that_dies_without_a_result_counts_as_failed() {
         let mut command = Command::new("sh");
         let counts = run_counting("dies", command.args(["-c", "echo hello; exit 3"])).unwrap();
-        assert_eq!(counts, Counts { failed: 1, ..Counts::default() });
+        assert_eq!(counts, Counts::one("dies", false));
     }
 
     #[test]
     fn results_of_several_programs_add_up() {
-        let script = "echo 'test result: ok. 2 passed; 0 failed; 0 ignored'; echo '3 passed, 1 failed'; exit 1";
+        let script = "echo 'test that ... FAILED'; echo 'test result: ok. 2 passed; 0 failed; 0 ignored'; echo '3 passed, 1 failed'; exit 1";
         let mut command = Command::new("sh");
         let counts = run_counting("adds", command.args(["-c", script])).unwrap();
-        assert_eq!(counts, Counts { passed: 5, failed: 1, skipped: 0 });
+        let failures = vec!["test that ... FAILED".to_owned()];
+        assert_eq!(counts, Counts { passed: 5, failed: 1, skipped: 0, failures });
     }
 }

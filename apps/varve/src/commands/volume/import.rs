@@ -33,7 +33,7 @@ pub(crate) struct ImportDiff {
 /// What is imported.
 #[derive(Args, Debug)]
 struct What {
-    /// File to read, or - for standard input; `import` also takes rbd:POOL/IMAGE[@SNAPSHOT], of which it makes a volume
+    /// File to read, or - for standard input; `import` also makes a volume of rbd:POOL/IMAGE or of rbd:POOL/IMAGE@SNAPSHOT
     file: PathBuf,
 
     /// Name of the volume
