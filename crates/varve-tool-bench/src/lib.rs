@@ -8,6 +8,7 @@ mod data;
 mod error;
 mod expected;
 mod fleet;
+mod ledger;
 mod load;
 mod mix;
 mod pieces;
@@ -26,7 +27,10 @@ pub use data::{DataSpec, StockPick};
 pub use error::{Error, Result};
 pub use expected::Expected;
 pub use fleet::{CloneFleet, FleetSpec, FleetWrite};
-pub use load::{Estimate, Job, JobPart, JobWatch, LoadSpec, Measured, Phase, Side, has_settled};
+pub use ledger::{Held, Ledger};
+pub use load::{
+    Estimate, Job, JobPart, JobWatch, Kind, LoadSpec, Measured, Pace, Phase, Side, has_settled,
+};
 pub use preset::{BlockWork, Preset, Step, Work};
 pub use scatter::Scatter;
 pub use targets::{NbdAddress, NbdUri, Target};

@@ -1,10 +1,16 @@
 //! The load as flags.
 
+use std::path::PathBuf;
+
 use clap::Args;
+use varve_tool_bench::cosbench::Workload;
 use varve_tool_bench::{AccessPattern, DataSpec, LoadSpec, Target, processes_named};
 use varve_types::ByteCount;
 
+use super::bucket::BucketName;
+use super::s3::{S3Server, S3Settings};
 use crate::cli::size;
+use crate::commands::user::read_file;
 use crate::failure::{Failure, Result};
 
 /// Exponent of a Zipf law where none is named: that of most benchmarks of key-value stores.
@@ -90,9 +96,132 @@ impl LoadArgs {
     }
 }
 
-/// Reads a target.
-pub(crate) fn target(text: &str) -> std::result::Result<Target, String> {
-    text.parse().map_err(|error: varve_tool_bench::Error| error.to_string())
+/// What a load is put on, as users name it.
+#[derive(Clone, Debug)]
+pub(crate) enum Aim {
+    Disk(Target),
+    Bucket(BucketName),
+}
+
+/// Reads what a load is put on.
+pub(crate) fn aim(text: &str) -> std::result::Result<Aim, String> {
+    match text.strip_prefix("s3://") {
+        Some(rest) => BucketName::read(rest).map(Aim::Bucket),
+        None => {
+            let target = text.parse::<Target>();
+            target.map(Aim::Disk).map_err(|error| error.to_string())
+        }
+    }
+}
+
+/// The server of a bucket, and a load on it.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Buckets (s3://…)")]
+pub(crate) struct ObjectsArgs {
+    /// Server of an s3:// target: http://HOST(:PORT) [default: AWS_ENDPOINT_URL]
+    #[arg(long, value_name = "URL")]
+    endpoint: Option<String>,
+
+    /// Public half of the key [default: AWS_ACCESS_KEY_ID, with AWS_SECRET_ACCESS_KEY]
+    #[arg(long, value_name = "KEY", requires = "secret_file")]
+    access_key: Option<String>,
+
+    /// File with its secret, - for standard input
+    #[arg(long, value_name = "FILE", requires = "access_key")]
+    secret_file: Option<PathBuf>,
+
+    /// Objects of a load of your own, all of them written before it
+    #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..=100_000_000), value_name = "COUNT")]
+    objects: u64,
+
+    /// Sizes of these objects, as COSBench says them: c(128)KB, u(4,64)KB or h(MIN|MAX|WEIGHT,…)KB, of B, KB, MB, GB, which are powers of ten
+    #[arg(long, default_value = "c(128)KB", value_name = "SELECTOR")]
+    object_sizes: String,
+
+    /// Share of operations that list objects, in percent
+    #[arg(long, value_parser = percent, default_value = "0", value_name = "PERCENT")]
+    lists: u8,
+
+    /// Share of operations that remove an object, in percent; what is removed is written first
+    #[arg(long, value_parser = percent, default_value = "0", value_name = "PERCENT")]
+    deletes: u8,
+}
+
+impl ObjectsArgs {
+    /// The server.
+    pub(crate) fn server(&self) -> Result<S3Server> {
+        let secret = self.secret_file.as_deref().map(read_file).transpose()?;
+        let settings = S3Settings {
+            endpoint: self.endpoint.clone(),
+            access_key: self.access_key.clone(),
+            secret_key: secret.map(|secret| secret.trim_end().to_owned()),
+        };
+        settings.server("the command line", |_| None)
+    }
+
+    /// A load of the user's own, as a workload of one folder; `load` has what it has in common with loads of blocks.
+    pub(crate) fn workload(&self, load: &LoadSpec) -> Result<Workload> {
+        let Self { objects, object_sizes, lists, deletes, .. } = self;
+        let reads = load.read_percent;
+        let shares = u32::from(reads) + u32::from(*lists) + u32::from(*deletes);
+        let writes = 100_u32.checked_sub(shares).ok_or_else(|| {
+            Failure::misuse(format!(
+                "reads, lists and deletes are {shares} % of operations together"
+            ))
+            .hint("--reads is 100 unless it is said")
+        })?;
+        if u32::from(*deletes) > writes {
+            let what = format!("{deletes} % deletes and {writes} % writes leave no objects");
+            return Err(Failure::misuse(what).hint("remove no more than is written"));
+        }
+        let of_objects = match load.pattern {
+            AccessPattern::Uniform => format!("u(1,{objects})"),
+            AccessPattern::Sequential => format!("s(1,{objects})"),
+            AccessPattern::Zipf { .. } | AccessPattern::HotCold { .. } => {
+                return Err(Failure::misuse("patterns of objects are random and sequential"));
+            }
+        };
+        if object_sizes.contains(['"', '<', '&', ';']) {
+            return Err(Failure::misuse(format!("`{object_sizes}` is no selector of sizes")));
+        }
+        let place = format!("cprefix=f;containers=c(1);objects={of_objects};sizes={object_sizes}");
+        let operation = |(kind, ratio)| {
+            format!("<operation type=\"{kind}\" ratio=\"{ratio}\" config=\"{place}\"/>")
+        };
+        let kinds = [
+            ("read", u32::from(reads)),
+            ("write", writes),
+            ("list", u32::from(*lists)),
+            ("delete", u32::from(*deletes)),
+        ];
+        let operations: String = kinds.into_iter().map(operation).collect();
+        let xml = format!(
+            "<workload name=\"own\"><workflow><workstage name=\"prepare\"><work type=\"prepare\" workers=\"1\" \
+             config=\"cprefix=f;containers=r(1,1);objects=r(1,{objects});sizes={object_sizes}\"/></workstage><workstage name=\"main\">\
+             <work name=\"main\" workers=\"1\" runtime=\"1\">{operations}</work></workstage></workflow></workload>"
+        );
+        Workload::read(&xml).map_err(|error| Failure::misuse(error.to_string()))
+    }
+
+    /// What of a load of blocks says nothing of objects.
+    pub(crate) fn check(load: &LoadSpec) -> Result<()> {
+        let blocks = LoadSpec::default();
+        let said = [
+            ("--block", load.block_bytes != blocks.block_bytes),
+            ("--durable", load.durable),
+            ("--zeros", load.data.zero_percent > 0),
+            ("--duplicates", load.data.duplicate_percent > 0),
+            ("--compression", load.data.compression_ratio > 1.0),
+        ];
+        match said.iter().find(|(_, is_said)| *is_said) {
+            None => Ok(()),
+            Some((flag, _)) => {
+                let what = format!("{flag} is of blocks, and an s3:// target has objects");
+                Err(Failure::misuse(what)
+                    .hint("--object-sizes has their sizes; their bytes do not compress"))
+            }
+        }
+    }
 }
 
 /// Reads which processes to look at: an id, or all of a name.
@@ -156,6 +285,13 @@ mod tests {
         for wrong in ["5", "s", "", "1d", "99999999999999999999s", "9000h", "1.5s"] {
             assert!(milliseconds(wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn buckets_are_told_from_disks() {
+        assert!(matches!(aim("s3://b"), Ok(Aim::Bucket(_))));
+        assert!(matches!(aim("null:1GiB"), Ok(Aim::Disk(_))));
+        assert!(aim("s3://").is_err() && aim("rbd://p/v").is_err());
     }
 
     #[test]

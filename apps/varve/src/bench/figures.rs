@@ -64,9 +64,9 @@ pub(crate) struct Latency {
     max: f64,
 }
 
-/// Reads and writes together.
+/// Operations of every kind together.
 pub(crate) fn both(window: &Measured) -> Side {
-    window.reads.with(&window.writes)
+    window.all()
 }
 
 impl Window {

@@ -1,8 +1,13 @@
 //! The load of a report, for programs and in words.
 
 use serde::{Deserialize, Serialize};
+use varve_tool_bench::cosbench::Verb;
 use varve_tool_bench::{AccessPattern, LoadSpec};
 use varve_types::ByteCount;
+
+use super::crowd::ObjectsPlan;
+use super::objects::kind;
+use super::run::{Goal, Plan};
 
 /// What was done to the target. Loads that differ in nothing can be compared.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
@@ -19,9 +24,66 @@ pub(crate) struct Load {
     duplicate_percent: u8,
     compression_ratio: f64,
     seed: u64,
+    /// What is done to objects, instead of blocks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) objects: Option<ObjectsLoad>,
+}
+
+/// What is done to the objects of a bucket.
+#[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
+pub(crate) struct ObjectsLoad {
+    /// Objects that are written before.
+    prepared: u64,
+    /// Operations by their shares.
+    operations: Vec<ObjectsOperation>,
+}
+
+/// One of them; numbers and sizes in bytes are COSBench's selectors.
+#[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
+struct ObjectsOperation {
+    kind: String,
+    percent: u64,
+    containers: String,
+    objects: String,
+    /// Of what is written.
+    sizes: Option<String>,
+}
+
+impl ObjectsLoad {
+    fn of(plan: &ObjectsPlan) -> Self {
+        let operations = plan.main.operations.iter().map(|operation| ObjectsOperation {
+            kind: kind(operation.verb).to_owned(),
+            percent: operation.ratio,
+            containers: operation.containers.to_string(),
+            objects: operation.objects.to_string(),
+            sizes: (operation.verb == Verb::Write).then(|| operation.sizes.to_string()),
+        });
+        Self { prepared: plan.prepared.0, operations: operations.collect() }
+    }
+
+    fn text(&self) -> String {
+        let operations = self.operations.iter().map(|one| {
+            let ObjectsOperation { kind, percent, .. } = one;
+            let sizes = one.sizes.as_ref().map(|sizes| format!(" of {sizes} bytes"));
+            format!("{percent} % {kind}s{}", sizes.unwrap_or_default())
+        });
+        let operations: Vec<String> = operations.collect();
+        format!("{}; {} objects", operations.join(", "), self.prepared)
+    }
 }
 
 impl Load {
+    /// The load of a plan.
+    pub(crate) fn of_plan(plan: &Plan) -> Self {
+        let load = Self::of(&plan.load);
+        match &plan.goal {
+            Goal::Disk(_) => load,
+            Goal::Objects(plan) => {
+                Self { block_bytes: 0, objects: Some(ObjectsLoad::of(plan)), ..load }
+            }
+        }
+    }
+
     pub(crate) fn of(spec: &LoadSpec) -> Self {
         Self {
             block_bytes: spec.block_bytes,
@@ -36,6 +98,7 @@ impl Load {
             duplicate_percent: spec.data.duplicate_percent,
             compression_ratio: spec.data.compression_ratio,
             seed: spec.seed,
+            objects: None,
         }
     }
 
@@ -45,6 +108,10 @@ impl Load {
             None => "as fast as answered".to_owned(),
             Some(rate) => format!("{rate} operations/s"),
         };
+        if let Some(objects) = &self.objects {
+            let connections = self.jobs * self.depth;
+            return format!("{}, {connections} connections, {pace}", objects.text());
+        }
         let jobs = if self.jobs == 1 { "1 job".to_owned() } else { format!("{} jobs", self.jobs) };
         format!(
             "{} {}, {} % reads, {jobs} × {} under way, {pace}",

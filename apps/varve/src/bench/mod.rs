@@ -2,8 +2,10 @@
 
 mod arguments;
 mod background;
+mod bucket;
 mod chart;
 mod compared;
+mod crowd;
 mod figures;
 mod health;
 mod load;
@@ -12,18 +14,22 @@ mod page;
 mod preset;
 mod report;
 mod run;
+mod s3;
 mod sampler;
 mod saved;
 mod scale;
 mod system;
 
-pub(crate) use arguments::{LoadArgs, milliseconds, processes, target};
+pub(crate) use arguments::{Aim, LoadArgs, ObjectsArgs, aim, milliseconds, processes};
+pub(crate) use bucket::Bucket;
 pub(crate) use compared::{Compared, compare};
-pub(crate) use objects::{S3Settings, run_workload};
+pub(crate) use crowd::ObjectsPlan;
+pub(crate) use objects::run_workload;
 pub(crate) use page::{Named, page};
-pub(crate) use preset::{block_work, known, load_of, objects_work, shown};
+pub(crate) use preset::{block_work, known, load_of, objects_plans, objects_work, shown};
 pub(crate) use report::{Report, json};
-pub(crate) use run::{Plan, run};
+pub(crate) use run::{Goal, Plan, run};
+pub(crate) use s3::S3Settings;
 pub(crate) use saved::Saved;
 pub(crate) use scale::{ScaleSpec, scale};
 pub(crate) use system::System;

@@ -1,29 +1,20 @@
 //! Runs a workload of COSBench on S3 servers: stages one after another, in each its works side by side, in each a thread for every worker.
 
-use std::collections::BTreeMap;
-use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use time::OffsetDateTime;
+use varve_stdx::checksum64;
 use varve_tool_bench::cosbench::{
     Action, End, Line, Mission, Tally, Together, Verb, Work, Workload, Workstage,
 };
-use varve_tool_bench::s3::{Answer, Connection, Head, Signer, encoded};
+use varve_tool_bench::s3::Bodies;
 
+use super::s3::{Request, S3Client, S3Server, S3Settings};
 use crate::failure::{Failure, Result};
 use crate::watch::Watch;
-
-/// Bytes of a body that are made and sent at once.
-const PIECE_BYTES: usize = 64 << 10;
-
-/// Every block of this size differs from all others.
-const STAMP_EVERY: usize = 4096;
-
-/// The word in place of a body's hash.
-const UNSIGNED: &str = "UNSIGNED-PAYLOAD";
 
 /// Operations before a share of failures means something.
 const OPERATIONS_MIN: u64 = 100;
@@ -31,52 +22,9 @@ const OPERATIONS_MIN: u64 = 100;
 /// How often the wish to end is looked at while nothing is done.
 const TICK: Duration = Duration::from_millis(50);
 
-/// A server and who calls it.
-#[derive(Clone, Debug)]
-pub(crate) struct S3Server {
-    /// `HOST:PORT`.
-    pub(crate) host: String,
-    pub(crate) access_key: String,
-    pub(crate) secret_key: String,
-}
-
-/// What replaces the settings of a workload.
-#[derive(Clone, Default, Debug)]
-pub(crate) struct S3Settings {
-    pub(crate) endpoint: Option<String>,
-    pub(crate) access_key: Option<String>,
-    pub(crate) secret_key: Option<String>,
-}
-
-impl S3Settings {
-    /// The server of a work: what is said here, else what its settings say.
-    fn server(&self, work: &Work) -> Result<S3Server> {
-        let settings: &BTreeMap<String, String> = &work.storage;
-        let chosen = |own: &Option<String>, key: &str| {
-            let missing = || Failure::misuse(format!("work {} names no {key}", work.name));
-            own.clone()
-                .or_else(|| settings.get(key).cloned())
-                .ok_or_else(|| missing().hint("say --endpoint, --access-key and --secret-file"))
-        };
-        Ok(S3Server {
-            host: host(&chosen(&self.endpoint, "endpoint")?)?,
-            access_key: chosen(&self.access_key, "accesskey")?,
-            secret_key: chosen(&self.secret_key, "secretkey")?,
-        })
-    }
-}
-
-/// `http://HOST:PORT` as a connection wants it.
-fn host(endpoint: &str) -> Result<String> {
-    let wrong = || {
-        let what = format!("`{endpoint}` is no endpoint that is known: it is http://HOST(:PORT)");
-        Failure::misuse(what)
-    };
-    let host = endpoint.strip_prefix("http://").ok_or_else(wrong)?.trim_end_matches('/');
-    if host.is_empty() || host.contains('/') {
-        return Err(wrong());
-    }
-    Ok(if host.contains(':') { host.to_owned() } else { format!("{host}:80") })
+/// The server of a work: what is said on the command line, else what its settings say.
+fn server(settings: &S3Settings, work: &Work) -> Result<S3Server> {
+    settings.server(&format!("work {}", work.name), |key| work.storage.get(key).cloned())
 }
 
 /// Runs it until a work ends early or Ctrl-C; a line for each operation of what was run.
@@ -84,7 +32,7 @@ pub(crate) fn run_workload(workload: &Workload, settings: &S3Settings) -> Result
     let works = workload.stages.iter().flat_map(|stage| &stage.works);
     works
         .filter(|work| !work.operations.is_empty())
-        .try_for_each(|work| settings.server(work).map(drop))?;
+        .try_for_each(|work| server(settings, work).map(drop))?;
     let watch = Watch::open_ended();
     let mut lines = Vec::new();
     for (number, stage) in (1..).zip(&workload.stages) {
@@ -135,9 +83,12 @@ fn run_stage(
 struct WorkRun<'a> {
     work: Arc<Work>,
     server: S3Server,
+    bodies: Bodies,
     watch: &'a Watch,
     together: Arc<Together>,
     begun: Instant,
+    /// Tells its bodies from those of other runs.
+    salt: u64,
     operations: AtomicU64,
     bytes: AtomicU64,
     failures: AtomicU64,
@@ -149,10 +100,12 @@ impl<'a> WorkRun<'a> {
     fn start(work: &Work, settings: &S3Settings, watch: &'a Watch) -> Result<Self> {
         Ok(Self {
             together: Together::new(work),
-            server: settings.server(work)?,
+            server: server(settings, work)?,
+            bodies: Bodies::new(1),
             work: Arc::new(work.clone()),
             watch,
             begun: Instant::now(),
+            salt: salt(),
             operations: AtomicU64::new(0),
             bytes: AtomicU64::new(0),
             failures: AtomicU64::new(0),
@@ -263,26 +216,19 @@ impl<'a> WorkRun<'a> {
 struct Worker<'a> {
     run: &'a WorkRun<'a>,
     mission: Mission,
-    signer: Signer,
-    connection: Option<Connection>,
-    piece: Vec<u8>,
-    /// Tells its bodies from those of other workers and of earlier operations.
-    stamp: u128,
+    client: S3Client,
+    number: u32,
+    writes: u64,
 }
 
 impl<'a> Worker<'a> {
     fn new(run: &'a WorkRun<'a>, number: u32) -> Self {
-        let S3Server { host, access_key, secret_key } = run.server.clone();
-        let seed = run.begun.elapsed().as_nanos();
-        let mut piece = vec![0; PIECE_BYTES];
-        varve_stdx::Rng::new(u64::from(number) + 1).fill(&mut piece);
         Self {
             run,
             mission: Mission::new(&run.work, number, u64::from(number), &run.together),
-            signer: Signer::new(access_key, secret_key, host),
-            connection: None,
-            piece,
-            stamp: (u128::from(number) << 96) + (seed << 32),
+            client: S3Client::new(&run.server),
+            number,
+            writes: 0,
         }
     }
 
@@ -302,7 +248,7 @@ impl<'a> Worker<'a> {
                     }
                 }
                 Err(error) => {
-                    self.connection = None;
+                    self.client.disconnect();
                     if let Some(tally) = tally {
                         tally.fail();
                     }
@@ -316,43 +262,45 @@ impl<'a> Worker<'a> {
     /// Does it; its bytes, and the time until its answer began.
     fn act(&mut self, action: &Action) -> std::result::Result<(u64, Duration), String> {
         let path = match action.object.as_str() {
-            "" => encoded(&format!("/{}", action.container)),
-            object => encoded(&format!("/{}/{object}", action.container)),
+            "" => format!("/{}", action.container),
+            object => format!("/{}/{object}", action.container),
         };
         let method = method(action.verb);
-        let began = Instant::now();
-        let told = |error: io::Error| format!("{method} {path}: {error}");
-        let answer = self.request(method, &path, action).map_err(told)?;
-        let processing = began.elapsed();
-        let connection = self.connection.as_mut().expect("a connection that answered");
-        let read = connection.skip(answer).map_err(told)?;
-        if !is_success(action.verb, answer.status) {
-            return Err(format!("{method} {path}: status {}", answer.status));
-        }
-        Ok((if action.verb == Verb::Read { read } else { action.size_bytes }, processing))
-    }
-
-    fn request(&mut self, method: &str, path: &str, action: &Action) -> io::Result<Answer> {
-        if self.connection.is_none() {
-            self.connection = Some(Connection::open(&self.run.server.host)?);
-        }
         let query = if action.verb == Verb::List { "list-type=2" } else { "" };
-        let (length, now) = (action.size_bytes, OffsetDateTime::now_utc());
-        let head = self.signer.head(Head { method, path, query, payload: UNSIGNED, length, now });
-        let connection = self.connection.as_mut().expect("it was opened");
-        let stamp = &mut self.stamp;
-        connection.request_in_pieces(&head, length, &mut self.piece, |_, bytes| {
-            for block in bytes.chunks_mut(STAMP_EVERY) {
-                *stamp += 1;
-                let stamp = stamp.to_le_bytes();
-                let stamped = stamp.len().min(block.len());
-                block[..stamped].copy_from_slice(&stamp[..stamped]);
+        let request = Request { method, path: &path, query, length: action.size_bytes };
+        self.writes += 1;
+        let write = write_number(self.run.salt, self.number, self.writes);
+        let bodies = &self.run.bodies;
+        let make = |at, into: &mut [u8]| bodies.fill(write, at, into);
+        let answered = match action.verb {
+            Verb::Write => {
+                let operation = self.run.work.operations.get(action.operation);
+                let part_bytes = operation.and_then(|operation| operation.part_bytes);
+                self.client.put(&path, (action.size_bytes, part_bytes), make)
             }
-        })
+            _ => self.client.call(request, make, |_| {}),
+        };
+        let answered = answered.map_err(|error| format!("{method} {path}: {error}"))?;
+        if !is_success(action.verb, answered.status) {
+            return Err(format!("{method} {path}: {}", answered.why()));
+        }
+        let is_read = action.verb == Verb::Read;
+        Ok((if is_read { answered.bytes } else { action.size_bytes }, answered.processing))
     }
 }
 
-fn method(verb: Verb) -> &'static str {
+/// A number of a write that no other has: of no worker, and of no run with another salt.
+pub(super) fn write_number(salt: u64, worker: u32, write: u64) -> u64 {
+    checksum64(&[salt, u64::from(worker), write].map(u64::to_le_bytes).concat())
+}
+
+/// A salt that no other run has.
+pub(super) fn salt() -> u64 {
+    let now = OffsetDateTime::now_utc().unix_timestamp_nanos();
+    checksum64(&[now, i128::from(std::process::id())].map(i128::to_le_bytes).concat())
+}
+
+pub(super) fn method(verb: Verb) -> &'static str {
     match verb {
         Verb::MakeContainer | Verb::Write => "PUT",
         Verb::RemoveContainer | Verb::Delete => "DELETE",
@@ -361,7 +309,7 @@ fn method(verb: Verb) -> &'static str {
 }
 
 /// As COSBench calls it.
-fn kind(verb: Verb) -> &'static str {
+pub(super) fn kind(verb: Verb) -> &'static str {
     match verb {
         Verb::MakeContainer => "init",
         Verb::RemoveContainer => "dispose",
@@ -373,7 +321,7 @@ fn kind(verb: Verb) -> &'static str {
 }
 
 /// Containers that are there already, or gone already, are what was asked for.
-fn is_success(verb: Verb, status: u16) -> bool {
+pub(super) fn is_success(verb: Verb, status: u16) -> bool {
     match verb {
         Verb::MakeContainer => matches!(status, 200 | 409),
         Verb::RemoveContainer => matches!(status, 200 | 204 | 404),
@@ -384,18 +332,4 @@ fn is_success(verb: Verb, status: u16) -> bool {
 
 fn us(time: Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn endpoints_are_http_and_a_host() {
-        assert_eq!(host("http://a:9000/").unwrap(), "a:9000");
-        assert_eq!(host("http://a").unwrap(), "a:80");
-        for wrong in ["a:9000", "https://a", "http://", "http://a/b"] {
-            assert!(host(wrong).is_err(), "{wrong}");
-        }
-    }
 }

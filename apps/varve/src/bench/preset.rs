@@ -1,9 +1,14 @@
 //! Presets as people and programs see them, and as plans of runs.
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
+use varve_tool_bench::cosbench::{self as objects, WorkKind, Workload};
 use varve_tool_bench::{BlockWork, LoadSpec, Preset, Step, Work};
 use varve_types::ByteCount;
 
+use super::bucket::Bucket;
+use super::crowd::ObjectsPlan;
 use super::load::{load_text, pattern};
 use crate::failure::{Failure, Result};
 use crate::table::labelled;
@@ -22,7 +27,8 @@ pub(crate) fn block_work(preset: Preset) -> Result<BlockWork> {
         Work::Block(work) => Ok(work),
         Work::Objects { .. } => {
             let what = format!("`{}` needs an S3 server", preset.id);
-            Err(Failure::misuse(what).hint(format!("run `varve bench cosbench {}`", preset.id)))
+            let hint = "say --target s3://BUCKET, or run `varve bench cosbench";
+            Err(Failure::misuse(what).hint(format!("{hint} {}`", preset.id)))
         }
         Work::Needs { what, .. } => Err(needs(&preset.id, what)),
     }
@@ -40,8 +46,31 @@ pub(crate) fn objects_work(preset: Preset) -> Result<String> {
     }
 }
 
+/// The loads of a workload on a bucket: each work of it that is a load, and before them what it prepares. `size_bytes` makes it smaller.
+pub(crate) fn objects_plans(
+    mut workload: Workload,
+    size_bytes: Option<u64>,
+    (bucket, may_hold): (Arc<Bucket>, bool),
+) -> Vec<ObjectsPlan> {
+    size_bytes.into_iter().for_each(|size_bytes| workload.shrink(size_bytes));
+    let (count, bytes) = workload.prepared();
+    let works = |kind| {
+        let works = workload.stages.iter().flat_map(|stage| &stage.works);
+        works.filter(move |work| work.kind == kind).map(|work| Arc::new(work.clone()))
+    };
+    let prepares: Vec<Arc<objects::Work>> = works(WorkKind::Prepare).collect();
+    let plans = works(WorkKind::Normal).map(|main| ObjectsPlan {
+        bucket: Arc::clone(&bucket),
+        may_hold,
+        prepares: prepares.clone(),
+        prepared: (count, bytes),
+        main,
+    });
+    plans.collect()
+}
+
 fn needs(id: &str, what: &str) -> Failure {
-    Failure::new(format!("`{id}` cannot be run yet: it needs {what}"))
+    Failure::misuse(format!("`{id}` cannot be run yet: it needs {what}"))
         .hint(format!("`varve bench show {id}` has its parameters"))
 }
 

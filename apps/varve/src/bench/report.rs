@@ -6,7 +6,7 @@ use varve_types::ByteCount;
 
 use super::figures::{Figures, Window, both};
 use super::load::Load;
-use super::run::{Outcome, Plan, Settling};
+use super::run::{Goal, Outcome, Plan, Settling};
 use crate::failure::{Failure, Result};
 use crate::table::{Align, columns, labelled};
 
@@ -33,10 +33,20 @@ pub(crate) struct Report {
     pub(crate) invalid: Vec<String>,
     /// Blocks that were read back and found right.
     verified_blocks: Option<u64>,
+    /// Objects likewise.
+    #[serde(default)]
+    verified_objects: Option<u64>,
+    /// Operations that failed; a load of blocks ends with the first one.
+    #[serde(default)]
+    failures: u64,
     pub(crate) repeats: Vec<Window>,
     /// All repeats together.
     pub(crate) reads: Option<Figures>,
     pub(crate) writes: Option<Figures>,
+    #[serde(default)]
+    pub(crate) lists: Option<Figures>,
+    #[serde(default)]
+    pub(crate) deletes: Option<Figures>,
     pub(crate) both: Figures,
     not_begun: u64,
 }
@@ -45,13 +55,13 @@ impl Report {
     /// The report of a run.
     pub(crate) fn of(plan: &Plan, outcome: &Outcome) -> Self {
         let figures = |side: &dyn Fn(&Measured) -> Side| Figures::of(&outcome.repeats, side);
-        let (reads, writes) =
-            (figures(&|window| window.reads.clone()), figures(&|window| window.writes.clone()));
+        let some = |side: &dyn Fn(&Measured) -> Side| Some(figures(side)).filter(Figures::is_any);
+        let has_objects = matches!(plan.goal, Goal::Objects(_));
         let windows = outcome.repeats.iter().map(|repeat| Window::of(&plan.load, repeat));
         Self {
-            target: plan.target.to_string(),
+            target: plan.goal.to_string(),
             size_bytes: outcome.size_bytes,
-            load: Load::of(&plan.load),
+            load: Load::of_plan(plan),
             fill: plan.fill,
             ramp_ms: plan.ramp_ms,
             duration_ms: plan.duration_ms,
@@ -61,11 +71,15 @@ impl Report {
             },
             interrupted: outcome.is_interrupted,
             invalid: invalid(outcome),
-            verified_blocks: outcome.verified,
+            verified_blocks: outcome.verified.filter(|_| !has_objects),
+            verified_objects: outcome.verified.filter(|_| has_objects),
+            failures: outcome.repeats.iter().map(|repeat| repeat.measured.failures).sum(),
             repeats: windows.collect(),
             both: figures(&both),
-            reads: reads.is_any().then_some(reads),
-            writes: writes.is_any().then_some(writes),
+            reads: some(&|window| window.reads.clone()),
+            writes: some(&|window| window.writes.clone()),
+            lists: some(&|window| window.lists.clone()),
+            deletes: some(&|window| window.deletes.clone()),
             not_begun: outcome.repeats.iter().map(|repeat| repeat.measured.not_begun).sum(),
         }
     }
@@ -91,7 +105,7 @@ impl Report {
             ("used", format!("{}{fill}", ByteCount(self.size_bytes))),
             ("load", self.load.text()),
         ];
-        if self.load.read_percent < 100 {
+        if self.load.read_percent < 100 && self.load.objects.is_none() {
             pairs.push(("writes", self.load.data()));
         }
         pairs.push(("time", time));
@@ -107,6 +121,9 @@ impl Report {
         }
         if let Some(blocks) = self.verified_blocks {
             pairs.push(("verified", format!("{blocks} blocks hold what was written last")));
+        }
+        if let Some(objects) = self.verified_objects {
+            pairs.push(("verified", format!("{objects} objects hold what was written last")));
         }
         pairs.extend(self.invalid.iter().map(|why| ("INVALID", why.clone())));
         let unsettled = self.repeats.iter().filter(|window| window.settled == Some(false)).count();
@@ -133,10 +150,16 @@ impl Report {
 
     /// Rows of figures, each with its name in front.
     pub(crate) fn rows(&self) -> Vec<Vec<String>> {
-        let both = (self.reads.is_some() && self.writes.is_some()).then_some(&self.both);
-        let sides =
-            [("reads", self.reads.as_ref()), ("writes", self.writes.as_ref()), ("both", both)];
-        let rows = sides.into_iter();
+        let sides = [
+            ("reads", self.reads.as_ref()),
+            ("writes", self.writes.as_ref()),
+            ("lists", self.lists.as_ref()),
+            ("deletes", self.deletes.as_ref()),
+        ];
+        let count = sides.iter().filter(|(_, figures)| figures.is_some()).count();
+        let all = if count > 2 { "all" } else { "both" };
+        let all = (all, Some(&self.both).filter(|_| count > 1));
+        let rows = sides.into_iter().chain([all]);
         rows.filter_map(|(name, figures)| figures.map(|figures| figures.row(name))).collect()
     }
 }
@@ -144,6 +167,11 @@ impl Report {
 fn invalid(outcome: &Outcome) -> Vec<String> {
     let mut reasons: Vec<String> =
         outcome.unwell.iter().map(|why| format!("the system was not well: {why}")).collect();
+    let failures: u64 = outcome.repeats.iter().map(|repeat| repeat.measured.failures).sum();
+    if failures > 0 {
+        let first = outcome.complaint.as_deref().unwrap_or_default();
+        reasons.push(format!("{failures} operations failed, the first one: {first}"));
+    }
     if let Settling::Never { ms } = outcome.settling {
         reasons.push(format!("the rate did not settle within {} s", ms as f64 / 1000.0));
     }

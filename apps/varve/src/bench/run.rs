@@ -1,5 +1,6 @@
 //! Runs a load: a thread with a loop for each job, and phases that all of them begin together.
 
+use std::fmt;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread::JoinHandle;
@@ -11,6 +12,7 @@ use varve_tool_bench::{
 };
 use varve_types::ErrorKind;
 
+use super::crowd::{Crowd, ObjectsPlan};
 use super::health::Health;
 use super::sampler::{Sampler, check_server};
 use crate::cli::Global;
@@ -26,7 +28,7 @@ const ROUND_NS: u64 = 1_000_000_000;
 /// What to run.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
-    pub(crate) target: Target,
+    pub(crate) goal: Goal,
     pub(crate) load: LoadSpec,
     /// Bytes of the target to use; without it all.
     pub(crate) size_bytes: Option<u64>,
@@ -45,6 +47,22 @@ pub(crate) struct Plan {
     pub(crate) asks_server: bool,
 }
 
+/// What a load is put on.
+#[derive(Clone, Debug)]
+pub(crate) enum Goal {
+    Disk(Target),
+    Objects(ObjectsPlan),
+}
+
+impl fmt::Display for Goal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Disk(target) => target.fmt(f),
+            Self::Objects(plan) => plan.bucket.fmt(f),
+        }
+    }
+}
+
 /// What a run gave.
 pub(crate) struct Outcome {
     /// Bytes of the target that were used.
@@ -53,8 +71,10 @@ pub(crate) struct Outcome {
     pub(crate) settling: Settling,
     /// What the system's health said when it was not well.
     pub(crate) unwell: Option<String>,
-    /// Blocks that were read back and found right.
+    /// Blocks or objects that were read back and found right.
     pub(crate) verified: Option<u64>,
+    /// The first of the failures that were few enough to go on.
+    pub(crate) complaint: Option<String>,
     /// Whether somebody ended it early.
     pub(crate) is_interrupted: bool,
 }
@@ -84,8 +104,14 @@ pub(crate) fn run(plans: &[Plan], global: &Global) -> Result<Vec<Outcome>> {
     let watch = Watch::open_ended();
     let begun = plans.iter().take_while(|_| !watch.is_stopped());
     let outcomes: Result<Vec<Outcome>> = begun.map(|plan| measure(plan, global, &watch)).collect();
+    // What a run wrote is removed however it ended.
+    let cleaned = match plans.first().map(|plan| &plan.goal) {
+        Some(Goal::Objects(plan)) => plan.bucket.clean(&watch),
+        Some(Goal::Disk(_)) | None => Ok(()),
+    };
     watch.end();
     let mut outcomes = outcomes?;
+    cleaned?;
     outcomes.retain(|outcome| !outcome.repeats.is_empty());
     if outcomes.is_empty() {
         return Err(Failure::new("interrupted before anything was measured"));
@@ -94,43 +120,71 @@ pub(crate) fn run(plans: &[Plan], global: &Global) -> Result<Vec<Outcome>> {
 }
 
 fn measure(plan: &Plan, global: &Global, watch: &Watch) -> Result<Outcome> {
-    watch.say(format!("open {}", plan.target));
-    let crew = Crew::start(plan)?;
+    watch.say(format!("open {}", plan.goal));
+    match &plan.goal {
+        Goal::Disk(target) => {
+            let crew = Crew::start(plan, target)?;
+            let mut outcome =
+                measure_phases(plan, (global, watch), &|phase, name| crew.run(phase, watch, name))?;
+            outcome.size_bytes = crew.size_bytes;
+            crew.end();
+            Ok(outcome)
+        }
+        Goal::Objects(objects) => {
+            let crowd = Crowd::start(objects, plan.load)?;
+            let mut outcome = measure_phases(plan, (global, watch), &|phase, name| {
+                crowd.run(phase, watch, name)
+            })?;
+            outcome.size_bytes = objects.prepared.1;
+            outcome.complaint = crowd.complaint();
+            Ok(outcome)
+        }
+    }
+}
+
+/// Runs a phase of that name to its end.
+type Run<'a> = &'a dyn Fn(Phase, &str) -> Result<Measured>;
+
+fn measure_phases(
+    plan: &Plan,
+    (global, watch): (&Global, &Watch),
+    run: Run<'_>,
+) -> Result<Outcome> {
     if plan.fill {
-        crew.run(Phase::Fill, watch, "fill")?;
+        run(Phase::Fill, "fill")?;
     }
     let health = plan.healthy.as_deref().map(Health::watch).transpose()?;
     let settling = match plan.settle_ms {
         None => Settling::NotAsked,
-        Some(most_ms) => settle(&crew, most_ms, watch)?,
+        Some(most_ms) => settle(run, most_ms, watch)?,
     };
-    let repeats = measure_repeats(plan, &crew, (global, watch))?;
+    let repeats = measure_repeats(plan, run, (global, watch))?;
     let mut outcome = Outcome {
-        size_bytes: crew.size_bytes,
+        size_bytes: 0,
         repeats,
         settling,
         unwell: health.and_then(Health::end),
         verified: None,
+        complaint: None,
         is_interrupted: false,
     };
     if plan.load.verify && !watch.is_stopped() {
-        let read = crew.run(Phase::ReadBack, watch, "read back")?;
+        let read = run(Phase::ReadBack, "read back")?;
         outcome.verified = (!watch.is_stopped()).then_some(read.reads.operations);
     }
     outcome.is_interrupted = watch.is_stopped();
-    crew.end();
     Ok(outcome)
 }
 
 /// Does the load, round by round, until its rate has settled.
-fn settle(crew: &Crew, most_ms: u64, watch: &Watch) -> Result<Settling> {
+fn settle(run: Run<'_>, most_ms: u64, watch: &Watch) -> Result<Settling> {
     let began = Instant::now();
     let passed_ms = || u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
     let mut rates = Vec::new();
     while passed_ms() < most_ms && !watch.is_stopped() {
         let round = Phase::Load { ramp_ns: 0, duration_ns: ROUND_NS };
-        let measured = crew.run(round, watch, "settle")?;
-        rates.push(measured.per_second(measured.reads.operations + measured.writes.operations));
+        let measured = run(round, "settle")?;
+        rates.push(measured.per_second(measured.operations()));
         if has_settled(&rates) {
             return Ok(Settling::After { ms: passed_ms() });
         }
@@ -140,7 +194,7 @@ fn settle(crew: &Crew, most_ms: u64, watch: &Watch) -> Result<Settling> {
 
 fn measure_repeats(
     plan: &Plan,
-    crew: &Crew,
+    run: Run<'_>,
     (global, watch): (&Global, &Watch),
 ) -> Result<Vec<Repeat>> {
     let mut processes = plan.processes.clone();
@@ -158,7 +212,7 @@ fn measure_repeats(
             break;
         }
         let begin = Instant::now() + Duration::from_millis(plan.ramp_ms);
-        let measured = crew.run(phase, watch, &format!("run {repeat} of {}", plan.repeats))?;
+        let measured = run(phase, &format!("run {repeat} of {}", plan.repeats))?;
         if measured.window_ns > 0 {
             let end = begin + Duration::from_nanos(measured.window_ns);
             let (usage, timeline) = (sampler.within(begin, end), sampler.timeline(begin, end));
@@ -181,7 +235,7 @@ struct Crew {
 
 impl Crew {
     /// Starts a thread for each job, and waits until all of them have opened the target.
-    fn start(plan: &Plan) -> Result<Self> {
+    fn start(plan: &Plan, target: &Target) -> Result<Self> {
         let (ready_to, ready) = mpsc::channel();
         let (answer_to, answers) = mpsc::channel();
         let (mut phases, mut watches, mut threads) = (Vec::new(), Vec::new(), Vec::new());
@@ -189,7 +243,9 @@ impl Crew {
             let (phase_to, phases_of_job) = mpsc::channel();
             let watch = Arc::new(JobWatch::default());
             let member = Member {
-                plan: plan.clone(),
+                target: target.clone(),
+                size_bytes: plan.size_bytes,
+                load: plan.load,
                 job,
                 watch: Arc::clone(&watch),
                 phases: phases_of_job,
@@ -258,7 +314,9 @@ impl Crew {
 
 /// What the thread of a job knows.
 struct Member {
-    plan: Plan,
+    target: Target,
+    size_bytes: Option<u64>,
+    load: LoadSpec,
     job: u32,
     watch: Arc<JobWatch>,
     phases: Receiver<Phase>,
@@ -274,8 +332,9 @@ impl Member {
             }
         };
         let reactor = event_loop.handle();
-        let (plan, job, watch) = (self.plan, self.job, self.watch);
-        let opened = event_loop.run(async move { open(&reactor, &plan, job, watch) });
+        let Self { target, size_bytes, load, job, watch, phases } = self;
+        let part = (size_bytes, job);
+        let opened = event_loop.run(async move { open(&reactor, &target, &load, part, watch) });
         let job = match opened {
             Ok((job, size_bytes)) => {
                 let _nobody_waits = ready.send(Ok(size_bytes));
@@ -287,7 +346,7 @@ impl Member {
                 return;
             }
         };
-        for phase in self.phases {
+        for phase in phases {
             let job = job.clone();
             let measured = event_loop.run(async move { job.run(phase).await });
             if answers.send(measured).is_err() {
@@ -297,16 +356,22 @@ impl Member {
     }
 }
 
-fn open(reactor: &Reactor, plan: &Plan, job: u32, watch: Arc<JobWatch>) -> Result<(Job, u64)> {
-    let disk = plan.target.open(reactor).map_err(|error| told(&error))?;
+fn open(
+    reactor: &Reactor,
+    target: &Target,
+    load: &LoadSpec,
+    (size_bytes, job): (Option<u64>, u32),
+    watch: Arc<JobWatch>,
+) -> Result<(Job, u64)> {
+    let disk = target.open(reactor).map_err(|error| told(&error))?;
     let has_bytes = disk.size();
-    let size_bytes = plan.size_bytes.unwrap_or(has_bytes);
+    let size_bytes = size_bytes.unwrap_or(has_bytes);
     if size_bytes > has_bytes {
-        let what = format!("{} has {has_bytes} bytes, fewer than --size", plan.target);
+        let what = format!("{target} has {has_bytes} bytes, fewer than --size");
         return Err(Failure::misuse(what));
     }
     let part = JobPart { job, size_bytes };
-    let job = Job::new(reactor, disk, &plan.load, part, watch).map_err(|error| told(&error))?;
+    let job = Job::new(reactor, disk, load, part, watch).map_err(|error| told(&error))?;
     Ok((job, size_bytes))
 }
 

@@ -94,7 +94,7 @@ fn workloads_that_cannot_be_run_are_refused() {
     let needs = |preset| varve(&["bench", "cosbench", preset]);
     assert!(needs("cos-small-read").refused(2).contains("work init names no endpoint"));
     assert!(needs("idf16").refused(2).contains("run `varve bench run idf16`"));
-    assert!(needs("yahoo-cas").refused(1).contains("it needs tiers"));
+    assert!(needs("yahoo-cas").refused(2).contains("it needs a cache tier"));
     assert!(refused("<wrok/>").contains("COSBench has no such element"));
     let without = WORKLOAD.replace("endpoint=http://127.0.0.1:1", "x=y");
     assert!(refused(&without).contains("work init names no endpoint"));

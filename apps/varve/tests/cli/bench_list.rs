@@ -9,7 +9,8 @@ fn presets_are_listed_with_what_they_need() {
     let line = |id: &str| text.lines().find(|line| line.split(' ').next() == Some(id)).unwrap();
     assert!(line("appb-small-90w").ends_with("  a block target"));
     assert!(line("dvr-shared").ends_with("  an S3 server"));
-    assert!(line("backup-archive").ends_with("  not yet: objects in parts"));
+    assert!(line("backup-archive").ends_with("  an S3 server"));
+    assert!(line("rados-4m-seq").ends_with("  not yet: native RADOS targets"));
     let json = varve(&["bench", "list", "--json"]).json();
     let presets = json["presets"].as_array().unwrap();
     assert_eq!(presets.len() + 1, text.lines().count());

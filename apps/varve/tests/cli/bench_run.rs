@@ -132,8 +132,24 @@ fn a_preset_runs_with_its_parameters() {
         (&70.into(), &true.into())
     );
     assert_eq!(json["runs"][0]["verified_blocks"], 2048);
-    let later = bench(&["yahoo-cas", "--target", "memory:16MiB"]).refused(1);
-    assert!(later.contains("`yahoo-cas` cannot be run yet: it needs tiers"), "{later}");
+    for (preset, what) in [
+        ("yahoo-cas", "a cache tier before coded storage"),
+        ("rados-4m-write", "native RADOS targets"),
+        ("file-smallfiles", "file system targets"),
+        ("virtinfra", "snapshots and clones"),
+    ] {
+        let later = bench(&[preset, "--target", "memory:16MiB"]).refused(2);
+        let said = format!("`{preset}` cannot be run yet: it needs {what}");
+        assert!(later.contains(&said) && later.contains("varve bench show"), "{later}");
+    }
+    let file = bench(&["file-2m-qd64", "--target", "memory:256MiB", "--size", "256MiB", "--json"]);
+    let blocks: Vec<u64> = file.json()["runs"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|run| run["load"]["block_bytes"].as_u64().unwrap())
+        .collect();
+    assert_eq!(blocks, [2 << 20; 4]);
     let objects = bench(&["dvr-shared", "--target", "memory:16MiB"]).refused(2);
     assert!(objects.contains("run `varve bench cosbench dvr-shared`"), "{objects}");
     bench(&["ccic-db", "--target", "memory:16MiB", "--depth", "3"]).refused(2);

@@ -23,8 +23,13 @@ fn a_preset_is_shown_with_its_source() {
 #[test]
 fn what_cannot_be_run_is_shown_and_unknown_names_are_refused() {
     let text = varve(&["bench", "show", "yahoo-cas"]).ok();
-    assert!(text.contains("parameters  code 8+3; 4 to 64 KB;"), "{text}");
-    assert!(text.contains("not yet     tiers, and requests/s swept on objects\n"), "{text}");
+    assert!(text.contains("parameters  code 8+3; objects of 4 to 64 KB;"), "{text}");
+    assert!(
+        text.contains(
+            "not yet     a cache tier before coded storage, and caches dropped between steps\n"
+        ),
+        "{text}"
+    );
     let text = varve(&["bench", "show", "asus-trace"]).ok();
     assert!(text.contains("\n<workload name=\"asus-trace\""), "{text}");
     assert!(text.contains("sizes=h(1|100|604,101|500|116,"), "{text}");

@@ -6,6 +6,7 @@ mod nbd;
 mod rig;
 mod stored;
 
+mod bench_bucket;
 mod bench_cosbench;
 mod bench_list;
 mod bench_run;

@@ -135,16 +135,24 @@ impl Mission {
             }
             None => choosers.place(&mut self.rng),
         };
-        let name = |(begin, end): &(String, String), number: u64| format!("{begin}{number}{end}");
-        let has_object = matches!(operation.verb, Verb::Read | Verb::Write | Verb::Delete);
+        let (container, object) = names(operation, container, object);
         let is_write = operation.verb == Verb::Write;
         Some(Action {
             operation: index,
             verb: operation.verb,
-            container: name(&operation.container_name, container),
-            object: if has_object { name(&operation.object_name, object) } else { String::new() },
+            container,
+            object,
             size_bytes: if is_write { choosers.sizes.next(&mut self.rng) } else { 0 },
         })
+    }
+
+    /// The same operation elsewhere: where `action` cannot be done as things are.
+    pub fn elsewhere(&mut self, action: Action) -> Action {
+        let Some(operation) = self.work.operations.get(action.operation) else { return action };
+        let Some(choosers) = self.choosers.get_mut(action.operation) else { return action };
+        let (container, object) = choosers.place(&mut self.rng);
+        let (container, object) = names(operation, container, object);
+        Action { container, object, ..action }
     }
 
     /// The operation whose turn it is.
@@ -166,6 +174,14 @@ impl Choosers {
         let object = self.objects.next(rng);
         (self.containers.at(turn), object)
     }
+}
+
+/// Those of a container and, where the operation is on one, of an object.
+fn names(operation: &Operation, container: u64, object: u64) -> (String, String) {
+    let name = |(begin, end): &(String, String), number: u64| format!("{begin}{number}{end}");
+    let has_object = matches!(operation.verb, Verb::Read | Verb::Write | Verb::Delete);
+    let object = if has_object { name(&operation.object_name, object) } else { String::new() };
+    (name(&operation.container_name, container), object)
 }
 
 /// How many numbers one has that counts for itself.
@@ -324,6 +340,27 @@ mod tests {
     }
 
     #[test]
+    fn elsewhere_is_the_same_operation_on_another_object() {
+        let mut mission = missions(SAMPLE, 2).remove(0);
+        for _ in 0..200 {
+            let action = mission.next_action().unwrap();
+            let places: BTreeSet<(String, String)> = (0..50)
+                .map(|_| {
+                    let other = mission.elsewhere(action.clone());
+                    assert_eq!(
+                        (other.operation, other.verb, other.size_bytes),
+                        (action.operation, action.verb, action.size_bytes)
+                    );
+                    let number: u32 = other.object["myobjects_".len()..].parse().unwrap();
+                    assert_eq!(number <= 50, other.verb == Verb::Read, "{number}");
+                    (other.container, other.object)
+                })
+                .collect();
+            assert!(places.len() > 10, "{places:?}");
+        }
+    }
+
+    #[test]
     fn those_that_count_both_reach_everything() {
         let xml = r#"<workload name="w"><workflow><workstage name="w"><work name="w" workers="1" totalOps="1600">
             <operation type="write" ratio="100" config="containers=r(1,32);objects=r(1,50);sizes=c(1)B"/>
@@ -355,6 +392,11 @@ mod tests {
                 r#"<work type="prepare" workers="1" config="containers=r(1,2);objects=r(1,2);sizes=c(1)"/>"#
                     .to_owned(),
                 "none of B, KB",
+            ),
+            (
+                r#"<work type="prepare" workers="1" config="containers=r(1,2);objects=r(1,2);sizes=c(1)B;partsize=4MB"/>"#
+                    .to_owned(),
+                "no size of at least 5242880 bytes",
             ),
             ("<wrok/>".to_owned(), "no such element"),
         ] {

@@ -4,6 +4,7 @@
 //! `h(1|64|10,64|512|20)` deals a bucket by its weight, and then draws a number in it. COSBench gives the first bucket of a histogram one more than
 //! its weight and the last one less; here weights are what is written.
 
+use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -74,6 +75,40 @@ impl Selector {
         }
     }
 
+    /// The mean of the numbers.
+    #[must_use]
+    pub fn mean(&self) -> f64 {
+        let middle = |min: u64, max: u64| (min as f64 + max as f64) / 2.0;
+        match self {
+            Self::Histogram(buckets) => {
+                let all: u64 = buckets.iter().map(|bucket| bucket.weight).sum();
+                let of = |bucket: &Bucket| middle(bucket.min, bucket.max) * bucket.weight as f64;
+                buckets.iter().map(of).sum::<f64>() / all as f64
+            }
+            other => {
+                let (min, max) = other.bounds();
+                middle(min, max)
+            }
+        }
+    }
+
+    /// The same over a share of its numbers, which begin at 1. What lies within other numbers stays within theirs.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a share of a number lies below it"
+    )]
+    pub(crate) fn shrink(&mut self, share: f64) {
+        if let Self::Uniform { min, max }
+        | Self::Range { min, max }
+        | Self::Sequential { min, max } = self
+        {
+            let at = |number: u64| (number as f64 * share) as u64;
+            *min = at(min.saturating_sub(1)) + 1;
+            *max = at(*max).max(*min);
+        }
+    }
+
     /// The same with all numbers `factor` times as high, for sizes with a unit.
     #[must_use]
     pub(crate) fn times(&self, factor: u64) -> Option<Self> {
@@ -100,6 +135,21 @@ impl Selector {
                 Self::Histogram(buckets.collect::<Option<_>>()?)
             }
         })
+    }
+}
+
+impl fmt::Display for Selector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Constant(value) => write!(f, "c({value})"),
+            Self::Uniform { min, max } => write!(f, "u({min},{max})"),
+            Self::Range { min, max } => write!(f, "r({min},{max})"),
+            Self::Sequential { min, max } => write!(f, "s({min},{max})"),
+            Self::Histogram(buckets) => {
+                let bucket = |Bucket { min, max, weight }: &Bucket| format!("{min}|{max}|{weight}");
+                write!(f, "h({})", buckets.iter().map(bucket).collect::<Vec<_>>().join(","))
+            }
+        }
     }
 }
 
@@ -243,6 +293,39 @@ mod tests {
 
     fn chooser(text: &str) -> Chooser {
         Chooser::new(text.parse().unwrap(), Arc::default())
+    }
+
+    #[test]
+    fn what_is_printed_is_read_as_the_same() {
+        for text in ["c(5)", "u(1,100)", "r(1,9)", "s(1,9)", "h(1|64|10,64|512|20)"] {
+            assert_eq!(text.parse::<Selector>().unwrap().to_string(), text);
+        }
+    }
+
+    #[test]
+    fn means_are_those_of_what_is_drawn() {
+        for (text, mean) in [
+            ("c(5)", 5.0),
+            ("u(1,100)", 50.5),
+            ("h(4000|4000|80,2500|2500|10,1900|1900|5,1250|1250|5)", 3607.5),
+        ] {
+            assert_eq!(text.parse::<Selector>().unwrap().mean(), mean);
+            let drawn: u64 = numbers(text, 10_000).iter().sum();
+            assert!((drawn as f64 / 10_000.0 - mean).abs() < mean * 0.02, "{text}: {drawn}");
+        }
+    }
+
+    #[test]
+    fn a_share_of_numbers_lies_within_a_share_of_more() {
+        let shrunk = |text: &str, share| {
+            let mut selector: Selector = text.parse().unwrap();
+            selector.shrink(share);
+            selector.bounds()
+        };
+        assert_eq!(shrunk("r(1,100)", 0.1), (1, 10));
+        assert_eq!((shrunk("u(1,50)", 0.1), shrunk("u(51,100)", 0.1)), ((1, 5), (6, 10)));
+        assert_eq!((shrunk("u(1,50)", 0.001), shrunk("u(51,100)", 0.001)), ((1, 1), (1, 1)));
+        assert_eq!(shrunk("c(7)", 0.1), (7, 7));
     }
 
     fn numbers(text: &str, count: usize) -> Vec<u64> {

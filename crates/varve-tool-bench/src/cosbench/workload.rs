@@ -11,6 +11,9 @@ use crate::error::{Error, Result};
 /// Bytes of COSBench's units: powers of ten.
 const UNITS: [(&str, u64); 4] = [("KB", 1000), ("MB", 1_000_000), ("GB", 1_000_000_000), ("B", 1)];
 
+/// Shortest part but the last one that S3 takes, in bytes.
+const PART_BYTES_MIN: u64 = 5 << 20;
+
 /// Most workers of a work.
 const WORKERS_MAX: u32 = 4096;
 
@@ -130,6 +133,10 @@ pub struct Operation {
     pub objects: Selector,
     /// Sizes in bytes, of writes.
     pub sizes: Selector,
+    /// Bytes of a part, of writes of objects that are longer: `partsize`, which COSBench does not know.
+    pub part_bytes: Option<u64>,
+    /// Whether what is read is compared: `hashCheck`.
+    pub verifies: bool,
     /// What names of containers begin and end with.
     pub container_name: (String, String),
     /// What names of objects begin and end with.
@@ -163,6 +170,51 @@ impl Workload {
         }
         reading.whole()
     }
+}
+
+impl Workload {
+    /// Objects that are written before the load, and about how many bytes those are.
+    #[must_use]
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "bytes above 0; more than 64 bits are as good as the most"
+    )]
+    pub fn prepared(&self) -> (u64, u64) {
+        let works = self.stages.iter().flat_map(|stage| &stage.works);
+        let prepares = works.filter(|work| work.kind == WorkKind::Prepare);
+        let mut all = (0, 0.0);
+        for operation in prepares.flat_map(|work| &work.operations) {
+            let objects =
+                counted(&operation.containers).saturating_mul(counted(&operation.objects));
+            all = (all.0 + objects, all.1 + objects as f64 * operation.sizes.mean());
+        }
+        (all.0, all.1 as u64)
+    }
+
+    /// The same with fewer objects, at least one of each range, so that about `size_bytes` are written before the load: first fewer in each
+    /// container, then fewer containers.
+    pub fn shrink(&mut self, size_bytes: u64) {
+        let (_, bytes) = self.prepared();
+        let share = size_bytes as f64 / bytes.max(1) as f64;
+        if bytes == 0 || share >= 1.0 {
+            return;
+        }
+        let works = || self.stages.iter().flat_map(|stage| &stage.works);
+        let counts = works().flat_map(|work| &work.operations).map(|one| counted(&one.objects));
+        let fewest = counts.filter(|count| *count > 1).min().unwrap_or(1);
+        let of_objects = share.max(1.0 / fewest as f64);
+        let works = self.stages.iter_mut().flat_map(|stage| &mut stage.works);
+        for operation in works.flat_map(|work| &mut work.operations) {
+            operation.objects.shrink(of_objects);
+            operation.containers.shrink(share / of_objects);
+        }
+    }
+}
+
+fn counted(selector: &Selector) -> u64 {
+    let (min, max) = selector.bounds();
+    max - min + 1
 }
 
 /// An element with its attributes.
@@ -386,8 +438,23 @@ fn configured(verb: Verb, ratio: u64, config: &BTreeMap<String, String>) -> Resu
         containers: selector("containers", "c(1)")?,
         objects: selector("objects", "c(1)")?,
         sizes: sizes(config.get("sizes").map_or("c(0)B", String::as_str))?,
+        part_bytes: config.get("partsize").map(|text| part_bytes(text)).transpose()?,
+        verifies: config.get("hashCheck").is_some_and(|text| text.eq_ignore_ascii_case("true")),
         container_name: (text("cprefix", "mycontainers_"), text("csuffix", "")),
         object_name: (text("oprefix", "myobjects_"), text("osuffix", "")),
+    })
+}
+
+/// `16MB`.
+fn part_bytes(text: &str) -> Result<u64> {
+    let unit = UNITS.iter().find_map(|(unit, bytes)| Some((text.strip_suffix(unit)?, bytes)));
+    let bytes =
+        unit.and_then(|(number, bytes)| number.trim().parse::<u64>().ok()?.checked_mul(*bytes));
+    bytes.filter(|bytes| *bytes >= PART_BYTES_MIN).ok_or_else(|| {
+        refused(
+            "partsize",
+            format!("`{text}` is no size of at least {PART_BYTES_MIN} bytes, as 16MB"),
+        )
     })
 }
 

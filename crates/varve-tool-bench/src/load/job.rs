@@ -12,7 +12,7 @@ use varve_reactor::{Nanos, Reactor};
 use varve_stdx::{AlignedBuf, BufSlice};
 
 use crate::error::Result;
-use crate::load::measured::Measured;
+use crate::load::measured::{Kind, Measured};
 use crate::load::operations::{Operation, Operations};
 use crate::load::pace::Pace;
 use crate::load::spec::LoadSpec;
@@ -276,7 +276,7 @@ impl Inner {
         if due >= begin {
             let bytes = self.block_bytes as u64;
             let mut measured = course.measured.borrow_mut();
-            measured.answer(operation.is_read, bytes, due - begin, answered - due); // J1
+            measured.answer(kind(operation.is_read), bytes, due - begin, answered - due); // J1
         }
     }
 
@@ -296,13 +296,15 @@ impl Inner {
             };
             if due_ns >= ramp_ns {
                 let is_read = self.operations.borrow_mut().draw_kind();
-                let side = if is_read { &mut measured.reads } else { &mut measured.writes };
-                side.wait(end_ns - due_ns);
-                measured.not_begun += 1;
+                measured.miss(kind(is_read), end_ns - due_ns);
             }
         }
         measured
     }
+}
+
+fn kind(is_read: bool) -> Kind {
+    if is_read { Kind::Read } else { Kind::Write }
 }
 
 #[cfg(test)]

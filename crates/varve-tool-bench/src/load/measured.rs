@@ -10,7 +10,20 @@ const LATENCY_NS_MAX: u64 = 3_600_000_000_000;
 /// Decimal digits of a latency that are kept.
 const DIGITS: u8 = 3;
 
-/// Reads or writes.
+/// What an operation does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// Reads.
+    Read,
+    /// Writes.
+    Write,
+    /// Lists objects.
+    List,
+    /// Removes an object.
+    Delete,
+}
+
+/// Operations of one kind.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Side {
     /// Operations that were answered.
@@ -28,8 +41,14 @@ pub struct Measured {
     pub reads: Side,
     /// Writes.
     pub writes: Side,
+    /// Listings of objects.
+    pub lists: Side,
+    /// Removals of objects.
+    pub deletes: Side,
     /// Operations that were due and not begun when time was up; the target did not keep up with the rate.
     pub not_begun: u64,
+    /// Operations that failed, of loads that go on then.
+    pub failures: u64,
     /// Length of the window, in ns.
     pub window_ns: u64,
     /// Operations that were due in each second of the window and answered.
@@ -66,15 +85,16 @@ impl Side {
 
 impl Default for Measured {
     fn default() -> Self {
-        let (reads, writes) = (Side::default(), Side::default());
-        Self { reads, writes, not_begun: 0, window_ns: 0, per_second: Vec::new() }
+        let [reads, writes, lists, deletes] = std::array::from_fn(|_| Side::default());
+        let (not_begun, failures, window_ns, per_second) = (0, 0, 0, Vec::new());
+        Self { reads, writes, lists, deletes, not_begun, failures, window_ns, per_second }
     }
 }
 
 impl Measured {
     /// Adds an answered operation that was due `at_ns` after the beginning of the window.
-    pub(crate) fn answer(&mut self, is_read: bool, bytes: u64, at_ns: u64, latency_ns: u64) {
-        let side = if is_read { &mut self.reads } else { &mut self.writes };
+    pub fn answer(&mut self, kind: Kind, bytes: u64, at_ns: u64, latency_ns: u64) {
+        let side = self.side(kind);
         side.operations += 1;
         side.bytes += bytes;
         side.wait(latency_ns);
@@ -83,6 +103,43 @@ impl Measured {
             self.per_second.resize(second + 1, 0);
         }
         self.per_second[second] += 1;
+    }
+
+    /// Adds an operation that was due and not begun when time was up, which had waited for `waited_ns`.
+    pub fn miss(&mut self, kind: Kind, waited_ns: u64) {
+        self.side(kind).wait(waited_ns);
+        self.not_begun += 1;
+    }
+
+    fn side(&mut self, kind: Kind) -> &mut Side {
+        match kind {
+            Kind::Read => &mut self.reads,
+            Kind::Write => &mut self.writes,
+            Kind::List => &mut self.lists,
+            Kind::Delete => &mut self.deletes,
+        }
+    }
+
+    /// Operations of every kind.
+    #[must_use]
+    pub fn all(&self) -> Side {
+        let mut all = self.reads.with(&self.writes);
+        // Loads of blocks have none, and histograms are long.
+        for side in [&self.lists, &self.deletes] {
+            if !side.latency_ns.is_empty() {
+                all.merge(side);
+            }
+        }
+        all
+    }
+
+    /// Answered operations of every kind.
+    #[must_use]
+    pub fn operations(&self) -> u64 {
+        [&self.reads, &self.writes, &self.lists, &self.deletes]
+            .iter()
+            .map(|side| side.operations)
+            .sum()
     }
 
     /// Adds what another job measured in the same window.
@@ -107,7 +164,14 @@ impl Measured {
     fn add(&mut self, other: &Self) {
         self.reads.merge(&other.reads);
         self.writes.merge(&other.writes);
+        for (side, other) in [(&mut self.lists, &other.lists), (&mut self.deletes, &other.deletes)]
+        {
+            if !other.latency_ns.is_empty() {
+                side.merge(other);
+            }
+        }
         self.not_begun += other.not_begun;
+        self.failures += other.failures;
     }
 
     /// Whether the rate was level over the window's whole seconds; `None` when these are fewer than five.
@@ -131,8 +195,8 @@ mod tests {
     fn jobs_add_up_within_a_window_and_repeats_over_time() {
         let job = |latency_ns| {
             let mut measured = Measured { window_ns: 2_000_000_000, ..Measured::default() };
-            measured.answer(true, 4096, 0, latency_ns);
-            measured.answer(false, 4096, 1_500_000_000, 2 * latency_ns);
+            measured.answer(Kind::Read, 4096, 0, latency_ns);
+            measured.answer(Kind::Write, 4096, 1_500_000_000, 2 * latency_ns);
             measured
         };
         let mut both = job(1000);

@@ -9,7 +9,8 @@ mod statistics;
 mod steady;
 
 pub use job::{Job, JobPart, JobWatch, Phase};
-pub use measured::{Measured, Side};
+pub use measured::{Kind, Measured, Side};
+pub use pace::Pace;
 pub use spec::LoadSpec;
 pub use statistics::Estimate;
 pub(crate) use statistics::student_t;

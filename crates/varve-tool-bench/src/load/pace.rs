@@ -5,7 +5,7 @@
 
 /// When operations of one job are due, in ns from its beginning.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Pace {
+pub enum Pace {
     /// As soon as there is room.
     Closed,
     /// Evenly, whatever becomes of them (P1).
@@ -19,19 +19,21 @@ pub(crate) enum Pace {
 
 impl Pace {
     /// The pace of job `job` of `jobs` that do `rate` operations a second together.
-    pub(crate) fn of_job(rate: Option<f64>, job: u32, jobs: u32) -> Self {
+    #[must_use]
+    pub fn of_job(rate: Option<f64>, job: u32, jobs: u32) -> Self {
         let Some(rate) = rate else { return Self::Closed };
         let apart_ns = 1e9 / rate;
         Self::Open { interval_ns: apart_ns * f64::from(jobs), first_ns: apart_ns * f64::from(job) }
     }
 
     /// When operation `number` is due; `None` when as soon as there is room.
+    #[must_use]
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
         reason = "ns since the beginning of a run, above 0"
     )]
-    pub(crate) fn due_ns(self, number: u64) -> Option<u64> {
+    pub fn due_ns(self, number: u64) -> Option<u64> {
         match self {
             Self::Closed => None,
             Self::Open { interval_ns, first_ns } => {

@@ -239,6 +239,7 @@ fn clients() -> Vec<Preset> {
         vec![step(100, RANDOM), step(100, SEQUENTIAL), step(0, RANDOM), step(0, SEQUENTIAL)];
     let windows =
         BlockWork { size_bytes: Some(8 << 30), fill: true, ramp_s: 5, duration_s: 60, steps };
+    let file = windows.clone();
     let workers = [1, 2, 3, 4, 8, 16, 32];
     let workers = BlockWork {
         size_bytes: None,
@@ -257,6 +258,17 @@ fn clients() -> Vec<Preset> {
                 "win-2m-qd64",
                 "2 MiB at depth 64 on a raw device of 8 GiB, random and sequential",
                 Work::Block(windows),
+            )
+        },
+        Preset {
+            source: "S4, table W09",
+            setting: "a file of 8 GiB in a mounted file system, as --target PATH: `truncate -s 8GiB PATH` makes it; cache off",
+            assumed: vec!["5 s of ramp and 60 s measured, where the source's fio ends after 8 GiB"],
+            reference: "MB/s of S4's table W09, by file system",
+            ..preset(
+                "file-2m-qd64",
+                "2 MiB at depth 64 on a file of a mounted file system, random and sequential",
+                Work::Block(file),
             )
         },
         Preset {

@@ -16,7 +16,7 @@ struct Row {
 
 /// All of them.
 pub(super) fn presets() -> Vec<Preset> {
-    [BLOCK, ARCHIVES, FILE, REDUCTION].concat().iter().map(preset).collect()
+    [BLOCK, OBJECTS, FILE, REDUCTION].concat().iter().map(preset).collect()
 }
 
 fn preset(row: &&Row) -> Preset {
@@ -102,22 +102,13 @@ const BLOCK: &[&Row] = &[
     },
 ];
 
-const ARCHIVES: &[&Row] = &[
-    &Row {
-        id: "backup-archive",
-        what: "backups into coded storage",
-        source: "S0",
-        needs: "objects in parts",
-        parameters: "codes 10+4, 8+3, 4+2; objects from 64 KB to 4 GB in parts; 95 % PUT, 5 % GET that verify",
-        assumed: &["64 KB", "95 % PUT, 5 % GET"],
-        reference: "MB/s, bytes for money; 1.4 times the data stored",
-    },
+const OBJECTS: &[&Row] = &[
     &Row {
         id: "yahoo-cas",
         what: "small objects in coded storage with a cache",
         source: "S0, R11",
-        needs: "tiers, and requests/s swept on objects",
-        parameters: "code 8+3; 4 to 64 KB; 10, 50, 70 % full; cache 2 % of storage; PUT and GET, cached or not; requests/s swept",
+        needs: "a cache tier before coded storage, and caches dropped between steps",
+        parameters: "code 8+3; objects of 4 to 64 KB; cache 2 % of storage; at 10, 50 and 70 % full in this order: PUT, PUT_cache, GET_cache, GET; page and disk caches dropped between; requests/s swept",
         assumed: &["4 to 64 KB"],
         reference: "S0's R11",
     },
@@ -151,15 +142,6 @@ const ARCHIVES: &[&Row] = &[
 ];
 
 const FILE: &[&Row] = &[
-    &Row {
-        id: "file-2m-qd64",
-        what: "win-2m-qd64 on a file of a mounted file system",
-        source: "S4, W09",
-        needs: FILES,
-        parameters: "2M at depth 64 on a file of 8 GiB",
-        assumed: &[],
-        reference: "MB/s of S4's table W09",
-    },
     &Row {
         id: "file-smallfiles",
         what: "many small files",

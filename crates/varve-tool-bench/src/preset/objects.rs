@@ -14,6 +14,9 @@ const READERS: [u32; 6] = [100, 200, 300, 400, 500, 600];
 const READ_SIZES: &str = "h(4000|4000|80,2500|2500|10,1900|1900|5,1250|1250|5)KB";
 const WRITTEN_SIZES: &str = "h(4000|4000|25,2500|2500|25,1900|1900|25,1250|1250|25)KB";
 
+/// Small images to archives; longer ones than a part go in parts.
+const ARCHIVE_SIZES: &str = "h(64|256|1,256|1024|1,1024|4096|1,4096|16384|1,16384|65536|1,65536|262144|1,262144|1048576|1,1048576|4000000|1)KB;partsize=64MB";
+
 const ASUS_SIZES: &str =
     "h(1|100|604,101|500|116,501|1024|51,1025|5120|169,5121|102400|18,102401|1024000|2)KB";
 
@@ -55,7 +58,7 @@ pub(super) fn presets() -> Vec<Preset> {
             all.push(cosbench(id, kind, size, limit));
         }
     }
-    all.extend([mixed(), asus(), dvr("dvr-private", 15), dvr("dvr-shared", 85), vod()]);
+    all.extend([mixed(), asus(), dvr("dvr-private", 15), dvr("dvr-shared", 85), vod(), archive()]);
     all
 }
 
@@ -145,6 +148,30 @@ fn vod() -> Preset {
     preset(&shape, "video on demand", "S0", assumed, reference, &mains)
 }
 
+/// Large objects go in parts; what is read is compared.
+fn archive() -> Preset {
+    let shape = Shape {
+        id: "backup-archive",
+        containers: 10,
+        objects: 10,
+        objects_max: 20,
+        sizes: ARCHIVE_SIZES,
+    };
+    let main =
+        Main { workers: 16, times: CETUNE, operations: mix(5, (1, 10), (11, 20), ARCHIVE_SIZES) };
+    let assumed = vec![
+        "95 % PUT, 5 % GET that verify",
+        "64 KB to 4 GB, as many of each factor of four",
+        "parts of 64 MB",
+        "100 objects to be read, and as many to be written, 16 streams",
+        "ramp 90 s, 300 s measured, ramp down 30 s",
+    ];
+    let reference = "MB/s, bytes for money; 1.4 times the data stored";
+    let what = "backups into coded storage, in parts";
+    let setting = "code 10+4, 8+3 or 4+2";
+    Preset { setting, ..preset(&shape, what, "S0", assumed, reference, &[main]) }
+}
+
 fn mix(
     read_percent: u32,
     read: (u32, u32),
@@ -199,7 +226,11 @@ fn xml(id: &str, shape: &Shape, mains: &[Main]) -> String {
             "      <work name=\"{name}\" workers=\"{workers}\" rampup=\"{ramp}\" runtime=\"{runtime}\" rampdown=\"{down}\">\n"
         );
         for Operation { kind, ratio, objects: (first, last), sizes } in operations {
-            let sizes = if *kind == "write" { format!(";sizes={sizes}") } else { String::new() };
+            let sizes = match *kind {
+                "write" => format!(";sizes={sizes}"),
+                _ if id == "backup-archive" => ";hashCheck=true".to_owned(),
+                _ => String::new(),
+            };
             let _ = writeln!(
                 work,
                 "        <operation type=\"{kind}\" ratio=\"{ratio}\" config=\"cprefix={id}-;containers=u(1,{containers});objects=u({first},{last}){sizes}\"/>"
@@ -231,6 +262,37 @@ mod tests {
     }
 
     #[test]
+    fn a_smaller_one_reads_what_is_written_before() {
+        for preset in presets() {
+            let Work::Objects { xml } = &preset.work else { panic!("{}", preset.id) };
+            let whole = Workload::read(xml).unwrap();
+            let (objects, bytes) = whole.prepared();
+            for size_bytes in [bytes * 2, bytes, bytes / 3, bytes / 100, bytes / 100_000] {
+                let mut smaller = whole.clone();
+                smaller.shrink(size_bytes);
+                let (fewer, less) = smaller.prepared();
+                assert!(fewer >= 1 && fewer <= objects && less <= bytes, "{}", preset.id);
+                assert!(less <= size_bytes.max(bytes / objects + 1), "{} {size_bytes}", preset.id);
+                let bounds = |kind: WorkKind, verb: Verb| {
+                    let works = smaller.stages.iter().flat_map(|stage| &stage.works);
+                    let works = works.filter(move |work| work.kind == kind);
+                    works
+                        .flat_map(|work| &work.operations)
+                        .filter(move |operation| operation.verb == verb)
+                        .map(|operation| {
+                            (operation.containers.bounds(), operation.objects.bounds())
+                        })
+                        .collect::<Vec<_>>()
+                };
+                let (containers, there) = bounds(WorkKind::Prepare, Verb::Write)[0];
+                for (of, objects) in bounds(WorkKind::Normal, Verb::Read) {
+                    assert!(of == containers && objects.1 <= there.1, "{} {size_bytes}", preset.id);
+                }
+            }
+        }
+    }
+
+    #[test]
     fn parameters_are_those_of_the_sources() {
         let stages = |id: &str| {
             let preset = presets().into_iter().find(|preset| preset.id == id).unwrap();
@@ -247,6 +309,17 @@ mod tests {
         let ratios: Vec<(Verb, u64)> =
             shared[2].works[0].operations.iter().map(|one| (one.verb, one.ratio)).collect();
         assert_eq!(ratios, [(Verb::Read, 85), (Verb::Write, 15)]);
+        let archive = stages("backup-archive");
+        let parts = Some(64_000_000);
+        assert_eq!(archive[1].works[0].operations[0].part_bytes, parts);
+        let [read, write] = archive[2].works[0].operations.as_slice() else {
+            panic!("{archive:?}")
+        };
+        assert_eq!(
+            (read.ratio, read.verifies, write.ratio, write.part_bytes),
+            (5, true, 95, parts)
+        );
+        assert_eq!(write.sizes.bounds(), (64_000, 4_000_000_000));
         assert_eq!(stages("asus-trace")[1].works[0].operations[0].objects.bounds(), (1, 1299));
     }
 }

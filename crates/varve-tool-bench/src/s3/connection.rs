@@ -10,14 +10,15 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 /// Longest line of a head, in bytes.
 const LINE_BYTES_MAX: u64 = 16 << 10;
 
-/// Bytes that are thrown away at once.
-const SKIPPED_BYTES: u64 = 64 << 10;
+/// Bytes of a body that are read at once.
+const PIECE_BYTES: u64 = 64 << 10;
 
 /// A connection, with what was received ahead.
 #[derive(Debug)]
 pub struct Connection {
     stream: BufReader<TcpStream>,
     joined: Vec<u8>,
+    etag: String,
 }
 
 /// Begin of an answer; the body stands in the connection.
@@ -39,7 +40,8 @@ impl Connection {
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(TIMEOUT))?;
         stream.set_write_timeout(Some(TIMEOUT))?;
-        Ok(Self { stream: BufReader::with_capacity(64 << 10, stream), joined: Vec::new() })
+        let stream = BufReader::with_capacity(64 << 10, stream);
+        Ok(Self { stream, joined: Vec::new(), etag: String::new() })
     }
 
     /// Sends a request and reads the head of its answer.
@@ -88,6 +90,12 @@ impl Connection {
         self.answer()
     }
 
+    /// The entity tag of the last answer; empty where it had none.
+    #[must_use]
+    pub fn etag(&self) -> &str {
+        &self.etag
+    }
+
     /// Reads the next `into.len()` bytes of an answer's body.
     ///
     /// # Errors
@@ -101,8 +109,16 @@ impl Connection {
     /// # Errors
     /// As `read`, and when chunks are none.
     pub fn skip(&mut self, answer: Answer) -> io::Result<u64> {
+        self.each(answer, |_| {})
+    }
+
+    /// Reads the body of `answer`, and hands it to `take` piece by piece, in order; its bytes.
+    ///
+    /// # Errors
+    /// As `skip`.
+    pub fn each(&mut self, answer: Answer, mut take: impl FnMut(&[u8])) -> io::Result<u64> {
         if let Some(length) = answer.length {
-            return self.skip_bytes(length);
+            return self.each_of(length, &mut take);
         }
         let mut all = 0;
         loop {
@@ -110,7 +126,7 @@ impl Connection {
             let size = line.split(';').next().unwrap_or_default().trim();
             let size = u64::from_str_radix(size, 16)
                 .map_err(|_| invalid(format!("no size of a chunk: {line:?}")))?;
-            all += self.skip_bytes(size)?;
+            all += self.each_of(size, &mut take)?;
             if size == 0 {
                 // Trailers, up to an empty line.
                 while !self.line()?.is_empty() {}
@@ -120,15 +136,16 @@ impl Connection {
         }
     }
 
-    fn skip_bytes(&mut self, length: u64) -> io::Result<u64> {
+    fn each_of(&mut self, length: u64, take: &mut impl FnMut(&[u8])) -> io::Result<u64> {
         let mut left = length;
         let mut bytes = Vec::new();
         while left > 0 {
             bytes.clear();
-            let read = (&mut self.stream).take(left.min(SKIPPED_BYTES)).read_to_end(&mut bytes)?;
+            let read = (&mut self.stream).take(left.min(PIECE_BYTES)).read_to_end(&mut bytes)?;
             if read == 0 {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
+            take(&bytes);
             left -= read as u64;
         }
         Ok(length)
@@ -140,6 +157,7 @@ impl Connection {
         let status: u16 = status.ok_or_else(|| invalid(format!("no HTTP answer: {line:?}")))?;
         let mut length = (status == 204).then_some(0);
         let mut is_chunked = false;
+        self.etag.clear();
         loop {
             let line = self.line()?;
             if line.is_empty() {
@@ -148,6 +166,9 @@ impl Connection {
             let Some((name, value)) = line.split_once(':') else { continue };
             if name.eq_ignore_ascii_case("content-length") {
                 length = value.trim().parse().ok();
+            }
+            if name.eq_ignore_ascii_case("etag") {
+                value.trim().clone_into(&mut self.etag);
             }
             is_chunked |= name.eq_ignore_ascii_case("transfer-encoding")
                 && value.trim().eq_ignore_ascii_case("chunked");
@@ -198,13 +219,13 @@ mod tests {
     #[test]
     fn bodies_with_a_length_and_in_chunks_are_read_to_their_end() {
         let (mut connection, server) = told(
-            "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello\
+            "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 5\r\nETag: \"x\"\r\n\r\nhello\
              HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\nA;x=y\r\n0123456789\r\n0\r\n\r\n\
              HTTP/1.1 204 No Content\r\n\r\nHTTP/1.1 404 Not Found\r\n\r\n",
         );
         let first = connection.request("a", b"b").unwrap();
         assert_eq!(first, Answer { status: 200, length: Some(5) });
-        assert_eq!(connection.skip(first).unwrap(), 5);
+        assert_eq!((connection.skip(first).unwrap(), connection.etag()), (5, "\"x\""));
         let mut piece = [0; 4];
         let second = connection
             .request_in_pieces("c", 6, &mut piece, |at, bytes| {
@@ -212,6 +233,7 @@ mod tests {
             })
             .unwrap();
         assert_eq!((second.length, connection.skip(second).unwrap()), (None, 13));
+        assert_eq!(connection.etag(), "", "that of another answer");
         let third = connection.request("d", &[]).unwrap();
         assert_eq!((third.status, connection.skip(third).unwrap()), (204, 0));
         assert!(connection.request("e", &[]).is_err(), "no length");

@@ -235,13 +235,13 @@ fn server_media(observed: &Observed<'_>) -> Option<(f64, f64)> {
     let Measured { reads, writes, .. } = observed.measured;
     let server = observed.usage?.server.as_ref()?;
     let does_read = reads.operations >= writes.operations;
-    let rate = observed.measured.per_second(reads.operations + writes.operations);
+    let rate = observed.measured.per_second(observed.measured.operations());
     let mean_us = mean_us(observed.measured);
     Some((server.media_us(does_read, rate).min(mean_us), mean_us))
 }
 
 fn mean_us(measured: &Measured) -> f64 {
-    measured.reads.with(&measured.writes).latency_ns.mean() / 1000.0
+    measured.all().latency_ns.mean() / 1000.0
 }
 
 /// What Little's law says of a closed loop. In an open one the queue has no bound.
@@ -250,8 +250,7 @@ fn little(observed: &Observed<'_>) -> Option<Finding> {
     if load.rate.is_some() || measured.window_ns == 0 {
         return None;
     }
-    let operations = measured.reads.operations + measured.writes.operations;
-    let under_way = measured.per_second(operations) * mean_us(measured) / 1e6;
+    let under_way = measured.per_second(measured.operations()) * mean_us(measured) / 1e6;
     let depth = u64::from(load.jobs) * u64::from(load.depth);
     if under_way > depth as f64 * EXCESS {
         return Some(Finding::Inconsistent { under_way, depth });
@@ -310,6 +309,7 @@ fn media(disk: &DiskUsage, measured: &Measured, mean_us: f64) -> Option<(String,
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::load::Kind;
     use crate::usage::between::{NetUsage, ProcessUsage};
     use crate::usage::server::ServerUsage;
 
@@ -319,7 +319,7 @@ mod tests {
     fn measured(operations: u64, latency_us: u64) -> Measured {
         let mut measured = Measured { window_ns: 1_000_000_000, ..Measured::default() };
         for _ in 0..operations {
-            measured.answer(true, 4096, 0, latency_us * 1000);
+            measured.answer(Kind::Read, 4096, 0, latency_us * 1000);
         }
         measured
     }

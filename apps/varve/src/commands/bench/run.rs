@@ -1,14 +1,17 @@
 //! `varve bench run`: puts a load on a target and prints what it measured.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use clap::Args;
+use varve_tool_bench::cosbench::{End, Verb, Workload};
 use varve_tool_bench::{LoadSpec, Preset, Target};
 use varve_types::ByteCount;
 
 use crate::bench::{
-    LoadArgs, Plan, Report, Saved, System, block_work, json, known, load_of, milliseconds,
-    processes, run, shown, target,
+    Aim, Bucket, Goal, LoadArgs, ObjectsArgs, ObjectsPlan, Plan, Report, Saved, System, aim,
+    block_work, json, known, load_of, milliseconds, objects_plans, objects_work, processes, run,
+    shown,
 };
 use crate::cli::{Global, size};
 use crate::failure::{Failure, Result};
@@ -17,27 +20,31 @@ use crate::failure::{Failure, Result};
 const RAMP_MS: u64 = 2000;
 const DURATION_MS: u64 = 10_000;
 
-/// Put a load on a file, a device or an NBD export, and measure it
+/// Most connections to an S3 server.
+const CONNECTIONS_MAX: u32 = 4096;
+
+/// Put a load on a file, a device, an NBD export or a bucket of an S3 server, and measure it
 #[derive(Args, Debug)]
 #[command(
     after_help = "Targets: PATH of a file or block device (O_DIRECT), nbd://HOST[:PORT]/EXPORT, nbd+unix:///EXPORT?socket=PATH,\n\
-                  memory:SIZE, and null:SIZE, which answers at once and keeps nothing.\n\
+                  memory:SIZE, null:SIZE, which answers at once and keeps nothing, and s3://BUCKET[/FOLDER], objects of a bucket that is there,\n\
+                  in a folder of their own (varve-bench), which are removed at the end.\n\
                   Ctrl-C ends a run with what was measured until then."
 )]
 pub(crate) struct Run {
     /// Preset to run instead of a load of your own; `varve bench list` has them
-    #[arg(conflicts_with_all = ["block", "reads", "pattern", "jobs", "depth", "rate"])]
+    #[arg(conflicts_with_all = ["block", "reads", "pattern", "jobs", "depth", "objects", "object_sizes", "lists", "deletes"])]
     preset: Option<String>,
 
     /// What to measure
-    #[arg(long, value_parser = target, value_name = "TARGET")]
-    target: Target,
+    #[arg(long, value_parser = aim, value_name = "TARGET")]
+    target: Aim,
 
-    /// Bytes of the target to use, from its beginning [default: the preset's, or all]
+    /// Bytes of the target to use, from its beginning; of objects fewer, so that they are about as many bytes [default: the preset's, or all]
     #[arg(long, value_parser = size, value_name = "SIZE")]
     size: Option<ByteCount>,
 
-    /// Allow writes to a file, a device or an export: they destroy what it holds
+    /// Allow writes to a file, a device, an export or a folder that holds objects: they destroy what it holds
     #[arg(long)]
     overwrite: bool,
 
@@ -88,17 +95,33 @@ pub(crate) struct Run {
     // Last, since its heading holds for all that follows.
     #[command(flatten)]
     load: LoadArgs,
+
+    #[command(flatten)]
+    objects: ObjectsArgs,
 }
 
 impl Run {
     pub(crate) fn run(self, global: &Global) -> Result<String> {
         let load = self.load.spec()?;
         let preset = self.preset.as_deref().map(known).transpose()?;
-        let plans = match &preset {
-            None => vec![self.plan(load)],
-            Some(preset) => self.plans(preset, &load)?,
+        let plans = match &self.target {
+            Aim::Disk(target) => self.disk_plans(target, preset.as_ref(), &load)?,
+            Aim::Bucket(name) => {
+                ObjectsArgs::check(&load)?;
+                let (workload, is_own) = match &preset {
+                    None => (self.objects.workload(&load)?, true),
+                    Some(preset) => (preset_workload(preset)?, false),
+                };
+                let server = self.objects.server()?;
+                let bucket = Arc::new(Bucket::new(name.clone(), server, load.seed));
+                let objects =
+                    objects_plans(workload, self.size.map(|size| size.0), (bucket, self.overwrite));
+                self.objects_plans(objects, &load, is_own)?
+            }
         };
-        plans.iter().try_for_each(|plan| self.check(plan))?;
+        if plans.iter().any(|plan| plan.duration_ms == 0) {
+            return Err(Failure::misuse("nothing is measured in no time"));
+        }
         self.save.as_deref().map_or(Ok(()), Saved::check)?;
         let system = System::now();
         let outcomes = run(&plans, global)?;
@@ -117,11 +140,75 @@ impl Run {
         Ok(head.unwrap_or_default() + &texts.join("\n"))
     }
 
+    /// Loads on a block target.
+    fn disk_plans(
+        &self,
+        target: &Target,
+        preset: Option<&Preset>,
+        load: &LoadSpec,
+    ) -> Result<Vec<Plan>> {
+        let plans = match preset {
+            None => vec![self.plan(Goal::Disk(target.clone()), *load)],
+            Some(preset) => self.plans(preset, target, load)?,
+        };
+        plans.iter().try_for_each(|plan| self.check(plan, target))?;
+        Ok(plans)
+    }
+
+    /// Loads on a bucket; the first one writes the objects for all.
+    fn objects_plans(
+        &self,
+        objects: Vec<ObjectsPlan>,
+        common: &LoadSpec,
+        is_own: bool,
+    ) -> Result<Vec<Plan>> {
+        if self.no_fill {
+            let what = "the objects of a bucket are there only within a run";
+            return Err(Failure::misuse(what).hint("leave --no-fill out; --size makes them fewer"));
+        }
+        let plans = objects.into_iter().enumerate().map(|(index, objects)| {
+            let main = Arc::clone(&objects.main);
+            let percent = |verb| {
+                let of_verb = main.operations.iter().filter(|operation| operation.verb == verb);
+                u8::try_from(of_verb.map(|operation| operation.ratio).sum::<u64>()).unwrap_or(100)
+            };
+            let mut load = LoadSpec { read_percent: percent(Verb::Read), ..*common };
+            let mut times = (RAMP_MS, DURATION_MS);
+            if !is_own {
+                (load.jobs, load.depth) = (main.workers, 1);
+                let End::Runtime(duration_s) = main.end else {
+                    unreachable!("loads of presets end by their time")
+                };
+                times = (main.ramp_up_s * 1000, duration_s * 1000);
+            }
+            load.check().map_err(|error| Failure::misuse(error.to_string()))?;
+            let connections = load.jobs * load.depth;
+            if connections > CONNECTIONS_MAX {
+                let what = format!("{connections} connections are more than {CONNECTIONS_MAX}");
+                return Err(Failure::misuse(what).hint("--jobs × --depth is their number"));
+            }
+            let needs_objects = load.read_percent > 0 || percent(Verb::Delete) > 0;
+            let is_filled = self.fill || needs_objects || !is_own;
+            let objects = match is_filled {
+                true => objects,
+                false => ObjectsPlan { prepared: (0, 0), ..objects },
+            };
+            Ok(Plan {
+                fill: index == 0 && is_filled,
+                size_bytes: None,
+                ramp_ms: self.ramp.unwrap_or(times.0),
+                duration_ms: self.duration.unwrap_or(times.1),
+                ..self.plan(Goal::Objects(objects), load)
+            })
+        });
+        plans.collect()
+    }
+
     /// A load of the user's own.
-    fn plan(&self, load: LoadSpec) -> Plan {
+    fn plan(&self, goal: Goal, load: LoadSpec) -> Plan {
         Plan {
             load,
-            target: self.target.clone(),
+            goal,
             size_bytes: self.size.map(|size| size.0),
             fill: self.fill,
             ramp_ms: self.ramp.unwrap_or(RAMP_MS),
@@ -135,11 +222,11 @@ impl Run {
     }
 
     /// The loads of a preset; the first one fills the target for all.
-    fn plans(&self, preset: &Preset, common: &LoadSpec) -> Result<Vec<Plan>> {
+    fn plans(&self, preset: &Preset, target: &Target, common: &LoadSpec) -> Result<Vec<Plan>> {
         let work = block_work(preset.clone())?;
-        let own = self.plan(*common);
+        let own = self.plan(Goal::Disk(target.clone()), *common);
         let plans = work.steps.iter().enumerate().map(|(index, step)| Plan {
-            load: load_of(step, common),
+            load: LoadSpec { rate: common.rate.or(step.rate), ..load_of(step, common) },
             size_bytes: own.size_bytes.or(work.size_bytes),
             fill: index == 0 && (work.fill || own.fill) && !self.no_fill,
             ramp_ms: self.ramp.unwrap_or(work.ramp_s * 1000),
@@ -149,22 +236,24 @@ impl Run {
         Ok(plans.collect())
     }
 
-    fn check(&self, plan: &Plan) -> Result<()> {
+    fn check(&self, plan: &Plan, target: &Target) -> Result<()> {
         let writes = plan.fill || plan.load.read_percent < 100;
-        if writes && plan.target.keeps_data() && !self.overwrite {
-            let what = format!("this load writes, which destroys what {} holds", plan.target);
+        if writes && target.keeps_data() && !self.overwrite {
+            let what = format!("this load writes, which destroys what {target} holds");
             return Err(Failure::misuse(what).hint("say --overwrite if nobody needs it"));
         }
-        if plan.load.verify && !plan.target.can_verify() {
+        if plan.load.verify && !target.can_verify() {
             return Err(Failure::misuse("a null target keeps nothing that could be verified"));
         }
         if plan.load.verify && !writes {
             let failure = Failure::misuse("nothing is written that could be verified");
             return Err(failure.hint("write with --fill, or with less than 100 % --reads"));
         }
-        if plan.duration_ms == 0 {
-            return Err(Failure::misuse("nothing is measured in no time"));
-        }
         Ok(())
     }
+}
+
+fn preset_workload(preset: &Preset) -> Result<Workload> {
+    Workload::read(&objects_work(preset.clone())?)
+        .map_err(|error| Failure::misuse(error.to_string()))
 }
