@@ -54,7 +54,7 @@ pub(crate) fn page(results: &[Named]) -> Result<Document> {
     document = document.notes("Bound by", runs.iter().flat_map(bounds).collect());
     for result in results {
         let heading = format!("How {} was measured", result.name);
-        document = document.headed_facts(&heading, result.saved.system.facts());
+        document = document.headed_facts(&heading, result.saved.facts());
         for report in &result.saved.runs {
             document = document.facts(report.facts());
         }
