@@ -27,6 +27,10 @@ pub(crate) fn page(results: &[Named]) -> Result<Document> {
     let names: Vec<&str> = results.iter().map(|result| result.name.as_str()).collect();
     let mut document = Document::new(names.join(", ")).table("Figures", figures(&runs));
     document = document.notes("Not to be used", invalid(&runs));
+    let within = results.iter().filter_map(|result| {
+        result.saved.within.as_ref().map(|within| format!("{}: {}", result.name, within.text()))
+    });
+    document = document.notes("Within a bound", within.collect());
     let latency =
         Axes { x: "latency, µs", y: "operations within it, %", is_log: true, y_max: Some(100.0) };
     let curves: Vec<Curve> = runs

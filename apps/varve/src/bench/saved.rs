@@ -11,6 +11,7 @@ use varve_tool_bench::fio::FioOutput;
 use super::page::{Named, page};
 use super::report::{Report, json};
 use super::run::Outcome;
+use super::sweep::Within;
 use super::system::System;
 use crate::failure::{Failure, Result};
 
@@ -25,6 +26,9 @@ pub(crate) struct Saved {
     /// Hosts whose results it is, if they are several.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) hosts: Vec<Host>,
+    /// The fastest run within a bound, where one was named.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) within: Option<Within>,
     pub(crate) runs: Vec<Report>,
 }
 
@@ -52,12 +56,21 @@ impl Saved {
         let hosts = results
             .iter()
             .map(|result| Host { name: result.name.clone(), system: result.saved.system.clone() });
+        let runs: Vec<Report> = runs.collect::<Result<_>>()?;
         Ok(Self {
             preset: first.saved.preset.clone(),
             system: first.saved.system.clone(),
             hosts: hosts.collect(),
-            runs: runs.collect::<Result<_>>()?,
+            within: first.saved.within.as_ref().map(|within| within.again(&runs)),
+            runs,
         })
+    }
+
+    /// For people.
+    pub(crate) fn text(&self) -> String {
+        let mut texts: Vec<String> = self.runs.iter().map(Report::text).collect();
+        texts.extend(self.within.iter().map(|within| format!("{}\n", within.text())));
+        texts.join("\n")
     }
 
     /// How it was measured.
@@ -100,6 +113,7 @@ impl Saved {
             preset: None,
             system: System::of_tool(output.version.clone(), output.unix_ms),
             hosts: Vec::new(),
+            within: None,
             runs: output.runs.iter().map(Report::of_fio).collect(),
         }
     }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use varve_tool_bench::fio::FioOutput;
 
-use crate::bench::{Report, Saved, json};
+use crate::bench::{Saved, json};
 use crate::commands::user::read_file;
 use crate::failure::{Failure, Result};
 
@@ -40,6 +40,6 @@ impl Import {
         if self.json {
             return json(&saved);
         }
-        Ok(saved.runs.iter().map(Report::text).collect::<Vec<_>>().join("\n"))
+        Ok(saved.text())
     }
 }

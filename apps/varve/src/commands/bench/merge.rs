@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::bench::{Named, Report, Saved, json};
+use crate::bench::{Named, Saved, json};
 use crate::commands::report::name;
 use crate::failure::Result;
 
@@ -45,6 +45,6 @@ impl Merge {
         if self.json {
             return json(&saved);
         }
-        Ok(saved.runs.iter().map(Report::text).collect::<Vec<_>>().join("\n"))
+        Ok(saved.text())
     }
 }

@@ -11,9 +11,9 @@ use varve_types::ByteCount;
 
 use crate::age::now_unix_ms;
 use crate::bench::{
-    Aim, Bucket, Goal, LoadArgs, ObjectsArgs, ObjectsPlan, Plan, Report, Saved, System, aim,
-    block_work, json, known, load_of, milliseconds, objects_plans, objects_work, processes, run,
-    shown,
+    Aim, Bucket, Goal, LoadArgs, ObjectsArgs, ObjectsPlan, Plan, Report, Saved, SweepArgs, System,
+    aim, block_work, json, known, load_of, milliseconds, objects_plans, objects_work, processes,
+    run, shown,
 };
 use crate::cli::{Global, size};
 use crate::commands::user::read_file;
@@ -108,6 +108,9 @@ pub(crate) struct Run {
     load: LoadArgs,
 
     #[command(flatten)]
+    sweep: SweepArgs,
+
+    #[command(flatten)]
     objects: ObjectsArgs,
 }
 
@@ -135,6 +138,8 @@ impl Run {
                 self.objects_plans(objects, &load, is_own)?
             }
         };
+        plans = self.sweep.loads(plans)?;
+        plans.iter().try_for_each(check_connections)?;
         if plans.iter().any(|plan| plan.duration_ms == 0) {
             return Err(Failure::misuse("nothing is measured in no time"));
         }
@@ -150,16 +155,16 @@ impl Run {
         let runs: Vec<Report> =
             plans.iter().zip(&outcomes).map(|(plan, outcome)| Report::of(plan, outcome)).collect();
         let id = preset.as_ref().map(|preset| preset.id.clone());
-        let saved = Saved { preset: id, system, hosts: Vec::new(), runs };
+        let within = self.sweep.within(&runs);
+        let saved = Saved { preset: id, system, hosts: Vec::new(), within, runs };
         if let Some(dir) = &self.save {
             saved.write(dir, &outcomes)?;
         }
         if self.json {
             return json(&saved);
         }
-        let texts: Vec<String> = saved.runs.iter().map(Report::text).collect();
         let head = preset.map(|preset| format!("{}\n", shown(&preset).1));
-        Ok(head.unwrap_or_default() + &texts.join("\n"))
+        Ok(head.unwrap_or_default() + &saved.text())
     }
 
     /// Loads on a block target.
@@ -228,11 +233,6 @@ impl Run {
                 times = (main.ramp_up_s * 1000, duration_s * 1000);
             }
             load.check().map_err(|error| Failure::misuse(error.to_string()))?;
-            let connections = load.jobs * load.depth;
-            if connections > CONNECTIONS_MAX {
-                let what = format!("{connections} connections are more than {CONNECTIONS_MAX}");
-                return Err(Failure::misuse(what).hint("--jobs × --depth is their number"));
-            }
             let needs_objects = load.read_percent > 0 || percent(Verb::Delete) > 0;
             let is_filled = self.fill || needs_objects || !is_own;
             let objects = match is_filled {
@@ -298,6 +298,16 @@ impl Run {
         }
         Ok(())
     }
+}
+
+/// Whether an S3 server is asked for more connections than can be.
+fn check_connections(plan: &Plan) -> Result<()> {
+    let connections = plan.load.jobs * plan.load.depth;
+    if matches!(plan.goal, Goal::Objects(_)) && connections > CONNECTIONS_MAX {
+        let what = format!("{connections} connections are more than {CONNECTIONS_MAX}");
+        return Err(Failure::misuse(what).hint("--jobs × --depth is their number"));
+    }
+    Ok(())
 }
 
 fn preset_workload(preset: &Preset) -> Result<Workload> {
