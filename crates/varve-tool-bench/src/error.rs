@@ -126,6 +126,20 @@ pub enum Error {
         /// Why.
         reason: String,
     },
+    /// A job file of fio says what cannot be done.
+    #[error("line {line}: {reason}")]
+    Fio {
+        /// Which line.
+        line: usize,
+        /// What is wrong there.
+        reason: String,
+    },
+    /// What fio printed is no result.
+    #[error("{reason}")]
+    FioOutput {
+        /// Why.
+        reason: String,
+    },
     /// A server does not give its export.
     #[error("cannot open {target}: {reason}")]
     Handshake {
@@ -166,6 +180,8 @@ impl Error {
             | Self::TargetSize { .. }
             | Self::Selector { .. }
             | Self::Workload { .. }
+            | Self::Fio { .. }
+            | Self::FioOutput { .. }
             | Self::Target { .. } => ErrorKind::Invalid,
             Self::Handshake { .. } => ErrorKind::Unavailable,
             Self::Media(error) => error.kind(),

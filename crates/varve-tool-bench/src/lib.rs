@@ -1,12 +1,14 @@
 //! Data, accesses and loads of benchmarks, which follow from a seed; the targets they are put on, and what is measured.
 
 mod access;
+mod cells;
 mod compare;
 mod content;
 pub mod cosbench;
 mod data;
 mod error;
 mod expected;
+pub mod fio;
 mod fleet;
 mod ledger;
 mod load;
@@ -21,6 +23,7 @@ mod usage;
 mod zipf;
 
 pub use access::{Access, AccessPattern, AccessSpec};
+pub use cells::Cells;
 pub use compare::{Comparison, Figure, Verdict};
 pub use content::Content;
 pub use data::{DataSpec, StockPick};

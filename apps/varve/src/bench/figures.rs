@@ -1,7 +1,10 @@
 //! Rates and latencies of a report: of each repeat, and of all together.
 
 use serde::{Deserialize, Serialize};
-use varve_tool_bench::{Estimate, Finding, LoadSpec, Measured, Observed, Side, Usage, findings};
+use varve_tool_bench::fio::{FioRun, FioSide};
+use varve_tool_bench::{
+    Cells, Estimate, Finding, LoadSpec, Measured, Observed, Side, Usage, findings,
+};
 
 use super::run::Repeat;
 
@@ -30,6 +33,12 @@ pub(crate) struct Window {
     /// What bounds it, most certain first.
     #[serde(default)]
     pub(crate) findings: Vec<Found>,
+    /// When it began, in ms since 1970.
+    #[serde(default)]
+    pub(crate) began_unix_ms: u64,
+    /// Its histogram, as of all repeats.
+    #[serde(default)]
+    histogram_ns: Vec<(u64, u64)>,
 }
 
 /// Something that the figures say beside themselves.
@@ -88,7 +97,122 @@ impl Window {
             settled: measured.has_settled(),
             usage: usage.clone(),
             findings: findings(&observed).iter().map(Found::of).collect(),
+            began_unix_ms: repeat.began_unix_ms,
+            histogram_ns: cells(&side),
         }
+    }
+}
+
+impl Window {
+    /// What fio measured.
+    pub(crate) fn of_fio(run: &FioRun) -> Self {
+        let figures = Figures::of_fio(&run.both, run.window_ms);
+        Self {
+            window_ms: run.window_ms,
+            operations_per_second: figures.operations_per_second,
+            bytes_per_second: figures.bytes_per_second,
+            mean_us: figures.latency_us.mean,
+            p50_us: figures.latency_us.p50,
+            p99_us: figures.latency_us.p99,
+            not_begun: 0,
+            per_second: Vec::new(),
+            settled: None,
+            usage: None,
+            findings: Vec::new(),
+            began_unix_ms: 0,
+            histogram_ns: figures.histogram_ns,
+        }
+    }
+}
+
+/// What cells count.
+fn count(cells: &[(u64, u64)]) -> u64 {
+    cells.iter().map(|(_, count)| count).sum()
+}
+
+/// The cells of all; none when one that counts operations has none.
+fn merged_cells<'a>(parts: impl Iterator<Item = (&'a [(u64, u64)], bool)>) -> Option<Cells> {
+    let mut all = Cells::default();
+    for (cells, has_operations) in parts {
+        if cells.is_empty() && has_operations {
+            return None;
+        }
+        all.add(cells.iter().copied());
+    }
+    Some(all)
+}
+
+impl Window {
+    /// Windows of several hosts at the same time as one; none when one has no histogram.
+    pub(crate) fn merged(parts: &[(&str, &Self)]) -> Option<Self> {
+        let windows = || parts.iter().map(|(_, window)| *window);
+        let cells = merged_cells(
+            windows().map(|one| (&one.histogram_ns[..], one.operations_per_second > 0.0)),
+        )?;
+        let at_us = |quantile| us(cells.quantile(quantile).unwrap_or(0) as f64);
+        let seconds = windows().map(|one| one.per_second.len()).max().unwrap_or(0);
+        let second = |at: usize| windows().filter_map(|one| one.per_second.get(at)).sum();
+        let levels: Vec<Option<bool>> = windows().map(|one| one.settled).collect();
+        let findings = parts.iter().flat_map(|(name, one)| {
+            let named = move |found: &Found| Found {
+                name: found.name.clone(),
+                text: format!("{name}: {}", found.text),
+            };
+            one.findings.iter().map(named)
+        });
+        Some(Self {
+            window_ms: windows().map(|one| one.window_ms).max()?,
+            operations_per_second: windows().map(|one| one.operations_per_second).sum(),
+            bytes_per_second: windows().map(|one| one.bytes_per_second).sum(),
+            mean_us: mean(windows().map(|one| (one.mean_us, count(&one.histogram_ns)))),
+            p50_us: at_us(0.5),
+            p99_us: at_us(0.99),
+            not_begun: windows().map(|one| one.not_begun).sum(),
+            per_second: (0..seconds).map(second).collect(),
+            settled: if levels.contains(&Some(false)) {
+                Some(false)
+            } else {
+                levels.iter().all(|level| *level == Some(true)).then_some(true)
+            },
+            usage: None,
+            findings: findings.collect(),
+            began_unix_ms: windows().map(|one| one.began_unix_ms).min()?,
+            histogram_ns: cells.to_vec(),
+        })
+    }
+}
+
+impl Figures {
+    /// Those of several hosts as one; none when one has no histogram. The rate's interval is that of `windows`, where they tell it.
+    pub(crate) fn merged(parts: &[&Self], windows: &[Window]) -> Option<Self> {
+        let cells = merged_cells(
+            parts.iter().map(|figures| (&figures.histogram_ns[..], figures.operations > 0)),
+        )?;
+        let at_us = |quantile| us(cells.quantile(quantile).unwrap_or(0) as f64);
+        let [p50, p90, p95, p99, p99_9, p99_99] = PERCENTILES.map(at_us);
+        let latencies = || parts.iter().map(|figures| figures.latency_us);
+        let means = parts.iter().map(|one| (one.latency_us.mean, count(&one.histogram_ns)));
+        let rates: Vec<f64> = windows.iter().map(|one| one.operations_per_second).collect();
+        Some(Self {
+            operations: parts.iter().map(|one| one.operations).sum(),
+            operations_per_second: parts.iter().map(|one| one.operations_per_second).sum(),
+            operations_per_second_half_width: match rates.as_slice() {
+                [] => None,
+                rates => Estimate::of(rates).half_width,
+            },
+            bytes_per_second: parts.iter().map(|one| one.bytes_per_second).sum(),
+            latency_us: Latency {
+                mean: mean(means),
+                max: latencies().map(|latency| latency.max).fold(0.0, f64::max),
+                p50,
+                p90,
+                p95,
+                p99,
+                p99_9,
+                p99_99,
+            },
+            histogram_ns: cells.to_vec(),
+        })
     }
 }
 
@@ -111,16 +235,26 @@ impl Figures {
             all = all.with(&side);
         }
         let rate = Estimate::of(&rates);
-        let cells = all.latency_ns.iter_recorded();
         Self {
             operations: all.operations,
             operations_per_second: rate.mean,
             operations_per_second_half_width: rate.half_width,
             bytes_per_second: Estimate::of(&byte_rates).mean,
             latency_us: Latency::of(&all),
-            histogram_ns: cells
-                .map(|cell| (cell.value_iterated_to(), cell.count_since_last_iteration()))
-                .collect(),
+            histogram_ns: cells(&all),
+        }
+    }
+
+    /// What fio measured within `window_ms`.
+    pub(crate) fn of_fio(side: &FioSide, window_ms: u64) -> Self {
+        let per_second = |amount: u64| amount as f64 * 1000.0 / window_ms as f64;
+        Self {
+            operations: side.operations,
+            operations_per_second: per_second(side.operations),
+            operations_per_second_half_width: None,
+            bytes_per_second: per_second(side.bytes),
+            latency_us: Latency::of_fio(side),
+            histogram_ns: side.cells.to_vec(),
         }
     }
 
@@ -156,6 +290,12 @@ impl Figures {
 }
 
 impl Latency {
+    fn of_fio(side: &FioSide) -> Self {
+        let [p50, p90, p95, p99, p99_9, p99_99] = side.percentiles_ns.map(|ns| us(ns as f64));
+        let (mean, max) = (us(side.mean_ns), us(side.max_ns as f64));
+        Self { mean, p50, p90, p95, p99, p99_9, p99_99, max }
+    }
+
     fn of(side: &Side) -> Self {
         let [p50, p90, p95, p99, p99_9, p99_99] =
             PERCENTILES.map(|quantile| us(side.latency_ns.value_at_quantile(quantile) as f64));
@@ -164,6 +304,50 @@ impl Latency {
     }
 }
 
+/// Upper end of each cell in ns, and what it counts.
+fn cells(side: &Side) -> Vec<(u64, u64)> {
+    let cells = side.latency_ns.iter_recorded();
+    cells.map(|cell| (cell.value_iterated_to(), cell.count_since_last_iteration())).collect()
+}
+
+/// The mean of all whose means and counts these are.
+fn mean(parts: impl Iterator<Item = (f64, u64)>) -> f64 {
+    let (sum, count) =
+        parts.fold((0.0, 0), |(sum, all), (mean, count)| (sum + mean * count as f64, all + count));
+    if count == 0 { 0.0 } else { sum / count as f64 }
+}
+
 fn us(ns: f64) -> f64 {
     ns / 1000.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn figures(operations: u64, latency_ns: u64) -> Figures {
+        let mut side = Side::default();
+        side.latency_ns.record_n(latency_ns, operations).unwrap();
+        Figures {
+            operations,
+            operations_per_second: operations as f64,
+            operations_per_second_half_width: None,
+            bytes_per_second: 0.0,
+            latency_us: Latency::of(&side),
+            histogram_ns: cells(&side),
+        }
+    }
+
+    #[test]
+    fn hosts_add_up_and_percentiles_are_those_of_all_operations() {
+        let (fast, slow) = (figures(9900, 1000), figures(100, 500_000));
+        let merged = Figures::merged(&[&fast, &slow], &[]).unwrap();
+        let latency = merged.latency_us;
+        assert_eq!((merged.operations, merged.operations_per_second), (10_000, 10_000.0));
+        assert_eq!((latency.p50, latency.p99), (1.0, 1.0), "an average would be 250");
+        assert!(latency.p99_9 >= 500.0 && latency.max >= 500.0);
+        assert!((latency.mean - (9900.0 + 50_000.0) / 10_000.0).abs() < 0.01, "{}", latency.mean);
+        let without = Figures { histogram_ns: Vec::new(), ..figures(1, 1) };
+        assert!(Figures::merged(&[&fast, &without], &[]).is_none());
+    }
 }

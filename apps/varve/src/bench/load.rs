@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use varve_tool_bench::cosbench::Verb;
+use varve_tool_bench::fio::FioRun;
 use varve_tool_bench::{AccessPattern, LoadSpec};
 use varve_types::ByteCount;
 
@@ -27,6 +28,12 @@ pub(crate) struct Load {
     /// What is done to objects, instead of blocks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) objects: Option<ObjectsLoad>,
+    /// Options of fio that this program has no word for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    options: Vec<String>,
+    /// Hosts that did it together; jobs and rate are those of all.
+    #[serde(default = "one_host", skip_serializing_if = "is_one_host")]
+    hosts: u32,
 }
 
 /// What is done to the objects of a bucket.
@@ -99,7 +106,40 @@ impl Load {
             compression_ratio: spec.data.compression_ratio,
             seed: spec.seed,
             objects: None,
+            options: Vec::new(),
+            hosts: 1,
         }
+    }
+
+    /// The load of what fio ran.
+    pub(crate) fn of_fio(run: &FioRun) -> Self {
+        Self { options: run.options.clone(), ..Self::of(&run.job.load) }
+    }
+
+    /// Those of several hosts as one; none when they differ in more than jobs, rate and seed.
+    pub(crate) fn merged(loads: &[&Self]) -> Option<Self> {
+        let alike = |load: &Self| Self {
+            jobs: 0,
+            rate_per_second: None,
+            seed: 0,
+            hosts: 0,
+            ..load.clone()
+        };
+        let first = loads.first()?;
+        let has_rate = |load: &Self| load.rate_per_second.is_some();
+        let is_alike =
+            |load: &Self| alike(load) == alike(first) && has_rate(load) == has_rate(first);
+        loads.iter().all(|load| is_alike(load)).then(|| Self {
+            jobs: loads.iter().map(|load| load.jobs).sum(),
+            rate_per_second: loads.iter().map(|load| load.rate_per_second).sum(),
+            hosts: loads.iter().map(|load| load.hosts).sum(),
+            ..(*first).clone()
+        })
+    }
+
+    /// Whether data that it writes are those of another load.
+    pub(crate) fn writes_what(&self, other: &Self) -> bool {
+        self.read_percent < 100 && self.objects.is_none() && self.seed == other.seed
     }
 
     /// One line.
@@ -108,13 +148,22 @@ impl Load {
             None => "as fast as answered".to_owned(),
             Some(rate) => format!("{rate} operations/s"),
         };
+        let hosts = match self.hosts {
+            1 => String::new(),
+            hosts => format!(" of {hosts} hosts"),
+        };
         if let Some(objects) = &self.objects {
             let connections = self.jobs * self.depth;
-            return format!("{}, {connections} connections, {pace}", objects.text());
+            return format!("{}, {connections} connections{hosts}, {pace}", objects.text());
         }
         let jobs = if self.jobs == 1 { "1 job".to_owned() } else { format!("{} jobs", self.jobs) };
+        let options = if self.options.is_empty() {
+            String::new()
+        } else {
+            format!(", {}", self.options.join(" "))
+        };
         format!(
-            "{} {}, {} % reads, {jobs} × {} under way, {pace}",
+            "{} {}, {} % reads, {jobs} × {} under way{hosts}, {pace}{options}",
             ByteCount(self.block_bytes as u64),
             self.pattern,
             self.read_percent,
@@ -130,6 +179,15 @@ impl Load {
             self.zero_percent, self.duplicate_percent, self.compression_ratio
         )
     }
+}
+
+fn one_host() -> u32 {
+    1
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
+fn is_one_host(hosts: &u32) -> bool {
+    *hosts == 1
 }
 
 /// A load in words.

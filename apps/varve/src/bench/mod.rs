@@ -18,6 +18,7 @@ mod s3;
 mod sampler;
 mod saved;
 mod scale;
+mod sweep;
 mod system;
 
 pub(crate) use arguments::{Aim, LoadArgs, ObjectsArgs, aim, milliseconds, processes};
@@ -32,4 +33,5 @@ pub(crate) use run::{Goal, Plan, run};
 pub(crate) use s3::S3Settings;
 pub(crate) use saved::Saved;
 pub(crate) use scale::{ScaleSpec, scale};
+pub(crate) use sweep::SweepArgs;
 pub(crate) use system::System;

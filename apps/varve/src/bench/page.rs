@@ -27,6 +27,10 @@ pub(crate) fn page(results: &[Named]) -> Result<Document> {
     let names: Vec<&str> = results.iter().map(|result| result.name.as_str()).collect();
     let mut document = Document::new(names.join(", ")).table("Figures", figures(&runs));
     document = document.notes("Not to be used", invalid(&runs));
+    let within = results.iter().filter_map(|result| {
+        result.saved.within.as_ref().map(|within| format!("{}: {}", result.name, within.text()))
+    });
+    document = document.notes("Within a bound", within.collect());
     let latency =
         Axes { x: "latency, µs", y: "operations within it, %", is_log: true, y_max: Some(100.0) };
     let curves: Vec<Curve> = runs
@@ -54,7 +58,7 @@ pub(crate) fn page(results: &[Named]) -> Result<Document> {
     document = document.notes("Bound by", runs.iter().flat_map(bounds).collect());
     for result in results {
         let heading = format!("How {} was measured", result.name);
-        document = document.headed_facts(&heading, result.saved.system.facts());
+        document = document.headed_facts(&heading, result.saved.facts());
         for report in &result.saved.runs {
             document = document.facts(report.facts());
         }

@@ -1,6 +1,7 @@
 //! What a run gave, for people and for programs.
 
 use serde::{Deserialize, Serialize};
+use varve_tool_bench::fio::{FioRun, FioSide};
 use varve_tool_bench::{Measured, Side};
 use varve_types::ByteCount;
 
@@ -13,6 +14,9 @@ use crate::table::{Align, columns, labelled};
 /// Titles of the columns of figures.
 pub(crate) const COLUMNS: [&str; 11] =
     ["OPS/S", "±", "MiB/s", "MEAN µs", "p50", "p90", "p95", "p99", "p99.9", "p99.99", "MAX"];
+
+/// What clocks and beginnings of hosts may differ by at least, in ms.
+const APART_MS: u64 = 250;
 
 /// A report; its fields are added to over time, never renamed.
 #[derive(Clone, Serialize, Deserialize, Debug)]
@@ -84,6 +88,103 @@ impl Report {
         }
     }
 
+    /// The report of what fio ran.
+    pub(crate) fn of_fio(run: &FioRun) -> Self {
+        let figures = |side: &FioSide| Figures::of_fio(side, run.window_ms);
+        Self {
+            target: format!("job `{}` of fio", run.job.name),
+            size_bytes: run.job.size_bytes.unwrap_or(0),
+            load: Load::of_fio(run),
+            fill: false,
+            ramp_ms: run.job.ramp_ms,
+            duration_ms: run.window_ms,
+            settled_after_ms: None,
+            interrupted: false,
+            invalid: Vec::new(),
+            verified_blocks: None,
+            verified_objects: None,
+            failures: 0,
+            repeats: vec![Window::of_fio(run)],
+            reads: run.reads.as_ref().map(figures),
+            writes: run.writes.as_ref().map(figures),
+            lists: None,
+            deletes: None,
+            both: figures(&run.both),
+            not_begun: 0,
+        }
+    }
+
+    /// Those of several hosts as one, each with its name.
+    pub(crate) fn merged(parts: &[(&str, &Self)]) -> Result<Self> {
+        let reports = || parts.iter().map(|(_, report)| *report);
+        let loads: Vec<&Load> = reports().map(|report| &report.load).collect();
+        let load = Load::merged(&loads).ok_or_else(|| {
+            let loads: Vec<String> = loads.iter().map(|load| load.text()).collect();
+            Failure::new(format!("the loads differ: {}", loads.join("; ")))
+                .hint("hosts may differ in jobs, rate, seed and target alone")
+        })?;
+        let count = reports().map(|report| report.repeats.len()).min().unwrap_or(0);
+        if reports().any(|report| report.repeats.len() != count) {
+            return Err(Failure::new("the hosts have different numbers of windows"));
+        }
+        let without = || {
+            let what = "a result has no histogram of each window";
+            Failure::new(what)
+                .hint("measure again: it is of an earlier version, or of fio without json+")
+        };
+        let windows = (0..count).map(|at| {
+            let parts: Vec<(&str, &Window)> = parts
+                .iter()
+                .filter_map(|(name, one)| Some((*name, one.repeats.get(at)?)))
+                .collect();
+            Window::merged(&parts).ok_or_else(without)
+        });
+        let windows: Vec<Window> = windows.collect::<Result<_>>()?;
+        let side = |of: fn(&Self) -> Option<&Figures>| {
+            let figures: Vec<&Figures> = reports().filter_map(of).collect();
+            let merged = (!figures.is_empty()).then(|| Figures::merged(&figures, &[]));
+            merged.map(|merged| merged.ok_or_else(without)).transpose()
+        };
+        let sides: Vec<&Figures> = reports().map(|report| &report.both).collect();
+        let mut targets: Vec<&str> = reports().map(|report| report.target.as_str()).collect();
+        targets.dedup();
+        let sum = |of: fn(&Self) -> Option<u64>| reports().map(of).sum::<Option<u64>>();
+        let mut invalid: Vec<String> = parts
+            .iter()
+            .flat_map(|(name, one)| one.invalid.iter().map(move |why| format!("{name}: {why}")))
+            .collect();
+        invalid.extend(apart(parts, count));
+        let is_twice = |index: usize, load: &Load| {
+            loads.iter().take(index).any(|before| load.writes_what(before))
+        };
+        if loads.iter().enumerate().any(|(index, load)| is_twice(index, load)) {
+            invalid.push(
+                "hosts with one seed write the same data: give each its own --seed".to_owned(),
+            );
+        }
+        Ok(Self {
+            target: targets.join(", "),
+            size_bytes: reports().map(|report| report.size_bytes).sum(),
+            load,
+            fill: reports().all(|report| report.fill),
+            ramp_ms: reports().map(|report| report.ramp_ms).max().unwrap_or(0),
+            duration_ms: reports().map(|report| report.duration_ms).max().unwrap_or(0),
+            settled_after_ms: None,
+            interrupted: reports().any(|report| report.interrupted),
+            invalid,
+            verified_blocks: sum(|report| report.verified_blocks),
+            verified_objects: sum(|report| report.verified_objects),
+            failures: reports().map(|report| report.failures).sum(),
+            reads: side(|report| report.reads.as_ref())?,
+            writes: side(|report| report.writes.as_ref())?,
+            lists: side(|report| report.lists.as_ref())?,
+            deletes: side(|report| report.deletes.as_ref())?,
+            both: Figures::merged(&sides, &windows).ok_or_else(without)?,
+            not_begun: reports().map(|report| report.not_begun).sum(),
+            repeats: windows,
+        })
+    }
+
     /// For people.
     pub(crate) fn text(&self) -> String {
         format!("{}\n{}", labelled(&self.facts()), self.table())
@@ -100,11 +201,10 @@ impl Report {
             seconds(self.duration_ms),
             seconds(self.ramp_ms)
         );
-        let mut pairs = vec![
-            ("target", self.target.clone()),
-            ("used", format!("{}{fill}", ByteCount(self.size_bytes))),
-            ("load", self.load.text()),
-        ];
+        let mut pairs = vec![("target", self.target.clone()), ("load", self.load.text())];
+        if self.size_bytes > 0 {
+            pairs.insert(1, ("used", format!("{}{fill}", ByteCount(self.size_bytes))));
+        }
         if self.load.read_percent < 100 && self.load.objects.is_none() {
             pairs.push(("writes", self.load.data()));
         }
@@ -162,6 +262,24 @@ impl Report {
         let rows = sides.into_iter().chain([all]);
         rows.filter_map(|(name, figures)| figures.map(|figures| figures.row(name))).collect()
     }
+}
+
+/// Whether windows of hosts lie so far from each other that they are none of one time.
+fn apart(parts: &[(&str, &Report)], count: usize) -> Option<String> {
+    (0..count).find_map(|at| {
+        let windows = || parts.iter().filter_map(move |(_, report)| report.repeats.get(at));
+        let begins = || windows().map(|window| window.began_unix_ms);
+        let (first, last) = (begins().min()?, begins().max()?);
+        let shortest_ms = windows().map(|window| window.window_ms).min()?;
+        let (apart_ms, most_ms) = (last - first, (shortest_ms / 20).max(APART_MS));
+        (apart_ms > most_ms).then(|| {
+            let seconds = apart_ms as f64 / 1000.0;
+            format!(
+                "window {} of the hosts began {seconds} s apart: give all of them one --at",
+                at + 1
+            )
+        })
+    })
 }
 
 fn invalid(outcome: &Outcome) -> Vec<String> {

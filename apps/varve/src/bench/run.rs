@@ -15,6 +15,7 @@ use varve_types::ErrorKind;
 use super::crowd::{Crowd, ObjectsPlan};
 use super::health::Health;
 use super::sampler::{Sampler, check_server};
+use crate::age::now_unix_ms;
 use crate::cli::Global;
 use crate::failure::{Failure, Result};
 use crate::watch::Watch;
@@ -37,6 +38,8 @@ pub(crate) struct Plan {
     pub(crate) ramp_ms: u64,
     pub(crate) duration_ms: u64,
     pub(crate) repeats: u32,
+    /// When the ramp of the first one begins, in ms since 1970; without it as soon as everything is ready.
+    pub(crate) at_unix_ms: Option<u64>,
     /// Longest time to wait before the first one until the rate has settled.
     pub(crate) settle_ms: Option<u64>,
     /// Command whose exit code says whether the measured system is well.
@@ -83,6 +86,8 @@ pub(crate) struct Outcome {
 pub(crate) struct Repeat {
     /// What all jobs measured together.
     pub(crate) measured: Measured,
+    /// When the window began, in ms since 1970.
+    pub(crate) began_unix_ms: u64,
     /// What the machine did in the window, and from moment to moment; nothing of a window that is too short to tell.
     pub(crate) usage: Option<Usage>,
     pub(crate) timeline: Vec<(Duration, Usage)>,
@@ -158,6 +163,7 @@ fn measure_phases(
         None => Settling::NotAsked,
         Some(most_ms) => settle(run, most_ms, watch)?,
     };
+    plan.at_unix_ms.map_or(Ok(()), |at| wait_until(at, watch))?;
     let repeats = measure_repeats(plan, run, (global, watch))?;
     let mut outcome = Outcome {
         size_bytes: 0,
@@ -174,6 +180,24 @@ fn measure_phases(
     }
     outcome.is_interrupted = watch.is_stopped();
     Ok(outcome)
+}
+
+/// Waits until a point of time, so that several hosts begin together.
+fn wait_until(at_unix_ms: u64, watch: &Watch) -> Result<()> {
+    let late_ms = now_unix_ms().saturating_sub(at_unix_ms);
+    if late_ms > 0 {
+        let what = format!("everything was ready {} s after --at", late_ms as f64 / 1000.0);
+        return Err(Failure::new(what).hint("name a later time: opening and filling take theirs"));
+    }
+    watch.say("wait for --at");
+    while !watch.is_stopped() {
+        let left_ms = at_unix_ms.saturating_sub(now_unix_ms());
+        if left_ms == 0 {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(left_ms).min(TICK));
+    }
+    Ok(())
 }
 
 /// Does the load, round by round, until its rate has settled.
@@ -212,11 +236,12 @@ fn measure_repeats(
             break;
         }
         let begin = Instant::now() + Duration::from_millis(plan.ramp_ms);
+        let began_unix_ms = now_unix_ms() + plan.ramp_ms;
         let measured = run(phase, &format!("run {repeat} of {}", plan.repeats))?;
         if measured.window_ns > 0 {
             let end = begin + Duration::from_nanos(measured.window_ns);
             let (usage, timeline) = (sampler.within(begin, end), sampler.timeline(begin, end));
-            repeats.push(Repeat { measured, usage, timeline });
+            repeats.push(Repeat { measured, began_unix_ms, usage, timeline });
         }
     }
     sampler.end();

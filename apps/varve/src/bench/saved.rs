@@ -6,10 +6,12 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use varve_tool_bench::fio::FioOutput;
 
 use super::page::{Named, page};
 use super::report::{Report, json};
 use super::run::Outcome;
+use super::sweep::Within;
 use super::system::System;
 use crate::failure::{Failure, Result};
 
@@ -21,10 +23,68 @@ const REPORT: &str = "report.json";
 pub(crate) struct Saved {
     pub(crate) preset: Option<String>,
     pub(crate) system: System,
+    /// Hosts whose results it is, if they are several.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) hosts: Vec<Host>,
+    /// The fastest run within a bound, where one was named.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) within: Option<Within>,
     pub(crate) runs: Vec<Report>,
 }
 
+/// A host of several.
+#[derive(Clone, Serialize, Deserialize, Debug)]
+pub(crate) struct Host {
+    name: String,
+    system: System,
+}
+
 impl Saved {
+    /// Results of several hosts that did their loads at the same time, as one.
+    pub(crate) fn merged(results: &[Named]) -> Result<Self> {
+        let first = results.first().ok_or_else(|| Failure::misuse("there is no result"))?;
+        let count = first.saved.runs.len();
+        if results.iter().any(|result| result.saved.runs.len() != count) {
+            return Err(Failure::new("the results have different numbers of loads"));
+        }
+        let runs = (0..count).map(|at| {
+            let parts = results
+                .iter()
+                .filter_map(|Named { name, saved }| Some((name.as_str(), saved.runs.get(at)?)));
+            Report::merged(&parts.collect::<Vec<_>>())
+        });
+        let hosts = results
+            .iter()
+            .map(|result| Host { name: result.name.clone(), system: result.saved.system.clone() });
+        let runs: Vec<Report> = runs.collect::<Result<_>>()?;
+        Ok(Self {
+            preset: first.saved.preset.clone(),
+            system: first.saved.system.clone(),
+            hosts: hosts.collect(),
+            within: first.saved.within.as_ref().map(|within| within.again(&runs)),
+            runs,
+        })
+    }
+
+    /// For people.
+    pub(crate) fn text(&self) -> String {
+        let mut texts: Vec<String> = self.runs.iter().map(Report::text).collect();
+        texts.extend(self.within.iter().map(|within| format!("{}\n", within.text())));
+        texts.join("\n")
+    }
+
+    /// How it was measured.
+    pub(crate) fn facts(&self) -> Vec<(&'static str, String)> {
+        if self.hosts.is_empty() {
+            return self.system.facts();
+        }
+        let of = |host: &Host| {
+            let name = std::iter::once(("host", host.name.clone()));
+            name.chain(host.system.facts()).collect::<Vec<_>>()
+        };
+        self.hosts.iter().flat_map(of).collect()
+    }
+
     /// Refuses a folder that is there already.
     pub(crate) fn check(dir: &Path) -> Result<()> {
         if dir.exists() {
@@ -45,6 +105,17 @@ impl Saved {
         let name = self.preset.clone().unwrap_or_else(|| "varve bench run".to_owned());
         let page = page(&[Named { name, saved: self.clone() }])?;
         fs::write(dir.join("index.html"), page.html()).map_err(failed)
+    }
+
+    /// What fio printed.
+    pub(crate) fn of_fio(output: &FioOutput) -> Self {
+        Self {
+            preset: None,
+            system: System::of_tool(output.version.clone(), output.unix_ms),
+            hosts: Vec::new(),
+            within: None,
+            runs: output.runs.iter().map(Report::of_fio).collect(),
+        }
     }
 
     /// Reads a folder, or a file of JSON as `varve bench run --json` prints it.

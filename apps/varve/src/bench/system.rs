@@ -10,6 +10,9 @@ use crate::age::now_unix_ms;
 /// The machine, and what was run on it when. Fields are added over time, never renamed.
 #[derive(Clone, Serialize, Deserialize, Debug)]
 pub(crate) struct System {
+    /// What measured, where that was not this program.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    tool: Option<String>,
     /// Version of this program.
     version: String,
     /// Whether it was built without optimisation; then its figures are its own.
@@ -36,6 +39,7 @@ impl System {
         let memory = field(&text("/proc/meminfo"), "MemTotal");
         let memory_kib = memory.trim_end_matches(" kB").parse::<u64>().unwrap_or(0);
         Self {
+            tool: None,
             version: env!("CARGO_PKG_VERSION").to_owned(),
             debug_build: cfg!(debug_assertions),
             command: std::env::args().skip(1).collect(),
@@ -47,8 +51,26 @@ impl System {
         }
     }
 
+    /// Of a machine of which only is known what measured on it, and when it ended.
+    pub(crate) fn of_tool(tool: String, unix_ms: u64) -> Self {
+        Self {
+            tool: Some(tool),
+            version: String::new(),
+            debug_build: false,
+            command: Vec::new(),
+            unix_ms,
+            kernel: String::new(),
+            processor: String::new(),
+            processors: 0,
+            memory_bytes: 0,
+        }
+    }
+
     /// For people.
     pub(crate) fn facts(&self) -> Vec<(&'static str, String)> {
+        if let Some(tool) = &self.tool {
+            return vec![("measured by", tool.clone())];
+        }
         let build = if self.debug_build { ", not optimised" } else { "" };
         let memory = ByteCount(self.memory_bytes);
         let Self { version, kernel, processor, processors, .. } = self;

@@ -42,6 +42,57 @@ fn a_rate_is_kept() {
 }
 
 #[test]
+fn sweeps_tell_the_fastest_load_within_a_bound() {
+    let dir = tempfile::tempdir().unwrap();
+    let sweep = |more: &[&str]| {
+        let arguments = ["bench", "run", "--target", "null:1GiB", "--ramp", "0ms"];
+        let time = ["--duration", "300ms", "--p99-max", "1s"];
+        varve_in(dir.path(), &[&arguments[..], &time, more].concat())
+    };
+    let json = sweep(&["--depths", "1,4,16", "--save", "depths", "--json"]).json();
+    let runs = json["runs"].as_array().unwrap();
+    let depths: Vec<u64> = runs.iter().map(|run| run["load"]["depth"].as_u64().unwrap()).collect();
+    assert_eq!(depths, [1, 4, 16]);
+    let rate = |run: &serde_json::Value| run["both"]["operations_per_second"].as_f64().unwrap();
+    let most = runs.iter().map(rate).fold(0.0, f64::max);
+    let within = &json["within"];
+    assert_eq!(within["best"]["operations_per_second"], most);
+    assert_eq!((&within["p99_us_max"], &within["is_bounded"]), (&1_000_000.into(), &false.into()));
+    let page = varve_in(dir.path(), &["report", "page", "depths", "--markdown"]).ok();
+    assert!(page.contains("depths: most with a p99 of no more than 1000000 µs: "), "{page}");
+
+    let text = sweep(&["--rates", "500,1000"]).ok();
+    let last = text.lines().last().unwrap();
+    assert!(last.contains("operations/s, p99 ") && last.contains("1000 operations/s;"), "{last}");
+    let none = varve_in(
+        dir.path(),
+        &[
+            "bench",
+            "run",
+            "--target",
+            "null:1GiB",
+            "--duration",
+            "200ms",
+            "--p99-max",
+            "1us",
+            "--rates",
+            "100",
+        ],
+    );
+    assert!(none.ok().ends_with("no load had a p99 of no more than 1 µs\n"));
+    for (wrong, what) in [
+        (&["--depths", "1,0"][..], "0 operations under way"),
+        (&["--depths", "1", "--depth", "2"], "cannot be used with"),
+        (&["--rates", "0"], "0 operations a second"),
+        (&["--p99-max", "5"], "write 500us, 2ms or 1s"),
+    ] {
+        let refused =
+            varve(&[&["bench", "run", "--target", "null:1GiB"], wrong].concat()).refused(2);
+        assert!(refused.contains(what), "{refused}");
+    }
+}
+
+#[test]
 fn files_are_written_only_when_asked_to() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("disk");

@@ -84,6 +84,8 @@ const COMMANDS: &[&[&str]] = &[
     &["bench", "run"],
     &["bench", "scale"],
     &["bench", "cosbench"],
+    &["bench", "import"],
+    &["bench", "merge"],
     &["report"],
     &["report", "compare"],
     &["report", "page"],

@@ -8,7 +8,9 @@ mod stored;
 
 mod bench_bucket;
 mod bench_cosbench;
+mod bench_import;
 mod bench_list;
+mod bench_merge;
 mod bench_run;
 mod bench_scale;
 mod bench_show;

@@ -1,7 +1,9 @@
 //! `varve bench`: loads and what they measure. `scale` calls a daemon, and `run` if it is told to.
 
 mod cosbench;
+mod import;
 mod list;
+mod merge;
 mod run;
 mod scale;
 mod show;
@@ -19,6 +21,8 @@ pub(crate) enum Bench {
     Run(Box<run::Run>),
     Scale(scale::Scale),
     Cosbench(cosbench::Cosbench),
+    Import(import::Import),
+    Merge(merge::Merge),
 }
 
 impl Bench {
@@ -29,6 +33,8 @@ impl Bench {
             Self::Run(command) => command.run(global),
             Self::Scale(command) => command.run(global),
             Self::Cosbench(command) => command.run(),
+            Self::Import(command) => command.run(),
+            Self::Merge(command) => command.run(),
         }
     }
 }

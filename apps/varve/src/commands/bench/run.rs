@@ -1,19 +1,22 @@
 //! `varve bench run`: puts a load on a target and prints what it measured.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
 use varve_tool_bench::cosbench::{End, Verb, Workload};
+use varve_tool_bench::fio::FioFile;
 use varve_tool_bench::{LoadSpec, Preset, Target};
 use varve_types::ByteCount;
 
+use crate::age::now_unix_ms;
 use crate::bench::{
-    Aim, Bucket, Goal, LoadArgs, ObjectsArgs, ObjectsPlan, Plan, Report, Saved, System, aim,
-    block_work, json, known, load_of, milliseconds, objects_plans, objects_work, processes, run,
-    shown,
+    Aim, Bucket, Goal, LoadArgs, ObjectsArgs, ObjectsPlan, Plan, Report, Saved, SweepArgs, System,
+    aim, block_work, json, known, load_of, milliseconds, objects_plans, objects_work, processes,
+    run, shown,
 };
 use crate::cli::{Global, size};
+use crate::commands::user::read_file;
 use crate::failure::{Failure, Result};
 
 /// Times of a load of the user's own, in ms.
@@ -35,6 +38,10 @@ pub(crate) struct Run {
     /// Preset to run instead of a load of your own; `varve bench list` has them
     #[arg(conflicts_with_all = ["block", "reads", "pattern", "jobs", "depth", "objects", "object_sizes", "lists", "deletes"])]
     preset: Option<String>,
+
+    /// Job file of fio whose jobs are the loads, one after another, instead of a load of your own; what it says of ioengine and files, --target says
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["preset", "block", "reads", "pattern", "jobs", "depth", "rate", "durable", "zeros", "duplicates", "compression", "seed"])]
+    fio_job: Option<PathBuf>,
 
     /// What to measure
     #[arg(long, value_parser = aim, value_name = "TARGET")]
@@ -68,6 +75,10 @@ pub(crate) struct Run {
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000), value_name = "COUNT")]
     repeat: u32,
 
+    /// Begin the first ramp at this time, in s since 1970, so that several hosts measure together: `varve bench merge` makes one result of theirs
+    #[arg(long, value_name = "UNIX_S", conflicts_with = "settle")]
+    at: Option<u64>,
+
     /// Before the first measurement do the load until its rate is level, for up to this time
     #[arg(long, value_parser = milliseconds, value_name = "TIME")]
     settle: Option<u64>,
@@ -97,6 +108,9 @@ pub(crate) struct Run {
     load: LoadArgs,
 
     #[command(flatten)]
+    sweep: SweepArgs,
+
+    #[command(flatten)]
     objects: ObjectsArgs,
 }
 
@@ -104,8 +118,13 @@ impl Run {
     pub(crate) fn run(self, global: &Global) -> Result<String> {
         let load = self.load.spec()?;
         let preset = self.preset.as_deref().map(known).transpose()?;
-        let plans = match &self.target {
+        let mut plans = match &self.target {
             Aim::Disk(target) => self.disk_plans(target, preset.as_ref(), &load)?,
+            Aim::Bucket(_) if self.fio_job.is_some() => {
+                return Err(Failure::misuse(
+                    "a job file of fio has loads of blocks, not of objects",
+                ));
+            }
             Aim::Bucket(name) => {
                 ObjectsArgs::check(&load)?;
                 let (workload, is_own) = match &preset {
@@ -119,8 +138,16 @@ impl Run {
                 self.objects_plans(objects, &load, is_own)?
             }
         };
+        plans = self.sweep.loads(plans)?;
+        plans.iter().try_for_each(check_connections)?;
         if plans.iter().any(|plan| plan.duration_ms == 0) {
             return Err(Failure::misuse("nothing is measured in no time"));
+        }
+        if let Some(first) = plans.first_mut() {
+            first.at_unix_ms = self.at.map(|at| at.saturating_mul(1000));
+        }
+        if self.at.is_some_and(|at| at.saturating_mul(1000) <= now_unix_ms()) {
+            return Err(Failure::misuse("--at has passed").hint("say --at $(date -d '+1 min' +%s)"));
         }
         self.save.as_deref().map_or(Ok(()), Saved::check)?;
         let system = System::now();
@@ -128,16 +155,16 @@ impl Run {
         let runs: Vec<Report> =
             plans.iter().zip(&outcomes).map(|(plan, outcome)| Report::of(plan, outcome)).collect();
         let id = preset.as_ref().map(|preset| preset.id.clone());
-        let saved = Saved { preset: id, system, runs };
+        let within = self.sweep.within(&runs);
+        let saved = Saved { preset: id, system, hosts: Vec::new(), within, runs };
         if let Some(dir) = &self.save {
             saved.write(dir, &outcomes)?;
         }
         if self.json {
             return json(&saved);
         }
-        let texts: Vec<String> = saved.runs.iter().map(Report::text).collect();
         let head = preset.map(|preset| format!("{}\n", shown(&preset).1));
-        Ok(head.unwrap_or_default() + &texts.join("\n"))
+        Ok(head.unwrap_or_default() + &saved.text())
     }
 
     /// Loads on a block target.
@@ -148,11 +175,35 @@ impl Run {
         load: &LoadSpec,
     ) -> Result<Vec<Plan>> {
         let plans = match preset {
+            None if self.fio_job.is_some() => self.fio_plans(target, load)?,
             None => vec![self.plan(Goal::Disk(target.clone()), *load)],
             Some(preset) => self.plans(preset, target, load)?,
         };
         plans.iter().try_for_each(|plan| self.check(plan, target))?;
         Ok(plans)
+    }
+
+    /// The loads of a job file of fio.
+    fn fio_plans(&self, target: &Target, common: &LoadSpec) -> Result<Vec<Plan>> {
+        let path = self.fio_job.as_deref().unwrap_or_else(|| Path::new("-"));
+        let told = |error: varve_tool_bench::Error| {
+            let what = format!("{}, {error}", path.display());
+            Failure::misuse(what)
+                .hint("let fio run it, and import what it prints: `varve bench import`")
+        };
+        let jobs = FioFile::read(&read_file(path)?).and_then(|file| file.jobs()).map_err(told)?;
+        let plans = jobs.into_iter().enumerate().map(|(index, job)| {
+            let seed = if job.is_repeatable { job.load.seed } else { now_unix_ms() };
+            let load = LoadSpec { seed, verify: common.verify, ..job.load };
+            Plan {
+                size_bytes: self.size.map(|size| size.0).or(job.size_bytes),
+                fill: index == 0 && self.fill,
+                ramp_ms: self.ramp.unwrap_or(job.ramp_ms),
+                duration_ms: self.duration.or(job.duration_ms).unwrap_or(DURATION_MS),
+                ..self.plan(Goal::Disk(target.clone()), load)
+            }
+        });
+        Ok(plans.collect())
     }
 
     /// Loads on a bucket; the first one writes the objects for all.
@@ -182,11 +233,6 @@ impl Run {
                 times = (main.ramp_up_s * 1000, duration_s * 1000);
             }
             load.check().map_err(|error| Failure::misuse(error.to_string()))?;
-            let connections = load.jobs * load.depth;
-            if connections > CONNECTIONS_MAX {
-                let what = format!("{connections} connections are more than {CONNECTIONS_MAX}");
-                return Err(Failure::misuse(what).hint("--jobs × --depth is their number"));
-            }
             let needs_objects = load.read_percent > 0 || percent(Verb::Delete) > 0;
             let is_filled = self.fill || needs_objects || !is_own;
             let objects = match is_filled {
@@ -214,6 +260,7 @@ impl Run {
             ramp_ms: self.ramp.unwrap_or(RAMP_MS),
             duration_ms: self.duration.unwrap_or(DURATION_MS),
             repeats: self.repeat,
+            at_unix_ms: None,
             settle_ms: self.settle,
             healthy: self.healthy.clone(),
             processes: self.process.concat(),
@@ -251,6 +298,16 @@ impl Run {
         }
         Ok(())
     }
+}
+
+/// Whether an S3 server is asked for more connections than can be.
+fn check_connections(plan: &Plan) -> Result<()> {
+    let connections = plan.load.jobs * plan.load.depth;
+    if matches!(plan.goal, Goal::Objects(_)) && connections > CONNECTIONS_MAX {
+        let what = format!("{connections} connections are more than {CONNECTIONS_MAX}");
+        return Err(Failure::misuse(what).hint("--jobs × --depth is their number"));
+    }
+    Ok(())
 }
 
 fn preset_workload(preset: &Preset) -> Result<Workload> {

@@ -5,6 +5,8 @@ mod page;
 
 use clap::Subcommand;
 
+pub(crate) use page::name;
+
 use crate::failure::Result;
 
 /// Compare results of `varve bench run`, and make pages of them

@@ -34,7 +34,7 @@ impl Page {
 }
 
 /// The last part of a path, without `.json`.
-fn name(path: &Path) -> String {
+pub(crate) fn name(path: &Path) -> String {
     let whole = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let last = whole.file_stem().or_else(|| whole.file_name());
     last.map_or_else(|| path.display().to_string(), |last| last.to_string_lossy().into_owned())

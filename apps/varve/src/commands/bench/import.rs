@@ -1,0 +1,45 @@
+//! `varve bench import`: what fio printed, as a result that `varve report` shows and compares.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use varve_tool_bench::fio::FioOutput;
+
+use crate::bench::{Saved, json};
+use crate::commands::user::read_file;
+use crate::failure::{Failure, Result};
+
+/// Read what fio printed as JSON, as a result that `varve report` shows and compares
+#[derive(Args, Debug)]
+#[command(
+    after_help = "fio --output-format=json+ --output=FILE JOBFILE prints histograms too, which jobs of one section, and reads beside writes, need:\n\
+                  percentiles are never averaged."
+)]
+pub(crate) struct Import {
+    /// File that `fio --output-format=json` or json+ wrote, - for standard input
+    file: PathBuf,
+
+    /// Make a folder of the result
+    #[arg(long, value_name = "DIR")]
+    save: Option<PathBuf>,
+
+    /// Print JSON as `varve bench run --json` does
+    #[arg(long)]
+    json: bool,
+}
+
+impl Import {
+    pub(crate) fn run(self) -> Result<String> {
+        self.save.as_deref().map_or(Ok(()), Saved::check)?;
+        let output = FioOutput::read(&read_file(&self.file)?)
+            .map_err(|error| Failure::misuse(format!("read {}: {error}", self.file.display())))?;
+        let saved = Saved::of_fio(&output);
+        if let Some(dir) = &self.save {
+            saved.write(dir, &[])?;
+        }
+        if self.json {
+            return json(&saved);
+        }
+        Ok(saved.text())
+    }
+}

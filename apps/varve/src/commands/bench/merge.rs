@@ -1,0 +1,50 @@
+//! `varve bench merge`: results of several hosts that measured together, as one.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::bench::{Named, Saved, json};
+use crate::commands::report::name;
+use crate::failure::Result;
+
+/// Most hosts.
+const HOSTS_MAX: usize = 1000;
+
+/// Make one result of those of several hosts that did the same load at the same time
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Start all hosts with one --at, each with its own --seed. Rates are added, histograms are merged, percentiles are never averaged;\n\
+                  a result whose windows lie apart in time is marked as invalid."
+)]
+pub(crate) struct Merge {
+    /// Results: folders of `varve bench run --save`, or files of its --json
+    #[arg(required = true, num_args = 2..=HOSTS_MAX)]
+    results: Vec<PathBuf>,
+
+    /// Make a folder of the result
+    #[arg(long, value_name = "DIR")]
+    save: Option<PathBuf>,
+
+    /// Print JSON as `varve bench run --json` does
+    #[arg(long)]
+    json: bool,
+}
+
+impl Merge {
+    pub(crate) fn run(self) -> Result<String> {
+        self.save.as_deref().map_or(Ok(()), Saved::check)?;
+        let results = self
+            .results
+            .iter()
+            .map(|path| Ok(Named { name: name(path), saved: Saved::read(path)? }));
+        let saved = Saved::merged(&results.collect::<Result<Vec<_>>>()?)?;
+        if let Some(dir) = &self.save {
+            saved.write(dir, &[])?;
+        }
+        if self.json {
+            return json(&saved);
+        }
+        Ok(saved.text())
+    }
+}

@@ -1,0 +1,117 @@
+//! Goal: job files of fio run as loads, and what fio prints is shown and compared. Method: the binary; results as fio 3.33 prints them.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::rig::{Run, varve_in};
+
+const JOBS: &str = "[global]\nioengine=libaio\ndirect=1\nfilename=/dev/none\nsize=8m\nruntime=200ms\nstonewall\n\n\
+                    [small]\nrw=randrw\nrwmixread=70\nbs=4k\niodepth=8\nnumjobs=2\nrandom_distribution=zipf:1.1\n\n\
+                    [large]\nrw=write\nbssplit=64k/100\nrate_iops=500\nbuffer_compress_percentage=50\n";
+
+fn run(dir: &Path, jobs: &str, more: &[&str]) -> Run {
+    fs::write(dir.join("x.fio"), jobs).unwrap();
+    let arguments = ["bench", "run", "--fio-job", "x.fio"];
+    varve_in(dir, &[&arguments[..], more].concat())
+}
+
+#[test]
+fn a_job_file_runs_as_loads() {
+    let dir = tempfile::tempdir().unwrap();
+    let memory = ["--target", "memory:16MiB"];
+    let json = run(dir.path(), JOBS, &[&memory[..], &["--verify", "--json"]].concat()).json();
+    let [small, large] = json["runs"].as_array().unwrap().as_slice() else { panic!("{json}") };
+    assert_eq!((&small["size_bytes"], &small["duration_ms"]), (&(8 << 20).into(), &200.into()));
+    let load = &small["load"];
+    assert_eq!((&load["pattern"], &load["jobs"]), (&"zipf:1.1".into(), &2.into()));
+    assert_eq!((&load["read_percent"], &load["depth"]), (&70.into(), &8.into()));
+    assert!(small["reads"]["operations"].as_u64() > small["writes"]["operations"].as_u64());
+    let load = &large["load"];
+    assert_eq!((&load["block_bytes"], &load["pattern"]), (&65_536.into(), &"sequential".into()));
+    assert_eq!(
+        (&load["compression_ratio"], &load["rate_per_second"]),
+        (&2.0.into(), &500.0.into())
+    );
+    let operations = large["both"]["operations"].as_u64().unwrap();
+    assert!((90..=100).contains(&operations), "{operations} at 500/s in 200 ms");
+}
+
+#[test]
+fn what_is_not_understood_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let memory = ["--target", "memory:16MiB"];
+    let refused = run(dir.path(), &JOBS.replace("bs=4k", "fsync=1"), &memory).refused(2);
+    assert!(refused.contains("x.fio, line 12: option `fsync` is not understood"), "{refused}");
+    assert!(refused.contains("varve bench import"), "{refused}");
+    let split = JOBS.replace("bssplit=64k/100", "bssplit=4k/50:64k/50");
+    assert!(run(dir.path(), &split, &memory).refused(2).contains("line 19: option `bssplit`"));
+    let beside = run(dir.path(), &JOBS.replace("stonewall", ""), &memory).refused(2);
+    assert!(beside.contains("line 17: section `large` runs beside `small`"), "{beside}");
+    let both = run(dir.path(), JOBS, &[&memory[..], &["--depth", "3"]].concat()).refused(2);
+    assert!(both.contains("cannot be used with"), "{both}");
+    let bucket = run(dir.path(), JOBS, &["--target", "s3://bench"]).refused(2);
+    assert!(bucket.contains("loads of blocks, not of objects"), "{bucket}");
+    fs::write(dir.path().join("disk"), vec![0; 8 << 20]).unwrap();
+    let unasked = run(dir.path(), JOBS, &["--target", "disk"]).refused(2);
+    assert!(unasked.contains("destroys what disk holds"), "{unasked}");
+}
+
+/// Latencies as fio tells them: `operations` of them, a hundredth ten times as long.
+fn latencies(operations: u64, ns: u64) -> Value {
+    let bins = json!({ ns.to_string(): operations - operations / 100, (ns * 10).to_string(): operations / 100 });
+    let percentile = json!({
+        "50.000000": ns, "90.000000": ns, "95.000000": ns, "99.000000": ns, "99.900000": ns * 10, "99.990000": ns * 10,
+    });
+    json!({ "max": ns * 10, "mean": ns as f64 * 1.09, "percentile": percentile, "bins": bins })
+}
+
+fn output(operations: u64, ns: u64) -> String {
+    let side = json!({
+        "io_bytes": operations * 4096, "total_ios": operations, "runtime": 10_000, "clat_ns": latencies(operations, ns),
+    });
+    let none = json!({ "io_bytes": 0, "total_ios": 0, "runtime": 0 });
+    let job = json!({
+        "jobname": "small", "groupid": 0, "error": 0, "read": side, "write": none, "trim": none,
+        "job options": { "name": "small", "rw": "randread", "bs": "4k", "iodepth": "32", "runtime": "10", "fsync": "1" },
+    });
+    let value =
+        json!({ "fio version": "fio-3.33", "timestamp_ms": 1_700_000_000_000_u64, "jobs": [job] });
+    serde_json::to_string_pretty(&value).unwrap()
+}
+
+#[test]
+fn what_fio_printed_is_shown_saved_and_compared() {
+    let dir = tempfile::tempdir().unwrap();
+    let import = |name: &str, text: &str, more: &[&str]| {
+        fs::write(dir.path().join(name), text).unwrap();
+        varve_in(dir.path(), &[&["bench", "import", name], more].concat())
+    };
+    let before = output(100_000, 50_000);
+    let text = import("before.json", &before, &[]).ok();
+    assert!(text.contains(
+        "4 KiB random, 100 % reads, 1 job × 32 under way, as fast as answered, fsync=1\n"
+    ));
+    let row: Vec<&str> = text.lines().last().unwrap().split_whitespace().collect();
+    assert_eq!(
+        row,
+        ["reads", "10000", "39.1", "54.5", "50.0", "50.0", "50.0", "50.0", "500", "500", "500"]
+    );
+    import("before.json", &before, &["--save", "before"]).ok();
+    import("after.json", &output(80_000, 60_000), &["--save", "after"]).ok();
+    let compared = varve_in(dir.path(), &["report", "compare", "before", "after"]);
+    assert_eq!(compared.code, 1, "{}", compared.stdout);
+    assert!(compared.stdout.contains("operations/s") && compared.stdout.contains("-20.0 %"));
+    let page = varve_in(dir.path(), &["report", "page", "before", "after", "--markdown"]).ok();
+    assert!(page.contains("fio-3.33") && page.contains("after against before"), "{page}");
+    let twice: Value = serde_json::from_str(&before).unwrap();
+    let job = &twice["jobs"][0];
+    let twice = json!({ "fio version": "x", "jobs": [job, job] }).to_string();
+    let merged = import("twice.json", &twice, &["--json"]).json();
+    assert_eq!(merged["runs"][0]["both"]["operations"], 200_000, "histograms are added");
+    let plain = twice.replace("\"bins\"", "\"none\"");
+    let refused = import("plain.json", &plain, &[]).refused(2);
+    assert!(refused.contains("job `small`") && refused.contains("json+"), "{refused}");
+    assert!(import("no.json", "{}", &[]).refused(2).contains("not what fio"));
+}

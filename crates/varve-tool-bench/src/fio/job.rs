@@ -1,0 +1,416 @@
+//! Options of fio as loads of this generator. What fio does and this generator does not is an error that names line and option.
+
+use varve_types::limits::MEDIA_ALIGN;
+
+use crate::access::AccessPattern;
+use crate::data::DataSpec;
+use crate::error::{Error, Result};
+use crate::fio::file::{FioFile, FioOption, refused};
+use crate::load::LoadSpec;
+
+/// Where fio would go: the target that is named beside the file stands for these.
+const PLACES: [&str; 10] = [
+    "ioengine",
+    "filename",
+    "directory",
+    "uri",
+    "clientname",
+    "clustername",
+    "pool",
+    "rbdname",
+    "hostname",
+    "port",
+];
+
+/// What this generator does anyhow, or what changes nothing of a load.
+const ANYHOW: [&str; 11] = [
+    "description",
+    "group_reporting",
+    "time_based",
+    "thread",
+    "refill_buffers",
+    "scramble_buffers",
+    "norandommap",
+    "invalidate",
+    "gtod_reduce",
+    "clocksource",
+    "name",
+];
+
+/// A job of a job file.
+#[derive(Clone, PartialEq, Debug)]
+pub struct FioJob {
+    /// Name of its section.
+    pub name: String,
+    /// Line on which that begins.
+    pub line: usize,
+    /// What it does.
+    pub load: LoadSpec,
+    /// Bytes that all its jobs use together; none where it does not say.
+    pub size_bytes: Option<u64>,
+    /// Time before the measurement, in ms.
+    pub ramp_ms: u64,
+    /// Time that is measured, in ms; none where it does not say.
+    pub duration_ms: Option<u64>,
+    /// Options that say where fio would go.
+    pub places: Vec<String>,
+    /// Whether the same accesses come each time; else their seed is drawn.
+    pub is_repeatable: bool,
+    /// Whether it begins when those before it have ended.
+    pub waits: bool,
+}
+
+impl FioFile {
+    /// Its jobs as loads, one after another.
+    ///
+    /// # Errors
+    /// `Fio`: an option or value that is not understood, or jobs that would run beside each other.
+    pub fn jobs(&self) -> Result<Vec<FioJob>> {
+        let mut jobs: Vec<FioJob> = Vec::new();
+        for section in &self.sections {
+            let (job, unknown) = fio_load(&section.name, section.line, &section.options)?;
+            if let Some(option) = unknown.first() {
+                let what = format!("option `{}` is not understood", option.name);
+                return Err(refused(option.line, &what));
+            }
+            if job.duration_ms.is_none() {
+                let what = format!("section `{}` has no runtime", section.name);
+                return Err(refused(section.line, &what));
+            }
+            if let Some(before) = jobs.last().filter(|_| !job.waits) {
+                let what = format!(
+                    "section `{}` runs beside `{}`: give it stonewall, or one section numjobs",
+                    section.name, before.name
+                );
+                return Err(refused(section.line, &what));
+            }
+            jobs.push(job);
+        }
+        Ok(jobs)
+    }
+}
+
+/// What was read so far, where options depend on each other.
+struct Reading {
+    job: FioJob,
+    is_mixed: bool,
+    rate_iops: Option<f64>,
+    size_bytes: Option<u64>,
+}
+
+/// Options as a load, and those that are not known.
+///
+/// # Errors
+/// `Fio`: an option that is known with a value that is not understood.
+fn fio_load(name: &str, line: usize, options: &[FioOption]) -> Result<(FioJob, Vec<FioOption>)> {
+    let mut reading = Reading::new(name, line);
+    let mut unknown = Vec::new();
+    for option in kinds_first(options) {
+        if !reading.take(option)? {
+            unknown.push(option.clone());
+        }
+    }
+    let job = reading.close();
+    let told = |error: Error| refused(line, &format!("section `{name}`: {error}"));
+    job.load.check().map_err(told)?;
+    Ok((job, unknown))
+}
+
+/// What options of a run that was made say of its load, and those that are not understood: such a load need not be one of this generator.
+pub(crate) fn fio_told(name: &str, options: &[FioOption]) -> (FioJob, Vec<FioOption>) {
+    let mut reading = Reading::new(name, 0);
+    let mut unknown = Vec::new();
+    for option in kinds_first(options) {
+        if !reading.take(option).unwrap_or(false) {
+            unknown.push(option.clone());
+        }
+    }
+    (reading.close(), unknown)
+}
+
+/// Kinds first: a distribution is one of random accesses.
+fn kinds_first(options: &[FioOption]) -> impl Iterator<Item = &FioOption> {
+    let is_kind = |option: &&FioOption| matches!(option.name.as_str(), "rw" | "readwrite");
+    options.iter().filter(is_kind).chain(options.iter().filter(move |option| !is_kind(option)))
+}
+
+impl Reading {
+    fn new(name: &str, line: usize) -> Self {
+        let job = FioJob {
+            name: name.to_owned(),
+            line,
+            // fio's own defaults: sequential reads of 4 KiB, one at a time.
+            load: LoadSpec { depth: 1, pattern: AccessPattern::Sequential, ..LoadSpec::default() },
+            size_bytes: None,
+            ramp_ms: 0,
+            duration_ms: None,
+            places: Vec::new(),
+            is_repeatable: true,
+            waits: false,
+        };
+        Self { job, is_mixed: false, rate_iops: None, size_bytes: None }
+    }
+
+    /// Takes an option; whether it is known.
+    fn take(&mut self, option: &FioOption) -> Result<bool> {
+        let name = option.name.as_str();
+        if PLACES.contains(&name) {
+            self.job.places.push(name.to_owned());
+            return Ok(true);
+        }
+        let is_known = ANYHOW.contains(&name)
+            || self.take_accesses(option)?
+            || self.take_amount(option)?
+            || self.take_data(option)?;
+        Ok(is_known)
+    }
+
+    /// Kinds of operations, their sizes and their places.
+    fn take_accesses(&mut self, option: &FioOption) -> Result<bool> {
+        let value = option.value.as_str();
+        let load = &mut self.job.load;
+        match option.name.as_str() {
+            "rw" | "readwrite" => {
+                if value.starts_with("rand") {
+                    load.pattern = AccessPattern::Uniform;
+                }
+                load.read_percent = match value {
+                    "read" | "randread" => 100,
+                    "write" | "randwrite" => 0,
+                    "rw" | "readwrite" | "randrw" => 50,
+                    _ => {
+                        let why = "is none of read, write, randread, randwrite, rw, randrw";
+                        return Err(option.wrong(why));
+                    }
+                };
+                self.is_mixed = load.read_percent == 50;
+            }
+            "rwmixread" if self.is_mixed => load.read_percent = option.percent()?,
+            "rwmixwrite" if self.is_mixed => load.read_percent = 100 - option.percent()?,
+            // Of no load that reads or writes alone.
+            "rwmixread" | "rwmixwrite" => drop(option.percent()?),
+            "bs" | "blocksize" => {
+                load.block_bytes = block_bytes(value).map_err(|why| option.wrong(&why))?;
+            }
+            "bssplit" => {
+                if value.contains(':') {
+                    return Err(
+                        option.wrong("has several sizes, which this generator does not mix")
+                    );
+                }
+                let size = value.split_once('/').map_or(value, |(size, _)| size);
+                load.block_bytes = block_bytes(size).map_err(|why| option.wrong(&why))?;
+            }
+            "random_distribution" => {
+                let is_random = load.pattern != AccessPattern::Sequential;
+                match (value.split_once(':'), value) {
+                    (None, "random") => {}
+                    (Some(("zipf", theta)), _) if is_random => {
+                        let theta = theta.parse().map_err(|_| option.wrong("has no exponent"))?;
+                        load.pattern = AccessPattern::Zipf { theta };
+                    }
+                    (Some(("zipf", _)), _) => return Err(option.wrong("is of random accesses")),
+                    _ => return Err(option.wrong("is neither random nor zipf:THETA")),
+                }
+            }
+            "randrepeat" | "allrandrepeat" => match value {
+                "1" | "true" => {}
+                "0" | "false" => self.job.is_repeatable = false,
+                _ => return Err(option.wrong("is neither 0 nor 1")),
+            },
+            "randseed" => {
+                load.seed = value.parse().map_err(|_| option.wrong("is no whole number"))?;
+            }
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    /// How much at a time, how fast, how long, and in which order.
+    fn take_amount(&mut self, option: &FioOption) -> Result<bool> {
+        let value = option.value.as_str();
+        match option.name.as_str() {
+            "iodepth" => self.job.load.depth = option.number()?,
+            "numjobs" => self.job.load.jobs = option.number()?,
+            "size" => {
+                let size = bytes(value).ok_or_else(|| option.wrong("is no size: 4k, 1m, 2g"))?;
+                self.size_bytes = Some(size);
+            }
+            "runtime" | "timeout" => self.job.duration_ms = Some(option.time_ms()?),
+            "ramp_time" => self.job.ramp_ms = option.time_ms()?,
+            "rate_iops" => {
+                let rate = value.parse::<u32>().ok().filter(|rate| *rate > 0);
+                let what = "is no whole number of operations a second";
+                let rate = rate.ok_or_else(|| option.wrong(what))?;
+                self.rate_iops = Some(f64::from(rate));
+            }
+            "stonewall" | "wait_for_previous" => self.job.waits = value != "0",
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    /// What is written, and when it is answered.
+    fn take_data(&mut self, option: &FioOption) -> Result<bool> {
+        let load = &mut self.job.load;
+        match (option.name.as_str(), option.value.as_str()) {
+            ("buffer_compress_percentage", _) => match option.percent()? {
+                100 => load.data.zero_percent = 100,
+                percent => load.data.compression_ratio = 100.0 / f64::from(100 - percent),
+            },
+            ("dedupe_percentage", _) => load.data.duplicate_percent = option.percent()?,
+            ("zero_buffers", _) => load.data.zero_percent = 100,
+            ("direct", "1") => {}
+            ("direct", _) => {
+                let why = "asks for the page cache, and this generator goes around it";
+                return Err(option.wrong(why));
+            }
+            ("sync", "0" | "none") => {}
+            ("sync", "1" | "sync" | "dsync") => load.durable = true,
+            ("sync", _) => return Err(option.wrong("is none of none, sync, dsync")),
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    fn close(mut self) -> FioJob {
+        let jobs = self.job.load.jobs;
+        // fio's rate is that of each job.
+        self.job.load.rate = self.rate_iops.map(|rate| rate * f64::from(jobs));
+        // Jobs share a file that is named, and each has one of its own else.
+        let is_shared =
+            self.job.places.iter().any(|place| place != "ioengine" && place != "directory");
+        let parts = if is_shared { 1 } else { u64::from(jobs) };
+        self.job.size_bytes = self.size_bytes.map(|size_bytes| size_bytes.saturating_mul(parts));
+        if self.job.load.data.zero_percent == 100 {
+            self.job.load.data = DataSpec { zero_percent: 100, ..DataSpec::default() };
+        }
+        self.job
+    }
+}
+
+impl FioOption {
+    /// What is wrong with its value.
+    fn wrong(&self, why: &str) -> Error {
+        refused(self.line, &format!("option `{}`: `{}` {why}", self.name, self.value))
+    }
+
+    fn number(&self) -> Result<u32> {
+        self.value.parse().map_err(|_| self.wrong("is no whole number"))
+    }
+
+    fn percent(&self) -> Result<u8> {
+        let percent = self.value.trim_end_matches('%').parse::<u8>().ok();
+        percent.filter(|percent| *percent <= 100).ok_or_else(|| self.wrong("is no percentage"))
+    }
+
+    fn time_ms(&self) -> Result<u64> {
+        time_ms(&self.value).ok_or_else(|| self.wrong("is no time"))
+    }
+}
+
+fn block_bytes(text: &str) -> std::result::Result<usize, String> {
+    let size = bytes(text).and_then(|size| usize::try_from(size).ok());
+    let size = size.ok_or_else(|| "is not one size for reads and writes: 4k, 1m".to_owned())?;
+    if size.is_multiple_of(MEDIA_ALIGN) {
+        Ok(size)
+    } else {
+        Err(format!("is no multiple of {MEDIA_ALIGN} bytes"))
+    }
+}
+
+/// A size of fio: `4k` is 4096 bytes.
+fn bytes(text: &str) -> Option<u64> {
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let shift = match unit.to_ascii_lowercase().as_str() {
+        "" => 0,
+        "k" => 10,
+        "m" => 20,
+        "g" => 30,
+        "t" => 40,
+        _ => return None,
+    };
+    number.parse::<u64>().ok()?.checked_mul(1 << shift).filter(|size| *size > 0)
+}
+
+/// A time of fio: seconds unless it says otherwise.
+fn time_ms(text: &str) -> Option<u64> {
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let unit_ms = match unit {
+        "" | "s" => 1000,
+        "ms" => 1,
+        "m" => 60_000,
+        "h" => 3_600_000,
+        _ => return None,
+    };
+    // A year: what is added to it stays far from the end of 64 bits in ns.
+    let time_ms = number.parse::<u64>().ok()?.checked_mul(unit_ms);
+    time_ms.filter(|time_ms| *time_ms <= 366 * 24 * 3_600_000)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn jobs(text: &str) -> Result<Vec<FioJob>> {
+        FioFile::read(text)?.jobs()
+    }
+
+    #[test]
+    fn options_are_loads() {
+        let text = "[global]\nioengine=libaio\ndirect=1\nruntime=300\nramp_time=30s\nrandrepeat=1\nfilename=/dev/x\nstonewall\n\
+                    [small]\nrw=randrw\nbs=4k\niodepth=32\nnumjobs=5\nrwmixread=70\nsize=25g\nrate_iops=100\nrandom_distribution=zipf:1.2\n\
+                    [large]\nrw=write\nbssplit=1m/100\nbuffer_compress_percentage=50\ndedupe_percentage=30\nruntime=2m\nsync=dsync\nrandseed=7\n";
+        let jobs = jobs(text).unwrap();
+        let small = LoadSpec {
+            read_percent: 70,
+            pattern: AccessPattern::Zipf { theta: 1.2 },
+            depth: 32,
+            jobs: 5,
+            rate: Some(500.0),
+            ..LoadSpec::default()
+        };
+        assert_eq!((jobs[0].load, jobs[0].size_bytes), (small, Some(25 << 30)));
+        assert_eq!((jobs[0].ramp_ms, jobs[0].duration_ms), (30_000, Some(300_000)));
+        assert_eq!(jobs[0].places, ["ioengine", "filename"]);
+        let large = jobs[1].load;
+        assert_eq!((large.read_percent, large.pattern), (0, AccessPattern::Sequential));
+        assert_eq!((large.block_bytes, large.depth, large.seed), (1 << 20, 1, 7));
+        assert_eq!((large.data.compression_ratio, large.data.duplicate_percent), (2.0, 30));
+        assert!(large.durable && jobs[1].duration_ms == Some(120_000));
+    }
+
+    #[test]
+    fn jobs_without_a_file_of_one_name_have_one_each() {
+        let text = "[a]\nruntime=1\nsize=1g\nnumjobs=3\ndirectory=/mnt\n";
+        assert_eq!(jobs(text).unwrap()[0].size_bytes, Some(3 << 30));
+    }
+
+    #[test]
+    fn what_is_not_understood_is_named_with_its_line() {
+        let of = |option: &str| format!("[a]\nruntime=1\n{option}\n");
+        for (text, line, what) in [
+            (of("fsync=1"), 3, "option `fsync` is not understood"),
+            (of("rw=trim"), 3, "option `rw`: `trim` is none of"),
+            (of("rw=randread:8"), 3, "`randread:8` is none of"),
+            (of("bs=512"), 3, "`512` is no multiple of 4096"),
+            (of("bs=4k,8k"), 3, "`4k,8k` is not one size"),
+            (of("bssplit=4k/50:8k/50"), 3, "has several sizes"),
+            (of("size=50%"), 3, "is no size"),
+            (of("iodepth=x"), 3, "is no whole number"),
+            (of("direct=0"), 3, "page cache"),
+            (of("rate_iops=100,200"), 3, "operations a second"),
+            (of("random_distribution=pareto:0.2"), 3, "neither random nor zipf"),
+            (of("random_distribution=zipf:1.2"), 3, "is of random accesses"),
+            (of("iodepth=99999"), 1, "section `a`: 99999 operations under way"),
+            ("[a]\nrw=read\n".to_owned(), 1, "no runtime"),
+            ("[global]\nruntime=1\n[a]\n[b]\n".to_owned(), 4, "section `b` runs beside `a`"),
+        ] {
+            let error = jobs(&text).unwrap_err();
+            let Error::Fio { line: found, .. } = &error else { panic!("{error}") };
+            assert!(*found == line && error.to_string().contains(what), "{text}: {error}");
+        }
+    }
+}

@@ -1,0 +1,9 @@
+//! fio: its job files as loads, and what it prints of a run.
+
+mod file;
+mod job;
+mod output;
+
+pub use file::{FioFile, FioOption, FioSection};
+pub use job::FioJob;
+pub use output::{FioOutput, FioRun, FioSide};

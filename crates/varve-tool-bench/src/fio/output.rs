@@ -1,0 +1,373 @@
+//! What fio prints as JSON of a run.
+//!
+//! O1. Percentiles of several jobs come from their histograms added up, which `json+` has and `json` has not; they are never averaged.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+use crate::cells::Cells;
+use crate::error::{Error, Result};
+use crate::fio::file::FioOption;
+use crate::fio::job::{FioJob, fio_told};
+
+/// Percentiles of a result.
+const PERCENTILES: [f64; 6] = [50.0, 90.0, 95.0, 99.0, 99.9, 99.99];
+
+/// A run of fio.
+#[derive(Clone, PartialEq, Debug)]
+pub struct FioOutput {
+    /// Version as fio says it.
+    pub version: String,
+    /// When it ended, in ms since 1970.
+    pub unix_ms: u64,
+    /// Its jobs; those of one section together.
+    pub runs: Vec<FioRun>,
+}
+
+/// What the jobs of a section measured.
+#[derive(Clone, PartialEq, Debug)]
+pub struct FioRun {
+    /// The load, as far as options say it.
+    pub job: FioJob,
+    /// Options that this generator does not know, as `NAME=VALUE`.
+    pub options: Vec<String>,
+    /// Time that was measured, in ms.
+    pub window_ms: u64,
+    /// Reads; none when there were none.
+    pub reads: Option<FioSide>,
+    /// Writes likewise.
+    pub writes: Option<FioSide>,
+    /// Both together.
+    pub both: FioSide,
+}
+
+/// Reads or writes.
+#[derive(Clone, PartialEq, Debug)]
+pub struct FioSide {
+    /// Operations.
+    pub operations: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Mean latency in ns.
+    pub mean_ns: f64,
+    /// The longest, in ns.
+    pub max_ns: u64,
+    /// p50, p90, p95, p99, p99.9 and p99.99 in ns.
+    pub percentiles_ns: [u64; 6],
+    /// The histogram, where fio was asked for it; values are the middles of fio's cells.
+    pub cells: Cells,
+}
+
+#[derive(Deserialize)]
+struct Output {
+    #[serde(rename = "fio version")]
+    version: String,
+    #[serde(default)]
+    timestamp_ms: u64,
+    #[serde(default, rename = "global options")]
+    global: BTreeMap<String, String>,
+    jobs: Vec<Job>,
+}
+
+#[derive(Deserialize)]
+struct Job {
+    jobname: String,
+    #[serde(default)]
+    groupid: u64,
+    #[serde(default)]
+    error: i64,
+    #[serde(default, rename = "job options")]
+    options: BTreeMap<String, String>,
+    read: Side,
+    write: Side,
+    trim: Option<Side>,
+}
+
+#[derive(Deserialize)]
+struct Side {
+    io_bytes: u64,
+    total_ios: u64,
+    /// In ms.
+    runtime: u64,
+    #[serde(default)]
+    lat_ns: Latency,
+    #[serde(default)]
+    clat_ns: Latency,
+}
+
+#[derive(Clone, Default, Deserialize)]
+struct Latency {
+    #[serde(default)]
+    max: f64,
+    #[serde(default)]
+    mean: f64,
+    percentile: Option<BTreeMap<String, u64>>,
+    bins: Option<BTreeMap<String, u64>>,
+}
+
+impl FioOutput {
+    /// Reads what `fio --output-format=json` or `json+` printed.
+    ///
+    /// # Errors
+    /// `FioOutput`: it is no such text, a job failed, or percentiles would have to be averaged (O1).
+    pub fn read(text: &str) -> Result<Self> {
+        // Complaints of fio stand in front.
+        let begin = if text.starts_with('{') { Some(0) } else { text.find("\n{").map(|at| at + 1) };
+        let json =
+            begin.and_then(|begin| text.get(begin..)).ok_or_else(|| no_output("no object"))?;
+        let mut values = serde_json::Deserializer::from_str(json).into_iter::<Output>();
+        let output = values.next().ok_or_else(|| no_output("nothing"))?;
+        let output = output.map_err(|error| no_output(&error.to_string()))?;
+        let mut groups: Vec<Vec<&Job>> = Vec::new();
+        for job in &output.jobs {
+            if job.error != 0 {
+                return Err(refused(&job.jobname, format!("it ended with error {}", job.error)));
+            }
+            if job.trim.as_ref().is_some_and(|trim| trim.total_ios > 0) {
+                return Err(refused(&job.jobname, "it trims, which no result tells".to_owned()));
+            }
+            let is_same = |group: &Vec<&Job>| {
+                let first = group.first();
+                first.is_some_and(|first| {
+                    (&first.jobname, first.groupid) == (&job.jobname, job.groupid)
+                })
+            };
+            match groups.iter_mut().find(|group| is_same(group)) {
+                Some(group) => group.push(job),
+                None => groups.push(vec![job]),
+            }
+        }
+        let runs: Vec<FioRun> =
+            groups.iter().map(|jobs| run(jobs, &output.global)).collect::<Result<_>>()?;
+        if runs.is_empty() {
+            return Err(no_output("it has no jobs"));
+        }
+        Ok(Self { version: output.version, unix_ms: output.timestamp_ms, runs })
+    }
+}
+
+/// What the jobs of a section did.
+fn run(jobs: &[&Job], global: &BTreeMap<String, String>) -> Result<FioRun> {
+    let first = jobs.first().expect("a group has a job");
+    let name = &first.jobname;
+    let mut options = global.clone();
+    options.extend(first.options.clone());
+    let options: Vec<FioOption> =
+        options.into_iter().map(|(name, value)| FioOption { line: 0, name, value }).collect();
+    let (mut job, unknown) = fio_told(name, &options);
+    let (reads, writes) = (side(name, jobs, |job| &job.read)?, side(name, jobs, |job| &job.write)?);
+    let both = match (&reads, &writes) {
+        (Some(one), None) | (None, Some(one)) => one.clone(),
+        (Some(reads), Some(writes)) => together(name, &[reads.clone(), writes.clone()])?,
+        (None, None) => return Err(refused(name, "it measured nothing".to_owned())),
+    };
+    // Where options do not tell them, operations do.
+    let is_unknown = |names: &[&str]| unknown.iter().any(|one| names.contains(&one.name.as_str()));
+    if is_unknown(&["bs", "blocksize", "bssplit", "bsrange", "blocksize_range"]) {
+        job.load.block_bytes = usize::try_from(both.bytes / both.operations).unwrap_or(usize::MAX);
+    }
+    if is_unknown(&["rw", "readwrite"]) {
+        let read = reads.as_ref().map_or(0, |side| side.operations);
+        job.load.read_percent = u8::try_from(read * 100 / both.operations).unwrap_or(100);
+    }
+    let runtimes = jobs.iter().map(|job| job.read.runtime.max(job.write.runtime));
+    let window_ms = runtimes.max().unwrap_or(0).max(1);
+    let options = unknown.iter().map(|option| format!("{}={}", option.name, option.value));
+    Ok(FioRun { job, options: options.collect(), window_ms, reads, writes, both })
+}
+
+fn side(name: &str, jobs: &[&Job], of: fn(&Job) -> &Side) -> Result<Option<FioSide>> {
+    let sides = jobs.iter().map(|job| of(job)).filter(|side| side.total_ios > 0);
+    let sides = sides.map(|side| one(name, side)).collect::<Result<Vec<FioSide>>>()?;
+    if sides.is_empty() { Ok(None) } else { together(name, &sides).map(Some) }
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "ns of a latency, above 0 and whole"
+)]
+fn one(name: &str, side: &Side) -> Result<FioSide> {
+    let has = |latency: &&Latency| latency.bins.is_some() || latency.percentile.is_some();
+    let latency = [&side.lat_ns, &side.clat_ns].into_iter().find(has);
+    let latency = latency.ok_or_else(|| {
+        refused(
+            name,
+            "it has no percentiles of latency: leave gtod_reduce and disable_clat out".to_owned(),
+        )
+    })?;
+    let mut cells = Cells::default();
+    for (value, count) in latency.bins.iter().flatten() {
+        let value = value.parse().map_err(|_| refused(name, format!("bin `{value}`")))?;
+        cells.add([(value, *count)]);
+    }
+    let mut percentiles_ns = [0; 6];
+    for (found, percentile) in percentiles_ns.iter_mut().zip(PERCENTILES) {
+        let told = latency.percentile.iter().flatten();
+        let mut told = told.filter_map(|(name, ns)| Some((name.parse::<f64>().ok()?, *ns)));
+        let told = told.find(|(name, _)| (name - percentile).abs() < 1e-6).map(|(_, ns)| ns);
+        let told = cells.quantile(percentile / 100.0).or(told);
+        *found = told.ok_or_else(|| {
+            refused(name, format!("it has no p{percentile}: leave percentile_list out"))
+        })?;
+    }
+    Ok(FioSide {
+        operations: side.total_ios,
+        bytes: side.io_bytes,
+        mean_ns: latency.mean,
+        max_ns: latency.max as u64,
+        percentiles_ns,
+        cells,
+    })
+}
+
+/// Sides as one (O1).
+fn together(name: &str, sides: &[FioSide]) -> Result<FioSide> {
+    if let [only] = sides {
+        return Ok(only.clone());
+    }
+    let mut all = FioSide {
+        operations: 0,
+        bytes: 0,
+        mean_ns: 0.0,
+        max_ns: 0,
+        percentiles_ns: [0; 6],
+        cells: Cells::default(),
+    };
+    for side in sides {
+        if side.cells.count() == 0 {
+            let why = "it has latencies of several jobs, or of reads and writes, and no histograms that could be added: \
+                       run fio with --output-format=json+";
+            return Err(refused(name, why.to_owned()));
+        }
+        all.operations += side.operations;
+        all.bytes += side.bytes;
+        all.mean_ns += side.mean_ns * side.operations as f64;
+        all.max_ns = all.max_ns.max(side.max_ns);
+        all.cells.add(side.cells.to_vec());
+    }
+    all.mean_ns /= all.operations as f64;
+    for (found, percentile) in all.percentiles_ns.iter_mut().zip(PERCENTILES) {
+        *found = all.cells.quantile(percentile / 100.0).unwrap_or(0);
+    }
+    Ok(all)
+}
+
+fn refused(name: &str, reason: String) -> Error {
+    Error::FioOutput { reason: format!("job `{name}`: {reason}") }
+}
+
+fn no_output(reason: &str) -> Error {
+    let reason = format!("it is not what fio --output-format=json prints: {reason}");
+    Error::FioOutput { reason }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::access::AccessPattern;
+    use serde_json::{Value, json};
+
+    /// A side with that many operations of one latency.
+    fn side(operations: u64, latency_ns: u64, has_bins: bool) -> Value {
+        let percentiles =
+            ["50.000000", "90.000000", "95.000000", "99.000000", "99.900000", "99.990000"];
+        let percentile: BTreeMap<&str, u64> =
+            percentiles.into_iter().map(|name| (name, latency_ns)).collect();
+        let mut clat =
+            json!({ "max": latency_ns, "mean": latency_ns as f64, "percentile": percentile });
+        if has_bins {
+            clat["bins"] = json!({ latency_ns.to_string(): operations });
+        }
+        json!({
+            "io_bytes": operations * 4096, "total_ios": operations, "runtime": 2000,
+            "lat_ns": { "max": latency_ns, "mean": latency_ns as f64 }, "clat_ns": clat,
+        })
+    }
+
+    fn none() -> Value {
+        json!({ "io_bytes": 0, "total_ios": 0, "runtime": 0, "lat_ns": {}, "clat_ns": {} })
+    }
+
+    fn job(name: &str, read: &Value, write: &Value) -> Value {
+        json!({
+            "jobname": name, "groupid": 0, "error": 0, "read": read, "write": write,
+            "job options": { "rw": "randrw", "bs": "4k", "iodepth": "8", "fsync": "1" },
+        })
+    }
+
+    fn output(jobs: &[Value]) -> String {
+        let value = json!({
+            "fio version": "fio-3.33", "timestamp_ms": 5, "global options": { "numjobs": "2" }, "jobs": jobs,
+        });
+        format!("fio: a complaint\n{value}\n")
+    }
+
+    #[test]
+    fn histograms_of_jobs_are_added() {
+        let jobs = [
+            job("a", &side(90, 1000, true), &side(9, 5000, true)),
+            job("a", &side(900, 1000, true), &side(1, 80_000, true)),
+            job("b", &side(10, 7000, false), &none()),
+        ];
+        let output = FioOutput::read(&output(&jobs)).unwrap();
+        let [a, b] = output.runs.as_slice() else { panic!("{output:?}") };
+        assert_eq!((a.both.operations, a.window_ms, a.both.max_ns), (1000, 2000, 80_000));
+        // Half-way between 990 of 1 µs, 9 of 5 µs and one of 80 µs; averages would be elsewhere.
+        assert_eq!(a.both.percentiles_ns, [1000, 1000, 1000, 1000, 5000, 80_000]);
+        assert_eq!(a.writes.as_ref().unwrap().percentiles_ns[0], 5000);
+        assert_eq!((a.job.load.jobs, a.job.load.depth, a.job.load.read_percent), (2, 8, 50));
+        assert_eq!(a.options, ["fsync=1"]);
+        assert_eq!(b.both.percentiles_ns, [7000; 6]);
+        assert!(b.writes.is_none() && b.both.cells.count() == 0);
+    }
+
+    #[test]
+    fn what_options_do_not_tell_operations_do() {
+        let mut job = job("a", &side(30, 1000, true), &side(10, 1000, true));
+        job["job options"] =
+            json!({ "rw": "randrw:4", "bs": "512", "iodepth": "8", "filename": "x" });
+        job["read"]["io_bytes"] = json!(30 * 512);
+        job["write"]["io_bytes"] = json!(10 * 512);
+        let output = FioOutput::read(&output(&[job])).unwrap();
+        let load = output.runs[0].job.load;
+        assert_eq!((load.block_bytes, load.read_percent, load.depth), (512, 75, 8));
+        assert_eq!(load.pattern, AccessPattern::Uniform);
+        assert_eq!(output.runs[0].options, ["rw=randrw:4", "bs=512"]);
+    }
+
+    #[test]
+    fn percentiles_are_never_averaged() {
+        let plain = side(10, 1000, false);
+        for jobs in [
+            vec![job("a", &plain, &none()), job("a", &plain, &none())],
+            vec![job("a", &plain, &plain)],
+        ] {
+            let error = FioOutput::read(&output(&jobs)).unwrap_err().to_string();
+            assert!(error.contains("job `a`") && error.contains("json+"), "{error}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_result_is_refused() {
+        let mut failed = job("a", &side(10, 1000, true), &none());
+        failed["error"] = json!(5);
+        let mut few = job("a", &side(10, 1000, false), &none());
+        few["read"]["clat_ns"]["percentile"] = json!({ "50.000000": 1 });
+        let mut without = job("a", &side(10, 1000, false), &none());
+        without["read"]["clat_ns"] = json!({});
+        for (text, what) in [
+            (String::new(), "not what fio"),
+            ("{\"runs\": []}".to_owned(), "not what fio"),
+            (output(&[]), "no jobs"),
+            (output(&[failed]), "error 5"),
+            (output(&[few]), "no p90"),
+            (output(&[without]), "no percentiles"),
+            (output(&[job("a", &none(), &none())]), "measured nothing"),
+        ] {
+            let error = FioOutput::read(&text).unwrap_err().to_string();
+            assert!(error.contains(what), "{text}: {error}");
+        }
+    }
+}
