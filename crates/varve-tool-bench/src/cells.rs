@@ -64,10 +64,7 @@ mod tests {
         (1..300).for_each(|n| other.wait(n * 1_000_003));
         let mut cells = Cells::default();
         for side in [&one, &other] {
-            let recorded = side.latency_ns.iter_recorded();
-            cells.add(
-                recorded.map(|cell| (cell.value_iterated_to(), cell.count_since_last_iteration())),
-            );
+            cells.add(side.cells());
         }
         let both = one.with(&other).latency_ns;
         assert_eq!(cells.count(), both.len());

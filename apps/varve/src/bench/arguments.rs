@@ -10,7 +10,6 @@ use varve_types::ByteCount;
 use super::bucket::BucketName;
 use super::s3::{S3Server, S3Settings};
 use crate::cli::size;
-use crate::commands::user::read_file;
 use crate::failure::{Failure, Result};
 
 /// Exponent of a Zipf law where none is named: that of most benchmarks of key-value stores.
@@ -150,12 +149,8 @@ pub(crate) struct ObjectsArgs {
 impl ObjectsArgs {
     /// The server.
     pub(crate) fn server(&self) -> Result<S3Server> {
-        let secret = self.secret_file.as_deref().map(read_file).transpose()?;
-        let settings = S3Settings {
-            endpoint: self.endpoint.clone(),
-            access_key: self.access_key.clone(),
-            secret_key: secret.map(|secret| secret.trim_end().to_owned()),
-        };
+        let (endpoint, access_key) = (self.endpoint.clone(), self.access_key.clone());
+        let settings = S3Settings::said(endpoint, access_key, self.secret_file.as_deref())?;
         settings.server("the command line", |_| None)
     }
 

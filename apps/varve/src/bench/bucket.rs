@@ -9,7 +9,7 @@ use varve_tool_bench::s3::Bodies;
 use varve_tool_bench::{Held, Ledger};
 
 use super::objects::salt;
-use super::s3::{Request, S3Client, S3Server, listing};
+use super::s3::{S3Client, S3Server, listing};
 use crate::failure::{Failure, Result};
 use crate::watch::Watch;
 
@@ -89,9 +89,9 @@ impl Bucket {
     pub(super) fn check(&self, may_hold: bool) -> Result<()> {
         let (mut client, mut said) = (S3Client::new(&self.server), Vec::new());
         let query = listing(&format!("{}/", self.name.folder), 1);
-        let request = Request { method: "GET", path: &self.root(), query: &query, length: 0 };
         let at = format!("http://{}", self.server.host);
-        let answered = client.call(request, |_, _| {}, |piece| said.extend_from_slice(piece));
+        let answered =
+            client.ask("GET", &self.root(), &query, |piece| said.extend_from_slice(piece));
         let answered = answered.map_err(|error| {
             Failure::new(format!("cannot reach {at}: {error}"))
                 .hint("see whether an S3 server runs there, and speaks plain HTTP")
@@ -147,8 +147,7 @@ impl Bucket {
 
     fn remove(&self, client: &mut S3Client, object: &str) -> std::result::Result<(), String> {
         let path = self.path(object);
-        let request = Request { method: "DELETE", path: &path, query: "", length: 0 };
-        let answered = client.call(request, |_, _| {}, |_| {});
+        let answered = client.ask("DELETE", &path, "", |_| {});
         let answered = answered.map_err(|error| format!("DELETE {path}: {error}"))?;
         match answered.status {
             200 | 204 | 404 => Ok(()),

@@ -15,7 +15,7 @@ use varve_tool_bench::{Held, Kind, LoadSpec, Measured, Pace, Phase};
 
 use super::bucket::Bucket;
 use super::objects::{is_success, method, write_number};
-use super::s3::{Answered, Request, S3Client};
+use super::s3::{Answered, S3Client};
 use crate::failure::{Failure, Result};
 use crate::watch::Watch;
 
@@ -23,7 +23,7 @@ use crate::watch::Watch;
 const TICK: Duration = Duration::from_millis(50);
 
 /// Histograms are long: workers share so many.
-const TALLIES: usize = 16;
+const TALLIES: u32 = 16;
 
 /// Objects that are tried one after another before others are waited for, and how long that is done.
 const TRIES: u32 = 256;
@@ -85,7 +85,6 @@ impl<'a> Crowd<'a> {
     /// Runs a phase of all workers; what they measured together.
     pub(super) fn run(&self, phase: Phase, watch: &Watch, name: &str) -> Result<Measured> {
         let mut workers = self.workers.borrow_mut();
-        let course = Course::new(self, phase, workers.len());
         for worker in workers.iter_mut() {
             // A server may have closed what was idle; and connecting is not what is measured.
             let host = &self.plan.bucket.server.host;
@@ -93,7 +92,7 @@ impl<'a> Crowd<'a> {
             connected
                 .map_err(|error| Failure::new(format!("cannot reach http://{host}: {error}")))?;
         }
-        let course = Course { began: Instant::now(), ..course };
+        let course = Course::new(self, phase);
         let done = thread::scope(|scope| -> Result<()> {
             let mut threads = Vec::new();
             for worker in workers.iter_mut() {
@@ -149,10 +148,10 @@ struct Course {
 }
 
 impl Course {
-    fn new(crowd: &Crowd<'_>, phase: Phase, workers: usize) -> Self {
-        let plan = crowd.plan;
+    fn new(crowd: &Crowd<'_>, phase: Phase) -> Self {
+        let (plan, workers) = (crowd.plan, crowd.load.jobs * crowd.load.depth);
         let of_workers = |work: &Arc<Work>| {
-            let work = Work { workers: crowd.load.jobs * crowd.load.depth, ..(**work).clone() };
+            let work = Work { workers, ..(**work).clone() };
             let together = Together::new(&work);
             (Arc::new(work), together)
         };
@@ -168,19 +167,18 @@ impl Course {
                 count = Some(read_back.len() as u64);
             }
         }
-        let tallies = TALLIES.min(workers);
         Self {
             phase,
             began: Instant::now(),
             rate: crowd.load.rate,
-            workers: crowd.load.jobs * crowd.load.depth,
+            workers,
             prepares,
             read_back: Mutex::new(read_back.into_iter()),
             count,
             done: AtomicU64::new(0),
             failures: AtomicU64::new(0),
             is_over: AtomicBool::new(false),
-            tallies: (0..tallies).map(|_| Mutex::default()).collect(),
+            tallies: (0..TALLIES.min(workers)).map(|_| Mutex::default()).collect(),
             first_failure: Mutex::new(None),
             wrong: Mutex::new(None),
         }
@@ -480,8 +478,7 @@ impl Worker<'_> {
             }
             Claim::List { container } => {
                 let (path, query) = (self.bucket.root(), self.bucket.listing(&container));
-                let request = Request { method: "GET", path: &path, query: &query, length: 0 };
-                let answered = self.client.call(request, |_, _| {}, |_| {});
+                let answered = self.client.ask("GET", &path, &query, |_| {});
                 let told = |why: String| Bad::Refused(format!("list {path}?{query}: {why}"));
                 let answered = answered.map_err(|error| told(error.to_string()))?;
                 if answered.status == 200 { Ok(0) } else { Err(told(answered.why())) }
@@ -492,19 +489,14 @@ impl Worker<'_> {
     /// Reads an object, and looks whether it is what was written.
     fn read(&mut self, object: &str, write: u64, size_bytes: u64) -> std::result::Result<u64, Bad> {
         let path = self.bucket.path(object);
-        let request = Request { method: "GET", path: &path, query: "", length: 0 };
         let (bodies, verifies) = (&self.bucket.bodies, self.verifies);
         let (mut at, mut wrong_at) = (0, None);
-        let answered = self.client.call(
-            request,
-            |_, _| {},
-            |piece| {
-                if verifies && wrong_at.is_none() {
-                    wrong_at = bodies.wrong_at(write, at, piece);
-                }
-                at += piece.len() as u64;
-            },
-        );
+        let answered = self.client.ask("GET", &path, "", |piece| {
+            if verifies && wrong_at.is_none() {
+                wrong_at = bodies.wrong_at(write, at, piece);
+            }
+            at += piece.len() as u64;
+        });
         let answered = answered.map_err(|error| Bad::Refused(format!("GET {path}: {error}")))?;
         if answered.status == 404 {
             return Err(Bad::Wrong(format!(
@@ -531,8 +523,7 @@ impl Worker<'_> {
     /// That an object that was removed is gone.
     fn find_nothing(&mut self, object: &str) -> std::result::Result<(), Bad> {
         let path = self.bucket.path(object);
-        let request = Request { method: "GET", path: &path, query: "", length: 0 };
-        let answered = self.client.call(request, |_, _| {}, |_| {});
+        let answered = self.client.ask("GET", &path, "", |_| {});
         let answered = answered.map_err(|error| Bad::Refused(format!("GET {path}: {error}")))?;
         match answered.status {
             404 => Ok(()),
@@ -555,8 +546,7 @@ impl Worker<'_> {
 
     fn remove(&mut self, object: &str) -> std::result::Result<(), Bad> {
         let path = self.bucket.path(object);
-        let request = Request { method: "DELETE", path: &path, query: "", length: 0 };
-        let answered = self.client.call(request, |_, _| {}, |_| {});
+        let answered = self.client.ask("DELETE", &path, "", |_| {});
         judged(Verb::Delete, &path, answered)
     }
 }

@@ -98,7 +98,7 @@ impl Window {
             usage: usage.clone(),
             findings: findings(&observed).iter().map(Found::of).collect(),
             began_unix_ms: repeat.began_unix_ms,
-            histogram_ns: cells(&side),
+            histogram_ns: side.cells().collect(),
         }
     }
 }
@@ -241,7 +241,7 @@ impl Figures {
             operations_per_second_half_width: rate.half_width,
             bytes_per_second: Estimate::of(&byte_rates).mean,
             latency_us: Latency::of(&all),
-            histogram_ns: cells(&all),
+            histogram_ns: all.cells().collect(),
         }
     }
 
@@ -304,12 +304,6 @@ impl Latency {
     }
 }
 
-/// Upper end of each cell in ns, and what it counts.
-fn cells(side: &Side) -> Vec<(u64, u64)> {
-    let cells = side.latency_ns.iter_recorded();
-    cells.map(|cell| (cell.value_iterated_to(), cell.count_since_last_iteration())).collect()
-}
-
 /// The mean of all whose means and counts these are.
 fn mean(parts: impl Iterator<Item = (f64, u64)>) -> f64 {
     let (sum, count) =
@@ -334,7 +328,7 @@ mod tests {
             operations_per_second_half_width: None,
             bytes_per_second: 0.0,
             latency_us: Latency::of(&side),
-            histogram_ns: cells(&side),
+            histogram_ns: side.cells().collect(),
         }
     }
 

@@ -2,11 +2,13 @@
 
 use std::fmt::Write;
 use std::io;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use time::OffsetDateTime;
 use varve_tool_bench::s3::{Connection, Head, Signer, encoded};
 
+use crate::commands::user::read_file;
 use crate::failure::{Failure, Result};
 
 /// The word in place of a body's hash.
@@ -36,6 +38,17 @@ pub(crate) struct S3Settings {
 }
 
 impl S3Settings {
+    /// What the command line says; the secret is in a file.
+    pub(crate) fn said(
+        endpoint: Option<String>,
+        access_key: Option<String>,
+        secret_file: Option<&Path>,
+    ) -> Result<Self> {
+        let secret = secret_file.map(read_file).transpose()?;
+        let secret_key = secret.map(|secret| secret.trim_end().to_owned());
+        Ok(Self { endpoint, access_key, secret_key })
+    }
+
     /// The server: what is said here, else what `other` says of `endpoint`, `accesskey` and `secretkey`, else the environment. A key and its
     /// secret come from one place.
     pub(crate) fn server(
@@ -175,8 +188,7 @@ impl S3Client {
         mut make: impl FnMut(u64, &mut [u8]),
     ) -> io::Result<Answered> {
         let mut said = Vec::new();
-        let request = Request { method: "POST", path, query: "uploads=", length: 0 };
-        let begun = self.call(request, |_, _| {}, |piece| said.extend_from_slice(piece))?;
+        let begun = self.ask("POST", path, "uploads=", |piece| said.extend_from_slice(piece))?;
         if begun.status != 200 {
             return Ok(begun);
         }
@@ -188,8 +200,7 @@ impl S3Client {
         if !written.as_ref().is_ok_and(|answered| answered.status == 200) {
             // Parts of an upload that nobody completes would stay.
             let query = format!("uploadId={id}");
-            let request = Request { method: "DELETE", path, query: &query, length: 0 };
-            let _the_first_failure_counts = self.call(request, |_, _| {}, |_| {});
+            let _the_first_failure_counts = self.ask("DELETE", path, &query, |_| {});
         }
         written
     }
@@ -229,6 +240,17 @@ impl S3Client {
         let has_failed =
             answered.status == 200 && String::from_utf8_lossy(&said).contains("<Error>");
         Ok(if has_failed { Answered { status: 500, said, ..answered } } else { answered })
+    }
+
+    /// Sends a request without a body; the answer's goes to `take`, unless it is a refusal.
+    pub(super) fn ask(
+        &mut self,
+        method: &'static str,
+        path: &str,
+        query: &str,
+        take: impl FnMut(&[u8]),
+    ) -> io::Result<Answered> {
+        self.call(Request { method, path, query, length: 0 }, |_, _| {}, take)
     }
 
     /// Sends a request whose body `make` makes piece by piece; the answer's body goes to `take`, unless it is a refusal.

@@ -73,6 +73,12 @@ impl Saved {
         texts.join("\n")
     }
 
+    /// The same, in a folder too if one is named; as JSON if that is wanted.
+    pub(crate) fn told(&self, save: Option<&Path>, as_json: bool) -> Result<String> {
+        save.map_or(Ok(()), |dir| self.write(dir, &[]))?;
+        if as_json { json(self) } else { Ok(self.text()) }
+    }
+
     /// How it was measured.
     pub(crate) fn facts(&self) -> Vec<(&'static str, String)> {
         if self.hosts.is_empty() {

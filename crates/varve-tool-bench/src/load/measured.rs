@@ -74,6 +74,12 @@ impl Side {
         self.latency_ns.add(&other.latency_ns).expect("all histograms have the same bounds");
     }
 
+    /// The histogram's cells: the upper end of each in ns, and what it counts.
+    pub fn cells(&self) -> impl Iterator<Item = (u64, u64)> {
+        let cells = self.latency_ns.iter_recorded();
+        cells.map(|cell| (cell.value_iterated_to(), cell.count_since_last_iteration()))
+    }
+
     /// A side of both.
     #[must_use]
     pub fn with(&self, other: &Self) -> Self {

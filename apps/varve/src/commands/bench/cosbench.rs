@@ -47,12 +47,8 @@ impl Cosbench {
             None => read_file(Path::new(&self.workload))?,
         };
         let workload = Workload::read(&xml).map_err(|error| Failure::misuse(error.to_string()))?;
-        let secret = self.secret_file.as_deref().map(read_file).transpose()?;
-        let settings = S3Settings {
-            endpoint: self.endpoint,
-            access_key: self.access_key,
-            secret_key: secret.map(|secret| secret.trim_end().to_owned()),
-        };
+        let secret_file = self.secret_file.as_deref();
+        let settings = S3Settings::said(self.endpoint, self.access_key, secret_file)?;
         let lines = run_workload(&workload, &settings)?;
         print(&if self.csv { csv(&lines) } else { table(&lines) })?;
         match lines.iter().find_map(|line| Some((line, line.failed.as_ref()?))) {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use varve_tool_bench::fio::FioOutput;
 
-use crate::bench::{Saved, json};
+use crate::bench::Saved;
 use crate::commands::user::read_file;
 use crate::failure::{Failure, Result};
 
@@ -34,12 +34,6 @@ impl Import {
         let output = FioOutput::read(&read_file(&self.file)?)
             .map_err(|error| Failure::misuse(format!("read {}: {error}", self.file.display())))?;
         let saved = Saved::of_fio(&output);
-        if let Some(dir) = &self.save {
-            saved.write(dir, &[])?;
-        }
-        if self.json {
-            return json(&saved);
-        }
-        Ok(saved.text())
+        saved.told(self.save.as_deref(), self.json)
     }
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::bench::{Named, Saved, json};
+use crate::bench::{Named, Saved};
 use crate::commands::report::name;
 use crate::failure::Result;
 
@@ -39,12 +39,6 @@ impl Merge {
             .iter()
             .map(|path| Ok(Named { name: name(path), saved: Saved::read(path)? }));
         let saved = Saved::merged(&results.collect::<Result<Vec<_>>>()?)?;
-        if let Some(dir) = &self.save {
-            saved.write(dir, &[])?;
-        }
-        if self.json {
-            return json(&saved);
-        }
-        Ok(saved.text())
+        saved.told(self.save.as_deref(), self.json)
     }
 }
