@@ -80,9 +80,7 @@ fn a_write_waits_for_the_room_that_a_pass_makes() {
         let blocks = share(&pool).await;
         let done = keep_marking(&pool);
         // With the shared ones, that are in nobody's map any more, it would be more than the shard takes.
-        overwrite(&pool, blocks, blocks / 2)
-            .await
-            .expect("what nobody names any more makes room");
+        overwrite(&pool, blocks, blocks / 2).await.expect("what nobody names any more makes room");
         let (passes, freed) = done.get();
         assert!(passes > 0 && freed >= blocks, "{passes} passes freed {freed} of {blocks}");
     });
