@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use hashbrown::HashSet;
-use varve_dispatch::MarkProof;
+use varve_dispatch::{MarkProof, MarkWish};
 use varve_types::StreamId;
 
 use crate::catalog::owned_streams;
@@ -15,7 +15,7 @@ const LOOK_PAUSE_NS: u64 = 500_000_000;
 /// Pause after a pass that failed, in ns: a shard may be reopening.
 const FAILED_PAUSE_NS: u64 = 5_000_000_000;
 
-/// A pass pauses for as long as it took before the next one: passes take half of the time at most.
+/// A pass pauses for as long as it took before the next one, unless writes wait for it: passes take half of the time at most.
 const PAUSE_PER_PASS: u64 = 1;
 
 /// What a mark pass did, over all shards.
@@ -62,18 +62,17 @@ impl Datasets {
     pub async fn keep_marking(&self) {
         let reactor = self.dispatch.reactor().clone();
         let mut done = self.shared.marks_wanted.load(Ordering::Acquire);
+        let mut pause_end = 0;
         loop {
             reactor.sleep(LOOK_PAUSE_NS).await;
             let wanted = self.shared.marks_wanted.load(Ordering::Acquire);
-            let asked = match self.dispatch.wants_mark().await {
-                Ok(asked) => asked || wanted != done,
-                // A shard may be opening; when the pool ends, this task ends with its thread.
-                Err(_) => false,
-            };
-            if !asked {
+            // A shard may be opening; when the pool ends, this task ends with its thread.
+            let Ok(wish) = self.dispatch.mark_wish().await else { continue };
+            let is_due = wish == MarkWish::Wanted || wanted != done;
+            let begin = reactor.now();
+            if wish != MarkWish::Urgent && (!is_due || begin.0 < pause_end) {
                 continue;
             }
-            let begin = reactor.now();
             match self.mark().await {
                 Ok(summary) => {
                     done = wanted;
@@ -83,8 +82,8 @@ impl Datasets {
                         freed_bytes = summary.freed_bytes,
                         "mark pass"
                     );
-                    let took = reactor.now().0 - begin.0;
-                    reactor.sleep(took * PAUSE_PER_PASS).await;
+                    let end = reactor.now();
+                    pause_end = end.0 + (end.0 - begin.0) * PAUSE_PER_PASS;
                 }
                 Err(error) => {
                     tracing::warn!(%error, "mark pass given up");

@@ -19,6 +19,6 @@ pub use placement::{Placement, StreamPlacement};
 pub use route::{Dispatch, MarkProof, Route};
 pub use varve_engine::{
     BLOCK_BYTES, BlockStatus, Census, CheckProgress, Dangling, DiffRun, FamilyCensus, Mapped,
-    MarkReport, Pool, ReadPart, References, ShardStats, StreamCensus, Unreadable,
+    MarkReport, MarkWish, Pool, ReadPart, References, ShardStats, StreamCensus, Unreadable,
 };
 pub use zones::PoolRoot;

@@ -10,7 +10,8 @@ use std::rc::Rc;
 use futures_util::future::{LocalBoxFuture, try_join_all};
 use hashbrown::{HashMap, HashSet};
 use varve_engine::{
-    BLOCK_BYTES, BlockStatus, KeyValue, Mapped, MarkReport, Pool, ReadPart, Shard, ShardStats,
+    BLOCK_BYTES, BlockStatus, KeyValue, Mapped, MarkReport, MarkWish, Pool, ReadPart, Shard,
+    ShardStats,
 };
 use varve_reactor::Reactor;
 use varve_stdx::BufSlice;
@@ -414,15 +415,15 @@ impl Dispatch {
         try_join_all(stats).await
     }
 
-    /// Whether a shard waits for a mark pass.
+    /// How much the shard that wants a mark pass most wants one.
     ///
     /// # Errors
     /// `Unavailable` when a shard does not serve.
-    pub async fn wants_mark(&self) -> Result<bool> {
+    pub async fn mark_wish(&self) -> Result<MarkWish> {
         let wants = self.0.placement.shards().map(|shard| {
-            self.on_shard(shard, |shard| Box::pin(async move { Ok(shard.wants_mark()) }))
+            self.on_shard(shard, |shard| Box::pin(async move { Ok(shard.mark_wish()) }))
         });
-        Ok(try_join_all(wants).await?.contains(&true))
+        Ok(try_join_all(wants).await?.into_iter().max().unwrap_or(MarkWish::None))
     }
 
     /// One mark pass over all shards: begin on all, then walk on all, then sweep on all. `owned` is asked for once all began.

@@ -200,7 +200,9 @@ impl Shard {
                     return Ok(());
                 }
                 self.want_space();
-                return Err(self.no_space());
+                if !self.marked_room(bytes).await? {
+                    return Err(self.no_space());
+                }
             }
         }
     }
@@ -209,6 +211,17 @@ impl Shard {
     pub(crate) fn no_space(&self) -> Error {
         let room = self.room();
         Error::NoSpace { live_bytes: room.live, capacity_bytes: room.capacity }
+    }
+
+    /// Whether `bytes` more of data fit.
+    pub(crate) fn takes(&self, bytes: u64) -> bool {
+        self.room().takes(bytes)
+    }
+
+    /// Bytes that are left for data and the pages that name them.
+    pub(crate) fn room_left(&self) -> u64 {
+        let room = self.room();
+        room.usable.saturating_sub(room.committed)
     }
 
     /// Whether there is room for more beside what the shard holds and what is on its way.

@@ -33,9 +33,11 @@ const SLOTS_PER_STEP: usize = 512;
 /// A trim of more blocks than this drops whole pages and leaves their chunks to mark.
 const PRECISE_TRIM_BLOCKS: u64 = 1 << 18;
 
-/// A mark pass is wanted once so many stored bytes of shared chunks were overwritten, and one part in so many of what is live.
+/// A mark pass is wanted once so many stored bytes of shared chunks were overwritten, and one part in so many of what is live, or of the
+/// room that is left.
 const KEPT_BYTES_MIN: u64 = 64 << 20;
 const KEPT_PART: u64 = 8;
+const KEPT_PART_OF_ROOM: u64 = 2;
 
 /// A durable segment to be applied.
 pub(crate) struct Applicable<'a> {
@@ -314,9 +316,10 @@ impl Shard {
     /// Something shared was overwritten: when that is much, or the shard is full, mark is to find what nobody names any more.
     pub(crate) fn note_kept(&self, bytes: u32) {
         let kept = self.dedup.borrow_mut().keep(bytes);
-        let is_much =
-            kept >= KEPT_BYTES_MIN.max(self.space.borrow().stats().live_bytes / KEPT_PART);
-        if is_much || !self.has_space() {
+        let live = self.space.borrow().stats().live_bytes;
+        let room = self.room_left();
+        let much = KEPT_BYTES_MIN.max((live / KEPT_PART).min(room / KEPT_PART_OF_ROOM));
+        if kept >= much || room == 0 {
             self.mark.wanted.set(true);
         }
     }

@@ -49,7 +49,7 @@ pub use cut::{CutId, CutPair, DiffRun};
 pub use error::{Error, Result};
 pub use inspection::{MapItem, StoredKey};
 pub use keys::{KeyValue, key_behind};
-pub use mark::{MarkReport, MarkTicket};
+pub use mark::{MarkReport, MarkTicket, MarkWish};
 pub use pool::{Pool, PoolSpec, PoolZones};
 pub use read::{BlockStatus, ReadPart};
 pub use recovery::ShardParts;

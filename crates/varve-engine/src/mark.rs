@@ -13,16 +13,19 @@
 //! M7. A pass that is not finished is forgotten; nothing of it is durable but its frees.
 //! M8. A stream that is cut off another one during the pass is walked as well: the other one may be gone before its own turn.
 //! M9. What many copies have in common is walked once: below a page of a map that did not change during its walk.
+//! M10. A write that finds no room waits for the pass that may make some, and is refused only after one that began later.
 
 use std::cell::{Cell, RefCell};
 use std::ops::ControlFlow;
 
+use futures_util::future::{Either, select};
 use hashbrown::HashSet;
 use roaring::RoaringTreemap;
 use varve_logstore::format::chunk::ChunkEntry;
 use varve_logstore::format::pointer::PagePtr;
 use varve_logstore::format::summary::SummaryEntry;
 use varve_logstore::planted::{Bug, planted};
+use varve_reactor::Notify;
 use varve_types::{ChunkId, StreamId, WriteSeq};
 
 use crate::reclaim::runs;
@@ -33,6 +36,9 @@ use crate::{Error, Result, Shard};
 /// Slots, pages or entries looked at before other tasks get a turn: some 50 µs of work.
 const STEP: usize = 1024;
 
+/// How long a write waits for the room that a mark pass may make, in ns.
+const MARK_PATIENCE_NS: u64 = 60_000_000_000;
+
 /// What a shard knows of mark passes.
 pub(crate) struct MarkState {
     /// The one under way.
@@ -41,6 +47,22 @@ pub(crate) struct MarkState {
     passes: Cell<u64>,
     /// Something waits for one.
     pub(crate) wanted: Cell<bool>,
+    /// Writes that wait for the room that one may make (M10).
+    awaiting: Cell<u64>,
+    /// The number of the last one that ended.
+    ended: Cell<u64>,
+    pub(crate) has_ended: Notify,
+}
+
+/// How much a shard wants a mark pass.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum MarkWish {
+    /// There is nothing to free that it knows of.
+    None,
+    /// There may be something: a dropped stream, a large trim, shared blocks that were overwritten, a pass that was begun and not ended.
+    Wanted,
+    /// Writes wait for the room.
+    Urgent,
 }
 
 impl MarkState {
@@ -56,7 +78,30 @@ impl MarkState {
 
     /// Of a shard that was just opened: what it forgot when it closed, a pass finds.
     pub(crate) fn new() -> Self {
-        Self { pass: RefCell::new(None), passes: Cell::new(0), wanted: Cell::new(true) }
+        Self {
+            pass: RefCell::new(None),
+            passes: Cell::new(0),
+            wanted: Cell::new(true),
+            awaiting: Cell::new(0),
+            ended: Cell::new(0),
+            has_ended: Notify::new(),
+        }
+    }
+}
+
+/// Counts who waits for a pass.
+struct Awaiting<'a>(&'a Cell<u64>);
+
+impl<'a> Awaiting<'a> {
+    fn new(count: &'a Cell<u64>) -> Self {
+        count.set(count.get() + 1);
+        Self(count)
+    }
+}
+
+impl Drop for Awaiting<'_> {
+    fn drop(&mut self) {
+        self.0.set(self.0.get() - 1);
     }
 }
 
@@ -326,11 +371,46 @@ impl Shard {
         self.dedup.borrow_mut().freed(&refused);
         if let Some(pass) = self.mark.pass.borrow_mut().take_if(|pass| pass.ticket == ticket) {
             self.dedup.borrow_mut().mark_ended(pass.kept_bytes);
+            self.mark.ended.set(ticket.number);
+            self.mark.has_ended.notify_all();
         }
         if report.freed > 0 {
             self.reclaim_wanted.notify_one();
         }
         Ok((report, refused))
+    }
+
+    /// How much the shard wants a mark pass.
+    #[must_use]
+    pub fn mark_wish(&self) -> MarkWish {
+        if self.mark.awaiting.get() > 0 {
+            MarkWish::Urgent
+        } else if self.mark.wanted.get() || self.mark.pass.borrow().is_some() {
+            MarkWish::Wanted
+        } else {
+            MarkWish::None
+        }
+    }
+
+    /// Waits while a mark pass may make room for `bytes` (M10); whether it did. Nobody may run passes: it does not wait for ever.
+    pub(crate) async fn marked_room(&self, bytes: u64) -> Result<bool> {
+        if self.mark_wish() == MarkWish::None && self.dedup.borrow().kept_bytes() == 0 {
+            return Ok(false);
+        }
+        let _awaiting = Awaiting::new(&self.mark.awaiting);
+        let begun_later = self.mark.passes.get() + 1;
+        let mut patience = Box::pin(self.reactor.sleep(MARK_PATIENCE_NS));
+        while self.mark.ended.get() < begun_later {
+            let ended = Box::pin(self.mark.has_ended.notified());
+            if let Either::Right(_) = select(ended, patience.as_mut()).await {
+                break;
+            }
+            self.check_open()?;
+            if self.takes(bytes) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Logs ids to be freed, as ranges (M3); draining applies them.

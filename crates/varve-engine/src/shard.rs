@@ -184,13 +184,6 @@ impl Shard {
         }
     }
 
-    /// Whether something waits for a mark pass: a dropped stream, a large trim, shared blocks that were overwritten, or the end of a pass
-    /// that was begun.
-    #[must_use]
-    pub fn wants_mark(&self) -> bool {
-        self.mark.wanted.get() || self.mark.pass.borrow().is_some()
-    }
-
     /// Something was refused: whatever may free space goes on at once.
     pub(crate) fn want_space(&self) {
         self.reclaim_wanted.notify_one();
@@ -241,6 +234,7 @@ impl Shard {
         self.cuts.release_all();
         self.stop.notify_all();
         self.space_changed.notify_all();
+        self.mark.has_ended.notify_all();
         self.applied.notify_all();
         self.drain.hurried.notify_one();
         self.drain.advanced.notify_all();
@@ -284,6 +278,7 @@ impl Shard {
     pub async fn close(&self) -> Result<()> {
         self.check_open()?;
         *self.state.borrow_mut() = State::Closing;
+        self.mark.has_ended.notify_all(); // Writes that wait for one are refused.
         self.drain.hurried.notify_one();
         while !self.lane().is_drained() {
             if self.has_failed() {

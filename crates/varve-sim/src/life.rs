@@ -1,9 +1,11 @@
 //! One life of the machine, from the opening of its pool to its end: what runs inside the simulated loop.
 
+use std::pin::pin;
 use std::rc::Rc;
 
+use futures_util::future::select;
 use hashbrown::HashSet;
-use varve_engine::{Error, Pool, PoolSpec, PoolZones, Result, Shard, ShardParts};
+use varve_engine::{Error, MarkWish, Pool, PoolSpec, PoolZones, Result, Shard, ShardParts};
 use varve_media::Drive;
 use varve_reactor::Reactor;
 use varve_stdx::Rng;
@@ -28,6 +30,9 @@ pub(crate) enum Plan {
 
 /// How often a shard that closed itself is opened again in one life.
 const REOPENINGS_MAX: u32 = 4;
+
+/// How often it is looked whether writes wait for a mark pass, in ns.
+const MARK_LOOK_NANOS: u64 = 50_000_000;
 
 /// What an emptied shard has room for, beside what its keys take, unless other shards have left it too few segments.
 const EMPTY_WRITE_BYTES: u64 = 64 << 10;
@@ -159,7 +164,8 @@ impl Machine {
             if rng.chance(1, 2) {
                 self.mark(&clients).await;
             }
-            futures_util::future::join_all(tasks).await;
+            let work = pin!(futures_util::future::join_all(tasks));
+            select(work, pin!(self.keep_marking(&clients))).await;
             if !self.reopen_failed(&mut clients).await {
                 break;
             }
@@ -202,6 +208,16 @@ impl Machine {
             }
         }
         any
+    }
+
+    /// Runs a mark pass whenever a write waits for one. Has no end.
+    async fn keep_marking(&self, clients: &[Client]) {
+        loop {
+            self.reactor.sleep(MARK_LOOK_NANOS).await;
+            if clients.iter().any(|client| client.shard.mark_wish() == MarkWish::Urgent) {
+                self.mark(clients).await;
+            }
+        }
     }
 
     /// A mark pass over all shards.

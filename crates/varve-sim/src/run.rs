@@ -13,8 +13,8 @@ use crate::config::{Faults, WorldConfig};
 use crate::life::{Plan, format, live};
 use crate::world::World;
 
-/// Simulated time in which something has to be answered.
-const STALL_NANOS: u64 = 20_000_000_000;
+/// Simulated time in which something has to be answered: a write waits 60 s for a mark pass, and none ends while a shard has failed.
+const STALL_NANOS: u64 = 100_000_000_000;
 
 /// Steps in which something has to be answered.
 const STALL_STEPS: u64 = 2_000_000;

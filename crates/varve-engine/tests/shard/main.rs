@@ -5,6 +5,7 @@ mod cut;
 mod deaths;
 mod ended;
 mod full;
+mod marked_room;
 mod pool;
 mod read_cache;
 mod reduction;
