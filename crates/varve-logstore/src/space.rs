@@ -71,6 +71,8 @@ pub struct Space {
     /// Segments that wait for a fold to be told.
     untold: BTreeSet<SegmentNumber>,
     freed: Vec<SegmentId>,
+    /// Emptied ones that are not reusable yet: the shard's all the same.
+    discarding: usize,
     /// Contents that a checkpoint calls live in slots that were reused since; replay empties them (S5).
     ghosts: HashMap<SegmentId, u32>,
 }
@@ -112,6 +114,7 @@ impl Space {
             held_for_checkpoint: Vec::new(),
             untold: BTreeSet::new(),
             freed: Vec::new(),
+            discarding: 0,
             ghosts: HashMap::new(),
         }
     }
@@ -354,6 +357,7 @@ impl Space {
             assert_eq!(usage.pins, 0, "only unpinned segments are freed"); // S3
             self.untold.remove(&number);
             self.freed.push(SegmentId { number, generation: usage.generation });
+            self.discarding += 1;
         }
     }
 
@@ -457,6 +461,7 @@ impl Space {
     pub fn reusable(&mut self, number: SegmentNumber) {
         let fresh = self.free.insert(number);
         assert!(fresh && !self.used.contains_key(&number), "segment {number} was emptied once");
+        self.discarding -= 1;
     }
 
     /// Every segment in use.
@@ -486,7 +491,7 @@ impl Space {
     #[must_use]
     pub fn stats(&self) -> SpaceStats {
         SpaceStats {
-            segments: (self.used.len() + self.free.len()) as u64,
+            segments: (self.used.len() + self.free.len() + self.discarding) as u64,
             free: self.free.len() as u64,
             held: self.held_for_checkpoint.len() as u64,
             live_bytes: self.live_bytes,
@@ -548,5 +553,17 @@ mod tests {
         space.told(5);
         space.sub_live(ID, 4096);
         assert_eq!(space.take_freed(), [ID]);
+    }
+
+    #[test]
+    fn what_the_media_are_discarding_is_still_the_shards() {
+        let mut space = space();
+        space.keep(NUMBER, 5);
+        space.told(5);
+        space.sub_live(ID, 4096);
+        let [freed] = space.take_freed()[..] else { panic!("one is freed") };
+        assert_eq!((space.stats().segments, space.stats().free), (8, 7));
+        space.reusable(freed.number);
+        assert_eq!((space.stats().segments, space.stats().free), (8, 8));
     }
 }
