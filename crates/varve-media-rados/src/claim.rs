@@ -23,6 +23,7 @@ use varve_types::ShardId;
 
 use crate::failure;
 use crate::layout::Names;
+use crate::local_lane::LocalLane;
 use crate::objects::{Change, Objects, Refusal};
 
 /// The attribute with the epoch, in decimal digits.
@@ -30,6 +31,9 @@ pub(crate) const EPOCH: &str = "varve.epoch";
 
 /// The attribute of a shard's root that says whether a claim has it, 1, or gave it back, 0.
 pub(crate) const HELD: &str = "varve.held";
+
+/// The attribute of a shard's root that names the last claim whose lane is on a drive, in hexadecimal digits.
+const LOCAL_CLAIM: &str = "varve.local";
 
 /// How long a claim stays confirmed, in ns.
 pub const LEASE_NS: u64 = 3_000_000_000;
@@ -68,9 +72,10 @@ impl Claim {
         names: &Names,
         shard: ShardId,
         lane_parts: u64,
+        local: Option<&LocalLane>,
     ) -> Result<Rc<Self>> {
         let root = names.root(RootKey::Shard(shard));
-        let (epoch, was_held) = raise_root(&**objects, &root).await?;
+        let (epoch, was_held) = raise_root(&**objects, &root, shard, local).await?;
         if shard == ShardId(0) {
             raise(&**objects, &names.root(RootKey::Pool), epoch).await?;
         }
@@ -227,24 +232,46 @@ pub(crate) fn encode(number: u64) -> Vec<u8> {
 
 /// A number that an attribute holds.
 pub(crate) async fn number(objects: &dyn Objects, object: &str, name: &'static str) -> Result<u64> {
-    let failed = |refusal| failure::of("read", objects, object, 0, 0, refusal);
-    let value = objects.attribute(object, name).await.map_err(failed)?;
+    let value = attribute(objects, object, name).await?;
     let text = value.and_then(|value| String::from_utf8(value).ok());
-    text.and_then(|text| text.parse().ok()).ok_or_else(|| Error::Corrupt {
-        what: name,
-        path: format!("rados:{}/{object}", objects.pool()),
-        reason: "no number".to_owned(),
-    })
+    text.and_then(|text| text.parse().ok()).ok_or_else(|| no_number(objects, object, name))
+}
+
+/// The last claim of a shard whose lane is on a drive; 0 before the first.
+async fn local_claim(objects: &dyn Objects, root: &str) -> Result<u128> {
+    let Some(value) = attribute(objects, root, LOCAL_CLAIM).await? else { return Ok(0) };
+    let text = String::from_utf8(value).ok();
+    let claim = text.and_then(|text| u128::from_str_radix(&text, 16).ok());
+    claim.ok_or_else(|| no_number(objects, root, LOCAL_CLAIM))
+}
+
+async fn attribute(objects: &dyn Objects, object: &str, name: &str) -> Result<Option<Vec<u8>>> {
+    let failed = |refusal| failure::of("read", objects, object, 0, 0, refusal);
+    objects.attribute(object, name).await.map_err(failed)
+}
+
+fn no_number(objects: &dyn Objects, object: &str, what: &'static str) -> Error {
+    let path = format!("rados:{}/{object}", objects.pool());
+    Error::Corrupt { what, path, reason: "no number".to_owned() }
 }
 
 /// Raises the epoch of a shard's root by one; returns it, and whether a claim had the shard until then.
-async fn raise_root(objects: &dyn Objects, root: &str) -> Result<(u64, bool)> {
+async fn raise_root(
+    objects: &dyn Objects,
+    root: &str,
+    shard: ShardId,
+    local: Option<&LocalLane>,
+) -> Result<(u64, bool)> {
     for _ in 0..ATTEMPTS_MAX {
         let found = number(objects, root, EPOCH).await?;
         // It belongs to this epoch, or the change below is refused.
         let was_held = number(objects, root, HELD).await? != 0;
         let Some(next) = found.checked_add(1) else { return Err(Error::Fenced) };
-        let sets = vec![(EPOCH, encode(next)), (HELD, encode(1))];
+        let mut sets = vec![(EPOCH, encode(next)), (HELD, encode(1))];
+        if let Some(lane) = local {
+            lane.announce(shard, local_claim(objects, root).await?).await?;
+            sets.push((LOCAL_CLAIM, format!("{:032x}", lane.claim).into_bytes()));
+        }
         if exchange(objects, root, found, sets).await? {
             return Ok((next, was_held));
         }

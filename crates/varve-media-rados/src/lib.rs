@@ -11,6 +11,7 @@ mod failure;
 mod lane;
 mod layout;
 mod librados;
+mod local_lane;
 mod memory;
 mod objects;
 mod pool;
@@ -19,6 +20,7 @@ mod segments;
 
 pub use claim::{Claim, LEASE_NS};
 pub use librados::{Cluster, ClusterOptions};
+pub use local_lane::LocalLane;
 pub use memory::{MemoryClient, MemoryCluster, PoolKind};
 pub use objects::{Change, Objects, RadosFuture, Refusal, Write};
 pub use pool::{JournalPlace, RadosPool, RadosSpec};

@@ -13,6 +13,7 @@ use crate::claim::{Claim, EPOCH, PARTS_AT_ONCE, encode, number};
 use crate::failure;
 use crate::lane::Lane;
 use crate::layout::{Names, decode_record, encode_record, lane_parts};
+use crate::local_lane::LocalLane;
 use crate::objects::{Change, Objects, Refusal, Write};
 use crate::roots::{self, Roots, VERSION};
 use crate::segments::Segments;
@@ -176,29 +177,31 @@ impl RadosPool {
     /// nobody gave it back. Where lanes are not in RADOS, `local` is the shard's, which nobody else has open: its appends do not demand the claim.
     ///
     /// # Errors
-    /// [`Error::NoLane`]; [`Error::Open`] when a lane is missing, or was given to a pool whose lanes are in RADOS; [`Error::Fenced`] when another
-    /// claim came right behind; what RADOS refuses.
+    /// [`Error::NoLane`]; [`Error::Open`] when a lane is missing, was given to a pool whose lanes are in RADOS, or lacks what the last claim
+    /// acknowledged; [`Error::Fenced`] when another claim came right behind; what RADOS refuses.
     pub async fn claim(
         &self,
         reactor: &Reactor,
         shard: ShardId,
-        local: Option<Rc<dyn JournalStore>>,
+        local: Option<LocalLane>,
     ) -> Result<(Media, Rc<Claim>)> {
         let RadosSpec { lane_count, lane_bytes, root_bytes_max, .. } = self.spec;
         if shard.0 >= lane_count {
             return Err(Error::NoLane { shard, lanes: lane_count });
         }
-        self.check_lane(shard, local.as_deref())?;
+        self.check_lane(shard, local.as_ref().map(|lane| &*lane.journal))?;
         let parts = lane_parts(&self.spec);
-        let claim = Claim::take(reactor, &self.meta, &self.names, shard, parts).await?;
-        let journal = local.unwrap_or_else(|| {
-            Rc::new(Lane {
+        let claim =
+            Claim::take(reactor, &self.meta, &self.names, shard, parts, local.as_ref()).await?;
+        let journal: Rc<dyn JournalStore> = match local {
+            Some(lane) => lane.journal,
+            None => Rc::new(Lane {
                 objects: Rc::clone(&self.meta),
                 names: self.names.clone(),
                 claim: Rc::clone(&claim),
                 capacity: lane_bytes,
-            })
-        });
+            }),
+        };
         let media = Media {
             segments: Rc::new(Segments {
                 objects: Rc::clone(&self.data),

@@ -7,12 +7,12 @@ use std::rc::Rc;
 use std::task::Poll;
 
 use varve_media::{
-    Drive, DriveDisks, DriveOptions, DriveSpec, JournalStore, Media, MemDisk, RootKey, RootVersion,
-    SegmentId, conformance,
+    Disk, Drive, DriveDisks, DriveOptions, DriveSpec, Error, IoFuture, Media, MemDisk, Persist,
+    RootKey, RootStore, RootVersion, SegmentId, conformance,
 };
 use varve_media_rados::{
-    Change, JournalPlace, LEASE_NS, MemoryClient, MemoryCluster, Objects, PoolKind, RadosPool,
-    RadosSpec, Refusal, Write,
+    Change, JournalPlace, LEASE_NS, LocalLane, MemoryClient, MemoryCluster, Objects, PoolKind,
+    RadosPool, RadosSpec, Refusal, Write,
 };
 use varve_reactor::{Reactor, SimLoop};
 use varve_stdx::{BufSlice, Rng};
@@ -405,14 +405,36 @@ fn the_cluster_in_memory_has_the_rules_of_rados() {
     });
 }
 
-/// The lane of a shard on a drive of one machine.
-async fn local_lane(lane_bytes: u64) -> Rc<dyn JournalStore> {
-    let disk = MemDisk::new("journal", 3 * lane_bytes + (64 << 20));
-    let spec = DriveSpec { lane_bytes, segment_bytes: 4096, ..DriveSpec::new(POOL, 3) };
-    let disks = || vec![DriveDisks::one(disk.clone())];
-    Drive::format(&disks(), &spec).await.unwrap();
-    let drive = Drive::open(disks(), DriveOptions::default()).await.unwrap();
-    drive.media(SHARD).unwrap().journal
+/// A drive of one machine that keeps lanes.
+struct JournalDrive(MemDisk);
+
+impl JournalDrive {
+    async fn made(lane_bytes: u64) -> Self {
+        let disk = MemDisk::new("journal", 3 * lane_bytes + (64 << 20));
+        let spec = DriveSpec { lane_bytes, segment_bytes: 4096, ..DriveSpec::new(POOL, 3) };
+        Drive::format(&[DriveDisks::one(disk.clone())], &spec).await.unwrap();
+        Self(disk)
+    }
+
+    /// What a claim of that identity is made with.
+    async fn lane(&self, claim: u128) -> Option<LocalLane> {
+        let disks = vec![DriveDisks::one(self.0.clone())];
+        let drive = Drive::open(disks, DriveOptions::default()).await.unwrap();
+        let Media { journal, roots, .. } = drive.media(SHARD).unwrap();
+        Some(LocalLane { journal, roots, claim })
+    }
+
+    /// Another drive that holds what this one holds now.
+    async fn copy(&self) -> Self {
+        let size = self.0.size();
+        let copy = MemDisk::new("copy", size);
+        for offset in (0..size).step_by(4 << 20) {
+            let len = (size - offset).min(4 << 20) as usize;
+            let bytes = self.0.read(offset, len).await.unwrap().freeze();
+            copy.write(offset, bytes, Persist::Durable).await.unwrap();
+        }
+        Self(copy)
+    }
 }
 
 #[test]
@@ -429,16 +451,17 @@ fn lanes_may_lie_on_a_drive_of_one_machine() {
         assert!(!names.iter().any(|name| name.contains(".lane.")), "{names:?}");
         let pool = open(&client).await;
         assert_eq!(*pool.spec(), local);
-        let lane = local_lane(local.lane_bytes).await;
-        let short = local_lane(local.lane_bytes / 2).await;
-        for (wrong, told) in [(None, "was not given"), (Some(short), "has 4718592 bytes")] {
+        let drive = JournalDrive::made(local.lane_bytes).await;
+        let short = JournalDrive::made(local.lane_bytes / 2).await.lane(1).await;
+        for (wrong, told) in [(None, "was not given"), (short, "has 4718592 bytes")] {
             let refused = pool.claim(&reactor, SHARD, wrong).await.err().unwrap().to_string();
             assert!(refused.contains(told), "{refused}");
         }
-        let (before, _) = pool.claim(&reactor, SHARD, Some(Rc::clone(&lane))).await.unwrap();
+        let (before, _) = pool.claim(&reactor, SHARD, drive.lane(1).await).await.unwrap();
         before.journal.append(8192, noise(4096)).await.unwrap();
         let (version, _) = before.roots.read(RootKey::Shard(SHARD)).await.unwrap();
-        let (after, _) = open(&client).await.claim(&reactor, SHARD, Some(lane)).await.unwrap();
+        let (after, _) =
+            open(&client).await.claim(&reactor, SHARD, drive.lane(2).await).await.unwrap();
         assert_eq!(after.journal.read(8192, 4096).await.unwrap()[..], noise(4096)[..]);
         let late = before.roots.replace(RootKey::Shard(SHARD), version, vec![1]).await;
         assert_eq!(late.unwrap_err().kind(), ErrorKind::Fenced);
@@ -453,9 +476,109 @@ fn lanes_may_lie_on_a_drive_of_one_machine() {
 #[test]
 fn a_pool_with_lanes_in_rados_takes_no_other() {
     with_pool(|cluster, reactor| async move {
-        let lane = local_lane(spec().lane_bytes).await;
+        let lane = JournalDrive::made(spec().lane_bytes).await.lane(1).await;
         let pool = open(&cluster.client()).await;
-        let refused = pool.claim(&reactor, SHARD, Some(lane)).await.err().unwrap().to_string();
+        let refused = pool.claim(&reactor, SHARD, lane).await.err().unwrap().to_string();
         assert!(refused.contains("it is in RADOS"), "{refused}");
+    });
+}
+
+/// Runs `test` with a pool whose lanes are on a drive, and a drive that no claim was made with.
+fn with_journal_drive<F: Future<Output = ()> + 'static>(
+    test: impl FnOnce(MemoryCluster, Reactor, JournalDrive) -> F + 'static,
+) {
+    let mut event_loop = SimLoop::new(1);
+    let reactor = event_loop.handle();
+    event_loop.run_until(async move {
+        let cluster = cluster();
+        let (data, meta) = pools(&cluster.client());
+        let local = RadosSpec { journal: JournalPlace::Local, ..spec() };
+        RadosPool::make(&data, &meta, &local).await.unwrap();
+        let drive = JournalDrive::made(local.lane_bytes).await;
+        test(cluster, reactor, drive).await;
+    });
+}
+
+#[test]
+fn a_drive_that_missed_a_claim_is_refused() {
+    with_journal_drive(|cluster, reactor, drive| async move {
+        let pool = open(&cluster.client()).await;
+        let unused = drive.copy().await;
+        pool.claim(&reactor, SHARD, drive.lane(1).await).await.unwrap();
+        let older = drive.copy().await;
+        pool.claim(&reactor, SHARD, drive.lane(2).await).await.unwrap();
+        for (copy, claim) in [(unused, 3), (older, 4)] {
+            for _ in 0..2 {
+                let refused = pool.claim(&reactor, SHARD, copy.lane(claim).await).await.err();
+                let told = refused.unwrap().to_string();
+                assert!(told.contains("give the drive that was"), "{told}");
+            }
+        }
+        pool.claim(&reactor, SHARD, drive.lane(5).await).await.unwrap();
+    });
+}
+
+#[test]
+fn of_copies_that_claim_at_once_one_goes_on() {
+    with_journal_drive(|cluster, reactor, drive| async move {
+        let pool = open(&cluster.client()).await;
+        pool.claim(&reactor, SHARD, drive.lane(1).await).await.unwrap();
+        let copy = drive.copy().await;
+        let others = open(&cluster.client()).await;
+        let (lane, other) = (drive.lane(2).await, copy.lane(3).await);
+        let (one, two) = futures_util::join!(
+            pool.claim(&reactor, SHARD, lane),
+            others.claim(&reactor, SHARD, other)
+        );
+        assert!(one.is_ok() != two.is_ok());
+        let later = [&drive, &copy];
+        let mut claimed = 0;
+        for (drive, claim) in later.into_iter().zip(4..) {
+            claimed +=
+                u32::from(pool.claim(&reactor, SHARD, drive.lane(claim).await).await.is_ok());
+        }
+        assert_eq!(claimed, 1, "the one that was claimed with");
+    });
+}
+
+/// Roots of a drive that tell of nothing that they do.
+struct Silent(Rc<dyn RootStore>);
+
+impl RootStore for Silent {
+    fn bytes_max(&self) -> u32 {
+        self.0.bytes_max()
+    }
+
+    fn read(&self, key: RootKey) -> IoFuture<'_, (RootVersion, Vec<u8>)> {
+        self.0.read(key)
+    }
+
+    fn replace(
+        &self,
+        key: RootKey,
+        expected: RootVersion,
+        bytes: Vec<u8>,
+    ) -> IoFuture<'_, RootVersion> {
+        Box::pin(async move {
+            self.0.replace(key, expected, bytes).await?;
+            Err(Error::Fenced)
+        })
+    }
+}
+
+#[test]
+fn a_claim_that_only_the_drive_knows_of_can_be_made_again() {
+    with_journal_drive(|cluster, reactor, drive| async move {
+        let pool = open(&cluster.client()).await;
+        let older = drive.copy().await;
+        for claim in (1..10).step_by(3) {
+            for attempt in 0..2 {
+                let mut lane = drive.lane(claim + attempt).await.unwrap();
+                lane.roots = Rc::new(Silent(lane.roots));
+                pool.claim(&reactor, SHARD, Some(lane)).await.err().unwrap();
+            }
+            pool.claim(&reactor, SHARD, drive.lane(claim + 2).await).await.unwrap();
+        }
+        assert!(pool.claim(&reactor, SHARD, older.lane(99).await).await.is_err());
     });
 }

@@ -8,12 +8,16 @@ use std::rc::Rc;
 
 use serde::{Deserialize, Serialize};
 use varve_media::{
-    CachedSegments, DriveOptions, DriveSpec, NewDrive, PoolFiles, SegmentGeometry, SegmentStore,
+    CachedSegments, DriveOptions, DriveSpec, Media, NewDrive, PoolFiles, SegmentGeometry,
+    SegmentStore,
 };
-use varve_media_rados::{Cluster, ClusterOptions, JournalPlace, Objects, RadosPool, RadosSpec};
+use varve_media_rados::{
+    Cluster, ClusterOptions, JournalPlace, LocalLane, Objects, RadosPool, RadosSpec,
+};
 use varve_reactor::{Loop, LoopConfig, Reactor};
 use varve_types::{ErrorKind, PoolId, ShardId};
 
+use crate::daemon::files::random_id;
 use crate::daemon::pool_media::ShardMedia;
 use crate::daemon::rados_cache::RadosCache;
 use crate::daemon::remembered;
@@ -228,8 +232,13 @@ impl RadosMedia {
         let [data, meta] = self.home.objects(&self.cluster)?;
         let pool = RadosPool::open(data, meta, self.spec.pool).await?;
         let drive = self.journal.as_ref().map(|files| files.drive(reactor)).transpose()?;
-        let lane = drive.as_ref().map(|drive| drive.media(shard)).transpose()?;
-        let lane = lane.map(|media| media.journal);
+        let lane = match &drive {
+            Some(drive) => {
+                let Media { journal, roots, .. } = drive.media(shard)?;
+                Some(LocalLane { journal, roots, claim: claim_id()? })
+            }
+            None => None,
+        };
         let (mut media, _) = pool.claim(reactor, shard, lane).await?;
         let mut cache = None;
         if let Some(file) = &self.cache {
@@ -240,6 +249,17 @@ impl RadosMedia {
         }
         let disks = drive.and_then(|drive| drive.stats().cloned());
         Ok(ShardMedia { media, disks, cache })
+    }
+}
+
+/// An identity for a claim.
+fn claim_id() -> varve_media::Result<u128> {
+    match random_id() {
+        Ok(PoolId(id)) => Ok(u128::from_le_bytes(id)),
+        Err(failure) => Err(varve_media::Error::Open {
+            path: "the identity of a claim".to_owned(),
+            reason: failure.to_string(),
+        }),
     }
 }
 
