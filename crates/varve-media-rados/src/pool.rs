@@ -88,10 +88,12 @@ pub struct RadosPool {
 }
 
 impl RadosPool {
-    /// Makes a pool: empty roots and lanes first, the record last. Durable on return; cut off, there is no pool.
+    /// Makes a pool: empty roots and lanes first, then the records. Durable on return; cut off, there is no pool, and making it again goes on, with
+    /// size and time of the record that is there.
     ///
     /// # Errors
-    /// [`Error::Spec`], also where segments would leave stripes of the data pool half full; [`Error::PoolExists`]; what RADOS refuses.
+    /// [`Error::Spec`], also where segments would leave stripes of the data pool half full; [`Error::Open`] for one that was begun with other figures;
+    /// [`Error::PoolExists`]; what RADOS refuses.
     pub async fn make(
         data: &Rc<dyn Objects>,
         meta: &Rc<dyn Objects>,
@@ -106,6 +108,8 @@ impl RadosPool {
             return Err(Error::Open { path: format!("rados:{}", meta.pool()), reason });
         }
         let names = Names::new(spec.pool);
+        let begun = begun(&**data, &names.record(), spec).await?;
+        let spec = begun.as_ref().unwrap_or(spec);
         make(&**meta, &names.root(RootKey::Pool), roots::empty()).await?;
         for shard in (0..spec.lane_count).map(ShardId) {
             make(&**meta, &names.root(RootKey::Shard(shard)), roots::empty()).await?;
@@ -116,7 +120,9 @@ impl RadosPool {
             stream::iter(parts).buffer_unordered(PARTS_AT_ONCE).try_collect::<Vec<_>>().await?;
         }
         // In the data pool too, so that another one is not taken for it.
-        put_record(&**data, &names.record(), spec).await?;
+        if begun.is_none() {
+            put_record(&**data, &names.record(), spec).await?;
+        }
         put_record(&**meta, &names.record(), spec).await
     }
 
@@ -257,6 +263,24 @@ async fn put_record(objects: &dyn Objects, object: &str, spec: &RadosSpec) -> Re
         }
         Err(refusal) => Err(failure::of("write", objects, object, 0, record.len(), refusal)),
     }
+}
+
+/// The record of a pool whose making was cut off when it was in the data pool only.
+async fn begun(data: &dyn Objects, object: &str, spec: &RadosSpec) -> Result<Option<RadosSpec>> {
+    let begun = match get_record(data, object).await {
+        Ok(begun) => begun,
+        Err(Error::NoPool { .. }) => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let RadosSpec { created_unix_ms, segment_count, .. } = begun;
+    if begun != (RadosSpec { created_unix_ms, segment_count, ..spec.clone() }) {
+        let RadosSpec { lane_count, lane_bytes, journal, .. } = begun;
+        let reason = format!(
+            "its making was begun with {lane_count} lanes of {lane_bytes} bytes ({journal:?}): go on with these"
+        );
+        return Err(Error::Open { path: format!("rados:{}/{object}", data.pool()), reason });
+    }
+    Ok(Some(begun))
 }
 
 async fn get_record(objects: &dyn Objects, object: &str) -> Result<RadosSpec> {

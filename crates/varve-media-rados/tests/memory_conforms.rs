@@ -582,3 +582,19 @@ fn a_claim_that_only_the_drive_knows_of_can_be_made_again() {
         assert!(pool.claim(&reactor, SHARD, older.lane(99).await).await.is_err());
     });
 }
+
+#[test]
+fn a_making_that_was_cut_off_between_its_records_goes_on() {
+    with_pool(|cluster, _reactor| async move {
+        let client = cluster.client();
+        let (data, meta) = pools(&client);
+        let removal = Change { write: Some(Write::Remove), ..Change::default() };
+        meta.change(&format!("varve.{POOL}.pool"), removal).await.unwrap();
+        let other = RadosSpec { lane_bytes: 8 << 20, ..spec() };
+        let refused = RadosPool::make(&data, &meta, &other).await.unwrap_err().to_string();
+        assert!(refused.contains("was begun with 3 lanes of 9437184 bytes"), "{refused}");
+        let later = RadosSpec { created_unix_ms: 6, segment_count: 17, ..spec() };
+        RadosPool::make(&data, &meta, &later).await.unwrap();
+        assert_eq!(*open(&client).await.spec(), spec());
+    });
+}

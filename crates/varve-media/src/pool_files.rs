@@ -6,7 +6,7 @@
 //!     225 µs in space that was only allocated: the file system has no metadata to change (ext4 on a virtual disk).
 
 use std::fs::{self, File, OpenOptions};
-use std::io;
+use std::io::{self, Read};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -119,7 +119,10 @@ impl PoolFiles {
                 touch(&lock_path)?;
             }
             locks.push(lock(&lock_path, kind == DriveKind::Device, Owner::Sole)?);
-            clear_place(&lock_path, drive.replace_pool)?;
+            if !drive.replace_pool {
+                check_place(drive, kind, spec.lane_count)?;
+            }
+            clear_place(&lock_path)?;
             disks.push(make(drive, kind, &superblock)?);
         }
         finish(Drive::format(&disks, spec))?;
@@ -127,6 +130,17 @@ impl PoolFiles {
             sync_entries(&drive.path)?;
         }
         Ok(())
+    }
+
+    /// Looks whether a drive for so many lanes can be made without overwriting anything; changes nothing.
+    ///
+    /// # Errors
+    /// As [`Self::create`].
+    pub fn check(drive: &NewDrive, lanes: u16) -> Result<()> {
+        match kind_of(drive)? {
+            kind if drive.path.exists() => check_place(drive, kind, lanes),
+            _ => Ok(()),
+        }
     }
 
     /// Opens and locks a pool by all of its drives, in any order. Blocks for a few reads.
@@ -141,6 +155,12 @@ impl PoolFiles {
         let pool = Self { drives, options, delay_ns: 0 };
         pool.assemble(&mut |drive| drive.blocking_disks())?;
         Ok(pool)
+    }
+
+    /// Bytes of each lane.
+    #[must_use]
+    pub fn lane_bytes(&self) -> u64 {
+        self.first().lane_bytes
     }
 
     /// The same pool, every operation of which begins later by `delay_ns`: slow media, for tests.
@@ -335,19 +355,37 @@ pub(crate) fn lock(path: &Path, device: bool, owner: Owner) -> Result<File> {
     }
 }
 
-/// Refuses a place where a pool or something else is, unless that may go; removes a pool's superblocks.
-fn clear_place(path: &Path, replace_pool: bool) -> Result<()> {
-    let disk = BlockingDisk::open(path)?;
-    let found = finish(read_superblock(&disk));
-    if !replace_pool {
-        if !matches!(found, Err(Error::NoPool { .. })) {
-            return Err(Error::PoolExists { path: path.display().to_string() });
-        }
-        let len = usize::try_from(disk.size().min(SIGNATURE_BYTES)).expect("1 MiB");
-        if finish(disk.read(0, len))?.iter().any(|byte| *byte != 0) {
-            return Err(Error::NotEmpty { path: path.display().to_string() });
-        }
+/// Refuses a place where a pool or something else is: its files may be there, as far as nothing was written to them.
+fn check_place(drive: &NewDrive, kind: DriveKind, lanes: u16) -> Result<()> {
+    if kind != DriveKind::Directory {
+        return check_empty(&drive.path);
     }
+    let names = (0..lanes).map(lane_file).chain([META_FILE, SEGMENTS_FILE].map(str::to_owned));
+    for file in names.map(|name| drive.path.join(name)).filter(|path| path.exists()) {
+        check_empty(&file)?;
+    }
+    Ok(())
+}
+
+/// Refuses a file or device with a pool, or with something else where such things begin.
+fn check_empty(path: &Path) -> Result<()> {
+    let disk = BlockingDisk::open(path)?;
+    if !matches!(finish(read_superblock(&disk)), Err(Error::NoPool { .. })) {
+        return Err(Error::PoolExists { path: path.display().to_string() });
+    }
+    // What a file has behind its last whole block counts as well.
+    let mut begin = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(SIGNATURE_BYTES).read_to_end(&mut begin));
+    read.map_err(|error| open_error(path, &error))?;
+    if begin.iter().any(|byte| *byte != 0) {
+        return Err(Error::NotEmpty { path: path.display().to_string() });
+    }
+    Ok(())
+}
+
+/// Removes a pool's superblocks.
+fn clear_place(path: &Path) -> Result<()> {
+    let disk = BlockingDisk::open(path)?;
     for copy in 0..SUPERBLOCK_COPIES {
         let offset = copy * SUPERBLOCK_STRIDE;
         if offset + SUPERBLOCK_BYTES as u64 > disk.size() {

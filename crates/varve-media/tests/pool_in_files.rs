@@ -170,6 +170,22 @@ fn other_data_is_not_overwritten_unasked() {
 }
 
 #[test]
+fn files_of_others_in_a_directory_are_not_overwritten() {
+    for name in ["segments", "lane-0002", "meta"] {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join(name);
+        std::fs::write(&file, "precious").unwrap();
+        let drive = NewDrive::directory(directory.path(), 8 << 20);
+        let refused = PoolFiles::create(std::slice::from_ref(&drive), &spec()).unwrap_err();
+        assert!(matches!(refused, Error::NotEmpty { .. }), "{name}: {refused}");
+        assert_eq!(std::fs::read(&file).unwrap(), b"precious", "{name}");
+        // What a making left that was cut off before the superblock is no such file.
+        std::fs::write(&file, vec![0; 64 << 10]).unwrap();
+        PoolFiles::create(&[drive], &spec()).unwrap();
+    }
+}
+
+#[test]
 fn a_pool_is_looked_at_by_several_and_written_by_none() {
     let directory = tempfile::tempdir().unwrap();
     let paths: Vec<PathBuf> = ["a", "b", "c"].map(|name| directory.path().join(name)).into();

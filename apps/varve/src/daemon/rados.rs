@@ -15,7 +15,7 @@ use varve_media_rados::{
     Cluster, ClusterOptions, JournalPlace, LocalLane, Objects, RadosPool, RadosSpec,
 };
 use varve_reactor::{Loop, LoopConfig, Reactor};
-use varve_types::{ErrorKind, PoolId, ShardId};
+use varve_types::{ByteCount, ErrorKind, PoolId, ShardId};
 
 use crate::daemon::files::random_id;
 use crate::daemon::pool_media::ShardMedia;
@@ -83,6 +83,11 @@ impl RadosHome {
         remembered::remember(&data.join(FILE), self)
     }
 
+    /// Lets a data directory know of no pool again. Durable on return.
+    pub(crate) fn forget(data: &Path) -> Result<()> {
+        remembered::forget(&data.join(FILE))
+    }
+
     /// Identity of Varve's pool.
     pub(crate) fn pool(&self) -> Result<PoolId> {
         let pool = self.pool.parse();
@@ -107,6 +112,12 @@ impl RadosHome {
     /// The drive that keeps the journal, if that is not in RADOS.
     pub(crate) fn local_journal(&self) -> Option<&Path> {
         self.journal.as_deref()
+    }
+
+    /// Looks whether a journal with so many lanes can be made without overwriting anything.
+    pub(crate) fn check_journal(&self, lanes: u16) -> Result<()> {
+        let Some(path) = &self.journal else { return Ok(()) };
+        PoolFiles::check(&journal_drive(path), lanes).map_err(|error| explain_journal(path, &error))
     }
 
     fn connect(&self) -> Result<Cluster> {
@@ -137,17 +148,20 @@ impl RadosMedia {
         home.objects(&cluster).map(drop).map_err(|error| explain(&error))
     }
 
-    /// Makes a pool of what `spec` makes of the data pool's stripe and free bytes, or goes on making it (R1), its journal first; says whether
-    /// there was something to make. Blocks. Durable on return.
-    pub(crate) fn make(
+    /// What a pool is to be, of what `spec` makes of the data pool's stripe and free bytes, and its journal made where that is on a drive; `None` when
+    /// the pool is there. Nothing is in RADOS before. Blocks. Durable on return.
+    ///
+    /// `goes_on` says that a making was begun: a journal that was not made to its end is made anew.
+    pub(crate) fn prepare(
         home: &RadosHome,
-        spec: impl FnOnce(u64, u64) -> RadosSpec + 'static,
-    ) -> Result<bool> {
+        goes_on: bool,
+        spec: impl FnOnce(u64, u64) -> RadosSpec,
+    ) -> Result<Option<RadosSpec>> {
         let cluster = home.connect()?;
         let free_bytes = cluster.free_bytes(&home.data_pool).map_err(|error| explain(&error))?;
-        let (at, connected, pool) = (home.clone(), cluster.clone(), home.pool()?);
+        let (at, pool) = (home.clone(), home.pool()?);
         let looked = on_loop(async move {
-            let [data, meta] = at.objects(&connected)?;
+            let [data, meta] = at.objects(&cluster)?;
             let alignment = data.alignment();
             match RadosPool::open(data, meta, pool).await {
                 Ok(_) => Ok((alignment, true)),
@@ -157,23 +171,24 @@ impl RadosMedia {
         })?;
         let (alignment, is_there) = looked.map_err(|error: varve_media::Error| explain(&error))?;
         if is_there {
-            return Ok(false); // R2
+            return Ok(None); // R2
         }
         let spec = spec(alignment, free_bytes);
         if let Some(path) = &home.journal {
-            make_journal(path, &spec)?;
+            make_journal(path, &spec, goes_on)?;
             open_journal(home, &spec)?; // One that was there already may be another pool's.
         }
-        let home = home.clone();
+        Ok(Some(spec))
+    }
+
+    /// Makes a pool that was prepared, or goes on making it (R1). Blocks. Durable on return.
+    pub(crate) fn make(home: &RadosHome, spec: RadosSpec) -> Result<()> {
+        let (cluster, home) = (home.connect()?, home.clone());
         let made = on_loop(async move {
             let [data, meta] = home.objects(&cluster)?;
             RadosPool::make(&data, &meta, &spec).await
         })?;
-        match made {
-            Ok(()) => Ok(true),
-            Err(error) if error.kind() == ErrorKind::Exists => Ok(false),
-            Err(error) => Err(explain(&error)),
-        }
+        made.map_err(|error| explain(&error))
     }
 
     /// Opens a pool; its shards stay with whom they are. Blocks.
@@ -263,24 +278,32 @@ fn claim_id() -> varve_media::Result<u128> {
     }
 }
 
-/// Makes a drive for the journal, unless it is there already: a making that was cut off. Blocks. Durable on return.
-fn make_journal(path: &Path, spec: &RadosSpec) -> Result<()> {
-    let drive = NewDrive {
-        path: path.to_owned(),
-        kind: None,
-        capacity_bytes: Some(JOURNAL_SEGMENT_BYTES.into()),
-        replace_pool: false,
+/// Makes a drive for the journal, unless it is there already: a making that was cut off behind it. One that was cut off within is made anew when
+/// this goes on: then nothing was in RADOS, and the place was looked at before. Blocks. Durable on return.
+fn make_journal(path: &Path, spec: &RadosSpec, goes_on: bool) -> Result<()> {
+    let is_there = match PoolFiles::open(&[path.to_owned()], DriveOptions::default()) {
+        Ok(_) => true,
+        Err(error) => matches!(error.kind(), ErrorKind::Conflict),
     };
+    if is_there {
+        return Ok(()); // Whose it is, its opening tells.
+    }
+    let drive = NewDrive { replace_pool: goes_on, ..journal_drive(path) };
     let lanes = DriveSpec {
         created_unix_ms: spec.created_unix_ms,
         segment_bytes: JOURNAL_SEGMENT_BYTES,
         lane_bytes: spec.lane_bytes,
         ..DriveSpec::new(spec.pool, spec.lane_count)
     };
-    match PoolFiles::create(&[drive], &lanes) {
-        Ok(()) => Ok(()),
-        Err(varve_media::Error::PoolExists { .. }) => Ok(()),
-        Err(error) => Err(explain_journal(path, &error)),
+    PoolFiles::create(&[drive], &lanes).map_err(|error| explain_journal(path, &error))
+}
+
+fn journal_drive(path: &Path) -> NewDrive {
+    NewDrive {
+        path: path.to_owned(),
+        kind: None,
+        capacity_bytes: Some(JOURNAL_SEGMENT_BYTES.into()),
+        replace_pool: false,
     }
 }
 
@@ -307,14 +330,19 @@ fn open_journal(home: &RadosHome, spec: &RadosSpec) -> Result<Option<PoolFiles>>
     };
     let files = PoolFiles::open(std::slice::from_ref(path), DriveOptions::default())
         .map_err(|error| explain_journal(path, &error))?;
-    if files.pool() != spec.pool || files.lane_count() != spec.lane_count {
-        return Err(Failure::new(format!(
-            "{} is the journal of pool {}, not of {}",
-            path.display(),
+    let failure = |what: String| Failure::new(format!("{} {what}", path.display()));
+    if files.pool() != spec.pool {
+        return Err(failure(format!(
+            "is the journal of pool {}, not of {}",
             files.pool(),
             spec.pool
         ))
         .hint("name the drive that was made for this pool, or another one for a new pool"));
+    }
+    if (files.lane_count(), files.lane_bytes()) != (spec.lane_count, spec.lane_bytes) {
+        let (lanes, bytes) = (files.lane_count(), ByteCount(files.lane_bytes()));
+        return Err(failure(format!("was made with {lanes} lanes of {bytes}"))
+            .hint("go on with the --shards and the --lane-size that the making of the pool was begun with"));
     }
     Ok(Some(files))
 }
@@ -325,6 +353,7 @@ fn explain_journal(path: &Path, error: &varve_media::Error) -> Failure {
         ErrorKind::NotFound => failure.hint(
             "see whether the drive is there and mounted: it holds acknowledged writes that are nowhere else",
         ),
+        ErrorKind::Exists => failure.hint("name a place where nothing is: no pool, no other data"),
         _ => failure,
     }
 }

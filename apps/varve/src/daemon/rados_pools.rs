@@ -37,12 +37,12 @@ pub(crate) fn create(settings: &Settings, new: NewRadosPool) -> Result<(RadosSpe
     let _lock = DataLock::take(&settings.data)?;
     let shards = shard_count(settings);
     check_memory(settings, shards)?;
-    let home = home_of(settings, &new)?;
+    let (home, goes_on) = home_of(settings, &new)?;
     let pool = home.pool()?;
     let (lane_bytes, size_bytes) = (settings.lane.0, new.size_bytes);
     let created_unix_ms = now_unix_ms();
     let journal = if new.journal.is_some() { JournalPlace::Local } else { JournalPlace::Rados };
-    let made = RadosMedia::make(&home, move |alignment, free_bytes| {
+    let prepared = RadosMedia::prepare(&home, goes_on, |alignment, free_bytes| {
         // A stripe that no segment has is refused by the pool's making.
         let segment_bytes =
             RadosSpec::segment_bytes_for(alignment, SEGMENT_BYTES).unwrap_or(SEGMENT_BYTES);
@@ -57,32 +57,41 @@ pub(crate) fn create(settings: &Settings, new: NewRadosPool) -> Result<(RadosSpe
             root_bytes_max: ROOT_BYTES_MAX,
             journal,
         }
-    })?;
+    });
+    if prepared.is_err() && !goes_on {
+        RadosHome::forget(&settings.data)?; // Nothing was made: another place may be named.
+    }
+    let prepared = prepared?;
+    let is_new = prepared.is_some();
+    if let Some(spec) = prepared {
+        RadosMedia::make(&home, spec)?;
+    }
     let journal = home.journal();
     let media = Arc::new(RadosMedia::open(home)?);
     let spec = media.spec().clone();
-    if !made && media.has_root()? {
+    if !is_new && media.has_root()? {
         return Err(taken(&settings.data)); // Its shards stay with whom they are.
     }
     make_roots(&PoolMedia::Rados(media))?;
     Ok((spec, journal))
 }
 
-/// Where the pool is to be: where the directory remembers one that was cut off, or a new place that can be reached.
-fn home_of(settings: &Settings, new: &NewRadosPool) -> Result<RadosHome> {
+/// Where the pool is to be: where the directory remembers one that was cut off, or a new place that can be reached; and whether it is the former.
+fn home_of(settings: &Settings, new: &NewRadosPool) -> Result<(RadosHome, bool)> {
     let home = |pool| {
         let (data, meta) = (&new.data_pool, &new.meta_pool);
         RadosHome::new(new.options.clone(), data, meta, pool, new.journal.clone())
     };
     match RadosHome::load(&settings.data)? {
-        Some(known) if home(known.pool()?) == known => Ok(known),
+        Some(known) if home(known.pool()?) == known => Ok((known, true)),
         Some(_) => Err(taken(&settings.data)),
         None => {
             refuse_drives(&settings.data)?;
             let home = home(random_id()?);
             RadosMedia::reach(&home)?;
+            home.check_journal(shard_count(settings))?;
             home.remember(&settings.data)?;
-            Ok(home)
+            Ok((home, false))
         }
     }
 }

@@ -49,6 +49,15 @@ pub(crate) fn remember(path: &Path, contents: &impl Serialize) -> Result<()> {
         .map_err(|error| Failure::new(format!("write {}: {error}", path.display())))
 }
 
+/// Forgets what a file remembers. Durable on return.
+pub(crate) fn forget(path: &Path) -> Result<()> {
+    let removed = fs::remove_file(path).and_then(|()| match path.parent() {
+        Some(directory) => fs::File::open(directory)?.sync_all(),
+        None => Ok(()),
+    });
+    removed.map_err(|error| Failure::new(format!("remove {}: {error}", path.display())))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -66,6 +75,8 @@ mod tests {
         let place = Place { path: "/drive".to_owned() };
         remember(&path, &place).unwrap();
         assert_eq!(load(), Ok(Some(place)));
+        forget(&path).unwrap();
+        assert_eq!(load(), Ok(None));
         for (text, expected) in [
             ("{\"version\": 2, \"other\": 1}", "has version 2"),
             ("{\"version\": 1, \"other\": 1}", "is damaged"),
