@@ -11,6 +11,7 @@ use std::rc::Rc;
 
 use futures_util::future::LocalBoxFuture;
 use varve_logstore::format::segment::{STRIP_HEADER_BYTES, SegmentKind};
+use varve_logstore::planted::{Bug, planted};
 use varve_media::SegmentId;
 use varve_types::{Generation, SegmentNumber};
 
@@ -188,7 +189,7 @@ impl Shard {
             if self.media_full.get() {
                 return Err(self.no_space());
             }
-            if room.takes(bytes) {
+            if room.takes(bytes) || planted(Bug::SpaceUnreserved) {
                 return Ok(());
             }
             if self.has_deaths() {

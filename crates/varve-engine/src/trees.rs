@@ -240,16 +240,21 @@ impl Trees {
         from: &ChunkEntry,
         to: &ChunkEntry,
     ) -> Result<bool, Stop> {
-        let Some(now) = self.chunk(chunk)? else { return Ok(false) };
-        if now.segment != from.segment || now.offset_512 != from.offset_512 {
+        let now = self.chunk(chunk)?;
+        let place = |entry: &ChunkEntry| (entry.segment, entry.offset_512);
+        if now.as_ref().map(place) != Some(place(from)) && !planted(Bug::MoveUnchecked) {
             return Ok(false);
         }
+        let shared = now.as_ref().is_some_and(|now| now.shared);
         let mut value = [0; ChunkEntry::LEN];
-        ChunkEntry { shared: now.shared, ..*to }.encode(&mut value);
+        ChunkEntry { shared, ..*to }.encode(&mut value);
         let key = ChunkEntry::key(chunk);
         self.table.put(&mut self.cache, &mut self.table_names, &key, &value)?;
         space.add_live(to.segment, to.stored_len);
-        space.sub_live(now.segment, now.stored_len);
+        match now {
+            Some(now) => space.sub_live(now.segment, now.stored_len),
+            None => self.data.add(chunk, to.stored_len), // Planted.
+        }
         Ok(true)
     }
 

@@ -32,6 +32,14 @@ pub enum Bug {
     NewReusedEarly,
     /// Reclaim: a victim goes before its survivors are durable.
     VictimBeforeSurvivors,
+    /// Reclaim: a chunk that moved on, or is gone, is made to lie where its copy is.
+    MoveUnchecked,
+    /// Space: a segment is reused while somebody reads it.
+    ReadersForgotten,
+    /// Recovery: ids go on where they stood, not above all that may have been used.
+    IdsReused,
+    /// Admission: new data are acknowledged whether or not there is space for them.
+    SpaceUnreserved,
     /// Mark: what a page names is not marked.
     MarkForgetsPages,
     /// Mark: a chunk that is granted during a pass is not marked.
@@ -80,7 +88,7 @@ pub enum Bug {
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Self; 36] = [
+    pub const ALL: [Self; 40] = [
         Self::AckBeforeDurable,
         Self::ChainUnchecked,
         Self::ReadBeforeDurable,
@@ -95,6 +103,10 @@ impl Bug {
         Self::PagesReusedEarly,
         Self::NewReusedEarly,
         Self::VictimBeforeSurvivors,
+        Self::MoveUnchecked,
+        Self::ReadersForgotten,
+        Self::IdsReused,
+        Self::SpaceUnreserved,
         Self::MarkForgetsPages,
         Self::MarkForgetsGrants,
         Self::GrantNotCounted,
