@@ -6,6 +6,7 @@ mod error;
 mod gate;
 mod host;
 mod job;
+mod peers;
 mod placement;
 mod route;
 mod zones;
@@ -19,6 +20,6 @@ pub use placement::{Placement, StreamPlacement};
 pub use route::{Dispatch, MarkProof, Route};
 pub use varve_engine::{
     BLOCK_BYTES, BlockStatus, Census, CheckProgress, Dangling, DiffRun, FamilyCensus, Mapped,
-    MarkReport, Pool, ReadPart, References, ShardStats, StreamCensus, Unreadable,
+    MarkReport, Pool, ReadPart, References, ShardStats, StreamCensus, Unchecked, Unreadable,
 };
 pub use zones::PoolRoot;

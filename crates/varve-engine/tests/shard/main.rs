@@ -5,6 +5,7 @@ mod cut;
 mod deaths;
 mod ended;
 mod full;
+mod peers;
 mod pool;
 mod read_cache;
 mod reduction;
