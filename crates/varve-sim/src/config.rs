@@ -66,6 +66,14 @@ pub struct WorldConfig {
     pub compressible_percent: u64,
     /// Index of stored blocks of a shard, in bytes.
     pub dedup_index_bytes: usize,
+    /// Longest time of a message from one shard to another.
+    pub message_nanos: u64,
+    /// Mark passes of a life in which there is one, while requests are under way, and the longest pause before each.
+    pub mark_passes: u32,
+    /// See `mark_passes`.
+    pub mark_pause_nanos: u64,
+    /// Whether questions of shards to each other, and what they tell, get lost.
+    pub loses_messages: bool,
 }
 
 /// What goes wrong beside power cuts.
@@ -165,6 +173,10 @@ impl WorldConfig {
             cut_per_mille: pick(&mut rng, &[0, 10, 10, 60]),
             deaths_bytes: pick(&mut rng, &[64, 1 << 10, 1 << 20, 1 << 20]),
             object_percent: pick(&mut rng, &[0, 0, 10, 50]),
+            message_nanos: 1 + 500 * scale * pick(&mut rng, &[1, 4, 40]),
+            mark_passes: 1,
+            mark_pause_nanos: 0,
+            loses_messages: rng.chance(1, 3),
         }
     }
 
