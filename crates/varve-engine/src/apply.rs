@@ -293,6 +293,7 @@ impl Shard {
             self.with_pages(|trees| trees.detach_blocks(stream, block..end, &mut dead)).await?;
             self.overwritten(stream, &dead);
             self.mark.wanted.set(true);
+            self.tell_names_gone();
         }
         let mut from = block;
         while from < end {

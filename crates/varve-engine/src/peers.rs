@@ -16,7 +16,8 @@
 //! P6. Every foreign name comes from a grant to its own batch: none is passed on from memory.
 //! P7. A mark pass knows every foreign name: its walk waits for the asks that are under way, notes what was granted and is not applied,
 //!     and then what the maps name. No shard sweeps before it knows the names that all others noted.
-//! P8. Homes are told of foreign chunks that were overwritten, so that a pass comes as soon as if they had been their own.
+//! P8. Homes are told of foreign chunks that were overwritten, so that a pass comes as soon as if they had been their own; and of streams
+//!     that were dropped, so that a write that finds no room there waits for the pass (M10).
 //! P9. Recovery asks nobody. What needs a home that does not serve is unavailable, and nothing else.
 //! P10. Who is asked asks nobody, and waits for its own lane and segments only. Asking has a bound in time.
 
@@ -423,6 +424,17 @@ impl Shard {
         for (home, count) in self.foreign.overwritten.take() {
             peers.tell_overwritten(home, count);
         }
+    }
+
+    /// Names of chunks of any home may be gone, and nobody counts how many: a write that finds no room there waits for a pass (M10). Not in
+    /// recovery (P9), where a home that opens looks for what nobody names anyhow.
+    pub(crate) fn tell_names_gone(&self) {
+        let Some(peers) = self.foreign.peers() else { return };
+        if self.lane.get().is_none() {
+            return;
+        }
+        let homes = (0..peers.count()).map(ShardId).filter(|home| *home != self.config.shard);
+        homes.for_each(|home| peers.tell_overwritten(home, 1));
     }
 
     /// Tells owners that blocks with these fingerprints are stored here.

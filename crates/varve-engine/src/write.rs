@@ -432,6 +432,7 @@ impl Shard {
         let header = self.fresh_header(RecordKind::StreamDrop, stream);
         let frame = self.lane().append(Rc::new(self.bare_record(header)));
         self.mark.wanted.set(true);
+        self.tell_names_gone();
         self.reduce.wishes.borrow_mut().remove(&stream);
         self.reduce.reducer.borrow_mut().forget(stream);
         self.wait_frame(&frame).await

@@ -5,7 +5,6 @@
 
 use varve_logstore::planted::{Bug, plant};
 use varve_sim::{Faults, Outcome, WorldConfig, catch_panics, run_world};
-use varve_types::Reduction;
 
 /// Worlds in which each bug has to show; an unchecked chain takes the most, as old and new frames have to lie just so.
 const WORLDS_MAX: u64 = 1500;
@@ -31,24 +30,7 @@ fn run_peers(world: u64) -> Outcome {
 
 /// A world of several shards that write much of the same.
 fn peers(world: u64) -> WorldConfig {
-    let seeded = WorldConfig::from_seed(world);
-    let per_shard = seeded.segments / u32::from(seeded.shards);
-    let shards = if world % 3 == 0 { 3 } else { 2 };
-    WorldConfig {
-        faults: Faults::None,
-        shards,
-        segments: per_shard * u32::from(shards),
-        reduction: Reduction { dedup: true, ..seeded.reduction },
-        duplicate_percent: 90,
-        dedup_index_bytes: 1 << 20,
-        object_percent: 0,
-        key_percent: 0,
-        workers: 6,
-        streams: seeded.streams.min(2),
-        stream_blocks: seeded.stream_blocks.min(40),
-        lives: seeded.lives.min(20),
-        ..seeded
-    }
+    WorldConfig { faults: Faults::None, ..WorldConfig::sharing(world) }
 }
 
 /// As [`run_peers`], with long messages, and one mark pass after the other among large writes: answers are on their way while shards are walked.

@@ -2,13 +2,14 @@
 
 use std::cell::{Cell, RefCell};
 use std::future::pending;
+use std::pin::pin;
 use std::rc::{Rc, Weak};
 
-use futures_util::future::{LocalBoxFuture, join_all};
+use futures_util::future::{Either, LocalBoxFuture, join_all, select};
 use hashbrown::HashSet;
 use varve_engine::{
     Answer, AuditReport, BLOCK_BYTES, CheckProgress, Error, Fingerprint, ForeignNames, Homes,
-    Peers, Pool, ReadPart, Result, Shard, Unchecked,
+    MarkWish, Peers, Pool, ReadPart, Result, Shard, Unchecked,
 };
 use varve_logstore::format::Features;
 use varve_logstore::format::root::ShardRoot;
@@ -512,6 +513,55 @@ fn what_is_overwritten_under_a_grant_is_counted() {
         pair.shards[0].apply_acknowledged().await.expect("apply");
         let kept_bytes = pair.shards[0].stats().kept_bytes;
         assert!(kept_bytes >= (BLOCKS * BLOCK_BYTES) as u64, "{kept_bytes} bytes");
+    });
+}
+
+/// M10: what only a dropped stream of another shard named is room for a write that finds none.
+#[test]
+fn a_write_waits_for_the_room_that_a_stream_of_another_shard_had() {
+    with_pair(async |pair: Pair| {
+        const BLOCKS: usize = 512;
+        for (seed, block) in [(1, 0), (2, BLOCKS as u64 / 2)] {
+            let data = random_blocks(seed, BLOCKS / 2);
+            pair.store(ONE, block, &data).await;
+            write(&pair.shards[1], OTHER, block, &data).await;
+            pair.shards[1].apply_acknowledged().await.expect("apply");
+        }
+        assert_eq!(pair.shards[1].stats().foreign_blocks, BLOCKS as u64);
+        let range = ByteRange { start: 0, end: BLOCKS as u64 * BLOCK };
+        pair.shards[0].trim(ONE, range).await.expect("trim");
+        assert_eq!(pair.mark().await, 0, "the other shard names all of it");
+        assert_eq!(pair.shards[0].mark_wish(), MarkWish::None);
+        pair.shards[1].drop_stream(OTHER).await.expect("drop");
+
+        let home = Rc::clone(&pair.shards[0]);
+        let filled = pair.network.reactor.spawn_join(async move {
+            for round in 0.. {
+                let data = AlignedBuf::from_slice(&random_blocks(10 + round, 64)).freeze();
+                if let Err(error) = home.write(ONE, round * 64 * BLOCK, data).await {
+                    return error;
+                }
+            }
+            unreachable!("the drive has an end")
+        });
+        let keep_marking = async {
+            let mut freed = 0;
+            while freed == 0 {
+                pair.network.reactor.sleep(100 * MS).await;
+                if pair.shards[0].mark_wish() == MarkWish::Urgent {
+                    freed = pair.mark().await;
+                }
+            }
+            freed
+        };
+        let filled = match select(pin!(keep_marking), filled).await {
+            Either::Left((freed, filled)) => {
+                assert_eq!(freed, BLOCKS as u64);
+                filled
+            }
+            Either::Right((error, _)) => panic!("refused before a pass: {error}"),
+        };
+        drop(filled);
     });
 }
 
