@@ -468,7 +468,9 @@ fn an_idle_home_goes_on_granting() {
             write(&pair.shards[1], OTHER, index as u64, block).await;
             pair.shards[1].apply_acknowledged().await.expect("apply");
         }
-        assert_eq!(pair.shards[1].stats().foreign_blocks, BLOCKS as u64);
+        // What is asked for while the credits are on their way back is stored once more.
+        let found = pair.shards[1].stats().foreign_blocks;
+        assert!(found >= BLOCKS as u64 * 95 / 100, "{found} of {BLOCKS}");
         assert_eq!(read(&pair.shards[1], OTHER, 0, BLOCKS).await, data);
     });
 }
@@ -505,7 +507,10 @@ fn what_is_overwritten_under_a_grant_is_counted() {
         const BLOCKS: usize = 64;
         let data = random_blocks(1, BLOCKS);
         pair.store(ONE, 0, &data).await;
-        write(&pair.shards[0], ONE, 0, &random_blocks(2, BLOCKS)).await;
+        // In the lane, where it lingers: a large write would be applied by now.
+        for (block, data) in (0..).zip(random_blocks(2, BLOCKS).chunks(BLOCK_BYTES)) {
+            write(&pair.shards[0], ONE, block, data).await;
+        }
         write(&pair.shards[1], OTHER, 0, &data).await;
         pair.shards[1].apply_acknowledged().await.expect("apply");
         assert_eq!(pair.shards[1].stats().foreign_blocks, BLOCKS as u64);
@@ -570,10 +575,10 @@ fn a_write_waits_for_the_room_that_a_stream_of_another_shard_had() {
 fn a_segment_is_not_sealed_early_while_others_are_asked() {
     with_pair(async |pair: Pair| {
         let (shard, reactor) = (&pair.shards[1], &pair.network.reactor);
-        write(shard, OTHER, 0, &random_blocks(1, 16)).await;
-        reactor.sleep(1_500 * MS).await;
-        assert_eq!((shard.stats().stored_blocks, shard.stats().data_segments), (16, 0));
         pair.network.answer_ns.set(100 * MS);
+        write(shard, OTHER, 0, &random_blocks(1, 8)).await;
+        reactor.sleep(1_050 * MS).await;
+        assert_eq!(shard.stats().stored_blocks, 0, "the other shard is asked about them");
         let data = random_blocks(2, 600);
         let writes: Vec<_> = (1000..)
             .zip(data.chunks(BLOCK_BYTES))
@@ -582,10 +587,10 @@ fn a_segment_is_not_sealed_early_while_others_are_asked() {
                 reactor.spawn_join(async move { write(&shard, OTHER, block, &data).await })
             })
             .collect();
-        reactor.sleep(150 * MS).await;
+        reactor.sleep(100 * MS).await;
         let stats = shard.stats();
-        assert!((17..64).contains(&stats.stored_blocks), "{} blocks", stats.stored_blocks);
-        assert_eq!(stats.data_segments, 0, "most of them are asked about");
+        assert_eq!(stats.stored_blocks, 8, "and now about all others that there are credits for");
+        assert_eq!(stats.data_segments, 0, "these fill the segment soon");
         for write in writes {
             write.await;
         }
