@@ -75,10 +75,12 @@ impl MemoryBackend {
         self.check.lock().expect("no holder of the lock panics")
     }
 
-    /// A check that finds one block of a volume named `damaged` missing, and nothing else.
+    /// A check that finds one block of a volume named `damaged` missing, cannot look up one of a volume named `unserved`, and nothing else.
     fn checked(&self) -> CheckStatus {
         let dangling = u64::from(self.lock().contains_key("damaged"));
         let finding = || "damaged: block 7 names 12, which is not there".to_owned();
+        let unserved = u64::from(self.lock().contains_key("unserved"));
+        let left_out = || "1 block that names chunks of shard 2: it does not answer".to_owned();
         let report = CheckReport {
             datasets: self.lock().len() as u64,
             references: 1000,
@@ -88,6 +90,7 @@ impl MemoryBackend {
             unnamed: 3,
             unnamed_bytes: 12 << 10,
             findings: (0..dangling).map(|_| finding()).collect(),
+            not_checked: (0..unserved).map(|_| left_out()).collect(),
         };
         let (state, references, error) = (CheckState::Done, report.references, None);
         CheckStatus { state, references, report: Some(report), error }

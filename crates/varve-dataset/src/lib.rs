@@ -1,5 +1,7 @@
 //! Datasets: names and their semantics over streams. Volumes, their snapshots, and the streams of buckets so far.
 
+#[cfg(test)]
+mod across_shards;
 mod archive;
 mod bucket;
 mod catalog;

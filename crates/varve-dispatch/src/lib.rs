@@ -6,6 +6,7 @@ mod error;
 mod gate;
 mod host;
 mod job;
+mod peers;
 mod placement;
 mod route;
 mod zones;
@@ -19,6 +20,7 @@ pub use placement::{Placement, StreamPlacement};
 pub use route::{Dispatch, MarkProof, Route};
 pub use varve_engine::{
     BLOCK_BYTES, BlockStatus, Census, CheckProgress, Dangling, DiffRun, FamilyCensus, Mapped,
-    MarkReport, MarkWish, Pool, ReadPart, References, ShardStats, StreamCensus, Unreadable,
+    MarkReport, MarkWish, Pool, ReadPart, References, ShardStats, StreamCensus, Unchecked,
+    Unreadable,
 };
 pub use zones::PoolRoot;

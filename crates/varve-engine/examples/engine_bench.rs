@@ -158,6 +158,7 @@ impl Bench {
             config,
             zones: Rc::new(PoolZones::new(Rc::clone(&pool), ShardId(0))),
             owned: pool.zones_of(ShardId(0)),
+            peers: None,
         };
         let shard = Shard::open(parts).await.expect("open the shard");
         let pool_bytes = usize::try_from(POOL_BLOCKS).expect("small") * BLOCK;

@@ -21,7 +21,8 @@ use crate::admission::Credits;
 use crate::config::BLOCK_BYTES;
 use crate::drain::SealedData;
 use crate::pages::fault_of;
-use crate::tree::Fill;
+use crate::peers::ForeignChunk;
+use crate::tree::{Fill, MapSlot};
 use crate::{Result, Shard};
 
 /// Entries applied before other tasks get a turn: some 50 µs of work.
@@ -119,6 +120,7 @@ impl Shard {
             }
         }
         self.prefetch_wanted.set(self.counters.page_reads.get() != reads);
+        self.tell_peers(segment.entries);
         self.data_chain.set(segment.head);
         self.entries_since_checkpoint
             .set(self.entries_since_checkpoint.get() + segment.entries.len() as u64);
@@ -138,6 +140,10 @@ impl Shard {
                     trees.lookup(*stream, *block)?;
                     trees.chunk(*chunk)
                 }
+                SummaryEntry::ForeignReference { stream, block, .. } => {
+                    trees.lookup(*stream, *block).map(|_| None)
+                }
+                SummaryEntry::Grant { first, .. } => trees.chunk(*first),
                 SummaryEntry::KeyPut { unit, .. } | SummaryEntry::KeyDelete { unit, .. } => {
                     let bytes = segment.bytes.and_then(|bytes| unit_bytes(bytes, unit));
                     if let Some(Ok(payload)) = bytes.map(KeyPayload::decode) {
@@ -175,6 +181,14 @@ impl Shard {
                 self.overwritten(stream, dead.as_slice());
                 self.buffer.borrow_mut().remove(stream, block, wseq);
             }
+            SummaryEntry::ForeignReference { home, chunk, stream, block, wseq, .. } => {
+                let name = ForeignChunk { home, chunk };
+                let dead = self.with_pages(|trees| trees.name_foreign(stream, block, name)).await?;
+                self.foreign.settle(name);
+                self.overwritten(stream, dead.as_slice());
+                self.buffer.borrow_mut().remove(stream, block, wseq);
+            }
+            SummaryEntry::Grant { first, count, .. } => self.apply_grant(first, count).await?,
             SummaryEntry::Trim { stream, block, block_count, wseq, .. } => {
                 self.clear_blocks(stream, block, block_count, false).await?;
                 self.buffer.borrow_mut().remove_range(stream, block, block + block_count, wseq);
@@ -279,6 +293,7 @@ impl Shard {
             self.with_pages(|trees| trees.detach_blocks(stream, block..end, &mut dead)).await?;
             self.overwritten(stream, &dead);
             self.mark.wanted.set(true);
+            self.tell_names_gone();
         }
         let mut from = block;
         while from < end {
@@ -294,15 +309,21 @@ impl Shard {
         Ok(())
     }
 
-    /// Chunks that blocks of a stream no longer hold: a fold takes them out of the table, but not those that copies may hold (N5).
-    fn overwritten(&self, stream: StreamId, chunks: &[ChunkId]) {
+    /// What blocks of a stream no longer hold: a fold takes the chunks out of the table, but not those that copies may hold (N5). Homes are
+    /// told of foreign ones (P8).
+    fn overwritten(&self, stream: StreamId, slots: &[MapSlot]) {
         let ceiling = self.trees.borrow().chunk_ceiling(stream);
-        for chunk in chunks {
-            if *chunk < ceiling && !planted(Bug::CopiedChunkDies) {
+        for slot in slots {
+            if slot.shard() != self.config.shard {
+                self.foreign.note_overwritten(slot.shard());
+                continue;
+            }
+            let chunk = slot.id();
+            if chunk < ceiling && !planted(Bug::CopiedChunkDies) {
                 let bytes = self.trees.borrow().data.mean_bytes();
-                self.note_kept(bytes);
+                self.note_kept(u64::from(bytes));
             } else {
-                self.note_death(*chunk);
+                self.note_death(chunk);
             }
         }
     }
@@ -314,7 +335,7 @@ impl Shard {
     }
 
     /// Something shared was overwritten: when that is much, or the shard is full, mark is to find what nobody names any more.
-    pub(crate) fn note_kept(&self, bytes: u32) {
+    pub(crate) fn note_kept(&self, bytes: u64) {
         let kept = self.dedup.borrow_mut().keep(bytes);
         let live = self.space.borrow().stats().live_bytes;
         let room = self.room_left();

@@ -17,7 +17,6 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-use varve_logstore::format::summary::Fingerprint;
 use varve_logstore::planted::{Bug, planted};
 use varve_logstore::segment_writer::BLOCK_ALIGN;
 use varve_reactor::Notify;
@@ -27,6 +26,7 @@ use varve_types::{ChunkId, CutNumber, StreamId};
 use crate::buffer::{Carrier, Content, Pending};
 use crate::config::BLOCK_BYTES;
 use crate::drain::BlockSource;
+use crate::peers::Known;
 use crate::{Result, Shard};
 
 /// Whole blocks of a write from which on it is large. Smaller ones are answered sooner by the lane, whose frames take many of them, and
@@ -101,7 +101,7 @@ impl Shard {
         assert!(data.len().is_multiple_of(BLOCK_BYTES), "whole blocks");
         let mut credits = self.admit(data.len()).await?;
         let blocks: Vec<_> = data.chunks_exact(BLOCK_BYTES).map(|block| (stream, block)).collect();
-        let fingerprints = self.fingerprint_blocks(&blocks).await;
+        let known = self.know_blocks(&blocks).await;
         let _gate = self.data_gate.take(1).await;
         let mut passed = Passed { bytes: 0, segment: None };
         let keeps_write = self.blocks.borrow().keeps_write(data.len());
@@ -117,7 +117,7 @@ impl Shard {
                     break;
                 }
                 passed.segment = Some(self.drain.writer.borrow().seq());
-                let known = &fingerprints[passed.bytes / BLOCK_BYTES..];
+                let known = &known[passed.bytes / BLOCK_BYTES..];
                 let appended =
                     self.append_run(stream, first, &run, known, keeps_write.then_some(&mut kept));
                 credits.keep_part(appended as u64); // B4
@@ -155,7 +155,7 @@ impl Shard {
         stream: StreamId,
         first: u64,
         run: &BufSlice,
-        fingerprints: &[Option<Fingerprint>],
+        known: &[Option<Known>],
         mut kept: Option<&mut Vec<(ChunkId, BufSlice)>>,
     ) -> usize {
         let (seq, wseq) = (self.drain.writer.borrow().seq(), self.fresh_wseq());
@@ -165,8 +165,8 @@ impl Shard {
             let data = run.slice(done..done + BLOCK_BYTES);
             let source =
                 BlockSource { stream, block, wseq, cut: CutNumber(0), class: 0, bypassed: true };
-            let fingerprint = fingerprints[done / BLOCK_BYTES];
-            let chunk = self.store_block(&source, &data, checksum64(&data), fingerprint);
+            let known = known[done / BLOCK_BYTES].as_ref();
+            let chunk = self.store_block(&source, &data, checksum64(&data), known);
             if let Some((kept, chunk)) = kept.as_mut().zip(chunk) {
                 kept.push((chunk, data.clone()));
             }

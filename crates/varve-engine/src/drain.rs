@@ -18,7 +18,7 @@ use futures_util::future::{Either, select};
 use varve_logstore::format::frame::LanePoint;
 use varve_logstore::format::record::{RecordHeader, RecordKind, decode_cut};
 use varve_logstore::format::segment::SegmentKind;
-use varve_logstore::format::summary::{Fingerprint, SummaryEntry, Unit};
+use varve_logstore::format::summary::{SummaryEntry, Unit};
 use varve_logstore::lane::{Frame, Record};
 use varve_logstore::planted::{Bug, planted};
 use varve_logstore::segment_writer::{BLOCK_ALIGN, SealSpec, Sealed, SegmentWriter, UNIT_ALIGN};
@@ -30,6 +30,7 @@ use varve_types::{ChunkId, Compression, CutNumber, StreamId, WriteSeq};
 use crate::admission::Credits;
 use crate::apply::raw_unit;
 use crate::config::BLOCK_BYTES;
+use crate::peers::{ForeignChunk, Known};
 use crate::{Result, Shard, fingerprint};
 
 /// Address units of a block.
@@ -39,14 +40,17 @@ pub(crate) const BLOCK_UNITS: u64 = BLOCK_BYTES as u64 / ADDRESS_UNIT;
 /// verification.
 const SEGMENTS_IN_FLIGHT_MAX: usize = 3;
 
+/// Blocks of frames that are drained as one batch where other shards are asked: a message carries as many.
+const BATCH_BLOCKS_MAX: usize = 512;
+
 /// How long durable frames linger in the lane at most.
 const LINGER_NS: u64 = 1_000_000_000;
 
 /// Blocks drained before other tasks get a turn: some 50 µs of work.
 const BLOCKS_PER_TURN: usize = 32;
 
-/// Fingerprints of blocks; none of streams that are not deduplicated.
-pub(crate) type Fingerprints = Vec<Option<Fingerprint>>;
+/// What is known of blocks; nothing of streams that are not deduplicated.
+pub(crate) type KnownBlocks = Vec<Option<Known>>;
 
 /// Which block of which write is stored.
 #[derive(Clone, Copy, Debug)]
@@ -97,6 +101,10 @@ pub(crate) struct Drain {
     pub(crate) frees: Cell<bool>,
     /// Data were refused since it was opened.
     pub(crate) refused: Cell<bool>,
+    /// Other shards' grants need credits that only the open segment gives back.
+    pub(crate) grants_wait: Cell<bool>,
+    /// Frames taken from the lane and not drained: their blocks may be asked of other shards.
+    pub(crate) taken: Cell<usize>,
     /// Frames before this one do not linger.
     pub(crate) due_to: Cell<u64>,
     /// Frames may have become due.
@@ -117,6 +125,8 @@ impl Drain {
             lane_mount: Cell::new(lane_mount),
             frees: Cell::new(false),
             refused: Cell::new(false),
+            grants_wait: Cell::new(false),
+            taken: Cell::new(0),
             due_to: Cell::new(0),
             hurried: Notify::new(),
             advanced: Notify::new(),
@@ -131,15 +141,47 @@ impl Shard {
     pub(crate) async fn run_drain(self: Rc<Self>) -> Result<()> {
         while let Some(frame) = self.next_due().await {
             assert!(frame.is_durable(), "only durable frames are drained"); // D1
-            let records = frame.records().clone();
-            let fingerprints = self.fingerprints_of(&records).await;
-            let _gate = self.data_gate.take(1).await;
-            self.drain_frame(&frame, fingerprints).await?;
-            if self.has_waiters() || self.drain.refused.get() {
-                self.pressure.notify_one(); // It may have looked while this frame was still in the lane.
+            let frames = self.batch_from(frame);
+            self.drain.taken.set(frames.len());
+            let records: Vec<Rc<Record>> =
+                frames.iter().flat_map(|frame| frame.records().clone()).collect();
+            let mut known = self.know_blocks_of(&records).await.into_iter();
+            for frame in frames {
+                let _gate = self.data_gate.take(1).await;
+                self.drain_frame(&frame, &mut known).await?;
+                self.drain.taken.set(self.drain.taken.get() - 1);
+                let is_wanted = self.drain.refused.get() || self.drain.grants_wait.get();
+                if is_wanted || self.has_waiters() {
+                    self.pressure.notify_one(); // It may have looked while this frame was still in the lane.
+                }
             }
         }
         Ok(())
+    }
+
+    /// A durable frame, and those behind it that are due now where other shards are asked for its blocks: these are asked once for all.
+    fn batch_from(&self, first: Rc<Frame>) -> Vec<Rc<Frame>> {
+        let blocks = |frame: &Frame| -> usize {
+            frame.records().iter().map(|record| record.payload.len() / BLOCK_BYTES).sum()
+        };
+        let is_asked = |record: &Rc<Record>| {
+            let header = &record.header;
+            header.kind == RecordKind::Write && self.reduction(header.stream).dedup
+        };
+        let is_batch = self.foreign.peers().is_some() && first.records().iter().any(is_asked);
+        let mut count = blocks(&first);
+        let mut frames = vec![first];
+        let mut end = frames[0].end().frame_seq;
+        while is_batch
+            && count < BATCH_BLOCKS_MAX
+            && self.is_due(end)
+            && let Some(next) = self.lane().take_durable()
+        {
+            count += blocks(&next);
+            end = next.end().frame_seq;
+            frames.push(next);
+        }
+        frames
     }
 
     /// The next durable frame once it is due (D7); none once the lane failed.
@@ -149,7 +191,7 @@ impl Shard {
         }
         let end = self.reactor.sleep(LINGER_NS);
         let mut end = std::pin::pin!(end);
-        while !self.is_drain_due() {
+        while !self.is_due(self.drain.point.get().frame_seq) {
             let hurried = std::pin::pin!(self.drain.hurried.notified());
             if let Either::Right(_) = select(hurried, end.as_mut()).await {
                 self.drain.due_to.set(self.lane().head().frame_seq);
@@ -158,9 +200,9 @@ impl Shard {
         self.lane().take_durable()
     }
 
-    /// Whether the first frame shall linger no longer (D7).
-    fn is_drain_due(&self) -> bool {
-        self.drain.point.get().frame_seq < self.drain.due_to.get()
+    /// Whether a frame, the next to be drained, shall linger no longer (D7).
+    fn is_due(&self, frame_seq: u64) -> bool {
+        frame_seq < self.drain.due_to.get()
             || self.is_half_taken()
             || self.drain.refused.get()
             || self.check_open().is_err()
@@ -184,11 +226,14 @@ impl Shard {
         }
     }
 
-    async fn drain_frame(&self, frame: &Rc<Frame>, fingerprints: Fingerprints) -> Result<()> {
+    async fn drain_frame(
+        &self,
+        frame: &Rc<Frame>,
+        known: &mut std::vec::IntoIter<Option<Known>>,
+    ) -> Result<()> {
         let records = frame.records().clone();
-        let mut fingerprints = fingerprints.into_iter();
         for record in &records {
-            self.drain_record(record, &mut fingerprints).await?;
+            self.drain_record(record, known).await?;
         }
         self.drain.frames.borrow_mut().push(Rc::clone(frame)); // D3
         self.drain.point.set(frame.end());
@@ -211,8 +256,11 @@ impl Shard {
     }
 
     async fn relieve(&self) -> Result<()> {
-        let idle = self.segments_in_flight() == 0 && !self.lane().has_undrained();
-        let wanted = self.has_waiters() || self.drain.frees.get() && self.drain.refused.get();
+        let lane_is_drained = self.drain.taken.get() == 0 && !self.lane().has_undrained();
+        let idle = self.segments_in_flight() == 0 && lane_is_drained;
+        let wanted = self.has_waiters()
+            || self.drain.grants_wait.get()
+            || self.drain.frees.get() && self.drain.refused.get();
         let gives_back =
             !self.drain.frames.borrow().is_empty() || self.drain.bypassed_bytes.get() > 0;
         if wanted && idle && gives_back {
@@ -225,9 +273,8 @@ impl Shard {
         self.data_credits.is_contended() || self.record_credits.is_contended()
     }
 
-    /// Fingerprints of the blocks of records, in order, those of writes whose streams are deduplicated. What is known of equal blocks
-    /// is at hand then.
-    pub(crate) async fn fingerprints_of(&self, records: &[Rc<Record>]) -> Fingerprints {
+    /// What is known of the blocks of records, in order, those of writes whose streams are deduplicated.
+    pub(crate) async fn know_blocks_of(&self, records: &[Rc<Record>]) -> KnownBlocks {
         let writes = records.iter().filter(|record| record.header.kind == RecordKind::Write);
         let blocks: Vec<_> = writes
             .flat_map(|record| {
@@ -235,11 +282,11 @@ impl Shard {
                 blocks.map(|block| (record.header.stream, block))
             })
             .collect();
-        self.fingerprint_blocks(&blocks).await
+        self.know_blocks(&blocks).await
     }
 
-    /// As [`Self::fingerprints_of`], of blocks of streams.
-    pub(crate) async fn fingerprint_blocks(&self, blocks: &[(StreamId, &[u8])]) -> Fingerprints {
+    /// As [`Self::know_blocks_of`], of blocks of streams.
+    pub(crate) async fn know_blocks(&self, blocks: &[(StreamId, &[u8])]) -> KnownBlocks {
         let mut fingerprints = vec![None; blocks.len()];
         let is_wanted = |index: &usize| {
             let (stream, block) = blocks[*index];
@@ -259,18 +306,18 @@ impl Shard {
         if !wanted.is_empty() {
             self.follow_hooks(&fingerprints).await;
         }
-        fingerprints
+        self.know(fingerprints).await
     }
 
-    /// Appends one record to the data segments, with the next ones of `fingerprints`. The caller holds the data gate.
+    /// Appends one record to the data segments, with what is `known` next. The caller holds the data gate.
     pub(crate) async fn drain_record(
         &self,
         record: &Record,
-        fingerprints: &mut std::vec::IntoIter<Option<Fingerprint>>,
+        known: &mut std::vec::IntoIter<Option<Known>>,
     ) -> Result<()> {
         let header = &record.header;
         match header.kind {
-            RecordKind::Write => self.drain_write(record, fingerprints).await,
+            RecordKind::Write => self.drain_write(record, known).await,
             RecordKind::Trim | RecordKind::Zero => {
                 self.drain.frees.set(true);
                 let block = header.offset_512 / BLOCK_UNITS;
@@ -300,7 +347,8 @@ impl Shard {
                 self.push_data_entry(SummaryEntry::StreamDrop { stream, wseq }, wseq).await
             }
             RecordKind::Cut => self.drain_cut(record).await,
-            RecordKind::Grant | RecordKind::LargeRef => Ok(header.kind.check_supported()?),
+            RecordKind::Grant => self.drain_grant(record).await,
+            RecordKind::LargeRef => Ok(header.kind.check_supported()?),
         }
     }
 
@@ -317,7 +365,7 @@ impl Shard {
     async fn drain_write(
         &self,
         record: &Record,
-        fingerprints: &mut std::vec::IntoIter<Option<Fingerprint>>,
+        known: &mut std::vec::IntoIter<Option<Known>>,
     ) -> Result<()> {
         let header = &record.header;
         let first = header.offset_512 / BLOCK_UNITS;
@@ -326,7 +374,7 @@ impl Shard {
         let mut kept = Vec::new();
         for (index, data) in record.payload.chunks_exact(BLOCK_BYTES).enumerate() {
             let block = first + index as u64;
-            let fingerprint = fingerprints.next().expect("one a block of a write");
+            let known = known.next().expect("one a block of a write");
             // Asked anew for each block: a cut may have come since the last one.
             let cut = self.cuts.oldest_in_lane(header.stream);
             let cut = cut.filter(|_| !planted(Bug::CutOverlooked));
@@ -348,7 +396,8 @@ impl Shard {
                 class: header.class,
                 bypassed: false,
             };
-            let chunk = self.store_block(&source, data, record.piece_checksum(index), fingerprint);
+            let piece_checksum = record.piece_checksum(index);
+            let chunk = self.store_block(&source, data, piece_checksum, known.as_ref());
             if let Some(chunk) = chunk.filter(|_| keeps_write) {
                 let start = index * BLOCK_BYTES;
                 kept.push((chunk, record.payload.slice(start..start + BLOCK_BYTES)));
@@ -366,7 +415,7 @@ impl Shard {
         source: &BlockSource,
         data: &[u8],
         checksum: u64,
-        fingerprint: Option<Fingerprint>,
+        known: Option<&Known>,
     ) -> Option<ChunkId> {
         let BlockSource { stream, block, wseq, cut, class, bypassed } = *source;
         let push = |entry| self.drain.writer.borrow_mut().push_entry(entry, wseq);
@@ -374,12 +423,27 @@ impl Shard {
             push(SummaryEntry::Trim { stream, block, block_count: 1, wseq, cut, bypassed });
             return None;
         }
-        let mut reducer = self.reduce.reducer.borrow_mut();
+        let fingerprint = known.map(|known| known.fingerprint);
         if let Some(chunk) = fingerprint.and_then(|known| self.take_grant(known)) {
             self.counters.add_deduplicated();
             push(SummaryEntry::Reference { chunk, stream, block, wseq, cut, class, bypassed });
             return None;
         }
+        if let Some(grant) = known.and_then(|known| known.foreign.as_ref()) {
+            let ForeignChunk { home, chunk } = self.foreign.name(grant); // P4
+            self.counters.add_foreign();
+            push(SummaryEntry::ForeignReference {
+                home,
+                chunk,
+                stream,
+                block,
+                wseq,
+                class,
+                bypassed,
+            });
+            return None;
+        }
+        let mut reducer = self.reduce.reducer.borrow_mut();
         let unit = match reducer.compress(stream, data, self.reduction(stream).compression) {
             None => {
                 let offset = self.drain.writer.borrow_mut().push_unit(data, BLOCK_ALIGN);
@@ -491,6 +555,7 @@ impl Shard {
         self.counters.add_data_segment(&sealed);
         self.drain.frees.set(false);
         self.drain.refused.set(false);
+        self.drain.grants_wait.set(false);
         let frames = std::mem::take(&mut *self.drain.frames.borrow_mut());
         let bypassed_bytes = self.drain.bypassed_bytes.take();
         let put = self.spawn_data_put(&sealed);

@@ -1,6 +1,6 @@
 //! Causes of failure of a shard, and the kind callers act on.
 
-use varve_types::{ChunkId, ErrorKind, SegmentNumber, StreamId};
+use varve_types::{ChunkId, ErrorKind, SegmentNumber, ShardId, StreamId};
 
 /// Result of an engine operation.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -74,6 +74,36 @@ pub enum Error {
         /// Which chunk.
         chunk: ChunkId,
     },
+    /// A map names a chunk of another shard that this one does not know.
+    #[error(
+        "block {block} of stream {stream} names chunk {chunk} of shard {home}, which does not exist"
+    )]
+    ForeignMissing {
+        /// Which stream.
+        stream: StreamId,
+        /// Which block.
+        block: u64,
+        /// The other shard.
+        home: ShardId,
+        /// Which chunk of it.
+        chunk: ChunkId,
+    },
+    /// The shard that holds a chunk cannot be asked.
+    #[error("shard {home}, which holds some of the data, does not answer: {cause}")]
+    HomeUnavailable {
+        /// The shard.
+        home: ShardId,
+        /// Why.
+        cause: String,
+    },
+    /// Another shard could not read a chunk of its own.
+    #[error("shard {home}: {cause}")]
+    HomeDamaged {
+        /// The shard.
+        home: ShardId,
+        /// What is wrong there.
+        cause: String,
+    },
     /// The root calls a chunk dead that the chunk table does not know, or reclaim found one dead that is not.
     #[error("chunk {chunk} is dead by one account and {found} by another")]
     DeathContradicted {
@@ -140,7 +170,7 @@ impl Error {
         match self {
             Self::Log(error) => error.kind(),
             Self::NoSpace { .. } | Self::TooFewSegments { .. } => ErrorKind::NoSpace,
-            Self::Failed { .. } => ErrorKind::Unavailable,
+            Self::Failed { .. } | Self::HomeUnavailable { .. } => ErrorKind::Unavailable,
             Self::Closed => ErrorKind::Closed,
             Self::NoMarkPass => ErrorKind::Conflict,
             Self::PoolExists => ErrorKind::Exists,
@@ -149,6 +179,8 @@ impl Error {
             Self::ChunkCorrupt { .. }
             | Self::ChunkUnreadable { .. }
             | Self::ChunkMissing { .. }
+            | Self::ForeignMissing { .. }
+            | Self::HomeDamaged { .. }
             | Self::DeathContradicted { .. }
             | Self::PageCorrupt { .. }
             | Self::SegmentDamaged { .. }

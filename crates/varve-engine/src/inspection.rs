@@ -5,7 +5,7 @@
 use std::ops::{ControlFlow, Range};
 
 use varve_logstore::format::chunk::ChunkEntry;
-use varve_types::{ChunkId, StreamId};
+use varve_types::{ChunkId, ShardId, StreamId};
 
 use crate::keys::KeyValue;
 use crate::tree::{Fault, MAP_SLOTS, PagePtr, PageShape, Scan, WalkItem};
@@ -29,6 +29,8 @@ pub enum MapItem {
     Data {
         /// Which block, in units of 4 KiB.
         block: u64,
+        /// The shard that has the chunk.
+        home: ShardId,
         /// What it holds.
         chunk: ChunkId,
     },
@@ -162,7 +164,9 @@ pub enum StoredKey<'a> {
 
 fn shown(item: WalkItem) -> MapItem {
     match item {
-        WalkItem::Data { block, slot } => MapItem::Data { block, chunk: slot.id() },
+        WalkItem::Data { block, slot } => {
+            MapItem::Data { block, home: slot.shard(), chunk: slot.id() }
+        }
         WalkItem::Page { name: PagePtr::Chunk(page), level } => MapItem::Page { page, level },
         WalkItem::Page { name, .. } => unreachable!("{name:?} is no name of a map page"),
     }

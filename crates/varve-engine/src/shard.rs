@@ -39,6 +39,7 @@ use crate::drain::{Drain, SealedData};
 use crate::growth::Growth;
 use crate::hash::HashMap;
 use crate::mark::MarkState;
+use crate::peers::Foreign;
 use crate::pending_keys::PendingKeys;
 use crate::reclaim::Reclaim;
 use crate::reduce::Reduce;
@@ -123,6 +124,7 @@ pub struct Shard {
 
     pub(crate) reduce: Reduce,
     pub(crate) dedup: RefCell<Dedup>,
+    pub(crate) foreign: Rc<Foreign>,
 
     pub(crate) mark: MarkState,
 
@@ -295,7 +297,7 @@ impl Shard {
     }
 
     async fn settle(&self) -> Result<()> {
-        self.flush_data().await?;
+        self.apply_acknowledged().await?;
         self.checkpoint().await
     }
 
@@ -366,6 +368,9 @@ impl Shard {
             write_bytes: counters.write_bytes.get(),
             bypassed_bytes: counters.bypassed_bytes.get(),
             deduplicated_blocks: counters.deduplicated_blocks.get(),
+            foreign_blocks: counters.foreign_blocks.get(),
+            late_answers: counters.late_answers.get(),
+            kept_bytes: self.dedup.borrow().kept_bytes(),
             stored_blocks: counters.stored_blocks.get(),
             stored_bytes: counters.stored_bytes.get(),
             data_chunks: self.trees.borrow().data.chunks,

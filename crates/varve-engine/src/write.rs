@@ -5,6 +5,7 @@
 //! V2. A part of a block is merged over the newest version, durable or not, under a claim that keeps other writers of
 //!     the block out.
 //! V3. Credits and space are taken before a record exists, so an acknowledged write always has a place to drain to.
+//! V4. Nobody waits for another shard with credits or a claim: what a part of a block is merged over is read before, if it lies there.
 
 use std::rc::Rc;
 
@@ -23,6 +24,8 @@ use crate::buffer::{Carrier, Content, Pending};
 use crate::bypass::BYPASS_BYTES_MAX;
 use crate::config::BLOCK_BYTES;
 use crate::drain::BLOCK_UNITS;
+use crate::peers::ForeignChunk;
+use crate::read::ATTEMPTS_MAX;
 use crate::tree::TREE_ENTRY_BYTES_MAX;
 use crate::{Error, Result, Shard};
 
@@ -103,18 +106,47 @@ impl Shard {
         within: usize,
         part: &[u8],
     ) -> Result<Rc<Frame>> {
-        let credits = self.admit(BLOCK_BYTES).await?;
-        let _claim = self.claims.claim(stream, block).await;
-        let mut whole = self.newest_block(stream, block).await?;
-        whole[within..within + part.len()].copy_from_slice(part);
-        self.push_write(stream, block, whole.freeze(), credits)
+        let mut attempt = 0;
+        loop {
+            let ahead = self.read_ahead(stream, block).await?; // V4
+            let credits = self.admit(BLOCK_BYTES).await?;
+            let _claim = self.claims.claim(stream, block).await;
+            let foreign = self.foreign_name(stream, block).await?;
+            let ahead = ahead.filter(|(name, _)| foreign == Some(*name)); // P5
+            if foreign.is_some() && ahead.is_none() && attempt < ATTEMPTS_MAX {
+                attempt += 1; // It was overwritten meanwhile, and holds something else of another shard.
+                continue;
+            }
+            let ahead = ahead.map(|(_, data)| data);
+            let mut whole = self.newest_block(stream, block, ahead).await?;
+            whole[within..within + part.len()].copy_from_slice(part);
+            return self.push_write(stream, block, whole.freeze(), credits);
+        }
     }
 
-    /// The newest version of a block, admitted or in the map. The caller holds its claim.
-    async fn newest_block(&self, stream: StreamId, block: u64) -> Result<AlignedBuf> {
+    /// What a block holds of another shard, read there, unless something newer is buffered.
+    async fn read_ahead(
+        &self,
+        stream: StreamId,
+        block: u64,
+    ) -> Result<Option<(ForeignChunk, BufSlice)>> {
+        let Some(name) = self.foreign_name(stream, block).await? else { return Ok(None) };
+        let read = self.read_foreign(&[(0, name)]).await?.pop();
+        Ok(read.flatten().map(|data| (name, data)))
+    }
+
+    /// The newest version of a block, admitted or in the map; `ahead` is what the map holds, if that was read. The caller holds its claim:
+    /// as long as nothing is buffered, the map does not change.
+    async fn newest_block(
+        &self,
+        stream: StreamId,
+        block: u64,
+        ahead: Option<BufSlice>,
+    ) -> Result<AlignedBuf> {
         let mut whole = AlignedBuf::zeroed(BLOCK_BYTES);
         let pending = self.buffer.borrow().newest(stream, block).cloned();
-        match pending.map(|pending| pending.content) {
+        let pending = pending.map(|pending| pending.content);
+        match pending.or(ahead.map(Content::Data)) {
             Some(Content::Data(data)) => whole.copy_from_slice(&data),
             Some(Content::Hole | Content::Zero) => {}
             None => {
@@ -400,6 +432,7 @@ impl Shard {
         let header = self.fresh_header(RecordKind::StreamDrop, stream);
         let frame = self.lane().append(Rc::new(self.bare_record(header)));
         self.mark.wanted.set(true);
+        self.tell_names_gone();
         self.reduce.wishes.borrow_mut().remove(&stream);
         self.reduce.reducer.borrow_mut().forget(stream);
         self.wait_frame(&frame).await

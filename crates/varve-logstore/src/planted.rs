@@ -84,11 +84,23 @@ pub enum Bug {
     RangesForgottenInReplay,
     /// Recovery: dense windows of overwritten chunks are not folded once more.
     DenseForgottenInReplay,
+    /// Peers: a grant is answered before its record is durable.
+    GrantBeforeDurable,
+    /// Peers: a chunk is granted whose segment is not durable.
+    GrantOfUndurable,
+    /// Recovery: grants to other shards are not counted before overwrites are replayed.
+    GrantsForgottenInReplay,
+    /// Mark: what other shards name is not marked.
+    MarkForgetsForeign,
+    /// Mark: answers of other shards that are on their way are not waited for.
+    MarkForgetsAsks,
+    /// Mark: what other shards granted and is not in a map yet is not told to them.
+    MarkForgetsGranted,
 }
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Self; 40] = [
+    pub const ALL: [Self; 46] = [
         Self::AckBeforeDurable,
         Self::ChainUnchecked,
         Self::ReadBeforeDurable,
@@ -129,6 +141,12 @@ impl Bug {
         Self::DeadForgottenInReplay,
         Self::RangesForgottenInReplay,
         Self::DenseForgottenInReplay,
+        Self::GrantBeforeDurable,
+        Self::GrantOfUndurable,
+        Self::GrantsForgottenInReplay,
+        Self::MarkForgetsForeign,
+        Self::MarkForgetsAsks,
+        Self::MarkForgetsGranted,
     ];
 }
 

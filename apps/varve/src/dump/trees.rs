@@ -349,7 +349,21 @@ async fn show_item(
     out: &mut Output,
 ) {
     let (block, chunk) = match item {
-        MapItem::Data { block, chunk } => (block, chunk),
+        MapItem::Data { block, home, chunk } if home != id => {
+            if let Some(run) = run.take() {
+                run.print(id, out);
+            }
+            return out.row(
+                || {
+                    json!({
+                        "shard": id.0, "block": block, "block_count": 1, "chunk": chunk.get(),
+                        "home": home.0,
+                    })
+                },
+                || format!("shard {id} block {block} + 1 chunk {chunk} of shard {home}"),
+            );
+        }
+        MapItem::Data { block, chunk, .. } => (block, chunk),
         MapItem::Page { .. } => return,
         MapItem::Unreadable { blocks, error, .. } => {
             if let Some(run) = run.take() {

@@ -6,6 +6,7 @@ mod deaths;
 mod ended;
 mod full;
 mod marked_room;
+mod peers;
 mod pool;
 mod read_cache;
 mod reduction;

@@ -81,7 +81,7 @@ impl ShardStack for EngineStack {
         reactor.spawn(serve_jobs(dispatch.clone(), inbox)); // E1
         varve_stdx::limit_spare_memory(source.spare_bytes());
         let config = HostConfig { reactor, media, shard: source.shard_config(shard), root };
-        let host = ShardHost::open(config).await.map_err(|error| {
+        let host = ShardHost::open(config, &dispatch).await.map_err(|error| {
             failed(&error)
                 .hint("nothing was changed; keep the drives as they are and report what is damaged")
         })?;

@@ -174,6 +174,16 @@ pub(super) fn summary() -> Vec<SummaryEntry> {
         SummaryEntry::UsageBlob { unit: small },
         SummaryEntry::DeathBlob { unit: small },
         SummaryEntry::Folded { first: chunk, count: 6000 },
+        SummaryEntry::ForeignReference {
+            home: ShardId(3),
+            chunk,
+            stream,
+            block: 10,
+            wseq,
+            class: 2,
+            bypassed: false,
+        },
+        SummaryEntry::Grant { first: chunk, count: 16, wseq },
     ]
 }
 
