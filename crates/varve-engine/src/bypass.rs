@@ -10,8 +10,8 @@
 //!     write one, a write of that block goes through the lane. So versions of a block stand in segments in the order of their
 //!     numbers, and no lane record is replayed over a newer block.
 //! B3. Writes begin to bypass the lane when a segment's worth of large ones is under way, and go on as long as one that did waits for
-//!     its segment. What they leave in a segment that does not fill up is sealed after a bounded time, or as soon as somebody waits for
-//!     credits.
+//!     its segment. What they leave in a segment that does not fill up is sealed after a bounded time (A2), or as soon as somebody waits
+//!     for credits (A4).
 //! B4. Credits are held until the segment is applied, as those of frames are.
 
 use std::cell::Cell;
@@ -23,6 +23,7 @@ use varve_reactor::Notify;
 use varve_stdx::{BufSlice, checksum64};
 use varve_types::{ChunkId, CutNumber, StreamId};
 
+use crate::aggregation::{WriteThrough, write_through};
 use crate::buffer::{Carrier, Content, Pending};
 use crate::config::BLOCK_BYTES;
 use crate::drain::BlockSource;
@@ -35,9 +36,6 @@ const LARGE_BYTES_MIN: u64 = 64 << 10;
 
 /// Bytes of a write that are appended in one hold of the gate: stored raw they lie side by side, and are read back by one media read.
 pub(crate) const BYPASS_BYTES_MAX: usize = 1 << 20;
-
-/// How long a part-filled segment waits for more once no put is under way whose answers would bring it: less than a put takes.
-const PATIENCE_NS: u64 = 1_000_000;
 
 const BLOCK: u64 = BLOCK_BYTES as u64;
 
@@ -190,16 +188,18 @@ impl Shard {
     pub(crate) async fn run_bypass(self: Rc<Self>) -> Result<()> {
         loop {
             self.bypass.appended.notified().await;
-            while self.drain.bypassed_bytes.get() > 0 {
-                if !self.no_data_put() {
-                    self.drain.puts.changed.notified().await;
-                    continue;
-                }
-                let seq = self.drain.writer.borrow().seq();
-                self.reactor.sleep(PATIENCE_NS).await;
-                let _gate = self.data_gate.take(1).await;
-                if self.drain.writer.borrow().seq() == seq {
-                    self.seal_data().await?;
+            loop {
+                match write_through(self.drain.bypassed_bytes.get(), !self.no_data_put()) {
+                    WriteThrough::Idle => break,
+                    WriteThrough::AwaitPut => self.drain.puts.changed.notified().await,
+                    WriteThrough::SealAfter { after_ns } => {
+                        let seq = self.drain.writer.borrow().seq();
+                        self.reactor.sleep(after_ns).await;
+                        let _gate = self.data_gate.take(1).await;
+                        if self.drain.writer.borrow().seq() == seq {
+                            self.seal_data().await?;
+                        }
+                    }
                 }
             }
         }

@@ -7,8 +7,8 @@
 //! D4. Draining never waits for lane space or buffer credits.
 //! D5. The gate is held for a frame as a whole: what bypasses the lane stands between frames, never within one.
 //! D6. A segment counts as durable once it and all earlier ones of the chain have been put, applied or not.
-//! D7. Durable frames linger in the lane, as newer ones may make what they hold needless: up to [`LINGER_NS`], and only while less than
-//!     half of the credits is taken, there is space for all they stand for, and nobody waits for the trees to show them.
+//! D7. Durable frames linger in the lane, as newer ones may make what they hold needless, until `aggregation.rs` says that they are due
+//!     (A3), or somebody waits for the trees to show them.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -28,6 +28,7 @@ use varve_types::limits::ADDRESS_UNIT;
 use varve_types::{ChunkId, Compression, CutNumber, StreamId, WriteSeq};
 
 use crate::admission::Credits;
+use crate::aggregation::{LINGER_NS, PartFilled, Waiting, WriteBack, seals};
 use crate::apply::raw_unit;
 use crate::config::BLOCK_BYTES;
 use crate::peers::{ForeignChunk, Known};
@@ -40,11 +41,9 @@ pub(crate) const BLOCK_UNITS: u64 = BLOCK_BYTES as u64 / ADDRESS_UNIT;
 /// verification.
 const SEGMENTS_IN_FLIGHT_MAX: usize = 3;
 
-/// Blocks of frames that are drained as one batch where other shards are asked: a message carries as many.
+/// Blocks of frames that are drained as one batch where they are deduplicated: hashes of many at once take less time each, and a message to
+/// another shard carries as many.
 const BATCH_BLOCKS_MAX: usize = 512;
-
-/// How long durable frames linger in the lane at most.
-const LINGER_NS: u64 = 1_000_000_000;
 
 /// Blocks drained before other tasks get a turn: some 50 µs of work.
 const BLOCKS_PER_TURN: usize = 32;
@@ -159,7 +158,8 @@ impl Shard {
         Ok(())
     }
 
-    /// A durable frame, and those behind it that are due now where other shards are asked for its blocks: these are asked once for all.
+    /// A durable frame, and those behind it that are due now where its blocks are deduplicated: they are hashed side by side, and other
+    /// shards are asked once for all.
     fn batch_from(&self, first: Rc<Frame>) -> Vec<Rc<Frame>> {
         let blocks = |frame: &Frame| -> usize {
             frame.records().iter().map(|record| record.payload.len() / BLOCK_BYTES).sum()
@@ -168,7 +168,7 @@ impl Shard {
             let header = &record.header;
             header.kind == RecordKind::Write && self.reduction(header.stream).dedup
         };
-        let is_batch = self.foreign.peers().is_some() && first.records().iter().any(is_asked);
+        let is_batch = first.records().iter().any(is_asked);
         let mut count = blocks(&first);
         let mut frames = vec![first];
         let mut end = frames[0].end().frame_seq;
@@ -202,11 +202,14 @@ impl Shard {
 
     /// Whether a frame, the next to be drained, shall linger no longer (D7).
     fn is_due(&self, frame_seq: u64) -> bool {
-        frame_seq < self.drain.due_to.get()
-            || self.is_half_taken()
-            || self.drain.refused.get()
-            || self.check_open().is_err()
-            || !self.has_room_to_linger()
+        let write_back = WriteBack {
+            hurried: frame_seq < self.drain.due_to.get(),
+            half_taken: self.is_half_taken(),
+            refused: self.drain.refused.get(),
+            closing: self.check_open().is_err(),
+            short_of_space: !self.has_room_to_linger(),
+        };
+        write_back.is_due()
     }
 
     /// Whether half of what bounds the lane is taken, or somebody waits for some of it.
@@ -239,7 +242,20 @@ impl Shard {
         self.drain.point.set(frame.end());
         self.drain.advanced.notify_all();
         let stats = self.lane().stats();
-        if stats.used_bytes > stats.capacity_bytes / 2 && self.segments_in_flight() == 0 {
+        let lane_half_taken = stats.used_bytes > stats.capacity_bytes / 2;
+        self.seal_for(Waiting { lane_half_taken, ..Waiting::default() }).await
+    }
+
+    /// Seals the open segment though it is not full, if that gives those who wait what they wait for (A4). The caller holds the data gate.
+    async fn seal_for(&self, waiting: Waiting) -> Result<()> {
+        let drain = &self.drain;
+        let segment = PartFilled {
+            gives_credits: !drain.frames.borrow().is_empty() || drain.bypassed_bytes.get() > 0,
+            gives_space: drain.frees.get(),
+            more_comes: drain.taken.get() > 0 || self.lane().has_undrained(),
+            others_first: self.segments_in_flight() > 0,
+        };
+        if seals(segment, waiting) {
             self.seal_data().await?;
         }
         Ok(())
@@ -251,22 +267,13 @@ impl Shard {
         loop {
             self.pressure.notified().await;
             let _gate = self.data_gate.take(1).await;
-            self.relieve().await?;
+            let waiting = Waiting {
+                for_credits: self.has_waiters() || self.drain.grants_wait.get(),
+                for_space: self.drain.refused.get(),
+                lane_half_taken: false, // Every drained frame asks for that.
+            };
+            self.seal_for(waiting).await?;
         }
-    }
-
-    async fn relieve(&self) -> Result<()> {
-        let lane_is_drained = self.drain.taken.get() == 0 && !self.lane().has_undrained();
-        let idle = self.segments_in_flight() == 0 && lane_is_drained;
-        let wanted = self.has_waiters()
-            || self.drain.grants_wait.get()
-            || self.drain.frees.get() && self.drain.refused.get();
-        let gives_back =
-            !self.drain.frames.borrow().is_empty() || self.drain.bypassed_bytes.get() > 0;
-        if wanted && idle && gives_back {
-            self.seal_data().await?;
-        }
-        Ok(())
     }
 
     pub(crate) fn has_waiters(&self) -> bool {

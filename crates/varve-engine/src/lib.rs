@@ -1,6 +1,7 @@
 //! The engine: what one shard does with reads, writes, trims and keys between the front-ends and the log.
 
 mod admission;
+mod aggregation;
 mod allocation;
 mod apply;
 mod audit;

@@ -555,7 +555,7 @@ impl Shard {
         for chain in [self.reclaim_chain.get(), self.data_chain.get()] {
             erase(&self.media.segments, chain.next_slot).await?; // X7
         }
-        if !planted(Bug::IdsReused) {
+        {
             let trees = &mut *self.trees.borrow_mut();
             trees.next_chunk = ChunkId::new(trees.next_chunk.get() + ID_GAP);
             let generation = self.next_generation.get().get() + ID_GAP;

@@ -34,10 +34,6 @@ pub enum Bug {
     VictimBeforeSurvivors,
     /// Reclaim: a chunk that moved on, or is gone, is made to lie where its copy is.
     MoveUnchecked,
-    /// Space: a segment is reused while somebody reads it.
-    ReadersForgotten,
-    /// Recovery: ids go on where they stood, not above all that may have been used.
-    IdsReused,
     /// Admission: new data are acknowledged whether or not there is space for them.
     SpaceUnreserved,
     /// Mark: what a page names is not marked.
@@ -100,7 +96,7 @@ pub enum Bug {
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Self; 46] = [
+    pub const ALL: [Self; 44] = [
         Self::AckBeforeDurable,
         Self::ChainUnchecked,
         Self::ReadBeforeDurable,
@@ -116,8 +112,6 @@ impl Bug {
         Self::NewReusedEarly,
         Self::VictimBeforeSurvivors,
         Self::MoveUnchecked,
-        Self::ReadersForgotten,
-        Self::IdsReused,
         Self::SpaceUnreserved,
         Self::MarkForgetsPages,
         Self::MarkForgetsGrants,

@@ -344,7 +344,7 @@ impl Space {
                 usage.state = SegmentState::Held; // S2, S4, S6
                 self.held_for_checkpoint.push(number);
             }
-        } else if usage.pins > 0 && !planted(Bug::ReadersForgotten) {
+        } else if usage.pins > 0 {
             usage.state = SegmentState::Held; // S3
         } else {
             self.free_now(number);
@@ -354,8 +354,7 @@ impl Space {
     fn free_now(&mut self, number: SegmentNumber) {
         if let Some(usage) = self.used.remove(&number) {
             assert_eq!(usage.live_bytes, 0, "only empty segments are freed");
-            let is_read = usage.pins > 0 && !planted(Bug::ReadersForgotten);
-            assert!(!is_read, "only unpinned segments are freed"); // S3
+            assert_eq!(usage.pins, 0, "only unpinned segments are freed"); // S3
             self.untold.remove(&number);
             self.freed.push(SegmentId { number, generation: usage.generation });
             self.discarding += 1;
@@ -376,9 +375,6 @@ impl Space {
 
     /// Ends [`Self::pin`].
     pub fn unpin(&mut self, number: SegmentNumber) {
-        if planted(Bug::ReadersForgotten) {
-            return;
-        }
         let usage = self.get_mut(number);
         assert!(usage.pins > 0, "segment {number} is pinned");
         usage.pins -= 1;

@@ -155,8 +155,6 @@ planted! {
     segments_newer_than_the_checkpoint_are_reused: NewReusedEarly;
     reclaim_frees_a_victim_before_its_survivors_are_durable: VictimBeforeSurvivors;
     reclaim_moves_what_moved_on_or_died: MoveUnchecked;
-    a_segment_is_reused_while_it_is_read: ReadersForgotten;
-    ids_are_reused_after_a_crash: IdsReused;
     data_are_acknowledged_and_then_find_no_space: SpaceUnreserved;
     mark_forgets_pages: MarkForgetsPages;
     mark_forgets_grants: MarkForgetsGrants;

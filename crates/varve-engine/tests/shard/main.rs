@@ -1,5 +1,6 @@
 //! Shards of small pools on a memory disk, in the simulated loop.
 
+mod aggregation;
 mod census;
 mod cut;
 mod deaths;
