@@ -394,6 +394,10 @@ fn main() {
         rows.extend(reduced_writes(&reactor, seconds, volume_mib, None).await);
         rows
     });
+    print(rows, json);
+}
+
+fn print(rows: Vec<Row>, json: bool) {
     if json {
         let fields: Vec<String> = rows
             .iter()
