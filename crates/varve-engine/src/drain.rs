@@ -18,12 +18,12 @@ use futures_util::future::{Either, select};
 use varve_logstore::format::frame::LanePoint;
 use varve_logstore::format::record::{RecordHeader, RecordKind, decode_cut};
 use varve_logstore::format::segment::SegmentKind;
-use varve_logstore::format::summary::{SummaryEntry, Unit};
+use varve_logstore::format::summary::{Fingerprint, SummaryEntry, Unit};
 use varve_logstore::lane::{Frame, Record};
 use varve_logstore::planted::{Bug, planted};
 use varve_logstore::segment_writer::{BLOCK_ALIGN, SealSpec, Sealed, SegmentWriter, UNIT_ALIGN};
 use varve_reactor::{JoinHandle, Notify};
-use varve_stdx::checksum64;
+use varve_stdx::{FINGERPRINT_BATCH, checksum64};
 use varve_types::limits::ADDRESS_UNIT;
 use varve_types::{ChunkId, Compression, CutNumber, StreamId, WriteSeq};
 
@@ -32,7 +32,7 @@ use crate::aggregation::{LINGER_NS, PartFilled, Waiting, WriteBack, seals};
 use crate::apply::raw_unit;
 use crate::config::BLOCK_BYTES;
 use crate::peers::{ForeignChunk, Known};
-use crate::{Result, Shard, fingerprint};
+use crate::{Result, Shard};
 
 /// Address units of a block.
 pub(crate) const BLOCK_UNITS: u64 = BLOCK_BYTES as u64 / ADDRESS_UNIT;
@@ -41,9 +41,12 @@ pub(crate) const BLOCK_UNITS: u64 = BLOCK_BYTES as u64 / ADDRESS_UNIT;
 /// verification.
 const SEGMENTS_IN_FLIGHT_MAX: usize = 3;
 
-/// Blocks of frames that are drained as one batch where they are deduplicated: hashes of many at once take less time each, and a message to
-/// another shard carries as many.
-const BATCH_BLOCKS_MAX: usize = 512;
+/// Blocks of frames that are drained as one batch where they are deduplicated: hashes of many side by side take less time each. So few are
+/// still in the cache when they are compressed.
+const BATCH_BLOCKS_MAX: usize = 64;
+
+/// The same where other shards are asked: a message carries as many.
+const ASKED_BLOCKS_MAX: usize = 512;
 
 /// Blocks drained before other tasks get a turn: some 50 µs of work.
 const BLOCKS_PER_TURN: usize = 32;
@@ -169,11 +172,13 @@ impl Shard {
             header.kind == RecordKind::Write && self.reduction(header.stream).dedup
         };
         let is_batch = first.records().iter().any(is_asked);
+        let count_max =
+            if self.foreign.peers().is_some() { ASKED_BLOCKS_MAX } else { BATCH_BLOCKS_MAX };
         let mut count = blocks(&first);
         let mut frames = vec![first];
         let mut end = frames[0].end().frame_seq;
         while is_batch
-            && count < BATCH_BLOCKS_MAX
+            && count < count_max
             && self.is_due(end)
             && let Some(next) = self.lane().take_durable()
         {
@@ -300,11 +305,11 @@ impl Shard {
             self.reduction(stream).dedup && !is_zero(block)
         };
         let wanted: Vec<usize> = (0..blocks.len()).filter(is_wanted).collect();
-        for (index, group) in wanted.chunks(fingerprint::BATCH).enumerate() {
+        for (index, group) in wanted.chunks(FINGERPRINT_BATCH).enumerate() {
             let group_blocks: Vec<_> = group.iter().map(|index| blocks[*index].1).collect();
             let found = self.reduce.fingerprinter.fingerprints(&group_blocks);
             for (index, fingerprint) in group.iter().zip(found) {
-                fingerprints[*index] = fingerprint;
+                fingerprints[*index] = Fingerprint::new(fingerprint);
             }
             if index % BATCHES_PER_TURN == BATCHES_PER_TURN - 1 {
                 self.reactor.yield_now().await;

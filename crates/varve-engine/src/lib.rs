@@ -18,7 +18,6 @@ mod deaths;
 mod dedup;
 mod drain;
 mod error;
-mod fingerprint;
 mod grants;
 mod growth;
 mod hash;
