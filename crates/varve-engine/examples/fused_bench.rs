@@ -1,5 +1,5 @@
-//! What it is worth to reduce a block in one pass: test for zeros, fingerprint, entropy test and LZ4 while it is in the processor's cache, as the
-//! drain does for a batch at a time, against each step over all data before the next.
+//! What it is worth to reduce a block in one pass: test for zeros, fingerprint, entropy test, LZ4 and the copy into the open segment while it is
+//! in the processor's cache, as the drain does for a batch at a time, against each step over all data before the next.
 //!
 //! `cargo run --release -p varve-engine --example fused_bench -- [MiB of data] [rounds]`
 //!
@@ -19,6 +19,11 @@ struct Steps {
     fingerprinter: Fingerprinter,
     table: CompressTable,
     scratch: Vec<u8>,
+    /// What is stored of each block, one after the other: of the batch, or of all.
+    staged: Vec<u8>,
+    lengths: Vec<usize>,
+    segment: Vec<u8>,
+    segment_used: usize,
     /// Something of each result, so that none is left out.
     seen: u64,
 }
@@ -36,10 +41,35 @@ impl Steps {
     }
 
     fn compress(&mut self, blocks: &[&[u8]]) {
-        for block in blocks.iter().filter(|block| !looks_random(block)) {
-            let len = compress_into_with_table(block, &mut self.scratch, &mut self.table);
-            self.seen += len.expect("the scratch takes the longest") as u64;
+        self.staged.clear();
+        self.lengths.clear();
+        for block in blocks {
+            let stored = if looks_random(block) {
+                None // It is appended from where it is.
+            } else {
+                let len = compress_into_with_table(block, &mut self.scratch, &mut self.table);
+                Some(len.expect("the scratch takes the longest"))
+                    .filter(|len| *len <= BLOCK * 7 / 8)
+            };
+            self.staged.extend_from_slice(&self.scratch[..stored.unwrap_or(0)]);
+            self.lengths.push(stored.unwrap_or(0));
         }
+    }
+
+    fn append(&mut self, blocks: &[&[u8]]) {
+        let mut from = 0;
+        for (block, len) in blocks.iter().zip(&self.lengths) {
+            let staged = &self.staged[from..from + len];
+            from += len;
+            let stored = if staged.is_empty() { block } else { staged };
+            if self.segment_used + stored.len() > self.segment.len() {
+                self.segment_used = 0;
+            }
+            let end = self.segment_used + stored.len();
+            self.segment[self.segment_used..end].copy_from_slice(stored);
+            self.segment_used = end;
+        }
+        self.seen += u64::from(self.segment[0]);
     }
 }
 
@@ -74,6 +104,10 @@ fn main() {
         fingerprinter: Fingerprinter::new(&[7; 32]),
         table: CompressTable::small(),
         scratch: vec![0; get_maximum_output_size(BLOCK)],
+        staged: Vec::with_capacity(mib << 20),
+        lengths: Vec::new(),
+        segment: vec![0; 2 << 20],
+        segment_used: 0,
         seen: 0,
     };
     println!("{:<22} {:>9} {:>12} {:>7}", "data", "fused ns", "separate ns", "ratio");
@@ -90,12 +124,14 @@ fn main() {
                     steps.zeros(batch);
                     steps.fingerprints(batch);
                     steps.compress(batch);
+                    steps.append(batch);
                 }
             }));
             separate.push(timed(|| {
                 steps.zeros(&blocks);
                 steps.fingerprints(&blocks);
                 steps.compress(&blocks);
+                steps.append(&blocks);
             }));
         }
         let per_block = |values: Vec<f64>| median(values) / blocks.len() as f64;
