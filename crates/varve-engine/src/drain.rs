@@ -205,6 +205,7 @@ impl Shard {
         frame_seq < self.drain.due_to.get()
             || self.is_half_taken()
             || self.drain.refused.get()
+            || self.drain.grants_wait.get()
             || self.check_open().is_err()
             || !self.has_room_to_linger()
     }
@@ -257,7 +258,9 @@ impl Shard {
 
     async fn relieve(&self) -> Result<()> {
         let lane_is_drained = self.drain.taken.get() == 0 && !self.lane().has_undrained();
-        let idle = self.segments_in_flight() == 0 && lane_is_drained;
+        // Grants are refused meanwhile, and where others are asked about all that is drained the lane may never be empty.
+        let may_seal = lane_is_drained || self.drain.grants_wait.get();
+        let idle = self.segments_in_flight() == 0 && may_seal;
         let wanted = self.has_waiters()
             || self.drain.grants_wait.get()
             || self.drain.frees.get() && self.drain.refused.get();
