@@ -29,6 +29,8 @@ pub(crate) struct WriteBack {
     pub(crate) half_taken: bool,
     /// New data were refused for want of space: what is stored may free some.
     pub(crate) refused: bool,
+    /// Other shards' grants wait for credits.
+    pub(crate) grants_wait: bool,
     /// The shard takes nothing more.
     pub(crate) closing: bool,
     /// There is no space for all that may linger, were none of it overwritten.
@@ -38,7 +40,8 @@ pub(crate) struct WriteBack {
 impl WriteBack {
     /// Whether a durable frame, the next to go, shall wait no longer (A3).
     pub(crate) const fn is_due(self) -> bool {
-        self.hurried || self.half_taken || self.refused || self.closing || self.short_of_space
+        let urgent = self.hurried || self.half_taken || self.grants_wait;
+        urgent || self.refused || self.closing || self.short_of_space
     }
 }
 
@@ -78,8 +81,11 @@ pub(crate) struct PartFilled {
 /// Who waits for what an applied segment gives.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Waiting {
-    /// Somebody waits for credits: a writer, or a grant for another shard.
+    /// A writer waits for credits.
     pub(crate) for_credits: bool,
+    /// Other shards' grants wait for credits, and are refused meanwhile. Where shards ask each other about all that is drained, there may
+    /// always be more to append.
+    pub(crate) for_grants: bool,
     /// Data were refused for want of space.
     pub(crate) for_space: bool,
     /// More than half of the lane is taken.
@@ -92,7 +98,7 @@ pub(crate) const fn seals(segment: PartFilled, waiting: Waiting) -> bool {
         return false;
     }
     let is_wanted = waiting.for_credits || waiting.for_space && segment.gives_space;
-    waiting.lane_half_taken || is_wanted && !segment.more_comes
+    waiting.lane_half_taken || waiting.for_grants || is_wanted && !segment.more_comes
 }
 
 #[cfg(test)]
@@ -119,6 +125,7 @@ mod tests {
             WriteBack { hurried: true, ..idle },
             WriteBack { half_taken: true, ..idle },
             WriteBack { refused: true, ..idle },
+            WriteBack { grants_wait: true, ..idle },
             WriteBack { closing: true, ..idle },
             WriteBack { short_of_space: true, ..idle },
         ] {
@@ -130,7 +137,7 @@ mod tests {
     fn a_part_filled_segment_is_sealed_only_for_those_who_wait() {
         let all = [false, true];
         let mut sealed = 0;
-        for bits in 0..1 << 7 {
+        for bits in 0..1 << 8 {
             let bit = |index: usize| all[bits >> index & 1];
             let segment = PartFilled {
                 gives_credits: bit(0),
@@ -138,9 +145,13 @@ mod tests {
                 more_comes: bit(2),
                 others_first: bit(3),
             };
-            let waiting =
-                Waiting { for_credits: bit(4), for_space: bit(5), lane_half_taken: bit(6) };
-            let nobody = !waiting.for_credits && !waiting.for_space && !waiting.lane_half_taken;
+            let waiting = Waiting {
+                for_credits: bit(4),
+                for_space: bit(5),
+                lane_half_taken: bit(6),
+                for_grants: bit(7),
+            };
+            let nobody = bits >> 4 == 0;
             let seals = seals(segment, waiting);
             if seals {
                 assert!(!nobody, "a backlog makes full segments");
@@ -167,5 +178,7 @@ mod tests {
         let half = Waiting { lane_half_taken: true, ..Waiting::default() };
         assert!(seals(PartFilled { more_comes: true, ..last }, half));
         assert!(!seals(PartFilled { more_comes: true, ..last }, credits));
+        let grants = Waiting { for_grants: true, ..Waiting::default() };
+        assert!(seals(PartFilled { more_comes: true, ..last }, grants));
     }
 }

@@ -211,6 +211,7 @@ impl Shard {
             hurried: frame_seq < self.drain.due_to.get(),
             half_taken: self.is_half_taken(),
             refused: self.drain.refused.get(),
+            grants_wait: self.drain.grants_wait.get(),
             closing: self.check_open().is_err(),
             short_of_space: !self.has_room_to_linger(),
         };
@@ -273,7 +274,8 @@ impl Shard {
             self.pressure.notified().await;
             let _gate = self.data_gate.take(1).await;
             let waiting = Waiting {
-                for_credits: self.has_waiters() || self.drain.grants_wait.get(),
+                for_credits: self.has_waiters(),
+                for_grants: self.drain.grants_wait.get(),
                 for_space: self.drain.refused.get(),
                 lane_half_taken: false, // Every drained frame asks for that.
             };

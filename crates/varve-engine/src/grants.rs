@@ -46,9 +46,9 @@ impl Shard {
         // Without credits at once there is no record, and so no grant (P10). Half of them are left to the shard's own records.
         let may_take = !self.record_credits.is_scarce();
         let credits = may_take.then(|| self.record_credits.try_take(charge(0))).flatten();
-        if self.record_credits.is_scarce() {
+        if self.record_credits.is_getting_scarce() {
             self.drain.grants_wait.set(true); // Credits come back when the segment is applied.
-            self.hurry_drain();
+            self.drain.hurried.notify_one();
             self.pressure.notify_one();
         }
         let mut round = Round { credits, unshared: BTreeSet::new() };

@@ -34,7 +34,7 @@ impl Network {
         let homes = || Rc::new(Homes::new(config.dedup_index_bytes));
         Rc::new(Self {
             reactor: reactor.clone(),
-            shards: RefCell::new(vec![Weak::new(); usize::from(config.shards)]),
+            shards: RefCell::new((0..config.shards).map(|_| Weak::new()).collect()),
             homes: (0..config.shards).map(|_| homes()).collect(),
             rng: RefCell::new(rng),
             delay_nanos: config.message_nanos,
