@@ -165,6 +165,7 @@ impl Shard {
                         trees.set_block(&mut self.space.borrow_mut(), stream, block, chunk, &place)
                     })
                     .await?;
+                self.reservations.replaced(stream, block, Some(chunk), dead);
                 self.overwritten(stream, dead.as_slice());
                 self.buffer.borrow_mut().remove(stream, block, wseq);
                 self.applied_chunk.set(self.applied_chunk.get().max(chunk));
@@ -172,6 +173,7 @@ impl Shard {
             SummaryEntry::Reference { chunk, stream, block, wseq, .. } => {
                 let dead = self.with_pages(|trees| trees.share_block(stream, block, chunk)).await?;
                 self.dedup.borrow_mut().settle(chunk);
+                self.reservations.replaced(stream, block, None, dead);
                 self.overwritten(stream, dead.as_slice());
                 self.buffer.borrow_mut().remove(stream, block, wseq);
             }
@@ -198,6 +200,10 @@ impl Shard {
                     self.with_pages(|trees| trees.cut(source, copy, chunk_ceiling)).await?;
                 if is_new {
                     self.mark.note_copy(copy);
+                }
+                for stream in [source, copy] {
+                    let ceiling = self.trees.borrow().chunk_ceiling(stream);
+                    self.reservations.cut_applied(stream, ceiling);
                 }
                 self.cuts.applied(copy);
             }
@@ -277,17 +283,20 @@ impl Shard {
         if count > PRECISE_TRIM_BLOCKS {
             let mut dead = Vec::new();
             self.with_pages(|trees| trees.detach_blocks(stream, block..end, &mut dead)).await?;
+            self.reservations.forgotten(stream);
             self.overwritten(stream, &dead);
             self.mark.wanted.set(true);
         }
         let mut from = block;
         while from < end {
             let mut dead = Vec::new();
+            let begin = from;
             from = self
                 .with_pages(|trees| {
                     trees.fill_blocks(stream, from..end, fill, SLOTS_PER_STEP, &mut dead)
                 })
                 .await?;
+            self.reservations.cleared(stream, begin..from, &dead);
             self.overwritten(stream, &dead);
             self.reactor.yield_now().await;
         }

@@ -42,6 +42,7 @@ use crate::mark::MarkState;
 use crate::pending_keys::PendingKeys;
 use crate::reclaim::Reclaim;
 use crate::reduce::Reduce;
+use crate::reservations::Reservations;
 use crate::trees::Trees;
 use crate::writes::{UnderWay, WritesUnderWay};
 use crate::{Error, Result};
@@ -125,6 +126,7 @@ pub struct Shard {
     pub(crate) dedup: RefCell<Dedup>,
 
     pub(crate) mark: MarkState,
+    pub(crate) reservations: Reservations,
 
     pub(crate) next_wseq: Cell<WriteSeq>,
     pub(crate) next_generation: Cell<Generation>,
@@ -401,6 +403,8 @@ impl Shard {
             block_cache_hits,
             block_cache_misses,
             media_full: self.media_full.get() || self.lacks_room(),
+            reserved_bytes: self.reservations.reserved_bytes(),
+            outstanding_bytes: self.reservations.outstanding_bytes(None),
         }
     }
 }
