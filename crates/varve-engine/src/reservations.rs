@@ -201,12 +201,12 @@ impl Reservations {
             }
             if blocks.end > counted_to {
                 promise.recount(); // Which of them were counted is not told.
+                self.count_wanted.notify_one();
                 return;
             }
             let lost = old.iter().filter(|chunk| **chunk >= promise.floor).count();
             promise.held = promise.held.saturating_sub(lost as u64);
         });
-        self.count_wanted.notify_one();
     }
 
     /// Blocks are holes without anybody having looked what they held.
@@ -388,9 +388,9 @@ impl Shard {
             }
         }
         let (used, _) = self.spoken_for();
-        let free_bytes = self.usable_once_grown().saturating_sub(used);
+        let may_be_free = self.usable_once_grown().saturating_sub(used);
         // Zones are taken only where they help: other shards want them as well.
-        let leased = free_bytes >= needed_bytes && self.lease_zone().await?;
+        let leased = may_be_free >= needed_bytes && self.lease_zone().await?;
         if leased || self.can_promise(needed_bytes) {
             return Ok(());
         }
@@ -398,7 +398,9 @@ impl Shard {
         if self.marked_room(|| self.can_promise(needed_bytes)).await? {
             return Ok(());
         }
-        Err(Error::CannotReserve { needed_bytes, free_bytes })
+        let (used, usable) = self.spoken_for();
+        let usable = if may_be_free < needed_bytes { self.usable_once_grown() } else { usable };
+        Err(Error::CannotReserve { needed_bytes, free_bytes: usable.saturating_sub(used) })
     }
 
     /// What the shard could take if it had all zones that nobody has.

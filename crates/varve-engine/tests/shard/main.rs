@@ -9,5 +9,6 @@ mod marked_room;
 mod pool;
 mod read_cache;
 mod reduction;
+mod reservations;
 mod transactions;
 mod verify;
