@@ -127,6 +127,7 @@ impl Life {
             dedup: None,
             compression: None,
             quota_bytes: None,
+            reserved: false,
             receiving: None,
         };
         self.datasets().create_volume(spec).await.unwrap();

@@ -333,13 +333,15 @@ impl Shard {
     ) -> Result<()> {
         self.check_open()?;
         let before = self.reservations.promises.borrow().get(&stream).copied();
-        self.promise(stream, size, is_fresh).await?;
-        if let Some(before) = before
-            && before.floor < ChunkId::MAX
-        {
-            return self.store_promise(stream).await;
+        let before = before.filter(|before| before.floor < ChunkId::MAX); // Else it was not finished.
+        if before.is_some_and(|before| before.size == size) {
+            return Ok(());
         }
+        self.promise(stream, size, is_fresh).await?;
         self.store_promise(stream).await?;
+        if before.is_some() {
+            return Ok(());
+        }
         // Its key is in the tree, and all that was admitted before it is drained: recovery knows of it whatever it drains (V7).
         self.apply_acknowledged().await?;
         if is_fresh {

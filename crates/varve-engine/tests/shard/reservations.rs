@@ -350,8 +350,8 @@ async fn change_at_random(life: &Life, seed: u64, mut model: BTreeSet<u64>) -> B
     }
     for step in 0..60 {
         let first = rng.below(BLOCKS);
-        let len = (1 + rng.below([1, 8, 300][usize::try_from(rng.below(3)).expect("small")]))
-            .min(BLOCKS - first);
+        let most = [1, 8, 300][usize::try_from(rng.below(3)).expect("small")];
+        let len = (1 + rng.below(most)).min(BLOCKS - first);
         let range = ByteRange { start: first * BLOCK, end: (first + len) * BLOCK };
         match rng.below(12) {
             0..6 => {

@@ -126,6 +126,7 @@ impl ShardStack for MemoryStack {
             dedup: false,
             compression: Compression::Lz4,
             quota_bytes: None,
+            reserved: false,
             origin: None,
             receiving: None,
         };
@@ -208,6 +209,7 @@ fn create(backend: &dyn AdminBackend, name: &str) {
         dedup: None,
         compression: None,
         quota_bytes: None,
+        reserved: false,
     };
     answer(backend.create_volume(spec)).unwrap();
 }
