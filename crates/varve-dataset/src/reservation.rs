@@ -5,7 +5,7 @@
 //!     record that says otherwise is.
 //! V2. What shards promise to a stream that no record names with a reservation, or beyond a volume's size, is taken back at the next start.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use varve_dispatch::{HeldNames, ReservationChange, Route, StreamReservation};
 use varve_types::StreamId;
@@ -136,13 +136,13 @@ impl Datasets {
         Ok(self.dispatch.prepare_cut(&sources).await?)
     }
 
-    /// What is reserved for a volume, and what of it it does not hold yet; zeros where nothing is.
+    /// What is reserved for volumes, by their number, and what of it they do not hold yet.
     ///
     /// # Errors
     /// `Unavailable` when a shard does not serve.
-    pub async fn reservation(&self, volume: &VolumeInfo) -> Result<StreamReservation> {
+    pub async fn reservations(&self) -> Result<BTreeMap<u64, StreamReservation>> {
         let all = self.dispatch.reservations().await?;
-        Ok(all.get(&StreamId::new(volume.id)).copied().unwrap_or_default())
+        Ok(all.into_iter().map(|(stream, reservation)| (stream.get(), reservation)).collect())
     }
 
     /// Takes back what an earlier life had promised and no record says (V2); returns to how many streams. To be called once after a

@@ -82,6 +82,7 @@ impl Rig {
         self.run(async move |reactor| {
             let life = open(&reactor, &disk).await;
             life.threads[0].settle_intents().await.unwrap();
+            life.threads[0].settle_reservations().await.unwrap();
             work(life).await;
         });
     }
