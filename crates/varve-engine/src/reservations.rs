@@ -28,7 +28,7 @@ use varve_logstore::format::reservation::ReservationRecord;
 use varve_logstore::segment_writer::BLOCK_ALIGN;
 use varve_logstore::space::unit_space;
 use varve_reactor::{Nanos, Notify};
-use varve_types::{ChunkId, StreamId};
+use varve_types::{ChunkId, ErrorKind, StreamId};
 
 use crate::allocation::with_pages;
 use crate::bypass::BYPASS_BYTES_MAX;
@@ -488,24 +488,27 @@ impl Shard {
                                 let (held, count, cuts) = (0, Count::To(0), 0);
                                 let promise = Promise { size, floor, held, count, cuts };
                                 promises.insert(stream, promise);
-                                ControlFlow::Continue(())
                             }
-                            Err(error) => {
-                                damaged = Some(error);
-                                ControlFlow::Break(())
-                            }
+                            Err(error) => damaged = Some(Error::from(error)),
                         }
+                        ControlFlow::Continue(())
                     };
                     Ok(trees.keys.scan(&trees.cache, &from, STEP, visit)?)
                 })
-                .await?;
-            if let Some(error) = damaged {
-                return Err(error.into());
-            }
+                .await;
             match scan {
-                Scan::More(next) if stream_of_reservation(&next).is_some() => from = next,
-                _ => break,
+                Ok(Scan::More(next)) if stream_of_reservation(&next).is_some() => from = next,
+                Ok(_) => break,
+                Err(error) if error.kind() == ErrorKind::Corrupt => {
+                    damaged = Some(error);
+                    break;
+                }
+                Err(error) => return Err(error),
             }
+        }
+        if let Some(error) = damaged {
+            // Data come first: what else the shard holds can be read.
+            tracing::error!(shard = self.config.shard.0, %error, "reservations are lost");
         }
         *self.reservations.promises.borrow_mut() = promises;
         self.reservations.count_wanted.notify_one();
