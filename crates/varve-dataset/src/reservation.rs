@@ -169,3 +169,6 @@ impl Datasets {
         Ok(settled)
     }
 }
+
+#[cfg(test)]
+mod tests;
