@@ -68,7 +68,7 @@ fn a_full_pool_takes_all_of_a_reserved_volume() {
     let daemon = home.serve(&[]);
     fill(&mut home.connect("other"), 3 << 40);
     write_all(&mut home.connect("r"), 4 << 40);
-    home.varve(&["volume", "delete", "other", "--yes"]).ok();
+    home.varve(&["volume", "delete", "other"]).ok();
     home.varve(&["volume", "snapshot", "create", "r@s"]).ok();
     let json = home.varve(&["volume", "show", "r", "--json"]).json();
     assert_eq!(amount(&json, "reserved_bytes"), RESERVED_BYTES);
