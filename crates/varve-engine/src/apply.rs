@@ -165,7 +165,7 @@ impl Shard {
                         trees.set_block(&mut self.space.borrow_mut(), stream, block, chunk, &place)
                     })
                     .await?;
-                self.reservations.replaced(stream, block, Some(chunk), dead);
+                self.reservations.replaced(stream, block, Some(chunk), dead); // Exact: what it held is known here.
                 self.overwritten(stream, dead.as_slice());
                 self.buffer.borrow_mut().remove(stream, block, wseq);
                 self.applied_chunk.set(self.applied_chunk.get().max(chunk));

@@ -33,6 +33,7 @@ use varve_types::{ChunkId, ErrorKind, StreamId};
 use crate::allocation::with_pages;
 use crate::bypass::BYPASS_BYTES_MAX;
 use crate::config::BLOCK_BYTES;
+use crate::mark::MarkWish;
 use crate::reserves::Reserves;
 use crate::tree::{PAGE_BYTES, Scan, WalkItem};
 use crate::trees::{Stop, reservation_key, stream_of_reservation};
@@ -312,8 +313,13 @@ impl Shard {
             }
             return Ok(false);
         }
-        let _awaiting = is_promised.then(|| self.mark.await_pass());
-        self.wake_checkpoint_for_space();
+        // What is under way may do. Only then is it worth a checkpoint, and a mark pass, which costs a walk over all maps.
+        let is_quiet = self.data_credits.taken() == 0;
+        let may_mark = self.mark_wish() != MarkWish::None || self.dedup.borrow().kept_bytes() > 0;
+        let _awaiting = (is_promised && is_quiet && may_mark).then(|| self.mark.await_pass());
+        if is_quiet || self.dirty_bytes() > self.reserves().dirty_limit / 2 {
+            self.wake_checkpoint_for_space();
+        }
         self.reactor.sleep(LOOK_PAUSE_NS).await;
         self.check_open()?;
         Ok(true)
