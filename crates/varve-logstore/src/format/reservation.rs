@@ -62,34 +62,3 @@ impl ReservationRecord {
         Ok(Self { blocks, pages, floor })
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const RECORD: ReservationRecord =
-        ReservationRecord { blocks: 16384, pages: 33, floor: ChunkId::new(0x1234_5678_9A) };
-
-    fn encoded() -> [u8; ReservationRecord::LEN] {
-        let mut bytes = [0xFF; ReservationRecord::LEN];
-        RECORD.encode(&mut bytes);
-        bytes
-    }
-
-    #[test]
-    fn records_round_trip_and_refuse_what_is_unknown() {
-        let bytes = encoded();
-        assert_eq!(ReservationRecord::decode(&bytes).unwrap(), RECORD);
-        for len in 0..bytes.len() {
-            assert!(ReservationRecord::decode(&bytes[..len]).is_err(), "{len} bytes");
-        }
-        for bit in 0..8 * bytes.len() {
-            let mut flipped = bytes;
-            flipped[bit / 8] ^= 1 << (bit % 8);
-            match ReservationRecord::decode(&flipped) {
-                Ok(other) => assert_ne!(other, RECORD, "bit {bit} says nothing"),
-                Err(_) => continue,
-            }
-        }
-    }
-}
