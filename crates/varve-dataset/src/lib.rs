@@ -21,6 +21,7 @@ mod quota;
 mod receive;
 mod record;
 mod reduction;
+mod reservation;
 #[cfg(test)]
 mod rig;
 mod snapshot_record;
@@ -45,5 +46,7 @@ pub use receive::ReceiveSpec;
 pub use record::VolumeInfo;
 pub use snapshot_record::SnapshotInfo;
 pub use space::{Held, SnapshotSpace, Space, VolumeSpace};
-pub use varve_dispatch::{BlockStatus, CheckProgress, DiffRun, Mapped, ReadPart};
+pub use varve_dispatch::{
+    BlockStatus, CheckProgress, DiffRun, Mapped, ReadPart, StreamReservation,
+};
 pub use volume::{Volume, VolumeSpec};

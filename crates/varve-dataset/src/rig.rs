@@ -120,6 +120,7 @@ impl Rig {
         self.run(async move |reactor| {
             let life = open(&reactor, &disk).await;
             life.threads[0].settle_intents().await.unwrap();
+            life.threads[0].settle_reservations().await.unwrap();
             work(life).await;
         });
     }
@@ -169,6 +170,7 @@ impl Life {
             dedup: None,
             compression: None,
             quota_bytes: None,
+            reserved: false,
             receiving: None,
         };
         self.datasets().create_volume(spec).await.unwrap();

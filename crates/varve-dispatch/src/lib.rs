@@ -8,6 +8,7 @@ mod host;
 mod job;
 mod peers;
 mod placement;
+mod reservation;
 mod route;
 mod zones;
 
@@ -17,6 +18,7 @@ pub use gate::HeldNames;
 pub use host::{HostConfig, ShardHost};
 pub use job::{Answer, Job, JobSender, PoolLinks, serve_jobs};
 pub use placement::{Placement, StreamPlacement};
+pub use reservation::{ReservationChange, StreamReservation};
 pub use route::{Dispatch, MarkProof, Route};
 pub use varve_engine::{
     BLOCK_BYTES, BlockStatus, Census, CheckProgress, Dangling, DiffRun, FamilyCensus, Mapped,

@@ -171,6 +171,7 @@ impl Shard {
                         trees.set_block(&mut self.space.borrow_mut(), stream, block, chunk, &place)
                     })
                     .await?;
+                self.reservations.replaced(stream, block, Some(chunk), self.own(dead)); // Exact: what it held is known here.
                 self.overwritten(stream, dead.as_slice());
                 self.buffer.borrow_mut().remove(stream, block, wseq);
                 self.applied_chunk.set(self.applied_chunk.get().max(chunk));
@@ -178,6 +179,7 @@ impl Shard {
             SummaryEntry::Reference { chunk, stream, block, wseq, .. } => {
                 let dead = self.with_pages(|trees| trees.share_block(stream, block, chunk)).await?;
                 self.dedup.borrow_mut().settle(chunk);
+                self.reservations.replaced(stream, block, None, self.own(dead));
                 self.overwritten(stream, dead.as_slice());
                 self.buffer.borrow_mut().remove(stream, block, wseq);
             }
@@ -185,6 +187,7 @@ impl Shard {
                 let name = ForeignChunk { home, chunk };
                 let dead = self.with_pages(|trees| trees.name_foreign(stream, block, name)).await?;
                 self.foreign.settle(name);
+                self.reservations.replaced(stream, block, None, self.own(dead));
                 self.overwritten(stream, dead.as_slice());
                 self.buffer.borrow_mut().remove(stream, block, wseq);
             }
@@ -212,6 +215,10 @@ impl Shard {
                     self.with_pages(|trees| trees.cut(source, copy, chunk_ceiling)).await?;
                 if is_new {
                     self.mark.note_copy(copy);
+                }
+                for stream in [source, copy] {
+                    let ceiling = self.trees.borrow().chunk_ceiling(stream);
+                    self.reservations.cut_applied(stream, ceiling);
                 }
                 self.cuts.applied(copy);
             }
@@ -291,6 +298,7 @@ impl Shard {
         if count > PRECISE_TRIM_BLOCKS {
             let mut dead = Vec::new();
             self.with_pages(|trees| trees.detach_blocks(stream, block..end, &mut dead)).await?;
+            self.reservations.forgotten(stream);
             self.overwritten(stream, &dead);
             self.mark.wanted.set(true);
             self.tell_names_gone();
@@ -298,15 +306,23 @@ impl Shard {
         let mut from = block;
         while from < end {
             let mut dead = Vec::new();
+            let begin = from;
             from = self
                 .with_pages(|trees| {
                     trees.fill_blocks(stream, from..end, fill, SLOTS_PER_STEP, &mut dead)
                 })
                 .await?;
+            let own = dead.iter().filter_map(|slot| self.own(Some(*slot)));
+            self.reservations.cleared(stream, begin..from, own);
             self.overwritten(stream, &dead);
             self.reactor.yield_now().await;
         }
         Ok(())
+    }
+
+    /// The chunk of this shard that a slot names.
+    fn own(&self, slot: Option<MapSlot>) -> Option<ChunkId> {
+        slot.filter(|slot| slot.shard() == self.config.shard).map(|slot| slot.id())
     }
 
     /// What blocks of a stream no longer hold: a fold takes the chunks out of the table, but not those that copies may hold (N5). Homes are

@@ -97,7 +97,7 @@ impl Shard {
         data: &BufSlice,
     ) -> Result<Passed> {
         assert!(data.len().is_multiple_of(BLOCK_BYTES), "whole blocks");
-        let mut credits = self.admit(data.len()).await?;
+        let mut credits = self.admit(stream, data.len()).await?;
         let blocks: Vec<_> = data.chunks_exact(BLOCK_BYTES).map(|block| (stream, block)).collect();
         let known = self.know_blocks(&blocks).await;
         let _gate = self.data_gate.take(1).await;

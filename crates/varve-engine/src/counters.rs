@@ -179,4 +179,8 @@ pub struct ShardStats {
     pub block_cache_misses: u64,
     /// The media have no room for more segments, though they have slots.
     pub media_full: bool,
+    /// Space that is promised to streams, whether they hold it or not.
+    pub reserved_bytes: u64,
+    /// Of it, what they do not hold yet: others may not have it.
+    pub outstanding_bytes: u64,
 }

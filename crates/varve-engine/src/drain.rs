@@ -433,6 +433,8 @@ impl Shard {
     ) -> Option<ChunkId> {
         let BlockSource { stream, block, wseq, cut, class, bypassed } = *source;
         let push = |entry| self.drain.writer.borrow_mut().push_entry(entry, wseq);
+        // Asked for once more: what is known may be older than the promise.
+        let known = known.filter(|_| !self.reservations.promises_to(stream));
         if is_zero(data) {
             push(SummaryEntry::Trim { stream, block, block_count: 1, wseq, cut, bypassed });
             return None;

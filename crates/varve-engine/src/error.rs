@@ -19,6 +19,16 @@ pub enum Error {
         /// Bytes of all segments.
         capacity_bytes: u64,
     },
+    /// A promise of space could not be kept.
+    #[error(
+        "the shard cannot promise {needed_bytes} bytes: {free_bytes} are neither used nor promised"
+    )]
+    CannotReserve {
+        /// What is to be promised beyond what is, with what names it.
+        needed_bytes: u64,
+        /// What could be.
+        free_bytes: u64,
+    },
     /// No room for any data beside what each shard keeps free: make the drives larger, or the shards fewer.
     #[error(
         "{segments} segments are too few for {shards} shards: larger drives or fewer shards are needed"
@@ -169,7 +179,9 @@ impl Error {
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::Log(error) => error.kind(),
-            Self::NoSpace { .. } | Self::TooFewSegments { .. } => ErrorKind::NoSpace,
+            Self::NoSpace { .. } | Self::CannotReserve { .. } | Self::TooFewSegments { .. } => {
+                ErrorKind::NoSpace
+            }
             Self::Failed { .. } | Self::HomeUnavailable { .. } => ErrorKind::Unavailable,
             Self::Closed => ErrorKind::Closed,
             Self::NoMarkPass => ErrorKind::Conflict,

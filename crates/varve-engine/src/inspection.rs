@@ -9,7 +9,7 @@ use varve_types::{ChunkId, ShardId, StreamId};
 
 use crate::keys::KeyValue;
 use crate::tree::{Fault, MAP_SLOTS, PagePtr, PageShape, Scan, WalkItem};
-use crate::trees::{Stop, stream_of_key};
+use crate::trees::{Stop, stream_of_key, stream_of_reservation};
 use crate::{Error, Result, Shard};
 
 /// Slots, pages or keys looked at before other tasks get a turn.
@@ -144,6 +144,9 @@ impl Shard {
         if let Some(stream) = stream_of_key(key) {
             return StoredKey::Stream(stream);
         }
+        if let Some(stream) = stream_of_reservation(key) {
+            return StoredKey::Reservation(stream);
+        }
         match crate::trees::key_of_user(key) {
             Some(rest) => StoredKey::User(rest),
             None => StoredKey::Unknown(key),
@@ -156,6 +159,8 @@ impl Shard {
 pub enum StoredKey<'a> {
     /// The record of a stream.
     Stream(StreamId),
+    /// What is promised to a stream.
+    Reservation(StreamId),
     /// A key of the layers above.
     User(&'a [u8]),
     /// Nobody's whom this version knows.

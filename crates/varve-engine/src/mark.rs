@@ -91,8 +91,15 @@ impl MarkState {
     }
 }
 
+impl MarkState {
+    /// Counts one more who waits for a pass, until the value is dropped.
+    pub(crate) fn await_pass(&self) -> Awaiting<'_> {
+        Awaiting::new(&self.awaiting)
+    }
+}
+
 /// Counts who waits for a pass.
-struct Awaiting<'a>(&'a Cell<u64>);
+pub(crate) struct Awaiting<'a>(&'a Cell<u64>);
 
 impl<'a> Awaiting<'a> {
     fn new(count: &'a Cell<u64>) -> Self {
@@ -419,12 +426,12 @@ impl Shard {
         }
     }
 
-    /// Waits while a mark pass may make room for `bytes` (M10); whether it did. Nobody may run passes: it does not wait for ever.
-    pub(crate) async fn marked_room(&self, bytes: u64) -> Result<bool> {
+    /// Waits while a mark pass may make what is wanted fit (M10); whether it did. Nobody may run passes: it does not wait for ever.
+    pub(crate) async fn marked_room(&self, fits: impl Fn() -> bool) -> Result<bool> {
         if self.mark_wish() == MarkWish::None && self.dedup.borrow().kept_bytes() == 0 {
             return Ok(false);
         }
-        let _awaiting = Awaiting::new(&self.mark.awaiting);
+        let _awaiting = self.mark.await_pass();
         let begun_later = self.mark.passes.get() + 1;
         let mut patience = Box::pin(self.reactor.sleep(MARK_PATIENCE_NS));
         while self.mark.ended.get() < begun_later {
@@ -433,7 +440,7 @@ impl Shard {
                 break;
             }
             self.check_open()?;
-            if self.takes(bytes) {
+            if fits() {
                 return Ok(true);
             }
         }

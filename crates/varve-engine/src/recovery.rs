@@ -59,6 +59,7 @@ use crate::pages::PLACES_AT_ONCE;
 use crate::peers::{Foreign, ForeignChunk, Peers};
 use crate::reclaim::Reclaim;
 use crate::reduce::Reduce;
+use crate::reservations::Reservations;
 use crate::shard::State;
 use crate::tree::{BTree, ChunkNames, MemoryNames, PageCache, TreeLayout};
 use crate::trees::{DataUsage, PAGE_ID_FIRST, Trees, table_layout};
@@ -194,6 +195,7 @@ impl Shard {
         self.replay_data(&data.links).await?;
         self.replay_folds(&reclaimed.links, freed).await?;
         self.end_replay_of_segments().await?;
+        self.load_reservations().await?; // What is drained below is stored as it was promised.
         // Draining needs segments, which only reclaim and checkpoints may be able to free.
         self.spawn_task("growth", Rc::clone(self).run_growth());
         self.spawn_task("apply", Rc::clone(self).run_apply());
@@ -268,6 +270,7 @@ impl Shard {
             dedup: RefCell::new(Dedup::new(foreign.index_bytes(config.dedup_index_bytes))),
             foreign,
             mark: MarkState::new(),
+            reservations: Reservations::default(),
             next_wseq: Cell::new(root.next_wseq),
             next_generation: Cell::new(root.next_generation),
             writes_under_way: WritesUnderWay::default(),
@@ -605,6 +608,7 @@ impl Shard {
     async fn finish_replay(self: &Rc<Self>, stop: LanePoint) -> Result<()> {
         self.flush_data().await?;
         self.dedup.borrow_mut().forget_grants();
+        self.load_reservations().await?;
         self.next_wseq.set(WriteSeq::new(self.next_wseq.get().get() + ID_GAP)); // X4
         let head = LanePoint {
             chain: chain_seed(self.config.pool, self.config.shard, self.mount),
@@ -634,6 +638,7 @@ impl Shard {
         self.spawn_task("pressure", Rc::clone(self).run_pressure());
         self.spawn_task("bypass", Rc::clone(self).run_bypass());
         self.spawn_task("warm", Rc::clone(self).run_warm());
+        self.spawn_task("reservations", Rc::clone(self).run_counts());
         Ok(())
     }
 }

@@ -56,6 +56,9 @@ impl Shard {
     }
 
     pub(crate) fn reduction(&self, stream: StreamId) -> Reduction {
+        if self.reservations.promises_to(stream) {
+            return Reduction::OFF; // V2 of the reservations.
+        }
         self.reduce.wishes.borrow().get(&stream).copied().unwrap_or(self.config.reduction)
     }
 }

@@ -43,6 +43,7 @@ use crate::peers::Foreign;
 use crate::pending_keys::PendingKeys;
 use crate::reclaim::Reclaim;
 use crate::reduce::Reduce;
+use crate::reservations::Reservations;
 use crate::trees::Trees;
 use crate::writes::{UnderWay, WritesUnderWay};
 use crate::{Error, Result};
@@ -127,6 +128,7 @@ pub struct Shard {
     pub(crate) foreign: Rc<Foreign>,
 
     pub(crate) mark: MarkState,
+    pub(crate) reservations: Reservations,
 
     pub(crate) next_wseq: Cell<WriteSeq>,
     pub(crate) next_generation: Cell<Generation>,
@@ -406,6 +408,8 @@ impl Shard {
             block_cache_hits,
             block_cache_misses,
             media_full: self.media_full.get() || self.lacks_room(),
+            reserved_bytes: self.reservations.reserved_bytes(),
+            outstanding_bytes: self.reservations.outstanding_bytes(None),
         }
     }
 }

@@ -29,6 +29,8 @@ pub(crate) const PAGE_ID_FIRST: u64 = 1 << 47;
 const STREAM_PREFIX: u8 = 0;
 /// First byte of keys of the layers above.
 const USER_PREFIX: u8 = 1;
+/// First byte of keys of what is promised to streams.
+const RESERVATION_PREFIX: u8 = 2;
 
 /// Why a tree operation stopped.
 #[derive(Debug)]
@@ -454,6 +456,7 @@ impl Trees {
     /// Forgets a stream; its chunks and pages wait for mark.
     pub(crate) fn drop_stream(&mut self, id: StreamId) -> Result<(), Stop> {
         self.keys.delete(&mut self.cache, &mut self.names, &stream_key(id))?;
+        self.keys.delete(&mut self.cache, &mut self.names, &reservation_key(id))?;
         self.streams.remove(&id);
         Ok(())
     }
@@ -480,6 +483,19 @@ pub(crate) fn stream_key(id: StreamId) -> [u8; 9] {
 /// The stream whose record has this key, if it is such a key.
 pub(crate) fn stream_of_key(key: &[u8]) -> Option<StreamId> {
     let (&STREAM_PREFIX, id) = key.split_first()? else { return None };
+    StreamId::from_untrusted(u64::from_be_bytes(id.try_into().ok()?))
+}
+
+/// Key of what is promised to a stream.
+pub(crate) fn reservation_key(id: StreamId) -> [u8; 9] {
+    let mut key = stream_key(id);
+    key[0] = RESERVATION_PREFIX;
+    key
+}
+
+/// The stream to which the value of this key promises something, if it is such a key.
+pub(crate) fn stream_of_reservation(key: &[u8]) -> Option<StreamId> {
+    let (&RESERVATION_PREFIX, id) = key.split_first()? else { return None };
     StreamId::from_untrusted(u64::from_be_bytes(id.try_into().ok()?))
 }
 

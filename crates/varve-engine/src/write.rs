@@ -92,7 +92,7 @@ impl Shard {
         block: u64,
         data: BufSlice,
     ) -> Result<Rc<Frame>> {
-        let credits = self.admit(data.len()).await?;
+        let credits = self.admit(stream, data.len()).await?;
         let end = block + data.len() as u64 / BLOCK;
         self.claims.wait(stream, block, end).await;
         self.push_write(stream, block, data, credits)
@@ -109,7 +109,7 @@ impl Shard {
         let mut attempt = 0;
         loop {
             let ahead = self.read_ahead(stream, block).await?; // V4
-            let credits = self.admit(BLOCK_BYTES).await?;
+            let credits = self.admit(stream, BLOCK_BYTES).await?;
             let _claim = self.claims.claim(stream, block).await;
             let foreign = self.foreign_name(stream, block).await?;
             let ahead = ahead.filter(|(name, _)| foreign == Some(*name)); // P5
@@ -162,14 +162,19 @@ impl Shard {
         Ok(whole)
     }
 
-    /// Takes credits and space for `bytes` of data (V3).
-    pub(crate) async fn admit(&self, bytes: usize) -> Result<Taken> {
-        self.admit_credits(charge(bytes), bytes as u64).await
+    /// Takes credits and space for `bytes` of a stream's data (V3).
+    pub(crate) async fn admit(&self, stream: StreamId, bytes: usize) -> Result<Taken> {
+        self.admit_credits(stream, charge(bytes), bytes as u64).await
     }
 
-    /// Takes `credits`, and space for `bytes` of data (V3).
-    pub(crate) async fn admit_credits(&self, credits: u64, bytes: u64) -> Result<Taken> {
-        self.admit_space(bytes).await?;
+    /// Takes `credits`, and space for `bytes` of data (V3), of what is promised to a stream if that is the case.
+    pub(crate) async fn admit_credits(
+        &self,
+        stream: StreamId,
+        credits: u64,
+        bytes: u64,
+    ) -> Result<Taken> {
+        self.admit_space(stream, bytes).await?;
         let waits = self.data_credits.would_wait(credits);
         if waits {
             self.pressure.notify_one();
@@ -179,7 +184,7 @@ impl Shard {
         self.check_open()?;
         self.hurry_drain();
         if waits {
-            self.admit_space(0).await?; // What was free may have gone to others meanwhile; the credits count by now.
+            self.admit_space(stream, 0).await?; // What was free may have gone to others meanwhile; the credits count by now.
         }
         Ok(credits)
     }
@@ -435,7 +440,9 @@ impl Shard {
         self.tell_names_gone();
         self.reduce.wishes.borrow_mut().remove(&stream);
         self.reduce.reducer.borrow_mut().forget(stream);
-        self.wait_frame(&frame).await
+        self.wait_frame(&frame).await?;
+        self.reservations.remove(stream);
+        Ok(())
     }
 
     /// Sets a key. Durable on return.
@@ -455,8 +462,12 @@ impl Shard {
     }
 
     async fn change_key(&self, key: &[u8], value: Option<&[u8]>) -> Result<()> {
+        self.change_stored_key(crate::trees::user_key(key), value).await
+    }
+
+    /// Changes a key of the tree, whosever it is. Durable on return.
+    pub(crate) async fn change_stored_key(&self, key: Vec<u8>, value: Option<&[u8]>) -> Result<()> {
         self.check_open()?;
-        let key = crate::trees::user_key(key);
         self.check_key(&key, value)?;
         self.admit_record().await?.keep();
         let record = self.key_record(&key, value);

@@ -211,6 +211,7 @@ impl Life<'_> {
             dedup: None,
             compression: None,
             quota_bytes: None,
+            reserved: false,
         };
         self.client.send::<v1::Volume>(Method::POST, "/v1/volumes", &volume).map(drop)
     }

@@ -446,6 +446,12 @@ fn take_key(key: &[u8], value: &[u8], outcome: &mut ShardOutcome) -> Option<Find
             let what = format!("the record of stream {stream} cannot be used: {error}");
             Some(Finding::error("stream_record", what, RESTORE))
         }
+        StoredKey::Reservation(stream) => {
+            let error =
+                varve_logstore::format::reservation::ReservationRecord::decode(value).err()?;
+            let what = format!("what is reserved for stream {stream} cannot be read: {error}");
+            Some(Finding::error("reservation_record", what, KEEP_DRIVES))
+        }
         StoredKey::User(user) => match CatalogueEntry::decode(user, value) {
             Some(Ok(entry)) => {
                 outcome.catalogue.push(entry);

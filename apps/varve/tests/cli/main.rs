@@ -49,6 +49,7 @@ mod volume_export;
 mod volume_flatten;
 mod volume_import;
 mod volume_list;
+mod volume_reservation;
 mod volume_resize;
 mod volume_set;
 mod volume_show;

@@ -114,7 +114,7 @@ static ENDPOINTS: [Endpoint; 24] = [
         method: "patch",
         path: "/v1/volumes/{name}",
         operation: "changeVolume",
-        summary: "Changes size, reduction and quota of a volume, also while clients have it open.",
+        summary: "Changes size, reduction, quota and reservation of a volume, also while clients have it open.",
         request: Some("ChangeVolume"),
         success: (200, Some("Volume")),
         errors: &[ErrorKind::Invalid, ErrorKind::NotFound],
@@ -429,6 +429,7 @@ fn schemas() -> Value {
     add::<ServiceState>(&mut all);
     add::<ShardState>(&mut all);
     add::<ShardStatus>(&mut all);
+    add::<Reservation>(&mut all);
     add::<RollBack>(&mut all);
     add::<Snapshot>(&mut all);
     add::<SnapshotPage>(&mut all);

@@ -11,5 +11,6 @@ mod peers;
 mod pool;
 mod read_cache;
 mod reduction;
+mod reservations;
 mod transactions;
 mod verify;

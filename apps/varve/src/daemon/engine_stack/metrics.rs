@@ -109,6 +109,18 @@ const ROWS: &[Row] = &[
     ("varve_engine_media_full", Gauge, "Whether the media have no room for more segments.", |s| {
         u64::from(s.media_full)
     }),
+    (
+        "varve_engine_reserved_bytes",
+        Gauge,
+        "Space that is promised to volumes, held or not.",
+        |s| s.reserved_bytes,
+    ),
+    (
+        "varve_engine_outstanding_bytes",
+        Gauge,
+        "Of the promised space what is not held yet, and others may not have.",
+        |s| s.outstanding_bytes,
+    ),
     ("varve_logstore_live_bytes", Gauge, "Stored bytes of live units.", |s| s.space.live_bytes),
     ("varve_logstore_used_bytes", Gauge, "Bytes of segments in use.", used_bytes),
 ];

@@ -104,6 +104,14 @@ impl ShardStack for EngineStack {
         if groups > 0 {
             tracing::info!(groups, "groups of snapshots completed that a crash had interrupted");
         }
+        let settled = self.datasets.settle_reservations().await;
+        let released = settled.map_err(|error| {
+            Failure::new(format!("compare reservations with the volumes: {error}"))
+                .hint("nothing was lost; start again, and report it if it happens again")
+        })?;
+        if released > 0 {
+            tracing::info!(released, "reservations of volumes that a crash kept from being made");
+        }
         let datasets = self.datasets.clone();
         reactor.spawn(async move { datasets.keep_marking().await });
         Ok(())

@@ -6,6 +6,7 @@ use crate::format::page::PageHeader;
 use crate::format::pointer::{Location, PagePtr};
 use crate::format::pool::PoolRoot;
 use crate::format::record::RecordHeader;
+use crate::format::reservation::ReservationRecord;
 use crate::format::root::ShardRoot;
 use crate::format::segment::StripHeader;
 use crate::format::stream::StreamRecord;
@@ -27,6 +28,7 @@ const LENGTHS: [(&str, usize); 12] = [
     ("Chunk entry", ChunkEntry::LEN),
     ("Usage entry", UsageEntry::LEN),
     ("Stream record", StreamRecord::LEN),
+    ("Reservation record", ReservationRecord::LEN),
 ];
 
 /// Title, length and table rows of every `### Title (N B)`.

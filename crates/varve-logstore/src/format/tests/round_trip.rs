@@ -17,6 +17,7 @@ use crate::format::pointer::{Location, PagePtr};
 use crate::format::pool::PoolRoot;
 use crate::format::record::{KeyPayload, Origin, RecordHeader, RecordKind, payload_checksum};
 use crate::format::record::{encode_cut, encode_grant};
+use crate::format::reservation::ReservationRecord;
 use crate::format::root::{ChainHead, ShardRoot, TreeRoot};
 use crate::format::segment::{SegmentKind, StripHeader};
 use crate::format::stream::StreamRecord;
@@ -524,6 +525,18 @@ proptest! {
     }
 
     #[test]
+    fn reservation_records(
+        blocks in 0..=ReservationRecord::COUNT_MAX,
+        pages in 0..=ReservationRecord::COUNT_MAX,
+        floor in id(ChunkId::new),
+    ) {
+        let record = ReservationRecord { blocks, pages, floor };
+        let mut bytes = [0xFF; ReservationRecord::LEN];
+        record.encode(&mut bytes);
+        prop_assert_eq!(ReservationRecord::decode(&bytes).unwrap(), record);
+    }
+
+    #[test]
     fn stream_records(
         tree in tree_root(),
         block_shift in 9u8..=16,
@@ -560,6 +573,7 @@ proptest! {
         drop(PagePtr::decode(&bytes));
         drop(ChunkEntry::decode(&bytes));
         drop(MapSlot::decode(&bytes));
+        drop(ReservationRecord::decode(&bytes));
         drop(StreamRecord::decode(&bytes));
         drop(UsageEntry::decode(&bytes));
         drop(ShardRoot::decode(&bytes));

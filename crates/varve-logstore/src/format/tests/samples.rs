@@ -15,6 +15,7 @@ use crate::format::page::{PageHeader, PageKind};
 use crate::format::pointer::{Location, PagePtr};
 use crate::format::pool::PoolRoot;
 use crate::format::record::{KeyPayload, Origin, RecordHeader, RecordKind, payload_checksum};
+use crate::format::reservation::ReservationRecord;
 use crate::format::root::{ChainHead, ShardRoot, TreeRoot};
 use crate::format::segment::{SegmentKind, StripHeader};
 use crate::format::stream::StreamRecord;
@@ -264,6 +265,10 @@ pub(super) fn chunk_entry() -> ChunkEntry {
 
 pub(super) fn map_slot() -> MapSlot {
     MapSlot::Data { shard: SHARD, chunk: ChunkId::new(5000) }
+}
+
+pub(super) fn reservation_record() -> ReservationRecord {
+    ReservationRecord { blocks: 16384, pages: 33, floor: ChunkId::new(0x12_3456_789A) }
 }
 
 pub(super) fn stream_record() -> StreamRecord {
