@@ -19,7 +19,7 @@ async fn create(datasets: &Datasets, name: &str) {
         dedup: Some(true),
         compression: Some(Compression::Off),
         quota_bytes: None,
-        reserved: None,
+        reserved: false,
         receiving: None,
     };
     datasets.create_volume(spec).await.unwrap();

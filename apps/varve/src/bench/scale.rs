@@ -211,7 +211,7 @@ impl Life<'_> {
             dedup: None,
             compression: None,
             quota_bytes: None,
-            reserved: false,
+            reservation: None,
         };
         self.client.send::<v1::Volume>(Method::POST, "/v1/volumes", &volume).map(drop)
     }

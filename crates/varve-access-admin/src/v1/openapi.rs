@@ -19,8 +19,8 @@ use crate::v1::snapshots::{
 };
 use crate::v1::types::{
     ChangeVolume, CreateVolume, Drive, ErrorBody, Fill, FillLevel, JournalStatus, ListenerStatus,
-    MemoryStatus, Pool, ServiceState, ShardState, ShardStatus, SnapshotSpace, Space, Status,
-    Volume, VolumeFamily, VolumePage, VolumeSpace,
+    MemoryStatus, Pool, Reservation, ServiceState, ShardState, ShardStatus, SnapshotSpace, Space,
+    Status, Volume, VolumeFamily, VolumePage, VolumeSpace,
 };
 
 /// One method of one path.
