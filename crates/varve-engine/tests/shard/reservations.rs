@@ -184,8 +184,8 @@ impl Life {
                 life.reactor.sleep(LOOK_NS).await;
                 if life.shard.mark_wish() != MarkWish::None {
                     let ticket = life.shard.mark_begin().await.expect("begin");
-                    life.shard.mark_walk(ticket, &owned).await.expect("walk");
-                    life.shard.mark_sweep(ticket).await.expect("sweep");
+                    let (_, named) = life.shard.mark_walk(ticket, &owned).await.expect("walk");
+                    life.shard.mark_sweep(ticket, &named).await.expect("sweep");
                 }
             }
         });

@@ -15,7 +15,7 @@ use crate::format::usage::UsageEntry;
 
 const DOCUMENT: &str = include_str!("../../../../../docs/format.md");
 
-const LENGTHS: [(&str, usize); 12] = [
+const LENGTHS: [(&str, usize); 13] = [
     ("Pool root", PoolRoot::LEN_MIN),
     ("Shard root", ShardRoot::LEN_MIN),
     ("Frame header", FrameHeader::LEN),
