@@ -152,7 +152,7 @@ impl Shard {
                 let _gate = self.data_gate.take(1).await;
                 self.drain_frame(&frame, &mut known).await?;
                 self.drain.taken.set(self.drain.taken.get() - 1);
-                let is_wanted = self.drain.refused.get() || self.drain.grants_wait.get();
+                let is_wanted = self.drain.refused.get() || self.grants_wait();
                 if is_wanted || self.has_waiters() {
                     self.pressure.notify_one(); // It may have looked while this frame was still in the lane.
                 }
@@ -211,7 +211,7 @@ impl Shard {
             hurried: frame_seq < self.drain.due_to.get(),
             half_taken: self.is_half_taken(),
             refused: self.drain.refused.get(),
-            grants_wait: self.drain.grants_wait.get(),
+            grants_wait: self.grants_wait(),
             closing: self.check_open().is_err(),
             short_of_space: !self.has_room_to_linger(),
         };
@@ -275,12 +275,17 @@ impl Shard {
             let _gate = self.data_gate.take(1).await;
             let waiting = Waiting {
                 for_credits: self.has_waiters(),
-                for_grants: self.drain.grants_wait.get(),
+                for_grants: self.grants_wait(),
                 for_space: self.drain.refused.get(),
                 lane_half_taken: false, // Every drained frame asks for that.
             };
             self.seal_for(waiting).await?;
         }
+    }
+
+    /// Whether other shards' grants wait for credits that only the open segment gives back.
+    fn grants_wait(&self) -> bool {
+        self.drain.grants_wait.get() && self.record_credits.is_getting_scarce()
     }
 
     pub(crate) fn has_waiters(&self) -> bool {
@@ -290,10 +295,15 @@ impl Shard {
     /// What is known of the blocks of records, in order, those of writes whose streams are deduplicated.
     pub(crate) async fn know_blocks_of(&self, records: &[Rc<Record>]) -> KnownBlocks {
         let writes = records.iter().filter(|record| record.header.kind == RecordKind::Write);
-        let blocks: Vec<_> = writes
+        let blocks: Vec<(StreamId, &[u8])> = writes
             .flat_map(|record| {
-                let blocks = record.payload.chunks_exact(BLOCK_BYTES);
-                blocks.map(|block| (record.header.stream, block))
+                let RecordHeader { stream, offset_512, .. } = record.header;
+                let blocks =
+                    record.payload.chunks_exact(BLOCK_BYTES).zip(offset_512 / BLOCK_UNITS..);
+                blocks.map(move |(data, block)| {
+                    let is_left_out = self.is_superseded(&record.header, block);
+                    (stream, if is_left_out { &[][..] } else { data }) // Nothing is like nothing.
+                })
             })
             .collect();
         self.know_blocks(&blocks).await
@@ -390,13 +400,7 @@ impl Shard {
             let block = first + index as u64;
             let known = known.next().expect("one a block of a write");
             // Asked anew for each block: a cut may have come since the last one.
-            let cut = self.cuts.oldest_in_lane(header.stream);
-            let cut = cut.filter(|_| !planted(Bug::CutOverlooked));
-            let newer = |pending: &crate::buffer::Pending| {
-                let covers = pending.wseq > header.wseq && cut.is_none_or(|cut| pending.wseq < cut); // N2
-                covers && self.is_durable(&pending.carrier)
-            };
-            if self.buffer.borrow().newest(header.stream, block).is_some_and(newer) {
+            if self.is_superseded(header, block) {
                 continue; // D2
             }
             if !self.fits_a_block() {
@@ -420,6 +424,17 @@ impl Shard {
         }
         self.blocks.borrow_mut().insert_run(kept);
         Ok(())
+    }
+
+    /// Whether a durable newer record covers a block of a record, with no cut between them.
+    fn is_superseded(&self, header: &RecordHeader, block: u64) -> bool {
+        let cut = self.cuts.oldest_in_lane(header.stream);
+        let cut = cut.filter(|_| !planted(Bug::CutOverlooked));
+        let newer = |pending: &crate::buffer::Pending| {
+            let covers = pending.wseq > header.wseq && cut.is_none_or(|cut| pending.wseq < cut); // N2
+            covers && self.is_durable(&pending.carrier)
+        };
+        self.buffer.borrow().newest(header.stream, block).is_some_and(newer)
     }
 
     /// Appends a block to the open data segment, as little of it as has to be stored. The caller made sure that it fits as it is.

@@ -25,7 +25,8 @@ use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use futures_util::future::{Either, LocalBoxFuture, join_all, select};
+use futures_util::future::{Either, LocalBoxFuture, select};
+use futures_util::stream::{FuturesUnordered, Stream, StreamExt};
 use roaring::RoaringTreemap;
 use varve_logstore::format::summary::{Fingerprint, SummaryEntry};
 use varve_reactor::Notify;
@@ -483,20 +484,23 @@ async fn find(
     };
     let mut named = HashMap::default();
     let mut signals: BTreeMap<ShardId, usize> = BTreeMap::new();
-    for (asked, fingerprint, answer) in ask_all(&**peers, asks).await {
-        let home = match answer {
-            Answer::Granted(chunk) => {
-                note(fingerprint, asked, chunk);
-                missing.remove(&fingerprint);
-                asked
-            }
-            Answer::At(home) if home != me => {
-                named.insert(fingerprint, home);
-                home
-            }
-            Answer::At(_) | Answer::Unknown => continue,
-        };
-        *signals.entry(home).or_default() += 1;
+    let mut answers = ask_all(&**peers, asks);
+    while let Some((asked, answers)) = answers.next().await {
+        for (fingerprint, answer) in answers {
+            let home = match answer {
+                Answer::Granted(chunk) => {
+                    note(fingerprint, asked, chunk);
+                    missing.remove(&fingerprint);
+                    asked
+                }
+                Answer::At(home) if home != me => {
+                    named.insert(fingerprint, home);
+                    home
+                }
+                Answer::At(_) | Answer::Unknown => continue,
+            };
+            *signals.entry(home).or_default() += 1;
+        }
     }
     // What was written together is mostly met together: the home knows more of its own than owners do.
     let met = most(&signals);
@@ -507,9 +511,12 @@ async fn find(
             again.entry(home).or_default().push(*fingerprint);
         }
     }
-    for (asked, fingerprint, answer) in ask_all(&**peers, again).await {
-        if let Answer::Granted(chunk) = answer {
-            note(fingerprint, asked, chunk);
+    let mut answers = ask_all(&**peers, again);
+    while let Some((asked, answers)) = answers.next().await {
+        for (fingerprint, answer) in answers {
+            if let Answer::Granted(chunk) = answer {
+                note(fingerprint, asked, chunk);
+            }
         }
     }
     foreign.note_neighbour(most(&granted), missing.len());
@@ -521,16 +528,16 @@ fn most(met: &BTreeMap<ShardId, usize>) -> Option<ShardId> {
     (*count >= SIGNALS_MIN).then_some(*home)
 }
 
-/// Asks several shards at the same time; who does not answer knows nothing.
-async fn ask_all(
+/// Asks several shards at the same time, and yields what each of them answers as it comes: a slow one holds up none of the others. Who
+/// does not answer knows nothing.
+fn ask_all(
     peers: &dyn Peers,
     asks: BTreeMap<ShardId, Vec<Fingerprint>>,
-) -> Vec<(ShardId, Fingerprint, Answer)> {
+) -> impl Stream<Item = (ShardId, Vec<(Fingerprint, Answer)>)> + Unpin {
     let asks = asks.into_iter().filter(|(_, fingerprints)| !fingerprints.is_empty());
-    let asks = asks.map(|(shard, fingerprints)| async move {
+    let asks = asks.map(move |(shard, fingerprints)| async move {
         let answers = peers.ask(shard, fingerprints.clone()).await.unwrap_or_default();
-        let all = fingerprints.into_iter().zip(answers);
-        all.map(|(fingerprint, answer)| (shard, fingerprint, answer)).collect::<Vec<_>>()
+        (shard, fingerprints.into_iter().zip(answers).collect())
     });
-    join_all(asks).await.into_iter().flatten().collect()
+    asks.collect::<FuturesUnordered<_>>()
 }
