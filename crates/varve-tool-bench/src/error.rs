@@ -86,6 +86,16 @@ pub enum Error {
         /// The highest.
         count_max: u32,
     },
+    /// Parts of a mixture are none or too many, or not the whole.
+    #[error("{parts} parts with {percent} % of operations: up to {parts_max} parts are 100 % together")]
+    Mixture {
+        /// Number of parts.
+        parts: usize,
+        /// Most parts.
+        parts_max: usize,
+        /// Their shares together.
+        percent: u32,
+    },
     /// A rate is none, or too high.
     #[error("{rate} operations a second are not above 0 and at most {rate_max}")]
     Rate {
@@ -176,6 +186,7 @@ impl Error {
             | Self::RunBlocks { .. }
             | Self::OperationBytes { .. }
             | Self::Count { .. }
+            | Self::Mixture { .. }
             | Self::Rate { .. }
             | Self::TargetSize { .. }
             | Self::Selector { .. }

@@ -32,7 +32,8 @@ pub use expected::Expected;
 pub use fleet::{CloneFleet, FleetSpec, FleetWrite};
 pub use ledger::{Held, Ledger};
 pub use load::{
-    Estimate, Job, JobPart, JobWatch, Kind, LoadSpec, Measured, Pace, Phase, Side, has_settled,
+    Estimate, Job, JobPart, JobWatch, Kind, LoadSpec, Measured, Mixture, Pace, Part, Phase,
+    Side, has_settled,
 };
 pub use preset::{BlockWork, Preset, Step, Work};
 pub use scatter::Scatter;
