@@ -144,6 +144,12 @@ pub enum Error {
         /// What is wrong there.
         reason: String,
     },
+    /// fio cannot do what a load asks for.
+    #[error("fio does not know {what}")]
+    FioCannot {
+        /// What it would do otherwise.
+        what: &'static str,
+    },
     /// What fio printed is no result.
     #[error("{reason}")]
     FioOutput {
@@ -193,6 +199,7 @@ impl Error {
             | Self::Workload { .. }
             | Self::Fio { .. }
             | Self::FioOutput { .. }
+            | Self::FioCannot { .. }
             | Self::Target { .. } => ErrorKind::Invalid,
             Self::Handshake { .. } => ErrorKind::Unavailable,
             Self::Media(error) => error.kind(),

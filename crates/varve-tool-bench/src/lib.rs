@@ -35,11 +35,11 @@ pub use load::{
     Estimate, Job, JobPart, JobWatch, Kind, LoadSpec, Measured, Mixture, Pace, Part, Phase,
     Side, has_settled,
 };
-pub use preset::{BlockWork, Preset, Step, Work};
+pub use preset::{BlockWork, Lives, Preset, Step, Work};
 pub use scatter::Scatter;
 pub use targets::{NbdAddress, NbdUri, Target};
 pub use usage::{
-    Counters, DiskUsage, Finding, NetUsage, Observed, ProcessUsage, ServerCounters, ServerUsage,
+    CephCounters, CephUsage, Counters, DiskUsage, Finding, NetUsage, Observed, ProcessUsage, ServerCounters, ServerUsage,
     Usage, findings, processes_named,
 };
 pub use zipf::Zipf;

@@ -16,7 +16,7 @@ const PERCENTILES: [f64; 6] = [0.5, 0.9, 0.95, 0.99, 0.999, 0.9999];
 pub(crate) struct Window {
     pub(crate) window_ms: u64,
     pub(crate) operations_per_second: f64,
-    bytes_per_second: f64,
+    pub(crate) bytes_per_second: f64,
     #[serde(default)]
     pub(crate) mean_us: f64,
     p50_us: f64,

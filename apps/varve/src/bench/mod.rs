@@ -7,10 +7,13 @@ mod chart;
 mod compared;
 mod crowd;
 mod figures;
+mod fio;
 mod health;
 mod load;
 mod objects;
+mod listing;
 mod page;
+mod picture;
 mod preset;
 mod report;
 mod run;
@@ -25,9 +28,14 @@ pub(crate) use arguments::{Aim, LoadArgs, ObjectsArgs, aim, milliseconds, proces
 pub(crate) use bucket::Bucket;
 pub(crate) use compared::{Compared, compare};
 pub(crate) use crowd::ObjectsPlan;
+pub(crate) use fio::FioGoal;
 pub(crate) use objects::run_workload;
+pub(crate) use listing::{Listed, listed};
 pub(crate) use page::{Named, page};
-pub(crate) use preset::{block_work, known, load_of, objects_plans, objects_work, shown};
+pub(crate) use picture::write_pictures;
+pub(crate) use preset::{
+    block_work, known, lives_work, load_of, objects_plans, objects_work, shown,
+};
 pub(crate) use report::{Report, json};
 pub(crate) use run::{Goal, Plan, run};
 pub(crate) use s3::S3Settings;

@@ -8,11 +8,13 @@ use std::time::{Duration, Instant};
 
 use varve_reactor::{Loop, LoopConfig, Reactor};
 use varve_tool_bench::{
-    Error, Job, JobPart, JobWatch, LoadSpec, Measured, Phase, Target, Usage, has_settled,
+    Error, Job, JobWatch, LoadSpec, Measured, Phase, Target, Usage, has_settled,
 };
+use varve_tool_bench::fio::FioPlace;
 use varve_types::ErrorKind;
 
 use super::crowd::{Crowd, ObjectsPlan};
+use super::fio::FioGoal;
 use super::health::Health;
 use super::sampler::{Sampler, check_server};
 use crate::age::now_unix_ms;
@@ -31,7 +33,9 @@ const ROUND_NS: u64 = 1_000_000_000;
 pub(crate) struct Plan {
     pub(crate) goal: Goal,
     pub(crate) load: LoadSpec,
-    /// Bytes of the target to use; without it all.
+    /// Where the part of the target that is used begins.
+    pub(crate) from_bytes: u64,
+    /// Bytes of it; without it all that follow.
     pub(crate) size_bytes: Option<u64>,
     /// Whether each block is written once before anything is measured.
     pub(crate) fill: bool,
@@ -54,6 +58,8 @@ pub(crate) struct Plan {
 #[derive(Clone, Debug)]
 pub(crate) enum Goal {
     Disk(Target),
+    /// A target that fio reaches.
+    Fio(FioGoal),
     Objects(ObjectsPlan),
 }
 
@@ -61,6 +67,11 @@ impl fmt::Display for Goal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Disk(target) => target.fmt(f),
+            Self::Fio(goal) => match &goal.place {
+                FioPlace::File(path) => write!(f, "{}", path.display()),
+                FioPlace::Nbd(uri) => f.write_str(uri),
+                FioPlace::Rbd { pool, image } => write!(f, "rbd:{pool}/{image}"),
+            },
             Self::Objects(plan) => plan.bucket.fmt(f),
         }
     }
@@ -112,7 +123,7 @@ pub(crate) fn run(plans: &[Plan], global: &Global) -> Result<Vec<Outcome>> {
     // What a run wrote is removed however it ended.
     let cleaned = match plans.first().map(|plan| &plan.goal) {
         Some(Goal::Objects(plan)) => plan.bucket.clean(&watch),
-        Some(Goal::Disk(_)) | None => Ok(()),
+        Some(Goal::Disk(_) | Goal::Fio(_)) | None => Ok(()),
     };
     watch.end();
     let mut outcomes = outcomes?;
@@ -133,6 +144,14 @@ fn measure(plan: &Plan, global: &Global, watch: &Watch) -> Result<Outcome> {
                 measure_phases(plan, (global, watch), &|phase, name| crew.run(phase, watch, name))?;
             outcome.size_bytes = crew.size_bytes;
             crew.end();
+            Ok(outcome)
+        }
+        Goal::Fio(goal) => {
+            FioGoal::check()?;
+            let load = (&plan.load, plan.size_bytes);
+            let run = |phase: Phase, name: &str| goal.run(load, phase, (watch, name));
+            let mut outcome = measure_phases(plan, (global, watch), &run)?;
+            outcome.size_bytes = plan.size_bytes.unwrap_or(0);
             Ok(outcome)
         }
         Goal::Objects(objects) => {
@@ -269,7 +288,7 @@ impl Crew {
             let watch = Arc::new(JobWatch::default());
             let member = Member {
                 target: target.clone(),
-                size_bytes: plan.size_bytes,
+                part: (plan.from_bytes, plan.size_bytes),
                 load: plan.load,
                 job,
                 watch: Arc::clone(&watch),
@@ -340,7 +359,8 @@ impl Crew {
 /// What the thread of a job knows.
 struct Member {
     target: Target,
-    size_bytes: Option<u64>,
+    /// Where the part that all jobs use begins, and its bytes.
+    part: (u64, Option<u64>),
     load: LoadSpec,
     job: u32,
     watch: Arc<JobWatch>,
@@ -357,9 +377,9 @@ impl Member {
             }
         };
         let reactor = event_loop.handle();
-        let Self { target, size_bytes, load, job, watch, phases } = self;
-        let part = (size_bytes, job);
-        let opened = event_loop.run(async move { open(&reactor, &target, &load, part, watch) });
+        let Self { target, part, load, job, watch, phases } = self;
+        let opened =
+            event_loop.run(async move { open(&reactor, (&target, part), (&load, job), watch) });
         let job = match opened {
             Ok((job, size_bytes)) => {
                 let _nobody_waits = ready.send(Ok(size_bytes));
@@ -383,19 +403,19 @@ impl Member {
 
 fn open(
     reactor: &Reactor,
-    target: &Target,
-    load: &LoadSpec,
-    (size_bytes, job): (Option<u64>, u32),
+    (target, (from_bytes, size_bytes)): (&Target, (u64, Option<u64>)),
+    (load, job): (&LoadSpec, u32),
     watch: Arc<JobWatch>,
 ) -> Result<(Job, u64)> {
     let disk = target.open(reactor).map_err(|error| told(&error))?;
     let has_bytes = disk.size();
-    let size_bytes = size_bytes.unwrap_or(has_bytes);
-    if size_bytes > has_bytes {
-        let what = format!("{target} has {has_bytes} bytes, fewer than --size");
-        return Err(Failure::misuse(what));
+    let follow_bytes = has_bytes.saturating_sub(from_bytes);
+    let size_bytes = size_bytes.unwrap_or(follow_bytes);
+    if size_bytes > follow_bytes {
+        let what = if from_bytes == 0 { "fewer than --size" } else { "fewer than --from and --size" };
+        return Err(Failure::misuse(format!("{target} has {has_bytes} bytes, {what}")));
     }
-    let part = JobPart { job, size_bytes };
+    let part = load.part_of_job(job, from_bytes, size_bytes).map_err(|error| told(&error))?;
     let job = Job::new(reactor, disk, load, part, watch).map_err(|error| told(&error))?;
     Ok((job, size_bytes))
 }

@@ -1,7 +1,8 @@
 //! Presets of block storage.
 
 use crate::access::AccessPattern;
-use crate::preset::{BlockWork, Preset, Step, Work};
+use crate::load::{Mixture, Part};
+use crate::preset::{BlockWork, Lives, Preset, Step, Work};
 
 const RANDOM: AccessPattern = AccessPattern::Uniform;
 const SEQUENTIAL: AccessPattern = AccessPattern::Sequential;
@@ -30,6 +31,7 @@ const BASE: Step = Step {
     jobs: VDI_VOLUMES,
     depth: 32,
     rate: None,
+    mixture: None,
 };
 
 fn work(steps: Vec<Step>) -> Work {
@@ -50,7 +52,7 @@ fn preset(id: &str, what: &str, work: Work) -> Preset {
 
 /// All of them.
 pub(super) fn presets() -> Vec<Preset> {
-    [desktops(), databases(), appendix_b(), flash_arrays(), clients()].concat()
+    [desktops(), databases(), appendix_b(), flash_arrays(), clients(), mixtures(), lives()].concat()
 }
 
 fn desktops() -> Vec<Preset> {
@@ -170,6 +172,7 @@ fn appendix_b() -> Vec<Preset> {
                 jobs: 50,
                 depth,
                 rate: None,
+                mixture: None,
             };
             let work = BlockWork {
                 size_bytes: Some(50 * 25_000_000_000),
@@ -234,6 +237,7 @@ fn clients() -> Vec<Preset> {
         jobs: 1,
         depth: 64,
         rate: None,
+        mixture: None,
     };
     let steps =
         vec![step(100, RANDOM), step(100, SEQUENTIAL), step(0, RANDOM), step(0, SEQUENTIAL)];
@@ -279,4 +283,95 @@ fn clients() -> Vec<Preset> {
             ..preset("null-workers", "1 to 32 workers on a null back end", Work::Block(workers))
         },
     ]
+}
+
+/// A step with operations of these sorts.
+fn mixed(step: Step, parts: &[Part]) -> Step {
+    let mixture = Mixture::of(parts).expect("shares of presets are 100 % together");
+    Step { mixture: Some(mixture), read_percent: mixture.read_percent(), ..step }
+}
+
+fn mixtures() -> Vec<Preset> {
+    let stores = Step { block_in_source: "16 KiB reads, 128 KiB appends", ..BASE };
+    let stores = mixed(
+        stores,
+        &[
+            Part { percent: 50, bytes: 16 * KIB, ..Part::BASE },
+            Part {
+                percent: 50,
+                is_read: false,
+                bytes: 128 * KIB,
+                pattern: SEQUENTIAL,
+                ..Part::BASE
+            },
+        ],
+    );
+    let write = |percent, kib: usize, durable, compression_ratio| Part {
+        percent,
+        is_read: false,
+        bytes: kib * KIB,
+        durable,
+        compression_ratio,
+        ..Part::BASE
+    };
+    let aggregate = Step { block_in_source: "8 to 32 KiB", ..BASE };
+    let aggregate = mixed(
+        aggregate,
+        &[
+            write(10, 8, true, 1.0),
+            write(10, 8, false, 1.0),
+            write(5, 8, true, 2.0),
+            write(5, 8, false, 2.0),
+            write(5, 16, true, 2.0),
+            write(5, 16, false, 2.0),
+            write(30, 32, true, 2.0),
+            write(30, 32, false, 2.0),
+        ],
+    );
+    vec![
+        Preset {
+            source: "S0, table 2",
+            assumed: vec![TIMES_ASSUMED, DEPTH_ASSUMED, JOBS_ASSUMED, "sizes, patterns, and half of the operations each"],
+            reference: "MB/s, and p99 of reads",
+            ..preset(
+                "nosql",
+                "column stores: random reads beside a sequential append",
+                work(vec![stores]),
+            )
+        },
+        Preset {
+            source: "S2, H04 and H05",
+            setting: "the measured system compresses",
+            assumed: vec![
+                TIMES_ASSUMED,
+                DEPTH_ASSUMED,
+                JOBS_ASSUMED,
+                "20 % of the writes 8 KiB that do not compress; 10, 10 and 60 % of 8, 16 and 32 KiB, 2:1; half of each durable (write-through), half not (write-back)",
+            ],
+            reference: "S2's counters: bytes to the drives for each written, and whether stripes are full",
+            ..preset("aggregate", "compressed writes of mixed sizes", work(vec![aggregate]))
+        },
+    ]
+}
+
+fn lives() -> Vec<Preset> {
+    let lives = Lives {
+        volumes: 1000,
+        at_once: 50,
+        size_bytes: 1 << 30,
+        io_bytes: 16 << 20,
+        block_bytes: 2 * MIB,
+        depth: 64,
+    };
+    vec![Preset {
+        source: "S4, W12",
+        setting: "any",
+        assumed: vec!["16 MiB of each volume are written and read back"],
+        reference: "S4: 283.5 s in all, and means of each function; no errors",
+        ..preset(
+            "scale-1000x50",
+            "1000 volumes, 50 at a time: create, map, wait, load, unmap, remove",
+            Work::Lives(lives),
+        )
+    }]
 }

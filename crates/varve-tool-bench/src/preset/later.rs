@@ -47,15 +47,6 @@ const BLOCK: &[&Row] = &[
         reference: "operations/s lost to snapshots, below 20 %",
     },
     &Row {
-        id: "nosql",
-        what: "column stores: random reads beside a sequential append",
-        source: "S0",
-        needs: "two loads on a target at the same time",
-        parameters: "16 KiB random reads and 128 KiB sequential writes, half each; 3 copies, 60 % full",
-        assumed: &["sizes, patterns and shares"],
-        reference: "MB/s, and p99 of reads",
-    },
-    &Row {
         id: "readahead-ab",
         what: "4K random reads with settings of the system compared",
         source: "S1",
@@ -72,15 +63,6 @@ const BLOCK: &[&Row] = &[
         parameters: "2M at depth 64, 8G, read and write",
         assumed: &[],
         reference: "MB/s of S4's W10",
-    },
-    &Row {
-        id: "scale-1000x50",
-        what: "1000 volumes, 50 at a time: create, map, load, unmap, remove",
-        source: "S4, W12",
-        needs: "volumes of a daemon: `varve bench scale`",
-        parameters: "1000 iterations, 50 at a time: create 1 GiB, map, wait, 2M at depth 64, unmap, remove",
-        assumed: &[],
-        reference: "S4: 283.5 s in all, and means of each function; no errors",
     },
     &Row {
         id: "net-4k-256",
@@ -180,14 +162,5 @@ const REDUCTION: &[&Row] = &[
         parameters: "as the source: one pass against two",
         assumed: &[],
         reference: "S2: +40 %",
-    },
-    &Row {
-        id: "aggregate",
-        what: "compressed writes of mixed sizes",
-        source: "S2, H04 and H05",
-        needs: "operations of mixed sizes",
-        parameters: "8 KiB uncompressed and 8 to 32 KiB, mostly 32, compressed; random; write-through and write-back mixed",
-        assumed: &[],
-        reference: "counters H04 and H05",
     },
 ];

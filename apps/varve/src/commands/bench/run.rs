@@ -5,19 +5,22 @@ use std::sync::Arc;
 
 use clap::Args;
 use varve_tool_bench::cosbench::{End, Verb, Workload};
-use varve_tool_bench::fio::FioFile;
+use varve_tool_bench::fio::{FioCommand, FioFile, FioPlace};
 use varve_tool_bench::{LoadSpec, Preset, Target};
 use varve_types::ByteCount;
+use varve_types::limits::MEDIA_ALIGN;
 
 use crate::age::now_unix_ms;
 use crate::bench::{
-    Aim, Bucket, Goal, LoadArgs, ObjectsArgs, ObjectsPlan, Plan, Report, Saved, SweepArgs, System,
-    aim, block_work, json, known, load_of, milliseconds, objects_plans, objects_work, processes,
-    run, shown,
+    Aim, Bucket, FioGoal, Goal, LoadArgs, ObjectsArgs, ObjectsPlan, Plan, Report, Saved, SweepArgs,
+    System, aim, block_work, json, known, lives_work, load_of, milliseconds, objects_plans,
+    objects_work, processes, run, shown,
 };
 use crate::cli::{Global, size};
+use crate::commands::bench::scale;
 use crate::commands::user::read_file;
 use crate::failure::{Failure, Result};
+use crate::print;
 
 /// Times of a load of the user's own, in ms.
 const RAMP_MS: u64 = 2000;
@@ -36,18 +39,26 @@ const CONNECTIONS_MAX: u32 = 4096;
 )]
 pub(crate) struct Run {
     /// Preset to run instead of a load of your own; `varve bench list` has them
-    #[arg(conflicts_with_all = ["block", "reads", "pattern", "jobs", "depth", "objects", "object_sizes", "lists", "deletes"])]
+    #[arg(conflicts_with_all = ["mix", "block", "reads", "pattern", "jobs", "depth", "objects", "object_sizes", "lists", "deletes"])]
     preset: Option<String>,
 
     /// Job file of fio whose jobs are the loads, one after another, instead of a load of your own; what it says of ioengine and files, --target says
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["preset", "block", "reads", "pattern", "jobs", "depth", "rate", "durable", "zeros", "duplicates", "compression", "seed"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["preset", "mix", "block", "reads", "pattern", "jobs", "depth", "rate", "durable", "zeros", "duplicates", "compression", "seed"])]
     fio_job: Option<PathBuf>,
 
-    /// What to measure
+    /// What to measure; a preset of whole volumes has none
     #[arg(long, value_parser = aim, value_name = "TARGET")]
-    target: Aim,
+    target: Option<Aim>,
 
-    /// Bytes of the target to use, from its beginning; of objects fewer, so that they are about as many bytes [default: the preset's, or all]
+    /// Let fio make the load, with this one of its engines: libaio, io_uring, nbd, rbd [default of rbd: targets: rbd; else this generator makes it]
+    #[arg(long, value_name = "ENGINE", conflicts_with_all = ["fio_job", "from"])]
+    fio: Option<String>,
+
+    /// Where the part of a block target that is used begins
+    #[arg(long, value_parser = size, value_name = "SIZE")]
+    from: Option<ByteCount>,
+
+    /// Bytes of the target to use, from there or from its beginning; of objects fewer, so that they are about as many bytes [default: the preset's, or all]
     #[arg(long, value_parser = size, value_name = "SIZE")]
     size: Option<ByteCount>,
 
@@ -118,8 +129,27 @@ impl Run {
     pub(crate) fn run(self, global: &Global) -> Result<String> {
         let load = self.load.spec()?;
         let preset = self.preset.as_deref().map(known).transpose()?;
-        let mut plans = match &self.target {
-            Aim::Disk(target) => self.disk_plans(target, preset.as_ref(), &load)?,
+        if let (Some(lives), None) = (preset.as_ref().and_then(lives_work), &self.target) {
+            if let Some(preset) = preset.filter(|_| !self.json) {
+                print(&format!("{}\n", shown(&preset).1))?;
+            }
+            return scale::lives(global, &scale::spec(&lives), self.json);
+        }
+        let Some(target) = &self.target else {
+            return Err(Failure::misuse("nothing to measure is named").hint("say --target"));
+        };
+        let mut plans = match target {
+            Aim::Disk(target) => {
+                let goal = self.goal(target)?;
+                self.disk_plans((goal, target.keeps_data()), preset.as_ref(), &load)?
+            }
+            Aim::Rbd(place) => {
+                let goal = Goal::Fio(self.fio_goal(place.clone()));
+                self.disk_plans((goal, true), preset.as_ref(), &load)?
+            }
+            Aim::Bucket(_) if self.fio.is_some() || self.from.is_some() => {
+                return Err(Failure::misuse("--fio and --from are of blocks, not of objects"));
+            }
             Aim::Bucket(_) if self.fio_job.is_some() => {
                 return Err(Failure::misuse(
                     "a job file of fio has loads of blocks, not of objects",
@@ -170,21 +200,41 @@ impl Run {
     /// Loads on a block target.
     fn disk_plans(
         &self,
-        target: &Target,
+        (goal, keeps_data): (Goal, bool),
         preset: Option<&Preset>,
         load: &LoadSpec,
     ) -> Result<Vec<Plan>> {
         let plans = match preset {
-            None if self.fio_job.is_some() => self.fio_plans(target, load)?,
-            None => vec![self.plan(Goal::Disk(target.clone()), *load)],
-            Some(preset) => self.plans(preset, target, load)?,
+            None if self.fio_job.is_some() => self.fio_plans(&goal, load)?,
+            None => vec![self.plan(goal, *load)],
+            Some(preset) => self.plans(preset, &goal, load)?,
         };
-        plans.iter().try_for_each(|plan| self.check(plan, target))?;
+        plans.iter().try_for_each(|plan| self.check(plan, keeps_data))?;
         Ok(plans)
     }
 
+    /// A block target, and who makes the load on it.
+    fn goal(&self, target: &Target) -> Result<Goal> {
+        if self.fio.is_none() {
+            return Ok(Goal::Disk(target.clone()));
+        }
+        let place = match target {
+            Target::File(path) => FioPlace::File(path.clone()),
+            Target::Nbd(uri) => FioPlace::Nbd(uri.to_string()),
+            Target::Memory { .. } | Target::Null { .. } => {
+                return Err(Failure::misuse("fio measures files, devices, exports and images"));
+            }
+        };
+        Ok(Goal::Fio(self.fio_goal(place)))
+    }
+
+    fn fio_goal(&self, place: FioPlace) -> FioGoal {
+        let engine = self.fio.clone().unwrap_or_else(|| place.engine().to_owned());
+        FioGoal { place, engine }
+    }
+
     /// The loads of a job file of fio.
-    fn fio_plans(&self, target: &Target, common: &LoadSpec) -> Result<Vec<Plan>> {
+    fn fio_plans(&self, goal: &Goal, common: &LoadSpec) -> Result<Vec<Plan>> {
         let path = self.fio_job.as_deref().unwrap_or_else(|| Path::new("-"));
         let told = |error: varve_tool_bench::Error| {
             let what = format!("{}, {error}", path.display());
@@ -200,7 +250,7 @@ impl Run {
                 fill: index == 0 && self.fill,
                 ramp_ms: self.ramp.unwrap_or(job.ramp_ms),
                 duration_ms: self.duration.or(job.duration_ms).unwrap_or(DURATION_MS),
-                ..self.plan(Goal::Disk(target.clone()), load)
+                ..self.plan(goal.clone(), load)
             }
         });
         Ok(plans.collect())
@@ -255,6 +305,7 @@ impl Run {
         Plan {
             load,
             goal,
+            from_bytes: self.from.map_or(0, |from| from.0),
             size_bytes: self.size.map(|size| size.0),
             fill: self.fill,
             ramp_ms: self.ramp.unwrap_or(RAMP_MS),
@@ -269,9 +320,9 @@ impl Run {
     }
 
     /// The loads of a preset; the first one fills the target for all.
-    fn plans(&self, preset: &Preset, target: &Target, common: &LoadSpec) -> Result<Vec<Plan>> {
+    fn plans(&self, preset: &Preset, goal: &Goal, common: &LoadSpec) -> Result<Vec<Plan>> {
         let work = block_work(preset.clone())?;
-        let own = self.plan(Goal::Disk(target.clone()), *common);
+        let own = self.plan(goal.clone(), *common);
         let plans = work.steps.iter().enumerate().map(|(index, step)| Plan {
             load: LoadSpec { rate: common.rate.or(step.rate), ..load_of(step, common) },
             size_bytes: own.size_bytes.or(work.size_bytes),
@@ -283,13 +334,22 @@ impl Run {
         Ok(plans.collect())
     }
 
-    fn check(&self, plan: &Plan, target: &Target) -> Result<()> {
+    fn check(&self, plan: &Plan, keeps_data: bool) -> Result<()> {
         let writes = plan.fill || plan.load.read_percent < 100;
-        if writes && target.keeps_data() && !self.overwrite {
-            let what = format!("this load writes, which destroys what {target} holds");
+        if !plan.from_bytes.is_multiple_of(MEDIA_ALIGN as u64) {
+            return Err(Failure::misuse("--from is no multiple of 4 KiB"));
+        }
+        if let Goal::Fio(goal) = &plan.goal {
+            let (load, place, engine) = (&plan.load, &goal.place, goal.engine.as_str());
+            let command = FioCommand { load, place, engine, size_bytes: plan.size_bytes };
+            let told = command.load(plan.ramp_ms, plan.duration_ms);
+            told.map_err(|error| Failure::misuse(error.to_string()))?;
+        }
+        if writes && keeps_data && !self.overwrite {
+            let what = format!("this load writes, which destroys what {} holds", plan.goal);
             return Err(Failure::misuse(what).hint("say --overwrite if nobody needs it"));
         }
-        if plan.load.verify && !target.can_verify() {
+        if plan.load.verify && matches!(&plan.goal, Goal::Disk(target) if !target.can_verify()) {
             return Err(Failure::misuse("a null target keeps nothing that could be verified"));
         }
         if plan.load.verify && !writes {
