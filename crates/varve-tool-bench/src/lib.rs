@@ -35,7 +35,7 @@ pub use load::{
     Estimate, Job, JobPart, JobWatch, Kind, LoadSpec, Measured, Mixture, Pace, Part, Phase,
     Side, has_settled,
 };
-pub use preset::{BlockWork, Lives, Preset, Step, Work};
+pub use preset::{BlockWork, Lives, Preset, Step, VolumeWork, Work};
 pub use scatter::Scatter;
 pub use targets::{NbdAddress, NbdUri, Target};
 pub use usage::{

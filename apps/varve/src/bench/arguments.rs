@@ -9,7 +9,9 @@ use varve_tool_bench::{AccessPattern, DataSpec, LoadSpec, Mixture, Part, Target,
 use varve_types::{ByteCount, parse_size};
 
 use super::bucket::BucketName;
+use super::rados::RadosGoal;
 use super::s3::{S3Server, S3Settings};
+use crate::age::now_unix_ms;
 use crate::cli::size;
 use crate::failure::{Failure, Result};
 
@@ -109,6 +111,10 @@ pub(crate) enum Aim {
     Disk(Target),
     /// An image of Ceph's, which fio reaches.
     Rbd(FioPlace),
+    /// Native objects of a pool of Ceph.
+    Rados(String),
+    /// Volumes of the daemon, of that size each.
+    Volumes(u64),
     Bucket(BucketName),
 }
 
@@ -116,6 +122,12 @@ pub(crate) enum Aim {
 pub(crate) fn aim(text: &str) -> std::result::Result<Aim, String> {
     if let Some(rest) = text.strip_prefix("s3://") {
         return BucketName::read(rest).map(Aim::Bucket);
+    }
+    if let Some(size) = text.strip_prefix("volumes:") {
+        return parse_size(size).map(|size| Aim::Volumes(size.0));
+    }
+    if let Some(pool) = text.strip_prefix("rados:").filter(|pool| !pool.is_empty()) {
+        return Ok(Aim::Rados(pool.to_owned()));
     }
     let aim = match text.strip_prefix("rbd:").filter(|rest| !rest.starts_with("//")) {
         Some(image) => FioPlace::rbd(image).map(Aim::Rbd),
@@ -228,6 +240,27 @@ impl ObjectsArgs {
                     .hint("--object-sizes has their sizes; their bytes do not compress"))
             }
         }
+    }
+}
+
+/// How to reach Ceph.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Ceph (rados:…)")]
+pub(crate) struct CephArgs {
+    /// Its configuration: where its monitors are, and the user's key
+    #[arg(long, default_value = "/etc/ceph/ceph.conf", value_name = "FILE")]
+    ceph_conf: PathBuf,
+
+    /// The user
+    #[arg(long, default_value = "client.admin", value_name = "USER")]
+    ceph_user: String,
+}
+
+impl CephArgs {
+    /// Connects to a pool for objects of `object_bytes`, `size_bytes` in all.
+    pub(crate) fn connect(&self, pool: &str, object_bytes: usize, size_bytes: u64) -> Result<RadosGoal> {
+        let how = (self.ceph_conf.as_path(), self.ceph_user.as_str());
+        RadosGoal::connect(how, pool, now_unix_ms(), (object_bytes, size_bytes))
     }
 }
 

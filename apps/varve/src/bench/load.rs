@@ -123,7 +123,7 @@ impl Load {
     pub(crate) fn of_plan(plan: &Plan) -> Self {
         let load = Self::of(&plan.load);
         match &plan.goal {
-            Goal::Disk(_) => load,
+            Goal::Disk(_) | Goal::Rados(_) | Goal::Volumes(_) => load,
             Goal::Fio(goal) => {
                 Self { options: vec![format!("by fio ioengine={}", goal.engine)], ..load }
             }
@@ -212,6 +212,14 @@ impl Load {
             self.mixture.iter().map(Sort::text).collect::<Vec<_>>().join(", ")
         };
         format!("{sorts}, {jobs} × {} under way{hosts}, {pace}{options}", self.depth)
+    }
+
+    /// Bytes of an operation and whether all of them read; none of mixes, of objects and of loads with a rate, which is no limit.
+    pub(crate) fn baseline(&self) -> Option<(usize, bool)> {
+        let is_pure = matches!(self.read_percent, 0 | 100);
+        let is_whole = self.objects.is_none() && self.mixture.is_empty();
+        let is_limit = self.rate_per_second.is_none();
+        (is_pure && is_whole && is_limit).then_some((self.block_bytes, self.read_percent == 100))
     }
 
     /// What is written, in one line.

@@ -17,39 +17,36 @@ const SCALE: f32 = 2.0;
 /// Families that a label may be written in, the one of the SVG first.
 const FAMILIES: [&str; 5] = ["DejaVu Sans", "Liberation Sans", "Noto Sans", "Arial", "Helvetica"];
 
-/// Writes the pictures of a page into a folder that is there, as `latency.svg`, `latency.png` and so on; how many they are.
-pub(crate) fn write_pictures(document: &Document, dir: &Path) -> Result<usize> {
-    let fonts = fonts()?;
+/// Writes the pictures of a page into a folder that is there, as `latency.svg`, `latency.png` and so on. Whether there are PNGs: a
+/// machine without fonts has none.
+pub(crate) fn write_pictures(document: &Document, dir: &Path) -> Result<bool> {
+    let fonts = fonts();
     let pictures = document.parts.iter().filter_map(|part| match part {
         Part::Picture { heading, svg } => Some((heading.to_lowercase().replace(' ', "-"), svg)),
         Part::Heading(_) | Part::Facts(_) | Part::Table(_) | Part::Notes(_) => None,
     });
-    let mut count = 0;
     for (name, svg) in pictures {
         let file = |extension| dir.join(format!("{name}.{extension}"));
         let failed = |error| Failure::new(format!("write pictures to {}: {error}", dir.display()));
         fs::write(file("svg"), svg).map_err(failed)?;
-        fs::write(file("png"), png(svg, &fonts)?).map_err(failed)?;
-        count += 1;
+        if let Some(fonts) = &fonts {
+            fs::write(file("png"), png(svg, fonts)?).map_err(failed)?;
+        }
     }
-    Ok(count)
+    Ok(fonts.is_some())
 }
 
-/// The fonts of the machine. Without any the labels would be missing without a word.
-fn fonts() -> Result<Arc<Database>> {
+/// The fonts of the machine; none where there are none, as labels would be missing without a word.
+fn fonts() -> Option<Arc<Database>> {
     let mut fonts = Database::new();
     fonts.load_system_fonts();
     let families = FAMILIES.map(Family::Name);
     let query = Query { families: &families, ..Query::default() };
     let found = fonts.query(&query).and_then(|id| fonts.face(id));
     let any = found.or_else(|| fonts.faces().next());
-    let Some(family) = any.and_then(|face| face.families.first()).map(|(name, _)| name.clone())
-    else {
-        return Err(Failure::new("a PNG needs a font, and this machine has none")
-            .hint("install one, such as fonts-dejavu-core"));
-    };
+    let (family, _) = any.and_then(|face| face.families.first())?.clone();
     fonts.set_sans_serif_family(family);
-    Ok(Arc::new(fonts))
+    Some(Arc::new(fonts))
 }
 
 fn png(svg: &str, fonts: &Arc<Database>) -> Result<Vec<u8>> {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use varve_tool_bench::cosbench::{self as objects, WorkKind, Workload};
-use varve_tool_bench::{BlockWork, Lives, LoadSpec, Preset, Step, Work};
+use varve_tool_bench::{BlockWork, DataSpec, Lives, LoadSpec, Preset, Step, VolumeWork, Work};
 use varve_types::ByteCount;
 
 use super::bucket::Bucket;
@@ -90,7 +90,9 @@ fn needs(id: &str, what: &str) -> Failure {
 }
 
 /// The load of a step: `common` says what presets leave open, such as data and seed.
-pub(crate) fn load_of(step: &Step, common: &LoadSpec) -> LoadSpec {
+pub(crate) fn load_of(work: &BlockWork, step: &Step, common: &LoadSpec) -> LoadSpec {
+    let own = common.data.compression_ratio;
+    let compression_ratio = work.compression_ratio.filter(|_| own <= 1.0).unwrap_or(own);
     let load = LoadSpec {
         block_bytes: step.block_bytes,
         read_percent: step.read_percent,
@@ -98,6 +100,7 @@ pub(crate) fn load_of(step: &Step, common: &LoadSpec) -> LoadSpec {
         jobs: step.jobs,
         depth: step.depth,
         rate: step.rate,
+        data: DataSpec { compression_ratio, ..common.data },
         ..*common
     };
     step.mixture.map_or(load, |mixture| load.mixed(mixture))
@@ -120,10 +123,15 @@ pub(crate) fn shown(preset: &Preset) -> (Value, String) {
             let fill = if work.fill { ", each block written once before" } else { "" };
             pairs.push(("time", format!("{} s after {} s{fill}", work.duration_s, work.ramp_s)));
             for step in &work.steps {
-                let load = load_of(step, &LoadSpec::default());
+                let load = load_of(work, step, &LoadSpec::default());
                 pairs.push((
                     "load",
-                    format!("{} (source: {})", load_text(&load), step.block_in_source),
+                    format!(
+                        "{} (source: {}){}",
+                        load_text(&load),
+                        step.block_in_source,
+                        step.volumes.map(|work| volumes_text(&work)).unwrap_or_default()
+                    ),
                 ));
             }
             json!({
@@ -169,6 +177,14 @@ pub(crate) fn shown(preset: &Preset) -> (Value, String) {
     }
 }
 
+fn volumes_text(work: &VolumeWork) -> String {
+    let clones = work.own_percent.map(|percent| format!("; on {percent} % of clones of one volume"));
+    let every = |every_s| format!("; a snapshot of each volume every {every_s} s");
+    let cloned = work.clone_one_in.map(|one_in| format!(", a clone for {one_in} volumes"));
+    let parts = [clones, work.snapshot_every_s.map(every), cloned];
+    parts.into_iter().flatten().collect()
+}
+
 fn step_value(step: &Step) -> Value {
     let sorts = step.mixture.iter().flat_map(|mixture| mixture.parts().to_vec()).map(|part| {
         json!({
@@ -189,5 +205,10 @@ fn step_value(step: &Step) -> Value {
         "depth": step.depth,
         "rate_per_second": step.rate,
         "mixture": sorts.collect::<Vec<_>>(),
+        "volumes": step.volumes.map(|work| json!({
+            "own_percent": work.own_percent,
+            "snapshot_every_s": work.snapshot_every_s,
+            "clone_one_in": work.clone_one_in,
+        })),
     })
 }

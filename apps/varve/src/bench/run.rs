@@ -1,22 +1,30 @@
 //! Runs a load: a thread with a loop for each job, and phases that all of them begin together.
 
+use std::cell::RefCell;
 use std::fmt;
+use std::path::PathBuf;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use varve_media::Disk;
 use varve_reactor::{Loop, LoopConfig, Reactor};
 use varve_tool_bench::{
-    Error, Job, JobWatch, LoadSpec, Measured, Phase, Target, Usage, has_settled,
+    Error, Job, JobPart, JobWatch, LoadSpec, Measured, Phase, Target, Usage, has_settled,
 };
 use varve_tool_bench::fio::FioPlace;
-use varve_types::ErrorKind;
+use varve_types::{ByteCount, ErrorKind};
 
+use super::background::Background;
+use super::clients;
 use super::crowd::{Crowd, ObjectsPlan};
 use super::fio::FioGoal;
 use super::health::Health;
-use super::sampler::{Sampler, check_server};
+use super::rados::RadosGoal;
+use super::sampler::{Sampler, check_ceph, check_server};
+use super::volumes::{Fleet, Taken, VolumesGoal};
 use crate::age::now_unix_ms;
 use crate::cli::Global;
 use crate::failure::{Failure, Result};
@@ -44,12 +52,16 @@ pub(crate) struct Plan {
     pub(crate) repeats: u32,
     /// When the ramp of the first one begins, in ms since 1970; without it as soon as everything is ready.
     pub(crate) at_unix_ms: Option<u64>,
+    /// Whether it is one of several clients, which begin each load together.
+    pub(crate) in_step: bool,
     /// Longest time to wait before the first one until the rate has settled.
     pub(crate) settle_ms: Option<u64>,
     /// Command whose exit code says whether the measured system is well.
     pub(crate) healthy: Option<String>,
     /// Processes that are looked at, beside this one.
     pub(crate) processes: Vec<u32>,
+    /// Admin sockets of Ceph's daemons that are asked for theirs.
+    pub(crate) ceph: Vec<PathBuf>,
     /// Whether the daemon is asked for its counters.
     pub(crate) asks_server: bool,
 }
@@ -60,6 +72,10 @@ pub(crate) enum Goal {
     Disk(Target),
     /// A target that fio reaches.
     Fio(FioGoal),
+    /// Native objects of a pool of Ceph.
+    Rados(RadosGoal),
+    /// A volume of a daemon for each job.
+    Volumes(VolumesGoal),
     Objects(ObjectsPlan),
 }
 
@@ -72,6 +88,10 @@ impl fmt::Display for Goal {
                 FioPlace::Nbd(uri) => f.write_str(uri),
                 FioPlace::Rbd { pool, image } => write!(f, "rbd:{pool}/{image}"),
             },
+            Self::Rados(goal) => write!(f, "rados:{}", goal.pool),
+            Self::Volumes(goal) => {
+                write!(f, "volumes of {} for this run", ByteCount(goal.size_bytes))
+            }
             Self::Objects(plan) => plan.bucket.fmt(f),
         }
     }
@@ -89,6 +109,8 @@ pub(crate) struct Outcome {
     pub(crate) verified: Option<u64>,
     /// The first of the failures that were few enough to go on.
     pub(crate) complaint: Option<String>,
+    /// What else is to be said of it.
+    pub(crate) notes: Vec<(String, String)>,
     /// Whether somebody ended it early.
     pub(crate) is_interrupted: bool,
 }
@@ -123,7 +145,11 @@ pub(crate) fn run(plans: &[Plan], global: &Global) -> Result<Vec<Outcome>> {
     // What a run wrote is removed however it ended.
     let cleaned = match plans.first().map(|plan| &plan.goal) {
         Some(Goal::Objects(plan)) => plan.bucket.clean(&watch),
-        Some(Goal::Disk(_) | Goal::Fio(_)) | None => Ok(()),
+        Some(Goal::Rados(goal)) => {
+            watch.say("remove the objects of this run");
+            goal.clean()
+        }
+        Some(Goal::Disk(_) | Goal::Fio(_) | Goal::Volumes(_)) | None => Ok(()),
     };
     watch.end();
     let mut outcomes = outcomes?;
@@ -139,12 +165,18 @@ fn measure(plan: &Plan, global: &Global, watch: &Watch) -> Result<Outcome> {
     watch.say(format!("open {}", plan.goal));
     match &plan.goal {
         Goal::Disk(target) => {
-            let crew = Crew::start(plan, target)?;
-            let mut outcome =
-                measure_phases(plan, (global, watch), &|phase, name| crew.run(phase, watch, name))?;
-            outcome.size_bytes = crew.size_bytes;
-            crew.end();
-            Ok(outcome)
+            measure_crew(plan, Places::One(Place::Disk(target.clone())), (global, watch))
+        }
+        Goal::Rados(goal) => {
+            measure_crew(plan, Places::One(Place::Rados(goal.clone())), (global, watch))
+        }
+        Goal::Volumes(goal) => {
+            let fill = |target: &Target, load: LoadSpec| fill_whole(plan, target, load, watch);
+            let fleet = Fleet::make(*goal, &plan.load, (global, watch), &fill)?;
+            let measured = measure_fleet(plan, &fleet, (global, watch));
+            let removed = fleet.remove(watch);
+            let outcome = measured?;
+            removed.map(|()| outcome)
         }
         Goal::Fio(goal) => {
             FioGoal::check()?;
@@ -166,6 +198,99 @@ fn measure(plan: &Plan, global: &Global, watch: &Watch) -> Result<Outcome> {
     }
 }
 
+fn measure_crew(plan: &Plan, places: Places, (global, watch): (&Global, &Watch)) -> Result<Outcome> {
+    let crew = Crew::start(plan, &places)?;
+    let run = |phase: Phase, name: &str| crew.run(phase, watch, name);
+    let mut outcome = measure_phases(plan, (global, watch), &run)?;
+    outcome.size_bytes = crew.size_bytes;
+    crew.end();
+    Ok(outcome)
+}
+
+/// A load on volumes of its own, and what is done with them meanwhile.
+fn measure_fleet(
+    plan: &Plan,
+    fleet: &Fleet,
+    (global, watch): (&Global, &Watch),
+) -> Result<Outcome> {
+    let crew = Crew::start(plan, &Places::Each(fleet.targets.clone()))?;
+    let taken = RefCell::new(Taken::default());
+    let run = |phase: Phase, name: &str| {
+        let is_load = matches!(phase, Phase::Load { .. });
+        let taker = if is_load { fleet.take_snapshots()? } else { None };
+        let measured = crew.run(phase, watch, name);
+        if let Some(more) = taker.map(Background::end) {
+            let mut taken = taken.borrow_mut();
+            taken.snapshots += more.snapshots;
+            taken.clones += more.clones;
+            taken.failures += more.failures;
+        }
+        measured
+    };
+    let mut outcome = measure_phases(plan, (global, watch), &run)?;
+    outcome.size_bytes = crew.size_bytes;
+    crew.end();
+    let Taken { snapshots, clones, failures } = *taken.borrow();
+    if snapshots + failures > 0 {
+        let text = format!("{snapshots} and {clones} clones were made meanwhile, {failures} failed");
+        outcome.notes.push(("snapshots".to_owned(), text));
+    }
+    let reduced = fleet.reduction()?.map(|text| ("reduced".to_owned(), text));
+    outcome.notes.extend(reduced);
+    Ok(outcome)
+}
+
+/// Writes a target once as a whole.
+fn fill_whole(plan: &Plan, target: &Target, load: LoadSpec, watch: &Watch) -> Result<()> {
+    let whole = Plan { load, from_bytes: 0, size_bytes: None, ..plan.clone() };
+    let crew = Crew::start(&whole, &Places::One(Place::Disk(target.clone())))?;
+    let filled = crew.run(Phase::Fill, watch, "fill");
+    crew.end();
+    filled.map(drop)
+}
+
+/// What the jobs of a crew open.
+enum Places {
+    /// All of them the same one, of which each has a part.
+    One(Place),
+    /// Each its own.
+    Each(Vec<Target>),
+}
+
+/// What a job opens.
+#[derive(Clone)]
+enum Place {
+    Disk(Target),
+    Rados(RadosGoal),
+}
+
+impl Places {
+    fn of_job(&self, job: u32) -> (Place, bool) {
+        match self {
+            Self::One(place) => (place.clone(), false),
+            Self::Each(targets) => (Place::Disk(targets[job as usize].clone()), true),
+        }
+    }
+}
+
+impl Place {
+    fn open(&self, reactor: &Reactor) -> Result<Rc<dyn Disk>> {
+        match self {
+            Self::Disk(target) => target.open(reactor).map_err(|error| told(&error)),
+            Self::Rados(goal) => goal.open(),
+        }
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Disk(target) => target.fmt(f),
+            Self::Rados(goal) => write!(f, "rados:{}", goal.pool),
+        }
+    }
+}
+
 /// Runs a phase of that name to its end.
 type Run<'a> = &'a dyn Fn(Phase, &str) -> Result<Measured>;
 
@@ -182,6 +307,9 @@ fn measure_phases(
         None => Settling::NotAsked,
         Some(most_ms) => settle(run, most_ms, watch)?,
     };
+    if plan.in_step {
+        clients::step()?;
+    }
     plan.at_unix_ms.map_or(Ok(()), |at| wait_until(at, watch))?;
     let repeats = measure_repeats(plan, run, (global, watch))?;
     let mut outcome = Outcome {
@@ -191,6 +319,7 @@ fn measure_phases(
         unwell: health.and_then(Health::end),
         verified: None,
         complaint: None,
+        notes: Vec::new(),
         is_interrupted: false,
     };
     if plan.load.verify && !watch.is_stopped() {
@@ -244,7 +373,8 @@ fn measure_repeats(
     processes.push(std::process::id());
     let server = plan.asks_server.then(|| global.client());
     server.as_ref().map_or(Ok(()), check_server)?;
-    let sampler = Sampler::start(processes, server)?;
+    check_ceph(&plan.ceph)?;
+    let sampler = Sampler::start(processes, server, plan.ceph.clone())?;
     let phase = Phase::Load {
         ramp_ns: plan.ramp_ms * 1_000_000,
         duration_ns: plan.duration_ms * 1_000_000,
@@ -279,15 +409,17 @@ struct Crew {
 
 impl Crew {
     /// Starts a thread for each job, and waits until all of them have opened the target.
-    fn start(plan: &Plan, target: &Target) -> Result<Self> {
+    fn start(plan: &Plan, places: &Places) -> Result<Self> {
         let (ready_to, ready) = mpsc::channel();
         let (answer_to, answers) = mpsc::channel();
         let (mut phases, mut watches, mut threads) = (Vec::new(), Vec::new(), Vec::new());
         for job in 0..plan.load.jobs {
             let (phase_to, phases_of_job) = mpsc::channel();
             let watch = Arc::new(JobWatch::default());
+            let (place, is_own) = places.of_job(job);
             let member = Member {
-                target: target.clone(),
+                place,
+                is_own,
                 part: (plan.from_bytes, plan.size_bytes),
                 load: plan.load,
                 job,
@@ -358,7 +490,9 @@ impl Crew {
 
 /// What the thread of a job knows.
 struct Member {
-    target: Target,
+    place: Place,
+    /// Whether it has the place for itself.
+    is_own: bool,
     /// Where the part that all jobs use begins, and its bytes.
     part: (u64, Option<u64>),
     load: LoadSpec,
@@ -377,9 +511,16 @@ impl Member {
             }
         };
         let reactor = event_loop.handle();
-        let Self { target, part, load, job, watch, phases } = self;
-        let opened =
-            event_loop.run(async move { open(&reactor, (&target, part), (&load, job), watch) });
+        let Self { place, is_own, part, load, job, watch, phases } = self;
+        let whole = LoadSpec { jobs: if is_own { 1 } else { load.jobs }, ..load };
+        let number = if is_own { 0 } else { job };
+        let opened = event_loop.run(async move {
+            let (disk, (from_bytes, size_bytes)) = open(&reactor, &place, part)?;
+            let part = whole.part_of_job(number, from_bytes, size_bytes);
+            let part = JobPart { job, ..part.map_err(|error| told(&error))? };
+            let job = Job::new(&reactor, disk, &load, part, watch).map_err(|error| told(&error))?;
+            Ok((job, size_bytes))
+        });
         let job = match opened {
             Ok((job, size_bytes)) => {
                 let _nobody_waits = ready.send(Ok(size_bytes));
@@ -403,21 +544,18 @@ impl Member {
 
 fn open(
     reactor: &Reactor,
-    (target, (from_bytes, size_bytes)): (&Target, (u64, Option<u64>)),
-    (load, job): (&LoadSpec, u32),
-    watch: Arc<JobWatch>,
-) -> Result<(Job, u64)> {
-    let disk = target.open(reactor).map_err(|error| told(&error))?;
+    place: &Place,
+    (from_bytes, size_bytes): (u64, Option<u64>),
+) -> Result<(Rc<dyn Disk>, (u64, u64))> {
+    let disk = place.open(reactor)?;
     let has_bytes = disk.size();
     let follow_bytes = has_bytes.saturating_sub(from_bytes);
     let size_bytes = size_bytes.unwrap_or(follow_bytes);
     if size_bytes > follow_bytes {
         let what = if from_bytes == 0 { "fewer than --size" } else { "fewer than --from and --size" };
-        return Err(Failure::misuse(format!("{target} has {has_bytes} bytes, {what}")));
+        return Err(Failure::misuse(format!("{place} has {has_bytes} bytes, {what}")));
     }
-    let part = load.part_of_job(job, from_bytes, size_bytes).map_err(|error| told(&error))?;
-    let job = Job::new(reactor, disk, load, part, watch).map_err(|error| told(&error))?;
-    Ok((job, size_bytes))
+    Ok((disk, (from_bytes, size_bytes)))
 }
 
 fn told(error: &Error) -> Failure {

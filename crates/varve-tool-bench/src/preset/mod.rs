@@ -58,6 +58,10 @@ pub struct BlockWork {
     pub ramp_s: u64,
     /// Time of each measurement, in s.
     pub duration_s: u64,
+    /// What it is run on, in a few words.
+    pub needs: &'static str,
+    /// Bytes of a written block ÷ bytes that LZ4 makes of it, where the workload says.
+    pub compression_ratio: Option<f64>,
     /// One after another.
     pub steps: Vec<Step>,
 }
@@ -81,6 +85,19 @@ pub struct Step {
     pub rate: Option<f64>,
     /// Operations of several sorts, instead of size, reads and pattern.
     pub mixture: Option<Mixture>,
+    /// What is done with the volumes of a daemon meanwhile, each of which a job has for itself.
+    pub volumes: Option<VolumeWork>,
+}
+
+/// What is done with volumes of a daemon beside a load on them.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct VolumeWork {
+    /// They are clones of one volume that was written as a whole, and the load works on so much of each, in percent.
+    pub own_percent: Option<u8>,
+    /// A snapshot of each when the load begins, and again after so many s.
+    pub snapshot_every_s: Option<u32>,
+    /// Of the first snapshots one of so many is cloned.
+    pub clone_one_in: Option<u32>,
 }
 
 /// Many volumes that are made, written, read and removed.

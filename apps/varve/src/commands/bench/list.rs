@@ -36,7 +36,7 @@ impl List {
             .map(|preset| {
                 let needs = match preset.work {
                     Work::Needs { what, .. } => format!("not yet: {what}"),
-                    Work::Block(_) => "a block target".to_owned(),
+                    Work::Block(work) => work.needs.to_owned(),
                     Work::Lives(_) => "a daemon of Varve".to_owned(),
                     Work::Objects { .. } => "an S3 server".to_owned(),
                 };

@@ -36,7 +36,10 @@ impl Page {
         if let Some(dir) = &self.pictures {
             let failed = |error| Failure::new(format!("make {}: {error}", dir.display()));
             std::fs::create_dir_all(dir).map_err(failed)?;
-            write_pictures(&document, dir)?;
+            if !write_pictures(&document, dir)? {
+                return Err(Failure::new("a PNG needs a font, and this machine has none: SVG is written")
+                    .hint("install one, such as fonts-dejavu-core"));
+            }
         }
         Ok(if self.markdown { document.markdown() } else { document.html() })
     }
