@@ -87,7 +87,9 @@ pub enum Error {
         count_max: u32,
     },
     /// Parts of a mixture are none or too many, or not the whole.
-    #[error("{parts} parts with {percent} % of operations: up to {parts_max} parts are 100 % together")]
+    #[error(
+        "{parts} parts with {percent} % of operations: up to {parts_max} parts are 100 % together"
+    )]
     Mixture {
         /// Number of parts.
         parts: usize,

@@ -258,7 +258,12 @@ pub(crate) struct CephArgs {
 
 impl CephArgs {
     /// Connects to a pool for objects of `object_bytes`, `size_bytes` in all.
-    pub(crate) fn connect(&self, pool: &str, object_bytes: usize, size_bytes: u64) -> Result<RadosGoal> {
+    pub(crate) fn connect(
+        &self,
+        pool: &str,
+        object_bytes: usize,
+        size_bytes: u64,
+    ) -> Result<RadosGoal> {
         let how = (self.ceph_conf.as_path(), self.ceph_user.as_str());
         RadosGoal::connect(how, pool, now_unix_ms(), (object_bytes, size_bytes))
     }
@@ -304,7 +309,8 @@ fn mixture(text: &str) -> std::result::Result<Mixture, String> {
 
 /// Reads a sort of operations.
 fn part(text: &str) -> std::result::Result<Part, String> {
-    let unknown = || format!("`{text}` is no SHARE:KIND:SIZE:PATTERN, such as 50%:read:16KiB:random");
+    let unknown =
+        || format!("`{text}` is no SHARE:KIND:SIZE:PATTERN, such as 50%:read:16KiB:random");
     let words: Vec<&str> = text.split(':').collect();
     let [share, kind, size, access, more @ ..] = words.as_slice() else { return Err(unknown()) };
     let is_read = match *kind {

@@ -67,10 +67,10 @@ pub(crate) fn run_clients(count: u32) -> Result<Saved> {
         }
         let _its_report_says_more = client.process.wait();
     }
-    let reports = reports?.into_iter().enumerate().map(|(index, saved)| Named {
-        name: format!("client {} of {count}", index + 1),
-        saved,
-    });
+    let reports = reports?
+        .into_iter()
+        .enumerate()
+        .map(|(index, saved)| Named { name: format!("client {} of {count}", index + 1), saved });
     Saved::merged(&reports.collect::<Vec<_>>())
 }
 

@@ -55,7 +55,8 @@ impl Layers {
                 read: disk.read_bytes_per_second,
                 written: disk.write_bytes_per_second,
             };
-            amplification.push(client.times(&format!("disk {} of this machine", disk.name), disk_rates));
+            amplification
+                .push(client.times(&format!("disk {} of this machine", disk.name), disk_rates));
         }
         Self { mean_us: times(measured, usage), amplification }
     }
@@ -159,8 +160,14 @@ mod tests {
         let sum: f64 = layers.mean_us.iter().map(|(_, us)| us).sum();
         assert!((sum - 1000.0).abs() < 1.0, "{sum}");
         let facts = layers.facts();
-        assert_eq!(facts[0].1, "client, network and front-end 300 µs + engine 250 µs + drives 450 µs");
-        assert_eq!(facts[1].1, "drives of the daemon: 0.50 operations for one, 2.50 bytes written for one");
+        assert_eq!(
+            facts[0].1,
+            "client, network and front-end 300 µs + engine 250 µs + drives 450 µs"
+        );
+        assert_eq!(
+            facts[1].1,
+            "drives of the daemon: 0.50 operations for one, 2.50 bytes written for one"
+        );
         assert_eq!(Layers::of(&measured(), None).facts(), []);
     }
 

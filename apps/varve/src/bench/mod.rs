@@ -2,6 +2,7 @@
 
 mod arguments;
 mod background;
+mod ballast;
 mod bucket;
 mod chart;
 mod clients;
@@ -10,10 +11,10 @@ mod crowd;
 mod figures;
 mod fio;
 mod health;
-mod load;
-mod objects;
 mod layers;
 mod listing;
+mod load;
+mod objects;
 mod page;
 mod picture;
 mod preset;
@@ -34,14 +35,13 @@ pub(crate) use clients::{ClientPart, run_clients};
 pub(crate) use compared::{Compared, compare};
 pub(crate) use crowd::ObjectsPlan;
 pub(crate) use fio::FioGoal;
-pub(crate) use objects::run_workload;
 pub(crate) use listing::{Listed, listed};
+pub(crate) use objects::run_workload;
 pub(crate) use page::{Named, page};
 pub(crate) use picture::write_pictures;
 pub(crate) use preset::{
     block_work, known, lives_work, load_of, objects_plans, objects_work, shown,
 };
-pub(crate) use rados::RadosGoal;
 pub(crate) use report::{Report, json};
 pub(crate) use run::{Goal, Plan, run};
 pub(crate) use s3::S3Settings;

@@ -178,7 +178,8 @@ pub(crate) fn shown(preset: &Preset) -> (Value, String) {
 }
 
 fn volumes_text(work: &VolumeWork) -> String {
-    let clones = work.own_percent.map(|percent| format!("; on {percent} % of clones of one volume"));
+    let clones =
+        work.own_percent.map(|percent| format!("; on {percent} % of clones of one volume"));
     let every = |every_s| format!("; a snapshot of each volume every {every_s} s");
     let cloned = work.clone_one_in.map(|one_in| format!(", a clone for {one_in} volumes"));
     let parts = [clones, work.snapshot_every_s.map(every), cloned];

@@ -73,7 +73,8 @@ impl RadosGoal {
                 failed = failed.or(removed.err().filter(|refusal| *refusal != Refusal::NOT_FOUND));
             }
             failed.map_or(Ok(()), |refusal| {
-                let what = format!("remove the objects {}… of {}: {refusal}", goal.prefix, goal.pool);
+                let what =
+                    format!("remove the objects {}… of {}: {refusal}", goal.prefix, goal.pool);
                 Err(Failure::new(what))
             })
         })
@@ -139,9 +140,8 @@ impl Disk for RadosDisk {
         let changed =
             self.objects.change(&object, Change { write: Some(write), ..Change::default() });
         Box::pin(async move {
-            let refused = |refusal: Refusal| {
-                self.failed("write", (offset, len), &refusal.to_string())
-            };
+            let refused =
+                |refusal: Refusal| self.failed("write", (offset, len), &refusal.to_string());
             changed.await.map_err(refused)
         })
     }
@@ -161,8 +161,9 @@ pub(super) fn in_its_terms(report: &Report) -> Option<String> {
     let window = report.repeats.last()?;
     let rates: Vec<f64> = window.per_second.iter().map(|count| *count as f64).collect();
     let (mean, std) = spread(&rates)?;
-    let (most, least) =
-        rates.iter().fold((f64::MIN, f64::MAX), |(most, least), one| (most.max(*one), least.min(*one)));
+    let (most, least) = rates
+        .iter()
+        .fold((f64::MIN, f64::MAX), |(most, least), one| (most.max(*one), least.min(*one)));
     let object_mib = report.both.bytes_per_second
         / report.both.operations_per_second.max(1e-9)
         / f64::from(1 << 20);
@@ -190,5 +191,6 @@ fn spread(values: &[f64]) -> Option<(f64, f64)> {
 }
 
 fn told(error: &Error) -> Failure {
-    Failure::new(error.to_string()).hint("--ceph-conf names Ceph's configuration, --ceph-user the user")
+    Failure::new(error.to_string())
+        .hint("--ceph-conf names Ceph's configuration, --ceph-user the user")
 }

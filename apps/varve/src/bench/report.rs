@@ -16,6 +16,9 @@ use crate::table::{Align, columns, labelled};
 pub(crate) const COLUMNS: [&str; 11] =
     ["OPS/S", "±", "MiB/s", "MEAN µs", "p50", "p90", "p95", "p99", "p99.9", "p99.99", "MAX"];
 
+/// Names of what else may be said of a run.
+const NOTES: [&str; 4] = ["filled", "snapshots", "reduced", "rados bench"];
+
 /// What clocks and beginnings of hosts may differ by at least, in ms.
 const APART_MS: u64 = 250;
 
@@ -203,7 +206,7 @@ impl Report {
     }
 
     /// What was done, and what is to be said of the figures.
-    pub(crate) fn facts(&self) -> Vec<(&str, String)> {
+    pub(crate) fn facts(&self) -> Vec<(&'static str, String)> {
         let fill = if self.fill { ", written once before" } else { "" };
         let seconds = |ms: u64| format!("{} s", ms as f64 / 1000.0);
         let count = self.repeats.len();
@@ -237,7 +240,10 @@ impl Report {
         if let Some(objects) = self.verified_objects {
             pairs.push(("verified", format!("{objects} objects hold what was written last")));
         }
-        pairs.extend(self.notes.iter().map(|(name, text)| (name.as_str(), text.clone())));
+        pairs.extend(self.notes.iter().map(|(name, text)| {
+            let known = NOTES.into_iter().find(|known| known == name);
+            (known.unwrap_or("also"), text.clone())
+        }));
         pairs.extend(self.invalid.iter().map(|why| ("INVALID", why.clone())));
         let unsettled = self.repeats.iter().filter(|window| window.settled == Some(false)).count();
         if unsettled > 0 {

@@ -11,13 +11,14 @@ use std::time::{Duration, Instant};
 
 use varve_media::Disk;
 use varve_reactor::{Loop, LoopConfig, Reactor};
+use varve_tool_bench::fio::FioPlace;
 use varve_tool_bench::{
     Error, Job, JobPart, JobWatch, LoadSpec, Measured, Phase, Target, Usage, has_settled,
 };
-use varve_tool_bench::fio::FioPlace;
 use varve_types::{ByteCount, ErrorKind};
 
 use super::background::Background;
+use super::ballast::Ballast;
 use super::clients;
 use super::crowd::{Crowd, ObjectsPlan};
 use super::fio::FioGoal;
@@ -47,6 +48,8 @@ pub(crate) struct Plan {
     pub(crate) size_bytes: Option<u64>,
     /// Whether each block is written once before anything is measured.
     pub(crate) fill: bool,
+    /// How full the daemon's pool is made before anything is measured.
+    pub(crate) pool_percent: Option<u8>,
     pub(crate) ramp_ms: u64,
     pub(crate) duration_ms: u64,
     pub(crate) repeats: u32,
@@ -141,7 +144,10 @@ type JobResult<T> = varve_tool_bench::Result<T>;
 pub(crate) fn run(plans: &[Plan], global: &Global) -> Result<Vec<Outcome>> {
     let watch = Watch::open_ended();
     let begun = plans.iter().take_while(|_| !watch.is_stopped());
-    let outcomes: Result<Vec<Outcome>> = begun.map(|plan| measure(plan, global, &watch)).collect();
+    let ballast = Ballast::new(global);
+    let around = Around { global, watch: &watch, ballast: &ballast };
+    let outcomes: Result<Vec<Outcome>> = begun.map(|plan| measure(plan, around)).collect();
+    let lightened = ballast.remove();
     // What a run wrote is removed however it ended.
     let cleaned = match plans.first().map(|plan| &plan.goal) {
         Some(Goal::Objects(plan)) => plan.bucket.clean(&watch),
@@ -153,7 +159,7 @@ pub(crate) fn run(plans: &[Plan], global: &Global) -> Result<Vec<Outcome>> {
     };
     watch.end();
     let mut outcomes = outcomes?;
-    cleaned?;
+    cleaned.and(lightened)?;
     outcomes.retain(|outcome| !outcome.repeats.is_empty());
     if outcomes.is_empty() {
         return Err(Failure::new("interrupted before anything was measured"));
@@ -161,19 +167,24 @@ pub(crate) fn run(plans: &[Plan], global: &Global) -> Result<Vec<Outcome>> {
     Ok(outcomes)
 }
 
-fn measure(plan: &Plan, global: &Global, watch: &Watch) -> Result<Outcome> {
+/// What a run has around it.
+#[derive(Clone, Copy)]
+struct Around<'a> {
+    global: &'a Global,
+    watch: &'a Watch,
+    ballast: &'a Ballast,
+}
+
+fn measure(plan: &Plan, around: Around<'_>) -> Result<Outcome> {
+    let Around { global, watch, .. } = around;
     watch.say(format!("open {}", plan.goal));
     match &plan.goal {
-        Goal::Disk(target) => {
-            measure_crew(plan, Places::One(Place::Disk(target.clone())), (global, watch))
-        }
-        Goal::Rados(goal) => {
-            measure_crew(plan, Places::One(Place::Rados(goal.clone())), (global, watch))
-        }
+        Goal::Disk(target) => measure_crew(plan, Places::One(Place::Disk(target.clone())), around),
+        Goal::Rados(goal) => measure_crew(plan, Places::One(Place::Rados(goal.clone())), around),
         Goal::Volumes(goal) => {
             let fill = |target: &Target, load: LoadSpec| fill_whole(plan, target, load, watch);
             let fleet = Fleet::make(*goal, &plan.load, (global, watch), &fill)?;
-            let measured = measure_fleet(plan, &fleet, (global, watch));
+            let measured = measure_fleet(plan, &fleet, around);
             let removed = fleet.remove(watch);
             let outcome = measured?;
             removed.map(|()| outcome)
@@ -182,15 +193,14 @@ fn measure(plan: &Plan, global: &Global, watch: &Watch) -> Result<Outcome> {
             FioGoal::check()?;
             let load = (&plan.load, plan.size_bytes);
             let run = |phase: Phase, name: &str| goal.run(load, phase, (watch, name));
-            let mut outcome = measure_phases(plan, (global, watch), &run)?;
+            let mut outcome = measure_phases(plan, around, &run)?;
             outcome.size_bytes = plan.size_bytes.unwrap_or(0);
             Ok(outcome)
         }
         Goal::Objects(objects) => {
             let crowd = Crowd::start(objects, plan.load)?;
-            let mut outcome = measure_phases(plan, (global, watch), &|phase, name| {
-                crowd.run(phase, watch, name)
-            })?;
+            let mut outcome =
+                measure_phases(plan, around, &|phase, name| crowd.run(phase, watch, name))?;
             outcome.size_bytes = objects.prepared.1;
             outcome.complaint = crowd.complaint();
             Ok(outcome)
@@ -198,21 +208,19 @@ fn measure(plan: &Plan, global: &Global, watch: &Watch) -> Result<Outcome> {
     }
 }
 
-fn measure_crew(plan: &Plan, places: Places, (global, watch): (&Global, &Watch)) -> Result<Outcome> {
+fn measure_crew(plan: &Plan, places: Places, around: Around<'_>) -> Result<Outcome> {
+    let watch = around.watch;
     let crew = Crew::start(plan, &places)?;
     let run = |phase: Phase, name: &str| crew.run(phase, watch, name);
-    let mut outcome = measure_phases(plan, (global, watch), &run)?;
+    let mut outcome = measure_phases(plan, around, &run)?;
     outcome.size_bytes = crew.size_bytes;
     crew.end();
     Ok(outcome)
 }
 
 /// A load on volumes of its own, and what is done with them meanwhile.
-fn measure_fleet(
-    plan: &Plan,
-    fleet: &Fleet,
-    (global, watch): (&Global, &Watch),
-) -> Result<Outcome> {
+fn measure_fleet(plan: &Plan, fleet: &Fleet, around: Around<'_>) -> Result<Outcome> {
+    let watch = around.watch;
     let crew = Crew::start(plan, &Places::Each(fleet.targets.clone()))?;
     let taken = RefCell::new(Taken::default());
     let run = |phase: Phase, name: &str| {
@@ -227,12 +235,13 @@ fn measure_fleet(
         }
         measured
     };
-    let mut outcome = measure_phases(plan, (global, watch), &run)?;
+    let mut outcome = measure_phases(plan, around, &run)?;
     outcome.size_bytes = crew.size_bytes;
     crew.end();
     let Taken { snapshots, clones, failures } = *taken.borrow();
     if snapshots + failures > 0 {
-        let text = format!("{snapshots} and {clones} clones were made meanwhile, {failures} failed");
+        let text =
+            format!("{snapshots} and {clones} clones were made meanwhile, {failures} failed");
         outcome.notes.push(("snapshots".to_owned(), text));
     }
     let reduced = fleet.reduction()?.map(|text| ("reduced".to_owned(), text));
@@ -294,14 +303,14 @@ impl fmt::Display for Place {
 /// Runs a phase of that name to its end.
 type Run<'a> = &'a dyn Fn(Phase, &str) -> Result<Measured>;
 
-fn measure_phases(
-    plan: &Plan,
-    (global, watch): (&Global, &Watch),
-    run: Run<'_>,
-) -> Result<Outcome> {
+fn measure_phases(plan: &Plan, around: Around<'_>, run: Run<'_>) -> Result<Outcome> {
+    let watch = around.watch;
     if plan.fill {
         run(Phase::Fill, "fill")?;
     }
+    let fill = |target: &Target, load: LoadSpec| fill_whole(plan, target, load, watch);
+    let percent = plan.pool_percent.filter(|_| !watch.is_stopped());
+    let full = percent.map(|percent| around.ballast.reach(percent, watch, &fill)).transpose()?;
     let health = plan.healthy.as_deref().map(Health::watch).transpose()?;
     let settling = match plan.settle_ms {
         None => Settling::NotAsked,
@@ -311,7 +320,7 @@ fn measure_phases(
         clients::step()?;
     }
     plan.at_unix_ms.map_or(Ok(()), |at| wait_until(at, watch))?;
-    let repeats = measure_repeats(plan, run, (global, watch))?;
+    let repeats = measure_repeats(plan, run, around)?;
     let mut outcome = Outcome {
         size_bytes: 0,
         repeats,
@@ -319,7 +328,7 @@ fn measure_phases(
         unwell: health.and_then(Health::end),
         verified: None,
         complaint: None,
-        notes: Vec::new(),
+        notes: full.map(|text| ("filled".to_owned(), text)).into_iter().collect(),
         is_interrupted: false,
     };
     if plan.load.verify && !watch.is_stopped() {
@@ -364,11 +373,8 @@ fn settle(run: Run<'_>, most_ms: u64, watch: &Watch) -> Result<Settling> {
     Ok(Settling::Never { ms: passed_ms() })
 }
 
-fn measure_repeats(
-    plan: &Plan,
-    run: Run<'_>,
-    (global, watch): (&Global, &Watch),
-) -> Result<Vec<Repeat>> {
+fn measure_repeats(plan: &Plan, run: Run<'_>, around: Around<'_>) -> Result<Vec<Repeat>> {
+    let Around { global, watch, .. } = around;
     let mut processes = plan.processes.clone();
     processes.push(std::process::id());
     let server = plan.asks_server.then(|| global.client());
@@ -552,7 +558,8 @@ fn open(
     let follow_bytes = has_bytes.saturating_sub(from_bytes);
     let size_bytes = size_bytes.unwrap_or(follow_bytes);
     if size_bytes > follow_bytes {
-        let what = if from_bytes == 0 { "fewer than --size" } else { "fewer than --from and --size" };
+        let what =
+            if from_bytes == 0 { "fewer than --size" } else { "fewer than --from and --size" };
         return Err(Failure::misuse(format!("{place} has {has_bytes} bytes, {what}")));
     }
     Ok((disk, (from_bytes, size_bytes)))

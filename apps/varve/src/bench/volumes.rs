@@ -48,7 +48,7 @@ pub(super) struct Taken {
 
 impl VolumesGoal {
     /// Bytes of a volume that the load uses: all, or as much of a clone as becomes its own.
-    pub(super) fn used_bytes(&self) -> u64 {
+    pub(crate) fn used_bytes(&self) -> u64 {
         let percent = self.work.own_percent.unwrap_or(100);
         self.size_bytes / 100 * u64::from(percent) / 4096 * 4096
     }
@@ -155,7 +155,8 @@ impl Fleet {
                         client.send::<v1::SnapshotPage>(Method::POST, "/v1/snapshots", &spec);
                     taken.snapshots += u64::from(made.is_ok());
                     taken.failures += u64::from(made.is_err());
-                    let clones = clone_one_in.filter(|one_in| index.is_multiple_of(*one_in as usize));
+                    let clones =
+                        clone_one_in.filter(|one_in| index.is_multiple_of(*one_in as usize));
                     if clones.is_some() && round == 0 && made.is_ok() {
                         let cloned = clone(&client, &name, &format!("{volume}-clone"));
                         taken.clones += u64::from(cloned.is_ok());

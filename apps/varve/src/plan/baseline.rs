@@ -12,21 +12,27 @@ use crate::failure::{Failure, Result};
 
 /// Adds what `CLUSTER=RESULT` says to a catalogue: each load of blocks that reads alone or writes alone.
 pub(super) fn add_measured(catalogue: &mut Catalogue, measured: &str) -> Result<()> {
-    let parts = measured.split_once('=').filter(|(cluster, path)| !cluster.is_empty() && !path.is_empty());
+    let parts =
+        measured.split_once('=').filter(|(cluster, path)| !cluster.is_empty() && !path.is_empty());
     let Some((cluster, path)) = parts else {
         return Err(Failure::misuse(format!("`{measured}` is no CLUSTER=RESULT")));
     };
     let path = Path::new(path);
     let saved = Saved::read(path)?;
     if let Some(why) = saved.runs.iter().flat_map(|run| &run.invalid).next() {
-        return Err(Failure::new(format!("{} means nothing: {why}", path.display())).hint("measure again"));
+        return Err(
+            Failure::new(format!("{} means nothing: {why}", path.display())).hint("measure again")
+        );
     }
     let source = format!("varve bench run, {}", name(path));
     let rows: Vec<String> =
         saved.runs.iter().filter_map(|run| row(cluster, &source, run)).collect();
     if rows.is_empty() {
-        let what = format!("{} has no load of blocks that reads alone or writes alone", path.display());
-        return Err(Failure::misuse(what).hint("measure reads and writes apart: --reads 100, --reads 0"));
+        let what =
+            format!("{} has no load of blocks that reads alone or writes alone", path.display());
+        return Err(
+            Failure::misuse(what).hint("measure reads and writes apart: --reads 100, --reads 0")
+        );
     }
     let origin = format!("--measured {measured}");
     catalogue.add(&origin, &rows.concat()).map_err(refused)

@@ -37,9 +37,7 @@ impl FioPlace {
     pub fn rbd(name: &str) -> Result<Self> {
         let parts = name.split_once('/');
         match parts.filter(|(pool, image)| !pool.is_empty() && !image.is_empty()) {
-            Some((pool, image)) => {
-                Ok(Self::Rbd { pool: pool.to_owned(), image: image.to_owned() })
-            }
+            Some((pool, image)) => Ok(Self::Rbd { pool: pool.to_owned(), image: image.to_owned() }),
             None => {
                 let reason = "an image is rbd:POOL/IMAGE".to_owned();
                 Err(Error::Target { target: format!("rbd:{name}"), reason })
@@ -181,7 +179,10 @@ impl FioCommand<'_> {
         let load = self.load;
         let is_file = matches!(self.place, FioPlace::File(_));
         let refused = [
-            (load.rate.is_some(), "a rate: its latencies do not count from when operations are due"),
+            (
+                load.rate.is_some(),
+                "a rate: its latencies do not count from when operations are due",
+            ),
             (load.verify, "verification of what each block held last"),
             (load.mixture.is_some(), "several sorts of operations"),
             (load.data.zero_percent > 0, "a share of zeros"),
@@ -190,9 +191,7 @@ impl FioCommand<'_> {
         ];
         match refused.iter().find(|(is_so, _)| *is_so) {
             None => Ok(()),
-            Some((_, what)) => {
-                Err(Error::FioCannot { what })
-            }
+            Some((_, what)) => Err(Error::FioCannot { what }),
         }
     }
 }
@@ -213,8 +212,7 @@ impl FioRun {
 
 impl FioSide {
     fn side(&self) -> Side {
-        let mut side =
-            Side { operations: self.operations, bytes: self.bytes, ..Side::default() };
+        let mut side = Side { operations: self.operations, bytes: self.bytes, ..Side::default() };
         for (latency_ns, count) in Cells::to_vec(&self.cells) {
             side.latency_ns.saturating_record_n(latency_ns.max(1), count);
         }

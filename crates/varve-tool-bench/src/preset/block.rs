@@ -64,8 +64,18 @@ fn preset(id: &str, what: &str, work: Work) -> Preset {
 
 /// All of them.
 pub(super) fn presets() -> Vec<Preset> {
-    [desktops(), databases(), appendix_b(), flash_arrays(), clients(), mixtures(), volumes(), native(), lives()]
-        .concat()
+    [
+        desktops(),
+        databases(),
+        appendix_b(),
+        flash_arrays(),
+        clients(),
+        mixtures(),
+        volumes(),
+        native(),
+        lives(),
+    ]
+    .concat()
 }
 
 fn desktops() -> Vec<Preset> {
@@ -251,8 +261,7 @@ fn clients() -> Vec<Preset> {
     };
     let steps =
         vec![step(100, RANDOM), step(100, SEQUENTIAL), step(0, RANDOM), step(0, SEQUENTIAL)];
-    let windows =
-        BlockWork { size_bytes: Some(8 << 30), ramp_s: 5, duration_s: 60, steps, ..WORK };
+    let windows = BlockWork { size_bytes: Some(8 << 30), ramp_s: 5, duration_s: 60, steps, ..WORK };
     let file = BlockWork { needs: "a file of a mounted file system", ..windows.clone() };
     let guest = BlockWork {
         needs: "a block target, inside a guest",
@@ -294,7 +303,10 @@ fn clients() -> Vec<Preset> {
         Preset {
             source: "S4, W10",
             setting: "inside a guest: start this program there, on the disk that the guest sees; cache off",
-            assumed: vec!["5 s of ramp and 60 s measured, where the source's fio ends after 8 GiB", "sequential"],
+            assumed: vec![
+                "5 s of ramp and 60 s measured, where the source's fio ends after 8 GiB",
+                "sequential",
+            ],
             reference: "MB/s of S4's W10",
             ..preset(
                 "vm-guest",
@@ -358,7 +370,12 @@ fn mixtures() -> Vec<Preset> {
     vec![
         Preset {
             source: "S0, table 2",
-            assumed: vec![TIMES_ASSUMED, DEPTH_ASSUMED, JOBS_ASSUMED, "sizes, patterns, and half of the operations each"],
+            assumed: vec![
+                TIMES_ASSUMED,
+                DEPTH_ASSUMED,
+                JOBS_ASSUMED,
+                "sizes, patterns, and half of the operations each",
+            ],
             reference: "MB/s, and p99 of reads",
             ..preset(
                 "nosql",

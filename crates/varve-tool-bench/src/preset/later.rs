@@ -61,17 +61,15 @@ const BLOCK: &[&Row] = &[
     },
 ];
 
-const OBJECTS: &[&Row] = &[
-    &Row {
-        id: "yahoo-cas",
-        what: "small objects in coded storage with a cache",
-        source: "S0, R11",
-        needs: "a cache tier before coded storage, and caches dropped between steps",
-        parameters: "code 8+3; objects of 4 to 64 KB; cache 2 % of storage; at 10, 50 and 70 % full in this order: PUT, PUT_cache, GET_cache, GET; page and disk caches dropped between; requests/s swept",
-        assumed: &["4 to 64 KB"],
-        reference: "S0's R11",
-    },
-];
+const OBJECTS: &[&Row] = &[&Row {
+    id: "yahoo-cas",
+    what: "small objects in coded storage with a cache",
+    source: "S0, R11",
+    needs: "a cache tier before coded storage, and caches dropped between steps",
+    parameters: "code 8+3; objects of 4 to 64 KB; cache 2 % of storage; at 10, 50 and 70 % full in this order: PUT, PUT_cache, GET_cache, GET; page and disk caches dropped between; requests/s swept",
+    assumed: &["4 to 64 KB"],
+    reference: "S0's R11",
+}];
 
 const FILE: &[&Row] = &[
     &Row {
@@ -94,14 +92,12 @@ const FILE: &[&Row] = &[
     },
 ];
 
-const REDUCTION: &[&Row] = &[
-    &Row {
-        id: "reduce-fused",
-        what: "compression and fingerprint in one pass against two",
-        source: "S2",
-        needs: "settings of the system under test changed between runs",
-        parameters: "as the source: one pass against two",
-        assumed: &[],
-        reference: "S2: +40 %",
-    },
-];
+const REDUCTION: &[&Row] = &[&Row {
+    id: "reduce-fused",
+    what: "compression and fingerprint in one pass against two",
+    source: "S2",
+    needs: "settings of the system under test changed between runs",
+    parameters: "as the source: one pass against two",
+    assumed: &[],
+    reference: "S2: +40 %",
+}];

@@ -242,7 +242,11 @@ mod tests {
         assert_eq!(work("idf16").steps.len(), 8);
         let sorts = |id: &str| -> Vec<(u8, bool, usize)> {
             let mixture = work(id).steps[0].mixture.unwrap();
-            mixture.parts().iter().map(|part| (part.percent, part.is_read, part.bytes >> 10)).collect()
+            mixture
+                .parts()
+                .iter()
+                .map(|part| (part.percent, part.is_read, part.bytes >> 10))
+                .collect()
         };
         assert_eq!(sorts("nosql"), [(50, true, 16), (50, false, 128)]);
         assert!(sorts("aggregate").iter().all(|(_, is_read, kib)| !is_read && *kib <= 32));

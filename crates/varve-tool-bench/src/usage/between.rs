@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::usage::counters::{Counters, TICKS_A_SECOND};
 use crate::usage::ceph::CephUsage;
+use crate::usage::counters::{Counters, TICKS_A_SECOND};
 use crate::usage::server::ServerUsage;
 
 /// Use of a machine, a second. Fields are added over time, never renamed.

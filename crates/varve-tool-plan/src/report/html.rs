@@ -28,9 +28,8 @@ impl Document {
                 Part::Table(Table { header, rows }) => {
                     let numbers = numbers(header.len(), rows);
                     let header = row("th", header.iter().copied(), &numbers);
-                    let cells = |cells: &Vec<String>| {
-                        row("td", cells.iter().map(String::as_str), &numbers)
-                    };
+                    let cells =
+                        |cells: &Vec<String>| row("td", cells.iter().map(String::as_str), &numbers);
                     let rows: String = rows.iter().map(cells).collect();
                     out.push_str(&format!("<table>\n{header}{rows}</table>\n"));
                 }
@@ -63,11 +62,7 @@ fn numbers(columns: usize, rows: &[Vec<String>]) -> Vec<bool> {
     (0..columns).map(column).collect()
 }
 
-fn row<'a>(
-    kind: &str,
-    cells: impl IntoIterator<Item = &'a str>,
-    numbers: &[bool],
-) -> String {
+fn row<'a>(kind: &str, cells: impl IntoIterator<Item = &'a str>, numbers: &[bool]) -> String {
     let cells = cells.into_iter().enumerate().map(|(at, cell)| {
         let class = if numbers.get(at) == Some(&true) { " class=\"n\"" } else { "" };
         format!("<{kind}{class}>{}</{kind}>", escaped(cell))

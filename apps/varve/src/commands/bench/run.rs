@@ -12,9 +12,9 @@ use varve_types::limits::MEDIA_ALIGN;
 
 use crate::age::now_unix_ms;
 use crate::bench::{
-    Aim, Bucket, CephArgs, ClientPart, FioGoal, Goal, LoadArgs, ObjectsArgs, ObjectsPlan, Plan, Report, VolumesGoal, Saved, SweepArgs,
-    System, aim, block_work, json, known, lives_work, load_of, milliseconds, objects_plans,
-    objects_work, processes, run, run_clients, shown,
+    Aim, Bucket, CephArgs, ClientPart, FioGoal, Goal, LoadArgs, ObjectsArgs, ObjectsPlan, Plan,
+    Report, Saved, SweepArgs, System, VolumesGoal, aim, block_work, json, known, lives_work,
+    load_of, milliseconds, objects_plans, objects_work, processes, run, run_clients, shown,
 };
 use crate::cli::{Global, size};
 use crate::commands::bench::scale;
@@ -73,6 +73,10 @@ pub(crate) struct Run {
     /// Write each block once before anything is measured
     #[arg(long)]
     fill: bool,
+
+    /// Fill the pool of the daemon of --data or --addr to this share of its capacity before anything is measured, with volumes that are removed at the end
+    #[arg(long, value_parser = clap::value_parser!(u8).range(1..=95), conflicts_with = "clients", value_name = "PERCENT")]
+    fill_pool: Option<u8>,
 
     /// Leave that out where a preset does it
     #[arg(long, conflicts_with = "fill", requires = "preset")]
@@ -169,14 +173,15 @@ impl Run {
             }
             Aim::Rados(pool) => {
                 self.check_own("rados:")?;
-                let (object_bytes, own_bytes) = match preset.as_ref().map(|one| block_work(one.clone())) {
-                    None => (load.bytes_max(), None),
-                    Some(work) => {
-                        let work = work?;
-                        let sizes = work.steps.iter().map(|step| step.block_bytes);
-                        (sizes.max().unwrap_or(load.block_bytes), work.size_bytes)
-                    }
-                };
+                let (object_bytes, own_bytes) =
+                    match preset.as_ref().map(|one| block_work(one.clone())) {
+                        None => (load.bytes_max(), None),
+                        Some(work) => {
+                            let work = work?;
+                            let sizes = work.steps.iter().map(|step| step.block_bytes);
+                            (sizes.max().unwrap_or(load.block_bytes), work.size_bytes)
+                        }
+                    };
                 let size_bytes = self.size.map(|size| size.0).or(own_bytes).unwrap_or(RADOS_BYTES);
                 let goal = self.ceph_args.connect(pool, object_bytes, size_bytes)?;
                 self.disk_plans((Goal::Rados(goal), false), preset.as_ref(), &load)?
@@ -264,7 +269,9 @@ impl Run {
     fn check_own(&self, target: &str) -> Result<()> {
         if self.fio.is_some() || self.fio_job.is_some() || self.from.is_some() || self.clients > 1 {
             let what = format!("{target} targets are this generator's own, and one client's");
-            return Err(Failure::misuse(what).hint("leave --fio, --fio-job, --from and --clients out"));
+            return Err(
+                Failure::misuse(what).hint("leave --fio, --fio-job, --from and --clients out")
+            );
         }
         Ok(())
     }
@@ -364,6 +371,7 @@ impl Run {
             from_bytes: self.from.map_or(0, |from| from.0),
             size_bytes: self.size.map(|size| size.0),
             fill: self.fill,
+            pool_percent: self.fill_pool,
             ramp_ms: self.ramp.unwrap_or(RAMP_MS),
             duration_ms: self.duration.unwrap_or(DURATION_MS),
             repeats: self.repeat,

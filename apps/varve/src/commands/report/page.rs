@@ -37,8 +37,10 @@ impl Page {
             let failed = |error| Failure::new(format!("make {}: {error}", dir.display()));
             std::fs::create_dir_all(dir).map_err(failed)?;
             if !write_pictures(&document, dir)? {
-                return Err(Failure::new("a PNG needs a font, and this machine has none: SVG is written")
-                    .hint("install one, such as fonts-dejavu-core"));
+                return Err(Failure::new(
+                    "a PNG needs a font, and this machine has none: SVG is written",
+                )
+                .hint("install one, such as fonts-dejavu-core"));
             }
         }
         Ok(if self.markdown { document.markdown() } else { document.html() })

@@ -27,7 +27,10 @@ impl Kind {
         self.time.set(self.time.get() + began.elapsed());
     }
 
-    fn metrics(&self, [(count, counts), (us, times)]: [(&'static str, &'static str); 2]) -> [ShardMetric; 2] {
+    fn metrics(
+        &self,
+        [(count, counts), (us, times)]: [(&'static str, &'static str); 2],
+    ) -> [ShardMetric; 2] {
         let time_us = u64::try_from(self.time.get().as_micros()).unwrap_or(u64::MAX);
         let counter = |name, help, value| ShardMetric { name, help, kind: Counter, value };
         [counter(count, counts, self.count.get()), counter(us, times, time_us)]
@@ -48,14 +51,20 @@ impl RequestTimes {
     /// As metrics.
     pub(crate) fn metrics(&self) -> Vec<ShardMetric> {
         let reads = [
-            ("varve_volume_reads_total", "Reads of volumes that NBD clients on this thread asked for."),
+            (
+                "varve_volume_reads_total",
+                "Reads of volumes that NBD clients on this thread asked for.",
+            ),
             (
                 "varve_volume_read_us_total",
                 "Time from the front-end's request to the engine's answer of these, added up, in µs.",
             ),
         ];
         let writes = [
-            ("varve_volume_writes_total", "Writes to volumes that NBD clients on this thread asked for."),
+            (
+                "varve_volume_writes_total",
+                "Writes to volumes that NBD clients on this thread asked for.",
+            ),
             (
                 "varve_volume_write_us_total",
                 "Time from the front-end's request to the engine's answer of these, added up, in µs.",
