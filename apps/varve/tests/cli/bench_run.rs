@@ -45,9 +45,9 @@ fn sorts_of_operations_are_mixed_and_verified() {
     let bytes = of("writes", "bytes_per_second") / of("writes", "operations_per_second");
     let mean = (50.0 * 32768.0 + 20.0 * 8192.0) / 70.0;
     assert!((bytes / mean - 1.0).abs() < 0.05, "{bytes} of {mean}");
-    let text = bench(&["nosql", "--target", "memory:64MiB", "--jobs", "1"]).refused(2);
+    let text = bench(&["nosql", "--target", "memory:16MiB", "--jobs", "1"]).refused(2);
     assert!(text.contains("cannot be used with"), "{text}");
-    let text = bench(&["nosql", "--target", "memory:64MiB"]).ok();
+    let text = bench(&["nosql", "--target", "memory:16MiB"]).ok();
     assert!(
         text.contains("50 % reads of 16 KiB random, 50 % writes of 128 KiB sequential"),
         "{text}"

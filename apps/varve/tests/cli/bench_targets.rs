@@ -13,7 +13,7 @@ fn volumes_live_as_long_as_their_run() {
     let home = Home::new();
     let _daemon = home.serve(&[]);
     let arguments = ["bench", "run", "--target", "volumes:16MiB", "--jobs", "3", "--reads", "50"];
-    let more = ["--fill", "--verify", "--ramp", "0ms", "--duration", "300ms", "--server", "--json"];
+    let more = ["--fill", "--verify", "--ramp", "0ms", "--duration", "2s", "--server", "--json"];
     let json = home.varve(&[&arguments[..], &more].concat()).json();
     let report = &json["runs"][0];
     assert_eq!(report["verified_blocks"], 3 * 4096, "each volume as a whole");
