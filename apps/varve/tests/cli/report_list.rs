@@ -30,9 +30,7 @@ fn results_are_listed_the_oldest_first() {
     assert_eq!(names[4..], ["workers"; 7]);
     let workers = list(&[".", "--preset", "null-workers"]).ok();
     assert_eq!(workers.lines().count(), 8, "{workers}");
-    assert!(
-        workers.contains("  32 jobs × 32 under way") || workers.contains("32 jobs × 32 under way")
-    );
+    assert!(workers.contains("32 jobs × 32 under way"), "{workers}");
     let refused = list(&["nowhere"]).refused(1);
     assert!(refused.contains("list nowhere"), "{refused}");
 }
