@@ -10,6 +10,7 @@
 
 mod exports;
 mod metrics;
+mod request_times;
 mod source;
 mod space;
 mod volumes;
@@ -34,6 +35,7 @@ use crate::daemon::stack::{Seat, ShardReport, ShardStack};
 use crate::failure::{Failure, Result};
 
 use self::exports::VolumeExports;
+use self::request_times::RequestTimes;
 pub(crate) use self::source::{EngineSource, make_roots};
 use self::space::SpaceCount;
 pub(super) use self::volumes::{refused, volume};
@@ -56,6 +58,8 @@ pub(crate) struct EngineStack {
     disks: Option<Rc<DiskStats>>,
     /// The thread's read cache, if it has one.
     cache: Option<Rc<CachedSegments>>,
+    /// Of the thread's NBD clients.
+    times: Rc<RequestTimes>,
     /// Holds the pool's lock.
     _source: EngineSource,
 }
@@ -89,7 +93,8 @@ impl ShardStack for EngineStack {
         let placement = dispatch.placement().clone();
         let datasets = Datasets::new(dispatch, Arc::clone(&source.shared));
         let space = SpaceCount::new();
-        Ok(Self { shard, host, datasets, placement, space, disks, cache, _source: source })
+        let times = Rc::default();
+        Ok(Self { shard, host, datasets, placement, space, disks, cache, times, _source: source })
     }
 
     async fn begin(&self, reactor: &Reactor) -> Result<()> {
@@ -118,7 +123,7 @@ impl ShardStack for EngineStack {
     }
 
     fn exports(&self) -> VolumeExports {
-        VolumeExports::new(self.datasets.clone())
+        VolumeExports::new(self.datasets.clone(), Rc::clone(&self.times))
     }
 
     async fn space(&self) -> admin::Result<Space> {
@@ -175,6 +180,7 @@ impl ShardStack for EngineStack {
             metrics: metrics::of(&stats)
                 .into_iter()
                 .chain(self.disks.iter().flat_map(|disks| metrics::of_media(disks)))
+                .chain(self.times.metrics())
                 .chain(self.cache.iter().flat_map(|cache| metrics::of_cache(&cache.stats())))
                 .collect(),
         }
