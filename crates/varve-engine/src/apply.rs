@@ -211,16 +211,7 @@ impl Shard {
                 self.buffer.borrow_mut().remove_stream(stream, wseq);
             }
             SummaryEntry::Cut { source, copy, chunk_ceiling, .. } => {
-                let is_new =
-                    self.with_pages(|trees| trees.cut(source, copy, chunk_ceiling)).await?;
-                if is_new {
-                    self.mark.note_copy(copy);
-                }
-                for stream in [source, copy] {
-                    let ceiling = self.trees.borrow().chunk_ceiling(stream);
-                    self.reservations.cut_applied(stream, ceiling);
-                }
-                self.cuts.applied(copy);
+                self.apply_cut(source, copy, chunk_ceiling).await?;
             }
             SummaryEntry::FreedIds { first, count } => {
                 let ids: Vec<_> = (first.get()..first.get() + count).map(ChunkId::new).collect();
@@ -317,6 +308,18 @@ impl Shard {
             self.overwritten(stream, &dead);
             self.reactor.yield_now().await;
         }
+        Ok(())
+    }
+
+    async fn apply_cut(&self, source: StreamId, copy: StreamId, ceiling: ChunkId) -> Result<()> {
+        if self.with_pages(|trees| trees.cut(source, copy, ceiling)).await? {
+            self.mark.note_copy(copy);
+        }
+        for stream in [source, copy] {
+            let ceiling = self.trees.borrow().chunk_ceiling(stream);
+            self.reservations.cut_applied(stream, ceiling);
+        }
+        self.cuts.applied(copy);
         Ok(())
     }
 

@@ -91,6 +91,19 @@ impl AuditReport {
         self.shared.contains(chunk.get())
     }
 
+    /// Compares what was counted with what the shard believes.
+    fn compare_usage(&mut self, believed: DataUsage) {
+        let counted = DataUsage {
+            chunks: self.data_chunks + self.dead_chunks,
+            bytes: self.data_bytes + self.dead_bytes,
+        };
+        if counted != believed {
+            self.differs(|| {
+                format!("{counted:?} of data are in the chunk table, {believed:?} were counted")
+            });
+        }
+    }
+
     fn differs(&mut self, what: impl FnOnce() -> String) {
         self.difference_count += 1;
         if self.differences.len() < DIFFERENCES_MAX {
@@ -326,17 +339,7 @@ impl Shard {
             }
             self.reactor.yield_now().await;
         }
-        let believed = self.trees.borrow().data;
-        let report = &audit.report;
-        let counted = DataUsage {
-            chunks: report.data_chunks + report.dead_chunks,
-            bytes: report.data_bytes + report.dead_bytes,
-        };
-        if counted != believed {
-            audit.differs(|| {
-                format!("{counted:?} of data are in the chunk table, {believed:?} were counted")
-            });
-        }
+        audit.report.compare_usage(self.trees.borrow().data);
         for dead in self.trees.borrow().deaths.ids_from(0) {
             if !found.contains(dead.get()) {
                 audit.differs(|| format!("chunk {dead} is dead and not in the chunk table"));

@@ -17,6 +17,7 @@ use std::rc::Rc;
 use futures_util::future::{Either, select};
 use varve_logstore::format::frame::LanePoint;
 use varve_logstore::format::record::{RecordHeader, RecordKind, decode_cut};
+use varve_logstore::format::root::ShardRoot;
 use varve_logstore::format::segment::SegmentKind;
 use varve_logstore::format::summary::{Fingerprint, SummaryEntry, Unit};
 use varve_logstore::lane::{Frame, Record};
@@ -118,13 +119,13 @@ pub(crate) struct Drain {
 }
 
 impl Drain {
-    pub(crate) fn new(writer: SegmentWriter, point: LanePoint, lane_mount: u64) -> Self {
+    pub(crate) fn new(writer: SegmentWriter, root: &ShardRoot) -> Self {
         Self {
             writer: RefCell::new(writer),
             frames: RefCell::default(),
             bypassed_bytes: Cell::new(0),
-            point: Cell::new(point),
-            lane_mount: Cell::new(lane_mount),
+            point: Cell::new(root.lane),
+            lane_mount: Cell::new(root.lane_mount),
             frees: Cell::new(false),
             refused: Cell::new(false),
             grants_wait: Cell::new(false),

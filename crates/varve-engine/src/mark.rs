@@ -402,16 +402,21 @@ impl Shard {
             self.reactor.yield_now().await;
         }
         self.flush_data().await?;
-        self.dedup.borrow_mut().freed(&refused);
+        self.end_pass(ticket, &refused, report.freed);
+        Ok((report, refused))
+    }
+
+    /// What a pass found is in durable segments.
+    fn end_pass(&self, ticket: MarkTicket, refused: &RoaringTreemap, freed: u64) {
+        self.dedup.borrow_mut().freed(refused);
         if let Some(pass) = self.mark.pass.borrow_mut().take_if(|pass| pass.ticket == ticket) {
             self.dedup.borrow_mut().mark_ended(pass.kept_bytes);
             self.mark.ended.set(ticket.number);
             self.mark.has_ended.notify_all();
         }
-        if report.freed > 0 {
+        if freed > 0 {
             self.reclaim_wanted.notify_one();
         }
-        Ok((report, refused))
     }
 
     /// How much the shard wants a mark pass.

@@ -173,15 +173,11 @@ impl Shard {
             Ok(wrong)
         };
         let (mut wrong, read) = try_join(own, self.read_foreign(&foreign)).await?;
-        for ((index, name), data) in foreign.into_iter().zip(read) {
-            match data {
-                Some(data) => blocks[index] = Some(ReadPart::Data(data)),
-                None => {
-                    let ForeignChunk { home, chunk } = name;
-                    let block = first + index as u64;
-                    let missing = Error::ForeignMissing { stream, block, home, chunk };
-                    wrong = wrong.or(Some(missing));
-                }
+        for ((index, ForeignChunk { home, chunk }), data) in foreign.into_iter().zip(read) {
+            blocks[index] = data.map(ReadPart::Data);
+            if blocks[index].is_none() {
+                let block = first + index as u64;
+                wrong = wrong.or(Some(Error::ForeignMissing { stream, block, home, chunk }));
             }
         }
         let Some(error) = wrong else { return Ok(None) };

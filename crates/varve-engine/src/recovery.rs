@@ -210,10 +210,7 @@ impl Shard {
         let ShardParts { reactor, media, config, zones, owned, peers } = parts;
         let foreign = Rc::new(Foreign::new(peers));
         let segment_bytes = media.segments.geometry().segment_bytes;
-        let space = owned_space(segment_bytes, &owned);
-        let owner = SegmentOwner { pool: config.pool, shard: config.shard, mount: root.mount };
-        let writer = |kind, chain| SegmentWriter::new(owner, kind, segment_bytes, chain);
-        let data = writer(SegmentKind::Data, root.data_chain);
+        let writer = writers(&config, root, segment_bytes);
         let trees = open_trees(&config, root, foreign.peers().is_some())?;
         let (data_credits, record_credits) = credits(&media, &config);
         Ok(Rc::new_cyclic(|me| Self {
@@ -233,7 +230,7 @@ impl Shard {
             record_credits,
             pressure: Notify::new(),
             empty: AlignedBuf::zeroed(0).freeze(),
-            drain: Drain::new(data, root.lane, root.lane_mount),
+            drain: Drain::new(writer(SegmentKind::Data, root.data_chain), root),
             data_gate: Credits::new(1),
             apply_queue: RefCell::new(VecDeque::new()),
             entries_in_flight: Cell::new(0),
@@ -250,7 +247,7 @@ impl Shard {
             tree_gate: Credits::new(1),
             loading: RefCell::default(),
             blocks: RefCell::new(BlockCache::new(config.block_cache_bytes)),
-            space: RefCell::new(space),
+            space: RefCell::new(owned_space(segment_bytes, &owned)),
             space_changed: Notify::new(),
             lease_gate: Credits::new(1),
             growth: Growth::new(owned),
@@ -696,6 +693,16 @@ fn open_trees(config: &ShardConfig, root: &ShardRoot, has_others: bool) -> Resul
         deaths: Deaths::new(config.deaths_bytes),
         names_foreign: has_others || root.features.incompat & Features::FOREIGN_NAMES != 0,
     })
+}
+
+/// Makes the writers of a shard's segments, by kind and chain.
+fn writers(
+    config: &ShardConfig,
+    root: &ShardRoot,
+    segment_bytes: u32,
+) -> impl Fn(SegmentKind, ChainHead) -> SegmentWriter + use<> {
+    let owner = SegmentOwner { pool: config.pool, shard: config.shard, mount: root.mount };
+    move |kind, chain| SegmentWriter::new(owner, kind, segment_bytes, chain)
 }
 
 fn above(id: ChunkId) -> ChunkId {

@@ -97,6 +97,10 @@ fn small_below(rng: &mut Rng, bound: u32) -> u32 {
     u32::try_from(rng.below(u64::from(bound))).expect("below a u32")
 }
 
+fn lives(rng: &mut Rng, heavy: bool) -> u32 {
+    if heavy { 4 + small_below(rng, 28) } else { 20 + small_below(rng, 100) }
+}
+
 fn any_reduction(rng: &mut Rng) -> Reduction {
     let dedup = rng.chance(1, 2);
     let codecs = [Compression::Off, Compression::Lz4, Compression::Lz4, Compression::Zstd(1)];
@@ -148,11 +152,7 @@ impl WorldConfig {
                 write_nanos: 200 * scale..3_000 * scale,
                 flush_nanos: 200 * scale..3_000 * scale,
             },
-            lives: if heavy {
-                4 + small_below(&mut rng, 28)
-            } else {
-                20 + small_below(&mut rng, 100)
-            },
+            lives: lives(&mut rng, heavy),
             key_percent: pick(&mut rng, &[0, 10, 40]),
             faults: pick(
                 &mut rng,

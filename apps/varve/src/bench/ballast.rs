@@ -66,6 +66,7 @@ impl Ballast {
             dedup: Some(false),
             compression: None,
             quota_bytes: None,
+            reservation: None,
         };
         self.client.send::<v1::Volume>(Method::POST, "/v1/volumes", &volume)?;
         self.volumes.borrow_mut().push(name.clone());

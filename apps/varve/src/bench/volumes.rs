@@ -14,6 +14,12 @@ use crate::client::{Client, percent_encoded, volume_path};
 use crate::failure::{Failure, Result};
 use crate::watch::Watch;
 
+/// Where a volume of a name is served.
+type UriOf<'a> = dyn Fn(&str) -> Result<Target> + 'a;
+
+/// Fills a target with what a load writes.
+type Fill<'a> = dyn Fn(&Target, LoadSpec) -> Result<()> + 'a;
+
 /// Operation that fills the volume that clones are made of.
 const FILL_BYTES: usize = 1 << 20;
 
@@ -90,7 +96,7 @@ impl Fleet {
         &mut self,
         load: &LoadSpec,
         watch: &Watch,
-        (uri, fill): (&dyn Fn(&str) -> Result<Target>, &dyn Fn(&Target, LoadSpec) -> Result<()>),
+        (uri, fill): (&UriOf<'_>, &Fill<'_>),
     ) -> Result<()> {
         let golden = self.goal.work.own_percent.map(|_| format!("{}golden", self.prefix));
         if let Some(golden) = &golden {
@@ -128,6 +134,7 @@ impl Fleet {
             dedup: self.goal.work.own_percent.map(|_| true),
             compression: None,
             quota_bytes: None,
+            reservation: None,
         };
         self.client.send::<v1::Volume>(Method::POST, "/v1/volumes", &volume)?;
         self.names.push(name.to_owned());

@@ -29,7 +29,7 @@ const LOOK_NS: u64 = 200_000_000;
 
 const SMALL: Shape = Shape {
     segments: 160,
-    segment_bytes: MIB as u32,
+    segment_bytes: 1 << 20,
     lane_bytes: 4 * MIB,
     memory_bytes: 16 * MIB,
     checkpoint_entries: 1_000,

@@ -461,43 +461,19 @@ impl SummaryEntry {
         let zero = Raw::default();
         match self {
             Self::Data { chunk, stream, block, wseq, cut, class, bypassed, unit, fingerprint } => {
-                Raw {
-                    kind: kind::DATA,
-                    flags: flags(bypassed),
-                    class,
-                    chunk: chunk.get(),
-                    stream: stream.get(),
-                    block,
-                    wseq: wseq.get(),
-                    cut: cut.0,
-                    unit: Some(unit),
-                    fingerprint,
-                }
+                let unit = Some(unit);
+                let flags = flags(bypassed);
+                let raw = Raw { flags, class, cut: cut.0, unit, fingerprint, ..zero };
+                raw.names(kind::DATA, chunk, stream, block, wseq)
             }
-            Self::Reference { chunk, stream, block, wseq, cut, class, bypassed } => Raw {
-                kind: kind::REFERENCE,
-                flags: flags(bypassed),
-                class,
-                chunk: chunk.get(),
-                stream: stream.get(),
-                block,
-                wseq: wseq.get(),
-                cut: cut.0,
-                unit: None,
-                fingerprint: None,
-            },
-            Self::ForeignReference { home, chunk, stream, block, wseq, class, bypassed } => Raw {
-                kind: kind::FOREIGN_REFERENCE,
-                flags: flags(bypassed),
-                class,
-                chunk: chunk.get(),
-                stream: stream.get(),
-                block,
-                wseq: wseq.get(),
-                cut: u32::from(home.0),
-                unit: None,
-                fingerprint: None,
-            },
+            Self::Reference { chunk, stream, block, wseq, cut, class, bypassed } => {
+                let raw = Raw { flags: flags(bypassed), class, cut: cut.0, ..zero };
+                raw.names(kind::REFERENCE, chunk, stream, block, wseq)
+            }
+            Self::ForeignReference { home, chunk, stream, block, wseq, class, bypassed } => {
+                let raw = Raw { flags: flags(bypassed), class, cut: u32::from(home.0), ..zero };
+                raw.names(kind::FOREIGN_REFERENCE, chunk, stream, block, wseq)
+            }
             Self::Grant { first, count, wseq } => {
                 Raw { wseq: wseq.get(), ..Raw::ids(kind::GRANT, first, count) }
             }
@@ -690,6 +666,13 @@ const fn low_8(value: u64) -> u8 {
 }
 
 impl Raw {
+    /// An entry by which a block of a stream names a chunk.
+    #[inline]
+    fn names(self, kind: u8, chunk: ChunkId, stream: StreamId, block: u64, wseq: WriteSeq) -> Self {
+        let (chunk, stream, wseq) = (chunk.get(), stream.get(), wseq.get());
+        Self { kind, chunk, stream, block, wseq, ..self }
+    }
+
     fn ids(kind: u8, first: ChunkId, count: u64) -> Self {
         Self { kind, chunk: first.get(), block: count, ..Self::default() }
     }

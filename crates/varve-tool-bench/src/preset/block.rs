@@ -247,6 +247,26 @@ fn flash_arrays() -> Vec<Preset> {
     }]
 }
 
+/// Workers on a back end that does nothing.
+fn null_workers() -> Preset {
+    let workers = [1, 2, 3, 4, 8, 16, 32];
+    let workers = BlockWork {
+        fill: false,
+        ramp_s: 2,
+        duration_s: 10,
+        needs: "null:SIZE, or any block target",
+        steps: workers.map(|jobs| Step { jobs, ..BASE }).to_vec(),
+        ..WORK
+    };
+    Preset {
+        source: "S4, W11",
+        setting: "null back end: use --target null:SIZE",
+        assumed: vec!["4 KiB random reads", DEPTH_ASSUMED, "2 s of ramp and 10 s measured"],
+        reference: "S4's curve W11: the knee lies at the number of physical cores",
+        ..preset("null-workers", "1 to 32 workers on a null back end", Work::Block(workers))
+    }
+}
+
 fn clients() -> Vec<Preset> {
     let step = |read_percent, pattern| Step {
         block_bytes: 2 * MIB,
@@ -267,15 +287,6 @@ fn clients() -> Vec<Preset> {
         needs: "a block target, inside a guest",
         steps: vec![step(100, SEQUENTIAL), step(0, SEQUENTIAL)],
         ..windows.clone()
-    };
-    let workers = [1, 2, 3, 4, 8, 16, 32];
-    let workers = BlockWork {
-        fill: false,
-        ramp_s: 2,
-        duration_s: 10,
-        needs: "null:SIZE, or any block target",
-        steps: workers.map(|jobs| Step { jobs, ..BASE }).to_vec(),
-        ..WORK
     };
     vec![
         Preset {
@@ -314,13 +325,7 @@ fn clients() -> Vec<Preset> {
                 Work::Block(guest),
             )
         },
-        Preset {
-            source: "S4, W11",
-            setting: "null back end: use --target null:SIZE",
-            assumed: vec!["4 KiB random reads", DEPTH_ASSUMED, "2 s of ramp and 10 s measured"],
-            reference: "S4's curve W11: the knee lies at the number of physical cores",
-            ..preset("null-workers", "1 to 32 workers on a null back end", Work::Block(workers))
-        },
+        null_workers(),
     ]
 }
 
