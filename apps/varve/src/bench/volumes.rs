@@ -7,6 +7,7 @@ use varve_access_admin::v1::{self, CloneVolume, CreateSnapshots, CreateVolume};
 use varve_tool_bench::{LoadSpec, Target, VolumeWork};
 
 use super::background::Background;
+use super::ballast::Fill;
 use super::scale::server;
 use crate::age::now_unix_ms;
 use crate::cli::Global;
@@ -60,7 +61,7 @@ impl Fleet {
         goal: VolumesGoal,
         load: &LoadSpec,
         (global, watch): (&Global, &Watch),
-        fill: &dyn Fn(&Target, LoadSpec) -> Result<()>,
+        fill: Fill<'_>,
     ) -> Result<Self> {
         let client = global.client();
         let server = server(&client)?;
@@ -90,7 +91,7 @@ impl Fleet {
         &mut self,
         load: &LoadSpec,
         watch: &Watch,
-        (uri, fill): (&dyn Fn(&str) -> Result<Target>, &dyn Fn(&Target, LoadSpec) -> Result<()>),
+        (uri, fill): (&dyn Fn(&str) -> Result<Target>, Fill<'_>),
     ) -> Result<()> {
         let golden = self.goal.work.own_percent.map(|_| format!("{}golden", self.prefix));
         if let Some(golden) = &golden {
