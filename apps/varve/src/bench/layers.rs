@@ -3,6 +3,9 @@
 use serde::{Deserialize, Serialize};
 use varve_tool_bench::{CephUsage, Measured, Usage};
 
+/// Shares of which a disk does less for the client's operations and bytes are not told: others use it too.
+const TOLD_MIN: f64 = 0.01;
+
 /// Of one window. Fields are added over time, never renamed.
 #[derive(Clone, Default, PartialEq, Serialize, Deserialize, Debug)]
 pub(crate) struct Layers {
@@ -131,7 +134,9 @@ impl Amplification {
             part(self.written, "bytes written for one"),
         ];
         let parts: Vec<String> = parts.into_iter().flatten().collect();
-        (!parts.is_empty()).then(|| format!("{}: {}", self.at, parts.join(", ")))
+        let ratios = [self.operations, self.read, self.written];
+        let is_some = ratios.into_iter().flatten().any(|ratio| ratio >= TOLD_MIN);
+        is_some.then(|| format!("{}: {}", self.at, parts.join(", ")))
     }
 }
 

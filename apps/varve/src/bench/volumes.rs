@@ -7,18 +7,13 @@ use varve_access_admin::v1::{self, CloneVolume, CreateSnapshots, CreateVolume};
 use varve_tool_bench::{LoadSpec, Target, VolumeWork};
 
 use super::background::Background;
+use super::ballast::Fill;
 use super::scale::server;
 use crate::age::now_unix_ms;
 use crate::cli::Global;
 use crate::client::{Client, percent_encoded, volume_path};
 use crate::failure::{Failure, Result};
 use crate::watch::Watch;
-
-/// Where a volume of a name is served.
-type UriOf<'a> = dyn Fn(&str) -> Result<Target> + 'a;
-
-/// Fills a target with what a load writes.
-type Fill<'a> = dyn Fn(&Target, LoadSpec) -> Result<()> + 'a;
 
 /// Operation that fills the volume that clones are made of.
 const FILL_BYTES: usize = 1 << 20;
@@ -66,7 +61,7 @@ impl Fleet {
         goal: VolumesGoal,
         load: &LoadSpec,
         (global, watch): (&Global, &Watch),
-        fill: &dyn Fn(&Target, LoadSpec) -> Result<()>,
+        fill: Fill<'_>,
     ) -> Result<Self> {
         let client = global.client();
         let server = server(&client)?;
@@ -96,7 +91,7 @@ impl Fleet {
         &mut self,
         load: &LoadSpec,
         watch: &Watch,
-        (uri, fill): (&UriOf<'_>, &Fill<'_>),
+        (uri, fill): (&dyn Fn(&str) -> Result<Target>, Fill<'_>),
     ) -> Result<()> {
         let golden = self.goal.work.own_percent.map(|_| format!("{}golden", self.prefix));
         if let Some(golden) = &golden {

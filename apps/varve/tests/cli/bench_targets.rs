@@ -47,6 +47,21 @@ fn snapshots_and_clones_are_made_while_a_load_runs() {
 }
 
 #[test]
+fn a_pool_is_filled_before_a_load_and_emptied_after_it() {
+    let home = Home::new();
+    let _daemon = home.serve(&[]);
+    home.varve(&["volume", "create", "v", "--size", "8MiB"]).ok();
+    let target = "nbd+unix:///v?socket=nbd.sock";
+    let arguments = ["bench", "run", "--target", target, "--ramp", "0ms", "--duration", "100ms"];
+    let json = home.varve(&[&arguments[..], &["--fill-pool", "30", "--json"]].concat()).json();
+    let notes = json["runs"][0]["notes"].to_string();
+    let percent = notes.split('"').find_map(|part| part.split_once(" % of the pool, "));
+    let percent: f64 = percent.unwrap().0.parse().unwrap();
+    assert!((29.0..40.0).contains(&percent), "{notes}");
+    assert_eq!(home.varve(&["volume", "list"]).ok().lines().count(), 2, "the ballast is gone");
+}
+
+#[test]
 fn the_scale_test_is_a_preset() {
     let text = varve(&["bench", "show", "scale-1000x50"]).ok();
     assert!(text.contains("1000 of 1 GiB, 50 at a time"), "{text}");

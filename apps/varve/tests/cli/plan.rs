@@ -113,7 +113,9 @@ fn a_plan_names_what_binds_in_every_form() {
     assert!(text.contains("capacity         15.83    16     F2       binds\n"), "{text}");
     let form = |form| plan(&[&demand[..], &["--format", form]].concat()).ok();
     assert!(form("markdown").contains("| capacity | 15.83 | 16 | F2 | binds |\n"));
-    assert!(form("html").contains("<td>capacity</td><td>15.83</td><td>16</td>"));
+    assert!(
+        form("html").contains("<td>capacity</td><td class=\"n\">15.83</td><td class=\"n\">16</td>")
+    );
     let json = plan(&[&demand[..], &["--json"]].concat()).json();
     let best = &json["layouts"][0];
     assert_eq!((&best["nodes"], &best["binding"]), (&16.into(), &"capacity".into()));
