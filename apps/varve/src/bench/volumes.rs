@@ -15,6 +15,9 @@ use crate::client::{Client, percent_encoded, volume_path};
 use crate::failure::{Failure, Result};
 use crate::watch::Watch;
 
+/// Where a volume of a name is served.
+type UriOf<'a> = &'a dyn Fn(&str) -> Result<Target>;
+
 /// Operation that fills the volume that clones are made of.
 const FILL_BYTES: usize = 1 << 20;
 
@@ -91,7 +94,7 @@ impl Fleet {
         &mut self,
         load: &LoadSpec,
         watch: &Watch,
-        (uri, fill): (&dyn Fn(&str) -> Result<Target>, Fill<'_>),
+        (uri, fill): (UriOf<'_>, Fill<'_>),
     ) -> Result<()> {
         let golden = self.goal.work.own_percent.map(|_| format!("{}golden", self.prefix));
         if let Some(golden) = &golden {
