@@ -78,7 +78,7 @@ impl Fleet {
             targets: Vec::new(),
             prefix,
         };
-        let made = fleet.make_all(load, watch, (&uri, fill));
+        let made = fleet.make_all(load, watch, &uri, fill);
         if let Err(failure) = made {
             // The first failure says more than what removing meets after it.
             let _left = fleet.remove(watch);
@@ -91,7 +91,8 @@ impl Fleet {
         &mut self,
         load: &LoadSpec,
         watch: &Watch,
-        (uri, fill): (&dyn Fn(&str) -> Result<Target>, Fill<'_>),
+        uri: &dyn Fn(&str) -> Result<Target>,
+        fill: Fill<'_>,
     ) -> Result<()> {
         let golden = self.goal.work.own_percent.map(|_| format!("{}golden", self.prefix));
         if let Some(golden) = &golden {

@@ -218,6 +218,7 @@ mod tests {
             nets: [("eth0".to_owned(), net(n)), ("idle".to_owned(), net(1))].into(),
             processes: [(1, process(n)), (u32::try_from(n).unwrap() + 1, process(n))].into(),
             server: None,
+            ..Counters::default()
         };
         let usage = Usage::between(&counters(1), &counters(2), 2.0);
         assert_eq!((usage.cpus, usage.cpus_busy, usage.cpus_stolen), (2, 2.0, 0.1));
