@@ -146,8 +146,10 @@ impl Dispatch {
             try_join_all(asked).await?.into_iter().flatten()
         {
             let sum = all.entry(stream).or_default();
-            sum.reserved_bytes += size.blocks * BLOCK;
-            sum.outstanding_bytes += size.blocks.saturating_sub(held_blocks) * BLOCK;
+            let bytes = |blocks: u64| blocks.saturating_mul(BLOCK);
+            let outstanding = bytes(size.blocks.saturating_sub(held_blocks));
+            sum.reserved_bytes = sum.reserved_bytes.saturating_add(bytes(size.blocks));
+            sum.outstanding_bytes = sum.outstanding_bytes.saturating_add(outstanding);
         }
         Ok(all)
     }

@@ -289,7 +289,7 @@ impl Shard {
         }
         if self.reservations.promises_to(stream) {
             let others = self.reservations.outstanding_bytes(Some(stream));
-            return room.committed + with_pages(bytes) + others <= room.usable;
+            return (room.committed + with_pages(bytes)).saturating_add(others) <= room.usable;
         }
         let (used, usable) = self.spoken_for();
         used.saturating_add(2 * bytes) <= usable
@@ -307,6 +307,9 @@ impl Shard {
             return Ok(false);
         }
         let now = self.reactor.now();
+        if self.reservations.is_counting() {
+            patience.0 = None; // Until all is counted more may be promised than is owed.
+        }
         let began = *patience.0.get_or_insert(now);
         if now.0.saturating_sub(began.0) > PATIENCE_NS {
             if is_promised {
@@ -392,7 +395,10 @@ impl Shard {
     async fn make_room_to_promise(&self, needed_bytes: u64) -> Result<()> {
         self.check_open()?;
         if self.has_deaths() {
-            return self.fold_deaths().await; // D4
+            self.fold_deaths().await?; // D4
+            if self.can_promise(needed_bytes) {
+                return Ok(());
+            }
         }
         let mut patience = Patience::default();
         while self.reservations.is_counting() && !self.can_promise(needed_bytes) {
@@ -469,12 +475,14 @@ impl Shard {
 
     /// Refuses a cut after which what is promised to its sources could not be kept (V3).
     pub(crate) fn reservations_bear_cut(&self, sources: &[StreamId]) -> Result<()> {
-        let held: u64 = {
+        let held: Option<u64> = {
             let promises = self.reservations.promises.borrow();
-            sources.iter().filter_map(|source| promises.get(source)).map(|it| it.held).sum()
+            let held = sources.iter().filter_map(|source| promises.get(source)).map(|it| it.held);
+            held.reduce(u64::saturating_add)
         };
+        let Some(held) = held else { return Ok(()) };
         let needed_bytes = held.saturating_mul(BLOCK_SPACE);
-        if held == 0 || self.can_promise(needed_bytes) {
+        if self.can_promise(needed_bytes) {
             return Ok(());
         }
         let (used, usable) = self.spoken_for();
@@ -510,7 +518,8 @@ impl Shard {
             match scan {
                 Ok(Scan::More(next)) if stream_of_reservation(&next).is_some() => from = next,
                 Ok(_) => break,
-                Err(error) if error.kind() == ErrorKind::Corrupt => {
+                // What media cannot read, or read wrongly.
+                Err(error) if matches!(error.kind(), ErrorKind::Corrupt | ErrorKind::Internal) => {
                     damaged = Some(error);
                     break;
                 }
@@ -551,9 +560,11 @@ impl Shard {
             let Some(promise) = promises.get_mut(&stream) else { return Ok(()) };
             let Count::To(from) = promise.count else { return Ok(()) };
             promise.floor = promise.floor.max(ceiling); // V3
-            let (floor, mut found) = (promise.floor, 0);
+            let (floor, me, mut found) = (promise.floor, self.config.shard, 0);
             let mut count = |item| match item {
-                WalkItem::Data { slot, .. } if slot.id() >= floor => found += 1,
+                WalkItem::Data { slot, .. } if slot.shard() == me && slot.id() >= floor => {
+                    found += 1
+                }
                 WalkItem::Data { .. } | WalkItem::Page { .. } => {}
             };
             let next = match trees.streams.get(&stream).filter(|_| exists) {

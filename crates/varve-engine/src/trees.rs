@@ -456,7 +456,6 @@ impl Trees {
     /// Forgets a stream; its chunks and pages wait for mark.
     pub(crate) fn drop_stream(&mut self, id: StreamId) -> Result<(), Stop> {
         self.keys.delete(&mut self.cache, &mut self.names, &stream_key(id))?;
-        self.keys.delete(&mut self.cache, &mut self.names, &reservation_key(id))?;
         self.streams.remove(&id);
         Ok(())
     }

@@ -441,7 +441,9 @@ impl Shard {
         self.reduce.wishes.borrow_mut().remove(&stream);
         self.reduce.reducer.borrow_mut().forget(stream);
         self.wait_frame(&frame).await?;
-        self.reservations.remove(stream);
+        if self.reservations.promises_to(stream) {
+            self.release_reservation(stream).await?; // What a crash leaves of it is released when the pool is served.
+        }
         Ok(())
     }
 
