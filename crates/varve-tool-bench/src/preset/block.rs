@@ -70,6 +70,7 @@ pub(super) fn presets() -> Vec<Preset> {
         appendix_b(),
         flash_arrays(),
         clients(),
+        workers(),
         mixtures(),
         volumes(),
         native(),
@@ -268,15 +269,6 @@ fn clients() -> Vec<Preset> {
         steps: vec![step(100, SEQUENTIAL), step(0, SEQUENTIAL)],
         ..windows.clone()
     };
-    let workers = [1, 2, 3, 4, 8, 16, 32];
-    let workers = BlockWork {
-        fill: false,
-        ramp_s: 2,
-        duration_s: 10,
-        needs: "null:SIZE, or any block target",
-        steps: workers.map(|jobs| Step { jobs, ..BASE }).to_vec(),
-        ..WORK
-    };
     vec![
         Preset {
             source: "S4, table W09",
@@ -314,14 +306,26 @@ fn clients() -> Vec<Preset> {
                 Work::Block(guest),
             )
         },
-        Preset {
-            source: "S4, W11",
-            setting: "null back end: use --target null:SIZE",
-            assumed: vec!["4 KiB random reads", DEPTH_ASSUMED, "2 s of ramp and 10 s measured"],
-            reference: "S4's curve W11: the knee lies at the number of physical cores",
-            ..preset("null-workers", "1 to 32 workers on a null back end", Work::Block(workers))
-        },
     ]
+}
+
+fn workers() -> Vec<Preset> {
+    let workers = [1, 2, 3, 4, 8, 16, 32];
+    let workers = BlockWork {
+        fill: false,
+        ramp_s: 2,
+        duration_s: 10,
+        needs: "null:SIZE, or any block target",
+        steps: workers.map(|jobs| Step { jobs, ..BASE }).to_vec(),
+        ..WORK
+    };
+    vec![Preset {
+        source: "S4, W11",
+        setting: "null back end: use --target null:SIZE",
+        assumed: vec!["4 KiB random reads", DEPTH_ASSUMED, "2 s of ramp and 10 s measured"],
+        reference: "S4's curve W11: the knee lies at the number of physical cores",
+        ..preset("null-workers", "1 to 32 workers on a null back end", Work::Block(workers))
+    }]
 }
 
 /// A step with operations of these sorts.

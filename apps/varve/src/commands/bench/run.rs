@@ -13,8 +13,9 @@ use varve_types::limits::MEDIA_ALIGN;
 use crate::age::now_unix_ms;
 use crate::bench::{
     Aim, Bucket, CephArgs, ClientPart, FioGoal, Goal, LoadArgs, ObjectsArgs, ObjectsPlan, Plan,
-    Report, Saved, SweepArgs, System, VolumesGoal, aim, block_work, json, known, lives_work,
-    load_of, milliseconds, objects_plans, objects_work, processes, run, run_clients, shown,
+    RadosGoal, Report, Saved, SweepArgs, System, VolumesGoal, aim, block_work, json, known,
+    lives_work, load_of, milliseconds, objects_plans, objects_work, processes, run, run_clients,
+    shown,
 };
 use crate::cli::{Global, size};
 use crate::commands::bench::scale;
@@ -162,57 +163,8 @@ impl Run {
         let Some(target) = &self.target else {
             return Err(Failure::misuse("nothing to measure is named").hint("say --target"));
         };
-        let mut plans = match target {
-            Aim::Disk(target) => {
-                let goal = self.goal(target)?;
-                self.disk_plans((goal, target.keeps_data()), preset.as_ref(), &load)?
-            }
-            Aim::Rbd(place) => {
-                let goal = Goal::Fio(self.fio_goal(place.clone()));
-                self.disk_plans((goal, true), preset.as_ref(), &load)?
-            }
-            Aim::Rados(pool) => {
-                self.check_own("rados:")?;
-                let (object_bytes, own_bytes) =
-                    match preset.as_ref().map(|one| block_work(one.clone())) {
-                        None => (load.bytes_max(), None),
-                        Some(work) => {
-                            let work = work?;
-                            let sizes = work.steps.iter().map(|step| step.block_bytes);
-                            (sizes.max().unwrap_or(load.block_bytes), work.size_bytes)
-                        }
-                    };
-                let size_bytes = self.size.map(|size| size.0).or(own_bytes).unwrap_or(RADOS_BYTES);
-                let goal = self.ceph_args.connect(pool, object_bytes, size_bytes)?;
-                self.disk_plans((Goal::Rados(goal), false), preset.as_ref(), &load)?
-            }
-            Aim::Volumes(size_bytes) => {
-                self.check_own("volumes:")?;
-                let goal = VolumesGoal { size_bytes: *size_bytes, work: VolumeWork::default() };
-                self.disk_plans((Goal::Volumes(goal), false), preset.as_ref(), &load)?
-            }
-            Aim::Bucket(_) if self.fio.is_some() || self.from.is_some() => {
-                return Err(Failure::misuse("--fio and --from are of blocks, not of objects"));
-            }
-            Aim::Bucket(_) if self.fio_job.is_some() => {
-                return Err(Failure::misuse(
-                    "a job file of fio has loads of blocks, not of objects",
-                ));
-            }
-            Aim::Bucket(name) => {
-                ObjectsArgs::check(&load)?;
-                let (workload, is_own) = match &preset {
-                    None => (self.objects.workload(&load)?, true),
-                    Some(preset) => (preset_workload(preset)?, false),
-                };
-                let server = self.objects.server()?;
-                let bucket = Arc::new(Bucket::new(name.clone(), server, load.seed));
-                let objects =
-                    objects_plans(workload, self.size.map(|size| size.0), (bucket, self.overwrite));
-                self.objects_plans(objects, &load, is_own)?
-            }
-        };
-        plans = self.sweep.loads(plans)?;
+        let plans = self.plans_on(target, preset.as_ref(), &load)?;
+        let mut plans = self.sweep.loads(plans)?;
         if let Some(part) = self.client {
             plans.iter_mut().try_for_each(|plan| take_part(plan, part))?;
         }
@@ -247,6 +199,68 @@ impl Run {
         }
         let head = preset.map(|preset| format!("{}\n", shown(&preset).1));
         Ok(head.unwrap_or_default() + &saved.text())
+    }
+
+    /// The loads on a target.
+    fn plans_on(
+        &self,
+        target: &Aim,
+        preset: Option<&Preset>,
+        load: &LoadSpec,
+    ) -> Result<Vec<Plan>> {
+        match target {
+            Aim::Disk(target) => {
+                let goal = self.goal(target)?;
+                self.disk_plans((goal, target.keeps_data()), preset, load)
+            }
+            Aim::Rbd(place) => {
+                let goal = Goal::Fio(self.fio_goal(place.clone()));
+                self.disk_plans((goal, true), preset, load)
+            }
+            Aim::Rados(pool) => {
+                let goal = self.rados_goal(pool, preset, load)?;
+                self.disk_plans((Goal::Rados(goal), false), preset, load)
+            }
+            Aim::Volumes(size_bytes) => {
+                self.check_own("volumes:")?;
+                let goal = VolumesGoal { size_bytes: *size_bytes, work: VolumeWork::default() };
+                self.disk_plans((Goal::Volumes(goal), false), preset, load)
+            }
+            Aim::Bucket(_) if self.fio.is_some() || self.from.is_some() => {
+                Err(Failure::misuse("--fio and --from are of blocks, not of objects"))
+            }
+            Aim::Bucket(_) if self.fio_job.is_some() => {
+                Err(Failure::misuse("a job file of fio has loads of blocks, not of objects"))
+            }
+            Aim::Bucket(name) => {
+                ObjectsArgs::check(load)?;
+                let (workload, is_own) = match preset {
+                    None => (self.objects.workload(load)?, true),
+                    Some(preset) => (preset_workload(preset)?, false),
+                };
+                let server = self.objects.server()?;
+                let bucket = Arc::new(Bucket::new(name.clone(), server, load.seed));
+                let objects =
+                    objects_plans(workload, self.size.map(|size| size.0), (bucket, self.overwrite));
+                self.objects_plans(objects, load, is_own)
+            }
+        }
+    }
+
+    /// Objects of a load, or of the largest of a preset.
+    fn rados_goal(
+        &self,
+        pool: &str,
+        preset: Option<&Preset>,
+        load: &LoadSpec,
+    ) -> Result<RadosGoal> {
+        self.check_own("rados:")?;
+        let work = preset.map(|preset| block_work(preset.clone())).transpose()?;
+        let sizes = work.iter().flat_map(|work| &work.steps).map(|step| step.block_bytes);
+        let object_bytes = sizes.max().unwrap_or(load.bytes_max());
+        let own_bytes = work.as_ref().and_then(|work| work.size_bytes);
+        let size_bytes = self.size.map(|size| size.0).or(own_bytes).unwrap_or(RADOS_BYTES);
+        self.ceph_args.connect(pool, object_bytes, size_bytes)
     }
 
     /// Loads on a block target.
