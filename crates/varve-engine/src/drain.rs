@@ -208,13 +208,14 @@ impl Shard {
 
     /// Whether a frame, the next to be drained, shall linger no longer (D7).
     fn is_due(&self, frame_seq: u64) -> bool {
+        let closing = self.check_open().is_err();
         let write_back = WriteBack {
             hurried: frame_seq < self.drain.due_to.get(),
             half_taken: self.is_half_taken(),
             refused: self.drain.refused.get(),
             grants_wait: self.grants_wait(),
-            closing: self.check_open().is_err(),
-            short_of_space: !self.has_room_to_linger(),
+            closing,
+            short_of_space: !closing && !self.has_room_to_linger(), // A closing shard's credits have no end.
         };
         write_back.is_due()
     }

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use varve_tool_bench::{CephUsage, Measured, Usage};
 
 /// Shares of which a disk does less for the client's operations and bytes are not told: others use it too.
-const TOLD_MIN: f64 = 0.01;
+const TOLD_MIN: f64 = 0.05;
 
 /// Of one window. Fields are added over time, never renamed.
 #[derive(Clone, Default, PartialEq, Serialize, Deserialize, Debug)]

@@ -42,6 +42,7 @@ pub(crate) use picture::write_pictures;
 pub(crate) use preset::{
     block_work, known, lives_work, load_of, objects_plans, objects_work, shown,
 };
+pub(crate) use rados::RadosGoal;
 pub(crate) use report::{Report, json};
 pub(crate) use run::{Goal, Plan, run};
 pub(crate) use s3::S3Settings;

@@ -159,7 +159,9 @@ impl Disk for RadosDisk {
 /// What `rados bench` tells of a run, in its words. Its MB are MiB, and its latencies are seconds.
 pub(super) fn in_its_terms(report: &Report) -> Option<String> {
     let window = report.repeats.last()?;
-    let rates: Vec<f64> = window.per_second.iter().map(|count| *count as f64).collect();
+    // The last second may have just begun.
+    let whole = usize::try_from(window.window_ms / 1000).unwrap_or(usize::MAX);
+    let rates: Vec<f64> = window.per_second.iter().take(whole).map(|count| *count as f64).collect();
     let (mean, std) = spread(&rates)?;
     let (most, least) = rates
         .iter()

@@ -70,6 +70,7 @@ pub(super) fn presets() -> Vec<Preset> {
         appendix_b(),
         flash_arrays(),
         clients(),
+        workers(),
         mixtures(),
         volumes(),
         native(),
@@ -247,26 +248,6 @@ fn flash_arrays() -> Vec<Preset> {
     }]
 }
 
-/// Workers on a back end that does nothing.
-fn null_workers() -> Preset {
-    let workers = [1, 2, 3, 4, 8, 16, 32];
-    let workers = BlockWork {
-        fill: false,
-        ramp_s: 2,
-        duration_s: 10,
-        needs: "null:SIZE, or any block target",
-        steps: workers.map(|jobs| Step { jobs, ..BASE }).to_vec(),
-        ..WORK
-    };
-    Preset {
-        source: "S4, W11",
-        setting: "null back end: use --target null:SIZE",
-        assumed: vec!["4 KiB random reads", DEPTH_ASSUMED, "2 s of ramp and 10 s measured"],
-        reference: "S4's curve W11: the knee lies at the number of physical cores",
-        ..preset("null-workers", "1 to 32 workers on a null back end", Work::Block(workers))
-    }
-}
-
 fn clients() -> Vec<Preset> {
     let step = |read_percent, pattern| Step {
         block_bytes: 2 * MIB,
@@ -325,8 +306,26 @@ fn clients() -> Vec<Preset> {
                 Work::Block(guest),
             )
         },
-        null_workers(),
     ]
+}
+
+fn workers() -> Vec<Preset> {
+    let workers = [1, 2, 3, 4, 8, 16, 32];
+    let workers = BlockWork {
+        fill: false,
+        ramp_s: 2,
+        duration_s: 10,
+        needs: "null:SIZE, or any block target",
+        steps: workers.map(|jobs| Step { jobs, ..BASE }).to_vec(),
+        ..WORK
+    };
+    vec![Preset {
+        source: "S4, W11",
+        setting: "null back end: use --target null:SIZE",
+        assumed: vec!["4 KiB random reads", DEPTH_ASSUMED, "2 s of ramp and 10 s measured"],
+        reference: "S4's curve W11: the knee lies at the number of physical cores",
+        ..preset("null-workers", "1 to 32 workers on a null back end", Work::Block(workers))
+    }]
 }
 
 /// A step with operations of these sorts.

@@ -13,8 +13,9 @@ use varve_types::limits::MEDIA_ALIGN;
 use crate::age::now_unix_ms;
 use crate::bench::{
     Aim, Bucket, CephArgs, ClientPart, FioGoal, Goal, LoadArgs, ObjectsArgs, ObjectsPlan, Plan,
-    Report, Saved, SweepArgs, System, VolumesGoal, aim, block_work, json, known, lives_work,
-    load_of, milliseconds, objects_plans, objects_work, processes, run, run_clients, shown,
+    RadosGoal, Report, Saved, SweepArgs, System, VolumesGoal, aim, block_work, json, known,
+    lives_work, load_of, milliseconds, objects_plans, objects_work, processes, run, run_clients,
+    shown,
 };
 use crate::cli::{Global, size};
 use crate::commands::bench::scale;
@@ -200,48 +201,36 @@ impl Run {
         Ok(head.unwrap_or_default() + &saved.text())
     }
 
-    /// Loads on what is measured.
+    /// The loads on a target.
     fn plans_on(
         &self,
         target: &Aim,
         preset: Option<&Preset>,
         load: &LoadSpec,
     ) -> Result<Vec<Plan>> {
-        Ok(match target {
+        match target {
             Aim::Disk(target) => {
                 let goal = self.goal(target)?;
-                self.disk_plans((goal, target.keeps_data()), preset, load)?
+                self.disk_plans((goal, target.keeps_data()), preset, load)
             }
             Aim::Rbd(place) => {
                 let goal = Goal::Fio(self.fio_goal(place.clone()));
-                self.disk_plans((goal, true), preset, load)?
+                self.disk_plans((goal, true), preset, load)
             }
             Aim::Rados(pool) => {
-                self.check_own("rados:")?;
-                let (object_bytes, own_bytes) = match preset.map(|one| block_work(one.clone())) {
-                    None => (load.bytes_max(), None),
-                    Some(work) => {
-                        let work = work?;
-                        let sizes = work.steps.iter().map(|step| step.block_bytes);
-                        (sizes.max().unwrap_or(load.block_bytes), work.size_bytes)
-                    }
-                };
-                let size_bytes = self.size.map(|size| size.0).or(own_bytes).unwrap_or(RADOS_BYTES);
-                let goal = self.ceph_args.connect(pool, object_bytes, size_bytes)?;
-                self.disk_plans((Goal::Rados(goal), false), preset, load)?
+                let goal = self.rados_goal(pool, preset, load)?;
+                self.disk_plans((Goal::Rados(goal), false), preset, load)
             }
             Aim::Volumes(size_bytes) => {
                 self.check_own("volumes:")?;
                 let goal = VolumesGoal { size_bytes: *size_bytes, work: VolumeWork::default() };
-                self.disk_plans((Goal::Volumes(goal), false), preset, load)?
+                self.disk_plans((Goal::Volumes(goal), false), preset, load)
             }
             Aim::Bucket(_) if self.fio.is_some() || self.from.is_some() => {
-                return Err(Failure::misuse("--fio and --from are of blocks, not of objects"));
+                Err(Failure::misuse("--fio and --from are of blocks, not of objects"))
             }
             Aim::Bucket(_) if self.fio_job.is_some() => {
-                return Err(Failure::misuse(
-                    "a job file of fio has loads of blocks, not of objects",
-                ));
+                Err(Failure::misuse("a job file of fio has loads of blocks, not of objects"))
             }
             Aim::Bucket(name) => {
                 ObjectsArgs::check(load)?;
@@ -253,9 +242,25 @@ impl Run {
                 let bucket = Arc::new(Bucket::new(name.clone(), server, load.seed));
                 let objects =
                     objects_plans(workload, self.size.map(|size| size.0), (bucket, self.overwrite));
-                self.objects_plans(objects, load, is_own)?
+                self.objects_plans(objects, load, is_own)
             }
-        })
+        }
+    }
+
+    /// Objects of a load, or of the largest of a preset.
+    fn rados_goal(
+        &self,
+        pool: &str,
+        preset: Option<&Preset>,
+        load: &LoadSpec,
+    ) -> Result<RadosGoal> {
+        self.check_own("rados:")?;
+        let work = preset.map(|preset| block_work(preset.clone())).transpose()?;
+        let sizes = work.iter().flat_map(|work| &work.steps).map(|step| step.block_bytes);
+        let object_bytes = sizes.max().unwrap_or(load.bytes_max());
+        let own_bytes = work.as_ref().and_then(|work| work.size_bytes);
+        let size_bytes = self.size.map(|size| size.0).or(own_bytes).unwrap_or(RADOS_BYTES);
+        self.ceph_args.connect(pool, object_bytes, size_bytes)
     }
 
     /// Loads on a block target.
