@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand};
 use varve_access_admin::ListenAddress;
+use varve_access_admin::v1::Reservation;
 use varve_types::{ByteCount, parse_size};
 
 use crate::client::Client;
@@ -127,6 +128,17 @@ pub(crate) fn quota(text: &str) -> std::result::Result<ByteCount, String> {
     match text {
         "none" => Ok(ByteCount(0)),
         _ => parse_size(text),
+    }
+}
+
+/// Reads a reservation: `full` or `none`.
+pub(crate) fn reservation(text: &str) -> std::result::Result<Reservation, String> {
+    match text {
+        "full" => Ok(Reservation::Full),
+        "none" => Ok(Reservation::None),
+        _ => Err(format!(
+            "`{text}` is neither `full` nor `none`: space is reserved for all of a volume or for nothing of it"
+        )),
     }
 }
 

@@ -135,7 +135,9 @@ pub(crate) async fn open_shard(
     let zones = PoolZones::new(Rc::clone(pool), shard);
     let zones = Rc::new(QuietZones { zones, quiet: Rc::clone(&quiet) });
     let owned = pool.zones_of(shard);
-    let parts = ShardParts { reactor: reactor.clone(), media, config, zones, owned };
+    // What a shard names of others is compared when all have been looked at.
+    let peers = None;
+    let parts = ShardParts { reactor: reactor.clone(), media, config, zones, owned, peers };
     let opened = Shard::open(parts).await;
     quiet.set(true);
     opened

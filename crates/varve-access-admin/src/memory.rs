@@ -15,8 +15,8 @@ use crate::objects::ObjectBackend;
 use crate::v1::{
     BeginReceive, ChangeSnapshot, ChangeVolume, CheckReport, CheckState, CheckStatus, CloneVolume,
     CreateSnapshots, CreateVolume, Drive, EndReceive, ExtentPage, Fill, FillLevel, JournalStatus,
-    ListenerStatus, MemoryStatus, Pool, RollBack, ServiceState, ShardState, ShardStatus, Snapshot,
-    SnapshotSpace, Space, Status, Volume, VolumeFamily, VolumeSpace,
+    ListenerStatus, MemoryStatus, Pool, Reservation, RollBack, ServiceState, ShardState,
+    ShardStatus, Snapshot, SnapshotSpace, Space, Status, Volume, VolumeFamily, VolumeSpace,
 };
 
 /// A pool of nothing but names. The mutex guards the volumes and is never held across an await.
@@ -75,10 +75,12 @@ impl MemoryBackend {
         self.check.lock().expect("no holder of the lock panics")
     }
 
-    /// A check that finds one block of a volume named `damaged` missing, and nothing else.
+    /// A check that finds one block of a volume named `damaged` missing, cannot look up one of a volume named `unserved`, and nothing else.
     fn checked(&self) -> CheckStatus {
         let dangling = u64::from(self.lock().contains_key("damaged"));
         let finding = || "damaged: block 7 names 12, which is not there".to_owned();
+        let unserved = u64::from(self.lock().contains_key("unserved"));
+        let left_out = || "1 block that names chunks of shard 2: it does not answer".to_owned();
         let report = CheckReport {
             datasets: self.lock().len() as u64,
             references: 1000,
@@ -88,6 +90,7 @@ impl MemoryBackend {
             unnamed: 3,
             unnamed_bytes: 12 << 10,
             findings: (0..dangling).map(|_| finding()).collect(),
+            not_checked: (0..unserved).map(|_| left_out()).collect(),
         };
         let (state, references, error) = (CheckState::Done, report.references, None);
         CheckStatus { state, references, report: Some(report), error }
@@ -114,6 +117,10 @@ impl MemoryBackend {
             dedup: spec.dedup.unwrap_or(default.dedup),
             compression: spec.compression.unwrap_or(default.compression),
             quota_bytes: spec.quota_bytes.filter(|quota| *quota > 0),
+            reserved_bytes: (spec.reservation == Some(Reservation::Full))
+                .then_some(spec.size_bytes),
+            outstanding_bytes: (spec.reservation == Some(Reservation::Full))
+                .then_some(spec.size_bytes),
             origin: None,
             receiving: None,
         };
@@ -169,6 +176,8 @@ impl MemoryBackend {
             snapshots,
             snapshots_freed_bytes: snapshots * old_bytes,
             whole_freed_bytes: freed_bytes + snapshots * old_bytes,
+            reserved_bytes: volume.reserved_bytes,
+            outstanding_bytes: volume.outstanding_bytes,
         }
     }
 
@@ -196,6 +205,7 @@ impl MemoryBackend {
         let logical_bytes: u64 = volumes.iter().map(|volume| volume.logical_bytes).sum();
         let unique_bytes = logical_bytes / 2;
         let stored_bytes = unique_bytes / 4 * 3;
+        let reserved_bytes = all.iter().filter_map(|volume| volume.reserved_bytes).sum();
         Space {
             size_bytes,
             capacity_bytes,
@@ -207,6 +217,8 @@ impl MemoryBackend {
             referenced_bytes: stored_bytes / 8 * 7,
             waiting_bytes: stored_bytes - stored_bytes / 8 * 7,
             metadata_bytes: used_bytes.saturating_sub(stored_bytes),
+            reserved_bytes,
+            outstanding_bytes: reserved_bytes,
             fill: Self::fill_now(),
             volumes,
         }
@@ -252,8 +264,15 @@ impl MemoryBackend {
 
 /// A volume that asks for nothing but a size.
 fn plain(name: String, size_bytes: u64) -> CreateVolume {
-    let (block_size_bytes, dedup, compression, quota_bytes) = (None, None, None, None);
-    CreateVolume { name, size_bytes, block_size_bytes, dedup, compression, quota_bytes }
+    CreateVolume {
+        name,
+        size_bytes,
+        block_size_bytes: None,
+        dedup: None,
+        compression: None,
+        quota_bytes: None,
+        reservation: None,
+    }
 }
 
 fn not_found(name: &str) -> Error {
@@ -298,13 +317,24 @@ impl AdminBackend for MemoryBackend {
     }
 
     fn change_volume(&self, name: String, change: ChangeVolume) -> AdminFuture<'_, Volume> {
-        let ChangeVolume { size_bytes, dedup, compression, quota_bytes, forget_origin, .. } =
-            change;
+        let ChangeVolume {
+            size_bytes,
+            dedup,
+            compression,
+            quota_bytes,
+            reservation,
+            forget_origin,
+            ..
+        } = change;
         ready(self.change(&name, |volume| {
             volume.size_bytes = size_bytes.unwrap_or(volume.size_bytes);
             volume.dedup = dedup.unwrap_or(volume.dedup);
             volume.compression = compression.unwrap_or(volume.compression);
             volume.quota_bytes = quota_bytes.or(volume.quota_bytes).filter(|quota| *quota > 0);
+            if let Some(reservation) = reservation {
+                let reserved = (reservation == Reservation::Full).then_some(volume.size_bytes);
+                (volume.reserved_bytes, volume.outstanding_bytes) = (reserved, reserved);
+            }
             volume.origin = volume.origin.take().filter(|_| !forget_origin);
             volume.clone()
         }))

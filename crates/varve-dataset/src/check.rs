@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use varve_dispatch::{CheckProgress, MarkProof};
+use varve_dispatch::{CheckProgress, MarkProof, Unchecked};
 use varve_types::{ErrorKind, StreamId};
 
 use crate::catalog::names_of_streams;
@@ -34,6 +34,8 @@ pub struct OnlineReport {
     pub unnamed_bytes: u64,
     /// Of those, what is still there (C1).
     pub leaked: u64,
+    /// What could not be looked up, for the shard that has it does not serve, and why, in words.
+    pub not_checked: Vec<String>,
     /// Whether it was ended before everything was looked at.
     pub is_stopped: bool,
 }
@@ -62,19 +64,31 @@ impl Datasets {
             report.unreadable += found.unreadable.len() as u64;
             for dangling in found.found {
                 let whose = whose(&names, dangling.stream);
-                let (block, chunk) = (dangling.block, dangling.chunk);
+                let (block, chunk, home) = (dangling.block, dangling.chunk, dangling.home);
                 let namer =
                     block.map_or_else(|| "a page".to_owned(), |block| format!("block {block}"));
-                report.findings.push(format!("{whose}: {namer} names {chunk}, which is not there"));
+                report.findings.push(format!(
+                    "{whose}: {namer} names {chunk} of shard {home}, which is not there"
+                ));
             }
             for unreadable in found.unreadable {
                 let whose = whose(&names, unreadable.stream);
                 report.findings.push(format!("{whose} cannot be followed: {}", unreadable.error));
             }
+            for Unchecked { home, names, error } in found.unchecked {
+                let what = format!("{names} blocks that name chunks of shard {home}: {error}");
+                if error.kind() == ErrorKind::Corrupt {
+                    report.unreadable += 1;
+                    report.findings.push(what);
+                } else {
+                    report.not_checked.push(what);
+                }
+            }
         }
         report.is_stopped = progress.is_stopped();
-        // Who cannot read a map does not know what it names.
-        if !report.is_stopped && report.unreadable == 0 {
+        // Who cannot read a map does not know what it names, and a mark pass needs all shards.
+        let is_whole = report.unreadable == 0 && report.not_checked.is_empty();
+        if !report.is_stopped && is_whole {
             let summary = self.proved_mark().await?;
             report.unnamed = summary.freed;
             report.unnamed_bytes = summary.freed_bytes;

@@ -19,7 +19,7 @@ use crate::{Datasets, Error, Result};
 impl Datasets {
     /// Makes a volume that holds what a snapshot holds, or what a volume holds now. Durable on return; takes no space until one of the
     /// two is written. It is reduced as its origin was, and has
-    /// no quota.
+    /// neither quota nor reservation.
     ///
     /// # Errors
     /// `NotFound` for the source, `Exists` for the name.
@@ -67,9 +67,13 @@ impl Datasets {
         };
         let (stream, (_held, origin)) = try_join(self.ready_for_cuts(1), looked_up).await?;
         let origin_name = snapshot.map_or_else(|| volume.display(), |snapshot| snapshot.display());
+        if origin.is_reserved {
+            self.dispatch.prepare_cut(&[origin.route.stream]).await?;
+        }
         let record = VolumeRecord {
             created_unix_ms: self.dispatch.reactor().unix_time_ms(),
             quota_bytes: None,
+            is_reserved: false,
             origin: Some(origin_name),
             receiving: None,
             ..origin
@@ -103,7 +107,7 @@ impl Datasets {
     /// Snapshots stay as they are. The volume gets another id. Durable on return.
     ///
     /// # Errors
-    /// `NotFound`; `Conflict` while the volume is open.
+    /// `NotFound`; `Conflict` while the volume is open; `NoSpace` when space is reserved for it, and there is not so much once more.
     pub async fn rollback(&self, snapshot: &str) -> Result<VolumeInfo> {
         let (datasets, snapshot) = (self.clone(), snapshot.to_owned());
         self.to_the_end(async move { datasets.rollback_held(&snapshot).await }).await
@@ -120,11 +124,19 @@ impl Datasets {
             created_unix_ms: before.created_unix_ms,
             reduction: before.reduction,
             quota_bytes: before.quota_bytes,
+            is_reserved: before.is_reserved,
             origin: before.origin.clone(),
             ..as_volume(&source)
         };
         let stream = self.ready_for_cuts(1).await?;
-        let record = self.fork(name, record, stream).await?; // L2: from here on the volume is what the snapshot is.
+        if record.is_reserved {
+            self.reserve_for_fork(&record, stream).await?; // The promise to the old stream goes with it.
+        }
+        let forked = self.fork(name, record, stream).await; // L2: from here on the volume is what the snapshot is.
+        if forked.is_err() {
+            self.release_if_unowned(name, stream).await;
+        }
+        let record = forked?;
         self.shared.activity.rollbacks.add(1);
         self.dispatch.drop_stream(before.route.stream).await?;
         self.want_mark();
@@ -153,6 +165,7 @@ fn as_volume(snapshot: &SnapshotRecord) -> VolumeRecord {
         created_unix_ms: snapshot.created_unix_ms,
         reduction: snapshot.reduction,
         quota_bytes: None,
+        is_reserved: false,
         origin: None,
         receiving: None,
     }

@@ -89,10 +89,10 @@ impl Datasets {
         self.shared.marks_wanted.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// Makes a volume. Durable on return; takes no space until it is written.
+    /// Makes a volume. Durable on return; takes no space until it is written, unless that is reserved.
     ///
     /// # Errors
-    /// `Exists`, `Invalid`.
+    /// `Exists`, `Invalid`; `NoSpace` when the space cannot be reserved.
     pub async fn create_volume(&self, spec: VolumeSpec) -> Result<VolumeInfo> {
         let name = DatasetName::parse(&spec.name)?;
         check_size(spec.size_bytes)?;
@@ -112,10 +112,14 @@ impl Datasets {
             created_unix_ms: self.dispatch.reactor().unix_time_ms(),
             reduction: changed(Reduction::default(), spec.dedup, spec.compression),
             quota_bytes: spec.quota_bytes.map(checked_quota).transpose()?,
+            is_reserved: spec.reserved,
             origin: None,
             receiving: spec.receiving,
         };
-        let _held = self.hold(&name).await?;
+        let held = self.hold(&name).await?;
+        if record.is_reserved {
+            return self.create_reserved(held, name, record).await;
+        }
         self.store_new(&name, &record).await
     }
 
@@ -204,6 +208,7 @@ impl Datasets {
         let (low, high) = (size_bytes.min(record.size_bytes), size_bytes.max(record.size_bytes));
         let resized = VolumeRecord { size_bytes, ..record.clone() };
         let change = async {
+            self.reserve_growth(&record, size_bytes).await?;
             if low < high {
                 // A shrink gives the space back; a growth clears what a write that a shrink overtook may have left (S2).
                 self.dispatch.trim(record.route, ByteRange { start: low, end: high }).await?;
@@ -211,6 +216,9 @@ impl Datasets {
             store(&self.dispatch, name, &resized).await
         };
         let outcome = change.await;
+        if outcome.is_ok() {
+            self.fit_reservation(&resized).await;
+        }
         let size_now = if outcome.is_ok() { size_bytes } else { record.size_bytes };
         self.shared.open.resize(stream, size_now);
         outcome.map(|()| resized)

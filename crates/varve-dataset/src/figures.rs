@@ -42,6 +42,10 @@ pub struct DatasetFigures {
     pub volumes_with_quota: u64,
     /// Sum of the quotas, in bytes.
     pub quota_bytes: u64,
+    /// Of the volumes those with a reservation.
+    pub volumes_reserved: u64,
+    /// Sum of the reservations, in bytes.
+    pub reserved_bytes: u64,
     /// Snapshots.
     pub snapshots: u64,
     /// Snapshots taken since the start.
@@ -84,6 +88,9 @@ impl Datasets {
             figures.volumes_with_quota += u64::from(record.quota_bytes.is_some());
             let quota_bytes = record.quota_bytes.unwrap_or(0);
             figures.quota_bytes = figures.quota_bytes.saturating_add(quota_bytes);
+            figures.volumes_reserved += u64::from(record.is_reserved);
+            let reserved_bytes = record.reserved_bytes().unwrap_or(0);
+            figures.reserved_bytes = figures.reserved_bytes.saturating_add(reserved_bytes);
         }
         Ok(figures)
     }

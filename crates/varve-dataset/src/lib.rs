@@ -1,5 +1,7 @@
 //! Datasets: names and their semantics over streams. Volumes, their snapshots, and the streams of buckets so far.
 
+#[cfg(test)]
+mod across_shards;
 mod archive;
 mod bucket;
 mod catalog;
@@ -19,6 +21,7 @@ mod quota;
 mod receive;
 mod record;
 mod reduction;
+mod reservation;
 #[cfg(test)]
 mod rig;
 mod snapshot_record;
@@ -43,5 +46,7 @@ pub use receive::ReceiveSpec;
 pub use record::VolumeInfo;
 pub use snapshot_record::SnapshotInfo;
 pub use space::{Held, SnapshotSpace, Space, VolumeSpace};
-pub use varve_dispatch::{BlockStatus, CheckProgress, DiffRun, Mapped, ReadPart};
+pub use varve_dispatch::{
+    BlockStatus, CheckProgress, DiffRun, Mapped, ReadPart, StreamReservation,
+};
 pub use volume::{Volume, VolumeSpec};

@@ -60,6 +60,7 @@ impl Datasets {
                     dedup,
                     compression,
                     quota_bytes,
+                    reserved: false,
                     receiving,
                 };
                 self.create_volume(spec).await

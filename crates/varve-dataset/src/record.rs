@@ -33,6 +33,9 @@ const IS_RECEIVING: u32 = 2;
 /// Flag: a quota is there.
 const HAS_QUOTA: u32 = 4;
 
+/// Flag: space is reserved for all of it.
+const IS_RESERVED: u32 = 8;
+
 /// A volume as people and programs see it.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct VolumeInfo {
@@ -55,6 +58,8 @@ pub struct VolumeInfo {
     pub compression: Compression,
     /// The most data that it may hold, in bytes.
     pub quota_bytes: Option<u64>,
+    /// Bytes of it that can always be written, whatever others write.
+    pub reserved_bytes: Option<u64>,
     /// What it was cloned from, by the name of then; it need not be there any more.
     pub origin: Option<String>,
     /// The snapshot that it holds a part of, while it is being received.
@@ -77,6 +82,8 @@ pub(crate) struct VolumeRecord {
     pub(crate) created_unix_ms: u64,
     pub(crate) reduction: Reduction,
     pub(crate) quota_bytes: Option<u64>,
+    /// Space is reserved for all of it.
+    pub(crate) is_reserved: bool,
     /// Name, as people write it, of what it was cloned from.
     pub(crate) origin: Option<String>,
     pub(crate) receiving: Option<SnapshotIdentity>,
@@ -104,7 +111,8 @@ impl VolumeRecord {
         let origin_flag = if self.origin.is_some() { HAS_ORIGIN } else { 0 };
         let receiving_flag = if self.receiving.is_some() { IS_RECEIVING } else { 0 };
         let quota_flag = if self.quota_bytes.is_some() { HAS_QUOTA } else { 0 };
-        out.u32(origin_flag | receiving_flag | quota_flag);
+        let reserved_flag = if self.is_reserved { IS_RESERVED } else { 0 };
+        out.u32(origin_flag | receiving_flag | quota_flag | reserved_flag);
         if let Some(quota_bytes) = self.quota_bytes {
             out.u64(quota_bytes);
         }
@@ -153,7 +161,9 @@ impl VolumeRecord {
                 Some(text.map_err(|_| bad("the name of its origin is no text"))?.to_owned())
             }
         };
-        if flags & !(HAS_ORIGIN | IS_RECEIVING | HAS_QUOTA) != 0 || !fields.rest().is_empty() {
+        if flags & !(HAS_ORIGIN | IS_RECEIVING | HAS_QUOTA | IS_RESERVED) != 0
+            || !fields.rest().is_empty()
+        {
             return Err(bad("it uses what this version does not know"));
         }
         let reduction =
@@ -169,9 +179,14 @@ impl VolumeRecord {
             created_unix_ms,
             reduction,
             quota_bytes,
+            is_reserved: flags & IS_RESERVED != 0,
             origin,
             receiving,
         })
+    }
+
+    pub(crate) fn reserved_bytes(&self) -> Option<u64> {
+        self.is_reserved.then_some(self.size_bytes)
     }
 
     pub(crate) fn info(&self, name: &DatasetName) -> VolumeInfo {
@@ -185,6 +200,7 @@ impl VolumeRecord {
             dedup: self.reduction.dedup,
             compression: self.reduction.compression,
             quota_bytes: self.quota_bytes,
+            reserved_bytes: self.reserved_bytes(),
             origin: self.origin.clone(),
             receiving: self.receiving,
         }
@@ -206,6 +222,7 @@ mod tests {
             created_unix_ms: 1_700_000_000_000,
             reduction: Reduction { dedup: true, compression: Compression::Zstd(19) },
             quota_bytes: None,
+            is_reserved: false,
             origin: None,
             receiving: None,
         }
@@ -239,7 +256,9 @@ mod tests {
                 [(None, None), (Some(identity), None), (None, Some(77)), (Some(identity), Some(0))]
             {
                 let origin = origin.clone();
-                let record = VolumeRecord { origin, receiving, quota_bytes, ..record() };
+                let is_reserved = quota_bytes.is_none() && receiving.is_some();
+                let record =
+                    VolumeRecord { origin, receiving, quota_bytes, is_reserved, ..record() };
                 let bytes = record.encode();
                 assert_eq!(VolumeRecord::decode("v", &bytes).unwrap(), record);
                 for len in 0..bytes.len() {

@@ -1,6 +1,9 @@
 //! For tests: a pool of two shards on a memory disk, each shard behind a dispatcher of its own as if it had a thread, in the simulated loop.
 //! Dropping the loop is a crash; the disk stays.
 
+use std::cell::Cell;
+use std::future::Future;
+use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -9,8 +12,8 @@ use varve_dispatch::{
     serve_jobs,
 };
 use varve_engine::{Pool, PoolSpec, ShardConfig};
-use varve_media::{Disk, Drive, DriveDisks, DriveOptions, DriveSpec, MemDisk};
-use varve_reactor::{Reactor, SimLoop};
+use varve_media::{Disk, Drive, DriveDisks, DriveOptions, DriveSpec, Fence, MemDisk};
+use varve_reactor::{Notify, Reactor, SimLoop};
 use varve_stdx::AlignedBuf;
 use varve_types::{PoolId, ShardId, StreamId};
 
@@ -39,6 +42,41 @@ pub(crate) struct Rig {
 pub(crate) struct Life {
     /// The datasets of each thread.
     pub(crate) threads: Vec<Datasets>,
+    /// What each shard could be lost by.
+    pub(crate) fences: Vec<Rc<Takeover>>,
+}
+
+/// A fence behind which another process may take the shard over.
+#[derive(Default)]
+pub(crate) struct Takeover {
+    is_taken: Cell<bool>,
+    was_taken: Notify,
+}
+
+impl Takeover {
+    /// Another process has it from now on.
+    pub(crate) fn take(&self) {
+        self.is_taken.set(true);
+        self.was_taken.notify_all();
+    }
+}
+
+impl Fence for Takeover {
+    fn check(&self) -> varve_media::Result<()> {
+        if self.is_taken.get() { Err(varve_media::Error::Fenced) } else { Ok(()) }
+    }
+
+    fn lost(&self) -> Pin<Box<dyn Future<Output = ()> + '_>> {
+        Box::pin(async {
+            loop {
+                let taken = self.was_taken.notified();
+                if self.is_taken.get() {
+                    return;
+                }
+                taken.await;
+            }
+        })
+    }
 }
 
 fn disks(disk: &MemDisk) -> Vec<DriveDisks> {
@@ -82,6 +120,7 @@ impl Rig {
         self.run(async move |reactor| {
             let life = open(&reactor, &disk).await;
             life.threads[0].settle_intents().await.unwrap();
+            life.threads[0].settle_reservations().await.unwrap();
             work(life).await;
         });
     }
@@ -95,21 +134,25 @@ async fn open(reactor: &Reactor, disk: &MemDisk) -> Life {
     let (senders, inboxes): (Vec<_>, Vec<_>) = (0..SHARDS).map(|_| JobSender::new(reactor)).unzip();
     let links = PoolLinks { threads: senders };
     let shared = Arc::new(Shared::default());
-    let mut threads = Vec::new();
-    for ((shard, media), inbox) in (0..).map(ShardId).zip(media).zip(inboxes) {
+    let (mut threads, mut fences) = (Vec::new(), Vec::new());
+    for ((shard, mut media), inbox) in (0..).map(ShardId).zip(media).zip(inboxes) {
         let root = (shard == ShardId(0)).then(|| Rc::clone(&pool));
         let dispatch = Dispatch::new(reactor.clone(), placement.clone(), links.clone(), root);
         reactor.spawn(serve_jobs(dispatch.clone(), inbox));
+        let fence = Rc::new(Takeover::default());
+        media.fence = fence.clone();
+        fences.push(fence);
         let config = HostConfig {
             reactor: reactor.clone(),
             media,
             shard: ShardConfig::with_memory(POOL, shard, MEMORY_BYTES),
             root: PoolRoot::Here(Rc::clone(&pool)),
         };
-        dispatch.add_host(shard, ShardHost::open(config).await.unwrap());
+        let host = ShardHost::open(config, &dispatch).await.unwrap();
+        dispatch.add_host(shard, host);
         threads.push(Datasets::new(dispatch, Arc::clone(&shared)));
     }
-    Life { threads }
+    Life { threads, fences }
 }
 
 impl Life {
@@ -127,6 +170,7 @@ impl Life {
             dedup: None,
             compression: None,
             quota_bytes: None,
+            reserved: false,
             receiving: None,
         };
         self.datasets().create_volume(spec).await.unwrap();

@@ -48,7 +48,7 @@ impl Datasets {
     ///
     /// # Errors
     /// `NotFound`, `Exists`; `Invalid` for a name, for none, for more than 1024, and for two of one volume. After `Unavailable` they may
-    /// exist.
+    /// exist. `NoSpace` when a volume with a reservation could not be overwritten in full after it.
     pub async fn create_snapshots(&self, names: &[String]) -> Result<Vec<SnapshotInfo>> {
         let names = parse_group(names)?;
         let (begin_us, count) = (self.now_us(), names.len() as u64);
@@ -95,6 +95,7 @@ impl Datasets {
         first: StreamId,
         wanted: Vec<Wanted>,
     ) -> Result<Vec<SnapshotInfo>> {
+        self.prepare_reserved(wanted.iter().map(|wanted| &wanted.volume)).await?;
         let created_unix_ms = self.dispatch.reactor().unix_time_ms();
         let parts: Vec<Part> = (first.get()..)
             .zip(&wanted)
@@ -259,6 +260,7 @@ impl Datasets {
             dedup: reduction.dedup,
             compression: reduction.compression,
             quota_bytes: None,
+            reserved_bytes: None,
             origin: None,
             receiving: None,
         };

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use varve_dispatch::{BLOCK_BYTES, FamilyCensus, StreamCensus};
+use varve_dispatch::{BLOCK_BYTES, FamilyCensus, StreamCensus, StreamReservation};
 
 use crate::bucket::bucket_owners;
 use crate::catalog::{SCAN_MAX, list, list_snapshots};
@@ -44,6 +44,8 @@ pub struct VolumeSpace {
     pub volume: VolumeInfo,
     /// What it holds.
     pub held: Held,
+    /// What is reserved for it.
+    pub reservation: StreamReservation,
     /// Its snapshots, in the order of their names.
     pub snapshots: Vec<SnapshotSpace>,
     /// What comes back when all its snapshots go, in bytes.
@@ -67,6 +69,10 @@ pub struct Space {
     pub stored_bytes: u64,
     /// All other live bytes: pages, keys and what belongs to them.
     pub metadata_bytes: u64,
+    /// Space that is reserved for volumes, whether they hold it or not, with what names their blocks, in bytes.
+    pub reserved_bytes: u64,
+    /// Of it, what they do not hold yet: others may not have it.
+    pub outstanding_bytes: u64,
 }
 
 impl Space {
@@ -91,13 +97,14 @@ struct Family {
 }
 
 impl Family {
-    fn space(self, census: &FamilyCensus) -> VolumeSpace {
+    fn space(self, census: &FamilyCensus, reservation: StreamReservation) -> VolumeSpace {
         let mut streams = census.streams.iter().map(held);
         let held = streams.next().unwrap_or_default();
         let snapshots = self.snapshots.iter().zip(streams);
         VolumeSpace {
             volume: self.record.info(&self.name),
             held,
+            reservation,
             snapshots: snapshots
                 .map(|((name, record), held)| SnapshotSpace { snapshot: record.info(name), held })
                 .collect(),
@@ -133,9 +140,14 @@ impl Datasets {
         let census = self.dispatch.census(streams.chain(buckets).collect()).await?;
         let in_buckets = census.families.iter().skip(families.len()).flat_map(|it| &it.streams);
         let in_buckets: u64 = in_buckets.map(|stream| held(stream).logical_bytes).sum();
+        let reservations = self.dispatch.reservations().await?;
         let counted = families.into_iter().zip(&census.families);
-        let volumes: Vec<VolumeSpace> =
-            counted.map(|(family, census)| family.space(census)).collect();
+        let volumes: Vec<VolumeSpace> = counted
+            .map(|(family, census)| {
+                let reservation = reservations.get(&family.record.route.stream);
+                family.space(census, reservation.copied().unwrap_or_default())
+            })
+            .collect();
         let logical: u64 = volumes.iter().map(|volume| volume.held.logical_bytes).sum();
         let logical_bytes = logical + in_buckets;
         let referenced_bytes = census.named.data_bytes;
@@ -143,6 +155,8 @@ impl Datasets {
         for shard in self.dispatch.stats().await? {
             space.unique_bytes += shard.data_chunks * BLOCK_BYTES as u64;
             space.stored_bytes += shard.data_bytes;
+            space.reserved_bytes += shard.reserved_bytes;
+            space.outstanding_bytes += shard.outstanding_bytes;
             space.metadata_bytes += shard.space.live_bytes.saturating_sub(shard.data_bytes);
         }
         Ok(space)

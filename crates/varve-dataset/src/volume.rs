@@ -33,6 +33,8 @@ pub struct VolumeSpec {
     pub compression: Option<Compression>,
     /// The most data that it may hold, in bytes; snapshots do not count.
     pub quota_bytes: Option<u64>,
+    /// Whether space is reserved for all of it.
+    pub reserved: bool,
     /// The snapshot that it is to receive, if it is made for one.
     pub receiving: Option<SnapshotIdentity>,
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use futures_util::future::try_join_all;
-use varve_engine::{Census, CheckProgress, References};
+use varve_engine::{Census, CheckProgress, ForeignNames, References};
 use varve_types::StreamId;
 
 use crate::{Dispatch, Result};
@@ -16,10 +16,19 @@ impl Dispatch {
     /// `Corrupt` when a map cannot be read, `Unavailable` when a shard does not serve.
     pub async fn census(&self, families: Vec<Vec<StreamId>>) -> Result<Census> {
         let families = Arc::new(families);
-        let counts = self.placement().shards().map(|shard| {
+        let names = self.placement().shards().map(|shard| {
             let families = Arc::clone(&families);
             self.on_shard(shard, move |shard| {
-                Box::pin(async move { shard.census(&families).await })
+                Box::pin(async move { shard.foreign_names(&families).await })
+            })
+        });
+        let mut named = ForeignNames::default();
+        try_join_all(names).await?.iter().for_each(|names| named.merge(names));
+        let named = Arc::new(named);
+        let counts = self.placement().shards().map(|shard| {
+            let (families, named) = (Arc::clone(&families), Arc::clone(&named));
+            self.on_shard(shard, move |shard| {
+                Box::pin(async move { shard.census(&families, &named).await })
             })
         });
         let mut sum = Census::default();

@@ -20,8 +20,9 @@ use varve_media::Media;
 use varve_reactor::{Notify, Reactor};
 use varve_types::{ErrorKind, ShardId};
 
+use crate::peers::ThreadPeers;
 use crate::zones::{PoolRoot, Zones};
-use crate::{Error, Result};
+use crate::{Dispatch, Error, Result};
 
 /// First pause before a shard is opened again, in ns; it doubles up to the last.
 const REOPEN_PAUSE_NS_FIRST: u64 = 10_000_000;
@@ -55,21 +56,23 @@ enum State {
 pub struct ShardHost {
     config: HostConfig,
     zones: Rc<Zones>,
+    peers: Rc<ThreadPeers>,
     state: RefCell<State>,
     changed: Notify,
 }
 
 impl ShardHost {
-    /// Opens the shard and keeps it open from then on.
+    /// Opens the shard and keeps it open from then on. It reaches other shards as the `dispatch` of its thread does.
     ///
     /// # Errors
     /// When it does not open the first time: a pool that was damaged is reported, not tried again.
-    pub async fn open(config: HostConfig) -> Result<Rc<Self>> {
+    pub async fn open(config: HostConfig, dispatch: &Dispatch) -> Result<Rc<Self>> {
         let (reactor, root, shard) =
             (config.reactor.clone(), config.root.clone(), config.shard.shard);
         let zones = Rc::new(Zones { reactor, root, shard });
         let state = RefCell::new(State::Opening("it opens for the first time".to_owned()));
-        let host = Rc::new(Self { config, zones, state, changed: Notify::new() });
+        let peers = Rc::new(ThreadPeers::new(&config, dispatch));
+        let host = Rc::new(Self { config, zones, peers, state, changed: Notify::new() });
         let shard = host.open_once().await?;
         host.set(State::Serving(shard));
         let keeper = Rc::clone(&host);
@@ -90,6 +93,7 @@ impl ShardHost {
             config: self.config.shard.clone(),
             owned: self.zones.owned().await.map_err(failed)?,
             zones: self.zones.clone(),
+            peers: Some(self.peers.clone()),
         };
         Shard::open(parts).await.map_err(failed)
     }

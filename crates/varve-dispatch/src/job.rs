@@ -77,6 +77,11 @@ impl JobSender {
         Ok(Answer(answer))
     }
 
+    /// Sends news that nobody waits for; they are lost when the queue is full, or the thread gone.
+    pub fn tell(&self, news: impl FnOnce(&Dispatch) + Send + 'static) {
+        drop(self.port.send(Box::new(news)));
+    }
+
     /// Queues a job, or gives it back when there is no room.
     fn send(&self, job: Job) -> Result<std::result::Result<(), Job>> {
         let sent = self.port.send(job);

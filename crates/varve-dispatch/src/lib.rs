@@ -6,7 +6,9 @@ mod error;
 mod gate;
 mod host;
 mod job;
+mod peers;
 mod placement;
+mod reservation;
 mod route;
 mod zones;
 
@@ -16,9 +18,11 @@ pub use gate::HeldNames;
 pub use host::{HostConfig, ShardHost};
 pub use job::{Answer, Job, JobSender, PoolLinks, serve_jobs};
 pub use placement::{Placement, StreamPlacement};
+pub use reservation::{ReservationChange, StreamReservation};
 pub use route::{Dispatch, MarkProof, Route};
 pub use varve_engine::{
     BLOCK_BYTES, BlockStatus, Census, CheckProgress, Dangling, DiffRun, FamilyCensus, Mapped,
-    MarkReport, MarkWish, Pool, ReadPart, References, ShardStats, StreamCensus, Unreadable,
+    MarkReport, MarkWish, Pool, ReadPart, References, ShardStats, StreamCensus, Unchecked,
+    Unreadable,
 };
 pub use zones::PoolRoot;

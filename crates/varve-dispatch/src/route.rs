@@ -6,12 +6,13 @@
 use std::any::{Any, TypeId};
 use std::cell::RefCell;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use futures_util::future::{LocalBoxFuture, try_join_all};
 use hashbrown::{HashMap, HashSet};
 use varve_engine::{
-    BLOCK_BYTES, BlockStatus, KeyValue, Mapped, MarkReport, MarkWish, Pool, ReadPart, Shard,
-    ShardStats,
+    BLOCK_BYTES, BlockStatus, ForeignNames, KeyValue, Mapped, MarkReport, MarkWish, Pool, ReadPart,
+    Shard, ShardStats,
 };
 use varve_reactor::Reactor;
 use varve_stdx::BufSlice;
@@ -108,6 +109,11 @@ impl Dispatch {
     #[must_use]
     pub fn placement(&self) -> &Placement {
         &self.0.placement
+    }
+
+    /// The threads of all shards.
+    pub(crate) fn links(&self) -> &PoolLinks {
+        &self.0.links
     }
 
     /// The host of a shard of this thread.
@@ -426,7 +432,7 @@ impl Dispatch {
         Ok(try_join_all(wants).await?.into_iter().max().unwrap_or(MarkWish::None))
     }
 
-    /// One mark pass over all shards: begin on all, then walk on all, then sweep on all. `owned` is asked for once all began.
+    /// One mark pass over all shards: begin on all, then walk on all, then sweep on all with what all walks found named on other shards. `owned` is asked for once all began.
     ///
     /// # Errors
     /// When a shard failed or was reopened meanwhile: the pass is void and may be run again.
@@ -449,21 +455,25 @@ impl Dispatch {
             })
         };
         let walked = try_join_all(passes().map(walk)).await?;
+        let mut named = ForeignNames::default();
+        walked.iter().for_each(|(_, names)| named.merge(names));
+        let named = Arc::new(named);
         let sweep = |(shard, ticket)| {
+            let named = Arc::clone(&named);
             self.on_shard(shard, move |shard| {
                 Box::pin(async move {
                     match proof {
-                        MarkProof::None => shard.mark_sweep(ticket).await,
-                        MarkProof::Gone => shard.mark_sweep_proved(ticket).await,
+                        MarkProof::None => shard.mark_sweep(ticket, &named).await,
+                        MarkProof::Gone => shard.mark_sweep_proved(ticket, &named).await,
                     }
                 })
             })
         };
         let swept = try_join_all(passes().map(sweep)).await?;
-        let joined = walked
-            .into_iter()
-            .zip(swept)
-            .map(|(walked, swept)| MarkReport { dropped_streams: walked.dropped_streams, ..swept });
+        let joined = walked.into_iter().zip(swept).map(|((walked, _), swept)| MarkReport {
+            dropped_streams: walked.dropped_streams,
+            ..swept
+        });
         Ok(joined.collect())
     }
 }

@@ -1,6 +1,10 @@
 //! The engine alone, on memory: random 4 KiB writes and reads of one shard on one thread, and what each step costs.
 //!
-//! `cargo run --release -p varve-engine --example engine_bench -- [seconds] [volume MiB] [--json]`
+//! `cargo run --release -p varve-engine --example engine_bench -- [seconds] [volume MiB] [--json] [--reduced ROW]`
+//!
+//! `--reduced` measures one of the rows of reduced writes alone, for a profile: 0, 1 or 2.
+//!
+//! CPU is the engine's alone: what the memory disk copies stands beside it, and what a client does to make a request is taken off.
 //!
 //! Every write is durable as far as the memory disk goes when it is counted; draining, checkpoints and reclaim run beside it.
 
@@ -9,6 +13,7 @@ use std::rc::Rc;
 use std::time::Instant;
 
 use futures_util::future::LocalBoxFuture;
+use rustix::time::{ClockId, clock_gettime};
 use varve_engine::{Pool, PoolSpec, PoolZones, Shard, ShardConfig, ShardParts};
 use varve_media::{Disk, Drive, DriveDisks, DriveOptions, DriveSpec, IoFuture, Persist};
 use varve_reactor::{Loop, LoopConfig, Reactor};
@@ -48,6 +53,16 @@ const PLAIN: Load = Load { reduction: Reduction::OFF, is_unique: true, is_compre
 /// A flat disk in memory: an operation is one copy.
 struct FlatDisk {
     bytes: RefCell<Vec<u8>>,
+    /// CPU time of its copies, which no drive would take.
+    copy_ns: Cell<f64>,
+}
+
+impl FlatDisk {
+    fn count(&self, copy: impl FnOnce()) {
+        let begin = cpu_ns();
+        copy();
+        self.copy_ns.set(self.copy_ns.get() + cpu_ns() - begin);
+    }
 }
 
 impl Disk for FlatDisk {
@@ -62,13 +77,13 @@ impl Disk for FlatDisk {
     fn read(&self, offset: u64, len: usize) -> IoFuture<'_, AlignedBuf> {
         let at = usize::try_from(offset).expect("fits memory");
         let mut buf = AlignedBuf::scratch(len);
-        buf.copy_from_slice(&self.bytes.borrow()[at..at + len]);
+        self.count(|| buf.copy_from_slice(&self.bytes.borrow()[at..at + len]));
         Box::pin(std::future::ready(Ok(buf)))
     }
 
     fn write(&self, offset: u64, bytes: BufSlice, _: Persist) -> IoFuture<'_, ()> {
         let at = usize::try_from(offset).expect("fits memory");
-        self.bytes.borrow_mut()[at..at + bytes.len()].copy_from_slice(&bytes);
+        self.count(|| self.bytes.borrow_mut()[at..at + bytes.len()].copy_from_slice(&bytes));
         Box::pin(std::future::ready(Ok(())))
     }
 
@@ -81,25 +96,32 @@ impl Disk for FlatDisk {
     }
 }
 
-/// Operations a second as they passed, and the CPU time of one: on a busy machine only the second means something.
+/// Operations a second as they passed, and the CPU time of one without the memory disk's: on a busy machine only that means something.
 #[derive(Clone, Copy)]
 struct Rate {
     per_s: f64,
     cpu_ns: f64,
+    /// CPU time of the memory disk for one.
+    disk_ns: f64,
+}
+
+impl Rate {
+    /// Something that is not an operation.
+    fn alone(cpu_ns: f64) -> Self {
+        Self { per_s: 0.0, cpu_ns, disk_ns: 0.0 }
+    }
 }
 
 /// CPU time of this thread so far, in ns.
 fn cpu_ns() -> f64 {
-    let stat = std::fs::read_to_string("/proc/thread-self/schedstat").expect("procfs");
-    stat.split(' ')
-        .next()
-        .and_then(|ns| ns.parse().ok())
-        .expect("schedstat begins with the CPU time")
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    time.tv_sec as f64 * 1e9 + time.tv_nsec as f64
 }
 
 struct Bench {
     reactor: Reactor,
     shard: Rc<Shard>,
+    disk: Rc<FlatDisk>,
     blocks: u64,
     load: Load,
     /// Of [`POOL_BLOCKS`].
@@ -116,7 +138,8 @@ impl Bench {
         let pool_bytes = usize::try_from(pool_mib << 20).expect("fits memory");
         let mut bytes = vec![1; pool_bytes];
         bytes.fill(0); // The system gives memory when it is touched: now, not while writes are timed.
-        let disk: Rc<dyn Disk> = Rc::new(FlatDisk { bytes: RefCell::new(bytes) });
+        let flat = Rc::new(FlatDisk { bytes: RefCell::new(bytes), copy_ns: Cell::new(0.0) });
+        let disk: Rc<dyn Disk> = Rc::clone(&flat) as Rc<dyn Disk>;
         let spec = DriveSpec::new(PoolId([7; 16]), 1);
         let disks = || vec![DriveDisks::One(Rc::clone(&disk))];
         Drive::format(&disks(), &spec).await.expect("format the drive");
@@ -135,6 +158,7 @@ impl Bench {
             config,
             zones: Rc::new(PoolZones::new(Rc::clone(&pool), ShardId(0))),
             owned: pool.zones_of(ShardId(0)),
+            peers: None,
         };
         let shard = Shard::open(parts).await.expect("open the shard");
         let pool_bytes = usize::try_from(POOL_BLOCKS).expect("small") * BLOCK;
@@ -144,7 +168,7 @@ impl Bench {
             data.chunks_mut(64).step_by(2).for_each(|piece| piece.fill(b'v'));
         }
         let (blocks, data) = ((volume_mib << 20) / BLOCK as u64, data.freeze());
-        Self { reactor, shard, blocks, load, data, written: Cell::new(0) }
+        Self { reactor, shard, disk: flat, blocks, load, data, written: Cell::new(0) }
     }
 
     /// Operations a second of `QUEUE_DEPTH` loops that run for `seconds`.
@@ -154,7 +178,7 @@ impl Bench {
         operation: fn(Rc<Self>, u64) -> LocalBoxFuture<'static, ()>,
     ) -> Rate {
         let count = Rc::new(Cell::new(0u64));
-        let (begin, cpu) = (Instant::now(), cpu_ns());
+        let (begin, cpu, copied) = (Instant::now(), cpu_ns(), self.disk.copy_ns.get());
         let loops: Vec<_> = (0..QUEUE_DEPTH)
             .map(|index| {
                 let (bench, count) = (Rc::clone(self), Rc::clone(&count));
@@ -174,23 +198,43 @@ impl Bench {
             one.await;
         }
         let count = count.get() as f64;
-        Rate { per_s: count / begin.elapsed().as_secs_f64(), cpu_ns: (cpu_ns() - cpu) / count }
+        let disk_ns = (self.disk.copy_ns.get() - copied) / count;
+        let cpu_ns = (cpu_ns() - cpu) / count - disk_ns;
+        Rate { per_s: count / begin.elapsed().as_secs_f64(), cpu_ns, disk_ns }
     }
+
+    /// As [`Self::run`], of writes, without the client's part.
+    async fn run_writes(self: &Rc<Self>, seconds: f64) -> Rate {
+        let client = self.run(seconds / 8.0, make_data).await;
+        let rate = self.run(seconds, write).await;
+        Rate { cpu_ns: rate.cpu_ns - client.cpu_ns, ..rate }
+    }
+
+    /// What a client hands in: a buffer of the request's own.
+    fn next_data(&self) -> BufSlice {
+        let mut data = AlignedBuf::scratch(BLOCK);
+        let written = self.written.get() + 1;
+        self.written.set(written);
+        let from = usize::try_from(written % POOL_BLOCKS).expect("small") * BLOCK;
+        data.copy_from_slice(&self.data[from..from + BLOCK]);
+        if self.load.is_unique {
+            data[..8].copy_from_slice(&written.to_le_bytes());
+        }
+        data.freeze()
+    }
+}
+
+/// The client's part of a write alone.
+fn make_data(bench: Rc<Bench>, _: u64) -> LocalBoxFuture<'static, ()> {
+    Box::pin(async move {
+        std::hint::black_box(bench.next_data());
+    })
 }
 
 fn write(bench: Rc<Bench>, block: u64) -> LocalBoxFuture<'static, ()> {
     Box::pin(async move {
-        // A front-end hands in a buffer of the request's own.
-        let mut data = AlignedBuf::scratch(BLOCK);
-        let written = bench.written.get() + 1;
-        bench.written.set(written);
-        let from = usize::try_from(written % POOL_BLOCKS).expect("small") * BLOCK;
-        data.copy_from_slice(&bench.data[from..from + BLOCK]);
-        if bench.load.is_unique {
-            data[..8].copy_from_slice(&written.to_le_bytes());
-        }
         let offset = block * BLOCK as u64;
-        bench.shard.write(StreamId::new(1), offset, data.freeze()).await.expect("write");
+        bench.shard.write(StreamId::new(1), offset, bench.next_data()).await.expect("write");
     })
 }
 
@@ -234,7 +278,7 @@ async fn write_through(bench: &Rc<Bench>) -> Rate {
     bench.shard.checkpoint().await.expect("checkpoint");
     let large_writes = bench.blocks / (LARGE / BLOCK) as u64;
     let next = Rc::new(Cell::new(0));
-    let (begin, cpu) = (Instant::now(), cpu_ns());
+    let (begin, cpu, copied) = (Instant::now(), cpu_ns(), bench.disk.copy_ns.get());
     let loops: Vec<_> = (0..LARGE_AT_ONCE)
         .map(|_| {
             let (bench, next) = (Rc::clone(bench), Rc::clone(&next));
@@ -256,28 +300,39 @@ async fn write_through(bench: &Rc<Bench>) -> Rate {
     bench.shard.apply_acknowledged().await.expect("apply");
     bench.shard.checkpoint().await.expect("checkpoint");
     let count = large_writes as f64;
-    Rate { per_s: count / begin.elapsed().as_secs_f64(), cpu_ns: (cpu_ns() - cpu) / count }
+    let disk_ns = (bench.disk.copy_ns.get() - copied) / count;
+    let cpu_ns = (cpu_ns() - cpu) / count - disk_ns;
+    Rate { per_s: count / begin.elapsed().as_secs_f64(), cpu_ns, disk_ns }
 }
 
 /// Writes of blocks that are reduced, in steady state: name, per second, CPU ns and budget.
-async fn reduced_writes(reactor: &Reactor, seconds: f64, volume_mib: u64) -> Vec<Row> {
+async fn reduced_writes(
+    reactor: &Reactor,
+    seconds: f64,
+    volume_mib: u64,
+    only: Option<usize>,
+) -> Vec<Row> {
     let mut rows = Vec::new();
-    for (name, is_unique, is_compressible, budget) in [
+    let loads = [
         ("reduced write, unique random bytes", true, false, "4500"),
         ("reduced write, unique 2:1", true, true, "8000"),
         ("reduced write, duplicates", false, false, "3500"),
-    ] {
+    ];
+    for (index, (name, is_unique, is_compressible, budget)) in loads.into_iter().enumerate() {
+        if only.is_some_and(|only| only != index) {
+            continue;
+        }
         let load = Load { reduction: REDUCE, is_unique, is_compressible };
         let bench = Rc::new(Bench::open(reactor.clone(), volume_mib, load).await);
         bench.run(seconds / 2.0, write).await;
-        let rate = bench.run(seconds, write).await;
-        rows.push((name, rate.per_s, rate.cpu_ns, budget));
+        let rate = bench.run_writes(seconds).await;
+        rows.push((name, rate, budget));
     }
     rows
 }
 
 /// What is printed of a step.
-type Row = (&'static str, f64, f64, &'static str);
+type Row = (&'static str, Rate, &'static str);
 
 fn per_call_ns(mut call: impl FnMut()) -> f64 {
     let rounds = 100_000;
@@ -294,12 +349,17 @@ fn main() {
     let seconds = numbers.first().copied().unwrap_or(5.0);
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a size in MiB")]
     let volume_mib = numbers.get(1).copied().unwrap_or(1024.0) as u64;
+    let mut args = std::env::args().skip_while(|arg| arg != "--reduced");
+    let only = args.nth(1).and_then(|row| row.parse().ok());
     let mut reactor_loop = Loop::new(LoopConfig::default()).expect("io_uring");
     let reactor = reactor_loop.handle();
     let rows = reactor_loop.run(async move {
+        if only.is_some() {
+            return reduced_writes(&reactor, seconds, volume_mib, only).await;
+        }
         let bench = Rc::new(Bench::open(reactor.clone(), volume_mib, PLAIN).await);
-        let fill = bench.run(seconds, write).await;
-        let writes = bench.run(seconds, write).await;
+        let fill = bench.run_writes(seconds).await;
+        let writes = bench.run_writes(seconds).await;
         let before = bench.shard.stats();
         let reads = bench.run(seconds / 2.0, read).await;
         bench.run(0.2, read_cached).await;
@@ -321,35 +381,42 @@ fn main() {
         drop(bench);
         let [after_random, after_sequential] = large_writes(&reactor, volume_mib).await;
         let mut rows = vec![
-            ("random write, first pass", fill.per_s, fill.cpu_ns, "4000 (250,000/s)"),
-            ("random overwrite", writes.per_s, writes.cpu_ns, "4000 (250,000/s)"),
-            ("random read, from segments", reads.per_s, reads.cpu_ns, "3600"),
-            ("random read, from cache", cached.per_s, cached.cpu_ns, "2500 (400,000/s)"),
-            ("1 MiB writes over random ones", after_random.per_s, after_random.cpu_ns, "600000"),
-            ("1 MiB writes over such", after_sequential.per_s, after_sequential.cpu_ns, "600000"),
-            ("of a write: copies of 4 KiB, 3 of", 0.0, copy * 3.0, "100 each"),
-            ("of a write: checksum of 4 KiB", 0.0, checksum, "113"),
-            ("bytes to media per byte, x1000", 0.0, amplification * 1000.0, "2300"),
+            ("random write, first pass", fill, "4000 (250,000/s)"),
+            ("random overwrite", writes, "4000 (250,000/s)"),
+            ("random read, from segments", reads, "3600"),
+            ("random read, from cache", cached, "2500 (400,000/s)"),
+            ("1 MiB writes over random ones", after_random, "600000"),
+            ("1 MiB writes over such", after_sequential, "600000"),
+            ("of a write: copy of 4 KiB", Rate::alone(copy), "100"),
+            ("of a write: checksum of 4 KiB", Rate::alone(checksum), "113"),
+            ("bytes to media per byte, x1000", Rate::alone(amplification * 1000.0), "2300"),
         ];
-        rows.extend(reduced_writes(&reactor, seconds, volume_mib).await);
+        rows.extend(reduced_writes(&reactor, seconds, volume_mib, None).await);
         rows
     });
+    print(rows, json);
+}
+
+fn print(rows: Vec<Row>, json: bool) {
     if json {
         let fields: Vec<String> = rows
             .iter()
-            .map(|(name, rate, ns, _)| {
-                format!("{{\"step\":\"{name}\",\"per_s\":{rate:.0},\"ns\":{ns:.0}}}")
+            .map(|(name, Rate { per_s, cpu_ns, disk_ns }, _)| {
+                format!(
+                    "{{\"step\":\"{name}\",\"per_s\":{per_s:.0},\"ns\":{cpu_ns:.0},\"disk_ns\":{disk_ns:.0}}}"
+                )
             })
             .collect();
         println!("[{}]", fields.join(","));
         return;
     }
     println!(
-        "{:<38} {:>12} {:>9}  budget ns",
-        "step (one core, memory media, QD32)", "per second", "CPU ns"
+        "{:<36} {:>10} {:>7} {:>8}  budget ns",
+        "step (one core, memory media, QD32)", "per second", "CPU ns", "disk ns"
     );
-    for (name, rate, ns, budget) in rows {
-        let rate = if rate > 0.0 { format!("{rate:.0}") } else { String::new() };
-        println!("{name:<38} {rate:>12} {ns:>9.0}  {budget}");
+    let shown = |number: f64| if number > 0.0 { format!("{number:.0}") } else { String::new() };
+    for (name, Rate { per_s, cpu_ns, disk_ns }, budget) in rows {
+        let (per_s, disk_ns) = (shown(per_s), shown(disk_ns));
+        println!("{name:<36} {per_s:>10} {cpu_ns:>7.0} {disk_ns:>8}  {budget}");
     }
 }

@@ -128,6 +128,7 @@ async fn open(reactor: &Reactor, disk: &Rc<dyn Disk>, memory_mib: u64) -> Rc<Sha
         config,
         zones: Rc::new(PoolZones::new(Rc::clone(&pool), ShardId(0))),
         owned: pool.zones_of(ShardId(0)),
+        peers: None,
     };
     Shard::open(parts).await.expect("open the shard")
 }

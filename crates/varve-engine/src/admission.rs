@@ -107,6 +107,21 @@ impl Credits {
         }
     }
 
+    /// Takes `amount`, if nobody has to wait for that.
+    pub(crate) fn try_take(&self, amount: u64) -> Option<Taken> {
+        (!self.would_wait(amount)).then(|| self.state.grant(amount))
+    }
+
+    /// Whether more than half is taken.
+    pub(crate) fn is_scarce(&self) -> bool {
+        self.state.taken.get() > self.state.total.get() / 2
+    }
+
+    /// Whether more than a quarter is taken: who gives it back in time begins now.
+    pub(crate) fn is_getting_scarce(&self) -> bool {
+        self.state.taken.get() > self.state.total.get() / 4
+    }
+
     /// Whether [`Self::take`] would have to wait.
     pub(crate) fn would_wait(&self, amount: u64) -> bool {
         self.is_contended() || !self.state.fits(amount)

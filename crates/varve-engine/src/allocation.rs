@@ -11,9 +11,11 @@ use std::rc::Rc;
 
 use futures_util::future::LocalBoxFuture;
 use varve_logstore::format::segment::{STRIP_HEADER_BYTES, SegmentKind};
+use varve_logstore::planted::{Bug, planted};
 use varve_media::SegmentId;
-use varve_types::{Generation, SegmentNumber};
+use varve_types::{Generation, SegmentNumber, StreamId};
 
+use crate::reservations::Patience;
 use crate::reserves::{PAGES_OF_ENTRY, Reserves};
 use crate::tree::PAGE_BYTES;
 use crate::{Error, Result, Shard};
@@ -181,14 +183,15 @@ impl Shard {
         u64::from(self.media.segments.geometry().segment_bytes - STRIP_HEADER_BYTES)
     }
 
-    /// Refuses `bytes` more of data if there is no room for them (Z2); gets another zone first when one is to be had.
-    pub(crate) async fn admit_space(&self, bytes: u64) -> Result<()> {
+    /// Refuses `bytes` more of a stream's data if there is no room for them (Z2) beside what is promised to others (`reservations.rs`);
+    /// gets another zone first when one is to be had.
+    pub(crate) async fn admit_space(&self, stream: StreamId, bytes: u64) -> Result<()> {
+        let mut patience = Patience::default();
         loop {
-            let room = self.room();
             if self.media_full.get() {
                 return Err(self.no_space());
             }
-            if room.takes(bytes) {
+            if self.takes_from(stream, bytes) || planted(Bug::SpaceUnreserved) {
                 return Ok(());
             }
             if self.has_deaths() {
@@ -196,11 +199,14 @@ impl Shard {
                 continue;
             }
             if !self.lease_zone().await? {
-                if self.room().takes(bytes) {
+                if self.takes_from(stream, bytes) {
                     return Ok(());
                 }
                 self.want_space();
-                if !self.marked_room(bytes).await? {
+                if self.wait_for_promised(stream, &mut patience).await? {
+                    continue;
+                }
+                if !self.marked_room(|| self.takes_from(stream, bytes)).await? {
                     return Err(self.no_space());
                 }
             }
@@ -211,11 +217,6 @@ impl Shard {
     pub(crate) fn no_space(&self) -> Error {
         let room = self.room();
         Error::NoSpace { live_bytes: room.live, capacity_bytes: room.capacity }
-    }
-
-    /// Whether `bytes` more of data fit.
-    pub(crate) fn takes(&self, bytes: u64) -> bool {
-        self.room().takes(bytes)
     }
 
     /// Bytes that are left for data and the pages that name them.
@@ -235,7 +236,7 @@ impl Shard {
         !self.media_full.get() && (may_grow || self.room().takes(self.data_credits.total()))
     }
 
-    fn room(&self) -> Room {
+    pub(crate) fn room(&self) -> Room {
         let stats = self.space.borrow().stats();
         let segment = u64::from(self.media.segments.geometry().segment_bytes);
         let dirty = self.checkpoint_bytes() as u64;
@@ -243,27 +244,33 @@ impl Shard {
             capacity: stats.segments * segment,
             usable: self.reserves().usable_bytes,
             live: stats.live_bytes,
+            under_way: self.data_credits.taken(),
+            dirty,
             committed: stats.live_bytes + with_pages(self.data_credits.taken()) + dirty,
         }
     }
 }
 
 /// What a shard holds and may hold, in bytes.
-struct Room {
+pub(crate) struct Room {
     capacity: u64,
-    usable: u64,
-    live: u64,
-    committed: u64,
+    pub(crate) usable: u64,
+    pub(crate) live: u64,
+    /// Data that are admitted and not in the maps yet.
+    pub(crate) under_way: u64,
+    /// What the next checkpoint writes.
+    pub(crate) dirty: u64,
+    pub(crate) committed: u64,
 }
 
 impl Room {
     /// Whether `bytes` more of data fit (Z2).
-    const fn takes(&self, bytes: u64) -> bool {
+    pub(crate) const fn takes(&self, bytes: u64) -> bool {
         self.committed + with_pages(bytes) <= self.usable
     }
 }
 
 /// Data with the pages that name them: a block on its own in its part of a stream takes some of its own.
-const fn with_pages(bytes: u64) -> u64 {
+pub(crate) const fn with_pages(bytes: u64) -> u64 {
     bytes + bytes / 4
 }

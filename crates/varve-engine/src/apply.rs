@@ -21,7 +21,8 @@ use crate::admission::Credits;
 use crate::config::BLOCK_BYTES;
 use crate::drain::SealedData;
 use crate::pages::fault_of;
-use crate::tree::Fill;
+use crate::peers::ForeignChunk;
+use crate::tree::{Fill, MapSlot};
 use crate::{Result, Shard};
 
 /// Entries applied before other tasks get a turn: some 50 µs of work.
@@ -119,6 +120,7 @@ impl Shard {
             }
         }
         self.prefetch_wanted.set(self.counters.page_reads.get() != reads);
+        self.tell_peers(segment.entries);
         self.data_chain.set(segment.head);
         self.entries_since_checkpoint
             .set(self.entries_since_checkpoint.get() + segment.entries.len() as u64);
@@ -138,6 +140,10 @@ impl Shard {
                     trees.lookup(*stream, *block)?;
                     trees.chunk(*chunk)
                 }
+                SummaryEntry::ForeignReference { stream, block, .. } => {
+                    trees.lookup(*stream, *block).map(|_| None)
+                }
+                SummaryEntry::Grant { first, .. } => trees.chunk(*first),
                 SummaryEntry::KeyPut { unit, .. } | SummaryEntry::KeyDelete { unit, .. } => {
                     let bytes = segment.bytes.and_then(|bytes| unit_bytes(bytes, unit));
                     if let Some(Ok(payload)) = bytes.map(KeyPayload::decode) {
@@ -165,6 +171,7 @@ impl Shard {
                         trees.set_block(&mut self.space.borrow_mut(), stream, block, chunk, &place)
                     })
                     .await?;
+                self.reservations.replaced(stream, block, Some(chunk), self.own(dead)); // Exact: what it held is known here.
                 self.overwritten(stream, dead.as_slice());
                 self.buffer.borrow_mut().remove(stream, block, wseq);
                 self.applied_chunk.set(self.applied_chunk.get().max(chunk));
@@ -172,9 +179,19 @@ impl Shard {
             SummaryEntry::Reference { chunk, stream, block, wseq, .. } => {
                 let dead = self.with_pages(|trees| trees.share_block(stream, block, chunk)).await?;
                 self.dedup.borrow_mut().settle(chunk);
+                self.reservations.replaced(stream, block, None, self.own(dead));
                 self.overwritten(stream, dead.as_slice());
                 self.buffer.borrow_mut().remove(stream, block, wseq);
             }
+            SummaryEntry::ForeignReference { home, chunk, stream, block, wseq, .. } => {
+                let name = ForeignChunk { home, chunk };
+                let dead = self.with_pages(|trees| trees.name_foreign(stream, block, name)).await?;
+                self.foreign.settle(name);
+                self.reservations.replaced(stream, block, None, self.own(dead));
+                self.overwritten(stream, dead.as_slice());
+                self.buffer.borrow_mut().remove(stream, block, wseq);
+            }
+            SummaryEntry::Grant { first, count, .. } => self.apply_grant(first, count).await?,
             SummaryEntry::Trim { stream, block, block_count, wseq, .. } => {
                 self.clear_blocks(stream, block, block_count, false).await?;
                 self.buffer.borrow_mut().remove_range(stream, block, block + block_count, wseq);
@@ -194,12 +211,7 @@ impl Shard {
                 self.buffer.borrow_mut().remove_stream(stream, wseq);
             }
             SummaryEntry::Cut { source, copy, chunk_ceiling, .. } => {
-                let is_new =
-                    self.with_pages(|trees| trees.cut(source, copy, chunk_ceiling)).await?;
-                if is_new {
-                    self.mark.note_copy(copy);
-                }
-                self.cuts.applied(copy);
+                self.apply_cut(source, copy, chunk_ceiling).await?;
             }
             SummaryEntry::FreedIds { first, count } => {
                 let ids: Vec<_> = (first.get()..first.get() + count).map(ChunkId::new).collect();
@@ -277,32 +289,60 @@ impl Shard {
         if count > PRECISE_TRIM_BLOCKS {
             let mut dead = Vec::new();
             self.with_pages(|trees| trees.detach_blocks(stream, block..end, &mut dead)).await?;
+            self.reservations.forgotten(stream);
             self.overwritten(stream, &dead);
             self.mark.wanted.set(true);
+            self.tell_names_gone();
         }
         let mut from = block;
         while from < end {
             let mut dead = Vec::new();
+            let begin = from;
             from = self
                 .with_pages(|trees| {
                     trees.fill_blocks(stream, from..end, fill, SLOTS_PER_STEP, &mut dead)
                 })
                 .await?;
+            let own = dead.iter().filter_map(|slot| self.own(Some(*slot)));
+            self.reservations.cleared(stream, begin..from, own);
             self.overwritten(stream, &dead);
             self.reactor.yield_now().await;
         }
         Ok(())
     }
 
-    /// Chunks that blocks of a stream no longer hold: a fold takes them out of the table, but not those that copies may hold (N5).
-    fn overwritten(&self, stream: StreamId, chunks: &[ChunkId]) {
+    async fn apply_cut(&self, source: StreamId, copy: StreamId, ceiling: ChunkId) -> Result<()> {
+        if self.with_pages(|trees| trees.cut(source, copy, ceiling)).await? {
+            self.mark.note_copy(copy);
+        }
+        for stream in [source, copy] {
+            let ceiling = self.trees.borrow().chunk_ceiling(stream);
+            self.reservations.cut_applied(stream, ceiling);
+        }
+        self.cuts.applied(copy);
+        Ok(())
+    }
+
+    /// The chunk of this shard that a slot names.
+    fn own(&self, slot: Option<MapSlot>) -> Option<ChunkId> {
+        slot.filter(|slot| slot.shard() == self.config.shard).map(|slot| slot.id())
+    }
+
+    /// What blocks of a stream no longer hold: a fold takes the chunks out of the table, but not those that copies may hold (N5). Homes are
+    /// told of foreign ones (P8).
+    fn overwritten(&self, stream: StreamId, slots: &[MapSlot]) {
         let ceiling = self.trees.borrow().chunk_ceiling(stream);
-        for chunk in chunks {
-            if *chunk < ceiling && !planted(Bug::CopiedChunkDies) {
+        for slot in slots {
+            if slot.shard() != self.config.shard {
+                self.foreign.note_overwritten(slot.shard());
+                continue;
+            }
+            let chunk = slot.id();
+            if chunk < ceiling && !planted(Bug::CopiedChunkDies) {
                 let bytes = self.trees.borrow().data.mean_bytes();
-                self.note_kept(bytes);
+                self.note_kept(u64::from(bytes));
             } else {
-                self.note_death(*chunk);
+                self.note_death(chunk);
             }
         }
     }
@@ -314,7 +354,7 @@ impl Shard {
     }
 
     /// Something shared was overwritten: when that is much, or the shard is full, mark is to find what nobody names any more.
-    pub(crate) fn note_kept(&self, bytes: u32) {
+    pub(crate) fn note_kept(&self, bytes: u64) {
         let kept = self.dedup.borrow_mut().keep(bytes);
         let live = self.space.borrow().stats().live_bytes;
         let room = self.room_left();

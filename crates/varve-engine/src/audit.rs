@@ -9,9 +9,10 @@ use varve_logstore::format::chunk::ChunkEntry;
 use varve_logstore::format::pointer::{Location, PagePtr};
 use varve_logstore::space::{SegmentState, unit_extent, unit_space};
 use varve_media::SegmentId;
-use varve_types::{ChunkId, StreamId};
+use varve_types::{ChunkId, ShardId, StreamId};
 
 use crate::hash::HashMap;
+use crate::peers::{ForeignChunk, ForeignNames};
 use crate::tree::{PageState, Scan, WalkItem};
 use crate::trees::{DataUsage, PAGE_ID_FIRST};
 use crate::{Result, Shard};
@@ -43,10 +44,72 @@ pub struct AuditReport {
     pub dead_bytes: u64,
     /// Chunks and pages that nothing names: the next mark pass frees them.
     pub unreachable: u64,
+    /// Chunks of other shards that are named.
+    pub foreign: ForeignNames,
+    /// Chunks of data that are shared: others may name them.
+    pub shared: RoaringTreemap,
+    /// The chunks of data among what nothing names.
+    pub unreachable_data: RoaringTreemap,
     /// How many things contradict each other.
     pub difference_count: u64,
     /// The first of them, in words.
     pub differences: Vec<String>,
+}
+
+impl AuditReport {
+    /// Compares what shards name of each other with what they have: what another one names is not unreachable, and has to be there and shared,
+    /// and on one of the pool's `shard_count` shards.
+    pub fn compare(reports: &mut [(ShardId, Self)], shard_count: u16) {
+        let mut all = ForeignNames::default();
+        for (_, report) in &mut *reports {
+            all.merge(&report.foreign);
+            let beyond: Vec<_> =
+                report.foreign.homes().filter(|(home, _)| home.0 >= shard_count).collect();
+            for (home, chunks) in beyond {
+                report.differs(|| {
+                    format!(
+                        "{chunks} chunks of shard {home} are named, and the pool has {shard_count} shards"
+                    )
+                });
+            }
+        }
+        for (shard, report) in reports {
+            let Some(named) = all.of(*shard) else { continue };
+            report.unreachable -= report.unreachable_data.intersection_len(named);
+            report.unreachable_data -= named;
+            for missing in named - &report.shared {
+                report.differs(|| {
+                    format!("chunk {missing} is named by another shard and not here, or not shared")
+                });
+            }
+        }
+    }
+
+    /// Whether a chunk of data is in the table and shared.
+    #[must_use]
+    pub fn is_shared(&self, chunk: ChunkId) -> bool {
+        self.shared.contains(chunk.get())
+    }
+
+    /// Compares what was counted with what the shard believes.
+    fn compare_usage(&mut self, believed: DataUsage) {
+        let counted = DataUsage {
+            chunks: self.data_chunks + self.dead_chunks,
+            bytes: self.data_bytes + self.dead_bytes,
+        };
+        if counted != believed {
+            self.differs(|| {
+                format!("{counted:?} of data are in the chunk table, {believed:?} were counted")
+            });
+        }
+    }
+
+    fn differs(&mut self, what: impl FnOnce() -> String) {
+        self.difference_count += 1;
+        if self.differences.len() < DIFFERENCES_MAX {
+            self.differences.push(what());
+        }
+    }
 }
 
 /// The audit under way.
@@ -65,10 +128,7 @@ struct Audit {
 
 impl Audit {
     fn differs(&mut self, what: impl FnOnce() -> String) {
-        self.report.difference_count += 1;
-        if self.report.differences.len() < DIFFERENCES_MAX {
-            self.report.differences.push(what());
-        }
+        self.report.differs(what);
     }
 
     fn name(&mut self, id: ChunkId, what: impl FnOnce() -> String) {
@@ -159,6 +219,10 @@ impl Shard {
                 .await?;
             for item in items {
                 match item {
+                    WalkItem::Data { slot, .. } if slot.shard() != self.config.shard => {
+                        let name = ForeignChunk { home: slot.shard(), chunk: slot.id() };
+                        audit.report.foreign.insert(name);
+                    }
                     WalkItem::Data { slot, .. } => {
                         audit.report.chunks += 1;
                         let chunk = slot.id();
@@ -259,8 +323,14 @@ impl Shard {
                 if is_dead && is_named {
                     audit.differs(|| format!("chunk {chunk} is dead and named"));
                 }
+                if entry.shared {
+                    audit.report.shared.insert(chunk.get());
+                }
                 if !is_dead && !is_named && !waiting.contains(chunk.get()) {
                     audit.report.unreachable += 1;
+                    if chunk.get() < PAGE_ID_FIRST {
+                        audit.report.unreachable_data.insert(chunk.get());
+                    }
                 }
             }
             match scan {
@@ -269,17 +339,7 @@ impl Shard {
             }
             self.reactor.yield_now().await;
         }
-        let believed = self.trees.borrow().data;
-        let report = &audit.report;
-        let counted = DataUsage {
-            chunks: report.data_chunks + report.dead_chunks,
-            bytes: report.data_bytes + report.dead_bytes,
-        };
-        if counted != believed {
-            audit.differs(|| {
-                format!("{counted:?} of data are in the chunk table, {believed:?} were counted")
-            });
-        }
+        audit.report.compare_usage(self.trees.borrow().data);
         for dead in self.trees.borrow().deaths.ids_from(0) {
             if !found.contains(dead.get()) {
                 audit.differs(|| format!("chunk {dead} is dead and not in the chunk table"));

@@ -5,6 +5,7 @@
 
 use std::rc::Rc;
 
+use hashbrown::hash_map::Entry;
 use varve_logstore::lane::Frame;
 use varve_stdx::BufSlice;
 use varve_types::{StreamId, WriteSeq};
@@ -145,9 +146,10 @@ impl WriteBuffer {
 
     /// Removes a version that the map shows now (U2).
     pub(crate) fn remove(&mut self, stream: StreamId, block: u64, wseq: WriteSeq) {
-        let key = BlockKey { stream, block };
-        if self.blocks.get(&key).is_some_and(|pending| pending.wseq == wseq) {
-            self.blocks.remove(&key);
+        if let Entry::Occupied(entry) = self.blocks.entry(BlockKey { stream, block })
+            && entry.get().wseq == wseq
+        {
+            entry.remove();
         }
     }
 

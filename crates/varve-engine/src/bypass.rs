@@ -10,23 +10,24 @@
 //!     write one, a write of that block goes through the lane. So versions of a block stand in segments in the order of their
 //!     numbers, and no lane record is replayed over a newer block.
 //! B3. Writes begin to bypass the lane when a segment's worth of large ones is under way, and go on as long as one that did waits for
-//!     its segment. What they leave in a segment that does not fill up is sealed after a bounded time, or as soon as somebody waits for
-//!     credits.
+//!     its segment. What they leave in a segment that does not fill up is sealed after a bounded time (A2), or as soon as somebody waits
+//!     for credits (A4).
 //! B4. Credits are held until the segment is applied, as those of frames are.
 
 use std::cell::Cell;
 use std::rc::Rc;
 
-use varve_logstore::format::summary::Fingerprint;
 use varve_logstore::planted::{Bug, planted};
 use varve_logstore::segment_writer::BLOCK_ALIGN;
 use varve_reactor::Notify;
 use varve_stdx::{BufSlice, checksum64};
 use varve_types::{ChunkId, CutNumber, StreamId};
 
+use crate::aggregation::{WriteThrough, write_through};
 use crate::buffer::{Carrier, Content, Pending};
 use crate::config::BLOCK_BYTES;
 use crate::drain::BlockSource;
+use crate::peers::Known;
 use crate::{Result, Shard};
 
 /// Whole blocks of a write from which on it is large. Smaller ones are answered sooner by the lane, whose frames take many of them, and
@@ -35,9 +36,6 @@ const LARGE_BYTES_MIN: u64 = 64 << 10;
 
 /// Bytes of a write that are appended in one hold of the gate: stored raw they lie side by side, and are read back by one media read.
 pub(crate) const BYPASS_BYTES_MAX: usize = 1 << 20;
-
-/// How long a part-filled segment waits for more once no put is under way whose answers would bring it: less than a put takes.
-const PATIENCE_NS: u64 = 1_000_000;
 
 const BLOCK: u64 = BLOCK_BYTES as u64;
 
@@ -99,9 +97,9 @@ impl Shard {
         data: &BufSlice,
     ) -> Result<Passed> {
         assert!(data.len().is_multiple_of(BLOCK_BYTES), "whole blocks");
-        let mut credits = self.admit(data.len()).await?;
+        let mut credits = self.admit(stream, data.len()).await?;
         let blocks: Vec<_> = data.chunks_exact(BLOCK_BYTES).map(|block| (stream, block)).collect();
-        let fingerprints = self.fingerprint_blocks(&blocks).await;
+        let known = self.know_blocks(&blocks).await;
         let _gate = self.data_gate.take(1).await;
         let mut passed = Passed { bytes: 0, segment: None };
         let keeps_write = self.blocks.borrow().keeps_write(data.len());
@@ -117,7 +115,7 @@ impl Shard {
                     break;
                 }
                 passed.segment = Some(self.drain.writer.borrow().seq());
-                let known = &fingerprints[passed.bytes / BLOCK_BYTES..];
+                let known = &known[passed.bytes / BLOCK_BYTES..];
                 let appended =
                     self.append_run(stream, first, &run, known, keeps_write.then_some(&mut kept));
                 credits.keep_part(appended as u64); // B4
@@ -155,7 +153,7 @@ impl Shard {
         stream: StreamId,
         first: u64,
         run: &BufSlice,
-        fingerprints: &[Option<Fingerprint>],
+        known: &[Option<Known>],
         mut kept: Option<&mut Vec<(ChunkId, BufSlice)>>,
     ) -> usize {
         let (seq, wseq) = (self.drain.writer.borrow().seq(), self.fresh_wseq());
@@ -165,8 +163,8 @@ impl Shard {
             let data = run.slice(done..done + BLOCK_BYTES);
             let source =
                 BlockSource { stream, block, wseq, cut: CutNumber(0), class: 0, bypassed: true };
-            let fingerprint = fingerprints[done / BLOCK_BYTES];
-            let chunk = self.store_block(&source, &data, checksum64(&data), fingerprint);
+            let known = known[done / BLOCK_BYTES].as_ref();
+            let chunk = self.store_block(&source, &data, checksum64(&data), known);
             if let Some((kept, chunk)) = kept.as_mut().zip(chunk) {
                 kept.push((chunk, data.clone()));
             }
@@ -190,16 +188,18 @@ impl Shard {
     pub(crate) async fn run_bypass(self: Rc<Self>) -> Result<()> {
         loop {
             self.bypass.appended.notified().await;
-            while self.drain.bypassed_bytes.get() > 0 {
-                if !self.no_data_put() {
-                    self.drain.puts.changed.notified().await;
-                    continue;
-                }
-                let seq = self.drain.writer.borrow().seq();
-                self.reactor.sleep(PATIENCE_NS).await;
-                let _gate = self.data_gate.take(1).await;
-                if self.drain.writer.borrow().seq() == seq {
-                    self.seal_data().await?;
+            loop {
+                match write_through(self.drain.bypassed_bytes.get(), !self.no_data_put()) {
+                    WriteThrough::Idle => break,
+                    WriteThrough::AwaitPut => self.drain.puts.changed.notified().await,
+                    WriteThrough::SealAfter { after_ns } => {
+                        let seq = self.drain.writer.borrow().seq();
+                        self.reactor.sleep(after_ns).await;
+                        let _gate = self.data_gate.take(1).await;
+                        if self.drain.writer.borrow().seq() == seq {
+                            self.seal_data().await?;
+                        }
+                    }
                 }
             }
         }

@@ -8,15 +8,19 @@
 //! C1. A page that several streams share is visited three times at most in the survey and once a family in the tally: a census costs what
 //!     pages and chunks there are, not what streams name.
 //! C2. What changes meanwhile is counted as it was or as it is.
+//! C3. A chunk that other shards name is nobody's own: all shards' names are collected first. Its home counts it once.
+
+use std::collections::BTreeMap;
 
 use roaring::RoaringTreemap;
 use varve_logstore::space::unit_space;
-use varve_types::{ChunkId, StreamId};
+use varve_types::{ChunkId, ShardId, StreamId};
 
 use crate::hash::HashMap;
+use crate::peers::{ForeignChunk, ForeignNames};
 use crate::tree::{PagePtr, WalkItem};
 use crate::trees::{PAGE_ID_FIRST, Stop, Trees};
-use crate::{Result, Shard};
+use crate::{Error, Result, Shard};
 
 /// Slots, pages or entries looked at before other tasks get a turn: some 50 µs of work.
 const STEP: usize = 1024;
@@ -134,6 +138,8 @@ struct Inside {
     total: Total,
     /// Chunks that it names itself.
     chunks: Vec<u64>,
+    /// Chunks of other shards that it names.
+    foreign: Vec<ForeignChunk>,
 }
 
 /// What a survey has found so far.
@@ -142,7 +148,7 @@ struct Survey {
     /// Named by any stream, by two of them, by streams of two families.
     seen: RoaringTreemap,
     shared: RoaringTreemap,
-    foreign: RoaringTreemap,
+    widely: RoaringTreemap,
     /// Named first by this family, by this stream.
     of_family: RoaringTreemap,
     of_stream: RoaringTreemap,
@@ -152,7 +158,7 @@ struct Survey {
 impl Survey {
     /// Whether all below a page was found to be named as widely as this visit could tell (C1).
     fn is_known(&self, page: u64) -> bool {
-        self.foreign.contains(page) || self.shared.contains(page) && self.of_family.contains(page)
+        self.widely.contains(page) || self.shared.contains(page) && self.of_family.contains(page)
     }
 
     fn note(&mut self, id: u64) {
@@ -162,7 +168,7 @@ impl Survey {
         } else if !self.of_stream.contains(id) {
             self.shared.insert(id);
             if !self.of_family.contains(id) {
-                self.foreign.insert(id);
+                self.widely.insert(id);
             }
         }
     }
@@ -186,17 +192,19 @@ fn id_of(page: PagePtr) -> Option<u64> {
 
 impl Shard {
     /// Counts what streams hold, which come in families: a volume's and its snapshots'. Costs two walks over all their pages, and two
-    /// look-ups for each block of data; what is acknowledged and not applied yet may be missing.
+    /// look-ups for each block of data; what is acknowledged and not applied yet may be missing. What other shards name counts as named by
+    /// several families (C3).
     ///
     /// # Errors
     /// `Corrupt` when a map cannot be read, `Unavailable` when the shard closed.
-    pub async fn census(&self, families: &[Vec<StreamId>]) -> Result<Census> {
+    pub async fn census(&self, families: &[Vec<StreamId>], named: &ForeignNames) -> Result<Census> {
         self.check_open()?;
         self.fold_waiting().await?; // So that the shard's numbers tell as much.
         for stream in families.iter().flatten() {
             self.wait_cut(*stream).await?;
         }
         let (mut survey, mut census) = (Survey::default(), Census::default());
+        survey.widely = named.of(self.config.shard).cloned().unwrap_or_default(); // C3
         for family in families {
             let mut counted = FamilyCensus::default();
             for stream in family {
@@ -208,12 +216,12 @@ impl Shard {
             survey.of_family.clear();
             census.families.push(counted);
         }
-        let Survey { shared, foreign, .. } = survey;
+        let Survey { shared, widely, .. } = survey;
         for (family, counted) in families.iter().zip(&mut census.families) {
-            self.tally_family(&shared, &foreign, family, counted).await?;
+            self.tally_family(&shared, &widely, family, counted).await?;
             census.named.add(counted.whole);
         }
-        census.named.add(self.holding(&foreign).await?);
+        census.named.add(self.holding(&widely).await?);
         Ok(census)
     }
 
@@ -232,8 +240,15 @@ impl Shard {
                         if let Some(page) = page.filter(|_| !is_known) {
                             survey.note(page);
                         }
-                        let (total, chunks) = (Total::default(), Vec::new());
-                        path.push(Inside { page, level, known, total, chunks });
+                        let total = Total::default();
+                        let (chunks, foreign) = (Vec::new(), Vec::new());
+                        path.push(Inside { page, level, known, total, chunks, foreign });
+                    }
+                    WalkItem::Data { slot, .. } if slot.shard() != self.config.shard => {
+                        if let Some(inside) = path.last_mut().filter(|at| at.known.is_none()) {
+                            let (home, chunk) = (slot.shard(), slot.id());
+                            inside.foreign.push(ForeignChunk { home, chunk });
+                        }
                     }
                     WalkItem::Data { slot, .. } => {
                         survey.note(slot.id().get());
@@ -264,7 +279,9 @@ impl Shard {
                 Some(known) => known,
                 None => {
                     let mut total = left.total;
-                    total.blocks += left.chunks.len() as u64;
+                    total.blocks += (left.chunks.len() + left.foreign.len()) as u64;
+                    let elsewhere = self.stored_elsewhere(&left.foreign).await?;
+                    total.bytes += elsewhere.into_iter().flatten().map(u64::from).sum::<u64>();
                     // Once for every block: a chunk may be there several times.
                     total.bytes += self.look_up(&left.chunks).await?.data_bytes;
                     if let Some(page) = left.page {
@@ -282,13 +299,13 @@ impl Shard {
     async fn tally_family(
         &self,
         shared: &RoaringTreemap,
-        foreign: &RoaringTreemap,
+        widely: &RoaringTreemap,
         family: &[StreamId],
         counted: &mut FamilyCensus,
     ) -> Result<()> {
         let (mut tally, mut of_first) = (Tally::default(), None);
         for (stream, counted_stream) in family.iter().zip(&mut counted.streams) {
-            let unique = self.tally(shared, foreign, *stream, &mut tally).await?;
+            let unique = self.tally(shared, widely, *stream, &mut tally).await?;
             counted_stream.unique = self.holding(&unique).await?;
             counted.whole.add(counted_stream.unique);
             match of_first {
@@ -306,22 +323,23 @@ impl Shard {
     async fn tally(
         &self,
         shared: &RoaringTreemap,
-        foreign: &RoaringTreemap,
+        widely: &RoaringTreemap,
         stream: StreamId,
         tally: &mut Tally,
     ) -> Result<RoaringTreemap> {
         let (mut from, mut unique) = (0, RoaringTreemap::new());
         loop {
             let is_known = |page| {
-                id_of(page).is_some_and(|id| foreign.contains(id) || tally.walked.contains(id))
+                id_of(page).is_some_and(|id| widely.contains(id) || tally.walked.contains(id))
             };
             let (items, next) = self.walk_step(stream, from, is_known).await?;
             for (item, is_known) in items {
                 let id = match item {
+                    WalkItem::Data { slot, .. } if slot.shard() != self.config.shard => None, // C3
                     WalkItem::Page { name, .. } => id_of(name).filter(|_| !is_known),
                     WalkItem::Data { slot, .. } => Some(slot.id().get()),
                 };
-                let Some(id) = id.filter(|id| !foreign.contains(*id)) else { continue };
+                let Some(id) = id.filter(|id| !widely.contains(*id)) else { continue };
                 if id >= PAGE_ID_FIRST {
                     tally.walked.insert(id);
                 }
@@ -332,6 +350,74 @@ impl Shard {
             from = next;
             self.reactor.yield_now().await;
         }
+    }
+
+    /// Chunks of other shards that streams name. Costs a walk over their maps, whose shared pages are visited once.
+    ///
+    /// # Errors
+    /// As [`Self::census`].
+    pub async fn foreign_names(&self, families: &[Vec<StreamId>]) -> Result<ForeignNames> {
+        self.check_open()?;
+        let mut names = ForeignNames::default();
+        if !self.trees.borrow().names_foreign {
+            return Ok(names);
+        }
+        let (mut seen, mut pages) = (RoaringTreemap::new(), Vec::new());
+        for stream in families.iter().flatten() {
+            let mut from = 0;
+            loop {
+                let is_known = |page| id_of(page).is_some_and(|id| seen.contains(id));
+                let (items, next) = self.walk_step(*stream, from, is_known).await?;
+                for (item, _) in items {
+                    match item {
+                        WalkItem::Page { name, .. } => pages.extend(id_of(name)),
+                        WalkItem::Data { slot, .. } if slot.shard() != self.config.shard => {
+                            names.insert(ForeignChunk { home: slot.shard(), chunk: slot.id() });
+                        }
+                        WalkItem::Data { .. } => {}
+                    }
+                }
+                let Some(next) = next else { break };
+                from = next;
+                self.reactor.yield_now().await;
+            }
+            seen.extend(pages.drain(..)); // A page that a walk is inside of is not left out of the rest of it.
+        }
+        Ok(names)
+    }
+
+    /// What chunks of other shards take there, each; none for one that is gone.
+    pub(crate) async fn stored_elsewhere(
+        &self,
+        names: &[ForeignChunk],
+    ) -> Result<Vec<Option<u32>>> {
+        let mut homes: BTreeMap<ShardId, Vec<usize>> = BTreeMap::new();
+        for (at, name) in names.iter().enumerate() {
+            homes.entry(name.home).or_default().push(at);
+        }
+        let mut found = vec![None; names.len()];
+        for (home, places) in homes {
+            let chunks = places.iter().map(|at| names[*at].chunk).collect();
+            for (at, stored) in places.into_iter().zip(self.stored_at(home, chunks).await?) {
+                found[at] = stored;
+            }
+        }
+        Ok(found)
+    }
+
+    /// What chunks of another shard take there, each; none for one that is gone.
+    pub(crate) async fn stored_at(
+        &self,
+        home: ShardId,
+        chunks: Vec<ChunkId>,
+    ) -> Result<Vec<Option<u32>>> {
+        let count = chunks.len();
+        let stored = self.peers_of(home)?.stored_bytes(home, chunks).await?;
+        if stored.len() != count {
+            let cause = "it answered something else than was asked".to_owned();
+            return Err(Error::HomeDamaged { home, cause });
+        }
+        Ok(stored)
     }
 
     /// A part of a walk over a stream's map: pages and data, the pages with whether they are known; and where to go on.

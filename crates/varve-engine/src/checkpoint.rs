@@ -426,7 +426,7 @@ impl Shard {
             let trees = self.trees.borrow();
             let tree = |page, height| TreeRoot { page, height };
             ShardRoot {
-                features: varve_logstore::format::Features::default(),
+                features: trees.features(),
                 pool: self.config.pool,
                 shard: self.config.shard,
                 mount: self.mount,

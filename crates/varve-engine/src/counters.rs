@@ -12,6 +12,8 @@ pub(crate) struct Counters {
     pub(crate) writes: Cell<u64>,
     pub(crate) write_bytes: Cell<u64>,
     pub(crate) bypassed_bytes: Cell<u64>,
+    pub(crate) foreign_blocks: Cell<u64>,
+    pub(crate) late_answers: Cell<u64>,
     pub(crate) deduplicated_blocks: Cell<u64>,
     pub(crate) stored_blocks: Cell<u64>,
     pub(crate) stored_bytes: Cell<u64>,
@@ -49,6 +51,11 @@ impl Counters {
 
     pub(crate) fn add_deduplicated(&self) {
         add(&self.deduplicated_blocks, 1);
+    }
+
+    pub(crate) fn add_foreign(&self) {
+        add(&self.deduplicated_blocks, 1);
+        add(&self.foreign_blocks, 1);
     }
 
     pub(crate) fn add_stored(&self, bytes: u32) {
@@ -98,6 +105,12 @@ pub struct ShardStats {
     pub bypassed_bytes: u64,
     /// Blocks that were stored already when they were drained.
     pub deduplicated_blocks: u64,
+    /// Of these, blocks that another shard has.
+    pub foreign_blocks: u64,
+    /// Times that other shards were not waited for any longer.
+    pub late_answers: u64,
+    /// Bytes of shared chunks that lost a name and that no mark pass has looked at since.
+    pub kept_bytes: u64,
     /// Blocks that were stored.
     pub stored_blocks: u64,
     /// Bytes of them as stored.
@@ -166,4 +179,8 @@ pub struct ShardStats {
     pub block_cache_misses: u64,
     /// The media have no room for more segments, though they have slots.
     pub media_full: bool,
+    /// Space that is promised to streams, whether they hold it or not.
+    pub reserved_bytes: u64,
+    /// Of it, what they do not hold yet: others may not have it.
+    pub outstanding_bytes: u64,
 }

@@ -136,14 +136,18 @@ impl Shard {
     /// instant.
     ///
     /// # Errors
-    /// `Unavailable` when the shard closed before the cut was durable: then it may or may not have happened.
+    /// `Unavailable` when the shard closed before the cut was durable: then it may or may not have happened; `NoSpace` when what is
+    /// promised to a source could not be kept after it: [`Self::prepare_cut`] finds that out before anything is done.
     pub async fn cut(&self, id: CutId, pairs: &[CutPair]) -> Result<()> {
         self.check_open()?;
         let mut last = None;
         for pair in pairs {
             // One by one, as there may be more of them than credits: the first ones give theirs back when they are applied. From the first
             // on answers are held back, so the cuts are one instant for whoever waits for answers.
-            self.admit_record().await?.keep();
+            let credits = self.admit_record().await?;
+            self.reservations_bear_cut(&[pair.source])?;
+            credits.keep();
+            self.reservations.cut_begins(pair.source);
             self.cuts.holds.borrow_mut().push((id, pair.source));
             last = Some(self.push_cut(*pair));
         }

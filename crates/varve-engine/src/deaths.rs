@@ -242,11 +242,16 @@ fn misleading(data_chunks: u64) -> usize {
 impl Shard {
     /// Notes a chunk that a block no longer holds. The caller holds the tree gate, or is recovery.
     pub(crate) fn note_death(&self, chunk: ChunkId) {
-        let deaths = &mut self.trees.borrow_mut().deaths;
-        deaths.count_overwritten(chunk);
-        if !self.dedup.borrow().is_granted(chunk) {
-            deaths.insert(chunk);
-        } // G2: otherwise the reference will mark it as shared.
+        let mean_bytes = {
+            let trees = &mut *self.trees.borrow_mut();
+            trees.deaths.count_overwritten(chunk);
+            if !self.dedup.borrow().is_granted(chunk) {
+                trees.deaths.insert(chunk);
+                return;
+            }
+            trees.data.mean_bytes()
+        };
+        self.note_kept(u64::from(mean_bytes)); // G2: the reference will mark it as shared, so that no fold counts it.
     }
 
     /// Has folded what waits, as much as there is room for. Never called by who holds the tree gate, or by reclaim.
@@ -469,7 +474,7 @@ impl Shard {
         };
         let Folded { count, kept_bytes } = folded;
         if kept_bytes > 0 {
-            self.note_kept(kept_bytes);
+            self.note_kept(u64::from(kept_bytes));
         }
         let leaves = self.counters.folded_leaves.get() + 1;
         self.counters.folded_leaves.set(leaves);

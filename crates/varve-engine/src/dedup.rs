@@ -1,4 +1,4 @@
-//! Deduplication within a shard: which stored chunk holds the bytes of a new block, and what keeps that chunk alive until the block's
+//! Deduplication: which stored chunk of the shard holds the bytes of a new block, and what keeps that chunk alive until the block's
 //! reference to it is applied.
 //!
 //! ```text
@@ -17,6 +17,7 @@
 //! G4. What a mark pass has decided to free, or waits to be folded (D1), is granted no more; what is granted during a pass, or was before it, is marked.
 //! G5. A reference follows the data of its chunk in the chain, so it is never durable without them.
 
+use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::hash::Hash;
 use std::rc::Rc;
@@ -28,6 +29,7 @@ use varve_logstore::format::summary::{Fingerprint, SummaryEntry};
 use varve_logstore::planted::{Bug, planted};
 use varve_logstore::space::{SegmentState, Usage};
 use varve_media::SegmentId;
+use varve_reactor::Notify;
 use varve_types::{ChunkId, SegmentNumber};
 
 use crate::hash::{HashMap, HashSet};
@@ -68,6 +70,9 @@ pub(crate) struct Dedup {
     signals: HashMap<SegmentNumber, u32>,
     /// Segments whose summaries were read lately, and their successors in the chain.
     read: VecDeque<(SegmentNumber, SegmentNumber)>,
+    /// Segments whose summaries are being read: who meets one waits for it.
+    reading: HashSet<SegmentNumber>,
+    read_ended: Rc<Notify>,
     /// Drained references that are not applied yet, by chunk (G2).
     grants: HashMap<ChunkId, u32>,
     /// What a mark pass is about to free (G4).
@@ -85,6 +90,8 @@ impl Dedup {
             hooks: Generations::new(index_bytes / 4 / HOOK_BYTES),
             signals: HashMap::default(),
             read: VecDeque::new(),
+            reading: HashSet::default(),
+            read_ended: Rc::new(Notify::new()),
             grants: HashMap::default(),
             dying: RoaringTreemap::new(),
             kept_bytes: 0,
@@ -92,18 +99,26 @@ impl Dedup {
         }
     }
 
-    /// Counts a drained reference (G2).
+    /// Counts a drained reference, or a grant to another shard (G2).
     pub(crate) fn grant(&mut self, chunk: ChunkId) {
         *self.grants.entry(chunk).or_default() += 1;
     }
 
     /// A reference was applied.
     pub(crate) fn settle(&mut self, chunk: ChunkId) {
+        if planted(Bug::GrantsForgottenInReplay) && !self.grants.contains_key(&chunk) {
+            return;
+        }
         let count = self.grants.get_mut(&chunk).expect("references are counted before applied");
         *count -= 1;
         if *count == 0 {
             self.grants.remove(&chunk);
         }
+    }
+
+    /// Recovery is at its end: what it counted and did not apply was applied before.
+    pub(crate) fn forget_grants(&mut self) {
+        self.grants.clear();
     }
 
     /// Whether a drained reference to the chunk waits to be applied.
@@ -126,8 +141,8 @@ impl Dedup {
     }
 
     /// Counts what was overwritten and stays, for it is shared; returns all of it since the last mark pass began.
-    pub(crate) fn keep(&mut self, bytes: u32) -> u64 {
-        self.kept_bytes += u64::from(bytes);
+    pub(crate) fn keep(&mut self, bytes: u64) -> u64 {
+        self.kept_bytes = self.kept_bytes.saturating_add(bytes);
         self.kept_bytes
     }
 
@@ -138,7 +153,7 @@ impl Dedup {
 
     /// A mark pass ended that began when so many bytes were kept.
     pub(crate) fn mark_ended(&mut self, kept_bytes: u64) {
-        self.kept_bytes -= kept_bytes;
+        self.kept_bytes = self.kept_bytes.saturating_sub(kept_bytes);
     }
 
     /// Chunks with grants.
@@ -202,12 +217,15 @@ impl Dedup {
         }
     }
 
-    /// The segment whose summary is worth reading, now that a block with this fingerprint comes: the one that several hooks led to, or
-    /// the successor of one that was read and is being met.
+    /// The segment whose summary is worth reading, or waiting for, now that a block with this fingerprint comes: the one that several hooks
+    /// led to, or the successor of one that was read and is being met.
     fn signal(&mut self, fingerprint: Fingerprint) -> Option<SegmentNumber> {
         let segment = self.hooks.find(hook_of(fingerprint)?)?;
         let wanted = if self.index.find(fingerprint).is_some() {
-            *self.read.iter().find(|(read, _)| *read == segment).map(|(_, successor)| successor)?
+            let read = self.read.iter().find(|(read, _)| *read == segment);
+            *read.map(|(_, successor)| successor).filter(|it| !self.reading.contains(*it))?
+        } else if self.reading.contains(&segment) {
+            return Some(segment);
         } else {
             if self.signals.len() >= SIGNALS_MAX {
                 self.signals.clear();
@@ -244,6 +262,27 @@ fn hook_of(fingerprint: Fingerprint) -> Option<u64> {
     low.is_multiple_of(u64::from(HOOK_INTERVAL)).then_some(high)
 }
 
+/// A summary that is being read, until it is dropped.
+struct Reading<'a> {
+    dedup: &'a RefCell<Dedup>,
+    number: SegmentNumber,
+}
+
+impl<'a> Reading<'a> {
+    fn begin(dedup: &'a RefCell<Dedup>, number: SegmentNumber) -> Self {
+        dedup.borrow_mut().reading.insert(number);
+        Self { dedup, number }
+    }
+}
+
+impl Drop for Reading<'_> {
+    fn drop(&mut self) {
+        let mut dedup = self.dedup.borrow_mut();
+        dedup.reading.remove(&self.number);
+        dedup.read_ended.notify_all();
+    }
+}
+
 impl Shard {
     /// Reads the summaries that hooks among `fingerprints` lead to, and what the table says of chunks that are known by then, before blocks
     /// with these fingerprints are looked up.
@@ -251,16 +290,33 @@ impl Shard {
         for fingerprint in fingerprints.iter().flatten() {
             let segment = self.dedup.borrow_mut().signal(*fingerprint);
             let Some(number) = segment else { continue };
+            if self.wait_read(number).await {
+                continue;
+            }
             let sealed = |usage: &&Usage| usage.state == SegmentState::Sealed;
             let usage =
                 self.space.borrow().get(number).filter(sealed).map(|usage| usage.generation);
             if let Some(generation) = usage {
+                let _reading = Reading::begin(&self.dedup, number);
                 self.learn_segment(SegmentId { number, generation }, true).await;
             }
         }
         let known = |fingerprint| self.dedup.borrow_mut().find(fingerprint);
         let chunks: Vec<_> = fingerprints.iter().flatten().copied().filter_map(known).collect();
         self.prefetch_places(chunks.iter().copied()).await;
+    }
+
+    /// Waits for a segment's summary if it is being read; false if it is not.
+    async fn wait_read(&self, number: SegmentNumber) -> bool {
+        let is_reading = || self.dedup.borrow().reading.contains(&number);
+        if !is_reading() {
+            return false;
+        }
+        let ended = Rc::clone(&self.dedup.borrow().read_ended);
+        while is_reading() {
+            ended.notified().await;
+        }
+        true
     }
 
     /// Learns what the newest segments hold, after an opening; nobody waits for it.
@@ -314,6 +370,8 @@ impl Shard {
         dedup.learn_stored(&stored, id.number, wanted);
         if wanted {
             dedup.note_read(id.number, header.next_slot);
+        } else {
+            self.tell_owners(stored.iter().map(|(fingerprint, _)| *fingerprint));
         }
         !stored.is_empty()
     }
@@ -344,14 +402,14 @@ impl Shard {
 }
 
 /// Bytes by key in bounded memory: what was not looked up while half as many others were learnt is forgotten.
-struct Generations<K, V> {
+pub(crate) struct Generations<K, V> {
     recent: HashMap<K, V>,
     older: HashMap<K, V>,
     half_max: usize,
 }
 
 impl<K: Copy + Eq + Hash, V: Copy> Generations<K, V> {
-    fn new(entries_max: usize) -> Self {
+    pub(crate) fn new(entries_max: usize) -> Self {
         Self {
             recent: HashMap::default(),
             older: HashMap::default(),
@@ -359,7 +417,7 @@ impl<K: Copy + Eq + Hash, V: Copy> Generations<K, V> {
         }
     }
 
-    fn find(&mut self, key: K) -> Option<V> {
+    pub(crate) fn find(&mut self, key: K) -> Option<V> {
         if let Some(value) = self.recent.get(&key) {
             return Some(*value);
         }
@@ -368,7 +426,7 @@ impl<K: Copy + Eq + Hash, V: Copy> Generations<K, V> {
         Some(value)
     }
 
-    fn insert(&mut self, key: K, value: V) {
+    pub(crate) fn insert(&mut self, key: K, value: V) {
         self.recent.insert(key, value);
         if self.recent.len() >= self.half_max {
             self.older = std::mem::take(&mut self.recent);

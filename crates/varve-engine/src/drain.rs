@@ -7,8 +7,8 @@
 //! D4. Draining never waits for lane space or buffer credits.
 //! D5. The gate is held for a frame as a whole: what bypasses the lane stands between frames, never within one.
 //! D6. A segment counts as durable once it and all earlier ones of the chain have been put, applied or not.
-//! D7. Durable frames linger in the lane, as newer ones may make what they hold needless: up to [`LINGER_NS`], and only while less than
-//!     half of the credits is taken, there is space for all they stand for, and nobody waits for the trees to show them.
+//! D7. Durable frames linger in the lane, as newer ones may make what they hold needless, until `aggregation.rs` says that they are due
+//!     (A3), or somebody waits for the trees to show them.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -17,20 +17,23 @@ use std::rc::Rc;
 use futures_util::future::{Either, select};
 use varve_logstore::format::frame::LanePoint;
 use varve_logstore::format::record::{RecordHeader, RecordKind, decode_cut};
+use varve_logstore::format::root::ShardRoot;
 use varve_logstore::format::segment::SegmentKind;
 use varve_logstore::format::summary::{Fingerprint, SummaryEntry, Unit};
 use varve_logstore::lane::{Frame, Record};
 use varve_logstore::planted::{Bug, planted};
 use varve_logstore::segment_writer::{BLOCK_ALIGN, SealSpec, Sealed, SegmentWriter, UNIT_ALIGN};
 use varve_reactor::{JoinHandle, Notify};
-use varve_stdx::checksum64;
+use varve_stdx::{FINGERPRINT_BATCH, checksum64};
 use varve_types::limits::ADDRESS_UNIT;
 use varve_types::{ChunkId, Compression, CutNumber, StreamId, WriteSeq};
 
 use crate::admission::Credits;
+use crate::aggregation::{LINGER_NS, PartFilled, Waiting, WriteBack, seals};
 use crate::apply::raw_unit;
 use crate::config::BLOCK_BYTES;
-use crate::{Result, Shard, fingerprint};
+use crate::peers::{ForeignChunk, Known};
+use crate::{Result, Shard};
 
 /// Address units of a block.
 pub(crate) const BLOCK_UNITS: u64 = BLOCK_BYTES as u64 / ADDRESS_UNIT;
@@ -39,14 +42,18 @@ pub(crate) const BLOCK_UNITS: u64 = BLOCK_BYTES as u64 / ADDRESS_UNIT;
 /// verification.
 const SEGMENTS_IN_FLIGHT_MAX: usize = 3;
 
-/// How long durable frames linger in the lane at most.
-const LINGER_NS: u64 = 1_000_000_000;
+/// Blocks of frames that are drained as one batch where they are deduplicated: hashes of many side by side take less time each. So few are
+/// still in the cache when they are compressed.
+const BATCH_BLOCKS_MAX: usize = 64;
+
+/// The same where other shards are asked: a message carries as many.
+const ASKED_BLOCKS_MAX: usize = 512;
 
 /// Blocks drained before other tasks get a turn: some 50 µs of work.
 const BLOCKS_PER_TURN: usize = 32;
 
-/// Fingerprints of blocks; none of streams that are not deduplicated.
-pub(crate) type Fingerprints = Vec<Option<Fingerprint>>;
+/// What is known of blocks; nothing of streams that are not deduplicated.
+pub(crate) type KnownBlocks = Vec<Option<Known>>;
 
 /// Which block of which write is stored.
 #[derive(Clone, Copy, Debug)]
@@ -97,6 +104,10 @@ pub(crate) struct Drain {
     pub(crate) frees: Cell<bool>,
     /// Data were refused since it was opened.
     pub(crate) refused: Cell<bool>,
+    /// Other shards' grants need credits that only the open segment gives back.
+    pub(crate) grants_wait: Cell<bool>,
+    /// Frames taken from the lane and not drained: their blocks may be asked of other shards.
+    pub(crate) taken: Cell<usize>,
     /// Frames before this one do not linger.
     pub(crate) due_to: Cell<u64>,
     /// Frames may have become due.
@@ -108,15 +119,17 @@ pub(crate) struct Drain {
 }
 
 impl Drain {
-    pub(crate) fn new(writer: SegmentWriter, point: LanePoint, lane_mount: u64) -> Self {
+    pub(crate) fn new(writer: SegmentWriter, root: &ShardRoot) -> Self {
         Self {
             writer: RefCell::new(writer),
             frames: RefCell::default(),
             bypassed_bytes: Cell::new(0),
-            point: Cell::new(point),
-            lane_mount: Cell::new(lane_mount),
+            point: Cell::new(root.lane),
+            lane_mount: Cell::new(root.lane_mount),
             frees: Cell::new(false),
             refused: Cell::new(false),
+            grants_wait: Cell::new(false),
+            taken: Cell::new(0),
             due_to: Cell::new(0),
             hurried: Notify::new(),
             advanced: Notify::new(),
@@ -131,15 +144,50 @@ impl Shard {
     pub(crate) async fn run_drain(self: Rc<Self>) -> Result<()> {
         while let Some(frame) = self.next_due().await {
             assert!(frame.is_durable(), "only durable frames are drained"); // D1
-            let records = frame.records().clone();
-            let fingerprints = self.fingerprints_of(&records).await;
-            let _gate = self.data_gate.take(1).await;
-            self.drain_frame(&frame, fingerprints).await?;
-            if self.has_waiters() || self.drain.refused.get() {
-                self.pressure.notify_one(); // It may have looked while this frame was still in the lane.
+            let frames = self.batch_from(frame);
+            self.drain.taken.set(frames.len());
+            let records: Vec<Rc<Record>> =
+                frames.iter().flat_map(|frame| frame.records().clone()).collect();
+            let mut known = self.know_blocks_of(&records).await.into_iter();
+            for frame in frames {
+                let _gate = self.data_gate.take(1).await;
+                self.drain_frame(&frame, &mut known).await?;
+                self.drain.taken.set(self.drain.taken.get() - 1);
+                let is_wanted = self.drain.refused.get() || self.grants_wait();
+                if is_wanted || self.has_waiters() {
+                    self.pressure.notify_one(); // It may have looked while this frame was still in the lane.
+                }
             }
         }
         Ok(())
+    }
+
+    /// A durable frame, and those behind it that are due now where its blocks are deduplicated: they are hashed side by side, and other
+    /// shards are asked once for all.
+    fn batch_from(&self, first: Rc<Frame>) -> Vec<Rc<Frame>> {
+        let blocks = |frame: &Frame| -> usize {
+            frame.records().iter().map(|record| record.payload.len() / BLOCK_BYTES).sum()
+        };
+        let is_asked = |record: &Rc<Record>| {
+            let header = &record.header;
+            header.kind == RecordKind::Write && self.reduction(header.stream).dedup
+        };
+        let is_batch = first.records().iter().any(is_asked);
+        let count_max =
+            if self.foreign.peers().is_some() { ASKED_BLOCKS_MAX } else { BATCH_BLOCKS_MAX };
+        let mut count = blocks(&first);
+        let mut frames = vec![first];
+        let mut end = frames[0].end().frame_seq;
+        while is_batch
+            && count < count_max
+            && self.is_due(end)
+            && let Some(next) = self.lane().take_durable()
+        {
+            count += blocks(&next);
+            end = next.end().frame_seq;
+            frames.push(next);
+        }
+        frames
     }
 
     /// The next durable frame once it is due (D7); none once the lane failed.
@@ -149,7 +197,7 @@ impl Shard {
         }
         let end = self.reactor.sleep(LINGER_NS);
         let mut end = std::pin::pin!(end);
-        while !self.is_drain_due() {
+        while !self.is_due(self.drain.point.get().frame_seq) {
             let hurried = std::pin::pin!(self.drain.hurried.notified());
             if let Either::Right(_) = select(hurried, end.as_mut()).await {
                 self.drain.due_to.set(self.lane().head().frame_seq);
@@ -158,13 +206,18 @@ impl Shard {
         self.lane().take_durable()
     }
 
-    /// Whether the first frame shall linger no longer (D7).
-    fn is_drain_due(&self) -> bool {
-        self.drain.point.get().frame_seq < self.drain.due_to.get()
-            || self.is_half_taken()
-            || self.drain.refused.get()
-            || self.check_open().is_err()
-            || !self.has_room_to_linger()
+    /// Whether a frame, the next to be drained, shall linger no longer (D7).
+    fn is_due(&self, frame_seq: u64) -> bool {
+        let closing = self.check_open().is_err();
+        let write_back = WriteBack {
+            hurried: frame_seq < self.drain.due_to.get(),
+            half_taken: self.is_half_taken(),
+            refused: self.drain.refused.get(),
+            grants_wait: self.grants_wait(),
+            closing,
+            short_of_space: !closing && !self.has_room_to_linger(), // A closing shard's credits have no end.
+        };
+        write_back.is_due()
     }
 
     /// Whether half of what bounds the lane is taken, or somebody waits for some of it.
@@ -184,17 +237,33 @@ impl Shard {
         }
     }
 
-    async fn drain_frame(&self, frame: &Rc<Frame>, fingerprints: Fingerprints) -> Result<()> {
+    async fn drain_frame(
+        &self,
+        frame: &Rc<Frame>,
+        known: &mut std::vec::IntoIter<Option<Known>>,
+    ) -> Result<()> {
         let records = frame.records().clone();
-        let mut fingerprints = fingerprints.into_iter();
         for record in &records {
-            self.drain_record(record, &mut fingerprints).await?;
+            self.drain_record(record, known).await?;
         }
         self.drain.frames.borrow_mut().push(Rc::clone(frame)); // D3
         self.drain.point.set(frame.end());
         self.drain.advanced.notify_all();
         let stats = self.lane().stats();
-        if stats.used_bytes > stats.capacity_bytes / 2 && self.segments_in_flight() == 0 {
+        let lane_half_taken = stats.used_bytes > stats.capacity_bytes / 2;
+        self.seal_for(Waiting { lane_half_taken, ..Waiting::default() }).await
+    }
+
+    /// Seals the open segment though it is not full, if that gives those who wait what they wait for (A4). The caller holds the data gate.
+    async fn seal_for(&self, waiting: Waiting) -> Result<()> {
+        let drain = &self.drain;
+        let segment = PartFilled {
+            gives_credits: !drain.frames.borrow().is_empty() || drain.bypassed_bytes.get() > 0,
+            gives_space: drain.frees.get(),
+            more_comes: drain.taken.get() > 0 || self.lane().has_undrained(),
+            others_first: self.segments_in_flight() > 0,
+        };
+        if seals(segment, waiting) {
             self.seal_data().await?;
         }
         Ok(())
@@ -206,51 +275,55 @@ impl Shard {
         loop {
             self.pressure.notified().await;
             let _gate = self.data_gate.take(1).await;
-            self.relieve().await?;
+            let waiting = Waiting {
+                for_credits: self.has_waiters(),
+                for_grants: self.grants_wait(),
+                for_space: self.drain.refused.get(),
+                lane_half_taken: false, // Every drained frame asks for that.
+            };
+            self.seal_for(waiting).await?;
         }
     }
 
-    async fn relieve(&self) -> Result<()> {
-        let idle = self.segments_in_flight() == 0 && !self.lane().has_undrained();
-        let wanted = self.has_waiters() || self.drain.frees.get() && self.drain.refused.get();
-        let gives_back =
-            !self.drain.frames.borrow().is_empty() || self.drain.bypassed_bytes.get() > 0;
-        if wanted && idle && gives_back {
-            self.seal_data().await?;
-        }
-        Ok(())
+    /// Whether other shards' grants wait for credits that only the open segment gives back.
+    fn grants_wait(&self) -> bool {
+        self.drain.grants_wait.get() && self.record_credits.is_getting_scarce()
     }
 
     pub(crate) fn has_waiters(&self) -> bool {
         self.data_credits.is_contended() || self.record_credits.is_contended()
     }
 
-    /// Fingerprints of the blocks of records, in order, those of writes whose streams are deduplicated. What is known of equal blocks
-    /// is at hand then.
-    pub(crate) async fn fingerprints_of(&self, records: &[Rc<Record>]) -> Fingerprints {
+    /// What is known of the blocks of records, in order, those of writes whose streams are deduplicated.
+    pub(crate) async fn know_blocks_of(&self, records: &[Rc<Record>]) -> KnownBlocks {
         let writes = records.iter().filter(|record| record.header.kind == RecordKind::Write);
-        let blocks: Vec<_> = writes
+        let blocks: Vec<(StreamId, &[u8])> = writes
             .flat_map(|record| {
-                let blocks = record.payload.chunks_exact(BLOCK_BYTES);
-                blocks.map(|block| (record.header.stream, block))
+                let RecordHeader { stream, offset_512, .. } = record.header;
+                let blocks =
+                    record.payload.chunks_exact(BLOCK_BYTES).zip(offset_512 / BLOCK_UNITS..);
+                blocks.map(move |(data, block)| {
+                    let is_left_out = self.is_superseded(&record.header, block);
+                    (stream, if is_left_out { &[][..] } else { data }) // Nothing is like nothing.
+                })
             })
             .collect();
-        self.fingerprint_blocks(&blocks).await
+        self.know_blocks(&blocks).await
     }
 
-    /// As [`Self::fingerprints_of`], of blocks of streams.
-    pub(crate) async fn fingerprint_blocks(&self, blocks: &[(StreamId, &[u8])]) -> Fingerprints {
+    /// As [`Self::know_blocks_of`], of blocks of streams.
+    pub(crate) async fn know_blocks(&self, blocks: &[(StreamId, &[u8])]) -> KnownBlocks {
         let mut fingerprints = vec![None; blocks.len()];
         let is_wanted = |index: &usize| {
             let (stream, block) = blocks[*index];
             self.reduction(stream).dedup && !is_zero(block)
         };
         let wanted: Vec<usize> = (0..blocks.len()).filter(is_wanted).collect();
-        for (index, group) in wanted.chunks(fingerprint::BATCH).enumerate() {
+        for (index, group) in wanted.chunks(FINGERPRINT_BATCH).enumerate() {
             let group_blocks: Vec<_> = group.iter().map(|index| blocks[*index].1).collect();
             let found = self.reduce.fingerprinter.fingerprints(&group_blocks);
             for (index, fingerprint) in group.iter().zip(found) {
-                fingerprints[*index] = fingerprint;
+                fingerprints[*index] = Fingerprint::new(fingerprint);
             }
             if index % BATCHES_PER_TURN == BATCHES_PER_TURN - 1 {
                 self.reactor.yield_now().await;
@@ -259,18 +332,18 @@ impl Shard {
         if !wanted.is_empty() {
             self.follow_hooks(&fingerprints).await;
         }
-        fingerprints
+        self.know(fingerprints).await
     }
 
-    /// Appends one record to the data segments, with the next ones of `fingerprints`. The caller holds the data gate.
+    /// Appends one record to the data segments, with what is `known` next. The caller holds the data gate.
     pub(crate) async fn drain_record(
         &self,
         record: &Record,
-        fingerprints: &mut std::vec::IntoIter<Option<Fingerprint>>,
+        known: &mut std::vec::IntoIter<Option<Known>>,
     ) -> Result<()> {
         let header = &record.header;
         match header.kind {
-            RecordKind::Write => self.drain_write(record, fingerprints).await,
+            RecordKind::Write => self.drain_write(record, known).await,
             RecordKind::Trim | RecordKind::Zero => {
                 self.drain.frees.set(true);
                 let block = header.offset_512 / BLOCK_UNITS;
@@ -300,7 +373,8 @@ impl Shard {
                 self.push_data_entry(SummaryEntry::StreamDrop { stream, wseq }, wseq).await
             }
             RecordKind::Cut => self.drain_cut(record).await,
-            RecordKind::Grant | RecordKind::LargeRef => Ok(header.kind.check_supported()?),
+            RecordKind::Grant => self.drain_grant(record).await,
+            RecordKind::LargeRef => Ok(header.kind.check_supported()?),
         }
     }
 
@@ -317,7 +391,7 @@ impl Shard {
     async fn drain_write(
         &self,
         record: &Record,
-        fingerprints: &mut std::vec::IntoIter<Option<Fingerprint>>,
+        known: &mut std::vec::IntoIter<Option<Known>>,
     ) -> Result<()> {
         let header = &record.header;
         let first = header.offset_512 / BLOCK_UNITS;
@@ -326,15 +400,9 @@ impl Shard {
         let mut kept = Vec::new();
         for (index, data) in record.payload.chunks_exact(BLOCK_BYTES).enumerate() {
             let block = first + index as u64;
-            let fingerprint = fingerprints.next().expect("one a block of a write");
+            let known = known.next().expect("one a block of a write");
             // Asked anew for each block: a cut may have come since the last one.
-            let cut = self.cuts.oldest_in_lane(header.stream);
-            let cut = cut.filter(|_| !planted(Bug::CutOverlooked));
-            let newer = |pending: &crate::buffer::Pending| {
-                let covers = pending.wseq > header.wseq && cut.is_none_or(|cut| pending.wseq < cut); // N2
-                covers && self.is_durable(&pending.carrier)
-            };
-            if self.buffer.borrow().newest(header.stream, block).is_some_and(newer) {
+            if self.is_superseded(header, block) {
                 continue; // D2
             }
             if !self.fits_a_block() {
@@ -348,7 +416,8 @@ impl Shard {
                 class: header.class,
                 bypassed: false,
             };
-            let chunk = self.store_block(&source, data, record.piece_checksum(index), fingerprint);
+            let piece_checksum = record.piece_checksum(index);
+            let chunk = self.store_block(&source, data, piece_checksum, known.as_ref());
             if let Some(chunk) = chunk.filter(|_| keeps_write) {
                 let start = index * BLOCK_BYTES;
                 kept.push((chunk, record.payload.slice(start..start + BLOCK_BYTES)));
@@ -359,6 +428,17 @@ impl Shard {
         Ok(())
     }
 
+    /// Whether a durable newer record covers a block of a record, with no cut between them.
+    fn is_superseded(&self, header: &RecordHeader, block: u64) -> bool {
+        let cut = self.cuts.oldest_in_lane(header.stream);
+        let cut = cut.filter(|_| !planted(Bug::CutOverlooked));
+        let newer = |pending: &crate::buffer::Pending| {
+            let covers = pending.wseq > header.wseq && cut.is_none_or(|cut| pending.wseq < cut); // N2
+            covers && self.is_durable(&pending.carrier)
+        };
+        self.buffer.borrow().newest(header.stream, block).is_some_and(newer)
+    }
+
     /// Appends a block to the open data segment, as little of it as has to be stored. The caller made sure that it fits as it is.
     /// Returns its chunk if it is a new one.
     pub(crate) fn store_block(
@@ -366,20 +446,37 @@ impl Shard {
         source: &BlockSource,
         data: &[u8],
         checksum: u64,
-        fingerprint: Option<Fingerprint>,
+        known: Option<&Known>,
     ) -> Option<ChunkId> {
         let BlockSource { stream, block, wseq, cut, class, bypassed } = *source;
         let push = |entry| self.drain.writer.borrow_mut().push_entry(entry, wseq);
+        // Asked for once more: what is known may be older than the promise.
+        let known = known.filter(|_| !self.reservations.promises_to(stream));
         if is_zero(data) {
             push(SummaryEntry::Trim { stream, block, block_count: 1, wseq, cut, bypassed });
             return None;
         }
-        let mut reducer = self.reduce.reducer.borrow_mut();
+        let fingerprint = known.map(|known| known.fingerprint);
         if let Some(chunk) = fingerprint.and_then(|known| self.take_grant(known)) {
             self.counters.add_deduplicated();
             push(SummaryEntry::Reference { chunk, stream, block, wseq, cut, class, bypassed });
             return None;
         }
+        if let Some(grant) = known.and_then(|known| known.foreign.as_ref()) {
+            let ForeignChunk { home, chunk } = self.foreign.name(grant); // P4
+            self.counters.add_foreign();
+            push(SummaryEntry::ForeignReference {
+                home,
+                chunk,
+                stream,
+                block,
+                wseq,
+                class,
+                bypassed,
+            });
+            return None;
+        }
+        let mut reducer = self.reduce.reducer.borrow_mut();
         let unit = match reducer.compress(stream, data, self.reduction(stream).compression) {
             None => {
                 let offset = self.drain.writer.borrow_mut().push_unit(data, BLOCK_ALIGN);
@@ -491,6 +588,7 @@ impl Shard {
         self.counters.add_data_segment(&sealed);
         self.drain.frees.set(false);
         self.drain.refused.set(false);
+        self.drain.grants_wait.set(false);
         let frames = std::mem::take(&mut *self.drain.frames.borrow_mut());
         let bypassed_bytes = self.drain.bypassed_bytes.take();
         let put = self.spawn_data_put(&sealed);

@@ -1,6 +1,6 @@
 //! Causes of failure of a shard, and the kind callers act on.
 
-use varve_types::{ChunkId, ErrorKind, SegmentNumber, StreamId};
+use varve_types::{ChunkId, ErrorKind, SegmentNumber, ShardId, StreamId};
 
 /// Result of an engine operation.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -18,6 +18,16 @@ pub enum Error {
         live_bytes: u64,
         /// Bytes of all segments.
         capacity_bytes: u64,
+    },
+    /// A promise of space could not be kept.
+    #[error(
+        "the shard cannot promise {needed_bytes} bytes: {free_bytes} are neither used nor promised"
+    )]
+    CannotReserve {
+        /// What is to be promised beyond what is, with what names it.
+        needed_bytes: u64,
+        /// What could be.
+        free_bytes: u64,
     },
     /// No room for any data beside what each shard keeps free: make the drives larger, or the shards fewer.
     #[error(
@@ -73,6 +83,36 @@ pub enum Error {
         block: u64,
         /// Which chunk.
         chunk: ChunkId,
+    },
+    /// A map names a chunk of another shard that this one does not know.
+    #[error(
+        "block {block} of stream {stream} names chunk {chunk} of shard {home}, which does not exist"
+    )]
+    ForeignMissing {
+        /// Which stream.
+        stream: StreamId,
+        /// Which block.
+        block: u64,
+        /// The other shard.
+        home: ShardId,
+        /// Which chunk of it.
+        chunk: ChunkId,
+    },
+    /// The shard that holds a chunk cannot be asked.
+    #[error("shard {home}, which holds some of the data, does not answer: {cause}")]
+    HomeUnavailable {
+        /// The shard.
+        home: ShardId,
+        /// Why.
+        cause: String,
+    },
+    /// Another shard could not read a chunk of its own.
+    #[error("shard {home}: {cause}")]
+    HomeDamaged {
+        /// The shard.
+        home: ShardId,
+        /// What is wrong there.
+        cause: String,
     },
     /// The root calls a chunk dead that the chunk table does not know, or reclaim found one dead that is not.
     #[error("chunk {chunk} is dead by one account and {found} by another")]
@@ -139,8 +179,10 @@ impl Error {
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::Log(error) => error.kind(),
-            Self::NoSpace { .. } | Self::TooFewSegments { .. } => ErrorKind::NoSpace,
-            Self::Failed { .. } => ErrorKind::Unavailable,
+            Self::NoSpace { .. } | Self::CannotReserve { .. } | Self::TooFewSegments { .. } => {
+                ErrorKind::NoSpace
+            }
+            Self::Failed { .. } | Self::HomeUnavailable { .. } => ErrorKind::Unavailable,
             Self::Closed => ErrorKind::Closed,
             Self::NoMarkPass => ErrorKind::Conflict,
             Self::PoolExists => ErrorKind::Exists,
@@ -149,6 +191,8 @@ impl Error {
             Self::ChunkCorrupt { .. }
             | Self::ChunkUnreadable { .. }
             | Self::ChunkMissing { .. }
+            | Self::ForeignMissing { .. }
+            | Self::HomeDamaged { .. }
             | Self::DeathContradicted { .. }
             | Self::PageCorrupt { .. }
             | Self::SegmentDamaged { .. }

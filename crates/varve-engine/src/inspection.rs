@@ -5,11 +5,11 @@
 use std::ops::{ControlFlow, Range};
 
 use varve_logstore::format::chunk::ChunkEntry;
-use varve_types::{ChunkId, StreamId};
+use varve_types::{ChunkId, ShardId, StreamId};
 
 use crate::keys::KeyValue;
 use crate::tree::{Fault, MAP_SLOTS, PagePtr, PageShape, Scan, WalkItem};
-use crate::trees::{Stop, stream_of_key};
+use crate::trees::{Stop, stream_of_key, stream_of_reservation};
 use crate::{Error, Result, Shard};
 
 /// Slots, pages or keys looked at before other tasks get a turn.
@@ -29,6 +29,8 @@ pub enum MapItem {
     Data {
         /// Which block, in units of 4 KiB.
         block: u64,
+        /// The shard that has the chunk.
+        home: ShardId,
         /// What it holds.
         chunk: ChunkId,
     },
@@ -142,6 +144,9 @@ impl Shard {
         if let Some(stream) = stream_of_key(key) {
             return StoredKey::Stream(stream);
         }
+        if let Some(stream) = stream_of_reservation(key) {
+            return StoredKey::Reservation(stream);
+        }
         match crate::trees::key_of_user(key) {
             Some(rest) => StoredKey::User(rest),
             None => StoredKey::Unknown(key),
@@ -154,6 +159,8 @@ impl Shard {
 pub enum StoredKey<'a> {
     /// The record of a stream.
     Stream(StreamId),
+    /// What is promised to a stream.
+    Reservation(StreamId),
     /// A key of the layers above.
     User(&'a [u8]),
     /// Nobody's whom this version knows.
@@ -162,7 +169,9 @@ pub enum StoredKey<'a> {
 
 fn shown(item: WalkItem) -> MapItem {
     match item {
-        WalkItem::Data { block, slot } => MapItem::Data { block, chunk: slot.id() },
+        WalkItem::Data { block, slot } => {
+            MapItem::Data { block, home: slot.shard(), chunk: slot.id() }
+        }
         WalkItem::Page { name: PagePtr::Chunk(page), level } => MapItem::Page { page, level },
         WalkItem::Page { name, .. } => unreachable!("{name:?} is no name of a map page"),
     }

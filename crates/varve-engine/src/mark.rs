@@ -14,6 +14,7 @@
 //! M8. A stream that is cut off another one during the pass is walked as well: the other one may be gone before its own turn.
 //! M9. What many copies have in common is walked once: below a page of a map that did not change during its walk.
 //! M10. A write that finds no room waits for the pass that may make some, and is refused only after one that began later.
+//! M11. Names of chunks of other shards are collected beside the bitmap, and every sweep begins with those of all shards (P7).
 
 use std::cell::{Cell, RefCell};
 use std::ops::ControlFlow;
@@ -26,8 +27,9 @@ use varve_logstore::format::pointer::PagePtr;
 use varve_logstore::format::summary::SummaryEntry;
 use varve_logstore::planted::{Bug, planted};
 use varve_reactor::Notify;
-use varve_types::{ChunkId, StreamId, WriteSeq};
+use varve_types::{ChunkId, ShardId, StreamId, WriteSeq};
 
+use crate::peers::{ForeignChunk, ForeignNames};
 use crate::reclaim::runs;
 use crate::tree::{Scan, WalkItem};
 use crate::trees::{PAGE_ID_FIRST, Stop};
@@ -89,8 +91,15 @@ impl MarkState {
     }
 }
 
+impl MarkState {
+    /// Counts one more who waits for a pass, until the value is dropped.
+    pub(crate) fn await_pass(&self) -> Awaiting<'_> {
+        Awaiting::new(&self.awaiting)
+    }
+}
+
 /// Counts who waits for a pass.
-struct Awaiting<'a>(&'a Cell<u64>);
+pub(crate) struct Awaiting<'a>(&'a Cell<u64>);
 
 impl<'a> Awaiting<'a> {
     fn new(count: &'a Cell<u64>) -> Self {
@@ -129,6 +138,8 @@ pub(crate) struct MarkPass {
     copies: Vec<StreamId>,
     /// Pages of maps that cannot change, with everything below them marked.
     finished: RoaringTreemap,
+    /// Chunks of other shards that are named here (M11).
+    foreign: ForeignNames,
 }
 
 /// What a mark pass did on one shard.
@@ -168,12 +179,14 @@ impl Shard {
             kept_bytes: self.dedup.borrow().kept_bytes(),
             copies: Vec::new(),
             finished: RoaringTreemap::new(),
+            foreign: ForeignNames::default(),
         }));
         self.mark.wanted.set(false);
         Ok(ticket)
     }
 
-    /// Marks what `owned` streams and the key tree name; streams that existed at the beginning and nobody owns are dropped.
+    /// Marks what `owned` streams and the key tree name; streams that existed at the beginning and nobody owns are dropped. Tells also which
+    /// chunks of other shards are named: all shards' sweeps need those of all.
     ///
     /// # Errors
     /// `Conflict` kinds never; `Unavailable` when no pass was begun or the shard closed.
@@ -181,7 +194,7 @@ impl Shard {
         &self,
         ticket: MarkTicket,
         owned: &HashSet<StreamId>,
-    ) -> Result<MarkReport> {
+    ) -> Result<(MarkReport, ForeignNames)> {
         let mut report = MarkReport::default();
         let streams = self.pass(ticket, |pass| std::mem::take(&mut pass.streams))?;
         for stream in streams {
@@ -193,6 +206,12 @@ impl Shard {
         }
         // No map names what is about to be freed: dropped streams, those of clients too, are gone from the trees (M5).
         self.apply_acknowledged().await?;
+        if !planted(Bug::MarkForgetsAsks) {
+            self.foreign.wait_asks().await; // M11. A grant from before the pass is noted now, or in a map.
+        }
+        let granted = self.foreign.granted();
+        let granted = if planted(Bug::MarkForgetsGranted) { Vec::new() } else { granted };
+        self.pass(ticket, |pass| granted.into_iter().for_each(|name| pass.foreign.insert(name)))?;
         let mut walk: Vec<StreamId> = owned.iter().copied().collect();
         walk.sort_unstable();
         for stream in walk {
@@ -203,7 +222,8 @@ impl Shard {
             self.mark_stream(ticket, copy).await?; // M8
         }
         report.marked = self.pass(ticket, |pass| pass.marked.len())?;
-        Ok(report)
+        let foreign = self.pass(ticket, |pass| std::mem::take(&mut pass.foreign))?;
+        Ok((report, foreign))
     }
 
     /// A stream that was cut off another one during the pass; the walk ends in the same step that finds none.
@@ -242,7 +262,8 @@ impl Shard {
                     Ok(map.walk(&trees.cache, from, STEP, is_known, |item| items.push(item))?)
                 })
                 .await?;
-            self.pass(ticket, |pass| items.iter().for_each(|item| pass.mark(item)))?;
+            let shard = self.config.shard;
+            self.pass(ticket, |pass| items.iter().for_each(|item| pass.mark(shard, item)))?;
             pages.extend(items.iter().filter_map(WalkItem::page));
             let Some(next) = next else { break };
             from = next;
@@ -291,26 +312,39 @@ impl Shard {
         }
     }
 
-    /// Frees what is not marked and ends the pass. Durable on return, and the space is on its way back.
+    /// Frees what is not marked, nor among the names of all shards' walks, and ends the pass. Durable on return, and the space is on its way back.
     ///
     /// # Errors
     /// `Unavailable` when no pass was begun or the shard closed.
-    pub async fn mark_sweep(&self, ticket: MarkTicket) -> Result<MarkReport> {
-        Ok(self.sweep(ticket).await?.0)
+    pub async fn mark_sweep(&self, ticket: MarkTicket, named: &ForeignNames) -> Result<MarkReport> {
+        Ok(self.sweep(ticket, named).await?.0)
     }
 
     /// The same, and looks whether all that was freed is gone. Costs a look-up for each.
     ///
     /// # Errors
     /// As [`Self::mark_sweep`].
-    pub async fn mark_sweep_proved(&self, ticket: MarkTicket) -> Result<MarkReport> {
-        let (report, freed) = self.sweep(ticket).await?;
+    pub async fn mark_sweep_proved(
+        &self,
+        ticket: MarkTicket,
+        named: &ForeignNames,
+    ) -> Result<MarkReport> {
+        let (report, freed) = self.sweep(ticket, named).await?;
         let there = self.holding(&freed).await?;
         Ok(MarkReport { leaked: there.chunks + there.pages, ..report })
     }
 
     /// What was freed is out of the table on return.
-    async fn sweep(&self, ticket: MarkTicket) -> Result<(MarkReport, RoaringTreemap)> {
+    async fn sweep(
+        &self,
+        ticket: MarkTicket,
+        named: &ForeignNames,
+    ) -> Result<(MarkReport, RoaringTreemap)> {
+        if let Some(chunks) = named.of(self.config.shard)
+            && !planted(Bug::MarkForgetsForeign)
+        {
+            self.pass(ticket, |pass| pass.marked |= chunks)?; // M11
+        }
         let (is_walked, marked) = self.pass(ticket, |pass| (pass.is_walked, pass.marked.len()))?;
         if !is_walked {
             return Err(Error::NoMarkPass);
@@ -368,16 +402,21 @@ impl Shard {
             self.reactor.yield_now().await;
         }
         self.flush_data().await?;
-        self.dedup.borrow_mut().freed(&refused);
+        self.end_pass(ticket, &refused, report.freed);
+        Ok((report, refused))
+    }
+
+    /// What a pass found is in durable segments.
+    fn end_pass(&self, ticket: MarkTicket, refused: &RoaringTreemap, freed: u64) {
+        self.dedup.borrow_mut().freed(refused);
         if let Some(pass) = self.mark.pass.borrow_mut().take_if(|pass| pass.ticket == ticket) {
             self.dedup.borrow_mut().mark_ended(pass.kept_bytes);
             self.mark.ended.set(ticket.number);
             self.mark.has_ended.notify_all();
         }
-        if report.freed > 0 {
+        if freed > 0 {
             self.reclaim_wanted.notify_one();
         }
-        Ok((report, refused))
     }
 
     /// How much the shard wants a mark pass.
@@ -392,12 +431,12 @@ impl Shard {
         }
     }
 
-    /// Waits while a mark pass may make room for `bytes` (M10); whether it did. Nobody may run passes: it does not wait for ever.
-    pub(crate) async fn marked_room(&self, bytes: u64) -> Result<bool> {
+    /// Waits while a mark pass may make what is wanted fit (M10); whether it did. Nobody may run passes: it does not wait for ever.
+    pub(crate) async fn marked_room(&self, fits: impl Fn() -> bool) -> Result<bool> {
         if self.mark_wish() == MarkWish::None && self.dedup.borrow().kept_bytes() == 0 {
             return Ok(false);
         }
-        let _awaiting = Awaiting::new(&self.mark.awaiting);
+        let _awaiting = self.mark.await_pass();
         let begun_later = self.mark.passes.get() + 1;
         let mut patience = Box::pin(self.reactor.sleep(MARK_PATIENCE_NS));
         while self.mark.ended.get() < begun_later {
@@ -406,7 +445,7 @@ impl Shard {
                 break;
             }
             self.check_open()?;
-            if self.takes(bytes) {
+            if fits() {
                 return Ok(true);
             }
         }
@@ -433,11 +472,14 @@ impl MarkPass {
         }
     }
 
-    fn mark(&mut self, item: &WalkItem) {
+    fn mark(&mut self, shard: ShardId, item: &WalkItem) {
         match item {
             WalkItem::Page { .. } if planted(Bug::MarkForgetsPages) => {}
             WalkItem::Page { name: PagePtr::Chunk(page), .. } => {
                 self.marked.insert(page.get());
+            }
+            WalkItem::Data { slot, .. } if slot.shard() != shard => {
+                self.foreign.insert(ForeignChunk { home: slot.shard(), chunk: slot.id() });
             }
             WalkItem::Data { slot, .. } => {
                 self.marked.insert(slot.id().get());

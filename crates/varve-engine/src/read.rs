@@ -3,22 +3,27 @@
 //! E1. A buffered version is returned only once it is durable, so that what was read once is never absent later.
 //! E2. A segment is pinned from the moment its place is looked up until its bytes are here.
 //! E3. Bytes from media are compared with the table's checksum; a mismatch is an error unless the block moved meanwhile.
+//! E4. What another shard holds is read there, in one message for each home; what does not answer is an error of these blocks. Nothing is pinned
+//!     for as long as that takes.
 
-use futures_util::future::try_join_all;
+use std::collections::BTreeMap;
+
+use futures_util::future::{try_join, try_join_all};
 use varve_logstore::chain_reader::unit_checksum;
 use varve_logstore::format::chunk::ChunkEntry;
 use varve_logstore::format::summary::Codec;
 use varve_logstore::planted::{Bug, planted};
 use varve_logstore::space::unit_extent;
 use varve_stdx::{AlignedBuf, BufSlice};
-use varve_types::{ByteRange, ChunkId, StreamId};
+use varve_types::{ByteRange, ChunkId, ShardId, StreamId};
 
 use crate::block_cache::SMALL_READ_BYTES;
 use crate::buffer::Content;
 use crate::config::BLOCK_BYTES;
 use crate::pages::{Faults, Pin};
+use crate::peers::ForeignChunk;
 use crate::tree::{Mapped, StatusRun};
-use crate::trees::{Stop, slot_chunk};
+use crate::trees::{Stop, data_slot};
 use crate::{Error, Result, Shard};
 
 const BLOCK: u64 = BLOCK_BYTES as u64;
@@ -26,8 +31,11 @@ const BLOCK: u64 = BLOCK_BYTES as u64;
 /// Chunks that lie side by side are read together up to that many bytes.
 const READ_BYTES_MAX: u32 = 1 << 20;
 
+/// Chunks that are read together for another shard.
+pub(crate) const CHUNKS_AT_ONCE: usize = 256;
+
 /// A block moves while it is read only if reclaim finishes in that time; so often is no coincidence.
-const ATTEMPTS_MAX: usize = 16;
+pub(crate) const ATTEMPTS_MAX: usize = 16;
 
 /// Blocks looked at before other tasks get a turn: 4 GiB, half a millisecond at worst.
 const STATUS_BLOCKS_MAX: u64 = 1 << 20;
@@ -69,6 +77,7 @@ impl ReadPart {
 enum Found {
     Ready(ReadPart),
     Stored { chunk: ChunkId, place: ChunkEntry },
+    Foreign(ForeignChunk),
 }
 
 /// Chunks side by side in a segment, for blocks side by side.
@@ -117,6 +126,7 @@ impl Shard {
         let keep = bytes <= self.blocks.borrow().read_bytes_max();
         let mut by_cache = keep;
         let mut runs: Vec<Run<'_>> = Vec::new();
+        let mut foreign = Vec::new();
         for (index, slot) in blocks.iter_mut().enumerate() {
             if slot.is_some() {
                 continue;
@@ -129,6 +139,7 @@ impl Shard {
                     *slot = Some(ReadPart::Data(BufSlice::copy_from(&data)));
                 }
                 Found::Ready(part) => *slot = Some(part),
+                Found::Foreign(name) => foreign.push((index, name)),
                 Found::Stored { chunk, place } => {
                     by_cache &= is_small; // What the cache holds does not cut what is left of a large read into small ones.
                     if !extend(&mut runs, index, chunk, &place) {
@@ -146,21 +157,155 @@ impl Shard {
                 }
             }
         }
-        if runs.is_empty() {
+        if runs.is_empty() && foreign.is_empty() {
             return Ok(None);
         }
-        let reads = runs.iter().map(|run| self.read_run(run));
-        let bytes = try_join_all(reads).await?;
-        let mut wrong = None;
-        for (run, bytes) in runs.into_iter().zip(bytes) {
-            self.place_run(&run, &bytes, blocks, &mut wrong);
-            if keep && wrong.is_none() {
-                self.keep_run(&run, blocks, is_small);
+        let own = async {
+            let mut wrong = None;
+            let bytes = try_join_all(runs.iter().map(|run| self.read_run(run))).await?;
+            for (run, bytes) in runs.into_iter().zip(bytes) {
+                self.place_run(&run, &bytes, blocks, &mut wrong);
+                if keep && wrong.is_none() {
+                    self.keep_run(&run, blocks, is_small);
+                }
+                drop(run.pin); // E4
             }
-            drop(run.pin);
+            Ok(wrong)
+        };
+        let (mut wrong, read) = try_join(own, self.read_foreign(&foreign)).await?;
+        for ((index, ForeignChunk { home, chunk }), data) in foreign.into_iter().zip(read) {
+            blocks[index] = data.map(ReadPart::Data);
+            if blocks[index].is_none() {
+                let block = first + index as u64;
+                wrong = wrong.or(Some(Error::ForeignMissing { stream, block, home, chunk }));
+            }
         }
         let Some(error) = wrong else { return Ok(None) };
         self.report_or_retry(stream, first, blocks, error).await
+    }
+
+    /// The chunk of another shard that a block holds, unless something newer is buffered.
+    pub(crate) async fn foreign_name(
+        &self,
+        stream: StreamId,
+        block: u64,
+    ) -> Result<Option<ForeignChunk>> {
+        let is_possible = self.trees.borrow().names_foreign;
+        if !is_possible || self.buffer.borrow().newest(stream, block).is_some() {
+            return Ok(None);
+        }
+        self.wait_cut(stream).await?;
+        let slot = self.with_pages(|trees| trees.lookup(stream, block)).await?;
+        let foreign = data_slot(slot).filter(|slot| slot.shard() != self.config.shard);
+        Ok(foreign.map(|slot| ForeignChunk { home: slot.shard(), chunk: slot.id() }))
+    }
+
+    /// Reads chunks of other shards, in one message to each of them; none for one that is gone.
+    pub(crate) async fn read_foreign(
+        &self,
+        names: &[(usize, ForeignChunk)],
+    ) -> Result<Vec<Option<BufSlice>>> {
+        let mut homes: BTreeMap<ShardId, Vec<usize>> = BTreeMap::new();
+        for (at, (_, name)) in names.iter().enumerate() {
+            homes.entry(name.home).or_default().push(at);
+        }
+        let reads = homes.into_iter().map(|(home, places)| async move {
+            let chunks: Vec<_> = places.iter().map(|at| names[*at].1.chunk).collect();
+            let read = self.peers_of(home)?.read(home, chunks).await?;
+            let is_block = |data: &BufSlice| data.len() == BLOCK_BYTES;
+            if read.len() != places.len() || !read.iter().flatten().all(is_block) {
+                let cause = "it answered something else than was asked".to_owned();
+                return Err(Error::HomeDamaged { home, cause });
+            }
+            Ok((places, read))
+        });
+        let mut found = vec![None; names.len()];
+        for (places, read) in try_join_all(reads).await? {
+            for (at, data) in places.into_iter().zip(read) {
+                found[at] = data;
+            }
+        }
+        Ok(found)
+    }
+
+    /// Reads chunks of this shard that another one names, part of a read of so many bytes; none for one that is not here.
+    pub(crate) async fn read_some_chunks(
+        &self,
+        chunks: &[ChunkId],
+        bytes: usize,
+    ) -> Result<Vec<Option<BufSlice>>> {
+        let is_small = bytes <= SMALL_READ_BYTES;
+        let keep = bytes <= self.blocks.borrow().read_bytes_max();
+        let mut by_cache = keep;
+        let mut blocks: Vec<Option<ReadPart>> = vec![None; chunks.len()];
+        let mut gone = vec![false; chunks.len()];
+        self.prefetch_places(chunks.iter().copied()).await;
+        for attempt in 0.. {
+            let mut runs: Vec<Run<'_>> = Vec::new();
+            for (index, chunk) in chunks.iter().enumerate() {
+                if blocks[index].is_some() || gone[index] {
+                    continue;
+                }
+                let cached = by_cache.then(|| self.blocks.borrow_mut().get(*chunk)).flatten();
+                if let Some(data) = cached {
+                    blocks[index] = Some(ReadPart::Data(data));
+                    continue;
+                }
+                by_cache &= is_small; // As of a read of one's own.
+                match self.with_pages(|trees| trees.chunk(*chunk)).await? {
+                    None => gone[index] = true,
+                    Some(place) if extend(&mut runs, index, *chunk, &place) => {}
+                    Some(place) => {
+                        let Some(pin) = self.pin(place.segment) else { continue }; // E2
+                        let chunks = vec![(*chunk, place)];
+                        runs.push(Run { first: index, chunks, bytes: place.stored_len, pin });
+                    }
+                }
+            }
+            let bytes = try_join_all(runs.iter().map(|run| self.read_run(run))).await?;
+            let mut wrong = None;
+            for (run, bytes) in runs.into_iter().zip(bytes) {
+                self.place_run(&run, &bytes, &mut blocks, &mut wrong);
+                if keep && wrong.is_none() {
+                    self.keep_run(&run, &blocks, is_small);
+                }
+            }
+            if blocks.iter().zip(&gone).all(|(block, gone)| block.is_some() || *gone) {
+                break;
+            }
+            self.report_or_retry_chunk(attempt, wrong).await?;
+        }
+        let data = |part: Option<ReadPart>| match part {
+            Some(ReadPart::Data(data)) => Some(data),
+            Some(ReadPart::Zero(_)) | None => None,
+        };
+        Ok(blocks.into_iter().map(data).collect())
+    }
+
+    /// As [`Self::report_or_retry`], of chunks that another shard reads.
+    async fn report_or_retry_chunk(&self, attempt: usize, wrong: Option<Error>) -> Result<()> {
+        if attempt == ATTEMPTS_MAX {
+            let (home, cause) = (self.config.shard, "a chunk moves all the time".to_owned());
+            return Err(wrong.unwrap_or(Error::HomeUnavailable { home, cause }));
+        }
+        let Some(error) = wrong else { return Ok(()) };
+        let (Error::ChunkCorrupt { chunk, segment, offset, .. }
+        | Error::ChunkUnreadable { chunk, segment, offset }) = error
+        else {
+            return Err(error);
+        };
+        let place = self.with_pages(|trees| trees.chunk(chunk)).await?;
+        let is_there = place.is_some_and(|place| {
+            let location = place.location();
+            location.segment.number == segment && location.offset() == offset
+        });
+        if is_there {
+            self.counters.checksum_errors.set(self.counters.checksum_errors.get() + 1);
+            self.dedup.borrow_mut().distrust(chunk);
+            tracing::error!(shard = self.config.shard.0, %error, "stored data is damaged");
+            return Err(error);
+        }
+        Ok(())
     }
 
     async fn read_run(&self, run: &Run<'_>) -> Result<BufSlice> {
@@ -296,9 +441,14 @@ impl Shard {
             let looked_up = {
                 let trees = &mut *self.trees.borrow_mut();
                 match trees.lookup(stream, block) {
-                    Ok(slot) => match slot_chunk(slot) {
+                    Ok(slot) => match data_slot(slot) {
                         None => Ok(Found::Ready(ReadPart::Zero(BLOCK_BYTES))),
-                        Some(chunk) => {
+                        Some(slot) if slot.shard() != self.config.shard => {
+                            let (home, chunk) = (slot.shard(), slot.id());
+                            Ok(Found::Foreign(ForeignChunk { home, chunk }))
+                        }
+                        Some(slot) => {
+                            let chunk = slot.id();
                             match by_cache.then(|| self.blocks.borrow_mut().get(chunk)) {
                                 Some(Some(data)) => Ok(Found::Ready(ReadPart::Data(data))),
                                 Some(None) | None => match trees.chunk(chunk) {

@@ -361,6 +361,8 @@ impl Shard {
                 | SummaryEntry::KeyPut { .. }
                 | SummaryEntry::KeyDelete { .. }
                 | SummaryEntry::Reference { .. }
+                | SummaryEntry::ForeignReference { .. }
+                | SummaryEntry::Grant { .. }
                 | SummaryEntry::Trim { .. }
                 | SummaryEntry::Zero { .. }
                 | SummaryEntry::StreamDrop { .. }

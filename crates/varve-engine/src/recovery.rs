@@ -23,11 +23,12 @@ use std::rc::Rc;
 use varve_logstore::chain_reader::{
     Chain, Link, erase, read_chain, read_units, unit_bytes, unit_is_whole,
 };
+use varve_logstore::format::Features;
 use varve_logstore::format::deaths::decode as decode_deaths;
 use varve_logstore::format::frame::{Frame, LanePoint, chain_seed};
 use varve_logstore::format::page::{PageHeader, PageKind};
 use varve_logstore::format::pointer::{Location, PagePtr};
-use varve_logstore::format::record::PIECE_BYTES;
+use varve_logstore::format::record::{GRANTED_MAX, PIECE_BYTES, RecordKind};
 use varve_logstore::format::root::{ChainHead, ShardRoot, TreeRoot};
 use varve_logstore::format::segment::SegmentKind;
 use varve_logstore::format::summary::{Codec, SummaryEntry, Unit};
@@ -55,8 +56,10 @@ use crate::drain::Drain;
 use crate::growth::Growth;
 use crate::mark::MarkState;
 use crate::pages::PLACES_AT_ONCE;
+use crate::peers::{Foreign, ForeignChunk, Peers};
 use crate::reclaim::Reclaim;
 use crate::reduce::Reduce;
+use crate::reservations::Reservations;
 use crate::shard::State;
 use crate::tree::{BTree, ChunkNames, MemoryNames, PageCache, TreeLayout};
 use crate::trees::{DataUsage, PAGE_ID_FIRST, Trees, table_layout};
@@ -81,6 +84,8 @@ pub struct ShardParts {
     pub zones: Rc<dyn ZoneSource>,
     /// Zones it has.
     pub owned: Vec<Zone>,
+    /// The other shards of the pool; none for a shard that is opened alone, which then finds no equal blocks elsewhere, and cannot read what others hold.
+    pub peers: Option<Rc<dyn Peers>>,
 }
 
 impl Shard {
@@ -107,7 +112,7 @@ impl Shard {
             |slot| ChainHead { seq: 0, checksum: 0, next_slot: SegmentNumber(zone.first.0 + slot) };
         let empty = TreeRoot { page: PagePtr::Null, height: 0 };
         let root = ShardRoot {
-            features: varve_logstore::format::Features::default(),
+            features: Features::default(),
             pool: config.pool,
             shard: config.shard,
             mount: 0,
@@ -186,9 +191,11 @@ impl Shard {
         tracing::trace!(seq = root.checkpoint_seq, ?census, data = ?data.links.last().map(|link| link.head), reclaimed = ?reclaimed.links.last().map(|link| link.head), "recovery");
         self.reserve_chains(root, &reclaimed.links, &data.links)?;
         let freed = self.replay_moves(&reclaimed.links).await?;
+        self.count_granted_in_lane(&mut lane, &data.links, root.lane).await?;
         self.replay_data(&data.links).await?;
         self.replay_folds(&reclaimed.links, freed).await?;
         self.end_replay_of_segments().await?;
+        self.load_reservations().await?; // What is drained below is stored as it was promised.
         // Draining needs segments, which only reclaim and checkpoints may be able to free.
         self.spawn_task("growth", Rc::clone(self).run_growth());
         self.spawn_task("apply", Rc::clone(self).run_apply());
@@ -200,13 +207,11 @@ impl Shard {
     }
 
     fn assemble(parts: ShardParts, root: &ShardRoot, version: RootVersion) -> Result<Rc<Self>> {
-        let ShardParts { reactor, media, config, zones, owned } = parts;
+        let ShardParts { reactor, media, config, zones, owned, peers } = parts;
+        let foreign = Rc::new(Foreign::new(peers));
         let segment_bytes = media.segments.geometry().segment_bytes;
-        let space = owned_space(segment_bytes, &owned);
-        let owner = SegmentOwner { pool: config.pool, shard: config.shard, mount: root.mount };
-        let writer = |kind, chain| SegmentWriter::new(owner, kind, segment_bytes, chain);
-        let data = writer(SegmentKind::Data, root.data_chain);
-        let trees = open_trees(&config, root)?;
+        let writer = writers(&config, root, segment_bytes);
+        let trees = open_trees(&config, root, foreign.peers().is_some())?;
         let (data_credits, record_credits) = credits(&media, &config);
         Ok(Rc::new_cyclic(|me| Self {
             me: me.clone(),
@@ -225,7 +230,7 @@ impl Shard {
             record_credits,
             pressure: Notify::new(),
             empty: AlignedBuf::zeroed(0).freeze(),
-            drain: Drain::new(data, root.lane, root.lane_mount),
+            drain: Drain::new(writer(SegmentKind::Data, root.data_chain), root),
             data_gate: Credits::new(1),
             apply_queue: RefCell::new(VecDeque::new()),
             entries_in_flight: Cell::new(0),
@@ -242,7 +247,7 @@ impl Shard {
             tree_gate: Credits::new(1),
             loading: RefCell::default(),
             blocks: RefCell::new(BlockCache::new(config.block_cache_bytes)),
-            space: RefCell::new(space),
+            space: RefCell::new(owned_space(segment_bytes, &owned)),
             space_changed: Notify::new(),
             lease_gate: Credits::new(1),
             growth: Growth::new(owned),
@@ -259,8 +264,10 @@ impl Shard {
             reclaim_witness: Cell::new(root.reclaim_chain.seq),
             media_full: Cell::new(false),
             reduce: Reduce::new(config.pool),
-            dedup: RefCell::new(Dedup::new(config.dedup_index_bytes)),
+            dedup: RefCell::new(Dedup::new(foreign.index_bytes(config.dedup_index_bytes))),
+            foreign,
             mark: MarkState::new(),
+            reservations: Reservations::default(),
             next_wseq: Cell::new(root.next_wseq),
             next_generation: Cell::new(root.next_generation),
             writes_under_way: WritesUnderWay::default(),
@@ -274,7 +281,7 @@ impl Shard {
         LaneOwner { pool: self.config.pool, shard: self.config.shard, mount: self.mount }
     }
 
-    fn bad_root(&self, reason: String) -> Error {
+    pub(crate) fn bad_root(&self, reason: String) -> Error {
         Error::BadRoot { shard: self.config.shard, reason }
     }
 
@@ -398,8 +405,15 @@ impl Shard {
 
     async fn replay_data(&self, links: &[Link]) -> Result<()> {
         for entry in links.iter().flat_map(|link| &link.entries) {
-            if let SummaryEntry::Reference { chunk, .. } = entry {
-                self.dedup.borrow_mut().grant(*chunk); // G2
+            match *entry {
+                SummaryEntry::Reference { chunk, .. } => self.dedup.borrow_mut().grant(chunk), // G2
+                SummaryEntry::ForeignReference { home, chunk, .. } => {
+                    self.foreign.hold(ForeignChunk { home, chunk });
+                }
+                SummaryEntry::Grant { first, count, .. } => {
+                    self.count_granted(ids_from(first, count)?); // P3
+                }
+                _ => {}
             }
         }
         for link in links {
@@ -435,6 +449,29 @@ impl Shard {
         let is_whole =
             |unit: Unit| unit_bytes(&bytes, &unit).is_some_and(|bytes| unit_is_whole(&unit, bytes));
         units.into_iter().all(is_whole).then_some(bytes)
+    }
+
+    /// Counts the grants of records that are going to be drained (P3).
+    async fn count_granted_in_lane(
+        &self,
+        lane: &mut LaneReader,
+        data: &[Link],
+        root: LanePoint,
+    ) -> Result<()> {
+        if !self.trees.borrow().names_foreign {
+            return Ok(()); // There are no others: nobody was granted anything.
+        }
+        let mut point = data.last().map_or(root, |link| link.header.lane);
+        while let Some(read) = lane.frame_at(point).await? {
+            for record in Frame::decode(&read.bytes)?.records() {
+                let record = record?;
+                if record.header.kind == RecordKind::Grant {
+                    self.count_granted(self.granted_by(record.payload)?);
+                }
+            }
+            point = read.end;
+        }
+        Ok(())
     }
 
     /// Folds again what was folded (X6): a slot that was reused has to turn out empty (S5). `freed` is what reclaim called dead.
@@ -481,7 +518,16 @@ impl Shard {
                 let trees = &mut *self.trees.borrow_mut();
                 trees.next_chunk = trees.next_chunk.max(*chunk_ceiling);
             }
+            SummaryEntry::ForeignReference { home, .. } if *home == self.config.shard => {
+                return Err(self.bad_root("a chunk of this shard is called another's".to_owned()));
+            }
+            SummaryEntry::ForeignReference { home, .. } if !self.foreign.may_have(*home) => {
+                return Err(self.bad_root(format!(
+                    "a block names a chunk of shard {home}, which the pool does not have"
+                )));
+            }
             SummaryEntry::Reference { chunk, .. }
+            | SummaryEntry::ForeignReference { chunk, .. }
                 if chunk.get() >= PAGE_ID_FIRST || *chunk == ChunkId::ZERO =>
             {
                 return Err(self.bad_root(format!("a block refers to {chunk}, no id of data")));
@@ -548,9 +594,9 @@ impl Shard {
                 };
                 let (header, is_reserved) = (record.header, false);
                 let record = Rc::new(Record { header, payload, piece_checksums, is_reserved });
-                let fingerprints = self.fingerprints_of(std::slice::from_ref(&record)).await;
+                let known = self.know_blocks_of(std::slice::from_ref(&record)).await;
                 let _gate = self.data_gate.take(1).await;
-                self.drain_record(&record, &mut fingerprints.into_iter()).await?;
+                self.drain_record(&record, &mut known.into_iter()).await?;
             }
             point = read.end;
             self.drain.point.set(point);
@@ -561,6 +607,8 @@ impl Shard {
     /// Applies what was replayed, makes a checkpoint and starts serving.
     async fn finish_replay(self: &Rc<Self>, stop: LanePoint) -> Result<()> {
         self.flush_data().await?;
+        self.dedup.borrow_mut().forget_grants();
+        self.load_reservations().await?;
         self.next_wseq.set(WriteSeq::new(self.next_wseq.get().get() + ID_GAP)); // X4
         let head = LanePoint {
             chain: chain_seed(self.config.pool, self.config.shard, self.mount),
@@ -590,8 +638,18 @@ impl Shard {
         self.spawn_task("pressure", Rc::clone(self).run_pressure());
         self.spawn_task("bypass", Rc::clone(self).run_bypass());
         self.spawn_task("warm", Rc::clone(self).run_warm());
+        self.spawn_task("reservations", Rc::clone(self).run_counts());
         Ok(())
     }
+}
+
+/// Ids that follow each other, as many as a grant has at most.
+fn ids_from(first: ChunkId, count: u64) -> Result<impl Iterator<Item = ChunkId>> {
+    let (end, limit) = (first.get().saturating_add(count), GRANTED_MAX as u64);
+    if count > limit || end > PAGE_ID_FIRST || first == ChunkId::ZERO {
+        return Err(Error::TooLarge { what: "chunks of a grant", value: count, limit });
+    }
+    Ok((first.get()..end).map(ChunkId::new))
 }
 
 /// The segments of a shard's zones, all free.
@@ -613,7 +671,7 @@ fn credits(media: &Media, config: &ShardConfig) -> (Credits, Credits) {
 }
 
 /// The trees as the checkpoint left them.
-fn open_trees(config: &ShardConfig, root: &ShardRoot) -> Result<Trees> {
+fn open_trees(config: &ShardConfig, root: &ShardRoot, has_others: bool) -> Result<Trees> {
     let bad = |reason: &str| Error::BadRoot { shard: config.shard, reason: reason.to_owned() };
     let table = BTree::open(table_layout(), root.table.page, root.table.height)
         .ok_or_else(|| bad("root and height of the chunk table do not go together"))?;
@@ -633,7 +691,18 @@ fn open_trees(config: &ShardConfig, root: &ShardRoot) -> Result<Trees> {
         next_chunk: root.next_chunk,
         data: DataUsage { chunks: root.data_chunks, bytes: root.data_bytes },
         deaths: Deaths::new(config.deaths_bytes),
+        names_foreign: has_others || root.features.incompat & Features::FOREIGN_NAMES != 0,
     })
+}
+
+/// Makes the writers of a shard's segments, by kind and chain.
+fn writers(
+    config: &ShardConfig,
+    root: &ShardRoot,
+    segment_bytes: u32,
+) -> impl Fn(SegmentKind, ChainHead) -> SegmentWriter + use<> {
+    let owner = SegmentOwner { pool: config.pool, shard: config.shard, mount: root.mount };
+    move |kind, chain| SegmentWriter::new(owner, kind, segment_bytes, chain)
 }
 
 fn above(id: ChunkId) -> ChunkId {

@@ -10,13 +10,12 @@ use lz4_flex::block::{
 };
 use varve_logstore::format::summary::Codec;
 use varve_logstore::segment_writer::UNIT_ALIGN;
-use varve_stdx::looks_random;
+use varve_stdx::{Fingerprinter, looks_random};
 use varve_types::{Compression, PoolId, Reduction, StreamId};
 use zstd::bulk::{Compressor, Decompressor};
 
 use crate::Shard;
 use crate::config::BLOCK_BYTES;
-use crate::fingerprint::Fingerprinter;
 use crate::hash::HashMap;
 
 /// Stored bytes of a compressed block at most (L1): stored in units of 512 B, it saves one of eight.
@@ -57,6 +56,9 @@ impl Shard {
     }
 
     pub(crate) fn reduction(&self, stream: StreamId) -> Reduction {
+        if self.reservations.promises_to(stream) {
+            return Reduction::OFF; // V2 of the reservations.
+        }
         self.reduce.wishes.borrow().get(&stream).copied().unwrap_or(self.config.reduction)
     }
 }

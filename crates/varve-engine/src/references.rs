@@ -2,13 +2,18 @@
 //!
 //! R1. Each step holds the tree gate: maps, keys and chunk table belong together, and a name without an entry dangles.
 //! R2. What is below a page that several maps have is looked at once.
+//! R3. What other shards have is looked up there; they free nothing that is named, and ids never come back.
+//! R4. A shard that does not tell what it has is left out from then on, and the rest goes on: what it holds is not checked. What the pool does not
+//!     have holds nothing.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use roaring::RoaringTreemap;
-use varve_types::{ChunkId, ErrorKind, StreamId};
+use varve_types::{ChunkId, ErrorKind, ShardId, StreamId};
 
-use crate::tree::{PagePtr, PageState, Scan, WalkItem};
+use crate::peers::ForeignChunk;
+use crate::tree::{MapSlot, PagePtr, PageState, Scan, WalkItem};
 use crate::trees::{Stop, Trees};
 use crate::{Error, Result, Shard};
 
@@ -42,6 +47,8 @@ pub struct Dangling {
     pub stream: Option<StreamId>,
     /// The block, in units of 4 KiB; `None` for a page.
     pub block: Option<u64>,
+    /// The shard that should have it.
+    pub home: ShardId,
     /// What is missing.
     pub chunk: ChunkId,
 }
@@ -51,6 +58,17 @@ pub struct Dangling {
 pub struct Unreadable {
     /// The stream whose map it is; `None` for the key tree.
     pub stream: Option<StreamId>,
+    /// Why.
+    pub error: Error,
+}
+
+/// Names of chunks of a shard that could not be looked up there (R4).
+#[derive(Clone, Debug)]
+pub struct Unchecked {
+    /// The shard that should have them.
+    pub home: ShardId,
+    /// How many.
+    pub names: u64,
     /// Why.
     pub error: Error,
 }
@@ -66,11 +84,14 @@ pub struct References {
     pub found: Vec<Dangling>,
     /// Trees that could not be followed to their end; the first of them.
     pub unreadable: Vec<Unreadable>,
+    /// Homes that could not be asked, each once.
+    pub unchecked: Vec<Unchecked>,
 }
 
 /// A name, and where it stands.
 struct Named {
     block: Option<u64>,
+    home: ShardId,
     id: ChunkId,
 }
 
@@ -125,19 +146,21 @@ impl Shard {
             for item in items {
                 match item {
                     WalkItem::Data { block, slot } => {
-                        names.push(Named { block: Some(block), id: slot.id() });
+                        let (home, id) = (slot.shard(), slot.id());
+                        names.push(Named { block: Some(block), home, id });
                     }
                     WalkItem::Page { name: PagePtr::Chunk(id), .. } => {
                         if id < ceiling {
                             seen.insert(id.get());
                         }
-                        names.push(Named { block: None, id });
+                        names.push(Named { block: None, home: self.config.shard, id });
                     }
                     WalkItem::Page { .. } => {}
                 }
             }
-            self.follow(Some(stream), &names, references, progress).await?;
+            let foreign = self.follow(Some(stream), &names, references, progress).await?;
             drop(gate);
+            self.follow_foreign(stream, &foreign, references).await?;
             let Some(next) = next else { break };
             from = next;
             self.reactor.yield_now().await;
@@ -161,7 +184,7 @@ impl Shard {
             };
             let scan = self.with_pages(step).await?;
             let chunk = |page| match page {
-                PagePtr::Chunk(id) => Some(Named { block: None, id }),
+                PagePtr::Chunk(id) => Some(Named { block: None, home: self.config.shard, id }),
                 _ => None,
             };
             let names: Vec<Named> = pages.into_iter().filter_map(chunk).collect();
@@ -176,21 +199,69 @@ impl Shard {
         Ok(())
     }
 
-    /// Looks names up, under the gate that they were read under. Pages that were changed since the last checkpoint are in memory only.
+    /// Looks up what other shards have, without the gate: they may take their time. A name that is still there then dangles (R3).
+    async fn follow_foreign(
+        &self,
+        stream: StreamId,
+        names: &[(u64, ForeignChunk)],
+        references: &mut References,
+    ) -> Result<()> {
+        let mut homes: BTreeMap<ShardId, Vec<(u64, ChunkId)>> = BTreeMap::new();
+        for (block, name) in names {
+            homes.entry(name.home).or_default().push((*block, name.chunk));
+        }
+        for (home, names) in homes {
+            if references.is_unchecked(home, names.len()) {
+                continue;
+            }
+            let chunks = names.iter().map(|(_, chunk)| *chunk).collect();
+            let stored = if self.foreign.may_have(home) {
+                self.stored_at(home, chunks).await
+            } else {
+                Ok(vec![None; names.len()])
+            };
+            let stored = match stored {
+                Ok(stored) => stored,
+                Err(error) => {
+                    let names = names.len() as u64;
+                    references.unchecked.push(Unchecked { home, names, error }); // R4
+                    continue;
+                }
+            };
+            let missing = names.into_iter().zip(stored).filter(|(_, stored)| stored.is_none());
+            for ((block, chunk), _) in missing {
+                let slot = self.with_pages(|trees| trees.lookup(stream, block)).await?;
+                if slot == MapSlot::data(home, chunk) {
+                    let (stream, block) = (Some(stream), Some(block));
+                    references.found(Dangling { stream, block, home, chunk });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Looks names up, under the gate that they were read under; returns those of other shards' chunks, with their blocks. Pages that were
+    /// changed since the last checkpoint are in memory only.
     async fn follow(
         &self,
         stream: Option<StreamId>,
         names: &[Named],
         references: &mut References,
         progress: &CheckProgress,
-    ) -> Result<()> {
-        let (mut next, mut missing) = (0, Vec::new());
+    ) -> Result<Vec<(u64, ForeignChunk)>> {
+        let (mut next, mut missing, mut foreign) = (0, Vec::new(), Vec::new());
         let step = |trees: &mut Trees| -> std::result::Result<_, Stop> {
-            while let Some(Named { block, id }) = names.get(next) {
+            while let Some(Named { block, home, id }) = names.get(next) {
+                if *home != self.config.shard {
+                    let name = ForeignChunk { home: *home, chunk: *id };
+                    foreign.extend(block.map(|block| (block, name)));
+                    next += 1;
+                    continue;
+                }
                 let state = trees.cache.state(PagePtr::Chunk(*id));
                 let in_memory = matches!(state, Some(PageState::Dirty | PageState::Writing));
                 if !in_memory && trees.chunk(*id)?.is_none() {
-                    missing.push(Dangling { stream, block: *block, chunk: *id });
+                    missing.push(Dangling { stream, block: *block, home: *home, chunk: *id });
                 }
                 next += 1;
             }
@@ -199,14 +270,25 @@ impl Shard {
         self.with_pages(step).await?;
         progress.references.fetch_add(names.len() as u64, Ordering::Relaxed);
         references.followed += names.len() as u64;
-        references.dangling += missing.len() as u64;
-        let room = FINDINGS_MAX.saturating_sub(references.found.len());
-        references.found.extend(missing.into_iter().take(room));
-        Ok(())
+        missing.into_iter().for_each(|dangling| references.found(dangling));
+        Ok(foreign)
     }
 }
 
 impl References {
+    fn found(&mut self, dangling: Dangling) {
+        self.dangling += 1;
+        if self.found.len() < FINDINGS_MAX {
+            self.found.push(dangling);
+        }
+    }
+
+    /// Whether a home did not answer before; its names count then (R4).
+    fn is_unchecked(&mut self, home: ShardId, names: usize) -> bool {
+        let known = self.unchecked.iter_mut().find(|unchecked| unchecked.home == home);
+        known.map(|unchecked| unchecked.names += names as u64).is_some()
+    }
+
     /// Keeps damage as a finding; other errors end the check.
     fn note(&mut self, stream: Option<StreamId>, followed: Result<()>) -> Result<()> {
         match followed {

@@ -39,9 +39,11 @@ use crate::drain::{Drain, SealedData};
 use crate::growth::Growth;
 use crate::hash::HashMap;
 use crate::mark::MarkState;
+use crate::peers::Foreign;
 use crate::pending_keys::PendingKeys;
 use crate::reclaim::Reclaim;
 use crate::reduce::Reduce;
+use crate::reservations::Reservations;
 use crate::trees::Trees;
 use crate::writes::{UnderWay, WritesUnderWay};
 use crate::{Error, Result};
@@ -123,8 +125,10 @@ pub struct Shard {
 
     pub(crate) reduce: Reduce,
     pub(crate) dedup: RefCell<Dedup>,
+    pub(crate) foreign: Rc<Foreign>,
 
     pub(crate) mark: MarkState,
+    pub(crate) reservations: Reservations,
 
     pub(crate) next_wseq: Cell<WriteSeq>,
     pub(crate) next_generation: Cell<Generation>,
@@ -295,7 +299,7 @@ impl Shard {
     }
 
     async fn settle(&self) -> Result<()> {
-        self.flush_data().await?;
+        self.apply_acknowledged().await?;
         self.checkpoint().await
     }
 
@@ -366,6 +370,9 @@ impl Shard {
             write_bytes: counters.write_bytes.get(),
             bypassed_bytes: counters.bypassed_bytes.get(),
             deduplicated_blocks: counters.deduplicated_blocks.get(),
+            foreign_blocks: counters.foreign_blocks.get(),
+            late_answers: counters.late_answers.get(),
+            kept_bytes: self.dedup.borrow().kept_bytes(),
             stored_blocks: counters.stored_blocks.get(),
             stored_bytes: counters.stored_bytes.get(),
             data_chunks: self.trees.borrow().data.chunks,
@@ -401,6 +408,8 @@ impl Shard {
             block_cache_hits,
             block_cache_misses,
             media_full: self.media_full.get() || self.lacks_room(),
+            reserved_bytes: self.reservations.reserved_bytes(),
+            outstanding_bytes: self.reservations.outstanding_bytes(None),
         }
     }
 }

@@ -135,7 +135,7 @@ impl Shard {
         check_at_most("changes of a transaction", room.changes, self.transaction_changes_max())?;
         let bytes = room.data_bytes as u64 + room.changes as u64 * charge(0);
         let credits = if room.takes_space {
-            self.admit_credits(bytes, room.data_bytes as u64 + charge(0)).await?
+            self.admit_credits(StreamId::ZERO, bytes, room.data_bytes as u64 + charge(0)).await?
         } else {
             self.admit_records(bytes).await?
         };

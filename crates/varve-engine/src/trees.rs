@@ -6,6 +6,7 @@
 //! T3. Ids of pages are the upper half of all chunk ids, so that both halves of the table grow at their right edge.
 //! T4. What the table holds of data is counted by whatever changes the table, and stored with every checkpoint.
 
+use varve_logstore::format::Features;
 use varve_logstore::format::chunk::ChunkEntry;
 use varve_logstore::format::stream::StreamRecord;
 use varve_logstore::planted::{Bug, planted};
@@ -15,6 +16,7 @@ use varve_types::{ChunkId, ShardId, StreamId};
 use crate::Error;
 use crate::deaths::{Deaths, Folding};
 use crate::hash::HashMap;
+use crate::peers::ForeignChunk;
 use crate::tree::{
     BTree, ChunkNames, Dropped, Fault, Fill, Map, MapSlot, MemoryNames, PageCache, SlotKind,
     TreeLayout,
@@ -27,6 +29,8 @@ pub(crate) const PAGE_ID_FIRST: u64 = 1 << 47;
 const STREAM_PREFIX: u8 = 0;
 /// First byte of keys of the layers above.
 const USER_PREFIX: u8 = 1;
+/// First byte of keys of what is promised to streams.
+const RESERVATION_PREFIX: u8 = 2;
 
 /// Why a tree operation stopped.
 #[derive(Debug)]
@@ -97,6 +101,9 @@ pub(crate) struct Trees {
     pub(crate) data: DataUsage,
     /// Chunks of the table that were overwritten.
     pub(crate) deaths: Deaths,
+    /// Whether maps may name chunks of other shards: the pool has some, or a root said so once. It stands in every root from the first
+    /// checkpoint on, which comes before the first segment or record with such a name or with a grant.
+    pub(crate) names_foreign: bool,
 }
 
 /// What the table holds of data, pages aside.
@@ -240,16 +247,21 @@ impl Trees {
         from: &ChunkEntry,
         to: &ChunkEntry,
     ) -> Result<bool, Stop> {
-        let Some(now) = self.chunk(chunk)? else { return Ok(false) };
-        if now.segment != from.segment || now.offset_512 != from.offset_512 {
+        let now = self.chunk(chunk)?;
+        let place = |entry: &ChunkEntry| (entry.segment, entry.offset_512);
+        if now.as_ref().map(place) != Some(place(from)) && !planted(Bug::MoveUnchecked) {
             return Ok(false);
         }
+        let shared = now.as_ref().is_some_and(|now| now.shared);
         let mut value = [0; ChunkEntry::LEN];
-        ChunkEntry { shared: now.shared, ..*to }.encode(&mut value);
+        ChunkEntry { shared, ..*to }.encode(&mut value);
         let key = ChunkEntry::key(chunk);
         self.table.put(&mut self.cache, &mut self.table_names, &key, &value)?;
         space.add_live(to.segment, to.stored_len);
-        space.sub_live(now.segment, now.stored_len);
+        match now {
+            Some(now) => space.sub_live(now.segment, now.stored_len),
+            None => self.data.add(chunk, to.stored_len), // Planted.
+        }
         Ok(true)
     }
 
@@ -314,14 +326,14 @@ impl Trees {
         }
     }
 
-    /// Makes a block hold a chunk that is stored already, and marks that as shared, unless the block holds it. Returns the chunk that it
+    /// Makes a block hold a chunk that is stored already, and marks that as shared, unless the block holds it. Returns what it
     /// held, which the caller kills.
     pub(crate) fn share_block(
         &mut self,
         stream: StreamId,
         block: u64,
         chunk: ChunkId,
-    ) -> Result<Option<ChunkId>, Stop> {
+    ) -> Result<Option<MapSlot>, Stop> {
         self.ensure_stream(stream)?;
         let slot = MapSlot::data(self.shard, chunk);
         if self.lookup(stream, block)? == slot {
@@ -330,17 +342,48 @@ impl Trees {
         let Some(entry) = self.chunk(chunk)? else {
             return Err(Stop::Failed(Error::ChunkMissing { stream, block, chunk }));
         };
-        if !entry.shared && !planted(Bug::ReferenceNotShared) {
+        if !planted(Bug::ReferenceNotShared) {
+            self.share(chunk, &entry)?;
+        }
+        let stream = self.streams.get_mut(&stream).expect("opened above");
+        Ok(data_slot(stream.map.set(&mut self.cache, &mut self.names, block, slot)?))
+    }
+
+    fn share(&mut self, chunk: ChunkId, entry: &ChunkEntry) -> Result<(), Stop> {
+        if !entry.shared {
             let mut value = [0; ChunkEntry::LEN];
-            ChunkEntry { shared: true, ..entry }.encode(&mut value);
+            ChunkEntry { shared: true, ..*entry }.encode(&mut value);
             let key = ChunkEntry::key(chunk);
             self.table.put(&mut self.cache, &mut self.table_names, &key, &value)?;
         }
-        let stream = self.streams.get_mut(&stream).expect("opened above");
-        Ok(slot_chunk(stream.map.set(&mut self.cache, &mut self.names, block, slot)?))
+        Ok(())
     }
 
-    /// Makes a block hold a new chunk. Returns the chunk it held, which the caller kills.
+    /// Marks a chunk as shared, if it is in the table.
+    pub(crate) fn share_chunk(&mut self, chunk: ChunkId) -> Result<(), Stop> {
+        match self.chunk(chunk)? {
+            Some(entry) => self.share(chunk, &entry),
+            None => Ok(()),
+        }
+    }
+
+    /// Makes a block hold a chunk of another shard. Returns what it held, unless that is the same.
+    pub(crate) fn name_foreign(
+        &mut self,
+        stream: StreamId,
+        block: u64,
+        name: ForeignChunk,
+    ) -> Result<Option<MapSlot>, Stop> {
+        assert!(name.home != self.shard, "its own chunks are shared");
+        self.ensure_stream(stream)?;
+        self.names_foreign = true;
+        let slot = MapSlot::data(name.home, name.chunk);
+        let stream = self.streams.get_mut(&stream).expect("opened above");
+        let old = stream.map.set(&mut self.cache, &mut self.names, block, slot)?;
+        Ok(data_slot(old).filter(|dead| *dead != slot))
+    }
+
+    /// Makes a block hold a new chunk. Returns what it held, which the caller kills.
     pub(crate) fn set_block(
         &mut self,
         space: &mut Space,
@@ -348,13 +391,13 @@ impl Trees {
         block: u64,
         chunk: ChunkId,
         entry: &ChunkEntry,
-    ) -> Result<Option<ChunkId>, Stop> {
+    ) -> Result<Option<MapSlot>, Stop> {
         self.ensure_stream(stream)?;
         self.add_chunk(space, chunk, entry)?;
         let slot = MapSlot::data(self.shard, chunk);
         let stream = self.streams.get_mut(&stream).expect("opened above");
         let old = stream.map.set(&mut self.cache, &mut self.names, block, slot)?;
-        Ok(slot_chunk(old).filter(|dead| *dead != chunk))
+        Ok(data_slot(old).filter(|dead| *dead != slot))
     }
 
     /// Makes blocks of a range holes or zeros, about `budget` of them; appends what they held to `dead`. Returns where to go on.
@@ -364,11 +407,11 @@ impl Trees {
         range: std::ops::Range<u64>,
         fill: Fill,
         budget: usize,
-        dead: &mut Vec<ChunkId>,
+        dead: &mut Vec<MapSlot>,
     ) -> Result<u64, Stop> {
         self.ensure_stream(stream)?;
         let map = &mut self.streams.get_mut(&stream).expect("opened above").map;
-        let on_dead = |_: u64, slot: MapSlot| dead.extend(slot_chunk(slot));
+        let on_dead = |_: u64, slot: MapSlot| dead.extend(data_slot(slot));
         Ok(map.fill_range(&mut self.cache, &mut self.names, range, fill, budget, on_dead)?)
     }
 
@@ -377,16 +420,22 @@ impl Trees {
         &mut self,
         stream: StreamId,
         range: std::ops::Range<u64>,
-        dead: &mut Vec<ChunkId>,
+        dead: &mut Vec<MapSlot>,
     ) -> Result<(), Stop> {
         self.ensure_stream(stream)?;
         let map = &mut self.streams.get_mut(&stream).expect("opened above").map;
         let on_dropped = |dropped| {
             if let Dropped::Data(_, slot) = dropped {
-                dead.extend(slot_chunk(slot));
+                dead.extend(data_slot(slot));
             }
         };
         Ok(map.detach_range(&mut self.cache, &mut self.names, range, on_dropped)?)
+    }
+
+    /// What a version must know that reads what the trees hold now.
+    pub(crate) fn features(&self) -> Features {
+        let incompat = if self.names_foreign { Features::FOREIGN_NAMES } else { 0 };
+        Features { incompat, ..Features::default() }
     }
 
     /// Writes the record of every stream that changed into the key tree.
@@ -418,9 +467,9 @@ fn count_dead(space: &mut Space, data: &mut DataUsage, chunk: ChunkId, entry: &C
     data.sub(chunk, entry.stored_len);
 }
 
-/// The chunk of data that a slot names.
-pub(crate) fn slot_chunk(slot: MapSlot) -> Option<ChunkId> {
-    (slot.kind() == SlotKind::Data).then(|| slot.id())
+/// The slot, if it names a chunk of data.
+pub(crate) fn data_slot(slot: MapSlot) -> Option<MapSlot> {
+    (slot.kind() == SlotKind::Data).then_some(slot)
 }
 
 /// Key of a stream's record.
@@ -433,6 +482,19 @@ pub(crate) fn stream_key(id: StreamId) -> [u8; 9] {
 /// The stream whose record has this key, if it is such a key.
 pub(crate) fn stream_of_key(key: &[u8]) -> Option<StreamId> {
     let (&STREAM_PREFIX, id) = key.split_first()? else { return None };
+    StreamId::from_untrusted(u64::from_be_bytes(id.try_into().ok()?))
+}
+
+/// Key of what is promised to a stream.
+pub(crate) fn reservation_key(id: StreamId) -> [u8; 9] {
+    let mut key = stream_key(id);
+    key[0] = RESERVATION_PREFIX;
+    key
+}
+
+/// The stream to which the value of this key promises something, if it is such a key.
+pub(crate) fn stream_of_reservation(key: &[u8]) -> Option<StreamId> {
+    let (&RESERVATION_PREFIX, id) = key.split_first()? else { return None };
     StreamId::from_untrusted(u64::from_be_bytes(id.try_into().ok()?))
 }
 

@@ -422,6 +422,8 @@ impl Shard {
             SummaryEntry::KeyPut { .. }
             | SummaryEntry::KeyDelete { .. }
             | SummaryEntry::Reference { .. }
+            | SummaryEntry::ForeignReference { .. }
+            | SummaryEntry::Grant { .. }
             | SummaryEntry::Trim { .. }
             | SummaryEntry::Zero { .. }
             | SummaryEntry::StreamDrop { .. }
@@ -531,6 +533,8 @@ fn part_of(entry: &SummaryEntry) -> DamagedPart {
         SummaryEntry::DeathBlob { .. } => DamagedPart::DeathBlob,
         SummaryEntry::KeyPut { .. } | SummaryEntry::KeyDelete { .. } => DamagedPart::KeyRecord,
         SummaryEntry::Reference { .. }
+        | SummaryEntry::ForeignReference { .. }
+        | SummaryEntry::Grant { .. }
         | SummaryEntry::Trim { .. }
         | SummaryEntry::Zero { .. }
         | SummaryEntry::StreamDrop { .. }

@@ -5,6 +5,7 @@
 //! V2. A part of a block is merged over the newest version, durable or not, under a claim that keeps other writers of
 //!     the block out.
 //! V3. Credits and space are taken before a record exists, so an acknowledged write always has a place to drain to.
+//! V4. Nobody waits for another shard with credits or a claim: what a part of a block is merged over is read before, if it lies there.
 
 use std::rc::Rc;
 
@@ -23,6 +24,8 @@ use crate::buffer::{Carrier, Content, Pending};
 use crate::bypass::BYPASS_BYTES_MAX;
 use crate::config::BLOCK_BYTES;
 use crate::drain::BLOCK_UNITS;
+use crate::peers::ForeignChunk;
+use crate::read::ATTEMPTS_MAX;
 use crate::tree::TREE_ENTRY_BYTES_MAX;
 use crate::{Error, Result, Shard};
 
@@ -89,7 +92,7 @@ impl Shard {
         block: u64,
         data: BufSlice,
     ) -> Result<Rc<Frame>> {
-        let credits = self.admit(data.len()).await?;
+        let credits = self.admit(stream, data.len()).await?;
         let end = block + data.len() as u64 / BLOCK;
         self.claims.wait(stream, block, end).await;
         self.push_write(stream, block, data, credits)
@@ -103,18 +106,47 @@ impl Shard {
         within: usize,
         part: &[u8],
     ) -> Result<Rc<Frame>> {
-        let credits = self.admit(BLOCK_BYTES).await?;
-        let _claim = self.claims.claim(stream, block).await;
-        let mut whole = self.newest_block(stream, block).await?;
-        whole[within..within + part.len()].copy_from_slice(part);
-        self.push_write(stream, block, whole.freeze(), credits)
+        let mut attempt = 0;
+        loop {
+            let ahead = self.read_ahead(stream, block).await?; // V4
+            let credits = self.admit(stream, BLOCK_BYTES).await?;
+            let _claim = self.claims.claim(stream, block).await;
+            let foreign = self.foreign_name(stream, block).await?;
+            let ahead = ahead.filter(|(name, _)| foreign == Some(*name)); // P5
+            if foreign.is_some() && ahead.is_none() && attempt < ATTEMPTS_MAX {
+                attempt += 1; // It was overwritten meanwhile, and holds something else of another shard.
+                continue;
+            }
+            let ahead = ahead.map(|(_, data)| data);
+            let mut whole = self.newest_block(stream, block, ahead).await?;
+            whole[within..within + part.len()].copy_from_slice(part);
+            return self.push_write(stream, block, whole.freeze(), credits);
+        }
     }
 
-    /// The newest version of a block, admitted or in the map. The caller holds its claim.
-    async fn newest_block(&self, stream: StreamId, block: u64) -> Result<AlignedBuf> {
+    /// What a block holds of another shard, read there, unless something newer is buffered.
+    async fn read_ahead(
+        &self,
+        stream: StreamId,
+        block: u64,
+    ) -> Result<Option<(ForeignChunk, BufSlice)>> {
+        let Some(name) = self.foreign_name(stream, block).await? else { return Ok(None) };
+        let read = self.read_foreign(&[(0, name)]).await?.pop();
+        Ok(read.flatten().map(|data| (name, data)))
+    }
+
+    /// The newest version of a block, admitted or in the map; `ahead` is what the map holds, if that was read. The caller holds its claim:
+    /// as long as nothing is buffered, the map does not change.
+    async fn newest_block(
+        &self,
+        stream: StreamId,
+        block: u64,
+        ahead: Option<BufSlice>,
+    ) -> Result<AlignedBuf> {
         let mut whole = AlignedBuf::zeroed(BLOCK_BYTES);
         let pending = self.buffer.borrow().newest(stream, block).cloned();
-        match pending.map(|pending| pending.content) {
+        let pending = pending.map(|pending| pending.content);
+        match pending.or(ahead.map(Content::Data)) {
             Some(Content::Data(data)) => whole.copy_from_slice(&data),
             Some(Content::Hole | Content::Zero) => {}
             None => {
@@ -130,14 +162,19 @@ impl Shard {
         Ok(whole)
     }
 
-    /// Takes credits and space for `bytes` of data (V3).
-    pub(crate) async fn admit(&self, bytes: usize) -> Result<Taken> {
-        self.admit_credits(charge(bytes), bytes as u64).await
+    /// Takes credits and space for `bytes` of a stream's data (V3).
+    pub(crate) async fn admit(&self, stream: StreamId, bytes: usize) -> Result<Taken> {
+        self.admit_credits(stream, charge(bytes), bytes as u64).await
     }
 
-    /// Takes `credits`, and space for `bytes` of data (V3).
-    pub(crate) async fn admit_credits(&self, credits: u64, bytes: u64) -> Result<Taken> {
-        self.admit_space(bytes).await?;
+    /// Takes `credits`, and space for `bytes` of data (V3), of what is promised to a stream if that is the case.
+    pub(crate) async fn admit_credits(
+        &self,
+        stream: StreamId,
+        credits: u64,
+        bytes: u64,
+    ) -> Result<Taken> {
+        self.admit_space(stream, bytes).await?;
         let waits = self.data_credits.would_wait(credits);
         if waits {
             self.pressure.notify_one();
@@ -147,7 +184,7 @@ impl Shard {
         self.check_open()?;
         self.hurry_drain();
         if waits {
-            self.admit_space(0).await?; // What was free may have gone to others meanwhile; the credits count by now.
+            self.admit_space(stream, 0).await?; // What was free may have gone to others meanwhile; the credits count by now.
         }
         Ok(credits)
     }
@@ -400,9 +437,14 @@ impl Shard {
         let header = self.fresh_header(RecordKind::StreamDrop, stream);
         let frame = self.lane().append(Rc::new(self.bare_record(header)));
         self.mark.wanted.set(true);
+        self.tell_names_gone();
         self.reduce.wishes.borrow_mut().remove(&stream);
         self.reduce.reducer.borrow_mut().forget(stream);
-        self.wait_frame(&frame).await
+        self.wait_frame(&frame).await?;
+        if self.reservations.promises_to(stream) {
+            self.release_reservation(stream).await?; // What a crash leaves of it is released when the pool is served.
+        }
+        Ok(())
     }
 
     /// Sets a key. Durable on return.
@@ -422,8 +464,12 @@ impl Shard {
     }
 
     async fn change_key(&self, key: &[u8], value: Option<&[u8]>) -> Result<()> {
+        self.change_stored_key(crate::trees::user_key(key), value).await
+    }
+
+    /// Changes a key of the tree, whosever it is. Durable on return.
+    pub(crate) async fn change_stored_key(&self, key: Vec<u8>, value: Option<&[u8]>) -> Result<()> {
         self.check_open()?;
-        let key = crate::trees::user_key(key);
         self.check_key(&key, value)?;
         self.admit_record().await?.keep();
         let record = self.key_record(&key, value);

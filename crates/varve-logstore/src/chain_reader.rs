@@ -8,6 +8,7 @@
 //! Q4. The slot behind a chain is erased before anything is written behind what was found. A torn segment there would be found whole later
 //!     with equal contents behind its header, as when reclaim moves the same chunks once more, and promise a next slot that is long in use.
 //!     Where other processes may have puts under way, one that comes late would be the next link by every sign.
+//! Q5. What its checksums call whole and this version cannot read was written by another version: an error, and never torn.
 
 use std::rc::Rc;
 
@@ -67,9 +68,8 @@ pub async fn read_chain(
         let trusted = header.chain_seq <= witness;
         let entries = match read_summary(segments, &header).await {
             Ok(entries) => entries,
-            Err(error) if trusted => return Err(error),
-            Err(Error::Media(error)) => return Err(Error::Media(error)),
-            Err(_) => break,
+            Err(Error::BadChecksum { .. }) if !trusted => break, // Q2
+            Err(error) => return Err(error),                     // Q5
         };
         let unverified = !trusted && !planted(Bug::SegmentUnverified);
         if unverified && !units_are_whole(segments, &header, &entries).await? {
@@ -227,7 +227,7 @@ mod tests {
 
     use futures_util::FutureExt;
     use varve_media::{IoFuture, SegmentGeometry};
-    use varve_stdx::BufSlice;
+    use varve_stdx::{BufSlice, checksum64};
     use varve_types::{ChunkId, PoolId, SegmentNumber, ShardId, WriteSeq};
 
     use super::*;
@@ -288,6 +288,27 @@ mod tests {
         let head = ChainHead::default();
         let chain = read_chain(segments, &OWNER, SegmentKind::Data, head, 0);
         chain.now_or_never().expect("memory never waits").expect("the chain is read")
+    }
+
+    #[test]
+    fn a_whole_segment_of_another_version_is_not_torn() {
+        let mut bytes = sealed(1, 2).bytes.to_vec();
+        let (mut header, _) = StripHeader::decode(&bytes).expect("a header");
+        let (start, len) = (header.summary_offset as usize, header.summary_bytes() as usize);
+        let slots = Rc::new(Slots(RefCell::new(vec![vec![0; SEGMENT_BYTES as usize]; 4])));
+        let segments: Rc<dyn SegmentStore> = slots.clone();
+        let read = |bytes: &[u8]| {
+            slots.0.borrow_mut()[0][..bytes.len()].copy_from_slice(bytes);
+            let head = ChainHead::default();
+            let chain = read_chain(&segments, &OWNER, SegmentKind::Data, head, 0);
+            chain.now_or_never().expect("memory never waits")
+        };
+
+        bytes[start] = 200; // The kind of its entry.
+        assert!(read(&bytes).expect("the chain ends").links.is_empty(), "Q2");
+        header.summary_checksum = checksum64(&bytes[start..start + len]);
+        header.encode(&mut bytes);
+        assert!(matches!(read(&bytes), Err(Error::UnknownKind { kind: 200, .. })), "Q5");
     }
 
     #[test]

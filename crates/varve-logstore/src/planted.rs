@@ -32,6 +32,10 @@ pub enum Bug {
     NewReusedEarly,
     /// Reclaim: a victim goes before its survivors are durable.
     VictimBeforeSurvivors,
+    /// Reclaim: a chunk that moved on, or is gone, is made to lie where its copy is.
+    MoveUnchecked,
+    /// Admission: new data are acknowledged whether or not there is space for them.
+    SpaceUnreserved,
     /// Mark: what a page names is not marked.
     MarkForgetsPages,
     /// Mark: a chunk that is granted during a pass is not marked.
@@ -76,11 +80,23 @@ pub enum Bug {
     RangesForgottenInReplay,
     /// Recovery: dense windows of overwritten chunks are not folded once more.
     DenseForgottenInReplay,
+    /// Peers: a grant is answered before its record is durable.
+    GrantBeforeDurable,
+    /// Peers: a chunk is granted whose segment is not durable.
+    GrantOfUndurable,
+    /// Recovery: grants to other shards are not counted before overwrites are replayed.
+    GrantsForgottenInReplay,
+    /// Mark: what other shards name is not marked.
+    MarkForgetsForeign,
+    /// Mark: answers of other shards that are on their way are not waited for.
+    MarkForgetsAsks,
+    /// Mark: what other shards granted and is not in a map yet is not told to them.
+    MarkForgetsGranted,
 }
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Self; 36] = [
+    pub const ALL: [Self; 44] = [
         Self::AckBeforeDurable,
         Self::ChainUnchecked,
         Self::ReadBeforeDurable,
@@ -95,6 +111,8 @@ impl Bug {
         Self::PagesReusedEarly,
         Self::NewReusedEarly,
         Self::VictimBeforeSurvivors,
+        Self::MoveUnchecked,
+        Self::SpaceUnreserved,
         Self::MarkForgetsPages,
         Self::MarkForgetsGrants,
         Self::GrantNotCounted,
@@ -117,6 +135,12 @@ impl Bug {
         Self::DeadForgottenInReplay,
         Self::RangesForgottenInReplay,
         Self::DenseForgottenInReplay,
+        Self::GrantBeforeDurable,
+        Self::GrantOfUndurable,
+        Self::GrantsForgottenInReplay,
+        Self::MarkForgetsForeign,
+        Self::MarkForgetsAsks,
+        Self::MarkForgetsGranted,
     ];
 }
 

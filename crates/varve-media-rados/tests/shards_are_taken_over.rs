@@ -6,7 +6,7 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use varve_dispatch::{HostConfig, PoolRoot, ShardHost};
+use varve_dispatch::{Dispatch, HostConfig, JobSender, Placement, PoolLinks, PoolRoot, ShardHost};
 use varve_engine::{Pool, PoolSpec, ReadPart, ShardConfig};
 use varve_media::Media;
 use varve_media_rados::{
@@ -99,8 +99,11 @@ async fn open(reactor: &Reactor, cluster: &MemoryCluster, number: u64) -> Node {
     let pool = Pool::open(&media).await.unwrap();
     let shard =
         ShardConfig { checkpoint_entries: 300, ..ShardConfig::with_memory(POOL, SHARD, 32 << 20) };
+    let placement = Placement::new(pool.placements());
+    let links = PoolLinks { threads: vec![JobSender::new(reactor).0] };
+    let dispatch = Dispatch::new(reactor.clone(), placement, links, Some(Rc::clone(&pool)));
     let config = HostConfig { reactor: reactor.clone(), media, shard, root: PoolRoot::Here(pool) };
-    Node { number, client, host: ShardHost::open(config).await.unwrap() }
+    Node { number, client, host: ShardHost::open(config, &dispatch).await.unwrap() }
 }
 
 fn contents(version: u64, block: usize) -> Vec<u8> {

@@ -84,6 +84,7 @@ async fn open(reactor: &Reactor) -> Rc<Shelf> {
         config: ShardConfig::with_memory(spec.pool, ShardId(0), 512 << 20),
         zones: Rc::new(PoolZones::new(Rc::clone(&pool), ShardId(0))),
         owned: pool.zones_of(ShardId(0)),
+        peers: None,
     };
     let shard = Shard::open(parts).await.expect("open the shard");
     Shelf::open(reactor.clone(), shard, BucketId(1), Reduction::OFF).await.expect("open the shelf")

@@ -66,6 +66,14 @@ pub struct WorldConfig {
     pub compressible_percent: u64,
     /// Index of stored blocks of a shard, in bytes.
     pub dedup_index_bytes: usize,
+    /// Longest time of a message from one shard to another.
+    pub message_nanos: u64,
+    /// Mark passes of a life in which there is one, while requests are under way, and the longest pause before each.
+    pub mark_passes: u32,
+    /// See `mark_passes`.
+    pub mark_pause_nanos: u64,
+    /// Whether questions of shards to each other, and what they tell, get lost.
+    pub loses_messages: bool,
 }
 
 /// What goes wrong beside power cuts.
@@ -87,6 +95,10 @@ fn pick<T: Copy>(rng: &mut Rng, from: &[T]) -> T {
 
 fn small_below(rng: &mut Rng, bound: u32) -> u32 {
     u32::try_from(rng.below(u64::from(bound))).expect("below a u32")
+}
+
+fn lives(rng: &mut Rng, heavy: bool) -> u32 {
+    if heavy { 4 + small_below(rng, 28) } else { 20 + small_below(rng, 100) }
 }
 
 fn any_reduction(rng: &mut Rng) -> Reduction {
@@ -140,11 +152,7 @@ impl WorldConfig {
                 write_nanos: 200 * scale..3_000 * scale,
                 flush_nanos: 200 * scale..3_000 * scale,
             },
-            lives: if heavy {
-                4 + small_below(&mut rng, 28)
-            } else {
-                20 + small_below(&mut rng, 100)
-            },
+            lives: lives(&mut rng, heavy),
             key_percent: pick(&mut rng, &[0, 10, 40]),
             faults: pick(
                 &mut rng,
@@ -165,6 +173,32 @@ impl WorldConfig {
             cut_per_mille: pick(&mut rng, &[0, 10, 10, 60]),
             deaths_bytes: pick(&mut rng, &[64, 1 << 10, 1 << 20, 1 << 20]),
             object_percent: pick(&mut rng, &[0, 0, 10, 50]),
+            message_nanos: 1 + 500 * scale * pick(&mut rng, &[1, 4, 40]),
+            mark_passes: 1,
+            mark_pause_nanos: 0,
+            loses_messages: rng.chance(1, 3),
+        }
+    }
+
+    /// A world of several shards that write much of the same, from the same seed.
+    #[must_use]
+    pub fn sharing(seed: u64) -> Self {
+        let seeded = Self::from_seed(seed);
+        let per_shard = seeded.segments / u32::from(seeded.shards);
+        let shards = if seed.is_multiple_of(3) { 3 } else { 2 };
+        Self {
+            shards,
+            segments: per_shard * u32::from(shards),
+            reduction: Reduction { dedup: true, ..seeded.reduction },
+            duplicate_percent: 90,
+            dedup_index_bytes: 1 << 20,
+            object_percent: 0,
+            key_percent: 0,
+            workers: 6,
+            streams: seeded.streams.min(2),
+            stream_blocks: seeded.stream_blocks.min(40),
+            lives: seeded.lives.min(20),
+            ..seeded
         }
     }
 

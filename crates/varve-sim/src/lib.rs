@@ -6,6 +6,7 @@ mod content;
 mod life;
 mod model;
 mod objects;
+mod peers;
 mod register;
 mod run;
 mod workload;

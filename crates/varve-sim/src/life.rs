@@ -5,13 +5,17 @@ use std::rc::Rc;
 
 use futures_util::future::select;
 use hashbrown::HashSet;
-use varve_engine::{Error, MarkWish, Pool, PoolSpec, PoolZones, Result, Shard, ShardParts};
+use varve_engine::{
+    AuditReport, Error, ForeignNames, MarkWish, Pool, PoolSpec, PoolZones, Result, Shard,
+    ShardParts,
+};
 use varve_media::Drive;
 use varve_reactor::Reactor;
 use varve_stdx::Rng;
 use varve_types::{ErrorKind, ShardId};
 
 use crate::config::Faults;
+use crate::peers::{Network, SimPeers};
 use crate::workload::Client;
 use crate::world::World;
 
@@ -43,6 +47,7 @@ struct Machine {
     reactor: Reactor,
     drive: Drive,
     pool: Rc<Pool>,
+    network: Rc<Network>,
 }
 
 /// Makes the pool. Durable on return.
@@ -104,7 +109,8 @@ async fn open_machine(world: &Rc<World>, reactor: &Reactor) -> Result<Machine> {
     let media = |error| Error::Log(varve_logstore::Error::from(error));
     let drive = world.drive(reactor).await.map_err(media)?;
     let pool = Pool::open(&drive.media(ShardId(0)).map_err(media)?).await?;
-    Ok(Machine { world: Rc::clone(world), reactor: reactor.clone(), drive, pool })
+    let network = Network::new(reactor, world);
+    Ok(Machine { world: Rc::clone(world), reactor: reactor.clone(), drive, pool, network })
 }
 
 impl Machine {
@@ -125,8 +131,10 @@ impl Machine {
             config: self.world.config.shard(id),
             zones: Rc::new(PoolZones::new(Rc::clone(&self.pool), id)),
             owned: self.pool.zones_of(id),
+            peers: Some(Rc::new(SimPeers { network: Rc::clone(&self.network), shard: id })),
         })
         .await?;
+        self.network.open(id, &shard);
         self.world.shards.borrow_mut().push(Rc::downgrade(&shard));
         self.world.record("open", id, &[]);
         self.world.answered(false);
@@ -162,7 +170,7 @@ impl Machine {
                 )));
             }
             if rng.chance(1, 2) {
-                self.mark(&clients).await;
+                self.mark_meanwhile(&clients, rng).await;
             }
             let work = pin!(futures_util::future::join_all(tasks));
             select(work, pin!(self.keep_marking(&clients))).await;
@@ -174,11 +182,7 @@ impl Machine {
             return;
         }
         self.world.heal();
-        for client in &clients {
-            if !client.shard.has_failed() {
-                audit(client, false).await;
-            }
-        }
+        audit_all(&clients, false).await;
         if rng.chance(1, 4) {
             self.close(&clients).await;
         }
@@ -220,6 +224,17 @@ impl Machine {
         }
     }
 
+    /// Mark passes while requests are under way.
+    async fn mark_meanwhile(&self, clients: &[Client], rng: &mut Rng) {
+        let pause_nanos = self.world.config.mark_pause_nanos;
+        for _ in 0..self.world.config.mark_passes {
+            if pause_nanos > 0 {
+                self.reactor.sleep(rng.below(pause_nanos)).await;
+            }
+            self.mark(clients).await;
+        }
+    }
+
     /// A mark pass over all shards.
     async fn mark(&self, clients: &[Client]) -> bool {
         let mut tickets = Vec::new();
@@ -232,17 +247,21 @@ impl Machine {
                 }
             }
         }
+        let mut named = ForeignNames::default();
         for (client, ticket) in clients.iter().zip(&tickets) {
             let mut owned: HashSet<_> = client.model().copies.borrow().iter().copied().collect();
             owned.extend(client.model().streams.borrow().iter().map(|stream| stream.id));
             owned.extend(client.model().bucket.get());
-            if let Err(error) = client.shard.mark_walk(*ticket, &owned).await {
-                client.settle(Err(error), "walk of a mark pass");
-                return false;
+            match client.shard.mark_walk(*ticket, &owned).await {
+                Ok((_, names)) => named.merge(&names),
+                Err(error) => {
+                    client.settle(Err(error), "walk of a mark pass");
+                    return false;
+                }
             }
         }
         for (client, ticket) in clients.iter().zip(&tickets) {
-            if let Err(error) = client.shard.mark_sweep(*ticket).await {
+            if let Err(error) = client.shard.mark_sweep(*ticket, &named).await {
                 client.settle(Err(error), "sweep of a mark pass");
                 return false;
             }
@@ -278,8 +297,8 @@ impl Machine {
         self.mark(&clients).await;
         for client in &clients {
             client.settle(client.shard.checkpoint().await, "checkpoint");
-            audit(client, true).await;
         }
+        audit_all(&clients, true).await;
         self.close(&clients).await;
         if self.world.is_violated() {
             return;
@@ -291,8 +310,8 @@ impl Machine {
         };
         for client in &clients {
             client.check_all(rng, 1).await;
-            audit(client, true).await;
         }
+        audit_all(&clients, true).await;
         self.empty(&clients, rng).await;
     }
 
@@ -325,16 +344,31 @@ impl Machine {
     }
 }
 
-async fn audit(client: &Client, after_mark: bool) {
-    match client.shard.audit().await {
-        Ok(report) => {
-            if !report.differences.is_empty() || after_mark && report.unreachable > 0 {
+/// Audits the shards that serve, and compares what they name of each other.
+async fn audit_all(clients: &[Client], after_mark: bool) {
+    // What the first round drains may ask others, whose records the second drains.
+    for client in clients.iter().chain(clients).filter(|client| !client.shard.has_failed()) {
+        client.settle(client.shard.apply_acknowledged().await, "apply");
+    }
+    let mut reports = Vec::new();
+    for client in clients.iter().filter(|client| !client.shard.has_failed()) {
+        match client.shard.audit().await {
+            Ok(report) => reports.push((client.id, report)),
+            Err(error) => client.settle(Err(error), "audit"),
+        }
+    }
+    let shard_count = u16::try_from(clients.len()).expect("a few");
+    AuditReport::compare(&mut reports, shard_count);
+    let is_whole = reports.len() == clients.len();
+    for client in clients.iter().filter(|client| !client.shard.has_failed()) {
+        for (_, report) in reports.iter().filter(|(id, _)| *id == client.id) {
+            let leaks = after_mark && is_whole && report.unreachable > 0;
+            if !report.differences.is_empty() || leaks {
                 client.world.violated(format!("shard {} audit: {report:?}", client.id));
             }
         }
-        Err(error) => client.settle(Err(error), "audit"),
+        client.audit_objects().await;
     }
-    client.audit_objects().await;
 }
 
 /// Lets media fail for a while, when this world has such faults.

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use clap::Parser;
-use varve_sim::{Outcome, WorldConfig, catch_panics, run_seed};
+use varve_sim::{Outcome, WorldConfig, catch_panics, run_world};
 
 /// Runs the storage stack in a simulated world, cuts its power and checks what is left.
 #[derive(Parser, Debug)]
@@ -24,9 +24,19 @@ struct Options {
     /// Threads to use
     #[arg(long, default_value_t = 1)]
     threads: usize,
+    /// Worlds of several shards that write much of the same
+    #[arg(long)]
+    sharing: bool,
     /// Goes on after a failing seed
     #[arg(long)]
     keep_going: bool,
+}
+
+impl Options {
+    /// The world of a seed.
+    fn world(&self, seed: u64) -> WorldConfig {
+        if self.sharing { WorldConfig::sharing(seed) } else { WorldConfig::from_seed(seed) }
+    }
 }
 
 #[derive(Default)]
@@ -76,8 +86,8 @@ fn main() -> ExitCode {
     }
     let single = options.cuts.is_none() && options.seeds.is_none();
     if let (Some(seed), true) = (options.seed, single) {
-        println!("{:#?}", WorldConfig::from_seed(seed));
-        let outcome = run_seed(seed);
+        println!("{:#?}", options.world(seed));
+        let outcome = run_world(options.world(seed));
         println!("{outcome:#?}");
         return if outcome.failure.is_none() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     }
@@ -105,7 +115,8 @@ fn main() -> ExitCode {
     failures.sort();
     for (seed, failure) in &failures {
         println!("seed {seed} failed: {failure}");
-        println!("  replay: cargo xtask sim --seed {seed}");
+        let sharing = if options.sharing { " -- --sharing" } else { "" };
+        println!("  replay: cargo xtask sim --seed {seed}{sharing}");
     }
     if failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
@@ -120,7 +131,7 @@ fn work(options: &Options, first: u64, next: &AtomicU64, totals: &Totals) {
         if enough {
             break;
         }
-        let outcome = run_seed(seed);
+        let outcome = run_world(options.world(seed));
         totals.add(&outcome);
         if let Some(failure) = outcome.failure {
             let mut failures = totals.failures.lock().expect("no thread panicked");

@@ -39,6 +39,7 @@ async fn shard(reactor: &Reactor) -> Rc<Shard> {
         media,
         config: ShardConfig::with_memory(POOL, ShardId(0), 64 * MIB),
         owned: pool.zones_of(ShardId(0)),
+        peers: None,
         zones: Rc::new(PoolZones::new(pool, ShardId(0))),
     };
     Shard::open(parts).await.expect("open the shard")

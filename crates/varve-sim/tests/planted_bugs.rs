@@ -21,6 +21,42 @@ const OBJECTS: [Bug; 5] = [
     Bug::OrphanTakenEarly,
 ];
 
+/// Bugs that show where shards name chunks of each other.
+const PEERS: [Bug; 3] = [Bug::GrantBeforeDurable, Bug::GrantOfUndurable, Bug::MarkForgetsForeign];
+
+fn run_peers(world: u64) -> Outcome {
+    run_world(peers(world))
+}
+
+/// A world of several shards that write much of the same.
+fn peers(world: u64) -> WorldConfig {
+    WorldConfig { faults: Faults::None, ..WorldConfig::sharing(world) }
+}
+
+/// As [`run_peers`], with long messages, and one mark pass after the other among large writes: answers are on their way while shards are walked.
+fn run_marked_peers(world: u64) -> Outcome {
+    let seeded = peers(world);
+    run_world(WorldConfig {
+        large_percent: 70,
+        message_nanos: 2_000_000,
+        loses_messages: false,
+        mark_passes: 10,
+        mark_pause_nanos: 10_000_000,
+        ..seeded
+    })
+}
+
+/// As [`run_peers`], with many overwrites side by side, which replay folds before it drains the lane.
+fn run_dense_peers(world: u64) -> Outcome {
+    let seeded = peers(world);
+    run_world(WorldConfig {
+        large_percent: 70,
+        write_bytes_max: 256 << 10,
+        checkpoint_entries: 5000,
+        ..seeded
+    })
+}
+
 /// A world with many objects.
 fn run_objects(world: u64) -> Outcome {
     let seeded = WorldConfig::from_seed(world);
@@ -72,7 +108,13 @@ fn many_cuts(seeded: WorldConfig) -> WorldConfig {
 #[track_caller]
 fn found(bug: Bug) {
     catch_panics();
-    let run = if OBJECTS.contains(&bug) { run_objects } else { run };
+    let run = match bug {
+        bug if OBJECTS.contains(&bug) => run_objects,
+        Bug::MarkForgetsAsks | Bug::MarkForgetsGranted => run_marked_peers,
+        Bug::GrantsForgottenInReplay => run_dense_peers,
+        bug if PEERS.contains(&bug) => run_peers,
+        _ => run,
+    };
     plant(Some(bug));
     let failure = (0..WORLDS_MAX).find_map(|world| Some((world, run(world).failure?)));
     plant(None);
@@ -112,6 +154,8 @@ planted! {
     checkpoint_reuses_pages_the_root_before_needs: PagesReusedEarly;
     segments_newer_than_the_checkpoint_are_reused: NewReusedEarly;
     reclaim_frees_a_victim_before_its_survivors_are_durable: VictimBeforeSurvivors;
+    reclaim_moves_what_moved_on_or_died: MoveUnchecked;
+    data_are_acknowledged_and_then_find_no_space: SpaceUnreserved;
     mark_forgets_pages: MarkForgetsPages;
     mark_forgets_grants: MarkForgetsGrants;
     a_chunk_dies_although_a_reference_is_drained: GrantNotCounted;
@@ -134,6 +178,21 @@ planted! {
     recovery_does_not_fold_what_reclaim_called_dead: DeadForgottenInReplay;
     recovery_does_not_fold_ranges_again: RangesForgottenInReplay;
     recovery_does_not_fold_dense_windows: DenseForgottenInReplay;
+    a_grant_is_answered_before_it_is_durable: GrantBeforeDurable;
+    a_chunk_is_granted_before_it_is_durable: GrantOfUndurable;
+    recovery_forgets_grants_to_other_shards: GrantsForgottenInReplay;
+    mark_forgets_what_other_shards_name: MarkForgetsForeign;
+    mark_forgets_answers_that_are_on_their_way: MarkForgetsAsks;
+    mark_forgets_what_is_granted_and_in_no_map: MarkForgetsGranted;
+}
+
+/// Shards that name chunks of each other lose nothing.
+#[test]
+fn worlds_of_peers_are_clean() {
+    catch_panics();
+    for world in 0..60 {
+        assert_eq!(run_peers(world).failure, None, "world {world}");
+    }
 }
 
 /// Worlds full of garbage, in which mark or the drain once waited for segments that nobody could free.

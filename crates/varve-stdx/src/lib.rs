@@ -1,10 +1,11 @@
-//! Building blocks that know nothing of storage: aligned buffers, checksums, byte cursors, an entropy test, MD5, a process' end.
+//! Building blocks that know nothing of storage: aligned buffers, checksums, byte cursors, an entropy test, fingerprints, MD5, a process' end.
 
 mod buffer;
 mod bytes;
 mod checksum;
 mod end;
 mod entropy;
+mod fingerprint;
 mod md5;
 mod rng;
 mod spare;
@@ -14,6 +15,7 @@ pub use bytes::{Reader, Short, Writer};
 pub use checksum::{checksum32, checksum64, checksum64_seeded};
 pub use end::end_process;
 pub use entropy::looks_random;
+pub use fingerprint::{BATCH as FINGERPRINT_BATCH, FINGERPRINT_BYTES, Fingerprinter};
 pub use md5::Md5;
 pub use rng::Rng;
 pub use spare::limit_spare_memory;

@@ -86,6 +86,18 @@ pub enum Error {
         /// The highest.
         count_max: u32,
     },
+    /// Parts of a mixture are none or too many, or not the whole.
+    #[error(
+        "{parts} parts with {percent} % of operations: up to {parts_max} parts are 100 % together"
+    )]
+    Mixture {
+        /// Number of parts.
+        parts: usize,
+        /// Most parts.
+        parts_max: usize,
+        /// Their shares together.
+        percent: u32,
+    },
     /// A rate is none, or too high.
     #[error("{rate} operations a second are not above 0 and at most {rate_max}")]
     Rate {
@@ -134,6 +146,12 @@ pub enum Error {
         /// What is wrong there.
         reason: String,
     },
+    /// fio cannot do what a load asks for.
+    #[error("fio does not know {what}")]
+    FioCannot {
+        /// What it would do otherwise.
+        what: &'static str,
+    },
     /// What fio printed is no result.
     #[error("{reason}")]
     FioOutput {
@@ -176,12 +194,14 @@ impl Error {
             | Self::RunBlocks { .. }
             | Self::OperationBytes { .. }
             | Self::Count { .. }
+            | Self::Mixture { .. }
             | Self::Rate { .. }
             | Self::TargetSize { .. }
             | Self::Selector { .. }
             | Self::Workload { .. }
             | Self::Fio { .. }
             | Self::FioOutput { .. }
+            | Self::FioCannot { .. }
             | Self::Target { .. } => ErrorKind::Invalid,
             Self::Handshake { .. } => ErrorKind::Unavailable,
             Self::Media(error) => error.kind(),

@@ -32,13 +32,14 @@ pub use expected::Expected;
 pub use fleet::{CloneFleet, FleetSpec, FleetWrite};
 pub use ledger::{Held, Ledger};
 pub use load::{
-    Estimate, Job, JobPart, JobWatch, Kind, LoadSpec, Measured, Pace, Phase, Side, has_settled,
+    Estimate, Job, JobPart, JobWatch, Kind, LoadSpec, Measured, Mixture, Pace, Part, Phase, Side,
+    has_settled,
 };
-pub use preset::{BlockWork, Preset, Step, Work};
+pub use preset::{BlockWork, Lives, Preset, Step, VolumeWork, Work};
 pub use scatter::Scatter;
 pub use targets::{NbdAddress, NbdUri, Target};
 pub use usage::{
-    Counters, DiskUsage, Finding, NetUsage, Observed, ProcessUsage, ServerCounters, ServerUsage,
-    Usage, findings, processes_named,
+    CephCounters, CephUsage, Counters, DiskUsage, Finding, NetUsage, Observed, ProcessUsage,
+    ServerCounters, ServerUsage, Usage, findings, processes_named,
 };
 pub use zipf::Zipf;

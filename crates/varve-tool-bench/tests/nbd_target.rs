@@ -72,7 +72,7 @@ fn a_verified_load_finds_what_it_wrote() {
         let load = on_a_loop(|reactor| async move {
             let disk = target.open(&reactor).unwrap();
             assert_eq!(disk.size(), SIZE_BYTES);
-            let part = JobPart { job: 0, size_bytes: SIZE_BYTES };
+            let part = JobPart { job: 0, begin_bytes: 0, size_bytes: SIZE_BYTES };
             let job = Job::new(&reactor, disk, &spec, part, Arc::<JobWatch>::default()).unwrap();
             job.run(Phase::Fill).await.unwrap();
             let load = Phase::Load { ramp_ns: 0, duration_ns: 300_000_000 };

@@ -5,6 +5,7 @@ mod commands;
 mod determinism;
 mod edges;
 mod file_sizes;
+mod hazards;
 mod markers;
 mod module_docs;
 mod names;
@@ -34,6 +35,7 @@ pub(crate) fn tidy() -> Result<bool> {
         markers::check,
         file_sizes::check,
         commands::check,
+        hazards::check,
     ] {
         findings.extend(check(&tree));
     }

@@ -4,11 +4,14 @@ use std::path::PathBuf;
 
 use clap::Args;
 use varve_tool_bench::cosbench::Workload;
-use varve_tool_bench::{AccessPattern, DataSpec, LoadSpec, Target, processes_named};
-use varve_types::ByteCount;
+use varve_tool_bench::fio::FioPlace;
+use varve_tool_bench::{AccessPattern, DataSpec, LoadSpec, Mixture, Part, Target, processes_named};
+use varve_types::{ByteCount, parse_size};
 
 use super::bucket::BucketName;
+use super::rados::RadosGoal;
 use super::s3::{S3Server, S3Settings};
+use crate::age::now_unix_ms;
 use crate::cli::size;
 use crate::failure::{Failure, Result};
 
@@ -30,6 +33,11 @@ pub(crate) struct LoadArgs {
     /// Which blocks: random, sequential, zipf(:THETA), or hot:PERCENT/PERCENT for accesses to hot blocks and how many those are
     #[arg(long, value_parser = pattern, default_value = "random", value_name = "PATTERN")]
     pattern: AccessPattern,
+
+    /// Operations of several sorts instead, SHARE:KIND:SIZE:PATTERN of each, whose shares are 100 % together; behind it :durable or
+    /// :compression=RATIO: 50%:read:16KiB:random,50%:write:128KiB:sequential
+    #[arg(long, value_parser = mixture, conflicts_with_all = ["block", "reads", "pattern", "durable", "compression"], value_name = "SORTS")]
+    mix: Option<Mixture>,
 
     /// Jobs at a time, each with a thread, a connection and an equal part of the target
     #[arg(long, default_value_t = 1, value_name = "COUNT")]
@@ -89,7 +97,9 @@ impl LoadArgs {
             durable: self.durable,
             verify: self.verify,
             data,
+            mixture: None,
         };
+        let spec = self.mix.map_or(spec, |mixture| spec.mixed(mixture));
         spec.check().map_err(|error| Failure::misuse(error.to_string()))?;
         Ok(spec)
     }
@@ -99,18 +109,31 @@ impl LoadArgs {
 #[derive(Clone, Debug)]
 pub(crate) enum Aim {
     Disk(Target),
+    /// An image of Ceph's, which fio reaches.
+    Rbd(FioPlace),
+    /// Native objects of a pool of Ceph.
+    Rados(String),
+    /// Volumes of the daemon, of that size each.
+    Volumes(u64),
     Bucket(BucketName),
 }
 
 /// Reads what a load is put on.
 pub(crate) fn aim(text: &str) -> std::result::Result<Aim, String> {
-    match text.strip_prefix("s3://") {
-        Some(rest) => BucketName::read(rest).map(Aim::Bucket),
-        None => {
-            let target = text.parse::<Target>();
-            target.map(Aim::Disk).map_err(|error| error.to_string())
-        }
+    if let Some(rest) = text.strip_prefix("s3://") {
+        return BucketName::read(rest).map(Aim::Bucket);
     }
+    if let Some(size) = text.strip_prefix("volumes:") {
+        return parse_size(size).map(|size| Aim::Volumes(size.0));
+    }
+    if let Some(pool) = text.strip_prefix("rados:").filter(|pool| !pool.is_empty()) {
+        return Ok(Aim::Rados(pool.to_owned()));
+    }
+    let aim = match text.strip_prefix("rbd:").filter(|rest| !rest.starts_with("//")) {
+        Some(image) => FioPlace::rbd(image).map(Aim::Rbd),
+        None => text.parse::<Target>().map(Aim::Disk),
+    };
+    aim.map_err(|error| error.to_string())
 }
 
 /// The server of a bucket, and a load on it.
@@ -204,6 +227,7 @@ impl ObjectsArgs {
         let said = [
             ("--block", load.block_bytes != blocks.block_bytes),
             ("--durable", load.durable),
+            ("--mix", load.mixture.is_some()),
             ("--zeros", load.data.zero_percent > 0),
             ("--duplicates", load.data.duplicate_percent > 0),
             ("--compression", load.data.compression_ratio > 1.0),
@@ -216,6 +240,32 @@ impl ObjectsArgs {
                     .hint("--object-sizes has their sizes; their bytes do not compress"))
             }
         }
+    }
+}
+
+/// How to reach Ceph.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Ceph (rados:…)")]
+pub(crate) struct CephArgs {
+    /// Its configuration: where its monitors are, and the user's key
+    #[arg(long, default_value = "/etc/ceph/ceph.conf", value_name = "FILE")]
+    ceph_conf: PathBuf,
+
+    /// The user
+    #[arg(long, default_value = "client.admin", value_name = "USER")]
+    ceph_user: String,
+}
+
+impl CephArgs {
+    /// Connects to a pool for objects of `object_bytes`, `size_bytes` in all.
+    pub(crate) fn connect(
+        &self,
+        pool: &str,
+        object_bytes: usize,
+        size_bytes: u64,
+    ) -> Result<RadosGoal> {
+        let how = (self.ceph_conf.as_path(), self.ceph_user.as_str());
+        RadosGoal::connect(how, pool, now_unix_ms(), (object_bytes, size_bytes))
     }
 }
 
@@ -250,6 +300,38 @@ fn pattern(text: &str) -> std::result::Result<AccessPattern, String> {
         }
         _ => Err(unknown()),
     }
+}
+
+fn mixture(text: &str) -> std::result::Result<Mixture, String> {
+    let parts: Vec<Part> = text.split(',').map(part).collect::<std::result::Result<_, _>>()?;
+    Mixture::of(&parts).map_err(|error| error.to_string())
+}
+
+/// Reads a sort of operations.
+fn part(text: &str) -> std::result::Result<Part, String> {
+    let unknown =
+        || format!("`{text}` is no SHARE:KIND:SIZE:PATTERN, such as 50%:read:16KiB:random");
+    let words: Vec<&str> = text.split(':').collect();
+    let [share, kind, size, access, more @ ..] = words.as_slice() else { return Err(unknown()) };
+    let is_read = match *kind {
+        "read" => true,
+        "write" => false,
+        _ => return Err(unknown()),
+    };
+    let bytes = parse_size(size)?;
+    let bytes = usize::try_from(bytes.0).map_err(|_| unknown())?;
+    let percent = percent(share)?;
+    let mut part = Part { percent, is_read, bytes, pattern: pattern(access)?, ..Part::BASE };
+    for word in more {
+        match word.split_once('=') {
+            None if *word == "durable" && !is_read => part.durable = true,
+            Some(("compression", ratio)) if !is_read => {
+                part.compression_ratio = ratio.parse().map_err(|_| unknown())?;
+            }
+            _ => return Err(unknown()),
+        }
+    }
+    Ok(part)
 }
 
 /// Reads a time: `500ms`, `30s`, `5m`, `1h`.
@@ -287,6 +369,21 @@ mod tests {
         assert!(matches!(aim("s3://b"), Ok(Aim::Bucket(_))));
         assert!(matches!(aim("null:1GiB"), Ok(Aim::Disk(_))));
         assert!(aim("s3://").is_err() && aim("rbd://p/v").is_err());
+        assert!(matches!(aim("rbd:pool/image"), Ok(Aim::Rbd(_))) && aim("rbd:pool").is_err());
+    }
+
+    #[test]
+    fn sorts_of_operations_are_told_apart() {
+        let text = "60%:read:16KiB:random,40:write:128KiB:sequential:durable:compression=2.5";
+        let mixture = mixture(text).unwrap();
+        let [reads, writes] = mixture.parts() else { panic!("{mixture:?}") };
+        assert!(reads.is_read && reads.bytes == 16 << 10 && reads.percent == 60);
+        assert!(!writes.is_read && writes.durable && writes.pattern == AccessPattern::Sequential);
+        assert_eq!(writes.compression_ratio, 2.5);
+        for wrong in ["", "50%:read:4KiB:random", "100:read:4KiB", "100:trim:4KiB:random"] {
+            assert!(super::mixture(wrong).is_err(), "{wrong}");
+        }
+        assert!(super::mixture("100:read:4KiB:random:durable").is_err(), "reads are not durable");
     }
 
     #[test]

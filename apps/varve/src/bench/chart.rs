@@ -12,6 +12,20 @@ use crate::failure::{Failure, Result};
 /// Size of a picture, in px.
 const SIZE: (u32, u32) = (900, 380);
 
+/// Colours of curves: Okabe and Ito's, which those who see fewer colours tell apart too, without its yellow.
+const COLOURS: [RGBColor; 7] = [
+    RGBColor(0, 114, 178),
+    RGBColor(213, 94, 0),
+    RGBColor(0, 158, 115),
+    RGBColor(204, 121, 167),
+    RGBColor(86, 180, 233),
+    RGBColor(0, 0, 0),
+    RGBColor(230, 159, 0),
+];
+
+/// Curves with no more points than these show each of them.
+const MARKED_MAX: usize = 24;
+
 /// A line, and its name.
 pub(super) struct Curve {
     pub(super) name: String,
@@ -74,14 +88,21 @@ where
         .configure_mesh()
         .x_desc(axes.x)
         .y_desc(axes.y)
+        .x_label_formatter(&|value| label(*value))
+        .y_label_formatter(&|value| label(*value))
         .light_line_style(WHITE)
         .draw()
         .map_err(told)?;
     for (index, curve) in curves.iter().enumerate() {
-        let style = Palette99::pick(index).stroke_width(2);
+        let colour = COLOURS[index % COLOURS.len()];
+        let style = colour.stroke_width(2);
         let line = LineSeries::new(curve.points.iter().copied(), style);
         let sample = move |(x, y)| PathElement::new(vec![(x, y), (x + 18, y)], style);
         chart.draw_series(line).map_err(told)?.label(curve.name.as_str()).legend(sample);
+        if curve.points.len() <= MARKED_MAX {
+            let marks = curve.points.iter().map(|point| Circle::new(*point, 3, colour.filled()));
+            chart.draw_series(marks).map_err(told)?;
+        }
     }
     if curves.len() > 1 {
         let mut labels = chart.configure_series_labels();
@@ -89,6 +110,17 @@ where
         labels.position(SeriesLabelPosition::LowerRight).draw().map_err(told)?;
     }
     area.present().map_err(told)
+}
+
+/// A number of an axis: 0.5, 20, 1.5k, 300k, 2M.
+fn label(value: f64) -> String {
+    let (value, unit) = match value.abs() {
+        size if size >= 1e6 => (value / 1e6, "M"),
+        size if size >= 1e4 => (value / 1e3, "k"),
+        _ => (value, ""),
+    };
+    let text = format!("{value:.2}");
+    format!("{}{unit}", text.trim_end_matches('0').trim_end_matches('.'))
 }
 
 fn told<E: Error + Send + Sync + 'static>(error: DrawingAreaErrorKind<E>) -> Box<dyn Error> {
@@ -114,11 +146,18 @@ mod tests {
     }
 
     #[test]
+    fn numbers_of_axes_are_short() {
+        let labels = [0.0, 0.5, 20.0, 1500.0, 300_000.0, 1_250_000.0, 0.25].map(label);
+        assert_eq!(labels, ["0", "0.5", "20", "1500", "300k", "1.25M", "0.25"]);
+    }
+
+    #[test]
     fn nothing_and_single_points_are_no_trouble() {
         assert_eq!(svg(AXES, &[]).unwrap(), None);
         for is_log in [true, false] {
             let axes = Axes { is_log, y_max: None, ..AXES };
-            assert!(svg(axes, &[curve(&[(0.0, 0.0)])]).unwrap().is_some());
+            let text = svg(axes, &[curve(&[(0.0, 0.0)])]).unwrap().unwrap();
+            assert!(text.contains("<circle"), "a single point shows: {text}");
         }
     }
 }

@@ -6,6 +6,7 @@ use varve_tool_bench::{
     Cells, Estimate, Finding, LoadSpec, Measured, Observed, Side, Usage, findings,
 };
 
+use super::layers::Layers;
 use super::run::Repeat;
 
 /// Percentiles that are told, with the names of their fields.
@@ -16,7 +17,7 @@ const PERCENTILES: [f64; 6] = [0.5, 0.9, 0.95, 0.99, 0.999, 0.9999];
 pub(crate) struct Window {
     pub(crate) window_ms: u64,
     pub(crate) operations_per_second: f64,
-    bytes_per_second: f64,
+    pub(crate) bytes_per_second: f64,
     #[serde(default)]
     pub(crate) mean_us: f64,
     p50_us: f64,
@@ -30,6 +31,9 @@ pub(crate) struct Window {
     /// What the machine of the client did meanwhile; null of windows that are too short to tell.
     #[serde(default)]
     pub(crate) usage: Option<Usage>,
+    /// Where the time goes, and what storage does for each operation and byte.
+    #[serde(default)]
+    pub(crate) layers: Layers,
     /// What bounds it, most certain first.
     #[serde(default)]
     pub(crate) findings: Vec<Found>,
@@ -63,7 +67,7 @@ pub(crate) struct Figures {
 
 #[derive(Clone, Copy, Serialize, Deserialize, Debug)]
 pub(crate) struct Latency {
-    mean: f64,
+    pub(crate) mean: f64,
     p50: f64,
     p90: f64,
     p95: f64,
@@ -96,6 +100,7 @@ impl Window {
             per_second: measured.per_second.clone(),
             settled: measured.has_settled(),
             usage: usage.clone(),
+            layers: Layers::of(measured, usage.as_ref()),
             findings: findings(&observed).iter().map(Found::of).collect(),
             began_unix_ms: repeat.began_unix_ms,
             histogram_ns: side.cells().collect(),
@@ -118,6 +123,7 @@ impl Window {
             per_second: Vec::new(),
             settled: None,
             usage: None,
+            layers: Layers::default(),
             findings: Vec::new(),
             began_unix_ms: 0,
             histogram_ns: figures.histogram_ns,
@@ -175,6 +181,7 @@ impl Window {
                 levels.iter().all(|level| *level == Some(true)).then_some(true)
             },
             usage: None,
+            layers: Layers::default(),
             findings: findings.collect(),
             began_unix_ms: windows().map(|one| one.began_unix_ms).min()?,
             histogram_ns: cells.to_vec(),
@@ -260,6 +267,22 @@ impl Figures {
 
     pub(crate) fn is_any(&self) -> bool {
         !self.histogram_ns.is_empty()
+    }
+
+    /// Mean and longest latency, in s.
+    pub(crate) fn mean_and_max_s(&self) -> (f64, f64) {
+        (self.latency_us.mean / 1e6, self.latency_us.max / 1e6)
+    }
+
+    /// Shortest latency and their standard deviation, in s, as the histogram tells them.
+    pub(crate) fn min_and_std_s(&self) -> (f64, f64) {
+        let all = count(&self.histogram_ns).max(1) as f64;
+        let squares = self.histogram_ns.iter().map(|(ns, count)| {
+            (*ns as f64 / 1000.0 - self.latency_us.mean).powi(2) * *count as f64
+        });
+        let std_us = (squares.sum::<f64>() / all).sqrt();
+        let min_ns = self.histogram_ns.first().map_or(0, |(ns, _)| *ns);
+        (min_ns as f64 / 1e9, std_us / 1e6)
     }
 
     /// Cells of a table.

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use varve_tool_bench::cosbench::Verb;
 use varve_tool_bench::fio::FioRun;
-use varve_tool_bench::{AccessPattern, LoadSpec};
+use varve_tool_bench::{AccessPattern, LoadSpec, Mixture};
 use varve_types::ByteCount;
 
 use super::crowd::ObjectsPlan;
@@ -25,6 +25,9 @@ pub(crate) struct Load {
     duplicate_percent: u8,
     compression_ratio: f64,
     seed: u64,
+    /// Operations of several sorts, instead of what block, reads, pattern, durability and compressibility say.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    mixture: Vec<Sort>,
     /// What is done to objects, instead of blocks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) objects: Option<ObjectsLoad>,
@@ -34,6 +37,42 @@ pub(crate) struct Load {
     /// Hosts that did it together; jobs and rate are those of all.
     #[serde(default = "one_host", skip_serializing_if = "is_one_host")]
     hosts: u32,
+}
+
+/// Operations of one sort.
+#[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
+struct Sort {
+    percent: u8,
+    kind: String,
+    block_bytes: usize,
+    pattern: String,
+    durable: bool,
+    compression_ratio: f64,
+}
+
+impl Sort {
+    fn all(mixture: &Mixture) -> Vec<Self> {
+        let sort = |part: &varve_tool_bench::Part| Self {
+            percent: part.percent,
+            kind: if part.is_read { "read" } else { "write" }.to_owned(),
+            block_bytes: part.bytes,
+            pattern: pattern(part.pattern),
+            durable: part.durable,
+            compression_ratio: part.compression_ratio,
+        };
+        mixture.parts().iter().map(sort).collect()
+    }
+
+    fn text(&self) -> String {
+        let Self { percent, kind, pattern, .. } = self;
+        let durable = if self.durable { "durable " } else { "" };
+        let ratio = match self.compression_ratio {
+            1.0 => String::new(),
+            ratio => format!(" {ratio}:1"),
+        };
+        let size = ByteCount(self.block_bytes as u64);
+        format!("{percent} % {durable}{kind}s of {size} {pattern}{ratio}")
+    }
 }
 
 /// What is done to the objects of a bucket.
@@ -84,7 +123,10 @@ impl Load {
     pub(crate) fn of_plan(plan: &Plan) -> Self {
         let load = Self::of(&plan.load);
         match &plan.goal {
-            Goal::Disk(_) => load,
+            Goal::Disk(_) | Goal::Rados(_) | Goal::Volumes(_) => load,
+            Goal::Fio(goal) => {
+                Self { options: vec![format!("by fio ioengine={}", goal.engine)], ..load }
+            }
             Goal::Objects(plan) => {
                 Self { block_bytes: 0, objects: Some(ObjectsLoad::of(plan)), ..load }
             }
@@ -105,6 +147,7 @@ impl Load {
             duplicate_percent: spec.data.duplicate_percent,
             compression_ratio: spec.data.compression_ratio,
             seed: spec.seed,
+            mixture: spec.mixture.iter().flat_map(Sort::all).collect(),
             objects: None,
             options: Vec::new(),
             hosts: 1,
@@ -150,7 +193,7 @@ impl Load {
         };
         let hosts = match self.hosts {
             1 => String::new(),
-            hosts => format!(" of {hosts} hosts"),
+            hosts => format!(" of {hosts} clients"),
         };
         if let Some(objects) = &self.objects {
             let connections = self.jobs * self.depth;
@@ -162,13 +205,21 @@ impl Load {
         } else {
             format!(", {}", self.options.join(" "))
         };
-        format!(
-            "{} {}, {} % reads, {jobs} × {} under way{hosts}, {pace}{options}",
-            ByteCount(self.block_bytes as u64),
-            self.pattern,
-            self.read_percent,
-            self.depth
-        )
+        let sorts = if self.mixture.is_empty() {
+            let size = ByteCount(self.block_bytes as u64);
+            format!("{size} {}, {} % reads", self.pattern, self.read_percent)
+        } else {
+            self.mixture.iter().map(Sort::text).collect::<Vec<_>>().join(", ")
+        };
+        format!("{sorts}, {jobs} × {} under way{hosts}, {pace}{options}", self.depth)
+    }
+
+    /// Bytes of an operation and whether all of them read; none of mixes, of objects and of loads with a rate, which is no limit.
+    pub(crate) fn baseline(&self) -> Option<(usize, bool)> {
+        let is_pure = matches!(self.read_percent, 0 | 100);
+        let is_whole = self.objects.is_none() && self.mixture.is_empty();
+        let is_limit = self.rate_per_second.is_none();
+        (is_pure && is_whole && is_limit).then_some((self.block_bytes, self.read_percent == 100))
     }
 
     /// What is written, in one line.

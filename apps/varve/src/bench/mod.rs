@@ -2,16 +2,23 @@
 
 mod arguments;
 mod background;
+mod ballast;
 mod bucket;
 mod chart;
+mod clients;
 mod compared;
 mod crowd;
 mod figures;
+mod fio;
 mod health;
+mod layers;
+mod listing;
 mod load;
 mod objects;
 mod page;
+mod picture;
 mod preset;
+mod rados;
 mod report;
 mod run;
 mod s3;
@@ -20,14 +27,22 @@ mod saved;
 mod scale;
 mod sweep;
 mod system;
+mod volumes;
 
-pub(crate) use arguments::{Aim, LoadArgs, ObjectsArgs, aim, milliseconds, processes};
+pub(crate) use arguments::{Aim, CephArgs, LoadArgs, ObjectsArgs, aim, milliseconds, processes};
 pub(crate) use bucket::Bucket;
+pub(crate) use clients::{ClientPart, run_clients};
 pub(crate) use compared::{Compared, compare};
 pub(crate) use crowd::ObjectsPlan;
+pub(crate) use fio::FioGoal;
+pub(crate) use listing::{Listed, listed};
 pub(crate) use objects::run_workload;
 pub(crate) use page::{Named, page};
-pub(crate) use preset::{block_work, known, load_of, objects_plans, objects_work, shown};
+pub(crate) use picture::write_pictures;
+pub(crate) use preset::{
+    block_work, known, lives_work, load_of, objects_plans, objects_work, shown,
+};
+pub(crate) use rados::RadosGoal;
 pub(crate) use report::{Report, json};
 pub(crate) use run::{Goal, Plan, run};
 pub(crate) use s3::S3Settings;
@@ -35,3 +50,4 @@ pub(crate) use saved::Saved;
 pub(crate) use scale::{ScaleSpec, scale};
 pub(crate) use sweep::SweepArgs;
 pub(crate) use system::System;
+pub(crate) use volumes::VolumesGoal;

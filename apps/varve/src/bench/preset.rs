@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use varve_tool_bench::cosbench::{self as objects, WorkKind, Workload};
-use varve_tool_bench::{BlockWork, LoadSpec, Preset, Step, Work};
+use varve_tool_bench::{BlockWork, DataSpec, Lives, LoadSpec, Preset, Step, VolumeWork, Work};
 use varve_types::ByteCount;
 
 use super::bucket::Bucket;
@@ -30,8 +30,22 @@ pub(crate) fn block_work(preset: Preset) -> Result<BlockWork> {
             let hint = "say --target s3://BUCKET, or run `varve bench cosbench";
             Err(Failure::misuse(what).hint(format!("{hint} {}`", preset.id)))
         }
+        Work::Lives(_) => Err(makes_volumes(&preset.id)),
         Work::Needs { what, .. } => Err(needs(&preset.id, what)),
     }
+}
+
+/// What a preset does with whole volumes of a daemon, if that is what it does.
+pub(crate) fn lives_work(preset: &Preset) -> Option<Lives> {
+    match preset.work {
+        Work::Lives(lives) => Some(lives),
+        Work::Block(_) | Work::Objects { .. } | Work::Needs { .. } => None,
+    }
+}
+
+fn makes_volumes(id: &str) -> Failure {
+    Failure::misuse(format!("`{id}` makes volumes of its own"))
+        .hint(format!("run `varve bench run {id}` without --target, beside a daemon"))
 }
 
 /// COSBench's XML of a preset; none of one that is no workload of objects.
@@ -42,6 +56,7 @@ pub(crate) fn objects_work(preset: Preset) -> Result<String> {
             let what = format!("`{}` needs a block target", preset.id);
             Err(Failure::misuse(what).hint(format!("run `varve bench run {}`", preset.id)))
         }
+        Work::Lives(_) => Err(makes_volumes(&preset.id)),
         Work::Needs { what, .. } => Err(needs(&preset.id, what)),
     }
 }
@@ -75,16 +90,20 @@ fn needs(id: &str, what: &str) -> Failure {
 }
 
 /// The load of a step: `common` says what presets leave open, such as data and seed.
-pub(crate) fn load_of(step: &Step, common: &LoadSpec) -> LoadSpec {
-    LoadSpec {
+pub(crate) fn load_of(work: &BlockWork, step: &Step, common: &LoadSpec) -> LoadSpec {
+    let own = common.data.compression_ratio;
+    let compression_ratio = work.compression_ratio.filter(|_| own <= 1.0).unwrap_or(own);
+    let load = LoadSpec {
         block_bytes: step.block_bytes,
         read_percent: step.read_percent,
         pattern: step.pattern,
         jobs: step.jobs,
         depth: step.depth,
         rate: step.rate,
+        data: DataSpec { compression_ratio, ..common.data },
         ..*common
-    }
+    };
+    step.mixture.map_or(load, |mixture| load.mixed(mixture))
 }
 
 /// For programs, and for people.
@@ -104,10 +123,15 @@ pub(crate) fn shown(preset: &Preset) -> (Value, String) {
             let fill = if work.fill { ", each block written once before" } else { "" };
             pairs.push(("time", format!("{} s after {} s{fill}", work.duration_s, work.ramp_s)));
             for step in &work.steps {
-                let load = load_of(step, &LoadSpec::default());
+                let load = load_of(work, step, &LoadSpec::default());
                 pairs.push((
                     "load",
-                    format!("{} (source: {})", load_text(&load), step.block_in_source),
+                    format!(
+                        "{} (source: {}){}",
+                        load_text(&load),
+                        step.block_in_source,
+                        step.volumes.map(|work| volumes_text(&work)).unwrap_or_default()
+                    ),
                 ));
             }
             json!({
@@ -119,6 +143,17 @@ pub(crate) fn shown(preset: &Preset) -> (Value, String) {
             })
         }
         Work::Objects { xml } => json!({ "xml": xml }),
+        Work::Lives(lives) => {
+            let Lives { volumes, at_once, size_bytes, io_bytes, block_bytes, depth } = *lives;
+            let size = ByteCount(size_bytes);
+            pairs.push(("volumes", format!("{volumes} of {size}, {at_once} at a time")));
+            let (io, block) = (ByteCount(io_bytes), ByteCount(block_bytes as u64));
+            pairs.push(("load", format!("{io} of each, {block} × {depth} under way")));
+            json!({
+                "volumes": volumes, "at_once": at_once, "size_bytes": size_bytes, "io_bytes": io_bytes,
+                "block_bytes": block_bytes, "depth": depth,
+            })
+        }
         Work::Needs { what, parameters } => {
             pairs.push(("parameters", (*parameters).to_owned()));
             pairs.push(("not yet", (*what).to_owned()));
@@ -138,11 +173,30 @@ pub(crate) fn shown(preset: &Preset) -> (Value, String) {
     let text = labelled(&pairs);
     match &preset.work {
         Work::Objects { xml } => (value, format!("{text}\n{xml}")),
-        Work::Block(_) | Work::Needs { .. } => (value, text),
+        Work::Block(_) | Work::Lives(_) | Work::Needs { .. } => (value, text),
     }
 }
 
+fn volumes_text(work: &VolumeWork) -> String {
+    let clones =
+        work.own_percent.map(|percent| format!("; on {percent} % of clones of one volume"));
+    let every = |every_s| format!("; a snapshot of each volume every {every_s} s");
+    let cloned = work.clone_one_in.map(|one_in| format!(", a clone for {one_in} volumes"));
+    let parts = [clones, work.snapshot_every_s.map(every), cloned];
+    parts.into_iter().flatten().collect()
+}
+
 fn step_value(step: &Step) -> Value {
+    let sorts = step.mixture.iter().flat_map(|mixture| mixture.parts().to_vec()).map(|part| {
+        json!({
+            "percent": part.percent,
+            "kind": if part.is_read { "read" } else { "write" },
+            "block_bytes": part.bytes,
+            "pattern": pattern(part.pattern),
+            "durable": part.durable,
+            "compression_ratio": part.compression_ratio,
+        })
+    });
     json!({
         "block_bytes": step.block_bytes,
         "block_in_source": step.block_in_source,
@@ -151,5 +205,11 @@ fn step_value(step: &Step) -> Value {
         "jobs": step.jobs,
         "depth": step.depth,
         "rate_per_second": step.rate,
+        "mixture": sorts.collect::<Vec<_>>(),
+        "volumes": step.volumes.map(|work| json!({
+            "own_percent": work.own_percent,
+            "snapshot_every_s": work.snapshot_every_s,
+            "clone_one_in": work.clone_one_in,
+        })),
     })
 }

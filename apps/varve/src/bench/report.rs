@@ -7,6 +7,7 @@ use varve_types::ByteCount;
 
 use super::figures::{Figures, Window, both};
 use super::load::Load;
+use super::rados;
 use super::run::{Goal, Outcome, Plan, Settling};
 use crate::failure::{Failure, Result};
 use crate::table::{Align, columns, labelled};
@@ -14,6 +15,9 @@ use crate::table::{Align, columns, labelled};
 /// Titles of the columns of figures.
 pub(crate) const COLUMNS: [&str; 11] =
     ["OPS/S", "±", "MiB/s", "MEAN µs", "p50", "p90", "p95", "p99", "p99.9", "p99.99", "MAX"];
+
+/// Names of what else may be said of a run.
+const NOTES: [&str; 4] = ["filled", "snapshots", "reduced", "rados bench"];
 
 /// What clocks and beginnings of hosts may differ by at least, in ms.
 const APART_MS: u64 = 250;
@@ -43,6 +47,9 @@ pub(crate) struct Report {
     /// Operations that failed; a load of blocks ends with the first one.
     #[serde(default)]
     failures: u64,
+    /// What else is to be said of it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    notes: Vec<(String, String)>,
     pub(crate) repeats: Vec<Window>,
     /// All repeats together.
     pub(crate) reads: Option<Figures>,
@@ -62,7 +69,7 @@ impl Report {
         let some = |side: &dyn Fn(&Measured) -> Side| Some(figures(side)).filter(Figures::is_any);
         let has_objects = matches!(plan.goal, Goal::Objects(_));
         let windows = outcome.repeats.iter().map(|repeat| Window::of(&plan.load, repeat));
-        Self {
+        let mut report = Self {
             target: plan.goal.to_string(),
             size_bytes: outcome.size_bytes,
             load: Load::of_plan(plan),
@@ -85,7 +92,13 @@ impl Report {
             lists: some(&|window| window.lists.clone()),
             deletes: some(&|window| window.deletes.clone()),
             not_begun: outcome.repeats.iter().map(|repeat| repeat.measured.not_begun).sum(),
+            notes: outcome.notes.clone(),
+        };
+        if matches!(plan.goal, Goal::Rados(_)) {
+            let terms = rados::in_its_terms(&report);
+            report.notes.extend(terms.map(|text| ("rados bench".to_owned(), text)));
         }
+        report
     }
 
     /// The report of what fio ran.
@@ -104,6 +117,7 @@ impl Report {
             verified_blocks: None,
             verified_objects: None,
             failures: 0,
+            notes: Vec::new(),
             repeats: vec![Window::of_fio(run)],
             reads: run.reads.as_ref().map(figures),
             writes: run.writes.as_ref().map(figures),
@@ -181,6 +195,7 @@ impl Report {
             deletes: side(|report| report.deletes.as_ref())?,
             both: Figures::merged(&sides, &windows).ok_or_else(without)?,
             not_begun: reports().map(|report| report.not_begun).sum(),
+            notes: Vec::new(),
             repeats: windows,
         })
     }
@@ -225,6 +240,10 @@ impl Report {
         if let Some(objects) = self.verified_objects {
             pairs.push(("verified", format!("{objects} objects hold what was written last")));
         }
+        pairs.extend(self.notes.iter().map(|(name, text)| {
+            let known = NOTES.into_iter().find(|known| known == name);
+            (known.unwrap_or("also"), text.clone())
+        }));
         pairs.extend(self.invalid.iter().map(|why| ("INVALID", why.clone())));
         let unsettled = self.repeats.iter().filter(|window| window.settled == Some(false)).count();
         if unsettled > 0 {
@@ -233,6 +252,7 @@ impl Report {
                 format!("the rate of {unsettled} of {count} windows was not level"),
             ));
         }
+        pairs.extend(self.repeats.last().into_iter().flat_map(|window| window.layers.facts()));
         pairs.extend(self.bound().map(|text| ("bound by", text)));
         pairs
     }

@@ -1,20 +1,31 @@
 //! Runs a load: a thread with a loop for each job, and phases that all of them begin together.
 
+use std::cell::RefCell;
 use std::fmt;
+use std::path::PathBuf;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use varve_media::Disk;
 use varve_reactor::{Loop, LoopConfig, Reactor};
+use varve_tool_bench::fio::FioPlace;
 use varve_tool_bench::{
     Error, Job, JobPart, JobWatch, LoadSpec, Measured, Phase, Target, Usage, has_settled,
 };
-use varve_types::ErrorKind;
+use varve_types::{ByteCount, ErrorKind};
 
+use super::background::Background;
+use super::ballast::Ballast;
+use super::clients;
 use super::crowd::{Crowd, ObjectsPlan};
+use super::fio::FioGoal;
 use super::health::Health;
-use super::sampler::{Sampler, check_server};
+use super::rados::RadosGoal;
+use super::sampler::{Sampler, check_ceph, check_server};
+use super::volumes::{Fleet, Taken, VolumesGoal};
 use crate::age::now_unix_ms;
 use crate::cli::Global;
 use crate::failure::{Failure, Result};
@@ -31,21 +42,29 @@ const ROUND_NS: u64 = 1_000_000_000;
 pub(crate) struct Plan {
     pub(crate) goal: Goal,
     pub(crate) load: LoadSpec,
-    /// Bytes of the target to use; without it all.
+    /// Where the part of the target that is used begins.
+    pub(crate) from_bytes: u64,
+    /// Bytes of it; without it all that follow.
     pub(crate) size_bytes: Option<u64>,
     /// Whether each block is written once before anything is measured.
     pub(crate) fill: bool,
+    /// How full the daemon's pool is made before anything is measured.
+    pub(crate) pool_percent: Option<u8>,
     pub(crate) ramp_ms: u64,
     pub(crate) duration_ms: u64,
     pub(crate) repeats: u32,
     /// When the ramp of the first one begins, in ms since 1970; without it as soon as everything is ready.
     pub(crate) at_unix_ms: Option<u64>,
+    /// Whether it is one of several clients, which begin each load together.
+    pub(crate) in_step: bool,
     /// Longest time to wait before the first one until the rate has settled.
     pub(crate) settle_ms: Option<u64>,
     /// Command whose exit code says whether the measured system is well.
     pub(crate) healthy: Option<String>,
     /// Processes that are looked at, beside this one.
     pub(crate) processes: Vec<u32>,
+    /// Admin sockets of Ceph's daemons that are asked for theirs.
+    pub(crate) ceph: Vec<PathBuf>,
     /// Whether the daemon is asked for its counters.
     pub(crate) asks_server: bool,
 }
@@ -54,6 +73,12 @@ pub(crate) struct Plan {
 #[derive(Clone, Debug)]
 pub(crate) enum Goal {
     Disk(Target),
+    /// A target that fio reaches.
+    Fio(FioGoal),
+    /// Native objects of a pool of Ceph.
+    Rados(RadosGoal),
+    /// A volume of a daemon for each job.
+    Volumes(VolumesGoal),
     Objects(ObjectsPlan),
 }
 
@@ -61,6 +86,15 @@ impl fmt::Display for Goal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Disk(target) => target.fmt(f),
+            Self::Fio(goal) => match &goal.place {
+                FioPlace::File(path) => write!(f, "{}", path.display()),
+                FioPlace::Nbd(uri) => f.write_str(uri),
+                FioPlace::Rbd { pool, image } => write!(f, "rbd:{pool}/{image}"),
+            },
+            Self::Rados(goal) => write!(f, "rados:{}", goal.pool),
+            Self::Volumes(goal) => {
+                write!(f, "volumes of {} for this run", ByteCount(goal.size_bytes))
+            }
             Self::Objects(plan) => plan.bucket.fmt(f),
         }
     }
@@ -78,6 +112,8 @@ pub(crate) struct Outcome {
     pub(crate) verified: Option<u64>,
     /// The first of the failures that were few enough to go on.
     pub(crate) complaint: Option<String>,
+    /// What else is to be said of it.
+    pub(crate) notes: Vec<(String, String)>,
     /// Whether somebody ended it early.
     pub(crate) is_interrupted: bool,
 }
@@ -108,15 +144,22 @@ type JobResult<T> = varve_tool_bench::Result<T>;
 pub(crate) fn run(plans: &[Plan], global: &Global) -> Result<Vec<Outcome>> {
     let watch = Watch::open_ended();
     let begun = plans.iter().take_while(|_| !watch.is_stopped());
-    let outcomes: Result<Vec<Outcome>> = begun.map(|plan| measure(plan, global, &watch)).collect();
+    let ballast = Ballast::new(global);
+    let around = Around { global, watch: &watch, ballast: &ballast };
+    let outcomes: Result<Vec<Outcome>> = begun.map(|plan| measure(plan, around)).collect();
+    let lightened = ballast.remove();
     // What a run wrote is removed however it ended.
     let cleaned = match plans.first().map(|plan| &plan.goal) {
         Some(Goal::Objects(plan)) => plan.bucket.clean(&watch),
-        Some(Goal::Disk(_)) | None => Ok(()),
+        Some(Goal::Rados(goal)) => {
+            watch.say("remove the objects of this run");
+            goal.clean()
+        }
+        Some(Goal::Disk(_) | Goal::Fio(_) | Goal::Volumes(_)) | None => Ok(()),
     };
     watch.end();
     let mut outcomes = outcomes?;
-    cleaned?;
+    cleaned.and(lightened)?;
     outcomes.retain(|outcome| !outcome.repeats.is_empty());
     if outcomes.is_empty() {
         return Err(Failure::new("interrupted before anything was measured"));
@@ -124,22 +167,40 @@ pub(crate) fn run(plans: &[Plan], global: &Global) -> Result<Vec<Outcome>> {
     Ok(outcomes)
 }
 
-fn measure(plan: &Plan, global: &Global, watch: &Watch) -> Result<Outcome> {
+/// What a run has around it.
+#[derive(Clone, Copy)]
+struct Around<'a> {
+    global: &'a Global,
+    watch: &'a Watch,
+    ballast: &'a Ballast,
+}
+
+fn measure(plan: &Plan, around: Around<'_>) -> Result<Outcome> {
+    let Around { global, watch, .. } = around;
     watch.say(format!("open {}", plan.goal));
     match &plan.goal {
-        Goal::Disk(target) => {
-            let crew = Crew::start(plan, target)?;
-            let mut outcome =
-                measure_phases(plan, (global, watch), &|phase, name| crew.run(phase, watch, name))?;
-            outcome.size_bytes = crew.size_bytes;
-            crew.end();
+        Goal::Disk(target) => measure_crew(plan, Places::One(Place::Disk(target.clone())), around),
+        Goal::Rados(goal) => measure_crew(plan, Places::One(Place::Rados(goal.clone())), around),
+        Goal::Volumes(goal) => {
+            let fill = |target: &Target, load: LoadSpec| fill_whole(plan, target, load, watch);
+            let fleet = Fleet::make(*goal, &plan.load, (global, watch), &fill)?;
+            let measured = measure_fleet(plan, &fleet, around);
+            let removed = fleet.remove(watch);
+            let outcome = measured?;
+            removed.map(|()| outcome)
+        }
+        Goal::Fio(goal) => {
+            FioGoal::check()?;
+            let load = (&plan.load, plan.size_bytes);
+            let run = |phase: Phase, name: &str| goal.run(load, phase, (watch, name));
+            let mut outcome = measure_phases(plan, around, &run)?;
+            outcome.size_bytes = plan.size_bytes.unwrap_or(0);
             Ok(outcome)
         }
         Goal::Objects(objects) => {
             let crowd = Crowd::start(objects, plan.load)?;
-            let mut outcome = measure_phases(plan, (global, watch), &|phase, name| {
-                crowd.run(phase, watch, name)
-            })?;
+            let mut outcome =
+                measure_phases(plan, around, &|phase, name| crowd.run(phase, watch, name))?;
             outcome.size_bytes = objects.prepared.1;
             outcome.complaint = crowd.complaint();
             Ok(outcome)
@@ -147,24 +208,119 @@ fn measure(plan: &Plan, global: &Global, watch: &Watch) -> Result<Outcome> {
     }
 }
 
+fn measure_crew(plan: &Plan, places: Places, around: Around<'_>) -> Result<Outcome> {
+    let watch = around.watch;
+    let crew = Crew::start(plan, &places)?;
+    let run = |phase: Phase, name: &str| crew.run(phase, watch, name);
+    let mut outcome = measure_phases(plan, around, &run)?;
+    outcome.size_bytes = crew.size_bytes;
+    crew.end();
+    Ok(outcome)
+}
+
+/// A load on volumes of its own, and what is done with them meanwhile.
+fn measure_fleet(plan: &Plan, fleet: &Fleet, around: Around<'_>) -> Result<Outcome> {
+    let watch = around.watch;
+    let crew = Crew::start(plan, &Places::Each(fleet.targets.clone()))?;
+    let taken = RefCell::new(Taken::default());
+    let run = |phase: Phase, name: &str| {
+        let is_load = matches!(phase, Phase::Load { .. });
+        let taker = if is_load { fleet.take_snapshots()? } else { None };
+        let measured = crew.run(phase, watch, name);
+        if let Some(more) = taker.map(Background::end) {
+            let mut taken = taken.borrow_mut();
+            taken.snapshots += more.snapshots;
+            taken.clones += more.clones;
+            taken.failures += more.failures;
+        }
+        measured
+    };
+    let mut outcome = measure_phases(plan, around, &run)?;
+    outcome.size_bytes = crew.size_bytes;
+    crew.end();
+    let Taken { snapshots, clones, failures } = *taken.borrow();
+    if snapshots + failures > 0 {
+        let text =
+            format!("{snapshots} and {clones} clones were made meanwhile, {failures} failed");
+        outcome.notes.push(("snapshots".to_owned(), text));
+    }
+    let reduced = fleet.reduction()?.map(|text| ("reduced".to_owned(), text));
+    outcome.notes.extend(reduced);
+    Ok(outcome)
+}
+
+/// Writes a target once as a whole.
+fn fill_whole(plan: &Plan, target: &Target, load: LoadSpec, watch: &Watch) -> Result<()> {
+    let whole = Plan { load, from_bytes: 0, size_bytes: None, ..plan.clone() };
+    let crew = Crew::start(&whole, &Places::One(Place::Disk(target.clone())))?;
+    let filled = crew.run(Phase::Fill, watch, "fill");
+    crew.end();
+    filled.map(drop)
+}
+
+/// What the jobs of a crew open.
+enum Places {
+    /// All of them the same one, of which each has a part.
+    One(Place),
+    /// Each its own.
+    Each(Vec<Target>),
+}
+
+/// What a job opens.
+#[derive(Clone)]
+enum Place {
+    Disk(Target),
+    Rados(RadosGoal),
+}
+
+impl Places {
+    fn of_job(&self, job: u32) -> (Place, bool) {
+        match self {
+            Self::One(place) => (place.clone(), false),
+            Self::Each(targets) => (Place::Disk(targets[job as usize].clone()), true),
+        }
+    }
+}
+
+impl Place {
+    fn open(&self, reactor: &Reactor) -> Result<Rc<dyn Disk>> {
+        match self {
+            Self::Disk(target) => target.open(reactor).map_err(|error| told(&error)),
+            Self::Rados(goal) => goal.open(),
+        }
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Disk(target) => target.fmt(f),
+            Self::Rados(goal) => write!(f, "rados:{}", goal.pool),
+        }
+    }
+}
+
 /// Runs a phase of that name to its end.
 type Run<'a> = &'a dyn Fn(Phase, &str) -> Result<Measured>;
 
-fn measure_phases(
-    plan: &Plan,
-    (global, watch): (&Global, &Watch),
-    run: Run<'_>,
-) -> Result<Outcome> {
+fn measure_phases(plan: &Plan, around: Around<'_>, run: Run<'_>) -> Result<Outcome> {
+    let watch = around.watch;
     if plan.fill {
         run(Phase::Fill, "fill")?;
     }
+    let fill = |target: &Target, load: LoadSpec| fill_whole(plan, target, load, watch);
+    let percent = plan.pool_percent.filter(|_| !watch.is_stopped());
+    let full = percent.map(|percent| around.ballast.reach(percent, watch, &fill)).transpose()?;
     let health = plan.healthy.as_deref().map(Health::watch).transpose()?;
     let settling = match plan.settle_ms {
         None => Settling::NotAsked,
         Some(most_ms) => settle(run, most_ms, watch)?,
     };
+    if plan.in_step {
+        clients::step()?;
+    }
     plan.at_unix_ms.map_or(Ok(()), |at| wait_until(at, watch))?;
-    let repeats = measure_repeats(plan, run, (global, watch))?;
+    let repeats = measure_repeats(plan, run, around)?;
     let mut outcome = Outcome {
         size_bytes: 0,
         repeats,
@@ -172,6 +328,7 @@ fn measure_phases(
         unwell: health.and_then(Health::end),
         verified: None,
         complaint: None,
+        notes: full.map(|text| ("filled".to_owned(), text)).into_iter().collect(),
         is_interrupted: false,
     };
     if plan.load.verify && !watch.is_stopped() {
@@ -216,16 +373,14 @@ fn settle(run: Run<'_>, most_ms: u64, watch: &Watch) -> Result<Settling> {
     Ok(Settling::Never { ms: passed_ms() })
 }
 
-fn measure_repeats(
-    plan: &Plan,
-    run: Run<'_>,
-    (global, watch): (&Global, &Watch),
-) -> Result<Vec<Repeat>> {
+fn measure_repeats(plan: &Plan, run: Run<'_>, around: Around<'_>) -> Result<Vec<Repeat>> {
+    let Around { global, watch, .. } = around;
     let mut processes = plan.processes.clone();
     processes.push(std::process::id());
     let server = plan.asks_server.then(|| global.client());
     server.as_ref().map_or(Ok(()), check_server)?;
-    let sampler = Sampler::start(processes, server)?;
+    check_ceph(&plan.ceph)?;
+    let sampler = Sampler::start(processes, server, plan.ceph.clone())?;
     let phase = Phase::Load {
         ramp_ns: plan.ramp_ms * 1_000_000,
         duration_ns: plan.duration_ms * 1_000_000,
@@ -260,16 +415,18 @@ struct Crew {
 
 impl Crew {
     /// Starts a thread for each job, and waits until all of them have opened the target.
-    fn start(plan: &Plan, target: &Target) -> Result<Self> {
+    fn start(plan: &Plan, places: &Places) -> Result<Self> {
         let (ready_to, ready) = mpsc::channel();
         let (answer_to, answers) = mpsc::channel();
         let (mut phases, mut watches, mut threads) = (Vec::new(), Vec::new(), Vec::new());
         for job in 0..plan.load.jobs {
             let (phase_to, phases_of_job) = mpsc::channel();
             let watch = Arc::new(JobWatch::default());
+            let (place, is_own) = places.of_job(job);
             let member = Member {
-                target: target.clone(),
-                size_bytes: plan.size_bytes,
+                place,
+                is_own,
+                part: (plan.from_bytes, plan.size_bytes),
                 load: plan.load,
                 job,
                 watch: Arc::clone(&watch),
@@ -339,8 +496,11 @@ impl Crew {
 
 /// What the thread of a job knows.
 struct Member {
-    target: Target,
-    size_bytes: Option<u64>,
+    place: Place,
+    /// Whether it has the place for itself.
+    is_own: bool,
+    /// Where the part that all jobs use begins, and its bytes.
+    part: (u64, Option<u64>),
     load: LoadSpec,
     job: u32,
     watch: Arc<JobWatch>,
@@ -357,9 +517,16 @@ impl Member {
             }
         };
         let reactor = event_loop.handle();
-        let Self { target, size_bytes, load, job, watch, phases } = self;
-        let part = (size_bytes, job);
-        let opened = event_loop.run(async move { open(&reactor, &target, &load, part, watch) });
+        let Self { place, is_own, part, load, job, watch, phases } = self;
+        let whole = LoadSpec { jobs: if is_own { 1 } else { load.jobs }, ..load };
+        let number = if is_own { 0 } else { job };
+        let opened = event_loop.run(async move {
+            let (disk, (from_bytes, size_bytes)) = open(&reactor, &place, part)?;
+            let part = whole.part_of_job(number, from_bytes, size_bytes);
+            let part = JobPart { job, ..part.map_err(|error| told(&error))? };
+            let job = Job::new(&reactor, disk, &load, part, watch).map_err(|error| told(&error))?;
+            Ok((job, size_bytes))
+        });
         let job = match opened {
             Ok((job, size_bytes)) => {
                 let _nobody_waits = ready.send(Ok(size_bytes));
@@ -383,21 +550,19 @@ impl Member {
 
 fn open(
     reactor: &Reactor,
-    target: &Target,
-    load: &LoadSpec,
-    (size_bytes, job): (Option<u64>, u32),
-    watch: Arc<JobWatch>,
-) -> Result<(Job, u64)> {
-    let disk = target.open(reactor).map_err(|error| told(&error))?;
+    place: &Place,
+    (from_bytes, size_bytes): (u64, Option<u64>),
+) -> Result<(Rc<dyn Disk>, (u64, u64))> {
+    let disk = place.open(reactor)?;
     let has_bytes = disk.size();
-    let size_bytes = size_bytes.unwrap_or(has_bytes);
-    if size_bytes > has_bytes {
-        let what = format!("{target} has {has_bytes} bytes, fewer than --size");
-        return Err(Failure::misuse(what));
+    let follow_bytes = has_bytes.saturating_sub(from_bytes);
+    let size_bytes = size_bytes.unwrap_or(follow_bytes);
+    if size_bytes > follow_bytes {
+        let what =
+            if from_bytes == 0 { "fewer than --size" } else { "fewer than --from and --size" };
+        return Err(Failure::misuse(format!("{place} has {has_bytes} bytes, {what}")));
     }
-    let part = JobPart { job, size_bytes };
-    let job = Job::new(reactor, disk, load, part, watch).map_err(|error| told(&error))?;
-    Ok((job, size_bytes))
+    Ok((disk, (from_bytes, size_bytes)))
 }
 
 fn told(error: &Error) -> Failure {

@@ -1,12 +1,14 @@
 //! Reads the machine's counters again and again, and tells what was used within a window.
 
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use varve_tool_bench::{Counters, ServerCounters, Usage};
+use varve_tool_bench::{CephCounters, Counters, ServerCounters, Usage};
 
 use super::background::Background;
 use crate::client::Client;
+use crate::commands::report::name;
 use crate::failure::{Failure, Result};
 
 /// Time between two samples to begin with.
@@ -27,8 +29,12 @@ pub(crate) struct Sampler {
 }
 
 impl Sampler {
-    /// Begins; `processes` are looked at one by one, and `server` is asked for its counters.
-    pub(crate) fn start(processes: Vec<u32>, server: Option<Client>) -> Result<Self> {
+    /// Begins; `processes` are looked at one by one, and `server` and Ceph's daemons at these sockets are asked for their counters.
+    pub(crate) fn start(
+        processes: Vec<u32>,
+        server: Option<Client>,
+        ceph: Vec<PathBuf>,
+    ) -> Result<Self> {
         let samples = Arc::new(Mutex::new(Vec::new()));
         let shared = Arc::clone(&samples);
         let thread = Background::start("sampler", move |end| {
@@ -36,6 +42,12 @@ impl Sampler {
             loop {
                 let mut counters = Counters::read(&processes);
                 counters.server = server.as_ref().and_then(asked);
+                for socket in &ceph {
+                    let name = name(socket);
+                    // One that does not answer has nothing to say of this moment.
+                    let told = CephCounters::ask(socket).ok();
+                    counters.ceph.extend(told.map(|told| (name, told)));
+                }
                 let sample = (Instant::now(), counters);
                 let mut samples = shared.lock().unwrap_or_else(PoisonError::into_inner);
                 samples.push(sample);
@@ -86,6 +98,16 @@ impl Sampler {
 /// The server's counters now; nothing when it does not answer, as its load may end it.
 fn asked(server: &Client) -> Option<ServerCounters> {
     ServerCounters::read(&server.text(METRICS).ok()?)
+}
+
+/// That Ceph's daemons can be asked, before anything is measured.
+pub(crate) fn check_ceph(sockets: &[PathBuf]) -> Result<()> {
+    sockets.iter().try_for_each(|socket| {
+        CephCounters::ask(socket).map(drop).map_err(|error| {
+            Failure::new(format!("ask the daemon of Ceph at {}: {error}", socket.display()))
+                .hint("name admin sockets, such as /var/run/ceph/ceph-osd.0.asok")
+        })
+    })
 }
 
 /// That the server can be asked, before anything is measured.

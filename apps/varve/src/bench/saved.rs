@@ -9,6 +9,7 @@ use serde_json::Value;
 use varve_tool_bench::fio::FioOutput;
 
 use super::page::{Named, page};
+use super::picture::write_pictures;
 use super::report::{Report, json};
 use super::run::Outcome;
 use super::sweep::Within;
@@ -66,6 +67,12 @@ impl Saved {
         })
     }
 
+    /// Reads what `--json` prints.
+    pub(crate) fn of_json(text: &str) -> Result<Self> {
+        let is_no_report = |error| Failure::new(format!("no report of `varve bench run`: {error}"));
+        serde_json::from_str(text).map_err(is_no_report)
+    }
+
     /// For people.
     pub(crate) fn text(&self) -> String {
         let mut texts: Vec<String> = self.runs.iter().map(Report::text).collect();
@@ -110,7 +117,8 @@ impl Saved {
         fs::write(dir.join("usage.json"), json(&usage)?).map_err(failed)?;
         let name = self.preset.clone().unwrap_or_else(|| "varve bench run".to_owned());
         let page = page(&[Named { name, saved: self.clone() }])?;
-        fs::write(dir.join("index.html"), page.html()).map_err(failed)
+        fs::write(dir.join("index.html"), page.html()).map_err(failed)?;
+        write_pictures(&page, dir).map(drop)
     }
 
     /// What fio printed.
@@ -129,9 +137,7 @@ impl Saved {
         let file = if path.is_dir() { path.join(REPORT) } else { path.to_owned() };
         let named = |error: String| Failure::new(format!("read {}: {error}", file.display()));
         let text = fs::read_to_string(&file).map_err(|error| named(error.to_string()))?;
-        let is_no_report =
-            |error: serde_json::Error| named(format!("no report of `varve bench run`: {error}"));
-        let saved: Self = serde_json::from_str(&text).map_err(is_no_report)?;
+        let saved = Self::of_json(&text).map_err(|failure| named(failure.what().to_owned()))?;
         let has_nothing = |run: &Report| run.repeats.is_empty();
         if saved.runs.is_empty() || saved.runs.iter().any(has_nothing) {
             return Err(named("nothing was measured".to_owned()));

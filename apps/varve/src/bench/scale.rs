@@ -164,7 +164,7 @@ fn live_all(
 }
 
 /// Where the daemon's exports are, as the URI of one without its name: begin and end.
-fn server(client: &Client) -> Result<(String, String)> {
+pub(super) fn server(client: &Client) -> Result<(String, String)> {
     let status = client.get::<v1::Status>("/v1/status")?.value;
     let listener = status.listeners.into_iter().find(|listener| listener.protocol == "nbd");
     let address = listener.ok_or_else(|| Failure::new("the daemon serves no NBD"))?.address;
@@ -211,6 +211,7 @@ impl Life<'_> {
             dedup: None,
             compression: None,
             quota_bytes: None,
+            reservation: None,
         };
         self.client.send::<v1::Volume>(Method::POST, "/v1/volumes", &volume).map(drop)
     }

@@ -20,7 +20,7 @@ pub(crate) struct System {
     /// The command line.
     pub(crate) command: Vec<String>,
     /// When the facts were looked at, in ms since 1970.
-    unix_ms: u64,
+    pub(crate) unix_ms: u64,
     kernel: String,
     processor: String,
     processors: usize,

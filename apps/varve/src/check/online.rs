@@ -40,6 +40,9 @@ pub(crate) fn check(client: &Client) -> Result<Answer<CheckStatus>> {
 pub(crate) fn describe(report: &CheckReport) -> String {
     let mut text: String =
         report.findings.iter().map(|finding| format!("error: {finding}\n")).collect();
+    for what in &report.not_checked {
+        text += &format!("not checked: {what}\n");
+    }
     if report.leaked > 0 {
         text += &format!(
             "error: {} were given back and are still there\n",
@@ -62,7 +65,12 @@ pub(crate) fn judge(status: &CheckStatus) -> Result<()> {
             "write these blocks again or restore them from a copy; `varve check` of the stopped pool tells more",
         ));
     }
+    let is_whole = status.report.as_ref().is_none_or(|report| report.not_checked.is_empty());
     match status.state {
+        CheckState::Done if !is_whole => {
+            Err(Failure::misuse("not everything was checked")
+                .hint("check again once all shards serve"))
+        }
         CheckState::Done => Ok(()),
         CheckState::Stopped => Err(Failure::misuse("stopped before everything was checked")),
         CheckState::Idle | CheckState::Running | CheckState::Failed => {

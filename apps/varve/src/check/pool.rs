@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use varve_dispatch::Placement;
+use varve_engine::AuditReport;
 use varve_logstore::format::pool::PoolRoot;
 use varve_media::{Drive, PoolFigures, RootKey, RootSide};
 use varve_types::{ShardId, StreamId};
@@ -79,6 +80,7 @@ impl Check {
             }
             outcomes.push(self.check_shard(shard, &figures, watch));
         }
+        compare_shards(&mut outcomes, shard_count);
         watch.say("volumes");
         if !watch.is_stopped() {
             judge_volumes(&pool_root, &outcomes, report);
@@ -133,6 +135,19 @@ impl Check {
             ),
         };
         ShardOutcome::failed(shard, finding.in_shard(shard))
+    }
+}
+
+/// Compares what shards name of each other with what they have, as far as all were looked at.
+fn compare_shards(outcomes: &mut [ShardOutcome], shard_count: u16) {
+    let take = |outcome: &mut ShardOutcome| Some((outcome.shard, outcome.audit.take()?));
+    let mut audits: Vec<_> = outcomes.iter_mut().filter_map(take).collect();
+    AuditReport::compare(&mut audits, shard_count);
+    for (shard, audit) in audits {
+        let of = |outcome: &&mut ShardOutcome| outcome.shard == shard;
+        let outcome = outcomes.iter_mut().find(of).expect("it was taken from there");
+        outcome.audit = Some(audit);
+        outcome.take_audit();
     }
 }
 

@@ -65,6 +65,9 @@ pub(super) struct ShardOutcome {
     pub(super) catalogue: Vec<CatalogueEntry>,
     /// Streams that have anything on the shard.
     pub(super) streams: Vec<StreamId>,
+    /// Whether the pool has other shards, which may name its shared chunks.
+    pub(super) has_others: bool,
+    pub(super) audit: Option<AuditReport>,
     /// Whether every volume of the shard's catalogue was seen.
     pub(super) is_catalogue_known: bool,
 }
@@ -77,7 +80,33 @@ impl ShardOutcome {
             findings: Vec::new(),
             catalogue: Vec::new(),
             streams: Vec::new(),
+            has_others: false,
+            audit: None,
             is_catalogue_known: false,
+        }
+    }
+
+    /// Whether a chunk may be held by what other shards have: these are not looked through for it.
+    fn may_be_named_elsewhere(&self, chunk: ChunkId) -> bool {
+        self.has_others && self.audit.as_ref().is_none_or(|audit| audit.is_shared(chunk))
+    }
+
+    /// Takes over what the audit found, once it was compared with other shards'.
+    pub(super) fn take_audit(&mut self) {
+        let Some(report) = self.audit.take() else { return };
+        self.summary.chunks = report.chunks;
+        self.summary.pages = report.pages + report.table_pages;
+        self.summary.live_bytes = report.live_bytes;
+        self.summary.unreachable = report.unreachable;
+        for difference in &report.differences {
+            let finding = Finding::error("audit", difference.clone(), KEEP_DRIVES);
+            self.findings.push(finding.in_shard(self.shard));
+        }
+        let left_out = report.difference_count - report.differences.len() as u64;
+        if left_out > 0 {
+            let what = format!("the accounts contradict each other in {left_out} more places");
+            let finding = Finding::error("audit", what, KEEP_DRIVES).in_shard(self.shard);
+            self.findings.push(finding);
         }
     }
 
@@ -152,6 +181,7 @@ impl ShardJob {
             Ok(pool) => pool,
             Err(error) => return add(recovery_finding(&error)),
         };
+        outcome.borrow_mut().has_others = pool.placements().iter().any(|shards| *shards > 1);
         let opened = open_shard(&self.reactor, &self.drive, &pool, self.config.clone()).await;
         let shard = match opened {
             Ok(shard) => shard,
@@ -168,7 +198,7 @@ impl ShardJob {
         let audited = shard.audit().await;
         let is_audited = audited.is_ok();
         match audited {
-            Ok(report) => take_audit(&report, &mut outcome.borrow_mut()),
+            Ok(report) => outcome.borrow_mut().audit = Some(report),
             Err(error) => add(Finding::error("audit", error.to_string(), RESTORE)),
         }
         watch.say(format!("shard {id}: keys"));
@@ -291,13 +321,13 @@ impl ShardJob {
             let mut found = Vec::new();
             let mut visit = |item: MapItem| {
                 match item {
-                    MapItem::Data { block, chunk } => {
+                    MapItem::Data { block, home, chunk } if home == self.config.shard => {
                         if let Some(index) = needed.of_chunk.get(&chunk) {
                             owners[*index] = Some((stream, block));
                         }
                     }
                     MapItem::Unreadable { blocks, error, .. } => found.push((blocks, error)),
-                    MapItem::Page { .. } => {}
+                    MapItem::Data { .. } | MapItem::Page { .. } => {}
                 }
                 if found.len() < FINDINGS_MAX {
                     ControlFlow::Continue(())
@@ -323,10 +353,11 @@ impl ShardJob {
         let mut outcome = outcome.borrow_mut();
         for (damage, owner) in needed.damage.iter().zip(owners) {
             let finding = self.damage_finding(damage);
-            let is_data = matches!(damage.part, DamagedPart::Chunk(_));
+            let is_own = |chunk| !outcome.may_be_named_elsewhere(chunk);
+            let is_data = matches!(damage.part, DamagedPart::Chunk(chunk) if is_own(chunk));
             outcome.findings.push(match owner {
                 Some((stream, block)) => finding.in_stream(stream, block, 1),
-                // No map names it, and all maps were seen: it waits for mark.
+                // No map names it, and all maps that could were seen: it waits for mark.
                 None if is_data && !is_hidden => {
                     Finding { severity: Severity::Warning, advice: NOT_NEEDED, ..finding }
                 }
@@ -379,23 +410,6 @@ impl ShardJob {
 const RECLAIM_STOPS: &str =
     "the segment's space cannot be reclaimed; move its volumes elsewhere and delete them here";
 
-fn take_audit(report: &AuditReport, outcome: &mut ShardOutcome) {
-    outcome.summary.chunks = report.chunks;
-    outcome.summary.pages = report.pages + report.table_pages;
-    outcome.summary.live_bytes = report.live_bytes;
-    outcome.summary.unreachable = report.unreachable;
-    for difference in &report.differences {
-        let finding = Finding::error("audit", difference.clone(), KEEP_DRIVES);
-        outcome.findings.push(finding.in_shard(outcome.shard));
-    }
-    let left_out = report.difference_count - report.differences.len() as u64;
-    if left_out > 0 {
-        let what = format!("the accounts contradict each other in {left_out} more places");
-        let finding = Finding::error("audit", what, KEEP_DRIVES).in_shard(outcome.shard);
-        outcome.findings.push(finding);
-    }
-}
-
 /// Reads the whole key tree; every record in it must decode.
 async fn check_keys(shard: &Shard, outcome: &RefCell<ShardOutcome>) {
     let id = outcome.borrow().shard;
@@ -431,6 +445,12 @@ fn take_key(key: &[u8], value: &[u8], outcome: &mut ShardOutcome) -> Option<Find
             let error = varve_logstore::format::stream::StreamRecord::decode(value).err()?;
             let what = format!("the record of stream {stream} cannot be used: {error}");
             Some(Finding::error("stream_record", what, RESTORE))
+        }
+        StoredKey::Reservation(stream) => {
+            let error =
+                varve_logstore::format::reservation::ReservationRecord::decode(value).err()?;
+            let what = format!("what is reserved for stream {stream} cannot be read: {error}");
+            Some(Finding::error("reservation_record", what, KEEP_DRIVES))
         }
         StoredKey::User(user) => match CatalogueEntry::decode(user, value) {
             Some(Ok(entry)) => {

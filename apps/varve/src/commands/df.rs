@@ -29,7 +29,7 @@ impl Df {
 fn describe(space: &v1::Space) -> String {
     let percent = space.used_bytes.saturating_mul(100) / space.capacity_bytes.max(1);
     let (logical, unique, stored) = (space.logical_bytes, space.unique_bytes, space.stored_bytes);
-    let mut text = table::labelled(&[
+    let mut amounts = vec![
         ("size", ByteCount(space.size_bytes).to_string()),
         ("capacity", ByteCount(space.capacity_bytes).to_string()),
         ("used", format!("{} ({percent} %)", ByteCount(space.used_bytes))),
@@ -42,7 +42,13 @@ fn describe(space: &v1::Space) -> String {
         ("dedup ratio", ratio(logical, unique)),
         ("compression ratio", ratio(unique, stored)),
         ("reduction ratio", ratio(logical, stored)),
-    ]);
+    ];
+    if space.reserved_bytes > 0 {
+        let (reserved, outstanding) = (space.reserved_bytes, space.outstanding_bytes);
+        let reserved = format!("{} ({} not held yet)", ByteCount(reserved), ByteCount(outstanding));
+        amounts.insert(4, ("reserved", reserved));
+    }
+    let mut text = table::labelled(&amounts);
     text.push_str(&fullness(&space.fill));
     if space.volumes.is_empty() {
         return text;

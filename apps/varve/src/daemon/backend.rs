@@ -164,6 +164,8 @@ impl<S: ShardStack> PoolBackend<S> {
             referenced_bytes: space.referenced_bytes,
             waiting_bytes,
             metadata_bytes: space.metadata_bytes,
+            reserved_bytes: space.reserved_bytes,
+            outstanding_bytes: space.outstanding_bytes,
             fill: self.fill(used_bytes),
             volumes: space.volumes.iter().map(holdings::of_volume).collect(),
         })

@@ -17,6 +17,8 @@ const ROWS: &[Row] = &[
     }),
     ("varve_dataset_quotas", Gauge, "Volumes with a quota.", |f| f.volumes_with_quota),
     ("varve_dataset_quota_bytes", Gauge, "Sum of the quotas.", |f| f.quota_bytes),
+    ("varve_dataset_reservations", Gauge, "Volumes with a reservation.", |f| f.volumes_reserved),
+    ("varve_dataset_reserved_bytes", Gauge, "Sum of the reservations.", |f| f.reserved_bytes),
     ("varve_dataset_over_quota_writes_total", Counter, "Writes refused for a quota.", |f| {
         f.writes_over_quota
     }),

@@ -16,6 +16,8 @@ pub(super) fn of_volume(space: &VolumeSpace) -> v1::VolumeSpace {
         snapshots: space.snapshots.len() as u64,
         snapshots_freed_bytes: space.snapshots_freed_bytes,
         whole_freed_bytes: space.whole_freed_bytes,
+        reserved_bytes: space.volume.reserved_bytes,
+        outstanding_bytes: space.volume.reserved_bytes.map(|_| space.reservation.outstanding_bytes),
     }
 }
 

@@ -83,6 +83,9 @@ pub(super) async fn run(datasets: Datasets, progress: Arc<CheckProgress>) -> Res
             "the check found damage: `varve check --online` tells it"
         );
     }
+    if !report.not_checked.is_empty() {
+        tracing::warn!(what = report.not_checked.join("; "), "the check left something out");
+    }
     Ok::<_, Error>(report)
 }
 
@@ -96,5 +99,6 @@ fn report(found: OnlineReport) -> CheckReport {
         unnamed: found.unnamed,
         unnamed_bytes: found.unnamed_bytes,
         findings: found.findings,
+        not_checked: found.not_checked,
     }
 }

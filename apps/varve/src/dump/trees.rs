@@ -9,6 +9,7 @@ use varve_dataset::{BucketOwner, CatalogueEntry, CatalogueItem, SnapshotInfo, Vo
 use varve_dispatch::Route;
 use varve_engine::{MapItem, Pool, Shard, StoredKey};
 use varve_logstore::format::chunk::ChunkEntry;
+use varve_logstore::format::reservation::ReservationRecord;
 use varve_logstore::format::stream::StreamRecord;
 use varve_media::PoolFigures;
 use varve_types::{ChunkId, ShardId, StreamId};
@@ -116,6 +117,22 @@ fn show_key(shard: ShardId, key: &[u8], value: &[u8], out: &mut Output) {
             ),
             Err(error) => out.unreadable(format_args!("shard {shard} stream {stream}"), error),
         },
+        StoredKey::Reservation(stream) => match ReservationRecord::decode(value) {
+            Ok(ReservationRecord { blocks, pages, floor }) => out.row(
+                || {
+                    json!({
+                        "shard": shard.0, "kind": "reservation", "stream": stream.get(),
+                        "blocks": blocks, "pages": pages, "floor": floor.get(),
+                    })
+                },
+                || {
+                    format!(
+                        "shard {shard} reservation stream {stream} blocks {blocks} pages {pages} floor {floor}"
+                    )
+                },
+            ),
+            Err(error) => out.unreadable(format_args!("shard {shard} reservation {stream}"), error),
+        },
         StoredKey::User(user) => match CatalogueEntry::decode(user, value) {
             Some(Ok(entry)) => show_entry(shard, &entry, out),
             Some(Err(error)) => {
@@ -160,7 +177,7 @@ fn show_volume(shard: ShardId, volume: &VolumeInfo, route: Route, out: &mut Outp
                 "stream": volume.id, "size_bytes": volume.size_bytes, "block_size_bytes": volume.block_size_bytes,
                 "created_unix_ms": volume.created_unix_ms, "dedup": volume.dedup,
                 "compression": volume.compression.to_string(), "placement": generation, "seed": seed,
-                "quota_bytes": volume.quota_bytes, "origin": volume.origin, "receiving": volume.receiving.map(|identity| identity.to_string()),
+                "quota_bytes": volume.quota_bytes, "reserved_bytes": volume.reserved_bytes, "origin": volume.origin, "receiving": volume.receiving.map(|identity| identity.to_string()),
             })
         },
         || {
@@ -172,9 +189,10 @@ fn show_volume(shard: ShardId, volume: &VolumeInfo, route: Route, out: &mut Outp
             let (origin, receiving) = (origin.unwrap_or_default(), receiving.unwrap_or_default());
             let quota = volume.quota_bytes.map(|quota| format!(" quota {quota} B"));
             let quota = quota.unwrap_or_default();
+            let reserved = if volume.reserved_bytes.is_some() { " reserved" } else { "" };
             format!(
                 "shard {shard} volume {name} stream {id} size {size} B block {block} B created_unix_ms {created} \
-                 dedup {dedup} compression {compression} placement {generation} seed {seed:#018x}{quota}{origin}{receiving}"
+                 dedup {dedup} compression {compression} placement {generation} seed {seed:#018x}{quota}{reserved}{origin}{receiving}"
             )
         },
     );
@@ -349,7 +367,21 @@ async fn show_item(
     out: &mut Output,
 ) {
     let (block, chunk) = match item {
-        MapItem::Data { block, chunk } => (block, chunk),
+        MapItem::Data { block, home, chunk } if home != id => {
+            if let Some(run) = run.take() {
+                run.print(id, out);
+            }
+            return out.row(
+                || {
+                    json!({
+                        "shard": id.0, "block": block, "block_count": 1, "chunk": chunk.get(),
+                        "home": home.0,
+                    })
+                },
+                || format!("shard {id} block {block} + 1 chunk {chunk} of shard {home}"),
+            );
+        }
+        MapItem::Data { block, chunk, .. } => (block, chunk),
         MapItem::Page { .. } => return,
         MapItem::Unreadable { blocks, error, .. } => {
             if let Some(run) = run.take() {

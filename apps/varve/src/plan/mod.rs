@@ -1,5 +1,6 @@
 //! What `varve plan` reads and prints; it computes nothing itself (`varve-tool-plan` does).
 
+mod baseline;
 pub(crate) mod catalogue;
 mod form;
 pub(crate) mod question;

@@ -9,6 +9,7 @@ use varve_tool_plan::{
     Seconds, Share,
 };
 
+use super::baseline::add_measured;
 use super::catalogue::Catalogues;
 use super::form::{Form, refused};
 use crate::failure::{Failure, Result};
@@ -18,6 +19,10 @@ use crate::failure::{Failure, Result};
 pub(crate) struct Search {
     #[command(flatten)]
     catalogues: Catalogues,
+
+    /// What `varve bench run` measured on a cluster of the catalogue, CLUSTER=RESULT, instead of figures of drives; may be repeated
+    #[arg(long, value_name = "CLUSTER=RESULT")]
+    measured: Vec<String>,
 
     /// Kind of node to consider, instead of all of the catalogue; may be repeated
     #[arg(long = "node", value_name = "NAME")]
@@ -165,7 +170,10 @@ struct PolicyArgs {
 
 impl Search {
     pub(crate) fn run(self) -> Result<String> {
-        let catalogue = self.catalogues.read()?;
+        let mut catalogue = self.catalogues.read()?;
+        for measured in &self.measured {
+            add_measured(&mut catalogue, measured)?;
+        }
         let workload = self.demand.workload(&catalogue)?;
         let demand = self.demand.apply(workload);
         let policy = self.policy.apply(workload, demand.class);

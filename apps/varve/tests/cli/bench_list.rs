@@ -10,7 +10,9 @@ fn presets_are_listed_with_what_they_need() {
     assert!(line("appb-small-90w").ends_with("  a block target"));
     assert!(line("dvr-shared").ends_with("  an S3 server"));
     assert!(line("backup-archive").ends_with("  an S3 server"));
-    assert!(line("rados-4m-seq").ends_with("  not yet: native RADOS targets"));
+    assert!(line("rados-4m-seq").ends_with("  a pool of Ceph: rados:POOL, or any block target"));
+    assert!(line("scale-1000x50").ends_with("  a daemon of Varve"));
+    assert!(line("file-mixed").ends_with("  not yet: file system targets"));
     let json = varve(&["bench", "list", "--json"]).json();
     let presets = json["presets"].as_array().unwrap();
     assert_eq!(presets.len() + 1, text.lines().count());

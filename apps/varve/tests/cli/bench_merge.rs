@@ -75,7 +75,7 @@ fn hosts_that_begin_together_make_one_result() {
     }
     merge(dir.path(), &["a.json", "b.json", "--save", "both"]).ok();
     let page = varve_in(dir.path(), &["report", "page", "both", "--markdown"]).ok();
-    assert!(page.contains("under way of 2 hosts, 2500 operations/s"), "{page}");
+    assert!(page.contains("under way of 2 clients, 2500 operations/s"), "{page}");
     varve_in(dir.path(), &["report", "compare", "both", "both"]).ok();
 }
 

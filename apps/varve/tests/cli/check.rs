@@ -83,6 +83,12 @@ fn what_a_daemon_finds_wrong_is_told_and_ends_with_1() {
     assert_eq!(run.code, 1);
     assert!(run.stdout.starts_with("error: damaged: block 7 names 12"), "{}", run.stdout);
     assert!(run.stderr.contains("the pool has 1 error"), "{}", run.stderr);
+    api.varve(&["volume", "delete", "damaged"]).ok();
+    api.varve(&["volume", "create", "unserved", "--size", "1GiB"]).ok();
+    let run = api.varve(&["check", "--online"]);
+    assert_eq!(run.code, 2, "{}", run.stdout);
+    assert!(run.stdout.starts_with("not checked: 1 block that names"), "{}", run.stdout);
+    assert!(run.stderr.contains("not everything was checked"), "{}", run.stderr);
     let said = api.varve(&["check", "--online", "--quick"]).refused(2);
     assert!(said.contains("cannot be used with"), "{said}");
 }

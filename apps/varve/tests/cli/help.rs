@@ -87,6 +87,7 @@ const COMMANDS: &[&[&str]] = &[
     &["bench", "import"],
     &["bench", "merge"],
     &["report"],
+    &["report", "list"],
     &["report", "compare"],
     &["report", "page"],
     &["completions"],

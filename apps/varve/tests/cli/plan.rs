@@ -113,7 +113,9 @@ fn a_plan_names_what_binds_in_every_form() {
     assert!(text.contains("capacity         15.83    16     F2       binds\n"), "{text}");
     let form = |form| plan(&[&demand[..], &["--format", form]].concat()).ok();
     assert!(form("markdown").contains("| capacity | 15.83 | 16 | F2 | binds |\n"));
-    assert!(form("html").contains("<td>capacity</td><td>15.83</td><td>16</td>"));
+    assert!(
+        form("html").contains("<td>capacity</td><td class=\"n\">15.83</td><td class=\"n\">16</td>")
+    );
     let json = plan(&[&demand[..], &["--json"]].concat()).json();
     let best = &json["layouts"][0];
     assert_eq!((&best["nodes"], &best["binding"]), (&16.into(), &"capacity".into()));
@@ -165,6 +167,46 @@ fn users_add_their_own_hardware() {
     );
     let missing = plan(&["--usable", "1TB", "--catalogue", "nowhere.toml"]).refused(2);
     assert!(missing.contains("read catalogue nowhere.toml"), "{missing}");
+}
+
+#[test]
+fn results_of_bench_are_measurements_to_plan_with() {
+    let dir = tempfile::tempdir().unwrap();
+    let lab = "[[cluster]]\nname = \"lab\"\nnode = \"intel-good\"\nnodes = 4\nprotection = \"3\"\n";
+    fs::write(dir.path().join("lab.toml"), lab).unwrap();
+    let bench = |name: &str, reads: &str| {
+        let arguments =
+            ["bench", "run", "--target", "null:1GiB", "--rate", "20000", "--reads", reads];
+        let closed = ["bench", "run", "--target", "memory:4MiB", "--reads", reads];
+        let time = ["--ramp", "0ms", "--duration", "200ms", "--save", name];
+        let all = if name == "rated" { &arguments[..] } else { &closed };
+        varve_in(dir.path(), &[all, &time].concat()).ok()
+    };
+    bench("reads", "100");
+    bench("mixed", "50");
+    bench("rated", "100");
+    let plan = |measured: &[&str]| {
+        let demand = ["plan", "--catalogue", "lab.toml", "--node", "intel-good", "--reads", "100%"];
+        varve_in(dir.path(), &[&demand[..], &["--iops", "1k", "--json"], measured].concat())
+    };
+    let unknown = plan(&[]).refused(1);
+    assert!(
+        unknown.contains("reading blocks of this size by intel-good is not known"),
+        "{unknown}"
+    );
+    let json = plan(&["--measured", "lab=reads"]).json();
+    let basis = json["layouts"][0]["supply"]["basis"].to_string();
+    assert!(basis.contains("varve bench run, reads"), "{json}");
+    for (wrong, code, what) in [
+        ("lab=mixed", 2, "no load of blocks that reads alone or writes alone"),
+        ("lab=rated", 2, "no load of blocks that reads alone or writes alone"),
+        ("lab", 2, "no CLUSTER=RESULT"),
+        ("lab=nowhere", 1, "read nowhere"),
+        ("nobody=reads", 2, "nobody"),
+    ] {
+        let refused = plan(&["--measured", wrong]).refused(code);
+        assert!(refused.contains(what), "{refused}");
+    }
 }
 
 #[test]

@@ -32,6 +32,21 @@ fn results_become_a_page_with_pictures() {
     assert!(!markdown.contains("svg"));
     let own = fs::read_to_string(dir.path().join("first/index.html")).unwrap();
     assert!(own.contains("<h2>What the client&") || own.contains("<h2>What the client's"), "{own}");
+    for file in ["latency.svg", "rate-over-time.svg"] {
+        let svg = fs::read_to_string(dir.path().join("first").join(file)).unwrap();
+        assert!(svg.starts_with("<svg"), "{file}");
+    }
+    // A machine without fonts has no PNG, and says so.
+    let pictures =
+        varve_in(dir.path(), &["report", "page", "first", "second", "--pictures", "pictures"]);
+    let png = fs::read(dir.path().join("pictures/latency.png"));
+    match pictures.code {
+        0 => assert!(png.unwrap().starts_with(b"\x89PNG\r\n\x1a\n")),
+        code => {
+            assert!(code == 1 && png.is_err() && pictures.stderr.contains("a PNG needs a font"))
+        }
+    }
+    assert!(dir.path().join("pictures/latency.svg").exists());
     let too_many = ["report", "page", "a", "b", "c", "d", "e", "f", "g"];
     varve_in(dir.path(), &too_many).refused(2);
 }

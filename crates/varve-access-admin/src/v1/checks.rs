@@ -54,6 +54,9 @@ pub struct CheckReport {
     pub unnamed_bytes: u64,
     /// The first of what is wrong, in words.
     pub findings: Vec<String>,
+    /// What could not be looked up, for the shard that has it did not serve, and why, in words.
+    #[serde(default)]
+    pub not_checked: Vec<String>,
 }
 
 impl CheckReport {

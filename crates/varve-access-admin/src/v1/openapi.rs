@@ -19,8 +19,8 @@ use crate::v1::snapshots::{
 };
 use crate::v1::types::{
     ChangeVolume, CreateVolume, Drive, ErrorBody, Fill, FillLevel, JournalStatus, ListenerStatus,
-    MemoryStatus, Pool, ServiceState, ShardState, ShardStatus, SnapshotSpace, Space, Status,
-    Volume, VolumeFamily, VolumePage, VolumeSpace,
+    MemoryStatus, Pool, Reservation, ServiceState, ShardState, ShardStatus, SnapshotSpace, Space,
+    Status, Volume, VolumeFamily, VolumePage, VolumeSpace,
 };
 
 /// One method of one path.
@@ -114,7 +114,7 @@ static ENDPOINTS: [Endpoint; 24] = [
         method: "patch",
         path: "/v1/volumes/{name}",
         operation: "changeVolume",
-        summary: "Changes size, reduction and quota of a volume, also while clients have it open.",
+        summary: "Changes size, reduction, quota and reservation of a volume, also while clients have it open.",
         request: Some("ChangeVolume"),
         success: (200, Some("Volume")),
         errors: &[ErrorKind::Invalid, ErrorKind::NotFound],
@@ -429,6 +429,7 @@ fn schemas() -> Value {
     add::<ServiceState>(&mut all);
     add::<ShardState>(&mut all);
     add::<ShardStatus>(&mut all);
+    add::<Reservation>(&mut all);
     add::<RollBack>(&mut all);
     add::<Snapshot>(&mut all);
     add::<SnapshotPage>(&mut all);

@@ -193,6 +193,7 @@ async fn change_volume(
         dedup = volume.dedup,
         compression = %volume.compression,
         quota_bytes = volume.quota_bytes,
+        reserved_bytes = volume.reserved_bytes,
         "volume changed"
     );
     Ok(Json(volume))

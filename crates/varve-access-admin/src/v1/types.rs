@@ -199,6 +199,10 @@ pub struct Space {
     pub waiting_bytes: u64,
     /// What the pages that name them and all else that is live take, in bytes.
     pub metadata_bytes: u64,
+    /// Space that is reserved for volumes, whether they hold it or not, with what names their blocks, in bytes.
+    pub reserved_bytes: u64,
+    /// Of it, what they do not hold yet: it is part of `free_bytes`, and others may not have it.
+    pub outstanding_bytes: u64,
     /// How full that is.
     pub fill: Fill,
     /// The volumes, in the order of their names.
@@ -228,6 +232,12 @@ pub struct VolumeSpace {
     pub snapshots_freed_bytes: u64,
     /// What comes back when it goes with all its snapshots.
     pub whole_freed_bytes: u64,
+    /// Bytes of it that can always be written, whatever others write. Absent without a reservation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reserved_bytes: Option<u64>,
+    /// Of these the ones for which space is kept free now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outstanding_bytes: Option<u64>,
 }
 
 /// What a snapshot holds.
@@ -283,12 +293,28 @@ pub struct Volume {
     /// The most data that it may hold, in bytes of blocks that hold any; snapshots do not count. Absent without a bound.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quota_bytes: Option<u64>,
+    /// Bytes of it that can always be written, whatever others write: all of them, or absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reserved_bytes: Option<u64>,
+    /// Of these the ones for which space is kept free now; it holds the others already.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outstanding_bytes: Option<u64>,
     /// What it was cloned from, by the name of then. It depends on it no more, and it may be gone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<String>,
     /// Identity of the snapshot that it has received a part of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub receiving: Option<String>,
+}
+
+/// How much of a volume can always be written, whatever others write.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Reservation {
+    /// All of it.
+    Full,
+    /// Nothing of it.
+    None,
 }
 
 /// Volumes in the order of their names.
@@ -322,6 +348,9 @@ pub struct CreateVolume {
     /// The most data that it may hold, in bytes, 4096 at least; there is no bound when it is absent or 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quota_bytes: Option<u64>,
+    /// Whether space is reserved for it; it is not when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reservation: Option<Reservation>,
 }
 
 /// What is to change of a volume, at least one thing; the rest stays as it is. The size comes first and stays when the rest fails.
@@ -344,6 +373,9 @@ pub struct ChangeVolume {
     /// The most data that it may hold, in bytes, 4096 at least; 0 takes the bound away. What it holds stays, also where that is more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quota_bytes: Option<u64>,
+    /// Whether space is reserved for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reservation: Option<Reservation>,
     /// Forgets what the volume was cloned from.
     #[serde(default)]
     pub forget_origin: bool,
@@ -353,10 +385,18 @@ impl ChangeVolume {
     /// Whether it asks for no change.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        let Self { size_bytes, allow_shrink: _, dedup, compression, quota_bytes, forget_origin } =
-            self;
+        let Self {
+            size_bytes,
+            allow_shrink: _,
+            dedup,
+            compression,
+            quota_bytes,
+            reservation,
+            forget_origin,
+        } = self;
         let keeps_reduction = dedup.is_none() && compression.is_none();
-        size_bytes.is_none() && keeps_reduction && quota_bytes.is_none() && !forget_origin
+        let keeps_bounds = quota_bytes.is_none() && reservation.is_none();
+        size_bytes.is_none() && keeps_reduction && keeps_bounds && !forget_origin
     }
 }
 

@@ -21,6 +21,7 @@ async fn create_raw(datasets: &Datasets, name: &str) {
         dedup: None,
         compression: Some(Compression::Off),
         quota_bytes: None,
+        reserved: false,
         receiving: None,
     };
     datasets.create_volume(spec).await.unwrap();

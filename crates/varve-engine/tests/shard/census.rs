@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 
-use varve_engine::{Census, FamilyCensus, Holding, MapItem, StreamCensus};
+use varve_engine::{Census, FamilyCensus, ForeignNames, Holding, MapItem, StreamCensus};
 use varve_stdx::Rng;
 use varve_types::{ByteRange, ChunkId, Compression, Reduction, StreamId};
 
@@ -156,10 +156,12 @@ fn a_census_is_what_a_recount_finds() {
             let mut rng = Rng::new(seed);
             let families = pool.grow(&mut rng).await;
             pool.shard.apply_acknowledged().await.expect("apply");
-            let census = pool.shard.census(&families).await.expect("census");
+            let census =
+                pool.shard.census(&families, &ForeignNames::default()).await.expect("census");
             assert_eq!(census, pool.recount(&families).await, "seed {seed}, before a checkpoint");
             let pool = pool.reopened().await;
-            let census = pool.shard.census(&families).await.expect("census");
+            let census =
+                pool.shard.census(&families, &ForeignNames::default()).await.expect("census");
             let recount = pool.recount(&families).await;
             assert_eq!(census, recount, "seed {seed}");
             assert!(census.named.page_bytes > 0 && census.named.chunks > 0);
@@ -175,7 +177,8 @@ fn what_a_census_says_is_what_deletions_free() {
         let mut all: Vec<StreamId> = families.iter().flatten().copied().collect();
         pool = pool.marked(&all).await;
         for family in families.iter().filter(|family| family.len() > 1) {
-            let census = pool.shard.census(&families).await.expect("census");
+            let census =
+                pool.shard.census(&families, &ForeignNames::default()).await.expect("census");
             let at = families.iter().position(|other| other == family).unwrap();
             let (before, snapshot) = (pool.data_bytes().await, family[1]);
             assert_eq!(before, census.named.data_bytes, "mark left nothing else");
@@ -185,7 +188,7 @@ fn what_a_census_says_is_what_deletions_free() {
             let freed = before - pool.data_bytes().await;
             assert_eq!(freed, census.families[at].streams[1].unique.data_bytes);
         }
-        let census = pool.shard.census(&families).await.expect("census");
+        let census = pool.shard.census(&families, &ForeignNames::default()).await.expect("census");
         let before = pool.data_bytes().await;
         all.retain(|stream| !families[0].contains(stream));
         for stream in &families[0] {

@@ -8,7 +8,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use crate::pool::{MIB, Shape, disk_for, format, open_media};
-use varve_engine::{BLOCK_BYTES, ReadPart, Shard};
+use varve_engine::{BLOCK_BYTES, ForeignNames, ReadPart, Shard};
 use varve_media::Media;
 use varve_reactor::{Reactor, SimLoop};
 use varve_stdx::{AlignedBuf, Rng};
@@ -164,7 +164,7 @@ fn what_waits_to_be_folded_is_shared_only_if_it_is_shared_already() {
         let report = shard.audit().await.expect("audit");
         assert_eq!(report.differences, Vec::<String>::new());
         assert_eq!((report.chunks, report.data_chunks, report.dead_chunks), (4, 3, 1));
-        shard.census(&[vec![STREAM]]).await.expect("census");
+        shard.census(&[vec![STREAM]], &ForeignNames::default()).await.expect("census");
         assert_eq!(shard.stats().waiting_deaths, 0, "a census folds");
         let report = shard.audit().await.expect("audit");
         assert_eq!((report.chunks, report.data_chunks, report.dead_chunks), (4, 3, 0));

@@ -1,13 +1,16 @@
 //! Shards of small pools on a memory disk, in the simulated loop.
 
+mod aggregation;
 mod census;
 mod cut;
 mod deaths;
 mod ended;
 mod full;
 mod marked_room;
+mod peers;
 mod pool;
 mod read_cache;
 mod reduction;
+mod reservations;
 mod transactions;
 mod verify;

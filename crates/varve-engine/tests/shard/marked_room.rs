@@ -52,8 +52,8 @@ async fn overwrite(pool: &Pool, blocks: u64, behind: u64) -> Result<(), Error> {
 async fn mark(pool: &Pool) -> MarkReport {
     let owned: HashSet<StreamId> = [ONE, OTHER].into();
     let ticket = pool.shard.mark_begin().await.expect("begin");
-    pool.shard.mark_walk(ticket, &owned).await.expect("walk");
-    pool.shard.mark_sweep(ticket).await.expect("sweep")
+    let (_, named) = pool.shard.mark_walk(ticket, &owned).await.expect("walk");
+    pool.shard.mark_sweep(ticket, &named).await.expect("sweep")
 }
 
 /// Runs a pass whenever a write waits for one; counts them, and what they freed.

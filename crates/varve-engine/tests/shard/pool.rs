@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use varve_engine::{Error, Pool, PoolSpec, PoolZones, Shard, ShardConfig, ShardParts};
+use varve_engine::{Error, Peers, Pool, PoolSpec, PoolZones, Shard, ShardConfig, ShardParts};
 use varve_media::{Disk, Drive, DriveDisks, DriveOptions, DriveSpec, Media, MemDisk};
 use varve_reactor::Reactor;
 use varve_types::{PoolId, Reduction, ShardId};
@@ -98,23 +98,47 @@ pub(crate) async fn open_media(
     media: Vec<Media>,
     shape: Shape,
 ) -> Vec<Rc<Shard>> {
+    open_with_peers(reactor, media, shape, |_| None).await
+}
+
+/// As [`open_media`], of shards that know others.
+pub(crate) async fn open_with_peers(
+    reactor: &Reactor,
+    media: Vec<Media>,
+    shape: Shape,
+    peers: impl Fn(ShardId) -> Option<Rc<dyn Peers>>,
+) -> Vec<Rc<Shard>> {
     let pool = Pool::open(&media[0]).await.expect("open the pool");
     let mut opened = Vec::new();
     for (shard, media) in (0..).map(ShardId).zip(media) {
-        let mut config = ShardConfig::with_memory(POOL, shard, shape.memory_bytes);
-        config.checkpoint_entries = shape.checkpoint_entries;
-        config.reduction = shape.reduction;
-        config.dedup_index_bytes = shape.index_bytes;
-        let parts = ShardParts {
-            reactor: reactor.clone(),
-            media,
-            config,
-            zones: Rc::new(PoolZones::new(Rc::clone(&pool), shard)),
-            owned: pool.zones_of(shard),
-        };
-        opened.push(Shard::open(parts).await.expect("open the shard"));
+        let shard = try_open(reactor, &pool, media, shape, shard, peers(shard)).await;
+        opened.push(shard.expect("open the shard"));
     }
     opened
+}
+
+/// Opens one shard of a pool.
+pub(crate) async fn try_open(
+    reactor: &Reactor,
+    pool: &Rc<Pool>,
+    media: Media,
+    shape: Shape,
+    shard: ShardId,
+    peers: Option<Rc<dyn Peers>>,
+) -> Result<Rc<Shard>, Error> {
+    let mut config = ShardConfig::with_memory(POOL, shard, shape.memory_bytes);
+    config.checkpoint_entries = shape.checkpoint_entries;
+    config.reduction = shape.reduction;
+    config.dedup_index_bytes = shape.index_bytes;
+    Shard::open(ShardParts {
+        reactor: reactor.clone(),
+        media,
+        config,
+        zones: Rc::new(PoolZones::new(Rc::clone(pool), shard)),
+        owned: pool.zones_of(shard),
+        peers,
+    })
+    .await
 }
 
 /// A memory disk for a pool.

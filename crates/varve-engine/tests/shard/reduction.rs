@@ -88,8 +88,8 @@ impl Pool {
     pub(crate) async fn mark(&self, owned: &[StreamId]) -> u64 {
         let owned: HashSet<StreamId> = owned.iter().copied().collect();
         let ticket = self.shard.mark_begin().await.expect("begin");
-        self.shard.mark_walk(ticket, &owned).await.expect("walk");
-        self.shard.mark_sweep(ticket).await.expect("sweep").freed
+        let (_, named) = self.shard.mark_walk(ticket, &owned).await.expect("walk");
+        self.shard.mark_sweep(ticket, &named).await.expect("sweep").freed
     }
 
     /// Live bytes of data: what is live beside pages. Nothing contradicts anything.

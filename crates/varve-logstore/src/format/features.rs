@@ -22,7 +22,9 @@ impl Features {
     /// Flags of `ro_compat` that this version knows.
     pub const RO_COMPAT_KNOWN: u64 = 0;
     /// Flags of `incompat` that this version knows.
-    pub const INCOMPAT_KNOWN: u64 = 0;
+    pub const INCOMPAT_KNOWN: u64 = Self::FOREIGN_NAMES;
+    /// Incompatible, in shard roots: maps name chunks of other shards.
+    pub const FOREIGN_NAMES: u64 = 1;
 
     /// Says whether this version may write.
     ///

@@ -15,6 +15,7 @@ pub mod page;
 pub mod pointer;
 pub mod pool;
 pub mod record;
+pub mod reservation;
 pub mod root;
 pub mod segment;
 pub mod stream;

@@ -6,7 +6,7 @@
 
 use varve_stdx::{Writer, checksum64, checksum64_seeded};
 use varve_types::limits::{ADDRESS_UNIT, VOLUME_BYTES_MAX};
-use varve_types::{CutNumber, StreamId, WriteSeq};
+use varve_types::{ChunkId, CutNumber, StreamId, WriteSeq};
 
 use super::fields::{Fields, head, room};
 use super::frame::FRAME_BYTES_MAX;
@@ -38,7 +38,7 @@ pub enum RecordKind {
     StreamDrop = 6,
     /// Lets another stream hold what this one holds; see [`encode_cut`].
     Cut = 7,
-    /// Reserved: another reference to a chunk.
+    /// Lets other shards name chunks of this one; see [`encode_grant`].
     Grant = 8,
     /// Reserved: a write whose data went straight to a segment.
     LargeRef = 9,
@@ -72,10 +72,9 @@ impl RecordKind {
             | Self::KeyPut
             | Self::KeyDelete
             | Self::StreamDrop
-            | Self::Cut => Ok(()),
-            Self::Grant | Self::LargeRef => {
-                Err(Error::Unsupported { what: "record kind", flags: self as u64 })
-            }
+            | Self::Cut
+            | Self::Grant => Ok(()),
+            Self::LargeRef => Err(Error::Unsupported { what: "record kind", flags: self as u64 }),
         }
     }
 }
@@ -205,8 +204,9 @@ impl RecordHeader {
             RecordKind::KeyPut
             | RecordKind::KeyDelete
             | RecordKind::StreamDrop
-            | RecordKind::Cut => false,
-            RecordKind::Grant | RecordKind::LargeRef => {
+            | RecordKind::Cut
+            | RecordKind::Grant => false,
+            RecordKind::LargeRef => {
                 return (self.payload_len > FRAME_BYTES_MAX)
                     .then_some(("payload_len", u64::from(self.payload_len)));
             }
@@ -222,6 +222,9 @@ impl RecordHeader {
             RecordKind::Write => payload_len == self.len_512 * ADDRESS_UNIT,
             RecordKind::KeyPut | RecordKind::KeyDelete => payload_len >= 2,
             RecordKind::Cut => payload_len == CUT_BYTES as u64,
+            RecordKind::Grant => {
+                payload_len > 0 && payload_len.is_multiple_of(GRANTED_BYTES as u64)
+            }
             _ => payload_len == 0,
         };
         if !fits || self.payload_len > FRAME_BYTES_MAX {
@@ -265,6 +268,34 @@ pub fn encode_cut(copy: StreamId) -> [u8; CUT_BYTES] {
 pub fn decode_cut(payload: &[u8]) -> Result<StreamId> {
     let mut fields = Fields::new("cut payload", payload);
     fields.id("copy", StreamId::from_untrusted)
+}
+
+/// Bytes of a chunk in the payload of a grant.
+pub const GRANTED_BYTES: usize = 8;
+
+/// Chunks in a grant at most: their ids are one piece.
+pub const GRANTED_MAX: usize = PIECE_BYTES / GRANTED_BYTES;
+
+/// The payload of a grant of chunks.
+#[must_use]
+pub fn encode_grant(chunks: &[ChunkId]) -> Vec<u8> {
+    chunks.iter().flat_map(|chunk| chunk.get().to_le_bytes()).collect()
+}
+
+/// The chunks that a grant's payload names.
+///
+/// # Errors
+/// That they are too many, or one has no id of a chunk.
+pub fn decode_grant(payload: &[u8]) -> Result<Vec<ChunkId>> {
+    let mut fields = Fields::new("grant payload", payload);
+    let count = payload.len() / GRANTED_BYTES;
+    if count > GRANTED_MAX {
+        return Err(fields.bad("length", payload.len() as u64));
+    }
+    let chunk = |id| ChunkId::from_untrusted(id).filter(|chunk| *chunk != ChunkId::ZERO);
+    let chunks = (0..count).map(|_| fields.id("chunk", chunk)).collect();
+    fields.end()?;
+    chunks
 }
 
 /// Payload of key records, in frames and in segments: `key_len u16 | key | value`, without a value for a deletion.

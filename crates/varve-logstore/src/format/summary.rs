@@ -16,7 +16,7 @@
 
 use varve_media::SegmentId;
 use varve_stdx::Writer;
-use varve_types::{ChunkId, CutNumber, Generation, SegmentNumber, StreamId, WriteSeq};
+use varve_types::{ChunkId, CutNumber, Generation, SegmentNumber, ShardId, StreamId, WriteSeq};
 
 use super::fields::{Fields, head, room};
 use super::pointer::Location;
@@ -152,6 +152,32 @@ pub enum SummaryEntry {
         /// Whether the write never was in the lane.
         bypassed: bool,
     },
+    /// A block that holds the same bytes as a chunk of another shard.
+    ForeignReference {
+        /// The other shard.
+        home: ShardId,
+        /// The chunk there.
+        chunk: ChunkId,
+        /// The stream.
+        stream: StreamId,
+        /// The block.
+        block: u64,
+        /// The write it came from.
+        wseq: WriteSeq,
+        /// I/O class of that write.
+        class: u8,
+        /// Whether the write never was in the lane.
+        bypassed: bool,
+    },
+    /// Chunks that another shard may name from here on: they are shared.
+    Grant {
+        /// The first.
+        first: ChunkId,
+        /// How many ids follow each other, the first included.
+        count: u64,
+        /// The record it came from.
+        wseq: WriteSeq,
+    },
     /// Blocks that became holes.
     Trim {
         /// The stream.
@@ -282,6 +308,8 @@ mod kind {
     pub(super) const REFERENCE: u8 = 13;
     pub(super) const DEATH_BLOB: u8 = 14;
     pub(super) const FOLDED: u8 = 15;
+    pub(super) const FOREIGN_REFERENCE: u8 = 16;
+    pub(super) const GRANT: u8 = 17;
 }
 
 /// Flag of entries of writes that never were in the lane.
@@ -319,6 +347,8 @@ impl SummaryEntry {
             | Self::UsageBlob { unit }
             | Self::DeathBlob { unit } => Some(unit),
             Self::Reference { .. }
+            | Self::ForeignReference { .. }
+            | Self::Grant { .. }
             | Self::Trim { .. }
             | Self::Zero { .. }
             | Self::StreamDrop { .. }
@@ -343,6 +373,8 @@ impl SummaryEntry {
             | Self::UsageBlob { unit }
             | Self::DeathBlob { unit } => unit,
             Self::Reference { .. }
+            | Self::ForeignReference { .. }
+            | Self::Grant { .. }
             | Self::Trim { .. }
             | Self::Zero { .. }
             | Self::StreamDrop { .. }
@@ -360,6 +392,8 @@ impl SummaryEntry {
         match self {
             Self::Data { wseq, .. }
             | Self::Reference { wseq, .. }
+            | Self::ForeignReference { wseq, .. }
+            | Self::Grant { wseq, .. }
             | Self::Trim { wseq, .. }
             | Self::Zero { wseq, .. }
             | Self::KeyPut { wseq, .. }
@@ -382,6 +416,7 @@ impl SummaryEntry {
         match self {
             Self::Data { bypassed: true, .. }
             | Self::Reference { bypassed: true, .. }
+            | Self::ForeignReference { bypassed: true, .. }
             | Self::Trim { bypassed: true, .. } => None,
             _ => self.wseq(),
         }
@@ -390,9 +425,12 @@ impl SummaryEntry {
     /// Writes the entry to the first [`Self::LEN`] bytes of `out`. Allocates nothing.
     ///
     /// # Panics
-    /// When `out` is shorter, a unit is empty, or a block or count needs more than 48 bits.
+    /// When `out` is shorter, a unit is empty, a home needs more than 12 bits, or a block or count more than 48.
     #[inline]
     pub fn encode(&self, out: &mut [u8]) {
+        if let Self::ForeignReference { home, .. } = self {
+            assert!(home.0 < ShardId::COUNT_MAX, "a home fits 12 bits");
+        }
         let raw = self.to_raw();
         let mut out = Writer::new(room::<{ Self::LEN }>(out));
         out.u8(raw.kind);
@@ -423,31 +461,22 @@ impl SummaryEntry {
         let zero = Raw::default();
         match self {
             Self::Data { chunk, stream, block, wseq, cut, class, bypassed, unit, fingerprint } => {
-                Raw {
-                    kind: kind::DATA,
-                    flags: flags(bypassed),
-                    class,
-                    chunk: chunk.get(),
-                    stream: stream.get(),
-                    block,
-                    wseq: wseq.get(),
-                    cut: cut.0,
-                    unit: Some(unit),
-                    fingerprint,
-                }
+                let unit = Some(unit);
+                let flags = flags(bypassed);
+                let raw = Raw { flags, class, cut: cut.0, unit, fingerprint, ..zero };
+                raw.names(kind::DATA, chunk, stream, block, wseq)
             }
-            Self::Reference { chunk, stream, block, wseq, cut, class, bypassed } => Raw {
-                kind: kind::REFERENCE,
-                flags: flags(bypassed),
-                class,
-                chunk: chunk.get(),
-                stream: stream.get(),
-                block,
-                wseq: wseq.get(),
-                cut: cut.0,
-                unit: None,
-                fingerprint: None,
-            },
+            Self::Reference { chunk, stream, block, wseq, cut, class, bypassed } => {
+                let raw = Raw { flags: flags(bypassed), class, cut: cut.0, ..zero };
+                raw.names(kind::REFERENCE, chunk, stream, block, wseq)
+            }
+            Self::ForeignReference { home, chunk, stream, block, wseq, class, bypassed } => {
+                let raw = Raw { flags: flags(bypassed), class, cut: u32::from(home.0), ..zero };
+                raw.names(kind::FOREIGN_REFERENCE, chunk, stream, block, wseq)
+            }
+            Self::Grant { first, count, wseq } => {
+                Raw { wseq: wseq.get(), ..Raw::ids(kind::GRANT, first, count) }
+            }
             Self::Trim { stream, block, block_count, wseq, cut, bypassed } => Raw {
                 flags: flags(bypassed),
                 ..Raw::range(kind::TRIM, stream, block, block_count, wseq, cut)
@@ -507,6 +536,8 @@ impl SummaryEntry {
             | kind::USAGE_BLOB
             | kind::DEATH_BLOB => true,
             kind::REFERENCE
+            | kind::FOREIGN_REFERENCE
+            | kind::GRANT
             | kind::TRIM
             | kind::ZERO
             | kind::STREAM_DROP
@@ -548,6 +579,9 @@ impl SummaryEntry {
         }
         let key_id = fields.u32()?;
         fields.unencrypted(key_id)?;
+        if kind == kind::FOREIGN_REFERENCE && raw.cut >= u32::from(ShardId::COUNT_MAX) {
+            return Err(fields.bad("home", u64::from(raw.cut)));
+        }
         raw.fingerprint = Fingerprint::new(*head(WHAT, fields.bytes(Fingerprint::LEN)?)?);
 
         let entry = Self::from_raw(raw).ok_or_else(|| fields.unknown(kind))?;
@@ -573,6 +607,16 @@ impl SummaryEntry {
             (kind::REFERENCE, None) => {
                 Self::Reference { chunk, stream, block, wseq, cut, class, bypassed }
             }
+            (kind::FOREIGN_REFERENCE, None) => Self::ForeignReference {
+                home: ShardId(low_16(u64::from(raw.cut))),
+                chunk,
+                stream,
+                block,
+                wseq,
+                class,
+                bypassed,
+            },
+            (kind::GRANT, None) => Self::Grant { first: chunk, count: block, wseq },
             (kind::TRIM, None) => {
                 Self::Trim { stream, block, block_count: raw.chunk, wseq, cut, bypassed }
             }
@@ -622,6 +666,13 @@ const fn low_8(value: u64) -> u8 {
 }
 
 impl Raw {
+    /// An entry by which a block of a stream names a chunk.
+    #[inline]
+    fn names(self, kind: u8, chunk: ChunkId, stream: StreamId, block: u64, wseq: WriteSeq) -> Self {
+        let (chunk, stream, wseq) = (chunk.get(), stream.get(), wseq.get());
+        Self { kind, chunk, stream, block, wseq, ..self }
+    }
+
     fn ids(kind: u8, first: ChunkId, count: u64) -> Self {
         Self { kind, chunk: first.get(), block: count, ..Self::default() }
     }

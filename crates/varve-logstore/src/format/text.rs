@@ -238,6 +238,14 @@ impl Display for SummaryEntry {
                 cut.0,
                 bypass(*bypassed)
             ),
+            Self::ForeignReference { home, chunk, stream, block, wseq, class, bypassed } => write!(
+                f,
+                "foreign-reference chunk {chunk} of shard {home} stream {stream} block {block} wseq {wseq} class {class}{}",
+                bypass(*bypassed)
+            ),
+            Self::Grant { first, count, wseq } => {
+                write!(f, "grant chunk {first} + {count} wseq {wseq}")
+            }
             Self::Trim { stream, block, block_count, wseq, cut, bypassed } => write!(
                 f,
                 "trim stream {stream} block {block} + {block_count} wseq {wseq} cut {}{}",

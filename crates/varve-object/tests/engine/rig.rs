@@ -96,7 +96,8 @@ async fn open(reactor: Reactor, disk: &MemDisk) -> Life {
             shard: ShardConfig::with_memory(POOL, shard, 64 << 20),
             root: PoolRoot::Here(Rc::clone(&pool)),
         };
-        dispatch.add_host(shard, ShardHost::open(config).await.expect("works"));
+        let host = ShardHost::open(config, &dispatch).await.expect("works");
+        dispatch.add_host(shard, host);
         first.get_or_insert(dispatch);
     }
     let options = EngineOptions { reduction: Reduction::default(), bodies_bytes_max: 6 << 20 };

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use varve_media::{Disk, Persist};
+use varve_media::Disk;
 use varve_reactor::{Nanos, Reactor};
 use varve_stdx::{AlignedBuf, BufSlice};
 
@@ -78,8 +78,6 @@ struct Inner {
     operations: RefCell<Operations>,
     pace: Pace,
     depth: u32,
-    block_bytes: usize,
-    persist: Persist,
 }
 
 /// A phase that runs.
@@ -93,13 +91,13 @@ struct Course {
 }
 
 impl Job {
-    /// Job `job` of a load on `disk`, of which the first `size_bytes` are used.
+    /// A job of a load on its part of `disk`.
     ///
     /// # Errors
-    /// As [`LoadSpec::check`] and [`LoadSpec::blocks_a_job`].
+    /// As [`LoadSpec::check`], and `TargetSize` when the part is too small.
     ///
     /// # Panics
-    /// When the disk is smaller than `size_bytes`.
+    /// When the disk is smaller than the part's end.
     pub fn new(
         reactor: &Reactor,
         disk: Rc<dyn Disk>,
@@ -108,17 +106,15 @@ impl Job {
         watch: Arc<JobWatch>,
     ) -> Result<Self> {
         spec.check()?;
-        assert!(part.size_bytes <= disk.size(), "the disk holds the whole part");
-        let blocks = spec.blocks_a_job(part.size_bytes)?;
+        let end_bytes = part.begin_bytes + part.size_bytes;
+        assert!(end_bytes <= disk.size(), "the disk holds the whole part");
         let inner = Inner {
             reactor: reactor.clone(),
             disk,
             watch,
-            operations: RefCell::new(Operations::new(spec, part.job, blocks)?),
+            operations: RefCell::new(Operations::new(spec, &part)?),
             pace: Pace::of_job(spec.rate, part.job, spec.jobs),
             depth: spec.depth,
-            block_bytes: spec.block_bytes,
-            persist: if spec.durable { Persist::Durable } else { Persist::Cached },
         };
         Ok(Self { inner: Rc::new(inner) })
     }
@@ -158,12 +154,14 @@ impl Job {
     }
 }
 
-/// Which part of a target a job works on.
+/// Which part of a disk a job works on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct JobPart {
-    /// Number of the job.
+    /// Number of the job: data and accesses of jobs differ.
     pub job: u32,
-    /// Bytes of the target that all jobs together use.
+    /// Where it begins.
+    pub begin_bytes: u64,
+    /// Bytes of it.
     pub size_bytes: u64,
 }
 
@@ -243,15 +241,16 @@ impl Inner {
         operation: Operation,
         payload: Option<BufSlice>,
     ) -> Result<Option<AlignedBuf>> {
-        let offset = self.operations.borrow().offset(operation.block);
+        let (offset, bytes) = self.operations.borrow().place(operation);
         match payload {
             None => {
-                let started = self.disk.read(offset, self.block_bytes);
+                let started = self.disk.read(offset, bytes);
                 self.submit();
                 Ok(Some(started.await?))
             }
-            Some(bytes) => {
-                let started = self.disk.write(offset, bytes, self.persist);
+            Some(payload) => {
+                let persist = self.operations.borrow().persist(operation);
+                let started = self.disk.write(offset, payload, persist);
                 self.submit();
                 started.await?;
                 Ok(None)
@@ -274,7 +273,8 @@ impl Inner {
         };
         let begin = course.began + ramp_ns;
         if due >= begin {
-            let bytes = self.block_bytes as u64;
+            let (_, bytes) = self.operations.borrow().place(operation);
+            let bytes = bytes as u64;
             let mut measured = course.measured.borrow_mut();
             measured.answer(kind(operation.is_read), bytes, due - begin, answered - due); // J1
         }

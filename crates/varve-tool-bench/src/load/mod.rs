@@ -2,6 +2,7 @@
 
 mod job;
 mod measured;
+mod mixture;
 mod operations;
 mod pace;
 mod spec;
@@ -10,6 +11,7 @@ mod steady;
 
 pub use job::{Job, JobPart, JobWatch, Phase};
 pub use measured::{Kind, Measured, Side};
+pub use mixture::{Mixture, Part};
 pub use pace::Pace;
 pub use spec::LoadSpec;
 pub use statistics::Estimate;

@@ -5,6 +5,8 @@ use varve_types::limits::{BLOCK_SIZE_DEFAULT, MEDIA_ALIGN};
 use crate::access::{AccessPattern, AccessSpec};
 use crate::data::DataSpec;
 use crate::error::{Error, Result, check_percent};
+use crate::load::job::JobPart;
+use crate::load::mixture::{Mixture, Part};
 use crate::mix::key;
 
 /// A load on a target. Each job works on its own equal part of the target with a queue of its own, and repeats itself exactly given the same
@@ -31,6 +33,9 @@ pub struct LoadSpec {
     pub verify: bool,
     /// What is written, in blocks of 4 KiB: shares of zeros and duplicates, compressibility.
     pub data: DataSpec,
+    /// Operations of several sorts, instead of what block, reads, pattern, durability and compressibility say; [`LoadSpec::mixed`] makes
+    /// such a load.
+    pub mixture: Option<Mixture>,
 }
 
 impl Default for LoadSpec {
@@ -47,6 +52,7 @@ impl Default for LoadSpec {
             durable: false,
             verify: false,
             data: DataSpec::default(),
+            mixture: None,
         }
     }
 }
@@ -61,17 +67,34 @@ impl LoadSpec {
     /// Most operations a second.
     pub const RATE_MAX: f64 = 1e9;
 
+    /// The load with operations of these sorts.
+    #[must_use]
+    pub fn mixed(self, mixture: Mixture) -> Self {
+        Self {
+            block_bytes: mixture.block_bytes(),
+            read_percent: mixture.read_percent(),
+            mixture: Some(mixture),
+            ..self
+        }
+    }
+
+    /// Bytes of the largest operation.
+    #[must_use]
+    pub fn bytes_max(&self) -> usize {
+        self.mixture.map_or(self.block_bytes, |mixture| mixture.bytes_max())
+    }
+
     /// Whether such a load can be made.
     ///
     /// # Errors
     /// The first thing that is wrong.
     pub fn check(&self) -> Result<()> {
         let Self { block_bytes, jobs, depth, .. } = *self;
-        if block_bytes == 0
-            || !block_bytes.is_multiple_of(MEDIA_ALIGN)
-            || block_bytes > Self::BLOCK_BYTES_MAX
-        {
-            return Err(Error::OperationBytes { block_bytes, bytes_max: Self::BLOCK_BYTES_MAX });
+        check_bytes(block_bytes)?;
+        for part in self.mixture.iter().flat_map(|mixture| mixture.parts()) {
+            check_bytes(part.bytes)?;
+            DataSpec { compression_ratio: part.compression_ratio, ..self.data }.check()?;
+            self.access(0, 1, part.pattern).stream()?;
         }
         check_percent("reads", self.read_percent)?;
         check_count("jobs", jobs, Self::JOBS_MAX)?;
@@ -86,7 +109,7 @@ impl LoadSpec {
             "data come in blocks of 4 KiB"
         );
         self.data.check()?;
-        self.access(0, 1).stream().map(|_| ())
+        self.access(0, 1, self.pattern).stream().map(|_| ())
     }
 
     /// Blocks of each job on a target of `size_bytes`.
@@ -95,7 +118,8 @@ impl LoadSpec {
     /// `TargetSize` when they are too few: one, or in verify mode two for each operation under way.
     pub fn blocks_a_job(&self, size_bytes: u64) -> Result<u64> {
         let blocks = size_bytes / self.block_bytes as u64 / u64::from(self.jobs);
-        let blocks_min = if self.verify { 2 * u64::from(self.depth) } else { 1 };
+        let operations_min = if self.verify { 2 * u64::from(self.depth) } else { 1 };
+        let blocks_min = operations_min * (self.bytes_max() / self.block_bytes) as u64;
         if blocks < blocks_min {
             let needed_bytes = blocks_min * self.block_bytes as u64 * u64::from(self.jobs);
             return Err(Error::TargetSize { size_bytes, needed_bytes });
@@ -103,11 +127,41 @@ impl LoadSpec {
         Ok(blocks)
     }
 
-    /// The accesses of job `job` to its `blocks` blocks.
-    pub(crate) fn access(&self, job: u32, blocks: u64) -> AccessSpec {
-        let seed = key([self.seed, u64::from(job)]);
-        AccessSpec { seed, blocks, pattern: self.pattern, scatter: true }
+    /// The equal part of a job, of `size_bytes` of a target from `begin_bytes` on.
+    ///
+    /// # Errors
+    /// As [`LoadSpec::blocks_a_job`].
+    pub fn part_of_job(&self, job: u32, begin_bytes: u64, size_bytes: u64) -> Result<JobPart> {
+        let size_bytes = self.blocks_a_job(size_bytes)? * self.block_bytes as u64;
+        Ok(JobPart { job, begin_bytes: begin_bytes + u64::from(job) * size_bytes, size_bytes })
     }
+
+    /// The sorts of operations: of a load without a mixture the one that its fields say, whose kind is drawn.
+    pub(crate) fn parts(&self) -> Vec<Part> {
+        let own = || Part {
+            percent: 100,
+            is_read: self.read_percent == 100,
+            bytes: self.block_bytes,
+            pattern: self.pattern,
+            durable: self.durable,
+            compression_ratio: self.data.compression_ratio,
+        };
+        self.mixture.map_or_else(|| vec![own()], |mixture| mixture.parts().to_vec())
+    }
+
+    /// Accesses of job `job` to `blocks` places.
+    pub(crate) fn access(&self, job: u32, blocks: u64, pattern: AccessPattern) -> AccessSpec {
+        let seed = key([self.seed, u64::from(job)]);
+        AccessSpec { seed, blocks, pattern, scatter: true }
+    }
+}
+
+fn check_bytes(block_bytes: usize) -> Result<()> {
+    let bytes_max = LoadSpec::BLOCK_BYTES_MAX;
+    if block_bytes == 0 || !block_bytes.is_multiple_of(MEDIA_ALIGN) || block_bytes > bytes_max {
+        return Err(Error::OperationBytes { block_bytes, bytes_max });
+    }
+    Ok(())
 }
 
 fn check_count(what: &'static str, count: u32, count_max: u32) -> Result<()> {
@@ -152,5 +206,7 @@ mod tests {
         let verified = LoadSpec { verify: true, depth: 4, ..spec };
         assert!(verified.blocks_a_job(23 * 4096).is_err());
         assert_eq!(verified.blocks_a_job(24 * 4096).unwrap(), 8);
+        let part = spec.part_of_job(2, 1 << 20, 10 * 4096).unwrap();
+        assert_eq!((part.begin_bytes, part.size_bytes), ((1 << 20) + 6 * 4096, 3 * 4096));
     }
 }

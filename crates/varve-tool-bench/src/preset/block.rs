@@ -1,7 +1,8 @@
 //! Presets of block storage.
 
 use crate::access::AccessPattern;
-use crate::preset::{BlockWork, Preset, Step, Work};
+use crate::load::{Mixture, Part};
+use crate::preset::{BlockWork, Lives, Preset, Step, VolumeWork, Work};
 
 const RANDOM: AccessPattern = AccessPattern::Uniform;
 const SEQUENTIAL: AccessPattern = AccessPattern::Sequential;
@@ -30,10 +31,23 @@ const BASE: Step = Step {
     jobs: VDI_VOLUMES,
     depth: 32,
     rate: None,
+    mixture: None,
+    volumes: None,
+};
+
+/// The whole target, filled, with the times of S0's appendix B.
+const WORK: BlockWork = BlockWork {
+    size_bytes: None,
+    fill: true,
+    ramp_s: 30,
+    duration_s: 300,
+    needs: "a block target",
+    compression_ratio: None,
+    steps: Vec::new(),
 };
 
 fn work(steps: Vec<Step>) -> Work {
-    Work::Block(BlockWork { size_bytes: None, fill: true, ramp_s: 30, duration_s: 300, steps })
+    Work::Block(BlockWork { steps, ..WORK })
 }
 
 fn preset(id: &str, what: &str, work: Work) -> Preset {
@@ -50,7 +64,19 @@ fn preset(id: &str, what: &str, work: Work) -> Preset {
 
 /// All of them.
 pub(super) fn presets() -> Vec<Preset> {
-    [desktops(), databases(), appendix_b(), flash_arrays(), clients()].concat()
+    [
+        desktops(),
+        databases(),
+        appendix_b(),
+        flash_arrays(),
+        clients(),
+        workers(),
+        mixtures(),
+        volumes(),
+        native(),
+        lives(),
+    ]
+    .concat()
 }
 
 fn desktops() -> Vec<Preset> {
@@ -170,14 +196,11 @@ fn appendix_b() -> Vec<Preset> {
                 jobs: 50,
                 depth,
                 rate: None,
+                mixture: None,
+                volumes: None,
             };
-            let work = BlockWork {
-                size_bytes: Some(50 * 25_000_000_000),
-                fill: true,
-                ramp_s: 30,
-                duration_s: 300,
-                steps: vec![step],
-            };
+            let size_bytes = Some(50 * 25_000_000_000);
+            let work = BlockWork { size_bytes, steps: vec![step], ..WORK };
             presets.push(Preset {
                 source: "S0, appendix B",
                 setting: "50 volumes of 25 GB, prefilled; groups = drives × 100 ÷ copies; journal of 10 GB, one for 5 drives",
@@ -234,19 +257,17 @@ fn clients() -> Vec<Preset> {
         jobs: 1,
         depth: 64,
         rate: None,
+        mixture: None,
+        volumes: None,
     };
     let steps =
         vec![step(100, RANDOM), step(100, SEQUENTIAL), step(0, RANDOM), step(0, SEQUENTIAL)];
-    let windows =
-        BlockWork { size_bytes: Some(8 << 30), fill: true, ramp_s: 5, duration_s: 60, steps };
-    let file = windows.clone();
-    let workers = [1, 2, 3, 4, 8, 16, 32];
-    let workers = BlockWork {
-        size_bytes: None,
-        fill: false,
-        ramp_s: 2,
-        duration_s: 10,
-        steps: workers.map(|jobs| Step { jobs, ..BASE }).to_vec(),
+    let windows = BlockWork { size_bytes: Some(8 << 30), ramp_s: 5, duration_s: 60, steps, ..WORK };
+    let file = BlockWork { needs: "a file of a mounted file system", ..windows.clone() };
+    let guest = BlockWork {
+        needs: "a block target, inside a guest",
+        steps: vec![step(100, SEQUENTIAL), step(0, SEQUENTIAL)],
+        ..windows.clone()
     };
     vec![
         Preset {
@@ -272,11 +293,246 @@ fn clients() -> Vec<Preset> {
             )
         },
         Preset {
-            source: "S4, W11",
-            setting: "null back end: use --target null:SIZE",
-            assumed: vec!["4 KiB random reads", DEPTH_ASSUMED, "2 s of ramp and 10 s measured"],
-            reference: "S4's curve W11: the knee lies at the number of physical cores",
-            ..preset("null-workers", "1 to 32 workers on a null back end", Work::Block(workers))
+            source: "S4, W10",
+            setting: "inside a guest: start this program there, on the disk that the guest sees; cache off",
+            assumed: vec![
+                "5 s of ramp and 60 s measured, where the source's fio ends after 8 GiB",
+                "sequential",
+            ],
+            reference: "MB/s of S4's W10",
+            ..preset(
+                "vm-guest",
+                "win-2m-qd64 inside a guest: 2 MiB at depth 64, reads and writes",
+                Work::Block(guest),
+            )
         },
+    ]
+}
+
+fn workers() -> Vec<Preset> {
+    let workers = [1, 2, 3, 4, 8, 16, 32];
+    let workers = BlockWork {
+        fill: false,
+        ramp_s: 2,
+        duration_s: 10,
+        needs: "null:SIZE, or any block target",
+        steps: workers.map(|jobs| Step { jobs, ..BASE }).to_vec(),
+        ..WORK
+    };
+    vec![Preset {
+        source: "S4, W11",
+        setting: "null back end: use --target null:SIZE",
+        assumed: vec!["4 KiB random reads", DEPTH_ASSUMED, "2 s of ramp and 10 s measured"],
+        reference: "S4's curve W11: the knee lies at the number of physical cores",
+        ..preset("null-workers", "1 to 32 workers on a null back end", Work::Block(workers))
+    }]
+}
+
+/// A step with operations of these sorts.
+fn mixed(step: Step, parts: &[Part]) -> Step {
+    let mixture = Mixture::of(parts).expect("shares of presets are 100 % together");
+    Step { mixture: Some(mixture), read_percent: mixture.read_percent(), ..step }
+}
+
+fn mixtures() -> Vec<Preset> {
+    let stores = Step { block_in_source: "16 KiB reads, 128 KiB appends", ..BASE };
+    let stores = mixed(
+        stores,
+        &[
+            Part { percent: 50, bytes: 16 * KIB, ..Part::BASE },
+            Part {
+                percent: 50,
+                is_read: false,
+                bytes: 128 * KIB,
+                pattern: SEQUENTIAL,
+                ..Part::BASE
+            },
+        ],
+    );
+    let write = |percent, kib: usize, durable, compression_ratio| Part {
+        percent,
+        is_read: false,
+        bytes: kib * KIB,
+        durable,
+        compression_ratio,
+        ..Part::BASE
+    };
+    let aggregate = Step { block_in_source: "8 to 32 KiB", ..BASE };
+    let aggregate = mixed(
+        aggregate,
+        &[
+            write(10, 8, true, 1.0),
+            write(10, 8, false, 1.0),
+            write(5, 8, true, 2.0),
+            write(5, 8, false, 2.0),
+            write(5, 16, true, 2.0),
+            write(5, 16, false, 2.0),
+            write(30, 32, true, 2.0),
+            write(30, 32, false, 2.0),
+        ],
+    );
+    vec![
+        Preset {
+            source: "S0, table 2",
+            assumed: vec![
+                TIMES_ASSUMED,
+                DEPTH_ASSUMED,
+                JOBS_ASSUMED,
+                "sizes, patterns, and half of the operations each",
+            ],
+            reference: "MB/s, and p99 of reads",
+            ..preset(
+                "nosql",
+                "column stores: random reads beside a sequential append",
+                work(vec![stores]),
+            )
+        },
+        Preset {
+            source: "S2, H04 and H05",
+            setting: "the measured system compresses",
+            assumed: vec![
+                TIMES_ASSUMED,
+                DEPTH_ASSUMED,
+                JOBS_ASSUMED,
+                "20 % of the writes 8 KiB that do not compress; 10, 10 and 60 % of 8, 16 and 32 KiB, 2:1; half of each durable (write-through), half not (write-back)",
+            ],
+            reference: "S2's counters: bytes to the drives for each written, and whether stripes are full",
+            ..preset("aggregate", "compressed writes of mixed sizes", work(vec![aggregate]))
+        },
+    ]
+}
+
+fn lives() -> Vec<Preset> {
+    let lives = Lives {
+        volumes: 1000,
+        at_once: 50,
+        size_bytes: 1 << 30,
+        io_bytes: 16 << 20,
+        block_bytes: 2 * MIB,
+        depth: 64,
+    };
+    vec![Preset {
+        source: "S4, W12",
+        setting: "any",
+        assumed: vec!["16 MiB of each volume are written and read back"],
+        reference: "S4: 283.5 s in all, and means of each function; no errors",
+        ..preset(
+            "scale-1000x50",
+            "1000 volumes, 50 at a time: create, map, wait, load, unmap, remove",
+            Work::Lives(lives),
+        )
+    }]
+}
+
+/// Loads on volumes of a daemon, with what is done to these meanwhile.
+fn volumes() -> Vec<Preset> {
+    let needs = "a daemon of Varve: volumes:SIZE";
+    let desktop = Step { read_percent: 70, ..BASE };
+    let calm = VolumeWork::default();
+    let busy =
+        VolumeWork { snapshot_every_s: Some(60), clone_one_in: Some(10), ..VolumeWork::default() };
+    let infrastructure = BlockWork {
+        needs,
+        steps: [calm, busy].map(|volumes| Step { volumes: Some(volumes), ..desktop }).to_vec(),
+        ..WORK
+    };
+    let clones = VolumeWork { own_percent: Some(20), ..VolumeWork::default() };
+    let reduced = BlockWork {
+        needs,
+        compression_ratio: Some(2.0),
+        steps: vec![Step { jobs: 50, volumes: Some(clones), ..desktop }],
+        ..WORK
+    };
+    vec![
+        Preset {
+            source: "S0, table 2",
+            setting: "3 copies and snapshots, 60 % full",
+            assumed: vec![
+                TIMES_ASSUMED,
+                DEPTH_ASSUMED,
+                JOBS_ASSUMED,
+                "70 % reads; a snapshot of each volume at the beginning and every 60 s; a clone for 10 volumes; bound of the drop: 20 %",
+            ],
+            reference: "operations/s of the second load, with snapshots, beside the first: less than 20 % fewer",
+            ..preset(
+                "virtinfra",
+                "virtual infrastructure: 4 KiB random without snapshots and with them",
+                Work::Block(infrastructure),
+            )
+        },
+        Preset {
+            source: "S2",
+            setting: "deduplication and compression on",
+            assumed: vec![
+                TIMES_ASSUMED,
+                DEPTH_ASSUMED,
+                "20 % unique blocks; compressible 2:1; 70 % reads of 4 KiB at random on what each clone wrote itself",
+            ],
+            reference: "3:1 or more by clones and deduplication, 2:1 by compression",
+            ..preset(
+                "reduce-vdi",
+                "desktops cloned from one, then diverging: 50 volumes",
+                Work::Block(reduced),
+            )
+        },
+    ]
+}
+
+/// 4 MB objects of RADOS, as `rados bench` has them.
+fn native() -> Vec<Preset> {
+    let preset_of = |id, what, read_percent, pattern, depths: [u32; 3], reference| {
+        let step = |depth| Step {
+            block_bytes: 4 * MIB,
+            block_in_source: "4 MB, which rados bench means as MiB",
+            read_percent,
+            pattern,
+            jobs: 1,
+            depth,
+            ..BASE
+        };
+        let work = BlockWork {
+            size_bytes: Some(8 << 30),
+            fill: read_percent > 0,
+            needs: "a pool of Ceph: rados:POOL, or any block target",
+            steps: depths.map(step).to_vec(),
+            ..WORK
+        };
+        Preset {
+            source: "S3",
+            setting: "3 copies on disks, EC 4+2 on flash",
+            assumed: vec![
+                TIMES_ASSUMED,
+                "2048 objects, written again and again where rados bench goes on to new ones",
+                "beside its default of 16 under way those that S3's figures mean by Little's law",
+            ],
+            reference,
+            ..preset(id, what, Work::Block(work))
+        }
+    };
+    vec![
+        preset_of(
+            "rados-4m-write",
+            "4 MB native objects: writes",
+            0,
+            SEQUENTIAL,
+            [16, 224, 310],
+            "S3: 25,800 MB/s at 48 ms on flash, 506 MB/s at 1,760 ms on disks",
+        ),
+        preset_of(
+            "rados-4m-seq",
+            "4 MB native objects: sequential reads",
+            100,
+            SEQUENTIAL,
+            [16, 224, 460],
+            "S3, reads: 52,540 MB/s at 35 ms on flash, 3,055 MB/s at 290 ms on disks",
+        ),
+        preset_of(
+            "rados-4m-rand",
+            "4 MB native objects: random reads",
+            100,
+            RANDOM,
+            [16, 224, 460],
+            "S3, reads: 52,540 MB/s at 35 ms on flash, 3,055 MB/s at 290 ms on disks",
+        ),
     ]
 }

@@ -33,29 +33,6 @@ fn preset(row: &&Row) -> Preset {
 
 const BLOCK: &[&Row] = &[
     &Row {
-        id: "virtinfra",
-        what: "virtual infrastructure: 4 KiB random while snapshots are taken",
-        source: "S0",
-        needs: "snapshots and clones made by the load",
-        parameters: "4 KiB random, 70 % reads; a snapshot of each volume every 60 s; a clone for 10 volumes; 3 copies, 60 % full",
-        assumed: &[
-            "70 % reads",
-            "a snapshot every 60 s",
-            "a clone for 10 volumes",
-            "bound of the drop: 20 %",
-        ],
-        reference: "operations/s lost to snapshots, below 20 %",
-    },
-    &Row {
-        id: "nosql",
-        what: "column stores: random reads beside a sequential append",
-        source: "S0",
-        needs: "two loads on a target at the same time",
-        parameters: "16 KiB random reads and 128 KiB sequential writes, half each; 3 copies, 60 % full",
-        assumed: &["sizes, patterns and shares"],
-        reference: "MB/s, and p99 of reads",
-    },
-    &Row {
         id: "readahead-ab",
         what: "4K random reads with settings of the system compared",
         source: "S1",
@@ -63,24 +40,6 @@ const BLOCK: &[&Row] = &[
         parameters: "4K random reads; read-ahead 2048 KB against 16 KB; threads of operations default against 32; of clients default against 4",
         assumed: &[],
         reference: "S1: +55 %, +11 %, +11 %: 1.91 times together",
-    },
-    &Row {
-        id: "vm-guest",
-        what: "win-2m-qd64 inside a guest",
-        source: "S4, W10",
-        needs: "a guest; within one, run win-2m-qd64",
-        parameters: "2M at depth 64, 8G, read and write",
-        assumed: &[],
-        reference: "MB/s of S4's W10",
-    },
-    &Row {
-        id: "scale-1000x50",
-        what: "1000 volumes, 50 at a time: create, map, load, unmap, remove",
-        source: "S4, W12",
-        needs: "volumes of a daemon: `varve bench scale`",
-        parameters: "1000 iterations, 50 at a time: create 1 GiB, map, wait, 2M at depth 64, unmap, remove",
-        assumed: &[],
-        reference: "S4: 283.5 s in all, and means of each function; no errors",
     },
     &Row {
         id: "net-4k-256",
@@ -102,44 +61,15 @@ const BLOCK: &[&Row] = &[
     },
 ];
 
-const OBJECTS: &[&Row] = &[
-    &Row {
-        id: "yahoo-cas",
-        what: "small objects in coded storage with a cache",
-        source: "S0, R11",
-        needs: "a cache tier before coded storage, and caches dropped between steps",
-        parameters: "code 8+3; objects of 4 to 64 KB; cache 2 % of storage; at 10, 50 and 70 % full in this order: PUT, PUT_cache, GET_cache, GET; page and disk caches dropped between; requests/s swept",
-        assumed: &["4 to 64 KB"],
-        reference: "S0's R11",
-    },
-    &Row {
-        id: "rados-4m-write",
-        what: "4 MB native objects: writes",
-        source: "S3",
-        needs: "native RADOS targets",
-        parameters: "4 MB, 16 threads; 224 under way for the disks, 310 to 460 for the flash",
-        assumed: &["224 under way, by Little's law"],
-        reference: "S3: 25,800 MB/s at 48 ms on flash, 506 MB/s at 1,760 ms on disks",
-    },
-    &Row {
-        id: "rados-4m-seq",
-        what: "4 MB native objects: sequential reads",
-        source: "S3",
-        needs: "native RADOS targets",
-        parameters: "4 MB, 16 threads; 224 under way for the disks, 310 to 460 for the flash",
-        assumed: &["224 under way, by Little's law"],
-        reference: "S3, reads: 52,540 MB/s at 35 ms on flash, 3,055 MB/s at 290 ms on disks",
-    },
-    &Row {
-        id: "rados-4m-rand",
-        what: "4 MB native objects: random reads",
-        source: "S3",
-        needs: "native RADOS targets",
-        parameters: "4 MB, 16 threads; 224 under way for the disks, 310 to 460 for the flash",
-        assumed: &["224 under way, by Little's law"],
-        reference: "S3, reads: 52,540 MB/s at 35 ms on flash, 3,055 MB/s at 290 ms on disks",
-    },
-];
+const OBJECTS: &[&Row] = &[&Row {
+    id: "yahoo-cas",
+    what: "small objects in coded storage with a cache",
+    source: "S0, R11",
+    needs: "a cache tier before coded storage, and caches dropped between steps",
+    parameters: "code 8+3; objects of 4 to 64 KB; cache 2 % of storage; at 10, 50 and 70 % full in this order: PUT, PUT_cache, GET_cache, GET; page and disk caches dropped between; requests/s swept",
+    assumed: &["4 to 64 KB"],
+    reference: "S0's R11",
+}];
 
 const FILE: &[&Row] = &[
     &Row {
@@ -162,32 +92,12 @@ const FILE: &[&Row] = &[
     },
 ];
 
-const REDUCTION: &[&Row] = &[
-    &Row {
-        id: "reduce-vdi",
-        what: "desktops cloned from one, then diverging",
-        source: "S2",
-        needs: "volumes cloned by the load",
-        parameters: "50 volumes, 20 % unique blocks; deduplication 3 or more; compression 2",
-        assumed: &["20 % unique blocks", "deduplication 3", "compression 2"],
-        reference: "S2: deduplication across volumes works for cloud hosts",
-    },
-    &Row {
-        id: "reduce-fused",
-        what: "compression and fingerprint in one pass against two",
-        source: "S2",
-        needs: "settings of the system under test changed between runs",
-        parameters: "as the source: one pass against two",
-        assumed: &[],
-        reference: "S2: +40 %",
-    },
-    &Row {
-        id: "aggregate",
-        what: "compressed writes of mixed sizes",
-        source: "S2, H04 and H05",
-        needs: "operations of mixed sizes",
-        parameters: "8 KiB uncompressed and 8 to 32 KiB, mostly 32, compressed; random; write-through and write-back mixed",
-        assumed: &[],
-        reference: "counters H04 and H05",
-    },
-];
+const REDUCTION: &[&Row] = &[&Row {
+    id: "reduce-fused",
+    what: "compression and fingerprint in one pass against two",
+    source: "S2",
+    needs: "settings of the system under test changed between runs",
+    parameters: "as the source: one pass against two",
+    assumed: &[],
+    reference: "S2: +40 %",
+}];

@@ -5,6 +5,7 @@ mod later;
 mod objects;
 
 use crate::access::AccessPattern;
+use crate::load::Mixture;
 
 /// A workload of a source.
 #[derive(Clone, PartialEq, Debug)]
@@ -35,6 +36,8 @@ pub enum Work {
         /// COSBench's XML, without endpoint and keys.
         xml: String,
     },
+    /// Volumes of a daemon, each through its whole life.
+    Lives(Lives),
     /// Something that cannot be run yet.
     Needs {
         /// What is missing.
@@ -55,6 +58,10 @@ pub struct BlockWork {
     pub ramp_s: u64,
     /// Time of each measurement, in s.
     pub duration_s: u64,
+    /// What it is run on, in a few words.
+    pub needs: &'static str,
+    /// Bytes of a written block ÷ bytes that LZ4 makes of it, where the workload says.
+    pub compression_ratio: Option<f64>,
     /// One after another.
     pub steps: Vec<Step>,
 }
@@ -76,6 +83,38 @@ pub struct Step {
     pub depth: u32,
     /// Operations a second of all jobs.
     pub rate: Option<f64>,
+    /// Operations of several sorts, instead of size, reads and pattern.
+    pub mixture: Option<Mixture>,
+    /// What is done with the volumes of a daemon meanwhile, each of which a job has for itself.
+    pub volumes: Option<VolumeWork>,
+}
+
+/// What is done with volumes of a daemon beside a load on them.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct VolumeWork {
+    /// They are clones of one volume that was written as a whole, and the load works on so much of each, in percent.
+    pub own_percent: Option<u8>,
+    /// A snapshot of each when the load begins, and again after so many s.
+    pub snapshot_every_s: Option<u32>,
+    /// Of the first snapshots one of so many is cloned.
+    pub clone_one_in: Option<u32>,
+}
+
+/// Many volumes that are made, written, read and removed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Lives {
+    /// Volumes in all.
+    pub volumes: u32,
+    /// Volumes at a time.
+    pub at_once: u32,
+    /// Bytes of each.
+    pub size_bytes: u64,
+    /// Bytes of each that are written and read back.
+    pub io_bytes: u64,
+    /// Bytes of an operation.
+    pub block_bytes: usize,
+    /// Operations under way of a volume.
+    pub depth: u32,
 }
 
 impl Preset {
@@ -108,7 +147,8 @@ mod tests {
             let Work::Block(work) = &preset.work else { continue };
             assert!(!work.steps.is_empty() && work.duration_s > 0, "{}", preset.id);
             for step in &work.steps {
-                let spec = LoadSpec {
+                let mixed = |load: LoadSpec| step.mixture.map_or(load, |mix| load.mixed(mix));
+                let spec = mixed(LoadSpec {
                     block_bytes: step.block_bytes,
                     read_percent: step.read_percent,
                     pattern: step.pattern,
@@ -117,7 +157,7 @@ mod tests {
                     rate: step.rate,
                     data: DataSpec::default(),
                     ..LoadSpec::default()
-                };
+                });
                 spec.check().unwrap();
                 if let Some(size_bytes) = work.size_bytes {
                     spec.blocks_a_job(size_bytes).unwrap();
@@ -200,5 +240,20 @@ mod tests {
         let workers: Vec<u32> = work("null-workers").steps.iter().map(|step| step.jobs).collect();
         assert_eq!(workers, [1, 2, 3, 4, 8, 16, 32]);
         assert_eq!(work("idf16").steps.len(), 8);
+        let sorts = |id: &str| -> Vec<(u8, bool, usize)> {
+            let mixture = work(id).steps[0].mixture.unwrap();
+            mixture
+                .parts()
+                .iter()
+                .map(|part| (part.percent, part.is_read, part.bytes >> 10))
+                .collect()
+        };
+        assert_eq!(sorts("nosql"), [(50, true, 16), (50, false, 128)]);
+        assert!(sorts("aggregate").iter().all(|(_, is_read, kib)| !is_read && *kib <= 32));
+        let Work::Lives(lives) = Preset::named("scale-1000x50").unwrap().work else {
+            panic!("the scale test is about volumes")
+        };
+        assert_eq!((lives.volumes, lives.at_once, lives.size_bytes), (1000, 50, 1 << 30));
+        assert_eq!((lives.block_bytes, lives.depth), (2 << 20, 64));
     }
 }

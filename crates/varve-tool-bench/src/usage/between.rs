@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::usage::ceph::CephUsage;
 use crate::usage::counters::{Counters, TICKS_A_SECOND};
 use crate::usage::server::ServerUsage;
 
@@ -25,6 +26,9 @@ pub struct Usage {
     /// The measured server's media, where it was asked.
     #[serde(default)]
     pub server: Option<ServerUsage>,
+    /// Daemons of Ceph, where they were asked.
+    #[serde(default)]
+    pub ceph: Vec<CephUsage>,
 }
 
 /// Use of a disk.
@@ -106,6 +110,14 @@ impl Usage {
                 .as_ref()
                 .zip(last.server.as_ref())
                 .map(|(first, last)| ServerUsage::between(first, last, seconds)),
+            ceph: last
+                .ceph
+                .iter()
+                .filter_map(|(name, last)| {
+                    let first = first.ceph.get(name)?;
+                    Some(CephUsage::between(name, (first, last), seconds))
+                })
+                .collect(),
         }
     }
 }
@@ -206,6 +218,7 @@ mod tests {
             nets: [("eth0".to_owned(), net(n)), ("idle".to_owned(), net(1))].into(),
             processes: [(1, process(n)), (u32::try_from(n).unwrap() + 1, process(n))].into(),
             server: None,
+            ceph: Default::default(),
         };
         let usage = Usage::between(&counters(1), &counters(2), 2.0);
         assert_eq!((usage.cpus, usage.cpus_busy, usage.cpus_stolen), (2, 2.0, 0.1));

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
+use crate::usage::ceph::CephCounters;
 use crate::usage::server::ServerCounters;
 
 /// Ticks of processor time a second: `USER_HZ`, which Linux has kept at 100 for all it tells user space.
@@ -26,6 +27,8 @@ pub struct Counters {
     pub(crate) processes: BTreeMap<u32, ProcessCount>,
     /// Of the measured server, where somebody asked it.
     pub server: Option<ServerCounters>,
+    /// Of daemons of Ceph, by the names of their sockets, as far as somebody asked them.
+    pub ceph: BTreeMap<String, CephCounters>,
 }
 
 #[derive(Clone, Copy, Default, PartialEq, Debug)]

@@ -1,11 +1,13 @@
 //! What the machine did meanwhile: processors, disks, networks and the processes involved, and which of them had no more to give.
 
 mod between;
+mod ceph;
 mod counters;
 mod findings;
 mod server;
 
 pub use between::{DiskUsage, NetUsage, ProcessUsage, Usage};
+pub use ceph::{CephCounters, CephUsage};
 pub use counters::{Counters, processes_named};
 pub use findings::{Finding, Observed, findings};
 pub use server::{ServerCounters, ServerUsage};

@@ -7,8 +7,19 @@ use serde::{Deserialize, Serialize};
 /// Counters of each shard, by name without the layer, and by shard.
 #[derive(Clone, Default, PartialEq, Debug)]
 pub struct ServerCounters {
-    media: BTreeMap<String, BTreeMap<String, u64>>,
+    counters: BTreeMap<String, BTreeMap<String, u64>>,
 }
+
+/// Bytes that a daemon writes to its drives, by what for. What goes past the lane is in data segments.
+const WRITTEN: [&str; 4] = [
+    "logstore_lane_written_bytes_total",
+    "logstore_data_bytes_total",
+    "logstore_metadata_bytes_total",
+    "logstore_reclaimed_bytes_total",
+];
+
+/// Bytes that it reads from them.
+const READ: [&str; 2] = ["engine_media_read_bytes_total", "logstore_reclaim_read_bytes_total"];
 
 /// What the server's media did, a second.
 #[derive(Clone, Default, PartialEq, Serialize, Deserialize, Debug)]
@@ -24,22 +35,45 @@ pub struct ServerUsage {
     /// What a write to the server waits for them, in µs: for the one that is under way when it comes, as often as there is one, and for
     /// the one that carries it.
     pub media_write_wait_us: f64,
+    /// Reads that its engine answered, a second.
+    #[serde(default)]
+    pub requests_read_per_second: f64,
+    /// Mean time from a front-end's request to the answer of the engine, in µs; 0 without any.
+    #[serde(default)]
+    pub request_read_us: f64,
+    /// Writes likewise.
+    #[serde(default)]
+    pub requests_written_per_second: f64,
+    /// Mean time likewise.
+    #[serde(default)]
+    pub request_write_us: f64,
+    /// Bytes of its clients that were written, a second.
+    #[serde(default)]
+    pub client_write_bytes_per_second: f64,
+    /// Bytes that it wrote to its drives, a second: journal, segments, metadata, and what reclaim moved.
+    #[serde(default)]
+    pub stored_write_bytes_per_second: f64,
+    /// Bytes of its clients that were read, a second.
+    #[serde(default)]
+    pub client_read_bytes_per_second: f64,
+    /// Bytes that it read from its drives for them and for reclaim, a second.
+    #[serde(default)]
+    pub stored_read_bytes_per_second: f64,
 }
 
 impl ServerCounters {
     /// Reads metrics as `/metrics` of a daemon prints them; `None` when they say nothing of media.
     #[must_use]
     pub fn read(metrics: &str) -> Option<Self> {
-        let mut media = BTreeMap::new();
+        let mut counters: BTreeMap<String, BTreeMap<String, u64>> = BTreeMap::new();
         for line in metrics.lines() {
-            let Some(rest) = line.strip_prefix("varve_media_") else { continue };
+            let Some(rest) = line.strip_prefix("varve_") else { continue };
             let Some((name, value)) = rest.rsplit_once(' ') else { continue };
             let (name, shard) = name.split_once('{').unwrap_or((name, ""));
             let Ok(value) = value.parse::<u64>() else { continue };
-            let shards: &mut BTreeMap<String, u64> = media.entry(name.to_owned()).or_default();
-            shards.insert(shard.to_owned(), value);
+            counters.entry(name.to_owned()).or_default().insert(shard.to_owned(), value);
         }
-        (!media.is_empty()).then_some(Self { media })
+        counters.keys().any(|name| name.starts_with("media_")).then_some(Self { counters })
     }
 }
 
@@ -47,33 +81,49 @@ impl ServerUsage {
     /// What was done from `first` to `last`, `seconds` later.
     pub(crate) fn between(first: &ServerCounters, last: &ServerCounters, seconds: f64) -> Self {
         let of = |counters: &ServerCounters, name: &str, shard: &str| {
-            counters.media.get(name).and_then(|shards| shards.get(shard)).copied().unwrap_or(0)
+            counters.counters.get(name).and_then(|shards| shards.get(shard)).copied().unwrap_or(0)
         };
         // Counters of a server that was started again begin anew.
         let delta = |name: &str, shard: &str| {
             of(last, name, shard).saturating_sub(of(first, name, shard)) as f64
         };
-        let shards = |name: &str| last.media.get(name).into_iter().flat_map(BTreeMap::keys);
+        let shards = |name: &str| last.counters.get(name).into_iter().flat_map(BTreeMap::keys);
         let sum = |name: &str| shards(name).map(|shard| delta(name, shard)).sum::<f64>();
         let mean = |us: f64, count: f64| if count > 0.0 { us / count } else { 0.0 };
-        let (reads, writes) = (sum("reads_total"), sum("durable_writes_total"));
-        let waits = shards("durable_write_us_total").map(|shard| {
-            let us = delta("durable_write_us_total", shard);
+        let (reads, writes) = (sum("media_reads_total"), sum("media_durable_writes_total"));
+        let waits = shards("media_durable_write_us_total").map(|shard| {
+            let us = delta("media_durable_write_us_total", shard);
             let under_way = us / 1e6 / seconds;
             us * (1.0 + under_way.min(1.0))
         });
         Self {
             media_reads_per_second: reads / seconds,
-            media_read_us: mean(sum("read_us_total"), reads),
+            media_read_us: mean(sum("media_read_us_total"), reads),
             media_writes_per_second: writes / seconds,
-            media_write_us: mean(sum("durable_write_us_total"), writes),
+            media_write_us: mean(sum("media_durable_write_us_total"), writes),
             media_write_wait_us: mean(waits.sum(), writes),
+            requests_read_per_second: sum("volume_reads_total") / seconds,
+            request_read_us: mean(sum("volume_read_us_total"), sum("volume_reads_total")),
+            requests_written_per_second: sum("volume_writes_total") / seconds,
+            request_write_us: mean(sum("volume_write_us_total"), sum("volume_writes_total")),
+            client_write_bytes_per_second: sum("engine_write_bytes_total") / seconds,
+            stored_write_bytes_per_second: WRITTEN.map(sum).iter().sum::<f64>() / seconds,
+            client_read_bytes_per_second: sum("engine_read_bytes_total") / seconds,
+            stored_read_bytes_per_second: READ.map(sum).iter().sum::<f64>() / seconds,
         }
+    }
+
+    /// Mean time of the engine's part, media included, in µs; none of a server that does not count it.
+    #[must_use]
+    pub fn request_us(&self, does_read: bool) -> Option<f64> {
+        let us = if does_read { self.request_read_us } else { self.request_write_us };
+        (us > 0.0).then_some(us)
     }
 
     /// What media add to the mean time of an operation, in µs. A read waits for a read of the drives as often as there are such; a write
     /// waits for the durable write that carries it, with others, and often for the one before.
-    pub(crate) fn media_us(&self, does_read: bool, operations_per_second: f64) -> f64 {
+    #[must_use]
+    pub fn media_us(&self, does_read: bool, operations_per_second: f64) -> f64 {
         if !does_read {
             return self.media_write_wait_us;
         }
@@ -104,6 +154,19 @@ mod tests {
         assert_eq!((usage.media_writes_per_second, usage.media_write_us), (0.0, 0.0));
         assert_eq!(usage.media_us(true, 300.0), 20.0, "one read of ten goes to the drives");
         assert_eq!(usage.media_us(true, 3.0), 200.0);
+        let bytes = |n: u64| {
+            let text = format!(
+                "varve_media_reads_total 1\nvarve_engine_write_bytes_total {n}\nvarve_logstore_lane_written_bytes_total {}\n\
+                 varve_logstore_data_bytes_total {n}\nvarve_volume_reads_total {n}\nvarve_volume_read_us_total {}\n",
+                2 * n,
+                50 * n
+            );
+            ServerCounters::read(&text).unwrap()
+        };
+        let usage = ServerUsage::between(&bytes(100), &bytes(300), 2.0);
+        assert_eq!(usage.client_write_bytes_per_second, 100.0);
+        assert_eq!(usage.stored_write_bytes_per_second, 300.0);
+        assert_eq!((usage.request_us(true), usage.request_us(false)), (Some(50.0), None));
         // A busy shard and an idle one: a write waits for two of 2 ms there, and for one here.
         let text = |busy: u64, idle: u64| {
             let of = |shard: u64, count: u64| {

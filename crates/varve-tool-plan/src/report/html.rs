@@ -5,7 +5,7 @@ use super::document::{Document, Part, Table};
 const STYLE: &str = "body{font:15px/1.5 system-ui,sans-serif;max-width:75em;margin:2em auto;padding:0 1em;color:#1c2733;background:#fff}\
 h1{font-size:1.5em}h2{font-size:1.1em;margin-top:2em}table{border-collapse:collapse;display:block;overflow-x:auto}\
 td,th{padding:.25em .75em;text-align:left;border-bottom:1px solid #d5dce4;font-variant-numeric:tabular-nums;vertical-align:top}\
-th{background:#f1f4f8}td:first-child{font-weight:600}figure{margin:1em 0}svg{max-width:100%;height:auto}\
+th{background:#f1f4f8}td:first-child{font-weight:600}td.n,th.n{text-align:right;white-space:nowrap}figure{margin:1em 0}svg{max-width:100%;height:auto}\
 @media(prefers-color-scheme:dark){body{color:#dde5ee;background:#12181f}th{background:#1d2732}td,th{border-color:#33414f}}";
 
 impl Document {
@@ -22,13 +22,15 @@ impl Document {
             match part {
                 Part::Heading(heading) => out.push_str(&format!("<h2>{}</h2>\n", escaped(heading))),
                 Part::Facts(facts) => {
-                    let rows = facts.iter().map(|(label, value)| row("td", [*label, value]));
+                    let rows = facts.iter().map(|(label, value)| row("td", [*label, value], &[]));
                     out.push_str(&format!("<table>\n{}</table>\n", rows.collect::<String>()));
                 }
                 Part::Table(Table { header, rows }) => {
-                    let rows = rows.iter().map(|cells| row("td", cells.iter().map(String::as_str)));
-                    let rows: String = rows.collect();
-                    let header = row("th", header.iter().copied());
+                    let numbers = numbers(header.len(), rows);
+                    let header = row("th", header.iter().copied(), &numbers);
+                    let cells =
+                        |cells: &Vec<String>| row("td", cells.iter().map(String::as_str), &numbers);
+                    let rows: String = rows.iter().map(cells).collect();
                     out.push_str(&format!("<table>\n{header}{rows}</table>\n"));
                 }
                 Part::Picture { heading, svg } => {
@@ -46,8 +48,25 @@ impl Document {
     }
 }
 
-fn row<'a>(kind: &str, cells: impl IntoIterator<Item = &'a str>) -> String {
-    let cells = cells.into_iter().map(|cell| format!("<{kind}>{}</{kind}>", escaped(cell)));
+/// Of each column whether it holds numbers alone, which stand below each other by their last digits.
+fn numbers(columns: usize, rows: &[Vec<String>]) -> Vec<bool> {
+    let is_number = |cell: &String| {
+        let has_digit = cell.chars().any(|c| c.is_ascii_digit());
+        (has_digit || cell.is_empty() || cell == "–")
+            && cell.chars().all(|c| c.is_ascii_digit() || " ,.–-+±%×".contains(c))
+    };
+    let column = |at: usize| {
+        let cells = || rows.iter().filter_map(|cells| cells.get(at));
+        cells().all(is_number) && cells().any(|cell| !cell.is_empty())
+    };
+    (0..columns).map(column).collect()
+}
+
+fn row<'a>(kind: &str, cells: impl IntoIterator<Item = &'a str>, numbers: &[bool]) -> String {
+    let cells = cells.into_iter().enumerate().map(|(at, cell)| {
+        let class = if numbers.get(at) == Some(&true) { " class=\"n\"" } else { "" };
+        format!("<{kind}{class}>{}</{kind}>", escaped(cell))
+    });
     format!("<tr>{}</tr>\n", cells.collect::<String>())
 }
 

@@ -58,7 +58,9 @@ fn all_forms_hold_the_same() {
             }
         }
         let balanced = |tag: &str| {
-            html.matches(&format!("<{tag}>")).count() == html.matches(&format!("</{tag}>")).count()
+            let opened = ["", " class=\"n\""].map(|class| format!("<{tag}{class}>"));
+            let opened: usize = opened.iter().map(|tag| html.matches(tag.as_str()).count()).sum();
+            opened == html.matches(&format!("</{tag}>")).count()
         };
         assert!(["table", "tr", "td", "th", "ul", "li", "h2"].iter().all(|tag| balanced(tag)));
         assert!(!html.contains("http"), "a page needs nothing else");

@@ -22,7 +22,7 @@ impl List {
             let rows = presets.iter().map(|preset| {
                 let needs = match preset.work {
                     Work::Needs { what, .. } => Some(what),
-                    Work::Block(_) | Work::Objects { .. } => None,
+                    Work::Block(_) | Work::Objects { .. } | Work::Lives(_) => None,
                 };
                 serde_json::json!({
                     "id": preset.id, "what": preset.what, "source": preset.source, "needs": needs,
@@ -36,7 +36,8 @@ impl List {
             .map(|preset| {
                 let needs = match preset.work {
                     Work::Needs { what, .. } => format!("not yet: {what}"),
-                    Work::Block(_) => "a block target".to_owned(),
+                    Work::Block(work) => work.needs.to_owned(),
+                    Work::Lives(_) => "a daemon of Varve".to_owned(),
                     Work::Objects { .. } => "an S3 server".to_owned(),
                 };
                 vec![preset.id, preset.what, preset.source.to_owned(), needs]

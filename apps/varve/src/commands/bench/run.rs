@@ -5,23 +5,30 @@ use std::sync::Arc;
 
 use clap::Args;
 use varve_tool_bench::cosbench::{End, Verb, Workload};
-use varve_tool_bench::fio::FioFile;
-use varve_tool_bench::{LoadSpec, Preset, Target};
+use varve_tool_bench::fio::{FioCommand, FioFile, FioPlace};
+use varve_tool_bench::{LoadSpec, Preset, Step, Target, VolumeWork};
 use varve_types::ByteCount;
+use varve_types::limits::MEDIA_ALIGN;
 
 use crate::age::now_unix_ms;
 use crate::bench::{
-    Aim, Bucket, Goal, LoadArgs, ObjectsArgs, ObjectsPlan, Plan, Report, Saved, SweepArgs, System,
-    aim, block_work, json, known, load_of, milliseconds, objects_plans, objects_work, processes,
-    run, shown,
+    Aim, Bucket, CephArgs, ClientPart, FioGoal, Goal, LoadArgs, ObjectsArgs, ObjectsPlan, Plan,
+    RadosGoal, Report, Saved, SweepArgs, System, VolumesGoal, aim, block_work, json, known,
+    lives_work, load_of, milliseconds, objects_plans, objects_work, processes, run, run_clients,
+    shown,
 };
 use crate::cli::{Global, size};
+use crate::commands::bench::scale;
 use crate::commands::user::read_file;
 use crate::failure::{Failure, Result};
+use crate::print;
 
 /// Times of a load of the user's own, in ms.
 const RAMP_MS: u64 = 2000;
 const DURATION_MS: u64 = 10_000;
+
+/// Bytes of native objects that are written and read where nobody says how many.
+const RADOS_BYTES: u64 = 1 << 30;
 
 /// Most connections to an S3 server.
 const CONNECTIONS_MAX: u32 = 4096;
@@ -30,24 +37,33 @@ const CONNECTIONS_MAX: u32 = 4096;
 #[derive(Args, Debug)]
 #[command(
     after_help = "Targets: PATH of a file or block device (O_DIRECT), nbd://HOST[:PORT]/EXPORT, nbd+unix:///EXPORT?socket=PATH,\n\
-                  memory:SIZE, null:SIZE, which answers at once and keeps nothing, and s3://BUCKET[/FOLDER], objects of a bucket that is there,\n\
-                  in a folder of their own (varve-bench), which are removed at the end.\n\
+                  memory:SIZE, null:SIZE, which answers at once and keeps nothing, rbd:POOL/IMAGE (by fio), rados:POOL, native objects of one block each,\n\
+                  volumes:SIZE, volumes of the daemon of --data or --addr, one for each job, and s3://BUCKET[/FOLDER], objects of a bucket that\n\
+                  is there, in a folder of their own (varve-bench). Objects and volumes that a run made are removed at its end.\n\
                   Ctrl-C ends a run with what was measured until then."
 )]
 pub(crate) struct Run {
     /// Preset to run instead of a load of your own; `varve bench list` has them
-    #[arg(conflicts_with_all = ["block", "reads", "pattern", "jobs", "depth", "objects", "object_sizes", "lists", "deletes"])]
+    #[arg(conflicts_with_all = ["mix", "block", "reads", "pattern", "jobs", "depth", "objects", "object_sizes", "lists", "deletes"])]
     preset: Option<String>,
 
     /// Job file of fio whose jobs are the loads, one after another, instead of a load of your own; what it says of ioengine and files, --target says
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["preset", "block", "reads", "pattern", "jobs", "depth", "rate", "durable", "zeros", "duplicates", "compression", "seed"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["preset", "mix", "block", "reads", "pattern", "jobs", "depth", "rate", "durable", "zeros", "duplicates", "compression", "seed"])]
     fio_job: Option<PathBuf>,
 
-    /// What to measure
+    /// What to measure; a preset of whole volumes has none
     #[arg(long, value_parser = aim, value_name = "TARGET")]
-    target: Aim,
+    target: Option<Aim>,
 
-    /// Bytes of the target to use, from its beginning; of objects fewer, so that they are about as many bytes [default: the preset's, or all]
+    /// Let fio make the load, with this one of its engines: libaio, io_uring, nbd, rbd [default of rbd: targets: rbd; else this generator makes it]
+    #[arg(long, value_name = "ENGINE", conflicts_with_all = ["fio_job", "from"])]
+    fio: Option<String>,
+
+    /// Where the part of a block target that is used begins
+    #[arg(long, value_parser = size, value_name = "SIZE")]
+    from: Option<ByteCount>,
+
+    /// Bytes of the target to use, from there or from its beginning; of objects fewer, so that they are about as many bytes [default: the preset's, or all]
     #[arg(long, value_parser = size, value_name = "SIZE")]
     size: Option<ByteCount>,
 
@@ -58,6 +74,10 @@ pub(crate) struct Run {
     /// Write each block once before anything is measured
     #[arg(long)]
     fill: bool,
+
+    /// Fill the pool of the daemon of --data or --addr to this share of its capacity before anything is measured, with volumes that are removed at the end
+    #[arg(long, value_parser = clap::value_parser!(u8).range(1..=95), conflicts_with = "clients", value_name = "PERCENT")]
+    fill_pool: Option<u8>,
 
     /// Leave that out where a preset does it
     #[arg(long, conflicts_with = "fill", requires = "preset")]
@@ -74,6 +94,15 @@ pub(crate) struct Run {
     /// Measurements one after another; from two on the mean has a 95 % interval
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000), value_name = "COUNT")]
     repeat: u32,
+
+    /// Client processes on a block target, among which jobs and rate are divided, each with an equal part of the target; their results are
+    /// merged
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64), conflicts_with_all = ["at", "fio", "fio_job", "settle", "client"], value_name = "COUNT")]
+    clients: u32,
+
+    /// Which of several clients this is
+    #[arg(long, hide = true, requires_all = ["json", "target"])]
+    client: Option<ClientPart>,
 
     /// Begin the first ramp at this time, in s since 1970, so that several hosts measure together: `varve bench merge` makes one result of theirs
     #[arg(long, value_name = "UNIX_S", conflicts_with = "settle")]
@@ -95,6 +124,10 @@ pub(crate) struct Run {
     #[arg(long)]
     server: bool,
 
+    /// Admin socket of a daemon of Ceph whose counters are kept with the result; may be said again
+    #[arg(long, value_name = "SOCKET")]
+    ceph: Vec<PathBuf>,
+
     /// Make a folder of the results: report with histograms, facts of the machine, what it did meanwhile
     #[arg(long, value_name = "DIR")]
     save: Option<PathBuf>,
@@ -112,33 +145,29 @@ pub(crate) struct Run {
 
     #[command(flatten)]
     objects: ObjectsArgs,
+
+    #[command(flatten)]
+    ceph_args: CephArgs,
 }
 
 impl Run {
     pub(crate) fn run(self, global: &Global) -> Result<String> {
         let load = self.load.spec()?;
         let preset = self.preset.as_deref().map(known).transpose()?;
-        let mut plans = match &self.target {
-            Aim::Disk(target) => self.disk_plans(target, preset.as_ref(), &load)?,
-            Aim::Bucket(_) if self.fio_job.is_some() => {
-                return Err(Failure::misuse(
-                    "a job file of fio has loads of blocks, not of objects",
-                ));
+        if let (Some(lives), None) = (preset.as_ref().and_then(lives_work), &self.target) {
+            if let Some(preset) = preset.filter(|_| !self.json) {
+                print(&format!("{}\n", shown(&preset).1))?;
             }
-            Aim::Bucket(name) => {
-                ObjectsArgs::check(&load)?;
-                let (workload, is_own) = match &preset {
-                    None => (self.objects.workload(&load)?, true),
-                    Some(preset) => (preset_workload(preset)?, false),
-                };
-                let server = self.objects.server()?;
-                let bucket = Arc::new(Bucket::new(name.clone(), server, load.seed));
-                let objects =
-                    objects_plans(workload, self.size.map(|size| size.0), (bucket, self.overwrite));
-                self.objects_plans(objects, &load, is_own)?
-            }
+            return scale::lives(global, &scale::spec(&lives), self.json);
+        }
+        let Some(target) = &self.target else {
+            return Err(Failure::misuse("nothing to measure is named").hint("say --target"));
         };
-        plans = self.sweep.loads(plans)?;
+        let plans = self.plans_on(target, preset.as_ref(), &load)?;
+        let mut plans = self.sweep.loads(plans)?;
+        if let Some(part) = self.client {
+            plans.iter_mut().try_for_each(|plan| take_part(plan, part))?;
+        }
         plans.iter().try_for_each(check_connections)?;
         if plans.iter().any(|plan| plan.duration_ms == 0) {
             return Err(Failure::misuse("nothing is measured in no time"));
@@ -150,6 +179,11 @@ impl Run {
             return Err(Failure::misuse("--at has passed").hint("say --at $(date -d '+1 min' +%s)"));
         }
         self.save.as_deref().map_or(Ok(()), Saved::check)?;
+        if self.clients > 1 {
+            let part = ClientPart { number: 0, count: self.clients };
+            plans.iter_mut().try_for_each(|plan| take_part(plan, part))?;
+            return run_clients(self.clients)?.told(self.save.as_deref(), self.json);
+        }
         let system = System::now();
         let outcomes = run(&plans, global)?;
         let runs: Vec<Report> =
@@ -167,24 +201,117 @@ impl Run {
         Ok(head.unwrap_or_default() + &saved.text())
     }
 
+    /// The loads on a target.
+    fn plans_on(
+        &self,
+        target: &Aim,
+        preset: Option<&Preset>,
+        load: &LoadSpec,
+    ) -> Result<Vec<Plan>> {
+        match target {
+            Aim::Disk(target) => {
+                let goal = self.goal(target)?;
+                self.disk_plans((goal, target.keeps_data()), preset, load)
+            }
+            Aim::Rbd(place) => {
+                let goal = Goal::Fio(self.fio_goal(place.clone()));
+                self.disk_plans((goal, true), preset, load)
+            }
+            Aim::Rados(pool) => {
+                let goal = self.rados_goal(pool, preset, load)?;
+                self.disk_plans((Goal::Rados(goal), false), preset, load)
+            }
+            Aim::Volumes(size_bytes) => {
+                self.check_own("volumes:")?;
+                let goal = VolumesGoal { size_bytes: *size_bytes, work: VolumeWork::default() };
+                self.disk_plans((Goal::Volumes(goal), false), preset, load)
+            }
+            Aim::Bucket(_) if self.fio.is_some() || self.from.is_some() => {
+                Err(Failure::misuse("--fio and --from are of blocks, not of objects"))
+            }
+            Aim::Bucket(_) if self.fio_job.is_some() => {
+                Err(Failure::misuse("a job file of fio has loads of blocks, not of objects"))
+            }
+            Aim::Bucket(name) => {
+                ObjectsArgs::check(load)?;
+                let (workload, is_own) = match preset {
+                    None => (self.objects.workload(load)?, true),
+                    Some(preset) => (preset_workload(preset)?, false),
+                };
+                let server = self.objects.server()?;
+                let bucket = Arc::new(Bucket::new(name.clone(), server, load.seed));
+                let objects =
+                    objects_plans(workload, self.size.map(|size| size.0), (bucket, self.overwrite));
+                self.objects_plans(objects, load, is_own)
+            }
+        }
+    }
+
+    /// Objects of a load, or of the largest of a preset.
+    fn rados_goal(
+        &self,
+        pool: &str,
+        preset: Option<&Preset>,
+        load: &LoadSpec,
+    ) -> Result<RadosGoal> {
+        self.check_own("rados:")?;
+        let work = preset.map(|preset| block_work(preset.clone())).transpose()?;
+        let sizes = work.iter().flat_map(|work| &work.steps).map(|step| step.block_bytes);
+        let object_bytes = sizes.max().unwrap_or(load.bytes_max());
+        let own_bytes = work.as_ref().and_then(|work| work.size_bytes);
+        let size_bytes = self.size.map(|size| size.0).or(own_bytes).unwrap_or(RADOS_BYTES);
+        self.ceph_args.connect(pool, object_bytes, size_bytes)
+    }
+
     /// Loads on a block target.
     fn disk_plans(
         &self,
-        target: &Target,
+        (goal, keeps_data): (Goal, bool),
         preset: Option<&Preset>,
         load: &LoadSpec,
     ) -> Result<Vec<Plan>> {
         let plans = match preset {
-            None if self.fio_job.is_some() => self.fio_plans(target, load)?,
-            None => vec![self.plan(Goal::Disk(target.clone()), *load)],
-            Some(preset) => self.plans(preset, target, load)?,
+            None if self.fio_job.is_some() => self.fio_plans(&goal, load)?,
+            None => vec![self.plan(goal, *load)],
+            Some(preset) => self.plans(preset, &goal, load)?,
         };
-        plans.iter().try_for_each(|plan| self.check(plan, target))?;
+        plans.iter().try_for_each(|plan| self.check(plan, keeps_data))?;
         Ok(plans)
     }
 
+    /// That nothing is said of a target that is made for the run which it cannot have.
+    fn check_own(&self, target: &str) -> Result<()> {
+        if self.fio.is_some() || self.fio_job.is_some() || self.from.is_some() || self.clients > 1 {
+            let what = format!("{target} targets are this generator's own, and one client's");
+            return Err(
+                Failure::misuse(what).hint("leave --fio, --fio-job, --from and --clients out")
+            );
+        }
+        Ok(())
+    }
+
+    /// A block target, and who makes the load on it.
+    fn goal(&self, target: &Target) -> Result<Goal> {
+        if self.fio.is_none() {
+            return Ok(Goal::Disk(target.clone()));
+        }
+        let place = match target {
+            Target::File(path) => FioPlace::File(path.clone()),
+            Target::Nbd(uri) => FioPlace::Nbd(uri.to_string()),
+            Target::Memory { .. } | Target::Null { .. } => {
+                return Err(Failure::misuse("fio measures files, devices, exports and images"));
+            }
+        };
+        Ok(Goal::Fio(self.fio_goal(place)))
+    }
+
+    fn fio_goal(&self, place: FioPlace) -> FioGoal {
+        let engine = self.fio.clone().unwrap_or_else(|| place.engine().to_owned());
+        FioGoal { place, engine }
+    }
+
     /// The loads of a job file of fio.
-    fn fio_plans(&self, target: &Target, common: &LoadSpec) -> Result<Vec<Plan>> {
+    fn fio_plans(&self, goal: &Goal, common: &LoadSpec) -> Result<Vec<Plan>> {
         let path = self.fio_job.as_deref().unwrap_or_else(|| Path::new("-"));
         let told = |error: varve_tool_bench::Error| {
             let what = format!("{}, {error}", path.display());
@@ -200,7 +327,7 @@ impl Run {
                 fill: index == 0 && self.fill,
                 ramp_ms: self.ramp.unwrap_or(job.ramp_ms),
                 duration_ms: self.duration.or(job.duration_ms).unwrap_or(DURATION_MS),
-                ..self.plan(Goal::Disk(target.clone()), load)
+                ..self.plan(goal.clone(), load)
             }
         });
         Ok(plans.collect())
@@ -255,27 +382,50 @@ impl Run {
         Plan {
             load,
             goal,
+            from_bytes: self.from.map_or(0, |from| from.0),
             size_bytes: self.size.map(|size| size.0),
             fill: self.fill,
+            pool_percent: self.fill_pool,
             ramp_ms: self.ramp.unwrap_or(RAMP_MS),
             duration_ms: self.duration.unwrap_or(DURATION_MS),
             repeats: self.repeat,
             at_unix_ms: None,
+            in_step: false,
             settle_ms: self.settle,
             healthy: self.healthy.clone(),
             processes: self.process.concat(),
+            ceph: self.ceph.clone(),
             asks_server: self.server,
         }
     }
 
     /// The loads of a preset; the first one fills the target for all.
-    fn plans(&self, preset: &Preset, target: &Target, common: &LoadSpec) -> Result<Vec<Plan>> {
+    fn plans(&self, preset: &Preset, goal: &Goal, common: &LoadSpec) -> Result<Vec<Plan>> {
         let work = block_work(preset.clone())?;
-        let own = self.plan(Goal::Disk(target.clone()), *common);
-        let plans = work.steps.iter().enumerate().map(|(index, step)| Plan {
-            load: LoadSpec { rate: common.rate.or(step.rate), ..load_of(step, common) },
-            size_bytes: own.size_bytes.or(work.size_bytes),
-            fill: index == 0 && (work.fill || own.fill) && !self.no_fill,
+        let own = self.plan(goal.clone(), *common);
+        let goal_of = |step: &Step| match (goal, step.volumes) {
+            (Goal::Volumes(goal), work) => {
+                Ok(Goal::Volumes(VolumesGoal { work: work.unwrap_or_default(), ..*goal }))
+            }
+            (_, Some(_)) => {
+                let what = format!("`{}` makes clones and snapshots of volumes", preset.id);
+                Err(Failure::misuse(what).hint("say --target volumes:SIZE, beside a daemon"))
+            }
+            (goal, None) => Ok(goal.clone()),
+        };
+        let goals = work.steps.iter().map(goal_of).collect::<Result<Vec<Goal>>>()?;
+        let steps = work.steps.iter().zip(goals).enumerate();
+        let plans = steps.map(|(index, (step, goal))| Plan {
+            // Volumes are made anew for each load.
+            fill: (index == 0 || matches!(goal, Goal::Volumes(_)))
+                && (work.fill || own.fill)
+                && !self.no_fill,
+            size_bytes: match &goal {
+                Goal::Volumes(volumes) => Some(volumes.used_bytes()),
+                _ => own.size_bytes.or(work.size_bytes),
+            },
+            goal,
+            load: LoadSpec { rate: common.rate.or(step.rate), ..load_of(&work, step, common) },
             ramp_ms: self.ramp.unwrap_or(work.ramp_s * 1000),
             duration_ms: self.duration.unwrap_or(work.duration_s * 1000),
             ..own.clone()
@@ -283,13 +433,22 @@ impl Run {
         Ok(plans.collect())
     }
 
-    fn check(&self, plan: &Plan, target: &Target) -> Result<()> {
+    fn check(&self, plan: &Plan, keeps_data: bool) -> Result<()> {
         let writes = plan.fill || plan.load.read_percent < 100;
-        if writes && target.keeps_data() && !self.overwrite {
-            let what = format!("this load writes, which destroys what {target} holds");
+        if !plan.from_bytes.is_multiple_of(MEDIA_ALIGN as u64) {
+            return Err(Failure::misuse("--from is no multiple of 4 KiB"));
+        }
+        if let Goal::Fio(goal) = &plan.goal {
+            let (load, place, engine) = (&plan.load, &goal.place, goal.engine.as_str());
+            let command = FioCommand { load, place, engine, size_bytes: plan.size_bytes };
+            let told = command.load(plan.ramp_ms, plan.duration_ms);
+            told.map_err(|error| Failure::misuse(error.to_string()))?;
+        }
+        if writes && keeps_data && !self.overwrite {
+            let what = format!("this load writes, which destroys what {} holds", plan.goal);
             return Err(Failure::misuse(what).hint("say --overwrite if nobody needs it"));
         }
-        if plan.load.verify && !target.can_verify() {
+        if plan.load.verify && matches!(&plan.goal, Goal::Disk(target) if !target.can_verify()) {
             return Err(Failure::misuse("a null target keeps nothing that could be verified"));
         }
         if plan.load.verify && !writes {
@@ -298,6 +457,30 @@ impl Run {
         }
         Ok(())
     }
+}
+
+/// Leaves a client its part of a load.
+fn take_part(plan: &mut Plan, part: ClientPart) -> Result<()> {
+    let ClientPart { number, count } = part;
+    let Goal::Disk(Target::File(_) | Target::Nbd(_)) = &plan.goal else {
+        return Err(Failure::misuse("several clients need one file, device or export"));
+    };
+    let Some(size_bytes) = plan.size_bytes else {
+        return Err(Failure::misuse("several clients need --size").hint("each has a part of it"));
+    };
+    if !plan.load.jobs.is_multiple_of(count) {
+        let what = format!("{} jobs cannot be divided among {count} clients", plan.load.jobs);
+        return Err(Failure::misuse(what).hint("say --jobs with a multiple of --clients"));
+    }
+    let unit_bytes = plan.load.block_bytes as u64;
+    let part_bytes = size_bytes / u64::from(count) / unit_bytes * unit_bytes;
+    plan.from_bytes += u64::from(number) * part_bytes;
+    plan.size_bytes = Some(part_bytes);
+    plan.load.jobs /= count;
+    plan.load.rate = plan.load.rate.map(|rate| rate / f64::from(count));
+    plan.load.seed = plan.load.seed.wrapping_add(u64::from(number));
+    plan.in_step = true;
+    plan.load.check().map_err(|error| Failure::misuse(error.to_string()))
 }
 
 /// Whether an S3 server is asked for more connections than can be.

@@ -1,7 +1,7 @@
 //! `varve bench scale`: many short lives of volumes at a time.
 
 use clap::Args;
-use varve_tool_bench::LoadSpec;
+use varve_tool_bench::{Lives, LoadSpec};
 use varve_types::ByteCount;
 
 use crate::bench::{ScaleSpec, json, scale};
@@ -38,7 +38,7 @@ pub(crate) struct Scale {
     depth: u32,
 
     /// Begin of the volumes' names; no other volume may have it
-    #[arg(long, default_value = "bench-scale-", value_name = "TEXT")]
+    #[arg(long, default_value = PREFIX, value_name = "TEXT")]
     prefix: String,
 
     /// Print JSON; fields are added over time, never renamed
@@ -64,11 +64,32 @@ impl Scale {
             let what = "--io is no multiple of --block, or more than --size";
             return Err(Failure::misuse(what));
         }
-        let report = scale(global, &spec)?;
-        print(&if self.json { json(&report)? } else { report.text() })?;
-        match (report.errors, report.leaks.len()) {
-            (0, 0) => Ok(String::new()),
-            (errors, leaks) => Err(Failure::new(format!("{errors} errors, {leaks} leaks"))),
-        }
+        lives(global, &spec, self.json)
+    }
+}
+
+/// Names of the volumes that a preset makes begin with it.
+const PREFIX: &str = "bench-scale-";
+
+/// The lives of a preset.
+pub(super) fn spec(lives: &Lives) -> ScaleSpec {
+    ScaleSpec {
+        volumes: lives.volumes,
+        at_once: lives.at_once,
+        size_bytes: lives.size_bytes,
+        block_bytes: lives.block_bytes,
+        depth: lives.depth as usize,
+        io_bytes: lives.io_bytes,
+        prefix: PREFIX.to_owned(),
+    }
+}
+
+/// Lives them and prints what became of them; errors and leaks are a failure.
+pub(super) fn lives(global: &Global, spec: &ScaleSpec, as_json: bool) -> Result<String> {
+    let report = scale(global, spec)?;
+    print(&if as_json { json(&report)? } else { report.text() })?;
+    match (report.errors, report.leaks.len()) {
+        (0, 0) => Ok(String::new()),
+        (errors, leaks) => Err(Failure::new(format!("{errors} errors, {leaks} leaks"))),
     }
 }

@@ -1,6 +1,7 @@
 //! `varve report`: what saved results say.
 
 mod compare;
+mod list;
 mod page;
 
 use clap::Subcommand;
@@ -9,9 +10,10 @@ pub(crate) use page::name;
 
 use crate::failure::Result;
 
-/// Compare results of `varve bench run`, and make pages of them
+/// List and compare results of `varve bench run`, and make pages of them
 #[derive(Subcommand, Debug)]
 pub(crate) enum ReportCommand {
+    List(list::List),
     Compare(compare::Compare),
     Page(page::Page),
 }
@@ -19,6 +21,7 @@ pub(crate) enum ReportCommand {
 impl ReportCommand {
     pub(crate) fn run(self) -> Result<String> {
         match self {
+            Self::List(command) => command.run(),
             Self::Compare(command) => command.run(),
             Self::Page(command) => command.run(),
         }

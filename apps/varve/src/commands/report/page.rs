@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use crate::bench::{Named, Saved, page};
-use crate::failure::Result;
+use crate::bench::{Named, Saved, page, write_pictures};
+use crate::failure::{Failure, Result};
 
 /// Most results of a page: more lines than that nobody tells apart.
 const RESULTS_MAX: usize = 6;
@@ -16,6 +16,10 @@ pub(crate) struct Page {
     /// Results: folders of `varve bench run --save`, or files of its --json
     #[arg(required = true, num_args = 1..=RESULTS_MAX)]
     results: Vec<PathBuf>,
+
+    /// Write the pictures to this folder too, as SVG and PNG
+    #[arg(long, value_name = "DIR")]
+    pictures: Option<PathBuf>,
 
     /// Print Markdown, without pictures, instead of HTML
     #[arg(long)]
@@ -29,6 +33,16 @@ impl Page {
             .iter()
             .map(|path| Ok(Named { name: name(path), saved: Saved::read(path)? }));
         let document = page(&results.collect::<Result<Vec<_>>>()?)?;
+        if let Some(dir) = &self.pictures {
+            let failed = |error| Failure::new(format!("make {}: {error}", dir.display()));
+            std::fs::create_dir_all(dir).map_err(failed)?;
+            if !write_pictures(&document, dir)? {
+                return Err(Failure::new(
+                    "a PNG needs a font, and this machine has none: SVG is written",
+                )
+                .hint("install one, such as fonts-dejavu-core"));
+            }
+        }
         Ok(if self.markdown { document.markdown() } else { document.html() })
     }
 }

@@ -2,7 +2,7 @@
 
 use clap::Args;
 use hyper::Method;
-use varve_access_admin::v1::{self, CreateVolume};
+use varve_access_admin::v1::{self, CreateVolume, Reservation};
 use varve_types::{ByteCount, Compression};
 
 use crate::cli::{self, Format};
@@ -12,7 +12,7 @@ use crate::failure::{Failure, Result};
 /// Make a volume; it takes space only as it is written
 #[derive(Args, Debug)]
 #[command(
-    after_help = "`varve volume set` changes dedup, compression and quota later, the first two for what is written from then on."
+    after_help = "`varve volume set` changes dedup, compression, quota and reservation later, the first two for what is written from then on."
 )]
 pub(crate) struct Create {
     /// Name of the volume and of its NBD export
@@ -39,6 +39,11 @@ pub(crate) struct Create {
     #[arg(long, value_parser = cli::quota, value_name = "SIZE")]
     quota: Option<ByteCount>,
 
+    /// Whether all of the volume can always be written, whatever others write: full or none; it is written without
+    /// deduplication and compression then [default: none]
+    #[arg(long, value_parser = cli::reservation, value_name = "full|none")]
+    reservation: Option<Reservation>,
+
     #[command(flatten)]
     format: Format,
 }
@@ -52,6 +57,7 @@ impl Create {
             dedup: self.dedup,
             compression: self.compression,
             quota_bytes: self.quota.map(|quota| quota.0),
+            reservation: self.reservation,
         };
         let answer = client.send::<v1::Volume>(Method::POST, "/v1/volumes", &spec)?;
         Ok(answer.print(self.format.json, |volume| {

@@ -38,14 +38,25 @@ impl List {
                 "no volumes; make one with `varve volume create NAME --size 20GiB`\n".to_owned()
             );
         }
-        let rows: Vec<Vec<String>> = volumes.iter().map(row).collect();
-        let header = [
+        let mut rows: Vec<Vec<String>> = volumes.iter().map(row).collect();
+        let mut header = vec![
             ("NAME", Align::Left),
             ("SIZE", Align::Right),
             ("BLOCK", Align::Right),
             ("OPEN BY", Align::Right),
             ("CREATED", Align::Right),
         ];
+        if volumes.iter().any(|volume| volume.reserved_bytes.is_some()) {
+            header.push(("RESERVED", Align::Right));
+            header.push(("NOT HELD", Align::Right));
+            let shown = |bytes: Option<u64>| {
+                bytes.map_or_else(|| "-".to_owned(), |it| ByteCount(it).to_string())
+            };
+            for (row, volume) in rows.iter_mut().zip(&volumes) {
+                row.push(shown(volume.reserved_bytes));
+                row.push(shown(volume.outstanding_bytes));
+            }
+        }
         Ok(table::columns(&header, &rows))
     }
 }

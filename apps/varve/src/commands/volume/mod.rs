@@ -77,6 +77,10 @@ fn properties(volume: &v1::Volume) -> Vec<(&'static str, String)> {
         ("open by", volume.openers.to_string()),
     ];
     pairs.extend(volume.quota_bytes.map(|quota| ("quota", ByteCount(quota).to_string())));
+    pairs.extend(volume.reserved_bytes.map(|reserved| {
+        let outstanding = ByteCount(volume.outstanding_bytes.unwrap_or(0));
+        ("reserved", format!("{} ({outstanding} not held yet)", ByteCount(reserved)))
+    }));
     pairs.extend(volume.origin.iter().map(|origin| ("cloned from", origin.clone())));
     pairs.extend(volume.receiving.iter().map(|identity| ("receiving", identity.clone())));
     pairs

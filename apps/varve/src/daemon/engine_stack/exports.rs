@@ -1,13 +1,19 @@
 //! Volumes as NBD exports, and snapshots as exports that are read only.
 
+use std::rc::Rc;
+use std::time::Instant;
+
 use varve_access_nbd::{Change, Export, ExportInfo, Exports, Extent, ExtentKind, ReadPart};
 use varve_dataset::{BlockStatus, Datasets, Mapped, Volume};
 use varve_stdx::BufSlice;
 use varve_types::ErrorKind;
 
+use super::request_times::RequestTimes;
+
 /// Every volume of the pool.
 pub(crate) struct VolumeExports {
     datasets: Datasets,
+    times: Rc<RequestTimes>,
 }
 
 /// One open volume or snapshot, with the snapshots since which it tells changes; none of them can be deleted while this lives.
@@ -16,11 +22,12 @@ pub(crate) struct VolumeExport {
     volume: Volume,
     since: Vec<String>,
     bases: Vec<Volume>,
+    times: Rc<RequestTimes>,
 }
 
 impl VolumeExports {
-    pub(crate) fn new(datasets: Datasets) -> Self {
-        Self { datasets }
+    pub(crate) fn new(datasets: Datasets, times: Rc<RequestTimes>) -> Self {
+        Self { datasets, times }
     }
 }
 
@@ -55,7 +62,8 @@ impl Exports for VolumeExports {
                 Err(error) => return Err(error.kind()),
             }
         }
-        Ok(VolumeExport { datasets, volume, since: known, bases })
+        let times = Rc::clone(&self.times);
+        Ok(VolumeExport { datasets, volume, since: known, bases, times })
     }
 }
 
@@ -105,12 +113,17 @@ impl Export for VolumeExport {
     }
 
     async fn read(&self, offset: u64, len: u32) -> Result<Parts, ErrorKind> {
+        let began = Instant::now();
         let parts = self.volume.read(offset, len).await.map_err(failed("read"))?;
+        self.times.read(began);
         Ok(parts.into_iter().map(part as fn(varve_dataset::ReadPart) -> ReadPart))
     }
 
     async fn write(&self, offset: u64, data: BufSlice) -> Result<(), ErrorKind> {
-        self.volume.write(offset, data).await.map_err(failed("write"))
+        let began = Instant::now();
+        self.volume.write(offset, data).await.map_err(failed("write"))?;
+        self.times.wrote(began);
+        Ok(())
     }
 
     async fn trim(&self, offset: u64, len: u64) -> Result<(), ErrorKind> {

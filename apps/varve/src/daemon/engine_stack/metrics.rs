@@ -62,6 +62,18 @@ const ROWS: &[Row] = &[
         "Blocks that were stored already when they were drained.",
         |s| s.deduplicated_blocks,
     ),
+    (
+        "varve_engine_foreign_blocks_total",
+        Counter,
+        "Of these, blocks that another shard has.",
+        |s| s.foreign_blocks,
+    ),
+    (
+        "varve_engine_late_answers_total",
+        Counter,
+        "Times that blocks were stored once more, for other shards did not answer in time.",
+        |s| s.late_answers,
+    ),
     ("varve_engine_stored_blocks_total", Counter, "Blocks that were stored.", |s| s.stored_blocks),
     ("varve_engine_stored_bytes_total", Counter, "Bytes of them as stored.", |s| s.stored_bytes),
     ("varve_engine_data_chunks", Gauge, "Chunks of data in the chunk table.", |s| s.data_chunks),
@@ -97,6 +109,18 @@ const ROWS: &[Row] = &[
     ("varve_engine_media_full", Gauge, "Whether the media have no room for more segments.", |s| {
         u64::from(s.media_full)
     }),
+    (
+        "varve_engine_reserved_bytes",
+        Gauge,
+        "Space that is promised to volumes, held or not.",
+        |s| s.reserved_bytes,
+    ),
+    (
+        "varve_engine_outstanding_bytes",
+        Gauge,
+        "Of the promised space what is not held yet, and others may not have.",
+        |s| s.outstanding_bytes,
+    ),
     ("varve_logstore_live_bytes", Gauge, "Stored bytes of live units.", |s| s.space.live_bytes),
     ("varve_logstore_used_bytes", Gauge, "Bytes of segments in use.", used_bytes),
 ];

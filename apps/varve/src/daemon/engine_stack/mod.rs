@@ -10,6 +10,7 @@
 
 mod exports;
 mod metrics;
+mod request_times;
 mod source;
 mod space;
 mod volumes;
@@ -34,6 +35,7 @@ use crate::daemon::stack::{Seat, ShardReport, ShardStack};
 use crate::failure::{Failure, Result};
 
 use self::exports::VolumeExports;
+use self::request_times::RequestTimes;
 pub(crate) use self::source::{EngineSource, make_roots};
 use self::space::SpaceCount;
 pub(super) use self::volumes::{refused, volume};
@@ -56,6 +58,8 @@ pub(crate) struct EngineStack {
     disks: Option<Rc<DiskStats>>,
     /// The thread's read cache, if it has one.
     cache: Option<Rc<CachedSegments>>,
+    /// Of the thread's NBD clients.
+    times: Rc<RequestTimes>,
     /// Holds the pool's lock.
     _source: EngineSource,
 }
@@ -81,7 +85,7 @@ impl ShardStack for EngineStack {
         reactor.spawn(serve_jobs(dispatch.clone(), inbox)); // E1
         varve_stdx::limit_spare_memory(source.spare_bytes());
         let config = HostConfig { reactor, media, shard: source.shard_config(shard), root };
-        let host = ShardHost::open(config).await.map_err(|error| {
+        let host = ShardHost::open(config, &dispatch).await.map_err(|error| {
             failed(&error)
                 .hint("nothing was changed; keep the drives as they are and report what is damaged")
         })?;
@@ -89,7 +93,8 @@ impl ShardStack for EngineStack {
         let placement = dispatch.placement().clone();
         let datasets = Datasets::new(dispatch, Arc::clone(&source.shared));
         let space = SpaceCount::new();
-        Ok(Self { shard, host, datasets, placement, space, disks, cache, _source: source })
+        let times = Rc::default();
+        Ok(Self { shard, host, datasets, placement, space, disks, cache, times, _source: source })
     }
 
     async fn begin(&self, reactor: &Reactor) -> Result<()> {
@@ -104,13 +109,21 @@ impl ShardStack for EngineStack {
         if groups > 0 {
             tracing::info!(groups, "groups of snapshots completed that a crash had interrupted");
         }
+        let settled = self.datasets.settle_reservations().await;
+        let released = settled.map_err(|error| {
+            Failure::new(format!("compare reservations with the volumes: {error}"))
+                .hint("nothing was lost; start again, and report it if it happens again")
+        })?;
+        if released > 0 {
+            tracing::info!(released, "reservations of volumes that a crash kept from being made");
+        }
         let datasets = self.datasets.clone();
         reactor.spawn(async move { datasets.keep_marking().await });
         Ok(())
     }
 
     fn exports(&self) -> VolumeExports {
-        VolumeExports::new(self.datasets.clone())
+        VolumeExports::new(self.datasets.clone(), Rc::clone(&self.times))
     }
 
     async fn space(&self) -> admin::Result<Space> {
@@ -167,6 +180,7 @@ impl ShardStack for EngineStack {
             metrics: metrics::of(&stats)
                 .into_iter()
                 .chain(self.disks.iter().flat_map(|disks| metrics::of_media(disks)))
+                .chain(self.times.metrics())
                 .chain(self.cache.iter().flat_map(|cache| metrics::of_cache(&cache.stats())))
                 .collect(),
         }

@@ -1,18 +1,42 @@
 //! Volumes as the admin API sees them.
 
 use varve_access_admin as admin;
-use varve_access_admin::v1::{ChangeVolume, CreateVolume, Volume};
+use varve_access_admin::v1::{ChangeVolume, CreateVolume, Reservation, Volume};
 use varve_dataset::{Datasets, Error, VolumeInfo, VolumeSpec};
 use varve_types::ErrorKind;
 use varve_types::limits::BLOCK_SIZE_DEFAULT;
 
 pub(super) async fn list(datasets: &Datasets) -> admin::Result<Vec<Volume>> {
     let volumes = datasets.volumes().await.map_err(refused)?;
-    Ok(volumes.into_iter().map(|info| volume(datasets, info)).collect())
+    let mut volumes: Vec<Volume> = volumes.into_iter().map(|info| volume(datasets, info)).collect();
+    note_outstanding(datasets, &mut volumes).await?;
+    Ok(volumes)
 }
 
 pub(super) async fn show(datasets: &Datasets, name: &str) -> admin::Result<Volume> {
-    datasets.volume(name).await.map(|info| volume(datasets, info)).map_err(refused)
+    shown(datasets, datasets.volume(name).await).await
+}
+
+/// A volume with what is kept free for it.
+async fn shown(
+    datasets: &Datasets,
+    info: varve_dataset::Result<VolumeInfo>,
+) -> admin::Result<Volume> {
+    let mut volume = volume(datasets, info.map_err(refused)?);
+    note_outstanding(datasets, std::slice::from_mut(&mut volume)).await?;
+    Ok(volume)
+}
+
+async fn note_outstanding(datasets: &Datasets, volumes: &mut [Volume]) -> admin::Result<()> {
+    if volumes.iter().all(|volume| volume.reserved_bytes.is_none()) {
+        return Ok(());
+    }
+    let reservations = datasets.reservations().await.map_err(refused)?;
+    for volume in volumes.iter_mut().filter(|volume| volume.reserved_bytes.is_some()) {
+        let reservation = reservations.get(&volume.id);
+        volume.outstanding_bytes = reservation.map(|reservation| reservation.outstanding_bytes);
+    }
+    Ok(())
 }
 
 pub(super) async fn create(datasets: &Datasets, spec: CreateVolume) -> admin::Result<Volume> {
@@ -23,9 +47,10 @@ pub(super) async fn create(datasets: &Datasets, spec: CreateVolume) -> admin::Re
         dedup: spec.dedup,
         compression: spec.compression,
         quota_bytes: spec.quota_bytes.filter(|quota| *quota > 0),
+        reserved: spec.reservation == Some(Reservation::Full),
         receiving: None,
     };
-    datasets.create_volume(spec).await.map(|info| volume(datasets, info)).map_err(refused)
+    shown(datasets, datasets.create_volume(spec).await).await
 }
 
 /// Changes the size first: it alone may be refused for what it is.
@@ -34,7 +59,15 @@ pub(super) async fn change(
     name: &str,
     change: &ChangeVolume,
 ) -> admin::Result<Volume> {
-    let ChangeVolume { size_bytes, dedup, compression, quota_bytes, forget_origin, .. } = *change;
+    let ChangeVolume {
+        size_bytes,
+        dedup,
+        compression,
+        quota_bytes,
+        reservation,
+        forget_origin,
+        ..
+    } = *change;
     let mut changed = None;
     if let Some(size_bytes) = size_bytes {
         changed = Some(datasets.resize_volume(name, size_bytes).await.map_err(refused)?);
@@ -47,11 +80,15 @@ pub(super) async fn change(
         let quota_bytes = Some(quota_bytes).filter(|quota| *quota > 0);
         changed = Some(datasets.set_quota(name, quota_bytes).await.map_err(refused)?);
     }
+    if let Some(reservation) = reservation {
+        let reserved = reservation == Reservation::Full;
+        changed = Some(datasets.set_reservation(name, reserved).await.map_err(refused)?);
+    }
     if forget_origin {
         changed = Some(datasets.flatten_volume(name).await.map_err(refused)?);
     }
     match changed {
-        Some(info) => Ok(volume(datasets, info)),
+        Some(info) => shown(datasets, Ok(info)).await,
         None => show(datasets, name).await,
     }
 }
@@ -73,6 +110,8 @@ pub(in crate::daemon) fn volume(datasets: &Datasets, info: VolumeInfo) -> Volume
         dedup: info.dedup,
         compression: info.compression,
         quota_bytes: info.quota_bytes,
+        reserved_bytes: info.reserved_bytes,
+        outstanding_bytes: None,
         origin: info.origin,
         receiving: info.receiving.map(|identity| identity.to_string()),
     }

@@ -126,6 +126,8 @@ impl ShardStack for MemoryStack {
             dedup: false,
             compression: Compression::Lz4,
             quota_bytes: None,
+            reserved_bytes: None,
+            outstanding_bytes: None,
             origin: None,
             receiving: None,
         };
@@ -208,6 +210,7 @@ fn create(backend: &dyn AdminBackend, name: &str) {
         dedup: None,
         compression: None,
         quota_bytes: None,
+        reservation: None,
     };
     answer(backend.create_volume(spec)).unwrap();
 }

@@ -9,6 +9,7 @@ use crate::format::page::PageHeader;
 use crate::format::pointer::{Location, PagePtr};
 use crate::format::pool::PoolRoot;
 use crate::format::record::{KeyPayload, RecordHeader};
+use crate::format::reservation::ReservationRecord;
 use crate::format::root::ShardRoot;
 use crate::format::segment::StripHeader;
 use crate::format::stream::StreamRecord;
@@ -182,6 +183,15 @@ fn pointers_entries_and_slots() {
     samples::stream_record().encode(&mut bytes);
     every_truncation_is_refused(&bytes, StreamRecord::decode);
     every_flip_is_an_error_or_another_value(&bytes, StreamRecord::decode, StreamRecord::encode);
+
+    let mut bytes = [0; ReservationRecord::LEN];
+    samples::reservation_record().encode(&mut bytes);
+    every_truncation_is_refused(&bytes, ReservationRecord::decode);
+    every_flip_is_an_error_or_another_value(
+        &bytes,
+        ReservationRecord::decode,
+        ReservationRecord::encode,
+    );
 }
 
 #[test]

@@ -6,6 +6,7 @@ use crate::format::page::PageHeader;
 use crate::format::pointer::{Location, PagePtr};
 use crate::format::pool::PoolRoot;
 use crate::format::record::RecordHeader;
+use crate::format::reservation::ReservationRecord;
 use crate::format::root::ShardRoot;
 use crate::format::segment::StripHeader;
 use crate::format::stream::StreamRecord;
@@ -14,7 +15,7 @@ use crate::format::usage::UsageEntry;
 
 const DOCUMENT: &str = include_str!("../../../../../docs/format.md");
 
-const LENGTHS: [(&str, usize); 12] = [
+const LENGTHS: [(&str, usize); 13] = [
     ("Pool root", PoolRoot::LEN_MIN),
     ("Shard root", ShardRoot::LEN_MIN),
     ("Frame header", FrameHeader::LEN),
@@ -27,6 +28,7 @@ const LENGTHS: [(&str, usize); 12] = [
     ("Chunk entry", ChunkEntry::LEN),
     ("Usage entry", UsageEntry::LEN),
     ("Stream record", StreamRecord::LEN),
+    ("Reservation record", ReservationRecord::LEN),
 ];
 
 /// Title, length and table rows of every `### Title (N B)`.

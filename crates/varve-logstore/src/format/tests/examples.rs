@@ -12,6 +12,7 @@ use crate::format::frame::Frame;
 use crate::format::page::PageHeader;
 use crate::format::pointer::{Location, PagePtr};
 use crate::format::record::{KeyPayload, RecordHeader};
+use crate::format::reservation::ReservationRecord;
 use crate::format::segment::StripHeader;
 use crate::format::stream::StreamRecord;
 use crate::format::summary::SummaryEntry;
@@ -153,6 +154,10 @@ fn seeds() -> Vec<(&'static str, Vec<u8>)> {
         ("pointer", fixed(PagePtr::LEN, &|out| PagePtr::Location(samples::location()).encode(out))),
         ("pool_root", samples::pool_root().encode()),
         ("record", fixed(RecordHeader::LEN, &|out| record.encode(out))),
+        (
+            "reservation_record",
+            fixed(ReservationRecord::LEN, &|out| samples::reservation_record().encode(out)),
+        ),
         ("shard_root", samples::shard_root().encode()),
         ("stream_record", fixed(StreamRecord::LEN, &|out| samples::stream_record().encode(out))),
         ("strip_header", strip),

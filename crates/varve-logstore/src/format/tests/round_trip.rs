@@ -15,8 +15,9 @@ use crate::format::frame::{Frame, FrameHeader, LanePoint};
 use crate::format::page::{PageHeader, PageKind};
 use crate::format::pointer::{Location, PagePtr};
 use crate::format::pool::PoolRoot;
-use crate::format::record::encode_cut;
 use crate::format::record::{KeyPayload, Origin, RecordHeader, RecordKind, payload_checksum};
+use crate::format::record::{encode_cut, encode_grant};
+use crate::format::reservation::ReservationRecord;
 use crate::format::root::{ChainHead, ShardRoot, TreeRoot};
 use crate::format::segment::{SegmentKind, StripHeader};
 use crate::format::stream::StreamRecord;
@@ -121,6 +122,22 @@ fn summary_entry() -> impl Strategy<Value = SummaryEntry> {
                 bypassed
             }
         ),
+        (shard(), chunk(), stream(), block(), wseq(), any::<u8>(), any::<bool>()).prop_map(
+            |(home, chunk, stream, block, wseq, class, bypassed)| SummaryEntry::ForeignReference {
+                home,
+                chunk,
+                stream,
+                block,
+                wseq,
+                class,
+                bypassed
+            }
+        ),
+        (chunk(), block(), wseq()).prop_map(|(first, count, wseq)| SummaryEntry::Grant {
+            first,
+            count,
+            wseq
+        }),
         (stream(), block(), block(), wseq(), cut(), any::<bool>()).prop_map(
             |(stream, block, block_count, wseq, cut, bypassed)| SummaryEntry::Trim {
                 stream,
@@ -214,7 +231,7 @@ fn record() -> impl Strategy<Value = (RecordHeader, Vec<u8>)> {
     let drop = Just((RecordKind::StreamDrop, 0, 0, Vec::new()));
     let cut = id(StreamId::new).prop_map(|copy| (RecordKind::Cut, 0, 0, encode_cut(copy).to_vec()));
     let reserved = prop_oneof![
-        Just((RecordKind::Grant, 7, 9, b"grant".to_vec())),
+        Just((RecordKind::Grant, 0, 0, encode_grant(&[ChunkId::new(7), ChunkId::new(9)]))),
         Just((RecordKind::LargeRef, 7, 9, vec![1; 40])),
     ];
     (record_base(), prop_oneof![write, ranged, key, drop, cut, reserved]).prop_map(
@@ -508,6 +525,18 @@ proptest! {
     }
 
     #[test]
+    fn reservation_records(
+        blocks in 0..=ReservationRecord::COUNT_MAX,
+        pages in 0..=ReservationRecord::COUNT_MAX,
+        floor in id(ChunkId::new),
+    ) {
+        let record = ReservationRecord { blocks, pages, floor };
+        let mut bytes = [0xFF; ReservationRecord::LEN];
+        record.encode(&mut bytes);
+        prop_assert_eq!(ReservationRecord::decode(&bytes).unwrap(), record);
+    }
+
+    #[test]
     fn stream_records(
         tree in tree_root(),
         block_shift in 9u8..=16,
@@ -544,6 +573,7 @@ proptest! {
         drop(PagePtr::decode(&bytes));
         drop(ChunkEntry::decode(&bytes));
         drop(MapSlot::decode(&bytes));
+        drop(ReservationRecord::decode(&bytes));
         drop(StreamRecord::decode(&bytes));
         drop(UsageEntry::decode(&bytes));
         drop(ShardRoot::decode(&bytes));

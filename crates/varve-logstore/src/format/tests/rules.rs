@@ -2,7 +2,7 @@
 
 use varve_stdx::{checksum64, checksum64_seeded};
 use varve_types::limits::{ADDRESS_UNIT, VOLUME_BYTES_MAX};
-use varve_types::{ErrorKind, PoolId, SegmentNumber, ShardId};
+use varve_types::{ChunkId, ErrorKind, PoolId, SegmentNumber, ShardId};
 
 use super::samples::{self, MOUNT, POOL, SHARD};
 use crate::Error;
@@ -11,7 +11,8 @@ use crate::format::chunk::MapSlot;
 use crate::format::frame::{Frame, FrameHeader, chain_seed};
 use crate::format::pointer::PagePtr;
 use crate::format::record::{
-    PIECE_BYTES, RecordHeader, RecordKind, checksum_of_pieces, payload_checksum,
+    GRANTED_MAX, PIECE_BYTES, RecordHeader, RecordKind, checksum_of_pieces, decode_grant,
+    encode_grant, payload_checksum,
 };
 use crate::format::root::ShardRoot;
 use crate::format::segment::StripHeader;
@@ -89,12 +90,10 @@ fn a_frame_without_its_whole_length_is_refused() {
 
 #[test]
 fn reserved_record_kinds_decode_and_are_not_supported() {
-    for kind in [RecordKind::Grant, RecordKind::LargeRef] {
-        let mut bytes = [0; RecordHeader::LEN];
-        RecordHeader { kind, ..samples::trim_record() }.encode(&mut bytes);
-        let record = RecordHeader::decode(&bytes).unwrap();
-        assert_eq!(record.kind.check_supported().unwrap_err().kind(), ErrorKind::Unsupported);
-    }
+    let mut bytes = [0; RecordHeader::LEN];
+    RecordHeader { kind: RecordKind::LargeRef, ..samples::trim_record() }.encode(&mut bytes);
+    let record = RecordHeader::decode(&bytes).unwrap();
+    assert_eq!(record.kind.check_supported().unwrap_err().kind(), ErrorKind::Unsupported);
     RecordKind::Write.check_supported().unwrap();
 }
 
@@ -129,7 +128,7 @@ fn unknown_kinds_are_refused() {
         assert!(matches!(error, Error::UnknownKind { kind: found, .. } if found == kind));
     }
     let mut bytes = samples::summary_bytes();
-    for kind in [0, 16, 255] {
+    for kind in [0, 18, 255] {
         bytes[0] = kind;
         assert!(matches!(SummaryEntry::decode(&bytes), Err(Error::UnknownKind { .. })));
     }
@@ -145,7 +144,10 @@ fn flags_of_entries_are_known_and_used_by_their_kind() {
         entry.encode(&mut bytes);
         let may_bypass = matches!(
             entry,
-            SummaryEntry::Data { .. } | SummaryEntry::Reference { .. } | SummaryEntry::Trim { .. }
+            SummaryEntry::Data { .. }
+                | SummaryEntry::Reference { .. }
+                | SummaryEntry::ForeignReference { .. }
+                | SummaryEntry::Trim { .. }
         );
         for flags in [1, 2, 3, 128] {
             bytes[2] = flags;
@@ -156,6 +158,25 @@ fn flags_of_entries_are_known_and_used_by_their_kind() {
             } else {
                 assert!(matches!(decoded, Err(Error::ReservedNotZero { .. })), "{entry}: {flags}");
             }
+        }
+    }
+}
+
+#[test]
+fn homes_that_no_map_can_name_are_refused() {
+    let is_foreign = |entry: &SummaryEntry| matches!(entry, SummaryEntry::ForeignReference { .. });
+    let entry = samples::summary().into_iter().find(is_foreign).unwrap();
+    let mut bytes = [0; SummaryEntry::LEN];
+    entry.encode(&mut bytes);
+    for (home, is_whole) in [(0, true), (4095, true), (4096, false), (65535, false), (65536, false)]
+    {
+        bytes[28..32].copy_from_slice(&u32::to_le_bytes(home));
+        match SummaryEntry::decode(&bytes) {
+            Ok(SummaryEntry::ForeignReference { home: found, .. }) => {
+                assert!(is_whole && u32::from(found.0) == home, "{home}");
+            }
+            Err(Error::BadField { field: "home", .. }) => assert!(!is_whole, "{home}"),
+            other => panic!("{home}: {other:?}"),
         }
     }
 }
@@ -222,4 +243,15 @@ fn errors_name_what_and_values() {
     assert_eq!(text, "no shard root: magic is 0x20676e6968746f6e");
     let text = SummaryEntry::decode(&[1, 2]).unwrap_err().to_string();
     assert_eq!(text, "summary entry needs 64 bytes, and 2 are there");
+}
+
+#[test]
+fn a_grant_names_chunks_and_no_more_than_fit() {
+    let chunks: Vec<_> = (1..=GRANTED_MAX as u64).map(ChunkId::new).collect();
+    assert_eq!(decode_grant(&encode_grant(&chunks)).unwrap(), chunks);
+    assert_eq!(decode_grant(&encode_grant(&chunks[..1])).unwrap(), chunks[..1]);
+    assert!(decode_grant(&[&encode_grant(&chunks)[..], &[0; 8]].concat()).is_err(), "too many");
+    assert!(decode_grant(&[0; 7]).is_err(), "cut off");
+    assert!(decode_grant(&[0xFF; 8]).is_err(), "no id");
+    assert!(decode_grant(&[0; 8]).is_err(), "names nothing");
 }

@@ -15,6 +15,7 @@ use crate::format::page::{PageHeader, PageKind};
 use crate::format::pointer::{Location, PagePtr};
 use crate::format::pool::PoolRoot;
 use crate::format::record::{KeyPayload, Origin, RecordHeader, RecordKind, payload_checksum};
+use crate::format::reservation::ReservationRecord;
 use crate::format::root::{ChainHead, ShardRoot, TreeRoot};
 use crate::format::segment::{SegmentKind, StripHeader};
 use crate::format::stream::StreamRecord;
@@ -174,6 +175,16 @@ pub(super) fn summary() -> Vec<SummaryEntry> {
         SummaryEntry::UsageBlob { unit: small },
         SummaryEntry::DeathBlob { unit: small },
         SummaryEntry::Folded { first: chunk, count: 6000 },
+        SummaryEntry::ForeignReference {
+            home: ShardId(3),
+            chunk,
+            stream,
+            block: 10,
+            wseq,
+            class: 2,
+            bypassed: false,
+        },
+        SummaryEntry::Grant { first: chunk, count: 16, wseq },
     ]
 }
 
@@ -254,6 +265,10 @@ pub(super) fn chunk_entry() -> ChunkEntry {
 
 pub(super) fn map_slot() -> MapSlot {
     MapSlot::Data { shard: SHARD, chunk: ChunkId::new(5000) }
+}
+
+pub(super) fn reservation_record() -> ReservationRecord {
+    ReservationRecord { blocks: 16384, pages: 33, floor: ChunkId::new(0x12_3456_789A) }
 }
 
 pub(super) fn stream_record() -> StreamRecord {

@@ -4,7 +4,7 @@ use super::*;
 use crate::access::AccessPattern;
 use crate::error::Error;
 use crate::load::measured::Side;
-use varve_media::{IoFuture, MemDisk};
+use varve_media::{IoFuture, MemDisk, Persist};
 use varve_reactor::SimLoop;
 use varve_stdx::{AlignedBuf, BufSlice};
 
@@ -75,7 +75,7 @@ fn run(spec: LoadSpec, is_stalling: bool, phases: &[Phase]) -> Vec<Measured> {
         free_at: Cell::new(Nanos(0)),
         is_stalling,
     });
-    let part = JobPart { job: 0, size_bytes: SIZE_BYTES };
+    let part = JobPart { job: 0, begin_bytes: 0, size_bytes: SIZE_BYTES };
     let job = Job::new(&reactor, disk, &spec, part, Arc::default()).unwrap();
     let phases = phases.to_vec();
     sim.run_until(async move {
@@ -169,7 +169,7 @@ fn a_flipped_bit_is_found() {
     let reactor = sim.handle();
     let memory = MemDisk::new("memory", SIZE_BYTES);
     let spec = LoadSpec { verify: true, ..LoadSpec::default() };
-    let part = JobPart { job: 0, size_bytes: SIZE_BYTES };
+    let part = JobPart { job: 0, begin_bytes: 0, size_bytes: SIZE_BYTES };
     let disk = Rc::new(memory.clone());
     let job = Job::new(&reactor, disk, &spec, part, Arc::default()).unwrap();
     let error = sim.run_until(async move {
@@ -192,7 +192,7 @@ fn a_job_that_is_stopped_says_what_it_measured() {
         is_stalling: false,
     });
     let spec = LoadSpec { rate: Some(10.0), ..LoadSpec::default() };
-    let part = JobPart { job: 0, size_bytes: SIZE_BYTES };
+    let part = JobPart { job: 0, begin_bytes: 0, size_bytes: SIZE_BYTES };
     let job = Job::new(&reactor, disk, &spec, part, Arc::clone(&watch)).unwrap();
     let measured = sim.run_until(async move {
         let stopper = reactor.clone();

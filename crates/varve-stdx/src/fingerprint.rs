@@ -3,12 +3,14 @@
 
 use blake3::IncrementCounter;
 use blake3::platform::Platform;
-use varve_logstore::format::summary::Fingerprint;
-
-use crate::config::BLOCK_BYTES;
-
 /// Blocks hashed side by side: as many as the widest registers take.
-pub(crate) const BATCH: usize = 16;
+pub const BATCH: usize = 16;
+
+/// Bytes of a block.
+const BLOCK_BYTES: usize = 4096;
+
+/// Bytes of a fingerprint: half of a hash.
+pub const FINGERPRINT_BYTES: usize = 16;
 
 /// Bytes of a chunk of the hash: leaves of its tree.
 const CHUNK: usize = 1024;
@@ -24,13 +26,15 @@ const ROOT: u8 = 1 << 3;
 const KEYED_HASH: u8 = 1 << 4;
 
 /// Hashes blocks under one key.
-pub(crate) struct Fingerprinter {
+pub struct Fingerprinter {
     key: [u32; 8],
     platform: Platform,
 }
 
 impl Fingerprinter {
-    pub(crate) fn new(key: &[u8; blake3::KEY_LEN]) -> Self {
+    /// One that hashes under `key`, with the widest registers that the processor has.
+    #[must_use]
+    pub fn new(key: &[u8; blake3::KEY_LEN]) -> Self {
         let mut words = [0; 8];
         for (word, bytes) in words.iter_mut().zip(key.as_chunks::<4>().0) {
             *word = u32::from_le_bytes(*bytes);
@@ -38,8 +42,12 @@ impl Fingerprinter {
         Self { key: words, platform: Platform::detect() }
     }
 
-    /// Fingerprints of up to [`BATCH`] blocks, in their order.
-    pub(crate) fn fingerprints(&self, blocks: &[&[u8]]) -> [Option<Fingerprint>; BATCH] {
+    /// Fingerprints of up to [`BATCH`] blocks of 4 KiB, in their order.
+    ///
+    /// # Panics
+    /// With more blocks, or others.
+    #[must_use]
+    pub fn fingerprints(&self, blocks: &[&[u8]]) -> [[u8; FINGERPRINT_BYTES]; BATCH] {
         let count = blocks.len();
         assert!(count <= BATCH && blocks.iter().all(|block| block.len() == BLOCK_BYTES));
         let mut values = [[[0; VALUE]; BATCH]; CHUNKS];
@@ -55,7 +63,7 @@ impl Fingerprinter {
         let left = self.parents(first, second, count, 0);
         let right = self.parents(third, fourth, count, 0);
         let roots = self.parents(&left, &right, count, ROOT);
-        roots.map(|root| Fingerprint::new(*root.first_chunk().expect("half of a value")))
+        roots.map(|root| *root.first_chunk().expect("half of a value"))
     }
 
     /// The values above pairs of values.
@@ -100,9 +108,8 @@ impl Fingerprinter {
 
 #[cfg(test)]
 mod tests {
-    use varve_stdx::Rng;
-
     use super::*;
+    use crate::Rng;
 
     #[test]
     fn many_at_once_give_what_one_by_one_gives() {
@@ -115,8 +122,7 @@ mod tests {
             let found = fingerprinter.fingerprints(&blocks[..count]);
             for (block, found) in blocks[..count].iter().zip(found) {
                 let reference = blake3::keyed_hash(&key, block);
-                let reference = Fingerprint::new(*reference.as_bytes().first_chunk().unwrap());
-                assert_eq!(found, reference, "of {count}");
+                assert_eq!(found, reference.as_bytes()[..FINGERPRINT_BYTES], "of {count}");
             }
         }
     }

@@ -1,0 +1,198 @@
+//! Native objects of Ceph as a target: the block of a load is an object, as `rados bench` writes and reads them.
+
+use std::path::Path;
+use std::rc::Rc;
+
+use futures_util::{StreamExt, stream};
+use varve_media::{Disk, Error, IoFuture, Persist};
+use varve_media_rados::{Change, Cluster, ClusterOptions, Objects, Refusal, Write};
+use varve_reactor::{Loop, LoopConfig};
+use varve_stdx::{AlignedBuf, BufSlice};
+
+use super::report::Report;
+use crate::failure::{Failure, Result};
+
+/// Objects that are removed at a time.
+const REMOVED_AT_ONCE: usize = 64;
+
+/// Objects in a pool of Ceph that this run alone has.
+#[derive(Clone)]
+pub(crate) struct RadosGoal {
+    cluster: Cluster,
+    pub(crate) pool: String,
+    /// Begin of the objects' names.
+    prefix: String,
+    object_bytes: usize,
+    pub(crate) size_bytes: u64,
+}
+
+impl std::fmt::Debug for RadosGoal {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "rados:{}", self.pool)
+    }
+}
+
+impl RadosGoal {
+    /// Connects; objects of this run begin with `run`, a number that no other one has.
+    pub(crate) fn connect(
+        (config, user): (&Path, &str),
+        pool: &str,
+        run: u64,
+        (object_bytes, size_bytes): (usize, u64),
+    ) -> Result<Self> {
+        let options =
+            ClusterOptions { config: config.display().to_string(), user: user.to_owned() };
+        let cluster = Cluster::connect(&options).map_err(|error| told(&error))?;
+        // A pool that is not there is told before anything begins.
+        cluster.objects(pool).map_err(|error| told(&error))?;
+        let prefix = format!("varve-bench-{run}-");
+        Ok(Self { cluster, pool: pool.to_owned(), prefix, object_bytes, size_bytes })
+    }
+
+    /// The objects as a disk, for one thread.
+    pub(super) fn open(&self) -> Result<Rc<dyn Disk>> {
+        let objects = self.cluster.objects(&self.pool).map_err(|error| told(&error))?;
+        Ok(Rc::new(RadosDisk { objects, goal: self.clone(), name: format!("rados:{}", self.pool) }))
+    }
+
+    /// Removes what this run wrote.
+    pub(super) fn clean(&self) -> Result<()> {
+        let mut event_loop = Loop::new(LoopConfig::default())
+            .map_err(|error| Failure::new(format!("io_uring: {error}")))?;
+        let goal = self.clone();
+        event_loop.run(async move {
+            let objects = goal.cluster.objects(&goal.pool).map_err(|error| told(&error))?;
+            let names = (0..goal.size_bytes / goal.object_bytes as u64).map(|one| goal.object(one));
+            let removals = stream::iter(names).map(|name| {
+                let change = Change { write: Some(Write::Remove), ..Change::default() };
+                objects.change(&name, change)
+            });
+            let mut removals = removals.buffer_unordered(REMOVED_AT_ONCE);
+            let mut failed = None;
+            while let Some(removed) = removals.next().await {
+                failed = failed.or(removed.err().filter(|refusal| *refusal != Refusal::NOT_FOUND));
+            }
+            failed.map_or(Ok(()), |refusal| {
+                let what =
+                    format!("remove the objects {}… of {}: {refusal}", goal.prefix, goal.pool);
+                Err(Failure::new(what))
+            })
+        })
+    }
+
+    fn object(&self, number: u64) -> String {
+        format!("{}{number}", self.prefix)
+    }
+}
+
+/// Objects side by side.
+struct RadosDisk {
+    objects: Rc<dyn Objects>,
+    goal: RadosGoal,
+    name: String,
+}
+
+impl RadosDisk {
+    /// The object at an offset, and the place in it. A block never lies in two.
+    fn place(&self, offset: u64, len: usize) -> (String, u64) {
+        let object_bytes = self.goal.object_bytes as u64;
+        let within = offset % object_bytes;
+        assert!(within + len as u64 <= object_bytes, "an operation lies in one object");
+        (self.goal.object(offset / object_bytes), within)
+    }
+
+    fn failed(&self, operation: &'static str, (offset, len): (u64, usize), why: &str) -> Error {
+        let (path, reason) = (self.name.clone(), why.to_owned());
+        Error::Io { operation, path, offset, len: len as u64, reason }
+    }
+}
+
+impl Disk for RadosDisk {
+    fn path(&self) -> &str {
+        &self.name
+    }
+
+    fn size(&self) -> u64 {
+        self.goal.size_bytes
+    }
+
+    fn read(&self, offset: u64, len: usize) -> IoFuture<'_, AlignedBuf> {
+        let (object, within) = self.place(offset, len);
+        let read = self.objects.read(&object, within, len);
+        Box::pin(async move {
+            let found = read.await;
+            let found = found
+                .map_err(|refusal| self.failed("read", (offset, len), &refusal.to_string()))?;
+            if found.len() != len {
+                return Err(self.failed("read", (offset, len), "the object is shorter"));
+            }
+            let mut bytes = AlignedBuf::scratch(len);
+            bytes.copy_from_slice(&found);
+            Ok(bytes)
+        })
+    }
+
+    fn write(&self, offset: u64, bytes: BufSlice, _: Persist) -> IoFuture<'_, ()> {
+        let len = bytes.len();
+        let (object, within) = self.place(offset, len);
+        let is_whole = len == self.goal.object_bytes;
+        let write = if is_whole { Write::Whole(bytes) } else { Write::At(within, bytes) };
+        let changed =
+            self.objects.change(&object, Change { write: Some(write), ..Change::default() });
+        Box::pin(async move {
+            let refused =
+                |refusal: Refusal| self.failed("write", (offset, len), &refusal.to_string());
+            changed.await.map_err(refused)
+        })
+    }
+
+    fn flush(&self) -> IoFuture<'_, ()> {
+        // A change that was answered is durable.
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    fn discard(&self, _: u64, _: u64) -> IoFuture<'_, ()> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+}
+
+/// What `rados bench` tells of a run, in its words. Its MB are MiB, and its latencies are seconds.
+pub(super) fn in_its_terms(report: &Report) -> Option<String> {
+    let window = report.repeats.last()?;
+    // The last second may have just begun.
+    let whole = usize::try_from(window.window_ms / 1000).unwrap_or(usize::MAX);
+    let rates: Vec<f64> = window.per_second.iter().take(whole).map(|count| *count as f64).collect();
+    let (mean, std) = spread(&rates)?;
+    let (most, least) = rates
+        .iter()
+        .fold((f64::MIN, f64::MAX), |(most, least), one| (most.max(*one), least.min(*one)));
+    let object_mib = report.both.bytes_per_second
+        / report.both.operations_per_second.max(1e-9)
+        / f64::from(1 << 20);
+    let (average_s, max_s) = report.both.mean_and_max_s();
+    let (min_s, latency_std_s) = report.both.min_and_std_s();
+    Some(format!(
+        "Bandwidth (MB/sec): {:.1} Stddev: {:.1} Max: {:.1} Min: {:.1}; Average IOPS: {mean:.0} Stddev: {std:.1} Max: {most:.0} Min: {least:.0}; \
+         Average Latency(s): {average_s:.6} Stddev: {latency_std_s:.6} Max: {max_s:.6} Min: {min_s:.6}",
+        mean * object_mib,
+        std * object_mib,
+        most * object_mib,
+        least * object_mib,
+    ))
+}
+
+/// Mean and standard deviation; none of nothing.
+fn spread(values: &[f64]) -> Option<(f64, f64)> {
+    let count = values.len() as f64;
+    if values.is_empty() {
+        return None;
+    }
+    let mean = values.iter().sum::<f64>() / count;
+    let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+    Some((mean, (squares / count).sqrt()))
+}
+
+fn told(error: &Error) -> Failure {
+    Failure::new(error.to_string())
+        .hint("--ceph-conf names Ceph's configuration, --ceph-user the user")
+}

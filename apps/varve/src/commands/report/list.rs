@@ -1,0 +1,37 @@
+//! `varve report list`: the results of a folder.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::bench::{Listed, json, listed};
+use crate::failure::Result;
+
+/// List the results of a folder with their figures, the oldest first
+#[derive(Args, Debug)]
+pub(crate) struct List {
+    /// Folder that holds results: folders of `varve bench run --save`, files of its --json
+    #[arg(default_value = ".")]
+    dir: PathBuf,
+
+    /// Only results of this preset
+    #[arg(long, value_name = "PRESET")]
+    preset: Option<String>,
+
+    /// Print JSON; fields are added over time, never renamed
+    #[arg(long)]
+    json: bool,
+}
+
+impl List {
+    pub(crate) fn run(self) -> Result<String> {
+        let mut all = listed(&self.dir)?;
+        if let Some(preset) = &self.preset {
+            all.retain(|one| one.preset.as_ref() == Some(preset));
+        }
+        if self.json {
+            return json(&serde_json::json!({ "results": all }));
+        }
+        Ok(Listed::table(&all))
+    }
+}

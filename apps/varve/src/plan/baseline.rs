@@ -1,0 +1,57 @@
+//! Results of `varve bench run` as measurements of a cluster.
+
+use std::fmt::Write;
+use std::path::Path;
+
+use varve_tool_plan::catalogue::Catalogue;
+
+use super::form::refused;
+use crate::bench::{Report, Saved};
+use crate::commands::report::name;
+use crate::failure::{Failure, Result};
+
+/// Adds what `CLUSTER=RESULT` says to a catalogue: each load of blocks that reads alone or writes alone.
+pub(super) fn add_measured(catalogue: &mut Catalogue, measured: &str) -> Result<()> {
+    let parts =
+        measured.split_once('=').filter(|(cluster, path)| !cluster.is_empty() && !path.is_empty());
+    let Some((cluster, path)) = parts else {
+        return Err(Failure::misuse(format!("`{measured}` is no CLUSTER=RESULT")));
+    };
+    let path = Path::new(path);
+    let saved = Saved::read(path)?;
+    if let Some(why) = saved.runs.iter().flat_map(|run| &run.invalid).next() {
+        return Err(
+            Failure::new(format!("{} means nothing: {why}", path.display())).hint("measure again")
+        );
+    }
+    let source = format!("varve bench run, {}", name(path));
+    let rows: Vec<String> =
+        saved.runs.iter().filter_map(|run| row(cluster, &source, run)).collect();
+    if rows.is_empty() {
+        let what =
+            format!("{} has no load of blocks that reads alone or writes alone", path.display());
+        return Err(
+            Failure::misuse(what).hint("measure reads and writes apart: --reads 100, --reads 0")
+        );
+    }
+    let origin = format!("--measured {measured}");
+    catalogue.add(&origin, &rows.concat()).map_err(refused)
+}
+
+/// A table of the catalogue; none of a load that is neither reads nor writes.
+fn row(cluster: &str, source: &str, run: &Report) -> Option<String> {
+    let (block_bytes, read_share) = run.load.baseline()?;
+    let mut row = String::from("[[measured]]\n");
+    let quoted = |text: &str| toml::Value::String(text.to_owned()).to_string();
+    let mut field = |name: &str, value: String| {
+        // Writing to text does not fail.
+        let _written = writeln!(row, "{name} = {value}");
+    };
+    field("cluster", quoted(cluster));
+    field("block", quoted(&format!("{block_bytes}B")));
+    field("read_share", quoted(if read_share { "100%" } else { "0%" }));
+    field("operations", format!("{:.1}", run.both.operations_per_second));
+    field("latency", quoted(&format!("{:.6}s", run.both.latency_us.mean / 1e6)));
+    field("source", quoted(source));
+    Some(row)
+}

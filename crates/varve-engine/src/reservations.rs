@@ -1,0 +1,580 @@
+//! Reservations: space that a shard promises to a stream, whatever others write. `docs/rfcs/0019-reservations.md` has the arithmetic.
+//!
+//! ```text
+//!  room found ──▶ promised, from here on stored as it is ──▶ key durable ──▶ applied ──▶ floor taken ──▶ key durable: it counts
+//! ```
+//!
+//! V1. What is promised is what all blocks of the stream on this shard take, stored as they are, with the pages that name them. A block
+//!     counts as held, and so is promised no more, while its chunk has an id from the **floor** of the stream on.
+//! V2. While something is promised to a stream its blocks are neither compressed nor deduplicated, nor offered to others. So a chunk from
+//!     the floor on takes what was promised for it, and goes when its block is overwritten.
+//! V3. A cut raises the floor above all chunks there are, as the copy may hold them: from the moment the cut is admitted nothing counts as
+//!     held. It is refused while so much could not be promised anew.
+//! V4. Others are refused so early that what is promised and not held, the pages of a checkpoint and a write that overwrites always fit
+//!     beside them. Their own writes under way count double, as each block may bring a page.
+//! V5. Whoever was promised something waits for what is on its way to become free, where others are refused.
+//! V6. What is held is never counted too high: after an opening it is counted from nothing, and others wait for the count before they
+//!     are refused.
+//! V7. The promise is a key of the shard: it is there before the first write is admitted after an opening, and before records of the
+//!     lane are drained again.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::ops::{ControlFlow, Range};
+use std::rc::Rc;
+
+use varve_logstore::format::page::PageHeader;
+use varve_logstore::format::reservation::ReservationRecord;
+use varve_logstore::segment_writer::BLOCK_ALIGN;
+use varve_logstore::space::unit_space;
+use varve_reactor::{Nanos, Notify};
+use varve_types::{ChunkId, ErrorKind, StreamId};
+
+use crate::allocation::with_pages;
+use crate::bypass::BYPASS_BYTES_MAX;
+use crate::config::BLOCK_BYTES;
+use crate::mark::MarkWish;
+use crate::reserves::Reserves;
+use crate::tree::{PAGE_BYTES, Scan, WalkItem};
+use crate::trees::{Stop, reservation_key, stream_of_reservation};
+use crate::{Error, Result, Shard};
+
+/// What an entry of the chunk table takes, in leaves that are a quarter full.
+const TABLE_ENTRY_SPACE: u64 = 128;
+
+/// What a block takes that is stored as it is.
+const BLOCK_SPACE: u64 = unit_space(BLOCK_ALIGN) as u64 + TABLE_ENTRY_SPACE;
+
+/// What a page of a map takes, and its entry in the table.
+#[expect(clippy::cast_possible_truncation, reason = "a page is a few KiB")]
+const PAGE_SPACE: u64 =
+    unit_space((PageHeader::LEN + PAGE_BYTES) as u32) as u64 + TABLE_ENTRY_SPACE;
+
+/// What is kept for writes to streams with promises that overwrite: what they overwrite is free only afterwards. Two of the largest.
+const OVERWRITE_SPACE: u64 = 2 * with_pages(BYPASS_BYTES_MAX as u64);
+
+/// Pages or slots looked at before other tasks get a turn: some 50 µs of work.
+const STEP: usize = 1024;
+
+/// How long a write waits for promised space to become free, and others for a count, in ns.
+const PATIENCE_NS: u64 = 60_000_000_000;
+
+/// Pause between looks, in ns.
+const LOOK_PAUSE_NS: u64 = 1_000_000;
+
+const _: () = assert!(BLOCK_ALIGN as usize == BLOCK_BYTES);
+
+/// How much a shard is to promise.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct ReservationSize {
+    /// Blocks of the stream that belong to the shard: all of them.
+    pub blocks: u64,
+    /// Pages of its map that name them, at most.
+    pub pages: u64,
+}
+
+impl ReservationSize {
+    /// Bytes of segments that it stands for.
+    #[must_use]
+    pub const fn space(self) -> u64 {
+        let blocks = self.blocks.saturating_mul(BLOCK_SPACE);
+        blocks.saturating_add(self.pages.saturating_mul(PAGE_SPACE))
+    }
+}
+
+/// What a shard promises to a stream.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Reservation {
+    /// To whom.
+    pub stream: StreamId,
+    /// How much.
+    pub size: ReservationSize,
+    /// Blocks that count as held.
+    pub held_blocks: u64,
+    /// Space that others may not have, in bytes.
+    pub outstanding_bytes: u64,
+    /// What is held is known; before that it is taken for less.
+    pub is_counted: bool,
+}
+
+/// How far the blocks that are held are counted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Count {
+    /// All of them.
+    Done,
+    /// Those before this block.
+    To(u64),
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Promise {
+    size: ReservationSize,
+    /// Chunks from it on are held (V1).
+    floor: ChunkId,
+    held: u64,
+    count: Count,
+    /// Cuts of the stream that are admitted and not applied (V3).
+    cuts: u32,
+}
+
+impl Promise {
+    fn outstanding(&self) -> u64 {
+        let left = self.size.blocks.saturating_sub(self.held);
+        ReservationSize { blocks: left, ..self.size }.space() // Pages are promised always: a changed one is there twice.
+    }
+
+    /// Whether a change of a block is to be counted, as the block was.
+    fn counts(&self, block: u64) -> bool {
+        self.cuts == 0
+            && match self.count {
+                Count::Done => true,
+                Count::To(next) => block < next,
+            }
+    }
+
+    fn recount(&mut self) {
+        (self.held, self.count) = (0, Count::To(0));
+    }
+}
+
+/// What a shard promises.
+#[derive(Default)]
+pub(crate) struct Reservations {
+    promises: RefCell<BTreeMap<StreamId, Promise>>,
+    count_wanted: Notify,
+}
+
+impl Reservations {
+    pub(crate) fn promises_to(&self, stream: StreamId) -> bool {
+        self.promises.borrow().contains_key(&stream)
+    }
+
+    fn is_empty(&self) -> bool {
+        self.promises.borrow().is_empty()
+    }
+
+    /// What is promised and not held, but for what is promised to one stream.
+    pub(crate) fn outstanding_bytes(&self, except: Option<StreamId>) -> u64 {
+        let promises = self.promises.borrow();
+        let others = promises.iter().filter(|(stream, _)| Some(**stream) != except);
+        others.fold(0, |sum, (_, promise)| sum.saturating_add(promise.outstanding()))
+    }
+
+    pub(crate) fn reserved_bytes(&self) -> u64 {
+        let promises = self.promises.borrow();
+        promises.values().fold(0, |sum, promise| sum.saturating_add(promise.size.space()))
+    }
+
+    pub(crate) fn remove(&self, stream: StreamId) {
+        self.promises.borrow_mut().remove(&stream);
+    }
+
+    fn change<T>(&self, stream: StreamId, change: impl FnOnce(&mut Promise) -> T) -> Option<T> {
+        self.promises.borrow_mut().get_mut(&stream).map(change)
+    }
+
+    /// A block of a stream is applied that holds `new` now, and held `old`.
+    pub(crate) fn replaced(
+        &self,
+        stream: StreamId,
+        block: u64,
+        new: Option<ChunkId>,
+        old: Option<ChunkId>,
+    ) {
+        self.change(stream, |promise| {
+            if promise.counts(block) {
+                let is_held = |chunk: Option<ChunkId>| chunk.is_some_and(|it| it >= promise.floor);
+                let (gained, lost) = (u64::from(is_held(new)), u64::from(is_held(old)));
+                promise.held = (promise.held + gained).saturating_sub(lost);
+            }
+        });
+    }
+
+    /// Blocks of a range are applied as holes or zeros; they held `old`.
+    pub(crate) fn cleared(
+        &self,
+        stream: StreamId,
+        blocks: Range<u64>,
+        old: impl Iterator<Item = ChunkId>,
+    ) {
+        self.change(stream, |promise| {
+            let counted_to = match promise.count {
+                Count::Done => u64::MAX,
+                Count::To(next) => next,
+            };
+            if blocks.start >= counted_to || promise.cuts > 0 {
+                return;
+            }
+            if blocks.end > counted_to {
+                promise.recount(); // Which of them were counted is not told.
+                self.count_wanted.notify_one();
+                return;
+            }
+            let lost = old.filter(|chunk| *chunk >= promise.floor).count();
+            promise.held = promise.held.saturating_sub(lost as u64);
+        });
+    }
+
+    /// Blocks are holes without anybody having looked what they held.
+    pub(crate) fn forgotten(&self, stream: StreamId) {
+        self.change(stream, Promise::recount);
+        self.count_wanted.notify_one();
+    }
+
+    /// A cut of a stream is admitted (V3).
+    pub(crate) fn cut_begins(&self, source: StreamId) {
+        self.change(source, |promise| {
+            promise.held = 0;
+            promise.cuts += 1;
+        });
+    }
+
+    /// A cut of or to a stream is applied, which raised the ceiling of its chunks that copies may hold (V3).
+    pub(crate) fn cut_applied(&self, stream: StreamId, ceiling: ChunkId) {
+        self.change(stream, |promise| {
+            promise.cuts = promise.cuts.saturating_sub(1); // One of those that recovery replays was never begun.
+            promise.floor = promise.floor.max(ceiling);
+            (promise.held, promise.count) = (0, Count::Done);
+        });
+    }
+
+    /// A stream whose blocks are to be counted.
+    fn next_to_count(&self) -> Option<StreamId> {
+        let promises = self.promises.borrow();
+        let uncounted = |promise: &Promise| promise.count != Count::Done && promise.cuts == 0;
+        promises.iter().find(|(_, promise)| uncounted(promise)).map(|(stream, _)| *stream)
+    }
+
+    fn is_counting(&self) -> bool {
+        self.promises.borrow().values().any(|promise| promise.count != Count::Done)
+    }
+
+    fn states(&self) -> Vec<Reservation> {
+        let promises = self.promises.borrow();
+        let state = |(stream, promise): (&StreamId, &Promise)| Reservation {
+            stream: *stream,
+            size: promise.size,
+            held_blocks: promise.held,
+            outstanding_bytes: promise.outstanding(),
+            is_counted: promise.count == Count::Done,
+        };
+        promises.iter().map(state).collect()
+    }
+}
+
+/// Since when a write waits.
+#[derive(Default)]
+pub(crate) struct Patience(Option<Nanos>);
+
+impl Shard {
+    /// What is used or spoken for where something is promised, and what may be (V4).
+    fn spoken_for(&self) -> (u64, u64) {
+        let room = self.room();
+        let dirty = room.dirty.max(self.reserves().dirty_limit as u64);
+        let used = [
+            room.live,
+            2 * room.under_way,
+            dirty,
+            self.reservations.outstanding_bytes(None),
+            OVERWRITE_SPACE,
+        ];
+        (used.into_iter().fold(0, u64::saturating_add), room.usable)
+    }
+
+    /// Whether `bytes` more of a stream's data fit (Z2, V4).
+    pub(crate) fn takes_from(&self, stream: StreamId, bytes: u64) -> bool {
+        let room = self.room();
+        if self.reservations.is_empty() {
+            return room.takes(bytes);
+        }
+        if self.reservations.promises_to(stream) {
+            let others = self.reservations.outstanding_bytes(Some(stream));
+            return (room.committed + with_pages(bytes)).saturating_add(others) <= room.usable;
+        }
+        let (used, usable) = self.spoken_for();
+        used.saturating_add(2 * bytes) <= usable
+    }
+
+    /// Waits a moment where waiting may help a write that finds no room: one to which space is promised (V5), or one that might find room
+    /// once all is counted (V6). False when there is nothing to wait for, or it has taken too long.
+    pub(crate) async fn wait_for_promised(
+        &self,
+        stream: StreamId,
+        patience: &mut Patience,
+    ) -> Result<bool> {
+        let is_promised = self.reservations.promises_to(stream);
+        if !is_promised && !self.reservations.is_counting() {
+            return Ok(false);
+        }
+        let now = self.reactor.now();
+        if self.reservations.is_counting() {
+            patience.0 = None; // Until all is counted more may be promised than is owed.
+        }
+        let began = *patience.0.get_or_insert(now);
+        if now.0.saturating_sub(began.0) > PATIENCE_NS {
+            if is_promised {
+                tracing::error!(
+                    shard = self.config.shard.0,
+                    stream = stream.get(),
+                    "promised space did not become free"
+                );
+            }
+            return Ok(false);
+        }
+        // What is under way may do. Only then is it worth a checkpoint, and a mark pass, which costs a walk over all maps.
+        let is_quiet = self.data_credits.taken() == 0;
+        let may_mark = self.mark_wish() != MarkWish::None || self.dedup.borrow().kept_bytes() > 0;
+        let _awaiting = (is_promised && is_quiet && may_mark).then(|| self.mark.await_pass());
+        if is_quiet || self.dirty_bytes() > self.reserves().dirty_limit / 2 {
+            self.wake_checkpoint_for_space();
+        }
+        self.reactor.sleep(LOOK_PAUSE_NS).await;
+        self.check_open()?;
+        Ok(true)
+    }
+
+    /// Promises a stream space for all of its blocks on this shard, more or less than before if something is promised already; `is_fresh`
+    /// says that it was never written. What a stream holds that was written before its first promise does not count (V1). Durable on
+    /// return, and counts from then on.
+    ///
+    /// # Errors
+    /// `NoSpace` when so much could not be promised: nothing is changed then. `Unavailable` when the shard closed: it may be promised.
+    pub async fn reserve(
+        &self,
+        stream: StreamId,
+        size: ReservationSize,
+        is_fresh: bool,
+    ) -> Result<()> {
+        self.check_open()?;
+        let before = self.reservations.promises.borrow().get(&stream).copied();
+        let before = before.filter(|before| before.floor < ChunkId::MAX); // Else it was not finished.
+        if before.is_some_and(|before| before.size == size) {
+            return Ok(());
+        }
+        self.promise(stream, size, is_fresh).await?;
+        self.store_promise(stream).await?;
+        if before.is_some() {
+            return Ok(());
+        }
+        // Its key is in the tree, and all that was admitted before it is drained: recovery knows of it whatever it drains (V7).
+        self.apply_acknowledged().await?;
+        if is_fresh {
+            return Ok(());
+        }
+        {
+            let _gate = self.data_gate.take(1).await;
+            let floor = self.trees.borrow().next_chunk;
+            self.reservations.change(stream, |promise| promise.floor = floor);
+        }
+        self.store_promise(stream).await
+    }
+
+    /// Notes a promise in the step in which there is room for it.
+    async fn promise(&self, stream: StreamId, size: ReservationSize, is_fresh: bool) -> Result<()> {
+        loop {
+            let before = self.reservations.promises.borrow().get(&stream).copied();
+            let floor = if is_fresh { ChunkId::ZERO } else { ChunkId::MAX };
+            let fresh = Promise { size, floor, held: 0, count: Count::Done, cuts: 0 };
+            let promise = before.map_or(fresh, |before| Promise { size, ..before });
+            let outstanding = before.map_or(0, |before| before.outstanding());
+            let needed = promise.outstanding().saturating_sub(outstanding);
+            if needed == 0 || self.can_promise(needed) {
+                self.reservations.promises.borrow_mut().insert(stream, promise);
+                return Ok(());
+            }
+            self.make_room_to_promise(needed).await?;
+        }
+    }
+
+    fn can_promise(&self, bytes: u64) -> bool {
+        let (used, usable) = self.spoken_for();
+        used.saturating_add(bytes) <= usable
+    }
+
+    /// Makes more room for a promise of so much, or refuses it.
+    async fn make_room_to_promise(&self, needed_bytes: u64) -> Result<()> {
+        self.check_open()?;
+        if self.has_deaths() {
+            self.fold_deaths().await?; // D4
+            if self.can_promise(needed_bytes) {
+                return Ok(());
+            }
+        }
+        let mut patience = Patience::default();
+        while self.reservations.is_counting() && !self.can_promise(needed_bytes) {
+            if !self.wait_for_promised(StreamId::ZERO, &mut patience).await? {
+                break;
+            }
+        }
+        let (used, _) = self.spoken_for();
+        let may_be_free = self.usable_once_grown().saturating_sub(used);
+        // Zones are taken only where they help: other shards want them as well.
+        let leased = may_be_free >= needed_bytes && self.lease_zone().await?;
+        if leased || self.can_promise(needed_bytes) {
+            return Ok(());
+        }
+        self.want_space();
+        if self.marked_room(|| self.can_promise(needed_bytes)).await? {
+            return Ok(());
+        }
+        let (used, usable) = self.spoken_for();
+        let usable = if may_be_free < needed_bytes { self.usable_once_grown() } else { usable };
+        Err(Error::CannotReserve { needed_bytes, free_bytes: usable.saturating_sub(used) })
+    }
+
+    /// What the shard could take if it had all zones that nobody has.
+    fn usable_once_grown(&self) -> u64 {
+        let segments = self.space.borrow().stats().segments;
+        let grown =
+            if self.lacks_room() { segments } else { segments + self.zones.unleased_segments() };
+        let segment_bytes = self.media.segments.geometry().segment_bytes;
+        Reserves::new(&self.config, grown, segment_bytes).usable_bytes
+    }
+
+    async fn store_promise(&self, stream: StreamId) -> Result<()> {
+        let promise = self.reservations.promises.borrow().get(&stream).copied();
+        let Some(Promise { size, floor, .. }) = promise else { return Ok(()) };
+        let ReservationSize { blocks, pages } = size;
+        let mut value = [0; ReservationRecord::LEN];
+        ReservationRecord { blocks, pages, floor }.encode(&mut value);
+        self.change_stored_key(reservation_key(stream).to_vec(), Some(&value)).await
+    }
+
+    /// Promises a stream nothing any more. Durable on return.
+    ///
+    /// # Errors
+    /// `Unavailable` when the shard closed: it may still be promised.
+    pub async fn release_reservation(&self, stream: StreamId) -> Result<()> {
+        self.check_open()?;
+        if !self.reservations.promises_to(stream) {
+            return Ok(());
+        }
+        self.change_stored_key(reservation_key(stream).to_vec(), None).await?;
+        self.reservations.remove(stream);
+        Ok(())
+    }
+
+    /// What is promised, by stream.
+    #[must_use]
+    pub fn reservations(&self) -> Vec<Reservation> {
+        self.reservations.states()
+    }
+
+    /// Makes room for what is to be promised anew once streams are cut (V3).
+    ///
+    /// # Errors
+    /// `NoSpace` when there is none: a cut is refused then.
+    pub async fn prepare_cut(&self, sources: &[StreamId]) -> Result<()> {
+        while let Err(Error::CannotReserve { needed_bytes, .. }) =
+            self.reservations_bear_cut(sources)
+        {
+            self.make_room_to_promise(needed_bytes).await?;
+        }
+        Ok(())
+    }
+
+    /// Refuses a cut after which what is promised to its sources could not be kept (V3).
+    pub(crate) fn reservations_bear_cut(&self, sources: &[StreamId]) -> Result<()> {
+        let held: Option<u64> = {
+            let promises = self.reservations.promises.borrow();
+            let held = sources.iter().filter_map(|source| promises.get(source)).map(|it| it.held);
+            held.reduce(u64::saturating_add)
+        };
+        let Some(held) = held else { return Ok(()) };
+        let needed_bytes = held.saturating_mul(BLOCK_SPACE);
+        if self.can_promise(needed_bytes) {
+            return Ok(());
+        }
+        let (used, usable) = self.spoken_for();
+        Err(Error::CannotReserve { needed_bytes, free_bytes: usable.saturating_sub(used) })
+    }
+
+    /// Reads what is promised, of which nothing counts as held until it is counted (V6, V7).
+    pub(crate) async fn load_reservations(&self) -> Result<()> {
+        let mut promises = BTreeMap::new();
+        let mut from = reservation_key(StreamId::ZERO).to_vec();
+        let mut damaged = None;
+        loop {
+            let scan = self
+                .with_pages(|trees| {
+                    let visit = |key: &[u8], value: &[u8]| {
+                        let Some(stream) = stream_of_reservation(key) else {
+                            return ControlFlow::Break(());
+                        };
+                        match ReservationRecord::decode(value) {
+                            Ok(ReservationRecord { blocks, pages, floor }) => {
+                                let size = ReservationSize { blocks, pages };
+                                let (held, count, cuts) = (0, Count::To(0), 0);
+                                let promise = Promise { size, floor, held, count, cuts };
+                                promises.insert(stream, promise);
+                            }
+                            Err(error) => damaged = Some(Error::from(error)),
+                        }
+                        ControlFlow::Continue(())
+                    };
+                    Ok(trees.keys.scan(&trees.cache, &from, STEP, visit)?)
+                })
+                .await;
+            match scan {
+                Ok(Scan::More(next)) if stream_of_reservation(&next).is_some() => from = next,
+                Ok(_) => break,
+                // What media cannot read, or read wrongly.
+                Err(error) if matches!(error.kind(), ErrorKind::Corrupt | ErrorKind::Internal) => {
+                    damaged = Some(error);
+                    break;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        if let Some(error) = damaged {
+            // Data come first: what else the shard holds can be read.
+            tracing::error!(shard = self.config.shard.0, %error, "reservations are lost");
+        }
+        *self.reservations.promises.borrow_mut() = promises;
+        self.reservations.count_wanted.notify_one();
+        Ok(())
+    }
+
+    /// Counts what is held wherever that is not known.
+    pub(crate) async fn run_counts(self: Rc<Self>) -> Result<()> {
+        loop {
+            while let Some(stream) = self.reservations.next_to_count() {
+                if let Err(error) = self.count_some(stream).await {
+                    self.check_running()?;
+                    // What cannot be read does not count as held: others are refused earlier, that is all.
+                    tracing::warn!(stream = stream.get(), %error, "cannot count what is held");
+                    self.reservations.change(stream, |promise| promise.count = Count::Done);
+                }
+                self.reactor.yield_now().await;
+            }
+            self.reservations.count_wanted.notified().await;
+        }
+    }
+
+    /// Counts the next blocks of a stream, in one step with the look at them.
+    async fn count_some(&self, stream: StreamId) -> Result<()> {
+        self.with_pages(|trees| -> std::result::Result<(), Stop> {
+            let exists = trees.open_stream(stream)?;
+            let ceiling = trees.chunk_ceiling(stream);
+            let mut promises = self.reservations.promises.borrow_mut();
+            let Some(promise) = promises.get_mut(&stream) else { return Ok(()) };
+            let Count::To(from) = promise.count else { return Ok(()) };
+            promise.floor = promise.floor.max(ceiling); // V3
+            let (floor, me, mut found) = (promise.floor, self.config.shard, 0);
+            let mut count = |item| match item {
+                WalkItem::Data { slot, .. } if slot.shard() == me && slot.id() >= floor => {
+                    found += 1
+                }
+                WalkItem::Data { .. } | WalkItem::Page { .. } => {}
+            };
+            let next = match trees.streams.get(&stream).filter(|_| exists) {
+                Some(it) => it.map.walk(&trees.cache, from, STEP, |_| false, &mut count)?,
+                None => None,
+            };
+            promise.held += found;
+            promise.count = next.map_or(Count::Done, Count::To);
+            Ok(())
+        })
+        .await
+    }
+}
