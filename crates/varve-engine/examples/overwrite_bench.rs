@@ -1,10 +1,12 @@
 //! What random overwrites of a volume write to media, of which kind, and what they read: the engine alone, on media that keep only what
 //! is not zero. So volumes may be larger than memory: a block takes 16 bytes of it.
 //!
-//! `cargo run --release -p varve-engine --example overwrite_bench -- [volume MiB] [memory MiB] [percent of the pool] [laps of the volume]`
+//! `cargo run --release -p varve-engine --example overwrite_bench -- [volume MiB] [page cache KiB] [percent of the pool] [laps of the volume]
+//! [deaths KiB] [updates KiB]`
 //!
-//! A volume and its memory divided by the same number behave alike: 64 GiB with 16 MiB of cached pages like 1 TiB with 256 MiB. The last rows tell
-//! what an opening costs after the process ended at once.
+//! A volume and its caches divided by the same number behave alike: 64 GiB with 16 MiB of cached pages like 1 TiB with 256 MiB. Without more
+//! arguments the sets of overwritten chunks and of map updates that wait take a quarter of the page cache each; with 0 no updates wait. The
+//! last rows tell what an opening costs after the process ended at once.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -21,6 +23,17 @@ static MEMORY: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 const BLOCK: usize = 4096;
 const QUEUE_DEPTH: u64 = 32;
+/// For what is not scaled: the write buffer above all.
+const MEMORY_BYTES: u64 = 512 << 20;
+
+/// Bytes of what is scaled.
+#[derive(Clone, Copy)]
+struct Caches {
+    pages: usize,
+    deaths: usize,
+    updates: usize,
+}
+
 const POOL: PoolId = PoolId([7; 16]);
 
 /// Rows of a lap.
@@ -115,12 +128,15 @@ impl Disk for SparseDisk {
     }
 }
 
-async fn open(reactor: &Reactor, disk: &Rc<dyn Disk>, memory_mib: u64) -> Rc<Shard> {
+async fn open(reactor: &Reactor, disk: &Rc<dyn Disk>, caches: Caches) -> Rc<Shard> {
     let disks = vec![DriveDisks::One(Rc::clone(disk))];
     let drive = Drive::open(disks, DriveOptions { discard: false }).await.expect("open the drive");
     let media = drive.media(ShardId(0)).expect("one lane");
     let pool = Pool::open(&media).await.expect("open the pool");
-    let mut config = ShardConfig::with_memory(POOL, ShardId(0), memory_mib << 20);
+    let mut config = ShardConfig::with_memory(POOL, ShardId(0), MEMORY_BYTES);
+    config.page_cache_bytes = caches.pages;
+    config.deaths_bytes = caches.deaths;
+    config.deltas_bytes = caches.updates;
     config.reduction = Reduction::OFF;
     let parts = ShardParts {
         reactor: reactor.clone(),
@@ -180,22 +196,25 @@ fn print_row(name: &str, before: &ShardStats, after: &ShardStats, seconds: f64) 
         (per_byte(|stats| stats.reclaimed_bytes), per_byte(|stats| stats.metadata_bytes));
     let writes = (after.writes - before.writes) as f64;
     println!(
-        "{name:<12} {:>8.0} {lane:>6.2} {data:>6.2} {moved:>6.2} {metadata:>8.3} {:>6.2} {:>10.3} {:>9.1} {:>9} {:>11} {:>8}",
+        "{name:<12} {:>8.0} {lane:>6.2} {data:>6.2} {moved:>6.2} {metadata:>8.3} {:>6.2} {:>10.3} {:>9.1} {:>9} {:>9} {:>6.1} {:>9} {:>11} {:>8}",
         writes / seconds / 1000.0,
         lane + data + moved + metadata,
         per(|stats| stats.page_reads, |stats| stats.writes),
         per(|stats| stats.folded_deaths, |stats| stats.folded_leaves),
         after.waiting_deaths,
+        after.waiting_updates,
+        per(|stats| stats.writes, |stats| stats.swept_pages),
+        (after.updates_bytes + after.deaths_bytes) >> 20,
         after.checkpoints - before.checkpoints,
         after.space.free,
     );
 }
 
-async fn overwrite(reactor: Reactor, disk: Rc<dyn Disk>, blocks: u64, memory_mib: u64, laps: u64) {
+async fn overwrite(reactor: Reactor, disk: Rc<dyn Disk>, blocks: u64, caches: Caches, laps: u64) {
     format(&disk).await;
-    let shard = open(&reactor, &disk, memory_mib).await;
+    let shard = open(&reactor, &disk, caches).await;
     println!(
-        "{:<12} {:>8} {:>6} {:>6} {:>6} {:>8} {:>6} {:>10} {:>9} {:>9} {:>11} {:>8}",
+        "{:<12} {:>8} {:>6} {:>6} {:>6} {:>8} {:>6} {:>10} {:>9} {:>9} {:>9} {:>6} {:>9} {:>11} {:>8}",
         "bytes / byte",
         "1000/s",
         "lane",
@@ -206,6 +225,9 @@ async fn overwrite(reactor: Reactor, disk: Rc<dyn Disk>, blocks: u64, memory_mib
         "reads/write",
         "dead/leaf",
         "waiting",
+        "updates",
+        "/page",
+        "MiB",
         "checkpoints",
         "free"
     );
@@ -224,27 +246,32 @@ async fn overwrite(reactor: Reactor, disk: Rc<dyn Disk>, blocks: u64, memory_mib
 fn main() {
     let number = |index| std::env::args().nth(index).map(|arg| arg.parse().expect("a number"));
     let volume_mib: u64 = number(1).unwrap_or(4096);
-    let memory_mib = number(2).unwrap_or(512);
+    let kib = |index, default| {
+        let kib = number(index).map(|kib| usize::try_from(kib << 10).expect("fits memory"));
+        kib.unwrap_or(default)
+    };
+    let pages = kib(2, 64 << 20);
+    let caches = Caches { pages, deaths: kib(5, pages / 4), updates: kib(6, pages / 4) };
     let percent: u64 = number(3).unwrap_or(80);
     let laps = number(4).unwrap_or(3);
     let blocks = (volume_mib << 20) / BLOCK as u64;
-    let pages = usize::try_from(blocks * 100 / percent).expect("fits memory") + (260 << 20) / BLOCK;
-    let zeros = || std::iter::repeat_with(|| Page::Word(0)).take(pages).collect();
+    let disk_pages = usize::try_from(blocks * 100 / percent).expect("fits memory") + (260 << 20) / BLOCK;
+    let zeros = || std::iter::repeat_with(|| Page::Word(0)).take(disk_pages).collect();
     let disk: Rc<dyn Disk> = Rc::new(SparseDisk { pages: RefCell::new(zeros()) });
     {
         let mut reactor_loop = Loop::new(LoopConfig::default()).expect("io_uring");
         let reactor = reactor_loop.handle();
-        reactor_loop.run(overwrite(reactor, Rc::clone(&disk), blocks, memory_mib, laps));
+        reactor_loop.run(overwrite(reactor, Rc::clone(&disk), blocks, caches, laps));
     }
     let mut reactor_loop = Loop::new(LoopConfig::default()).expect("io_uring");
     let reactor = reactor_loop.handle();
     reactor_loop.run(async move {
         let begin = Instant::now();
-        let shard = open(&reactor, &disk, memory_mib).await;
+        let shard = open(&reactor, &disk, caches).await;
         let (seconds, stats) = (begin.elapsed().as_secs_f64(), shard.stats());
         println!(
-            "opened in {seconds:.2} s: {} pages read, {} deaths folded, {} wait",
-            stats.page_reads, stats.folded_deaths, stats.waiting_deaths
+            "opened in {seconds:.2} s: {} pages read, {} deaths folded, {} and {} updates wait",
+            stats.page_reads, stats.folded_deaths, stats.waiting_deaths, stats.waiting_updates
         );
     });
 }

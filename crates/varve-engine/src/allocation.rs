@@ -191,7 +191,7 @@ impl Shard {
             if room.takes(bytes) {
                 return Ok(());
             }
-            if self.has_deaths() {
+            if self.may_hide_dead() {
                 self.fold_deaths().await?; // D4
                 continue;
             }

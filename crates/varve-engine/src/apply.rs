@@ -19,6 +19,7 @@ use varve_types::{ChunkId, StreamId, WriteSeq};
 
 use crate::admission::Credits;
 use crate::config::BLOCK_BYTES;
+use crate::deltas::Waiting;
 use crate::drain::SealedData;
 use crate::pages::fault_of;
 use crate::tree::Fill;
@@ -109,16 +110,19 @@ impl Shard {
         // A cache that held all pages of the last segment most likely holds those of this one: looking for absent ones costs
         // as much as applying.
         let reads = self.counters.page_reads.get();
+        let waiting = self.trees.borrow().waiting(segment.entries);
         if self.prefetch_wanted.get() {
-            self.prefetch_entries(&segment).await;
+            self.prefetch_entries(&segment, &waiting).await;
         }
         for (index, entry) in segment.entries.iter().enumerate() {
-            self.apply_entry(&segment, entry).await?;
+            self.apply_entry(&segment, entry, &waiting).await?;
             if index % ENTRIES_PER_TURN == ENTRIES_PER_TURN - 1 {
                 self.reactor.yield_now().await;
             }
         }
-        self.prefetch_wanted.set(self.counters.page_reads.get() != reads);
+        let reads = self.counters.page_reads.get() - reads;
+        self.prefetch_wanted.set(reads > 0);
+        self.trees.borrow_mut().deltas.note_reads(reads);
         self.data_chain.set(segment.head);
         self.entries_since_checkpoint
             .set(self.entries_since_checkpoint.get() + segment.entries.len() as u64);
@@ -128,14 +132,16 @@ impl Shard {
     }
 
     /// Loads the pages that the entries need, many at once.
-    async fn prefetch_entries(&self, segment: &Applicable<'_>) {
+    async fn prefetch_entries(&self, segment: &Applicable<'_>, waiting: &Waiting) {
         self.prefetch(|trees| {
             let mut place = |entry: &SummaryEntry| match entry {
                 SummaryEntry::Data { stream, block, .. } => {
-                    trees.lookup(*stream, *block).map(|_| None)
+                    let may_wait = waiting.may(*stream, *block);
+                    trees.look_for_slot(*stream, *block, may_wait).map(|()| None)
                 }
                 SummaryEntry::Reference { chunk, stream, block, .. } => {
-                    trees.lookup(*stream, *block)?;
+                    let may_wait = waiting.may(*stream, *block);
+                    trees.look_for_slot(*stream, *block, may_wait)?;
                     trees.chunk(*chunk)
                 }
                 SummaryEntry::KeyPut { unit, .. } | SummaryEntry::KeyDelete { unit, .. } => {
@@ -152,7 +158,12 @@ impl Shard {
         .await
     }
 
-    async fn apply_entry(&self, segment: &Applicable<'_>, entry: &SummaryEntry) -> Result<()> {
+    async fn apply_entry(
+        &self,
+        segment: &Applicable<'_>,
+        entry: &SummaryEntry,
+        waiting: &Waiting,
+    ) -> Result<()> {
         let wseq = if planted(Bug::BypassCountsForLane) { entry.wseq() } else { entry.lane_wseq() };
         if let Some(wseq) = wseq {
             self.note_applied(wseq);
@@ -160,19 +171,24 @@ impl Shard {
         match *entry {
             SummaryEntry::Data { chunk, stream, block, wseq, unit, .. } => {
                 let place = chunk_entry(segment.id, &unit);
-                let dead = self
-                    .with_pages(|trees| {
-                        trees.set_block(&mut self.space.borrow_mut(), stream, block, chunk, &place)
-                    })
-                    .await?;
-                self.overwritten(stream, dead.as_slice());
+                let (may_wait, mut dead) = (waiting.may(stream, block), Vec::new());
+                self.with_pages(|trees| {
+                    trees.add_chunk(&mut self.space.borrow_mut(), chunk, &place)?;
+                    trees.set_slot(stream, block, chunk, may_wait, &mut dead)
+                })
+                .await?;
+                self.overwritten(stream, &dead);
                 self.buffer.borrow_mut().remove(stream, block, wseq);
                 self.applied_chunk.set(self.applied_chunk.get().max(chunk));
             }
             SummaryEntry::Reference { chunk, stream, block, wseq, .. } => {
-                let dead = self.with_pages(|trees| trees.share_block(stream, block, chunk)).await?;
+                let (may_wait, mut dead) = (waiting.may(stream, block), Vec::new());
+                self.with_pages(|trees| {
+                    trees.share_block(stream, block, chunk, may_wait, &mut dead)
+                })
+                .await?;
                 self.dedup.borrow_mut().settle(chunk);
-                self.overwritten(stream, dead.as_slice());
+                self.overwritten(stream, &dead);
                 self.buffer.borrow_mut().remove(stream, block, wseq);
             }
             SummaryEntry::Trim { stream, block, block_count, wseq, .. } => {
@@ -194,6 +210,9 @@ impl Shard {
                 self.buffer.borrow_mut().remove_stream(stream, wseq);
             }
             SummaryEntry::Cut { source, copy, chunk_ceiling, .. } => {
+                if !planted(Bug::CutForgetsDeltas) {
+                    self.settle_stream(source).await?; // W4
+                }
                 let is_new =
                     self.with_pages(|trees| trees.cut(source, copy, chunk_ceiling)).await?;
                 if is_new {
@@ -210,6 +229,7 @@ impl Shard {
             | SummaryEntry::TablePage { .. }
             | SummaryEntry::UsageBlob { .. }
             | SummaryEntry::DeathBlob { .. }
+            | SummaryEntry::DeltaBlob { .. }
             | SummaryEntry::Folded { .. } => {
                 unreachable!("{entry:?} is never in a data segment")
             }
@@ -295,7 +315,7 @@ impl Shard {
     }
 
     /// Chunks that blocks of a stream no longer hold: a fold takes them out of the table, but not those that copies may hold (N5).
-    fn overwritten(&self, stream: StreamId, chunks: &[ChunkId]) {
+    pub(crate) fn overwritten(&self, stream: StreamId, chunks: &[ChunkId]) {
         let ceiling = self.trees.borrow().chunk_ceiling(stream);
         for chunk in chunks {
             if *chunk < ceiling && !planted(Bug::CopiedChunkDies) {

@@ -14,6 +14,7 @@ mod config;
 mod counters;
 mod cut;
 mod deaths;
+mod deltas;
 mod dedup;
 mod drain;
 mod error;

@@ -1,7 +1,7 @@
 //! Opens a shard: root, checkpoint, newer segments, lane; then a checkpoint of its own, and it serves.
 //!
 //! ```text
-//!  root → raise the mount → usage → deaths → lane census → reclaimed chain → data chain → folds → lane frames → drain → checkpoint → serve
+//!  root → raise the mount → usage → deaths → waiting updates → lane census → reclaimed chain → data chain → folds → lane frames → drain → checkpoint → serve
 //! ```
 //!
 //! X1. The mount is raised durably before anything is written, so what an earlier open left half-written is never taken for this one's.
@@ -24,6 +24,7 @@ use varve_logstore::chain_reader::{
     Chain, Link, erase, read_chain, read_units, unit_bytes, unit_is_whole,
 };
 use varve_logstore::format::deaths::decode as decode_deaths;
+use varve_logstore::format::deltas::decode as decode_deltas;
 use varve_logstore::format::frame::{Frame, LanePoint, chain_seed};
 use varve_logstore::format::page::{PageHeader, PageKind};
 use varve_logstore::format::pointer::{Location, PagePtr};
@@ -51,6 +52,7 @@ use crate::checkpoint::{Blobs, Metadata};
 use crate::config::{BLOCK_BYTES, ShardConfig};
 use crate::deaths::Deaths;
 use crate::dedup::Dedup;
+use crate::deltas::Deltas;
 use crate::drain::Drain;
 use crate::growth::Growth;
 use crate::mark::MarkState;
@@ -58,7 +60,7 @@ use crate::pages::PLACES_AT_ONCE;
 use crate::reclaim::Reclaim;
 use crate::reduce::Reduce;
 use crate::shard::State;
-use crate::tree::{BTree, ChunkNames, MemoryNames, PageCache, TreeLayout};
+use crate::tree::{is_block_of_map, BTree, ChunkNames, MemoryNames, PageCache, TreeLayout};
 use crate::trees::{DataUsage, PAGE_ID_FIRST, Trees, table_layout};
 use crate::writes::WritesUnderWay;
 use crate::{Error, Result, Shard};
@@ -129,6 +131,8 @@ impl Shard {
             keys: empty,
             usage: Vec::new(),
             deaths: Vec::new(),
+            deltas: Vec::new(),
+            delta_limit: 0,
             highest_cut: CutNumber(0),
             data_chunks: 0,
             data_bytes: 0,
@@ -176,6 +180,7 @@ impl Shard {
         self.replace_root(root).await?; // X1
         self.restore_usage(root).await?;
         self.restore_deaths(root).await?;
+        self.restore_deltas(root).await?;
         let owner = LaneOwner { mount: replayed_to, ..self.lane_owner() };
         let mut lane = LaneReader::new(Rc::clone(&self.media.journal), owner);
         let census = lane.census().await?;
@@ -337,6 +342,26 @@ impl Shard {
         Ok(())
     }
 
+    /// Puts the map updates back that wait since the checkpoint or longer.
+    async fn restore_deltas(&self, root: &ShardRoot) -> Result<()> {
+        for blob in &root.deltas {
+            let read = self.read_blob(blob, PageKind::Deltas).await?;
+            let mut wrong = None;
+            decode_deltas(&read[PageHeader::LEN..], |delta| {
+                let deltas = &mut self.trees.borrow_mut().deltas;
+                let is_new = deltas.set(delta.stream, delta.block, delta.chunk).is_none();
+                let is_data = delta.chunk > ChunkId::ZERO && delta.chunk < root.next_chunk;
+                if !is_new || !is_data || !is_block_of_map(delta.block) {
+                    wrong = Some(delta);
+                }
+            })?;
+            if let Some(delta) = wrong {
+                return Err(self.bad_root(format!("{delta:?} waits twice, or was never there")));
+            }
+        }
+        Ok(())
+    }
+
     async fn read_links(&self, kind: SegmentKind, head: ChainHead, witness: u64) -> Result<Chain> {
         let owner =
             SegmentOwner { pool: self.config.pool, shard: self.config.shard, mount: self.mount };
@@ -491,6 +516,7 @@ impl Shard {
             | SummaryEntry::TablePage { .. }
             | SummaryEntry::UsageBlob { .. }
             | SummaryEntry::DeathBlob { .. }
+            | SummaryEntry::DeltaBlob { .. }
             | SummaryEntry::Folded { .. } => {
                 return Err(self.bad_root(format!("{entry:?} in a data segment")));
             }
@@ -633,6 +659,7 @@ fn open_trees(config: &ShardConfig, root: &ShardRoot) -> Result<Trees> {
         next_chunk: root.next_chunk,
         data: DataUsage { chunks: root.data_chunks, bytes: root.data_bytes },
         deaths: Deaths::new(config.deaths_bytes),
+        deltas: Deltas::new(config.deltas_bytes, root.delta_limit),
     })
 }
 

@@ -14,6 +14,7 @@ use varve_types::{ChunkId, ShardId, StreamId};
 
 use crate::Error;
 use crate::deaths::{Deaths, Folding};
+use crate::deltas::Deltas;
 use crate::hash::HashMap;
 use crate::tree::{
     BTree, ChunkNames, Dropped, Fault, Fill, Map, MapSlot, MemoryNames, PageCache, SlotKind,
@@ -97,6 +98,8 @@ pub(crate) struct Trees {
     pub(crate) data: DataUsage,
     /// Chunks of the table that were overwritten.
     pub(crate) deaths: Deaths,
+    /// Map updates that wait.
+    pub(crate) deltas: Deltas,
 }
 
 /// What the table holds of data, pages aside.
@@ -157,7 +160,7 @@ impl Trees {
         Ok(true)
     }
 
-    fn ensure_stream(&mut self, id: StreamId) -> Result<(), Stop> {
+    pub(crate) fn ensure_stream(&mut self, id: StreamId) -> Result<(), Stop> {
         if !self.open_stream(id)? {
             let map = Map::new(id, self.shard);
             self.streams.insert(id, Stream::new(map));
@@ -165,7 +168,7 @@ impl Trees {
         Ok(())
     }
 
-    /// Lets `copy` hold what `source` holds, unless it did before (N6); returns whether it is new. Costs O(1).
+    /// Lets `copy` hold what `source` holds, for whose blocks nothing waits (W4), unless it did before (N6); returns whether it is new. Costs O(1).
     pub(crate) fn cut(
         &mut self,
         source: StreamId,
@@ -177,6 +180,8 @@ impl Trees {
         }
         let page_ceiling = self.names.next();
         let copied = if self.open_stream(source)? {
+            let waits = self.deltas.first_in(source, 0..u64::MAX).is_some();
+            assert!(!waits || planted(Bug::CutForgetsDeltas), "what waits was put into the map"); // W4
             let source = self.streams.get_mut(&source).expect("opened above");
             source.chunk_ceiling = source.chunk_ceiling.max(chunk_ceiling);
             let map = source.map.copy_to(copy, page_ceiling);
@@ -195,6 +200,11 @@ impl Trees {
 
     /// What a block of a stream holds; a hole when there is no such stream.
     pub(crate) fn lookup(&mut self, stream: StreamId, block: u64) -> Result<MapSlot, Stop> {
+        if let Some(chunk) = self.deltas.get(stream, block)
+            && !planted(Bug::DeltaOverlooked)
+        {
+            return Ok(MapSlot::data(self.shard, chunk)); // W1
+        }
         if !self.open_stream(stream)? {
             return Ok(MapSlot::HOLE);
         }
@@ -314,18 +324,21 @@ impl Trees {
         }
     }
 
-    /// Makes a block hold a chunk that is stored already, and marks that as shared, unless the block holds it. Returns the chunk that it
-    /// held, which the caller kills.
+    /// Makes a block hold a chunk that is stored already, and marks that as shared, unless the block is known to hold it. Appends the chunk
+    /// that it held to `dead`, which the caller kills. The update waits if it may (W2).
     pub(crate) fn share_block(
         &mut self,
         stream: StreamId,
         block: u64,
         chunk: ChunkId,
-    ) -> Result<Option<ChunkId>, Stop> {
+        may_wait: bool,
+        dead: &mut Vec<ChunkId>,
+    ) -> Result<(), Stop> {
         self.ensure_stream(stream)?;
-        let slot = MapSlot::data(self.shard, chunk);
-        if self.lookup(stream, block)? == slot {
-            return Ok(None);
+        let may_wait = may_wait && self.waits(stream, block)?;
+        let is_known = self.deltas.get(stream, block).is_some() || !may_wait;
+        if is_known && self.lookup(stream, block)? == MapSlot::data(self.shard, chunk) {
+            return Ok(());
         }
         let Some(entry) = self.chunk(chunk)? else {
             return Err(Stop::Failed(Error::ChunkMissing { stream, block, chunk }));
@@ -336,26 +349,9 @@ impl Trees {
             let key = ChunkEntry::key(chunk);
             self.table.put(&mut self.cache, &mut self.table_names, &key, &value)?;
         }
-        let stream = self.streams.get_mut(&stream).expect("opened above");
-        Ok(slot_chunk(stream.map.set(&mut self.cache, &mut self.names, block, slot)?))
+        self.set_slot(stream, block, chunk, may_wait, dead)
     }
 
-    /// Makes a block hold a new chunk. Returns the chunk it held, which the caller kills.
-    pub(crate) fn set_block(
-        &mut self,
-        space: &mut Space,
-        stream: StreamId,
-        block: u64,
-        chunk: ChunkId,
-        entry: &ChunkEntry,
-    ) -> Result<Option<ChunkId>, Stop> {
-        self.ensure_stream(stream)?;
-        self.add_chunk(space, chunk, entry)?;
-        let slot = MapSlot::data(self.shard, chunk);
-        let stream = self.streams.get_mut(&stream).expect("opened above");
-        let old = stream.map.set(&mut self.cache, &mut self.names, block, slot)?;
-        Ok(slot_chunk(old).filter(|dead| *dead != chunk))
-    }
 
     /// Makes blocks of a range holes or zeros, about `budget` of them; appends what they held to `dead`. Returns where to go on.
     pub(crate) fn fill_blocks(
@@ -369,7 +365,12 @@ impl Trees {
         self.ensure_stream(stream)?;
         let map = &mut self.streams.get_mut(&stream).expect("opened above").map;
         let on_dead = |_: u64, slot: MapSlot| dead.extend(slot_chunk(slot));
-        Ok(map.fill_range(&mut self.cache, &mut self.names, range, fill, budget, on_dead)?)
+        let (cache, names, first) = (&mut self.cache, &mut self.names, range.start);
+        let next = map.fill_range(cache, names, range, fill, budget, on_dead)?;
+        if !planted(Bug::DeltaOutlivesTrim) {
+            self.deltas.remove_range(stream, first..next, dead); // W1
+        }
+        Ok(next)
     }
 
     /// Makes blocks of a range holes without looking at what whole pages of them held: that waits for mark.
@@ -386,7 +387,9 @@ impl Trees {
                 dead.extend(slot_chunk(slot));
             }
         };
-        Ok(map.detach_range(&mut self.cache, &mut self.names, range, on_dropped)?)
+        map.detach_range(&mut self.cache, &mut self.names, range.clone(), on_dropped)?;
+        self.deltas.remove_range(stream, range, dead); // W1
+        Ok(())
     }
 
     /// Writes the record of every stream that changed into the key tree.
@@ -408,6 +411,7 @@ impl Trees {
     pub(crate) fn drop_stream(&mut self, id: StreamId) -> Result<(), Stop> {
         self.keys.delete(&mut self.cache, &mut self.names, &stream_key(id))?;
         self.streams.remove(&id);
+        self.deltas.remove_stream(id);
         Ok(())
     }
 }

@@ -76,11 +76,27 @@ pub enum Bug {
     RangesForgottenInReplay,
     /// Recovery: dense windows of overwritten chunks are not folded once more.
     DenseForgottenInReplay,
+    /// Waiting updates: a block is read in its map although something waits for it.
+    DeltaOverlooked,
+    /// Waiting updates: what waits for a block is left when its map is changed.
+    DeltaOutlivesChange,
+    /// Waiting updates: what waits for a block is left when it is trimmed.
+    DeltaOutlivesTrim,
+    /// Waiting updates: a stream is cut without what waits for it.
+    CutForgetsDeltas,
+    /// Waiting updates: a checkpoint does not save them.
+    DeltasUnsaved,
+    /// Waiting updates: what a sweep finds dead is acted upon before the root that names it.
+    SweptActedUponEarly,
+    /// Mark: what waits is not marked.
+    MarkForgetsDeltas,
+    /// Waiting updates: replay lets them wait by what is configured now, and not by the root.
+    LimitForgotten,
 }
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Self; 36] = [
+    pub const ALL: [Self; 44] = [
         Self::AckBeforeDurable,
         Self::ChainUnchecked,
         Self::ReadBeforeDurable,
@@ -117,6 +133,14 @@ impl Bug {
         Self::DeadForgottenInReplay,
         Self::RangesForgottenInReplay,
         Self::DenseForgottenInReplay,
+        Self::DeltaOverlooked,
+        Self::DeltaOutlivesChange,
+        Self::DeltaOutlivesTrim,
+        Self::CutForgetsDeltas,
+        Self::DeltasUnsaved,
+        Self::SweptActedUponEarly,
+        Self::MarkForgetsDeltas,
+        Self::LimitForgotten,
     ];
 }
 

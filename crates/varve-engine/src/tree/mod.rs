@@ -26,6 +26,7 @@ pub use map::{
     DiffLimits, DiffRun, Dropped, Fill, MAP_HEIGHT_MAX, MAP_SLOTS, Map, MapPage, Mapped, StatusRun,
     WalkItem,
 };
+pub(crate) use map::is_block_of_map;
 pub use names::{ChunkNames, MemoryNames, NAMES_PER_OPERATION_MAX, Names};
 pub use page::{Fault, PAGE_BYTES, Page, PageShape};
 pub use slot::{MapSlot, SlotKind};

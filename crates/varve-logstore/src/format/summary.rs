@@ -263,6 +263,11 @@ pub enum SummaryEntry {
         /// The stored bytes, page header included.
         unit: Unit,
     },
+    /// Map updates that wait, as of a checkpoint.
+    DeltaBlob {
+        /// The stored bytes, page header included.
+        unit: Unit,
+    },
 }
 
 /// Kinds as stored.
@@ -282,6 +287,7 @@ mod kind {
     pub(super) const REFERENCE: u8 = 13;
     pub(super) const DEATH_BLOB: u8 = 14;
     pub(super) const FOLDED: u8 = 15;
+    pub(super) const DELTA_BLOB: u8 = 16;
 }
 
 /// Flag of entries of writes that never were in the lane.
@@ -317,7 +323,8 @@ impl SummaryEntry {
             | Self::Page { unit, .. }
             | Self::TablePage { unit, .. }
             | Self::UsageBlob { unit }
-            | Self::DeathBlob { unit } => Some(unit),
+            | Self::DeathBlob { unit }
+            | Self::DeltaBlob { unit } => Some(unit),
             Self::Reference { .. }
             | Self::Trim { .. }
             | Self::Zero { .. }
@@ -341,7 +348,8 @@ impl SummaryEntry {
             | Self::Page { unit, .. }
             | Self::TablePage { unit, .. }
             | Self::UsageBlob { unit }
-            | Self::DeathBlob { unit } => unit,
+            | Self::DeathBlob { unit }
+            | Self::DeltaBlob { unit } => unit,
             Self::Reference { .. }
             | Self::Trim { .. }
             | Self::Zero { .. }
@@ -372,7 +380,8 @@ impl SummaryEntry {
             | Self::FreedIds { .. }
             | Self::Folded { .. }
             | Self::UsageBlob { .. }
-            | Self::DeathBlob { .. } => None,
+            | Self::DeathBlob { .. }
+            | Self::DeltaBlob { .. } => None,
         }
     }
 
@@ -487,6 +496,7 @@ impl SummaryEntry {
             Self::Folded { first, count } => Raw::ids(kind::FOLDED, first, count),
             Self::UsageBlob { unit } => Raw { kind: kind::USAGE_BLOB, unit: Some(unit), ..zero },
             Self::DeathBlob { unit } => Raw { kind: kind::DEATH_BLOB, unit: Some(unit), ..zero },
+            Self::DeltaBlob { unit } => Raw { kind: kind::DELTA_BLOB, unit: Some(unit), ..zero },
         }
     }
 
@@ -505,7 +515,8 @@ impl SummaryEntry {
             | kind::PAGE
             | kind::TABLE_PAGE
             | kind::USAGE_BLOB
-            | kind::DEATH_BLOB => true,
+            | kind::DEATH_BLOB
+            | kind::DELTA_BLOB => true,
             kind::REFERENCE
             | kind::TRIM
             | kind::ZERO
@@ -602,6 +613,7 @@ impl SummaryEntry {
             (kind::FOLDED, None) => Self::Folded { first: chunk, count: block },
             (kind::USAGE_BLOB, Some(unit)) => Self::UsageBlob { unit },
             (kind::DEATH_BLOB, Some(unit)) => Self::DeathBlob { unit },
+            (kind::DELTA_BLOB, Some(unit)) => Self::DeltaBlob { unit },
             _ => return None,
         })
     }

@@ -161,6 +161,7 @@ fn summary_entry() -> impl Strategy<Value = SummaryEntry> {
         (chunk(), block()).prop_map(|(first, count)| SummaryEntry::Folded { first, count }),
         unit().prop_map(|unit| SummaryEntry::UsageBlob { unit }),
         unit().prop_map(|unit| SummaryEntry::DeathBlob { unit }),
+        unit().prop_map(|unit| SummaryEntry::DeltaBlob { unit }),
     ]
 }
 
@@ -306,7 +307,7 @@ prop_compose! {
 
 prop_compose! {
     fn page_header()(
-        kind in prop_oneof![Just(PageKind::Map), Just(PageKind::Key), Just(PageKind::Table), Just(PageKind::Usage), Just(PageKind::Deaths)],
+        kind in prop_oneof![Just(PageKind::Map), Just(PageKind::Key), Just(PageKind::Table), Just(PageKind::Usage), Just(PageKind::Deaths), Just(PageKind::Deltas)],
         encoding: u8,
         level: u8,
         slot_width: u8,
@@ -370,6 +371,8 @@ prop_compose! {
         deaths in prop::collection::vec(location(), 0..20),
         highest_cut: u32,
         (data_chunks, data_bytes) in any::<(u64, u64)>(),
+        deltas in prop::collection::vec(location(), 0..20),
+        delta_limit: u64,
     ) -> ShardRoot {
         ShardRoot {
             features,
@@ -393,6 +396,8 @@ prop_compose! {
             highest_cut: CutNumber(highest_cut),
             data_chunks,
             data_bytes,
+            deltas,
+            delta_limit,
         }
     }
 }
