@@ -31,7 +31,7 @@ use varve_types::{ChunkId, StreamId};
 
 use crate::hash::{HashMap, HashSet};
 use crate::pages::fault_of;
-use crate::tree::{MAP_SLOTS, MapSlot, Mapped, PageCache, StatusRun, WalkItem};
+use crate::tree::{MAP_SLOTS, MapSlot, Mapped, PAGE_BYTES, PageCache, StatusRun, WalkItem};
 use crate::trees::{Stop, Trees, slot_chunk};
 use crate::{Result, Shard};
 
@@ -39,17 +39,23 @@ use crate::{Result, Shard};
 /// goes by it (W2).
 const DIRECT: u32 = 16;
 
-/// Memory of a delta, with its share of what a page of them takes.
-const DELTA_BYTES: usize = 20;
+/// Memory of a delta, with its share of what vectors leave empty.
+pub(crate) const DELTA_BYTES: usize = 10;
 
-/// Memory of a page's entry.
-const PAGE_ENTRY_BYTES: usize = 64;
+/// Pages of a map whose deltas are kept in one vector: few enough that a place in the middle is made quickly.
+const GROUP_PAGES: u64 = 32;
+
+/// Memory of a group beside its deltas.
+const GROUP_BYTES: usize = 64;
+
+/// Blocks of a group.
+const GROUP_BLOCKS: u64 = GROUP_PAGES * MAP_SLOTS as u64;
 
 /// Bytes of a delta in a blob, about.
-const STORED_BYTES: usize = 7;
+pub(crate) const STORED_BYTES: usize = 7;
 
 /// One in so many chunks of data may hide a dead one.
-const HIDING_PART: u64 = 16;
+pub(crate) const HIDING_PART: u64 = 16;
 
 /// As many may wait in the smallest shard.
 const LIMIT_MIN: u64 = 64;
@@ -73,8 +79,8 @@ pub(crate) const fn leaf_of(stream: StreamId, block: u64) -> LeafId {
 
 /// Updates that wait.
 pub(crate) struct Deltas {
-    /// Of each page, in the order of their blocks: slot and chunk.
-    leaves: BTreeMap<LeafId, Vec<u64>>,
+    /// By stream and number of the group; in the order of their blocks: block of the group and chunk.
+    groups: BTreeMap<LeafId, Vec<u64>>,
     count: u64,
     /// Places that the vectors have.
     places: usize,
@@ -83,33 +89,43 @@ pub(crate) struct Deltas {
     /// Where sweeps go on.
     cursor: LeafId,
     bytes_max: usize,
-    /// Pages that were swept so far.
-    swept: u64,
+    /// How many sweeps and the like put into pages so far.
+    settled: u64,
     /// Somebody is short of space: the next checkpoint sweeps all.
     sweep_wanted: bool,
     /// Pages that applying read since the last root.
     reads: u64,
 }
 
-fn pack(block: u64, chunk: ChunkId) -> u64 {
-    (block % MAP_SLOTS as u64) << CHUNK_BITS | chunk.get()
+/// Group of a block.
+const fn group_of(stream: StreamId, block: u64) -> LeafId {
+    (stream, block / GROUP_BLOCKS)
 }
 
-fn unpack(leaf: u64, packed: u64) -> (u64, ChunkId) {
+/// Block of the group as the upper bits of packed deltas.
+const fn place_of(block: u64) -> u64 {
+    (block % GROUP_BLOCKS) << CHUNK_BITS
+}
+
+fn unpack((stream, group): LeafId, packed: u64) -> Delta {
     let chunk = ChunkId::new(packed & ((1 << CHUNK_BITS) - 1));
-    (leaf * MAP_SLOTS as u64 + (packed >> CHUNK_BITS), chunk)
+    Delta { stream, block: group * GROUP_BLOCKS + (packed >> CHUNK_BITS), chunk }
 }
 
-fn all_of((stream, leaf): LeafId, of_leaf: &[u64]) -> impl Iterator<Item = Delta> {
-    of_leaf.iter().map(move |packed| {
-        let (block, chunk) = unpack(leaf, *packed);
-        Delta { stream, block, chunk }
-    })
+/// Those of a group's deltas that belong to blocks of a range.
+fn part(of_group: &[u64], group: u64, blocks: &Range<u64>) -> Range<usize> {
+    let first = group * GROUP_BLOCKS;
+    let index_of = |block: u64| match block.checked_sub(first) {
+        None => 0,
+        Some(in_group) if in_group >= GROUP_BLOCKS => of_group.len(),
+        Some(in_group) => of_group.partition_point(|packed| *packed < place_of(in_group)),
+    };
+    index_of(blocks.start)..index_of(blocks.end)
 }
 
-/// Where a block's delta is in those of a page, or would be.
-fn place_of(of_leaf: &[u64], block: u64) -> std::result::Result<usize, usize> {
-    of_leaf.binary_search_by_key(&(block % MAP_SLOTS as u64), |packed| packed >> CHUNK_BITS)
+/// Blocks of a page of a map.
+const fn blocks_of((_, leaf): LeafId) -> Range<u64> {
+    leaf * MAP_SLOTS as u64..(leaf + 1) * MAP_SLOTS as u64
 }
 
 impl Deltas {
@@ -119,13 +135,13 @@ impl Deltas {
         let forgotten = (bytes_max / DELTA_BYTES) as u64;
         let limit = if planted(Bug::LimitForgotten) { forgotten } else { limit };
         Self {
-            leaves: BTreeMap::new(),
+            groups: BTreeMap::new(),
             count: 0,
             places: 0,
             limit,
             cursor,
             bytes_max,
-            swept: 0,
+            settled: 0,
             sweep_wanted: false,
             reads: 0,
         }
@@ -136,41 +152,56 @@ impl Deltas {
         if self.count == 0 {
             return None;
         }
-        let of_leaf = self.leaves.get(&leaf_of(stream, block))?;
-        let place = place_of(of_leaf, block).ok()?;
-        Some(unpack(0, of_leaf[place]).1)
+        let group = group_of(stream, block);
+        let of_group = self.groups.get(&group)?;
+        let index = of_group.partition_point(|packed| *packed < place_of(block));
+        let found = unpack(group, *of_group.get(index)?);
+        (found.block == block).then_some(found.chunk)
     }
 
     /// Lets a chunk wait for a block; returns the one that did.
     pub(crate) fn set(&mut self, stream: StreamId, block: u64, chunk: ChunkId) -> Option<ChunkId> {
-        let of_leaf = self.leaves.entry(leaf_of(stream, block)).or_default();
-        match place_of(of_leaf, block) {
-            Ok(place) => {
-                let old = std::mem::replace(&mut of_leaf[place], pack(block, chunk));
-                Some(unpack(0, old).1)
-            }
-            Err(place) => {
-                let before = of_leaf.capacity();
-                of_leaf.insert(place, pack(block, chunk));
-                self.places += of_leaf.capacity() - before;
-                self.count += 1;
-                None
-            }
+        let group = group_of(stream, block);
+        let of_group = self.groups.entry(group).or_default();
+        let index = of_group.partition_point(|packed| *packed < place_of(block));
+        let packed = place_of(block) | chunk.get();
+        if let Some(there) = of_group.get_mut(index)
+            && unpack(group, *there).block == block
+        {
+            let old = std::mem::replace(there, packed);
+            return Some(unpack(group, old).chunk);
         }
+        let before = of_group.capacity();
+        if of_group.len() == before {
+            of_group.reserve_exact(before / 8 + 8); // Doubling would leave much empty.
+        }
+        of_group.insert(index, packed);
+        self.places += of_group.capacity() - before;
+        self.count += 1;
+        None
     }
 
-    /// What waits for the page of a block.
-    fn of_leaf(&self, leaf: LeafId) -> impl Iterator<Item = (u64, ChunkId)> {
-        let of_leaf = self.leaves.get(&leaf).map_or(&[][..], Vec::as_slice);
-        of_leaf.iter().map(move |packed| unpack(leaf.1, *packed))
-    }
-
-    /// Nothing waits for a page any more.
-    fn remove_leaf(&mut self, leaf: LeafId) {
-        if let Some(of_leaf) = self.leaves.remove(&leaf) {
-            self.count -= of_leaf.len() as u64;
-            self.places -= of_leaf.capacity();
-            self.swept += 1;
+    /// Nothing waits for blocks of a range any more; shows what did.
+    fn take_range(&mut self, stream: StreamId, blocks: &Range<u64>, mut each: impl FnMut(Delta)) {
+        if self.count == 0 || blocks.is_empty() {
+            return;
+        }
+        let groups = group_of(stream, blocks.start)..=group_of(stream, blocks.end - 1);
+        let touched: Vec<LeafId> = self.groups.range(groups).map(|(group, _)| *group).collect();
+        for group in touched {
+            let of_group = self.groups.get_mut(&group).expect("found above");
+            let before = of_group.capacity();
+            let part = part(of_group, group.1, blocks);
+            self.count -= part.len() as u64;
+            of_group.drain(part).for_each(|packed| each(unpack(group, packed)));
+            if of_group.capacity() > of_group.len() / 2 * 3 + 16 {
+                of_group.shrink_to(of_group.len() / 8 * 9 + 8);
+            }
+            self.places -= before - of_group.capacity();
+            if of_group.is_empty() {
+                self.places -= of_group.capacity();
+                self.groups.remove(&group);
+            }
         }
     }
 
@@ -178,77 +209,75 @@ impl Deltas {
     pub(crate) fn remove_range(
         &mut self,
         stream: StreamId,
-        range: Range<u64>,
+        blocks: Range<u64>,
         dead: &mut Vec<ChunkId>,
     ) {
-        if range.is_empty() {
-            return;
-        }
-        let leaves = leaf_of(stream, range.start)..=leaf_of(stream, range.end - 1);
-        let touched: Vec<LeafId> = self.leaves.range(leaves).map(|(leaf, _)| *leaf).collect();
-        for leaf in touched {
-            let of_leaf = self.leaves.get_mut(&leaf).expect("found above");
-            let before = of_leaf.len();
-            of_leaf.retain(|packed| {
-                let (block, chunk) = unpack(leaf.1, *packed);
-                let is_in = range.contains(&block);
-                if is_in {
-                    dead.push(chunk);
-                }
-                !is_in
-            });
-            self.count -= (before - of_leaf.len()) as u64;
-            if of_leaf.is_empty() {
-                self.remove_leaf(leaf);
-            }
-        }
+        self.take_range(stream, &blocks, |delta| dead.push(delta.chunk));
+    }
+
+    /// Nothing waits for a page any more: it is in there.
+    fn settled(&mut self, leaf: LeafId) {
+        let before = self.count;
+        self.take_range(leaf.0, &blocks_of(leaf), |_| {});
+        self.settled += before - self.count;
     }
 
     /// Nothing waits for a stream any more.
     pub(crate) fn remove_stream(&mut self, stream: StreamId) {
-        for leaf in self.leaves_of(stream, usize::MAX) {
-            self.remove_leaf(leaf);
-        }
-    }
-
-    /// The first pages of a stream for which something waits.
-    fn leaves_of(&self, stream: StreamId, max: usize) -> Vec<LeafId> {
-        let all = (stream, 0)..=(stream, u64::MAX);
-        self.leaves.range(all).take(max).map(|(leaf, _)| *leaf).collect()
+        self.take_range(stream, &(0..u64::MAX), |_| {});
     }
 
     /// What waits for blocks of a range, in their order.
     pub(crate) fn in_range(
         &self,
         stream: StreamId,
-        range: Range<u64>,
+        blocks: Range<u64>,
     ) -> impl Iterator<Item = (u64, ChunkId)> {
-        let first = leaf_of(stream, range.start);
-        let last = leaf_of(stream, range.end.saturating_sub(1)).max(first);
-        let leaves = self.leaves.range(first..=last);
-        let all = leaves.flat_map(|(leaf, of_leaf)| {
-            of_leaf.iter().map(move |packed| unpack(leaf.1, *packed))
-        });
-        all.filter(move |(block, _)| range.contains(block))
+        let first = group_of(stream, blocks.start);
+        let last = group_of(stream, blocks.end.saturating_sub(1)).max(first);
+        self.groups.range(first..=last).flat_map(move |(group, of_group)| {
+            let some = &of_group[part(of_group, group.1, &blocks)];
+            some.iter()
+                .map(|packed| unpack(*group, *packed))
+                .map(|delta| (delta.block, delta.chunk))
+        })
     }
 
     /// Everything that waits, in order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = Delta> {
-        self.leaves.iter().flat_map(|(leaf, of_leaf)| all_of(*leaf, of_leaf))
+        self.iter_from((StreamId::new(0), 0))
     }
 
-    /// As [`Self::iter`], from one of them on.
-    pub(crate) fn iter_from(&self, first: Delta) -> impl Iterator<Item = Delta> {
-        let leaves = self.leaves.range(first.page()..);
-        let all = leaves.flat_map(|(leaf, of_leaf)| all_of(*leaf, of_leaf));
-        all.skip_while(move |delta| delta.page() == first.page() && delta.block < first.block)
+    /// As [`Self::iter`], from a block of a stream on.
+    pub(crate) fn iter_from(
+        &self,
+        (stream, block): (StreamId, u64),
+    ) -> impl Iterator<Item = Delta> {
+        let first = group_of(stream, block);
+        self.groups.range(first..).flat_map(move |(group, of_group)| {
+            let from = if *group == first { block } else { 0 };
+            let some = &of_group[part(of_group, group.1, &(from..u64::MAX))];
+            some.iter().map(|packed| unpack(*group, *packed))
+        })
+    }
+
+    /// Pages for which something waits, from one on.
+    fn leaves_from(&self, first: LeafId) -> impl Iterator<Item = LeafId> {
+        let mut last = None;
+        let all = self.iter_from((first.0, first.1 * MAP_SLOTS as u64)).map(|delta| delta.page());
+        all.filter(move |leaf| last.replace(*leaf) != Some(*leaf))
+    }
+
+    /// The first pages of a stream for which something waits.
+    fn leaves_of(&self, stream: StreamId, max: usize) -> Vec<LeafId> {
+        self.leaves_from((stream, 0)).take_while(|leaf| leaf.0 == stream).take(max).collect()
     }
 
     /// The next pages to sweep; all of them have their turn before one comes again.
     fn next_leaves(&self, max: usize) -> Vec<LeafId> {
-        let behind = self.leaves.range(self.cursor..);
-        let before = self.leaves.range(..self.cursor);
-        behind.chain(before).take(max).map(|(leaf, _)| *leaf).collect()
+        let behind = self.leaves_from(self.cursor);
+        let before = self.leaves_from((StreamId::new(0), 0));
+        behind.chain(before.take_while(|leaf| *leaf < self.cursor)).take(max).collect()
     }
 
     /// How many wait.
@@ -267,7 +296,7 @@ impl Deltas {
 
     /// Memory that they take, about.
     pub(crate) fn bytes(&self) -> usize {
-        self.places * size_of::<u64>() + self.leaves.len() * PAGE_ENTRY_BYTES
+        self.places * size_of::<u64>() + self.groups.len() * GROUP_BYTES
     }
 
     /// The first block of a range for which something waits.
@@ -333,7 +362,11 @@ impl Trees {
     }
 
     /// Whether an update that may wait does: the stream was never cut, its map has the page, and not too many wait (W4, W5).
-    pub(crate) fn waits(&mut self, stream: StreamId, block: u64) -> std::result::Result<bool, Stop> {
+    pub(crate) fn waits(
+        &mut self,
+        stream: StreamId,
+        block: u64,
+    ) -> std::result::Result<bool, Stop> {
         if self.deltas.count >= self.deltas.limit || !self.open_stream(stream)? {
             return Ok(false);
         }
@@ -347,7 +380,7 @@ impl Trees {
         leaf: LeafId,
         dead: &mut Vec<ChunkId>,
     ) -> std::result::Result<(), Stop> {
-        let waiting: Vec<_> = self.deltas.of_leaf(leaf).collect();
+        let waiting: Vec<_> = self.deltas.in_range(leaf.0, blocks_of(leaf)).collect();
         if waiting.is_empty() {
             return Ok(());
         }
@@ -359,7 +392,7 @@ impl Trees {
             let old = stream.map.set(&mut self.cache, &mut self.names, block, slot)?;
             dead.extend(slot_chunk(old).filter(|dead| *dead != chunk));
         }
-        self.deltas.remove_leaf(leaf); // W1
+        self.deltas.settled(leaf); // W1
         Ok(())
     }
 
@@ -403,12 +436,7 @@ impl Trees {
     }
 
     /// Shows what waits in place of what a map has, in what a walk came across from `range.start` to its end.
-    pub(crate) fn overlay(
-        &self,
-        stream: StreamId,
-        range: Range<u64>,
-        items: &mut Vec<WalkItem>,
-    ) {
+    pub(crate) fn overlay(&self, stream: StreamId, range: Range<u64>, items: &mut Vec<WalkItem>) {
         if self.deltas.is_empty() {
             return;
         }
@@ -422,7 +450,8 @@ impl Trees {
         }
         let mut rest: Vec<_> = waiting.into_iter().collect();
         rest.sort_unstable();
-        let item = |(block, chunk)| WalkItem::Data { block, slot: MapSlot::data(self.shard, chunk) };
+        let item =
+            |(block, chunk)| WalkItem::Data { block, slot: MapSlot::data(self.shard, chunk) };
         items.extend(rest.into_iter().map(item));
     }
 }
@@ -440,7 +469,8 @@ impl Trees {
         let map = &self.streams[&stream].map;
         let (first, end) = (blocks.start, blocks.end);
         let mut block = first;
-        for waiting in self.deltas.in_range(stream, blocks).take(MAP_SLOTS).map(|(block, _)| block) {
+        for waiting in self.deltas.in_range(stream, blocks).take(MAP_SLOTS).map(|(block, _)| block)
+        {
             if block < waiting {
                 match map.status(&self.cache, block, waiting, max_runs, runs) {
                     Ok(next) if next == waiting => {}
@@ -486,21 +516,18 @@ impl Shard {
     /// Sweeps what a checkpoint should (W3), as far as the cache and free segments allow; at least some, so that rounds end. Decides
     /// whether updates wait until the next root. The caller is a checkpoint.
     pub(crate) async fn sweep_deltas(&self) -> Result<()> {
-        let (all, mut left) = {
+        let (all, left) = {
             let deltas = &mut self.trees.borrow_mut().deltas;
             let all = std::mem::take(&mut deltas.sweep_wanted) || deltas.limit == 0;
             let many = all || deltas.are_many();
-            (all, if many { deltas.leaves.len() } else { 0 })
+            (all, if many { deltas.len() } else { 0 })
         };
         let (mut swept, mut reads) = (0, 0);
-        while left > 0 {
-            let leaves = {
-                let deltas = &self.trees.borrow().deltas;
-                if deltas.is_empty() || !all && deltas.are_few() {
-                    break;
-                }
-                deltas.next_leaves(SWEEP_PAGES.min(left))
-            };
+        let segment = self.media.segments.geometry().segment_bytes as usize;
+        let at_once = (segment / PAGE_BYTES / 4).clamp(1, SWEEP_PAGES);
+        // Once round at most.
+        let end = self.trees.borrow().deltas.settled + left;
+        while self.trees.borrow().deltas.settled < end {
             if swept > 0 && !self.has_room_to_fold() {
                 // Pages of maps may be written early: nothing names them before the root does.
                 self.write_pages().await?;
@@ -509,7 +536,13 @@ impl Shard {
                     break;
                 }
             }
-            left -= leaves.len();
+            let leaves = {
+                let deltas = &self.trees.borrow().deltas;
+                if deltas.is_empty() || !all && deltas.are_few() {
+                    break;
+                }
+                deltas.next_leaves(if self.has_room_to_fold() { at_once } else { 1 })
+            };
             reads += self.load_leaves(&leaves).await;
             swept += leaves.len() as u64;
             for leaf in leaves {
@@ -589,11 +622,136 @@ impl Shard {
 
     /// Has everything swept that waits now.
     pub(crate) async fn sweep_waiting(&self) -> Result<()> {
-        let swept = |shard: &Self| shard.trees.borrow().deltas.swept;
-        let last = swept(self) + self.trees.borrow().deltas.leaves.len() as u64;
-        while swept(self) < last && self.has_deltas() {
+        let settled = |shard: &Self| shard.trees.borrow().deltas.settled;
+        let last = settled(self) + self.trees.borrow().deltas.len();
+        while settled(self) < last && self.has_deltas() {
             self.fold_deaths().await?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use varve_stdx::Rng;
+
+    use super::*;
+
+    type Model = BTreeMap<(u64, u64), u64>;
+
+    fn all(deltas: impl Iterator<Item = Delta>) -> Vec<((u64, u64), u64)> {
+        deltas.map(|delta| ((delta.stream.get(), delta.block), delta.chunk.get())).collect()
+    }
+
+    fn plain(model: &Model) -> Vec<((u64, u64), u64)> {
+        model.iter().map(|(at, chunk)| (*at, *chunk)).collect()
+    }
+
+    /// A block of few or many pages, at the edges of groups often.
+    fn any_block(rng: &mut Rng) -> u64 {
+        match rng.below(3) {
+            0 => rng.below(3000),
+            1 => (1 + rng.below(4)) * GROUP_BLOCKS - 3 + rng.below(6),
+            _ => rng.below(1 << 40),
+        }
+    }
+
+    #[test]
+    fn deltas_follow_a_plain_map() {
+        let mut rng = Rng::new(11);
+        let mut deltas = Deltas::new(1 << 20, 1 << 20);
+        let mut model = Model::new();
+        for step in 0..60_000_u64 {
+            let (stream, block) = (1 + rng.below(3), any_block(&mut rng));
+            let id = StreamId::new(stream);
+            match rng.below(if step % 20_000 < 12_000 { 40 } else { 12 }) {
+                0 => {
+                    let range = block..block + rng.below(600);
+                    let mut dead = Vec::new();
+                    deltas.remove_range(id, range.clone(), &mut dead);
+                    let in_range = |at: &(u64, u64)| at.0 == stream && range.contains(&at.1);
+                    let gone: Vec<_> = model.extract_if(.., |at, _| in_range(at)).collect();
+                    assert!(
+                        dead.iter().map(|chunk| chunk.get()).eq(gone.iter().map(|(_, id)| *id))
+                    );
+                }
+                1 => {
+                    deltas.settled(leaf_of(id, block));
+                    model.retain(|at, _| (at.0, at.1 / 512) != (stream, block / 512));
+                }
+                2 if rng.chance(1, 200) => {
+                    deltas.remove_stream(id);
+                    model.retain(|at, _| at.0 != stream);
+                }
+                3 => {
+                    let known = model.range((stream, block)..).next();
+                    if let Some(((stream, block), chunk)) = known {
+                        let found = deltas.get(StreamId::new(*stream), *block);
+                        assert_eq!(found, Some(ChunkId::new(*chunk)));
+                    }
+                    let found = deltas.get(id, block).map(ChunkId::get);
+                    assert_eq!(found, model.get(&(stream, block)).copied());
+                }
+                _ => {
+                    let old = deltas.set(id, block, ChunkId::new(step + 1));
+                    assert_eq!(old.map(ChunkId::get), model.insert((stream, block), step + 1));
+                }
+            }
+            assert_eq!(deltas.len(), model.len() as u64);
+            if step % 1000 == 0 {
+                assert_eq!(all(deltas.iter()), plain(&model));
+                let behind = model.range((stream, block)..).map(|(at, chunk)| (*at, *chunk));
+                assert!(all(deltas.iter_from((id, block))).into_iter().eq(behind));
+                let range = block..block + 5000;
+                let of_model = model.range((stream, range.start)..(stream, range.end));
+                let of_model = of_model.map(|(at, chunk)| (at.1, ChunkId::new(*chunk)));
+                assert!(deltas.in_range(id, range).eq(of_model));
+                let vectors: usize = deltas.groups.values().map(Vec::capacity).sum();
+                assert_eq!(deltas.places, vectors);
+                let bound = model.len() * 2 + deltas.groups.len() * 24;
+                assert!(vectors <= bound, "{vectors} places for {} deltas", model.len());
+            }
+        }
+        for stream in 1..=3 {
+            deltas.remove_stream(StreamId::new(stream));
+        }
+        assert_eq!((deltas.len(), deltas.bytes()), (0, 0));
+    }
+
+    #[test]
+    fn sweeps_go_round_the_pages() {
+        let mut deltas = Deltas::new(1 << 20, 1 << 20);
+        for leaf in 0..100 {
+            for block in 0..3 {
+                let chunk = ChunkId::new(1 + leaf * 3 + block);
+                deltas.set(StreamId::new(1 + leaf % 2), leaf * 512 + block, chunk);
+            }
+        }
+        let mut seen = Vec::new();
+        for _ in 0..3 {
+            let next = deltas.next_leaves(40);
+            let last = next[next.len() - 1];
+            deltas.cursor = (last.0, last.1 + 1);
+            seen.extend(next);
+        }
+        assert_eq!(seen.len(), 120);
+        assert!(seen[..100].is_sorted());
+        assert_eq!(seen[..20], seen[100..]);
+    }
+
+    #[test]
+    fn many_are_swept_until_there_are_few() {
+        let mut deltas = Deltas::new(1 << 20, 800);
+        let mut count = 0;
+        while !deltas.are_many() {
+            deltas.set(StreamId::new(1), count * 7, ChunkId::new(count + 1));
+            count += 1;
+        }
+        assert_eq!(count, 701);
+        while !deltas.are_few() {
+            let leaf = deltas.next_leaves(1)[0];
+            deltas.settled(leaf);
+        }
+        assert!((500..=600).contains(&deltas.len()), "{}", deltas.len());
     }
 }

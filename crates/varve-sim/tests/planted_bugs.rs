@@ -134,6 +134,14 @@ planted! {
     recovery_does_not_fold_what_reclaim_called_dead: DeadForgottenInReplay;
     recovery_does_not_fold_ranges_again: RangesForgottenInReplay;
     recovery_does_not_fold_dense_windows: DenseForgottenInReplay;
+    a_block_is_read_in_its_map_although_an_update_waits: DeltaOverlooked;
+    an_update_waits_on_when_its_block_is_changed: DeltaOutlivesChange;
+    an_update_waits_on_when_its_block_is_trimmed: DeltaOutlivesTrim;
+    a_cut_forgets_what_waits: CutForgetsDeltas;
+    a_checkpoint_does_not_save_what_waits: DeltasUnsaved;
+    what_a_sweep_finds_dead_is_acted_upon_early: SweptActedUponEarly;
+    mark_forgets_what_waits: MarkForgetsDeltas;
+    replay_lets_other_updates_wait: LimitForgotten;
 }
 
 /// Worlds full of garbage, in which mark or the drain once waited for segments that nobody could free.
