@@ -3,6 +3,7 @@
 mod census;
 mod cut;
 mod deaths;
+mod deltas;
 mod ended;
 mod full;
 mod marked_room;

@@ -98,6 +98,16 @@ pub(crate) async fn open_media(
     media: Vec<Media>,
     shape: Shape,
 ) -> Vec<Rc<Shard>> {
+    open_configured(reactor, media, shape, |_| {}).await
+}
+
+/// The same, with shards that are told something else.
+pub(crate) async fn open_configured(
+    reactor: &Reactor,
+    media: Vec<Media>,
+    shape: Shape,
+    change: impl Fn(&mut ShardConfig),
+) -> Vec<Rc<Shard>> {
     let pool = Pool::open(&media[0]).await.expect("open the pool");
     let mut opened = Vec::new();
     for (shard, media) in (0..).map(ShardId).zip(media) {
@@ -105,6 +115,7 @@ pub(crate) async fn open_media(
         config.checkpoint_entries = shape.checkpoint_entries;
         config.reduction = shape.reduction;
         config.dedup_index_bytes = shape.index_bytes;
+        change(&mut config);
         let parts = ShardParts {
             reactor: reactor.clone(),
             media,
