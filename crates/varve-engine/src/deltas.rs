@@ -66,6 +66,12 @@ const SWEEP_PAGES: usize = PageCache::CLEAN_PAGES_MIN / 2;
 /// So few pages say nothing.
 const TELLING_PAGES: u64 = 16;
 
+/// A cut puts so many into the map at once: their pages fit into a small cache. It has more swept before.
+const CUT_MAX: usize = 4096;
+
+/// Checkpoints that sweep for a cut: the first does nearly all, if there is room.
+const CUT_CHECKPOINTS_MAX: usize = 4;
+
 /// Bits of a packed delta that are its chunk's.
 const CHUNK_BITS: u32 = 48;
 
@@ -511,6 +517,23 @@ impl Shard {
             }
             self.reactor.yield_now().await;
         }
+    }
+
+    /// Has what waits for a stream swept before a cut of it is drained, if that is much, so that applying the cut does not change more pages
+    /// than fit into the cache. The caller holds the data gate: what is applied meanwhile is little.
+    pub(crate) async fn sweep_before_cut(&self, stream: StreamId) -> Result<()> {
+        for _ in 0..CUT_CHECKPOINTS_MAX {
+            let is_little = {
+                let trees = self.trees.borrow();
+                trees.deltas.in_range(stream, 0..u64::MAX).nth(CUT_MAX).is_none()
+            };
+            if is_little {
+                break;
+            }
+            self.want_sweep();
+            self.checkpoint().await?;
+        }
+        Ok(())
     }
 
     /// Sweeps what a checkpoint should (W3), as far as the cache and free segments allow; at least some, so that rounds end. Decides
