@@ -154,7 +154,8 @@ mod tests {
                 // In one page mostly, so that pages are divided among blobs.
                 let bits = if rng.below(3) > 0 { 9 } else { 3 + rng.below(40) };
                 let (stream, block) = (rng.below(4), rng.below(1 << bits));
-                all.insert((stream, block), 1 + rng.below(1 << (1 + rng.below(46))));
+                let bits = 1 + rng.below(46);
+                all.insert((stream, block), 1 + rng.below(1 << bits));
             }
             let all: Vec<Delta> = all
                 .into_iter()
