@@ -5,8 +5,8 @@
 //!                        └──others took it out──▶ given up
 //! ```
 //!
-//! B1. Silence is counted by this node's clock, from when a read that showed a beat had returned to when a later one that shows the same was begun: the
-//!     beat stood still for all of that time.
+//! B1. Silence is counted by this node's clock, from when a read had returned that showed a beat first, and whoever raises it meanwhile makes the replacement fail
+//!     that gives it up: so the beat stood still for all of that time. No clocks of two nodes are compared.
 //! B2. Silence counts while this node reads regularly only. What stands in the way of its reads may stand in the way of others' beats.
 //! B3. A node that was taken out does not come back: it holds nothing that is its own any more.
 
@@ -75,6 +75,10 @@ pub struct Member {
     open: BTreeMap<ShardId, u64>,
     /// Those of them that were closed again, until the table shows it.
     closed: BTreeSet<ShardId>,
+    /// Those of these that the proposal under way tells of.
+    said: BTreeSet<ShardId>,
+    /// Shards that are being opened.
+    opening: BTreeSet<ShardId>,
 }
 
 impl Member {
@@ -96,6 +100,8 @@ impl Member {
             read_ns: None,
             open: BTreeMap::new(),
             closed: BTreeSet::new(),
+            said: BTreeSet::new(),
+            opening: BTreeSet::new(),
         })
     }
 
@@ -123,16 +129,25 @@ impl Member {
         self.table.as_ref()?.shard(shard)
     }
 
+    /// The epoch of the claim with which it serves a shard, if it does.
+    #[must_use]
+    pub fn serves(&self, shard: ShardId) -> Option<u64> {
+        self.open.get(&shard).copied().filter(|_| !self.closed.contains(&shard))
+    }
+
     /// From now on it wants to be out.
     pub fn leave(&mut self) {
         self.wants_to_leave = true;
+        if self.standing == Standing::Outside {
+            self.standing = Standing::Left;
+        }
     }
 
-    /// Takes in what a read found that was begun and had returned at these times of a clock that goes on while the machine sleeps.
+    /// Takes in what a read found that has returned now, by a clock that goes on while the machine sleeps.
     ///
     /// # Errors
     /// When it is not the table that is to be there: then nothing is taken in.
-    pub fn saw(&mut self, found: Option<Table>, began_ns: u64, now_ns: u64) -> Result<()> {
+    pub fn saw(&mut self, found: Option<Table>, now_ns: u64) -> Result<()> {
         self.check(found.as_ref())?;
         let last_ns = self.read_ns.replace(now_ns).unwrap_or(now_ns);
         let is_regular = now_ns.saturating_sub(last_ns) <= GAP_NS;
@@ -143,7 +158,7 @@ impl Member {
             let (id, beat) = (entry.node.id, entry.beat);
             let before = self.seen.get(&id).filter(|before| before.beat == beat && is_regular); // B2
             let since_ns = before.map_or(now_ns, |before| before.since_ns);
-            if began_ns.saturating_sub(since_ns) >= SILENCE_NS {
+            if now_ns.saturating_sub(since_ns) >= SILENCE_NS {
                 self.silent.insert(id); // B1
             }
             seen.insert(id, Seen { beat, since_ns });
@@ -173,34 +188,39 @@ impl Member {
     /// Where it stands by the table it has.
     fn stand(&mut self) {
         let entry = self.table.as_ref().and_then(|table| table.node(self.node.id));
+        // Whether by its own replacement, whose answer was lost, or by others.
+        let has_left = self.wants_to_leave && self.holds_none();
         self.standing = match (entry, self.standing) {
-            (_, Standing::GivenUp) | (None, Standing::Inside) => Standing::GivenUp, // B3
+            (_, Standing::GivenUp) => Standing::GivenUp, // B3
             (_, Standing::Left) => Standing::Left,
             (Some(entry), _) if entry.is_leaving => Standing::Leaving,
             (Some(_), _) => Standing::Inside,
             (None, Standing::Outside) => Standing::Outside,
-            // Whether by itself or not, it is out as it wanted; what it still holds it gives up.
-            (None, Standing::Leaving) if self.open.is_empty() => Standing::Left,
-            (None, Standing::Leaving) => Standing::GivenUp,
+            (None, Standing::Inside | Standing::Leaving) if has_left => Standing::Left,
+            (None, Standing::Inside | Standing::Leaving) => Standing::GivenUp, // B3
         };
         // What the table shows as passed on need not be said again.
-        let id = self.node.id;
-        let table = self.table.as_ref();
-        let is_mine = |shard: &ShardId| {
-            table.and_then(|table| table.shard(*shard)).is_some_and(|entry| entry.owner == Some(id))
-        };
-        let passed: Vec<_> = self.closed.iter().copied().filter(|shard| !is_mine(shard)).collect();
-        for shard in passed {
+        let passed = self.closed.iter().copied().filter(|shard| !self.owns(*shard));
+        for shard in passed.collect::<Vec<_>>() {
             self.closed.remove(&shard);
             self.open.remove(&shard);
         }
+    }
+
+    /// It has nothing to give back.
+    fn holds_none(&self) -> bool {
+        self.opening.is_empty() && self.open.len() == self.closed.len()
+    }
+
+    fn owns(&self, shard: ShardId) -> bool {
+        self.shard(shard).is_some_and(|entry| entry.owner == Some(self.node.id))
     }
 
     /// The table that it wants in the place of the one it saw last; nothing once it is out.
     ///
     /// # Errors
     /// [`Error::TooManyNodes`].
-    pub fn proposal(&self) -> Result<Option<Table>> {
+    pub fn proposal(&mut self) -> Result<Option<Table>> {
         if matches!(self.standing, Standing::GivenUp | Standing::Left) {
             return Ok(None);
         }
@@ -216,33 +236,30 @@ impl Member {
             entry.beat += 1;
             entry.is_leaving |= self.wants_to_leave;
         }
-        for (shard, epoch) in &self.open {
-            if self.closed.contains(shard) {
-                table.closed(*shard, id);
-            } else {
-                table.opened(*shard, id, *epoch);
+        for shard in (0..self.shard_count).map(ShardId) {
+            let is_wanted = table.shard(shard).is_some_and(|entry| entry.next.is_some());
+            let is_idle = !self.open.contains_key(&shard) && !self.opening.contains(&shard);
+            if self.closed.contains(&shard) || is_wanted && is_idle {
+                table.closed(shard, id); // Also what it was to pass on before it had opened it.
+            } else if let Some(epoch) = self.open.get(&shard) {
+                table.opened(shard, id, *epoch);
             }
         }
+        self.said.clone_from(&self.closed);
         table.assign();
-        if self.wants_to_leave {
-            self.take_out(&mut table);
+        if self.wants_to_leave && self.holds_none() {
+            table.remove(id);
+            table.assign(); // What it was to open, and did not begin with.
         }
         Ok(Some(table))
     }
 
-    /// Takes the node out, if it has nothing left.
-    fn take_out(&self, table: &mut Table) {
-        let id = self.node.id;
-        let holds = |shard: &ShardId| self.open.contains_key(shard) && !self.closed.contains(shard);
-        if !table.shards_of(id).any(|(shard, _)| holds(&shard)) {
-            // What it was to open, and did not begin with, goes to others.
-            table.remove(id);
-            table.assign();
-        }
-    }
-
     /// Its proposal is the table now.
     pub fn accepted(&mut self, table: Table) {
+        for shard in std::mem::take(&mut self.said) {
+            self.closed.remove(&shard);
+            self.open.remove(&shard);
+        }
         self.table = Some(table);
         if self.wants_to_leave && self.standing == Standing::Inside {
             self.standing = Standing::Leaving;
@@ -261,19 +278,21 @@ impl Member {
         });
         for shard in (0..self.shard_count).map(ShardId) {
             let entry = self.shard(shard).filter(|entry| is_in && entry.owner == Some(id));
-            let is_held = self.open.contains_key(&shard) && !self.closed.contains(&shard);
+            let is_last = self.standing == Standing::Leaving && !stays;
             match entry {
-                None if is_held => orders.abandon.push(shard),
-                Some(entry) if is_held => {
-                    let is_last = self.standing == Standing::Leaving && !stays;
-                    if entry.next.is_some() || is_last {
-                        orders.close.push(shard);
-                    }
+                None if self.serves(shard).is_some() => orders.abandon.push(shard),
+                Some(entry)
+                    if self.serves(shard).is_some() && (entry.next.is_some() || is_last) =>
+                {
+                    orders.close.push(shard);
                 }
-                Some(entry) if !self.open.contains_key(&shard) => {
-                    if entry.next.is_none() && self.standing == Standing::Inside {
-                        orders.open.push(shard);
-                    }
+                Some(entry)
+                    if self.standing == Standing::Inside
+                        && entry.next.is_none()
+                        && !self.open.contains_key(&shard)
+                        && !self.opening.contains(&shard) =>
+                {
+                    orders.open.push(shard);
                 }
                 _ => {}
             }
@@ -281,9 +300,16 @@ impl Member {
         orders
     }
 
+    /// It has begun to claim and open a shard; [`Self::opened`] or [`Self::dropped`] follows.
+    pub fn opening(&mut self, shard: ShardId) {
+        self.opening.insert(shard);
+    }
+
     /// It serves a shard, with a claim of that epoch.
     pub fn opened(&mut self, shard: ShardId, epoch: u64) {
+        self.opening.remove(&shard);
         self.closed.remove(&shard);
+        self.said.remove(&shard);
         self.open.insert(shard, epoch);
     }
 
@@ -294,12 +320,12 @@ impl Member {
         }
     }
 
-    /// It has dropped a shard that is another's.
-    pub fn abandoned(&mut self, shard: ShardId) {
+    /// A shard was not opened, or is not served any more, as somebody else has claimed it. While the table names this node, the order to open it
+    /// comes again.
+    pub fn dropped(&mut self, shard: ShardId) {
+        self.opening.remove(&shard);
         self.open.remove(&shard);
         self.closed.remove(&shard);
-        if self.standing == Standing::Leaving {
-            self.stand();
-        }
+        self.stand();
     }
 }

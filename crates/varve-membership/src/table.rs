@@ -168,7 +168,8 @@ impl Table {
         let moving = self.shards.iter().filter(|shard| shard.next.is_some());
         let busy: Vec<NodeId> =
             moving.flat_map(|shard| [shard.owner, shard.next]).flatten().collect();
-        let (Some((most, heaviest)), Some((least, lightest))) = (loads.heaviest(), loads.lightest())
+        let (Some((most, heaviest)), Some((least, lightest))) =
+            (loads.heaviest(), loads.lightest())
         else {
             return false;
         };
@@ -204,5 +205,54 @@ impl Loads {
 
     fn heaviest(&self) -> Option<(i32, NodeId)> {
         self.0.iter().map(|(node, load)| (*load, *node)).max()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Fingerprint;
+
+    fn node(number: u128) -> Node {
+        Node { id: NodeId(number), address: "a:1".to_owned(), fingerprint: Fingerprint([0; 32]) }
+    }
+
+    #[test]
+    fn only_the_owner_says_what_becomes_of_a_shard_and_epochs_never_fall() {
+        let (one, other) = (NodeId(1), NodeId(2));
+        let mut table = Table::new(PoolId([7; 16]), 1);
+        table.join(node(1)).expect("there is room");
+        table.join(node(2)).expect("there is room");
+        table.assign();
+        let shard = ShardId(0);
+        assert_eq!(table.shards[0].owner, Some(one));
+        table.opened(shard, one, 5);
+        let before = table.clone();
+        table.opened(shard, one, 4); // T3
+        table.opened(shard, other, 6); // T2
+        table.closed(shard, other);
+        table.opened(ShardId(9), one, 9);
+        assert_eq!(table, before);
+        table.closed(shard, one);
+        table.assign();
+        assert_eq!(table.shards[0].epoch, 5);
+    }
+
+    #[test]
+    fn a_full_table_takes_no_more() {
+        let mut table = Table::new(PoolId([7; 16]), 1);
+        for number in 0..NODES_MAX {
+            table.join(node(number as u128)).expect("there is room");
+        }
+        assert_eq!(table.join(node(1000)), Err(Error::TooManyNodes { limit: NODES_MAX }));
+        assert_eq!(table.join(node(3)), Ok(()), "it is there already");
+        assert!(Table::decode(&table.encode()) == Ok(table));
+    }
+
+    #[test]
+    fn an_address_that_cannot_be_kept_is_refused() {
+        let long = Node { address: "a".repeat(256), ..node(1) };
+        let refused = Table::new(PoolId([7; 16]), 1).join(long);
+        assert_eq!(refused, Err(Error::AddressTooLong { len: 256, limit: 255 }));
     }
 }
