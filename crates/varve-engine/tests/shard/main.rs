@@ -9,5 +9,6 @@ mod marked_room;
 mod pool;
 mod read_cache;
 mod reduction;
+mod shared_root;
 mod transactions;
 mod verify;
