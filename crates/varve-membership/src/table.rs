@@ -4,6 +4,7 @@
 //! T2. A shard leaves its owner only by that one's word, or with it.
 //! T3. The epoch of a shard never falls.
 //! T4. Among nodes that stay, with no shard on its way, none has two shards more than another.
+//! T5. Departures rise with every node that goes: who knows the same number of them knows the same nodes as gone.
 
 use std::collections::BTreeMap;
 
@@ -45,6 +46,8 @@ pub struct Table {
     pub pool: PoolId,
     /// Rises by one with each replacement.
     pub version: u64,
+    /// Nodes that were there and are not any more.
+    pub departures: u64,
     /// In the order of their identities.
     pub nodes: Vec<NodeEntry>,
     /// By number.
@@ -60,7 +63,7 @@ impl Table {
     pub fn new(pool: PoolId, shard_count: u16) -> Self {
         assert!(shard_count <= ShardId::COUNT_MAX, "{shard_count} shards");
         let shards = vec![ShardEntry::default(); usize::from(shard_count)];
-        Self { pool, version: 0, nodes: Vec::new(), shards }
+        Self { pool, version: 0, departures: 0, nodes: Vec::new(), shards }
     }
 
     /// The entry of a node.
@@ -105,7 +108,9 @@ impl Table {
 
     /// Takes a node out: whatever it has is without an owner (T1, T2).
     pub(crate) fn remove(&mut self, id: NodeId) {
+        let count = self.nodes.len();
         self.nodes.retain(|entry| entry.node.id != id);
+        self.departures += (count - self.nodes.len()) as u64; // T5
         for shard in &mut self.shards {
             if shard.owner == Some(id) {
                 (shard.owner, shard.is_open) = (None, false);

@@ -287,6 +287,8 @@ impl World {
         let by_id = self.nodes[by].member.id();
         let empty = Table::new(POOL, u16::try_from(self.claims.len()).unwrap());
         let before = self.table.clone().unwrap_or(empty);
+        let gone = before.nodes.iter().filter(|entry| after.node(entry.node.id).is_none()).count();
+        assert!(after.departures >= before.departures + gone as u64, "T5");
         for entry in &before.nodes {
             let id = entry.node.id;
             if after.node(id).is_none() && id != by_id {

@@ -1,4 +1,4 @@
-//! What an owner of shards makes of requests from other nodes: each is begun, or refused for a reason. Late ones, and those sent twice, are refused.
+//! What an owner of shards makes of requests from other nodes: each is begun, waits, or is refused for a reason. What is late is refused.
 //!
 //! ```text
 //!  hello ──nothing begun for older links──▶ welcome      request ──received()──▶ waiting ──begin()──▶ under way ──ended()──▶
@@ -7,28 +7,25 @@
 //! F1. A request is begun only while its shard is served here under the epoch that it names.
 //! F2. Only the newest link of a node is listened to, and it is welcomed after what was begun for older ones has ended. So what is sent again after a link
 //!     broke comes after what was sent before, or instead of it.
-//! F3. Numbers of requests and of connections rise within a link.
-//! F4. A request is begun only while its connection is open on its link; closing it leaves what has begun.
-//! F5. A bar closes what a node has open to a stream, on all its links, and it opens nothing before it knows of the bar. What it had begun ends before
-//!     the bar is answered.
+//! F3. Numbers of requests rise within a link.
+//! F4. Nothing is begun of a connection that was closed.
+//! F5. Only nodes of the table are listened to, as it was last seen here. A request waits until the table was seen with all departures that its sender knew
+//!     of, and what was begun for those that went has ended. So who knows that a node has gone is not followed by anything of that node.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use varve_membership::NodeId;
-use varve_types::{ShardId, StreamId};
+use varve_membership::{NodeId, Table};
+use varve_types::ShardId;
 
 /// Requests of a link at most that have come and have not ended: some connections' worth.
 pub const REQUESTS_MAX: usize = 1024;
-
-/// Connections that a link may have open: all that a node may serve.
-pub const CONNECTIONS_MAX: usize = 4096;
 
 /// One link of a node.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct NodeLink {
     /// Whose.
     pub node: NodeId,
-    /// Its number: rises with each link of the node.
+    /// Its number: rises with each link of the node; from 1.
     pub link: u64,
 }
 
@@ -37,37 +34,43 @@ pub struct NodeLink {
 pub struct Ticket {
     /// The link by which it came.
     pub link: NodeLink,
-    /// Its number.
+    /// Its number; from 1.
     pub request: u64,
     /// The connection that it is for; 0 is the node's own.
     pub connection: u64,
-    /// The stream that it is about.
-    pub stream: StreamId,
     /// Where it is to happen.
     pub shard: ShardId,
     /// Under which epoch.
     pub epoch: u64,
+    /// The departures that its sender knows of.
+    pub departures: u64,
 }
 
 /// Why something was refused. Nothing of it was begun.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Refusal {
-    /// Its node has a newer link (F2).
-    OldLink,
+    /// Its node has a newer link (F2), or is not in the table (F5).
+    NoLink,
     /// The link breaks a rule, or a limit, and is to be ended (F3).
     Rules,
-    /// Its connection is not open (F4, F5).
+    /// Its connection was closed (F4).
     NoConnection,
-    /// Its node does not know yet that it was barred, so often (F5).
-    Barred {
-        /// So often.
-        bars: u64,
-    },
     /// Its shard is not served under its epoch (F1).
     NotServed {
         /// But under this; none if it is not served.
         serves: Option<u64>,
     },
+}
+
+/// What becomes of a request that is to begin.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Turn {
+    /// It has begun.
+    Now,
+    /// The table is to be read first: the sender knows of later departures.
+    ReadTable,
+    /// What was begun for nodes that have gone is to end first.
+    Wait,
 }
 
 /// What is known of a node.
@@ -77,150 +80,138 @@ struct Peer {
     link: u64,
     /// The last request of that link.
     request: u64,
-    /// The last connection of that link.
-    connection: u64,
-    /// Connections that are open on that link, with their streams.
-    open: BTreeMap<u64, StreamId>,
-    /// Requests of that link that wait to begin.
-    waiting: BTreeSet<u64>,
-    /// What was begun, of all links.
-    begun: BTreeMap<(u64, u64), StreamId>,
-    /// How often the node was barred from a stream.
-    bars: u64,
-}
-
-impl Peer {
-    /// Whether a ticket may begin, but for its epoch.
-    fn check(&self, ticket: &Ticket) -> Result<(), Refusal> {
-        if ticket.link.link != self.link {
-            return Err(Refusal::OldLink); // F2
-        }
-        let is_own = ticket.connection == 0;
-        if !is_own && self.open.get(&ticket.connection) != Some(&ticket.stream) {
-            return Err(Refusal::NoConnection); // F4, F5
-        }
-        Ok(())
-    }
-
-    fn begun_now(&self) -> usize {
-        self.begun.keys().filter(|(link, _)| *link == self.link).count()
-    }
+    /// Requests of that link that wait to begin, with their connections.
+    waiting: BTreeMap<u64, u64>,
+    /// What was begun, by link and request.
+    begun: BTreeSet<(u64, u64)>,
 }
 
 /// The judge of one node's requests from others.
 #[derive(Default)]
 pub struct Admission {
+    departures: u64,
+    nodes: BTreeSet<NodeId>,
+    /// Those of the table that had a link, and those that have gone while something of theirs was under way.
     peers: BTreeMap<NodeId, Peer>,
 }
 
 impl Admission {
-    /// Nobody has a link yet.
+    /// Nobody is in the table yet.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// A node makes a link: its older ones are not listened to any more, and nothing of theirs is open. Returns how often it was barred. The link is welcomed
-    /// once [`Self::is_quiet`].
+    /// The table was read. An older one than before changes nothing.
+    pub fn saw(&mut self, table: &Table) {
+        if table.departures < self.departures {
+            return;
+        }
+        self.departures = table.departures;
+        self.nodes = table.nodes.iter().map(|entry| entry.node.id).collect();
+        for (node, peer) in &mut self.peers {
+            if !self.nodes.contains(node) {
+                peer.waiting.clear(); // F5
+            }
+        }
+        self.forget();
+    }
+
+    /// Drops what is known of nodes that have gone, once nothing of theirs is under way: they get no link any more.
+    fn forget(&mut self) {
+        self.peers.retain(|node, peer| self.nodes.contains(node) || !peer.begun.is_empty());
+    }
+
+    /// Whether nothing is under way for nodes that have gone, of all of so many departures (F5). Who owns shards itself asks for its own requests too.
+    #[must_use]
+    pub fn is_settled(&self, departures: u64) -> bool {
+        self.departures >= departures && !self.gone_have_begun()
+    }
+
+    fn gone_have_begun(&self) -> bool {
+        self.peers.iter().any(|(node, peer)| !self.nodes.contains(node) && !peer.begun.is_empty())
+    }
+
+    /// A node makes a link: its older ones are not listened to any more. The link is welcomed once [`Self::is_quiet`].
     ///
     /// # Errors
-    /// [`Refusal::OldLink`] when a newer one is there.
-    pub fn hello(&mut self, link: NodeLink) -> Result<u64, Refusal> {
+    /// [`Refusal::NoLink`] when a newer one is there, or the node is not in the table: it may not have been read for a while.
+    pub fn hello(&mut self, link: NodeLink) -> Result<(), Refusal> {
+        if !self.nodes.contains(&link.node) {
+            return Err(Refusal::NoLink); // F5
+        }
         let peer = self.peers.entry(link.node).or_default();
         if link.link <= peer.link {
-            return Err(Refusal::OldLink);
+            return Err(Refusal::NoLink); // F2
         }
-        *peer = Peer {
-            link: link.link,
-            begun: std::mem::take(&mut peer.begun),
-            bars: peer.bars,
-            ..Peer::default()
-        };
-        Ok(peer.bars)
+        let begun = std::mem::take(&mut peer.begun);
+        *peer = Peer { link: link.link, begun, ..Peer::default() };
+        Ok(())
     }
 
     /// Whether nothing is under way that older links of a node began (F2).
     #[must_use]
     pub fn is_quiet(&self, link: NodeLink) -> bool {
         let begun = self.peers.get(&link.node).map(|peer| &peer.begun);
-        begun.is_none_or(|begun| begun.keys().all(|(of, _)| *of >= link.link))
+        begun.is_none_or(|begun| begun.iter().all(|(of, _)| *of >= link.link))
     }
 
-    /// A client has a connection to a stream.
+    /// A client's connection has ended (F4): what of it waits is refused when it is to begin.
     ///
     /// # Errors
-    /// [`Refusal::Barred`], and when the link is not listened to.
-    pub fn opened(
-        &mut self,
-        link: NodeLink,
-        connection: u64,
-        stream: StreamId,
-        bars: u64,
-    ) -> Result<(), Refusal> {
-        let peer = self.peer(link)?;
-        if connection <= peer.connection || peer.open.len() >= CONNECTIONS_MAX {
-            return Err(Refusal::Rules); // F3
-        }
-        if bars != peer.bars {
-            return Err(Refusal::Barred { bars: peer.bars }); // F5
-        }
-        peer.connection = connection;
-        peer.open.insert(connection, stream);
-        Ok(())
-    }
-
-    /// A client's connection has ended: nothing of it is begun any more (F4).
-    ///
-    /// # Errors
-    /// [`Refusal::OldLink`].
+    /// [`Refusal::NoLink`].
     pub fn closed(&mut self, link: NodeLink, connection: u64) -> Result<(), Refusal> {
-        self.peer(link)?.open.remove(&connection);
+        self.peer(link)?.waiting.retain(|_, of| *of != connection);
         Ok(())
     }
 
     fn peer(&mut self, link: NodeLink) -> Result<&mut Peer, Refusal> {
+        if !self.nodes.contains(&link.node) {
+            return Err(Refusal::NoLink); // F5
+        }
         let peer = self.peers.get_mut(&link.node).filter(|peer| peer.link == link.link);
-        peer.ok_or(Refusal::OldLink) // F2
+        peer.ok_or(Refusal::NoLink) // F2
     }
 
-    /// A request has come. It may have to wait for its shard or for memory; then [`Self::begin`] or [`Self::refused`] follows.
+    /// A request has come. It may have to wait for its shard, or for memory; then [`Self::begin`] follows.
     ///
     /// # Errors
     /// Why it is not begun.
     pub fn received(&mut self, ticket: &Ticket) -> Result<(), Refusal> {
         let peer = self.peer(ticket.link)?;
-        let under_way = peer.waiting.len() + peer.begun_now();
+        // What older links began has ended: this one was welcomed.
+        let under_way = peer.waiting.len() + peer.begun.len();
         if ticket.request <= peer.request || under_way >= REQUESTS_MAX {
             return Err(Refusal::Rules); // F3
         }
         peer.request = ticket.request;
-        peer.check(ticket)?;
-        peer.waiting.insert(ticket.request);
+        peer.waiting.insert(ticket.request, ticket.connection);
         Ok(())
     }
 
-    /// A request that was received is to begin now, in one step with this, on a shard that is served with that epoch; [`Self::ended`] follows.
+    /// A request that was received is to begin now, in one step with this, on a shard that is served with that epoch. [`Self::ended`] follows
+    /// [`Turn::Now`]; after another turn it is asked again.
     ///
     /// # Errors
     /// Why it is not begun. What was true when it was received may have changed.
-    pub fn begin(&mut self, ticket: &Ticket, serves: Option<u64>) -> Result<(), Refusal> {
+    pub fn begin(&mut self, ticket: &Ticket, serves: Option<u64>) -> Result<Turn, Refusal> {
+        let (is_behind, must_wait) = (ticket.departures > self.departures, self.gone_have_begun());
         let peer = self.peer(ticket.link)?;
-        if !peer.waiting.remove(&ticket.request) {
-            return Err(Refusal::Rules);
+        if !peer.waiting.contains_key(&ticket.request) {
+            return Err(Refusal::NoConnection); // F4
         }
-        peer.check(ticket)?;
+        if is_behind {
+            return Ok(Turn::ReadTable); // F5
+        }
+        if must_wait {
+            return Ok(Turn::Wait); // F5
+        }
+        peer.waiting.remove(&ticket.request);
         if serves != Some(ticket.epoch) {
             return Err(Refusal::NotServed { serves }); // F1
         }
-        peer.begun.insert((ticket.link.link, ticket.request), ticket.stream);
-        Ok(())
-    }
-
-    /// A request that was received is refused for another reason.
-    pub fn refused(&mut self, ticket: &Ticket) {
-        if let Ok(peer) = self.peer(ticket.link) {
-            peer.waiting.remove(&ticket.request);
-        }
+        peer.begun.insert((ticket.link.link, ticket.request));
+        Ok(Turn::Now)
     }
 
     /// What was begun has ended, however.
@@ -228,29 +219,6 @@ impl Admission {
         if let Some(peer) = self.peers.get_mut(&ticket.link.node) {
             peer.begun.remove(&(ticket.link.link, ticket.request));
         }
-    }
-
-    /// Bars a node from a stream; returns how often it was barred, with this time. It holds once [`Self::has_begun`] is false.
-    pub fn bar(&mut self, node: NodeId, stream: StreamId) -> u64 {
-        let peer = self.peers.entry(node).or_default();
-        peer.open.retain(|_, of| *of != stream);
-        peer.bars += 1;
-        peer.bars
-    }
-
-    /// Whether something of a stream is under way for a node.
-    #[must_use]
-    pub fn has_begun(&self, node: NodeId, stream: StreamId) -> bool {
-        self.peers.get(&node).is_some_and(|peer| peer.begun.values().any(|of| *of == stream))
-    }
-
-    /// A node is out of the table for good: it gets no link any more, so nothing need be known of it. Does nothing while something of it is under way;
-    /// says whether it is forgotten.
-    pub fn forget(&mut self, node: NodeId) -> bool {
-        let is_idle = self.peers.get(&node).is_none_or(|peer| peer.begun.is_empty());
-        if is_idle {
-            self.peers.remove(&node);
-        }
-        is_idle
+        self.forget();
     }
 }

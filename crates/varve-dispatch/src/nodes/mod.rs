@@ -10,5 +10,5 @@ mod admission;
 mod keeper;
 pub mod wire;
 
-pub use admission::{Admission, CONNECTIONS_MAX, NodeLink, REQUESTS_MAX, Refusal, Ticket};
+pub use admission::{Admission, NodeLink, REQUESTS_MAX, Refusal, Ticket, Turn};
 pub use keeper::{Claimed, Keeper, KeeperConfig, ShardSource};

@@ -1,7 +1,7 @@
 //! Bytes of the table of nodes. Little-endian.
 //!
 //! ```text
-//!  magic 8 B "VARVENDS" | format u16 = 1 | nodes u16 | shards u16 | zeros u16 | pool 16 B | version u64
+//!  magic 8 B "VARVENDS" | format u16 = 1 | nodes u16 | shards u16 | zeros u16 | pool 16 B | version u64 | departures u64
 //!  each node   identity 16 B | beat u64 | fingerprint 32 B | state u8: 0 stays, 1 leaves | address length u8 | address
 //!  each shard  owner u16 | next u16 | state u8: 0 closed, 1 open | zeros 3 B | epoch u64
 //!  checksum u64 of all before
@@ -15,7 +15,7 @@ use crate::{Error, Fingerprint, NODES_MAX, Node, NodeEntry, NodeId, Result, Shar
 
 const MAGIC: [u8; 8] = *b"VARVENDS";
 const FORMAT: u16 = 1;
-const HEADER_BYTES: usize = 40;
+const HEADER_BYTES: usize = 48;
 const NODE_BYTES: usize = 58;
 const SHARD_BYTES: usize = 16;
 const CHECKSUM_BYTES: usize = 8;
@@ -49,6 +49,7 @@ impl Table {
         out.zeros(2);
         out.array(self.pool.0);
         out.u64(self.version);
+        out.u64(self.departures);
         for NodeEntry { node, beat, is_leaving } in &self.nodes {
             out.array(node.id.0.to_le_bytes());
             out.u64(*beat);
@@ -109,7 +110,7 @@ fn read(reader: &mut Reader<'_>) -> std::result::Result<Result<Table>, Short> {
         return Ok(Err(damaged("its header makes no sense")));
     }
     let pool = PoolId(reader.array()?);
-    let version = reader.u64()?;
+    let (version, departures) = (reader.u64()?, reader.u64()?);
     let mut nodes: Vec<NodeEntry> = Vec::with_capacity(node_count);
     for _ in 0..node_count {
         let id = NodeId(u128::from_le_bytes(reader.array()?));
@@ -144,7 +145,7 @@ fn read(reader: &mut Reader<'_>) -> std::result::Result<Result<Table>, Short> {
         }
         shards.push(ShardEntry { owner, next, is_open: state == 1, epoch: reader.u64()? });
     }
-    Ok(Ok(Table { pool, version, nodes, shards }))
+    Ok(Ok(Table { pool, version, departures, nodes, shards }))
 }
 
 fn count(len: usize) -> u16 {
@@ -175,7 +176,7 @@ mod tests {
             let address = format!("node{number}.example:{}", rng.below(65536));
             table.join(Node { id, address, fingerprint }).expect("there is room");
         }
-        table.version = rng.next_u64();
+        (table.version, table.departures) = (rng.next_u64(), rng.next_u64());
         table.assign();
         for number in 0..5 {
             if let Some(owner) = table.shards[number].owner {

@@ -32,19 +32,8 @@ pub enum Message {
     Welcome {
         /// The version of all that follows.
         version: u16,
-        /// How often the speaker of the hello was barred from a stream.
-        bars: u64,
     },
-    /// A client has a connection to a stream from now on.
-    Opened {
-        /// Rises within the link.
-        connection: u64,
-        /// What it is for.
-        stream: StreamId,
-        /// The bars that its node knew of when the connection was opened.
-        bars: u64,
-    },
-    /// Nothing of a connection is to be begun any more.
+    /// A client's connection has ended: nothing of it is to be begun any more.
     Closed {
         /// Which.
         connection: u64,
@@ -57,6 +46,8 @@ pub enum Message {
         connection: u64,
         /// The epoch of the claim under which it is to happen.
         epoch: u64,
+        /// The departures from the table of nodes that the speaker knows of.
+        departures: u64,
         /// Where.
         shard: ShardId,
         /// What.
@@ -68,13 +59,6 @@ pub enum Message {
         request: u64,
         /// What.
         outcome: Outcome,
-    },
-    /// The node that hears it closes its clients' connections to a stream.
-    Barred {
-        /// Which stream.
-        stream: StreamId,
-        /// How often it was barred, with this time.
-        bars: u64,
     },
     /// The last of a link.
     Goodbye(Farewell),
@@ -135,13 +119,6 @@ pub enum Operation {
         /// Whether they stay allocated; none for a trim.
         keep_allocated: Option<bool>,
     },
-    /// Bars a node from a stream: what it has sent, and was not begun, is not begun any more.
-    Bar {
-        /// Which node.
-        node: NodeId,
-        /// From which stream.
-        stream: StreamId,
-    },
 }
 
 impl Operation {
@@ -149,10 +126,9 @@ impl Operation {
     #[must_use]
     pub fn stream(&self) -> StreamId {
         match self {
-            Self::Read { stream, .. }
-            | Self::Write { stream, .. }
-            | Self::Clear { stream, .. }
-            | Self::Bar { stream, .. } => *stream,
+            Self::Read { stream, .. } | Self::Write { stream, .. } | Self::Clear { stream, .. } => {
+                *stream
+            }
         }
     }
 }
@@ -178,7 +154,7 @@ pub enum Outcome {
         /// The epoch of the claim with which the speaker serves the shard; none if it does not.
         serves: Option<u64>,
     },
-    /// It was not begun, as its connection is closed, or barred.
+    /// It was not begun, as its connection is closed.
     NoConnection,
     /// It failed; a change may have happened.
     Failed {
@@ -244,12 +220,10 @@ impl Message {
         match self {
             Self::Hello { .. } => 1,
             Self::Welcome { .. } => 2,
-            Self::Opened { .. } => 3,
-            Self::Closed { .. } => 4,
-            Self::Request { .. } => 5,
-            Self::Answer { .. } => 6,
-            Self::Barred { .. } => 7,
-            Self::Goodbye(_) => 8,
+            Self::Closed { .. } => 3,
+            Self::Request { .. } => 4,
+            Self::Answer { .. } => 5,
+            Self::Goodbye(_) => 6,
         }
     }
 
@@ -264,30 +238,19 @@ impl Message {
                 out.u16(versions.0);
                 out.u16(versions.1);
             }
-            Self::Welcome { version, bars } => {
-                out.u16(*version);
-                out.u64(*bars);
-            }
-            Self::Opened { connection, stream, bars } => {
-                out.u64(*connection);
-                out.u64(stream.get());
-                out.u64(*bars);
-            }
+            Self::Welcome { version } => out.u16(*version),
             Self::Closed { connection } => out.u64(*connection),
-            Self::Request { request, connection, epoch, shard, operation } => {
+            Self::Request { request, connection, epoch, departures, shard, operation } => {
                 out.u64(*request);
                 out.u64(*connection);
                 out.u64(*epoch);
+                out.u64(*departures);
                 out.u16(shard.0);
                 operation.append_to(&mut out);
             }
             Self::Answer { request, outcome } => {
                 out.u64(*request);
                 outcome.append_to(&mut out);
-            }
-            Self::Barred { stream, bars } => {
-                out.u64(stream.get());
-                out.u64(*bars);
             }
             Self::Goodbye(farewell) => out.u8(position(&FAREWELLS, farewell)),
         }
@@ -326,11 +289,6 @@ impl Operation {
                 out.u64(range.start);
                 out.u64(range.end);
                 out.u8(keep_allocated.map_or(0, |keep| 1 + u8::from(keep)));
-            }
-            Self::Bar { node, stream } => {
-                out.u8(4);
-                out.u64(stream.get());
-                out.0.extend(node.0.to_le_bytes());
             }
         }
     }
@@ -469,23 +427,18 @@ impl In<'_> {
                 link: self.u64()?,
                 versions: (self.u16()?, self.u16()?),
             },
-            2 => Message::Welcome { version: self.u16()?, bars: self.u64()? },
-            3 => Message::Opened {
-                connection: self.u64()?,
-                stream: self.stream()?,
-                bars: self.u64()?,
-            },
-            4 => Message::Closed { connection: self.u64()? },
-            5 => Message::Request {
+            2 => Message::Welcome { version: self.u16()? },
+            3 => Message::Closed { connection: self.u64()? },
+            4 => Message::Request {
                 request: self.u64()?,
                 connection: self.u64()?,
                 epoch: self.u64()?,
+                departures: self.u64()?,
                 shard: ShardId(self.u16()?),
                 operation: self.operation()?,
             },
-            6 => Message::Answer { request: self.u64()?, outcome: self.outcome()? },
-            7 => Message::Barred { stream: self.stream()?, bars: self.u64()? },
-            8 => Message::Goodbye(self.one_of(&FAREWELLS)?),
+            5 => Message::Answer { request: self.u64()?, outcome: self.outcome()? },
+            6 => Message::Goodbye(self.one_of(&FAREWELLS)?),
             _ => return Err(self.senseless("the kind is not known")),
         })
     }
@@ -520,7 +473,6 @@ impl In<'_> {
                 let keep_allocated = self.one_of(&[None, Some(false), Some(true)])?;
                 Operation::Clear { stream, range, keep_allocated }
             }
-            4 => Operation::Bar { stream, node: self.node()? },
             _ => return Err(self.senseless("the operation is not known")),
         })
     }

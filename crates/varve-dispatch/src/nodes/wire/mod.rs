@@ -3,13 +3,11 @@
 //! ```text
 //!  frame    magic 4 B "VNOD" | version u16 = 1 | kind u8 | zero u8 | body length u32 | checksum u64 of the 12 bytes before, and the body | body
 //!  1 Hello    pool 16 B | from 16 B | to 16 B | link u64 | versions from u16, to u16
-//!  2 Welcome  version u16 | bars u64
-//!  3 Opened   connection u64 | stream u64 | bars u64
-//!  4 Closed   connection u64
-//!  5 Request  request u64 | connection u64 | epoch u64 | shard u16 | operation u8 | its fields
-//!  6 Answer   request u64 | outcome u8 | its fields
-//!  7 Barred   stream u64 | bars u64
-//!  8 Goodbye  reason u8
+//!  2 Welcome  version u16
+//!  3 Closed   connection u64
+//!  4 Request  request u64 | connection u64 | epoch u64 | departures u64 | shard u16 | operation u8 | its fields
+//!  5 Answer   request u64 | outcome u8 | its fields
+//!  6 Goodbye  reason u8
 //! ```
 //!
 //! W1. A frame's length is known, and within its limit, before its body is waited for.

@@ -14,6 +14,7 @@ fn messages() -> Vec<Message> {
         request: 9,
         connection: 3,
         epoch: 12,
+        departures: 4,
         shard: ShardId(2),
         operation,
     };
@@ -41,8 +42,7 @@ fn messages() -> Vec<Message> {
             link: 4,
             versions: (1, 3),
         },
-        Message::Welcome { version: 1, bars: 2 },
-        Message::Opened { connection: 3, stream, bars: 2 },
+        Message::Welcome { version: 1 },
         Message::Closed { connection: 3 },
         request(Operation::Read { stream, offset: 512, len: 4096 }),
         write(Compression::Off, b""),
@@ -51,7 +51,6 @@ fn messages() -> Vec<Message> {
         clear(None),
         clear(Some(false)),
         clear(Some(true)),
-        request(Operation::Bar { node, stream }),
         answer(Outcome::Done),
         answer(Outcome::Read(vec![Part::Zero(512), Part::Data(b"found".to_vec())])),
         answer(Outcome::Read(Vec::new())),
@@ -59,7 +58,6 @@ fn messages() -> Vec<Message> {
         answer(Outcome::NotBegun { serves: Some(0) }),
         answer(Outcome::NoConnection),
         answer(Outcome::Failed { kind: ErrorKind::NoSpace, text: "it is full".to_owned() }),
-        Message::Barred { stream, bars: 3 },
         Message::Goodbye(Farewell::OldLink),
     ]
 }
@@ -144,6 +142,7 @@ fn limits_are_kept_before_anything_is_held() {
         request: u64::MAX,
         connection: u64::MAX,
         epoch: u64::MAX,
+        departures: u64::MAX,
         shard: ShardId(u16::MAX),
         operation: Operation::Write {
             stream: StreamId::MAX,
@@ -160,5 +159,5 @@ fn limits_are_kept_before_anything_is_held() {
     let parts = vec![Part::Zero(DATA_BYTES_MAX), Part::Zero(1)];
     let outcome = Outcome::Read(parts);
     let over = decode(&encode(&Message::Answer { request: 1, outcome }));
-    assert!(matches!(over, Err(WireError::Senseless { kind: 6, .. })));
+    assert!(matches!(over, Err(WireError::Senseless { kind: 5, .. })));
 }
