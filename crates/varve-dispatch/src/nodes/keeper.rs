@@ -5,13 +5,15 @@
 //! ```
 //!
 //! K1. A shard is opened under a claim of its own, however often it is to be: nothing of an earlier claim is used again.
-//! K2. A shard is passed on after its claim was given back, or dropped when another claim was found.
+//! K2. A shard is passed on once its closing has ended. Where its claim could not be given back, the next owner waits for the lease.
 //! K3. A shard that the table takes away is dropped at once; its claim is lost already, or will be.
+//! K4. After a claim the table is read again, before requests of others are begun: every departure that a former owner knew of while it could write is known (F5).
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
+use futures_channel::oneshot;
 use futures_util::future::{Either, LocalBoxFuture, select};
 use varve_engine::ShardConfig;
 use varve_media::Media;
@@ -19,9 +21,10 @@ use varve_membership::{BEAT_NS, Member, Orders, Standing, TableStore};
 use varve_reactor::{Notify, Reactor};
 use varve_types::ShardId;
 
+use crate::Result;
 use crate::host::{HostConfig, ShardHost};
+use crate::nodes::Admission;
 use crate::zones::PoolRoot;
-use crate::{Error, Result};
 
 /// Pause before a table that others have replaced is read again, in ns, at most.
 const RETRY_NS_MAX: u64 = 20_000_000;
@@ -59,6 +62,8 @@ pub struct KeeperConfig {
 struct Served {
     host: Rc<ShardHost>,
     epoch: u64,
+    /// Ends the watch when it is dropped.
+    _watch: oneshot::Sender<()>,
 }
 
 /// See the module.
@@ -67,6 +72,7 @@ pub struct Keeper {
     store: Rc<dyn TableStore>,
     source: Rc<dyn ShardSource>,
     member: RefCell<Member>,
+    admission: RefCell<Admission>,
     served: RefCell<BTreeMap<ShardId, Served>>,
     closing: RefCell<BTreeSet<ShardId>>,
     changed: Notify,
@@ -83,6 +89,7 @@ impl Keeper {
             store,
             source,
             member: RefCell::new(member),
+            admission: RefCell::default(),
             served: RefCell::default(),
             closing: RefCell::default(),
             changed: Notify::new(),
@@ -110,6 +117,23 @@ impl Keeper {
     #[must_use]
     pub fn with_member<T>(&self, look: impl FnOnce(&Member) -> T) -> T {
         look(&self.member.borrow())
+    }
+
+    /// The judge of requests from other nodes, which knows of the table what this node does.
+    pub fn with_admission<T>(&self, ask: impl FnOnce(&mut Admission) -> T) -> T {
+        ask(&mut self.admission.borrow_mut())
+    }
+
+    /// Reads the table for its departures alone, as a request from a node that knows of more asks for it ([`Turn::ReadTable`](crate::nodes::Turn)).
+    ///
+    /// # Errors
+    /// What the store refuses.
+    pub async fn read_departures(&self) -> varve_membership::Result<()> {
+        // The member takes in what its own beat reads, in order.
+        if let Some(table) = self.store.read().await? {
+            self.admission.borrow_mut().saw(&table);
+        }
+        Ok(())
     }
 
     /// Passes all shards on and takes the node out. Returns once that is done, or the node was given up.
@@ -150,11 +174,15 @@ impl Keeper {
     /// Reads the table and replaces it; says whether it was replaced.
     async fn beat(self: &Rc<Self>) -> varve_membership::Result<bool> {
         let found = self.store.read().await?;
+        if let Some(table) = &found {
+            self.admission.borrow_mut().saw(table);
+        }
         self.member.borrow_mut().saw(found, self.reactor.boot_time().0)?;
         self.obey();
         let Some(table) = self.member.borrow_mut().proposal()? else { return Ok(true) };
         let is_replaced = self.store.replace(table.clone()).await?;
         if is_replaced {
+            self.admission.borrow_mut().saw(&table);
             self.member.borrow_mut().accepted(table);
         }
         Ok(is_replaced)
@@ -181,11 +209,17 @@ impl Keeper {
 
     async fn open(self: Rc<Self>, shard: ShardId) {
         match self.try_open(shard).await {
-            Ok(Served { host, epoch }) => {
-                self.served.borrow_mut().insert(shard, Served { host: Rc::clone(&host), epoch });
+            Ok((host, epoch)) => {
+                let (watch, is_dropped) = oneshot::channel();
+                let served = Served { host: Rc::clone(&host), epoch, _watch: watch };
+                self.served.borrow_mut().insert(shard, served);
                 self.member.borrow_mut().opened(shard, epoch);
                 let keeper = Rc::clone(&self);
-                self.reactor.spawn(async move { keeper.watch(shard, host).await });
+                self.reactor.spawn(async move {
+                    if let Either::Left(_) = select(Box::pin(host.lost()), is_dropped).await {
+                        keeper.lost(shard, epoch);
+                    }
+                });
                 self.obey();
             }
             Err(error) => {
@@ -196,22 +230,21 @@ impl Keeper {
         }
     }
 
-    async fn try_open(&self, shard: ShardId) -> Result<Served> {
+    async fn try_open(&self, shard: ShardId) -> Result<(Rc<ShardHost>, u64)> {
         let Claimed { media, epoch, root, shard } = self.source.claim(shard).await?; // K1
         let reactor = self.reactor.clone();
         let host = ShardHost::open(HostConfig { reactor, media, shard, root }).await?;
-        Ok(Served { host, epoch })
+        while let Err(error) = self.read_departures().await {
+            tracing::warn!(%error, "the table of nodes was not read"); // K4
+            self.reactor.sleep(BEAT_NS).await;
+        }
+        Ok((host, epoch))
     }
 
-    /// Waits until another claim is found, or the shard is not served any more.
-    async fn watch(self: Rc<Self>, shard: ShardId, host: Rc<ShardHost>) {
-        host.lost().await;
-        if self.closing.borrow().contains(&shard) {
-            return; // Its closing tells.
-        }
-        let is_served =
-            self.served.borrow().get(&shard).is_some_and(|served| Rc::ptr_eq(&served.host, &host));
-        if is_served {
+    /// Another claim of a shard was found.
+    fn lost(&self, shard: ShardId, epoch: u64) {
+        let is_it = self.host(shard).is_some_and(|(_, now)| now == epoch);
+        if is_it {
             self.served.borrow_mut().remove(&shard);
             self.member.borrow_mut().dropped(shard);
         }
@@ -221,18 +254,14 @@ impl Keeper {
         let served = self.served.borrow_mut().remove(&shard);
         if let Some(Served { host, .. }) = served {
             let (closed, lost) = (Box::pin(host.close()), Box::pin(host.lost()));
-            let outcome = match select(closed, lost).await {
-                Either::Left((closed, _)) => closed,
-                Either::Right(((), _)) => Err(Error::ShuttingDown),
+            let given_back = match select(closed, lost).await {
+                Either::Left((closed, _)) => closed.map_err(|error| error.to_string()),
+                Either::Right(_) => Err("another process has taken it over".to_owned()),
             };
-            match outcome {
-                Ok(()) => self.member.borrow_mut().closed(shard), // K2
-                Err(error) => {
-                    // Whoever is next waits for the lease to end.
-                    tracing::warn!(shard = shard.0, %error, "shard not given back");
-                    self.member.borrow_mut().closed(shard);
-                }
+            if let Err(error) = given_back {
+                tracing::warn!(shard = shard.0, %error, "shard not given back");
             }
+            self.member.borrow_mut().closed(shard); // K2
         }
         self.closing.borrow_mut().remove(&shard);
     }
