@@ -234,7 +234,8 @@ fn check(world: &World, block: usize, floor: u64, version: u64) {
 /// Something that happens to a node.
 async fn trouble(world: &World, rng: &mut Rng) {
     let Some(node) = world.somebody() else { return world.join().await };
-    let long = rng.below([400, 4000, 12_000][rng.index(3)] * MS);
+    let longest = [400, 4000, 12_000][rng.index(3)] * MS;
+    let long = rng.below(longest);
     match rng.below(6) {
         0 => {
             node.client.hold(); // Killed: what it has under way may land later.
