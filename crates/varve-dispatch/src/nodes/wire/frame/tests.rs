@@ -1,5 +1,4 @@
 //! Round trips, truncations and flips of every message.
-#![expect(clippy::unwrap_used, reason = "a test")]
 
 use varve_membership::NodeId;
 use varve_types::{ByteRange, Compression, ErrorKind, PoolId, Reduction, ShardId, StreamId};
