@@ -72,16 +72,21 @@ async fn check(life: &Life) {
     assert!(!report.is_damaged(), "{report:?}");
 }
 
+/// Two volumes that hold the same in both regions.
+async fn two_alike(life: &Life) {
+    for name in ["v", "w"] {
+        create(life.datasets(), name).await;
+    }
+    for (name, region) in [("v", 0), ("v", 1), ("w", 0), ("w", 1)] {
+        write(life, name, region, 1).await;
+    }
+}
+
 #[test]
 fn equal_blocks_of_two_shards_are_stored_once() {
     let mut rig = Rig::new();
     rig.live(async |life: Life| {
-        create(life.datasets(), "v").await;
-        create(life.datasets(), "w").await;
-        write(&life, "v", 0, 1).await;
-        write(&life, "v", 1, 1).await;
-        write(&life, "w", 0, 1).await;
-        write(&life, "w", 1, 1).await;
+        two_alike(&life).await;
         assert_eq!(chunks(&life).await, BLOCKS);
         for (name, region) in [("v", 0), ("v", 1), ("w", 0), ("w", 1)] {
             assert!(reads(&life, name, region, 1).await, "{name} {region}");
@@ -110,12 +115,7 @@ fn equal_blocks_of_two_shards_are_stored_once() {
 fn a_chunk_lives_as_long_as_any_shard_names_it() {
     let mut rig = Rig::new();
     rig.live(async |life: Life| {
-        create(life.datasets(), "v").await;
-        create(life.datasets(), "w").await;
-        write(&life, "v", 0, 1).await;
-        write(&life, "v", 1, 1).await;
-        write(&life, "w", 0, 1).await;
-        write(&life, "w", 1, 1).await;
+        two_alike(&life).await;
         write(&life, "v", 0, 2).await;
         write(&life, "v", 1, 3).await;
         life.datasets().mark().await.unwrap();

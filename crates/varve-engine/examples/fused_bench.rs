@@ -7,7 +7,7 @@
 
 use lz4_flex::block::{CompressTable, compress_into_with_table, get_maximum_output_size};
 use rustix::time::{ClockId, clock_gettime};
-use varve_stdx::{FINGERPRINT_BATCH, Fingerprinter, Rng, looks_random};
+use varve_stdx::{FINGERPRINT_BATCH, Fingerprinter, Rng, is_zero, looks_random};
 
 const BLOCK: usize = 4096;
 
@@ -71,12 +71,6 @@ impl Steps {
         }
         self.seen += u64::from(self.segment[0]);
     }
-}
-
-/// As the engine's own.
-fn is_zero(bytes: &[u8]) -> bool {
-    let words = bytes.as_chunks::<64>().0;
-    words.iter().all(|word| word.iter().fold(0, |all, byte| all | byte) == 0)
 }
 
 fn cpu_ns() -> f64 {

@@ -24,7 +24,7 @@ use varve_logstore::lane::{Frame, Record};
 use varve_logstore::planted::{Bug, planted};
 use varve_logstore::segment_writer::{BLOCK_ALIGN, SealSpec, Sealed, SegmentWriter, UNIT_ALIGN};
 use varve_reactor::{JoinHandle, Notify};
-use varve_stdx::{FINGERPRINT_BATCH, checksum64};
+use varve_stdx::{FINGERPRINT_BATCH, checksum64, is_zero};
 use varve_types::limits::ADDRESS_UNIT;
 use varve_types::{ChunkId, Compression, CutNumber, StreamId, WriteSeq};
 
@@ -302,8 +302,9 @@ impl Shard {
                 let RecordHeader { stream, offset_512, .. } = record.header;
                 let blocks =
                     record.payload.chunks_exact(BLOCK_BYTES).zip(offset_512 / BLOCK_UNITS..);
+                let is_asked = self.reduction(stream).dedup;
                 blocks.map(move |(data, block)| {
-                    let is_left_out = self.is_superseded(&record.header, block);
+                    let is_left_out = !is_asked || self.is_superseded(&record.header, block);
                     (stream, if is_left_out { &[][..] } else { data }) // Nothing is like nothing.
                 })
             })
@@ -658,28 +659,5 @@ impl Shard {
             return self.drain.puts.ended.borrow().get(index) == Some(&true);
         }
         later == 0
-    }
-}
-
-/// Whether all bytes are zero.
-pub(crate) fn is_zero(bytes: &[u8]) -> bool {
-    let (words, rest) = bytes.as_chunks::<64>();
-    rest.iter().all(|byte| *byte == 0)
-        && words.iter().all(|word| word.iter().fold(0, |all, byte| all | byte) == 0)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::is_zero;
-
-    #[test]
-    fn one_bit_anywhere_is_not_zero() {
-        let mut bytes = vec![0; 4096 + 7];
-        assert!(is_zero(&bytes));
-        for at in [0, 63, 64, 4095, 4096, 4102] {
-            bytes[at] = 1;
-            assert!(!is_zero(&bytes));
-            bytes[at] = 0;
-        }
     }
 }

@@ -1,4 +1,4 @@
-//! Building blocks that know nothing of storage: aligned buffers, checksums, byte cursors, an entropy test, fingerprints, MD5, a process' end.
+//! Building blocks that know nothing of storage: aligned buffers, checksums, byte cursors, an entropy test, a test for zeros, fingerprints, MD5, a process' end.
 
 mod buffer;
 mod bytes;
@@ -9,6 +9,7 @@ mod fingerprint;
 mod md5;
 mod rng;
 mod spare;
+mod zero;
 
 pub use buffer::{AlignedBuf, BufSlice};
 pub use bytes::{Reader, Short, Writer};
@@ -19,3 +20,4 @@ pub use fingerprint::{BATCH as FINGERPRINT_BATCH, FINGERPRINT_BYTES, Fingerprint
 pub use md5::Md5;
 pub use rng::Rng;
 pub use spare::limit_spare_memory;
+pub use zero::is_zero;

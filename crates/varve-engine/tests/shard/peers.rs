@@ -9,7 +9,7 @@ use futures_util::future::{Either, LocalBoxFuture, join_all, select};
 use hashbrown::HashSet;
 use varve_engine::{
     Answer, AuditReport, BLOCK_BYTES, CheckProgress, Error, Fingerprint, ForeignNames, Homes,
-    MarkWish, Peers, Pool, ReadPart, Result, Shard, Unchecked,
+    MarkWish, Peers, Pool, Result, Shard, Unchecked,
 };
 use varve_logstore::format::Features;
 use varve_logstore::format::root::ShardRoot;
@@ -19,7 +19,7 @@ use varve_stdx::{AlignedBuf, BufSlice};
 use varve_types::{ByteRange, ChunkId, Compression, Reduction, ShardId, StreamId};
 
 use crate::pool::{Shape, disk_for, format, open_with_peers, try_open};
-use crate::reduction::{BLOCK, random_blocks, shape};
+use crate::reduction::{BLOCK, random_blocks, read, shape, write};
 
 const ONE: StreamId = StreamId::new(1);
 const OTHER: StreamId = StreamId::new(2);
@@ -219,23 +219,6 @@ impl Pair {
         }
         freed
     }
-}
-
-async fn write(shard: &Shard, stream: StreamId, block: u64, data: &[u8]) {
-    let data = AlignedBuf::from_slice(data).freeze();
-    shard.write(stream, block * BLOCK, data).await.expect("write");
-}
-
-async fn read(shard: &Shard, stream: StreamId, block: u64, blocks: usize) -> Vec<u8> {
-    let parts = shard.read(stream, block * BLOCK, blocks * BLOCK_BYTES).await;
-    let mut all = Vec::new();
-    for part in parts.expect("read") {
-        match part {
-            ReadPart::Zero(len) => all.resize(all.len() + len, 0),
-            ReadPart::Data(data) => all.extend_from_slice(&data),
-        }
-    }
-    all
 }
 
 /// Older versions refuse the root before there is anything in the log that they would take for torn.

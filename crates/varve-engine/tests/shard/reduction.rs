@@ -61,20 +61,11 @@ pub(crate) struct Pool {
 
 impl Pool {
     pub(crate) async fn write(&self, stream: StreamId, block: u64, data: &[u8]) {
-        let data = AlignedBuf::from_slice(data).freeze();
-        self.shard.write(stream, block * BLOCK, data).await.expect("write");
+        write(&self.shard, stream, block, data).await;
     }
 
     pub(crate) async fn read(&self, stream: StreamId, block: u64, blocks: usize) -> Vec<u8> {
-        let parts = self.shard.read(stream, block * BLOCK, blocks * BLOCK_BYTES).await;
-        let mut all = Vec::new();
-        for part in parts.expect("read") {
-            match part {
-                ReadPart::Zero(len) => all.resize(all.len() + len, 0),
-                ReadPart::Data(data) => all.extend_from_slice(&data),
-            }
-        }
-        all
+        read(&self.shard, stream, block, blocks).await
     }
 
     /// Closes the shard and opens it again; what is cached is gone, and everything is applied.
@@ -98,6 +89,23 @@ impl Pool {
         assert_eq!(report.differences, Vec::<String>::new());
         report.data_bytes
     }
+}
+
+pub(crate) async fn write(shard: &Shard, stream: StreamId, block: u64, data: &[u8]) {
+    let data = AlignedBuf::from_slice(data).freeze();
+    shard.write(stream, block * BLOCK, data).await.expect("write");
+}
+
+pub(crate) async fn read(shard: &Shard, stream: StreamId, block: u64, blocks: usize) -> Vec<u8> {
+    let parts = shard.read(stream, block * BLOCK, blocks * BLOCK_BYTES).await;
+    let mut all = Vec::new();
+    for part in parts.expect("read") {
+        match part {
+            ReadPart::Zero(len) => all.resize(all.len() + len, 0),
+            ReadPart::Data(data) => all.extend_from_slice(&data),
+        }
+    }
+    all
 }
 
 pub(crate) fn random_blocks(seed: u64, blocks: usize) -> Vec<u8> {
