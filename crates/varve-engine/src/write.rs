@@ -5,7 +5,8 @@
 //! V2. A part of a block is merged over the newest version, durable or not, under a claim that keeps other writers of
 //!     the block out.
 //! V3. Credits and space are taken before a record exists, so an acknowledged write always has a place to drain to.
-//! V4. Nobody waits for another shard with credits or a claim: what a part of a block is merged over is read before, if it lies there.
+//! V4. What a part of a block is merged over is read before credits and the claim are taken, if it lies at another shard; only after many attempts
+//!     in vain is it read with them.
 
 use std::rc::Rc;
 
