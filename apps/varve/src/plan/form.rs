@@ -29,6 +29,8 @@ enum Kind {
     Markdown,
     /// A page that needs nothing else
     Html,
+    /// For spreadsheets: a line for each value
+    Csv,
 }
 
 impl Form {
@@ -40,6 +42,7 @@ impl Form {
             Kind::Text => Ok(document.text()),
             Kind::Markdown => Ok(document.markdown()),
             Kind::Html => Ok(document.html()),
+            Kind::Csv => Ok(document.csv()),
         }
     }
 }

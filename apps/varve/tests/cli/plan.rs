@@ -116,6 +116,9 @@ fn a_plan_names_what_binds_in_every_form() {
     assert!(
         form("html").contains("<td>capacity</td><td class=\"n\">15.83</td><td class=\"n\">16</td>")
     );
+    let csv = form("csv");
+    assert!(csv.starts_with("part,row,column,value\r\n"), "{csv}");
+    assert!(csv.contains(",1,exactly,15.83\r\n"), "{csv}");
     let json = plan(&[&demand[..], &["--json"]].concat()).json();
     let best = &json["layouts"][0];
     assert_eq!((&best["nodes"], &best["binding"]), (&16.into(), &"capacity".into()));

@@ -1,4 +1,4 @@
-//! What a report consists of. Every part is data; how it looks is up to `text`, `markdown` and `html`.
+//! What a report consists of. Every part is data; how it looks is up to `text`, `markdown`, `html` and `csv`.
 
 use crate::errata;
 

@@ -1,6 +1,7 @@
-//! Plans, clusters and comparisons as documents, and documents as text, Markdown and HTML.
+//! Plans, clusters and comparisons as documents, and documents as text, Markdown, HTML and CSV.
 
 mod comparison;
+mod csv;
 mod deployment;
 mod document;
 mod html;

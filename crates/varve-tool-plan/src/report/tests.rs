@@ -48,9 +48,21 @@ fn all_forms_hold_the_same() {
     ];
     for document in documents {
         let (text, markdown, html) = (document.text(), document.markdown(), document.html());
+        let csv = fields(&document.csv());
         for part in &document.parts {
             let Part::Table(table) = part else { continue };
             assert!(table.rows.iter().all(|row| row.len() == table.header.len()));
+            for (index, row) in table.rows.iter().enumerate() {
+                for (title, cell) in table.header.iter().zip(row) {
+                    let is_it = |line: &Vec<String>| {
+                        line[1] == (index + 1).to_string()
+                            && line[2] == *title
+                            && line[3].trim_start_matches('\'').replace(',', "")
+                                == cell.replace(',', "")
+                    };
+                    assert!(csv.iter().any(is_it), "{row:?} {title}");
+                }
+            }
             for cell in table.rows.iter().flatten() {
                 assert!(text.contains(cell.as_str()), "{cell}");
                 assert!(markdown.replace('\\', "").contains(cell.as_str()), "{cell}");
@@ -65,6 +77,52 @@ fn all_forms_hold_the_same() {
         assert!(["table", "tr", "td", "th", "ul", "li", "h2"].iter().all(|tag| balanced(tag)));
         assert!(!html.contains("http"), "a page needs nothing else");
     }
+}
+
+/// Lines of CSV as RFC 4180 has it, each of four fields.
+fn fields(text: &str) -> Vec<Vec<String>> {
+    let (mut lines, mut line, mut field) = (Vec::new(), Vec::new(), String::new());
+    let (mut is_quoted, mut chars) = (false, text.chars().peekable());
+    while let Some(c) = chars.next() {
+        match (c, is_quoted) {
+            ('"', true) if chars.peek() == Some(&'"') => field.extend(chars.next()),
+            ('"', _) => is_quoted = !is_quoted,
+            (',', false) => line.push(std::mem::take(&mut field)),
+            ('\r', false) => {
+                assert_eq!(chars.next(), Some('\n'));
+                line.push(std::mem::take(&mut field));
+                lines.push(std::mem::take(&mut line));
+            }
+            (c, _) => field.push(c),
+        }
+    }
+    assert!(!is_quoted && line.is_empty() && field.is_empty(), "the last line ends");
+    assert!(lines.iter().all(|line| line.len() == 4), "{text}");
+    lines
+}
+
+#[test]
+fn a_field_of_csv_is_what_it_was_and_never_a_formula() {
+    let rows = [["=1+1", "1,234.5"], ["-3", "a \"b\",\r\nc"], ["@x", "-1 %"]];
+    let rows = rows.iter().map(|row| row.map(str::to_owned).to_vec()).collect();
+    let document = Document::new("Title")
+        .facts(vec![("cost", "12,000".to_owned())])
+        .table("Nodes", Table { header: vec!["node", "price"], rows })
+        .notes("Risks", vec!["one".to_owned(), "two".to_owned()]);
+    let lines = fields(&document.csv());
+    let expected = [
+        ["part", "row", "column", "value"],
+        ["Title", "1", "cost", "12000"],
+        ["Nodes", "1", "node", "'=1+1"],
+        ["Nodes", "1", "price", "1234.5"],
+        ["Nodes", "2", "node", "-3"],
+        ["Nodes", "2", "price", "a \"b\",\r\nc"],
+        ["Nodes", "3", "node", "'@x"],
+        ["Nodes", "3", "price", "'-1 %"],
+        ["Risks", "1", "", "one"],
+        ["Risks", "2", "", "two"],
+    ];
+    assert_eq!(lines, expected);
 }
 
 #[test]
