@@ -6,7 +6,7 @@ use crate::access::AccessPattern;
 use crate::data::DataSpec;
 use crate::error::{Error, Result};
 use crate::fio::file::{FioFile, FioOption, refused};
-use crate::load::LoadSpec;
+use crate::load::{LoadSpec, Mixture, Part};
 
 /// Where fio would go: the target that is named beside the file stands for these.
 const PLACES: [&str; 10] = [
@@ -96,7 +96,12 @@ struct Reading {
     is_mixed: bool,
     rate_iops: Option<f64>,
     size_bytes: Option<u64>,
+    /// Several sizes of operations, and the option that says so.
+    sizes: Option<(FioOption, Sizes)>,
 }
+
+/// Sizes of operations in bytes, each with its share in percent: of those that read, and of those that write.
+type Sizes = [Vec<(usize, u8)>; 2];
 
 /// Options as a load, and those that are not known.
 ///
@@ -110,7 +115,7 @@ fn fio_load(name: &str, line: usize, options: &[FioOption]) -> Result<(FioJob, V
             unknown.push(option.clone());
         }
     }
-    let job = reading.close();
+    let job = reading.close()?;
     let told = |error: Error| refused(line, &format!("section `{name}`: {error}"));
     job.load.check().map_err(told)?;
     Ok((job, unknown))
@@ -125,7 +130,9 @@ pub(crate) fn fio_told(name: &str, options: &[FioOption]) -> (FioJob, Vec<FioOpt
             unknown.push(option.clone());
         }
     }
-    (reading.close(), unknown)
+    // Sizes as fio drew them are no mixture of this generator.
+    unknown.extend(reading.sizes.take().map(|(option, _)| option));
+    (reading.plain(), unknown)
 }
 
 /// Kinds first: a distribution is one of random accesses.
@@ -148,7 +155,7 @@ impl Reading {
             is_repeatable: true,
             waits: false,
         };
-        Self { job, is_mixed: false, rate_iops: None, size_bytes: None }
+        Self { job, is_mixed: false, rate_iops: None, size_bytes: None, sizes: None }
     }
 
     /// Takes an option; whether it is known.
@@ -193,13 +200,11 @@ impl Reading {
                 load.block_bytes = block_bytes(value).map_err(|why| option.wrong(&why))?;
             }
             "bssplit" => {
-                if value.contains(':') {
-                    return Err(
-                        option.wrong("has several sizes, which this generator does not mix")
-                    );
+                let sizes = sizes(value).map_err(|why| option.wrong(&why))?;
+                match (&sizes[0][..], &sizes[1][..]) {
+                    ([(reads, _)], [(writes, _)]) if reads == writes => load.block_bytes = *reads,
+                    _ => self.sizes = Some((option.clone(), sizes)),
                 }
-                let size = value.split_once('/').map_or(value, |(size, _)| size);
-                load.block_bytes = block_bytes(size).map_err(|why| option.wrong(&why))?;
             }
             "random_distribution" => {
                 let is_random = load.pattern != AccessPattern::Sequential;
@@ -273,7 +278,21 @@ impl Reading {
         Ok(true)
     }
 
-    fn close(mut self) -> FioJob {
+    /// The load, of several sorts where there are several sizes.
+    fn close(mut self) -> Result<FioJob> {
+        let Some((option, sizes)) = self.sizes.take() else { return Ok(self.plain()) };
+        let mut job = self.plain();
+        if job.load.pattern != AccessPattern::Uniform {
+            // Each sort would have a stream, or frequent places, of its own.
+            return Err(option.wrong("has several sizes, which are mixed of random accesses alone"));
+        }
+        let mixture = mixture(&job.load, &sizes).map_err(|why| option.wrong(&why))?;
+        job.load = job.load.mixed(mixture);
+        Ok(job)
+    }
+
+    /// The load, of one size.
+    fn plain(mut self) -> FioJob {
         let jobs = self.job.load.jobs;
         // fio's rate is that of each job.
         self.job.load.rate = self.rate_iops.map(|rate| rate * f64::from(jobs));
@@ -317,6 +336,64 @@ fn block_bytes(text: &str) -> std::result::Result<usize, String> {
     } else {
         Err(format!("is no multiple of {MEDIA_ALIGN} bytes"))
     }
+}
+
+/// Sizes of `bssplit`: `4k/60:64k/40`, and behind a comma those of writes where they differ. Sizes without a share have equal parts of the rest.
+fn sizes(text: &str) -> std::result::Result<Sizes, String> {
+    let mut lists =
+        text.split(',').map(sizes_of_kind).collect::<std::result::Result<Vec<_>, _>>()?;
+    match (lists.pop(), lists.pop(), lists.pop()) {
+        (Some(both), None, None) => Ok([both.clone(), both]),
+        (Some(writes), Some(reads), None) => Ok([reads, writes]),
+        _ => Err("has more than sizes of reads and writes".to_owned()),
+    }
+}
+
+fn sizes_of_kind(text: &str) -> std::result::Result<Vec<(usize, u8)>, String> {
+    let mut sizes = Vec::new();
+    for one in text.split(':') {
+        let (size, share) = one.split_once('/').unwrap_or((one, ""));
+        let share = match share {
+            "" => None,
+            share => Some(share.parse::<u8>().map_err(|_| format!("has no share `{share}`"))?),
+        };
+        sizes.push((block_bytes(size)?, share));
+    }
+    let said: usize = sizes.iter().filter_map(|(_, share)| *share).map(usize::from).sum();
+    let open = sizes.iter().filter(|(_, share)| share.is_none()).count();
+    let rest = 100_usize.checked_sub(said).filter(|rest| match open {
+        0 => *rest == 0,
+        open => rest.is_multiple_of(open),
+    });
+    let rest = rest.ok_or("has shares that are not 100 % together in whole percents")?;
+    let each = u8::try_from(rest / open.max(1)).expect("at most 100 %");
+    Ok(sizes.into_iter().map(|(bytes, share)| (bytes, share.unwrap_or(each))).collect())
+}
+
+/// Reads and writes of these sizes; those with no share are none.
+fn mixture(load: &LoadSpec, sizes: &Sizes) -> std::result::Result<Mixture, String> {
+    let mut parts = Vec::new();
+    let kinds = [(true, load.read_percent), (false, 100 - load.read_percent)];
+    for ((is_read, of_kind), sizes) in kinds.into_iter().zip(sizes) {
+        for (bytes, share) in sizes {
+            let product = u32::from(of_kind) * u32::from(*share);
+            let percent = u8::try_from(product / 100).expect("at most 100 %");
+            if !product.is_multiple_of(100) {
+                return Err(format!("has {share} % of {of_kind} %, which is no whole percent"));
+            }
+            if percent > 0 {
+                parts.push(Part {
+                    percent,
+                    is_read,
+                    bytes: *bytes,
+                    pattern: load.pattern,
+                    durable: load.durable && !is_read,
+                    compression_ratio: load.data.compression_ratio,
+                });
+            }
+        }
+    }
+    Mixture::of(&parts).map_err(|error| error.to_string())
 }
 
 /// A size of fio: `4k` is 4096 bytes.
@@ -383,6 +460,28 @@ mod tests {
     }
 
     #[test]
+    fn several_sizes_have_their_shares() {
+        let text = |split: &str| {
+            let load = "rw=randrw\nrwmixread=70\nsync=1\nbuffer_compress_percentage=50";
+            format!("[a]\nruntime=1\nbssplit={split}\n{load}\n")
+        };
+        let sorts = |split: &str| -> Vec<(u8, bool, usize)> {
+            let mixture = jobs(&text(split)).unwrap()[0].load.mixture.unwrap();
+            let writes = |part: &Part| part.durable && part.compression_ratio == 2.0;
+            assert!(mixture.parts().iter().all(|part| part.is_read || writes(part)));
+            mixture.parts().iter().map(|part| (part.percent, part.is_read, part.bytes)).collect()
+        };
+        let expected = [(42, true, 4096), (28, true, 65536), (18, false, 4096), (12, false, 65536)];
+        assert_eq!(sorts("4k/60:64k/40"), expected);
+        assert_eq!(sorts("4k/60:64k"), expected);
+        assert_eq!(sorts("4k/60:64k/"), expected);
+        assert_eq!(sorts("4k,8k/0:16k/100"), [(70, true, 4096), (30, false, 16384)]);
+        let load = jobs(&text("4k/60:64k/40")).unwrap()[0].load;
+        assert_eq!((load.block_bytes, load.read_percent, load.bytes_max()), (4096, 70, 65536));
+        assert_eq!(jobs(&text("8k/100")).unwrap()[0].load.mixture, None);
+    }
+
+    #[test]
     fn jobs_without_a_file_of_one_name_have_one_each() {
         let text = "[a]\nruntime=1\nsize=1g\nnumjobs=3\ndirectory=/mnt\n";
         assert_eq!(jobs(text).unwrap()[0].size_bytes, Some(3 << 30));
@@ -397,7 +496,15 @@ mod tests {
             (of("rw=randread:8"), 3, "`randread:8` is none of"),
             (of("bs=512"), 3, "`512` is no multiple of 4096"),
             (of("bs=4k,8k"), 3, "`4k,8k` is not one size"),
-            (of("bssplit=4k/50:8k/50"), 3, "has several sizes"),
+            (of("bssplit=4k/50:8k/50"), 3, "mixed of random accesses alone"),
+            (of("rw=randread\nbssplit=4k/50:8k/49"), 4, "not 100 % together"),
+            (of("rw=randread\nbssplit=4k/70:8k/40"), 4, "not 100 % together"),
+            (of("rw=randread\nbssplit=4k/50:8k/:16k/:32k/"), 4, "in whole percents"),
+            (of("rw=randread\nbssplit=512/50:8k/50"), 4, "no multiple of 4096"),
+            (of("rw=randread\nbssplit=4k/x:8k/50"), 4, "has no share `x`"),
+            (of("rw=randread\nbssplit=4k,8k,16k"), 4, "more than sizes of reads and writes"),
+            (of("rw=randrw\nbssplit=4k/25:8k/75"), 4, "25 % of 50 %, which is no whole percent"),
+            (of("rw=randrw\nbssplit=4k/20:8k/20:16k/20:32k/20:64k/20"), 4, "10 parts"),
             (of("size=50%"), 3, "is no size"),
             (of("iodepth=x"), 3, "is no whole number"),
             (of("direct=0"), 3, "page cache"),

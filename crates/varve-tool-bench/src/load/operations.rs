@@ -428,6 +428,27 @@ mod tests {
     }
 
     #[test]
+    fn sizes_of_a_job_file_come_by_their_shares() {
+        let text = "[a]\nruntime=1\nrw=randrw\nrwmixread=70\nbssplit=4k/60:16k/30:64k/10\n";
+        let spec = crate::fio::FioFile::read(text).unwrap().jobs().unwrap()[0].load;
+        let mut operations = operations(spec);
+        let mut counts = [0.0_f64; 6];
+        for _ in 0..50_000 {
+            let operation = operations.next();
+            let (_, len) = operations.place(operation);
+            let size = [4, 16, 64].iter().position(|kib| *kib << 10 == len).unwrap();
+            counts[size + if operation.is_read { 0 } else { 3 }] += 1.0;
+        }
+        let mut chi_squared = 0.0;
+        for (count, percent) in counts.into_iter().zip([42.0, 21.0, 7.0, 18.0, 9.0, 3.0]) {
+            assert!((count / 500.0 - percent).abs() < 1.0, "{count} for {percent} %");
+            chi_squared += (count - percent * 500.0).powi(2) / (percent * 500.0);
+        }
+        // 99.9 % of 5 degrees of freedom.
+        assert!(chi_squared < 20.5, "{chi_squared}");
+    }
+
+    #[test]
     fn what_several_sorts_wrote_is_known_block_by_block() {
         let mut operations = operations(LoadSpec { verify: true, ..mixed() });
         let mut disk = vec![0; 100 * 8192];
