@@ -6,7 +6,7 @@
 use varve_logstore::planted::{Bug, plant};
 use varve_sim::{Faults, Outcome, WorldConfig, catch_panics, run_world};
 
-/// Worlds in which each bug has to show; an unchecked chain takes the most, as old and new frames have to lie just so.
+/// Worlds in which each bug has to show.
 const WORLDS_MAX: u64 = 1500;
 
 /// Shapes of worlds of one seed.
@@ -72,6 +72,27 @@ fn run_objects(world: u64) -> Outcome {
     })
 }
 
+/// Many short writes side by side on a disk that changes their order, and many lives: a frame is lost whose successor is there, and
+/// the frame that takes its place ends where it ended.
+fn run_torn_lanes(world: u64) -> Outcome {
+    let mut config = WorldConfig {
+        faults: Faults::None,
+        large_percent: 0,
+        write_bytes_max: 4 << 10,
+        key_percent: 0,
+        object_percent: 0,
+        cut_per_mille: 0,
+        shards: 1,
+        streams: 1,
+        stream_blocks: 200,
+        workers: 100,
+        lives: 200,
+        ..WorldConfig::from_seed(world)
+    };
+    config.latency.write_nanos = 5_000..1_000_000;
+    run_world(config)
+}
+
 /// A fifth of the worlds are those of their seed. Another has many small writes of few blocks, so that several frames of one size are
 /// under way at a cut: what goes wrong in the lane shows there. The next has many large writes, so that
 /// several segments are under way: what goes wrong past the lane shows there. Then many cuts, and many
@@ -109,6 +130,7 @@ fn many_cuts(seeded: WorldConfig) -> WorldConfig {
 fn found(bug: Bug) {
     catch_panics();
     let run = match bug {
+        Bug::ChainUnchecked => run_torn_lanes,
         bug if OBJECTS.contains(&bug) => run_objects,
         Bug::MarkForgetsAsks | Bug::MarkForgetsGranted => run_marked_peers,
         Bug::GrantsForgottenInReplay => run_dense_peers,
