@@ -9,8 +9,16 @@ use plotters::prelude::*;
 
 use crate::failure::{Failure, Result};
 
-/// Size of a picture, in px.
+/// Size of a picture without its legend, in px.
 const SIZE: (u32, u32) = (900, 380);
+
+/// Left edge of the legend, under that of the plot; height of a line of it, and of what follows the last one; in px.
+const LEGEND_LEFT: i32 = 90;
+const LEGEND_LINE: u32 = 20;
+const LEGEND_MARGIN: u32 = 10;
+
+/// Longest name of a legend, in characters: what fits beside the sample of its line.
+const NAME_MAX: usize = 110;
 
 /// Colours of curves: Okabe and Ito's, which those who see fewer colours tell apart too, without its yellow.
 const COLOURS: [RGBColor; 7] = [
@@ -57,7 +65,10 @@ pub(super) fn svg(axes: Axes, curves: &[Curve]) -> Result<Option<String>> {
     let ((left, right), (_, top)) = (bounds(|point| point.0), bounds(|point| point.1));
     let y = 0.0..axes.y_max.unwrap_or_else(|| (top * 1.05).max(1e-9));
     let mut text = String::new();
-    let area = SVGBackend::with_string(&mut text, SIZE).into_drawing_area();
+    let names = if curves.len() > 1 { u32::try_from(curves.len()).unwrap_or(u32::MAX) } else { 0 };
+    let legend = if names > 0 { names * LEGEND_LINE + LEGEND_MARGIN } else { 0 };
+    let size = (SIZE.0, SIZE.1 + legend);
+    let area = SVGBackend::with_string(&mut text, size).into_drawing_area();
     let drawn = if axes.is_log {
         let left = left.max(1e-3);
         draw(&area, (left..right.max(left * 1.01)).log_scale(), y, axes, curves)
@@ -81,7 +92,8 @@ where
     X::CoordDescType: ValueFormatter<f64>,
 {
     area.fill(&WHITE).map_err(told)?;
-    let mut builder = ChartBuilder::on(area);
+    let (plot, legend) = area.split_vertically(SIZE.1);
+    let mut builder = ChartBuilder::on(&plot);
     builder.margin(12).x_label_area_size(42).y_label_area_size(78);
     let mut chart = builder.build_cartesian_2d(x, y).map_err(told)?;
     chart
@@ -97,19 +109,42 @@ where
         let colour = COLOURS[index % COLOURS.len()];
         let style = colour.stroke_width(2);
         let line = LineSeries::new(curve.points.iter().copied(), style);
-        let sample = move |(x, y)| PathElement::new(vec![(x, y), (x + 18, y)], style);
-        chart.draw_series(line).map_err(told)?.label(curve.name.as_str()).legend(sample);
+        chart.draw_series(line).map_err(told)?;
         if curve.points.len() <= MARKED_MAX {
             let marks = curve.points.iter().map(|point| Circle::new(*point, 3, colour.filled()));
             chart.draw_series(marks).map_err(told)?;
         }
     }
     if curves.len() > 1 {
-        let mut labels = chart.configure_series_labels();
-        let labels = labels.background_style(WHITE.mix(0.8)).border_style(BLACK.mix(0.3));
-        labels.position(SeriesLabelPosition::LowerRight).draw().map_err(told)?;
+        draw_legend(&legend, curves)?;
     }
     area.present().map_err(told)
+}
+
+/// A line for each curve, below the plot, where it covers nothing.
+fn draw_legend(
+    area: &DrawingArea<SVGBackend<'_>, Shift>,
+    curves: &[Curve],
+) -> std::result::Result<(), Box<dyn Error>> {
+    let mut top = 0;
+    for (index, curve) in curves.iter().enumerate() {
+        let style = COLOURS[index % COLOURS.len()].stroke_width(2);
+        let middle = top + LEGEND_LINE.cast_signed() / 2;
+        let sample = vec![(LEGEND_LEFT, middle), (LEGEND_LEFT + 18, middle)];
+        area.draw(&PathElement::new(sample, style)).map_err(told)?;
+        let place = (LEGEND_LEFT + 26, top + 3);
+        let name = Text::new(shortened(&curve.name), place, ("sans-serif", 13).into_font());
+        area.draw(&name).map_err(told)?;
+        top += LEGEND_LINE.cast_signed();
+    }
+    Ok(())
+}
+
+fn shortened(name: &str) -> String {
+    if name.chars().count() <= NAME_MAX {
+        return name.to_owned();
+    }
+    name.chars().take(NAME_MAX - 1).chain(['…']).collect()
 }
 
 /// A number of an axis: 0.5, 20, 1.5k, 300k, 2M.
@@ -143,6 +178,22 @@ mod tests {
         let text = svg(AXES, &curves).unwrap().unwrap();
         assert!(text.starts_with("<svg"), "{text}");
         assert!(text.matches("<polyline").count() >= 2 && text.contains("a &lt;b&gt;"), "{text}");
+    }
+
+    #[test]
+    fn names_stand_below_the_plot() {
+        let mut curves = [curve(&[(1.0, 0.0), (9.0, 9.0)]), curve(&[(1.0, 1.0)])];
+        let (plain, long) = ("plain".to_owned(), "n".repeat(NAME_MAX + 1));
+        (curves[0].name, curves[1].name) = (plain, long);
+        let text = svg(AXES, &curves).unwrap().unwrap();
+        let height = SIZE.1 + 2 * LEGEND_LINE + LEGEND_MARGIN;
+        assert!(text.contains(&format!("height=\"{height}\"")), "{text}");
+        assert!(text.contains(&format!("{}…", "n".repeat(NAME_MAX - 1))), "{text}");
+        let before = text.split("plain").next().unwrap();
+        let y = before.rsplit(" y=\"").next().unwrap().split('"').next().unwrap();
+        assert!(y.parse::<u32>().unwrap() >= SIZE.1, "{y}");
+        let alone = svg(AXES, &curves[..1]).unwrap().unwrap();
+        assert!(alone.contains(&format!("height=\"{}\"", SIZE.1)) && !alone.contains("plain"));
     }
 
     #[test]
