@@ -34,6 +34,9 @@ pub(crate) struct Load {
     /// Options of fio that this program has no word for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     options: Vec<String>,
+    /// Setting of the measured system that it was done under, as the user named it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    setting: Option<String>,
     /// Hosts that did it together; jobs and rate are those of all.
     #[serde(default = "one_host", skip_serializing_if = "is_one_host")]
     hosts: u32,
@@ -121,7 +124,8 @@ impl ObjectsLoad {
 impl Load {
     /// The load of a plan.
     pub(crate) fn of_plan(plan: &Plan) -> Self {
-        let load = Self::of(&plan.load);
+        let setting = plan.setting.as_ref().map(|setting| setting.name.clone());
+        let load = Self { setting, ..Self::of(&plan.load) };
         match &plan.goal {
             Goal::Disk(_) | Goal::Rados(_) | Goal::Volumes(_) => load,
             Goal::Fio(goal) => {
@@ -150,6 +154,7 @@ impl Load {
             mixture: spec.mixture.iter().flat_map(Sort::all).collect(),
             objects: None,
             options: Vec::new(),
+            setting: None,
             hosts: 1,
         }
     }
@@ -180,6 +185,13 @@ impl Load {
         })
     }
 
+    /// Setting of a load that is the same but for it.
+    pub(crate) fn setting_beside<'a>(&self, other: &'a Self) -> Option<&'a str> {
+        let without = |load: &Self| Self { setting: None, ..load.clone() };
+        let other_setting = other.setting.as_deref().filter(|_| other.setting != self.setting)?;
+        (without(self) == without(other)).then_some(other_setting)
+    }
+
     /// Whether data that it writes are those of another load.
     pub(crate) fn writes_what(&self, other: &Self) -> bool {
         self.read_percent < 100 && self.objects.is_none() && self.seed == other.seed
@@ -187,6 +199,11 @@ impl Load {
 
     /// One line.
     pub(crate) fn text(&self) -> String {
+        let setting = self.setting.as_ref().map(|name| format!(", under {name}"));
+        self.without_setting() + &setting.unwrap_or_default()
+    }
+
+    fn without_setting(&self) -> String {
         let pace = match self.rate_per_second {
             None => "as fast as answered".to_owned(),
             Some(rate) => format!("{rate} operations/s"),

@@ -25,6 +25,7 @@ mod s3;
 mod sampler;
 mod saved;
 mod scale;
+mod setting;
 mod sweep;
 mod system;
 mod volumes;

@@ -17,7 +17,7 @@ pub(crate) const COLUMNS: [&str; 11] =
     ["OPS/S", "±", "MiB/s", "MEAN µs", "p50", "p90", "p95", "p99", "p99.9", "p99.99", "MAX"];
 
 /// Names of what else may be said of a run.
-const NOTES: [&str; 4] = ["filled", "snapshots", "reduced", "rados bench"];
+const NOTES: [&str; 5] = ["filled", "snapshots", "reduced", "rados bench", "settings"];
 
 /// What clocks and beginnings of hosts may differ by at least, in ms.
 const APART_MS: u64 = 250;
@@ -99,6 +99,22 @@ impl Report {
             report.notes.extend(terms.map(|text| ("rados bench".to_owned(), text)));
         }
         report
+    }
+
+    /// Says of each run under a setting how it stands beside the first one under another that is the same but for that.
+    pub(crate) fn beside_first(runs: &mut [Self]) {
+        let rates: Vec<(Load, f64)> =
+            runs.iter().map(|run| (run.load.clone(), run.both.operations_per_second)).collect();
+        for (at, run) in runs.iter_mut().enumerate() {
+            let first = rates[..at].iter().find_map(|(load, rate)| {
+                let setting = run.load.setting_beside(load)?;
+                (*rate > 0.0).then(|| (setting, run.both.operations_per_second / rate))
+            });
+            let text = first.map(|(setting, ratio)| {
+                format!("{ratio:.2} times the operations/s under {setting}")
+            });
+            run.notes.extend(text.map(|text| ("settings".to_owned(), text)));
+        }
     }
 
     /// The report of what fio ran.

@@ -25,6 +25,7 @@ use super::fio::FioGoal;
 use super::health::Health;
 use super::rados::RadosGoal;
 use super::sampler::{Sampler, check_ceph, check_server};
+use super::setting::Setting;
 use super::volumes::{Fleet, Taken, VolumesGoal};
 use crate::age::now_unix_ms;
 use crate::cli::Global;
@@ -65,6 +66,10 @@ pub(crate) struct Plan {
     pub(crate) processes: Vec<u32>,
     /// Admin sockets of Ceph's daemons that are asked for theirs.
     pub(crate) ceph: Vec<PathBuf>,
+    /// Setting of the measured system that is made before.
+    pub(crate) setting: Option<Setting>,
+    /// Whether the load before it has made it.
+    pub(crate) is_set: bool,
     /// Whether the daemon is asked for its counters.
     pub(crate) asks_server: bool,
 }
@@ -177,6 +182,8 @@ struct Around<'a> {
 
 fn measure(plan: &Plan, around: Around<'_>) -> Result<Outcome> {
     let Around { global, watch, .. } = around;
+    let setting = plan.setting.as_ref().filter(|_| !plan.is_set);
+    setting.map_or(Ok(()), |setting| setting.make(watch))?;
     watch.say(format!("open {}", plan.goal));
     match &plan.goal {
         Goal::Disk(target) => measure_crew(plan, Places::One(Place::Disk(target.clone())), around),

@@ -5,7 +5,8 @@ use serde::{Deserialize, Serialize};
 use varve_tool_bench::LoadSpec;
 
 use super::report::Report;
-use super::run::Plan;
+use super::run::{Goal, Plan};
+use super::setting::Setting;
 use crate::failure::{Failure, Result};
 
 /// Most loads of a sweep.
@@ -23,27 +24,20 @@ pub(crate) struct SweepArgs {
     #[arg(long, value_delimiter = ',', value_name = "OPS", conflicts_with_all = ["rate", "preset", "fio_job", "depths"])]
     rates: Vec<f64>,
 
+    /// The load, or each of a preset, under each of these settings of the measured system, one after another: NAME=COMMAND, whose command of a shell makes
+    /// the setting before the load; may be said again
+    #[arg(long, value_parser = Setting::read, value_name = "NAME=COMMAND", conflicts_with_all = ["clients", "client", "at"])]
+    setting: Vec<Setting>,
+
     /// Say which load has most operations a second of those whose p99 is no more than this: 500us, 2ms
     #[arg(long, value_parser = microseconds, value_name = "TIME")]
     p99_max: Option<u64>,
 }
 
 impl SweepArgs {
-    /// A load as those that are swept; the first one fills the target for all.
+    /// A load as those that are swept, and all of them under each setting; the first one fills the target for all.
     pub(crate) fn loads(&self, plans: Vec<Plan>) -> Result<Vec<Plan>> {
-        let loads = |load: LoadSpec| -> Vec<LoadSpec> {
-            let depths = self.depths.iter().map(|depth| LoadSpec { depth: *depth, ..load });
-            let rates = self.rates.iter().map(|rate| LoadSpec { rate: Some(*rate), ..load });
-            depths.chain(rates).collect()
-        };
-        if self.depths.is_empty() && self.rates.is_empty() {
-            return Ok(plans);
-        }
-        let swept = plans.iter().flat_map(|plan| {
-            let of = |(index, load)| Plan { load, fill: plan.fill && index == 0, ..plan.clone() };
-            loads(plan.load).into_iter().enumerate().map(of)
-        });
-        let swept: Vec<Plan> = swept.collect();
+        let swept = self.under_settings(self.depths_and_rates(plans));
         if swept.len() > LOADS_MAX {
             let what = format!("{} loads are more than {LOADS_MAX}", swept.len());
             return Err(Failure::misuse(what));
@@ -52,6 +46,40 @@ impl SweepArgs {
             plan.load.check().map_err(|error| Failure::misuse(error.to_string()))?;
         }
         Ok(swept)
+    }
+
+    /// Loads of one setting stand together: each is made once.
+    fn under_settings(&self, plans: Vec<Plan>) -> Vec<Plan> {
+        if self.setting.is_empty() {
+            return plans;
+        }
+        let makes_its_own = |plan: &Plan| matches!(plan.goal, Goal::Volumes(_));
+        let settings = self.setting.iter().enumerate();
+        let under = settings.flat_map(|(at, setting)| {
+            plans.iter().enumerate().map(move |(index, plan)| Plan {
+                setting: Some(setting.clone()),
+                is_set: index > 0,
+                fill: plan.fill && (at == 0 || makes_its_own(plan)),
+                ..plan.clone()
+            })
+        });
+        under.collect()
+    }
+
+    fn depths_and_rates(&self, plans: Vec<Plan>) -> Vec<Plan> {
+        let loads = |load: LoadSpec| -> Vec<LoadSpec> {
+            let depths = self.depths.iter().map(|depth| LoadSpec { depth: *depth, ..load });
+            let rates = self.rates.iter().map(|rate| LoadSpec { rate: Some(*rate), ..load });
+            depths.chain(rates).collect()
+        };
+        if self.depths.is_empty() && self.rates.is_empty() {
+            return plans;
+        }
+        let swept = plans.iter().flat_map(|plan| {
+            let of = |(index, load)| Plan { load, fill: plan.fill && index == 0, ..plan.clone() };
+            loads(plan.load).into_iter().enumerate().map(of)
+        });
+        swept.collect()
     }
 
     /// What is looked for.

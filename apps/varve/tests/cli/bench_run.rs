@@ -246,7 +246,6 @@ fn a_preset_runs_with_its_parameters() {
     for (preset, what) in [
         ("yahoo-cas", "a cache tier before coded storage"),
         ("file-smallfiles", "file system targets"),
-        ("net-4k-256", "a path of replication"),
     ] {
         let later = bench(&[preset, "--target", "memory:16MiB"]).refused(2);
         let said = format!("`{preset}` cannot be run yet: it needs {what}");
@@ -266,6 +265,32 @@ fn a_preset_runs_with_its_parameters() {
     assert!(
         bench(&["appb-small-90w", "--target", "memory:1MiB"]).refused(2).contains("fewer than")
     );
+}
+
+#[test]
+fn a_preset_runs_under_settings_that_commands_make() {
+    let dir = tempfile::tempdir().unwrap();
+    let log = dir.path().join("log");
+    let add = |name: &str| format!("{name}=echo {name} >> {}", log.display());
+    let (long, short) = (add("long"), add("short"));
+    let run = ["readahead-ab", "--target", "memory:16MiB", "--setting", &long, "--setting", &short];
+    let json = bench(&[&run[..], &["--json"]].concat()).json();
+    let runs = json["runs"].as_array().unwrap();
+    let settings: Vec<&str> =
+        runs.iter().map(|run| run["load"]["setting"].as_str().unwrap()).collect();
+    assert_eq!(settings, ["long", "short"]);
+    assert_eq!((&runs[0]["fill"], &runs[1]["fill"]), (&true.into(), &false.into()));
+    assert_eq!(std::fs::read_to_string(&log).unwrap(), "long\nshort\n");
+    let text = bench(&run).ok();
+    assert!(text.contains("under short\n") && text.contains("operations/s under long\n"), "{text}");
+    // The loads of a preset under one setting need its command once.
+    std::fs::remove_file(&log).unwrap();
+    let (net, one) = (["net-4k-256", "--target", "memory:16MiB", "--setting"], long.as_str());
+    bench(&[&net[..], &[one]].concat()).ok();
+    assert_eq!(std::fs::read_to_string(&log).unwrap(), "long\n");
+    let failed = bench(&[&run[..4], &["worse=exit 3"]].concat()).refused(1);
+    assert!(failed.contains("setting worse: `exit 3` ended with exit status: 3"), "{failed}");
+    bench(&[&run[..4], &["nothing"]].concat()).refused(2);
 }
 
 #[test]

@@ -75,6 +75,8 @@ pub(super) fn presets() -> Vec<Preset> {
         volumes(),
         native(),
         lives(),
+        settings(),
+        transports(),
     ]
     .concat()
 }
@@ -533,6 +535,85 @@ fn native() -> Vec<Preset> {
             RANDOM,
             [16, 224, 460],
             "S3, reads: 52,540 MB/s at 35 ms on flash, 3,055 MB/s at 290 ms on disks",
+        ),
+    ]
+}
+
+/// Loads that are run under settings of the measured system, which the user names.
+fn settings() -> Vec<Preset> {
+    let needs = "a block target, and --setting NAME=COMMAND for each setting";
+    let reads = BlockWork { needs, steps: vec![BASE], ..WORK };
+    let reduced = Step { read_percent: 0, ..BASE };
+    let reduced = BlockWork { needs, compression_ratio: Some(2.0), steps: vec![reduced], ..WORK };
+    vec![
+        Preset {
+            source: "S1",
+            setting: "read-ahead 2048 KB against 16 KB; threads of operations default against 32; of clients default against 4: --setting for each",
+            assumed: vec![TIMES_ASSUMED, DEPTH_ASSUMED, JOBS_ASSUMED],
+            reference: "S1: +55 %, +11 %, +11 %: 1.91 times together",
+            ..preset(
+                "readahead-ab",
+                "4K random reads under settings of the system, compared",
+                Work::Block(reads),
+            )
+        },
+        Preset {
+            source: "S2",
+            setting: "compression and fingerprint in one pass against two, where the measured system can do both: --setting for each; deduplication and compression on",
+            assumed: vec![
+                TIMES_ASSUMED,
+                DEPTH_ASSUMED,
+                JOBS_ASSUMED,
+                "4 KiB random writes, compressible 2:1",
+            ],
+            reference: "S2: +40 %",
+            ..preset(
+                "reduce-fused",
+                "writes that are reduced, under settings of the system, compared",
+                Work::Block(reduced),
+            )
+        },
+    ]
+}
+
+/// Loads on a path of replication, once for each transport.
+fn transports() -> Vec<Preset> {
+    let preset_of = |id, what, block_bytes, block_in_source, reference| {
+        let step = |read_percent| Step {
+            block_bytes,
+            block_in_source,
+            read_percent,
+            jobs: 1,
+            depth: 256,
+            ..BASE
+        };
+        let work = BlockWork {
+            needs: "a target that replicates: rbd:POOL/IMAGE, rados:POOL, an export",
+            steps: vec![step(0), step(100)],
+            ..WORK
+        };
+        Preset {
+            source: "S2",
+            setting: "once for each transport, or --setting for each; `report page` sets them side by side",
+            assumed: vec![TIMES_ASSUMED, "random, writes and then reads"],
+            reference,
+            ..preset(id, what, Work::Block(work))
+        }
+    };
+    vec![
+        preset_of(
+            "net-4k-256",
+            "4 K with 256 under way, by transport",
+            4 * KIB,
+            "4 K",
+            "S2: latency 3 to 14 % below kernel TCP",
+        ),
+        preset_of(
+            "net-1m-256",
+            "1 M with 256 under way, by transport",
+            MIB,
+            "1 M",
+            "S2: +10 % and -4 % of kernel TCP's MB/s",
         ),
     ]
 }

@@ -16,7 +16,7 @@ struct Row {
 
 /// All of them.
 pub(super) fn presets() -> Vec<Preset> {
-    [BLOCK, OBJECTS, FILE, REDUCTION].concat().iter().map(preset).collect()
+    [OBJECTS, FILE].concat().iter().map(preset).collect()
 }
 
 fn preset(row: &&Row) -> Preset {
@@ -30,36 +30,6 @@ fn preset(row: &&Row) -> Preset {
         work: Work::Needs { what: row.needs, parameters: row.parameters },
     }
 }
-
-const BLOCK: &[&Row] = &[
-    &Row {
-        id: "readahead-ab",
-        what: "4K random reads with settings of the system compared",
-        source: "S1",
-        needs: "settings of the system under test changed between runs",
-        parameters: "4K random reads; read-ahead 2048 KB against 16 KB; threads of operations default against 32; of clients default against 4",
-        assumed: &[],
-        reference: "S1: +55 %, +11 %, +11 %: 1.91 times together",
-    },
-    &Row {
-        id: "net-4k-256",
-        what: "4 K with 256 under way, by transport",
-        source: "S2",
-        needs: "a path of replication",
-        parameters: "4 K, 256 under way, each transport",
-        assumed: &[],
-        reference: "S2: latency 3 to 14 % below kernel TCP",
-    },
-    &Row {
-        id: "net-1m-256",
-        what: "1 M with 256 under way, by transport",
-        source: "S2",
-        needs: "a path of replication",
-        parameters: "1 M, 256 under way, each transport",
-        assumed: &[],
-        reference: "S2: +10 % and -4 % of kernel TCP's MB/s",
-    },
-];
 
 const OBJECTS: &[&Row] = &[&Row {
     id: "yahoo-cas",
@@ -91,13 +61,3 @@ const FILE: &[&Row] = &[
         reference: "operations/s",
     },
 ];
-
-const REDUCTION: &[&Row] = &[&Row {
-    id: "reduce-fused",
-    what: "compression and fingerprint in one pass against two",
-    source: "S2",
-    needs: "settings of the system under test changed between runs",
-    parameters: "as the source: one pass against two",
-    assumed: &[],
-    reference: "S2: +40 %",
-}];

@@ -240,6 +240,14 @@ mod tests {
         let workers: Vec<u32> = work("null-workers").steps.iter().map(|step| step.jobs).collect();
         assert_eq!(workers, [1, 2, 3, 4, 8, 16, 32]);
         assert_eq!(work("idf16").steps.len(), 8);
+        let net = |id: &str| -> Vec<(usize, u8, u32)> {
+            let steps = work(id).steps;
+            steps.iter().map(|step| (step.block_bytes, step.read_percent, step.depth)).collect()
+        };
+        assert_eq!(net("net-4k-256"), [(4096, 0, 256), (4096, 100, 256)]);
+        assert_eq!(net("net-1m-256"), [(1 << 20, 0, 256), (1 << 20, 100, 256)]);
+        assert_eq!(net("readahead-ab"), [(4096, 100, 32)]);
+        assert_eq!(work("reduce-fused").compression_ratio, Some(2.0));
         let sorts = |id: &str| -> Vec<(u8, bool, usize)> {
             let mixture = work(id).steps[0].mixture.unwrap();
             mixture

@@ -186,8 +186,9 @@ impl Run {
         }
         let system = System::now();
         let outcomes = run(&plans, global)?;
-        let runs: Vec<Report> =
+        let mut runs: Vec<Report> =
             plans.iter().zip(&outcomes).map(|(plan, outcome)| Report::of(plan, outcome)).collect();
+        Report::beside_first(&mut runs);
         let id = preset.as_ref().map(|preset| preset.id.clone());
         let within = self.sweep.within(&runs);
         let saved = Saved { preset: id, system, hosts: Vec::new(), within, runs };
@@ -395,6 +396,8 @@ impl Run {
             healthy: self.healthy.clone(),
             processes: self.process.concat(),
             ceph: self.ceph.clone(),
+            setting: None,
+            is_set: false,
             asks_server: self.server,
         }
     }
