@@ -408,6 +408,28 @@ mod tests {
     }
 
     #[test]
+    fn times_are_a_year_at_most() {
+        let of = |times: &str, delay: &str| {
+            Workload::read(&format!(
+                r#"<workload name="w"><workflow><workstage name="w" closuredelay="{delay}"><work name="w" workers="1" {times}>
+                <operation type="read" ratio="100" config="containers=c(1);objects=c(1)"/></work></workstage></workflow></workload>"#
+            ))
+        };
+        let year = "runtime=\"31536000\" rampup=\"31536000\" rampdown=\"31536000\"";
+        assert!(of(year, "31536000").is_ok());
+        let most = u64::MAX;
+        for (times, delay, which) in [
+            (format!("runtime=\"{most}\" rampup=\"1\""), "0".to_owned(), "runtime"),
+            (format!("runtime=\"1\" rampup=\"{most}\""), "0".to_owned(), "rampup"),
+            ("runtime=\"1\" rampdown=\"31536001\"".to_owned(), "0".to_owned(), "rampdown"),
+            ("runtime=\"1\"".to_owned(), most.to_string(), "closuredelay"),
+        ] {
+            let error = of(&times, &delay).unwrap_err().to_string();
+            assert!(error.contains(which) && error.ends_with("s is more than a year"), "{error}");
+        }
+    }
+
+    #[test]
     fn settings_come_from_the_nearest_element() {
         let xml = r#"<workload name="w"><storage type="s3" config="endpoint=http://a;x=1"/><workflow>
             <workstage name="a"><storage type="s3" config="endpoint=http://b"/>

@@ -17,6 +17,9 @@ const PART_BYTES_MIN: u64 = 5 << 20;
 /// Most workers of a work.
 const WORKERS_MAX: u32 = 4096;
 
+/// Longest time, in s: a year. Sums of times stay far from the end of 64 bits, and of clocks.
+const SECONDS_MAX: u64 = 365 * 24 * 60 * 60;
+
 /// A workload.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Workload {
@@ -250,6 +253,15 @@ impl Element {
         self.text(key).map(number).transpose()
     }
 
+    /// A time, in s.
+    fn seconds(&self, key: &str) -> Result<Option<u64>> {
+        let seconds = self.number(key)?;
+        if let Some(seconds) = seconds.filter(|seconds| *seconds > SECONDS_MAX) {
+            return Err(refused(&self.name, format!("{key} of {seconds} s is more than a year")));
+        }
+        Ok(seconds)
+    }
+
     fn name_or(&self, fallback: &str) -> String {
         self.text("name").unwrap_or(fallback).to_owned()
     }
@@ -280,7 +292,7 @@ impl Reading {
             "workstage" => {
                 self.stage = Some(Workstage {
                     name: element.name_or("stage"),
-                    closure_delay_s: element.number("closuredelay")?.unwrap_or(0),
+                    closure_delay_s: element.seconds("closuredelay")?.unwrap_or(0),
                     works: Vec::new(),
                 });
             }
@@ -357,7 +369,7 @@ fn work(element: &Element) -> Result<Work> {
     }
     let is_normal = kind == WorkKind::Normal;
     let (runtime, operations, bytes) =
-        (element.number("runtime")?, element.number("totalOps")?, element.number("totalBytes")?);
+        (element.seconds("runtime")?, element.number("totalOps")?, element.number("totalBytes")?);
     let end = match (is_normal, runtime.unwrap_or(0), operations.unwrap_or(0), bytes.unwrap_or(0)) {
         (false, ..) => End::Once,
         (true, 0, 0, 0) => {
@@ -378,8 +390,8 @@ fn work(element: &Element) -> Result<Work> {
         kind,
         workers,
         end,
-        ramp_up_s: element.number("rampup")?.unwrap_or(0),
-        ramp_down_s: element.number("rampdown")?.unwrap_or(0),
+        ramp_up_s: element.seconds("rampup")?.unwrap_or(0),
+        ramp_down_s: element.seconds("rampdown")?.unwrap_or(0),
         failures_accepted: element.number("afr")?.unwrap_or(if is_normal { 200_000 } else { 0 }),
         division,
         storage: BTreeMap::new(),
