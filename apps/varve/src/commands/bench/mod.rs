@@ -5,6 +5,7 @@ mod import;
 mod list;
 mod merge;
 mod run;
+mod said;
 mod scale;
 mod show;
 

@@ -18,6 +18,7 @@ use crate::bench::{
     shown,
 };
 use crate::cli::{Global, size};
+use crate::commands::bench::said::flags_said;
 use crate::commands::bench::scale;
 use crate::commands::user::read_file;
 use crate::failure::{Failure, Result};
@@ -154,9 +155,12 @@ impl Run {
     pub(crate) fn run(self, global: &Global) -> Result<String> {
         let load = self.load.spec()?;
         let preset = self.preset.as_deref().map(known).transpose()?;
-        if let (Some(lives), None) = (preset.as_ref().and_then(lives_work), &self.target) {
-            if let Some(preset) = preset.filter(|_| !self.json) {
-                print(&format!("{}\n", shown(&preset).1))?;
+        if let (Some(preset), None) = (&preset, &self.target)
+            && let Some(lives) = lives_work(preset)
+        {
+            takes_no_flags(preset)?;
+            if !self.json {
+                print(&format!("{}\n", shown(preset).1))?;
             }
             return scale::lives(global, &scale::spec(&lives), self.json);
         }
@@ -460,6 +464,18 @@ impl Run {
         }
         Ok(())
     }
+}
+
+/// Refuses flags that would do nothing, beside a preset that makes volumes and says all of what is done with them.
+fn takes_no_flags(preset: &Preset) -> Result<()> {
+    let said = flags_said(&["bench", "run"]);
+    let idle: Vec<&str> =
+        said.iter().map(String::as_str).filter(|flag| *flag != "--json").collect();
+    if idle.is_empty() {
+        return Ok(());
+    }
+    let what = format!("`{}` says all that is done, and takes no {}", preset.id, idle.join(", "));
+    Err(Failure::misuse(what).hint("`varve bench scale` has flags for volumes, sizes and depth"))
 }
 
 /// Leaves a client its part of a load.
