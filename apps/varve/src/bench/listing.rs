@@ -1,14 +1,14 @@
 //! Results of a folder, the oldest first: the history of what was measured.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use varve_types::ByteCount;
 
 use super::saved::Saved;
 use crate::age::since;
-use crate::commands::report::name;
+use crate::commands::report::names;
 use crate::failure::{Failure, Result};
 use crate::table::{Align, columns};
 
@@ -31,9 +31,9 @@ pub(crate) struct Listed {
 
 impl Listed {
     /// Its loads.
-    fn all(path: &Path, saved: &Saved) -> Vec<Self> {
+    fn all(name: &str, saved: &Saved) -> Vec<Self> {
         let loads = saved.runs.iter().map(|run| Self {
-            name: name(path),
+            name: name.to_owned(),
             unix_ms: saved.system.unix_ms,
             preset: saved.preset.clone(),
             target: run.target.clone(),
@@ -82,14 +82,18 @@ impl Listed {
 /// Every load of every result of a folder, the oldest first. What is no result is passed over, and so is what is in folders below.
 pub(crate) fn listed(dir: &Path) -> Result<Vec<Listed>> {
     let failed = |error| Failure::new(format!("list {}: {error}", dir.display()));
-    let mut all = Vec::new();
+    let mut results: Vec<(PathBuf, Saved)> = Vec::new();
     for entry in fs::read_dir(dir).map_err(failed)? {
         let path = entry.map_err(failed)?.path();
         let is_json = path.extension().is_some_and(|extension| extension == "json");
-        if let Some(saved) = Saved::read(&path).ok().filter(|_| is_json || path.is_dir()) {
-            all.extend(Listed::all(&path, &saved));
-        }
+        let saved = Saved::read(&path).ok().filter(|_| is_json || path.is_dir());
+        results.extend(saved.map(|saved| (path, saved)));
     }
+    results.sort_by(|(one, _), (other, _)| one.cmp(other));
+    let names = names(results.iter().map(|(path, _)| path.as_path()));
+    let named = names.iter().zip(&results);
+    let mut all: Vec<Listed> =
+        named.flat_map(|(name, (_, saved))| Listed::all(name, saved)).collect();
     all.sort_by(|one, other| (one.unix_ms, &one.name).cmp(&(other.unix_ms, &other.name)));
     Ok(all)
 }

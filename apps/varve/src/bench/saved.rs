@@ -17,7 +17,7 @@ use super::system::System;
 use crate::failure::{Failure, Result};
 
 /// Name of the file that holds everything but timelines.
-const REPORT: &str = "report.json";
+pub(crate) const REPORT: &str = "report.json";
 
 /// What one command measured. Fields are added over time, never renamed.
 #[derive(Clone, Serialize, Deserialize, Debug)]
