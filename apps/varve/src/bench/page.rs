@@ -168,5 +168,6 @@ fn machines(runs: &[Run<'_>]) -> Table {
 
 fn bounds(run: &Run<'_>) -> Vec<String> {
     let findings = run.report.repeats.last().into_iter().flat_map(|window| &window.findings);
+    let findings = findings.filter(|found| !found.is_contradiction());
     findings.map(|found| format!("{}: {}", run.name, found.text)).collect()
 }
