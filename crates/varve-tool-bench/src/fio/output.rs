@@ -35,7 +35,7 @@ pub struct FioRun {
     pub options: Vec<String>,
     /// Jobs that were told of, one by one.
     pub jobs: u64,
-    /// Time that was measured, in ms.
+    /// Time that was measured, in ms; 0 of less than one.
     pub window_ms: u64,
     /// Reads; none when there were none.
     pub reads: Option<FioSide>,
@@ -148,6 +148,20 @@ impl FioOutput {
         }
         Ok(Self { version: output.version, unix_ms: output.timestamp_ms, runs })
     }
+
+    /// The same, if each run has a rate.
+    ///
+    /// # Errors
+    /// `FioOutput`: a run took no time.
+    pub fn with_rates(self) -> Result<Self> {
+        match self.runs.iter().find(|run| run.window_ms == 0) {
+            None => Ok(self),
+            Some(run) => {
+                let why = "it has a runtime of 0 ms, in which there is no rate".to_owned();
+                Err(refused(&run.job.name, why))
+            }
+        }
+    }
 }
 
 impl FioRun {
@@ -198,9 +212,6 @@ fn run(jobs: &[&Job], global: &BTreeMap<String, String>) -> Result<FioRun> {
     }
     let runtimes = jobs.iter().map(|job| job.read.runtime.max(job.write.runtime));
     let window_ms = runtimes.max().unwrap_or(0);
-    if window_ms == 0 {
-        return Err(refused(name, "it has a runtime of 0 ms, in which no rate is known".to_owned()));
-    }
     let options = unknown.iter().map(|option| format!("{}={}", option.name, option.value));
     let (options, jobs) = (options.collect(), jobs.len() as u64);
     Ok(FioRun { job, options, jobs, window_ms, reads, writes, both })
@@ -415,7 +426,8 @@ mod tests {
             (output(&[job("a", &none(), &none())]), "measured nothing"),
             (output(&[job("a", &timeless, &none())]), "a runtime of 0 ms"),
         ] {
-            let error = FioOutput::read(&text).unwrap_err().to_string();
+            let read = FioOutput::read(&text).and_then(FioOutput::with_rates);
+            let error = read.unwrap_err().to_string();
             assert!(error.contains(what), "{text}: {error}");
         }
     }

@@ -31,7 +31,8 @@ pub(crate) struct Import {
 impl Import {
     pub(crate) fn run(self) -> Result<String> {
         self.save.as_deref().map_or(Ok(()), Saved::check)?;
-        let output = FioOutput::read(&read_file(&self.file)?)
+        let output = FioOutput::read(&read_file(&self.file)?).and_then(FioOutput::with_rates);
+        let output = output
             .map_err(|error| Failure::misuse(format!("read {}: {error}", self.file.display())))?;
         let saved = Saved::of_fio(&output);
         saved.told(self.save.as_deref(), self.json)
