@@ -48,6 +48,7 @@ impl Saved {
         if results.iter().any(|result| result.saved.runs.len() != count) {
             return Err(Failure::new("the results have different numbers of loads"));
         }
+        refuse_same(results)?;
         let runs = (0..count).map(|at| {
             let parts = results
                 .iter()
@@ -144,6 +145,20 @@ impl Saved {
         }
         Ok(saved)
     }
+}
+
+/// Refuses a result that is there twice: it would count twice.
+fn refuse_same(results: &[Named]) -> Result<()> {
+    let mut before: Vec<(&str, String)> = Vec::new();
+    for Named { name, saved } in results {
+        let text = json(saved)?;
+        if let Some((first, _)) = before.iter().find(|(_, other)| *other == text) {
+            let what = format!("{first} and {name} are the same result");
+            return Err(Failure::new(what).hint("name the result of each host once"));
+        }
+        before.push((name.as_str(), text));
+    }
+    Ok(())
 }
 
 /// Of each repeat what the machine did, moment by moment.

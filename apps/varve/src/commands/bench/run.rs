@@ -98,7 +98,7 @@ pub(crate) struct Run {
 
     /// Client processes on a block target, among which jobs and rate are divided, each with an equal part of the target; their results are
     /// merged
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64), conflicts_with_all = ["at", "fio", "fio_job", "settle", "client"], value_name = "COUNT")]
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64), conflicts_with_all = ["at", "fio", "fio_job", "settle", "client", "process", "server", "ceph"], value_name = "COUNT")]
     clients: u32,
 
     /// Which of several clients this is
