@@ -19,8 +19,7 @@ use crate::bench::{
 };
 use crate::cli::{Global, size};
 use crate::commands::bench::said::flags_said;
-use crate::commands::bench::scale;
-use crate::commands::user::read_file;
+use crate::commands::bench::{read_text, scale};
 use crate::failure::{Failure, Result};
 use crate::print;
 
@@ -323,7 +322,7 @@ impl Run {
             Failure::misuse(what)
                 .hint("let fio run it, and import what it prints: `varve bench import`")
         };
-        let jobs = FioFile::read(&read_file(path)?).and_then(|file| file.jobs()).map_err(told)?;
+        let jobs = FioFile::read(&read_text(path)?).and_then(|file| file.jobs()).map_err(told)?;
         let plans = jobs.into_iter().enumerate().map(|(index, job)| {
             let seed = if job.is_repeatable { job.load.seed } else { now_unix_ms() };
             let load = LoadSpec { seed, verify: common.verify, ..job.load };
