@@ -122,6 +122,11 @@ pub(crate) fn shown(preset: &Preset) -> (Value, String) {
             pairs.push(("size", size.unwrap_or_else(|| "the whole target".to_owned())));
             let fill = if work.fill { ", each block written once before" } else { "" };
             pairs.push(("time", format!("{} s after {} s{fill}", work.duration_s, work.ramp_s)));
+            if work.clients > 1 {
+                let clients = work.clients;
+                let text = format!("{clients} in the source, by --clients {clients}; else 1");
+                pairs.push(("clients", text));
+            }
             for step in &work.steps {
                 let load = load_of(work, step, &LoadSpec::default());
                 pairs.push((
@@ -137,6 +142,7 @@ pub(crate) fn shown(preset: &Preset) -> (Value, String) {
             json!({
                 "size_bytes": work.size_bytes,
                 "fill": work.fill,
+                "clients": work.clients,
                 "ramp_ms": work.ramp_s * 1000,
                 "duration_ms": work.duration_s * 1000,
                 "steps": work.steps.iter().map(step_value).collect::<Vec<_>>(),
