@@ -13,6 +13,9 @@ use super::load::{load_text, pattern};
 use crate::failure::{Failure, Result};
 use crate::table::labelled;
 
+/// RAM that a server may have: reads of objects that are fewer bytes may come from it.
+const RAM_BYTES: u64 = 64 << 30;
+
 /// The preset of that name.
 pub(crate) fn known(id: &str) -> Result<Preset> {
     Preset::named(id).ok_or_else(|| {
@@ -148,7 +151,14 @@ pub(crate) fn shown(preset: &Preset) -> (Value, String) {
                 "steps": work.steps.iter().map(step_value).collect::<Vec<_>>(),
             })
         }
-        Work::Objects { xml } => json!({ "xml": xml }),
+        Work::Objects { xml } => {
+            let (objects, bytes) = Workload::read(xml).map_or((0, 0), |workload| workload.prepared());
+            let size = format!("{} ({bytes} bytes) in {objects} objects", ByteCount(bytes));
+            pairs.push(("size", size));
+            let warning = cached(bytes);
+            pairs.extend(warning.iter().map(|text| ("warning", text.clone())));
+            json!({ "xml": xml, "size_bytes": bytes, "warning": warning })
+        }
         Work::Lives(lives) => {
             let Lives { volumes, at_once, size_bytes, io_bytes, block_bytes, depth } = *lives;
             let size = ByteCount(size_bytes);
@@ -181,6 +191,15 @@ pub(crate) fn shown(preset: &Preset) -> (Value, String) {
         Work::Objects { xml } => (value, format!("{text}\n{xml}")),
         Work::Block(_) | Work::Lives(_) | Work::Needs { .. } => (value, text),
     }
+}
+
+/// That reads of so few bytes say nothing of drives.
+fn cached(size_bytes: u64) -> Option<String> {
+    let size = ByteCount(size_bytes);
+    let text = || {
+        format!("{size} fit in RAM of a server: reads may never see a drive; drop caches, or write more of your own")
+    };
+    (size_bytes < RAM_BYTES).then(text)
 }
 
 fn volumes_text(work: &VolumeWork) -> String {
