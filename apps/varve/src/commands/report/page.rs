@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use crate::bench::{Named, REPORT, Saved, page, write_pictures};
+use crate::bench::{Named, REPORT, Saved, Timelines, html, page, write_pictures};
 use crate::failure::{Failure, Result};
 
 /// Most results of a page: more lines than that nobody tells apart.
@@ -39,7 +39,7 @@ impl Page {
                 .hint("install one, such as fonts-dejavu-core"));
             }
         }
-        Ok(if self.markdown { document.markdown() } else { document.html() })
+        Ok(if self.markdown { document.markdown() } else { html(&document) })
     }
 }
 
@@ -73,7 +73,9 @@ pub(crate) fn names<'a>(paths: impl Iterator<Item = &'a Path>) -> Vec<String> {
 /// Reads results, and names them apart.
 pub(crate) fn named(paths: &[PathBuf]) -> Result<Vec<Named>> {
     let names = names(paths.iter().map(PathBuf::as_path));
-    let read = |(path, name): (&PathBuf, String)| Ok(Named { name, saved: Saved::read(path)? });
+    let read = |(path, name): (&PathBuf, String)| {
+        Ok(Named { timelines: Timelines::read(path), ..Named::new(name, Saved::read(path)?) })
+    };
     paths.iter().zip(names).map(read).collect()
 }
 
