@@ -48,7 +48,7 @@ pub(crate) use rados::RadosGoal;
 pub(crate) use report::{Report, json};
 pub(crate) use run::{Goal, Plan, run};
 pub(crate) use s3::S3Settings;
-pub(crate) use saved::{REPORT, Saved};
+pub(crate) use saved::{REPORT, Saved, write_folder};
 pub(crate) use scale::{ScaleSpec, scale};
 pub(crate) use sweep::SweepArgs;
 pub(crate) use system::System;

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use varve_tool_bench::fio::FioOutput;
+use varve_tool_plan::report::Document;
 
 use super::page::{Named, html, page};
 use super::picture::write_pictures;
@@ -147,6 +148,16 @@ impl Saved {
         }
         Ok(saved)
     }
+}
+
+/// Makes a folder of a result that is none of loads: these files, and its page.
+pub(crate) fn write_folder(dir: &Path, files: &[(&str, String)], page: &Document) -> Result<()> {
+    let failed = |error| Failure::new(format!("save to {}: {error}", dir.display()));
+    fs::create_dir_all(dir).map_err(failed)?;
+    for (name, text) in files {
+        fs::write(dir.join(name), text).map_err(failed)?;
+    }
+    fs::write(dir.join(PAGE), html(page)).map_err(failed)
 }
 
 /// Refuses a result that is there twice: it would count twice.

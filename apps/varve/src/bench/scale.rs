@@ -14,8 +14,10 @@ use varve_media::{Disk, Persist};
 use varve_reactor::{Loop, LoopConfig};
 use varve_stdx::AlignedBuf;
 use varve_tool_bench::{DataSpec, Estimate, Target};
+use varve_tool_plan::report::{Document, Table};
 use varve_types::ByteCount;
 
+use super::system::System;
 use crate::cli::Global;
 use crate::client::{Client, percent_encoded, volume_path};
 use crate::failure::{Failure, Result};
@@ -24,6 +26,10 @@ use crate::watch::Watch;
 
 /// Functions in the order in which a life calls them; `life` is all of them.
 const FUNCTIONS: [&str; 7] = ["create", "map", "wait", "io", "unmap", "remove", "life"];
+
+/// Titles of the columns of functions.
+const TITLES: [&str; 10] =
+    ["", "COUNT", "ERRORS", "MIN s", "MAX", "TOTAL", "MEAN", "MEDIAN", "STD", "p90"];
 
 /// Longest time until the daemon notices that a client has left.
 const LEAVING: Duration = Duration::from_secs(10);
@@ -54,6 +60,8 @@ pub(crate) struct ScaleSpec {
 #[derive(Serialize, Debug)]
 pub(crate) struct ScaleReport {
     spec: ScaleSpec,
+    /// The machine of the clients.
+    system: System,
     /// From the first beginning to the last end, in s.
     wall_seconds: f64,
     functions: Vec<Function>,
@@ -89,7 +97,7 @@ struct Seen {
 /// Runs them; Ctrl-C begins no more lives.
 pub(crate) fn scale(global: &Global, spec: &ScaleSpec) -> Result<ScaleReport> {
     let watch = Watch::open_ended();
-    let client = global.client();
+    let (client, system) = (global.client(), System::now());
     let before = Left::now(&client, &spec.prefix)?;
     if let Some(name) = before.volumes.first() {
         let what = format!("a volume {name} exists, which this would take for its own");
@@ -106,6 +114,7 @@ pub(crate) fn scale(global: &Global, spec: &ScaleSpec) -> Result<ScaleReport> {
     let seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
     Ok(ScaleReport {
         spec: spec.clone(),
+        system,
         wall_seconds,
         functions: FUNCTIONS.map(|name| Function::of(name, &seen)).into(),
         leaks,
@@ -378,6 +387,24 @@ impl Function {
 impl ScaleReport {
     /// For people.
     pub(crate) fn text(&self) -> String {
+        let align = |title: &'static str| match title {
+            "" => (title, Align::Left),
+            _ => (title, Align::Right),
+        };
+        let rows: Vec<_> = self.functions.iter().map(Function::row).collect();
+        format!("{}\n{}", labelled(&self.facts()), columns(&TITLES.map(align), &rows))
+    }
+
+    /// A page that needs nothing else.
+    pub(crate) fn page(&self) -> Document {
+        let rows = self.functions.iter().map(Function::row).collect();
+        Document::new("varve bench scale")
+            .facts(self.facts())
+            .table("Functions", Table { header: TITLES.to_vec(), rows })
+            .headed_facts("How it was measured", self.system.facts())
+    }
+
+    fn facts(&self) -> Vec<(&'static str, String)> {
         let ScaleSpec { volumes, at_once, size_bytes, block_bytes, depth, io_bytes, .. } =
             &self.spec;
         let (size, block) = (ByteCount(*size_bytes), ByteCount(*block_bytes as u64));
@@ -390,11 +417,7 @@ impl ScaleReport {
         pairs.extend(self.first_error.iter().map(|error| ("first error", error.clone())));
         let leaks = if self.leaks.is_empty() { "none".to_owned() } else { self.leaks.join("; ") };
         pairs.push(("leaks", leaks));
-        let titles = ["COUNT", "ERRORS", "MIN s", "MAX", "TOTAL", "MEAN", "MEDIAN", "STD", "p90"];
-        let titles = titles.map(|title| (title, Align::Right));
-        let header: Vec<_> = std::iter::once(("", Align::Left)).chain(titles).collect();
-        let rows: Vec<_> = self.functions.iter().map(Function::row).collect();
-        format!("{}\n{}", labelled(&pairs), columns(&header, &rows))
+        pairs
     }
 }
 

@@ -49,7 +49,10 @@ fn a_workload_runs_from_its_first_bucket_to_none() {
         let key = [key["access_key"].as_str().unwrap(), "--secret-file", "secret"];
         home.varve(&[&arguments[..], &key, more].concat())
     };
-    let csv = cosbench("w.xml", &["--csv"]).ok();
+    let csv = cosbench("w.xml", &["--csv", "--save", "saved"]).ok();
+    let saved = |file: &str| fs::read_to_string(home.path().join("saved").join(file)).unwrap();
+    assert_eq!(saved("report.csv"), csv);
+    assert!(saved("index.html").contains("<td>s3-main</td>"), "{}", saved("index.html"));
     let lines: Vec<Vec<&str>> = csv.lines().map(|line| line.split(',').collect()).collect();
     assert_eq!(lines[0][..5], ["Stage", "Op-Name", "Op-Type", "Op-Count", "Byte-Count"]);
     let of = |stage: &str, kind: &str| {

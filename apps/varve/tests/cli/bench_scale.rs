@@ -14,7 +14,14 @@ fn a_hundred_volumes_live_and_leave_nothing() {
     let scale = |more: &[&str]| {
         home.varve(&[&["bench", "scale", "--block", "64KiB"], &SMALL[..], more].concat())
     };
-    let json = scale(&["--json"]).json();
+    let saved = home.path().join("saved");
+    let json = scale(&["--json", "--save", saved.to_str().unwrap()]).json();
+    let report = std::fs::read_to_string(saved.join("report.json")).unwrap();
+    assert_eq!(serde_json::from_str::<serde_json::Value>(&report).unwrap(), json);
+    assert!(json["system"]["processors"].as_u64() > Some(0), "{json}");
+    let page = std::fs::read_to_string(saved.join("index.html")).unwrap();
+    assert!(page.contains("<h2>Functions</h2>") && page.contains("<td>unmap</td>"), "{page}");
+    scale(&["--save", saved.to_str().unwrap()]).refused(2);
     let functions = json["functions"].as_array().unwrap();
     let names: Vec<&str> = functions.iter().map(|of| of["name"].as_str().unwrap()).collect();
     assert_eq!(names, ["create", "map", "wait", "io", "unmap", "remove", "life"]);

@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use varve_tool_bench::Preset;
 use varve_tool_bench::cosbench::{Line, Workload, csv};
+use varve_tool_plan::report::{Document, Table};
 
-use crate::bench::{S3Settings, objects_work, run_workload};
+use crate::bench::{S3Settings, Saved, System, objects_work, run_workload, write_folder};
 use crate::commands::bench::read_text;
 use crate::failure::{Failure, Result};
 use crate::print;
@@ -36,6 +37,10 @@ pub(crate) struct Cosbench {
     #[arg(long, value_name = "FILE", requires = "access_key")]
     secret_file: Option<PathBuf>,
 
+    /// Make a folder of the result: COSBench's CSV, a page
+    #[arg(long, value_name = "DIR")]
+    save: Option<PathBuf>,
+
     /// Print COSBench's CSV: times are ms, throughput is operations a second, bandwidth bytes a second
     #[arg(long)]
     csv: bool,
@@ -43,6 +48,7 @@ pub(crate) struct Cosbench {
 
 impl Cosbench {
     pub(crate) fn run(self) -> Result<String> {
+        self.save.as_deref().map_or(Ok(()), Saved::check)?;
         let xml = match Preset::named(&self.workload) {
             Some(preset) => objects_work(preset)?,
             None => read_text(Path::new(&self.workload))?,
@@ -54,7 +60,12 @@ impl Cosbench {
         }
         let secret_file = self.secret_file.as_deref();
         let settings = S3Settings::said(self.endpoint, self.access_key, secret_file)?;
+        let system = System::now();
         let lines = run_workload(&workload, &settings)?;
+        if let Some(dir) = &self.save {
+            let page = page(&workload.name, &lines, &system);
+            write_folder(dir, &[("report.csv", csv(&lines))], &page)?;
+        }
         print(&if self.csv { csv(&lines) } else { table(&lines) })?;
         match lines.iter().find_map(|line| Some((line, line.failed.as_ref()?))) {
             None => Ok(String::new()),
@@ -65,11 +76,26 @@ impl Cosbench {
     }
 }
 
+/// Titles of columns, of words and of amounts.
+const WORDS: [&str; 3] = ["STAGE", "WORK", "OPERATION"];
+const AMOUNTS: [&str; 8] = ["COUNT", "FAILED", "OPS/S", "MB/S", "MEAN ms", "p90", "p99", "MAX"];
+
+/// A page that needs nothing else.
+fn page(name: &str, lines: &[Line], system: &System) -> Document {
+    let header = WORDS.into_iter().chain(AMOUNTS).collect();
+    let failed = lines.iter().filter_map(|line| {
+        line.failed.as_ref().map(|why| format!("{} of {}: {why}", line.name, line.stage))
+    });
+    Document::new(name)
+        .table("Operations", Table { header, rows: lines.iter().map(row).collect() })
+        .notes("Failed", failed.collect())
+        .headed_facts("How it was measured", system.facts())
+}
+
 /// For people.
 fn table(lines: &[Line]) -> String {
-    let amounts = ["COUNT", "FAILED", "OPS/S", "MB/S", "MEAN ms", "p90", "p99", "MAX"];
-    let amounts = amounts.map(|title| (title, Align::Right));
-    let words = ["STAGE", "WORK", "OPERATION"].map(|title| (title, Align::Left));
+    let amounts = AMOUNTS.map(|title| (title, Align::Right));
+    let words = WORDS.map(|title| (title, Align::Left));
     let header: Vec<_> = words.into_iter().chain(amounts).collect();
     let rows: Vec<_> = lines.iter().map(row).collect();
     columns(&header, &rows)

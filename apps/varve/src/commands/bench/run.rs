@@ -158,10 +158,12 @@ impl Run {
             && let Some(lives) = lives_work(preset)
         {
             takes_no_flags(preset)?;
+            let save = self.save.as_deref();
+            save.map_or(Ok(()), Saved::check)?;
             if !self.json {
                 print(&format!("{}\n", shown(preset).1))?;
             }
-            return scale::lives(global, &scale::spec(&lives), self.json);
+            return scale::lives(global, &scale::spec(&lives), (save, self.json));
         }
         let Some(target) = &self.target else {
             return Err(Failure::misuse("nothing to measure is named").hint("say --target"));
@@ -468,8 +470,9 @@ impl Run {
 /// Refuses flags that would do nothing, beside a preset that makes volumes and says all of what is done with them.
 fn takes_no_flags(preset: &Preset) -> Result<()> {
     let said = flags_said(&["bench", "run"]);
+    let does_something = |flag: &&str| matches!(*flag, "--json" | "--save");
     let idle: Vec<&str> =
-        said.iter().map(String::as_str).filter(|flag| *flag != "--json").collect();
+        said.iter().map(String::as_str).filter(|flag| !does_something(flag)).collect();
     if idle.is_empty() {
         return Ok(());
     }

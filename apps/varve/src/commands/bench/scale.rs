@@ -1,10 +1,12 @@
 //! `varve bench scale`: many short lives of volumes at a time.
 
+use std::path::{Path, PathBuf};
+
 use clap::Args;
 use varve_tool_bench::{Lives, LoadSpec};
 use varve_types::ByteCount;
 
-use crate::bench::{ScaleSpec, json, scale};
+use crate::bench::{REPORT, Saved, ScaleSpec, json, scale, write_folder};
 use crate::cli::{Global, size};
 use crate::failure::{Failure, Result};
 use crate::print;
@@ -41,6 +43,10 @@ pub(crate) struct Scale {
     #[arg(long, default_value = PREFIX, value_name = "TEXT")]
     prefix: String,
 
+    /// Make a folder of the result
+    #[arg(long, value_name = "DIR")]
+    save: Option<PathBuf>,
+
     /// Print JSON; fields are added over time, never renamed
     #[arg(long)]
     json: bool,
@@ -64,7 +70,7 @@ impl Scale {
             let what = "--io is no multiple of --block, or more than --size";
             return Err(Failure::misuse(what));
         }
-        lives(global, &spec, self.json)
+        lives(global, &spec, (self.save.as_deref(), self.json))
     }
 }
 
@@ -84,9 +90,17 @@ pub(super) fn spec(lives: &Lives) -> ScaleSpec {
     }
 }
 
-/// Lives them and prints what became of them; errors and leaks are a failure.
-pub(super) fn lives(global: &Global, spec: &ScaleSpec, as_json: bool) -> Result<String> {
+/// Lives them and prints what became of them, in a folder too if one is named; errors and leaks are a failure.
+pub(super) fn lives(
+    global: &Global,
+    spec: &ScaleSpec,
+    (save, as_json): (Option<&Path>, bool),
+) -> Result<String> {
+    save.map_or(Ok(()), Saved::check)?;
     let report = scale(global, spec)?;
+    if let Some(dir) = save {
+        write_folder(dir, &[(REPORT, json(&report)?)], &report.page())?;
+    }
     print(&if as_json { json(&report)? } else { report.text() })?;
     match (report.errors, report.leaks.len()) {
         (0, 0) => Ok(String::new()),
