@@ -203,7 +203,9 @@ fn objects_shown(xml: &str, pairs: &mut Vec<(&str, String)>) -> Value {
 fn cached(size_bytes: u64) -> Option<String> {
     let size = ByteCount(size_bytes);
     let text = || {
-        format!("{size} fit in RAM of a server: reads may never see a drive; drop caches, or write more of your own")
+        format!(
+            "{size} fit in RAM of a server: reads may never see a drive; drop caches, or write more of your own"
+        )
     };
     (size_bytes < RAM_BYTES).then(text)
 }

@@ -128,7 +128,10 @@ fn figures_that_cannot_be_are_not_used() {
     // The same within a thousandth of the time: more were under way than 32.
     let soon = fio.replace("\"runtime\": 10000", "\"runtime\": 10");
     let text = import("soon.json", &soon, &["--save", "soon"]).ok();
-    assert!(text.contains("INVALID  inconsistent: rate × latency gives 545.0 operations"), "{text}");
+    assert!(
+        text.contains("INVALID  inconsistent: rate × latency gives 545.0 operations"),
+        "{text}"
+    );
     assert!(!text.contains("bound by"), "{text}");
     let compared = varve_in(dir.path(), &["report", "compare", "can", "soon"]);
     assert!(compared.refused(1).contains("the second result means nothing: inconsistent"));

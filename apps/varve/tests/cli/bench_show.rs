@@ -28,7 +28,10 @@ fn a_preset_is_shown_with_its_source() {
 #[test]
 fn objects_that_fit_in_memory_are_warned_of() {
     let small = varve(&["bench", "show", "cos-small-read"]).ok();
-    assert!(small.contains("\nsize       1.1 GiB (1280000000 bytes) in 10000 objects\n"), "{small}");
+    assert!(
+        small.contains("\nsize       1.1 GiB (1280000000 bytes) in 10000 objects\n"),
+        "{small}"
+    );
     assert!(small.contains("\nwarning    1.1 GiB fit in RAM"), "{small}");
     let large = varve(&["bench", "show", "cos-large-read"]).ok();
     assert!(large.contains("(100000000000 bytes)") && !large.contains("warning"), "{large}");

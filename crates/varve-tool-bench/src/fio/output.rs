@@ -168,9 +168,8 @@ impl FioRun {
     /// That more operations were under way than can have been; nothing is said where options do not tell how many can.
     #[must_use]
     pub fn inconsistent(&self) -> Option<Finding> {
-        let has = |name: &str| {
-            self.options.iter().any(|option| option.split('=').next() == Some(name))
-        };
+        let has =
+            |name: &str| self.options.iter().any(|option| option.split('=').next() == Some(name));
         if self.job.load.rate.is_some() || has("iodepth") || has("numjobs") {
             return None;
         }
