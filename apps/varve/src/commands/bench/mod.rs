@@ -5,7 +5,6 @@ mod import;
 mod list;
 mod merge;
 mod run;
-mod said;
 mod scale;
 mod show;
 

@@ -13,12 +13,11 @@ use varve_types::limits::MEDIA_ALIGN;
 use crate::age::now_unix_ms;
 use crate::bench::{
     Aim, Bucket, CephArgs, ClientPart, FioGoal, Goal, LoadArgs, ObjectsArgs, ObjectsPlan, Plan,
-    RadosGoal, Report, Saved, SweepArgs, System, VolumesGoal, aim, block_work, json, known,
-    lives_work, load_of, milliseconds, objects_plans, objects_work, processes, run, run_clients,
-    shown,
+    RadosGoal, Report, Saved, SweepArgs, System, VolumesGoal, aim, block_work, flags_said, json,
+    known, lives_work, load_of, milliseconds, objects_plans, objects_work, processes, run,
+    run_clients, shown,
 };
 use crate::cli::{Global, size};
-use crate::commands::bench::said::flags_said;
 use crate::commands::bench::{read_text, scale};
 use crate::failure::{Failure, Result};
 use crate::print;

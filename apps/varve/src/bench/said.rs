@@ -8,7 +8,7 @@ use clap::parser::ValueSource;
 use crate::cli::Cli;
 
 /// Flags of the subcommand at `path` that stand on the command line, but those that every command has.
-pub(super) fn flags_said(path: &[&str]) -> Vec<String> {
+pub(crate) fn flags_said(path: &[&str]) -> Vec<String> {
     flags_of(path, std::env::args_os().collect())
 }
 
