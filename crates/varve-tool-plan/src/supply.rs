@@ -63,10 +63,13 @@ impl Supply {
     }
 
     fn take_measured(&mut self, catalogue: &Catalogue, node: Equipped<'_>, demand: &Demand) {
-        let rows: Vec<Row<'_>> = Row::of(catalogue, node).collect();
+        let all: Vec<Row<'_>> = Row::of(catalogue, node).collect();
+        // C2: what users measured counts, also where a source has more.
+        let replaced = |row: &&Row<'_>| all.iter().any(|other| other.replaces(row));
+        let rows: Vec<&Row<'_>> = all.iter().filter(|row| !replaced(row)).collect();
         for reads in [true, false] {
             let kind: Vec<&Row<'_>> =
-                rows.iter().filter(|row| row.reads() == Some(reads)).collect();
+                rows.iter().copied().filter(|row| row.reads() == Some(reads)).collect();
             let operations = kind.iter().filter_map(|row| Some((row.operations(demand)?, *row)));
             let best = timely(operations.collect(), demand).into_iter().min_by(|one, other| {
                 let near = one.1.distance(demand).total_cmp(&other.1.distance(demand));
@@ -178,6 +181,13 @@ impl<'a> Row<'a> {
             let drives = (real(node.drives) / real(had)).min(1.0);
             same.then_some(Row { measured, cluster, drives })
         })
+    }
+
+    /// Whether it is of the same as `other`, from a later file (C2).
+    fn replaces(&self, other: &Row<'_>) -> bool {
+        let (own, other) = (self.measured, other.measured);
+        let alike = own.block == other.block && own.read_share == other.read_share;
+        alike && own.file > other.file
     }
 
     /// Whether only reads were measured, or only writes; nothing of mixes.

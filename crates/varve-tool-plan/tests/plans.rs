@@ -130,6 +130,37 @@ fn operations_bind_by_what_was_measured() {
 }
 
 #[test]
+fn what_users_measured_counts_before_what_sources_print() {
+    let own = |cluster: &str, reads: &str| {
+        let mut catalogue = Catalogue::built_in();
+        let lab = "[[cluster]]\nname = \"lab\"\nnode = \"idf16\"\nnodes = 5\nprotection = \"2\"\n";
+        let row = format!(
+            "[[measured]]\ncluster = \"{cluster}\"\nblock = \"4KiB\"\nread_share = \"100%\"\n\
+             operations = \"{reads}\"\nsource = \"ours\"\n"
+        );
+        catalogue.add("lab.toml", &format!("{lab}{row}")).unwrap();
+        catalogue
+    };
+    let plan = |catalogue: &Catalogue| {
+        let policy = under(Protection::Copies(2));
+        let plan = Plan::search(catalogue, operations(4.32e6, 1.0), policy, &only("idf16"));
+        let layout = plan.unwrap().layouts.remove(0);
+        let is_ours = layout.supply.basis.contains(&"measured: ours".to_owned());
+        (layout.nodes, is_ours)
+    };
+    assert_eq!(plan(&Catalogue::built_in()), (20, false));
+    // Half of what the source has of the same cluster, and of another one of the same nodes.
+    assert_eq!(plan(&own("idf16", "540k")), (40, true));
+    assert_eq!(plan(&own("lab", "540k")), (40, true));
+    assert_eq!(plan(&own("lab", "2.16M")), (10, true));
+    // A later file counts before an earlier one.
+    let mut later = own("idf16", "2.16M");
+    let row = "[[measured]]\ncluster = \"lab\"\nblock = \"4KiB\"\nread_share = \"100%\"\noperations = \"270k\"\n";
+    later.add("later.toml", row).unwrap();
+    assert_eq!(plan(&later), (80, false));
+}
+
+#[test]
 fn machines_are_operations() {
     let by_machines =
         Demand { machines: 43_200, read_share: Share::of_base(1.0), ..Demand::default() };

@@ -171,9 +171,7 @@ struct PolicyArgs {
 impl Search {
     pub(crate) fn run(self) -> Result<String> {
         let mut catalogue = self.catalogues.read()?;
-        for measured in &self.measured {
-            add_measured(&mut catalogue, measured)?;
-        }
+        add_measured(&mut catalogue, &self.measured)?;
         let workload = self.demand.workload(&catalogue)?;
         let demand = self.demand.apply(workload);
         let policy = self.policy.apply(workload, demand.class);

@@ -248,6 +248,9 @@ pub struct Measured {
     /// Faults of the source that matter here.
     #[serde(default)]
     pub errata: Vec<Spanned<String>>,
+    /// Which file it is from: a later one counts before an earlier one (C2).
+    #[serde(skip)]
+    pub(crate) file: usize,
 }
 
 impl Measured {
