@@ -146,6 +146,9 @@ impl Demand {
         crate::error::positive("the demand in bytes and operations", asked)?;
         crate::error::positive("the size of an operation in bytes", self.block_bytes.base())?;
         crate::error::positive("the time of a segment in seconds", self.segment_seconds.base())?;
+        if let Some(latency) = self.latency_seconds {
+            crate::error::positive("the bound on latency in seconds", latency.base())?;
+        }
         share("the share of reads", self.read_share)
     }
 }

@@ -162,6 +162,14 @@ pub struct Layout {
     pub errata: Vec<String>,
 }
 
+impl Layout {
+    /// Whether something that is asked for takes longer than the bound on latency.
+    #[must_use]
+    pub fn is_late(&self) -> bool {
+        self.supply.latency_shown == Some(false)
+    }
+}
+
 /// What a layout is made from.
 #[derive(Clone, Copy)]
 pub(crate) struct Parts<'a> {

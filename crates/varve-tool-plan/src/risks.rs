@@ -114,6 +114,9 @@ fn of_figures(parts: Parts<'_>, layout: &Layout, risks: &mut Vec<String>) {
     if let Some(bound) = parts.demand.latency_seconds {
         match layout.supply.latency_shown {
             Some(true) => {}
+            Some(false) if crate::supply::seek_is_late(parts.drive(), parts.demand) => {
+                risks.push(format!("spinning disks seek for longer than the {bound} asked for"))
+            }
             Some(false) => {
                 risks.push(format!("its rates were measured at more than the {bound} asked for"))
             }

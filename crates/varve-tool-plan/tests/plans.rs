@@ -269,6 +269,42 @@ fn latency_is_held_against_what_was_measured() {
 }
 
 #[test]
+fn what_holds_the_latency_comes_before_what_is_late() {
+    let bound = |ms, reads| Demand {
+        latency_seconds: Some(Seconds::of_base(ms / 1e3)),
+        usable_bytes: tb(100.0),
+        ..operations(50e3, reads)
+    };
+    let search = |demand| {
+        let policy = Policy { protections: vec![EC_4_2], ..Policy::default() };
+        Plan::search(&Catalogue::built_in(), demand, policy, &Choice::default()).unwrap()
+    };
+    let place = |plan: &Plan, node: &str| {
+        plan.layouts.iter().position(|layout| layout.node == node).unwrap()
+    };
+    let shown = |plan: &Plan, node: &str| plan.layouts[place(plan, node)].supply.latency_shown;
+    // Reads of flash were measured at 1 ms, and disks have to seek; more of them do not help.
+    let plan = search(bound(1.0, 1.0));
+    assert_eq!(plan.layouts[0].node, "sql-uc3");
+    assert_eq!((shown(&plan, "sql-uc3"), shown(&plan, "vdi-uc1")), (Some(true), Some(false)));
+    let disks = &plan.layouts[place(&plan, "vdi-uc1")];
+    assert!(disks.risks.iter().any(|risk| risk.contains("seek for longer than the 1 ms")));
+    assert!(plan.best_by_each().iter().all(|(_, best)| !best.is_late()));
+    // Writes were measured at 3 ms: late as well, and no more disks than that are called the fewest nodes.
+    let plan = search(bound(1.0, 0.7));
+    assert_eq!(shown(&plan, "sql-uc3"), Some(false));
+    assert_eq!(plan.layouts[0].node, "sql-uc3");
+    let fewest = plan.layouts.iter().map(|layout| layout.nodes).min();
+    let by_nodes = plan.best_by_each().into_iter().find(|(rank, _)| *rank == Rank::Nodes);
+    assert_eq!(by_nodes.map(|(_, best)| best.nodes), fewest);
+    // Above a seek nothing is known of disks that were not measured; writes of IDF16 have no latency.
+    let plan = search(bound(20.0, 0.7));
+    assert_eq!((shown(&plan, "vdi-uc1"), shown(&plan, "idf16")), (None, None));
+    assert_eq!(shown(&plan, "sql-uc3"), Some(true));
+    assert!(place(&plan, "sql-uc3") < place(&plan, "vdi-uc1"));
+}
+
+#[test]
 fn costs_add_up() {
     let demand = Demand { write_bytes_per_second: parse("43GB/s").unwrap(), ..hold(0.0) };
     let plan = layout("micron-6500ion", demand, under(EC_4_2));
@@ -333,6 +369,9 @@ fn demands_without_meaning_are_refused() {
         |demand, policy| Plan::search(&Catalogue::built_in(), demand, policy, &Choice::default());
     let nothing = search(hold(0.0), Policy::default()).unwrap_err().to_string();
     assert_eq!(nothing, "the demand in bytes and operations is 0, and must be above 0");
+    let at_once = Demand { latency_seconds: Some(Seconds::ZERO), ..hold(1.0) };
+    let at_once = search(at_once, Policy::default()).unwrap_err().to_string();
+    assert_eq!(at_once, "the bound on latency in seconds is 0, and must be above 0");
     let full = Policy { fill: Share::of_base(1.2), ..Policy::default() };
     assert!(search(hold(1.0), full).unwrap_err().to_string().starts_with("the fill is 1.2"));
     let less = Policy { write_amplification: 0.5, ..Policy::default() };

@@ -18,7 +18,13 @@ const UNKNOWN: &str = "–";
 pub fn of_plan(plan: &Plan) -> Document {
     let mut document = Document::new("Plan").facts(asked(plan));
     document = document.table(&heading(plan), alternatives(plan));
-    document = document.table("Best by each figure", best(plan));
+    let late = plan.layouts.iter().filter(|layout| layout.is_late()).count();
+    let best_of = match late {
+        0 => "Best by each figure",
+        late if late == plan.layouts.len() => "Best by each figure; all are late",
+        _ => "Best by each figure, without those that are late",
+    };
+    document = document.table(best_of, best(plan));
     let Some(first) = plan.layouts.first() else {
         let none = vec!["no kind of node meets the demand: see below".to_owned()];
         return left_out(document.notes("Result", none), plan);
