@@ -114,6 +114,8 @@ pub struct Layout {
     pub drives_per_node: u64,
     /// How data are protected.
     pub protection: Protection,
+    /// Where copies or strips do not meet.
+    pub failure_domain: FailureDomain,
     /// How many nodes.
     pub nodes: u64,
     /// What asks for that many.
@@ -401,6 +403,7 @@ impl<'a> Parts<'a> {
             drive: self.drive().name.get_ref().clone(),
             drives_per_node: self.equipped.drives,
             protection: self.protection(),
+            failure_domain: self.policy.failure_domain,
             nodes,
             binding,
             terms,

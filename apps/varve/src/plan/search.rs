@@ -50,7 +50,7 @@ pub(crate) struct Search {
 enum System {
     /// ceph.conf, and the commands that make the pool
     Ceph,
-    /// varve.toml of one node
+    /// varve.toml of one node, or of a machine in front of Ceph where there are several copies
     Varve,
 }
 

@@ -125,10 +125,15 @@ fn a_plan_names_what_binds_in_every_form() {
     assert_eq!(best["raw_bytes"], 16.0 * 144e12);
     let conf = plan(&[&demand[..], &["--config", "ceph"]].concat()).ok();
     assert!(conf.contains("osd_pool_default_size = 3\n"), "{conf}");
-    assert_eq!(
-        plan(&[&demand[..], &["--config", "varve"]].concat()).ok().matches("[[drive]]").count(),
-        12
-    );
+    let toml = |protection: &str| {
+        let config = ["--config", "varve", "--protect", protection];
+        let rest = demand.iter().filter(|word| !["--protect", "3"].contains(word));
+        plan(&rest.copied().chain(config).collect::<Vec<_>>()).ok()
+    };
+    assert_eq!(toml("1").matches("\n[[drive]]\n").count(), 12);
+    let copies = toml("3");
+    assert!(copies.contains("\n# varve pool create --data /var/lib/varve --rados "), "{copies}");
+    assert!(!copies.contains("\n[[drive]]\n"), "{copies}");
 }
 
 #[test]
