@@ -59,16 +59,38 @@ fn of_protection(parts: Parts<'_>, layout: &Layout, risks: &mut Vec<String>) {
     if parts.policy.private_copy && parts.policy.reduction_ratio > 1.0 {
         risks.push("private copies: reduction is not counted".to_owned());
     }
-    let width = u64::from(layout.protection.width());
-    if parts.policy.failure_domain == FailureDomain::Node && layout.nodes == width && width > 1 {
-        risks.push("as many nodes as parts of the data: what a lost node held is made again only once it is replaced".to_owned());
-    }
+    of_width(layout, risks);
     let operations = parts.demand.operations();
     if let Protection::Erasure { data, .. } = layout.protection
         && operations.writes.base() > 0.0
         && parts.demand.block_bytes.base() < 4096.0 * f64::from(data)
     {
         risks.push(format!("blocks of {} are less than a stripe: small writes cost more than planned unless they are gathered", parts.demand.block_bytes));
+    }
+}
+
+/// Whether each part of the data has a node, or a drive, of its own.
+fn of_width(layout: &Layout, risks: &mut Vec<String>) {
+    let (protection, nodes) = (layout.protection, layout.nodes);
+    let width = u64::from(protection.width());
+    let drives = nodes * layout.drives_per_node;
+    if drives < width {
+        risks.push(format!("{width} drives are needed for {protection}, and there are {drives}"));
+        return;
+    }
+    if layout.failure_domain == FailureDomain::Drive {
+        return;
+    }
+    if nodes < width {
+        let on_one = width.div_ceil(nodes);
+        let loses = match on_one > u64::from(protection.tolerates()) {
+            true => ", and its loss loses data",
+            false => "",
+        };
+        risks.push(format!("{width} nodes are needed for {protection}, and there are {nodes}: a node holds {on_one} of the parts{loses}"));
+    }
+    if nodes == width && width > 1 {
+        risks.push("as many nodes as parts of the data: what a lost node held is made again only once it is replaced".to_owned());
     }
 }
 

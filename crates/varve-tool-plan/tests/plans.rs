@@ -4,8 +4,8 @@
 use proptest::prelude::*;
 use varve_tool_plan::catalogue::{Catalogue, Class};
 use varve_tool_plan::{
-    Amount, ByteRate, Bytes, Choice, Comparison, Demand, FailureDomain, Layout, OpRate, Plan,
-    Policy, Protection, Rank, Seconds, Share, Standing, parse,
+    Amount, ByteRate, Bytes, Choice, Comparison, Demand, FailureDomain, Given, Layout, OpRate,
+    Plan, Policy, Protection, Rank, Seconds, Share, Standing, parse,
 };
 
 const EC_4_2: Protection = Protection::Erasure { data: 4, parity: 2 };
@@ -302,6 +302,37 @@ fn what_holds_the_latency_comes_before_what_is_late() {
     assert_eq!((shown(&plan, "vdi-uc1"), shown(&plan, "idf16")), (None, None));
     assert_eq!(shown(&plan, "sql-uc3"), Some(true));
     assert!(place(&plan, "sql-uc3") < place(&plan, "vdi-uc1"));
+}
+
+#[test]
+fn fewer_nodes_than_parts_of_the_data_are_a_risk() {
+    let risks = |nodes, protection: &str, failure_domain| {
+        let policy = Policy { failure_domain, ..Policy::default() };
+        let (node, protection) = ("micron-6500ion".to_owned(), protection.parse().unwrap());
+        let given = Given { node, nodes, drives: None, protection };
+        Plan::given(&Catalogue::built_in(), &given, &policy).unwrap().risks
+    };
+    let (nodes, drives) = (FailureDomain::Node, FailureDomain::Drive);
+    for (risks, expected) in [
+        (risks(1, "10+4", nodes), "14 drives are needed for EC 10+4, and there are 6"),
+        (
+            risks(3, "4+2", nodes),
+            "6 nodes are needed for EC 4+2, and there are 3: a node holds 2 of the parts",
+        ),
+        (
+            risks(3, "10+4", nodes),
+            "14 nodes are needed for EC 10+4, and there are 3: a node holds 5 of the parts, and its loss loses data",
+        ),
+        (
+            risks(2, "3", nodes),
+            "3 nodes are needed for 3 copies, and there are 2: a node holds 2 of the parts",
+        ),
+    ] {
+        assert!(risks.iter().any(|risk| risk == expected), "{expected}\n{risks:?}");
+    }
+    for risks in [risks(7, "4+2", nodes), risks(3, "4+2", drives), risks(1, "1", nodes)] {
+        assert!(!risks.iter().any(|risk| risk.contains(" are needed for ")), "{risks:?}");
+    }
 }
 
 #[test]

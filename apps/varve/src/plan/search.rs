@@ -20,7 +20,7 @@ pub(crate) struct Search {
     #[command(flatten)]
     catalogues: Catalogues,
 
-    /// What `varve bench run` measured on a cluster of the catalogue, CLUSTER=RESULT, instead of figures of drives; may be repeated
+    /// What `varve bench run` measured on a cluster of the catalogue, CLUSTER=RESULT, instead of figures of sources and drives; may be repeated
     #[arg(long, value_name = "CLUSTER=RESULT")]
     measured: Vec<String>,
 
