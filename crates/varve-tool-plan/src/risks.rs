@@ -160,6 +160,9 @@ fn of_figures(parts: Parts<'_>, layout: &Layout, risks: &mut Vec<String>) {
     if !unpriced.is_empty() {
         risks.push(format!("no price of {}", unpriced.join(", ")));
     }
+    if layout.price.is_some() && layout.rack_units.is_none() {
+        risks.push(format!("rack is not counted: {} has no rack_units", layout.node));
+    }
     let assumed = &parts.node().assumed;
     if !assumed.is_empty() {
         risks.push(format!("assumed of {}, and in no source: {}", layout.node, assumed.join(", ")));

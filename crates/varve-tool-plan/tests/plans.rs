@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use varve_tool_plan::catalogue::{Catalogue, Class};
 use varve_tool_plan::{
     Amount, ByteRate, Bytes, Choice, Comparison, Demand, FailureDomain, Given, Layout, OpRate,
-    Plan, Policy, Protection, Rank, Seconds, Share, Standing, parse,
+    Plan, Policy, Protection, Rank, Seconds, Share, Standing, parse, report,
 };
 
 const EC_4_2: Protection = Protection::Erasure { data: 4, parity: 2 };
@@ -333,6 +333,26 @@ fn fewer_nodes_than_parts_of_the_data_are_a_risk() {
     for risks in [risks(7, "4+2", nodes), risks(3, "4+2", drives), risks(1, "1", nodes)] {
         assert!(!risks.iter().any(|risk| risk.contains(" are needed for ")), "{risks:?}");
     }
+}
+
+#[test]
+fn what_is_not_counted_of_a_cost_is_told() {
+    let mut catalogue = Catalogue::built_in();
+    let node = "[[node]]\nname = \"box\"\ndrive = \"micron-6500-ion\"\ndrives = 6\nports = 1\nspeed = \"200Gbit/s\"\nprice = 5927\n";
+    let told = |catalogue: &Catalogue| {
+        let plan =
+            Plan::search(catalogue, hold(500.0), under(Protection::Copies(3)), &only("box"));
+        let plan = plan.unwrap();
+        let text = report::of_plan(&plan).text();
+        let rack = text.lines().find(|line| line.starts_with("rack ")).unwrap().to_owned();
+        let risk = "rack is not counted: box has no rack_units".to_owned();
+        (plan.layouts[0].risks.contains(&risk), rack.ends_with('–'))
+    };
+    catalogue.add("box.toml", node).unwrap();
+    assert_eq!(told(&catalogue), (true, true));
+    catalogue.add("known.toml", &format!("{node}rack_units = 1\n")).unwrap();
+    let plan = Plan::search(&catalogue, hold(500.0), under(Protection::Copies(3)), &only("box"));
+    assert!(!plan.unwrap().layouts[0].risks.iter().any(|risk| risk.starts_with("rack ")));
 }
 
 #[test]

@@ -275,17 +275,19 @@ fn costs(layout: &Layout, currency: &str) -> Table {
     let Some(price) = layout.price else { return Table::default() };
     let own = price.ownership;
     let mut rows = Vec::new();
-    let mut add =
-        |what: &str, amount: Money| rows.push(vec![what.to_owned(), money(amount, currency)]);
-    add("purchase", own.purchase);
-    add("a node", own.purchase / real(layout.nodes));
-    add("power", own.power);
-    add("rack", own.rack);
-    add("replaced drives", own.replacement);
-    add("all together", own.total);
-    add("purchase for each usable TB", Money::of_base(price.per_usable_tb));
+    let mut add = |what: &str, amount: Option<Money>| {
+        let amount = amount.map_or(UNKNOWN.to_owned(), |amount| money(amount, currency));
+        rows.push(vec![what.to_owned(), amount]);
+    };
+    add("purchase", Some(own.purchase));
+    add("a node", Some(own.purchase / real(layout.nodes)));
+    add("power", layout.power.map(|_| own.power));
+    add("rack", layout.rack_units.map(|_| own.rack));
+    add("replaced drives", Some(own.replacement));
+    add("all together", Some(own.total));
+    add("purchase for each usable TB", Some(Money::of_base(price.per_usable_tb)));
     if let Some(per_operation) = price.per_operation {
-        add("purchase for each operation a second", Money::of_base(per_operation));
+        add("purchase for each operation a second", Some(Money::of_base(per_operation)));
     }
     Table { header, rows }
 }
