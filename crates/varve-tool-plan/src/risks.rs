@@ -1,7 +1,7 @@
 //! What may go wrong with a layout, or is not known about it, in sentences.
 
 use crate::demand::FailureDomain;
-use crate::layout::{Layout, Parts};
+use crate::layout::{Layout, Parts, Work};
 use crate::protection::Protection;
 use crate::units::Amount;
 
@@ -151,7 +151,7 @@ fn of_figures(parts: Parts<'_>, layout: &Layout, risks: &mut Vec<String>) {
     {
         risks.push(format!("endurance is not known: {} has no drive_writes_per_day", layout.drive));
     }
-    if parts.node_power().is_none() {
+    if parts.node_power(Work::Any).is_none() {
         risks.push("power is not known".to_owned());
     } else if parts.node().power.is_none() {
         risks.push("power of the servers is not known: that of drives alone is counted".to_owned());
