@@ -450,8 +450,16 @@ fn demands_without_meaning_are_refused() {
     assert_eq!(at_once, "the bound on latency in seconds is 0, and must be above 0");
     let full = Policy { fill: Share::of_base(1.2), ..Policy::default() };
     assert!(search(hold(1.0), full).unwrap_err().to_string().starts_with("the fill is 1.2"));
-    let less = Policy { write_amplification: 0.5, ..Policy::default() };
-    assert!(search(hold(1.0), less).is_err());
+    for write_amplification in [0.5, 0.0, f64::NAN, f64::INFINITY, 1e308] {
+        let policy = Policy { write_amplification, ..Policy::default() };
+        let refused = search(hold(1.0), policy).unwrap_err().to_string();
+        assert!(refused.ends_with("and must be 1 to 1000"), "{refused}");
+    }
+    // What the demand is computed from is checked before it.
+    let segment_seconds = Seconds::ZERO;
+    let timeless = Demand { readers: 600, segment_seconds, ..Demand::default() };
+    let timeless = search(timeless, Policy::default()).unwrap_err().to_string();
+    assert_eq!(timeless, "the time of a segment in seconds is 0, and must be above 0");
     let unknown = Plan::search(&Catalogue::built_in(), hold(1.0), Policy::default(), &only("nope"));
     assert!(unknown.unwrap_err().to_string().starts_with("there is no node `nope`; there are "));
     let absurd =

@@ -55,6 +55,42 @@ fn endurance_is_told_of_numbers_and_of_drives_in_the_catalogue() {
 }
 
 #[test]
+fn small_questions_refuse_what_means_nothing() {
+    let drive = ["endurance", "--capacity", "800GB"];
+    for (option, what) in [
+        ("--drive-writes=-3", "whole drive writes a day is -3, and must be above 0"),
+        ("--drive-writes=NaN", "whole drive writes a day is NaN, and must be above 0"),
+        ("--drive-writes=inf", "whole drive writes a day is inf, and must be above 0"),
+        ("--drive-writes=1e308", "and must be at most 1000"),
+    ] {
+        let refused = plan(&[&drive[..], &[option]].concat()).refused(2);
+        assert!(refused.contains(what), "{refused}");
+    }
+    for (option, what) in [
+        ("--write-amplification=0", "the write amplification is 0, and must be 1 to 1000"),
+        ("--write-amplification=NaN", "the write amplification is NaN, and must be 1 to 1000"),
+        ("--journal-factor=0", "the journal factor is 0, and must be 1 to 1000"),
+        ("--warranty=0y", "the warranty in years is 0, and must be above 0"),
+    ] {
+        let worn = ["--drive-writes", "10", option];
+        let refused = plan(&[&drive[..], &worn].concat()).refused(2);
+        assert!(refused.contains(what), "{refused}");
+    }
+    let groups = ["pg", "--osds", "2", "--size", "3"];
+    let more = plan(&[&groups[..], &["--share", "1000%"]].concat()).refused(2);
+    assert!(more.contains("the pool's share of the data is 10, and must be at most 1"), "{more}");
+    let few = plan(&groups).ok();
+    assert!(few.contains("- 2 OSDs cannot hold 3 copies: no group can be placed whole"), "{few}");
+    let json = plan(&[&groups[..], &["--json"]].concat()).json();
+    assert_eq!(json["warnings"].as_array().map(Vec::len), Some(1));
+    let journal = ["journal", "--disk", "100MB/s", "--net", "1250MB/s", "--osds", "10"];
+    let endless = plan(&[&journal[..], &["--ratio", "inf"]].concat()).refused(2);
+    assert!(endless.contains("OSDs that a journal drive serves is inf"), "{endless}");
+    let timeless = plan(&["--readers", "600", "--segment-time", "0s"]).refused(2);
+    assert!(timeless.contains("the time of a segment in seconds is 0"), "{timeless}");
+}
+
+#[test]
 fn a_comparison_prints_what_the_source_should_have() {
     let text = plan(&["compare", "hdd-nvme", "micron-6500ion"]).ok();
     for part in [
