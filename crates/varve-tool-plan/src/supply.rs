@@ -276,18 +276,21 @@ impl<'a> Row<'a> {
 /// What another protection makes of a rate (F3): the source's factors between copies and codes, else the bytes that are written.
 fn protection_factor(measured: Protection, wanted: Protection, reads: bool) -> f64 {
     use Protection::{Copies, Erasure};
-    let (to_codes, to_copies) = match (measured, wanted) {
-        (Copies(_), Erasure { .. }) => (true, false),
-        (Erasure { .. }, Copies(_)) => (false, true),
-        _ => (false, false),
-    };
-    match (reads, to_codes, to_copies) {
-        (true, true, _) => READS_OF_EC_4_2,
-        (true, _, true) => 1.0 / READS_OF_EC_4_2,
-        (true, ..) => 1.0,
-        (false, true, _) => writes_of_code(measured, wanted),
-        (false, _, true) => 1.0 / writes_of_code(wanted, measured),
-        (false, ..) => measured.overhead() / wanted.overhead(),
+    match (measured, wanted) {
+        _ if !reads => writes_factor(measured, wanted),
+        (Copies(_), Erasure { .. }) => READS_OF_EC_4_2,
+        (Erasure { .. }, Copies(_)) => 1.0 / READS_OF_EC_4_2,
+        _ => 1.0,
+    }
+}
+
+/// What another protection makes of a rate of writes (F3).
+pub(crate) fn writes_factor(measured: Protection, wanted: Protection) -> f64 {
+    use Protection::{Copies, Erasure};
+    match (measured, wanted) {
+        (Copies(_), Erasure { .. }) => writes_of_code(measured, wanted),
+        (Erasure { .. }, Copies(_)) => 1.0 / writes_of_code(wanted, measured),
+        _ => measured.overhead() / wanted.overhead(),
     }
 }
 

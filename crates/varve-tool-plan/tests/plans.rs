@@ -555,6 +555,48 @@ fn the_source_s_comparison_comes_out() {
     assert!(alone.contains("yahoo-uc7 cannot be compared: add [[measured]]"), "{alone}");
 }
 
+#[test]
+fn clusters_are_compared_at_a_block_of_both_without_others_faults() {
+    let mut catalogue = Catalogue::built_in();
+    let comparison = Comparison::of(&catalogue, "sql-uc3", "idf16").unwrap();
+    // 4 KiB were measured on both; 128 KiB, the largest block, on one alone.
+    let block: Bytes = parse("4KiB").unwrap();
+    assert_eq!(comparison.read_block_bytes, [block; 2]);
+    assert_eq!(comparison.write_block_bytes, [block; 2]);
+    let read = comparison.figures.iter().find(|figure| figure.what == "read MB/s, measured");
+    near(read.unwrap().gain, 1.08 / 1.15);
+    assert!(comparison.warnings.is_empty(), "{:?}", comparison.warnings);
+    // Micron's faults are not those of Intel's clusters, whose own are named.
+    let cited = comparison.figures.iter().map(|figure| figure.errata.len()).sum::<usize>()
+        + comparison.parity.iter().map(|parity| parity.errata.len()).sum::<usize>();
+    assert_eq!(cited, 0);
+    assert_eq!(comparison.errata, ["X14", "X16", "X18", "X22"]);
+    // Two copies and two: nothing to make of the protection.
+    assert_eq!(comparison.multipliers, [1.0, 1.0]);
+
+    let apart = Comparison::of(&catalogue, "hdd-nvme", "idf16").unwrap();
+    assert_eq!(apart.read_block_bytes, [parse::<Bytes>("4MB").unwrap(), parse("128KiB").unwrap()]);
+    assert_eq!(
+        apart.warnings[0],
+        "reads of 4 MB and of 128 KiB are compared: no block was measured on both"
+    );
+    assert_eq!(apart.warnings.len(), 2);
+    let text = report::of_comparison(&apart).text();
+    assert!(text.contains("4 MB of the first, 128 KiB of the second"), "{text}");
+
+    // Another code is not 4+2: by the bytes it writes 1.5 of 1.375 as fast.
+    let wide = "[[cluster]]\nname = \"wide\"\nnode = \"micron-6500ion\"\nnodes = 6\nprotection = \"8+3\"\n";
+    let row = |reads, rate| {
+        format!("[[measured]]\ncluster = \"wide\"\nblock = \"4MB\"\nread_share = \"{reads}%\"\nrate = \"{rate}MB/s\"\n")
+    };
+    let file = format!("{wide}{}{}", row(100, 40_000), row(0, 20_000));
+    catalogue.add("wide.toml", &file).unwrap();
+    let wide = Comparison::of(&catalogue, "hdd-nvme", "wide").unwrap();
+    near(wide.multipliers[1], 1.27 * 1.5 / 1.375);
+    assert!(wide.warnings[0].contains("that of 3 copies and EC 8+3 follows"), "{:?}", wide.warnings);
+    assert!(wide.figures.iter().all(|figure| figure.errata.is_empty()));
+}
+
 fn nodes_of(catalogue: &Catalogue) -> Vec<String> {
     catalogue.nodes.keys().cloned().collect()
 }
