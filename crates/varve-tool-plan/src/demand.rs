@@ -44,6 +44,8 @@ pub struct Demand {
     pub written_per_day_bytes: Option<Bytes>,
     /// Data of a job, for its energy.
     pub job_bytes: Bytes,
+    /// Faults of the source that its shape is from, by number.
+    pub errata: Vec<String>,
 }
 
 impl Default for Demand {
@@ -65,6 +67,7 @@ impl Default for Demand {
             segment_seconds: Seconds::of_base(8.0),
             written_per_day_bytes: None,
             job_bytes: Bytes::of_base(1e12),
+            errata: Vec::new(),
         }
     }
 }
@@ -83,6 +86,7 @@ impl Demand {
             read_share: workload.read_share,
             latency_seconds: workload.latency,
             segment_seconds: workload.segment_time.unwrap_or(usual.segment_seconds),
+            errata: workload.errata.iter().map(|id| id.get_ref().clone()).collect(),
             ..usual
         }
     }

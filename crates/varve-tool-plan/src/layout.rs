@@ -585,11 +585,11 @@ impl<'a> Parts<'a> {
         })
     }
 
-    /// Faults of the sources behind the figures used.
+    /// Faults of the sources behind the demand and the figures used.
     fn errata(self, supply: &Supply) -> Vec<String> {
         let parts = [&self.node().errata, &self.drive().errata].into_iter().flatten();
         let mut ids: Vec<String> = parts.map(|id| id.get_ref().clone()).collect();
-        ids.extend(supply.errata.iter().cloned());
+        ids.extend(supply.errata.iter().chain(&self.demand.errata).cloned());
         if matches!(self.protection(), Protection::Erasure { data: 4, parity: 2 }) {
             ids.push("X05".to_owned());
         }

@@ -597,6 +597,19 @@ fn clusters_are_compared_at_a_block_of_both_without_others_faults() {
     assert!(wide.figures.iter().all(|figure| figure.errata.is_empty()));
 }
 
+#[test]
+fn faults_of_a_workload_s_source_are_cited() {
+    let catalogue = Catalogue::built_in();
+    let cited = |name: &str| {
+        let demand = Demand { usable_bytes: tb(100.0), ..Demand::of(&catalogue.workloads[name]) };
+        let policy = under(Protection::Copies(3));
+        let plan = Plan::search(&catalogue, demand, policy, &only("micron-6500ion")).unwrap();
+        report::of_plan(&plan).text()
+    };
+    assert!(cited("cos-small").contains("1.28 GB, fits in memory"), "{}", cited("cos-small"));
+    assert!(!cited("cos-large").contains("fits in memory"));
+}
+
 fn nodes_of(catalogue: &Catalogue) -> Vec<String> {
     catalogue.nodes.keys().cloned().collect()
 }

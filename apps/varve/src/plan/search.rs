@@ -229,6 +229,7 @@ impl DemandArgs {
             segment_seconds: self.segment_time.unwrap_or(base.segment_seconds),
             written_per_day_bytes: self.written_per_day.or(base.written_per_day_bytes),
             job_bytes: self.job.unwrap_or(base.job_bytes),
+            errata: base.errata,
         }
     }
 }

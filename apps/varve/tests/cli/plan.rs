@@ -272,5 +272,10 @@ fn what_cannot_be_met_is_told_with_reasons() {
 fn the_catalogue_is_listed() {
     let json = plan(&["catalogue", "--json"]).json();
     assert!(json["nodes"].as_array().unwrap().contains(&"micron-6500ion".into()));
-    assert!(plan(&["catalogue"]).ok().contains("\nWorkloads\n"));
+    assert_eq!(json["errata"].as_array().map(Vec::len), Some(28));
+    let text = plan(&["catalogue"]).ok();
+    assert!(text.contains("\nWorkloads\n"), "{text}");
+    for erratum in ["\n- X15 IDF16: ", "\n- X19 ", "\n- X26 ", "\n- X27 "] {
+        assert!(text.contains(erratum), "{erratum}\n{text}");
+    }
 }
