@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use crate::catalogue::{Catalogue, Measured};
+use crate::errata::MICRON;
 use crate::error::{Error, Result};
 use crate::normalisation::{self, Normalisation, WRITES_OF_EC_4_2};
 use crate::protection::Protection;
@@ -37,6 +38,9 @@ pub struct Parity {
     /// Faults of the source that matter here.
     pub errata: Vec<&'static str>,
 }
+
+/// What Micron's comparison takes for the 2/3 that EC 4+2 leaves: 760 for 768 TB (X05).
+const TWO_THIRDS_OF_SOURCE: f64 = 0.66;
 
 /// Two clusters beside each other.
 #[derive(Clone, PartialEq, Debug, Serialize)]
@@ -193,6 +197,9 @@ impl Comparison {
         let basis = Basis::of(&one, &other)?;
         let mut figures = rates(&one, &other, &basis);
         figures.extend(per_tb(&other, &basis));
+        if one.is_of(MICRON) && other.is_of(MICRON) {
+            figures.extend(per_tb_of_source(&other, &basis));
+        }
         figures.extend(powers(&one, &other, &basis));
         figures.extend(prices(&one, &other));
         let mut parity = parity(&one, &other, &basis)?;
@@ -286,6 +293,30 @@ fn per_tb(other: &Side<'_>, basis: &Basis) -> Vec<Figure> {
             "write MB/s for each usable TB, normalised",
             of(basis.write, basis.usable),
             of(other.write(), usable),
+            &errata,
+        ),
+    ]
+}
+
+/// Writes for each usable TB on the other two bases of the source (X02).
+fn per_tb_of_source(other: &Side<'_>, basis: &Basis) -> [Figure; 2] {
+    let usable = other.built.raw() * TWO_THIRDS_OF_SOURCE;
+    let of = |rate: ByteRate, usable: Bytes| rate.mb_per_second() / usable.tb();
+    let second = of(other.write(), usable);
+    let errata = ["X02", "X05"];
+    let [_, protection] = basis.multipliers;
+    let for_nodes_alone = basis.write / protection;
+    [
+        more(
+            "write MB/s for each usable TB, normalised, 760 TB",
+            of(basis.write, basis.usable),
+            second,
+            &errata,
+        ),
+        more(
+            "write MB/s for each usable TB, normalised for nodes alone, 760 TB",
+            of(for_nodes_alone, basis.usable),
+            second,
             &errata,
         ),
     ]

@@ -530,6 +530,13 @@ fn the_source_s_comparison_comes_out() {
         ("write latency, ms", 1760.0, 48.0, 36.67),
         ("read MB/s for each usable TB, normalised", 15.91, 68.4, 4.30),
         ("write MB/s for each usable TB, normalised", 3.347, 33.6, 10.04),
+        ("write MB/s for each usable TB, normalised, 760 TB", 3.347, 33.93, 10.14),
+        (
+            "write MB/s for each usable TB, normalised for nodes alone, 760 TB",
+            2.635,
+            33.93,
+            12.88,
+        ),
         ("W of drives", 348.0, 381.6, 348.0 / 381.6),
         ("W for each raw TB", 0.604, 0.331, 1.824),
         ("W for each usable TB", 1.8125, 0.497, 3.648),
@@ -595,6 +602,7 @@ fn clusters_are_compared_at_a_block_of_both_without_others_faults() {
     near(wide.multipliers[1], 1.27 * 1.5 / 1.375);
     assert!(wide.warnings[0].contains("that of 3 copies and EC 8+3 follows"), "{:?}", wide.warnings);
     assert!(wide.figures.iter().all(|figure| figure.errata.is_empty()));
+    assert!(!wide.figures.iter().any(|figure| figure.what.contains("760")));
 }
 
 #[test]
