@@ -3,13 +3,16 @@
 use crate::demand::FailureDomain;
 use crate::layout::{Layout, Parts, Work};
 use crate::protection::Protection;
-use crate::units::Amount;
+use crate::units::{Amount, Bytes};
 
 /// Fill at which Ceph warns, by VSM's thresholds.
 const NEAR_FULL: f64 = 0.75;
 
 /// Use of a link beyond which bursts queue.
 const LINK_BUSY: f64 = 0.8;
+
+/// Part of the cache for metadata that is enough: what is short by less is how sizes are rounded.
+const CACHE_ENOUGH: f64 = 0.99;
 
 /// Fill from which rebuilding after the loss of a node may find no room.
 const REBUILD_FULL: f64 = 0.95;
@@ -19,6 +22,7 @@ pub(crate) fn of_layout(parts: Parts<'_>, layout: &Layout) -> Vec<String> {
     let mut risks = Vec::new();
     of_protection(parts, layout, &mut risks);
     of_journals(parts, layout, &mut risks);
+    of_cache(parts, layout, &mut risks);
     of_figures(parts, layout, &mut risks);
     let filled = layout.filled.base();
     if filled > NEAR_FULL {
@@ -121,6 +125,9 @@ fn of_journals(parts: Parts<'_>, layout: &Layout, risks: &mut Vec<String>) {
     }
     let drives = crate::rounding::real(layout.drives_per_node);
     let count = crate::rounding::real(parts.node().journal_drives);
+    if journal.write_rate.is_none() {
+        risks.push(format!("whether {name} writes as fast as the drives behind it is not known: it has no write_rate"));
+    }
     if let (Some(data), Some(rate)) = (parts.drive().write_rate, journal.write_rate) {
         let balance = crate::journal::Balance { journals: rate * count, data: data * drives };
         if !balance.holds() {
@@ -129,6 +136,21 @@ fn of_journals(parts: Parts<'_>, layout: &Layout, risks: &mut Vec<String>) {
                 balance.journals, balance.data
             ));
         }
+    }
+}
+
+/// Whether a node has room for the cache that metadata of spinning disks want: its cache, else what journals leave of their drives.
+fn of_cache(parts: Parts<'_>, layout: &Layout, risks: &mut Vec<String>) {
+    let Some(need) = layout.metadata_cache_bytes else { return };
+    let left = parts.journal.map(|journal| {
+        let osds = crate::rounding::real(layout.osds / layout.nodes);
+        let size = layout.journals.as_ref().map_or(Bytes::ZERO, |journals| journals.size_bytes);
+        let all = journal.capacity * crate::rounding::real(parts.node().journal_drives);
+        (all - size * osds).max(Bytes::ZERO)
+    });
+    let have = parts.node().cache.or(left).unwrap_or(Bytes::ZERO);
+    if have < need * CACHE_ENOUGH {
+        risks.push(format!("metadata want a cache of {need} a node, and there is room for {have}"));
     }
 }
 

@@ -381,6 +381,48 @@ fn reads_take_the_power_of_reading() {
 }
 
 #[test]
+fn too_small_a_cache_and_journals_of_unknown_rate_are_risks() {
+    let mut catalogue = Catalogue::built_in();
+    let box_of = |rate: &str| {
+        format!(
+            "[[drive]]\nname = \"card\"\nmedia = \"nvme\"\ncapacity = \"4TB\"\npower_loss_protection = true\n{rate}\
+             [[node]]\nname = \"box\"\ndrive = \"hdd-12tb\"\ndrives = 12\njournal_drive = \"card\"\njournal_drives = 1\n\
+             ports = 1\nspeed = \"10Gbit/s\"\n"
+        )
+    };
+    let risks = |catalogue: &Catalogue, node: &str| {
+        let (node, protection) = (node.to_owned(), Protection::Copies(3));
+        let given = Given { node, nodes: 10, drives: None, protection };
+        Plan::given(catalogue, &given, &Policy::default()).unwrap().risks.join("\n")
+    };
+    // A card of 1.6 TB, with 12 journals of 1 GB, for 144 TB.
+    let card = risks(&catalogue, "hdd-nvme");
+    let small = "metadata want a cache of 2.88 TB a node, and there is room for 1.588 TB";
+    assert!(card.contains(small), "{card}");
+    assert!(card.contains("whether aic-1600 writes as fast as the drives behind it"), "{card}");
+    // 1.5 TB for 80 TB (X28), and two SSDs of 200 GB with 10 journals of 20 GB for 10 TB.
+    let yahoo = risks(&catalogue, "yahoo-uc7");
+    assert!(yahoo.contains("1.6 TB a node, and there is room for 1.5 TB"), "{yahoo}");
+    assert!(!risks(&catalogue, "vdi-uc1").contains("metadata want"));
+    // Flash needs none.
+    assert!(!risks(&catalogue, "idf16").contains("metadata want"));
+    for (rate, expected) in [
+        ("write_rate = \"2GB/s\"\n", None),
+        (
+            "write_rate = \"1GB/s\"\n",
+            Some("journals take 1,000 MB/s, and the drives behind them 1,200 MB/s"),
+        ),
+    ] {
+        catalogue.add("box.toml", &box_of(rate)).unwrap();
+        let risks = risks(&catalogue, "box");
+        assert!(!risks.contains("metadata want"), "{risks}");
+        assert!(!risks.contains("writes as fast as"), "{risks}");
+        assert_eq!(risks.contains("journals take"), expected.is_some(), "{risks}");
+        assert!(expected.is_none_or(|expected| risks.contains(expected)), "{risks}");
+    }
+}
+
+#[test]
 fn costs_add_up() {
     let demand = Demand { write_bytes_per_second: parse("43GB/s").unwrap(), ..hold(0.0) };
     let plan = layout("micron-6500ion", demand, under(EC_4_2));

@@ -91,6 +91,25 @@ fn small_questions_refuse_what_means_nothing() {
 }
 
 #[test]
+fn what_is_sold_with_a_rate_takes_more_than_its_capacity() {
+    let rates = ["provision", "--reads-promised", "300MB/s", "--reads-given", "100MB/s"];
+    let writes = ["--writes-promised", "300MB/s", "--writes-given", "100MB/s"];
+    let sold = ["--sold", "640TB", "--json"];
+    let with = |more: &[&str]| plan(&[&rates[..], &writes, &sold, more].concat());
+    // The source deploys three for one; one and a half with a cache, by writes.
+    let json = with(&[]).json();
+    assert_eq!((&json["factor"], &json["deployed_bytes"]), (&3.0.into(), &1.92e15.into()));
+    let json = with(&["--reads-speed-up", "3", "--writes-speed-up", "2"]).json();
+    assert_eq!((&json["factor"], &json["bound_by"]), (&1.5.into(), &"writes".into()));
+    let json = with(&["--reads-speed-up", "9", "--writes-speed-up", "9"]).json();
+    assert_eq!(json["deployed_bytes"], 640e12, "what is sold has to be there");
+    let text = plan(&rates).ok();
+    assert!(text.contains("by rate   3\nbound by  reads\n"), "{text}");
+    assert!(with(&["--writes-speed-up", "0"]).refused(2).contains("a speed-up is 0"));
+    assert!(plan(&["provision"]).refused(2).contains("no rate is promised"));
+}
+
+#[test]
 fn a_comparison_prints_what_the_source_should_have() {
     let text = plan(&["compare", "hdd-nvme", "micron-6500ion"]).ok();
     for part in [
