@@ -21,8 +21,9 @@ pub fn covered_rate(size: Bytes, sync_interval: Seconds) -> ByteRate {
 /// SSD, 4 SATA SSDs on an NVMe drive (X10).
 ///
 /// # Errors
-/// [`crate::Error::NoSupply`] when the ratio is 0.
+/// [`crate::Error::Range`] when the ratio is no number above 0.
 pub fn drives(osds: u64, osds_per_journal: f64) -> Result<Need> {
+    positive("OSDs that a journal drive serves", osds_per_journal)?;
     Need::of("OSDs a journal drive serves", real(osds), osds_per_journal)
 }
 

@@ -3,5 +3,6 @@
 mod baseline;
 pub(crate) mod catalogue;
 mod form;
+pub(crate) mod provision;
 pub(crate) mod question;
 pub(crate) mod search;

@@ -20,7 +20,7 @@ pub(crate) struct Search {
     #[command(flatten)]
     catalogues: Catalogues,
 
-    /// What `varve bench run` measured on a cluster of the catalogue, CLUSTER=RESULT, instead of figures of drives; may be repeated
+    /// What `varve bench run` measured on a cluster of the catalogue, CLUSTER=RESULT, instead of figures of sources and drives; may be repeated
     #[arg(long, value_name = "CLUSTER=RESULT")]
     measured: Vec<String>,
 
@@ -50,7 +50,7 @@ pub(crate) struct Search {
 enum System {
     /// ceph.conf, and the commands that make the pool
     Ceph,
-    /// varve.toml of one node
+    /// varve.toml of one node, or of a machine in front of Ceph where there are several copies
     Varve,
 }
 
@@ -171,9 +171,7 @@ struct PolicyArgs {
 impl Search {
     pub(crate) fn run(self) -> Result<String> {
         let mut catalogue = self.catalogues.read()?;
-        for measured in &self.measured {
-            add_measured(&mut catalogue, measured)?;
-        }
+        add_measured(&mut catalogue, &self.measured)?;
         let workload = self.demand.workload(&catalogue)?;
         let demand = self.demand.apply(workload);
         let policy = self.policy.apply(workload, demand.class);
@@ -231,6 +229,7 @@ impl DemandArgs {
             segment_seconds: self.segment_time.unwrap_or(base.segment_seconds),
             written_per_day_bytes: self.written_per_day.or(base.written_per_day_bytes),
             job_bytes: self.job.unwrap_or(base.job_bytes),
+            errata: base.errata,
         }
     }
 }
