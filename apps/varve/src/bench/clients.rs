@@ -70,7 +70,7 @@ pub(crate) fn run_clients(count: u32) -> Result<Saved> {
     let reports = reports?
         .into_iter()
         .enumerate()
-        .map(|(index, saved)| Named { name: format!("client {} of {count}", index + 1), saved });
+        .map(|(index, saved)| Named::new(format!("client {} of {count}", index + 1), saved));
     Saved::merged(&reports.collect::<Vec<_>>())
 }
 

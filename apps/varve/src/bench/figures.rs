@@ -12,6 +12,9 @@ use super::run::Repeat;
 /// Percentiles that are told, with the names of their fields.
 const PERCENTILES: [f64; 6] = [0.5, 0.9, 0.95, 0.99, 0.999, 0.9999];
 
+/// The finding that figures contradict each other.
+const INCONSISTENT: &str = "inconsistent";
+
 /// One repeat.
 #[derive(Clone, Serialize, Deserialize, Debug)]
 pub(crate) struct Window {
@@ -124,7 +127,7 @@ impl Window {
             settled: None,
             usage: None,
             layers: Layers::default(),
-            findings: Vec::new(),
+            findings: run.inconsistent().iter().map(Found::of).collect(),
             began_unix_ms: 0,
             histogram_ns: figures.histogram_ns,
         }
@@ -226,6 +229,11 @@ impl Figures {
 impl Found {
     fn of(finding: &Finding) -> Self {
         Self { name: finding.name().to_owned(), text: finding.to_string() }
+    }
+
+    /// Whether it says that the figures cannot be, and not what bounds them.
+    pub(crate) fn is_contradiction(&self) -> bool {
+        self.name == INCONSISTENT
     }
 }
 

@@ -28,6 +28,7 @@ mod scale;
 mod setting;
 mod sweep;
 mod system;
+mod timeline;
 mod volumes;
 
 pub(crate) use arguments::{Aim, CephArgs, LoadArgs, ObjectsArgs, aim, milliseconds, processes};
@@ -38,7 +39,7 @@ pub(crate) use crowd::ObjectsPlan;
 pub(crate) use fio::FioGoal;
 pub(crate) use listing::{Listed, listed};
 pub(crate) use objects::run_workload;
-pub(crate) use page::{Named, page};
+pub(crate) use page::{Named, html, page};
 pub(crate) use picture::write_pictures;
 pub(crate) use preset::{
     block_work, known, lives_work, load_of, objects_plans, objects_work, shown,
@@ -47,8 +48,9 @@ pub(crate) use rados::RadosGoal;
 pub(crate) use report::{Report, json};
 pub(crate) use run::{Goal, Plan, run};
 pub(crate) use s3::S3Settings;
-pub(crate) use saved::Saved;
+pub(crate) use saved::{REPORT, Saved};
 pub(crate) use scale::{ScaleSpec, scale};
 pub(crate) use sweep::SweepArgs;
 pub(crate) use system::System;
+pub(crate) use timeline::Timelines;
 pub(crate) use volumes::VolumesGoal;

@@ -7,12 +7,25 @@ use super::compared::compare;
 use super::figures::Figures;
 use super::report::{COLUMNS, Report};
 use super::saved::Saved;
+use super::timeline::Timelines;
 use crate::failure::Result;
+
+/// What copies the Markdown; a page of a file may have no clipboard.
+const COPY: &str = "const t=document.getElementById('markdown');t.select();navigator.clipboard?navigator.clipboard.writeText(t.value):document.execCommand('copy')";
 
 /// A result, with the name that it has on the page.
 pub(crate) struct Named {
     pub(crate) name: String,
     pub(crate) saved: Saved,
+    /// What its machine did from moment to moment, where that is known.
+    pub(crate) timelines: Timelines,
+}
+
+impl Named {
+    /// A result without that.
+    pub(crate) fn new(name: String, saved: Saved) -> Self {
+        Self { name, saved, timelines: Timelines::default() }
+    }
 }
 
 /// One of the runs of all results.
@@ -44,6 +57,7 @@ pub(crate) fn page(results: &[Named]) -> Result<Document> {
         .map(|run| Curve { name: run.name.clone(), points: timeline(run.report) })
         .collect();
     document = document.picture("Rate over time", svg(time, &curves)?);
+    document = used(document, results)?;
     if runs.len() > results.len() {
         let curves: Vec<Curve> = results.iter().map(sweep).collect();
         let axes = Axes { x: "operations/s", y: "p99, µs", is_log: false, y_max: None };
@@ -64,6 +78,35 @@ pub(crate) fn page(results: &[Named]) -> Result<Document> {
         }
     }
     Ok(document)
+}
+
+/// The page as HTML, with all of its tables as Markdown to be copied.
+pub(crate) fn html(document: &Document) -> String {
+    let whole = document.html();
+    let (page, end) = whole.rsplit_once("</body>").unwrap_or((whole.as_str(), ""));
+    let markdown = escaped(&document.markdown());
+    format!(
+        "{page}<h2>As Markdown</h2>\n<button onclick=\"{COPY}\">Copy</button>\n\
+         <textarea id=\"markdown\" readonly rows=\"16\" style=\"width:100%\" aria-label=\"All tables as Markdown\">{markdown}</textarea>\n\
+         </body>{end}"
+    )
+}
+
+/// Text as text of HTML.
+pub(super) fn escaped(text: &str) -> String {
+    let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+    text.replace('"', "&quot;")
+}
+
+/// What machines did over time, of all loads of each result.
+fn used(document: Document, results: &[Named]) -> Result<Document> {
+    let axes = |y| Axes { x: "time of all windows, s", y, is_log: false, y_max: None };
+    let curves = |of: fn(&Timelines, &str, &Saved) -> Vec<Curve>| -> Vec<Curve> {
+        results.iter().flat_map(|one| of(&one.timelines, &one.name, &one.saved)).collect()
+    };
+    let shares = svg(axes("% of what there is"), &curves(Timelines::shares))?;
+    let bytes = svg(axes("MiB/s"), &curves(Timelines::bytes))?;
+    Ok(document.picture("Use over time", shares).picture("Bytes over time", bytes))
 }
 
 fn runs(result: &Named) -> impl Iterator<Item = Run<'_>> {
@@ -168,5 +211,6 @@ fn machines(runs: &[Run<'_>]) -> Table {
 
 fn bounds(run: &Run<'_>) -> Vec<String> {
     let findings = run.report.repeats.last().into_iter().flat_map(|window| &window.findings);
+    let findings = findings.filter(|found| !found.is_contradiction());
     findings.map(|found| format!("{}: {}", run.name, found.text)).collect()
 }

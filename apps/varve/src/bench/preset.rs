@@ -13,6 +13,9 @@ use super::load::{load_text, pattern};
 use crate::failure::{Failure, Result};
 use crate::table::labelled;
 
+/// RAM that a server may have: reads of objects that are fewer bytes may come from it.
+const RAM_BYTES: u64 = 64 << 30;
+
 /// The preset of that name.
 pub(crate) fn known(id: &str) -> Result<Preset> {
     Preset::named(id).ok_or_else(|| {
@@ -117,32 +120,8 @@ pub(crate) fn shown(preset: &Preset) -> (Value, String) {
         ("reference", preset.reference.to_owned()),
     ];
     let work = match &preset.work {
-        Work::Block(work) => {
-            let size = work.size_bytes.map(|bytes| format!("{} ({bytes} bytes)", ByteCount(bytes)));
-            pairs.push(("size", size.unwrap_or_else(|| "the whole target".to_owned())));
-            let fill = if work.fill { ", each block written once before" } else { "" };
-            pairs.push(("time", format!("{} s after {} s{fill}", work.duration_s, work.ramp_s)));
-            for step in &work.steps {
-                let load = load_of(work, step, &LoadSpec::default());
-                pairs.push((
-                    "load",
-                    format!(
-                        "{} (source: {}){}",
-                        load_text(&load),
-                        step.block_in_source,
-                        step.volumes.map(|work| volumes_text(&work)).unwrap_or_default()
-                    ),
-                ));
-            }
-            json!({
-                "size_bytes": work.size_bytes,
-                "fill": work.fill,
-                "ramp_ms": work.ramp_s * 1000,
-                "duration_ms": work.duration_s * 1000,
-                "steps": work.steps.iter().map(step_value).collect::<Vec<_>>(),
-            })
-        }
-        Work::Objects { xml } => json!({ "xml": xml }),
+        Work::Block(work) => block_shown(work, &mut pairs),
+        Work::Objects { xml } => objects_shown(xml, &mut pairs),
         Work::Lives(lives) => {
             let Lives { volumes, at_once, size_bytes, io_bytes, block_bytes, depth } = *lives;
             let size = ByteCount(size_bytes);
@@ -175,6 +154,58 @@ pub(crate) fn shown(preset: &Preset) -> (Value, String) {
         Work::Objects { xml } => (value, format!("{text}\n{xml}")),
         Work::Block(_) | Work::Lives(_) | Work::Needs { .. } => (value, text),
     }
+}
+
+/// What a preset does on a block target.
+fn block_shown(work: &BlockWork, pairs: &mut Vec<(&str, String)>) -> Value {
+    let size = work.size_bytes.map(|bytes| format!("{} ({bytes} bytes)", ByteCount(bytes)));
+    pairs.push(("size", size.unwrap_or_else(|| "the whole target".to_owned())));
+    let fill = if work.fill { ", each block written once before" } else { "" };
+    pairs.push(("time", format!("{} s after {} s{fill}", work.duration_s, work.ramp_s)));
+    if work.clients > 1 {
+        let clients = work.clients;
+        let text = format!("{clients} in the source, by --clients {clients}; else 1");
+        pairs.push(("clients", text));
+    }
+    for step in &work.steps {
+        let load = load_of(work, step, &LoadSpec::default());
+        pairs.push((
+            "load",
+            format!(
+                "{} (source: {}){}",
+                load_text(&load),
+                step.block_in_source,
+                step.volumes.map(|work| volumes_text(&work)).unwrap_or_default()
+            ),
+        ));
+    }
+    json!({
+        "size_bytes": work.size_bytes,
+        "fill": work.fill,
+        "clients": work.clients,
+        "ramp_ms": work.ramp_s * 1000,
+        "duration_ms": work.duration_s * 1000,
+        "steps": work.steps.iter().map(step_value).collect::<Vec<_>>(),
+    })
+}
+
+/// What a preset does on an S3 server.
+fn objects_shown(xml: &str, pairs: &mut Vec<(&str, String)>) -> Value {
+    let (objects, bytes) = Workload::read(xml).map_or((0, 0), |workload| workload.prepared());
+    let size = format!("{} ({bytes} bytes) in {objects} objects", ByteCount(bytes));
+    pairs.push(("size", size));
+    let warning = cached(bytes);
+    pairs.extend(warning.iter().map(|text| ("warning", text.clone())));
+    json!({ "xml": xml, "size_bytes": bytes, "warning": warning })
+}
+
+/// That reads of so few bytes say nothing of drives.
+fn cached(size_bytes: u64) -> Option<String> {
+    let size = ByteCount(size_bytes);
+    let text = || {
+        format!("{size} fit in RAM of a server: reads may never see a drive; drop caches, or write more of your own")
+    };
+    (size_bytes < RAM_BYTES).then(text)
 }
 
 fn volumes_text(work: &VolumeWork) -> String {

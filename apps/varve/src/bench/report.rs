@@ -69,6 +69,7 @@ impl Report {
         let some = |side: &dyn Fn(&Measured) -> Side| Some(figures(side)).filter(Figures::is_any);
         let has_objects = matches!(plan.goal, Goal::Objects(_));
         let windows = outcome.repeats.iter().map(|repeat| Window::of(&plan.load, repeat));
+        let windows: Vec<Window> = windows.collect();
         let mut report = Self {
             target: plan.goal.to_string(),
             size_bytes: outcome.size_bytes,
@@ -81,11 +82,11 @@ impl Report {
                 Settling::NotAsked | Settling::Never { .. } => None,
             },
             interrupted: outcome.is_interrupted,
-            invalid: invalid(outcome),
+            invalid: invalid(outcome).into_iter().chain(contradiction(&windows)).collect(),
             verified_blocks: outcome.verified.filter(|_| !has_objects),
             verified_objects: outcome.verified.filter(|_| has_objects),
             failures: outcome.repeats.iter().map(|repeat| repeat.measured.failures).sum(),
-            repeats: windows.collect(),
+            repeats: windows,
             both: figures(&both),
             reads: some(&|window| window.reads.clone()),
             writes: some(&|window| window.writes.clone()),
@@ -120,6 +121,7 @@ impl Report {
     /// The report of what fio ran.
     pub(crate) fn of_fio(run: &FioRun) -> Self {
         let figures = |side: &FioSide| Figures::of_fio(side, run.window_ms);
+        let windows = vec![Window::of_fio(run)];
         Self {
             target: format!("job `{}` of fio", run.job.name),
             size_bytes: run.job.size_bytes.unwrap_or(0),
@@ -129,12 +131,12 @@ impl Report {
             duration_ms: run.window_ms,
             settled_after_ms: None,
             interrupted: false,
-            invalid: Vec::new(),
+            invalid: contradiction(&windows).into_iter().collect(),
             verified_blocks: None,
             verified_objects: None,
             failures: 0,
             notes: Vec::new(),
-            repeats: vec![Window::of_fio(run)],
+            repeats: windows,
             reads: run.reads.as_ref().map(figures),
             writes: run.writes.as_ref().map(figures),
             lists: None,
@@ -275,7 +277,8 @@ impl Report {
 
     /// What bounds the last repeat.
     fn bound(&self) -> Option<String> {
-        Some(self.repeats.last()?.findings.first()?.text.clone())
+        let mut findings = self.repeats.last()?.findings.iter();
+        Some(findings.find(|found| !found.is_contradiction())?.text.clone())
     }
 
     fn table(&self) -> String {
@@ -330,6 +333,12 @@ fn invalid(outcome: &Outcome) -> Vec<String> {
         reasons.push(format!("the rate did not settle within {} s", ms as f64 / 1000.0));
     }
     reasons
+}
+
+/// What the figures of a window say against each other.
+fn contradiction(windows: &[Window]) -> Option<String> {
+    let mut findings = windows.iter().flat_map(|window| &window.findings);
+    findings.find(|found| found.is_contradiction()).map(|found| found.text.clone())
 }
 
 /// A line of JSON.

@@ -1,6 +1,6 @@
 //! Reads the machine's counters again and again, and tells what was used within a window.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,6 @@ use varve_tool_bench::{CephCounters, Counters, ServerCounters, Usage};
 
 use super::background::Background;
 use crate::client::Client;
-use crate::commands::report::name;
 use crate::failure::{Failure, Result};
 
 /// Time between two samples to begin with.
@@ -43,7 +42,7 @@ impl Sampler {
                 let mut counters = Counters::read(&processes);
                 counters.server = server.as_ref().and_then(asked);
                 for socket in &ceph {
-                    let name = name(socket);
+                    let name = daemon_name(socket);
                     // One that does not answer has nothing to say of this moment.
                     let told = CephCounters::ask(socket).ok();
                     counters.ceph.extend(told.map(|told| (name, told)));
@@ -93,6 +92,12 @@ impl Sampler {
     pub(crate) fn end(self) {
         self.thread.end();
     }
+}
+
+/// A daemon of Ceph as its socket is called: `ceph-osd.0`.
+fn daemon_name(socket: &Path) -> String {
+    let stem = socket.file_stem();
+    stem.map_or_else(|| socket.display().to_string(), |stem| stem.to_string_lossy().into_owned())
 }
 
 /// The server's counters now; nothing when it does not answer, as its load may end it.

@@ -5,19 +5,22 @@ use std::fs;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use varve_tool_bench::fio::FioOutput;
 
-use super::page::{Named, page};
+use super::page::{Named, html, page};
 use super::picture::write_pictures;
 use super::report::{Report, json};
 use super::run::Outcome;
 use super::sweep::Within;
 use super::system::System;
+use super::timeline::{Timelines, USAGE};
 use crate::failure::{Failure, Result};
 
 /// Name of the file that holds everything but timelines.
-const REPORT: &str = "report.json";
+pub(crate) const REPORT: &str = "report.json";
+
+/// Name of the page for people.
+pub(crate) const PAGE: &str = "index.html";
 
 /// What one command measured. Fields are added over time, never renamed.
 #[derive(Clone, Serialize, Deserialize, Debug)]
@@ -48,10 +51,11 @@ impl Saved {
         if results.iter().any(|result| result.saved.runs.len() != count) {
             return Err(Failure::new("the results have different numbers of loads"));
         }
+        refuse_same(results)?;
         let runs = (0..count).map(|at| {
             let parts = results
                 .iter()
-                .filter_map(|Named { name, saved }| Some((name.as_str(), saved.runs.get(at)?)));
+                .filter_map(|Named { name, saved, .. }| Some((name.as_str(), saved.runs.get(at)?)));
             Report::merged(&parts.collect::<Vec<_>>())
         });
         let hosts = results
@@ -112,12 +116,11 @@ impl Saved {
         let failed = |error| Failure::new(format!("save to {}: {error}", dir.display()));
         fs::create_dir_all(dir).map_err(failed)?;
         fs::write(dir.join(REPORT), json(self)?).map_err(failed)?;
-        let usage: Vec<Vec<Value>> = outcomes.iter().map(timelines).collect();
-        let usage = serde_json::json!({ "runs": usage });
-        fs::write(dir.join("usage.json"), json(&usage)?).map_err(failed)?;
+        let timelines = Timelines::of(outcomes);
+        fs::write(dir.join(USAGE), json(&timelines)?).map_err(failed)?;
         let name = self.preset.clone().unwrap_or_else(|| "varve bench run".to_owned());
-        let page = page(&[Named { name, saved: self.clone() }])?;
-        fs::write(dir.join("index.html"), page.html()).map_err(failed)?;
+        let page = page(&[Named { timelines, ..Named::new(name, self.clone()) }])?;
+        fs::write(dir.join(PAGE), html(&page)).map_err(failed)?;
         write_pictures(&page, dir).map(drop)
     }
 
@@ -146,14 +149,16 @@ impl Saved {
     }
 }
 
-/// Of each repeat what the machine did, moment by moment.
-fn timelines(outcome: &Outcome) -> Vec<Value> {
-    let repeats = outcome.repeats.iter().map(|repeat| {
-        let moments = repeat.timeline.iter().map(|(at, usage)| {
-            let at_ms = u64::try_from(at.as_millis()).unwrap_or(u64::MAX);
-            serde_json::json!({ "at_ms": at_ms, "usage": usage })
-        });
-        moments.collect::<Vec<_>>().into()
-    });
-    repeats.collect()
+/// Refuses a result that is there twice: it would count twice.
+fn refuse_same(results: &[Named]) -> Result<()> {
+    let mut before: Vec<(&str, String)> = Vec::new();
+    for Named { name, saved, .. } in results {
+        let text = json(saved)?;
+        if let Some((first, _)) = before.iter().find(|(_, other)| *other == text) {
+            let what = format!("{first} and {name} are the same result");
+            return Err(Failure::new(what).hint("name the result of each host once"));
+        }
+        before.push((name.as_str(), text));
+    }
+    Ok(())
 }

@@ -98,6 +98,14 @@ fn workloads_that_cannot_be_run_are_refused() {
     assert!(refused("<wrok/>").contains("COSBench has no such element"));
     let without = WORKLOAD.replace("endpoint=http://127.0.0.1:1", "x=y");
     assert!(refused(&without).contains("work init names no endpoint"));
+    // Files may be long, and what is ignored is told.
+    let long = format!("<!-- {} -->", "x".repeat(100_000));
+    let ignored = without.replace("<work name=\"timed\"", "<work name=\"timed\" driver=\"d\"");
+    let told = refused(&(ignored + &long));
+    assert!(told.contains("warning: driver of work timed is ignored\n"), "{told}");
+    assert!(told.contains("work init names no endpoint"), "{told}");
+    let too_long = " ".repeat((16 << 20) + 1);
+    assert!(refused(&too_long).contains("is longer than 16777216 bytes"));
     let tls = WORKLOAD.replace("http://127.0.0.1:1", "https://127.0.0.1:1");
     assert!(refused(&tls).contains("`https://127.0.0.1:1` is no endpoint that is known"));
 }

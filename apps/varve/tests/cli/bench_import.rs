@@ -115,3 +115,27 @@ fn what_fio_printed_is_shown_saved_and_compared() {
     assert!(refused.contains("job `small`") && refused.contains("json+"), "{refused}");
     assert!(import("no.json", "{}", &[]).refused(2).contains("not what fio"));
 }
+
+#[test]
+fn figures_that_cannot_be_are_not_used() {
+    let dir = tempfile::tempdir().unwrap();
+    let import = |name: &str, text: &str, more: &[&str]| {
+        fs::write(dir.path().join(name), text).unwrap();
+        varve_in(dir.path(), &[&["bench", "import", name], more].concat())
+    };
+    let fio = output(100_000, 50_000);
+    import("can.json", &fio, &["--save", "can"]).ok();
+    // The same within a thousandth of the time: more were under way than 32.
+    let soon = fio.replace("\"runtime\": 10000", "\"runtime\": 10");
+    let text = import("soon.json", &soon, &["--save", "soon"]).ok();
+    assert!(text.contains("INVALID  inconsistent: rate × latency gives 545.0 operations"), "{text}");
+    assert!(!text.contains("bound by"), "{text}");
+    let compared = varve_in(dir.path(), &["report", "compare", "can", "soon"]);
+    assert!(compared.refused(1).contains("the second result means nothing: inconsistent"));
+    let measured = ["plan", "--iops", "1k", "--usable", "1TB", "--measured", "idf16=soon"];
+    let planned = varve_in(dir.path(), &measured).refused(1);
+    assert!(planned.contains("soon means nothing: inconsistent"), "{planned}");
+    let never = fio.replace("\"runtime\": 10000", "\"runtime\": 0");
+    let refused = import("never.json", &never, &[]).refused(2);
+    assert!(refused.contains("job `small`: it has a runtime of 0 ms"), "{refused}");
+}

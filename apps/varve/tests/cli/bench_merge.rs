@@ -95,8 +95,14 @@ fn what_is_not_one_measurement_is_told() {
     assert!(refused.contains("the loads differ: 4 KiB random"), "{refused}");
     let writes = [&null[..], &["--reads", "0"]].concat();
     host(dir.path(), "d.json", &writes);
-    let text = merge(dir.path(), &["d.json", "d.json"]).ok();
+    host(dir.path(), "e.json", &writes);
+    let text = merge(dir.path(), &["d.json", "e.json"]).ok();
     assert!(text.contains("hosts with one seed write the same data"), "{text}");
+    fs::copy(dir.path().join("d.json"), dir.path().join("f.json")).unwrap();
+    for (twice, names) in [("d.json", "d and d (2)"), ("f.json", "d and f")] {
+        let refused = merge(dir.path(), &["d.json", "e.json", twice]).refused(1);
+        assert!(refused.contains(&format!("{names} are the same result")), "{refused}");
+    }
     let past = varve_in(dir.path(), &["bench", "run", "--target", "null:1GiB", "--at", "5"]);
     assert!(past.refused(2).contains("--at has passed"));
     assert!(merge(dir.path(), &["a.json"]).refused(2).contains("2 values required"));

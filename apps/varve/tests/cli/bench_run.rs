@@ -82,6 +82,9 @@ fn clients_share_a_target_and_make_one_result() {
     for (wrong, what) in [
         (&["--clients", "2", "--jobs", "3", "--size", "8MiB"][..], "3 jobs cannot be divided"),
         (&["--clients", "2", "--jobs", "2"], "several clients need --size"),
+        (&["--clients", "2", "--size", "8MiB", "--server"], "cannot be used with"),
+        (&["--clients", "2", "--size", "8MiB", "--ceph", "x.asok"], "cannot be used with"),
+        (&["--clients", "2", "--size", "8MiB", "--process", "1"], "cannot be used with"),
         (&["--from", "1000"], "no multiple of 4 KiB"),
         (&["--from", "12MiB", "--size", "8MiB"], "fewer than --from and --size"),
     ] {

@@ -9,6 +9,7 @@ fn a_preset_is_shown_with_its_source() {
         "source     S0, appendix B\n",
         "size       1.1 TiB (1250000000000 bytes)\n",
         "time       300 s after 30 s, each block written once before\n",
+        "clients    5 in the source, by --clients 5; else 1\n",
         "load       4 KiB random, 10 % reads, 50 jobs × 32 under way, as fast as answered (source: 4 KB)\n",
     ] {
         assert!(text.contains(part), "{part}\n{text}");
@@ -17,7 +18,23 @@ fn a_preset_is_shown_with_its_source() {
     let json = varve(&["bench", "show", "idf16", "--json"]).json();
     assert_eq!(json["work"]["steps"].as_array().unwrap().len(), 8);
     assert_eq!(json["work"]["steps"][6]["pattern"], "sequential");
+    assert_eq!(json["work"]["clients"], 1);
+    let fio = varve(&["bench", "show", "uc1-fio"]).ok();
+    let load = "100 % reads, 40 jobs × 32 under way";
+    assert!(fio.contains("clients    4 in the source") && fio.contains(load), "{fio}");
     assert!(varve(&["bench", "show", "general"]).ok().contains("\nassumed"));
+}
+
+#[test]
+fn objects_that_fit_in_memory_are_warned_of() {
+    let small = varve(&["bench", "show", "cos-small-read"]).ok();
+    assert!(small.contains("\nsize       1.1 GiB (1280000000 bytes) in 10000 objects\n"), "{small}");
+    assert!(small.contains("\nwarning    1.1 GiB fit in RAM"), "{small}");
+    let large = varve(&["bench", "show", "cos-large-read"]).ok();
+    assert!(large.contains("(100000000000 bytes)") && !large.contains("warning"), "{large}");
+    let json = varve(&["bench", "show", "cos-small-write", "--json"]).json();
+    let warning = json["work"]["warning"].as_str().unwrap();
+    assert!(warning.contains("fit in RAM"), "{json}");
 }
 
 #[test]

@@ -69,6 +69,10 @@ fn the_scale_test_is_a_preset() {
     assert!(nobody.refused(1).contains("no daemon answers"));
     let aimed = varve(&["bench", "run", "scale-1000x50", "--target", "null:1GiB"]).refused(2);
     assert!(aimed.contains("without --target"), "{aimed}");
+    // What would do nothing is not taken.
+    let idle = ["--save", "d", "--repeat", "3", "--healthy", "true", "--json"];
+    let idle = varve(&[&["bench", "run", "scale-1000x50"], &idle[..]].concat()).refused(2);
+    assert!(idle.contains("takes no --repeat, --healthy, --save\n"), "{idle}");
     let nothing = varve(&["bench", "run"]).refused(2);
     assert!(nothing.contains("say --target"), "{nothing}");
 }

@@ -31,6 +31,21 @@ fn results_are_listed_the_oldest_first() {
     let workers = list(&[".", "--preset", "null-workers"]).ok();
     assert_eq!(workers.lines().count(), 8, "{workers}");
     assert!(workers.contains("32 jobs × 32 under way"), "{workers}");
+    // The page links to pages of folders; a file has none.
+    run("a <b>", &[]);
+    let html = list(&["--html"]).ok();
+    for part in [
+        "<td><a href=\"first/index.html\">first</a></td>",
+        "<td><a href=\"a%20%3Cb%3E/index.html\">a &lt;b&gt;</a></td>",
+        "<td>copy</td>",
+        "<th>TIME, UTC</th>",
+    ] {
+        assert!(html.contains(part), "{part}: {html}");
+    }
+    assert!(!html.contains("<b>") && html.trim_end().ends_with("</html>"), "{html}");
+    assert_eq!(json["results"][1]["page"], "zeroth/index.html");
+    assert!(json["results"][0]["page"].is_null());
+    list(&["--html", "--json"]).refused(2);
     let refused = list(&["nowhere"]).refused(1);
     assert!(refused.contains("list nowhere"), "{refused}");
 }

@@ -21,7 +21,10 @@ fn results_become_a_page_with_pictures() {
     for part in ["<h2>Latency</h2>", "<h2>Rate over time</h2>", "<h2>second against first</h2>"] {
         assert!(html.contains(part), "{part}");
     }
-    assert_eq!(html.matches("<svg").count(), 2);
+    // Beside those two, use of the machine, and bytes where any were moved.
+    assert!((3..=4).contains(&html.matches("<svg").count()));
+    assert!(html.contains("<h2>Use over time</h2>") && html.contains("second: processors"));
+    assert!(html.contains("navigator.clipboard") && html.contains("\n| run |  | OPS/S |"));
     assert!(html.contains("cannot be compared: the loads differ"));
     for outside in ["http://", "https://", "src=", "<script"] {
         let without_namespace = html.replace("http://www.w3.org/2000/svg", "");
@@ -32,7 +35,12 @@ fn results_become_a_page_with_pictures() {
     assert!(!markdown.contains("svg"));
     let own = fs::read_to_string(dir.path().join("first/index.html")).unwrap();
     assert!(own.contains("<h2>What the client&") || own.contains("<h2>What the client's"), "{own}");
-    for file in ["latency.svg", "rate-over-time.svg"] {
+    // A file of JSON has no timelines.
+    fs::copy(dir.path().join("first/report.json"), dir.path().join("copy.json")).unwrap();
+    let copy = page(&["copy.json"]);
+    assert!(!copy.contains("Use over time") && copy.contains("<h2>Rate over time</h2>"));
+    assert!(page(&["first/report.json"]).contains("<h2>Use over time</h2>"));
+    for file in ["latency.svg", "rate-over-time.svg", "use-over-time.svg"] {
         let svg = fs::read_to_string(dir.path().join("first").join(file)).unwrap();
         assert!(svg.starts_with("<svg"), "{file}");
     }

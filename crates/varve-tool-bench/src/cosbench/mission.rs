@@ -398,6 +398,11 @@ mod tests {
                     .to_owned(),
                 "no size of at least 5242880 bytes",
             ),
+            (
+                r#"<work type="prepare" workers="1" config="containers=r(1,2);objects=r(1,2);sizes=c(1)B;content=zero"/>"#
+                    .to_owned(),
+                "content `zero` cannot be had",
+            ),
             ("<wrok/>".to_owned(), "no such element"),
         ] {
             let error = of(&wrong).unwrap_err().to_string();
@@ -405,6 +410,51 @@ mod tests {
         }
         assert!(Workload::read("<workload name=\"w\"><workflow></workload>").is_err());
         assert!(Workload::read("").is_err());
+    }
+
+    #[test]
+    fn times_are_a_year_at_most() {
+        let of = |times: &str, delay: &str| {
+            Workload::read(&format!(
+                r#"<workload name="w"><workflow><workstage name="w" closuredelay="{delay}"><work name="w" workers="1" {times}>
+                <operation type="read" ratio="100" config="containers=c(1);objects=c(1)"/></work></workstage></workflow></workload>"#
+            ))
+        };
+        let year = "runtime=\"31536000\" rampup=\"31536000\" rampdown=\"31536000\"";
+        assert!(of(year, "31536000").is_ok());
+        let most = u64::MAX;
+        for (times, delay, which) in [
+            (format!("runtime=\"{most}\" rampup=\"1\""), "0".to_owned(), "runtime"),
+            (format!("runtime=\"1\" rampup=\"{most}\""), "0".to_owned(), "rampup"),
+            ("runtime=\"1\" rampdown=\"31536001\"".to_owned(), "0".to_owned(), "rampdown"),
+            ("runtime=\"1\"".to_owned(), most.to_string(), "closuredelay"),
+        ] {
+            let error = of(&times, &delay).unwrap_err().to_string();
+            assert!(error.contains(which) && error.ends_with("s is more than a year"), "{error}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_done_is_noted() {
+        let xml = r#"<workload name="w" description="d"><storage type="s3" config="accesskey=a;secretkey=b;timeout=9;path_style_access=true"/>
+            <workflow><workstage name="main" trigger="t.sh"><work name="m" workers="1" totalOps="1" interval="5" driver="d1">
+            <operation type="write" ratio="50" config="cprefix=c;containers=c(1);objects=c(1);sizes=c(1)B;chunked=True;hashCheck=false;content=random"/>
+            <operation type="read" ratio="50" config="containers=c(7);objects=c(1);hashCheck=true"/>
+            </work></workstage></workflow></workload>"#;
+        let notes = Workload::read(xml).unwrap().notes;
+        assert_eq!(
+            notes,
+            [
+                "timeout of storage s3 is ignored",
+                "trigger of workstage main is ignored",
+                "driver of work m is ignored",
+                "chunked of operation write is ignored",
+                "hashCheck of operation read is ignored",
+                "S3 has no bucket `mycontainers_7`, a server may refuse it: say cprefix",
+            ]
+        );
+        let sample = Workload::read(SAMPLE).unwrap();
+        assert!(sample.notes.is_empty(), "{:?}", sample.notes);
     }
 
     #[test]

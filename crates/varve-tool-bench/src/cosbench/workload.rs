@@ -17,6 +17,38 @@ const PART_BYTES_MIN: u64 = 5 << 20;
 /// Most workers of a work.
 const WORKERS_MAX: u32 = 4096;
 
+/// Longest time, in s: a year. Sums of times stay far from the end of 64 bits, and of clocks.
+const SECONDS_MAX: u64 = 365 * 24 * 60 * 60;
+
+/// Attributes of a work that are understood; an interval is that of reports of COSBench's own.
+const WORK_ATTRIBUTES: [&str; 12] = [
+    "name",
+    "type",
+    "workers",
+    "interval",
+    "division",
+    "runtime",
+    "rampup",
+    "rampdown",
+    "afr",
+    "totalOps",
+    "totalBytes",
+    "config",
+];
+
+/// Settings of operations that are understood, or refused.
+const SETTINGS: [&str; 9] = [
+    "containers",
+    "objects",
+    "sizes",
+    "cprefix",
+    "csuffix",
+    "oprefix",
+    "osuffix",
+    "partsize",
+    "content",
+];
+
 /// A workload.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Workload {
@@ -24,6 +56,8 @@ pub struct Workload {
     pub name: String,
     /// One after another.
     pub stages: Vec<Workstage>,
+    /// What it asks for and COSBench would do, and `varve bench cosbench` does not; and names that S3 has not.
+    pub notes: Vec<String>,
 }
 
 /// Works side by side.
@@ -250,6 +284,47 @@ impl Element {
         self.text(key).map(number).transpose()
     }
 
+    /// A time, in s.
+    fn seconds(&self, key: &str) -> Result<Option<u64>> {
+        let seconds = self.number(key)?;
+        if let Some(seconds) = seconds.filter(|seconds| *seconds > SECONDS_MAX) {
+            return Err(refused(&self.name, format!("{key} of {seconds} s is more than a year")));
+        }
+        Ok(seconds)
+    }
+
+    /// What it says that is not done. Values stay out of it: some are secrets.
+    fn ignored(&self) -> Vec<String> {
+        let known: &[&str] = match self.name.as_str() {
+            "workload" => &["name", "description"],
+            "storage" => &["type", "config"],
+            "workstage" => &["name", "closuredelay"],
+            "work" => &WORK_ATTRIBUTES,
+            "operation" => &["id", "type", "ratio", "config"],
+            _ => return Vec::new(),
+        };
+        let is_known = |key: &String| known.contains(&key.as_str()) || key.starts_with("xml");
+        let attributes = self.attributes.keys().filter(|key| !is_known(key)).cloned();
+        let config = if known.contains(&"config") { self.config() } else { BTreeMap::new() };
+        let settings = config.into_iter().filter(|(key, value)| self.ignores(key, value));
+        let place = self.text("name").or(self.text("type")).unwrap_or_default();
+        let said = attributes.chain(settings.map(|(key, _)| key));
+        said.map(|key| format!("{key} of {} {place} is ignored", self.name)).collect()
+    }
+
+    /// Whether a setting of its configuration changes nothing that should change.
+    fn ignores(&self, key: &str, value: &str) -> bool {
+        let is_on = value.eq_ignore_ascii_case("true");
+        let is_done = match self.name.as_str() {
+            "storage" if key == "path_style_access" => is_on,
+            "storage" => matches!(key, "endpoint" | "accesskey" | "secretkey"),
+            "work" if matches!(self.text("type"), None | Some("normal" | "delay")) => false,
+            _ if matches!(key, "chunked" | "createContainer" | "hashCheck") => !is_on,
+            _ => SETTINGS.contains(&key),
+        };
+        !is_done
+    }
+
     fn name_or(&self, fallback: &str) -> String {
         self.text("name").unwrap_or(fallback).to_owned()
     }
@@ -271,20 +346,25 @@ struct Reading {
     work: Option<Work>,
     /// Settings of the workload, the stage and the work.
     storage: [BTreeMap<String, String>; 3],
+    notes: Vec<String>,
 }
 
 impl Reading {
     fn start(&mut self, element: &Element) -> Result<()> {
+        element.ignored().into_iter().for_each(|note| self.note(note));
         match element.name.as_str() {
             "workload" => self.name = Some(element.name_or("workload")),
             "workstage" => {
                 self.stage = Some(Workstage {
                     name: element.name_or("stage"),
-                    closure_delay_s: element.number("closuredelay")?.unwrap_or(0),
+                    closure_delay_s: element.seconds("closuredelay")?.unwrap_or(0),
                     works: Vec::new(),
                 });
             }
             "storage" => {
+                if let Some(other) = element.text("type").filter(|kind| *kind != "s3") {
+                    self.note(format!("storage of type {other} is called as S3"));
+                }
                 let level = usize::from(self.stage.is_some()) + usize::from(self.work.is_some());
                 if let Some(settings) = self.storage.get_mut(level) {
                     settings.extend(element.config());
@@ -327,13 +407,33 @@ impl Reading {
         Ok(())
     }
 
-    fn whole(self) -> Result<Workload> {
-        let name = self.name.ok_or_else(|| refused("workload", "there is none"))?;
+    /// Keeps what is to be said, once.
+    fn note(&mut self, note: String) {
+        if !self.notes.contains(&note) {
+            self.notes.push(note);
+        }
+    }
+
+    fn whole(mut self) -> Result<Workload> {
+        let name = self.name.take().ok_or_else(|| refused("workload", "there is none"))?;
         if self.stages.iter().all(|stage| stage.works.is_empty()) {
             return Err(refused(&name, "it has no work"));
         }
-        Ok(Workload { name, stages: self.stages })
+        let works = self.stages.iter().flat_map(|stage| &stage.works);
+        let operations = works.flat_map(|work| &work.operations);
+        let names = operations.filter_map(no_bucket).collect::<Vec<_>>();
+        names.into_iter().for_each(|note| self.note(note));
+        Ok(Workload { name, stages: self.stages, notes: self.notes })
     }
+}
+
+/// That S3 has no buckets of such names, as of COSBench's own `mycontainers_1`.
+fn no_bucket(operation: &Operation) -> Option<String> {
+    let (begin, end) = &operation.container_name;
+    let is_allowed = |c: char| matches!(c, 'a'..='z' | '0'..='9' | '.' | '-');
+    let name = format!("{begin}{}{end}", operation.containers.bounds().0);
+    let note = || format!("S3 has no bucket `{name}`, a server may refuse it: say cprefix");
+    (!name.chars().all(is_allowed)).then(note)
 }
 
 fn work(element: &Element) -> Result<Work> {
@@ -357,7 +457,7 @@ fn work(element: &Element) -> Result<Work> {
     }
     let is_normal = kind == WorkKind::Normal;
     let (runtime, operations, bytes) =
-        (element.number("runtime")?, element.number("totalOps")?, element.number("totalBytes")?);
+        (element.seconds("runtime")?, element.number("totalOps")?, element.number("totalBytes")?);
     let end = match (is_normal, runtime.unwrap_or(0), operations.unwrap_or(0), bytes.unwrap_or(0)) {
         (false, ..) => End::Once,
         (true, 0, 0, 0) => {
@@ -378,8 +478,8 @@ fn work(element: &Element) -> Result<Work> {
         kind,
         workers,
         end,
-        ramp_up_s: element.number("rampup")?.unwrap_or(0),
-        ramp_down_s: element.number("rampdown")?.unwrap_or(0),
+        ramp_up_s: element.seconds("rampup")?.unwrap_or(0),
+        ramp_down_s: element.seconds("rampdown")?.unwrap_or(0),
         failures_accepted: element.number("afr")?.unwrap_or(if is_normal { 200_000 } else { 0 }),
         division,
         storage: BTreeMap::new(),
@@ -431,6 +531,11 @@ fn configured(verb: Verb, ratio: u64, config: &BTreeMap<String, String>) -> Resu
     }
     if verb == Verb::Write {
         needs("sizes")?;
+    }
+    let content = config.get("content").filter(|text| !text.eq_ignore_ascii_case("random"));
+    if let Some(content) = content {
+        let why = format!("content `{content}` cannot be had: bodies are random");
+        return Err(refused("config", why));
     }
     Ok(Operation {
         verb,

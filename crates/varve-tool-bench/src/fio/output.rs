@@ -10,6 +10,7 @@ use crate::cells::Cells;
 use crate::error::{Error, Result};
 use crate::fio::file::FioOption;
 use crate::fio::job::{FioJob, fio_told};
+use crate::usage::{Finding, UnderWay};
 
 /// Percentiles of a result.
 const PERCENTILES: [f64; 6] = [50.0, 90.0, 95.0, 99.0, 99.9, 99.99];
@@ -32,7 +33,9 @@ pub struct FioRun {
     pub job: FioJob,
     /// Options that this generator does not know, as `NAME=VALUE`.
     pub options: Vec<String>,
-    /// Time that was measured, in ms.
+    /// Jobs that were told of, one by one.
+    pub jobs: u64,
+    /// Time that was measured, in ms; 0 of less than one.
     pub window_ms: u64,
     /// Reads; none when there were none.
     pub reads: Option<FioSide>,
@@ -145,6 +148,42 @@ impl FioOutput {
         }
         Ok(Self { version: output.version, unix_ms: output.timestamp_ms, runs })
     }
+
+    /// The same, if each run has a rate.
+    ///
+    /// # Errors
+    /// `FioOutput`: a run took no time.
+    pub fn with_rates(self) -> Result<Self> {
+        match self.runs.iter().find(|run| run.window_ms == 0) {
+            None => Ok(self),
+            Some(run) => {
+                let why = "it has a runtime of 0 ms, in which there is no rate".to_owned();
+                Err(refused(&run.job.name, why))
+            }
+        }
+    }
+}
+
+impl FioRun {
+    /// That more operations were under way than can have been; nothing is said where options do not tell how many can.
+    #[must_use]
+    pub fn inconsistent(&self) -> Option<Finding> {
+        let has = |name: &str| {
+            self.options.iter().any(|option| option.split('=').next() == Some(name))
+        };
+        if self.job.load.rate.is_some() || has("iodepth") || has("numjobs") {
+            return None;
+        }
+        let jobs = u64::from(self.job.load.jobs).max(self.jobs);
+        let figures = UnderWay {
+            depth: jobs.saturating_mul(u64::from(self.job.load.depth)),
+            operations: self.both.operations,
+            mean_ns: self.both.mean_ns,
+            max_ns: self.both.max_ns,
+            window_ns: self.window_ms.saturating_mul(1_000_000),
+        };
+        figures.inconsistent()
+    }
 }
 
 /// What the jobs of a section did.
@@ -172,9 +211,10 @@ fn run(jobs: &[&Job], global: &BTreeMap<String, String>) -> Result<FioRun> {
         job.load.read_percent = u8::try_from(read * 100 / both.operations).unwrap_or(100);
     }
     let runtimes = jobs.iter().map(|job| job.read.runtime.max(job.write.runtime));
-    let window_ms = runtimes.max().unwrap_or(0).max(1);
+    let window_ms = runtimes.max().unwrap_or(0);
     let options = unknown.iter().map(|option| format!("{}={}", option.name, option.value));
-    Ok(FioRun { job, options: options.collect(), window_ms, reads, writes, both })
+    let (options, jobs) = (options.collect(), jobs.len() as u64);
+    Ok(FioRun { job, options, jobs, window_ms, reads, writes, both })
 }
 
 fn side(name: &str, jobs: &[&Job], of: fn(&Job) -> &Side) -> Result<Option<FioSide>> {
@@ -350,11 +390,30 @@ mod tests {
     }
 
     #[test]
+    fn figures_that_cannot_be_are_told() {
+        // Two jobs with a depth of 8 within 2 s.
+        let of = |operations, options: Value| {
+            let mut job = job("a", &side(operations, 1_000_000, true), &none());
+            job["job options"] = options;
+            FioOutput::read(&output(&[job])).unwrap().runs[0].inconsistent()
+        };
+        let depth = json!({ "rw": "randread", "iodepth": "8" });
+        assert_eq!(of(32_000, depth.clone()), None);
+        let Some(Finding::Inconsistent { under_way, depth: 16 }) = of(36_000, depth) else {
+            panic!("18 under way of 16")
+        };
+        assert_eq!(under_way, 18.0);
+        assert_eq!(of(36_000, json!({ "rw": "randread", "iodepth": "8k" })), None, "not known");
+    }
+
+    #[test]
     fn what_is_no_result_is_refused() {
         let mut failed = job("a", &side(10, 1000, true), &none());
         failed["error"] = json!(5);
         let mut few = job("a", &side(10, 1000, false), &none());
         few["read"]["clat_ns"]["percentile"] = json!({ "50.000000": 1 });
+        let mut timeless = side(10, 1000, true);
+        timeless["runtime"] = json!(0);
         let mut without = job("a", &side(10, 1000, false), &none());
         without["read"]["clat_ns"] = json!({});
         for (text, what) in [
@@ -365,8 +424,10 @@ mod tests {
             (output(&[few]), "no p90"),
             (output(&[without]), "no percentiles"),
             (output(&[job("a", &none(), &none())]), "measured nothing"),
+            (output(&[job("a", &timeless, &none())]), "a runtime of 0 ms"),
         ] {
-            let error = FioOutput::read(&text).unwrap_err().to_string();
+            let read = FioOutput::read(&text).and_then(FioOutput::with_rates);
+            let error = read.unwrap_err().to_string();
             assert!(error.contains(what), "{text}: {error}");
         }
     }

@@ -14,6 +14,9 @@ const MIB: usize = 1 << 20;
 const VDI_VOLUMES: u32 = 40;
 /// Operations a second of a desktop.
 const VDI_RATE: f64 = 100.0;
+/// Client processes that S0's desktops are among, and those of its appendix B.
+const VDI_CLIENTS: u32 = 4;
+const APPENDIX_B_CLIENTS: u32 = 5;
 
 const TIMES_ASSUMED: &str = "ramp 30 s and 300 s measured, as in S0's appendix B";
 const DEPTH_ASSUMED: &str = "32 operations under way of each job";
@@ -42,6 +45,7 @@ const WORK: BlockWork = BlockWork {
     ramp_s: 30,
     duration_s: 300,
     needs: "a block target",
+    clients: 1,
     compression_ratio: None,
     steps: Vec::new(),
 };
@@ -87,9 +91,9 @@ fn desktops() -> Vec<Preset> {
     let step = |read_percent, rate| Step { read_percent, rate, ..BASE };
     let desktop = |id, what, steps| Preset {
         source: "S0, figure 9 and table 2",
-        setting: "3 copies (the measured cluster: 2), 60 % full",
+        setting: "3 copies (the measured cluster: 2), 60 % full; 4 client processes",
         reference: measured,
-        ..preset(id, what, work(steps))
+        ..preset(id, what, Work::Block(BlockWork { clients: VDI_CLIENTS, steps, ..WORK }))
     };
     let cap = Some(VDI_RATE * f64::from(VDI_VOLUMES));
     let capped = desktop(
@@ -109,7 +113,13 @@ fn desktops() -> Vec<Preset> {
             ..BASE
         },
     ];
+    let fio = desktop(
+        "uc1-fio",
+        "fio of figure 9: 40 volumes of 4 clients, 4 KiB random reads and writes",
+        vec![step(100, None), step(0, None)],
+    );
     vec![
+        Preset { reference: "S0, figure 9: Xeon D has 2.5 times the operations/s of E3 v3", ..fio },
         desktop(
             "vdi-4k-rr",
             "virtual desktops: 40 volumes, 4 KiB random reads",
@@ -202,10 +212,11 @@ fn appendix_b() -> Vec<Preset> {
                 volumes: None,
             };
             let size_bytes = Some(50 * 25_000_000_000);
-            let work = BlockWork { size_bytes, steps: vec![step], ..WORK };
+            let clients = APPENDIX_B_CLIENTS;
+            let work = BlockWork { size_bytes, clients, steps: vec![step], ..WORK };
             presets.push(Preset {
                 source: "S0, appendix B",
-                setting: "50 volumes of 25 GB, prefilled; groups = drives × 100 ÷ copies; journal of 10 GB, one for 5 drives",
+                setting: "50 volumes of 25 GB, prefilled, 10 of each of 5 clients; groups = drives × 100 ÷ copies; journal of 10 GB, one for 5 drives",
                 assumed: Vec::new(),
                 reference: "operations/s and latency; MB/s of medium and large",
                 ..preset(

@@ -60,6 +60,8 @@ pub struct BlockWork {
     pub duration_s: u64,
     /// What it is run on, in a few words.
     pub needs: &'static str,
+    /// Client processes of the source, which have the jobs among them in equal parts.
+    pub clients: u32,
     /// Bytes of a written block ÷ bytes that LZ4 makes of it, where the workload says.
     pub compression_ratio: Option<f64>,
     /// One after another.
@@ -146,6 +148,8 @@ mod tests {
         for preset in &all {
             let Work::Block(work) = &preset.work else { continue };
             assert!(!work.steps.is_empty() && work.duration_s > 0, "{}", preset.id);
+            let is_divided = |step: &Step| step.jobs.is_multiple_of(work.clients);
+            assert!(work.steps.iter().all(is_divided), "{}", preset.id);
             for step in &work.steps {
                 let mixed = |load: LoadSpec| step.mixture.map_or(load, |mix| load.mixed(mix));
                 let spec = mixed(LoadSpec {
@@ -169,6 +173,7 @@ mod tests {
     #[test]
     fn every_preset_of_the_sources_is_known() {
         for id in [
+            "uc1-fio",
             "vdi-4k-rr",
             "vdi-4k-rw",
             "vdi-capped",
@@ -240,6 +245,11 @@ mod tests {
         let workers: Vec<u32> = work("null-workers").steps.iter().map(|step| step.jobs).collect();
         assert_eq!(workers, [1, 2, 3, 4, 8, 16, 32]);
         assert_eq!(work("idf16").steps.len(), 8);
+        let fio = work("uc1-fio");
+        let steps = fio.steps.iter().map(|step| (step.read_percent, step.jobs, step.depth));
+        assert_eq!(steps.collect::<Vec<_>>(), [(100, 40, 32), (0, 40, 32)]);
+        assert_eq!((fio.clients, work("vdi-4k-rw").clients, appb.clients), (4, 4, 5));
+        assert_eq!(work("oltp-8k").clients, 1);
         let net = |id: &str| -> Vec<(usize, u8, u32)> {
             let steps = work(id).steps;
             steps.iter().map(|step| (step.block_bytes, step.read_percent, step.depth)).collect()

@@ -8,7 +8,7 @@ use std::fmt;
 use crate::load::{LoadSpec, Measured};
 use crate::usage::between::{DiskUsage, Usage};
 
-/// What operations under way may exceed the depth by: a window cuts operations at both ends.
+/// What operations under way may exceed the depth by: means and histograms are rounded.
 const EXCESS: f64 = 1.05;
 
 /// Share of the depth below which jobs spend their time beside operations.
@@ -31,6 +31,38 @@ pub struct Observed<'a> {
     pub usage: Option<&'a Usage>,
     /// Process that made the load.
     pub client: u32,
+}
+
+/// Figures of a closed loop, which Little's law makes operations under way of.
+#[derive(Clone, Copy, Debug)]
+pub struct UnderWay {
+    /// Depth of all jobs.
+    pub depth: u64,
+    /// Operations of the window.
+    pub operations: u64,
+    /// Their mean latency, in ns.
+    pub mean_ns: f64,
+    /// The longest one, in ns.
+    pub max_ns: u64,
+    /// Length of the window, in ns.
+    pub window_ns: u64,
+}
+
+impl UnderWay {
+    /// How many there were at a time.
+    fn operations(&self) -> f64 {
+        self.operations as f64 * self.mean_ns / self.window_ns as f64
+    }
+
+    /// That there were more than can have been. Whatever was begun within the window counts as a whole: each of those under way may reach out of it by
+    /// the longest latency.
+    #[must_use]
+    pub fn inconsistent(&self) -> Option<Finding> {
+        let reach = self.max_ns as f64 / self.window_ns as f64;
+        let (under_way, depth) = (self.operations(), self.depth);
+        let is_more = under_way > depth as f64 * (EXCESS + reach);
+        is_more.then_some(Finding::Inconsistent { under_way, depth })
+    }
 }
 
 /// Something that the figures say beside themselves.
@@ -250,12 +282,17 @@ fn little(observed: &Observed<'_>) -> Option<Finding> {
     if load.rate.is_some() || measured.window_ns == 0 {
         return None;
     }
-    let under_way = measured.per_second(measured.operations()) * mean_us(measured) / 1e6;
-    let depth = u64::from(load.jobs) * u64::from(load.depth);
-    if under_way > depth as f64 * EXCESS {
-        return Some(Finding::Inconsistent { under_way, depth });
-    }
-    (under_way < depth as f64 * UNDER_WAY_MIN).then_some(Finding::Client { under_way, depth })
+    let latency_ns = measured.all().latency_ns;
+    let figures = UnderWay {
+        depth: u64::from(load.jobs) * u64::from(load.depth),
+        operations: measured.operations(),
+        mean_ns: latency_ns.mean(),
+        max_ns: latency_ns.max(),
+        window_ns: measured.window_ns,
+    };
+    let (under_way, depth) = (figures.operations(), figures.depth);
+    let is_fewer = under_way < depth as f64 * UNDER_WAY_MIN;
+    figures.inconsistent().or(is_fewer.then_some(Finding::Client { under_way, depth }))
 }
 
 /// Everything that has no more to give.
@@ -343,6 +380,9 @@ mod tests {
         assert_eq!(names(1000, 8000), ["latency"]);
         assert_eq!(names(1000, 9000), ["inconsistent"]);
         assert_eq!(names(1000, 5000), ["client"]);
+        // Eight that took a whole second began twice within it: the last ones end behind it.
+        assert_eq!(names(16, 1_000_000), ["latency"]);
+        assert_eq!(names(17, 1_000_000), ["inconsistent"]);
     }
 
     #[test]

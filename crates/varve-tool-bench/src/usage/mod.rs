@@ -9,5 +9,5 @@ mod server;
 pub use between::{DiskUsage, NetUsage, ProcessUsage, Usage};
 pub use ceph::{CephCounters, CephUsage};
 pub use counters::{Counters, processes_named};
-pub use findings::{Finding, Observed, findings};
+pub use findings::{Finding, Observed, UnderWay, findings};
 pub use server::{ServerCounters, ServerUsage};

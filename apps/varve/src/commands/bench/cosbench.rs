@@ -1,5 +1,6 @@
 //! `varve bench cosbench`: a workload of COSBench on an S3 server.
 
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -7,7 +8,7 @@ use varve_tool_bench::Preset;
 use varve_tool_bench::cosbench::{Line, Workload, csv};
 
 use crate::bench::{S3Settings, objects_work, run_workload};
-use crate::commands::user::read_file;
+use crate::commands::bench::read_text;
 use crate::failure::{Failure, Result};
 use crate::print;
 use crate::table::{Align, columns};
@@ -44,9 +45,13 @@ impl Cosbench {
     pub(crate) fn run(self) -> Result<String> {
         let xml = match Preset::named(&self.workload) {
             Some(preset) => objects_work(preset)?,
-            None => read_file(Path::new(&self.workload))?,
+            None => read_text(Path::new(&self.workload))?,
         };
         let workload = Workload::read(&xml).map_err(|error| Failure::misuse(error.to_string()))?;
+        for note in &workload.notes {
+            // Nobody is left to tell when stderr is closed.
+            let _ = writeln!(io::stderr(), "warning: {note}");
+        }
         let secret_file = self.secret_file.as_deref();
         let settings = S3Settings::said(self.endpoint, self.access_key, secret_file)?;
         let lines = run_workload(&workload, &settings)?;

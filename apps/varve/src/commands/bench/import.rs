@@ -6,7 +6,7 @@ use clap::Args;
 use varve_tool_bench::fio::FioOutput;
 
 use crate::bench::Saved;
-use crate::commands::user::read_file;
+use crate::commands::bench::read_text;
 use crate::failure::{Failure, Result};
 
 /// Read what fio printed as JSON, as a result that `varve report` shows and compares
@@ -31,7 +31,8 @@ pub(crate) struct Import {
 impl Import {
     pub(crate) fn run(self) -> Result<String> {
         self.save.as_deref().map_or(Ok(()), Saved::check)?;
-        let output = FioOutput::read(&read_file(&self.file)?)
+        let output = FioOutput::read(&read_text(&self.file)?).and_then(FioOutput::with_rates);
+        let output = output
             .map_err(|error| Failure::misuse(format!("read {}: {error}", self.file.display())))?;
         let saved = Saved::of_fio(&output);
         saved.told(self.save.as_deref(), self.json)

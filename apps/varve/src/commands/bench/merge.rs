@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::bench::{Named, Saved};
-use crate::commands::report::name;
+use crate::bench::Saved;
+use crate::commands::report::named;
 use crate::failure::Result;
 
 /// Most hosts.
@@ -34,11 +34,7 @@ pub(crate) struct Merge {
 impl Merge {
     pub(crate) fn run(self) -> Result<String> {
         self.save.as_deref().map_or(Ok(()), Saved::check)?;
-        let results = self
-            .results
-            .iter()
-            .map(|path| Ok(Named { name: name(path), saved: Saved::read(path)? }));
-        let saved = Saved::merged(&results.collect::<Result<Vec<_>>>()?)?;
+        let saved = Saved::merged(&named(&self.results)?)?;
         saved.told(self.save.as_deref(), self.json)
     }
 }

@@ -5,13 +5,25 @@ mod import;
 mod list;
 mod merge;
 mod run;
+mod said;
 mod scale;
 mod show;
+
+use std::path::Path;
 
 use clap::Subcommand;
 
 use crate::cli::Global;
+use crate::commands::user::read_file_up_to;
 use crate::failure::Result;
+
+/// Longest workload, job file and output of fio that is read, in bytes.
+const FILE_BYTES_MAX: u64 = 16 << 20;
+
+/// Such a text, of standard input for `-`.
+fn read_text(path: &Path) -> Result<String> {
+    read_file_up_to(path, FILE_BYTES_MAX)
+}
 
 /// Measure block storage: files, devices, exports of NBD servers; and S3 servers by workloads of COSBench
 #[derive(Subcommand, Debug)]

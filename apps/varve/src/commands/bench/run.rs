@@ -18,8 +18,8 @@ use crate::bench::{
     shown,
 };
 use crate::cli::{Global, size};
-use crate::commands::bench::scale;
-use crate::commands::user::read_file;
+use crate::commands::bench::said::flags_said;
+use crate::commands::bench::{read_text, scale};
 use crate::failure::{Failure, Result};
 use crate::print;
 
@@ -97,7 +97,7 @@ pub(crate) struct Run {
 
     /// Client processes on a block target, among which jobs and rate are divided, each with an equal part of the target; their results are
     /// merged
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64), conflicts_with_all = ["at", "fio", "fio_job", "settle", "client"], value_name = "COUNT")]
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64), conflicts_with_all = ["at", "fio", "fio_job", "settle", "client", "process", "server", "ceph"], value_name = "COUNT")]
     clients: u32,
 
     /// Which of several clients this is
@@ -154,9 +154,12 @@ impl Run {
     pub(crate) fn run(self, global: &Global) -> Result<String> {
         let load = self.load.spec()?;
         let preset = self.preset.as_deref().map(known).transpose()?;
-        if let (Some(lives), None) = (preset.as_ref().and_then(lives_work), &self.target) {
-            if let Some(preset) = preset.filter(|_| !self.json) {
-                print(&format!("{}\n", shown(&preset).1))?;
+        if let (Some(preset), None) = (&preset, &self.target)
+            && let Some(lives) = lives_work(preset)
+        {
+            takes_no_flags(preset)?;
+            if !self.json {
+                print(&format!("{}\n", shown(preset).1))?;
             }
             return scale::lives(global, &scale::spec(&lives), self.json);
         }
@@ -319,7 +322,7 @@ impl Run {
             Failure::misuse(what)
                 .hint("let fio run it, and import what it prints: `varve bench import`")
         };
-        let jobs = FioFile::read(&read_file(path)?).and_then(|file| file.jobs()).map_err(told)?;
+        let jobs = FioFile::read(&read_text(path)?).and_then(|file| file.jobs()).map_err(told)?;
         let plans = jobs.into_iter().enumerate().map(|(index, job)| {
             let seed = if job.is_repeatable { job.load.seed } else { now_unix_ms() };
             let load = LoadSpec { seed, verify: common.verify, ..job.load };
@@ -460,6 +463,18 @@ impl Run {
         }
         Ok(())
     }
+}
+
+/// Refuses flags that would do nothing, beside a preset that makes volumes and says all of what is done with them.
+fn takes_no_flags(preset: &Preset) -> Result<()> {
+    let said = flags_said(&["bench", "run"]);
+    let idle: Vec<&str> =
+        said.iter().map(String::as_str).filter(|flag| *flag != "--json").collect();
+    if idle.is_empty() {
+        return Ok(());
+    }
+    let what = format!("`{}` says all that is done, and takes no {}", preset.id, idle.join(", "));
+    Err(Failure::misuse(what).hint("`varve bench scale` has flags for volumes, sizes and depth"))
 }
 
 /// Leaves a client its part of a load.

@@ -21,6 +21,10 @@ pub(crate) struct List {
     /// Print JSON; fields are added over time, never renamed
     #[arg(long)]
     json: bool,
+
+    /// Print a page that links to those of the results; its place is in the folder: DIR/index.html
+    #[arg(long, conflicts_with = "json")]
+    html: bool,
 }
 
 impl List {
@@ -32,6 +36,6 @@ impl List {
         if self.json {
             return json(&serde_json::json!({ "results": all }));
         }
-        Ok(Listed::table(&all))
+        Ok(if self.html { Listed::html(&self.dir, &all) } else { Listed::table(&all) })
     }
 }

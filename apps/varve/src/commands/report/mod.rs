@@ -6,7 +6,7 @@ mod page;
 
 use clap::Subcommand;
 
-pub(crate) use page::name;
+pub(crate) use page::{name, named, names};
 
 use crate::failure::Result;
 

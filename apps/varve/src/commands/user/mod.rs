@@ -72,15 +72,20 @@ impl GivenKey {
 
 /// A text file, or standard input for `-`.
 pub(crate) fn read_file(path: &Path) -> Result<String> {
+    read_file_up_to(path, FILE_BYTES_MAX)
+}
+
+/// The same of up to that many bytes.
+pub(crate) fn read_file_up_to(path: &Path, bytes_max: u64) -> Result<String> {
     let mut text = String::new();
     let read = if path == Path::new("-") {
-        io::stdin().take(FILE_BYTES_MAX + 1).read_to_string(&mut text)
+        io::stdin().take(bytes_max + 1).read_to_string(&mut text)
     } else {
-        File::open(path).and_then(|file| file.take(FILE_BYTES_MAX + 1).read_to_string(&mut text))
+        File::open(path).and_then(|file| file.take(bytes_max + 1).read_to_string(&mut text))
     };
     read.map_err(|error| Failure::misuse(format!("read {}: {error}", path.display())))?;
-    if text.len() as u64 > FILE_BYTES_MAX {
-        let what = format!("{} is longer than {FILE_BYTES_MAX} bytes", path.display());
+    if text.len() as u64 > bytes_max {
+        let what = format!("{} is longer than {bytes_max} bytes", path.display());
         return Err(Failure::misuse(what));
     }
     Ok(text)
