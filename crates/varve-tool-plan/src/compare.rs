@@ -209,8 +209,12 @@ impl Comparison {
                 one.is_of(erratum.source) && other.is_of(erratum.source)
             })
         };
-        figures.iter_mut().for_each(|figure| figure.errata.retain(holds));
-        parity.iter_mut().for_each(|parity| parity.errata.retain(holds));
+        for figure in &mut figures {
+            figure.errata.retain(holds);
+        }
+        for parity in &mut parity {
+            parity.errata.retain(holds);
+        }
         let mut own: Vec<String> = one.errata().chain(other.errata()).collect();
         own.sort();
         own.dedup();
