@@ -1,6 +1,6 @@
 //! How long flash lasts. F10, from Intel's guide, table 6.
 
-use crate::error::{Error, Result, positive};
+use crate::error::{Error, Result, at_most, positive};
 use crate::rounding::real;
 use crate::units::{Amount, Bytes, Seconds};
 
@@ -94,8 +94,4 @@ pub(crate) fn factor(what: &'static str, value: f64) -> Result<()> {
         true => Ok(()),
         false => Err(Error::Range { what, value, allowed: "1 to 1000" }),
     }
-}
-
-fn at_most(what: &'static str, value: f64, (most, allowed): (f64, &'static str)) -> Result<()> {
-    if value <= most { Ok(()) } else { Err(Error::Range { what, value, allowed }) }
 }

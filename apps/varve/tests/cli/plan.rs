@@ -86,6 +86,17 @@ fn small_questions_refuse_what_means_nothing() {
     let journal = ["journal", "--disk", "100MB/s", "--net", "1250MB/s", "--osds", "10"];
     let endless = plan(&[&journal[..], &["--ratio", "inf"]].concat()).refused(2);
     assert!(endless.contains("OSDs that a journal drive serves is inf"), "{endless}");
+    let unsynced = plan(&[&journal[..5], &["--sync", "0s"]].concat()).refused(2);
+    assert!(unsynced.contains("the time between syncs in seconds is 0"), "{unsynced}");
+    for (option, what) in [
+        ("--reduction=1e308", "and must be at most 1000"),
+        ("--write-efficiency=1e308", "and must be at most 1, which is 100 %"),
+        ("--time=1000y", "the time in years is 1000, and must be at most 100"),
+        ("--sync=0s", "the time between syncs in seconds is 0, and must be above 0"),
+    ] {
+        let refused = plan(&["--usable", "1TB", option]).refused(2);
+        assert!(refused.contains(what), "{refused}");
+    }
     let timeless = plan(&["--readers", "600", "--segment-time", "0s"]).refused(2);
     assert!(timeless.contains("the time of a segment in seconds is 0"), "{timeless}");
 }
