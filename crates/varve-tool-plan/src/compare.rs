@@ -205,9 +205,8 @@ impl Comparison {
         let mut parity = parity(&one, &other, &basis)?;
         // What a source says of its own comparison holds of no other.
         let holds = |id: &&'static str| {
-            errata::of(id).is_some_and(|erratum| {
-                one.is_of(erratum.source) && other.is_of(erratum.source)
-            })
+            errata::of(id)
+                .is_some_and(|erratum| one.is_of(erratum.source) && other.is_of(erratum.source))
         };
         for figure in &mut figures {
             figure.errata.retain(holds);
