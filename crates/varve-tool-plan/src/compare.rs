@@ -205,12 +205,15 @@ impl Comparison {
         let mut parity = parity(&one, &other, &basis)?;
         // What a source says of its own comparison holds of no other.
         let holds = |id: &&'static str| {
-            errata::of(id).is_some_and(|erratum| {
-                one.is_of(erratum.source) && other.is_of(erratum.source)
-            })
+            errata::of(id)
+                .is_some_and(|erratum| one.is_of(erratum.source) && other.is_of(erratum.source))
         };
-        figures.iter_mut().for_each(|figure| figure.errata.retain(holds));
-        parity.iter_mut().for_each(|parity| parity.errata.retain(holds));
+        for figure in &mut figures {
+            figure.errata.retain(holds);
+        }
+        for parity in &mut parity {
+            parity.errata.retain(holds);
+        }
         let mut own: Vec<String> = one.errata().chain(other.errata()).collect();
         own.sort();
         own.dedup();

@@ -253,12 +253,16 @@ impl Policy {
     /// # Errors
     /// [`Error::Range`] naming the number.
     pub fn check(&self) -> Result<()> {
-        use crate::error::positive;
+        use crate::error::{at_most, positive};
         positive("the fill", self.fill.base())?;
         share("the fill", self.fill)?;
         positive("the reduction ratio", self.reduction_ratio)?;
+        at_most("the reduction ratio", self.reduction_ratio, (1000.0, "at most 1000"))?;
         positive("the time in years", self.time_seconds.years())?;
+        at_most("the time in years", self.time_seconds.years(), (100.0, "at most 100"))?;
         positive("the write efficiency", self.write_efficiency)?;
+        share("the write efficiency", Share::of_base(self.write_efficiency))?;
+        positive("the time between syncs in seconds", self.sync_seconds.base())?;
         positive("operations of a core", self.operations_per_core.base())?;
         positive("the network's share for rebuilding", self.rebuild_network_share.base())?;
         share("the network's share for rebuilding", self.rebuild_network_share)?;

@@ -1,6 +1,6 @@
 //! How long flash lasts. F10, from Intel's guide, table 6.
 
-use crate::error::{Error, Result, positive};
+use crate::error::{Error, Result, at_most, positive};
 use crate::rounding::real;
 use crate::units::{Amount, Bytes, Seconds};
 
@@ -32,7 +32,11 @@ impl Warranty {
     pub fn check(self) -> Result<()> {
         positive("the capacity of a drive in bytes", self.capacity.base())?;
         positive("whole drive writes a day", self.drive_writes_per_day)?;
-        at_most("whole drive writes a day", self.drive_writes_per_day, (FACTOR_MAX, "at most 1000"))?;
+        at_most(
+            "whole drive writes a day",
+            self.drive_writes_per_day,
+            (FACTOR_MAX, "at most 1000"),
+        )?;
         positive("the warranty in years", self.years)?;
         at_most("the warranty in years", self.years, (YEARS_MAX, "at most 100"))
     }
@@ -94,8 +98,4 @@ pub(crate) fn factor(what: &'static str, value: f64) -> Result<()> {
         true => Ok(()),
         false => Err(Error::Range { what, value, allowed: "1 to 1000" }),
     }
-}
-
-fn at_most(what: &'static str, value: f64, (most, allowed): (f64, &'static str)) -> Result<()> {
-    if value <= most { Ok(()) } else { Err(Error::Range { what, value, allowed }) }
 }

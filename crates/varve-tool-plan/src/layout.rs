@@ -15,9 +15,7 @@ use crate::rebuild::Rebuild;
 use crate::risks;
 use crate::rounding::{Need, real};
 use crate::supply::{Equipped, Supply, journal_factor};
-use crate::units::{
-    Amount, ByteRate, Bytes, EnergyPerByte, Money, OpRate, Seconds, Share, Watts,
-};
+use crate::units::{Amount, ByteRate, Bytes, EnergyPerByte, Money, OpRate, Seconds, Share, Watts};
 use crate::{cache, capacity, cost, energy, journal, normalisation};
 
 /// Most nodes of a plan: beyond it a demand is a mistake.

@@ -340,8 +340,7 @@ fn what_is_not_counted_of_a_cost_is_told() {
     let mut catalogue = Catalogue::built_in();
     let node = "[[node]]\nname = \"box\"\ndrive = \"micron-6500-ion\"\ndrives = 6\nports = 1\nspeed = \"200Gbit/s\"\nprice = 5927\n";
     let told = |catalogue: &Catalogue| {
-        let plan =
-            Plan::search(catalogue, hold(500.0), under(Protection::Copies(3)), &only("box"));
+        let plan = Plan::search(catalogue, hold(500.0), under(Protection::Copies(3)), &only("box"));
         let plan = plan.unwrap();
         let text = report::of_plan(&plan).text();
         let rack = text.lines().find(|line| line.starts_with("rack ")).unwrap().to_owned();
@@ -573,12 +572,7 @@ fn the_source_s_comparison_comes_out() {
         ("read MB/s for each usable TB, normalised", 15.91, 68.4, 4.30),
         ("write MB/s for each usable TB, normalised", 3.347, 33.6, 10.04),
         ("write MB/s for each usable TB, normalised, 760 TB", 3.347, 33.93, 10.14),
-        (
-            "write MB/s for each usable TB, normalised for nodes alone, 760 TB",
-            2.635,
-            33.93,
-            12.88,
-        ),
+        ("write MB/s for each usable TB, normalised for nodes alone, 760 TB", 2.635, 33.93, 12.88),
         ("W of drives", 348.0, 381.6, 348.0 / 381.6),
         ("W for each raw TB", 0.604, 0.331, 1.824),
         ("W for each usable TB", 1.8125, 0.497, 3.648),
@@ -636,13 +630,19 @@ fn clusters_are_compared_at_a_block_of_both_without_others_faults() {
     // Another code is not 4+2: by the bytes it writes 1.5 of 1.375 as fast.
     let wide = "[[cluster]]\nname = \"wide\"\nnode = \"micron-6500ion\"\nnodes = 6\nprotection = \"8+3\"\n";
     let row = |reads, rate| {
-        format!("[[measured]]\ncluster = \"wide\"\nblock = \"4MB\"\nread_share = \"{reads}%\"\nrate = \"{rate}MB/s\"\n")
+        format!(
+            "[[measured]]\ncluster = \"wide\"\nblock = \"4MB\"\nread_share = \"{reads}%\"\nrate = \"{rate}MB/s\"\n"
+        )
     };
     let file = format!("{wide}{}{}", row(100, 40_000), row(0, 20_000));
     catalogue.add("wide.toml", &file).unwrap();
     let wide = Comparison::of(&catalogue, "hdd-nvme", "wide").unwrap();
     near(wide.multipliers[1], 1.27 * 1.5 / 1.375);
-    assert!(wide.warnings[0].contains("that of 3 copies and EC 8+3 follows"), "{:?}", wide.warnings);
+    assert!(
+        wide.warnings[0].contains("that of 3 copies and EC 8+3 follows"),
+        "{:?}",
+        wide.warnings
+    );
     assert!(wide.figures.iter().all(|figure| figure.errata.is_empty()));
     assert!(!wide.figures.iter().any(|figure| figure.what.contains("760")));
 }

@@ -95,6 +95,7 @@ struct JournalAnswer {
 
 impl Journal {
     pub(crate) fn run(self) -> Result<String> {
+        journal::check(self.disk, self.net, self.sync).map_err(refused)?;
         let size = journal::size(self.disk, self.net, self.sync);
         let counted = self.osds.zip(self.ratio);
         let drives = counted.map(|(osds, ratio)| journal::drives(osds, ratio)).transpose();

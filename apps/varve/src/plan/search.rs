@@ -12,6 +12,7 @@ use varve_tool_plan::{
 use super::baseline::add_measured;
 use super::catalogue::Catalogues;
 use super::form::{Form, refused};
+use super::preset::{Asked, add_preset};
 use crate::failure::{Failure, Result};
 
 /// What to search for.
@@ -58,7 +59,7 @@ enum System {
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Demand")]
 struct DemandArgs {
-    /// Shape of the workload, such as vdi; `varve plan catalogue` lists them
+    /// Shape of the workload, such as vdi: of `varve plan catalogue`, or a preset of `varve bench list`
     #[arg(long, value_name = "NAME")]
     workload: Option<String>,
 
@@ -172,6 +173,10 @@ impl Search {
     pub(crate) fn run(self) -> Result<String> {
         let mut catalogue = self.catalogues.read()?;
         add_measured(&mut catalogue, &self.measured)?;
+        if let Some(name) = &self.demand.workload {
+            let asked = Asked { block: self.demand.block, reads: self.demand.reads };
+            add_preset(&mut catalogue, name, asked)?;
+        }
         let workload = self.demand.workload(&catalogue)?;
         let demand = self.demand.apply(workload);
         let policy = self.policy.apply(workload, demand.class);
@@ -205,7 +210,7 @@ impl DemandArgs {
         let missing = || {
             let names: Vec<&str> = catalogue.workloads.keys().map(String::as_str).collect();
             Failure::misuse(format!("there is no workload `{name}`"))
-                .hint(format!("one of {}", names.join(", ")))
+                .hint(format!("one of {}, or a preset of `varve bench list`", names.join(", ")))
         };
         found.map(Some).ok_or_else(missing)
     }

@@ -86,6 +86,17 @@ fn small_questions_refuse_what_means_nothing() {
     let journal = ["journal", "--disk", "100MB/s", "--net", "1250MB/s", "--osds", "10"];
     let endless = plan(&[&journal[..], &["--ratio", "inf"]].concat()).refused(2);
     assert!(endless.contains("OSDs that a journal drive serves is inf"), "{endless}");
+    let unsynced = plan(&[&journal[..5], &["--sync", "0s"]].concat()).refused(2);
+    assert!(unsynced.contains("the time between syncs in seconds is 0"), "{unsynced}");
+    for (option, what) in [
+        ("--reduction=1e308", "and must be at most 1000"),
+        ("--write-efficiency=1e308", "and must be at most 1, which is 100 %"),
+        ("--time=1000y", "the time in years is 1000, and must be at most 100"),
+        ("--sync=0s", "the time between syncs in seconds is 0, and must be above 0"),
+    ] {
+        let refused = plan(&["--usable", "1TB", option]).refused(2);
+        assert!(refused.contains(what), "{refused}");
+    }
     let timeless = plan(&["--readers", "600", "--segment-time", "0s"]).refused(2);
     assert!(timeless.contains("the time of a segment in seconds is 0"), "{timeless}");
 }
@@ -201,6 +212,43 @@ fn workloads_shape_the_demand() {
             .refused(2)
             .contains("there is no workload `nope`\n  try: one of backup-archive")
     );
+}
+
+#[test]
+fn presets_of_bench_are_workloads() {
+    let demand = |preset: &str, more: &[&str]| {
+        let held = ["--workload", preset, "--usable", "10TB", "--node", "micron-6500ion"];
+        plan(&[&held[..], more].concat())
+    };
+    for (preset, block, reads) in [
+        ("appb-small-90w", 4096.0, 0.1),
+        ("appb-large-10w", 33_554_432.0, 0.9),
+        ("oltp-100r", 4096.0, 1.0),
+        ("oltp-100w", 4096.0, 0.0),
+        ("vdi-4k-rr", 4096.0, 1.0),
+        ("vdi-4k-rw", 4096.0, 0.0),
+        ("reduce-vdi", 4096.0, 0.7),
+        ("cos-small-read", 128_000.0, 1.0),
+        ("cos-large-write", 1e7, 0.0),
+        ("yahoo-cas", 64_000.0, 0.8),
+    ] {
+        let json = demand(preset, &["--json"]).json();
+        let shape = (&json["demand"]["block_bytes"], &json["demand"]["read_share"]);
+        assert_eq!(shape, (&block.into(), &reads.into()), "{preset}");
+    }
+    let volumes = demand("vdi-4k-rr", &[]).ok();
+    assert!(volumes.contains("X19 Intel's guide: figure 9 has 40 volumes"), "{volumes}");
+    // Several loads: which one has to be said.
+    let several = demand("idf16", &[]).refused(2);
+    assert!(
+        several.contains("several loads: 4 KiB with 100 % reads, 8 KiB with 100 % reads"),
+        "{several}"
+    );
+    assert!(several.contains("say which one with --block and --reads"), "{several}");
+    demand("idf16", &["--block", "8KiB", "--reads", "100%"]).ok();
+    demand("general", &["--block", "128KiB", "--reads", "0%"]).ok();
+    demand("win-2m-qd64", &["--reads", "100%"]).ok();
+    assert!(demand("aggregate", &[]).refused(2).contains("is not known"));
 }
 
 #[test]

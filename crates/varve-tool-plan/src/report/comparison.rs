@@ -47,8 +47,7 @@ pub fn of_comparison(comparison: &Comparison) -> Document {
     let errata = comparison.figures.iter().flat_map(|figure| figure.errata.iter().copied());
     let errata =
         errata.chain(comparison.parity.iter().flat_map(|parity| parity.errata.iter().copied()));
-    let errata: Vec<&str> =
-        errata.chain(comparison.errata.iter().map(String::as_str)).collect();
+    let errata: Vec<&str> = errata.chain(comparison.errata.iter().map(String::as_str)).collect();
     Document::new(format!("{first} and {second}"))
         .facts(facts)
         .table("Figures", figures)

@@ -76,7 +76,9 @@ fn on_drives(layout: &Layout) -> String {
         layout.nodes, layout.node
     );
     if journals_on_drives(layout).is_some() {
-        text.push_str("# Journals lie on these drives; the journal drives of the plan stay unused.\n");
+        text.push_str(
+            "# Journals lie on these drives; the journal drives of the plan stay unused.\n",
+        );
     }
     for number in 1..=layout.drives_per_node {
         let _ = writeln!(

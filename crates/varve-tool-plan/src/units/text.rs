@@ -269,7 +269,10 @@ mod tests {
         assert!(complaint("10").contains("write a number with one of bit/s"));
         assert!(parse::<Bytes>("-1TB").unwrap_err().to_string().contains("`-1` is not a number"));
         assert!(parse::<Bytes>("4K").is_err() && parse::<Bytes>("4kb").is_err());
-        assert!(parse::<Bytes>(&format!("{}PB", "9".repeat(300))).is_err(), "finite, and its bytes are not");
+        assert!(
+            parse::<Bytes>(&format!("{}PB", "9".repeat(300))).is_err(),
+            "finite, and its bytes are not"
+        );
         assert!(parse::<Money>("4EUR").unwrap_err().to_string().contains("without a unit"));
     }
 
