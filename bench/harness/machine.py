@@ -69,6 +69,8 @@ def cpu_seconds(pids):
     ticks = 0
     for pid in pids:
         fields = _read(f"/proc/{pid}/stat").rpartition(")")[2].split()
+        if not fields:
+            raise ProcessLookupError(f"process {pid} of the peer has ended by itself")
         ticks += int(fields[11]) + int(fields[12])
     return ticks / TICKS_PER_S
 

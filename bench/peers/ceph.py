@@ -15,7 +15,7 @@ SCRIPT = os.path.join(REPOSITORY, "tests", "support", "ceph-cluster")
 PACKAGES = ("ceph-mon", "ceph-mgr", "ceph-osd", "ceph-common", "fio")
 PROGRAMS = ("ceph-osd", "ceph-mon", "ceph-mgr", "ceph", "rbd", "rados", "ceph-authtool", "monmaptool")
 OSD_MEMORY_MIB = 1024
-OSD_BESIDE_BYTES = 2 * GIB  # An OSD that is full ends itself: its own data, and what `rados bench` put and nobody has deleted yet.
+OSD_BESIDE_BYTES = 3 * GIB  # An OSD that is full ends itself: its own data, and what `rados bench` put and nobody has deleted yet.
 
 
 class Cluster:

@@ -2,14 +2,16 @@
 
 use serde::Serialize;
 
-use crate::catalogue::Catalogue;
+use crate::catalogue::{Catalogue, Measured};
+use crate::errata::MICRON;
 use crate::error::{Error, Result};
 use crate::normalisation::{self, Normalisation, WRITES_OF_EC_4_2};
 use crate::protection::Protection;
 use crate::rounding::{Need, real};
 use crate::standing::Built;
+use crate::supply::writes_factor;
 use crate::units::{Amount, ByteRate, Bytes, Money, Seconds, Watts};
-use crate::{capacity, cost, energy};
+use crate::{capacity, cost, energy, errata};
 
 /// A figure of both clusters.
 #[derive(Clone, PartialEq, Debug, Serialize)]
@@ -37,6 +39,9 @@ pub struct Parity {
     pub errata: Vec<&'static str>,
 }
 
+/// What Micron's comparison takes for the 2/3 that EC 4+2 leaves: 760 for 768 TB (X05).
+const TWO_THIRDS_OF_SOURCE: f64 = 0.66;
+
 /// Two clusters beside each other.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Comparison {
@@ -44,6 +49,10 @@ pub struct Comparison {
     pub first: String,
     /// The second.
     pub second: String,
+    /// Blocks that were read when the rates were measured: of the first, of the second.
+    pub read_block_bytes: [Bytes; 2],
+    /// Blocks that were written.
+    pub write_block_bytes: [Bytes; 2],
     /// What rates of the first are multiplied by to compare: nodes, and protection of writes.
     pub multipliers: [f64; 2],
     /// The figures.
@@ -52,32 +61,81 @@ pub struct Comparison {
     pub parity: Vec<Parity>,
     /// Price of a drive of the second at which a usable TB costs the same; nothing where prices are missing.
     pub break_even_drive: Option<Money>,
+    /// What keeps the figures from being comparable.
+    pub warnings: Vec<String>,
+    /// Faults of the sources in what is known of both clusters, by number.
+    pub errata: Vec<String>,
 }
 
 /// What is compared of a cluster.
 struct Side<'a> {
     built: Built<'a>,
-    read: ByteRate,
-    write: ByteRate,
-    latencies: Option<(Seconds, Seconds)>,
+    reads: &'a Measured,
+    writes: &'a Measured,
+}
+
+/// Measurements of two clusters with one share of reads: those of the largest block that both have, else the largest block of each.
+fn pair<'a>(
+    catalogue: &'a Catalogue,
+    clusters: [&str; 2],
+    read_share: f64,
+) -> Result<[&'a Measured; 2]> {
+    let rows = |cluster: &str| -> Vec<&'a Measured> {
+        let is_own = |row: &&Measured| {
+            row.cluster.get_ref() == cluster && row.read_share.base() == read_share
+        };
+        catalogue.measured.iter().filter(is_own).collect()
+    };
+    let [first, second] = clusters.map(rows);
+    let has = |rows: &[&Measured], block: Bytes| rows.iter().any(|row| row.block == block);
+    let shared = first.iter().map(|row| row.block).filter(|&block| has(&second, block));
+    let shared = shared.reduce(Bytes::max);
+    let largest = |rows: Vec<&'a Measured>, cluster: &str| {
+        let fits = rows.into_iter().filter(|row| shared.is_none_or(|block| row.block == block));
+        // Of equal ones the last: that of the last file (C2).
+        let largest = fits.max_by(|one, other| one.block.base().total_cmp(&other.block.base()));
+        largest.ok_or_else(|| Error::Uncompared { cluster: cluster.to_owned() })
+    };
+    Ok([largest(first, clusters[0])?, largest(second, clusters[1])?])
 }
 
 impl<'a> Side<'a> {
-    fn of(catalogue: &'a Catalogue, name: &str) -> Result<Self> {
-        let built = Built::of(catalogue, name)?;
-        let rows = |share: f64| {
-            let own = catalogue
-                .measured
-                .iter()
-                .filter(move |row| row.cluster.get_ref() == name && row.read_share.base() == share);
-            own.max_by(|one, other| one.block.base().total_cmp(&other.block.base()))
-        };
-        let unmeasured = || Error::Uncompared { cluster: name.to_owned() };
-        let read = rows(1.0).ok_or_else(unmeasured)?;
-        let write = rows(0.0).ok_or_else(unmeasured)?;
-        let rate = |row: &crate::catalogue::Measured| row.operations() * row.block;
-        let latencies = read.latency.zip(write.latency);
-        Ok(Self { read: rate(read), write: rate(write), latencies, built })
+    /// Both clusters.
+    fn pair(catalogue: &'a Catalogue, clusters: [&str; 2]) -> Result<[Self; 2]> {
+        let [first, second] = clusters.map(|cluster| Built::of(catalogue, cluster));
+        let (first, second) = (first?, second?);
+        let reads = pair(catalogue, clusters, 1.0)?;
+        let writes = pair(catalogue, clusters, 0.0)?;
+        Ok([
+            Self { built: first, reads: reads[0], writes: writes[0] },
+            Self { built: second, reads: reads[1], writes: writes[1] },
+        ])
+    }
+
+    fn read(&self) -> ByteRate {
+        self.reads.operations() * self.reads.block
+    }
+
+    fn write(&self) -> ByteRate {
+        self.writes.operations() * self.writes.block
+    }
+
+    fn latencies(&self) -> Option<(Seconds, Seconds)> {
+        self.reads.latency.zip(self.writes.latency)
+    }
+
+    /// Whether cluster and measurements are those of a source.
+    fn is_of(&self, source: &str) -> bool {
+        let sources = [&self.built.cluster.source, &self.reads.source, &self.writes.source];
+        sources.into_iter().all(|of| of == source)
+    }
+
+    /// Faults of what is known of it, by number.
+    fn errata(&self) -> impl Iterator<Item = String> {
+        let Built { cluster, node, drive, .. } = self.built;
+        let parts = [&cluster.errata, &node.errata, &drive.errata];
+        let rows = [&self.reads.errata, &self.writes.errata];
+        parts.into_iter().chain(rows).flatten().map(|id| id.get_ref().clone())
     }
 
     fn nodes(&self) -> f64 {
@@ -116,18 +174,13 @@ struct Basis {
 
 impl Basis {
     fn of(first: &Side<'_>, second: &Side<'_>) -> Result<Self> {
-        let codes =
-            |side: &Side<'_>| matches!(side.built.cluster.protection, Protection::Erasure { .. });
-        let protection = match (codes(first), codes(second)) {
-            (false, true) => WRITES_OF_EC_4_2,
-            (true, false) => 1.0 / WRITES_OF_EC_4_2,
-            _ => 1.0,
-        };
+        let [from, to] = [first, second].map(|side| side.built.cluster.protection);
+        let protection = writes_factor(from, to);
         let (nodes_measured, nodes_target) = (first.nodes(), second.nodes());
         let of = |protection| Normalisation { nodes_measured, nodes_target, protection };
         Ok(Self {
-            read: of(1.0).rate(first.read)?,
-            write: of(protection).rate(first.write)?,
+            read: of(1.0).rate(first.read())?,
+            write: of(protection).rate(first.write())?,
             usable: first.usable_of_node() * nodes_target,
             multipliers: [nodes_target / nodes_measured, protection],
         })
@@ -140,21 +193,67 @@ impl Comparison {
     /// # Errors
     /// [`Error::Unknown`] when one is not there, [`Error::Uncompared`] when reads or writes of one were not measured.
     pub fn of(catalogue: &Catalogue, first: &str, second: &str) -> Result<Self> {
-        let (one, other) = (Side::of(catalogue, first)?, Side::of(catalogue, second)?);
+        let [one, other] = Side::pair(catalogue, [first, second])?;
         let basis = Basis::of(&one, &other)?;
         let mut figures = rates(&one, &other, &basis);
         figures.extend(per_tb(&other, &basis));
+        if one.is_of(MICRON) && other.is_of(MICRON) {
+            figures.extend(per_tb_of_source(&other, &basis));
+        }
         figures.extend(powers(&one, &other, &basis));
         figures.extend(prices(&one, &other));
+        let mut parity = parity(&one, &other, &basis)?;
+        // What a source says of its own comparison holds of no other.
+        let holds = |id: &&'static str| {
+            errata::of(id)
+                .is_some_and(|erratum| one.is_of(erratum.source) && other.is_of(erratum.source))
+        };
+        for figure in &mut figures {
+            figure.errata.retain(holds);
+        }
+        for parity in &mut parity {
+            parity.errata.retain(holds);
+        }
+        let mut own: Vec<String> = one.errata().chain(other.errata()).collect();
+        own.sort();
+        own.dedup();
         Ok(Self {
             first: first.to_owned(),
             second: second.to_owned(),
-            parity: parity(&one, &other, &basis)?,
+            read_block_bytes: [one.reads.block, other.reads.block],
+            write_block_bytes: [one.writes.block, other.writes.block],
             break_even_drive: break_even(&one, &other)?,
+            warnings: warnings(&one, &other, &basis),
             multipliers: basis.multipliers,
             figures,
+            parity,
+            errata: own,
         })
     }
+}
+
+/// What keeps the figures from being comparable.
+fn warnings(one: &Side<'_>, other: &Side<'_>, basis: &Basis) -> Vec<String> {
+    let mut warnings = Vec::new();
+    for (what, first, second) in
+        [("reads", one.reads, other.reads), ("writes", one.writes, other.writes)]
+    {
+        if first.block != second.block {
+            warnings.push(format!(
+                "{what} of {} and of {} are compared: no block was measured on both",
+                first.block, second.block
+            ));
+        }
+    }
+    let [from, to] = [one, other].map(|side| side.built.cluster.protection);
+    let is_code = |protection| matches!(protection, Protection::Erasure { .. });
+    let of_source = [WRITES_OF_EC_4_2, 1.0 / WRITES_OF_EC_4_2].contains(&basis.multipliers[1]);
+    if is_code(from) != is_code(to) && !of_source {
+        warnings.push(format!(
+            "the source's factor for writes, {WRITES_OF_EC_4_2}, is of 3 copies and EC 4+2; that of {from} and {to} follows by the bytes that are written"
+        ));
+    }
+    warnings
 }
 
 /// More is better.
@@ -170,12 +269,12 @@ fn less(what: impl Into<String>, first: f64, second: f64, errata: &[&'static str
 fn rates(one: &Side<'_>, other: &Side<'_>, basis: &Basis) -> Vec<Figure> {
     let mb = ByteRate::mb_per_second;
     let mut figures = vec![
-        more("read MB/s, measured", mb(one.read), mb(other.read), &[]),
-        more("write MB/s, measured", mb(one.write), mb(other.write), &[]),
-        more("read MB/s, normalised", mb(basis.read), mb(other.read), &[]),
-        more("write MB/s, normalised", mb(basis.write), mb(other.write), &[]),
+        more("read MB/s, measured", mb(one.read()), mb(other.read()), &[]),
+        more("write MB/s, measured", mb(one.write()), mb(other.write()), &[]),
+        more("read MB/s, normalised", mb(basis.read), mb(other.read()), &[]),
+        more("write MB/s, normalised", mb(basis.write), mb(other.write()), &[]),
     ];
-    if let (Some(one), Some(other)) = (one.latencies, other.latencies) {
+    if let (Some(one), Some(other)) = (one.latencies(), other.latencies()) {
         figures.push(less("read latency, ms", one.0.base() * 1e3, other.0.base() * 1e3, &[]));
         figures.push(less("write latency, ms", one.1.base() * 1e3, other.1.base() * 1e3, &["X08"]));
     }
@@ -190,13 +289,37 @@ fn per_tb(other: &Side<'_>, basis: &Basis) -> Vec<Figure> {
         more(
             "read MB/s for each usable TB, normalised",
             of(basis.read, basis.usable),
-            of(other.read, usable),
+            of(other.read(), usable),
             &errata,
         ),
         more(
             "write MB/s for each usable TB, normalised",
             of(basis.write, basis.usable),
-            of(other.write, usable),
+            of(other.write(), usable),
+            &errata,
+        ),
+    ]
+}
+
+/// Writes for each usable TB on the other two bases of the source (X02).
+fn per_tb_of_source(other: &Side<'_>, basis: &Basis) -> [Figure; 2] {
+    let usable = other.built.raw() * TWO_THIRDS_OF_SOURCE;
+    let of = |rate: ByteRate, usable: Bytes| rate.mb_per_second() / usable.tb();
+    let second = of(other.write(), usable);
+    let errata = ["X02", "X05"];
+    let [_, protection] = basis.multipliers;
+    let for_nodes_alone = basis.write / protection;
+    [
+        more(
+            "write MB/s for each usable TB, normalised, 760 TB",
+            of(basis.write, basis.usable),
+            second,
+            &errata,
+        ),
+        more(
+            "write MB/s for each usable TB, normalised for nodes alone, 760 TB",
+            of(for_nodes_alone, basis.usable),
+            second,
             &errata,
         ),
     ]
@@ -206,7 +329,7 @@ fn powers(one: &Side<'_>, other: &Side<'_>, basis: &Basis) -> Vec<Figure> {
     let (Some(first), Some(second)) = (one.power(), other.power()) else { return Vec::new() };
     let usable = |side: &Side<'_>| side.usable_of_node() * side.nodes();
     let per_gb = |power, rate| energy::per_byte(power, rate).joules_per_gb();
-    let protected = one.write * basis.multipliers[1];
+    let protected = one.write() * basis.multipliers[1];
     let raw = ["X08"];
     vec![
         less("W of drives", first.1.base(), second.1.base(), &[]),
@@ -222,17 +345,22 @@ fn powers(one: &Side<'_>, other: &Side<'_>, basis: &Basis) -> Vec<Figure> {
             energy::watts_per_tb(second.1, usable(other)),
             &raw,
         ),
-        less("J/GB read, measured", per_gb(first.0, one.read), per_gb(second.0, other.read), &[]),
+        less(
+            "J/GB read, measured",
+            per_gb(first.0, one.read()),
+            per_gb(second.0, other.read()),
+            &[],
+        ),
         less(
             "J/GB written, measured",
-            per_gb(first.1, one.write),
-            per_gb(second.1, other.write),
+            per_gb(first.1, one.write()),
+            per_gb(second.1, other.write()),
             &raw,
         ),
         less(
             "J/GB written, normalised",
             per_gb(first.1, protected),
-            per_gb(second.1, other.write),
+            per_gb(second.1, other.write()),
             &raw,
         ),
     ]
@@ -254,8 +382,8 @@ fn prices(one: &Side<'_>, other: &Side<'_>) -> Vec<Figure> {
 fn parity(one: &Side<'_>, other: &Side<'_>, basis: &Basis) -> Result<Vec<Parity>> {
     let usable = other.usable_of_node() * other.nodes();
     let nodes = other.nodes();
-    let read = normalisation::nodes_for_rate(other.read, basis.read / nodes)?;
-    let write = normalisation::nodes_for_rate(other.write, basis.write / nodes)?;
+    let read = normalisation::nodes_for_rate(other.read(), basis.read / nodes)?;
+    let write = normalisation::nodes_for_rate(other.write(), basis.write / nodes)?;
     Ok(vec![
         Parity {
             what: "capacity",

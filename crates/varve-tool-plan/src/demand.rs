@@ -44,6 +44,8 @@ pub struct Demand {
     pub written_per_day_bytes: Option<Bytes>,
     /// Data of a job, for its energy.
     pub job_bytes: Bytes,
+    /// Faults of the source that its shape is from, by number.
+    pub errata: Vec<String>,
 }
 
 impl Default for Demand {
@@ -65,6 +67,7 @@ impl Default for Demand {
             segment_seconds: Seconds::of_base(8.0),
             written_per_day_bytes: None,
             job_bytes: Bytes::of_base(1e12),
+            errata: Vec::new(),
         }
     }
 }
@@ -83,6 +86,7 @@ impl Demand {
             read_share: workload.read_share,
             latency_seconds: workload.latency,
             segment_seconds: workload.segment_time.unwrap_or(usual.segment_seconds),
+            errata: workload.errata.iter().map(|id| id.get_ref().clone()).collect(),
             ..usual
         }
     }
@@ -142,11 +146,16 @@ impl Demand {
     /// # Errors
     /// [`Error::Range`] naming the amount.
     pub fn check(&self) -> Result<()> {
-        let asked = self.usable_bytes.base() + self.read_rate().base() + self.write_rate().base();
-        crate::error::positive("the demand in bytes and operations", asked)?;
         crate::error::positive("the size of an operation in bytes", self.block_bytes.base())?;
         crate::error::positive("the time of a segment in seconds", self.segment_seconds.base())?;
-        share("the share of reads", self.read_share)
+        share("the share of reads", self.read_share)?;
+        // After what it is computed from.
+        let asked = self.usable_bytes.base() + self.read_rate().base() + self.write_rate().base();
+        crate::error::positive("the demand in bytes and operations", asked)?;
+        if let Some(latency) = self.latency_seconds {
+            crate::error::positive("the bound on latency in seconds", latency.base())?;
+        }
+        Ok(())
     }
 }
 
@@ -244,12 +253,16 @@ impl Policy {
     /// # Errors
     /// [`Error::Range`] naming the number.
     pub fn check(&self) -> Result<()> {
-        use crate::error::positive;
+        use crate::error::{at_most, positive};
         positive("the fill", self.fill.base())?;
         share("the fill", self.fill)?;
         positive("the reduction ratio", self.reduction_ratio)?;
+        at_most("the reduction ratio", self.reduction_ratio, (1000.0, "at most 1000"))?;
         positive("the time in years", self.time_seconds.years())?;
+        at_most("the time in years", self.time_seconds.years(), (100.0, "at most 100"))?;
         positive("the write efficiency", self.write_efficiency)?;
+        share("the write efficiency", Share::of_base(self.write_efficiency))?;
+        positive("the time between syncs in seconds", self.sync_seconds.base())?;
         positive("operations of a core", self.operations_per_core.base())?;
         positive("the network's share for rebuilding", self.rebuild_network_share.base())?;
         share("the network's share for rebuilding", self.rebuild_network_share)?;
@@ -257,16 +270,11 @@ impl Policy {
             positive("the largest share of a node", most.base())?;
             share("the largest share of a node", most)?;
         }
-        match self.write_amplification {
-            factor if factor.is_finite() && factor >= 1.0 => Ok(()),
-            value => {
-                Err(Error::Range { what: "the write amplification", value, allowed: "1 or more" })
-            }
-        }
+        crate::endurance::factor("the write amplification", self.write_amplification)
     }
 }
 
-fn share(what: &'static str, share: Share) -> Result<()> {
+pub(crate) fn share(what: &'static str, share: Share) -> Result<()> {
     match share.base() {
         value if (0.0..=1.0).contains(&value) => Ok(()),
         value => Err(Error::Range { what, value, allowed: "at most 1, which is 100 %" }),

@@ -1,11 +1,17 @@
 //! How long flash lasts. F10, from Intel's guide, table 6.
 
-use crate::error::{Result, positive};
+use crate::error::{Error, Result, at_most, positive};
 use crate::rounding::real;
-use crate::units::{Bytes, Seconds};
+use crate::units::{Amount, Bytes, Seconds};
 
 /// Days of a year of warranty.
 const DAYS_PER_YEAR: f64 = 365.0;
+
+/// Most whole drive writes a day, and most bytes written for one: beyond it a figure is a mistake.
+const FACTOR_MAX: f64 = 1000.0;
+
+/// Most years of a warranty.
+const YEARS_MAX: f64 = 100.0;
 
 /// What a drive's warranty allows.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -19,6 +25,22 @@ pub struct Warranty {
 }
 
 impl Warranty {
+    /// That its numbers have a meaning.
+    ///
+    /// # Errors
+    /// [`crate::Error::Range`] naming the number.
+    pub fn check(self) -> Result<()> {
+        positive("the capacity of a drive in bytes", self.capacity.base())?;
+        positive("whole drive writes a day", self.drive_writes_per_day)?;
+        at_most(
+            "whole drive writes a day",
+            self.drive_writes_per_day,
+            (FACTOR_MAX, "at most 1000"),
+        )?;
+        positive("the warranty in years", self.years)?;
+        at_most("the warranty in years", self.years, (YEARS_MAX, "at most 100"))
+    }
+
     /// Data that may be written on a day (F10): 800 GB × 10 = 8 TB.
     #[must_use]
     pub fn per_day(self) -> Bytes {
@@ -51,9 +73,11 @@ impl Wear {
     /// What one drive takes on a day (F10).
     ///
     /// # Errors
-    /// [`crate::Error::Range`] when there are no drives.
+    /// [`crate::Error::Range`] when there are no drives, or a factor is not 1 to 1000.
     pub fn per_drive_and_day(self) -> Result<Bytes> {
         let drives = positive("the number of drives", real(self.drives))?;
+        factor("the write amplification", self.write_amplification)?;
+        factor("the journal factor", self.journal_factor)?;
         let factor = self.overhead * self.write_amplification * self.journal_factor;
         Ok(self.client_per_day * factor / drives)
     }
@@ -65,5 +89,13 @@ impl Wear {
     pub fn lifetime(self, warranty: Warranty) -> Result<Seconds> {
         let days = warranty.total() / self.per_drive_and_day()?;
         Ok(Seconds::of_years(days / DAYS_PER_YEAR))
+    }
+}
+
+/// That bytes written for one are 1 to 1000.
+pub(crate) fn factor(what: &'static str, value: f64) -> Result<()> {
+    match (1.0..=FACTOR_MAX).contains(&value) {
+        true => Ok(()),
+        false => Err(Error::Range { what, value, allowed: "1 to 1000" }),
     }
 }

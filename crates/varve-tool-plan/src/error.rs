@@ -125,3 +125,12 @@ pub(crate) fn positive(what: &'static str, value: f64) -> Result<f64> {
     }
     Err(Error::Range { what, value, allowed: "above 0" })
 }
+
+/// That `value` is a number of at most so many, which is how it is told.
+pub(crate) fn at_most(
+    what: &'static str,
+    value: f64,
+    (most, allowed): (f64, &'static str),
+) -> Result<()> {
+    if value <= most { Ok(()) } else { Err(Error::Range { what, value, allowed }) }
+}

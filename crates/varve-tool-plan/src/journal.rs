@@ -2,13 +2,23 @@
 
 use crate::error::{Result, positive};
 use crate::rounding::{Need, real};
-use crate::units::{ByteRate, Bytes, Seconds};
+use crate::units::{Amount, ByteRate, Bytes, Seconds};
 
 /// Size of an OSD's journal (F8): twice what arrives between two syncs, limited by the slower of drive and network. 100 MB/s and 5 s make
 /// 1000 MB.
 #[must_use]
 pub fn size(drive: ByteRate, network: ByteRate, sync_interval: Seconds) -> Bytes {
     drive.min(network) * sync_interval * 2.0
+}
+
+/// That what a journal's size is computed from has a meaning.
+///
+/// # Errors
+/// [`crate::Error::Range`] naming the amount.
+pub fn check(drive: ByteRate, network: ByteRate, sync_interval: Seconds) -> Result<()> {
+    positive("the rate of the drive in bytes a second", drive.base())?;
+    positive("the rate of the network in bytes a second", network.base())?;
+    positive("the time between syncs in seconds", sync_interval.base()).map(|_| ())
 }
 
 /// The rate up to which a journal of `size` suffices: F8 the other way round.
@@ -21,8 +31,9 @@ pub fn covered_rate(size: Bytes, sync_interval: Seconds) -> ByteRate {
 /// SSD, 4 SATA SSDs on an NVMe drive (X10).
 ///
 /// # Errors
-/// [`crate::Error::NoSupply`] when the ratio is 0.
+/// [`crate::Error::Range`] when the ratio is no number above 0.
 pub fn drives(osds: u64, osds_per_journal: f64) -> Result<Need> {
+    positive("OSDs that a journal drive serves", osds_per_journal)?;
     Need::of("OSDs a journal drive serves", real(osds), osds_per_journal)
 }
 

@@ -15,7 +15,7 @@ use crate::rebuild::Rebuild;
 use crate::risks;
 use crate::rounding::{Need, real};
 use crate::supply::{Equipped, Supply, journal_factor};
-use crate::units::{Amount, ByteRate, Bytes, Money, OpRate, Seconds, Share, Watts};
+use crate::units::{Amount, ByteRate, Bytes, EnergyPerByte, Money, OpRate, Seconds, Share, Watts};
 use crate::{cache, capacity, cost, energy, journal, normalisation};
 
 /// Most nodes of a plan: beyond it a demand is a mistake.
@@ -71,13 +71,13 @@ pub struct Reach {
 /// Power, and energy for data moved at full rate.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct Power {
-    /// Of what is known; the rest stands among the risks.
+    /// The most that is taken, of what is known; the rest stands among the risks.
     pub total_watts: Watts,
     /// For each TB of usable capacity.
     pub watts_per_usable_tb: f64,
-    /// J/GB read.
+    /// J/GB read, by what drives take while they read.
     pub joules_per_gb_read: Option<f64>,
-    /// J/GB written.
+    /// J/GB written, by what they take while they write.
     pub joules_per_gb_written: Option<f64>,
     /// Joules of the demand's job, written at full rate.
     pub job_joules: Option<f64>,
@@ -114,6 +114,8 @@ pub struct Layout {
     pub drives_per_node: u64,
     /// How data are protected.
     pub protection: Protection,
+    /// Where copies or strips do not meet.
+    pub failure_domain: FailureDomain,
     /// How many nodes.
     pub nodes: u64,
     /// What asks for that many.
@@ -160,6 +162,25 @@ pub struct Layout {
     pub risks: Vec<String>,
     /// Faults of the sources that matter here, by number.
     pub errata: Vec<String>,
+}
+
+impl Layout {
+    /// Whether something that is asked for takes longer than the bound on latency.
+    #[must_use]
+    pub fn is_late(&self) -> bool {
+        self.supply.latency_shown == Some(false)
+    }
+}
+
+/// What drives do while their power is counted.
+#[derive(Clone, Copy)]
+pub(crate) enum Work {
+    /// What takes most.
+    Any,
+    /// Data drives read, journals wait.
+    Reading,
+    /// Both write.
+    Writing,
 }
 
 /// What a layout is made from.
@@ -393,6 +414,7 @@ impl<'a> Parts<'a> {
             drive: self.drive().name.get_ref().clone(),
             drives_per_node: self.equipped.drives,
             protection: self.protection(),
+            failure_domain: self.policy.failure_domain,
             nodes,
             binding,
             terms,
@@ -477,22 +499,29 @@ impl<'a> Parts<'a> {
     }
 
     /// Drives and journals of a node, and its own where it is known.
-    pub(crate) fn node_power(self) -> Option<Watts> {
-        let drives = self.drive().power().map(|power| power * self.drives());
-        let journals = self.journal.and_then(Drive::power);
+    pub(crate) fn node_power(self, work: Work) -> Option<Watts> {
+        let (drive, journal) = (self.drive(), self.journal);
+        let (drives, journals) = match work {
+            Work::Any => (drive.power(), journal.and_then(Drive::power)),
+            Work::Reading => (drive.power_reading(), journal.and_then(Drive::power_waiting)),
+            Work::Writing => (drive.power_writing(), journal.and_then(Drive::power_writing)),
+        };
+        let drives = drives.map(|power| power * self.drives());
         let journals = journals.map(|power| power * real(self.node().journal_drives));
         [drives, journals, self.node().power].into_iter().flatten().reduce(|sum, power| sum + power)
     }
 
     fn power(self, nodes: u64, usable: Bytes, reach: Reach) -> Option<Power> {
-        let total = self.node_power()? * real(nodes);
-        let written = reach.write_bytes_per_second.map(|rate| energy::per_byte(total, rate));
-        let read = reach.read_bytes_per_second.map(|rate| energy::per_byte(total, rate));
+        let of_all = |work| self.node_power(work).map(|power| power * real(nodes));
+        let total = of_all(Work::Any)?;
+        let per_byte = |work, rate: Option<ByteRate>| Some(energy::per_byte(of_all(work)?, rate?));
+        let read = per_byte(Work::Reading, reach.read_bytes_per_second);
+        let written = per_byte(Work::Writing, reach.write_bytes_per_second);
         Some(Power {
             total_watts: total,
             watts_per_usable_tb: energy::watts_per_tb(total, usable),
-            joules_per_gb_read: read.map(|energy| energy.joules_per_gb()),
-            joules_per_gb_written: written.map(|energy| energy.joules_per_gb()),
+            joules_per_gb_read: read.map(EnergyPerByte::joules_per_gb),
+            joules_per_gb_written: written.map(EnergyPerByte::joules_per_gb),
             job_joules: written.map(|energy| (energy * self.demand.job_bytes).base()),
         })
     }
@@ -521,7 +550,7 @@ impl<'a> Parts<'a> {
         let prices = &self.catalogue.prices;
         let running = Running {
             time: self.policy.time_seconds,
-            power: self.node_power().unwrap_or(Watts::ZERO) * real(nodes),
+            power: self.node_power(Work::Any).unwrap_or(Watts::ZERO) * real(nodes),
             power_usage_effectiveness: prices.power_usage_effectiveness.unwrap_or(1.0),
             price_per_kwh: prices.kwh.unwrap_or(Money::ZERO),
             rack_units: self.node().rack_units.unwrap_or(0.0) * real(nodes),
@@ -554,11 +583,11 @@ impl<'a> Parts<'a> {
         })
     }
 
-    /// Faults of the sources behind the figures used.
+    /// Faults of the sources behind the demand and the figures used.
     fn errata(self, supply: &Supply) -> Vec<String> {
         let parts = [&self.node().errata, &self.drive().errata].into_iter().flatten();
         let mut ids: Vec<String> = parts.map(|id| id.get_ref().clone()).collect();
-        ids.extend(supply.errata.iter().cloned());
+        ids.extend(supply.errata.iter().chain(&self.demand.errata).cloned());
         if matches!(self.protection(), Protection::Erasure { data: 4, parity: 2 }) {
             ids.push("X05".to_owned());
         }

@@ -5,6 +5,7 @@ use serde::Serialize;
 use crate::error::{Error, Result, positive};
 use crate::protection::Protection;
 use crate::rounding::{real, round_up};
+use crate::units::{Amount, Share};
 
 /// Placement groups for each OSD that a pool with the whole cluster is to have.
 pub const PER_OSD: f64 = 100.0;
@@ -23,10 +24,11 @@ pub struct PlacementGroups {
 /// Placement groups of a pool that owns `share` of the cluster's data (F9). Size is the copies, or k + m.
 ///
 /// # Errors
-/// [`Error::Range`] when there are no OSDs, or more than 2⁵⁰ groups come out.
+/// [`Error::Range`] when there are no OSDs, the share is not above 0 and at most 1, or more than 2⁵⁰ groups come out.
 pub fn of_pool(osds: u64, protection: Protection, share: f64) -> Result<PlacementGroups> {
     positive("the number of OSDs", real(osds))?;
     positive("the pool's share of the data", share)?;
+    crate::demand::share("the pool's share of the data", Share::of_base(share))?;
     let size = f64::from(protection.width());
     let exact = real(osds) * PER_OSD * share / size;
     let formula = round_up((exact - 0.5).max(1.0)).filter(|&count| count <= 1 << 50);

@@ -53,12 +53,20 @@ impl Rank {
         }
     }
 
-    /// Best first: by the figure, then by nodes, then by what is bought in all.
+    /// Best first: those whose latency is shown to hold, then those where it is not known, then those that are late; among them by figure.
     fn order(self, one: &Layout, other: &Layout) -> std::cmp::Ordering {
+        let place = |layout: &Layout| match layout.supply.latency_shown {
+            Some(true) => 0,
+            None => 1,
+            Some(false) => 2,
+        };
+        place(one).cmp(&place(other)).then(self.order_by_figure(one, other))
+    }
+
+    /// By the figure, then by nodes, then by what is bought in all.
+    fn order_by_figure(self, one: &Layout, other: &Layout) -> std::cmp::Ordering {
         let key = |layout: &Layout| self.figure(layout).unwrap_or(f64::INFINITY);
-        let late = |layout: &Layout| layout.supply.latency_shown == Some(false);
-        let by_latency = late(one).cmp(&late(other));
-        let by_figure = by_latency.then(key(one).total_cmp(&key(other)));
+        let by_figure = key(one).total_cmp(&key(other));
         let by_nodes = by_figure.then(one.nodes.cmp(&other.nodes));
         by_nodes.then(one.raw_bytes.base().total_cmp(&other.raw_bytes.base()))
     }
@@ -178,12 +186,15 @@ impl Plan {
         Parts { catalogue, demand: &demand, policy, equipped, journal }.of_nodes(given.nodes)
     }
 
-    /// The best layout by each figure that any has.
+    /// The layout with the least of each figure that any has: of those that are not late, where there are such.
     #[must_use]
     pub fn best_by_each(&self) -> Vec<(Rank, &Layout)> {
+        let all_late = self.layouts.iter().all(Layout::is_late);
         let best = |rank: Rank| {
-            let known = self.layouts.iter().filter(move |layout| rank.figure(layout).is_some());
-            Some((rank, known.min_by(|one, other| rank.order(one, other))?))
+            let known = self.layouts.iter().filter(move |layout| {
+                rank.figure(layout).is_some() && (all_late || !layout.is_late())
+            });
+            Some((rank, known.min_by(|one, other| rank.order_by_figure(one, other))?))
         };
         Rank::ALL.iter().filter_map(|&(rank, _)| best(rank)).collect()
     }

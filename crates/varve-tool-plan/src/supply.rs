@@ -10,13 +10,16 @@ use crate::demand::{Demand, Policy};
 use crate::normalisation::{READS_OF_EC_4_2, WRITES_OF_EC_4_2};
 use crate::protection::Protection;
 use crate::rounding::real;
-use crate::units::{Amount, ByteRate, OpRate};
+use crate::units::{Amount, ByteRate, OpRate, Seconds};
 
 /// How many times larger than the demand's a measured block may be, for its operations to count.
 const BLOCK_RATIO_MAX: f64 = 16.0;
 
 /// Blocks from this size on show what a stream reaches.
 const STREAM_BLOCK_BYTES: f64 = 65_536.0;
+
+/// A seek of a spinning disk and half a turn, at the least.
+const SEEK_SECONDS: f64 = 0.005;
 
 /// What one node gives.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
@@ -35,7 +38,8 @@ pub struct Supply {
     pub basis: Vec<String>,
     /// Faults of the sources that matter.
     pub errata: Vec<String>,
-    /// The bound on latency is above what was measured, at the figures used; not known where nothing was measured.
+    /// Whether all that is asked for was measured within the bound on latency. It is not where a part was measured later, or a spinning
+    /// disk has to seek for longer; not known where the latency of a part was not measured.
     pub latency_shown: Option<bool>,
 }
 
@@ -63,15 +67,28 @@ impl Supply {
     }
 
     fn take_measured(&mut self, catalogue: &Catalogue, node: Equipped<'_>, demand: &Demand) {
-        let rows: Vec<Row<'_>> = Row::of(catalogue, node).collect();
+        let all: Vec<Row<'_>> = Row::of(catalogue, node).collect();
+        // C2: what users measured counts, also where a source has more.
+        let replaced = |row: &&Row<'_>| all.iter().any(|other| other.replaces(row));
+        let rows: Vec<&Row<'_>> = all.iter().filter(|row| !replaced(row)).collect();
+        // Of each rate that is asked for, whether it was measured within the bound on latency.
+        let mut within = Vec::new();
         for reads in [true, false] {
+            let (operations_asked, stream_asked) = asked(demand, reads);
+            let held = |row: Option<&Row<'_>>| {
+                let measured = row.and_then(|row| row.within(demand));
+                measured.or_else(|| known_of_seeks(node, demand, reads))
+            };
             let kind: Vec<&Row<'_>> =
-                rows.iter().filter(|row| row.reads() == Some(reads)).collect();
+                rows.iter().copied().filter(|row| row.reads() == Some(reads)).collect();
             let operations = kind.iter().filter_map(|row| Some((row.operations(demand)?, *row)));
             let best = timely(operations.collect(), demand).into_iter().min_by(|one, other| {
                 let near = one.1.distance(demand).total_cmp(&other.1.distance(demand));
                 near.then(other.0.base().total_cmp(&one.0.base()))
             });
+            if operations_asked > OpRate::ZERO {
+                within.push(held(best.map(|(_, row)| row)));
+            }
             if let Some((rate, row)) = best {
                 match reads {
                     true => self.reads_per_second = Some(rate),
@@ -80,35 +97,37 @@ impl Supply {
                         self.drive_writes_per_second = Some(rate * row.drive_writes());
                     }
                 }
-                self.note(row, demand);
+                self.note(row);
             }
             let streams = kind.iter().filter_map(|row| Some((row.stream(node.protection)?, *row)));
             let streams = timely(streams.collect(), demand).into_iter();
             let best = streams.max_by(|one, other| one.0.base().total_cmp(&other.0.base()));
+            if stream_asked > ByteRate::ZERO {
+                within.push(held(best.map(|(_, row)| row)));
+            }
             if let Some((rate, row)) = best {
                 match reads {
                     true => self.read_bytes_per_second = Some(rate),
                     false => self.write_bytes_per_second = Some(rate),
                 }
-                self.note(row, demand);
+                self.note(row);
             }
         }
+        if within.is_empty() {
+            within.push(known_of_seeks(node, demand, true));
+        }
+        let is_late = within.contains(&Some(false));
+        let is_known = is_late || !within.contains(&None);
+        self.latency_shown = is_known.then_some(!is_late);
     }
 
     /// Records where a figure comes from.
-    fn note(&mut self, row: &Row<'_>, demand: &Demand) {
+    fn note(&mut self, row: &Row<'_>) {
         let basis = format!("measured: {}", row.measured.source);
         if !self.basis.contains(&basis) {
             self.basis.push(basis);
         }
         self.errata.extend(row.measured.errata.iter().map(|id| id.get_ref().clone()));
-        let asked = match row.reads() {
-            Some(true) => demand.read_rate(),
-            _ => demand.write_rate(),
-        };
-        if let Some(within) = row.within(demand).filter(|_| asked > ByteRate::ZERO) {
-            self.latency_shown = Some(self.latency_shown.unwrap_or(true) && within);
-        }
     }
 
     /// Fills what was not measured from the drives' own figures.
@@ -156,6 +175,28 @@ fn timely<'a, 'b, R: Copy>(rates: Vec<(R, &'a Row<'b>)>, demand: &Demand) -> Vec
     if kept.is_empty() { rates } else { kept }
 }
 
+/// Operations and streams of one kind that are asked for.
+fn asked(demand: &Demand, reads: bool) -> (OpRate, ByteRate) {
+    let operations = demand.operations();
+    match reads {
+        true => (operations.reads, demand.read_stream()),
+        false => (operations.writes, demand.write_stream()),
+    }
+}
+
+/// What is known of a latency that was not measured: a spinning disk keeps no bound below a seek. Writes may be answered from a journal
+/// drive before.
+fn known_of_seeks(node: Equipped<'_>, demand: &Demand, reads: bool) -> Option<bool> {
+    let seeks = reads || node.node.journal_drives == 0;
+    (seeks && seek_is_late(node.drive, demand)).then_some(false)
+}
+
+/// Whether a drive has to seek for longer than the bound on latency.
+pub(crate) fn seek_is_late(drive: &Drive, demand: &Demand) -> bool {
+    let is_bound_below = |bound: Seconds| bound.base() < SEEK_SECONDS;
+    !drive.media.is_flash() && demand.latency_seconds.is_some_and(is_bound_below)
+}
+
 /// 2 where the journal lies on the data drives.
 pub(crate) fn journal_factor(node: &Node) -> f64 {
     if node.journal_drives > 0 { 1.0 } else { 2.0 }
@@ -178,6 +219,13 @@ impl<'a> Row<'a> {
             let drives = (real(node.drives) / real(had)).min(1.0);
             same.then_some(Row { measured, cluster, drives })
         })
+    }
+
+    /// Whether it is of the same as `other`, from a later file (C2).
+    fn replaces(&self, other: &Row<'_>) -> bool {
+        let (own, other) = (self.measured, other.measured);
+        let alike = own.block == other.block && own.read_share == other.read_share;
+        alike && own.file > other.file
     }
 
     /// Whether only reads were measured, or only writes; nothing of mixes.
@@ -228,18 +276,21 @@ impl<'a> Row<'a> {
 /// What another protection makes of a rate (F3): the source's factors between copies and codes, else the bytes that are written.
 fn protection_factor(measured: Protection, wanted: Protection, reads: bool) -> f64 {
     use Protection::{Copies, Erasure};
-    let (to_codes, to_copies) = match (measured, wanted) {
-        (Copies(_), Erasure { .. }) => (true, false),
-        (Erasure { .. }, Copies(_)) => (false, true),
-        _ => (false, false),
-    };
-    match (reads, to_codes, to_copies) {
-        (true, true, _) => READS_OF_EC_4_2,
-        (true, _, true) => 1.0 / READS_OF_EC_4_2,
-        (true, ..) => 1.0,
-        (false, true, _) => writes_of_code(measured, wanted),
-        (false, _, true) => 1.0 / writes_of_code(wanted, measured),
-        (false, ..) => measured.overhead() / wanted.overhead(),
+    match (measured, wanted) {
+        _ if !reads => writes_factor(measured, wanted),
+        (Copies(_), Erasure { .. }) => READS_OF_EC_4_2,
+        (Erasure { .. }, Copies(_)) => 1.0 / READS_OF_EC_4_2,
+        _ => 1.0,
+    }
+}
+
+/// What another protection makes of a rate of writes (F3).
+pub(crate) fn writes_factor(measured: Protection, wanted: Protection) -> f64 {
+    use Protection::{Copies, Erasure};
+    match (measured, wanted) {
+        (Copies(_), Erasure { .. }) => writes_of_code(measured, wanted),
+        (Erasure { .. }, Copies(_)) => 1.0 / writes_of_code(wanted, measured),
+        _ => measured.overhead() / wanted.overhead(),
     }
 }
 

@@ -4,8 +4,8 @@
 use proptest::prelude::*;
 use varve_tool_plan::catalogue::{Catalogue, Class};
 use varve_tool_plan::{
-    Amount, ByteRate, Bytes, Choice, Comparison, Demand, FailureDomain, Layout, OpRate, Plan,
-    Policy, Protection, Rank, Seconds, Share, Standing, parse,
+    Amount, ByteRate, Bytes, Choice, Comparison, Demand, FailureDomain, Given, Layout, OpRate,
+    Plan, Policy, Protection, Rank, Seconds, Share, Standing, parse, report,
 };
 
 const EC_4_2: Protection = Protection::Erasure { data: 4, parity: 2 };
@@ -130,6 +130,37 @@ fn operations_bind_by_what_was_measured() {
 }
 
 #[test]
+fn what_users_measured_counts_before_what_sources_print() {
+    let own = |cluster: &str, reads: &str| {
+        let mut catalogue = Catalogue::built_in();
+        let lab = "[[cluster]]\nname = \"lab\"\nnode = \"idf16\"\nnodes = 5\nprotection = \"2\"\n";
+        let row = format!(
+            "[[measured]]\ncluster = \"{cluster}\"\nblock = \"4KiB\"\nread_share = \"100%\"\n\
+             operations = \"{reads}\"\nsource = \"ours\"\n"
+        );
+        catalogue.add("lab.toml", &format!("{lab}{row}")).unwrap();
+        catalogue
+    };
+    let plan = |catalogue: &Catalogue| {
+        let policy = under(Protection::Copies(2));
+        let plan = Plan::search(catalogue, operations(4.32e6, 1.0), policy, &only("idf16"));
+        let layout = plan.unwrap().layouts.remove(0);
+        let is_ours = layout.supply.basis.contains(&"measured: ours".to_owned());
+        (layout.nodes, is_ours)
+    };
+    assert_eq!(plan(&Catalogue::built_in()), (20, false));
+    // Half of what the source has of the same cluster, and of another one of the same nodes.
+    assert_eq!(plan(&own("idf16", "540k")), (40, true));
+    assert_eq!(plan(&own("lab", "540k")), (40, true));
+    assert_eq!(plan(&own("lab", "2.16M")), (10, true));
+    // A later file counts before an earlier one.
+    let mut later = own("idf16", "2.16M");
+    let row = "[[measured]]\ncluster = \"lab\"\nblock = \"4KiB\"\nread_share = \"100%\"\noperations = \"270k\"\n";
+    later.add("later.toml", row).unwrap();
+    assert_eq!(plan(&later), (80, false));
+}
+
+#[test]
 fn machines_are_operations() {
     let by_machines =
         Demand { machines: 43_200, read_share: Share::of_base(1.0), ..Demand::default() };
@@ -238,6 +269,159 @@ fn latency_is_held_against_what_was_measured() {
 }
 
 #[test]
+fn what_holds_the_latency_comes_before_what_is_late() {
+    let bound = |ms, reads| Demand {
+        latency_seconds: Some(Seconds::of_base(ms / 1e3)),
+        usable_bytes: tb(100.0),
+        ..operations(50e3, reads)
+    };
+    let search = |demand| {
+        let policy = Policy { protections: vec![EC_4_2], ..Policy::default() };
+        Plan::search(&Catalogue::built_in(), demand, policy, &Choice::default()).unwrap()
+    };
+    let place = |plan: &Plan, node: &str| {
+        plan.layouts.iter().position(|layout| layout.node == node).unwrap()
+    };
+    let shown = |plan: &Plan, node: &str| plan.layouts[place(plan, node)].supply.latency_shown;
+    // Reads of flash were measured at 1 ms, and disks have to seek; more of them do not help.
+    let plan = search(bound(1.0, 1.0));
+    assert_eq!(plan.layouts[0].node, "sql-uc3");
+    assert_eq!((shown(&plan, "sql-uc3"), shown(&plan, "vdi-uc1")), (Some(true), Some(false)));
+    let disks = &plan.layouts[place(&plan, "vdi-uc1")];
+    assert!(disks.risks.iter().any(|risk| risk.contains("seek for longer than the 1 ms")));
+    assert!(plan.best_by_each().iter().all(|(_, best)| !best.is_late()));
+    // Writes were measured at 3 ms: late as well, and no more disks than that are called the fewest nodes.
+    let plan = search(bound(1.0, 0.7));
+    assert_eq!(shown(&plan, "sql-uc3"), Some(false));
+    assert_eq!(plan.layouts[0].node, "sql-uc3");
+    let fewest = plan.layouts.iter().map(|layout| layout.nodes).min();
+    let by_nodes = plan.best_by_each().into_iter().find(|(rank, _)| *rank == Rank::Nodes);
+    assert_eq!(by_nodes.map(|(_, best)| best.nodes), fewest);
+    // Above a seek nothing is known of disks that were not measured; writes of IDF16 have no latency.
+    let plan = search(bound(20.0, 0.7));
+    assert_eq!((shown(&plan, "vdi-uc1"), shown(&plan, "idf16")), (None, None));
+    assert_eq!(shown(&plan, "sql-uc3"), Some(true));
+    assert!(place(&plan, "sql-uc3") < place(&plan, "vdi-uc1"));
+}
+
+#[test]
+fn fewer_nodes_than_parts_of_the_data_are_a_risk() {
+    let risks = |nodes, protection: &str, failure_domain| {
+        let policy = Policy { failure_domain, ..Policy::default() };
+        let (node, protection) = ("micron-6500ion".to_owned(), protection.parse().unwrap());
+        let given = Given { node, nodes, drives: None, protection };
+        Plan::given(&Catalogue::built_in(), &given, &policy).unwrap().risks
+    };
+    let (nodes, drives) = (FailureDomain::Node, FailureDomain::Drive);
+    for (risks, expected) in [
+        (risks(1, "10+4", nodes), "14 drives are needed for EC 10+4, and there are 6"),
+        (
+            risks(3, "4+2", nodes),
+            "6 nodes are needed for EC 4+2, and there are 3: a node holds 2 of the parts",
+        ),
+        (
+            risks(3, "10+4", nodes),
+            "14 nodes are needed for EC 10+4, and there are 3: a node holds 5 of the parts, and its loss loses data",
+        ),
+        (
+            risks(2, "3", nodes),
+            "3 nodes are needed for 3 copies, and there are 2: a node holds 2 of the parts",
+        ),
+    ] {
+        assert!(risks.iter().any(|risk| risk == expected), "{expected}\n{risks:?}");
+    }
+    for risks in [risks(7, "4+2", nodes), risks(3, "4+2", drives), risks(1, "1", nodes)] {
+        assert!(!risks.iter().any(|risk| risk.contains(" are needed for ")), "{risks:?}");
+    }
+}
+
+#[test]
+fn what_is_not_counted_of_a_cost_is_told() {
+    let mut catalogue = Catalogue::built_in();
+    let node = "[[node]]\nname = \"box\"\ndrive = \"micron-6500-ion\"\ndrives = 6\nports = 1\nspeed = \"200Gbit/s\"\nprice = 5927\n";
+    let told = |catalogue: &Catalogue| {
+        let plan = Plan::search(catalogue, hold(500.0), under(Protection::Copies(3)), &only("box"));
+        let plan = plan.unwrap();
+        let text = report::of_plan(&plan).text();
+        let rack = text.lines().find(|line| line.starts_with("rack ")).unwrap().to_owned();
+        let risk = "rack is not counted: box has no rack_units".to_owned();
+        (plan.layouts[0].risks.contains(&risk), rack.ends_with('–'))
+    };
+    catalogue.add("box.toml", node).unwrap();
+    assert_eq!(told(&catalogue), (true, true));
+    catalogue.add("known.toml", &format!("{node}rack_units = 1\n")).unwrap();
+    let plan = Plan::search(&catalogue, hold(500.0), under(Protection::Copies(3)), &only("box"));
+    assert!(!plan.unwrap().layouts[0].risks.iter().any(|risk| risk.starts_with("rack ")));
+}
+
+#[test]
+fn reads_take_the_power_of_reading() {
+    let node = "micron-6500ion".to_owned();
+    let given = Given { node, nodes: 3, drives: None, protection: EC_4_2 };
+    let layout = Plan::given(&Catalogue::built_in(), &given, &Policy::default()).unwrap();
+    let power = layout.power.unwrap();
+    // As `plan compare` has it: 10.1 W a drive while it reads, 10.6 W while it writes.
+    near(power.joules_per_gb_read.unwrap(), 6.92);
+    near(power.joules_per_gb_written.unwrap(), 14.79);
+    near(power.total_watts.base(), 10.6 * 18.0);
+    // A journal that waits takes what it takes when idle.
+    let mut catalogue = Catalogue::built_in();
+    let own = "[[drive]]\nname = \"card\"\nmedia = \"nvme\"\ncapacity = \"1TB\"\npower_idle = \"2W\"\npower_write = \"8W\"\n\
+               [[node]]\nname = \"box\"\ndrive = \"micron-6500-ion\"\ndrives = 4\njournal_drive = \"card\"\njournal_drives = 1\n\
+               ports = 1\nspeed = \"200Gbit/s\"\npower = \"100W\"\n";
+    catalogue.add("box.toml", own).unwrap();
+    let node = "box".to_owned();
+    let given = Given { node, nodes: 1, drives: None, protection: Protection::Copies(1) };
+    let power = Plan::given(&catalogue, &given, &Policy::default()).unwrap().power.unwrap();
+    near(power.total_watts.base(), 4.0 * 10.6 + 8.0 + 100.0);
+    // 4 × 1.5 GB/s, and 4 × 1.2 GB/s.
+    near(power.joules_per_gb_read.unwrap(), (4.0 * 10.1 + 2.0 + 100.0) / 6.0);
+    near(power.joules_per_gb_written.unwrap(), (4.0 * 10.6 + 8.0 + 100.0) / 4.8);
+}
+
+#[test]
+fn too_small_a_cache_and_journals_of_unknown_rate_are_risks() {
+    let mut catalogue = Catalogue::built_in();
+    let box_of = |rate: &str| {
+        format!(
+            "[[drive]]\nname = \"card\"\nmedia = \"nvme\"\ncapacity = \"4TB\"\npower_loss_protection = true\n{rate}\
+             [[node]]\nname = \"box\"\ndrive = \"hdd-12tb\"\ndrives = 12\njournal_drive = \"card\"\njournal_drives = 1\n\
+             ports = 1\nspeed = \"10Gbit/s\"\n"
+        )
+    };
+    let risks = |catalogue: &Catalogue, node: &str| {
+        let (node, protection) = (node.to_owned(), Protection::Copies(3));
+        let given = Given { node, nodes: 10, drives: None, protection };
+        Plan::given(catalogue, &given, &Policy::default()).unwrap().risks.join("\n")
+    };
+    // A card of 1.6 TB, with 12 journals of 1 GB, for 144 TB.
+    let card = risks(&catalogue, "hdd-nvme");
+    let small = "metadata want a cache of 2.88 TB a node, and there is room for 1.588 TB";
+    assert!(card.contains(small), "{card}");
+    assert!(card.contains("whether aic-1600 writes as fast as the drives behind it"), "{card}");
+    // 1.5 TB for 80 TB (X28), and two SSDs of 200 GB with 10 journals of 20 GB for 10 TB.
+    let yahoo = risks(&catalogue, "yahoo-uc7");
+    assert!(yahoo.contains("1.6 TB a node, and there is room for 1.5 TB"), "{yahoo}");
+    assert!(!risks(&catalogue, "vdi-uc1").contains("metadata want"));
+    // Flash needs none.
+    assert!(!risks(&catalogue, "idf16").contains("metadata want"));
+    for (rate, expected) in [
+        ("write_rate = \"2GB/s\"\n", None),
+        (
+            "write_rate = \"1GB/s\"\n",
+            Some("journals take 1,000 MB/s, and the drives behind them 1,200 MB/s"),
+        ),
+    ] {
+        catalogue.add("box.toml", &box_of(rate)).unwrap();
+        let risks = risks(&catalogue, "box");
+        assert!(!risks.contains("metadata want"), "{risks}");
+        assert!(!risks.contains("writes as fast as"), "{risks}");
+        assert_eq!(risks.contains("journals take"), expected.is_some(), "{risks}");
+        assert!(expected.is_none_or(|expected| risks.contains(expected)), "{risks}");
+    }
+}
+
+#[test]
 fn costs_add_up() {
     let demand = Demand { write_bytes_per_second: parse("43GB/s").unwrap(), ..hold(0.0) };
     let plan = layout("micron-6500ion", demand, under(EC_4_2));
@@ -302,10 +486,21 @@ fn demands_without_meaning_are_refused() {
         |demand, policy| Plan::search(&Catalogue::built_in(), demand, policy, &Choice::default());
     let nothing = search(hold(0.0), Policy::default()).unwrap_err().to_string();
     assert_eq!(nothing, "the demand in bytes and operations is 0, and must be above 0");
+    let at_once = Demand { latency_seconds: Some(Seconds::ZERO), ..hold(1.0) };
+    let at_once = search(at_once, Policy::default()).unwrap_err().to_string();
+    assert_eq!(at_once, "the bound on latency in seconds is 0, and must be above 0");
     let full = Policy { fill: Share::of_base(1.2), ..Policy::default() };
     assert!(search(hold(1.0), full).unwrap_err().to_string().starts_with("the fill is 1.2"));
-    let less = Policy { write_amplification: 0.5, ..Policy::default() };
-    assert!(search(hold(1.0), less).is_err());
+    for write_amplification in [0.5, 0.0, f64::NAN, f64::INFINITY, 1e308] {
+        let policy = Policy { write_amplification, ..Policy::default() };
+        let refused = search(hold(1.0), policy).unwrap_err().to_string();
+        assert!(refused.ends_with("and must be 1 to 1000"), "{refused}");
+    }
+    // What the demand is computed from is checked before it.
+    let segment_seconds = Seconds::ZERO;
+    let timeless = Demand { readers: 600, segment_seconds, ..Demand::default() };
+    let timeless = search(timeless, Policy::default()).unwrap_err().to_string();
+    assert_eq!(timeless, "the time of a segment in seconds is 0, and must be above 0");
     let unknown = Plan::search(&Catalogue::built_in(), hold(1.0), Policy::default(), &only("nope"));
     assert!(unknown.unwrap_err().to_string().starts_with("there is no node `nope`; there are "));
     let absurd =
@@ -376,6 +571,8 @@ fn the_source_s_comparison_comes_out() {
         ("write latency, ms", 1760.0, 48.0, 36.67),
         ("read MB/s for each usable TB, normalised", 15.91, 68.4, 4.30),
         ("write MB/s for each usable TB, normalised", 3.347, 33.6, 10.04),
+        ("write MB/s for each usable TB, normalised, 760 TB", 3.347, 33.93, 10.14),
+        ("write MB/s for each usable TB, normalised for nodes alone, 760 TB", 2.635, 33.93, 12.88),
         ("W of drives", 348.0, 381.6, 348.0 / 381.6),
         ("W for each raw TB", 0.604, 0.331, 1.824),
         ("W for each usable TB", 1.8125, 0.497, 3.648),
@@ -399,6 +596,68 @@ fn the_source_s_comparison_comes_out() {
     near(comparison.break_even_drive.unwrap().base(), 1963.3);
     let alone = Comparison::of(&catalogue, "hdd-nvme", "yahoo-uc7").unwrap_err().to_string();
     assert!(alone.contains("yahoo-uc7 cannot be compared: add [[measured]]"), "{alone}");
+}
+
+#[test]
+fn clusters_are_compared_at_a_block_of_both_without_others_faults() {
+    let mut catalogue = Catalogue::built_in();
+    let comparison = Comparison::of(&catalogue, "sql-uc3", "idf16").unwrap();
+    // 4 KiB were measured on both; 128 KiB, the largest block, on one alone.
+    let block: Bytes = parse("4KiB").unwrap();
+    assert_eq!(comparison.read_block_bytes, [block; 2]);
+    assert_eq!(comparison.write_block_bytes, [block; 2]);
+    let read = comparison.figures.iter().find(|figure| figure.what == "read MB/s, measured");
+    near(read.unwrap().gain, 1.08 / 1.15);
+    assert!(comparison.warnings.is_empty(), "{:?}", comparison.warnings);
+    // Micron's faults are not those of Intel's clusters, whose own are named.
+    let cited = comparison.figures.iter().map(|figure| figure.errata.len()).sum::<usize>()
+        + comparison.parity.iter().map(|parity| parity.errata.len()).sum::<usize>();
+    assert_eq!(cited, 0);
+    assert_eq!(comparison.errata, ["X14", "X16", "X18", "X22"]);
+    // Two copies and two: nothing to make of the protection.
+    assert_eq!(comparison.multipliers, [1.0, 1.0]);
+
+    let apart = Comparison::of(&catalogue, "hdd-nvme", "idf16").unwrap();
+    assert_eq!(apart.read_block_bytes, [parse::<Bytes>("4MB").unwrap(), parse("128KiB").unwrap()]);
+    assert_eq!(
+        apart.warnings[0],
+        "reads of 4 MB and of 128 KiB are compared: no block was measured on both"
+    );
+    assert_eq!(apart.warnings.len(), 2);
+    let text = report::of_comparison(&apart).text();
+    assert!(text.contains("4 MB of the first, 128 KiB of the second"), "{text}");
+
+    // Another code is not 4+2: by the bytes it writes 1.5 of 1.375 as fast.
+    let wide = "[[cluster]]\nname = \"wide\"\nnode = \"micron-6500ion\"\nnodes = 6\nprotection = \"8+3\"\n";
+    let row = |reads, rate| {
+        format!(
+            "[[measured]]\ncluster = \"wide\"\nblock = \"4MB\"\nread_share = \"{reads}%\"\nrate = \"{rate}MB/s\"\n"
+        )
+    };
+    let file = format!("{wide}{}{}", row(100, 40_000), row(0, 20_000));
+    catalogue.add("wide.toml", &file).unwrap();
+    let wide = Comparison::of(&catalogue, "hdd-nvme", "wide").unwrap();
+    near(wide.multipliers[1], 1.27 * 1.5 / 1.375);
+    assert!(
+        wide.warnings[0].contains("that of 3 copies and EC 8+3 follows"),
+        "{:?}",
+        wide.warnings
+    );
+    assert!(wide.figures.iter().all(|figure| figure.errata.is_empty()));
+    assert!(!wide.figures.iter().any(|figure| figure.what.contains("760")));
+}
+
+#[test]
+fn faults_of_a_workload_s_source_are_cited() {
+    let catalogue = Catalogue::built_in();
+    let cited = |name: &str| {
+        let demand = Demand { usable_bytes: tb(100.0), ..Demand::of(&catalogue.workloads[name]) };
+        let policy = under(Protection::Copies(3));
+        let plan = Plan::search(&catalogue, demand, policy, &only("micron-6500ion")).unwrap();
+        report::of_plan(&plan).text()
+    };
+    assert!(cited("cos-small").contains("1.28 GB, fits in memory"), "{}", cited("cos-small"));
+    assert!(!cited("cos-large").contains("fits in memory"));
 }
 
 fn nodes_of(catalogue: &Catalogue) -> Vec<String> {

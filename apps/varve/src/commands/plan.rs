@@ -3,7 +3,7 @@
 use clap::{Args, Subcommand};
 
 use crate::failure::Result;
-use crate::plan::{catalogue, question, search};
+use crate::plan::{catalogue, provision, question, search};
 
 /// Plan hardware: nodes and drives for a demand, with the constraint that binds
 #[derive(Args, Debug)]
@@ -25,6 +25,7 @@ enum Question {
     Pg(question::Pg),
     Journal(question::Journal),
     Endurance(question::Endurance),
+    Provision(provision::Provision),
     Cost(question::Cost),
     Compare(question::Compare),
     Cluster(question::ClusterQuestion),
@@ -38,6 +39,7 @@ impl PlanCommand {
             Some(Question::Pg(question)) => question.run(),
             Some(Question::Journal(question)) => question.run(),
             Some(Question::Endurance(question)) => question.run(),
+            Some(Question::Provision(question)) => question.run(),
             Some(Question::Cost(question)) => question.run(),
             Some(Question::Compare(question)) => question.run(),
             Some(Question::Cluster(question)) => question.run(),

@@ -10,8 +10,14 @@ use crate::bench::{Report, Saved};
 use crate::commands::report::name;
 use crate::failure::{Failure, Result};
 
-/// Adds what `CLUSTER=RESULT` says to a catalogue: each load of blocks that reads alone or writes alone.
-pub(super) fn add_measured(catalogue: &mut Catalogue, measured: &str) -> Result<()> {
+/// Adds what each `CLUSTER=RESULT` says to a catalogue, all as one file, so that none replaces another.
+pub(super) fn add_measured(catalogue: &mut Catalogue, measured: &[String]) -> Result<()> {
+    let tables: Result<Vec<String>> = measured.iter().map(|measured| tables(measured)).collect();
+    catalogue.add("--measured", &tables?.concat()).map_err(refused)
+}
+
+/// Tables of the catalogue of one `CLUSTER=RESULT`: each load of blocks that reads alone or writes alone.
+fn tables(measured: &str) -> Result<String> {
     let parts =
         measured.split_once('=').filter(|(cluster, path)| !cluster.is_empty() && !path.is_empty());
     let Some((cluster, path)) = parts else {
@@ -34,8 +40,7 @@ pub(super) fn add_measured(catalogue: &mut Catalogue, measured: &str) -> Result<
             Failure::misuse(what).hint("measure reads and writes apart: --reads 100, --reads 0")
         );
     }
-    let origin = format!("--measured {measured}");
-    catalogue.add(&origin, &rows.concat()).map_err(refused)
+    Ok(rows.concat())
 }
 
 /// A table of the catalogue; none of a load that is neither reads nor writes.

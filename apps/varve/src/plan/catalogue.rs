@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use serde::Serialize;
 use varve_tool_plan::catalogue::Catalogue;
+use varve_tool_plan::errata::{ERRATA, Erratum};
 use varve_tool_plan::report::{Document, Table};
 
 use super::form::{Form, refused};
@@ -50,7 +51,7 @@ fn text(path: &Path) -> Result<String> {
     Ok(text)
 }
 
-/// List the drives, nodes, clusters and workloads to plan with
+/// List the drives, nodes, clusters and workloads to plan with, and the faults of the sources
 #[derive(Args, Debug)]
 pub(crate) struct List {
     #[command(flatten)]
@@ -66,6 +67,7 @@ struct Names<'a> {
     nodes: Vec<&'a String>,
     clusters: Vec<&'a String>,
     workloads: Vec<&'a String>,
+    errata: &'static [Erratum],
 }
 
 impl List {
@@ -76,12 +78,14 @@ impl List {
             nodes: catalogue.nodes.keys().collect(),
             clusters: catalogue.clusters.keys().collect(),
             workloads: catalogue.workloads.keys().collect(),
+            errata: &ERRATA,
         };
         let document = Document::new("Catalogue")
             .table("Workloads", workloads(&catalogue))
             .table("Nodes", nodes(&catalogue))
             .table("Drives", drives(&catalogue))
-            .table("Clusters", clusters(&catalogue));
+            .table("Clusters", clusters(&catalogue))
+            .errata(ERRATA.iter().map(|erratum| erratum.id));
         self.form.print(&names, &document)
     }
 }

@@ -3,5 +3,7 @@
 mod baseline;
 pub(crate) mod catalogue;
 mod form;
+mod preset;
+pub(crate) mod provision;
 pub(crate) mod question;
 pub(crate) mod search;

@@ -3,6 +3,7 @@
 use clap::Args;
 use serde::Serialize;
 use varve_tool_plan::endurance::{Warranty, Wear};
+use varve_tool_plan::placement_groups::PlacementGroups;
 use varve_tool_plan::report::{self, Document};
 use varve_tool_plan::{
     Amount, ByteRate, Bytes, Comparison, Given, Need, Plan, Policy, Protection, Seconds, Share,
@@ -36,13 +37,26 @@ impl Pg {
     pub(crate) fn run(self) -> Result<String> {
         let groups = placement_groups::of_pool(self.osds, self.size, self.share.base());
         let groups = groups.map_err(refused)?;
-        let document = Document::new(format!("{} OSDs, {}", self.osds, self.size)).facts(vec![
+        let width = u64::from(self.size.width());
+        let unplaced = (self.osds < width).then(|| {
+            format!("{} OSDs cannot hold {}: no group can be placed whole", self.osds, self.size)
+        });
+        let answer = PgAnswer { groups, warnings: unplaced.into_iter().collect() };
+        let facts = vec![
             ("formula", groups.formula.to_string()),
             ("placement groups", groups.count.to_string()),
             ("an OSD holds", short(groups.per_osd)),
-        ]);
-        self.form.print(&groups, &document)
+        ];
+        let document = Document::new(format!("{} OSDs, {}", self.osds, self.size)).facts(facts);
+        self.form.print(&answer, &document.notes("Warnings", answer.warnings.clone()))
     }
+}
+
+#[derive(Serialize)]
+struct PgAnswer {
+    #[serde(flatten)]
+    groups: PlacementGroups,
+    warnings: Vec<String>,
 }
 
 /// Journal of a Ceph OSD (F8)
@@ -81,6 +95,7 @@ struct JournalAnswer {
 
 impl Journal {
     pub(crate) fn run(self) -> Result<String> {
+        journal::check(self.disk, self.net, self.sync).map_err(refused)?;
         let size = journal::size(self.disk, self.net, self.sync);
         let counted = self.osds.zip(self.ratio);
         let drives = counted.map(|(osds, ratio)| journal::drives(osds, ratio)).transpose();
@@ -157,20 +172,22 @@ struct EnduranceAnswer {
 impl Endurance {
     pub(crate) fn run(self) -> Result<String> {
         let warranty = self.warranty()?;
-        let wear = self.written_per_day.map(|client_per_day| Wear {
-            client_per_day,
+        warranty.check().map_err(refused)?;
+        let wear = Wear {
+            client_per_day: self.written_per_day.unwrap_or(Bytes::ZERO),
             overhead: self.protect.overhead(),
             write_amplification: self.write_amplification,
             journal_factor: self.journal_factor,
             drives: self.drives,
-        });
-        let taken = wear.map(Wear::per_drive_and_day).transpose().map_err(refused)?;
-        let life = wear.map(|wear| wear.lifetime(warranty)).transpose().map_err(refused)?;
+        };
+        let taken = wear.per_drive_and_day().map_err(refused)?;
+        let life = wear.lifetime(warranty).map_err(refused)?;
+        let taken = self.written_per_day.map(|_| taken);
         let answer = EnduranceAnswer {
             per_day_bytes: warranty.per_day(),
             total_bytes: warranty.total(),
             taken_per_drive_and_day_bytes: taken,
-            life_years: life.map(Seconds::years).filter(|years| years.is_finite()),
+            life_years: Some(life.years()).filter(|years| years.is_finite()),
         };
         let mut facts = vec![
             ("a day", warranty.per_day().to_string()),

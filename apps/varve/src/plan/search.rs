@@ -12,6 +12,7 @@ use varve_tool_plan::{
 use super::baseline::add_measured;
 use super::catalogue::Catalogues;
 use super::form::{Form, refused};
+use super::preset::{Asked, add_preset};
 use crate::failure::{Failure, Result};
 
 /// What to search for.
@@ -20,7 +21,7 @@ pub(crate) struct Search {
     #[command(flatten)]
     catalogues: Catalogues,
 
-    /// What `varve bench run` measured on a cluster of the catalogue, CLUSTER=RESULT, instead of figures of drives; may be repeated
+    /// What `varve bench run` measured on a cluster of the catalogue, CLUSTER=RESULT, instead of figures of sources and drives; may be repeated
     #[arg(long, value_name = "CLUSTER=RESULT")]
     measured: Vec<String>,
 
@@ -50,7 +51,7 @@ pub(crate) struct Search {
 enum System {
     /// ceph.conf, and the commands that make the pool
     Ceph,
-    /// varve.toml of one node
+    /// varve.toml of one node, or of a machine in front of Ceph where there are several copies
     Varve,
 }
 
@@ -58,7 +59,7 @@ enum System {
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Demand")]
 struct DemandArgs {
-    /// Shape of the workload, such as vdi; `varve plan catalogue` lists them
+    /// Shape of the workload, such as vdi: of `varve plan catalogue`, or a preset of `varve bench list`
     #[arg(long, value_name = "NAME")]
     workload: Option<String>,
 
@@ -171,8 +172,10 @@ struct PolicyArgs {
 impl Search {
     pub(crate) fn run(self) -> Result<String> {
         let mut catalogue = self.catalogues.read()?;
-        for measured in &self.measured {
-            add_measured(&mut catalogue, measured)?;
+        add_measured(&mut catalogue, &self.measured)?;
+        if let Some(name) = &self.demand.workload {
+            let asked = Asked { block: self.demand.block, reads: self.demand.reads };
+            add_preset(&mut catalogue, name, asked)?;
         }
         let workload = self.demand.workload(&catalogue)?;
         let demand = self.demand.apply(workload);
@@ -207,7 +210,7 @@ impl DemandArgs {
         let missing = || {
             let names: Vec<&str> = catalogue.workloads.keys().map(String::as_str).collect();
             Failure::misuse(format!("there is no workload `{name}`"))
-                .hint(format!("one of {}", names.join(", ")))
+                .hint(format!("one of {}, or a preset of `varve bench list`", names.join(", ")))
         };
         found.map(Some).ok_or_else(missing)
     }
@@ -231,6 +234,7 @@ impl DemandArgs {
             segment_seconds: self.segment_time.unwrap_or(base.segment_seconds),
             written_per_day_bytes: self.written_per_day.or(base.written_per_day_bytes),
             job_bytes: self.job.unwrap_or(base.job_bytes),
+            errata: base.errata,
         }
     }
 }

@@ -74,6 +74,7 @@ const COMMANDS: &[&[&str]] = &[
     &["plan", "pg"],
     &["plan", "journal"],
     &["plan", "endurance"],
+    &["plan", "provision"],
     &["plan", "cost"],
     &["plan", "compare"],
     &["plan", "cluster"],

@@ -55,6 +55,72 @@ fn endurance_is_told_of_numbers_and_of_drives_in_the_catalogue() {
 }
 
 #[test]
+fn small_questions_refuse_what_means_nothing() {
+    let drive = ["endurance", "--capacity", "800GB"];
+    for (option, what) in [
+        ("--drive-writes=-3", "whole drive writes a day is -3, and must be above 0"),
+        ("--drive-writes=NaN", "whole drive writes a day is NaN, and must be above 0"),
+        ("--drive-writes=inf", "whole drive writes a day is inf, and must be above 0"),
+        ("--drive-writes=1e308", "and must be at most 1000"),
+    ] {
+        let refused = plan(&[&drive[..], &[option]].concat()).refused(2);
+        assert!(refused.contains(what), "{refused}");
+    }
+    for (option, what) in [
+        ("--write-amplification=0", "the write amplification is 0, and must be 1 to 1000"),
+        ("--write-amplification=NaN", "the write amplification is NaN, and must be 1 to 1000"),
+        ("--journal-factor=0", "the journal factor is 0, and must be 1 to 1000"),
+        ("--warranty=0y", "the warranty in years is 0, and must be above 0"),
+    ] {
+        let worn = ["--drive-writes", "10", option];
+        let refused = plan(&[&drive[..], &worn].concat()).refused(2);
+        assert!(refused.contains(what), "{refused}");
+    }
+    let groups = ["pg", "--osds", "2", "--size", "3"];
+    let more = plan(&[&groups[..], &["--share", "1000%"]].concat()).refused(2);
+    assert!(more.contains("the pool's share of the data is 10, and must be at most 1"), "{more}");
+    let few = plan(&groups).ok();
+    assert!(few.contains("- 2 OSDs cannot hold 3 copies: no group can be placed whole"), "{few}");
+    let json = plan(&[&groups[..], &["--json"]].concat()).json();
+    assert_eq!(json["warnings"].as_array().map(Vec::len), Some(1));
+    let journal = ["journal", "--disk", "100MB/s", "--net", "1250MB/s", "--osds", "10"];
+    let endless = plan(&[&journal[..], &["--ratio", "inf"]].concat()).refused(2);
+    assert!(endless.contains("OSDs that a journal drive serves is inf"), "{endless}");
+    let unsynced = plan(&[&journal[..5], &["--sync", "0s"]].concat()).refused(2);
+    assert!(unsynced.contains("the time between syncs in seconds is 0"), "{unsynced}");
+    for (option, what) in [
+        ("--reduction=1e308", "and must be at most 1000"),
+        ("--write-efficiency=1e308", "and must be at most 1, which is 100 %"),
+        ("--time=1000y", "the time in years is 1000, and must be at most 100"),
+        ("--sync=0s", "the time between syncs in seconds is 0, and must be above 0"),
+    ] {
+        let refused = plan(&["--usable", "1TB", option]).refused(2);
+        assert!(refused.contains(what), "{refused}");
+    }
+    let timeless = plan(&["--readers", "600", "--segment-time", "0s"]).refused(2);
+    assert!(timeless.contains("the time of a segment in seconds is 0"), "{timeless}");
+}
+
+#[test]
+fn what_is_sold_with_a_rate_takes_more_than_its_capacity() {
+    let rates = ["provision", "--reads-promised", "300MB/s", "--reads-given", "100MB/s"];
+    let writes = ["--writes-promised", "300MB/s", "--writes-given", "100MB/s"];
+    let sold = ["--sold", "640TB", "--json"];
+    let with = |more: &[&str]| plan(&[&rates[..], &writes, &sold, more].concat());
+    // The source deploys three for one; one and a half with a cache, by writes.
+    let json = with(&[]).json();
+    assert_eq!((&json["factor"], &json["deployed_bytes"]), (&3.0.into(), &1.92e15.into()));
+    let json = with(&["--reads-speed-up", "3", "--writes-speed-up", "2"]).json();
+    assert_eq!((&json["factor"], &json["bound_by"]), (&1.5.into(), &"writes".into()));
+    let json = with(&["--reads-speed-up", "9", "--writes-speed-up", "9"]).json();
+    assert_eq!(json["deployed_bytes"], 640e12, "what is sold has to be there");
+    let text = plan(&rates).ok();
+    assert!(text.contains("by rate   3\nbound by  reads\n"), "{text}");
+    assert!(with(&["--writes-speed-up", "0"]).refused(2).contains("a speed-up is 0"));
+    assert!(plan(&["provision"]).refused(2).contains("no rate is promised"));
+}
+
+#[test]
 fn a_comparison_prints_what_the_source_should_have() {
     let text = plan(&["compare", "hdd-nvme", "micron-6500ion"]).ok();
     for part in [
@@ -125,10 +191,15 @@ fn a_plan_names_what_binds_in_every_form() {
     assert_eq!(best["raw_bytes"], 16.0 * 144e12);
     let conf = plan(&[&demand[..], &["--config", "ceph"]].concat()).ok();
     assert!(conf.contains("osd_pool_default_size = 3\n"), "{conf}");
-    assert_eq!(
-        plan(&[&demand[..], &["--config", "varve"]].concat()).ok().matches("[[drive]]").count(),
-        12
-    );
+    let toml = |protection: &str| {
+        let config = ["--config", "varve", "--protect", protection];
+        let rest = demand.iter().filter(|word| !["--protect", "3"].contains(word));
+        plan(&rest.copied().chain(config).collect::<Vec<_>>()).ok()
+    };
+    assert_eq!(toml("1").matches("\n[[drive]]\n").count(), 12);
+    let copies = toml("3");
+    assert!(copies.contains("\n# varve pool create --data /var/lib/varve --rados "), "{copies}");
+    assert!(!copies.contains("\n[[drive]]\n"), "{copies}");
 }
 
 #[test]
@@ -141,6 +212,43 @@ fn workloads_shape_the_demand() {
             .refused(2)
             .contains("there is no workload `nope`\n  try: one of backup-archive")
     );
+}
+
+#[test]
+fn presets_of_bench_are_workloads() {
+    let demand = |preset: &str, more: &[&str]| {
+        let held = ["--workload", preset, "--usable", "10TB", "--node", "micron-6500ion"];
+        plan(&[&held[..], more].concat())
+    };
+    for (preset, block, reads) in [
+        ("appb-small-90w", 4096.0, 0.1),
+        ("appb-large-10w", 33_554_432.0, 0.9),
+        ("oltp-100r", 4096.0, 1.0),
+        ("oltp-100w", 4096.0, 0.0),
+        ("vdi-4k-rr", 4096.0, 1.0),
+        ("vdi-4k-rw", 4096.0, 0.0),
+        ("reduce-vdi", 4096.0, 0.7),
+        ("cos-small-read", 128_000.0, 1.0),
+        ("cos-large-write", 1e7, 0.0),
+        ("yahoo-cas", 64_000.0, 0.8),
+    ] {
+        let json = demand(preset, &["--json"]).json();
+        let shape = (&json["demand"]["block_bytes"], &json["demand"]["read_share"]);
+        assert_eq!(shape, (&block.into(), &reads.into()), "{preset}");
+    }
+    let volumes = demand("vdi-4k-rr", &[]).ok();
+    assert!(volumes.contains("X19 Intel's guide: figure 9 has 40 volumes"), "{volumes}");
+    // Several loads: which one has to be said.
+    let several = demand("idf16", &[]).refused(2);
+    assert!(
+        several.contains("several loads: 4 KiB with 100 % reads, 8 KiB with 100 % reads"),
+        "{several}"
+    );
+    assert!(several.contains("say which one with --block and --reads"), "{several}");
+    demand("idf16", &["--block", "8KiB", "--reads", "100%"]).ok();
+    demand("general", &["--block", "128KiB", "--reads", "0%"]).ok();
+    demand("win-2m-qd64", &["--reads", "100%"]).ok();
+    assert!(demand("aggregate", &[]).refused(2).contains("is not known"));
 }
 
 #[test]
@@ -231,5 +339,10 @@ fn what_cannot_be_met_is_told_with_reasons() {
 fn the_catalogue_is_listed() {
     let json = plan(&["catalogue", "--json"]).json();
     assert!(json["nodes"].as_array().unwrap().contains(&"micron-6500ion".into()));
-    assert!(plan(&["catalogue"]).ok().contains("\nWorkloads\n"));
+    assert_eq!(json["errata"].as_array().map(Vec::len), Some(28));
+    let text = plan(&["catalogue"]).ok();
+    assert!(text.contains("\nWorkloads\n"), "{text}");
+    for erratum in ["\n- X15 IDF16: ", "\n- X19 ", "\n- X26 ", "\n- X27 "] {
+        assert!(text.contains(erratum), "{erratum}\n{text}");
+    }
 }

@@ -116,6 +116,24 @@ impl Drive {
         let known = [self.power_idle, self.power_read, self.power_write];
         known.into_iter().flatten().reduce(Watts::max)
     }
+
+    /// Power while it reads; the most it takes where that is not known.
+    #[must_use]
+    pub fn power_reading(&self) -> Option<Watts> {
+        self.power_read.or_else(|| self.power())
+    }
+
+    /// Power while it writes; the most it takes where that is not known.
+    #[must_use]
+    pub fn power_writing(&self) -> Option<Watts> {
+        self.power_write.or_else(|| self.power())
+    }
+
+    /// Power while nothing is asked of it; the most it takes where that is not known.
+    #[must_use]
+    pub fn power_waiting(&self) -> Option<Watts> {
+        self.power_idle.or_else(|| self.power())
+    }
 }
 
 fn one() -> u64 {
@@ -248,6 +266,9 @@ pub struct Measured {
     /// Faults of the source that matter here.
     #[serde(default)]
     pub errata: Vec<Spanned<String>>,
+    /// Which file it is from: a later one counts before an earlier one (C2).
+    #[serde(skip)]
+    pub(crate) file: usize,
 }
 
 impl Measured {

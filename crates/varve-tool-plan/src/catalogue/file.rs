@@ -124,9 +124,10 @@ pub(super) fn add(catalogue: &mut Catalogue, source: Source<'_>) -> Result<()> {
         check_cluster(source, &cluster, &merged)?;
         merged.clusters.insert(cluster.name.get_ref().clone(), cluster);
     }
+    let number = merged.measured.last().map_or(0, |last| last.file + 1);
     for measured in file.measured {
         check_measured(source, &measured, &merged)?;
-        merged.measured.push(measured);
+        merged.measured.push(Measured { file: number, ..measured });
     }
     for workload in file.workload {
         check_workload(source, &workload)?;

@@ -1,7 +1,8 @@
 //! Hardware, prices, clusters and measurements to plan with: built in, and added from users' TOML files.
 //!
-//! Invariants: (C1) what an entry names exists; (C2) an entry of a later file replaces one of the same name; (C3) figures that no source
-//! gives are left out or listed as assumed, never filled in.
+//! Invariants: (C1) what an entry names exists; (C2) an entry of a later file replaces one of the same name, and of measurements of the
+//! same nodes, share of reads and block those of the last file count; (C3) figures that no source gives are left out or listed as assumed,
+//! never filled in.
 
 mod entries;
 mod file;

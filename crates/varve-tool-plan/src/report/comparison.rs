@@ -2,7 +2,7 @@
 
 use super::document::{Document, Table};
 use crate::compare::Comparison;
-use crate::units::{short, times};
+use crate::units::{Bytes, short, times};
 
 /// All figures, nodes for parity, and the price at which both cost the same.
 #[must_use]
@@ -16,6 +16,12 @@ pub fn of_comparison(comparison: &Comparison) -> Document {
             short(*protection)
         ),
     )];
+    let blocks = |[first, second]: [Bytes; 2]| match first == second {
+        true => first.to_string(),
+        false => format!("{first} of the first, {second} of the second"),
+    };
+    facts.push(("blocks read", blocks(comparison.read_block_bytes)));
+    facts.push(("blocks written", blocks(comparison.write_block_bytes)));
     if let Some(price) = comparison.break_even_drive {
         facts.push((
             "break-even",
@@ -41,10 +47,11 @@ pub fn of_comparison(comparison: &Comparison) -> Document {
     let errata = comparison.figures.iter().flat_map(|figure| figure.errata.iter().copied());
     let errata =
         errata.chain(comparison.parity.iter().flat_map(|parity| parity.errata.iter().copied()));
-    let errata: Vec<&str> = errata.collect();
+    let errata: Vec<&str> = errata.chain(comparison.errata.iter().map(String::as_str)).collect();
     Document::new(format!("{first} and {second}"))
         .facts(facts)
         .table("Figures", figures)
         .table(&format!("Nodes of {first} that equal {second}"), parity)
+        .notes("Warnings", comparison.warnings.clone())
         .errata(errata)
 }

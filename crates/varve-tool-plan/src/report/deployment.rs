@@ -1,7 +1,8 @@
-//! A layout as configuration: of Ceph, and of Varve on one of its nodes.
+//! A layout as configuration: of Ceph, and of Varve on one of its nodes or in front of Ceph.
 
 use std::fmt::Write;
 
+use crate::demand::FailureDomain;
 use crate::layout::Layout;
 use crate::protection::Protection;
 use crate::units::Amount;
@@ -24,30 +25,61 @@ pub fn ceph(layout: &Layout) -> String {
         let mib = (journals.size_bytes.base() / 1_048_576.0).ceil();
         let _ = writeln!(text, "# of FileStore, in MiB\nosd_journal_size = {mib}");
     }
+    if let Some(counts) = journals_on_drives(layout) {
+        let _ = writeln!(text, "# journals on the journal drives of a node: {counts}");
+    }
+    let domain = match layout.failure_domain {
+        FailureDomain::Node => "host",
+        FailureDomain::Drive => "osd",
+    };
     text.push_str("\n# the pool\n");
     let _ = match layout.protection {
         Protection::Copies(copies) => writeln!(
             text,
-            "# ceph osd pool create varve {groups} {groups} replicated\n# ceph osd pool set varve size {copies}"
+            "# ceph osd crush rule create-replicated varve default {domain}\n\
+             # ceph osd pool create varve-data {groups} {groups} replicated varve\n\
+             # ceph osd pool set varve-data size {copies}"
         ),
         Protection::Erasure { data, parity } => writeln!(
             text,
-            "# ceph osd erasure-code-profile set varve k={data} m={parity} crush-failure-domain=host\n\
-             # ceph osd pool create varve {groups} {groups} erasure varve"
+            "# ceph osd erasure-code-profile set varve k={data} m={parity} crush-failure-domain={domain}\n\
+             # ceph osd pool create varve-data {groups} {groups} erasure varve"
         ),
     };
     text
 }
 
-/// `varve.toml` of one node: its drives, by paths that are still to be filled in.
+/// Journals on each journal drive of a node, where it has such drives.
+fn journals_on_drives(layout: &Layout) -> Option<String> {
+    let counts = &layout.journals.as_ref()?.on_each_drive;
+    let counts: Vec<String> = counts.iter().map(u64::to_string).collect();
+    (!counts.is_empty()).then(|| counts.join(" + "))
+}
+
+/// `varve.toml` of what is planned: of one node, with its drives by paths that are still to be filled in, where there is one copy; else of a
+/// machine in front of Ceph, which keeps the copies, with the commands that make the pool.
 #[must_use]
 pub fn varve(layout: &Layout) -> String {
+    match layout.protection {
+        Protection::Copies(1) => on_drives(layout),
+        _ => on_rados(layout),
+    }
+}
+
+/// One copy is all that Varve keeps on drives.
+fn on_drives(layout: &Layout) -> String {
     let drive = layout.raw_bytes / crate::rounding::real(layout.nodes * layout.drives_per_node);
     let gib = (drive.base() / 1_073_741_824.0).floor();
     let mut text = format!(
-        "# varve.toml of one of {} nodes {}: fill in the paths\n",
+        "# varve.toml of one of {} nodes {}: fill in the paths\n\
+         # One copy, on the drives of one machine: a drive that is lost loses data. Each node is a pool of its own.\n",
         layout.nodes, layout.node
     );
+    if journals_on_drives(layout).is_some() {
+        text.push_str(
+            "# Journals lie on these drives; the journal drives of the plan stay unused.\n",
+        );
+    }
     for number in 1..=layout.drives_per_node {
         let _ = writeln!(
             text,
@@ -56,4 +88,20 @@ pub fn varve(layout: &Layout) -> String {
         );
     }
     text
+}
+
+/// Copies and strips are Ceph's: Varve keeps none of its own, and one daemon serves the pool.
+fn on_rados(layout: &Layout) -> String {
+    let copies = layout.protection.tolerates() + 1;
+    format!(
+        "# varve.toml of a machine in front of {} nodes {} of Ceph, which keep {}: it has no [[drive]]\n\
+         # Varve keeps one copy on drives and is no cluster: copies are those of pools of RADOS, and one daemon serves a pool.\n\
+         # `--config ceph` prints the pool varve-data. Then, with journals and roots in copies:\n\
+         # ceph osd pool create varve-meta 32 32 replicated\n\
+         # ceph osd pool set varve-meta size {copies}\n\
+         # varve pool rados-caps --data-pool varve-data --meta-pool varve-meta\n\
+         # varve pool create --data /var/lib/varve --rados /etc/ceph/ceph.conf --data-pool varve-data --meta-pool varve-meta\n\
+         # varve serve --data /var/lib/varve\n",
+        layout.nodes, layout.node, layout.protection
+    )
 }

@@ -18,7 +18,13 @@ const UNKNOWN: &str = "–";
 pub fn of_plan(plan: &Plan) -> Document {
     let mut document = Document::new("Plan").facts(asked(plan));
     document = document.table(&heading(plan), alternatives(plan));
-    document = document.table("Best by each figure", best(plan));
+    let late = plan.layouts.iter().filter(|layout| layout.is_late()).count();
+    let best_of = match late {
+        0 => "Best by each figure",
+        late if late == plan.layouts.len() => "Best by each figure; all are late",
+        _ => "Best by each figure, without those that are late",
+    };
+    document = document.table(best_of, best(plan));
     let Some(first) = plan.layouts.first() else {
         let none = vec!["no kind of node meets the demand: see below".to_owned()];
         return left_out(document.notes("Result", none), plan);
@@ -269,17 +275,19 @@ fn costs(layout: &Layout, currency: &str) -> Table {
     let Some(price) = layout.price else { return Table::default() };
     let own = price.ownership;
     let mut rows = Vec::new();
-    let mut add =
-        |what: &str, amount: Money| rows.push(vec![what.to_owned(), money(amount, currency)]);
-    add("purchase", own.purchase);
-    add("a node", own.purchase / real(layout.nodes));
-    add("power", own.power);
-    add("rack", own.rack);
-    add("replaced drives", own.replacement);
-    add("all together", own.total);
-    add("purchase for each usable TB", Money::of_base(price.per_usable_tb));
+    let mut add = |what: &str, amount: Option<Money>| {
+        let amount = amount.map_or(UNKNOWN.to_owned(), |amount| money(amount, currency));
+        rows.push(vec![what.to_owned(), amount]);
+    };
+    add("purchase", Some(own.purchase));
+    add("a node", Some(own.purchase / real(layout.nodes)));
+    add("power", layout.power.map(|_| own.power));
+    add("rack", layout.rack_units.map(|_| own.rack));
+    add("replaced drives", Some(own.replacement));
+    add("all together", Some(own.total));
+    add("purchase for each usable TB", Some(Money::of_base(price.per_usable_tb)));
     if let Some(per_operation) = price.per_operation {
-        add("purchase for each operation a second", Money::of_base(per_operation));
+        add("purchase for each operation a second", Some(Money::of_base(per_operation)));
     }
     Table { header, rows }
 }

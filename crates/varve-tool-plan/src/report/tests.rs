@@ -2,9 +2,9 @@
 
 use super::*;
 use crate::catalogue::{Catalogue, Class};
-use crate::demand::{Demand, Policy};
+use crate::demand::{Demand, FailureDomain, Policy};
 use crate::protection::Protection;
-use crate::search::{Choice, Plan};
+use crate::search::{Choice, Given, Plan};
 use crate::standing::Standing;
 use crate::units::{Amount, Bytes};
 use crate::{Comparison, parse};
@@ -136,6 +136,10 @@ fn the_comparison_prints_the_source_s_figures_right() {
         "26.8×",
         "46.5×",
         "36.6×",
+        // X02: all three bases.
+        "10.0×",
+        "10.1×",
+        "12.9×",
         "68.79    69     X01",
         "160.6    161",
         "source",
@@ -184,8 +188,51 @@ fn configurations_follow_the_layout() {
     assert!(conf.contains("k=4 m=2"));
     let groups = format!("osd_pool_default_pg_num = {}\n", layout.placement_groups.count);
     assert!(conf.contains(&groups));
+    // Copies and strips are Ceph's: drives alone would be one copy.
     let toml = varve(layout);
-    assert_eq!(toml.matches("[[drive]]").count(), 6);
+    assert!(!toml.lines().any(|line| line.starts_with("[[drive]]")), "{toml}");
+    assert!(toml.contains("which keep EC 4+2: it has no [[drive]]"), "{toml}");
+    assert!(toml.contains("# ceph osd pool set varve-meta size 3\n"), "{toml}");
+    assert!(toml.contains("--data-pool varve-data --meta-pool varve-meta"), "{toml}");
+    assert!(toml::from_str::<toml::Table>(&toml).unwrap().is_empty());
+}
+
+#[test]
+fn one_copy_lies_on_the_drives_of_one_node() {
+    let catalogue = Catalogue::built_in();
+    let given = |node: &str| Given {
+        node: node.to_owned(),
+        nodes: 3,
+        drives: None,
+        protection: Protection::Copies(1),
+    };
+    let config = |node| varve(&Plan::given(&catalogue, &given(node), &Policy::default()).unwrap());
+    let toml = config("micron-6500ion");
+    assert_eq!(toml.matches("\n[[drive]]\n").count(), 6);
     assert!(toml.contains("size = \"29802GiB\""), "{toml}");
+    assert!(toml.contains("# One copy, on the drives of one machine"), "{toml}");
+    assert!(!toml.contains("journal drives"), "{toml}");
     assert!(toml::from_str::<toml::Table>(&toml).is_ok());
+    assert!(config("hdd-nvme").contains("the journal drives of the plan stay unused"));
+}
+
+#[test]
+fn pools_of_ceph_have_the_failure_domain_of_the_plan() {
+    let catalogue = Catalogue::built_in();
+    let config = |failure_domain, protection| {
+        let policy = Policy { failure_domain, ..Policy::default() };
+        let node = "hdd-nvme".to_owned();
+        let given = Given { node, nodes: 7, drives: None, protection };
+        ceph(&Plan::given(&catalogue, &given, &policy).unwrap())
+    };
+    let code = Protection::Erasure { data: 4, parity: 2 };
+    for (domain, word) in [(FailureDomain::Node, "host"), (FailureDomain::Drive, "osd")] {
+        let erasure = config(domain, code);
+        assert!(erasure.contains(&format!("crush-failure-domain={word}\n")), "{erasure}");
+        let copies = config(domain, Protection::Copies(3));
+        let rule = format!("# ceph osd crush rule create-replicated varve default {word}\n");
+        assert!(copies.contains(&rule), "{copies}");
+        assert!(copies.contains(" replicated varve\n"), "{copies}");
+        assert!(copies.contains("# journals on the journal drives of a node: 12\n"), "{copies}");
+    }
 }

@@ -11,15 +11,15 @@ use crate::error::{Error, Result};
 /// Reads a number and its unit, such as `1.6TB` or `10 Gbit/s`.
 ///
 /// # Errors
-/// [`Error::Amount`] when the text is not a finite number of 0 or more followed by one of `T`'s units, as they are spelled there; it tells
+/// [`Error::Amount`] when the text is not a number of 0 or more, finite in base units, followed by one of `T`'s units, as they are spelled there; it tells
 /// which these are, or of what else the unit is.
 pub fn parse<T: Amount>(text: &str) -> Result<T> {
     let refuse = |advice: String| Error::Amount { text: text.to_owned(), kind: T::KIND, advice };
     let (number, unit) = split(text.trim());
     let known = T::UNITS.iter().find(|(name, _)| *name == unit);
     let (_, size) = known.ok_or_else(|| refuse(advise::<T>(unit)))?;
-    match number.parse::<f64>() {
-        Ok(number) if number.is_finite() && number >= 0.0 => Ok(T::of_base(scaled(number, *size))),
+    match number.parse::<f64>().map(|number| scaled(number, *size)) {
+        Ok(base) if base.is_finite() && base >= 0.0 => Ok(T::of_base(base)),
         _ => Err(refuse(format!("`{number}` is not a number of 0 or more"))),
     }
 }
@@ -269,6 +269,10 @@ mod tests {
         assert!(complaint("10").contains("write a number with one of bit/s"));
         assert!(parse::<Bytes>("-1TB").unwrap_err().to_string().contains("`-1` is not a number"));
         assert!(parse::<Bytes>("4K").is_err() && parse::<Bytes>("4kb").is_err());
+        assert!(
+            parse::<Bytes>(&format!("{}PB", "9".repeat(300))).is_err(),
+            "finite, and its bytes are not"
+        );
         assert!(parse::<Money>("4EUR").unwrap_err().to_string().contains("without a unit"));
     }
 
