@@ -121,6 +121,8 @@ struct Audit {
     named_again: RoaringTreemap,
     /// Chunks of data that a stream names and no copy of it.
     own: RoaringTreemap,
+    /// Chunks of data that pages name under updates that wait.
+    hidden: RoaringTreemap,
     /// 512-byte units of segments that hold something.
     occupied: RoaringTreemap,
     live: HashMap<SegmentId, u64>,
@@ -189,6 +191,9 @@ impl Shard {
         for blob in self.blobs.deaths.borrow().iter() {
             audit.occupy(blob, || "a death blob".to_owned());
         }
+        for blob in self.blobs.deltas.borrow().iter() {
+            audit.occupy(blob, || "a delta blob".to_owned());
+        }
         self.audit_space(&mut audit);
         Ok(audit.report)
     }
@@ -217,6 +222,7 @@ impl Shard {
                     Ok(map.walk(&trees.cache, from, STEP, is_known, |item| items.push(item))?)
                 })
                 .await?;
+            self.audit_hidden(stream, from..next.unwrap_or(u64::MAX), &mut items, audit);
             for item in items {
                 match item {
                     WalkItem::Data { slot, .. } if slot.shard() != self.config.shard => {
@@ -250,6 +256,25 @@ impl Shard {
             from = next;
             self.reactor.yield_now().await;
         }
+    }
+
+    /// Lets items of a walk show what waits, and notes what is hidden under that: it is in the table, and nothing else says that it is dead.
+    fn audit_hidden(
+        &self,
+        stream: StreamId,
+        blocks: std::ops::Range<u64>,
+        items: &mut Vec<WalkItem>,
+        audit: &mut Audit,
+    ) {
+        let trees = self.trees.borrow();
+        let ids = |item: &WalkItem| match item {
+            WalkItem::Data { slot, .. } => Some(slot.id().get()),
+            WalkItem::Page { .. } => None,
+        };
+        let before: RoaringTreemap = items.iter().filter_map(ids).collect();
+        trees.overlay(stream, blocks, items);
+        let shown: RoaringTreemap = items.iter().filter_map(ids).collect();
+        audit.hidden |= before - shown;
     }
 
     /// Whether a page is on media under this name: it is not if it changed since the last checkpoint.
@@ -319,6 +344,10 @@ impl Shard {
                 audit.occupy(&entry.location(), || format!("chunk {chunk}"));
                 let is_dead = self.is_dead(chunk, &entry);
                 audit.count(chunk, &entry, is_dead);
+                let is_hidden = audit.hidden.contains(chunk.get());
+                if is_dead && is_hidden && !entry.shared {
+                    audit.differs(|| format!("chunk {chunk} is dead already and under an update"));
+                }
                 let is_named = audit.named.contains(chunk.get());
                 if is_dead && is_named {
                     audit.differs(|| format!("chunk {chunk} is dead and named"));
@@ -326,7 +355,7 @@ impl Shard {
                 if entry.shared {
                     audit.report.shared.insert(chunk.get());
                 }
-                if !is_dead && !is_named && !waiting.contains(chunk.get()) {
+                if !is_dead && !is_named && !is_hidden && !waiting.contains(chunk.get()) {
                     audit.report.unreachable += 1;
                     if chunk.get() < PAGE_ID_FIRST {
                         audit.report.unreachable_data.insert(chunk.get());
@@ -345,7 +374,7 @@ impl Shard {
                 audit.differs(|| format!("chunk {dead} is dead and not in the chunk table"));
             }
         }
-        for missing in &audit.named.clone() - &found {
+        for missing in (&audit.named | &audit.hidden) - &found {
             audit.differs(|| format!("chunk {missing} is named and not in the chunk table"));
         }
         Ok(())

@@ -184,6 +184,14 @@ planted! {
     mark_forgets_what_other_shards_name: MarkForgetsForeign;
     mark_forgets_answers_that_are_on_their_way: MarkForgetsAsks;
     mark_forgets_what_is_granted_and_in_no_map: MarkForgetsGranted;
+    a_block_is_read_in_its_map_although_an_update_waits: DeltaOverlooked;
+    an_update_waits_on_when_its_block_is_changed: DeltaOutlivesChange;
+    an_update_waits_on_when_its_block_is_trimmed: DeltaOutlivesTrim;
+    a_cut_forgets_what_waits: CutForgetsDeltas;
+    a_checkpoint_does_not_save_what_waits: DeltasUnsaved;
+    what_a_sweep_finds_dead_is_acted_upon_early: SweptActedUponEarly;
+    mark_forgets_what_waits: MarkForgetsDeltas;
+    replay_lets_other_updates_wait: LimitForgotten;
 }
 
 /// Shards that name chunks of each other lose nothing.
