@@ -46,6 +46,8 @@ pub struct AuditReport {
     pub unreachable: u64,
     /// Chunks of other shards that are named.
     pub foreign: ForeignNames,
+    /// Chunks of other shards that pages name, under updates that wait too: they may be there.
+    pub hidden: ForeignNames,
     /// Chunks of data that are shared: others may name them.
     pub shared: RoaringTreemap,
     /// The chunks of data among what nothing names.
@@ -61,8 +63,10 @@ impl AuditReport {
     /// and on one of the pool's `shard_count` shards.
     pub fn compare(reports: &mut [(ShardId, Self)], shard_count: u16) {
         let mut all = ForeignNames::default();
+        let mut hidden = ForeignNames::default();
         for (_, report) in &mut *reports {
             all.merge(&report.foreign);
+            hidden.merge(&report.hidden);
             let beyond: Vec<_> =
                 report.foreign.homes().filter(|(home, _)| home.0 >= shard_count).collect();
             for (home, chunks) in beyond {
@@ -74,9 +78,11 @@ impl AuditReport {
             }
         }
         for (shard, report) in reports {
+            for named in [all.of(*shard), hidden.of(*shard)].into_iter().flatten() {
+                report.unreachable -= report.unreachable_data.intersection_len(named);
+                report.unreachable_data -= named;
+            }
             let Some(named) = all.of(*shard) else { continue };
-            report.unreachable -= report.unreachable_data.intersection_len(named);
-            report.unreachable_data -= named;
             for missing in named - &report.shared {
                 report.differs(|| {
                     format!("chunk {missing} is named by another shard and not here, or not shared")
@@ -267,14 +273,22 @@ impl Shard {
         audit: &mut Audit,
     ) {
         let trees = self.trees.borrow();
-        let ids = |item: &WalkItem| match item {
-            WalkItem::Data { slot, .. } => Some(slot.id().get()),
-            WalkItem::Page { .. } => None,
+        let names = |items: &[WalkItem]| {
+            let (mut own, mut foreign) = (RoaringTreemap::new(), ForeignNames::default());
+            for item in items {
+                let WalkItem::Data { slot, .. } = item else { continue };
+                if slot.shard() == self.config.shard {
+                    own.insert(slot.id().get());
+                } else {
+                    foreign.insert(ForeignChunk { home: slot.shard(), chunk: slot.id() });
+                }
+            }
+            (own, foreign)
         };
-        let before: RoaringTreemap = items.iter().filter_map(ids).collect();
+        let (own, foreign) = names(items);
         trees.overlay(stream, blocks, items);
-        let shown: RoaringTreemap = items.iter().filter_map(ids).collect();
-        audit.hidden |= before - shown;
+        audit.hidden |= own - names(items).0;
+        audit.report.hidden.merge(&foreign); // With those that are shown: these count as named anyway.
     }
 
     /// Whether a page is on media under this name: it is not if it changed since the last checkpoint.
