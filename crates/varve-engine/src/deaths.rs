@@ -568,6 +568,23 @@ mod tests {
     }
 
     #[test]
+    fn what_a_sweep_found_is_sure_once_a_root_names_it() {
+        let mut deaths = Deaths::new(1 << 20);
+        let [swept, overwritten, both] = [1, 2, 3].map(ChunkId::new);
+        note(&mut deaths, overwritten);
+        note(&mut deaths, both);
+        deaths.note_swept(swept);
+        deaths.note_swept(both); // Replay sees it die as well.
+        let sure = |deaths: &Deaths| {
+            [swept, overwritten, both].map(|chunk| deaths.contains_for_sure(chunk))
+        };
+        assert_eq!(sure(&deaths), [false, true, true]);
+        assert_eq!((deaths.len(), deaths.contains(swept)), (3, true));
+        deaths.saved();
+        assert_eq!(sure(&deaths), [true; 3]);
+    }
+
+    #[test]
     fn the_set_follows_a_plain_one() {
         let mut rng = Rng::new(7);
         let mut deaths = Deaths::new(1 << 20);

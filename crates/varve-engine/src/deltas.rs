@@ -96,6 +96,8 @@ pub(crate) struct Deltas {
     limit: u64,
     /// Streams for which none do (W6).
     exact: BTreeSet<StreamId>,
+    /// None may wait while the shard is open: for which streams is not known.
+    is_forbidden: bool,
     /// Where sweeps go on.
     cursor: LeafId,
     bytes_max: usize,
@@ -150,6 +152,7 @@ impl Deltas {
             places: 0,
             limit,
             exact: BTreeSet::new(),
+            is_forbidden: false,
             cursor,
             bytes_max,
             settled: 0,
@@ -233,9 +236,9 @@ impl Deltas {
         }
     }
 
-    /// None wait from here on, until the next root says how many may.
+    /// None wait from here on, as long as the shard is open.
     pub(crate) fn forbid(&mut self) {
-        self.limit = 0;
+        (self.limit, self.is_forbidden) = (0, true);
     }
 
     /// Nothing waits for a stream any more.
@@ -659,7 +662,8 @@ impl Shard {
         };
         let by_memory = (self.config.deltas_bytes / DELTA_BYTES) as u64;
         let by_chunks = (chunks / HIDING_PART).max(LIMIT_MIN);
-        deltas.limit = if wait { by_memory.min(by_chunks) } else { 0 };
+        deltas.limit =
+            if wait && !deltas.is_forbidden { by_memory.min(by_chunks) } else { 0 };
     }
 
     /// Whether updates wait, under which dead chunks may be.

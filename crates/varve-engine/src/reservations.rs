@@ -510,11 +510,17 @@ impl Shard {
     /// did (W2, W6).
     pub(crate) async fn load_exact_streams(&self) -> Result<()> {
         let (records, damaged) = self.stored_promises().await?;
-        let deltas = &mut self.trees.borrow_mut().deltas;
+        let forbid = || self.trees.borrow_mut().deltas.forbid();
         if damaged.is_some() {
-            deltas.forbid(); // It sees more than the shard did.
+            forbid(); // Then all is exact, and replay sees more than the shard did.
         }
-        records.into_iter().for_each(|(stream, _)| deltas.set_exact(stream, true));
+        for (stream, _) in records {
+            if self.trees.borrow().deltas.first_in(stream, 0..u64::MAX).is_some() {
+                forbid(); // The shard never left that.
+                self.settle_stream(stream).await?;
+            }
+            self.trees.borrow_mut().deltas.set_exact(stream, true);
+        }
         Ok(())
     }
 

@@ -202,3 +202,29 @@ fn a_cut_holds_what_waited() {
         check(&shard, STREAM, &now).await;
     });
 }
+
+/// What replay lets wait is what the shard let wait, whatever it is told since: what that found dead it may have acted upon.
+#[test]
+fn replay_goes_by_the_root() {
+    let (media, model) = made();
+    for (life, per_mille) in [(1, u64::MAX), (2, 0)] {
+        let mut sim = SimLoop::new(life);
+        let reactor = sim.handle();
+        let (media, model) = (media.clone(), Rc::clone(&model));
+        sim.run_until(async move {
+            let shard = opened(&reactor, media, per_mille).await;
+            assert_eq!(shard.stats().waiting_updates, 0, "nothing waited in the life before");
+            if life == 1 {
+                fill(&shard, &model).await;
+            }
+            for step in 0..1500 {
+                // Far and wide: no segment has much for one page.
+                write(&shard, &model, step * 7919 % BLOCKS, BLOCKS + life * 10_000 + step).await;
+            }
+            shard.apply_acknowledged().await.expect("apply");
+            assert_eq!(shard.stats().waiting_updates > 0, life == 2);
+            let versions = model.borrow().clone();
+            check(&shard, STREAM, &versions).await;
+        });
+    }
+}
