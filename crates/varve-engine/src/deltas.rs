@@ -662,8 +662,7 @@ impl Shard {
         };
         let by_memory = (self.config.deltas_bytes / DELTA_BYTES) as u64;
         let by_chunks = (chunks / HIDING_PART).max(LIMIT_MIN);
-        deltas.limit =
-            if wait && !deltas.is_forbidden { by_memory.min(by_chunks) } else { 0 };
+        deltas.limit = if wait && !deltas.is_forbidden { by_memory.min(by_chunks) } else { 0 };
     }
 
     /// Whether updates wait, under which dead chunks may be.
