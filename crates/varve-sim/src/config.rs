@@ -56,6 +56,8 @@ pub struct WorldConfig {
     pub object_percent: u64,
     /// Of a thousand operations on blocks, those that cut streams.
     pub cut_per_mille: u64,
+    /// Of a thousand operations on blocks, those that promise space to a stream, or take it back.
+    pub promise_per_mille: u64,
     /// What goes wrong beside power cuts.
     pub faults: Faults,
     /// How streams are reduced.
@@ -177,6 +179,7 @@ impl WorldConfig {
             mark_passes: 1,
             mark_pause_nanos: 0,
             loses_messages: rng.chance(1, 3),
+            promise_per_mille: 0,
         }
     }
 
@@ -198,6 +201,33 @@ impl WorldConfig {
             streams: seeded.streams.min(2),
             stream_blocks: seeded.stream_blocks.min(40),
             lives: seeded.lives.min(20),
+            ..seeded
+        }
+    }
+
+    /// A world that promises space to streams and is full most of the time, from the same seed.
+    #[must_use]
+    pub fn promising(seed: u64) -> Self {
+        let seeded = Self::from_seed(seed);
+        let shards = if seed.is_multiple_of(4) { 2 } else { 1 };
+        let segment_bytes = 64 << 10;
+        let per_shard = 120 + u32::try_from(seed % 200).expect("below 200");
+        let streams = 3 + usize::from(seed.is_multiple_of(2));
+        let payload = u64::from(per_shard) * u64::from(segment_bytes) / 4096;
+        Self {
+            shards,
+            segments: per_shard * u32::from(shards),
+            segment_bytes,
+            streams,
+            // All of them together more than fits.
+            stream_blocks: payload * 3 / 2 / streams as u64,
+            object_percent: 0,
+            key_percent: 0,
+            promise_per_mille: 20,
+            cut_per_mille: seeded.cut_per_mille.min(10),
+            workers: 4 + seeded.workers,
+            lives: seeded.lives.min(20),
+            checkpoint_entries: 100,
             ..seeded
         }
     }

@@ -228,6 +228,8 @@ pub(crate) struct Stream {
     pub model: RefCell<StreamModel>,
     /// Somebody asked for its end: from then on it may read as anything.
     pub(crate) dropped: Cell<bool>,
+    /// Space for all that is written to it was promised, durably, and nobody has asked to take it back.
+    pub(crate) is_promised: Cell<bool>,
 }
 
 /// What one shard holds.

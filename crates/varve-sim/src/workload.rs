@@ -12,10 +12,10 @@ use crate::model::{Coverage, ShardModel, Stream, StreamModel};
 use crate::register::Register;
 use crate::world::World;
 
-const BLOCK: u64 = varve_engine::BLOCK_BYTES as u64;
+pub(crate) const BLOCK: u64 = varve_engine::BLOCK_BYTES as u64;
 
 /// Far beyond every block that is written.
-const HUGE: u64 = 1 << 44;
+pub(crate) const HUGE: u64 = 1 << 44;
 
 /// Blocks from which on a write may bypass the lane.
 const LARGE_BLOCKS_MIN: u64 = 16;
@@ -72,6 +72,11 @@ impl Client {
         };
         if rng.below(1000) < self.world.config.cut_per_mille {
             self.cut(rng, &stream).await;
+            return;
+        }
+        let promise_per_mille = self.world.config.promise_per_mille;
+        if promise_per_mille > 0 && rng.below(1000) < promise_per_mille {
+            self.change_promise(rng, &stream).await;
             return;
         }
         match rng.below(1000) {
@@ -149,7 +154,11 @@ impl Client {
         let now = self.world.tick();
         stream.model.borrow_mut().issue_write(operation, &coverage, &data, now);
         self.world.record("write", self.id, &[stream.id.get(), offset, len, operation]);
+        let was_promised = stream.is_promised.get();
         let outcome = self.shard.write(stream.id, offset, data.freeze()).await;
+        if was_promised {
+            self.judge_promised(stream, &outcome);
+        }
         self.finish(stream, operation, &coverage, outcome, "write");
     }
 
@@ -340,7 +349,22 @@ impl Client {
             };
             streams[index] = fresh;
         }
+        self.drop_taken(stream).await;
+    }
+
+    /// Takes a stream out of those that are worked on; false when somebody else has.
+    pub(crate) fn take_out(&self, stream: &Stream) -> bool {
+        let mut streams = self.model().streams.borrow_mut();
+        let index = streams.iter().position(|other| other.id == stream.id);
+        index.map(|index| streams.swap_remove(index)).is_some()
+    }
+
+    /// Drops a stream that was taken out.
+    pub(crate) async fn drop_taken(&self, stream: &Stream) {
         stream.dropped.set(true);
+        if self.world.config.promise_per_mille > 0 {
+            self.release(stream).await;
+        }
         self.world.record("drop", self.id, &[stream.id.get()]);
         let outcome = self.shard.drop_stream(stream.id).await;
         self.settle(outcome, "drop");
@@ -394,10 +418,7 @@ impl Client {
             let index = rng.index(streams.len());
             streams.swap_remove(index)
         };
-        gone.dropped.set(true);
-        self.world.record("drop", self.id, &[gone.id.get()]);
-        let outcome = self.shard.drop_stream(gone.id).await;
-        self.settle(outcome, "drop");
+        self.drop_taken(&gone).await;
     }
 
     /// Compares two streams: blocks that are said to be equal can be.
