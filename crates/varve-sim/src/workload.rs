@@ -362,9 +362,7 @@ impl Client {
     /// Drops a stream that was taken out.
     pub(crate) async fn drop_taken(&self, stream: &Stream) {
         stream.dropped.set(true);
-        if self.world.config.promise_per_mille > 0 {
-            self.release(stream).await;
-        }
+        stream.is_promised.set(false);
         self.world.record("drop", self.id, &[stream.id.get()]);
         let outcome = self.shard.drop_stream(stream.id).await;
         self.settle(outcome, "drop");
