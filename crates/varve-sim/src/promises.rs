@@ -15,14 +15,21 @@ const RUNS_AT_ONCE: usize = 256;
 impl Client {
     /// Promises a stream space for all that is ever written to it, or promises it nothing any more.
     pub(crate) async fn change_promise(&self, rng: &mut Rng, stream: &Rc<Stream>) {
+        if stream.promise_changes.get() {
+            return;
+        }
         if stream.is_promised.get() {
             if rng.chance(1, 3) {
+                stream.promise_changes.set(true);
                 self.release(stream).await;
+                stream.promise_changes.set(false);
             }
             return;
         }
         if rng.chance(1, 2) {
+            stream.promise_changes.set(true);
             self.promise(stream, false).await;
+            stream.promise_changes.set(false);
             return;
         }
         // One that takes the place of another, and is nobody's before it has its promise.

@@ -183,6 +183,7 @@ impl World {
             model: RefCell::default(),
             dropped: Cell::new(false),
             is_promised: Cell::new(false),
+            promise_changes: Cell::new(false),
         })
     }
 
