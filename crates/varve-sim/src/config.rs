@@ -58,6 +58,8 @@ pub struct WorldConfig {
     pub cut_per_mille: u64,
     /// Of a thousand operations on blocks, those that promise space to a stream, or take it back.
     pub promise_per_mille: u64,
+    /// Of a hundred requests that give much back, those that are left out, so that shards are full.
+    pub keeps_percent: u64,
     /// What goes wrong beside power cuts.
     pub faults: Faults,
     /// How streams are reduced.
@@ -180,6 +182,7 @@ impl WorldConfig {
             mark_pause_nanos: 0,
             loses_messages: rng.chance(1, 3),
             promise_per_mille: 0,
+            keeps_percent: 0,
         }
     }
 
@@ -211,7 +214,7 @@ impl WorldConfig {
         let seeded = Self::from_seed(seed);
         let shards = if seed.is_multiple_of(4) { 2 } else { 1 };
         let segment_bytes = 64 << 10;
-        let per_shard = 120 + u32::try_from(seed % 200).expect("below 200");
+        let per_shard = 140 + u32::try_from(seed % 100).expect("below 100");
         let streams = 3 + usize::from(seed.is_multiple_of(2));
         let payload = u64::from(per_shard) * u64::from(segment_bytes) / 4096;
         Self {
@@ -219,12 +222,14 @@ impl WorldConfig {
             segments: per_shard * u32::from(shards),
             segment_bytes,
             streams,
-            // All of them together more than fits.
-            stream_blocks: payload * 3 / 2 / streams as u64,
+            // What is promised to one fits; all of them, with copies, do not.
+            stream_blocks: payload * 2 / 5,
             object_percent: 0,
             key_percent: 0,
             promise_per_mille: 20,
-            cut_per_mille: seeded.cut_per_mille.min(10),
+            keeps_percent: 95,
+            large_percent: 40,
+            cut_per_mille: 3,
             workers: 4 + seeded.workers,
             lives: seeded.lives.min(20),
             checkpoint_entries: 100,

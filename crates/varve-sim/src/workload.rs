@@ -84,7 +84,7 @@ impl Client {
             550..800 => self.read(rng, &stream).await,
             800..900 => self.trim(rng, &stream).await,
             900..960 => self.block_status(rng, &stream).await,
-            960..970 => self.drop_stream(&stream).await,
+            960..970 => self.drop_stream(rng, &stream).await,
             970..975 => self.settle(self.shard.checkpoint().await, "checkpoint"),
             975..980 => self.diff(rng, &stream).await,
             _ => self.write_hot(rng, &stream).await,
@@ -216,9 +216,12 @@ impl Client {
     }
 
     async fn trim(&self, rng: &mut Rng, stream: &Rc<Stream>) {
-        let (offset, len) = match rng.below(20) {
+        let keeps =
+            self.world.config.keeps_percent > 0 && rng.below(100) < self.world.config.keeps_percent;
+        let (offset, len) = match if keeps { 19 } else { rng.below(20) } {
             0 => (rng.below(self.world.config.stream_blocks) * BLOCK, HUGE),
             1 => (0, HUGE),
+            _ if keeps => self.place(rng, BLOCK),
             _ => self.place(rng, 1 << 20),
         };
         let coverage = Coverage::of(offset, len);
@@ -340,7 +343,11 @@ impl Client {
         }
     }
 
-    async fn drop_stream(&self, stream: &Rc<Stream>) {
+    async fn drop_stream(&self, rng: &mut Rng, stream: &Rc<Stream>) {
+        let keeps_percent = self.world.config.keeps_percent;
+        if keeps_percent > 0 && rng.below(100) < keeps_percent {
+            return;
+        }
         let fresh = self.world.fresh_stream();
         {
             let mut streams = self.model().streams.borrow_mut();
