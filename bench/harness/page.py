@@ -91,7 +91,7 @@ def _row(result, row, mine):
         cells.append(f'<td class="n {_tone(ratio)}">{report.times(ratio)}</td><td class="bar">{_bar(ratio)}</td>' if ratio else "<td></td><td></td>")
         lines.append(f'<tr{" class=own" if peer == mine else ""}>{"".join(cells)}</tr>')
     for peer, reasons in row.get("failed", {}).items():
-        text = f"{len(reasons)} {'round' if len(reasons) == 1 else 'rounds'} failed: {reasons[0]}"
+        text = f"{report.rounds_failed(row, peer)}: {reasons[0]}"
         lines.append(f'<tr><td>{escape(result["peers"][peer]["title"])}</td><td class="bad" colspan="{len(head) - 1}">{escape(text)}</td></tr>')
     if not lines:
         lines = ["<tr><td>not measured</td></tr>"]

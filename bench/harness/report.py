@@ -57,6 +57,18 @@ def failures(row, peer):
     return row.get("failed", {}).get(peer, [])
 
 
+def rounds_failed(row, peer):
+    """How many rounds of a peer failed, as text; nothing if none did."""
+    count = len(failures(row, peer))
+    return f"{count} {'round' if count == 1 else 'rounds'} failed" if count else ""
+
+
+def failed_behind(row, peer):
+    """The same behind a figure."""
+    text = rounds_failed(row, peer)
+    return f" ({text})" if text else ""
+
+
 def ratio(row, peer):
     """How many times Varve is as good as a peer; none if one of them was not measured."""
     metric = row["metric"]
@@ -82,10 +94,10 @@ def verdicts(result):
             text = f"{bound} times {_title(result, versus)} ({what})" if versus else f"{what} {bound}"
             text = f"{_title(result, claim['of'])}: {text}" if "of" in claim else text
             holds = None if value is None else value >= claim["at_least"] if "at_least" in claim else value <= claim["at_most"]
-            lost = failures(row, claim.get("of", own(row)))
-            if lost:
+            reasons = failures(row, claim.get("of", own(row)))
+            if reasons:
                 holds = False
-                text += f"; {len(lost)} of its rounds failed: {lost[0]}"
+                text += f"; {len(reasons)} of its rounds failed: {reasons[0]}"
             found.append({"row": row["name"], "title": f"{STAGES[row['stage']][1]}: {row['title']}", "claim": text, "value": value, "holds": holds})
     return found
 
@@ -137,7 +149,7 @@ def markdown(result):
             for peer in row["samples"]:
                 about = result["peers"][peer]
                 cells = [figure(row, peer, metric, has_spread=metric == row["metric"]) for metric in heads]
-                cells[0] += _lost(row, peer)
+                cells[0] += failed_behind(row, peer)
                 lines.append(_line([about["title"], "yes" if about["syncs"] else "no", *cells, times(ratio(row, peer))]))
             lines.append("")
     lines += ["## Claims", "", _line(["row", "claim", "measured", ""]), _line(["---", "---", "---:", "---"])]
@@ -174,7 +186,7 @@ def readme(name, result):
         heads = [result["peers"][peer]["title"] + ("" if result["peers"][peer]["syncs"] else " \\*") for peer in peers]
         lines += [_line([title, "Varve", *heads]), _line(["---", *["---:"] * (len(heads) + 1)])]
         for row in rows:
-            mine_text = f"{figure(row, mine, row['metric'])} {METRICS[row['metric']][0].split()[-1]}{_lost(row, mine)}"
+            mine_text = f"{figure(row, mine, row['metric'])} {METRICS[row['metric']][0].split()[-1]}{failed_behind(row, mine)}"
             lines.append(_line([row["title"], mine_text, *(times(ratio(row, peer)) for peer in peers)]))
         lines.append("")
     found = verdicts(result)
@@ -184,11 +196,6 @@ def readme(name, result):
     lines.append(f"others, and Varve, do not. Of {len(found)} claims {held} hold, {len(lost)} do not hold, {len(found) - held - len(lost)} not measured"
                  f"{': see' if lost else '; see'} [the figures](bench/results/{name}) and [how they are taken](docs/operating/comparing.md).")
     return "\n".join(lines) + "\n"
-
-
-def _lost(row, peer):
-    count = len(failures(row, peer))
-    return f" ({count} {'round' if count == 1 else 'rounds'} failed)" if count else ""
 
 
 def _line(cells):

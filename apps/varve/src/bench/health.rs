@@ -1,9 +1,10 @@
 //! Whether the measured system is well while it is measured: a command of the user's says so by its exit code.
 
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use super::background::Background;
+use super::shell::ends_well;
 use crate::failure::Result;
 
 /// Time between two looks.
@@ -11,9 +12,6 @@ const INTERVAL: Duration = Duration::from_secs(5);
 
 /// Longest time for an answer.
 const ANSWER: Duration = Duration::from_secs(10);
-
-/// How often it is seen whether there is one.
-const TICK: Duration = Duration::from_millis(20);
 
 /// Asks at the beginning, every five seconds, and at the end.
 pub(crate) struct Health {
@@ -49,19 +47,9 @@ impl Health {
 
 /// Runs the command; what it did instead of ending well.
 fn ask(command: &str) -> std::result::Result<(), String> {
-    let mut shell = Command::new("sh");
-    shell.args(["-c", command]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    let mut child = shell.spawn().map_err(|error| format!("could not be started: {error}"))?;
     let began = Instant::now();
-    while began.elapsed() < ANSWER {
-        match child.try_wait() {
-            Ok(Some(status)) if status.success() => return Ok(()),
-            Ok(Some(status)) => return Err(format!("ended with {status}")),
-            Ok(None) => std::thread::sleep(TICK),
-            Err(error) => return Err(format!("could not be waited for: {error}")),
-        }
+    if ends_well(command, Stdio::null(), || began.elapsed() >= ANSWER)? {
+        return Ok(());
     }
-    let _it_may_have_ended = child.kill();
-    let _nothing_to_learn = child.wait();
     Err(format!("gave no answer within {} s", ANSWER.as_secs()))
 }

@@ -6,10 +6,9 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use time::OffsetDateTime;
-use varve_tool_plan::report::Document;
+use varve_tool_plan::report::{Document, escaped};
 use varve_types::ByteCount;
 
-use super::page::escaped;
 use super::saved::{PAGE, Saved};
 use crate::age::since;
 use crate::client::percent_encoded;

@@ -27,6 +27,7 @@ mod sampler;
 mod saved;
 mod scale;
 mod setting;
+mod shell;
 mod sweep;
 mod system;
 mod timeline;

@@ -1,6 +1,6 @@
 //! Results as one page: figures, latency curves, rates over time, the machine.
 
-use varve_tool_plan::report::{Document, Table};
+use varve_tool_plan::report::{Document, Table, escaped};
 
 use super::chart::{Axes, Curve, svg};
 use super::compared::compare;
@@ -90,12 +90,6 @@ pub(crate) fn html(document: &Document) -> String {
          <textarea id=\"markdown\" readonly rows=\"16\" style=\"width:100%\" aria-label=\"All tables as Markdown\">{markdown}</textarea>\n\
          </body>{end}"
     )
-}
-
-/// Text as text of HTML.
-pub(super) fn escaped(text: &str) -> String {
-    let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
-    text.replace('"', "&quot;")
 }
 
 /// What machines did over time, of all loads of each result.

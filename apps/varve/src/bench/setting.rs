@@ -1,13 +1,10 @@
 //! Settings of the measured system that a load is run under, one after another: commands of the user's make them.
 
-use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::process::Stdio;
 
+use super::shell::ends_well;
 use crate::failure::{Failure, Result};
 use crate::watch::Watch;
-
-/// How often it is seen whether a command has ended.
-const TICK: Duration = Duration::from_millis(20);
 
 /// A setting, as users name it, and the command of a shell that makes it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -34,27 +31,11 @@ impl Setting {
     /// When it cannot be started, or does not end with 0: then the system has some other setting.
     pub(crate) fn make(&self, watch: &Watch) -> Result<()> {
         watch.say(format!("make the setting {}", self.name));
-        let failed = |why: String| {
+        let made = ends_well(&self.command, Stdio::inherit(), || watch.is_stopped());
+        made.map(drop).map_err(|why| {
             Failure::new(format!("setting {}: `{}` {why}", self.name, self.command))
                 .hint("nothing was measured under a setting that was not made")
-        };
-        let mut shell = Command::new("sh");
-        shell.args(["-c", &self.command]).stdin(Stdio::null()).stdout(Stdio::null());
-        let started = shell.spawn();
-        let mut child = started.map_err(|error| failed(format!("could not start: {error}")))?;
-        loop {
-            match child.try_wait() {
-                Ok(Some(status)) if status.success() => return Ok(()),
-                Ok(Some(status)) => return Err(failed(format!("ended with {status}"))),
-                Ok(None) if watch.is_stopped() => {
-                    let _it_may_have_ended = child.kill();
-                    let _nothing_to_learn = child.wait();
-                    return Ok(());
-                }
-                Ok(None) => std::thread::sleep(TICK),
-                Err(error) => return Err(failed(format!("could not be waited for: {error}"))),
-            }
-        }
+        })
     }
 }
 

@@ -70,7 +70,9 @@ fn row<'a>(kind: &str, cells: impl IntoIterator<Item = &'a str>, numbers: &[bool
     format!("<tr>{}</tr>\n", cells.collect::<String>())
 }
 
-fn escaped(text: &str) -> String {
+/// Text as text of HTML, also within quotes.
+#[must_use]
+pub fn escaped(text: &str) -> String {
     let mut out = String::new();
     for c in text.chars() {
         match c {

@@ -13,6 +13,7 @@ mod text;
 pub use comparison::of_comparison;
 pub use deployment::{ceph, varve};
 pub use document::{Document, Part, Table};
+pub use html::escaped;
 pub use plan::{of_layout, of_plan};
 pub use standing::of_standing;
 
