@@ -13,8 +13,8 @@ use varve_types::limits::MEDIA_ALIGN;
 use crate::age::now_unix_ms;
 use crate::bench::{
     Aim, Bucket, CephArgs, ClientPart, FioGoal, Goal, LoadArgs, ObjectsArgs, ObjectsPlan, Plan,
-    RadosGoal, Report, Saved, SweepArgs, System, VolumesGoal, aim, block_work, flags_said, json,
-    known, lives_work, load_of, milliseconds, objects_plans, objects_work, processes, run,
+    RadosGoal, Report, Saved, SweepArgs, System, VolumesGoal, aim, block_work, can_run, flags_said,
+    json, known, lives_work, load_of, milliseconds, objects_plans, objects_work, processes, run,
     run_clients, shown,
 };
 use crate::cli::{Global, size};
@@ -153,6 +153,7 @@ impl Run {
     pub(crate) fn run(self, global: &Global) -> Result<String> {
         let load = self.load.spec()?;
         let preset = self.preset.as_deref().map(known).transpose()?;
+        preset.as_ref().map_or(Ok(()), can_run)?;
         if let (Some(preset), None) = (&preset, &self.target)
             && let Some(lives) = lives_work(preset)
         {
