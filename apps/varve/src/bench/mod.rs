@@ -33,7 +33,7 @@ mod system;
 mod timeline;
 mod volumes;
 
-pub(crate) use arguments::{Aim, CephArgs, LoadArgs, ObjectsArgs, aim, milliseconds, processes};
+pub(crate) use arguments::{Aim, CephArgs, DataArgs, LoadArgs, ObjectsArgs, aim, milliseconds, processes};
 pub(crate) use bucket::Bucket;
 pub(crate) use clients::{ClientPart, run_clients};
 pub(crate) use compared::{Compared, compare};

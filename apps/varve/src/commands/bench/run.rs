@@ -6,7 +6,7 @@ use std::sync::Arc;
 use clap::Args;
 use varve_tool_bench::cosbench::{End, Verb, Workload};
 use varve_tool_bench::fio::{FioCommand, FioFile, FioPlace};
-use varve_tool_bench::{LoadSpec, Preset, Step, Target, VolumeWork};
+use varve_tool_bench::{DataSpec, LoadSpec, Preset, Step, Target, VolumeWork};
 use varve_types::ByteCount;
 use varve_types::limits::MEDIA_ALIGN;
 
@@ -245,7 +245,8 @@ impl Run {
                     Some(preset) => (preset_workload(preset)?, false),
                 };
                 let server = self.objects.server()?;
-                let bucket = Arc::new(Bucket::new(name.clone(), server, load.seed));
+                let data = DataSpec { seed: load.seed, ..load.data };
+                let bucket = Arc::new(Bucket::new(name.clone(), server, data));
                 let objects =
                     objects_plans(workload, self.size.map(|size| size.0), (bucket, self.overwrite));
                 self.objects_plans(objects, load, is_own)
