@@ -382,6 +382,7 @@ impl Shard {
     async fn drain_cut(&self, record: &Record) -> Result<()> {
         let copy = decode_cut(&record.payload)?;
         let RecordHeader { stream: source, wseq, .. } = record.header;
+        self.sweep_before_cut(source).await?;
         let chunk_ceiling = self.trees.borrow().next_chunk; // The gate is held: nobody takes one until the entry stands.
         let entry = SummaryEntry::Cut { source, copy, wseq, chunk_ceiling };
         self.push_data_entry(entry, wseq).await?;

@@ -245,6 +245,7 @@ impl Shard {
         let mut from = 0;
         let mut pages = RoaringTreemap::new();
         let begin = self.frozen_root(stream).await?;
+        self.mark_waiting(ticket, stream).await?;
         loop {
             let mut items = Vec::new();
             let next = self
@@ -272,6 +273,25 @@ impl Shard {
         // M9. Under another root pages may have been walked that others have with other contents.
         if begin.is_some() && self.frozen_root(stream).await? == begin {
             self.pass(ticket, |pass| pass.finished |= pages)?;
+        }
+        Ok(())
+    }
+
+    /// Marks what waits for a stream, before its pages: what a sweep puts into a page meanwhile is found there. What is in pages under
+    /// waiting updates is marked as well, until a sweep finds it dead.
+    async fn mark_waiting(&self, ticket: MarkTicket, stream: StreamId) -> Result<()> {
+        let mut from = 0;
+        while !planted(Bug::MarkForgetsDeltas) {
+            let some: Vec<_> = {
+                let trees = self.trees.borrow();
+                trees.deltas.in_range(stream, from..u64::MAX).take(STEP).collect()
+            };
+            let Some((last, _)) = some.last() else { break };
+            from = last + 1;
+            self.pass(ticket, |pass| {
+                pass.marked.extend(some.iter().map(|(_, chunk)| chunk.get()));
+            })?;
+            self.reactor.yield_now().await;
         }
         Ok(())
     }

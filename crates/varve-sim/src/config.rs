@@ -28,6 +28,10 @@ pub struct WorldConfig {
     pub page_cache_bytes: usize,
     /// Set of overwritten chunks of a shard, in bytes.
     pub deaths_bytes: usize,
+    /// Map updates that wait on a shard, in bytes.
+    pub deltas_bytes: usize,
+    /// How many of a thousand updates have to read a page before they wait.
+    pub deltas_from_per_mille: u64,
     /// Block cache of a shard.
     pub block_cache_bytes: usize,
     /// Replay bound of a shard.
@@ -177,6 +181,8 @@ impl WorldConfig {
             mark_passes: 1,
             mark_pause_nanos: 0,
             loses_messages: rng.chance(1, 3),
+            deltas_bytes: pick(&mut rng, &[0, 400, 2 << 10, 1 << 20, 1 << 20]),
+            deltas_from_per_mille: pick(&mut rng, &[0, 0, 0, 50]),
         }
     }
 
@@ -219,6 +225,8 @@ impl WorldConfig {
             buffer_bytes: self.buffer_bytes,
             page_cache_bytes: self.page_cache_bytes,
             deaths_bytes: self.deaths_bytes,
+            deltas_bytes: self.deltas_bytes,
+            deltas_from_per_mille: self.deltas_from_per_mille,
             block_cache_bytes: self.block_cache_bytes,
             checkpoint_entries: self.checkpoint_entries,
             free_target_percent: 4,
