@@ -330,15 +330,13 @@ impl Shard {
 
     async fn write_deltas(&self) -> Result<()> {
         self.drop_blobs(&self.blobs.deltas);
-        let base = self.trees.borrow().deltas.iter().map(|delta| delta.chunk).min();
-        let base = base.unwrap_or(ChunkId::ZERO);
         let (mut blobs, mut from) = (Vec::new(), self.trees.borrow().deltas.iter().next());
         while let Some(first) = from.filter(|_| !planted(Bug::DeltasUnsaved)) {
             let mut bytes = vec![0; PageHeader::LEN];
             from = {
                 let deltas = &self.trees.borrow().deltas;
                 let mut rest = deltas.iter_from((first.stream, first.block)).peekable();
-                encode_deltas(&mut rest, base, &mut bytes, self.blob_room().min(DELTA_BLOB_BYTES));
+                encode_deltas(&mut rest, &mut bytes, self.blob_room().min(DELTA_BLOB_BYTES));
                 rest.peek().copied()
             };
             blob_header(PageKind::Deltas).encode(&mut bytes);

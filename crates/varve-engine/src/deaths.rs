@@ -51,8 +51,8 @@ const WINDOW_BYTES: usize = 24;
 /// Fresh deaths that make a window dense: one visit to a leaf or two for as many.
 const DENSE: u32 = 32;
 
-/// Reclaim has deaths folded that are one chunk of data in so many, as each misleads it: about eight die in one visit to a leaf then.
-const MISLEADING_PART: u64 = 16;
+/// Reclaim has deaths folded that are one chunk of data in so many, as each misleads it: more than a dozen die in one visit to a leaf then.
+const MISLEADING_PART: u64 = 10;
 
 /// So few mislead nobody.
 const MISLEADING_MIN: usize = 256;

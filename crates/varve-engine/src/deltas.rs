@@ -68,11 +68,8 @@ const SWEEP_PAGES: usize = PageCache::CLEAN_PAGES_MIN / 2;
 /// So few pages say nothing.
 const TELLING_PAGES: u64 = 16;
 
-/// A cut puts so many into the map at once: their pages fit into a small cache. It has more swept before.
-const CUT_MAX: usize = 4096;
-
-/// Checkpoints that sweep for a cut: the first does nearly all, if there is room.
-const CUT_CHECKPOINTS_MAX: usize = 4;
+/// A cut or a promise puts so many into the map at once: their pages fit into a small cache. It has more swept before.
+const SETTLED_AT_ONCE_MAX: usize = 4096;
 
 /// Bits of a packed delta that are its chunk's.
 const CHUNK_BITS: u32 = 48;
@@ -196,7 +193,12 @@ impl Deltas {
     }
 
     /// Nothing waits for blocks of a range any more; shows what did.
-    fn take_range(&mut self, stream: StreamId, blocks: &Range<u64>, mut each: impl FnMut(Delta)) {
+    pub(crate) fn take_range(
+        &mut self,
+        stream: StreamId,
+        blocks: &Range<u64>,
+        mut each: impl FnMut(Delta),
+    ) {
         if self.count == 0 || blocks.is_empty() {
             return;
         }
@@ -271,7 +273,7 @@ impl Deltas {
     pub(crate) fn iter_from(
         &self,
         (stream, block): (StreamId, u64),
-    ) -> impl Iterator<Item = Delta> {
+    ) -> impl Iterator<Item = Delta> + Clone {
         let first = group_of(stream, block);
         self.groups.range(first..).flat_map(move |(group, of_group)| {
             let from = if *group == first { block } else { 0 };
@@ -558,19 +560,17 @@ impl Shard {
         }
     }
 
-    /// Has what waits for a stream swept before a cut of it is drained, if that is much, so that applying the cut does not change more pages
-    /// than fit into the cache. The caller holds the data gate: what is applied meanwhile is little.
-    pub(crate) async fn sweep_before_cut(&self, stream: StreamId) -> Result<()> {
-        for _ in 0..CUT_CHECKPOINTS_MAX {
-            let is_little = {
-                let trees = self.trees.borrow();
-                trees.deltas.in_range(stream, 0..u64::MAX).nth(CUT_MAX).is_none()
-            };
-            if is_little {
-                break;
-            }
+    /// Has what waits for a stream swept before a cut of it or a promise to it is drained, if that is much, so that applying does not
+    /// change more pages than fit into the cache and the reserve of checkpoints. The caller holds the data gate: what is applied meanwhile
+    /// is little.
+    pub(crate) async fn sweep_for(&self, stream: StreamId) -> Result<()> {
+        let is_much = || {
+            let trees = self.trees.borrow();
+            trees.deltas.in_range(stream, 0..u64::MAX).nth(SETTLED_AT_ONCE_MAX).is_some()
+        };
+        while is_much() {
             self.want_sweep();
-            self.checkpoint().await?;
+            self.checkpoint().await?; // One page at least, and all of them while there is room.
         }
         Ok(())
     }

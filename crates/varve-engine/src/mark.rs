@@ -158,12 +158,13 @@ pub struct MarkReport {
 }
 
 impl Shard {
-    /// Begins a pass; one that was under way is forgotten (M7).
+    /// Begins a pass; one that was under way is forgotten (M7). Map updates that wait are put into their pages first.
     ///
     /// # Errors
     /// `Unavailable` when the shard is closed.
     pub async fn mark_begin(&self) -> Result<MarkTicket> {
         self.check_open()?;
+        self.sweep_waiting().await?; // What is in pages under what waits would be marked as if something named it.
         let _gate = self.tree_gate.take(1).await; // No copy comes between the list of streams and the begin (M8).
         let streams = self.streams().await?;
         let number = self.mark.passes.get() + 1;
@@ -278,7 +279,7 @@ impl Shard {
     }
 
     /// Marks what waits for a stream, before its pages: what a sweep puts into a page meanwhile is found there. What is in pages under
-    /// waiting updates is marked as well, until a sweep finds it dead.
+    /// updates that began to wait during the pass is marked as well, and left to the next one.
     async fn mark_waiting(&self, ticket: MarkTicket, stream: StreamId) -> Result<()> {
         let mut from = 0;
         while !planted(Bug::MarkForgetsDeltas) {

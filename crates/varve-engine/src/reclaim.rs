@@ -165,7 +165,7 @@ impl Shard {
             }
             if self.has_deltas() && self.is_short() {
                 self.want_sweep();
-                self.fold_round(Extent::All).await?; // W6
+                self.fold_round(Extent::All).await?; // W7
                 continue;
             }
             if !self.reclaim.is_stuck.replace(true) {
@@ -220,7 +220,11 @@ impl Shard {
         };
         let pages = &with_pages[..pays];
         let live: u64 = pages.iter().map(|candidate| candidate.live).sum();
-        let sparse = live * 2 <= pages.len() as u64 * self.segment_payload();
+        // They go on dying faster than data do: as long as there are data that leave as little behind, waiting costs less.
+        let count = pages.len() as u64;
+        let emptiest = data.first().map_or(u64::MAX, |candidate| candidate.live);
+        let sparse = live * 2 <= count * self.segment_payload()
+            && live * 4 <= count.saturating_mul(emptiest).saturating_mul(3);
         if self.packable(&data, 1, u64::MAX) > 0 && !(pays > 0 && sparse) {
             return if self.is_short() { data.first() } else { self.worthiest(&data) }
                 .map(|candidate| candidate.number);

@@ -427,7 +427,7 @@ impl Trees {
             }
         };
         map.detach_range(&mut self.cache, &mut self.names, range.clone(), on_dropped)?;
-        self.forget_waiting(stream, range, dead); // W1
+        self.deltas.take_range(stream, &range, |_| {}); // W1. Their chunks wait for mark as well.
         Ok(())
     }
 

@@ -298,9 +298,6 @@ impl Machine {
         }
         for client in &clients {
             client.sweeps_ended(&self.reactor).await;
-            // A census has all put into the maps that waits: what a pass found under that would be left to the next one.
-            let census = client.shard.census(&[], &ForeignNames::default()).await;
-            client.settle(census.map(|_| ()), "census");
             client.settle(client.shard.checkpoint().await, "checkpoint");
         }
         self.mark(&clients).await;

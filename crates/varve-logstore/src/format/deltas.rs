@@ -39,17 +39,19 @@ impl Delta {
     }
 }
 
-/// Appends updates to `out`, which was empty, as long as no more than `bytes_max` are in it for sure; takes what it appended. No
-/// chunk lies below `base`.
+/// Appends updates to `out` as long as no more than `bytes_max` are added for sure; takes what it appended. Looks at some of those behind
+/// as well, for the base.
 ///
 /// # Panics
-/// When the updates do not ascend, or a chunk lies below the base.
+/// When the updates do not ascend.
 pub fn encode(
-    deltas: &mut Peekable<impl Iterator<Item = Delta>>,
-    base: ChunkId,
+    deltas: &mut Peekable<impl Iterator<Item = Delta> + Clone>,
     out: &mut Vec<u8>,
     bytes_max: usize,
 ) {
+    // An update takes two bytes at least: no more go in.
+    let those = deltas.clone().take(bytes_max / 2);
+    let Some(base) = those.map(|delta| delta.chunk).min() else { return };
     let begin = out.len();
     let mut of_page: Vec<Delta> = Vec::new();
     put_number(out, base.get() + 1);
@@ -125,12 +127,11 @@ mod tests {
     }
 
     fn blobs(deltas: &[Delta], bytes_max: usize) -> Vec<Vec<u8>> {
-        let base = deltas.iter().map(|delta| delta.chunk).min().unwrap_or(ChunkId::ZERO);
         let mut deltas = deltas.iter().copied().peekable();
         let mut blobs = Vec::new();
         while deltas.peek().is_some() {
             let mut blob = Vec::new();
-            encode(&mut deltas, base, &mut blob, bytes_max);
+            encode(&mut deltas, &mut blob, bytes_max);
             assert!(blob.len() > 2 && blob.len() <= bytes_max);
             blobs.push(blob);
         }

@@ -308,7 +308,7 @@ pub(super) fn delta_blob() -> Vec<u8> {
     };
     let deltas = [delta(3, 5, 700), delta(3, 511, 650), delta(3, 512, 640), delta(9, 1 << 20, 900)];
     let mut blob = Vec::new();
-    encode(&mut deltas.into_iter().peekable(), ChunkId::new(640), &mut blob, 4096);
+    encode(&mut deltas.into_iter().peekable(), &mut blob, 4096);
     blob
 }
 
