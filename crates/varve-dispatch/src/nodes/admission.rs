@@ -11,9 +11,11 @@
 //! F4. Nothing is begun of a connection that was closed.
 //! F5. Only nodes of the table are listened to, as it was last seen here. A request waits until the table was seen with all departures that its sender knew
 //!     of, and what was begun for those that went has ended. So who knows that a node has gone is not followed by anything of that node.
+//! F6. A table older than one that was seen changes nothing: what is known of a node's links would be forgotten with a node that only joined later.
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use varve_engine::planted::{Bug, planted};
 use varve_membership::{NodeId, Table};
 use varve_types::ShardId;
 
@@ -89,6 +91,8 @@ struct Peer {
 /// The judge of one node's requests from others.
 #[derive(Default)]
 pub struct Admission {
+    /// Of the table that was seen last.
+    version: u64,
     departures: u64,
     nodes: BTreeSet<NodeId>,
     /// Those of the table that had a link, and those that have gone while something of theirs was under way.
@@ -104,13 +108,14 @@ impl Admission {
 
     /// The table was read. An older one than before changes nothing.
     pub fn saw(&mut self, table: &Table) {
-        if table.departures < self.departures {
-            return;
+        if table.version < self.version && !planted(Bug::OlderTableBelieved) {
+            return; // F6
         }
-        self.departures = table.departures;
+        self.version = table.version;
+        self.departures = self.departures.max(table.departures);
         self.nodes = table.nodes.iter().map(|entry| entry.node.id).collect();
         for (node, peer) in &mut self.peers {
-            if !self.nodes.contains(node) {
+            if !self.nodes.contains(node) && !planted(Bug::GoneNodeHeard) {
                 peer.waiting.clear(); // F5
             }
         }
@@ -119,7 +124,9 @@ impl Admission {
 
     /// Drops what is known of nodes that have gone, once nothing of theirs is under way: they get no link any more.
     fn forget(&mut self) {
-        self.peers.retain(|node, peer| self.nodes.contains(node) || !peer.begun.is_empty());
+        self.peers.retain(|node, peer| {
+            self.nodes.contains(node) || !peer.begun.is_empty() || planted(Bug::GoneNodeHeard)
+        });
     }
 
     /// Whether nothing is under way for nodes that have gone, of all of so many departures (F5). Who owns shards itself asks for its own requests too.
@@ -129,6 +136,9 @@ impl Admission {
     }
 
     fn gone_have_begun(&self) -> bool {
+        if planted(Bug::GoneNodesForgotten) {
+            return false;
+        }
         self.peers.iter().any(|(node, peer)| !self.nodes.contains(node) && !peer.begun.is_empty())
     }
 
@@ -137,7 +147,7 @@ impl Admission {
     /// # Errors
     /// [`Refusal::NoLink`] when a newer one is there, or the node is not in the table: it may not have been read for a while.
     pub fn hello(&mut self, link: NodeLink) -> Result<(), Refusal> {
-        if !self.nodes.contains(&link.node) {
+        if !self.nodes.contains(&link.node) && !planted(Bug::GoneNodeHeard) {
             return Err(Refusal::NoLink); // F5
         }
         let peer = self.peers.entry(link.node).or_default();
@@ -145,7 +155,11 @@ impl Admission {
             return Err(Refusal::NoLink); // F2
         }
         let begun = std::mem::take(&mut peer.begun);
+        let waiting = std::mem::take(&mut peer.waiting);
         *peer = Peer { link: link.link, begun, ..Peer::default() };
+        if planted(Bug::OldLinkHeard) {
+            peer.waiting = waiting;
+        }
         Ok(())
     }
 
@@ -154,6 +168,7 @@ impl Admission {
     pub fn is_quiet(&self, link: NodeLink) -> bool {
         let begun = self.peers.get(&link.node).map(|peer| &peer.begun);
         begun.is_none_or(|begun| begun.iter().all(|(of, _)| *of >= link.link))
+            || planted(Bug::WelcomedEarly)
     }
 
     /// A client's connection has ended (F4): what of it waits is refused when it is to begin.
@@ -161,15 +176,17 @@ impl Admission {
     /// # Errors
     /// [`Refusal::NoLink`].
     pub fn closed(&mut self, link: NodeLink, connection: u64) -> Result<(), Refusal> {
-        self.peer(link)?.waiting.retain(|_, of| *of != connection);
+        let keeps = planted(Bug::ClosedConnectionBegun);
+        self.peer(link)?.waiting.retain(|_, of| *of != connection || keeps); // F4
         Ok(())
     }
 
     fn peer(&mut self, link: NodeLink) -> Result<&mut Peer, Refusal> {
-        if !self.nodes.contains(&link.node) {
+        if !self.nodes.contains(&link.node) && !planted(Bug::GoneNodeHeard) {
             return Err(Refusal::NoLink); // F5
         }
-        let peer = self.peers.get_mut(&link.node).filter(|peer| peer.link == link.link);
+        let is_newest = |peer: &&mut Peer| peer.link == link.link || planted(Bug::OldLinkHeard);
+        let peer = self.peers.get_mut(&link.node).filter(is_newest);
         peer.ok_or(Refusal::NoLink) // F2
     }
 
@@ -181,7 +198,8 @@ impl Admission {
         let peer = self.peer(ticket.link)?;
         // What older links began has ended: this one was welcomed.
         let under_way = peer.waiting.len() + peer.begun.len();
-        if ticket.request <= peer.request || under_way >= REQUESTS_MAX {
+        let is_late = ticket.request <= peer.request && !planted(Bug::RequestBegunTwice);
+        if is_late && !planted(Bug::OldLinkHeard) || under_way >= REQUESTS_MAX {
             return Err(Refusal::Rules); // F3
         }
         peer.request = ticket.request;
@@ -200,18 +218,26 @@ impl Admission {
         if !peer.waiting.contains_key(&ticket.request) {
             return Err(Refusal::NoConnection); // F4
         }
-        if is_behind {
+        if is_behind && !planted(Bug::DeparturesNotAwaited) {
             return Ok(Turn::ReadTable); // F5
         }
         if must_wait {
             return Ok(Turn::Wait); // F5
         }
         peer.waiting.remove(&ticket.request);
-        if serves != Some(ticket.epoch) {
+        let is_meant = serves == Some(ticket.epoch);
+        if !is_meant && !(planted(Bug::LateEpochBegun) && serves.is_some()) {
             return Err(Refusal::NotServed { serves }); // F1
         }
         peer.begun.insert((ticket.link.link, ticket.request));
         Ok(Turn::Now)
+    }
+
+    /// A request that was received is not begun: there is an answer to it already.
+    pub fn refused(&mut self, ticket: &Ticket) {
+        if let Ok(peer) = self.peer(ticket.link) {
+            peer.waiting.remove(&ticket.request);
+        }
     }
 
     /// What was begun has ended, however.
@@ -222,3 +248,6 @@ impl Admission {
         self.forget();
     }
 }
+
+#[cfg(test)]
+mod tests;

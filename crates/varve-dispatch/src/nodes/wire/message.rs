@@ -62,6 +62,11 @@ pub enum Message {
     },
     /// The last of a link.
     Goodbye(Farewell),
+    /// Asks for an [`Outcome::Done`] once nothing is left of connections that are closed by now.
+    Barrier {
+        /// The number of the question, which rises as those of requests do.
+        request: u64,
+    },
 }
 
 /// Why a link ends.
@@ -224,6 +229,7 @@ impl Message {
             Self::Request { .. } => 4,
             Self::Answer { .. } => 5,
             Self::Goodbye(_) => 6,
+            Self::Barrier { .. } => 7,
         }
     }
 
@@ -253,6 +259,7 @@ impl Message {
                 outcome.append_to(&mut out);
             }
             Self::Goodbye(farewell) => out.u8(position(&FAREWELLS, farewell)),
+            Self::Barrier { request } => out.u64(*request),
         }
     }
 
@@ -439,6 +446,7 @@ impl In<'_> {
             },
             5 => Message::Answer { request: self.u64()?, outcome: self.outcome()? },
             6 => Message::Goodbye(self.one_of(&FAREWELLS)?),
+            7 => Message::Barrier { request: self.u64()? },
             _ => return Err(self.senseless("the kind is not known")),
         })
     }

@@ -8,6 +8,7 @@
 //!  4 Request  request u64 | connection u64 | epoch u64 | departures u64 | shard u16 | operation u8 | its fields
 //!  5 Answer   request u64 | outcome u8 | its fields
 //!  6 Goodbye  reason u8
+//!  7 Barrier  request u64
 //! ```
 //!
 //! W1. A frame's length is known, and within its limit, before its body is waited for.

@@ -58,6 +58,7 @@ fn messages() -> Vec<Message> {
         answer(Outcome::NoConnection),
         answer(Outcome::Failed { kind: ErrorKind::NoSpace, text: "it is full".to_owned() }),
         Message::Goodbye(Farewell::OldLink),
+        Message::Barrier { request: 12 },
     ]
 }
 

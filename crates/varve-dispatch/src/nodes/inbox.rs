@@ -1,0 +1,186 @@
+//! Links that other nodes made to this one: welcomes them, begins their requests when it is their turn, and answers.
+//!
+//! ```text
+//!  hello ──of this pool, for this node, of a node of the table──▶ quiet ──▶ welcome ──▶ request … answer        goodbye: why it ends
+//! ```
+//!
+//! I1. A link is of the node that its certificate names in the table.
+//! I2. The judge's word and the beginning of a request are one step.
+//! I3. A request that is not begun is answered all the same.
+
+use std::rc::Rc;
+
+use futures_util::future::{Either, select};
+use varve_engine::Shard;
+use varve_membership::NodeId;
+use varve_types::{ErrorKind, PoolId};
+
+use super::pipe::Pipe;
+use super::wire::{Farewell, Message, Operation, Outcome, VERSION};
+use super::{Keeper, NodeLink, Refusal, Router, Ticket, Turn};
+use crate::host::ShardHost;
+
+/// How long a link that was made may say nothing, in ns.
+const HELLO_NS_MAX: u64 = 10_000_000_000;
+
+/// See the module.
+pub struct Inbox {
+    pool: PoolId,
+    keeper: Rc<Keeper>,
+    router: Rc<Router>,
+}
+
+impl Inbox {
+    /// The inbox of the node whose requests that router sends.
+    #[must_use]
+    pub fn new(router: &Rc<Router>) -> Rc<Self> {
+        let (pool, keeper) = (router.pool(), Rc::clone(router.keeper()));
+        Rc::new(Self { pool, keeper, router: Rc::clone(router) })
+    }
+
+    /// Serves a link until it ends.
+    pub async fn serve(self: Rc<Self>, pipe: Rc<dyn Pipe>) {
+        let farewell = match self.welcome(&*pipe).await {
+            Ok(link) => self.listen(link, &pipe).await,
+            Err(farewell) => farewell,
+        };
+        if let Some(farewell) = farewell {
+            drop(pipe.send(Message::Goodbye(farewell)).await); // It ends in any case.
+        }
+        pipe.close();
+    }
+
+    /// The link, once it is welcomed; else what is to be said at its end.
+    async fn welcome(&self, pipe: &dyn Pipe) -> Result<NodeLink, Option<Farewell>> {
+        let patience = self.keeper.reactor().sleep(HELLO_NS_MAX);
+        let hello = match select(pipe.receive(), patience).await {
+            Either::Left((Ok(hello), _)) => hello,
+            Either::Left((Err(_), _)) => return Err(None),
+            Either::Right(_) => return Err(Some(Farewell::Rules)),
+        };
+        let Message::Hello { pool, from, to, link, versions } = hello else {
+            return Err(Some(Farewell::Rules));
+        };
+        if pool != self.pool || to != self.keeper.id() {
+            return Err(Some(Farewell::WrongNode));
+        }
+        if !(versions.0..=versions.1).contains(&VERSION) {
+            return Err(Some(Farewell::NoVersion));
+        }
+        if !self.knows(from, pipe) {
+            // It may have joined a moment ago. What the store refuses is the same to it.
+            drop(self.keeper.read_table().await);
+        }
+        if !self.knows(from, pipe) {
+            return Err(Some(Farewell::WrongNode));
+        }
+        let link = NodeLink { node: from, link };
+        let known = self.keeper.with_admission(|judge| judge.hello(link));
+        known.map_err(|_| Some(Farewell::OldLink))?;
+        self.keeper.move_on(); // What waits of older links is refused now.
+        loop {
+            let moved = self.keeper.moved();
+            if self.keeper.with_admission(|judge| judge.is_quiet(link)) {
+                break;
+            }
+            moved.await;
+        }
+        let welcome = pipe.send(Message::Welcome { version: VERSION }).await;
+        welcome.map(|()| link).map_err(|_| None)
+    }
+
+    /// I1.
+    fn knows(&self, node: NodeId, pipe: &dyn Pipe) -> bool {
+        let table = self.keeper.table();
+        let entry = table.as_ref().and_then(|table| table.node(node));
+        entry.is_some_and(|entry| entry.node.fingerprint == pipe.peer())
+    }
+
+    /// Takes in what a link brings; what is to be said at its end.
+    async fn listen(self: &Rc<Self>, link: NodeLink, pipe: &Rc<dyn Pipe>) -> Option<Farewell> {
+        loop {
+            match pipe.receive().await {
+                Ok(Message::Request { request, connection, epoch, departures, shard, operation }) => {
+                    let ticket = Ticket { link, request, connection, shard, epoch, departures };
+                    match self.keeper.with_admission(|judge| judge.received(&ticket)) {
+                        Ok(()) => {}
+                        Err(Refusal::Rules) => return Some(Farewell::Rules),
+                        Err(_) => return Some(Farewell::OldLink),
+                    }
+                    let (inbox, pipe) = (Rc::clone(self), Rc::clone(pipe));
+                    self.keeper.reactor().spawn(async move {
+                        let outcome = inbox.outcome(&ticket, &operation).await;
+                        // Who asked by a link that broke asks again by another.
+                        drop(pipe.send(Message::Answer { request, outcome }).await);
+                    });
+                }
+                Ok(Message::Closed { connection }) => {
+                    let told = self.keeper.with_admission(|judge| judge.closed(link, connection));
+                    if told.is_err() {
+                        return Some(Farewell::OldLink);
+                    }
+                    self.keeper.move_on();
+                }
+                Ok(Message::Barrier { request }) => {
+                    let (router, pipe) = (Rc::clone(&self.router), Rc::clone(pipe));
+                    self.keeper.reactor().spawn(async move {
+                        router.connections().closed_have_ended().await;
+                        let outcome = Outcome::Done;
+                        drop(pipe.send(Message::Answer { request, outcome }).await);
+                    });
+                }
+                Ok(Message::Goodbye(_)) | Err(_) => return None,
+                Ok(Message::Hello { .. } | Message::Welcome { .. } | Message::Answer { .. }) => {
+                    return Some(Farewell::Rules);
+                }
+            }
+        }
+    }
+
+    /// What comes of a request that was received: begun when it is its turn, or refused.
+    async fn outcome(&self, ticket: &Ticket, operation: &Operation) -> Outcome {
+        let mut has_read = false;
+        loop {
+            let moved = self.keeper.moved();
+            let open = self.open_shard(ticket).await;
+            // I2: nothing else runs from here until the request has begun.
+            let serves = open.as_ref().and_then(|(host, _)| self.serves(ticket, host));
+            match self.keeper.with_admission(|judge| judge.begin(ticket, serves)) {
+                Ok(Turn::Now) => {
+                    let (_, shard) = open.expect("an epoch is served by a shard");
+                    let outcome = operation.run(&shard).await;
+                    self.keeper.with_admission(|judge| judge.ended(ticket));
+                    self.keeper.move_on();
+                    return outcome;
+                }
+                Ok(Turn::Wait) => moved.await,
+                Ok(Turn::ReadTable) => {
+                    if has_read || self.keeper.read_table().await.is_err() {
+                        self.keeper.with_admission(|judge| judge.refused(ticket));
+                        return Outcome::NotBegun { serves }; // I3
+                    }
+                    has_read = true;
+                }
+                Err(Refusal::NotServed { serves }) => return Outcome::NotBegun { serves },
+                Err(Refusal::NoConnection) => return Outcome::NoConnection,
+                Err(Refusal::NoLink | Refusal::Rules) => {
+                    let text = "the link is over".to_owned();
+                    return Outcome::Failed { kind: ErrorKind::Closed, text };
+                }
+            }
+        }
+    }
+
+    /// The shard, once it serves, if it is this node's.
+    async fn open_shard(&self, ticket: &Ticket) -> Option<(Rc<ShardHost>, Rc<Shard>)> {
+        let (host, _) = self.keeper.host(ticket.shard)?;
+        let shard = host.shard().await.ok()?;
+        Some((host, shard))
+    }
+
+    /// The epoch with which that host is served now.
+    fn serves(&self, ticket: &Ticket, host: &Rc<ShardHost>) -> Option<u64> {
+        let (now, epoch) = self.keeper.host(ticket.shard)?;
+        Rc::ptr_eq(&now, host).then_some(epoch)
+    }
+}
