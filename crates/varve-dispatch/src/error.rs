@@ -25,11 +25,9 @@ pub enum Error {
         reason: String,
     },
     /// No node answered for as long as requests wait.
-    #[error("{}: {reason}", match shard { Some(shard) => format!("shard {shard} was not reached"), None => "the pool is not open".to_owned() })]
+    #[error("not reached: {reason}")]
     NotReached {
-        /// Which shard; none for all.
-        shard: Option<ShardId>,
-        /// What was waited for.
+        /// Who, and what was waited for.
         reason: String,
     },
     /// The connection that a request was made for is closed.

@@ -84,7 +84,7 @@ impl Router {
         let patience = self.keeper().reactor().sleep(WAIT_NS_MAX);
         if let Either::Right(_) = select(Box::pin(self.pass_barrier()), patience).await {
             let reason = "a node does not say what it has under way for closed connections";
-            return Err(Error::NotReached { shard: None, reason: reason.to_owned() });
+            return Err(Error::NotReached { reason: reason.to_owned() });
         }
         let router = Rc::downgrade(self);
         Ok(self.connections.open(move |connection| {
@@ -154,8 +154,8 @@ impl Router {
             Either::Left((Ok(outcome), _)) => Ok(outcome),
             Either::Left((Err(_), _)) => Err(Error::ConnectionClosed),
             Either::Right(_) => {
-                let reason = "no node that serves it has answered".to_owned();
-                Err(Error::NotReached { shard: Some(shard), reason })
+                let reason = format!("no node that serves shard {shard} has answered");
+                Err(Error::NotReached { reason })
             }
         }
     }
