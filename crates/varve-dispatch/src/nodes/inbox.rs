@@ -7,13 +7,16 @@
 //! I1. A link is of the node that its certificate names in the table.
 //! I2. The judge's word and the beginning of a request are one step.
 //! I3. A request that is not begun is answered all the same.
+//! I4. A cut is released with the link that it came by, if not before; a link ends when its node is not in the table any more.
 
+use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use futures_util::future::{Either, select};
-use varve_engine::Shard;
+use varve_engine::{CutId, Shard};
 use varve_membership::NodeId;
-use varve_types::{ErrorKind, PoolId};
+use varve_types::{ErrorKind, PoolId, ShardId};
 
 use super::pipe::Pipe;
 use super::wire::{Farewell, Message, Operation, Outcome, VERSION};
@@ -30,6 +33,9 @@ pub struct Inbox {
     router: Rc<Router>,
 }
 
+/// The cuts that a link holds (I4); none once it has ended.
+type Cuts = Rc<RefCell<Option<BTreeSet<(ShardId, u64)>>>>;
+
 impl Inbox {
     /// The inbox of the node whose requests that router sends.
     #[must_use]
@@ -41,7 +47,12 @@ impl Inbox {
     /// Serves a link until it ends.
     pub async fn serve(self: Rc<Self>, pipe: Rc<dyn Pipe>) {
         let farewell = match self.welcome(&*pipe).await {
-            Ok(link) => self.listen(link, &pipe).await,
+            Ok(link) => {
+                let cuts: Cuts = Rc::new(RefCell::new(Some(BTreeSet::new())));
+                let farewell = self.listen(link, &pipe, &cuts).await;
+                self.release(cuts.take());
+                farewell
+            }
             Err(farewell) => farewell,
         };
         if let Some(farewell) = farewell {
@@ -96,10 +107,39 @@ impl Inbox {
         entry.is_some_and(|entry| entry.node.fingerprint == pipe.peer())
     }
 
-    /// Takes in what a link brings; what is to be said at its end.
-    async fn listen(self: &Rc<Self>, link: NodeLink, pipe: &Rc<dyn Pipe>) -> Option<Farewell> {
+    async fn until_gone(&self, node: NodeId) {
         loop {
-            match pipe.receive().await {
+            let moved = self.keeper.moved();
+            if self.keeper.table().is_some_and(|table| table.node(node).is_none()) {
+                return;
+            }
+            moved.await;
+        }
+    }
+
+    /// I4.
+    fn release(&self, cuts: Option<BTreeSet<(ShardId, u64)>>) {
+        for (shard, id) in cuts.into_iter().flatten() {
+            if let Some(open) = self.keeper.host(shard).and_then(|(host, _)| host.now()) {
+                open.release_cut(CutId(id)); // One that does not serve has forgotten it.
+            }
+        }
+    }
+
+    /// Takes in what a link brings; what is to be said at its end.
+    async fn listen(
+        self: &Rc<Self>,
+        link: NodeLink,
+        pipe: &Rc<dyn Pipe>,
+        cuts: &Cuts,
+    ) -> Option<Farewell> {
+        let mut gone = Box::pin(self.until_gone(link.node));
+        loop {
+            let received = match select(pipe.receive(), &mut gone).await {
+                Either::Left((received, _)) => received,
+                Either::Right(_) => return Some(Farewell::WrongNode),
+            };
+            match received {
                 Ok(Message::Request { request, connection, epoch, departures, shard, operation }) => {
                     let ticket = Ticket { link, request, connection, shard, epoch, departures };
                     match self.keeper.with_admission(|judge| judge.received(&ticket)) {
@@ -108,8 +148,10 @@ impl Inbox {
                         Err(_) => return Some(Farewell::OldLink),
                     }
                     let (inbox, pipe) = (Rc::clone(self), Rc::clone(pipe));
+                    let cuts = Rc::clone(cuts);
                     self.keeper.reactor().spawn(async move {
                         let outcome = inbox.outcome(&ticket, &operation).await;
+                        inbox.note_cut(shard, &operation, &cuts);
                         // Who asked by a link that broke asks again by another.
                         drop(pipe.send(Message::Answer { request, outcome }).await);
                     });
@@ -134,6 +176,17 @@ impl Inbox {
                     return Some(Farewell::Rules);
                 }
             }
+        }
+    }
+
+    /// A cut that may have been made is the link's, or is released when that has ended already.
+    fn note_cut(&self, shard: ShardId, operation: &Operation, cuts: &Cuts) {
+        let mut cuts = cuts.borrow_mut();
+        match (operation, cuts.as_mut()) {
+            (Operation::Cut { id, .. }, Some(held)) => _ = held.insert((shard, *id)),
+            (Operation::Cut { id, .. }, None) => self.release(Some([(shard, *id)].into())),
+            (Operation::ReleaseCut { id }, Some(held)) => _ = held.remove(&(shard, *id)),
+            _ => {}
         }
     }
 

@@ -7,7 +7,7 @@
 //!
 //! R1. A request that was sent has ended when it was answered, when a newer link to the same owner was welcomed (F2), or when the table shows a
 //!     later epoch of its shard (F1). Before that it is not sent again, and it counts as under way (D2).
-//! R2. What is sent again may happen twice before its answer.
+//! R2. What may not happen twice before its answer is not sent again when it is not known whether it happened: its client is told so.
 //! R3. Opening a connection is a barrier: every node of the table has answered that nothing is left of connections that were closed, or is out of
 //!     it; and nothing is under way here for nodes that have gone (F5).
 
@@ -183,7 +183,7 @@ impl Router {
     /// At this node. None when it is not done, and does not land any more: the shard is another's.
     async fn here(&self, host: &ShardHost, operation: &Operation) -> Option<Outcome> {
         let shard = host.shard().await.ok()?;
-        final_outcome(operation.run(&shard).await)
+        final_outcome(operation, operation.run(&shard).await)
     }
 
     /// At another node. None when it is not done, and has ended (R1).
@@ -214,13 +214,13 @@ impl Router {
         let answer = link.send_now(message).ok()?;
         let later = Box::pin(self.until(|| self.epoch(shard) > epoch));
         match select(Box::pin(answer.outcome()), later).await {
-            Either::Left((Ok(outcome), _)) => final_outcome(outcome),
+            Either::Left((Ok(outcome), _)) => final_outcome(operation, outcome),
             Either::Left((Err(_), later)) => {
                 let newer = Box::pin(self.newer_link(&node, link.number()));
                 let _either = select(newer, later).await;
-                None
+                again(operation)
             }
-            Either::Right(_) => None,
+            Either::Right(_) => again(operation),
         }
     }
 
@@ -292,10 +292,16 @@ impl Router {
 }
 
 /// An outcome that the client is told; none when the request was not begun, or failed because the shard is another's.
-fn final_outcome(outcome: Outcome) -> Option<Outcome> {
-    match &outcome {
+fn final_outcome(operation: &Operation, outcome: Outcome) -> Option<Outcome> {
+    match outcome {
         Outcome::NotBegun { .. } | Outcome::NoConnection => None,
-        Outcome::Failed { kind: ErrorKind::Fenced | ErrorKind::Closed, .. } => None,
-        Outcome::Done | Outcome::Read(_) | Outcome::Failed { .. } => Some(outcome),
+        Outcome::Failed { kind: ErrorKind::Fenced | ErrorKind::Closed, .. } => again(operation),
+        outcome => Some(outcome),
     }
+}
+
+/// What is known of a request that has ended, and may have happened: none if it is to be sent again (R2).
+fn again(operation: &Operation) -> Option<Outcome> {
+    let text = "its node did not answer: it may have happened".to_owned();
+    (!operation.may_repeat()).then_some(Outcome::Failed { kind: ErrorKind::Unavailable, text })
 }

@@ -2,7 +2,8 @@
 
 use varve_stdx::{Reader, Writer, checksum64, checksum64_seeded};
 
-use super::message::{DATA_BYTES_MAX, Message};
+use super::message::Message;
+use super::operation::DATA_BYTES_MAX;
 use super::{VERSION, WireError};
 
 /// Bytes before the body.

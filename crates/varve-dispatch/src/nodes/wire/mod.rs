@@ -14,11 +14,16 @@
 //! W1. A frame's length is known, and within its limit, before its body is waited for.
 //! W2. Bytes of a peer never panic; one frame has one encoding.
 
+mod fields;
 mod frame;
 mod message;
+mod operation;
+mod outcome;
 
 pub use frame::{FRAME_BYTES_MAX, HEADER_BYTES, Header, decode, encode};
-pub use message::{DATA_BYTES_MAX, Farewell, Message, Operation, Outcome, Part, TEXT_BYTES_MAX};
+pub use message::{Farewell, Message};
+pub use operation::{DATA_BYTES_MAX, ITEMS_MAX, KEY_BYTES_MAX, Operation};
+pub use outcome::{Outcome, Part, TEXT_BYTES_MAX};
 
 /// The version of the protocol that this program speaks.
 pub const VERSION: u16 = 1;

@@ -1,10 +1,11 @@
 //! Round trips, truncations and flips of every message.
 
 use varve_membership::NodeId;
-use varve_types::{ByteRange, Compression, ErrorKind, PoolId, Reduction, ShardId, StreamId};
+use varve_engine::{BlockStatus, CutPair, DiffRun, Mapped, MarkWish};
+use varve_types::{ByteRange, ChunkId, Compression, ErrorKind, PoolId, Reduction, ShardId, StreamId};
 
 use super::*;
-use crate::nodes::wire::{Farewell, Operation, Outcome, Part};
+use crate::nodes::wire::{Farewell, ITEMS_MAX, Operation, Outcome, Part};
 
 fn messages() -> Vec<Message> {
     let (stream, node) = (StreamId::new(77), NodeId(5 << 100));
@@ -33,7 +34,9 @@ fn messages() -> Vec<Message> {
             data: data.to_vec(),
         })
     };
-    vec![
+    let (key, range) = (b"a key".to_vec(), ByteRange { start: 4096, end: 1 << 40 });
+    let chunks = vec![ChunkId::new(3), ChunkId::MAX];
+    let mut all = vec![
         Message::Hello {
             pool: PoolId([7; 16]),
             from: node,
@@ -59,7 +62,49 @@ fn messages() -> Vec<Message> {
         answer(Outcome::Failed { kind: ErrorKind::NoSpace, text: "it is full".to_owned() }),
         Message::Goodbye(Farewell::OldLink),
         Message::Barrier { request: 12 },
-    ]
+    ];
+    all.extend(
+        [
+            Operation::Status { stream, range, max: 7 },
+            Operation::Diff { from: stream, to: StreamId::new(78), range, max: 256 },
+            Operation::KeyGet { key: key.clone() },
+            Operation::KeyScan { prefix: key.clone(), after: None, max: 1 },
+            Operation::KeyScan { prefix: Vec::new(), after: Some(key.clone()), max: 1 },
+            Operation::KeyPut { key: key.clone(), value: b"its value".to_vec() },
+            Operation::KeyDelete { key: key.clone() },
+            Operation::DropStream { stream },
+            Operation::CountBlocks { stream },
+            Operation::MarkWish,
+            Operation::Apply,
+            Operation::Cut {
+                id: 9,
+                pairs: vec![CutPair { source: stream, copy: StreamId::new(99) }],
+            },
+            Operation::ReleaseCut { id: 9 },
+            Operation::Reserve { stream, blocks: 5, pages: 1, is_fresh: true },
+            Operation::ReleaseReservation { stream },
+            Operation::PrepareCut { sources: vec![stream, StreamId::MAX] },
+            Operation::ReadChunks { chunks: chunks.clone() },
+            Operation::ChunkSizes { chunks },
+        ]
+        .map(request),
+    );
+    let mapped = [Mapped::Hole, Mapped::Zero, Mapped::Data];
+    all.extend(
+        [
+            Outcome::Status(mapped.map(|mapped| BlockStatus { len: 512, mapped }).to_vec()),
+            Outcome::Diff([true, false].map(|differs| DiffRun { len: 4096, differs }).to_vec()),
+            Outcome::Value(None),
+            Outcome::Value(Some(Vec::new())),
+            Outcome::Keys(vec![(key.clone(), b"value".to_vec()), (key, Vec::new())]),
+            Outcome::Number(77),
+            Outcome::Wish(MarkWish::Urgent),
+            Outcome::Chunks(vec![None, Some(b"what it holds".to_vec())]),
+            Outcome::Sizes(vec![Some(512), None]),
+        ]
+        .map(answer),
+    );
+    all
 }
 
 /// A frame with its checksum put right.
@@ -125,6 +170,24 @@ fn what_is_understood_has_one_encoding() {
                 assert_eq!(encode(&other), frame[..len], "{len} bytes of {message:?}");
             }
         }
+    }
+}
+
+#[test]
+fn more_items_than_are_allowed_are_refused() {
+    let operation = |count: u32| Operation::ReadChunks {
+        chunks: (0..count).map(|id| ChunkId::new(id.into())).collect(),
+    };
+    for (count, is_taken) in [(ITEMS_MAX, true), (ITEMS_MAX + 1, false)] {
+        let message = Message::Request {
+            request: 1,
+            connection: 0,
+            epoch: 1,
+            departures: 0,
+            shard: ShardId(0),
+            operation: operation(count),
+        };
+        assert_eq!(decode(&encode(&message)).is_ok(), is_taken, "{count} chunks");
     }
 }
 
