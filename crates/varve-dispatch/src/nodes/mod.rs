@@ -17,6 +17,7 @@ mod outgoing;
 mod perform;
 mod pipe;
 mod router;
+mod tls;
 pub mod wire;
 
 pub use admission::{Admission, NodeLink, REQUESTS_MAX, Refusal, Ticket, Turn};
@@ -25,3 +26,4 @@ pub use inbox::Inbox;
 pub use keeper::{Claimed, Keeper, KeeperConfig, ShardSource};
 pub use pipe::{Connector, Pipe, PipeBroken};
 pub use router::{Router, RouterConfig};
+pub use tls::NodeKey;
