@@ -7,9 +7,10 @@
 //! I1. A link is of the node that its certificate names in the table.
 //! I2. The judge's word and the beginning of a request are one step.
 //! I3. A request that is not begun is answered all the same.
-//! I4. A cut is released with the link that it came by, if not before; a link ends when its node is not in the table any more.
+//! I4. Of a link so many bytes of requests wait or are under way; more are left to the socket.
+//! I5. A cut is released with the link that it came by, if not before; a link ends when its node is not in the table any more.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
@@ -26,6 +27,9 @@ use crate::host::ShardHost;
 /// How long a link that was made may say nothing, in ns.
 const HELLO_NS_MAX: u64 = 10_000_000_000;
 
+/// Bytes of requests of a link that are here at the same time, before another one is received: some of the largest (I4).
+const BYTES_MAX: usize = 16 << 20;
+
 /// See the module.
 pub struct Inbox {
     pool: PoolId,
@@ -33,7 +37,7 @@ pub struct Inbox {
     router: Rc<Router>,
 }
 
-/// The cuts that a link holds (I4); none once it has ended.
+/// The cuts that a link holds (I5); none once it has ended.
 type Cuts = Rc<RefCell<Option<BTreeSet<(ShardId, u64)>>>>;
 
 impl Inbox {
@@ -107,6 +111,16 @@ impl Inbox {
         entry.is_some_and(|entry| entry.node.fingerprint == pipe.peer())
     }
 
+    async fn until_fewer(&self, held_bytes: &Cell<usize>) {
+        loop {
+            let moved = self.keeper.moved();
+            if held_bytes.get() <= BYTES_MAX {
+                return; // I4
+            }
+            moved.await;
+        }
+    }
+
     async fn until_gone(&self, node: NodeId) {
         loop {
             let moved = self.keeper.moved();
@@ -117,7 +131,7 @@ impl Inbox {
         }
     }
 
-    /// I4.
+    /// I5.
     fn release(&self, cuts: Option<BTreeSet<(ShardId, u64)>>) {
         for (shard, id) in cuts.into_iter().flatten() {
             if let Some(open) = self.keeper.host(shard).and_then(|(host, _)| host.now()) {
@@ -134,7 +148,9 @@ impl Inbox {
         cuts: &Cuts,
     ) -> Option<Farewell> {
         let mut gone = Box::pin(self.until_gone(link.node));
+        let held_bytes = Rc::new(Cell::new(0));
         loop {
+            self.until_fewer(&held_bytes).await;
             let received = match select(pipe.receive(), &mut gone).await {
                 Either::Left((received, _)) => received,
                 Either::Right(_) => return Some(Farewell::WrongNode),
@@ -148,9 +164,12 @@ impl Inbox {
                         Err(_) => return Some(Farewell::OldLink),
                     }
                     let (inbox, pipe) = (Rc::clone(self), Rc::clone(pipe));
-                    let cuts = Rc::clone(cuts);
+                    let (cuts, held_bytes) = (Rc::clone(cuts), Rc::clone(&held_bytes));
+                    held_bytes.set(held_bytes.get() + operation.data_len());
                     self.keeper.reactor().spawn(async move {
                         let outcome = inbox.outcome(&ticket, &operation).await;
+                        held_bytes.set(held_bytes.get() - operation.data_len());
+                        inbox.keeper.move_on();
                         inbox.note_cut(shard, &operation, &cuts);
                         // Who asked by a link that broke asks again by another.
                         drop(pipe.send(Message::Answer { request, outcome }).await);

@@ -273,6 +273,8 @@ impl TlsPipe {
         socket: Socket,
         session: Connection,
     ) -> Result<Rc<dyn Pipe>> {
+        let mut session = session;
+        session.set_buffer_limit(None); // A message is written whole; how many there are is bounded above.
         let mut pipe = Self {
             socket,
             session: RefCell::new(session),

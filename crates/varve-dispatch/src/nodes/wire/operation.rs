@@ -185,6 +185,15 @@ impl Operation {
         }
     }
 
+    /// Bytes of data that it brings along.
+    #[must_use]
+    pub fn data_len(&self) -> usize {
+        match self {
+            Self::Write { data, .. } => data.len(),
+            _ => 0,
+        }
+    }
+
     pub(super) fn append_to(&self, out: &mut Out<'_>) {
         out.u8(self.number());
         match self {
