@@ -55,6 +55,35 @@ fn contents(version: u64, block: usize) -> Vec<u8> {
     bytes
 }
 
+/// Writes a version of a block.
+pub(crate) fn write_of(block: usize, version: u64) -> Operation {
+    let (offset, data) = ((block * BLOCK) as u64, contents(version, block));
+    Operation::Write { stream: STREAM, offset, reduction: Reduction::OFF, data }
+}
+
+/// The version of a block; none when it is not answered.
+pub(crate) async fn version_of(
+    block: usize,
+    router: &Rc<Router>,
+    connection: &Connection,
+) -> Option<u64> {
+    let (offset, len) = ((block * BLOCK) as u64, u32::try_from(BLOCK).unwrap());
+    let read = Operation::Read { stream: STREAM, offset, len };
+    let Ok(Outcome::Read(parts)) = router.ask(connection, shard_of(block), read).await else {
+        return None;
+    };
+    let mut bytes = Vec::new();
+    for part in parts {
+        match part {
+            Part::Zero(len) => bytes.resize(bytes.len() + len as usize, 0),
+            Part::Data(data) => bytes.extend_from_slice(&data),
+        }
+    }
+    let version = u64::from_le_bytes(*bytes.first_chunk().unwrap());
+    assert!(bytes == contents(version, block), "block {block} is a mixture, or of another place");
+    Some(version)
+}
+
 fn shard_of(block: usize) -> ShardId {
     ShardId(u16::try_from(block % usize::from(SHARDS)).unwrap())
 }
@@ -78,20 +107,7 @@ impl Clients {
         block: usize,
     ) -> Option<u64> {
         let floor = self.blocks.borrow()[block].floor;
-        let (offset, len) = ((block * BLOCK) as u64, u32::try_from(BLOCK).unwrap());
-        let read = Operation::Read { stream: STREAM, offset, len };
-        let Ok(Outcome::Read(parts)) = router.ask(connection, shard_of(block), read).await else {
-            return None;
-        };
-        let mut bytes = Vec::new();
-        for part in parts {
-            match part {
-                Part::Zero(len) => bytes.resize(bytes.len() + len as usize, 0),
-                Part::Data(data) => bytes.extend_from_slice(&data),
-            }
-        }
-        let version = u64::from_le_bytes(*bytes.first_chunk().unwrap());
-        assert!(bytes == contents(version, block), "block {block} is a mixture, or of another place");
+        let version = version_of(block, router, connection).await?;
         let last = self.blocks.borrow()[block].last;
         assert!(
             (floor..=last).contains(&version),
@@ -120,12 +136,7 @@ impl Process {
             }
             return false;
         };
-        let write = Operation::Write {
-            stream: STREAM,
-            offset: (block * BLOCK) as u64,
-            reduction: Reduction::OFF,
-            data: contents(version, block),
-        };
+        let write = write_of(block, version);
         let (router, socket) = (Rc::clone(&self.router), Rc::clone(socket));
         self.keeper.reactor().spawn(async move {
             let answer = router.ask(&socket.connection, shard_of(block), write).await;

@@ -8,4 +8,5 @@ mod clients;
 mod network;
 mod pool;
 mod seeds;
+mod slept;
 mod world;

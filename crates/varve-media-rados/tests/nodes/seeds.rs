@@ -74,6 +74,21 @@ fn found(bug: Bug) {
 }
 
 #[test]
-fn a_shard_claimed_by_a_node_that_has_gone_shows() {
-    found(Bug::ClaimServedUnseen);
+fn a_late_epoch_shows() {
+    found(Bug::LateEpochBegun); // F1
+}
+
+#[test]
+fn an_older_link_shows() {
+    found(Bug::OldLinkHeard); // F2
+}
+
+#[test]
+fn a_link_welcomed_early_shows() {
+    found(Bug::WelcomedEarly); // F2
+}
+
+#[test]
+fn a_node_that_has_gone_and_is_heard_shows() {
+    found(Bug::GoneNodeHeard); // F5
 }
