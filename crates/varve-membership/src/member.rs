@@ -329,3 +329,34 @@ impl Member {
         self.stand();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Fingerprint;
+
+    #[test]
+    fn who_was_taken_out_does_not_come_back() {
+        let (id, shard) = (NodeId(1), ShardId(0));
+        let node = Node { id, address: "a:1".to_owned(), fingerprint: Fingerprint([0; 32]) };
+        let mut member = Member::new(node, PoolId([7; 16]), 1).expect("the address is short");
+        member.saw(None, 0).expect("there was no table");
+        let table = member.proposal().expect("there is room").expect("it wants to join");
+        member.accepted(table.clone());
+        assert_eq!(member.orders().open, [shard]);
+        member.opening(shard);
+        member.opened(shard, 3);
+        let mut without = table.clone();
+        without.remove(id);
+        without.version += 1;
+        let again = Table { version: without.version + 1, ..table };
+        for later in [without, again] {
+            member.saw(Some(later), 1).expect("it is a later table");
+            assert_eq!(member.standing(), Standing::GivenUp); // B3
+            assert_eq!(member.proposal(), Ok(None));
+            let orders = member.orders();
+            assert_eq!((orders.open.len(), orders.close.len()), (0, 0));
+            assert_eq!(orders.abandon, [shard]);
+        }
+    }
+}

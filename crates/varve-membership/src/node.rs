@@ -23,7 +23,7 @@ impl fmt::Debug for NodeId {
     }
 }
 
-/// SHA-256 of the certificate by which others know a node.
+/// SHA-256 of the public key by which others know a node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Fingerprint(pub [u8; 32]);
 

@@ -4,7 +4,7 @@
 //!  hello ──of this pool, for this node, of a node of the table──▶ quiet ──▶ welcome ──▶ request … answer        goodbye: why it ends
 //! ```
 //!
-//! I1. A link is of the node that its certificate names in the table.
+//! I1. A link is of the node whose key it shows in the table.
 //! I2. The judge's word and the beginning of a request are one step.
 //! I3. A request that is not begun is answered all the same.
 //! I4. Of a link so many bytes of requests wait or are under way; more are left to the socket.

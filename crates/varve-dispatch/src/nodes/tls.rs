@@ -72,8 +72,8 @@ impl NodeKey {
         let pkcs8 = [&PKCS8_PREFIX[..], &secret].concat();
         let key = rustls::crypto::ring::sign::any_eddsa_type(&PrivatePkcs8KeyDer::from(pkcs8));
         let key = key.map_err(broken)?;
-        let public = key.public_key().ok_or_else(|| broken("a key without a public one"))?;
-        let public = public.to_vec();
+        let public = key.public_key().map(|public| public.to_vec());
+        let public = public.ok_or_else(|| broken("a key without a public one"))?;
         let fingerprint = fingerprint_of(&public);
         let certified = Arc::new(CertifiedKey::new(vec![CertificateDer::from(public)], key));
         let provider = Arc::new(rustls::crypto::ring::default_provider());

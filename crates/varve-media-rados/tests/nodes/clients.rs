@@ -195,7 +195,8 @@ async fn burst(world: &World, socket: &Rc<Socket>, writer: usize, rng: &mut Rng)
     let first = rng.index(BLOCKS_OF_WRITER - count);
     let mut waits = BTreeMap::new();
     for block in writer * BLOCKS_OF_WRITER + first..writer * BLOCKS_OF_WRITER + first + count {
-        let known = &mut world.clients.blocks.borrow_mut()[block];
+        let mut blocks = world.clients.blocks.borrow_mut();
+        let known = &mut blocks[block];
         known.last += 1;
         waits.insert(block, known.last);
         socket.unread.borrow_mut().push_back((block, known.last));

@@ -121,8 +121,8 @@ impl Network {
             if self.stands_still(&lane) {
                 continue;
             }
-            if lane.on_its_way.borrow_mut().pop_front().is_some() && !self.dead.borrow().contains(&lane.to)
-            {
+            let is_there = lane.on_its_way.borrow_mut().pop_front().is_some();
+            if is_there && !self.dead.borrow().contains(&lane.to) {
                 lane.arrived.borrow_mut().push_back(frame);
                 lane.moved.notify_all();
             }

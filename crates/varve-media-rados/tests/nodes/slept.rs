@@ -50,7 +50,9 @@ async fn sleeps_before_its_claim(reactor: Reactor, seed: u64) -> u64 {
     world.network.hold(sleeper.id);
     // It goes on for as long as its client waits, and that one does.
     let first = write(Rc::clone(&sleeper), old, shard, 1);
-    reactor.spawn(async move { drop(first.await) });
+    reactor.spawn(async move {
+        let _whether_it_is_told = first.await;
+    });
     while stays.keeper.host(shard).is_none() {
         reactor.sleep(100 * MS).await;
     }

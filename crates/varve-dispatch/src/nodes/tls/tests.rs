@@ -13,10 +13,10 @@ fn key(number: u8) -> NodeKey {
     NodeKey::from_random([number; 32]).unwrap()
 }
 
-fn run<T: 'static>(work: impl AsyncFnOnce(Reactor) -> T + 'static) -> T {
+fn run<F: Future<Output = ()> + 'static>(work: impl FnOnce(Reactor) -> F) {
     let mut event_loop = Loop::new(LoopConfig::default()).unwrap();
-    let reactor = event_loop.handle();
-    event_loop.run(async move { work(reactor).await })
+    let work = work(event_loop.handle());
+    event_loop.run(work);
 }
 
 /// Two connected sockets.
@@ -47,7 +47,7 @@ fn message(request: u64, len: usize) -> Message {
 
 #[test]
 fn messages_come_whole_and_in_order() {
-    run(async |reactor| {
+    run(|reactor| async move {
         let (made, accepted) = link(&reactor, key(2)).await;
         let (made, accepted) = (made.unwrap(), accepted.unwrap());
         assert_eq!(made.peer(), key(2).fingerprint());
@@ -76,7 +76,7 @@ fn messages_come_whole_and_in_order() {
 
 #[test]
 fn another_key_than_the_table_names_is_refused() {
-    run(async |reactor| {
+    run(|reactor| async move {
         let (made, accepted) = link(&reactor, key(3)).await;
         assert!(made.is_err(), "key 2 was taken for key 3");
         if let Ok(accepted) = accepted {
@@ -87,7 +87,7 @@ fn another_key_than_the_table_names_is_refused() {
 
 #[test]
 fn whoever_speaks_no_tls_is_refused() {
-    run(async |reactor| {
+    run(|reactor| async move {
         let (there, here) = sockets(&reactor).await;
         let hello = SendPart::Small(wire::encode(&Message::Welcome { version: 1 }));
         there.send_all(vec![hello]).await.unwrap();
