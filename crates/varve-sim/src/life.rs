@@ -320,6 +320,15 @@ impl Machine {
             client.check_all(rng, 1).await;
         }
         audit_all(&clients, true).await;
+        if self.world.config.promise_per_mille > 0 {
+            for client in &clients {
+                client.keep_promises().await;
+                client.check_all(rng, 1).await;
+            }
+            if self.world.is_violated() {
+                return;
+            }
+        }
         self.empty(&clients, rng).await;
     }
 

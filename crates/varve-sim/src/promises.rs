@@ -6,11 +6,15 @@ use varve_engine::{Error, Mapped, Reservation, ReservationSize};
 use varve_stdx::Rng;
 use varve_types::ByteRange;
 
+use crate::content::fill;
 use crate::model::Stream;
 use crate::workload::{BLOCK, Client, HUGE};
 
 /// Runs of a stream's status looked at together.
 const RUNS_AT_ONCE: usize = 256;
+
+/// Blocks written together where all of a stream is.
+const REWRITE_BLOCKS: u64 = 4;
 
 impl Client {
     /// Promises a stream space for all that is ever written to it, or promises it nothing any more.
@@ -106,6 +110,38 @@ impl Client {
                 return;
             }
         }
+    }
+
+    /// Whoever was promised something gets it once others have taken all that they can have: blocks of any contents.
+    pub(crate) async fn keep_promises(&self) {
+        let other = self.world.fresh_stream();
+        self.model().streams.borrow_mut().push(Rc::clone(&other));
+        let mut offset = 0;
+        for len in [REWRITE_BLOCKS * BLOCK, BLOCK] {
+            while self.write_unlike(&other, offset, len).await {
+                offset += len;
+            }
+        }
+        let streams = self.model().streams.borrow().clone();
+        for stream in streams.iter().filter(|stream| stream.is_promised.get()) {
+            let (end, len) = (self.world.config.stream_blocks * BLOCK, REWRITE_BLOCKS * BLOCK);
+            for offset in (0..end).step_by(usize::try_from(len).expect("a few blocks")) {
+                self.write_unlike(stream, offset, len.min(end - offset)).await;
+                if self.world.is_violated() {
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Writes what cannot be reduced.
+    async fn write_unlike(&self, stream: &Rc<Stream>, offset: u64, len: u64) -> bool {
+        let fill_all = |data: &mut [u8], operation: u64| {
+            for (index, part) in data.chunks_mut(varve_engine::BLOCK_BYTES).enumerate() {
+                fill(part, operation, offset + index as u64 * BLOCK);
+            }
+        };
+        self.write_filled(stream, offset, len, fill_all).await
     }
 
     async fn blocks_with_data(&self, stream: &Stream) -> Option<u64> {

@@ -136,21 +136,37 @@ impl Client {
 
     /// Writes `len` bytes at `offset`, unless what is under way forbids it.
     pub(crate) async fn write_at(&self, rng: &mut Rng, stream: &Rc<Stream>, offset: u64, len: u64) {
-        let coverage = Coverage::of(offset, len);
-        let operation = self.world.fresh_operation();
-        if !self.begin(stream, operation, &coverage).await {
-            return;
-        }
-        let mut data = AlignedBuf::zeroed(usize::try_from(len).expect("bounded"));
-        if !rng.chance(1, 12) {
+        let config = &self.world.config;
+        let fill_some = |data: &mut [u8], operation: u64| {
+            if rng.chance(1, 12) {
+                return;
+            }
             for (index, part) in data.chunks_mut(varve_engine::BLOCK_BYTES).enumerate() {
                 let likeness = Likeness {
-                    is_duplicate: rng.below(100) < self.world.config.duplicate_percent,
-                    is_compressible: rng.below(100) < self.world.config.compressible_percent,
+                    is_duplicate: rng.below(100) < config.duplicate_percent,
+                    is_compressible: rng.below(100) < config.compressible_percent,
                 };
                 fill_like(part, operation, offset + index as u64 * BLOCK, likeness);
             }
+        };
+        self.write_filled(stream, offset, len, fill_some).await;
+    }
+
+    /// Writes what `fill` makes for the operation; false when it was refused, or what is under way forbids it.
+    pub(crate) async fn write_filled(
+        &self,
+        stream: &Rc<Stream>,
+        offset: u64,
+        len: u64,
+        fill: impl FnOnce(&mut [u8], u64),
+    ) -> bool {
+        let coverage = Coverage::of(offset, len);
+        let operation = self.world.fresh_operation();
+        if !self.begin(stream, operation, &coverage).await {
+            return false;
         }
+        let mut data = AlignedBuf::zeroed(usize::try_from(len).expect("bounded"));
+        fill(&mut data, operation);
         let now = self.world.tick();
         stream.model.borrow_mut().issue_write(operation, &coverage, &data, now);
         self.world.record("write", self.id, &[stream.id.get(), offset, len, operation]);
@@ -159,7 +175,9 @@ impl Client {
         if was_promised {
             self.judge_promised(stream, &outcome);
         }
+        let is_acknowledged = outcome.is_ok();
         self.finish(stream, operation, &coverage, outcome, "write");
+        is_acknowledged
     }
 
     /// Takes the blocks of a request; reads those whose contents have to be known.
