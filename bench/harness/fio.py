@@ -66,7 +66,7 @@ def _sample(job, text, cpu_s, command):
     # Some engines print lines of their own before the JSON document.
     document = json.loads(text[re.search(r"^\{", text, re.M).start():])
     result = document["jobs"][0]
-    side = result["read" if "read" in job.rw else "write"]
+    side = result["write" if job.rw in ("write", "randwrite") else "read"]  # of a mix the reads
     sample = {
         "command": " ".join(command),
         "ios": side["total_ios"],
