@@ -7,6 +7,7 @@ histogram. CPU of the client is the rusage of fio and its job processes.
 import json
 import os
 import re
+import shutil
 import subprocess
 import tempfile
 from dataclasses import dataclass
@@ -36,7 +37,9 @@ class Job:
 
 
 def version():
-    """fio's version, as it prints it."""
+    """fio's version, as it prints it. Raises FioFailed when it is not installed."""
+    if not shutil.which("fio"):
+        raise FioFailed("fio is not installed: apt-get install fio")
     return subprocess.run(["fio", "--version"], capture_output=True, text=True, check=True).stdout.strip()
 
 

@@ -9,6 +9,7 @@ use lz4_flex::block::{
     CompressTable, compress_into_with_table, decompress_into, get_maximum_output_size,
 };
 use varve_logstore::format::summary::Codec;
+use varve_logstore::planted::{Bug, planted};
 use varve_logstore::segment_writer::UNIT_ALIGN;
 use varve_stdx::{Fingerprinter, looks_random};
 use varve_types::{Compression, PoolId, Reduction, StreamId};
@@ -56,7 +57,7 @@ impl Shard {
     }
 
     pub(crate) fn reduction(&self, stream: StreamId) -> Reduction {
-        if self.reservations.promises_to(stream) {
+        if self.reservations.promises_to(stream) && !planted(Bug::PromisedIsReduced) {
             return Reduction::OFF; // V2 of the reservations.
         }
         self.reduce.wishes.borrow().get(&stream).copied().unwrap_or(self.config.reduction)

@@ -25,6 +25,7 @@ use std::rc::Rc;
 
 use varve_logstore::format::page::PageHeader;
 use varve_logstore::format::reservation::ReservationRecord;
+use varve_logstore::planted::{Bug, planted};
 use varve_logstore::segment_writer::BLOCK_ALIGN;
 use varve_logstore::space::unit_space;
 use varve_reactor::{Nanos, Notify};
@@ -223,6 +224,9 @@ impl Reservations {
 
     /// A cut of a stream is admitted (V3).
     pub(crate) fn cut_begins(&self, source: StreamId) {
+        if planted(Bug::HeldSurvivesCut) {
+            return;
+        }
         self.change(source, |promise| {
             promise.held = 0;
             promise.cuts += 1;
@@ -231,6 +235,9 @@ impl Reservations {
 
     /// A cut of or to a stream is applied, which raised the ceiling of its chunks that copies may hold (V3).
     pub(crate) fn cut_applied(&self, stream: StreamId, ceiling: ChunkId) {
+        if planted(Bug::HeldSurvivesCut) {
+            return;
+        }
         self.change(stream, |promise| {
             promise.cuts = promise.cuts.saturating_sub(1); // One of those that recovery replays was never begun.
             promise.floor = promise.floor.max(ceiling);
@@ -271,13 +278,9 @@ impl Shard {
     fn spoken_for(&self) -> (u64, u64) {
         let room = self.room();
         let dirty = room.dirty.max(self.reserves().dirty_limit as u64);
-        let used = [
-            room.live,
-            2 * room.under_way,
-            dirty,
-            self.reservations.outstanding_bytes(None),
-            OVERWRITE_SPACE,
-        ];
+        let promised = self.reservations.outstanding_bytes(None);
+        let promised = if planted(Bug::OthersTakePromised) { 0 } else { promised };
+        let used = [room.live, 2 * room.under_way, dirty, promised, OVERWRITE_SPACE];
         (used.into_iter().fold(0, u64::saturating_add), room.usable)
     }
 
@@ -491,6 +494,9 @@ impl Shard {
 
     /// Reads what is promised, of which nothing counts as held until it is counted (V6, V7).
     pub(crate) async fn load_reservations(&self) -> Result<()> {
+        if planted(Bug::PromisesForgotten) {
+            return Ok(());
+        }
         let mut promises = BTreeMap::new();
         let mut from = reservation_key(StreamId::ZERO).to_vec();
         let mut damaged = None;

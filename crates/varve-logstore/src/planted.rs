@@ -92,11 +92,19 @@ pub enum Bug {
     MarkForgetsAsks,
     /// Mark: what other shards granted and is not in a map yet is not told to them.
     MarkForgetsGranted,
+    /// Reservations: others take what is promised and not held.
+    OthersTakePromised,
+    /// Reservations: what a copy may hold counts as held after a cut.
+    HeldSurvivesCut,
+    /// Reservations: blocks are reduced although space is promised to their stream.
+    PromisedIsReduced,
+    /// Reservations: promises are not read when a shard opens.
+    PromisesForgotten,
 }
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Self; 44] = [
+    pub const ALL: [Self; 48] = [
         Self::AckBeforeDurable,
         Self::ChainUnchecked,
         Self::ReadBeforeDurable,
@@ -141,6 +149,10 @@ impl Bug {
         Self::MarkForgetsForeign,
         Self::MarkForgetsAsks,
         Self::MarkForgetsGranted,
+        Self::OthersTakePromised,
+        Self::HeldSurvivesCut,
+        Self::PromisedIsReduced,
+        Self::PromisesForgotten,
     ];
 }
 

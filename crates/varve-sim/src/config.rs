@@ -56,6 +56,10 @@ pub struct WorldConfig {
     pub object_percent: u64,
     /// Of a thousand operations on blocks, those that cut streams.
     pub cut_per_mille: u64,
+    /// Of a thousand operations on blocks, those that promise space to a stream, or take it back.
+    pub promise_per_mille: u64,
+    /// Of a hundred requests that give much back, those that are left out, so that shards are full.
+    pub keeps_percent: u64,
     /// What goes wrong beside power cuts.
     pub faults: Faults,
     /// How streams are reduced.
@@ -95,6 +99,12 @@ fn pick<T: Copy>(rng: &mut Rng, from: &[T]) -> T {
 
 fn small_below(rng: &mut Rng, bound: u32) -> u32 {
     u32::try_from(rng.below(u64::from(bound))).expect("below a u32")
+}
+
+/// None in half of the worlds.
+fn any_faults(rng: &mut Rng) -> Faults {
+    let none = Faults::None;
+    pick(rng, &[none, none, none, Faults::Reads, Faults::Writes, Faults::Bits])
 }
 
 fn lives(rng: &mut Rng, heavy: bool) -> u32 {
@@ -154,17 +164,7 @@ impl WorldConfig {
             },
             lives: lives(&mut rng, heavy),
             key_percent: pick(&mut rng, &[0, 10, 40]),
-            faults: pick(
-                &mut rng,
-                &[
-                    Faults::None,
-                    Faults::None,
-                    Faults::None,
-                    Faults::Reads,
-                    Faults::Writes,
-                    Faults::Bits,
-                ],
-            ),
+            faults: any_faults(&mut rng),
             large_percent: pick(&mut rng, &[0, 10, 40]),
             reduction: any_reduction(&mut rng),
             duplicate_percent: pick(&mut rng, &[0, 20, 60, 90]),
@@ -177,6 +177,8 @@ impl WorldConfig {
             mark_passes: 1,
             mark_pause_nanos: 0,
             loses_messages: rng.chance(1, 3),
+            promise_per_mille: 0,
+            keeps_percent: 0,
         }
     }
 
@@ -198,6 +200,38 @@ impl WorldConfig {
             streams: seeded.streams.min(2),
             stream_blocks: seeded.stream_blocks.min(40),
             lives: seeded.lives.min(20),
+            ..seeded
+        }
+    }
+
+    /// A world that promises space to streams and is full most of the time, from the same seed.
+    #[must_use]
+    pub fn promising(seed: u64) -> Self {
+        let seeded = Self::from_seed(seed);
+        let shards = if seed.is_multiple_of(4) { 2 } else { 1 };
+        let segment_bytes = 64 << 10;
+        // A copy of what is promised to one has to fit beside it, and to be more than what is kept for writes that overwrite.
+        let fits_copy = seed.is_multiple_of(3);
+        let more = if fits_copy { 100 } else { 0 };
+        let per_shard = 140 + more + u32::try_from(seed % 100).expect("below 100");
+        let streams = 3 + usize::from(seed.is_multiple_of(2));
+        let payload = u64::from(per_shard) * u64::from(segment_bytes) / 4096;
+        Self {
+            shards,
+            segments: per_shard * u32::from(shards),
+            segment_bytes,
+            streams,
+            // What is promised to one fits; all of them, with copies, do not.
+            stream_blocks: payload * if fits_copy { 3 } else { 4 } / 10,
+            object_percent: 0,
+            key_percent: 0,
+            promise_per_mille: 20,
+            keeps_percent: 95,
+            large_percent: 40,
+            cut_per_mille: 3,
+            workers: 4 + seeded.workers,
+            lives: seeded.lives.min(20),
+            checkpoint_entries: 100,
             ..seeded
         }
     }

@@ -7,6 +7,7 @@ mod life;
 mod model;
 mod objects;
 mod peers;
+mod promises;
 mod register;
 mod run;
 mod workload;

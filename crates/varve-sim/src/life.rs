@@ -81,6 +81,11 @@ pub(crate) async fn live(world: Rc<World>, reactor: Reactor, plan: Plan) {
         Ok(clients) => clients,
         Err(error) => return judge_opening(&world, plan, &error),
     };
+    if world.config.promise_per_mille > 0 && plan != Plan::Damaged {
+        for client in &clients {
+            client.release_strangers().await;
+        }
+    }
     match plan {
         Plan::Work => machine.work(clients, &mut rng).await,
         Plan::Open => {}
@@ -299,6 +304,9 @@ impl Machine {
             client.settle(client.shard.checkpoint().await, "checkpoint");
         }
         audit_all(&clients, true).await;
+        for client in &clients {
+            client.check_promises().await;
+        }
         self.close(&clients).await;
         if self.world.is_violated() {
             return;
@@ -312,6 +320,15 @@ impl Machine {
             client.check_all(rng, 1).await;
         }
         audit_all(&clients, true).await;
+        if self.world.config.promise_per_mille > 0 {
+            for client in &clients {
+                client.keep_promises(rng).await;
+                client.check_all(rng, 1).await;
+            }
+            if self.world.is_violated() {
+                return;
+            }
+        }
         self.empty(&clients, rng).await;
     }
 
@@ -320,7 +337,7 @@ impl Machine {
         for client in clients {
             let streams: Vec<_> = client.model().streams.take();
             for stream in streams {
-                client.settle(client.shard.drop_stream(stream.id).await, "drop");
+                client.drop_taken(&stream).await;
             }
             client.empty_bucket(&self.reactor).await;
         }

@@ -27,6 +27,9 @@ struct Options {
     /// Worlds of several shards that write much of the same
     #[arg(long)]
     sharing: bool,
+    /// Worlds that promise space to streams
+    #[arg(long, conflicts_with = "sharing")]
+    promising: bool,
     /// Goes on after a failing seed
     #[arg(long)]
     keep_going: bool,
@@ -35,7 +38,11 @@ struct Options {
 impl Options {
     /// The world of a seed.
     fn world(&self, seed: u64) -> WorldConfig {
-        if self.sharing { WorldConfig::sharing(seed) } else { WorldConfig::from_seed(seed) }
+        match (self.sharing, self.promising) {
+            (true, _) => WorldConfig::sharing(seed),
+            (_, true) => WorldConfig::promising(seed),
+            _ => WorldConfig::from_seed(seed),
+        }
     }
 }
 
@@ -115,8 +122,12 @@ fn main() -> ExitCode {
     failures.sort();
     for (seed, failure) in &failures {
         println!("seed {seed} failed: {failure}");
-        let sharing = if options.sharing { " -- --sharing" } else { "" };
-        println!("  replay: cargo xtask sim --seed {seed}{sharing}");
+        let kind = match (options.sharing, options.promising) {
+            (true, _) => " -- --sharing",
+            (_, true) => " -- --promising",
+            _ => "",
+        };
+        println!("  replay: cargo xtask sim --seed {seed}{kind}");
     }
     if failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

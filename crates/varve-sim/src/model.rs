@@ -228,6 +228,10 @@ pub(crate) struct Stream {
     pub model: RefCell<StreamModel>,
     /// Somebody asked for its end: from then on it may read as anything.
     pub(crate) dropped: Cell<bool>,
+    /// Space for all that is written to it was promised, durably, and nobody has asked to take it back.
+    pub(crate) is_promised: Cell<bool>,
+    /// Somebody changes what is promised to it: one at a time, as whoever owns streams does.
+    pub(crate) promise_changes: Cell<bool>,
 }
 
 /// What one shard holds.
@@ -252,6 +256,7 @@ impl ShardModel {
     pub(crate) fn cut(&self, now: u64) {
         self.copies.borrow_mut().clear();
         for stream in self.streams.borrow().iter() {
+            stream.promise_changes.set(false);
             stream.model.borrow_mut().cut(now);
         }
         for register in self.keys.borrow_mut().values_mut() {

@@ -12,10 +12,10 @@ use crate::model::{Coverage, ShardModel, Stream, StreamModel};
 use crate::register::Register;
 use crate::world::World;
 
-const BLOCK: u64 = varve_engine::BLOCK_BYTES as u64;
+pub(crate) const BLOCK: u64 = varve_engine::BLOCK_BYTES as u64;
 
 /// Far beyond every block that is written.
-const HUGE: u64 = 1 << 44;
+pub(crate) const HUGE: u64 = 1 << 44;
 
 /// Blocks from which on a write may bypass the lane.
 const LARGE_BLOCKS_MIN: u64 = 16;
@@ -74,12 +74,17 @@ impl Client {
             self.cut(rng, &stream).await;
             return;
         }
+        let promise_per_mille = self.world.config.promise_per_mille;
+        if promise_per_mille > 0 && rng.below(1000) < promise_per_mille {
+            self.change_promise(rng, &stream).await;
+            return;
+        }
         match rng.below(1000) {
             0..550 => self.write(rng, &stream).await,
             550..800 => self.read(rng, &stream).await,
             800..900 => self.trim(rng, &stream).await,
             900..960 => self.block_status(rng, &stream).await,
-            960..970 => self.drop_stream(&stream).await,
+            960..970 => self.drop_stream(rng, &stream).await,
             970..975 => self.settle(self.shard.checkpoint().await, "checkpoint"),
             975..980 => self.diff(rng, &stream).await,
             _ => self.write_hot(rng, &stream).await,
@@ -131,26 +136,48 @@ impl Client {
 
     /// Writes `len` bytes at `offset`, unless what is under way forbids it.
     pub(crate) async fn write_at(&self, rng: &mut Rng, stream: &Rc<Stream>, offset: u64, len: u64) {
-        let coverage = Coverage::of(offset, len);
-        let operation = self.world.fresh_operation();
-        if !self.begin(stream, operation, &coverage).await {
-            return;
-        }
-        let mut data = AlignedBuf::zeroed(usize::try_from(len).expect("bounded"));
-        if !rng.chance(1, 12) {
+        let config = &self.world.config;
+        let fill_some = |data: &mut [u8], operation: u64| {
+            if rng.chance(1, 12) {
+                return;
+            }
             for (index, part) in data.chunks_mut(varve_engine::BLOCK_BYTES).enumerate() {
                 let likeness = Likeness {
-                    is_duplicate: rng.below(100) < self.world.config.duplicate_percent,
-                    is_compressible: rng.below(100) < self.world.config.compressible_percent,
+                    is_duplicate: rng.below(100) < config.duplicate_percent,
+                    is_compressible: rng.below(100) < config.compressible_percent,
                 };
                 fill_like(part, operation, offset + index as u64 * BLOCK, likeness);
             }
+        };
+        self.write_filled(stream, offset, len, fill_some).await;
+    }
+
+    /// Writes what `fill` makes for the operation; false when it was refused, or what is under way forbids it.
+    pub(crate) async fn write_filled(
+        &self,
+        stream: &Rc<Stream>,
+        offset: u64,
+        len: u64,
+        fill: impl FnOnce(&mut [u8], u64),
+    ) -> bool {
+        let coverage = Coverage::of(offset, len);
+        let operation = self.world.fresh_operation();
+        if !self.begin(stream, operation, &coverage).await {
+            return false;
         }
+        let mut data = AlignedBuf::zeroed(usize::try_from(len).expect("bounded"));
+        fill(&mut data, operation);
         let now = self.world.tick();
         stream.model.borrow_mut().issue_write(operation, &coverage, &data, now);
         self.world.record("write", self.id, &[stream.id.get(), offset, len, operation]);
+        let was_promised = stream.is_promised.get();
         let outcome = self.shard.write(stream.id, offset, data.freeze()).await;
+        if was_promised {
+            self.judge_promised(stream, &outcome);
+        }
+        let is_acknowledged = outcome.is_ok();
         self.finish(stream, operation, &coverage, outcome, "write");
+        is_acknowledged
     }
 
     /// Takes the blocks of a request; reads those whose contents have to be known.
@@ -207,9 +234,12 @@ impl Client {
     }
 
     async fn trim(&self, rng: &mut Rng, stream: &Rc<Stream>) {
-        let (offset, len) = match rng.below(20) {
+        let keeps =
+            self.world.config.keeps_percent > 0 && rng.below(100) < self.world.config.keeps_percent;
+        let (offset, len) = match if keeps { 19 } else { rng.below(20) } {
             0 => (rng.below(self.world.config.stream_blocks) * BLOCK, HUGE),
             1 => (0, HUGE),
+            _ if keeps => self.place(rng, BLOCK),
             _ => self.place(rng, 1 << 20),
         };
         let coverage = Coverage::of(offset, len);
@@ -331,7 +361,11 @@ impl Client {
         }
     }
 
-    async fn drop_stream(&self, stream: &Rc<Stream>) {
+    async fn drop_stream(&self, rng: &mut Rng, stream: &Rc<Stream>) {
+        let keeps_percent = self.world.config.keeps_percent;
+        if keeps_percent > 0 && rng.below(100) < keeps_percent {
+            return;
+        }
         let fresh = self.world.fresh_stream();
         {
             let mut streams = self.model().streams.borrow_mut();
@@ -340,7 +374,20 @@ impl Client {
             };
             streams[index] = fresh;
         }
+        self.drop_taken(stream).await;
+    }
+
+    /// Takes a stream out of those that are worked on; false when somebody else has.
+    pub(crate) fn take_out(&self, stream: &Stream) -> bool {
+        let mut streams = self.model().streams.borrow_mut();
+        let index = streams.iter().position(|other| other.id == stream.id);
+        index.map(|index| streams.swap_remove(index)).is_some()
+    }
+
+    /// Drops a stream that was taken out.
+    pub(crate) async fn drop_taken(&self, stream: &Stream) {
         stream.dropped.set(true);
+        stream.is_promised.set(false);
         self.world.record("drop", self.id, &[stream.id.get()]);
         let outcome = self.shard.drop_stream(stream.id).await;
         self.settle(outcome, "drop");
@@ -356,6 +403,12 @@ impl Client {
                 sources.push(Rc::clone(other));
             }
         }
+        self.cut_together(&sources).await;
+        self.thin_out(rng).await;
+    }
+
+    /// Cuts streams at one time; the copies are streams from then on.
+    pub(crate) async fn cut_together(&self, sources: &[Rc<Stream>]) {
         let copies: Vec<_> = sources.iter().map(|_| self.world.fresh_stream()).collect();
         let ids = || copies.iter().map(|copy| copy.id);
         self.model().copies.borrow_mut().extend(ids());
@@ -381,7 +434,6 @@ impl Client {
         self.shard.release_cut(id);
         self.world.record("answer", self.id, &[id.0, u64::from(outcome.is_ok())]);
         self.settle(outcome, "cut");
-        self.thin_out(rng).await;
     }
 
     /// Drops a stream when there are many.
@@ -394,10 +446,7 @@ impl Client {
             let index = rng.index(streams.len());
             streams.swap_remove(index)
         };
-        gone.dropped.set(true);
-        self.world.record("drop", self.id, &[gone.id.get()]);
-        let outcome = self.shard.drop_stream(gone.id).await;
-        self.settle(outcome, "drop");
+        self.drop_taken(&gone).await;
     }
 
     /// Compares two streams: blocks that are said to be equal can be.

@@ -178,7 +178,13 @@ impl World {
     pub(crate) fn fresh_stream(&self) -> Rc<Stream> {
         let id = StreamId::new(self.next_stream.get());
         self.next_stream.set(id.get() + 1);
-        Rc::new(Stream { id, model: RefCell::default(), dropped: Cell::new(false) })
+        Rc::new(Stream {
+            id,
+            model: RefCell::default(),
+            dropped: Cell::new(false),
+            is_promised: Cell::new(false),
+            promise_changes: Cell::new(false),
+        })
     }
 
     /// Bytes that bypassed the lanes of the open shards.

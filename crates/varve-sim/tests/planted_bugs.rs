@@ -24,6 +24,15 @@ const OBJECTS: [Bug; 5] = [
 /// Bugs that show where shards name chunks of each other.
 const PEERS: [Bug; 3] = [Bug::GrantBeforeDurable, Bug::GrantOfUndurable, Bug::MarkForgetsForeign];
 
+/// Bugs that show where space is promised.
+const PROMISES: [Bug; 4] =
+    [Bug::OthersTakePromised, Bug::HeldSurvivesCut, Bug::PromisedIsReduced, Bug::PromisesForgotten];
+
+/// A world that promises space to streams.
+fn run_promising(world: u64) -> Outcome {
+    run_world(WorldConfig { faults: Faults::None, ..WorldConfig::promising(world) })
+}
+
 fn run_peers(world: u64) -> Outcome {
     run_world(peers(world))
 }
@@ -131,6 +140,7 @@ fn found(bug: Bug) {
     catch_panics();
     let run = match bug {
         Bug::ChainUnchecked => run_torn_lanes,
+        bug if PROMISES.contains(&bug) => run_promising,
         bug if OBJECTS.contains(&bug) => run_objects,
         Bug::MarkForgetsAsks | Bug::MarkForgetsGranted => run_marked_peers,
         Bug::GrantsForgottenInReplay => run_dense_peers,
@@ -206,6 +216,19 @@ planted! {
     mark_forgets_what_other_shards_name: MarkForgetsForeign;
     mark_forgets_answers_that_are_on_their_way: MarkForgetsAsks;
     mark_forgets_what_is_granted_and_in_no_map: MarkForgetsGranted;
+    others_take_what_is_promised: OthersTakePromised;
+    what_a_copy_may_hold_counts_as_held: HeldSurvivesCut;
+    what_is_promised_unreduced_is_reduced: PromisedIsReduced;
+    promises_are_forgotten_at_an_opening: PromisesForgotten;
+}
+
+/// What is promised is kept.
+#[test]
+fn worlds_of_promises_are_clean() {
+    catch_panics();
+    for world in 0..60 {
+        assert_eq!(run_promising(world).failure, None, "world {world}");
+    }
 }
 
 /// Shards that name chunks of each other lose nothing.
