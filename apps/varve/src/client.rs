@@ -17,6 +17,7 @@ use varve_access_admin::ListenAddress;
 use varve_access_admin::v1::ErrorBody;
 
 use crate::failure::{Failure, Result};
+use crate::watch::Watch;
 
 /// Longest wait for an answer: the API answers within 30 s or says why not.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
@@ -37,6 +38,14 @@ pub(crate) struct Client {
 pub(crate) struct Answer<T> {
     pub(crate) json: Value,
     pub(crate) value: T,
+}
+
+/// An answer as it came.
+struct Answered {
+    status: StatusCode,
+    /// It is not ready, and whoever asks again gets it.
+    asks_again: bool,
+    bytes: Bytes,
 }
 
 impl<T> Answer<T> {
@@ -69,6 +78,22 @@ impl Client {
         self.call(Method::GET, path, Bytes::new())
     }
 
+    /// Reads what is counted for it, however long that takes: the API says where it is to be asked again.
+    pub(crate) fn counted<T: DeserializeOwned>(&self, path: &str) -> Result<Answer<T>> {
+        let mut watch = None;
+        let answered = loop {
+            let answered = self.answer(Method::GET, path, Bytes::new())?;
+            if !answered.asks_again {
+                break answered;
+            }
+            watch.get_or_insert_with(Watch::open_ended).say("what is stored is being counted");
+        };
+        if let Some(watch) = watch {
+            watch.end();
+        }
+        self.parse(&self.taken(answered)?)
+    }
+
     /// Changes something; the change is durable when this returns.
     pub(crate) fn send<T: DeserializeOwned>(
         &self,
@@ -91,9 +116,12 @@ impl Client {
         path: &str,
         body: Bytes,
     ) -> Result<Answer<T>> {
-        let bytes = self.bytes(method, path, body)?;
+        self.parse(&self.bytes(method, path, body)?)
+    }
+
+    fn parse<T: DeserializeOwned>(&self, bytes: &[u8]) -> Result<Answer<T>> {
         // A deletion answers nothing, which reads as null.
-        let text: &[u8] = if bytes.is_empty() { b"null" } else { &bytes };
+        let text: &[u8] = if bytes.is_empty() { b"null" } else { bytes };
         let json: Value = serde_json::from_slice(text).map_err(|e| self.not_varve(&e))?;
         let value = serde_json::from_value(json.clone()).map_err(|e| self.not_varve(&e))?;
         Ok(Answer { json, value })
@@ -101,28 +129,30 @@ impl Client {
 
     /// The body of an answer that is no error.
     fn bytes(&self, method: Method, path: &str, body: Bytes) -> Result<Bytes> {
+        self.taken(self.answer(method, path, body)?)
+    }
+
+    fn taken(&self, answered: Answered) -> Result<Bytes> {
+        if !answered.status.is_success() {
+            return Err(self.refused(answered.status, &answered.bytes));
+        }
+        Ok(answered.bytes)
+    }
+
+    fn answer(&self, method: Method, path: &str, body: Bytes) -> Result<Answered> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|e| Failure::new(format!("start the client: {e}")))?;
         let answered = runtime.block_on(async {
             tokio::time::timeout(ANSWER_TIMEOUT, self.exchange(method, path, body)).await
         });
-        let (status, bytes) = answered.map_err(|_| {
+        answered.map_err(|_| {
             let seconds = ANSWER_TIMEOUT.as_secs();
             Failure::new(format!("no answer from {} within {seconds} s", self.address))
                 .hint("the daemon's log says what it waits for; the request may yet be carried out")
-        })??;
-        if !status.is_success() {
-            return Err(self.refused(status, &bytes));
-        }
-        Ok(bytes)
+        })?
     }
 
-    async fn exchange(
-        &self,
-        method: Method,
-        path: &str,
-        body: Bytes,
-    ) -> Result<(StatusCode, Bytes)> {
+    async fn exchange(&self, method: Method, path: &str, body: Bytes) -> Result<Answered> {
         let request = Request::builder()
             .method(method)
             .uri(path)
@@ -146,15 +176,16 @@ impl Client {
         &self,
         stream: impl AsyncRead + AsyncWrite + Unpin,
         request: Request<Full<Bytes>>,
-    ) -> Result<(StatusCode, Bytes)> {
+    ) -> Result<Answered> {
         let (mut sender, connection) =
             http1::handshake(TokioIo::new(stream)).await.map_err(|e| self.broken(&e))?;
         let answer = async {
             let answer = sender.send_request(request).await.map_err(|e| self.broken(&e))?;
             let status = answer.status();
+            let asks_again = answer.headers().contains_key(header::RETRY_AFTER);
             let body = Limited::new(answer.into_body(), ANSWER_BYTES_MAX);
             let bytes = body.collect().await.map_err(|e| self.broken(&*e))?.to_bytes();
-            Ok((status, bytes))
+            Ok(Answered { status, asks_again, bytes })
         };
         tokio::pin!(answer);
         // The connection does the I/O; it may end first when the daemon closes right after its answer.
@@ -237,7 +268,26 @@ pub(crate) fn percent_encoded(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use varve_access_admin::{LimitsConfig, Listener, MemoryBackend, serve, v1};
+
     use super::*;
+
+    #[test]
+    fn a_long_count_is_asked_for_until_it_is_there() {
+        let dir = tempfile::tempdir().unwrap();
+        let address = ListenAddress::Unix(dir.path().join(ADMIN_SOCKET));
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        let listener = runtime.block_on(Listener::bind(&address)).unwrap();
+        let backend = Arc::new(MemoryBackend::with_slow_counts(3));
+        let limits = LimitsConfig { request_timeout_ms: 50, ..LimitsConfig::default() };
+        runtime.spawn(serve(vec![listener], backend, limits, std::future::pending()));
+        let client = Client::at(address);
+        let asked_once = client.get::<v1::Space>("/v1/space").err().unwrap();
+        assert!(asked_once.what().contains("still being counted"), "{}", asked_once.what());
+        assert!(client.counted::<v1::Space>("/v1/space").is_ok());
+    }
 
     #[test]
     fn names_are_encoded_in_paths() {

@@ -93,6 +93,12 @@ pub enum Error {
         /// The limit.
         limit_ms: u64,
     },
+    /// What is stored was not counted in time. The count goes on.
+    #[error("what is stored is still being counted after {limit_ms} ms")]
+    Counting {
+        /// The limit.
+        limit_ms: u64,
+    },
     /// A listener cannot be opened.
     #[error("listen on {address}: {source}")]
     Listen {
@@ -133,7 +139,9 @@ impl Error {
             | Self::NothingToChange { .. }
             | Self::SocketPath { .. } => ErrorKind::Invalid,
             Self::Host { .. } | Self::NotLoopback { .. } => ErrorKind::Denied,
-            Self::Timeout { .. } | Self::Listen { .. } => ErrorKind::Unavailable,
+            Self::Timeout { .. } | Self::Counting { .. } | Self::Listen { .. } => {
+                ErrorKind::Unavailable
+            }
         }
     }
 
@@ -158,6 +166,7 @@ impl Error {
                 "start it with `--s3 127.0.0.1:9000`, or set `s3.listen` in its configuration"
             }
             Self::Timeout { .. } => "GET /v1/status shows each shard; the request may yet complete",
+            Self::Counting { .. } => "ask again: the count goes on, and whoever asks next is told",
             Self::Listen { source, .. } if source.kind() == io::ErrorKind::StorageFull => {
                 "the file system of the socket is full: remove something there"
             }

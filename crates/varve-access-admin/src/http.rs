@@ -1,7 +1,7 @@
 //! Errors as HTTP: one exhaustive table from kinds to statuses, and the JSON body that every error answer has.
 
 use axum::Json;
-use axum::http::StatusCode;
+use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use varve_types::ErrorKind;
 
@@ -34,6 +34,10 @@ impl IntoResponse for Error {
         }
         let body =
             ErrorBody { kind: name.to_owned(), message: self.to_string(), hint: self.hint() };
-        (status, Json(body)).into_response()
+        let mut response = (status, Json(body)).into_response();
+        if matches!(self, Self::Counting { .. }) {
+            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("0"));
+        }
+        response
     }
 }

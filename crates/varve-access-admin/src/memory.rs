@@ -5,6 +5,7 @@ mod snapshots;
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use varve_types::{ErrorKind, Reduction, limits};
 
@@ -27,6 +28,7 @@ pub struct MemoryBackend {
     check: Mutex<CheckStatus>,
     objects: objects::MemoryObjects,
     without_s3: bool,
+    slow_counts: AtomicU32,
 }
 
 /// When the pool and every volume in it came to be: 2026-01-01 00:00 UTC.
@@ -65,6 +67,12 @@ impl MemoryBackend {
     #[must_use]
     pub fn without_s3() -> Self {
         Self { without_s3: true, ..Self::default() }
+    }
+
+    /// A backend whose first counts of what is stored take longer than anybody waits.
+    #[must_use]
+    pub fn with_slow_counts(slow_counts: u32) -> Self {
+        Self { slow_counts: AtomicU32::new(slow_counts), ..Self::default() }
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, Volume>> {
@@ -297,7 +305,11 @@ impl AdminBackend for MemoryBackend {
     }
 
     fn space(&self) -> AdminFuture<'_, Space> {
-        ready(Ok(self.space_now()))
+        let left = |slow: u32| slow.checked_sub(1);
+        match self.slow_counts.fetch_update(Ordering::Relaxed, Ordering::Relaxed, left) {
+            Ok(_) => Box::pin(std::future::pending()),
+            Err(_) => ready(Ok(self.space_now())),
+        }
     }
 
     fn volume_space(&self, name: String) -> AdminFuture<'_, VolumeFamily> {

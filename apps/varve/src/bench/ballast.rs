@@ -41,17 +41,17 @@ impl Ballast {
     /// Writes until `percent` of the pool's capacity are used; how full it is then, in words.
     pub(super) fn reach(&self, percent: u8, watch: &Watch, fill: Fill<'_>) -> Result<String> {
         loop {
-            let space = self.client.get::<v1::Space>("/v1/space")?.value;
-            let used = space.used_bytes as f64 / space.capacity_bytes.max(1) as f64 * 100.0;
+            let pool = self.client.get::<v1::Pool>("/v1/pool")?.value;
+            let used = pool.used_bytes as f64 / pool.capacity_bytes.max(1) as f64 * 100.0;
             let is_near = used >= f64::from(percent) - NEAR_PERCENT;
             if is_near || self.volumes.borrow().len() == VOLUMES_MAX || watch.is_stopped() {
                 let (used_bytes, all) =
-                    (ByteCount(space.used_bytes), ByteCount(space.capacity_bytes));
+                    (ByteCount(pool.used_bytes), ByteCount(pool.capacity_bytes));
                 return Ok(format!(
                     "{used:.1} % of the pool, {used_bytes} of {all}, before the load"
                 ));
             }
-            let missing = space.capacity_bytes / 100 * u64::from(percent) - space.used_bytes;
+            let missing = pool.capacity_bytes / 100 * u64::from(percent) - pool.used_bytes;
             watch.say(format!("fill the pool to {percent} %"));
             self.write(missing.next_multiple_of(BLOCK_BYTES as u64), fill)?;
         }

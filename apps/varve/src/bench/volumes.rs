@@ -182,7 +182,7 @@ impl Fleet {
         if self.goal.work.own_percent.is_none() {
             return Ok(None);
         }
-        let space = self.client.get::<v1::Space>("/v1/space")?.value;
+        let space = self.client.counted::<v1::Space>("/v1/space")?.value;
         let ratio = |one: u64, other: u64| one as f64 / other.max(1) as f64;
         let shared = ratio(space.logical_bytes, space.unique_bytes);
         let packed = ratio(space.unique_bytes, space.stored_bytes);

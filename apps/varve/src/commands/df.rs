@@ -21,7 +21,7 @@ pub(crate) struct Df {
 
 impl Df {
     pub(crate) fn run(self, client: &Client) -> Result<String> {
-        let answer = client.get::<v1::Space>("/v1/space")?;
+        let answer = client.counted::<v1::Space>("/v1/space")?;
         Ok(answer.print(self.format.json, |space| describe(&space)))
     }
 }

@@ -94,12 +94,12 @@ async fn pool(State(api): State<Api>) -> Result<Json<Pool>> {
 }
 
 async fn space(State(api): State<Api>) -> Result<Json<Space>> {
-    api.within_limit(api.backend.space()).await.map(Json)
+    api.counted(api.backend.space()).await.map(Json)
 }
 
 async fn volume_space(State(api): State<Api>, name: NamePath) -> Result<Json<VolumeFamily>> {
     let name = name_in(name)?;
-    api.within_limit(api.backend.volume_space(name)).await.map(Json)
+    api.counted(api.backend.volume_space(name)).await.map(Json)
 }
 
 async fn check(State(api): State<Api>) -> Result<Json<CheckStatus>> {
@@ -244,6 +244,14 @@ impl Api {
             Ok(result) => result,
             Err(_) => Err(Error::Timeout { limit_ms }),
         }
+    }
+
+    /// Like [`Self::within_limit`], of what the backend goes on with when it takes longer.
+    async fn counted<T>(&self, answer: AdminFuture<'_, T>) -> Result<T> {
+        self.within_limit(answer).await.map_err(|error| match error {
+            Error::Timeout { limit_ms } => Error::Counting { limit_ms },
+            other => other,
+        })
     }
 
     pub(super) async fn json_body<T: DeserializeOwned>(&self, request: Request<Body>) -> Result<T> {

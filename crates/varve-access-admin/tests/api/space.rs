@@ -36,3 +36,14 @@ async fn a_pool_without_volumes_holds_nothing() {
     }
     assert_eq!(server.call("POST", "/v1/space", Some(json!({}))).await.0, 501);
 }
+
+#[tokio::test]
+async fn who_asks_for_a_long_count_is_asked_to_come_again() {
+    let limits = LimitsConfig { request_timeout_ms: 50, ..LimitsConfig::default() };
+    let server = Server::start(MemoryBackend::with_slow_counts(1), limits).await;
+    let request = "GET /v1/space HTTP/1.1\r\nhost: varve\r\nconnection: close\r\n\r\n";
+    let answer = server.exchange(request).await;
+    assert!(answer.starts_with("HTTP/1.1 503 ") && answer.contains("\r\nretry-after: 0\r\n"));
+    assert!(answer.contains("still being counted after 50 ms"), "{answer}");
+    assert!(server.exchange(request).await.starts_with("HTTP/1.1 200 "));
+}

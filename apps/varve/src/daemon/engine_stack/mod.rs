@@ -84,6 +84,7 @@ impl ShardStack for EngineStack {
             enter(&reactor, shard, &media, peers).await.map_err(|error| failed(&error))?;
         reactor.spawn(serve_jobs(dispatch.clone(), inbox)); // E1
         varve_stdx::limit_spare_memory(source.spare_bytes());
+        let space = SpaceCount::new(reactor.clone());
         let config = HostConfig { reactor, media, shard: source.shard_config(shard), root };
         let host = ShardHost::open(config, &dispatch).await.map_err(|error| {
             failed(&error)
@@ -92,7 +93,6 @@ impl ShardStack for EngineStack {
         dispatch.add_host(shard, Rc::clone(&host));
         let placement = dispatch.placement().clone();
         let datasets = Datasets::new(dispatch, Arc::clone(&source.shared));
-        let space = SpaceCount::new();
         let times = Rc::default();
         Ok(Self { shard, host, datasets, placement, space, disks, cache, times, _source: source })
     }

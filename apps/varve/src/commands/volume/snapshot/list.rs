@@ -32,7 +32,7 @@ impl List {
     pub(crate) fn run(self, client: &Client) -> Result<String> {
         if let Some(volume) = self.volume.as_deref().filter(|_| self.space) {
             let path = format!("{}/space", volume_path(volume));
-            let answer = client.get::<v1::VolumeFamily>(&path)?;
+            let answer = client.counted::<v1::VolumeFamily>(&path)?;
             return Ok(answer.print(self.format.json, |family| describe_space(&family.snapshots)));
         }
         let of = self.volume.as_deref().map(percent_encoded);
