@@ -33,7 +33,9 @@ mod system;
 mod timeline;
 mod volumes;
 
-pub(crate) use arguments::{Aim, CephArgs, LoadArgs, ObjectsArgs, aim, milliseconds, processes};
+pub(crate) use arguments::{
+    Aim, CephArgs, DataArgs, LoadArgs, ObjectsArgs, aim, milliseconds, processes,
+};
 pub(crate) use bucket::Bucket;
 pub(crate) use clients::{ClientPart, run_clients};
 pub(crate) use compared::{Compared, compare};
@@ -44,7 +46,7 @@ pub(crate) use objects::run_workload;
 pub(crate) use page::{Named, html, page};
 pub(crate) use picture::write_pictures;
 pub(crate) use preset::{
-    block_work, known, lives_work, load_of, objects_plans, objects_work, shown,
+    block_work, can_run, known, lives_work, load_of, objects_plans, objects_work, shown,
 };
 pub(crate) use rados::RadosGoal;
 pub(crate) use report::{Report, json};

@@ -238,7 +238,7 @@ impl Report {
         if self.size_bytes > 0 {
             pairs.insert(1, ("used", format!("{}{fill}", ByteCount(self.size_bytes))));
         }
-        if self.load.read_percent < 100 && self.load.objects.is_none() {
+        if self.load.read_percent < 100 || self.load.objects.is_some() {
             pairs.push(("writes", self.load.data()));
         }
         pairs.push(("time", time));

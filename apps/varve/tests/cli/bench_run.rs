@@ -249,10 +249,16 @@ fn a_preset_runs_with_its_parameters() {
     for (preset, what) in [
         ("yahoo-cas", "a cache tier before coded storage"),
         ("file-smallfiles", "file system targets"),
+        ("file-mixed", "file system targets"),
     ] {
-        let later = bench(&[preset, "--target", "memory:16MiB"]).refused(2);
         let said = format!("`{preset}` cannot be run yet: it needs {what}");
-        assert!(later.contains(&said) && later.contains("varve bench show"), "{later}");
+        // Whatever is said beside it: a target would not help.
+        for more in [&["--target", "memory:16MiB"][..], &["--target", "s3://b"], &[]] {
+            let later = bench(&[&[preset], more].concat()).refused(2);
+            assert!(later.contains(&said) && later.contains("varve bench show"), "{later}");
+        }
+        let later = varve(&["bench", "cosbench", preset]).refused(2);
+        assert!(later.contains(&said), "{later}");
     }
     let file = bench(&["file-2m-qd64", "--target", "memory:256MiB", "--size", "256MiB", "--json"]);
     let blocks: Vec<u64> = file.json()["runs"]

@@ -6,15 +6,15 @@ use std::sync::Arc;
 use clap::Args;
 use varve_tool_bench::cosbench::{End, Verb, Workload};
 use varve_tool_bench::fio::{FioCommand, FioFile, FioPlace};
-use varve_tool_bench::{LoadSpec, Preset, Step, Target, VolumeWork};
+use varve_tool_bench::{DataSpec, LoadSpec, Preset, Step, Target, VolumeWork};
 use varve_types::ByteCount;
 use varve_types::limits::MEDIA_ALIGN;
 
 use crate::age::now_unix_ms;
 use crate::bench::{
     Aim, Bucket, CephArgs, ClientPart, FioGoal, Goal, LoadArgs, ObjectsArgs, ObjectsPlan, Plan,
-    RadosGoal, Report, Saved, SweepArgs, System, VolumesGoal, aim, block_work, flags_said, json,
-    known, lives_work, load_of, milliseconds, objects_plans, objects_work, processes, run,
+    RadosGoal, Report, Saved, SweepArgs, System, VolumesGoal, aim, block_work, can_run, flags_said,
+    json, known, lives_work, load_of, milliseconds, objects_plans, objects_work, processes, run,
     run_clients, shown,
 };
 use crate::cli::{Global, size};
@@ -153,6 +153,7 @@ impl Run {
     pub(crate) fn run(self, global: &Global) -> Result<String> {
         let load = self.load.spec()?;
         let preset = self.preset.as_deref().map(known).transpose()?;
+        preset.as_ref().map_or(Ok(()), can_run)?;
         if let (Some(preset), None) = (&preset, &self.target)
             && let Some(lives) = lives_work(preset)
         {
@@ -244,7 +245,8 @@ impl Run {
                     Some(preset) => (preset_workload(preset)?, false),
                 };
                 let server = self.objects.server()?;
-                let bucket = Arc::new(Bucket::new(name.clone(), server, load.seed));
+                let data = DataSpec { seed: load.seed, ..load.data };
+                let bucket = Arc::new(Bucket::new(name.clone(), server, data));
                 let objects =
                     objects_plans(workload, self.size.map(|size| size.0), (bucket, self.overwrite));
                 self.objects_plans(objects, load, is_own)
