@@ -185,6 +185,11 @@ impl Load {
         })
     }
 
+    /// Operations under way of all jobs at most.
+    pub(crate) fn depth(&self) -> u64 {
+        u64::from(self.jobs) * u64::from(self.depth)
+    }
+
     /// Setting of a load that is the same but for it.
     pub(crate) fn setting_beside<'a>(&self, other: &'a Self) -> Option<&'a str> {
         let without = |load: &Self| Self { setting: None, ..load.clone() };

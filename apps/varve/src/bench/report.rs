@@ -2,13 +2,14 @@
 
 use serde::{Deserialize, Serialize};
 use varve_tool_bench::fio::{FioRun, FioSide};
-use varve_tool_bench::{Measured, Side};
+use varve_tool_bench::{Measured, Side, Usage};
 use varve_types::ByteCount;
 
-use super::figures::{Figures, Window, both};
+use super::figures::{Figures, Origin, Window, both};
 use super::load::Load;
 use super::rados;
 use super::run::{Goal, Outcome, Plan, Settling};
+use super::sampler::Timeline;
 use crate::failure::{Failure, Result};
 use crate::table::{Align, columns, labelled};
 
@@ -147,7 +148,7 @@ impl Report {
     }
 
     /// Those of several hosts as one, each with its name.
-    pub(crate) fn merged(parts: &[(&str, &Self)]) -> Result<Self> {
+    pub(crate) fn merged(parts: &[(Origin<'_>, &Self)]) -> Result<Self> {
         let reports = || parts.iter().map(|(_, report)| *report);
         let loads: Vec<&Load> = reports().map(|report| &report.load).collect();
         let load = Load::merged(&loads).ok_or_else(|| {
@@ -165,9 +166,9 @@ impl Report {
                 .hint("measure again: it is of an earlier version, or of fio without json+")
         };
         let windows = (0..count).map(|at| {
-            let parts: Vec<(&str, &Window)> = parts
+            let parts: Vec<(Origin<'_>, &Window)> = parts
                 .iter()
-                .filter_map(|(name, one)| Some((*name, one.repeats.get(at)?)))
+                .filter_map(|(origin, one)| Some((*origin, one.repeats.get(at)?)))
                 .collect();
             Window::merged(&parts).ok_or_else(without)
         });
@@ -183,7 +184,9 @@ impl Report {
         let sum = |of: fn(&Self) -> Option<u64>| reports().map(of).sum::<Option<u64>>();
         let mut invalid: Vec<String> = parts
             .iter()
-            .flat_map(|(name, one)| one.invalid.iter().map(move |why| format!("{name}: {why}")))
+            .flat_map(|(Origin { name, .. }, one)| {
+                one.invalid.iter().map(move |why| format!("{name}: {why}"))
+            })
             .collect();
         invalid.extend(apart(parts, count));
         let is_twice = |index: usize, load: &Load| {
@@ -216,6 +219,20 @@ impl Report {
             notes: Vec::new(),
             repeats: windows,
         })
+    }
+
+    /// Adds what the machine of all clients did in each window; what it did from moment to moment.
+    pub(super) fn observe(
+        &mut self,
+        seen: impl Fn(&Window) -> (Option<Usage>, Timeline),
+    ) -> Vec<Timeline> {
+        let load = &self.load;
+        let windows = self.repeats.iter_mut().map(|window| {
+            let (usage, timeline) = seen(window);
+            window.observe(load, usage);
+            timeline
+        });
+        windows.collect()
     }
 
     /// For people.
@@ -304,7 +321,7 @@ impl Report {
 }
 
 /// Whether windows of hosts lie so far from each other that they are none of one time.
-fn apart(parts: &[(&str, &Report)], count: usize) -> Option<String> {
+fn apart(parts: &[(Origin<'_>, &Report)], count: usize) -> Option<String> {
     (0..count).find_map(|at| {
         let windows = || parts.iter().filter_map(move |(_, report)| report.repeats.get(at));
         let begins = || windows().map(|window| window.began_unix_ms);

@@ -24,7 +24,7 @@ use super::crowd::{Crowd, ObjectsPlan};
 use super::fio::FioGoal;
 use super::health::Health;
 use super::rados::RadosGoal;
-use super::sampler::{Sampler, check_ceph, check_server};
+use super::sampler::{Sampler, Timeline};
 use super::setting::Setting;
 use super::volumes::{Fleet, Taken, VolumesGoal};
 use crate::age::now_unix_ms;
@@ -131,7 +131,7 @@ pub(crate) struct Repeat {
     pub(crate) began_unix_ms: u64,
     /// What the machine did in the window, and from moment to moment; nothing of a window that is too short to tell.
     pub(crate) usage: Option<Usage>,
-    pub(crate) timeline: Vec<(Duration, Usage)>,
+    pub(crate) timeline: Timeline,
 }
 
 /// Whether the rate had settled before the first window.
@@ -328,6 +328,9 @@ fn measure_phases(plan: &Plan, around: Around<'_>, run: Run<'_>) -> Result<Outco
     }
     plan.at_unix_ms.map_or(Ok(()), |at| wait_until(at, watch))?;
     let repeats = measure_repeats(plan, run, around)?;
+    if plan.in_step {
+        clients::measured()?;
+    }
     let mut outcome = Outcome {
         size_bytes: 0,
         repeats,
@@ -382,12 +385,10 @@ fn settle(run: Run<'_>, most_ms: u64, watch: &Watch) -> Result<Settling> {
 
 fn measure_repeats(plan: &Plan, run: Run<'_>, around: Around<'_>) -> Result<Vec<Repeat>> {
     let Around { global, watch, .. } = around;
-    let mut processes = plan.processes.clone();
-    processes.push(std::process::id());
-    let server = plan.asks_server.then(|| global.client());
-    server.as_ref().map_or(Ok(()), check_server)?;
-    check_ceph(&plan.ceph)?;
-    let sampler = Sampler::start(processes, server, plan.ceph.clone())?;
+    // What clients start looks for all of them.
+    let sampler = (!plan.in_step)
+        .then(|| Sampler::start(plan, vec![std::process::id()], global))
+        .transpose()?;
     let phase = Phase::Load {
         ramp_ns: plan.ramp_ms * 1_000_000,
         duration_ns: plan.duration_ms * 1_000_000,
@@ -402,11 +403,13 @@ fn measure_repeats(plan: &Plan, run: Run<'_>, around: Around<'_>) -> Result<Vec<
         let measured = run(phase, &format!("run {repeat} of {}", plan.repeats))?;
         if measured.window_ns > 0 {
             let end = begin + Duration::from_nanos(measured.window_ns);
-            let (usage, timeline) = (sampler.within(begin, end), sampler.timeline(begin, end));
+            let usage = sampler.as_ref().and_then(|sampler| sampler.within(begin, end));
+            let timeline = sampler.as_ref().map(|sampler| sampler.timeline(begin, end));
+            let timeline = timeline.unwrap_or_default();
             repeats.push(Repeat { measured, began_unix_ms, usage, timeline });
         }
     }
-    sampler.end();
+    sampler.into_iter().for_each(|mut sampler| sampler.end());
     Ok(repeats)
 }
 

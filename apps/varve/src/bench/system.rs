@@ -25,6 +25,9 @@ pub(crate) struct System {
     processor: String,
     processors: usize,
     memory_bytes: u64,
+    /// What the kernel drew when the machine was started: it tells it from others, whatever their names.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) boot_id: Option<String>,
 }
 
 impl System {
@@ -48,6 +51,8 @@ impl System {
             processor: field(&text("/proc/cpuinfo"), "model name"),
             processors: std::thread::available_parallelism().map_or(0, usize::from),
             memory_bytes: memory_kib * 1024,
+            boot_id: Some(text("/proc/sys/kernel/random/boot_id").trim_end().to_owned())
+                .filter(|id| !id.is_empty()),
         }
     }
 
@@ -63,6 +68,7 @@ impl System {
             processor: String::new(),
             processors: 0,
             memory_bytes: 0,
+            boot_id: None,
         }
     }
 

@@ -82,15 +82,61 @@ fn clients_share_a_target_and_make_one_result() {
     for (wrong, what) in [
         (&["--clients", "2", "--jobs", "3", "--size", "8MiB"][..], "3 jobs cannot be divided"),
         (&["--clients", "2", "--jobs", "2"], "several clients need --size"),
-        (&["--clients", "2", "--size", "8MiB", "--server"], "cannot be used with"),
-        (&["--clients", "2", "--size", "8MiB", "--ceph", "x.asok"], "cannot be used with"),
-        (&["--clients", "2", "--size", "8MiB", "--process", "1"], "cannot be used with"),
+        (&["--clients", "2", "--size", "8MiB", "--at", "9999999999"], "cannot be used with"),
         (&["--from", "1000"], "no multiple of 4 KiB"),
         (&["--from", "12MiB", "--size", "8MiB"], "fewer than --from and --size"),
     ] {
         let refused = run(wrong).refused(2);
         assert!(refused.contains(what), "{refused}");
     }
+}
+
+#[test]
+fn what_the_machine_did_is_looked_at_once_for_all_clients() {
+    let home = Home::new();
+    let daemon = home.serve(&[]);
+    home.varve(&["volume", "create", "v", "--size", "64MiB"]).ok();
+    let target = "nbd+unix:///v?socket=nbd.sock";
+    let run = |more: &[&str]| {
+        let load = ["--target", target, "--overwrite", "--reads", "0", "--size", "16MiB"];
+        let time = ["--jobs", "2", "--depth", "4", "--ramp", "500ms", "--duration", "1500ms"];
+        home.varve(&[&["bench", "run"], &load[..], &time, more].concat())
+    };
+    let own = daemon.pid().to_string();
+    let looks = ["--process", &own, "--server", "--repeat", "2"];
+    let json = run(&[&["--clients", "2"], &looks[..], &["--save", "two", "--json"]].concat());
+    let json = json.json();
+    let report = &json["runs"][0];
+    assert_eq!(report["invalid"].as_array().unwrap().len(), 0, "{}", report["invalid"]);
+    for window in report["repeats"].as_array().unwrap() {
+        let usage = &window["usage"];
+        let seconds = usage["seconds"].as_f64().unwrap();
+        assert!((0.5..=1.5).contains(&seconds), "the ramp is left out: {seconds}");
+        let processes = usage["processes"].as_array().unwrap();
+        let clients = processes.iter().filter(|process| process["is_client"] == true).count();
+        assert_eq!((processes.len(), clients), (3, 2), "the daemon and two clients: {usage}");
+        // What the daemon counts is what both clients wrote, once.
+        let counted = usage["server"]["client_write_bytes_per_second"].as_f64().unwrap();
+        let written = window["write_bytes_per_second"].as_f64().unwrap();
+        assert!((0.6..1.6).contains(&(counted / written)), "{counted} of {written}");
+        let layers = &window["layers"];
+        let names = |of: &str| -> Vec<String> {
+            let parts = layers[of].as_array().unwrap().iter();
+            parts.map(|part| part[0].as_str().unwrap().to_owned()).collect()
+        };
+        assert_eq!(names("cpu_us"), ["all", "clients", "varve"]);
+        assert_eq!(names("mean_us"), ["client, network and front-end", "engine", "drives"]);
+        assert!(layers["amplification"][0]["written"].as_f64().unwrap() > 0.0, "{layers}");
+        assert!(!window["findings"].as_array().unwrap().is_empty(), "{window}");
+    }
+    let usage = fs::read_to_string(home.path().join("two/usage.json")).unwrap();
+    let usage: serde_json::Value = serde_json::from_str(&usage).unwrap();
+    assert_eq!(usage["runs"][0].as_array().unwrap().len(), 2, "{usage}");
+    assert!(!usage["runs"][0][1].as_array().unwrap().is_empty(), "{usage}");
+    let text = run(&[&["--clients", "2"], &looks[..]].concat()).ok();
+    assert!(text.contains(" for an operation\n"), "{text}");
+    let text = run(&looks).ok();
+    assert!(text.contains("processors  all ") && text.contains(", clients "), "{text}");
 }
 
 #[test]

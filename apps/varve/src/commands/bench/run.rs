@@ -13,9 +13,9 @@ use varve_types::limits::MEDIA_ALIGN;
 use crate::age::now_unix_ms;
 use crate::bench::{
     Aim, Bucket, CephArgs, ClientPart, FioGoal, Goal, LoadArgs, ObjectsArgs, ObjectsPlan, Plan,
-    RadosGoal, Report, Saved, SweepArgs, System, VolumesGoal, aim, block_work, can_run, flags_said,
-    json, known, lives_work, load_of, milliseconds, objects_plans, objects_work, processes, run,
-    run_clients, shown,
+    RadosGoal, Report, Saved, SweepArgs, System, Timelines, VolumesGoal, aim, block_work, can_run,
+    flags_said, json, known, lives_work, load_of, milliseconds, objects_plans, objects_work,
+    processes, run, run_clients, shown,
 };
 use crate::cli::{Global, size};
 use crate::commands::bench::{read_text, scale};
@@ -96,7 +96,7 @@ pub(crate) struct Run {
 
     /// Client processes on a block target, among which jobs and rate are divided, each with an equal part of the target; their results are
     /// merged
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64), conflicts_with_all = ["at", "fio", "fio_job", "settle", "client", "process", "server", "ceph"], value_name = "COUNT")]
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64), conflicts_with_all = ["at", "fio", "fio_job", "settle", "client"], value_name = "COUNT")]
     clients: u32,
 
     /// Which of several clients this is
@@ -187,7 +187,8 @@ impl Run {
         if self.clients > 1 {
             let part = ClientPart { number: 0, count: self.clients };
             plans.iter_mut().try_for_each(|plan| take_part(plan, part))?;
-            return run_clients(self.clients)?.told(self.save.as_deref(), self.json);
+            let (saved, timelines) = run_clients(self.clients, &plans[0], global)?;
+            return saved.told(timelines, self.save.as_deref(), self.json);
         }
         let system = System::now();
         let outcomes = run(&plans, global)?;
@@ -198,7 +199,7 @@ impl Run {
         let within = self.sweep.within(&runs);
         let saved = Saved { preset: id, system, hosts: Vec::new(), within, runs };
         if let Some(dir) = &self.save {
-            saved.write(dir, &outcomes)?;
+            saved.write(dir, Timelines::of(&outcomes))?;
         }
         if self.json {
             return json(&saved);
