@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 use varve_tool_bench::Usage;
 
 use super::figures::Window;
+use super::health::{Health, HealthWatch};
 use super::page::Named;
 use super::run::Plan;
 use super::sampler::{Sampler, Timeline};
@@ -32,13 +33,14 @@ const GO: &str = "go";
 const MEASURED: &str = "measured";
 
 /// Flags that the parent has for itself, and whether a value follows each.
-const OWN: [(&str, bool); 6] = [
+const OWN: [(&str, bool); 7] = [
     ("--clients", true),
     ("--save", true),
     ("--json", false),
     ("--process", true),
     ("--server", false),
     ("--ceph", true),
+    ("--healthy", true),
 ];
 
 /// A client.
@@ -109,21 +111,35 @@ pub(crate) fn run_clients(count: u32, plan: &Plan, global: &Global) -> Result<(S
         .map(|(index, saved)| Named::new(format!("client {} of {count}", index + 1), saved));
     let mut saved = Saved::merged(&reports.collect::<Vec<_>>())?;
     let runs = saved.runs.iter_mut().zip(&loads);
-    let timelines = runs.map(|(run, seen)| run.observe(|window| seen.within(window))).collect();
+    let timelines = runs.map(|(run, seen)| {
+        run.told_health(seen.health.clone());
+        run.observe(|window| seen.within(window))
+    });
+    let timelines = timelines.collect();
     Ok((saved, Timelines::of_windows(timelines)))
 }
 
-/// What the machine did during a load.
+/// What the machine did during a load, and how the system was.
 struct Observed {
     sampler: Sampler,
+    health_watch: Option<HealthWatch>,
+    health: Option<Health>,
     began: Instant,
     began_unix_ms: u64,
 }
 
 impl Observed {
     fn start(plan: &Plan, clients: Vec<u32>, global: &Global) -> Result<Self> {
+        let health_watch = HealthWatch::begin(plan, global)?;
         let sampler = Sampler::start(plan, clients, global)?;
-        Ok(Self { sampler, began: Instant::now(), began_unix_ms: now_unix_ms() })
+        let (began, began_unix_ms) = (Instant::now(), now_unix_ms());
+        Ok(Self { sampler, health_watch, health: None, began, began_unix_ms })
+    }
+
+    fn end(&mut self) {
+        self.sampler.end();
+        let health = self.health_watch.take().map(HealthWatch::end);
+        self.health = health.or(self.health.take());
     }
 
     /// In a window of the clients, which have the same clock.
@@ -157,7 +173,7 @@ fn conduct(
                     told.map_err(|error| Failure::new(format!("a client is gone: {error}")))?;
                 }
             }
-            Said::Measured => loads.iter_mut().for_each(|load| load.sampler.end()),
+            Said::Measured => loads.iter_mut().for_each(Observed::end),
             Said::Reports(reports) => return Ok((reports, loads)),
         }
     }
@@ -229,7 +245,7 @@ mod tests {
 
     #[test]
     fn clients_get_everything_but_what_the_parent_does() {
-        let all = "bench run --target x --clients 4 --save dir --json --depth 8 --save=other --server --ceph a --ceph=b --process c";
+        let all = "bench run --target x --clients 4 --save dir --json --depth 8 --save=other --server --ceph a --ceph=b --process c --healthy x";
         let kept = arguments(all.split(' ').map(str::to_owned));
         assert_eq!(kept.join(" "), "bench run --target x --depth 8");
         assert_eq!("1/4".parse(), Ok(ClientPart { number: 1, count: 4 }));

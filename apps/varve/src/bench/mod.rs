@@ -8,6 +8,7 @@ mod chart;
 mod clients;
 mod compared;
 mod crowd;
+mod daemon;
 mod figures;
 mod fio;
 mod health;

@@ -6,6 +6,7 @@ use varve_tool_bench::{Measured, Side, Usage};
 use varve_types::ByteCount;
 
 use super::figures::{Figures, Origin, Window, both};
+use super::health::Health;
 use super::load::Load;
 use super::rados;
 use super::run::{Goal, Outcome, Plan, Settling};
@@ -37,6 +38,9 @@ pub(crate) struct Report {
     settled_after_ms: Option<u64>,
     /// Whether it was ended early; then the last repeat is short.
     interrupted: bool,
+    /// Whether the measured system was well, where somebody knows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    health: Option<Health>,
     /// Why its figures mean nothing; empty when they do.
     #[serde(default)]
     pub(crate) invalid: Vec<String>,
@@ -83,6 +87,7 @@ impl Report {
                 Settling::NotAsked | Settling::Never { .. } => None,
             },
             interrupted: outcome.is_interrupted,
+            health: outcome.health.clone(),
             invalid: invalid(outcome).into_iter().chain(contradiction(&windows)).collect(),
             verified_blocks: outcome.verified.filter(|_| !has_objects),
             verified_objects: outcome.verified.filter(|_| has_objects),
@@ -132,6 +137,7 @@ impl Report {
             duration_ms: run.window_ms,
             settled_after_ms: None,
             interrupted: false,
+            health: None,
             invalid: contradiction(&windows).into_iter().collect(),
             verified_blocks: None,
             verified_objects: None,
@@ -182,6 +188,8 @@ impl Report {
         let mut targets: Vec<&str> = reports().map(|report| report.target.as_str()).collect();
         targets.dedup();
         let sum = |of: fn(&Self) -> Option<u64>| reports().map(of).sum::<Option<u64>>();
+        let health: Vec<_> =
+            parts.iter().map(|(origin, one)| (*origin, one.health.as_ref())).collect();
         let mut invalid: Vec<String> = parts
             .iter()
             .flat_map(|(Origin { name, .. }, one)| {
@@ -206,6 +214,7 @@ impl Report {
             duration_ms: reports().map(|report| report.duration_ms).max().unwrap_or(0),
             settled_after_ms: None,
             interrupted: reports().any(|report| report.interrupted),
+            health: Health::merged(&health),
             invalid,
             verified_blocks: sum(|report| report.verified_blocks),
             verified_objects: sum(|report| report.verified_objects),
@@ -219,6 +228,12 @@ impl Report {
             notes: Vec::new(),
             repeats: windows,
         })
+    }
+
+    /// Adds how the system of all clients was.
+    pub(super) fn told_health(&mut self, health: Option<Health>) {
+        self.invalid.extend(health.as_ref().and_then(unwell));
+        self.health = health.or(self.health.take());
     }
 
     /// Adds what the machine of all clients did in each window; what it did from moment to moment.
@@ -262,6 +277,7 @@ impl Report {
         if let Some(ms) = self.settled_after_ms {
             pairs.push(("settled", format!("after {}", seconds(ms))));
         }
+        pairs.extend(self.health.as_ref().map(|health| ("health", health.text())));
         if self.not_begun > 0 {
             let text = format!(
                 "{} operations when time was up: the target is slower than the rate",
@@ -338,9 +354,13 @@ fn apart(parts: &[(Origin<'_>, &Report)], count: usize) -> Option<String> {
     })
 }
 
+/// Figures of a system that repairs itself are those of another one.
+fn unwell(health: &Health) -> Option<String> {
+    health.degraded.as_ref().map(|why| format!("the system was not well: {why}"))
+}
+
 fn invalid(outcome: &Outcome) -> Vec<String> {
-    let mut reasons: Vec<String> =
-        outcome.unwell.iter().map(|why| format!("the system was not well: {why}")).collect();
+    let mut reasons: Vec<String> = outcome.health.iter().filter_map(unwell).collect();
     let failures: u64 = outcome.repeats.iter().map(|repeat| repeat.measured.failures).sum();
     if failures > 0 {
         let first = outcome.complaint.as_deref().unwrap_or_default();

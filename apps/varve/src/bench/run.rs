@@ -22,7 +22,7 @@ use super::ballast::Ballast;
 use super::clients;
 use super::crowd::{Crowd, ObjectsPlan};
 use super::fio::FioGoal;
-use super::health::Health;
+use super::health::{Health, HealthWatch};
 use super::rados::RadosGoal;
 use super::sampler::{Sampler, Timeline};
 use super::setting::Setting;
@@ -60,7 +60,7 @@ pub(crate) struct Plan {
     pub(crate) in_step: bool,
     /// Longest time to wait before the first one until the rate has settled.
     pub(crate) settle_ms: Option<u64>,
-    /// Command whose exit code says whether the measured system is well.
+    /// Command whose exit code says whether the measured system is well; without it a daemon says so of its own targets.
     pub(crate) healthy: Option<String>,
     /// Processes that are looked at, beside this one.
     pub(crate) processes: Vec<u32>,
@@ -111,8 +111,8 @@ pub(crate) struct Outcome {
     pub(crate) size_bytes: u64,
     pub(crate) repeats: Vec<Repeat>,
     pub(crate) settling: Settling,
-    /// What the system's health said when it was not well.
-    pub(crate) unwell: Option<String>,
+    /// Whether the system was well, where somebody knows.
+    pub(crate) health: Option<Health>,
     /// Blocks or objects that were read back and found right.
     pub(crate) verified: Option<u64>,
     /// The first of the failures that were few enough to go on.
@@ -318,7 +318,11 @@ fn measure_phases(plan: &Plan, around: Around<'_>, run: Run<'_>) -> Result<Outco
     let fill = |target: &Target, load: LoadSpec| fill_whole(plan, target, load, watch);
     let percent = plan.pool_percent.filter(|_| !watch.is_stopped());
     let full = percent.map(|percent| around.ballast.reach(percent, watch, &fill)).transpose()?;
-    let health = plan.healthy.as_deref().map(Health::watch).transpose()?;
+    // What clients start asks for all of them.
+    let health = match plan.in_step {
+        true => None,
+        false => HealthWatch::begin(plan, around.global)?,
+    };
     let settling = match plan.settle_ms {
         None => Settling::NotAsked,
         Some(most_ms) => settle(run, most_ms, watch)?,
@@ -335,7 +339,7 @@ fn measure_phases(plan: &Plan, around: Around<'_>, run: Run<'_>) -> Result<Outco
         size_bytes: 0,
         repeats,
         settling,
-        unwell: health.and_then(Health::end),
+        health: health.map(HealthWatch::end),
         verified: None,
         complaint: None,
         notes: full.map(|text| ("filled".to_owned(), text)).into_iter().collect(),

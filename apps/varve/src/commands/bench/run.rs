@@ -111,7 +111,8 @@ pub(crate) struct Run {
     #[arg(long, value_parser = milliseconds, value_name = "TIME")]
     settle: Option<u64>,
 
-    /// Command of a shell that ends with 0 while the measured system is well; a run in which it does not is marked as invalid
+    /// Command of a shell that ends with 0 while the measured system is well; a run in which it does not is marked as invalid [default: what the
+    /// daemon of --data or --addr says of itself, of its own exports and buckets]
     #[arg(long, value_name = "COMMAND")]
     healthy: Option<String>,
 
