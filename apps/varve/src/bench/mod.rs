@@ -41,7 +41,7 @@ pub(crate) use bucket::Bucket;
 pub(crate) use clients::{ClientPart, run_clients};
 pub(crate) use compared::{Compared, compare};
 pub(crate) use crowd::ObjectsPlan;
-pub(crate) use fio::FioGoal;
+pub(crate) use fio::{FioGoal, run_job_file};
 pub(crate) use listing::{Listed, listed};
 pub(crate) use objects::run_workload;
 pub(crate) use page::{Named, html, page};

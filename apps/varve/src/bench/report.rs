@@ -124,6 +124,11 @@ impl Report {
         }
     }
 
+    /// Says that it was ended early.
+    pub(crate) fn end_early(&mut self) {
+        self.interrupted = true;
+    }
+
     /// The report of what fio ran.
     pub(crate) fn of_fio(run: &FioRun) -> Self {
         let figures = |side: &FioSide| Figures::of_fio(side, run.window_ms);

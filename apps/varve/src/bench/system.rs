@@ -72,18 +72,26 @@ impl System {
         }
     }
 
+    /// Of this machine, on which something else measured.
+    pub(crate) fn measured_by(self, tool: String) -> Self {
+        Self { tool: Some(tool), ..self }
+    }
+
     /// For people.
     pub(crate) fn facts(&self) -> Vec<(&'static str, String)> {
-        if let Some(tool) = &self.tool {
-            return vec![("measured by", tool.clone())];
+        let mut facts: Vec<_> =
+            self.tool.iter().map(|tool| ("measured by", tool.clone())).collect();
+        if self.version.is_empty() {
+            return facts;
         }
         let build = if self.debug_build { ", not optimised" } else { "" };
         let memory = ByteCount(self.memory_bytes);
         let Self { version, kernel, processor, processors, .. } = self;
-        vec![
+        facts.extend([
             ("command", format!("varve {}", self.command.join(" "))),
             ("client", format!("varve {version}{build}, {processors} × {processor}, {memory}")),
             ("kernel", kernel.clone()),
-        ]
+        ]);
+        facts
     }
 }

@@ -111,6 +111,58 @@ fn printed() -> String {
 }
 
 #[test]
+fn fio_runs_a_job_file_as_it_is() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("output.json"), printed()).unwrap();
+    let fio = dir.path().join("fio");
+    fs::write(&fio, "#!/bin/sh\necho \"$@\" >> told\ncat output.json\n").unwrap();
+    fs::set_permissions(&fio, fs::Permissions::from_mode(0o755)).unwrap();
+    let run = |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_varve"));
+        let path = format!("{}:/usr/bin:/bin", dir.path().display());
+        command.current_dir(dir.path()).env("PATH", path).args(["bench", "run"]).args(arguments);
+        let output = command.output().unwrap();
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        (output.status.code(), text(&output.stdout), text(&output.stderr))
+    };
+    // An option that this generator does not know, and jobs beside each other.
+    fs::write(dir.path().join("read.fio"), "[a]\nrw=randread\nzonemode=none\n[b]\nrw=read\n")
+        .unwrap();
+    fs::write(dir.path().join("-write.fio"), "[a]\nrw=randwrite\n").unwrap();
+    let (code, text, error) = run(&["--fio-job", "read.fio", "--fio", "--save", "saved"]);
+    assert_eq!(code, Some(0), "{error}");
+    assert!(text.contains("job `load` of fio") && text.contains("50 % reads"), "{text}");
+    let told = fs::read_to_string(dir.path().join("told")).unwrap();
+    assert_eq!(told, "--version\n--output-format=json+ read.fio\n");
+    let page = varve_in(dir.path(), &["report", "page", "saved", "--markdown"]).ok();
+    assert!(page.contains("measured by") && page.contains("fio-3.33"), "{page}");
+    assert!(page.contains("--fio-job read.fio"), "the machine is this one: {page}");
+    let write = ["--fio-job=-write.fio", "--fio"];
+    let (code, _, error) = run(&write);
+    assert!(code == Some(2) && error.contains("say --overwrite"), "{error}");
+    let (code, text, error) = run(&[&write[..], &["--overwrite", "--json"]].concat());
+    assert_eq!(code, Some(0), "{error}");
+    let json: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(json["runs"][0]["both"]["operations"], 1000);
+    let told = fs::read_to_string(dir.path().join("told")).unwrap();
+    assert!(told.ends_with("--output-format=json+ ./-write.fio\n"), "{told}");
+    for (wrong, what) in [
+        (&["--fio", "libaio"][..], "takes no engine"),
+        (&["--fio", "--target", "null:1GiB", "--ramp", "1s"], "takes no --target, --ramp"),
+        (&["--fio", "--seed", "2"], "cannot be used with"),
+    ] {
+        let (code, _, error) = run(&[&["--fio-job", "read.fio"], wrong].concat());
+        assert!(code == Some(2) && error.contains(what), "{error}");
+    }
+    // Without an engine that of the target.
+    fs::write(dir.path().join("disk"), vec![0; 1 << 20]).unwrap();
+    let (code, text, error) =
+        run(&["--target", "disk", "--ramp", "0ms", "--duration", "1s", "--json", "--fio"]);
+    assert_eq!(code, Some(0), "{error}");
+    assert!(text.contains("by fio ioengine=io_uring"), "{text}");
+}
+
+#[test]
 fn fio_makes_the_load_and_its_histograms_are_merged() {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("output.json"), printed()).unwrap();

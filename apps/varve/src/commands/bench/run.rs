@@ -15,7 +15,7 @@ use crate::bench::{
     Aim, Bucket, CephArgs, ClientPart, FioGoal, Goal, LoadArgs, ObjectsArgs, ObjectsPlan, Plan,
     RadosGoal, Report, Saved, SweepArgs, System, Timelines, VolumesGoal, aim, block_work, can_run,
     flags_said, json, known, lives_work, load_of, milliseconds, objects_plans, objects_work,
-    processes, run, run_clients, shown,
+    processes, run, run_clients, run_job_file, shown,
 };
 use crate::cli::{Global, size};
 use crate::commands::bench::{read_text, scale};
@@ -46,7 +46,8 @@ pub(crate) struct Run {
     #[arg(conflicts_with_all = ["mix", "block", "reads", "pattern", "jobs", "depth", "objects", "object_sizes", "lists", "deletes"])]
     preset: Option<String>,
 
-    /// Job file of fio whose jobs are the loads, one after another, instead of a load of your own; what it says of ioengine and files, --target says
+    /// Job file of fio whose jobs are the loads, one after another, instead of a load of your own; what it says of ioengine and files, --target says.
+    /// With --fio, fio itself runs it as it is
     #[arg(long, value_name = "FILE", conflicts_with_all = ["preset", "mix", "block", "reads", "pattern", "jobs", "depth", "rate", "durable", "zeros", "duplicates", "compression", "seed"])]
     fio_job: Option<PathBuf>,
 
@@ -54,9 +55,9 @@ pub(crate) struct Run {
     #[arg(long, value_parser = aim, value_name = "TARGET")]
     target: Option<Aim>,
 
-    /// Let fio make the load, with this one of its engines: libaio, io_uring, nbd, rbd [default of rbd: targets: rbd; else this generator makes it]
-    #[arg(long, value_name = "ENGINE", conflicts_with_all = ["fio_job", "from"])]
-    fio: Option<String>,
+    /// Let fio make the load, with this one of its engines [default: io_uring for files, nbd for exports]; it always makes those of rbd: targets, with rbd
+    #[arg(long, value_name = "ENGINE", conflicts_with = "from")]
+    fio: Option<Option<String>>,
 
     /// Where the part of a block target that is used begins
     #[arg(long, value_parser = size, value_name = "SIZE")]
@@ -152,6 +153,9 @@ pub(crate) struct Run {
 
 impl Run {
     pub(crate) fn run(self, global: &Global) -> Result<String> {
+        if let (Some(path), Some(engine)) = (&self.fio_job, &self.fio) {
+            return self.run_by_fio(path, engine.as_deref());
+        }
         let load = self.load.spec()?;
         let preset = self.preset.as_deref().map(known).transpose()?;
         preset.as_ref().map_or(Ok(()), can_run)?;
@@ -207,6 +211,36 @@ impl Run {
         }
         let head = preset.map(|preset| format!("{}\n", shown(&preset).1));
         Ok(head.unwrap_or_default() + &saved.text())
+    }
+
+    /// Lets fio run a job file.
+    fn run_by_fio(&self, path: &Path, engine: Option<&str>) -> Result<String> {
+        let idle = idle_flags(&["--fio-job", "--fio", "--overwrite", "--save", "--json"]);
+        if engine.is_some() || !idle.is_empty() {
+            let flags = if engine.is_some() { "engine".to_owned() } else { idle.join(", ") };
+            let what =
+                format!("a job file that fio runs says all that is done, and takes no {flags}");
+            return Err(Failure::misuse(what).hint(
+                "say --fio alone, or leave it out: this generator does the jobs on --target",
+            ));
+        }
+        self.save.as_deref().map_or(Ok(()), Saved::check)?;
+        let Some(file) = path.to_str().filter(|file| *file != "-") else {
+            return Err(Failure::misuse("fio reads the job file itself").hint("name a file"));
+        };
+        if !self.overwrite && !FioFile::only_reads(&read_text(path)?) {
+            let what = format!("the jobs of {file} may write, which destroys what is there");
+            return Err(Failure::misuse(what).hint("say --overwrite if nobody needs it"));
+        }
+        let system = System::now();
+        let (output, is_interrupted) = run_job_file(file)?;
+        let output = output.with_rates().map_err(|error| Failure::new(error.to_string()))?;
+        let system = system.measured_by(output.version.clone());
+        let mut saved = Saved { system, ..Saved::of_fio(&output) };
+        if is_interrupted {
+            saved.runs.iter_mut().for_each(Report::end_early);
+        }
+        saved.told(Timelines::default(), self.save.as_deref(), self.json)
     }
 
     /// The loads on a target.
@@ -315,7 +349,7 @@ impl Run {
     }
 
     fn fio_goal(&self, place: FioPlace) -> FioGoal {
-        let engine = self.fio.clone().unwrap_or_else(|| place.engine().to_owned());
+        let engine = self.fio.clone().flatten().unwrap_or_else(|| place.engine().to_owned());
         FioGoal { place, engine }
     }
 
@@ -470,12 +504,16 @@ impl Run {
     }
 }
 
+/// Flags that were said and would do nothing, but those that do something.
+fn idle_flags(used: &[&str]) -> Vec<String> {
+    let mut said = flags_said(&["bench", "run"]);
+    said.retain(|flag| !used.contains(&flag.as_str()));
+    said
+}
+
 /// Refuses flags that would do nothing, beside a preset that makes volumes and says all of what is done with them.
 fn takes_no_flags(preset: &Preset) -> Result<()> {
-    let said = flags_said(&["bench", "run"]);
-    let does_something = |flag: &&str| matches!(*flag, "--json" | "--save");
-    let idle: Vec<&str> =
-        said.iter().map(String::as_str).filter(|flag| !does_something(flag)).collect();
+    let idle = idle_flags(&["--json", "--save"]);
     if idle.is_empty() {
         return Ok(());
     }
