@@ -135,6 +135,8 @@ pub(crate) enum Aim {
     Rados(String),
     /// Volumes of the daemon, of that size each.
     Volumes(u64),
+    /// A volume of a pool that no daemon serves meanwhile.
+    Engine(String),
     Bucket(BucketName),
 }
 
@@ -145,6 +147,9 @@ pub(crate) fn aim(text: &str) -> std::result::Result<Aim, String> {
     }
     if let Some(size) = text.strip_prefix("volumes:") {
         return parse_size(size).map(|size| Aim::Volumes(size.0));
+    }
+    if let Some(volume) = text.strip_prefix("engine:").filter(|volume| !volume.is_empty()) {
+        return Ok(Aim::Engine(volume.to_owned()));
     }
     if let Some(pool) = text.strip_prefix("rados:").filter(|pool| !pool.is_empty()) {
         return Ok(Aim::Rados(pool.to_owned()));

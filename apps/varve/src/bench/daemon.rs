@@ -56,7 +56,7 @@ impl Place {
                 let host = plan.bucket.server.host.clone();
                 Some(Self::Tcp { protocol: "s3", host })
             }
-            Goal::Disk(_) | Goal::Rados(_) => None,
+            Goal::Disk(_) | Goal::Engine(_) | Goal::Rados(_) => None,
         }
     }
 

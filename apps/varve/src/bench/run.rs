@@ -21,6 +21,7 @@ use super::background::Background;
 use super::ballast::Ballast;
 use super::clients;
 use super::crowd::{Crowd, ObjectsPlan};
+use super::engine::EngineGoal;
 use super::fio::FioGoal;
 use super::health::{Health, HealthWatch};
 use super::rados::RadosGoal;
@@ -78,6 +79,8 @@ pub(crate) struct Plan {
 #[derive(Clone, Debug)]
 pub(crate) enum Goal {
     Disk(Target),
+    /// A volume of a pool that this process opens itself.
+    Engine(EngineGoal),
     /// A target that fio reaches.
     Fio(FioGoal),
     /// Native objects of a pool of Ceph.
@@ -96,6 +99,7 @@ impl fmt::Display for Goal {
                 FioPlace::Nbd(uri) => f.write_str(uri),
                 FioPlace::Rbd { pool, image } => write!(f, "rbd:{pool}/{image}"),
             },
+            Self::Engine(goal) => write!(f, "engine:{}", goal.volume),
             Self::Rados(goal) => write!(f, "rados:{}", goal.pool),
             Self::Volumes(goal) => {
                 write!(f, "volumes of {} for this run", ByteCount(goal.size_bytes))
@@ -160,6 +164,10 @@ pub(crate) fn run(plans: &[Plan], global: &Global) -> Result<Vec<Outcome>> {
             watch.say("remove the objects of this run");
             goal.clean()
         }
+        Some(Goal::Engine(goal)) => {
+            watch.say("leave a clean pool");
+            goal.close()
+        }
         Some(Goal::Disk(_) | Goal::Fio(_) | Goal::Volumes(_)) | None => Ok(()),
     };
     watch.end();
@@ -188,6 +196,10 @@ fn measure(plan: &Plan, around: Around<'_>) -> Result<Outcome> {
     match &plan.goal {
         Goal::Disk(target) => measure_crew(plan, Places::One(Place::Disk(target.clone())), around),
         Goal::Rados(goal) => measure_crew(plan, Places::One(Place::Rados(goal.clone())), around),
+        Goal::Engine(goal) => {
+            goal.start()?;
+            measure_crew(plan, Places::One(Place::Engine(goal.clone())), around)
+        }
         Goal::Volumes(goal) => {
             let fill = |target: &Target, load: LoadSpec| fill_whole(plan, target, load, watch);
             let fleet = Fleet::make(*goal, &plan.load, (global, watch), &fill)?;
@@ -219,10 +231,10 @@ fn measure_crew(plan: &Plan, places: Places, around: Around<'_>) -> Result<Outco
     let watch = around.watch;
     let crew = Crew::start(plan, &places)?;
     let run = |phase: Phase, name: &str| crew.run(phase, watch, name);
-    let mut outcome = measure_phases(plan, around, &run)?;
-    outcome.size_bytes = crew.size_bytes;
+    let measured = measure_phases(plan, around, &run);
+    let size_bytes = crew.size_bytes;
     crew.end();
-    Ok(outcome)
+    measured.map(|outcome| Outcome { size_bytes, ..outcome })
 }
 
 /// A load on volumes of its own, and what is done with them meanwhile.
@@ -277,6 +289,7 @@ enum Places {
 #[derive(Clone)]
 enum Place {
     Disk(Target),
+    Engine(EngineGoal),
     Rados(RadosGoal),
 }
 
@@ -290,8 +303,9 @@ impl Places {
 }
 
 impl Place {
-    fn open(&self, reactor: &Reactor) -> Result<Rc<dyn Disk>> {
+    async fn open(&self, reactor: &Reactor) -> Result<Rc<dyn Disk>> {
         match self {
+            Self::Engine(goal) => goal.open(reactor).await,
             Self::Disk(target) => target.open(reactor).map_err(|error| told(&error)),
             Self::Rados(goal) => goal.open(),
         }
@@ -302,6 +316,7 @@ impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Disk(target) => target.fmt(f),
+            Self::Engine(goal) => write!(f, "engine:{}", goal.volume),
             Self::Rados(goal) => write!(f, "rados:{}", goal.pool),
         }
     }
@@ -455,10 +470,17 @@ impl Crew {
             watches.push(watch);
         }
         drop(ready_to);
-        let opened = ready.iter().collect::<Result<Vec<u64>>>()?;
+        let opened: Vec<Result<u64>> = ready.iter().collect();
         assert_eq!(opened.len(), threads.len(), "every job says whether it is ready");
-        let size_bytes = opened.into_iter().min().unwrap_or(0);
-        Ok(Self { phases, answers, watches, threads, size_bytes })
+        let crew = Self { phases, answers, watches, threads, size_bytes: 0 };
+        match opened.into_iter().collect::<Result<Vec<u64>>>() {
+            Ok(sizes) => Ok(Self { size_bytes: sizes.into_iter().min().unwrap_or(0), ..crew }),
+            Err(failure) => {
+                // Nobody has the target open when this is told.
+                crew.end();
+                Err(failure)
+            }
+        }
     }
 
     /// Runs a phase of all jobs; what they measured together.
@@ -535,7 +557,7 @@ impl Member {
         let whole = LoadSpec { jobs: if is_own { 1 } else { load.jobs }, ..load };
         let number = if is_own { 0 } else { job };
         let opened = event_loop.run(async move {
-            let (disk, (from_bytes, size_bytes)) = open(&reactor, &place, part)?;
+            let (disk, (from_bytes, size_bytes)) = open(&reactor, &place, part).await?;
             let part = whole.part_of_job(number, from_bytes, size_bytes);
             let part = JobPart { job, ..part.map_err(|error| told(&error))? };
             let job = Job::new(&reactor, disk, &load, part, watch).map_err(|error| told(&error))?;
@@ -562,12 +584,12 @@ impl Member {
     }
 }
 
-fn open(
+async fn open(
     reactor: &Reactor,
     place: &Place,
     (from_bytes, size_bytes): (u64, Option<u64>),
 ) -> Result<(Rc<dyn Disk>, (u64, u64))> {
-    let disk = place.open(reactor)?;
+    let disk = place.open(reactor).await?;
     let has_bytes = disk.size();
     let follow_bytes = has_bytes.saturating_sub(from_bytes);
     let size_bytes = size_bytes.unwrap_or(follow_bytes);

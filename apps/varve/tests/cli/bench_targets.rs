@@ -27,6 +27,48 @@ fn volumes_live_as_long_as_their_run() {
 }
 
 #[test]
+fn the_engine_is_measured_without_a_daemon() {
+    let home = Home::new();
+    let bench = |target: &str, more: &[&str]| {
+        let arguments =
+            ["bench", "run", "--target", target, "--ramp", "0ms", "--duration", "300ms"];
+        home.varve(&[&arguments[..], more].concat())
+    };
+    let own = ["--overwrite", "--jobs", "2", "--size", "16MiB"];
+    let load = [&own[..], &["--reads", "50", "--fill", "--verify", "--json"]].concat();
+    let nothing = bench("engine:v", &load).refused(2);
+    assert!(nothing.contains("varve-data holds no pool"), "{nothing}");
+    let daemon = home.serve(&[]);
+    home.varve(&["volume", "create", "v", "--size", "64MiB"]).ok();
+    let served = bench("engine:v", &load).refused(1);
+    assert!(served.contains("is already served by process"), "{served}");
+    daemon.signal("TERM");
+    assert!(daemon.end().0.success());
+
+    let json = bench("engine:v", &load).json();
+    let report = &json["runs"][0];
+    assert_eq!(
+        (&report["target"], &report["size_bytes"]),
+        (&"engine:v".into(), &(16 << 20).into())
+    );
+    assert_eq!(report["verified_blocks"], 4096);
+    assert!(report["writes"]["operations"].as_u64().unwrap() > 0);
+    assert!(bench("engine:w", &load).refused(1).contains("open volume w: "));
+    assert!(bench("engine:v", &["--reads", "0"]).refused(2).contains("say --overwrite"));
+    let addressed = [&["--addr", "unix:x"], &load[..]].concat();
+    assert!(bench("engine:v", &addressed).refused(2).contains("a pool without one"));
+    assert!(bench("engine:v", &["--clients", "2"]).refused(2).contains("this generator's own"));
+
+    // The daemon finds what was written, in a pool that is clean.
+    let _daemon = home.serve(&[]);
+    let mut client = home.connect("v");
+    for block in [0, 4095] {
+        let bytes = client.read(block * 4096, 4096);
+        assert!(bytes.iter().any(|byte| *byte != 0), "block {block}");
+    }
+}
+
+#[test]
 fn snapshots_and_clones_are_made_while_a_load_runs() {
     let home = Home::new();
     let _daemon = home.serve(&[]);

@@ -12,10 +12,10 @@ use varve_types::limits::MEDIA_ALIGN;
 
 use crate::age::now_unix_ms;
 use crate::bench::{
-    Aim, Bucket, CephArgs, ClientPart, FioGoal, Goal, LoadArgs, ObjectsArgs, ObjectsPlan, Plan,
-    RadosGoal, Report, Saved, SweepArgs, System, Timelines, VolumesGoal, aim, block_work, can_run,
-    flags_said, json, known, lives_work, load_of, milliseconds, objects_plans, objects_work,
-    processes, run, run_clients, run_job_file, shown,
+    Aim, Bucket, CephArgs, ClientPart, EngineGoal, FioGoal, Goal, LoadArgs, ObjectsArgs,
+    ObjectsPlan, Plan, RadosGoal, Report, Saved, SweepArgs, System, Timelines, VolumesGoal, aim,
+    block_work, can_run, flags_said, json, known, lives_work, load_of, milliseconds, objects_plans,
+    objects_work, processes, run, run_clients, run_job_file, shown,
 };
 use crate::cli::{Global, size};
 use crate::commands::bench::{read_text, scale};
@@ -37,8 +37,8 @@ const CONNECTIONS_MAX: u32 = 4096;
 #[command(
     after_help = "Targets: PATH of a file or block device (O_DIRECT), nbd://HOST[:PORT]/EXPORT, nbd+unix:///EXPORT?socket=PATH,\n\
                   memory:SIZE, null:SIZE, which answers at once and keeps nothing, rbd:POOL/IMAGE (by fio), rados:POOL, native objects of one block each,\n\
-                  volumes:SIZE, volumes of the daemon of --data or --addr, one for each job, and s3://BUCKET[/FOLDER], objects of a bucket that\n\
-                  is there, in a folder of their own (varve-bench). Objects and volumes that a run made are removed at its end.\n\
+                  volumes:SIZE, volumes of the daemon of --data or --addr, one for each job, engine:VOLUME, a volume of the pool of --data in this process\n\
+                  while no daemon serves it, and s3://BUCKET[/FOLDER], objects of a bucket that is there, in a folder of their own (varve-bench). Objects and volumes that a run made are removed at its end.\n\
                   Ctrl-C ends a run with what was measured until then."
 )]
 pub(crate) struct Run {
@@ -173,7 +173,7 @@ impl Run {
         let Some(target) = &self.target else {
             return Err(Failure::misuse("nothing to measure is named").hint("say --target"));
         };
-        let plans = self.plans_on(target, preset.as_ref(), &load)?;
+        let plans = self.plans_on(target, preset.as_ref(), (&load, global))?;
         let mut plans = self.sweep.loads(plans)?;
         if let Some(part) = self.client {
             plans.iter_mut().try_for_each(|plan| take_part(plan, part))?;
@@ -248,7 +248,7 @@ impl Run {
         &self,
         target: &Aim,
         preset: Option<&Preset>,
-        load: &LoadSpec,
+        (load, global): (&LoadSpec, &Global),
     ) -> Result<Vec<Plan>> {
         match target {
             Aim::Disk(target) => {
@@ -257,6 +257,11 @@ impl Run {
             }
             Aim::Rbd(place) => {
                 let goal = Goal::Fio(self.fio_goal(place.clone()));
+                self.disk_plans((goal, true), preset, load)
+            }
+            Aim::Engine(volume) => {
+                self.check_own("engine:")?;
+                let goal = Goal::Engine(EngineGoal::of(global, volume)?);
                 self.disk_plans((goal, true), preset, load)
             }
             Aim::Rados(pool) => {
