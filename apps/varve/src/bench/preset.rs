@@ -54,7 +54,7 @@ fn makes_volumes(id: &str) -> Failure {
 /// COSBench's XML of a preset; none of one that is no workload of objects.
 pub(crate) fn objects_work(preset: Preset) -> Result<String> {
     match preset.work {
-        Work::Objects { xml } => Ok(xml),
+        Work::Objects { xml, .. } => Ok(xml),
         Work::Block(_) => {
             let what = format!("`{}` needs a block target", preset.id);
             Err(Failure::misuse(what).hint(format!("run `varve bench run {}`", preset.id)))
@@ -121,7 +121,7 @@ pub(crate) fn shown(preset: &Preset) -> (Value, String) {
     ];
     let work = match &preset.work {
         Work::Block(work) => block_shown(work, &mut pairs),
-        Work::Objects { xml } => objects_shown(xml, &mut pairs),
+        Work::Objects { xml, .. } => objects_shown(xml, &mut pairs),
         Work::Lives(lives) => {
             let Lives { volumes, at_once, size_bytes, io_bytes, block_bytes, depth } = *lives;
             let size = ByteCount(size_bytes);
@@ -151,7 +151,7 @@ pub(crate) fn shown(preset: &Preset) -> (Value, String) {
     });
     let text = labelled(&pairs);
     match &preset.work {
-        Work::Objects { xml } => (value, format!("{text}\n{xml}")),
+        Work::Objects { xml, .. } => (value, format!("{text}\n{xml}")),
         Work::Block(_) | Work::Lives(_) | Work::Needs { .. } => (value, text),
     }
 }
