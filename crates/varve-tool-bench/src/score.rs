@@ -68,7 +68,8 @@ impl Score {
     /// A time in all, beside that of the source.
     #[must_use]
     pub fn wall(seconds: f64, source_s: f64) -> Self {
-        let text = format!("{seconds:.1} s, {:.2} times the source's {source_s} s", seconds / source_s);
+        let text =
+            format!("{seconds:.1} s, {:.2} times the source's {source_s} s", seconds / source_s);
         Self::of("wall", seconds, "s", text)
     }
 
@@ -107,9 +108,9 @@ fn of_one_setting(metric: &Metric, points: &[Point], nic_gbit: Option<f64>) -> V
         Metric::Table => each(&table),
         Metric::Volumes { rate } => each(&|point| volumes(point, rate)),
         Metric::Capped { p99_ms } => by_reads(&|name, points| vec![capped(name, points, p99_ms)]),
-        Metric::Within { mean_ms } => by_reads(&|name, points| {
-            mean_ms.iter().map(|ms| within(name, points, *ms)).collect()
-        }),
+        Metric::Within { mean_ms } => {
+            by_reads(&|name, points| mean_ms.iter().map(|ms| within(name, points, *ms)).collect())
+        }
         // The second load is one beside the first: neither may be missing.
         Metric::Drop { percent } => vec![match points {
             [before, after] if valid.len() == 2 => drop_of(before, after, percent),
@@ -187,7 +188,7 @@ fn drop_of(before: &Point, after: &Point, percent: f64) -> Score {
     if before.rate <= 0.0 {
         return Score::unknown("drop", "the first load had no operations".to_owned());
     }
-    let lost = (1.0 - after.rate / before.rate) * 100.0;
+    let lost = (before.rate - after.rate) * 100.0 / before.rate;
     let text = format!("{lost:.1} % fewer operations/s, below {percent} %");
     Score::of("drop", lost, "%", text).met(lost < percent)
 }
@@ -233,7 +234,11 @@ fn gate(name: &str, point: &Point, (rate, mean_ms): (f64, u32)) -> Score {
 fn readers(points: &[Point], within_s: u32, is_strict: bool) -> Score {
     let in_time = |point: &&Point| {
         let [reads, writes] = point.p99_us_by_kind;
-        let slowest = if is_strict { Some(point.max_us) } else { reads.into_iter().chain(writes).reduce(f64::max) };
+        let slowest = if is_strict {
+            Some(point.max_us)
+        } else {
+            reads.into_iter().chain(writes).reduce(f64::max)
+        };
         let bound_us = f64::from(within_s) * 1e6;
         point.is_valid && reads.is_some() && slowest.is_some_and(|us| us < bound_us)
     };
@@ -281,7 +286,7 @@ fn archive(point: &Point) -> Vec<Score> {
 }
 
 /// Volumes that the search tries at most: histograms of each take a MiB.
-pub const VOLUMES_MAX: u32 = 640;
+const VOLUMES_MAX: u32 = 640;
 
 /// The next number of volumes to try, given those that were tried, until the largest one that is fast enough is known to a tenth.
 #[must_use]
@@ -296,7 +301,9 @@ pub fn next_volumes(tried: &[&Point], p99_ms: u32) -> Option<u32> {
         (None, None) => None,
         (None, Some(slow)) => (slow > 1).then_some(slow / 2),
         (Some(fast), None) => (fast < VOLUMES_MAX).then_some((fast * 2).min(VOLUMES_MAX)),
-        (Some(fast), Some(slow)) => (slow - fast > (fast / 10).max(1)).then_some(fast.midpoint(slow)),
+        (Some(fast), Some(slow)) => {
+            (slow - fast > (fast / 10).max(1)).then_some(fast.midpoint(slow))
+        }
     }
 }
 
@@ -327,7 +334,10 @@ mod tests {
 
     #[test]
     fn desktops_are_whole_volumes() {
-        assert_eq!(values(Metric::Volumes { rate: 100.0 }, &[point(40, 4599.0, 1.0)]), [Some(45.0)]);
+        assert_eq!(
+            values(Metric::Volumes { rate: 100.0 }, &[point(40, 4599.0, 1.0)]),
+            [Some(45.0)]
+        );
     }
 
     #[test]
@@ -350,7 +360,8 @@ mod tests {
     #[test]
     fn snapshots_cost_what_the_second_load_lost() {
         let metric = Metric::Drop { percent: 20.0 };
-        let of = |after| Score::all(&metric, &[point(40, 1000.0, 1.0), point(40, after, 1.0)], None);
+        let of =
+            |after| Score::all(&metric, &[point(40, 1000.0, 1.0), point(40, after, 1.0)], None);
         assert_eq!((of(850.0)[0].value.unwrap().round(), of(850.0)[0].met), (15.0, Some(true)));
         assert_eq!(of(800.0)[0].met, Some(false), "20 % are not fewer than 20 %");
         assert_eq!(values(metric, &[point(40, 1000.0, 1.0)]), [None]);
@@ -362,7 +373,8 @@ mod tests {
             rates.iter().map(|(jobs, rate)| point(*jobs, *rate, 1.0)).collect()
         };
         let metric = Metric::Knee { times: 1.5 };
-        let flat = curve(&[(1, 100.0), (2, 190.0), (3, 240.0), (4, 290.0), (8, 300.0), (16, 900.0)]);
+        let flat =
+            curve(&[(1, 100.0), (2, 190.0), (3, 240.0), (4, 290.0), (8, 300.0), (16, 900.0)]);
         assert_eq!(values(metric, &flat), [Some(4.0)], "what comes behind a flat part is chance");
         assert_eq!(values(metric, &curve(&[(1, 100.0), (2, 149.0)])), [Some(1.0)]);
         let straight = &Score::all(&metric, &curve(&[(1, 1.0), (2, 2.0)]), None)[0];
@@ -372,8 +384,9 @@ mod tests {
 
     #[test]
     fn readers_count_while_all_fewer_ones_are_served_too() {
-        let mut points: Vec<Point> =
-            [(100, 0.5), (200, 3.9), (300, 4.1), (400, 1.0)].map(|(jobs, s)| point(jobs, 9.0, s * 1000.0)).into();
+        let mut points: Vec<Point> = [(100, 0.5), (200, 3.9), (300, 4.1), (400, 1.0)]
+            .map(|(jobs, s)| point(jobs, 9.0, s * 1000.0))
+            .into();
         let most = |is_strict| Metric::Readers { within_s: 8, is_strict };
         assert_eq!(values(most(false), &points), [Some(200.0)]);
         assert_eq!(values(most(true), &points), [Some(100.0)], "one segment of 200 took 11.7 s");
@@ -390,7 +403,11 @@ mod tests {
     fn objects_stand_beside_what_the_network_carries() {
         let points = [point(320, 4882.8125, 1.0)];
         let with = &Score::all(&Metric::Network, &points, Some(10.0))[0];
-        assert!(with.text.contains("50.0 % of 9766 objects/s that 10 Gbit/s carry"), "{}", with.text);
+        assert!(
+            with.text.contains("50.0 % of 9766 objects/s that 10 Gbit/s carry"),
+            "{}",
+            with.text
+        );
         assert!(Score::all(&Metric::Network, &points, None)[0].text.contains("say --nic-gbit"));
     }
 
@@ -411,7 +428,8 @@ mod tests {
 
     #[test]
     fn each_setting_has_scores_of_its_own() {
-        let under = |name: &str, rate| Point { setting: Some(name.to_owned()), ..point(1, rate, 1.0) };
+        let under =
+            |name: &str, rate| Point { setting: Some(name.to_owned()), ..point(1, rate, 1.0) };
         let points = [under("a", 100.0), under("b", 300.0)];
         let scores = Score::all(&Metric::Volumes { rate: 100.0 }, &points, None);
         assert_eq!((scores[0].value, scores[1].value), (Some(1.0), Some(3.0)));
@@ -429,10 +447,16 @@ mod tests {
                 let Some(next) = next_volumes(&points, 20) else {
                     let most = capped("", &points, 20).value.unwrap();
                     let best = f64::from(limit.min(VOLUMES_MAX));
-                    assert!(most <= best && best - most <= (best / 10.0).max(1.0), "{limit}: {most}");
+                    assert!(
+                        most <= best && best - most <= (best / 10.0).max(1.0),
+                        "{limit}: {most}"
+                    );
                     break;
                 };
-                assert!(!tried.contains(&next) && next <= VOLUMES_MAX, "{limit}: {next} of {tried:?}");
+                assert!(
+                    !tried.contains(&next) && next <= VOLUMES_MAX,
+                    "{limit}: {next} of {tried:?}"
+                );
                 tried.push(next);
                 assert!(tried.len() < 16, "{limit}: {tried:?}");
             }
