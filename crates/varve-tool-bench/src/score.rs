@@ -65,9 +65,12 @@ impl Score {
         Self { met: Some(is_met), text, ..self }
     }
 
-    /// A time in all, beside that of the source.
+    /// A time in all, beside that of the source; none where not everything was done as it should be.
     #[must_use]
-    pub fn wall(seconds: f64, source_s: f64) -> Self {
+    pub fn wall(seconds: Option<f64>, source_s: f64) -> Self {
+        let Some(seconds) = seconds else {
+            return Self::unknown("wall", "something failed, was left or was not begun".to_owned());
+        };
         let text =
             format!("{seconds:.1} s, {:.2} times the source's {source_s} s", seconds / source_s);
         Self::of("wall", seconds, "s", text)
@@ -116,7 +119,7 @@ fn of_one_setting(metric: &Metric, points: &[Point], nic_gbit: Option<f64>) -> V
             [before, after] if valid.len() == 2 => drop_of(before, after, percent),
             _ => Score::unknown("drop", "it takes both loads, and both valid".to_owned()),
         }],
-        Metric::Knee { times } => vec![knee(&valid, times)],
+        Metric::Knee { percent } => vec![knee(&valid, percent)],
         Metric::Streams => valid.iter().flat_map(|point| streams(point)).collect(),
         Metric::Gates { rates, mean_ms } => {
             let both = |point: &&Point| {
@@ -128,8 +131,8 @@ fn of_one_setting(metric: &Metric, points: &[Point], nic_gbit: Option<f64>) -> V
         }
         Metric::Readers { within_s, is_strict } => vec![readers(points, within_s, is_strict)],
         Metric::Network => each(&|point| network(point, nic_gbit)),
-        Metric::Archive => valid.iter().flat_map(|point| archive(point)).collect(),
-        Metric::Wall { .. } => vec![Score::unknown("wall", "no lives were measured".to_owned())],
+        // Lives are no loads: `Score::wall` is theirs.
+        Metric::Wall { .. } => Vec::new(),
     }
 }
 
@@ -189,27 +192,22 @@ fn drop_of(before: &Point, after: &Point, percent: f64) -> Score {
         return Score::unknown("drop", "the first load had no operations".to_owned());
     }
     let lost = (before.rate - after.rate) * 100.0 / before.rate;
-    let text = format!("{lost:.1} % fewer operations/s, below {percent} %");
+    let text = format!("{lost:.1} % of operations/s lost, to be below {percent} %");
     Score::of("drop", lost, "%", text).met(lost < percent)
 }
 
-fn knee(points: &[&Point], times: f64) -> Score {
-    let rate_of = |jobs| points.iter().find(|point| point.jobs == jobs).map(|point| point.rate);
-    let Some(mut rate) = rate_of(1) else {
-        return Score::unknown("knee", "1 worker was not measured".to_owned());
+fn knee(points: &[&Point], percent: f64) -> Score {
+    let mut curve = points.to_vec();
+    curve.sort_by_key(|point| point.jobs);
+    let pays = |pair: &[&Point]| pair[1].rate >= pair[0].rate * (1.0 + percent / 100.0);
+    let flat = curve.windows(2).position(|pair| !pays(pair));
+    let knee = curve[flat.unwrap_or(curve.len() - 1)];
+    let end = match flat.map(|at| curve[at + 1]) {
+        None => "no more were measured".to_owned(),
+        Some(next) => format!("{} have {:.2} times as many", next.jobs, next.rate / knee.rate),
     };
-    let mut workers = 1;
-    let end = loop {
-        match rate_of(workers * 2) {
-            None => break "no more were measured".to_owned(),
-            Some(next) if next < rate * times => {
-                break format!("{} have {:.2} times as many", workers * 2, next / rate);
-            }
-            Some(next) => (workers, rate) = (workers * 2, next),
-        }
-    };
-    let text = format!("{workers} workers, {rate:.0} operations/s; {end}");
-    Score::of("knee", f64::from(workers), "workers", text)
+    let text = format!("{} workers, {:.0} operations/s; {end}", knee.jobs, knee.rate);
+    Score::of("knee", f64::from(knee.jobs), "workers", text)
 }
 
 fn streams(point: &Point) -> Vec<Score> {
@@ -224,7 +222,7 @@ fn streams(point: &Point) -> Vec<Score> {
 fn gate(name: &str, point: &Point, (rate, mean_ms): (f64, u32)) -> Score {
     let mean = point.mean_us / 1000.0;
     let text = format!(
-        "{:.0} operations/s at {mean:.2} ms, above {rate} and below {mean_ms} ms",
+        "{:.0} operations/s at {mean:.2} ms, to be above {rate} and below {mean_ms} ms",
         point.rate
     );
     let is_met = point.rate > rate && mean < f64::from(mean_ms);
@@ -246,9 +244,9 @@ fn readers(points: &[Point], within_s: u32, is_strict: bool) -> Score {
     by_readers.sort_by_key(|point| point.jobs);
     let met = by_readers.iter().copied().take_while(in_time);
     let most = met.map(|point| point.jobs).max().unwrap_or(0);
-    let late = by_readers.iter().map(|point| point.jobs).find(|jobs| *jobs > most);
-    let more = match late {
-        Some(late) => format!("{late} are too many, or were not measured well"),
+    let more = match by_readers.iter().find(|point| point.jobs > most) {
+        Some(late) if late.is_valid => format!("{} are too many", late.jobs),
+        Some(late) => format!("what {} had means nothing", late.jobs),
         None => "no more were tried".to_owned(),
     };
     let segments = if is_strict { "every segment" } else { "99 % of segments" };
@@ -276,35 +274,29 @@ fn network(point: &Point, nic_gbit: Option<f64>) -> Score {
     Score::of("objects", rate, "objects/s", format!("{rate:.1} objects/s; {beside}"))
 }
 
-fn archive(point: &Point) -> Vec<Score> {
-    let rate = mb(point.bytes_rate);
-    let why = "a bucket does not tell what drives hold for it; its pool does".to_owned();
-    vec![
-        Score::of("bytes", rate, "MB/s", format!("{rate:.1} MB/s")),
-        Score::unknown("overhead", why),
-    ]
-}
-
 /// Volumes that the search tries at most: histograms of each take a MiB.
 const VOLUMES_MAX: u32 = 640;
 
-/// The next number of volumes to try, given those that were tried, until the largest one that is fast enough is known to a tenth.
+/// The next number of volumes to try, a multiple of `unit`, given those that were tried, until the largest one that is fast enough is known to a
+/// tenth.
 #[must_use]
-pub fn next_volumes(tried: &[&Point], p99_ms: u32) -> Option<u32> {
+pub fn next_volumes(tried: &[Point], p99_ms: u32, unit: u32) -> Option<u32> {
     let jobs = |is: bool| {
         let of = tried.iter().filter(move |point| is_fast(point, p99_ms) == is);
         of.map(|point| point.jobs)
     };
     let slow = jobs(false).min();
     let fast = jobs(true).filter(|jobs| slow.is_none_or(|slow| *jobs < slow)).max();
-    match (fast, slow) {
+    let most = VOLUMES_MAX / unit * unit;
+    let next = match (fast, slow) {
         (None, None) => None,
-        (None, Some(slow)) => (slow > 1).then_some(slow / 2),
-        (Some(fast), None) => (fast < VOLUMES_MAX).then_some((fast * 2).min(VOLUMES_MAX)),
+        (None, Some(slow)) => (slow > unit).then_some(slow / 2),
+        (Some(fast), None) => (fast < most).then_some((fast * 2).min(most)),
         (Some(fast), Some(slow)) => {
-            (slow - fast > (fast / 10).max(1)).then_some(fast.midpoint(slow))
+            (slow - fast > (fast / 10).max(unit)).then_some(fast.midpoint(slow))
         }
-    }
+    };
+    next.map(|next| next / unit * unit)
 }
 
 #[cfg(test)]
@@ -368,18 +360,18 @@ mod tests {
     }
 
     #[test]
-    fn the_knee_is_the_last_doubling_that_pays() {
+    fn the_knee_is_the_last_step_that_pays() {
         let curve = |rates: &[(u32, f64)]| -> Vec<Point> {
             rates.iter().map(|(jobs, rate)| point(*jobs, *rate, 1.0)).collect()
         };
-        let metric = Metric::Knee { times: 1.5 };
-        let flat =
-            curve(&[(1, 100.0), (2, 190.0), (3, 240.0), (4, 290.0), (8, 300.0), (16, 900.0)]);
-        assert_eq!(values(metric, &flat), [Some(4.0)], "what comes behind a flat part is chance");
-        assert_eq!(values(metric, &curve(&[(1, 100.0), (2, 149.0)])), [Some(1.0)]);
+        let metric = Metric::Knee { percent: 5.0 };
+        let source = [(1, 1518.0), (2, 2917.0), (3, 4240.0), (4, 5496.0), (8, 11_059.0)];
+        let source = [&source[..], &[(16, 13_209.0), (32, 12_390.0)]].concat();
+        assert_eq!(values(metric, &curve(&source)), [Some(16.0)], "S4's own");
+        let flat = curve(&[(1, 100.0), (2, 104.0), (4, 900.0)]);
+        assert_eq!(values(metric, &flat), [Some(1.0)], "what comes behind a flat part is chance");
         let straight = &Score::all(&metric, &curve(&[(1, 1.0), (2, 2.0)]), None)[0];
         assert!(straight.value == Some(2.0) && straight.text.ends_with("no more were measured"));
-        assert_eq!(values(metric, &curve(&[(2, 1.0)])), [None]);
     }
 
     #[test]
@@ -421,9 +413,8 @@ mod tests {
         assert_eq!(met(Metric::Gates { rates, mean_ms: 5 }), [Some(true), Some(false)]);
         assert_eq!(met(Metric::Gates { rates, mean_ms: 4 }), [Some(false), Some(false)]);
         assert_eq!(values(Metric::Streams, &points), [Some(32_000.0), Some(8.0)]);
-        assert_eq!(values(Metric::Archive, &points), [Some(32_000.0), None]);
         assert_eq!(values(Metric::Table, &points), [Some(250_000.0)]);
-        assert!(Score::wall(56.7, 283.5).text.ends_with("0.20 times the source's 283.5 s"));
+        assert!(Score::wall(Some(56.7), 283.5).text.ends_with("0.20 times the source's 283.5 s"));
     }
 
     #[test]
@@ -438,28 +429,22 @@ mod tests {
 
     #[test]
     fn the_largest_number_of_volumes_is_found_to_a_tenth() {
-        for limit in [0, 1, 2, 7, 39, 40, 97, 333, 639, 10_000] {
-            let mut tried = vec![40];
-            let point_of = |jobs: &u32| point(*jobs, 1.0, if *jobs <= limit { 10.0 } else { 11.0 });
-            loop {
-                let points: Vec<Point> = tried.iter().map(point_of).collect();
-                let points: Vec<&Point> = points.iter().collect();
-                let Some(next) = next_volumes(&points, 20) else {
-                    let most = capped("", &points, 20).value.unwrap();
-                    let best = f64::from(limit.min(VOLUMES_MAX));
-                    assert!(
-                        most <= best && best - most <= (best / 10.0).max(1.0),
-                        "{limit}: {most}"
-                    );
-                    break;
-                };
-                assert!(
-                    !tried.contains(&next) && next <= VOLUMES_MAX,
-                    "{limit}: {next} of {tried:?}"
-                );
-                tried.push(next);
+        for (limit, unit) in [0, 1, 2, 7, 39, 40, 97, 333, 639, 10_000]
+            .into_iter()
+            .flat_map(|limit| [1, 4, 5].map(|unit| (limit, unit)))
+        {
+            let point_of = |jobs: u32| point(jobs, 1.0, if jobs <= limit { 10.0 } else { 11.0 });
+            let mut tried = vec![point_of(40)];
+            while let Some(next) = next_volumes(&tried, 20, unit) {
+                assert!(tried.iter().all(|point| point.jobs != next), "{limit}: {next} again");
+                assert!(next > 0 && next.is_multiple_of(unit) && next <= VOLUMES_MAX, "{next}");
+                tried.push(point_of(next));
                 assert!(tried.len() < 16, "{limit}: {tried:?}");
             }
+            let tried: Vec<&Point> = tried.iter().collect();
+            let most = capped("", &tried, 20).value.unwrap();
+            let (best, unit) = (f64::from(limit.min(VOLUMES_MAX)), f64::from(unit));
+            assert!(most <= best && best - most <= (best / 10.0).max(unit), "{limit}: {most}");
         }
     }
 }

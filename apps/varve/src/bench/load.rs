@@ -16,7 +16,7 @@ pub(crate) struct Load {
     block_bytes: usize,
     pub(crate) read_percent: u8,
     pattern: String,
-    jobs: u32,
+    pub(super) jobs: u32,
     depth: u32,
     pub(crate) rate_per_second: Option<f64>,
     durable: bool,
@@ -36,7 +36,7 @@ pub(crate) struct Load {
     options: Vec<String>,
     /// Setting of the measured system that it was done under, as the user named it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    setting: Option<String>,
+    pub(super) setting: Option<String>,
     /// Hosts that did it together; jobs and rate are those of all.
     #[serde(default = "one_host", skip_serializing_if = "is_one_host")]
     hosts: u32,
@@ -203,7 +203,7 @@ impl Load {
         self.without_setting() + &setting.unwrap_or_default()
     }
 
-    fn without_setting(&self) -> String {
+    pub(super) fn without_setting(&self) -> String {
         let pace = match self.rate_per_second {
             None => "as fast as answered".to_owned(),
             Some(rate) => format!("{rate} operations/s"),

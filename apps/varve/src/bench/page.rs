@@ -1,5 +1,6 @@
 //! Results as one page: figures, latency curves, rates over time, the machine.
 
+use varve_tool_bench::Score;
 use varve_tool_plan::report::{Document, Table, escaped};
 
 use super::chart::{Axes, Curve, svg};
@@ -38,7 +39,8 @@ struct Run<'a> {
 pub(crate) fn page(results: &[Named]) -> Result<Document> {
     let runs: Vec<Run<'_>> = results.iter().flat_map(runs).collect();
     let names: Vec<&str> = results.iter().map(|result| result.name.as_str()).collect();
-    let mut document = Document::new(names.join(", ")).table("Figures", figures(&runs));
+    let mut document = Document::new(names.join(", ")).table("Scores", scores(results));
+    document = document.table("Figures", figures(&runs));
     document = document.notes("Not to be used", invalid(&runs));
     let within = results.iter().filter_map(|result| {
         result.saved.within.as_ref().map(|within| format!("{}: {}", result.name, within.text()))
@@ -110,6 +112,14 @@ fn runs(result: &Named) -> impl Iterator<Item = Run<'_>> {
         let name = if is_single { result.name.clone() } else { format!("{}: {load}", result.name) };
         Run { name, report }
     })
+}
+
+fn scores(results: &[Named]) -> Table {
+    let rows = results.iter().flat_map(|result| {
+        let row = |score: &Score| vec![result.name.clone(), score.name.clone(), score.text.clone()];
+        result.saved.scores.iter().map(row)
+    });
+    Table { header: vec!["result", "score", ""], rows: rows.collect() }
 }
 
 fn figures(runs: &[Run<'_>]) -> Table {

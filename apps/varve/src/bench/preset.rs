@@ -118,6 +118,7 @@ pub(crate) fn shown(preset: &Preset) -> (Value, String) {
         ("setting", preset.setting.to_owned()),
         ("assumed", preset.assumed.join("; ")),
         ("reference", preset.reference.to_owned()),
+        ("score", preset.metric.to_string()),
     ];
     let work = match &preset.work {
         Work::Block(work) => block_shown(work, &mut pairs),
@@ -147,6 +148,7 @@ pub(crate) fn shown(preset: &Preset) -> (Value, String) {
         "setting": preset.setting,
         "assumed": preset.assumed,
         "reference": preset.reference,
+        "score": preset.metric.to_string(),
         "work": work,
     });
     let text = labelled(&pairs);

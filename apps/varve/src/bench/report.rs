@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use varve_tool_bench::fio::{FioRun, FioSide};
-use varve_tool_bench::{Measured, Side};
+use varve_tool_bench::{Measured, Point, Side};
 use varve_types::ByteCount;
 
 use super::figures::{Figures, Window, both};
@@ -115,6 +115,26 @@ impl Report {
                 format!("{ratio:.2} times the operations/s under {setting}")
             });
             run.notes.extend(text.map(|text| ("settings".to_owned(), text)));
+        }
+    }
+
+    /// What scores are told from.
+    pub(crate) fn point(&self) -> Point {
+        let p99 = |figures: &Figures| figures.latency_us.p99;
+        let figures = &self.both;
+        Point {
+            name: self.load.without_setting(),
+            setting: self.load.setting.clone(),
+            is_valid: self.invalid.is_empty(),
+            jobs: self.load.jobs,
+            read_percent: self.load.read_percent,
+            rate: figures.operations_per_second,
+            bytes_rate: figures.bytes_per_second,
+            mean_us: figures.latency_us.mean,
+            p99_us: figures.latency_us.p99,
+            p99_us_by_kind: [self.reads.as_ref().map(p99), self.writes.as_ref().map(p99)],
+            max_us: figures.latency_us.max,
+            window_ms: self.repeats.iter().map(|window| window.window_ms).min().unwrap_or(0),
         }
     }
 

@@ -79,6 +79,10 @@ fn clients_share_a_target_and_make_one_result() {
     let disk = fs::read(dir.path().join("disk")).unwrap();
     assert_eq!(disk[..8 << 20], vec![7; 8 << 20], "what lies before --from is nobody's");
     assert!(disk[8 << 20..].chunks(4096).all(|block| block != [7; 4096]), "all parts are filled");
+    let desktops = ["vdi-4k-rr", "--clients", "4", "--size", "16MiB", "--json"];
+    let json = run(&desktops).json();
+    let rate = json["runs"][0]["both"]["operations_per_second"].as_f64().unwrap();
+    assert_eq!(json["scores"][0]["value"].as_f64(), Some((rate / 100.0).floor()), "of all clients");
     for (wrong, what) in [
         (&["--clients", "2", "--jobs", "3", "--size", "8MiB"][..], "3 jobs cannot be divided"),
         (&["--clients", "2", "--jobs", "2"], "several clients need --size"),
@@ -237,8 +241,20 @@ fn a_preset_runs_with_its_parameters() {
     assert!(
         text.contains("4 KiB random, 100 % reads, 8 jobs × 32 under way, as fast as answered\n")
     );
-    let json = bench(&[&null[..], &["--json"]].concat()).json();
+    let knee = text.lines().find(|line| line.starts_with("knee   ")).unwrap_or_default();
+    assert!(text.contains("\nSCORE\n") && knee.contains(" workers, "), "{text}");
+    let dir = tempfile::tempdir().unwrap();
+    let folder = dir.path().join("saved");
+    let save = ["--json", "--save", folder.to_str().unwrap()];
+    let json = bench(&[&null[..], &save].concat()).json();
     assert_eq!(json["runs"].as_array().unwrap().len(), 7);
+    let score = &json["scores"][0];
+    assert_eq!((&score["name"], &score["unit"]), (&"knee".into(), &"workers".into()));
+    let page = fs::read_to_string(folder.join("index.html")).unwrap();
+    let text = score["text"].as_str().unwrap();
+    assert!(page.contains("<h2>Scores</h2>") && page.contains(text), "{page}");
+    let own = bench(&["--target", "null:1GiB", "--json"]).json();
+    assert!(own["scores"].is_null(), "only presets are run for something: {}", own["scores"]);
     let mixed = ["ccic-db", "--target", "memory:16MiB", "--verify", "--json"];
     let json = bench(&mixed).json();
     assert_eq!(

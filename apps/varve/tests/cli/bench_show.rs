@@ -23,6 +23,11 @@ fn a_preset_is_shown_with_its_source() {
     let load = "100 % reads, 40 jobs × 32 under way";
     assert!(fio.contains("clients    4 in the source") && fio.contains(load), "{fio}");
     assert!(varve(&["bench", "show", "general"]).ok().contains("\nassumed"));
+    let oltp = varve(&["bench", "show", "oltp-8k"]).ok();
+    let score =
+        "\nscore      most operations/s of the loads with a mean latency within 1, 3, 4 ms\n";
+    assert!(oltp.contains(score), "{oltp}");
+    assert_eq!(json["score"], "figures of each load");
 }
 
 #[test]

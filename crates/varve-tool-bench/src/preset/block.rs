@@ -345,7 +345,7 @@ fn workers() -> Vec<Preset> {
         setting: "null back end: use --target null:SIZE",
         assumed: vec!["4 KiB random reads", DEPTH_ASSUMED, "2 s of ramp and 10 s measured"],
         reference: "S4's curve W11: the knee lies at the number of physical cores",
-        metric: Metric::Knee { times: 1.5 },
+        metric: Metric::Knee { percent: 5.0 },
         ..preset("null-workers", "1 to 32 workers on a null back end", Work::Block(workers))
     }]
 }

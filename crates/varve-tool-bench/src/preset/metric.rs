@@ -27,10 +27,10 @@ pub enum Metric {
         /// Bound in percent, which is not reached.
         percent: f64,
     },
-    /// The last number of workers whose doubling still brought something.
+    /// The last number of workers before a step that gives hardly more.
     Knee {
-        /// What it brings at least.
-        times: f64,
+        /// What a step gives more at least, in percent.
+        percent: f64,
     },
     /// Bytes a second, and p99 of reads.
     Streams,
@@ -50,8 +50,6 @@ pub enum Metric {
     },
     /// Objects a second beside what a network carries.
     Network,
-    /// Bytes a second, and what is stored for each.
-    Archive,
     /// Time in all, beside that of the source.
     Wall {
         /// The source's, in s.
@@ -68,17 +66,16 @@ impl fmt::Display for Metric {
                 write!(f, "volumes: the most with p99 within {p99_ms} ms, searched for to a tenth")
             }
             Self::Within { mean_ms } => {
-                write!(
-                    f,
-                    "most operations/s of loads with a mean latency within {mean_ms:?} ms, as measured"
-                )
+                let bounds: Vec<String> = mean_ms.iter().map(u32::to_string).collect();
+                let bounds = bounds.join(", ");
+                write!(f, "most operations/s of the loads with a mean latency within {bounds} ms")
             }
             Self::Drop { percent } => {
                 write!(f, "operations/s lost from the first load to the second: below {percent} %")
             }
-            Self::Knee { times } => write!(
+            Self::Knee { percent } => write!(
                 f,
-                "knee: the last workers whose doubling, from 1 on, had {times} times the operations/s"
+                "knee: the last workers before a step that gives less than {percent} % more operations/s"
             ),
             Self::Streams => f.write_str("MB/s, and p99 of reads"),
             Self::Gates { rates: [node, cluster], mean_ms } => write!(
@@ -94,7 +91,6 @@ impl fmt::Display for Metric {
                 "readers: the most, with all fewer ones, none of whose segments took {within_s} s"
             ),
             Self::Network => f.write_str("objects/s, beside what --nic-gbit carries"),
-            Self::Archive => f.write_str("MB/s, and bytes stored for each"),
             Self::Wall { seconds } => write!(f, "time in all, beside {seconds} s of the source"),
         }
     }

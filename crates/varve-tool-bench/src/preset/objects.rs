@@ -100,8 +100,7 @@ fn mixed() -> Preset {
         operations: mix(80, (1, 50), (51, 100), "c(64)KB"),
     };
     let what = "COSBench's sample: 80 % reads of 64 KB";
-    let metric = Metric::Network;
-    Preset { metric, ..preset(&shape, what, "COSBench", Vec::new(), "", &[main]) }
+    preset(&shape, what, "COSBench", Vec::new(), "", &[main])
 }
 
 fn asus() -> Preset {
@@ -188,7 +187,7 @@ fn archive() -> Preset {
     let reference = "MB/s, bytes for money; 1.4 times the data stored";
     let what = "backups into coded storage, in parts";
     let setting = "code 10+4, 8+3 or 4+2";
-    let metric = Metric::Archive;
+    let metric = Metric::Streams;
     Preset { setting, metric, ..preset(&shape, what, "S0", assumed, reference, &[main]) }
 }
 

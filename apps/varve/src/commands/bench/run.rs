@@ -6,7 +6,7 @@ use std::sync::Arc;
 use clap::Args;
 use varve_tool_bench::cosbench::{End, Verb, Workload};
 use varve_tool_bench::fio::{FioCommand, FioFile, FioPlace};
-use varve_tool_bench::{LoadSpec, Preset, Step, Target, VolumeWork};
+use varve_tool_bench::{LoadSpec, Metric, Preset, Step, Target, VolumeWork};
 use varve_types::ByteCount;
 use varve_types::limits::MEDIA_ALIGN;
 
@@ -162,7 +162,11 @@ impl Run {
             if !self.json {
                 print(&format!("{}\n", shown(preset).1))?;
             }
-            return scale::lives(global, &scale::spec(&lives), (save, self.json));
+            let source_s = match preset.metric {
+                Metric::Wall { seconds } => Some(seconds),
+                _ => None,
+            };
+            return scale::lives(global, (&scale::spec(&lives), source_s), (save, self.json));
         }
         let Some(target) = &self.target else {
             return Err(Failure::misuse("nothing to measure is named").hint("say --target"));
@@ -195,7 +199,16 @@ impl Run {
         Report::beside_first(&mut runs);
         let id = preset.as_ref().map(|preset| preset.id.clone());
         let within = self.sweep.within(&runs);
-        let saved = Saved { preset: id, system, hosts: Vec::new(), within, runs };
+        let saved = Saved {
+            preset: id,
+            system,
+            hosts: Vec::new(),
+            within,
+            nic_gbit: None,
+            scores: Vec::new(),
+            runs,
+        };
+        let saved = saved.scored();
         if let Some(dir) = &self.save {
             saved.write(dir, &outcomes)?;
         }
