@@ -98,22 +98,25 @@ fn of_one_setting(metric: &Metric, points: &[Point], nic_gbit: Option<f64>) -> V
         return vec![Score::unknown("score", "no load was valid".to_owned())];
     }
     let each = |of: &dyn Fn(&Point) -> Score| valid.iter().map(|point| of(point)).collect();
-    let by_reads = |of: &dyn Fn(&str, &[&Point]) -> Vec<Score>| {
-        let shares: BTreeSet<u8> = valid.iter().map(|point| point.read_percent).collect();
+    let by_reads = |points: &[&Point], of: &dyn Fn(&str, &[&Point]) -> Vec<Score>| {
+        let shares: BTreeSet<u8> = points.iter().map(|point| point.read_percent).collect();
         let of_share = |share: &u8| {
-            let alike = |point: &&&Point| point.read_percent == *share;
-            let points: Vec<&Point> = valid.iter().filter(alike).copied().collect();
-            of(&format!("{share} % reads"), &points)
+            let alike = points.iter().filter(|point| point.read_percent == *share);
+            of(&format!("{share} % reads"), &alike.copied().collect::<Vec<&Point>>())
         };
         shares.iter().rev().flat_map(of_share).collect()
     };
     match *metric {
         Metric::Table => each(&table),
         Metric::Volumes { rate } => each(&|point| volumes(point, rate)),
-        Metric::Capped { p99_ms } => by_reads(&|name, points| vec![capped(name, points, p99_ms)]),
-        Metric::Within { mean_ms } => {
-            by_reads(&|name, points| mean_ms.iter().map(|ms| within(name, points, *ms)).collect())
+        // What means nothing was no success, as the search has it.
+        Metric::Capped { p99_ms } => {
+            let all: Vec<&Point> = points.iter().collect();
+            by_reads(&all, &|name, points| vec![capped(name, points, p99_ms)])
         }
+        Metric::Within { mean_ms } => by_reads(&valid, &|name, points| {
+            mean_ms.iter().map(|ms| within(name, points, *ms)).collect()
+        }),
         // The second load is one beside the first: neither may be missing.
         Metric::Drop { percent } => vec![match points {
             [before, after] if valid.len() == 2 => drop_of(before, after, percent),
@@ -162,16 +165,23 @@ fn is_fast(point: &Point, p99_ms: u32) -> bool {
 fn capped(name: &str, points: &[&Point], p99_ms: u32) -> Score {
     let (fast, slow): (Vec<&Point>, Vec<&Point>) =
         points.iter().copied().partition(|point| is_fast(point, p99_ms));
-    let first_slow = slow.iter().map(|point| point.jobs).min();
+    let first_slow = slow.into_iter().min_by_key(|point| point.jobs);
     // Where fewer were too slow, more were fast by chance.
     let fast = fast.iter().map(|point| point.jobs);
-    let most = fast.filter(|jobs| first_slow.is_none_or(|slow| *jobs < slow)).max().unwrap_or(0);
-    let more = match first_slow {
-        Some(slow) => format!("{slow} are too many"),
-        None => "no more were tried".to_owned(),
-    };
+    let most = fast.filter(|jobs| first_slow.is_none_or(|slow| *jobs < slow.jobs)).max();
+    let most = most.unwrap_or(0);
+    let more = beyond(first_slow);
     let text = format!("{most} volumes with p99 within {p99_ms} ms; {more}");
     Score::of(name, f64::from(most), "volumes", text)
+}
+
+/// What became of the first number that was no success.
+fn beyond(first: Option<&Point>) -> String {
+    match first {
+        None => "no more were tried".to_owned(),
+        Some(point) if point.is_valid => format!("{} are too many", point.jobs),
+        Some(point) => format!("what {} had means nothing", point.jobs),
+    }
 }
 
 fn within(name: &str, points: &[&Point], mean_ms: u32) -> Score {
@@ -244,11 +254,7 @@ fn readers(points: &[Point], within_s: u32, is_strict: bool) -> Score {
     by_readers.sort_by_key(|point| point.jobs);
     let met = by_readers.iter().copied().take_while(in_time);
     let most = met.map(|point| point.jobs).max().unwrap_or(0);
-    let more = match by_readers.iter().find(|point| point.jobs > most) {
-        Some(late) if late.is_valid => format!("{} are too many", late.jobs),
-        Some(late) => format!("what {} had means nothing", late.jobs),
-        None => "no more were tried".to_owned(),
-    };
+    let more = beyond(by_readers.into_iter().find(|point| point.jobs > most));
     let segments = if is_strict { "every segment" } else { "99 % of segments" };
     let shortest_ms = points.iter().map(|point| point.window_ms).min().unwrap_or(0);
     let short = if shortest_ms < 2000 * u64::from(within_s) {
@@ -401,6 +407,18 @@ mod tests {
             with.text
         );
         assert!(Score::all(&Metric::Network, &points, None)[0].text.contains("say --nic-gbit"));
+    }
+
+    #[test]
+    fn volumes_whose_figures_mean_nothing_are_no_success() {
+        let mut points = vec![point(40, 4000.0, 1.0), point(80, 8000.0, 1.0)];
+        let metric = Metric::Capped { p99_ms: 20 };
+        assert_eq!(values(metric, &points), [Some(80.0)]);
+        points[1].is_valid = false;
+        let score = &Score::all(&metric, &points, None)[0];
+        assert_eq!(score.value, Some(40.0));
+        assert!(score.text.ends_with("; what 80 had means nothing"), "{}", score.text);
+        assert_eq!(next_volumes(&points, 20, 1), Some(60));
     }
 
     #[test]

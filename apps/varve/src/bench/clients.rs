@@ -4,19 +4,29 @@
 //!  parent ── spawns ──▶ client 1 … client N     each with its part of jobs, target and rate
 //!         ◀── "ready" of all, before each load
 //!         ──▶ "go" to all
+//!         ◀── "tried" with a load's report of all, where a number of jobs is looked for
+//!         ──▶ "jobs" of the next load, for each; "enough" when the number is known
 //!         ◀── report of each as JSON
 //! ```
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
+use varve_tool_bench::{Point, next_volumes};
+
 use super::page::Named;
+use super::report::{Report, json};
 use super::saved::Saved;
 use crate::failure::{Failure, Result};
 
 /// What a client says when it could begin, and what it is told then.
 const READY: &str = "ready";
 const GO: &str = "go";
+
+/// What a client says of a load that is part of a search, and what it is told then.
+const TRIED: &str = "tried ";
+const JOBS: &str = "jobs ";
+const ENOUGH: &str = "enough";
 
 /// Flags that the parent has for itself, and whether a value follows each.
 const OWN: [(&str, bool); 3] = [("--clients", true), ("--save", true), ("--json", false)];
@@ -31,19 +41,42 @@ struct Client {
 
 /// In a client: says that a load could begin, and waits until all can.
 pub(super) fn step() -> Result<()> {
-    let lost = |error: io::Error| Failure::new(format!("the other clients are gone: {error}"));
-    let mut out = io::stdout().lock();
-    writeln!(out, "{READY}").and_then(|()| out.flush()).map_err(lost)?;
-    let mut line = String::new();
-    let read = io::stdin().lock().read_line(&mut line).map_err(lost)?;
-    if read == 0 || line.trim_end() != GO {
-        return Err(Failure::new("the other clients ended"));
+    match asked(READY)?.as_str() {
+        GO => Ok(()),
+        _ => Err(others_ended()),
     }
-    Ok(())
 }
 
-/// Starts `count` clients with the arguments of this process, and merges what they measure.
-pub(crate) fn run_clients(count: u32) -> Result<Saved> {
+/// In a client: says what a load of a search measured, and hears with how many jobs of its own it goes on; none when it does not.
+pub(super) fn next_jobs(report: &Report) -> Result<Option<u32>> {
+    let answer = asked(&format!("{TRIED}{}", json(report)?.trim_end()))?;
+    match answer.strip_prefix(JOBS).map(str::parse) {
+        Some(Ok(jobs)) => Ok(Some(jobs)),
+        None if answer == ENOUGH => Ok(None),
+        Some(Err(_)) | None => Err(others_ended()),
+    }
+}
+
+fn others_ended() -> Failure {
+    Failure::new("the other clients ended")
+}
+
+/// Says something, and waits for what is said to it.
+fn asked(said: &str) -> Result<String> {
+    let lost = |error: io::Error| Failure::new(format!("the other clients are gone: {error}"));
+    let mut out = io::stdout().lock();
+    writeln!(out, "{said}").and_then(|()| out.flush()).map_err(lost)?;
+    let mut line = String::new();
+    let read = io::stdin().lock().read_line(&mut line).map_err(lost)?;
+    if read == 0 {
+        return Err(others_ended());
+    }
+    Ok(line.trim_end().to_owned())
+}
+
+/// Starts `count` clients with the arguments of this process, and merges what they measure. Of loads that a number of jobs is looked for with,
+/// `p99_ms` is the bound.
+pub(crate) fn run_clients(count: u32, p99_ms: Option<u32>) -> Result<Saved> {
     let failed = |error: io::Error| Failure::new(format!("start a client: {error}"));
     let program = std::env::current_exe().map_err(failed)?;
     let arguments = arguments(std::env::args().skip(1));
@@ -59,7 +92,7 @@ pub(crate) fn run_clients(count: u32) -> Result<Saved> {
         };
         clients.push(Client { process, told, says: BufReader::new(says), line: String::new() });
     }
-    let reports = conduct(&mut clients);
+    let reports = conduct(&mut clients, p99_ms);
     for client in &mut clients {
         if reports.is_err() {
             // It may have ended already.
@@ -75,7 +108,8 @@ pub(crate) fn run_clients(count: u32) -> Result<Saved> {
 }
 
 /// Lets all begin each load together, until they report.
-fn conduct(clients: &mut [Client]) -> Result<Vec<Saved>> {
+fn conduct(clients: &mut [Client], p99_ms: Option<u32>) -> Result<Vec<Saved>> {
+    let mut tried: Vec<Point> = Vec::new();
     loop {
         for client in clients.iter_mut() {
             client.line.clear();
@@ -84,14 +118,35 @@ fn conduct(clients: &mut [Client]) -> Result<Vec<Saved>> {
                 return Err(Failure::new("a client ended without a result"));
             }
         }
-        if clients.iter().any(|client| client.line.trim_end() != READY) {
+        let answer = if clients.iter().all(|client| client.line.trim_end() == READY) {
+            GO.to_owned()
+        } else if let (Some(p99_ms), Some(point)) = (p99_ms, tried_by(clients)?) {
+            tried.retain(|before| before.read_percent == point.read_percent);
+            tried.push(point);
+            let count = u32::try_from(clients.len()).expect("there are few clients");
+            next_volumes(&tried, p99_ms, count)
+                .map_or_else(|| ENOUGH.to_owned(), |jobs| format!("{JOBS}{}", jobs / count))
+        } else {
             return clients.iter().map(|client| Saved::of_json(&client.line)).collect();
-        }
+        };
         for client in clients.iter_mut() {
-            let told = writeln!(client.told, "{GO}").and_then(|()| client.told.flush());
+            let told = writeln!(client.told, "{answer}").and_then(|()| client.told.flush());
             told.map_err(|error| Failure::new(format!("a client is gone: {error}")))?;
         }
     }
+}
+
+/// The load of a search that all clients tried together, if that is what they say.
+fn tried_by(clients: &[Client]) -> Result<Option<Point>> {
+    let said = clients.iter().map(|client| client.line.strip_prefix(TRIED));
+    let Some(said) = said.collect::<Option<Vec<&str>>>() else { return Ok(None) };
+    let read = |text: &&str| {
+        let no_report = |error| Failure::new(format!("a client said no report: {error}"));
+        serde_json::from_str::<Report>(text).map_err(no_report)
+    };
+    let reports = said.iter().map(read).collect::<Result<Vec<Report>>>()?;
+    let parts: Vec<(&str, &Report)> = reports.iter().map(|report| ("client", report)).collect();
+    Ok(Some(Report::merged(&parts)?.point()))
 }
 
 /// Those of a client: without what the parent does.

@@ -26,6 +26,7 @@ mod said;
 mod sampler;
 mod saved;
 mod scale;
+mod search;
 mod setting;
 mod shell;
 mod sweep;

@@ -25,6 +25,7 @@ use super::fio::FioGoal;
 use super::health::Health;
 use super::rados::RadosGoal;
 use super::sampler::{Sampler, check_ceph, check_server};
+use super::search::Search;
 use super::setting::Setting;
 use super::volumes::{Fleet, Taken, VolumesGoal};
 use crate::age::now_unix_ms;
@@ -72,6 +73,8 @@ pub(crate) struct Plan {
     pub(crate) is_set: bool,
     /// Whether the daemon is asked for its counters.
     pub(crate) asks_server: bool,
+    /// Bound of p99, in ms, that the largest number of jobs is looked for with, each at its rate.
+    pub(crate) search_p99_ms: Option<u32>,
 }
 
 /// What a load is put on.
@@ -144,14 +147,14 @@ pub(crate) enum Settling {
 
 type JobResult<T> = varve_tool_bench::Result<T>;
 
-/// Runs them one after another; Ctrl-C ends them early, with what was measured until then. There is an outcome for each that was begun, one
-/// at least.
-pub(crate) fn run(plans: &[Plan], global: &Global) -> Result<Vec<Outcome>> {
+/// Runs them one after another, and behind one that a number of jobs is looked for with those that the search takes. Ctrl-C ends them early, with
+/// what was measured until then: what was run, and what came of it, of one at least.
+pub(crate) fn run(plans: &[Plan], global: &Global) -> Result<Vec<(Plan, Outcome)>> {
     let watch = Watch::open_ended();
-    let begun = plans.iter().take_while(|_| !watch.is_stopped());
     let ballast = Ballast::new(global);
     let around = Around { global, watch: &watch, ballast: &ballast };
-    let outcomes: Result<Vec<Outcome>> = begun.map(|plan| measure(plan, around)).collect();
+    let mut outcomes = Vec::new();
+    let measured = plans.iter().try_for_each(|plan| measure_all(plan, around, &mut outcomes));
     let lightened = ballast.remove();
     // What a run wrote is removed however it ended.
     let cleaned = match plans.first().map(|plan| &plan.goal) {
@@ -163,9 +166,8 @@ pub(crate) fn run(plans: &[Plan], global: &Global) -> Result<Vec<Outcome>> {
         Some(Goal::Disk(_) | Goal::Fio(_) | Goal::Volumes(_)) | None => Ok(()),
     };
     watch.end();
-    let mut outcomes = outcomes?;
-    cleaned.and(lightened)?;
-    outcomes.retain(|outcome| !outcome.repeats.is_empty());
+    measured.and(cleaned).and(lightened)?;
+    outcomes.retain(|(_, outcome)| !outcome.repeats.is_empty());
     if outcomes.is_empty() {
         return Err(Failure::new("interrupted before anything was measured"));
     }
@@ -178,6 +180,18 @@ struct Around<'a> {
     global: &'a Global,
     watch: &'a Watch,
     ballast: &'a Ballast,
+}
+
+/// Measures a load, and those that follow from it.
+fn measure_all(plan: &Plan, around: Around<'_>, outcomes: &mut Vec<(Plan, Outcome)>) -> Result<()> {
+    let mut search = Search::default();
+    let mut next = Some(plan.clone());
+    while let Some(plan) = next.filter(|_| !around.watch.is_stopped()) {
+        let outcome = measure(&plan, around)?;
+        next = search.next(&plan, &outcome)?;
+        outcomes.push((plan, outcome));
+    }
+    Ok(())
 }
 
 fn measure(plan: &Plan, around: Around<'_>) -> Result<Outcome> {

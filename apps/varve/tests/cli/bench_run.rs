@@ -286,6 +286,45 @@ fn a_preset_runs_with_its_parameters() {
     );
 }
 
+/// Looks whether loads went on with more volumes, each with its rate, until they were too slow or had no room, and whether the score says that.
+fn check_search(json: &serde_json::Value, count: u64, volumes_max: u64) {
+    let runs = json["runs"].as_array().unwrap();
+    for (share, score) in [100, 0].into_iter().zip(json["scores"].as_array().unwrap()) {
+        let runs = runs.iter().filter(|run| run["load"]["read_percent"] == share);
+        let (mut fast, mut slow) = (vec![0], vec![]);
+        for (number, run) in runs.enumerate() {
+            let jobs = run["load"]["jobs"].as_u64().unwrap();
+            assert!(jobs.is_multiple_of(count) && jobs <= volumes_max, "{jobs}");
+            assert!(number > 0 || jobs == 40, "it begins as the source: {jobs}");
+            assert_eq!(run["load"]["rate_per_second"].as_f64(), Some(jobs as f64 * 100.0));
+            let is_valid = run["invalid"].as_array().unwrap().is_empty();
+            let p99_us = run["both"]["latency_us"]["p99"].as_f64().unwrap();
+            if is_valid && p99_us <= 20_000.0 { fast.push(jobs) } else { slow.push(jobs) }
+        }
+        let first_slow = slow.iter().copied().min().unwrap_or(u64::MAX);
+        let most = fast.into_iter().filter(|jobs| *jobs < first_slow).max().unwrap();
+        assert_eq!(score["value"].as_f64(), Some(most as f64), "{score}");
+        let is_known = first_slow.saturating_sub(most) <= (most / 10).max(count);
+        assert!(is_known || slow.is_empty() && most * 2 > volumes_max, "{most}, {slow:?}");
+    }
+}
+
+#[test]
+fn the_most_volumes_within_a_bound_are_looked_for() {
+    // Of 100 blocks each of so many volumes has one.
+    let json = bench(&["vdi-capped", "--target", "null:400KiB", "--json"]).json();
+    check_search(&json, 1, 100);
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("disk"), vec![7; 400 << 10]).unwrap();
+    let capped = ["bench", "run", "vdi-capped", "--target", "disk", "--overwrite", "--json"];
+    let clients = ["--clients", "2", "--size", "400KiB", "--ramp", "0ms", "--duration", "200ms"];
+    let json = varve_in(dir.path(), &[&capped[..], &clients].concat()).json();
+    assert_eq!(json["runs"][0]["load"]["hosts"], 2);
+    check_search(&json, 2, 100);
+    let own = bench(&["vdi-capped", "--target", "null:400KiB", "--rate", "50", "--json"]).json();
+    assert_eq!(own["runs"].as_array().unwrap().len(), 2, "a rate of one's own is one load");
+}
+
 #[test]
 fn a_preset_runs_under_settings_that_commands_make() {
     let dir = tempfile::tempdir().unwrap();

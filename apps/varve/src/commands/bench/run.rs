@@ -190,10 +190,11 @@ impl Run {
         if self.clients > 1 {
             let part = ClientPart { number: 0, count: self.clients };
             plans.iter_mut().try_for_each(|plan| take_part(plan, part))?;
-            return run_clients(self.clients)?.told(self.save.as_deref(), self.json);
+            let p99_ms = plans.iter().find_map(|plan| plan.search_p99_ms);
+            return run_clients(self.clients, p99_ms)?.told(self.save.as_deref(), self.json);
         }
         let system = System::now();
-        let outcomes = run(&plans, global)?;
+        let (plans, outcomes): (Vec<_>, Vec<_>) = run(&plans, global)?.into_iter().unzip();
         let mut runs: Vec<Report> =
             plans.iter().zip(&outcomes).map(|(plan, outcome)| Report::of(plan, outcome)).collect();
         Report::beside_first(&mut runs);
@@ -416,6 +417,7 @@ impl Run {
             setting: None,
             is_set: false,
             asks_server: self.server,
+            search_p99_ms: None,
         }
     }
 
@@ -448,6 +450,13 @@ impl Run {
             load: LoadSpec { rate: common.rate.or(step.rate), ..load_of(&work, step, common) },
             ramp_ms: self.ramp.unwrap_or(work.ramp_s * 1000),
             duration_ms: self.duration.unwrap_or(work.duration_s * 1000),
+            search_p99_ms: match preset.metric {
+                // A rate of the user's own is one load, and hosts would not look for the same number.
+                Metric::Capped { p99_ms } if common.rate.is_none() && self.at.is_none() => {
+                    Some(p99_ms)
+                }
+                _ => None,
+            },
             ..own.clone()
         });
         Ok(plans.collect())
