@@ -36,7 +36,7 @@ pub use load::{
     Estimate, Job, JobPart, JobWatch, Kind, LoadSpec, Measured, Mixture, Pace, Part, Phase, Side,
     has_settled,
 };
-pub use preset::{BlockWork, Lives, Metric, Preset, Step, VolumeWork, Work};
+pub use preset::{BlockWork, Lives, Metric, Preset, Segments, Step, VolumeWork, Work};
 pub use scatter::Scatter;
 pub use score::{Point, Score, next_volumes};
 pub use targets::{NbdAddress, NbdUri, Target};

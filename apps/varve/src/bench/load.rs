@@ -206,7 +206,8 @@ impl Load {
     pub(super) fn without_setting(&self) -> String {
         let pace = match self.rate_per_second {
             None => "as fast as answered".to_owned(),
-            Some(rate) => format!("{rate} operations/s"),
+            Some(rate) if rate < 1.0 => format!("{rate} operations/s"),
+            Some(rate) => format!("{} operations/s", (rate * 100.0).round() / 100.0),
         };
         let hosts = match self.hosts {
             1 => String::new(),

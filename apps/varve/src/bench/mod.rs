@@ -45,7 +45,7 @@ pub(crate) use objects::run_workload;
 pub(crate) use page::{Named, html, page};
 pub(crate) use picture::write_pictures;
 pub(crate) use preset::{
-    block_work, known, lives_work, load_of, objects_plans, objects_work, shown,
+    block_work, known, lives_work, load_of, objects_plans, objects_work, segments, shown,
 };
 pub(crate) use rados::RadosGoal;
 pub(crate) use report::{Report, json};

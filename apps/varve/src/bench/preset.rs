@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use varve_tool_bench::cosbench::{self as objects, WorkKind, Workload};
-use varve_tool_bench::{BlockWork, DataSpec, Lives, LoadSpec, Preset, Step, VolumeWork, Work};
+use varve_tool_bench::{
+    BlockWork, DataSpec, Lives, LoadSpec, Preset, Segments, Step, VolumeWork, Work,
+};
 use varve_types::ByteCount;
 
 use super::bucket::Bucket;
@@ -51,6 +53,14 @@ fn makes_volumes(id: &str) -> Failure {
         .hint(format!("run `varve bench run {id}` without --target, beside a daemon"))
 }
 
+/// What workers of a preset read streams of, where they are readers.
+pub(crate) fn segments(preset: &Preset) -> Option<Segments> {
+    match preset.work {
+        Work::Objects { segments, .. } => segments,
+        Work::Block(_) | Work::Lives(_) | Work::Needs { .. } => None,
+    }
+}
+
 /// COSBench's XML of a preset; none of one that is no workload of objects.
 pub(crate) fn objects_work(preset: Preset) -> Result<String> {
     match preset.work {
@@ -83,6 +93,7 @@ pub(crate) fn objects_plans(
         prepares: prepares.clone(),
         prepared: (count, bytes),
         main,
+        segments: None,
     });
     plans.collect()
 }

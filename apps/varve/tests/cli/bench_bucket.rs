@@ -118,6 +118,12 @@ fn presets_of_objects_run_on_a_bucket() {
         assert_eq!(readers, [100, 200, 300, 400, 500, 600], "{preset}");
         assert_eq!((&runs[0]["fill"], &runs[1]["fill"]), (&true.into(), &false.into()));
     }
+    let runs = run("dvr-shared", "16MiB", &[]);
+    for (run, readers) in runs.iter().zip([100.0, 200.0, 300.0, 400.0, 500.0, 600.0]) {
+        // A reader asks for a segment each 11 s, and 85 of 100 operations read.
+        let rate = run["load"]["rate_per_second"].as_f64().unwrap_or_else(|| panic!("{run}"));
+        assert!((rate - readers / 11.0 / 0.85).abs() < 1e-6, "{rate} of {readers}");
+    }
     assert_eq!(rig.objects(), 0, "nothing is left");
     // Objects of these are up to gigabytes: only that they are understood.
     for preset in ["asus-trace", "backup-archive"] {

@@ -4,10 +4,12 @@ mod block;
 mod later;
 mod metric;
 mod objects;
+mod segments;
 
 use crate::access::AccessPattern;
 use crate::load::Mixture;
 pub use crate::preset::metric::Metric;
+pub use crate::preset::segments::Segments;
 
 /// A workload of a source.
 #[derive(Clone, PartialEq, Debug)]
@@ -39,8 +41,8 @@ pub enum Work {
     Objects {
         /// COSBench's XML, without endpoint and keys.
         xml: String,
-        /// Time of a segment in s, at least and at most, where each worker is a reader that asks for one as often, whatever becomes of the last.
-        segment_s: Option<(u32, u32)>,
+        /// Segments of video that each worker reads, where it is a reader of such.
+        segments: Option<Segments>,
     },
     /// Volumes of a daemon, each through its whole life.
     Lives(Lives),

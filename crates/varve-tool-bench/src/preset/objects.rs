@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::preset::{Metric, Preset, Work};
+use crate::preset::{Metric, Preset, Segments, Work};
 
 /// Times of CeTune's template: ramp, measured, ramp down, in s.
 const CETUNE: (u64, u64, u64) = (90, 300, 30);
@@ -10,9 +10,9 @@ const CETUNE: (u64, u64, u64) = (90, 300, 30);
 /// Readers of the video presets, one stage each.
 const READERS: [u32; 6] = [100, 200, 300, 400, 500, 600];
 
-/// A segment of video in s, at least and at most; and when it has to be there.
-const SEGMENT_S: (u32, u32) = (8, 14);
-const LATE_S: u32 = 8;
+/// A segment of video; and when it has to be there.
+const SEGMENTS: Segments = Segments { least_s: 8, most_s: 14 };
+const LATE_S: u32 = SEGMENTS.least_s;
 
 /// Sizes of S0's table 12, as it shares them among reads and among writes.
 const READ_SIZES: &str = "h(4000|4000|80,2500|2500|10,1900|1900|5,1250|1250|5)KB";
@@ -81,7 +81,7 @@ fn cosbench(id: &str, kind: &'static str, sizes: &'static str, reference: &'stat
         ],
         reference,
         metric: Metric::Network,
-        work: Work::Objects { xml: xml(&id, &shape, &[main]), segment_s: None },
+        work: Work::Objects { xml: xml(&id, &shape, &[main]), segments: None },
         id,
     }
 }
@@ -132,7 +132,7 @@ fn dvr(id: &'static str, read_percent: u32) -> Preset {
     let assumed = vec![
         share,
         "1000 segments to be read, and as many to be written",
-        "each reader asks for a segment each 8 to 14 s, whatever became of the last one; writes beside reads by their share",
+        "a segment plays for 8 to 14 s, and as often each reader asks for one, whatever became of the last; writes beside reads by their share",
         "ramp 90 s, 300 s measured, ramp down 30 s",
     ];
     let reference = "most readers whose segments come within 8 s";
@@ -149,7 +149,7 @@ fn vod() -> Preset {
     });
     let assumed = vec![
         "4 MB",
-        "100 to 600 readers, each of which asks for a segment each 8 to 14 s, 8 s before it has to be there",
+        "100 to 600 readers, each of which asks for a segment each 8 to 14 s, whatever became of the last, 8 s before it has to be there",
         "1000 segments",
         "ramp 90 s, 300 s measured, ramp down 30 s",
     ];
@@ -160,8 +160,8 @@ fn vod() -> Preset {
 /// Workers are readers of segments.
 fn segments(mut preset: Preset, is_strict: bool) -> Preset {
     preset.metric = Metric::Readers { within_s: LATE_S, is_strict };
-    if let Work::Objects { segment_s, .. } = &mut preset.work {
-        *segment_s = Some(SEGMENT_S);
+    if let Work::Objects { segments, .. } = &mut preset.work {
+        *segments = Some(SEGMENTS);
     }
     preset
 }
@@ -219,7 +219,7 @@ fn preset(
         assumed,
         reference,
         metric: Metric::Table,
-        work: Work::Objects { xml: xml(shape.id, shape, mains), segment_s: None },
+        work: Work::Objects { xml: xml(shape.id, shape, mains), segments: None },
     }
 }
 

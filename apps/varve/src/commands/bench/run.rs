@@ -15,7 +15,7 @@ use crate::bench::{
     Aim, Bucket, CephArgs, ClientPart, FioGoal, Goal, LoadArgs, ObjectsArgs, ObjectsPlan, Plan,
     RadosGoal, Report, Saved, SweepArgs, System, VolumesGoal, aim, block_work, flags_said, json,
     known, lives_work, load_of, milliseconds, objects_plans, objects_work, processes, run,
-    run_clients, shown,
+    run_clients, segments, shown,
 };
 use crate::cli::{Global, size};
 use crate::commands::bench::{read_text, scale};
@@ -261,7 +261,9 @@ impl Run {
                 let bucket = Arc::new(Bucket::new(name.clone(), server, load.seed));
                 let objects =
                     objects_plans(workload, self.size.map(|size| size.0), (bucket, self.overwrite));
-                self.objects_plans(objects, load, is_own)
+                let segments = preset.and_then(segments);
+                let objects = objects.into_iter().map(|plan| ObjectsPlan { segments, ..plan });
+                self.objects_plans(objects.collect(), load, is_own)
             }
         }
     }
@@ -373,6 +375,9 @@ impl Run {
             let mut times = (RAMP_MS, DURATION_MS);
             if !is_own {
                 (load.jobs, load.depth) = (main.workers, 1);
+                let readers = objects.segments.filter(|_| load.rate.is_none());
+                load.rate =
+                    readers.map(|of| of.rate(main.workers, load.read_percent)).or(load.rate);
                 let End::Runtime(duration_s) = main.end else {
                     unreachable!("loads of presets end by their time")
                 };
