@@ -147,7 +147,7 @@ fn mb(bytes: f64) -> f64 {
 fn table(point: &Point) -> Score {
     let Point { name, rate, bytes_rate, mean_us, .. } = point;
     let (mb, ms) = (mb(*bytes_rate), mean_us / 1000.0);
-    let text = format!("{rate:.0} operations/s, {mb:.1} MB/s, mean {ms:.2} ms");
+    let text = format!("{rate:.0} operations/s, {mb:.1} MB/s, mean {ms:.3} ms");
     Score::of(name, *rate, "operations/s", text)
 }
 
@@ -202,7 +202,9 @@ fn drop_of(before: &Point, after: &Point, percent: f64) -> Score {
         return Score::unknown("drop", "the first load had no operations".to_owned());
     }
     let lost = (before.rate - after.rate) * 100.0 / before.rate;
-    let text = format!("{lost:.1} % of operations/s lost, to be below {percent} %");
+    let change = if lost < 0.0 { "more" } else { "fewer" };
+    let text =
+        format!("{:.1} % {change} operations/s, to be less than {percent} % fewer", lost.abs());
     Score::of("drop", lost, "%", text).met(lost < percent)
 }
 
@@ -224,7 +226,7 @@ fn streams(point: &Point) -> Vec<Score> {
     let rate = mb(point.bytes_rate);
     let p99 = match point.p99_us_by_kind[0] {
         None => Score::unknown("p99 of reads", "there were no reads".to_owned()),
-        Some(us) => Score::of("p99 of reads", us / 1000.0, "ms", format!("{:.2} ms", us / 1000.0)),
+        Some(us) => Score::of("p99 of reads", us / 1000.0, "ms", format!("{:.3} ms", us / 1000.0)),
     };
     vec![Score::of("bytes", rate, "MB/s", format!("{rate:.1} MB/s")), p99]
 }
@@ -361,7 +363,9 @@ mod tests {
         let of =
             |after| Score::all(&metric, &[point(40, 1000.0, 1.0), point(40, after, 1.0)], None);
         assert_eq!((of(850.0)[0].value.unwrap().round(), of(850.0)[0].met), (15.0, Some(true)));
-        assert_eq!(of(800.0)[0].met, Some(false), "20 % are not fewer than 20 %");
+        assert_eq!(of(800.0)[0].met, Some(false), "20 % are not less than 20 %");
+        let more = &of(1074.0)[0].text;
+        assert_eq!(more, "7.4 % more operations/s, to be less than 20 % fewer: met");
         assert_eq!(values(metric, &[point(40, 1000.0, 1.0)]), [None]);
     }
 

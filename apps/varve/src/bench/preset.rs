@@ -176,9 +176,8 @@ fn block_shown(work: &BlockWork, pairs: &mut Vec<(&str, String)>) -> Value {
     let fill = if work.fill { ", each block written once before" } else { "" };
     pairs.push(("time", format!("{} s after {} s{fill}", work.duration_s, work.ramp_s)));
     if work.clients > 1 {
-        let clients = work.clients;
-        let text = format!("{clients} in the source, by --clients {clients}; else 1");
-        pairs.push(("clients", text));
+        let text = "on a file, a device or an export; else 1, or what --clients says";
+        pairs.push(("clients", format!("{}, as in the source, {text}", work.clients)));
     }
     for step in &work.steps {
         let load = load_of(work, step, &LoadSpec::default());

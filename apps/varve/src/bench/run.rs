@@ -279,6 +279,14 @@ fn fill_whole(plan: &Plan, target: &Target, load: LoadSpec, watch: &Watch) -> Re
     filled.map(drop)
 }
 
+/// Bytes of a target.
+pub(crate) fn size_of(target: &Target) -> Result<u64> {
+    let event_loop = Loop::new(LoopConfig::default());
+    let mut event_loop = event_loop.map_err(|error| Failure::new(format!("io_uring: {error}")))?;
+    let (reactor, place) = (event_loop.handle(), Place::Disk(target.clone()));
+    event_loop.run(async move { place.open(&reactor).map(|disk| disk.size()) })
+}
+
 /// What the jobs of a crew open.
 enum Places {
     /// All of them the same one, of which each has a part.

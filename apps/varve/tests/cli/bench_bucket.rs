@@ -100,6 +100,26 @@ fn presets_of_objects_run_on_a_bucket() {
         runs
     };
     let small = run("cos-small-read", "2MiB", &["--verify"]);
+    let network = rig.bench(&[
+        "cos-small-read",
+        "--target",
+        "s3://bench",
+        "--size",
+        "2MiB",
+        "--nic-gbit",
+        "10",
+    ]);
+    let network = network.ok();
+    // 10 Gbit/s ÷ 128,000 bytes.
+    assert!(network.contains(" % of 9766 objects/s that 10 Gbit/s carry\n"), "{network}");
+    for (wrong, what) in [
+        (&["vod", "--nic-gbit", "10"][..], "has nothing to do with"),
+        (&["--nic-gbit", "1"], "<PRESET>"),
+        (&["cos-small-read", "--nic-gbit", "0"], "no number of Gbit/s"),
+    ] {
+        let refused = rig.bench(&[wrong, &["--target", "s3://bench"]].concat()).refused(2);
+        assert!(refused.contains(what), "{refused}");
+    }
     assert_eq!(
         (&small[0]["load"]["jobs"], &small[0]["load"]["read_percent"]),
         (&320.into(), &100.into())

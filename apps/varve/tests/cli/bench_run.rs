@@ -79,13 +79,23 @@ fn clients_share_a_target_and_make_one_result() {
     let disk = fs::read(dir.path().join("disk")).unwrap();
     assert_eq!(disk[..8 << 20], vec![7; 8 << 20], "what lies before --from is nobody's");
     assert!(disk[8 << 20..].chunks(4096).all(|block| block != [7; 4096]), "all parts are filled");
-    let desktops = ["vdi-4k-rr", "--clients", "4", "--size", "16MiB", "--json"];
-    let json = run(&desktops).json();
+    // A preset has those of its source, which share the whole target.
+    let json = run(&["vdi-4k-rr", "--json"]).json();
+    assert_eq!(
+        (&json["runs"][0]["load"]["hosts"], &json["runs"][0]["load"]["jobs"]),
+        (&4.into(), &40.into())
+    );
+    assert_eq!(json["runs"][0]["size_bytes"], 16 << 20);
     let rate = json["runs"][0]["both"]["operations_per_second"].as_f64().unwrap();
     assert_eq!(json["scores"][0]["value"].as_f64(), Some((rate / 100.0).floor()), "of all clients");
+    let text = run(&["vdi-4k-rr"]).ok();
+    assert!(text.starts_with("preset     vdi-4k-rr\n") && text.contains("of 4 clients"), "{text}");
+    for alone in [["--clients", "1"], ["--settle", "1ms"]] {
+        let json = run(&[["vdi-4k-rr", "--json"], alone].concat()).json();
+        assert!(json["hosts"].is_null(), "{alone:?} is of one process");
+    }
     for (wrong, what) in [
         (&["--clients", "2", "--jobs", "3", "--size", "8MiB"][..], "3 jobs cannot be divided"),
-        (&["--clients", "2", "--jobs", "2"], "several clients need --size"),
         (&["--clients", "2", "--size", "8MiB", "--server"], "cannot be used with"),
         (&["--clients", "2", "--size", "8MiB", "--ceph", "x.asok"], "cannot be used with"),
         (&["--clients", "2", "--size", "8MiB", "--process", "1"], "cannot be used with"),

@@ -71,7 +71,10 @@ impl fmt::Display for Metric {
                 write!(f, "most operations/s of the loads with a mean latency within {bounds} ms")
             }
             Self::Drop { percent } => {
-                write!(f, "operations/s lost from the first load to the second: below {percent} %")
+                write!(
+                    f,
+                    "operations/s of the second load: less than {percent} % fewer than of the first"
+                )
             }
             Self::Knee { percent } => write!(
                 f,
@@ -84,11 +87,11 @@ impl fmt::Display for Metric {
             ),
             Self::Readers { within_s, is_strict: false } => write!(
                 f,
-                "readers: the most, with all fewer ones, with p99 of reads and of writes below {within_s} s"
+                "readers: the most with p99 of reads and of writes below {within_s} s, and so with fewer ones"
             ),
             Self::Readers { within_s, is_strict: true } => write!(
                 f,
-                "readers: the most, with all fewer ones, none of whose segments took {within_s} s"
+                "readers: the most none of whose segments took {within_s} s, and so with fewer ones"
             ),
             Self::Network => f.write_str("objects/s, beside what --nic-gbit carries"),
             Self::Wall { seconds } => write!(f, "time in all, beside {seconds} s of the source"),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use clap::Args;
 use varve_tool_bench::cosbench::{End, Verb, Workload};
 use varve_tool_bench::fio::{FioCommand, FioFile, FioPlace};
-use varve_tool_bench::{LoadSpec, Metric, Preset, Step, Target, VolumeWork};
+use varve_tool_bench::{LoadSpec, Metric, Preset, Step, Target, VolumeWork, Work};
 use varve_types::ByteCount;
 use varve_types::limits::MEDIA_ALIGN;
 
@@ -15,7 +15,7 @@ use crate::bench::{
     Aim, Bucket, CephArgs, ClientPart, FioGoal, Goal, LoadArgs, ObjectsArgs, ObjectsPlan, Plan,
     RadosGoal, Report, Saved, SweepArgs, System, VolumesGoal, aim, block_work, flags_said, json,
     known, lives_work, load_of, milliseconds, objects_plans, objects_work, processes, run,
-    run_clients, segments, shown,
+    run_clients, segments, shown, size_of,
 };
 use crate::cli::{Global, size};
 use crate::commands::bench::{read_text, scale};
@@ -94,10 +94,10 @@ pub(crate) struct Run {
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000), value_name = "COUNT")]
     repeat: u32,
 
-    /// Client processes on a block target, among which jobs and rate are divided, each with an equal part of the target; their results are
-    /// merged
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64), conflicts_with_all = ["at", "fio", "fio_job", "settle", "client", "process", "server", "ceph"], value_name = "COUNT")]
-    clients: u32,
+    /// Client processes on a file, a device or an export, among which jobs and rate are divided, each with an equal part of the target; their results
+    /// are merged [default: as many as the source of a preset had, or 1]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=64), conflicts_with_all = ["at", "fio", "fio_job", "settle", "client", "process", "server", "ceph"], value_name = "COUNT")]
+    clients: Option<u32>,
 
     /// Which of several clients this is
     #[arg(long, hide = true, requires_all = ["json", "target"])]
@@ -122,6 +122,10 @@ pub(crate) struct Run {
     /// Ask the daemon of --data or --addr how long its drives take, and say whether they are what makes the latency
     #[arg(long)]
     server: bool,
+
+    /// What the network of the measured server carries, in Gbit/s, which objects/s of a preset of COSBench stand beside
+    #[arg(long, value_parser = gbit, requires = "preset", value_name = "GBIT")]
+    nic_gbit: Option<f64>,
 
     /// Admin socket of a daemon of Ceph whose counters are kept with the result; may be said again
     #[arg(long, value_name = "SOCKET")]
@@ -171,6 +175,12 @@ impl Run {
         let Some(target) = &self.target else {
             return Err(Failure::misuse("nothing to measure is named").hint("say --target"));
         };
+        if let (Some(preset), Some(_)) = (&preset, self.nic_gbit)
+            && preset.metric != Metric::Network
+        {
+            let what = format!("the score of `{}` has nothing to do with --nic-gbit", preset.id);
+            return Err(Failure::misuse(what));
+        }
         let plans = self.plans_on(target, preset.as_ref(), &load)?;
         let mut plans = self.sweep.loads(plans)?;
         if let Some(part) = self.client {
@@ -187,11 +197,15 @@ impl Run {
             return Err(Failure::misuse("--at has passed").hint("say --at $(date -d '+1 min' +%s)"));
         }
         self.save.as_deref().map_or(Ok(()), Saved::check)?;
-        if self.clients > 1 {
-            let part = ClientPart { number: 0, count: self.clients };
+        let head = preset.as_ref().map(|preset| format!("{}\n", shown(preset).1));
+        let head = head.filter(|_| !self.json).unwrap_or_default();
+        let clients = self.clients(preset.as_ref(), &plans);
+        if clients > 1 {
+            let part = ClientPart { number: 0, count: clients };
             plans.iter_mut().try_for_each(|plan| take_part(plan, part))?;
             let p99_ms = plans.iter().find_map(|plan| plan.search_p99_ms);
-            return run_clients(self.clients, p99_ms)?.told(self.save.as_deref(), self.json);
+            let saved = run_clients(clients, p99_ms)?;
+            return Ok(head + &saved.told(self.save.as_deref(), self.json)?);
         }
         let system = System::now();
         let (plans, outcomes): (Vec<_>, Vec<_>) = run(&plans, global)?.into_iter().unzip();
@@ -205,7 +219,7 @@ impl Run {
             system,
             hosts: Vec::new(),
             within,
-            nic_gbit: None,
+            nic_gbit: self.nic_gbit,
             scores: Vec::new(),
             runs,
         };
@@ -213,11 +227,25 @@ impl Run {
         if let Some(dir) = &self.save {
             saved.write(dir, &outcomes)?;
         }
-        if self.json {
-            return json(&saved);
-        }
-        let head = preset.map(|preset| format!("{}\n", shown(&preset).1));
-        Ok(head.unwrap_or_default() + &saved.text())
+        if self.json { json(&saved) } else { Ok(head + &saved.text()) }
+    }
+
+    /// Client processes: as many as are asked for, else those of the source, where they can share the target and nothing is said that one process
+    /// does alone.
+    fn clients(&self, preset: Option<&Preset>, plans: &[Plan]) -> u32 {
+        let is_shared = |plan: &Plan| {
+            let can_part = matches!(plan.goal, Goal::Disk(Target::File(_) | Target::Nbd(_)));
+            can_part && plan.setting.is_none() && plan.pool_percent.is_none()
+        };
+        let is_alone = self.client.is_some() || self.at.is_some() || self.settle.is_some();
+        let looks = self.server || !self.process.is_empty() || !self.ceph.is_empty();
+        let of_source = match preset.map(|preset| &preset.work) {
+            Some(Work::Block(work)) if !is_alone && !looks && plans.iter().all(is_shared) => {
+                work.clients
+            }
+            _ => 1,
+        };
+        self.clients.unwrap_or(of_source)
     }
 
     /// The loads on a target.
@@ -302,7 +330,8 @@ impl Run {
 
     /// That nothing is said of a target that is made for the run which it cannot have.
     fn check_own(&self, target: &str) -> Result<()> {
-        if self.fio.is_some() || self.fio_job.is_some() || self.from.is_some() || self.clients > 1 {
+        let has_clients = self.clients.is_some_and(|clients| clients > 1);
+        if self.fio.is_some() || self.fio_job.is_some() || self.from.is_some() || has_clients {
             let what = format!("{target} targets are this generator's own, and one client's");
             return Err(
                 Failure::misuse(what).hint("leave --fio, --fio-job, --from and --clients out")
@@ -509,11 +538,12 @@ fn takes_no_flags(preset: &Preset) -> Result<()> {
 /// Leaves a client its part of a load.
 fn take_part(plan: &mut Plan, part: ClientPart) -> Result<()> {
     let ClientPart { number, count } = part;
-    let Goal::Disk(Target::File(_) | Target::Nbd(_)) = &plan.goal else {
+    let Goal::Disk(target @ (Target::File(_) | Target::Nbd(_))) = &plan.goal else {
         return Err(Failure::misuse("several clients need one file, device or export"));
     };
-    let Some(size_bytes) = plan.size_bytes else {
-        return Err(Failure::misuse("several clients need --size").hint("each has a part of it"));
+    let size_bytes = match plan.size_bytes {
+        Some(size_bytes) => size_bytes,
+        None => size_of(target)?.saturating_sub(plan.from_bytes),
     };
     if !plan.load.jobs.is_multiple_of(count) {
         let what = format!("{} jobs cannot be divided among {count} clients", plan.load.jobs);
@@ -528,6 +558,12 @@ fn take_part(plan: &mut Plan, part: ClientPart) -> Result<()> {
     plan.load.seed = plan.load.seed.wrapping_add(u64::from(number));
     plan.in_step = true;
     plan.load.check().map_err(|error| Failure::misuse(error.to_string()))
+}
+
+/// Reads what a network carries.
+fn gbit(text: &str) -> std::result::Result<f64, String> {
+    let read = text.parse::<f64>().ok().filter(|gbit| *gbit > 0.0 && *gbit <= 1e6);
+    read.ok_or_else(|| format!("`{text}` is no number of Gbit/s"))
 }
 
 /// Whether an S3 server is asked for more connections than can be.
