@@ -213,9 +213,10 @@ impl Load {
             1 => String::new(),
             hosts => format!(" of {hosts} clients"),
         };
-        if let Some(objects) = &self.objects {
+        let what = self.what();
+        if self.objects.is_some() {
             let connections = self.jobs * self.depth;
-            return format!("{}, {connections} connections{hosts}, {pace}", objects.text());
+            return format!("{what}, {connections} connections{hosts}, {pace}");
         }
         let jobs = if self.jobs == 1 { "1 job".to_owned() } else { format!("{} jobs", self.jobs) };
         let options = if self.options.is_empty() {
@@ -223,13 +224,30 @@ impl Load {
         } else {
             format!(", {}", self.options.join(" "))
         };
-        let sorts = if self.mixture.is_empty() {
+        format!("{what}, {jobs} × {} under way{hosts}, {pace}{options}", self.depth)
+    }
+
+    /// What its operations are, however many there are.
+    fn what(&self) -> String {
+        if let Some(objects) = &self.objects {
+            objects.text()
+        } else if self.mixture.is_empty() {
             let size = ByteCount(self.block_bytes as u64);
             format!("{size} {}, {} % reads", self.pattern, self.read_percent)
         } else {
             self.mixture.iter().map(Sort::text).collect::<Vec<_>>().join(", ")
-        };
-        format!("{sorts}, {jobs} × {} under way{hosts}, {pace}{options}", self.depth)
+        }
+    }
+
+    /// What loads of one sweep have in common.
+    pub(super) fn swept(&self) -> String {
+        let setting = self.setting.as_ref().map(|name| format!(", under {name}"));
+        self.what() + &setting.unwrap_or_default()
+    }
+
+    /// What orders them: operations under way, and a second.
+    pub(super) fn amount(&self) -> (u32, f64) {
+        (self.jobs * self.depth, self.rate_per_second.unwrap_or(0.0))
     }
 
     /// Bytes of an operation and whether all of them read; none of mixes, of objects and of loads with a rate, which is no limit.

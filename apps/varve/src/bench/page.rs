@@ -1,5 +1,8 @@
 //! Results as one page: figures, latency curves, rates over time, the machine.
 
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+
 use varve_tool_bench::Score;
 use varve_tool_plan::report::{Document, Table, escaped};
 
@@ -60,11 +63,9 @@ pub(crate) fn page(results: &[Named]) -> Result<Document> {
         .collect();
     document = document.picture("Rate over time", svg(time, &curves)?);
     document = used(document, results)?;
-    if runs.len() > results.len() {
-        let curves: Vec<Curve> = results.iter().map(sweep).collect();
-        let axes = Axes { x: "operations/s", y: "p99, µs", is_log: false, y_max: None };
-        document = document.picture("Latency by rate", svg(axes, &curves)?);
-    }
+    let curves: Vec<Curve> = results.iter().flat_map(sweeps).collect();
+    let axes = Axes { x: "operations/s", y: "p99, µs", is_log: false, y_max: None };
+    document = document.picture("Latency by rate", svg(axes, &curves)?);
     if let [first, others @ ..] = results {
         for other in others {
             document = compared(document, first, other);
@@ -163,14 +164,24 @@ fn timeline(report: &Report) -> Vec<(f64, f64)> {
     points
 }
 
-/// Rate and p99 of each load, in order.
-fn sweep(result: &Named) -> Curve {
-    let points = result
-        .saved
-        .runs
-        .iter()
-        .map(|report| (report.both.operations_per_second, report.both.latency_us.p99));
-    Curve { name: result.name.clone(), points: points.collect() }
+/// Rate and p99 of loads that differ in how much they are: several of one kind, by how much.
+fn sweeps(result: &Named) -> Vec<Curve> {
+    let mut kinds: BTreeMap<String, Vec<&Report>> = BTreeMap::new();
+    for report in &result.saved.runs {
+        kinds.entry(report.load.swept()).or_default().push(report);
+    }
+    let is_one = kinds.len() == 1;
+    let curve = |(kind, mut reports): (String, Vec<&Report>)| {
+        let amount = |report: &Report| report.load.amount();
+        reports.sort_by(|one, other| {
+            amount(one).partial_cmp(&amount(other)).unwrap_or(Ordering::Equal)
+        });
+        let point =
+            |report: &&Report| (report.both.operations_per_second, report.both.latency_us.p99);
+        let name = if is_one { result.name.clone() } else { format!("{}: {kind}", result.name) };
+        Curve { name, points: reports.iter().map(point).collect() }
+    };
+    kinds.into_iter().filter(|(_, reports)| reports.len() > 1).map(curve).collect()
 }
 
 fn compared(document: Document, first: &Named, other: &Named) -> Document {

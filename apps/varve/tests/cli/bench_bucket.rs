@@ -138,7 +138,10 @@ fn presets_of_objects_run_on_a_bucket() {
         assert_eq!(readers, [100, 200, 300, 400, 500, 600], "{preset}");
         assert_eq!((&runs[0]["fill"], &runs[1]["fill"]), (&true.into(), &false.into()));
     }
-    let runs = run("dvr-shared", "16MiB", &[]);
+    let shared = ["dvr-shared", "--target", "s3://bench", "--size", "16MiB", "--json"];
+    let json = rig.bench(&shared).json();
+    let runs = json["runs"].as_array().unwrap();
+    assert_eq!(json["scores"][0]["unit"], "readers");
     for (run, readers) in runs.iter().zip([100.0, 200.0, 300.0, 400.0, 500.0, 600.0]) {
         // A reader asks for a segment each 11 s, and 85 of 100 operations read.
         let rate = run["load"]["rate_per_second"].as_f64().unwrap_or_else(|| panic!("{run}"));

@@ -322,9 +322,16 @@ fn check_search(json: &serde_json::Value, count: u64, volumes_max: u64) {
 #[test]
 fn the_most_volumes_within_a_bound_are_looked_for() {
     // Of 100 blocks each of so many volumes has one.
-    let json = bench(&["vdi-capped", "--target", "null:400KiB", "--json"]).json();
-    check_search(&json, 1, 100);
     let dir = tempfile::tempdir().unwrap();
+    let saved = dir.path().join("saved");
+    let save = ["--json", "--save", saved.to_str().unwrap()];
+    let json = bench(&[&["vdi-capped", "--target", "null:400KiB"], &save[..]].concat()).json();
+    check_search(&json, 1, 100);
+    // Latency by rate is a curve of each kind of load.
+    let page = fs::read_to_string(saved.join("index.html")).unwrap();
+    for kind in ["100 % reads", "0 % reads"] {
+        assert!(page.contains(&format!("vdi-capped: 4 KiB random, {kind}\n")), "{page}");
+    }
     fs::write(dir.path().join("disk"), vec![7; 400 << 10]).unwrap();
     let capped = ["bench", "run", "vdi-capped", "--target", "disk", "--overwrite", "--json"];
     let clients = ["--clients", "2", "--size", "400KiB", "--ramp", "0ms", "--duration", "200ms"];

@@ -207,27 +207,29 @@ impl Run {
             let saved = run_clients(clients, p99_ms)?;
             return Ok(head + &saved.told(self.save.as_deref(), self.json)?);
         }
+        let saved = self.measured(&plans, preset.as_ref(), global)?;
+        if self.json { json(&saved) } else { Ok(head + &saved.text()) }
+    }
+
+    /// Runs the loads; their result, in a folder too if one is named.
+    fn measured(&self, plans: &[Plan], preset: Option<&Preset>, global: &Global) -> Result<Saved> {
         let system = System::now();
-        let (plans, outcomes): (Vec<_>, Vec<_>) = run(&plans, global)?.into_iter().unzip();
+        let (plans, outcomes): (Vec<_>, Vec<_>) = run(plans, global)?.into_iter().unzip();
         let mut runs: Vec<Report> =
             plans.iter().zip(&outcomes).map(|(plan, outcome)| Report::of(plan, outcome)).collect();
         Report::beside_first(&mut runs);
-        let id = preset.as_ref().map(|preset| preset.id.clone());
-        let within = self.sweep.within(&runs);
         let saved = Saved {
-            preset: id,
+            preset: preset.map(|preset| preset.id.clone()),
             system,
             hosts: Vec::new(),
-            within,
+            within: self.sweep.within(&runs),
             nic_gbit: self.nic_gbit,
             scores: Vec::new(),
             runs,
         };
         let saved = saved.scored();
-        if let Some(dir) = &self.save {
-            saved.write(dir, &outcomes)?;
-        }
-        if self.json { json(&saved) } else { Ok(head + &saved.text()) }
+        self.save.as_deref().map_or(Ok(()), |dir| saved.write(dir, &outcomes))?;
+        Ok(saved)
     }
 
     /// Client processes: as many as are asked for, else those of the source, where they can share the target and nothing is said that one process
