@@ -6,6 +6,8 @@
 //!         ──▶ "go" to all
 //!         ◀── "tried" with a load's report of all, where a number of jobs is looked for
 //!         ──▶ "jobs" of the next load, for each; "enough" when the number is known
+//!         ◀── "no room" of one that the target does not take with its jobs, again and again
+//!         ──▶ "enough" to all, whatever they said, until all of them say so; then "go"
 //!         ◀── report of each as JSON
 //! ```
 
@@ -28,6 +30,9 @@ const TRIED: &str = "tried ";
 const JOBS: &str = "jobs ";
 const ENOUGH: &str = "enough";
 
+/// What a client says when it cannot have the next load of a search.
+const NO_ROOM: &str = "no room";
+
 /// Flags that the parent has for itself, and whether a value follows each.
 const OWN: [(&str, bool); 3] = [("--clients", true), ("--save", true), ("--json", false)];
 
@@ -39,11 +44,23 @@ struct Client {
     line: String,
 }
 
-/// In a client: says that a load could begin, and waits until all can.
-pub(super) fn step() -> Result<()> {
+/// In a client: says that a load could begin, and waits until all can; whether they can.
+pub(super) fn step() -> Result<bool> {
     match asked(READY)?.as_str() {
-        GO => Ok(()),
+        GO => Ok(true),
+        ENOUGH => Ok(false),
         _ => Err(others_ended()),
+    }
+}
+
+/// In a client: says that the next load of a search cannot be had, until all say so.
+pub(super) fn give_up() -> Result<()> {
+    loop {
+        match asked(NO_ROOM)?.as_str() {
+            GO => return Ok(()),
+            ENOUGH => {}
+            _ => return Err(others_ended()),
+        }
     }
 }
 
@@ -118,8 +135,11 @@ fn conduct(clients: &mut [Client], p99_ms: Option<u32>) -> Result<Vec<Saved>> {
                 return Err(Failure::new("a client ended without a result"));
             }
         }
-        let answer = if clients.iter().all(|client| client.line.trim_end() == READY) {
+        let says = |what: &str| clients.iter().filter(|one| one.line.trim_end() == what).count();
+        let answer = if says(READY) == clients.len() || says(NO_ROOM) == clients.len() {
             GO.to_owned()
+        } else if says(NO_ROOM) > 0 {
+            ENOUGH.to_owned()
         } else if let (Some(p99_ms), Some(point)) = (p99_ms, tried_by(clients)?) {
             tried.retain(|before| before.read_percent == point.read_percent);
             tried.push(point);

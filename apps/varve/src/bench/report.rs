@@ -17,7 +17,7 @@ pub(crate) const COLUMNS: [&str; 11] =
     ["OPS/S", "±", "MiB/s", "MEAN µs", "p50", "p90", "p95", "p99", "p99.9", "p99.99", "MAX"];
 
 /// Names of what else may be said of a run.
-const NOTES: [&str; 5] = ["filled", "snapshots", "reduced", "rados bench", "settings"];
+const NOTES: [&str; 6] = ["filled", "snapshots", "reduced", "rados bench", "settings", "search"];
 
 /// What clocks and beginnings of hosts may differ by at least, in ms.
 const APART_MS: u64 = 250;
@@ -233,7 +233,7 @@ impl Report {
             deletes: side(|report| report.deletes.as_ref())?,
             both: Figures::merged(&sides, &windows).ok_or_else(without)?,
             not_begun: reports().map(|report| report.not_begun).sum(),
-            notes: Vec::new(),
+            notes: searched(parts),
             repeats: windows,
         })
     }
@@ -321,6 +321,15 @@ impl Report {
         let rows = sides.into_iter().chain([all]);
         rows.filter_map(|(name, figures)| figures.map(|figures| figures.row(name))).collect()
     }
+}
+
+/// Why clients ended their search.
+fn searched(parts: &[(&str, &Report)]) -> Vec<(String, String)> {
+    let notes = parts.iter().flat_map(|(name, report)| {
+        let searched = report.notes.iter().filter(|(kind, _)| kind == "search");
+        searched.map(move |(kind, text)| (kind.clone(), format!("{name}: {text}")))
+    });
+    notes.collect()
 }
 
 /// Whether windows of hosts lie so far from each other that they are none of one time.

@@ -147,6 +147,21 @@ pub(crate) enum Settling {
 
 type JobResult<T> = varve_tool_bench::Result<T>;
 
+/// Why nothing was measured.
+enum Unmeasured {
+    /// The target could not be had for so many jobs.
+    NotHad(Failure),
+    Failed(Failure),
+}
+
+impl From<Failure> for Unmeasured {
+    fn from(failure: Failure) -> Self {
+        Self::Failed(failure)
+    }
+}
+
+type Measuring = std::result::Result<Outcome, Unmeasured>;
+
 /// Runs them one after another, and behind one that a number of jobs is looked for with those that the search takes. Ctrl-C ends them early, with
 /// what was measured until then: what was run, and what came of it, of one at least.
 pub(crate) fn run(plans: &[Plan], global: &Global) -> Result<Vec<(Plan, Outcome)>> {
@@ -184,17 +199,30 @@ struct Around<'a> {
 
 /// Measures a load, and those that follow from it.
 fn measure_all(plan: &Plan, around: Around<'_>, outcomes: &mut Vec<(Plan, Outcome)>) -> Result<()> {
-    let mut search = Search::default();
+    let (mut search, mut is_search) = (Search::default(), false);
     let mut next = Some(plan.clone());
     while let Some(plan) = next.filter(|_| !around.watch.is_stopped()) {
-        let outcome = measure(&plan, around)?;
+        let outcome = match (measure(&plan, around), outcomes.last_mut()) {
+            (Ok(outcome), _) => outcome,
+            // What was measured until then is not lost because a target does not take more.
+            (Err(Unmeasured::NotHad(failure)), Some((_, last))) if is_search => {
+                let text =
+                    format!("{} volumes could not be had: {}", plan.load.jobs, failure.what());
+                last.notes.push(("search".to_owned(), text));
+                return if plan.in_step { clients::give_up() } else { Ok(()) };
+            }
+            (Err(Unmeasured::NotHad(failure) | Unmeasured::Failed(failure)), _) => {
+                return Err(failure);
+            }
+        };
         next = search.next(&plan, &outcome)?;
+        is_search = true;
         outcomes.push((plan, outcome));
     }
     Ok(())
 }
 
-fn measure(plan: &Plan, around: Around<'_>) -> Result<Outcome> {
+fn measure(plan: &Plan, around: Around<'_>) -> Measuring {
     let Around { global, watch, .. } = around;
     let setting = plan.setting.as_ref().filter(|_| !plan.is_set);
     setting.map_or(Ok(()), |setting| setting.make(watch))?;
@@ -204,11 +232,13 @@ fn measure(plan: &Plan, around: Around<'_>) -> Result<Outcome> {
         Goal::Rados(goal) => measure_crew(plan, Places::One(Place::Rados(goal.clone())), around),
         Goal::Volumes(goal) => {
             let fill = |target: &Target, load: LoadSpec| fill_whole(plan, target, load, watch);
-            let fleet = Fleet::make(*goal, &plan.load, (global, watch), &fill)?;
+            let fleet = Fleet::make(*goal, &plan.load, (global, watch), &fill);
+            let fleet = fleet.map_err(Unmeasured::NotHad)?;
             let measured = measure_fleet(plan, &fleet, around);
             let removed = fleet.remove(watch);
             let outcome = measured?;
-            removed.map(|()| outcome)
+            removed?;
+            Ok(outcome)
         }
         Goal::Fio(goal) => {
             FioGoal::check()?;
@@ -229,9 +259,9 @@ fn measure(plan: &Plan, around: Around<'_>) -> Result<Outcome> {
     }
 }
 
-fn measure_crew(plan: &Plan, places: Places, around: Around<'_>) -> Result<Outcome> {
+fn measure_crew(plan: &Plan, places: Places, around: Around<'_>) -> Measuring {
     let watch = around.watch;
-    let crew = Crew::start(plan, &places)?;
+    let crew = Crew::start(plan, &places).map_err(Unmeasured::NotHad)?;
     let run = |phase: Phase, name: &str| crew.run(phase, watch, name);
     let mut outcome = measure_phases(plan, around, &run)?;
     outcome.size_bytes = crew.size_bytes;
@@ -240,9 +270,10 @@ fn measure_crew(plan: &Plan, places: Places, around: Around<'_>) -> Result<Outco
 }
 
 /// A load on volumes of its own, and what is done with them meanwhile.
-fn measure_fleet(plan: &Plan, fleet: &Fleet, around: Around<'_>) -> Result<Outcome> {
+fn measure_fleet(plan: &Plan, fleet: &Fleet, around: Around<'_>) -> Measuring {
     let watch = around.watch;
-    let crew = Crew::start(plan, &Places::Each(fleet.targets.clone()))?;
+    let crew = Crew::start(plan, &Places::Each(fleet.targets.clone()));
+    let crew = crew.map_err(Unmeasured::NotHad)?;
     let taken = RefCell::new(Taken::default());
     let run = |phase: Phase, name: &str| {
         let is_load = matches!(phase, Phase::Load { .. });
@@ -332,7 +363,7 @@ impl fmt::Display for Place {
 /// Runs a phase of that name to its end.
 type Run<'a> = &'a dyn Fn(Phase, &str) -> Result<Measured>;
 
-fn measure_phases(plan: &Plan, around: Around<'_>, run: Run<'_>) -> Result<Outcome> {
+fn measure_phases(plan: &Plan, around: Around<'_>, run: Run<'_>) -> Measuring {
     let watch = around.watch;
     if plan.fill {
         run(Phase::Fill, "fill")?;
@@ -345,8 +376,8 @@ fn measure_phases(plan: &Plan, around: Around<'_>, run: Run<'_>) -> Result<Outco
         None => Settling::NotAsked,
         Some(most_ms) => settle(run, most_ms, watch)?,
     };
-    if plan.in_step {
-        clients::step()?;
+    if plan.in_step && !clients::step()? {
+        return Err(Unmeasured::NotHad(Failure::new("another client did not get its own")));
     }
     plan.at_unix_ms.map_or(Ok(()), |at| wait_until(at, watch))?;
     let repeats = measure_repeats(plan, run, around)?;

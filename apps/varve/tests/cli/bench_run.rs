@@ -343,6 +343,35 @@ fn the_most_volumes_within_a_bound_are_looked_for() {
 }
 
 #[test]
+fn a_search_ends_where_a_target_takes_no_more() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("disk"), vec![7; 4 << 20]).unwrap();
+    // Each volume takes descriptors.
+    let run = |more: &str| {
+        let times = "--ramp 0ms --duration 200ms --json";
+        let varve = env!("CARGO_BIN_EXE_varve");
+        let line = format!("ulimit -n 250 && exec {varve} bench run vdi-capped {times} {more}");
+        let run = Command::new("sh").args(["-c", &line]).current_dir(dir.path()).output().unwrap();
+        assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+        serde_json::from_slice::<serde_json::Value>(&run.stdout).unwrap()
+    };
+    for more in ["--target null:4MiB", "--target disk --overwrite --clients 2"] {
+        let json = run(more);
+        for share in [100, 0] {
+            let runs = json["runs"].as_array().unwrap().iter();
+            let mut runs = runs.filter(|run| run["load"]["read_percent"] == share);
+            // A machine may be too busy for so many.
+            let is_known = |run: &serde_json::Value| {
+                let is_slow = run["both"]["latency_us"]["p99"].as_f64() > Some(20_000.0);
+                let is_ended = run["notes"].to_string().contains("volumes could not be had: ");
+                is_slow || is_ended || !run["invalid"].as_array().unwrap().is_empty()
+            };
+            assert!(runs.any(is_known), "{share} of {more}: {json}");
+        }
+    }
+}
+
+#[test]
 fn a_preset_runs_under_settings_that_commands_make() {
     let dir = tempfile::tempdir().unwrap();
     let log = dir.path().join("log");
