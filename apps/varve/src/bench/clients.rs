@@ -5,6 +5,10 @@
 //!         ◀── "ready" of all, before each load
 //!         ──▶ "go" to all
 //!         ◀── "measured" of all, after its windows
+//!         ◀── "tried" with a load's report of all, where a number of jobs is looked for
+//!         ──▶ "jobs" of the next load, for each; "enough" when the number is known
+//!         ◀── "no room" of one that the target does not take with its jobs, again and again
+//!         ──▶ "enough" to all, whatever they said, until all of them say so; then "go"
 //!         ◀── report of each as JSON
 //! ```
 //!
@@ -14,11 +18,12 @@ use std::io::{self, BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use varve_tool_bench::Usage;
+use varve_tool_bench::{Point, Usage, next_volumes};
 
-use super::figures::Window;
+use super::figures::{Origin, Window};
 use super::health::{Health, HealthWatch};
 use super::page::Named;
+use super::report::{Report, json};
 use super::run::Plan;
 use super::sampler::{Sampler, Timeline};
 use super::saved::Saved;
@@ -31,6 +36,14 @@ use crate::failure::{Failure, Result};
 const READY: &str = "ready";
 const GO: &str = "go";
 const MEASURED: &str = "measured";
+
+/// What a client says of a load that is part of a search, and what it is told then.
+const TRIED: &str = "tried ";
+const JOBS: &str = "jobs ";
+const ENOUGH: &str = "enough";
+
+/// What a client says when it cannot have the next load of a search.
+const NO_ROOM: &str = "no room";
 
 /// Flags that the parent has for itself, and whether a value follows each.
 const OWN: [(&str, bool); 7] = [
@@ -51,15 +64,13 @@ struct Client {
     line: String,
 }
 
-/// In a client: says that a load could begin, and waits until all can.
-pub(super) fn step() -> Result<()> {
-    say(READY)?;
-    let mut line = String::new();
-    let read = io::stdin().lock().read_line(&mut line).map_err(lost)?;
-    if read == 0 || line.trim_end() != GO {
-        return Err(Failure::new("the other clients ended"));
+/// In a client: says that a load could begin, and waits until all can; whether they can.
+pub(super) fn step() -> Result<bool> {
+    match asked(READY)?.as_str() {
+        GO => Ok(true),
+        ENOUGH => Ok(false),
+        _ => Err(others_ended()),
     }
-    Ok(())
 }
 
 /// In a client: says that the windows of a load are over.
@@ -77,9 +88,50 @@ fn lost(error: io::Error) -> Failure {
     Failure::new(format!("the other clients are gone: {error}"))
 }
 
-/// Starts `count` clients with the arguments of this process, and merges what they measure, with what the machine did meanwhile; `plan` says what is
-/// looked at.
-pub(crate) fn run_clients(count: u32, plan: &Plan, global: &Global) -> Result<(Saved, Timelines)> {
+/// In a client: says that the next load of a search cannot be had, until all say so.
+pub(super) fn give_up() -> Result<()> {
+    loop {
+        match asked(NO_ROOM)?.as_str() {
+            GO => return Ok(()),
+            ENOUGH => {}
+            _ => return Err(others_ended()),
+        }
+    }
+}
+
+/// In a client: says what a load of a search measured, and hears with how many jobs of its own it goes on; none when it does not.
+pub(super) fn next_jobs(report: &Report) -> Result<Option<u32>> {
+    let answer = asked(&format!("{TRIED}{}", json(report)?.trim_end()))?;
+    match answer.strip_prefix(JOBS).map(str::parse) {
+        Some(Ok(jobs)) => Ok(Some(jobs)),
+        None if answer == ENOUGH => Ok(None),
+        Some(Err(_)) | None => Err(others_ended()),
+    }
+}
+
+fn others_ended() -> Failure {
+    Failure::new("the other clients ended")
+}
+
+/// Says something, and waits for what is said to it.
+fn asked(said: &str) -> Result<String> {
+    say(said)?;
+    let mut line = String::new();
+    let read = io::stdin().lock().read_line(&mut line).map_err(lost)?;
+    if read == 0 {
+        return Err(others_ended());
+    }
+    Ok(line.trim_end().to_owned())
+}
+
+/// Starts `count` clients with the arguments of this process, and merges what they measure of `plans`, with what the machine did meanwhile.
+pub(crate) fn run_clients(
+    count: u32,
+    plans: &[Plan],
+    global: &Global,
+) -> Result<(Saved, Timelines)> {
+    let plan = plans.first().expect("there is a load");
+    let p99_ms = plans.iter().find_map(|plan| plan.search_p99_ms);
     let failed = |error: io::Error| Failure::new(format!("start a client: {error}"));
     let program = std::env::current_exe().map_err(failed)?;
     let arguments = arguments(std::env::args().skip(1));
@@ -96,7 +148,8 @@ pub(crate) fn run_clients(count: u32, plan: &Plan, global: &Global) -> Result<(S
         clients.push(Client { process, told, says: BufReader::new(says), line: String::new() });
     }
     let processes: Vec<u32> = clients.iter().map(|client| client.process.id()).collect();
-    let conducted = conduct(&mut clients, &|| Observed::start(plan, processes.clone(), global));
+    let observe = || Observed::start(plan, processes.clone(), global);
+    let conducted = conduct(&mut clients, p99_ms, &observe);
     for client in &mut clients {
         if conducted.is_err() {
             // It may have ended already.
@@ -116,7 +169,8 @@ pub(crate) fn run_clients(count: u32, plan: &Plan, global: &Global) -> Result<(S
         run.observe(|window| seen.within(window))
     });
     let timelines = timelines.collect();
-    Ok((saved, Timelines::of_windows(timelines)))
+    // A run on a degraded system scores nothing.
+    Ok((saved.scored(), Timelines::of_windows(timelines)))
 }
 
 /// What the machine did during a load, and how the system was.
@@ -151,36 +205,46 @@ impl Observed {
     }
 }
 
-/// What all clients say.
-enum Said {
-    Ready,
-    Measured,
-    Reports(Vec<Saved>),
-}
-
 /// Lets all begin each load together, until they report; what `observe` begins is kept for each load.
 fn conduct(
     clients: &mut [Client],
+    p99_ms: Option<u32>,
     observe: &dyn Fn() -> Result<Observed>,
 ) -> Result<(Vec<Saved>, Vec<Observed>)> {
     let mut loads: Vec<Observed> = Vec::new();
+    let mut tried: Vec<Point> = Vec::new();
     loop {
-        match hear(clients)? {
-            Said::Ready => {
-                loads.push(observe()?);
-                for client in clients.iter_mut() {
-                    let told = writeln!(client.told, "{GO}").and_then(|()| client.told.flush());
-                    told.map_err(|error| Failure::new(format!("a client is gone: {error}")))?;
-                }
-            }
-            Said::Measured => loads.iter_mut().for_each(Observed::end),
-            Said::Reports(reports) => return Ok((reports, loads)),
+        hear(clients)?;
+        let says = |what: &str| clients.iter().filter(|one| one.line.trim_end() == what).count();
+        let answer = if says(MEASURED) == clients.len() {
+            loads.iter_mut().for_each(Observed::end);
+            continue;
+        } else if says(READY) == clients.len() {
+            loads.push(observe()?);
+            GO.to_owned()
+        } else if says(NO_ROOM) == clients.len() {
+            GO.to_owned()
+        } else if says(NO_ROOM) > 0 {
+            ENOUGH.to_owned()
+        } else if let (Some(p99_ms), Some(point)) = (p99_ms, tried_by(clients)?) {
+            tried.retain(|before| before.read_percent == point.read_percent);
+            tried.push(point);
+            let count = u32::try_from(clients.len()).expect("there are few clients");
+            next_volumes(&tried, p99_ms, count)
+                .map_or_else(|| ENOUGH.to_owned(), |jobs| format!("{JOBS}{}", jobs / count))
+        } else {
+            let reports = clients.iter().map(|client| Saved::of_json(&client.line));
+            return reports.collect::<Result<_>>().map(|reports| (reports, loads));
+        };
+        for client in clients.iter_mut() {
+            let told = writeln!(client.told, "{answer}").and_then(|()| client.told.flush());
+            told.map_err(|error| Failure::new(format!("a client is gone: {error}")))?;
         }
     }
 }
 
 /// Waits until each has said something.
-fn hear(clients: &mut [Client]) -> Result<Said> {
+fn hear(clients: &mut [Client]) -> Result<()> {
     for client in clients.iter_mut() {
         client.line.clear();
         let read = client.says.read_line(&mut client.line);
@@ -188,15 +252,21 @@ fn hear(clients: &mut [Client]) -> Result<Said> {
             return Err(Failure::new("a client ended without a result"));
         }
     }
-    let all_say = |word: &str| clients.iter().all(|client| client.line.trim_end() == word);
-    if all_say(READY) {
-        return Ok(Said::Ready);
-    }
-    if all_say(MEASURED) {
-        return Ok(Said::Measured);
-    }
-    let reports = clients.iter().map(|client| Saved::of_json(&client.line));
-    reports.collect::<Result<_>>().map(Said::Reports)
+    Ok(())
+}
+
+/// The load of a search that all clients tried together, if that is what they say.
+fn tried_by(clients: &[Client]) -> Result<Option<Point>> {
+    let said = clients.iter().map(|client| client.line.strip_prefix(TRIED));
+    let Some(said) = said.collect::<Option<Vec<&str>>>() else { return Ok(None) };
+    let read = |text: &&str| {
+        let no_report = |error| Failure::new(format!("a client said no report: {error}"));
+        serde_json::from_str::<Report>(text).map_err(no_report)
+    };
+    let reports = said.iter().map(read).collect::<Result<Vec<Report>>>()?;
+    let origin = Origin { name: "client", machine: None };
+    let parts: Vec<_> = reports.iter().map(|report| (origin, report)).collect();
+    Ok(Some(Report::merged(&parts)?.point()))
 }
 
 /// Those of a client: without what the parent does.

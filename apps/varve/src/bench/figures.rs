@@ -97,7 +97,7 @@ pub(crate) struct Latency {
     pub(crate) p99: f64,
     p99_9: f64,
     p99_99: f64,
-    max: f64,
+    pub(crate) max: f64,
 }
 
 /// Operations of every kind together.

@@ -28,6 +28,7 @@ mod said;
 mod sampler;
 mod saved;
 mod scale;
+mod search;
 mod setting;
 mod shell;
 mod sweep;
@@ -49,11 +50,11 @@ pub(crate) use objects::run_workload;
 pub(crate) use page::{Named, html, page};
 pub(crate) use picture::write_pictures;
 pub(crate) use preset::{
-    block_work, can_run, known, lives_work, load_of, objects_plans, objects_work, shown,
+    block_work, can_run, known, lives_work, load_of, objects_plans, objects_work, segments, shown,
 };
 pub(crate) use rados::RadosGoal;
 pub(crate) use report::{Report, json};
-pub(crate) use run::{Goal, Plan, run};
+pub(crate) use run::{Goal, Plan, run, size_of};
 pub(crate) use s3::S3Settings;
 pub(crate) use said::flags_said;
 pub(crate) use saved::{REPORT, Saved, write_folder};

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use varve_tool_bench::fio::{FioRun, FioSide};
-use varve_tool_bench::{Measured, Side, Usage};
+use varve_tool_bench::{Measured, Point, Side, Usage};
 use varve_types::ByteCount;
 
 use super::figures::{Figures, Origin, Window, both};
@@ -19,7 +19,7 @@ pub(crate) const COLUMNS: [&str; 11] =
     ["OPS/S", "±", "MiB/s", "MEAN µs", "p50", "p90", "p95", "p99", "p99.9", "p99.99", "MAX"];
 
 /// Names of what else may be said of a run.
-const NOTES: [&str; 5] = ["filled", "snapshots", "reduced", "rados bench", "settings"];
+const NOTES: [&str; 6] = ["filled", "snapshots", "reduced", "rados bench", "settings", "search"];
 
 /// What clocks and beginnings of hosts may differ by at least, in ms.
 const APART_MS: u64 = 250;
@@ -129,6 +129,26 @@ impl Report {
         self.interrupted = true;
     }
 
+    /// What scores are told from.
+    pub(crate) fn point(&self) -> Point {
+        let p99 = |figures: &Figures| figures.latency_us.p99;
+        let figures = &self.both;
+        Point {
+            name: self.load.without_setting(),
+            setting: self.load.setting.clone(),
+            is_valid: self.invalid.is_empty(),
+            jobs: self.load.jobs,
+            read_percent: self.load.read_percent,
+            rate: figures.operations_per_second,
+            bytes_rate: figures.bytes_per_second,
+            mean_us: figures.latency_us.mean,
+            p99_us: figures.latency_us.p99,
+            p99_us_by_kind: [self.reads.as_ref().map(p99), self.writes.as_ref().map(p99)],
+            max_us: figures.latency_us.max,
+            window_ms: self.repeats.iter().map(|window| window.window_ms).min().unwrap_or(0),
+        }
+    }
+
     /// The report of what fio ran.
     pub(crate) fn of_fio(run: &FioRun) -> Self {
         let figures = |side: &FioSide| Figures::of_fio(side, run.window_ms);
@@ -230,7 +250,7 @@ impl Report {
             deletes: side(|report| report.deletes.as_ref())?,
             both: Figures::merged(&sides, &windows).ok_or_else(without)?,
             not_begun: reports().map(|report| report.not_begun).sum(),
-            notes: Vec::new(),
+            notes: searched(parts),
             repeats: windows,
         })
     }
@@ -339,6 +359,15 @@ impl Report {
         let rows = sides.into_iter().chain([all]);
         rows.filter_map(|(name, figures)| figures.map(|figures| figures.row(name))).collect()
     }
+}
+
+/// Why clients ended their search.
+fn searched(parts: &[(Origin<'_>, &Report)]) -> Vec<(String, String)> {
+    let notes = parts.iter().flat_map(|(Origin { name, .. }, report)| {
+        let searched = report.notes.iter().filter(|(kind, _)| kind == "search");
+        searched.map(move |(kind, text)| (kind.clone(), format!("{name}: {text}")))
+    });
+    notes.collect()
 }
 
 /// Whether windows of hosts lie so far from each other that they are none of one time.

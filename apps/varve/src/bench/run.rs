@@ -26,6 +26,7 @@ use super::fio::FioGoal;
 use super::health::{Health, HealthWatch};
 use super::rados::RadosGoal;
 use super::sampler::{Sampler, Timeline};
+use super::search::Search;
 use super::setting::Setting;
 use super::volumes::{Fleet, Taken, VolumesGoal};
 use crate::age::now_unix_ms;
@@ -73,6 +74,8 @@ pub(crate) struct Plan {
     pub(crate) is_set: bool,
     /// Whether the daemon is asked for its counters.
     pub(crate) asks_server: bool,
+    /// Bound of p99, in ms, that the largest number of jobs is looked for with, each at its rate.
+    pub(crate) search_p99_ms: Option<u32>,
 }
 
 /// What a load is put on.
@@ -148,14 +151,29 @@ pub(crate) enum Settling {
 
 type JobResult<T> = varve_tool_bench::Result<T>;
 
-/// Runs them one after another; Ctrl-C ends them early, with what was measured until then. There is an outcome for each that was begun, one
-/// at least.
-pub(crate) fn run(plans: &[Plan], global: &Global) -> Result<Vec<Outcome>> {
+/// Why nothing was measured.
+enum Unmeasured {
+    /// The target could not be had for so many jobs.
+    NotHad(Failure),
+    Failed(Failure),
+}
+
+impl From<Failure> for Unmeasured {
+    fn from(failure: Failure) -> Self {
+        Self::Failed(failure)
+    }
+}
+
+type Measuring = std::result::Result<Outcome, Unmeasured>;
+
+/// Runs them one after another, and behind one that a number of jobs is looked for with those that the search takes. Ctrl-C ends them early, with
+/// what was measured until then: what was run, and what came of it, of one at least.
+pub(crate) fn run(plans: &[Plan], global: &Global) -> Result<Vec<(Plan, Outcome)>> {
     let watch = Watch::open_ended();
-    let begun = plans.iter().take_while(|_| !watch.is_stopped());
     let ballast = Ballast::new(global);
     let around = Around { global, watch: &watch, ballast: &ballast };
-    let outcomes: Result<Vec<Outcome>> = begun.map(|plan| measure(plan, around)).collect();
+    let mut outcomes = Vec::new();
+    let measured = plans.iter().try_for_each(|plan| measure_all(plan, around, &mut outcomes));
     let lightened = ballast.remove();
     // What a run wrote is removed however it ended.
     let cleaned = match plans.first().map(|plan| &plan.goal) {
@@ -171,9 +189,8 @@ pub(crate) fn run(plans: &[Plan], global: &Global) -> Result<Vec<Outcome>> {
         Some(Goal::Disk(_) | Goal::Fio(_) | Goal::Volumes(_)) | None => Ok(()),
     };
     watch.end();
-    let mut outcomes = outcomes?;
-    cleaned.and(lightened)?;
-    outcomes.retain(|outcome| !outcome.repeats.is_empty());
+    measured.and(cleaned).and(lightened)?;
+    outcomes.retain(|(_, outcome)| !outcome.repeats.is_empty());
     if outcomes.is_empty() {
         return Err(Failure::new("interrupted before anything was measured"));
     }
@@ -188,7 +205,32 @@ struct Around<'a> {
     ballast: &'a Ballast,
 }
 
-fn measure(plan: &Plan, around: Around<'_>) -> Result<Outcome> {
+/// Measures a load, and those that follow from it.
+fn measure_all(plan: &Plan, around: Around<'_>, outcomes: &mut Vec<(Plan, Outcome)>) -> Result<()> {
+    let (mut search, mut is_search) = (Search::default(), false);
+    let mut next = Some(plan.clone());
+    while let Some(plan) = next.filter(|_| !around.watch.is_stopped()) {
+        let outcome = match (measure(&plan, around), outcomes.last_mut()) {
+            (Ok(outcome), _) => outcome,
+            // What was measured until then is not lost because a target does not take more.
+            (Err(Unmeasured::NotHad(failure)), Some((_, last))) if is_search => {
+                let text =
+                    format!("{} volumes could not be had: {}", plan.load.jobs, failure.what());
+                last.notes.push(("search".to_owned(), text));
+                return if plan.in_step { clients::give_up() } else { Ok(()) };
+            }
+            (Err(Unmeasured::NotHad(failure) | Unmeasured::Failed(failure)), _) => {
+                return Err(failure);
+            }
+        };
+        next = search.next(&plan, &outcome)?;
+        is_search = true;
+        outcomes.push((plan, outcome));
+    }
+    Ok(())
+}
+
+fn measure(plan: &Plan, around: Around<'_>) -> Measuring {
     let Around { global, watch, .. } = around;
     let setting = plan.setting.as_ref().filter(|_| !plan.is_set);
     setting.map_or(Ok(()), |setting| setting.make(watch))?;
@@ -202,11 +244,13 @@ fn measure(plan: &Plan, around: Around<'_>) -> Result<Outcome> {
         }
         Goal::Volumes(goal) => {
             let fill = |target: &Target, load: LoadSpec| fill_whole(plan, target, load, watch);
-            let fleet = Fleet::make(*goal, &plan.load, (global, watch), &fill)?;
+            let fleet = Fleet::make(*goal, &plan.load, (global, watch), &fill);
+            let fleet = fleet.map_err(Unmeasured::NotHad)?;
             let measured = measure_fleet(plan, &fleet, around);
             let removed = fleet.remove(watch);
             let outcome = measured?;
-            removed.map(|()| outcome)
+            removed?;
+            Ok(outcome)
         }
         Goal::Fio(goal) => {
             FioGoal::check()?;
@@ -227,9 +271,9 @@ fn measure(plan: &Plan, around: Around<'_>) -> Result<Outcome> {
     }
 }
 
-fn measure_crew(plan: &Plan, places: Places, around: Around<'_>) -> Result<Outcome> {
+fn measure_crew(plan: &Plan, places: Places, around: Around<'_>) -> Measuring {
     let watch = around.watch;
-    let crew = Crew::start(plan, &places)?;
+    let crew = Crew::start(plan, &places).map_err(Unmeasured::NotHad)?;
     let run = |phase: Phase, name: &str| crew.run(phase, watch, name);
     let measured = measure_phases(plan, around, &run);
     let size_bytes = crew.size_bytes;
@@ -238,9 +282,10 @@ fn measure_crew(plan: &Plan, places: Places, around: Around<'_>) -> Result<Outco
 }
 
 /// A load on volumes of its own, and what is done with them meanwhile.
-fn measure_fleet(plan: &Plan, fleet: &Fleet, around: Around<'_>) -> Result<Outcome> {
+fn measure_fleet(plan: &Plan, fleet: &Fleet, around: Around<'_>) -> Measuring {
     let watch = around.watch;
-    let crew = Crew::start(plan, &Places::Each(fleet.targets.clone()))?;
+    let crew = Crew::start(plan, &Places::Each(fleet.targets.clone()));
+    let crew = crew.map_err(Unmeasured::NotHad)?;
     let taken = RefCell::new(Taken::default());
     let run = |phase: Phase, name: &str| {
         let is_load = matches!(phase, Phase::Load { .. });
@@ -275,6 +320,14 @@ fn fill_whole(plan: &Plan, target: &Target, load: LoadSpec, watch: &Watch) -> Re
     let filled = crew.run(Phase::Fill, watch, "fill");
     crew.end();
     filled.map(drop)
+}
+
+/// Bytes of a target.
+pub(crate) fn size_of(target: &Target) -> Result<u64> {
+    let event_loop = Loop::new(LoopConfig::default());
+    let mut event_loop = event_loop.map_err(|error| Failure::new(format!("io_uring: {error}")))?;
+    let (reactor, place) = (event_loop.handle(), Place::Disk(target.clone()));
+    event_loop.run(async move { place.open(&reactor).await.map(|disk| disk.size()) })
 }
 
 /// What the jobs of a crew open.
@@ -325,7 +378,7 @@ impl fmt::Display for Place {
 /// Runs a phase of that name to its end.
 type Run<'a> = &'a dyn Fn(Phase, &str) -> Result<Measured>;
 
-fn measure_phases(plan: &Plan, around: Around<'_>, run: Run<'_>) -> Result<Outcome> {
+fn measure_phases(plan: &Plan, around: Around<'_>, run: Run<'_>) -> Measuring {
     let watch = around.watch;
     if plan.fill {
         run(Phase::Fill, "fill")?;
@@ -342,8 +395,8 @@ fn measure_phases(plan: &Plan, around: Around<'_>, run: Run<'_>) -> Result<Outco
         None => Settling::NotAsked,
         Some(most_ms) => settle(run, most_ms, watch)?,
     };
-    if plan.in_step {
-        clients::step()?;
+    if plan.in_step && !clients::step()? {
+        return Err(Unmeasured::NotHad(Failure::new("another client did not get its own")));
     }
     plan.at_unix_ms.map_or(Ok(()), |at| wait_until(at, watch))?;
     let repeats = measure_repeats(plan, run, around)?;

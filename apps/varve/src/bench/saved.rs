@@ -6,6 +6,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use varve_tool_bench::fio::FioOutput;
+use varve_tool_bench::{Point, Preset, Score};
 use varve_tool_plan::report::Document;
 
 use super::page::{Named, html, page};
@@ -15,6 +16,7 @@ use super::sweep::Within;
 use super::system::System;
 use super::timeline::{Timelines, USAGE};
 use crate::failure::{Failure, Result};
+use crate::table::{Align, columns};
 
 /// Name of the file that holds everything but timelines.
 pub(crate) const REPORT: &str = "report.json";
@@ -33,6 +35,12 @@ pub(crate) struct Saved {
     /// The fastest run within a bound, where one was named.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) within: Option<Within>,
+    /// What the network of the measured server carries, in Gbit/s, where that was said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) nic_gbit: Option<f64>,
+    /// What the loads of a preset came to, in the terms of its source.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) scores: Vec<Score>,
     pub(crate) runs: Vec<Report>,
 }
 
@@ -44,6 +52,14 @@ pub(crate) struct Host {
 }
 
 impl Saved {
+    /// The same with the scores of its loads.
+    pub(crate) fn scored(self) -> Self {
+        let preset = self.preset.as_deref().and_then(Preset::named);
+        let points: Vec<Point> = self.runs.iter().map(Report::point).collect();
+        let scores = preset.map(|preset| Score::all(&preset.metric, &points, self.nic_gbit));
+        Self { scores: scores.unwrap_or_default(), ..self }
+    }
+
     /// Results of several hosts that did their loads at the same time, as one.
     pub(crate) fn merged(results: &[Named]) -> Result<Self> {
         let first = results.first().ok_or_else(|| Failure::misuse("there is no result"))?;
@@ -62,13 +78,16 @@ impl Saved {
             .iter()
             .map(|result| Host { name: result.name.clone(), system: result.saved.system.clone() });
         let runs: Vec<Report> = runs.collect::<Result<_>>()?;
-        Ok(Self {
+        let merged = Self {
             preset: first.saved.preset.clone(),
             system: first.saved.system.clone(),
             hosts: hosts.collect(),
             within: first.saved.within.as_ref().map(|within| within.again(&runs)),
+            nic_gbit: first.saved.nic_gbit,
+            scores: Vec::new(),
             runs,
-        })
+        };
+        Ok(merged.scored())
     }
 
     /// Reads what `--json` prints.
@@ -81,7 +100,15 @@ impl Saved {
     pub(crate) fn text(&self) -> String {
         let mut texts: Vec<String> = self.runs.iter().map(Report::text).collect();
         texts.extend(self.within.iter().map(|within| format!("{}\n", within.text())));
+        texts.extend(self.scores_text());
         texts.join("\n")
+    }
+
+    /// Nothing where there are none.
+    fn scores_text(&self) -> Option<String> {
+        let rows = self.scores.iter().map(|score| vec![score.name.clone(), score.text.clone()]);
+        let header = [("SCORE", Align::Left), ("", Align::Left)];
+        (!self.scores.is_empty()).then(|| columns(&header, &rows.collect::<Vec<_>>()))
     }
 
     /// The same, in a folder too if one is named; as JSON if that is wanted.
@@ -135,6 +162,8 @@ impl Saved {
             system: System::of_tool(output.version.clone(), output.unix_ms),
             hosts: Vec::new(),
             within: None,
+            nic_gbit: None,
+            scores: Vec::new(),
             runs: output.runs.iter().map(Report::of_fio).collect(),
         }
     }

@@ -117,6 +117,26 @@ fn presets_of_objects_run_on_a_bucket() {
         runs
     };
     let small = run("cos-small-read", "2MiB", &["--verify"]);
+    let network = rig.bench(&[
+        "cos-small-read",
+        "--target",
+        "s3://bench",
+        "--size",
+        "2MiB",
+        "--nic-gbit",
+        "10",
+    ]);
+    let network = network.ok();
+    // 10 Gbit/s ÷ 128,000 bytes.
+    assert!(network.contains(" % of 9766 objects/s that 10 Gbit/s carry\n"), "{network}");
+    for (wrong, what) in [
+        (&["vod", "--nic-gbit", "10"][..], "has nothing to do with"),
+        (&["--nic-gbit", "1"], "<PRESET>"),
+        (&["cos-small-read", "--nic-gbit", "0"], "no number of Gbit/s"),
+    ] {
+        let refused = rig.bench(&[wrong, &["--target", "s3://bench"]].concat()).refused(2);
+        assert!(refused.contains(what), "{refused}");
+    }
     assert_eq!(
         (&small[0]["load"]["jobs"], &small[0]["load"]["read_percent"]),
         (&320.into(), &100.into())
@@ -134,6 +154,15 @@ fn presets_of_objects_run_on_a_bucket() {
             runs.iter().map(|run| run["load"]["jobs"].as_u64().unwrap()).collect();
         assert_eq!(readers, [100, 200, 300, 400, 500, 600], "{preset}");
         assert_eq!((&runs[0]["fill"], &runs[1]["fill"]), (&true.into(), &false.into()));
+    }
+    let shared = ["dvr-shared", "--target", "s3://bench", "--size", "16MiB", "--json"];
+    let json = rig.bench(&shared).json();
+    let runs = json["runs"].as_array().unwrap();
+    assert_eq!(json["scores"][0]["unit"], "readers");
+    for (run, readers) in runs.iter().zip([100.0, 200.0, 300.0, 400.0, 500.0, 600.0]) {
+        // A reader asks for a segment each 11 s, and 85 of 100 operations read.
+        let rate = run["load"]["rate_per_second"].as_f64().unwrap_or_else(|| panic!("{run}"));
+        assert!((rate - readers / 11.0 / 0.85).abs() < 1e-6, "{rate} of {readers}");
     }
     assert_eq!(rig.objects(), 0, "nothing is left");
     // Objects of these are up to gigabytes: only that they are understood.

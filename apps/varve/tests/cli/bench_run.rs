@@ -82,9 +82,23 @@ fn clients_share_a_target_and_make_one_result() {
     let disk = fs::read(dir.path().join("disk")).unwrap();
     assert_eq!(disk[..8 << 20], vec![7; 8 << 20], "what lies before --from is nobody's");
     assert!(disk[8 << 20..].chunks(4096).all(|block| block != [7; 4096]), "all parts are filled");
+    // A preset has those of its source, which share the whole target.
+    let json = run(&["vdi-4k-rr", "--json"]).json();
+    assert_eq!(
+        (&json["runs"][0]["load"]["hosts"], &json["runs"][0]["load"]["jobs"]),
+        (&4.into(), &40.into())
+    );
+    assert_eq!(json["runs"][0]["size_bytes"], 16 << 20);
+    let rate = json["runs"][0]["both"]["operations_per_second"].as_f64().unwrap();
+    assert_eq!(json["scores"][0]["value"].as_f64(), Some((rate / 100.0).floor()), "of all clients");
+    let text = run(&["vdi-4k-rr"]).ok();
+    assert!(text.starts_with("preset     vdi-4k-rr\n") && text.contains("of 4 clients"), "{text}");
+    for alone in [["--clients", "1"], ["--settle", "1ms"]] {
+        let json = run(&[["vdi-4k-rr", "--json"], alone].concat()).json();
+        assert!(json["hosts"].is_null(), "{alone:?} is of one process");
+    }
     for (wrong, what) in [
         (&["--clients", "2", "--jobs", "3", "--size", "8MiB"][..], "3 jobs cannot be divided"),
-        (&["--clients", "2", "--jobs", "2"], "several clients need --size"),
         (&["--clients", "2", "--size", "8MiB", "--at", "9999999999"], "cannot be used with"),
         (&["--from", "1000"], "no multiple of 4 KiB"),
         (&["--from", "12MiB", "--size", "8MiB"], "fewer than --from and --size"),
@@ -286,8 +300,20 @@ fn a_preset_runs_with_its_parameters() {
     assert!(
         text.contains("4 KiB random, 100 % reads, 8 jobs × 32 under way, as fast as answered\n")
     );
-    let json = bench(&[&null[..], &["--json"]].concat()).json();
+    let knee = text.lines().find(|line| line.starts_with("knee   ")).unwrap_or_default();
+    assert!(text.contains("\nSCORE\n") && knee.contains(" workers, "), "{text}");
+    let dir = tempfile::tempdir().unwrap();
+    let folder = dir.path().join("saved");
+    let save = ["--json", "--save", folder.to_str().unwrap()];
+    let json = bench(&[&null[..], &save].concat()).json();
     assert_eq!(json["runs"].as_array().unwrap().len(), 7);
+    let score = &json["scores"][0];
+    assert_eq!((&score["name"], &score["unit"]), (&"knee".into(), &"workers".into()));
+    let page = fs::read_to_string(folder.join("index.html")).unwrap();
+    let text = score["text"].as_str().unwrap();
+    assert!(page.contains("<h2>Scores</h2>") && page.contains(text), "{page}");
+    let own = bench(&["--target", "null:1GiB", "--json"]).json();
+    assert!(own["scores"].is_null(), "only presets are run for something: {}", own["scores"]);
     let mixed = ["ccic-db", "--target", "memory:16MiB", "--verify", "--json"];
     let json = bench(&mixed).json();
     assert_eq!(
@@ -323,6 +349,81 @@ fn a_preset_runs_with_its_parameters() {
     assert!(
         bench(&["appb-small-90w", "--target", "memory:1MiB"]).refused(2).contains("fewer than")
     );
+}
+
+/// Looks whether loads went on with more volumes, each with its rate, until they were too slow or had no room, and whether the score says that.
+fn check_search(json: &serde_json::Value, count: u64, volumes_max: u64) {
+    let runs = json["runs"].as_array().unwrap();
+    for (share, score) in [100, 0].into_iter().zip(json["scores"].as_array().unwrap()) {
+        let runs = runs.iter().filter(|run| run["load"]["read_percent"] == share);
+        let (mut fast, mut slow) = (vec![0], vec![]);
+        for (number, run) in runs.enumerate() {
+            let jobs = run["load"]["jobs"].as_u64().unwrap();
+            assert!(jobs.is_multiple_of(count) && jobs <= volumes_max, "{jobs}");
+            assert!(number > 0 || jobs == 40, "it begins as the source: {jobs}");
+            assert_eq!(run["load"]["rate_per_second"].as_f64(), Some(jobs as f64 * 100.0));
+            let is_valid = run["invalid"].as_array().unwrap().is_empty();
+            let p99_us = run["both"]["latency_us"]["p99"].as_f64().unwrap();
+            if is_valid && p99_us <= 20_000.0 { fast.push(jobs) } else { slow.push(jobs) }
+        }
+        let first_slow = slow.iter().copied().min().unwrap_or(u64::MAX);
+        let most = fast.into_iter().filter(|jobs| *jobs < first_slow).max().unwrap();
+        assert_eq!(score["value"].as_f64(), Some(most as f64), "{score}");
+        let is_known = first_slow.saturating_sub(most) <= (most / 10).max(count);
+        assert!(is_known || slow.is_empty() && most * 2 > volumes_max, "{most}, {slow:?}");
+    }
+}
+
+#[test]
+fn the_most_volumes_within_a_bound_are_looked_for() {
+    // Of 100 blocks each of so many volumes has one.
+    let dir = tempfile::tempdir().unwrap();
+    let saved = dir.path().join("saved");
+    let save = ["--json", "--save", saved.to_str().unwrap()];
+    let json = bench(&[&["vdi-capped", "--target", "null:400KiB"], &save[..]].concat()).json();
+    check_search(&json, 1, 100);
+    // Latency by rate is a curve of each kind of load.
+    let page = fs::read_to_string(saved.join("index.html")).unwrap();
+    for kind in ["100 % reads", "0 % reads"] {
+        assert!(page.contains(&format!("vdi-capped: 4 KiB random, {kind}\n")), "{page}");
+    }
+    fs::write(dir.path().join("disk"), vec![7; 400 << 10]).unwrap();
+    let capped = ["bench", "run", "vdi-capped", "--target", "disk", "--overwrite", "--json"];
+    let clients = ["--clients", "2", "--size", "400KiB", "--ramp", "0ms", "--duration", "200ms"];
+    let json = varve_in(dir.path(), &[&capped[..], &clients].concat()).json();
+    assert_eq!(json["runs"][0]["load"]["hosts"], 2);
+    check_search(&json, 2, 100);
+    let own = bench(&["vdi-capped", "--target", "null:400KiB", "--rate", "50", "--json"]).json();
+    assert_eq!(own["runs"].as_array().unwrap().len(), 2, "a rate of one's own is one load");
+}
+
+#[test]
+fn a_search_ends_where_a_target_takes_no_more() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("disk"), vec![7; 4 << 20]).unwrap();
+    // Each volume takes descriptors.
+    let run = |more: &str| {
+        let times = "--ramp 0ms --duration 200ms --json";
+        let varve = env!("CARGO_BIN_EXE_varve");
+        let line = format!("ulimit -n 250 && exec {varve} bench run vdi-capped {times} {more}");
+        let run = Command::new("sh").args(["-c", &line]).current_dir(dir.path()).output().unwrap();
+        assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+        serde_json::from_slice::<serde_json::Value>(&run.stdout).unwrap()
+    };
+    for more in ["--target null:4MiB", "--target disk --overwrite --clients 2"] {
+        let json = run(more);
+        for share in [100, 0] {
+            let runs = json["runs"].as_array().unwrap().iter();
+            let mut runs = runs.filter(|run| run["load"]["read_percent"] == share);
+            // A machine may be too busy for so many.
+            let is_known = |run: &serde_json::Value| {
+                let is_slow = run["both"]["latency_us"]["p99"].as_f64() > Some(20_000.0);
+                let is_ended = run["notes"].to_string().contains("volumes could not be had: ");
+                is_slow || is_ended || !run["invalid"].as_array().unwrap().is_empty()
+            };
+            assert!(runs.any(is_known), "{share} of {more}: {json}");
+        }
+    }
 }
 
 #[test]

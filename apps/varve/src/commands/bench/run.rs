@@ -6,7 +6,7 @@ use std::sync::Arc;
 use clap::Args;
 use varve_tool_bench::cosbench::{End, Verb, Workload};
 use varve_tool_bench::fio::{FioCommand, FioFile, FioPlace};
-use varve_tool_bench::{DataSpec, LoadSpec, Preset, Step, Target, VolumeWork};
+use varve_tool_bench::{DataSpec, LoadSpec, Metric, Preset, Step, Target, VolumeWork, Work};
 use varve_types::ByteCount;
 use varve_types::limits::MEDIA_ALIGN;
 
@@ -15,7 +15,7 @@ use crate::bench::{
     Aim, Bucket, CephArgs, ClientPart, EngineGoal, FioGoal, Goal, LoadArgs, ObjectsArgs,
     ObjectsPlan, Plan, RadosGoal, Report, Saved, SweepArgs, System, Timelines, VolumesGoal, aim,
     block_work, can_run, flags_said, json, known, lives_work, load_of, milliseconds, objects_plans,
-    objects_work, processes, run, run_clients, run_job_file, shown,
+    objects_work, processes, run, run_clients, run_job_file, segments, shown, size_of,
 };
 use crate::cli::{Global, size};
 use crate::commands::bench::{read_text, scale};
@@ -95,10 +95,10 @@ pub(crate) struct Run {
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000), value_name = "COUNT")]
     repeat: u32,
 
-    /// Client processes on a block target, among which jobs and rate are divided, each with an equal part of the target; their results are
-    /// merged
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64), conflicts_with_all = ["at", "fio", "fio_job", "settle", "client"], value_name = "COUNT")]
-    clients: u32,
+    /// Client processes on a file, a device or an export, among which jobs and rate are divided, each with an equal part of the target; their results
+    /// are merged [default: as many as the source of a preset had, or 1]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=64), conflicts_with_all = ["at", "fio", "fio_job", "settle", "client"], value_name = "COUNT")]
+    clients: Option<u32>,
 
     /// Which of several clients this is
     #[arg(long, hide = true, requires_all = ["json", "target"])]
@@ -124,6 +124,10 @@ pub(crate) struct Run {
     /// Ask the daemon of --data or --addr how long its drives take, and say whether they are what makes the latency
     #[arg(long)]
     server: bool,
+
+    /// What the network of the measured server carries, in Gbit/s, which objects/s of a preset of COSBench stand beside
+    #[arg(long, value_parser = gbit, requires = "preset", value_name = "GBIT")]
+    nic_gbit: Option<f64>,
 
     /// Admin socket of a daemon of Ceph whose counters are kept with the result; may be said again
     #[arg(long, value_name = "SOCKET")]
@@ -168,11 +172,21 @@ impl Run {
             if !self.json {
                 print(&format!("{}\n", shown(preset).1))?;
             }
-            return scale::lives(global, &scale::spec(&lives), (save, self.json));
+            let source_s = match preset.metric {
+                Metric::Wall { seconds } => Some(seconds),
+                _ => None,
+            };
+            return scale::lives(global, (&scale::spec(&lives), source_s), (save, self.json));
         }
         let Some(target) = &self.target else {
             return Err(Failure::misuse("nothing to measure is named").hint("say --target"));
         };
+        if let (Some(preset), Some(_)) = (&preset, self.nic_gbit)
+            && preset.metric != Metric::Network
+        {
+            let what = format!("the score of `{}` has nothing to do with --nic-gbit", preset.id);
+            return Err(Failure::misuse(what));
+        }
         let plans = self.plans_on(target, preset.as_ref(), (&load, global))?;
         let mut plans = self.sweep.loads(plans)?;
         if let Some(part) = self.client {
@@ -189,28 +203,53 @@ impl Run {
             return Err(Failure::misuse("--at has passed").hint("say --at $(date -d '+1 min' +%s)"));
         }
         self.save.as_deref().map_or(Ok(()), Saved::check)?;
-        if self.clients > 1 {
-            let part = ClientPart { number: 0, count: self.clients };
+        let head = preset.as_ref().map(|preset| format!("{}\n", shown(preset).1));
+        let head = head.filter(|_| !self.json).unwrap_or_default();
+        let clients = self.clients(preset.as_ref(), &plans);
+        if clients > 1 {
+            let part = ClientPart { number: 0, count: clients };
             plans.iter_mut().try_for_each(|plan| take_part(plan, part))?;
-            let (saved, timelines) = run_clients(self.clients, &plans[0], global)?;
-            return saved.told(timelines, self.save.as_deref(), self.json);
+            let (saved, timelines) = run_clients(clients, &plans, global)?;
+            return Ok(head + &saved.told(timelines, self.save.as_deref(), self.json)?);
         }
+        let saved = self.measured(&plans, preset.as_ref(), global)?;
+        if self.json { json(&saved) } else { Ok(head + &saved.text()) }
+    }
+
+    /// Runs the loads; their result, in a folder too if one is named.
+    fn measured(&self, plans: &[Plan], preset: Option<&Preset>, global: &Global) -> Result<Saved> {
         let system = System::now();
-        let outcomes = run(&plans, global)?;
+        let (plans, outcomes): (Vec<_>, Vec<_>) = run(plans, global)?.into_iter().unzip();
         let mut runs: Vec<Report> =
             plans.iter().zip(&outcomes).map(|(plan, outcome)| Report::of(plan, outcome)).collect();
         Report::beside_first(&mut runs);
-        let id = preset.as_ref().map(|preset| preset.id.clone());
-        let within = self.sweep.within(&runs);
-        let saved = Saved { preset: id, system, hosts: Vec::new(), within, runs };
-        if let Some(dir) = &self.save {
-            saved.write(dir, Timelines::of(&outcomes))?;
-        }
-        if self.json {
-            return json(&saved);
-        }
-        let head = preset.map(|preset| format!("{}\n", shown(&preset).1));
-        Ok(head.unwrap_or_default() + &saved.text())
+        let saved = Saved {
+            preset: preset.map(|preset| preset.id.clone()),
+            system,
+            hosts: Vec::new(),
+            within: self.sweep.within(&runs),
+            nic_gbit: self.nic_gbit,
+            scores: Vec::new(),
+            runs,
+        };
+        let saved = saved.scored();
+        self.save.as_deref().map_or(Ok(()), |dir| saved.write(dir, Timelines::of(&outcomes)))?;
+        Ok(saved)
+    }
+
+    /// Client processes: as many as are asked for, else those of the source, where they can share the target and nothing is said that one process
+    /// does alone.
+    fn clients(&self, preset: Option<&Preset>, plans: &[Plan]) -> u32 {
+        let is_shared = |plan: &Plan| {
+            let can_part = matches!(plan.goal, Goal::Disk(Target::File(_) | Target::Nbd(_)));
+            can_part && plan.setting.is_none() && plan.pool_percent.is_none()
+        };
+        let is_alone = self.client.is_some() || self.at.is_some() || self.settle.is_some();
+        let of_source = match preset.map(|preset| &preset.work) {
+            Some(Work::Block(work)) if !is_alone && plans.iter().all(is_shared) => work.clients,
+            _ => 1,
+        };
+        self.clients.unwrap_or(of_source)
     }
 
     /// Lets fio run a job file.
@@ -290,7 +329,9 @@ impl Run {
                 let bucket = Arc::new(Bucket::new(name.clone(), server, data));
                 let objects =
                     objects_plans(workload, self.size.map(|size| size.0), (bucket, self.overwrite));
-                self.objects_plans(objects, load, is_own)
+                let segments = preset.and_then(segments);
+                let objects = objects.into_iter().map(|plan| ObjectsPlan { segments, ..plan });
+                self.objects_plans(objects.collect(), load, is_own)
             }
         }
     }
@@ -329,7 +370,8 @@ impl Run {
 
     /// That nothing is said of a target that is made for the run which it cannot have.
     fn check_own(&self, target: &str) -> Result<()> {
-        if self.fio.is_some() || self.fio_job.is_some() || self.from.is_some() || self.clients > 1 {
+        let has_clients = self.clients.is_some_and(|clients| clients > 1);
+        if self.fio.is_some() || self.fio_job.is_some() || self.from.is_some() || has_clients {
             let what = format!("{target} targets are this generator's own, and one client's");
             return Err(
                 Failure::misuse(what).hint("leave --fio, --fio-job, --from and --clients out")
@@ -402,6 +444,9 @@ impl Run {
             let mut times = (RAMP_MS, DURATION_MS);
             if !is_own {
                 (load.jobs, load.depth) = (main.workers, 1);
+                let readers = objects.segments.filter(|_| load.rate.is_none());
+                load.rate =
+                    readers.map(|of| of.rate(main.workers, load.read_percent)).or(load.rate);
                 let End::Runtime(duration_s) = main.end else {
                     unreachable!("loads of presets end by their time")
                 };
@@ -446,6 +491,7 @@ impl Run {
             setting: None,
             is_set: false,
             asks_server: self.server,
+            search_p99_ms: None,
         }
     }
 
@@ -478,6 +524,13 @@ impl Run {
             load: LoadSpec { rate: common.rate.or(step.rate), ..load_of(&work, step, common) },
             ramp_ms: self.ramp.unwrap_or(work.ramp_s * 1000),
             duration_ms: self.duration.unwrap_or(work.duration_s * 1000),
+            search_p99_ms: match preset.metric {
+                // A rate of the user's own is one load, and hosts would not look for the same number.
+                Metric::Capped { p99_ms } if common.rate.is_none() && self.at.is_none() => {
+                    Some(p99_ms)
+                }
+                _ => None,
+            },
             ..own.clone()
         });
         Ok(plans.collect())
@@ -529,11 +582,12 @@ fn takes_no_flags(preset: &Preset) -> Result<()> {
 /// Leaves a client its part of a load.
 fn take_part(plan: &mut Plan, part: ClientPart) -> Result<()> {
     let ClientPart { number, count } = part;
-    let Goal::Disk(Target::File(_) | Target::Nbd(_)) = &plan.goal else {
+    let Goal::Disk(target @ (Target::File(_) | Target::Nbd(_))) = &plan.goal else {
         return Err(Failure::misuse("several clients need one file, device or export"));
     };
-    let Some(size_bytes) = plan.size_bytes else {
-        return Err(Failure::misuse("several clients need --size").hint("each has a part of it"));
+    let size_bytes = match plan.size_bytes {
+        Some(size_bytes) => size_bytes,
+        None => size_of(target)?.saturating_sub(plan.from_bytes),
     };
     if !plan.load.jobs.is_multiple_of(count) {
         let what = format!("{} jobs cannot be divided among {count} clients", plan.load.jobs);
@@ -548,6 +602,12 @@ fn take_part(plan: &mut Plan, part: ClientPart) -> Result<()> {
     plan.load.seed = plan.load.seed.wrapping_add(u64::from(number));
     plan.in_step = true;
     plan.load.check().map_err(|error| Failure::misuse(error.to_string()))
+}
+
+/// Reads what a network carries.
+fn gbit(text: &str) -> std::result::Result<f64, String> {
+    let read = text.parse::<f64>().ok().filter(|gbit| *gbit > 0.0 && *gbit <= 1e6);
+    read.ok_or_else(|| format!("`{text}` is no number of Gbit/s"))
 }
 
 /// Whether an S3 server is asked for more connections than can be.
