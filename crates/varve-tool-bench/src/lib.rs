@@ -40,6 +40,6 @@ pub use scatter::Scatter;
 pub use targets::{NbdAddress, NbdUri, Target};
 pub use usage::{
     CephCounters, CephUsage, Counters, DiskUsage, Finding, NetUsage, Observed, ProcessUsage,
-    ServerCounters, ServerUsage, UnderWay, Usage, findings, processes_named,
+    Served, ServerCounters, ServerUsage, UnderWay, Usage, UsagePart, findings, processes_named,
 };
 pub use zipf::Zipf;

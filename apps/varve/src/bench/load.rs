@@ -127,7 +127,7 @@ impl Load {
         let setting = plan.setting.as_ref().map(|setting| setting.name.clone());
         let load = Self { setting, ..Self::of(&plan.load) };
         match &plan.goal {
-            Goal::Disk(_) | Goal::Rados(_) | Goal::Volumes(_) => load,
+            Goal::Disk(_) | Goal::Engine(_) | Goal::Rados(_) | Goal::Volumes(_) => load,
             Goal::Fio(goal) => {
                 Self { options: vec![format!("by fio ioengine={}", goal.engine)], ..load }
             }
@@ -183,6 +183,11 @@ impl Load {
             hosts: loads.iter().map(|load| load.hosts).sum(),
             ..(*first).clone()
         })
+    }
+
+    /// Operations under way of all jobs at most.
+    pub(crate) fn depth(&self) -> u64 {
+        u64::from(self.jobs) * u64::from(self.depth)
     }
 
     /// Setting of a load that is the same but for it.

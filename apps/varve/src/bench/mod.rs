@@ -8,6 +8,8 @@ mod chart;
 mod clients;
 mod compared;
 mod crowd;
+mod daemon;
+mod engine;
 mod figures;
 mod fio;
 mod health;
@@ -33,18 +35,21 @@ mod system;
 mod timeline;
 mod volumes;
 
-pub(crate) use arguments::{Aim, CephArgs, LoadArgs, ObjectsArgs, aim, milliseconds, processes};
+pub(crate) use arguments::{
+    Aim, CephArgs, DataArgs, LoadArgs, ObjectsArgs, aim, milliseconds, processes,
+};
 pub(crate) use bucket::Bucket;
 pub(crate) use clients::{ClientPart, run_clients};
 pub(crate) use compared::{Compared, compare};
 pub(crate) use crowd::ObjectsPlan;
-pub(crate) use fio::FioGoal;
+pub(crate) use engine::EngineGoal;
+pub(crate) use fio::{FioGoal, run_job_file};
 pub(crate) use listing::{Listed, listed};
 pub(crate) use objects::run_workload;
 pub(crate) use page::{Named, html, page};
 pub(crate) use picture::write_pictures;
 pub(crate) use preset::{
-    block_work, known, lives_work, load_of, objects_plans, objects_work, shown,
+    block_work, can_run, known, lives_work, load_of, objects_plans, objects_work, shown,
 };
 pub(crate) use rados::RadosGoal;
 pub(crate) use report::{Report, json};

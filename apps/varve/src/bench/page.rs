@@ -5,6 +5,7 @@ use varve_tool_plan::report::{Document, Table, escaped};
 use super::chart::{Axes, Curve, svg};
 use super::compared::compare;
 use super::figures::Figures;
+use super::figures::Origin;
 use super::report::{COLUMNS, Report};
 use super::saved::Saved;
 use super::timeline::Timelines;
@@ -25,6 +26,11 @@ impl Named {
     /// A result without that.
     pub(crate) fn new(name: String, saved: Saved) -> Self {
         Self { name, saved, timelines: Timelines::default() }
+    }
+
+    /// Whose it is, among several.
+    pub(super) fn origin(&self) -> Origin<'_> {
+        Origin { name: &self.name, machine: self.saved.system.boot_id.as_deref() }
     }
 }
 

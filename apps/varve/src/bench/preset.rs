@@ -24,6 +24,14 @@ pub(crate) fn known(id: &str) -> Result<Preset> {
     })
 }
 
+/// Refuses a preset that needs what is not there yet, and says what: whatever else is said beside it would change nothing.
+pub(crate) fn can_run(preset: &Preset) -> Result<()> {
+    match preset.work {
+        Work::Needs { what, .. } => Err(needs(&preset.id, what)),
+        Work::Block(_) | Work::Objects { .. } | Work::Lives(_) => Ok(()),
+    }
+}
+
 /// What a preset does on a block target.
 pub(crate) fn block_work(preset: Preset) -> Result<BlockWork> {
     match preset.work {

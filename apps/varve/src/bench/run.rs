@@ -21,10 +21,11 @@ use super::background::Background;
 use super::ballast::Ballast;
 use super::clients;
 use super::crowd::{Crowd, ObjectsPlan};
+use super::engine::EngineGoal;
 use super::fio::FioGoal;
-use super::health::Health;
+use super::health::{Health, HealthWatch};
 use super::rados::RadosGoal;
-use super::sampler::{Sampler, check_ceph, check_server};
+use super::sampler::{Sampler, Timeline};
 use super::setting::Setting;
 use super::volumes::{Fleet, Taken, VolumesGoal};
 use crate::age::now_unix_ms;
@@ -60,7 +61,7 @@ pub(crate) struct Plan {
     pub(crate) in_step: bool,
     /// Longest time to wait before the first one until the rate has settled.
     pub(crate) settle_ms: Option<u64>,
-    /// Command whose exit code says whether the measured system is well.
+    /// Command whose exit code says whether the measured system is well; without it a daemon says so of its own targets.
     pub(crate) healthy: Option<String>,
     /// Processes that are looked at, beside this one.
     pub(crate) processes: Vec<u32>,
@@ -78,6 +79,8 @@ pub(crate) struct Plan {
 #[derive(Clone, Debug)]
 pub(crate) enum Goal {
     Disk(Target),
+    /// A volume of a pool that this process opens itself.
+    Engine(EngineGoal),
     /// A target that fio reaches.
     Fio(FioGoal),
     /// Native objects of a pool of Ceph.
@@ -96,6 +99,7 @@ impl fmt::Display for Goal {
                 FioPlace::Nbd(uri) => f.write_str(uri),
                 FioPlace::Rbd { pool, image } => write!(f, "rbd:{pool}/{image}"),
             },
+            Self::Engine(goal) => write!(f, "engine:{}", goal.volume),
             Self::Rados(goal) => write!(f, "rados:{}", goal.pool),
             Self::Volumes(goal) => {
                 write!(f, "volumes of {} for this run", ByteCount(goal.size_bytes))
@@ -111,8 +115,8 @@ pub(crate) struct Outcome {
     pub(crate) size_bytes: u64,
     pub(crate) repeats: Vec<Repeat>,
     pub(crate) settling: Settling,
-    /// What the system's health said when it was not well.
-    pub(crate) unwell: Option<String>,
+    /// Whether the system was well, where somebody knows.
+    pub(crate) health: Option<Health>,
     /// Blocks or objects that were read back and found right.
     pub(crate) verified: Option<u64>,
     /// The first of the failures that were few enough to go on.
@@ -131,7 +135,7 @@ pub(crate) struct Repeat {
     pub(crate) began_unix_ms: u64,
     /// What the machine did in the window, and from moment to moment; nothing of a window that is too short to tell.
     pub(crate) usage: Option<Usage>,
-    pub(crate) timeline: Vec<(Duration, Usage)>,
+    pub(crate) timeline: Timeline,
 }
 
 /// Whether the rate had settled before the first window.
@@ -159,6 +163,10 @@ pub(crate) fn run(plans: &[Plan], global: &Global) -> Result<Vec<Outcome>> {
         Some(Goal::Rados(goal)) => {
             watch.say("remove the objects of this run");
             goal.clean()
+        }
+        Some(Goal::Engine(goal)) => {
+            watch.say("leave a clean pool");
+            goal.close()
         }
         Some(Goal::Disk(_) | Goal::Fio(_) | Goal::Volumes(_)) | None => Ok(()),
     };
@@ -188,6 +196,10 @@ fn measure(plan: &Plan, around: Around<'_>) -> Result<Outcome> {
     match &plan.goal {
         Goal::Disk(target) => measure_crew(plan, Places::One(Place::Disk(target.clone())), around),
         Goal::Rados(goal) => measure_crew(plan, Places::One(Place::Rados(goal.clone())), around),
+        Goal::Engine(goal) => {
+            goal.start()?;
+            measure_crew(plan, Places::One(Place::Engine(goal.clone())), around)
+        }
         Goal::Volumes(goal) => {
             let fill = |target: &Target, load: LoadSpec| fill_whole(plan, target, load, watch);
             let fleet = Fleet::make(*goal, &plan.load, (global, watch), &fill)?;
@@ -219,10 +231,10 @@ fn measure_crew(plan: &Plan, places: Places, around: Around<'_>) -> Result<Outco
     let watch = around.watch;
     let crew = Crew::start(plan, &places)?;
     let run = |phase: Phase, name: &str| crew.run(phase, watch, name);
-    let mut outcome = measure_phases(plan, around, &run)?;
-    outcome.size_bytes = crew.size_bytes;
+    let measured = measure_phases(plan, around, &run);
+    let size_bytes = crew.size_bytes;
     crew.end();
-    Ok(outcome)
+    measured.map(|outcome| Outcome { size_bytes, ..outcome })
 }
 
 /// A load on volumes of its own, and what is done with them meanwhile.
@@ -277,6 +289,7 @@ enum Places {
 #[derive(Clone)]
 enum Place {
     Disk(Target),
+    Engine(EngineGoal),
     Rados(RadosGoal),
 }
 
@@ -290,8 +303,9 @@ impl Places {
 }
 
 impl Place {
-    fn open(&self, reactor: &Reactor) -> Result<Rc<dyn Disk>> {
+    async fn open(&self, reactor: &Reactor) -> Result<Rc<dyn Disk>> {
         match self {
+            Self::Engine(goal) => goal.open(reactor).await,
             Self::Disk(target) => target.open(reactor).map_err(|error| told(&error)),
             Self::Rados(goal) => goal.open(),
         }
@@ -302,6 +316,7 @@ impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Disk(target) => target.fmt(f),
+            Self::Engine(goal) => write!(f, "engine:{}", goal.volume),
             Self::Rados(goal) => write!(f, "rados:{}", goal.pool),
         }
     }
@@ -318,7 +333,11 @@ fn measure_phases(plan: &Plan, around: Around<'_>, run: Run<'_>) -> Result<Outco
     let fill = |target: &Target, load: LoadSpec| fill_whole(plan, target, load, watch);
     let percent = plan.pool_percent.filter(|_| !watch.is_stopped());
     let full = percent.map(|percent| around.ballast.reach(percent, watch, &fill)).transpose()?;
-    let health = plan.healthy.as_deref().map(Health::watch).transpose()?;
+    // What clients start asks for all of them.
+    let health = match plan.in_step {
+        true => None,
+        false => HealthWatch::begin(plan, around.global)?,
+    };
     let settling = match plan.settle_ms {
         None => Settling::NotAsked,
         Some(most_ms) => settle(run, most_ms, watch)?,
@@ -328,11 +347,14 @@ fn measure_phases(plan: &Plan, around: Around<'_>, run: Run<'_>) -> Result<Outco
     }
     plan.at_unix_ms.map_or(Ok(()), |at| wait_until(at, watch))?;
     let repeats = measure_repeats(plan, run, around)?;
+    if plan.in_step {
+        clients::measured()?;
+    }
     let mut outcome = Outcome {
         size_bytes: 0,
         repeats,
         settling,
-        unwell: health.and_then(Health::end),
+        health: health.map(HealthWatch::end),
         verified: None,
         complaint: None,
         notes: full.map(|text| ("filled".to_owned(), text)).into_iter().collect(),
@@ -382,12 +404,10 @@ fn settle(run: Run<'_>, most_ms: u64, watch: &Watch) -> Result<Settling> {
 
 fn measure_repeats(plan: &Plan, run: Run<'_>, around: Around<'_>) -> Result<Vec<Repeat>> {
     let Around { global, watch, .. } = around;
-    let mut processes = plan.processes.clone();
-    processes.push(std::process::id());
-    let server = plan.asks_server.then(|| global.client());
-    server.as_ref().map_or(Ok(()), check_server)?;
-    check_ceph(&plan.ceph)?;
-    let sampler = Sampler::start(processes, server, plan.ceph.clone())?;
+    // What clients start looks for all of them.
+    let sampler = (!plan.in_step)
+        .then(|| Sampler::start(plan, vec![std::process::id()], global))
+        .transpose()?;
     let phase = Phase::Load {
         ramp_ns: plan.ramp_ms * 1_000_000,
         duration_ns: plan.duration_ms * 1_000_000,
@@ -402,11 +422,13 @@ fn measure_repeats(plan: &Plan, run: Run<'_>, around: Around<'_>) -> Result<Vec<
         let measured = run(phase, &format!("run {repeat} of {}", plan.repeats))?;
         if measured.window_ns > 0 {
             let end = begin + Duration::from_nanos(measured.window_ns);
-            let (usage, timeline) = (sampler.within(begin, end), sampler.timeline(begin, end));
+            let usage = sampler.as_ref().and_then(|sampler| sampler.within(begin, end));
+            let timeline = sampler.as_ref().map(|sampler| sampler.timeline(begin, end));
+            let timeline = timeline.unwrap_or_default();
             repeats.push(Repeat { measured, began_unix_ms, usage, timeline });
         }
     }
-    sampler.end();
+    sampler.into_iter().for_each(|mut sampler| sampler.end());
     Ok(repeats)
 }
 
@@ -448,10 +470,17 @@ impl Crew {
             watches.push(watch);
         }
         drop(ready_to);
-        let opened = ready.iter().collect::<Result<Vec<u64>>>()?;
+        let opened: Vec<Result<u64>> = ready.iter().collect();
         assert_eq!(opened.len(), threads.len(), "every job says whether it is ready");
-        let size_bytes = opened.into_iter().min().unwrap_or(0);
-        Ok(Self { phases, answers, watches, threads, size_bytes })
+        let crew = Self { phases, answers, watches, threads, size_bytes: 0 };
+        match opened.into_iter().collect::<Result<Vec<u64>>>() {
+            Ok(sizes) => Ok(Self { size_bytes: sizes.into_iter().min().unwrap_or(0), ..crew }),
+            Err(failure) => {
+                // Nobody has the target open when this is told.
+                crew.end();
+                Err(failure)
+            }
+        }
     }
 
     /// Runs a phase of all jobs; what they measured together.
@@ -528,7 +557,7 @@ impl Member {
         let whole = LoadSpec { jobs: if is_own { 1 } else { load.jobs }, ..load };
         let number = if is_own { 0 } else { job };
         let opened = event_loop.run(async move {
-            let (disk, (from_bytes, size_bytes)) = open(&reactor, &place, part)?;
+            let (disk, (from_bytes, size_bytes)) = open(&reactor, &place, part).await?;
             let part = whole.part_of_job(number, from_bytes, size_bytes);
             let part = JobPart { job, ..part.map_err(|error| told(&error))? };
             let job = Job::new(&reactor, disk, &load, part, watch).map_err(|error| told(&error))?;
@@ -555,12 +584,12 @@ impl Member {
     }
 }
 
-fn open(
+async fn open(
     reactor: &Reactor,
     place: &Place,
     (from_bytes, size_bytes): (u64, Option<u64>),
 ) -> Result<(Rc<dyn Disk>, (u64, u64))> {
-    let disk = place.open(reactor)?;
+    let disk = place.open(reactor).await?;
     let has_bytes = disk.size();
     let follow_bytes = has_bytes.saturating_sub(from_bytes);
     let size_bytes = size_bytes.unwrap_or(follow_bytes);

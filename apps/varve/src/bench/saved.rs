@@ -11,7 +11,6 @@ use varve_tool_plan::report::Document;
 use super::page::{Named, html, page};
 use super::picture::write_pictures;
 use super::report::{Report, json};
-use super::run::Outcome;
 use super::sweep::Within;
 use super::system::System;
 use super::timeline::{Timelines, USAGE};
@@ -56,7 +55,7 @@ impl Saved {
         let runs = (0..count).map(|at| {
             let parts = results
                 .iter()
-                .filter_map(|Named { name, saved, .. }| Some((name.as_str(), saved.runs.get(at)?)));
+                .filter_map(|named| Some((named.origin(), named.saved.runs.get(at)?)));
             Report::merged(&parts.collect::<Vec<_>>())
         });
         let hosts = results
@@ -86,8 +85,13 @@ impl Saved {
     }
 
     /// The same, in a folder too if one is named; as JSON if that is wanted.
-    pub(crate) fn told(&self, save: Option<&Path>, as_json: bool) -> Result<String> {
-        save.map_or(Ok(()), |dir| self.write(dir, &[]))?;
+    pub(crate) fn told(
+        &self,
+        timelines: Timelines,
+        save: Option<&Path>,
+        as_json: bool,
+    ) -> Result<String> {
+        save.map_or(Ok(()), |dir| self.write(dir, timelines))?;
         if as_json { json(self) } else { Ok(self.text()) }
     }
 
@@ -113,11 +117,10 @@ impl Saved {
     }
 
     /// Makes the folder.
-    pub(crate) fn write(&self, dir: &Path, outcomes: &[Outcome]) -> Result<()> {
+    pub(crate) fn write(&self, dir: &Path, timelines: Timelines) -> Result<()> {
         let failed = |error| Failure::new(format!("save to {}: {error}", dir.display()));
         fs::create_dir_all(dir).map_err(failed)?;
         fs::write(dir.join(REPORT), json(self)?).map_err(failed)?;
-        let timelines = Timelines::of(outcomes);
         fs::write(dir.join(USAGE), json(&timelines)?).map_err(failed)?;
         let name = self.preset.clone().unwrap_or_else(|| "varve bench run".to_owned());
         let page = page(&[Named { timelines, ..Named::new(name, self.clone()) }])?;

@@ -66,8 +66,9 @@ fn a_mix_on_a_bucket_is_measured_verified_and_removed() {
     let all = operations(run, "both");
     for (side, share) in [("reads", 0.5), ("writes", 0.25), ("lists", 0.1), ("deletes", 0.15)] {
         let found = operations(run, side) as f64 / all as f64;
-        // Dealt by a hundred; those under way at the ends may be missing.
-        assert!((found - share).abs() < 0.1, "{found} of {side}, {all}");
+        // Dealt by a hundred; those under way at the ends may be missing, which is much of the few that a busy machine does.
+        let most = 0.05 + 10.0 / all as f64;
+        assert!((found - share).abs() < most, "{found} of {side}, {all}");
     }
     assert_eq!(run["target"], format!("s3://bench/x at {}", rig.endpoint));
     assert_eq!((&run["failures"], &run["fill"]), (&0.into(), &true.into()));
@@ -83,6 +84,22 @@ fn a_mix_on_a_bucket_is_measured_verified_and_removed() {
     let rows: Vec<&str> = text.lines().filter(|line| line.starts_with("reads ")).collect();
     let rate: f64 = rows[0].split_whitespace().nth(1).unwrap().parse().unwrap();
     assert!((40.0..=60.0).contains(&rate), "{text}");
+}
+
+#[test]
+fn objects_hold_the_data_that_are_asked_for() {
+    let rig = Rig::start();
+    let data = ["--zeros", "10", "--duplicates", "40%", "--compression", "2", "--verify"];
+    let load = ["--target", "s3://bench", "--objects", "50", "--reads", "50"];
+    let json = rig.bench(&[&load[..], &data, &["--json"]].concat()).json();
+    let run = &json["runs"][0];
+    assert_eq!((&run["verified_objects"], &run["failures"]), (&50.into(), &0.into()));
+    let said = &run["load"];
+    assert_eq!((&said["zero_percent"], &said["duplicate_percent"]), (&10.into(), &40.into()));
+    let text = rig.bench(&[&load[..], &data].concat()).ok();
+    assert!(text.contains("10 % zeros, 40 % duplicates, compressible 2:1\n"), "{text}");
+    let refused = rig.bench(&[&load[..], &["--zeros", "60", "--duplicates", "60"]].concat());
+    assert!(refused.refused(2).contains("are more than 100 %"));
 }
 
 #[test]
@@ -143,7 +160,10 @@ fn objects_longer_than_a_part_go_in_parts() {
     fs::write(rig.home.path().join("w.xml"), xml).unwrap();
     let server = ["--endpoint", &rig.endpoint, "--access-key", &rig.key];
     let arguments = ["bench", "cosbench", "w.xml", "--secret-file", "secret", "--csv"];
-    let csv = rig.home.varve(&[&arguments[..], &server].concat()).ok();
+    let data = ["--duplicates", "50", "--compression", "2"];
+    let wrong = [&arguments[..], &server, &["--compression", "0.5"]].concat();
+    assert!(rig.home.varve(&wrong).refused(2).contains("compression ratio 0.5"));
+    let csv = rig.home.varve(&[&arguments[..], &server, &data].concat()).ok();
     let read = csv.lines().find(|line| line.starts_with("s3-main,main,read,4,44000000,"));
     assert!(read.is_some(), "{csv}");
     let shown = rig.home.varve(&["bucket", "show", "pp-1", "--json"]).json();

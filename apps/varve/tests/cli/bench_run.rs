@@ -2,6 +2,9 @@
 //! the export of a daemon.
 
 use std::fs;
+use std::io::{Read, Write};
+use std::os::unix::net::UnixListener;
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -82,15 +85,61 @@ fn clients_share_a_target_and_make_one_result() {
     for (wrong, what) in [
         (&["--clients", "2", "--jobs", "3", "--size", "8MiB"][..], "3 jobs cannot be divided"),
         (&["--clients", "2", "--jobs", "2"], "several clients need --size"),
-        (&["--clients", "2", "--size", "8MiB", "--server"], "cannot be used with"),
-        (&["--clients", "2", "--size", "8MiB", "--ceph", "x.asok"], "cannot be used with"),
-        (&["--clients", "2", "--size", "8MiB", "--process", "1"], "cannot be used with"),
+        (&["--clients", "2", "--size", "8MiB", "--at", "9999999999"], "cannot be used with"),
         (&["--from", "1000"], "no multiple of 4 KiB"),
         (&["--from", "12MiB", "--size", "8MiB"], "fewer than --from and --size"),
     ] {
         let refused = run(wrong).refused(2);
         assert!(refused.contains(what), "{refused}");
     }
+}
+
+#[test]
+fn what_the_machine_did_is_looked_at_once_for_all_clients() {
+    let home = Home::new();
+    let daemon = home.serve(&[]);
+    home.varve(&["volume", "create", "v", "--size", "64MiB"]).ok();
+    let target = "nbd+unix:///v?socket=nbd.sock";
+    let run = |more: &[&str]| {
+        let load = ["--target", target, "--overwrite", "--reads", "0", "--size", "16MiB"];
+        let time = ["--jobs", "2", "--depth", "4", "--ramp", "500ms", "--duration", "1500ms"];
+        home.varve(&[&["bench", "run"], &load[..], &time, more].concat())
+    };
+    let own = daemon.pid().to_string();
+    let looks = ["--process", &own, "--server", "--repeat", "2"];
+    let json = run(&[&["--clients", "2"], &looks[..], &["--save", "two", "--json"]].concat());
+    let json = json.json();
+    let report = &json["runs"][0];
+    assert_eq!(report["invalid"].as_array().unwrap().len(), 0, "{}", report["invalid"]);
+    for window in report["repeats"].as_array().unwrap() {
+        let usage = &window["usage"];
+        let seconds = usage["seconds"].as_f64().unwrap();
+        assert!((0.5..=1.5).contains(&seconds), "the ramp is left out: {seconds}");
+        let processes = usage["processes"].as_array().unwrap();
+        let clients = processes.iter().filter(|process| process["is_client"] == true).count();
+        assert_eq!((processes.len(), clients), (3, 2), "the daemon and two clients: {usage}");
+        // What the daemon counts is what both clients wrote, once.
+        let counted = usage["server"]["client_write_bytes_per_second"].as_f64().unwrap();
+        let written = window["write_bytes_per_second"].as_f64().unwrap();
+        assert!((0.6..1.6).contains(&(counted / written)), "{counted} of {written}");
+        let layers = &window["layers"];
+        let names = |of: &str| -> Vec<String> {
+            let parts = layers[of].as_array().unwrap().iter();
+            parts.map(|part| part[0].as_str().unwrap().to_owned()).collect()
+        };
+        assert_eq!(names("cpu_us"), ["all", "clients", "varve"]);
+        assert_eq!(names("mean_us"), ["client, network and front-end", "engine", "drives"]);
+        assert!(layers["amplification"][0]["written"].as_f64().unwrap() > 0.0, "{layers}");
+        assert!(!window["findings"].as_array().unwrap().is_empty(), "{window}");
+    }
+    let usage = fs::read_to_string(home.path().join("two/usage.json")).unwrap();
+    let usage: serde_json::Value = serde_json::from_str(&usage).unwrap();
+    assert_eq!(usage["runs"][0].as_array().unwrap().len(), 2, "{usage}");
+    assert!(!usage["runs"][0][1].as_array().unwrap().is_empty(), "{usage}");
+    let text = run(&[&["--clients", "2"], &looks[..]].concat()).ok();
+    assert!(text.contains(" for an operation\n"), "{text}");
+    let text = run(&looks).ok();
+    assert!(text.contains("processors  all ") && text.contains(", clients "), "{text}");
 }
 
 #[test]
@@ -249,10 +298,16 @@ fn a_preset_runs_with_its_parameters() {
     for (preset, what) in [
         ("yahoo-cas", "a cache tier before coded storage"),
         ("file-smallfiles", "file system targets"),
+        ("file-mixed", "file system targets"),
     ] {
-        let later = bench(&[preset, "--target", "memory:16MiB"]).refused(2);
         let said = format!("`{preset}` cannot be run yet: it needs {what}");
-        assert!(later.contains(&said) && later.contains("varve bench show"), "{later}");
+        // Whatever is said beside it: a target would not help.
+        for more in [&["--target", "memory:16MiB"][..], &["--target", "s3://b"], &[]] {
+            let later = bench(&[&[preset], more].concat()).refused(2);
+            assert!(later.contains(&said) && later.contains("varve bench show"), "{later}");
+        }
+        let later = varve(&["bench", "cosbench", preset]).refused(2);
+        assert!(later.contains(&said), "{later}");
     }
     let file = bench(&["file-2m-qd64", "--target", "memory:256MiB", "--size", "256MiB", "--json"]);
     let blocks: Vec<u64> = file.json()["runs"]
@@ -333,6 +388,97 @@ fn a_run_on_a_system_that_is_not_well_is_invalid() {
     // It falls ill meanwhile: the first question takes the file away.
     let text = run("null:1GiB", "rm well");
     assert!(invalid(&text).starts_with("the system was not well: `rm well` ended with"), "{text}");
+}
+
+/// An admin API that answers each question with the next of these states and times since the daemon's start, and the last one from then on.
+fn answers(socket: PathBuf, listener: &str, said: &'static [(&'static str, u64)]) {
+    let server = UnixListener::bind(&socket).unwrap();
+    let listener = listener.to_owned();
+    std::thread::spawn(move || {
+        for (turn, stream) in server.incoming().enumerate() {
+            let (state, uptime_ms) = said[turn.min(said.len() - 1)];
+            let shard = if state == "serving" { "serving" } else { "opening" };
+            let status = serde_json::json!({
+                "version": "0", "state": state, "pool_id": "f00", "uptime_ms": uptime_ms, "volumes": 1, "connections": 0,
+                "listeners": [{ "protocol": "nbd", "address": listener }], "memory": { "budget_bytes": 1, "used_bytes": 0 },
+                "fill": { "used_bytes": 0, "capacity_bytes": 1, "level": "ok" },
+                "shards": [{ "shard": 1, "state": shard, "undrained_bytes": 0, "lane_used_bytes": 0, "lane_size_bytes": 1 }],
+            });
+            let body = status.to_string();
+            let mut stream = stream.unwrap();
+            let mut head = Vec::new();
+            while !head.ends_with(b"\r\n\r\n") {
+                let mut byte = [0];
+                stream.read_exact(&mut byte).unwrap();
+                head.push(byte[0]);
+            }
+            let length = body.len();
+            let head = format!(
+                "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n"
+            );
+            stream.write_all((head + &body).as_bytes()).unwrap();
+        }
+    });
+}
+
+#[test]
+fn a_daemon_is_asked_whether_it_is_well() {
+    let home = Home::new();
+    let _daemon = home.serve(&[]);
+    home.varve(&["volume", "create", "v", "--size", "64MiB"]).ok();
+    let run = |global: &[&str], more: &[&str]| {
+        let arguments =
+            ["bench", "run", "--target", "nbd+unix:///v?socket=nbd.sock", "--ramp", "0ms"];
+        let all = [global, &arguments[..], &["--duration", "300ms"], more].concat();
+        home.varve(&[&all[..], &["--json"]].concat()).json()["runs"][0].clone()
+    };
+    let well = run(&[], &[]);
+    let health = &well["health"];
+    assert!(health["by"].as_str().unwrap().starts_with("the daemon of pool "), "{health}");
+    assert_eq!((&health["looks"], &health["degraded"]), (&2.into(), &serde_json::Value::Null));
+    assert_eq!(well["invalid"].as_array().unwrap().len(), 0);
+    let clients = ["--clients", "2", "--jobs", "2", "--size", "8MiB"];
+    let health = run(&[], &clients)["health"].clone();
+    assert_eq!((&health["looks"], &health["degraded"]), (&2.into(), &serde_json::Value::Null));
+    let by = run(&[], &["--healthy", "true"])["health"]["by"].clone();
+    assert_eq!(by, "`true`", "it stands for the daemon");
+    // Of the target of somebody else it knows nothing.
+    let file = home.path().join("file");
+    fs::write(&file, vec![0; 1 << 20]).unwrap();
+    let other = ["bench", "run", "--target", "file", "--duration", "100ms", "--json"];
+    assert!(home.varve(&other).json()["runs"][0]["health"].is_null());
+
+    let short = tempfile::tempdir().unwrap();
+    for (name, said, why) in [
+        (
+            "a",
+            &[("serving", 1), ("serving", 2), ("degraded", 3)][..],
+            "shard 1: it opens at the end",
+        ),
+        ("b", &[("degraded", 1)], "shard 1: it opens, 0 s from the beginning"),
+        ("c", &[("serving", 9), ("serving", 10), ("serving", 5)], "was started again at the end"),
+    ] {
+        let socket = short.path().join(name);
+        let addr = format!("unix:{}", socket.display());
+        answers(socket, "unix:nbd.sock", said);
+        for more in [&[][..], &clients] {
+            if !more.is_empty() && name != "b" {
+                continue; // It has said all of that.
+            }
+            let run = run(&["--addr", &addr], more);
+            let degraded = run["health"]["degraded"].as_str().unwrap();
+            assert!(
+                degraded.starts_with("the daemon of pool f00 ") && degraded.ends_with(why),
+                "{degraded}"
+            );
+            let invalid = run["invalid"][0].as_str().unwrap();
+            assert_eq!(invalid, format!("the system was not well: {degraded}"));
+        }
+    }
+    let socket = short.path().join("d");
+    let addr = format!("unix:{}", socket.display());
+    answers(socket, "unix:elsewhere.sock", &[("degraded", 1)]);
+    assert!(run(&["--addr", &addr], &[])["health"].is_null(), "another daemon");
 }
 
 #[test]

@@ -6,16 +6,16 @@ use std::sync::Arc;
 use clap::Args;
 use varve_tool_bench::cosbench::{End, Verb, Workload};
 use varve_tool_bench::fio::{FioCommand, FioFile, FioPlace};
-use varve_tool_bench::{LoadSpec, Preset, Step, Target, VolumeWork};
+use varve_tool_bench::{DataSpec, LoadSpec, Preset, Step, Target, VolumeWork};
 use varve_types::ByteCount;
 use varve_types::limits::MEDIA_ALIGN;
 
 use crate::age::now_unix_ms;
 use crate::bench::{
-    Aim, Bucket, CephArgs, ClientPart, FioGoal, Goal, LoadArgs, ObjectsArgs, ObjectsPlan, Plan,
-    RadosGoal, Report, Saved, SweepArgs, System, VolumesGoal, aim, block_work, flags_said, json,
-    known, lives_work, load_of, milliseconds, objects_plans, objects_work, processes, run,
-    run_clients, shown,
+    Aim, Bucket, CephArgs, ClientPart, EngineGoal, FioGoal, Goal, LoadArgs, ObjectsArgs,
+    ObjectsPlan, Plan, RadosGoal, Report, Saved, SweepArgs, System, Timelines, VolumesGoal, aim,
+    block_work, can_run, flags_said, json, known, lives_work, load_of, milliseconds, objects_plans,
+    objects_work, processes, run, run_clients, run_job_file, shown,
 };
 use crate::cli::{Global, size};
 use crate::commands::bench::{read_text, scale};
@@ -37,8 +37,8 @@ const CONNECTIONS_MAX: u32 = 4096;
 #[command(
     after_help = "Targets: PATH of a file or block device (O_DIRECT), nbd://HOST[:PORT]/EXPORT, nbd+unix:///EXPORT?socket=PATH,\n\
                   memory:SIZE, null:SIZE, which answers at once and keeps nothing, rbd:POOL/IMAGE (by fio), rados:POOL, native objects of one block each,\n\
-                  volumes:SIZE, volumes of the daemon of --data or --addr, one for each job, and s3://BUCKET[/FOLDER], objects of a bucket that\n\
-                  is there, in a folder of their own (varve-bench). Objects and volumes that a run made are removed at its end.\n\
+                  volumes:SIZE, volumes of the daemon of --data or --addr, one for each job, engine:VOLUME, a volume of the pool of --data in this process\n\
+                  while no daemon serves it, and s3://BUCKET[/FOLDER], objects of a bucket that is there, in a folder of their own (varve-bench). Objects and volumes that a run made are removed at its end.\n\
                   Ctrl-C ends a run with what was measured until then."
 )]
 pub(crate) struct Run {
@@ -46,7 +46,8 @@ pub(crate) struct Run {
     #[arg(conflicts_with_all = ["mix", "block", "reads", "pattern", "jobs", "depth", "objects", "object_sizes", "lists", "deletes"])]
     preset: Option<String>,
 
-    /// Job file of fio whose jobs are the loads, one after another, instead of a load of your own; what it says of ioengine and files, --target says
+    /// Job file of fio whose jobs are the loads, one after another, instead of a load of your own; what it says of ioengine and files, --target says.
+    /// With --fio, fio itself runs it as it is
     #[arg(long, value_name = "FILE", conflicts_with_all = ["preset", "mix", "block", "reads", "pattern", "jobs", "depth", "rate", "durable", "zeros", "duplicates", "compression", "seed"])]
     fio_job: Option<PathBuf>,
 
@@ -54,9 +55,9 @@ pub(crate) struct Run {
     #[arg(long, value_parser = aim, value_name = "TARGET")]
     target: Option<Aim>,
 
-    /// Let fio make the load, with this one of its engines: libaio, io_uring, nbd, rbd [default of rbd: targets: rbd; else this generator makes it]
-    #[arg(long, value_name = "ENGINE", conflicts_with_all = ["fio_job", "from"])]
-    fio: Option<String>,
+    /// Let fio make the load, with this one of its engines [default: io_uring for files, nbd for exports]; it always makes those of rbd: targets, with rbd
+    #[arg(long, value_name = "ENGINE", conflicts_with = "from")]
+    fio: Option<Option<String>>,
 
     /// Where the part of a block target that is used begins
     #[arg(long, value_parser = size, value_name = "SIZE")]
@@ -96,7 +97,7 @@ pub(crate) struct Run {
 
     /// Client processes on a block target, among which jobs and rate are divided, each with an equal part of the target; their results are
     /// merged
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64), conflicts_with_all = ["at", "fio", "fio_job", "settle", "client", "process", "server", "ceph"], value_name = "COUNT")]
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64), conflicts_with_all = ["at", "fio", "fio_job", "settle", "client"], value_name = "COUNT")]
     clients: u32,
 
     /// Which of several clients this is
@@ -111,7 +112,8 @@ pub(crate) struct Run {
     #[arg(long, value_parser = milliseconds, value_name = "TIME")]
     settle: Option<u64>,
 
-    /// Command of a shell that ends with 0 while the measured system is well; a run in which it does not is marked as invalid
+    /// Command of a shell that ends with 0 while the measured system is well; a run in which it does not is marked as invalid [default: what the
+    /// daemon of --data or --addr says of itself, of its own exports and buckets]
     #[arg(long, value_name = "COMMAND")]
     healthy: Option<String>,
 
@@ -151,8 +153,12 @@ pub(crate) struct Run {
 
 impl Run {
     pub(crate) fn run(self, global: &Global) -> Result<String> {
+        if let (Some(path), Some(engine)) = (&self.fio_job, &self.fio) {
+            return self.run_by_fio(path, engine.as_deref());
+        }
         let load = self.load.spec()?;
         let preset = self.preset.as_deref().map(known).transpose()?;
+        preset.as_ref().map_or(Ok(()), can_run)?;
         if let (Some(preset), None) = (&preset, &self.target)
             && let Some(lives) = lives_work(preset)
         {
@@ -167,7 +173,7 @@ impl Run {
         let Some(target) = &self.target else {
             return Err(Failure::misuse("nothing to measure is named").hint("say --target"));
         };
-        let plans = self.plans_on(target, preset.as_ref(), &load)?;
+        let plans = self.plans_on(target, preset.as_ref(), (&load, global))?;
         let mut plans = self.sweep.loads(plans)?;
         if let Some(part) = self.client {
             plans.iter_mut().try_for_each(|plan| take_part(plan, part))?;
@@ -186,7 +192,8 @@ impl Run {
         if self.clients > 1 {
             let part = ClientPart { number: 0, count: self.clients };
             plans.iter_mut().try_for_each(|plan| take_part(plan, part))?;
-            return run_clients(self.clients)?.told(self.save.as_deref(), self.json);
+            let (saved, timelines) = run_clients(self.clients, &plans[0], global)?;
+            return saved.told(timelines, self.save.as_deref(), self.json);
         }
         let system = System::now();
         let outcomes = run(&plans, global)?;
@@ -197,7 +204,7 @@ impl Run {
         let within = self.sweep.within(&runs);
         let saved = Saved { preset: id, system, hosts: Vec::new(), within, runs };
         if let Some(dir) = &self.save {
-            saved.write(dir, &outcomes)?;
+            saved.write(dir, Timelines::of(&outcomes))?;
         }
         if self.json {
             return json(&saved);
@@ -206,12 +213,42 @@ impl Run {
         Ok(head.unwrap_or_default() + &saved.text())
     }
 
+    /// Lets fio run a job file.
+    fn run_by_fio(&self, path: &Path, engine: Option<&str>) -> Result<String> {
+        let idle = idle_flags(&["--fio-job", "--fio", "--overwrite", "--save", "--json"]);
+        if engine.is_some() || !idle.is_empty() {
+            let flags = if engine.is_some() { "engine".to_owned() } else { idle.join(", ") };
+            let what =
+                format!("a job file that fio runs says all that is done, and takes no {flags}");
+            return Err(Failure::misuse(what).hint(
+                "say --fio alone, or leave it out: this generator does the jobs on --target",
+            ));
+        }
+        self.save.as_deref().map_or(Ok(()), Saved::check)?;
+        let Some(file) = path.to_str().filter(|file| *file != "-") else {
+            return Err(Failure::misuse("fio reads the job file itself").hint("name a file"));
+        };
+        if !self.overwrite && !FioFile::only_reads(&read_text(path)?) {
+            let what = format!("the jobs of {file} may write, which destroys what is there");
+            return Err(Failure::misuse(what).hint("say --overwrite if nobody needs it"));
+        }
+        let system = System::now();
+        let (output, is_interrupted) = run_job_file(file)?;
+        let output = output.with_rates().map_err(|error| Failure::new(error.to_string()))?;
+        let system = system.measured_by(output.version.clone());
+        let mut saved = Saved { system, ..Saved::of_fio(&output) };
+        if is_interrupted {
+            saved.runs.iter_mut().for_each(Report::end_early);
+        }
+        saved.told(Timelines::default(), self.save.as_deref(), self.json)
+    }
+
     /// The loads on a target.
     fn plans_on(
         &self,
         target: &Aim,
         preset: Option<&Preset>,
-        load: &LoadSpec,
+        (load, global): (&LoadSpec, &Global),
     ) -> Result<Vec<Plan>> {
         match target {
             Aim::Disk(target) => {
@@ -220,6 +257,11 @@ impl Run {
             }
             Aim::Rbd(place) => {
                 let goal = Goal::Fio(self.fio_goal(place.clone()));
+                self.disk_plans((goal, true), preset, load)
+            }
+            Aim::Engine(volume) => {
+                self.check_own("engine:")?;
+                let goal = Goal::Engine(EngineGoal::of(global, volume)?);
                 self.disk_plans((goal, true), preset, load)
             }
             Aim::Rados(pool) => {
@@ -244,7 +286,8 @@ impl Run {
                     Some(preset) => (preset_workload(preset)?, false),
                 };
                 let server = self.objects.server()?;
-                let bucket = Arc::new(Bucket::new(name.clone(), server, load.seed));
+                let data = DataSpec { seed: load.seed, ..load.data };
+                let bucket = Arc::new(Bucket::new(name.clone(), server, data));
                 let objects =
                     objects_plans(workload, self.size.map(|size| size.0), (bucket, self.overwrite));
                 self.objects_plans(objects, load, is_own)
@@ -311,7 +354,7 @@ impl Run {
     }
 
     fn fio_goal(&self, place: FioPlace) -> FioGoal {
-        let engine = self.fio.clone().unwrap_or_else(|| place.engine().to_owned());
+        let engine = self.fio.clone().flatten().unwrap_or_else(|| place.engine().to_owned());
         FioGoal { place, engine }
     }
 
@@ -466,12 +509,16 @@ impl Run {
     }
 }
 
+/// Flags that were said and would do nothing, but those that do something.
+fn idle_flags(used: &[&str]) -> Vec<String> {
+    let mut said = flags_said(&["bench", "run"]);
+    said.retain(|flag| !used.contains(&flag.as_str()));
+    said
+}
+
 /// Refuses flags that would do nothing, beside a preset that makes volumes and says all of what is done with them.
 fn takes_no_flags(preset: &Preset) -> Result<()> {
-    let said = flags_said(&["bench", "run"]);
-    let does_something = |flag: &&str| matches!(*flag, "--json" | "--save");
-    let idle: Vec<&str> =
-        said.iter().map(String::as_str).filter(|flag| !does_something(flag)).collect();
+    let idle = idle_flags(&["--json", "--save"]);
     if idle.is_empty() {
         return Ok(());
     }
