@@ -24,6 +24,15 @@ pub enum Error {
         /// What it waits for.
         reason: String,
     },
+    /// No node answered for as long as requests wait.
+    #[error("not reached: {reason}")]
+    NotReached {
+        /// Who, and what was waited for.
+        reason: String,
+    },
+    /// The connection that a request was made for is closed.
+    #[error("the connection is closed")]
+    ConnectionClosed,
     /// The thread of a shard is gone: the daemon is ending.
     #[error("the pool is shutting down")]
     ShuttingDown,
@@ -35,8 +44,8 @@ impl Error {
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::Shard { error, .. } => error.kind(),
-            Self::ShardClosed { .. } => ErrorKind::Unavailable,
-            Self::ShuttingDown => ErrorKind::Closed,
+            Self::ShardClosed { .. } | Self::NotReached { .. } => ErrorKind::Unavailable,
+            Self::ShuttingDown | Self::ConnectionClosed => ErrorKind::Closed,
         }
     }
 }

@@ -6,6 +6,7 @@ mod error;
 mod gate;
 mod host;
 mod job;
+pub mod nodes;
 mod peers;
 mod placement;
 mod reservation;

@@ -79,6 +79,11 @@ impl Dispatch {
         assert!(before.is_none(), "a shard has one host");
     }
 
+    /// A shard of this thread is served by it no more.
+    pub(crate) fn remove_host(&self, shard: ShardId) {
+        self.0.hosts.borrow_mut().remove(&shard);
+    }
+
     /// The thread's loop.
     #[must_use]
     pub fn reactor(&self) -> &Reactor {

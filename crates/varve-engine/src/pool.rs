@@ -1,9 +1,12 @@
-//! The pool's root: its shards, and which zones of segments each has. One thread owns it; others ask by message.
+//! The pool's root: its shards, and which zones of segments each has. One thread owns it and others ask by message; or several processes replace it,
+//! each at the version that it read.
 //!
 //! O1. A zone belongs to a shard only once the root that says so is durable, and to at most one shard.
 //! O2. A pool exists once its root does; what was made before it is made again.
 //! O3. Ids of streams are handed out of a range that the root has reserved: an id below the root's next one is never given again, handed
 //!     out or not.
+//! O4. A root that several owners replace lends zones and takes none back: so whatever a former owner of a shard does late leaves the shard a zone more,
+//!     which its next opening finds.
 
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
@@ -14,7 +17,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use futures_util::future::LocalBoxFuture;
 use varve_logstore::format::pool::PoolRoot;
 use varve_media::{Media, RootKey, RootStore, RootVersion};
-use varve_types::{PoolId, SegmentNumber, ShardId, StreamId};
+use varve_types::{ErrorKind, PoolId, SegmentNumber, ShardId, StreamId};
 
 use crate::admission::Credits;
 use crate::allocation::{Zone, ZoneSource};
@@ -30,6 +33,9 @@ const ZONE_SEGMENTS_MIN: u32 = 4;
 
 /// Ids of streams reserved at once: writing the root costs two durable writes, which one snapshot in so many then waits for.
 const STREAMS_RESERVED: u64 = 1024;
+
+/// So often somebody else replaces the root in between is no coincidence.
+const ATTEMPTS_MAX: usize = 64;
 
 /// What a new pool is made of.
 #[derive(Clone, Debug)]
@@ -49,6 +55,8 @@ pub struct Pool {
     /// `None` after a failed replacement: which root is on the media is not known then.
     version: Cell<Option<RootVersion>>,
     gate: Credits,
+    /// Others may replace it at any time.
+    is_shared: bool,
     segment_count: u32,
     unleased: Arc<AtomicU64>,
     /// Ids that are reserved and not handed out (O3).
@@ -117,6 +125,18 @@ impl Pool {
     /// # Errors
     /// `Corrupt` when it does not fit the media.
     pub async fn open(media: &Media) -> Result<Rc<Self>> {
+        Ok(Rc::new(Self::read(media, false).await?))
+    }
+
+    /// Opens the root of a pool whose shards have owners that know nothing of each other, for one of them, which has its shard to itself already.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub async fn open_shared(media: &Media) -> Result<Rc<Self>> {
+        Ok(Rc::new(Self::read(media, true).await?))
+    }
+
+    async fn read(media: &Media, is_shared: bool) -> Result<Self> {
         let (version, bytes) = read_root(&*media.roots).await?;
         if version == RootVersion(0) {
             return Err(Error::NoPool);
@@ -136,12 +156,13 @@ impl Pool {
             root: RefCell::new(root),
             version: Cell::new(Some(version)),
             gate: Credits::new(1),
+            is_shared,
             segment_count: geometry.segment_count,
             unleased: Arc::new(AtomicU64::new(0)),
             reserved: RefCell::new(0..0),
         };
         pool.count_unleased();
-        Ok(Rc::new(pool))
+        Ok(pool)
     }
 
     /// Identity.
@@ -208,34 +229,33 @@ impl Pool {
     /// When the root cannot be replaced.
     pub async fn lease(&self, shard: ShardId) -> Result<Option<Zone>> {
         let _gate = self.gate.take(1).await;
-        self.refresh().await?;
-        let mut root = self.root.borrow().clone();
-        let Some(index) = root.zone_owners.iter().position(Option::is_none) else {
-            return Ok(None);
-        };
-        root.zone_owners[index] = Some(shard);
-        let zone =
-            zone_at(u32::try_from(index).expect("fewer zones than segments"), root.zone_segments);
-        self.replace(root).await?;
-        Ok(Some(zone))
+        self.change(|root| {
+            let index = root.zone_owners.iter().position(Option::is_none)?;
+            root.zone_owners[index] = Some(shard);
+            let index = u32::try_from(index).expect("fewer zones than segments");
+            Some(zone_at(index, root.zone_segments))
+        })
+        .await
     }
 
     /// Takes a wholly free zone back. Durable on return.
     ///
     /// # Errors
     /// When the root cannot be replaced.
+    ///
+    /// # Panics
+    /// When the zone is not the shard's, and where several owners replace the root (O4).
     pub async fn give_back(&self, shard: ShardId, zone: Zone) -> Result<()> {
+        assert!(!self.is_shared, "O4");
         let _gate = self.gate.take(1).await;
-        self.refresh().await?;
-        let mut root = self.root.borrow().clone();
-        let index = (zone.first.0 / root.zone_segments) as usize;
-        assert_eq!(
-            root.zone_owners.get(index),
-            Some(&Some(shard)),
-            "a shard gives back what it has"
-        );
-        root.zone_owners[index] = None;
-        self.replace(root).await
+        let give_back = |root: &mut PoolRoot| {
+            let index = (zone.first.0 / root.zone_segments) as usize;
+            let owner = root.zone_owners.get_mut(index);
+            let owner = owner.filter(|owner| **owner == Some(shard));
+            *owner.expect("a shard gives back what it has") = None;
+            Some(())
+        };
+        self.change(give_back).await.map(|_| ())
     }
 
     /// `count` ids of streams that nobody ever had, one after another; returns the first. They are never given again, also after a
@@ -251,13 +271,14 @@ impl Pool {
         if let Some(first) = self.take_reserved(count) {
             return Ok(first); // Who held the gate before has reserved more.
         }
-        self.refresh().await?;
-        let mut root = self.root.borrow().clone();
-        let begin = root.next_stream.get();
-        let end = begin + count.max(STREAMS_RESERVED);
-        root.next_stream = StreamId::new(end);
-        self.replace(root).await?;
-        self.reserved.replace(begin..end);
+        let reserve = |root: &mut PoolRoot| {
+            let begin = root.next_stream.get();
+            let end = begin + count.max(STREAMS_RESERVED);
+            root.next_stream = StreamId::new(end);
+            Some(begin..end)
+        };
+        let reserved = self.change(reserve).await?.expect("there are more ids");
+        self.reserved.replace(reserved);
         Ok(self.take_reserved(count).expect("at least as many were reserved"))
     }
 
@@ -280,6 +301,26 @@ impl Pool {
             self.count_unleased();
         }
         Ok(())
+    }
+
+    /// Makes of the root what `change` makes of it, unless that is nothing; again and again while others come between.
+    async fn change<T>(&self, change: impl Fn(&mut PoolRoot) -> Option<T>) -> Result<Option<T>> {
+        let mut attempts = 1;
+        loop {
+            self.refresh().await?;
+            let mut root = self.root.borrow().clone();
+            let Some(changed) = change(&mut root) else { return Ok(None) };
+            match self.replace(root).await {
+                Ok(()) => return Ok(Some(changed)),
+                Err(error) if error.kind() == ErrorKind::Conflict && self.is_shared => {
+                    attempts += 1;
+                    if attempts > ATTEMPTS_MAX {
+                        return Err(error);
+                    }
+                }
+                Err(error) => return Err(error),
+            }
+        }
     }
 
     async fn replace(&self, root: PoolRoot) -> Result<()> {

@@ -92,10 +92,44 @@ pub enum Bug {
     MarkForgetsAsks,
     /// Mark: what other shards granted and is not in a map yet is not told to them.
     MarkForgetsGranted,
+    /// Nodes: a request is begun whatever epoch it names.
+    LateEpochBegun,
+    /// Nodes: what an older link of a node brings is begun.
+    OldLinkHeard,
+    /// Nodes: a link is welcomed while something of an older one is under way.
+    WelcomedEarly,
+    /// Nodes: a request that comes twice by a link is begun twice.
+    RequestBegunTwice,
+    /// Nodes: what waits of a connection that was closed is begun.
+    ClosedConnectionBegun,
+    /// Nodes: who is not in the table is listened to.
+    GoneNodeHeard,
+    /// Nodes: a request does not wait for the departures that its sender knows of.
+    DeparturesNotAwaited,
+    /// Nodes: requests do not wait for what was begun for nodes that have gone.
+    GoneNodesForgotten,
+    /// Nodes: an older table than was seen before is believed.
+    OlderTableBelieved,
+    /// Nodes: a shard is served after a claim without another look at the table.
+    ClaimServedUnseen,
 }
 
 impl Bug {
-    /// All of them.
+    /// Those of several nodes, which the tests of `varve-dispatch` and `varve-media-rados` look for.
+    pub const OF_NODES: [Self; 10] = [
+        Self::LateEpochBegun,
+        Self::OldLinkHeard,
+        Self::WelcomedEarly,
+        Self::RequestBegunTwice,
+        Self::ClosedConnectionBegun,
+        Self::GoneNodeHeard,
+        Self::DeparturesNotAwaited,
+        Self::GoneNodesForgotten,
+        Self::OlderTableBelieved,
+        Self::ClaimServedUnseen,
+    ];
+
+    /// All that the simulator looks for.
     pub const ALL: [Self; 44] = [
         Self::AckBeforeDurable,
         Self::ChainUnchecked,

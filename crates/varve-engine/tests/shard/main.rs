@@ -12,5 +12,6 @@ mod pool;
 mod read_cache;
 mod reduction;
 mod reservations;
+mod shared_root;
 mod transactions;
 mod verify;
