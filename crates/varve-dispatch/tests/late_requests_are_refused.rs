@@ -121,6 +121,8 @@ struct World {
     /// Of a thousand steps, so many: links that break, clients that leave, nodes that are given up, shards that move, somebody who falls asleep, requests
     /// that come twice.
     rates: [u64; 6],
+    /// Only one of so many steps that would end what has begun does, and of those that would read the table.
+    slow: [u64; 2],
     /// Nodes that do nothing, and nodes whose frames stay on their way.
     asleep: BTreeSet<usize>,
     held: BTreeSet<usize>,
@@ -133,6 +135,7 @@ impl World {
         let mut rng = Rng::new(seed);
         let mut world = Self {
             rates: std::array::from_fn(|_| [0, 2, 10, 40][rng.index(4)]),
+            slow: std::array::from_fn(|_| [1, 1, 5, 25][rng.index(4)]),
             rng,
             asleep: BTreeSet::new(),
             held: BTreeSet::new(),
@@ -247,12 +250,18 @@ impl World {
             3 if is_awake => self.send(node),
             4 | 5 => self.deliver(),
             6 if is_awake => self.begin(node),
-            7 if !self.asleep.contains(&node) => self.apply(node),
-            8 if is_awake && self.rng.chance(1, 3) => self.read_late(node),
-            8 if is_awake => self.read_table(node),
+            7 if !self.asleep.contains(&node) && self.is_due(0) => self.apply(node),
+            8 if is_awake && self.is_due(1) => match self.rng.below(3) {
+                0 => self.read_late(node),
+                _ => self.read_table(node),
+            },
             9 if is_awake => self.serve(node),
             _ => {}
         }
+    }
+
+    fn is_due(&mut self, what: usize) -> bool {
+        self.is_calm || self.rng.chance(1, self.slow[what])
     }
 
     /// Something goes wrong; or not.

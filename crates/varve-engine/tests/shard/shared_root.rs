@@ -7,7 +7,10 @@ use varve_reactor::SimLoop;
 use varve_stdx::Rng;
 use varve_types::ShardId;
 
-use crate::pool::{CROWDED, disk_for, format};
+use crate::pool::{CROWDED, Shape, disk_for, format};
+
+/// Room for three shards.
+const ROOMY: Shape = Shape { segments: 2 * CROWDED.segments, ..CROWDED };
 
 #[test]
 fn zones_and_ids_are_given_once_whoever_asks() {
@@ -15,7 +18,7 @@ fn zones_and_ids_are_given_once_whoever_asks() {
         let mut event_loop = SimLoop::new(seed);
         let reactor = event_loop.handle();
         event_loop.run_until(async move {
-            let (media, made) = format(&disk_for(CROWDED, 3), CROWDED, 3).await;
+            let (media, made) = format(&disk_for(ROOMY, 3), ROOMY, 3).await;
             made.expect("format the pool");
             let mut owners = Vec::new();
             for media in &media {
