@@ -1,5 +1,6 @@
 //! Calls the daemon's admin API: one connection a request, over its unix socket or TCP.
 
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -17,7 +18,6 @@ use varve_access_admin::ListenAddress;
 use varve_access_admin::v1::ErrorBody;
 
 use crate::failure::{Failure, Result};
-use crate::watch::Watch;
 
 /// Longest wait for an answer: the API answers within 30 s or says why not.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
@@ -80,18 +80,17 @@ impl Client {
 
     /// Reads what is counted for it, however long that takes: the API says where it is to be asked again.
     pub(crate) fn counted<T: DeserializeOwned>(&self, path: &str) -> Result<Answer<T>> {
-        let mut watch = None;
-        let answered = loop {
+        let mut is_said = false;
+        loop {
             let answered = self.answer(Method::GET, path, Bytes::new())?;
             if !answered.asks_again {
-                break answered;
+                return self.parse(&self.taken(answered)?);
             }
-            watch.get_or_insert_with(Watch::open_ended).say("what is stored is being counted");
-        };
-        if let Some(watch) = watch {
-            watch.end();
+            if !is_said {
+                let _ = writeln!(io::stderr(), "what is stored is being counted; Ctrl-C gives up");
+                is_said = true;
+            }
         }
-        self.parse(&self.taken(answered)?)
     }
 
     /// Changes something; the change is durable when this returns.

@@ -83,8 +83,25 @@ pub(crate) struct Likeness {
     pub(crate) is_compressible: bool,
 }
 
+impl Likeness {
+    /// It cannot be reduced.
+    pub(crate) const NONE: Self = Self { is_duplicate: false, is_compressible: false };
+}
+
+/// Fills blocks with what operation `stamp` writes at `offset`, each as like others as it is said to be.
+pub(crate) fn fill_blocks(
+    bytes: &mut [u8],
+    stamp: u64,
+    offset: u64,
+    mut likeness: impl FnMut() -> Likeness,
+) {
+    for (index, block) in bytes.chunks_mut(BLOCK_BYTES).enumerate() {
+        fill_like(block, stamp, offset + (index * BLOCK_BYTES) as u64, likeness());
+    }
+}
+
 /// Fills `bytes` with what operation `stamp` writes at `offset`: every block of every operation differs, but for duplicates.
-pub(crate) fn fill_like(bytes: &mut [u8], stamp: u64, offset: u64, likeness: Likeness) {
+fn fill_like(bytes: &mut [u8], stamp: u64, offset: u64, likeness: Likeness) {
     if likeness.is_duplicate {
         fill(bytes, 1 + (stamp ^ (offset / 4096)) % KINDS, 0);
     } else {

@@ -17,7 +17,7 @@ use varve_reactor::Reactor;
 use varve_stdx::{AlignedBuf, Rng};
 use varve_types::ErrorKind;
 
-use crate::content::fill;
+use crate::content::{Likeness, fill_blocks};
 use crate::register::Register;
 use crate::workload::Client;
 
@@ -49,9 +49,7 @@ pub(crate) type ObjectModel = RefCell<BTreeMap<String, Register<Option<Put>>>>;
 
 fn body_of(put: Put) -> Vec<u8> {
     let mut bytes = vec![0; usize::try_from(put.len).expect("bounded")];
-    for (index, block) in bytes.chunks_mut(BLOCK_BYTES).enumerate() {
-        fill(block, put.operation, (index * BLOCK_BYTES) as u64);
-    }
+    fill_blocks(&mut bytes, put.operation, 0, || Likeness::NONE);
     bytes
 }
 

@@ -6,7 +6,7 @@ use varve_engine::{Error, Mapped, Reservation, ReservationSize};
 use varve_stdx::Rng;
 use varve_types::ByteRange;
 
-use crate::content::{Likeness, fill_like};
+use crate::content::{Likeness, fill_blocks};
 use crate::model::Stream;
 use crate::workload::{BLOCK, Client, HUGE};
 
@@ -15,9 +15,6 @@ const RUNS_AT_ONCE: usize = 256;
 
 /// Blocks written together where all of a stream is.
 const REWRITE_BLOCKS: u64 = 4;
-
-/// What cannot be reduced.
-const UNLIKE: Likeness = Likeness { is_duplicate: false, is_compressible: false };
 
 impl Client {
     /// Promises a stream space for all that is ever written to it, or promises it nothing any more.
@@ -136,12 +133,12 @@ impl Client {
         self.model().streams.borrow_mut().push(Rc::clone(&other));
         let mut offset = 0;
         for len in [REWRITE_BLOCKS * BLOCK, BLOCK] {
-            while self.write_like(&other, offset, len, UNLIKE).await {
+            while self.write_like(&other, offset, len, Likeness::NONE).await {
                 offset += len;
             }
         }
         for stream in &promised {
-            self.rewrite(stream, UNLIKE).await;
+            self.rewrite(stream, Likeness::NONE).await;
         }
     }
 
@@ -162,11 +159,8 @@ impl Client {
         len: u64,
         likeness: Likeness,
     ) -> bool {
-        let fill_all = |data: &mut [u8], operation: u64| {
-            for (index, part) in data.chunks_mut(varve_engine::BLOCK_BYTES).enumerate() {
-                fill_like(part, operation, offset + index as u64 * BLOCK, likeness);
-            }
-        };
+        let fill_all =
+            |data: &mut [u8], operation| fill_blocks(data, operation, offset, || likeness);
         self.write_filled(stream, offset, len, fill_all).await
     }
 

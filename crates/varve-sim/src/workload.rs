@@ -7,7 +7,7 @@ use varve_object::shelf::Shelf;
 use varve_stdx::{AlignedBuf, Rng};
 use varve_types::{ByteRange, ErrorKind, ShardId, StreamId};
 
-use crate::content::{Content, Likeness, describe, fill, fill_like};
+use crate::content::{Content, Likeness, describe, fill, fill_blocks};
 use crate::model::{Coverage, ShardModel, Stream, StreamModel};
 use crate::register::Register;
 use crate::world::World;
@@ -141,13 +141,10 @@ impl Client {
             if rng.chance(1, 12) {
                 return;
             }
-            for (index, part) in data.chunks_mut(varve_engine::BLOCK_BYTES).enumerate() {
-                let likeness = Likeness {
-                    is_duplicate: rng.below(100) < config.duplicate_percent,
-                    is_compressible: rng.below(100) < config.compressible_percent,
-                };
-                fill_like(part, operation, offset + index as u64 * BLOCK, likeness);
-            }
+            fill_blocks(data, operation, offset, || Likeness {
+                is_duplicate: rng.below(100) < config.duplicate_percent,
+                is_compressible: rng.below(100) < config.compressible_percent,
+            });
         };
         self.write_filled(stream, offset, len, fill_some).await;
     }
@@ -233,14 +230,21 @@ impl Client {
         true
     }
 
+    /// Whether a request that gives much back is left out.
+    fn keeps(&self, rng: &mut Rng) -> bool {
+        let percent = self.world.config.keeps_percent;
+        percent > 0 && rng.below(100) < percent
+    }
+
     async fn trim(&self, rng: &mut Rng, stream: &Rc<Stream>) {
-        let keeps =
-            self.world.config.keeps_percent > 0 && rng.below(100) < self.world.config.keeps_percent;
-        let (offset, len) = match if keeps { 19 } else { rng.below(20) } {
-            0 => (rng.below(self.world.config.stream_blocks) * BLOCK, HUGE),
-            1 => (0, HUGE),
-            _ if keeps => self.place(rng, BLOCK),
-            _ => self.place(rng, 1 << 20),
+        let (offset, len) = if self.keeps(rng) {
+            self.place(rng, BLOCK)
+        } else {
+            match rng.below(20) {
+                0 => (rng.below(self.world.config.stream_blocks) * BLOCK, HUGE),
+                1 => (0, HUGE),
+                _ => self.place(rng, 1 << 20),
+            }
         };
         let coverage = Coverage::of(offset, len);
         let operation = self.world.fresh_operation();
@@ -362,8 +366,7 @@ impl Client {
     }
 
     async fn drop_stream(&self, rng: &mut Rng, stream: &Rc<Stream>) {
-        let keeps_percent = self.world.config.keeps_percent;
-        if keeps_percent > 0 && rng.below(100) < keeps_percent {
+        if self.keeps(rng) {
             return;
         }
         let fresh = self.world.fresh_stream();
