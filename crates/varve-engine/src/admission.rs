@@ -112,11 +112,6 @@ impl Credits {
         (!self.would_wait(amount)).then(|| self.state.grant(amount))
     }
 
-    /// Whether more than half is taken.
-    pub(crate) fn is_scarce(&self) -> bool {
-        self.state.taken.get() > self.state.total.get() / 2
-    }
-
     /// Whether more than a quarter is taken: who gives it back in time begins now.
     pub(crate) fn is_getting_scarce(&self) -> bool {
         self.state.taken.get() > self.state.total.get() / 4

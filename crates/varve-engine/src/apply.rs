@@ -8,7 +8,7 @@ use std::rc::Rc;
 
 use varve_logstore::chain_reader::{fold_checksum, unit_bytes};
 use varve_logstore::format::chunk::ChunkEntry;
-use varve_logstore::format::record::KeyPayload;
+use varve_logstore::format::record::{KeyPayload, RecordKind};
 use varve_logstore::format::root::ChainHead;
 use varve_logstore::format::summary::{Codec, SummaryEntry, Unit};
 use varve_logstore::lane::{Frame, Record};
@@ -97,7 +97,11 @@ impl Shard {
     }
 
     fn credits_of(&self, record: &Record) -> &Credits {
-        if record.is_reserved { &self.record_credits } else { &self.data_credits }
+        match record.header.kind {
+            RecordKind::Grant => &self.grant_credits,
+            _ if record.is_reserved => &self.record_credits,
+            _ => &self.data_credits,
+        }
     }
 
     /// Applies one segment. The caller holds the tree gate, or is recovery.

@@ -106,6 +106,8 @@ pub(crate) struct Drain {
     pub(crate) refused: Cell<bool>,
     /// Other shards' grants need credits that only the open segment gives back.
     pub(crate) grants_wait: Cell<bool>,
+    /// Such credits did not come back in time, and there were none since.
+    pub(crate) grants_in_vain: Cell<bool>,
     /// Frames taken from the lane and not drained: their blocks may be asked of other shards.
     pub(crate) taken: Cell<usize>,
     /// Frames before this one do not linger.
@@ -129,6 +131,7 @@ impl Drain {
             frees: Cell::new(false),
             refused: Cell::new(false),
             grants_wait: Cell::new(false),
+            grants_in_vain: Cell::new(false),
             taken: Cell::new(0),
             due_to: Cell::new(0),
             hurried: Notify::new(),
@@ -287,7 +290,8 @@ impl Shard {
 
     /// Whether other shards' grants wait for credits that only the open segment gives back.
     fn grants_wait(&self) -> bool {
-        self.drain.grants_wait.get() && self.record_credits.is_getting_scarce()
+        let wait = self.drain.grants_wait.get() || self.grant_credits.is_contended();
+        wait && self.grant_credits.is_getting_scarce()
     }
 
     pub(crate) fn has_waiters(&self) -> bool {

@@ -7,7 +7,7 @@
 
 use std::collections::BTreeSet;
 
-use futures_util::future::try_join_all;
+use futures_util::future::{Either, select, try_join_all};
 use varve_logstore::format::record::{GRANTED_MAX, RecordKind, decode_grant, encode_grant};
 use varve_logstore::format::summary::{Fingerprint, SummaryEntry};
 use varve_logstore::lane::Record;
@@ -23,6 +23,9 @@ use crate::read::CHUNKS_AT_ONCE;
 use crate::reclaim::runs;
 use crate::trees::{PAGE_ID_FIRST, Stop, Trees};
 use crate::{Result, Shard};
+
+/// How long who asks for grants waits for credits, in ns: a segment is put and applied meanwhile, and the answer is no late one.
+const CREDITS_NS_MAX: u64 = 50_000_000;
 
 /// What a round of grants has so far.
 struct Round {
@@ -43,14 +46,8 @@ impl Shard {
         let known: Vec<_> = fingerprints.iter().copied().map(Some).collect();
         self.follow_hooks(&known).await;
         self.check_open()?;
-        // Without credits at once there is no record, and so no grant (P10). Half of them are left to the shard's own records.
-        let may_take = !self.record_credits.is_scarce();
-        let credits = may_take.then(|| self.record_credits.try_take(charge(0))).flatten();
-        if self.record_credits.is_getting_scarce() {
-            self.drain.grants_wait.set(true); // Credits come back when the segment is applied.
-            self.drain.hurried.notify_one();
-            self.pressure.notify_one();
-        }
+        let credits = self.take_grant_credits().await;
+        self.check_open()?;
         let mut round = Round { credits, unshared: BTreeSet::new() };
         let granted: Vec<_> = fingerprints
             .iter()
@@ -68,6 +65,30 @@ impl Shard {
             self.wait_frame(&frame).await?; // P2
         }
         Ok(granted)
+    }
+
+    /// Credits for a record of grants; none, and so no grant, when they do not come back in time: the drain may wait for the shard that asks
+    /// (P10). Who comes after one that waited in vain does not wait until there are some again.
+    async fn take_grant_credits(&self) -> Option<Taken> {
+        let credits = &self.grant_credits;
+        let at_once = credits.try_take(charge(0));
+        if credits.is_getting_scarce() {
+            self.drain.grants_wait.set(true); // Credits come back when the segment is applied.
+            self.drain.hurried.notify_one();
+            self.pressure.notify_one();
+        }
+        if at_once.is_some() || self.drain.grants_in_vain.get() {
+            self.drain.grants_in_vain.set(at_once.is_none());
+            return at_once;
+        }
+        let taken = Box::pin(credits.take(charge(0)));
+        match select(taken, self.reactor.sleep(CREDITS_NS_MAX)).await {
+            Either::Left((taken, _)) => Some(taken),
+            Either::Right(_) => {
+                self.drain.grants_in_vain.set(true);
+                None
+            }
+        }
     }
 
     fn grant_one(&self, fingerprint: Fingerprint, round: &mut Round) -> Option<ChunkId> {

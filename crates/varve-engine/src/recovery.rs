@@ -209,10 +209,11 @@ impl Shard {
     fn assemble(parts: ShardParts, root: &ShardRoot, version: RootVersion) -> Result<Rc<Self>> {
         let ShardParts { reactor, media, config, zones, owned, peers } = parts;
         let foreign = Rc::new(Foreign::new(peers));
+        let has_others = foreign.peers().is_some();
         let segment_bytes = media.segments.geometry().segment_bytes;
         let writer = writers(&config, root, segment_bytes);
-        let trees = open_trees(&config, root, foreign.peers().is_some())?;
-        let (data_credits, record_credits) = credits(&media, &config);
+        let trees = open_trees(&config, root, has_others)?;
+        let CreditsByUse { data, records, grants } = CreditsByUse::of(&media, &config, has_others);
         Ok(Rc::new_cyclic(|me| Self {
             me: me.clone(),
             reactor,
@@ -226,8 +227,9 @@ impl Shard {
             pending_keys: RefCell::default(),
             claims: crate::claims::Claims::default(),
             cuts: crate::cut::Cuts::default(),
-            data_credits,
-            record_credits,
+            data_credits: data,
+            record_credits: records,
+            grant_credits: grants,
             pressure: Notify::new(),
             empty: AlignedBuf::zeroed(0).freeze(),
             drain: Drain::new(writer(SegmentKind::Data, root.data_chain), root),
@@ -661,13 +663,29 @@ fn owned_space(segment_bytes: u32, owned: &[Zone]) -> Space {
     space
 }
 
-/// Credits for data, and for records without data, that the buffer's share and the lane allow.
-fn credits(media: &Media, config: &ShardConfig) -> (Credits, Credits) {
-    let lane_share = media.journal.capacity() * 7 / 16;
-    let buffer = config.buffer_bytes.min(lane_share);
-    let records = (buffer / 16).max(16 * BLOCK_BYTES as u64);
-    let data = buffer.saturating_sub(records).max(BLOCK_BYTES as u64);
-    (Credits::new(data), Credits::new(records))
+/// What the buffer's share and the lane allow.
+struct CreditsByUse {
+    /// For data.
+    data: Credits,
+    /// For records without data.
+    records: Credits,
+    /// For those of grants to other shards: none of these waits for the shard's own.
+    grants: Credits,
+}
+
+impl CreditsByUse {
+    fn of(media: &Media, config: &ShardConfig, has_others: bool) -> Self {
+        let lane_share = media.journal.capacity() * 7 / 16;
+        let buffer = config.buffer_bytes.min(lane_share);
+        let records = (buffer / 16).max(16 * BLOCK_BYTES as u64);
+        let grants = if has_others { records } else { 0 };
+        let data = buffer.saturating_sub(records + grants).max(BLOCK_BYTES as u64);
+        Self {
+            data: Credits::new(data),
+            records: Credits::new(records),
+            grants: Credits::new(grants),
+        }
+    }
 }
 
 /// The trees as the checkpoint left them.

@@ -77,6 +77,7 @@ pub struct Shard {
     pub(crate) cuts: Cuts,
     pub(crate) data_credits: Credits,
     pub(crate) record_credits: Credits,
+    pub(crate) grant_credits: Credits,
     pub(crate) pressure: Notify,
     pub(crate) empty: BufSlice,
 
@@ -235,6 +236,7 @@ impl Shard {
         self.stopped.set(true);
         self.data_credits.lift();
         self.record_credits.lift();
+        self.grant_credits.lift();
         self.cuts.release_all();
         self.stop.notify_all();
         self.space_changed.notify_all();
@@ -358,6 +360,10 @@ impl Shard {
         }
     }
 
+    fn credits(&self) -> [&Credits; 3] {
+        [&self.data_credits, &self.record_credits, &self.grant_credits]
+    }
+
     /// The shard in numbers.
     #[must_use]
     pub fn stats(&self) -> ShardStats {
@@ -396,9 +402,13 @@ impl Shard {
             lane: self.lane.get().map(|lane| lane.stats()).unwrap_or_default(),
             space: self.space.borrow().stats(),
             segment_bytes: u64::from(self.media.segments.geometry().segment_bytes),
-            buffer_bytes: self.data_credits.taken() + self.record_credits.taken(),
+            buffer_bytes: self.credits().map(Credits::taken).iter().sum(),
             // Lifted credits are without bound.
-            buffer_bytes_max: self.data_credits.total().saturating_add(self.record_credits.total()),
+            buffer_bytes_max: self
+                .credits()
+                .map(Credits::total)
+                .into_iter()
+                .fold(0, u64::saturating_add),
             buffered_blocks: self.buffer.borrow().block_count() as u64,
             page_cache_bytes: cache.resident_bytes as u64,
             dirty_bytes: cache.dirty_bytes as u64,
