@@ -16,12 +16,9 @@ use varve_reactor::{Loop, LoopConfig, Reactor};
 use varve_types::ShardId;
 
 use crate::cli::Global;
-use crate::config::{self, Settings};
+use crate::config::{Settings, read_data};
 use crate::daemon::{RadosHome, drives};
 use crate::failure::{Failure, Result};
-
-/// Name of the configuration file that a data directory may hold.
-const CONFIG_FILE: &str = "varve.toml";
 
 /// Least memory of a shard, as the daemon has it.
 const SHARD_MEMORY_MIN: u64 = 64 << 20;
@@ -47,12 +44,7 @@ impl OfflinePool {
             return Err(Failure::misuse("`--addr` names a daemon, and this command needs none")
                 .hint("name the pool by its data directory with --data, or by --drive"));
         }
-        let mut settings = Settings { data: global.data(), ..Settings::default() };
-        let file = settings.data.join(CONFIG_FILE);
-        if file.exists() {
-            config::read(&file, &mut settings)?;
-            settings.data = global.data();
-        }
+        let settings = read_data(&global.data())?;
         let paths = match source.drive.as_slice() {
             [] => remembered(&settings)?,
             drives => drives.to_vec(),

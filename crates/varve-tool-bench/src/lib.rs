@@ -18,6 +18,7 @@ mod powers;
 mod preset;
 pub mod s3;
 mod scatter;
+mod score;
 mod targets;
 mod usage;
 mod zipf;
@@ -35,11 +36,12 @@ pub use load::{
     Estimate, Job, JobPart, JobWatch, Kind, LoadSpec, Measured, Mixture, Pace, Part, Phase, Side,
     has_settled,
 };
-pub use preset::{BlockWork, Lives, Preset, Step, VolumeWork, Work};
+pub use preset::{BlockWork, Lives, Metric, Preset, Segments, Step, VolumeWork, Work};
 pub use scatter::Scatter;
+pub use score::{Point, Score, next_volumes};
 pub use targets::{NbdAddress, NbdUri, Target};
 pub use usage::{
     CephCounters, CephUsage, Counters, DiskUsage, Finding, NetUsage, Observed, ProcessUsage,
-    ServerCounters, ServerUsage, UnderWay, Usage, findings, processes_named,
+    Served, ServerCounters, ServerUsage, UnderWay, Usage, UsagePart, findings, processes_named,
 };
 pub use zipf::Zipf;

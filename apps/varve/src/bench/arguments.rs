@@ -60,17 +60,8 @@ pub(crate) struct LoadArgs {
     #[arg(long)]
     verify: bool,
 
-    /// Share of written blocks of 4 KiB that are zeros, in percent
-    #[arg(long, value_parser = percent, default_value = "0", value_name = "PERCENT")]
-    zeros: u8,
-
-    /// Share of written blocks of 4 KiB that are copies of a thousand others, in percent
-    #[arg(long, value_parser = percent, default_value = "0", value_name = "PERCENT")]
-    duplicates: u8,
-
-    /// Bytes of a written block ÷ bytes that LZ4 makes of it
-    #[arg(long, default_value_t = 1.0, value_name = "RATIO")]
-    compression: f64,
+    #[command(flatten)]
+    data: DataArgs,
 
     /// Where blocks, kinds and data follow from
     #[arg(long, default_value_t = 1, value_name = "NUMBER")]
@@ -80,12 +71,7 @@ pub(crate) struct LoadArgs {
 impl LoadArgs {
     /// The load that they describe.
     pub(crate) fn spec(&self) -> Result<LoadSpec> {
-        let data = DataSpec {
-            zero_percent: self.zeros,
-            duplicate_percent: self.duplicates,
-            compression_ratio: self.compression,
-            ..DataSpec::default()
-        };
+        let data = self.data.unchecked();
         let spec = LoadSpec {
             seed: self.seed,
             block_bytes: usize::try_from(self.block.0).unwrap_or(usize::MAX),
@@ -105,6 +91,40 @@ impl LoadArgs {
     }
 }
 
+/// What is written.
+#[derive(Args, Debug)]
+pub(crate) struct DataArgs {
+    /// Share of written blocks of 4 KiB that are zeros, in percent
+    #[arg(long, value_parser = percent, default_value = "0", value_name = "PERCENT")]
+    zeros: u8,
+
+    /// Share of written blocks of 4 KiB that are copies of a thousand others, in percent
+    #[arg(long, value_parser = percent, default_value = "0", value_name = "PERCENT")]
+    duplicates: u8,
+
+    /// Bytes of a written block ÷ bytes that LZ4 makes of it
+    #[arg(long, default_value_t = 1.0, value_name = "RATIO")]
+    compression: f64,
+}
+
+impl DataArgs {
+    /// The data that they describe.
+    pub(crate) fn spec(&self) -> Result<DataSpec> {
+        let data = DataSpec { seed: 1, ..self.unchecked() };
+        data.check().map_err(|error| Failure::misuse(error.to_string()))?;
+        Ok(data)
+    }
+
+    fn unchecked(&self) -> DataSpec {
+        DataSpec {
+            zero_percent: self.zeros,
+            duplicate_percent: self.duplicates,
+            compression_ratio: self.compression,
+            ..DataSpec::default()
+        }
+    }
+}
+
 /// What a load is put on, as users name it.
 #[derive(Clone, Debug)]
 pub(crate) enum Aim {
@@ -115,6 +135,8 @@ pub(crate) enum Aim {
     Rados(String),
     /// Volumes of the daemon, of that size each.
     Volumes(u64),
+    /// A volume of a pool that no daemon serves meanwhile.
+    Engine(String),
     Bucket(BucketName),
 }
 
@@ -125,6 +147,9 @@ pub(crate) fn aim(text: &str) -> std::result::Result<Aim, String> {
     }
     if let Some(size) = text.strip_prefix("volumes:") {
         return parse_size(size).map(|size| Aim::Volumes(size.0));
+    }
+    if let Some(volume) = text.strip_prefix("engine:").filter(|volume| !volume.is_empty()) {
+        return Ok(Aim::Engine(volume.to_owned()));
     }
     if let Some(pool) = text.strip_prefix("rados:").filter(|pool| !pool.is_empty()) {
         return Ok(Aim::Rados(pool.to_owned()));
@@ -228,16 +253,12 @@ impl ObjectsArgs {
             ("--block", load.block_bytes != blocks.block_bytes),
             ("--durable", load.durable),
             ("--mix", load.mixture.is_some()),
-            ("--zeros", load.data.zero_percent > 0),
-            ("--duplicates", load.data.duplicate_percent > 0),
-            ("--compression", load.data.compression_ratio > 1.0),
         ];
         match said.iter().find(|(_, is_said)| *is_said) {
             None => Ok(()),
             Some((flag, _)) => {
                 let what = format!("{flag} is of blocks, and an s3:// target has objects");
-                Err(Failure::misuse(what)
-                    .hint("--object-sizes has their sizes; their bytes do not compress"))
+                Err(Failure::misuse(what).hint("--object-sizes has their sizes"))
             }
         }
     }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
 use varve_tool_bench::s3::Bodies;
-use varve_tool_bench::{Held, Ledger};
+use varve_tool_bench::{DataSpec, Held, Ledger};
 
 use super::objects::salt;
 use super::s3::{S3Client, S3Server, listing};
@@ -65,9 +65,9 @@ impl fmt::Display for Bucket {
 }
 
 impl Bucket {
-    pub(crate) fn new(name: BucketName, server: S3Server, seed: u64) -> Self {
+    pub(crate) fn new(name: BucketName, server: S3Server, data: DataSpec) -> Self {
         let ledger = Ledger::default();
-        Self { name, server, ledger, bodies: Bodies::new(seed), salt: salt() }
+        Self { name, server, ledger, bodies: Bodies::new(data), salt: salt() }
     }
 
     /// Path of an object.

@@ -11,7 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use varve_tool_bench::cosbench::{Action, Mission, Together, Verb, Work};
-use varve_tool_bench::{Held, Kind, LoadSpec, Measured, Pace, Phase};
+use varve_tool_bench::{Held, Kind, LoadSpec, Measured, Pace, Phase, Segments};
 
 use super::bucket::Bucket;
 use super::objects::{is_success, method, write_number};
@@ -46,6 +46,8 @@ pub(crate) struct ObjectsPlan {
     pub(crate) prepared: (u64, u64),
     /// The load, whose time and number of workers the plan has.
     pub(crate) main: Arc<Work>,
+    /// What each worker reads a stream of, where it is a reader of such: with a rate its operations are not due at even times then.
+    pub(crate) segments: Option<Segments>,
 }
 
 /// The workers.
@@ -132,8 +134,8 @@ impl<'a> Crowd<'a> {
 struct Course {
     phase: Phase,
     began: Instant,
-    rate: Option<f64>,
-    workers: u32,
+    load: LoadSpec,
+    segments: Option<Segments>,
     /// Of phases in order: what is written, what is read back, and how much that is.
     prepares: Vec<(Arc<Work>, Arc<Together>)>,
     read_back: Mutex<std::vec::IntoIter<(String, Held)>>,
@@ -170,8 +172,8 @@ impl Course {
         Self {
             phase,
             began: Instant::now(),
-            rate: crowd.load.rate,
-            workers,
+            load: crowd.load,
+            segments: plan.segments,
             prepares,
             read_back: Mutex::new(read_back.into_iter()),
             count,
@@ -349,7 +351,7 @@ impl Worker<'_> {
 
     fn load(&mut self, course: &Course) {
         let (begin_ns, end_ns) = course.window();
-        let pace = Pace::of_job(course.rate, self.number, course.workers);
+        let pace = pace(&course.load, course.segments, self.number);
         let mut next = 0;
         while !course.is_over() {
             let due_ns = pace.due_ns(next);
@@ -557,6 +559,12 @@ fn judged(verb: Verb, path: &str, answered: io::Result<Answered>) -> std::result
     if is_success(verb, answered.status) { Ok(()) } else { Err(told(answered.why())) }
 }
 
+/// When operations of a worker are due: of readers of segments as often as these end, by chance.
+fn pace(load: &LoadSpec, segments: Option<Segments>, worker: u32) -> Pace {
+    let even = Pace::of_job(load.rate, worker, load.jobs * load.depth);
+    even.spread(segments.map_or(0.0, Segments::spread))
+}
+
 /// Waits until an operation is due; whether nobody wants to stop.
 fn wait_until(course: &Course, due_ns: u64) -> bool {
     loop {
@@ -582,4 +590,27 @@ fn kind(verb: Verb) -> Kind {
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn readers_of_segments_do_not_march_in_step() {
+        let load = LoadSpec { jobs: 100, depth: 1, rate: Some(10.0), ..LoadSpec::default() };
+        let due_ns = |segments| {
+            let pace = pace(&load, segments, 3);
+            (1..4).map(|number| pace.due_ns(number).unwrap()).collect::<Vec<u64>>()
+        };
+        let even = [10_300_000_000, 20_300_000_000, 30_300_000_000];
+        assert_eq!(due_ns(None), even);
+        let spread = due_ns(Some(Segments { least_s: 8, most_s: 14 }));
+        assert!(
+            spread
+                .iter()
+                .zip(even)
+                .all(|(one, even)| *one != even && one.abs_diff(even) < 1_500_000_000)
+        );
+    }
 }

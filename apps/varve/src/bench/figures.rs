@@ -3,10 +3,12 @@
 use serde::{Deserialize, Serialize};
 use varve_tool_bench::fio::{FioRun, FioSide};
 use varve_tool_bench::{
-    Cells, Estimate, Finding, LoadSpec, Measured, Observed, Side, Usage, findings,
+    Cells, Estimate, Finding, LoadSpec, Measured, Observed, Served, Side, Usage, UsagePart,
+    findings,
 };
 
 use super::layers::Layers;
+use super::load::Load;
 use super::run::Repeat;
 
 /// Percentiles that are told, with the names of their fields.
@@ -25,6 +27,15 @@ pub(crate) struct Window {
     pub(crate) mean_us: f64,
     p50_us: f64,
     pub(crate) p99_us: f64,
+    /// Reads and writes among them, and their bytes.
+    #[serde(default)]
+    reads_per_second: f64,
+    #[serde(default)]
+    writes_per_second: f64,
+    #[serde(default)]
+    read_bytes_per_second: f64,
+    #[serde(default)]
+    write_bytes_per_second: f64,
     not_begun: u64,
     /// Answered operations that were due in each second.
     pub(crate) per_second: Vec<u64>,
@@ -46,6 +57,15 @@ pub(crate) struct Window {
     /// Its histogram, as of all repeats.
     #[serde(default)]
     histogram_ns: Vec<(u64, u64)>,
+}
+
+/// Whose result one of several is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Origin<'a> {
+    /// The host.
+    pub(crate) name: &'a str,
+    /// What tells its machine from others, where that is known.
+    pub(crate) machine: Option<&'a str>,
 }
 
 /// Something that the figures say beside themselves.
@@ -77,7 +97,7 @@ pub(crate) struct Latency {
     pub(crate) p99: f64,
     p99_9: f64,
     p99_99: f64,
-    max: f64,
+    pub(crate) max: f64,
 }
 
 /// Operations of every kind together.
@@ -88,8 +108,13 @@ pub(crate) fn both(window: &Measured) -> Side {
 impl Window {
     pub(crate) fn of(load: &LoadSpec, repeat: &Repeat) -> Self {
         let Repeat { measured, usage, .. } = repeat;
-        let observed =
-            Observed { load, measured, usage: usage.as_ref(), client: std::process::id() };
+        let served = Served::of(measured);
+        let observed = Observed {
+            depth: u64::from(load.jobs) * u64::from(load.depth),
+            has_rate: load.rate.is_some(),
+            served,
+            usage: usage.as_ref(),
+        };
         let side = both(measured);
         let at_us = |quantile| us(side.latency_ns.value_at_quantile(quantile) as f64);
         Self {
@@ -99,11 +124,15 @@ impl Window {
             mean_us: us(side.latency_ns.mean()),
             p50_us: at_us(0.5),
             p99_us: at_us(0.99),
+            reads_per_second: served.reads_per_second,
+            writes_per_second: served.writes_per_second,
+            read_bytes_per_second: served.read_bytes_per_second,
+            write_bytes_per_second: served.write_bytes_per_second,
             not_begun: measured.not_begun,
             per_second: measured.per_second.clone(),
             settled: measured.has_settled(),
             usage: usage.clone(),
-            layers: Layers::of(measured, usage.as_ref()),
+            layers: Layers::of(&served, usage.as_ref()),
             findings: findings(&observed).iter().map(Found::of).collect(),
             began_unix_ms: repeat.began_unix_ms,
             histogram_ns: side.cells().collect(),
@@ -115,6 +144,12 @@ impl Window {
     /// What fio measured.
     pub(crate) fn of_fio(run: &FioRun) -> Self {
         let figures = Figures::of_fio(&run.both, run.window_ms);
+        let side = |side: Option<&FioSide>| {
+            let figures = side.map(|side| Figures::of_fio(side, run.window_ms));
+            figures.map_or((0.0, 0.0), |one| (one.operations_per_second, one.bytes_per_second))
+        };
+        let (reads_per_second, read_bytes_per_second) = side(run.reads.as_ref());
+        let (writes_per_second, write_bytes_per_second) = side(run.writes.as_ref());
         Self {
             window_ms: run.window_ms,
             operations_per_second: figures.operations_per_second,
@@ -122,6 +157,10 @@ impl Window {
             mean_us: figures.latency_us.mean,
             p50_us: figures.latency_us.p50,
             p99_us: figures.latency_us.p99,
+            reads_per_second,
+            writes_per_second,
+            read_bytes_per_second,
+            write_bytes_per_second,
             not_begun: 0,
             per_second: Vec::new(),
             settled: None,
@@ -153,7 +192,7 @@ fn merged_cells<'a>(parts: impl Iterator<Item = (&'a [(u64, u64)], bool)>) -> Op
 
 impl Window {
     /// Windows of several hosts at the same time as one; none when one has no histogram.
-    pub(crate) fn merged(parts: &[(&str, &Self)]) -> Option<Self> {
+    pub(crate) fn merged(parts: &[(Origin<'_>, &Self)]) -> Option<Self> {
         let windows = || parts.iter().map(|(_, window)| *window);
         let cells = merged_cells(
             windows().map(|one| (&one.histogram_ns[..], one.operations_per_second > 0.0)),
@@ -162,20 +201,31 @@ impl Window {
         let seconds = windows().map(|one| one.per_second.len()).max().unwrap_or(0);
         let second = |at: usize| windows().filter_map(|one| one.per_second.get(at)).sum();
         let levels: Vec<Option<bool>> = windows().map(|one| one.settled).collect();
-        let findings = parts.iter().flat_map(|(name, one)| {
+        let sum = |of: fn(&Self) -> f64| windows().map(of).sum::<f64>();
+        let seen = parts.iter().map(|(origin, one)| {
+            let usage = one.usage.as_ref()?;
+            Some(UsagePart { host: origin.name, machine: origin.machine?, usage })
+        });
+        // Of what one host did not see, a part would pass for all.
+        let usage = Usage::merged(&seen.collect::<Option<Vec<_>>>().unwrap_or_default());
+        let findings = parts.iter().flat_map(|(Origin { name, .. }, one)| {
             let named = move |found: &Found| Found {
                 name: found.name.clone(),
                 text: format!("{name}: {}", found.text),
             };
             one.findings.iter().map(named)
         });
-        Some(Self {
+        let mut merged = Self {
             window_ms: windows().map(|one| one.window_ms).max()?,
-            operations_per_second: windows().map(|one| one.operations_per_second).sum(),
-            bytes_per_second: windows().map(|one| one.bytes_per_second).sum(),
+            operations_per_second: sum(|one| one.operations_per_second),
+            bytes_per_second: sum(|one| one.bytes_per_second),
             mean_us: mean(windows().map(|one| (one.mean_us, count(&one.histogram_ns)))),
             p50_us: at_us(0.5),
             p99_us: at_us(0.99),
+            reads_per_second: sum(|one| one.reads_per_second),
+            writes_per_second: sum(|one| one.writes_per_second),
+            read_bytes_per_second: sum(|one| one.read_bytes_per_second),
+            write_bytes_per_second: sum(|one| one.write_bytes_per_second),
             not_begun: windows().map(|one| one.not_begun).sum(),
             per_second: (0..seconds).map(second).collect(),
             settled: if levels.contains(&Some(false)) {
@@ -183,12 +233,39 @@ impl Window {
             } else {
                 levels.iter().all(|level| *level == Some(true)).then_some(true)
             },
-            usage: None,
+            usage,
             layers: Layers::default(),
             findings: findings.collect(),
             began_unix_ms: windows().map(|one| one.began_unix_ms).min()?,
             histogram_ns: cells.to_vec(),
-        })
+        };
+        merged.layers = Layers::of(&merged.served(), merged.usage.as_ref());
+        Some(merged)
+    }
+
+    /// Adds what the machine of all clients of `load` did, where none of them has looked; what bounds them together takes the place of what bounds each.
+    pub(crate) fn observe(&mut self, load: &Load, usage: Option<Usage>) {
+        let served = self.served();
+        let (depth, has_rate) = (load.depth(), load.rate_per_second.is_some());
+        let observed = Observed { depth, has_rate, served, usage: usage.as_ref() };
+        self.findings.retain(Found::is_contradiction);
+        self.findings.extend(findings(&observed).iter().map(Found::of));
+        self.layers = Layers::of(&served, usage.as_ref());
+        self.usage = usage;
+    }
+
+    fn served(&self) -> Served {
+        Served {
+            operations_per_second: self.operations_per_second,
+            reads_per_second: self.reads_per_second,
+            writes_per_second: self.writes_per_second,
+            read_bytes_per_second: self.read_bytes_per_second,
+            write_bytes_per_second: self.write_bytes_per_second,
+            mean_us: self.mean_us,
+            max_us: us(self.histogram_ns.last().map_or(0, |(ns, _)| *ns) as f64),
+            not_begun: self.not_begun,
+            seconds: self.window_ms as f64 / 1000.0,
+        }
     }
 }
 

@@ -53,6 +53,17 @@ impl FioGoal {
     }
 }
 
+/// Lets fio run a job file as it is, until it ends or Ctrl-C; what it measured, and whether it was ended early.
+pub(crate) fn run_job_file(file: &str) -> Result<(FioOutput, bool)> {
+    FioGoal::check()?;
+    let watch = Watch::open_ended();
+    // A name that begins like an option is none.
+    let file = if file.starts_with('-') { format!("./{file}") } else { file.to_owned() };
+    let output = output(&["--output-format=json+".to_owned(), file], (&watch, "job file"));
+    watch.end();
+    output.map(|output| (output, watch.is_stopped()))
+}
+
 /// Starts fio and reads what it prints.
 fn output(arguments: &[String], (watch, name): (&Watch, &str)) -> Result<FioOutput> {
     let mut command = Command::new("fio");

@@ -1,7 +1,7 @@
 //! Where the time of an operation goes, layer by layer, and what storage does for each operation and byte of the client.
 
 use serde::{Deserialize, Serialize};
-use varve_tool_bench::{CephUsage, Measured, Usage};
+use varve_tool_bench::{CephUsage, ProcessUsage, Served, Usage};
 
 /// Shares of which a disk does less for the client's operations and bytes are not told: others use it too.
 const TOLD_MIN: f64 = 0.05;
@@ -11,6 +11,9 @@ const TOLD_MIN: f64 = 0.05;
 pub(crate) struct Layers {
     /// Parts of the mean latency, from the client down; together they are all of it.
     pub(crate) mean_us: Vec<(String, f64)>,
+    /// Time of processors for each operation: of all that was looked at, of the clients, and of each other process.
+    #[serde(default)]
+    cpu_us: Vec<(String, f64)>,
     /// What storage did for each operation and each byte of the client.
     pub(crate) amplification: Vec<Amplification>,
 }
@@ -33,12 +36,12 @@ pub(crate) struct Amplification {
 
 impl Layers {
     /// What is known of a window.
-    pub(crate) fn of(measured: &Measured, usage: Option<&Usage>) -> Self {
+    pub(crate) fn of(served: &Served, usage: Option<&Usage>) -> Self {
         let Some(usage) = usage else { return Self::default() };
         let client = Rates {
-            operations: measured.per_second(measured.operations()),
-            read: measured.per_second(measured.reads.bytes),
-            written: measured.per_second(measured.writes.bytes),
+            operations: served.operations_per_second,
+            read: served.read_bytes_per_second,
+            written: served.write_bytes_per_second,
         };
         let mut amplification = Vec::new();
         if let Some(server) = &usage.server {
@@ -58,10 +61,10 @@ impl Layers {
                 read: disk.read_bytes_per_second,
                 written: disk.write_bytes_per_second,
             };
-            amplification
-                .push(client.times(&format!("disk {} of this machine", disk.name), disk_rates));
+            amplification.push(client.times(&format!("disk {}", disk.name), disk_rates));
         }
-        Self { mean_us: times(measured, usage), amplification }
+        let cpu_us = processors(served.operations_per_second, usage);
+        Self { mean_us: times(served, usage), cpu_us, amplification }
     }
 
     /// Lines for people; empty where nothing is known.
@@ -69,17 +72,20 @@ impl Layers {
         let parts: Vec<String> =
             self.mean_us.iter().map(|(name, us)| format!("{name} {us:.0} µs")).collect();
         let layers = (!parts.is_empty()).then(|| ("layers", parts.join(" + ")));
+        let parts: Vec<String> =
+            self.cpu_us.iter().map(|(name, us)| format!("{name} {us:.1} µs")).collect();
+        let cpu = (!parts.is_empty())
+            .then(|| ("processors", format!("{} for an operation", parts.join(", "))));
         let lines = self.amplification.iter().filter_map(Amplification::text);
-        layers.into_iter().chain(lines.map(|text| ("amplified", text))).collect()
+        layers.into_iter().chain(cpu).chain(lines.map(|text| ("amplified", text))).collect()
     }
 }
 
 /// Parts of the mean latency, as far as the daemon tells them.
-fn times(measured: &Measured, usage: &Usage) -> Vec<(String, f64)> {
+fn times(served: &Served, usage: &Usage) -> Vec<(String, f64)> {
     let Some(server) = &usage.server else { return Vec::new() };
-    let mean_us = measured.all().latency_ns.mean() / 1000.0;
-    let does_read = measured.reads.operations >= measured.writes.operations;
-    let rate = measured.per_second(measured.operations());
+    let (mean_us, rate) = (served.mean_us, served.operations_per_second);
+    let does_read = served.does_read();
     let request_us = server.request_us(does_read).map(|us| us.min(mean_us));
     let media_us = server.media_us(does_read, rate).min(request_us.unwrap_or(mean_us));
     let engine = match request_us {
@@ -90,6 +96,26 @@ fn times(measured: &Measured, usage: &Usage) -> Vec<(String, f64)> {
         None => vec![("client, network and daemon".to_owned(), mean_us - media_us)],
     };
     engine.into_iter().chain([("drives".to_owned(), media_us)]).collect()
+}
+
+/// Time of processors for each of so many operations a second.
+fn processors(operations_per_second: f64, usage: &Usage) -> Vec<(String, f64)> {
+    if operations_per_second == 0.0 {
+        return Vec::new();
+    }
+    let mut cpus = vec![("all".to_owned(), usage.cpus_busy)];
+    // Clients first, whatever their ids.
+    let mut processes: Vec<&ProcessUsage> = usage.processes.iter().collect();
+    processes.sort_by_key(|process| !process.is_client);
+    for process in processes {
+        let name = if process.is_client { "clients" } else { process.name.as_str() };
+        match cpus.iter_mut().skip(1).find(|(known, _)| known == name) {
+            Some((_, sum)) => *sum += process.cpus,
+            None => cpus.push((name.to_owned(), process.cpus)),
+        }
+    }
+    let us = |cpus: f64| cpus * 1e6 / operations_per_second;
+    cpus.into_iter().map(|(name, cpus)| (name, us(cpus))).collect()
 }
 
 /// What OSDs did: operations of clients, and those for other OSDs.
@@ -143,12 +169,12 @@ impl Amplification {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use varve_tool_bench::{Kind, ServerUsage};
+    use varve_tool_bench::{Kind, Measured, ServerUsage};
 
-    fn measured() -> Measured {
+    fn served() -> Served {
         let mut measured = Measured { window_ns: 1_000_000_000, ..Measured::default() };
         (0..100).for_each(|_| measured.answer(Kind::Write, 4096, 0, 1_000_000));
-        measured
+        Served::of(&measured)
     }
 
     #[test]
@@ -160,8 +186,23 @@ mod tests {
             media_writes_per_second: 50.0,
             ..ServerUsage::default()
         };
-        let usage = Usage { server: Some(server), ..Usage::default() };
-        let layers = Layers::of(&measured(), Some(&usage));
+        let process = |name: &str, is_client, cpus| ProcessUsage {
+            name: name.to_owned(),
+            is_client,
+            cpus,
+            ..ProcessUsage::default()
+        };
+        let usage = Usage {
+            server: Some(server),
+            cpus_busy: 0.5,
+            processes: vec![
+                process("varve", false, 0.1),
+                process("varve", true, 0.02),
+                process("varve", true, 0.03),
+            ],
+            ..Usage::default()
+        };
+        let layers = Layers::of(&served(), Some(&usage));
         let sum: f64 = layers.mean_us.iter().map(|(_, us)| us).sum();
         assert!((sum - 1000.0).abs() < 1.0, "{sum}");
         let facts = layers.facts();
@@ -170,10 +211,17 @@ mod tests {
             "client, network and front-end 300 µs + engine 250 µs + drives 450 µs"
         );
         assert_eq!(
-            facts[1].1,
+            facts[1],
+            (
+                "processors",
+                "all 5000.0 µs, clients 500.0 µs, varve 1000.0 µs for an operation".to_owned()
+            )
+        );
+        assert_eq!(
+            facts[2].1,
             "drives of the daemon: 0.50 operations for one, 2.50 bytes written for one"
         );
-        assert_eq!(Layers::of(&measured(), None).facts(), []);
+        assert_eq!(Layers::of(&served(), None).facts(), []);
     }
 
     #[test]
@@ -188,9 +236,9 @@ mod tests {
             osd("osd.1", &[("osd.subop", 100.0), ("osd.subop_in_bytes", 409_600.0)]),
         ];
         let usage = Usage { ceph, ..Usage::default() };
-        let layers = Layers::of(&measured(), Some(&usage));
+        let layers = Layers::of(&served(), Some(&usage));
         assert_eq!(
-            layers.facts()[0].1,
+            layers.facts()[1].1,
             "daemons of Ceph: 2.00 operations for one, 2.00 bytes written for one"
         );
     }

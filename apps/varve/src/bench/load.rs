@@ -16,7 +16,7 @@ pub(crate) struct Load {
     block_bytes: usize,
     pub(crate) read_percent: u8,
     pattern: String,
-    jobs: u32,
+    pub(super) jobs: u32,
     depth: u32,
     pub(crate) rate_per_second: Option<f64>,
     durable: bool,
@@ -36,7 +36,7 @@ pub(crate) struct Load {
     options: Vec<String>,
     /// Setting of the measured system that it was done under, as the user named it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    setting: Option<String>,
+    pub(super) setting: Option<String>,
     /// Hosts that did it together; jobs and rate are those of all.
     #[serde(default = "one_host", skip_serializing_if = "is_one_host")]
     hosts: u32,
@@ -127,7 +127,7 @@ impl Load {
         let setting = plan.setting.as_ref().map(|setting| setting.name.clone());
         let load = Self { setting, ..Self::of(&plan.load) };
         match &plan.goal {
-            Goal::Disk(_) | Goal::Rados(_) | Goal::Volumes(_) => load,
+            Goal::Disk(_) | Goal::Engine(_) | Goal::Rados(_) | Goal::Volumes(_) => load,
             Goal::Fio(goal) => {
                 Self { options: vec![format!("by fio ioengine={}", goal.engine)], ..load }
             }
@@ -185,6 +185,11 @@ impl Load {
         })
     }
 
+    /// Operations under way of all jobs at most.
+    pub(crate) fn depth(&self) -> u64 {
+        u64::from(self.jobs) * u64::from(self.depth)
+    }
+
     /// Setting of a load that is the same but for it.
     pub(crate) fn setting_beside<'a>(&self, other: &'a Self) -> Option<&'a str> {
         let without = |load: &Self| Self { setting: None, ..load.clone() };
@@ -203,18 +208,20 @@ impl Load {
         self.without_setting() + &setting.unwrap_or_default()
     }
 
-    fn without_setting(&self) -> String {
+    pub(super) fn without_setting(&self) -> String {
         let pace = match self.rate_per_second {
             None => "as fast as answered".to_owned(),
-            Some(rate) => format!("{rate} operations/s"),
+            Some(rate) if rate < 1.0 => format!("{rate} operations/s"),
+            Some(rate) => format!("{} operations/s", (rate * 100.0).round() / 100.0),
         };
         let hosts = match self.hosts {
             1 => String::new(),
             hosts => format!(" of {hosts} clients"),
         };
-        if let Some(objects) = &self.objects {
+        let what = self.what();
+        if self.objects.is_some() {
             let connections = self.jobs * self.depth;
-            return format!("{}, {connections} connections{hosts}, {pace}", objects.text());
+            return format!("{what}, {connections} connections{hosts}, {pace}");
         }
         let jobs = if self.jobs == 1 { "1 job".to_owned() } else { format!("{} jobs", self.jobs) };
         let options = if self.options.is_empty() {
@@ -222,13 +229,30 @@ impl Load {
         } else {
             format!(", {}", self.options.join(" "))
         };
-        let sorts = if self.mixture.is_empty() {
+        format!("{what}, {jobs} × {} under way{hosts}, {pace}{options}", self.depth)
+    }
+
+    /// What its operations are, however many there are.
+    fn what(&self) -> String {
+        if let Some(objects) = &self.objects {
+            objects.text()
+        } else if self.mixture.is_empty() {
             let size = ByteCount(self.block_bytes as u64);
             format!("{size} {}, {} % reads", self.pattern, self.read_percent)
         } else {
             self.mixture.iter().map(Sort::text).collect::<Vec<_>>().join(", ")
-        };
-        format!("{sorts}, {jobs} × {} under way{hosts}, {pace}{options}", self.depth)
+        }
+    }
+
+    /// What loads of one sweep have in common.
+    pub(super) fn swept(&self) -> String {
+        let setting = self.setting.as_ref().map(|name| format!(", under {name}"));
+        self.what() + &setting.unwrap_or_default()
+    }
+
+    /// What orders them: operations under way, and a second.
+    pub(super) fn amount(&self) -> (u32, f64) {
+        (self.jobs * self.depth, self.rate_per_second.unwrap_or(0.0))
     }
 
     /// Bytes of an operation and whether all of them read; none of mixes, of objects and of loads with a rate, which is no limit.

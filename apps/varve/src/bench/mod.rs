@@ -8,6 +8,8 @@ mod chart;
 mod clients;
 mod compared;
 mod crowd;
+mod daemon;
+mod engine;
 mod figures;
 mod fio;
 mod health;
@@ -26,6 +28,7 @@ mod said;
 mod sampler;
 mod saved;
 mod scale;
+mod search;
 mod setting;
 mod shell;
 mod sweep;
@@ -33,22 +36,25 @@ mod system;
 mod timeline;
 mod volumes;
 
-pub(crate) use arguments::{Aim, CephArgs, LoadArgs, ObjectsArgs, aim, milliseconds, processes};
+pub(crate) use arguments::{
+    Aim, CephArgs, DataArgs, LoadArgs, ObjectsArgs, aim, milliseconds, processes,
+};
 pub(crate) use bucket::Bucket;
 pub(crate) use clients::{ClientPart, run_clients};
 pub(crate) use compared::{Compared, compare};
 pub(crate) use crowd::ObjectsPlan;
-pub(crate) use fio::FioGoal;
+pub(crate) use engine::EngineGoal;
+pub(crate) use fio::{FioGoal, run_job_file};
 pub(crate) use listing::{Listed, listed};
 pub(crate) use objects::run_workload;
 pub(crate) use page::{Named, html, page};
 pub(crate) use picture::write_pictures;
 pub(crate) use preset::{
-    block_work, known, lives_work, load_of, objects_plans, objects_work, shown,
+    block_work, can_run, known, lives_work, load_of, objects_plans, objects_work, segments, shown,
 };
 pub(crate) use rados::RadosGoal;
 pub(crate) use report::{Report, json};
-pub(crate) use run::{Goal, Plan, run};
+pub(crate) use run::{Goal, Plan, run, size_of};
 pub(crate) use s3::S3Settings;
 pub(crate) use said::flags_said;
 pub(crate) use saved::{REPORT, Saved, write_folder};

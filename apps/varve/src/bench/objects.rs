@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use time::OffsetDateTime;
 use varve_stdx::checksum64;
+use varve_tool_bench::DataSpec;
 use varve_tool_bench::cosbench::{
     Action, End, Line, Mission, Tally, Together, Verb, Work, Workload, Workstage,
 };
@@ -27,8 +28,12 @@ fn server(settings: &S3Settings, work: &Work) -> Result<S3Server> {
     settings.server(&format!("work {}", work.name), |key| work.storage.get(key).cloned())
 }
 
-/// Runs it until a work ends early or Ctrl-C; a line for each operation of what was run.
-pub(crate) fn run_workload(workload: &Workload, settings: &S3Settings) -> Result<Vec<Line>> {
+/// Runs it, with bodies of `data`, until a work ends early or Ctrl-C; a line for each operation of what was run.
+pub(crate) fn run_workload(
+    workload: &Workload,
+    settings: &S3Settings,
+    data: &DataSpec,
+) -> Result<Vec<Line>> {
     let works = workload.stages.iter().flat_map(|stage| &stage.works);
     works
         .filter(|work| !work.operations.is_empty())
@@ -38,7 +43,7 @@ pub(crate) fn run_workload(workload: &Workload, settings: &S3Settings) -> Result
     for (number, stage) in (1..).zip(&workload.stages) {
         let name = format!("s{number}-{}", stage.name);
         watch.say(name.clone());
-        let done = run_stage(stage, &name, settings, &watch)?;
+        let done = run_stage(stage, &name, (settings, data), &watch)?;
         let has_failed = done.iter().any(|line| line.failed.is_some());
         lines.extend(done);
         if has_failed || watch.is_stopped() {
@@ -56,7 +61,7 @@ pub(crate) fn run_workload(workload: &Workload, settings: &S3Settings) -> Result
 fn run_stage(
     stage: &Workstage,
     name: &str,
-    settings: &S3Settings,
+    how: (&S3Settings, &DataSpec),
     watch: &Watch,
 ) -> Result<Vec<Line>> {
     let works: Vec<&Work> = stage.works.iter().filter(|work| !work.operations.is_empty()).collect();
@@ -64,7 +69,7 @@ fn run_stage(
         let started: Vec<_> = works
             .into_iter()
             .map(|work| {
-                let run = move || WorkRun::start(work, settings, watch)?.run(name);
+                let run = move || WorkRun::start(work, how, watch)?.run(name);
                 scope.spawn(run)
             })
             .collect();
@@ -97,11 +102,15 @@ struct WorkRun<'a> {
 }
 
 impl<'a> WorkRun<'a> {
-    fn start(work: &Work, settings: &S3Settings, watch: &'a Watch) -> Result<Self> {
+    fn start(
+        work: &Work,
+        (settings, data): (&S3Settings, &DataSpec),
+        watch: &'a Watch,
+    ) -> Result<Self> {
         Ok(Self {
             together: Together::new(work),
             server: server(settings, work)?,
-            bodies: Bodies::new(1),
+            bodies: Bodies::new(*data),
             work: Arc::new(work.clone()),
             watch,
             begun: Instant::now(),

@@ -1,10 +1,15 @@
 //! Results as one page: figures, latency curves, rates over time, the machine.
 
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+
+use varve_tool_bench::Score;
 use varve_tool_plan::report::{Document, Table, escaped};
 
 use super::chart::{Axes, Curve, svg};
 use super::compared::compare;
 use super::figures::Figures;
+use super::figures::Origin;
 use super::report::{COLUMNS, Report};
 use super::saved::Saved;
 use super::timeline::Timelines;
@@ -26,6 +31,11 @@ impl Named {
     pub(crate) fn new(name: String, saved: Saved) -> Self {
         Self { name, saved, timelines: Timelines::default() }
     }
+
+    /// Whose it is, among several.
+    pub(super) fn origin(&self) -> Origin<'_> {
+        Origin { name: &self.name, machine: self.saved.system.boot_id.as_deref() }
+    }
 }
 
 /// One of the runs of all results.
@@ -38,7 +48,8 @@ struct Run<'a> {
 pub(crate) fn page(results: &[Named]) -> Result<Document> {
     let runs: Vec<Run<'_>> = results.iter().flat_map(runs).collect();
     let names: Vec<&str> = results.iter().map(|result| result.name.as_str()).collect();
-    let mut document = Document::new(names.join(", ")).table("Figures", figures(&runs));
+    let mut document = Document::new(names.join(", ")).table("Scores", scores(results));
+    document = document.table("Figures", figures(&runs));
     document = document.notes("Not to be used", invalid(&runs));
     let within = results.iter().filter_map(|result| {
         result.saved.within.as_ref().map(|within| format!("{}: {}", result.name, within.text()))
@@ -58,11 +69,9 @@ pub(crate) fn page(results: &[Named]) -> Result<Document> {
         .collect();
     document = document.picture("Rate over time", svg(time, &curves)?);
     document = used(document, results)?;
-    if runs.len() > results.len() {
-        let curves: Vec<Curve> = results.iter().map(sweep).collect();
-        let axes = Axes { x: "operations/s", y: "p99, µs", is_log: false, y_max: None };
-        document = document.picture("Latency by rate", svg(axes, &curves)?);
-    }
+    let curves: Vec<Curve> = results.iter().flat_map(sweeps).collect();
+    let axes = Axes { x: "operations/s", y: "p99, µs", is_log: false, y_max: None };
+    document = document.picture("Latency by rate", svg(axes, &curves)?);
     if let [first, others @ ..] = results {
         for other in others {
             document = compared(document, first, other);
@@ -112,6 +121,14 @@ fn runs(result: &Named) -> impl Iterator<Item = Run<'_>> {
     })
 }
 
+fn scores(results: &[Named]) -> Table {
+    let rows = results.iter().flat_map(|result| {
+        let row = |score: &Score| vec![result.name.clone(), score.name.clone(), score.text.clone()];
+        result.saved.scores.iter().map(row)
+    });
+    Table { header: vec!["result", "score", ""], rows: rows.collect() }
+}
+
 fn figures(runs: &[Run<'_>]) -> Table {
     let header = ["run", ""].into_iter().chain(COLUMNS).collect();
     let rows = runs.iter().flat_map(|run| {
@@ -153,14 +170,24 @@ fn timeline(report: &Report) -> Vec<(f64, f64)> {
     points
 }
 
-/// Rate and p99 of each load, in order.
-fn sweep(result: &Named) -> Curve {
-    let points = result
-        .saved
-        .runs
-        .iter()
-        .map(|report| (report.both.operations_per_second, report.both.latency_us.p99));
-    Curve { name: result.name.clone(), points: points.collect() }
+/// Rate and p99 of loads that differ in how much they are: several of one kind, by how much.
+fn sweeps(result: &Named) -> Vec<Curve> {
+    let mut kinds: BTreeMap<String, Vec<&Report>> = BTreeMap::new();
+    for report in &result.saved.runs {
+        kinds.entry(report.load.swept()).or_default().push(report);
+    }
+    let is_one = kinds.len() == 1;
+    let curve = |(kind, mut reports): (String, Vec<&Report>)| {
+        let amount = |report: &Report| report.load.amount();
+        reports.sort_by(|one, other| {
+            amount(one).partial_cmp(&amount(other)).unwrap_or(Ordering::Equal)
+        });
+        let point =
+            |report: &&Report| (report.both.operations_per_second, report.both.latency_us.p99);
+        let name = if is_one { result.name.clone() } else { format!("{}: {kind}", result.name) };
+        Curve { name, points: reports.iter().map(point).collect() }
+    };
+    kinds.into_iter().filter(|(_, reports)| reports.len() > 1).map(curve).collect()
 }
 
 fn compared(document: Document, first: &Named, other: &Named) -> Document {

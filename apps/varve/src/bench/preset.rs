@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use varve_tool_bench::cosbench::{self as objects, WorkKind, Workload};
-use varve_tool_bench::{BlockWork, DataSpec, Lives, LoadSpec, Preset, Step, VolumeWork, Work};
+use varve_tool_bench::{
+    BlockWork, DataSpec, Lives, LoadSpec, Preset, Segments, Step, VolumeWork, Work,
+};
 use varve_types::ByteCount;
 
 use super::bucket::Bucket;
@@ -22,6 +24,14 @@ pub(crate) fn known(id: &str) -> Result<Preset> {
         Failure::misuse(format!("there is no preset `{id}`"))
             .hint("`varve bench list` shows what there is")
     })
+}
+
+/// Refuses a preset that needs what is not there yet, and says what: whatever else is said beside it would change nothing.
+pub(crate) fn can_run(preset: &Preset) -> Result<()> {
+    match preset.work {
+        Work::Needs { what, .. } => Err(needs(&preset.id, what)),
+        Work::Block(_) | Work::Objects { .. } | Work::Lives(_) => Ok(()),
+    }
 }
 
 /// What a preset does on a block target.
@@ -51,10 +61,18 @@ fn makes_volumes(id: &str) -> Failure {
         .hint(format!("run `varve bench run {id}` without --target, beside a daemon"))
 }
 
+/// What workers of a preset read streams of, where they are readers.
+pub(crate) fn segments(preset: &Preset) -> Option<Segments> {
+    match preset.work {
+        Work::Objects { segments, .. } => segments,
+        Work::Block(_) | Work::Lives(_) | Work::Needs { .. } => None,
+    }
+}
+
 /// COSBench's XML of a preset; none of one that is no workload of objects.
 pub(crate) fn objects_work(preset: Preset) -> Result<String> {
     match preset.work {
-        Work::Objects { xml } => Ok(xml),
+        Work::Objects { xml, .. } => Ok(xml),
         Work::Block(_) => {
             let what = format!("`{}` needs a block target", preset.id);
             Err(Failure::misuse(what).hint(format!("run `varve bench run {}`", preset.id)))
@@ -83,6 +101,7 @@ pub(crate) fn objects_plans(
         prepares: prepares.clone(),
         prepared: (count, bytes),
         main,
+        segments: None,
     });
     plans.collect()
 }
@@ -118,10 +137,11 @@ pub(crate) fn shown(preset: &Preset) -> (Value, String) {
         ("setting", preset.setting.to_owned()),
         ("assumed", preset.assumed.join("; ")),
         ("reference", preset.reference.to_owned()),
+        ("score", preset.metric.to_string()),
     ];
     let work = match &preset.work {
         Work::Block(work) => block_shown(work, &mut pairs),
-        Work::Objects { xml } => objects_shown(xml, &mut pairs),
+        Work::Objects { xml, .. } => objects_shown(xml, &mut pairs),
         Work::Lives(lives) => {
             let Lives { volumes, at_once, size_bytes, io_bytes, block_bytes, depth } = *lives;
             let size = ByteCount(size_bytes);
@@ -147,11 +167,12 @@ pub(crate) fn shown(preset: &Preset) -> (Value, String) {
         "setting": preset.setting,
         "assumed": preset.assumed,
         "reference": preset.reference,
+        "score": preset.metric.to_string(),
         "work": work,
     });
     let text = labelled(&pairs);
     match &preset.work {
-        Work::Objects { xml } => (value, format!("{text}\n{xml}")),
+        Work::Objects { xml, .. } => (value, format!("{text}\n{xml}")),
         Work::Block(_) | Work::Lives(_) | Work::Needs { .. } => (value, text),
     }
 }
@@ -163,9 +184,8 @@ fn block_shown(work: &BlockWork, pairs: &mut Vec<(&str, String)>) -> Value {
     let fill = if work.fill { ", each block written once before" } else { "" };
     pairs.push(("time", format!("{} s after {} s{fill}", work.duration_s, work.ramp_s)));
     if work.clients > 1 {
-        let clients = work.clients;
-        let text = format!("{clients} in the source, by --clients {clients}; else 1");
-        pairs.push(("clients", text));
+        let text = "on a file, a device or an export; else 1, or what --clients says";
+        pairs.push(("clients", format!("{}, as in the source, {text}", work.clients)));
     }
     for step in &work.steps {
         let load = load_of(work, step, &LoadSpec::default());

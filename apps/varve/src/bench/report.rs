@@ -2,13 +2,15 @@
 
 use serde::{Deserialize, Serialize};
 use varve_tool_bench::fio::{FioRun, FioSide};
-use varve_tool_bench::{Measured, Side};
+use varve_tool_bench::{Measured, Point, Side, Usage};
 use varve_types::ByteCount;
 
-use super::figures::{Figures, Window, both};
+use super::figures::{Figures, Origin, Window, both};
+use super::health::Health;
 use super::load::Load;
 use super::rados;
 use super::run::{Goal, Outcome, Plan, Settling};
+use super::sampler::Timeline;
 use crate::failure::{Failure, Result};
 use crate::table::{Align, columns, labelled};
 
@@ -17,7 +19,7 @@ pub(crate) const COLUMNS: [&str; 11] =
     ["OPS/S", "±", "MiB/s", "MEAN µs", "p50", "p90", "p95", "p99", "p99.9", "p99.99", "MAX"];
 
 /// Names of what else may be said of a run.
-const NOTES: [&str; 5] = ["filled", "snapshots", "reduced", "rados bench", "settings"];
+const NOTES: [&str; 6] = ["filled", "snapshots", "reduced", "rados bench", "settings", "search"];
 
 /// What clocks and beginnings of hosts may differ by at least, in ms.
 const APART_MS: u64 = 250;
@@ -36,6 +38,9 @@ pub(crate) struct Report {
     settled_after_ms: Option<u64>,
     /// Whether it was ended early; then the last repeat is short.
     interrupted: bool,
+    /// Whether the measured system was well, where somebody knows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    health: Option<Health>,
     /// Why its figures mean nothing; empty when they do.
     #[serde(default)]
     pub(crate) invalid: Vec<String>,
@@ -82,6 +87,7 @@ impl Report {
                 Settling::NotAsked | Settling::Never { .. } => None,
             },
             interrupted: outcome.is_interrupted,
+            health: outcome.health.clone(),
             invalid: invalid(outcome).into_iter().chain(contradiction(&windows)).collect(),
             verified_blocks: outcome.verified.filter(|_| !has_objects),
             verified_objects: outcome.verified.filter(|_| has_objects),
@@ -118,6 +124,31 @@ impl Report {
         }
     }
 
+    /// Says that it was ended early.
+    pub(crate) fn end_early(&mut self) {
+        self.interrupted = true;
+    }
+
+    /// What scores are told from.
+    pub(crate) fn point(&self) -> Point {
+        let p99 = |figures: &Figures| figures.latency_us.p99;
+        let figures = &self.both;
+        Point {
+            name: self.load.without_setting(),
+            setting: self.load.setting.clone(),
+            is_valid: self.invalid.is_empty(),
+            jobs: self.load.jobs,
+            read_percent: self.load.read_percent,
+            rate: figures.operations_per_second,
+            bytes_rate: figures.bytes_per_second,
+            mean_us: figures.latency_us.mean,
+            p99_us: figures.latency_us.p99,
+            p99_us_by_kind: [self.reads.as_ref().map(p99), self.writes.as_ref().map(p99)],
+            max_us: figures.latency_us.max,
+            window_ms: self.repeats.iter().map(|window| window.window_ms).min().unwrap_or(0),
+        }
+    }
+
     /// The report of what fio ran.
     pub(crate) fn of_fio(run: &FioRun) -> Self {
         let figures = |side: &FioSide| Figures::of_fio(side, run.window_ms);
@@ -131,6 +162,7 @@ impl Report {
             duration_ms: run.window_ms,
             settled_after_ms: None,
             interrupted: false,
+            health: None,
             invalid: contradiction(&windows).into_iter().collect(),
             verified_blocks: None,
             verified_objects: None,
@@ -147,7 +179,7 @@ impl Report {
     }
 
     /// Those of several hosts as one, each with its name.
-    pub(crate) fn merged(parts: &[(&str, &Self)]) -> Result<Self> {
+    pub(crate) fn merged(parts: &[(Origin<'_>, &Self)]) -> Result<Self> {
         let reports = || parts.iter().map(|(_, report)| *report);
         let loads: Vec<&Load> = reports().map(|report| &report.load).collect();
         let load = Load::merged(&loads).ok_or_else(|| {
@@ -165,9 +197,9 @@ impl Report {
                 .hint("measure again: it is of an earlier version, or of fio without json+")
         };
         let windows = (0..count).map(|at| {
-            let parts: Vec<(&str, &Window)> = parts
+            let parts: Vec<(Origin<'_>, &Window)> = parts
                 .iter()
-                .filter_map(|(name, one)| Some((*name, one.repeats.get(at)?)))
+                .filter_map(|(origin, one)| Some((*origin, one.repeats.get(at)?)))
                 .collect();
             Window::merged(&parts).ok_or_else(without)
         });
@@ -181,9 +213,13 @@ impl Report {
         let mut targets: Vec<&str> = reports().map(|report| report.target.as_str()).collect();
         targets.dedup();
         let sum = |of: fn(&Self) -> Option<u64>| reports().map(of).sum::<Option<u64>>();
+        let health: Vec<_> =
+            parts.iter().map(|(origin, one)| (*origin, one.health.as_ref())).collect();
         let mut invalid: Vec<String> = parts
             .iter()
-            .flat_map(|(name, one)| one.invalid.iter().map(move |why| format!("{name}: {why}")))
+            .flat_map(|(Origin { name, .. }, one)| {
+                one.invalid.iter().map(move |why| format!("{name}: {why}"))
+            })
             .collect();
         invalid.extend(apart(parts, count));
         let is_twice = |index: usize, load: &Load| {
@@ -203,6 +239,7 @@ impl Report {
             duration_ms: reports().map(|report| report.duration_ms).max().unwrap_or(0),
             settled_after_ms: None,
             interrupted: reports().any(|report| report.interrupted),
+            health: Health::merged(&health),
             invalid,
             verified_blocks: sum(|report| report.verified_blocks),
             verified_objects: sum(|report| report.verified_objects),
@@ -213,9 +250,29 @@ impl Report {
             deletes: side(|report| report.deletes.as_ref())?,
             both: Figures::merged(&sides, &windows).ok_or_else(without)?,
             not_begun: reports().map(|report| report.not_begun).sum(),
-            notes: Vec::new(),
+            notes: searched(parts),
             repeats: windows,
         })
+    }
+
+    /// Adds how the system of all clients was.
+    pub(super) fn told_health(&mut self, health: Option<Health>) {
+        self.invalid.extend(health.as_ref().and_then(unwell));
+        self.health = health.or(self.health.take());
+    }
+
+    /// Adds what the machine of all clients did in each window; what it did from moment to moment.
+    pub(super) fn observe(
+        &mut self,
+        seen: impl Fn(&Window) -> (Option<Usage>, Timeline),
+    ) -> Vec<Timeline> {
+        let load = &self.load;
+        let windows = self.repeats.iter_mut().map(|window| {
+            let (usage, timeline) = seen(window);
+            window.observe(load, usage);
+            timeline
+        });
+        windows.collect()
     }
 
     /// For people.
@@ -238,13 +295,14 @@ impl Report {
         if self.size_bytes > 0 {
             pairs.insert(1, ("used", format!("{}{fill}", ByteCount(self.size_bytes))));
         }
-        if self.load.read_percent < 100 && self.load.objects.is_none() {
+        if self.load.read_percent < 100 || self.load.objects.is_some() {
             pairs.push(("writes", self.load.data()));
         }
         pairs.push(("time", time));
         if let Some(ms) = self.settled_after_ms {
             pairs.push(("settled", format!("after {}", seconds(ms))));
         }
+        pairs.extend(self.health.as_ref().map(|health| ("health", health.text())));
         if self.not_begun > 0 {
             let text = format!(
                 "{} operations when time was up: the target is slower than the rate",
@@ -303,8 +361,17 @@ impl Report {
     }
 }
 
+/// Why clients ended their search.
+fn searched(parts: &[(Origin<'_>, &Report)]) -> Vec<(String, String)> {
+    let notes = parts.iter().flat_map(|(Origin { name, .. }, report)| {
+        let searched = report.notes.iter().filter(|(kind, _)| kind == "search");
+        searched.map(move |(kind, text)| (kind.clone(), format!("{name}: {text}")))
+    });
+    notes.collect()
+}
+
 /// Whether windows of hosts lie so far from each other that they are none of one time.
-fn apart(parts: &[(&str, &Report)], count: usize) -> Option<String> {
+fn apart(parts: &[(Origin<'_>, &Report)], count: usize) -> Option<String> {
     (0..count).find_map(|at| {
         let windows = || parts.iter().filter_map(move |(_, report)| report.repeats.get(at));
         let begins = || windows().map(|window| window.began_unix_ms);
@@ -321,9 +388,13 @@ fn apart(parts: &[(&str, &Report)], count: usize) -> Option<String> {
     })
 }
 
+/// Figures of a system that repairs itself are those of another one.
+fn unwell(health: &Health) -> Option<String> {
+    health.degraded.as_ref().map(|why| format!("the system was not well: {why}"))
+}
+
 fn invalid(outcome: &Outcome) -> Vec<String> {
-    let mut reasons: Vec<String> =
-        outcome.unwell.iter().map(|why| format!("the system was not well: {why}")).collect();
+    let mut reasons: Vec<String> = outcome.health.iter().filter_map(unwell).collect();
     let failures: u64 = outcome.repeats.iter().map(|repeat| repeat.measured.failures).sum();
     if failures > 0 {
         let first = outcome.complaint.as_deref().unwrap_or_default();

@@ -21,10 +21,12 @@ use super::background::Background;
 use super::ballast::Ballast;
 use super::clients;
 use super::crowd::{Crowd, ObjectsPlan};
+use super::engine::EngineGoal;
 use super::fio::FioGoal;
-use super::health::Health;
+use super::health::{Health, HealthWatch};
 use super::rados::RadosGoal;
-use super::sampler::{Sampler, check_ceph, check_server};
+use super::sampler::{Sampler, Timeline};
+use super::search::Search;
 use super::setting::Setting;
 use super::volumes::{Fleet, Taken, VolumesGoal};
 use crate::age::now_unix_ms;
@@ -60,7 +62,7 @@ pub(crate) struct Plan {
     pub(crate) in_step: bool,
     /// Longest time to wait before the first one until the rate has settled.
     pub(crate) settle_ms: Option<u64>,
-    /// Command whose exit code says whether the measured system is well.
+    /// Command whose exit code says whether the measured system is well; without it a daemon says so of its own targets.
     pub(crate) healthy: Option<String>,
     /// Processes that are looked at, beside this one.
     pub(crate) processes: Vec<u32>,
@@ -72,12 +74,16 @@ pub(crate) struct Plan {
     pub(crate) is_set: bool,
     /// Whether the daemon is asked for its counters.
     pub(crate) asks_server: bool,
+    /// Bound of p99, in ms, that the largest number of jobs is looked for with, each at its rate.
+    pub(crate) search_p99_ms: Option<u32>,
 }
 
 /// What a load is put on.
 #[derive(Clone, Debug)]
 pub(crate) enum Goal {
     Disk(Target),
+    /// A volume of a pool that this process opens itself.
+    Engine(EngineGoal),
     /// A target that fio reaches.
     Fio(FioGoal),
     /// Native objects of a pool of Ceph.
@@ -96,6 +102,7 @@ impl fmt::Display for Goal {
                 FioPlace::Nbd(uri) => f.write_str(uri),
                 FioPlace::Rbd { pool, image } => write!(f, "rbd:{pool}/{image}"),
             },
+            Self::Engine(goal) => write!(f, "engine:{}", goal.volume),
             Self::Rados(goal) => write!(f, "rados:{}", goal.pool),
             Self::Volumes(goal) => {
                 write!(f, "volumes of {} for this run", ByteCount(goal.size_bytes))
@@ -111,8 +118,8 @@ pub(crate) struct Outcome {
     pub(crate) size_bytes: u64,
     pub(crate) repeats: Vec<Repeat>,
     pub(crate) settling: Settling,
-    /// What the system's health said when it was not well.
-    pub(crate) unwell: Option<String>,
+    /// Whether the system was well, where somebody knows.
+    pub(crate) health: Option<Health>,
     /// Blocks or objects that were read back and found right.
     pub(crate) verified: Option<u64>,
     /// The first of the failures that were few enough to go on.
@@ -131,7 +138,7 @@ pub(crate) struct Repeat {
     pub(crate) began_unix_ms: u64,
     /// What the machine did in the window, and from moment to moment; nothing of a window that is too short to tell.
     pub(crate) usage: Option<Usage>,
-    pub(crate) timeline: Vec<(Duration, Usage)>,
+    pub(crate) timeline: Timeline,
 }
 
 /// Whether the rate had settled before the first window.
@@ -144,14 +151,29 @@ pub(crate) enum Settling {
 
 type JobResult<T> = varve_tool_bench::Result<T>;
 
-/// Runs them one after another; Ctrl-C ends them early, with what was measured until then. There is an outcome for each that was begun, one
-/// at least.
-pub(crate) fn run(plans: &[Plan], global: &Global) -> Result<Vec<Outcome>> {
+/// Why nothing was measured.
+enum Unmeasured {
+    /// The target could not be had for so many jobs.
+    NotHad(Failure),
+    Failed(Failure),
+}
+
+impl From<Failure> for Unmeasured {
+    fn from(failure: Failure) -> Self {
+        Self::Failed(failure)
+    }
+}
+
+type Measuring = std::result::Result<Outcome, Unmeasured>;
+
+/// Runs them one after another, and behind one that a number of jobs is looked for with those that the search takes. Ctrl-C ends them early, with
+/// what was measured until then: what was run, and what came of it, of one at least.
+pub(crate) fn run(plans: &[Plan], global: &Global) -> Result<Vec<(Plan, Outcome)>> {
     let watch = Watch::open_ended();
-    let begun = plans.iter().take_while(|_| !watch.is_stopped());
     let ballast = Ballast::new(global);
     let around = Around { global, watch: &watch, ballast: &ballast };
-    let outcomes: Result<Vec<Outcome>> = begun.map(|plan| measure(plan, around)).collect();
+    let mut outcomes = Vec::new();
+    let measured = plans.iter().try_for_each(|plan| measure_all(plan, around, &mut outcomes));
     let lightened = ballast.remove();
     // What a run wrote is removed however it ended.
     let cleaned = match plans.first().map(|plan| &plan.goal) {
@@ -160,12 +182,15 @@ pub(crate) fn run(plans: &[Plan], global: &Global) -> Result<Vec<Outcome>> {
             watch.say("remove the objects of this run");
             goal.clean()
         }
+        Some(Goal::Engine(goal)) => {
+            watch.say("leave a clean pool");
+            goal.close()
+        }
         Some(Goal::Disk(_) | Goal::Fio(_) | Goal::Volumes(_)) | None => Ok(()),
     };
     watch.end();
-    let mut outcomes = outcomes?;
-    cleaned.and(lightened)?;
-    outcomes.retain(|outcome| !outcome.repeats.is_empty());
+    measured.and(cleaned).and(lightened)?;
+    outcomes.retain(|(_, outcome)| !outcome.repeats.is_empty());
     if outcomes.is_empty() {
         return Err(Failure::new("interrupted before anything was measured"));
     }
@@ -180,7 +205,32 @@ struct Around<'a> {
     ballast: &'a Ballast,
 }
 
-fn measure(plan: &Plan, around: Around<'_>) -> Result<Outcome> {
+/// Measures a load, and those that follow from it.
+fn measure_all(plan: &Plan, around: Around<'_>, outcomes: &mut Vec<(Plan, Outcome)>) -> Result<()> {
+    let (mut search, mut is_search) = (Search::default(), false);
+    let mut next = Some(plan.clone());
+    while let Some(plan) = next.filter(|_| !around.watch.is_stopped()) {
+        let outcome = match (measure(&plan, around), outcomes.last_mut()) {
+            (Ok(outcome), _) => outcome,
+            // What was measured until then is not lost because a target does not take more.
+            (Err(Unmeasured::NotHad(failure)), Some((_, last))) if is_search => {
+                let text =
+                    format!("{} volumes could not be had: {}", plan.load.jobs, failure.what());
+                last.notes.push(("search".to_owned(), text));
+                return if plan.in_step { clients::give_up() } else { Ok(()) };
+            }
+            (Err(Unmeasured::NotHad(failure) | Unmeasured::Failed(failure)), _) => {
+                return Err(failure);
+            }
+        };
+        next = search.next(&plan, &outcome)?;
+        is_search = true;
+        outcomes.push((plan, outcome));
+    }
+    Ok(())
+}
+
+fn measure(plan: &Plan, around: Around<'_>) -> Measuring {
     let Around { global, watch, .. } = around;
     let setting = plan.setting.as_ref().filter(|_| !plan.is_set);
     setting.map_or(Ok(()), |setting| setting.make(watch))?;
@@ -188,13 +238,19 @@ fn measure(plan: &Plan, around: Around<'_>) -> Result<Outcome> {
     match &plan.goal {
         Goal::Disk(target) => measure_crew(plan, Places::One(Place::Disk(target.clone())), around),
         Goal::Rados(goal) => measure_crew(plan, Places::One(Place::Rados(goal.clone())), around),
+        Goal::Engine(goal) => {
+            goal.start()?;
+            measure_crew(plan, Places::One(Place::Engine(goal.clone())), around)
+        }
         Goal::Volumes(goal) => {
             let fill = |target: &Target, load: LoadSpec| fill_whole(plan, target, load, watch);
-            let fleet = Fleet::make(*goal, &plan.load, (global, watch), &fill)?;
+            let fleet = Fleet::make(*goal, &plan.load, (global, watch), &fill);
+            let fleet = fleet.map_err(Unmeasured::NotHad)?;
             let measured = measure_fleet(plan, &fleet, around);
             let removed = fleet.remove(watch);
             let outcome = measured?;
-            removed.map(|()| outcome)
+            removed?;
+            Ok(outcome)
         }
         Goal::Fio(goal) => {
             FioGoal::check()?;
@@ -215,20 +271,21 @@ fn measure(plan: &Plan, around: Around<'_>) -> Result<Outcome> {
     }
 }
 
-fn measure_crew(plan: &Plan, places: Places, around: Around<'_>) -> Result<Outcome> {
+fn measure_crew(plan: &Plan, places: Places, around: Around<'_>) -> Measuring {
     let watch = around.watch;
-    let crew = Crew::start(plan, &places)?;
+    let crew = Crew::start(plan, &places).map_err(Unmeasured::NotHad)?;
     let run = |phase: Phase, name: &str| crew.run(phase, watch, name);
-    let mut outcome = measure_phases(plan, around, &run)?;
-    outcome.size_bytes = crew.size_bytes;
+    let measured = measure_phases(plan, around, &run);
+    let size_bytes = crew.size_bytes;
     crew.end();
-    Ok(outcome)
+    measured.map(|outcome| Outcome { size_bytes, ..outcome })
 }
 
 /// A load on volumes of its own, and what is done with them meanwhile.
-fn measure_fleet(plan: &Plan, fleet: &Fleet, around: Around<'_>) -> Result<Outcome> {
+fn measure_fleet(plan: &Plan, fleet: &Fleet, around: Around<'_>) -> Measuring {
     let watch = around.watch;
-    let crew = Crew::start(plan, &Places::Each(fleet.targets.clone()))?;
+    let crew = Crew::start(plan, &Places::Each(fleet.targets.clone()));
+    let crew = crew.map_err(Unmeasured::NotHad)?;
     let taken = RefCell::new(Taken::default());
     let run = |phase: Phase, name: &str| {
         let is_load = matches!(phase, Phase::Load { .. });
@@ -265,6 +322,14 @@ fn fill_whole(plan: &Plan, target: &Target, load: LoadSpec, watch: &Watch) -> Re
     filled.map(drop)
 }
 
+/// Bytes of a target.
+pub(crate) fn size_of(target: &Target) -> Result<u64> {
+    let event_loop = Loop::new(LoopConfig::default());
+    let mut event_loop = event_loop.map_err(|error| Failure::new(format!("io_uring: {error}")))?;
+    let (reactor, place) = (event_loop.handle(), Place::Disk(target.clone()));
+    event_loop.run(async move { place.open(&reactor).await.map(|disk| disk.size()) })
+}
+
 /// What the jobs of a crew open.
 enum Places {
     /// All of them the same one, of which each has a part.
@@ -277,6 +342,7 @@ enum Places {
 #[derive(Clone)]
 enum Place {
     Disk(Target),
+    Engine(EngineGoal),
     Rados(RadosGoal),
 }
 
@@ -290,8 +356,9 @@ impl Places {
 }
 
 impl Place {
-    fn open(&self, reactor: &Reactor) -> Result<Rc<dyn Disk>> {
+    async fn open(&self, reactor: &Reactor) -> Result<Rc<dyn Disk>> {
         match self {
+            Self::Engine(goal) => goal.open(reactor).await,
             Self::Disk(target) => target.open(reactor).map_err(|error| told(&error)),
             Self::Rados(goal) => goal.open(),
         }
@@ -302,6 +369,7 @@ impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Disk(target) => target.fmt(f),
+            Self::Engine(goal) => write!(f, "engine:{}", goal.volume),
             Self::Rados(goal) => write!(f, "rados:{}", goal.pool),
         }
     }
@@ -310,7 +378,7 @@ impl fmt::Display for Place {
 /// Runs a phase of that name to its end.
 type Run<'a> = &'a dyn Fn(Phase, &str) -> Result<Measured>;
 
-fn measure_phases(plan: &Plan, around: Around<'_>, run: Run<'_>) -> Result<Outcome> {
+fn measure_phases(plan: &Plan, around: Around<'_>, run: Run<'_>) -> Measuring {
     let watch = around.watch;
     if plan.fill {
         run(Phase::Fill, "fill")?;
@@ -318,21 +386,28 @@ fn measure_phases(plan: &Plan, around: Around<'_>, run: Run<'_>) -> Result<Outco
     let fill = |target: &Target, load: LoadSpec| fill_whole(plan, target, load, watch);
     let percent = plan.pool_percent.filter(|_| !watch.is_stopped());
     let full = percent.map(|percent| around.ballast.reach(percent, watch, &fill)).transpose()?;
-    let health = plan.healthy.as_deref().map(Health::watch).transpose()?;
+    // What clients start asks for all of them.
+    let health = match plan.in_step {
+        true => None,
+        false => HealthWatch::begin(plan, around.global)?,
+    };
     let settling = match plan.settle_ms {
         None => Settling::NotAsked,
         Some(most_ms) => settle(run, most_ms, watch)?,
     };
-    if plan.in_step {
-        clients::step()?;
+    if plan.in_step && !clients::step()? {
+        return Err(Unmeasured::NotHad(Failure::new("another client did not get its own")));
     }
     plan.at_unix_ms.map_or(Ok(()), |at| wait_until(at, watch))?;
     let repeats = measure_repeats(plan, run, around)?;
+    if plan.in_step {
+        clients::measured()?;
+    }
     let mut outcome = Outcome {
         size_bytes: 0,
         repeats,
         settling,
-        unwell: health.and_then(Health::end),
+        health: health.map(HealthWatch::end),
         verified: None,
         complaint: None,
         notes: full.map(|text| ("filled".to_owned(), text)).into_iter().collect(),
@@ -382,12 +457,10 @@ fn settle(run: Run<'_>, most_ms: u64, watch: &Watch) -> Result<Settling> {
 
 fn measure_repeats(plan: &Plan, run: Run<'_>, around: Around<'_>) -> Result<Vec<Repeat>> {
     let Around { global, watch, .. } = around;
-    let mut processes = plan.processes.clone();
-    processes.push(std::process::id());
-    let server = plan.asks_server.then(|| global.client());
-    server.as_ref().map_or(Ok(()), check_server)?;
-    check_ceph(&plan.ceph)?;
-    let sampler = Sampler::start(processes, server, plan.ceph.clone())?;
+    // What clients start looks for all of them.
+    let sampler = (!plan.in_step)
+        .then(|| Sampler::start(plan, vec![std::process::id()], global))
+        .transpose()?;
     let phase = Phase::Load {
         ramp_ns: plan.ramp_ms * 1_000_000,
         duration_ns: plan.duration_ms * 1_000_000,
@@ -402,11 +475,13 @@ fn measure_repeats(plan: &Plan, run: Run<'_>, around: Around<'_>) -> Result<Vec<
         let measured = run(phase, &format!("run {repeat} of {}", plan.repeats))?;
         if measured.window_ns > 0 {
             let end = begin + Duration::from_nanos(measured.window_ns);
-            let (usage, timeline) = (sampler.within(begin, end), sampler.timeline(begin, end));
+            let usage = sampler.as_ref().and_then(|sampler| sampler.within(begin, end));
+            let timeline = sampler.as_ref().map(|sampler| sampler.timeline(begin, end));
+            let timeline = timeline.unwrap_or_default();
             repeats.push(Repeat { measured, began_unix_ms, usage, timeline });
         }
     }
-    sampler.end();
+    sampler.into_iter().for_each(|mut sampler| sampler.end());
     Ok(repeats)
 }
 
@@ -448,10 +523,17 @@ impl Crew {
             watches.push(watch);
         }
         drop(ready_to);
-        let opened = ready.iter().collect::<Result<Vec<u64>>>()?;
+        let opened: Vec<Result<u64>> = ready.iter().collect();
         assert_eq!(opened.len(), threads.len(), "every job says whether it is ready");
-        let size_bytes = opened.into_iter().min().unwrap_or(0);
-        Ok(Self { phases, answers, watches, threads, size_bytes })
+        let crew = Self { phases, answers, watches, threads, size_bytes: 0 };
+        match opened.into_iter().collect::<Result<Vec<u64>>>() {
+            Ok(sizes) => Ok(Self { size_bytes: sizes.into_iter().min().unwrap_or(0), ..crew }),
+            Err(failure) => {
+                // Nobody has the target open when this is told.
+                crew.end();
+                Err(failure)
+            }
+        }
     }
 
     /// Runs a phase of all jobs; what they measured together.
@@ -528,7 +610,7 @@ impl Member {
         let whole = LoadSpec { jobs: if is_own { 1 } else { load.jobs }, ..load };
         let number = if is_own { 0 } else { job };
         let opened = event_loop.run(async move {
-            let (disk, (from_bytes, size_bytes)) = open(&reactor, &place, part)?;
+            let (disk, (from_bytes, size_bytes)) = open(&reactor, &place, part).await?;
             let part = whole.part_of_job(number, from_bytes, size_bytes);
             let part = JobPart { job, ..part.map_err(|error| told(&error))? };
             let job = Job::new(&reactor, disk, &load, part, watch).map_err(|error| told(&error))?;
@@ -555,12 +637,12 @@ impl Member {
     }
 }
 
-fn open(
+async fn open(
     reactor: &Reactor,
     place: &Place,
     (from_bytes, size_bytes): (u64, Option<u64>),
 ) -> Result<(Rc<dyn Disk>, (u64, u64))> {
-    let disk = place.open(reactor)?;
+    let disk = place.open(reactor).await?;
     let has_bytes = disk.size();
     let follow_bytes = has_bytes.saturating_sub(from_bytes);
     let size_bytes = size_bytes.unwrap_or(follow_bytes);

@@ -4,9 +4,12 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use varve_access_admin::v1;
 use varve_tool_bench::{CephCounters, Counters, ServerCounters, Usage};
 
 use super::background::Background;
+use super::run::Plan;
+use crate::cli::Global;
 use crate::client::Client;
 use crate::failure::{Failure, Result};
 
@@ -21,26 +24,31 @@ const METRICS: &str = "/metrics";
 
 type Samples = Vec<(Instant, Counters)>;
 
-/// Samples from its start to its end.
+/// What was used from each moment to the next, with the time of the second since the window's beginning.
+pub(super) type Timeline = Vec<(Duration, Usage)>;
+
+/// Samples from its start to its end; then it still tells what was.
 pub(crate) struct Sampler {
+    /// Processes that make the load.
+    clients: Vec<u32>,
     samples: Arc<Mutex<Samples>>,
-    thread: Background<()>,
+    thread: Option<Background<()>>,
 }
 
 impl Sampler {
-    /// Begins; `processes` are looked at one by one, and `server` and Ceph's daemons at these sockets are asked for their counters.
-    pub(crate) fn start(
-        processes: Vec<u32>,
-        server: Option<Client>,
-        ceph: Vec<PathBuf>,
-    ) -> Result<Self> {
+    /// Begins to look at what `plan` names, and at the processes that make its load; nothing begins when the daemon or one of Ceph's does not answer.
+    pub(crate) fn start(plan: &Plan, clients: Vec<u32>, global: &Global) -> Result<Self> {
+        let server = plan.asks_server.then(|| Server::find(global.client())).transpose()?;
+        check_ceph(&plan.ceph)?;
+        let processes = [plan.processes.as_slice(), &clients].concat();
+        let ceph = plan.ceph.clone();
         let samples = Arc::new(Mutex::new(Vec::new()));
         let shared = Arc::clone(&samples);
         let thread = Background::start("sampler", move |end| {
             let mut interval = INTERVAL;
             loop {
                 let mut counters = Counters::read(&processes);
-                counters.server = server.as_ref().and_then(asked);
+                counters.server = server.as_ref().and_then(Server::ask);
                 for socket in &ceph {
                     let name = daemon_name(socket);
                     // One that does not answer has nothing to say of this moment.
@@ -64,7 +72,7 @@ impl Sampler {
                 }
             }
         })?;
-        Ok(Self { samples, thread })
+        Ok(Self { clients, samples, thread: Some(thread) })
     }
 
     /// What was used within a window, by the samples that lie in it; `None` when these are fewer than two.
@@ -73,24 +81,27 @@ impl Sampler {
         let mut inside = samples.iter().filter(|(at, _)| (begin..=end).contains(at));
         let (first_at, first) = inside.next()?;
         let (last_at, last) = inside.next_back()?;
-        Some(Usage::between(first, last, (*last_at - *first_at).as_secs_f64()))
+        let seconds = (*last_at - *first_at).as_secs_f64();
+        Some(Usage::between((first, last), seconds, &self.clients))
     }
 
-    /// The same from each sample to the next, with the time of the second since the window's beginning.
-    pub(crate) fn timeline(&self, begin: Instant, end: Instant) -> Vec<(Duration, Usage)> {
+    /// The same from each sample to the next.
+    pub(crate) fn timeline(&self, begin: Instant, end: Instant) -> Timeline {
         let samples = self.samples.lock().unwrap_or_else(PoisonError::into_inner);
         let inside: Vec<_> = samples.iter().filter(|(at, _)| (begin..=end).contains(at)).collect();
         let pairs = inside.windows(2).filter_map(|pair| {
             let [(first_at, first), (last_at, last)] = pair else { return None };
             let seconds = (*last_at - *first_at).as_secs_f64();
-            Some((*last_at - begin, Usage::between(first, last, seconds)))
+            Some((*last_at - begin, Usage::between((first, last), seconds, &self.clients)))
         });
         pairs.collect()
     }
 
     /// Ends it.
-    pub(crate) fn end(self) {
-        self.thread.end();
+    pub(crate) fn end(&mut self) {
+        if let Some(thread) = self.thread.take() {
+            thread.end();
+        }
     }
 }
 
@@ -100,25 +111,36 @@ fn daemon_name(socket: &Path) -> String {
     stem.map_or_else(|| socket.display().to_string(), |stem| stem.to_string_lossy().into_owned())
 }
 
-/// The server's counters now; nothing when it does not answer, as its load may end it.
-fn asked(server: &Client) -> Option<ServerCounters> {
-    ServerCounters::read(&server.text(METRICS).ok()?)
+/// A daemon that is asked for its counters.
+struct Server {
+    client: Client,
+    pool_id: String,
+}
+
+impl Server {
+    /// Sees that it can be asked.
+    fn find(client: Client) -> Result<Self> {
+        let metrics = client.text(METRICS)?;
+        ServerCounters::read(&metrics).ok_or_else(|| {
+            Failure::new("the daemon says nothing of its media: it is of an earlier version")
+        })?;
+        let pool_id = client.get::<v1::Status>("/v1/status")?.value.pool_id;
+        Ok(Self { client, pool_id })
+    }
+
+    /// Its counters now; nothing when it does not answer, as its load may end it.
+    fn ask(&self) -> Option<ServerCounters> {
+        let counters = ServerCounters::read(&self.client.text(METRICS).ok()?)?;
+        Some(counters.of_pool(&self.pool_id))
+    }
 }
 
 /// That Ceph's daemons can be asked, before anything is measured.
-pub(crate) fn check_ceph(sockets: &[PathBuf]) -> Result<()> {
+fn check_ceph(sockets: &[PathBuf]) -> Result<()> {
     sockets.iter().try_for_each(|socket| {
         CephCounters::ask(socket).map(drop).map_err(|error| {
             Failure::new(format!("ask the daemon of Ceph at {}: {error}", socket.display()))
                 .hint("name admin sockets, such as /var/run/ceph/ceph-osd.0.asok")
         })
-    })
-}
-
-/// That the server can be asked, before anything is measured.
-pub(crate) fn check_server(server: &Client) -> Result<()> {
-    let metrics = server.text(METRICS)?;
-    ServerCounters::read(&metrics).map(drop).ok_or_else(|| {
-        Failure::new("the daemon says nothing of its media: it is of an earlier version")
     })
 }

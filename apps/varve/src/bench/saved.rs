@@ -6,16 +6,17 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use varve_tool_bench::fio::FioOutput;
+use varve_tool_bench::{Point, Preset, Score};
 use varve_tool_plan::report::Document;
 
 use super::page::{Named, html, page};
 use super::picture::write_pictures;
 use super::report::{Report, json};
-use super::run::Outcome;
 use super::sweep::Within;
 use super::system::System;
 use super::timeline::{Timelines, USAGE};
 use crate::failure::{Failure, Result};
+use crate::table::{Align, columns};
 
 /// Name of the file that holds everything but timelines.
 pub(crate) const REPORT: &str = "report.json";
@@ -34,6 +35,12 @@ pub(crate) struct Saved {
     /// The fastest run within a bound, where one was named.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) within: Option<Within>,
+    /// What the network of the measured server carries, in Gbit/s, where that was said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) nic_gbit: Option<f64>,
+    /// What the loads of a preset came to, in the terms of its source.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) scores: Vec<Score>,
     pub(crate) runs: Vec<Report>,
 }
 
@@ -45,6 +52,14 @@ pub(crate) struct Host {
 }
 
 impl Saved {
+    /// The same with the scores of its loads.
+    pub(crate) fn scored(self) -> Self {
+        let preset = self.preset.as_deref().and_then(Preset::named);
+        let points: Vec<Point> = self.runs.iter().map(Report::point).collect();
+        let scores = preset.map(|preset| Score::all(&preset.metric, &points, self.nic_gbit));
+        Self { scores: scores.unwrap_or_default(), ..self }
+    }
+
     /// Results of several hosts that did their loads at the same time, as one.
     pub(crate) fn merged(results: &[Named]) -> Result<Self> {
         let first = results.first().ok_or_else(|| Failure::misuse("there is no result"))?;
@@ -56,20 +71,23 @@ impl Saved {
         let runs = (0..count).map(|at| {
             let parts = results
                 .iter()
-                .filter_map(|Named { name, saved, .. }| Some((name.as_str(), saved.runs.get(at)?)));
+                .filter_map(|named| Some((named.origin(), named.saved.runs.get(at)?)));
             Report::merged(&parts.collect::<Vec<_>>())
         });
         let hosts = results
             .iter()
             .map(|result| Host { name: result.name.clone(), system: result.saved.system.clone() });
         let runs: Vec<Report> = runs.collect::<Result<_>>()?;
-        Ok(Self {
+        let merged = Self {
             preset: first.saved.preset.clone(),
             system: first.saved.system.clone(),
             hosts: hosts.collect(),
             within: first.saved.within.as_ref().map(|within| within.again(&runs)),
+            nic_gbit: first.saved.nic_gbit,
+            scores: Vec::new(),
             runs,
-        })
+        };
+        Ok(merged.scored())
     }
 
     /// Reads what `--json` prints.
@@ -82,12 +100,25 @@ impl Saved {
     pub(crate) fn text(&self) -> String {
         let mut texts: Vec<String> = self.runs.iter().map(Report::text).collect();
         texts.extend(self.within.iter().map(|within| format!("{}\n", within.text())));
+        texts.extend(self.scores_text());
         texts.join("\n")
     }
 
+    /// Nothing where there are none.
+    fn scores_text(&self) -> Option<String> {
+        let rows = self.scores.iter().map(|score| vec![score.name.clone(), score.text.clone()]);
+        let header = [("SCORE", Align::Left), ("", Align::Left)];
+        (!self.scores.is_empty()).then(|| columns(&header, &rows.collect::<Vec<_>>()))
+    }
+
     /// The same, in a folder too if one is named; as JSON if that is wanted.
-    pub(crate) fn told(&self, save: Option<&Path>, as_json: bool) -> Result<String> {
-        save.map_or(Ok(()), |dir| self.write(dir, &[]))?;
+    pub(crate) fn told(
+        &self,
+        timelines: Timelines,
+        save: Option<&Path>,
+        as_json: bool,
+    ) -> Result<String> {
+        save.map_or(Ok(()), |dir| self.write(dir, timelines))?;
         if as_json { json(self) } else { Ok(self.text()) }
     }
 
@@ -113,11 +144,10 @@ impl Saved {
     }
 
     /// Makes the folder.
-    pub(crate) fn write(&self, dir: &Path, outcomes: &[Outcome]) -> Result<()> {
+    pub(crate) fn write(&self, dir: &Path, timelines: Timelines) -> Result<()> {
         let failed = |error| Failure::new(format!("save to {}: {error}", dir.display()));
         fs::create_dir_all(dir).map_err(failed)?;
         fs::write(dir.join(REPORT), json(self)?).map_err(failed)?;
-        let timelines = Timelines::of(outcomes);
         fs::write(dir.join(USAGE), json(&timelines)?).map_err(failed)?;
         let name = self.preset.clone().unwrap_or_else(|| "varve bench run".to_owned());
         let page = page(&[Named { timelines, ..Named::new(name, self.clone()) }])?;
@@ -132,6 +162,8 @@ impl Saved {
             system: System::of_tool(output.version.clone(), output.unix_ms),
             hosts: Vec::new(),
             within: None,
+            nic_gbit: None,
+            scores: Vec::new(),
             runs: output.runs.iter().map(Report::of_fio).collect(),
         }
     }

@@ -13,7 +13,7 @@ use varve_access_admin::v1::{self, CreateVolume};
 use varve_media::{Disk, Persist};
 use varve_reactor::{Loop, LoopConfig};
 use varve_stdx::AlignedBuf;
-use varve_tool_bench::{DataSpec, Estimate, Target};
+use varve_tool_bench::{DataSpec, Estimate, Score, Target};
 use varve_tool_plan::report::{Document, Table};
 use varve_types::ByteCount;
 
@@ -69,6 +69,9 @@ pub(crate) struct ScaleReport {
     pub(crate) leaks: Vec<String>,
     pub(crate) errors: u64,
     first_error: Option<String>,
+    /// What it came to beside the source of a preset.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    scores: Vec<Score>,
 }
 
 /// Times of a function, in s.
@@ -125,6 +128,7 @@ pub(crate) fn scale(global: &Global, spec: &ScaleSpec) -> Result<ScaleReport> {
             .map(|(_, count)| count)
             .sum(),
         first_error: seen.first_error.clone(),
+        scores: Vec::new(),
     })
 }
 
@@ -385,6 +389,15 @@ impl Function {
 }
 
 impl ScaleReport {
+    /// The same beside a source that took so many s.
+    pub(crate) fn beside(self, source_s: f64) -> Self {
+        let lives = self.functions.last().map_or(0, |life| life.count);
+        let is_whole =
+            self.errors == 0 && self.leaks.is_empty() && lives == self.spec.volumes as usize;
+        let scores = vec![Score::wall(is_whole.then_some(self.wall_seconds), source_s)];
+        Self { scores, ..self }
+    }
+
     /// For people.
     pub(crate) fn text(&self) -> String {
         let align = |title: &'static str| match title {
@@ -417,10 +430,48 @@ impl ScaleReport {
         pairs.extend(self.first_error.iter().map(|error| ("first error", error.clone())));
         let leaks = if self.leaks.is_empty() { "none".to_owned() } else { self.leaks.join("; ") };
         pairs.push(("leaks", leaks));
+        pairs.extend(self.scores.iter().map(|score| ("score", score.text.clone())));
         pairs
     }
 }
 
 fn told(error: &impl ToString) -> Failure {
     Failure::new(error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_whole_runs_stand_beside_the_source() {
+        let report = |lives: usize, errors| {
+            let spec = ScaleSpec {
+                volumes: 2,
+                at_once: 1,
+                size_bytes: 4096,
+                block_bytes: 4096,
+                depth: 1,
+                io_bytes: 4096,
+                prefix: String::new(),
+            };
+            let seconds = BTreeMap::from([("life", vec![1.0; lives])]);
+            let seen = Seen { seconds, ..Seen::default() };
+            let report = ScaleReport {
+                spec,
+                system: System::now(),
+                wall_seconds: 50.0,
+                functions: FUNCTIONS.map(|name| Function::of(name, &seen)).into(),
+                leaks: Vec::new(),
+                errors,
+                first_error: None,
+                scores: Vec::new(),
+            };
+            report.beside(100.0)
+        };
+        assert_eq!(report(2, 0).scores[0].value, Some(50.0));
+        assert!(report(2, 0).text().contains("50.0 s, 0.50 times the source's 100 s"));
+        assert_eq!(report(2, 1).scores[0].value, None);
+        assert_eq!(report(1, 0).scores[0].value, None, "ended early");
+    }
 }

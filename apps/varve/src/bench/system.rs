@@ -25,6 +25,9 @@ pub(crate) struct System {
     processor: String,
     processors: usize,
     memory_bytes: u64,
+    /// What the kernel drew when the machine was started: it tells it from others, whatever their names.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) boot_id: Option<String>,
 }
 
 impl System {
@@ -48,6 +51,8 @@ impl System {
             processor: field(&text("/proc/cpuinfo"), "model name"),
             processors: std::thread::available_parallelism().map_or(0, usize::from),
             memory_bytes: memory_kib * 1024,
+            boot_id: Some(text("/proc/sys/kernel/random/boot_id").trim_end().to_owned())
+                .filter(|id| !id.is_empty()),
         }
     }
 
@@ -63,21 +68,30 @@ impl System {
             processor: String::new(),
             processors: 0,
             memory_bytes: 0,
+            boot_id: None,
         }
+    }
+
+    /// Of this machine, on which something else measured.
+    pub(crate) fn measured_by(self, tool: String) -> Self {
+        Self { tool: Some(tool), ..self }
     }
 
     /// For people.
     pub(crate) fn facts(&self) -> Vec<(&'static str, String)> {
-        if let Some(tool) = &self.tool {
-            return vec![("measured by", tool.clone())];
+        let mut facts: Vec<_> =
+            self.tool.iter().map(|tool| ("measured by", tool.clone())).collect();
+        if self.version.is_empty() {
+            return facts;
         }
         let build = if self.debug_build { ", not optimised" } else { "" };
         let memory = ByteCount(self.memory_bytes);
         let Self { version, kernel, processor, processors, .. } = self;
-        vec![
+        facts.extend([
             ("command", format!("varve {}", self.command.join(" "))),
             ("client", format!("varve {version}{build}, {processors} × {processor}, {memory}")),
             ("kernel", kernel.clone()),
-        ]
+        ]);
+        facts
     }
 }

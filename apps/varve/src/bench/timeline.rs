@@ -2,12 +2,14 @@
 
 use std::fs;
 use std::path::Path;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use varve_tool_bench::Usage;
 
 use super::chart::Curve;
-use super::run::{Outcome, Repeat};
+use super::run::Outcome;
+use super::sampler::Timeline;
 use super::saved::{REPORT, Saved};
 
 /// Name of the file.
@@ -32,16 +34,20 @@ type Drawn = fn(&Usage) -> Option<f64>;
 
 impl Timelines {
     /// Those of runs.
-    pub(super) fn of(outcomes: &[Outcome]) -> Self {
-        let moments = |repeat: &Repeat| -> Vec<Moment> {
-            let moments = repeat.timeline.iter().map(|(at, usage)| Moment {
-                at_ms: u64::try_from(at.as_millis()).unwrap_or(u64::MAX),
-                usage: usage.clone(),
-            });
-            moments.collect()
+    pub(crate) fn of(outcomes: &[Outcome]) -> Self {
+        let windows = |run: &Outcome| run.repeats.iter().map(|one| one.timeline.clone()).collect();
+        Self::of_windows(outcomes.iter().map(windows).collect())
+    }
+
+    /// Those of the windows of runs.
+    pub(super) fn of_windows(runs: Vec<Vec<Timeline>>) -> Self {
+        let moment = |(at, usage): (Duration, Usage)| Moment {
+            at_ms: u64::try_from(at.as_millis()).unwrap_or(u64::MAX),
+            usage,
         };
-        let runs = outcomes.iter().map(|run| run.repeats.iter().map(moments).collect());
-        Self { runs: runs.collect() }
+        let window = |moments: Vec<_>| moments.into_iter().map(moment).collect();
+        let windows = |run: Vec<_>| run.into_iter().map(window).collect();
+        Self { runs: runs.into_iter().map(windows).collect() }
     }
 
     /// Reads those of a result. They are there for pictures alone: a file of JSON has none, and what cannot be read is none.

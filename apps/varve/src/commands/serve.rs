@@ -7,13 +7,10 @@ use varve_access_admin::ListenAddress;
 use varve_types::parse_size;
 
 use crate::cli::Global;
-use crate::config::{self, DriveSetting, LogFormat, LogLevel, S3Listen, Settings};
+use crate::config::{self, CONFIG_FILE, DriveSetting, LogFormat, LogLevel, S3Listen, Settings};
 use crate::daemon;
 use crate::failure::Result;
 use crate::logging;
-
-/// Name of the configuration file that a data directory may hold.
-const CONFIG_FILE: &str = "varve.toml";
 
 /// Serve a pool's volumes over NBD and its buckets over S3, in the foreground
 ///

@@ -14,6 +14,20 @@ use crate::failure::{Failure, Result};
 /// Where the settings are described.
 const PAGE: &str = "docs/operating/configuration.md describes every setting";
 
+/// Name of the configuration file that a data directory may hold.
+pub(crate) const CONFIG_FILE: &str = "varve.toml";
+
+/// The settings of a data directory for commands that open its pool themselves: defaults, then its file.
+pub(crate) fn read_data(data: &Path) -> Result<Settings> {
+    let mut settings = Settings { data: data.to_owned(), ..Settings::default() };
+    let file = data.join(CONFIG_FILE);
+    if file.exists() {
+        read(&file, &mut settings)?;
+        data.clone_into(&mut settings.data);
+    }
+    Ok(settings)
+}
+
 /// Applies the file at `path` to `settings`.
 pub(crate) fn read(path: &Path, settings: &mut Settings) -> Result<()> {
     let text = fs::read_to_string(path).map_err(|error| {

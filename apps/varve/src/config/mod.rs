@@ -6,7 +6,7 @@ mod file;
 mod settings;
 mod table;
 
-pub(crate) use file::read;
+pub(crate) use file::{CONFIG_FILE, read, read_data};
 pub(crate) use settings::{
     DriveSetting, LogFormat, LogLevel, S3Listen, Settings, Thresholds, TlsSettings,
 };

@@ -34,6 +34,14 @@ impl Home {
         }
     }
 
+    /// Whether a pool is there already.
+    pub(super) fn is_remembered(&self) -> bool {
+        match self {
+            Self::Drives(drives) => drives.remembered,
+            Self::Rados(_) => true,
+        }
+    }
+
     /// Opens the pool; on drives that the directory does not remember yet it is made first. Blocks.
     pub(super) fn open(&self, settings: &Settings) -> Result<PoolMedia> {
         match self {

@@ -11,6 +11,7 @@ mod files;
 mod fill;
 mod holdings;
 mod home;
+mod in_process;
 mod lock;
 mod objects;
 mod online_check;
@@ -41,6 +42,7 @@ use crate::client::ADMIN_SOCKET;
 use crate::config::{Settings, TlsSettings};
 use crate::failure::{Failure, Result};
 
+pub(crate) use self::in_process::InProcess;
 pub(crate) use self::rados::{RadosHome, RadosMedia};
 pub(crate) use self::rados_pools::{
     NewRadosPool, attach as attach_rados_pool, create as create_rados_pool,

@@ -66,8 +66,9 @@ fn a_mix_on_a_bucket_is_measured_verified_and_removed() {
     let all = operations(run, "both");
     for (side, share) in [("reads", 0.5), ("writes", 0.25), ("lists", 0.1), ("deletes", 0.15)] {
         let found = operations(run, side) as f64 / all as f64;
-        // Dealt by a hundred; those under way at the ends may be missing.
-        assert!((found - share).abs() < 0.1, "{found} of {side}, {all}");
+        // Dealt by a hundred; those under way at the ends may be missing, which is much of the few that a busy machine does.
+        let most = 0.05 + 10.0 / all as f64;
+        assert!((found - share).abs() < most, "{found} of {side}, {all}");
     }
     assert_eq!(run["target"], format!("s3://bench/x at {}", rig.endpoint));
     assert_eq!((&run["failures"], &run["fill"]), (&0.into(), &true.into()));
@@ -86,6 +87,22 @@ fn a_mix_on_a_bucket_is_measured_verified_and_removed() {
 }
 
 #[test]
+fn objects_hold_the_data_that_are_asked_for() {
+    let rig = Rig::start();
+    let data = ["--zeros", "10", "--duplicates", "40%", "--compression", "2", "--verify"];
+    let load = ["--target", "s3://bench", "--objects", "50", "--reads", "50"];
+    let json = rig.bench(&[&load[..], &data, &["--json"]].concat()).json();
+    let run = &json["runs"][0];
+    assert_eq!((&run["verified_objects"], &run["failures"]), (&50.into(), &0.into()));
+    let said = &run["load"];
+    assert_eq!((&said["zero_percent"], &said["duplicate_percent"]), (&10.into(), &40.into()));
+    let text = rig.bench(&[&load[..], &data].concat()).ok();
+    assert!(text.contains("10 % zeros, 40 % duplicates, compressible 2:1\n"), "{text}");
+    let refused = rig.bench(&[&load[..], &["--zeros", "60", "--duplicates", "60"]].concat());
+    assert!(refused.refused(2).contains("are more than 100 %"));
+}
+
+#[test]
 fn presets_of_objects_run_on_a_bucket() {
     let rig = Rig::start();
     let run = |preset: &str, size: &str, more: &[&str]| {
@@ -100,6 +117,26 @@ fn presets_of_objects_run_on_a_bucket() {
         runs
     };
     let small = run("cos-small-read", "2MiB", &["--verify"]);
+    let network = rig.bench(&[
+        "cos-small-read",
+        "--target",
+        "s3://bench",
+        "--size",
+        "2MiB",
+        "--nic-gbit",
+        "10",
+    ]);
+    let network = network.ok();
+    // 10 Gbit/s ÷ 128,000 bytes.
+    assert!(network.contains(" % of 9766 objects/s that 10 Gbit/s carry\n"), "{network}");
+    for (wrong, what) in [
+        (&["vod", "--nic-gbit", "10"][..], "has nothing to do with"),
+        (&["--nic-gbit", "1"], "<PRESET>"),
+        (&["cos-small-read", "--nic-gbit", "0"], "no number of Gbit/s"),
+    ] {
+        let refused = rig.bench(&[wrong, &["--target", "s3://bench"]].concat()).refused(2);
+        assert!(refused.contains(what), "{refused}");
+    }
     assert_eq!(
         (&small[0]["load"]["jobs"], &small[0]["load"]["read_percent"]),
         (&320.into(), &100.into())
@@ -117,6 +154,15 @@ fn presets_of_objects_run_on_a_bucket() {
             runs.iter().map(|run| run["load"]["jobs"].as_u64().unwrap()).collect();
         assert_eq!(readers, [100, 200, 300, 400, 500, 600], "{preset}");
         assert_eq!((&runs[0]["fill"], &runs[1]["fill"]), (&true.into(), &false.into()));
+    }
+    let shared = ["dvr-shared", "--target", "s3://bench", "--size", "16MiB", "--json"];
+    let json = rig.bench(&shared).json();
+    let runs = json["runs"].as_array().unwrap();
+    assert_eq!(json["scores"][0]["unit"], "readers");
+    for (run, readers) in runs.iter().zip([100.0, 200.0, 300.0, 400.0, 500.0, 600.0]) {
+        // A reader asks for a segment each 11 s, and 85 of 100 operations read.
+        let rate = run["load"]["rate_per_second"].as_f64().unwrap_or_else(|| panic!("{run}"));
+        assert!((rate - readers / 11.0 / 0.85).abs() < 1e-6, "{rate} of {readers}");
     }
     assert_eq!(rig.objects(), 0, "nothing is left");
     // Objects of these are up to gigabytes: only that they are understood.
@@ -143,7 +189,10 @@ fn objects_longer_than_a_part_go_in_parts() {
     fs::write(rig.home.path().join("w.xml"), xml).unwrap();
     let server = ["--endpoint", &rig.endpoint, "--access-key", &rig.key];
     let arguments = ["bench", "cosbench", "w.xml", "--secret-file", "secret", "--csv"];
-    let csv = rig.home.varve(&[&arguments[..], &server].concat()).ok();
+    let data = ["--duplicates", "50", "--compression", "2"];
+    let wrong = [&arguments[..], &server, &["--compression", "0.5"]].concat();
+    assert!(rig.home.varve(&wrong).refused(2).contains("compression ratio 0.5"));
+    let csv = rig.home.varve(&[&arguments[..], &server, &data].concat()).ok();
     let read = csv.lines().find(|line| line.starts_with("s3-main,main,read,4,44000000,"));
     assert!(read.is_some(), "{csv}");
     let shown = rig.home.varve(&["bucket", "show", "pp-1", "--json"]).json();

@@ -56,6 +56,11 @@ fn hosts_that_begin_together_make_one_result() {
     let rate = run["both"]["operations_per_second"].as_f64().unwrap();
     assert!((rate - 2500.0).abs() < 50.0, "{rate}");
     assert_eq!(run["repeats"].as_array().unwrap().len(), 2);
+    // Both ran on this machine, which counts once; both processes made the load.
+    let usage = &run["repeats"][0]["usage"];
+    assert_eq!(usage["cpus"], hosts[0]["runs"][0]["repeats"][0]["usage"]["cpus"]);
+    assert_eq!(usage["processes"].as_array().unwrap().len(), 2, "{usage}");
+    assert_eq!(run["repeats"][0]["layers"]["cpu_us"][1][0], "clients", "{run}");
     // Percentiles are those of all operations.
     for side in ["reads", "writes", "both"] {
         let mut cells: BTreeMap<u64, u64> = BTreeMap::new();

@@ -2,6 +2,9 @@
 //! the export of a daemon.
 
 use std::fs;
+use std::io::{Read, Write};
+use std::os::unix::net::UnixListener;
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -79,18 +82,78 @@ fn clients_share_a_target_and_make_one_result() {
     let disk = fs::read(dir.path().join("disk")).unwrap();
     assert_eq!(disk[..8 << 20], vec![7; 8 << 20], "what lies before --from is nobody's");
     assert!(disk[8 << 20..].chunks(4096).all(|block| block != [7; 4096]), "all parts are filled");
+    // A preset has those of its source, which share the whole target.
+    let json = run(&["vdi-4k-rr", "--json"]).json();
+    assert_eq!(
+        (&json["runs"][0]["load"]["hosts"], &json["runs"][0]["load"]["jobs"]),
+        (&4.into(), &40.into())
+    );
+    assert_eq!(json["runs"][0]["size_bytes"], 16 << 20);
+    let rate = json["runs"][0]["both"]["operations_per_second"].as_f64().unwrap();
+    assert_eq!(json["scores"][0]["value"].as_f64(), Some((rate / 100.0).floor()), "of all clients");
+    let text = run(&["vdi-4k-rr"]).ok();
+    assert!(text.starts_with("preset     vdi-4k-rr\n") && text.contains("of 4 clients"), "{text}");
+    for alone in [["--clients", "1"], ["--settle", "1ms"]] {
+        let json = run(&[["vdi-4k-rr", "--json"], alone].concat()).json();
+        assert!(json["hosts"].is_null(), "{alone:?} is of one process");
+    }
     for (wrong, what) in [
         (&["--clients", "2", "--jobs", "3", "--size", "8MiB"][..], "3 jobs cannot be divided"),
-        (&["--clients", "2", "--jobs", "2"], "several clients need --size"),
-        (&["--clients", "2", "--size", "8MiB", "--server"], "cannot be used with"),
-        (&["--clients", "2", "--size", "8MiB", "--ceph", "x.asok"], "cannot be used with"),
-        (&["--clients", "2", "--size", "8MiB", "--process", "1"], "cannot be used with"),
+        (&["--clients", "2", "--size", "8MiB", "--at", "9999999999"], "cannot be used with"),
         (&["--from", "1000"], "no multiple of 4 KiB"),
         (&["--from", "12MiB", "--size", "8MiB"], "fewer than --from and --size"),
     ] {
         let refused = run(wrong).refused(2);
         assert!(refused.contains(what), "{refused}");
     }
+}
+
+#[test]
+fn what_the_machine_did_is_looked_at_once_for_all_clients() {
+    let home = Home::new();
+    let daemon = home.serve(&[]);
+    home.varve(&["volume", "create", "v", "--size", "64MiB"]).ok();
+    let target = "nbd+unix:///v?socket=nbd.sock";
+    let run = |more: &[&str]| {
+        let load = ["--target", target, "--overwrite", "--reads", "0", "--size", "16MiB"];
+        let time = ["--jobs", "2", "--depth", "4", "--ramp", "500ms", "--duration", "1500ms"];
+        home.varve(&[&["bench", "run"], &load[..], &time, more].concat())
+    };
+    let own = daemon.pid().to_string();
+    let looks = ["--process", &own, "--server", "--repeat", "2"];
+    let json = run(&[&["--clients", "2"], &looks[..], &["--save", "two", "--json"]].concat());
+    let json = json.json();
+    let report = &json["runs"][0];
+    assert_eq!(report["invalid"].as_array().unwrap().len(), 0, "{}", report["invalid"]);
+    for window in report["repeats"].as_array().unwrap() {
+        let usage = &window["usage"];
+        let seconds = usage["seconds"].as_f64().unwrap();
+        assert!((0.5..=1.5).contains(&seconds), "the ramp is left out: {seconds}");
+        let processes = usage["processes"].as_array().unwrap();
+        let clients = processes.iter().filter(|process| process["is_client"] == true).count();
+        assert_eq!((processes.len(), clients), (3, 2), "the daemon and two clients: {usage}");
+        // What the daemon counts is what both clients wrote, once.
+        let counted = usage["server"]["client_write_bytes_per_second"].as_f64().unwrap();
+        let written = window["write_bytes_per_second"].as_f64().unwrap();
+        assert!((0.6..1.6).contains(&(counted / written)), "{counted} of {written}");
+        let layers = &window["layers"];
+        let names = |of: &str| -> Vec<String> {
+            let parts = layers[of].as_array().unwrap().iter();
+            parts.map(|part| part[0].as_str().unwrap().to_owned()).collect()
+        };
+        assert_eq!(names("cpu_us"), ["all", "clients", "varve"]);
+        assert_eq!(names("mean_us"), ["client, network and front-end", "engine", "drives"]);
+        assert!(layers["amplification"][0]["written"].as_f64().unwrap() > 0.0, "{layers}");
+        assert!(!window["findings"].as_array().unwrap().is_empty(), "{window}");
+    }
+    let usage = fs::read_to_string(home.path().join("two/usage.json")).unwrap();
+    let usage: serde_json::Value = serde_json::from_str(&usage).unwrap();
+    assert_eq!(usage["runs"][0].as_array().unwrap().len(), 2, "{usage}");
+    assert!(!usage["runs"][0][1].as_array().unwrap().is_empty(), "{usage}");
+    let text = run(&[&["--clients", "2"], &looks[..]].concat()).ok();
+    assert!(text.contains(" for an operation\n"), "{text}");
+    let text = run(&looks).ok();
+    assert!(text.contains("processors  all ") && text.contains(", clients "), "{text}");
 }
 
 #[test]
@@ -237,8 +300,20 @@ fn a_preset_runs_with_its_parameters() {
     assert!(
         text.contains("4 KiB random, 100 % reads, 8 jobs × 32 under way, as fast as answered\n")
     );
-    let json = bench(&[&null[..], &["--json"]].concat()).json();
+    let knee = text.lines().find(|line| line.starts_with("knee   ")).unwrap_or_default();
+    assert!(text.contains("\nSCORE\n") && knee.contains(" workers, "), "{text}");
+    let dir = tempfile::tempdir().unwrap();
+    let folder = dir.path().join("saved");
+    let save = ["--json", "--save", folder.to_str().unwrap()];
+    let json = bench(&[&null[..], &save].concat()).json();
     assert_eq!(json["runs"].as_array().unwrap().len(), 7);
+    let score = &json["scores"][0];
+    assert_eq!((&score["name"], &score["unit"]), (&"knee".into(), &"workers".into()));
+    let page = fs::read_to_string(folder.join("index.html")).unwrap();
+    let text = score["text"].as_str().unwrap();
+    assert!(page.contains("<h2>Scores</h2>") && page.contains(text), "{page}");
+    let own = bench(&["--target", "null:1GiB", "--json"]).json();
+    assert!(own["scores"].is_null(), "only presets are run for something: {}", own["scores"]);
     let mixed = ["ccic-db", "--target", "memory:16MiB", "--verify", "--json"];
     let json = bench(&mixed).json();
     assert_eq!(
@@ -249,10 +324,16 @@ fn a_preset_runs_with_its_parameters() {
     for (preset, what) in [
         ("yahoo-cas", "a cache tier before coded storage"),
         ("file-smallfiles", "file system targets"),
+        ("file-mixed", "file system targets"),
     ] {
-        let later = bench(&[preset, "--target", "memory:16MiB"]).refused(2);
         let said = format!("`{preset}` cannot be run yet: it needs {what}");
-        assert!(later.contains(&said) && later.contains("varve bench show"), "{later}");
+        // Whatever is said beside it: a target would not help.
+        for more in [&["--target", "memory:16MiB"][..], &["--target", "s3://b"], &[]] {
+            let later = bench(&[&[preset], more].concat()).refused(2);
+            assert!(later.contains(&said) && later.contains("varve bench show"), "{later}");
+        }
+        let later = varve(&["bench", "cosbench", preset]).refused(2);
+        assert!(later.contains(&said), "{later}");
     }
     let file = bench(&["file-2m-qd64", "--target", "memory:256MiB", "--size", "256MiB", "--json"]);
     let blocks: Vec<u64> = file.json()["runs"]
@@ -268,6 +349,81 @@ fn a_preset_runs_with_its_parameters() {
     assert!(
         bench(&["appb-small-90w", "--target", "memory:1MiB"]).refused(2).contains("fewer than")
     );
+}
+
+/// Looks whether loads went on with more volumes, each with its rate, until they were too slow or had no room, and whether the score says that.
+fn check_search(json: &serde_json::Value, count: u64, volumes_max: u64) {
+    let runs = json["runs"].as_array().unwrap();
+    for (share, score) in [100, 0].into_iter().zip(json["scores"].as_array().unwrap()) {
+        let runs = runs.iter().filter(|run| run["load"]["read_percent"] == share);
+        let (mut fast, mut slow) = (vec![0], vec![]);
+        for (number, run) in runs.enumerate() {
+            let jobs = run["load"]["jobs"].as_u64().unwrap();
+            assert!(jobs.is_multiple_of(count) && jobs <= volumes_max, "{jobs}");
+            assert!(number > 0 || jobs == 40, "it begins as the source: {jobs}");
+            assert_eq!(run["load"]["rate_per_second"].as_f64(), Some(jobs as f64 * 100.0));
+            let is_valid = run["invalid"].as_array().unwrap().is_empty();
+            let p99_us = run["both"]["latency_us"]["p99"].as_f64().unwrap();
+            if is_valid && p99_us <= 20_000.0 { fast.push(jobs) } else { slow.push(jobs) }
+        }
+        let first_slow = slow.iter().copied().min().unwrap_or(u64::MAX);
+        let most = fast.into_iter().filter(|jobs| *jobs < first_slow).max().unwrap();
+        assert_eq!(score["value"].as_f64(), Some(most as f64), "{score}");
+        let is_known = first_slow.saturating_sub(most) <= (most / 10).max(count);
+        assert!(is_known || slow.is_empty() && most * 2 > volumes_max, "{most}, {slow:?}");
+    }
+}
+
+#[test]
+fn the_most_volumes_within_a_bound_are_looked_for() {
+    // Of 100 blocks each of so many volumes has one.
+    let dir = tempfile::tempdir().unwrap();
+    let saved = dir.path().join("saved");
+    let save = ["--json", "--save", saved.to_str().unwrap()];
+    let json = bench(&[&["vdi-capped", "--target", "null:400KiB"], &save[..]].concat()).json();
+    check_search(&json, 1, 100);
+    // Latency by rate is a curve of each kind of load.
+    let page = fs::read_to_string(saved.join("index.html")).unwrap();
+    for kind in ["100 % reads", "0 % reads"] {
+        assert!(page.contains(&format!("vdi-capped: 4 KiB random, {kind}\n")), "{page}");
+    }
+    fs::write(dir.path().join("disk"), vec![7; 400 << 10]).unwrap();
+    let capped = ["bench", "run", "vdi-capped", "--target", "disk", "--overwrite", "--json"];
+    let clients = ["--clients", "2", "--size", "400KiB", "--ramp", "0ms", "--duration", "200ms"];
+    let json = varve_in(dir.path(), &[&capped[..], &clients].concat()).json();
+    assert_eq!(json["runs"][0]["load"]["hosts"], 2);
+    check_search(&json, 2, 100);
+    let own = bench(&["vdi-capped", "--target", "null:400KiB", "--rate", "50", "--json"]).json();
+    assert_eq!(own["runs"].as_array().unwrap().len(), 2, "a rate of one's own is one load");
+}
+
+#[test]
+fn a_search_ends_where_a_target_takes_no_more() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("disk"), vec![7; 4 << 20]).unwrap();
+    // Each volume takes descriptors.
+    let run = |more: &str| {
+        let times = "--ramp 0ms --duration 200ms --json";
+        let varve = env!("CARGO_BIN_EXE_varve");
+        let line = format!("ulimit -n 250 && exec {varve} bench run vdi-capped {times} {more}");
+        let run = Command::new("sh").args(["-c", &line]).current_dir(dir.path()).output().unwrap();
+        assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+        serde_json::from_slice::<serde_json::Value>(&run.stdout).unwrap()
+    };
+    for more in ["--target null:4MiB", "--target disk --overwrite --clients 2"] {
+        let json = run(more);
+        for share in [100, 0] {
+            let runs = json["runs"].as_array().unwrap().iter();
+            let mut runs = runs.filter(|run| run["load"]["read_percent"] == share);
+            // A machine may be too busy for so many.
+            let is_known = |run: &serde_json::Value| {
+                let is_slow = run["both"]["latency_us"]["p99"].as_f64() > Some(20_000.0);
+                let is_ended = run["notes"].to_string().contains("volumes could not be had: ");
+                is_slow || is_ended || !run["invalid"].as_array().unwrap().is_empty()
+            };
+            assert!(runs.any(is_known), "{share} of {more}: {json}");
+        }
+    }
 }
 
 #[test]
@@ -333,6 +489,97 @@ fn a_run_on_a_system_that_is_not_well_is_invalid() {
     // It falls ill meanwhile: the first question takes the file away.
     let text = run("null:1GiB", "rm well");
     assert!(invalid(&text).starts_with("the system was not well: `rm well` ended with"), "{text}");
+}
+
+/// An admin API that answers each question with the next of these states and times since the daemon's start, and the last one from then on.
+fn answers(socket: PathBuf, listener: &str, said: &'static [(&'static str, u64)]) {
+    let server = UnixListener::bind(&socket).unwrap();
+    let listener = listener.to_owned();
+    std::thread::spawn(move || {
+        for (turn, stream) in server.incoming().enumerate() {
+            let (state, uptime_ms) = said[turn.min(said.len() - 1)];
+            let shard = if state == "serving" { "serving" } else { "opening" };
+            let status = serde_json::json!({
+                "version": "0", "state": state, "pool_id": "f00", "uptime_ms": uptime_ms, "volumes": 1, "connections": 0,
+                "listeners": [{ "protocol": "nbd", "address": listener }], "memory": { "budget_bytes": 1, "used_bytes": 0 },
+                "fill": { "used_bytes": 0, "capacity_bytes": 1, "level": "ok" },
+                "shards": [{ "shard": 1, "state": shard, "undrained_bytes": 0, "lane_used_bytes": 0, "lane_size_bytes": 1 }],
+            });
+            let body = status.to_string();
+            let mut stream = stream.unwrap();
+            let mut head = Vec::new();
+            while !head.ends_with(b"\r\n\r\n") {
+                let mut byte = [0];
+                stream.read_exact(&mut byte).unwrap();
+                head.push(byte[0]);
+            }
+            let length = body.len();
+            let head = format!(
+                "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n"
+            );
+            stream.write_all((head + &body).as_bytes()).unwrap();
+        }
+    });
+}
+
+#[test]
+fn a_daemon_is_asked_whether_it_is_well() {
+    let home = Home::new();
+    let _daemon = home.serve(&[]);
+    home.varve(&["volume", "create", "v", "--size", "64MiB"]).ok();
+    let run = |global: &[&str], more: &[&str]| {
+        let arguments =
+            ["bench", "run", "--target", "nbd+unix:///v?socket=nbd.sock", "--ramp", "0ms"];
+        let all = [global, &arguments[..], &["--duration", "300ms"], more].concat();
+        home.varve(&[&all[..], &["--json"]].concat()).json()["runs"][0].clone()
+    };
+    let well = run(&[], &[]);
+    let health = &well["health"];
+    assert!(health["by"].as_str().unwrap().starts_with("the daemon of pool "), "{health}");
+    assert_eq!((&health["looks"], &health["degraded"]), (&2.into(), &serde_json::Value::Null));
+    assert_eq!(well["invalid"].as_array().unwrap().len(), 0);
+    let clients = ["--clients", "2", "--jobs", "2", "--size", "8MiB"];
+    let health = run(&[], &clients)["health"].clone();
+    assert_eq!((&health["looks"], &health["degraded"]), (&2.into(), &serde_json::Value::Null));
+    let by = run(&[], &["--healthy", "true"])["health"]["by"].clone();
+    assert_eq!(by, "`true`", "it stands for the daemon");
+    // Of the target of somebody else it knows nothing.
+    let file = home.path().join("file");
+    fs::write(&file, vec![0; 1 << 20]).unwrap();
+    let other = ["bench", "run", "--target", "file", "--duration", "100ms", "--json"];
+    assert!(home.varve(&other).json()["runs"][0]["health"].is_null());
+
+    let short = tempfile::tempdir().unwrap();
+    for (name, said, why) in [
+        (
+            "a",
+            &[("serving", 1), ("serving", 2), ("degraded", 3)][..],
+            "shard 1: it opens at the end",
+        ),
+        ("b", &[("degraded", 1)], "shard 1: it opens, 0 s from the beginning"),
+        ("c", &[("serving", 9), ("serving", 10), ("serving", 5)], "was started again at the end"),
+    ] {
+        let socket = short.path().join(name);
+        let addr = format!("unix:{}", socket.display());
+        answers(socket, "unix:nbd.sock", said);
+        for more in [&[][..], &clients] {
+            if !more.is_empty() && name != "b" {
+                continue; // It has said all of that.
+            }
+            let run = run(&["--addr", &addr], more);
+            let degraded = run["health"]["degraded"].as_str().unwrap();
+            assert!(
+                degraded.starts_with("the daemon of pool f00 ") && degraded.ends_with(why),
+                "{degraded}"
+            );
+            let invalid = run["invalid"][0].as_str().unwrap();
+            assert_eq!(invalid, format!("the system was not well: {degraded}"));
+        }
+    }
+    let socket = short.path().join("d");
+    let addr = format!("unix:{}", socket.display());
+    answers(socket, "unix:elsewhere.sock", &[("degraded", 1)]);
+    assert!(run(&["--addr", &addr], &[])["health"].is_null(), "another daemon");
 }
 
 #[test]

@@ -9,7 +9,7 @@ fn a_preset_is_shown_with_its_source() {
         "source     S0, appendix B\n",
         "size       1.1 TiB (1250000000000 bytes)\n",
         "time       300 s after 30 s, each block written once before\n",
-        "clients    5 in the source, by --clients 5; else 1\n",
+        "clients    5, as in the source, on a file, a device or an export; else 1, or what --clients says\n",
         "load       4 KiB random, 10 % reads, 50 jobs × 32 under way, as fast as answered (source: 4 KB)\n",
     ] {
         assert!(text.contains(part), "{part}\n{text}");
@@ -21,8 +21,13 @@ fn a_preset_is_shown_with_its_source() {
     assert_eq!(json["work"]["clients"], 1);
     let fio = varve(&["bench", "show", "uc1-fio"]).ok();
     let load = "100 % reads, 40 jobs × 32 under way";
-    assert!(fio.contains("clients    4 in the source") && fio.contains(load), "{fio}");
+    assert!(fio.contains("clients    4, as in the source") && fio.contains(load), "{fio}");
     assert!(varve(&["bench", "show", "general"]).ok().contains("\nassumed"));
+    let oltp = varve(&["bench", "show", "oltp-8k"]).ok();
+    let score =
+        "\nscore      most operations/s of the loads with a mean latency within 1, 3, 4 ms\n";
+    assert!(oltp.contains(score), "{oltp}");
+    assert_eq!(json["score"], "figures of each load");
 }
 
 #[test]

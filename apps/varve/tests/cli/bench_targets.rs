@@ -27,6 +27,48 @@ fn volumes_live_as_long_as_their_run() {
 }
 
 #[test]
+fn the_engine_is_measured_without_a_daemon() {
+    let home = Home::new();
+    let bench = |target: &str, more: &[&str]| {
+        let arguments =
+            ["bench", "run", "--target", target, "--ramp", "0ms", "--duration", "300ms"];
+        home.varve(&[&arguments[..], more].concat())
+    };
+    let own = ["--overwrite", "--jobs", "2", "--size", "16MiB"];
+    let load = [&own[..], &["--reads", "50", "--fill", "--verify", "--json"]].concat();
+    let nothing = bench("engine:v", &load).refused(2);
+    assert!(nothing.contains("varve-data holds no pool"), "{nothing}");
+    let daemon = home.serve(&[]);
+    home.varve(&["volume", "create", "v", "--size", "64MiB"]).ok();
+    let served = bench("engine:v", &load).refused(1);
+    assert!(served.contains("is already served by process"), "{served}");
+    daemon.signal("TERM");
+    assert!(daemon.end().0.success());
+
+    let json = bench("engine:v", &load).json();
+    let report = &json["runs"][0];
+    assert_eq!(
+        (&report["target"], &report["size_bytes"]),
+        (&"engine:v".into(), &(16 << 20).into())
+    );
+    assert_eq!(report["verified_blocks"], 4096);
+    assert!(report["writes"]["operations"].as_u64().unwrap() > 0);
+    assert!(bench("engine:w", &load).refused(1).contains("open volume w: "));
+    assert!(bench("engine:v", &["--reads", "0"]).refused(2).contains("say --overwrite"));
+    let addressed = [&["--addr", "unix:x"], &load[..]].concat();
+    assert!(bench("engine:v", &addressed).refused(2).contains("a pool without one"));
+    assert!(bench("engine:v", &["--clients", "2"]).refused(2).contains("this generator's own"));
+
+    // The daemon finds what was written, in a pool that is clean.
+    let _daemon = home.serve(&[]);
+    let mut client = home.connect("v");
+    for block in [0, 4095] {
+        let bytes = client.read(block * 4096, 4096);
+        assert!(bytes.iter().any(|byte| *byte != 0), "block {block}");
+    }
+}
+
+#[test]
 fn snapshots_and_clones_are_made_while_a_load_runs() {
     let home = Home::new();
     let _daemon = home.serve(&[]);
@@ -108,6 +150,58 @@ fn printed() -> String {
         "fio version": "fio-3.33", "timestamp_ms": 1, "global options": {}, "jobs": [job],
     });
     output.to_string()
+}
+
+#[test]
+fn fio_runs_a_job_file_as_it_is() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("output.json"), printed()).unwrap();
+    let fio = dir.path().join("fio");
+    fs::write(&fio, "#!/bin/sh\necho \"$@\" >> told\ncat output.json\n").unwrap();
+    fs::set_permissions(&fio, fs::Permissions::from_mode(0o755)).unwrap();
+    let run = |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_varve"));
+        let path = format!("{}:/usr/bin:/bin", dir.path().display());
+        command.current_dir(dir.path()).env("PATH", path).args(["bench", "run"]).args(arguments);
+        let output = command.output().unwrap();
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        (output.status.code(), text(&output.stdout), text(&output.stderr))
+    };
+    // An option that this generator does not know, and jobs beside each other.
+    fs::write(dir.path().join("read.fio"), "[a]\nrw=randread\nzonemode=none\n[b]\nrw=read\n")
+        .unwrap();
+    fs::write(dir.path().join("-write.fio"), "[a]\nrw=randwrite\n").unwrap();
+    let (code, text, error) = run(&["--fio-job", "read.fio", "--fio", "--save", "saved"]);
+    assert_eq!(code, Some(0), "{error}");
+    assert!(text.contains("job `load` of fio") && text.contains("50 % reads"), "{text}");
+    let told = fs::read_to_string(dir.path().join("told")).unwrap();
+    assert_eq!(told, "--version\n--output-format=json+ read.fio\n");
+    let page = varve_in(dir.path(), &["report", "page", "saved", "--markdown"]).ok();
+    assert!(page.contains("measured by") && page.contains("fio-3.33"), "{page}");
+    assert!(page.contains("--fio-job read.fio"), "the machine is this one: {page}");
+    let write = ["--fio-job=-write.fio", "--fio"];
+    let (code, _, error) = run(&write);
+    assert!(code == Some(2) && error.contains("say --overwrite"), "{error}");
+    let (code, text, error) = run(&[&write[..], &["--overwrite", "--json"]].concat());
+    assert_eq!(code, Some(0), "{error}");
+    let json: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(json["runs"][0]["both"]["operations"], 1000);
+    let told = fs::read_to_string(dir.path().join("told")).unwrap();
+    assert!(told.ends_with("--output-format=json+ ./-write.fio\n"), "{told}");
+    for (wrong, what) in [
+        (&["--fio", "libaio"][..], "takes no engine"),
+        (&["--fio", "--target", "null:1GiB", "--ramp", "1s"], "takes no --target, --ramp"),
+        (&["--fio", "--seed", "2"], "cannot be used with"),
+    ] {
+        let (code, _, error) = run(&[&["--fio-job", "read.fio"], wrong].concat());
+        assert!(code == Some(2) && error.contains(what), "{error}");
+    }
+    // Without an engine that of the target.
+    fs::write(dir.path().join("disk"), vec![0; 1 << 20]).unwrap();
+    let (code, text, error) =
+        run(&["--target", "disk", "--ramp", "0ms", "--duration", "1s", "--json", "--fio"]);
+    assert_eq!(code, Some(0), "{error}");
+    assert!(text.contains("by fio ioengine=io_uring"), "{text}");
 }
 
 #[test]

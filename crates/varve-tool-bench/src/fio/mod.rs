@@ -2,6 +2,7 @@
 
 mod command;
 mod file;
+mod harmless;
 mod job;
 mod output;
 

@@ -174,12 +174,13 @@ impl FioRun {
             return None;
         }
         let jobs = u64::from(self.job.load.jobs).max(self.jobs);
+        let seconds = self.window_ms as f64 / 1000.0;
         let figures = UnderWay {
             depth: jobs.saturating_mul(u64::from(self.job.load.depth)),
-            operations: self.both.operations,
-            mean_ns: self.both.mean_ns,
-            max_ns: self.both.max_ns,
-            window_ns: self.window_ms.saturating_mul(1_000_000),
+            operations_per_second: self.both.operations as f64 / seconds,
+            mean_us: self.both.mean_ns / 1000.0,
+            max_us: self.both.max_ns as f64 / 1000.0,
+            seconds,
         };
         figures.inconsistent()
     }

@@ -3,6 +3,8 @@
 //! P1. With a rate, an operation is due at a time that no answer changes. Its latency counts from then, so that what queues behind a
 //! stalled target counts in full (no coordinated omission).
 
+use crate::mix::key;
+
 /// When operations of one job are due, in ns from its beginning.
 #[derive(Clone, Copy, Debug)]
 pub enum Pace {
@@ -14,6 +16,10 @@ pub enum Pace {
         interval_ns: f64,
         /// When the first one is due: jobs take turns.
         first_ns: f64,
+        /// How far each lies from where it would be evenly, at most, as a share of the interval.
+        spread: f64,
+        /// Of those distances.
+        seed: u64,
     },
 }
 
@@ -23,7 +29,23 @@ impl Pace {
     pub fn of_job(rate: Option<f64>, job: u32, jobs: u32) -> Self {
         let Some(rate) = rate else { return Self::Closed };
         let apart_ns = 1e9 / rate;
-        Self::Open { interval_ns: apart_ns * f64::from(jobs), first_ns: apart_ns * f64::from(job) }
+        let (interval_ns, first_ns) = (apart_ns * f64::from(jobs), apart_ns * f64::from(job));
+        Self::Open { interval_ns, first_ns, spread: 0.0, seed: u64::from(job) }
+    }
+
+    /// The same with operations that lie apart by chance, from `1 - 2 × by` to `1 + 2 × by` of the interval.
+    ///
+    /// # Panics
+    /// When that would be below 0.
+    #[must_use]
+    pub fn spread(self, by: f64) -> Self {
+        assert!((0.0..=0.5).contains(&by), "operations stay in order");
+        match self {
+            Self::Closed => Self::Closed,
+            Self::Open { interval_ns, first_ns, seed, .. } => {
+                Self::Open { interval_ns, first_ns, spread: by, seed }
+            }
+        }
     }
 
     /// When operation `number` is due; `None` when as soon as there is room.
@@ -36,8 +58,12 @@ impl Pace {
     pub fn due_ns(self, number: u64) -> Option<u64> {
         match self {
             Self::Closed => None,
-            Self::Open { interval_ns, first_ns } => {
-                Some((first_ns + interval_ns * number as f64) as u64)
+            Self::Open { interval_ns, first_ns, spread, seed } => {
+                // From -1 to 1, of 32 bits of chance.
+                let chance = (key([seed, number]) >> 32) as f64 / f64::from(u32::MAX) * 2.0 - 1.0;
+                // The first one is due evenly: else at the beginning those of all jobs would come together, or none.
+                let chance = if number == 0 { 0.0 } else { chance };
+                Some((first_ns + interval_ns * (number as f64 + spread * chance)) as u64)
             }
         }
     }
@@ -57,6 +83,27 @@ mod tests {
             .collect();
         due.sort_unstable();
         assert!(due.into_iter().eq((0..1000).map(|n| n * 1_000_000)));
+    }
+
+    #[test]
+    fn spread_operations_keep_their_rate_and_lie_apart_by_chance() {
+        let even = Pace::of_job(Some(10.0), 7, 100);
+        let shift_ns = |pace: Pace, number| {
+            let spread = pace.spread(0.25).due_ns(number).unwrap();
+            spread as i64 - pace.due_ns(number).unwrap() as i64
+        };
+        assert_eq!(shift_ns(even, 0), 0, "jobs begin neither together nor late");
+        let shifts: Vec<i64> = (0..1000).map(|number| shift_ns(even, number)).collect();
+        // A job has an operation each 10 s.
+        let bounds = (shifts.iter().min().unwrap(), shifts.iter().max().unwrap());
+        assert!((-2_500_000_000..-2_400_000_000).contains(bounds.0), "{bounds:?}");
+        assert!((2_400_000_000..=2_500_000_000).contains(bounds.1), "{bounds:?}");
+        assert_ne!(
+            shift_ns(even, 5),
+            shift_ns(Pace::of_job(Some(10.0), 8, 100), 5),
+            "each its own"
+        );
+        assert!(Pace::Closed.spread(0.25).due_ns(3).is_none());
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use crate::access::AccessPattern;
 use crate::load::{Mixture, Part};
-use crate::preset::{BlockWork, Lives, Preset, Step, VolumeWork, Work};
+use crate::preset::{BlockWork, Lives, Metric, Preset, Step, VolumeWork, Work};
 
 const RANDOM: AccessPattern = AccessPattern::Uniform;
 const SEQUENTIAL: AccessPattern = AccessPattern::Sequential;
@@ -62,6 +62,7 @@ fn preset(id: &str, what: &str, work: Work) -> Preset {
         setting: THREE_COPIES,
         assumed: vec![TIMES_ASSUMED],
         reference: "",
+        metric: Metric::Table,
         work,
     }
 }
@@ -93,6 +94,7 @@ fn desktops() -> Vec<Preset> {
         source: "S0, figure 9 and table 2",
         setting: "3 copies (the measured cluster: 2), 60 % full; 4 client processes",
         reference: measured,
+        metric: Metric::Volumes { rate: VDI_RATE },
         ..preset(id, what, Work::Block(BlockWork { clients: VDI_CLIENTS, steps, ..WORK }))
     };
     let cap = Some(VDI_RATE * f64::from(VDI_VOLUMES));
@@ -119,7 +121,11 @@ fn desktops() -> Vec<Preset> {
         vec![step(100, None), step(0, None)],
     );
     vec![
-        Preset { reference: "S0, figure 9: Xeon D has 2.5 times the operations/s of E3 v3", ..fio },
+        Preset {
+            reference: "S0, figure 9: Xeon D has 2.5 times the operations/s of E3 v3",
+            metric: Metric::Table,
+            ..fio
+        },
         desktop(
             "vdi-4k-rr",
             "virtual desktops: 40 volumes, 4 KiB random reads",
@@ -133,6 +139,7 @@ fn desktops() -> Vec<Preset> {
         Preset {
             assumed: vec![TIMES_ASSUMED, "bound: p99 at most 20 ms"],
             reference: "the largest number of volumes with p99 at most 20 ms",
+            metric: Metric::Capped { p99_ms: 20 },
             ..capped
         },
         Preset {
@@ -144,15 +151,16 @@ fn desktops() -> Vec<Preset> {
 }
 
 fn databases() -> Vec<Preset> {
-    let sweep = |read_percent| {
-        let depths = [1, 2, 4, 8, 16, 32, 64, 128];
-        work(depths.map(|depth| Step { read_percent, depth, jobs: 1, ..BASE }).to_vec())
+    let depths = |step: Step| {
+        [1, 2, 4, 8, 16, 32, 64, 128].map(|depth| Step { depth, jobs: 1, ..step }).to_vec()
     };
+    let sweep = |read_percent| work(depths(Step { read_percent, ..BASE }));
     let oltp = |id, what, work| Preset {
         source: "S0, UC3 and table 2",
         setting: "2 copies (UC3) or 3 (table 2); data 4.8 TB, or 30 % of raw",
         assumed: vec![TIMES_ASSUMED, "1 job"],
         reference: "operations/s within 1, 3 and 4 ms; S0: 1.15 M, 200 k, 452 k",
+        metric: Metric::Within { mean_ms: &[1, 3, 4] },
         ..preset(id, what, work)
     };
     let eight = |read_percent| Step {
@@ -168,11 +176,10 @@ fn databases() -> Vec<Preset> {
         oltp("oltp-7030", "databases: 4 KiB random, 70 % reads, by queue depth", sweep(70)),
         Preset {
             setting: TWO_OR_THREE,
-            assumed: vec![TIMES_ASSUMED, "1 job", DEPTH_ASSUMED],
             ..oltp(
                 "oltp-8k",
-                "databases: 8 KiB random, 80 % and 70 % reads",
-                work(vec![eight(80), eight(70)]),
+                "databases: 8 KiB random, 80 % and 70 % reads, by queue depth",
+                work([depths(eight(80)), depths(eight(70))].concat()),
             )
         },
         Preset {
@@ -180,6 +187,7 @@ fn databases() -> Vec<Preset> {
             setting: "one node, and a cluster",
             assumed: vec![TIMES_ASSUMED, "70 % reads", "1 job", DEPTH_ASSUMED],
             reference: "above 500 k operations/s of a cluster and 200 k of a node, within 5 ms",
+            metric: Metric::Gates { rates: [200_000.0, 500_000.0], mean_ms: 5 },
             ..preset(
                 "ccic-db",
                 "a bank's database: 8 KiB random, mixed",
@@ -337,6 +345,7 @@ fn workers() -> Vec<Preset> {
         setting: "null back end: use --target null:SIZE",
         assumed: vec!["4 KiB random reads", DEPTH_ASSUMED, "2 s of ramp and 10 s measured"],
         reference: "S4's curve W11: the knee lies at the number of physical cores",
+        metric: Metric::Knee { percent: 5.0 },
         ..preset("null-workers", "1 to 32 workers on a null back end", Work::Block(workers))
     }]
 }
@@ -394,6 +403,7 @@ fn mixtures() -> Vec<Preset> {
                 "sizes, patterns, and half of the operations each",
             ],
             reference: "MB/s, and p99 of reads",
+            metric: Metric::Streams,
             ..preset(
                 "nosql",
                 "column stores: random reads beside a sequential append",
@@ -429,6 +439,7 @@ fn lives() -> Vec<Preset> {
         setting: "any",
         assumed: vec!["16 MiB of each volume are written and read back"],
         reference: "S4: 283.5 s in all, and means of each function; no errors",
+        metric: Metric::Wall { seconds: 283.5 },
         ..preset(
             "scale-1000x50",
             "1000 volumes, 50 at a time: create, map, wait, load, unmap, remove",
@@ -467,6 +478,7 @@ fn volumes() -> Vec<Preset> {
                 "70 % reads; a snapshot of each volume at the beginning and every 60 s; a clone for 10 volumes; bound of the drop: 20 %",
             ],
             reference: "operations/s of the second load, with snapshots, beside the first: less than 20 % fewer",
+            metric: Metric::Drop { percent: 20.0 },
             ..preset(
                 "virtinfra",
                 "virtual infrastructure: 4 KiB random without snapshots and with them",

@@ -1,6 +1,6 @@
 //! Presets that need what this tool cannot do yet: their parameters are known, and what is missing is told.
 
-use crate::preset::{Preset, Work};
+use crate::preset::{Metric, Preset, Work};
 
 const FILES: &str = "file system targets";
 
@@ -27,6 +27,7 @@ fn preset(row: &&Row) -> Preset {
         setting: "",
         assumed: row.assumed.to_vec(),
         reference: row.reference,
+        metric: Metric::Table,
         work: Work::Needs { what: row.needs, parameters: row.parameters },
     }
 }

@@ -2,10 +2,14 @@
 
 mod block;
 mod later;
+mod metric;
 mod objects;
+mod segments;
 
 use crate::access::AccessPattern;
 use crate::load::Mixture;
+pub use crate::preset::metric::Metric;
+pub use crate::preset::segments::Segments;
 
 /// A workload of a source.
 #[derive(Clone, PartialEq, Debug)]
@@ -22,6 +26,8 @@ pub struct Preset {
     pub assumed: Vec<&'static str>,
     /// What to look at, and what the source measured.
     pub reference: &'static str,
+    /// What it is run for.
+    pub metric: Metric,
     /// What it does.
     pub work: Work,
 }
@@ -35,6 +41,8 @@ pub enum Work {
     Objects {
         /// COSBench's XML, without endpoint and keys.
         xml: String,
+        /// Segments of video that each worker reads, where it is a reader of such.
+        segments: Option<Segments>,
     },
     /// Volumes of a daemon, each through its whole life.
     Lives(Lives),
@@ -250,6 +258,18 @@ mod tests {
         assert_eq!(steps.collect::<Vec<_>>(), [(100, 40, 32), (0, 40, 32)]);
         assert_eq!((fio.clients, work("vdi-4k-rw").clients, appb.clients), (4, 4, 5));
         assert_eq!(work("oltp-8k").clients, 1);
+        let shares: Vec<(u8, u32)> =
+            work("oltp-8k").steps.iter().map(|step| (step.read_percent, step.depth)).collect();
+        assert_eq!((shares.len(), shares[0], shares[15]), (16, (80, 1), (70, 128)));
+        let metric = |id: &str| Preset::named(id).unwrap().metric;
+        assert_eq!(metric("vdi-4k-rw"), Metric::Volumes { rate: 100.0 });
+        assert_eq!(metric("vdi-capped"), Metric::Capped { p99_ms: 20 });
+        assert_eq!(metric("oltp-8k"), Metric::Within { mean_ms: &[1, 3, 4] });
+        assert_eq!(metric("virtinfra"), Metric::Drop { percent: 20.0 });
+        assert_eq!(metric("vod"), Metric::Readers { within_s: 8, is_strict: true });
+        assert_eq!(metric("dvr-private"), Metric::Readers { within_s: 8, is_strict: false });
+        assert_eq!(metric("scale-1000x50"), Metric::Wall { seconds: 283.5 });
+        assert_eq!((metric("idf16"), metric("cos-large-read")), (Metric::Table, Metric::Network));
         let net = |id: &str| -> Vec<(usize, u8, u32)> {
             let steps = work(id).steps;
             steps.iter().map(|step| (step.block_bytes, step.read_percent, step.depth)).collect()

@@ -2,13 +2,17 @@
 
 use std::fmt::Write;
 
-use crate::preset::{Preset, Work};
+use crate::preset::{Metric, Preset, Segments, Work};
 
 /// Times of CeTune's template: ramp, measured, ramp down, in s.
 const CETUNE: (u64, u64, u64) = (90, 300, 30);
 
 /// Readers of the video presets, one stage each.
 const READERS: [u32; 6] = [100, 200, 300, 400, 500, 600];
+
+/// A segment of video; and when it has to be there.
+const SEGMENTS: Segments = Segments { least_s: 8, most_s: 14 };
+const LATE_S: u32 = SEGMENTS.least_s;
 
 /// Sizes of S0's table 12, as it shares them among reads and among writes.
 const READ_SIZES: &str = "h(4000|4000|80,2500|2500|10,1900|1900|5,1250|1250|5)KB";
@@ -76,7 +80,8 @@ fn cosbench(id: &str, kind: &'static str, sizes: &'static str, reference: &'stat
             "objects are drawn (u) by the load, and counted (r) when they are written: the source says neither (X24)",
         ],
         reference,
-        work: Work::Objects { xml: xml(&id, &shape, &[main]) },
+        metric: Metric::Network,
+        work: Work::Objects { xml: xml(&id, &shape, &[main]), segments: None },
         id,
     }
 }
@@ -94,7 +99,8 @@ fn mixed() -> Preset {
         times: (100, 300, 0),
         operations: mix(80, (1, 50), (51, 100), "c(64)KB"),
     };
-    preset(&shape, "COSBench's sample: 80 % reads of 64 KB", "COSBench", Vec::new(), "", &[main])
+    let what = "COSBench's sample: 80 % reads of 64 KB";
+    preset(&shape, what, "COSBench", Vec::new(), "", &[main])
 }
 
 fn asus() -> Preset {
@@ -126,11 +132,11 @@ fn dvr(id: &'static str, read_percent: u32) -> Preset {
     let assumed = vec![
         share,
         "1000 segments to be read, and as many to be written",
-        "each reader asks for the next segment when it has one",
+        "a segment plays for 8 to 14 s, and as often each reader asks for one, whatever became of the last; writes beside reads by their share",
         "ramp 90 s, 300 s measured, ramp down 30 s",
     ];
     let reference = "most readers whose segments come within 8 s";
-    preset(&shape, what, "S0, figures 16 to 21", assumed, reference, &mains)
+    segments(preset(&shape, what, "S0, figures 16 to 21", assumed, reference, &mains), false)
 }
 
 fn vod() -> Preset {
@@ -143,12 +149,21 @@ fn vod() -> Preset {
     });
     let assumed = vec![
         "4 MB",
-        "100 to 600 readers",
+        "100 to 600 readers, each of which asks for a segment each 8 to 14 s, whatever became of the last, 8 s before it has to be there",
         "1000 segments",
         "ramp 90 s, 300 s measured, ramp down 30 s",
     ];
     let reference = "no segment later than its deadline";
-    preset(&shape, "video on demand", "S0", assumed, reference, &mains)
+    segments(preset(&shape, "video on demand", "S0", assumed, reference, &mains), true)
+}
+
+/// Workers are readers of segments.
+fn segments(mut preset: Preset, is_strict: bool) -> Preset {
+    preset.metric = Metric::Readers { within_s: LATE_S, is_strict };
+    if let Work::Objects { segments, .. } = &mut preset.work {
+        *segments = Some(SEGMENTS);
+    }
+    preset
 }
 
 /// Large objects go in parts; what is read is compared.
@@ -172,7 +187,8 @@ fn archive() -> Preset {
     let reference = "MB/s, bytes for money; 1.4 times the data stored";
     let what = "backups into coded storage, in parts";
     let setting = "code 10+4, 8+3 or 4+2";
-    Preset { setting, ..preset(&shape, what, "S0", assumed, reference, &[main]) }
+    let metric = Metric::Streams;
+    Preset { setting, metric, ..preset(&shape, what, "S0", assumed, reference, &[main]) }
 }
 
 fn mix(
@@ -202,7 +218,8 @@ fn preset(
         setting: "",
         assumed,
         reference,
-        work: Work::Objects { xml: xml(shape.id, shape, mains) },
+        metric: Metric::Table,
+        work: Work::Objects { xml: xml(shape.id, shape, mains), segments: None },
     }
 }
 
@@ -255,7 +272,7 @@ mod tests {
     #[test]
     fn every_workload_is_one_of_cosbench() {
         for preset in presets() {
-            let Work::Objects { xml } = &preset.work else { panic!("{}", preset.id) };
+            let Work::Objects { xml, .. } = &preset.work else { panic!("{}", preset.id) };
             let workload = Workload::read(xml).unwrap();
             let compares = workload.notes == ["hashCheck of operation read is ignored"];
             assert!(workload.notes.is_empty() || compares, "{:?}", workload.notes);
@@ -269,7 +286,7 @@ mod tests {
     #[test]
     fn a_smaller_one_reads_what_is_written_before() {
         for preset in presets() {
-            let Work::Objects { xml } = &preset.work else { panic!("{}", preset.id) };
+            let Work::Objects { xml, .. } = &preset.work else { panic!("{}", preset.id) };
             let whole = Workload::read(xml).unwrap();
             let (objects, bytes) = whole.prepared();
             for size_bytes in [bytes * 2, bytes, bytes / 3, bytes / 100, bytes / 100_000] {
@@ -301,7 +318,7 @@ mod tests {
     fn parameters_are_those_of_the_sources() {
         let stages = |id: &str| {
             let preset = presets().into_iter().find(|preset| preset.id == id).unwrap();
-            let Work::Objects { xml } = preset.work else { panic!("{id}") };
+            let Work::Objects { xml, .. } = preset.work else { panic!("{id}") };
             Workload::read(&xml).unwrap().stages
         };
         let small = &stages("cos-small-write")[2].works[0];

@@ -72,6 +72,9 @@ pub struct ProcessUsage {
     pub id: u32,
     /// Its name.
     pub name: String,
+    /// Whether it makes the load.
+    #[serde(default)]
+    pub is_client: bool,
     /// Processors that it kept busy.
     pub cpus: f64,
     /// Memory that it had at the end.
@@ -87,12 +90,12 @@ pub struct ProcessUsage {
 }
 
 impl Usage {
-    /// What was used from `first` to `last`, `seconds` later.
+    /// What was used from `first` to `last`, `seconds` later, where processes `clients` made the load.
     ///
     /// # Panics
     /// When no time lies between them.
     #[must_use]
-    pub fn between(first: &Counters, last: &Counters, seconds: f64) -> Self {
+    pub fn between((first, last): (&Counters, &Counters), seconds: f64, clients: &[u32]) -> Self {
         assert!(seconds > 0.0, "use takes time");
         // Counters of a device that was replaced begin anew.
         let rate = |first: u64, last: u64| last.saturating_sub(first) as f64 / seconds;
@@ -104,7 +107,7 @@ impl Usage {
             cpus_stolen: cpus(first.stolen, last.stolen),
             disks: disks(first, last, &rate),
             nets: nets(first, last, &rate),
-            processes: processes(first, last, &rate),
+            processes: processes((first, last), clients, &rate),
             server: first
                 .server
                 .as_ref()
@@ -158,8 +161,8 @@ fn nets(first: &Counters, last: &Counters, rate: &dyn Fn(u64, u64) -> f64) -> Ve
 }
 
 fn processes(
-    first: &Counters,
-    last: &Counters,
+    (first, last): (&Counters, &Counters),
+    clients: &[u32],
     rate: &dyn Fn(u64, u64) -> f64,
 ) -> Vec<ProcessUsage> {
     let both = last.processes.iter().filter_map(|(id, last)| {
@@ -173,6 +176,7 @@ fn processes(
         Some(ProcessUsage {
             id: *id,
             name: last.name.clone(),
+            is_client: clients.contains(id),
             cpus: rate(first.ticks, last.ticks) / TICKS_A_SECOND,
             resident_bytes: last.resident_bytes,
             read_bytes_per_second: rate(first.read_bytes, last.read_bytes),
@@ -220,7 +224,7 @@ mod tests {
             server: None,
             ceph: Default::default(),
         };
-        let usage = Usage::between(&counters(1), &counters(2), 2.0);
+        let usage = Usage::between((&counters(1), &counters(2)), 2.0, &[1]);
         assert_eq!((usage.cpus, usage.cpus_busy, usage.cpus_stolen), (2, 2.0, 0.1));
         let [disk] = &usage.disks[..] else { panic!("{:?}", usage.disks) };
         assert_eq!((disk.reads_per_second, disk.read_us, disk.busy_percent), (50.0, 500.0, 75.0));
@@ -228,6 +232,7 @@ mod tests {
         assert_eq!(net.sent_bytes_per_second, 500.0);
         let [process] = &usage.processes[..] else { panic!("the other one came or went") };
         assert_eq!((process.cpus, process.busiest_thread.as_str()), (1.5, "a"));
+        assert!(process.is_client);
         assert_eq!(process.busiest_thread_cpus, 0.95);
     }
 }

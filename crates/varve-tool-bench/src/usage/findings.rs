@@ -5,8 +5,8 @@
 
 use std::fmt;
 
-use crate::load::{LoadSpec, Measured};
 use crate::usage::between::{DiskUsage, Usage};
+use crate::usage::served::Served;
 
 /// What operations under way may exceed the depth by: means and histograms are rounded.
 const EXCESS: f64 = 1.05;
@@ -23,14 +23,14 @@ const LATENCY_SHARE: f64 = 0.5;
 /// What was seen of a window.
 #[derive(Clone, Copy, Debug)]
 pub struct Observed<'a> {
-    /// The load.
-    pub load: &'a LoadSpec,
-    /// What it measured.
-    pub measured: &'a Measured,
+    /// Operations under way of all jobs at most.
+    pub depth: u64,
+    /// Whether operations are due by a rate, and not by answers.
+    pub has_rate: bool,
+    /// What clients had.
+    pub served: Served,
     /// What the machine did; nothing when that was not looked at.
     pub usage: Option<&'a Usage>,
-    /// Process that made the load.
-    pub client: u32,
 }
 
 /// Figures of a closed loop, which Little's law makes operations under way of.
@@ -38,27 +38,27 @@ pub struct Observed<'a> {
 pub struct UnderWay {
     /// Depth of all jobs.
     pub depth: u64,
-    /// Operations of the window.
-    pub operations: u64,
-    /// Their mean latency, in ns.
-    pub mean_ns: f64,
-    /// The longest one, in ns.
-    pub max_ns: u64,
-    /// Length of the window, in ns.
-    pub window_ns: u64,
+    /// Operations a second.
+    pub operations_per_second: f64,
+    /// Their mean latency, in µs.
+    pub mean_us: f64,
+    /// The longest one, in µs.
+    pub max_us: f64,
+    /// Length of the window, in s.
+    pub seconds: f64,
 }
 
 impl UnderWay {
     /// How many there were at a time.
     fn operations(&self) -> f64 {
-        self.operations as f64 * self.mean_ns / self.window_ns as f64
+        self.operations_per_second * self.mean_us / 1e6
     }
 
     /// That there were more than can have been. Whatever was begun within the window counts as a whole: each of those under way may reach out of it by
     /// the longest latency.
     #[must_use]
     pub fn inconsistent(&self) -> Option<Finding> {
-        let reach = self.max_ns as f64 / self.window_ns as f64;
+        let reach = self.max_us / 1e6 / self.seconds;
         let (under_way, depth) = (self.operations(), self.depth);
         let is_more = under_way > depth as f64 * (EXCESS + reach);
         is_more.then_some(Finding::Inconsistent { under_way, depth })
@@ -232,8 +232,7 @@ pub fn findings(observed: &Observed<'_>) -> Vec<Finding> {
     let server = server_media(observed);
     if let Some(usage) = observed.usage {
         let is_thread = |finding: &Finding| matches!(finding, Finding::Thread { .. });
-        let (threads, others): (Vec<_>, Vec<_>) =
-            busy(usage, observed.client).into_iter().partition(is_thread);
+        let (threads, others): (Vec<_>, Vec<_>) = busy(usage).into_iter().partition(is_thread);
         found.extend(threads);
         // Known from the server itself, so more certain than that processors or disks are busy.
         found.extend(
@@ -246,15 +245,15 @@ pub fn findings(observed: &Observed<'_>) -> Vec<Finding> {
     if !found.is_empty() {
         return found;
     }
-    if observed.load.rate.is_some() && observed.measured.not_begun == 0 {
+    if observed.has_rate && observed.served.not_begun == 0 {
         return vec![Finding::Rate];
     }
     if let Some((media_us, mean_us)) = server {
         return vec![Finding::Server { media_us, mean_us }];
     }
-    let mean_us = mean_us(observed.measured);
+    let mean_us = observed.served.mean_us;
     let disks = observed.usage.into_iter().flat_map(|usage| &usage.disks);
-    let media = disks.filter_map(|disk| media(disk, observed.measured, mean_us));
+    let media = disks.filter_map(|disk| media(disk, &observed.served));
     let slowest = media.max_by(|a, b| a.1.total_cmp(&b.1));
     vec![match slowest {
         Some((name, disk_us)) => Finding::Media { name, disk_us, mean_us },
@@ -264,43 +263,31 @@ pub fn findings(observed: &Observed<'_>) -> Vec<Finding> {
 
 /// What the server's media add to the mean latency, and that.
 fn server_media(observed: &Observed<'_>) -> Option<(f64, f64)> {
-    let Measured { reads, writes, .. } = observed.measured;
     let server = observed.usage?.server.as_ref()?;
-    let does_read = reads.operations >= writes.operations;
-    let rate = observed.measured.per_second(observed.measured.operations());
-    let mean_us = mean_us(observed.measured);
-    Some((server.media_us(does_read, rate).min(mean_us), mean_us))
-}
-
-fn mean_us(measured: &Measured) -> f64 {
-    measured.all().latency_ns.mean() / 1000.0
+    let Served { operations_per_second, mean_us, .. } = observed.served;
+    let media_us = server.media_us(observed.served.does_read(), operations_per_second);
+    Some((media_us.min(mean_us), mean_us))
 }
 
 /// What Little's law says of a closed loop. In an open one the queue has no bound.
 fn little(observed: &Observed<'_>) -> Option<Finding> {
-    let Observed { load, measured, .. } = *observed;
-    if load.rate.is_some() || measured.window_ns == 0 {
+    let Served { operations_per_second, mean_us, max_us, seconds, .. } = observed.served;
+    if observed.has_rate || seconds == 0.0 {
         return None;
     }
-    let latency_ns = measured.all().latency_ns;
-    let figures = UnderWay {
-        depth: u64::from(load.jobs) * u64::from(load.depth),
-        operations: measured.operations(),
-        mean_ns: latency_ns.mean(),
-        max_ns: latency_ns.max(),
-        window_ns: measured.window_ns,
-    };
-    let (under_way, depth) = (figures.operations(), figures.depth);
+    let depth = observed.depth;
+    let figures = UnderWay { depth, operations_per_second, mean_us, max_us, seconds };
+    let under_way = figures.operations();
     let is_fewer = under_way < depth as f64 * UNDER_WAY_MIN;
     figures.inconsistent().or(is_fewer.then_some(Finding::Client { under_way, depth }))
 }
 
 /// Everything that has no more to give.
-fn busy(usage: &Usage, client: u32) -> Vec<Finding> {
+fn busy(usage: &Usage) -> Vec<Finding> {
     let mut found = Vec::new();
     let threads = usage.processes.iter().filter(|process| process.busiest_thread_cpus >= BUSY);
     let threads = threads.map(|process| Finding::Thread {
-        is_client: process.id == client,
+        is_client: process.is_client,
         process: process.name.clone(),
         thread: process.busiest_thread.clone(),
         percent: process.busiest_thread_cpus * 100.0,
@@ -333,24 +320,21 @@ fn busy(usage: &Usage, client: u32) -> Vec<Finding> {
 }
 
 /// A disk whose own time is most of the latency of what the load does most.
-fn media(disk: &DiskUsage, measured: &Measured, mean_us: f64) -> Option<(String, f64)> {
-    let does_read = measured.reads.operations >= measured.writes.operations;
-    let (disk_us, rate) = if does_read {
+fn media(disk: &DiskUsage, served: &Served) -> Option<(String, f64)> {
+    let (disk_us, rate) = if served.does_read() {
         (disk.read_us, disk.reads_per_second)
     } else {
         (disk.write_us, disk.writes_per_second)
     };
-    (rate > 0.0 && disk_us >= mean_us * LATENCY_SHARE).then(|| (disk.name.clone(), disk_us))
+    (rate > 0.0 && disk_us >= served.mean_us * LATENCY_SHARE).then(|| (disk.name.clone(), disk_us))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::load::Kind;
+    use crate::load::{Kind, LoadSpec, Measured};
     use crate::usage::between::{NetUsage, ProcessUsage};
     use crate::usage::server::ServerUsage;
-
-    const CLIENT: u32 = 1;
 
     /// A second of reads with that latency.
     fn measured(operations: u64, latency_us: u64) -> Measured {
@@ -362,12 +346,17 @@ mod tests {
     }
 
     fn names(load: LoadSpec, measured: &Measured, usage: &Usage) -> Vec<&'static str> {
-        let observed = Observed { load: &load, measured, usage: Some(usage), client: CLIENT };
+        let observed = Observed {
+            depth: u64::from(load.jobs) * u64::from(load.depth),
+            has_rate: load.rate.is_some(),
+            served: Served::of(measured),
+            usage: Some(usage),
+        };
         findings(&observed).iter().map(Finding::name).collect()
     }
 
-    fn process(id: u32, busiest_thread_cpus: f64) -> ProcessUsage {
-        ProcessUsage { id, cpus: 1.0, busiest_thread_cpus, ..ProcessUsage::default() }
+    fn process(is_client: bool, busiest_thread_cpus: f64) -> ProcessUsage {
+        ProcessUsage { is_client, cpus: 1.0, busiest_thread_cpus, ..ProcessUsage::default() }
     }
 
     #[test]
@@ -394,7 +383,7 @@ mod tests {
         assert_eq!(of(&idle), ["latency"]);
         let busy = Usage { cpus_busy: 3.0, cpus_stolen: 0.8, ..idle.clone() };
         assert_eq!(of(&busy), ["processors"]);
-        let threads = vec![process(2, 0.97), process(CLIENT, 0.99)];
+        let threads = vec![process(false, 0.97), process(true, 0.99)];
         assert_eq!(of(&Usage { processes: threads, ..idle.clone() }), ["client", "thread"]);
         let net = |sent_bytes_per_second| NetUsage {
             sent_bytes_per_second,

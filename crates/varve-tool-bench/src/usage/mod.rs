@@ -4,10 +4,14 @@ mod between;
 mod ceph;
 mod counters;
 mod findings;
+mod merged;
+mod served;
 mod server;
 
 pub use between::{DiskUsage, NetUsage, ProcessUsage, Usage};
 pub use ceph::{CephCounters, CephUsage};
 pub use counters::{Counters, processes_named};
 pub use findings::{Finding, Observed, UnderWay, findings};
+pub use merged::UsagePart;
+pub use served::Served;
 pub use server::{ServerCounters, ServerUsage};

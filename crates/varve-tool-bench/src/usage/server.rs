@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Default, PartialEq, Debug)]
 pub struct ServerCounters {
     counters: BTreeMap<String, BTreeMap<String, u64>>,
+    pool_id: String,
 }
 
 /// Bytes that a daemon writes to its drives, by what for. What goes past the lane is in data segments.
@@ -24,6 +25,9 @@ const READ: [&str; 2] = ["engine_media_read_bytes_total", "logstore_reclaim_read
 /// What the server's media did, a second.
 #[derive(Clone, Default, PartialEq, Serialize, Deserialize, Debug)]
 pub struct ServerUsage {
+    /// Identity of its pool, which tells it from other servers.
+    #[serde(default)]
+    pub pool_id: String,
     /// Reads from its drives a second.
     pub media_reads_per_second: f64,
     /// Mean time of one, in µs; 0 without any.
@@ -73,7 +77,14 @@ impl ServerCounters {
             let Ok(value) = value.parse::<u64>() else { continue };
             counters.entry(name.to_owned()).or_default().insert(shard.to_owned(), value);
         }
-        counters.keys().any(|name| name.starts_with("media_")).then_some(Self { counters })
+        let is_any = counters.keys().any(|name| name.starts_with("media_"));
+        is_any.then_some(Self { counters, pool_id: String::new() })
+    }
+
+    /// The same, of the server of that pool.
+    #[must_use]
+    pub fn of_pool(self, pool_id: &str) -> Self {
+        Self { pool_id: pool_id.to_owned(), ..self }
     }
 }
 
@@ -97,6 +108,7 @@ impl ServerUsage {
             us * (1.0 + under_way.min(1.0))
         });
         Self {
+            pool_id: last.pool_id.clone(),
             media_reads_per_second: reads / seconds,
             media_read_us: mean(sum("media_read_us_total"), reads),
             media_writes_per_second: writes / seconds,
@@ -147,9 +159,10 @@ mod tests {
                 20 * n,
                 6000 * n
             );
-            ServerCounters::read(&text).unwrap()
+            ServerCounters::read(&text).unwrap().of_pool("p")
         };
         let usage = ServerUsage::between(&metrics(1), &metrics(3), 2.0);
+        assert_eq!(usage.pool_id, "p");
         assert_eq!((usage.media_reads_per_second, usage.media_read_us), (30.0, 200.0));
         assert_eq!((usage.media_writes_per_second, usage.media_write_us), (0.0, 0.0));
         assert_eq!(usage.media_us(true, 300.0), 20.0, "one read of ten goes to the drives");

@@ -8,7 +8,7 @@ use varve_tool_bench::Preset;
 use varve_tool_bench::cosbench::{Line, Workload, csv};
 use varve_tool_plan::report::{Document, Table};
 
-use crate::bench::{S3Settings, Saved, System, objects_work, run_workload, write_folder};
+use crate::bench::{DataArgs, S3Settings, Saved, System, objects_work, run_workload, write_folder};
 use crate::commands::bench::read_text;
 use crate::failure::{Failure, Result};
 use crate::print;
@@ -37,6 +37,9 @@ pub(crate) struct Cosbench {
     #[arg(long, value_name = "FILE", requires = "access_key")]
     secret_file: Option<PathBuf>,
 
+    #[command(flatten)]
+    data: DataArgs,
+
     /// Make a folder of the result: COSBench's CSV, a page
     #[arg(long, value_name = "DIR")]
     save: Option<PathBuf>,
@@ -60,8 +63,9 @@ impl Cosbench {
         }
         let secret_file = self.secret_file.as_deref();
         let settings = S3Settings::said(self.endpoint, self.access_key, secret_file)?;
+        let data = self.data.spec()?;
         let system = System::now();
-        let lines = run_workload(&workload, &settings)?;
+        let lines = run_workload(&workload, &settings, &data)?;
         if let Some(dir) = &self.save {
             let page = page(&workload.name, &lines, &system);
             write_folder(dir, &[("report.csv", csv(&lines))], &page)?;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use varve_tool_bench::fio::FioOutput;
 
-use crate::bench::Saved;
+use crate::bench::{Saved, Timelines};
 use crate::commands::bench::read_text;
 use crate::failure::{Failure, Result};
 
@@ -35,6 +35,6 @@ impl Import {
         let output = output
             .map_err(|error| Failure::misuse(format!("read {}: {error}", self.file.display())))?;
         let saved = Saved::of_fio(&output);
-        saved.told(self.save.as_deref(), self.json)
+        saved.told(Timelines::default(), self.save.as_deref(), self.json)
     }
 }

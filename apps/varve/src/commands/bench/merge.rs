@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::bench::Saved;
+use crate::bench::{Saved, Timelines};
 use crate::commands::report::named;
 use crate::failure::Result;
 
@@ -35,6 +35,6 @@ impl Merge {
     pub(crate) fn run(self) -> Result<String> {
         self.save.as_deref().map_or(Ok(()), Saved::check)?;
         let saved = Saved::merged(&named(&self.results)?)?;
-        saved.told(self.save.as_deref(), self.json)
+        saved.told(Timelines::default(), self.save.as_deref(), self.json)
     }
 }

@@ -6,16 +6,16 @@ use std::sync::Arc;
 use clap::Args;
 use varve_tool_bench::cosbench::{End, Verb, Workload};
 use varve_tool_bench::fio::{FioCommand, FioFile, FioPlace};
-use varve_tool_bench::{LoadSpec, Preset, Step, Target, VolumeWork};
+use varve_tool_bench::{DataSpec, LoadSpec, Metric, Preset, Step, Target, VolumeWork, Work};
 use varve_types::ByteCount;
 use varve_types::limits::MEDIA_ALIGN;
 
 use crate::age::now_unix_ms;
 use crate::bench::{
-    Aim, Bucket, CephArgs, ClientPart, FioGoal, Goal, LoadArgs, ObjectsArgs, ObjectsPlan, Plan,
-    RadosGoal, Report, Saved, SweepArgs, System, VolumesGoal, aim, block_work, flags_said, json,
-    known, lives_work, load_of, milliseconds, objects_plans, objects_work, processes, run,
-    run_clients, shown,
+    Aim, Bucket, CephArgs, ClientPart, EngineGoal, FioGoal, Goal, LoadArgs, ObjectsArgs,
+    ObjectsPlan, Plan, RadosGoal, Report, Saved, SweepArgs, System, Timelines, VolumesGoal, aim,
+    block_work, can_run, flags_said, json, known, lives_work, load_of, milliseconds, objects_plans,
+    objects_work, processes, run, run_clients, run_job_file, segments, shown, size_of,
 };
 use crate::cli::{Global, size};
 use crate::commands::bench::{read_text, scale};
@@ -37,8 +37,8 @@ const CONNECTIONS_MAX: u32 = 4096;
 #[command(
     after_help = "Targets: PATH of a file or block device (O_DIRECT), nbd://HOST[:PORT]/EXPORT, nbd+unix:///EXPORT?socket=PATH,\n\
                   memory:SIZE, null:SIZE, which answers at once and keeps nothing, rbd:POOL/IMAGE (by fio), rados:POOL, native objects of one block each,\n\
-                  volumes:SIZE, volumes of the daemon of --data or --addr, one for each job, and s3://BUCKET[/FOLDER], objects of a bucket that\n\
-                  is there, in a folder of their own (varve-bench). Objects and volumes that a run made are removed at its end.\n\
+                  volumes:SIZE, volumes of the daemon of --data or --addr, one for each job, engine:VOLUME, a volume of the pool of --data in this process\n\
+                  while no daemon serves it, and s3://BUCKET[/FOLDER], objects of a bucket that is there, in a folder of their own (varve-bench). Objects and volumes that a run made are removed at its end.\n\
                   Ctrl-C ends a run with what was measured until then."
 )]
 pub(crate) struct Run {
@@ -46,7 +46,8 @@ pub(crate) struct Run {
     #[arg(conflicts_with_all = ["mix", "block", "reads", "pattern", "jobs", "depth", "objects", "object_sizes", "lists", "deletes"])]
     preset: Option<String>,
 
-    /// Job file of fio whose jobs are the loads, one after another, instead of a load of your own; what it says of ioengine and files, --target says
+    /// Job file of fio whose jobs are the loads, one after another, instead of a load of your own; what it says of ioengine and files, --target says.
+    /// With --fio, fio itself runs it as it is
     #[arg(long, value_name = "FILE", conflicts_with_all = ["preset", "mix", "block", "reads", "pattern", "jobs", "depth", "rate", "durable", "zeros", "duplicates", "compression", "seed"])]
     fio_job: Option<PathBuf>,
 
@@ -54,9 +55,9 @@ pub(crate) struct Run {
     #[arg(long, value_parser = aim, value_name = "TARGET")]
     target: Option<Aim>,
 
-    /// Let fio make the load, with this one of its engines: libaio, io_uring, nbd, rbd [default of rbd: targets: rbd; else this generator makes it]
-    #[arg(long, value_name = "ENGINE", conflicts_with_all = ["fio_job", "from"])]
-    fio: Option<String>,
+    /// Let fio make the load, with this one of its engines [default: io_uring for files, nbd for exports]; it always makes those of rbd: targets, with rbd
+    #[arg(long, value_name = "ENGINE", conflicts_with = "from")]
+    fio: Option<Option<String>>,
 
     /// Where the part of a block target that is used begins
     #[arg(long, value_parser = size, value_name = "SIZE")]
@@ -94,10 +95,10 @@ pub(crate) struct Run {
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000), value_name = "COUNT")]
     repeat: u32,
 
-    /// Client processes on a block target, among which jobs and rate are divided, each with an equal part of the target; their results are
-    /// merged
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64), conflicts_with_all = ["at", "fio", "fio_job", "settle", "client", "process", "server", "ceph"], value_name = "COUNT")]
-    clients: u32,
+    /// Client processes on a file, a device or an export, among which jobs and rate are divided, each with an equal part of the target; their results
+    /// are merged [default: as many as the source of a preset had, or 1]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=64), conflicts_with_all = ["at", "fio", "fio_job", "settle", "client"], value_name = "COUNT")]
+    clients: Option<u32>,
 
     /// Which of several clients this is
     #[arg(long, hide = true, requires_all = ["json", "target"])]
@@ -111,7 +112,8 @@ pub(crate) struct Run {
     #[arg(long, value_parser = milliseconds, value_name = "TIME")]
     settle: Option<u64>,
 
-    /// Command of a shell that ends with 0 while the measured system is well; a run in which it does not is marked as invalid
+    /// Command of a shell that ends with 0 while the measured system is well; a run in which it does not is marked as invalid [default: what the
+    /// daemon of --data or --addr says of itself, of its own exports and buckets]
     #[arg(long, value_name = "COMMAND")]
     healthy: Option<String>,
 
@@ -122,6 +124,10 @@ pub(crate) struct Run {
     /// Ask the daemon of --data or --addr how long its drives take, and say whether they are what makes the latency
     #[arg(long)]
     server: bool,
+
+    /// What the network of the measured server carries, in Gbit/s, which objects/s of a preset of COSBench stand beside
+    #[arg(long, value_parser = gbit, requires = "preset", value_name = "GBIT")]
+    nic_gbit: Option<f64>,
 
     /// Admin socket of a daemon of Ceph whose counters are kept with the result; may be said again
     #[arg(long, value_name = "SOCKET")]
@@ -151,8 +157,12 @@ pub(crate) struct Run {
 
 impl Run {
     pub(crate) fn run(self, global: &Global) -> Result<String> {
+        if let (Some(path), Some(engine)) = (&self.fio_job, &self.fio) {
+            return self.run_by_fio(path, engine.as_deref());
+        }
         let load = self.load.spec()?;
         let preset = self.preset.as_deref().map(known).transpose()?;
+        preset.as_ref().map_or(Ok(()), can_run)?;
         if let (Some(preset), None) = (&preset, &self.target)
             && let Some(lives) = lives_work(preset)
         {
@@ -162,12 +172,22 @@ impl Run {
             if !self.json {
                 print(&format!("{}\n", shown(preset).1))?;
             }
-            return scale::lives(global, &scale::spec(&lives), (save, self.json));
+            let source_s = match preset.metric {
+                Metric::Wall { seconds } => Some(seconds),
+                _ => None,
+            };
+            return scale::lives(global, (&scale::spec(&lives), source_s), (save, self.json));
         }
         let Some(target) = &self.target else {
             return Err(Failure::misuse("nothing to measure is named").hint("say --target"));
         };
-        let plans = self.plans_on(target, preset.as_ref(), &load)?;
+        if let (Some(preset), Some(_)) = (&preset, self.nic_gbit)
+            && preset.metric != Metric::Network
+        {
+            let what = format!("the score of `{}` has nothing to do with --nic-gbit", preset.id);
+            return Err(Failure::misuse(what));
+        }
+        let plans = self.plans_on(target, preset.as_ref(), (&load, global))?;
         let mut plans = self.sweep.loads(plans)?;
         if let Some(part) = self.client {
             plans.iter_mut().try_for_each(|plan| take_part(plan, part))?;
@@ -183,27 +203,83 @@ impl Run {
             return Err(Failure::misuse("--at has passed").hint("say --at $(date -d '+1 min' +%s)"));
         }
         self.save.as_deref().map_or(Ok(()), Saved::check)?;
-        if self.clients > 1 {
-            let part = ClientPart { number: 0, count: self.clients };
+        let head = preset.as_ref().map(|preset| format!("{}\n", shown(preset).1));
+        let head = head.filter(|_| !self.json).unwrap_or_default();
+        let clients = self.clients(preset.as_ref(), &plans);
+        if clients > 1 {
+            let part = ClientPart { number: 0, count: clients };
             plans.iter_mut().try_for_each(|plan| take_part(plan, part))?;
-            return run_clients(self.clients)?.told(self.save.as_deref(), self.json);
+            let (saved, timelines) = run_clients(clients, &plans, global)?;
+            return Ok(head + &saved.told(timelines, self.save.as_deref(), self.json)?);
         }
+        let saved = self.measured(&plans, preset.as_ref(), global)?;
+        if self.json { json(&saved) } else { Ok(head + &saved.text()) }
+    }
+
+    /// Runs the loads; their result, in a folder too if one is named.
+    fn measured(&self, plans: &[Plan], preset: Option<&Preset>, global: &Global) -> Result<Saved> {
         let system = System::now();
-        let outcomes = run(&plans, global)?;
+        let (plans, outcomes): (Vec<_>, Vec<_>) = run(plans, global)?.into_iter().unzip();
         let mut runs: Vec<Report> =
             plans.iter().zip(&outcomes).map(|(plan, outcome)| Report::of(plan, outcome)).collect();
         Report::beside_first(&mut runs);
-        let id = preset.as_ref().map(|preset| preset.id.clone());
-        let within = self.sweep.within(&runs);
-        let saved = Saved { preset: id, system, hosts: Vec::new(), within, runs };
-        if let Some(dir) = &self.save {
-            saved.write(dir, &outcomes)?;
+        let saved = Saved {
+            preset: preset.map(|preset| preset.id.clone()),
+            system,
+            hosts: Vec::new(),
+            within: self.sweep.within(&runs),
+            nic_gbit: self.nic_gbit,
+            scores: Vec::new(),
+            runs,
+        };
+        let saved = saved.scored();
+        self.save.as_deref().map_or(Ok(()), |dir| saved.write(dir, Timelines::of(&outcomes)))?;
+        Ok(saved)
+    }
+
+    /// Client processes: as many as are asked for, else those of the source, where they can share the target and nothing is said that one process
+    /// does alone.
+    fn clients(&self, preset: Option<&Preset>, plans: &[Plan]) -> u32 {
+        let is_shared = |plan: &Plan| {
+            let can_part = matches!(plan.goal, Goal::Disk(Target::File(_) | Target::Nbd(_)));
+            can_part && plan.setting.is_none() && plan.pool_percent.is_none()
+        };
+        let is_alone = self.client.is_some() || self.at.is_some() || self.settle.is_some();
+        let of_source = match preset.map(|preset| &preset.work) {
+            Some(Work::Block(work)) if !is_alone && plans.iter().all(is_shared) => work.clients,
+            _ => 1,
+        };
+        self.clients.unwrap_or(of_source)
+    }
+
+    /// Lets fio run a job file.
+    fn run_by_fio(&self, path: &Path, engine: Option<&str>) -> Result<String> {
+        let idle = idle_flags(&["--fio-job", "--fio", "--overwrite", "--save", "--json"]);
+        if engine.is_some() || !idle.is_empty() {
+            let flags = if engine.is_some() { "engine".to_owned() } else { idle.join(", ") };
+            let what =
+                format!("a job file that fio runs says all that is done, and takes no {flags}");
+            return Err(Failure::misuse(what).hint(
+                "say --fio alone, or leave it out: this generator does the jobs on --target",
+            ));
         }
-        if self.json {
-            return json(&saved);
+        self.save.as_deref().map_or(Ok(()), Saved::check)?;
+        let Some(file) = path.to_str().filter(|file| *file != "-") else {
+            return Err(Failure::misuse("fio reads the job file itself").hint("name a file"));
+        };
+        if !self.overwrite && !FioFile::only_reads(&read_text(path)?) {
+            let what = format!("the jobs of {file} may write, which destroys what is there");
+            return Err(Failure::misuse(what).hint("say --overwrite if nobody needs it"));
         }
-        let head = preset.map(|preset| format!("{}\n", shown(&preset).1));
-        Ok(head.unwrap_or_default() + &saved.text())
+        let system = System::now();
+        let (output, is_interrupted) = run_job_file(file)?;
+        let output = output.with_rates().map_err(|error| Failure::new(error.to_string()))?;
+        let system = system.measured_by(output.version.clone());
+        let mut saved = Saved { system, ..Saved::of_fio(&output) };
+        if is_interrupted {
+            saved.runs.iter_mut().for_each(Report::end_early);
+        }
+        saved.told(Timelines::default(), self.save.as_deref(), self.json)
     }
 
     /// The loads on a target.
@@ -211,7 +287,7 @@ impl Run {
         &self,
         target: &Aim,
         preset: Option<&Preset>,
-        load: &LoadSpec,
+        (load, global): (&LoadSpec, &Global),
     ) -> Result<Vec<Plan>> {
         match target {
             Aim::Disk(target) => {
@@ -220,6 +296,11 @@ impl Run {
             }
             Aim::Rbd(place) => {
                 let goal = Goal::Fio(self.fio_goal(place.clone()));
+                self.disk_plans((goal, true), preset, load)
+            }
+            Aim::Engine(volume) => {
+                self.check_own("engine:")?;
+                let goal = Goal::Engine(EngineGoal::of(global, volume)?);
                 self.disk_plans((goal, true), preset, load)
             }
             Aim::Rados(pool) => {
@@ -244,10 +325,13 @@ impl Run {
                     Some(preset) => (preset_workload(preset)?, false),
                 };
                 let server = self.objects.server()?;
-                let bucket = Arc::new(Bucket::new(name.clone(), server, load.seed));
+                let data = DataSpec { seed: load.seed, ..load.data };
+                let bucket = Arc::new(Bucket::new(name.clone(), server, data));
                 let objects =
                     objects_plans(workload, self.size.map(|size| size.0), (bucket, self.overwrite));
-                self.objects_plans(objects, load, is_own)
+                let segments = preset.and_then(segments);
+                let objects = objects.into_iter().map(|plan| ObjectsPlan { segments, ..plan });
+                self.objects_plans(objects.collect(), load, is_own)
             }
         }
     }
@@ -286,7 +370,8 @@ impl Run {
 
     /// That nothing is said of a target that is made for the run which it cannot have.
     fn check_own(&self, target: &str) -> Result<()> {
-        if self.fio.is_some() || self.fio_job.is_some() || self.from.is_some() || self.clients > 1 {
+        let has_clients = self.clients.is_some_and(|clients| clients > 1);
+        if self.fio.is_some() || self.fio_job.is_some() || self.from.is_some() || has_clients {
             let what = format!("{target} targets are this generator's own, and one client's");
             return Err(
                 Failure::misuse(what).hint("leave --fio, --fio-job, --from and --clients out")
@@ -311,7 +396,7 @@ impl Run {
     }
 
     fn fio_goal(&self, place: FioPlace) -> FioGoal {
-        let engine = self.fio.clone().unwrap_or_else(|| place.engine().to_owned());
+        let engine = self.fio.clone().flatten().unwrap_or_else(|| place.engine().to_owned());
         FioGoal { place, engine }
     }
 
@@ -359,6 +444,9 @@ impl Run {
             let mut times = (RAMP_MS, DURATION_MS);
             if !is_own {
                 (load.jobs, load.depth) = (main.workers, 1);
+                let readers = objects.segments.filter(|_| load.rate.is_none());
+                load.rate =
+                    readers.map(|of| of.rate(main.workers, load.read_percent)).or(load.rate);
                 let End::Runtime(duration_s) = main.end else {
                     unreachable!("loads of presets end by their time")
                 };
@@ -403,6 +491,7 @@ impl Run {
             setting: None,
             is_set: false,
             asks_server: self.server,
+            search_p99_ms: None,
         }
     }
 
@@ -435,6 +524,13 @@ impl Run {
             load: LoadSpec { rate: common.rate.or(step.rate), ..load_of(&work, step, common) },
             ramp_ms: self.ramp.unwrap_or(work.ramp_s * 1000),
             duration_ms: self.duration.unwrap_or(work.duration_s * 1000),
+            search_p99_ms: match preset.metric {
+                // A rate of the user's own is one load, and hosts would not look for the same number.
+                Metric::Capped { p99_ms } if common.rate.is_none() && self.at.is_none() => {
+                    Some(p99_ms)
+                }
+                _ => None,
+            },
             ..own.clone()
         });
         Ok(plans.collect())
@@ -466,12 +562,16 @@ impl Run {
     }
 }
 
+/// Flags that were said and would do nothing, but those that do something.
+fn idle_flags(used: &[&str]) -> Vec<String> {
+    let mut said = flags_said(&["bench", "run"]);
+    said.retain(|flag| !used.contains(&flag.as_str()));
+    said
+}
+
 /// Refuses flags that would do nothing, beside a preset that makes volumes and says all of what is done with them.
 fn takes_no_flags(preset: &Preset) -> Result<()> {
-    let said = flags_said(&["bench", "run"]);
-    let does_something = |flag: &&str| matches!(*flag, "--json" | "--save");
-    let idle: Vec<&str> =
-        said.iter().map(String::as_str).filter(|flag| !does_something(flag)).collect();
+    let idle = idle_flags(&["--json", "--save"]);
     if idle.is_empty() {
         return Ok(());
     }
@@ -482,11 +582,12 @@ fn takes_no_flags(preset: &Preset) -> Result<()> {
 /// Leaves a client its part of a load.
 fn take_part(plan: &mut Plan, part: ClientPart) -> Result<()> {
     let ClientPart { number, count } = part;
-    let Goal::Disk(Target::File(_) | Target::Nbd(_)) = &plan.goal else {
+    let Goal::Disk(target @ (Target::File(_) | Target::Nbd(_))) = &plan.goal else {
         return Err(Failure::misuse("several clients need one file, device or export"));
     };
-    let Some(size_bytes) = plan.size_bytes else {
-        return Err(Failure::misuse("several clients need --size").hint("each has a part of it"));
+    let size_bytes = match plan.size_bytes {
+        Some(size_bytes) => size_bytes,
+        None => size_of(target)?.saturating_sub(plan.from_bytes),
     };
     if !plan.load.jobs.is_multiple_of(count) {
         let what = format!("{} jobs cannot be divided among {count} clients", plan.load.jobs);
@@ -501,6 +602,12 @@ fn take_part(plan: &mut Plan, part: ClientPart) -> Result<()> {
     plan.load.seed = plan.load.seed.wrapping_add(u64::from(number));
     plan.in_step = true;
     plan.load.check().map_err(|error| Failure::misuse(error.to_string()))
+}
+
+/// Reads what a network carries.
+fn gbit(text: &str) -> std::result::Result<f64, String> {
+    let read = text.parse::<f64>().ok().filter(|gbit| *gbit > 0.0 && *gbit <= 1e6);
+    read.ok_or_else(|| format!("`{text}` is no number of Gbit/s"))
 }
 
 /// Whether an S3 server is asked for more connections than can be.

@@ -70,7 +70,7 @@ impl Scale {
             let what = "--io is no multiple of --block, or more than --size";
             return Err(Failure::misuse(what));
         }
-        lives(global, &spec, (self.save.as_deref(), self.json))
+        lives(global, (&spec, None), (self.save.as_deref(), self.json))
     }
 }
 
@@ -90,14 +90,18 @@ pub(super) fn spec(lives: &Lives) -> ScaleSpec {
     }
 }
 
-/// Lives them and prints what became of them, in a folder too if one is named; errors and leaks are a failure.
+/// Lives them and prints what became of them, beside a source that took so many s, in a folder too if one is named; errors and leaks are a failure.
 pub(super) fn lives(
     global: &Global,
-    spec: &ScaleSpec,
+    (spec, source_s): (&ScaleSpec, Option<f64>),
     (save, as_json): (Option<&Path>, bool),
 ) -> Result<String> {
     save.map_or(Ok(()), Saved::check)?;
     let report = scale(global, spec)?;
+    let report = match source_s {
+        None => report,
+        Some(source_s) => report.beside(source_s),
+    };
     if let Some(dir) = save {
         write_folder(dir, &[(REPORT, json(&report)?)], &report.page())?;
     }

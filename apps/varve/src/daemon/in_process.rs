@@ -1,0 +1,88 @@
+//! A pool that this process opens for itself, without front-ends: callers on other threads reach its volumes with no protocol between.
+//!
+//! I1. It has the lock of the data directory, as a daemon has: neither runs beside the other.
+//! I2. It is closed when no caller has a request under way.
+
+use std::sync::Arc;
+
+use varve_access_nbd::limits::CONNECTION_BYTES_MAX;
+use varve_access_nbd::{ServiceOptions, TlsMode};
+use varve_dataset::{Datasets, Shared};
+use varve_dispatch::{Dispatch, Placement, PoolLinks};
+use varve_reactor::Reactor;
+
+use crate::config::Settings;
+use crate::daemon::engine_stack::{EngineSource, EngineStack};
+use crate::daemon::files;
+use crate::daemon::home::Home;
+use crate::daemon::lock::DataLock;
+use crate::daemon::pool::{self, NbdPlan, Plan, Pool};
+use crate::failure::{Failure, Result};
+
+/// See the module.
+pub(crate) struct InProcess {
+    pool: Pool<EngineStack>,
+    way: Way,
+    _lock: DataLock, // I1
+}
+
+/// The way to the volumes, for any thread.
+#[derive(Clone)]
+pub(crate) struct Way {
+    links: PoolLinks,
+    placement: Placement,
+    shared: Arc<Shared>,
+}
+
+impl Way {
+    /// The volumes, for the thread of `reactor`.
+    pub(crate) fn datasets(&self, reactor: &Reactor) -> Datasets {
+        let Self { links, placement, shared } = self.clone();
+        Datasets::new(Dispatch::new(reactor.clone(), placement, links, None), shared)
+    }
+}
+
+impl InProcess {
+    /// Opens the pool that the data directory remembers, through recovery; none is made. Blocks.
+    pub(crate) fn open(settings: &Settings) -> Result<Self> {
+        let nothing = || {
+            let what = format!("data directory {} holds no pool", settings.data.display());
+            Failure::misuse(what)
+                .hint("name that of a daemon, which is ended meanwhile, with --data")
+        };
+        if !settings.data.exists() {
+            return Err(nothing());
+        }
+        let lock = DataLock::take(&settings.data)?;
+        let home = Home::choose(settings)?;
+        if !home.is_remembered() {
+            return Err(nothing());
+        }
+        let source = EngineSource::new(settings, home.open(settings)?);
+        let shared = Arc::clone(&source.shared);
+        let facts = files::facts(settings, &source, home.drives(), home.journal())?;
+        let request_bytes_max = CONNECTION_BYTES_MAX;
+        let options = ServiceOptions { tls_mode: TlsMode::Off, tls: None, request_bytes_max };
+        // Nobody can connect where nothing listens.
+        let addresses = Vec::new();
+        let nbd = NbdPlan { options, connections_max: 1, addresses, inherited_instead: false };
+        let pool = pool::open(Plan::<EngineStack> { source, facts, nbd })?;
+        let links = pool.object_links()?;
+        let (links, placement) = links.expect("the shipped stack has a way to the pool");
+        Ok(Self { pool, way: Way { links, placement, shared }, _lock: lock })
+    }
+
+    /// The way to its volumes. A thread lets go of what it opened before `close` (I2).
+    pub(crate) fn way(&self) -> Way {
+        self.way.clone()
+    }
+
+    /// Writes everything out and leaves a clean pool. Blocks.
+    pub(crate) fn close(self) -> Result<()> {
+        let Self { pool, way, _lock: lock } = self;
+        drop(way);
+        let closed = pool.close();
+        drop(lock);
+        closed
+    }
+}
