@@ -215,21 +215,6 @@ impl Report {
         let sum = |of: fn(&Self) -> Option<u64>| reports().map(of).sum::<Option<u64>>();
         let health: Vec<_> =
             parts.iter().map(|(origin, one)| (*origin, one.health.as_ref())).collect();
-        let mut invalid: Vec<String> = parts
-            .iter()
-            .flat_map(|(Origin { name, .. }, one)| {
-                one.invalid.iter().map(move |why| format!("{name}: {why}"))
-            })
-            .collect();
-        invalid.extend(apart(parts, count));
-        let is_twice = |index: usize, load: &Load| {
-            loads.iter().take(index).any(|before| load.writes_what(before))
-        };
-        if loads.iter().enumerate().any(|(index, load)| is_twice(index, load)) {
-            invalid.push(
-                "hosts with one seed write the same data: give each its own --seed".to_owned(),
-            );
-        }
         Ok(Self {
             target: targets.join(", "),
             size_bytes: reports().map(|report| report.size_bytes).sum(),
@@ -240,7 +225,7 @@ impl Report {
             settled_after_ms: None,
             interrupted: reports().any(|report| report.interrupted),
             health: Health::merged(&health),
-            invalid,
+            invalid: why_invalid(parts, &loads, count),
             verified_blocks: sum(|report| report.verified_blocks),
             verified_objects: sum(|report| report.verified_objects),
             failures: reports().map(|report| report.failures).sum(),
@@ -368,6 +353,22 @@ fn searched(parts: &[(Origin<'_>, &Report)]) -> Vec<(String, String)> {
         searched.map(move |(kind, text)| (kind.clone(), format!("{name}: {text}")))
     });
     notes.collect()
+}
+
+/// Why the figures of several hosts are not to be believed, each host with its name.
+fn why_invalid(parts: &[(Origin<'_>, &Report)], loads: &[&Load], windows: usize) -> Vec<String> {
+    let of_host = |(Origin { name, .. }, one): &(Origin<'_>, &Report)| {
+        one.invalid.iter().map(|why| format!("{name}: {why}")).collect::<Vec<_>>()
+    };
+    let mut invalid: Vec<String> = parts.iter().flat_map(of_host).collect();
+    invalid.extend(apart(parts, windows));
+    let is_twice =
+        |index: usize, load: &Load| loads.iter().take(index).any(|before| load.writes_what(before));
+    if loads.iter().enumerate().any(|(index, load)| is_twice(index, load)) {
+        let what = "hosts with one seed write the same data: give each its own --seed";
+        invalid.push(what.to_owned());
+    }
+    invalid
 }
 
 /// Whether windows of hosts lie so far from each other that they are none of one time.
