@@ -264,6 +264,7 @@ impl MemoryBackend {
                 place: "drives".to_owned(),
                 durability: "as on a drive".to_owned(),
             }),
+            standing_by: Some(vec!["b.example, process 7".to_owned()]),
             memory: MemoryStatus { budget_bytes: 512 << 20, used_bytes: 100 << 20 },
             shards: vec![shard(0), shard(1)],
         }

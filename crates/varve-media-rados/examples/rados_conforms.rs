@@ -8,6 +8,7 @@ use std::time::{Instant, SystemTime};
 
 use varve_media::{Media, RootKey, RootVersion, SegmentId, conformance};
 use varve_media_rados::{Cluster, ClusterOptions, JournalPlace, RadosPool, RadosSpec};
+use varve_membership::Table;
 use varve_reactor::{Loop, LoopConfig, Reactor};
 use varve_stdx::{Rng, checksum64};
 use varve_types::{ErrorKind, Generation, PoolId, SegmentNumber, ShardId};
@@ -48,8 +49,24 @@ async fn run(reactor: &Reactor, options: &ClusterOptions, data: &str, meta: &str
     let (media, claim) = pool.claim(reactor, SHARD, None).await.unwrap();
     println!("claimed with epoch {}", claim.epoch());
     conformance::all(&media, RootKey::Shard(SHARD)).await;
+    nodes(&pool).await;
     measure(&media, segment_bytes).await;
     takeover(reactor, &pool, &media, options).await;
+}
+
+/// The table of nodes is made once, and replaced at its version only.
+async fn nodes(pool: &RadosPool) {
+    let (store, id) = (pool.nodes(), pool.spec().pool);
+    assert_eq!(store.read().await, Ok(None));
+    let table = |version| Table { version, ..Table::new(id) };
+    assert_eq!(store.replace(table(2)).await, Ok(false), "there is none to replace");
+    for version in 1..=3 {
+        let begin = Instant::now();
+        assert_eq!(store.replace(table(version)).await, Ok(true));
+        println!("table of nodes {version} after {:?}", begin.elapsed());
+        assert_eq!(store.replace(table(version)).await, Ok(false), "it was replaced already");
+        assert_eq!(store.read().await, Ok(Some(table(version))));
+    }
 }
 
 /// One after another: what a lone client waits for.

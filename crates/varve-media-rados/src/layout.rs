@@ -4,6 +4,7 @@
 //!  data pool       varve.POOL.segment.SHARD.SLOT                 a segment
 //!  both            varve.POOL.pool                               the record below
 //!  metadata pool   varve.POOL.root.pool, .root.SHARD             roots: version u64 | checksum u64 | bytes
+//!                  varve.POOL.nodes                              who serves the pool: a table of `varve-membership`
 //!                  varve.POOL.lane.SHARD.PART                    4 MiB of a lane's ring
 //! ```
 //! POOL is the pool's identity, so pools of Varve may share pools of RADOS; numbers are hexadecimal.
@@ -45,6 +46,10 @@ impl Names {
             RootKey::Pool => format!("{}root.pool", self.prefix),
             RootKey::Shard(shard) => format!("{}root.{:04x}", self.prefix, shard.0),
         }
+    }
+
+    pub(crate) fn nodes(&self) -> String {
+        format!("{}nodes", self.prefix)
     }
 
     pub(crate) fn lane_part(&self, shard: ShardId, part: u64) -> String {

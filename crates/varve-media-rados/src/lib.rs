@@ -2,8 +2,8 @@
 //! objects of a replicated pool.
 //!
 //! ```text
-//!  RadosPool ── Segments, Lane, Roots, Claim ──▶ Objects ─┬─ librados (loaded at run time)
-//!                                                         └─ MemoryCluster (the same rules, in memory)
+//!  RadosPool ── Segments, Lane, Roots, Claim, NodeTable ──▶ Objects ─┬─ librados (loaded at run time)
+//!                                                                    └─ MemoryCluster (the same rules, in memory)
 //! ```
 
 mod claim;
@@ -13,6 +13,7 @@ mod layout;
 mod librados;
 mod local_lane;
 mod memory;
+mod nodes;
 mod objects;
 mod pool;
 mod roots;

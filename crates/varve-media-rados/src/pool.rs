@@ -4,6 +4,7 @@ use std::rc::Rc;
 
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use varve_media::{Error, JournalStore, Media, Result, RootKey, SegmentGeometry};
+use varve_membership::TableStore;
 use varve_reactor::Reactor;
 use varve_stdx::BufSlice;
 use varve_types::limits::{MEDIA_ALIGN, SEGMENT_BYTES_MAX};
@@ -14,6 +15,7 @@ use crate::failure;
 use crate::lane::Lane;
 use crate::layout::{Names, decode_record, encode_record, lane_parts};
 use crate::local_lane::LocalLane;
+use crate::nodes::NodeTable;
 use crate::objects::{Change, Objects, Refusal, Write};
 use crate::roots::{self, Roots, VERSION};
 use crate::segments::Segments;
@@ -177,6 +179,12 @@ impl RadosPool {
     /// What RADOS refuses.
     pub async fn has_root(&self) -> Result<bool> {
         Ok(number(&*self.meta, &self.names.root(RootKey::Pool), VERSION).await? != 0)
+    }
+
+    /// Where the table of the pool's nodes lies; nothing is there before the first one joins.
+    #[must_use]
+    pub fn nodes(&self) -> Rc<dyn TableStore> {
+        Rc::new(NodeTable { objects: Rc::clone(&self.meta), object: self.names.nodes() })
     }
 
     /// Takes over a shard from whoever has it, and gives what its thread works with. Takes [`LEASE_NS`](crate::LEASE_NS) and some longer where

@@ -14,6 +14,7 @@ use varve_media_rados::{
     Change, JournalPlace, LEASE_NS, LocalLane, MemoryClient, MemoryCluster, Objects, PoolKind,
     RadosPool, RadosSpec, Refusal, Write,
 };
+use varve_membership::Table;
 use varve_reactor::{Reactor, SimLoop};
 use varve_stdx::{BufSlice, Rng};
 use varve_types::{ErrorKind, Generation, PoolId, SegmentNumber, ShardId};
@@ -236,6 +237,33 @@ fn the_root_of_the_pool_goes_with_shard_0() {
         let late = before.roots.replace(RootKey::Pool, version, vec![2]).await;
         assert_eq!(late.unwrap_err().kind(), ErrorKind::Fenced);
         after.roots.replace(RootKey::Pool, version, vec![3]).await.unwrap();
+    });
+}
+
+#[test]
+fn the_table_of_nodes_is_replaced_at_its_version_only() {
+    with_pool(|cluster, _| async move {
+        let (one, other) = (cluster.client(), cluster.client());
+        let [ours, theirs] = [open(&one).await.nodes(), open(&other).await.nodes()];
+        assert_eq!(ours.read().await, Ok(None));
+        let mut first = Table::new(POOL);
+        first.version = 1;
+        assert_eq!(ours.replace(Table { version: 2, ..first.clone() }).await, Ok(false));
+        assert_eq!(ours.replace(first.clone()).await, Ok(true));
+        assert_eq!(theirs.replace(first.clone()).await, Ok(false), "it is there already");
+        assert_eq!(theirs.read().await, Ok(Some(first.clone())));
+        let second = Table { version: 2, ..first.clone() };
+        one.hold();
+        let late = ours.replace(Table { version: 2, ..first });
+        assert_eq!(theirs.replace(second.clone()).await, Ok(true));
+        one.let_go();
+        assert_eq!(late.await, Ok(false), "another came before");
+        assert_eq!(ours.read().await, Ok(Some(second)));
+        let object = format!("varve.{POOL}.nodes");
+        cluster.damage("meta", &object, |bytes| bytes[30] ^= 1);
+        assert_eq!(ours.read().await.unwrap_err().kind(), ErrorKind::Corrupt);
+        cluster.shut_out(&one);
+        assert_eq!(ours.read().await.unwrap_err().kind(), ErrorKind::Fenced);
     });
 }
 

@@ -44,6 +44,10 @@ fn describe(status: &v1::Status) -> String {
     if let Some(JournalStatus { place, durability }) = &status.journal {
         facts.push(("journal", format!("{place} ({durability})")));
     }
+    if let Some(places) = &status.standing_by {
+        let places = if places.is_empty() { "nobody".to_owned() } else { places.join("; ") };
+        facts.push(("standing by", places));
+    }
     let mut text = table::labelled(&facts);
     text.push_str(&fullness(&status.fill));
     let rows: Vec<Vec<String>> = status.shards.iter().map(shard_row).collect();

@@ -27,6 +27,8 @@ pub(crate) struct Settings {
     pub(crate) rados_read_cache: ByteCount,
     /// The file that they are in; none means one in the data directory.
     pub(crate) rados_read_cache_path: Option<PathBuf>,
+    /// Whether a pool on RADOS is served by one of several daemons, while the others stand by.
+    pub(crate) rados_join: bool,
     /// NBD listeners; none means the two defaults.
     pub(crate) nbd_listen: Vec<ListenAddress>,
     /// Whether NBD may be open to other machines without authentication.
@@ -189,6 +191,7 @@ impl Default for Settings {
             read_cache: ByteCount(0),
             rados_read_cache: ByteCount(0),
             rados_read_cache_path: None,
+            rados_join: false,
             nbd_listen: Vec::new(),
             nbd_allow_unauthenticated: false,
             tls: TlsSettings::default(),

@@ -196,6 +196,16 @@ pub(crate) const SETTINGS: &[Setting] = &[
         apply: |settings, value| settings.rados_read_cache_path = Some(value.path()),
     },
     Setting {
+        key: "rados.join",
+        flag: None,
+        form: Form::Switch,
+        default: "false",
+        reason: "Of a pool on RADOS with its journal there: makes this daemon one of its nodes. One of them serves the pool, the others stand by; \
+                 when it ends, or nothing is heard of it for 3 s, the one that waited longest takes over. All daemons of a pool \
+                 should have it: one without takes the pool as it starts, and has it taken back.",
+        apply: |settings, value| settings.rados_join = value.switch(),
+    },
+    Setting {
         key: "nbd.listen",
         flag: Some("--nbd"),
         form: Form::Addresses,

@@ -3,9 +3,20 @@
 use std::io::{self, Write};
 
 use varve_access_admin::{ListenAddress, Listener};
+use varve_types::PoolId;
 
 use crate::cli::DATA_DEFAULT;
 use crate::config::Settings;
+
+/// Prints that another node serves the pool, and where that is.
+pub(crate) fn print_standby(pool: PoolId, owner: &str) {
+    let text = format!(
+        "varve {} stands by for pool {pool}: it is served at {owner}\n",
+        env!("CARGO_PKG_VERSION")
+    );
+    let mut stdout = io::stdout().lock();
+    let _ = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
+}
 
 /// Prints to standard output. A closed one is no reason not to serve.
 pub(crate) fn print(settings: &Settings, pool: &str, nbd: &[ListenAddress], admin: &[Listener]) {

@@ -42,6 +42,11 @@ impl Home {
         }
     }
 
+    /// Whether nothing of the pool is on drives of this machine.
+    pub(super) fn is_reached_from_everywhere(&self) -> bool {
+        matches!(self, Self::Rados(home) if home.local_journal().is_none())
+    }
+
     /// Opens the pool; on drives that the directory does not remember yet it is made first. Blocks.
     pub(super) fn open(&self, settings: &Settings) -> Result<PoolMedia> {
         match self {

@@ -13,6 +13,7 @@ mod holdings;
 mod home;
 mod in_process;
 mod lock;
+mod node;
 mod objects;
 mod online_check;
 mod pool;
@@ -48,9 +49,11 @@ pub(crate) use self::rados_pools::{
     NewRadosPool, attach as attach_rados_pool, create as create_rados_pool,
 };
 
+use self::backend::PoolFacts;
 use self::engine_stack::{EngineSource, EngineStack};
 use self::home::Home;
 use self::lock::DataLock;
+use self::node::NodeSeat;
 use self::pool::{NbdPlan, Plan, Pool};
 use self::s3::S3;
 use self::signals::Signals;
@@ -61,10 +64,13 @@ pub(crate) fn run(settings: &Settings) -> Result<()> {
     let _lock = DataLock::take(&settings.data)?;
     let begin = Instant::now();
     let home = Home::choose(settings)?;
+    node::check(settings, &home)?;
     let media = home.open(settings)?;
     let nbd = nbd_plan(settings, media.lane_count())?;
     let source = EngineSource::new(settings, media);
     let facts = files::facts(settings, &source, home.drives(), home.journal())?;
+    let seat = node::join(settings, &source.media)?;
+    let facts = PoolFacts { standing_by: seat.as_ref().map(NodeSeat::standing_by), ..facts };
     let plan = Plan::<EngineStack> { facts, source, nbd };
     // Callers of the API wait in its socket from here on: once NBD answers, so does the API.
     let front = AdminFront::bind(settings)?;
@@ -73,7 +79,7 @@ pub(crate) fn run(settings: &Settings) -> Result<()> {
     let open_ms = u64::try_from(begin.elapsed().as_millis()).unwrap_or(u64::MAX);
     tracing::info!(open_ms, pool = pool.summary(), "pool open");
     let s3 = S3::start(settings, pool.object_links()?)?;
-    control(settings, front, pool, s3)
+    control(settings, front, pool, s3, seat)
 }
 
 /// The admin API's sockets, and the runtime of the thread that will serve them.
@@ -129,6 +135,7 @@ fn control<S: ShardStack>(
     front: AdminFront,
     mut pool: Pool<S>,
     s3: S3,
+    mut seat: Option<NodeSeat>,
 ) -> Result<()> {
     let AdminFront { runtime, socket, listeners } = front;
     runtime.block_on(async {
@@ -141,13 +148,18 @@ fn control<S: ShardStack>(
         tokio::select! {
             () = api => {}
             failure = pool.failed() => return Err(failure),
+            failure = given_up(seat.as_mut()) => return Err(failure),
             never = watching => match never {},
         }
         tracing::info!("ending: writing everything out");
         let closing = tokio::task::spawn_blocking(move || {
             // Its requests go to every shard, so it ends first.
             drop(s3);
-            pool.close()
+            pool.close()?;
+            if let Some(seat) = seat {
+                seat.leave(); // N1 of `node.rs`
+            }
+            Ok(())
         });
         tokio::select! {
             closed = closing => closed.map_err(|error| Failure::new(format!("close the pool: {error}")))??,
@@ -159,6 +171,14 @@ fn control<S: ShardStack>(
         tracing::info!("pool clean");
         Ok(())
     })
+}
+
+/// Resolves when other nodes have given this one up, if it is one.
+async fn given_up(seat: Option<&mut NodeSeat>) -> Failure {
+    match seat {
+        Some(seat) => seat.given_up().await,
+        None => std::future::pending().await,
+    }
 }
 
 async fn admin_listeners(settings: &Settings, socket: &Path) -> Result<Vec<Listener>> {

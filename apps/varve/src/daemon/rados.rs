@@ -238,6 +238,15 @@ impl RadosMedia {
         SegmentGeometry { segment_bytes, segment_count }
     }
 
+    /// The pool, for a thread of its own; its shards stay with whom they are.
+    pub(crate) async fn pool(&self) -> Result<RadosPool> {
+        let opened = async {
+            let [data, meta] = self.home.objects(&self.cluster)?;
+            RadosPool::open(data, meta, self.spec.pool).await
+        };
+        opened.await.map_err(|error| explain(&error))
+    }
+
     /// Takes a shard over, and gives what its thread works with.
     pub(crate) async fn media(
         &self,

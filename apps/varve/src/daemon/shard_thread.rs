@@ -141,7 +141,7 @@ impl Ending {
             Self::Died(shard) => died(shard),
             Self::Lost(shard) => {
                 Failure::new(format!("another process has taken shard {shard} over"))
-                    .hint("nothing acknowledged is lost; who has it serves it. Start this daemon again only to take it back")
+                    .hint("nothing acknowledged is lost; who has it serves it. Start this daemon again only to take it back, or, with rados.join, to stand by")
             }
         }
     }

@@ -80,6 +80,15 @@ fn other_drives_than_the_pools_are_refused() {
 }
 
 #[test]
+fn a_pool_on_drives_has_no_other_nodes() {
+    let home = Home::new();
+    home.configure("[rados]\njoin = true\n");
+    let said = home.varve(&["serve", "--drive", "drive=256MiB"]).refused(2);
+    assert!(said.contains("no other machine can serve this pool"), "{said}");
+    assert!(!home.path().join("drive").exists(), "it was made before it was refused");
+}
+
+#[test]
 fn the_admin_api_listens_on_tcp_when_told_to() {
     let home = Home::new();
     let daemon = home.serve(&["--admin", "127.0.0.1:0"]);

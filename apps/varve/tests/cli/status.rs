@@ -17,6 +17,7 @@ connections  1
 memory       100 MiB of 512 MiB
 space        3 GiB of 64 GiB
 journal      drives (as on a drive)
+standing by  b.example, process 7
 
 SHARD  STATE    UNDRAINED               LANE
     0  serving     12 MiB  16 MiB of 256 MiB

@@ -30,6 +30,9 @@ pub struct Status {
     /// Where the journal is. Daemons before this field do not say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub journal: Option<JournalStatus>,
+    /// Where daemons stand by for the pool; nothing where this one did not join its nodes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub standing_by: Option<Vec<String>>,
     /// The pool's shards, by number.
     pub shards: Vec<ShardStatus>,
 }

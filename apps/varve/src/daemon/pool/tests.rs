@@ -187,6 +187,7 @@ fn plan(shared: Shared, socket: &Path) -> Plan<MemoryStack> {
         capacity_bytes: 1 << 30,
         drives: Vec::new(),
         journal: JournalStatus { place: "drives".to_owned(), durability: "none".to_owned() },
+        standing_by: None,
         memory_budget_bytes: 1 << 29,
         thresholds: Thresholds::default(),
     };

@@ -1,0 +1,3 @@
+//! Bytes of the table of nodes.
+
+mod table;

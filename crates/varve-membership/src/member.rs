@@ -1,0 +1,260 @@
+//! One node's part in the table: what it makes of what it reads, and what it wants to put in its place.
+//!
+//! ```text
+//!  outside ──joins──▶ stands by ──is named──▶ owner ──leave(), once it has closed the pool──▶ left
+//!                        └──others took it out──▶ given up ◀──┘
+//! ```
+//!
+//! B1. Silence is counted by this node's clock, from when a read had returned that showed a beat first, and whoever raises it meanwhile makes the
+//!     replacement fail that gives it up: so the beat stood still for all of that time. No clocks of two nodes are compared.
+//! B2. Silence counts while this node reads regularly only. What stands in the way of its reads may stand in the way of others' beats.
+//! B3. A node that was taken out does not come back: it holds nothing that is its own any more.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use varve_types::PoolId;
+
+use crate::{Error, Node, NodeId, Result, Table};
+
+/// Pause between two beats of a node, in ns.
+pub const BEAT_NS: u64 = 500_000_000;
+
+/// A node whose beat stands still for so long is given up, in ns: as many beats as a busy cluster may swallow. It loses the pool, but no data.
+pub const SILENCE_NS: u64 = 3_000_000_000;
+
+/// Reads that lie further apart than this, in ns, are not regular (B2): some beats.
+const GAP_NS: u64 = 3 * BEAT_NS;
+
+const _: () = assert!(GAP_NS < SILENCE_NS);
+
+/// Where a node stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Standing {
+    /// Not in the table yet.
+    Outside,
+    /// In the table; another one is to serve the pool.
+    StandsBy,
+    /// It is to serve the pool.
+    Owner,
+    /// Out of the table, as it wanted.
+    Left,
+    /// Others took it out (B3).
+    GivenUp,
+}
+
+/// When a beat was seen first.
+struct Seen {
+    beat: u64,
+    since_ns: u64,
+}
+
+/// One node's view of the table.
+pub struct Member {
+    node: Node,
+    pool: PoolId,
+    standing: Standing,
+    wants_to_leave: bool,
+    table: Option<Table>,
+    seen: BTreeMap<NodeId, Seen>,
+    silent: BTreeSet<NodeId>,
+    /// When the last read had returned.
+    read_ns: Option<u64>,
+}
+
+impl Member {
+    /// A node that has not joined yet.
+    ///
+    /// # Errors
+    /// [`Error::PlaceTooLong`].
+    pub fn new(node: Node, pool: PoolId) -> Result<Self> {
+        node.check()?;
+        Ok(Self {
+            node,
+            pool,
+            standing: Standing::Outside,
+            wants_to_leave: false,
+            table: None,
+            seen: BTreeMap::new(),
+            silent: BTreeSet::new(),
+            read_ns: None,
+        })
+    }
+
+    /// Its identity.
+    #[must_use]
+    pub fn id(&self) -> NodeId {
+        self.node.id
+    }
+
+    /// Where it stands.
+    #[must_use]
+    pub fn standing(&self) -> Standing {
+        self.standing
+    }
+
+    /// Who is to serve the pool, by the table as it was last seen.
+    #[must_use]
+    pub fn owner(&self) -> Option<&Node> {
+        let table = self.table.as_ref()?;
+        table.node(table.owner?).map(|entry| &entry.node)
+    }
+
+    /// Who stands by, by that table.
+    pub fn standing_by(&self) -> impl Iterator<Item = &Node> {
+        let table = self.table.iter();
+        table.flat_map(|table| {
+            let others = table.nodes.iter().filter(|entry| table.owner != Some(entry.node.id));
+            others.map(|entry| &entry.node)
+        })
+    }
+
+    /// From now on it wants to be out. It has closed the pool, if it was the owner: the next one opens it once the table shows it.
+    pub fn leave(&mut self) {
+        self.wants_to_leave = true;
+        if self.standing == Standing::Outside {
+            self.standing = Standing::Left;
+        }
+    }
+
+    /// Takes in what a read found that has returned now, by a clock that goes on while the machine sleeps.
+    ///
+    /// # Errors
+    /// When it is not the table that is to be there: then nothing is taken in.
+    pub fn saw(&mut self, found: Option<Table>, now_ns: u64) -> Result<()> {
+        self.check(found.as_ref())?;
+        let last_ns = self.read_ns.replace(now_ns).unwrap_or(now_ns);
+        let is_regular = now_ns.saturating_sub(last_ns) <= GAP_NS;
+        let entries = found.as_ref().map_or(&[][..], |table| &table.nodes);
+        self.silent.clear();
+        let mut seen = BTreeMap::new();
+        for entry in entries.iter().filter(|entry| entry.node.id != self.node.id) {
+            let (id, beat) = (entry.node.id, entry.beat);
+            let before = self.seen.get(&id).filter(|before| before.beat == beat && is_regular); // B2
+            let since_ns = before.map_or(now_ns, |before| before.since_ns);
+            if now_ns.saturating_sub(since_ns) >= SILENCE_NS {
+                self.silent.insert(id); // B1
+            }
+            seen.insert(id, Seen { beat, since_ns });
+        }
+        self.seen = seen;
+        self.table = found;
+        self.stand();
+        Ok(())
+    }
+
+    fn check(&self, found: Option<&Table>) -> Result<()> {
+        let known = self.table.as_ref().map_or(0, |table| table.version);
+        let version = found.map_or(0, |table| table.version);
+        if version < known {
+            return Err(Error::WentBack { known, found: version });
+        }
+        match found {
+            Some(Table { pool, .. }) if *pool != self.pool => Err(Error::OfAnother { pool: *pool }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Where it stands by the table it has.
+    fn stand(&mut self) {
+        let id = self.node.id;
+        let is_in = self.table.as_ref().is_some_and(|table| table.node(id).is_some());
+        let is_owner = self.table.as_ref().is_some_and(|table| table.owner == Some(id));
+        self.standing = match self.standing {
+            Standing::GivenUp => Standing::GivenUp, // B3
+            Standing::Left => Standing::Left,
+            _ if is_owner => Standing::Owner,
+            _ if is_in => Standing::StandsBy,
+            Standing::Outside => Standing::Outside,
+            // By its own replacement, whose answer was lost, or by others: it has nothing to lose.
+            Standing::StandsBy | Standing::Owner if self.wants_to_leave => Standing::Left,
+            Standing::StandsBy | Standing::Owner => Standing::GivenUp, // B3
+        };
+    }
+
+    /// The table that it wants in the place of the one it saw last; nothing once it is out.
+    ///
+    /// # Errors
+    /// [`Error::TooManyNodes`].
+    pub fn proposal(&self) -> Result<Option<Table>> {
+        if matches!(self.standing, Standing::GivenUp | Standing::Left) {
+            return Ok(None);
+        }
+        let mut table = self.table.clone().unwrap_or_else(|| Table::new(self.pool));
+        table.version += 1;
+        for silent in &self.silent {
+            table.remove(*silent);
+        }
+        if self.wants_to_leave {
+            table.remove(self.node.id);
+        } else {
+            table.beat(&self.node)?;
+        }
+        Ok(Some(table))
+    }
+
+    /// Its proposal is the table now.
+    pub fn accepted(&mut self, table: Table) {
+        self.table = Some(table);
+        self.stand();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn member(number: u128) -> Member {
+        let node = Node { id: NodeId(number), place: "a".to_owned() };
+        Member::new(node, PoolId([7; 16])).expect("the place is short")
+    }
+
+    #[test]
+    fn who_was_taken_out_does_not_come_back() {
+        let mut member = member(1);
+        member.saw(None, 0).expect("there was no table");
+        let table = member.proposal().expect("there is room").expect("it wants to join");
+        member.accepted(table.clone());
+        assert_eq!(member.standing(), Standing::Owner);
+        let mut without = table.clone();
+        without.remove(member.id());
+        without.version += 1;
+        let again = Table { version: without.version + 1, ..table };
+        for later in [without, again] {
+            member.saw(Some(later), 1).expect("it is a later table");
+            assert_eq!(member.standing(), Standing::GivenUp); // B3
+            assert_eq!(member.proposal(), Ok(None));
+        }
+    }
+
+    #[test]
+    fn a_table_that_went_back_or_is_of_another_pool_is_not_believed() {
+        let mut member = member(1);
+        let mut table = Table::new(PoolId([7; 16]));
+        table.version = 4;
+        member.saw(Some(table.clone()), 0).expect("it is the first one");
+        let older = Table { version: 3, ..table.clone() };
+        assert_eq!(member.saw(Some(older), 1), Err(Error::WentBack { known: 4, found: 3 }));
+        assert_eq!(member.saw(None, 1), Err(Error::WentBack { known: 4, found: 0 }));
+        let pool = PoolId([8; 16]);
+        let other = Table { version: 5, pool, ..table };
+        assert_eq!(member.saw(Some(other), 1), Err(Error::OfAnother { pool }));
+    }
+
+    #[test]
+    fn silence_counts_between_regular_reads_only() {
+        let (mut member, mut table) = (member(1), Table::new(PoolId([7; 16])));
+        let other = Node { id: NodeId(2), place: "b".to_owned() };
+        table.beat(&other).expect("there is room");
+        let mut is_out_after = |reads: &[u64]| {
+            for now in reads {
+                member.saw(Some(table.clone()), now * BEAT_NS).expect("the same table");
+            }
+            let wanted = member.proposal().expect("there is room").expect("it wants to join");
+            wanted.node(other.id).is_none()
+        };
+        assert!(!is_out_after(&[0, 1, 2, 3, 4, 5])); // B1
+        assert!(!is_out_after(&[9])); // B2
+        assert!(!is_out_after(&[10, 11, 12, 13, 14]));
+        assert!(is_out_after(&[15]));
+    }
+}

@@ -1,0 +1,334 @@
+//! Goal: whatever nodes do and whatever becomes of their messages, the table stays what it promises (T1, T2), nobody is given up who was heard of,
+//! and once it is calm one of the nodes that are there serves the pool. Method: nodes in simulated time over a store that answers late, or never;
+//! killed, paused, cut off, leaving, joining, by seeds. `MEMBERSHIP_SEEDS=FIRST..LAST` chooses seeds.
+#![expect(clippy::unwrap_used, reason = "a test")]
+
+use std::collections::BTreeMap;
+
+use varve_membership::{BEAT_NS, Member, Node, NodeId, SILENCE_NS, Standing, Table};
+use varve_stdx::Rng;
+use varve_types::PoolId;
+
+const MS: u64 = 1_000_000;
+const SECOND: u64 = 1000 * MS;
+const POOL: PoolId = PoolId([7; 16]);
+
+/// Nodes that take part in a run at most.
+const NODES: usize = 12;
+
+/// What happens next at a node.
+#[derive(Clone)]
+enum Event {
+    /// It asks for the table.
+    Ask,
+    /// The store looks.
+    Look,
+    /// It has the answer.
+    Answer(Option<Table>),
+    /// The store replaces.
+    Replace(Box<Table>),
+    /// It hears whether the store did; or nothing, for too long.
+    Heard(Option<(bool, Box<Table>)>),
+}
+
+struct Simulated {
+    member: Member,
+    is_dead: bool,
+    /// It does nothing until then.
+    sleeps_until: u64,
+    /// Its messages wait until then.
+    cut_until: u64,
+    leaves: bool,
+    /// When its beat was last stored.
+    beat_at: u64,
+    was_given_up: bool,
+}
+
+struct World {
+    now: u64,
+    sequence: u64,
+    rng: Rng,
+    slow_percent: u64,
+    events: BTreeMap<(u64, u64), (usize, Event)>,
+    table: Option<Table>,
+    nodes: Vec<Simulated>,
+}
+
+impl World {
+    fn new(seed: u64) -> Self {
+        let mut rng = Rng::new(seed);
+        Self {
+            now: 1,
+            sequence: 0,
+            slow_percent: [0, 3, 20][rng.index(3)],
+            rng,
+            events: BTreeMap::new(),
+            table: None,
+            nodes: Vec::new(),
+        }
+    }
+
+    fn add_node(&mut self) {
+        let id = NodeId(u128::from(self.rng.next_u64()) << 32 | self.nodes.len() as u128);
+        let member = Member::new(Node { id, place: format!("at {id}") }, POOL).unwrap();
+        self.nodes.push(Simulated {
+            member,
+            is_dead: false,
+            sleeps_until: 0,
+            cut_until: 0,
+            leaves: false,
+            beat_at: 0,
+            was_given_up: false,
+        });
+        self.after(self.nodes.len() - 1, 0, Event::Ask);
+    }
+
+    fn after(&mut self, node: usize, delay: u64, event: Event) {
+        self.sequence += 1;
+        self.events.insert((self.now + delay, self.sequence), (node, event));
+    }
+
+    fn latency(&mut self) -> u64 {
+        let slow = self.rng.chance(self.slow_percent, 100);
+        self.rng.below(if slow { 4000 } else { 8 } * MS)
+    }
+
+    fn run_for(&mut self, duration: u64) {
+        let end = self.now + duration;
+        while let Some(((at, _), (node, event))) = self.events.pop_first() {
+            if at > end {
+                self.sequence += 1;
+                self.events.insert((at, self.sequence), (node, event));
+                break;
+            }
+            self.now = self.now.max(at);
+            let at_store = matches!(event, Event::Look | Event::Replace(_));
+            let simulated = &self.nodes[node];
+            let waits_until = if at_store { simulated.cut_until } else { simulated.sleeps_until };
+            if simulated.is_dead && !at_store {
+                continue;
+            }
+            if waits_until > self.now {
+                let delay = waits_until - self.now;
+                self.after(node, delay, event);
+                continue;
+            }
+            if at_store {
+                self.at_store(node, event);
+            } else {
+                self.at_node(node, event);
+            }
+        }
+        self.now = end;
+    }
+
+    fn at_store(&mut self, node: usize, event: Event) {
+        let latency = self.latency();
+        match event {
+            Event::Look => {
+                let found = self.table.clone();
+                self.after(node, latency, Event::Answer(found));
+            }
+            Event::Replace(table) => {
+                let is_next = table.version == self.table.as_ref().map_or(0, |now| now.version) + 1;
+                if is_next {
+                    self.check_change(node, &table);
+                    self.table = Some(Table::decode(&table.encode()).unwrap());
+                    self.nodes[node].beat_at = self.now;
+                }
+                let is_lost = self.rng.chance(1, 30);
+                let heard = (!is_lost).then_some((is_next, table));
+                self.after(node, latency, Event::Heard(heard));
+            }
+            _ => unreachable!("an event of nodes"),
+        }
+    }
+
+    fn at_node(&mut self, node: usize, event: Event) {
+        let now = self.now;
+        match event {
+            Event::Ask => {
+                let leaves = self.nodes[node].leaves;
+                let member = &mut self.nodes[node].member;
+                if leaves {
+                    member.leave();
+                }
+                if member.standing() == Standing::Left {
+                    return;
+                }
+                let latency = self.latency();
+                self.after(node, latency, Event::Look);
+            }
+            Event::Answer(found) => {
+                let member = &mut self.nodes[node].member;
+                member.saw(found, now).unwrap();
+                if let Some(table) = member.proposal().unwrap() {
+                    let latency = self.latency();
+                    self.after(node, latency, Event::Replace(Box::new(table)));
+                } else if member.standing() == Standing::GivenUp {
+                    self.nodes[node].is_dead = true;
+                    if self.nodes.len() < NODES && !self.nodes[node].leaves {
+                        self.add_node(); // The same daemon, as another node.
+                    }
+                }
+            }
+            Event::Heard(heard) => {
+                let accepted = heard.filter(|(is_next, _)| *is_next);
+                let pause = if accepted.is_some() { BEAT_NS } else { self.rng.below(20 * MS) };
+                if let Some((_, table)) = accepted {
+                    self.nodes[node].member.accepted(*table);
+                }
+                self.after(node, pause, Event::Ask);
+            }
+            _ => unreachable!("an event of the store"),
+        }
+    }
+
+    /// T1 and T2, and whether who was given up had been silent.
+    fn check_change(&mut self, by: usize, after: &Table) {
+        let by_id = self.nodes[by].member.id();
+        let before = self.table.clone().unwrap_or_else(|| Table::new(POOL));
+        assert_eq!(after.owner.is_none(), after.nodes.is_empty(), "T1: {after:?}");
+        assert!(after.owner.is_none_or(|owner| after.node(owner).is_some()), "T1: {after:?}");
+        for entry in &before.nodes {
+            let id = entry.node.id;
+            if after.node(id).is_none() && id != by_id {
+                let gone = self.nodes.iter().position(|node| node.member.id() == id).unwrap();
+                let silent_ns = self.now - self.nodes[gone].beat_at;
+                assert!(silent_ns >= SILENCE_NS, "{id} was heard of {silent_ns} ns ago");
+                self.nodes[gone].was_given_up = true;
+            }
+        }
+        let was_left = before.owner.is_none_or(|owner| after.node(owner).is_none());
+        assert!(before.owner == after.owner || was_left, "T2: {before:?} {after:?} by {by_id}");
+    }
+
+    fn owner(&self) -> Option<usize> {
+        let owner = self.table.as_ref()?.owner?;
+        self.nodes.iter().position(|node| node.member.id() == owner)
+    }
+
+    /// One node that is there serves, the others stand by, and all of them know it.
+    fn check_calm(&self) {
+        let table = self.table.as_ref().unwrap();
+        let mut there = 0;
+        for node in self.nodes.iter().filter(|node| !node.is_dead && !node.leaves) {
+            there += 1;
+            let is_owner = table.owner == Some(node.member.id());
+            let stands = if is_owner { Standing::Owner } else { Standing::StandsBy };
+            assert_eq!(node.member.standing(), stands);
+            assert_eq!(node.member.owner().map(|owner| owner.id), table.owner);
+        }
+        assert_eq!(table.nodes.len(), there, "{table:?}");
+    }
+
+    fn alive(&mut self) -> Option<usize> {
+        let alive: Vec<_> = (0..self.nodes.len())
+            .filter(|node| !self.nodes[*node].is_dead && !self.nodes[*node].leaves)
+            .collect();
+        (alive.len() > 1).then(|| alive[self.rng.index(alive.len())])
+    }
+}
+
+fn run(seed: u64) {
+    let mut rng = Rng::new(seed ^ 0xA5A5);
+    let mut world = World::new(seed);
+    for _ in 0..1 + rng.below(3) {
+        world.add_node();
+    }
+    for _ in 0..rng.below(14) {
+        let pause = [300, 3000, 12_000][rng.index(3)] * MS;
+        world.run_for(rng.below(pause));
+        let Some(node) = world.alive() else {
+            world.add_node();
+            continue;
+        };
+        let longest = [2, 5, 20][rng.index(3)] * SECOND;
+        let until = world.now + rng.below(longest);
+        match rng.below(6) {
+            0 => world.nodes[node].is_dead = true,
+            1 => world.nodes[node].sleeps_until = until,
+            2 => world.nodes[node].cut_until = until,
+            3 => world.nodes[node].leaves = true,
+            4 => {
+                // The cluster stands still.
+                world.nodes.iter_mut().for_each(|node| node.cut_until = until);
+            }
+            _ if world.nodes.len() < NODES => world.add_node(),
+            _ => {}
+        }
+    }
+    world.slow_percent = 0;
+    world.run_for(120 * SECOND);
+    world.check_calm();
+}
+
+#[test]
+fn the_pool_is_served_whatever_happens() {
+    let seeds = std::env::var("MEMBERSHIP_SEEDS").unwrap_or_else(|_| "0..2000".to_owned());
+    let (first, last) = seeds.split_once("..").unwrap();
+    for seed in first.parse().unwrap()..last.parse().unwrap() {
+        if let Err(panic) = std::panic::catch_unwind(|| run(seed)) {
+            eprintln!("seed {seed}: MEMBERSHIP_SEEDS={seed}..{}", seed + 1);
+            std::panic::resume_unwind(panic);
+        }
+    }
+}
+
+/// Nodes that know each other.
+fn calm(seed: u64, nodes: usize) -> World {
+    let mut world = World::new(seed);
+    world.slow_percent = 0;
+    for _ in 0..nodes {
+        world.add_node();
+    }
+    world.run_for(30 * SECOND);
+    world.check_calm();
+    world
+}
+
+#[test]
+fn a_killed_owner_is_followed_within_4_s() {
+    for seed in 0..50 {
+        let mut world = calm(seed, 3);
+        let killed = world.owner().unwrap();
+        world.nodes[killed].is_dead = true;
+        world.run_for(4 * SECOND);
+        let owner = world.owner().unwrap();
+        assert!(!world.nodes[owner].is_dead, "seed {seed}: {:?}", world.table);
+        world.run_for(SECOND);
+        world.check_calm();
+    }
+}
+
+#[test]
+fn a_cluster_that_stands_still_gives_nobody_up() {
+    for seed in 0..50 {
+        let mut world = calm(seed, 3);
+        let (owner, until) = (world.owner(), world.now + 60 * SECOND);
+        world.nodes.iter_mut().for_each(|node| node.cut_until = until);
+        world.run_for(90 * SECOND);
+        world.check_calm();
+        assert!(world.nodes.iter().all(|node| !node.was_given_up), "seed {seed}");
+        assert_eq!(world.owner(), owner, "seed {seed}");
+    }
+}
+
+#[test]
+fn who_leaves_passes_the_pool_on_at_once_and_the_last_one_leaves_an_empty_table() {
+    for seed in 0..50 {
+        let mut world = calm(seed, 3);
+        for left in 1..=3 {
+            let leaving = world.owner().unwrap();
+            world.nodes[leaving].leaves = true;
+            world.run_for(SECOND);
+            assert_ne!(world.owner(), Some(leaving), "seed {seed}");
+            world.run_for(SECOND);
+            assert_eq!(world.nodes[leaving].member.standing(), Standing::Left, "seed {seed}");
+            if left < 3 {
+                world.check_calm();
+            }
+        }
+        assert_eq!(world.table.as_ref().unwrap().nodes, []);
+    }
+}

@@ -1,0 +1,15 @@
+//! The table of nodes.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use varve_fuzz::with_trailing_checksum;
+use varve_membership::Table;
+
+fuzz_target!(|bytes: &[u8]| {
+    with_trailing_checksum(bytes, |bytes| {
+        if let Ok(table) = Table::decode(bytes) {
+            let _printed = format!("{table:?}");
+            assert_eq!(table.encode(), bytes);
+        }
+    });
+});
