@@ -34,7 +34,7 @@ fn fault_of(header: &PageHeader) -> Option<(Fault, PagePtr)> {
             let shape = PageShape::Tree { layout, level };
             Some((Fault { ptr: PagePtr::Location(place), shape }, PagePtr::Null))
         }
-        PageKind::Usage => None,
+        PageKind::Usage | PageKind::Deaths | PageKind::Deltas => None,
     }
 }
 

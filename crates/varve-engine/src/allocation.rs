@@ -194,7 +194,7 @@ impl Shard {
             if self.takes_from(stream, bytes) || planted(Bug::SpaceUnreserved) {
                 return Ok(());
             }
-            if self.has_deaths() {
+            if self.may_hide_dead() {
                 self.fold_deaths().await?; // D4
                 continue;
             }

@@ -19,10 +19,12 @@ use varve_types::{ChunkId, StreamId, WriteSeq};
 
 use crate::admission::Credits;
 use crate::config::BLOCK_BYTES;
+use crate::deltas::Waiting;
 use crate::drain::SealedData;
 use crate::pages::fault_of;
 use crate::peers::ForeignChunk;
 use crate::tree::{Fill, MapSlot};
+use crate::trees::{Stop, Trees, stream_of_reservation};
 use crate::{Result, Shard};
 
 /// Entries applied before other tasks get a turn: some 50 µs of work.
@@ -114,16 +116,19 @@ impl Shard {
         // A cache that held all pages of the last segment most likely holds those of this one: looking for absent ones costs
         // as much as applying.
         let reads = self.counters.page_reads.get();
+        let waiting = self.trees.borrow().waiting(segment.entries);
         if self.prefetch_wanted.get() {
-            self.prefetch_entries(&segment).await;
+            self.prefetch_entries(&segment, &waiting).await;
         }
         for (index, entry) in segment.entries.iter().enumerate() {
-            self.apply_entry(&segment, entry).await?;
+            self.apply_entry(&segment, entry, &waiting).await?;
             if index % ENTRIES_PER_TURN == ENTRIES_PER_TURN - 1 {
                 self.reactor.yield_now().await;
             }
         }
-        self.prefetch_wanted.set(self.counters.page_reads.get() != reads);
+        let reads = self.counters.page_reads.get() - reads;
+        self.prefetch_wanted.set(reads > 0);
+        self.trees.borrow_mut().deltas.note_reads(reads);
         self.tell_peers(segment.entries);
         self.data_chain.set(segment.head);
         self.entries_since_checkpoint
@@ -134,18 +139,20 @@ impl Shard {
     }
 
     /// Loads the pages that the entries need, many at once.
-    async fn prefetch_entries(&self, segment: &Applicable<'_>) {
+    async fn prefetch_entries(&self, segment: &Applicable<'_>, waiting: &Waiting) {
         self.prefetch(|trees| {
             let mut place = |entry: &SummaryEntry| match entry {
                 SummaryEntry::Data { stream, block, .. } => {
-                    trees.lookup(*stream, *block).map(|_| None)
+                    let may_wait = waiting.may(*stream, *block);
+                    trees.look_for_slot(*stream, *block, may_wait).map(|()| None)
                 }
                 SummaryEntry::Reference { chunk, stream, block, .. } => {
-                    trees.lookup(*stream, *block)?;
+                    let may_wait = waiting.may(*stream, *block);
+                    trees.look_for_slot(*stream, *block, may_wait)?;
                     trees.chunk(*chunk)
                 }
                 SummaryEntry::ForeignReference { stream, block, .. } => {
-                    trees.lookup(*stream, *block).map(|_| None)
+                    trees.look_for_slot(*stream, *block, false).map(|()| None)
                 }
                 SummaryEntry::Grant { first, .. } => trees.chunk(*first),
                 SummaryEntry::KeyPut { unit, .. } | SummaryEntry::KeyDelete { unit, .. } => {
@@ -162,53 +169,51 @@ impl Shard {
         .await
     }
 
-    async fn apply_entry(&self, segment: &Applicable<'_>, entry: &SummaryEntry) -> Result<()> {
-        let wseq = if planted(Bug::BypassCountsForLane) { entry.wseq() } else { entry.lane_wseq() };
-        if let Some(wseq) = wseq {
-            self.note_applied(wseq);
-        }
+    async fn apply_entry(
+        &self,
+        segment: &Applicable<'_>,
+        entry: &SummaryEntry,
+        waiting: &Waiting,
+    ) -> Result<()> {
+        self.note_applied(entry);
         match *entry {
             SummaryEntry::Data { chunk, stream, block, wseq, unit, .. } => {
                 let place = chunk_entry(segment.id, &unit);
-                let dead = self
-                    .with_pages(|trees| {
-                        trees.set_block(&mut self.space.borrow_mut(), stream, block, chunk, &place)
-                    })
-                    .await?;
-                self.reservations.replaced(stream, block, Some(chunk), self.own(dead)); // Exact: what it held is known here.
-                self.overwritten(stream, dead.as_slice());
-                self.buffer.borrow_mut().remove(stream, block, wseq);
+                let may_wait = waiting.may(stream, block);
+                let set = |trees: &mut Trees, dead: &mut _| {
+                    trees.add_chunk(&mut self.space.borrow_mut(), chunk, &place)?;
+                    trees.set_slot(stream, block, chunk, may_wait, dead)
+                };
+                let dead = self.dying(set).await?;
+                self.replaced((stream, block), wseq, Some(chunk), &dead);
                 self.applied_chunk.set(self.applied_chunk.get().max(chunk));
             }
             SummaryEntry::Reference { chunk, stream, block, wseq, .. } => {
-                let dead = self.with_pages(|trees| trees.share_block(stream, block, chunk)).await?;
+                let may_wait = waiting.may(stream, block);
+                let set = |trees: &mut Trees, dead: &mut _| {
+                    trees.share_block(stream, block, chunk, may_wait, dead)
+                };
+                let dead = self.dying(set).await?;
                 self.dedup.borrow_mut().settle(chunk);
-                self.reservations.replaced(stream, block, None, self.own(dead));
-                self.overwritten(stream, dead.as_slice());
-                self.buffer.borrow_mut().remove(stream, block, wseq);
+                self.replaced((stream, block), wseq, None, &dead);
             }
             SummaryEntry::ForeignReference { home, chunk, stream, block, wseq, .. } => {
                 let name = ForeignChunk { home, chunk };
-                let dead = self.with_pages(|trees| trees.name_foreign(stream, block, name)).await?;
+                let dead =
+                    self.dying(|trees, dead| trees.name_foreign(stream, block, name, dead)).await?;
                 self.foreign.settle(name);
-                self.reservations.replaced(stream, block, None, self.own(dead));
-                self.overwritten(stream, dead.as_slice());
-                self.buffer.borrow_mut().remove(stream, block, wseq);
+                self.replaced((stream, block), wseq, None, &dead);
             }
             SummaryEntry::Grant { first, count, .. } => self.apply_grant(first, count).await?,
-            SummaryEntry::Trim { stream, block, block_count, wseq, .. } => {
-                self.clear_blocks(stream, block, block_count, false).await?;
+            SummaryEntry::Trim { stream, block, block_count, wseq, .. }
+            | SummaryEntry::Zero { stream, block, block_count, wseq, .. } => {
+                let is_zero = matches!(entry, SummaryEntry::Zero { .. });
+                self.clear_blocks(stream, block, block_count, is_zero).await?;
                 self.buffer.borrow_mut().remove_range(stream, block, block + block_count, wseq);
             }
-            SummaryEntry::Zero { stream, block, block_count, wseq, .. } => {
-                self.clear_blocks(stream, block, block_count, true).await?;
-                self.buffer.borrow_mut().remove_range(stream, block, block + block_count, wseq);
-            }
-            SummaryEntry::KeyPut { wseq, unit } => {
-                self.apply_key(segment, &unit, wseq, true).await?
-            }
-            SummaryEntry::KeyDelete { wseq, unit } => {
-                self.apply_key(segment, &unit, wseq, false).await?;
+            SummaryEntry::KeyPut { wseq, unit } | SummaryEntry::KeyDelete { wseq, unit } => {
+                let is_put = matches!(entry, SummaryEntry::KeyPut { .. });
+                self.apply_key(segment, &unit, wseq, is_put).await?;
             }
             SummaryEntry::StreamDrop { stream, wseq } => {
                 self.with_pages(|trees| trees.drop_stream(stream)).await?;
@@ -226,11 +231,38 @@ impl Shard {
             | SummaryEntry::TablePage { .. }
             | SummaryEntry::UsageBlob { .. }
             | SummaryEntry::DeathBlob { .. }
+            | SummaryEntry::DeltaBlob { .. }
             | SummaryEntry::Folded { .. } => {
                 unreachable!("{entry:?} is never in a data segment")
             }
         }
         Ok(())
+    }
+
+    /// Makes a change; returns what dies by it.
+    async fn dying(
+        &self,
+        mut change: impl FnMut(&mut Trees, &mut Vec<MapSlot>) -> std::result::Result<(), Stop>,
+    ) -> Result<Vec<MapSlot>> {
+        let mut dead = Vec::new();
+        self.with_pages(|trees| change(trees, &mut dead)).await?;
+        Ok(dead)
+    }
+
+    /// A block holds `new` now, if that is new, and no longer what is in `dead`: what it held before, and what others held for which updates
+    /// waited.
+    fn replaced(
+        &self,
+        (stream, block): (StreamId, u64),
+        wseq: WriteSeq,
+        new: Option<ChunkId>,
+        dead: &[MapSlot],
+    ) {
+        // Exact: nothing waits where something is promised (W6), so at most what the block held is dead.
+        let old = dead.first().and_then(|slot| self.own(*slot));
+        self.reservations.replaced(stream, block, new, old);
+        self.overwritten(stream, dead);
+        self.buffer.borrow_mut().remove(stream, block, wseq);
     }
 
     /// Puts or deletes the key that a unit holds.
@@ -243,6 +275,10 @@ impl Shard {
     ) -> Result<()> {
         let bytes = self.unit_bytes(segment, unit).await?;
         let KeyPayload { key, value } = KeyPayload::decode(&bytes)?;
+        if let Some(stream) = stream_of_reservation(key) {
+            self.settle_stream(stream).await?;
+            self.trees.borrow_mut().deltas.set_exact(stream, is_put); // W6
+        }
         self.with_pages(|trees| {
             let (cache, names) = (&mut trees.cache, &mut trees.names);
             if is_put {
@@ -258,7 +294,9 @@ impl Shard {
     }
 
     /// A record of the lane is applied, as far as its segment holds it (X3).
-    fn note_applied(&self, wseq: WriteSeq) {
+    fn note_applied(&self, entry: &SummaryEntry) {
+        let wseq = if planted(Bug::BypassCountsForLane) { entry.wseq() } else { entry.lane_wseq() };
+        let Some(wseq) = wseq else { return };
         let in_order = wseq >= self.applied_wseq.get() || planted(Bug::BypassCountsForLane);
         assert!(in_order, "records of the lane are applied in order");
         self.applied_wseq.set(self.applied_wseq.get().max(wseq));
@@ -307,7 +345,7 @@ impl Shard {
                     trees.fill_blocks(stream, from..end, fill, SLOTS_PER_STEP, &mut dead)
                 })
                 .await?;
-            let own = dead.iter().filter_map(|slot| self.own(Some(*slot)));
+            let own = dead.iter().filter_map(|slot| self.own(*slot));
             self.reservations.cleared(stream, begin..from, own);
             self.overwritten(stream, &dead);
             self.reactor.yield_now().await;
@@ -316,6 +354,9 @@ impl Shard {
     }
 
     async fn apply_cut(&self, source: StreamId, copy: StreamId, ceiling: ChunkId) -> Result<()> {
+        if !planted(Bug::CutForgetsDeltas) {
+            self.settle_stream(source).await?; // W4
+        }
         if self.with_pages(|trees| trees.cut(source, copy, ceiling)).await? {
             self.mark.note_copy(copy);
         }
@@ -328,13 +369,13 @@ impl Shard {
     }
 
     /// The chunk of this shard that a slot names.
-    fn own(&self, slot: Option<MapSlot>) -> Option<ChunkId> {
-        slot.filter(|slot| slot.shard() == self.config.shard).map(|slot| slot.id())
+    fn own(&self, slot: MapSlot) -> Option<ChunkId> {
+        (slot.shard() == self.config.shard).then(|| slot.id())
     }
 
     /// What blocks of a stream no longer hold: a fold takes the chunks out of the table, but not those that copies may hold (N5). Homes are
     /// told of foreign ones (P8).
-    fn overwritten(&self, stream: StreamId, slots: &[MapSlot]) {
+    pub(crate) fn overwritten(&self, stream: StreamId, slots: &[MapSlot]) {
         let ceiling = self.trees.borrow().chunk_ceiling(stream);
         for slot in slots {
             if slot.shard() != self.config.shard {

@@ -46,6 +46,8 @@ pub struct AuditReport {
     pub unreachable: u64,
     /// Chunks of other shards that are named.
     pub foreign: ForeignNames,
+    /// Chunks of other shards that pages name, under updates that wait too: they may be there.
+    pub hidden: ForeignNames,
     /// Chunks of data that are shared: others may name them.
     pub shared: RoaringTreemap,
     /// The chunks of data among what nothing names.
@@ -61,8 +63,10 @@ impl AuditReport {
     /// and on one of the pool's `shard_count` shards.
     pub fn compare(reports: &mut [(ShardId, Self)], shard_count: u16) {
         let mut all = ForeignNames::default();
+        let mut hidden = ForeignNames::default();
         for (_, report) in &mut *reports {
             all.merge(&report.foreign);
+            hidden.merge(&report.hidden);
             let beyond: Vec<_> =
                 report.foreign.homes().filter(|(home, _)| home.0 >= shard_count).collect();
             for (home, chunks) in beyond {
@@ -74,9 +78,11 @@ impl AuditReport {
             }
         }
         for (shard, report) in reports {
+            for named in [all.of(*shard), hidden.of(*shard)].into_iter().flatten() {
+                report.unreachable -= report.unreachable_data.intersection_len(named);
+                report.unreachable_data -= named;
+            }
             let Some(named) = all.of(*shard) else { continue };
-            report.unreachable -= report.unreachable_data.intersection_len(named);
-            report.unreachable_data -= named;
             for missing in named - &report.shared {
                 report.differs(|| {
                     format!("chunk {missing} is named by another shard and not here, or not shared")
@@ -121,6 +127,8 @@ struct Audit {
     named_again: RoaringTreemap,
     /// Chunks of data that a stream names and no copy of it.
     own: RoaringTreemap,
+    /// Chunks of data that pages name under updates that wait.
+    hidden: RoaringTreemap,
     /// 512-byte units of segments that hold something.
     occupied: RoaringTreemap,
     live: HashMap<SegmentId, u64>,
@@ -189,6 +197,9 @@ impl Shard {
         for blob in self.blobs.deaths.borrow().iter() {
             audit.occupy(blob, || "a death blob".to_owned());
         }
+        for blob in self.blobs.deltas.borrow().iter() {
+            audit.occupy(blob, || "a delta blob".to_owned());
+        }
         self.audit_space(&mut audit);
         Ok(audit.report)
     }
@@ -217,6 +228,7 @@ impl Shard {
                     Ok(map.walk(&trees.cache, from, STEP, is_known, |item| items.push(item))?)
                 })
                 .await?;
+            self.audit_hidden(stream, from..next.unwrap_or(u64::MAX), &mut items, audit);
             for item in items {
                 match item {
                     WalkItem::Data { slot, .. } if slot.shard() != self.config.shard => {
@@ -250,6 +262,33 @@ impl Shard {
             from = next;
             self.reactor.yield_now().await;
         }
+    }
+
+    /// Lets items of a walk show what waits, and notes what is hidden under that: it is in the table, and nothing else says that it is dead.
+    fn audit_hidden(
+        &self,
+        stream: StreamId,
+        blocks: std::ops::Range<u64>,
+        items: &mut Vec<WalkItem>,
+        audit: &mut Audit,
+    ) {
+        let trees = self.trees.borrow();
+        let names = |items: &[WalkItem]| {
+            let (mut own, mut foreign) = (RoaringTreemap::new(), ForeignNames::default());
+            for item in items {
+                let WalkItem::Data { slot, .. } = item else { continue };
+                if slot.shard() == self.config.shard {
+                    own.insert(slot.id().get());
+                } else {
+                    foreign.insert(ForeignChunk { home: slot.shard(), chunk: slot.id() });
+                }
+            }
+            (own, foreign)
+        };
+        let (own, foreign) = names(items);
+        trees.overlay(stream, blocks, items);
+        audit.hidden |= own - names(items).0;
+        audit.report.hidden.merge(&foreign); // With those that are shown: these count as named anyway.
     }
 
     /// Whether a page is on media under this name: it is not if it changed since the last checkpoint.
@@ -319,6 +358,10 @@ impl Shard {
                 audit.occupy(&entry.location(), || format!("chunk {chunk}"));
                 let is_dead = self.is_dead(chunk, &entry);
                 audit.count(chunk, &entry, is_dead);
+                let is_hidden = audit.hidden.contains(chunk.get());
+                if is_dead && is_hidden && !entry.shared {
+                    audit.differs(|| format!("chunk {chunk} is dead already and under an update"));
+                }
                 let is_named = audit.named.contains(chunk.get());
                 if is_dead && is_named {
                     audit.differs(|| format!("chunk {chunk} is dead and named"));
@@ -326,7 +369,7 @@ impl Shard {
                 if entry.shared {
                     audit.report.shared.insert(chunk.get());
                 }
-                if !is_dead && !is_named && !waiting.contains(chunk.get()) {
+                if !is_dead && !is_named && !is_hidden && !waiting.contains(chunk.get()) {
                     audit.report.unreachable += 1;
                     if chunk.get() < PAGE_ID_FIRST {
                         audit.report.unreachable_data.insert(chunk.get());
@@ -345,7 +388,7 @@ impl Shard {
                 audit.differs(|| format!("chunk {dead} is dead and not in the chunk table"));
             }
         }
-        for missing in &audit.named.clone() - &found {
+        for missing in (&audit.named | &audit.hidden) - &found {
             audit.differs(|| format!("chunk {missing} is named and not in the chunk table"));
         }
         Ok(())

@@ -434,8 +434,13 @@ impl Shard {
                 return Ok(None);
             }
             let map = &trees.streams[&stream].map;
-            let visit = |item, is_known| items.push((item, is_known));
-            Ok(map.walk_all(&trees.cache, from, STEP, &is_known, visit)?)
+            let (mut all, mut known) = (Vec::new(), Vec::new());
+            let visit = |item, is_known| (if is_known { &mut known } else { &mut all }).push(item);
+            let next = map.walk_all(&trees.cache, from, STEP, &is_known, visit)?;
+            trees.overlay(stream, from..next.unwrap_or(u64::MAX), &mut all);
+            items.extend(all.into_iter().map(|item| (item, false)));
+            items.extend(known.into_iter().map(|item| (item, true)));
+            Ok(next)
         };
         let next = self.with_pages(step).await?;
         Ok((items, next))

@@ -1,7 +1,7 @@
 //! Checkpoints: the trees as they are after a whole number of data segments, durable, with a root that names them.
 //!
 //! ```text
-//!  take the tree gate → stream records → map and key pages → folds → dead pages → table pages → deaths → usage → puts durable, pages clean → root
+//!  take the tree gate → sweeps → stream records → map and key pages → folds → dead pages → table pages → deaths → waiting updates → usage → puts durable, pages clean → root
 //! ```
 //!
 //! K1. The tree gate is held throughout: nothing is applied meanwhile. Writes go on being acknowledged and drained.
@@ -14,6 +14,7 @@ use std::rc::Rc;
 
 use varve_logstore::chain_reader::unit_checksum;
 use varve_logstore::format::deaths::encode as encode_deaths;
+use varve_logstore::format::deltas::encode as encode_deltas;
 use varve_logstore::format::page::{PageHeader, PageKind};
 use varve_logstore::format::pointer::{Location, PagePtr};
 use varve_logstore::format::root::{ChainHead, ShardRoot, TreeRoot};
@@ -45,6 +46,9 @@ const USAGE_BLOB_BYTES: usize = 1 << 20;
 
 /// As much for death blobs: encoding one takes 0.5 ms.
 const DEATH_BLOB_BYTES: usize = 128 << 10;
+
+/// As much for delta blobs.
+const DELTA_BLOB_BYTES: usize = 128 << 10;
 
 /// The writer of metadata segments and what a checkpoint has under way.
 pub(crate) struct Metadata {
@@ -95,11 +99,17 @@ pub(crate) struct Blobs {
     pub(crate) usage: RefCell<Vec<Location>>,
     /// Chunks that were overwritten.
     pub(crate) deaths: RefCell<Vec<Location>>,
+    /// Map updates that wait.
+    pub(crate) deltas: RefCell<Vec<Location>>,
 }
 
 impl Blobs {
     pub(crate) fn of(root: &ShardRoot) -> Self {
-        Self { usage: RefCell::new(root.usage.clone()), deaths: RefCell::new(root.deaths.clone()) }
+        Self {
+            usage: RefCell::new(root.usage.clone()),
+            deaths: RefCell::new(root.deaths.clone()),
+            deltas: RefCell::new(root.deltas.clone()),
+        }
     }
 }
 
@@ -124,6 +134,7 @@ impl Shard {
         self.entries_since_checkpoint.get() >= self.config.checkpoint_entries
             || self.dirty_bytes() > self.reserves().dirty_limit
             || self.deaths_are_full()
+            || self.deltas_are_many()
     }
 
     pub(crate) fn wake_checkpoint(&self) {
@@ -169,6 +180,7 @@ impl Shard {
         self.check_running()?;
         let _gate = self.tree_gate.take(1).await; // K1
         let mut covered = self.space.borrow().begin_checkpoint();
+        self.sweep_deltas().await?;
         self.with_pages(crate::trees::Trees::store_streams).await?;
         self.write_pages().await?;
         self.finish_puts(0).await?; // What was written may make room for pages of the table (K4).
@@ -176,6 +188,7 @@ impl Shard {
         self.bury_pages().await?;
         self.write_table().await?;
         self.write_deaths().await?; // D3
+        self.write_deltas().await?;
         self.write_usage().await?;
         self.seal_metadata().await?;
         if !planted(Bug::RootBeforePuts) {
@@ -188,7 +201,11 @@ impl Shard {
         self.reclaim.checkpointed_seq.set(self.reclaim_chain.get().seq);
         self.space.borrow_mut().checkpointed(&covered); // K3
         self.reclaim.waiting.borrow_mut().clear();
-        self.trees.borrow_mut().deaths.saved();
+        {
+            let trees = &mut *self.trees.borrow_mut();
+            trees.deaths.saved();
+            trees.deltas.saved();
+        }
         self.settle_freed();
         self.note_folded(folds);
         self.counters.checkpoints.set(self.counters.checkpoints.get() + 1);
@@ -196,7 +213,7 @@ impl Shard {
     }
 
     /// Map and key pages: their names are final, so they are written in any order.
-    async fn write_pages(&self) -> Result<()> {
+    pub(crate) async fn write_pages(&self) -> Result<()> {
         let names = self.trees.borrow().cache.dirty_names();
         let mut in_turn = 0;
         for name in names {
@@ -315,6 +332,28 @@ impl Shard {
         Ok(())
     }
 
+    async fn write_deltas(&self) -> Result<()> {
+        self.drop_blobs(&self.blobs.deltas);
+        let (mut blobs, mut from) = (Vec::new(), self.trees.borrow().deltas.iter().next());
+        while let Some(first) = from.filter(|_| !planted(Bug::DeltasUnsaved)) {
+            let mut bytes = vec![0; PageHeader::LEN];
+            from = {
+                let deltas = &self.trees.borrow().deltas;
+                let mut rest = deltas.iter_from((first.stream, first.block)).peekable();
+                encode_deltas(&mut rest, &mut bytes, self.blob_room().min(DELTA_BLOB_BYTES));
+                rest.peek().copied()
+            };
+            blob_header(PageKind::Deltas).encode(&mut bytes);
+            let entry = |unit| SummaryEntry::DeltaBlob { unit };
+            let (id, unit) = self.push_metadata(&bytes, entry).await?;
+            self.count_metadata(id, unit.stored_len);
+            blobs.push(unit.location(id));
+            self.reactor.yield_now().await;
+        }
+        self.blobs.deltas.replace(blobs);
+        Ok(())
+    }
+
     async fn write_usage(&self) -> Result<()> {
         self.drop_blobs(&self.blobs.usage);
         self.open_metadata();
@@ -403,7 +442,7 @@ impl Shard {
     }
 
     /// Waits until at most `left` puts of metadata segments are under way.
-    async fn finish_puts(&self, left: usize) -> Result<()> {
+    pub(crate) async fn finish_puts(&self, left: usize) -> Result<()> {
         loop {
             let next = {
                 let mut puts = self.metadata.puts.borrow_mut();
@@ -444,6 +483,8 @@ impl Shard {
                 keys: tree(trees.keys.root(), trees.keys.height()),
                 usage: self.blobs.usage.borrow().clone(),
                 deaths: self.blobs.deaths.borrow().clone(),
+                deltas: self.blobs.deltas.borrow().clone(),
+                delta_limit: trees.deltas.limit(),
                 highest_cut: varve_types::CutNumber(0),
                 data_chunks: trees.data.chunks,
                 data_bytes: trees.data.bytes,

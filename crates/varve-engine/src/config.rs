@@ -18,6 +18,10 @@ pub struct ShardConfig {
     pub page_cache_bytes: usize,
     /// Bytes of the set of overwritten chunks that are still in the chunk table.
     pub deaths_bytes: usize,
+    /// Bytes of map updates that wait; 0 if none shall.
+    pub deltas_bytes: usize,
+    /// Updates wait once of a thousand that are applied so many have to read a page.
+    pub deltas_from_per_mille: u64,
     /// Bytes of cached data blocks.
     pub block_cache_bytes: usize,
     /// Bytes of the index of stored blocks, by which equal ones are found.
@@ -42,6 +46,8 @@ pub struct MemoryShares {
     pub page_cache_bytes: usize,
     /// For the set of overwritten chunks, in bytes.
     pub deaths_bytes: usize,
+    /// For map updates that wait, in bytes.
+    pub deltas_bytes: usize,
     /// For data blocks, in bytes.
     pub block_cache_bytes: usize,
     /// For the index of stored blocks, in bytes.
@@ -68,8 +74,9 @@ impl MemoryShares {
         let cache = |sixteenths| usize::try_from(share(sixteenths)).unwrap_or(usize::MAX);
         Self {
             buffer_bytes: share(3),
-            page_cache_bytes: cache(8) - cache(1) / 2,
+            page_cache_bytes: cache(7),
             deaths_bytes: cache(1) / 2,
+            deltas_bytes: cache(1) / 2,
             block_cache_bytes: cache(1),
             dedup_index_bytes: cache(1),
             request_bytes: cache(1),
@@ -86,6 +93,7 @@ impl ShardConfig {
             buffer_bytes,
             page_cache_bytes,
             deaths_bytes,
+            deltas_bytes,
             block_cache_bytes,
             dedup_index_bytes,
             ..
@@ -96,6 +104,8 @@ impl ShardConfig {
             buffer_bytes,
             page_cache_bytes,
             deaths_bytes,
+            deltas_bytes,
+            deltas_from_per_mille: 125,
             block_cache_bytes,
             dedup_index_bytes,
             reduction: Reduction::default(),

@@ -29,6 +29,7 @@ pub(crate) struct Counters {
     pub(crate) reclaim_read_bytes: Cell<u64>,
     pub(crate) checkpoints: Cell<u64>,
     pub(crate) folded_deaths: Cell<u64>,
+    pub(crate) swept_pages: Cell<u64>,
     pub(crate) folded_leaves: Cell<u64>,
     pub(crate) checksum_errors: Cell<u64>,
 }
@@ -171,6 +172,12 @@ pub struct ShardStats {
     pub waiting_deaths: u64,
     /// Bytes of the set of those.
     pub deaths_bytes: u64,
+    /// Map updates that wait.
+    pub waiting_updates: u64,
+    /// Bytes of those.
+    pub updates_bytes: u64,
+    /// Pages of maps for which some were put in together.
+    pub swept_pages: u64,
     /// Bytes of cached data.
     pub block_cache_bytes: u64,
     /// Hits in the data cache.

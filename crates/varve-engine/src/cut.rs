@@ -233,6 +233,17 @@ impl Shard {
             let added = tree::DiffRun::add(runs, limits.runs, true, until - blocks.start);
             return Ok(if added { until } else { blocks.start });
         }
+        let waiting =
+            streams.iter().filter_map(|stream| trees.deltas.first_in(*stream, blocks.start..until));
+        let until = match waiting.min() {
+            // As what is buffered: its place in the map is not known yet.
+            Some(block) if block == blocks.start => {
+                let added = tree::DiffRun::add(runs, limits.runs, true, 1);
+                return Ok(if added { block + 1 } else { block });
+            }
+            Some(block) => block,
+            None => until,
+        };
         let nothing = Map::new(from, trees.shard);
         let map_of = |id| trees.streams.get(&id).map_or(&nothing, |stream| &stream.map);
         Ok(map_of(from).diff(map_of(to), &trees.cache, blocks.start..until, limits, runs)?)

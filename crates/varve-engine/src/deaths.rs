@@ -28,6 +28,7 @@ use std::ops::Range;
 
 use roaring::RoaringTreemap;
 use varve_logstore::format::chunk::ChunkEntry;
+use varve_logstore::planted::{Bug, planted};
 use varve_reactor::Notify;
 use varve_types::ChunkId;
 
@@ -68,6 +69,8 @@ pub(crate) struct Deaths {
     saved: RoaringTreemap,
     /// Those that were noted since.
     fresh: RoaringTreemap,
+    /// Those of the saved ones that the coming root is the first to name (W3).
+    swept: RoaringTreemap,
     count: usize,
     /// How many chunks were overwritten since the last root, by window.
     windows: HashMap<u64, u32>,
@@ -115,6 +118,7 @@ impl Deaths {
         Self {
             saved: RoaringTreemap::new(),
             fresh: RoaringTreemap::new(),
+            swept: RoaringTreemap::new(),
             count: 0,
             windows: HashMap::default(),
             dense: Vec::new(),
@@ -139,6 +143,14 @@ impl Deaths {
         self.count += usize::from(is_new);
     }
 
+    /// Adds what a checkpoint found dead in the pages that it swept: its root is the first to name it.
+    pub(crate) fn note_swept(&mut self, chunk: ChunkId) {
+        if !self.fresh.contains(chunk.get()) && self.saved.insert(chunk.get()) {
+            self.swept.insert(chunk.get());
+            self.count += 1;
+        }
+    }
+
     /// Adds what a root names; false when it is there already.
     pub(crate) fn restore(&mut self, chunk: ChunkId) -> bool {
         let is_new = self.saved.insert(chunk.get());
@@ -149,6 +161,7 @@ impl Deaths {
     /// A root that names all of them is durable.
     pub(crate) fn saved(&mut self) {
         self.saved |= std::mem::take(&mut self.fresh);
+        self.swept.clear();
         self.windows.clear();
         self.dense.clear();
     }
@@ -156,6 +169,12 @@ impl Deaths {
     pub(crate) fn contains(&self, chunk: ChunkId) -> bool {
         let id = chunk.get();
         self.count > 0 && (self.fresh.contains(id) || self.saved.contains(id))
+    }
+
+    /// Whether a chunk is in the set for all that recovery would find, if the machine stopped now (W3).
+    pub(crate) fn contains_for_sure(&self, chunk: ChunkId) -> bool {
+        let swept = self.swept.contains(chunk.get()) && !planted(Bug::SweptActedUponEarly);
+        self.contains(chunk) && !swept
     }
 
     pub(crate) fn remove(&mut self, chunk: ChunkId) {
@@ -256,9 +275,10 @@ impl Shard {
 
     /// Has folded what waits, as much as there is room for. Never called by who holds the tree gate, or by reclaim.
     pub(crate) async fn fold_deaths(&self) -> Result<()> {
-        if !self.has_deaths() {
+        if !self.may_hide_dead() {
             return Ok(());
         }
+        self.want_sweep();
         // Not in this task, which may end before its time.
         let round = self.ask_for_folds();
         self.reclaim_wanted.notify_one();
@@ -268,7 +288,7 @@ impl Shard {
 
     /// As [`Self::fold_deaths`], for reclaim: at once, or by a checkpoint when too much is dirty for that.
     pub(crate) async fn fold_round(&self, extent: Extent) -> Result<()> {
-        if self.has_room_to_fold() {
+        if self.has_room_to_fold() && !self.sweep_is_wanted() {
             let asked = self.reclaim.fold_rounds.asked.get();
             self.fold_ranges(extent).await?;
             self.note_folded(asked);
@@ -304,6 +324,7 @@ impl Shard {
 
     /// Has everything folded that waits now.
     pub(crate) async fn fold_waiting(&self) -> Result<()> {
+        self.sweep_waiting().await?;
         let left = |shard: &Self| shard.trees.borrow().deaths.left;
         let last = left(self) + self.trees.borrow().deaths.len() as u64;
         while left(self) < last && self.has_deaths() {
@@ -315,7 +336,7 @@ impl Shard {
     /// Folds dense windows (D6). The caller holds the tree gate, or is recovery.
     pub(crate) async fn fold_dense(&self) -> Result<()> {
         let ids = self.trees.borrow_mut().deaths.take_dense();
-        self.fold(&ids, Folding::Again).await?;
+        self.fold_again(&ids).await?;
         self.settle_freed();
         Ok(())
     }
@@ -379,7 +400,7 @@ impl Shard {
             };
             let Some(last) = ids.last() else { return Ok(()) };
             at = last.get() + 1;
-            self.fold(&ids, Folding::Again).await?;
+            self.fold_again(&ids).await?;
         }
     }
 
@@ -388,7 +409,7 @@ impl Shard {
         ids.sort_unstable();
         ids.dedup();
         ids.retain(|chunk| self.trees.borrow().deaths.contains(*chunk)); // A checkpoint may have been first.
-        self.fold(&ids, Folding::Again).await
+        self.fold_again(&ids).await
     }
 
     /// What a checkpoint folds, whose pages of maps and keys are written: what reclaim left to it, what is cheap, and what is too much or
@@ -438,7 +459,7 @@ impl Shard {
     }
 
     /// Whether more pages of the table may be changed: they fit into the cache, and a checkpoint has segments for them.
-    fn has_room_to_fold(&self) -> bool {
+    pub(crate) fn has_room_to_fold(&self) -> bool {
         let dirty = self.dirty_bytes();
         let dirty_max = self.reserves().dirty_limit;
         let dirty_max = dirty_max.max(PageCache::CLEAN_PAGES_MIN * PageCache::BYTES_PER_PAGE);
@@ -446,8 +467,10 @@ impl Shard {
         dirty < dirty_max && free > self.segments_for(self.checkpoint_bytes()) + RECLAIM_RESERVE
     }
 
-    /// Takes these chunks, in the order of their ids, out of the table. The caller holds the tree gate, or is recovery.
-    async fn fold(&self, ids: &[ChunkId], folding: Folding) -> Result<()> {
+    /// Takes these chunks, in the order of their ids, out of the table, as recovery would. The caller holds the tree gate, or is recovery.
+    async fn fold_again(&self, ids: &[ChunkId]) -> Result<()> {
+        let saw_more = self.trees.borrow().deltas.saw_more();
+        let folding = if saw_more { Folding::Checkpoint } else { Folding::Again };
         let mut rest = ids;
         while !rest.is_empty() {
             let folded = self.fold_leaf(rest, folding).await?;
@@ -495,9 +518,16 @@ impl Shard {
         self.trees.borrow().cache.stats().dirty_bytes
     }
 
-    /// What a checkpoint that begins now has to write: pages that are changed, and the set.
+    /// What a checkpoint that begins now has to write: pages that are changed, the set, and updates that wait.
     pub(crate) fn checkpoint_bytes(&self) -> usize {
-        self.dirty_bytes() + self.trees.borrow().deaths.stored_bytes()
+        let trees = self.trees.borrow();
+        let stored = trees.deaths.stored_bytes() + trees.deltas.stored_bytes();
+        trees.cache.stats().dirty_bytes + stored
+    }
+
+    /// Whether a sweep or a fold may make room.
+    pub(crate) fn may_hide_dead(&self) -> bool {
+        self.has_deaths() || self.has_deltas()
     }
 
     /// Whether a fold may make room.
@@ -537,6 +567,23 @@ mod tests {
 
     fn ids(deaths: &Deaths, from: u64) -> Vec<u64> {
         deaths.ids_from(from).map(ChunkId::get).collect()
+    }
+
+    #[test]
+    fn what_a_sweep_found_is_sure_once_a_root_names_it() {
+        let mut deaths = Deaths::new(1 << 20);
+        let [swept, overwritten, both] = [1, 2, 3].map(ChunkId::new);
+        note(&mut deaths, overwritten);
+        note(&mut deaths, both);
+        deaths.note_swept(swept);
+        deaths.note_swept(both); // Replay sees it die as well.
+        let sure = |deaths: &Deaths| {
+            [swept, overwritten, both].map(|chunk| deaths.contains_for_sure(chunk))
+        };
+        assert_eq!(sure(&deaths), [false, true, true]);
+        assert_eq!((deaths.len(), deaths.contains(swept)), (3, true));
+        deaths.saved();
+        assert_eq!(sure(&deaths), [true; 3]);
     }
 
     #[test]

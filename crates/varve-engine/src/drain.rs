@@ -16,7 +16,7 @@ use std::rc::Rc;
 
 use futures_util::future::{Either, select};
 use varve_logstore::format::frame::LanePoint;
-use varve_logstore::format::record::{RecordHeader, RecordKind, decode_cut};
+use varve_logstore::format::record::{KeyPayload, RecordHeader, RecordKind, decode_cut};
 use varve_logstore::format::root::ShardRoot;
 use varve_logstore::format::segment::SegmentKind;
 use varve_logstore::format::summary::{Fingerprint, SummaryEntry, Unit};
@@ -33,6 +33,7 @@ use crate::aggregation::{LINGER_NS, PartFilled, Waiting, WriteBack, seals};
 use crate::apply::raw_unit;
 use crate::config::BLOCK_BYTES;
 use crate::peers::{ForeignChunk, Known};
+use crate::trees::stream_of_reservation;
 use crate::{Result, Shard};
 
 /// Address units of a block.
@@ -363,6 +364,11 @@ impl Shard {
                 self.push_data_entry(entry, wseq).await
             }
             RecordKind::KeyPut | RecordKind::KeyDelete => {
+                if let Ok(KeyPayload { key, .. }) = KeyPayload::decode(&record.payload)
+                    && let Some(stream) = stream_of_reservation(key)
+                {
+                    self.sweep_for(stream).await?; // Applying it puts into the map what is left (W6).
+                }
                 let unit = self.push_data_unit(&record.payload, header.payload_checksum).await?;
                 let wseq = header.wseq;
                 let entry = if header.kind == RecordKind::KeyPut {
@@ -386,6 +392,7 @@ impl Shard {
     async fn drain_cut(&self, record: &Record) -> Result<()> {
         let copy = decode_cut(&record.payload)?;
         let RecordHeader { stream: source, wseq, .. } = record.header;
+        self.sweep_for(source).await?;
         let chunk_ceiling = self.trees.borrow().next_chunk; // The gate is held: nobody takes one until the entry stands.
         let entry = SummaryEntry::Cut { source, copy, wseq, chunk_ceiling };
         self.push_data_entry(entry, wseq).await?;

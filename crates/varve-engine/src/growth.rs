@@ -48,7 +48,7 @@ impl Shard {
     pub(crate) fn is_grown(&self) -> bool {
         let nothing_waits = self.growth.without_room.borrow().is_empty();
         let segments = self.space.borrow().stats().segments;
-        let may_suffice = self.has_space() || self.has_deaths(); // D4
+        let may_suffice = self.has_space() || self.may_hide_dead(); // D4
         let share_suffices = segments >= self.zones.share_segments() && may_suffice;
         self.lacks_room()
             || nothing_waits && (share_suffices || self.zones.unleased_segments() == 0)

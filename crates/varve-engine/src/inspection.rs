@@ -63,8 +63,13 @@ impl Shard {
             let mut items = Vec::new();
             let step = {
                 let trees = self.trees.borrow();
-                let Some(stream) = trees.streams.get(&stream) else { return Ok(()) };
-                stream.map.walk(&trees.cache, from, STEP, |_| false, |item| items.push(item))
+                let Some(opened) = trees.streams.get(&stream) else { return Ok(()) };
+                let visit = |item| items.push(item);
+                let step = opened.map.walk(&trees.cache, from, STEP, |_| false, visit);
+                if let Ok(next) = step {
+                    trees.overlay(stream, from..next.unwrap_or(u64::MAX), &mut items);
+                }
+                step
             };
             for item in items {
                 if visit(shown(item)).is_break() {

@@ -16,6 +16,7 @@ mod counters;
 mod cut;
 mod deaths;
 mod dedup;
+mod deltas;
 mod drain;
 mod error;
 mod grants;

@@ -158,12 +158,13 @@ pub struct MarkReport {
 }
 
 impl Shard {
-    /// Begins a pass; one that was under way is forgotten (M7).
+    /// Begins a pass; one that was under way is forgotten (M7). Map updates that wait are put into their pages first.
     ///
     /// # Errors
     /// `Unavailable` when the shard is closed.
     pub async fn mark_begin(&self) -> Result<MarkTicket> {
         self.check_open()?;
+        self.sweep_waiting().await?; // What is in pages under what waits would be marked as if something named it.
         let _gate = self.tree_gate.take(1).await; // No copy comes between the list of streams and the begin (M8).
         let streams = self.streams().await?;
         let number = self.mark.passes.get() + 1;
@@ -245,6 +246,7 @@ impl Shard {
         let mut from = 0;
         let mut pages = RoaringTreemap::new();
         let begin = self.frozen_root(stream).await?;
+        self.mark_waiting(ticket, stream).await?;
         loop {
             let mut items = Vec::new();
             let next = self
@@ -272,6 +274,25 @@ impl Shard {
         // M9. Under another root pages may have been walked that others have with other contents.
         if begin.is_some() && self.frozen_root(stream).await? == begin {
             self.pass(ticket, |pass| pass.finished |= pages)?;
+        }
+        Ok(())
+    }
+
+    /// Marks what waits for a stream, before its pages: what a sweep puts into a page meanwhile is found there. What is in pages under
+    /// updates that began to wait during the pass is marked as well, and left to the next one.
+    async fn mark_waiting(&self, ticket: MarkTicket, stream: StreamId) -> Result<()> {
+        let mut from = 0;
+        while !planted(Bug::MarkForgetsDeltas) {
+            let some: Vec<_> = {
+                let trees = self.trees.borrow();
+                trees.deltas.in_range(stream, from..u64::MAX).take(STEP).collect()
+            };
+            let Some((last, _)) = some.last() else { break };
+            from = last + 1;
+            self.pass(ticket, |pass| {
+                pass.marked.extend(some.iter().map(|(_, chunk)| chunk.get()));
+            })?;
+            self.reactor.yield_now().await;
         }
         Ok(())
     }

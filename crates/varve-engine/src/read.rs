@@ -508,8 +508,7 @@ impl Shard {
                             push_run(&mut runs, until - block, Mapped::Hole);
                             return Ok(until);
                         }
-                        let map = &trees.streams[&stream].map;
-                        Ok(map.status(&trees.cache, block, step, max + 1, &mut runs)?)
+                        trees.status(stream, block..step, max + 1, &mut runs)
                     })
                     .await?;
                 self.reactor.yield_now().await;

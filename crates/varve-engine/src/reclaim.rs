@@ -163,6 +163,11 @@ impl Shard {
                 self.fold_round(Extent::All).await?; // D4
                 continue;
             }
+            if self.has_deltas() && self.is_short() {
+                self.want_sweep();
+                self.fold_round(Extent::All).await?; // W7
+                continue;
+            }
             if !self.reclaim.is_stuck.replace(true) {
                 self.space_changed.notify_all(); // Data get more of the reserve now (Z3).
             }
@@ -180,6 +185,11 @@ impl Shard {
             select(wanted, Box::pin(self.reactor.sleep(DAMAGE_RETRY_NS))).await;
         }
         Ok(())
+    }
+
+    /// Whether data wait for segments.
+    fn is_short(&self) -> bool {
+        self.space.borrow().free_count() <= self.reserves().data
     }
 
     fn reclaim_is_due(&self) -> bool {
@@ -212,8 +222,7 @@ impl Shard {
         let live: u64 = pages.iter().map(|candidate| candidate.live).sum();
         let sparse = live * 2 <= pages.len() as u64 * self.segment_payload();
         if self.packable(&data, 1, u64::MAX) > 0 && !(pays > 0 && sparse) {
-            let waited_for = space.free_count() <= self.reserves().data;
-            return if waited_for { data.first() } else { self.worthiest(&data) }
+            return if self.is_short() { data.first() } else { self.worthiest(&data) }
                 .map(|candidate| candidate.number);
         }
         self.reclaim.batch.borrow_mut().extend(pages.iter().map(|candidate| candidate.number));
@@ -358,6 +367,7 @@ impl Shard {
                 // Blobs are written anew by every checkpoint; keys and facts live in the trees.
                 SummaryEntry::UsageBlob { .. }
                 | SummaryEntry::DeathBlob { .. }
+                | SummaryEntry::DeltaBlob { .. }
                 | SummaryEntry::KeyPut { .. }
                 | SummaryEntry::KeyDelete { .. }
                 | SummaryEntry::Reference { .. }
@@ -397,7 +407,7 @@ impl Shard {
         let here =
             |place: &ChunkEntry| place.segment == from && place.offset_512 == unit.offset_512;
         let Some(place) = place.filter(here) else { return Ok(()) };
-        if !place.shared && self.trees.borrow().deaths.contains(chunk) {
+        if !place.shared && self.trees.borrow().deaths.contains_for_sure(chunk) {
             self.reclaim.dead.borrow_mut().push(chunk); // R6, D1
             return Ok(());
         }

@@ -1,7 +1,7 @@
 //! Opens a shard: root, checkpoint, newer segments, lane; then a checkpoint of its own, and it serves.
 //!
 //! ```text
-//!  root → raise the mount → usage → deaths → lane census → reclaimed chain → data chain → folds → lane frames → drain → checkpoint → serve
+//!  root → raise the mount → usage → deaths → waiting updates → lane census → reclaimed chain → data chain → folds → lane frames → drain → checkpoint → serve
 //! ```
 //!
 //! X1. The mount is raised durably before anything is written, so what an earlier open left half-written is never taken for this one's.
@@ -15,6 +15,7 @@
 //! X6. What was folded and reused since the checkpoint is folded again, as the log tells (D6); other deaths wait on. So an opening looks at
 //!     as few leaves of the table as were folded, however many deaths wait.
 //! X7. The slots behind both chains are erased before the shard writes anything behind them (Q4).
+//! X8. Where replay sees more dead than another one might, nothing is reused before a root says what it saw.
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::VecDeque;
@@ -25,6 +26,7 @@ use varve_logstore::chain_reader::{
 };
 use varve_logstore::format::Features;
 use varve_logstore::format::deaths::decode as decode_deaths;
+use varve_logstore::format::deltas::decode as decode_deltas;
 use varve_logstore::format::frame::{Frame, LanePoint, chain_seed};
 use varve_logstore::format::page::{PageHeader, PageKind};
 use varve_logstore::format::pointer::{Location, PagePtr};
@@ -52,6 +54,7 @@ use crate::checkpoint::{Blobs, Metadata};
 use crate::config::{BLOCK_BYTES, ShardConfig};
 use crate::deaths::Deaths;
 use crate::dedup::Dedup;
+use crate::deltas::Deltas;
 use crate::drain::Drain;
 use crate::growth::Growth;
 use crate::mark::MarkState;
@@ -61,7 +64,7 @@ use crate::reclaim::Reclaim;
 use crate::reduce::Reduce;
 use crate::reservations::Reservations;
 use crate::shard::State;
-use crate::tree::{BTree, ChunkNames, MemoryNames, PageCache, TreeLayout};
+use crate::tree::{BTree, ChunkNames, MemoryNames, PageCache, TreeLayout, is_block_of_map};
 use crate::trees::{DataUsage, PAGE_ID_FIRST, Trees, table_layout};
 use crate::writes::WritesUnderWay;
 use crate::{Error, Result, Shard};
@@ -134,6 +137,8 @@ impl Shard {
             keys: empty,
             usage: Vec::new(),
             deaths: Vec::new(),
+            deltas: Vec::new(),
+            delta_limit: 0,
             highest_cut: CutNumber(0),
             data_chunks: 0,
             data_bytes: 0,
@@ -181,6 +186,7 @@ impl Shard {
         self.replace_root(root).await?; // X1
         self.restore_usage(root).await?;
         self.restore_deaths(root).await?;
+        self.restore_deltas(root).await?;
         let owner = LaneOwner { mount: replayed_to, ..self.lane_owner() };
         let mut lane = LaneReader::new(Rc::clone(&self.media.journal), owner);
         let census = lane.census().await?;
@@ -192,9 +198,11 @@ impl Shard {
         self.reserve_chains(root, &reclaimed.links, &data.links)?;
         let freed = self.replay_moves(&reclaimed.links).await?;
         self.count_granted_in_lane(&mut lane, &data.links, root.lane).await?;
+        self.load_exact_streams().await?;
         self.replay_data(&data.links).await?;
         self.replay_folds(&reclaimed.links, freed).await?;
         self.end_replay_of_segments().await?;
+        self.store_what_replay_saw().await?; // X8
         self.load_reservations().await?; // What is drained below is stored as it was promised.
         // Draining needs segments, which only reclaim and checkpoints may be able to free.
         self.spawn_task("growth", Rc::clone(self).run_growth());
@@ -341,6 +349,26 @@ impl Shard {
             })?;
             if let Some(chunk) = wrong {
                 return Err(self.bad_root(format!("{chunk} died twice, or was never there")));
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts the map updates back that wait since the checkpoint or longer.
+    async fn restore_deltas(&self, root: &ShardRoot) -> Result<()> {
+        for blob in &root.deltas {
+            let read = self.read_blob(blob, PageKind::Deltas).await?;
+            let mut wrong = None;
+            decode_deltas(&read[PageHeader::LEN..], |delta| {
+                let deltas = &mut self.trees.borrow_mut().deltas;
+                let is_new = deltas.set(delta.stream, delta.block, delta.chunk).is_none();
+                let is_data = delta.chunk > ChunkId::ZERO && delta.chunk < root.next_chunk;
+                if !is_new || !is_data || !is_block_of_map(delta.block) {
+                    wrong = Some(delta);
+                }
+            })?;
+            if let Some(delta) = wrong {
+                return Err(self.bad_root(format!("{delta:?} waits twice, or was never there")));
             }
         }
         Ok(())
@@ -503,6 +531,20 @@ impl Shard {
         Ok(())
     }
 
+    /// Makes a checkpoint where replay went by promises that cannot be read: the next one may be able to read them, and see less die (W2).
+    async fn store_what_replay_saw(&self) -> Result<()> {
+        if !self.trees.borrow().deltas.saw_more() {
+            return Ok(());
+        }
+        let needed = self.segments_for(self.checkpoint_bytes());
+        if self.space.borrow().free_count() < needed {
+            return Err(self.bad_root(
+                "promises cannot be read, nor is there room to go on without".to_owned(),
+            ));
+        }
+        self.checkpoint().await
+    }
+
     /// Learns ids from an entry, and refuses what is never in a data segment.
     fn see_entry(&self, entry: &SummaryEntry) -> Result<()> {
         match entry {
@@ -539,6 +581,7 @@ impl Shard {
             | SummaryEntry::TablePage { .. }
             | SummaryEntry::UsageBlob { .. }
             | SummaryEntry::DeathBlob { .. }
+            | SummaryEntry::DeltaBlob { .. }
             | SummaryEntry::Folded { .. } => {
                 return Err(self.bad_root(format!("{entry:?} in a data segment")));
             }
@@ -709,6 +752,7 @@ fn open_trees(config: &ShardConfig, root: &ShardRoot, has_others: bool) -> Resul
         next_chunk: root.next_chunk,
         data: DataUsage { chunks: root.data_chunks, bytes: root.data_bytes },
         deaths: Deaths::new(config.deaths_bytes),
+        deltas: Deltas::new(config.deltas_bytes, root.delta_limit),
         names_foreign: has_others || root.features.incompat & Features::FOREIGN_NAMES != 0,
     })
 }

@@ -139,7 +139,9 @@ impl Shard {
                     _ => false,
                 };
                 let visit = |item| items.push(item);
-                Ok((map.walk(&trees.cache, from, STEP, is_known, visit)?, ceiling))
+                let next = map.walk(&trees.cache, from, STEP, is_known, visit)?;
+                trees.overlay(stream, from..next.unwrap_or(u64::MAX), &mut items);
+                Ok((next, ceiling))
             };
             let (next, ceiling) = self.with_pages(step).await?;
             let mut names = Vec::new();

@@ -497,7 +497,42 @@ impl Shard {
         if planted(Bug::PromisesForgotten) {
             return Ok(());
         }
-        let mut promises = BTreeMap::new();
+        let (records, damaged) = self.stored_promises().await?;
+        if let Some(error) = damaged {
+            // Data come first: what else the shard holds can be read.
+            tracing::error!(shard = self.config.shard.0, %error, "reservations are lost");
+        }
+        let promise = |(stream, record)| {
+            let ReservationRecord { blocks, pages, floor } = record;
+            let size = ReservationSize { blocks, pages };
+            (stream, Promise { size, floor, held: 0, count: Count::To(0), cuts: 0 })
+        };
+        *self.reservations.promises.borrow_mut() = records.into_iter().map(promise).collect();
+        self.reservations.count_wanted.notify_one();
+        Ok(())
+    }
+
+    /// Lets nothing wait for streams to which something was promised when the root was stored: replay must not see less than the shard
+    /// did (W2, W6).
+    pub(crate) async fn load_exact_streams(&self) -> Result<()> {
+        let (records, damaged) = self.stored_promises().await?;
+        let forbid = || self.trees.borrow_mut().deltas.forbid();
+        if damaged.is_some() {
+            forbid(); // Then all is exact, and replay sees more than the shard did.
+        }
+        for (stream, _) in records {
+            if self.trees.borrow().deltas.first_in(stream, 0..u64::MAX).is_some() {
+                forbid(); // The shard never left that.
+                self.settle_stream(stream).await?;
+            }
+            self.trees.borrow_mut().deltas.set_exact(stream, true);
+        }
+        Ok(())
+    }
+
+    /// What the key tree says of promises, and what is wrong with it.
+    async fn stored_promises(&self) -> Result<(Vec<(StreamId, ReservationRecord)>, Option<Error>)> {
+        let mut records = Vec::new();
         let mut from = reservation_key(StreamId::ZERO).to_vec();
         let mut damaged = None;
         loop {
@@ -508,12 +543,7 @@ impl Shard {
                             return ControlFlow::Break(());
                         };
                         match ReservationRecord::decode(value) {
-                            Ok(ReservationRecord { blocks, pages, floor }) => {
-                                let size = ReservationSize { blocks, pages };
-                                let (held, count, cuts) = (0, Count::To(0), 0);
-                                let promise = Promise { size, floor, held, count, cuts };
-                                promises.insert(stream, promise);
-                            }
+                            Ok(record) => records.push((stream, record)),
                             Err(error) => damaged = Some(Error::from(error)),
                         }
                         ControlFlow::Continue(())
@@ -532,13 +562,7 @@ impl Shard {
                 Err(error) => return Err(error),
             }
         }
-        if let Some(error) = damaged {
-            // Data come first: what else the shard holds can be read.
-            tracing::error!(shard = self.config.shard.0, %error, "reservations are lost");
-        }
-        *self.reservations.promises.borrow_mut() = promises;
-        self.reservations.count_wanted.notify_one();
-        Ok(())
+        Ok((records, damaged))
     }
 
     /// Counts what is held wherever that is not known.

@@ -5,7 +5,8 @@
 use varve_logstore::format::segment::STRIP_HEADER_BYTES;
 use varve_logstore::segment_writer::{BLOCK_ALIGN, SegmentWriter};
 
-use crate::config::ShardConfig;
+use crate::config::{BLOCK_BYTES, ShardConfig};
+use crate::deltas::{DELTA_BYTES, HIDING_PART, STORED_BYTES};
 use crate::tree::PAGE_BYTES;
 
 /// Segments that are open or hold little whatever reclaim does: one of each kind to write, and as many of the last checkpoints.
@@ -43,11 +44,15 @@ impl Reserves {
         let cache = config.page_cache_bytes;
         let begun_late = cache.saturating_sub(LATE_DIRTY_BYTES).max(cache / 2);
         let dirty_limit = (cache / 4 * 3).min(begun_late).min(small_part);
+        // Updates of maps that wait.
+        let blocks = segments.saturating_mul(u64::from(segment_bytes) / BLOCK_BYTES as u64);
+        let updates =
+            count(blocks / HIDING_PART).min(config.deltas_bytes / DELTA_BYTES) * STORED_BYTES;
         // What is dirty when a checkpoint becomes due, a quarter for the table pages it changes itself, what the one segment dirties that
         // is applied before it gets the gate, and three that are open.
         let entries = SegmentWriter::entries_max(segment_bytes) as usize;
         let late = (entries * PAGES_OF_ENTRY * PAGE_BYTES).div_ceil(segment);
-        let checkpoint = dirty_limit * 5 / 4 / segment + late + 3;
+        let checkpoint = (dirty_limit * 5 / 4 + updates) / segment + late + 3;
         let data = checkpoint + RECLAIM_RESERVE;
         let share = count(segments * u64::from(config.free_target_percent) / 100);
         let free_target = data + 2 + share;

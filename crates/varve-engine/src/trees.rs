@@ -15,6 +15,7 @@ use varve_types::{ChunkId, ShardId, StreamId};
 
 use crate::Error;
 use crate::deaths::{Deaths, Folding};
+use crate::deltas::Deltas;
 use crate::hash::HashMap;
 use crate::peers::ForeignChunk;
 use crate::tree::{
@@ -104,6 +105,8 @@ pub(crate) struct Trees {
     /// Whether maps may name chunks of other shards: the pool has some, or a root said so once. It stands in every root from the first
     /// checkpoint on, which comes before the first segment or record with such a name or with a grant.
     pub(crate) names_foreign: bool,
+    /// Map updates that wait.
+    pub(crate) deltas: Deltas,
 }
 
 /// What the table holds of data, pages aside.
@@ -164,7 +167,7 @@ impl Trees {
         Ok(true)
     }
 
-    fn ensure_stream(&mut self, id: StreamId) -> Result<(), Stop> {
+    pub(crate) fn ensure_stream(&mut self, id: StreamId) -> Result<(), Stop> {
         if !self.open_stream(id)? {
             let map = Map::new(id, self.shard);
             self.streams.insert(id, Stream::new(map));
@@ -172,7 +175,7 @@ impl Trees {
         Ok(())
     }
 
-    /// Lets `copy` hold what `source` holds, unless it did before (N6); returns whether it is new. Costs O(1).
+    /// Lets `copy` hold what `source` holds, for whose blocks nothing waits (W4), unless it did before (N6); returns whether it is new. Costs O(1).
     pub(crate) fn cut(
         &mut self,
         source: StreamId,
@@ -184,6 +187,8 @@ impl Trees {
         }
         let page_ceiling = self.names.next();
         let copied = if self.open_stream(source)? {
+            let waits = self.deltas.first_in(source, 0..u64::MAX).is_some();
+            assert!(!waits || planted(Bug::CutForgetsDeltas), "what waits was put into the map"); // W4
             let source = self.streams.get_mut(&source).expect("opened above");
             source.chunk_ceiling = source.chunk_ceiling.max(chunk_ceiling);
             let map = source.map.copy_to(copy, page_ceiling);
@@ -202,6 +207,11 @@ impl Trees {
 
     /// What a block of a stream holds; a hole when there is no such stream.
     pub(crate) fn lookup(&mut self, stream: StreamId, block: u64) -> Result<MapSlot, Stop> {
+        if let Some(chunk) = self.deltas.get(stream, block)
+            && !planted(Bug::DeltaOverlooked)
+        {
+            return Ok(MapSlot::data(self.shard, chunk)); // W1
+        }
         if !self.open_stream(stream)? {
             return Ok(MapSlot::HOLE);
         }
@@ -326,18 +336,21 @@ impl Trees {
         }
     }
 
-    /// Makes a block hold a chunk that is stored already, and marks that as shared, unless the block holds it. Returns what it
-    /// held, which the caller kills.
+    /// Makes a block hold a chunk that is stored already, and marks that as shared, unless the block is known to hold it. Appends what
+    /// it held to `dead`, which the caller kills. The update waits if it may (W2).
     pub(crate) fn share_block(
         &mut self,
         stream: StreamId,
         block: u64,
         chunk: ChunkId,
-    ) -> Result<Option<MapSlot>, Stop> {
+        may_wait: bool,
+        dead: &mut Vec<MapSlot>,
+    ) -> Result<(), Stop> {
         self.ensure_stream(stream)?;
-        let slot = MapSlot::data(self.shard, chunk);
-        if self.lookup(stream, block)? == slot {
-            return Ok(None);
+        let may_wait = may_wait && self.waits(stream, block)?;
+        let is_known = self.deltas.get(stream, block).is_some() || !may_wait;
+        if is_known && self.lookup(stream, block)? == MapSlot::data(self.shard, chunk) {
+            return Ok(());
         }
         let Some(entry) = self.chunk(chunk)? else {
             return Err(Stop::Failed(Error::ChunkMissing { stream, block, chunk }));
@@ -345,8 +358,7 @@ impl Trees {
         if !planted(Bug::ReferenceNotShared) {
             self.share(chunk, &entry)?;
         }
-        let stream = self.streams.get_mut(&stream).expect("opened above");
-        Ok(data_slot(stream.map.set(&mut self.cache, &mut self.names, block, slot)?))
+        self.set_slot(stream, block, chunk, may_wait, dead)
     }
 
     fn share(&mut self, chunk: ChunkId, entry: &ChunkEntry) -> Result<(), Stop> {
@@ -367,37 +379,17 @@ impl Trees {
         }
     }
 
-    /// Makes a block hold a chunk of another shard. Returns what it held, unless that is the same.
+    /// Makes a block hold a chunk of another shard, at once. Appends what dies to `dead`, unless it faults.
     pub(crate) fn name_foreign(
         &mut self,
         stream: StreamId,
         block: u64,
         name: ForeignChunk,
-    ) -> Result<Option<MapSlot>, Stop> {
+        dead: &mut Vec<MapSlot>,
+    ) -> Result<(), Stop> {
         assert!(name.home != self.shard, "its own chunks are shared");
-        self.ensure_stream(stream)?;
         self.names_foreign = true;
-        let slot = MapSlot::data(name.home, name.chunk);
-        let stream = self.streams.get_mut(&stream).expect("opened above");
-        let old = stream.map.set(&mut self.cache, &mut self.names, block, slot)?;
-        Ok(data_slot(old).filter(|dead| *dead != slot))
-    }
-
-    /// Makes a block hold a new chunk. Returns what it held, which the caller kills.
-    pub(crate) fn set_block(
-        &mut self,
-        space: &mut Space,
-        stream: StreamId,
-        block: u64,
-        chunk: ChunkId,
-        entry: &ChunkEntry,
-    ) -> Result<Option<MapSlot>, Stop> {
-        self.ensure_stream(stream)?;
-        self.add_chunk(space, chunk, entry)?;
-        let slot = MapSlot::data(self.shard, chunk);
-        let stream = self.streams.get_mut(&stream).expect("opened above");
-        let old = stream.map.set(&mut self.cache, &mut self.names, block, slot)?;
-        Ok(data_slot(old).filter(|dead| *dead != slot))
+        self.change_slot(stream, block, MapSlot::data(name.home, name.chunk), dead)
     }
 
     /// Makes blocks of a range holes or zeros, about `budget` of them; appends what they held to `dead`. Returns where to go on.
@@ -412,7 +404,12 @@ impl Trees {
         self.ensure_stream(stream)?;
         let map = &mut self.streams.get_mut(&stream).expect("opened above").map;
         let on_dead = |_: u64, slot: MapSlot| dead.extend(data_slot(slot));
-        Ok(map.fill_range(&mut self.cache, &mut self.names, range, fill, budget, on_dead)?)
+        let (cache, names, first) = (&mut self.cache, &mut self.names, range.start);
+        let next = map.fill_range(cache, names, range, fill, budget, on_dead)?;
+        if !planted(Bug::DeltaOutlivesTrim) {
+            self.forget_waiting(stream, first..next, dead); // W1
+        }
+        Ok(next)
     }
 
     /// Makes blocks of a range holes without looking at what whole pages of them held: that waits for mark.
@@ -429,7 +426,9 @@ impl Trees {
                 dead.extend(data_slot(slot));
             }
         };
-        Ok(map.detach_range(&mut self.cache, &mut self.names, range, on_dropped)?)
+        map.detach_range(&mut self.cache, &mut self.names, range.clone(), on_dropped)?;
+        self.deltas.take_range(stream, &range, |_| {}); // W1. Their chunks wait for mark as well.
+        Ok(())
     }
 
     /// What a version must know that reads what the trees hold now.
@@ -457,6 +456,7 @@ impl Trees {
     pub(crate) fn drop_stream(&mut self, id: StreamId) -> Result<(), Stop> {
         self.keys.delete(&mut self.cache, &mut self.names, &stream_key(id))?;
         self.streams.remove(&id);
+        self.deltas.remove_stream(id);
         Ok(())
     }
 }

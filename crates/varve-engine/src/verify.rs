@@ -52,6 +52,8 @@ pub enum DamagedPart {
     UsageBlob,
     /// What a checkpoint says of chunks that were overwritten.
     DeathBlob,
+    /// What a checkpoint says of map updates that wait.
+    DeltaBlob,
     /// A key's record, which the key tree holds by now.
     KeyRecord,
 }
@@ -419,6 +421,10 @@ impl Shard {
                 let blobs = self.blobs.deaths.borrow();
                 if blobs.contains(&unit.location(id)) { Need::Yes(unit.checksum) } else { Need::No }
             }
+            SummaryEntry::DeltaBlob { unit } => {
+                let blobs = self.blobs.deltas.borrow();
+                if blobs.contains(&unit.location(id)) { Need::Yes(unit.checksum) } else { Need::No }
+            }
             SummaryEntry::KeyPut { .. }
             | SummaryEntry::KeyDelete { .. }
             | SummaryEntry::Reference { .. }
@@ -475,7 +481,9 @@ impl Shard {
         let blobs = blobs.into_iter().map(|place| (DamagedPart::UsageBlob, place));
         let deaths = self.blobs.deaths.borrow().clone();
         let deaths = deaths.into_iter().map(|place| (DamagedPart::DeathBlob, place));
-        let blobs = blobs.chain(deaths);
+        let deltas = self.blobs.deltas.borrow().clone();
+        let deltas = deltas.into_iter().map(|place| (DamagedPart::DeltaBlob, place));
+        let blobs = blobs.chain(deaths).chain(deltas);
         let mut units: Vec<_> =
             pages.chain(blobs).filter(|(_, place)| again.contains(&place.segment)).collect();
         units.sort_unstable_by_key(|(_, place)| (place.segment.number, place.offset_512));
@@ -531,6 +539,7 @@ fn part_of(entry: &SummaryEntry) -> DamagedPart {
         SummaryEntry::TablePage { .. } => DamagedPart::TablePage,
         SummaryEntry::UsageBlob { .. } => DamagedPart::UsageBlob,
         SummaryEntry::DeathBlob { .. } => DamagedPart::DeathBlob,
+        SummaryEntry::DeltaBlob { .. } => DamagedPart::DeltaBlob,
         SummaryEntry::KeyPut { .. } | SummaryEntry::KeyDelete { .. } => DamagedPart::KeyRecord,
         SummaryEntry::Reference { .. }
         | SummaryEntry::ForeignReference { .. }

@@ -100,11 +100,27 @@ pub enum Bug {
     PromisedIsReduced,
     /// Reservations: promises are not read when a shard opens.
     PromisesForgotten,
+    /// Waiting updates: a block is read in its map although something waits for it.
+    DeltaOverlooked,
+    /// Waiting updates: what waits for a block is left when its map is changed.
+    DeltaOutlivesChange,
+    /// Waiting updates: what waits for a block is left when it is trimmed.
+    DeltaOutlivesTrim,
+    /// Waiting updates: a stream is cut without what waits for it.
+    CutForgetsDeltas,
+    /// Waiting updates: a checkpoint does not save them.
+    DeltasUnsaved,
+    /// Waiting updates: what a sweep finds dead is acted upon before the root that names it.
+    SweptActedUponEarly,
+    /// Mark: what waits is not marked.
+    MarkForgetsDeltas,
+    /// Waiting updates: replay lets them wait by what is configured now, and not by the root.
+    LimitForgotten,
 }
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Self; 48] = [
+    pub const ALL: [Self; 56] = [
         Self::AckBeforeDurable,
         Self::ChainUnchecked,
         Self::ReadBeforeDurable,
@@ -153,6 +169,14 @@ impl Bug {
         Self::HeldSurvivesCut,
         Self::PromisedIsReduced,
         Self::PromisesForgotten,
+        Self::DeltaOverlooked,
+        Self::DeltaOutlivesChange,
+        Self::DeltaOutlivesTrim,
+        Self::CutForgetsDeltas,
+        Self::DeltasUnsaved,
+        Self::SweptActedUponEarly,
+        Self::MarkForgetsDeltas,
+        Self::LimitForgotten,
     ];
 }
 

@@ -28,6 +28,10 @@ pub struct WorldConfig {
     pub page_cache_bytes: usize,
     /// Set of overwritten chunks of a shard, in bytes.
     pub deaths_bytes: usize,
+    /// Map updates that wait on a shard, in bytes.
+    pub deltas_bytes: usize,
+    /// How many of a thousand updates have to read a page before they wait.
+    pub deltas_from_per_mille: u64,
     /// Block cache of a shard.
     pub block_cache_bytes: usize,
     /// Replay bound of a shard.
@@ -111,6 +115,11 @@ fn lives(rng: &mut Rng, heavy: bool) -> u32 {
     if heavy { 4 + small_below(rng, 28) } else { 20 + small_below(rng, 100) }
 }
 
+fn block_cache_bytes(rng: &mut Rng, seed: u64) -> usize {
+    let small = pick(rng, &[0, 64 << 10, 512 << 10]);
+    if seed.is_multiple_of(5) { LARGE_BLOCK_CACHE } else { small }
+}
+
 fn any_reduction(rng: &mut Rng) -> Reduction {
     let dedup = rng.chance(1, 2);
     let codecs = [Compression::Off, Compression::Lz4, Compression::Lz4, Compression::Zstd(1)];
@@ -146,10 +155,7 @@ impl WorldConfig {
             shards,
             buffer_bytes: pick(&mut rng, &[64 << 10, 256 << 10, 1 << 20]),
             page_cache_bytes: pick(&mut rng, &[0, 128 << 10, 512 << 10, 2 << 20]),
-            block_cache_bytes: {
-                let small = pick(&mut rng, &[0, 64 << 10, 512 << 10]);
-                if seed.is_multiple_of(5) { LARGE_BLOCK_CACHE } else { small }
-            },
+            block_cache_bytes: block_cache_bytes(&mut rng, seed),
             checkpoint_entries: pick(&mut rng, &[16, 100, 400, 5000]),
             streams,
             stream_blocks,
@@ -179,6 +185,8 @@ impl WorldConfig {
             loses_messages: rng.chance(1, 3),
             promise_per_mille: 0,
             keeps_percent: 0,
+            deltas_bytes: pick(&mut rng, &[0, 400, 2 << 10, 1 << 20, 1 << 20]),
+            deltas_from_per_mille: pick(&mut rng, &[0, 0, 0, 50]),
         }
     }
 
@@ -253,6 +261,8 @@ impl WorldConfig {
             buffer_bytes: self.buffer_bytes,
             page_cache_bytes: self.page_cache_bytes,
             deaths_bytes: self.deaths_bytes,
+            deltas_bytes: self.deltas_bytes,
+            deltas_from_per_mille: self.deltas_from_per_mille,
             block_cache_bytes: self.block_cache_bytes,
             checkpoint_entries: self.checkpoint_entries,
             free_target_percent: 4,

@@ -49,6 +49,8 @@ pub(crate) struct World {
     /// Hash of everything that was observed, in order.
     trace: Cell<u64>,
     violation: RefCell<Option<String>>,
+    /// How often a shard was opened.
+    pub(crate) openings: Cell<u64>,
     /// The open shards, to look at when nothing moves.
     pub(crate) shards: RefCell<Vec<std::rc::Weak<varve_engine::Shard>>>,
     rng: RefCell<Rng>,
@@ -81,6 +83,7 @@ impl World {
             stopping: Cell::new(false),
             trace: Cell::new(0),
             violation: RefCell::new(None),
+            openings: Cell::new(0),
             shards: RefCell::default(),
             rng,
             log: Cell::new(std::env::var_os("VARVE_SIM_LOG").is_some()),

@@ -5,6 +5,7 @@
 
 use varve_logstore::planted::{Bug, plant};
 use varve_sim::{Faults, Outcome, WorldConfig, catch_panics, run_world};
+use varve_types::Reduction;
 
 /// Worlds in which each bug has to show.
 const WORLDS_MAX: u64 = 1500;
@@ -64,6 +65,47 @@ fn run_dense_peers(world: u64) -> Outcome {
         checkpoint_entries: 5000,
         ..seeded
     })
+}
+
+/// A world that is so full of small writes to many maps that reclaim never rests; what one segment has for a page is not much, so that
+/// updates may wait. `deltas` says in how many bytes, and from which reads on.
+fn full_of_maps(world: u64, deltas: (usize, u64)) -> Outcome {
+    let seeded = WorldConfig::from_seed(world);
+    let streams = 12;
+    let segment_bytes = 32 << 10;
+    // What fits into two thirds of all segments, at seven blocks each.
+    let blocks = u64::from(seeded.segments) * 14 / 3;
+    run_world(WorldConfig {
+        faults: Faults::None,
+        segment_bytes,
+        page_cache_bytes: 2 << 20,
+        checkpoint_entries: 5000,
+        deaths_bytes: 1 << 20,
+        streams,
+        stream_blocks: (blocks / u64::from(seeded.shards) / streams as u64).clamp(8, 60),
+        workers: 8,
+        write_bytes_max: 4 << 10,
+        large_percent: 0,
+        hot_percent: 0,
+        lives: seeded.lives.min(30),
+        key_percent: 0,
+        object_percent: 0,
+        cut_per_mille: 0,
+        reduction: Reduction::OFF,
+        deltas_bytes: deltas.0,
+        deltas_from_per_mille: deltas.1,
+        ..seeded
+    })
+}
+
+/// Nothing waits, and reclaim acts upon all that dies.
+fn run_without_waiting(world: u64) -> Outcome {
+    full_of_maps(world, (1 << 20, u64::MAX))
+}
+
+/// Few may wait, so that sweeps never rest either.
+fn run_with_sweeps(world: u64) -> Outcome {
+    full_of_maps(world, (400, 0))
 }
 
 /// A world with many objects.
@@ -144,6 +186,8 @@ fn found(bug: Bug) {
         bug if OBJECTS.contains(&bug) => run_objects,
         Bug::MarkForgetsAsks | Bug::MarkForgetsGranted => run_marked_peers,
         Bug::GrantsForgottenInReplay => run_dense_peers,
+        Bug::LimitForgotten => run_without_waiting,
+        Bug::SweptActedUponEarly => run_with_sweeps,
         bug if PEERS.contains(&bug) => run_peers,
         _ => run,
     };
@@ -220,6 +264,14 @@ planted! {
     what_a_copy_may_hold_counts_as_held: HeldSurvivesCut;
     what_is_promised_unreduced_is_reduced: PromisedIsReduced;
     promises_are_forgotten_at_an_opening: PromisesForgotten;
+    a_block_is_read_in_its_map_although_an_update_waits: DeltaOverlooked;
+    an_update_waits_on_when_its_block_is_changed: DeltaOutlivesChange;
+    an_update_waits_on_when_its_block_is_trimmed: DeltaOutlivesTrim;
+    a_cut_forgets_what_waits: CutForgetsDeltas;
+    a_checkpoint_does_not_save_what_waits: DeltasUnsaved;
+    what_a_sweep_finds_dead_is_acted_upon_early: SweptActedUponEarly;
+    mark_forgets_what_waits: MarkForgetsDeltas;
+    replay_lets_other_updates_wait: LimitForgotten;
 }
 
 /// What is promised is kept.
@@ -237,6 +289,18 @@ fn worlds_of_peers_are_clean() {
     catch_panics();
     for world in 0..60 {
         assert_eq!(run_peers(world).failure, None, "world {world}");
+    }
+}
+
+/// Shards full of small writes to many maps, whose updates wait or do not, lose nothing and go on.
+#[test]
+fn worlds_full_of_maps_are_clean() {
+    catch_panics();
+    for world in 0..40 {
+        assert_eq!(run_with_sweeps(world).failure, None, "world {world}, with sweeps");
+        assert_eq!(run_without_waiting(world).failure, None, "world {world}, without");
+        let waiting = full_of_maps(world, (1 << 20, 0));
+        assert_eq!(waiting.failure, None, "world {world}, in which all wait");
     }
 }
 

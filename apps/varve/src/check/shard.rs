@@ -282,6 +282,9 @@ impl ShardJob {
             }
             DamagedPart::UsageBlob => ("page_damaged", "account of segments".to_owned(), RESTORE),
             DamagedPart::DeathBlob => ("page_damaged", "account of deaths".to_owned(), RESTORE),
+            DamagedPart::DeltaBlob => {
+                ("page_damaged", "account of waiting map updates".to_owned(), RESTORE)
+            }
             DamagedPart::KeyRecord => ("record_damaged", "key record".to_owned(), NOT_NEEDED),
         };
         let what = format!("{part} is damaged: {}", damage.reason);

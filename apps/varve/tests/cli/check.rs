@@ -260,6 +260,7 @@ fn every_byte_of_a_segment_that_counts_is_verified() {
                 Some(SummaryEntry::TablePage { .. }) => "table page",
                 Some(SummaryEntry::UsageBlob { .. }) => "usage",
                 Some(SummaryEntry::DeathBlob { .. }) => "deaths",
+                Some(SummaryEntry::DeltaBlob { .. }) => "updates",
                 Some(other) => panic!("{other:?} has no unit"),
             };
             let done = of_kind.entry(kind).or_insert(0);

@@ -22,6 +22,7 @@ pub use btree::{
 };
 pub use cache::{CacheStats, PageCache, PageState};
 pub use codec::{PageError, decode_page, encode_page};
+pub(crate) use map::is_block_of_map;
 pub use map::{
     DiffLimits, DiffRun, Dropped, Fill, MAP_HEIGHT_MAX, MAP_SLOTS, Map, MapPage, Mapped, StatusRun,
     WalkItem,

@@ -4,6 +4,7 @@ mod aggregation;
 mod census;
 mod cut;
 mod deaths;
+mod deltas;
 mod ended;
 mod full;
 mod marked_room;

@@ -263,7 +263,7 @@ fn recovery_refuses_names_of_shards_that_are_not_there() {
         let pool = Pool::open(&media[0]).await.expect("open the pool");
         let open = |shards| {
             let (media, peers) = (media[0].clone(), Rc::new(Silent(shards)));
-            try_open(&reactor, &pool, media, shape, ShardId(0), Some(peers))
+            try_open(&reactor, &pool, media, shape, ShardId(0), Some(peers), |_| {})
         };
         let error = open(1).await.err().expect("there is no shard 1");
         assert!(matches!(error, Error::BadRoot { .. }), "{error}");
@@ -308,7 +308,7 @@ fn a_check_goes_on_without_a_home() {
         let pool = Pool::open(&pair.media[0]).await.expect("open the pool");
         let (reactor, media) = (pair.network.reactor.clone(), pair.media[0].clone());
         let alone = Some(Rc::new(Silent(1)) as Rc<dyn Peers>);
-        let opened = try_open(&reactor, &pool, media, pair.shape, ShardId(0), alone).await;
+        let opened = try_open(&reactor, &pool, media, pair.shape, ShardId(0), alone, |_| {}).await;
         let found = check(&opened.expect("open")).await;
         assert_eq!((found.dangling, found.unchecked.len()), (BLOCKS, 0), "{found:?}");
     });

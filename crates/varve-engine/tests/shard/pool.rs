@@ -108,10 +108,21 @@ pub(crate) async fn open_with_peers(
     shape: Shape,
     peers: impl Fn(ShardId) -> Option<Rc<dyn Peers>>,
 ) -> Vec<Rc<Shard>> {
+    open_configured(reactor, media, shape, peers, |_| {}).await
+}
+
+/// The same, with shards that are told something else.
+pub(crate) async fn open_configured(
+    reactor: &Reactor,
+    media: Vec<Media>,
+    shape: Shape,
+    peers: impl Fn(ShardId) -> Option<Rc<dyn Peers>>,
+    change: impl Fn(&mut ShardConfig),
+) -> Vec<Rc<Shard>> {
     let pool = Pool::open(&media[0]).await.expect("open the pool");
     let mut opened = Vec::new();
     for (shard, media) in (0..).map(ShardId).zip(media) {
-        let shard = try_open(reactor, &pool, media, shape, shard, peers(shard)).await;
+        let shard = try_open(reactor, &pool, media, shape, shard, peers(shard), &change).await;
         opened.push(shard.expect("open the shard"));
     }
     opened
@@ -125,11 +136,13 @@ pub(crate) async fn try_open(
     shape: Shape,
     shard: ShardId,
     peers: Option<Rc<dyn Peers>>,
+    change: impl Fn(&mut ShardConfig),
 ) -> Result<Rc<Shard>, Error> {
     let mut config = ShardConfig::with_memory(POOL, shard, shape.memory_bytes);
     config.checkpoint_entries = shape.checkpoint_entries;
     config.reduction = shape.reduction;
     config.dedup_index_bytes = shape.index_bytes;
+    change(&mut config);
     Shard::open(ShardParts {
         reactor: reactor.clone(),
         media,

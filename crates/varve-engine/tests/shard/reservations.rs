@@ -10,14 +10,14 @@ use std::rc::Rc;
 use futures_util::future::join;
 use hashbrown::HashSet;
 use varve_engine::{
-    BLOCK_BYTES, CutId, CutPair, Error, MarkWish, Reservation, ReservationSize, Shard,
+    BLOCK_BYTES, CutId, CutPair, Error, MarkWish, Reservation, ReservationSize, Shard, ShardConfig,
 };
 use varve_media::{Drive, DriveDisks, DriveOptions, MemDisk};
 use varve_reactor::{Reactor, SimLoop};
 use varve_stdx::{AlignedBuf, Rng};
 use varve_types::{ByteRange, Compression, Reduction, ShardId, StreamId};
 
-use crate::pool::{MIB, Shape, disk_for, format, open_media};
+use crate::pool::{MIB, Shape, disk_for, format, open_configured};
 
 const BLOCK: u64 = BLOCK_BYTES as u64;
 const RESERVED: StreamId = StreamId::new(1);
@@ -50,6 +50,17 @@ fn size(blocks: u64) -> ReservationSize {
 
 /// One life of a pool: from an opening to a crash.
 fn life(disk: &MemDisk, shape: Shape, seed: u64, test: impl AsyncFnOnce(Life) + 'static) {
+    life_configured(disk, shape, seed, |_| {}, test);
+}
+
+/// The same, of a shard that is told something else.
+fn life_configured(
+    disk: &MemDisk,
+    shape: Shape,
+    seed: u64,
+    change: impl Fn(&mut ShardConfig) + 'static,
+    test: impl AsyncFnOnce(Life) + 'static,
+) {
     let mut sim = SimLoop::new(seed);
     let reactor = sim.handle();
     let disk: Rc<dyn varve_media::Disk> = Rc::new(disk.clone());
@@ -58,7 +69,7 @@ fn life(disk: &MemDisk, shape: Shape, seed: u64, test: impl AsyncFnOnce(Life) + 
             let disks = vec![DriveDisks::One(disk)];
             let drive = Drive::open(disks, DriveOptions { discard: false }).await.expect("open");
             let media = vec![drive.media(ShardId(0)).expect("a lane")];
-            let shard = open_media(&reactor, media, shape).await.remove(0);
+            let shard = open_configured(&reactor, media, shape, |_| None, change).await.remove(0);
             test(Life { reactor, shard, shape }).await;
         },
         u64::MAX,
@@ -394,4 +405,66 @@ async fn change_at_random(life: &Life, seed: u64, mut model: BTreeSet<u64>) -> B
         assert!(state.held_blocks <= BLOCKS, "{state:?}");
     }
     model
+}
+
+/// Updates of other maps wait; what the promised blocks held is known at once, with a page cache that holds next to nothing.
+#[test]
+fn nothing_waits_for_what_is_promised() {
+    const BLOCKS: u64 = 12 * 512;
+    let shape = Shape { segment_bytes: 256 << 10, segments: 640, ..SMALL };
+    let waiting = |config: &mut ShardConfig| {
+        (config.page_cache_bytes, config.deltas_from_per_mille) = (0, 0);
+    };
+    let disk = new_disk(shape);
+    let mut held = BTreeSet::new();
+    for number in 0..3 {
+        let found = Rc::new(Cell::new(None));
+        let (tell, mut model) = (Rc::clone(&found), held);
+        life_configured(&disk, shape, number, waiting, async move |life| {
+            let mut rng = Rng::new(number);
+            if number == 0 {
+                for first in (0..BLOCKS).step_by(64) {
+                    life.write(RESERVED, first, 64, &mut rng).await.expect("write");
+                    life.write(OTHER, first, 64, &mut rng).await.expect("write");
+                }
+                life.shard.apply_acknowledged().await.expect("apply");
+                life.shard.checkpoint().await.expect("checkpoint");
+                for _ in 0..500 {
+                    life.write(RESERVED, rng.below(BLOCKS), 1, &mut rng).await.expect("write");
+                }
+                life.shard.apply_acknowledged().await.expect("apply");
+                assert!(life.shard.stats().waiting_updates > 300, "nothing is promised yet");
+                life.shard.reserve(RESERVED, size(BLOCKS), false).await.expect("there is room");
+                assert!(life.shard.stats().waiting_updates < 100, "they are in the map");
+            }
+            assert_eq!(life.settled().await.held_blocks, model.len() as u64, "life {number}");
+            for step in 0..4000 {
+                let block = rng.below(BLOCKS);
+                life.write(RESERVED, block, 1, &mut rng).await.expect("write");
+                model.insert(block);
+                life.write(OTHER, rng.below(BLOCKS), 1, &mut rng).await.expect("write");
+                if step % 1000 == 999 {
+                    let held = life.settled().await.held_blocks;
+                    assert_eq!(held, model.len() as u64, "life {number} step {step}");
+                    assert!(life.shard.stats().waiting_updates > 100, "others' wait");
+                }
+            }
+            let report = life.shard.audit().await.expect("audit");
+            assert_eq!(report.differences, Vec::<String>::new());
+            tell.set(Some(model));
+        });
+        held = found.take().expect("the life ended");
+    }
+    life_configured(&disk, shape, 9, waiting, async move |life| {
+        life.shard.release_reservation(RESERVED).await.expect("release");
+        life.shard.apply_acknowledged().await.expect("apply");
+        let before = life.shard.stats();
+        let mut rng = Rng::new(9);
+        for _ in 0..200 {
+            life.write(RESERVED, rng.below(BLOCKS), 1, &mut rng).await.expect("write");
+        }
+        life.shard.apply_acknowledged().await.expect("apply");
+        let after = life.shard.stats();
+        assert!(after.waiting_updates > before.waiting_updates, "they wait as any");
+    });
 }

@@ -29,12 +29,7 @@ pub fn encode(
         && let Some(id) = ids.next()
     {
         assert!(id.get() > last, "ids ascend, and none is 0");
-        let mut rest = id.get() - last;
-        while let Some(low) = u8::try_from(rest & 0x7F).ok().filter(|_| rest > 0x7F) {
-            out.push(low | 0x80);
-            rest >>= 7;
-        }
-        out.push(u8::try_from(rest).expect("seven bits are left"));
+        put_number(out, id.get() - last);
         last = id.get();
     }
 }
@@ -54,7 +49,17 @@ pub fn decode(payload: &[u8], mut each: impl FnMut(ChunkId)) -> Result<()> {
     Ok(())
 }
 
-fn read_number(fields: &mut Fields<'_>) -> Result<u64> {
+/// Appends a number, which is not 0.
+pub(super) fn put_number(out: &mut Vec<u8>, mut rest: u64) {
+    while let Some(low) = u8::try_from(rest & 0x7F).ok().filter(|_| rest > 0x7F) {
+        out.push(low | 0x80);
+        rest >>= 7;
+    }
+    out.push(u8::try_from(rest).expect("seven bits are left"));
+}
+
+/// Reads what [`put_number`] left.
+pub(super) fn read_number(fields: &mut Fields<'_>) -> Result<u64> {
     let mut number = 0;
     for index in 0..DEATH_BYTES_MAX {
         let byte = fields.u8()?;

@@ -8,6 +8,7 @@
 
 pub mod chunk;
 pub mod deaths;
+pub mod deltas;
 mod features;
 mod fields;
 pub mod frame;

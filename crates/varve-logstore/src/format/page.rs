@@ -26,6 +26,8 @@ pub enum PageKind {
     Usage = 4,
     /// Chunks that were overwritten.
     Deaths = 5,
+    /// Map updates that wait.
+    Deltas = 6,
 }
 
 /// What a page says about itself.
@@ -100,6 +102,7 @@ impl PageHeader {
             3 => PageKind::Table,
             4 => PageKind::Usage,
             5 => PageKind::Deaths,
+            6 => PageKind::Deltas,
             kind => return Err(fields.unknown(kind)),
         };
         let page = Self {

@@ -98,6 +98,10 @@ pub struct ShardRoot {
     pub data_chunks: u64,
     /// Bytes of segments that these take, their entries in summaries included.
     pub data_bytes: u64,
+    /// Map updates that wait, in the order of streams and blocks.
+    pub deltas: Vec<Location>,
+    /// As many may wait until the next root; 0 while none do that come now. Replay goes by it, whatever the configuration says.
+    pub delta_limit: u64,
 }
 
 impl ShardRoot {
@@ -106,12 +110,12 @@ impl ShardRoot {
     /// Version of the structure.
     pub const VERSION: u16 = 1;
     /// Encoded length in bytes without blobs.
-    pub const LEN_MIN: usize = 288;
+    pub const LEN_MIN: usize = 304;
 
     /// Encoded length in bytes; each blob adds [`Location::LEN`].
     #[must_use]
     pub fn encoded_len(&self) -> usize {
-        Self::LEN_MIN + (self.usage.len() + self.deaths.len()) * Location::LEN
+        Self::LEN_MIN + (self.usage.len() + self.deaths.len() + self.deltas.len()) * Location::LEN
     }
 
     /// The root as bytes.
@@ -159,7 +163,10 @@ impl ShardRoot {
         out.u32(u32::try_from(self.usage.len()).expect("a root is far below 4 GiB"));
         out.u64(self.data_chunks);
         out.u64(self.data_bytes);
-        for location in self.usage.iter().chain(&self.deaths) {
+        out.u64(self.delta_limit);
+        out.u32(u32::try_from(self.deltas.len()).expect("a root is far below 4 GiB"));
+        out.u32(0);
+        for location in self.usage.iter().chain(&self.deaths).chain(&self.deltas) {
             let mut bytes = [0; Location::LEN];
             location.encode(&mut bytes);
             out.array(bytes);
@@ -206,14 +213,16 @@ impl ShardRoot {
         let death_count = fields.u32()?;
         let highest_cut = CutNumber(fields.u32()?);
         let usage_count = fields.u32()?;
-        let data_chunks = fields.u64()?;
-        let data_bytes = fields.u64()?;
+        let (data_chunks, data_bytes) = (fields.u64()?, fields.u64()?);
+        let (delta_limit, delta_count) = (fields.u64()?, fields.u32()?);
+        fields.zeros(4)?;
         let mut locations = |count: u32| -> Result<Vec<Location>> {
             let bytes = fields.bytes((count as usize).saturating_mul(Location::LEN))?;
             bytes.chunks(Location::LEN).map(Location::decode).collect()
         };
         let usage = locations(usage_count)?;
         let deaths = locations(death_count)?;
+        let deltas = locations(delta_count)?;
         fields.end()?;
         Ok(Self {
             features,
@@ -237,6 +246,8 @@ impl ShardRoot {
             highest_cut,
             data_chunks,
             data_bytes,
+            deltas,
+            delta_limit,
         })
     }
 }

@@ -289,6 +289,11 @@ pub enum SummaryEntry {
         /// The stored bytes, page header included.
         unit: Unit,
     },
+    /// Map updates that wait, as of a checkpoint.
+    DeltaBlob {
+        /// The stored bytes, page header included.
+        unit: Unit,
+    },
 }
 
 /// Kinds as stored.
@@ -310,6 +315,7 @@ mod kind {
     pub(super) const FOLDED: u8 = 15;
     pub(super) const FOREIGN_REFERENCE: u8 = 16;
     pub(super) const GRANT: u8 = 17;
+    pub(super) const DELTA_BLOB: u8 = 18;
 }
 
 /// Flag of entries of writes that never were in the lane.
@@ -345,7 +351,8 @@ impl SummaryEntry {
             | Self::Page { unit, .. }
             | Self::TablePage { unit, .. }
             | Self::UsageBlob { unit }
-            | Self::DeathBlob { unit } => Some(unit),
+            | Self::DeathBlob { unit }
+            | Self::DeltaBlob { unit } => Some(unit),
             Self::Reference { .. }
             | Self::ForeignReference { .. }
             | Self::Grant { .. }
@@ -371,7 +378,8 @@ impl SummaryEntry {
             | Self::Page { unit, .. }
             | Self::TablePage { unit, .. }
             | Self::UsageBlob { unit }
-            | Self::DeathBlob { unit } => unit,
+            | Self::DeathBlob { unit }
+            | Self::DeltaBlob { unit } => unit,
             Self::Reference { .. }
             | Self::ForeignReference { .. }
             | Self::Grant { .. }
@@ -406,7 +414,8 @@ impl SummaryEntry {
             | Self::FreedIds { .. }
             | Self::Folded { .. }
             | Self::UsageBlob { .. }
-            | Self::DeathBlob { .. } => None,
+            | Self::DeathBlob { .. }
+            | Self::DeltaBlob { .. } => None,
         }
     }
 
@@ -516,6 +525,7 @@ impl SummaryEntry {
             Self::Folded { first, count } => Raw::ids(kind::FOLDED, first, count),
             Self::UsageBlob { unit } => Raw { kind: kind::USAGE_BLOB, unit: Some(unit), ..zero },
             Self::DeathBlob { unit } => Raw { kind: kind::DEATH_BLOB, unit: Some(unit), ..zero },
+            Self::DeltaBlob { unit } => Raw { kind: kind::DELTA_BLOB, unit: Some(unit), ..zero },
         }
     }
 
@@ -534,7 +544,8 @@ impl SummaryEntry {
             | kind::PAGE
             | kind::TABLE_PAGE
             | kind::USAGE_BLOB
-            | kind::DEATH_BLOB => true,
+            | kind::DEATH_BLOB
+            | kind::DELTA_BLOB => true,
             kind::REFERENCE
             | kind::FOREIGN_REFERENCE
             | kind::GRANT
@@ -646,6 +657,7 @@ impl SummaryEntry {
             (kind::FOLDED, None) => Self::Folded { first: chunk, count: block },
             (kind::USAGE_BLOB, Some(unit)) => Self::UsageBlob { unit },
             (kind::DEATH_BLOB, Some(unit)) => Self::DeathBlob { unit },
+            (kind::DELTA_BLOB, Some(unit)) => Self::DeltaBlob { unit },
             _ => return None,
         })
     }

@@ -83,6 +83,7 @@ impl Display for PageKind {
             Self::Table => "table",
             Self::Usage => "usage",
             Self::Deaths => "deaths",
+            Self::Deltas => "deltas",
         })
     }
 }
@@ -284,6 +285,7 @@ impl Display for SummaryEntry {
             Self::Folded { first, count } => write!(f, "folded chunk {first} + {count}"),
             Self::UsageBlob { unit } => write!(f, "usage-blob {unit}"),
             Self::DeathBlob { unit } => write!(f, "death-blob {unit}"),
+            Self::DeltaBlob { unit } => write!(f, "delta-blob {unit}"),
         }
     }
 }
@@ -413,8 +415,10 @@ impl Display for ShardRoot {
         field(f, "table", self.table)?;
         field(f, "keys", self.keys)?;
         field(f, "highest_cut", self.highest_cut.0)?;
+        field(f, "delta_limit", self.delta_limit)?;
         self.usage.iter().try_for_each(|location| field(f, "usage", location))?;
-        self.deaths.iter().try_for_each(|location| field(f, "deaths", location))
+        self.deaths.iter().try_for_each(|location| field(f, "deaths", location))?;
+        self.deltas.iter().try_for_each(|location| field(f, "deltas", location))
     }
 }
 

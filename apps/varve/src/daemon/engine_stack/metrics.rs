@@ -37,6 +37,12 @@ const ROWS: &[Row] = &[
     ("varve_engine_waiting_deaths", Gauge, "Overwritten chunks still in the chunk table.", |s| {
         s.waiting_deaths
     }),
+    (
+        "varve_engine_waiting_updates",
+        Gauge,
+        "Map updates that wait for others of their page.",
+        |s| s.waiting_updates,
+    ),
     ("varve_engine_block_cache_bytes", Gauge, "Bytes of cached data blocks.", |s| {
         s.block_cache_bytes
     }),

@@ -175,6 +175,7 @@ impl ShardStack for EngineStack {
             memory_used_bytes: stats.buffer_bytes
                 + stats.page_cache_bytes
                 + stats.deaths_bytes
+                + stats.updates_bytes
                 + stats.block_cache_bytes,
             space_used_bytes: stats.space.live_bytes,
             metrics: metrics::of(&stats)

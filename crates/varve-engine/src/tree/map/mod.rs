@@ -15,4 +15,4 @@ pub use status::{Mapped, StatusRun};
 pub use tree::{MAP_HEIGHT_MAX, Map};
 pub use walk::WalkItem;
 
-pub(crate) use tree::level_fits;
+pub(crate) use tree::{is_block_of_map, level_fits};

@@ -26,6 +26,19 @@ pub struct StatusRun {
     pub mapped: Mapped,
 }
 
+impl StatusRun {
+    /// Adds blocks to the last run or as a new one; false if that would be one too many.
+    pub(crate) fn add(runs: &mut Vec<Self>, max_runs: usize, mapped: Mapped, blocks: u64) -> bool {
+        let full = runs.len() >= max_runs;
+        match runs.last_mut() {
+            Some(last) if last.mapped == mapped => last.blocks += blocks,
+            _ if full => return false,
+            _ => runs.push(Self { blocks, mapped }),
+        }
+        true
+    }
+}
+
 impl From<MapSlot> for Mapped {
     fn from(slot: MapSlot) -> Self {
         match slot.kind() {
@@ -55,7 +68,7 @@ impl Map {
         let mut block = first;
         while block < end {
             if !self.covers(block) {
-                let added = add(runs, max_runs, Mapped::Hole, end - block);
+                let added = StatusRun::add(runs, max_runs, Mapped::Hole, end - block);
                 return Ok(if added { end } else { block });
             }
             let path = match self.descend(cache, block) {
@@ -71,7 +84,8 @@ impl Map {
                     break;
                 }
                 let slot_end = (block | (blocks_of_slot(path.level) - 1)) + 1;
-                if !add(runs, max_runs, Mapped::from(*slot), slot_end.min(end) - block) {
+                let blocks = slot_end.min(end) - block;
+                if !StatusRun::add(runs, max_runs, Mapped::from(*slot), blocks) {
                     return Ok(block);
                 }
                 block = slot_end.min(end);
@@ -80,15 +94,4 @@ impl Map {
         }
         Ok(block)
     }
-}
-
-/// Adds blocks to the last run or as a new one; false if that would be one too many.
-fn add(runs: &mut Vec<StatusRun>, max_runs: usize, mapped: Mapped, blocks: u64) -> bool {
-    let full = runs.len() >= max_runs;
-    match runs.last_mut() {
-        Some(last) if last.mapped == mapped => last.blocks += blocks,
-        _ if full => return false,
-        _ => runs.push(StatusRun { blocks, mapped }),
-    }
-    true
 }

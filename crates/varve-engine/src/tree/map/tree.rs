@@ -163,6 +163,18 @@ impl Map {
         unreachable!("leaves hold no pages");
     }
 
+    /// Whether the page of the lowest level that a block belongs to exists.
+    ///
+    /// # Errors
+    /// The first absent page above it; the page itself need not be there.
+    pub(crate) fn has_leaf(&self, cache: &PageCache, block: u64) -> Result<bool, Fault> {
+        if !self.covers(block) || self.height < 2 {
+            return Ok(self.covers(block));
+        }
+        let path = self.descend_until(cache, block, |level| level == 1)?;
+        Ok(path.slot.kind() == SlotKind::Page)
+    }
+
     /// Sets what a block holds; returns what it held. A slot that stays the same dirties nothing.
     ///
     /// # Errors
@@ -385,6 +397,11 @@ pub(crate) fn level_fits(level: u8, first_block: u64) -> bool {
     level < MAP_HEIGHT_MAX
         && first_block.is_multiple_of(blocks_of_page(level))
         && first_block < blocks_of_page(MAP_HEIGHT_MAX - 1)
+}
+
+/// Whether the largest map has such a block.
+pub(crate) const fn is_block_of_map(block: u64) -> bool {
+    block < blocks_of_page(MAP_HEIGHT_MAX - 1)
 }
 
 pub(super) fn map_page(cache: &PageCache, frame: FrameId) -> &MapPage {

@@ -1,7 +1,9 @@
 //! Round trip, truncation and bit flips of stored pages, and payloads whose checksum is right but whose content is not.
 
 use proptest::prelude::*;
+use varve_logstore::format::chunk::ChunkEntry;
 use varve_logstore::format::page::PageHeader;
+use varve_logstore::format::summary::Codec;
 use varve_media::SegmentId;
 use varve_types::{ChunkId, Generation, SegmentNumber, ShardId, StreamId};
 
@@ -253,4 +255,40 @@ fn sequential_maps_and_short_trees_are_small() {
     let table = tree_page(TABLE, 0, &[(vec![1; 6], vec![2; 23])]);
     assert_eq!(bytes(&table), 4 + 29);
     const { assert!(BODY_BYTES + 4 + PageHeader::LEN <= PAGE_BYTES) };
+}
+
+/// What was written to two segments: ids, offsets and checksums differ in two, two and four bytes, and slots and generations in one each.
+#[test]
+fn leaves_of_the_table_are_stored_as_columns() {
+    let entry = |index: u16| {
+        let segment = u32::from(index % 2);
+        let place = ChunkEntry {
+            segment: SegmentId {
+                number: SegmentNumber(70_000 + segment),
+                generation: Generation::new(900_000 + u64::from(segment)),
+            },
+            offset_512: 8 * index,
+            stored_len: 4096,
+            codec: Codec::Raw,
+            shared: false,
+            logical_512: 8,
+            checksum: u32::from(index).wrapping_mul(0x9E37_79B9),
+        };
+        let mut value = vec![0; ChunkEntry::LEN];
+        place.encode(&mut value);
+        (ChunkEntry::key(ChunkId::new(1_000_000 + 3 * u64::from(index))).to_vec(), value)
+    };
+    let entries: Vec<_> = (0..130).map(entry).collect();
+    let page = tree_page(TABLE, 0, &entries);
+    let (fault, name) = fault_of(&page);
+    let unit = encode_page(&page, name);
+    let equal = 29 - (2 + 2 + 4 + 1 + 1);
+    assert_eq!(unit.len() - PageHeader::LEN, 4 + 4 + equal + 130 * (29 - equal));
+    assert_eq!(decode_page(&unit, fault).unwrap(), page);
+    // A bit of a byte that no entry has.
+    let (header, _) = PageHeader::decode(&unit).unwrap();
+    let mut wrong = unit;
+    wrong[PageHeader::LEN + 4 + 3] |= 0x80;
+    header.encode(&mut wrong);
+    assert!(matches!(decode_page(&wrong, fault), Err(PageError::Payload("columns"))));
 }

@@ -146,6 +146,7 @@ fn seeds() -> Vec<(&'static str, Vec<u8>)> {
     let record = samples::write_record(&[0xDA; 512]);
     vec![
         ("deaths", samples::death_blob()),
+        ("deltas", samples::delta_blob()),
         ("chunk", fixed(ChunkEntry::LEN, &|out| samples::chunk_entry().encode(out))),
         ("frame", frame),
         ("key_payload", samples::key_payload()),

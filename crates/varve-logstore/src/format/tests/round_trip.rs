@@ -178,6 +178,7 @@ fn summary_entry() -> impl Strategy<Value = SummaryEntry> {
         (chunk(), block()).prop_map(|(first, count)| SummaryEntry::Folded { first, count }),
         unit().prop_map(|unit| SummaryEntry::UsageBlob { unit }),
         unit().prop_map(|unit| SummaryEntry::DeathBlob { unit }),
+        unit().prop_map(|unit| SummaryEntry::DeltaBlob { unit }),
     ]
 }
 
@@ -323,7 +324,7 @@ prop_compose! {
 
 prop_compose! {
     fn page_header()(
-        kind in prop_oneof![Just(PageKind::Map), Just(PageKind::Key), Just(PageKind::Table), Just(PageKind::Usage), Just(PageKind::Deaths)],
+        kind in prop_oneof![Just(PageKind::Map), Just(PageKind::Key), Just(PageKind::Table), Just(PageKind::Usage), Just(PageKind::Deaths), Just(PageKind::Deltas)],
         encoding: u8,
         level: u8,
         slot_width: u8,
@@ -387,6 +388,8 @@ prop_compose! {
         deaths in prop::collection::vec(location(), 0..20),
         highest_cut: u32,
         (data_chunks, data_bytes) in any::<(u64, u64)>(),
+        deltas in prop::collection::vec(location(), 0..20),
+        delta_limit: u64,
     ) -> ShardRoot {
         ShardRoot {
             features,
@@ -410,6 +413,8 @@ prop_compose! {
             highest_cut: CutNumber(highest_cut),
             data_chunks,
             data_bytes,
+            deltas,
+            delta_limit,
         }
     }
 }

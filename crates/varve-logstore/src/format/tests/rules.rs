@@ -128,7 +128,7 @@ fn unknown_kinds_are_refused() {
         assert!(matches!(error, Error::UnknownKind { kind: found, .. } if found == kind));
     }
     let mut bytes = samples::summary_bytes();
-    for kind in [0, 18, 255] {
+    for kind in [0, 19, 255] {
         bytes[0] = kind;
         assert!(matches!(SummaryEntry::decode(&bytes), Err(Error::UnknownKind { .. })));
     }

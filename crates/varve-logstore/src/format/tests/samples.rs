@@ -8,6 +8,7 @@ use varve_types::{
 
 use crate::format::Features;
 use crate::format::chunk::{ChunkEntry, MapSlot};
+use crate::format::deltas::{Delta, encode};
 use crate::format::frame::{
     FrameHeader, LanePoint, chain_seed, descriptor_offset, frame_bytes, header_bytes, payload_bytes,
 };
@@ -174,6 +175,7 @@ pub(super) fn summary() -> Vec<SummaryEntry> {
         SummaryEntry::FreedIds { first: chunk, count: 64 },
         SummaryEntry::UsageBlob { unit: small },
         SummaryEntry::DeathBlob { unit: small },
+        SummaryEntry::DeltaBlob { unit: small },
         SummaryEntry::Folded { first: chunk, count: 6000 },
         SummaryEntry::ForeignReference {
             home: ShardId(3),
@@ -298,6 +300,18 @@ pub(super) fn death_blob() -> Vec<u8> {
     blob
 }
 
+pub(super) fn delta_blob() -> Vec<u8> {
+    let delta = |stream, block, chunk| Delta {
+        stream: StreamId::new(stream),
+        block,
+        chunk: ChunkId::new(chunk),
+    };
+    let deltas = [delta(3, 5, 700), delta(3, 511, 650), delta(3, 512, 640), delta(9, 1 << 20, 900)];
+    let mut blob = Vec::new();
+    encode(&mut deltas.into_iter().peekable(), &mut blob, 4096);
+    blob
+}
+
 pub(super) fn shard_root() -> ShardRoot {
     ShardRoot {
         features: Features { compat: 2, ro_compat: 0, incompat: 0 },
@@ -329,6 +343,8 @@ pub(super) fn shard_root() -> ShardRoot {
         highest_cut: CutNumber(1),
         data_chunks: 3_000,
         data_bytes: 9_000_000,
+        deltas: vec![Location { offset_512: 56, ..location() }],
+        delta_limit: 40_000,
     }
 }
 

@@ -1,0 +1,836 @@
+//! Map updates that wait: blocks that hold other chunks than the pages of their maps say.
+//!
+//! Random overwrites of a volume whose map is much larger than the page cache would read and write a page of the map a block. So they
+//! are only noted here, and a **sweep** puts those of one page into it together, when there are many. Checkpoints sweep, and save what
+//! waits on. What is in a page under a waiting update is dead, and known only when the page is read.
+//!
+//! ```text
+//!  block overwritten ──wait──▶ delta ──sweep of a checkpoint──▶ page of the map, and what was there dies
+//!                                └────overwritten once more──▶ dies at once
+//! ```
+//!
+//! W1. What a block holds is what waits for it, and else what its map says. Whatever changes a block in its map takes what waits for it
+//!     away in the same step.
+//! W2. Whether an update waits follows from the root and the log alone, never from what is cached: the **limit** is the root's, and what
+//!     one segment has for one page says whether that is worth reading the page. So replay ends with the same deltas and the same deaths as
+//!     the shard had (D6), though it begins with nothing cached.
+//! W3. Only checkpoints sweep. What dies by that nobody acts upon before the root is durable: replay from the one before does not see it
+//!     die (see [`crate::deaths::Deaths::note_swept`]).
+//! W4. Only streams that were never cut have deltas: what copies have in common is in pages. A cut puts what waits into the map first.
+//! W5. An update waits only for a page that its map has: then the page, or what waits for it, is there until the block is changed.
+//! W6. Nothing waits for streams to which space is promised: of their blocks it must be known at once what was there
+//!     ([`crate::reservations`], V1). The key of the promise says so from the segment on that has it, which puts what waits into the map.
+//! W7. Their memory is bounded: many of them make a checkpoint due, which sweeps, and beyond the limit none wait. What they hide counts as
+//!     live; who is short of space has everything swept (D4).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+
+use varve_logstore::format::deltas::Delta;
+use varve_logstore::format::summary::SummaryEntry;
+use varve_logstore::planted::{Bug, planted};
+use varve_types::{ChunkId, StreamId};
+
+use crate::hash::{HashMap, HashSet};
+use crate::pages::fault_of;
+use crate::tree::{MAP_SLOTS, MapSlot, Mapped, PAGE_BYTES, PageCache, StatusRun, WalkItem};
+use crate::trees::{Stop, Trees, data_slot};
+use crate::{Result, Shard};
+
+/// Entries of a segment for one page of a map that are worth reading the page: then a part of it at least is overwritten in order. Replay
+/// goes by it (W2).
+const DIRECT: u32 = 16;
+
+/// Memory of a delta, with its share of what vectors leave empty.
+pub(crate) const DELTA_BYTES: usize = 10;
+
+/// Pages of a map whose deltas are kept in one vector: few enough that a place in the middle is made quickly.
+const GROUP_PAGES: u64 = 32;
+
+/// Memory of a group beside its deltas.
+const GROUP_BYTES: usize = 64;
+
+/// Blocks of a group.
+const GROUP_BLOCKS: u64 = GROUP_PAGES * MAP_SLOTS as u64;
+
+/// Bytes of a delta in a blob, about.
+pub(crate) const STORED_BYTES: usize = 7;
+
+/// One in so many chunks of data may hide a dead one.
+pub(crate) const HIDING_PART: u64 = 16;
+
+/// As many may wait in the smallest shard.
+const LIMIT_MIN: u64 = 64;
+
+/// Pages swept at once.
+const SWEEP_PAGES: usize = PageCache::CLEAN_PAGES_MIN / 2;
+
+/// So few pages say nothing.
+const TELLING_PAGES: u64 = 16;
+
+/// A cut or a promise puts so many into the map at once: their pages fit into a small cache. It has more swept before.
+const SETTLED_AT_ONCE_MAX: usize = 4096;
+
+/// Bits of a packed delta that are its chunk's.
+const CHUNK_BITS: u32 = 48;
+
+/// A stream and the number of a page of its map.
+pub(crate) type LeafId = (StreamId, u64);
+
+/// The page of a map that a block belongs to.
+pub(crate) const fn leaf_of(stream: StreamId, block: u64) -> LeafId {
+    (stream, block / MAP_SLOTS as u64)
+}
+
+/// Updates that wait.
+pub(crate) struct Deltas {
+    /// By stream and number of the group; in the order of their blocks: block of the group and chunk.
+    groups: BTreeMap<LeafId, Vec<u64>>,
+    count: u64,
+    /// Places that the vectors have.
+    places: usize,
+    /// As many may wait (W2).
+    limit: u64,
+    /// Streams for which none do (W6).
+    exact: BTreeSet<StreamId>,
+    /// None may wait while the shard is open: for which streams is not known.
+    is_forbidden: bool,
+    /// Replay saw more dead than the shard did, or than another replay might (W2).
+    saw_more: bool,
+    /// Where sweeps go on.
+    cursor: LeafId,
+    bytes_max: usize,
+    /// How many sweeps and the like put into pages so far.
+    settled: u64,
+    /// Somebody is short of space: the next checkpoint sweeps all.
+    sweep_wanted: bool,
+    /// Pages that applying read since the last root.
+    reads: u64,
+}
+
+/// Group of a block.
+const fn group_of(stream: StreamId, block: u64) -> LeafId {
+    (stream, block / GROUP_BLOCKS)
+}
+
+/// Block of the group as the upper bits of packed deltas.
+const fn place_of(block: u64) -> u64 {
+    (block % GROUP_BLOCKS) << CHUNK_BITS
+}
+
+fn unpack((stream, group): LeafId, packed: u64) -> Delta {
+    let chunk = ChunkId::new(packed & ((1 << CHUNK_BITS) - 1));
+    Delta { stream, block: group * GROUP_BLOCKS + (packed >> CHUNK_BITS), chunk }
+}
+
+/// Those of a group's deltas that belong to blocks of a range.
+fn part(of_group: &[u64], group: u64, blocks: &Range<u64>) -> Range<usize> {
+    let first = group * GROUP_BLOCKS;
+    let index_of = |block: u64| match block.checked_sub(first) {
+        None => 0,
+        Some(in_group) if in_group >= GROUP_BLOCKS => of_group.len(),
+        Some(in_group) => of_group.partition_point(|packed| *packed < place_of(in_group)),
+    };
+    index_of(blocks.start)..index_of(blocks.end)
+}
+
+/// Blocks of a page of a map.
+const fn blocks_of((_, leaf): LeafId) -> Range<u64> {
+    leaf * MAP_SLOTS as u64..(leaf + 1) * MAP_SLOTS as u64
+}
+
+impl Deltas {
+    /// None; as many may wait as `limit` says, and a checkpoint is due when they take about `bytes_max`.
+    pub(crate) fn new(bytes_max: usize, limit: u64) -> Self {
+        let cursor = (StreamId::new(0), 0);
+        let forgotten = (bytes_max / DELTA_BYTES) as u64;
+        let limit = if planted(Bug::LimitForgotten) { forgotten } else { limit };
+        Self {
+            groups: BTreeMap::new(),
+            count: 0,
+            places: 0,
+            limit,
+            exact: BTreeSet::new(),
+            is_forbidden: false,
+            saw_more: false,
+            cursor,
+            bytes_max,
+            settled: 0,
+            sweep_wanted: false,
+            reads: 0,
+        }
+    }
+
+    /// What waits for a block.
+    pub(crate) fn get(&self, stream: StreamId, block: u64) -> Option<ChunkId> {
+        if self.count == 0 {
+            return None;
+        }
+        let group = group_of(stream, block);
+        let of_group = self.groups.get(&group)?;
+        let index = of_group.partition_point(|packed| *packed < place_of(block));
+        let found = unpack(group, *of_group.get(index)?);
+        (found.block == block).then_some(found.chunk)
+    }
+
+    /// Lets a chunk wait for a block; returns the one that did.
+    pub(crate) fn set(&mut self, stream: StreamId, block: u64, chunk: ChunkId) -> Option<ChunkId> {
+        let group = group_of(stream, block);
+        let of_group = self.groups.entry(group).or_default();
+        let index = of_group.partition_point(|packed| *packed < place_of(block));
+        let packed = place_of(block) | chunk.get();
+        if let Some(there) = of_group.get_mut(index)
+            && unpack(group, *there).block == block
+        {
+            let old = std::mem::replace(there, packed);
+            return Some(unpack(group, old).chunk);
+        }
+        let before = of_group.capacity();
+        if of_group.len() == before {
+            of_group.reserve_exact(before / 8 + 8); // Doubling would leave much empty.
+        }
+        of_group.insert(index, packed);
+        self.places += of_group.capacity() - before;
+        self.count += 1;
+        None
+    }
+
+    /// Nothing waits for blocks of a range any more; shows what did.
+    pub(crate) fn take_range(
+        &mut self,
+        stream: StreamId,
+        blocks: &Range<u64>,
+        mut each: impl FnMut(Delta),
+    ) {
+        if self.count == 0 || blocks.is_empty() {
+            return;
+        }
+        let groups = group_of(stream, blocks.start)..=group_of(stream, blocks.end - 1);
+        let touched: Vec<LeafId> = self.groups.range(groups).map(|(group, _)| *group).collect();
+        for group in touched {
+            let of_group = self.groups.get_mut(&group).expect("found above");
+            let before = of_group.capacity();
+            let part = part(of_group, group.1, blocks);
+            self.count -= part.len() as u64;
+            of_group.drain(part).for_each(|packed| each(unpack(group, packed)));
+            if of_group.capacity() > of_group.len() / 2 * 3 + 16 {
+                of_group.shrink_to(of_group.len() / 8 * 9 + 8);
+            }
+            self.places -= before - of_group.capacity();
+            if of_group.is_empty() {
+                self.places -= of_group.capacity();
+                self.groups.remove(&group);
+            }
+        }
+    }
+
+    /// Nothing waits for a page any more: it is in there.
+    fn settled(&mut self, leaf: LeafId) {
+        let before = self.count;
+        self.take_range(leaf.0, &blocks_of(leaf), |_| {});
+        self.settled += before - self.count;
+    }
+
+    /// Whether none wait for a stream from here on (W6). What does is put into its map first.
+    pub(crate) fn set_exact(&mut self, stream: StreamId, is_exact: bool) {
+        if is_exact {
+            assert!(self.first_in(stream, 0..u64::MAX).is_none(), "it was put into the map");
+            self.exact.insert(stream);
+        } else {
+            self.exact.remove(&stream);
+        }
+    }
+
+    /// None wait from here on, as long as the shard is open: so replay sees more dead than the shard did, but may never see less.
+    pub(crate) fn forbid(&mut self) {
+        (self.limit, self.is_forbidden, self.saw_more) = (0, true, true);
+    }
+
+    /// Whether nothing may be reused because of what replay saw die before a root says so (D6).
+    pub(crate) fn saw_more(&self) -> bool {
+        self.saw_more
+    }
+
+    /// A root is durable that agrees with them.
+    pub(crate) fn saved(&mut self) {
+        self.saw_more = false;
+    }
+
+    /// Nothing waits for a stream any more.
+    pub(crate) fn remove_stream(&mut self, stream: StreamId) {
+        self.take_range(stream, &(0..u64::MAX), |_| {});
+    }
+
+    /// What waits for blocks of a range, in their order.
+    pub(crate) fn in_range(
+        &self,
+        stream: StreamId,
+        blocks: Range<u64>,
+    ) -> impl Iterator<Item = (u64, ChunkId)> {
+        let first = group_of(stream, blocks.start);
+        let last = group_of(stream, blocks.end.saturating_sub(1)).max(first);
+        self.groups.range(first..=last).flat_map(move |(group, of_group)| {
+            let some = &of_group[part(of_group, group.1, &blocks)];
+            some.iter()
+                .map(|packed| unpack(*group, *packed))
+                .map(|delta| (delta.block, delta.chunk))
+        })
+    }
+
+    /// Everything that waits, in order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = Delta> {
+        self.iter_from((StreamId::new(0), 0))
+    }
+
+    /// As [`Self::iter`], from a block of a stream on.
+    pub(crate) fn iter_from(
+        &self,
+        (stream, block): (StreamId, u64),
+    ) -> impl Iterator<Item = Delta> + Clone {
+        let first = group_of(stream, block);
+        self.groups.range(first..).flat_map(move |(group, of_group)| {
+            let from = if *group == first { block } else { 0 };
+            let some = &of_group[part(of_group, group.1, &(from..u64::MAX))];
+            some.iter().map(|packed| unpack(*group, *packed))
+        })
+    }
+
+    /// Pages for which something waits, from one on.
+    fn leaves_from(&self, first: LeafId) -> impl Iterator<Item = LeafId> {
+        let mut last = None;
+        let all = self.iter_from((first.0, first.1 * MAP_SLOTS as u64)).map(|delta| delta.page());
+        all.filter(move |leaf| last.replace(*leaf) != Some(*leaf))
+    }
+
+    /// The first pages of a stream for which something waits.
+    fn leaves_of(&self, stream: StreamId, max: usize) -> Vec<LeafId> {
+        self.leaves_from((stream, 0)).take_while(|leaf| leaf.0 == stream).take(max).collect()
+    }
+
+    /// The next pages to sweep; all of them have their turn before one comes again.
+    fn next_leaves(&self, max: usize) -> Vec<LeafId> {
+        let behind = self.leaves_from(self.cursor);
+        let before = self.leaves_from((StreamId::new(0), 0));
+        behind.chain(before.take_while(|leaf| *leaf < self.cursor)).take(max).collect()
+    }
+
+    /// How many wait.
+    pub(crate) fn len(&self) -> u64 {
+        self.count
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// As many may wait.
+    pub(crate) fn limit(&self) -> u64 {
+        self.limit
+    }
+
+    /// Memory that they take, about.
+    pub(crate) fn bytes(&self) -> usize {
+        self.places * size_of::<u64>() + self.groups.len() * GROUP_BYTES
+    }
+
+    /// The first block of a range for which something waits.
+    pub(crate) fn first_in(&self, stream: StreamId, range: Range<u64>) -> Option<u64> {
+        self.in_range(stream, range).next().map(|(block, _)| block)
+    }
+
+    /// Applying read so many pages.
+    pub(crate) fn note_reads(&mut self, pages: u64) {
+        self.reads += pages;
+    }
+
+    /// Whether somebody waits for all of them to be swept.
+    pub(crate) fn sweep_is_wanted(&self) -> bool {
+        self.sweep_wanted && self.count > 0
+    }
+
+    /// Bytes that saving them takes, about.
+    pub(crate) fn stored_bytes(&self) -> usize {
+        usize::try_from(self.count).unwrap_or(usize::MAX).saturating_mul(STORED_BYTES)
+    }
+
+    /// Whether so many wait that a checkpoint should sweep.
+    fn are_many(&self) -> bool {
+        self.count > self.limit / 8 * 7 || self.bytes() > self.bytes_max / 8 * 7
+    }
+
+    /// Whether a checkpoint leaves them as they are.
+    fn are_few(&self) -> bool {
+        self.count <= self.limit / 4 * 3 && self.bytes() <= self.bytes_max / 4 * 3
+    }
+}
+
+/// Which entries of a segment wait, if any may.
+pub(crate) struct Waiting {
+    /// Pages for which the segment has much; none of all when nothing may wait.
+    direct: Option<HashSet<LeafId>>,
+}
+
+impl Waiting {
+    /// Whether the entry for a block may wait (W2).
+    pub(crate) fn may(&self, stream: StreamId, block: u64) -> bool {
+        self.direct.as_ref().is_some_and(|direct| !direct.contains(&leaf_of(stream, block)))
+    }
+}
+
+impl Trees {
+    /// What of a segment's entries waits (W2).
+    pub(crate) fn waiting(&self, entries: &[SummaryEntry]) -> Waiting {
+        if self.deltas.limit == 0 {
+            return Waiting { direct: None };
+        }
+        let mut counts: HashMap<LeafId, u32> = HashMap::default();
+        for entry in entries {
+            if let SummaryEntry::Data { stream, block, .. }
+            | SummaryEntry::Reference { stream, block, .. } = entry
+            {
+                *counts.entry(leaf_of(*stream, *block)).or_default() += 1;
+            }
+        }
+        let direct = counts.into_iter().filter(|(_, count)| *count >= DIRECT);
+        Waiting { direct: Some(direct.map(|(leaf, _)| leaf).collect()) }
+    }
+
+    /// Whether an update that may wait does: the stream was never cut, nothing is promised to it, its map has the page,
+    /// and not too many wait (W4 to W7).
+    pub(crate) fn waits(
+        &mut self,
+        stream: StreamId,
+        block: u64,
+    ) -> std::result::Result<bool, Stop> {
+        if self.deltas.count >= self.deltas.limit || !self.open_stream(stream)? {
+            return Ok(false);
+        }
+        let map = &self.streams[&stream].map;
+        if map.ceiling() > ChunkId::ZERO || self.deltas.exact.contains(&stream) {
+            return Ok(false);
+        }
+        Ok(map.has_leaf(&self.cache, block)?)
+    }
+
+    /// Puts what waits for a page into it; appends what was there to `dead`, unless it faults.
+    pub(crate) fn settle_leaf(
+        &mut self,
+        leaf: LeafId,
+        dead: &mut Vec<MapSlot>,
+    ) -> std::result::Result<(), Stop> {
+        let waiting: Vec<_> = self.deltas.in_range(leaf.0, blocks_of(leaf)).collect();
+        if waiting.is_empty() {
+            return Ok(());
+        }
+        self.ensure_stream(leaf.0)?;
+        let stream = self.streams.get_mut(&leaf.0).expect("opened above");
+        for (block, chunk) in waiting {
+            // Only the first one may fault: the path of all is the same.
+            let slot = MapSlot::data(self.shard, chunk);
+            let old = stream.map.set(&mut self.cache, &mut self.names, block, slot)?;
+            dead.extend(data_slot(old).filter(|dead| *dead != slot));
+        }
+        self.deltas.settled(leaf); // W1
+        Ok(())
+    }
+
+    /// Makes a block hold a chunk: at once, or as a delta if it `may_wait`. Appends what dies to `dead`, unless it faults.
+    pub(crate) fn set_slot(
+        &mut self,
+        stream: StreamId,
+        block: u64,
+        chunk: ChunkId,
+        may_wait: bool,
+        dead: &mut Vec<MapSlot>,
+    ) -> std::result::Result<(), Stop> {
+        if may_wait && self.waits(stream, block)? {
+            let old = self.deltas.set(stream, block, chunk);
+            dead.extend(old.filter(|old| *old != chunk).map(|old| MapSlot::data(self.shard, old)));
+            return Ok(());
+        }
+        self.change_slot(stream, block, MapSlot::data(self.shard, chunk), dead)
+    }
+
+    /// Makes a block hold something at once. Appends what dies to `dead`, unless it faults.
+    pub(crate) fn change_slot(
+        &mut self,
+        stream: StreamId,
+        block: u64,
+        slot: MapSlot,
+        dead: &mut Vec<MapSlot>,
+    ) -> std::result::Result<(), Stop> {
+        self.ensure_stream(stream)?;
+        if !planted(Bug::DeltaOutlivesChange) {
+            self.settle_leaf(leaf_of(stream, block), dead)?; // W1
+        }
+        let stream = self.streams.get_mut(&stream).expect("opened above");
+        let old = stream.map.set(&mut self.cache, &mut self.names, block, slot)?;
+        dead.extend(data_slot(old).filter(|dead| *dead != slot));
+        Ok(())
+    }
+
+    /// Nothing waits for blocks of a range any more; appends what did to `dead`.
+    pub(crate) fn forget_waiting(
+        &mut self,
+        stream: StreamId,
+        blocks: Range<u64>,
+        dead: &mut Vec<MapSlot>,
+    ) {
+        let shard = self.shard;
+        let each = |delta: Delta| dead.push(MapSlot::data(shard, delta.chunk));
+        self.deltas.take_range(stream, &blocks, each);
+    }
+
+    /// Loads what [`Self::set_slot`] needs: faults as it does.
+    pub(crate) fn look_for_slot(
+        &mut self,
+        stream: StreamId,
+        block: u64,
+        may_wait: bool,
+    ) -> std::result::Result<(), Stop> {
+        if may_wait && self.waits(stream, block)? || !self.open_stream(stream)? {
+            return Ok(());
+        }
+        self.streams[&stream].map.lookup(&self.cache, block)?;
+        Ok(())
+    }
+
+    /// Shows what waits in place of what a map has, in what a walk came across from `range.start` to its end.
+    pub(crate) fn overlay(&self, stream: StreamId, range: Range<u64>, items: &mut Vec<WalkItem>) {
+        if self.deltas.is_empty() {
+            return;
+        }
+        let mut waiting: HashMap<u64, ChunkId> = self.deltas.in_range(stream, range).collect();
+        for item in items.iter_mut() {
+            if let WalkItem::Data { block, slot } = item
+                && let Some(chunk) = waiting.remove(block)
+            {
+                *slot = MapSlot::data(self.shard, chunk);
+            }
+        }
+        let mut rest: Vec<_> = waiting.into_iter().collect();
+        rest.sort_unstable();
+        let item =
+            |(block, chunk)| WalkItem::Data { block, slot: MapSlot::data(self.shard, chunk) };
+        items.extend(rest.into_iter().map(item));
+    }
+}
+
+impl Trees {
+    /// What runs of blocks from `block` on hold, up to `end` or a little less: those of the map, and data where something waits. As
+    /// [`Map::status`](crate::tree::Map::status).
+    pub(crate) fn status(
+        &self,
+        stream: StreamId,
+        blocks: Range<u64>,
+        max_runs: usize,
+        runs: &mut Vec<StatusRun>,
+    ) -> std::result::Result<u64, Stop> {
+        let map = &self.streams[&stream].map;
+        let (first, end) = (blocks.start, blocks.end);
+        let mut block = first;
+        for waiting in self.deltas.in_range(stream, blocks).take(MAP_SLOTS).map(|(block, _)| block)
+        {
+            if block < waiting {
+                match map.status(&self.cache, block, waiting, max_runs, runs) {
+                    Ok(next) if next == waiting => {}
+                    Ok(next) => return Ok(next),
+                    Err(fault) if block == first => return Err(fault.into()),
+                    Err(_) => return Ok(block),
+                }
+            }
+            if !StatusRun::add(runs, max_runs, Mapped::Data, 1) {
+                return Ok(waiting);
+            }
+            block = waiting + 1;
+        }
+        if block > first && self.deltas.first_in(stream, block..end).is_some() {
+            return Ok(block); // The rest another time.
+        }
+        match map.status(&self.cache, block, end, max_runs, runs) {
+            Err(fault) if block == first => Err(fault.into()),
+            Err(_) => Ok(block),
+            Ok(next) => Ok(next),
+        }
+    }
+}
+
+impl Shard {
+    /// Puts what waits for a stream into its map. The caller holds the tree gate, or is recovery.
+    pub(crate) async fn settle_stream(&self, stream: StreamId) -> Result<()> {
+        loop {
+            let leaves = self.trees.borrow().deltas.leaves_of(stream, SWEEP_PAGES);
+            if leaves.is_empty() {
+                return Ok(());
+            }
+            self.load_leaves(&leaves).await;
+            for leaf in leaves {
+                let mut dead = Vec::new();
+                self.with_pages(|trees| trees.settle_leaf(leaf, &mut dead)).await?;
+                self.overwritten(leaf.0, &dead);
+            }
+            self.reactor.yield_now().await;
+        }
+    }
+
+    /// Has what waits for a stream swept before a cut of it or a promise to it is drained, if that is much, so that applying does not
+    /// change more pages than fit into the cache and the reserve of checkpoints. The caller holds the data gate: what is applied meanwhile
+    /// is little.
+    pub(crate) async fn sweep_for(&self, stream: StreamId) -> Result<()> {
+        let is_much = || {
+            let trees = self.trees.borrow();
+            trees.deltas.in_range(stream, 0..u64::MAX).nth(SETTLED_AT_ONCE_MAX).is_some()
+        };
+        while is_much() {
+            self.want_sweep();
+            self.checkpoint().await?; // One page at least, and all of them while there is room.
+        }
+        Ok(())
+    }
+
+    /// Sweeps what a checkpoint should (W3), as far as the cache and free segments allow; at least some, so that rounds end. Decides
+    /// whether updates wait until the next root. The caller is a checkpoint.
+    pub(crate) async fn sweep_deltas(&self) -> Result<()> {
+        let (all, left) = {
+            let deltas = &mut self.trees.borrow_mut().deltas;
+            let all = std::mem::take(&mut deltas.sweep_wanted) || deltas.limit == 0;
+            let many = all || deltas.are_many();
+            (all, if many { deltas.len() } else { 0 })
+        };
+        let (mut swept, mut reads) = (0, 0);
+        let segment = self.media.segments.geometry().segment_bytes as usize;
+        let at_once = (segment / PAGE_BYTES / 4).clamp(1, SWEEP_PAGES);
+        // Once round at most.
+        let end = self.trees.borrow().deltas.settled + left;
+        while self.trees.borrow().deltas.settled < end {
+            if swept > 0 && !self.has_room_to_fold() {
+                // Pages of maps may be written early: nothing names them before the root does.
+                self.write_pages().await?;
+                self.finish_puts(0).await?;
+                if !self.has_room_to_fold() {
+                    break;
+                }
+            }
+            let leaves = {
+                let deltas = &self.trees.borrow().deltas;
+                if deltas.is_empty() || !all && deltas.are_few() {
+                    break;
+                }
+                deltas.next_leaves(if self.has_room_to_fold() { at_once } else { 1 })
+            };
+            reads += self.load_leaves(&leaves).await;
+            swept += leaves.len() as u64;
+            for leaf in leaves {
+                let mut dead = Vec::new();
+                self.with_pages(|trees| trees.settle_leaf(leaf, &mut dead)).await?;
+                self.note_swept(&dead);
+                self.trees.borrow_mut().deltas.cursor = (leaf.0, leaf.1 + 1);
+            }
+            self.reactor.yield_now().await;
+        }
+        self.counters.swept_pages.set(self.counters.swept_pages.get() + swept);
+        self.decide_waiting(swept, reads);
+        Ok(())
+    }
+
+    /// Loads pages for which something waits, many at once; returns how many were read.
+    async fn load_leaves(&self, leaves: &[LeafId]) -> u64 {
+        let before = self.counters.page_reads.get();
+        self.prefetch(|trees| {
+            let mut look = |leaf: &LeafId| {
+                let block = leaf.1 * MAP_SLOTS as u64;
+                fault_of(trees.look_for_slot(leaf.0, block, false))
+            };
+            leaves.iter().filter_map(&mut look).collect()
+        })
+        .await;
+        self.counters.page_reads.get() - before
+    }
+
+    /// Notes what a sweep found dead (W3); homes are told of foreign chunks (P8).
+    fn note_swept(&self, slots: &[MapSlot]) {
+        let deaths = &mut self.trees.borrow_mut().deaths;
+        let dedup = self.dedup.borrow();
+        for slot in slots {
+            if slot.shard() != self.config.shard {
+                self.foreign.note_overwritten(slot.shard());
+            } else if !dedup.is_granted(slot.id()) {
+                deaths.note_swept(slot.id());
+            }
+        }
+    }
+
+    /// Whether updates wait from the coming root on, and how many (W2): while maps do not fit into the cache, as reads of their pages tell.
+    fn decide_waiting(&self, swept: u64, reads: u64) {
+        let entries = self.entries_since_checkpoint.get();
+        let trees = &mut *self.trees.borrow_mut();
+        let (deltas, chunks) = (&mut trees.deltas, trees.data.chunks);
+        let from = self.config.deltas_from_per_mille;
+        let reads_of_apply = std::mem::take(&mut deltas.reads);
+        let wait = if deltas.limit > 0 {
+            swept < TELLING_PAGES || reads.saturating_mul(1000) >= swept.saturating_mul(from)
+        } else {
+            reads_of_apply.saturating_mul(1000) >= entries.saturating_mul(from)
+                && (entries > TELLING_PAGES || from == 0)
+        };
+        let by_memory = (self.config.deltas_bytes / DELTA_BYTES) as u64;
+        let by_chunks = (chunks / HIDING_PART).max(LIMIT_MIN);
+        deltas.limit = if wait && !deltas.is_forbidden { by_memory.min(by_chunks) } else { 0 };
+    }
+
+    /// Whether updates wait, under which dead chunks may be.
+    pub(crate) fn has_deltas(&self) -> bool {
+        !self.trees.borrow().deltas.is_empty()
+    }
+
+    /// The next checkpoint sweeps all that waits.
+    pub(crate) fn want_sweep(&self) {
+        self.trees.borrow_mut().deltas.sweep_wanted = true;
+    }
+
+    /// Whether somebody waits for a sweep.
+    pub(crate) fn sweep_is_wanted(&self) -> bool {
+        self.trees.borrow().deltas.sweep_is_wanted()
+    }
+
+    /// Whether so many updates wait that a checkpoint should sweep.
+    pub(crate) fn deltas_are_many(&self) -> bool {
+        let trees = self.trees.borrow();
+        trees.deltas.limit > 0 && trees.deltas.are_many()
+    }
+
+    /// Has everything swept that waits now.
+    pub(crate) async fn sweep_waiting(&self) -> Result<()> {
+        let settled = |shard: &Self| shard.trees.borrow().deltas.settled;
+        let last = settled(self) + self.trees.borrow().deltas.len();
+        while settled(self) < last && self.has_deltas() {
+            self.fold_deaths().await?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use varve_stdx::Rng;
+
+    use super::*;
+
+    type Model = BTreeMap<(u64, u64), u64>;
+
+    fn all(deltas: impl Iterator<Item = Delta>) -> Vec<((u64, u64), u64)> {
+        deltas.map(|delta| ((delta.stream.get(), delta.block), delta.chunk.get())).collect()
+    }
+
+    fn plain(model: &Model) -> Vec<((u64, u64), u64)> {
+        model.iter().map(|(at, chunk)| (*at, *chunk)).collect()
+    }
+
+    /// A block of few or many pages, at the edges of groups often.
+    fn any_block(rng: &mut Rng) -> u64 {
+        match rng.below(3) {
+            0 => rng.below(3000),
+            1 => (1 + rng.below(4)) * GROUP_BLOCKS - 3 + rng.below(6),
+            _ => rng.below(1 << 40),
+        }
+    }
+
+    #[test]
+    fn deltas_follow_a_plain_map() {
+        let mut rng = Rng::new(11);
+        let mut deltas = Deltas::new(1 << 20, 1 << 20);
+        let mut model = Model::new();
+        for step in 0..60_000_u64 {
+            let (stream, block) = (1 + rng.below(3), any_block(&mut rng));
+            let id = StreamId::new(stream);
+            match rng.below(if step % 20_000 < 12_000 { 40 } else { 12 }) {
+                0 => {
+                    let range = block..block + rng.below(600);
+                    let mut dead: Vec<ChunkId> = Vec::new();
+                    deltas.take_range(id, &range, |delta| dead.push(delta.chunk));
+                    let in_range = |at: &(u64, u64)| at.0 == stream && range.contains(&at.1);
+                    let gone: Vec<_> = model.extract_if(.., |at, _| in_range(at)).collect();
+                    assert!(
+                        dead.iter().map(|chunk| chunk.get()).eq(gone.iter().map(|(_, id)| *id))
+                    );
+                }
+                1 => {
+                    deltas.settled(leaf_of(id, block));
+                    model.retain(|at, _| (at.0, at.1 / 512) != (stream, block / 512));
+                }
+                2 if rng.chance(1, 200) => {
+                    deltas.remove_stream(id);
+                    model.retain(|at, _| at.0 != stream);
+                }
+                3 => {
+                    let known = model.range((stream, block)..).next();
+                    if let Some(((stream, block), chunk)) = known {
+                        let found = deltas.get(StreamId::new(*stream), *block);
+                        assert_eq!(found, Some(ChunkId::new(*chunk)));
+                    }
+                    let found = deltas.get(id, block).map(ChunkId::get);
+                    assert_eq!(found, model.get(&(stream, block)).copied());
+                }
+                _ => {
+                    let old = deltas.set(id, block, ChunkId::new(step + 1));
+                    assert_eq!(old.map(ChunkId::get), model.insert((stream, block), step + 1));
+                }
+            }
+            assert_eq!(deltas.len(), model.len() as u64);
+            if step % 1000 == 0 {
+                assert_eq!(all(deltas.iter()), plain(&model));
+                let behind = model.range((stream, block)..).map(|(at, chunk)| (*at, *chunk));
+                assert!(all(deltas.iter_from((id, block))).into_iter().eq(behind));
+                let range = block..block + 5000;
+                let of_model = model.range((stream, range.start)..(stream, range.end));
+                let of_model = of_model.map(|(at, chunk)| (at.1, ChunkId::new(*chunk)));
+                assert!(deltas.in_range(id, range).eq(of_model));
+                let vectors: usize = deltas.groups.values().map(Vec::capacity).sum();
+                assert_eq!(deltas.places, vectors);
+                let bound = model.len() * 2 + deltas.groups.len() * 24;
+                assert!(vectors <= bound, "{vectors} places for {} deltas", model.len());
+            }
+        }
+        for stream in 1..=3 {
+            deltas.remove_stream(StreamId::new(stream));
+        }
+        assert_eq!((deltas.len(), deltas.bytes()), (0, 0));
+    }
+
+    #[test]
+    fn sweeps_go_round_the_pages() {
+        let mut deltas = Deltas::new(1 << 20, 1 << 20);
+        for leaf in 0..100 {
+            for block in 0..3 {
+                let chunk = ChunkId::new(1 + leaf * 3 + block);
+                deltas.set(StreamId::new(1 + leaf % 2), leaf * 512 + block, chunk);
+            }
+        }
+        let mut seen = Vec::new();
+        for _ in 0..3 {
+            let next = deltas.next_leaves(40);
+            let last = next[next.len() - 1];
+            deltas.cursor = (last.0, last.1 + 1);
+            seen.extend(next);
+        }
+        assert_eq!(seen.len(), 120);
+        assert!(seen[..100].is_sorted());
+        assert_eq!(seen[..20], seen[100..]);
+    }
+
+    #[test]
+    fn many_are_swept_until_there_are_few() {
+        let mut deltas = Deltas::new(1 << 20, 800);
+        let mut count = 0;
+        while !deltas.are_many() {
+            deltas.set(StreamId::new(1), count * 7, ChunkId::new(count + 1));
+            count += 1;
+        }
+        assert_eq!(count, 701);
+        while !deltas.are_few() {
+            let leaf = deltas.next_leaves(1)[0];
+            deltas.settled(leaf);
+        }
+        assert!((500..=600).contains(&deltas.len()), "{}", deltas.len());
+    }
+}
