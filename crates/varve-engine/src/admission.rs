@@ -8,7 +8,11 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
 
+use varve_media::Media;
 use varve_reactor::{OneshotSender, oneshot};
+
+use crate::ShardConfig;
+use crate::config::BLOCK_BYTES;
 
 struct Waiter {
     amount: u64,
@@ -150,6 +154,35 @@ impl Credits {
 
     pub(crate) fn is_contended(&self) -> bool {
         !self.state.waiters.borrow().is_empty()
+    }
+}
+
+/// What the buffer's share and the lane allow.
+pub(crate) struct CreditsByUse {
+    /// For data.
+    pub(crate) data: Credits,
+    /// For records without data.
+    pub(crate) records: Credits,
+    /// For those of grants to other shards: none of these waits for the shard's own.
+    pub(crate) grants: Credits,
+}
+
+impl CreditsByUse {
+    pub(crate) fn of(media: &Media, config: &ShardConfig, has_others: bool) -> Self {
+        let lane_share = media.journal.capacity() * 7 / 16;
+        let buffer = config.buffer_bytes.min(lane_share);
+        let records = (buffer / 16).max(16 * BLOCK_BYTES as u64);
+        let grants = if has_others { records } else { 0 };
+        let data = buffer.saturating_sub(records + grants).max(BLOCK_BYTES as u64);
+        Self {
+            data: Credits::new(data),
+            records: Credits::new(records),
+            grants: Credits::new(grants),
+        }
+    }
+    /// Of every use.
+    pub(crate) fn all(&self) -> [&Credits; 3] {
+        [&self.data, &self.records, &self.grants]
     }
 }
 

@@ -84,7 +84,7 @@ impl Shard {
         if outcome.is_ok() {
             self.applied_lane.set(lane);
             frames.iter().for_each(|frame| self.release_frame(frame));
-            self.data_credits.give(bypassed_bytes);
+            self.credits.data.give(bypassed_bytes);
         }
         drop(gate);
         self.drain.writer.borrow_mut().recycle(sealed.bytes);
@@ -100,9 +100,9 @@ impl Shard {
 
     fn credits_of(&self, record: &Record) -> &Credits {
         match record.header.kind {
-            RecordKind::Grant => &self.grant_credits,
-            _ if record.is_reserved => &self.record_credits,
-            _ => &self.data_credits,
+            RecordKind::Grant => &self.credits.grants,
+            _ if record.is_reserved => &self.credits.records,
+            _ => &self.credits.data,
         }
     }
 

@@ -228,8 +228,8 @@ impl Shard {
     fn is_half_taken(&self) -> bool {
         let half = |credits: &Credits| credits.taken() >= credits.total() / 2;
         let lane = self.lane().stats();
-        half(&self.data_credits)
-            || half(&self.record_credits)
+        half(&self.credits.data)
+            || half(&self.credits.records)
             || lane.used_bytes >= lane.capacity_bytes / 2
             || self.has_waiters()
     }
@@ -291,12 +291,12 @@ impl Shard {
 
     /// Whether other shards' grants wait for credits that only the open segment gives back.
     fn grants_wait(&self) -> bool {
-        let wait = self.drain.grants_wait.get() || self.grant_credits.is_contended();
-        wait && self.grant_credits.is_getting_scarce()
+        let wait = self.drain.grants_wait.get() || self.credits.grants.is_contended();
+        wait && self.credits.grants.is_getting_scarce()
     }
 
     pub(crate) fn has_waiters(&self) -> bool {
-        self.data_credits.is_contended() || self.record_credits.is_contended()
+        self.credits.data.is_contended() || self.credits.records.is_contended()
     }
 
     /// What is known of the blocks of records, in order, those of writes whose streams are deduplicated.

@@ -70,7 +70,7 @@ impl Shard {
     /// Credits for a record of grants; none, and so no grant, when they do not come back in time: the drain may wait for the shard that asks
     /// (P10). Who comes after one that waited in vain does not wait until there are some again.
     async fn take_grant_credits(&self) -> Option<Taken> {
-        let credits = &self.grant_credits;
+        let credits = &self.credits.grants;
         let at_once = credits.try_take(charge(0));
         if credits.is_getting_scarce() {
             self.drain.grants_wait.set(true); // Credits come back when the segment is applied.

@@ -45,13 +45,13 @@ use varve_reactor::{Notify, Reactor};
 use varve_stdx::{AlignedBuf, BufSlice, checksum64};
 use varve_types::{ChunkId, CutNumber, Generation, SegmentNumber, WriteSeq};
 
-use crate::admission::Credits;
+use crate::admission::{Credits, CreditsByUse};
 use crate::allocation::{Zone, ZoneSource};
 use crate::apply::Applicable;
 use crate::block_cache::BlockCache;
 use crate::bypass::Bypass;
 use crate::checkpoint::{Blobs, Metadata};
-use crate::config::{BLOCK_BYTES, ShardConfig};
+use crate::config::ShardConfig;
 use crate::deaths::Deaths;
 use crate::dedup::Dedup;
 use crate::deltas::Deltas;
@@ -221,7 +221,7 @@ impl Shard {
         let segment_bytes = media.segments.geometry().segment_bytes;
         let writer = writers(&config, root, segment_bytes);
         let trees = open_trees(&config, root, has_others)?;
-        let CreditsByUse { data, records, grants } = CreditsByUse::of(&media, &config, has_others);
+        let credits = CreditsByUse::of(&media, &config, has_others);
         Ok(Rc::new_cyclic(|me| Self {
             me: me.clone(),
             reactor,
@@ -235,9 +235,7 @@ impl Shard {
             pending_keys: RefCell::default(),
             claims: crate::claims::Claims::default(),
             cuts: crate::cut::Cuts::default(),
-            data_credits: data,
-            record_credits: records,
-            grant_credits: grants,
+            credits,
             pressure: Notify::new(),
             empty: AlignedBuf::zeroed(0).freeze(),
             drain: Drain::new(writer(SegmentKind::Data, root.data_chain), root),
@@ -704,31 +702,6 @@ fn owned_space(segment_bytes: u32, owned: &[Zone]) -> Space {
         space.add(zone.first, zone.count);
     }
     space
-}
-
-/// What the buffer's share and the lane allow.
-struct CreditsByUse {
-    /// For data.
-    data: Credits,
-    /// For records without data.
-    records: Credits,
-    /// For those of grants to other shards: none of these waits for the shard's own.
-    grants: Credits,
-}
-
-impl CreditsByUse {
-    fn of(media: &Media, config: &ShardConfig, has_others: bool) -> Self {
-        let lane_share = media.journal.capacity() * 7 / 16;
-        let buffer = config.buffer_bytes.min(lane_share);
-        let records = (buffer / 16).max(16 * BLOCK_BYTES as u64);
-        let grants = if has_others { records } else { 0 };
-        let data = buffer.saturating_sub(records + grants).max(BLOCK_BYTES as u64);
-        Self {
-            data: Credits::new(data),
-            records: Credits::new(records),
-            grants: Credits::new(grants),
-        }
-    }
 }
 
 /// The trees as the checkpoint left them.

@@ -24,7 +24,7 @@ use varve_reactor::{Notify, Reactor};
 use varve_stdx::BufSlice;
 use varve_types::{ChunkId, Generation, WriteSeq};
 
-use crate::admission::Credits;
+use crate::admission::{Credits, CreditsByUse};
 use crate::allocation::ZoneSource;
 use crate::block_cache::BlockCache;
 use crate::buffer::{Carrier, WriteBuffer};
@@ -75,9 +75,7 @@ pub struct Shard {
     pub(crate) pending_keys: RefCell<PendingKeys>,
     pub(crate) claims: Claims,
     pub(crate) cuts: Cuts,
-    pub(crate) data_credits: Credits,
-    pub(crate) record_credits: Credits,
-    pub(crate) grant_credits: Credits,
+    pub(crate) credits: CreditsByUse,
     pub(crate) pressure: Notify,
     pub(crate) empty: BufSlice,
 
@@ -169,7 +167,7 @@ impl Shard {
                 shard = self.config.shard.0,
                 "no room under the media: data are refused until there is"
             );
-            self.data_credits.pass();
+            self.credits.data.pass();
             self.drain.puts.changed.notify_all();
         } else {
             tracing::warn!(shard = self.config.shard.0, "the media have room again");
@@ -234,9 +232,7 @@ impl Shard {
             lane.fail(varve_logstore::Error::LaneFailed);
         }
         self.stopped.set(true);
-        self.data_credits.lift();
-        self.record_credits.lift();
-        self.grant_credits.lift();
+        self.credits.all().into_iter().for_each(Credits::lift);
         self.cuts.release_all();
         self.stop.notify_all();
         self.space_changed.notify_all();
@@ -360,10 +356,6 @@ impl Shard {
         }
     }
 
-    fn credits(&self) -> [&Credits; 3] {
-        [&self.data_credits, &self.record_credits, &self.grant_credits]
-    }
-
     /// The shard in numbers.
     #[must_use]
     pub fn stats(&self) -> ShardStats {
@@ -402,10 +394,11 @@ impl Shard {
             lane: self.lane.get().map(|lane| lane.stats()).unwrap_or_default(),
             space: self.space.borrow().stats(),
             segment_bytes: u64::from(self.media.segments.geometry().segment_bytes),
-            buffer_bytes: self.credits().map(Credits::taken).iter().sum(),
+            buffer_bytes: self.credits.all().map(Credits::taken).iter().sum(),
             // Lifted credits are without bound.
             buffer_bytes_max: self
-                .credits()
+                .credits
+                .all()
                 .map(Credits::total)
                 .into_iter()
                 .fold(0, u64::saturating_add),

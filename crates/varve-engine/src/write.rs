@@ -176,12 +176,12 @@ impl Shard {
         bytes: u64,
     ) -> Result<Taken> {
         self.admit_space(stream, bytes).await?;
-        let waits = self.data_credits.would_wait(credits);
+        let waits = self.credits.data.would_wait(credits);
         if waits {
             self.pressure.notify_one();
             self.drain.hurried.notify_one();
         }
-        let credits = self.data_credits.take(credits).await;
+        let credits = self.credits.data.take(credits).await;
         self.check_open()?;
         self.hurry_drain();
         if waits {
@@ -418,11 +418,11 @@ impl Shard {
 
     /// As [`Self::admit_record`], for several records of which each is charged.
     pub(crate) async fn admit_records(&self, credits: u64) -> Result<Taken> {
-        if self.record_credits.would_wait(credits) {
+        if self.credits.records.would_wait(credits) {
             self.pressure.notify_one();
             self.drain.hurried.notify_one();
         }
-        let credits = self.record_credits.take(credits).await;
+        let credits = self.credits.records.take(credits).await;
         self.check_open()?;
         self.hurry_drain();
         Ok(credits)

@@ -118,18 +118,15 @@ fn show_key(shard: ShardId, key: &[u8], value: &[u8], out: &mut Output) {
             Err(error) => out.unreadable(format_args!("shard {shard} stream {stream}"), error),
         },
         StoredKey::Reservation(stream) => match ReservationRecord::decode(value) {
-            Ok(ReservationRecord { blocks, pages, floor }) => out.row(
+            Ok(record) => out.row(
                 || {
+                    let ReservationRecord { blocks, pages, floor } = record;
                     json!({
                         "shard": shard.0, "kind": "reservation", "stream": stream.get(),
                         "blocks": blocks, "pages": pages, "floor": floor.get(),
                     })
                 },
-                || {
-                    format!(
-                        "shard {shard} reservation stream {stream} blocks {blocks} pages {pages} floor {floor}"
-                    )
-                },
+                || format!("shard {shard} reservation stream {stream} {record}"),
             ),
             Err(error) => out.unreadable(format_args!("shard {shard} reservation {stream}"), error),
         },

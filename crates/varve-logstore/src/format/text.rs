@@ -12,6 +12,7 @@ use super::page::{PageHeader, PageKind};
 use super::pointer::{Location, PagePtr};
 use super::pool::PoolRoot;
 use super::record::{KeyPayload, Origin, RecordHeader, RecordKind};
+use super::reservation::ReservationRecord;
 use super::root::{ChainHead, ShardRoot, TreeRoot};
 use super::segment::{SegmentKind, StripHeader};
 use super::stream::StreamRecord;
@@ -335,6 +336,13 @@ impl Display for ChunkEntry {
             f.write_str(" shared")?;
         }
         Ok(())
+    }
+}
+
+impl Display for ReservationRecord {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        let Self { blocks, pages, floor } = self;
+        write!(f, "blocks {blocks} pages {pages} floor {floor}")
     }
 }
 
