@@ -68,8 +68,9 @@ const SWEEP_PAGES: usize = PageCache::CLEAN_PAGES_MIN / 2;
 /// So few pages say nothing.
 const TELLING_PAGES: u64 = 16;
 
-/// A cut or a promise puts so many into the map at once: their pages fit into a small cache. It has more swept before.
+/// Cuts and promises of one segment put so many into maps at most, and at most pages of this part of the cache. They have more swept before.
 const SETTLED_AT_ONCE_MAX: usize = 4096;
+const SETTLED_PART: usize = 8;
 
 /// Bits of a packed delta that are its chunk's.
 const CHUNK_BITS: u32 = 48;
@@ -573,18 +574,25 @@ impl Shard {
         }
     }
 
-    /// Has what waits for a stream swept before a cut of it or a promise to it is drained, if that is much, so that applying does not
-    /// change more pages than fit into the cache and the reserve of checkpoints. The caller holds the data gate: what is applied meanwhile
-    /// is little.
+    /// Has what waits for a stream swept before a cut of it or a promise to it is drained, if that is much, so that applying a segment does
+    /// not change more pages than fit into the cache and the reserve of checkpoints. The caller holds the data gate: what is applied
+    /// meanwhile is little.
     pub(crate) async fn sweep_for(&self, stream: StreamId) -> Result<()> {
-        let is_much = || {
+        let max = self.config.page_cache_bytes / PAGE_BYTES / SETTLED_PART;
+        let max = max.clamp(1, SETTLED_AT_ONCE_MAX);
+        let waiting = || {
             let trees = self.trees.borrow();
-            trees.deltas.in_range(stream, 0..u64::MAX).nth(SETTLED_AT_ONCE_MAX).is_some()
+            trees.deltas.in_range(stream, 0..u64::MAX).take(max + 1).count()
         };
-        while is_much() {
+        let settles = &self.drain.settles;
+        if settles.get() > 0 && settles.get() + waiting() > max {
+            self.seal_data().await?; // That of others comes with a segment of its own.
+        }
+        while waiting() > max {
             self.want_sweep();
             self.checkpoint().await?; // One page at least, and all of them while there is room.
         }
+        settles.set(settles.get() + waiting());
         Ok(())
     }
 

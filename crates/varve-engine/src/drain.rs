@@ -109,6 +109,8 @@ pub(crate) struct Drain {
     pub(crate) grants_wait: Cell<bool>,
     /// Such credits did not come back in time, and there were none since.
     pub(crate) grants_in_vain: Cell<bool>,
+    /// Map updates that cuts and promises in the open segment put into maps, about.
+    pub(crate) settles: Cell<usize>,
     /// Frames taken from the lane and not drained: their blocks may be asked of other shards.
     pub(crate) taken: Cell<usize>,
     /// Frames before this one do not linger.
@@ -133,6 +135,7 @@ impl Drain {
             refused: Cell::new(false),
             grants_wait: Cell::new(false),
             grants_in_vain: Cell::new(false),
+            settles: Cell::new(0),
             taken: Cell::new(0),
             due_to: Cell::new(0),
             hurried: Notify::new(),
@@ -601,6 +604,7 @@ impl Shard {
         self.drain.frees.set(false);
         self.drain.refused.set(false);
         self.drain.grants_wait.set(false);
+        self.drain.settles.set(0);
         let frames = std::mem::take(&mut *self.drain.frames.borrow_mut());
         let bypassed_bytes = self.drain.bypassed_bytes.take();
         let put = self.spawn_data_put(&sealed);

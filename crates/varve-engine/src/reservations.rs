@@ -397,7 +397,7 @@ impl Shard {
     /// Makes more room for a promise of so much, or refuses it.
     async fn make_room_to_promise(&self, needed_bytes: u64) -> Result<()> {
         self.check_open()?;
-        if self.has_deaths() {
+        if self.may_hide_dead() {
             self.fold_deaths().await?; // D4
             if self.can_promise(needed_bytes) {
                 return Ok(());

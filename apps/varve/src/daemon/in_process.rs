@@ -58,6 +58,11 @@ impl InProcess {
         if !home.is_remembered() {
             return Err(nothing());
         }
+        if home.is_reached_from_everywhere() {
+            let what =
+                "the pool lies on RADOS alone: opening it here takes it from whoever serves it";
+            return Err(Failure::misuse(what).hint("measure through the daemon that serves it"));
+        }
         let source = EngineSource::new(settings, home.open(settings)?);
         let shared = Arc::clone(&source.shared);
         let facts = files::facts(settings, &source, home.drives(), home.journal())?;

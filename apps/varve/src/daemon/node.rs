@@ -12,6 +12,7 @@
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use futures_util::future::{Either, select};
 use tokio::sync::oneshot;
@@ -31,6 +32,12 @@ use crate::failure::{Failure, Result};
 
 /// Pause before a table that another node has replaced is read again, in ns, at most.
 const RETRY_NS_MAX: u64 = 20_000_000;
+
+/// How long a node that ends tries to say so: others notice its silence in about that time.
+const LEAVE_MAX: Duration = Duration::from_secs(10);
+
+/// Between two looks whether it has said so.
+const LEAVE_PAUSE: Duration = Duration::from_millis(5);
 
 /// A node that is to serve the pool.
 pub(super) struct NodeSeat {
@@ -118,10 +125,20 @@ impl NodeSeat {
             .hint("nothing acknowledged is lost. Start this daemon again, and it stands by")
     }
 
-    /// Lets the next node have the pool, which is closed (N1). Blocks.
+    /// Lets the next node have the pool, which is closed (N1). Blocks, for [`LEAVE_MAX`] at most.
     pub(super) fn leave(self) {
         // One that was given up takes no message any more, and has left.
         let _ = self.leave.send(());
+        let begin = Instant::now();
+        while !self.thread.is_finished() {
+            if begin.elapsed() > LEAVE_MAX {
+                tracing::warn!(
+                    "RADOS was not to be told that this node leaves: others wait until its silence is long enough"
+                );
+                return;
+            }
+            thread::sleep(LEAVE_PAUSE);
+        }
         if self.thread.join().is_err() {
             tracing::warn!(
                 "the thread of the node panicked: others wait until its silence is long enough"

@@ -212,6 +212,46 @@ fn a_cut_holds_what_waited() {
     });
 }
 
+/// What cuts put into maps has to fit into the page cache, together with that of others in the same segment.
+#[test]
+fn cuts_that_put_much_into_maps_come_in_segments_of_their_own() {
+    const SOURCES: u64 = 4;
+    let (media, _) = made();
+    let mut sim = SimLoop::new(9);
+    let reactor = sim.handle();
+    sim.run_until(async move {
+        let shard = opened(&reactor, media, 0).await;
+        let pages = BLOCKS / SOURCES;
+        let data = |blocks| AlignedBuf::from_slice(&vec![7; blocks * BLOCK_BYTES]).freeze();
+        for source in (0..SOURCES).map(|at| StreamId::new(10 + at)) {
+            for first in (0..pages).step_by(64) {
+                shard.write(source, first * BLOCK, data(64)).await.expect("write");
+            }
+        }
+        shard.apply_acknowledged().await.expect("apply");
+        shard.checkpoint().await.expect("checkpoint");
+        // One of eight of the 960 pages that the cache has, of which each source has two thirds.
+        for source in (0..SOURCES).map(|at| StreamId::new(10 + at)) {
+            for step in 0..80 {
+                shard.write(source, step * 7919 % pages * BLOCK, data(1)).await.expect("write");
+            }
+        }
+        shard.apply_acknowledged().await.expect("apply");
+        assert!(shard.stats().waiting_updates >= SOURCES * 80);
+        let before = shard.stats();
+        let pairs: Vec<CutPair> = (0..SOURCES)
+            .map(|at| CutPair { source: StreamId::new(10 + at), copy: StreamId::new(20 + at) })
+            .collect();
+        shard.cut(CutId(1), &pairs).await.expect("cut");
+        shard.release_cut(CutId(1));
+        shard.apply_acknowledged().await.expect("apply");
+        let after = shard.stats();
+        assert_eq!(after.waiting_updates, 0, "nothing waits where copies are");
+        assert_eq!(after.data_segments - before.data_segments, SOURCES);
+        assert_eq!(shard.audit().await.expect("audit").differences, Vec::<String>::new());
+    });
+}
+
 /// What replay lets wait is what the shard let wait, whatever it is told since: what that found dead it may have acted upon.
 #[test]
 fn replay_goes_by_the_root() {

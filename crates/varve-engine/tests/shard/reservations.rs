@@ -438,6 +438,7 @@ fn nothing_waits_for_what_is_promised() {
                 assert!(life.shard.stats().waiting_updates < 100, "they are in the map");
             }
             assert_eq!(life.settled().await.held_blocks, model.len() as u64, "life {number}");
+            let mut waited_max = 0;
             for step in 0..4000 {
                 let block = rng.below(BLOCKS);
                 life.write(RESERVED, block, 1, &mut rng).await.expect("write");
@@ -446,9 +447,10 @@ fn nothing_waits_for_what_is_promised() {
                 if step % 1000 == 999 {
                     let held = life.settled().await.held_blocks;
                     assert_eq!(held, model.len() as u64, "life {number} step {step}");
-                    assert!(life.shard.stats().waiting_updates > 100, "others' wait");
+                    waited_max = waited_max.max(life.shard.stats().waiting_updates);
                 }
             }
+            assert!(waited_max > 100, "others' wait, unless one looks behind a sweep");
             let report = life.shard.audit().await.expect("audit");
             assert_eq!(report.differences, Vec::<String>::new());
             tell.set(Some(model));
