@@ -21,6 +21,7 @@ class Varve(NbdPeer):
     syncs = True
     durability = "yes: the answer follows the journal's durable write; there is no other mode"
     volume = "bench"
+    budget_bytes = DEFAULT_BUDGET_BYTES
 
     def __init__(self, site, drive_bytes=None, volume_options=(), serve_options=(), has_read_cache=True):
         super().__init__(site)
@@ -50,7 +51,7 @@ class Varve(NbdPeer):
         """Starts the daemon."""
         path = os.path.join(self.directory, "varve.toml")
         with open(path, "w") as file:
-            file.write(f'[memory]\nbudget = "{DEFAULT_BUDGET_BYTES + self.read_cache_bytes >> 20}MiB"\nread_cache = "{self.read_cache_bytes >> 20}MiB"\n')
+            file.write(f'[memory]\nbudget = "{self.budget_bytes + self.read_cache_bytes >> 20}MiB"\nread_cache = "{self.read_cache_bytes >> 20}MiB"\n')
         self.spawn([self.site.varve, "serve", "--config", path, "--data", self.directory, "--nbd", f"unix:{self.socket()}", *options, *self.serve_options])
         self.wait_for(lambda: os.path.exists(self.socket()), "its socket")
 
