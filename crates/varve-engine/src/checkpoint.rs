@@ -135,6 +135,7 @@ impl Shard {
             || self.dirty_bytes() > self.reserves().dirty_limit
             || self.deaths_are_full()
             || self.deltas_are_many()
+            || self.misses_new()
     }
 
     pub(crate) fn wake_checkpoint(&self) {
@@ -199,6 +200,7 @@ impl Shard {
         tracing::trace!(seq = self.checkpoint_seq.get(), data = ?self.data_chain.get(), reclaimed = ?self.reclaim_chain.get(), "checkpoint");
         self.entries_since_checkpoint.set(0);
         self.reclaim.checkpointed_seq.set(self.reclaim_chain.get().seq);
+        self.reclaim.checkpointed_data_seq.set(self.data_chain.get().seq);
         self.space.borrow_mut().checkpointed(&covered); // K3
         self.reclaim.waiting.borrow_mut().clear();
         {

@@ -53,6 +53,12 @@ const PAGES_GAIN: u64 = 3;
 /// How long a segment that could not be read is left alone.
 const DAMAGE_RETRY_NS: u64 = 5_000_000_000;
 
+/// Reclaim may miss new segments until they are one in so many, for a checkpoint costs something as well.
+const NEW_PART: u64 = 4;
+
+/// So few are never worth a checkpoint of their own.
+const NEW_MIN: u64 = 16;
+
 /// A segment with more of its payload live is not worth moving, whatever its age.
 const LIVE_PERCENT_MAX: u64 = 97;
 
@@ -81,6 +87,8 @@ pub(crate) struct Reclaim {
     pub(crate) freed_segments: Cell<u64>,
     /// Segments of the chain that the last checkpoint covers.
     pub(crate) checkpointed_seq: Cell<u64>,
+    /// As much of the chain of data.
+    pub(crate) checkpointed_data_seq: Cell<u64>,
 }
 
 /// A segment that may be emptied.
@@ -106,6 +114,7 @@ impl Reclaim {
             is_stuck: Cell::new(false),
             freed_segments: Cell::new(0),
             checkpointed_seq: Cell::new(0),
+            checkpointed_data_seq: Cell::new(0),
         }
     }
 }
@@ -190,6 +199,17 @@ impl Shard {
     /// Whether data wait for segments.
     fn is_short(&self) -> bool {
         self.space.borrow().free_count() <= self.reserves().data
+    }
+
+    /// Whether reclaim, which leaves alone what is newer than the last checkpoint (R1), misses much: what was written last is often
+    /// overwritten first, and what is left are segments of which more has to be moved.
+    pub(crate) fn misses_new(&self) -> bool {
+        let data = self.data_chain.get().seq - self.reclaim.checkpointed_data_seq.get();
+        let survivors = self.reclaim_chain.get().seq - self.reclaim.checkpointed_seq.get();
+        let new = data + survivors;
+        new >= NEW_MIN
+            && new * NEW_PART >= self.space.borrow().stats().segments
+            && self.reclaim_is_due()
     }
 
     fn reclaim_is_due(&self) -> bool {

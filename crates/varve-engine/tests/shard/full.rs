@@ -179,3 +179,51 @@ fn shards_without_room_for_data_are_refused() {
     assert!(matches!(few, Err(Error::TooFewSegments { shards: 4, .. })), "{few:?}");
     enough.expect("40 segments a shard are enough");
 }
+
+/// Of much that is overwritten often and the rest that is overwritten seldom, the former's segments are emptied: they are the newest, and
+/// nothing else would ask for a checkpoint before the others had been moved for little.
+#[test]
+fn reclaim_does_not_wait_long_for_new_segments() {
+    const SHAPE: Shape = Shape {
+        segments: 1024,
+        segment_bytes: 256 << 10,
+        lane_bytes: MIB,
+        memory_bytes: 128 * MIB,
+        checkpoint_entries: u64::MAX,
+        write_blocks_max: 1,
+        volume_percent: 65,
+        reduction: Reduction::OFF,
+        index_bytes: 1 << 10,
+    };
+    let mut sim = SimLoop::new(3);
+    let reactor = sim.handle();
+    let disk = disk_for(SHAPE, 1);
+    let drive = disk.size();
+    sim.run_until(async move {
+        let shard = open(&reactor, &disk, SHAPE, 1).await.remove(0);
+        let volume = drive * SHAPE.volume_percent / 100 / (64 * BLOCK) * 64;
+        for first in (0..volume).step_by(64) {
+            let data = AlignedBuf::from_slice(&[1; 64 * BLOCK_BYTES]).freeze();
+            shard.write(STREAM, first * BLOCK, data).await.expect("write");
+        }
+        let mut rng = Rng::new(1);
+        let mut overwrite = async |count: u64| {
+            for _ in 0..count {
+                let part = if rng.chance(3, 4) { volume / 4 } else { volume };
+                let data = AlignedBuf::from_slice(&[2; BLOCK_BYTES]).freeze();
+                shard.write(STREAM, rng.below(part) * BLOCK, data).await.expect("write");
+            }
+        };
+        overwrite(2 * volume).await;
+        let before = shard.stats();
+        overwrite(2 * volume).await;
+        let after = shard.stats();
+        let moved = after.moved_bytes - before.moved_bytes;
+        let written = after.write_bytes - before.write_bytes;
+        let metadata = after.metadata_bytes - before.metadata_bytes;
+        let checkpoints = after.checkpoints - before.checkpoints;
+        println!("{moved} bytes moved for {written} written, {metadata} of metadata, {checkpoints} checkpoints");
+        assert!(moved * 10 < written * 14, "without such checkpoints 1.6 times what is written");
+        assert!(checkpoints < 20 && metadata * 20 < written, "they cost little");
+    });
+}
