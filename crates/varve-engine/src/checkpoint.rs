@@ -154,7 +154,8 @@ impl Shard {
         let usage_bytes = stats.segments * UsageEntry::LEN as u64;
         let left_by_last =
             usage_bytes / u64::from(self.media.segments.geometry().segment_bytes) + 1;
-        if stats.held > left_by_last || emptied_by_it || newer || self.folds_are_asked() {
+        let is_due = self.checkpoint_is_due();
+        if stats.held > left_by_last || emptied_by_it || newer || is_due || self.folds_are_asked() {
             self.wake_checkpoint_now();
         }
     }

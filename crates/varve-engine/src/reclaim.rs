@@ -232,14 +232,17 @@ impl Shard {
         // Pages of the table become dirty when they are moved: as few as give something, or a part of what makes a checkpoint due.
         let limit = self.reserves().dirty_limit;
         let dirty = self.dirty_bytes();
-        let checkpoint_first = dirty > limit && !self.reclaim.waiting.borrow().is_empty();
-        let pays = if checkpoint_first {
-            0
-        } else {
-            self.packable(&with_pages, PAGES_GAIN, limit as u64 / 4)
-        };
+        let frees_some =
+            !self.reclaim.waiting.borrow().is_empty() || !self.reclaim.emptied.borrow().is_empty();
+        let checkpoint_first = dirty > limit && frees_some;
+        let packable = self.packable(&with_pages, PAGES_GAIN, limit as u64 / 4);
+        let live_of = |pages: &[Candidate]| pages.iter().map(|page| page.live).sum::<u64>();
+        // The checkpoint that is to empty them has to have room for what is live in them.
+        let dirtied = usize::try_from(live_of(&with_pages[..packable])).unwrap_or(usize::MAX);
+        let has_room = self.segments_for(dirty.saturating_add(dirtied)) < space.free_count();
+        let pays = if checkpoint_first || !has_room { 0 } else { packable };
         let pages = &with_pages[..pays];
-        let live: u64 = pages.iter().map(|candidate| candidate.live).sum();
+        let live = live_of(pages);
         let sparse = live * 2 <= pages.len() as u64 * self.segment_payload();
         if self.packable(&data, 1, u64::MAX) > 0 && !(pays > 0 && sparse) {
             return if self.is_short() { data.first() } else { self.worthiest(&data) }
