@@ -60,8 +60,13 @@ impl Shard {
     /// Free segments that reclaim leaves to the next checkpoint (Z1): what is dirty now and what waits to be applied. It goes on
     /// below what data writes leave, as nobody else can free anything then.
     pub(crate) fn reclaim_floor(&self) -> usize {
+        self.reclaim_floor_with(0)
+    }
+
+    /// As [`Self::reclaim_floor`], once so many bytes of pages are changed besides.
+    pub(crate) fn reclaim_floor_with(&self, bytes: usize) -> usize {
         let waiting = self.entries_in_flight.get() * PAGES_PER_ENTRY * PAGE_BYTES;
-        self.segments_for(self.checkpoint_bytes() + waiting)
+        self.segments_for(self.checkpoint_bytes() + waiting + bytes)
     }
 
     /// Segments that a checkpoint takes which has so many bytes to write, those of the pages that it changes itself included.

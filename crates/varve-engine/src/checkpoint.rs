@@ -154,8 +154,9 @@ impl Shard {
         let usage_bytes = stats.segments * UsageEntry::LEN as u64;
         let left_by_last =
             usage_bytes / u64::from(self.media.segments.geometry().segment_bytes) + 1;
-        let is_due = self.checkpoint_is_due();
-        if stats.held > left_by_last || emptied_by_it || newer || is_due || self.folds_are_asked() {
+        let is_dirty = self.dirty_bytes() > 0; // What is dirty keeps segments from reclaim.
+        if stats.held > left_by_last || emptied_by_it || newer || is_dirty || self.folds_are_asked()
+        {
             self.wake_checkpoint_now();
         }
     }

@@ -576,8 +576,8 @@ impl Shard {
 
     /// Has what waits for a stream swept before a cut of it or a promise to it is drained, if that is much, so that applying a segment does
     /// not change more pages than fit into the cache and the reserve of checkpoints. The caller holds the data gate: what is applied
-    /// meanwhile is little.
-    pub(crate) async fn sweep_for(&self, stream: StreamId) -> Result<()> {
+    /// meanwhile is little. Returns how many are left, of which the segment hears once it has what asks for it.
+    pub(crate) async fn sweep_for(&self, stream: StreamId) -> Result<usize> {
         let max = self.config.page_cache_bytes / PAGE_BYTES / SETTLED_PART;
         let max = max.clamp(1, SETTLED_AT_ONCE_MAX);
         let waiting = || {
@@ -592,8 +592,7 @@ impl Shard {
             self.want_sweep();
             self.checkpoint().await?; // One page at least, and all of them while there is room.
         }
-        settles.set(settles.get() + waiting());
-        Ok(())
+        Ok(waiting())
     }
 
     /// Sweeps what a checkpoint should (W3), as far as the cache and free segments allow; at least some, so that rounds end. Decides

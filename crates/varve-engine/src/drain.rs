@@ -144,6 +144,11 @@ impl Drain {
             blocks_this_turn: Cell::new(0),
         }
     }
+
+    /// The open segment has what puts so many updates into maps.
+    fn add_settles(&self, count: usize) {
+        self.settles.set(self.settles.get() + count);
+    }
 }
 
 impl Shard {
@@ -367,10 +372,11 @@ impl Shard {
                 self.push_data_entry(entry, wseq).await
             }
             RecordKind::KeyPut | RecordKind::KeyDelete => {
+                let mut settles = 0;
                 if let Ok(KeyPayload { key, .. }) = KeyPayload::decode(&record.payload)
                     && let Some(stream) = stream_of_reservation(key)
                 {
-                    self.sweep_for(stream).await?; // Applying it puts into the map what is left (W6).
+                    settles = self.sweep_for(stream).await?; // Applying it puts into the map what is left (W6).
                 }
                 let unit = self.push_data_unit(&record.payload, header.payload_checksum).await?;
                 let wseq = header.wseq;
@@ -380,6 +386,7 @@ impl Shard {
                     SummaryEntry::KeyDelete { wseq, unit }
                 };
                 self.drain.writer.borrow_mut().push_entry(entry, wseq);
+                self.drain.add_settles(settles);
                 Ok(())
             }
             RecordKind::StreamDrop => {
@@ -395,10 +402,11 @@ impl Shard {
     async fn drain_cut(&self, record: &Record) -> Result<()> {
         let copy = decode_cut(&record.payload)?;
         let RecordHeader { stream: source, wseq, .. } = record.header;
-        self.sweep_for(source).await?;
+        let settles = self.sweep_for(source).await?;
         let chunk_ceiling = self.trees.borrow().next_chunk; // The gate is held: nobody takes one until the entry stands.
         let entry = SummaryEntry::Cut { source, copy, wseq, chunk_ceiling };
         self.push_data_entry(entry, wseq).await?;
+        self.drain.add_settles(settles);
         self.cuts.drained(copy);
         Ok(())
     }

@@ -18,7 +18,7 @@ use futures_util::future::select;
 use varve_logstore::chain_reader::{decode_summary, unit_bytes, unit_is_whole};
 use varve_logstore::format::chunk::ChunkEntry;
 use varve_logstore::format::pointer::PagePtr;
-use varve_logstore::format::root::ChainHead;
+use varve_logstore::format::root::{ChainHead, ShardRoot};
 use varve_logstore::format::segment::{STRIP_HEADER_BYTES, SegmentKind, StripHeader};
 use varve_logstore::format::summary::{Fingerprint, SummaryEntry, Unit};
 use varve_logstore::planted::{Bug, planted};
@@ -100,7 +100,7 @@ struct Candidate {
 }
 
 impl Reclaim {
-    pub(crate) fn new(writer: SegmentWriter) -> Self {
+    pub(crate) fn new(writer: SegmentWriter, root: &ShardRoot) -> Self {
         Self {
             writer: RefCell::new(writer),
             emptied: RefCell::default(),
@@ -113,8 +113,8 @@ impl Reclaim {
             damaged: RefCell::default(),
             is_stuck: Cell::new(false),
             freed_segments: Cell::new(0),
-            checkpointed_seq: Cell::new(0),
-            checkpointed_data_seq: Cell::new(0),
+            checkpointed_seq: Cell::new(root.reclaim_chain.seq),
+            checkpointed_data_seq: Cell::new(root.data_chain.seq),
         }
     }
 }
@@ -237,9 +237,9 @@ impl Shard {
         let checkpoint_first = dirty > limit && frees_some;
         let packable = self.packable(&with_pages, PAGES_GAIN, limit as u64 / 4);
         let live_of = |pages: &[Candidate]| pages.iter().map(|page| page.live).sum::<u64>();
-        // The checkpoint that is to empty them has to have room for what is live in them.
-        let dirtied = usize::try_from(live_of(&with_pages[..packable])).unwrap_or(usize::MAX);
-        let has_room = self.segments_for(dirty.saturating_add(dirtied)) < space.free_count();
+        // The checkpoint that is to empty them has to have room for what is live in them, and survivors for a segment before it.
+        let dirtied = usize::try_from(live_of(&with_pages[..packable])).expect("of a few segments");
+        let has_room = self.reclaim_floor_with(dirtied) < space.free_count();
         let pays = if checkpoint_first || !has_room { 0 } else { packable };
         let pages = &with_pages[..pays];
         let live = live_of(pages);

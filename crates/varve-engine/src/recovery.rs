@@ -266,7 +266,7 @@ impl Shard {
             checkpoint_seq: Cell::new(root.checkpoint_seq),
             entries_since_checkpoint: Cell::new(0),
             root_version: Cell::new(version),
-            reclaim: Reclaim::new(writer(SegmentKind::Reclaimed, root.reclaim_chain)),
+            reclaim: Reclaim::new(writer(SegmentKind::Reclaimed, root.reclaim_chain), root),
             reclaim_wanted: Notify::new(),
             reclaim_chain: Cell::new(root.reclaim_chain),
             reclaim_witness: Cell::new(root.reclaim_chain.seq),
