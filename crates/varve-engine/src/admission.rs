@@ -180,6 +180,7 @@ impl CreditsByUse {
             grants: Credits::new(grants),
         }
     }
+
     /// Of every use.
     pub(crate) fn all(&self) -> [&Credits; 3] {
         [&self.data, &self.records, &self.grants]

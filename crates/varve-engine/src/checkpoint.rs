@@ -325,12 +325,8 @@ impl Shard {
             if bytes.len() == PageHeader::LEN {
                 break;
             }
-            blob_header(PageKind::Deaths).encode(&mut bytes);
             let entry = |unit| SummaryEntry::DeathBlob { unit };
-            let (id, unit) = self.push_metadata(&bytes, entry).await?;
-            self.count_metadata(id, unit.stored_len);
-            blobs.push(unit.location(id));
-            self.reactor.yield_now().await;
+            blobs.push(self.store_blob(PageKind::Deaths, bytes, entry).await?);
         }
         self.blobs.deaths.replace(blobs);
         Ok(())
@@ -347,15 +343,25 @@ impl Shard {
                 encode_deltas(&mut rest, &mut bytes, self.blob_room().min(DELTA_BLOB_BYTES));
                 rest.peek().copied()
             };
-            blob_header(PageKind::Deltas).encode(&mut bytes);
             let entry = |unit| SummaryEntry::DeltaBlob { unit };
-            let (id, unit) = self.push_metadata(&bytes, entry).await?;
-            self.count_metadata(id, unit.stored_len);
-            blobs.push(unit.location(id));
-            self.reactor.yield_now().await;
+            blobs.push(self.store_blob(PageKind::Deltas, bytes, entry).await?);
         }
         self.blobs.deltas.replace(blobs);
         Ok(())
+    }
+
+    /// Stores a blob whose payload stands behind room for its header.
+    async fn store_blob(
+        &self,
+        kind: PageKind,
+        mut bytes: Vec<u8>,
+        entry: impl Fn(Unit) -> SummaryEntry,
+    ) -> Result<Location> {
+        blob_header(kind).encode(&mut bytes);
+        let (id, unit) = self.push_metadata(&bytes, entry).await?;
+        self.count_metadata(id, unit.stored_len);
+        self.reactor.yield_now().await;
+        Ok(unit.location(id))
     }
 
     async fn write_usage(&self) -> Result<()> {
