@@ -8,7 +8,8 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use crate::pool::{MIB, Shape, disk_for, format, open_media};
-use varve_engine::{BLOCK_BYTES, ForeignNames, ReadPart, Shard};
+use crate::versions::{index, read, write};
+use varve_engine::{BLOCK_BYTES, ForeignNames, Shard};
 use varve_media::Media;
 use varve_reactor::{Reactor, SimLoop};
 use varve_stdx::{AlignedBuf, Rng};
@@ -40,30 +41,6 @@ struct Versions {
 
 type Model = Rc<RefCell<Vec<Versions>>>;
 
-fn index(block: u64) -> usize {
-    usize::try_from(block).expect("few blocks")
-}
-
-async fn write(shard: &Shard, block: u64, version: u64) {
-    let mut data = AlignedBuf::zeroed(BLOCK_BYTES);
-    data[..8].copy_from_slice(&version.to_le_bytes());
-    data[8..16].copy_from_slice(&block.to_le_bytes());
-    shard.write(STREAM, block * BLOCK, data.freeze()).await.expect("write");
-}
-
-async fn read(shard: &Shard, block: u64) -> u64 {
-    let parts = shard.read(STREAM, block * BLOCK, BLOCK_BYTES).await.expect("read");
-    match &parts[..] {
-        [ReadPart::Zero(_)] => 0,
-        [ReadPart::Data(data)] => {
-            let word = |at: usize| u64::from_le_bytes(*data[at..].first_chunk().expect("8 bytes"));
-            assert_eq!(word(8), block, "another block's bytes");
-            word(0)
-        }
-        parts => panic!("{parts:?}"),
-    }
-}
-
 async fn check(shard: &Shard, model: &Model) {
     let report = shard.audit().await.expect("audit");
     assert_eq!(report.differences, Vec::<String>::new());
@@ -72,7 +49,7 @@ async fn check(shard: &Shard, model: &Model) {
     assert_eq!(shard.stats().waiting_deaths, report.dead_chunks);
     for block in 0..BLOCKS {
         let Versions { begun, acknowledged } = model.borrow()[index(block)];
-        let found = read(shard, block).await;
+        let found = read(shard, STREAM, block).await;
         assert!((acknowledged..=begun).contains(&found), "block {block}: version {found}");
         // From here on nothing older may be read.
         model.borrow_mut()[index(block)].acknowledged = found;
@@ -90,7 +67,7 @@ fn spawn_clients(reactor: &Reactor, shard: &Rc<Shard>, model: &Model, seed: u64)
                 let index = index(block);
                 let version = model.borrow()[index].begun + 1;
                 model.borrow_mut()[index].begun = version;
-                write(&shard, block, version).await;
+                write(&shard, STREAM, block, version).await;
                 model.borrow_mut()[index].acknowledged = version;
             }
         });

@@ -10,8 +10,9 @@ use std::rc::Rc;
 use std::ops::ControlFlow;
 
 use crate::pool::{MIB, Shape, disk_for, format, open_configured};
+use crate::versions::{self, index, read, stamp};
 use varve_engine::{
-    BLOCK_BYTES, CutId, CutPair, ForeignNames, ReadPart, ReservationSize, Shard, VerifyEvent,
+    BLOCK_BYTES, CutId, CutPair, ForeignNames, ReservationSize, Shard, VerifyEvent,
 };
 use varve_logstore::format::page::{PageHeader, PageKind};
 use varve_logstore::format::reservation::ReservationRecord;
@@ -43,20 +44,13 @@ const SHAPE: Shape = Shape {
 /// The last version of each block that was acknowledged; 0 for a hole.
 type Model = Rc<RefCell<Vec<u64>>>;
 
-fn index(block: u64) -> usize {
-    usize::try_from(block).expect("few blocks")
-}
-
 async fn opened(reactor: &Reactor, media: Vec<Media>, per_mille: u64) -> Rc<Shard> {
     let change = |config: &mut varve_engine::ShardConfig| config.deltas_from_per_mille = per_mille;
     open_configured(reactor, media, SHAPE, |_| None, change).await.remove(0)
 }
 
 async fn write(shard: &Shard, model: &Model, block: u64, version: u64) {
-    let mut data = AlignedBuf::zeroed(BLOCK_BYTES);
-    data[..8].copy_from_slice(&version.to_le_bytes());
-    data[8..16].copy_from_slice(&block.to_le_bytes());
-    shard.write(STREAM, block * BLOCK, data.freeze()).await.expect("write");
+    versions::write(shard, STREAM, block, version).await;
     model.borrow_mut()[index(block)] = version;
 }
 
@@ -64,27 +58,13 @@ async fn fill(shard: &Shard, model: &Model) {
     for first in (0..BLOCKS).step_by(64) {
         let mut data = AlignedBuf::zeroed(64 * BLOCK_BYTES);
         for (block, out) in (first..).zip(data.chunks_exact_mut(BLOCK_BYTES)) {
-            out[..8].copy_from_slice(&(block + 1).to_le_bytes());
-            out[8..16].copy_from_slice(&block.to_le_bytes());
+            stamp(out, block, block + 1);
             model.borrow_mut()[index(block)] = block + 1;
         }
         shard.write(STREAM, first * BLOCK, data.freeze()).await.expect("write");
     }
     shard.apply_acknowledged().await.expect("apply");
     shard.checkpoint().await.expect("checkpoint");
-}
-
-async fn read(shard: &Shard, stream: StreamId, block: u64) -> u64 {
-    let parts = shard.read(stream, block * BLOCK, BLOCK_BYTES).await.expect("read");
-    match &parts[..] {
-        [ReadPart::Zero(_)] => 0,
-        [ReadPart::Data(data)] => {
-            let word = |at: usize| u64::from_le_bytes(*data[at..].first_chunk().expect("8 bytes"));
-            assert_eq!(word(8), block, "another block's bytes");
-            word(0)
-        }
-        parts => panic!("{parts:?}"),
-    }
 }
 
 async fn check(shard: &Shard, stream: StreamId, versions: &[u64]) {
@@ -221,19 +201,19 @@ fn cuts_that_put_much_into_maps_come_in_segments_of_their_own() {
     let reactor = sim.handle();
     sim.run_until(async move {
         let shard = opened(&reactor, media, 0).await;
-        let pages = BLOCKS / SOURCES;
+        let blocks = BLOCKS / SOURCES;
         let data = |blocks| AlignedBuf::from_slice(&vec![7; blocks * BLOCK_BYTES]).freeze();
         for source in (0..SOURCES).map(|at| StreamId::new(10 + at)) {
-            for first in (0..pages).step_by(64) {
+            for first in (0..blocks).step_by(64) {
                 shard.write(source, first * BLOCK, data(64)).await.expect("write");
             }
         }
         shard.apply_acknowledged().await.expect("apply");
         shard.checkpoint().await.expect("checkpoint");
-        // One of eight of the 960 pages that the cache has, of which each source has two thirds.
+        // One segment may put updates into maps for an eighth of the 960 pages that the cache has: those of one source, not of two.
         for source in (0..SOURCES).map(|at| StreamId::new(10 + at)) {
             for step in 0..80 {
-                shard.write(source, step * 7919 % pages * BLOCK, data(1)).await.expect("write");
+                shard.write(source, step * 7919 % blocks * BLOCK, data(1)).await.expect("write");
             }
         }
         shard.apply_acknowledged().await.expect("apply");

@@ -15,3 +15,4 @@ mod reduction;
 mod reservations;
 mod transactions;
 mod verify;
+mod versions;
