@@ -4,13 +4,14 @@
 //!
 //! `--reduced` measures one of the rows of reduced writes alone, for a profile: 0, 1 or 2.
 //!
-//! CPU is the engine's alone: what the memory disk copies stands beside it, and what a client does to make a request is taken off.
+//! CPU is the engine's alone: what the memory disk copies stands beside it, and what a client does to make a request is taken off, both as they were
+//! measured while the engine ran.
 //!
 //! Every write is durable as far as the memory disk goes when it is counted; draining, checkpoints and reclaim run beside it.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use futures_util::future::LocalBoxFuture;
 use rustix::time::{ClockId, clock_gettime};
@@ -36,6 +37,9 @@ const STRIDE: u64 = 1_000_003;
 
 /// Blocks that writes draw from.
 const POOL_BLOCKS: u64 = 2048;
+
+/// Making a request takes no longer; what does was interrupted.
+const CLIENT_MAX: Duration = Duration::from_micros(2);
 
 /// What is written, and how it is reduced.
 #[derive(Clone, Copy)]
@@ -127,6 +131,8 @@ struct Bench {
     /// Of [`POOL_BLOCKS`].
     data: BufSlice,
     written: Cell<u64>,
+    /// Time that the client took to make requests.
+    client_ns: Cell<f64>,
 }
 
 impl Bench {
@@ -168,7 +174,16 @@ impl Bench {
             data.chunks_mut(64).step_by(2).for_each(|piece| piece.fill(b'v'));
         }
         let (blocks, data) = ((volume_mib << 20) / BLOCK as u64, data.freeze());
-        Self { reactor, shard, disk: flat, blocks, load, data, written: Cell::new(0) }
+        Self {
+            reactor,
+            shard,
+            disk: flat,
+            blocks,
+            load,
+            data,
+            written: Cell::new(0),
+            client_ns: Cell::new(0.0),
+        }
     }
 
     /// Operations a second of `QUEUE_DEPTH` loops that run for `seconds`.
@@ -179,6 +194,7 @@ impl Bench {
     ) -> Rate {
         let count = Rc::new(Cell::new(0u64));
         let (begin, cpu, copied) = (Instant::now(), cpu_ns(), self.disk.copy_ns.get());
+        let client = self.client_ns.get();
         let loops: Vec<_> = (0..QUEUE_DEPTH)
             .map(|index| {
                 let (bench, count) = (Rc::clone(self), Rc::clone(&count));
@@ -199,19 +215,14 @@ impl Bench {
         }
         let count = count.get() as f64;
         let disk_ns = (self.disk.copy_ns.get() - copied) / count;
-        let cpu_ns = (cpu_ns() - cpu) / count - disk_ns;
+        let client_ns = (self.client_ns.get() - client) / count;
+        let cpu_ns = (cpu_ns() - cpu) / count - disk_ns - client_ns;
         Rate { per_s: count / begin.elapsed().as_secs_f64(), cpu_ns, disk_ns }
-    }
-
-    /// As [`Self::run`], of writes, without the client's part.
-    async fn run_writes(self: &Rc<Self>, seconds: f64) -> Rate {
-        let client = self.run(seconds / 8.0, make_data).await;
-        let rate = self.run(seconds, write).await;
-        Rate { cpu_ns: rate.cpu_ns - client.cpu_ns, ..rate }
     }
 
     /// What a client hands in: a buffer of the request's own.
     fn next_data(&self) -> BufSlice {
+        let begin = Instant::now();
         let mut data = AlignedBuf::scratch(BLOCK);
         let written = self.written.get() + 1;
         self.written.set(written);
@@ -220,15 +231,11 @@ impl Bench {
         if self.load.is_unique {
             data[..8].copy_from_slice(&written.to_le_bytes());
         }
-        data.freeze()
+        let data = data.freeze();
+        let took = begin.elapsed().min(CLIENT_MAX).as_nanos() as f64;
+        self.client_ns.set(self.client_ns.get() + took);
+        data
     }
-}
-
-/// The client's part of a write alone.
-fn make_data(bench: Rc<Bench>, _: u64) -> LocalBoxFuture<'static, ()> {
-    Box::pin(async move {
-        std::hint::black_box(bench.next_data());
-    })
 }
 
 fn write(bench: Rc<Bench>, block: u64) -> LocalBoxFuture<'static, ()> {
@@ -325,7 +332,7 @@ async fn reduced_writes(
         let load = Load { reduction: REDUCE, is_unique, is_compressible };
         let bench = Rc::new(Bench::open(reactor.clone(), volume_mib, load).await);
         bench.run(seconds / 2.0, write).await;
-        let rate = bench.run_writes(seconds).await;
+        let rate = bench.run(seconds, write).await;
         rows.push((name, rate, budget));
     }
     rows
@@ -344,7 +351,7 @@ fn per_call_ns(mut call: impl FnMut()) -> f64 {
 }
 
 fn main() {
-    let numbers: Vec<f64> = std::env::args().skip(1).filter_map(|arg| arg.parse().ok()).collect();
+    let numbers: Vec<f64> = std::env::args().skip(1).map_while(|arg| arg.parse().ok()).collect();
     let json = std::env::args().any(|arg| arg == "--json");
     let seconds = numbers.first().copied().unwrap_or(5.0);
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a size in MiB")]
@@ -358,8 +365,8 @@ fn main() {
             return reduced_writes(&reactor, seconds, volume_mib, only).await;
         }
         let bench = Rc::new(Bench::open(reactor.clone(), volume_mib, PLAIN).await);
-        let fill = bench.run_writes(seconds).await;
-        let writes = bench.run_writes(seconds).await;
+        let fill = bench.run(seconds, write).await;
+        let writes = bench.run(seconds, write).await;
         let before = bench.shard.stats();
         let reads = bench.run(seconds / 2.0, read).await;
         bench.run(0.2, read_cached).await;

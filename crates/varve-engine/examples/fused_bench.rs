@@ -19,9 +19,10 @@ struct Steps {
     fingerprinter: Fingerprinter,
     table: CompressTable,
     scratch: Vec<u8>,
-    /// What is stored of each block, one after the other: of the batch, or of all.
+    /// What is stored of all blocks, one after the other, between two separate steps.
     staged: Vec<u8>,
     lengths: Vec<usize>,
+    random: Vec<bool>,
     segment: Vec<u8>,
     segment_used: usize,
     /// Something of each result, so that none is left out.
@@ -40,37 +41,60 @@ impl Steps {
         }
     }
 
-    fn compress(&mut self, blocks: &[&[u8]]) {
+    /// Compresses a block to the scratch; the length, or 0 for what is stored from where it is.
+    fn compress(&mut self, block: &[u8], looks_random: bool) -> usize {
+        if looks_random {
+            return 0;
+        }
+        let len = compress_into_with_table(block, &mut self.scratch, &mut self.table);
+        let len = len.expect("the scratch takes the longest");
+        if len <= BLOCK * 7 / 8 { len } else { 0 }
+    }
+
+    fn test_all(&mut self, blocks: &[&[u8]]) {
+        self.random.clear();
+        self.random.extend(blocks.iter().map(|block| looks_random(block)));
+    }
+
+    /// Compresses all blocks, and keeps what comes of them for the step that appends.
+    fn compress_all(&mut self, blocks: &[&[u8]]) {
         self.staged.clear();
         self.lengths.clear();
-        for block in blocks {
-            let stored = if looks_random(block) {
-                None // It is appended from where it is.
-            } else {
-                let len = compress_into_with_table(block, &mut self.scratch, &mut self.table);
-                Some(len.expect("the scratch takes the longest"))
-                    .filter(|len| *len <= BLOCK * 7 / 8)
-            };
-            self.staged.extend_from_slice(&self.scratch[..stored.unwrap_or(0)]);
-            self.lengths.push(stored.unwrap_or(0));
+        for (index, block) in blocks.iter().enumerate() {
+            let len = self.compress(block, self.random[index]);
+            self.staged.extend_from_slice(&self.scratch[..len]);
+            self.lengths.push(len);
         }
     }
 
-    fn append(&mut self, blocks: &[&[u8]]) {
+    fn append_all(&mut self, blocks: &[&[u8]]) {
         let mut from = 0;
         for (block, len) in blocks.iter().zip(&self.lengths) {
             let staged = &self.staged[from..from + len];
             from += len;
             let stored = if staged.is_empty() { block } else { staged };
-            if self.segment_used + stored.len() > self.segment.len() {
-                self.segment_used = 0;
-            }
-            let end = self.segment_used + stored.len();
-            self.segment[self.segment_used..end].copy_from_slice(stored);
-            self.segment_used = end;
+            append(&mut self.segment, &mut self.segment_used, stored);
         }
         self.seen += u64::from(self.segment[0]);
     }
+
+    /// Tests each block, compresses it and appends what comes of it at once.
+    fn compress_and_append(&mut self, blocks: &[&[u8]]) {
+        for block in blocks {
+            let len = self.compress(block, looks_random(block));
+            let stored = if len == 0 { block } else { &self.scratch[..len] };
+            append(&mut self.segment, &mut self.segment_used, stored);
+        }
+        self.seen += u64::from(self.segment[0]);
+    }
+}
+
+fn append(segment: &mut [u8], used: &mut usize, stored: &[u8]) {
+    if *used + stored.len() > segment.len() {
+        *used = 0;
+    }
+    segment[*used..*used + stored.len()].copy_from_slice(stored);
+    *used += stored.len();
 }
 
 fn cpu_ns() -> f64 {
@@ -100,6 +124,7 @@ fn main() {
         scratch: vec![0; get_maximum_output_size(BLOCK)],
         staged: Vec::with_capacity(mib << 20),
         lengths: Vec::new(),
+        random: Vec::new(),
         segment: vec![0; 2 << 20],
         segment_used: 0,
         seen: 0,
@@ -117,15 +142,15 @@ fn main() {
                 for batch in blocks.chunks(DRAIN_BATCH) {
                     steps.zeros(batch);
                     steps.fingerprints(batch);
-                    steps.compress(batch);
-                    steps.append(batch);
+                    steps.compress_and_append(batch);
                 }
             }));
             separate.push(timed(|| {
                 steps.zeros(&blocks);
                 steps.fingerprints(&blocks);
-                steps.compress(&blocks);
-                steps.append(&blocks);
+                steps.test_all(&blocks);
+                steps.compress_all(&blocks);
+                steps.append_all(&blocks);
             }));
         }
         let per_block = |values: Vec<f64>| median(values) / blocks.len() as f64;
