@@ -4,6 +4,8 @@
 //!     as acknowledgements are in frame order.
 //! P2. At most [`FRAMES_IN_FLIGHT_MAX`] frames can have been under way at a crash, so a frame that far behind the stop proves that
 //!     the stop was acknowledged and is damaged. That is an error, never a shorter log.
+//! P3. What replay finds is durable before anything follows from it: a frame of a process that was killed may lie in the drive's cache only. Were it
+//!     lost by a power cut while it is drained, segments would hold the first part of a transaction, and nothing the rest.
 
 use std::rc::Rc;
 
@@ -52,7 +54,7 @@ impl LaneReader {
         Self { journal, owner, window: None, window_start: 0 }
     }
 
-    /// Looks at the whole ring once. Costs one sequential read of the lane.
+    /// Looks at the whole ring once, and makes durable what is there (P3). Costs one sequential read of the lane, and a flush.
     ///
     /// # Errors
     /// When the media fail.
@@ -68,6 +70,9 @@ impl LaneReader {
             census.data_witness = census.data_witness.max(header.data_witness);
             census.reclaim_witness = census.reclaim_witness.max(header.reclaim_witness);
             position += u64::from(header.header_bytes().next_multiple_of(FRAME_ALIGN));
+        }
+        if !planted(Bug::UnsettledFrameBelieved) {
+            self.journal.settle().await?;
         }
         Ok(census)
     }

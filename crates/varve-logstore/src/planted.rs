@@ -24,6 +24,8 @@ pub enum Bug {
     SegmentUnverified,
     /// Recovery: a segment that can be read is believed to be durable.
     UnsettledBelieved,
+    /// Recovery: a frame of the lane that can be read is believed to be durable.
+    UnsettledFrameBelieved,
     /// Checkpoint: the root is written while puts of what it names are under way.
     RootBeforePuts,
     /// Checkpoint: segments with pages are reused while the root before still needs them.
@@ -120,7 +122,7 @@ pub enum Bug {
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Self; 56] = [
+    pub const ALL: [Self; 57] = [
         Self::AckBeforeDurable,
         Self::ChainUnchecked,
         Self::ReadBeforeDurable,
@@ -131,6 +133,7 @@ impl Bug {
         Self::PartialRecordSkipped,
         Self::SegmentUnverified,
         Self::UnsettledBelieved,
+        Self::UnsettledFrameBelieved,
         Self::RootBeforePuts,
         Self::PagesReusedEarly,
         Self::NewReusedEarly,

@@ -93,6 +93,8 @@ pub async fn journal(store: &dyn JournalStore) {
     assert_eq!(*read_block(capacity).await.expect("read the next lap"), *lap);
     assert_eq!(*read_block(0).await.expect("read through the lap before"), *lap);
     assert_eq!(*read_block(block).await.expect("read a neighbour"), second[..MEDIA_ALIGN]);
+    store.settle().await.expect("settle");
+    assert_eq!(*read_block(capacity).await.expect("read what was settled"), *lap);
 }
 
 /// Roots begin empty, change only by compare-and-swap, and hold every length up to their bound.

@@ -83,6 +83,9 @@ pub trait JournalStore {
 
     /// Reads `len` bytes at `position`, both multiples of 4 KiB; yields whatever lap is there.
     fn read(&self, position: u64, len: u32) -> IoFuture<'_, BufSlice>;
+
+    /// Makes durable what reads see now: an append that was cut off or failed may have landed without being durable.
+    fn settle(&self) -> IoFuture<'_, ()>;
 }
 
 /// Which root.

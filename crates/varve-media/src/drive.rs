@@ -365,6 +365,10 @@ impl JournalStore for Lane {
         let read = self.disk.read(offset, len as usize);
         Box::pin(async move { Ok(read.await?.freeze()) })
     }
+
+    fn settle(&self) -> IoFuture<'_, ()> {
+        self.disk.flush()
+    }
 }
 
 /// Which root of the drive a key means.

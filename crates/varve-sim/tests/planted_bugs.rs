@@ -123,6 +123,24 @@ fn run_objects(world: u64) -> Outcome {
     })
 }
 
+/// A world in which transactions go through several segments, and the machine often stops while what they wrote is drained.
+fn run_short_lives(world: u64) -> Outcome {
+    let seeded = WorldConfig::from_seed(world);
+    let mut config = WorldConfig {
+        faults: Faults::None,
+        segment_bytes: 32 << 10,
+        object_percent: 100,
+        key_percent: 0,
+        shards: 1,
+        workers: 24,
+        stream_blocks: seeded.stream_blocks.min(40),
+        lives: 200,
+        ..seeded
+    };
+    config.latency.write_nanos = 5_000..1_000_000;
+    run_world(config)
+}
+
 /// Many short writes side by side on a disk that changes their order, and many lives: a frame is lost whose successor is there, and
 /// the frame that takes its place ends where it ended.
 fn run_torn_lanes(world: u64) -> Outcome {
@@ -182,6 +200,7 @@ fn found(bug: Bug) {
     catch_panics();
     let run = match bug {
         Bug::ChainUnchecked => run_torn_lanes,
+        Bug::UnsettledFrameBelieved => run_short_lives,
         bug if PROMISES.contains(&bug) => run_promising,
         bug if OBJECTS.contains(&bug) => run_objects,
         Bug::MarkForgetsAsks | Bug::MarkForgetsGranted => run_marked_peers,
@@ -226,6 +245,7 @@ planted! {
     recovery_skips_the_rest_of_a_partial_record: PartialRecordSkipped;
     recovery_believes_unverified_segments: SegmentUnverified;
     recovery_believes_what_is_only_in_a_cache: UnsettledBelieved;
+    recovery_believes_frames_that_are_only_in_a_cache: UnsettledFrameBelieved;
     checkpoint_writes_its_root_too_early: RootBeforePuts;
     checkpoint_reuses_pages_the_root_before_needs: PagesReusedEarly;
     segments_newer_than_the_checkpoint_are_reused: NewReusedEarly;
