@@ -84,6 +84,6 @@ def client_of(node, keys, seconds=60):
     import boto3
     from botocore.config import Config
 
-    config = Config(retries={"max_attempts": 0}, s3={"addressing_style": "path"}, connect_timeout=5, read_timeout=seconds)
+    config = Config(signature_version="s3v4", retries={"max_attempts": 0}, s3={"addressing_style": "path"}, connect_timeout=5, read_timeout=seconds)
     return boto3.client("s3", endpoint_url=node.endpoint, aws_access_key_id=keys[0], aws_secret_access_key=keys[1],
                         region_name="us-east-1", config=config)

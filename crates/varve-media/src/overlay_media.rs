@@ -56,8 +56,9 @@ impl OverlaySegments {
     fn keep(&self, number: SegmentNumber, bytes: Option<BufSlice>) -> Result<()> {
         let mut written = self.written.borrow_mut();
         let size = |bytes: &Option<BufSlice>| bytes.as_ref().map_or(0, |bytes| bytes.len() as u64);
-        self.memory.give_back(written.remove(&number).as_ref().map_or(0, size));
-        self.memory.take(size(&bytes))?;
+        let (before, now) = (written.get(&number).map_or(0, size), size(&bytes));
+        self.memory.take(now.saturating_sub(before))?;
+        self.memory.give_back(before.saturating_sub(now));
         written.insert(number, bytes);
         Ok(())
     }
