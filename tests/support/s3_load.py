@@ -80,10 +80,11 @@ class Load:
 
 
 def client_of(node, keys, seconds=60):
-    """A boto3 client of a node that tries nothing twice."""
+    """A boto3 client of a node that serves, or begins to; it tries nothing twice."""
     import boto3
     from botocore.config import Config
 
+    node.context.wait_for(lambda: node.endpoint, "S3 is served")
     config = Config(signature_version="s3v4", retries={"max_attempts": 0}, s3={"addressing_style": "path"}, connect_timeout=5, read_timeout=seconds)
     return boto3.client("s3", endpoint_url=node.endpoint, aws_access_key_id=keys[0], aws_secret_access_key=keys[1],
                         region_name="us-east-1", config=config)

@@ -46,7 +46,7 @@ pub(crate) struct OfflinePool {
 /// What the pool lies on.
 pub(crate) enum OfflinePlace {
     Drives(PoolInspection),
-    Rados(RadosLook),
+    Rados(Box<RadosLook>),
 }
 
 impl OfflinePool {
@@ -62,7 +62,7 @@ impl OfflinePool {
             _ => None,
         };
         let place = match home {
-            Some(home) => OfflinePlace::Rados(RadosLook::open(home, source.unserved)?),
+            Some(home) => OfflinePlace::Rados(Box::new(RadosLook::open(home, source.unserved)?)),
             None => OfflinePlace::Drives(inspect(source, &settings)?),
         };
         Ok(Self { place, settings })

@@ -136,14 +136,10 @@ impl Check {
         let config = self.pool.shard_config(figures, shard);
         let listed =
             listing.map(|listing| listing.segments.get(&shard).cloned().unwrap_or_default());
-        let is_given_back = match &self.pool.place {
-            OfflinePlace::Drives(_) => true,
-            OfflinePlace::Rados(look) => look.is_given_back(),
-        };
         let checked = catch_unwind(AssertUnwindSafe(|| {
             self.pool.on_loop(self.overlay_bytes_max, |reactor, looked| {
                 let quick = self.quick;
-                let job = ShardJob { reactor, looked, config, quick, listed, is_given_back };
+                let job = ShardJob { reactor, looked, config, quick, listed };
                 let watch = watch.clone();
                 Box::pin(async move { job.run(watch).await })
             })

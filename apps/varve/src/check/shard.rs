@@ -42,8 +42,6 @@ pub(super) struct ShardJob {
     pub(super) quick: bool,
     /// Slots of the shard that take room by being there, where they do.
     pub(super) listed: Option<Vec<SegmentNumber>>,
-    /// Whether the shard was given back by who had it last, so that nothing was cut off.
-    pub(super) is_given_back: bool,
 }
 
 /// Sums of a shard, for the report.
@@ -257,12 +255,8 @@ impl ShardJob {
         unused.sort_unstable();
         for number in &unused {
             let what = format!("nothing uses segment {number}");
-            let finding = if self.is_given_back {
-                Finding::warning("object_unused", what, "the next start of the daemon deletes it")
-            } else {
-                let advice = "nothing: what a kill left is deleted by the next start of the daemon";
-                Finding::new(Severity::Note, "object_unused", what, advice)
-            };
+            let advice = "nothing: the next start of the daemon deletes it";
+            let finding = Finding::new(Severity::Note, "object_unused", what, advice);
             outcome.borrow_mut().findings.push(self.at_segment(finding, *number, 0, 0));
         }
         let mut missing = 0;

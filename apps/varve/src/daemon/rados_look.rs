@@ -94,11 +94,6 @@ impl RadosLook {
         }
     }
 
-    /// Whether every shard was given back by who had it last.
-    pub(crate) fn is_given_back(&self) -> bool {
-        self.holdings.iter().all(|holding| !holding.is_held)
-    }
-
     /// The pool's objects. Blocks, for a large pool for long.
     pub(crate) fn list(&self) -> Result<Listing> {
         self.ask(async |pool: RadosPool| pool.list().await)
