@@ -15,8 +15,9 @@ use varve_engine::{
     AuditReport, Damage, DamagedPart, MapItem, Pool, Shard, ShardConfig, StoredKey, VerifyEvent,
     VerifyReport, verify_slot,
 };
+use varve_media::SegmentId;
 use varve_reactor::Reactor;
-use varve_types::{ByteCount, ChunkId, SegmentNumber, ShardId, StreamId};
+use varve_types::{ByteCount, ChunkId, Generation, SegmentNumber, ShardId, StreamId};
 
 use crate::offline::{Looked, open_shard};
 
@@ -25,6 +26,9 @@ use crate::watch::Watch;
 
 /// How often a check looks whether it should end, in ns.
 const STOP_POLL_NS: u64 = 50_000_000;
+
+/// After so long an opened shard has told the media what its recovery gave back.
+const SETTLE_NS: u64 = 1_000_000;
 
 /// Bytes at a segment's begin that are all zero only where there is none.
 const HEAD_BYTES: u32 = 64;
@@ -249,22 +253,31 @@ impl ShardJob {
         listed: &[SegmentNumber],
         outcome: &RefCell<ShardOutcome>,
     ) {
-        let listed: HashSet<_> = listed.iter().copied().collect();
-        let mut unused: Vec<_> =
+        // Where nothing was put by now, in the overlay or below.
+        let is_empty = async |id: SegmentId| {
+            let head = media.segments.get(id, 0, HEAD_BYTES).await;
+            head.is_ok_and(|head| head.iter().all(|byte| *byte == 0))
+        };
+        let unused: Vec<_> =
             listed.iter().copied().filter(|number| shard.is_segment_unused(*number)).collect();
-        unused.sort_unstable();
-        for number in &unused {
+        self.reactor.sleep(SETTLE_NS).await;
+        let mut unused_count = 0;
+        for number in unused {
+            // What recovery itself gave back was in use until then, and is deleted in the overlay.
+            if is_empty(SegmentId { number, generation: Generation::ZERO }).await {
+                continue;
+            }
+            unused_count += 1;
             let what = format!("nothing uses segment {number}");
             let advice = "nothing: the next start of the daemon deletes it";
             let finding = Finding::new(Severity::Note, "object_unused", what, advice);
-            outcome.borrow_mut().findings.push(self.at_segment(finding, *number, 0, 0));
+            outcome.borrow_mut().findings.push(self.at_segment(finding, number, 0, 0));
         }
+        let listed: HashSet<_> = listed.iter().copied().collect();
         let mut missing = 0;
         for id in shard.segments_to_verify() {
             // Recovery may have made it, in the overlay.
-            let is_missing = !listed.contains(&id.number)
-                && matches!(media.segments.get(id, 0, HEAD_BYTES).await, Ok(head) if head.iter().all(|byte| *byte == 0));
-            if is_missing {
+            if !listed.contains(&id.number) && is_empty(id).await {
                 missing += 1;
                 let what = format!("segment {} is in use, and is not there", id.number);
                 let finding = Finding::error("object_missing", what, RESTORE);
@@ -272,7 +285,7 @@ impl ShardJob {
             }
         }
         let mut outcome = outcome.borrow_mut();
-        outcome.unused_objects = unused.len() as u64;
+        outcome.unused_objects = unused_count;
         outcome.missing_objects = missing;
     }
 
