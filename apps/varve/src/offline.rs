@@ -1,6 +1,6 @@
 //! A pool that no daemon serves, opened for reading: what `varve check` and `varve dump` share.
 //!
-//! P1. Nothing is written to the drives: shards are opened, and recover, over an overlay in memory.
+//! P1. Nothing is written to what the pool lies on: shards are opened, and recover, over an overlay in memory.
 //! P2. Shards are opened with the memory that the daemon's settings give them, so that what the daemon can open opens here.
 
 use std::cell::Cell;
@@ -11,13 +11,15 @@ use std::rc::Rc;
 use clap::Args;
 use futures_util::future::LocalBoxFuture;
 use varve_engine::{Pool, PoolZones, Shard, ShardConfig, ShardParts, Zone, ZoneSource};
-use varve_media::{Drive, OverlayMemory, PoolFigures, PoolInspection};
+use varve_media::{
+    Drive, Media, OverlayMemory, Place, PoolFigures, PoolInspection, RootKey, RootSide,
+};
 use varve_reactor::{Loop, LoopConfig, Reactor};
-use varve_types::ShardId;
+use varve_types::{SegmentNumber, ShardId};
 
 use crate::cli::Global;
 use crate::config::{Settings, read_data};
-use crate::daemon::{RadosHome, drives};
+use crate::daemon::{LookedRados, RadosHome, RadosLook, drives};
 use crate::failure::{Failure, Result};
 
 /// Least memory of a shard, as the daemon has it.
@@ -29,35 +31,67 @@ pub(crate) struct Source {
     /// Drive of the pool: block device, file or directory, repeatable [default: those the data directory remembers]
     #[arg(long, value_name = "PATH")]
     pub(crate) drive: Vec<PathBuf>,
+
+    /// Of a pool on RADOS: no daemon serves it, although it was not given back, as after a kill
+    #[arg(long, conflicts_with = "drive")]
+    pub(crate) unserved: bool,
 }
 
 /// See the module.
 pub(crate) struct OfflinePool {
-    pub(crate) inspection: PoolInspection,
+    pub(crate) place: OfflinePlace,
     settings: Settings,
 }
 
+/// What the pool lies on.
+pub(crate) enum OfflinePlace {
+    Drives(PoolInspection),
+    Rados(Box<RadosLook>),
+}
+
 impl OfflinePool {
-    /// Opens the drives and keeps daemons from serving them meanwhile.
+    /// Opens the pool, if no daemon serves it. Drives cannot be served meanwhile.
     pub(crate) fn open(global: &Global, source: &Source) -> Result<Self> {
         if global.addr.is_some() {
             return Err(Failure::misuse("`--addr` names a daemon, and this command needs none")
                 .hint("name the pool by its data directory with --data, or by --drive"));
         }
         let settings = read_data(&global.data())?;
-        let paths = match source.drive.as_slice() {
-            [] => remembered(&settings)?,
-            drives => drives.to_vec(),
+        let home = match source.drive.as_slice() {
+            [] => RadosHome::load(&settings.data)?,
+            _ => None,
         };
-        let inspection = PoolInspection::open(&paths).map_err(|error| match error {
-            varve_media::Error::InUse { path } => {
-                Failure::misuse(format!("{path} is in use: a daemon has the pool open"))
-                    .hint("end the daemon first (SIGTERM); this command needs the pool to itself")
+        let place = match home {
+            Some(home) => OfflinePlace::Rados(Box::new(RadosLook::open(home, source.unserved)?)),
+            None => OfflinePlace::Drives(inspect(source, &settings)?),
+        };
+        Ok(Self { place, settings })
+    }
+
+    /// What the pool's superblocks agree on, or its record says.
+    pub(crate) fn figures(&self) -> varve_media::Result<PoolFigures> {
+        match &self.place {
+            OfflinePlace::Drives(inspection) => inspection.figures(),
+            OfflinePlace::Rados(look) => Ok(look.figures()),
+        }
+    }
+
+    /// Slots that may hold a segment, and of which shard; shard 0 where they are the same ones for all. Blocks.
+    pub(crate) fn slots(&self) -> Result<Vec<(ShardId, u32)>> {
+        match &self.place {
+            OfflinePlace::Drives(inspection) => {
+                let figures =
+                    inspection.figures().map_err(|error| Failure::new(error.to_string()))?;
+                let count = u32::try_from(figures.segment_count).unwrap_or(u32::MAX);
+                Ok((0..count).map(|number| (ShardId(0), number)).collect())
             }
-            error => Failure::misuse(error.to_string())
-                .hint("name the pool by its data directory with --data, or by --drive"),
-        })?;
-        Ok(Self { inspection, settings })
+            OfflinePlace::Rados(look) => {
+                let of_shards = look.list()?.segments.into_iter();
+                Ok(of_shards
+                    .flat_map(|(shard, slots)| slots.into_iter().map(move |slot| (shard, slot.0)))
+                    .collect())
+            }
+        }
     }
 
     /// What a shard is told when it is opened (P2).
@@ -70,12 +104,12 @@ impl OfflinePool {
         }
     }
 
-    /// Runs `work` on a loop of its own, with the drives under an overlay of at most `overlay_bytes_max` (P1). What `work` leaves behind ends
+    /// Runs `work` on a loop of its own, with the pool under an overlay of at most `overlay_bytes_max` (P1). What `work` leaves behind ends
     /// with the loop.
     pub(crate) fn on_loop<T: 'static>(
         &self,
         overlay_bytes_max: u64,
-        work: impl FnOnce(Reactor, Drive) -> LocalBoxFuture<'static, T>,
+        work: impl FnOnce(Reactor, Looked) -> LocalBoxFuture<'static, T>,
     ) -> Result<T> {
         let mut event_loop = Loop::new(LoopConfig::default()).map_err(|error| {
             Failure::misuse(format!("start a loop: {error}"))
@@ -83,22 +117,73 @@ impl OfflinePool {
         })?;
         let reactor = event_loop.handle();
         let memory = OverlayMemory::new(overlay_bytes_max);
-        let drive = self.inspection.drive(&reactor, &memory).map_err(|error| {
-            Failure::new(format!("open the drives: {error}"))
-                .hint("name all drives of the pool with --drive")
-        })?;
-        Ok(event_loop.run(work(reactor, drive)))
+        let looked = match &self.place {
+            OfflinePlace::Drives(inspection) => {
+                let drive = inspection.drive(&reactor, &memory).map_err(|error| {
+                    Failure::new(format!("open the drives: {error}"))
+                        .hint("name all drives of the pool with --drive")
+                })?;
+                Looked::Drives(drive)
+            }
+            OfflinePlace::Rados(look) => {
+                let looked = event_loop.run(look.look(&reactor, &memory));
+                let failed = |error| Failure::new(format!("open the pool on RADOS: {error}"));
+                Looked::Rados(Rc::new(looked.map_err(failed)?))
+            }
+        };
+        Ok(event_loop.run(work(reactor, looked)))
     }
 }
 
-fn remembered(settings: &Settings) -> Result<Vec<PathBuf>> {
-    if RadosHome::load(&settings.data)?.is_some() {
-        return Err(Failure::misuse(format!(
-            "the pool of {} is on RADOS, which this command cannot read yet",
-            settings.data.display()
-        ))
-        .hint("check it while it is served: `varve check --online`"));
+/// A pool under an overlay, on one thread.
+#[derive(Clone)]
+pub(crate) enum Looked {
+    Drives(Drive),
+    Rados(Rc<LookedRados>),
+}
+
+impl Looked {
+    /// What a shard is read with.
+    pub(crate) fn media(&self, shard: ShardId) -> varve_media::Result<Media> {
+        match self {
+            Self::Drives(drive) => drive.media(shard),
+            Self::Rados(looked) => looked.media(shard),
+        }
     }
+
+    /// A root of the pool, all sides of it, as they are.
+    pub(crate) async fn root_sides(&self, key: RootKey) -> varve_media::Result<Vec<RootSide>> {
+        match self {
+            Self::Drives(drive) => Ok(drive.root_sides(key).await?.into()),
+            Self::Rados(looked) => Ok(vec![looked.root_side(key).await?]),
+        }
+    }
+
+    /// Where a segment of a shard begins; `None` when the pool has no such segment.
+    pub(crate) fn segment_place(&self, shard: ShardId, number: SegmentNumber) -> Option<Place> {
+        match self {
+            Self::Drives(drive) => drive.segment_place(number),
+            Self::Rados(looked) => Some(looked.segment_place(shard, number)),
+        }
+    }
+}
+
+fn inspect(source: &Source, settings: &Settings) -> Result<PoolInspection> {
+    let paths = match source.drive.as_slice() {
+        [] => remembered(settings)?,
+        drives => drives.to_vec(),
+    };
+    PoolInspection::open(&paths).map_err(|error| match error {
+        varve_media::Error::InUse { path } => {
+            Failure::misuse(format!("{path} is in use: a daemon has the pool open"))
+                .hint("end the daemon first (SIGTERM); this command needs the pool to itself")
+        }
+        error => Failure::misuse(error.to_string())
+            .hint("name the pool by its data directory with --data, or by --drive"),
+    })
+}
+
+fn remembered(settings: &Settings) -> Result<Vec<PathBuf>> {
     if let Some(entries) = drives::load(&settings.data)? {
         return Ok(entries.into_iter().map(|entry| entry.path).collect());
     }
@@ -117,12 +202,11 @@ fn remembered(settings: &Settings) -> Result<Vec<PathBuf>> {
 /// Opens a shard over the overlay: recovers it as the daemon would.
 pub(crate) async fn open_shard(
     reactor: &Reactor,
-    drive: &Drive,
+    media: Media,
     pool: &Rc<Pool>,
     config: ShardConfig,
 ) -> varve_engine::Result<Rc<Shard>> {
     let shard = config.shard;
-    let media = drive.media(shard).map_err(varve_logstore::Error::from)?;
     let quiet = Rc::new(Cell::new(false));
     let zones = PoolZones::new(Rc::clone(pool), shard);
     let zones = Rc::new(QuietZones { zones, quiet: Rc::clone(&quiet) });

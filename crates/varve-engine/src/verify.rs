@@ -17,7 +17,7 @@ use varve_logstore::format::summary::{SummaryEntry, Unit};
 use varve_logstore::space::{SegmentState, unit_space};
 use varve_media::SegmentId;
 use varve_stdx::BufSlice;
-use varve_types::ChunkId;
+use varve_types::{ChunkId, SegmentNumber};
 
 use crate::hash::HashSet;
 use crate::tree::Scan;
@@ -162,7 +162,15 @@ impl Shard {
         self.segments_to_verify().len() as u64 * segment_bytes
     }
 
-    fn segments_to_verify(&self) -> Vec<SegmentId> {
+    /// Whether nothing of the shard is, or is about to be, in a slot; also where the slot is not the shard's.
+    #[must_use]
+    pub fn is_segment_unused(&self, number: SegmentNumber) -> bool {
+        self.space.borrow().is_unused(number)
+    }
+
+    /// The segments that hold something live, which [`Self::verify`] reads.
+    #[must_use]
+    pub fn segments_to_verify(&self) -> Vec<SegmentId> {
         let space = self.space.borrow();
         let mut ids: Vec<_> = space
             .iter()
@@ -562,7 +570,7 @@ fn part_of(entry: &SummaryEntry) -> DamagedPart {
 pub async fn verify_slot(
     media: &varve_media::Media,
     config: &crate::ShardConfig,
-    number: varve_types::SegmentNumber,
+    number: SegmentNumber,
 ) -> Result<Vec<Damage>> {
     let unknown = SegmentId { number, generation: varve_types::Generation::ZERO };
     let read = media.segments.get(unknown, 0, STRIP_HEADER_BYTES).await;

@@ -65,6 +65,37 @@ pub struct Claim {
 }
 
 impl Claim {
+    /// The claim of who only looks at a shard: lost from the start, and of an epoch that no object gets.
+    pub(crate) fn of_nobody(
+        reactor: &Reactor,
+        objects: &Rc<dyn Objects>,
+        names: &Names,
+        shard: ShardId,
+    ) -> Rc<Self> {
+        let claim = Self::new(reactor, objects, names.root(RootKey::Shard(shard)), shard, u64::MAX);
+        claim.lose();
+        Rc::new(claim)
+    }
+
+    fn new(
+        reactor: &Reactor,
+        objects: &Rc<dyn Objects>,
+        root: String,
+        shard: ShardId,
+        epoch: u64,
+    ) -> Self {
+        Self {
+            reactor: reactor.clone(),
+            objects: Rc::clone(objects),
+            root,
+            shard,
+            epoch,
+            is_lost: Cell::new(false),
+            became_lost: Notify::new(),
+            confirmed_until_ns: Cell::new(0),
+        }
+    }
+
     /// Takes a shard over from whoever has it (C1, C4).
     pub(crate) async fn take(
         reactor: &Reactor,
@@ -88,17 +119,7 @@ impl Claim {
             tracing::info!(shard = shard.0, epoch, "taking over a shard that nobody gave back");
             reactor.sleep(TAKEOVER_WAIT_NS).await; // C4
         }
-        let claim = Self {
-            reactor: reactor.clone(),
-            objects: Rc::clone(objects),
-            root,
-            shard,
-            epoch,
-            is_lost: Cell::new(false),
-            became_lost: Notify::new(),
-            confirmed_until_ns: Cell::new(0),
-        };
-        let claim = Rc::new(claim);
+        let claim = Rc::new(Self::new(reactor, objects, root, shard, epoch));
         reactor.spawn(Self::watch(Rc::downgrade(&claim)));
         Ok(claim)
     }

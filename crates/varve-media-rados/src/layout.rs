@@ -60,12 +60,29 @@ impl Names {
         format!("{}segment.{:04x}.{:08x}", self.prefix, shard.0, slot.0)
     }
 
-    /// The slot whose segment has that name, if it is one of the shard.
-    pub(crate) fn slot(&self, shard: ShardId, name: &str) -> Option<SegmentNumber> {
+    /// Shard and slot of the segment that has that name.
+    pub(crate) fn slot(&self, name: &str) -> Option<(ShardId, SegmentNumber)> {
         let slot = name.strip_prefix(self.prefix.as_str())?.strip_prefix("segment.")?;
-        let (found, slot) = slot.split_once('.')?;
+        let (shard, slot) = slot.split_once('.')?;
+        let shard = ShardId(u16::from_str_radix(shard, 16).ok()?);
         let slot = SegmentNumber(u32::from_str_radix(slot, 16).ok()?);
-        (found == format!("{:04x}", shard.0)).then_some(slot)
+        (self.segment(shard, slot) == name).then_some((shard, slot))
+    }
+
+    /// Whether an object with that name is one of the pool's.
+    pub(crate) fn is_ours(&self, name: &str) -> bool {
+        name.starts_with(&self.prefix)
+    }
+
+    /// All names that the metadata pool has of the pool, and whether an object is there from its making on.
+    pub(crate) fn of_metadata(&self, spec: &RadosSpec) -> impl Iterator<Item = (String, bool)> {
+        let of_shard = move |shard| {
+            let parts = (0..lane_parts(spec)).map(move |part| self.lane_part(shard, part));
+            std::iter::once(self.root(RootKey::Shard(shard))).chain(parts)
+        };
+        let shards = (0..spec.lane_count).map(ShardId).flat_map(of_shard);
+        let always = [self.record(), self.root(RootKey::Pool)].into_iter().chain(shards);
+        always.map(|name| (name, true)).chain(std::iter::once((self.nodes(), false)))
     }
 }
 

@@ -83,10 +83,10 @@ impl RadosSpec {
 
 /// An open pool, on one thread.
 pub struct RadosPool {
-    data: Rc<dyn Objects>,
-    meta: Rc<dyn Objects>,
-    names: Names,
-    spec: RadosSpec,
+    pub(crate) data: Rc<dyn Objects>,
+    pub(crate) meta: Rc<dyn Objects>,
+    pub(crate) names: Names,
+    pub(crate) spec: RadosSpec,
 }
 
 impl RadosPool {
@@ -199,48 +199,58 @@ impl RadosPool {
         shard: ShardId,
         local: Option<LocalLane>,
     ) -> Result<(Media, Rc<Claim>)> {
-        let RadosSpec { lane_count, lane_bytes, root_bytes_max, .. } = self.spec;
-        if shard.0 >= lane_count {
-            return Err(Error::NoLane { shard, lanes: lane_count });
-        }
         self.check_lane(shard, local.as_ref().map(|lane| &*lane.journal))?;
         let parts = lane_parts(&self.spec);
         let claim =
             Claim::take(reactor, &self.meta, &self.names, shard, parts, local.as_ref()).await?;
-        let journal: Rc<dyn JournalStore> = match local {
-            Some(lane) => lane.journal,
-            None => Rc::new(Lane {
+        Ok((self.media(&claim, local.map(|lane| lane.journal)), claim))
+    }
+
+    pub(crate) fn media(
+        &self,
+        claim: &Rc<Claim>,
+        local_journal: Option<Rc<dyn JournalStore>>,
+    ) -> Media {
+        let RadosSpec { lane_count, lane_bytes, root_bytes_max, .. } = self.spec;
+        let lane_in_rados = || -> Rc<dyn JournalStore> {
+            Rc::new(Lane {
                 objects: Rc::clone(&self.meta),
                 names: self.names.clone(),
-                claim: Rc::clone(&claim),
+                claim: Rc::clone(claim),
                 capacity: lane_bytes,
-            }),
+            })
         };
-        let media = Media {
+        Media {
             segments: Rc::new(Segments {
                 objects: Rc::clone(&self.data),
                 names: self.names.clone(),
-                claim: Rc::clone(&claim),
+                claim: Rc::clone(claim),
                 geometry: SegmentGeometry {
                     segment_bytes: self.spec.segment_bytes,
                     segment_count: self.spec.segment_count,
                 },
             }),
-            journal,
+            journal: local_journal.unwrap_or_else(lane_in_rados),
             roots: Rc::new(Roots {
                 objects: Rc::clone(&self.meta),
                 names: self.names.clone(),
-                claim: Rc::clone(&claim),
+                claim: Rc::clone(claim),
                 lane_count,
                 bytes_max: root_bytes_max,
             }),
-            fence: Rc::clone(&claim) as Rc<dyn varve_media::Fence>,
-        };
-        Ok((media, claim))
+            fence: Rc::clone(claim) as Rc<dyn varve_media::Fence>,
+        }
     }
 
-    /// Refuses a lane where there is to be none, none where there is to be one, and one of another size.
-    fn check_lane(&self, shard: ShardId, local: Option<&dyn JournalStore>) -> Result<()> {
+    /// Refuses a lane that does not exist, one where there is to be none, none where there is to be one, and one of another size.
+    pub(crate) fn check_lane(
+        &self,
+        shard: ShardId,
+        local: Option<&dyn JournalStore>,
+    ) -> Result<()> {
+        if shard.0 >= self.spec.lane_count {
+            return Err(Error::NoLane { shard, lanes: self.spec.lane_count });
+        }
         let reason = match (self.spec.journal, local) {
             (JournalPlace::Rados, None) => return Ok(()),
             (JournalPlace::Local, Some(lane)) if lane.capacity() == self.spec.lane_bytes => {

@@ -138,8 +138,9 @@ impl SegmentStore for Segments {
         let listed = self.objects.list();
         Box::pin(async move {
             let names = listed.await.map_err(|refusal| self.error("list", "", 0, refusal))?;
-            let shard = self.claim.shard();
-            Ok(names.iter().filter_map(|name| self.names.slot(shard, name)).collect())
+            let slots = names.iter().filter_map(|name| self.names.slot(name));
+            let own = slots.filter(|(shard, _)| *shard == self.claim.shard());
+            Ok(own.map(|(_, slot)| slot).collect())
         })
     }
 }

@@ -11,8 +11,8 @@ use varve_media::{
     RootKey, RootStore, RootVersion, SegmentId, conformance,
 };
 use varve_media_rados::{
-    Change, JournalPlace, LEASE_NS, LocalLane, MemoryClient, MemoryCluster, Objects, PoolKind,
-    RadosPool, RadosSpec, Refusal, Write,
+    Change, Holding, JournalPlace, LEASE_NS, LocalLane, MemoryClient, MemoryCluster, Objects,
+    PoolKind, RadosPool, RadosSpec, Refusal, Write,
 };
 use varve_membership::Table;
 use varve_reactor::{Reactor, SimLoop};
@@ -237,6 +237,96 @@ fn the_root_of_the_pool_goes_with_shard_0() {
         let late = before.roots.replace(RootKey::Pool, version, vec![2]).await;
         assert_eq!(late.unwrap_err().kind(), ErrorKind::Fenced);
         after.roots.replace(RootKey::Pool, version, vec![3]).await.unwrap();
+    });
+}
+
+#[test]
+fn who_only_looks_reads_everything_and_changes_nothing() {
+    with_pool(|cluster, reactor| async move {
+        let (owner, guest) = (cluster.client(), cluster.client());
+        let pool = open(&guest).await;
+        assert!(pool.holdings().await.unwrap().iter().all(|holding| !holding.is_held));
+        let media = claim(&reactor, &owner).await;
+        let root = RootKey::Shard(SHARD);
+        media.segments.put(id(3, 1), noise(64 << 10)).await.unwrap();
+        media.journal.append(4096, noise(4096)).await.unwrap();
+        let version = media.roots.replace(root, RootVersion(0), vec![9]).await.unwrap();
+
+        let held = pool.holdings().await.unwrap();
+        let of_shard = Holding { shard: SHARD, epoch: 1, is_held: true };
+        assert_eq!((held[1], held[0].is_held, held.len()), (of_shard, false, 3));
+        let look = pool.look(&reactor, SHARD, None).unwrap();
+        let seen = look.segments.get(id(3, 1), 0, 64 << 10).await.unwrap();
+        assert_eq!(*seen, *noise(64 << 10));
+        assert_eq!(*look.journal.read(4096, 4096).await.unwrap(), *noise(4096));
+        assert_eq!(look.roots.read(root).await.unwrap(), (version, vec![9]));
+
+        let fenced = |result: varve_media::Result<()>| {
+            assert_eq!(result.unwrap_err().kind(), ErrorKind::Fenced);
+        };
+        fenced(look.segments.put(id(3, 2), noise(4096)).await);
+        fenced(look.segments.put(id(4, 2), noise(4096)).await);
+        fenced(look.segments.delete(id(3, 1)).await);
+        fenced(look.journal.append(4096, noise(8192)).await);
+        fenced(look.roots.replace(root, version, vec![8]).await.map(drop));
+        fenced(look.fence.release().await);
+        assert_eq!(pool.holdings().await.unwrap(), held, "nobody lost anything");
+        media.journal.append(0, noise(4096)).await.unwrap();
+        assert_eq!(media.roots.read(root).await.unwrap(), (version, vec![9]));
+        media.fence.release().await.unwrap();
+        assert!(!pool.holdings().await.unwrap()[1].is_held);
+        let above = pool.look(&reactor, ShardId(3), None).err().unwrap();
+        assert_eq!(above.kind(), ErrorKind::Invalid);
+    });
+}
+
+#[test]
+fn a_listing_tells_what_is_not_the_pools_and_what_is_missing() {
+    with_pool(|cluster, reactor| async move {
+        let client = cluster.client();
+        let (data, meta) = pools(&client);
+        let pool = open(&client).await;
+        let media = claim(&reactor, &client).await;
+        for slot in [9, 2] {
+            media.segments.put(id(slot, 1), noise(64 << 10)).await.unwrap();
+        }
+        let listing = pool.list().await.unwrap();
+        let slots = vec![SegmentNumber(2), SegmentNumber(9)];
+        assert_eq!(listing.segments.iter().collect::<Vec<_>>(), [(&SHARD, &slots)]);
+        // Records, roots of pool and shards, and three parts of each lane.
+        assert_eq!((listing.data_objects, listing.meta_objects), (3, 2 + 3 + 3 * 3));
+        assert_eq!((listing.unknown.as_slice(), listing.missing.as_slice()), (&[][..], &[][..]));
+
+        let put = |objects: &Rc<dyn Objects>, name: String| {
+            let write = Some(Write::Whole(noise(16 << 10)));
+            objects.change(&name, Change { write, ..Change::default() })
+        };
+        let remove = |objects: &Rc<dyn Objects>, name: String| {
+            objects.change(&name, Change { write: Some(Write::Remove), ..Change::default() })
+        };
+        let other = PoolId([8; 16]);
+        put(&data, format!("varve.{other}.segment.0001.00000001")).await.unwrap();
+        put(&meta, "somebody's".to_owned()).await.unwrap();
+        put(&meta, format!("varve.{POOL}.nodes")).await.unwrap();
+        assert_eq!(pool.list().await.unwrap().unknown, [""; 0], "others', and the table of nodes");
+        for name in ["segment.0003.00000001", "segment.0001.00000010", "segment.0001.2", "x"] {
+            put(&data, format!("varve.{POOL}.{name}")).await.unwrap();
+        }
+        put(&meta, format!("varve.{POOL}.lane.0001.000003")).await.unwrap();
+        remove(&meta, format!("varve.{POOL}.lane.0002.000001")).await.unwrap();
+        remove(&meta, format!("varve.{POOL}.root.0000")).await.unwrap();
+        let listing = pool.list().await.unwrap();
+        let of = |pool: &str, names: &[&str]| -> Vec<String> {
+            names.iter().map(|name| format!("rados:{pool}/varve.{POOL}.{name}")).collect()
+        };
+        let in_data = ["segment.0001.00000010", "segment.0001.2", "segment.0003.00000001", "x"];
+        let unknown = [of("data", &in_data), of("meta", &["lane.0001.000003"])].concat();
+        assert_eq!(
+            listing.unknown, unknown,
+            "shards and slots beyond the last, and other spellings"
+        );
+        assert_eq!(listing.missing, of("meta", &["root.0000", "lane.0002.000001"]));
+        assert_eq!(listing.segments[&SHARD], slots);
     });
 }
 

@@ -28,6 +28,11 @@ impl SparseBytes {
         self.pages.range(numbers).count() as u64 * PAGE as u64
     }
 
+    /// Bytes of all pages that were written.
+    pub(crate) fn written_bytes(&self) -> u64 {
+        self.pages.len() as u64 * PAGE as u64
+    }
+
     /// Replaces what `out` holds of written pages; the rest stays.
     pub(crate) fn patch(&self, offset: u64, out: &mut [u8]) {
         let first = offset / PAGE as u64;

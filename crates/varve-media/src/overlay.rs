@@ -37,42 +37,72 @@ impl OverlayMemory {
         self.bytes.get()
     }
 
-    fn take(&self, bytes: u64) -> Result<()> {
+    pub(crate) fn take(&self, bytes: u64) -> Result<()> {
         if self.bytes.get() + bytes > self.bytes_max {
             return Err(Error::OverlayFull { bytes_max: self.bytes_max }); // O3
         }
         self.bytes.set(self.bytes.get() + bytes);
         Ok(())
     }
+
+    pub(crate) fn give_back(&self, bytes: u64) {
+        self.bytes.set(self.bytes.get() - bytes);
+    }
 }
 
-/// See the module.
-pub struct OverlayDisk {
-    below: Rc<dyn Disk>,
-    written: Rc<RefCell<SparseBytes>>,
+/// The pages of something that were written.
+pub(crate) struct OverlayPages {
+    written: RefCell<SparseBytes>,
     memory: Rc<OverlayMemory>,
 }
 
-impl OverlayDisk {
-    /// An overlay that holds nothing yet.
-    #[must_use]
-    pub fn new(below: Rc<dyn Disk>, memory: Rc<OverlayMemory>) -> Self {
-        Self { below, written: Rc::default(), memory }
+impl OverlayPages {
+    pub(crate) fn new(memory: Rc<OverlayMemory>) -> Self {
+        Self { written: RefCell::default(), memory }
     }
 
-    fn keep(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+    pub(crate) fn keep(&self, offset: u64, bytes: &[u8]) -> Result<()> {
         let mut written = self.written.borrow_mut();
         let new = bytes.len() as u64 - written.present_bytes(offset, bytes.len() as u64);
         self.memory.take(new)?;
         written.write(offset, bytes);
         Ok(())
     }
+
+    /// The bytes of a range all of whose pages were written.
+    pub(crate) fn whole(&self, offset: u64, len: usize) -> Option<AlignedBuf> {
+        let written = self.written.borrow();
+        if written.present_bytes(offset, len as u64) < len as u64 {
+            return None;
+        }
+        let mut buf = AlignedBuf::scratch(len);
+        written.read(offset, &mut buf);
+        Some(buf)
+    }
+
+    /// Replaces what `out` holds of written pages (O2).
+    pub(crate) fn patch(&self, offset: u64, out: &mut [u8]) {
+        self.written.borrow().patch(offset, out);
+    }
 }
 
-impl Drop for OverlayDisk {
+impl Drop for OverlayPages {
     fn drop(&mut self) {
-        let kept = self.written.borrow().present_bytes(0, self.below.size());
-        self.memory.bytes.set(self.memory.bytes.get() - kept);
+        self.memory.give_back(self.written.borrow().written_bytes());
+    }
+}
+
+/// See the module.
+pub struct OverlayDisk {
+    below: Rc<dyn Disk>,
+    pages: Rc<OverlayPages>,
+}
+
+impl OverlayDisk {
+    /// An overlay that holds nothing yet.
+    #[must_use]
+    pub fn new(below: Rc<dyn Disk>, memory: Rc<OverlayMemory>) -> Self {
+        Self { below, pages: Rc::new(OverlayPages::new(memory)) }
     }
 }
 
@@ -87,25 +117,22 @@ impl Disk for OverlayDisk {
 
     fn read(&self, offset: u64, len: usize) -> IoFuture<'_, AlignedBuf> {
         assert_range(self.size(), offset, len as u64);
-        let whole = self.written.borrow().present_bytes(offset, len as u64) == len as u64;
-        if whole {
+        if let Some(buf) = self.pages.whole(offset, len) {
             // Nothing is asked of the disk below, which may be unable to read what was written since.
-            let mut buf = AlignedBuf::scratch(len);
-            self.written.borrow().read(offset, &mut buf);
             return Box::pin(ready(Ok(buf)));
         }
         let below = self.below.read(offset, len);
-        let written = Rc::clone(&self.written);
+        let pages = Rc::clone(&self.pages);
         Box::pin(async move {
             let mut buf = below.await?;
-            written.borrow().patch(offset, &mut buf); // O2
+            pages.patch(offset, &mut buf); // O2
             Ok(buf)
         })
     }
 
     fn write(&self, offset: u64, bytes: BufSlice, _: Persist) -> IoFuture<'_, ()> {
         assert_range(self.size(), offset, bytes.len() as u64);
-        Box::pin(ready(self.keep(offset, &bytes))) // O1
+        Box::pin(ready(self.pages.keep(offset, &bytes))) // O1
     }
 
     fn flush(&self) -> IoFuture<'_, ()> {

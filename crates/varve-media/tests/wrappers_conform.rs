@@ -5,13 +5,14 @@
 use std::rc::Rc;
 
 use varve_media::{
-    Disk, DiskOperation, DiskStats, Drive, DriveDisks, DriveOptions, DriveSpec, Fault, FaultDisk,
-    FaultPlan, FaultRule, MemDisk, OverlayDisk, OverlayMemory, Persist, RootKey, StatsDisk,
-    Throttle, ThrottleDisk, ThrottleLimits, conformance,
+    Disk, DiskOperation, DiskStats, Drive, DriveDisks, DriveOptions, DriveSpec, Error, Fault,
+    FaultDisk, FaultPlan, FaultRule, MemDisk, OverlayDisk, OverlayMemory, Persist, RootKey,
+    RootVersion, SegmentId, StatsDisk, Throttle, ThrottleDisk, ThrottleLimits, conformance,
+    overlay_media,
 };
 use varve_reactor::{Nanos, SimLoop};
 use varve_stdx::BufSlice;
-use varve_types::{ErrorKind, PoolId, ShardId};
+use varve_types::{ErrorKind, Generation, PoolId, SegmentNumber, ShardId};
 
 fn mem() -> Rc<dyn Disk> {
     Rc::new(MemDisk::new("mem", 16 << 20))
@@ -19,6 +20,10 @@ fn mem() -> Rc<dyn Disk> {
 
 fn block(byte: u8) -> BufSlice {
     BufSlice::copy_from(&[byte; 4096])
+}
+
+fn slot_of(number: u32) -> SegmentId {
+    SegmentId { number: SegmentNumber(number), generation: Generation::ZERO }
 }
 
 async fn run_suite(disk: impl Disk + 'static) {
@@ -64,6 +69,53 @@ fn statistics_conform_and_count() {
         assert!(stats.of(operation).count > 0, "{operation:?}");
         assert_eq!(stats.of(operation).in_flight, 0, "{operation:?}");
     }
+}
+
+#[test]
+fn an_overlay_of_media_conforms_and_leaves_what_is_below_alone() {
+    let mut sim = SimLoop::new(1);
+    sim.run_until(async move {
+        let spec = DriveSpec {
+            segment_bytes: 32 << 10,
+            lane_bytes: 64 << 10,
+            root_bytes_max: 9000,
+            ..DriveSpec::new(PoolId([1; 16]), 1)
+        };
+        let drives = vec![DriveDisks::one(MemDisk::new("mem", 16 << 20))];
+        Drive::format(&drives, &spec).await.unwrap();
+        let below = Drive::open(drives, DriveOptions::default()).await.unwrap();
+        let (key, slot) = (RootKey::Shard(ShardId(0)), slot_of(5));
+        let before = below.media(ShardId(0)).unwrap();
+        before.segments.put(slot, block(1)).await.unwrap();
+        let memory = OverlayMemory::new(1 << 20);
+        let media = overlay_media(before.clone(), &memory);
+        assert_eq!(
+            *media.segments.get(slot, 0, 4096).await.unwrap(),
+            *block(1),
+            "it shows through"
+        );
+        conformance::all(&media, key).await;
+        media.segments.delete(slot).await.unwrap();
+        assert!(media.segments.get(slot, 0, 4096).await.unwrap().iter().all(|byte| *byte == 0));
+        assert!(memory.bytes() > 0);
+        media.segments.put(slot, BufSlice::copy_from(&[2; 32 << 10])).await.unwrap();
+        let kept = memory.bytes();
+        media.segments.put(slot, block(3)).await.unwrap();
+        assert_eq!(memory.bytes(), kept - (28 << 10), "what is replaced takes nothing any more");
+
+        assert_eq!(*before.segments.get(slot, 0, 4096).await.unwrap(), *block(1));
+        let unwritten = before.segments.get(slot_of(0), 0, 4096).await.unwrap();
+        assert!(unwritten.iter().all(|byte| *byte == 0));
+        let lane = before.journal.read(0, 8192).await.unwrap();
+        assert!(lane.iter().all(|byte| *byte == 0));
+        assert_eq!(before.roots.read(key).await.unwrap(), (RootVersion(0), Vec::new()));
+        drop(media);
+        assert_eq!(memory.bytes(), 0);
+        let small = overlay_media(before, &OverlayMemory::new(4096));
+        small.segments.put(slot, block(1)).await.unwrap();
+        let full = small.journal.append(0, block(1)).await;
+        assert!(matches!(full, Err(Error::OverlayFull { bytes_max: 4096 })), "{full:?}");
+    });
 }
 
 #[test]

@@ -6,20 +6,22 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use varve_dispatch::Placement;
 use varve_engine::AuditReport;
 use varve_logstore::format::pool::PoolRoot;
-use varve_media::{Drive, PoolFigures, RootKey, RootSide};
+use varve_media::{PoolFigures, PoolInspection, RootKey, RootSide};
+use varve_media_rados::Listing;
 use varve_types::{ShardId, StreamId};
 
-use crate::offline::OfflinePool;
+use crate::failure::Failure;
+use crate::offline::{Looked, OfflinePlace, OfflinePool};
 
 use super::finding::{Finding, Severity};
-use super::report::Report;
+use super::report::{ObjectSummary, Report};
 use super::shard::{ShardJob, ShardOutcome};
 use crate::watch::Watch;
 
 /// Version of the report's form.
 const REPORT_VERSION: u32 = 1;
 
-const KEEP_DRIVES: &str = "keep the drives as they are and report this";
+const KEEP: &str = "leave what is stored as it is and report this";
 const REWRITTEN: &str = "the next start of the daemon rewrites it; watch the drive";
 
 /// What is to be checked, and how.
@@ -37,30 +39,37 @@ impl Check {
         let watch = Watch::start();
         self.check_all(&watch, &mut report);
         report.stopped = watch.is_stopped();
+        if let OfflinePlace::Rados(look) = &self.pool.place {
+            // Who cannot be asked any more may serve it as well.
+            report.taken = look.was_taken().unwrap_or(true);
+        }
         watch.end();
         report
     }
 
     fn check_all(&self, watch: &Watch, report: &mut Report) {
-        watch.say("superblocks");
-        self.check_superblocks(report);
-        let figures = match self.pool.inspection.figures() {
+        if let OfflinePlace::Drives(inspection) = &self.pool.place {
+            watch.say("superblocks");
+            check_superblocks(inspection, report);
+        }
+        let figures = match self.pool.figures() {
             Ok(figures) => figures,
             Err(error) => {
                 let what = error.to_string();
-                report.add(Finding::error("superblock", what, KEEP_DRIVES));
+                report.add(Finding::error("superblock", what, KEEP));
                 return;
             }
         };
         report.pool = Some(figures.pool.to_string());
         watch.say("roots");
-        let roots = self.pool.on_loop(self.overlay_bytes_max, |_, drive| {
-            Box::pin(async move { read_roots(&drive, figures.lane_count).await })
+        let roots = self.pool.on_loop(self.overlay_bytes_max, |_, looked| {
+            Box::pin(async move { read_roots(&looked, figures.lane_count).await })
         });
+        let roots = roots.and_then(|roots| roots.map_err(|error| Failure::new(error.to_string())));
         let roots = match roots {
             Ok(roots) => roots,
             Err(failure) => {
-                report.add(Finding::error("drives", failure.what(), KEEP_DRIVES));
+                report.add(Finding::error("drives", failure.what(), KEEP));
                 return;
             }
         };
@@ -73,12 +82,13 @@ impl Check {
         }
         let Some(pool_root) = pool_root else { return };
         let shard_count = pool_root.placements.iter().copied().max().unwrap_or(0);
+        let listing = self.list(shard_count, watch, report);
         let mut outcomes = Vec::new();
         for shard in (0..shard_count).map(ShardId) {
             if watch.is_stopped() {
                 break;
             }
-            outcomes.push(self.check_shard(shard, &figures, watch));
+            outcomes.push(self.check_shard(shard, &figures, listing.as_ref(), watch));
         }
         compare_shards(&mut outcomes, shard_count);
         watch.say("volumes");
@@ -87,6 +97,10 @@ impl Check {
         }
         let names = volume_names(&outcomes);
         for outcome in outcomes {
+            if let Some(objects) = &mut report.objects {
+                objects.unused += outcome.unused_objects;
+                objects.missing += outcome.missing_objects;
+            }
             for mut finding in outcome.findings {
                 finding.volume = finding.stream.and_then(|stream| names.get(&stream).cloned());
                 report.add(finding);
@@ -96,45 +110,98 @@ impl Check {
         report.findings.sort_by_key(|finding| finding.severity);
     }
 
-    fn check_superblocks(&self, report: &mut Report) {
-        for copy in self.pool.inspection.superblock_copies() {
-            let what = match &copy.content {
-                Err(fault) => format!("copy {} of the superblock is damaged: {fault}", copy.copy),
-                Ok(_) if !copy.agrees => {
-                    format!(
-                        "copy {} of the superblock says something else than the others",
-                        copy.copy
-                    )
-                }
-                Ok(_) => continue,
-            };
-            let mut finding = Finding::warning("superblock_copy", what, REWRITTEN);
-            finding.path = Some(copy.path.clone());
-            finding.path_offset = Some(copy.offset);
-            report.add(finding);
-        }
+    /// Lists the objects of a pool that is made of some, and judges those that are of no shard.
+    fn list(&self, shard_count: u16, watch: &Watch, report: &mut Report) -> Option<Listing> {
+        let OfflinePlace::Rados(look) = &self.pool.place else { return None };
+        watch.say("objects");
+        let listing = match look.list() {
+            Ok(listing) => listing,
+            Err(failure) => {
+                report.add(Finding::error("objects", failure.what(), KEEP));
+                return None;
+            }
+        };
+        report.objects = Some(judge_objects(&listing, shard_count, report));
+        Some(listing)
     }
 
     /// A panic of the code that is run on what is stored is a finding like others.
-    fn check_shard(&self, shard: ShardId, figures: &PoolFigures, watch: &Watch) -> ShardOutcome {
+    fn check_shard(
+        &self,
+        shard: ShardId,
+        figures: &PoolFigures,
+        listing: Option<&Listing>,
+        watch: &Watch,
+    ) -> ShardOutcome {
         let config = self.pool.shard_config(figures, shard);
+        let listed =
+            listing.map(|listing| listing.segments.get(&shard).cloned().unwrap_or_default());
         let checked = catch_unwind(AssertUnwindSafe(|| {
-            self.pool.on_loop(self.overlay_bytes_max, |reactor, drive| {
-                let job = ShardJob { reactor, drive, config, quick: self.quick };
+            self.pool.on_loop(self.overlay_bytes_max, |reactor, looked| {
+                let quick = self.quick;
+                let job = ShardJob { reactor, looked, config, quick, listed };
                 let watch = watch.clone();
                 Box::pin(async move { job.run(watch).await })
             })
         }));
         let finding = match checked {
             Ok(Ok(outcome)) => return outcome,
-            Ok(Err(failure)) => Finding::error("drives", failure.what(), KEEP_DRIVES),
+            Ok(Err(failure)) => Finding::error("drives", failure.what(), KEEP),
             Err(_) => Finding::error(
                 "panic",
                 "the shard's own code panicked on what is stored; the message is on standard error",
-                KEEP_DRIVES,
+                KEEP,
             ),
         };
         ShardOutcome::failed(shard, finding.in_shard(shard))
+    }
+}
+
+fn check_superblocks(inspection: &PoolInspection, report: &mut Report) {
+    for copy in inspection.superblock_copies() {
+        let what = match &copy.content {
+            Err(fault) => format!("copy {} of the superblock is damaged: {fault}", copy.copy),
+            Ok(_) if !copy.agrees => {
+                format!("copy {} of the superblock says something else than the others", copy.copy)
+            }
+            Ok(_) => continue,
+        };
+        let mut finding = Finding::warning("superblock_copy", what, REWRITTEN);
+        finding.path = Some(copy.path.clone());
+        finding.path_offset = Some(copy.offset);
+        report.add(finding);
+    }
+}
+
+/// What is there of no shard, and what every pool has and is not there.
+fn judge_objects(listing: &Listing, shard_count: u16, report: &mut Report) -> ObjectSummary {
+    let at = |finding: Finding, path: &str| Finding { path: Some(path.to_owned()), ..finding };
+    for path in &listing.unknown {
+        let what = format!("nothing of the pool has the object {path}");
+        let advice = "a newer version may know it; nothing else deletes it: `rados rm`";
+        report.add(at(Finding::warning("object_unknown", what, advice), path));
+    }
+    for path in &listing.missing {
+        let what = format!("the object {path} is not there");
+        report.add(at(Finding::error("object_missing", what, KEEP), path));
+    }
+    let mut unused = 0;
+    for (shard, slots) in listing.segments.range(ShardId(shard_count)..) {
+        unused += slots.len() as u64;
+        for slot in slots {
+            let what = format!("nothing uses segment {slot} of a shard that does not exist");
+            let advice = "nothing deletes it until there is such a shard: `rados rm`";
+            let finding = Finding::warning("object_unused", what, advice);
+            report.add(finding.in_shard(*shard).in_segment(*slot, 0, 0));
+        }
+    }
+    ObjectSummary {
+        data_objects: listing.data_objects,
+        meta_objects: listing.meta_objects,
+        segments: listing.segments.values().map(|slots| slots.len() as u64).sum(),
+        unused,
+        unknown: listing.unknown.len() as u64,
+        missing: listing.missing.len() as u64,
     }
 }
 
@@ -151,18 +218,20 @@ fn compare_shards(outcomes: &mut [ShardOutcome], shard_count: u16) {
     }
 }
 
-async fn read_roots(drive: &Drive, lane_count: u16) -> Vec<(RootKey, [RootSide; 2])> {
+async fn read_roots(
+    looked: &Looked,
+    lane_count: u16,
+) -> varve_media::Result<Vec<(RootKey, Vec<RootSide>)>> {
     let shards = (0..lane_count).map(|shard| RootKey::Shard(ShardId(shard)));
     let mut roots = Vec::new();
     for key in std::iter::once(RootKey::Pool).chain(shards) {
-        let sides = drive.root_sides(key).await.expect("the pool has a lane for each");
-        roots.push((key, sides));
+        roots.push((key, looked.root_sides(key).await?));
     }
-    roots
+    Ok(roots)
 }
 
 /// Compares the sides of a root; returns the newest contents.
-fn judge_root(key: RootKey, sides: &[RootSide; 2], report: &mut Report) -> Option<Vec<u8>> {
+fn judge_root(key: RootKey, sides: &[RootSide], report: &mut Report) -> Option<Vec<u8>> {
     let at = |finding: Finding, side: &RootSide| Finding {
         path: Some(side.path.clone()),
         path_offset: Some(side.offset),
@@ -172,12 +241,14 @@ fn judge_root(key: RootKey, sides: &[RootSide; 2], report: &mut Report) -> Optio
         },
         ..finding
     };
-    match [&sides[0].content, &sides[1].content] {
+    let contents: Vec<_> = sides.iter().map(|side| side.content.as_ref()).collect();
+    match contents.as_slice() {
+        [Ok((_, only))] => Some(only.clone()),
         [Ok((one, first)), Ok((two, second))] => {
             if one == two && first != second {
                 let what =
                     format!("the sides of the root {key} differ, and both are version {one}");
-                report.add(at(Finding::error("root_sides", what, KEEP_DRIVES), &sides[0]));
+                report.add(at(Finding::error("root_sides", what, KEEP), &sides[0]));
             } else if one != two {
                 let what = format!("the sides of the root {key} are versions {one} and {two}");
                 let advice =
@@ -186,11 +257,6 @@ fn judge_root(key: RootKey, sides: &[RootSide; 2], report: &mut Report) -> Optio
                 report.add(at(finding, &sides[usize::from(two < one)]));
             }
             Some(if one >= two { first.clone() } else { second.clone() })
-        }
-        [Err(one), Err(two)] => {
-            let what = format!("neither side of the root {key} can be read: {one}; {two}");
-            report.add(at(Finding::error("root", what, KEEP_DRIVES), &sides[0]));
-            None
         }
         [Ok((version, bytes)), Err(fault)] | [Err(fault), Ok((version, bytes))] => {
             let side = &sides[usize::from(sides[0].content.is_ok())];
@@ -201,11 +267,18 @@ fn judge_root(key: RootKey, sides: &[RootSide; 2], report: &mut Report) -> Optio
             report.add(at(Finding::warning("root_side", what, REWRITTEN), side));
             Some(bytes.clone())
         }
+        damaged => {
+            let faults = damaged.iter().filter_map(|side| side.err()).map(String::as_str);
+            let what =
+                format!("the root {key} cannot be read: {}", faults.collect::<Vec<_>>().join("; "));
+            report.add(at(Finding::error("root", what, KEEP), &sides[0]));
+            None
+        }
     }
 }
 
 fn judge_pool_root(bytes: &[u8], figures: &PoolFigures, report: &mut Report) -> Option<PoolRoot> {
-    let bad = |what: String| Finding::error("pool_root", what, KEEP_DRIVES);
+    let bad = |what: String| Finding::error("pool_root", what, KEEP);
     if bytes.is_empty() {
         let advice = "start the daemon, which makes it";
         let what = "the pool was never finished: it has no root";
@@ -225,7 +298,7 @@ fn judge_pool_root(bytes: &[u8], figures: &PoolFigures, report: &mut Report) -> 
         report.add(bad(format!("its root belongs to pool {}", root.pool)));
     }
     if root.segment_bytes != figures.segment_bytes || covered > figures.segment_count {
-        report.add(bad("the root of the pool describes other segments than the drives".to_owned()));
+        report.add(bad("the root of the pool describes other segments than there are".to_owned()));
     }
     if shard_count == 0 || shard_count > figures.lane_count {
         let lanes = figures.lane_count;

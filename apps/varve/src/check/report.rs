@@ -16,8 +16,30 @@ pub(crate) struct Report {
     pub(crate) errors: u64,
     pub(super) warnings: u64,
     pub(super) notes: u64,
+    /// Whether a daemon took the pool meanwhile: then nothing of this counts.
+    pub(crate) taken: bool,
+    /// Of a pool that is made of objects.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) objects: Option<ObjectSummary>,
     pub(super) shards: Vec<ShardSummary>,
     pub(super) findings: Vec<Finding>,
+}
+
+/// The objects of a pool on RADOS.
+#[derive(Serialize, Clone, Copy, Debug)]
+pub(super) struct ObjectSummary {
+    /// In the data pool.
+    pub(super) data_objects: u64,
+    /// In the metadata pool.
+    pub(super) meta_objects: u64,
+    /// Those that are segments.
+    pub(super) segments: u64,
+    /// Segments that nothing uses.
+    pub(super) unused: u64,
+    /// Objects that are nothing of the pool's, by their names.
+    pub(super) unknown: u64,
+    /// Objects that are not there and should be.
+    pub(super) missing: u64,
 }
 
 impl Report {
@@ -46,6 +68,14 @@ impl Report {
         let left_out = listed - self.findings.len() as u64;
         if left_out > 0 {
             text.push_str(&format!("… and {} more\n", counted(left_out, "finding")));
+        }
+        if let Some(objects) = &self.objects {
+            let ObjectSummary { data_objects, meta_objects, segments, .. } = objects;
+            let ObjectSummary { unused, unknown, missing, .. } = objects;
+            text.push_str(&format!(
+                "{} of data, {meta_objects} of metadata: {segments} segments, {unused} unused, {unknown} unknown, {missing} missing\n",
+                counted(*data_objects, "object")
+            ));
         }
         for shard in &self.shards {
             text.push_str(&format!("{shard}\n"));

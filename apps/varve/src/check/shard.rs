@@ -3,7 +3,7 @@
 //! S1. What can still be checked is, whatever was found before: one damaged page hides no other.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::ops::ControlFlow;
 use std::rc::Rc;
@@ -15,11 +15,11 @@ use varve_engine::{
     AuditReport, Damage, DamagedPart, MapItem, Pool, Shard, ShardConfig, StoredKey, VerifyEvent,
     VerifyReport, verify_slot,
 };
-use varve_media::Drive;
+use varve_media::SegmentId;
 use varve_reactor::Reactor;
-use varve_types::{ByteCount, ChunkId, SegmentNumber, ShardId, StreamId};
+use varve_types::{ByteCount, ChunkId, Generation, SegmentNumber, ShardId, StreamId};
 
-use crate::offline::open_shard;
+use crate::offline::{Looked, open_shard};
 
 use super::finding::{FINDINGS_MAX, Finding, Severity};
 use crate::watch::Watch;
@@ -27,7 +27,13 @@ use crate::watch::Watch;
 /// How often a check looks whether it should end, in ns.
 const STOP_POLL_NS: u64 = 50_000_000;
 
-const KEEP_DRIVES: &str = "keep the drives as they are and report this";
+/// After so long an opened shard has told the media what its recovery gave back.
+const SETTLE_NS: u64 = 1_000_000;
+
+/// Bytes at a segment's begin that are all zero only where there is none.
+const HEAD_BYTES: u32 = 64;
+
+const KEEP: &str = "leave what is stored as it is and report this";
 const DATA_LOST: &str = "reads of it fail; write it again or restore it from a copy";
 const NOT_NEEDED: &str = "nothing needs these bytes; watch the drive";
 const RESTORE: &str = "restore the volumes from copies; what can still be read is right";
@@ -35,9 +41,11 @@ const RESTORE: &str = "restore the volumes from copies; what can still be read i
 /// A shard to be checked.
 pub(super) struct ShardJob {
     pub(super) reactor: Reactor,
-    pub(super) drive: Drive,
+    pub(super) looked: Looked,
     pub(super) config: ShardConfig,
     pub(super) quick: bool,
+    /// Slots of the shard that take room by being there, where they do.
+    pub(super) listed: Option<Vec<SegmentNumber>>,
 }
 
 /// Sums of a shard, for the report.
@@ -70,6 +78,10 @@ pub(super) struct ShardOutcome {
     pub(super) audit: Option<AuditReport>,
     /// Whether every volume of the shard's catalogue was seen.
     pub(super) is_catalogue_known: bool,
+    /// Segments that are there and that nothing uses, where they take room by being there.
+    pub(super) unused_objects: u64,
+    /// Segments in use that are not there.
+    pub(super) missing_objects: u64,
 }
 
 impl ShardOutcome {
@@ -83,6 +95,8 @@ impl ShardOutcome {
             has_others: false,
             audit: None,
             is_catalogue_known: false,
+            unused_objects: 0,
+            missing_objects: 0,
         }
     }
 
@@ -99,13 +113,13 @@ impl ShardOutcome {
         self.summary.live_bytes = report.live_bytes;
         self.summary.unreachable = report.unreachable;
         for difference in &report.differences {
-            let finding = Finding::error("audit", difference.clone(), KEEP_DRIVES);
+            let finding = Finding::error("audit", difference.clone(), KEEP);
             self.findings.push(finding.in_shard(self.shard));
         }
         let left_out = report.difference_count - report.differences.len() as u64;
         if left_out > 0 {
             let what = format!("the accounts contradict each other in {left_out} more places");
-            let finding = Finding::error("audit", what, KEEP_DRIVES).in_shard(self.shard);
+            let finding = Finding::error("audit", what, KEEP).in_shard(self.shard);
             self.findings.push(finding);
         }
     }
@@ -173,16 +187,16 @@ impl ShardJob {
         let id = self.config.shard;
         let add = |finding: Finding| outcome.borrow_mut().findings.push(finding.in_shard(id));
         watch.say(format!("shard {id}: recovery"));
-        let media = match self.drive.media(id) {
+        let media = match self.looked.media(id) {
             Ok(media) => media,
-            Err(error) => return add(Finding::error("media", error.to_string(), KEEP_DRIVES)),
+            Err(error) => return add(Finding::error("media", error.to_string(), KEEP)),
         };
         let pool = match Pool::open(&media).await {
             Ok(pool) => pool,
             Err(error) => return add(recovery_finding(&error)),
         };
         outcome.borrow_mut().has_others = pool.placements().iter().any(|shards| *shards > 1);
-        let opened = open_shard(&self.reactor, &self.drive, &pool, self.config.clone()).await;
+        let opened = open_shard(&self.reactor, media.clone(), &pool, self.config.clone()).await;
         let shard = match opened {
             Ok(shard) => shard,
             Err(error) => {
@@ -194,6 +208,9 @@ impl ShardJob {
             }
         };
         outcome.borrow_mut().summary.opened = true;
+        if let Some(listed) = &self.listed {
+            self.compare_listed(&shard, &media, listed, &outcome).await;
+        }
         watch.say(format!("shard {id}: audit"));
         let audited = shard.audit().await;
         let is_audited = audited.is_ok();
@@ -226,6 +243,50 @@ impl ShardJob {
             watch.say(format!("shard {id}: owners of damage"));
             self.find_owners(&shard, needed, &outcome).await;
         }
+    }
+
+    /// Compares the slots that are there with those that the shard uses.
+    async fn compare_listed(
+        &self,
+        shard: &Shard,
+        media: &varve_media::Media,
+        listed: &[SegmentNumber],
+        outcome: &RefCell<ShardOutcome>,
+    ) {
+        // Where nothing was put by now, in the overlay or below.
+        let is_empty = async |id: SegmentId| {
+            let head = media.segments.get(id, 0, HEAD_BYTES).await;
+            head.is_ok_and(|head| head.iter().all(|byte| *byte == 0))
+        };
+        let unused: Vec<_> =
+            listed.iter().copied().filter(|number| shard.is_segment_unused(*number)).collect();
+        self.reactor.sleep(SETTLE_NS).await;
+        let mut unused_count = 0;
+        for number in unused {
+            // What recovery itself gave back was in use until then, and is deleted in the overlay.
+            if is_empty(SegmentId { number, generation: Generation::ZERO }).await {
+                continue;
+            }
+            unused_count += 1;
+            let what = format!("nothing uses segment {number}");
+            let advice = "nothing: the next start of the daemon deletes it";
+            let finding = Finding::new(Severity::Note, "object_unused", what, advice);
+            outcome.borrow_mut().findings.push(self.at_segment(finding, number, 0, 0));
+        }
+        let listed: HashSet<_> = listed.iter().copied().collect();
+        let mut missing = 0;
+        for id in shard.segments_to_verify() {
+            // Recovery may have made it, in the overlay.
+            if !listed.contains(&id.number) && is_empty(id).await {
+                missing += 1;
+                let what = format!("segment {} is in use, and is not there", id.number);
+                let finding = Finding::error("object_missing", what, RESTORE);
+                outcome.borrow_mut().findings.push(self.at_segment(finding, id.number, 0, 0));
+            }
+        }
+        let mut outcome = outcome.borrow_mut();
+        outcome.unused_objects = unused_count;
+        outcome.missing_objects = missing;
     }
 
     async fn verify(
@@ -263,7 +324,7 @@ impl ShardJob {
         match shard.verify(&mut observe).await {
             Ok(report) => Some(report),
             Err(error) => {
-                let finding = Finding::error("verify", error.to_string(), KEEP_DRIVES);
+                let finding = Finding::error("verify", error.to_string(), KEEP);
                 outcome.borrow_mut().findings.push(finding.in_shard(self.config.shard));
                 None
             }
@@ -303,7 +364,7 @@ impl ShardJob {
         offset: u32,
         len: u32,
     ) -> Finding {
-        let place = self.drive.segment_place(number);
+        let place = self.looked.segment_place(self.config.shard, number);
         finding
             .in_shard(self.config.shard)
             .in_segment(number, offset, len)
@@ -453,14 +514,14 @@ fn take_key(key: &[u8], value: &[u8], outcome: &mut ShardOutcome) -> Option<Find
             let error =
                 varve_logstore::format::reservation::ReservationRecord::decode(value).err()?;
             let what = format!("what is reserved for stream {stream} cannot be read: {error}");
-            Some(Finding::error("reservation_record", what, KEEP_DRIVES))
+            Some(Finding::error("reservation_record", what, KEEP))
         }
         StoredKey::User(user) => match CatalogueEntry::decode(user, value) {
             Some(Ok(entry)) => {
                 outcome.catalogue.push(entry);
                 None
             }
-            Some(Err(error)) => Some(Finding::error("catalogue", error.to_string(), KEEP_DRIVES)),
+            Some(Err(error)) => Some(Finding::error("catalogue", error.to_string(), KEEP)),
             None if is_intent_head(user) || is_bucket_content(user) => None,
             None => {
                 let what = format!("key \"{}\" is of no kind that is known", user.escape_ascii());
@@ -469,7 +530,7 @@ fn take_key(key: &[u8], value: &[u8], outcome: &mut ShardOutcome) -> Option<Find
         },
         StoredKey::Unknown(key) => {
             let what = format!("key \"{}\" has an unknown owner", key.escape_ascii());
-            Some(Finding::error("key_unknown", what, KEEP_DRIVES))
+            Some(Finding::error("key_unknown", what, KEEP))
         }
     }
 }
@@ -479,22 +540,18 @@ fn recovery_finding(error: &varve_engine::Error) -> Finding {
     use varve_engine::Error as Engine;
     use varve_logstore::Error as Log;
     let (code, advice) = match error {
-        Engine::Log(Log::LaneDamaged { .. }) => ("lane_damaged", KEEP_DRIVES),
-        Engine::Log(Log::ChainBroken { .. }) => ("chain_broken", KEEP_DRIVES),
+        Engine::Log(Log::LaneDamaged { .. }) => ("lane_damaged", KEEP),
+        Engine::Log(Log::ChainBroken { .. }) => ("chain_broken", KEEP),
         Engine::Log(Log::Media(varve_media::Error::OverlayFull { .. })) => {
             ("overlay_full", "give it more memory with --overlay")
         }
         Engine::Log(Log::Media(_)) => {
             ("media", "see whether the drive works; copy it before it fails")
         }
-        Engine::PageCorrupt { .. } => ("page_damaged", KEEP_DRIVES),
-        Engine::SegmentDamaged { .. } | Engine::ChunkCorrupt { .. } => {
-            ("segment_damaged", KEEP_DRIVES)
-        }
-        Engine::BadRoot { .. } | Engine::BadPoolRoot { .. } | Engine::NoPool => {
-            ("root", KEEP_DRIVES)
-        }
-        _ => ("recovery", KEEP_DRIVES),
+        Engine::PageCorrupt { .. } => ("page_damaged", KEEP),
+        Engine::SegmentDamaged { .. } | Engine::ChunkCorrupt { .. } => ("segment_damaged", KEEP),
+        Engine::BadRoot { .. } | Engine::BadPoolRoot { .. } | Engine::NoPool => ("root", KEEP),
+        _ => ("recovery", KEEP),
     };
     Finding::error(code, format!("the shard does not open: {error}"), advice)
 }

@@ -23,7 +23,7 @@ pub(crate) struct CheckCommand {
     source: Source,
 
     /// Check the pool while it is served: follow every reference, and give back what nothing names
-    #[arg(long, conflicts_with_all = ["drive", "quick", "overlay"])]
+    #[arg(long, conflicts_with_all = ["drive", "unserved", "quick", "overlay"])]
     online: bool,
 
     /// Leave out the data: verify structures only
@@ -49,6 +49,10 @@ impl CheckCommand {
         let report = check.run();
         let text = if self.json { report.to_json() } else { report.to_text() };
         print(&text)?; // It is no failure of the command, and yet this may not end with 0.
+        if report.taken {
+            return Err(Failure::misuse("a daemon took the pool while it was checked, so nothing of this counts")
+                .hint("end the daemon (SIGTERM) and check again, or check the served pool: `varve check --online`"));
+        }
         if report.errors > 0 {
             return Err(Failure::new(format!("the pool has {}", counted(report.errors, "error"))));
         }

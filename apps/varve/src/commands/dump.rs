@@ -5,14 +5,13 @@
 
 use clap::{Args, Subcommand};
 use futures_util::future::LocalBoxFuture;
-use varve_media::Drive;
 use varve_reactor::Reactor;
 use varve_types::ShardId;
 
 use crate::cli::Global;
 use crate::dump::{OVERLAY_BYTES_MAX, Output, lane, roots, segments, trees};
 use crate::failure::{Failure, Result};
-use crate::offline::{OfflinePool, Source};
+use crate::offline::{Looked, OfflinePlace, OfflinePool, Source};
 
 /// Print what a pool that no daemon serves has stored
 #[derive(Args, Debug)]
@@ -90,33 +89,46 @@ impl DumpCommand {
     pub(crate) fn run(self, global: &Global) -> Result<String> {
         let pool = OfflinePool::open(global, &self.source)?;
         if matches!(self.what, What::Superblock) {
+            let OfflinePlace::Drives(inspection) = &pool.place else {
+                return Err(Failure::misuse("a pool on RADOS has no superblocks")
+                    .hint("`varve dump pool` shows what its record says"));
+            };
             let mut out = Output::new(false);
-            roots::superblocks(&pool.inspection, &mut out);
+            roots::superblocks(inspection, &mut out);
             return out.end();
         }
-        let figures = pool.inspection.figures().map_err(|error| {
+        let figures = pool.figures().map_err(|error| {
             Failure::new(error.to_string()).hint("`varve dump superblock` shows every copy")
         })?;
         match self.what {
             What::Superblock => unreachable!("printed above"),
-            What::Roots => print(&pool, false, move |_, drive, out| {
-                Box::pin(roots::roots(drive, figures, out))
+            What::Roots => print(&pool, false, move |_, looked, out| {
+                Box::pin(roots::roots(looked, figures, out))
             }),
-            What::Pool => {
-                print(&pool, false, move |_, drive, out| Box::pin(roots::pool(drive, figures, out)))
+            What::Pool => print(&pool, false, move |_, looked, out| {
+                Box::pin(roots::pool(looked, figures, out))
+            }),
+            What::Lane { lane, form } => print(&pool, form.json, move |_, looked, out| {
+                Box::pin(lane::lane(looked, ShardId(lane.shard), out))
+            }),
+            What::Frame { position, lane } => print(&pool, false, move |_, looked, out| {
+                Box::pin(lane::frame(looked, ShardId(lane.shard), position, out))
+            }),
+            What::Segments { form } => {
+                let slots = pool.slots()?;
+                print(&pool, form.json, move |_, looked, out| {
+                    Box::pin(segments::segments(looked, figures, slots, out))
+                })
             }
-            What::Lane { lane, form } => print(&pool, form.json, move |_, drive, out| {
-                Box::pin(lane::lane(drive, ShardId(lane.shard), out))
-            }),
-            What::Frame { position, lane } => print(&pool, false, move |_, drive, out| {
-                Box::pin(lane::frame(drive, ShardId(lane.shard), position, out))
-            }),
-            What::Segments { form } => print(&pool, form.json, move |_, drive, out| {
-                Box::pin(segments::segments(drive, figures, out))
-            }),
-            What::Segment { number } => print(&pool, false, move |_, drive, out| {
-                Box::pin(segments::segment(drive, figures, number, out))
-            }),
+            What::Segment { number } => {
+                // A slot of a pool on RADOS is an object of one shard; where there is none, any says so.
+                let mut slots = pool.slots()?.into_iter();
+                let shard =
+                    slots.find(|(_, slot)| *slot == number).map_or(ShardId(0), |slot| slot.0);
+                print(&pool, false, move |_, looked, out| {
+                    Box::pin(segments::segment(looked, figures, shard, number, out))
+                })
+            }
             What::Map { volume, form } => {
                 trees::map(&pool, &figures, &volume, Output::new(form.json))?.end()
             }
@@ -125,12 +137,12 @@ impl DumpCommand {
     }
 }
 
-/// Prints on a loop over the pool's drives.
+/// Prints on a loop over the pool.
 fn print(
     pool: &OfflinePool,
     is_json: bool,
-    work: impl FnOnce(Reactor, Drive, Output) -> LocalBoxFuture<'static, Result<Output>>,
+    work: impl FnOnce(Reactor, Looked, Output) -> LocalBoxFuture<'static, Result<Output>>,
 ) -> Result<String> {
     let out = Output::new(is_json);
-    pool.on_loop(OVERLAY_BYTES_MAX, |reactor, drive| work(reactor, drive, out))??.end()
+    pool.on_loop(OVERLAY_BYTES_MAX, |reactor, looked| work(reactor, looked, out))??.end()
 }

@@ -20,6 +20,7 @@ mod pool;
 mod pool_media;
 mod rados;
 mod rados_cache;
+mod rados_look;
 mod rados_pools;
 mod remembered;
 mod s3;
@@ -45,6 +46,7 @@ use crate::failure::{Failure, Result};
 
 pub(crate) use self::in_process::InProcess;
 pub(crate) use self::rados::{RadosHome, RadosMedia};
+pub(crate) use self::rados_look::{LookedRados, RadosLook};
 pub(crate) use self::rados_pools::{
     NewRadosPool, attach as attach_rados_pool, create as create_rados_pool,
 };

@@ -120,13 +120,13 @@ impl RadosHome {
         PoolFiles::check(&journal_drive(path), lanes).map_err(|error| explain_journal(path, &error))
     }
 
-    fn connect(&self) -> Result<Cluster> {
+    pub(super) fn connect(&self) -> Result<Cluster> {
         let options = ClusterOptions { config: self.config.clone(), user: self.user.clone() };
         Cluster::connect(&options).map_err(|error| explain(&error))
     }
 
     /// The objects of the two pools of RADOS: for segments, and for everything else.
-    fn objects(&self, cluster: &Cluster) -> varve_media::Result<[Rc<dyn Objects>; 2]> {
+    pub(super) fn objects(&self, cluster: &Cluster) -> varve_media::Result<[Rc<dyn Objects>; 2]> {
         Ok([cluster.objects(&self.data_pool)?, cluster.objects(&self.meta_pool)?])
     }
 }
@@ -316,47 +316,59 @@ fn journal_drive(path: &Path) -> NewDrive {
     }
 }
 
-/// Opens the journal where it is not in RADOS, and keeps others from it. Blocks.
-fn open_journal(home: &RadosHome, spec: &RadosSpec) -> Result<Option<PoolFiles>> {
-    let path = match (spec.journal, &home.journal) {
-        (JournalPlace::Rados, None) => return Ok(None),
-        (JournalPlace::Local, Some(path)) => path,
+/// The drive that a pool's journal is on, if it is on one.
+pub(super) fn journal_path<'a>(home: &'a RadosHome, spec: &RadosSpec) -> Result<Option<&'a Path>> {
+    match (spec.journal, &home.journal) {
+        (JournalPlace::Rados, None) => Ok(None),
+        (JournalPlace::Local, Some(path)) => Ok(Some(path)),
         (JournalPlace::Rados, Some(path)) => {
-            return Err(Failure::misuse(format!(
+            Err(Failure::misuse(format!(
                 "the journal of pool {} is in RADOS, not on {}",
                 spec.pool,
                 path.display()
             ))
-            .hint("leave out --journal"));
+            .hint("leave out --journal"))
         }
         (JournalPlace::Local, None) => {
-            return Err(Failure::misuse(format!(
+            Err(Failure::misuse(format!(
                 "the journal of pool {} is on a drive of the machine where it was made",
                 spec.pool
             ))
-            .hint("only there, or with that drive, it can be served: `varve pool attach --journal local:PATH`"));
+            .hint("only there, or with that drive, it can be served: `varve pool attach --journal local:PATH`"))
         }
-    };
-    let files = PoolFiles::open(std::slice::from_ref(path), DriveOptions::default())
+    }
+}
+
+/// Opens the journal where it is not in RADOS, and keeps others from it. Blocks.
+fn open_journal(home: &RadosHome, spec: &RadosSpec) -> Result<Option<PoolFiles>> {
+    let Some(path) = journal_path(home, spec)? else { return Ok(None) };
+    let files = PoolFiles::open(&[path.to_owned()], DriveOptions::default())
         .map_err(|error| explain_journal(path, &error))?;
-    let failure = |what: String| Failure::new(format!("{} {what}", path.display()));
-    if files.pool() != spec.pool {
-        return Err(failure(format!(
-            "is the journal of pool {}, not of {}",
-            files.pool(),
-            spec.pool
-        ))
-        .hint("name the drive that was made for this pool, or another one for a new pool"));
-    }
-    if (files.lane_count(), files.lane_bytes()) != (spec.lane_count, spec.lane_bytes) {
-        let (lanes, bytes) = (files.lane_count(), ByteCount(files.lane_bytes()));
-        return Err(failure(format!("was made with {lanes} lanes of {bytes}"))
-            .hint("go on with the --shards and the --lane-size that the making of the pool was begun with"));
-    }
+    check_journal(path, spec, files.pool(), (files.lane_count(), files.lane_bytes()))?;
     Ok(Some(files))
 }
 
-fn explain_journal(path: &Path, error: &varve_media::Error) -> Failure {
+/// Refuses the journal of another pool, and one that was begun with other figures.
+pub(super) fn check_journal(
+    path: &Path,
+    spec: &RadosSpec,
+    pool: PoolId,
+    lanes: (u16, u64),
+) -> Result<()> {
+    let failure = |what: String| Failure::new(format!("{} {what}", path.display()));
+    if pool != spec.pool {
+        return Err(failure(format!("is the journal of pool {pool}, not of {}", spec.pool))
+            .hint("name the drive that was made for this pool, or another one for a new pool"));
+    }
+    if lanes != (spec.lane_count, spec.lane_bytes) {
+        let (lanes, bytes) = (lanes.0, ByteCount(lanes.1));
+        return Err(failure(format!("was made with {lanes} lanes of {bytes}"))
+            .hint("go on with the --shards and the --lane-size that the making of the pool was begun with"));
+    }
+    Ok(())
+}
+
+pub(super) fn explain_journal(path: &Path, error: &varve_media::Error) -> Failure {
     let failure = Failure::new(format!("journal on {}: {error}", path.display()));
     match error.kind() {
         ErrorKind::NotFound => failure.hint(
@@ -368,13 +380,13 @@ fn explain_journal(path: &Path, error: &varve_media::Error) -> Failure {
 }
 
 /// Runs something on a loop of its own.
-fn on_loop<T: 'static>(work: impl Future<Output = T> + 'static) -> Result<T> {
+pub(super) fn on_loop<T: 'static>(work: impl Future<Output = T> + 'static) -> Result<T> {
     let mut event_loop = Loop::new(LoopConfig::default())
         .map_err(|error| Failure::new(format!("start a loop: {error}")))?;
     Ok(event_loop.run(work))
 }
 
-fn explain(error: &varve_media::Error) -> Failure {
+pub(super) fn explain(error: &varve_media::Error) -> Failure {
     let failure = Failure::new(format!("pool on RADOS: {error}"));
     match error.kind() {
         ErrorKind::NotFound => failure.hint(

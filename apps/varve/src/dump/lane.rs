@@ -3,10 +3,11 @@
 use serde_json::json;
 use varve_logstore::format::frame::{FRAME_ALIGN, Frame, FrameHeader};
 use varve_logstore::format::root::ShardRoot;
-use varve_media::{Drive, JournalStore, RootKey};
+use varve_media::{JournalStore, RootKey};
 use varve_types::ShardId;
 
 use crate::failure::{Failure, Result};
+use crate::offline::Looked;
 
 use super::output::Output;
 use super::roots;
@@ -15,8 +16,8 @@ use super::roots;
 const WINDOW_BYTES: u64 = 1 << 20;
 
 /// One line a frame, in the order of the ring; and where replay begins.
-pub(crate) async fn lane(drive: Drive, shard: ShardId, mut out: Output) -> Result<Output> {
-    let media = lane_media(&drive, shard)?;
+pub(crate) async fn lane(looked: Looked, shard: ShardId, mut out: Output) -> Result<Output> {
+    let media = lane_media(&looked, shard)?;
     let capacity = media.capacity();
     let mut position = 0;
     while position < capacity && !out.is_closed() {
@@ -40,7 +41,7 @@ pub(crate) async fn lane(drive: Drive, shard: ShardId, mut out: Output) -> Resul
         }
         position += at;
     }
-    show_replay(&drive, shard, &mut out).await;
+    show_replay(&looked, shard, &mut out).await;
     Ok(out)
 }
 
@@ -82,9 +83,12 @@ async fn show(
     len
 }
 
-async fn show_replay(drive: &Drive, shard: ShardId, out: &mut Output) {
+async fn show_replay(looked: &Looked, shard: ShardId, out: &mut Output) {
     let key = RootKey::Shard(shard);
-    let sides = drive.root_sides(key).await.expect("the shard was checked");
+    let sides = match looked.root_sides(key).await {
+        Ok(sides) => sides,
+        Err(error) => return out.unreadable(format!("root {key}"), error),
+    };
     let root = match roots::newest(&sides).map(ShardRoot::decode) {
         Some(Ok(root)) => root,
         Some(Err(error)) => return out.unreadable(format!("root {key}"), error),
@@ -104,12 +108,12 @@ async fn show_replay(drive: &Drive, shard: ShardId, out: &mut Output) {
 
 /// A frame with its records.
 pub(crate) async fn frame(
-    drive: Drive,
+    looked: Looked,
     shard: ShardId,
     position: u64,
     mut out: Output,
 ) -> Result<Output> {
-    let media = lane_media(&drive, shard)?;
+    let media = lane_media(&looked, shard)?;
     if !position.is_multiple_of(u64::from(FRAME_ALIGN)) {
         return Err(Failure::misuse(format!("no frame begins at {position}"))
             .hint(format!("frames begin at multiples of {FRAME_ALIGN}; see `varve dump lane`")));
@@ -146,8 +150,8 @@ pub(crate) async fn frame(
     Ok(out)
 }
 
-fn lane_media(drive: &Drive, shard: ShardId) -> Result<std::rc::Rc<dyn JournalStore>> {
-    match drive.media(shard) {
+fn lane_media(looked: &Looked, shard: ShardId) -> Result<std::rc::Rc<dyn JournalStore>> {
+    match looked.media(shard) {
         Ok(media) => Ok(media.journal),
         Err(error) => {
             Err(Failure::misuse(error.to_string())

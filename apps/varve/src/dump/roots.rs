@@ -2,10 +2,11 @@
 
 use varve_logstore::format::pool::PoolRoot;
 use varve_logstore::format::root::ShardRoot;
-use varve_media::{Drive, PoolFigures, PoolInspection, RootKey, RootSide};
+use varve_media::{PoolFigures, PoolInspection, RootKey, RootSide};
 use varve_types::ShardId;
 
 use crate::failure::Result;
+use crate::offline::Looked;
 
 use super::output::Output;
 
@@ -23,10 +24,17 @@ pub(crate) fn superblocks(inspection: &PoolInspection, out: &mut Output) {
     }
 }
 
-pub(crate) async fn roots(drive: Drive, figures: PoolFigures, mut out: Output) -> Result<Output> {
+pub(crate) async fn roots(looked: Looked, figures: PoolFigures, mut out: Output) -> Result<Output> {
     let shards = (0..figures.lane_count).map(|shard| RootKey::Shard(ShardId(shard)));
     for key in std::iter::once(RootKey::Pool).chain(shards) {
-        for side in drive.root_sides(key).await.expect("the pool has a lane for each") {
+        let sides = match looked.root_sides(key).await {
+            Ok(sides) => sides,
+            Err(error) => {
+                out.unreadable(format!("root {key}"), error);
+                continue;
+            }
+        };
+        for side in sides {
             let what =
                 format!("side {} of the root {key} in {} at {}", side.side, side.path, side.offset);
             match &side.content {
@@ -55,7 +63,7 @@ fn contents(key: RootKey, bytes: &[u8], out: &mut Output) {
     }
 }
 
-pub(crate) async fn pool(drive: Drive, figures: PoolFigures, mut out: Output) -> Result<Output> {
+pub(crate) async fn pool(looked: Looked, figures: PoolFigures, mut out: Output) -> Result<Output> {
     out.line(format_args!("pool {}", figures.pool));
     let fields = [
         ("lane_count", u64::from(figures.lane_count)),
@@ -66,16 +74,18 @@ pub(crate) async fn pool(drive: Drive, figures: PoolFigures, mut out: Output) ->
     for (name, value) in fields {
         out.line(format_args!("  {name:<18} {value}"));
     }
-    let sides = drive.root_sides(RootKey::Pool).await.expect("every pool has this root");
-    match newest(&sides) {
-        Some(bytes) => contents(RootKey::Pool, bytes, &mut out),
-        None => out.unreadable("root of the pool", "neither side can be read"),
+    match looked.root_sides(RootKey::Pool).await {
+        Err(error) => out.unreadable("root of the pool", error),
+        Ok(sides) => match newest(&sides) {
+            Some(bytes) => contents(RootKey::Pool, bytes, &mut out),
+            None => out.unreadable("root of the pool", "no side can be read"),
+        },
     }
     Ok(out)
 }
 
 /// The newest contents of a root that can be read.
-pub(crate) fn newest(sides: &[RootSide; 2]) -> Option<&[u8]> {
+pub(crate) fn newest(sides: &[RootSide]) -> Option<&[u8]> {
     let held = sides.iter().filter_map(|side| side.content.as_ref().ok());
     held.max_by_key(|(version, _)| *version).map(|(_, bytes)| bytes.as_slice())
 }

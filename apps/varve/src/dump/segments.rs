@@ -1,13 +1,17 @@
 //! Segments: the headers of all, or one with its summary.
 
+use std::collections::{HashMap, HashSet};
+use std::rc::Rc;
+
 use futures_util::stream::{self, StreamExt};
 use serde_json::json;
 use varve_logstore::chain_reader::{decode_summary, unit_bytes, unit_is_whole};
 use varve_logstore::format::segment::{STRIP_HEADER_BYTES, StripHeader};
-use varve_media::{Drive, PoolFigures, SegmentId, SegmentStore};
-use varve_types::{Generation, SegmentNumber};
+use varve_media::{PoolFigures, SegmentId, SegmentStore};
+use varve_types::{Generation, SegmentNumber, ShardId};
 
 use crate::failure::{Failure, Result};
+use crate::offline::Looked;
 
 use super::output::Output;
 
@@ -20,14 +24,15 @@ fn slot(number: u32) -> SegmentId {
 
 /// One line a segment. Slots that hold nothing, or a former pool's, are left out.
 pub(crate) async fn segments(
-    drive: Drive,
+    looked: Looked,
     figures: PoolFigures,
+    slots: Vec<(ShardId, u32)>,
     mut out: Output,
 ) -> Result<Output> {
-    let count = drive.geometry().segment_count;
-    let store = &drive;
-    let reads = stream::iter(0..count).map(|number| async move {
-        (number, store.get(slot(number), 0, STRIP_HEADER_BYTES).await)
+    let stores = stores(&looked, &slots)?;
+    let reads = stream::iter(slots).map(|(shard, number)| {
+        let store = &stores[&shard];
+        async move { (number, store.get(slot(number), 0, STRIP_HEADER_BYTES).await) }
     });
     let mut reads = std::pin::pin!(reads.buffered(HEADERS_AHEAD));
     while let Some((number, read)) = reads.next().await {
@@ -77,20 +82,34 @@ fn row(header: &StripHeader, out: &mut Output) {
     );
 }
 
+/// What the shards of some slots are read with.
+fn stores(
+    looked: &Looked,
+    slots: &[(ShardId, u32)],
+) -> Result<HashMap<ShardId, Rc<dyn SegmentStore>>> {
+    let shards: HashSet<_> = slots.iter().map(|(shard, _)| *shard).collect();
+    let store = |shard| {
+        let media = looked.media(shard).map_err(|error| Failure::new(error.to_string()))?;
+        Ok((shard, media.segments))
+    };
+    shards.into_iter().map(store).collect()
+}
+
 /// A segment with everything its summary lists.
 pub(crate) async fn segment(
-    drive: Drive,
+    looked: Looked,
     figures: PoolFigures,
+    shard: ShardId,
     number: u32,
     mut out: Output,
 ) -> Result<Output> {
-    let count = drive.geometry().segment_count;
-    let Some(place) = drive.segment_place(SegmentNumber(number)) else {
+    let store = stores(&looked, &[(shard, number)])?.remove(&shard).expect("it was asked for");
+    let Some(place) = looked.segment_place(shard, SegmentNumber(number)) else {
         return Err(Failure::misuse(format!("the pool has no segment {number}"))
-            .hint(format!("its segments are 0 to {}", count.saturating_sub(1))));
+            .hint(format!("its segments are 0 to {}", figures.segment_count.saturating_sub(1))));
     };
     out.line(format_args!("slot {number} in {} at {}", place.path, place.offset));
-    let header = match drive.get(slot(number), 0, STRIP_HEADER_BYTES).await {
+    let header = match store.get(slot(number), 0, STRIP_HEADER_BYTES).await {
         Ok(bytes) if bytes.iter().all(|byte| *byte == 0) => {
             out.line("never written");
             return Ok(out);
@@ -109,8 +128,8 @@ pub(crate) async fn segment(
     if let Err(error) = header.check_place(figures.pool, SegmentNumber(number)) {
         out.unreadable("header", error);
     }
-    let used = header.used_bytes.min(drive.geometry().segment_bytes);
-    let bytes = match drive.get(slot(number), 0, used).await {
+    let used = header.used_bytes.min(store.geometry().segment_bytes);
+    let bytes = match store.get(slot(number), 0, used).await {
         Ok(bytes) => bytes,
         Err(error) => {
             out.unreadable("contents", error);

@@ -42,9 +42,9 @@ where
     while shard.0 < shard_count && !out.is_closed() {
         let config = pool.shard_config(figures, shard);
         let work = work.clone();
-        let printed = pool.on_loop(OVERLAY_BYTES_MAX, |reactor, drive| {
+        let printed = pool.on_loop(OVERLAY_BYTES_MAX, |reactor, looked| {
             Box::pin(async move {
-                let media = match drive.media(shard) {
+                let media = match looked.media(shard) {
                     Ok(media) => media,
                     Err(error) => {
                         out.unreadable(format_args!("shard {shard}"), error);
@@ -58,7 +58,7 @@ where
                         return (out, 0);
                     }
                 };
-                match open_shard(&reactor, &drive, &root, config).await {
+                match open_shard(&reactor, media, &root, config).await {
                     Ok(opened) => work(&opened, shard, &mut out).await,
                     Err(error) => out.unreadable(format_args!("shard {shard}"), error),
                 }

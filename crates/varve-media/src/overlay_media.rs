@@ -1,0 +1,200 @@
+//! Media whose writes stay in memory, for those that are not made of disks: what is below is read and never changed.
+//!
+//! W1. No put, deletion, append or replacement reaches the media below, nor is their fence asked or given back.
+//! W2. What was written reads as written; everything else reads as the media below have it.
+//! W3. Segments and frames take no more than the bound of their [`OverlayMemory`]; roots, of which there are two, are not counted.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::future::ready;
+use std::rc::Rc;
+
+use varve_stdx::{AlignedBuf, BufSlice};
+use varve_types::SegmentNumber;
+
+use crate::contract::{
+    Fence, IoFuture, JournalStore, Media, RootKey, RootStore, RootVersion, SegmentGeometry,
+    SegmentId, SegmentStore,
+};
+use crate::overlay::{OverlayMemory, OverlayPages};
+use crate::{Error, Result};
+
+/// Media over others. See the module.
+#[must_use]
+pub fn overlay_media(below: Media, memory: &Rc<OverlayMemory>) -> Media {
+    let Media { segments, journal, roots, .. } = below;
+    Media {
+        segments: Rc::new(OverlaySegments {
+            below: segments,
+            written: RefCell::default(),
+            memory: Rc::clone(memory),
+        }),
+        journal: Rc::new(OverlayJournal {
+            below: journal,
+            pages: OverlayPages::new(Rc::clone(memory)),
+        }),
+        roots: Rc::new(OverlayRoots { below: roots, written: RefCell::default() }),
+        fence: Rc::new(Undisputed),
+    }
+}
+
+struct OverlaySegments {
+    below: Rc<dyn SegmentStore>,
+    /// None where the segment was deleted.
+    written: RefCell<HashMap<SegmentNumber, Option<BufSlice>>>,
+    memory: Rc<OverlayMemory>,
+}
+
+impl OverlaySegments {
+    fn check(&self, segment: SegmentNumber, offset: u64, len: u64) -> Result<()> {
+        let SegmentGeometry { segment_bytes, segment_count } = self.geometry();
+        let inside = segment.0 < segment_count
+            && offset.checked_add(len).is_some_and(|end| end <= u64::from(segment_bytes));
+        if inside { Ok(()) } else { Err(Error::OutOfRange { segment, offset, len }) }
+    }
+
+    fn keep(&self, number: SegmentNumber, bytes: Option<BufSlice>) -> Result<()> {
+        let mut written = self.written.borrow_mut();
+        let size = |bytes: &Option<BufSlice>| bytes.as_ref().map_or(0, |bytes| bytes.len() as u64);
+        let (before, now) = (written.get(&number).map_or(0, size), size(&bytes));
+        self.memory.take(now.saturating_sub(before))?;
+        self.memory.give_back(before.saturating_sub(now));
+        written.insert(number, bytes);
+        Ok(())
+    }
+}
+
+impl Drop for OverlaySegments {
+    fn drop(&mut self) {
+        let written = self.written.borrow();
+        self.memory.give_back(written.values().flatten().map(|bytes| bytes.len() as u64).sum());
+    }
+}
+
+impl SegmentStore for OverlaySegments {
+    fn geometry(&self) -> SegmentGeometry {
+        self.below.geometry()
+    }
+
+    fn allocate(&self, first: SegmentNumber, count: u32) -> IoFuture<'_, ()> {
+        let last = SegmentNumber(first.0.saturating_add(count).saturating_sub(1));
+        Box::pin(ready(self.check(last, 0, 0)))
+    }
+
+    fn put(&self, id: SegmentId, bytes: BufSlice) -> IoFuture<'_, ()> {
+        let may = self.check(id.number, 0, bytes.len() as u64);
+        Box::pin(ready(may.and_then(|()| self.keep(id.number, Some(bytes)))))
+    }
+
+    fn get(&self, id: SegmentId, offset: u32, len: u32) -> IoFuture<'_, BufSlice> {
+        let written = self.written.borrow().get(&id.number).cloned();
+        let Some(bytes) = written else { return self.below.get(id, offset, len) };
+        if let Err(error) = self.check(id.number, u64::from(offset), u64::from(len)) {
+            return Box::pin(ready(Err(error)));
+        }
+        let (offset, len) = (offset as usize, len as usize);
+        let mut out = AlignedBuf::zeroed(len);
+        if let Some(bytes) = bytes.as_ref().and_then(|bytes| bytes.get(offset..)) {
+            let count = bytes.len().min(len);
+            out[..count].copy_from_slice(&bytes[..count]);
+        }
+        Box::pin(ready(Ok(out.freeze())))
+    }
+
+    fn settle(&self) -> IoFuture<'_, ()> {
+        Box::pin(ready(Ok(())))
+    }
+
+    fn delete(&self, id: SegmentId) -> IoFuture<'_, ()> {
+        let may = self.check(id.number, 0, 0);
+        Box::pin(ready(may.and_then(|()| self.keep(id.number, None))))
+    }
+
+    /// None: leftovers are for who can delete them.
+    fn present(&self) -> IoFuture<'_, Vec<SegmentNumber>> {
+        Box::pin(ready(Ok(Vec::new())))
+    }
+}
+
+struct OverlayJournal {
+    below: Rc<dyn JournalStore>,
+    /// By where they are in the ring.
+    pages: OverlayPages,
+}
+
+impl JournalStore for OverlayJournal {
+    fn capacity(&self) -> u64 {
+        self.below.capacity()
+    }
+
+    fn append(&self, position: u64, bytes: BufSlice) -> IoFuture<'_, ()> {
+        Box::pin(ready(self.pages.keep(position % self.capacity(), &bytes)))
+    }
+
+    fn appends_at_once(&self) -> usize {
+        self.below.appends_at_once()
+    }
+
+    fn read(&self, position: u64, len: u32) -> IoFuture<'_, BufSlice> {
+        let at = position % self.capacity();
+        if let Some(written) = self.pages.whole(at, len as usize) {
+            return Box::pin(ready(Ok(written.freeze())));
+        }
+        let below = self.below.read(position, len);
+        Box::pin(async move {
+            let mut out = AlignedBuf::scratch(len as usize);
+            out.copy_from_slice(&below.await?);
+            self.pages.patch(at, &mut out);
+            Ok(out.freeze())
+        })
+    }
+}
+
+struct OverlayRoots {
+    below: Rc<dyn RootStore>,
+    written: RefCell<HashMap<RootKey, (RootVersion, Vec<u8>)>>,
+}
+
+impl RootStore for OverlayRoots {
+    fn bytes_max(&self) -> u32 {
+        self.below.bytes_max()
+    }
+
+    fn read(&self, key: RootKey) -> IoFuture<'_, (RootVersion, Vec<u8>)> {
+        match self.written.borrow().get(&key).cloned() {
+            Some(written) => Box::pin(ready(Ok(written))),
+            None => self.below.read(key),
+        }
+    }
+
+    fn replace(
+        &self,
+        key: RootKey,
+        expected: RootVersion,
+        bytes: Vec<u8>,
+    ) -> IoFuture<'_, RootVersion> {
+        Box::pin(async move {
+            let (found, _) = self.read(key).await?;
+            let (len, max) = (bytes.len() as u64, u64::from(self.bytes_max()));
+            if len > max {
+                return Err(Error::RootTooLong { key: key.to_string(), len, max });
+            }
+            if found != expected {
+                let key = key.to_string();
+                return Err(Error::RootConflict { key, expected: expected.0, found: found.0 });
+            }
+            let next = RootVersion(found.0 + 1);
+            self.written.borrow_mut().insert(key, (next, bytes));
+            Ok(next)
+        })
+    }
+}
+
+/// Nobody else writes to an overlay.
+struct Undisputed;
+
+impl Fence for Undisputed {
+    fn check(&self) -> Result<()> {
+        Ok(())
+    }
+}
