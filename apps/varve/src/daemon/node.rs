@@ -31,7 +31,7 @@ use crate::config::Settings;
 use crate::daemon::banner;
 use crate::daemon::files::random_id;
 use crate::daemon::home::Home;
-use crate::daemon::links::{Door, Forwarder, FrontSockets, NodeKey, View};
+use crate::daemon::links::{Door, Forwarder, FrontSockets, LinkLimits, NodeKey, View};
 use crate::daemon::pool_media::PoolMedia;
 use crate::daemon::rados::RadosMedia;
 use crate::failure::{Failure, Result};
@@ -102,7 +102,7 @@ pub(super) fn join(
         _ => rados.own_address()?,
     };
     let listen = settings.rados_listen.unwrap_or_else(|| SocketAddr::new(reached, 0));
-    let links = Door::open(pool, key, listen, reached, views)?;
+    let links = Door::open(pool, key, listen, reached, views, LinkLimits::default())?;
     let reach = links.reach();
     let thread = thread::Builder::new()
         .name("node".to_owned())

@@ -28,9 +28,22 @@ use super::link::{BEGIN_MAX, find_dead_peers, peer};
 use super::{NodeKey, Views};
 use crate::failure::{self, Failure};
 
-/// Links at a time, in all and of a node. Each may hold some 200 KiB of buffers.
-const LINKS_MAX: usize = 2048;
-const LINKS_OF_NODE_MAX: usize = 1024;
+/// Bounds on what other nodes may hold.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LinkLimits {
+    /// Links at a time. Each may hold some 200 KiB of buffers.
+    pub(crate) links_max: usize,
+    /// Those of one node.
+    pub(crate) of_node_max: usize,
+    /// Time for the handshake and the hello, and for the answer.
+    pub(crate) begin_max: Duration,
+}
+
+impl Default for LinkLimits {
+    fn default() -> Self {
+        Self { links_max: 2048, of_node_max: 1024, begin_max: BEGIN_MAX }
+    }
+}
 
 /// Handshakes at a time; others wait in the listen queue.
 const HANDSHAKES_MAX: usize = 64;
@@ -71,6 +84,7 @@ pub(super) struct Lobby {
     pub(super) key: NodeKey,
     pub(super) views: Views,
     pub(super) threads: Handle,
+    limits: LinkLimits,
     /// By a number that no other link of this node has (D3). The lock guards nothing else, and nobody waits while it is held.
     links: Mutex<BTreeMap<u64, Arc<Link>>>,
     next: AtomicU64,
@@ -87,6 +101,7 @@ impl Door {
         address: SocketAddr,
         reached: IpAddr,
         views: Views,
+        limits: LinkLimits,
     ) -> failure::Result<Self> {
         let failed = |what: &dyn std::fmt::Display| {
             Failure::new(format!("listen for other nodes on {address}: {what}"))
@@ -110,6 +125,7 @@ impl Door {
             key,
             views,
             threads: runtime.handle().clone(),
+            limits,
             links: Mutex::default(),
             next: AtomicU64::new(1),
             fronts: Mutex::new(None),
@@ -196,7 +212,7 @@ impl Lobby {
         let Some(fronts) = &*fronts else { return Err(Answer::NotServing) };
         let mut links = self.links();
         let of_node = links.values().filter(|link| link.node == hello.from).count();
-        if links.len() >= LINKS_MAX || of_node >= LINKS_OF_NODE_MAX {
+        if links.len() >= self.limits.links_max || of_node >= self.limits.of_node_max {
             return Err(Answer::TooMany);
         }
         let number = self.next.fetch_add(1, Ordering::Relaxed);
@@ -253,17 +269,12 @@ async fn accept(lobby: Arc<Lobby>, listener: TcpListener, acceptor: TlsAcceptor)
             Ok((socket, address)) => {
                 let (lobby, acceptor) = (Arc::clone(&lobby), acceptor.clone());
                 tokio::spawn(async move {
-                    let begun = tokio::time::timeout(BEGIN_MAX, begin(&lobby, socket, acceptor));
+                    let patience = lobby.limits.begin_max;
+                    let begun = tokio::time::timeout(patience, begin(&lobby, socket, acceptor));
                     let begun = begun.await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
                     drop(place);
-                    match begun {
-                        Ok((stream, Ok(guest))) => guest.stay(&lobby, stream).await,
-                        Ok((mut stream, Err(refused))) => {
-                            tracing::debug!(%address, "a link is refused: {refused}");
-                            // Whoever is refused may have gone.
-                            drop(answer(&mut stream, refused).await);
-                        }
-                        Err(error) => tracing::debug!(%error, %address, "no link"),
+                    if let Err(error) = stay(&lobby, begun).await {
+                        tracing::debug!(%error, %address, "no link");
                     }
                 });
             }
@@ -302,6 +313,22 @@ async fn begin(
         Err(error) => return Err(io::Error::other(error)),
     };
     Ok((stream, admitted))
+}
+
+/// What becomes of whoever has said hello.
+async fn stay(
+    lobby: &Lobby,
+    begun: io::Result<(TlsStream<TcpStream>, Result<Guest, Answer>)>,
+) -> io::Result<()> {
+    let (mut stream, admitted) = begun?;
+    match admitted {
+        Ok(guest) => guest.stay(lobby, stream).await,
+        Err(refused) => {
+            answer(&mut stream, refused).await?;
+            return Err(io::Error::other(refused.to_string()));
+        }
+    }
+    Ok(())
 }
 
 async fn answer(stream: &mut TlsStream<TcpStream>, answer: Answer) -> io::Result<()> {

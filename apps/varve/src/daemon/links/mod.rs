@@ -23,7 +23,7 @@ mod sockets;
 mod tests;
 mod view;
 
-pub(crate) use self::door::{CarriedClient, Door, Fronts};
+pub(crate) use self::door::{CarriedClient, Door, Fronts, LinkLimits};
 pub(crate) use self::figures::Watcher;
 pub(crate) use self::forwarder::Forwarder;
 pub(crate) use self::key::NodeKey;
