@@ -70,6 +70,8 @@ impl fmt::Display for Address {
 pub enum StdListener {
     /// A unix socket, and its path.
     Unix(std::os::unix::net::UnixListener, PathBuf),
+    /// A unix socket whose file is somebody else's.
+    Inherited(std::os::unix::net::UnixListener),
     /// A TCP socket.
     Tcp(std::net::TcpListener),
 }
@@ -95,6 +97,29 @@ impl StdListener {
                 }
             }
         }
+    }
+
+    /// The sockets that a service manager, or a client that starts its server, handed to this process
+    /// (`LISTEN_FDS`); none when there are none. Call it once, early.
+    ///
+    /// # Errors
+    /// When a descriptor is not a listening stream socket.
+    pub fn inherited() -> Result<Vec<Self>> {
+        let mut environment = listenfd::ListenFd::from_env();
+        let mut listeners = Vec::new();
+        for index in 0..environment.len() {
+            let failed =
+                |source| Error::Listen { address: format!("inherited socket {index}"), source };
+            match environment.take_unix_listener(index) {
+                Ok(Some(socket)) => listeners.push(Self::Inherited(socket)),
+                Ok(None) => {}
+                Err(_) => {
+                    let socket = environment.take_tcp_listener(index).map_err(failed)?;
+                    listeners.extend(socket.map(Self::Tcp));
+                }
+            }
+        }
+        Ok(listeners)
     }
 
     fn try_bind(address: &Address) -> io::Result<Self> {
@@ -144,6 +169,13 @@ impl Listener {
                 let adopted = TcpListener::from_std(reactor, socket);
                 adopted.map(Self::tcp).map_err(|source| failed(&"a TCP address", source))
             }
+            StdListener::Inherited(socket) => {
+                let failed = |source| failed(&"an inherited socket", source);
+                let path = socket.local_addr().map_err(failed)?;
+                let path = path.as_pathname().unwrap_or(Path::new("")).to_owned();
+                let socket = UnixListener::from_std(reactor, socket).map_err(failed)?;
+                Ok(Self { socket: ListenerSocket::Unix(socket), address: Address::Unix(path) })
+            }
             StdListener::Unix(socket, path) => {
                 let address = Address::Unix(path.clone());
                 let socket = UnixListener::from_std(reactor, socket)
@@ -152,38 +184,6 @@ impl Listener {
                 Ok(Self { socket: ListenerSocket::Unix(socket), address })
             }
         }
-    }
-
-    /// The sockets that a service manager, or a client that starts its server, handed to this process
-    /// (`LISTEN_FDS`); none when there are none. Call it once, early.
-    ///
-    /// # Errors
-    /// When a descriptor is not a listening stream socket.
-    pub fn inherited(reactor: &Reactor) -> Result<Vec<Self>> {
-        let mut environment = listenfd::ListenFd::from_env();
-        let mut listeners = Vec::new();
-        for index in 0..environment.len() {
-            let failed =
-                |source| Error::Listen { address: format!("inherited socket {index}"), source };
-            let unix = environment.take_unix_listener(index);
-            let listener = match unix {
-                Ok(Some(socket)) => {
-                    let path = socket.local_addr().map_err(failed)?;
-                    let path = path.as_pathname().unwrap_or(Path::new("")).to_owned();
-                    let socket = UnixListener::from_std(reactor, socket).map_err(failed)?;
-                    Self { socket: ListenerSocket::Unix(socket), address: Address::Unix(path) }
-                }
-                Ok(None) => continue,
-                Err(_) => {
-                    let Some(socket) = environment.take_tcp_listener(index).map_err(failed)? else {
-                        continue;
-                    };
-                    TcpListener::from_std(reactor, socket).map(Self::tcp).map_err(failed)?
-                }
-            };
-            listeners.push(listener);
-        }
-        Ok(listeners)
     }
 
     fn tcp(socket: TcpListener) -> Self {

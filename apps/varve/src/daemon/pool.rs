@@ -117,26 +117,16 @@ fn listen<S: ShardStack>(
     threads: &[PortSender<Accepted>],
 ) -> Result<Vec<ListenAddress>> {
     let reactor = &thread.reactor;
-    let mut listeners = Vec::new();
-    if plan.inherited_instead && plan.open.is_none() {
-        listeners = Listener::inherited(reactor).map_err(|error| unable_to_listen(&error))?;
-    }
-    if listeners.is_empty() {
-        let open = match plan.open {
-            Some(open) => open,
-            None => {
-                let addresses = plan.addresses.iter().map(nbd_address);
-                let bound = addresses.map(|address| StdListener::bind(&address));
-                bound
-                    .collect::<varve_access_nbd::Result<_>>()
-                    .map_err(|error| unable_to_listen(&error))?
-            }
-        };
-        for socket in open {
-            let listener = Listener::from_std(reactor, socket);
-            listeners.push(listener.map_err(|error| unable_to_listen(&error))?);
-        }
-    }
+    let open = match plan.open {
+        Some(open) => Ok(open),
+        None => nbd_sockets(&plan.addresses, plan.inherited_instead),
+    };
+    let listeners = open.and_then(|open| {
+        open.into_iter()
+            .map(|socket| Listener::from_std(reactor, socket))
+            .collect::<varve_access_nbd::Result<Vec<_>>>()
+    });
+    let listeners = listeners.map_err(|error| unable_to_listen(&error))?;
     let mut addresses = Vec::new();
     for listener in listeners {
         addresses.push(admin_address(listener.address()));
@@ -151,13 +141,27 @@ fn listen<S: ShardStack>(
     Ok(addresses)
 }
 
+/// Sockets at these addresses, or the inherited ones if there are some and those stand in for them.
+pub(crate) fn nbd_sockets(
+    addresses: &[ListenAddress],
+    inherited_instead: bool,
+) -> varve_access_nbd::Result<Vec<StdListener>> {
+    if inherited_instead {
+        let inherited = StdListener::inherited()?;
+        if !inherited.is_empty() {
+            return Ok(inherited);
+        }
+    }
+    addresses.iter().map(|address| StdListener::bind(&nbd_address(address))).collect()
+}
+
 /// What to do where a socket cannot be had.
 pub(crate) fn unable_to_listen(error: &varve_access_nbd::Error) -> Failure {
     Failure::new(format!("NBD: {error}"))
         .hint("see whether another process holds the address, or choose another with --nbd")
 }
 
-pub(crate) fn nbd_address(address: &ListenAddress) -> Address {
+fn nbd_address(address: &ListenAddress) -> Address {
     match address {
         ListenAddress::Unix(path) => Address::Unix(path.clone()),
         ListenAddress::Tcp(address) => Address::Tcp(*address),

@@ -10,7 +10,7 @@ use varve_access_nbd::StdListener;
 use varve_membership::link::FrontEnd;
 
 use crate::config::{S3Listen, Settings};
-use crate::daemon::pool::{nbd_address, unable_to_listen};
+use crate::daemon::pool::{nbd_sockets, unable_to_listen};
 use crate::failure::{Failure, Result};
 
 /// See the module.
@@ -29,13 +29,8 @@ impl FrontSockets {
         settings: &Settings,
         admin: Vec<varve_access_admin::Listener>,
     ) -> Result<Self> {
-        let mut nbd = Vec::new();
-        for address in settings.nbd_addresses() {
-            nbd.push(
-                StdListener::bind(&nbd_address(&address))
-                    .map_err(|error| unable_to_listen(&error))?,
-            );
-        }
+        let nbd = nbd_sockets(&settings.nbd_addresses(), settings.nbd_listen.is_empty());
+        let nbd = nbd.map_err(|error| unable_to_listen(&error))?;
         let s3 = match &settings.s3.asked() {
             S3Listen::Off => None,
             S3Listen::At(ListenAddress::Tcp(address)) => Some(listen_s3(*address)?),
@@ -52,7 +47,9 @@ impl FrontSockets {
         let mut listeners = Vec::new();
         for socket in &self.nbd {
             let listener = match socket {
-                StdListener::Unix(socket, _) => ClientListener::unix(socket.try_clone()?)?,
+                StdListener::Unix(socket, _) | StdListener::Inherited(socket) => {
+                    ClientListener::unix(socket.try_clone()?)?
+                }
                 StdListener::Tcp(socket) => ClientListener::tcp(socket.try_clone()?)?,
             };
             listeners.push((FrontEnd::Nbd, listener));
