@@ -12,12 +12,14 @@ use std::future::{Future, poll_fn};
 use std::io;
 use std::pin::{Pin, pin};
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use varve_reactor::Reactor;
 use varve_stdx::AlignedBuf;
 
 use crate::budget::Share;
+use crate::carried::Carried;
 use crate::channel::Channel;
 use crate::connection::{Closed, Ended};
 use crate::export::Export;
@@ -42,6 +44,8 @@ pub(crate) struct Session<E> {
     pub(crate) inbox: Inbox,
     pub(crate) share: Share,
     pub(crate) usage: Usage,
+    /// Told how far the connection has come, where another node carries it.
+    pub(crate) carried: Option<Arc<Carried>>,
 }
 
 /// Why the loop below goes round.
@@ -94,7 +98,7 @@ impl Clock {
 pub(crate) async fn transmit<T: Transport, E: Export>(
     reactor: &Reactor,
     channel: &Channel<T>,
-    Session { export, negotiated, inbox, share, usage }: Session<E>,
+    Session { export, negotiated, inbox, share, usage, carried }: Session<E>,
     shutdown: &Shutdown,
 ) -> Closed {
     let mut link = Link::new(Rc::clone(&export), negotiated, inbox, share, usage);
@@ -115,6 +119,9 @@ pub(crate) async fn transmit<T: Transport, E: Export>(
                     }
                 }
                 Parsed::NeedInput => {
+                    if !inflight.is_empty() && carried.as_ref().is_some_and(|it| it.is_held()) {
+                        break;
+                    }
                     let (buf, range) = link.lend();
                     receiving.set(Some(channel.recv(buf, range)));
                 }
@@ -124,6 +131,13 @@ pub(crate) async fn transmit<T: Transport, E: Export>(
                 }
                 Parsed::NeedReplies | Parsed::Ended => break,
             }
+        }
+        if let Some(carried) = &carried
+            && receiving.is_some()
+            && inflight.is_empty()
+            && channel.is_drained()
+        {
+            carried.settle();
         }
         if sending.is_none() {
             if let Some((parts, charge)) = link.outbox.take_batch() {
@@ -154,7 +168,12 @@ pub(crate) async fn transmit<T: Transport, E: Export>(
             Event::Shutdown => Clock::linger(&mut link),
             Event::Timer => match clock.fired(&mut link, sending.is_some()) {
                 Ok(next) => next,
-                Err(cause) => return Closed { cause, usage: link.usage },
+                Err(cause) => {
+                    if cause == Ended::Stalled {
+                        inflight.finish().await;
+                    }
+                    return Closed { cause, usage: link.usage };
+                }
             },
         };
         timer.set(reactor.sleep(clock.nanos()));
