@@ -86,7 +86,7 @@ pub trait JournalStore {
 }
 
 /// Which root.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum RootKey {
     /// The pool's: shards, placement generations, zones.
     Pool,
