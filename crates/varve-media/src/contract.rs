@@ -89,7 +89,7 @@ pub trait JournalStore {
 }
 
 /// Which root.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum RootKey {
     /// The pool's: shards, placement generations, zones.
     Pool,

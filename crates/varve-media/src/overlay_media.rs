@@ -5,7 +5,7 @@
 //! W3. Segments and frames take no more than the bound of their [`OverlayMemory`]; roots, of which there are two, are not counted.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::future::ready;
 use std::rc::Rc;
 
@@ -41,7 +41,7 @@ pub fn overlay_media(below: Media, memory: &Rc<OverlayMemory>) -> Media {
 struct OverlaySegments {
     below: Rc<dyn SegmentStore>,
     /// None where the segment was deleted.
-    written: RefCell<HashMap<SegmentNumber, Option<BufSlice>>>,
+    written: RefCell<BTreeMap<SegmentNumber, Option<BufSlice>>>,
     memory: Rc<OverlayMemory>,
 }
 
@@ -156,7 +156,7 @@ impl JournalStore for OverlayJournal {
 
 struct OverlayRoots {
     below: Rc<dyn RootStore>,
-    written: RefCell<HashMap<RootKey, (RootVersion, Vec<u8>)>>,
+    written: RefCell<BTreeMap<RootKey, (RootVersion, Vec<u8>)>>,
 }
 
 impl RootStore for OverlayRoots {
