@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use tokio::io::AsyncReadExt;
-use varve_access_s3::{Gateway, MasterKey, Options};
+use varve_access_s3::{Clients, Gateway, MasterKey, Options};
 use varve_object::{MemoryStore, User};
 
 #[derive(Deserialize)]
