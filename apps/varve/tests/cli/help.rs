@@ -56,6 +56,7 @@ const COMMANDS: &[&[&str]] = &[
     &["pool", "create"],
     &["pool", "attach"],
     &["pool", "rados-caps"],
+    &["pool", "migrate"],
     &["pool", "show"],
     &["df"],
     &["status"],
