@@ -9,7 +9,7 @@ use varve_types::ErrorKind;
 use super::{Move, MoveState};
 use crate::open::{Gate, Opening};
 use crate::rig::{Life, MIB, Rig};
-use crate::{Datasets, Error, ReceiveSpec, SnapshotIdentity};
+use crate::{CatalogueEntry, CatalogueItem, Datasets, Error, ReceiveSpec, SnapshotIdentity};
 
 fn kind<T>(outcome: Result<T, Error>) -> ErrorKind {
     outcome.err().expect("refused").kind()
@@ -264,4 +264,17 @@ fn the_fence_waits_for_writes_under_way_and_gives_up_on_those_that_do_not_end() 
             volume.write(0, block(2)).await.unwrap();
         }
     });
+}
+
+#[test]
+fn the_bytes_of_a_record_of_a_volume_that_leaves_stay_readable() {
+    let bytes = include_bytes!("../../../../fuzz/seeds/catalogue/leaving");
+    let (key, value) = bytes[1..].split_at(usize::from(bytes[0]));
+    let CatalogueItem::Volume(info) = CatalogueEntry::decode(key, value).unwrap().unwrap().item
+    else {
+        panic!("it is a volume")
+    };
+    let peer = "pool 7 at unix:/x, by run 1".to_owned();
+    assert_eq!((info.name.as_str(), info.size_bytes), ("v", MIB));
+    assert_eq!(info.moves, Some(Move { state: MoveState::Leaving, peer }));
 }

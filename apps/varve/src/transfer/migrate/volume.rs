@@ -15,13 +15,16 @@ use crate::failure::{Failure, Result};
 use crate::watch::Watch;
 
 /// A difference of at most so many bytes is sent while writers are refused.
-const SMALL_BYTES: u64 = 32 << 20;
+const SMALL_BYTES: u64 = 8 << 20;
 
 /// So is one when the last took at most so long.
 const SHORT: Duration = Duration::from_secs(1);
 
-/// Most differences that are sent before writers are refused, for a volume that is written as fast as it is sent.
-const ROUNDS_MAX: u64 = 16;
+/// Most differences that are sent before writers are refused.
+const ROUNDS_MAX: u32 = 16;
+
+/// Differences in a row that take about as long as the one before, until writers are refused: more of them would not become shorter.
+const EQUAL_ROUNDS_MAX: u32 = 2;
 
 /// How long clients that have the source's volume open are waited for.
 const CLIENTS_WAIT: Duration = Duration::from_secs(5);
@@ -187,6 +190,36 @@ fn retire(run: &Run, name: &str, keep_source: bool, moved: &mut Moved) -> Result
     }
 }
 
+/// What comes after a round.
+#[derive(PartialEq, Eq, Debug)]
+enum Next {
+    Round,
+    /// The last difference will be short.
+    Last,
+    /// It will not, and no further round would change that.
+    LastThoughLong,
+}
+
+/// How rounds become shorter.
+#[derive(Default)]
+struct Pace {
+    before: Option<Duration>,
+    /// Rounds in a row that did not.
+    equal_rounds: u32,
+}
+
+impl Pace {
+    fn after(&mut self, sent_bytes: u64, elapsed: Duration) -> Next {
+        let before = self.before.replace(elapsed);
+        if sent_bytes <= SMALL_BYTES || (before.is_some() && elapsed <= SHORT) {
+            return Next::Last;
+        }
+        let is_equal = before.is_some_and(|before| elapsed > before / 4 * 3);
+        self.equal_rounds = if is_equal { self.equal_rounds + 1 } else { 0 };
+        if self.equal_rounds < EQUAL_ROUNDS_MAX { Next::Round } else { Next::LastThoughLong }
+    }
+}
+
 /// A volume that is being sent.
 struct Sending<'a> {
     run: &'a Run,
@@ -229,18 +262,22 @@ impl Sending<'_> {
 
     /// Differences, each of what was written while the one before was sent, until there is little.
     fn rounds(&mut self) -> Result<()> {
+        let mut pace = Pace::default();
         for round in 1..=ROUNDS_MAX {
             self.watch.say(format!("{}: round {round}", self.name));
             let began = Instant::now();
             let sent_bytes = self.round()?;
             self.tidy()?;
-            if sent_bytes <= SMALL_BYTES || (round > 1 && began.elapsed() <= SHORT) {
-                return Ok(());
+            match pace.after(sent_bytes, began.elapsed()) {
+                Next::Round => {}
+                Next::Last => return Ok(()),
+                Next::LastThoughLong => break,
             }
         }
-        self.moved.notes.push(format!(
-            "it was written as fast as it was sent: writes were refused after {ROUNDS_MAX} rounds"
-        ));
+        self.moved.notes.push(
+            "it was written about as fast as it was sent, so writes were refused for a longer difference"
+                .to_owned(),
+        );
         Ok(())
     }
 
@@ -438,4 +475,28 @@ pub(super) fn cancel(run: &Run, name: &str) -> Result<Moved> {
     }
     let what = "given up; it is in use at the source".to_owned();
     Ok(Moved { name: name.to_owned(), what, ..Moved::default() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn after(rounds: &[(u64, u64)]) -> Vec<Next> {
+        let mut pace = Pace::default();
+        rounds.iter().map(|(mib, s)| pace.after(mib << 20, Duration::from_secs(*s))).collect()
+    }
+
+    #[test]
+    fn rounds_go_on_while_they_become_shorter() {
+        use Next::{Last, LastThoughLong, Round};
+        assert_eq!(after(&[(8, 100)]), [Last], "little is sent at once");
+        assert_eq!(after(&[(900, 1), (90, 1)]), [Round, Last], "the first one tells of no writes");
+        assert_eq!(after(&[(900, 100), (400, 50), (100, 12), (7, 2)]), [Round, Round, Round, Last]);
+        assert_eq!(
+            after(&[(900, 100), (90, 90), (90, 40), (90, 39)]),
+            [Round, Round, Round, Round]
+        );
+        let equal = [(900, 100), (900, 90), (900, 99)];
+        assert_eq!(after(&equal), [Round, Round, LastThoughLong]);
+    }
 }
