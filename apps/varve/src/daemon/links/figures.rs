@@ -85,19 +85,19 @@ impl Watcher {
                 |node| node.connections_open,
             ),
             (
-                "varve_node_connections_count",
+                "varve_node_connections_total",
                 "Connections that a node has carried since it joined.",
                 MetricKind::Counter,
                 |node| node.connections,
             ),
             (
-                "varve_node_received_bytes",
+                "varve_node_received_bytes_total",
                 "Bytes of clients that a node has carried.",
                 MetricKind::Counter,
                 |node| node.received_bytes,
             ),
             (
-                "varve_node_sent_bytes",
+                "varve_node_sent_bytes_total",
                 "Bytes for clients that a node has carried.",
                 MetricKind::Counter,
                 |node| node.sent_bytes,

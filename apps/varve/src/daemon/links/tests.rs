@@ -221,6 +221,10 @@ fn bytes_are_carried_as_they_are_and_counted() {
         };
         let counted = (told.connections, told.received_bytes, told.sent_bytes);
         assert_eq!(counted, (1, 3_000_001, 3_000_001));
+        for metric in rig.door.watcher().metrics() {
+            let is_counter = matches!(metric.kind, varve_access_admin::MetricKind::Counter);
+            assert_eq!(metric.name.ends_with("_total"), is_counter, "{}", metric.name);
+        }
     });
 }
 
