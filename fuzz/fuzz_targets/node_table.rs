@@ -9,7 +9,10 @@ fuzz_target!(|bytes: &[u8]| {
     with_trailing_checksum(bytes, |bytes| {
         if let Ok(table) = Table::decode(bytes) {
             let _printed = format!("{table:?}");
-            assert_eq!(table.encode(), bytes);
+            // Format 1 is only read.
+            if bytes.get(8) == Some(&2) {
+                assert_eq!(table.encode(), bytes);
+            }
         }
     });
 });

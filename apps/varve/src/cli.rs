@@ -10,7 +10,8 @@ use varve_types::{ByteCount, parse_size};
 
 use crate::client::Client;
 use crate::commands::{
-    bench, bucket, check, completions, df, dump, plan, pool, report, serve, status, user, volume,
+    bench, bucket, check, completions, df, dump, node, plan, pool, report, serve, status, user,
+    volume,
 };
 use crate::failure::{Failure, Result};
 
@@ -50,6 +51,8 @@ enum Command {
     #[command(subcommand)]
     User(user::User),
     #[command(subcommand)]
+    Node(node::Node),
+    #[command(subcommand)]
     Pool(pool::Pool),
     Df(df::Df),
     Status(status::Status),
@@ -72,6 +75,7 @@ impl Cli {
             Command::Volume(command) => command.run(&global.client()),
             Command::Bucket(command) => command.run(&global.client()),
             Command::User(command) => command.run(&global.client()),
+            Command::Node(command) => command.run(&global),
             Command::Pool(command) => command.run(&global),
             Command::Df(command) => command.run(&global.client()),
             Command::Status(command) => command.run(&global.client()),

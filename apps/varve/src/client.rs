@@ -281,7 +281,7 @@ mod tests {
         let listener = runtime.block_on(Listener::bind(&address)).unwrap();
         let backend = Arc::new(MemoryBackend::with_slow_counts(3));
         let limits = LimitsConfig { request_timeout_ms: 50, ..LimitsConfig::default() };
-        runtime.spawn(serve(vec![listener], backend, limits, std::future::pending()));
+        runtime.spawn(serve(vec![listener], None, backend, limits, std::future::pending()));
         let client = Client::at(address);
         let asked_once = client.get::<v1::Space>("/v1/space").err().unwrap();
         assert!(asked_once.what().contains("still being counted"), "{}", asked_once.what());

@@ -16,8 +16,9 @@ use crate::objects::ObjectBackend;
 use crate::v1::{
     BeginReceive, ChangeSnapshot, ChangeVolume, CheckReport, CheckState, CheckStatus, CloneVolume,
     CreateSnapshots, CreateVolume, Drive, EndReceive, ExtentPage, Fill, FillLevel, JournalStatus,
-    ListenerStatus, MemoryStatus, Pool, Reservation, RollBack, ServiceState, ShardState,
-    ShardStatus, Snapshot, SnapshotSpace, Space, Status, Volume, VolumeFamily, VolumeSpace,
+    ListenerStatus, MemoryStatus, NodeStatus, Pool, Reservation, RollBack, ServiceState,
+    ShardState, ShardStatus, Snapshot, SnapshotSpace, Space, Status, Volume, VolumeFamily,
+    VolumeSpace,
 };
 
 /// A pool of nothing but names. The mutex guards the volumes and is never held across an await.
@@ -265,9 +266,33 @@ impl MemoryBackend {
                 durability: "as on a drive".to_owned(),
             }),
             standing_by: Some(vec!["b.example, process 7".to_owned()]),
+            nodes: Some(vec![
+                node("a.example, process 5", true),
+                NodeStatus {
+                    connections_open: 3,
+                    connections: 40,
+                    received_bytes: 5 << 30,
+                    sent_bytes: 7 << 20,
+                    ..node("b.example, process 7", false)
+                },
+            ]),
             memory: MemoryStatus { budget_bytes: 512 << 20, used_bytes: 100 << 20 },
             shards: vec![shard(0), shard(1)],
         }
+    }
+}
+
+/// A node that carries nothing.
+fn node(place: &str, serves: bool) -> NodeStatus {
+    NodeStatus {
+        id: if serves { "0a".repeat(16) } else { "0b".repeat(16) },
+        place: place.to_owned(),
+        address: Some(if serves { "10.0.0.1:40001" } else { "10.0.0.2:40001" }.to_owned()),
+        serves,
+        connections_open: 0,
+        connections: 0,
+        received_bytes: 0,
+        sent_bytes: 0,
     }
 }
 

@@ -6,7 +6,8 @@
 use std::fs::{self, File, Permissions};
 use std::future::Future;
 use std::io;
-use std::os::fd::AsFd;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::Arc;
@@ -20,9 +21,9 @@ use axum::response::{IntoResponse, Response};
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::io::{AsyncRead, AsyncWrite, DuplexStream};
 use tokio::net::{TcpListener, UnixListener, UnixSocket};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 use tokio::task::JoinSet;
 
 use crate::address::ListenAddress;
@@ -107,6 +108,15 @@ impl Listener {
         }
     }
 
+    /// The socket, for who accepts from it before this serves.
+    #[must_use]
+    pub fn as_fd(&self) -> BorrowedFd<'_> {
+        match &self.socket {
+            Socket::Unix(socket) => socket.as_fd(),
+            Socket::Tcp(socket) => socket.as_fd(),
+        }
+    }
+
     /// Where it listens, with the port that the system chose.
     #[must_use]
     pub fn address(&self) -> &ListenAddress {
@@ -128,9 +138,13 @@ fn bind_private(path: &Path) -> io::Result<UnixListener> {
     socket.listen(BACKLOG)
 }
 
+/// Clients that others have accepted: their streams, and where they come from if that is a network.
+pub type Accepted = mpsc::Receiver<(DuplexStream, Option<SocketAddr>)>;
+
 /// Serves until `stop` resolves, then lets requests under way finish within the request time limit.
 pub async fn serve(
     listeners: Vec<Listener>,
+    accepted: Option<Accepted>,
     backend: Arc<dyn AdminBackend>,
     limits: LimitsConfig,
     stop: impl Future<Output = ()>,
@@ -143,6 +157,11 @@ pub async fn serve(
         let router = v1::router(Arc::clone(&backend), limits);
         let front = Front { router, limits, places: Arc::clone(&places) };
         accepting.spawn(front.accept_until(listener, stop_receiver.clone()));
+    }
+    if let Some(accepted) = accepted {
+        let router = v1::router(Arc::clone(&backend), limits);
+        let front = Front { router, limits, places: Arc::clone(&places) };
+        accepting.spawn(front.take_until(accepted, stop_receiver));
     }
     stop.await;
     let _ = stop_sender.send(true);
@@ -184,10 +203,34 @@ impl Front {
             }
             while connections.try_join_next().is_some() {}
         }
+        self.drain(connections, &listener.address.to_string()).await;
+    }
+
+    async fn take_until(self, mut accepted: Accepted, mut stop: watch::Receiver<bool>) {
+        let from_networks = self.router.clone().layer(middleware::from_fn(refuse_foreign_hosts));
+        let mut connections = JoinSet::new();
+        loop {
+            let taken = tokio::select! {
+                _ = stop.changed() => break,
+                taken = async {
+                    let place = Arc::clone(&self.places).acquire_owned().await;
+                    (accepted.recv().await, place.expect("the semaphore is never closed"))
+                } => taken,
+            };
+            let (Some((stream, client)), place) = taken else { break };
+            let router = if client.is_some() { &from_networks } else { &self.router };
+            let (stream, router) = (Box::new(stream), router.clone());
+            connections.spawn(serve_connection(stream, router, self.limits, place));
+            while connections.try_join_next().is_some() {}
+        }
+        self.drain(connections, "other nodes").await;
+    }
+
+    async fn drain(&self, mut connections: JoinSet<()>, from: &str) {
         let grace = Duration::from_millis(self.limits.request_timeout_ms);
         let drained = async { while connections.join_next().await.is_some() {} };
         if tokio::time::timeout(grace, drained).await.is_err() {
-            tracing::warn!(address = %listener.address, "admin connections cut off at shutdown");
+            tracing::warn!(address = from, "admin connections cut off at shutdown");
         }
     }
 }

@@ -7,7 +7,7 @@
 use varve_access_nbd::memory::{MemoryExport, MemoryExports};
 use varve_access_nbd::{
     Address, ConnectionLimit, Export, ExportInfo, Exports, Extent, ExtentKind, Listener, ReadPart,
-    Service, ServiceOptions, Shutdown, deal_connections, limits, serve_connections,
+    Service, ServiceOptions, Shutdown, StdListener, deal_connections, limits, serve_connections,
 };
 use varve_reactor::{Loop, LoopConfig, port};
 use varve_stdx::{AlignedBuf, BufSlice};
@@ -49,9 +49,9 @@ fn run<X: Exports + 'static>(
     std::thread::spawn(move || {
         let mut event_loop = Loop::new(LoopConfig::default()).expect("a ring");
         let reactor = event_loop.handle();
-        let mut inherited = Listener::inherited(&reactor).expect("usable sockets");
+        let mut inherited = StdListener::inherited().expect("usable sockets");
         let listener = match inherited.pop() {
-            Some(listener) => listener,
+            Some(socket) => Listener::from_std(&reactor, socket).expect("a usable socket"),
             None => Listener::bind(&reactor, &address).expect("a free address"),
         };
         println!("listening on {}", listener.address());

@@ -5,9 +5,11 @@
 use std::cell::RefCell;
 use std::io;
 use std::ops::Range;
+use std::sync::Arc;
 
 use varve_stdx::AlignedBuf;
 
+use crate::carried::Carried;
 use crate::tls::TlsSession;
 use crate::transport::{SendPart, Transport};
 
@@ -18,11 +20,30 @@ const SEAL_BYTES: usize = 256 << 10;
 pub(crate) struct Channel<T> {
     transport: T,
     tls: Option<RefCell<TlsSession>>,
+    /// Told of what is received, where another node carries the connection.
+    carried: Option<Arc<Carried>>,
 }
 
 impl<T: Transport> Channel<T> {
-    pub(crate) fn plain(transport: T) -> Self {
-        Self { transport, tls: None }
+    pub(crate) fn plain(transport: T, carried: Option<Arc<Carried>>) -> Self {
+        Self { transport, tls: None, carried }
+    }
+
+    /// Whether everything that was received has been handed on.
+    pub(crate) fn is_drained(&self) -> bool {
+        self.tls.as_ref().is_none_or(|tls| tls.borrow_mut().is_drained())
+    }
+
+    async fn receive(
+        &self,
+        buf: AlignedBuf,
+        range: Range<usize>,
+    ) -> (io::Result<usize>, AlignedBuf) {
+        let (received, buf) = self.transport.recv(buf, range).await;
+        if let (Some(carried), Ok(bytes)) = (&self.carried, &received) {
+            carried.received(*bytes);
+        }
+        (received, buf)
     }
 
     /// Begins TLS; `early` is what was received already after the client's request for it.
@@ -56,7 +77,7 @@ impl<T: Transport> Channel<T> {
             }
             let buf = session.lend();
             let whole = 0..buf.len();
-            let (received, buf) = self.transport.recv(buf, whole).await;
+            let (received, buf) = self.receive(buf, whole).await;
             let received = received?;
             session.give_back(buf, received);
             if received == 0 {
@@ -80,7 +101,7 @@ impl<T: Transport> Channel<T> {
         mut buf: AlignedBuf,
         range: Range<usize>,
     ) -> (io::Result<usize>, AlignedBuf) {
-        let Some(tls) = &self.tls else { return self.transport.recv(buf, range).await };
+        let Some(tls) = &self.tls else { return self.receive(buf, range).await };
         loop {
             let plain = tls.borrow_mut().read_plain(buf.get_mut(range.clone()).unwrap_or_default());
             match plain {
@@ -89,7 +110,7 @@ impl<T: Transport> Channel<T> {
             }
             let cipher = tls.borrow_mut().lend();
             let whole = 0..cipher.len();
-            let (received, cipher) = self.transport.recv(cipher, whole).await;
+            let (received, cipher) = self.receive(cipher, whole).await;
             tls.borrow_mut().give_back(cipher, *received.as_ref().unwrap_or(&0));
             match received {
                 Ok(0) => return (Err(io::ErrorKind::UnexpectedEof.into()), buf), // Without close_notify: cut off.

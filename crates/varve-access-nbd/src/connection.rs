@@ -3,10 +3,12 @@
 use std::fmt;
 use std::io;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use futures_util::future::{Either, select};
 use varve_types::ErrorKind;
 
+use crate::carried::{Carried, Opening};
 use crate::channel::Channel;
 use crate::export::{Export, Exports};
 use crate::handshake::{
@@ -85,12 +87,19 @@ struct Opened<E> {
 pub(crate) async fn serve_connection<T: Transport, X: Exports>(
     service: &Service<X>,
     transport: T,
+    carried: Option<Arc<Carried>>,
 ) -> Closed {
-    let mut channel = Channel::plain(transport);
+    let mut channel = Channel::plain(transport, carried.clone());
     let mut inbox = Inbox::new();
     let mut usage = Usage::default();
     let agreed = {
-        let shake = std::pin::pin!(handshake(service, &mut channel, &mut inbox, &mut usage));
+        let shake = std::pin::pin!(handshake(
+            service,
+            carried.as_deref(),
+            &mut channel,
+            &mut inbox,
+            &mut usage
+        ));
         let deadline = service.reactor().sleep(HANDSHAKE_TIMEOUT_MS * NANOS_PER_MS);
         let stop = std::pin::pin!(service.shutdown().wait());
         match select(shake, select(deadline, stop)).await {
@@ -105,7 +114,7 @@ pub(crate) async fn serve_connection<T: Transport, X: Exports>(
             tracing::debug!(export = opened.name, ?negotiated, "client attached");
             let export = Rc::new(opened.export);
             let share = service.budget().share();
-            let session = Session { export, negotiated, inbox, share, usage };
+            let session = Session { export, negotiated, inbox, share, usage, carried };
             let closed = transmit(service.reactor(), &channel, session, service.shutdown()).await;
             usage = closed.usage;
             closed.cause
@@ -117,6 +126,7 @@ pub(crate) async fn serve_connection<T: Transport, X: Exports>(
 
 async fn handshake<T: Transport, X: Exports>(
     service: &Service<X>,
+    carried: Option<&Carried>,
     channel: &mut Channel<T>,
     inbox: &mut Inbox,
     usage: &mut Usage,
@@ -132,7 +142,7 @@ async fn handshake<T: Transport, X: Exports>(
         if let Event::Open(request) = &event {
             // The previous export of this handshake, if any, is closed first.
             drop(opened.take());
-            let found = open(service.exports(), request).await;
+            let found = open(service, carried, request).await;
             let answer = match &found {
                 Ok(Opened { name, export, since }) => {
                     Ok(FoundExport { name, info: export.info(), since })
@@ -187,9 +197,11 @@ async fn handshake<T: Transport, X: Exports>(
 
 /// Opens the export of this name; the empty name means the only one there is.
 async fn open<X: Exports>(
-    exports: &X,
+    service: &Service<X>,
+    carried: Option<&Carried>,
     OpenRequest { name, since }: &OpenRequest,
 ) -> Result<Opened<X::Export>, ErrorKind> {
+    let exports = service.exports();
     let name = if name.is_empty() {
         let mut names = exports.list().await?;
         match (names.pop(), names.is_empty()) {
@@ -211,5 +223,27 @@ async fn open<X: Exports>(
             (export, since)
         }
     };
+    if !export.info().read_only {
+        pass_gate(service, carried, &name).await?;
+    }
     Ok(Opened { name, export, since })
+}
+
+/// Waits until what was sent before on other connections cannot happen any more.
+async fn pass_gate<X: Exports>(
+    service: &Service<X>,
+    carried: Option<&Carried>,
+    export: &str,
+) -> Result<(), ErrorKind> {
+    if let Some(gate) = service.gate() {
+        let (passes, mut told) = varve_reactor::port::channel(service.reactor(), 1);
+        gate.pass(Opening { export: export.to_owned(), by: carried.map(Carried::number), passes });
+        if told.recv_batch(&mut Vec::new()).await == 0 {
+            return Err(ErrorKind::Unavailable);
+        }
+    }
+    if let Some(carried) = carried {
+        carried.opened(export);
+    }
+    Ok(())
 }

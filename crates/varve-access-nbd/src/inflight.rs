@@ -100,6 +100,13 @@ impl<F: Future> InFlight<F> {
         if any { Poll::Ready(()) } else { Poll::Pending }
     }
 
+    /// Waits for all of them; what they yield is dropped.
+    pub(crate) async fn finish(&mut self) {
+        while !self.is_empty() {
+            std::future::poll_fn(|cx| self.poll_finished(cx, drop)).await;
+        }
+    }
+
     fn poll_place(&mut self, index: usize) -> Option<F::Output> {
         let place = self.places.get_mut(index)?;
         let future = place.future.as_mut().as_pin_mut()?; // F2

@@ -3,6 +3,7 @@
 //! Bytes flow `listener` → `connection` → `handshake` → `transmission` → `serve` → an [`Export`].
 
 mod budget;
+mod carried;
 mod channel;
 mod command;
 mod connection;
@@ -28,6 +29,7 @@ mod transport;
 mod usage;
 pub mod wire;
 
+pub use carried::{Carried, Gate, Hold, Opening};
 pub use command::{Command, Contexts, admit};
 pub use connection::{Closed, Ended};
 pub use errno::Errno;
@@ -37,7 +39,8 @@ pub use handshake::{
     CloseReason, Event, FoundExport, Handshake, Negotiated, OpenRequest, Since, TlsMode,
 };
 pub use listener::{
-    Accepted, Address, ConnectionLimit, Listener, Permit, deal_connections, serve_connections,
+    Accepted, Address, ConnectionLimit, Dealer, Listener, Permit, StdListener, deal_connections,
+    serve_connections,
 };
 pub use pipe::{PipeEnd, PipeOptions, pipe};
 pub use service::{Service, ServiceOptions};

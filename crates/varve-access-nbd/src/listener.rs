@@ -18,6 +18,7 @@ use varve_reactor::Reactor;
 use varve_reactor::net::{Socket, TcpListener, UnixListener};
 use varve_reactor::port::{PortReceiver, PortSender};
 
+use crate::carried::Carried;
 use crate::error::{Error, Result};
 use crate::export::Exports;
 use crate::service::Service;
@@ -64,6 +65,75 @@ impl fmt::Display for Address {
     }
 }
 
+/// A listening socket that no thread accepts from yet.
+#[derive(Debug)]
+pub enum StdListener {
+    /// A unix socket, and its path.
+    Unix(std::os::unix::net::UnixListener, PathBuf),
+    /// A unix socket whose file is somebody else's.
+    Inherited(std::os::unix::net::UnixListener),
+    /// A TCP socket.
+    Tcp(std::net::TcpListener),
+}
+
+impl StdListener {
+    /// Listens on `address`, as [`Listener::bind`] does.
+    ///
+    /// # Errors
+    /// `Conflict` when somebody listens there still, and the system's.
+    pub fn bind(address: &Address) -> Result<Self> {
+        let begin = Instant::now();
+        loop {
+            match Self::try_bind(address) {
+                Err(error)
+                    if error.kind() == io::ErrorKind::AddrInUse
+                        && begin.elapsed() < RELEASE_MAX =>
+                {
+                    std::thread::sleep(RELEASE_PAUSE);
+                }
+                bound => {
+                    return bound
+                        .map_err(|source| Error::Listen { address: address.to_string(), source });
+                }
+            }
+        }
+    }
+
+    /// The sockets that a service manager, or a client that starts its server, handed to this process
+    /// (`LISTEN_FDS`); none when there are none. Call it once, early.
+    ///
+    /// # Errors
+    /// When a descriptor is not a listening stream socket.
+    pub fn inherited() -> Result<Vec<Self>> {
+        let mut environment = listenfd::ListenFd::from_env();
+        let mut listeners = Vec::new();
+        for index in 0..environment.len() {
+            let failed =
+                |source| Error::Listen { address: format!("inherited socket {index}"), source };
+            match environment.take_unix_listener(index) {
+                Ok(Some(socket)) => listeners.push(Self::Inherited(socket)),
+                Ok(None) => {}
+                Err(_) => {
+                    let socket = environment.take_tcp_listener(index).map_err(failed)?;
+                    listeners.extend(socket.map(Self::Tcp));
+                }
+            }
+        }
+        Ok(listeners)
+    }
+
+    fn try_bind(address: &Address) -> io::Result<Self> {
+        match address {
+            Address::Tcp(wanted) => std::net::TcpListener::bind(wanted).map(Self::Tcp),
+            Address::Unix(path) => {
+                remove_stale(path)?;
+                let socket = std::os::unix::net::UnixListener::bind(path)?;
+                Ok(Self::Unix(socket, path.clone()))
+            }
+        }
+    }
+}
+
 /// A listening socket on this thread.
 pub struct Listener {
     socket: ListenerSocket,
@@ -82,64 +152,38 @@ impl Listener {
     /// # Errors
     /// `Conflict` when somebody listens there still, and the system's.
     pub fn bind(reactor: &Reactor, address: &Address) -> Result<Self> {
-        let begin = Instant::now();
-        loop {
-            match Self::try_bind(reactor, address) {
-                Err(error)
-                    if error.kind() == io::ErrorKind::AddrInUse
-                        && begin.elapsed() < RELEASE_MAX =>
-                {
-                    std::thread::sleep(RELEASE_PAUSE);
-                }
-                bound => {
-                    return bound
-                        .map_err(|source| Error::Listen { address: address.to_string(), source });
-                }
-            }
-        }
+        Self::from_std(reactor, StdListener::bind(address)?)
     }
 
-    fn try_bind(reactor: &Reactor, address: &Address) -> io::Result<Self> {
-        match address {
-            Address::Tcp(wanted) => TcpListener::bind(reactor, *wanted).map(Self::tcp),
-            Address::Unix(path) => {
-                remove_stale(path)?;
-                let socket = UnixListener::bind(reactor, path)?;
-                Ok(Self { socket: ListenerSocket::Unix(socket), address: address.clone() })
-            }
-        }
-    }
-
-    /// The sockets that a service manager, or a client that starts its server, handed to this process
-    /// (`LISTEN_FDS`); none when there are none. Call it once, early.
+    /// Accepts on this thread from a socket that listens already. The file of a unix socket is removed when this is dropped.
     ///
     /// # Errors
-    /// When a descriptor is not a listening stream socket.
-    pub fn inherited(reactor: &Reactor) -> Result<Vec<Self>> {
-        let mut environment = listenfd::ListenFd::from_env();
-        let mut listeners = Vec::new();
-        for index in 0..environment.len() {
-            let failed =
-                |source| Error::Listen { address: format!("inherited socket {index}"), source };
-            let unix = environment.take_unix_listener(index);
-            let listener = match unix {
-                Ok(Some(socket)) => {
-                    let path = socket.local_addr().map_err(failed)?;
-                    let path = path.as_pathname().unwrap_or(Path::new("")).to_owned();
-                    let socket = UnixListener::from_std(reactor, socket).map_err(failed)?;
-                    Self { socket: ListenerSocket::Unix(socket), address: Address::Unix(path) }
-                }
-                Ok(None) => continue,
-                Err(_) => {
-                    let Some(socket) = environment.take_tcp_listener(index).map_err(failed)? else {
-                        continue;
-                    };
-                    TcpListener::from_std(reactor, socket).map(Self::tcp).map_err(failed)?
-                }
-            };
-            listeners.push(listener);
+    /// The system's.
+    pub fn from_std(reactor: &Reactor, listener: StdListener) -> Result<Self> {
+        let failed = |address: &dyn fmt::Display, source| Error::Listen {
+            address: address.to_string(),
+            source,
+        };
+        match listener {
+            StdListener::Tcp(socket) => {
+                let adopted = TcpListener::from_std(reactor, socket);
+                adopted.map(Self::tcp).map_err(|source| failed(&"a TCP address", source))
+            }
+            StdListener::Inherited(socket) => {
+                let failed = |source| failed(&"an inherited socket", source);
+                let path = socket.local_addr().map_err(failed)?;
+                let path = path.as_pathname().unwrap_or(Path::new("")).to_owned();
+                let socket = UnixListener::from_std(reactor, socket).map_err(failed)?;
+                Ok(Self { socket: ListenerSocket::Unix(socket), address: Address::Unix(path) })
+            }
+            StdListener::Unix(socket, path) => {
+                let address = Address::Unix(path.clone());
+                let socket = UnixListener::from_std(reactor, socket)
+                    .map_err(|source| failed(&address, source))?
+                    .removing(&path);
+                Ok(Self { socket: ListenerSocket::Unix(socket), address })
+            }
         }
-        Ok(listeners)
     }
 
     fn tcp(socket: TcpListener) -> Self {
@@ -220,6 +264,7 @@ impl Drop for Permit {
 pub struct Accepted {
     fd: OwnedFd,
     permit: Permit,
+    carried: Option<Arc<Carried>>,
 }
 
 impl Accepted {
@@ -227,6 +272,41 @@ impl Accepted {
     #[must_use]
     pub fn into_parts(self) -> (OwnedFd, Permit) {
         (self.fd, self.permit)
+    }
+}
+
+/// Deals connections to threads in turn, within the limit.
+pub struct Dealer {
+    limit: ConnectionLimit,
+    threads: Vec<PortSender<Accepted>>,
+    turn: AtomicUsize,
+}
+
+impl Dealer {
+    /// Deals to these threads.
+    ///
+    /// # Panics
+    /// When there is none.
+    #[must_use]
+    pub fn new(limit: ConnectionLimit, threads: Vec<PortSender<Accepted>>) -> Self {
+        assert!(!threads.is_empty(), "connections need a thread to go to");
+        Self { limit, threads, turn: AtomicUsize::new(0) }
+    }
+
+    /// Hands a connected stream socket in blocking mode, which another node may carry, to the next thread; false when it was closed instead, as too many are
+    /// open or the thread takes no more.
+    #[must_use]
+    pub fn deal(&self, fd: OwnedFd, carried: Option<Arc<Carried>>) -> bool {
+        let Some(permit) = self.limit.permit() else {
+            tracing::warn!(max = self.limit.max, "connection refused: too many are open");
+            return false;
+        };
+        let turn = self.turn.fetch_add(1, Ordering::Relaxed) % self.threads.len();
+        let is_taken = self.threads[turn].send(Accepted { fd, permit, carried }).is_ok();
+        if !is_taken {
+            tracing::warn!("connection refused: its thread takes no more");
+        }
+        is_taken
     }
 }
 
@@ -239,8 +319,7 @@ pub async fn deal_connections(
     threads: Vec<PortSender<Accepted>>,
     shutdown: Shutdown,
 ) {
-    assert!(!threads.is_empty(), "connections need a thread to go to");
-    let mut turn = threads.iter().cycle();
+    let dealer = Dealer::new(limit, threads);
     loop {
         let accepted = {
             let accept = std::pin::pin!(listener.accept());
@@ -254,15 +333,9 @@ pub async fn deal_connections(
                 tracing::warn!(%error, address = %listener.address(), "accept failed");
                 reactor.sleep(ACCEPT_PAUSE_NANOS).await;
             }
-            Ok(fd) => match limit.permit() {
-                None => tracing::warn!(max = limit.max, "connection refused: too many are open"),
-                Some(permit) => {
-                    let thread = turn.next().expect("a cycle of at least one has no end");
-                    if thread.send(Accepted { fd, permit }).is_err() {
-                        tracing::warn!("connection refused: its thread takes no more");
-                    }
-                }
-            },
+            Ok(fd) => {
+                let _said_why_not = dealer.deal(fd, None);
+            }
         }
     }
 }
@@ -274,13 +347,13 @@ pub async fn serve_connections<X: Exports + 'static>(
 ) {
     let mut batch = Vec::new();
     while dealt.recv_batch(&mut batch).await > 0 {
-        for Accepted { fd, permit } in batch.drain(..) {
+        for Accepted { fd, permit, carried } in batch.drain(..) {
             match Socket::from_fd(service.reactor(), fd) {
                 Err(error) => tracing::warn!(%error, "connection lost on its way to its thread"),
                 Ok(socket) => {
                     let service_of_task = service.clone();
                     service.reactor().spawn(async move {
-                        service_of_task.serve(socket).await;
+                        service_of_task.serve_carried(socket, carried).await;
                         drop(permit);
                     });
                 }

@@ -2,10 +2,12 @@
 
 use std::cell::Cell;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use varve_reactor::{Notify, Reactor};
 
 use crate::budget::Budget;
+use crate::carried::{Carried, Gate, Life};
 use crate::connection::{Closed, serve_connection};
 use crate::export::Exports;
 use crate::handshake::TlsMode;
@@ -23,11 +25,18 @@ pub struct ServiceOptions {
     pub tls: Option<TlsConfig>,
     /// Bytes of payload that the requests of all connections of this thread may hold; at least the largest request.
     pub request_bytes_max: usize,
+    /// What openings for writing pass; nothing where no other node carries connections.
+    pub gate: Option<Arc<dyn Gate>>,
 }
 
 impl Default for ServiceOptions {
     fn default() -> Self {
-        Self { tls_mode: TlsMode::Off, tls: None, request_bytes_max: THREAD_BYTES_DEFAULT }
+        Self {
+            tls_mode: TlsMode::Off,
+            tls: None,
+            request_bytes_max: THREAD_BYTES_DEFAULT,
+            gate: None,
+        }
     }
 }
 
@@ -68,8 +77,18 @@ impl<X: Exports> Service<X> {
 
     /// Serves one connection to its end; the stream is closed on return.
     pub async fn serve<T: Transport>(&self, transport: T) -> Closed {
+        self.serve_carried(transport, None).await
+    }
+
+    /// The same for one that another node may carry.
+    pub async fn serve_carried<T: Transport>(
+        &self,
+        transport: T,
+        carried: Option<Arc<Carried>>,
+    ) -> Closed {
         let _counted = Counted::new(self);
-        let closed = serve_connection(self, transport).await;
+        let _life = Life(carried.clone());
+        let closed = serve_connection(self, transport, carried).await;
         tracing::debug!(cause = %closed.cause, usage = %closed.usage, "connection closed");
         closed
     }
@@ -107,6 +126,10 @@ impl<X: Exports> Service<X> {
 
     pub(crate) fn tls_mode(&self) -> TlsMode {
         self.0.options.tls_mode
+    }
+
+    pub(crate) fn gate(&self) -> Option<&Arc<dyn Gate>> {
+        self.0.options.gate.as_ref()
     }
 
     pub(crate) fn budget(&self) -> &Rc<Budget> {

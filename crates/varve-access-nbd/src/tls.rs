@@ -113,6 +113,12 @@ impl TlsSession {
         true
     }
 
+    /// Whether nothing of what was received is left, but for a part of a record.
+    pub(crate) fn is_drained(&mut self) -> bool {
+        let state = self.connection.process_new_packets();
+        self.waiting.is_empty() && state.is_ok_and(|state| state.plaintext_bytes_to_read() == 0)
+    }
+
     /// The buffer for a receive, when everything received was taken in.
     pub(crate) fn lend(&mut self) -> AlignedBuf {
         assert!(self.waiting.is_empty(), "cipher text is still waiting");

@@ -12,12 +12,14 @@ use std::future::{Future, poll_fn};
 use std::io;
 use std::pin::{Pin, pin};
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use varve_reactor::Reactor;
 use varve_stdx::AlignedBuf;
 
 use crate::budget::Share;
+use crate::carried::Carried;
 use crate::channel::Channel;
 use crate::connection::{Closed, Ended};
 use crate::export::Export;
@@ -42,6 +44,8 @@ pub(crate) struct Session<E> {
     pub(crate) inbox: Inbox,
     pub(crate) share: Share,
     pub(crate) usage: Usage,
+    /// Told how far the connection has come, where another node carries it.
+    pub(crate) carried: Option<Arc<Carried>>,
 }
 
 /// Why the loop below goes round.
@@ -94,14 +98,14 @@ impl Clock {
 pub(crate) async fn transmit<T: Transport, E: Export>(
     reactor: &Reactor,
     channel: &Channel<T>,
-    Session { export, negotiated, inbox, share, usage }: Session<E>,
+    Session { export, negotiated, inbox, share, usage, carried }: Session<E>,
     shutdown: &Shutdown,
 ) -> Closed {
     let mut link = Link::new(Rc::clone(&export), negotiated, inbox, share, usage);
     let mut inflight = InFlight::new();
     let mut receiving = pin!(None);
     let mut sending = pin!(None);
-    let mut sent_charge = Charge::default();
+    let mut taken = Charge::default();
     let mut shutdown_begins = pin!(shutdown.wait());
     let mut clock = Clock::StallCheck;
     let mut timer = pin!(reactor.sleep(clock.nanos()));
@@ -114,6 +118,7 @@ pub(crate) async fn transmit<T: Transport, E: Export>(
                         link.finished(done);
                     }
                 }
+                Parsed::NeedInput if !inflight.is_empty() && is_held(carried.as_deref()) => break,
                 Parsed::NeedInput => {
                     let (buf, range) = link.lend();
                     receiving.set(Some(channel.recv(buf, range)));
@@ -125,9 +130,10 @@ pub(crate) async fn transmit<T: Transport, E: Export>(
                 Parsed::NeedReplies | Parsed::Ended => break,
             }
         }
+        note_settled(carried.as_deref(), channel, receiving.is_some() && inflight.is_empty());
         if sending.is_none() {
             if let Some((parts, charge)) = link.outbox.take_batch() {
-                sent_charge = charge;
+                taken = charge;
                 sending.set(Some(channel.send_all(parts)));
             } else if inflight.is_empty()
                 && let Some(cause) = link.cause()
@@ -136,8 +142,7 @@ pub(crate) async fn transmit<T: Transport, E: Export>(
             }
         }
         let event = poll_fn(|cx| {
-            let progress =
-                poll_io(cx, &mut link, receiving.as_mut(), sending.as_mut(), sent_charge);
+            let progress = poll_io(cx, &mut link, receiving.as_mut(), sending.as_mut(), taken);
             let finished = inflight.poll_finished(cx, |done| link.finished(done));
             let available = budget_wanted.map(|bytes| link.share.poll_available(cx, bytes));
             if progress || finished.is_ready() || available.is_some_and(|poll| poll.is_ready()) {
@@ -154,11 +159,30 @@ pub(crate) async fn transmit<T: Transport, E: Export>(
             Event::Shutdown => Clock::linger(&mut link),
             Event::Timer => match clock.fired(&mut link, sending.is_some()) {
                 Ok(next) => next,
-                Err(cause) => return Closed { cause, usage: link.usage },
+                Err(cause) => return end(cause, link.usage, &mut inflight).await,
             },
         };
         timer.set(reactor.sleep(clock.nanos()));
     }
+}
+
+fn is_held(carried: Option<&Carried>) -> bool {
+    carried.is_some_and(Carried::is_held)
+}
+
+/// Tells who carries the connection that everything that was received has happened, where that is so.
+fn note_settled<T: Transport>(carried: Option<&Carried>, channel: &Channel<T>, is_idle: bool) {
+    if let Some(carried) = carried.filter(|_| is_idle && channel.is_drained()) {
+        carried.settle();
+    }
+}
+
+/// The end of a connection whose client holds up others, or the shutdown. What is under way of the former still finishes: openings may wait for it.
+async fn end<F: Future>(cause: Ended, usage: Usage, inflight: &mut InFlight<F>) -> Closed {
+    if cause == Ended::Stalled {
+        inflight.finish().await;
+    }
+    Closed { cause, usage }
 }
 
 /// Polls the receive and the send that are under way, and takes in what they yield; true when one did.

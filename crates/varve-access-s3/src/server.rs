@@ -1,6 +1,7 @@
 //! The listening socket: connections with their limits, TLS, an orderly end.
 
 use std::future::Future;
+use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -13,8 +14,9 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use s3s::Body;
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, watch};
+use tokio::io::{AsyncRead, AsyncWrite, DuplexStream};
+use tokio::net::TcpListener;
+use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::time::{Instant, Sleep};
 use tokio_io_timeout::TimeoutStream;
 use tokio_rustls::TlsAcceptor;
@@ -72,11 +74,47 @@ impl Tls {
     }
 }
 
+/// Where clients come from.
+#[derive(Debug)]
+pub struct Clients {
+    /// The socket that they connect to.
+    pub listener: TcpListener,
+    /// Those that others have accepted: their streams and addresses. Nothing where nobody does.
+    pub accepted: Option<mpsc::Receiver<(DuplexStream, Option<SocketAddr>)>>,
+}
+
+/// A stream of either kind.
+trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
+
+impl Clients {
+    /// The next one.
+    async fn next(&mut self) -> std::io::Result<(Box<dyn Stream>, Option<IpAddr>)> {
+        let accepted = async {
+            match &mut self.accepted {
+                Some(accepted) => accepted.recv().await,
+                None => None,
+            }
+        };
+        tokio::select! {
+            accepted = self.listener.accept() => {
+                let (stream, address) = accepted?;
+                // Head and body of an answer go out in two sends: the second must not wait for the first one's acknowledgement.
+                let _ = stream.set_nodelay(true);
+                Ok((Box::new(stream), Some(address.ip())))
+            }
+            Some((stream, address)) = accepted => {
+                Ok((Box::new(stream), address.map(|address| address.ip())))
+            }
+        }
+    }
+}
+
 impl Gateway {
-    /// Serves a socket until `stop` is true or its sender is gone; then waits until requests under way have been answered.
+    /// Serves clients until `stop` is true or its sender is gone; then waits until requests under way have been answered.
     pub async fn serve(
         &self,
-        listener: TcpListener,
+        mut clients: Clients,
         tls: Option<Tls>,
         mut stop: watch::Receiver<bool>,
     ) {
@@ -89,11 +127,11 @@ impl Gateway {
                 () = stopped(&mut stop) => break,
             };
             let accepted = tokio::select! {
-                accepted = listener.accept() => accepted,
+                accepted = clients.next() => accepted,
                 () = stopped(&mut stop) => break,
             };
             while connections.try_join_next().is_some() {}
-            let (Ok(place), Ok((stream, _))) = (place, accepted) else {
+            let (Ok(place), Ok((stream, address))) = (place, accepted) else {
                 tokio::time::sleep(ACCEPT_PAUSE).await;
                 continue;
             };
@@ -106,7 +144,7 @@ impl Gateway {
             let tls = tls.clone();
             let open = Open::begin(&self.inner);
             connections.spawn(async move {
-                connection.serve(stream, tls).await;
+                connection.serve(stream, address, tls).await;
                 drop((place, open));
             });
         }
@@ -142,11 +180,8 @@ struct Connection {
 }
 
 impl Connection {
-    async fn serve(self, stream: TcpStream, tls: Option<Tls>) {
-        let address = stream.peer_addr().ok().map(|address| address.ip());
+    async fn serve(self, stream: Box<dyn Stream>, address: Option<IpAddr>, tls: Option<Tls>) {
         let peer = Peer { address, tls: tls.is_some() };
-        // Head and body of an answer go out in two sends: the second must not wait for the first one's acknowledgement.
-        let _ = stream.set_nodelay(true);
         match tls {
             None => self.talk(stream, peer).await,
             Some(tls) => match tokio::time::timeout(self.idle, tls.acceptor.accept(stream)).await {

@@ -14,10 +14,10 @@ pub enum Error {
         /// What is wrong.
         reason: &'static str,
     },
-    /// The table was written by a later version.
-    #[error("the table of nodes has format {found}, known is {known}")]
+    /// The table was written, or a link begun, by another version.
+    #[error("the nodes' format is {found}, known is {known}")]
     Format {
-        /// Of the table.
+        /// Of the table, or the link.
         found: u16,
         /// Of this program.
         known: u16,
@@ -50,6 +50,12 @@ pub enum Error {
         /// The longest.
         limit: usize,
     },
+    /// What another node sent is no beginning of a link.
+    #[error("what another node says makes no sense: {reason}")]
+    Hello {
+        /// What is wrong.
+        reason: &'static str,
+    },
     /// The store refused or failed.
     #[error("table of nodes: {reason}")]
     Store {
@@ -70,7 +76,7 @@ impl Error {
             }
             Self::Format { .. } => ErrorKind::Unsupported,
             Self::TooManyNodes { .. } => ErrorKind::Conflict,
-            Self::PlaceTooLong { .. } => ErrorKind::Invalid,
+            Self::PlaceTooLong { .. } | Self::Hello { .. } => ErrorKind::Invalid,
             Self::Store { kind, .. } => *kind,
         }
     }

@@ -9,12 +9,14 @@
 //!     replacement fail that gives it up: so the beat stood still for all of that time. No clocks of two nodes are compared.
 //! B2. Silence counts while this node reads regularly only. What stands in the way of its reads may stand in the way of others' beats.
 //! B3. A node that was taken out does not come back: it holds nothing that is its own any more.
+//! M1. Nodes of an earlier version do not know the present format: as long as one of them is in the table, this one writes nothing, and is outside. Once
+//!     the last one has left or is silent, it joins, in the present format.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use varve_types::PoolId;
 
-use crate::{Error, Node, NodeId, Result, Table};
+use crate::{Error, Node, NodeEntry, NodeId, Result, Table};
 
 /// Pause between two beats of a node, in ns.
 pub const BEAT_NS: u64 = 500_000_000;
@@ -171,12 +173,25 @@ impl Member {
         };
     }
 
-    /// The table that it wants in the place of the one it saw last; nothing once it is out.
+    /// Whether it is outside because nodes of an earlier version are in the table (M1).
+    #[must_use]
+    pub fn waits_for_earlier(&self) -> bool {
+        let mut nodes = self.table.iter().flat_map(|table| &table.nodes);
+        nodes.any(|NodeEntry { node, .. }| node.reach.is_none() && !self.silent.contains(&node.id))
+    }
+
+    /// The table as it was last seen.
+    #[must_use]
+    pub fn table(&self) -> Option<&Table> {
+        self.table.as_ref()
+    }
+
+    /// The table that it wants in the place of the one it saw last; nothing once it is out, and while it waits for earlier versions (M1).
     ///
     /// # Errors
     /// [`Error::TooManyNodes`].
     pub fn proposal(&self) -> Result<Option<Table>> {
-        if matches!(self.standing, Standing::GivenUp | Standing::Left) {
+        if matches!(self.standing, Standing::GivenUp | Standing::Left) || self.waits_for_earlier() {
             return Ok(None);
         }
         let mut table = self.table.clone().unwrap_or_else(|| Table::new(self.pool));
@@ -202,10 +217,39 @@ impl Member {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Fingerprint, Reach};
 
     fn member(number: u128) -> Member {
-        let node = Node { id: NodeId(number), place: "a".to_owned() };
-        Member::new(node, PoolId([7; 16])).expect("the place is short")
+        Member::new(node(number), PoolId([7; 16])).expect("the place is short")
+    }
+
+    fn node(number: u128) -> Node {
+        let address = "127.0.0.1:1".parse().expect("an address");
+        let reach = Some(Reach::new(address, Fingerprint([1; 32])));
+        Node { id: NodeId(number), place: "a".to_owned(), reach }
+    }
+
+    #[test]
+    fn nodes_of_an_earlier_version_are_waited_for_until_they_are_silent() {
+        let (mut member, mut table) = (member(1), Table::new(PoolId([7; 16])));
+        let earlier = Node { reach: None, ..node(2) };
+        for beat in 0..10 {
+            table.beat(&earlier).expect("there is room");
+            table.version += 1;
+            member.saw(Some(table.clone()), beat * BEAT_NS).expect("it is a later table");
+            assert!(member.waits_for_earlier());
+            assert_eq!((member.proposal(), member.standing()), (Ok(None), Standing::Outside)); // M1
+        }
+        for beat in 10..16 {
+            member.saw(Some(table.clone()), beat * BEAT_NS).expect("the same table");
+        }
+        let wanted = member.proposal().expect("there is room").expect("it joins");
+        assert_eq!(wanted.owner, Some(member.id()));
+        assert!(wanted.node(earlier.id).is_none());
+        let read = Table::decode(&wanted.encode());
+        assert_eq!(read, Ok(wanted));
+        member.saw(Some(Table { nodes: Vec::new(), owner: None, ..table }), 16 * BEAT_NS).unwrap();
+        assert!(!member.waits_for_earlier(), "the last one has left");
     }
 
     #[test]
@@ -243,7 +287,7 @@ mod tests {
     #[test]
     fn silence_counts_between_regular_reads_only() {
         let (mut member, mut table) = (member(1), Table::new(PoolId([7; 16])));
-        let other = Node { id: NodeId(2), place: "b".to_owned() };
+        let other = node(2);
         table.beat(&other).expect("there is room");
         let mut is_out_after = |reads: &[u64]| {
             for now in reads {

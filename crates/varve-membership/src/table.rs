@@ -76,9 +76,12 @@ impl Table {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Fingerprint, Reach};
 
     fn node(number: u128) -> Node {
-        Node { id: NodeId(number), place: "a".to_owned() }
+        let address = "127.0.0.1:1".parse().expect("an address");
+        let reach = Some(Reach::new(address, Fingerprint([1; 32])));
+        Node { id: NodeId(number), place: "a".to_owned(), reach }
     }
 
     #[test]

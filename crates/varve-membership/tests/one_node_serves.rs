@@ -5,7 +5,9 @@
 
 use std::collections::BTreeMap;
 
-use varve_membership::{BEAT_NS, Member, Node, NodeId, SILENCE_NS, Standing, Table};
+use varve_membership::{
+    BEAT_NS, Fingerprint, Member, Node, NodeId, Reach, SILENCE_NS, Standing, Table,
+};
 use varve_stdx::Rng;
 use varve_types::PoolId;
 
@@ -70,7 +72,9 @@ impl World {
 
     fn add_node(&mut self) {
         let id = NodeId(u128::from(self.rng.next_u64()) << 32 | self.nodes.len() as u128);
-        let member = Member::new(Node { id, place: format!("at {id}") }, POOL).unwrap();
+        let reach = Some(Reach::new("127.0.0.1:1".parse().unwrap(), Fingerprint([1; 32])));
+        let node = Node { id, place: format!("at {id}"), reach };
+        let member = Member::new(node, POOL).unwrap();
         self.nodes.push(Simulated {
             member,
             is_dead: false,

@@ -245,6 +245,13 @@ impl UnixListener {
         Ok(Self { file: ring.plain(listener.into()), ring, path: None })
     }
 
+    /// The same listener, which removes its socket file at `path` when it is dropped.
+    #[must_use]
+    pub fn removing(mut self, path: &Path) -> Self {
+        self.path = Some(path.to_owned());
+        self
+    }
+
     /// The next connection.
     ///
     /// # Errors

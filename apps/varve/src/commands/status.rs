@@ -9,6 +9,7 @@ use varve_types::ByteCount;
 use crate::age;
 use crate::cli::Format;
 use crate::client::Client;
+use crate::commands::node;
 use crate::failure::Result;
 use crate::table::{self, Align};
 
@@ -64,6 +65,9 @@ fn describe(status: &v1::Status) -> String {
         }
     }
     let rows: Vec<Vec<String>> = status.listeners.iter().map(listener_row).collect();
+    if let Some(nodes) = &status.nodes {
+        let _ = write!(text, "\n{}", node::list::describe(nodes));
+    }
     let header = [("LISTENER", Align::Left), ("ADDRESS", Align::Left)];
     let _ = write!(text, "\n{}", table::columns(&header, &rows));
     text

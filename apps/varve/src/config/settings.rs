@@ -29,6 +29,8 @@ pub(crate) struct Settings {
     pub(crate) rados_read_cache_path: Option<PathBuf>,
     /// Whether a pool on RADOS is served by one of several daemons, while the others stand by.
     pub(crate) rados_join: bool,
+    /// Where a node listens for others; none means a port that the system chooses, at the address by which the machine reaches the cluster.
+    pub(crate) rados_listen: Option<SocketAddr>,
     /// NBD listeners; none means the two defaults.
     pub(crate) nbd_listen: Vec<ListenAddress>,
     /// Whether NBD may be open to other machines without authentication.
@@ -192,6 +194,7 @@ impl Default for Settings {
             rados_read_cache: ByteCount(0),
             rados_read_cache_path: None,
             rados_join: false,
+            rados_listen: None,
             nbd_listen: Vec::new(),
             nbd_allow_unauthenticated: false,
             tls: TlsSettings::default(),
@@ -219,6 +222,18 @@ impl S3Settings {
                 .hint("set both s3.certificate and s3.key"));
         }
         Ok(())
+    }
+}
+
+impl S3Settings {
+    /// Where S3 is wanted: who gives a certificate wants it.
+    pub(crate) fn asked(&self) -> S3Listen {
+        match &self.listen {
+            S3Listen::Default if self.certificate.is_some() => {
+                S3Listen::At(ListenAddress::Tcp(S3Listen::DEFAULT))
+            }
+            listen => listen.clone(),
+        }
     }
 }
 

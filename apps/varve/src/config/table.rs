@@ -1,6 +1,7 @@
 //! Every setting with its form, range, default and reason. The reader and the documentation go by this table (C1).
 
 use std::fmt::Write;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::ValueEnum;
@@ -37,6 +38,8 @@ pub(crate) enum Form {
     Host,
     /// One listener.
     Address,
+    /// One TCP listener.
+    TcpAddress,
     /// One listener, or none.
     AddressOrNone,
     /// A list of listeners.
@@ -101,6 +104,13 @@ impl Value {
         match self {
             Self::Addresses(addresses) => addresses,
             other => panic!("{other:?} passed the check of an address"),
+        }
+    }
+
+    fn tcp_address(self) -> Option<SocketAddr> {
+        match self.addresses().pop() {
+            Some(ListenAddress::Tcp(address)) => Some(address),
+            other => panic!("{other:?} passed the check of a TCP address"),
         }
     }
 
@@ -204,6 +214,16 @@ pub(crate) const SETTINGS: &[Setting] = &[
                  when it ends, or nothing is heard of it for 3 s, the one that waited longest takes over. All daemons of a pool \
                  should have it: one without takes the pool as it starts, and has it taken back.",
         apply: |settings, value| settings.rados_join = value.switch(),
+    },
+    Setting {
+        key: "rados.listen",
+        flag: None,
+        form: Form::TcpAddress,
+        default: "a port of the system's choice",
+        reason: "Where a daemon with `rados.join` listens for the others, which bring it their clients: the address at which their machines reach this one. \
+                 Without it that is the address by which this machine reaches the cluster. Set it where a firewall wants to know the port. Nodes know each \
+                 other by keys that they find in the cluster; others are refused.",
+        apply: |settings, value| settings.rados_listen = value.tcp_address(),
     },
     Setting {
         key: "nbd.listen",
@@ -430,6 +450,10 @@ impl Form {
             (Self::Address | Self::AddressOrNone, Raw::Text(text)) => {
                 Ok(Value::Addresses(vec![text.parse()?]))
             }
+            (Self::TcpAddress, Raw::Text(text)) => match text.parse()? {
+                address @ ListenAddress::Tcp(_) => Ok(Value::Addresses(vec![address])),
+                ListenAddress::Unix(_) => Err(format!("`{text}` is no TCP address")),
+            },
             (Self::Addresses, Raw::List(texts)) => {
                 let addresses = texts.iter().map(|text| text.parse()).collect::<Result<_, _>>()?;
                 Ok(Value::Addresses(addresses))
@@ -455,6 +479,7 @@ impl Form {
             Self::Path => "a path in text".to_owned(),
             Self::Host => "a host name in text".to_owned(),
             Self::Address => "\"unix:PATH\" or \"IP:PORT\"".to_owned(),
+            Self::TcpAddress => "\"IP:PORT\"".to_owned(),
             Self::AddressOrNone => "\"IP:PORT\" or \"none\"".to_owned(),
             Self::Addresses => "a list of \"unix:PATH\" and \"IP:PORT\"".to_owned(),
             Self::Choice(words) => {
@@ -506,6 +531,7 @@ mod tests {
             Form::Address | Form::AddressOrNone | Form::Addresses => {
                 Value::Addresses(vec!["unix:s".parse().unwrap()])
             }
+            Form::TcpAddress => Value::Addresses(vec!["127.0.0.1:1".parse().unwrap()]),
             Form::Choice(words) => Value::Text(words[words.len() - 1].to_owned()),
             Form::Switch => Value::Switch(true),
         }

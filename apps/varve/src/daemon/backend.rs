@@ -20,7 +20,7 @@ use varve_dataset::Datasets;
 use varve_types::ErrorKind;
 
 use crate::config::Thresholds;
-use crate::daemon::node::StandingBy;
+use crate::daemon::links::Watcher;
 use crate::daemon::objects::Objects;
 use crate::daemon::online_check::{self, OnlineCheck};
 use crate::daemon::stack::{ShardMetric, ShardReport, ShardStack};
@@ -41,8 +41,8 @@ pub(crate) struct PoolFacts {
     pub(crate) capacity_bytes: u64,
     pub(crate) drives: Vec<Drive>,
     pub(crate) journal: JournalStatus,
-    /// Where other nodes stand by, if this is one.
-    pub(crate) standing_by: Option<StandingBy>,
+    /// The pool's nodes, if this is one.
+    pub(crate) nodes: Option<Watcher>,
     pub(crate) memory_budget_bytes: u64,
     pub(crate) thresholds: Thresholds,
 }
@@ -125,7 +125,8 @@ impl<S: ShardStack> PoolBackend<S> {
             listeners: nbd.chain(s3).collect(),
             fill: self.fill(space_used_bytes),
             journal: Some(self.facts.journal.clone()),
-            standing_by: self.facts.standing_by.as_ref().map(StandingBy::places),
+            standing_by: self.facts.nodes.as_ref().map(|nodes| nodes.view().standing_by()),
+            nodes: self.facts.nodes.as_ref().map(Watcher::nodes),
             memory: MemoryStatus { budget_bytes: self.facts.memory_budget_bytes, used_bytes },
             shards: reports.into_iter().map(|report| report.status).collect(),
         })
@@ -213,10 +214,7 @@ impl<S: ShardStack> PoolBackend<S> {
             self.threshold_metric(),
             Metric::gauge("varve_nbd_connections_open", "NBD connections open now.", connections),
         ];
-        metrics.extend(self.facts.standing_by.as_ref().map(|standing_by| {
-            let count = u64::try_from(standing_by.places().len()).unwrap_or(u64::MAX);
-            Metric::gauge("varve_pool_standing_by", "Daemons that stand by for the pool.", count)
-        }));
+        metrics.extend(self.facts.nodes.iter().flat_map(Watcher::metrics));
         // They would wait for a shard that does not serve, whose own metrics say so.
         if all_serve(&reports) {
             match self.ask_datasets(|datasets| async move { figures::of(&datasets).await }).await {

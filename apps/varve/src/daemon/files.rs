@@ -81,7 +81,7 @@ pub(crate) fn facts(
         capacity_bytes,
         drives,
         journal,
-        standing_by: None,
+        nodes: None,
         memory_budget_bytes: settings.memory.0,
         thresholds: settings.thresholds,
     })

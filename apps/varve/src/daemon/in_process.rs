@@ -67,10 +67,17 @@ impl InProcess {
         let shared = Arc::clone(&source.shared);
         let facts = files::facts(settings, &source, home.drives(), home.journal())?;
         let request_bytes_max = CONNECTION_BYTES_MAX;
-        let options = ServiceOptions { tls_mode: TlsMode::Off, tls: None, request_bytes_max };
+        let options =
+            ServiceOptions { tls_mode: TlsMode::Off, tls: None, request_bytes_max, gate: None };
         // Nobody can connect where nothing listens.
         let addresses = Vec::new();
-        let nbd = NbdPlan { options, connections_max: 1, addresses, inherited_instead: false };
+        let nbd = NbdPlan {
+            options,
+            connections_max: 1,
+            addresses,
+            inherited_instead: false,
+            open: None,
+        };
         let pool = pool::open(Plan::<EngineStack> { source, facts, nbd })?;
         let links = pool.object_links()?;
         let (links, placement) = links.expect("the shipped stack has a way to the pool");

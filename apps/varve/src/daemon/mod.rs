@@ -12,6 +12,7 @@ mod fill;
 mod holdings;
 mod home;
 mod in_process;
+mod links;
 mod lock;
 mod node;
 mod objects;
@@ -30,11 +31,11 @@ mod snapshots;
 mod stack;
 mod threads;
 
-use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use tokio::runtime::Runtime;
-use varve_access_admin::{LimitsConfig, ListenAddress, Listener, serve};
+use tokio::sync::mpsc;
+use varve_access_admin::{Accepted, LimitsConfig, ListenAddress, Listener, serve};
 use varve_access_nbd::limits::{CONNECTION_BYTES_MAX, CONNECTIONS_DEFAULT};
 use varve_access_nbd::{ServiceOptions, TlsConfig, TlsFiles, TlsMode};
 use varve_engine::MemoryShares;
@@ -52,12 +53,16 @@ pub(crate) use self::rados_pools::{
 use self::backend::PoolFacts;
 use self::engine_stack::{EngineSource, EngineStack};
 use self::home::Home;
+use self::links::{FrontSockets, Fronts};
 use self::lock::DataLock;
-use self::node::NodeSeat;
+use self::node::{Joined, NodeSeat};
 use self::pool::{NbdPlan, Plan, Pool};
 use self::s3::S3;
 use self::signals::Signals;
 use self::stack::ShardStack;
+
+/// Callers of the admin API at other nodes that may wait to be taken.
+const CARRIED_WAITING_MAX: usize = 64;
 
 /// Serves until a signal; returns once the pool is clean.
 pub(crate) fn run(settings: &Settings) -> Result<()> {
@@ -66,38 +71,66 @@ pub(crate) fn run(settings: &Settings) -> Result<()> {
     let home = Home::choose(settings)?;
     node::check(settings, &home)?;
     let media = home.open(settings)?;
+    let front = AdminRuntime::make()?;
     let nbd = nbd_plan(settings, media.lane_count())?;
     let source = EngineSource::new(settings, media);
     let facts = files::facts(settings, &source, home.drives(), home.journal())?;
-    let seat = node::join(settings, &source.media)?;
-    let facts = PoolFacts { standing_by: seat.as_ref().map(NodeSeat::standing_by), ..facts };
+    let joined = node::join(settings, &source.media, || front.bind_all(settings))?;
+    let (seat, sockets) = match joined {
+        Some(Joined { seat, sockets }) => (Some(seat), sockets),
+        None => (None, None),
+    };
+    let (open_nbd, open_s3, listeners) = match sockets {
+        Some(FrontSockets { nbd, s3, admin }) => (Some(nbd), s3, admin),
+        // Callers of the API wait in its socket from here on: once NBD answers, so does the API.
+        None => (None, None, front.bind(settings)?),
+    };
+    let facts = PoolFacts { nodes: seat.as_ref().map(|seat| seat.door().watcher()), ..facts };
+    let gate = seat.as_ref().map(|seat| seat.door().gate());
+    let options = ServiceOptions { gate, ..nbd.options };
+    let nbd = NbdPlan { options, open: open_nbd, ..nbd };
     let plan = Plan::<EngineStack> { facts, source, nbd };
-    // Callers of the API wait in its socket from here on: once NBD answers, so does the API.
-    let front = AdminFront::bind(settings)?;
     let pool = pool::open(plan)?;
     home.remember(settings)?;
     let open_ms = u64::try_from(begin.elapsed().as_millis()).unwrap_or(u64::MAX);
     tracing::info!(open_ms, pool = pool.summary(), "pool open");
-    let s3 = S3::start(settings, pool.object_links()?)?;
-    control(settings, front, pool, s3, seat)
+    let s3 = S3::start(settings, open_s3, seat.is_some(), pool.object_links()?)?;
+    let mut accepted = None;
+    if let Some(seat) = &seat {
+        let (admin, taken) = mpsc::channel(CARRIED_WAITING_MAX);
+        accepted = Some(taken);
+        seat.door().serve(Fronts { nbd: pool.nbd_dealer(), s3: s3.carried(), admin });
+    }
+    control(settings, AdminFront { runtime: front.0, listeners, accepted }, pool, s3, seat)
+}
+
+/// The runtime of the control thread.
+struct AdminRuntime(Runtime);
+
+impl AdminRuntime {
+    fn make() -> Result<Self> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let failed = |error| Failure::new(format!("start the control thread: {error}"));
+        runtime.map(Self).map_err(failed)
+    }
+
+    /// The admin API's sockets.
+    fn bind(&self, settings: &Settings) -> Result<Vec<Listener>> {
+        self.0.block_on(admin_listeners(settings))
+    }
+
+    /// The sockets of all front-ends.
+    fn bind_all(&self, settings: &Settings) -> Result<FrontSockets> {
+        FrontSockets::bind(settings, self.bind(settings)?)
+    }
 }
 
 /// The admin API's sockets, and the runtime of the thread that will serve them.
 struct AdminFront {
     runtime: Runtime,
-    socket: PathBuf,
     listeners: Vec<Listener>,
-}
-
-impl AdminFront {
-    fn bind(settings: &Settings) -> Result<Self> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        let runtime =
-            runtime.map_err(|error| Failure::new(format!("start the control thread: {error}")))?;
-        let socket = settings.data.join(ADMIN_SOCKET);
-        let listeners = runtime.block_on(admin_listeners(settings, &socket))?;
-        Ok(Self { runtime, socket, listeners })
-    }
+    /// Callers that other nodes have accepted.
+    accepted: Option<Accepted>,
 }
 
 /// How NBD is served: certificates, addresses, and its share of memory.
@@ -122,10 +155,11 @@ fn nbd_plan(settings: &Settings, shards: u16) -> Result<NbdPlan> {
     let shares = MemoryShares::of(settings.shard_memory(shards));
     let request_bytes_max = shares.request_bytes.max(CONNECTION_BYTES_MAX);
     Ok(NbdPlan {
-        options: ServiceOptions { tls_mode, tls, request_bytes_max },
+        options: ServiceOptions { tls_mode, tls, request_bytes_max, gate: None },
         connections_max: CONNECTIONS_DEFAULT,
         addresses: settings.nbd_addresses(),
         inherited_instead: settings.nbd_listen.is_empty(),
+        open: None,
     })
 }
 
@@ -137,14 +171,14 @@ fn control<S: ShardStack>(
     s3: S3,
     mut seat: Option<NodeSeat>,
 ) -> Result<()> {
-    let AdminFront { runtime, socket, listeners } = front;
+    let AdminFront { runtime, listeners, accepted } = front;
     runtime.block_on(async {
         let mut signals = Signals::install()?;
         banner::print(settings, &pool.summary(), pool.nbd_addresses(), &listeners);
         s3.print();
         let watching = pool.watch_fill();
         let backend = pool.backend(s3.objects());
-        let api = serve(listeners, backend, LimitsConfig::default(), signals.first());
+        let api = serve(listeners, accepted, backend, LimitsConfig::default(), signals.first());
         tokio::select! {
             () = api => {}
             failure = pool.failed() => return Err(failure),
@@ -153,6 +187,9 @@ fn control<S: ShardStack>(
         }
         tracing::info!("ending: writing everything out");
         let closing = tokio::task::spawn_blocking(move || {
+            if let Some(seat) = &seat {
+                seat.door().close();
+            }
             // Its requests go to every shard, so it ends first.
             drop(s3);
             pool.close()?;
@@ -167,7 +204,7 @@ fn control<S: ShardStack>(
                 .hint("nothing that was acknowledged is lost; the next start replays the journal")),
         }
         // What is left behind would answer nobody.
-        let _ = std::fs::remove_file(&socket);
+        let _ = std::fs::remove_file(settings.data.join(ADMIN_SOCKET));
         tracing::info!("pool clean");
         Ok(())
     })
@@ -181,9 +218,9 @@ async fn given_up(seat: Option<&mut NodeSeat>) -> Failure {
     }
 }
 
-async fn admin_listeners(settings: &Settings, socket: &Path) -> Result<Vec<Listener>> {
+async fn admin_listeners(settings: &Settings) -> Result<Vec<Listener>> {
     let mut listeners = Vec::new();
-    let unix = ListenAddress::Unix(socket.to_owned());
+    let unix = ListenAddress::Unix(settings.data.join(ADMIN_SOCKET));
     for address in std::iter::once(&unix).chain(&settings.admin_listen) {
         let listener = Listener::bind(address).await.map_err(|error| {
             let failure = Failure::new(format!("admin API: {error}"));

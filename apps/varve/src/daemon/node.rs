@@ -4,20 +4,25 @@
 //!  join() ──stands by──▶ owner: the daemon opens the pool, serves it, closes it ──leave()──▶ left: the next node opens it
 //! ```
 //!
+//! While it stands by it takes clients all the same, and carries them to the node that serves (`links`).
+//!
 //! N1. The pool is opened only after the table named this node, with its beat in it, and the table lets go of it only after the pool was closed: so a
 //!     clean end passes it on without a wait for leases. What keeps two nodes from writing it are the claims of its shards (RFC 0016), nothing else.
 //! N2. Beats have a thread of their own: neither the opening of the pool nor its load is taken for silence.
 //! N3. A node that stood by and was given up comes back as another one. One that had the pool ends with its daemon.
 
+use std::net::SocketAddr;
 use std::rc::Rc;
-use std::sync::{Arc, Mutex, mpsc};
+use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use futures_util::future::{Either, select};
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 use varve_media_rados::RadosPool;
-use varve_membership::{BEAT_NS, Member, Node, NodeId, PLACE_BYTES_MAX, Standing, TableStore};
+use varve_membership::{
+    BEAT_NS, Member, Node, NodeId, PLACE_BYTES_MAX, Reach, Standing, TableStore,
+};
 use varve_reactor::port::{PortReceiver, PortSender, channel};
 use varve_reactor::{Loop, LoopConfig, Reactor};
 use varve_types::{ErrorKind, PoolId};
@@ -26,6 +31,7 @@ use crate::config::Settings;
 use crate::daemon::banner;
 use crate::daemon::files::random_id;
 use crate::daemon::home::Home;
+use crate::daemon::links::{Door, Forwarder, FrontSockets, LinkLimits, NodeKey, View};
 use crate::daemon::pool_media::PoolMedia;
 use crate::daemon::rados::RadosMedia;
 use crate::failure::{Failure, Result};
@@ -43,25 +49,15 @@ const LEAVE_PAUSE: Duration = Duration::from_millis(5);
 pub(super) struct NodeSeat {
     leave: PortSender<()>,
     given_up: oneshot::Receiver<()>,
-    standing_by: StandingBy,
+    door: Door,
     thread: thread::JoinHandle<()>,
 }
 
-/// Where other nodes stand by, as the table was last seen. The lock guards nothing else, and nobody waits while it is held.
-#[derive(Clone, Default, Debug)]
-pub(super) struct StandingBy(Arc<Mutex<Vec<String>>>);
-
-impl StandingBy {
-    /// For people.
-    pub(super) fn places(&self) -> Vec<String> {
-        self.0.lock().map_or_else(|_| Vec::new(), |places| places.clone())
-    }
-
-    fn set(&self, places: Vec<String>) {
-        if let Ok(mut now) = self.0.lock() {
-            *now = places;
-        }
-    }
+/// A node that has waited for its turn.
+pub(super) struct Joined {
+    pub(super) seat: NodeSeat,
+    /// The sockets that it took clients from while it stood by, if it did.
+    pub(super) sockets: Option<FrontSockets>,
 }
 
 /// What the thread of the beats tells.
@@ -84,8 +80,13 @@ pub(super) fn check(settings: &Settings, home: &Home) -> Result<()> {
     Ok(())
 }
 
-/// Takes a seat among the pool's nodes and waits until the pool is this one's, where the settings ask for it. Blocks.
-pub(super) fn join(settings: &Settings, media: &PoolMedia) -> Result<Option<NodeSeat>> {
+/// Takes a seat among the pool's nodes and waits until the pool is this one's, where the settings ask for it. While others serve it, clients are carried there,
+/// from the sockets that `bind` makes. Blocks.
+pub(super) fn join(
+    settings: &Settings,
+    media: &PoolMedia,
+    bind: impl Fn() -> Result<FrontSockets>,
+) -> Result<Option<Joined>> {
     let rados = match media {
         PoolMedia::Rados(rados) if settings.rados_join => Arc::clone(rados),
         PoolMedia::Rados(_) | PoolMedia::Files(_) => return Ok(None),
@@ -94,26 +95,42 @@ pub(super) fn join(settings: &Settings, media: &PoolMedia) -> Result<Option<Node
     let (sender, news) = mpsc::channel();
     let (doors, door) = mpsc::channel();
     let (ended, given_up) = oneshot::channel();
-    let standing_by = StandingBy::default();
-    let told = standing_by.clone();
+    let (shows, views) = watch::channel(View::default());
+    let key = NodeKey::make()?;
+    let reached = match settings.rados_listen {
+        Some(address) if !address.ip().is_unspecified() => address.ip(),
+        _ => rados.own_address()?,
+    };
+    let listen = settings.rados_listen.unwrap_or_else(|| SocketAddr::new(reached, 0));
+    let links = Door::open(pool, key, listen, reached, views, LinkLimits::default())?;
+    let reach = links.reach();
     let thread = thread::Builder::new()
         .name("node".to_owned())
-        .spawn(move || run(rados, told, &sender, &doors, ended))
+        .spawn(move || run(rados, (reach, shows), &sender, &doors, ended))
         .map_err(|error| Failure::new(format!("start the thread of the node: {error}")))?;
     let leave = door.recv().map_err(|_| died())??;
+    let mut forwarder: Option<Forwarder> = None;
     loop {
         match news.recv().map_err(|_| died())? {
-            News::StandsBy(owner) => banner::print_standby(pool, &owner),
-            News::Owner => return Ok(Some(NodeSeat { leave, given_up, standing_by, thread })),
+            News::StandsBy(owner) => {
+                if forwarder.is_none() {
+                    forwarder = Some(Forwarder::start(&links, bind()?)?);
+                }
+                banner::print_standby(pool, &owner);
+            }
+            News::Owner => {
+                let seat = NodeSeat { leave, given_up, door: links, thread };
+                return Ok(Some(Joined { seat, sockets: forwarder.map(Forwarder::stop) }));
+            }
             News::Failed(failure) => return Err(failure),
         }
     }
 }
 
 impl NodeSeat {
-    /// Where other nodes stand by.
-    pub(super) fn standing_by(&self) -> StandingBy {
-        self.standing_by.clone()
+    /// Where other nodes come in.
+    pub(super) fn door(&self) -> &Door {
+        &self.door
     }
 
     /// Resolves when the pool is another node's.
@@ -155,7 +172,7 @@ fn died() -> Failure {
 /// The thread of the beats (N2).
 fn run(
     rados: Arc<RadosMedia>,
-    standing_by: StandingBy,
+    (reach, shows): (Reach, watch::Sender<View>),
     news: &mpsc::Sender<News>,
     doors: &mpsc::Sender<Result<PortSender<()>>>,
     given_up: oneshot::Sender<()>,
@@ -175,7 +192,7 @@ fn run(
     }
     let news = news.clone();
     event_loop.run(async move {
-        let opened = rados.pool().await.and_then(|pool| Beats::new(reactor, &pool, standing_by));
+        let opened = rados.pool().await.and_then(|pool| Beats::new(reactor, &pool, reach, shows));
         let beats = match opened {
             Ok(beats) => beats,
             Err(failure) => {
@@ -197,15 +214,47 @@ struct Beats {
     pool: PoolId,
     store: Rc<dyn TableStore>,
     member: Member,
-    standing_by: StandingBy,
+    /// How others reach this node.
+    reach: Reach,
+    /// Shows others what the table says.
+    shows: watch::Sender<View>,
+    /// It was logged that nodes of an earlier version are waited for.
+    is_waiting: bool,
     /// The last attempt failed, and that was logged.
     is_failing: bool,
 }
 
 impl Beats {
-    fn new(reactor: Reactor, pool: &RadosPool, standing_by: StandingBy) -> Result<Self> {
+    fn new(
+        reactor: Reactor,
+        pool: &RadosPool,
+        reach: Reach,
+        shows: watch::Sender<View>,
+    ) -> Result<Self> {
         let (id, store) = (pool.spec().pool, pool.nodes());
-        Ok(Self { reactor, pool: id, store, member: newcomer(id)?, standing_by, is_failing: false })
+        let member = newcomer(id, reach)?;
+        let (is_waiting, is_failing) = (false, false);
+        Ok(Self { reactor, pool: id, store, member, reach, shows, is_waiting, is_failing })
+    }
+
+    /// Shows what the table says now.
+    fn show(&mut self) {
+        if self.member.waits_for_earlier() && !std::mem::replace(&mut self.is_waiting, true) {
+            tracing::warn!(
+                "daemons of an earlier version have joined the pool: this one joins once they have ended"
+            );
+        }
+        let standing = self.member.standing();
+        let is_in = matches!(standing, Standing::StandsBy | Standing::Owner);
+        let table = self.member.table();
+        self.shows.send_replace(View {
+            me: is_in.then(|| self.member.id()),
+            version: table.map_or(0, |table| table.version),
+            owner: table.and_then(|table| table.owner),
+            nodes: table.map_or_else(Vec::new, |table| {
+                table.nodes.iter().map(|entry| entry.node.clone()).collect()
+            }),
+        });
     }
 
     /// Beats until the node has left, or was given up while it had the pool; says which.
@@ -217,14 +266,15 @@ impl Beats {
         let mut told: Option<Option<NodeId>> = None;
         loop {
             let was_stored = self.try_beat(told == Some(Some(self.member.id()))).await?;
-            let places = self.member.standing_by().map(|node| node.place.clone());
-            self.standing_by.set(places.collect());
+            self.show();
             let (id, standing) = (self.member.id(), self.member.standing());
             let owner = self.member.owner().map(|owner| owner.id);
             match standing {
                 Standing::Left => return Ok(standing),
                 Standing::GivenUp if told == Some(Some(id)) => return Ok(standing),
-                Standing::GivenUp => self.member = newcomer(self.pool)?, // N3
+                Standing::GivenUp => {
+                    self.member = newcomer(self.pool, self.reach)?; // N3
+                }
                 Standing::Owner if !was_stored || told == Some(owner) => {} // N1
                 Standing::StandsBy if told == Some(owner) => {}
                 Standing::Owner => {
@@ -288,21 +338,22 @@ impl Beats {
 }
 
 /// A node that was never there before.
-fn newcomer(pool: PoolId) -> Result<Member> {
+fn newcomer(pool: PoolId, reach: Reach) -> Result<Member> {
     let PoolId(id) = random_id()?;
     let machine = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let mut place = format!("{}, process {}", machine.trim(), std::process::id());
     place.truncate(PLACE_BYTES_MAX);
-    let node = Node { id: NodeId(u128::from_le_bytes(id)), place };
+    let node = Node { id: NodeId(u128::from_le_bytes(id)), place, reach: Some(reach) };
     Member::new(node, pool).map_err(|error| Failure::new(error.to_string()))
 }
 
 #[cfg(test)]
 mod tests {
-    use varve_membership::{MemoryTable, Table};
+    use varve_membership::{Fingerprint, MemoryTable, Table};
     use varve_reactor::{JoinHandle, SimLoop};
 
     use super::*;
+    use crate::daemon::links::Views;
 
     const POOL: PoolId = PoolId([7; 16]);
     const SECOND_NS: u64 = 1_000_000_000;
@@ -310,7 +361,7 @@ mod tests {
     struct Seat {
         leave: PortSender<()>,
         news: mpsc::Receiver<News>,
-        standing_by: StandingBy,
+        views: Views,
         ended: JoinHandle<Result<Standing>>,
     }
 
@@ -318,19 +369,23 @@ mod tests {
         async fn take(reactor: &Reactor, store: &MemoryTable) -> Self {
             let (leave, wants_to_leave) = channel(reactor, 1);
             let (sender, news) = mpsc::channel();
-            let standing_by = StandingBy::default();
+            let (shows, views) = watch::channel(View::default());
+            let fingerprint = Fingerprint([1; 32]);
+            let reach = Reach::new("127.0.0.1:1".parse().unwrap(), fingerprint);
             let beats = Beats {
                 reactor: reactor.clone(),
                 pool: POOL,
                 store: Rc::new(store.clone()),
-                member: newcomer(POOL).unwrap(),
-                standing_by: standing_by.clone(),
+                member: newcomer(POOL, reach).unwrap(),
+                reach,
+                shows,
+                is_waiting: false,
                 is_failing: false,
             };
             let ended =
                 reactor.spawn_join(async move { beats.keep(wants_to_leave, &sender).await });
             reactor.sleep(SECOND_NS).await;
-            Self { leave, news, standing_by, ended }
+            Self { leave, news, views, ended }
         }
 
         fn was_told(&self) -> &'static str {
@@ -363,12 +418,12 @@ mod tests {
             assert_eq!((one.was_told(), next.was_told()), ("owner", "stands by"));
             assert_eq!(last.was_told(), "stands by");
             reactor.sleep(SECOND_NS).await;
-            assert_eq!(one.standing_by.places().len(), 2);
+            assert_eq!(one.views.borrow().standing_by().len(), 2);
             one.leave.send(()).unwrap();
             reactor.sleep(SECOND_NS).await;
             assert_eq!(one.ended.await.unwrap(), Standing::Left);
             assert_eq!((next.was_told(), last.was_told()), ("owner", "stands by"));
-            assert_eq!(next.standing_by.places().len(), 1);
+            assert_eq!(next.views.borrow().standing_by().len(), 1);
         });
     }
 

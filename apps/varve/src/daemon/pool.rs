@@ -16,7 +16,8 @@ use tokio::sync::mpsc;
 use varve_access_admin::{AdminBackend, ListenAddress};
 use varve_access_nbd::limits::DRAIN_TIMEOUT_MS;
 use varve_access_nbd::{
-    Accepted, Address, ConnectionLimit, Listener, ServiceOptions, deal_connections,
+    Accepted, Address, ConnectionLimit, Dealer, Listener, ServiceOptions, StdListener,
+    deal_connections,
 };
 use varve_dispatch::{Placement, PoolLinks};
 use varve_reactor::port::PortSender;
@@ -49,6 +50,8 @@ pub(crate) struct NbdPlan {
     pub(crate) addresses: Vec<ListenAddress>,
     /// Whether sockets that the process inherited stand in for the addresses.
     pub(crate) inherited_instead: bool,
+    /// Sockets that listen already, at the addresses.
+    pub(crate) open: Option<Vec<StdListener>>,
 }
 
 /// A pool whose volumes are served.
@@ -60,6 +63,7 @@ pub(crate) struct Pool<S: ShardStack> {
     facts: PoolFacts,
     nbd_addresses: Vec<ListenAddress>,
     nbd_connections: ConnectionLimit,
+    connections: Vec<PortSender<Accepted>>,
     serving_since: Instant,
 }
 
@@ -82,14 +86,14 @@ pub(crate) fn open<S: ShardStack>(plan: Plan<S>) -> Result<Pool<S>> {
         doors.into_iter().map(|doors| (doors.calls, doors.connections)).unzip();
     let threads = Arc::new(Threads::new(calls));
     let nbd_connections = ConnectionLimit::new(nbd.connections_max);
-    let limit = nbd_connections.clone();
+    let (limit, ports) = (nbd_connections.clone(), connections.clone());
     for (index, thread) in running.iter().enumerate() {
         let begun =
             threads.call(index, |thread| async move { thread.stack.begin(&thread.reactor).await });
         begun.blocking_recv().map_err(|_| shard_thread::died(thread.shard))??;
     }
     let listening =
-        threads.call(0, move |thread| async move { listen(&thread, nbd, limit, &connections) });
+        threads.call(0, move |thread| async move { listen(&thread, nbd, limit, &ports) });
     let nbd_addresses = listening.blocking_recv().map_err(|_| shard_thread::died(ShardId(0)))??;
     let serving_since = Instant::now();
     Ok(Pool {
@@ -100,6 +104,7 @@ pub(crate) fn open<S: ShardStack>(plan: Plan<S>) -> Result<Pool<S>> {
         facts,
         nbd_addresses,
         nbd_connections,
+        connections,
         serving_since,
     })
 }
@@ -112,17 +117,16 @@ fn listen<S: ShardStack>(
     threads: &[PortSender<Accepted>],
 ) -> Result<Vec<ListenAddress>> {
     let reactor = &thread.reactor;
-    let mut listeners = Vec::new();
-    if plan.inherited_instead {
-        listeners = Listener::inherited(reactor).map_err(|error| unable(&error))?;
-    }
-    if listeners.is_empty() {
-        for address in &plan.addresses {
-            listeners.push(
-                Listener::bind(reactor, &nbd_address(address)).map_err(|error| unable(&error))?,
-            );
-        }
-    }
+    let open = match plan.open {
+        Some(open) => Ok(open),
+        None => nbd_sockets(&plan.addresses, plan.inherited_instead),
+    };
+    let listeners = open.and_then(|open| {
+        open.into_iter()
+            .map(|socket| Listener::from_std(reactor, socket))
+            .collect::<varve_access_nbd::Result<Vec<_>>>()
+    });
+    let listeners = listeners.map_err(|error| unable_to_listen(&error))?;
     let mut addresses = Vec::new();
     for listener in listeners {
         addresses.push(admin_address(listener.address()));
@@ -137,7 +141,22 @@ fn listen<S: ShardStack>(
     Ok(addresses)
 }
 
-fn unable(error: &varve_access_nbd::Error) -> Failure {
+/// Sockets at these addresses, or the inherited ones if there are some and those stand in for them.
+pub(crate) fn nbd_sockets(
+    addresses: &[ListenAddress],
+    inherited_instead: bool,
+) -> varve_access_nbd::Result<Vec<StdListener>> {
+    if inherited_instead {
+        let inherited = StdListener::inherited()?;
+        if !inherited.is_empty() {
+            return Ok(inherited);
+        }
+    }
+    addresses.iter().map(|address| StdListener::bind(&nbd_address(address))).collect()
+}
+
+/// What to do where a socket cannot be had.
+pub(crate) fn unable_to_listen(error: &varve_access_nbd::Error) -> Failure {
     Failure::new(format!("NBD: {error}"))
         .hint("see whether another process holds the address, or choose another with --nbd")
 }
@@ -169,6 +188,11 @@ impl<S: ShardStack> Pool<S> {
             check: OnlineCheck::default(),
             objects,
         })
+    }
+
+    /// Hands connections to the threads that serve NBD, within the limit that holds for all of them.
+    pub(crate) fn nbd_dealer(&self) -> Dealer {
+        Dealer::new(self.nbd_connections.clone(), self.connections.clone())
     }
 
     /// The way to the pool for objects. Blocks.

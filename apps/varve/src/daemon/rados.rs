@@ -3,6 +3,7 @@
 //! R1: the directory remembers the pool before the pool is made, with its identity: making it again goes on where it was cut off.
 //! R2: a pool that is there gets no new journal: one whose drive is not mounted would be replaced by an empty one, and what was acknowledged lost.
 
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
@@ -207,6 +208,14 @@ impl RadosMedia {
     /// The same pool, with what its threads read kept in the cache.
     pub(crate) fn with_cache(self, cache: Option<RadosCache>) -> Self {
         Self { cache, ..self }
+    }
+
+    /// The address of this machine from which the cluster is reached.
+    pub(crate) fn own_address(&self) -> Result<IpAddr> {
+        self.cluster.own_address().map_err(|error| {
+            Failure::new(format!("find the address of this machine: {error}"))
+                .hint("set rados.listen to the address at which other machines reach this one")
+        })
     }
 
     /// Whether the pool's making went to its end; its shards stay with whom they are. Blocks.

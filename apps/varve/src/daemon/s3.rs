@@ -10,15 +10,16 @@ use std::time::Duration;
 
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 use varve_access_admin::ListenAddress;
-use varve_access_s3::{Gateway, MasterKey, NewKey, Opened, Options, Tls};
+use varve_access_s3::{Clients, Gateway, MasterKey, NewKey, Opened, Options, Tls};
 use varve_dispatch::{Placement, PoolLinks};
 use varve_object::{EngineOptions, EngineStore};
 use varve_types::Reduction;
 
 use crate::config::{S3Listen, Settings};
+use crate::daemon::links::CarriedClient;
 use crate::daemon::objects::{GatewayAdmin, Objects};
 use crate::failure::{Failure, Result};
 
@@ -30,6 +31,8 @@ const SPARE_BYTES: usize = 4 << 20;
 const ACCESS_LOG_DIR: &str = "s3-log";
 /// Time that requests under way have when the daemon ends.
 const DRAIN: Duration = Duration::from_secs(10);
+/// Clients of other nodes that may wait to be taken.
+const CARRIED_WAITING_MAX: usize = 128;
 /// Threads of the gateway: it hashes what comes in, so it needs as many as there are cores, up to this.
 const THREADS_MAX: usize = 16;
 
@@ -52,23 +55,43 @@ pub(crate) struct Serving {
     address: SocketAddr,
     tls: bool,
     first_key: Option<NewKey>,
+    carried: Option<mpsc::Sender<CarriedClient>>,
+}
+
+/// Where clients connect.
+enum Socket {
+    /// Nobody listens there yet.
+    At(SocketAddr),
+    /// It listens.
+    Open(std::net::TcpListener),
 }
 
 impl S3 {
     /// Serves as the settings say, on a pool that keeps objects.
+    ///
+    /// `socket` is what listens already; `carries` says that other nodes carry clients to this one.
     pub(crate) fn start(
         settings: &Settings,
+        socket: Option<std::net::TcpListener>,
+        carries: bool,
         links: Option<(PoolLinks, Placement)>,
     ) -> Result<Self> {
         let Some(links) = links else { return Ok(Self::Off) };
-        let asked = match &settings.s3.listen {
-            // Who gives a certificate wants S3.
-            S3Listen::Default if settings.s3.certificate.is_some() => {
-                S3Listen::At(ListenAddress::Tcp(S3Listen::DEFAULT))
-            }
-            listen => listen.clone(),
-        };
-        Self::chosen(&asked, |address| Serving::start(settings, address, links))
+        let asked = settings.s3.asked();
+        if let Some(socket) = socket {
+            return Serving::start(settings, Socket::Open(socket), carries, links).map(Self::On);
+        }
+        Self::chosen(&asked, |address| {
+            Serving::start(settings, Socket::At(address), carries, links)
+        })
+    }
+
+    /// Where clients that other nodes have accepted go, if they carry some.
+    pub(crate) fn carried(&self) -> Option<mpsc::Sender<CarriedClient>> {
+        match self {
+            Self::On(serving) => serving.carried.clone(),
+            Self::Off | Self::Failed(_) => None,
+        }
     }
 
     /// G2.
@@ -127,7 +150,8 @@ impl Serving {
     /// Listens and opens the store of objects.
     fn start(
         settings: &Settings,
-        address: SocketAddr,
+        socket: Socket,
+        carries: bool,
         links: (PoolLinks, Placement),
     ) -> Result<Self> {
         let failed = |error: &dyn std::fmt::Display| Failure::new(format!("S3: {error}"));
@@ -146,12 +170,19 @@ impl Serving {
             _ => None,
         };
         let (stop, stopped) = watch::channel(false);
+        let (carried, accepted) = carries.then(|| mpsc::channel(CARRIED_WAITING_MAX)).unzip();
         let encrypted = tls.is_some();
         let (address, opened, serving) = runtime.block_on(async {
-            let listener = TcpListener::bind(address).await.map_err(|error| {
-                failed(&format!("listen on {address}: {error}"))
-                    .hint("see whether another process holds the address, choose another with --s3, or none with --s3 none")
-            })?;
+            let listener = match socket {
+                Socket::At(address) => TcpListener::bind(address).await.map_err(|error| {
+                    failed(&format!("listen on {address}: {error}"))
+                        .hint("see whether another process holds the address, choose another with --s3, or none with --s3 none")
+                })?,
+                Socket::Open(socket) => {
+                    let waits = socket.set_nonblocking(true).and_then(|()| TcpListener::from_std(socket));
+                    waits.map_err(|error| failed(&error))?
+                }
+            };
             let bound = listener.local_addr().map_err(|error| failed(&error))?;
             let key = MasterKey::load(&settings.data.join(KEY_FILE)).map_err(|error| failed(&error))?;
             let options = Options {
@@ -169,7 +200,8 @@ impl Serving {
             })?;
             let (lifecycle, front) = (opened.gateway.clone(), opened.gateway.clone());
             tokio::spawn(async move { lifecycle.run_lifecycle().await });
-            let serving = tokio::spawn(async move { front.serve(listener, tls, stopped).await });
+            let clients = Clients { listener, accepted };
+            let serving = tokio::spawn(async move { front.serve(clients, tls, stopped).await });
             Ok::<_, Failure>((bound, opened, serving))
         })?;
         let Opened { gateway, first_key } = opened;
@@ -181,6 +213,7 @@ impl Serving {
             address,
             tls: encrypted,
             first_key,
+            carried,
         })
     }
 

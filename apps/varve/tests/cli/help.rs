@@ -52,6 +52,8 @@ const COMMANDS: &[&[&str]] = &[
     &["user", "policy", "show"],
     &["user", "policy", "set"],
     &["user", "policy", "clear"],
+    &["node"],
+    &["node", "list"],
     &["pool"],
     &["pool", "create"],
     &["pool", "attach"],

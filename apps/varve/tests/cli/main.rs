@@ -26,6 +26,7 @@ mod completions;
 mod df;
 mod dump;
 mod help;
+mod node_list;
 mod plan;
 mod pool_attach;
 mod pool_create;

@@ -85,7 +85,8 @@ impl Api {
                 let stop = async {
                     let _ = stopped.await;
                 };
-                serve(vec![unix, tcp], Arc::new(backend), LimitsConfig::default(), stop).await;
+                serve(vec![unix, tcp], None, Arc::new(backend), LimitsConfig::default(), stop)
+                    .await;
             });
         });
         let tcp = start.recv().unwrap();

@@ -23,6 +23,10 @@ SHARD  STATE    UNDRAINED               LANE
     0  serving     12 MiB  16 MiB of 256 MiB
     1  serving     12 MiB  16 MiB of 256 MiB
 
+NODE                  ADDRESS         SERVES  CONNECTIONS  RECEIVED   SENT
+a.example, process 5  10.0.0.1:40001  yes               0       0 B    0 B
+b.example, process 7  10.0.0.2:40001  no                3     5 GiB  7 MiB
+
 LISTENER  ADDRESS
 nbd       127.0.0.1:10809
 ";

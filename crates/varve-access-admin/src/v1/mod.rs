@@ -24,6 +24,6 @@ pub use snapshots::{
 };
 pub use types::{
     ChangeVolume, CreateVolume, Drive, ErrorBody, Fill, FillLevel, JournalStatus, ListenerStatus,
-    MemoryStatus, Pool, Reservation, ServiceState, ShardState, ShardStatus, SnapshotSpace, Space,
-    Status, Volume, VolumeFamily, VolumePage, VolumeSpace,
+    MemoryStatus, NodeStatus, Pool, Reservation, ServiceState, ShardState, ShardStatus,
+    SnapshotSpace, Space, Status, Volume, VolumeFamily, VolumePage, VolumeSpace,
 };

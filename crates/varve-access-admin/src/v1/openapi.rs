@@ -19,8 +19,8 @@ use crate::v1::snapshots::{
 };
 use crate::v1::types::{
     ChangeVolume, CreateVolume, Drive, ErrorBody, Fill, FillLevel, JournalStatus, ListenerStatus,
-    MemoryStatus, Pool, Reservation, ServiceState, ShardState, ShardStatus, SnapshotSpace, Space,
-    Status, Volume, VolumeFamily, VolumePage, VolumeSpace,
+    MemoryStatus, NodeStatus, Pool, Reservation, ServiceState, ShardState, ShardStatus,
+    SnapshotSpace, Space, Status, Volume, VolumeFamily, VolumePage, VolumeSpace,
 };
 
 /// One method of one path.
@@ -425,6 +425,7 @@ fn schemas() -> Value {
     add::<ListenerStatus>(&mut all);
     add::<MemoryStatus>(&mut all);
     add::<NewKey>(&mut all);
+    add::<NodeStatus>(&mut all);
     add::<Pool>(&mut all);
     add::<ServiceState>(&mut all);
     add::<ShardState>(&mut all);

@@ -33,8 +33,33 @@ pub struct Status {
     /// Where daemons stand by for the pool; nothing where this one did not join its nodes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub standing_by: Option<Vec<String>>,
+    /// The daemons that take clients for the pool, in the order in which they joined; nothing where this one did not join them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nodes: Option<Vec<NodeStatus>>,
     /// The pool's shards, by number.
     pub shards: Vec<ShardStatus>,
+}
+
+/// One of the daemons of a pool. It serves the pool, or carries its clients' connections to the one that does.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, ToSchema)]
+pub struct NodeStatus {
+    /// Its identity, drawn when it started.
+    pub id: String,
+    /// Where it runs, for people.
+    pub place: String,
+    /// Where it listens for other nodes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub address: Option<String>,
+    /// Whether it is the one that serves the pool.
+    pub serves: bool,
+    /// Connections that it carries now.
+    pub connections_open: u64,
+    /// Connections that it carries, or has carried to this daemon.
+    pub connections: u64,
+    /// Bytes of clients that it carried.
+    pub received_bytes: u64,
+    /// Bytes for clients that it carried.
+    pub sent_bytes: u64,
 }
 
 /// Where acknowledged writes are until segments hold them.

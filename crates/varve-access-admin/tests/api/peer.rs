@@ -28,7 +28,7 @@ impl Server {
         let stopped = async {
             let _ = stopped.await;
         };
-        tokio::spawn(serve(vec![unix, tcp], Arc::new(backend), limits, stopped));
+        tokio::spawn(serve(vec![unix, tcp], None, Arc::new(backend), limits, stopped));
         Self { socket, tcp: tcp_address, _stop: stop, _dir: dir }
     }
 

@@ -56,6 +56,7 @@ api! {
     conf_read_file: b"rados_conf_read_file\0" = fn(Opaque, *const c_char) -> c_int;
     conf_set: b"rados_conf_set\0" = fn(Opaque, *const c_char, *const c_char) -> c_int;
     connect: b"rados_connect\0" = fn(Opaque) -> c_int;
+    getaddrs: b"rados_getaddrs\0" = fn(Opaque, *mut *mut c_char) -> c_int;
     shutdown: b"rados_shutdown\0" = fn(Opaque);
     ioctx_create: b"rados_ioctx_create\0" = fn(Opaque, *const c_char, *mut Opaque) -> c_int;
     ioctx_destroy: b"rados_ioctx_destroy\0" = fn(Opaque);

@@ -6,6 +6,7 @@ mod library;
 mod monitors;
 
 use std::ffi::{CStr, CString};
+use std::net::{IpAddr, SocketAddr};
 use std::ptr;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -103,6 +104,33 @@ impl Cluster {
         Ok(Self { connection: Arc::new(connection) })
     }
 
+    /// The address of this machine from which the cluster is reached.
+    ///
+    /// # Errors
+    /// `Open` when librados does not tell one.
+    pub fn own_address(&self) -> Result<IpAddr> {
+        let failed = |reason: String| {
+            let path = format!("own address of {}", self.connection.name);
+            Error::Open { path, reason }
+        };
+        let (api, mut text) = (&self.connection.api, ptr::null_mut());
+        // SAFETY: the handle is connected; the string is allocated by librados, and freed below.
+        #[expect(unsafe_code, reason = "calls librados")]
+        let code = unsafe { (api.getaddrs)(self.connection.handle.0, &raw mut text) };
+        if code < 0 || text.is_null() {
+            return Err(failed(format!("rados_getaddrs: {}", Refusal(-code))));
+        }
+        // SAFETY: librados gave a string that ends with a zero.
+        #[expect(unsafe_code, reason = "reads a string of C")]
+        let addresses = unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned();
+        // SAFETY: librados allocated it, and nothing refers to it any more.
+        #[expect(unsafe_code, reason = "calls librados")]
+        unsafe {
+            (api.buffer_free)(text);
+        };
+        first_address(&addresses).ok_or_else(|| failed(format!("{addresses:?} names none")))
+    }
+
     /// Bytes that a pool may still take, its copies or parity not counted. Blocks until the monitors answer.
     ///
     /// # Errors
@@ -123,5 +151,34 @@ impl Cluster {
     pub fn objects(&self, pool: &str) -> Result<Rc<dyn Objects>> {
         let opened = Context::open(Arc::clone(&self.connection), pool);
         Ok(Rc::new(opened.map_err(|refusal| self.refused(pool, refusal))?))
+    }
+}
+
+/// The first address of a list as librados writes them: `10.0.0.1:0/42`, `[v2:10.0.0.1:0/42,v1:10.0.0.1:0/42]`, `v1:[2001:db8::1]:0/42`.
+fn first_address(text: &str) -> Option<IpAddr> {
+    text.trim_start_matches('[').split([',', '/']).find_map(|part| {
+        let bare = part.trim_start_matches("v1:").trim_start_matches("v2:");
+        // The bracket of an address of the sixth version may have been trimmed with that of the list.
+        let found = bare.parse().or_else(|_| format!("[{bare}").parse());
+        found.ok().map(|address: SocketAddr| address.ip()).filter(|ip| !ip.is_unspecified())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn own_addresses_are_read_however_librados_writes_them() {
+        let read = |text| first_address(text).map(|ip| ip.to_string());
+        for text in ["10.0.0.1:0/42", "v1:10.0.0.1:0/42", "[v2:10.0.0.1:0/4,v1:10.0.0.1:0/4]"] {
+            assert_eq!(read(text).as_deref(), Some("10.0.0.1"), "{text}");
+        }
+        for text in ["[2001:db8::1]:0/4", "v2:[2001:db8::1]:0/4", "[v2:[2001:db8::1]:0/4]"] {
+            assert_eq!(read(text).as_deref(), Some("2001:db8::1"), "{text}");
+        }
+        for text in ["", "-", "0.0.0.0:0/0", "[]"] {
+            assert_eq!(read(text), None, "{text}");
+        }
     }
 }

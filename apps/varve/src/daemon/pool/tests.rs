@@ -187,14 +187,15 @@ fn plan(shared: Shared, socket: &Path) -> Plan<MemoryStack> {
         capacity_bytes: 1 << 30,
         drives: Vec::new(),
         journal: JournalStatus { place: "drives".to_owned(), durability: "none".to_owned() },
-        standing_by: None,
+        nodes: None,
         memory_budget_bytes: 1 << 29,
         thresholds: Thresholds::default(),
     };
     let addresses =
         vec!["127.0.0.1:0".parse().unwrap(), ListenAddress::Unix(socket.join("nbd.sock"))];
     let options = ServiceOptions::default();
-    let nbd = NbdPlan { options, connections_max: 2, addresses, inherited_instead: false };
+    let nbd =
+        NbdPlan { options, connections_max: 2, addresses, inherited_instead: false, open: None };
     Plan { source: shared, facts, nbd }
 }
 

@@ -1,0 +1,55 @@
+//! `varve node list`: the daemons of the pool, which one serves it, and what the others carry.
+
+use clap::Args;
+use varve_access_admin::v1;
+use varve_types::ByteCount;
+
+use crate::cli::Format;
+use crate::client::Client;
+use crate::failure::{Failure, Result};
+use crate::table::{self, Align};
+
+/// List the daemons of the pool, and what each carries to the one that serves it
+#[derive(Args, Debug)]
+pub(crate) struct List {
+    #[command(flatten)]
+    format: Format,
+}
+
+impl List {
+    pub(crate) fn run(self, client: &Client) -> Result<String> {
+        let nodes = client.get::<v1::Status>("/v1/status")?.value.nodes.ok_or_else(|| {
+            Failure::new("this pool has no nodes: its daemon serves it alone")
+                .hint("several daemons may take clients for a pool on RADOS: set rados.join")
+        })?;
+        if self.format.json {
+            let json = serde_json::to_value(nodes).expect("nodes are plain JSON");
+            return Ok(format!("{json:#}\n"));
+        }
+        Ok(describe(&nodes))
+    }
+}
+
+/// Lists them; for `varve status` too.
+pub(crate) fn describe(nodes: &[v1::NodeStatus]) -> String {
+    let header = [
+        ("NODE", Align::Left),
+        ("ADDRESS", Align::Left),
+        ("SERVES", Align::Left),
+        ("CONNECTIONS", Align::Right),
+        ("RECEIVED", Align::Right),
+        ("SENT", Align::Right),
+    ];
+    let row = |node: &v1::NodeStatus| {
+        vec![
+            node.place.clone(),
+            node.address.clone().unwrap_or_else(|| "none".to_owned()),
+            if node.serves { "yes" } else { "no" }.to_owned(),
+            node.connections_open.to_string(),
+            ByteCount(node.received_bytes).to_string(),
+            ByteCount(node.sent_bytes).to_string(),
+        ]
+    };
+    let rows: Vec<Vec<String>> = nodes.iter().map(row).collect();
+    table::columns(&header, &rows)
+}

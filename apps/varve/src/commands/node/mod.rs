@@ -1,0 +1,22 @@
+//! `varve node`: the daemons that take clients for the pool.
+
+pub(crate) mod list;
+
+use clap::Subcommand;
+
+use crate::cli::Global;
+use crate::failure::Result;
+
+/// Look at the daemons of a pool
+#[derive(Subcommand, Debug)]
+pub(crate) enum Node {
+    List(list::List),
+}
+
+impl Node {
+    pub(crate) fn run(self, global: &Global) -> Result<String> {
+        match self {
+            Self::List(command) => command.run(&global.client()),
+        }
+    }
+}

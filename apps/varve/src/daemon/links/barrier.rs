@@ -1,0 +1,73 @@
+//! Openings of volumes for writing wait until nothing that other nodes carry can happen later that was sent before.
+//!
+//! ```text
+//!  client    node A (carries)      node B (serves)        node C (carries)    client
+//!    │── W1 ──▶ │ (waits)              │                      │ ◀── open v ─────│
+//!    │          │ ◀───── Ask ──────────│ ◀────── open v ──────│
+//!    │          │ ──── W1, Told ─────▶ │ W1 happens           │
+//!    │          │                      │ ─── it is open ────▶ │ ── it is open ─▶│
+//!    │          │                      │ ◀──────── W1, W2 ────│ ◀─── W1, W2 ────│
+//! ```
+//!
+//! For each link on which the same volume is open for writing, all at the same time:
+//!
+//! 1. The carrying node is asked how far its client has come (`Ask`). It answers (`Told`) behind everything that the client had sent before, once it has looked at the
+//!    client's socket (Q1 to Q3 of `carry.rs`); where that is at its end, the link ends instead.
+//! 2. A node that says nothing for [`TOLD_MAX`], while this one takes what it sends, has the link cut: what has not been read of it never will be.
+//! 3. Of a link that has told, every request that was whole among the bytes before `Told` is waited for. Of one that has ended, or was cut, the connection is
+//!    waited for until it is over, and so everything that was begun from it.
+//!
+//! Links on which the volume is being opened now have told their clients nothing, so they have sent no writes: nobody waits for them, and two openings do not wait for
+//! each other. A client that knows of an open connection is waited for at the next one (G2 of `carried.rs`).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use varve_access_nbd::{Carried, Gate, Opening};
+
+use super::deliver::Link;
+#[cfg(doc)]
+use super::deliver::TOLD_MAX;
+use super::door::Lobby;
+
+/// Between two looks how far a connection is.
+const LOOK_PAUSE: Duration = Duration::from_millis(2);
+
+impl std::fmt::Debug for Lobby {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Lobby({} links)", self.links().len())
+    }
+}
+
+impl Gate for Lobby {
+    fn pass(&self, opening: Opening) {
+        let Opening { export, by, passes } = opening;
+        let links = self.links();
+        let others = links.iter().filter(|(number, _)| Some(**number) != by);
+        let written: Vec<_> = others
+            .filter_map(|(_, link)| {
+                let carried = link.carried.as_ref().filter(|carried| carried.writes_to(&export))?;
+                Some((Arc::clone(link), Arc::clone(carried)))
+            })
+            .collect();
+        drop(links);
+        if written.is_empty() {
+            let _ = passes.send(()); // Whoever opens may have gone.
+            return;
+        }
+        self.threads.spawn(async move {
+            join_all(written.iter().map(|(link, carried)| settle(link, carried))).await;
+            let _ = passes.send(()); // As above.
+        });
+    }
+}
+
+/// Waits until nothing that was sent before by this link can happen later.
+async fn settle(link: &Link, carried: &Carried) {
+    let bytes = link.ask().await.unwrap_or(u64::MAX); // All there will ever be.
+    let _hold = carried.hold();
+    while !carried.has_settled(bytes) {
+        tokio::time::sleep(LOOK_PAUSE).await;
+    }
+}

@@ -1,0 +1,166 @@
+//! The carrying side of a link: a client's bytes to the node that serves, and what that says to the client.
+//!
+//! The question how far the client has come (K4) is answered with `Told` behind everything that the client had sent before it was asked. What a client that is gone
+//! left in the kernels of both machines comes as soon as there is room for it, so the answer waits, with the client's socket empty, for one of
+//!
+//! - Q1. nothing comes for [`QUIET`];
+//! - Q2. the client's system has not refused an answer that it was sent [`REFUSAL`] ago: it does so where nobody has the socket open any more;
+//! - Q3. or, however much comes, more came than both kernels hold.
+//!
+//! A client whose socket is at its end, or broken, ends the link instead.
+
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::watch;
+use tokio::time::Instant;
+use varve_membership::link::{DATA_BYTES_MAX, Frame};
+
+use super::link::{FrameBuffer, receive, send, senseless};
+use super::sockets::ClientStream;
+
+/// Q1: some round trips of a data centre.
+const QUIET: Duration = Duration::from_millis(20);
+
+/// Q2: some more of them.
+const REFUSAL: Duration = Duration::from_millis(200);
+
+/// Q3: the most that Linux lets a socket receive and send without being told otherwise (`tcp_rmem`, `tcp_wmem`) are 6 MiB and 4 MiB.
+const KERNELS_BYTES: u64 = 16 << 20;
+
+/// How often a question is looked at that has no answer yet.
+const LOOK_EVERY: Duration = Duration::from_millis(10);
+
+/// How long a client may take to end a connection that the other side has ended.
+const LINGER: Duration = Duration::from_secs(5);
+
+/// Carries until either side ends it, or it breaks.
+pub(super) async fn carry(
+    client: &ClientStream,
+    link: impl AsyncRead + AsyncWrite,
+) -> io::Result<()> {
+    let (from_server, to_server) = tokio::io::split(link);
+    let (asks, asked) = watch::channel(0);
+    let answers = AtomicU64::new(0);
+    let mut up = std::pin::pin!(up(client, to_server, asked, &answers));
+    let mut down = std::pin::pin!(down(client, from_server, asks, &answers));
+    tokio::select! {
+        ended = &mut up => {
+            ended?;
+            down.await
+        }
+        ended = &mut down => {
+            ended?;
+            tokio::time::timeout(LINGER, up).await.unwrap_or(Ok(()))
+        }
+    }
+}
+
+/// What the client sends.
+async fn up(
+    client: &ClientStream,
+    mut link: impl AsyncWrite + Unpin,
+    mut asked: watch::Receiver<u64>,
+    answers: &AtomicU64,
+) -> io::Result<()> {
+    let mut buffer = FrameBuffer::new();
+    let (mut told, mut question) = (0, None::<Question>);
+    let mut asks = true;
+    loop {
+        let latest = *asked.borrow_and_update();
+        if question.is_none() && latest > told {
+            question = Some(Question::new(latest, answers.load(Ordering::Acquire)));
+        }
+        match client.try_read(buffer.room())? {
+            Some(0) => return send(Frame::End, &mut link).await,
+            Some(count) => {
+                buffer.send(count, &mut link).await?;
+                if let Some(question) = &mut question {
+                    question.came(count);
+                }
+            }
+            None => {
+                if let Some(known) = &mut question {
+                    if known.is_answered(answers.load(Ordering::Acquire)) {
+                        told = known.number;
+                        question = None;
+                        send(Frame::Told(told), &mut link).await?;
+                        continue;
+                    }
+                    // Only to look again.
+                    let _ = tokio::time::timeout(LOOK_EVERY, client.readable()).await;
+                    continue;
+                }
+                tokio::select! {
+                    readable = client.readable() => readable?,
+                    changed = asked.changed(), if asks => asks = changed.is_ok(),
+                }
+            }
+        }
+        if question.as_ref().is_some_and(Question::is_overrun) {
+            told = question.take().map_or(told, |question| question.number);
+            send(Frame::Told(told), &mut link).await?;
+        }
+    }
+}
+
+/// How far has the client come?
+struct Question {
+    number: u64,
+    came_bytes: u64,
+    quiet_since: Instant,
+    /// Answers of the server when this was asked.
+    answers: u64,
+    /// When there was one more.
+    answered: Option<Instant>,
+}
+
+impl Question {
+    fn new(number: u64, answers: u64) -> Self {
+        Self { number, came_bytes: 0, quiet_since: Instant::now(), answers, answered: None }
+    }
+
+    fn came(&mut self, count: usize) {
+        self.came_bytes += u64::try_from(count).expect("usize has at most 64 bits");
+        self.quiet_since = Instant::now();
+    }
+
+    /// With the client's socket empty.
+    fn is_answered(&mut self, answers: u64) -> bool {
+        if answers > self.answers {
+            self.answered.get_or_insert_with(Instant::now);
+        }
+        let was_refused_by_nobody = self.answered.is_some_and(|at| at.elapsed() >= REFUSAL); // Q2
+        self.quiet_since.elapsed() >= QUIET || was_refused_by_nobody // Q1
+    }
+
+    fn is_overrun(&self) -> bool {
+        self.came_bytes > KERNELS_BYTES // Q3
+    }
+}
+
+/// What the server sends.
+async fn down(
+    client: &ClientStream,
+    mut link: impl AsyncRead + Unpin,
+    asks: watch::Sender<u64>,
+    answers: &AtomicU64,
+) -> io::Result<()> {
+    let mut buffer = vec![0; DATA_BYTES_MAX];
+    loop {
+        match receive(&mut link, &mut buffer).await? {
+            Frame::Data(len) => {
+                client.write_all(&buffer[..len]).await?;
+                answers.fetch_add(1, Ordering::AcqRel);
+            }
+            Frame::Ask(number) => drop(asks.send(number)), // Nobody is left to ask once the client has ended.
+            Frame::End => {
+                client.end();
+                return Ok(());
+            }
+            Frame::Told(_) => return Err(senseless("an answer to no question")),
+        }
+    }
+}

@@ -1,0 +1,383 @@
+//! Where other nodes come in.
+//!
+//! D1. A node is let in for one life of this one: its hello names this node's identity, and this one is who the table names, and serves.
+//! D2. It shows the key whose fingerprint the table has for the identity that it says.
+//! D3. A link stays known until its connection is over, also when it was cut: what was begun from it may still be under way, and openings wait for it.
+//! D4. A node that is out of the table has its links cut.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
+use tokio::net::{TcpListener, TcpStream, UnixStream};
+use tokio::runtime::{Handle, Runtime};
+use tokio::sync::{Semaphore, mpsc};
+use tokio_rustls::{TlsAcceptor, TlsStream};
+use varve_access_nbd::{Carried, Dealer};
+use varve_membership::link::{Answer, FrontEnd, HELLO_BYTES, Hello};
+use varve_membership::{Error, Reach};
+use varve_types::PoolId;
+
+use super::deliver::{Delivery, Link};
+use super::figures::Figures;
+use super::link::{BEGIN_MAX, find_dead_peers, peer};
+use super::{NodeKey, Views};
+use crate::failure::{self, Failure};
+
+/// Bounds on what other nodes may hold.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LinkLimits {
+    /// Links at a time. Each may hold some 200 KiB of buffers.
+    pub(crate) links_max: usize,
+    /// Those of one node.
+    pub(crate) of_node_max: usize,
+    /// Time for the handshake and the hello, and for the answer.
+    pub(crate) begin_max: Duration,
+}
+
+impl Default for LinkLimits {
+    fn default() -> Self {
+        Self { links_max: 2048, of_node_max: 1024, begin_max: BEGIN_MAX }
+    }
+}
+
+/// Handshakes at a time; others wait in the listen queue.
+const HANDSHAKES_MAX: usize = 64;
+
+/// Threads that move bytes of links, at most.
+const THREADS_MAX: usize = 4;
+
+/// Bytes on their way to or from a front-end that is no socket.
+const PIPE_BYTES: usize = 256 << 10;
+
+/// Pause after an accept that failed, and between two looks whether a connection is over.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+const OVER_PAUSE: Duration = Duration::from_millis(5);
+
+/// A client that another node carries, and its address if it came from a network.
+pub(crate) type CarriedClient = (DuplexStream, Option<SocketAddr>);
+
+/// Where connections of other nodes' clients go.
+pub(crate) struct Fronts {
+    /// The threads that serve NBD.
+    pub(crate) nbd: Dealer,
+    /// The S3 gateway, where it is served.
+    pub(crate) s3: Option<mpsc::Sender<CarriedClient>>,
+    /// The admin API.
+    pub(crate) admin: mpsc::Sender<CarriedClient>,
+}
+
+/// This node's door, and the threads behind it.
+pub(crate) struct Door {
+    lobby: Arc<Lobby>,
+    reach: Reach,
+    runtime: Option<Runtime>,
+}
+
+/// What everybody at the door knows.
+pub(super) struct Lobby {
+    pub(super) pool: PoolId,
+    pub(super) key: NodeKey,
+    pub(super) views: Views,
+    pub(super) threads: Handle,
+    limits: LinkLimits,
+    /// By a number that no other link of this node has (D3). The lock guards nothing else, and nobody waits while it is held.
+    links: Mutex<BTreeMap<u64, Arc<Link>>>,
+    next: AtomicU64,
+    /// The same holds for these.
+    fronts: Mutex<Option<Fronts>>,
+    figures: Mutex<Figures>,
+}
+
+impl Door {
+    /// Listens at `address`. Others are told to come to `reached`, where that names no machine.
+    pub(crate) fn open(
+        pool: PoolId,
+        key: NodeKey,
+        address: SocketAddr,
+        reached: IpAddr,
+        views: Views,
+        limits: LinkLimits,
+    ) -> failure::Result<Self> {
+        let failed = |what: &dyn std::fmt::Display| {
+            Failure::new(format!("listen for other nodes on {address}: {what}"))
+                .hint("see whether another process holds the address, or choose another with rados.listen")
+        };
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(cores.min(THREADS_MAX))
+            .thread_name("links")
+            .enable_all()
+            .build()
+            .map_err(|error| failed(&error))?;
+        let listener =
+            runtime.block_on(TcpListener::bind(address)).map_err(|error| failed(&error))?;
+        let bound = listener.local_addr().map_err(|error| failed(&error))?;
+        let ip = if bound.ip().is_unspecified() { reached } else { bound.ip() };
+        let reach = Reach::new(SocketAddr::new(ip, bound.port()), key.fingerprint());
+        let acceptor = key.acceptor().map_err(|error| failed(&error))?;
+        let lobby = Arc::new(Lobby {
+            pool,
+            key,
+            views,
+            threads: runtime.handle().clone(),
+            limits,
+            links: Mutex::default(),
+            next: AtomicU64::new(1),
+            fronts: Mutex::new(None),
+            figures: Mutex::default(),
+        });
+        runtime.spawn(accept(Arc::clone(&lobby), listener, acceptor));
+        runtime.spawn(cut_those_who_are_out(Arc::clone(&lobby)));
+        Ok(Self { lobby, reach, runtime: Some(runtime) })
+    }
+
+    /// How others reach this node.
+    pub(crate) fn reach(&self) -> Reach {
+        self.reach
+    }
+
+    /// Lets others in from now on.
+    pub(crate) fn serve(&self, fronts: Fronts) {
+        *self.lobby.fronts() = Some(fronts);
+    }
+
+    /// Lets nobody in any more. Links that there are stay until their connections end.
+    pub(crate) fn close(&self) {
+        *self.lobby.fronts() = None;
+    }
+
+    /// What openings of volumes pass.
+    pub(crate) fn gate(&self) -> Arc<dyn varve_access_nbd::Gate> {
+        Arc::clone(&self.lobby) as Arc<dyn varve_access_nbd::Gate>
+    }
+
+    /// What others carry, for as long as anybody asks.
+    pub(crate) fn watcher(&self) -> super::figures::Watcher {
+        super::figures::Watcher(Arc::clone(&self.lobby))
+    }
+
+    pub(super) fn lobby(&self) -> &Arc<Lobby> {
+        &self.lobby
+    }
+}
+
+impl Drop for Door {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            // The caller may be a task of another runtime; nobody needs what is left.
+            runtime.shutdown_background();
+        }
+    }
+}
+
+impl Lobby {
+    pub(super) fn links(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<Link>>> {
+        self.links.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn fronts(&self) -> MutexGuard<'_, Option<Fronts>> {
+        self.fronts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn figures(&self) -> MutexGuard<'_, Figures> {
+        self.figures.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether it may come in, as far as the table tells.
+    fn check(&self, hello: &Hello, link: &TlsStream<TcpStream>) -> Answer {
+        let view = self.views.borrow();
+        let shown = peer(link);
+        let known = view.node(hello.from).and_then(|node| node.reach);
+        if hello.pool != self.pool {
+            Answer::OtherPool
+        } else if Some(hello.to) != view.me {
+            Answer::OtherNode // D1
+        } else if shown.is_none() || known.map(|reach| reach.fingerprint) != shown {
+            Answer::NotANode // D2
+        } else if !view.is_mine() {
+            Answer::NotServing // D1
+        } else {
+            Answer::Accepted
+        }
+    }
+
+    /// Gives it a place, and hands its connection to its front-end.
+    fn admit(&self, hello: &Hello) -> Result<Guest, Answer> {
+        let fronts = self.fronts();
+        let Some(fronts) = &*fronts else { return Err(Answer::NotServing) };
+        let mut links = self.links();
+        let of_node = links.values().filter(|link| link.node == hello.from).count();
+        if links.len() >= self.limits.links_max || of_node >= self.limits.of_node_max {
+            return Err(Answer::TooMany);
+        }
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        let (front, carried) = match hello.front_end {
+            FrontEnd::Nbd => {
+                let carried = Arc::new(Carried::new(number));
+                let stream = deal(&fronts.nbd, &carried).map_err(|error| {
+                    tracing::warn!(%error, "a carried connection is refused");
+                    Answer::TooMany
+                })?;
+                (FrontStream::Socket(stream), Some(carried))
+            }
+            FrontEnd::S3 => match &fronts.s3 {
+                Some(s3) => (FrontStream::Pipe(offer(s3, hello)?), None),
+                None => return Err(Answer::NoFrontEnd),
+            },
+            FrontEnd::Admin => (FrontStream::Pipe(offer(&fronts.admin, hello)?), None),
+        };
+        let (link, delivery) = Link::new(hello.from, hello.front_end, carried);
+        links.insert(number, Arc::clone(&link));
+        Ok(Guest { number, link, delivery, front })
+    }
+}
+
+/// This side's end of a front-end's connection.
+enum FrontStream {
+    Socket(UnixStream),
+    Pipe(DuplexStream),
+}
+
+fn deal(nbd: &Dealer, carried: &Arc<Carried>) -> io::Result<UnixStream> {
+    let (here, there) = std::os::unix::net::UnixStream::pair()?;
+    here.set_nonblocking(true)?;
+    let here = UnixStream::from_std(here)?;
+    let is_taken = nbd.deal(there.into(), Some(Arc::clone(carried)));
+    if is_taken { Ok(here) } else { Err(io::ErrorKind::ConnectionRefused.into()) }
+}
+
+fn offer(front: &mpsc::Sender<CarriedClient>, hello: &Hello) -> Result<DuplexStream, Answer> {
+    let (here, there) = tokio::io::duplex(PIPE_BYTES);
+    match front.try_send((there, hello.client)) {
+        Ok(()) => Ok(here),
+        Err(mpsc::error::TrySendError::Full(_)) => Err(Answer::TooMany),
+        Err(mpsc::error::TrySendError::Closed(_)) => Err(Answer::NotServing),
+    }
+}
+
+async fn accept(lobby: Arc<Lobby>, listener: TcpListener, acceptor: TlsAcceptor) {
+    let handshakes = Arc::new(Semaphore::new(HANDSHAKES_MAX));
+    loop {
+        let place = Arc::clone(&handshakes).acquire_owned().await;
+        let place = place.expect("the semaphore is never closed");
+        match listener.accept().await {
+            Ok((socket, address)) => {
+                let (lobby, acceptor) = (Arc::clone(&lobby), acceptor.clone());
+                tokio::spawn(async move {
+                    let patience = lobby.limits.begin_max;
+                    let begun = tokio::time::timeout(patience, begin(&lobby, socket, acceptor));
+                    let begun = begun.await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
+                    drop(place);
+                    if let Err(error) = stay(&lobby, begun).await {
+                        tracing::debug!(%error, %address, "no link");
+                    }
+                });
+            }
+            Err(error) => {
+                tracing::warn!(%error, "accept of a link failed");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+            }
+        }
+    }
+}
+
+/// A link that was let in.
+struct Guest {
+    number: u64,
+    link: Arc<Link>,
+    delivery: Delivery,
+    front: FrontStream,
+}
+
+/// Handshake and hello; the link, and what is answered if that is not `Accepted`.
+async fn begin(
+    lobby: &Lobby,
+    socket: TcpStream,
+    acceptor: TlsAcceptor,
+) -> io::Result<(TlsStream<TcpStream>, Result<Guest, Answer>)> {
+    find_dead_peers(&socket)?;
+    let mut stream = TlsStream::from(acceptor.accept(socket).await?);
+    let mut bytes = [0; HELLO_BYTES];
+    stream.read_exact(&mut bytes).await?;
+    let admitted = match Hello::decode(&bytes) {
+        Ok(hello) => match lobby.check(&hello, &stream) {
+            Answer::Accepted => lobby.admit(&hello),
+            refused => Err(refused),
+        },
+        Err(Error::Format { known, .. }) => Err(Answer::OtherVersion { known }),
+        Err(error) => return Err(io::Error::other(error)),
+    };
+    Ok((stream, admitted))
+}
+
+/// What becomes of whoever has said hello.
+async fn stay(
+    lobby: &Lobby,
+    begun: io::Result<(TlsStream<TcpStream>, Result<Guest, Answer>)>,
+) -> io::Result<()> {
+    let (mut stream, admitted) = begun?;
+    match admitted {
+        Ok(guest) => guest.stay(lobby, stream).await,
+        Err(refused) => {
+            answer(&mut stream, refused).await?;
+            return Err(io::Error::other(refused.to_string()));
+        }
+    }
+    Ok(())
+}
+
+async fn answer(stream: &mut TlsStream<TcpStream>, answer: Answer) -> io::Result<()> {
+    let sent = async {
+        stream.write_all(&answer.encode()).await?;
+        stream.flush().await
+    };
+    tokio::time::timeout(BEGIN_MAX, sent)
+        .await
+        .unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
+}
+
+impl Guest {
+    async fn stay(self, lobby: &Lobby, mut stream: TlsStream<TcpStream>) {
+        let Self { number, link, delivery, front } = self;
+        let ended = match answer(&mut stream, Answer::Accepted).await {
+            Err(error) => {
+                drop((delivery, front));
+                Err(error)
+            }
+            Ok(()) => match front {
+                FrontStream::Socket(front) => delivery.run(stream, front).await,
+                FrontStream::Pipe(front) => delivery.run(stream, front).await,
+            },
+        };
+        if let Err(error) = ended {
+            tracing::debug!(%error, node = %link.node, front_end = ?link.front_end, "a link broke");
+        }
+        forget(lobby, number, &link).await;
+    }
+}
+
+/// D3
+async fn forget(lobby: &Lobby, number: u64, link: &Link) {
+    while link.carried.as_ref().is_some_and(|carried| !carried.is_over()) {
+        tokio::time::sleep(OVER_PAUSE).await;
+    }
+    lobby.links().remove(&number);
+    lobby.figures().ended(link);
+}
+
+/// D4
+async fn cut_those_who_are_out(lobby: Arc<Lobby>) {
+    let mut views = lobby.views.clone();
+    while views.changed().await.is_ok() {
+        let view = views.borrow_and_update().clone();
+        for link in lobby.links().values().filter(|link| view.node(link.node).is_none()) {
+            link.cut();
+        }
+        lobby.figures().keep(|node| view.node(node).is_some());
+    }
+}

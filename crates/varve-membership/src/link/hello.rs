@@ -1,0 +1,310 @@
+//! How a link begins: who carries says what for, and who serves answers.
+//!
+//! ```text
+//!  hello    magic 8 B "VARVELNK" | version u16 = 1 | front-end u8 | kind of the client's address u8 | its port u16 | zeros u16
+//!           pool 16 B | from 16 B | to 16 B | version of the table u64 | number of the connection u64 | client's address 16 B
+//!           checksum u64
+//!  answer   magic 8 B "VARVEANS" | version u16 of who answers | code u8 | zeros 5 B
+//! ```
+//! The client's address is of IPv6, or mapped to it (kind 1); all zeros for a client on a unix socket (kind 0).
+
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+
+use varve_stdx::{Reader, Short, Writer, checksum64};
+use varve_types::PoolId;
+
+use crate::{Error, NodeId, Result};
+
+/// Version of what is said on a link.
+pub const LINK_VERSION: u16 = 1;
+
+/// Bytes of a hello, in this version and every later one.
+pub const HELLO_BYTES: usize = 96 + 8;
+
+/// Bytes of an answer, in this version and every later one.
+pub const ANSWER_BYTES: usize = 16;
+
+const HELLO_MAGIC: [u8; 8] = *b"VARVELNK";
+const ANSWER_MAGIC: [u8; 8] = *b"VARVEANS";
+
+/// What a client speaks.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum FrontEnd {
+    /// Volumes.
+    Nbd,
+    /// Objects.
+    S3,
+    /// The admin API.
+    Admin,
+}
+
+/// Who carries which connection, and to whom.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Hello {
+    /// What the client speaks.
+    pub front_end: FrontEnd,
+    /// The pool.
+    pub pool: PoolId,
+    /// Who carries it.
+    pub from: NodeId,
+    /// Whom it means: one life of a daemon, not whoever has its address.
+    pub to: NodeId,
+    /// The version of the table that says so.
+    pub table_version: u64,
+    /// The connection, among those that `from` carries; never used again.
+    pub connection: u64,
+    /// Where the client is; `None` on a unix socket.
+    pub client: Option<SocketAddr>,
+}
+
+/// What who serves says to it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Answer {
+    /// It is served.
+    Accepted,
+    /// This node speaks another version.
+    OtherVersion {
+        /// That one.
+        known: u16,
+    },
+    /// This node has another pool.
+    OtherPool,
+    /// Another node was meant.
+    OtherNode,
+    /// Who carries is not in the table, or has another key there.
+    NotANode,
+    /// This node does not serve the pool, not yet or not any more.
+    NotServing,
+    /// There are as many links, or connections, as there can be.
+    TooMany,
+    /// That front-end is not served.
+    NoFrontEnd,
+}
+
+impl Hello {
+    /// The bytes that are sent.
+    #[must_use]
+    pub fn encode(&self) -> [u8; HELLO_BYTES] {
+        let mut bytes = [0; HELLO_BYTES];
+        let mut out = Writer::new(&mut bytes);
+        out.array(HELLO_MAGIC);
+        out.u16(LINK_VERSION);
+        out.u8(match self.front_end {
+            FrontEnd::Nbd => 1,
+            FrontEnd::S3 => 2,
+            FrontEnd::Admin => 3,
+        });
+        out.u8(u8::from(self.client.is_some()));
+        out.u16(self.client.map_or(0, |client| client.port()));
+        out.zeros(2);
+        out.array(self.pool.0);
+        out.array(self.from.0.to_le_bytes());
+        out.array(self.to.0.to_le_bytes());
+        out.u64(self.table_version);
+        out.u64(self.connection);
+        out.array(self.client.map_or([0; 16], |client| match client.ip() {
+            IpAddr::V4(address) => address.to_ipv6_mapped().octets(),
+            IpAddr::V6(address) => address.octets(),
+        }));
+        let covered = HELLO_BYTES - 8;
+        let sum = checksum64(&bytes[..covered]);
+        bytes[covered..].copy_from_slice(&sum.to_le_bytes());
+        bytes
+    }
+
+    /// What the bytes say. The checksum is for mistakes of programs; TLS sees to everything else.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`], [`Error::Format`] for another version.
+    pub fn decode(bytes: &[u8; HELLO_BYTES]) -> Result<Self> {
+        let (covered, sum) = bytes.split_last_chunk::<8>().ok_or_else(|| damaged("too short"))?;
+        let mut reader = Reader::new(covered);
+        if reader.array() != Ok(HELLO_MAGIC) {
+            return Err(damaged("it is no hello"));
+        }
+        let found = reader.u16().map_err(short)?;
+        if found != LINK_VERSION {
+            return Err(Error::Format { found, known: LINK_VERSION });
+        }
+        if u64::from_le_bytes(*sum) != checksum64(covered) {
+            return Err(damaged("checksum mismatch"));
+        }
+        read(&mut reader).map_err(short)?.ok_or_else(|| damaged("a field makes no sense"))
+    }
+}
+
+/// What stands behind the version.
+fn read(reader: &mut Reader<'_>) -> std::result::Result<Option<Hello>, Short> {
+    let front_end = match reader.u8()? {
+        1 => FrontEnd::Nbd,
+        2 => FrontEnd::S3,
+        3 => FrontEnd::Admin,
+        _ => return Ok(None),
+    };
+    let (has_address, port, zeros) = (reader.u8()?, reader.u16()?, reader.u16()?);
+    let pool = PoolId(reader.array()?);
+    let from = NodeId(u128::from_le_bytes(reader.array()?));
+    let to = NodeId(u128::from_le_bytes(reader.array()?));
+    let (table_version, connection) = (reader.u64()?, reader.u64()?);
+    let address = Ipv6Addr::from_octets(reader.array()?);
+    let client = match (has_address, port, zeros) {
+        (0, 0, 0) if address.is_unspecified() => None,
+        (1, port, 0) => Some(SocketAddr::new(IpAddr::V6(address).to_canonical(), port)),
+        _ => return Ok(None),
+    };
+    Ok(Some(Hello { front_end, pool, from, to, table_version, connection, client }))
+}
+
+impl Answer {
+    /// The bytes that are sent.
+    #[must_use]
+    pub fn encode(self) -> [u8; ANSWER_BYTES] {
+        let code = match self {
+            Self::Accepted => 0,
+            Self::OtherVersion { .. } => 1,
+            Self::OtherPool => 2,
+            Self::OtherNode => 3,
+            Self::NotANode => 4,
+            Self::NotServing => 5,
+            Self::TooMany => 6,
+            Self::NoFrontEnd => 7,
+        };
+        let mut bytes = [0; ANSWER_BYTES];
+        let mut out = Writer::new(&mut bytes);
+        out.array(ANSWER_MAGIC);
+        out.u16(LINK_VERSION);
+        out.u8(code);
+        bytes
+    }
+
+    /// What the bytes say.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`].
+    pub fn decode(bytes: &[u8; ANSWER_BYTES]) -> Result<Self> {
+        let mut reader = Reader::new(bytes);
+        if reader.array() != Ok(ANSWER_MAGIC) {
+            return Err(damaged("it is no answer"));
+        }
+        let known = reader.u16().map_err(short)?;
+        let code = reader.u8().map_err(short)?;
+        // Whatever a later version means by its codes, it is another one.
+        match code {
+            _ if known != LINK_VERSION => Ok(Self::OtherVersion { known }),
+            _ if reader.rest().iter().any(|byte| *byte != 0) => Err(damaged("it is too long")),
+            0 => Ok(Self::Accepted),
+            1 => Ok(Self::OtherVersion { known }),
+            2 => Ok(Self::OtherPool),
+            3 => Ok(Self::OtherNode),
+            4 => Ok(Self::NotANode),
+            5 => Ok(Self::NotServing),
+            6 => Ok(Self::TooMany),
+            7 => Ok(Self::NoFrontEnd),
+            _ => Err(damaged("an unknown answer")),
+        }
+    }
+}
+
+impl std::fmt::Display for Answer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Accepted => f.write_str("it is served"),
+            Self::OtherVersion { known } => {
+                write!(f, "it speaks version {known} of links, not {LINK_VERSION}")
+            }
+            Self::OtherPool => f.write_str("it has another pool"),
+            Self::OtherNode => f.write_str("another node is there"),
+            Self::NotANode => f.write_str("it does not know this node, or knows another key of it"),
+            Self::NotServing => f.write_str("it does not serve the pool"),
+            Self::TooMany => f.write_str("it has as many connections as it can"),
+            Self::NoFrontEnd => f.write_str("it does not serve that protocol"),
+        }
+    }
+}
+
+fn damaged(reason: &'static str) -> Error {
+    Error::Hello { reason }
+}
+
+fn short(_: Short) -> Error {
+    damaged("it is too short")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hello(client: Option<&str>) -> Hello {
+        Hello {
+            front_end: FrontEnd::S3,
+            pool: PoolId([7; 16]),
+            from: NodeId(1 << 100),
+            to: NodeId(5),
+            table_version: 9,
+            connection: 11,
+            client: client.map(|text| text.parse().expect("an address")),
+        }
+    }
+
+    #[test]
+    fn a_hello_comes_back() {
+        for client in [None, Some("10.0.0.1:5"), Some("[2001:db8::1]:65535"), Some("[::]:0")] {
+            for front_end in [FrontEnd::Nbd, FrontEnd::S3, FrontEnd::Admin] {
+                let hello = Hello { front_end, ..hello(client) };
+                assert_eq!(Hello::decode(&hello.encode()), Ok(hello));
+            }
+        }
+    }
+
+    #[test]
+    fn every_flip_is_refused_and_another_version_is_told() {
+        let bytes = hello(Some("10.0.0.1:5")).encode();
+        for bit in 0..HELLO_BYTES * 8 {
+            let mut bytes = bytes;
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            let error = Hello::decode(&bytes).expect_err("bit counts");
+            let is_version = matches!(bit / 8, 8 | 9);
+            assert_eq!(matches!(error, Error::Format { .. }), is_version, "bit {bit}: {error}");
+        }
+    }
+
+    #[test]
+    fn what_is_decoded_is_encoded_to_the_same_bytes() {
+        for client in [None, Some("10.0.0.1:5")] {
+            let bytes = hello(client).encode();
+            for bit in 0..(HELLO_BYTES - 8) * 8 {
+                let mut bytes = bytes;
+                bytes[bit / 8] ^= 1 << (bit % 8);
+                let sum = checksum64(&bytes[..HELLO_BYTES - 8]);
+                bytes[HELLO_BYTES - 8..].copy_from_slice(&sum.to_le_bytes());
+                if let Ok(hello) = Hello::decode(&bytes) {
+                    assert_eq!(hello.encode(), bytes, "bit {bit}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn answers_come_back_and_a_later_version_is_told_whatever_it_says() {
+        let all = [
+            Answer::Accepted,
+            Answer::OtherVersion { known: LINK_VERSION },
+            Answer::OtherPool,
+            Answer::OtherNode,
+            Answer::NotANode,
+            Answer::NotServing,
+            Answer::TooMany,
+            Answer::NoFrontEnd,
+        ];
+        for answer in all {
+            let mut bytes = answer.encode();
+            assert_eq!(Answer::decode(&bytes), Ok(answer));
+            bytes[15] = 1;
+            assert!(Answer::decode(&bytes).is_err());
+            bytes[8] = 2;
+            assert_eq!(Answer::decode(&bytes), Ok(Answer::OtherVersion { known: 2 }));
+            bytes[0] = 0;
+            assert!(Answer::decode(&bytes).is_err());
+        }
+    }
+}

@@ -1,0 +1,13 @@
+//! What two nodes say to each other on a link, which carries one connection of a client. Little-endian; no I/O.
+//!
+//! ```text
+//!  who carries ── hello ──▶ who serves        once, after both have shown their keys
+//!              ◀─ answer ──
+//!              ◀─ frames ─▶                   data, its end, and the question how far the client's data has come
+//! ```
+
+mod frame;
+mod hello;
+
+pub use frame::{DATA_BYTES_MAX, FRAME_HEAD_BYTES, Frame, FrameHead};
+pub use hello::{ANSWER_BYTES, Answer, FrontEnd, HELLO_BYTES, Hello, LINK_VERSION};

@@ -1,0 +1,24 @@
+//! What begins a link between nodes: hello, answer, and heads of frames.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use varve_fuzz::with_trailing_checksum;
+use varve_membership::link::{Answer, FrameHead, HELLO_BYTES, Hello};
+
+fuzz_target!(|bytes: &[u8]| {
+    with_trailing_checksum(bytes.get(..HELLO_BYTES).unwrap_or(bytes), |bytes| {
+        if let Some(Ok(hello)) = bytes.first_chunk().map(Hello::decode) {
+            let _printed = format!("{hello:?}");
+            assert_eq!(Some(&hello.encode()), bytes.first_chunk());
+        }
+    });
+    if let Some(Ok(answer)) = bytes.first_chunk().map(Answer::decode) {
+        let _printed = format!("{answer}");
+        if !matches!(answer, Answer::OtherVersion { .. }) {
+            assert_eq!(Some(&answer.encode()), bytes.first_chunk());
+        }
+    }
+    if let Some(head) = bytes.first_chunk().and_then(|bytes| FrameHead::decode(*bytes)) {
+        assert!(head.rest() <= 1 << 16);
+    }
+});
