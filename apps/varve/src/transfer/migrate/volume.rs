@@ -141,7 +141,7 @@ pub(super) fn migrate(run: &Run, name: &str, keep_source: bool, watch: &Watch) -
         format!("it is a clone of {origin}: at the target it shares nothing with that")
     }));
     if let Stage::Send = stage {
-        Sending { run, name, watch, moved: &mut moved }.to_the_end(target.as_ref())?;
+        Sending { run, name, watch, moved: &mut moved }.send_all(target.as_ref())?;
     }
     if let Stage::Send | Stage::Arrived = stage {
         let moves = run.source.volume(name)?.and_then(|volume| volume.moves);
@@ -229,7 +229,7 @@ struct Sending<'a> {
 }
 
 impl Sending<'_> {
-    fn to_the_end(&mut self, target: Option<&Volume>) -> Result<()> {
+    fn send_all(&mut self, target: Option<&Volume>) -> Result<()> {
         self.adopt_target(target)?;
         // A fence that an earlier run left is taken over: there is little to send behind it.
         let fence = self.run.source.volume(self.name)?.and_then(|volume| volume.moves);
