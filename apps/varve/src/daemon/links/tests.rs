@@ -201,7 +201,8 @@ fn bytes_are_carried_as_they_are_and_counted() {
             to.shutdown().await.unwrap();
         });
         let mut rng = varve_stdx::Rng::new(1);
-        let sent: Vec<u8> = (0..3_000_001).map(|_| rng.next_u64() as u8).collect();
+        let mut sent = vec![0; 3_000_001];
+        rng.fill(&mut sent);
         let (mut from, mut to) = near.split();
         let mut back = Vec::new();
         let writing = async {
