@@ -142,7 +142,7 @@ async fn handshake<T: Transport, X: Exports>(
         if let Event::Open(request) = &event {
             // The previous export of this handshake, if any, is closed first.
             drop(opened.take());
-            let found = open(service, carried, request).await;
+            let found = open(service, request).await;
             let answer = match &found {
                 Ok(Opened { name, export, since }) => {
                     Ok(FoundExport { name, info: export.info(), since })
@@ -160,6 +160,11 @@ async fn handshake<T: Transport, X: Exports>(
             let names = service.exports().list().await;
             handshake.answer_list(names.as_deref().map_err(|kind| *kind), &mut out);
             continue;
+        }
+        if let (Event::Ready(_), Some(Opened { name, export, .. })) = (&event, &opened)
+            && !export.info().read_only
+        {
+            pass_gate(service, carried, name).await?; // Before the client is told.
         }
         if !out.is_empty() {
             channel.send_all(vec![SendPart::Small(std::mem::take(&mut out))]).await?;
@@ -198,7 +203,6 @@ async fn handshake<T: Transport, X: Exports>(
 /// Opens the export of this name; the empty name means the only one there is.
 async fn open<X: Exports>(
     service: &Service<X>,
-    carried: Option<&Carried>,
     OpenRequest { name, since }: &OpenRequest,
 ) -> Result<Opened<X::Export>, ErrorKind> {
     let exports = service.exports();
@@ -223,9 +227,6 @@ async fn open<X: Exports>(
             (export, since)
         }
     };
-    if !export.info().read_only {
-        pass_gate(service, carried, &name).await?;
-    }
     Ok(Opened { name, export, since })
 }
 
@@ -234,12 +235,12 @@ async fn pass_gate<X: Exports>(
     service: &Service<X>,
     carried: Option<&Carried>,
     export: &str,
-) -> Result<(), ErrorKind> {
+) -> Result<(), Ended> {
     if let Some(gate) = service.gate() {
         let (passes, mut told) = varve_reactor::port::channel(service.reactor(), 1);
         gate.pass(Opening { export: export.to_owned(), by: carried.map(Carried::number), passes });
         if told.recv_batch(&mut Vec::new()).await == 0 {
-            return Err(ErrorKind::Unavailable);
+            return Err(Ended::Io(io::ErrorKind::ConnectionAborted)); // The gate has gone.
         }
     }
     if let Some(carried) = carried {

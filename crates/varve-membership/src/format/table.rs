@@ -168,7 +168,8 @@ mod tests {
             let port = u16::try_from(rng.below(65536)).expect("16 bits");
             let ip = [Ipv6Addr::LOCALHOST, mapped("10.1.2.3".parse().expect("an address"))];
             let address = SocketAddr::new(ip[rng.index(2)].into(), port);
-            let reach = Some(Reach::new(address, Fingerprint([u8::try_from(number).expect("few"); 32])));
+            let reach =
+                Some(Reach::new(address, Fingerprint([u8::try_from(number).expect("few"); 32])));
             table.beat(&Node { id, place, reach }).expect("there is room");
         }
         table.version = rng.next_u64();

@@ -15,7 +15,7 @@
 //!    client's socket (Q1 to Q3 of `carry.rs`); where that is at its end, the link ends instead.
 //! 2. A node that says nothing for [`TOLD_MAX`], while this one takes what it sends, has the link cut: what has not been read of it never will be.
 //! 3. Of a link that has told, every request that was whole among the bytes before `Told` is waited for. Of one that has ended, or was cut, the connection is
-//!    waited for until it is over, and so everything that was begun from it.
+//!    waited for until it is over, and so everything that was begun from it. A link that takes longer than [`SETTLE_MAX`] is cut, too.
 //!
 //! Links on which the volume is being opened now have told their clients nothing, so they have sent no writes: nobody waits for them, and two openings do not wait for
 //! each other. A client that knows of an open connection is waited for at the next one (G2 of `carried.rs`).
@@ -63,11 +63,23 @@ impl Gate for Lobby {
     }
 }
 
+/// How long a link may take to settle before it is cut: a client that takes no answers would hold up all others. Less than a handshake may take.
+const SETTLE_MAX: Duration = Duration::from_secs(6);
+
 /// Waits until nothing that was sent before by this link can happen later.
 async fn settle(link: &Link, carried: &Carried) {
-    let bytes = link.ask().await.unwrap_or(u64::MAX); // All there will ever be.
-    let _hold = carried.hold();
-    while !carried.has_settled(bytes) {
-        tokio::time::sleep(LOOK_PAUSE).await;
+    let settled = async {
+        let bytes = link.ask().await.unwrap_or(u64::MAX); // All there will ever be.
+        let _hold = carried.hold();
+        while !carried.has_settled(bytes) {
+            tokio::time::sleep(LOOK_PAUSE).await;
+        }
+    };
+    if tokio::time::timeout(SETTLE_MAX, settled).await.is_err() {
+        tracing::warn!(node = %link.node, "a link is cut: its client takes no answers while others open the volume");
+        link.cut();
+        while !carried.is_over() {
+            tokio::time::sleep(LOOK_PAUSE).await;
+        }
     }
 }

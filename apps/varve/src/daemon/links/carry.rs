@@ -3,7 +3,7 @@
 //! The question how far the client has come (K4) is answered with `Told` behind everything that the client had sent before it was asked. What a client that is gone
 //! left in the kernels of both machines comes as soon as there is room for it, so the answer waits, with the client's socket empty, for one of
 //!
-//! - Q1. nothing comes for [`QUIET`];
+//! - Q1. nothing comes for [`QUIET_NETWORK`], or [`QUIET_HERE`] where the client is on this machine by a unix socket;
 //! - Q2. the client's system has not refused an answer that it was sent [`REFUSAL`] ago: it does so where nobody has the socket open any more;
 //! - Q3. or, however much comes, more came than both kernels hold.
 //!
@@ -21,14 +21,16 @@ use varve_membership::link::{DATA_BYTES_MAX, Frame};
 use super::link::{FrameBuffer, receive, send, senseless};
 use super::sockets::ClientStream;
 
-/// Q1: some round trips of a data centre.
-const QUIET: Duration = Duration::from_millis(20);
+/// Q1: what was lost on a network is sent again after some 200 ms; on this machine nothing is.
+const QUIET_NETWORK: Duration = Duration::from_millis(300);
+const QUIET_HERE: Duration = Duration::from_millis(20);
 
 /// Q2: some more of them.
 const REFUSAL: Duration = Duration::from_millis(200);
 
-/// Q3: the most that Linux lets a socket receive and send without being told otherwise (`tcp_rmem`, `tcp_wmem`) are 6 MiB and 4 MiB.
-const KERNELS_BYTES: u64 = 16 << 20;
+/// Q3: more than Linux lets a socket receive and another one send, also where machines are set up for fast networks (`tcp_rmem`, `tcp_wmem`: up to 32 MiB and 4 MiB by
+/// default).
+const KERNELS_BYTES: u64 = 256 << 20;
 
 /// How often a question is looked at that has no answer yet.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
@@ -71,7 +73,8 @@ async fn up(
     loop {
         let latest = *asked.borrow_and_update();
         if question.is_none() && latest > told {
-            question = Some(Question::new(latest, answers.load(Ordering::Acquire)));
+            let quiet = if client.address().is_some() { QUIET_NETWORK } else { QUIET_HERE };
+            question = Some(Question::new(latest, answers.load(Ordering::Acquire), quiet));
         }
         match client.try_read(buffer.room())? {
             Some(0) => return send(Frame::End, &mut link).await,
@@ -111,6 +114,8 @@ struct Question {
     number: u64,
     came_bytes: u64,
     quiet_since: Instant,
+    /// Q1
+    quiet: Duration,
     /// Answers of the server when this was asked.
     answers: u64,
     /// When there was one more.
@@ -118,8 +123,8 @@ struct Question {
 }
 
 impl Question {
-    fn new(number: u64, answers: u64) -> Self {
-        Self { number, came_bytes: 0, quiet_since: Instant::now(), answers, answered: None }
+    fn new(number: u64, answers: u64, quiet: Duration) -> Self {
+        Self { number, came_bytes: 0, quiet_since: Instant::now(), quiet, answers, answered: None }
     }
 
     fn came(&mut self, count: usize) {
@@ -133,7 +138,7 @@ impl Question {
             self.answered.get_or_insert_with(Instant::now);
         }
         let was_refused_by_nobody = self.answered.is_some_and(|at| at.elapsed() >= REFUSAL); // Q2
-        self.quiet_since.elapsed() >= QUIET || was_refused_by_nobody // Q1
+        self.quiet_since.elapsed() >= self.quiet || was_refused_by_nobody // Q1
     }
 
     fn is_overrun(&self) -> bool {

@@ -220,7 +220,7 @@ impl Lobby {
             FrontEnd::Nbd => {
                 let carried = Arc::new(Carried::new(number));
                 let stream = deal(&fronts.nbd, &carried).map_err(|error| {
-                    tracing::warn!(%error, "a carried connection is refused");
+                    tracing::debug!(%error, "a carried connection is refused");
                     Answer::TooMany
                 })?;
                 (FrontStream::Socket(stream), Some(carried))

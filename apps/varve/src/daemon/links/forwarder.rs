@@ -22,8 +22,14 @@ use super::link::connect;
 use super::sockets::{ClientListener, ClientStream, FrontSockets};
 use crate::failure::{self, Failure};
 
-/// Clients at a time; others wait in the listen queues.
-const CLIENTS_MAX: usize = 1024;
+/// Clients of one socket at a time; others wait in its listen queue. So those of one front-end leave room to the others.
+const fn clients_max(front_end: FrontEnd) -> usize {
+    match front_end {
+        FrontEnd::Nbd => 256,
+        FrontEnd::S3 => 640,
+        FrontEnd::Admin => 64,
+    }
+}
 
 /// How long a client waits for a node that serves: longer than it takes another one to take the pool over.
 const HOLD_MAX: Duration = Duration::from_secs(20);
@@ -51,7 +57,6 @@ impl Forwarder {
         let lobby = Arc::clone(door.lobby());
         let (stop, stopped) = watch::channel(false);
         let mut accepting = JoinSet::new();
-        let places = Arc::new(Semaphore::new(CLIENTS_MAX));
         let numbers = Arc::new(AtomicU64::new(1));
         let entered = lobby.threads.enter();
         let listeners = sockets.listeners();
@@ -62,7 +67,7 @@ impl Forwarder {
             let carrier = Carrier {
                 lobby: Arc::clone(&lobby),
                 front_end,
-                places: Arc::clone(&places),
+                places: Arc::new(Semaphore::new(clients_max(front_end))),
                 numbers: Arc::clone(&numbers),
             };
             let task = accept(Arc::new(carrier), listener, stopped.clone());
@@ -188,7 +193,10 @@ impl Carrier {
         match connected {
             Ok((Answer::Accepted, link)) => Ok((owner.id, link)),
             Ok((
-                answer @ (Answer::OtherVersion { .. } | Answer::OtherPool | Answer::NoFrontEnd),
+                answer @ (Answer::OtherVersion { .. }
+                | Answer::OtherPool
+                | Answer::NoFrontEnd
+                | Answer::TooMany),
                 _,
             )) => Err(NoLink::Never(answer)),
             Ok((answer, _)) => Err(NoLink::NotYet(answer.to_string())),
