@@ -5,7 +5,6 @@
 
 mod export;
 mod import;
-pub(crate) mod migrate;
 mod nbd;
 mod rbd;
 mod source;

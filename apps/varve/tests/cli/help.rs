@@ -58,7 +58,6 @@ const COMMANDS: &[&[&str]] = &[
     &["pool", "create"],
     &["pool", "attach"],
     &["pool", "rados-caps"],
-    &["pool", "migrate"],
     &["pool", "show"],
     &["df"],
     &["status"],

@@ -24,7 +24,6 @@ pub use snapshots::{
 };
 pub use types::{
     ChangeVolume, CreateVolume, Drive, ErrorBody, Fill, FillLevel, JournalStatus, ListenerStatus,
-    MemoryStatus, MoveState, MoveVolume, NodeStatus, Pool, Reservation, ServiceState, ShardState,
-    ShardStatus, SnapshotSpace, Space, Status, Volume, VolumeFamily, VolumeMove, VolumePage,
-    VolumeSpace,
+    MemoryStatus, NodeStatus, Pool, Reservation, ServiceState, ShardState, ShardStatus,
+    SnapshotSpace, Space, Status, Volume, VolumeFamily, VolumePage, VolumeSpace,
 };
