@@ -83,6 +83,12 @@ struct Opened<E> {
     since: Vec<String>,
 }
 
+impl<E: Export> Opened<E> {
+    fn found(&self) -> FoundExport<'_> {
+        FoundExport { name: &self.name, info: self.export.info(), since: &self.since }
+    }
+}
+
 /// Serves a connection to its end. The stream is closed on return.
 pub(crate) async fn serve_connection<T: Transport, X: Exports>(
     service: &Service<X>,
@@ -143,12 +149,7 @@ async fn handshake<T: Transport, X: Exports>(
             // The previous export of this handshake, if any, is closed first.
             drop(opened.take());
             let found = open(service, request).await;
-            let answer = match &found {
-                Ok(Opened { name, export, since }) => {
-                    Ok(FoundExport { name, info: export.info(), since })
-                }
-                Err(kind) => Err(*kind),
-            };
+            let answer = found.as_ref().map(Opened::found).map_err(|kind| *kind);
             let next = handshake.answer_open(answer, &mut out);
             opened = found.ok();
             match next {
@@ -161,10 +162,8 @@ async fn handshake<T: Transport, X: Exports>(
             handshake.answer_list(names.as_deref().map_err(|kind| *kind), &mut out);
             continue;
         }
-        if let (Event::Ready(_), Some(Opened { name, export, .. })) = (&event, &opened)
-            && !export.info().read_only
-        {
-            pass_gate(service, carried, name).await?; // Before the client is told.
+        if let (Event::Ready(_), Some(opened)) = (&event, &opened) {
+            pass_gate(service, carried, opened).await?; // Before the client is told.
         }
         if !out.is_empty() {
             channel.send_all(vec![SendPart::Small(std::mem::take(&mut out))]).await?;
@@ -234,17 +233,20 @@ async fn open<X: Exports>(
 async fn pass_gate<X: Exports>(
     service: &Service<X>,
     carried: Option<&Carried>,
-    export: &str,
+    Opened { name, export, .. }: &Opened<X::Export>,
 ) -> Result<(), Ended> {
+    if export.info().read_only {
+        return Ok(());
+    }
     if let Some(gate) = service.gate() {
         let (passes, mut told) = varve_reactor::port::channel(service.reactor(), 1);
-        gate.pass(Opening { export: export.to_owned(), by: carried.map(Carried::number), passes });
+        gate.pass(Opening { export: name.clone(), by: carried.map(Carried::number), passes });
         if told.recv_batch(&mut Vec::new()).await == 0 {
             return Err(Ended::Io(io::ErrorKind::ConnectionAborted)); // The gate has gone.
         }
     }
     if let Some(carried) = carried {
-        carried.opened(export);
+        carried.opened(name);
     }
     Ok(())
 }

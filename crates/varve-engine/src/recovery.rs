@@ -221,7 +221,6 @@ impl Shard {
         let segment_bytes = media.segments.geometry().segment_bytes;
         let writer = writers(&config, root, segment_bytes);
         let trees = open_trees(&config, root, has_others)?;
-        let credits = CreditsByUse::of(&media, &config, has_others);
         Ok(Rc::new_cyclic(|me| Self {
             me: me.clone(),
             reactor,
@@ -236,7 +235,7 @@ impl Shard {
             pending_keys: RefCell::default(),
             claims: crate::claims::Claims::default(),
             cuts: crate::cut::Cuts::default(),
-            credits,
+            credits: CreditsByUse::of(&media, &config, has_others),
             pressure: Notify::new(),
             empty: AlignedBuf::zeroed(0).freeze(),
             drain: Drain::new(writer(SegmentKind::Data, root.data_chain), root),
