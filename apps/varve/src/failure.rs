@@ -24,6 +24,11 @@ impl Failure {
         Self { what: what.into(), hint: None, misuse: true }
     }
 
+    /// The same for a command that could not begin: exit code 2.
+    pub(crate) fn before_anything(self) -> Self {
+        Self { misuse: true, ..self }
+    }
+
     /// Adds what the user can do.
     pub(crate) fn hint(self, hint: impl Into<String>) -> Self {
         Self { hint: Some(hint.into()), ..self }

@@ -62,7 +62,10 @@ impl OfflinePool {
             _ => None,
         };
         let place = match home {
-            Some(home) => OfflinePlace::Rados(Box::new(RadosLook::open(home, source.unserved)?)),
+            Some(home) => {
+                let look = RadosLook::open(home, source.unserved);
+                OfflinePlace::Rados(Box::new(look.map_err(Failure::before_anything)?))
+            }
             None => OfflinePlace::Drives(inspect(source, &settings)?),
         };
         Ok(Self { place, settings })
