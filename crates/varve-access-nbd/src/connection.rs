@@ -148,7 +148,7 @@ async fn handshake<T: Transport, X: Exports>(
         if let Event::Open(request) = &event {
             // The previous export of this handshake, if any, is closed first.
             drop(opened.take());
-            let found = open(service, request).await;
+            let found = open(service.exports(), request).await;
             let answer = found.as_ref().map(Opened::found).map_err(|kind| *kind);
             let next = handshake.answer_open(answer, &mut out);
             opened = found.ok();
@@ -201,10 +201,9 @@ async fn handshake<T: Transport, X: Exports>(
 
 /// Opens the export of this name; the empty name means the only one there is.
 async fn open<X: Exports>(
-    service: &Service<X>,
+    exports: &X,
     OpenRequest { name, since }: &OpenRequest,
 ) -> Result<Opened<X::Export>, ErrorKind> {
-    let exports = service.exports();
     let name = if name.is_empty() {
         let mut names = exports.list().await?;
         match (names.pop(), names.is_empty()) {
