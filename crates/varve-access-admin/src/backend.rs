@@ -8,8 +8,8 @@ use crate::metrics::Metric;
 use crate::objects::ObjectBackend;
 use crate::v1::{
     BeginReceive, ChangeSnapshot, ChangeVolume, CheckStatus, CloneVolume, CreateSnapshots,
-    CreateVolume, EndReceive, ExtentPage, Pool, RollBack, Snapshot, Space, Status, Volume,
-    VolumeFamily,
+    CreateVolume, EndReceive, ExtentPage, MoveVolume, Pool, RollBack, Snapshot, Space, Status,
+    Volume, VolumeFamily,
 };
 
 /// An answer that arrives later, possibly from another thread.
@@ -86,6 +86,10 @@ pub trait AdminBackend: Send + Sync + 'static {
 
     /// Makes a snapshot of what was received. `NotFound`, `Exists`; `Conflict` when it does not receive that.
     fn end_receive(&self, volume: String, spec: EndReceive) -> AdminFuture<'_, Snapshot>;
+
+    /// Takes a volume a step further on its way between two pools. `NotFound`, `Invalid`; `Conflict` when it is elsewhere on its way, or
+    /// open while it arrives; `Unavailable` when writes to it do not end.
+    fn move_volume(&self, name: String, step: MoveVolume) -> AdminFuture<'_, Volume>;
 
     /// The check that runs, or the last one.
     fn check(&self) -> AdminFuture<'_, CheckStatus>;

@@ -16,9 +16,9 @@ use crate::objects::ObjectBackend;
 use crate::v1::{
     BeginReceive, ChangeSnapshot, ChangeVolume, CheckReport, CheckState, CheckStatus, CloneVolume,
     CreateSnapshots, CreateVolume, Drive, EndReceive, ExtentPage, Fill, FillLevel, JournalStatus,
-    ListenerStatus, MemoryStatus, NodeStatus, Pool, Reservation, RollBack, ServiceState,
-    ShardState, ShardStatus, Snapshot, SnapshotSpace, Space, Status, Volume, VolumeFamily,
-    VolumeSpace,
+    ListenerStatus, MemoryStatus, MoveVolume, NodeStatus, Pool, Reservation, RollBack,
+    ServiceState, ShardState, ShardStatus, Snapshot, SnapshotSpace, Space, Status, Volume,
+    VolumeFamily, VolumeSpace,
 };
 
 /// A pool of nothing but names. The mutex guards the volumes and is never held across an await.
@@ -132,6 +132,7 @@ impl MemoryBackend {
                 .then_some(spec.size_bytes),
             origin: None,
             receiving: None,
+            moves: None,
         };
         volumes.insert(name, volume.clone());
         Ok(volume)
@@ -434,6 +435,10 @@ impl AdminBackend for MemoryBackend {
 
     fn end_receive(&self, volume: String, spec: EndReceive) -> AdminFuture<'_, Snapshot> {
         ready(self.end_receive_now(&volume, spec))
+    }
+
+    fn move_volume(&self, name: String, step: MoveVolume) -> AdminFuture<'_, Volume> {
+        ready(self.move_now(&name, step))
     }
 
     fn check(&self) -> AdminFuture<'_, CheckStatus> {

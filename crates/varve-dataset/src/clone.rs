@@ -11,6 +11,7 @@ use varve_dispatch::{CutSource, Route};
 use varve_types::StreamId;
 
 use crate::catalog::{find, hold, store};
+use crate::moving::check_stays;
 use crate::name::{DatasetName, SNAPSHOT_MARK, SnapshotName};
 use crate::record::{VolumeInfo, VolumeRecord};
 use crate::snapshot_record::SnapshotRecord;
@@ -76,6 +77,7 @@ impl Datasets {
             is_reserved: false,
             origin: Some(origin_name),
             receiving: None,
+            moves: None,
             ..origin
         };
         let record = self.fork(&name, record, stream).await?;
@@ -118,6 +120,7 @@ impl Datasets {
         let name = &snapshot.volume;
         let _held = self.hold(name).await?;
         let before = self.record(name).await?;
+        check_stays(name, &before)?;
         let source = self.snapshot_record(&snapshot).await?;
         self.check_closed(before.route.stream, || name.display())?;
         let record = VolumeRecord {
@@ -126,6 +129,7 @@ impl Datasets {
             quota_bytes: before.quota_bytes,
             is_reserved: before.is_reserved,
             origin: before.origin.clone(),
+            moves: before.moves.clone(),
             ..as_volume(&source)
         };
         let stream = self.ready_for_cuts(1).await?;
@@ -168,5 +172,6 @@ fn as_volume(snapshot: &SnapshotRecord) -> VolumeRecord {
         is_reserved: false,
         origin: None,
         receiving: None,
+        moves: None,
     }
 }

@@ -14,8 +14,9 @@ use varve_types::{ByteCount, ByteRange, Compression, Reduction, StreamId};
 use crate::catalog::{find, hold, home_of, list, list_snapshots, remove_volume, store};
 use crate::figures::Activity;
 use crate::in_flight::StreamsInFlight;
+use crate::moving::{Move, MoveState, check_stays};
 use crate::name::{DatasetName, SNAPSHOT_MARK};
-use crate::open::OpenVolumes;
+use crate::open::{OpenVolumes, Opening};
 use crate::record::{VolumeInfo, VolumeRecord};
 use crate::volume::{Volume, VolumeSpec};
 use crate::{Error, Result};
@@ -115,6 +116,7 @@ impl Datasets {
             is_reserved: spec.reserved,
             origin: None,
             receiving: spec.receiving,
+            moves: spec.moves,
         };
         let held = self.hold(&name).await?;
         if record.is_reserved {
@@ -190,6 +192,7 @@ impl Datasets {
         check_size(size_bytes)?;
         let _held = self.hold(&name).await?;
         let record = self.record(&name).await?;
+        check_stays(&name, &record)?;
         Ok(self.resize(&name, record, size_bytes).await?.info(&name))
     }
 
@@ -238,6 +241,7 @@ impl Datasets {
         let name = DatasetName::parse(name)?;
         let _held = self.hold(&name).await?;
         let record = self.record(&name).await?;
+        check_stays(&name, &record)?;
         let reduction = changed(record.reduction, dedup, compression);
         let record = VolumeRecord { reduction, ..record };
         store(&self.dispatch, &name, &record).await?;
@@ -255,6 +259,7 @@ impl Datasets {
         let quota_bytes = quota_bytes.map(checked_quota).transpose()?;
         let _held = self.hold(&name).await?;
         let record = VolumeRecord { quota_bytes, ..self.record(&name).await? };
+        check_stays(&name, &record)?;
         store(&self.dispatch, &name, &record).await?;
         self.shared.open.set_quota(record.route.stream, quota_bytes);
         Ok(record.info(&name))
@@ -286,7 +291,7 @@ impl Datasets {
     /// Opens a volume, or a snapshot by `volume@snapshot`, on this thread. It cannot be deleted while it is open.
     ///
     /// # Errors
-    /// `NotFound`.
+    /// `NotFound`; `Fenced` when it arrives from another pool, or left for one.
     pub async fn open(&self, name: &str) -> Result<Volume> {
         if name.contains(SNAPSHOT_MARK) {
             return self.open_snapshot(name).await;
@@ -294,10 +299,22 @@ impl Datasets {
         let name = DatasetName::parse(name)?;
         let _held = self.hold(&name).await?;
         let record = self.record(&name).await?;
-        let VolumeRecord { route, size_bytes, reduction, quota_bytes, .. } = record;
-        let open = self.shared.open.open(route.stream, size_bytes, reduction, quota_bytes);
+        match &record.moves {
+            Some(moves) if moves.state != MoveState::Leaving => {
+                Err(Error::Moves { name: name.display(), moves: moves.clone() }) // M2, M3
+            }
+            _ => Ok(self.opened(&name, &record)),
+        }
+    }
+
+    /// An open volume of a record.
+    pub(crate) fn opened(&self, name: &DatasetName, record: &VolumeRecord) -> Volume {
+        let VolumeRecord { route, size_bytes, reduction, quota_bytes, .. } = *record;
+        let gate = Move::gate(record.moves.as_ref());
+        let opening = Opening { size_bytes, reduction, quota_bytes, gate };
+        let open = self.shared.open.open(route.stream, opening);
         let (dispatch, shared) = (self.dispatch.clone(), Arc::clone(&self.shared));
-        Ok(Volume::new(dispatch, shared, record.info(&name), route, open))
+        Volume::new(dispatch, shared, record.info(name), route, open)
     }
 
     /// How often a volume is open.

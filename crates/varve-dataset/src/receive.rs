@@ -9,6 +9,7 @@ use varve_types::ByteRange;
 
 use crate::catalog::{all_snapshots, find, find_snapshot, store};
 use crate::identity::SnapshotIdentity;
+use crate::moving::{Move, MoveState, PEER_BYTES_MAX, check_stays};
 use crate::name::{DatasetName, SnapshotName};
 use crate::record::{VolumeInfo, VolumeRecord};
 use crate::snapshot_record::{SnapshotInfo, SnapshotRecord};
@@ -35,6 +36,8 @@ pub struct ReceiveSpec {
     pub size_bytes: u64,
     /// Block size that clients are told to prefer, in bytes.
     pub block_size_bytes: u32,
+    /// Where the volume moves from, if it is made and moves: it then stays out of sight until it is there.
+    pub arriving_from: Option<String>,
 }
 
 impl Datasets {
@@ -50,8 +53,10 @@ impl Datasets {
             (Some(record), _) if record.receiving == Some(spec.identity) => Ok(record.info(&name)),
             (Some(_), None) => Err(Error::Exists { name: name.display() }),
             (None, None) => {
-                let ReceiveSpec { name, identity, from: _, size_bytes, block_size_bytes } = spec;
+                let ReceiveSpec { name, identity, size_bytes, block_size_bytes, .. } = spec;
                 let receiving = Some(identity);
+                let peer = spec.arriving_from.filter(|peer| peer.len() <= PEER_BYTES_MAX);
+                let moves = peer.map(|peer| Move { state: MoveState::Arriving, peer });
                 let (dedup, compression, quota_bytes) = (None, None, None);
                 let spec = VolumeSpec {
                     name,
@@ -62,6 +67,7 @@ impl Datasets {
                     quota_bytes,
                     reserved: false,
                     receiving,
+                    moves,
                 };
                 self.create_volume(spec).await
             }
@@ -77,6 +83,7 @@ impl Datasets {
     ) -> Result<VolumeInfo> {
         let _held = self.hold(name).await?; // Nobody opens it while it is compared.
         let record = self.record(name).await?;
+        check_stays(name, &record)?;
         if let Some(other) = record.receiving {
             return Err(Error::Receiving { name: name.display(), identity: other.to_string() });
         }

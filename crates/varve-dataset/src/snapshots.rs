@@ -23,6 +23,7 @@ use crate::catalog::{
 use crate::identity::SnapshotIdentity;
 use crate::intent::{Intent, Part, settle_all};
 use crate::name::{DatasetName, SnapshotName};
+use crate::open::{Gate, Opening};
 use crate::record::{VolumeInfo, VolumeRecord};
 use crate::snapshot_record::{SnapshotInfo, SnapshotRecord};
 use crate::volume::Volume;
@@ -249,7 +250,9 @@ impl Datasets {
         let _held = self.hold(&name.volume).await?;
         let record = self.snapshot_record(&name).await?;
         let SnapshotRecord { route, size_bytes, reduction, .. } = record;
-        let open = self.shared.open.open(route.stream, size_bytes, reduction, None);
+        let gate = Gate::Open; // It is read-only for what it is.
+        let opening = Opening { size_bytes, reduction, quota_bytes: None, gate };
+        let open = self.shared.open.open(route.stream, opening);
         let info = VolumeInfo {
             name: name.display(),
             namespace: name.volume.namespace.clone(),
@@ -263,6 +266,7 @@ impl Datasets {
             reserved_bytes: None,
             origin: None,
             receiving: None,
+            moves: None,
         };
         let (dispatch, shared) = (self.dispatch.clone(), Arc::clone(&self.shared));
         Ok(Volume::new(dispatch, shared, info, route, open))

@@ -13,8 +13,9 @@ use varve_types::{ByteRange, Compression, Reduction};
 
 use crate::datasets::Shared;
 use crate::identity::SnapshotIdentity;
+use crate::moving::{Move, MoveState};
 use crate::name::SNAPSHOT_MARK;
-use crate::open::OpenVolume;
+use crate::open::{Changing, Gate, OpenVolume};
 use crate::record::VolumeInfo;
 use crate::{Error, Result};
 
@@ -37,6 +38,8 @@ pub struct VolumeSpec {
     pub reserved: bool,
     /// The snapshot that it is to receive, if it is made for one.
     pub receiving: Option<SnapshotIdentity>,
+    /// Where it moves from, if it does.
+    pub moves: Option<Move>,
 }
 
 struct Inner {
@@ -76,11 +79,20 @@ impl Volume {
         self.0.is_snapshot
     }
 
-    fn check_change(&self, offset: u64, len: u64) -> Result<ByteRange> {
+    /// Admits a change; it is under way until the second value is dropped.
+    fn check_change(&self, offset: u64, len: u64) -> Result<(ByteRange, Changing<'_>)> {
         if self.0.is_snapshot {
             return Err(Error::ReadOnly { name: self.0.info.name.clone() });
         }
-        self.check(offset, len)
+        let changing = self.0.open.begin_change().map_err(|gate| self.moves(gate))?; // M1
+        Ok((self.check(offset, len)?, changing))
+    }
+
+    /// What a client is told whose request a move forbids.
+    fn moves(&self, gate: Gate) -> Error {
+        let state = if gate == Gate::Shut { MoveState::Left } else { MoveState::Leaving };
+        let peer = "another pool: `varve volume show` says which".to_owned();
+        Error::Moves { name: self.0.info.name.clone(), moves: Move { state, peer } }
     }
 
     /// The volume as it is now.
@@ -105,6 +117,9 @@ impl Volume {
     }
 
     fn check(&self, offset: u64, len: u64) -> Result<ByteRange> {
+        if self.0.open.gate() == Gate::Shut {
+            return Err(self.moves(Gate::Shut)); // M3
+        }
         let size_bytes = self.size_bytes();
         match ByteRange::checked(offset, len) {
             Some(range) if range.end <= size_bytes => Ok(range),
@@ -124,9 +139,10 @@ impl Volume {
     /// Writes `data` at `offset`, of any alignment, reduced as the volume wants it now. Durable on return (V1).
     ///
     /// # Errors
-    /// `NoSpace` when the pool is full, or the volume's quota reached; `Invalid` beyond the end; `Denied` for a snapshot.
+    /// `NoSpace` when the pool is full, or the volume's quota reached; `Invalid` beyond the end; `Denied` for a snapshot; `Fenced` when
+    /// the volume moves to another pool.
     pub async fn write(&self, offset: u64, data: BufSlice) -> Result<()> {
-        let range = self.check_change(offset, data.len() as u64)?;
+        let (range, _changing) = self.check_change(offset, data.len() as u64)?;
         let Inner { dispatch, shared, route, info, open, .. } = &*self.0;
         let charge = open.budget().admit(dispatch, *route, range, &info.name).await;
         if let Err(Error::OverQuota { .. }) = charge {
@@ -141,7 +157,7 @@ impl Volume {
     /// # Errors
     /// `Invalid` beyond the end.
     pub async fn trim(&self, offset: u64, len: u64) -> Result<()> {
-        let range = self.check_change(offset, len)?;
+        let (range, _changing) = self.check_change(offset, len)?;
         Ok(self.0.dispatch.trim(self.0.route, range).await?)
     }
 
@@ -150,7 +166,7 @@ impl Volume {
     /// # Errors
     /// `Invalid` beyond the end.
     pub async fn write_zeroes(&self, offset: u64, len: u64, keep_allocated: bool) -> Result<()> {
-        let range = self.check_change(offset, len)?;
+        let (range, _changing) = self.check_change(offset, len)?;
         Ok(self.0.dispatch.write_zeroes(self.0.route, range, keep_allocated).await?)
     }
 

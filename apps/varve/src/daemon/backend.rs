@@ -9,7 +9,8 @@ use std::time::Instant;
 use varve_access_admin::v1::{
     BeginReceive, ChangeSnapshot, ChangeVolume, CheckStatus, CloneVolume, CreateSnapshots,
     CreateVolume, Drive, EndReceive, ExtentPage, Fill, JournalStatus, ListenerStatus, MemoryStatus,
-    Pool, RollBack, ServiceState, ShardState, Snapshot, Space, Status, Volume, VolumeFamily,
+    MoveVolume, Pool, RollBack, ServiceState, ShardState, Snapshot, Space, Status, Volume,
+    VolumeFamily,
 };
 use varve_access_admin::{
     AdminBackend, AdminFuture, Error, ListenAddress, Metric, MetricKind, ObjectBackend, Result,
@@ -349,6 +350,10 @@ impl<S: ShardStack> AdminBackend for PoolBackend<S> {
 
     fn end_receive(&self, volume: String, spec: EndReceive) -> AdminFuture<'_, Snapshot> {
         self.ask_datasets(|datasets| snapshots::end_receive(datasets, volume, spec))
+    }
+
+    fn move_volume(&self, name: String, step: MoveVolume) -> AdminFuture<'_, Volume> {
+        self.ask_datasets(|datasets| snapshots::move_volume(datasets, name, step))
     }
 
     fn check(&self) -> AdminFuture<'_, CheckStatus> {

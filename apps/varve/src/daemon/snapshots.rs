@@ -2,13 +2,13 @@
 
 use varve_access_admin::v1::{
     BeginReceive, ChangeSnapshot, CloneVolume, CreateSnapshots, EndReceive, Extent, ExtentPage,
-    RollBack, Snapshot, Volume,
+    MoveVolume, RollBack, Snapshot, Volume,
 };
 use varve_access_admin::{Error, Result};
 use varve_dataset::{Datasets, ReceiveSpec, SnapshotIdentity, SnapshotInfo};
 use varve_types::ErrorKind;
 
-use crate::daemon::engine_stack::{refused, volume};
+use crate::daemon::engine_stack::{refused, volume, wanted_move};
 
 pub(super) async fn create(datasets: Datasets, spec: CreateSnapshots) -> Result<Vec<Snapshot>> {
     let taken = datasets.create_snapshots(&spec.names).await.map_err(refused)?;
@@ -77,6 +77,7 @@ pub(super) async fn begin_receive(
         from: spec.from.as_deref().map(identity).transpose()?,
         size_bytes: spec.size_bytes,
         block_size_bytes: spec.block_size_bytes,
+        arriving_from: spec.arriving_from,
     };
     let begun = datasets.begin_receive(spec).await;
     begun.map(|info| volume(&datasets, info)).map_err(refused)
@@ -89,6 +90,16 @@ pub(super) async fn end_receive(
 ) -> Result<Snapshot> {
     let received = datasets.end_receive(&name, identity(&spec.identity)?, &spec.snapshot).await;
     received.map(snapshot).map_err(refused)
+}
+
+pub(super) async fn move_volume(
+    datasets: Datasets,
+    name: String,
+    step: MoveVolume,
+) -> Result<Volume> {
+    let (before, after) = (step.before.map(wanted_move), step.after.map(wanted_move));
+    let moved = datasets.move_volume(&name, before, after).await;
+    moved.map(|info| volume(&datasets, info)).map_err(refused)
 }
 
 fn identity(text: &str) -> Result<SnapshotIdentity> {

@@ -30,6 +30,7 @@ mod node_list;
 mod plan;
 mod pool_attach;
 mod pool_create;
+mod pool_migrate;
 mod pool_rados_caps;
 mod pool_show;
 mod report_compare;

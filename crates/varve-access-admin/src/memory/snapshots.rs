@@ -8,7 +8,8 @@ use varve_types::ErrorKind;
 use super::{CREATED_UNIX_MS, MemoryBackend, not_found, plain, refusal};
 use crate::error::Result;
 use crate::v1::{
-    BeginReceive, CloneVolume, CreateVolume, EndReceive, Extent, ExtentPage, Snapshot, Volume,
+    BeginReceive, CloneVolume, CreateVolume, EndReceive, Extent, ExtentPage, MoveState, MoveVolume,
+    Snapshot, Volume, VolumeMove,
 };
 
 /// Every snapshot differs from every other, and from its volume, in as many bytes, and volumes hold as many, at every so many.
@@ -166,6 +167,8 @@ impl MemoryBackend {
         }
         self.change(&name, |volume| {
             volume.receiving = Some(spec.identity);
+            let arriving = |peer| VolumeMove { state: MoveState::Arriving, peer };
+            volume.moves = volume.moves.take().or(spec.arriving_from.map(arriving));
             volume.clone()
         })
     }
@@ -180,5 +183,17 @@ impl MemoryBackend {
         let snapshot = Snapshot { identity: spec.identity, ..self.snapshot_of(&name)? };
         self.snapshots_now().insert(name, snapshot.clone());
         Ok(snapshot)
+    }
+
+    pub(super) fn move_now(&self, name: &str, step: MoveVolume) -> Result<Volume> {
+        let moved = self.change(name, |volume| {
+            let fits = volume.moves == step.before;
+            if fits {
+                volume.moves = step.after;
+            }
+            fits.then(|| volume.clone())
+        })?;
+        let elsewhere = || refusal(ErrorKind::Conflict, format!("volume `{name}` moves otherwise"));
+        moved.ok_or_else(elsewhere)
     }
 }

@@ -24,6 +24,7 @@ pub use snapshots::{
 };
 pub use types::{
     ChangeVolume, CreateVolume, Drive, ErrorBody, Fill, FillLevel, JournalStatus, ListenerStatus,
-    MemoryStatus, NodeStatus, Pool, Reservation, ServiceState, ShardState, ShardStatus,
-    SnapshotSpace, Space, Status, Volume, VolumeFamily, VolumePage, VolumeSpace,
+    MemoryStatus, MoveState, MoveVolume, NodeStatus, Pool, Reservation, ServiceState, ShardState,
+    ShardStatus, SnapshotSpace, Space, Status, Volume, VolumeFamily, VolumeMove, VolumePage,
+    VolumeSpace,
 };

@@ -19,8 +19,9 @@ use crate::v1::snapshots::{
 };
 use crate::v1::types::{
     ChangeVolume, CreateVolume, Drive, ErrorBody, Fill, FillLevel, JournalStatus, ListenerStatus,
-    MemoryStatus, NodeStatus, Pool, Reservation, ServiceState, ShardState, ShardStatus,
-    SnapshotSpace, Space, Status, Volume, VolumeFamily, VolumePage, VolumeSpace,
+    MemoryStatus, MoveState, MoveVolume, NodeStatus, Pool, Reservation, ServiceState, ShardState,
+    ShardStatus, SnapshotSpace, Space, Status, Volume, VolumeFamily, VolumeMove, VolumePage,
+    VolumeSpace,
 };
 
 /// One method of one path.
@@ -46,7 +47,7 @@ pub fn endpoints() -> impl Iterator<Item = &'static Endpoint> {
     ENDPOINTS.iter().chain(&object_endpoints::ENDPOINTS)
 }
 
-static ENDPOINTS: [Endpoint; 24] = [
+static ENDPOINTS: [Endpoint; 25] = [
     Endpoint {
         method: "get",
         path: "/v1/status",
@@ -208,6 +209,20 @@ static ENDPOINTS: [Endpoint; 24] = [
         request: Some("EndReceive"),
         success: (200, Some("Snapshot")),
         errors: &[ErrorKind::Invalid, ErrorKind::NotFound, ErrorKind::Exists, ErrorKind::Conflict],
+    },
+    Endpoint {
+        method: "post",
+        path: "/v1/volumes/{name}/move",
+        operation: "moveVolume",
+        summary: "Takes a volume a step further on its way to another pool, or from one, or back; durable when answered, and no write is under way to one that is leaving.",
+        request: Some("MoveVolume"),
+        success: (200, Some("Volume")),
+        errors: &[
+            ErrorKind::Invalid,
+            ErrorKind::NotFound,
+            ErrorKind::Conflict,
+            ErrorKind::Unavailable,
+        ],
     },
     Endpoint {
         method: "delete",
@@ -424,6 +439,8 @@ fn schemas() -> Value {
     add::<JournalStatus>(&mut all);
     add::<ListenerStatus>(&mut all);
     add::<MemoryStatus>(&mut all);
+    add::<MoveState>(&mut all);
+    add::<MoveVolume>(&mut all);
     add::<NewKey>(&mut all);
     add::<NodeStatus>(&mut all);
     add::<Pool>(&mut all);
@@ -441,6 +458,7 @@ fn schemas() -> Value {
     add::<UserPage>(&mut all);
     add::<Volume>(&mut all);
     add::<VolumeFamily>(&mut all);
+    add::<VolumeMove>(&mut all);
     add::<VolumePage>(&mut all);
     add::<VolumeSpace>(&mut all);
     Value::Object(all)

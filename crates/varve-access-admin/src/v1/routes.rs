@@ -49,6 +49,7 @@ pub(crate) fn router(backend: Arc<dyn AdminBackend>, limits: LimitsConfig) -> Ro
         .route("/v1/volumes/{name}/rollback", post(snapshot_routes::roll_back))
         .route("/v1/volumes/{name}/receive", post(snapshot_routes::begin_receive))
         .route("/v1/volumes/{name}/received", post(snapshot_routes::end_receive))
+        .route("/v1/volumes/{name}/move", post(snapshot_routes::move_volume))
         .route("/v1/clones", post(snapshot_routes::clone))
         .route("/v1/snapshots", get(snapshot_routes::list).post(snapshot_routes::create))
         .route(

@@ -12,7 +12,7 @@ use crate::v1::snapshots::{
     BeginReceive, ChangeSnapshot, CloneVolume, CreateSnapshots, EndReceive, ExtentPage, RollBack,
     Snapshot, SnapshotPage,
 };
-use crate::v1::types::Volume;
+use crate::v1::types::{MoveVolume, Volume};
 
 /// Query of a listing of snapshots.
 #[derive(Deserialize)]
@@ -139,4 +139,18 @@ pub(super) async fn end_receive(
     let snapshot = api.within_limit(api.backend.end_receive(name, spec)).await?;
     tracing::info!(snapshot = snapshot.name, identity = snapshot.identity, "snapshot received");
     Ok(Json(snapshot))
+}
+
+pub(super) async fn move_volume(
+    State(api): State<Api>,
+    name: NamePath,
+    request: Request,
+) -> Result<Json<Volume>> {
+    let name = name_in(name)?;
+    let step: MoveVolume = api.json_body(request).await?;
+    let volume = api.within_limit(api.backend.move_volume(name, step)).await?;
+    let state = volume.moves.as_ref().map(|moves| moves.state);
+    let peer = volume.moves.as_ref().map(|moves| moves.peer.as_str());
+    tracing::info!(volume = volume.name, ?state, peer, "volume moves");
+    Ok(Json(volume))
 }

@@ -81,6 +81,10 @@ pub struct BeginReceive {
     pub size_bytes: u64,
     /// Block size that clients are told to prefer, in bytes.
     pub block_size_bytes: u32,
+    /// Where the volume moves from, in words, if it is made and moves: it then is `arriving`, and its export for who sends it is
+    /// `arriving:` and its name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub arriving_from: Option<String>,
 }
 
 /// All of a snapshot was received.

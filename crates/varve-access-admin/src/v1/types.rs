@@ -333,6 +333,43 @@ pub struct Volume {
     /// Identity of the snapshot that it has received a part of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub receiving: Option<String>,
+    /// Where it is on its way between two pools. Absent when it does not move.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub moves: Option<VolumeMove>,
+}
+
+/// Where a volume is on its way between two pools.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct VolumeMove {
+    /// How far it is.
+    pub state: MoveState,
+    /// Where it comes from or goes to, in words, and who moves it; at most 512 bytes.
+    pub peer: String,
+}
+
+/// How far the move of a volume is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum MoveState {
+    /// It comes from elsewhere and is not whole yet: clients cannot open it.
+    Arriving,
+    /// It goes elsewhere: it can be read and not changed.
+    Leaving,
+    /// It is elsewhere: it can be neither read nor changed, and deleted.
+    Left,
+}
+
+/// A step of a move: from `leaving` to absent, for example, or the other way round.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct MoveVolume {
+    /// Where the volume has to be; absent when it should not move.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub before: Option<VolumeMove>,
+    /// Where it is then; absent when it does not move any more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after: Option<VolumeMove>,
 }
 
 /// How much of a volume can always be written, whatever others write.

@@ -51,9 +51,25 @@ async fn changes_need_a_body_that_says_them() {
         ("POST", "/v1/volumes/v0000/rollback"),
         ("POST", "/v1/volumes/v0000/receive"),
         ("POST", "/v1/volumes/v0000/received"),
+        ("POST", "/v1/volumes/v0000/move"),
         ("PATCH", "/v1/snapshots/v0000@a"),
     ] {
         let (status, body) = server.call(method, path, Some(json!({"colour": "blue"}))).await;
         assert_eq!((status, body["kind"].as_str()), (400, Some("invalid")), "{method} {path}");
     }
+}
+
+#[tokio::test]
+async fn a_step_of_a_move_says_where_the_volume_has_to_be() {
+    let server = Server::start(MemoryBackend::with_volumes(1), LimitsConfig::default()).await;
+    let step = async |body: Value| server.call("POST", "/v1/volumes/v0000/move", Some(body)).await;
+    let leaving = |peer| json!({"state": "leaving", "peer": peer});
+    let (status, volume) = step(json!({"after": leaving("there")})).await;
+    assert_eq!((status, &volume["moves"]), (200, &leaving("there")));
+    let (status, body) = step(json!({"before": leaving("elsewhere")})).await;
+    assert_eq!((status, body["kind"].as_str()), (409, Some("conflict")));
+    let (status, volume) = step(json!({"before": leaving("there")})).await;
+    assert_eq!((status, &volume["moves"]), (200, &Value::Null));
+    let (status, _) = step(json!({"after": {"state": "gone", "peer": ""}})).await;
+    assert_eq!(status, 400);
 }

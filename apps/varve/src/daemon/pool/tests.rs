@@ -130,6 +130,7 @@ impl ShardStack for MemoryStack {
             outstanding_bytes: None,
             origin: None,
             receiving: None,
+            moves: None,
         };
         let entry = (volume.clone(), MemoryExport::new(spec.size_bytes));
         self.shared.volumes.lock().unwrap().insert(spec.name, entry);
