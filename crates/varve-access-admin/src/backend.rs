@@ -8,8 +8,8 @@ use crate::metrics::Metric;
 use crate::objects::ObjectBackend;
 use crate::v1::{
     BeginReceive, ChangeSnapshot, ChangeVolume, CheckStatus, CloneVolume, CreateSnapshots,
-    CreateVolume, EndReceive, ExtentPage, MoveVolume, Pool, RollBack, Snapshot, Space, Status,
-    Volume, VolumeFamily,
+    CreateVolume, DeleteVolume, EndReceive, ExtentPage, MoveVolume, Pool, RollBack, Snapshot,
+    Space, Status, Volume, VolumeFamily, VolumeMove,
 };
 
 /// An answer that arrives later, possibly from another thread.
@@ -43,7 +43,7 @@ pub trait AdminBackend: Send + Sync + 'static {
 
     /// Deletes a volume and what it holds, with its snapshots if asked to. `NotFound`; `Conflict` while a client has it open, and for
     /// its snapshots.
-    fn delete_volume(&self, name: String, snapshots: bool) -> AdminFuture<'_, ()>;
+    fn delete_volume(&self, name: String, how: DeleteVolume) -> AdminFuture<'_, ()>;
 
     /// Takes snapshots at one instant, all or none. `NotFound`, `Exists`, `Invalid`.
     fn create_snapshots(&self, spec: CreateSnapshots) -> AdminFuture<'_, Vec<Snapshot>>;
@@ -63,7 +63,7 @@ pub trait AdminBackend: Send + Sync + 'static {
     fn change_snapshot(&self, name: String, change: ChangeSnapshot) -> AdminFuture<'_, Snapshot>;
 
     /// Deletes a snapshot. `NotFound`; `Conflict` while it is protected or open.
-    fn delete_snapshot(&self, name: String) -> AdminFuture<'_, ()>;
+    fn delete_snapshot(&self, name: String, expects: Option<VolumeMove>) -> AdminFuture<'_, ()>;
 
     /// Makes a volume hold what its snapshot holds. `NotFound`; `Conflict` while a client has it open.
     fn roll_back(&self, volume: String, to: RollBack) -> AdminFuture<'_, Volume>;

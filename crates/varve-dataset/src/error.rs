@@ -119,6 +119,14 @@ pub enum Error {
         /// Where it is on its way.
         moves: Option<Move>,
     },
+    /// The volume's newest snapshot is not the one with which it is to arrive.
+    #[error("the newest snapshot of volume `{name}` is not {identity}, with which it is to arrive")]
+    NotNewest {
+        /// The name.
+        name: String,
+        /// Identity of the snapshot that it should be.
+        identity: String,
+    },
     /// Writes are under way that do not end.
     #[error("writes to volume `{name}` are under way and do not end")]
     StillChanging {
@@ -225,6 +233,7 @@ impl Error {
             | Self::Receiving { .. }
             | Self::NotReceiving { .. }
             | Self::MovesOtherwise { .. }
+            | Self::NotNewest { .. }
             | Self::ChangedSince { .. } => ErrorKind::Conflict,
             Self::Moves { .. } => ErrorKind::Fenced,
             Self::StillChanging { .. } => ErrorKind::Unavailable,

@@ -118,12 +118,22 @@ impl OpenVolumes {
         Arc::clone(volume)
     }
 
-    /// Counts one opener less.
-    pub(crate) fn close(&self, stream: StreamId) {
+    /// Counts one opener less, unless it was shut out.
+    pub(crate) fn close(&self, stream: StreamId, open: &Arc<OpenVolume>) {
         let mut table = self.table();
-        let Some(volume) = table.get(&stream) else { return };
+        let Some(volume) = table.get(&stream).filter(|volume| Arc::ptr_eq(volume, open)) else {
+            return;
+        };
         if volume.openers.fetch_sub(1, Ordering::AcqRel) == 1 {
             table.remove(&stream);
+        }
+    }
+
+    /// Forgets those who have a volume open, for whom its gate is shut and who have nothing under way: it stays shut for them, and is open
+    /// to whoever opens it next.
+    pub(crate) fn shut_out(&self, stream: StreamId) {
+        if let Some(volume) = self.table().remove(&stream) {
+            assert_eq!(volume.gate(), Gate::Shut, "they must not go on");
         }
     }
 
@@ -199,13 +209,34 @@ mod tests {
         assert_eq!(volumes.changes(stream), 1, "the one that was admitted before");
         drop(under_way);
         assert_eq!(volumes.changes(stream), 0);
-        for volume in [first, second] {
+        for volume in [&first, &second] {
             assert_eq!((volume.reduction(), volume.size_bytes()), (after, 8192));
             assert_eq!(volume.budget().quota_bytes(), Some(8192));
         }
-        for left in [1, 0] {
-            volumes.close(stream);
+        for (left, open) in [(1, &first), (0, &second)] {
+            volumes.close(stream, open);
             assert_eq!(volumes.openers(stream), left);
         }
+    }
+
+    #[test]
+    fn who_is_shut_out_stays_so_and_does_not_count() {
+        let (volumes, stream) = (OpenVolumes::default(), StreamId::new(7));
+        let opening = || Opening {
+            size_bytes: 4096,
+            reduction: Reduction::OFF,
+            quota_bytes: None,
+            gate: Gate::Open,
+        };
+        let old = volumes.open(stream, opening());
+        volumes.set_gate(stream, Gate::Shut);
+        volumes.shut_out(stream);
+        assert_eq!(volumes.openers(stream), 0);
+        let new = volumes.open(stream, opening());
+        volumes.set_gate(stream, Gate::Open);
+        assert_eq!(old.begin_change().err(), Some(Gate::Shut), "not opened again by the others'");
+        assert!(new.begin_change().is_ok());
+        volumes.close(stream, &old);
+        assert_eq!(volumes.openers(stream), 1, "only those that count are counted off");
     }
 }

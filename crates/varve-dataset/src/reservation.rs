@@ -11,7 +11,6 @@ use varve_dispatch::{HeldNames, ReservationChange, Route, StreamReservation};
 use varve_types::StreamId;
 
 use crate::catalog::{find, list, store};
-use crate::moving::check_stays;
 use crate::name::DatasetName;
 use crate::record::{VolumeInfo, VolumeRecord};
 use crate::{Datasets, Error, Result};
@@ -28,7 +27,7 @@ impl Datasets {
         self.to_the_end(async move {
             let _held = datasets.hold(&name).await?;
             let before = datasets.record(&name).await?;
-            check_stays(&name, &before)?;
+            datasets.check_move(&name, &before)?;
             let record = VolumeRecord { is_reserved: reserved, ..before.clone() };
             if reserved && !before.is_reserved {
                 datasets.reserve(&record, false).await?; // V1

@@ -22,6 +22,7 @@ use crate::catalog::{
 };
 use crate::identity::SnapshotIdentity;
 use crate::intent::{Intent, Part, settle_all};
+use crate::moving::MoveState;
 use crate::name::{DatasetName, SnapshotName};
 use crate::open::{Gate, Opening};
 use crate::record::{VolumeInfo, VolumeRecord};
@@ -80,6 +81,7 @@ impl Datasets {
         if there.is_some() {
             return Err(Error::SnapshotExists { name: name.display() });
         }
+        self.check_move(&name.volume, &volume)?;
         Ok(Wanted { name, volume, identity: self.fresh_identity() })
     }
 
@@ -200,6 +202,9 @@ impl Datasets {
     pub async fn protect_snapshot(&self, name: &str, protected: bool) -> Result<SnapshotInfo> {
         let name = SnapshotName::parse(name)?;
         let _held = self.hold(&name.volume).await?;
+        if self.expects.is_some() {
+            self.check_move(&name.volume, &self.record(&name.volume).await?)?;
+        }
         let record = SnapshotRecord { protected, ..self.snapshot_record(&name).await? };
         store_snapshot(&self.dispatch, &name, &record).await?;
         Ok(record.info(&name))
@@ -214,8 +219,19 @@ impl Datasets {
         let name = SnapshotName::parse(name)?;
         let _held = self.hold(&name.volume).await?;
         let record = self.snapshot_record(&name).await?;
+        self.check_move_of_snapshot(&name).await?;
         self.check_deletable(&name, &record)?;
         self.remove(&name, &record).await
+    }
+
+    /// Snapshots of a volume that is on its way are deleted by who moves it; those of one that left by anybody.
+    async fn check_move_of_snapshot(&self, name: &SnapshotName) -> Result<()> {
+        let volume = self.record(&name.volume).await?;
+        let has_left = volume.moves.as_ref().is_some_and(|moves| moves.state == MoveState::Left);
+        if has_left && self.expects.is_none() {
+            return Ok(());
+        }
+        self.check_move(&name.volume, &volume)
     }
 
     fn check_deletable(&self, name: &SnapshotName, record: &SnapshotRecord) -> Result<()> {

@@ -48,12 +48,14 @@ struct Inner {
     info: VolumeInfo,
     route: Route,
     is_snapshot: bool,
+    /// Whether who has it open can be shut out while it is being read: reads are counted then too.
+    arrives: bool,
     open: Arc<OpenVolume>,
 }
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        self.shared.open.close(self.route.stream);
+        self.shared.open.close(self.route.stream, &self.open);
     }
 }
 
@@ -70,7 +72,8 @@ impl Volume {
         open: Arc<OpenVolume>,
     ) -> Self {
         let is_snapshot = info.name.contains(SNAPSHOT_MARK);
-        Self(Rc::new(Inner { dispatch, shared, info, route, is_snapshot, open }))
+        let arrives = info.moves.as_ref().is_some_and(|moves| moves.state == MoveState::Arriving);
+        Self(Rc::new(Inner { dispatch, shared, info, route, is_snapshot, arrives, open }))
     }
 
     /// Whether it is a snapshot, which refuses to be changed.
@@ -86,6 +89,15 @@ impl Volume {
         }
         let changing = self.0.open.begin_change().map_err(|gate| self.moves(gate))?; // M1
         Ok((self.check(offset, len)?, changing))
+    }
+
+    /// The same for a read. It costs nothing but of a volume that arrives.
+    fn check_read(&self, offset: u64, len: u64) -> Result<(ByteRange, Option<Changing<'_>>)> {
+        let under_way = match self.0.arrives {
+            true => Some(self.0.open.begin_change().map_err(|gate| self.moves(gate))?), // M5
+            false => None,
+        };
+        Ok((self.check(offset, len)?, under_way))
     }
 
     /// What a client is told whose request a move forbids.
@@ -132,7 +144,7 @@ impl Volume {
     /// # Errors
     /// `Corrupt` for damaged data, never wrong bytes; `Invalid` beyond the end.
     pub async fn read(&self, offset: u64, len: u32) -> Result<Vec<ReadPart>> {
-        self.check(offset, u64::from(len))?;
+        let _reading = self.check_read(offset, u64::from(len))?;
         Ok(self.0.dispatch.read(self.0.route, offset, len as usize).await?)
     }
 
@@ -188,7 +200,7 @@ impl Volume {
         len: u64,
         max: usize,
     ) -> Result<Vec<BlockStatus>> {
-        let range = self.check(offset, len)?;
+        let (range, _reading) = self.check_read(offset, len)?;
         Ok(self.0.dispatch.block_status(self.0.route, range, max).await?)
     }
 
@@ -204,7 +216,7 @@ impl Volume {
         len: u64,
         max: usize,
     ) -> Result<Vec<DiffRun>> {
-        let range = self.check(offset, len)?;
+        let (range, _reading) = self.check_read(offset, len)?;
         if from.0.route.placement != self.0.route.placement {
             let (name, other) = (self.0.info.name.clone(), from.0.info.name.clone());
             return Err(Error::Unrelated { name, other });

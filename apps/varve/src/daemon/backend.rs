@@ -8,9 +8,9 @@ use std::time::Instant;
 
 use varve_access_admin::v1::{
     BeginReceive, ChangeSnapshot, ChangeVolume, CheckStatus, CloneVolume, CreateSnapshots,
-    CreateVolume, Drive, EndReceive, ExtentPage, Fill, JournalStatus, ListenerStatus, MemoryStatus,
-    MoveVolume, Pool, RollBack, ServiceState, ShardState, Snapshot, Space, Status, Volume,
-    VolumeFamily,
+    CreateVolume, DeleteVolume, Drive, EndReceive, ExtentPage, Fill, JournalStatus, ListenerStatus,
+    MemoryStatus, MoveVolume, Pool, RollBack, ServiceState, ShardState, Snapshot, Space, Status,
+    Volume, VolumeFamily, VolumeMove,
 };
 use varve_access_admin::{
     AdminBackend, AdminFuture, Error, ListenAddress, Metric, MetricKind, ObjectBackend, Result,
@@ -295,9 +295,9 @@ impl<S: ShardStack> AdminBackend for PoolBackend<S> {
         })
     }
 
-    fn delete_volume(&self, name: String, snapshots: bool) -> AdminFuture<'_, ()> {
+    fn delete_volume(&self, name: String, how: DeleteVolume) -> AdminFuture<'_, ()> {
         self.threads.ask(CATALOGUE_THREAD, move |thread| async move {
-            thread.stack.delete_volume(&name, snapshots).await
+            thread.stack.delete_volume(&name, how).await
         })
     }
 
@@ -322,8 +322,8 @@ impl<S: ShardStack> AdminBackend for PoolBackend<S> {
         self.ask_datasets(|datasets| snapshots::change(datasets, name, change))
     }
 
-    fn delete_snapshot(&self, name: String) -> AdminFuture<'_, ()> {
-        self.ask_datasets(|datasets| snapshots::delete(datasets, name))
+    fn delete_snapshot(&self, name: String, expects: Option<VolumeMove>) -> AdminFuture<'_, ()> {
+        self.ask_datasets(|datasets| snapshots::delete(datasets, name, expects))
     }
 
     fn roll_back(&self, volume: String, to: RollBack) -> AdminFuture<'_, Volume> {

@@ -45,7 +45,7 @@ pub(crate) fn export(client: &Client, plan: ExportPlan) -> Result<String> {
     }
     // E1
     let name = format!("{}@export-{}", plan.name, now_unix_ms());
-    let spec = CreateSnapshots { names: vec![name.clone()] };
+    let spec = CreateSnapshots { names: vec![name.clone()], expects: None };
     client.send::<SnapshotPage>(Method::POST, "/v1/snapshots", &spec)?;
     let exported = export_snapshot(client, &name, &plan);
     let deleted = delete_soon(client, &snapshot_path(&name));

@@ -46,7 +46,7 @@ pub(crate) fn import(client: &Client, plan: &ImportPlan) -> Result<String> {
         from: header.from.as_ref().map(|from| from.identity.to_string()),
         size_bytes: header.size_bytes,
         block_size_bytes: header.block_size_bytes,
-        arriving_from: None,
+        expects: None,
     };
     client.send::<Volume>(Method::POST, &format!("{path}/receive"), &begin)?;
     let mut nbd = Nbd::attach(client, plan.nbd.as_ref(), &plan.volume)?;
@@ -66,7 +66,7 @@ pub(crate) fn import(client: &Client, plan: &ImportPlan) -> Result<String> {
     watch.end();
     let data_bytes = copied?;
     nbd.end()?;
-    let end = EndReceive { identity, snapshot: header.snapshot };
+    let end = EndReceive { identity, snapshot: header.snapshot, expects: None };
     let snapshot = client.send::<Snapshot>(Method::POST, &format!("{path}/received"), &end)?.value;
     Ok(format!("imported {}, {} of data\n", snapshot.name, ByteCount(data_bytes)))
 }

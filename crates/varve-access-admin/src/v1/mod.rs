@@ -23,8 +23,8 @@ pub use snapshots::{
     RollBack, Snapshot, SnapshotPage,
 };
 pub use types::{
-    ChangeVolume, CreateVolume, Drive, ErrorBody, Fill, FillLevel, JournalStatus, ListenerStatus,
-    MemoryStatus, MoveState, MoveVolume, NodeStatus, Pool, Reservation, ServiceState, ShardState,
-    ShardStatus, SnapshotSpace, Space, Status, Volume, VolumeFamily, VolumeMove, VolumePage,
-    VolumeSpace,
+    ChangeVolume, CreateVolume, DeleteVolume, Drive, ErrorBody, Fill, FillLevel, JournalStatus,
+    ListenerStatus, MemoryStatus, MoveState, MoveVolume, NodeStatus, Pool, Reservation,
+    ServiceState, ShardState, ShardStatus, SnapshotSpace, Space, Status, Volume, VolumeFamily,
+    VolumeMove, VolumePage, VolumeSpace,
 };

@@ -341,6 +341,13 @@ fn parameters(endpoint: &Endpoint) -> Vec<Value> {
         let schema = json!({ "type": "integer", "minimum": 1, "maximum": 10000, "default": 1000 });
         query("limit", what, schema)
     };
+    let expected = |otherwise: &str| {
+        let state =
+            format!("How far the volume has to be on its way between two pools{otherwise}.");
+        let peer = "The other side of that, as the volume says it; together with `state`.";
+        let states = json!({ "type": "string", "enum": ["arriving", "leaving", "left"] });
+        [query("state", &state, states), query("peer", peer, text())]
+    };
     match endpoint.operation {
         "listVolumes" => {
             all.push(query("after", "Leaves out names up to this one.", text()));
@@ -374,7 +381,9 @@ fn parameters(endpoint: &Endpoint) -> Vec<Value> {
         "deleteVolume" => {
             let schema = json!({ "type": "boolean", "default": false });
             all.push(query("snapshots", "Deletes its snapshots too.", schema));
+            all.extend(expected("; it does not matter when absent"));
         }
+        "deleteSnapshot" => all.extend(expected(", which should not move when absent")),
         _ => {}
     }
     all

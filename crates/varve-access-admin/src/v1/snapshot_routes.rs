@@ -7,12 +7,12 @@ use axum::http::StatusCode;
 use serde::Deserialize;
 
 use crate::error::Result;
-use crate::v1::routes::{Api, NamePath, PAGE_DEFAULT, checked_limit, malformed, name_in};
+use crate::v1::routes::{Api, NamePath, PAGE_DEFAULT, checked_limit, expected, malformed, name_in};
 use crate::v1::snapshots::{
     BeginReceive, ChangeSnapshot, CloneVolume, CreateSnapshots, EndReceive, ExtentPage, RollBack,
     Snapshot, SnapshotPage,
 };
-use crate::v1::types::{MoveVolume, Volume};
+use crate::v1::types::{MoveState, MoveVolume, Volume};
 
 /// Query of a listing of snapshots.
 #[derive(Deserialize)]
@@ -66,9 +66,24 @@ pub(super) async fn change(
     Ok(Json(snapshot))
 }
 
-pub(super) async fn delete(State(api): State<Api>, name: NamePath) -> Result<StatusCode> {
+/// Query of a deletion.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct DeleteQuery {
+    state: Option<MoveState>,
+    peer: Option<String>,
+}
+
+pub(super) async fn delete(
+    State(api): State<Api>,
+    name: NamePath,
+    query: std::result::Result<Query<DeleteQuery>, QueryRejection>,
+) -> Result<StatusCode> {
     let name = name_in(name)?;
-    api.within_limit(api.backend.delete_snapshot(name.clone())).await?;
+    let Query(DeleteQuery { state, peer }) =
+        query.map_err(|e| malformed("query", &e.body_text()))?;
+    let expects = expected(state, peer)?;
+    api.within_limit(api.backend.delete_snapshot(name.clone(), expects)).await?;
     tracing::info!(snapshot = name, "snapshot deleted");
     Ok(StatusCode::NO_CONTENT)
 }

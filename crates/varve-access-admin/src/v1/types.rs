@@ -344,7 +344,7 @@ pub struct Volume {
 pub struct VolumeMove {
     /// How far it is.
     pub state: MoveState,
-    /// Where it comes from or goes to, in words, and who moves it; at most 512 bytes.
+    /// Where it comes from or goes to, in words, and who moves it, whose last word is the run that does; at most 512 bytes.
     pub peer: String,
 }
 
@@ -370,6 +370,18 @@ pub struct MoveVolume {
     /// Where it is then; absent when it does not move any more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<VolumeMove>,
+    /// Identity of the last snapshot that it received, for the step from `arriving` to absent: its newest, which it has to equal.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last: Option<String>,
+}
+
+/// How a volume is deleted.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct DeleteVolume {
+    /// Its snapshots go too.
+    pub snapshots: bool,
+    /// Where it has to be on its way between two pools; `None` when that does not matter.
+    pub expects: Option<VolumeMove>,
 }
 
 /// How much of a volume can always be written, whatever others write.
@@ -444,6 +456,9 @@ pub struct ChangeVolume {
     /// Forgets what the volume was cloned from.
     #[serde(default)]
     pub forget_origin: bool,
+    /// Where the volume has to be on its way between two pools; absent when it should not move. Refused otherwise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expects: Option<VolumeMove>,
 }
 
 impl ChangeVolume {
@@ -458,6 +473,7 @@ impl ChangeVolume {
             quota_bytes,
             reservation,
             forget_origin,
+            expects: _,
         } = self;
         let keeps_reduction = dedup.is_none() && compression.is_none();
         let keeps_bounds = quota_bytes.is_none() && reservation.is_none();

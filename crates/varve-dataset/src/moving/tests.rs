@@ -27,6 +27,12 @@ fn block(value: u8) -> varve_stdx::BufSlice {
     AlignedBuf::from_slice(&[value; 4096]).freeze()
 }
 
+/// The snapshot behind the fence.
+async fn last_snapshot(life: &Life) {
+    let datasets = life.datasets().expecting(leaving());
+    datasets.create_snapshots(&["v@last".to_owned()]).await.unwrap();
+}
+
 /// Everything that would change a volume, but deleting it.
 async fn assert_unchangeable(datasets: &Datasets, name: &str) {
     let fenced = ErrorKind::Fenced;
@@ -58,7 +64,10 @@ fn a_volume_that_leaves_is_read_and_not_changed_also_after_a_crash() {
         }
         assert_unchangeable(datasets, "v").await;
         assert_eq!(life.values("v").await, [1; 4]);
-        life.snapshot("v@last").await;
+        let mine = datasets.create_snapshots(&["v@mine".to_owned()]).await;
+        assert_eq!(kind(mine), ErrorKind::Fenced, "nobody would send it");
+        assert_eq!(kind(datasets.delete_snapshot("v@s").await), ErrorKind::Fenced);
+        last_snapshot(&life).await;
     });
     rig.live(async |life: Life| {
         let datasets = life.datasets();
@@ -88,7 +97,7 @@ fn a_volume_that_left_is_not_even_read_but_its_snapshots_are() {
         life.fill("v", 1).await;
         let volume = datasets.open("v").await.unwrap();
         datasets.move_volume("v", None, leaving()).await.unwrap();
-        life.snapshot("v@last").await;
+        last_snapshot(&life).await;
         datasets.clone_volume("v", "copy").await.unwrap();
         datasets.move_volume("v", leaving(), state(MoveState::Left)).await.unwrap();
         assert_eq!(kind(volume.read(0, 4096).await), ErrorKind::Fenced);
@@ -97,9 +106,18 @@ fn a_volume_that_left_is_not_even_read_but_its_snapshots_are() {
         let back = datasets.move_volume("v", state(MoveState::Left), None).await;
         assert_eq!(kind(back), ErrorKind::Invalid);
         assert_eq!(life.values("v@last").await, [1; 4]);
+        assert_eq!(kind(datasets.clone_volume("v", "late").await), ErrorKind::Fenced);
+        datasets.clone_volume("v@last", "late").await.unwrap();
         life.fill("copy", 2).await;
         drop(volume);
-        datasets.delete_volume("v", true).await.unwrap();
+        let other = datasets.expecting(leaving()).delete_volume("v", true).await;
+        assert_eq!(kind(other), ErrorKind::Conflict, "it is not leaving any more");
+        datasets.delete_snapshot("v@last").await.unwrap();
+        let left = datasets.expecting(state(MoveState::Left));
+        left.delete_volume("v", true).await.unwrap();
+        assert_eq!(life.values("copy").await, [2; 4], "clones outlive what they came from");
+        assert_eq!(life.values("late").await, [1; 4]);
+        assert_eq!(datasets.volume("copy").await.unwrap().origin.as_deref(), Some("v"));
     });
 }
 
@@ -130,7 +148,7 @@ fn no_write_is_acknowledged_that_the_last_snapshot_lacks() {
             }
             reactor.sleep(2_000_000 + pause_us * 1000).await;
             datasets.move_volume("v", None, leaving()).await.unwrap();
-            life.snapshot("v@last").await;
+            last_snapshot(&life).await;
             for writer in writers {
                 assert_eq!(writer.await, ErrorKind::Fenced);
             }
@@ -143,43 +161,160 @@ fn no_write_is_acknowledged_that_the_last_snapshot_lacks() {
     }
 }
 
-#[test]
-fn a_volume_that_arrives_is_for_who_fills_it() {
-    let identity = SnapshotIdentity([5; 16]);
-    let spec = move |from| ReceiveSpec {
+/// What the run moves, on its way to here.
+fn arriving(run: &str) -> Move {
+    Move { state: MoveState::Arriving, peer: format!("another pool, by run {run}") }
+}
+
+fn identity(byte: u8) -> SnapshotIdentity {
+    SnapshotIdentity([byte; 16])
+}
+
+/// Snapshot `to` of `v`, whole or as changes.
+fn sent(to: u8, from: Option<u8>) -> ReceiveSpec {
+    ReceiveSpec {
         name: "v".to_owned(),
-        identity,
-        from,
+        identity: identity(to),
+        from: from.map(identity),
         size_bytes: 256 * MIB,
         block_size_bytes: 4096,
-        arriving_from: Some("another pool".to_owned()),
-    };
+    }
+}
+
+/// The datasets, as a run uses them for what it moves to here.
+fn run_of(life: &Life, run: &str) -> Datasets {
+    life.datasets().expecting(Some(arriving(run)))
+}
+
+/// Receives a snapshot that has `value` in its first block.
+async fn receive(life: &Life, run: &str, value: u8, from: Option<u8>) {
+    let datasets = run_of(life, run);
+    datasets.begin_receive(sent(value, from)).await.unwrap();
+    datasets.open_arriving("v", run).await.unwrap().write(0, block(value)).await.unwrap();
+    datasets.end_receive("v", identity(value), &format!("s{value}")).await.unwrap();
+}
+
+#[test]
+fn a_volume_that_arrives_is_for_who_fills_it() {
     let mut rig = Rig::new();
     rig.live(async move |life: Life| {
-        let datasets = life.datasets();
-        let made = datasets.begin_receive(spec(None)).await.unwrap();
-        assert_eq!((made.receiving, made.moves), (Some(identity), state(MoveState::Arriving)));
+        let (datasets, one) = (life.datasets(), run_of(&life, "1"));
+        let made = one.begin_receive(sent(5, None)).await.unwrap();
+        assert_eq!((made.receiving, made.moves), (Some(identity(5)), Some(arriving("1"))));
         assert_eq!(kind(datasets.open("v").await), ErrorKind::Fenced);
-        let filling = datasets.open_arriving("v").await.unwrap();
-        assert_eq!(kind(datasets.open_arriving("v").await), ErrorKind::Conflict, "one fills it");
+        let filling = one.open_arriving("v", "1").await.unwrap();
+        assert_eq!(kind(one.open_arriving("v", "1").await), ErrorKind::Conflict, "one fills it");
         filling.write(0, block(7)).await.unwrap();
-        let arrived = datasets.move_volume("v", state(MoveState::Arriving), None).await;
-        assert_eq!(kind(arrived), ErrorKind::Conflict, "it is being filled");
-        datasets.end_receive("v", identity, "s").await.unwrap();
+        let arrived = datasets.arrive("v", arriving("1"), identity(5)).await;
+        assert_eq!(kind(arrived), ErrorKind::Conflict, "it is not whole");
+        let lost = filling.write(0, block(9)).await;
+        assert_eq!(kind(lost), ErrorKind::Fenced, "who filled it was shut out");
+        drop(filling);
+        one.end_receive("v", identity(5), "s").await.unwrap();
     });
     rig.live(async move |life: Life| {
-        let datasets = life.datasets();
+        let (datasets, one) = (life.datasets(), run_of(&life, "1"));
         assert_eq!(kind(datasets.open("v").await), ErrorKind::Fenced, "it outlives a crash");
-        datasets.open_arriving("v").await.unwrap().write(4096, block(8)).await.unwrap();
-        let back = datasets.rollback("v@s").await.unwrap();
-        assert_eq!(back.moves, state(MoveState::Arriving), "it still arrives");
-        datasets.set_quota("v", Some(64 * MIB)).await.unwrap();
-        datasets.move_volume("v", state(MoveState::Arriving), None).await.unwrap();
-        assert_eq!(kind(datasets.open_arriving("v").await), ErrorKind::Conflict);
+        one.open_arriving("v", "1").await.unwrap().write(4096, block(8)).await.unwrap();
+        let back = one.rollback("v@s").await.unwrap();
+        assert_eq!(back.moves, Some(arriving("1")), "it still arrives");
+        one.set_quota("v", Some(64 * MIB)).await.unwrap();
+        datasets.arrive("v", arriving("1"), identity(5)).await.unwrap();
+        assert_eq!(kind(one.open_arriving("v", "1").await), ErrorKind::Conflict);
         assert_eq!(life.values("v").await, [7, 0, 0, 0]);
         life.fill("v", 1).await;
-        let refused = datasets.begin_receive(spec(Some(identity))).await;
+        let refused = datasets.begin_receive(sent(6, Some(5))).await;
         assert_eq!(kind(refused), ErrorKind::Conflict, "it was changed");
+    });
+}
+
+#[test]
+fn a_volume_arrives_as_the_last_snapshot_and_nothing_else() {
+    Rig::new().live(async |life: Life| {
+        let (datasets, one) = (life.datasets(), run_of(&life, "1"));
+        let arrive = async |last| kind(datasets.arrive("v", arriving("1"), identity(last)).await);
+        receive(&life, "1", 5, None).await;
+        receive(&life, "1", 6, Some(5)).await;
+        assert_eq!(arrive(5).await, ErrorKind::Conflict, "that is not its newest");
+        assert_eq!(arrive(7).await, ErrorKind::Conflict, "it never had that");
+        let filling = one.open_arriving("v", "1").await.unwrap();
+        filling.write(8192, block(9)).await.unwrap();
+        drop(filling);
+        assert_eq!(arrive(6).await, ErrorKind::Conflict, "it was written since");
+        one.rollback("v@s6").await.unwrap();
+        one.begin_receive(sent(7, Some(6))).await.unwrap();
+        assert_eq!(arrive(6).await, ErrorKind::Conflict, "more is being received");
+        one.rollback("v@s6").await.unwrap();
+        let bare = datasets.move_volume("v", Some(arriving("1")), None).await;
+        assert_eq!(kind(bare), ErrorKind::Invalid, "the last step names a snapshot");
+        let there = datasets.arrive("v", arriving("1"), identity(6)).await.unwrap();
+        assert_eq!(there.moves, None);
+        assert_eq!(life.values("v").await, [6, 0, 0, 0]);
+        assert_eq!(arrive(6).await, ErrorKind::Conflict, "it does so once");
+    });
+}
+
+/// The first run goes to sleep at each of its steps, a second one takes the volume over, and the first wakes up.
+#[test]
+fn a_run_that_was_asleep_changes_nothing_of_what_another_took_over() {
+    Rig::new().live(async |life: Life| {
+        let (datasets, one, two) = (life.datasets(), run_of(&life, "1"), run_of(&life, "2"));
+        let conflict = ErrorKind::Conflict;
+        receive(&life, "1", 5, None).await;
+        let asleep = one.open_arriving("v", "1").await.unwrap();
+        datasets.move_volume("v", Some(arriving("1")), Some(arriving("2"))).await.unwrap();
+        assert_eq!(kind(asleep.write(0, block(9)).await), ErrorKind::Fenced);
+        assert_eq!(kind(asleep.trim(0, 4096).await), ErrorKind::Fenced);
+        assert_eq!(kind(asleep.read(0, 4096).await), ErrorKind::Fenced);
+        two.begin_receive(sent(6, Some(5))).await.unwrap();
+        let filling = two.open_arriving("v", "2").await.unwrap();
+        assert_eq!(kind(asleep.write(0, block(9)).await), ErrorKind::Fenced, "it stays shut out");
+        drop(asleep);
+        assert_eq!(kind(one.open_arriving("v", "1").await), conflict);
+        assert_eq!(kind(two.open_arriving("v", "2").await), conflict, "it is open still");
+        filling.write(0, block(6)).await.unwrap();
+        drop(filling);
+        assert_eq!(kind(one.begin_receive(sent(6, Some(5))).await), conflict);
+        assert_eq!(kind(one.end_receive("v", identity(6), "s6").await), conflict);
+        assert_eq!(kind(one.rollback("v@s5").await), conflict);
+        let to_end = async || {
+            assert_eq!(kind(one.rollback("v@s5").await), conflict);
+            assert_eq!(kind(one.begin_receive(sent(9, Some(6))).await), conflict);
+            assert_eq!(kind(one.end_receive("v", identity(6), "s6").await), conflict);
+            assert_eq!(kind(one.delete_volume("v", true).await), conflict);
+            assert_eq!(kind(one.delete_snapshot("v@s5").await), conflict);
+            assert_eq!(kind(one.protect_snapshot("v@s5", true).await), conflict);
+            assert_eq!(kind(one.set_quota("v", Some(MIB)).await), conflict);
+            assert_eq!(kind(one.resize_volume("v", MIB).await), conflict);
+            assert_eq!(kind(datasets.arrive("v", arriving("1"), identity(6)).await), conflict);
+        };
+        two.end_receive("v", identity(6), "s6").await.unwrap();
+        to_end().await;
+        datasets.arrive("v", arriving("2"), identity(6)).await.unwrap();
+        life.fill("v", 3).await;
+        to_end().await;
+        assert_eq!(kind(two.rollback("v@s5").await), conflict, "it is over for the second too");
+        assert_eq!(kind(two.delete_volume("v", true).await), conflict);
+        assert_eq!(life.values("v").await, [3; 4]);
+    });
+}
+
+#[test]
+fn who_does_not_move_a_volume_leaves_it_alone_but_may_delete_it() {
+    Rig::new().live(async |life: Life| {
+        let datasets = life.datasets();
+        receive(&life, "1", 5, None).await;
+        assert_unchangeable(datasets, "v").await;
+        let fenced = ErrorKind::Fenced;
+        assert_eq!(kind(datasets.begin_receive(sent(6, Some(5))).await), fenced);
+        assert_eq!(kind(datasets.create_snapshots(&["v@mine".to_owned()]).await), fenced);
+        assert_eq!(kind(datasets.delete_snapshot("v@s5").await), fenced);
+        assert_eq!(kind(datasets.clone_volume("v", "part").await), fenced, "it is not whole");
+        datasets.clone_volume("v@s5", "whole").await.unwrap();
+        datasets.protect_snapshot("v@s5", true).await.unwrap();
+        datasets.protect_snapshot("v@s5", false).await.unwrap();
+        datasets.delete_volume("v", true).await.unwrap();
+        assert_eq!(life.values("whole").await, [5, 0, 0, 0]);
     });
 }
 
@@ -187,21 +322,28 @@ fn a_volume_that_arrives_is_for_who_fills_it() {
 fn a_volume_that_is_given_up_does_not_arrive() {
     Rig::new().live(async |life: Life| {
         let datasets = life.datasets();
-        let identity = SnapshotIdentity([5; 16]);
-        let spec = ReceiveSpec {
-            name: "v".to_owned(),
-            identity,
-            from: None,
-            size_bytes: MIB,
-            block_size_bytes: 4096,
-            arriving_from: Some("another pool".to_owned()),
-        };
-        datasets.begin_receive(spec).await.unwrap();
-        let (arriving, left) = (state(MoveState::Arriving), state(MoveState::Left));
-        datasets.move_volume("v", arriving.clone(), left).await.unwrap();
-        assert_eq!(kind(datasets.move_volume("v", arriving, None).await), ErrorKind::Conflict);
-        assert_eq!(kind(datasets.open_arriving("v").await), ErrorKind::Conflict);
-        datasets.delete_volume("v", true).await.unwrap();
+        receive(&life, "1", 5, None).await;
+        let left = state(MoveState::Left);
+        datasets.move_volume("v", Some(arriving("1")), left.clone()).await.unwrap();
+        let arrived = datasets.arrive("v", arriving("1"), identity(5)).await;
+        assert_eq!(kind(arrived), ErrorKind::Conflict);
+        assert_eq!(kind(datasets.open_arriving("v", "1").await), ErrorKind::Conflict);
+        let one = run_of(&life, "1");
+        assert_eq!(kind(one.delete_volume("v", true).await), ErrorKind::Conflict);
+        datasets.expecting(left).delete_volume("v", true).await.unwrap();
+    });
+}
+
+#[test]
+fn a_whole_snapshot_makes_a_volume_that_arrives_and_none_other() {
+    Rig::new().live(async |life: Life| {
+        for moves in [leaving(), Some(Move { peer: "x".repeat(513), ..arriving("1") })] {
+            let refused = life.datasets().expecting(moves).begin_receive(sent(5, None)).await;
+            assert_eq!(kind(refused), ErrorKind::Invalid);
+        }
+        life.datasets().begin_receive(sent(5, None)).await.unwrap();
+        let taken = run_of(&life, "1").begin_receive(sent(5, None)).await;
+        assert_eq!(kind(taken), ErrorKind::Conflict, "it is an import's");
     });
 }
 
@@ -214,6 +356,7 @@ fn steps_that_there_are_not_are_refused() {
         for (before, after) in [
             (None, None),
             (None, arriving.clone()),
+            (arriving.clone(), None),
             (leaving(), arriving),
             (state(MoveState::Left), leaving()),
         ] {

@@ -346,7 +346,6 @@ fn what_was_received_is_a_snapshot_that_changes_count_from() {
         let datasets = life.datasets();
         let identity = |byte| crate::SnapshotIdentity([byte; 16]);
         let spec = |identity, from| crate::ReceiveSpec {
-            arriving_from: None,
             name: "t".to_owned(),
             identity,
             from,

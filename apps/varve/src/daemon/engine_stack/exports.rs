@@ -10,7 +10,8 @@ use varve_types::ErrorKind;
 
 use super::request_times::RequestTimes;
 
-/// What stands before the name of a volume that arrives from another pool, for who fills it: no name of a volume has a colon.
+/// What stands before the run that moves a volume that arrives from another pool, a colon and the volume's name: the export for who fills
+/// it. No name of a volume has a colon.
 pub(crate) const ARRIVING: &str = "arriving:";
 
 /// Every volume of the pool.
@@ -52,7 +53,10 @@ impl Exports for VolumeExports {
 
     async fn open_since(&self, name: &str, since: &[String]) -> Result<VolumeExport, ErrorKind> {
         let opened = match name.strip_prefix(ARRIVING) {
-            Some(name) => self.datasets.open_arriving(name).await,
+            Some(rest) => {
+                let (run, name) = rest.split_once(':').ok_or(ErrorKind::NotFound)?;
+                self.datasets.open_arriving(name, run).await
+            }
             None => self.datasets.open(name).await,
         };
         let volume = opened.map_err(|error| match error.kind() {

@@ -1,7 +1,9 @@
 //! Volumes as the admin API sees them.
 
 use varve_access_admin as admin;
-use varve_access_admin::v1::{self, ChangeVolume, CreateVolume, Reservation, Volume, VolumeMove};
+use varve_access_admin::v1::{
+    self, ChangeVolume, CreateVolume, DeleteVolume, Reservation, Volume, VolumeMove,
+};
 use varve_dataset::{Datasets, Error, Move, MoveState, VolumeInfo, VolumeSpec};
 use varve_types::ErrorKind;
 use varve_types::limits::BLOCK_SIZE_DEFAULT;
@@ -69,6 +71,7 @@ pub(super) async fn change(
         forget_origin,
         ..
     } = *change;
+    let datasets = &datasets.expecting(change.expects.clone().map(wanted_move));
     let mut changed = None;
     if let Some(size_bytes) = size_bytes {
         changed = Some(datasets.resize_volume(name, size_bytes).await.map_err(refused)?);
@@ -94,8 +97,13 @@ pub(super) async fn change(
     }
 }
 
-pub(super) async fn delete(datasets: &Datasets, name: &str, snapshots: bool) -> admin::Result<()> {
-    datasets.delete_volume(name, snapshots).await.map_err(refused)
+pub(super) async fn delete(
+    datasets: &Datasets,
+    name: &str,
+    how: DeleteVolume,
+) -> admin::Result<()> {
+    let datasets = datasets.expecting(how.expects.map(wanted_move));
+    datasets.delete_volume(name, how.snapshots).await.map_err(refused)
 }
 
 pub(in crate::daemon) fn volume(datasets: &Datasets, info: VolumeInfo) -> Volume {
@@ -173,7 +181,7 @@ pub(in crate::daemon) fn refused(error: Error) -> admin::Error {
         (Error::Receiving { .. } | Error::NotReceiving { .. }, _) => Some(
             "finish that import, or roll the volume back to a snapshot, or delete it; `varve volume show` says what it receives",
         ),
-        (Error::Moves { .. } | Error::MovesOtherwise { .. }, _) => Some(
+        (Error::Moves { .. } | Error::MovesOtherwise { .. } | Error::NotNewest { .. }, _) => Some(
             "`varve pool migrate` finishes what it began when it is run again, and `varve pool migrate --cancel` gives it up",
         ),
         (Error::StillChanging { .. }, _) => {

@@ -9,7 +9,7 @@ use hyper::Method;
 use varve_access_admin::v1::{BeginReceive, EndReceive, Extent, Snapshot, Volume};
 use varve_types::{ByteCount, ErrorKind};
 
-use super::side::{Run, Side, own_name, soon};
+use super::side::{Run, Side, own_name, soon, soon_at_all};
 use crate::client::volume_path;
 use crate::extents::Extents;
 use crate::failure::{Failure, Result};
@@ -28,7 +28,7 @@ pub(super) struct Sent<'a> {
 
 /// Connects to an export; who was connected before may take a moment to be gone.
 fn attach(side: &Side, export: &str) -> Result<Nbd> {
-    soon(|| Nbd::attach(&side.client, Some(&side.nbd), export))
+    soon_at_all(|| Nbd::attach(&side.client, Some(&side.nbd), export))
 }
 
 impl Sent<'_> {
@@ -39,7 +39,7 @@ impl Sent<'_> {
         let resumes = self.clear(before.as_ref())?;
         self.begin()?;
         let mut from = attach(source, &self.snapshot.name)?;
-        let mut to = attach(target, &format!("arriving:{}", self.volume))?;
+        let mut to = attach(target, &self.run.export(self.volume))?;
         let sizes = (from.size_bytes(), to.size_bytes(), self.snapshot.size_bytes);
         if sizes.0 != sizes.1 || sizes.0 != sizes.2 {
             return Err(Failure::new(format!(
@@ -55,11 +55,13 @@ impl Sent<'_> {
         from.end()?;
         let path = format!("{}/received", volume_path(self.volume));
         let identity = self.snapshot.identity.clone();
-        let end = EndReceive { identity, snapshot: own_name(self.snapshot).to_owned() };
+        let arriving = self.run.arriving();
+        let snapshot = own_name(self.snapshot).to_owned();
+        let end = EndReceive { identity, snapshot, expects: Some(arriving.clone()) };
         target.client.send::<Snapshot>(Method::POST, &path, &end)?;
         self.compare(watch)?;
         if self.snapshot.protected {
-            target.protect(self.snapshot, true)?;
+            target.protect(self.snapshot, true, Some(&arriving))?;
         }
         Ok(sent_bytes)
     }
@@ -71,11 +73,14 @@ impl Sent<'_> {
         match (self.base, &before.receiving) {
             (None, Some(receiving)) if *receiving == self.snapshot.identity => Ok(true),
             (None, _) => {
-                target.step(self.volume, Some(&self.run.arriving()), Some(self.run.given_up()))?;
-                target.delete_volume(self.volume)?;
+                let given_up = self.run.given_up();
+                target.step(self.volume, Some(&self.run.arriving()), Some(given_up.clone()))?;
+                target.delete_volume(self.volume, &given_up)?;
                 Ok(false)
             }
-            (Some(base), Some(_)) => target.roll_back(self.volume, base).map(|()| false),
+            (Some(base), Some(_)) => {
+                target.roll_back(self.volume, base, self.run.arriving()).map(|()| false)
+            }
             (Some(_), None) => Ok(false),
         }
     }
@@ -88,12 +93,12 @@ impl Sent<'_> {
             from: self.base.map(|base| base.identity.clone()),
             size_bytes: self.snapshot.size_bytes,
             block_size_bytes: self.snapshot.block_size_bytes,
-            arriving_from: self.base.is_none().then(|| self.run.arriving().peer),
+            expects: Some(self.run.arriving()),
         };
         let send = || target.client.send::<Volume>(Method::POST, &path, &begin).map(drop);
         match (soon(send), self.base) {
             (Err(failure), Some(base)) if failure.is(ErrorKind::Conflict) => {
-                target.roll_back(self.volume, base)?; // Something was written that is not of this volume.
+                target.roll_back(self.volume, base, self.run.arriving())?; // Something was written that is not of this volume.
                 send()
             }
             (begun, _) => begun,

@@ -7,12 +7,15 @@
 //!
 //! G1. What there is to do is read from the two daemons and nothing else: whoever runs the command again goes on, whatever died.
 //! G2. A volume is open to clients in one pool at a time. The source gives up its own (leaving, then left) before the target's is there, and
-//!     takes it back only while the target's cannot get there.
-//! G3. Every step between states is a comparison at the daemon that names who moves the volume, so two commands do not work against each
-//!     other: one is refused.
+//!     takes it back only once the target's cannot get there. A run sees that the source's fence is its own behind everything else that it
+//!     does before the target's last step, and does nothing in between.
+//! G3. Every step between states, and whatever else changes a part at the target or what is behind the fence, is a comparison at the daemon
+//!     that names who moves the volume, so two commands do not work against each other: one is refused.
+//! G5. What was not answered may be carried out later. So no step is sent twice, and a state counts only when a daemon says it.
 //! G4. Nothing arrives that was not read back and compared.
 
 mod copy;
+mod give_back;
 mod report;
 mod side;
 mod volume;

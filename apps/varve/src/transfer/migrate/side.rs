@@ -1,5 +1,7 @@
 //! The two daemons of a migration, and the calls that it makes to each.
 
+use std::hash::{BuildHasher, Hasher, RandomState};
+
 use hyper::Method;
 use varve_access_admin::ListenAddress;
 use varve_access_admin::v1::{
@@ -11,11 +13,14 @@ use varve_types::ErrorKind;
 use crate::age::now_unix_ms;
 use crate::client::{Client, percent_encoded, snapshot_path, volume_path};
 use crate::failure::{Failure, Result};
-use crate::transfer::export::delete_soon;
 use crate::transfer::nbd::listener;
 
 /// First letters of the names of snapshots that a migration takes; 13 digits follow.
 const SNAPSHOT_PREFIX: &str = "migrate-";
+
+/// Last letters of a run that has ended before it was done: nobody acts for it, so what it was sending gets no further until another run takes
+/// it over.
+const ENDED: &str = ".ended";
 
 /// First words of what a volume is told that is to be deleted.
 const GIVEN_UP: &str = "nowhere: given up, it came from";
@@ -41,7 +46,8 @@ pub(super) struct Run {
 
 impl Run {
     pub(super) fn new(source: Side, target: Side) -> Self {
-        let id = format!("{}.{}", now_unix_ms(), std::process::id());
+        let random = RandomState::new().build_hasher().finish();
+        let id = format!("{}.{random:016x}", now_unix_ms());
         Self { source, target, id }
     }
 
@@ -64,6 +70,17 @@ impl Run {
     /// What the target's volumes are told.
     pub(super) fn arriving(&self) -> VolumeMove {
         VolumeMove { state: MoveState::Arriving, peer: self.peer(&self.source) }
+    }
+
+    /// The same once this run has ended without them: it does nothing with them any more.
+    pub(super) fn parked(&self) -> VolumeMove {
+        let VolumeMove { state, peer } = self.arriving();
+        VolumeMove { state, peer: format!("{peer}{ENDED}") }
+    }
+
+    /// The export through which one of the target's is filled.
+    pub(super) fn export(&self, volume: &str) -> String {
+        format!("arriving:{}:{volume}", self.id)
     }
 
     fn peer(&self, side: &Side) -> String {
@@ -144,35 +161,61 @@ impl Side {
         Ok(all)
     }
 
-    /// Takes a snapshot that the migration deletes again.
-    pub(super) fn take_snapshot(&self, volume: &str) -> Result<Snapshot> {
+    /// Takes a snapshot that the migration deletes again, of a volume that is at `expects` on its way.
+    pub(super) fn take_snapshot(
+        &self,
+        volume: &str,
+        expects: Option<VolumeMove>,
+    ) -> Result<Snapshot> {
         let name = format!("{volume}@{SNAPSHOT_PREFIX}{:013}", now_unix_ms());
-        let spec = CreateSnapshots { names: vec![name] };
+        let spec = CreateSnapshots { names: vec![name], expects };
         let taken = self.client.send::<SnapshotPage>(Method::POST, "/v1/snapshots", &spec)?.value;
         taken.snapshots.into_iter().next().ok_or_else(|| Failure::new("no snapshot was taken"))
     }
 
-    pub(super) fn protect(&self, snapshot: &Snapshot, protected: bool) -> Result<()> {
+    pub(super) fn protect(
+        &self,
+        snapshot: &Snapshot,
+        protected: bool,
+        expects: Option<&VolumeMove>,
+    ) -> Result<()> {
         let path = snapshot_path(&snapshot.name);
-        let change = ChangeSnapshot { protected };
+        let change = ChangeSnapshot { protected, expects: expects.cloned() };
         self.client.send::<Snapshot>(Method::PATCH, &path, &change).map(drop)
     }
 
-    pub(super) fn delete_snapshot(&self, snapshot: &Snapshot) -> Result<()> {
-        delete_soon(&self.client, &snapshot_path(&snapshot.name))
-    }
-
-    /// Deletes a volume with its snapshots, protected ones too.
-    pub(super) fn delete_volume(&self, name: &str) -> Result<()> {
-        for snapshot in self.snapshots(name)?.iter().filter(|snapshot| snapshot.protected) {
-            self.protect(snapshot, false)?;
+    /// Deletes a snapshot, a protected one too, of a volume that is at `expects` on its way.
+    pub(super) fn delete_snapshot(
+        &self,
+        snapshot: &Snapshot,
+        expects: Option<&VolumeMove>,
+    ) -> Result<()> {
+        if snapshot.protected {
+            self.protect(snapshot, false, expects)?;
         }
-        delete_soon(&self.client, &format!("{}?snapshots=true", volume_path(name)))
+        let query = expects.map_or_else(String::new, |moves| format!("?{}", query(moves)));
+        self.delete(&format!("{}{query}", snapshot_path(&snapshot.name)))
     }
 
-    pub(super) fn roll_back(&self, volume: &str, to: &Snapshot) -> Result<()> {
+    /// Deletes a volume that is at `expects` on its way with its snapshots, protected ones too.
+    pub(super) fn delete_volume(&self, name: &str, expects: &VolumeMove) -> Result<()> {
+        for snapshot in self.snapshots(name)?.iter().filter(|snapshot| snapshot.protected) {
+            self.protect(snapshot, false, Some(expects))?;
+        }
+        self.delete(&format!("{}?snapshots=true&{}", volume_path(name), query(expects)))
+    }
+
+    /// Deletes what may be there.
+    fn delete(&self, path: &str) -> Result<()> {
+        match soon(|| self.client.delete(path)) {
+            Err(failure) if failure.is(ErrorKind::NotFound) => Ok(()),
+            deleted => deleted,
+        }
+    }
+
+    pub(super) fn roll_back(&self, volume: &str, to: &Snapshot, expects: VolumeMove) -> Result<()> {
         let path = format!("{}/rollback", volume_path(volume));
-        let to = RollBack { snapshot: own_name(to).to_owned() };
+        let to = RollBack { snapshot: own_name(to).to_owned(), expects: Some(expects) };
         soon(|| self.client.send::<Volume>(Method::POST, &path, &to).map(drop))
     }
 
@@ -182,19 +225,51 @@ impl Side {
         volume: &str,
         before: Option<&VolumeMove>,
         after: Option<VolumeMove>,
-    ) -> Result<Volume> {
+    ) -> Result<()> {
+        self.send_step(volume, &MoveVolume { before: before.cloned(), after, last: None })
+    }
+
+    /// The step to the last state, with the identity of the last snapshot that was sent.
+    pub(super) fn arrive(&self, volume: &str, before: VolumeMove, last: &Snapshot) -> Result<()> {
+        let last = Some(last.identity.clone());
+        self.send_step(volume, &MoveVolume { before: Some(before), after: None, last })
+    }
+
+    /// Once, for what is not answered may be carried out later.
+    fn send_step(&self, volume: &str, step: &MoveVolume) -> Result<()> {
         let path = format!("{}/move", volume_path(volume));
-        let step = MoveVolume { before: before.cloned(), after };
-        Ok(self.client.send::<Volume>(Method::POST, &path, &step)?.value)
+        self.client.send::<Volume>(Method::POST, &path, step).map(drop)
     }
 }
 
+fn query(moves: &VolumeMove) -> String {
+    let state = match moves.state {
+        MoveState::Arriving => "arriving",
+        MoveState::Leaving => "leaving",
+        MoveState::Left => "left",
+    };
+    format!("state={state}&peer={}", percent_encoded(&moves.peer))
+}
+
 /// Tries again for a moment what is refused while a connection that just ended counts as open.
-pub(super) fn soon<T>(mut work: impl FnMut() -> Result<T>) -> Result<T> {
+pub(super) fn soon<T>(work: impl FnMut() -> Result<T>) -> Result<T> {
+    again_while(|failure| failure.is(ErrorKind::Conflict), work)
+}
+
+/// Tries again for a moment whatever fails.
+pub(super) fn soon_at_all<T>(work: impl FnMut() -> Result<T>) -> Result<T> {
+    again_while(|_| true, work)
+}
+
+fn again_while<T>(
+    is_passing: impl Fn(&Failure) -> bool,
+    mut work: impl FnMut() -> Result<T>,
+) -> Result<T> {
     let mut done = work();
     for _ in 0..50 {
-        if done.is_ok() {
-            break;
+        match &done {
+            Err(failure) if is_passing(failure) => {}
+            _ => break,
         }
         std::thread::sleep(std::time::Duration::from_millis(100));
         done = work();

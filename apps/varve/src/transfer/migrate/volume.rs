@@ -7,6 +7,7 @@ use varve_access_admin::v1::{ChangeVolume, MoveState, Reservation, Snapshot, Vol
 use varve_types::{ByteCount, ErrorKind};
 
 use super::copy::Sent;
+use super::give_back::{Disarmed, after_lost_fence, call_off, give_back};
 use super::report::{Moved, ms};
 use super::side::{Run, Side, is_given_up, is_internal, own_name};
 use crate::client::volume_path;
@@ -86,7 +87,8 @@ fn survey(run: &Run, name: &str) -> Result<Found> {
             );
         }
         (Some(there), here) => match (state(Some(there)), state(here.as_ref()), here) {
-            (Some(MoveState::Left), ..) => Stage::Left,
+            (Some(MoveState::Left), None, Some(_)) => Stage::Left,
+            (Some(MoveState::Left), ..) => return Err(not_in_use(run, name)),
             (Some(MoveState::Arriving), ..) => {
                 return refuse(
                     format!("volume {name} is not whole: it arrives from elsewhere"),
@@ -124,8 +126,18 @@ fn has_leftovers(side: &Side, name: &str) -> Result<bool> {
     Ok(side.snapshots(name)?.iter().any(is_internal))
 }
 
+/// What the source has left of a volume that left may be all that there is of it.
+fn not_in_use(run: &Run, name: &str) -> Failure {
+    let Run { source, target, .. } = run;
+    Failure::new(format!(
+        "volume {name} has left pool {}, and pool {} has none of that name in use: what the source keeps stays",
+        source.pool, target.pool
+    ))
+    .hint("a clone of its last snapshot has what it was; `varve volume delete --snapshots` at the source deletes it")
+}
+
 /// Whether the target's volume has the last snapshot that the migration took of the source's.
-fn is_same(run: &Run, name: &str) -> Result<bool> {
+pub(super) fn is_same(run: &Run, name: &str) -> Result<bool> {
     let last = run.source.snapshots(name)?.into_iter().rfind(is_internal);
     let all = run.target.snapshots(name)?;
     Ok(last.is_some_and(|last| all.iter().any(|here| here.identity == last.identity)))
@@ -143,15 +155,23 @@ pub(super) fn migrate(run: &Run, name: &str, keep_source: bool, watch: &Watch) -
     if let Stage::Send = stage {
         Sending { run, name, watch, moved: &mut moved }.send_all(target.as_ref())?;
     }
+    let fence = match stage {
+        Stage::Send => Some(run.leaving()),
+        _ => source.and_then(|source| source.moves),
+    };
     if let Stage::Send | Stage::Arrived = stage {
-        let moves = run.source.volume(name)?.and_then(|volume| volume.moves);
-        run.source.step(name, moves.as_ref(), Some(run.left()))?;
+        run.source.step(name, fence.as_ref(), Some(run.left())).map_err(|failure| {
+            failure.prefixed(&format!(
+                "volume {name} is in use at the target, and out of use at the source, where it is still; run the command again to finish. \
+                 Before that: "
+            ))
+        })?;
     }
     if let Stage::Send | Stage::Arrived | Stage::Left = stage {
         retire(run, name, keep_source, &mut moved)?;
     }
     for snapshot in run.target.snapshots(name)?.iter().filter(|snapshot| is_internal(snapshot)) {
-        run.target.delete_snapshot(snapshot)?;
+        run.target.delete_snapshot(snapshot, None)?;
     }
     moved.what = match stage {
         Stage::Send => "moved".to_owned(),
@@ -175,7 +195,16 @@ fn retire(run: &Run, name: &str, keep_source: bool, moved: &mut Moved) -> Result
     }
     let began = Instant::now();
     loop {
-        match run.source.delete_volume(name) {
+        // Both are read anew: what left is deleted where it left, and only if it is in use elsewhere.
+        let left = match run.source.volume(name)?.map(|volume| volume.moves) {
+            None => return Ok(()),
+            Some(Some(moves)) if moves.state == MoveState::Left => moves,
+            Some(_) => return Err(Failure::new(format!("volume {name} has not left the source"))),
+        };
+        if run.target.volume(name)?.is_none_or(|here| here.moves.is_some()) {
+            return Err(not_in_use(run, name));
+        }
+        match run.source.delete_volume(name, &left) {
             Err(failure) if failure.is(ErrorKind::Conflict) => {
                 if began.elapsed() > CLIENTS_WAIT {
                     moved.notes.push(format!(
@@ -230,20 +259,23 @@ struct Sending<'a> {
 
 impl Sending<'_> {
     fn send_all(&mut self, target: Option<&Volume>) -> Result<()> {
+        let Self { run, name, .. } = *self;
         self.adopt_target(target)?;
         // A fence that an earlier run left is taken over: there is little to send behind it.
-        let fence = self.run.source.volume(self.name)?.and_then(|volume| volume.moves);
+        let fence = run.source.volume(name)?.and_then(|volume| volume.moves);
         if fence.is_none() {
             self.rounds()?;
         }
         let began = Instant::now();
-        self.watch.say(format!("{}: the last difference", self.name));
-        self.run.source.step(self.name, fence.as_ref(), Some(self.run.leaving()))?;
-        let ready = self.last_round();
-        if let Err(failure) = ready {
-            return Err(self.give_back(failure));
+        self.watch.say(format!("{name}: the last difference"));
+        match run.source.step(name, fence.as_ref(), Some(run.leaving())) {
+            Ok(()) => {}
+            Err(failure) if failure.is_refusal() => return Err(failure),
+            Err(failure) => return after_lost_fence(run, name, failure),
         }
-        self.arrive()?;
+        if let Err(failure) = self.behind_the_fence() {
+            give_back(run, name, failure)?;
+        }
         self.moved.refused_ms = Some(ms(began.elapsed()));
         Ok(())
     }
@@ -251,13 +283,53 @@ impl Sending<'_> {
     /// Makes the target's part this run's, or removes one that was given up.
     fn adopt_target(&self, target: Option<&Volume>) -> Result<()> {
         let Some(moves) = target.and_then(|target| target.moves.as_ref()) else { return Ok(()) };
+        let arriving = self.run.arriving();
         match moves.state {
-            MoveState::Left => self.run.target.delete_volume(self.name),
+            MoveState::Left => self.run.target.delete_volume(self.name, moves),
+            MoveState::Arriving if *moves == arriving => Ok(()),
             MoveState::Arriving | MoveState::Leaving => {
-                let arriving = Some(self.run.arriving());
-                self.run.target.step(self.name, Some(moves), arriving).map(drop)
+                self.run.target.step(self.name, Some(moves), Some(arriving))
             }
         }
+    }
+
+    /// What there is to do while writers are refused.
+    fn behind_the_fence(&mut self) -> Result<()> {
+        let Self { run, name, .. } = *self;
+        if self.adopt_again()? == Disarmed::Arrived {
+            return Ok(());
+        }
+        let last = self.last_round()?;
+        let fence = run.source.volume(name)?.and_then(|volume| volume.moves);
+        if fence != Some(run.leaving()) {
+            return Err(Failure::new(format!("another command took volume {name} over")));
+        }
+        run.target.arrive(name, run.arriving(), &last) // G2: nothing is done between these two.
+    }
+
+    /// Looks at the target again, for what was seen before the fence may have changed: the one who had the fence before may have ended the
+    /// move, or another command may have its part.
+    fn adopt_again(&self) -> Result<Disarmed> {
+        let Self { run, name, .. } = *self;
+        let here = run.target.volume(name)?;
+        match here.as_ref().map(|here| here.moves.as_ref()) {
+            Some(None) if is_same(run, name)? => return Ok(Disarmed::Arrived),
+            Some(None) => {
+                return Err(Failure::new(format!("the target has another volume {name}")));
+            }
+            Some(Some(moves)) if moves.state == MoveState::Arriving => {
+                self.adopt_target(here.as_ref())?;
+            }
+            _ => {}
+        }
+        let (all, here) = (run.source.snapshots(name)?, run.target.snapshots(name)?);
+        if !all.iter().any(|there| here.iter().any(|here| here.identity == there.identity)) {
+            return Err(Failure::new(format!(
+                "the target has no snapshot of volume {name} any more: all of it is to be sent, and not while writes are refused"
+            ))
+            .hint("run the command again"));
+        }
+        Ok(Disarmed::Safe)
     }
 
     /// Differences, each of what was written while the one before was sent, until there is little.
@@ -283,17 +355,29 @@ impl Sending<'_> {
 
     /// Takes a snapshot and sends whatever the target lacks; how many bytes the last difference had.
     fn round(&mut self) -> Result<u64> {
-        self.run.source.take_snapshot(self.name)?;
+        self.run.source.take_snapshot(self.name, None)?;
         self.send_missing()
     }
 
+    /// Deletes what the target received and the source does not have any more: its name may be another's by now.
+    fn forget_deleted(&self) -> Result<()> {
+        let all = self.run.source.snapshots(self.name)?;
+        let is_there = |here: &Snapshot| all.iter().any(|there| there.identity == here.identity);
+        let arriving = self.run.arriving();
+        let here = self.run.target.snapshots(self.name)?;
+        for snapshot in here.iter().filter(|here| !is_there(here)) {
+            self.run.target.delete_snapshot(snapshot, Some(&arriving))?;
+        }
+        Ok(())
+    }
+
     fn send_missing(&mut self) -> Result<u64> {
+        self.forget_deleted()?;
         let mut sent_bytes = 0;
         loop {
             let all = self.run.source.snapshots(self.name)?;
             let here = self.run.target.snapshots(self.name)?;
-            let has = |snapshot: &Snapshot| here.iter().any(|h| h.identity == snapshot.identity);
-            let base = all.iter().rev().find(|snapshot| has(snapshot));
+            let base = common(&all, &here).map(|(base, _)| base);
             let next = all.iter().find(|s| base.is_none_or(|base| s.id > base.id));
             let Some(snapshot) = next else { return Ok(sent_bytes) };
             self.watch.expect_bytes(self.data_bytes(snapshot, base)?);
@@ -310,36 +394,37 @@ impl Sending<'_> {
         extents.map(|extent| Ok(extent?.len)).sum()
     }
 
-    /// Deletes snapshots of the migration that nothing counts from any more.
+    /// Deletes snapshots of the migration that are older than the one from which the next difference counts. Younger ones may be what another
+    /// command counts from.
     fn tidy(&self) -> Result<()> {
-        let all = self.run.source.snapshots(self.name)?;
-        let here = self.run.target.snapshots(self.name)?;
-        let has = |snapshot: &Snapshot| here.iter().any(|h| h.identity == snapshot.identity);
-        let Some(base) = all.iter().rev().find(|snapshot| has(snapshot)) else { return Ok(()) };
-        for side in [&self.run.source, &self.run.target] {
-            let old = side.snapshots(self.name)?.into_iter().filter(is_internal);
-            for snapshot in old.filter(|snapshot| snapshot.identity != base.identity) {
-                side.delete_snapshot(&snapshot)?;
-            }
+        let Run { source, target, .. } = self.run;
+        let (all, here) = (source.snapshots(self.name)?, target.snapshots(self.name)?);
+        let Some((base, base_here)) = common(&all, &here) else { return Ok(()) };
+        for snapshot in old(&all, base) {
+            source.delete_snapshot(snapshot, None)?;
+        }
+        let arriving = self.run.arriving();
+        for snapshot in old(&here, base_here) {
+            target.delete_snapshot(snapshot, Some(&arriving))?;
         }
         Ok(())
     }
 
-    /// The difference that nothing is written behind, and everything that is not data.
-    fn last_round(&mut self) -> Result<()> {
-        self.round()?;
+    /// The difference that nothing is written behind, and everything that is not data; the snapshot that was sent last.
+    fn last_round(&mut self) -> Result<Snapshot> {
+        let (leaving, arriving) = (self.run.leaving(), self.run.arriving());
+        let last = self.run.source.take_snapshot(self.name, Some(leaving))?;
+        self.send_missing()?;
         let all = self.run.source.snapshots(self.name)?;
         for here in self.run.target.snapshots(self.name)? {
             let there = all.iter().find(|there| there.identity == here.identity);
             let protected = there.is_some_and(|there| there.protected);
             if here.protected != protected {
-                self.run.target.protect(&here, protected)?;
-            }
-            if there.is_none() {
-                self.run.target.delete_snapshot(&here)?;
+                self.run.target.protect(&here, protected, Some(&arriving))?;
             }
         }
-        self.settings()
+        self.settings()?;
+        Ok(last)
     }
 
     fn settings(&self) -> Result<()> {
@@ -355,39 +440,25 @@ impl Sending<'_> {
                 Some(_) => Reservation::Full,
                 None => Reservation::None,
             }),
+            expects: Some(self.run.arriving()),
             ..ChangeVolume::default()
         };
         let path = volume_path(self.name);
         self.run.target.client.send::<Volume>(Method::PATCH, &path, &change).map(drop)
     }
+}
 
-    /// Makes the target's volume one that clients use.
-    fn arrive(&self) -> Result<()> {
-        let arriving = self.run.arriving();
-        let step = super::side::soon(|| self.run.target.step(self.name, Some(&arriving), None));
-        let Err(failure) = step else { return Ok(()) };
-        // The answer may be all that is missing, so the source's is given back only when the target says that it did not happen.
-        match self.run.target.volume(self.name) {
-            Ok(Some(volume)) if volume.moves.is_none() => Ok(()),
-            Ok(_) => Err(self.give_back(failure)),
-            Err(_) => Err(failure.hint(format!(
-                "it is not known whether {} is in use at the target, so the source refuses writes: run the command again when both daemons answer",
-                self.name
-            ))),
-        }
-    }
+/// The youngest snapshot that both sides have, as each has it.
+fn common<'a>(all: &'a [Snapshot], here: &'a [Snapshot]) -> Option<(&'a Snapshot, &'a Snapshot)> {
+    all.iter().rev().find_map(|there| {
+        here.iter().find(|here| here.identity == there.identity).map(|here| (there, here))
+    })
+}
 
-    /// Lets clients use the source's volume again (G2: this run has not let the target's be used, and no other can after this).
-    fn give_back(&self, failure: Failure) -> Failure {
-        match self.run.source.step(self.name, Some(&self.run.leaving()), None) {
-            Ok(_) => failure,
-            Err(second) => failure.prefixed(&format!(
-                "volume {} refuses writes at the source still, for it could not be given back ({}); run the command again, or with --cancel. Before that: ",
-                self.name,
-                second.what()
-            )),
-        }
-    }
+/// Snapshots of a migration that are older than `base`, of the same side.
+fn old<'a>(all: &'a [Snapshot], base: &Snapshot) -> impl Iterator<Item = &'a Snapshot> {
+    let base = base.id;
+    all.iter().filter(move |snapshot| snapshot.id < base && is_internal(snapshot))
 }
 
 /// What a migration would do with a volume.
@@ -452,28 +523,49 @@ pub(super) fn under_way(run: &Run) -> Result<Vec<Moved>> {
     Ok(all)
 }
 
+/// Whether the target has a part of a volume that the source does not have any more.
+fn is_orphan(run: &Run, name: &str) -> Result<bool> {
+    let moves = run.target.volume(name)?.and_then(|here| here.moves);
+    let is_part = moves.is_some_and(|moves| {
+        let arrives = moves.state == MoveState::Arriving && run.source.is_peer_of(&moves);
+        arrives || is_given_up(&moves)
+    });
+    Ok(is_part && run.source.volume(name)?.is_none())
+}
+
 /// Gives a move up.
 pub(super) fn cancel(run: &Run, name: &str) -> Result<Moved> {
-    let Found { stage, source, target } = survey(run, name)?;
-    if !matches!(stage, Stage::Send) {
-        return Err(Failure::new(format!("volume {name} is in use at the target already")).hint(
+    let in_use = || {
+        Failure::new(format!("volume {name} is in use at the target already")).hint(
             "run the command without --cancel to finish; to have it back, migrate it the other way",
-        ));
-    }
-    // First the target's, so that it cannot get there (G2).
-    if let Some(moves) = target.as_ref().and_then(|target| target.moves.as_ref()) {
-        if moves.state != MoveState::Left {
-            run.target.step(name, Some(moves), Some(run.given_up()))?;
+        )
+    };
+    let source = match is_orphan(run, name)? {
+        true => None,
+        false => {
+            let Found { stage, source, .. } = survey(run, name)?;
+            if !matches!(stage, Stage::Send) {
+                return Err(in_use());
+            }
+            source
         }
-        run.target.delete_volume(name)?;
+    };
+    let fence = source.and_then(|source| source.moves);
+    if call_off(run, name, fence.as_ref())? == Disarmed::Arrived {
+        return Err(in_use());
     }
-    if let Some(moves) = source.as_ref().and_then(|source| source.moves.as_ref()) {
-        run.source.step(name, Some(moves), None)?;
+    if let Some(moves) = run.target.volume(name)?.and_then(|here| here.moves)
+        && is_given_up(&moves)
+    {
+        run.target.delete_volume(name, &moves)?;
     }
     for snapshot in run.source.snapshots(name)?.iter().filter(|snapshot| is_internal(snapshot)) {
-        run.source.delete_snapshot(snapshot)?;
+        run.source.delete_snapshot(snapshot, None)?;
     }
-    let what = "given up; it is in use at the source".to_owned();
+    let what = match run.source.volume(name)? {
+        Some(_) => "given up; it is in use at the source".to_owned(),
+        None => "given up; the source does not have it".to_owned(),
+    };
     Ok(Moved { name: name.to_owned(), what, ..Moved::default() })
 }
 
@@ -484,6 +576,37 @@ mod tests {
     fn after(rounds: &[(u64, u64)]) -> Vec<Next> {
         let mut pace = Pace::default();
         rounds.iter().map(|(mib, s)| pace.after(mib << 20, Duration::from_secs(*s))).collect()
+    }
+
+    fn snapshot(id: u64, name: &str, identity: u8) -> Snapshot {
+        Snapshot {
+            name: format!("v@{name}"),
+            volume: "v".to_owned(),
+            id,
+            identity: format!("{identity:032x}"),
+            size_bytes: 4096,
+            block_size_bytes: 4096,
+            created_unix_ms: 0,
+            protected: false,
+        }
+    }
+
+    /// Another command took the youngest, which the target does not have yet, and will count from it.
+    #[test]
+    fn only_what_is_older_than_the_base_is_tidied() {
+        let internal = |number: u64| format!("migrate-{number:013}");
+        let all = [
+            snapshot(1, "mine", 1),
+            snapshot(2, &internal(2), 2),
+            snapshot(5, &internal(1), 3),
+            snapshot(9, &internal(3), 4),
+        ];
+        let here = [snapshot(40, &internal(2), 2), snapshot(41, &internal(1), 3)];
+        let (base, base_here) = common(&all, &here).unwrap();
+        assert_eq!((base.id, base_here.id), (5, 41));
+        let ids = |side, base| old(side, base).map(|old| old.id).collect::<Vec<_>>();
+        assert_eq!((ids(&all, base), ids(&here, base_here)), (vec![2], vec![40]));
+        assert_eq!(common(&all, &[snapshot(7, "mine", 7)]), None, "a name is no identity");
     }
 
     #[test]
