@@ -254,6 +254,19 @@ fn a_volume_arrives_as_the_last_snapshot_and_nothing_else() {
     });
 }
 
+#[test]
+fn a_volume_that_was_received_arrives_after_a_crash_too() {
+    let mut rig = Rig::new();
+    rig.live(async |life: Life| {
+        receive(&life, "1", 5, None).await;
+        receive(&life, "1", 6, Some(5)).await;
+    });
+    rig.live(async |life: Life| {
+        life.datasets().arrive("v", arriving("1"), identity(6)).await.unwrap();
+    });
+    rig.live(async |life: Life| assert_eq!(life.values("v").await, [6, 0, 0, 0]));
+}
+
 /// The first run goes to sleep at each of its steps, a second one takes the volume over, and the first wakes up.
 #[test]
 fn a_run_that_was_asleep_changes_nothing_of_what_another_took_over() {
