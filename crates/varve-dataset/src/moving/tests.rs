@@ -287,6 +287,7 @@ fn a_run_that_was_asleep_changes_nothing_of_what_another_took_over() {
         assert_eq!(kind(two.open_arriving("v", "2").await), conflict, "it is open still");
         filling.write(0, block(6)).await.unwrap();
         drop(filling);
+        assert_eq!(kind(one.open_arriving("v", "1").await), conflict, "another run fills it");
         assert_eq!(kind(one.begin_receive(sent(6, Some(5))).await), conflict);
         assert_eq!(kind(one.end_receive("v", identity(6), "s6").await), conflict);
         assert_eq!(kind(one.rollback("v@s5").await), conflict);
