@@ -118,9 +118,13 @@ class Node(servers.Varve):
         self.context.check(done.returncode == expect, f"`varve check` ends with {done.returncode}\n{done.stdout[-4000:]}{done.stderr}")
         return json.loads(done.stdout)
 
+    def serves(self):
+        """Whether it has said that it serves the pool: one that stands by answers too, for whoever does."""
+        return "serves pool" in self.log()
+
     def answers(self, volume):
-        """Whether a read of the volume is answered, right now."""
-        return self.alive() and self.accepts() and self.read(volume) is not None
+        """Whether it serves the pool, and answers a read of the volume, right now."""
+        return self.alive() and self.serves() and self.accepts() and self.read(volume) is not None
 
     def read(self, volume, offset=0, timeout_s=2):
         """A sector of a volume; none where no answer comes in time."""
@@ -170,7 +174,7 @@ def make_pool(context, ceph, nodes, *options):
 
 
 def next_of(context, nodes, volume, begin, seconds=60):
-    """Whoever answers next of `nodes`, and how long after `begin` it did."""
+    """Whoever serves next of `nodes`, and how long after `begin` it answered."""
     while True:
         for node in nodes:
             if node.answers(volume):

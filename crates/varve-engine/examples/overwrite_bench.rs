@@ -152,7 +152,7 @@ async fn open(reactor: &Reactor, disk: &Rc<dyn Disk>, caches: Caches) -> Rc<Shar
     let media = drive.media(ShardId(0)).expect("one lane");
     let pool = Pool::open(&media).await.expect("open the pool");
     let mut config = ShardConfig::with_memory(POOL, ShardId(0), MEMORY_BYTES);
-    config.page_cache_bytes = caches.pages;
+    config.page_cache_bytes = caches.pages + caches.deaths + caches.updates;
     config.deaths_bytes = caches.deaths;
     config.deltas_bytes = caches.updates;
     config.reduction = Reduction::OFF;

@@ -16,7 +16,7 @@ use varve_media::SegmentId;
 use varve_types::{Generation, SegmentNumber, StreamId};
 
 use crate::reservations::Patience;
-use crate::reserves::{PAGES_OF_ENTRY, Reserves};
+use crate::reserves::{PAGES_OF_ENTRY, Reserves, dirty_limit};
 use crate::tree::PAGE_BYTES;
 use crate::{Error, Result, Shard};
 
@@ -55,6 +55,21 @@ impl Shard {
     pub(crate) fn reserves(&self) -> Reserves {
         let segments = self.space.borrow().stats().segments;
         Reserves::new(&self.config, segments, self.media.segments.geometry().segment_bytes)
+    }
+
+    /// Bytes of changed pages that make a checkpoint due now.
+    pub(crate) fn dirty_limit(&self) -> usize {
+        self.reserves().dirty_limit.min(dirty_limit(self.cache_bytes.get()))
+    }
+
+    /// Gives the page cache what the sets beside it do not take, and half at least.
+    pub(crate) fn share_cache(&self) {
+        let whole = self.config.page_cache_bytes;
+        let trees = &mut *self.trees.borrow_mut();
+        let taken = trees.deaths.bytes() + trees.deltas.bytes();
+        let left = whole.saturating_sub(taken).max(whole / 2);
+        trees.cache.resize(left);
+        self.cache_bytes.set(left);
     }
 
     /// Free segments that reclaim leaves to the next checkpoint (Z1): what is dirty now and what waits to be applied. It goes on

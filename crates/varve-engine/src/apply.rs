@@ -133,6 +133,7 @@ impl Shard {
         self.data_chain.set(segment.head);
         self.entries_since_checkpoint
             .set(self.entries_since_checkpoint.get() + segment.entries.len() as u64);
+        self.share_cache();
         self.space.borrow_mut().sealed(segment.id);
         self.settle_freed();
         Ok(())

@@ -132,7 +132,7 @@ impl Shard {
 
     fn checkpoint_is_due(&self) -> bool {
         self.entries_since_checkpoint.get() >= self.config.checkpoint_entries
-            || self.dirty_bytes() > self.reserves().dirty_limit
+            || self.dirty_bytes() > self.dirty_limit()
             || self.deaths_are_full()
             || self.deltas_are_many()
             || self.misses_new()
@@ -213,6 +213,7 @@ impl Shard {
         self.settle_freed();
         self.note_folded(folds);
         self.counters.checkpoints.set(self.counters.checkpoints.get() + 1);
+        self.share_cache();
         Ok(())
     }
 

@@ -14,7 +14,7 @@ pub struct ShardConfig {
     pub shard: ShardId,
     /// Undrained bytes at most; the lane bounds them too.
     pub buffer_bytes: u64,
-    /// Bytes of cached map, key and table pages.
+    /// Bytes of cached map, key and table pages, of which the two sets below take theirs as they grow, half of them at most.
     pub page_cache_bytes: usize,
     /// Bytes of the set of overwritten chunks that are still in the chunk table.
     pub deaths_bytes: usize,
@@ -42,11 +42,11 @@ pub struct ShardConfig {
 pub struct MemoryShares {
     /// For writes that are not drained yet, in bytes.
     pub buffer_bytes: u64,
-    /// For pages of map, keys and table, in bytes.
+    /// For pages of map, keys and table, and what is noted beside them, in bytes.
     pub page_cache_bytes: usize,
-    /// For the set of overwritten chunks, in bytes.
+    /// Of these for the set of overwritten chunks, in bytes.
     pub deaths_bytes: usize,
-    /// For map updates that wait, in bytes.
+    /// Of these for map updates that wait, in bytes.
     pub deltas_bytes: usize,
     /// For data blocks, in bytes.
     pub block_cache_bytes: usize,
@@ -74,9 +74,9 @@ impl MemoryShares {
         let cache = |sixteenths| usize::try_from(share(sixteenths)).unwrap_or(usize::MAX);
         Self {
             buffer_bytes: share(3),
-            page_cache_bytes: cache(7),
-            deaths_bytes: cache(1) / 2,
-            deltas_bytes: cache(1) / 2,
+            page_cache_bytes: cache(8),
+            deaths_bytes: cache(2),
+            deltas_bytes: cache(2),
             block_cache_bytes: cache(1),
             dedup_index_bytes: cache(1),
             request_bytes: cache(1),

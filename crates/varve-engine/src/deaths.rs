@@ -461,7 +461,7 @@ impl Shard {
     /// Whether more pages of the table may be changed: they fit into the cache, and a checkpoint has segments for them.
     pub(crate) fn has_room_to_fold(&self) -> bool {
         let dirty = self.dirty_bytes();
-        let dirty_max = self.reserves().dirty_limit;
+        let dirty_max = self.dirty_limit();
         let dirty_max = dirty_max.max(PageCache::CLEAN_PAGES_MIN * PageCache::BYTES_PER_PAGE);
         let free = self.space.borrow().free_count();
         dirty < dirty_max && free > self.segments_for(self.checkpoint_bytes()) + RECLAIM_RESERVE

@@ -230,7 +230,7 @@ impl Shard {
         }
         // What pages leave behind is emptier than any data: a few checkpoints scatter it over as many segments.
         // Pages of the table become dirty when they are moved: as few as give something, or a part of what makes a checkpoint due.
-        let limit = self.reserves().dirty_limit;
+        let limit = self.dirty_limit();
         let dirty = self.dirty_bytes();
         let frees_some =
             !self.reclaim.waiting.borrow().is_empty() || !self.reclaim.emptied.borrow().is_empty();

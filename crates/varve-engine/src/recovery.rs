@@ -229,6 +229,7 @@ impl Shard {
             state: RefCell::new(State::Serving),
             stop: Notify::new(),
             stopped: Cell::new(false),
+            cache_bytes: Cell::new(config.page_cache_bytes),
             lane: OnceCell::new(),
             buffer: RefCell::default(),
             pending_keys: RefCell::default(),

@@ -328,7 +328,7 @@ impl Shard {
         let is_quiet = self.credits.data.taken() == 0;
         let may_mark = self.mark_wish() != MarkWish::None || self.dedup.borrow().kept_bytes() > 0;
         let _awaiting = (is_promised && is_quiet && may_mark).then(|| self.mark.await_pass());
-        if is_quiet || self.dirty_bytes() > self.reserves().dirty_limit / 2 {
+        if is_quiet || self.dirty_bytes() > self.dirty_limit() / 2 {
             self.wake_checkpoint_for_space();
         }
         self.reactor.sleep(LOOK_PAUSE_NS).await;

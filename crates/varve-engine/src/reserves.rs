@@ -25,7 +25,7 @@ const LATE_DIRTY_BYTES: usize = 16 << 20;
 /// Reserves of a shard.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reserves {
-    /// Bytes of changed pages that make a checkpoint due: three quarters of the page cache, less where the pages that are changed
+    /// Bytes of changed pages that make a checkpoint due while no updates wait: three quarters of the page cache, less where the pages that are changed
     /// until the checkpoint begins would not fit beside them, and no more than a small part of the shard.
     pub(crate) dirty_limit: usize,
     /// Free segments that data writes leave to reclaim and checkpoints.
@@ -41,18 +41,18 @@ impl Reserves {
         let count = |segments: u64| usize::try_from(segments).unwrap_or(usize::MAX);
         let segment = segment_bytes as usize;
         let small_part = count(segments / 32).max(1).saturating_mul(segment);
-        let cache = config.page_cache_bytes;
-        let begun_late = cache.saturating_sub(LATE_DIRTY_BYTES).max(cache / 2);
-        let dirty_limit = (cache / 4 * 3).min(begun_late).min(small_part);
+        let dirty_limit = dirty_limit(config.page_cache_bytes).min(small_part);
         // Updates of maps that wait.
         let blocks = segments.saturating_mul(u64::from(segment_bytes) / BLOCK_BYTES as u64);
         let updates =
             count(blocks / HIDING_PART).min(config.deltas_bytes / DELTA_BYTES) * STORED_BYTES;
-        // What is dirty when a checkpoint becomes due, a quarter for the table pages it changes itself, what the one segment dirties that
+        // What is dirty when a checkpoint becomes due, or half of it and the updates that took the other half of the cache, a quarter for the table pages it changes itself, what the one segment dirties that
         // is applied before it gets the gate, and three that are open.
         let entries = SegmentWriter::entries_max(segment_bytes) as usize;
         let late = (entries * PAGES_OF_ENTRY * PAGE_BYTES).div_ceil(segment);
-        let checkpoint = (dirty_limit * 5 / 4 + updates) / segment + late + 3;
+        let waiting =
+            dirty_limit.min(self::dirty_limit(config.page_cache_bytes / 2)) * 5 / 4 + updates;
+        let checkpoint = waiting.max(dirty_limit * 5 / 4) / segment + late + 3;
         let data = checkpoint + RECLAIM_RESERVE;
         let share = count(segments * u64::from(config.free_target_percent) / 100);
         let free_target = data + 2 + share;
@@ -63,6 +63,11 @@ impl Reserves {
         let usable_bytes = segments.saturating_sub(slack) * (payload - payload / 64);
         Self { dirty_limit, data, free_target, usable_bytes }
     }
+}
+
+/// Bytes of changed pages that make a checkpoint due in a cache of so many bytes.
+pub(crate) fn dirty_limit(cache: usize) -> usize {
+    (cache / 4 * 3).min(cache.saturating_sub(LATE_DIRTY_BYTES).max(cache / 2))
 }
 
 impl ShardConfig {

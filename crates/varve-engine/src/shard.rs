@@ -70,6 +70,8 @@ pub struct Shard {
     pub(crate) stop: Notify,
     pub(crate) stopped: Cell<bool>,
 
+    /// Of the page cache, what it has now.
+    pub(crate) cache_bytes: Cell<usize>,
     pub(crate) lane: OnceCell<Rc<Lane>>,
     pub(crate) buffer: RefCell<WriteBuffer>,
     pub(crate) pending_keys: RefCell<PendingKeys>,

@@ -106,13 +106,14 @@ async fn open(reactor: &Reactor, cluster: &MemoryCluster, number: u64) -> Node {
     Node { number, client, host: ShardHost::open(config, &dispatch).await.unwrap() }
 }
 
-fn contents(version: u64, block: usize) -> Vec<u8> {
-    let mut bytes = vec![0; BLOCK];
+/// Fills `bytes` with what a version of a block is.
+fn fill(bytes: &mut [u8], version: u64, block: usize) {
     if version > 0 {
-        Rng::new(version * 1009 + block as u64).fill(&mut bytes);
+        Rng::new(version * 1009 + block as u64).fill(bytes);
         bytes[..8].copy_from_slice(&version.to_le_bytes());
+    } else {
+        bytes.fill(0);
     }
-    bytes
 }
 
 /// The version that a block has; nothing when the host refuses.
@@ -126,7 +127,9 @@ async fn read(host: &ShardHost, block: usize) -> Option<u64> {
         }
     }
     let version = u64::from_le_bytes(*bytes.first_chunk().unwrap());
-    assert!(bytes == contents(version, block), "block {block} is a mixture, or of another place");
+    let mut expected = [0; BLOCK];
+    fill(&mut expected, version, block);
+    assert!(bytes == expected, "block {block} is a mixture, or of another place");
     Some(version)
 }
 
@@ -149,11 +152,12 @@ async fn verify(node: &Node, model: &Shared) {
 
 /// Writes a version of some blocks; nothing when the host refuses.
 async fn write(host: &ShardHost, first: usize, count: usize, version: u64) -> Option<()> {
-    let blocks = first..first + count;
-    let bytes: Vec<u8> = blocks.flat_map(|block| contents(version, block)).collect();
+    let mut data = AlignedBuf::scratch(count * BLOCK);
+    for (bytes, block) in data.chunks_exact_mut(BLOCK).zip(first..) {
+        fill(bytes, version, block);
+    }
     let shard = host.shard().await.ok()?;
-    let data = AlignedBuf::from_slice(&bytes).freeze();
-    shard.write(STREAM, (first * BLOCK) as u64, data).await.ok()
+    shard.write(STREAM, (first * BLOCK) as u64, data.freeze()).await.ok()
 }
 
 /// Writes to its blocks until the node refuses; of a hundred writes so many are large.
@@ -249,7 +253,7 @@ async fn delay(node: Rc<Node>, is_over: Rc<Cell<bool>>, mut rng: Rng, reactor: R
 }
 
 /// How many nodes took over.
-async fn lives(reactor: Reactor, seed: u64) {
+async fn lives(reactor: Reactor, seed: u64) -> u64 {
     let mut rng = Rng::new(seed);
     let cluster = MemoryCluster::new();
     cluster.make_pool("data", PoolKind::Erasure { stripe_bytes: 16 << 10 });
@@ -258,7 +262,8 @@ async fn lives(reactor: Reactor, seed: u64) {
     let model = Shared::default();
     model.borrow_mut().blocks = vec![Known::default(); WRITERS * BLOCKS];
     let mut paused: Vec<Rc<Node>> = Vec::new();
-    for number in 1..=3 + rng.below(4) {
+    let nodes = 3 + rng.below(4);
+    for number in 1..=nodes {
         let node = Rc::new(open(&reactor, &cluster, number).await);
         verify(&node, &model).await;
         let is_over = Rc::new(Cell::new(false));
@@ -313,13 +318,17 @@ async fn lives(reactor: Reactor, seed: u64) {
     }
     reactor.sleep(5000 * MS).await;
     verify(&last, &model).await;
+    nodes
 }
 
-fn run(seed: u64) {
+/// The takeovers of a seed.
+fn run(seed: u64) -> u64 {
     let mut sim = SimLoop::new(seed);
     let reactor = sim.handle();
     let done = sim.try_run_until(lives(reactor, seed), STEPS_MAX);
-    assert!(done.is_some(), "seed {seed} waits for ever, or takes more than {STEPS_MAX} steps");
+    done.unwrap_or_else(|| {
+        panic!("seed {seed} waits for ever, or takes more than {STEPS_MAX} steps")
+    })
 }
 
 /// What a former owner put where its successor's chain goes on is not believed, however late it lands.
@@ -358,10 +367,12 @@ fn a_late_segment_is_no_link_of_the_successors_chain() {
 fn nothing_acknowledged_is_lost_and_nothing_comes_back() {
     let seeds = std::env::var("TAKEOVER_SEEDS").unwrap_or_else(|_| "0..60".to_owned());
     let (first, last) = seeds.split_once("..").unwrap();
+    let mut takeovers = 0;
     for seed in first.parse().unwrap()..last.parse().unwrap() {
-        if let Err(panic) = std::panic::catch_unwind(|| run(seed)) {
+        takeovers += std::panic::catch_unwind(|| run(seed)).unwrap_or_else(|panic| {
             eprintln!("seed {seed}: TAKEOVER_SEEDS={seed}..{}", seed + 1);
             std::panic::resume_unwind(panic);
-        }
+        });
     }
+    eprintln!("{takeovers} takeovers");
 }

@@ -210,7 +210,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
         flag: None,
         form: Form::Switch,
         default: "false",
-        reason: "Of a pool on RADOS with its journal there: makes this daemon one of its nodes. One of them serves the pool, the others stand by; \
+        reason: "Of a pool on RADOS with its journal there: makes this daemon one of its nodes. One of them serves the pool, the others stand by and carry clients to it; \
                  when it ends, or nothing is heard of it for 3 s, the one that waited longest takes over. All daemons of a pool \
                  should have it: one without takes the pool as it starts, and has it taken back.",
         apply: |settings, value| settings.rados_join = value.switch(),

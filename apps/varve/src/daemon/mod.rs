@@ -77,7 +77,11 @@ pub(crate) fn run(settings: &Settings) -> Result<()> {
     let nbd = nbd_plan(settings, media.lane_count())?;
     let source = EngineSource::new(settings, media);
     let facts = files::facts(settings, &source, home.drives(), home.journal())?;
-    let joined = node::join(settings, &source.media, || front.bind_all(settings))?;
+    let bind = || {
+        S3::check_key(settings)?;
+        front.bind_all(settings)
+    };
+    let joined = node::join(settings, &source.media, bind)?;
     let (seat, sockets) = match joined {
         Some(Joined { seat, sockets }) => (Some(seat), sockets),
         None => (None, None),

@@ -86,6 +86,22 @@ impl S3 {
         })
     }
 
+    /// Looks whether a node that stands by could serve the objects of the pool once it is its turn: without the key that their users' secrets
+    /// are sealed with it could not.
+    pub(crate) fn check_key(settings: &Settings) -> Result<()> {
+        if settings.data.join(KEY_FILE).exists() {
+            return Ok(());
+        }
+        let what = format!("{} has no {KEY_FILE}", settings.data.display());
+        let advice = "it belongs to the users of the pool's buckets: copy it from the data directory of the node that serves, or serve no S3 with --s3 none";
+        match settings.s3.asked() {
+            S3Listen::Off => {}
+            S3Listen::At(_) => return Err(Failure::misuse(format!("S3: {what}")).hint(advice)),
+            S3Listen::Default => tracing::warn!("{what}: this node will serve no S3; {advice}"),
+        }
+        Ok(())
+    }
+
     /// Where clients that other nodes have accepted go, if they carry some.
     pub(crate) fn carried(&self) -> Option<mpsc::Sender<CarriedClient>> {
         match self {
@@ -257,6 +273,18 @@ impl Drop for Serving {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_node_that_is_to_serve_s3_needs_the_key_of_the_pool() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut settings = Settings { data: directory.path().to_owned(), ..Settings::default() };
+        S3::check_key(&settings).unwrap();
+        settings.s3.listen = S3Listen::At("127.0.0.1:0".parse().unwrap());
+        let failure = S3::check_key(&settings).err().unwrap();
+        assert!(failure.what().contains("has no s3.key"), "{}", failure.what());
+        std::fs::write(directory.path().join(KEY_FILE), "").unwrap();
+        S3::check_key(&settings).unwrap();
+    }
 
     #[test]
     fn an_address_that_was_set_must_do_and_the_default_may_fail() {
