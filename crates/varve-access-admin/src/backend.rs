@@ -8,8 +8,8 @@ use crate::metrics::Metric;
 use crate::objects::ObjectBackend;
 use crate::v1::{
     BeginReceive, ChangeSnapshot, ChangeVolume, CheckStatus, CloneVolume, CreateSnapshots,
-    CreateVolume, DeleteVolume, EndReceive, ExtentPage, MoveVolume, Pool, RollBack, Snapshot,
-    Space, Status, Volume, VolumeFamily, VolumeMove,
+    CreateVolume, DeleteVolume, EndReceive, ExtentPage, ExtentsWanted, MoveVolume, Pool, RollBack,
+    Snapshot, Space, Status, Volume, VolumeFamily, VolumeMove,
 };
 
 /// An answer that arrives later, possibly from another thread.
@@ -71,15 +71,9 @@ pub trait AdminBackend: Send + Sync + 'static {
     /// Makes a volume of what a snapshot or volume holds. `NotFound`, `Exists`, `Invalid`.
     fn clone_volume(&self, spec: CloneVolume) -> AdminFuture<'_, Volume>;
 
-    /// Up to `limit` parts of a volume or snapshot from `offset` on: those with data, or those that may differ from the snapshot
-    /// `since` of the same volume. `NotFound`, `Invalid`.
-    fn extents(
-        &self,
-        name: String,
-        since: Option<String>,
-        offset: u64,
-        limit: usize,
-    ) -> AdminFuture<'_, ExtentPage>;
+    /// Parts of a volume or snapshot. `NotFound`, `Invalid`; `Conflict` when a snapshot has another identity than it has to, or the volume
+    /// moves otherwise.
+    fn extents(&self, name: String, wanted: ExtentsWanted) -> AdminFuture<'_, ExtentPage>;
 
     /// Prepares a volume to receive a snapshot. `Exists`, `NotFound`; `Conflict` when it is not what the changes count from.
     fn begin_receive(&self, volume: String, spec: BeginReceive) -> AdminFuture<'_, Volume>;

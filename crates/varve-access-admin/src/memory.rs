@@ -15,10 +15,10 @@ use crate::metrics::{Metric, MetricKind, Sample};
 use crate::objects::ObjectBackend;
 use crate::v1::{
     BeginReceive, ChangeSnapshot, ChangeVolume, CheckReport, CheckState, CheckStatus, CloneVolume,
-    CreateSnapshots, CreateVolume, DeleteVolume, Drive, EndReceive, ExtentPage, Fill, FillLevel,
-    JournalStatus, ListenerStatus, MemoryStatus, MoveVolume, NodeStatus, Pool, Reservation,
-    RollBack, ServiceState, ShardState, ShardStatus, Snapshot, SnapshotSpace, Space, Status,
-    Volume, VolumeFamily, VolumeMove, VolumeSpace,
+    CreateSnapshots, CreateVolume, DeleteVolume, Drive, EndReceive, ExtentPage, ExtentsWanted,
+    Fill, FillLevel, JournalStatus, ListenerStatus, MemoryStatus, MoveVolume, NodeStatus, Pool,
+    Reservation, RollBack, ServiceState, ShardState, ShardStatus, Snapshot, SnapshotSpace, Space,
+    Status, Volume, VolumeFamily, VolumeMove, VolumeSpace,
 };
 
 /// A pool of nothing but names. The mutex guards the volumes and is never held across an await.
@@ -441,14 +441,8 @@ impl AdminBackend for MemoryBackend {
         ready(self.clone_now(&spec))
     }
 
-    fn extents(
-        &self,
-        name: String,
-        since: Option<String>,
-        offset: u64,
-        limit: usize,
-    ) -> AdminFuture<'_, ExtentPage> {
-        ready(self.extents_now(&name, since.as_deref(), offset, limit))
+    fn extents(&self, name: String, wanted: ExtentsWanted) -> AdminFuture<'_, ExtentPage> {
+        ready(self.extents_now(&name, &wanted))
     }
 
     fn begin_receive(&self, volume: String, spec: BeginReceive) -> AdminFuture<'_, Volume> {

@@ -127,6 +127,14 @@ pub enum Error {
         /// Identity of the snapshot that it should be.
         identity: String,
     },
+    /// The name is that of another snapshot by now.
+    #[error("snapshot `{name}` is not {identity} any more")]
+    OtherSnapshot {
+        /// The name.
+        name: String,
+        /// Identity of the snapshot that it should be.
+        identity: String,
+    },
     /// Writes are under way that do not end.
     #[error("writes to volume `{name}` are under way and do not end")]
     StillChanging {
@@ -234,6 +242,7 @@ impl Error {
             | Self::NotReceiving { .. }
             | Self::MovesOtherwise { .. }
             | Self::NotNewest { .. }
+            | Self::OtherSnapshot { .. }
             | Self::ChangedSince { .. } => ErrorKind::Conflict,
             Self::Moves { .. } => ErrorKind::Fenced,
             Self::StillChanging { .. } => ErrorKind::Unavailable,

@@ -38,7 +38,7 @@ pub use catalog::{CatalogueEntry, CatalogueItem};
 pub use check::OnlineReport;
 pub use datasets::{Datasets, Shared};
 pub use error::{Error, Result};
-pub use extents::ExtentPage;
+pub use extents::{ExtentPage, ExtentSpec};
 pub use figures::DatasetFigures;
 pub use identity::SnapshotIdentity;
 pub use intent::is_intent_head;

@@ -262,9 +262,24 @@ impl Datasets {
 
     /// Opens a snapshot on this thread, to be read. It cannot be deleted while it is open.
     pub(crate) async fn open_snapshot(&self, name: &str) -> Result<Volume> {
+        self.open_identified(name, None).await
+    }
+
+    /// The same, if it is the one with this identity.
+    pub(crate) async fn open_identified(
+        &self,
+        name: &str,
+        identity: Option<SnapshotIdentity>,
+    ) -> Result<Volume> {
         let name = SnapshotName::parse(name)?;
         let _held = self.hold(&name.volume).await?;
         let record = self.snapshot_record(&name).await?;
+        if let Some(identity) = identity.filter(|identity| *identity != record.identity) {
+            return Err(Error::OtherSnapshot {
+                name: name.display(),
+                identity: identity.to_string(),
+            });
+        }
         let SnapshotRecord { route, size_bytes, reduction, .. } = record;
         let gate = Gate::Open; // It is read-only for what it is.
         let opening = Opening { size_bytes, reduction, quota_bytes: None, gate };

@@ -8,9 +8,9 @@ use std::time::Instant;
 
 use varve_access_admin::v1::{
     BeginReceive, ChangeSnapshot, ChangeVolume, CheckStatus, CloneVolume, CreateSnapshots,
-    CreateVolume, DeleteVolume, Drive, EndReceive, ExtentPage, Fill, JournalStatus, ListenerStatus,
-    MemoryStatus, MoveVolume, Pool, RollBack, ServiceState, ShardState, Snapshot, Space, Status,
-    Volume, VolumeFamily, VolumeMove,
+    CreateVolume, DeleteVolume, Drive, EndReceive, ExtentPage, ExtentsWanted, Fill, JournalStatus,
+    ListenerStatus, MemoryStatus, MoveVolume, Pool, RollBack, ServiceState, ShardState, Snapshot,
+    Space, Status, Volume, VolumeFamily, VolumeMove,
 };
 use varve_access_admin::{
     AdminBackend, AdminFuture, Error, ListenAddress, Metric, MetricKind, ObjectBackend, Result,
@@ -334,14 +334,8 @@ impl<S: ShardStack> AdminBackend for PoolBackend<S> {
         self.ask_datasets(|datasets| snapshots::clone(datasets, spec))
     }
 
-    fn extents(
-        &self,
-        name: String,
-        since: Option<String>,
-        offset: u64,
-        limit: usize,
-    ) -> AdminFuture<'_, ExtentPage> {
-        self.ask_datasets(move |datasets| snapshots::extents(datasets, name, since, offset, limit))
+    fn extents(&self, name: String, wanted: ExtentsWanted) -> AdminFuture<'_, ExtentPage> {
+        self.ask_datasets(move |datasets| snapshots::extents(datasets, name, wanted))
     }
 
     fn begin_receive(&self, volume: String, spec: BeginReceive) -> AdminFuture<'_, Volume> {

@@ -2,10 +2,10 @@
 
 use varve_access_admin::v1::{
     BeginReceive, ChangeSnapshot, CloneVolume, CreateSnapshots, EndReceive, Extent, ExtentPage,
-    MoveVolume, RollBack, Snapshot, Volume, VolumeMove,
+    ExtentsWanted, MoveVolume, RollBack, Snapshot, Volume, VolumeMove,
 };
 use varve_access_admin::{Error, Result};
-use varve_dataset::{Datasets, ReceiveSpec, SnapshotIdentity, SnapshotInfo};
+use varve_dataset::{Datasets, ExtentSpec, ReceiveSpec, SnapshotIdentity, SnapshotInfo};
 use varve_types::ErrorKind;
 
 use crate::daemon::engine_stack::{refused, volume, wanted_move};
@@ -65,11 +65,18 @@ pub(super) async fn clone(datasets: Datasets, spec: CloneVolume) -> Result<Volum
 pub(super) async fn extents(
     datasets: Datasets,
     name: String,
-    since: Option<String>,
-    offset: u64,
-    limit: usize,
+    wanted: ExtentsWanted,
 ) -> Result<ExtentPage> {
-    let found = datasets.extents(&name, since.as_deref(), offset, limit).await;
+    let ExtentsWanted { identity: name_identity, since, since_identity, expects, .. } = wanted;
+    let spec = ExtentSpec {
+        name,
+        identity: name_identity.as_deref().map(identity).transpose()?,
+        since,
+        since_identity: since_identity.as_deref().map(identity).transpose()?,
+        offset: wanted.offset,
+        max: wanted.limit,
+    };
+    let found = datasets.expecting(expects.map(wanted_move)).extents(&spec).await;
     let page = found.map_err(refused)?;
     let extent = |range: varve_types::ByteRange| Extent { offset: range.start, len: range.len() };
     let extents = page.extents.into_iter().map(extent).collect();

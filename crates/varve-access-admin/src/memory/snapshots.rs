@@ -9,7 +9,7 @@ use super::{CREATED_UNIX_MS, MemoryBackend, not_found, plain, refusal};
 use crate::error::Result;
 use crate::v1::{
     BeginReceive, ChangeSnapshot, CloneVolume, CreateSnapshots, CreateVolume, EndReceive, Extent,
-    ExtentPage, MoveState, MoveVolume, RollBack, Snapshot, Volume, VolumeMove,
+    ExtentPage, ExtentsWanted, MoveState, MoveVolume, RollBack, Snapshot, Volume, VolumeMove,
 };
 
 /// Every snapshot differs from every other, and from its volume, in as many bytes, and volumes hold as many, at every so many.
@@ -140,27 +140,36 @@ impl MemoryBackend {
         })
     }
 
-    pub(super) fn extents_now(
-        &self,
-        name: &str,
-        since: Option<&str>,
-        offset: u64,
-        limit: usize,
-    ) -> Result<ExtentPage> {
+    pub(super) fn extents_now(&self, name: &str, wanted: &ExtentsWanted) -> Result<ExtentPage> {
+        let ExtentsWanted { identity, since, since_identity, expects, offset, limit } = wanted;
         let volume = name.split_once('@').map_or(name, |(volume, _)| volume);
         let size_bytes = self.change(volume, |volume| volume.size_bytes)?;
+        if expects.is_some() {
+            self.change_moving(volume, expects.as_ref(), |_| ())?;
+        }
+        if name.contains('@') {
+            self.check_identity(name, identity.as_ref())?;
+        }
         if let Some(since) = since {
-            self.with_snapshot(&format!("{volume}@{since}"), |_| ())?;
+            self.check_identity(&format!("{volume}@{since}"), since_identity.as_ref())?;
         }
         let first = offset.next_multiple_of(EXTENT_EVERY_BYTES);
         let step = usize::try_from(EXTENT_EVERY_BYTES).expect("64 MiB");
         let mut offsets = (first..size_bytes).step_by(step);
         let extents: Vec<Extent> = offsets
             .by_ref()
-            .take(limit)
+            .take(*limit)
             .map(|offset| Extent { offset, len: EXTENT_BYTES })
             .collect();
         Ok(ExtentPage { size_bytes, extents, next: offsets.next() })
+    }
+
+    fn check_identity(&self, name: &str, identity: Option<&String>) -> Result<()> {
+        let there = self.with_snapshot(name, |snapshot| snapshot.identity.clone())?;
+        match identity.is_none_or(|identity| *identity == there) {
+            true => Ok(()),
+            false => Err(refusal(ErrorKind::Conflict, format!("snapshot `{name}` is {there}"))),
+        }
     }
 
     pub(super) fn begin_receive_now(&self, name: String, spec: BeginReceive) -> Result<Volume> {

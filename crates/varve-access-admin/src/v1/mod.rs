@@ -20,7 +20,7 @@ pub use openapi::{Endpoint, document, endpoints};
 pub(crate) use routes::router;
 pub use snapshots::{
     BeginReceive, ChangeSnapshot, CloneVolume, CreateSnapshots, EndReceive, Extent, ExtentPage,
-    RollBack, Snapshot, SnapshotPage,
+    ExtentsWanted, RollBack, Snapshot, SnapshotPage,
 };
 pub use types::{
     ChangeVolume, CreateVolume, DeleteVolume, Drive, ErrorBody, Fill, FillLevel, JournalStatus,

@@ -163,7 +163,7 @@ static ENDPOINTS: [Endpoint; 25] = [
         summary: "Parts of a volume or snapshot that hold data, or that may differ from an earlier snapshot, a page at a time.",
         request: None,
         success: (200, Some("ExtentPage")),
-        errors: &[ErrorKind::Invalid, ErrorKind::NotFound],
+        errors: &[ErrorKind::Invalid, ErrorKind::NotFound, ErrorKind::Conflict],
     },
     Endpoint {
         method: "post",
@@ -374,6 +374,11 @@ fn parameters(endpoint: &Endpoint) -> Vec<Value> {
         "listExtents" => {
             let since = "Parts that may differ from this snapshot of the same volume.";
             all.push(query("since", since, text()));
+            let identity = "Identity that the snapshot has to have; refused otherwise.";
+            all.push(query("identity", identity, text()));
+            let identity = "Identity that the snapshot `since` has to have; refused otherwise.";
+            all.push(query("since_identity", identity, text()));
+            all.extend(expected("; it is to be in use here when absent"));
             let schema = json!({ "type": "integer", "minimum": 0, "default": 0 });
             all.push(query("offset", "Leaves out what is before this byte.", schema));
             all.push(limit("Most parts in the page."));

@@ -9,8 +9,8 @@ use serde::Deserialize;
 use crate::error::Result;
 use crate::v1::routes::{Api, NamePath, PAGE_DEFAULT, checked_limit, expected, malformed, name_in};
 use crate::v1::snapshots::{
-    BeginReceive, ChangeSnapshot, CloneVolume, CreateSnapshots, EndReceive, ExtentPage, RollBack,
-    Snapshot, SnapshotPage,
+    BeginReceive, ChangeSnapshot, CloneVolume, CreateSnapshots, EndReceive, ExtentPage,
+    ExtentsWanted, RollBack, Snapshot, SnapshotPage,
 };
 use crate::v1::types::{MoveState, MoveVolume, Volume};
 
@@ -115,7 +115,11 @@ pub(super) async fn clone(
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ExtentQuery {
+    identity: Option<String>,
     since: Option<String>,
+    since_identity: Option<String>,
+    state: Option<MoveState>,
+    peer: Option<String>,
     offset: Option<u64>,
     limit: Option<usize>,
 }
@@ -128,8 +132,15 @@ pub(super) async fn extents(
     let name = name_in(name)?;
     let Query(query) = query.map_err(|e| malformed("query", &e.body_text()))?;
     let limit = checked_limit(Some(query.limit.unwrap_or(PAGE_DEFAULT)))?;
-    let found = api.backend.extents(name, query.since, query.offset.unwrap_or(0), limit);
-    api.within_limit(found).await.map(Json)
+    let wanted = ExtentsWanted {
+        identity: query.identity,
+        since: query.since,
+        since_identity: query.since_identity,
+        expects: expected(query.state, query.peer)?,
+        offset: query.offset.unwrap_or(0),
+        limit,
+    };
+    api.within_limit(api.backend.extents(name, wanted)).await.map(Json)
 }
 
 pub(super) async fn begin_receive(

@@ -111,6 +111,23 @@ pub struct EndReceive {
     pub expects: Option<VolumeMove>,
 }
 
+/// Which parts are told of a volume or snapshot, and how many.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct ExtentsWanted {
+    /// Identity that the snapshot has to have.
+    pub identity: Option<String>,
+    /// Name alone of a snapshot of the same volume; then those are told that may differ from it.
+    pub since: Option<String>,
+    /// Identity that this one has to have.
+    pub since_identity: Option<String>,
+    /// Where the volume has to be on its way between two pools; `None` when it should be in use here.
+    pub expects: Option<VolumeMove>,
+    /// First byte.
+    pub offset: u64,
+    /// Most parts.
+    pub limit: usize,
+}
+
 /// A part of a volume.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Extent {

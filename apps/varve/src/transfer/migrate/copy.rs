@@ -31,6 +31,13 @@ fn attach(side: &Side, export: &str) -> Result<Nbd> {
     soon_at_all(|| Nbd::attach(&side.client, Some(&side.nbd), export))
 }
 
+/// Connects to a snapshot, which is not deleted while it is open: it is this one from then on, or another took its name before.
+fn attach_to(side: &Side, snapshot: &Snapshot) -> Result<Nbd> {
+    let nbd = attach(side, &snapshot.name)?;
+    side.check_identity(snapshot)?;
+    Ok(nbd)
+}
+
 impl Sent<'_> {
     /// Sends it; how many bytes it took.
     pub(super) fn send(&self, watch: &Watch) -> Result<u64> {
@@ -38,7 +45,7 @@ impl Sent<'_> {
         let before = target.volume(self.volume)?;
         let resumes = self.clear(before.as_ref())?;
         self.begin()?;
-        let mut from = attach(source, &self.snapshot.name)?;
+        let mut from = attach_to(source, self.snapshot)?;
         let mut to = attach(target, &self.run.export(self.volume))?;
         let sizes = (from.size_bytes(), to.size_bytes(), self.snapshot.size_bytes);
         if sizes.0 != sizes.1 || sizes.0 != sizes.2 {
@@ -106,7 +113,7 @@ impl Sent<'_> {
     }
 
     fn extents<'a>(&'a self, side: &'a Side) -> Extents<'a> {
-        Extents::new(&side.client, &self.snapshot.name, self.base.map(own_name), 0)
+        Extents::of(&side.client, self.snapshot, self.base)
     }
 
     fn stopped(&self, watch: &Watch) -> Option<Failure> {
@@ -149,8 +156,8 @@ impl Sent<'_> {
     /// Reads what was sent, and what the target says it has, at both, and compares.
     fn compare(&self, watch: &Watch) -> Result<()> {
         let Run { source, target, .. } = self.run;
-        let mut there = attach(source, &self.snapshot.name)?;
-        let mut here = attach(target, &self.snapshot.name)?;
+        let mut there = attach_to(source, self.snapshot)?;
+        let mut here = attach_to(target, self.snapshot)?;
         let both =
             Union { one: self.extents(source).peekable(), other: self.extents(target).peekable() };
         for extent in both {

@@ -161,6 +161,19 @@ impl Side {
         Ok(all)
     }
 
+    /// Refuses when the name of a snapshot is another's by now.
+    pub(super) fn check_identity(&self, snapshot: &Snapshot) -> Result<()> {
+        let there = self.client.get::<Snapshot>(&snapshot_path(&snapshot.name))?.value;
+        match there.identity == snapshot.identity {
+            true => Ok(()),
+            false => Err(Failure::new(format!(
+                "snapshot {} was deleted and taken anew meanwhile",
+                snapshot.name
+            ))
+            .hint("run the command again")),
+        }
+    }
+
     /// Takes a snapshot that the migration deletes again, of a volume that is at `expects` on its way.
     pub(super) fn take_snapshot(
         &self,

@@ -9,7 +9,7 @@ use varve_types::{ByteCount, ErrorKind};
 use super::copy::Sent;
 use super::give_back::{Disarmed, after_lost_fence, call_off, give_back};
 use super::report::{Moved, ms};
-use super::side::{Run, Side, is_given_up, is_internal, own_name};
+use super::side::{Run, Side, is_given_up, is_internal};
 use crate::client::volume_path;
 use crate::extents::Extents;
 use crate::failure::{Failure, Result};
@@ -390,7 +390,7 @@ impl Sending<'_> {
 
     fn data_bytes(&self, snapshot: &Snapshot, base: Option<&Snapshot>) -> Result<u64> {
         let client = &self.run.source.client;
-        let extents = Extents::new(client, &snapshot.name, base.map(own_name), 0);
+        let extents = Extents::of(client, snapshot, base);
         extents.map(|extent| Ok(extent?.len)).sum()
     }
 
