@@ -1,7 +1,8 @@
 //! Sends one snapshot: whole, or as what changed since one that the target has. Then both are read and compared (G4).
 //!
 //! C1. A whole snapshot that was sent in part is gone on with: what the target holds already is compared, up to the first byte that it lacks.
-//!     A part of a difference is undone and sent anew, for nobody can tell from which snapshot it counted.
+//!     A part of a difference is undone and sent anew, for nobody can tell from which snapshot it counted; a target that has any snapshot
+//!     holds none other.
 
 use std::iter::Peekable;
 

@@ -359,6 +359,18 @@ impl Sending<'_> {
         self.send_missing()
     }
 
+    /// Undoes what the target holds of a snapshot that is being received, if it has others: it may be a part of a difference, and to which it
+    /// belongs is not known any more once that is deleted.
+    fn undo_part(&self) -> Result<()> {
+        let Run { target, .. } = self.run;
+        let Some(here) = target.volume(self.name)? else { return Ok(()) };
+        let all = target.snapshots(self.name)?;
+        match undone_to(here.receiving.as_deref(), &all) {
+            Some(newest) => target.roll_back(self.name, newest, self.run.arriving()),
+            None => Ok(()),
+        }
+    }
+
     /// Deletes what the target received and the source does not have any more: its name may be another's by now.
     fn forget_deleted(&self) -> Result<()> {
         let all = self.run.source.snapshots(self.name)?;
@@ -372,6 +384,7 @@ impl Sending<'_> {
     }
 
     fn send_missing(&mut self) -> Result<u64> {
+        self.undo_part()?; // C1: before that from which it counts is forgotten.
         self.forget_deleted()?;
         let mut sent_bytes = 0;
         loop {
@@ -446,6 +459,11 @@ impl Sending<'_> {
         let path = volume_path(self.name);
         self.run.target.client.send::<Volume>(Method::PATCH, &path, &change).map(drop)
     }
+}
+
+/// What a target's part goes back to before anything else is received: a part of a whole snapshot, with which there is none yet, stays.
+fn undone_to<'a>(receiving: Option<&str>, all: &'a [Snapshot]) -> Option<&'a Snapshot> {
+    receiving.and(all.last())
 }
 
 /// The youngest snapshot that both sides have, as each has it.
@@ -607,6 +625,16 @@ mod tests {
         let ids = |side, base| old(side, base).map(|old| old.id).collect::<Vec<_>>();
         assert_eq!((ids(&all, base), ids(&here, base_here)), (vec![2], vec![40]));
         assert_eq!(common(&all, &[snapshot(7, "mine", 7)]), None, "a name is no identity");
+    }
+
+    /// Its base may be deleted right then: what is left would look like a part of a whole snapshot.
+    #[test]
+    fn a_part_of_a_difference_is_undone_and_one_of_a_whole_snapshot_is_not() {
+        let all = [snapshot(4, "a", 1), snapshot(7, "b", 2)];
+        let to = |receiving, all| undone_to(receiving, all).map(|to| to.id);
+        assert_eq!(to(Some("u2"), &all), Some(7));
+        assert_eq!(to(Some("u2"), &[]), None, "it is gone on with");
+        assert_eq!(to(None, &all), None);
     }
 
     #[test]
