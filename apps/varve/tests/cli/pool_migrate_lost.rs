@@ -289,3 +289,24 @@ fn a_part_of_a_volume_that_the_source_lost_is_given_up() {
     assert!(cancelled.stdout.contains("the source does not have it"), "{}", cancelled.stdout);
     assert_eq!(Sides::moves(&sides.target), "no volume");
 }
+
+/// Between the look at the volume and the fence, somebody begins to move it to a third pool, whose daemon is not asked here.
+#[test]
+fn a_fence_of_a_move_to_another_pool_is_not_taken_over() {
+    let sides = Sides::new();
+    let leaving = json!({ "state": "leaving", "peer": "pool 00 at unix:/third, by run 1.9" });
+    let (socket, step) = (admin_socket(&sides.source), json!({ "after": leaving.clone() }));
+    let mut looks = 0;
+    let source = between(&sides.source, move |asked: &Asked| {
+        let is_look = asked.line.starts_with("GET /v1/volumes/v ");
+        looks += u32::from(is_look);
+        if is_look && looks == 2 {
+            let (status, body) = call_at(&socket, "POST", "/v1/volumes/v/move", &step);
+            assert_eq!(status, 200, "{body}");
+        }
+        Fate::Pass
+    });
+    let said = sides.migrate(Some(&source), None, &[]).refused(1);
+    assert!(said.contains("has begun to move otherwise meanwhile: pool 00"), "{said}");
+    assert_eq!(Sides::moves(&sides.source), leaving);
+}

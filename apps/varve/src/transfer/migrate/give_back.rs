@@ -43,6 +43,9 @@ pub(super) fn disarm(run: &Run, name: &str, end: &VolumeMove) -> Result<Disarmed
                 ))),
             };
         };
+        if !is_given_up(&moves) {
+            run.source.check_peer(name, &moves)?;
+        }
         match moves.state {
             MoveState::Left if is_given_up(&moves) => return Ok(Disarmed::Safe),
             MoveState::Arriving => match run.target.step(name, Some(&moves), Some(end.clone())) {
@@ -113,6 +116,7 @@ pub(super) fn after_lost_fence(run: &Run, name: &str, failure: Failure) -> Resul
 /// Gives a move up, whoever began it, and makes the volume one that the source's clients use; the target's part is left to be deleted.
 pub(super) fn call_off(run: &Run, name: &str, fence: Option<&VolumeMove>) -> Result<Disarmed> {
     if let Some(fence) = fence {
+        run.target.check_peer(name, fence)?;
         run.source.step(name, Some(fence), Some(run.leaving()))?; // B1
     }
     let disarmed = match disarm(run, name, &run.given_up()) {

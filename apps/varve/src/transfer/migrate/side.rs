@@ -118,7 +118,19 @@ impl Side {
 
     /// Whether a move is from here, or to here.
     pub(super) fn is_peer_of(&self, moves: &VolumeMove) -> bool {
-        moves.peer.starts_with(&format!("{} at ", self.whose()))
+        is_of_pool(&self.whose(), moves)
+    }
+
+    /// Refuses to take over a move that is not this one: its other side is not asked.
+    pub(super) fn check_peer(&self, name: &str, moves: &VolumeMove) -> Result<()> {
+        match self.is_peer_of(moves) {
+            true => Ok(()),
+            false => Err(Failure::new(format!(
+                "volume {name} has begun to move otherwise meanwhile: {}",
+                moves.peer
+            ))
+            .hint("that move is to end first: run it again with its own two daemons, or --cancel it there")),
+        }
     }
 
     pub(super) fn volumes(&self) -> Result<Vec<Volume>> {
@@ -255,6 +267,11 @@ impl Side {
     }
 }
 
+/// Whether a move's other side is a pool.
+fn is_of_pool(pool: &str, moves: &VolumeMove) -> bool {
+    moves.peer.strip_prefix(pool).is_some_and(|rest| rest.starts_with(" at "))
+}
+
 fn query(moves: &VolumeMove) -> String {
     let state = match moves.state {
         MoveState::Arriving => "arriving",
@@ -288,4 +305,19 @@ fn again_while<T>(
         done = work();
     }
     done
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_move_is_taken_over_between_its_own_two_pools_alone() {
+        let moves = |peer: &str| VolumeMove { state: MoveState::Leaving, peer: peer.to_owned() };
+        assert!(is_of_pool("pool ab", &moves("pool ab at unix:/a, by run 1.2")));
+        assert!(!is_of_pool("pool ab", &moves("pool abc at unix:/a, by run 1.2")));
+        assert!(!is_of_pool("pool ab", &moves("pool cd at unix:/a, by run 1.2 of pool ab at")));
+        let given_up = format!("{GIVEN_UP} pool ab at unix:/a, by run 1.2");
+        assert!(!is_of_pool("pool ab", &moves(&given_up)));
+    }
 }

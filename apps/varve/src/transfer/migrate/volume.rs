@@ -263,8 +263,9 @@ impl Sending<'_> {
         self.adopt_target(target)?;
         // A fence that an earlier run left is taken over: there is little to send behind it.
         let fence = run.source.volume(name)?.and_then(|volume| volume.moves);
-        if fence.is_none() {
-            self.rounds()?;
+        match &fence {
+            None => self.rounds()?,
+            Some(fence) => run.target.check_peer(name, fence)?, // This very one is compared at the daemon.
         }
         let began = Instant::now();
         self.watch.say(format!("{name}: the last difference"));
@@ -283,6 +284,9 @@ impl Sending<'_> {
     /// Makes the target's part this run's, or removes one that was given up.
     fn adopt_target(&self, target: Option<&Volume>) -> Result<()> {
         let Some(moves) = target.and_then(|target| target.moves.as_ref()) else { return Ok(()) };
+        if !is_given_up(moves) {
+            self.run.source.check_peer(self.name, moves)?;
+        }
         let arriving = self.run.arriving();
         match moves.state {
             MoveState::Left => self.run.target.delete_volume(self.name, moves),
