@@ -29,6 +29,16 @@ impl<'a> Extents<'a> {
         Self::with_query(client, &snapshot.name, &query, 0)
     }
 
+    /// The same of a volume that has to be on its way as the query `moves` says.
+    pub(crate) fn of_moving(
+        client: &'a Client,
+        volume: &str,
+        since: Option<&Snapshot>,
+        moves: &str,
+    ) -> Self {
+        Self::with_query(client, volume, &format!("&{moves}{}", since_query(since)), 0)
+    }
+
     fn with_query(client: &'a Client, name: &str, query: &str, offset: u64) -> Self {
         let path = format!("/v1/extents/{}?limit={PAGE}{query}", percent_encoded(name));
         Self { client, path, page: Vec::new().into_iter(), next: Some(offset) }

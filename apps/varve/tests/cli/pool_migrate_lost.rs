@@ -298,7 +298,7 @@ fn a_fence_of_a_move_to_another_pool_is_not_taken_over() {
     let (socket, step) = (admin_socket(&sides.source), json!({ "after": leaving.clone() }));
     let mut looks = 0;
     let source = between(&sides.source, move |asked: &Asked| {
-        let is_look = asked.line.starts_with("GET /v1/volumes/v ");
+        let is_look = asked.line == "GET /v1/volumes/v";
         looks += u32::from(is_look);
         if is_look && looks == 2 {
             let (status, body) = call_at(&socket, "POST", "/v1/volumes/v/move", &step);
@@ -309,4 +309,20 @@ fn a_fence_of_a_move_to_another_pool_is_not_taken_over() {
     let said = sides.migrate(Some(&source), None, &[]).refused(1);
     assert!(said.contains("has begun to move otherwise meanwhile: pool 00"), "{said}");
     assert_eq!(Sides::moves(&sides.source), leaving);
+}
+
+/// When the command asks for a snapshot of what it sent, that was compared: the target was asked what it holds before.
+#[test]
+fn nothing_has_an_identity_that_was_not_compared() {
+    let sides = Sides::new();
+    let mut compared = false;
+    let run = sides.to(move |asked: &Asked| {
+        compared |= asked.line.starts_with("GET /v1/extents/v?");
+        if asked.line.ends_with("/received") {
+            assert!(std::mem::take(&mut compared), "it would count as compared");
+        }
+        Fate::Pass
+    });
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    sides.assert_there([1, 0]);
 }

@@ -254,6 +254,33 @@ fn a_volume_arrives_as_the_last_snapshot_and_nothing_else() {
     });
 }
 
+/// Before it is a snapshot, what was received is told to who moves it, and compared.
+#[test]
+fn what_a_part_holds_is_told_to_who_moves_it_alone() {
+    Rig::new().live(async |life: Life| {
+        receive(&life, "1", 5, None).await;
+        let one = run_of(&life, "1");
+        one.begin_receive(sent(6, Some(5))).await.unwrap();
+        let filling = one.open_arriving("v", "1").await.unwrap();
+        filling.write(64 * MIB, block(6)).await.unwrap();
+        let spec = crate::ExtentSpec {
+            name: "v".to_owned(),
+            since: Some("s5".to_owned()),
+            since_identity: Some(identity(5)),
+            max: 10,
+            ..crate::ExtentSpec::default()
+        };
+        let page = one.extents(&spec).await.unwrap();
+        let extents: Vec<(u64, u64)> = page.extents.iter().map(|e| (e.start, e.end)).collect();
+        assert_eq!(extents, [(64 * MIB, 64 * MIB + 4096)]);
+        assert_eq!(kind(life.datasets().extents(&spec).await), ErrorKind::Fenced);
+        assert_eq!(kind(run_of(&life, "2").extents(&spec).await), ErrorKind::Conflict);
+        let other = crate::ExtentSpec { since_identity: Some(identity(6)), ..spec };
+        assert_eq!(kind(one.extents(&other).await), ErrorKind::Conflict);
+        filling.write(0, block(7)).await.unwrap();
+    });
+}
+
 #[test]
 fn a_volume_that_was_received_arrives_after_a_crash_too() {
     let mut rig = Rig::new();

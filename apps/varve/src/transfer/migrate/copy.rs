@@ -1,4 +1,5 @@
-//! Sends one snapshot: whole, or as what changed since one that the target has. Then both are read and compared (G4).
+//! Sends one snapshot: whole, or as what changed since one that the target has. Then both are read and compared (G4), and only then the
+//! target gets a snapshot with this identity: what was not compared to the end is compared when it is gone on with.
 //!
 //! C1. A whole snapshot that was sent in part is gone on with: what the target holds already is compared, up to the first byte that it lacks.
 //!     A part of a difference is undone and sent anew, for nobody can tell from which snapshot it counted; a target that has any snapshot
@@ -10,7 +11,7 @@ use hyper::Method;
 use varve_access_admin::v1::{BeginReceive, EndReceive, Extent, Snapshot, Volume};
 use varve_types::{ByteCount, ErrorKind};
 
-use super::side::{Run, Side, own_name, soon, soon_at_all};
+use super::side::{Run, Side, own_name, query, soon, soon_at_all};
 use crate::client::volume_path;
 use crate::extents::Extents;
 use crate::failure::{Failure, Result};
@@ -59,6 +60,7 @@ impl Sent<'_> {
             .hint("run the command again; if that does not help, --cancel it and begin anew"));
         }
         let sent_bytes = self.copy(&mut from, &mut to, resumes, watch)?;
+        self.compare(&mut from, &mut to, watch)?;
         to.end()?;
         from.end()?;
         let path = format!("{}/received", volume_path(self.volume));
@@ -67,7 +69,6 @@ impl Sent<'_> {
         let snapshot = own_name(self.snapshot).to_owned();
         let end = EndReceive { identity, snapshot, expects: Some(arriving.clone()) };
         target.client.send::<Snapshot>(Method::POST, &path, &end)?;
-        self.compare(watch)?;
         if self.snapshot.protected {
             target.protect(self.snapshot, true, Some(&arriving))?;
         }
@@ -113,8 +114,15 @@ impl Sent<'_> {
         }
     }
 
-    fn extents<'a>(&'a self, side: &'a Side) -> Extents<'a> {
-        Extents::of(&side.client, self.snapshot, self.base)
+    /// What is to be sent.
+    fn extents(&self) -> Extents<'_> {
+        Extents::of(&self.run.source.client, self.snapshot, self.base)
+    }
+
+    /// What the target's part says it has of it.
+    fn extents_here(&self) -> Extents<'_> {
+        let moves = query(&self.run.arriving());
+        Extents::of_moving(&self.run.target.client, self.volume, self.base, &moves)
     }
 
     fn stopped(&self, watch: &Watch) -> Option<Failure> {
@@ -127,7 +135,7 @@ impl Sent<'_> {
     fn copy(&self, from: &mut Nbd, to: &mut Nbd, resumes: bool, watch: &Watch) -> Result<u64> {
         let (mut sent_bytes, mut compares) = (0, resumes);
         let zeros = self.base.is_some();
-        let extents = self.extents(&self.run.source);
+        let extents = self.extents();
         let take = |found: &crate::transfer::nbd::Found| {
             for (at, run, is_zero) in runs(&found.data) {
                 let offset = found.offset + at as u64;
@@ -155,12 +163,8 @@ impl Sent<'_> {
     }
 
     /// Reads what was sent, and what the target says it has, at both, and compares.
-    fn compare(&self, watch: &Watch) -> Result<()> {
-        let Run { source, target, .. } = self.run;
-        let mut there = attach_to(source, self.snapshot)?;
-        let mut here = attach_to(target, self.snapshot)?;
-        let both =
-            Union { one: self.extents(source).peekable(), other: self.extents(target).peekable() };
+    fn compare(&self, there: &mut Nbd, here: &mut Nbd, watch: &Watch) -> Result<()> {
+        let both = Union { one: self.extents().peekable(), other: self.extents_here().peekable() };
         for extent in both {
             let Extent { offset, len } = extent?;
             let (mut at, end) = (offset, offset.saturating_add(len).min(there.size_bytes()));
@@ -169,7 +173,7 @@ impl Sent<'_> {
                     return Err(failure);
                 }
                 if !there.has_room() {
-                    self.compare_next(&mut there, &mut here)?;
+                    self.compare_next(there, here)?;
                 }
                 let len = usize::try_from(end - at).unwrap_or(usize::MAX).min(REQUEST_BYTES_MAX);
                 there.send_read(at, len)?;
@@ -177,9 +181,8 @@ impl Sent<'_> {
                 at += len as u64;
             }
         }
-        while self.compare_next(&mut there, &mut here)? {}
-        there.end()?;
-        here.end()
+        while self.compare_next(there, here)? {}
+        Ok(())
     }
 
     fn compare_next(&self, there: &mut Nbd, here: &mut Nbd) -> Result<bool> {

@@ -272,7 +272,8 @@ fn is_of_pool(pool: &str, moves: &VolumeMove) -> bool {
     moves.peer.strip_prefix(pool).is_some_and(|rest| rest.starts_with(" at "))
 }
 
-fn query(moves: &VolumeMove) -> String {
+/// How a query says where a volume has to be on its way.
+pub(super) fn query(moves: &VolumeMove) -> String {
     let state = match moves.state {
         MoveState::Arriving => "arriving",
         MoveState::Leaving => "leaving",
