@@ -327,7 +327,7 @@ impl Sending<'_> {
             _ => {}
         }
         let (all, here) = (run.source.snapshots(name)?, run.target.snapshots(name)?);
-        if !all.iter().any(|there| here.iter().any(|here| here.identity == there.identity)) {
+        if common(&all, &here).is_none() {
             return Err(Failure::new(format!(
                 "the target has no snapshot of volume {name} any more: all of it is to be sent, and not while writes are refused"
             ))
@@ -387,6 +387,7 @@ impl Sending<'_> {
         Ok(())
     }
 
+    /// Sends whatever snapshots the target lacks; how many bytes the last one took.
     fn send_missing(&mut self) -> Result<u64> {
         self.undo_part()?; // C1: before that from which it counts is forgotten.
         self.forget_deleted()?;
@@ -395,8 +396,7 @@ impl Sending<'_> {
             let all = self.run.source.snapshots(self.name)?;
             let here = self.run.target.snapshots(self.name)?;
             let base = common(&all, &here).map(|(base, _)| base);
-            let next = all.iter().find(|s| base.is_none_or(|base| s.id > base.id));
-            let Some(snapshot) = next else { return Ok(sent_bytes) };
+            let Some(snapshot) = next_missing(&all, &here) else { return Ok(sent_bytes) };
             self.watch.expect_bytes(self.data_bytes(snapshot, base)?);
             let sent = Sent { run: self.run, volume: self.name, snapshot, base };
             sent_bytes = sent.send(self.watch)?;
@@ -441,7 +441,19 @@ impl Sending<'_> {
             }
         }
         self.settings()?;
+        self.check_all_sent()?;
         Ok(last)
+    }
+
+    /// Refuses to let the target's be used while it lacks a snapshot that would be deleted with the source's volume: behind the fence there
+    /// are no more of them.
+    fn check_all_sent(&self) -> Result<()> {
+        let here = self.run.target.snapshots(self.name)?;
+        match next_missing(&self.run.source.snapshots(self.name)?, &here) {
+            None => Ok(()),
+            Some(lacking) => Err(Failure::new(format!("the target lacks {}", lacking.name))
+                .hint("run the command again")),
+        }
     }
 
     fn settings(&self) -> Result<()> {
@@ -470,11 +482,21 @@ fn undone_to<'a>(receiving: Option<&str>, all: &'a [Snapshot]) -> Option<&'a Sna
     receiving.and(all.last())
 }
 
-/// The youngest snapshot that both sides have, as each has it.
+fn has(side: &[Snapshot], snapshot: &Snapshot) -> bool {
+    side.iter().any(|other| other.identity == snapshot.identity)
+}
+
+/// The snapshot that the target received last of those that the source has, as each has it: what its part is now.
 fn common<'a>(all: &'a [Snapshot], here: &'a [Snapshot]) -> Option<(&'a Snapshot, &'a Snapshot)> {
-    all.iter().rev().find_map(|there| {
-        here.iter().find(|here| here.identity == there.identity).map(|here| (there, here))
+    here.iter().rev().find_map(|here| {
+        all.iter().find(|there| there.identity == here.identity).map(|there| (there, here))
     })
+}
+
+/// The oldest snapshot that the target lacks. It may be older than others that it has: a snapshot gets its number before it is there. The one
+/// behind the fence is the youngest, so it is sent last.
+fn next_missing<'a>(all: &'a [Snapshot], here: &[Snapshot]) -> Option<&'a Snapshot> {
+    all.iter().find(|there| !has(here, there))
 }
 
 /// Snapshots of a migration that are older than `base`, of the same side.
@@ -629,6 +651,24 @@ mod tests {
         let ids = |side, base| old(side, base).map(|old| old.id).collect::<Vec<_>>();
         assert_eq!((ids(&all, base), ids(&here, base_here)), (vec![2], vec![40]));
         assert_eq!(common(&all, &[snapshot(7, "mine", 7)]), None, "a name is no identity");
+    }
+
+    /// It had its number before the migration took its own, and was there after that was sent.
+    #[test]
+    fn a_snapshot_that_appears_late_goes_over_too_and_the_last_one_last() {
+        let internal = |number: u64| format!("migrate-{number:013}");
+        let (sent, last) = (snapshot(5, &internal(1), 1), snapshot(9, &internal(2), 2));
+        let late = snapshot(4, "late", 3);
+        let mut here = vec![snapshot(40, &internal(1), 1)];
+        let all = [late.clone(), sent.clone(), last.clone()];
+        assert_eq!(next_missing(&all, &here), Some(&late));
+        assert_eq!(common(&all, &here).unwrap().0, &sent);
+        here.push(snapshot(41, "late", 3));
+        assert_eq!(common(&all, &here).unwrap().0, &late, "that is what the part is now");
+        assert_eq!(next_missing(&all, &here), Some(&last));
+        here.push(snapshot(42, &internal(2), 2));
+        assert_eq!(next_missing(&all, &here), None);
+        assert_eq!(common(&all, &here).unwrap().0, &last);
     }
 
     /// Its base may be deleted right then: what is left would look like a part of a whole snapshot.
