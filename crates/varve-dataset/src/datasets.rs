@@ -320,12 +320,14 @@ impl Datasets {
         }
     }
 
-    /// An open volume of a record.
+    /// An open volume of a record that was read under the hold of its name. What its gate is follows from that also for those who have it open:
+    /// after a step that failed and became durable later it may be another.
     pub(crate) fn opened(&self, name: &DatasetName, record: &VolumeRecord) -> Volume {
         let VolumeRecord { route, size_bytes, reduction, quota_bytes, .. } = *record;
         let gate = Move::gate(record.moves.as_ref());
         let opening = Opening { size_bytes, reduction, quota_bytes, gate };
         let open = self.shared.open.open(route.stream, opening);
+        self.shared.open.set_gate(route.stream, gate);
         let (dispatch, shared) = (self.dispatch.clone(), Arc::clone(&self.shared));
         Volume::new(dispatch, shared, record.info(name), route, open)
     }

@@ -254,6 +254,25 @@ fn a_volume_arrives_as_the_last_snapshot_and_nothing_else() {
     });
 }
 
+/// A step that failed, and became durable later, left the gate as it was before.
+#[test]
+fn who_opens_a_volume_sets_its_gate_to_what_its_record_says() {
+    Rig::new().live(async |life: Life| {
+        let datasets = life.datasets();
+        life.create("v").await;
+        let volume = datasets.open("v").await.unwrap();
+        let stream = varve_types::StreamId::new(volume.info().id);
+        datasets.shared.open.set_gate(stream, Gate::ReadOnly);
+        assert_eq!(kind(volume.write(0, block(1)).await), ErrorKind::Fenced);
+        drop(datasets.open("v").await.unwrap());
+        volume.write(0, block(1)).await.unwrap();
+        datasets.move_volume("v", None, leaving()).await.unwrap();
+        datasets.shared.open.set_gate(stream, Gate::Open);
+        drop(datasets.open("v").await.unwrap());
+        assert_eq!(kind(volume.write(0, block(2)).await), ErrorKind::Fenced);
+    });
+}
+
 /// Before it is a snapshot, what was received is told to who moves it, and compared.
 #[test]
 fn what_a_part_holds_is_told_to_who_moves_it_alone() {
