@@ -198,12 +198,14 @@ impl Datasets {
     /// Protects a snapshot from being deleted, or no longer. Durable on return.
     ///
     /// # Errors
-    /// `NotFound`.
+    /// `NotFound`; `Fenced` while its volume leaves for another pool.
     pub async fn protect_snapshot(&self, name: &str, protected: bool) -> Result<SnapshotInfo> {
         let name = SnapshotName::parse(name)?;
         let _held = self.hold(&name.volume).await?;
-        if self.expects.is_some() {
-            self.check_move(&name.volume, &self.record(&name.volume).await?)?;
+        let volume = self.record(&name.volume).await?;
+        let leaves = volume.moves.as_ref().is_some_and(|moves| moves.state == MoveState::Leaving);
+        if self.expects.is_some() || leaves {
+            self.check_move(&name.volume, &volume)?; // The target would not be told.
         }
         let record = SnapshotRecord { protected, ..self.snapshot_record(&name).await? };
         store_snapshot(&self.dispatch, &name, &record).await?;

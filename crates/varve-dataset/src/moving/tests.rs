@@ -67,6 +67,7 @@ fn a_volume_that_leaves_is_read_and_not_changed_also_after_a_crash() {
         let mine = datasets.create_snapshots(&["v@mine".to_owned()]).await;
         assert_eq!(kind(mine), ErrorKind::Fenced, "nobody would send it");
         assert_eq!(kind(datasets.delete_snapshot("v@s").await), ErrorKind::Fenced);
+        assert_eq!(kind(datasets.protect_snapshot("v@s", true).await), ErrorKind::Fenced);
         last_snapshot(&life).await;
     });
     rig.live(async |life: Life| {
