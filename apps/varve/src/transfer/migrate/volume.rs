@@ -55,11 +55,25 @@ fn state(volume: Option<&Volume>) -> Option<MoveState> {
 
 /// Volumes of the source that can be moved, and those of which something is under way.
 pub(super) fn names(run: &Run) -> Result<Vec<String>> {
-    let mut names: Vec<String> = under_way(run)?.into_iter().map(|moved| moved.name).collect();
-    names.extend(run.source.volumes()?.into_iter().map(|volume| volume.name));
+    let under_way = under_way(run)?.into_iter().map(|moved| moved.name).collect();
+    let volumes = run.source.volumes()?;
+    let of = |volume: &Volume| (volume.name.clone(), state(Some(volume)));
+    Ok(movable(under_way, &volumes.iter().map(of).collect::<Vec<_>>()))
+}
+
+/// The same; one that arrives at the source is not to stop the others: it can be moved once it is there.
+fn movable(under_way: Vec<String>, volumes: &[(String, Option<MoveState>)]) -> Vec<String> {
+    let mut names = under_way;
+    names.extend(volumes.iter().map(|(name, _)| name.clone()));
+    names.retain(|name| {
+        let arrives = |(other, state): &(String, Option<MoveState>)| {
+            other == name && *state == Some(MoveState::Arriving)
+        };
+        !volumes.iter().any(arrives)
+    });
     names.sort_unstable();
     names.dedup();
-    Ok(names)
+    names
 }
 
 /// What both sides say, or why the volume cannot be moved.
@@ -669,6 +683,15 @@ mod tests {
         here.push(snapshot(42, &internal(2), 2));
         assert_eq!(next_missing(&all, &here), None);
         assert_eq!(common(&all, &here).unwrap().0, &last);
+    }
+
+    #[test]
+    fn what_arrives_at_the_source_does_not_stop_the_others() {
+        let volumes =
+            [("b", None), ("a", Some(MoveState::Leaving)), ("c", Some(MoveState::Arriving))]
+                .map(|(name, state)| (name.to_owned(), state));
+        let under_way = ["a", "c", "d"].map(str::to_owned).to_vec();
+        assert_eq!(movable(under_way, &volumes), ["a", "b", "d"]);
     }
 
     /// Its base may be deleted right then: what is left would look like a part of a whole snapshot.
