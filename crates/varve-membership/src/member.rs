@@ -1,20 +1,23 @@
 //! One node's part in the table: what it makes of what it reads, and what it wants to put in its place.
 //!
 //! ```text
-//!  outside ──joins──▶ stands by ──is named──▶ owner ──leave(), once it has closed the pool──▶ left
-//!                        └──others took it out──▶ given up ◀──┘
+//!  outside ──joins──▶ stands by ──is named──▶ owner ──leave(), once it has closed all of its cells──▶ left
+//!                        │  ▲                    │ gave() the last of its cells
+//!                        │  └────────────────────┤
+//!                        └──others took it out──▶ given up
 //! ```
 //!
 //! B1. Silence is counted by this node's clock, from when a read had returned that showed a beat first, and whoever raises it meanwhile makes the
 //!     replacement fail that gives it up: so the beat stood still for all of that time. No clocks of two nodes are compared.
 //! B2. Silence counts while this node reads regularly only. What stands in the way of its reads may stand in the way of others' beats.
 //! B3. A node that was taken out does not come back: it holds nothing that is its own any more.
+//! B4. A cell that was given stays given until the table shows it, whatever becomes of the answers: then it may be another one's, or this node's again.
 //! M1. Nodes of an earlier version do not know the present format: as long as one of them is in the table, this one writes nothing, and is outside. Once
 //!     the last one has left or is silent, it joins, in the present format.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use varve_types::PoolId;
+use varve_types::{CellId, PoolId};
 
 use crate::{Error, Node, NodeEntry, NodeId, Result, Table};
 
@@ -34,14 +37,35 @@ const _: () = assert!(GAP_NS < SILENCE_NS);
 pub enum Standing {
     /// Not in the table yet.
     Outside,
-    /// In the table; another one is to serve the pool.
+    /// In the table; others are to serve the pool.
     StandsBy,
-    /// It is to serve the pool.
+    /// It is to serve a cell, or several.
     Owner,
     /// Out of the table, as it wanted.
     Left,
     /// Others took it out (B3).
     GivenUp,
+}
+
+/// What a node joins, and what for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Joining {
+    /// The pool.
+    pub pool: PoolId,
+    /// Its cells.
+    pub cells: u16,
+    /// How many of them the node serves at most; at least one.
+    pub room: u16,
+    /// Whether it begins moves, so that all nodes have as many.
+    pub balances: bool,
+}
+
+impl Joining {
+    /// A pool of one cell.
+    #[must_use]
+    pub fn whole(pool: PoolId) -> Self {
+        Self { pool, cells: 1, room: 1, balances: false }
+    }
 }
 
 /// When a beat was seen first.
@@ -53,9 +77,13 @@ struct Seen {
 /// One node's view of the table.
 pub struct Member {
     node: Node,
-    pool: PoolId,
+    joining: Joining,
     standing: Standing,
     wants_to_leave: bool,
+    /// Cells that it has closed for who is next (B4).
+    given: BTreeSet<CellId>,
+    /// Those of them that its last proposal gives.
+    proposed: BTreeSet<CellId>,
     table: Option<Table>,
     seen: BTreeMap<NodeId, Seen>,
     silent: BTreeSet<NodeId>,
@@ -68,13 +96,19 @@ impl Member {
     ///
     /// # Errors
     /// [`Error::PlaceTooLong`].
-    pub fn new(node: Node, pool: PoolId) -> Result<Self> {
+    ///
+    /// # Panics
+    /// When the pool has no cell, or more than it can.
+    pub fn new(node: Node, joining: Joining) -> Result<Self> {
         node.check()?;
+        assert!((1..=CellId::COUNT_MAX).contains(&joining.cells), "a pool has cells");
         Ok(Self {
             node,
-            pool,
+            joining,
             standing: Standing::Outside,
             wants_to_leave: false,
+            given: BTreeSet::new(),
+            proposed: BTreeSet::new(),
             table: None,
             seen: BTreeMap::new(),
             silent: BTreeSet::new(),
@@ -94,23 +128,39 @@ impl Member {
         self.standing
     }
 
-    /// Who is to serve the pool, by the table as it was last seen.
+    /// Who is to serve a cell, by the table as it was last seen.
     #[must_use]
-    pub fn owner(&self) -> Option<&Node> {
+    pub fn owner(&self, cell: CellId) -> Option<&Node> {
         let table = self.table.as_ref()?;
-        table.node(table.owner?).map(|entry| &entry.node)
+        table.node(table.owner(cell)?).map(|entry| &entry.node)
     }
 
-    /// Who stands by, by that table.
-    pub fn standing_by(&self) -> impl Iterator<Item = &Node> {
-        let table = self.table.iter();
-        table.flat_map(|table| {
-            let others = table.nodes.iter().filter(|entry| table.owner != Some(entry.node.id));
-            others.map(|entry| &entry.node)
-        })
+    /// The cells that this node is to serve, by that table; with those that are to move on, until it gave them.
+    pub fn serves(&self) -> impl Iterator<Item = CellId> {
+        self.own_cells().map(|(cell, _)| cell)
     }
 
-    /// From now on it wants to be out. It has closed the pool, if it was the owner: the next one opens it once the table shows it.
+    /// Those of them that it is to close, and then to give.
+    pub fn moves(&self) -> impl Iterator<Item = CellId> {
+        self.own_cells().filter(|(_, is_moving)| *is_moving).map(|(cell, _)| cell)
+    }
+
+    fn own_cells(&self) -> impl Iterator<Item = (CellId, bool)> {
+        let is_out = matches!(self.standing, Standing::GivenUp | Standing::Left);
+        let cells = self.table.iter().filter(move |_| !is_out).flat_map(Table::numbered);
+        cells
+            .filter(|(cell, entry)| {
+                entry.owner == Some(self.node.id) && !self.given.contains(cell)
+            })
+            .map(|(cell, entry)| (cell, entry.next.is_some()))
+    }
+
+    /// It has closed a cell that it served, for who is next.
+    pub fn gave(&mut self, cell: CellId) {
+        self.given.insert(cell);
+    }
+
+    /// From now on it wants to be out. It has closed all of its cells: others open them once the table shows it.
     pub fn leave(&mut self) {
         self.wants_to_leave = true;
         if self.standing == Standing::Outside {
@@ -140,6 +190,9 @@ impl Member {
         }
         self.seen = seen;
         self.table = found;
+        let (table, me) = (&self.table, self.node.id);
+        // B4
+        self.given.retain(|cell| table.as_ref().and_then(|table| table.owner(*cell)) == Some(me));
         self.stand();
         Ok(())
     }
@@ -150,8 +203,14 @@ impl Member {
         if version < known {
             return Err(Error::WentBack { known, found: version });
         }
+        let cells = usize::from(self.joining.cells);
         match found {
-            Some(Table { pool, .. }) if *pool != self.pool => Err(Error::OfAnother { pool: *pool }),
+            Some(table) if table.pool != self.joining.pool => {
+                Err(Error::OfAnother { pool: table.pool })
+            }
+            Some(table) if table.cells.len() != cells => {
+                Err(Error::OtherCells { found: table.cells.len(), known: cells })
+            }
             _ => Ok(()),
         }
     }
@@ -160,7 +219,8 @@ impl Member {
     fn stand(&mut self) {
         let id = self.node.id;
         let is_in = self.table.as_ref().is_some_and(|table| table.node(id).is_some());
-        let is_owner = self.table.as_ref().is_some_and(|table| table.owner == Some(id));
+        let mut cells = self.table.iter().flat_map(|table| &table.cells);
+        let is_owner = cells.any(|cell| cell.owner == Some(id));
         self.standing = match self.standing {
             Standing::GivenUp => Standing::GivenUp, // B3
             Standing::Left => Standing::Left,
@@ -190,11 +250,13 @@ impl Member {
     ///
     /// # Errors
     /// [`Error::TooManyNodes`].
-    pub fn proposal(&self) -> Result<Option<Table>> {
+    pub fn proposal(&mut self) -> Result<Option<Table>> {
         if matches!(self.standing, Standing::GivenUp | Standing::Left) || self.waits_for_earlier() {
             return Ok(None);
         }
-        let mut table = self.table.clone().unwrap_or_else(|| Table::new(self.pool));
+        let Joining { pool, cells, room, balances } = self.joining;
+        let before = self.table.clone();
+        let mut table = before.unwrap_or_else(|| Table::of_cells(pool, cells));
         table.version += 1;
         for silent in &self.silent {
             table.remove(*silent);
@@ -202,13 +264,23 @@ impl Member {
         if self.wants_to_leave {
             table.remove(self.node.id);
         } else {
-            table.beat(&self.node)?;
+            table.beat(&self.node, room)?;
+            self.proposed.clone_from(&self.given);
+            for cell in &self.proposed {
+                table.give(*cell, self.node.id);
+            }
+        }
+        if balances {
+            table.balance();
         }
         Ok(Some(table))
     }
 
     /// Its proposal is the table now.
     pub fn accepted(&mut self, table: Table) {
+        for cell in std::mem::take(&mut self.proposed) {
+            self.given.remove(&cell); // B4
+        }
         self.table = Some(table);
         self.stand();
     }
@@ -220,7 +292,7 @@ mod tests {
     use crate::{Fingerprint, Reach};
 
     fn member(number: u128) -> Member {
-        Member::new(node(number), PoolId([7; 16])).expect("the place is short")
+        Member::new(node(number), Joining::whole(PoolId([7; 16]))).expect("the place is short")
     }
 
     fn node(number: u128) -> Node {
@@ -234,7 +306,7 @@ mod tests {
         let (mut member, mut table) = (member(1), Table::new(PoolId([7; 16])));
         let earlier = Node { reach: None, ..node(2) };
         for beat in 0..10 {
-            table.beat(&earlier).expect("there is room");
+            table.beat(&earlier, 1).expect("there is room");
             table.version += 1;
             member.saw(Some(table.clone()), beat * BEAT_NS).expect("it is a later table");
             assert!(member.waits_for_earlier());
@@ -244,11 +316,12 @@ mod tests {
             member.saw(Some(table.clone()), beat * BEAT_NS).expect("the same table");
         }
         let wanted = member.proposal().expect("there is room").expect("it joins");
-        assert_eq!(wanted.owner, Some(member.id()));
+        assert_eq!(wanted.owner(CellId::FIRST), Some(member.id()));
         assert!(wanted.node(earlier.id).is_none());
         let read = Table::decode(&wanted.encode());
         assert_eq!(read, Ok(wanted));
-        member.saw(Some(Table { nodes: Vec::new(), owner: None, ..table }), 16 * BEAT_NS).unwrap();
+        let empty = Table { version: table.version, ..Table::new(PoolId([7; 16])) };
+        member.saw(Some(empty), 16 * BEAT_NS).unwrap();
         assert!(!member.waits_for_earlier(), "the last one has left");
     }
 
@@ -288,7 +361,7 @@ mod tests {
     fn silence_counts_between_regular_reads_only() {
         let (mut member, mut table) = (member(1), Table::new(PoolId([7; 16])));
         let other = node(2);
-        table.beat(&other).expect("there is room");
+        table.beat(&other, 1).expect("there is room");
         let mut is_out_after = |reads: &[u64]| {
             for now in reads {
                 member.saw(Some(table.clone()), now * BEAT_NS).expect("the same table");
