@@ -10,7 +10,8 @@
 //! B1. Silence is counted by this node's clock, from when a read had returned that showed a beat first, and whoever raises it meanwhile makes the
 //!     replacement fail that gives it up: so the beat stood still for all of that time. No clocks of two nodes are compared.
 //! B2. Silence counts while this node reads regularly only. What stands in the way of its reads may stand in the way of others' beats.
-//! B3. A node that was taken out does not come back: it holds nothing that is its own any more.
+//! B3. A node that was taken out does not come back: it holds nothing that is its own any more, and its first beat would be taken for the one that stood still. Nor does one that may
+//!     have been in the table without hearing of it.
 //! B4. A cell that was given stays given until the table shows it, whatever becomes of the answers: then it may be another one's, or this node's again.
 //! M1. Nodes of an earlier version do not know the present format: as long as one of them is in the table, this one writes nothing, and is outside. Once
 //!     the last one has left or is silent, it joins, in the present format.
@@ -80,6 +81,8 @@ pub struct Member {
     joining: Joining,
     standing: Standing,
     wants_to_leave: bool,
+    /// The version at which it tried to join last.
+    joins_at: Option<u64>,
     /// Cells that it has closed for who is next (B4).
     given: BTreeSet<CellId>,
     /// Those of them that its last proposal gives.
@@ -107,6 +110,7 @@ impl Member {
             joining,
             standing: Standing::Outside,
             wants_to_leave: false,
+            joins_at: None,
             given: BTreeSet::new(),
             proposed: BTreeSet::new(),
             table: None,
@@ -219,6 +223,9 @@ impl Member {
     fn stand(&mut self) {
         let id = self.node.id;
         let is_in = self.table.as_ref().is_some_and(|table| table.node(id).is_some());
+        let version = self.table.as_ref().map_or(0, |table| table.version);
+        // The table of that very version is another node's, or this one is in it.
+        let was_perhaps_in = self.joins_at.is_some_and(|joins_at| joins_at < version);
         let mut cells = self.table.iter().flat_map(|table| &table.cells);
         let is_owner = cells.any(|cell| cell.owner == Some(id));
         self.standing = match self.standing {
@@ -226,6 +233,7 @@ impl Member {
             Standing::Left => Standing::Left,
             _ if is_owner => Standing::Owner,
             _ if is_in => Standing::StandsBy,
+            Standing::Outside if was_perhaps_in => Standing::GivenUp, // B3
             Standing::Outside => Standing::Outside,
             // By its own replacement, whose answer was lost, or by others: it has nothing to lose.
             Standing::StandsBy | Standing::Owner if self.wants_to_leave => Standing::Left,
@@ -265,6 +273,9 @@ impl Member {
             table.remove(self.node.id);
         } else {
             table.beat(&self.node, room)?;
+            if self.standing == Standing::Outside {
+                self.joins_at = Some(table.version);
+            }
             self.proposed.clone_from(&self.given);
             for cell in &self.proposed {
                 table.give(*cell, self.node.id);
@@ -344,6 +355,65 @@ mod tests {
     }
 
     #[test]
+    fn who_may_have_been_in_without_hearing_of_it_does_not_come_back() {
+        let table = |version| Some(Table { version, ..Table::new(PoolId([7; 16])) });
+        let mut refused = member(1);
+        refused.saw(table(4), 0).expect("it is the first one");
+        assert!(refused.proposal().expect("there is room").is_some());
+        refused.saw(table(5), 1).expect("another node was faster");
+        assert_eq!(refused.standing(), Standing::Outside);
+        assert!(refused.proposal().expect("there is room").is_some());
+        refused.saw(table(7), 2).expect("it was in the sixth one, or was not");
+        assert_eq!(refused.standing(), Standing::GivenUp); // B3
+    }
+
+    #[test]
+    fn a_cell_that_was_given_and_came_back_is_served_again() {
+        let pool = PoolId([7; 16]);
+        let joining = Joining { pool, cells: 2, room: 2, balances: false };
+        let mut member = Member::new(node(1), joining).expect("the place is short");
+        member.saw(None, 0).expect("there was no table");
+        let mut table = member.proposal().expect("there is room").expect("it wants to join");
+        table.beat(&node(2), 2).expect("there is room");
+        table.cells[0].next = Some(NodeId(2));
+        member.accepted(table.clone());
+        assert!(member.serves().eq([CellId(0), CellId(1)]) && member.moves().eq([CellId(0)]));
+        member.gave(CellId(0));
+        assert!(member.serves().eq([CellId(1)]) && member.moves().next().is_none());
+        let given = member.proposal().expect("there is room").expect("it beats");
+        assert_eq!(given.owner(CellId(0)), Some(NodeId(2)));
+        // The answer is lost: by the table as it was, the word counts still (B4).
+        member.saw(Some(table), 1).expect("the same table");
+        assert!(member.serves().eq([CellId(1)]));
+        member.saw(Some(given.clone()), 2).expect("it was replaced all the same");
+        let mut back = given;
+        back.version += 1;
+        back.remove(NodeId(2));
+        member.saw(Some(back), 3).expect("it is a later table");
+        assert!(member.serves().eq([CellId(0), CellId(1)]));
+    }
+
+    #[test]
+    fn a_cell_that_goes_to_nobody_else_is_served_again() {
+        let pool = PoolId([7; 16]);
+        let mut member = member(1);
+        member.saw(None, 0).expect("there was no table");
+        let mut table = member.proposal().expect("there is room").expect("it wants to join");
+        table.beat(&node(2), 1).expect("there is room");
+        table.cells[0].next = Some(NodeId(2));
+        member.accepted(table.clone());
+        member.gave(CellId::FIRST);
+        table.version += 1;
+        table.remove(NodeId(2));
+        member.saw(Some(table), 1).expect("who was next is gone");
+        let table = member.proposal().expect("there is room").expect("it beats");
+        assert_eq!((table.pool, table.owner(CellId::FIRST)), (pool, Some(NodeId(1))));
+        assert!(member.serves().next().is_none(), "it is closed until the table says so");
+        member.accepted(table);
+        assert!(member.serves().eq([CellId::FIRST]));
+    }
+
+    #[test]
     fn a_table_that_went_back_or_is_of_another_pool_is_not_believed() {
         let mut member = member(1);
         let mut table = Table::new(PoolId([7; 16]));
@@ -355,6 +425,9 @@ mod tests {
         let pool = PoolId([8; 16]);
         let other = Table { version: 5, pool, ..table };
         assert_eq!(member.saw(Some(other), 1), Err(Error::OfAnother { pool }));
+        let several = Table { version: 5, ..Table::of_cells(PoolId([7; 16]), 3) };
+        let refused = member.saw(Some(several), 1);
+        assert_eq!(refused, Err(Error::OtherCells { found: 3, known: 1 }));
     }
 
     #[test]

@@ -288,6 +288,19 @@ mod tests {
     }
 
     #[test]
+    fn room_that_was_kept_for_a_dropped_move_is_used() {
+        let mut table = Table::of_cells(PoolId([7; 16]), 3);
+        join(&mut table, 1, u16::MAX);
+        join(&mut table, 2, 2);
+        table.nodes[0].room = 1;
+        let (one, two) = (Some(NodeId(1)), Some(NodeId(2)));
+        let entry = |owner, next| CellEntry { owner, next };
+        table.cells = vec![entry(two, None), entry(None, None), entry(one, two)];
+        table.balance();
+        assert_eq!(owners(&table), [2, 2, 1], "T1");
+    }
+
+    #[test]
     fn a_full_table_takes_no_more() {
         let mut table = Table::new(PoolId([7; 16]));
         for number in 0..NODES_MAX {

@@ -21,11 +21,11 @@ use futures_util::future::{Either, select};
 use tokio::sync::{oneshot, watch};
 use varve_media_rados::RadosPool;
 use varve_membership::{
-    BEAT_NS, Member, Node, NodeId, PLACE_BYTES_MAX, Reach, Standing, TableStore,
+    BEAT_NS, Joining, Member, Node, NodeId, PLACE_BYTES_MAX, Reach, Standing, TableStore,
 };
 use varve_reactor::port::{PortReceiver, PortSender, channel};
 use varve_reactor::{Loop, LoopConfig, Reactor};
-use varve_types::{ErrorKind, PoolId};
+use varve_types::{CellId, ErrorKind, PoolId};
 
 use crate::config::Settings;
 use crate::daemon::banner;
@@ -250,7 +250,7 @@ impl Beats {
         self.shows.send_replace(View {
             me: is_in.then(|| self.member.id()),
             version: table.map_or(0, |table| table.version),
-            owner: table.and_then(|table| table.owner),
+            owner: table.and_then(|table| table.owner(CellId::FIRST)),
             nodes: table.map_or_else(Vec::new, |table| {
                 table.nodes.iter().map(|entry| entry.node.clone()).collect()
             }),
@@ -268,7 +268,7 @@ impl Beats {
             let was_stored = self.try_beat(told == Some(Some(self.member.id()))).await?;
             self.show();
             let (id, standing) = (self.member.id(), self.member.standing());
-            let owner = self.member.owner().map(|owner| owner.id);
+            let owner = self.member.owner(CellId::FIRST).map(|owner| owner.id);
             match standing {
                 Standing::Left => return Ok(standing),
                 Standing::GivenUp if told == Some(Some(id)) => return Ok(standing),
@@ -283,7 +283,8 @@ impl Beats {
                 }
                 Standing::StandsBy => {
                     told = Some(owner);
-                    let place = self.member.owner().map(|owner| owner.place.clone());
+                    let owner = self.member.owner(CellId::FIRST);
+                    let place = owner.map(|owner| owner.place.clone());
                     let _ = news.send(News::StandsBy(place.unwrap_or_default()));
                 }
                 Standing::Outside => {}
@@ -344,7 +345,7 @@ fn newcomer(pool: PoolId, reach: Reach) -> Result<Member> {
     let mut place = format!("{}, process {}", machine.trim(), std::process::id());
     place.truncate(PLACE_BYTES_MAX);
     let node = Node { id: NodeId(u128::from_le_bytes(id)), place, reach: Some(reach) };
-    Member::new(node, pool).map_err(|error| Failure::new(error.to_string()))
+    Member::new(node, Joining::whole(pool)).map_err(|error| Failure::new(error.to_string()))
 }
 
 #[cfg(test)]
@@ -443,7 +444,7 @@ mod tests {
             assert_eq!(other.was_told(), "stands by");
             change(&store, |table| {
                 table.nodes.remove(0);
-                table.owner = Some(table.nodes[0].node.id);
+                table.cells[0].owner = Some(table.nodes[0].node.id);
             })
             .await;
             reactor.sleep(SECOND_NS).await;
