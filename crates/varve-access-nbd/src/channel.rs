@@ -29,6 +29,19 @@ impl<T: Transport> Channel<T> {
         Self { transport, tls: None, carried }
     }
 
+    /// The same over another handle of the stream.
+    pub(crate) fn over<U: Transport, E>(
+        self,
+        hand_over: impl FnOnce(T) -> Result<U, E>,
+    ) -> Result<Channel<U>, E> {
+        let Self { transport, tls, carried } = self;
+        Ok(Channel { transport: hand_over(transport)?, tls, carried })
+    }
+
+    pub(crate) fn carried_as(&mut self, carried: Arc<Carried>) {
+        self.carried = Some(carried);
+    }
+
     /// Whether everything that was received has been handed on.
     pub(crate) fn is_drained(&self) -> bool {
         self.tls.as_ref().is_none_or(|tls| tls.borrow_mut().is_drained())

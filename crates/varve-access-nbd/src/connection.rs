@@ -1,28 +1,22 @@
-//! One connection from accept to close: handshake, TLS, then transmission.
+//! One connection from accept to close: what was agreed on in the handshake, then transmission.
 
 use std::fmt;
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use futures_util::future::{Either, select};
 use varve_types::ErrorKind;
 
+use crate::agree::{Agreeing, Connection, Held, Offer};
 use crate::carried::{Carried, Opening};
 use crate::channel::Channel;
 use crate::export::{Export, Exports};
-use crate::handshake::{
-    CloseReason, Event, FoundExport, Handshake, Negotiated, OpenRequest, Since, TlsMode,
-};
-use crate::inbox::Inbox;
-use crate::limits::{CHANGES_LISTED_MAX, HANDSHAKE_TIMEOUT_MS};
+use crate::handshake::{CloseReason, FoundExport, OpenRequest, Since};
+use crate::limits::CHANGES_LISTED_MAX;
 use crate::service::Service;
-use crate::tls::TlsSession;
 use crate::transmission::{Session, transmit};
-use crate::transport::{SendPart, Transport};
+use crate::transport::Transport;
 use crate::usage::Usage;
-
-const NANOS_PER_MS: u64 = 1_000_000;
 
 /// How a connection ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -39,7 +33,7 @@ pub enum Ended {
     Stalled,
     /// The server is shutting down.
     Shutdown,
-    /// The handshake took longer than [`HANDSHAKE_TIMEOUT_MS`].
+    /// The handshake took longer than [`HANDSHAKE_TIMEOUT_MS`](crate::limits::HANDSHAKE_TIMEOUT_MS).
     HandshakeTimeout,
     /// The handshake ended without an export.
     Handshake(CloseReason),
@@ -76,16 +70,38 @@ impl From<io::Error> for Ended {
 }
 
 /// An opened export under its proper name.
-struct Opened<E> {
+pub struct Opened<E> {
     name: String,
     export: E,
     /// Snapshots that were asked for with it.
     since: Vec<String>,
 }
 
-impl<E: Export> Opened<E> {
+impl<E: Export> Held for Opened<E> {
     fn found(&self) -> FoundExport<'_> {
         FoundExport { name: &self.name, info: self.export.info(), since: &self.since }
+    }
+}
+
+/// The exports of a service, for its own connections.
+struct Here<'a, X> {
+    service: &'a Service<X>,
+    carried: Option<&'a Carried>,
+}
+
+impl<X: Exports> Offer for Here<'_, X> {
+    type Held = Opened<X::Export>;
+
+    async fn list(&self) -> Result<Vec<String>, ErrorKind> {
+        self.service.exports().list().await
+    }
+
+    async fn open(&self, request: &OpenRequest) -> Result<Self::Held, ErrorKind> {
+        open(self.service.exports(), request).await
+    }
+
+    async fn ready(&self, held: &Self::Held) -> Result<(), Ended> {
+        pass_gate(self.service, self.carried, held).await
     }
 }
 
@@ -95,112 +111,39 @@ pub(crate) async fn serve_connection<T: Transport, X: Exports>(
     transport: T,
     carried: Option<Arc<Carried>>,
 ) -> Closed {
-    let mut channel = Channel::plain(transport, carried.clone());
-    let mut inbox = Inbox::new();
-    let mut usage = Usage::default();
-    let agreed = {
-        let shake = std::pin::pin!(handshake(
-            service,
-            carried.as_deref(),
-            &mut channel,
-            &mut inbox,
-            &mut usage
-        ));
-        let deadline = service.reactor().sleep(HANDSHAKE_TIMEOUT_MS * NANOS_PER_MS);
-        let stop = std::pin::pin!(service.shutdown().wait());
-        match select(shake, select(deadline, stop)).await {
-            Either::Left((agreed, _)) => agreed,
-            Either::Right((Either::Left(_), _)) => Err(Ended::HandshakeTimeout),
-            Either::Right((Either::Right(_), _)) => Err(Ended::Shutdown),
-        }
+    let channel = Channel::plain(transport, carried.clone());
+    let here = Here { service, carried: carried.as_deref() };
+    let agreeing = Agreeing {
+        reactor: service.reactor(),
+        shutdown: service.shutdown(),
+        tls: service.tls(),
+        tls_mode: service.tls_mode(),
     };
-    let cause = match agreed {
-        Err(cause) => cause,
-        Ok((opened, negotiated)) => {
-            tracing::debug!(export = opened.name, ?negotiated, "client attached");
-            let export = Rc::new(opened.export);
-            let share = service.budget().share();
-            let session = Session { export, negotiated, inbox, share, usage, carried };
-            let closed = transmit(service.reactor(), &channel, session, service.shutdown()).await;
-            usage = closed.usage;
-            closed.cause
-        }
-    };
-    channel.close().await;
-    Closed { cause, usage }
-}
-
-async fn handshake<T: Transport, X: Exports>(
-    service: &Service<X>,
-    carried: Option<&Carried>,
-    channel: &mut Channel<T>,
-    inbox: &mut Inbox,
-    usage: &mut Usage,
-) -> Result<(Opened<X::Export>, Negotiated), Ended> {
-    let mut out = Vec::new();
-    let tls_mode = if service.tls().is_some() { service.tls_mode() } else { TlsMode::Off };
-    let mut handshake = Handshake::new(tls_mode, &mut out);
-    let mut opened = None;
-    loop {
-        let (consumed, mut event) = handshake.advance(inbox.bytes(), &mut out);
-        inbox.consume(consumed);
-        *usage = handshake.usage();
-        if let Event::Open(request) = &event {
-            // The previous export of this handshake, if any, is closed first.
-            drop(opened.take());
-            let found = open(service.exports(), request).await;
-            let answer = found.as_ref().map(Opened::found).map_err(|kind| *kind);
-            let next = handshake.answer_open(answer, &mut out);
-            opened = found.ok();
-            match next {
-                None => continue,
-                Some(next) => event = next,
-            }
-        }
-        if event == Event::List {
-            let names = service.exports().list().await;
-            handshake.answer_list(names.as_deref().map_err(|kind| *kind), &mut out);
-            continue;
-        }
-        if let (Event::Ready(_), Some(opened)) = (&event, &opened) {
-            pass_gate(service, carried, opened).await?; // Before the client is told.
-        }
-        if !out.is_empty() {
-            channel.send_all(vec![SendPart::Small(std::mem::take(&mut out))]).await?;
-        }
-        match event {
-            Event::NeedInput => {
-                let (buf, range) = inbox.lend();
-                let (received, buf) = channel.recv(buf, range).await;
-                let received = received?;
-                inbox.give_back(buf, received);
-                if received == 0 {
-                    return Err(Ended::PeerClosed);
-                }
-            }
-            Event::StartTls => {
-                let config = service.tls().expect("STARTTLS is refused without a configuration");
-                let session =
-                    TlsSession::new(config).map_err(|_| Ended::Io(io::ErrorKind::Other))?;
-                let early = inbox.bytes().to_vec();
-                inbox.consume(early.len());
-                channel.start_tls(session, &early).await?;
-                handshake.tls_started();
-                opened = None;
-            }
-            Event::Ready(negotiated) => {
-                *usage = handshake.usage();
-                let opened = opened.expect("the handshake ends with an export");
-                return Ok((opened, negotiated));
-            }
-            Event::Close(reason) => return Err(Ended::Handshake(reason)),
-            Event::List | Event::Open(_) => panic!("answered above"),
-        }
+    match agreeing.on(channel, &here).await {
+        Err(closed) => closed,
+        Ok((connection, opened)) => serve_agreed(service, connection, opened, carried).await,
     }
 }
 
+/// Serves a connection from its transmission phase on. The stream is closed on return.
+pub(crate) async fn serve_agreed<T: Transport, X: Exports>(
+    service: &Service<X>,
+    connection: Connection<T>,
+    opened: Opened<X::Export>,
+    carried: Option<Arc<Carried>>,
+) -> Closed {
+    let Connection { channel, inbox, negotiated, usage } = connection;
+    tracing::debug!(export = opened.name, ?negotiated, "client attached");
+    let export = Rc::new(opened.export);
+    let share = service.budget().share();
+    let session = Session { export, negotiated, inbox, share, usage, carried };
+    let closed = transmit(service.reactor(), &channel, session, service.shutdown()).await;
+    channel.close().await;
+    closed
+}
+
 /// Opens the export of this name; the empty name means the only one there is.
-async fn open<X: Exports>(
+pub(crate) async fn open<X: Exports>(
     exports: &X,
     OpenRequest { name, since }: &OpenRequest,
 ) -> Result<Opened<X::Export>, ErrorKind> {
@@ -229,7 +172,7 @@ async fn open<X: Exports>(
 }
 
 /// Waits until what was sent before on other connections cannot happen any more.
-async fn pass_gate<X: Exports>(
+pub(crate) async fn pass_gate<X: Exports>(
     service: &Service<X>,
     carried: Option<&Carried>,
     Opened { name, export, .. }: &Opened<X::Export>,

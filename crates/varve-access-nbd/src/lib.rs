@@ -1,7 +1,8 @@
 //! NBD server: sans-IO protocol, and a driver that runs it on the loop of a shard thread.
 //!
-//! Bytes flow `listener` → `connection` → `handshake` → `transmission` → `serve` → an [`Export`].
+//! Bytes flow `listener` → `connection` → `agree`, `handshake` → `transmission` → `serve` → an [`Export`].
 
+mod agree;
 mod budget;
 mod carried;
 mod channel;
@@ -29,9 +30,10 @@ mod transport;
 mod usage;
 pub mod wire;
 
+pub use agree::{Agreeing, Connection, Held, Offer};
 pub use carried::{Carried, Gate, Hold, Opening};
 pub use command::{Command, Contexts, admit};
-pub use connection::{Closed, Ended};
+pub use connection::{Closed, Ended, Opened};
 pub use errno::Errno;
 pub use error::{Error, Result};
 pub use export::{Change, Export, ExportInfo, Exports, Extent, ExtentKind, ReadPart};

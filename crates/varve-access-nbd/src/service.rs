@@ -5,12 +5,14 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use varve_reactor::{Notify, Reactor};
+use varve_types::ErrorKind;
 
+use crate::agree::Connection;
 use crate::budget::Budget;
 use crate::carried::{Carried, Gate, Life};
-use crate::connection::{Closed, serve_connection};
+use crate::connection::{Closed, Ended, Opened, open, pass_gate, serve_agreed, serve_connection};
 use crate::export::Exports;
-use crate::handshake::TlsMode;
+use crate::handshake::{OpenRequest, TlsMode};
 use crate::limits::THREAD_BYTES_DEFAULT;
 use crate::shutdown::Shutdown;
 use crate::tls::TlsConfig;
@@ -89,6 +91,43 @@ impl<X: Exports> Service<X> {
         let _counted = Counted::new(self);
         let _life = Life(carried.clone());
         let closed = serve_connection(self, transport, carried).await;
+        tracing::debug!(cause = %closed.cause, usage = %closed.usage, "connection closed");
+        closed
+    }
+
+    /// Opens an export for a client whose handshake others go through.
+    ///
+    /// # Errors
+    /// `NotFound` when there is none of this name.
+    pub async fn open(&self, request: &OpenRequest) -> Result<Opened<X::Export>, ErrorKind> {
+        open(&self.0.exports, request).await
+    }
+
+    /// Returns once such a client may be told that its export is open.
+    ///
+    /// # Errors
+    /// Why its connection ends instead.
+    pub async fn ready(
+        &self,
+        opened: &Opened<X::Export>,
+        carried: Option<&Carried>,
+    ) -> Result<(), Ended> {
+        pass_gate(self, carried, opened).await
+    }
+
+    /// Serves its connection to the end; the stream is closed on return.
+    pub async fn serve_agreed<T: Transport>(
+        &self,
+        mut connection: Connection<T>,
+        opened: Opened<X::Export>,
+        carried: Option<Arc<Carried>>,
+    ) -> Closed {
+        let _counted = Counted::new(self);
+        let _life = Life(carried.clone());
+        if let Some(carried) = &carried {
+            connection.carried_as(Arc::clone(carried));
+        }
+        let closed = serve_agreed(self, connection, opened, carried).await;
         tracing::debug!(cause = %closed.cause, usage = %closed.usage, "connection closed");
         closed
     }
