@@ -74,15 +74,18 @@ pub struct Connection<T> {
     pub(crate) usage: Usage,
 }
 
-impl<T: Transport> Connection<T> {
-    /// The same over another handle of its stream, such as that of another thread's loop.
+/// It goes to other threads, if its stream does.
+const _: () = {
+    const fn is_send<T: Send>() {}
+    is_send::<Connection<()>>();
+};
+
+impl<T> Connection<T> {
+    /// The same over another handle of its stream: one that goes to another thread, or that of another thread's loop.
     ///
     /// # Errors
     /// Those of `hand_over`; the connection is gone then.
-    pub fn over<U: Transport, E>(
-        self,
-        hand_over: impl FnOnce(T) -> Result<U, E>,
-    ) -> Result<Connection<U>, E> {
+    pub fn over<U, E>(self, hand_over: impl FnOnce(T) -> Result<U, E>) -> Result<Connection<U>, E> {
         let Self { channel, inbox, negotiated, usage } = self;
         Ok(Connection { channel: channel.over(hand_over)?, inbox, negotiated, usage })
     }

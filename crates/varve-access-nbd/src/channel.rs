@@ -24,13 +24,9 @@ pub(crate) struct Channel<T> {
     carried: Option<Arc<Carried>>,
 }
 
-impl<T: Transport> Channel<T> {
-    pub(crate) fn plain(transport: T, carried: Option<Arc<Carried>>) -> Self {
-        Self { transport, tls: None, carried }
-    }
-
+impl<T> Channel<T> {
     /// The same over another handle of the stream.
-    pub(crate) fn over<U: Transport, E>(
+    pub(crate) fn over<U, E>(
         self,
         hand_over: impl FnOnce(T) -> Result<U, E>,
     ) -> Result<Channel<U>, E> {
@@ -40,6 +36,12 @@ impl<T: Transport> Channel<T> {
 
     pub(crate) fn carried_as(&mut self, carried: Arc<Carried>) {
         self.carried = Some(carried);
+    }
+}
+
+impl<T: Transport> Channel<T> {
+    pub(crate) fn plain(transport: T, carried: Option<Arc<Carried>>) -> Self {
+        Self { transport, tls: None, carried }
     }
 
     /// Whether everything that was received has been handed on.
