@@ -153,9 +153,7 @@ impl Member {
         let is_out = matches!(self.standing, Standing::GivenUp | Standing::Left);
         let cells = self.table.iter().filter(move |_| !is_out).flat_map(Table::numbered);
         cells
-            .filter(|(cell, entry)| {
-                entry.owner == Some(self.node.id) && !self.given.contains(cell)
-            })
+            .filter(|(cell, entry)| entry.owner == Some(self.node.id) && !self.given.contains(cell))
             .map(|(cell, entry)| (cell, entry.next.is_some()))
     }
 

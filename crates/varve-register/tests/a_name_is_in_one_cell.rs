@@ -328,9 +328,9 @@ fn run(seed: u64, order: Order) -> bool {
                 world.owners[cell] = world.claim(CellId(u16::try_from(cell).unwrap()));
                 if world.below(2) == 0 {
                     let alive = world.owners[cell].epoch;
-                    world.tasks.retain(|task| {
-                        usize::from(task.cell.0) != cell || task.epoch == alive
-                    });
+                    world
+                        .tasks
+                        .retain(|task| usize::from(task.cell.0) != cell || task.epoch == alive);
                 }
             }
             _ => world.step(true),
