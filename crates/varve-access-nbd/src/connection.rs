@@ -44,6 +44,8 @@ pub enum Ended {
     HandshakeTimeout,
     /// The handshake ended without an export.
     Handshake(CloseReason),
+    /// The export is not there any more as the client was told of it.
+    Changed,
 }
 
 /// The end of a connection.
@@ -66,6 +68,7 @@ impl fmt::Display for Ended {
             Self::Shutdown => f.write_str("server shuts down"),
             Self::HandshakeTimeout => f.write_str("handshake took too long"),
             Self::Handshake(reason) => write!(f, "handshake ended: {reason:?}"),
+            Self::Changed => f.write_str("export changed while it was being opened"),
         }
     }
 }
@@ -107,20 +110,52 @@ pub(crate) async fn serve_connection<T: Transport, X: Exports>(
             return Closed { cause, usage };
         }
     };
-    let Agreed { negotiated, usage, words, early, session, .. } = agreement.finish();
-    let channel = Channel::new(transport, session, carried.clone());
+    let mut agreed = agreement.finish();
+    let channel = Channel::new(transport, agreed.session.take(), carried.clone());
     let begun = {
-        let begin = begin(service, carried.as_deref(), &channel, &opened, words);
+        let begin = begin(service, carried.as_deref(), &channel, opened, &agreed);
         in_time(service, &mut deadline, begin).await
     };
+    go_on(service, &channel, begun, agreed, carried).await
+}
+
+/// Serves a connection from where others have agreed with its client. The stream is closed on return.
+pub(crate) async fn serve_agreed<T: Transport, X: Exports>(
+    service: &Service<X>,
+    transport: T,
+    mut agreed: Agreed,
+    carried: Option<Arc<Carried>>,
+) -> Closed {
+    let session = agreed.session.take();
+    assert!(carried.is_none() || session.is_none(), "who carries a connection is its end of TLS");
+    let channel = Channel::new(transport, session, carried.clone());
+    let mut deadline = service.reactor().sleep(HANDSHAKE_TIMEOUT_MS * NANOS_PER_MS);
+    let begun = {
+        let begin = async {
+            let opened = open_again(service.exports(), &agreed.export).await?;
+            begin(service, carried.as_deref(), &channel, opened, &agreed).await
+        };
+        in_time(service, &mut deadline, begin).await
+    };
+    go_on(service, &channel, begun, agreed, carried).await
+}
+
+/// The rest of a connection.
+async fn go_on<T: Transport, X: Exports>(
+    service: &Service<X>,
+    channel: &Channel<T>,
+    begun: Result<Opened<X::Export>, Ended>,
+    Agreed { negotiated, usage, early, .. }: Agreed,
+    carried: Option<Arc<Carried>>,
+) -> Closed {
     let closed = match begun {
         Err(cause) => Closed { cause, usage },
-        Ok(()) => {
+        Ok(opened) => {
             tracing::debug!(export = opened.found.name, ?negotiated, "client attached");
             let inbox = Inbox::holding(&early);
             let (export, share) = (Rc::new(opened.export), service.budget().share());
             let session = Session { export, negotiated, inbox, share, usage, carried };
-            transmit(service.reactor(), &channel, session, service.shutdown()).await
+            transmit(service.reactor(), channel, session, service.shutdown()).await
         }
     };
     channel.close().await;
@@ -211,12 +246,34 @@ async fn begin<T: Transport, X: Exports>(
     service: &Service<X>,
     carried: Option<&Carried>,
     channel: &Channel<T>,
-    opened: &Opened<X::Export>,
-    words: Vec<u8>,
-) -> Result<(), Ended> {
-    pass_gate(service, carried, opened).await?;
-    channel.send_all(vec![SendPart::Small(words)]).await?;
-    Ok(())
+    opened: Opened<X::Export>,
+    agreed: &Agreed,
+) -> Result<Opened<X::Export>, Ended> {
+    pass_gate(service, carried, &opened).await?;
+    channel.send_all(vec![SendPart::Small(agreed.words.clone())]).await?;
+    Ok(opened)
+}
+
+/// What there is by this name.
+pub(crate) async fn look<X: Exports>(
+    exports: &X,
+    request: &OpenRequest,
+) -> Result<Found, ErrorKind> {
+    open(exports, request).await.map(|opened| opened.found)
+}
+
+/// Opens what was found before.
+async fn open_again<X: Exports>(exports: &X, found: &Found) -> Result<Opened<X::Export>, Ended> {
+    let since = Since::Named(found.since.clone());
+    let request = OpenRequest { name: found.name.clone(), since };
+    let opened = open(exports, &request).await.map_err(|kind| {
+        tracing::debug!(export = found.name, %kind, "an export is not there any more");
+        Ended::Changed
+    })?;
+    // Its size may have changed, as that of an open export may. The rest is what its client knows it by.
+    let is_same =
+        opened.found.since == found.since && opened.found.info.read_only == found.info.read_only;
+    if is_same { Ok(opened) } else { Err(Ended::Changed) }
 }
 
 /// Opens the export of this name; the empty name means the only one there is.

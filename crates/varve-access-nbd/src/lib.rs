@@ -41,8 +41,8 @@ pub use handshake::{
     CloseReason, Event, FoundExport, Handshake, Negotiated, OpenRequest, Since, TlsMode,
 };
 pub use listener::{
-    Accepted, Address, ConnectionLimit, Dealer, Listener, Permit, StdListener, deal_connections,
-    serve_connections,
+    Accepted, Address, Answer, ConnectionLimit, Dealer, Listener, Permit, StdListener,
+    deal_connections, serve_connections,
 };
 pub use pipe::{PipeEnd, PipeOptions, pipe};
 pub use service::{Service, ServiceOptions};

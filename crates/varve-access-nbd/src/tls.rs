@@ -154,8 +154,34 @@ impl TlsSession {
         }
     }
 
+    /// Plain text of what `receive` yields, which is handed room for cipher text and returns `None` when nothing is there now. 0 after the peer's end of session.
+    ///
+    /// # Errors
+    /// Those of `receive`; `UnexpectedEof` for a stream that ends within the session; `InvalidData` for what is no TLS.
+    pub fn read_with(
+        &mut self,
+        into: &mut [u8],
+        mut receive: impl FnMut(&mut [u8]) -> io::Result<Option<usize>>,
+    ) -> io::Result<Option<usize>> {
+        loop {
+            match self.read_plain(into) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                decided => return decided.map(Some),
+            }
+            let cipher = self.cipher.as_mut().expect("no receive is under way");
+            let Some(count) = receive(cipher)? else { return Ok(None) };
+            if count == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            self.waiting = 0..count;
+        }
+    }
+
     /// Enciphers `bytes` behind what the session itself has to say.
-    pub(crate) fn seal(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> io::Result<()> {
+    ///
+    /// # Errors
+    /// When the session has ended.
+    pub fn seal(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> io::Result<()> {
         let mut rest = bytes;
         while !rest.is_empty() {
             // The session takes as much as it has room for, and has room again once that is drained.
@@ -182,7 +208,7 @@ impl TlsSession {
     }
 
     /// Says that nothing more comes.
-    pub(crate) fn say_end(&mut self, out: &mut Vec<u8>) {
+    pub fn say_end(&mut self, out: &mut Vec<u8>) {
         self.connection.send_close_notify();
         // Memory takes all there is.
         let _ = self.drain(out);
