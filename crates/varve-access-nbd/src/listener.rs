@@ -125,6 +125,23 @@ impl StdListener {
         Ok(listeners)
     }
 
+    /// Where it listens; with the port that was picked. The path of a socket without one is empty.
+    #[must_use]
+    pub fn address(&self) -> Address {
+        match self {
+            Self::Unix(_, path) => Address::Unix(path.clone()),
+            Self::Inherited(socket) => {
+                let at = socket.local_addr().ok();
+                let path = at.as_ref().and_then(|at| at.as_pathname()).unwrap_or(Path::new(""));
+                Address::Unix(path.to_owned())
+            }
+            // A socket that listens has an address.
+            Self::Tcp(socket) => {
+                Address::Tcp(socket.local_addr().unwrap_or(SocketAddr::from(([0; 4], 0))))
+            }
+        }
+    }
+
     fn try_bind(address: &Address) -> io::Result<Self> {
         match address {
             Address::Tcp(wanted) => std::net::TcpListener::bind(wanted).map(Self::Tcp),

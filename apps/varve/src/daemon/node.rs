@@ -4,7 +4,7 @@
 //!  join() ──stands by──▶ owner: the daemon opens the pool, serves it, closes it ──leave()──▶ left: the next node opens it
 //! ```
 //!
-//! While it stands by it takes clients all the same, and carries them to the node that serves (`links`).
+//! It takes clients all the time (`front`), and while it stands by it carries them to the node that serves (`links`).
 //!
 //! N1. The pool is opened only after the table named this node, with its beat in it, and the table lets go of it only after the pool was closed: so a
 //!     clean end passes it on without a wait for leases. What keeps two nodes from writing it are the claims of its shards (RFC 0016), nothing else.
@@ -30,8 +30,9 @@ use varve_types::{CellId, ErrorKind, PoolId};
 use crate::config::Settings;
 use crate::daemon::banner;
 use crate::daemon::files::random_id;
+use crate::daemon::front::Front;
 use crate::daemon::home::Home;
-use crate::daemon::links::{Door, Forwarder, FrontSockets, LinkLimits, NodeKey, View};
+use crate::daemon::links::{Door, LinkLimits, NodeKey, View};
 use crate::daemon::pool_media::PoolMedia;
 use crate::daemon::rados::RadosMedia;
 use crate::failure::{Failure, Result};
@@ -50,14 +51,9 @@ pub(super) struct NodeSeat {
     leave: PortSender<()>,
     given_up: oneshot::Receiver<()>,
     door: Door,
+    /// Until this node ends.
+    front: Option<Front>,
     thread: thread::JoinHandle<()>,
-}
-
-/// A node that has waited for its turn.
-pub(super) struct Joined {
-    pub(super) seat: NodeSeat,
-    /// The sockets that it took clients from while it stood by, if it did.
-    pub(super) sockets: Option<FrontSockets>,
 }
 
 /// What the thread of the beats tells.
@@ -80,13 +76,13 @@ pub(super) fn check(settings: &Settings, home: &Home) -> Result<()> {
     Ok(())
 }
 
-/// Takes a seat among the pool's nodes and waits until the pool is this one's, where the settings ask for it. While others serve it, clients are carried there,
-/// from the sockets that `bind` makes. Blocks.
+/// Takes a seat among the pool's nodes and waits until the pool is this one's, where the settings ask for it. Clients are taken by what `receive` makes, as soon as
+/// this node is one: while others serve the pool, they are carried there. Blocks.
 pub(super) fn join(
     settings: &Settings,
     media: &PoolMedia,
-    bind: impl Fn() -> Result<FrontSockets>,
-) -> Result<Option<Joined>> {
+    receive: impl FnOnce(&Door) -> Result<Front>,
+) -> Result<Option<NodeSeat>> {
     let rados = match media {
         PoolMedia::Rados(rados) if settings.rados_join => Arc::clone(rados),
         PoolMedia::Rados(_) | PoolMedia::Files(_) => return Ok(None),
@@ -109,19 +105,16 @@ pub(super) fn join(
         .spawn(move || run(rados, (reach, shows), &sender, &doors, ended))
         .map_err(|error| Failure::new(format!("start the thread of the node: {error}")))?;
     let leave = door.recv().map_err(|_| died())??;
-    let mut forwarder: Option<Forwarder> = None;
+    let mut seat = NodeSeat { leave, given_up, door: links, front: None, thread };
+    let mut receive = Some(receive);
     loop {
-        match news.recv().map_err(|_| died())? {
-            News::StandsBy(owner) => {
-                if forwarder.is_none() {
-                    forwarder = Some(Forwarder::start(&links, bind()?)?);
-                }
-                banner::print_standby(pool, &owner);
-            }
-            News::Owner => {
-                let seat = NodeSeat { leave, given_up, door: links, thread };
-                return Ok(Some(Joined { seat, sockets: forwarder.map(Forwarder::stop) }));
-            }
+        let told = news.recv().map_err(|_| died())?;
+        if let (News::StandsBy(_) | News::Owner, Some(receive)) = (&told, receive.take()) {
+            seat.front = Some(receive(&seat.door)?);
+        }
+        match told {
+            News::StandsBy(owner) => banner::print_standby(pool, &owner),
+            News::Owner => return Ok(Some(seat)),
             News::Failed(failure) => return Err(failure),
         }
     }
@@ -131,6 +124,17 @@ impl NodeSeat {
     /// Where other nodes come in.
     pub(super) fn door(&self) -> &Door {
         &self.door
+    }
+
+    /// What takes this node's clients.
+    pub(super) fn front(&self) -> &Front {
+        self.front.as_ref().expect("it is there until this node ends")
+    }
+
+    /// Takes no clients any more, and none of other nodes. Those that are served stay until their connections end.
+    pub(super) fn close(&mut self) {
+        self.front = None;
+        self.door.close();
     }
 
     /// Resolves when the pool is another node's.
