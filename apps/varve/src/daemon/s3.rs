@@ -87,19 +87,13 @@ impl S3 {
     }
 
     /// Looks whether a node that stands by could serve the objects of the pool once it is its turn: without the key that their users' secrets
-    /// are sealed with it could not.
+    /// are sealed with it could not, and would end then.
     pub(crate) fn check_key(settings: &Settings) -> Result<()> {
-        if settings.data.join(KEY_FILE).exists() {
+        if settings.s3.asked() == S3Listen::Off || settings.data.join(KEY_FILE).exists() {
             return Ok(());
         }
-        let what = format!("{} has no {KEY_FILE}", settings.data.display());
-        let advice = "it belongs to the users of the pool's buckets: copy it from the data directory of the node that serves, or serve no S3 with --s3 none";
-        match settings.s3.asked() {
-            S3Listen::Off => {}
-            S3Listen::At(_) => return Err(Failure::misuse(format!("S3: {what}")).hint(advice)),
-            S3Listen::Default => tracing::warn!("{what}: this node will serve no S3; {advice}"),
-        }
-        Ok(())
+        let what = format!("S3: {} has no {KEY_FILE}", settings.data.display());
+        Err(Failure::misuse(what).hint("it belongs to the users of the pool's buckets: copy it from the data directory of the node that serves, or serve no S3 with --s3 none"))
     }
 
     /// Where clients that other nodes have accepted go, if they carry some.
@@ -278,10 +272,14 @@ mod tests {
     fn a_node_that_is_to_serve_s3_needs_the_key_of_the_pool() {
         let directory = tempfile::tempdir().unwrap();
         let mut settings = Settings { data: directory.path().to_owned(), ..Settings::default() };
+        for listen in [S3Listen::Default, S3Listen::At("127.0.0.1:0".parse().unwrap())] {
+            settings.s3.listen = listen;
+            let failure = S3::check_key(&settings).err().unwrap();
+            assert!(failure.what().contains("has no s3.key"), "{}", failure.what());
+        }
+        settings.s3.listen = S3Listen::Off;
         S3::check_key(&settings).unwrap();
-        settings.s3.listen = S3Listen::At("127.0.0.1:0".parse().unwrap());
-        let failure = S3::check_key(&settings).err().unwrap();
-        assert!(failure.what().contains("has no s3.key"), "{}", failure.what());
+        settings.s3.listen = S3Listen::Default;
         std::fs::write(directory.path().join(KEY_FILE), "").unwrap();
         S3::check_key(&settings).unwrap();
     }
