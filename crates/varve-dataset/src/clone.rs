@@ -11,6 +11,7 @@ use varve_dispatch::{CutSource, Route};
 use varve_types::StreamId;
 
 use crate::catalog::{find, hold, store};
+use crate::moving::MoveState;
 use crate::name::{DatasetName, SNAPSHOT_MARK, SnapshotName};
 use crate::record::{VolumeInfo, VolumeRecord};
 use crate::snapshot_record::SnapshotRecord;
@@ -56,7 +57,7 @@ impl Datasets {
             let origin = async {
                 match &snapshot {
                     Some(snapshot) => Ok(as_volume(&self.snapshot_record(snapshot).await?)),
-                    None => self.record(&volume).await,
+                    None => self.whole(&volume).await,
                 }
             };
             let (origin, there) = try_join(origin, find(&self.dispatch, &name)).await?;
@@ -76,10 +77,22 @@ impl Datasets {
             is_reserved: false,
             origin: Some(origin_name),
             receiving: None,
+            moves: None,
             ..origin
         };
         let record = self.fork(&name, record, stream).await?;
         Ok(record.info(&name))
+    }
+
+    /// The record of a volume that has all that it is to have, and is in this pool (M2, M3).
+    async fn whole(&self, name: &DatasetName) -> Result<VolumeRecord> {
+        let record = self.record(name).await?;
+        match &record.moves {
+            Some(moves) if moves.state != MoveState::Leaving => {
+                Err(Error::Moves { name: name.display(), moves: moves.clone() })
+            }
+            _ => Ok(record),
+        }
     }
 
     /// Stores `record` with a new stream that holds what its own holds now; the record that was stored.
@@ -118,6 +131,7 @@ impl Datasets {
         let name = &snapshot.volume;
         let _held = self.hold(name).await?;
         let before = self.record(name).await?;
+        self.check_move(name, &before)?;
         let source = self.snapshot_record(&snapshot).await?;
         self.check_closed(before.route.stream, || name.display())?;
         let record = VolumeRecord {
@@ -126,6 +140,7 @@ impl Datasets {
             quota_bytes: before.quota_bytes,
             is_reserved: before.is_reserved,
             origin: before.origin.clone(),
+            moves: before.moves.clone(),
             ..as_volume(&source)
         };
         let stream = self.ready_for_cuts(1).await?;
@@ -151,6 +166,7 @@ impl Datasets {
         let name = DatasetName::parse(name)?;
         let _held = self.hold(&name).await?;
         let record = VolumeRecord { origin: None, ..self.record(&name).await? };
+        self.check_move(&name, &record)?;
         store(&self.dispatch, &name, &record).await?;
         Ok(record.info(&name))
     }
@@ -168,5 +184,6 @@ fn as_volume(snapshot: &SnapshotRecord) -> VolumeRecord {
         is_reserved: false,
         origin: None,
         receiving: None,
+        moves: None,
     }
 }

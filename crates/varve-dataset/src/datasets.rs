@@ -14,8 +14,9 @@ use varve_types::{ByteCount, ByteRange, Compression, Reduction, StreamId};
 use crate::catalog::{find, hold, home_of, list, list_snapshots, remove_volume, store};
 use crate::figures::Activity;
 use crate::in_flight::StreamsInFlight;
+use crate::moving::{Move, MoveState};
 use crate::name::{DatasetName, SNAPSHOT_MARK};
-use crate::open::OpenVolumes;
+use crate::open::{OpenVolumes, Opening};
 use crate::record::{VolumeInfo, VolumeRecord};
 use crate::volume::{Volume, VolumeSpec};
 use crate::{Error, Result};
@@ -38,13 +39,22 @@ pub struct Shared {
 pub struct Datasets {
     pub(crate) dispatch: Dispatch,
     pub(crate) shared: Arc<Shared>,
+    /// What who calls takes the move of the volumes to be that it changes (M4).
+    pub(crate) expects: Option<Move>,
 }
 
 impl Datasets {
     /// The datasets of a pool, through this thread's dispatcher.
     #[must_use]
     pub fn new(dispatch: Dispatch, shared: Arc<Shared>) -> Self {
-        Self { dispatch, shared }
+        Self { dispatch, shared, expects: None }
+    }
+
+    /// The same for who moves a volume: whatever is changed through it has to be at this point of its way, and is refused with `Conflict`
+    /// otherwise. Without one, a volume that moves is refused to be changed.
+    #[must_use]
+    pub fn expecting(&self, moves: Option<Move>) -> Self {
+        Self { expects: moves, ..self.clone() }
     }
 
     /// Runs `work` to its end, whether or not somebody waits for it: names stay held, and streams in flight registered, until what was sent
@@ -115,6 +125,7 @@ impl Datasets {
             is_reserved: spec.reserved,
             origin: None,
             receiving: spec.receiving,
+            moves: spec.moves,
         };
         let held = self.hold(&name).await?;
         if record.is_reserved {
@@ -157,8 +168,9 @@ impl Datasets {
         work: impl FnOnce(Self) -> LocalBoxFuture<'static, Result<T>> + Send + 'static,
     ) -> Result<T> {
         let (home, shared) = (home_of(&self.dispatch, name), Arc::clone(&self.shared));
+        let expects = self.expects.clone();
         let there = move |there: &Dispatch| -> LocalBoxFuture<'static, _> {
-            let datasets = Self::new(there.clone(), shared);
+            let datasets = Self { dispatch: there.clone(), shared, expects };
             Box::pin(async move { datasets.to_the_end(work(datasets.clone())).await })
         };
         self.dispatch.at(home, there).await?
@@ -190,6 +202,7 @@ impl Datasets {
         check_size(size_bytes)?;
         let _held = self.hold(&name).await?;
         let record = self.record(&name).await?;
+        self.check_move(&name, &record)?;
         Ok(self.resize(&name, record, size_bytes).await?.info(&name))
     }
 
@@ -238,6 +251,7 @@ impl Datasets {
         let name = DatasetName::parse(name)?;
         let _held = self.hold(&name).await?;
         let record = self.record(&name).await?;
+        self.check_move(&name, &record)?;
         let reduction = changed(record.reduction, dedup, compression);
         let record = VolumeRecord { reduction, ..record };
         store(&self.dispatch, &name, &record).await?;
@@ -255,6 +269,7 @@ impl Datasets {
         let quota_bytes = quota_bytes.map(checked_quota).transpose()?;
         let _held = self.hold(&name).await?;
         let record = VolumeRecord { quota_bytes, ..self.record(&name).await? };
+        self.check_move(&name, &record)?;
         store(&self.dispatch, &name, &record).await?;
         self.shared.open.set_quota(record.route.stream, quota_bytes);
         Ok(record.info(&name))
@@ -270,6 +285,9 @@ impl Datasets {
         let name = DatasetName::parse(name)?;
         let _held = self.hold(&name).await?;
         let record = self.record(&name).await?;
+        if self.expects.is_some() {
+            self.check_move(&name, &record)?; // M4. Who does not move it may delete it wherever it is.
+        }
         self.check_closed(record.route.stream, || name.display())?;
         if snapshots {
             self.delete_all_snapshots(&name).await?;
@@ -286,7 +304,7 @@ impl Datasets {
     /// Opens a volume, or a snapshot by `volume@snapshot`, on this thread. It cannot be deleted while it is open.
     ///
     /// # Errors
-    /// `NotFound`.
+    /// `NotFound`; `Fenced` when it arrives from another pool, or left for one.
     pub async fn open(&self, name: &str) -> Result<Volume> {
         if name.contains(SNAPSHOT_MARK) {
             return self.open_snapshot(name).await;
@@ -294,10 +312,24 @@ impl Datasets {
         let name = DatasetName::parse(name)?;
         let _held = self.hold(&name).await?;
         let record = self.record(&name).await?;
-        let VolumeRecord { route, size_bytes, reduction, quota_bytes, .. } = record;
-        let open = self.shared.open.open(route.stream, size_bytes, reduction, quota_bytes);
+        match &record.moves {
+            Some(moves) if moves.state != MoveState::Leaving => {
+                Err(Error::Moves { name: name.display(), moves: moves.clone() }) // M2, M3
+            }
+            _ => Ok(self.opened(&name, &record)),
+        }
+    }
+
+    /// An open volume of a record that was read under the hold of its name. What its gate is follows from that also for those who have it open:
+    /// after a step that failed and became durable later it may be another.
+    pub(crate) fn opened(&self, name: &DatasetName, record: &VolumeRecord) -> Volume {
+        let VolumeRecord { route, size_bytes, reduction, quota_bytes, .. } = *record;
+        let gate = Move::gate(record.moves.as_ref());
+        let opening = Opening { size_bytes, reduction, quota_bytes, gate };
+        let open = self.shared.open.open(route.stream, opening);
+        self.shared.open.set_gate(route.stream, gate);
         let (dispatch, shared) = (self.dispatch.clone(), Arc::clone(&self.shared));
-        Ok(Volume::new(dispatch, shared, record.info(&name), route, open))
+        Volume::new(dispatch, shared, record.info(name), route, open)
     }
 
     /// How often a volume is open.

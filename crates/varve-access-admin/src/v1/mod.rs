@@ -20,10 +20,11 @@ pub use openapi::{Endpoint, document, endpoints};
 pub(crate) use routes::router;
 pub use snapshots::{
     BeginReceive, ChangeSnapshot, CloneVolume, CreateSnapshots, EndReceive, Extent, ExtentPage,
-    RollBack, Snapshot, SnapshotPage,
+    ExtentsWanted, RollBack, Snapshot, SnapshotPage,
 };
 pub use types::{
-    ChangeVolume, CreateVolume, Drive, ErrorBody, Fill, FillLevel, JournalStatus, ListenerStatus,
-    MemoryStatus, NodeStatus, Pool, Reservation, ServiceState, ShardState, ShardStatus,
-    SnapshotSpace, Space, Status, Volume, VolumeFamily, VolumePage, VolumeSpace,
+    ChangeVolume, CreateVolume, DeleteVolume, Drive, ErrorBody, Fill, FillLevel, JournalStatus,
+    ListenerStatus, MemoryStatus, MoveState, MoveVolume, NodeStatus, Pool, Reservation,
+    ServiceState, ShardState, ShardStatus, SnapshotSpace, Space, Status, Volume, VolumeFamily,
+    VolumeMove, VolumePage, VolumeSpace,
 };

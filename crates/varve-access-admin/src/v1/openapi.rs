@@ -19,8 +19,9 @@ use crate::v1::snapshots::{
 };
 use crate::v1::types::{
     ChangeVolume, CreateVolume, Drive, ErrorBody, Fill, FillLevel, JournalStatus, ListenerStatus,
-    MemoryStatus, NodeStatus, Pool, Reservation, ServiceState, ShardState, ShardStatus,
-    SnapshotSpace, Space, Status, Volume, VolumeFamily, VolumePage, VolumeSpace,
+    MemoryStatus, MoveState, MoveVolume, NodeStatus, Pool, Reservation, ServiceState, ShardState,
+    ShardStatus, SnapshotSpace, Space, Status, Volume, VolumeFamily, VolumeMove, VolumePage,
+    VolumeSpace,
 };
 
 /// One method of one path.
@@ -46,7 +47,7 @@ pub fn endpoints() -> impl Iterator<Item = &'static Endpoint> {
     ENDPOINTS.iter().chain(&object_endpoints::ENDPOINTS)
 }
 
-static ENDPOINTS: [Endpoint; 24] = [
+static ENDPOINTS: [Endpoint; 25] = [
     Endpoint {
         method: "get",
         path: "/v1/status",
@@ -162,7 +163,7 @@ static ENDPOINTS: [Endpoint; 24] = [
         summary: "Parts of a volume or snapshot that hold data, or that may differ from an earlier snapshot, a page at a time.",
         request: None,
         success: (200, Some("ExtentPage")),
-        errors: &[ErrorKind::Invalid, ErrorKind::NotFound],
+        errors: &[ErrorKind::Invalid, ErrorKind::NotFound, ErrorKind::Conflict],
     },
     Endpoint {
         method: "post",
@@ -208,6 +209,20 @@ static ENDPOINTS: [Endpoint; 24] = [
         request: Some("EndReceive"),
         success: (200, Some("Snapshot")),
         errors: &[ErrorKind::Invalid, ErrorKind::NotFound, ErrorKind::Exists, ErrorKind::Conflict],
+    },
+    Endpoint {
+        method: "post",
+        path: "/v1/volumes/{name}/move",
+        operation: "moveVolume",
+        summary: "Takes a volume a step further on its way to another pool, or from one, or back; durable when answered, and no write is under way to one that is leaving.",
+        request: Some("MoveVolume"),
+        success: (200, Some("Volume")),
+        errors: &[
+            ErrorKind::Invalid,
+            ErrorKind::NotFound,
+            ErrorKind::Conflict,
+            ErrorKind::Unavailable,
+        ],
     },
     Endpoint {
         method: "delete",
@@ -326,6 +341,13 @@ fn parameters(endpoint: &Endpoint) -> Vec<Value> {
         let schema = json!({ "type": "integer", "minimum": 1, "maximum": 10000, "default": 1000 });
         query("limit", what, schema)
     };
+    let expected = |otherwise: &str| {
+        let state =
+            format!("How far the volume has to be on its way between two pools{otherwise}.");
+        let peer = "The other side of that, as the volume says it; together with `state`.";
+        let states = json!({ "type": "string", "enum": ["arriving", "leaving", "left"] });
+        [query("state", &state, states), query("peer", peer, text())]
+    };
     match endpoint.operation {
         "listVolumes" => {
             all.push(query("after", "Leaves out names up to this one.", text()));
@@ -352,6 +374,11 @@ fn parameters(endpoint: &Endpoint) -> Vec<Value> {
         "listExtents" => {
             let since = "Parts that may differ from this snapshot of the same volume.";
             all.push(query("since", since, text()));
+            let identity = "Identity that the snapshot has to have; refused otherwise.";
+            all.push(query("identity", identity, text()));
+            let identity = "Identity that the snapshot `since` has to have; refused otherwise.";
+            all.push(query("since_identity", identity, text()));
+            all.extend(expected("; it is to be in use here when absent"));
             let schema = json!({ "type": "integer", "minimum": 0, "default": 0 });
             all.push(query("offset", "Leaves out what is before this byte.", schema));
             all.push(limit("Most parts in the page."));
@@ -359,7 +386,9 @@ fn parameters(endpoint: &Endpoint) -> Vec<Value> {
         "deleteVolume" => {
             let schema = json!({ "type": "boolean", "default": false });
             all.push(query("snapshots", "Deletes its snapshots too.", schema));
+            all.extend(expected("; it does not matter when absent"));
         }
+        "deleteSnapshot" => all.extend(expected(", which should not move when absent")),
         _ => {}
     }
     all
@@ -424,6 +453,8 @@ fn schemas() -> Value {
     add::<JournalStatus>(&mut all);
     add::<ListenerStatus>(&mut all);
     add::<MemoryStatus>(&mut all);
+    add::<MoveState>(&mut all);
+    add::<MoveVolume>(&mut all);
     add::<NewKey>(&mut all);
     add::<NodeStatus>(&mut all);
     add::<Pool>(&mut all);
@@ -441,6 +472,7 @@ fn schemas() -> Value {
     add::<UserPage>(&mut all);
     add::<Volume>(&mut all);
     add::<VolumeFamily>(&mut all);
+    add::<VolumeMove>(&mut all);
     add::<VolumePage>(&mut all);
     add::<VolumeSpace>(&mut all);
     Value::Object(all)
