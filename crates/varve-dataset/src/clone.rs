@@ -11,7 +11,6 @@ use varve_dispatch::{CutSource, Route};
 use varve_types::StreamId;
 
 use crate::catalog::{find, hold, store};
-use crate::moving::MoveState;
 use crate::name::{DatasetName, SNAPSHOT_MARK, SnapshotName};
 use crate::record::{VolumeInfo, VolumeRecord};
 use crate::snapshot_record::SnapshotRecord;
@@ -88,7 +87,7 @@ impl Datasets {
     async fn whole(&self, name: &DatasetName) -> Result<VolumeRecord> {
         let record = self.record(name).await?;
         match &record.moves {
-            Some(moves) if moves.state != MoveState::Leaving => {
+            Some(moves) if !moves.is_here() => {
                 Err(Error::Moves { name: name.display(), moves: moves.clone() })
             }
             _ => Ok(record),

@@ -279,14 +279,17 @@ impl Datasets {
     /// with the mark pass that follows. After an error some snapshots may be gone.
     ///
     /// # Errors
-    /// `NotFound`; `Conflict` while it, or a snapshot of it, is open, when a snapshot is protected, and when there are snapshots that
-    /// are not to be deleted.
+    /// `NotFound`; `Conflict` while it, or a snapshot of it, is open, when a snapshot is protected, when there are snapshots that are not to
+    /// be deleted, and while the pool from which it arrived has it still.
     pub async fn delete_volume(&self, name: &str, snapshots: bool) -> Result<()> {
         let name = DatasetName::parse(name)?;
         let _held = self.hold(&name).await?;
         let record = self.record(&name).await?;
-        if self.expects.is_some() {
-            self.check_move(&name, &record)?; // M4. Who does not move it may delete it wherever it is.
+        let has_arrived =
+            record.moves.as_ref().is_some_and(|moves| moves.state == MoveState::Arrived);
+        if (self.expects.is_some() || has_arrived) && self.expects != record.moves {
+            // M4, M7. Who does not move it may delete it wherever it is otherwise.
+            return Err(Error::MovesOtherwise { name: name.display(), moves: record.moves });
         }
         self.check_closed(record.route.stream, || name.display())?;
         if snapshots {
@@ -313,7 +316,7 @@ impl Datasets {
         let _held = self.hold(&name).await?;
         let record = self.record(&name).await?;
         match &record.moves {
-            Some(moves) if moves.state != MoveState::Leaving => {
+            Some(moves) if !moves.is_here() => {
                 Err(Error::Moves { name: name.display(), moves: moves.clone() }) // M2, M3
             }
             _ => Ok(self.opened(&name, &record)),

@@ -119,8 +119,8 @@ pub enum Error {
         /// Where it is on its way.
         moves: Option<Move>,
     },
-    /// The volume's newest snapshot is not the one with which it is to arrive.
-    #[error("the newest snapshot of volume `{name}` is not {identity}, with which it is to arrive")]
+    /// The volume's newest snapshot is not the one with which it is to arrive, or behind which it is to leave.
+    #[error("the newest snapshot of volume `{name}` is not {identity}")]
     NotNewest {
         /// The name.
         name: String,
@@ -134,6 +134,14 @@ pub enum Error {
         name: String,
         /// Identity of the snapshot that it should be.
         identity: String,
+    },
+    /// The name is that of another volume by now, or the volume was rolled back.
+    #[error("volume `{name}` is not number {id} any more")]
+    OtherVolume {
+        /// The name.
+        name: String,
+        /// Number of the volume that it should be.
+        id: u64,
     },
     /// Writes are under way that do not end.
     #[error("writes to volume `{name}` are under way and do not end")]
@@ -243,6 +251,7 @@ impl Error {
             | Self::MovesOtherwise { .. }
             | Self::NotNewest { .. }
             | Self::OtherSnapshot { .. }
+            | Self::OtherVolume { .. }
             | Self::ChangedSince { .. } => ErrorKind::Conflict,
             Self::Moves { .. } => ErrorKind::Fenced,
             Self::StillChanging { .. } => ErrorKind::Unavailable,

@@ -43,7 +43,7 @@ pub use figures::DatasetFigures;
 pub use identity::SnapshotIdentity;
 pub use intent::is_intent_head;
 pub use mark::MarkSummary;
-pub use moving::{Move, MoveState, PEER_BYTES_MAX};
+pub use moving::{Move, MoveState, PEER_BYTES_MAX, Seen, WITH_SNAPSHOT};
 pub use receive::ReceiveSpec;
 pub use record::VolumeInfo;
 pub use snapshot_record::SnapshotInfo;

@@ -2,7 +2,7 @@
 //! it takes its state to be, so that of two that try, one is refused.
 //!
 //! ```text
-//!  at the source    none ──▶ leaving ──▶ left             at the target    (made) ──▶ arriving ──▶ none
+//!  at the source    none ──▶ leaving ──▶ left             at the target    (made) ──▶ arriving ──▶ arrived ──▶ none
 //!                    ▲          │                                                        │
 //!                    └──────────┘                                                        └──▶ left (given up)
 //! ```
@@ -17,28 +17,35 @@
 //! M5. A step of a volume that is arriving shuts out who has it open, and waits for what is under way: no run changes what another goes on
 //!     with, also one that was asleep.
 //! M6. A volume arrives with a snapshot that is named by its identity: its newest, which it equals, and nothing else is being received.
+//! M7. A volume that arrived is used as any other, and says where it came from and with which snapshot until its source has none any more, or
+//!     is to keep it. Until then it is neither deleted nor moved on: what the source has is deleted on the strength of what it says.
 
 use std::fmt;
 
+use varve_dispatch::HeldNames;
 use varve_stdx::{Reader, Writer};
-use varve_types::StreamId;
 
 use crate::catalog::{all_snapshots, store};
 use crate::identity::SnapshotIdentity;
-use crate::name::DatasetName;
+use crate::name::{DatasetName, SnapshotName};
 use crate::open::Gate;
 use crate::record::{VolumeInfo, VolumeRecord};
+use crate::snapshot_record::SnapshotRecord;
 use crate::volume::Volume;
 use crate::{Datasets, Error, Result};
 
 /// Longest name of the other side, in bytes.
 pub const PEER_BYTES_MAX: usize = 512;
 
-/// Pause between looks at whether writes are still under way, in ns.
-const LOOK_PAUSE_NS: u64 = 1_000_000;
+/// What stands in the peer of a volume that arrived behind what stood there before, and before the snapshot with which it did.
+pub const WITH_SNAPSHOT: &str = ", with snapshot ";
 
-/// Looks until the step is given up: writes that wait for a drive do not keep names held for longer than 10 s.
-const LOOKS_MAX: u32 = 10_000;
+/// First and longest pause between looks at whether writes are still under way, in ns: each is twice the one before.
+const LOOK_PAUSE_NS: u64 = 500_000;
+const LOOK_PAUSE_NS_MAX: u64 = 16_000_000;
+
+/// How long writes that are under way are waited for, in ns.
+const WAIT_NS_MAX: u64 = 10_000_000_000;
 
 /// Where a volume is on its way between two pools.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -49,6 +56,8 @@ pub enum MoveState {
     Leaving,
     /// It is elsewhere.
     Left,
+    /// It came from elsewhere, where it is still, out of use (M7).
+    Arrived,
 }
 
 /// That a volume moves, and the other side of it.
@@ -56,7 +65,7 @@ pub enum MoveState {
 pub struct Move {
     /// How far it is.
     pub state: MoveState,
-    /// Where it comes from or goes to, in words, and who moves it; the last word is the run that does.
+    /// Where it comes from or goes to, in words, and who moves it; the last word is the run that does, until it arrived.
     pub peer: String,
 }
 
@@ -67,6 +76,7 @@ impl fmt::Display for Move {
             MoveState::Arriving => write!(f, "arrives from {peer}"),
             MoveState::Leaving => write!(f, "moves to {peer}"),
             MoveState::Left => write!(f, "moved to {peer}"),
+            MoveState::Arrived => write!(f, "arrived from {peer}"),
         }
     }
 }
@@ -82,6 +92,7 @@ impl Move {
             MoveState::Arriving => 1,
             MoveState::Leaving => 2,
             MoveState::Left => 3,
+            MoveState::Arrived => 4,
         });
         out.u16(u16::try_from(self.peer.len()).expect("it was checked when it was given"));
         out.bytes(self.peer.as_bytes());
@@ -94,6 +105,7 @@ impl Move {
             1 => MoveState::Arriving,
             2 => MoveState::Leaving,
             3 => MoveState::Left,
+            4 => MoveState::Arrived,
             _ => return Err("how far its move is, is unknown"),
         };
         let len = usize::from(fields.u16().map_err(short)?);
@@ -110,10 +122,16 @@ impl Move {
         self.peer.rsplit(' ').next().unwrap_or_default()
     }
 
+    /// Whether clients can open such a volume: it is whole, and here.
+    #[must_use]
+    pub fn is_here(&self) -> bool {
+        matches!(self.state, MoveState::Leaving | MoveState::Arrived) // M2, M3
+    }
+
     /// What clients of such a volume may do.
     pub(crate) fn gate(moves: Option<&Self>) -> Gate {
         match moves.map(|moves| moves.state) {
-            None | Some(MoveState::Arriving) => Gate::Open,
+            None | Some(MoveState::Arriving | MoveState::Arrived) => Gate::Open,
             Some(MoveState::Leaving) => Gate::ReadOnly,
             Some(MoveState::Left) => Gate::Shut,
         }
@@ -122,13 +140,43 @@ impl Move {
 
 /// Whether a volume may go from one state to another.
 fn is_step(before: Option<MoveState>, after: Option<MoveState>) -> bool {
-    use MoveState::{Arriving, Leaving, Left};
+    use MoveState::{Arrived, Arriving, Leaving, Left};
     matches!(
         (before, after),
         (None, Some(Leaving))
             | (Some(Leaving), None | Some(Leaving | Left))
             | (Some(Arriving), Some(Arriving | Left))
+            | (Some(Left), Some(Left))
+            | (Some(Arrived), None)
     )
+}
+
+/// What a volume is taken to be by who fences it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Seen {
+    /// Number of the volume.
+    pub id: u64,
+    /// Its newest snapshot.
+    pub newest: SnapshotIdentity,
+}
+
+/// A step of a volume from one state to another.
+struct Step {
+    before: Option<Move>,
+    after: Option<Move>,
+    seen: Option<Seen>,
+}
+
+impl Step {
+    /// Whether those who have the volume open are shut out (M5).
+    fn shuts_out(&self) -> bool {
+        self.before.as_ref().is_some_and(|moves| moves.state == MoveState::Arriving)
+    }
+
+    /// What clients may still do while it is taken.
+    fn gate(&self) -> Gate {
+        if self.shuts_out() { Gate::Shut } else { Move::gate(self.after.as_ref()) }
+    }
 }
 
 impl Datasets {
@@ -136,6 +184,7 @@ impl Datasets {
     pub(crate) fn check_move(&self, name: &DatasetName, record: &VolumeRecord) -> Result<()> {
         match (&record.moves, &self.expects) {
             (moves, expects) if moves == expects => Ok(()),
+            (Some(moves), None) if moves.state == MoveState::Arrived => Ok(()), // M7
             (Some(moves), None) => {
                 Err(Error::Moves { name: name.display(), moves: moves.clone() }) // M1, M3
             }
@@ -147,7 +196,7 @@ impl Datasets {
     /// volume that is leaving from then on.
     ///
     /// # Errors
-    /// `NotFound`; `Invalid` for a step that there is not, and for that to its last state, which is [`Self::arrive`]; `Conflict` when it is
+    /// `NotFound`; `Invalid` for a step that there is not, and for that to arrived, which is [`Self::arrive`]; `Conflict` when it is
     /// in another state; `Unavailable` when writes do not end.
     pub async fn move_volume(
         &self,
@@ -155,36 +204,35 @@ impl Datasets {
         before: Option<Move>,
         after: Option<Move>,
     ) -> Result<VolumeInfo> {
-        let (datasets, name) = (self.clone(), DatasetName::parse(name)?);
-        let state = |moves: &Option<Move>| moves.as_ref().map(|moves| moves.state);
-        let is_long = after.as_ref().is_some_and(|moves| moves.peer.len() > PEER_BYTES_MAX);
-        if !is_step(state(&before), state(&after)) || is_long {
-            return Err(Error::BadMove { name: name.display() });
-        }
-        self.to_the_end(async move { datasets.move_held(&name, before, after).await }).await
+        self.step(name, Step { before, after, seen: None }).await
     }
 
-    async fn move_held(
-        &self,
-        name: &DatasetName,
-        before: Option<Move>,
-        after: Option<Move>,
-    ) -> Result<VolumeInfo> {
-        let _held = self.hold(name).await?;
-        let record = self.record_at(name, before.as_ref()).await?;
+    /// Takes a volume that does not move to leaving, if it is still what was seen of it: who moves it knows what is left to be sent then.
+    /// Durable on return, and M1 holds.
+    ///
+    /// # Errors
+    /// As [`Self::move_volume`]; `Conflict` also when it is another volume, or has a newer snapshot.
+    pub async fn fence(&self, name: &str, after: Move, seen: Seen) -> Result<VolumeInfo> {
+        self.step(name, Step { before: None, after: Some(after), seen: Some(seen) }).await
+    }
+
+    async fn step(&self, name: &str, step: Step) -> Result<VolumeInfo> {
+        let (datasets, name) = (self.clone(), DatasetName::parse(name)?);
+        let state = |moves: &Option<Move>| moves.as_ref().map(|moves| moves.state);
+        let is_long = step.after.as_ref().is_some_and(|moves| moves.peer.len() > PEER_BYTES_MAX);
+        if !is_step(state(&step.before), state(&step.after)) || is_long {
+            return Err(Error::BadMove { name: name.display() });
+        }
+        self.to_the_end(async move { datasets.step_held(&name, step).await }).await
+    }
+
+    async fn step_held(&self, name: &DatasetName, step: Step) -> Result<VolumeInfo> {
+        let (_held, record) = self.closed(name, &step).await?;
         let stream = record.route.stream;
-        if before.is_none()
-            && let Some(identity) = record.receiving
-        {
-            return Err(Error::Receiving { name: name.display(), identity: identity.to_string() });
+        if step.shuts_out() {
+            self.shared.open.shut_out(stream); // M5
         }
-        if before.as_ref().is_some_and(|moves| moves.state == MoveState::Arriving) {
-            self.shut_out(name, stream).await?;
-        }
-        let closes = Move::gate(after.as_ref());
-        if closes != Gate::Open {
-            self.close_gate(name, stream, closes, Move::gate(before.as_ref())).await?;
-        }
+        let Step { before, after, .. } = step;
         let record = VolumeRecord { moves: after, ..record };
         let stored = store(&self.dispatch, name, &record).await;
         // After an error the record may say either; only what was answered counts for who moves it (M1).
@@ -193,12 +241,12 @@ impl Datasets {
         stored.map(|()| record.info(name))
     }
 
-    /// Takes a volume that arrives to its last state, in which clients use it, if it is at `before` and has received all up to the snapshot
-    /// `last`, and nothing since (M6). Durable on return.
+    /// Takes a volume that arrives to where clients use it, if it is at `before` and has received all up to the snapshot `last`, and nothing
+    /// since (M6). It says so from then on (M7). Durable on return.
     ///
     /// # Errors
-    /// `NotFound`; `Invalid` when it does not arrive at `before`; `Conflict` when it is elsewhere on its way, receives something, or is not
-    /// what its newest snapshot is; `Unavailable` when writes do not end.
+    /// `NotFound`; `Invalid` when it does not arrive at `before`, or that is too long to be said with the snapshot; `Conflict` when it is
+    /// elsewhere on its way, receives something, or is not what its newest snapshot is; `Unavailable` when writes do not end.
     pub async fn arrive(
         &self,
         name: &str,
@@ -206,72 +254,103 @@ impl Datasets {
         last: SnapshotIdentity,
     ) -> Result<VolumeInfo> {
         let (datasets, name) = (self.clone(), DatasetName::parse(name)?);
-        if before.state != MoveState::Arriving {
+        let peer = format!("{}{WITH_SNAPSHOT}{last}", before.peer);
+        if before.state != MoveState::Arriving || peer.len() > PEER_BYTES_MAX {
             return Err(Error::BadMove { name: name.display() });
         }
-        self.to_the_end(async move { datasets.arrive_held(&name, &before, last).await }).await
+        let after = Some(Move { state: MoveState::Arrived, peer });
+        let step = Step { before: Some(before), after, seen: None };
+        self.to_the_end(async move { datasets.arrive_held(&name, step, last).await }).await
     }
 
     async fn arrive_held(
         &self,
         name: &DatasetName,
-        before: &Move,
+        step: Step,
         last: SnapshotIdentity,
     ) -> Result<VolumeInfo> {
-        let _held = self.hold(name).await?;
-        let record = self.record_at(name, Some(before)).await?;
-        self.shut_out(name, record.route.stream).await?; // M5: what is compared now does not change any more.
+        let (_held, record) = self.closed(name, &step).await?;
+        self.shared.open.shut_out(record.route.stream); // M5: what is compared now does not change any more.
         if let Some(identity) = record.receiving {
             return Err(Error::Receiving { name: name.display(), identity: identity.to_string() });
         }
-        let all = all_snapshots(&self.dispatch, name).await?;
-        let newest = all.into_iter().max_by_key(|(_, snapshot)| snapshot.route.stream);
-        let Some((newest_name, newest)) = newest.filter(|(_, newest)| newest.identity == last)
-        else {
-            return Err(Error::NotNewest { name: name.display(), identity: last.to_string() });
-        };
+        let (newest_name, newest) = self.newest(name, last).await?;
         if !self.equals(&record, &newest).await? {
             let snapshot = newest_name.display();
             return Err(Error::ChangedSince { name: name.display(), snapshot });
         }
-        let record = VolumeRecord { moves: None, ..record };
+        let record = VolumeRecord { moves: step.after, ..record };
         store(&self.dispatch, name, &record).await?;
         Ok(record.info(name))
     }
 
-    /// The record of a volume that has to be at this point of its way.
-    async fn record_at(&self, name: &DatasetName, moves: Option<&Move>) -> Result<VolumeRecord> {
-        let record = self.record(name).await?;
-        if record.moves.as_ref() == moves {
-            return Ok(record);
-        }
-        Err(Error::MovesOtherwise { name: name.display(), moves: record.moves })
-    }
-
-    /// Closes the gate of a volume and waits until what was let through before has ended; opens it again as it was when that takes too long.
-    async fn close_gate(
+    /// The newest snapshot of a volume, which has to be this one.
+    async fn newest(
         &self,
         name: &DatasetName,
-        stream: StreamId,
-        gate: Gate,
-        before: Gate,
-    ) -> Result<()> {
-        self.shared.open.set_gate(stream, gate);
-        for _ in 0..LOOKS_MAX {
-            if self.shared.open.changes(stream) == 0 {
-                return Ok(()); // M1
-            }
-            self.dispatch.reactor().sleep(LOOK_PAUSE_NS).await;
-        }
-        self.shared.open.set_gate(stream, before);
-        Err(Error::StillChanging { name: name.display() })
+        identity: SnapshotIdentity,
+    ) -> Result<(SnapshotName, SnapshotRecord)> {
+        let all = all_snapshots(&self.dispatch, name).await?;
+        let newest = all.into_iter().max_by_key(|(_, snapshot)| snapshot.route.stream);
+        newest.filter(|(_, newest)| newest.identity == identity).ok_or_else(|| Error::NotNewest {
+            name: name.display(),
+            identity: identity.to_string(),
+        })
     }
 
-    /// Shuts out who has a volume open that arrives (M5).
-    async fn shut_out(&self, name: &DatasetName, stream: StreamId) -> Result<()> {
-        self.close_gate(name, stream, Gate::Shut, Gate::Open).await?;
-        self.shared.open.shut_out(stream);
-        Ok(())
+    /// Whether a volume is where a step begins, and what it was seen to be.
+    async fn check_step(
+        &self,
+        name: &DatasetName,
+        record: &VolumeRecord,
+        step: &Step,
+    ) -> Result<()> {
+        if record.moves != step.before {
+            return Err(Error::MovesOtherwise {
+                name: name.display(),
+                moves: record.moves.clone(),
+            });
+        }
+        if let (None, Some(identity)) = (&step.before, record.receiving) {
+            return Err(Error::Receiving { name: name.display(), identity: identity.to_string() });
+        }
+        let Some(seen) = &step.seen else { return Ok(()) };
+        if record.route.stream.get() != seen.id {
+            return Err(Error::OtherVolume { name: name.display(), id: seen.id });
+        }
+        self.newest(name, seen.newest).await.map(drop)
+    }
+
+    /// Closes the gate of a volume that is where a step begins, and waits until what was let through before has ended. Its name is held then,
+    /// and not while it is waited for: whoever opens the volume meanwhile opens its gate, and the next look, which closes it, waits for them
+    /// too. When that takes too long, or the volume is elsewhere by then, the gate is what its record says; when that cannot be read, it stays
+    /// closed until somebody opens the volume.
+    async fn closed(&self, name: &DatasetName, step: &Step) -> Result<(HeldNames, VolumeRecord)> {
+        let (mut waited_ns, mut pause_ns) = (0, LOOK_PAUSE_NS);
+        loop {
+            let held = self.hold(name).await?;
+            let record = self.record(name).await?;
+            let (open, stream) = (&self.shared.open, record.route.stream);
+            let checked = self.check_step(name, &record, step).await;
+            if checked.is_ok() {
+                if step.gate() == Gate::Open {
+                    return Ok((held, record));
+                }
+                open.set_gate(stream, step.gate());
+                if open.changes(stream) == 0 {
+                    return Ok((held, record)); // M1
+                }
+                if waited_ns < WAIT_NS_MAX {
+                    drop(held);
+                    self.dispatch.reactor().sleep(pause_ns).await;
+                    waited_ns += pause_ns;
+                    pause_ns = (2 * pause_ns).min(LOOK_PAUSE_NS_MAX);
+                    continue;
+                }
+            }
+            open.set_gate(stream, Move::gate(record.moves.as_ref()));
+            return Err(checked.err().unwrap_or(Error::StillChanging { name: name.display() }));
+        }
     }
 
     /// Opens a volume that is arriving, to fill it for the run that moves it: nobody else has it open (M2).

@@ -307,8 +307,8 @@ mod tests {
 
     #[test]
     fn moves_round_trip_and_refuse_what_is_unknown() {
-        for (number, state) in (1..).zip([MoveState::Arriving, MoveState::Leaving, MoveState::Left])
-        {
+        use MoveState::{Arrived, Arriving, Leaving, Left};
+        for (number, state) in (1..).zip([Arriving, Leaving, Left, Arrived]) {
             for peer in [String::new(), "a pool ü".to_owned(), "x".repeat(PEER_BYTES_MAX)] {
                 let record = VolumeRecord { moves: Some(Move { state, peer }), ..record() };
                 let bytes = record.encode();
@@ -318,7 +318,7 @@ mod tests {
         }
         let moves = Some(Move { state: MoveState::Left, peer: "ü".to_owned() });
         let bytes = VolumeRecord { moves, ..record() }.encode();
-        for (at, value) in [(52, 0), (52, 4), (53, 1), (53, 3), (54, 4), (55, b'u'), (48, 0)] {
+        for (at, value) in [(52, 0), (52, 5), (53, 1), (53, 3), (54, 4), (55, b'u'), (48, 0)] {
             let mut bad = bytes.clone();
             bad[at] = value;
             assert!(VolumeRecord::decode("v", &bad).is_err(), "{value} at {at}");

@@ -5,7 +5,7 @@ use varve_access_admin::v1::{
     ExtentsWanted, MoveVolume, RollBack, Snapshot, Volume, VolumeMove,
 };
 use varve_access_admin::{Error, Result};
-use varve_dataset::{Datasets, ExtentSpec, ReceiveSpec, SnapshotIdentity, SnapshotInfo};
+use varve_dataset::{Datasets, ExtentSpec, ReceiveSpec, Seen, SnapshotIdentity, SnapshotInfo};
 use varve_types::ErrorKind;
 
 use crate::daemon::engine_stack::{refused, volume, wanted_move};
@@ -117,9 +117,12 @@ pub(super) async fn move_volume(
 ) -> Result<Volume> {
     let last = step.last.as_deref().map(identity).transpose()?;
     let (before, after) = (step.before.map(wanted_move), step.after.map(wanted_move));
-    let moved = match (before, after, last) {
-        (Some(before), None, Some(last)) => datasets.arrive(&name, before, last).await,
-        (before, after, _) => datasets.move_volume(&name, before, after).await,
+    let moved = match (before, after, last, step.id) {
+        (Some(before), None, Some(last), _) => datasets.arrive(&name, before, last).await,
+        (None, Some(after), Some(newest), Some(id)) => {
+            datasets.fence(&name, after, Seen { id, newest }).await
+        }
+        (before, after, ..) => datasets.move_volume(&name, before, after).await,
     };
     moved.map(|info| volume(&datasets, info)).map_err(refused)
 }

@@ -207,26 +207,29 @@ impl MemoryBackend {
     }
 
     pub(super) fn move_now(&self, name: &str, step: MoveVolume) -> Result<Volume> {
-        let is_last = |step: &MoveVolume| {
-            step.after.is_none()
-                && step.before.as_ref().is_some_and(|moves| moves.state == MoveState::Arriving)
-        };
-        if is_last(&step) {
+        let MoveVolume { before, after, last, id } = step;
+        let arrives = before.as_ref().filter(|moves| moves.state == MoveState::Arriving);
+        let arrives = arrives.filter(|_| after.is_none()).cloned();
+        if arrives.is_some() || last.is_some() {
             let newest = self
                 .snapshots_now()
                 .values()
                 .filter(|all| all.volume == name)
                 .max_by_key(|all| all.id)
                 .map(|newest| newest.identity.clone());
-            if step.last.is_none() || step.last != newest {
+            if last.is_none() || last != newest {
                 let message = format!("the newest snapshot of volume `{name}` is another");
                 return Err(refusal(ErrorKind::Conflict, message));
             }
         }
         let moved = self.change(name, |volume| {
-            let fits = volume.moves == step.before;
+            let fits = volume.moves == before && id.is_none_or(|id| id == volume.id);
             if fits {
-                volume.moves = step.after;
+                let arrived = arrives.zip(last).map(|(VolumeMove { peer, .. }, last)| VolumeMove {
+                    state: MoveState::Arrived,
+                    peer: format!("{peer}, with snapshot {last}"),
+                });
+                volume.moves = arrived.or(after);
             }
             fits.then(|| volume.clone())
         })?;

@@ -345,7 +345,7 @@ fn parameters(endpoint: &Endpoint) -> Vec<Value> {
         let state =
             format!("How far the volume has to be on its way between two pools{otherwise}.");
         let peer = "The other side of that, as the volume says it; together with `state`.";
-        let states = json!({ "type": "string", "enum": ["arriving", "leaving", "left"] });
+        let states = json!({ "type": "string", "enum": ["arriving", "leaving", "left", "arrived"] });
         [query("state", &state, states), query("peer", peer, text())]
     };
     match endpoint.operation {
@@ -386,7 +386,7 @@ fn parameters(endpoint: &Endpoint) -> Vec<Value> {
         "deleteVolume" => {
             let schema = json!({ "type": "boolean", "default": false });
             all.push(query("snapshots", "Deletes its snapshots too.", schema));
-            all.extend(expected("; it does not matter when absent"));
+            all.extend(expected("; it does not matter when absent, unless it is `arrived`"));
         }
         "deleteSnapshot" => all.extend(expected(", which should not move when absent")),
         _ => {}

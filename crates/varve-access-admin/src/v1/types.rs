@@ -340,11 +340,11 @@ pub struct Volume {
 
 /// Where a volume is on its way between two pools.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
 pub struct VolumeMove {
     /// How far it is.
     pub state: MoveState,
-    /// Where it comes from or goes to, in words, and who moves it, whose last word is the run that does; at most 512 bytes.
+    /// Where it comes from or goes to, in words, and who moves it, whose last word is the run that does; at most 512 bytes. Of one that
+    /// arrived, `, with snapshot ` and the identity of that follow.
     pub peer: String,
 }
 
@@ -358,6 +358,8 @@ pub enum MoveState {
     Leaving,
     /// It is elsewhere: it can be neither read nor changed, and deleted.
     Left,
+    /// It came from elsewhere, where it is still, out of use: it is used as any other, and not deleted.
+    Arrived,
 }
 
 /// A step of a move: from `leaving` to absent, for example, or the other way round.
@@ -367,12 +369,15 @@ pub struct MoveVolume {
     /// Where the volume has to be; absent when it should not move.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<VolumeMove>,
-    /// Where it is then; absent when it does not move any more.
+    /// Where it is then; absent when it does not move any more. Absent from `arriving` on too: it is `arrived` then, with `last`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<VolumeMove>,
-    /// Identity of the last snapshot that it received, for the step from `arriving` to absent: its newest, which it has to equal.
+    /// Identity of its newest snapshot. From `arriving` on that which it received last, and which it has to equal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last: Option<String>,
+    /// Number that the volume has to have, for the step to `leaving`, with `last`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<u64>,
 }
 
 /// How a volume is deleted.

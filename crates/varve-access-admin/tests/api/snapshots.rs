@@ -128,5 +128,13 @@ async fn the_last_step_of_a_move_names_the_newest_snapshot() {
         assert_eq!((status, body["kind"].as_str()), (409, Some("conflict")), "{last}");
     }
     let (status, there) = post("move", json!({"before": here, "last": identity})).await;
+    let peer = format!("there, by run 1, with snapshot {identity}");
+    let mark = json!({"state": "arrived", "peer": peer});
+    assert_eq!((status, &there["moves"]), (200, &mark));
+    let (status, there) = post("move", json!({"before": mark})).await;
     assert_eq!((status, &there["moves"]), (200, &Value::Null));
+    let fence = |id: u64| json!({"after": {"state": "leaving", "peer": "x, by run 2"}, "id": id, "last": identity});
+    let id = there["id"].as_u64().unwrap();
+    assert_eq!(post("move", fence(id + 1)).await.0, 409, "it is another volume");
+    assert_eq!(post("move", fence(id)).await.0, 200);
 }

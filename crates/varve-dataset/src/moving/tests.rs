@@ -6,7 +6,7 @@ use std::rc::Rc;
 use varve_stdx::AlignedBuf;
 use varve_types::ErrorKind;
 
-use super::{Move, MoveState};
+use super::{Move, MoveState, Seen};
 use crate::open::{Gate, Opening};
 use crate::rig::{Life, MIB, Rig};
 use crate::{CatalogueEntry, CatalogueItem, Datasets, Error, ReceiveSpec, SnapshotIdentity};
@@ -167,6 +167,12 @@ fn arriving(run: &str) -> Move {
     Move { state: MoveState::Arriving, peer: format!("another pool, by run {run}") }
 }
 
+/// The same once it is here (M7).
+fn arrived(run: &str, last: u8) -> Move {
+    let peer = format!("another pool, by run {run}, with snapshot {}", identity(last));
+    Move { state: MoveState::Arrived, peer }
+}
+
 fn identity(byte: u8) -> SnapshotIdentity {
     SnapshotIdentity([byte; 16])
 }
@@ -249,7 +255,7 @@ fn a_volume_arrives_as_the_last_snapshot_and_nothing_else() {
         let bare = datasets.move_volume("v", Some(arriving("1")), None).await;
         assert_eq!(kind(bare), ErrorKind::Invalid, "the last step names a snapshot");
         let there = datasets.arrive("v", arriving("1"), identity(6)).await.unwrap();
-        assert_eq!(there.moves, None);
+        assert_eq!(there.moves, Some(arrived("1", 6)));
         assert_eq!(life.values("v").await, [6, 0, 0, 0]);
         assert_eq!(arrive(6).await, ErrorKind::Conflict, "it does so once");
     });
@@ -379,6 +385,145 @@ fn who_does_not_move_a_volume_leaves_it_alone_but_may_delete_it() {
     });
 }
 
+/// Its source still has it, and deletes that because this one says what it is.
+#[test]
+fn a_volume_that_arrived_is_used_and_stays_until_its_source_has_none() {
+    let mut rig = Rig::new();
+    let mark = Some(arrived("1", 6));
+    let at_once = mark.clone();
+    rig.live(async move |life: Life| {
+        receive(&life, "1", 5, None).await;
+        receive(&life, "1", 6, Some(5)).await;
+        let there = life.datasets().arrive("v", arriving("1"), identity(6)).await.unwrap();
+        assert_eq!(there.moves, at_once);
+    });
+    rig.live(async move |life: Life| {
+        let (datasets, conflict) = (life.datasets(), ErrorKind::Conflict);
+        assert_eq!(datasets.volume("v").await.unwrap().moves, mark, "it outlives a crash");
+        life.fill("v", 3).await;
+        life.snapshot("v@mine").await;
+        datasets.protect_snapshot("v@s5", true).await.unwrap();
+        datasets.protect_snapshot("v@s5", false).await.unwrap();
+        datasets.delete_snapshot("v@s5").await.unwrap();
+        datasets.set_quota("v", Some(64 * MIB)).await.unwrap();
+        datasets.clone_volume("v", "copy").await.unwrap();
+        assert_eq!(datasets.volume("copy").await.unwrap().moves, None);
+        assert_eq!(datasets.rollback("v@mine").await.unwrap().moves, mark);
+        assert_eq!(kind(datasets.delete_volume("v", true).await), conflict);
+        assert_eq!(kind(datasets.move_volume("v", None, leaving()).await), conflict);
+        let other = datasets.expecting(Some(arrived("1", 5)));
+        assert_eq!(kind(other.delete_snapshot("v@s6").await), conflict);
+        assert_eq!(kind(other.delete_volume("v", true).await), conflict);
+        let other = datasets.move_volume("v", Some(arrived("1", 5)), None).await;
+        assert_eq!(kind(other), conflict);
+        datasets.expecting(mark.clone()).delete_snapshot("v@s6").await.unwrap();
+        assert_eq!(datasets.move_volume("v", mark, None).await.unwrap().moves, None);
+        assert_eq!(life.values("v").await, [3; 4]);
+        datasets.delete_volume("v", true).await.unwrap();
+    });
+}
+
+/// The command would have to be told what arrived, and could not be.
+#[test]
+fn a_volume_whose_other_side_is_too_long_to_be_said_with_a_snapshot_does_not_arrive() {
+    Rig::new().live(async |life: Life| {
+        let run = "x".repeat(430);
+        receive(&life, &run, 5, None).await;
+        let arrived = life.datasets().arrive("v", arriving(&run), identity(5)).await;
+        assert_eq!(kind(arrived), ErrorKind::Invalid);
+        assert_eq!(life.datasets().volume("v").await.unwrap().moves, Some(arriving(&run)));
+    });
+}
+
+#[test]
+fn a_fence_is_for_what_was_seen() {
+    Rig::new().live(async |life: Life| {
+        let datasets = life.datasets();
+        life.create("v").await;
+        let taken = datasets.create_snapshots(&["v@one".to_owned()]).await.unwrap();
+        let newest = taken[0].identity;
+        let seen = Seen { id: datasets.volume("v").await.unwrap().id, newest };
+        let fence = async |seen| datasets.fence("v", leaving().unwrap(), seen).await;
+        let volume = datasets.open("v").await.unwrap();
+        for other in [Seen { id: seen.id + 1, ..seen }, Seen { newest: identity(1), ..seen }] {
+            assert_eq!(kind(fence(other).await), ErrorKind::Conflict);
+            volume.write(0, block(1)).await.unwrap();
+        }
+        drop(volume);
+        datasets.rollback("v@one").await.unwrap();
+        assert_eq!(kind(fence(seen).await), ErrorKind::Conflict, "much may be to be sent");
+        let seen = Seen { id: datasets.volume("v").await.unwrap().id, newest };
+        life.snapshot("v@two").await;
+        assert_eq!(kind(fence(seen).await), ErrorKind::Conflict);
+        datasets.delete_snapshot("v@two").await.unwrap();
+        assert_eq!(fence(seen).await.unwrap().moves, leaving());
+    });
+}
+
+/// The names of a whole shard would be held. Who opens the volume meanwhile writes until the fence looks again.
+#[test]
+fn a_fence_that_waits_holds_nothing() {
+    Rig::new().live(async |life: Life| {
+        let datasets = life.datasets().clone();
+        let reactor = datasets.dispatch().reactor().clone();
+        life.create("v").await;
+        let volume = datasets.open("v").await.unwrap();
+        let stream = varve_types::StreamId::new(volume.info().id);
+        let open = datasets.shared.open.open(stream, opening());
+        let under_way = open.begin_change().ok().unwrap();
+        let other = datasets.clone();
+        let fence =
+            reactor.spawn_join(async move { other.move_volume("v", None, leaving()).await });
+        reactor.sleep(100_000_000).await;
+        life.snapshot("v@meanwhile").await;
+        let late = datasets.open("v").await.unwrap();
+        let written = late.write(0, block(7)).await;
+        reactor.sleep(100_000_000).await;
+        assert_eq!(kind(late.write(4096, block(8)).await), ErrorKind::Fenced, "it looked again");
+        drop(under_way);
+        fence.await.unwrap();
+        for volume in [volume, late] {
+            assert_eq!(kind(volume.write(0, block(9)).await), ErrorKind::Fenced);
+        }
+        last_snapshot(&life).await;
+        let first = if written.is_ok() { 7 } else { 0 };
+        assert_eq!(life.values("v@last").await, [first, 0, 0, 0]);
+    });
+}
+
+/// It is another volume when the fence looks again.
+#[test]
+fn a_fence_that_waits_is_refused_for_what_changed_meanwhile() {
+    Rig::new().live(async |life: Life| {
+        let datasets = life.datasets().clone();
+        let reactor = datasets.dispatch().reactor().clone();
+        life.create("v").await;
+        let taken = datasets.create_snapshots(&["v@one".to_owned()]).await.unwrap();
+        let volume = datasets.open("v").await.unwrap();
+        let seen = Seen { id: volume.info().id, newest: taken[0].identity };
+        let open =
+            datasets.shared.open.open(varve_types::StreamId::new(volume.info().id), opening());
+        let _under_way = open.begin_change().ok().unwrap();
+        let other = datasets.clone();
+        let fence =
+            reactor.spawn_join(async move { other.fence("v", leaving().unwrap(), seen).await });
+        reactor.sleep(100_000_000).await;
+        assert_eq!(kind(volume.write(0, block(1)).await), ErrorKind::Fenced);
+        life.snapshot("v@two").await;
+        assert_eq!(kind(fence.await), ErrorKind::Conflict);
+        volume.write(0, block(1)).await.unwrap();
+    });
+}
+
+fn opening() -> Opening {
+    Opening {
+        size_bytes: 0,
+        reduction: varve_types::Reduction::OFF,
+        quota_bytes: None,
+        gate: Gate::Open,
+    }
+}
+
 #[test]
 fn a_volume_that_is_given_up_does_not_arrive() {
     Rig::new().live(async |life: Life| {
@@ -418,8 +563,12 @@ fn steps_that_there_are_not_are_refused() {
             (None, None),
             (None, arriving.clone()),
             (arriving.clone(), None),
-            (leaving(), arriving),
+            (leaving(), arriving.clone()),
             (state(MoveState::Left), leaving()),
+            (None, Some(arrived("1", 5))),
+            (Some(arrived("1", 5)), leaving()),
+            (Some(arrived("1", 5)), state(MoveState::Left)),
+            (arriving, Some(arrived("1", 5))),
         ] {
             let refused = datasets.move_volume("v", before.clone(), after.clone()).await;
             assert_eq!(kind(refused), ErrorKind::Invalid, "{before:?} to {after:?}");
@@ -438,13 +587,7 @@ fn the_fence_waits_for_writes_under_way_and_gives_up_on_those_that_do_not_end() 
         life.create("v").await;
         let volume = datasets.open("v").await.unwrap();
         let stream = varve_types::StreamId::new(volume.info().id);
-        let opening = Opening {
-            size_bytes: 0,
-            reduction: varve_types::Reduction::OFF,
-            quota_bytes: None,
-            gate: Gate::Open,
-        };
-        let open = datasets.shared.open.open(stream, opening);
+        let open = datasets.shared.open.open(stream, opening());
         for ends in [true, false] {
             let under_way = open.begin_change().ok().unwrap();
             let answered = Rc::new(Cell::new(false));

@@ -88,6 +88,7 @@ fn properties(volume: &v1::Volume) -> Vec<(&'static str, String)> {
             v1::MoveState::Arriving => "arrives from",
             v1::MoveState::Leaving => "moves to",
             v1::MoveState::Left => "moved to",
+            v1::MoveState::Arrived => "arrived from",
         };
         (label, moves.peer.clone())
     }));

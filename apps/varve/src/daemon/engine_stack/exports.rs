@@ -4,7 +4,7 @@ use std::rc::Rc;
 use std::time::Instant;
 
 use varve_access_nbd::{Change, Export, ExportInfo, Exports, Extent, ExtentKind, ReadPart};
-use varve_dataset::{BlockStatus, Datasets, Mapped, MoveState, Volume, VolumeInfo};
+use varve_dataset::{BlockStatus, Datasets, Mapped, Move, Volume, VolumeInfo};
 use varve_stdx::BufSlice;
 use varve_types::ErrorKind;
 
@@ -40,9 +40,7 @@ impl Exports for VolumeExports {
 
     async fn list(&self) -> Result<Vec<String>, ErrorKind> {
         let volumes = self.datasets.volumes().await.map_err(|error| error.kind())?;
-        let is_here = |volume: &VolumeInfo| {
-            volume.moves.as_ref().is_none_or(|moves| moves.state == MoveState::Leaving)
-        };
+        let is_here = |volume: &VolumeInfo| volume.moves.as_ref().is_none_or(Move::is_here);
         let volumes = volumes.into_iter().filter(is_here).collect::<Vec<_>>();
         Ok(volumes.into_iter().map(|volume| volume.name).collect())
     }

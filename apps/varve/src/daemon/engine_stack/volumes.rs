@@ -133,6 +133,7 @@ fn shown_move(moves: Move) -> VolumeMove {
         MoveState::Arriving => v1::MoveState::Arriving,
         MoveState::Leaving => v1::MoveState::Leaving,
         MoveState::Left => v1::MoveState::Left,
+        MoveState::Arrived => v1::MoveState::Arrived,
     };
     VolumeMove { state, peer }
 }
@@ -144,6 +145,7 @@ pub(in crate::daemon) fn wanted_move(moves: VolumeMove) -> Move {
         v1::MoveState::Arriving => MoveState::Arriving,
         v1::MoveState::Leaving => MoveState::Leaving,
         v1::MoveState::Left => MoveState::Left,
+        v1::MoveState::Arrived => MoveState::Arrived,
     };
     Move { state, peer }
 }
@@ -181,6 +183,11 @@ pub(in crate::daemon) fn refused(error: Error) -> admin::Error {
         (Error::Receiving { .. } | Error::NotReceiving { .. }, _) => Some(
             "finish that import, or roll the volume back to a snapshot, or delete it; `varve volume show` says what it receives",
         ),
+        (Error::MovesOtherwise { moves: Some(moves), .. }, _)
+            if moves.state == MoveState::Arrived =>
+        {
+            Some("its source has it still: finish the migration with `varve pool migrate`")
+        }
         (Error::Moves { .. } | Error::MovesOtherwise { .. } | Error::NotNewest { .. }, _) => Some(
             "`varve pool migrate` finishes what it began when it is run again, and `varve pool migrate --cancel` gives it up",
         ),
