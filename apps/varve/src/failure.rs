@@ -48,12 +48,6 @@ impl Failure {
         self.kind.as_deref() == Some(kind.to_string().replace(' ', "_").as_str())
     }
 
-    /// Whether the daemon refused it before it did anything: the same request does nothing later either.
-    pub(crate) fn is_refusal(&self) -> bool {
-        use ErrorKind::{Conflict, Denied, Exists, Invalid, NotFound, Unsupported};
-        [Conflict, Denied, Exists, Invalid, NotFound, Unsupported].iter().any(|kind| self.is(*kind))
-    }
-
     /// Says something before what failed.
     pub(crate) fn prefixed(self, text: &str) -> Self {
         Self { what: format!("{text}{}", self.what), ..self }

@@ -345,7 +345,8 @@ fn parameters(endpoint: &Endpoint) -> Vec<Value> {
         let state =
             format!("How far the volume has to be on its way between two pools{otherwise}.");
         let peer = "The other side of that, as the volume says it; together with `state`.";
-        let states = json!({ "type": "string", "enum": ["arriving", "leaving", "left", "arrived"] });
+        let states =
+            json!({ "type": "string", "enum": ["arriving", "leaving", "left", "arrived"] });
         [query("state", &state, states), query("peer", peer, text())]
     };
     match endpoint.operation {

@@ -427,7 +427,7 @@ fn a_volume_that_arrived_is_used_and_stays_until_its_source_has_none() {
 #[test]
 fn a_volume_whose_other_side_is_too_long_to_be_said_with_a_snapshot_does_not_arrive() {
     Rig::new().live(async |life: Life| {
-        let run = "x".repeat(430);
+        let run = "x".repeat(470);
         receive(&life, &run, 5, None).await;
         let arrived = life.datasets().arrive("v", arriving(&run), identity(5)).await;
         assert_eq!(kind(arrived), ErrorKind::Invalid);

@@ -7,7 +7,8 @@
 //!
 //! B1. The source's fence is this run's before the target is looked at. A run lets the target's volume be used only after it saw the fence
 //!     to be its own, so whoever might still do so left its part at the target by then, where it is seen.
-//! B2. The target's part is taken from whoever has it, or is not there, or is in use; what is not known changes nothing.
+//! B2. The target's part is taken from whoever has it, or is not there, or has arrived; what is not known changes nothing.
+//! B3. A volume at the target without a mark of this source (K1) that has no snapshot in common with the source's is somebody else's.
 
 use std::thread::sleep;
 use std::time::Duration;
@@ -15,8 +16,9 @@ use std::time::Duration;
 use varve_access_admin::v1::{MoveState, VolumeMove};
 use varve_types::ErrorKind;
 
+use super::mark;
 use super::side::{Run, is_given_up};
-use super::volume::is_same;
+use super::volume::has_common;
 use crate::failure::{Failure, Result};
 
 /// Looks at the target until it is left alone: each time another command was faster.
@@ -35,29 +37,21 @@ pub(super) enum Disarmed {
 pub(super) fn disarm(run: &Run, name: &str, end: &VolumeMove) -> Result<Disarmed> {
     for _ in 0..LOOKS_MAX {
         let Some(here) = run.target.volume(name)? else { return Ok(Disarmed::Safe) };
-        let Some(moves) = here.moves else {
-            return match is_same(run, name)? {
-                true => Ok(Disarmed::Arrived),
-                false => Err(Failure::new(format!(
-                    "the target has a volume {name} in use, which lacks the last snapshot of the source's"
-                ))),
-            };
-        };
-        if !is_given_up(&moves) {
-            run.source.check_peer(name, &moves)?;
-        }
-        match moves.state {
-            MoveState::Left if is_given_up(&moves) => return Ok(Disarmed::Safe),
-            MoveState::Arriving => match run.target.step(name, Some(&moves), Some(end.clone())) {
-                Ok(()) => return Ok(Disarmed::Safe),
-                Err(failure)
-                    if failure.is(ErrorKind::Conflict) || failure.is(ErrorKind::NotFound) => {}
-                Err(failure) => return Err(failure),
-            },
-            MoveState::Leaving | MoveState::Left => {
+        match here.moves {
+            Some(moves) if is_given_up(&moves) => return Ok(Disarmed::Safe),
+            Some(moves) if moves.state == MoveState::Arriving && run.source.is_peer_of(&moves) => {
+                match run.target.step(name, Some(&moves), Some(end.clone())) {
+                    Ok(()) => return Ok(Disarmed::Safe),
+                    Err(failure)
+                        if failure.is(ErrorKind::Conflict) || failure.is(ErrorKind::NotFound) => {}
+                    Err(failure) => return Err(failure),
+                }
+            }
+            _ if mark::of_same(run, name)?.is_some() => return Ok(Disarmed::Arrived),
+            _ if !has_common(run, name)? => return Ok(Disarmed::Safe), // B3
+            _ => {
                 return Err(Failure::new(format!(
-                    "the target's volume {name} has moved on: {}",
-                    moves.peer
+                    "the target has a volume {name} that has snapshots of the source's, and did not arrive from there; delete it if nobody needs it"
                 )));
             }
         }

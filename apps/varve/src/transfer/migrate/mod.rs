@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  source    ──snapshot──▶ differences, until there is little ──▶ leaving ──▶ last snapshot ──▶            ──▶ left ──▶ deleted
-//!  target    arriving ──▶ the same snapshots ─────────────────────────────▶ the last one, compared ──▶ there
+//!  target    arriving ──▶ the same snapshots ─────────────────────────────▶ the last one, compared ──▶ arrived ─────────▶ in use
 //! ```
 //!
 //! G1. What there is to do is read from the two daemons and nothing else: whoever runs the command again goes on, whatever died.
@@ -11,11 +11,12 @@
 //!     does before the target's last step, and does nothing in between.
 //! G3. Every step between states, and whatever else changes a part at the target or what is behind the fence, is a comparison at the daemon
 //!     that names who moves the volume, so two commands do not work against each other: one is refused.
-//! G5. What was not answered may be carried out later. So no step is sent twice, and a state counts only when a daemon says it.
 //! G4. Nothing arrives that was not read back and compared.
+//! G5. What was not answered may be carried out later. So no step is sent twice, and a state counts only when a daemon says it.
 
 mod copy;
 mod give_back;
+mod mark;
 mod report;
 mod side;
 mod volume;

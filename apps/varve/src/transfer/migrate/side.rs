@@ -251,13 +251,26 @@ impl Side {
         before: Option<&VolumeMove>,
         after: Option<VolumeMove>,
     ) -> Result<()> {
-        self.send_step(volume, &MoveVolume { before: before.cloned(), after, last: None })
+        let before = before.cloned();
+        self.send_step(volume, &MoveVolume { before, after, last: None, id: None })
     }
 
-    /// The step to the last state, with the identity of the last snapshot that was sent.
+    /// The step of a volume that does not move to leaving, if it is what was seen of it: its number, and its newest snapshot.
+    pub(super) fn fence(
+        &self,
+        volume: &str,
+        (id, newest): &(u64, Snapshot),
+        after: VolumeMove,
+    ) -> Result<()> {
+        let last = Some(newest.identity.clone());
+        let step = MoveVolume { before: None, after: Some(after), last, id: Some(*id) };
+        self.send_step(volume, &step)
+    }
+
+    /// The step after which clients use a volume, with the identity of the last snapshot that was sent.
     pub(super) fn arrive(&self, volume: &str, before: VolumeMove, last: &Snapshot) -> Result<()> {
         let last = Some(last.identity.clone());
-        self.send_step(volume, &MoveVolume { before: Some(before), after: None, last })
+        self.send_step(volume, &MoveVolume { before: Some(before), after: None, last, id: None })
     }
 
     /// Once, for what is not answered may be carried out later.
@@ -278,6 +291,7 @@ pub(super) fn query(moves: &VolumeMove) -> String {
         MoveState::Arriving => "arriving",
         MoveState::Leaving => "leaving",
         MoveState::Left => "left",
+        MoveState::Arrived => "arrived",
     };
     format!("state={state}&peer={}", percent_encoded(&moves.peer))
 }

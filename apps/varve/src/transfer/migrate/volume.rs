@@ -8,8 +8,9 @@ use varve_types::{ByteCount, ErrorKind};
 
 use super::copy::Sent;
 use super::give_back::{Disarmed, after_lost_fence, call_off, give_back};
+use super::mark;
 use super::report::{Moved, ms};
-use super::side::{Run, Side, is_given_up, is_internal};
+use super::side::{Run, is_given_up, is_internal};
 use crate::client::volume_path;
 use crate::extents::Extents;
 use crate::failure::{Failure, Result};
@@ -27,6 +28,9 @@ const ROUNDS_MAX: u32 = 16;
 /// Differences in a row that take about as long as the one before, until writers are refused: more of them would not become shorter.
 const EQUAL_ROUNDS_MAX: u32 = 2;
 
+/// How often a volume is tried to be fenced of which snapshots are taken, or which is rolled back, meanwhile.
+const FENCES_MAX: u32 = 3;
+
 /// How long clients that have the source's volume open are waited for.
 const CLIENTS_WAIT: Duration = Duration::from_secs(5);
 
@@ -38,7 +42,7 @@ enum Stage {
     Arrived,
     /// The source gave it up.
     Left,
-    /// Nothing but snapshots of the migration are left, at the target.
+    /// The source has it no more. The target says still that it arrived.
     Leftovers,
 }
 
@@ -53,23 +57,23 @@ fn state(volume: Option<&Volume>) -> Option<MoveState> {
     volume?.moves.as_ref().map(|moves| moves.state)
 }
 
-/// Volumes of the source that can be moved, and those of which something is under way.
+/// Volumes of the source that can be moved, and those that arrived from there and say so still.
 pub(super) fn names(run: &Run) -> Result<Vec<String>> {
-    let under_way = under_way(run)?.into_iter().map(|moved| moved.name).collect();
-    let volumes = run.source.volumes()?;
-    let of = |volume: &Volume| (volume.name.clone(), state(Some(volume)));
-    Ok(movable(under_way, &volumes.iter().map(of).collect::<Vec<_>>()))
+    let is_marked =
+        |here: &Volume| here.moves.as_ref().is_some_and(|m| mark::is_from_source(run, m));
+    let marked = run.target.volumes()?.into_iter().filter(is_marked).map(|here| here.name);
+    let volumes = run.source.volumes()?.into_iter().map(|there| (there.name, there.moves));
+    Ok(movable(marked.collect(), &volumes.collect::<Vec<_>>()))
 }
 
-/// The same; one that arrives at the source is not to stop the others: it can be moved once it is there.
-fn movable(under_way: Vec<String>, volumes: &[(String, Option<MoveState>)]) -> Vec<String> {
-    let mut names = under_way;
-    names.extend(volumes.iter().map(|(name, _)| name.clone()));
+/// The same. One that arrives at the source is not to stop the others: it can be moved once it is there. One that is kept was moved.
+fn movable(marked: Vec<String>, volumes: &[(String, Option<VolumeMove>)]) -> Vec<String> {
+    let is_kept = |moves: &Option<VolumeMove>| moves.as_ref().is_some_and(mark::is_kept);
+    let mut names = marked;
+    names.extend(volumes.iter().filter(|(_, moves)| !is_kept(moves)).map(|(name, _)| name.clone()));
     names.retain(|name| {
-        let arrives = |(other, state): &(String, Option<MoveState>)| {
-            other == name && *state == Some(MoveState::Arriving)
-        };
-        !volumes.iter().any(arrives)
+        let arrives = |moves: &VolumeMove| moves.state == MoveState::Arriving;
+        !volumes.iter().any(|(n, moves)| n == name && moves.as_ref().is_some_and(arrives))
     });
     names.sort_unstable();
     names.dedup();
@@ -90,71 +94,64 @@ fn survey(run: &Run, name: &str) -> Result<Found> {
             );
         }
     }
-    let stage = match (&there, &here) {
-        (None, Some(here)) if here.moves.is_none() && has_leftovers(target, name)? => {
-            Stage::Leftovers
-        }
-        (None, _) => {
-            return refuse(
-                format!("the source has no volume {name}"),
-                "`varve volume list` shows the names in use",
-            );
-        }
-        (Some(there), here) => match (state(Some(there)), state(here.as_ref()), here) {
-            (Some(MoveState::Left), None, Some(_)) => Stage::Left,
-            (Some(MoveState::Left), ..) => return Err(not_in_use(run, name)),
-            (Some(MoveState::Arriving), ..) => {
-                return refuse(
-                    format!("volume {name} is not whole: it arrives from elsewhere"),
-                    "finish that move first, or --cancel it",
-                );
-            }
-            (Some(MoveState::Leaving), None, Some(_)) if is_same(run, name)? => Stage::Arrived,
-            (_, Some(MoveState::Left), Some(Volume { moves: Some(moves), .. }))
-                if !is_given_up(moves) =>
-            {
-                return refuse(
-                    format!("the target keeps what volume {name} was before it left"),
-                    "delete that first: `varve volume delete --snapshots`",
-                );
-            }
-            (_, Some(MoveState::Leaving), _) => {
-                return refuse(
-                    format!("volume {name} is on its way from the target"),
-                    "finish that move first, or --cancel it",
-                );
-            }
-            (_, None, Some(_)) => {
-                return refuse(
-                    format!("the target has another volume {name}"),
-                    "delete or clone one of the two: a volume keeps its name",
-                );
-            }
-            _ => Stage::Send,
-        },
-    };
+    let stage = stage(run, name, &there, &here)?;
     Ok(Found { stage, source: there, target: here })
 }
 
-fn has_leftovers(side: &Side, name: &str) -> Result<bool> {
-    Ok(side.snapshots(name)?.iter().any(is_internal))
+/// How far the volume is, from what both sides say.
+fn stage(run: &Run, name: &str, there: &Option<Volume>, here: &Option<Volume>) -> Result<Stage> {
+    use MoveState::{Arrived, Arriving, Leaving, Left};
+    let refuse = |what: String, hint: &str| Err(Failure::new(what).hint(hint));
+    let (is_same, moves) =
+        (mark::of_same(run, name)?.is_some(), here.as_ref().map(|here| &here.moves));
+    match (there, state(there.as_ref()), state(here.as_ref())) {
+        (None, _, Some(Arrived)) => Ok(Stage::Leftovers), // K3. It is from the source, or would move otherwise.
+        (None, ..) => refuse(
+            format!("the source has no volume {name}"),
+            "`varve volume list` shows the names in use",
+        ),
+        (_, Some(Left), _) if is_same => Ok(Stage::Left),
+        (_, Some(Left), _) => Err(not_there(run, name)),
+        (_, Some(Arriving | Arrived), _) => refuse(
+            format!(
+                "volume {name} has not arrived at the source to the end: the pool that it comes from has it still"
+            ),
+            "finish that move first, or --cancel it",
+        ),
+        (_, Some(Leaving), _) if is_same => Ok(Stage::Arrived),
+        (_, _, Some(Left))
+            if !moves.is_some_and(|moves| moves.as_ref().is_some_and(is_given_up)) =>
+        {
+            refuse(
+                format!("the target keeps what volume {name} was before it left"),
+                "delete that first: `varve volume delete --snapshots`",
+            )
+        }
+        (_, _, Some(Leaving)) => refuse(
+            format!("volume {name} is on its way from the target"),
+            "finish that move first, or --cancel it",
+        ),
+        (_, _, None | Some(Arrived)) if here.is_some() => refuse(
+            format!("the target has another volume {name}"),
+            "delete or clone one of the two: a volume keeps its name. If the source's refuses writes, --cancel gives it back",
+        ),
+        _ => Ok(Stage::Send),
+    }
 }
 
 /// What the source has left of a volume that left may be all that there is of it.
-fn not_in_use(run: &Run, name: &str) -> Failure {
+fn not_there(run: &Run, name: &str) -> Failure {
     let Run { source, target, .. } = run;
     Failure::new(format!(
-        "volume {name} has left pool {}, and pool {} has none of that name in use: what the source keeps stays",
+        "volume {name} has left pool {}, and pool {} has none that says that it arrived from there: what the source keeps stays",
         source.pool, target.pool
     ))
     .hint("a clone of its last snapshot has what it was; `varve volume delete --snapshots` at the source deletes it")
 }
 
-/// Whether the target's volume has the last snapshot that the migration took of the source's.
-pub(super) fn is_same(run: &Run, name: &str) -> Result<bool> {
-    let last = run.source.snapshots(name)?.into_iter().rfind(is_internal);
-    let all = run.target.snapshots(name)?;
-    Ok(last.is_some_and(|last| all.iter().any(|here| here.identity == last.identity)))
+/// Whether the two have a snapshot in common.
+pub(super) fn has_common(run: &Run, name: &str) -> Result<bool> {
+    Ok(common(&run.source.snapshots(name)?, &run.target.snapshots(name)?).is_some())
 }
 
 /// Moves a volume, or goes on with it.
@@ -169,23 +166,12 @@ pub(super) fn migrate(run: &Run, name: &str, keep_source: bool, watch: &Watch) -
     if let Stage::Send = stage {
         Sending { run, name, watch, moved: &mut moved }.send_all(target.as_ref())?;
     }
-    let fence = match stage {
-        Stage::Send => Some(run.leaving()),
-        _ => source.and_then(|source| source.moves),
+    let is_over = match stage {
+        Stage::Leftovers => true,
+        _ => retire(run, name, keep_source, &mut moved)?,
     };
-    if let Stage::Send | Stage::Arrived = stage {
-        run.source.step(name, fence.as_ref(), Some(run.left())).map_err(|failure| {
-            failure.prefixed(&format!(
-                "volume {name} is in use at the target, and out of use at the source, where it is still; run the command again to finish. \
-                 Before that: "
-            ))
-        })?;
-    }
-    if let Stage::Send | Stage::Arrived | Stage::Left = stage {
-        retire(run, name, keep_source, &mut moved)?;
-    }
-    for snapshot in run.target.snapshots(name)?.iter().filter(|snapshot| is_internal(snapshot)) {
-        run.target.delete_snapshot(snapshot, None)?;
+    if is_over {
+        mark::remove(run, name)?;
     }
     moved.what = match stage {
         Stage::Send => "moved".to_owned(),
@@ -197,38 +183,59 @@ pub(super) fn migrate(run: &Run, name: &str, keep_source: bool, watch: &Watch) -
     Ok(moved)
 }
 
-/// Deletes the source's volume, or says that it stays.
-fn retire(run: &Run, name: &str, keep_source: bool, moved: &mut Moved) -> Result<()> {
+/// Takes the source's volume, which arrived, out of use (K2), as one that is kept or not; how it says so. `None` when there is none any more.
+fn leave(run: &Run, name: &str, keep_source: bool) -> Result<Option<VolumeMove>> {
+    let Some(mark) = mark::of_same(run, name)? else { return Err(not_there(run, name)) };
+    let Some(there) = run.source.volume(name)? else { return Ok(None) };
+    match there.moves {
+        Some(left) if left.state == MoveState::Left && (mark::is_kept(&left) || !keep_source) => {
+            Ok(Some(left))
+        }
+        moves => {
+            let left = mark::left(run, &mark, keep_source);
+            run.source.step(name, moves.as_ref(), Some(left.clone()))?;
+            Ok(Some(left))
+        }
+    }
+}
+
+/// Takes the source's volume out of use and deletes it, or says that it stays; whether the move is over.
+fn retire(run: &Run, name: &str, keep_source: bool, moved: &mut Moved) -> Result<bool> {
     let last = run.source.snapshots(name)?.into_iter().rfind(is_internal);
-    if keep_source {
+    let left = leave(run, name, keep_source).map_err(|failure| {
+        failure.prefixed(&format!(
+            "volume {name} is in use at the target, and out of use at the source, where it is still; run the command again to finish. \
+             Before that: "
+        ))
+    })?;
+    let Some(left) = left else { return Ok(true) };
+    if mark::is_kept(&left) {
         let last = last.map_or_else(|| format!("{name}@…"), |last| last.name);
         moved.notes.push(format!(
             "the source keeps it out of use; {last} is what it was: clone that, or delete the volume with --snapshots"
         ));
-        return Ok(());
+        return Ok(true);
     }
     let began = Instant::now();
     loop {
-        // Both are read anew: what left is deleted where it left, and only if it is in use elsewhere.
-        let left = match run.source.volume(name)?.map(|volume| volume.moves) {
-            None => return Ok(()),
-            Some(Some(moves)) if moves.state == MoveState::Left => moves,
-            Some(_) => return Err(Failure::new(format!("volume {name} has not left the source"))),
-        };
-        if run.target.volume(name)?.is_none_or(|here| here.moves.is_some()) {
-            return Err(not_in_use(run, name));
+        if run.source.volume(name)?.is_none() {
+            return Ok(true);
+        }
+        if mark::of_same(run, name)?.is_none() {
+            return Err(not_there(run, name)); // K2
         }
         match run.source.delete_volume(name, &left) {
             Err(failure) if failure.is(ErrorKind::Conflict) => {
                 if began.elapsed() > CLIENTS_WAIT {
                     moved.notes.push(format!(
-                        "the source's stays, out of use, while clients are connected ({}): delete it when they left, or run the command again",
+                        "the source's stays, out of use, while clients are connected ({}), and the target's cannot be deleted or moved on \
+                         before it goes: run the command again when they left",
                         failure.what()
                     ));
-                    return Ok(());
+                    return Ok(false);
                 }
             }
-            deleted => return deleted,
+            deleted => return deleted.map(|()| true),
         }
     }
 }
@@ -263,6 +270,18 @@ impl Pace {
     }
 }
 
+/// What a volume is taken to be that is fenced: its number, and its newest snapshot.
+type Seen = (u64, Snapshot);
+
+/// Whether writers are refused.
+enum Fenced {
+    Since(Instant),
+    /// They are not: the volume is not what was sent of it any more.
+    Changed(Failure),
+    /// It is not known.
+    Unknown(Failure),
+}
+
 /// A volume that is being sent.
 struct Sending<'a> {
     run: &'a Run,
@@ -275,19 +294,17 @@ impl Sending<'_> {
     fn send_all(&mut self, target: Option<&Volume>) -> Result<()> {
         let Self { run, name, .. } = *self;
         self.adopt_target(target)?;
-        // A fence that an earlier run left is taken over: there is little to send behind it.
-        let fence = run.source.volume(name)?.and_then(|volume| volume.moves);
-        match &fence {
-            None => self.rounds()?,
-            Some(fence) => run.target.check_peer(name, fence)?, // This very one is compared at the daemon.
+        let mut fenced = self.fence()?;
+        for _ in 1..FENCES_MAX {
+            if let Fenced::Changed(_) = fenced {
+                fenced = self.fence()?;
+            }
         }
-        let began = Instant::now();
-        self.watch.say(format!("{name}: the last difference"));
-        match run.source.step(name, fence.as_ref(), Some(run.leaving())) {
-            Ok(()) => {}
-            Err(failure) if failure.is_refusal() => return Err(failure),
-            Err(failure) => return after_lost_fence(run, name, failure),
-        }
+        let began = match fenced {
+            Fenced::Since(began) => began,
+            Fenced::Changed(failure) => return Err(failure),
+            Fenced::Unknown(failure) => return after_lost_fence(run, name, failure),
+        };
         if let Err(failure) = self.behind_the_fence() {
             give_back(run, name, failure)?;
         }
@@ -301,14 +318,73 @@ impl Sending<'_> {
         if !is_given_up(moves) {
             self.run.source.check_peer(self.name, moves)?;
         }
-        let arriving = self.run.arriving();
+        let (arriving, target) = (self.run.arriving(), &self.run.target);
         match moves.state {
-            MoveState::Left => self.run.target.delete_volume(self.name, moves),
+            MoveState::Left if is_given_up(moves) => target.delete_volume(self.name, moves),
             MoveState::Arriving if *moves == arriving => Ok(()),
-            MoveState::Arriving | MoveState::Leaving => {
-                self.run.target.step(self.name, Some(moves), Some(arriving))
+            MoveState::Arriving => {
+                target.step(self.name, Some(moves), Some(arriving))?;
+                // A run that ended behind the fence may have set bounds, and they are not for what is sent from now on.
+                self.change(ChangeVolume {
+                    quota_bytes: Some(0),
+                    reservation: Some(Reservation::None),
+                    ..ChangeVolume::default()
+                })
             }
+            _ => Err(Failure::new(format!("the target has another volume {}", self.name))),
         }
+    }
+
+    /// Sends what there is while writers write, and makes them be refused. A fence that an earlier run left is taken over: there is little to
+    /// send behind it.
+    fn fence(&mut self) -> Result<Fenced> {
+        let Self { run, name, .. } = *self;
+        let fence = run.source.volume(name)?.and_then(|volume| volume.moves);
+        let seen = match &fence {
+            None => {
+                let seen = self.rounds()?;
+                self.reserve()?;
+                Some(seen)
+            }
+            Some(fence) => {
+                run.target.check_peer(name, fence)?; // This very one is compared at the daemon.
+                None
+            }
+        };
+        let began = Instant::now();
+        self.watch.say(format!("{name}: the last difference"));
+        let fenced = match &seen {
+            Some(seen) => run.source.fence(name, seen, run.leaving()),
+            None => run.source.step(name, fence.as_ref(), Some(run.leaving())),
+        };
+        match fenced {
+            Ok(()) => Ok(Fenced::Since(began)),
+            Err(failure) if failure.is(ErrorKind::Conflict) => {
+                let moves = run.source.volume(name)?.and_then(|volume| volume.moves);
+                let is_free = fence.is_none() && moves.is_none();
+                if is_free { Ok(Fenced::Changed(failure)) } else { Err(failure) }
+            }
+            Err(failure) => Ok(Fenced::Unknown(failure)),
+        }
+    }
+
+    /// Reserves at the target what is reserved at the source: writers are not refused for what there is no room for.
+    fn reserve(&self) -> Result<()> {
+        let source = self.run.source.volume(self.name)?;
+        match source.and_then(|source| source.reserved_bytes) {
+            Some(_) => self.change(ChangeVolume {
+                reservation: Some(Reservation::Full),
+                ..ChangeVolume::default()
+            }),
+            None => Ok(()),
+        }
+    }
+
+    /// Changes the target's part.
+    fn change(&self, change: ChangeVolume) -> Result<()> {
+        let change = ChangeVolume { expects: Some(self.run.arriving()), ..change };
+        let path = volume_path(self.name);
+        self.run.target.client.send::<Volume>(Method::PATCH, &path, &change).map(drop)
     }
 
     /// What there is to do while writers are refused.
@@ -330,18 +406,17 @@ impl Sending<'_> {
     fn adopt_again(&self) -> Result<Disarmed> {
         let Self { run, name, .. } = *self;
         let here = run.target.volume(name)?;
-        match here.as_ref().map(|here| here.moves.as_ref()) {
-            Some(None) if is_same(run, name)? => return Ok(Disarmed::Arrived),
-            Some(None) => {
+        if mark::of_same(run, name)?.is_some() {
+            return Ok(Disarmed::Arrived);
+        }
+        match state(here.as_ref()) {
+            Some(MoveState::Arriving) => self.adopt_target(here.as_ref())?,
+            _ if here.is_some() => {
                 return Err(Failure::new(format!("the target has another volume {name}")));
-            }
-            Some(Some(moves)) if moves.state == MoveState::Arriving => {
-                self.adopt_target(here.as_ref())?;
             }
             _ => {}
         }
-        let (all, here) = (run.source.snapshots(name)?, run.target.snapshots(name)?);
-        if common(&all, &here).is_none() {
+        if !has_common(run, name)? {
             return Err(Failure::new(format!(
                 "the target has no snapshot of volume {name} any more: all of it is to be sent, and not while writes are refused"
             ))
@@ -351,30 +426,40 @@ impl Sending<'_> {
     }
 
     /// Differences, each of what was written while the one before was sent, until there is little.
-    fn rounds(&mut self) -> Result<()> {
+    fn rounds(&mut self) -> Result<Seen> {
         let mut pace = Pace::default();
-        for round in 1..=ROUNDS_MAX {
+        let mut round = 1;
+        loop {
             self.watch.say(format!("{}: round {round}", self.name));
             let began = Instant::now();
-            let sent_bytes = self.round()?;
+            let (sent_bytes, seen) = self.round()?;
             self.tidy()?;
             match pace.after(sent_bytes, began.elapsed()) {
-                Next::Round => {}
-                Next::Last => return Ok(()),
-                Next::LastThoughLong => break,
+                Next::Round if round < ROUNDS_MAX => round += 1,
+                Next::Last => return Ok(seen),
+                Next::Round | Next::LastThoughLong => {
+                    self.moved.notes.push(
+                        "it was written about as fast as it was sent, so writes were refused for a longer difference"
+                            .to_owned(),
+                    );
+                    return Ok(seen);
+                }
             }
         }
-        self.moved.notes.push(
-            "it was written about as fast as it was sent, so writes were refused for a longer difference"
-                .to_owned(),
-        );
-        Ok(())
     }
 
-    /// Takes a snapshot and sends whatever the target lacks; how many bytes the last difference had.
-    fn round(&mut self) -> Result<u64> {
+    /// Takes a snapshot and sends whatever the target lacks; how many bytes the last difference had, and what the source's volume is of which
+    /// the target has all but what is written from then on.
+    fn round(&mut self) -> Result<(u64, Seen)> {
+        let there = self.run.source.volume(self.name)?;
+        let id = there.ok_or_else(|| self.went_away())?.id;
         self.run.source.take_snapshot(self.name, None)?;
-        self.send_missing()
+        let (sent_bytes, newest) = self.send_missing()?;
+        Ok((sent_bytes, (id, newest)))
+    }
+
+    fn went_away(&self) -> Failure {
+        Failure::new(format!("volume {} went away", self.name))
     }
 
     /// Undoes what the target holds of a snapshot that is being received, if it has others: it may be a part of a difference, and to which it
@@ -401,8 +486,8 @@ impl Sending<'_> {
         Ok(())
     }
 
-    /// Sends whatever snapshots the target lacks; how many bytes the last one took.
-    fn send_missing(&mut self) -> Result<u64> {
+    /// Sends whatever snapshots the target lacks; how many bytes the last one took, and the source's newest.
+    fn send_missing(&mut self) -> Result<(u64, Snapshot)> {
         self.undo_part()?; // C1: before that from which it counts is forgotten.
         self.forget_deleted()?;
         let mut sent_bytes = 0;
@@ -410,7 +495,10 @@ impl Sending<'_> {
             let all = self.run.source.snapshots(self.name)?;
             let here = self.run.target.snapshots(self.name)?;
             let base = common(&all, &here).map(|(base, _)| base);
-            let Some(snapshot) = next_missing(&all, &here) else { return Ok(sent_bytes) };
+            let Some(snapshot) = next_missing(&all, &here) else {
+                let newest = all.into_iter().next_back().ok_or_else(|| self.went_away())?;
+                return Ok((sent_bytes, newest));
+            };
             self.watch.expect_bytes(self.data_bytes(snapshot, base)?);
             let sent = Sent { run: self.run, volume: self.name, snapshot, base };
             sent_bytes = sent.send(self.watch)?;
@@ -471,10 +559,7 @@ impl Sending<'_> {
     }
 
     fn settings(&self) -> Result<()> {
-        let source = self.run.source.volume(self.name)?;
-        let Some(source) = source else {
-            return Err(Failure::new(format!("volume {} went away", self.name)));
-        };
+        let source = self.run.source.volume(self.name)?.ok_or_else(|| self.went_away())?;
         let change = ChangeVolume {
             dedup: Some(source.dedup),
             compression: Some(source.compression),
@@ -483,11 +568,9 @@ impl Sending<'_> {
                 Some(_) => Reservation::Full,
                 None => Reservation::None,
             }),
-            expects: Some(self.run.arriving()),
             ..ChangeVolume::default()
         };
-        let path = volume_path(self.name);
-        self.run.target.client.send::<Volume>(Method::PATCH, &path, &change).map(drop)
+        self.change(change)
     }
 }
 
@@ -549,6 +632,7 @@ fn told(moves: &VolumeMove) -> String {
         MoveState::Arriving => "arrives from",
         MoveState::Leaving => "refuses writes, on its way to",
         MoveState::Left => "left for",
+        MoveState::Arrived => "is in use, and arrived from",
     };
     format!("{word} {}", moves.peer)
 }
@@ -559,7 +643,8 @@ pub(super) fn under_way(run: &Run) -> Result<Vec<Moved>> {
     for (side, what) in [(&run.source, "at the source"), (&run.target, "at the target")] {
         for volume in side.volumes()? {
             let internal = side.snapshots(&volume.name)?.iter().filter(|s| is_internal(s)).count();
-            let mut said: Vec<String> = volume.moves.iter().map(told).collect();
+            let moves = volume.moves.iter().filter(|moves| !mark::is_kept(moves));
+            let mut said: Vec<String> = moves.map(told).collect();
             if internal > 0 {
                 said.push(format!("has {internal} snapshots of a migration"));
             }
@@ -598,17 +683,16 @@ pub(super) fn cancel(run: &Run, name: &str) -> Result<Moved> {
             "run the command without --cancel to finish; to have it back, migrate it the other way",
         )
     };
-    let source = match is_orphan(run, name)? {
-        true => None,
-        false => {
-            let Found { stage, source, .. } = survey(run, name)?;
-            if !matches!(stage, Stage::Send) {
-                return Err(in_use());
-            }
-            source
-        }
-    };
-    let fence = source.and_then(|source| source.moves);
+    let fence = run.source.volume(name)?.and_then(|source| source.moves);
+    let is_fence =
+        |moves: &VolumeMove| moves.state == MoveState::Leaving && run.target.is_peer_of(moves);
+    // What the target has of a fenced one, or under its name, is looked at behind the fence.
+    if !fence.as_ref().is_some_and(is_fence)
+        && !is_orphan(run, name)?
+        && !matches!(survey(run, name)?.stage, Stage::Send)
+    {
+        return Err(in_use());
+    }
     if call_off(run, name, fence.as_ref())? == Disarmed::Arrived {
         return Err(in_use());
     }
@@ -686,12 +770,19 @@ mod tests {
     }
 
     #[test]
-    fn what_arrives_at_the_source_does_not_stop_the_others() {
-        let volumes =
-            [("b", None), ("a", Some(MoveState::Leaving)), ("c", Some(MoveState::Arriving))]
-                .map(|(name, state)| (name.to_owned(), state));
-        let under_way = ["a", "c", "d"].map(str::to_owned).to_vec();
-        assert_eq!(movable(under_way, &volumes), ["a", "b", "d"]);
+    fn what_arrives_at_the_source_or_is_kept_does_not_stop_the_others() {
+        let moves = |state, peer: &str| Some(VolumeMove { state, peer: peer.to_owned() });
+        let volumes = [
+            ("b", None),
+            ("a", moves(MoveState::Leaving, "x")),
+            ("c", moves(MoveState::Arriving, "x")),
+            ("e", moves(MoveState::Left, "x")),
+            ("f", moves(MoveState::Left, "x, kept")),
+            ("g", moves(MoveState::Left, "x, kept")),
+        ];
+        let volumes = volumes.map(|(name, moves)| (name.to_owned(), moves));
+        let marked = ["a", "c", "d", "g"].map(str::to_owned).to_vec();
+        assert_eq!(movable(marked, &volumes), ["a", "b", "d", "e", "g"]);
     }
 
     /// Its base may be deleted right then: what is left would look like a part of a whole snapshot.
