@@ -34,7 +34,9 @@ impl Asked {
 
     /// The step after which clients use the target's volume.
     pub(crate) fn is_last_step(&self) -> bool {
-        self.is_step() && self.body["last"].is_string()
+        self.is_step()
+            && self.body["before"]["state"] == "arriving"
+            && self.body["last"].is_string()
     }
 
     /// The step after which the source's volume refuses writes.

@@ -5,6 +5,7 @@ mod between;
 mod daemon;
 mod nbd;
 mod rig;
+mod sides;
 mod stored;
 
 mod bench_bucket;
@@ -33,6 +34,7 @@ mod pool_attach;
 mod pool_create;
 mod pool_migrate;
 mod pool_migrate_lost;
+mod pool_migrate_mark;
 mod pool_rados_caps;
 mod pool_show;
 mod report_compare;

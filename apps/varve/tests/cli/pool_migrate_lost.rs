@@ -8,93 +8,8 @@ use std::sync::{Arc, Mutex};
 use serde_json::{Value, json};
 
 use crate::between::{Asked, Fate, admin_socket, between, call, call_at};
-use crate::daemon::{Daemon, Home};
 use crate::nbd::Client;
-use crate::rig::Run;
-
-const FENCED: u32 = 108;
-
-/// Two daemons, of which the first has a volume.
-struct Sides {
-    source: Home,
-    target: Home,
-    _daemons: [Daemon; 2],
-}
-
-impl Sides {
-    fn new() -> Self {
-        let (source, target) = (Home::new(), Home::new());
-        let daemons = [source.serve(&[]), target.serve(&[])];
-        source.varve(&["volume", "create", "v", "--size", "100MiB"]).ok();
-        source.connect("v").write(4096, &[1; 4096]);
-        Self { source, target, _daemons: daemons }
-    }
-
-    /// Runs the command by way of those in between.
-    fn migrate(&self, source: Option<&str>, target: Option<&str>, more: &[&str]) -> Run {
-        let direct = [&self.source, &self.target].map(|home| {
-            let socket = admin_socket(home);
-            format!("unix:{}", socket.display())
-        });
-        let nbd = [&self.source, &self.target]
-            .map(|home| format!("unix:{}/nbd.sock", home.path().display()));
-        let command = ["--addr", source.unwrap_or(&direct[0]), "pool", "migrate", "--volume", "v"];
-        let to = ["--to", target.unwrap_or(&direct[1]), "--nbd", &nbd[0], "--to-nbd", &nbd[1]];
-        self.source.varve(&[&command, &to[..], more].concat())
-    }
-
-    /// By way of one in between the command and the target.
-    fn to(&self, fate: impl FnMut(&Asked) -> Fate + Send + 'static) -> Run {
-        self.migrate(None, Some(&between(&self.target, fate)), &[])
-    }
-
-    fn moves(home: &Home) -> Value {
-        let (status, volume) = call(home, "GET", "/v1/volumes/v", &Value::Null);
-        if status == 404 { json!("no volume") } else { volume["moves"].clone() }
-    }
-
-    /// The volume takes writes at the source, and the target has a part with which no run goes on by itself.
-    #[track_caller]
-    fn assert_given_back(&self) {
-        assert_eq!(Self::moves(&self.source), Value::Null);
-        self.source.connect("v").write(8192, &[2; 4096]);
-        let part = Self::moves(&self.target);
-        assert_eq!(part["state"], "arriving", "{part}");
-        assert!(part["peer"].as_str().unwrap().ends_with(".ended"), "{part}");
-    }
-
-    #[track_caller]
-    fn assert_fenced(&self) {
-        assert_eq!(Self::moves(&self.source)["state"], "leaving");
-        assert_eq!(self.source.connect("v").try_write(8192, &[9; 4096]), FENCED);
-    }
-
-    /// The volume is at the target alone, and holds this in its second and third block.
-    #[track_caller]
-    fn assert_there(&self, blocks: [u8; 2]) {
-        assert_eq!(Self::moves(&self.source), "no volume");
-        assert_eq!(Self::moves(&self.target), Value::Null);
-        let expected = blocks.map(|value| [value; 4096]).concat();
-        assert_eq!(self.target.connect("v").read(4096, 8192), expected);
-    }
-
-    /// Leaves the volume fenced and all of it sent: the last step, which is returned, did not get to the target, nor did anything later.
-    fn leave_before_the_last_step(&self) -> Value {
-        let last = Arc::new(Mutex::new(Value::Null));
-        let (seen, gone) = (Arc::clone(&last), AtomicBool::new(false));
-        let failed = self.to(move |asked| {
-            if asked.is_last_step() {
-                *seen.lock().unwrap() = asked.body.clone();
-                gone.store(true, Ordering::SeqCst);
-            }
-            if gone.load(Ordering::SeqCst) { Fate::Lost } else { Fate::Pass }
-        });
-        let said = failed.refused(1);
-        assert!(said.contains("volume v refuses writes at the source still"), "{said}");
-        assert!(said.contains("`varve volume clone v NAME`"), "{said}");
-        last.lock().unwrap().clone()
-    }
-}
+use crate::sides::Sides;
 
 #[test]
 fn a_last_step_that_is_not_answered_is_found_to_be_done() {
@@ -199,7 +114,8 @@ fn what_arrived_before_the_fence_was_taken_over_stays_in_use() {
             assert_eq!(status, 200, "{answer}");
         };
         let (_, seen) = call_at(&socket, "GET", "/v1/volumes/v", &Value::Null);
-        let third = json!({"state": "arriving", "peer": "elsewhere, by run third"});
+        let peer = seen["moves"]["peer"].as_str().unwrap();
+        let third = json!({"state": "arriving", "peer": format!("{peer}.third")});
         step(json!({"before": seen["moves"], "after": third}));
         step(json!({"before": third, "last": last}));
         Client::open(&nbd, "v").write(8192, &[7; 4096]);
@@ -248,7 +164,9 @@ fn what_left_is_kept_until_it_is_in_use_at_the_target() {
     for more in [&[][..], &["--keep-source"]] {
         let said = sides.migrate(None, None, more).refused(1);
         assert!(
-            said.contains("has none of that name in use: what the source keeps stays"),
+            said.contains(
+                "has none that says that it arrived from there: what the source keeps stays"
+            ),
             "{said}"
         );
     }

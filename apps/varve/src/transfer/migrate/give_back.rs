@@ -17,8 +17,8 @@ use varve_access_admin::v1::{MoveState, VolumeMove};
 use varve_types::ErrorKind;
 
 use super::mark;
+use super::sending::has_common;
 use super::side::{Run, is_given_up};
-use super::volume::has_common;
 use crate::failure::{Failure, Result};
 
 /// Looks at the target until it is left alone: each time another command was faster.

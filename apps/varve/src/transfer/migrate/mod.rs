@@ -18,6 +18,7 @@ mod copy;
 mod give_back;
 mod mark;
 mod report;
+mod sending;
 mod side;
 mod volume;
 
