@@ -38,7 +38,7 @@ def volume(server, name):
 def writable(server, name):
     """Whether the daemon takes writes to the volume."""
     found = volume(server, name)
-    return found is not None and "moves" not in found
+    return found is not None and found.get("moves", {"state": "arrived"})["state"] == "arrived"
 
 
 def snapshots(server, name):

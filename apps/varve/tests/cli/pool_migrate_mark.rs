@@ -137,6 +137,27 @@ fn a_volume_that_somebody_makes_at_the_target_does_not_keep_the_source_fenced() 
     assert_eq!(Sides::moves(&sides.target), Value::Null);
 }
 
+/// It came from an archive. Nobody can tell whether it was used since.
+#[test]
+fn a_volume_that_has_the_last_snapshot_and_no_mark_keeps_the_source_fenced() {
+    let sides = Sides::new();
+    sides.leave_before_the_last_step();
+    sides.target.varve(&["volume", "delete", "v", "--snapshots"]).ok();
+    let all = sides.source.varve(&["volume", "snapshot", "list", "v", "--json"]).json();
+    let last = all["snapshots"].as_array().unwrap().last().unwrap()["name"].as_str().unwrap();
+    let archive = sides.target.path().join("v.arc");
+    let archive = archive.to_str().unwrap();
+    sides.source.varve(&["volume", "export", last, archive]);
+    sides.target.varve(&["volume", "import", archive, "v"]);
+    assert_eq!(Sides::moves(&sides.target), Value::Null);
+    let said = sides.migrate(None, None, &["--cancel"]).refused(1);
+    assert!(said.contains("did not arrive from there"), "{said}");
+    sides.assert_fenced();
+    sides.target.varve(&["volume", "delete", "v", "--snapshots"]).ok();
+    sides.finish(&["--cancel"]);
+    sides.source.connect("v").write(8192, &[2; 4096]);
+}
+
 #[test]
 fn a_volume_moves_on_once_its_source_has_none() {
     let (sides, third) = (Sides::new(), Home::new());
