@@ -306,10 +306,9 @@ fn bounds_of_a_run_that_failed_are_not_in_the_way() {
 #[test]
 fn what_there_is_no_room_for_is_refused_before_writers_are() {
     let sides = Sides::new();
-    sides
-        .target
-        .varve(&["volume", "create", "big", "--size", "120MiB", "--reservation", "full"])
-        .ok();
+    let big = ["volume", "create", "big", "--size", "40MiB", "--reservation", "full"];
+    sides.target.varve(&big).ok();
+    sides.source.varve(&["volume", "resize", "v", "--size", "40MiB"]).ok();
     sides.source.varve(&["volume", "set", "v", "--reservation", "full"]).ok();
     let fenced = Arc::new(Mutex::new(false));
     let seen = Arc::clone(&fenced);
@@ -318,7 +317,7 @@ fn what_there_is_no_room_for_is_refused_before_writers_are() {
         Fate::Pass
     });
     let said = sides.migrate(Some(&by), None, &[]).refused(1);
-    assert!(said.contains("reserve"), "{said}");
+    assert!(said.contains("cannot promise"), "{said}");
     assert!(!*fenced.lock().unwrap(), "{said}");
     sides.source.connect("v").write(8192, &[2; 4096]);
 }

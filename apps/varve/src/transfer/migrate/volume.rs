@@ -255,10 +255,10 @@ fn told(moves: &VolumeMove) -> String {
 pub(super) fn under_way(run: &Run) -> Result<Vec<Moved>> {
     let mut all: Vec<Moved> = Vec::new();
     for (side, what) in [(&run.source, "at the source"), (&run.target, "at the target")] {
-        for volume in side.volumes()? {
+        let is_kept = |volume: &Volume| volume.moves.as_ref().is_some_and(mark::is_kept);
+        for volume in side.volumes()?.into_iter().filter(|volume| !is_kept(volume)) {
             let internal = side.snapshots(&volume.name)?.iter().filter(|s| is_internal(s)).count();
-            let moves = volume.moves.iter().filter(|moves| !mark::is_kept(moves));
-            let mut said: Vec<String> = moves.map(told).collect();
+            let mut said: Vec<String> = volume.moves.iter().map(told).collect();
             if internal > 0 {
                 said.push(format!("has {internal} snapshots of a migration"));
             }
