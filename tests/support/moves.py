@@ -4,6 +4,7 @@ import hashlib
 import http.client
 import json
 import os
+import re
 import socket
 import subprocess
 import threading
@@ -128,7 +129,7 @@ def move_on(context, source, target, name="v"):
 
 def refused_ms(printed):
     """How long writes were refused, in a list; empty when this run did not refuse them."""
-    return [int(part.split(" ms")[0]) for part in printed.split("refused for ")[1:]]
+    return [int(ms) for ms in re.findall(r"refused for (\d+) ms", printed)]
 
 
 class Load:

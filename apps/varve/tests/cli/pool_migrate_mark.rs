@@ -308,7 +308,7 @@ fn what_there_is_no_room_for_is_refused_before_writers_are() {
     let sides = Sides::new();
     let big = ["volume", "create", "big", "--size", "40MiB", "--reservation", "full"];
     sides.target.varve(&big).ok();
-    sides.source.varve(&["volume", "resize", "v", "--size", "40MiB"]).ok();
+    sides.source.varve(&["volume", "resize", "v", "--size", "40MiB", "--shrink"]).ok();
     sides.source.varve(&["volume", "set", "v", "--reservation", "full"]).ok();
     let fenced = Arc::new(Mutex::new(false));
     let seen = Arc::clone(&fenced);
