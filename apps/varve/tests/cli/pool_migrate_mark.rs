@@ -306,9 +306,12 @@ fn bounds_of_a_run_that_failed_are_not_in_the_way() {
 #[test]
 fn what_there_is_no_room_for_is_refused_before_writers_are() {
     let sides = Sides::new();
-    let big = ["volume", "create", "big", "--size", "40MiB", "--reservation", "full"];
-    sides.target.varve(&big).ok();
-    sides.source.varve(&["volume", "resize", "v", "--size", "40MiB", "--shrink"]).ok();
+    for number in 0..32 {
+        // Until no shard has so much left.
+        let name = format!("big{number}");
+        sides.target.varve(&["volume", "create", &name, "--size", "8MiB", "--reservation", "full"]);
+    }
+    sides.source.varve(&["volume", "resize", "v", "--size", "30MiB", "--shrink"]).ok();
     sides.source.varve(&["volume", "set", "v", "--reservation", "full"]).ok();
     let fenced = Arc::new(Mutex::new(false));
     let seen = Arc::clone(&fenced);
