@@ -113,6 +113,25 @@ fn a_volume_that_was_deleted_and_made_anew_is_not_the_one_that_arrived() {
     sides.assert_another();
 }
 
+/// The source's was deleted before it was told, and made anew.
+#[test]
+fn a_mark_with_another_snapshot_does_not_count() {
+    let sides = Sides::new();
+    sides.leave_arrived();
+    let (fence, mark) = (Sides::moves(&sides.source), Sides::moves(&sides.target));
+    sides.source.varve(&["volume", "delete", "v", "--snapshots"]).ok();
+    make_another(&sides.source);
+    sides.source.varve(&["volume", "snapshot", "create", "v@migrate-0000000000001"]).ok();
+    let step = json!({ "after": fence });
+    assert_eq!(call(&sides.source, "POST", "/v1/volumes/v/move", &step).0, 200);
+    let said = sides.migrate(None, None, &[]).refused(1);
+    assert!(said.contains("the target has another volume v"), "{said}");
+    sides.assert_fenced();
+    sides.finish(&["--cancel"]);
+    sides.source.connect("v").write(8192, &[2; 4096]);
+    assert_eq!(Sides::moves(&sides.target), mark);
+}
+
 /// It has the name and nothing else of the source's.
 #[test]
 fn a_volume_that_somebody_makes_at_the_target_does_not_keep_the_source_fenced() {
