@@ -6,7 +6,7 @@ use std::fmt;
 pub(crate) type Result<T> = std::result::Result<T, Failure>;
 
 /// A failure as people read it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Failure {
     what: String,
     hint: Option<String>,

@@ -21,7 +21,7 @@ use axum::response::{IntoResponse, Response};
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
-use tokio::io::{AsyncRead, AsyncWrite, DuplexStream};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, UnixListener, UnixSocket};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 use tokio::task::JoinSet;
@@ -139,7 +139,7 @@ fn bind_private(path: &Path) -> io::Result<UnixListener> {
 }
 
 /// Clients that others have accepted: their streams, and where they come from if that is a network.
-pub type Accepted = mpsc::Receiver<(DuplexStream, Option<SocketAddr>)>;
+pub type Accepted = mpsc::Receiver<(Box<dyn Stream>, Option<SocketAddr>)>;
 
 /// Serves until `stop` resolves, then lets requests under way finish within the request time limit.
 pub async fn serve(
@@ -219,11 +219,10 @@ impl Front {
             };
             let (Some((stream, client)), place) = taken else { break };
             let router = if client.is_some() { &from_networks } else { &self.router };
-            let (stream, router) = (Box::new(stream), router.clone());
-            connections.spawn(serve_connection(stream, router, self.limits, place));
+            connections.spawn(serve_connection(stream, router.clone(), self.limits, place));
             while connections.try_join_next().is_some() {}
         }
-        self.drain(connections, "other nodes").await;
+        self.drain(connections, "sockets of the nodes").await;
     }
 
     async fn drain(&self, mut connections: JoinSet<()>, from: &str) {
@@ -235,8 +234,8 @@ impl Front {
     }
 }
 
-/// A stream of either kind of socket.
-trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+/// A client's stream, of whatever kind.
+pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 
 async fn accept(

@@ -1,20 +1,24 @@
 //! One node's part in the table: what it makes of what it reads, and what it wants to put in its place.
 //!
 //! ```text
-//!  outside ──joins──▶ stands by ──is named──▶ owner ──leave(), once it has closed the pool──▶ left
-//!                        └──others took it out──▶ given up ◀──┘
+//!  outside ──joins──▶ stands by ──is named──▶ owner ──leave(), once it has closed all of its cells──▶ left
+//!                        │  ▲                    │ gave() the last of its cells
+//!                        │  └────────────────────┤
+//!                        └──others took it out──▶ given up
 //! ```
 //!
 //! B1. Silence is counted by this node's clock, from when a read had returned that showed a beat first, and whoever raises it meanwhile makes the
 //!     replacement fail that gives it up: so the beat stood still for all of that time. No clocks of two nodes are compared.
 //! B2. Silence counts while this node reads regularly only. What stands in the way of its reads may stand in the way of others' beats.
-//! B3. A node that was taken out does not come back: it holds nothing that is its own any more.
+//! B3. A node that was taken out does not come back: it holds nothing that is its own any more, and its first beat would be taken for the one that stood still. Nor does one that may
+//!     have been in the table without hearing of it.
+//! B4. A cell that was given stays given until the table shows it, whatever becomes of the answers: then it may be another one's, or this node's again.
 //! M1. Nodes of an earlier version do not know the present format: as long as one of them is in the table, this one writes nothing, and is outside. Once
 //!     the last one has left or is silent, it joins, in the present format.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use varve_types::PoolId;
+use varve_types::{CellId, PoolId};
 
 use crate::{Error, Node, NodeEntry, NodeId, Result, Table};
 
@@ -34,14 +38,35 @@ const _: () = assert!(GAP_NS < SILENCE_NS);
 pub enum Standing {
     /// Not in the table yet.
     Outside,
-    /// In the table; another one is to serve the pool.
+    /// In the table; others are to serve the pool.
     StandsBy,
-    /// It is to serve the pool.
+    /// It is to serve a cell, or several.
     Owner,
     /// Out of the table, as it wanted.
     Left,
     /// Others took it out (B3).
     GivenUp,
+}
+
+/// What a node joins, and what for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Joining {
+    /// The pool.
+    pub pool: PoolId,
+    /// Its cells.
+    pub cells: u16,
+    /// How many of them the node serves at most; at least one.
+    pub room: u16,
+    /// Whether it begins moves, so that all nodes have as many.
+    pub balances: bool,
+}
+
+impl Joining {
+    /// A pool of one cell.
+    #[must_use]
+    pub fn whole(pool: PoolId) -> Self {
+        Self { pool, cells: 1, room: 1, balances: false }
+    }
 }
 
 /// When a beat was seen first.
@@ -53,9 +78,15 @@ struct Seen {
 /// One node's view of the table.
 pub struct Member {
     node: Node,
-    pool: PoolId,
+    joining: Joining,
     standing: Standing,
     wants_to_leave: bool,
+    /// The version at which it tried to join last.
+    joins_at: Option<u64>,
+    /// Cells that it has closed for who is next (B4).
+    given: BTreeSet<CellId>,
+    /// Those of them that its last proposal gives.
+    proposed: BTreeSet<CellId>,
     table: Option<Table>,
     seen: BTreeMap<NodeId, Seen>,
     silent: BTreeSet<NodeId>,
@@ -68,13 +99,20 @@ impl Member {
     ///
     /// # Errors
     /// [`Error::PlaceTooLong`].
-    pub fn new(node: Node, pool: PoolId) -> Result<Self> {
+    ///
+    /// # Panics
+    /// When the pool has no cell, or more than it can.
+    pub fn new(node: Node, joining: Joining) -> Result<Self> {
         node.check()?;
+        assert!((1..=CellId::COUNT_MAX).contains(&joining.cells), "a pool has cells");
         Ok(Self {
             node,
-            pool,
+            joining,
             standing: Standing::Outside,
             wants_to_leave: false,
+            joins_at: None,
+            given: BTreeSet::new(),
+            proposed: BTreeSet::new(),
             table: None,
             seen: BTreeMap::new(),
             silent: BTreeSet::new(),
@@ -94,23 +132,37 @@ impl Member {
         self.standing
     }
 
-    /// Who is to serve the pool, by the table as it was last seen.
+    /// Who is to serve a cell, by the table as it was last seen.
     #[must_use]
-    pub fn owner(&self) -> Option<&Node> {
+    pub fn owner(&self, cell: CellId) -> Option<&Node> {
         let table = self.table.as_ref()?;
-        table.node(table.owner?).map(|entry| &entry.node)
+        table.node(table.owner(cell)?).map(|entry| &entry.node)
     }
 
-    /// Who stands by, by that table.
-    pub fn standing_by(&self) -> impl Iterator<Item = &Node> {
-        let table = self.table.iter();
-        table.flat_map(|table| {
-            let others = table.nodes.iter().filter(|entry| table.owner != Some(entry.node.id));
-            others.map(|entry| &entry.node)
-        })
+    /// The cells that this node is to serve, by that table; with those that are to move on, until it gave them.
+    pub fn serves(&self) -> impl Iterator<Item = CellId> {
+        self.own_cells().map(|(cell, _)| cell)
     }
 
-    /// From now on it wants to be out. It has closed the pool, if it was the owner: the next one opens it once the table shows it.
+    /// Those of them that it is to close, and then to give.
+    pub fn moves(&self) -> impl Iterator<Item = CellId> {
+        self.own_cells().filter(|(_, is_moving)| *is_moving).map(|(cell, _)| cell)
+    }
+
+    fn own_cells(&self) -> impl Iterator<Item = (CellId, bool)> {
+        let is_out = matches!(self.standing, Standing::GivenUp | Standing::Left);
+        let cells = self.table.iter().filter(move |_| !is_out).flat_map(Table::numbered);
+        cells
+            .filter(|(cell, entry)| entry.owner == Some(self.node.id) && !self.given.contains(cell))
+            .map(|(cell, entry)| (cell, entry.next.is_some()))
+    }
+
+    /// It has closed a cell that it served, for who is next.
+    pub fn gave(&mut self, cell: CellId) {
+        self.given.insert(cell);
+    }
+
+    /// From now on it wants to be out. It has closed all of its cells: others open them once the table shows it.
     pub fn leave(&mut self) {
         self.wants_to_leave = true;
         if self.standing == Standing::Outside {
@@ -140,6 +192,9 @@ impl Member {
         }
         self.seen = seen;
         self.table = found;
+        let (table, me) = (&self.table, self.node.id);
+        // B4
+        self.given.retain(|cell| table.as_ref().and_then(|table| table.owner(*cell)) == Some(me));
         self.stand();
         Ok(())
     }
@@ -150,8 +205,14 @@ impl Member {
         if version < known {
             return Err(Error::WentBack { known, found: version });
         }
+        let cells = usize::from(self.joining.cells);
         match found {
-            Some(Table { pool, .. }) if *pool != self.pool => Err(Error::OfAnother { pool: *pool }),
+            Some(table) if table.pool != self.joining.pool => {
+                Err(Error::OfAnother { pool: table.pool })
+            }
+            Some(table) if table.cells.len() != cells => {
+                Err(Error::OtherCells { found: table.cells.len(), known: cells })
+            }
             _ => Ok(()),
         }
     }
@@ -160,12 +221,17 @@ impl Member {
     fn stand(&mut self) {
         let id = self.node.id;
         let is_in = self.table.as_ref().is_some_and(|table| table.node(id).is_some());
-        let is_owner = self.table.as_ref().is_some_and(|table| table.owner == Some(id));
+        let version = self.table.as_ref().map_or(0, |table| table.version);
+        // The table of that very version is another node's, or this one is in it.
+        let was_perhaps_in = self.joins_at.is_some_and(|joins_at| joins_at < version);
+        let mut cells = self.table.iter().flat_map(|table| &table.cells);
+        let is_owner = cells.any(|cell| cell.owner == Some(id));
         self.standing = match self.standing {
             Standing::GivenUp => Standing::GivenUp, // B3
             Standing::Left => Standing::Left,
             _ if is_owner => Standing::Owner,
             _ if is_in => Standing::StandsBy,
+            Standing::Outside if was_perhaps_in => Standing::GivenUp, // B3
             Standing::Outside => Standing::Outside,
             // By its own replacement, whose answer was lost, or by others: it has nothing to lose.
             Standing::StandsBy | Standing::Owner if self.wants_to_leave => Standing::Left,
@@ -190,11 +256,13 @@ impl Member {
     ///
     /// # Errors
     /// [`Error::TooManyNodes`].
-    pub fn proposal(&self) -> Result<Option<Table>> {
+    pub fn proposal(&mut self) -> Result<Option<Table>> {
         if matches!(self.standing, Standing::GivenUp | Standing::Left) || self.waits_for_earlier() {
             return Ok(None);
         }
-        let mut table = self.table.clone().unwrap_or_else(|| Table::new(self.pool));
+        let Joining { pool, cells, room, balances } = self.joining;
+        let before = self.table.clone();
+        let mut table = before.unwrap_or_else(|| Table::of_cells(pool, cells));
         table.version += 1;
         for silent in &self.silent {
             table.remove(*silent);
@@ -202,13 +270,26 @@ impl Member {
         if self.wants_to_leave {
             table.remove(self.node.id);
         } else {
-            table.beat(&self.node)?;
+            table.beat(&self.node, room)?;
+            if self.standing == Standing::Outside {
+                self.joins_at = Some(table.version);
+            }
+            self.proposed.clone_from(&self.given);
+            for cell in &self.proposed {
+                table.give(*cell, self.node.id);
+            }
+        }
+        if balances {
+            table.balance();
         }
         Ok(Some(table))
     }
 
     /// Its proposal is the table now.
     pub fn accepted(&mut self, table: Table) {
+        for cell in std::mem::take(&mut self.proposed) {
+            self.given.remove(&cell); // B4
+        }
         self.table = Some(table);
         self.stand();
     }
@@ -220,7 +301,7 @@ mod tests {
     use crate::{Fingerprint, Reach};
 
     fn member(number: u128) -> Member {
-        Member::new(node(number), PoolId([7; 16])).expect("the place is short")
+        Member::new(node(number), Joining::whole(PoolId([7; 16]))).expect("the place is short")
     }
 
     fn node(number: u128) -> Node {
@@ -234,7 +315,7 @@ mod tests {
         let (mut member, mut table) = (member(1), Table::new(PoolId([7; 16])));
         let earlier = Node { reach: None, ..node(2) };
         for beat in 0..10 {
-            table.beat(&earlier).expect("there is room");
+            table.beat(&earlier, 1).expect("there is room");
             table.version += 1;
             member.saw(Some(table.clone()), beat * BEAT_NS).expect("it is a later table");
             assert!(member.waits_for_earlier());
@@ -244,11 +325,12 @@ mod tests {
             member.saw(Some(table.clone()), beat * BEAT_NS).expect("the same table");
         }
         let wanted = member.proposal().expect("there is room").expect("it joins");
-        assert_eq!(wanted.owner, Some(member.id()));
+        assert_eq!(wanted.owner(CellId::FIRST), Some(member.id()));
         assert!(wanted.node(earlier.id).is_none());
         let read = Table::decode(&wanted.encode());
         assert_eq!(read, Ok(wanted));
-        member.saw(Some(Table { nodes: Vec::new(), owner: None, ..table }), 16 * BEAT_NS).unwrap();
+        let empty = Table { version: table.version, ..Table::new(PoolId([7; 16])) };
+        member.saw(Some(empty), 16 * BEAT_NS).unwrap();
         assert!(!member.waits_for_earlier(), "the last one has left");
     }
 
@@ -271,6 +353,65 @@ mod tests {
     }
 
     #[test]
+    fn who_may_have_been_in_without_hearing_of_it_does_not_come_back() {
+        let table = |version| Some(Table { version, ..Table::new(PoolId([7; 16])) });
+        let mut refused = member(1);
+        refused.saw(table(4), 0).expect("it is the first one");
+        assert!(refused.proposal().expect("there is room").is_some());
+        refused.saw(table(5), 1).expect("another node was faster");
+        assert_eq!(refused.standing(), Standing::Outside);
+        assert!(refused.proposal().expect("there is room").is_some());
+        refused.saw(table(7), 2).expect("it was in the sixth one, or was not");
+        assert_eq!(refused.standing(), Standing::GivenUp); // B3
+    }
+
+    #[test]
+    fn a_cell_that_was_given_and_came_back_is_served_again() {
+        let pool = PoolId([7; 16]);
+        let joining = Joining { pool, cells: 2, room: 2, balances: false };
+        let mut member = Member::new(node(1), joining).expect("the place is short");
+        member.saw(None, 0).expect("there was no table");
+        let mut table = member.proposal().expect("there is room").expect("it wants to join");
+        table.beat(&node(2), 2).expect("there is room");
+        table.cells[0].next = Some(NodeId(2));
+        member.accepted(table.clone());
+        assert!(member.serves().eq([CellId(0), CellId(1)]) && member.moves().eq([CellId(0)]));
+        member.gave(CellId(0));
+        assert!(member.serves().eq([CellId(1)]) && member.moves().next().is_none());
+        let given = member.proposal().expect("there is room").expect("it beats");
+        assert_eq!(given.owner(CellId(0)), Some(NodeId(2)));
+        // The answer is lost: by the table as it was, the word counts still (B4).
+        member.saw(Some(table), 1).expect("the same table");
+        assert!(member.serves().eq([CellId(1)]));
+        member.saw(Some(given.clone()), 2).expect("it was replaced all the same");
+        let mut back = given;
+        back.version += 1;
+        back.remove(NodeId(2));
+        member.saw(Some(back), 3).expect("it is a later table");
+        assert!(member.serves().eq([CellId(0), CellId(1)]));
+    }
+
+    #[test]
+    fn a_cell_that_goes_to_nobody_else_is_served_again() {
+        let pool = PoolId([7; 16]);
+        let mut member = member(1);
+        member.saw(None, 0).expect("there was no table");
+        let mut table = member.proposal().expect("there is room").expect("it wants to join");
+        table.beat(&node(2), 1).expect("there is room");
+        table.cells[0].next = Some(NodeId(2));
+        member.accepted(table.clone());
+        member.gave(CellId::FIRST);
+        table.version += 1;
+        table.remove(NodeId(2));
+        member.saw(Some(table), 1).expect("who was next is gone");
+        let table = member.proposal().expect("there is room").expect("it beats");
+        assert_eq!((table.pool, table.owner(CellId::FIRST)), (pool, Some(NodeId(1))));
+        assert!(member.serves().next().is_none(), "it is closed until the table says so");
+        member.accepted(table);
+        assert!(member.serves().eq([CellId::FIRST]));
+    }
+
+    #[test]
     fn a_table_that_went_back_or_is_of_another_pool_is_not_believed() {
         let mut member = member(1);
         let mut table = Table::new(PoolId([7; 16]));
@@ -282,13 +423,16 @@ mod tests {
         let pool = PoolId([8; 16]);
         let other = Table { version: 5, pool, ..table };
         assert_eq!(member.saw(Some(other), 1), Err(Error::OfAnother { pool }));
+        let several = Table { version: 5, ..Table::of_cells(PoolId([7; 16]), 3) };
+        let refused = member.saw(Some(several), 1);
+        assert_eq!(refused, Err(Error::OtherCells { found: 3, known: 1 }));
     }
 
     #[test]
     fn silence_counts_between_regular_reads_only() {
         let (mut member, mut table) = (member(1), Table::new(PoolId([7; 16])));
         let other = node(2);
-        table.beat(&other).expect("there is room");
+        table.beat(&other, 1).expect("there is room");
         let mut is_out_after = |reads: &[u64]| {
             for now in reads {
                 member.saw(Some(table.clone()), now * BEAT_NS).expect("the same table");

@@ -95,6 +95,23 @@ impl fmt::Display for ShardId {
     }
 }
 
+/// A part of a pool with a catalogue, shards and claims of its own: what one node serves. Most pools have one.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct CellId(pub u16);
+
+impl CellId {
+    /// The one that every pool has.
+    pub const FIRST: Self = Self(0);
+    /// Most cells of a pool: some for each of the nodes that it can have.
+    pub const COUNT_MAX: u16 = 256;
+}
+
+impl fmt::Display for CellId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}
+
 /// A segment slot of the pool; reused with another [`Generation`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct SegmentNumber(pub u32);

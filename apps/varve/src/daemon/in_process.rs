@@ -16,7 +16,7 @@ use crate::daemon::engine_stack::{EngineSource, EngineStack};
 use crate::daemon::files;
 use crate::daemon::home::Home;
 use crate::daemon::lock::DataLock;
-use crate::daemon::pool::{self, NbdPlan, Plan, Pool};
+use crate::daemon::pool::{self, NbdPlan, NbdSockets, Plan, Pool};
 use crate::failure::{Failure, Result};
 
 /// See the module.
@@ -74,9 +74,7 @@ impl InProcess {
         let nbd = NbdPlan {
             options,
             connections_max: 1,
-            addresses,
-            inherited_instead: false,
-            open: None,
+            sockets: NbdSockets::Own { addresses, inherited_instead: false },
         };
         let pool = pool::open(Plan::<EngineStack> { source, facts, nbd })?;
         let links = pool.object_links()?;

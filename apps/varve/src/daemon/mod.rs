@@ -9,6 +9,7 @@ mod engine_stack;
 mod figures;
 mod files;
 mod fill;
+mod front;
 mod holdings;
 mod home;
 mod in_process;
@@ -54,17 +55,18 @@ pub(crate) use self::rados_pools::{
 
 use self::backend::PoolFacts;
 use self::engine_stack::{EngineSource, EngineStack};
+use self::front::{Front, FrontSockets, FrontTls};
 use self::home::Home;
-use self::links::{FrontSockets, Fronts};
+use self::links::Fronts;
 use self::lock::DataLock;
-use self::node::{Joined, NodeSeat};
-use self::pool::{NbdPlan, Plan, Pool};
+use self::node::NodeSeat;
+use self::pool::{NbdPlan, NbdSockets, Plan, Pool};
 use self::s3::S3;
 use self::signals::Signals;
 use self::stack::ShardStack;
 
-/// Callers of the admin API at other nodes that may wait to be taken.
-const CARRIED_WAITING_MAX: usize = 64;
+/// Callers of the admin API that the node has accepted, and that may wait to be served.
+const TAKEN_WAITING_MAX: usize = 64;
 
 /// Serves until a signal; returns once the pool is clean.
 pub(crate) fn run(settings: &Settings) -> Result<()> {
@@ -73,41 +75,33 @@ pub(crate) fn run(settings: &Settings) -> Result<()> {
     let home = Home::choose(settings)?;
     node::check(settings, &home)?;
     let media = home.open(settings)?;
-    let front = AdminRuntime::make()?;
-    let nbd = nbd_plan(settings, media.lane_count())?;
+    let runtime = AdminRuntime::make()?;
+    let (nbd, tls) = nbd_plan(settings, media.lane_count())?;
     let source = EngineSource::new(settings, media);
     let facts = files::facts(settings, &source, home.drives(), home.journal())?;
-    let bind = || {
-        S3::check_key(settings)?;
-        front.bind_all(settings)
-    };
-    let joined = node::join(settings, &source.media, bind)?;
-    let (seat, sockets) = match joined {
-        Some(Joined { seat, sockets }) => (Some(seat), sockets),
-        None => (None, None),
-    };
-    let (open_nbd, open_s3, listeners) = match sockets {
-        Some(FrontSockets { nbd, s3, admin }) => (Some(nbd), s3, admin),
+    let bind = || FrontSockets::bind(settings, runtime.bind(settings)?);
+    let seat =
+        node::join(settings, &source.media, |door| Front::start(door, bind()?, tls.clone()))?;
+    let (nbd, listeners) = match &seat {
+        Some(seat) => (nbd.of_node(seat), Vec::new()),
         // Callers of the API wait in its socket from here on: once NBD answers, so does the API.
-        None => (None, None, front.bind(settings)?),
+        None => (nbd.with_tls(tls), runtime.bind(settings)?),
     };
     let facts = PoolFacts { nodes: seat.as_ref().map(|seat| seat.door().watcher()), ..facts };
-    let gate = seat.as_ref().map(|seat| seat.door().gate());
-    let options = ServiceOptions { gate, ..nbd.options };
-    let nbd = NbdPlan { options, open: open_nbd, ..nbd };
     let plan = Plan::<EngineStack> { facts, source, nbd };
     let pool = pool::open(plan)?;
     home.remember(settings)?;
     let open_ms = u64::try_from(begin.elapsed().as_millis()).unwrap_or(u64::MAX);
     tracing::info!(open_ms, pool = pool.summary(), "pool open");
-    let s3 = S3::start(settings, open_s3, seat.is_some(), pool.object_links()?)?;
+    let s3_socket = seat.as_ref().map(|seat| seat.front().s3());
+    let s3 = S3::start(settings, s3_socket, pool.object_links()?)?;
     let mut accepted = None;
     if let Some(seat) = &seat {
-        let (admin, taken) = mpsc::channel(CARRIED_WAITING_MAX);
+        let (admin, taken) = mpsc::channel(TAKEN_WAITING_MAX);
         accepted = Some(taken);
-        seat.door().serve(Fronts { nbd: pool.nbd_dealer(), s3: s3.carried(), admin });
+        seat.door().serve(Fronts { nbd: pool.nbd_dealer(), s3: s3.taker(), admin });
     }
-    control(settings, AdminFront { runtime: front.0, listeners, accepted }, pool, s3, seat)
+    control(settings, AdminFront { runtime: runtime.0, listeners, accepted }, pool, s3, seat)
 }
 
 /// The runtime of the control thread.
@@ -124,23 +118,19 @@ impl AdminRuntime {
     fn bind(&self, settings: &Settings) -> Result<Vec<Listener>> {
         self.0.block_on(admin_listeners(settings))
     }
-
-    /// The sockets of all front-ends.
-    fn bind_all(&self, settings: &Settings) -> Result<FrontSockets> {
-        FrontSockets::bind(settings, self.bind(settings)?)
-    }
 }
 
 /// The admin API's sockets, and the runtime of the thread that will serve them.
 struct AdminFront {
     runtime: Runtime,
+    /// None where they are the node's.
     listeners: Vec<Listener>,
-    /// Callers that other nodes have accepted.
+    /// Callers that the node has accepted.
     accepted: Option<Accepted>,
 }
 
-/// How NBD is served: certificates, addresses, and its share of memory.
-fn nbd_plan(settings: &Settings, shards: u16) -> Result<NbdPlan> {
+/// How NBD is served, by sockets of the pool: addresses, and its share of memory; and its certificates.
+fn nbd_plan(settings: &Settings, shards: u16) -> Result<(NbdPlan, FrontTls)> {
     let TlsSettings { certificate, key, client_ca, required } = settings.tls.clone();
     let tls = match (certificate, key) {
         (Some(certificate), Some(key)) => {
@@ -160,13 +150,30 @@ fn nbd_plan(settings: &Settings, shards: u16) -> Result<NbdPlan> {
     };
     let shares = MemoryShares::of(settings.shard_memory(shards));
     let request_bytes_max = shares.request_bytes.max(CONNECTION_BYTES_MAX);
-    Ok(NbdPlan {
-        options: ServiceOptions { tls_mode, tls, request_bytes_max, gate: None },
+    let plan = NbdPlan {
+        options: ServiceOptions { request_bytes_max, ..ServiceOptions::default() },
         connections_max: CONNECTIONS_DEFAULT,
-        addresses: settings.nbd_addresses(),
-        inherited_instead: settings.nbd_listen.is_empty(),
-        open: None,
-    })
+        sockets: NbdSockets::Own {
+            addresses: settings.nbd_addresses(),
+            inherited_instead: settings.nbd_listen.is_empty(),
+        },
+    };
+    Ok((plan, FrontTls { mode: tls_mode, config: tls }))
+}
+
+impl NbdPlan {
+    /// The threads are the end of TLS.
+    fn with_tls(self, FrontTls { mode, config }: FrontTls) -> Self {
+        let options = ServiceOptions { tls_mode: mode, tls: config, ..self.options };
+        Self { options, ..self }
+    }
+
+    /// The node has the sockets, and is the end of TLS; what it hands on passes its gate.
+    fn of_node(self, seat: &NodeSeat) -> Self {
+        let options = ServiceOptions { gate: Some(seat.door().gate()), ..self.options };
+        let sockets = NbdSockets::OfNode(seat.front().nbd_addresses());
+        Self { options, sockets, ..self }
+    }
 }
 
 /// The control thread's work while the pool is served.
@@ -180,7 +187,11 @@ fn control<S: ShardStack>(
     let AdminFront { runtime, listeners, accepted } = front;
     runtime.block_on(async {
         let mut signals = Signals::install()?;
-        banner::print(settings, &pool.summary(), pool.nbd_addresses(), &listeners);
+        let admin = match &seat {
+            Some(seat) => seat.front().admin_addresses(),
+            None => listeners.iter().map(|listener| listener.address().clone()).collect(),
+        };
+        banner::print(settings, &pool.summary(), pool.nbd_addresses(), &admin);
         s3.print();
         let watching = pool.watch_fill();
         let backend = pool.backend(s3.objects());
@@ -193,8 +204,8 @@ fn control<S: ShardStack>(
         }
         tracing::info!("ending: writing everything out");
         let closing = tokio::task::spawn_blocking(move || {
-            if let Some(seat) = &seat {
-                seat.door().close();
+            if let Some(seat) = &mut seat {
+                seat.close();
             }
             // Its requests go to every shard, so it ends first.
             drop(s3);

@@ -4,7 +4,7 @@
 //!  join() ──stands by──▶ owner: the daemon opens the pool, serves it, closes it ──leave()──▶ left: the next node opens it
 //! ```
 //!
-//! While it stands by it takes clients all the same, and carries them to the node that serves (`links`).
+//! It takes clients all the time (`front`), and while it stands by it carries them to the node that serves (`links`).
 //!
 //! N1. The pool is opened only after the table named this node, with its beat in it, and the table lets go of it only after the pool was closed: so a
 //!     clean end passes it on without a wait for leases. What keeps two nodes from writing it are the claims of its shards (RFC 0016), nothing else.
@@ -21,17 +21,18 @@ use futures_util::future::{Either, select};
 use tokio::sync::{oneshot, watch};
 use varve_media_rados::RadosPool;
 use varve_membership::{
-    BEAT_NS, Member, Node, NodeId, PLACE_BYTES_MAX, Reach, Standing, TableStore,
+    BEAT_NS, Joining, Member, Node, NodeId, PLACE_BYTES_MAX, Reach, Standing, TableStore,
 };
 use varve_reactor::port::{PortReceiver, PortSender, channel};
 use varve_reactor::{Loop, LoopConfig, Reactor};
-use varve_types::{ErrorKind, PoolId};
+use varve_types::{CellId, ErrorKind, PoolId};
 
 use crate::config::Settings;
 use crate::daemon::banner;
 use crate::daemon::files::random_id;
+use crate::daemon::front::Front;
 use crate::daemon::home::Home;
-use crate::daemon::links::{Door, Forwarder, FrontSockets, LinkLimits, NodeKey, View};
+use crate::daemon::links::{Door, LinkLimits, NodeKey, View};
 use crate::daemon::pool_media::PoolMedia;
 use crate::daemon::rados::RadosMedia;
 use crate::failure::{Failure, Result};
@@ -50,14 +51,9 @@ pub(super) struct NodeSeat {
     leave: PortSender<()>,
     given_up: oneshot::Receiver<()>,
     door: Door,
+    /// Until this node ends.
+    front: Option<Front>,
     thread: thread::JoinHandle<()>,
-}
-
-/// A node that has waited for its turn.
-pub(super) struct Joined {
-    pub(super) seat: NodeSeat,
-    /// The sockets that it took clients from while it stood by, if it did.
-    pub(super) sockets: Option<FrontSockets>,
 }
 
 /// What the thread of the beats tells.
@@ -80,13 +76,13 @@ pub(super) fn check(settings: &Settings, home: &Home) -> Result<()> {
     Ok(())
 }
 
-/// Takes a seat among the pool's nodes and waits until the pool is this one's, where the settings ask for it. While others serve it, clients are carried there,
-/// from the sockets that `bind` makes. Blocks.
+/// Takes a seat among the pool's nodes and waits until the pool is this one's, where the settings ask for it. Clients are taken by what `receive` makes, as soon as
+/// this node is one: while others serve the pool, they are carried there. Blocks.
 pub(super) fn join(
     settings: &Settings,
     media: &PoolMedia,
-    bind: impl Fn() -> Result<FrontSockets>,
-) -> Result<Option<Joined>> {
+    receive: impl FnOnce(&Door) -> Result<Front>,
+) -> Result<Option<NodeSeat>> {
     let rados = match media {
         PoolMedia::Rados(rados) if settings.rados_join => Arc::clone(rados),
         PoolMedia::Rados(_) | PoolMedia::Files(_) => return Ok(None),
@@ -109,19 +105,19 @@ pub(super) fn join(
         .spawn(move || run(rados, (reach, shows), &sender, &doors, ended))
         .map_err(|error| Failure::new(format!("start the thread of the node: {error}")))?;
     let leave = door.recv().map_err(|_| died())??;
-    let mut forwarder: Option<Forwarder> = None;
+    let mut seat = NodeSeat { leave, given_up, door: links, front: None, thread };
+    let mut receive = Some(receive);
     loop {
-        match news.recv().map_err(|_| died())? {
-            News::StandsBy(owner) => {
-                if forwarder.is_none() {
-                    forwarder = Some(Forwarder::start(&links, bind()?)?);
-                }
-                banner::print_standby(pool, &owner);
-            }
-            News::Owner => {
-                let seat = NodeSeat { leave, given_up, door: links, thread };
-                return Ok(Some(Joined { seat, sockets: forwarder.map(Forwarder::stop) }));
-            }
+        let told = news.recv().map_err(|_| died())?;
+        if matches!(told, News::StandsBy(_)) {
+            S3::check_key(settings)?;
+        }
+        if let (News::StandsBy(_) | News::Owner, Some(receive)) = (&told, receive.take()) {
+            seat.front = Some(receive(&seat.door)?);
+        }
+        match told {
+            News::StandsBy(owner) => banner::print_standby(pool, &owner),
+            News::Owner => return Ok(Some(seat)),
             News::Failed(failure) => return Err(failure),
         }
     }
@@ -131,6 +127,17 @@ impl NodeSeat {
     /// Where other nodes come in.
     pub(super) fn door(&self) -> &Door {
         &self.door
+    }
+
+    /// What takes this node's clients.
+    pub(super) fn front(&self) -> &Front {
+        self.front.as_ref().expect("it is there until this node ends")
+    }
+
+    /// Takes no clients any more, and none of other nodes. Those that are served stay until their connections end.
+    pub(super) fn close(&mut self) {
+        self.front = None;
+        self.door.close();
     }
 
     /// Resolves when the pool is another node's.
@@ -250,7 +257,7 @@ impl Beats {
         self.shows.send_replace(View {
             me: is_in.then(|| self.member.id()),
             version: table.map_or(0, |table| table.version),
-            owner: table.and_then(|table| table.owner),
+            owner: table.and_then(|table| table.owner(CellId::FIRST)),
             nodes: table.map_or_else(Vec::new, |table| {
                 table.nodes.iter().map(|entry| entry.node.clone()).collect()
             }),
@@ -268,7 +275,7 @@ impl Beats {
             let was_stored = self.try_beat(told == Some(Some(self.member.id()))).await?;
             self.show();
             let (id, standing) = (self.member.id(), self.member.standing());
-            let owner = self.member.owner().map(|owner| owner.id);
+            let owner = self.member.owner(CellId::FIRST).map(|owner| owner.id);
             match standing {
                 Standing::Left => return Ok(standing),
                 Standing::GivenUp if told == Some(Some(id)) => return Ok(standing),
@@ -283,7 +290,8 @@ impl Beats {
                 }
                 Standing::StandsBy => {
                     told = Some(owner);
-                    let place = self.member.owner().map(|owner| owner.place.clone());
+                    let owner = self.member.owner(CellId::FIRST);
+                    let place = owner.map(|owner| owner.place.clone());
                     let _ = news.send(News::StandsBy(place.unwrap_or_default()));
                 }
                 Standing::Outside => {}
@@ -344,7 +352,7 @@ fn newcomer(pool: PoolId, reach: Reach) -> Result<Member> {
     let mut place = format!("{}, process {}", machine.trim(), std::process::id());
     place.truncate(PLACE_BYTES_MAX);
     let node = Node { id: NodeId(u128::from_le_bytes(id)), place, reach: Some(reach) };
-    Member::new(node, pool).map_err(|error| Failure::new(error.to_string()))
+    Member::new(node, Joining::whole(pool)).map_err(|error| Failure::new(error.to_string()))
 }
 
 #[cfg(test)]
@@ -443,7 +451,7 @@ mod tests {
             assert_eq!(other.was_told(), "stands by");
             change(&store, |table| {
                 table.nodes.remove(0);
-                table.owner = Some(table.nodes[0].node.id);
+                table.cells[0].owner = Some(table.nodes[0].node.id);
             })
             .await;
             reactor.sleep(SECOND_NS).await;

@@ -13,19 +13,20 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
-use tokio::net::{TcpListener, TcpStream, UnixStream};
+use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::{Handle, Runtime};
 use tokio::sync::{Semaphore, mpsc};
 use tokio_rustls::{TlsAcceptor, TlsStream};
-use varve_access_nbd::{Carried, Dealer};
+use varve_access_nbd::Dealer;
 use varve_membership::link::{Answer, FrontEnd, HELLO_BYTES, Hello};
 use varve_membership::{Error, Reach};
-use varve_types::PoolId;
+use varve_types::{CellId, PoolId};
 
 use super::deliver::{Delivery, Link};
+use super::export::converse;
 use super::figures::Figures;
 use super::link::{BEGIN_MAX, find_dead_peers, peer};
-use super::{NodeKey, Views};
+use super::{NodeKey, Views, Ways};
 use crate::failure::{self, Failure};
 
 /// Bounds on what other nodes may hold.
@@ -58,17 +59,19 @@ const PIPE_BYTES: usize = 256 << 10;
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 const OVER_PAUSE: Duration = Duration::from_millis(5);
 
-/// A client that another node carries, and its address if it came from a network.
-pub(crate) type CarriedClient = (DuplexStream, Option<SocketAddr>);
+/// A client of the S3 gateway, and its address if it came from a network.
+pub(crate) type S3Client = (varve_access_s3::Client, Option<SocketAddr>);
+/// The same for the admin API.
+pub(crate) type AdminClient = (Box<dyn varve_access_admin::Stream>, Option<SocketAddr>);
 
-/// Where connections of other nodes' clients go.
+/// Where clients go, those of this node and those of others.
 pub(crate) struct Fronts {
     /// The threads that serve NBD.
     pub(crate) nbd: Dealer,
     /// The S3 gateway, where it is served.
-    pub(crate) s3: Option<mpsc::Sender<CarriedClient>>,
+    pub(crate) s3: Option<mpsc::Sender<S3Client>>,
     /// The admin API.
-    pub(crate) admin: mpsc::Sender<CarriedClient>,
+    pub(crate) admin: mpsc::Sender<AdminClient>,
 }
 
 /// This node's door, and the threads behind it.
@@ -141,7 +144,7 @@ impl Door {
         self.reach
     }
 
-    /// Lets others in from now on.
+    /// Lets others in from now on, and serves clients of this node.
     pub(crate) fn serve(&self, fronts: Fronts) {
         *self.lobby.fronts() = Some(fronts);
     }
@@ -161,8 +164,14 @@ impl Door {
         super::figures::Watcher(Arc::clone(&self.lobby))
     }
 
-    pub(super) fn lobby(&self) -> &Arc<Lobby> {
+    #[cfg(test)]
+    pub(super) fn lobby(&self) -> &Lobby {
         &self.lobby
+    }
+
+    /// The ways to who serves.
+    pub(crate) fn ways(&self) -> Ways {
+        Ways::new(Arc::clone(&self.lobby))
     }
 }
 
@@ -184,6 +193,11 @@ impl Lobby {
         self.fronts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Where clients go, while this node serves some.
+    pub(super) fn here<T>(&self, with: impl FnOnce(&Fronts) -> T) -> Option<T> {
+        self.fronts().as_ref().map(with)
+    }
+
     pub(super) fn figures(&self) -> MutexGuard<'_, Figures> {
         self.figures.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -199,7 +213,7 @@ impl Lobby {
             Answer::OtherNode // D1
         } else if shown.is_none() || known.map(|reach| reach.fingerprint) != shown {
             Answer::NotANode // D2
-        } else if !view.is_mine() {
+        } else if !view.is_mine() || hello.cell != CellId::FIRST {
             Answer::NotServing // D1
         } else {
             Answer::Accepted
@@ -216,22 +230,17 @@ impl Lobby {
             return Err(Answer::TooMany);
         }
         let number = self.next.fetch_add(1, Ordering::Relaxed);
-        let (front, carried) = match hello.front_end {
-            FrontEnd::Nbd => {
-                let carried = Arc::new(Carried::new(number));
-                let stream = deal(&fronts.nbd, &carried).map_err(|error| {
-                    tracing::debug!(%error, "a carried connection is refused");
-                    Answer::TooMany
-                })?;
-                (FrontStream::Socket(stream), Some(carried))
+        let front = match hello.front_end {
+            FrontEnd::Export => FrontStream::Export,
+            FrontEnd::S3 => {
+                let s3 = fronts.s3.as_ref().ok_or(Answer::NoFrontEnd)?;
+                FrontStream::Pipe(offer(s3, hello, varve_access_s3::Client::Stream)?)
             }
-            FrontEnd::S3 => match &fronts.s3 {
-                Some(s3) => (FrontStream::Pipe(offer(s3, hello)?), None),
-                None => return Err(Answer::NoFrontEnd),
-            },
-            FrontEnd::Admin => (FrontStream::Pipe(offer(&fronts.admin, hello)?), None),
+            FrontEnd::Admin => {
+                FrontStream::Pipe(offer(&fronts.admin, hello, |stream| Box::new(stream) as _)?)
+            }
         };
-        let (link, delivery) = Link::new(hello.from, hello.front_end, carried);
+        let (link, delivery) = Link::new(hello.from, hello.front_end);
         links.insert(number, Arc::clone(&link));
         Ok(Guest { number, link, delivery, front })
     }
@@ -239,21 +248,18 @@ impl Lobby {
 
 /// This side's end of a front-end's connection.
 enum FrontStream {
-    Socket(UnixStream),
+    /// There is one once who carries says for which export.
+    Export,
     Pipe(DuplexStream),
 }
 
-fn deal(nbd: &Dealer, carried: &Arc<Carried>) -> io::Result<UnixStream> {
-    let (here, there) = std::os::unix::net::UnixStream::pair()?;
-    here.set_nonblocking(true)?;
-    let here = UnixStream::from_std(here)?;
-    let is_taken = nbd.deal(there.into(), Some(Arc::clone(carried)));
-    if is_taken { Ok(here) } else { Err(io::ErrorKind::ConnectionRefused.into()) }
-}
-
-fn offer(front: &mpsc::Sender<CarriedClient>, hello: &Hello) -> Result<DuplexStream, Answer> {
+fn offer<C>(
+    front: &mpsc::Sender<(C, Option<SocketAddr>)>,
+    hello: &Hello,
+    client: impl FnOnce(DuplexStream) -> C,
+) -> Result<DuplexStream, Answer> {
     let (here, there) = tokio::io::duplex(PIPE_BYTES);
-    match front.try_send((there, hello.client)) {
+    match front.try_send((client(there), hello.client)) {
         Ok(()) => Ok(here),
         Err(mpsc::error::TrySendError::Full(_)) => Err(Answer::TooMany),
         Err(mpsc::error::TrySendError::Closed(_)) => Err(Answer::NotServing),
@@ -342,18 +348,9 @@ async fn answer(stream: &mut TlsStream<TcpStream>, answer: Answer) -> io::Result
 }
 
 impl Guest {
-    async fn stay(self, lobby: &Lobby, mut stream: TlsStream<TcpStream>) {
+    async fn stay(self, lobby: &Lobby, stream: TlsStream<TcpStream>) {
         let Self { number, link, delivery, front } = self;
-        let ended = match answer(&mut stream, Answer::Accepted).await {
-            Err(error) => {
-                drop((delivery, front));
-                Err(error)
-            }
-            Ok(()) => match front {
-                FrontStream::Socket(front) => delivery.run(stream, front).await,
-                FrontStream::Pipe(front) => delivery.run(stream, front).await,
-            },
-        };
+        let ended = serve(lobby, number, &link, delivery, front, stream).await;
         if let Err(error) = ended {
             tracing::debug!(%error, node = %link.node, front_end = ?link.front_end, "a link broke");
         }
@@ -361,9 +358,30 @@ impl Guest {
     }
 }
 
+async fn serve(
+    lobby: &Lobby,
+    number: u64,
+    link: &Link,
+    mut delivery: Delivery,
+    front: FrontStream,
+    mut stream: TlsStream<TcpStream>,
+) -> io::Result<()> {
+    answer(&mut stream, Answer::Accepted).await?;
+    match front {
+        FrontStream::Pipe(front) => delivery.run(stream, front).await,
+        FrontStream::Export => {
+            let conversation = converse(lobby, link, number, &mut stream);
+            match delivery.unless_cut(conversation).await? {
+                Some(front) => delivery.run(stream, front).await,
+                None => Ok(()),
+            }
+        }
+    }
+}
+
 /// D3
 async fn forget(lobby: &Lobby, number: u64, link: &Link) {
-    while link.carried.as_ref().is_some_and(|carried| !carried.is_over()) {
+    while link.carried.get().is_some_and(|carried| !carried.is_over()) {
         tokio::time::sleep(OVER_PAUSE).await;
     }
     lobby.links().remove(&number);

@@ -1,15 +1,17 @@
 //! Goal: whatever nodes do and whatever becomes of their messages, the table stays what it promises (T1, T2), nobody is given up who was heard of,
-//! and once it is calm one of the nodes that are there serves the pool. Method: nodes in simulated time over a store that answers late, or never;
+//! no two nodes are to serve a cell at a time, and once it is calm the cells are served, spread evenly over the nodes that are there, and stay where they are. A pool of one
+//! cell is served by one node, and the others stand by. Method: nodes in simulated time over a store that answers late, or never;
 //! killed, paused, cut off, leaving, joining, by seeds. `MEMBERSHIP_SEEDS=FIRST..LAST` chooses seeds.
 #![expect(clippy::unwrap_used, reason = "a test")]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use varve_membership::{
-    BEAT_NS, Fingerprint, Member, Node, NodeId, Reach, SILENCE_NS, Standing, Table,
+    BEAT_NS, Fingerprint, Joining, Member, Node, NodeId, Reach, SETTLED_BEATS, SILENCE_NS,
+    Standing, Table,
 };
 use varve_stdx::Rng;
-use varve_types::PoolId;
+use varve_types::{CellId, PoolId};
 
 const MS: u64 = 1_000_000;
 const SECOND: u64 = 1000 * MS;
@@ -31,6 +33,8 @@ enum Event {
     Replace(Box<Table>),
     /// It hears whether the store did; or nothing, for too long.
     Heard(Option<(bool, Box<Table>)>),
+    /// It has closed a cell.
+    Closed(CellId),
 }
 
 struct Simulated {
@@ -41,6 +45,9 @@ struct Simulated {
     /// Its messages wait until then.
     cut_until: u64,
     leaves: bool,
+    /// Cells that it has open, and those of them that it is closing.
+    open: BTreeSet<CellId>,
+    closing: BTreeSet<CellId>,
     /// When its beat was last stored.
     beat_at: u64,
     was_given_up: bool,
@@ -51,36 +58,48 @@ struct World {
     sequence: u64,
     rng: Rng,
     slow_percent: u64,
+    cells: u16,
     events: BTreeMap<(u64, u64), (usize, Event)>,
     table: Option<Table>,
     nodes: Vec<Simulated>,
+    /// How often a cell went to a node from another one, or from nobody.
+    changes: usize,
 }
 
 impl World {
-    fn new(seed: u64) -> Self {
+    fn new(seed: u64, cells: u16) -> Self {
         let mut rng = Rng::new(seed);
         Self {
             now: 1,
             sequence: 0,
             slow_percent: [0, 3, 20][rng.index(3)],
             rng,
+            cells,
             events: BTreeMap::new(),
             table: None,
             nodes: Vec::new(),
+            changes: 0,
         }
     }
 
     fn add_node(&mut self) {
+        self.add_node_with_room(u16::MAX);
+    }
+
+    fn add_node_with_room(&mut self, room: u16) {
         let id = NodeId(u128::from(self.rng.next_u64()) << 32 | self.nodes.len() as u128);
         let reach = Some(Reach::new("127.0.0.1:1".parse().unwrap(), Fingerprint([1; 32])));
         let node = Node { id, place: format!("at {id}"), reach };
-        let member = Member::new(node, POOL).unwrap();
+        let joining = Joining { pool: POOL, cells: self.cells, room, balances: true };
+        let member = Member::new(node, joining).unwrap();
         self.nodes.push(Simulated {
             member,
             is_dead: false,
             sleeps_until: 0,
             cut_until: 0,
             leaves: false,
+            open: BTreeSet::new(),
+            closing: BTreeSet::new(),
             beat_at: 0,
             was_given_up: false,
         });
@@ -152,12 +171,12 @@ impl World {
         let now = self.now;
         match event {
             Event::Ask => {
-                let leaves = self.nodes[node].leaves;
-                let member = &mut self.nodes[node].member;
-                if leaves {
-                    member.leave();
+                let simulated = &mut self.nodes[node];
+                if simulated.leaves {
+                    simulated.open.clear();
+                    simulated.member.leave();
                 }
-                if member.standing() == Standing::Left {
+                if simulated.member.standing() == Standing::Left {
                     return;
                 }
                 let latency = self.latency();
@@ -181,49 +200,98 @@ impl World {
                 let pause = if accepted.is_some() { BEAT_NS } else { self.rng.below(20 * MS) };
                 if let Some((_, table)) = accepted {
                     self.nodes[node].member.accepted(*table);
+                    self.serve(node);
                 }
                 self.after(node, pause, Event::Ask);
             }
+            Event::Closed(cell) => {
+                let simulated = &mut self.nodes[node];
+                simulated.closing.remove(&cell);
+                if simulated.open.remove(&cell) {
+                    simulated.member.gave(cell);
+                }
+            }
             _ => unreachable!("an event of the store"),
+        }
+    }
+
+    /// Opens and closes what the table says, with its beat in it.
+    fn serve(&mut self, node: usize) {
+        let Simulated { member, open, closing, .. } = &mut self.nodes[node];
+        let is_taken = open.iter().any(|cell| member.serves().all(|own| own != *cell));
+        assert!(!is_taken, "T2: {open:?} of {} are not its own", member.id());
+        open.extend(member.serves());
+        let closed: Vec<_> = member.moves().filter(|cell| closing.insert(*cell)).collect();
+        for cell in closed {
+            let takes = self.rng.below(1500 * MS);
+            self.after(node, takes, Event::Closed(cell));
         }
     }
 
     /// T1 and T2, and whether who was given up had been silent.
     fn check_change(&mut self, by: usize, after: &Table) {
         let by_id = self.nodes[by].member.id();
-        let before = self.table.clone().unwrap_or_else(|| Table::new(POOL));
-        assert_eq!(after.owner.is_none(), after.nodes.is_empty(), "T1: {after:?}");
-        assert!(after.owner.is_none_or(|owner| after.node(owner).is_some()), "T1: {after:?}");
+        let before = self.table.clone().unwrap_or_else(|| Table::of_cells(POOL, self.cells));
         for entry in &before.nodes {
             let id = entry.node.id;
             if after.node(id).is_none() && id != by_id {
-                let gone = self.nodes.iter().position(|node| node.member.id() == id).unwrap();
+                let gone = self.position(id);
                 let silent_ns = self.now - self.nodes[gone].beat_at;
                 assert!(silent_ns >= SILENCE_NS, "{id} was heard of {silent_ns} ns ago");
                 self.nodes[gone].was_given_up = true;
             }
         }
-        let was_left = before.owner.is_none_or(|owner| after.node(owner).is_none());
-        assert!(before.owner == after.owner || was_left, "T2: {before:?} {after:?} by {by_id}");
+        let have_room = |after: &Table| after.nodes.iter().any(|entry| room(after, entry) > 0);
+        for (cell, entry) in after.numbered() {
+            assert!(entry.owner.is_some() || !have_room(after), "T1: {after:?}");
+            for named in [entry.owner, entry.next].into_iter().flatten() {
+                assert!(after.node(named).is_some(), "T1: {after:?}");
+            }
+            let owner = before.owner(cell);
+            if owner == entry.owner {
+                continue;
+            }
+            self.changes += 1;
+            if let Some(owner) = owner.filter(|owner| after.node(*owner).is_some()) {
+                let has_it_open = self.nodes[self.position(owner)].open.contains(&cell);
+                assert!(!has_it_open && owner == by_id, "T2: {before:?} {after:?} by {by_id}");
+            }
+        }
+        let moves = after.cells.iter().filter(|cell| cell.next.is_some()).count();
+        assert!(moves <= 1, "T4: {after:?}");
     }
 
+    fn position(&self, id: NodeId) -> usize {
+        self.nodes.iter().position(|node| node.member.id() == id).unwrap()
+    }
+
+    /// Who serves the first cell.
     fn owner(&self) -> Option<usize> {
-        let owner = self.table.as_ref()?.owner?;
-        self.nodes.iter().position(|node| node.member.id() == owner)
+        Some(self.position(self.table.as_ref()?.owner(CellId::FIRST)?))
     }
 
-    /// One node that is there serves, the others stand by, and all of them know it.
+    /// The cells are served by nodes that are there, spread evenly, nothing moves, and all nodes know it.
     fn check_calm(&self) {
         let table = self.table.as_ref().unwrap();
         let mut there = 0;
         for node in self.nodes.iter().filter(|node| !node.is_dead && !node.leaves) {
             there += 1;
-            let is_owner = table.owner == Some(node.member.id());
-            let stands = if is_owner { Standing::Owner } else { Standing::StandsBy };
+            let own: BTreeSet<CellId> = own(table, node.member.id()).collect();
+            let stands = if own.is_empty() { Standing::StandsBy } else { Standing::Owner };
             assert_eq!(node.member.standing(), stands);
-            assert_eq!(node.member.owner().map(|owner| owner.id), table.owner);
+            assert_eq!(node.open, own, "{table:?}");
+            for (cell, entry) in table.numbered() {
+                assert_eq!(node.member.owner(cell).map(|owner| owner.id), entry.owner);
+            }
         }
         assert_eq!(table.nodes.len(), there, "{table:?}");
+        assert!(table.cells.iter().all(|cell| cell.next.is_none()), "{table:?}");
+        let counts = table.nodes.iter().map(|entry| own(table, entry.node.id).count());
+        let most = counts.max().unwrap_or(0);
+        for entry in table.nodes.iter().filter(|entry| room(table, entry) > 0) {
+            assert!(table.cells.iter().all(|cell| cell.owner.is_some()), "T1: {table:?}");
+            assert!(own(table, entry.node.id).count() + 1 >= most, "T4: {table:?}");
+        }
     }
 
     fn alive(&mut self) -> Option<usize> {
@@ -234,11 +302,25 @@ impl World {
     }
 }
 
+/// Cells of a node.
+fn own(table: &Table, node: NodeId) -> impl Iterator<Item = CellId> {
+    let own = table.numbered().filter(move |(_, cell)| cell.owner == Some(node));
+    own.map(|(cell, _)| cell)
+}
+
+/// For how many more cells a node has room.
+fn room(table: &Table, entry: &varve_membership::NodeEntry) -> usize {
+    let id = Some(entry.node.id);
+    let taken = table.cells.iter().filter(|cell| cell.owner == id || cell.next == id).count();
+    usize::from(entry.room) - taken
+}
+
 fn run(seed: u64) {
     let mut rng = Rng::new(seed ^ 0xA5A5);
-    let mut world = World::new(seed);
+    let mut world = World::new(seed, [1, 2, 5, 16][rng.index(4)]);
+    let rooms = [u16::MAX, u16::MAX, 2, 6];
     for _ in 0..1 + rng.below(3) {
-        world.add_node();
+        world.add_node_with_room(rooms[rng.index(4)]);
     }
     for _ in 0..rng.below(14) {
         let pause = [300, 3000, 12_000][rng.index(3)] * MS;
@@ -258,7 +340,7 @@ fn run(seed: u64) {
                 // The cluster stands still.
                 world.nodes.iter_mut().for_each(|node| node.cut_until = until);
             }
-            _ if world.nodes.len() < NODES => world.add_node(),
+            _ if world.nodes.len() < NODES => world.add_node_with_room(rooms[rng.index(4)]),
             _ => {}
         }
     }
@@ -280,13 +362,13 @@ fn the_pool_is_served_whatever_happens() {
 }
 
 /// Nodes that know each other.
-fn calm(seed: u64, nodes: usize) -> World {
-    let mut world = World::new(seed);
+fn calm(seed: u64, nodes: usize, cells: u16) -> World {
+    let mut world = World::new(seed, cells);
     world.slow_percent = 0;
     for _ in 0..nodes {
         world.add_node();
     }
-    world.run_for(30 * SECOND);
+    world.run_for(90 * SECOND);
     world.check_calm();
     world
 }
@@ -294,7 +376,7 @@ fn calm(seed: u64, nodes: usize) -> World {
 #[test]
 fn a_killed_owner_is_followed_within_4_s() {
     for seed in 0..50 {
-        let mut world = calm(seed, 3);
+        let mut world = calm(seed, 3, 1);
         let killed = world.owner().unwrap();
         world.nodes[killed].is_dead = true;
         world.run_for(4 * SECOND);
@@ -308,7 +390,7 @@ fn a_killed_owner_is_followed_within_4_s() {
 #[test]
 fn a_cluster_that_stands_still_gives_nobody_up() {
     for seed in 0..50 {
-        let mut world = calm(seed, 3);
+        let mut world = calm(seed, 3, 1);
         let (owner, until) = (world.owner(), world.now + 60 * SECOND);
         world.nodes.iter_mut().for_each(|node| node.cut_until = until);
         world.run_for(90 * SECOND);
@@ -321,7 +403,7 @@ fn a_cluster_that_stands_still_gives_nobody_up() {
 #[test]
 fn who_leaves_passes_the_pool_on_at_once_and_the_last_one_leaves_an_empty_table() {
     for seed in 0..50 {
-        let mut world = calm(seed, 3);
+        let mut world = calm(seed, 3, 1);
         for left in 1..=3 {
             let leaving = world.owner().unwrap();
             world.nodes[leaving].leaves = true;
@@ -334,5 +416,51 @@ fn who_leaves_passes_the_pool_on_at_once_and_the_last_one_leaves_an_empty_table(
             }
         }
         assert_eq!(world.table.as_ref().unwrap().nodes, []);
+    }
+}
+
+#[test]
+fn who_joins_gets_its_share_and_no_more_moves() {
+    for seed in 0..50 {
+        let nodes = 1 + usize::try_from(seed % 4).unwrap();
+        let mut world = calm(seed, nodes, 16);
+        let before = world.changes;
+        world.add_node();
+        world.run_for(SETTLED_BEATS / 2 * BEAT_NS);
+        assert_eq!(world.changes, before, "seed {seed}: it has not settled yet");
+        world.run_for(60 * SECOND);
+        world.check_calm();
+        assert_eq!(world.changes - before, 16 / (nodes + 1), "seed {seed}");
+        world.run_for(600 * SECOND);
+        assert_eq!(world.changes - before, 16 / (nodes + 1), "seed {seed}: it is calm");
+    }
+}
+
+#[test]
+fn who_comes_and_goes_moves_nothing() {
+    for seed in 0..20 {
+        let mut world = calm(seed, 2, 8);
+        let before = world.changes;
+        for _ in 0..5 {
+            world.add_node();
+            world.run_for(SETTLED_BEATS / 2 * BEAT_NS);
+            world.nodes.last_mut().unwrap().is_dead = true;
+            world.run_for(10 * SECOND);
+            world.check_calm();
+        }
+        assert_eq!(world.changes, before, "seed {seed}");
+    }
+}
+
+#[test]
+fn cells_of_a_killed_node_are_spread_within_4_s_and_others_stay() {
+    for seed in 0..50 {
+        let mut world = calm(seed, 4, 16);
+        let (killed, before) = (world.owner().unwrap(), world.changes);
+        world.nodes[killed].is_dead = true;
+        world.run_for(4 * SECOND);
+        world.run_for(SECOND);
+        world.check_calm();
+        assert_eq!(world.changes - before, 4, "seed {seed}: what it had");
     }
 }

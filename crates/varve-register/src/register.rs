@@ -1,0 +1,91 @@
+//! How the owner of a cell changes entries.
+//!
+//! R1. A cell has a name only while the name's entry says that cell.
+//! R2. Only the owner of a cell changes entries that say it, and makes those that will; it holds the name's gate from before it sees the entry until after the name is made, or deleted.
+//! R3. An entry is replaced or removed only by the mark that it was seen with, and each entering draws another mark.
+//! R4. The catalogue is looked at after the entry was seen, and by who has the cell at that time.
+//!
+//! So names that are made, or deleted, in this order keep R1, whatever crashes, and whoever wakes after another one has taken its cell:
+//!
+//! ```text
+//!  create   see ─▶ catalogue: not there ─▶ enter ─▶ catalogue: there, durable
+//!  delete   see ─▶ catalogue: deleted, durable, or not there ─▶ leave
+//! ```
+//!
+//! - Between the steps the cell's claim may be lost. Then the catalogue refuses what is left of a create: its entry is empty, or was the successor's to take over.
+//! - A `leave` that comes late finds its mark, and so an entry that nobody entered since the catalogue had no such name (R4): it is empty. Or it does not find it.
+
+use std::rc::Rc;
+
+use varve_types::CellId;
+
+use crate::{Entry, Error, Mark, Name, NameStore, Result};
+
+/// The register, for the owner of a cell. Clones are the same.
+#[derive(Clone)]
+pub struct Register {
+    store: Rc<dyn NameStore>,
+    cell: CellId,
+}
+
+/// The entry of a name as it was seen.
+#[must_use]
+pub struct Seen {
+    register: Register,
+    name: Name,
+    entry: Option<Entry>,
+}
+
+impl Register {
+    /// For the owner of `cell`.
+    #[must_use]
+    pub fn new(store: Rc<dyn NameStore>, cell: CellId) -> Self {
+        Self { store, cell }
+    }
+
+    /// Sees the entry of a name, before the catalogue is looked at (R4), with the name's gate held (R2).
+    ///
+    /// # Errors
+    /// What the store refuses; an entry that makes no sense.
+    pub async fn see(&self, name: Name) -> Result<Seen> {
+        let entry = self.store.read(&name).await?;
+        Ok(Seen { register: self.clone(), name, entry })
+    }
+}
+
+impl Seen {
+    /// The cell that has the name, or keeps it; `None` where the name is nobody's.
+    #[must_use]
+    pub fn cell(&self) -> Option<CellId> {
+        self.entry.map(|entry| entry.cell)
+    }
+
+    /// Enters the name for this cell, whose catalogue does not have it. It may be made there once this returned.
+    ///
+    /// # Errors
+    /// [`Error::Elsewhere`], [`Error::Changed`]; what the store refuses, and then the entry may be there, empty.
+    pub async fn enter(self, mark: Mark) -> Result<()> {
+        let Self { register: Register { store, cell }, name, entry } = self;
+        let ours = Entry { pool: store.pool(), cell, mark };
+        let is_entered = match entry {
+            None => store.make(&name, ours).await?,
+            Some(Entry { cell: other, .. }) if other != cell => {
+                return Err(Error::Elsewhere { name, cell: other });
+            }
+            Some(Entry { mark: before, .. }) => store.replace(&name, before, ours).await?, // R3
+        };
+        if is_entered { Ok(()) } else { Err(Error::Changed { name }) }
+    }
+
+    /// Gives the name up, which this cell's catalogue does not have, or not any more: durably. An entry that says another cell, or was entered since, stays.
+    ///
+    /// # Errors
+    /// What the store refuses; then the entry may be there still, empty.
+    pub async fn leave(self) -> Result<()> {
+        let Self { register: Register { store, cell }, name, entry } = self;
+        if let Some(Entry { mark, .. }) = entry.filter(|entry| entry.cell == cell) {
+            store.remove(&name, mark).await?; // R3
+        }
+        Ok(())
+    }
+}
