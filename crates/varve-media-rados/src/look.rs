@@ -104,6 +104,9 @@ impl RadosPool {
                 listing.missing.push(path(&*self.meta, &name));
             }
         }
+        if self.spec.cell.cells > 1 {
+            unknown.retain(|name| !self.names.is_name(name));
+        }
         listing.unknown.extend(unknown.iter().map(|name| path(&*self.meta, name)));
         Ok(listing)
     }

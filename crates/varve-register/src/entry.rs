@@ -34,17 +34,17 @@ impl fmt::Display for Name {
 
 /// Tells one entering of a name from every other one: random, drawn for it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Mark(pub u128);
+pub struct Stamp(pub u128);
 
-impl fmt::Display for Mark {
+impl fmt::Display for Stamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:032x}", self.0)
     }
 }
 
-impl fmt::Debug for Mark {
+impl fmt::Debug for Stamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Mark({self})")
+        write!(f, "Stamp({self})")
     }
 }
 
@@ -56,5 +56,5 @@ pub struct Entry {
     /// The cell that has it, or may make it.
     pub cell: CellId,
     /// Of this entering.
-    pub mark: Mark,
+    pub stamp: Stamp,
 }

@@ -2,7 +2,7 @@
 //!
 //! R1. A cell has a name only while the name's entry says that cell.
 //! R2. Only the owner of a cell changes entries that say it, and makes those that will; it holds the name's gate from before it sees the entry until after the name is made, or deleted.
-//! R3. An entry is replaced or removed only by the mark that it was seen with, and each entering draws another mark.
+//! R3. An entry is replaced or removed only by the stamp that it was seen with, and each entering draws another stamp.
 //! R4. The catalogue is looked at after the entry was seen, and by who has the cell at that time.
 //!
 //! So names that are made, or deleted, in this order keep R1, whatever crashes, and whoever wakes after another one has taken its cell:
@@ -13,13 +13,13 @@
 //! ```
 //!
 //! - Between the steps the cell's claim may be lost. Then the catalogue refuses what is left of a create: its entry is empty, or was the successor's to take over.
-//! - A `leave` that comes late finds its mark, and so an entry that nobody entered since the catalogue had no such name (R4): it is empty. Or it does not find it.
+//! - A `leave` that comes late finds its stamp, and so an entry that nobody entered since the catalogue had no such name (R4): it is empty. Or it does not find it.
 
 use std::rc::Rc;
 
 use varve_types::CellId;
 
-use crate::{Entry, Error, Mark, Name, NameStore, Result};
+use crate::{Entry, Error, Name, NameStore, Result, Stamp};
 
 /// The register, for the owner of a cell. Clones are the same.
 #[derive(Clone)]
@@ -64,15 +64,15 @@ impl Seen {
     ///
     /// # Errors
     /// [`Error::Elsewhere`], [`Error::Changed`]; what the store refuses, and then the entry may be there, empty.
-    pub async fn enter(self, mark: Mark) -> Result<()> {
+    pub async fn enter(self, stamp: Stamp) -> Result<()> {
         let Self { register: Register { store, cell }, name, entry } = self;
-        let ours = Entry { pool: store.pool(), cell, mark };
+        let ours = Entry { pool: store.pool(), cell, stamp };
         let is_entered = match entry {
             None => store.make(&name, ours).await?,
             Some(Entry { cell: other, .. }) if other != cell => {
                 return Err(Error::Elsewhere { name, cell: other });
             }
-            Some(Entry { mark: before, .. }) => store.replace(&name, before, ours).await?, // R3
+            Some(Entry { stamp: before, .. }) => store.replace(&name, before, ours).await?, // R3
         };
         if is_entered { Ok(()) } else { Err(Error::Changed { name }) }
     }
@@ -83,8 +83,8 @@ impl Seen {
     /// What the store refuses; then the entry may be there still, empty.
     pub async fn leave(self) -> Result<()> {
         let Self { register: Register { store, cell }, name, entry } = self;
-        if let Some(Entry { mark, .. }) = entry.filter(|entry| entry.cell == cell) {
-            store.remove(&name, mark).await?; // R3
+        if let Some(Entry { stamp, .. }) = entry.filter(|entry| entry.cell == cell) {
+            store.remove(&name, stamp).await?; // R3
         }
         Ok(())
     }

@@ -8,7 +8,7 @@ use std::rc::Rc;
 
 use varve_types::PoolId;
 
-use crate::{Entry, Mark, Name, Result};
+use crate::{Entry, Name, Result, Stamp};
 
 /// An operation under way.
 pub type NameFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + 'a>>;
@@ -24,11 +24,11 @@ pub trait NameStore {
     /// Puts an entry where there is none. Says whether it did.
     fn make(&self, name: &Name, entry: Entry) -> NameFuture<'_, bool>;
 
-    /// Puts an entry in the place of the one with a mark. Says whether it did.
-    fn replace(&self, name: &Name, before: Mark, entry: Entry) -> NameFuture<'_, bool>;
+    /// Puts an entry in the place of the one with a stamp. Says whether it did.
+    fn replace(&self, name: &Name, before: Stamp, entry: Entry) -> NameFuture<'_, bool>;
 
-    /// Removes the entry with a mark. Says whether it did.
-    fn remove(&self, name: &Name, mark: Mark) -> NameFuture<'_, bool>;
+    /// Removes the entry with a stamp. Says whether it did.
+    fn remove(&self, name: &Name, stamp: Stamp) -> NameFuture<'_, bool>;
 }
 
 /// Entries in memory. Clones share them.
@@ -67,9 +67,9 @@ impl MemoryNames {
         entries.get(name).map(|bytes| Entry::decode(self.pool, name, bytes)).transpose()
     }
 
-    /// Changes an entry, if there is the one with the mark, or none.
-    fn change(&self, name: &Name, before: Option<Mark>, after: Option<Entry>) -> Result<bool> {
-        let is_as_expected = self.get(name)?.map(|entry| entry.mark) == before;
+    /// Changes an entry, if there is the one with the stamp, or none.
+    fn change(&self, name: &Name, before: Option<Stamp>, after: Option<Entry>) -> Result<bool> {
+        let is_as_expected = self.get(name)?.map(|entry| entry.stamp) == before;
         if is_as_expected {
             let mut entries = self.entries.borrow_mut();
             match after {
@@ -94,11 +94,11 @@ impl NameStore for MemoryNames {
         Box::pin(std::future::ready(self.change(name, None, Some(entry))))
     }
 
-    fn replace(&self, name: &Name, before: Mark, entry: Entry) -> NameFuture<'_, bool> {
+    fn replace(&self, name: &Name, before: Stamp, entry: Entry) -> NameFuture<'_, bool> {
         Box::pin(std::future::ready(self.change(name, Some(before), Some(entry))))
     }
 
-    fn remove(&self, name: &Name, mark: Mark) -> NameFuture<'_, bool> {
-        Box::pin(std::future::ready(self.change(name, Some(mark), None)))
+    fn remove(&self, name: &Name, stamp: Stamp) -> NameFuture<'_, bool> {
+        Box::pin(std::future::ready(self.change(name, Some(stamp), None)))
     }
 }

@@ -11,7 +11,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
 use varve_register::{
-    Entry, Error, Mark, MemoryNames, Name, NameFuture, NameStore, Register, Result, Sort,
+    Entry, Error, MemoryNames, Name, NameFuture, NameStore, Register, Result, Sort, Stamp,
 };
 use varve_stdx::Rng;
 use varve_types::{CellId, ErrorKind, PoolId};
@@ -69,14 +69,14 @@ impl NameStore for Slow {
         self.send(move |names| now(names.make(&name, entry)))
     }
 
-    fn replace(&self, name: &Name, before: Mark, entry: Entry) -> NameFuture<'_, bool> {
+    fn replace(&self, name: &Name, before: Stamp, entry: Entry) -> NameFuture<'_, bool> {
         let name = name.clone();
         self.send(move |names| now(names.replace(&name, before, entry)))
     }
 
-    fn remove(&self, name: &Name, mark: Mark) -> NameFuture<'_, bool> {
+    fn remove(&self, name: &Name, stamp: Stamp) -> NameFuture<'_, bool> {
         let name = name.clone();
-        self.send(move |names| now(names.remove(&name, mark)))
+        self.send(move |names| now(names.remove(&name, stamp)))
     }
 }
 
@@ -164,8 +164,8 @@ impl Owner {
         if !matches!(self.catalogue(|names| names.contains(name)), Ok(false)) {
             return None; // It is there, or the claim is lost.
         }
-        let mark = Mark(u128::from(self.rng.borrow_mut().next_u64()));
-        if let Err(error) = seen.enter(mark).await {
+        let stamp = Stamp(u128::from(self.rng.borrow_mut().next_u64()));
+        if let Err(error) = seen.enter(stamp).await {
             return Some(error.kind());
         }
         self.pause().await;
@@ -391,16 +391,16 @@ fn a_name_of_another_cell_is_not_entered_and_not_left() {
     let names = MemoryNames::new(POOL);
     let register = |cell| Register::new(Rc::new(names.clone()), CellId(cell));
     let see = |cell| now(Box::pin(async move { register(cell).see(volume("default/a")).await }));
-    now(Box::pin(see(1).unwrap().enter(Mark(1)))).unwrap();
+    now(Box::pin(see(1).unwrap().enter(Stamp(1)))).unwrap();
     let seen = see(2).unwrap();
     assert_eq!(seen.cell(), Some(CellId(1)));
-    let refused = now(Box::pin(seen.enter(Mark(2))));
+    let refused = now(Box::pin(seen.enter(Stamp(2))));
     let name = volume("default/a");
     assert_eq!(refused, Err(Error::Elsewhere { name, cell: CellId(1) }));
     now(Box::pin(see(2).unwrap().leave())).unwrap();
     assert_eq!(names.len(), 1, "it is another cell's");
     let (early, late) = (see(1).unwrap(), see(1).unwrap());
-    now(Box::pin(early.enter(Mark(3)))).unwrap();
+    now(Box::pin(early.enter(Stamp(3)))).unwrap();
     now(Box::pin(late.leave())).unwrap();
     assert_eq!(names.len(), 1, "it was entered since");
     now(Box::pin(see(1).unwrap().leave())).unwrap();

@@ -130,6 +130,20 @@ pub struct CutNumber(pub u32);
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct PoolId(pub [u8; 16]);
 
+impl PoolId {
+    /// The identity that a cell of this pool goes by: the first one by the pool's own.
+    #[must_use]
+    pub const fn of_cell(self, cell: CellId) -> Self {
+        Self(u128::from_be_bytes(self.0).wrapping_add(cell.0 as u128).to_be_bytes())
+    }
+
+    /// The pool of which this is the identity of a cell.
+    #[must_use]
+    pub const fn whole(self, cell: CellId) -> Self {
+        Self(u128::from_be_bytes(self.0).wrapping_sub(cell.0 as u128).to_be_bytes())
+    }
+}
+
 impl std::str::FromStr for PoolId {
     type Err = NotAnIdentity;
 

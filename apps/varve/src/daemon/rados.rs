@@ -13,7 +13,7 @@ use varve_media::{
     SegmentStore,
 };
 use varve_media_rados::{
-    Cluster, ClusterOptions, JournalPlace, LocalLane, Objects, RadosPool, RadosSpec,
+    CellOf, Cluster, ClusterOptions, JournalPlace, LocalLane, Objects, RadosPool, RadosSpec,
 };
 use varve_reactor::{Loop, LoopConfig, Reactor};
 use varve_types::{ByteCount, ErrorKind, PoolId, ShardId};
@@ -201,6 +201,15 @@ impl RadosMedia {
             Ok(RadosPool::open(data, meta, pool).await?.spec().clone())
         })?;
         let spec = opened.map_err(|error| explain(&error))?;
+        if spec.cell != CellOf::WHOLE {
+            let what = format!(
+                "pool {pool} has {} cells, and this version serves pools of one",
+                spec.cell.cells
+            );
+            return Err(
+                Failure::misuse(what).hint("use the version of Varve that made it, or a later one")
+            );
+        }
         let journal = open_journal(&home, &spec)?;
         Ok(Self { cluster, home, spec, journal, cache: None })
     }

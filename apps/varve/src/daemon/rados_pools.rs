@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use varve_media_rados::{ClusterOptions, JournalPlace, RadosSpec};
+use varve_media_rados::{CellOf, ClusterOptions, JournalPlace, RadosSpec};
 
 use crate::age::now_unix_ms;
 use crate::config::Settings;
@@ -56,6 +56,7 @@ pub(crate) fn create(settings: &Settings, new: NewRadosPool) -> Result<(RadosSpe
             lane_count: shards,
             root_bytes_max: ROOT_BYTES_MAX,
             journal,
+            cell: CellOf::WHOLE,
         }
     });
     if prepared.is_err() && !goes_on {

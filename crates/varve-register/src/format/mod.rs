@@ -1,14 +1,14 @@
 //! Bytes of an entry. Little-endian.
 //!
 //! ```text
-//!  magic 8 B "VARVENAM" | format u16 = 1 | cell u16 | zeros u32 | pool 16 B | mark 16 B | checksum u64 of all before and the name
+//!  magic 8 B "VARVENAM" | format u16 = 1 | cell u16 | zeros u32 | pool 16 B | stamp 16 B | checksum u64 of all before and the name
 //! ```
 //! The checksum goes on over the sort (1 volume, 2 bucket) and the text of the name, so that one name's entry is not taken for another's.
 
 use varve_stdx::{Reader, Short, Writer, checksum64};
 use varve_types::{CellId, PoolId};
 
-use crate::{Entry, Error, Mark, Name, Result, Sort};
+use crate::{Entry, Error, Name, Result, Sort, Stamp};
 
 const MAGIC: [u8; 8] = *b"VARVENAM";
 const FORMAT: u16 = 1;
@@ -28,7 +28,7 @@ impl Entry {
         out.u16(self.cell.0);
         out.zeros(4);
         out.array(self.pool.0);
-        out.array(self.mark.0.to_le_bytes());
+        out.array(self.stamp.0.to_le_bytes());
         let sum = checksum(&bytes[..COVERED_BYTES], name);
         bytes[COVERED_BYTES..].copy_from_slice(&sum.to_le_bytes());
         bytes
@@ -60,11 +60,11 @@ impl Entry {
             return Err(damaged("a field makes no sense"));
         }
         let of = PoolId(reader.array().map_err(short)?);
-        let mark = Mark(u128::from_le_bytes(reader.array().map_err(short)?));
+        let stamp = Stamp(u128::from_le_bytes(reader.array().map_err(short)?));
         if of != pool {
             return Err(Error::OfAnother { name: name.clone(), pool: of });
         }
-        Ok(Self { pool, cell, mark })
+        Ok(Self { pool, cell, stamp })
     }
 }
 
@@ -87,7 +87,7 @@ mod tests {
     }
 
     fn entry() -> Entry {
-        Entry { pool: POOL, cell: CellId(3), mark: Mark(1 << 90 | 5) }
+        Entry { pool: POOL, cell: CellId(3), stamp: Stamp(1 << 90 | 5) }
     }
 
     #[test]
