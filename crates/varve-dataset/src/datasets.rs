@@ -116,24 +116,22 @@ impl Datasets {
             origin: None,
             receiving: spec.receiving,
         };
-        let held = self.hold(&name).await?;
-        if record.is_reserved {
-            return self.create_reserved(held, name, record).await;
-        }
-        self.store_new(&name, &record).await
-    }
-
-    /// Stores the record of a volume that is not there yet.
-    pub(crate) async fn store_new(
-        &self,
-        name: &DatasetName,
-        record: &VolumeRecord,
-    ) -> Result<VolumeInfo> {
-        if find(&self.dispatch, name).await?.is_some() {
-            return Err(Error::Exists { name: name.display() });
-        }
-        store(&self.dispatch, name, record).await?; // S1
-        Ok(record.info(name))
+        let datasets = self.clone();
+        let made = async move {
+            let _held = datasets.hold(&name).await?;
+            let sight = datasets.see(&name).await?;
+            if find(&datasets.dispatch, &name).await?.is_some() {
+                return Err(Error::Exists { name: name.display() });
+            }
+            datasets.enter(sight).await?;
+            let made = match record.is_reserved {
+                true => datasets.store_reserved(&name, &record).await,
+                false => store(&datasets.dispatch, &name, &record).await, // S1
+            };
+            datasets.withdraw(&name, &made).await;
+            made.map(|()| record.info(&name))
+        };
+        self.to_the_end(made).await
     }
 
     /// Ids of streams that nobody ever had; the first of them.
@@ -269,7 +267,11 @@ impl Datasets {
     pub async fn delete_volume(&self, name: &str, snapshots: bool) -> Result<()> {
         let name = DatasetName::parse(name)?;
         let _held = self.hold(&name).await?;
-        let record = self.record(&name).await?;
+        let sight = self.see(&name).await?;
+        let Some(record) = find(&self.dispatch, &name).await? else {
+            self.leave(sight).await;
+            return Err(Error::NotFound { name: name.display() });
+        };
         self.check_closed(record.route.stream, || name.display())?;
         if snapshots {
             self.delete_all_snapshots(&name).await?;
@@ -277,6 +279,7 @@ impl Datasets {
             return Err(Error::HasSnapshots { name: name.display() });
         }
         remove_volume(&self.dispatch, &name).await?;
+        self.leave(sight).await;
         // S1: from here on the volume does not exist; the rest is found by mark if it is cut short.
         self.dispatch.drop_stream(record.route.stream).await?;
         self.want_mark();

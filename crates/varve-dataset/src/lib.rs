@@ -21,6 +21,7 @@ mod quota;
 mod receive;
 mod record;
 mod reduction;
+mod registered;
 mod reservation;
 #[cfg(test)]
 mod rig;
