@@ -35,6 +35,7 @@ use crate::daemon::home::Home;
 use crate::daemon::links::{Door, LinkLimits, NodeKey, View};
 use crate::daemon::pool_media::PoolMedia;
 use crate::daemon::rados::RadosMedia;
+use crate::daemon::s3::S3;
 use crate::failure::{Failure, Result};
 
 /// Pause before a table that another node has replaced is read again, in ns, at most.
