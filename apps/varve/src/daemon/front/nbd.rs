@@ -37,7 +37,7 @@ struct Handshake<'a> {
     /// By when the client must be done.
     deadline: Instant,
     /// To who answered last, if that was another node.
-    line: Option<Line>,
+    line: Option<Box<Line>>,
 }
 
 impl Reception {
@@ -81,7 +81,7 @@ impl Reception {
 
     async fn serve_there(
         &self,
-        mut line: Line,
+        mut line: Box<Line>,
         stream: ClientStream,
         agreed: Agreed,
     ) -> io::Result<()> {

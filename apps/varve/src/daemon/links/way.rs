@@ -36,7 +36,7 @@ pub(crate) enum Way {
     /// By this node.
     Here,
     /// By another one, to which there is a link.
-    There(Line),
+    There(Box<Line>),
 }
 
 /// A link to the node that serves a cell.
@@ -109,7 +109,7 @@ impl Ways {
             }
         };
         match connected {
-            Ok((Answer::Accepted, stream)) => Ok(Way::There(Line { to: owner.id, stream })),
+            Ok((Answer::Accepted, stream)) => Ok(Way::There(Box::new(Line { to: owner.id, stream }))),
             Ok((
                 answer @ (Answer::OtherVersion { .. }
                 | Answer::OtherPool
@@ -149,8 +149,8 @@ impl Ways {
     }
 
     /// Carries a client until either side ends it, or the way leads nowhere; `early` is what came of it before.
-    pub(crate) async fn carry(&self, line: Line, client: &Client, early: &[u8]) {
-        let Line { to, stream } = line;
+    pub(crate) async fn carry(&self, line: Box<Line>, client: &Client, early: &[u8]) {
+        let Line { to, stream } = *line;
         let ended = tokio::select! {
             ended = carry(client, early, stream) => ended,
             () = self.leads_nowhere(to) => Err(io::Error::other("another node is to serve the pool")),
