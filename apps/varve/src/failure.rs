@@ -29,6 +29,11 @@ impl Failure {
         Self { misuse: true, ..self }
     }
 
+    /// Adds where it happened.
+    pub(crate) fn within(self, place: &str) -> Self {
+        Self { what: format!("{place}: {}", self.what), ..self }
+    }
+
     /// Adds what the user can do.
     pub(crate) fn hint(self, hint: impl Into<String>) -> Self {
         Self { hint: Some(hint.into()), ..self }

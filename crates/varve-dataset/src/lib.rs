@@ -43,6 +43,7 @@ pub use figures::DatasetFigures;
 pub use identity::SnapshotIdentity;
 pub use intent::is_intent_head;
 pub use mark::MarkSummary;
+pub use name::volume_of;
 pub use receive::ReceiveSpec;
 pub use record::VolumeInfo;
 pub use snapshot_record::SnapshotInfo;

@@ -43,6 +43,7 @@ pub(crate) struct Plan<S: ShardStack> {
 }
 
 /// How NBD is served.
+#[derive(Clone)]
 pub(crate) struct NbdPlan {
     pub(crate) options: ServiceOptions,
     pub(crate) connections_max: usize,
@@ -50,6 +51,7 @@ pub(crate) struct NbdPlan {
 }
 
 /// Where clients of NBD connect.
+#[derive(Clone)]
 pub(crate) enum NbdSockets {
     /// To sockets of the pool.
     Own {

@@ -5,9 +5,11 @@ use std::sync::Arc;
 
 use varve_media::{CachedSegments, DiskStats, Media, PoolFiles, SegmentGeometry};
 use varve_reactor::Reactor;
-use varve_types::{PoolId, ShardId};
+use varve_register::Register;
+use varve_types::{CellId, PoolId, ShardId};
 
 use crate::daemon::rados::RadosMedia;
+use crate::failure::Result;
 
 /// An open pool's media. Clones share them.
 #[derive(Clone)]
@@ -33,6 +35,38 @@ impl PoolMedia {
         match self {
             Self::Files(files) => files.pool(),
             Self::Rados(rados) => rados.spec().pool,
+        }
+    }
+
+    /// Which cell of the pool this is.
+    pub(crate) fn cell(&self) -> CellId {
+        match self {
+            Self::Files(_) => CellId::FIRST,
+            Self::Rados(rados) => rados.spec().cell.cell,
+        }
+    }
+
+    /// Identity of the pool that this is, or is a cell of.
+    pub(crate) fn whole(&self) -> PoolId {
+        match self {
+            Self::Files(files) => files.pool(),
+            Self::Rados(rados) => rados.whole(),
+        }
+    }
+
+    /// The register of names, in a pool of several cells.
+    pub(crate) async fn register(&self) -> Result<Option<Register>> {
+        match self {
+            Self::Rados(rados) => Ok(rados.pool().await?.register().map(|names| Register::new(names, self.cell()))),
+            Self::Files(_) => Ok(None),
+        }
+    }
+
+    /// Cells of the pool.
+    pub(crate) fn cells(&self) -> u16 {
+        match self {
+            Self::Files(_) => 1,
+            Self::Rados(rados) => rados.spec().cell.cells,
         }
     }
 

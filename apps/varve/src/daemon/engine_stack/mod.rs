@@ -93,6 +93,9 @@ impl ShardStack for EngineStack {
         dispatch.add_host(shard, Rc::clone(&host));
         let placement = dispatch.placement().clone();
         let datasets = Datasets::new(dispatch, Arc::clone(&source.shared));
+        if let Some(register) = source.media.register().await? {
+            datasets.keep_register(register);
+        }
         let times = Rc::default();
         Ok(Self { shard, host, datasets, placement, space, disks, cache, times, _source: source })
     }

@@ -5,6 +5,8 @@
 //!                    └──▶ whole: S3, admin API ─▶ another one does: `links` carry it there
 //! ```
 //!
+//! A client of NBD goes to the cell of its volume (`names`), of S3 to the first one, which has all buckets; a caller of the admin API to the first one, unless it is asked of several (`admin`).
+//!
 //! F1. A client that no node takes within [`HOLD_MAX`] is let go of, and so is one whose node serves no more: once it is served nothing is sent twice (K1 of `links`).
 //! F2. Who serves has a client by itself: nothing of the front is on its way then.
 //! F3. Nobody is told of an export but by who serves it.
@@ -21,10 +23,12 @@ use tokio::task::JoinSet;
 use varve_access_admin::ListenAddress;
 use varve_access_nbd::{TlsConfig, TlsMode};
 use varve_membership::link::FrontEnd;
+use varve_types::CellId;
 
 use self::sockets::ClientListener;
 pub(crate) use self::sockets::{FrontSockets, S3Socket};
 use super::links::{ClientStream, Door, Ways};
+use super::names::Names;
 use crate::failure::{Failure, Result};
 
 /// Clients of one socket at a time that are not served by this node; others wait in its listen queue. So those of one front-end leave room to the others.
@@ -60,12 +64,19 @@ pub(crate) struct Front {
 struct Reception {
     ways: Ways,
     tls: FrontTls,
+    /// Which cell has a volume; `None` in a pool of one cell.
+    names: Option<Names>,
 }
 
 impl Front {
     /// Takes clients from these sockets, until it is dropped.
-    pub(crate) fn start(door: &Door, sockets: FrontSockets, tls: FrontTls) -> Result<Self> {
-        let reception = Arc::new(Reception { ways: door.ways(), tls });
+    pub(crate) fn start(
+        door: &Door,
+        sockets: FrontSockets,
+        tls: FrontTls,
+        names: Option<Names>,
+    ) -> Result<Self> {
+        let reception = Arc::new(Reception { ways: door.ways(), tls, names });
         let threads = reception.ways.threads().clone();
         let entered = threads.enter();
         let listeners = sockets.listeners();
@@ -87,7 +98,7 @@ impl Front {
     }
 
     /// Where those of S3 do.
-    pub(crate) fn s3(&self) -> &S3Socket {
+    pub(crate) fn s3(&self) -> &Arc<S3Socket> {
         &self.sockets.s3
     }
 
@@ -126,7 +137,9 @@ impl Reception {
     async fn receive(&self, front_end: FrontEnd, client: ClientStream) {
         match front_end {
             FrontEnd::Export => self.receive_nbd(client).await,
-            FrontEnd::S3 | FrontEnd::Admin => self.receive_whole(front_end, client).await,
+            FrontEnd::S3 | FrontEnd::Admin => {
+                self.receive_whole(front_end, CellId::FIRST, client).await;
+            }
         }
     }
 }

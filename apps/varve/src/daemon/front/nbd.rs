@@ -8,7 +8,7 @@ use tokio::time::{Duration, Instant, timeout_at};
 use varve_access_nbd::limits::{AGREEMENT_RECEIVE_BYTES, HANDSHAKE_TIMEOUT_MS};
 use varve_access_nbd::{Agreed, Agreement, Found, OpenRequest, Since, Step};
 use varve_membership::link::{BeginExport, ExportQuestion, ExportReply, FrontEnd};
-use varve_types::ErrorKind;
+use varve_types::{CellId, ErrorKind};
 
 use super::{HOLD_MAX, Reception};
 use crate::daemon::links::{
@@ -36,6 +36,8 @@ struct Handshake<'a> {
     stream: &'a ClientStream,
     /// By when the client must be done.
     deadline: Instant,
+    /// The cell of the export that it asked for last.
+    cell: CellId,
     /// To who answered last, if that was another node.
     line: Option<Box<Line>>,
 }
@@ -46,15 +48,15 @@ impl Reception {
         let way = {
             let deadline = Instant::now() + Duration::from_millis(HANDSHAKE_TIMEOUT_MS);
             let mut handshake =
-                Handshake { reception: self, stream: &stream, deadline, line: None };
+                Handshake { reception: self, stream: &stream, deadline, cell: CellId::FIRST, line: None };
             match handshake.agree(&mut agreement).await {
-                Ok(()) => handshake.way().await,
+                Ok(()) => handshake.way().await.map(|way| (way, handshake.cell)),
                 Err(why) => Err(why),
             }
         };
         let begun = match way {
-            Ok(Way::Here) => return self.serve_here(stream, agreement.finish()),
-            Ok(Way::There(line)) => self.serve_there(line, stream, agreement.finish()).await,
+            Ok((Way::Here, cell)) => return self.serve_here(cell, stream, agreement.finish()),
+            Ok((Way::There(line), _)) => self.serve_there(line, stream, agreement.finish()).await,
             Err(why) => {
                 let last = agreement.close();
                 // It may have gone.
@@ -69,9 +71,9 @@ impl Reception {
     }
 
     /// F2
-    fn serve_here(&self, stream: ClientStream, agreed: Agreed) {
+    fn serve_here(&self, cell: CellId, stream: ClientStream, agreed: Agreed) {
         let begun = stream.into_fd().map(|fd| {
-            let begun = self.ways.here(|fronts| fronts.nbd.begin(fd, agreed, None));
+            let begun = self.ways.here(cell, |fronts| fronts.nbd.begin(fd, agreed, None));
             begun.unwrap_or_default() // It said why not, or this node ends.
         });
         if let Err(error) = begun {
@@ -118,16 +120,17 @@ impl Handshake<'_> {
                         return Err(error);
                     }
                 }
-                Step::List => match self.ask(&Question::List).await? {
-                    Reply::Names(names) => {
-                        agreement.answer_list(names.as_deref().map_err(|kind| *kind));
+                Step::List => {
+                    let names = self.names().await?;
+                    agreement.answer_list(names.as_deref().map_err(|kind| *kind));
+                }
+                Step::Open(request) => {
+                    self.cell = self.cell_of(&request.name).await?;
+                    match self.ask(&Question::Open(request)).await? {
+                        Reply::Found(found) => agreement.answer_open(found),
+                        Reply::Names(_) => return Err(io::Error::other("an export was asked for")),
                     }
-                    Reply::Found(_) => return Err(io::Error::other("names were asked for")),
-                },
-                Step::Open(request) => match self.ask(&Question::Open(request)).await? {
-                    Reply::Found(found) => agreement.answer_open(found),
-                    Reply::Names(_) => return Err(io::Error::other("an export was asked for")),
-                },
+                }
                 Step::Agreed => return Ok(()),
                 Step::Close(reason) => return Err(io::Error::other(format!("{reason:?}"))),
                 Step::Ended => return Err(io::ErrorKind::UnexpectedEof.into()),
@@ -138,6 +141,37 @@ impl Handshake<'_> {
     async fn send(&self, agreement: &mut Agreement) -> io::Result<()> {
         let bytes = agreement.take_output()?;
         timeout_at(self.deadline, self.stream.write_all(&bytes)).await?
+    }
+
+    /// The exports of all cells: all of them are needed.
+    async fn names(&mut self) -> io::Result<Result<Vec<String>, ErrorKind>> {
+        let mut all = Vec::new();
+        for cell in (0..self.reception.ways.cells()).map(CellId) {
+            self.cell = cell;
+            match self.ask(&Question::List).await? {
+                Reply::Names(Ok(names)) => all.extend(names),
+                Reply::Names(Err(kind)) => return Ok(Err(kind)),
+                Reply::Found(_) => return Err(io::Error::other("names were asked for")),
+            }
+        }
+        Ok(Ok(all))
+    }
+
+    /// The cell of an export.
+    async fn cell_of(&mut self, export: &str) -> io::Result<CellId> {
+        let Some(names) = &self.reception.names else { return Ok(CellId::FIRST) };
+        let begin = Instant::now();
+        let until = begin + HOLD_MAX;
+        loop {
+            let cell = timeout_at(until, names.cell_of(export)).await;
+            match cell.unwrap_or_else(|_| Err("the register of names does not answer".to_owned())) {
+                Ok(cell) => {
+                    self.deadline += begin.elapsed();
+                    return Ok(cell);
+                }
+                Err(why) => self.hold(NoWay::NotYet(why), until).await?,
+            }
+        }
     }
 
     /// Asks whoever serves (F3), while somebody does (F1).
@@ -159,18 +193,19 @@ impl Handshake<'_> {
 
     async fn try_ask(&mut self, question: &Question) -> Result<Reply, NoWay> {
         let no_more = |_| NoWay::not_yet("it takes no more questions now");
+        let cell = self.cell;
         match self.find().await? {
             Way::Here => {
                 let ways = &self.reception.ways;
                 match question {
                     Question::List => {
                         let (answer, told) = answer();
-                        ways.here(|fronts| fronts.nbd.list(answer));
+                        ways.here(cell, |fronts| fronts.nbd.list(answer));
                         told.await.map(Reply::Names).map_err(no_more)
                     }
                     Question::Open(request) => {
                         let (answer, told) = answer();
-                        ways.here(|fronts| fronts.nbd.look(request.clone(), answer));
+                        ways.here(cell, |fronts| fronts.nbd.look(request.clone(), answer));
                         told.await.map(Reply::Found).map_err(no_more)
                     }
                 }
@@ -229,9 +264,9 @@ impl Handshake<'_> {
     /// The one that was there last, if it still leads to who serves.
     async fn find(&mut self) -> Result<Way, NoWay> {
         let ways = &self.reception.ways;
-        match self.line.take().filter(|line| ways.leads(line)) {
+        match self.line.take().filter(|line| line.cell() == self.cell && ways.leads(line)) {
             Some(line) => Ok(Way::There(line)),
-            None => ways.find(FrontEnd::Export, self.stream.address()).await,
+            None => ways.find(FrontEnd::Export, self.cell, self.stream.address()).await,
         }
     }
 

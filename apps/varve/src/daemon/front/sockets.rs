@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use tokio::net::{TcpListener, UnixListener};
 use varve_access_admin::ListenAddress;
@@ -17,7 +18,7 @@ use crate::failure::{Failure, Result};
 pub(crate) struct FrontSockets {
     /// As the settings have them.
     pub(crate) nbd: Vec<StdListener>,
-    pub(crate) s3: S3Socket,
+    pub(crate) s3: Arc<S3Socket>,
     /// The admin API's.
     pub(crate) admin: Vec<varve_access_admin::Listener>,
 }
@@ -51,7 +52,7 @@ impl FrontSockets {
                 S3Socket::Failed(failure)
             }),
         };
-        Ok(Self { nbd, s3, admin })
+        Ok(Self { nbd, s3: Arc::new(s3), admin })
     }
 
     /// Where clients of NBD connect.
@@ -71,7 +72,7 @@ impl FrontSockets {
             };
             listeners.push((FrontEnd::Export, listener));
         }
-        if let S3Socket::At(socket, _) = &self.s3 {
+        if let S3Socket::At(socket, _) = &*self.s3 {
             listeners.push((FrontEnd::S3, ClientListener::tcp(socket.try_clone()?)?));
         }
         for listener in &self.admin {

@@ -3,6 +3,7 @@
 use tokio::sync::mpsc::OwnedPermit;
 use tokio::time::Instant;
 use varve_membership::link::{Answer, FrontEnd};
+use varve_types::CellId;
 
 use super::{HOLD_MAX, Reception};
 use crate::daemon::links::{AdminClient, Client, ClientStream, NoWay, RETRY_PAUSE, S3Client, Way};
@@ -11,15 +12,20 @@ use crate::daemon::links::{AdminClient, Client, ClientStream, NoWay, RETRY_PAUSE
 const NOBODY_SERVES: &str = "{\"kind\":\"unavailable\",\"message\":\"no node serves the pool now\",\"hint\":\"try again; the log of the nodes says what they wait for\"}";
 
 impl Reception {
-    pub(super) async fn receive_whole(&self, front_end: FrontEnd, client: ClientStream) {
+    pub(super) async fn receive_whole(
+        &self,
+        front_end: FrontEnd,
+        cell: CellId,
+        client: ClientStream,
+    ) {
         let until = Instant::now() + HOLD_MAX;
         // Nothing is read of a client before it is served, so it may be tried anew, at whoever serves next.
         loop {
-            let why = match self.ways.find(front_end, client.address()).await {
+            let why = match self.ways.find(front_end, cell, client.address()).await {
                 Ok(Way::There(line)) => {
                     return self.ways.carry(line, &Client::new(client, None), &[]).await;
                 }
-                Ok(Way::Here) => match self.place(front_end).await {
+                Ok(Way::Here) => match self.place(front_end, cell).await {
                     Ok(place) => return place.serve(client),
                     Err(why) => why,
                 },
@@ -46,14 +52,15 @@ impl Reception {
     }
 
     /// A place at the front-end of this node.
-    async fn place(&self, front_end: FrontEnd) -> Result<Place, NoWay> {
+    async fn place(&self, front_end: FrontEnd, cell: CellId) -> Result<Place, NoWay> {
         let closed = || NoWay::not_yet("this node serves no more");
         if front_end == FrontEnd::S3 {
-            let s3 = self.ways.here(|fronts| fronts.s3.clone()).ok_or_else(closed)?;
+            let s3 = self.ways.here(cell, |fronts| fronts.s3.clone()).ok_or_else(closed)?;
             let s3 = s3.ok_or(NoWay::Never(Answer::NoFrontEnd))?;
             s3.reserve_owned().await.map(Place::S3).map_err(|_| closed())
         } else {
-            let admin = self.ways.here(|fronts| fronts.admin.clone()).ok_or_else(closed)?;
+            let admin = self.ways.here(cell, |fronts| fronts.admin.clone());
+            let admin = admin.ok_or_else(closed)?;
             admin.reserve_owned().await.map(Place::Admin).map_err(|_| closed())
         }
     }

@@ -10,6 +10,7 @@ use tokio::sync::watch;
 use varve_access_nbd::Carried;
 use varve_membership::NodeId;
 use varve_membership::link::{DATA_BYTES_MAX, Frame, FrontEnd};
+use varve_types::CellId;
 
 use super::link::{FrameBuffer, receive, send, senseless};
 
@@ -24,6 +25,8 @@ pub(super) struct Link {
     /// Who carries it.
     pub(super) node: NodeId,
     pub(super) front_end: FrontEnd,
+    /// The cell that it leads to.
+    pub(super) cell: CellId,
     /// How far its connection has come, where a volume is or was served by it.
     pub(super) carried: OnceLock<Arc<Carried>>,
     pub(super) counts: Counts,
@@ -60,12 +63,13 @@ pub(super) struct Delivery {
 
 impl Link {
     /// A link, and what delivers its bytes.
-    pub(super) fn new(node: NodeId, front_end: FrontEnd) -> (Arc<Self>, Delivery) {
+    pub(super) fn new(node: NodeId, front_end: FrontEnd, cell: CellId) -> (Arc<Self>, Delivery) {
         let ((asks, asked), (tells, told)) = (watch::channel(0), watch::channel(Told::default()));
         let (cut, is_cut) = watch::channel(false);
         let link = Arc::new(Self {
             node,
             front_end,
+            cell,
             carried: OnceLock::new(),
             counts: Counts::default(),
             asks,

@@ -1,6 +1,6 @@
 //! Where other nodes come in.
 //!
-//! D1. A node is let in for one life of this one: its hello names this node's identity, and this one is who the table names, and serves.
+//! D1. A node is let in for one life of this one: its hello names this node's identity, and this one is who the table names for the cell, and serves it.
 //! D2. It shows the key whose fingerprint the table has for the identity that it says.
 //! D3. A link stays known until its connection is over, also when it was cut: what was begun from it may still be under way, and openings wait for it.
 //! D4. A node that is out of the table has its links cut.
@@ -84,6 +84,8 @@ pub(crate) struct Door {
 /// What everybody at the door knows.
 pub(super) struct Lobby {
     pub(super) pool: PoolId,
+    /// How many the pool has.
+    pub(super) cells: u16,
     pub(super) key: NodeKey,
     pub(super) views: Views,
     pub(super) threads: Handle,
@@ -91,15 +93,15 @@ pub(super) struct Lobby {
     /// By a number that no other link of this node has (D3). The lock guards nothing else, and nobody waits while it is held.
     links: Mutex<BTreeMap<u64, Arc<Link>>>,
     next: AtomicU64,
-    /// The same holds for these.
-    fronts: Mutex<Option<Fronts>>,
+    /// Of the cells that this node serves. The same holds for these.
+    fronts: Mutex<BTreeMap<CellId, Fronts>>,
     figures: Mutex<Figures>,
 }
 
 impl Door {
     /// Listens at `address`. Others are told to come to `reached`, where that names no machine.
     pub(crate) fn open(
-        pool: PoolId,
+        (pool, cells): (PoolId, u16),
         key: NodeKey,
         address: SocketAddr,
         reached: IpAddr,
@@ -125,13 +127,14 @@ impl Door {
         let acceptor = key.acceptor().map_err(|error| failed(&error))?;
         let lobby = Arc::new(Lobby {
             pool,
+            cells,
             key,
             views,
             threads: runtime.handle().clone(),
             limits,
             links: Mutex::default(),
             next: AtomicU64::new(1),
-            fronts: Mutex::new(None),
+            fronts: Mutex::default(),
             figures: Mutex::default(),
         });
         runtime.spawn(accept(Arc::clone(&lobby), listener, acceptor));
@@ -144,14 +147,14 @@ impl Door {
         self.reach
     }
 
-    /// Lets others in from now on, and serves clients of this node.
-    pub(crate) fn serve(&self, fronts: Fronts) {
-        *self.lobby.fronts() = Some(fronts);
+    /// Lets others in to a cell from now on, and serves clients of it.
+    pub(crate) fn serve(&self, cell: CellId, fronts: Fronts) {
+        self.lobby.fronts().insert(cell, fronts);
     }
 
-    /// Lets nobody in any more. Links that there are stay until their connections end.
-    pub(crate) fn close(&self) {
-        *self.lobby.fronts() = None;
+    /// Lets nobody in to a cell any more. Links that there are stay until their connections end.
+    pub(crate) fn close(&self, cell: CellId) {
+        self.lobby.fronts().remove(&cell);
     }
 
     /// What openings of volumes pass.
@@ -189,13 +192,13 @@ impl Lobby {
         self.links.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn fronts(&self) -> MutexGuard<'_, Option<Fronts>> {
+    fn fronts(&self) -> MutexGuard<'_, BTreeMap<CellId, Fronts>> {
         self.fronts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Where clients go, while this node serves some.
-    pub(super) fn here<T>(&self, with: impl FnOnce(&Fronts) -> T) -> Option<T> {
-        self.fronts().as_ref().map(with)
+    /// Where clients of a cell go, while this node serves it.
+    pub(super) fn here<T>(&self, cell: CellId, with: impl FnOnce(&Fronts) -> T) -> Option<T> {
+        self.fronts().get(&cell).map(with)
     }
 
     pub(super) fn figures(&self) -> MutexGuard<'_, Figures> {
@@ -213,7 +216,7 @@ impl Lobby {
             Answer::OtherNode // D1
         } else if shown.is_none() || known.map(|reach| reach.fingerprint) != shown {
             Answer::NotANode // D2
-        } else if !view.is_mine() || hello.cell != CellId::FIRST {
+        } else if !view.is_mine(hello.cell) {
             Answer::NotServing // D1
         } else {
             Answer::Accepted
@@ -223,7 +226,7 @@ impl Lobby {
     /// Gives it a place, and hands its connection to its front-end.
     fn admit(&self, hello: &Hello) -> Result<Guest, Answer> {
         let fronts = self.fronts();
-        let Some(fronts) = &*fronts else { return Err(Answer::NotServing) };
+        let Some(fronts) = fronts.get(&hello.cell) else { return Err(Answer::NotServing) };
         let mut links = self.links();
         let of_node = links.values().filter(|link| link.node == hello.from).count();
         if links.len() >= self.limits.links_max || of_node >= self.limits.of_node_max {
@@ -240,7 +243,7 @@ impl Lobby {
                 FrontStream::Pipe(offer(&fronts.admin, hello, |stream| Box::new(stream) as _)?)
             }
         };
-        let (link, delivery) = Link::new(hello.from, hello.front_end);
+        let (link, delivery) = Link::new(hello.from, hello.front_end, hello.cell);
         links.insert(number, Arc::clone(&link));
         Ok(Guest { number, link, delivery, front })
     }

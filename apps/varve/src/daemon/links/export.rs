@@ -13,7 +13,7 @@ use varve_access_nbd::{
 use varve_membership::link::{
     BeginExport, DATA_BYTES_MAX, ExportQuestion, ExportReply, Frame, LinkExport,
 };
-use varve_types::ErrorKind;
+use varve_types::{CellId, ErrorKind};
 
 use super::deliver::Link;
 use super::door::Lobby;
@@ -62,10 +62,10 @@ pub(super) async fn converse(
         };
         let question = ExportQuestion::decode(&buffer[..len]).map_err(io::Error::other)?;
         let replies = match question {
-            ExportQuestion::List => list(lobby).await?,
+            ExportQuestion::List => list(lobby, link.cell).await?,
             ExportQuestion::Open { name, since } => {
                 let since = since.map_or(Since::Listed, Since::Named);
-                vec![open(lobby, OpenRequest { name, since }).await?]
+                vec![open(lobby, link.cell, OpenRequest { name, since }).await?]
             }
             ExportQuestion::Begin(begun) => return begin(lobby, link, number, *begun).map(Some),
         };
@@ -81,18 +81,18 @@ fn closed<T>(_: T) -> io::Error {
     io::ErrorKind::ConnectionAborted.into()
 }
 
-async fn list(lobby: &Lobby) -> io::Result<Vec<ExportReply>> {
+async fn list(lobby: &Lobby, cell: CellId) -> io::Result<Vec<ExportReply>> {
     let (answer, told) = answer();
-    lobby.here(|fronts| fronts.nbd.list(answer)).ok_or_else(|| closed(()))?;
+    lobby.here(cell, |fronts| fronts.nbd.list(answer)).ok_or_else(|| closed(()))?;
     Ok(match told.await.map_err(closed)? {
         Ok(names) => ExportReply::names(&names),
         Err(kind) => vec![ExportReply::Refused(kind)],
     })
 }
 
-async fn open(lobby: &Lobby, request: OpenRequest) -> io::Result<ExportReply> {
+async fn open(lobby: &Lobby, cell: CellId, request: OpenRequest) -> io::Result<ExportReply> {
     let (answer, told) = answer();
-    lobby.here(|fronts| fronts.nbd.look(request, answer)).ok_or_else(|| closed(()))?;
+    lobby.here(cell, |fronts| fronts.nbd.look(request, answer)).ok_or_else(|| closed(()))?;
     Ok(match told.await.map_err(closed)? {
         Ok(found) => ExportReply::Found(said(found)),
         Err(kind) => ExportReply::Refused(kind),
@@ -115,7 +115,8 @@ fn begin(
     let agreed = Agreed { export, negotiated, usage, words, early: Vec::new(), session: None };
     // Openings must find it before its client may be told that the export is open (D3).
     let carried = Arc::clone(link.carried.get_or_init(|| Arc::new(Carried::new(number))));
-    let is_taken = lobby.here(|fronts| fronts.nbd.begin(there.into(), agreed, Some(carried)));
+    let is_taken =
+        lobby.here(link.cell, |fronts| fronts.nbd.begin(there.into(), agreed, Some(carried)));
     if is_taken == Some(true) {
         return Ok(here);
     }

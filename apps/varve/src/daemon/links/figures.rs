@@ -64,7 +64,7 @@ impl Watcher {
                 id: node.id.to_string(),
                 place: node.place.clone(),
                 address: node.reach.map(|reach| reach.address.to_string()),
-                serves: view.owner == Some(node.id),
+                serves: view.owners.contains(&Some(node.id)),
                 connections_open: of_node.open,
                 connections: of_node.connections,
                 received_bytes: of_node.received_bytes,

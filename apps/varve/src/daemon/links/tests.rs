@@ -52,7 +52,7 @@ impl Rig {
         let (shows, views) = watch::channel(View::default());
         let any = SocketAddr::new(HERE, 0);
         let key = NodeKey::make().unwrap();
-        let door = Door::open(POOL, key, any, HERE, views, limits()).unwrap();
+        let door = Door::open((POOL, 1), key, any, HERE, views, limits()).unwrap();
         let keys = [NodeKey::make().unwrap(), NodeKey::make().unwrap()];
         let reach = |key: &NodeKey| Reach::new(any, key.fingerprint());
         let nodes = vec![
@@ -60,10 +60,10 @@ impl Rig {
             node(CARRYING, reach(&keys[0])),
             node(OTHER, reach(&keys[1])),
         ];
-        let owner = Some(SERVING);
-        shows.send_replace(View { me: Some(SERVING), version: 3, owner, nodes });
+        let owners = vec![Some(SERVING)];
+        shows.send_replace(View { me: Some(SERVING), version: 3, owners, nodes });
         let (admin_to, admin) = mpsc::channel(8);
-        door.serve(Fronts { nbd: nbd(&door), s3: None, admin: admin_to });
+        door.serve(CellId::FIRST, Fronts { nbd: nbd(&door), s3: None, admin: admin_to });
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         Self { door, shows, admin, keys, runtime }
     }
@@ -263,10 +263,10 @@ fn only_who_is_meant_takes_a_link_and_only_nodes_are_let_in() {
     let elsewhere = Reach { fingerprint: Fingerprint([9; 32]), ..rig.door.reach() };
     let refused = rig.runtime.block_on(connect(&rig.keys[0], elsewhere, &hello));
     assert!(refused.is_err(), "another key is there");
-    rig.shows.send_modify(|view| view.owner = Some(OTHER));
+    rig.shows.send_modify(|view| view.owners = vec![Some(OTHER)]);
     assert_eq!(rig.answer(&hello), Answer::NotServing); // D1
-    rig.shows.send_modify(|view| view.owner = view.me);
-    rig.door.close();
+    rig.shows.send_modify(|view| view.owners = vec![view.me]);
+    rig.door.close(CellId::FIRST);
     assert_eq!(rig.answer(&hello), Answer::NotServing);
 }
 

@@ -42,6 +42,8 @@ pub(crate) enum Way {
 /// A link to the node that serves a cell.
 pub(crate) struct Line {
     to: NodeId,
+    /// Which that node is to serve.
+    cell: CellId,
     stream: TlsStream<TcpStream>,
 }
 
@@ -69,33 +71,39 @@ impl Ways {
         &self.lobby.threads
     }
 
-    /// Where clients go that this node serves; `None` when it serves none now. Nobody waits in `with`.
-    pub(crate) fn here<T>(&self, with: impl FnOnce(&Fronts) -> T) -> Option<T> {
-        self.lobby.here(with)
+    /// Where clients of a cell go that this node serves; `None` when it does not serve it now. Nobody waits in `with`.
+    pub(crate) fn here<T>(&self, cell: CellId, with: impl FnOnce(&Fronts) -> T) -> Option<T> {
+        self.lobby.here(cell, with)
     }
 
-    /// A way for a client of `front_end`, by the table as it is now.
+    /// How many cells the pool has.
+    pub(crate) fn cells(&self) -> u16 {
+        self.lobby.cells
+    }
+
+    /// A way to a cell for a client of `front_end`, by the table as it is now.
     pub(crate) async fn find(
         &self,
         front_end: FrontEnd,
+        cell: CellId,
         client: Option<std::net::SocketAddr>,
     ) -> Result<Way, NoWay> {
         let view = self.lobby.views.borrow().clone();
         let from =
             view.me.ok_or_else(|| NoWay::not_yet("this node has not joined the others yet"))?;
-        if view.is_mine() {
-            let is_ready = self.here(|_| ()).is_some();
+        if view.is_mine(cell) {
+            let is_ready = self.here(cell, |_| ()).is_some();
             let not_ready = || NoWay::not_yet("this node has not opened the pool yet");
             return if is_ready { Ok(Way::Here) } else { Err(not_ready()) };
         }
-        let owner = view.owner.and_then(|owner| view.node(owner));
+        let owner = view.owner(cell).and_then(|owner| view.node(owner));
         let owner = owner.ok_or_else(|| NoWay::not_yet("nobody is to serve the pool"))?;
         let reach =
             owner.reach.ok_or_else(|| NoWay::not_yet("a node of an earlier version serves it"))?;
         let hello = Hello {
             front_end,
             pool: self.lobby.pool,
-            cell: CellId::FIRST,
+            cell,
             from,
             to: owner.id,
             table_version: view.version,
@@ -104,12 +112,12 @@ impl Ways {
         };
         let connected = tokio::select! {
             connected = connect(&self.lobby.key, reach, &hello) => connected,
-            () = self.leads_nowhere(owner.id) => {
+            () = self.leads_nowhere(owner.id, cell) => {
                 return Err(NoWay::not_yet("another node is to serve the pool"));
             }
         };
         match connected {
-            Ok((Answer::Accepted, stream)) => Ok(Way::There(Box::new(Line { to: owner.id, stream }))),
+            Ok((Answer::Accepted, stream)) => Ok(Way::There(Box::new(Line { to: owner.id, cell, stream }))),
             Ok((
                 answer @ (Answer::OtherVersion { .. }
                 | Answer::OtherPool
@@ -124,14 +132,14 @@ impl Ways {
 
     /// Whether it leads to who serves (W2).
     pub(crate) fn leads(&self, line: &Line) -> bool {
-        self.lobby.views.borrow().owner == Some(line.to)
+        self.lobby.views.borrow().owner(line.cell) == Some(line.to)
     }
 
-    /// Returns once ways to that node lead nowhere (W2).
-    async fn leads_nowhere(&self, to: NodeId) {
+    /// Returns once ways to that node for that cell lead nowhere (W2).
+    async fn leads_nowhere(&self, to: NodeId, cell: CellId) {
         let mut views = self.lobby.views.clone();
         // Without anybody who tells what the table says, nothing leads anywhere.
-        let _ = views.wait_for(|view| view.owner != Some(to)).await;
+        let _ = views.wait_for(|view| view.owner(cell) != Some(to)).await;
     }
 
     /// Asks for exports; what comes is handed to `reply` until that says that it was the last one.
@@ -141,19 +149,19 @@ impl Ways {
         question: &ExportQuestion,
         reply: impl FnMut(ExportReply) -> bool,
     ) -> io::Result<()> {
-        let to = line.to;
+        let (to, cell) = (line.to, line.cell);
         tokio::select! {
             asked = line.ask(question, reply) => asked,
-            () = self.leads_nowhere(to) => Err(io::Error::other("another node is to serve the pool")),
+            () = self.leads_nowhere(to, cell) => Err(io::Error::other("another node is to serve the pool")),
         }
     }
 
     /// Carries a client until either side ends it, or the way leads nowhere; `early` is what came of it before.
     pub(crate) async fn carry(&self, line: Box<Line>, client: &Client, early: &[u8]) {
-        let Line { to, stream } = *line;
+        let Line { to, cell, stream } = *line;
         let ended = tokio::select! {
             ended = carry(client, early, stream) => ended,
-            () = self.leads_nowhere(to) => Err(io::Error::other("another node is to serve the pool")),
+            () = self.leads_nowhere(to, cell) => Err(io::Error::other("another node is to serve the pool")),
         };
         if let Err(error) = ended {
             tracing::debug!(%error, "a carried connection broke");
@@ -162,6 +170,11 @@ impl Ways {
 }
 
 impl Line {
+    /// The cell that it leads to.
+    pub(crate) fn cell(&self) -> CellId {
+        self.cell
+    }
+
     /// Says something about exports.
     pub(crate) async fn say(&mut self, question: &ExportQuestion) -> io::Result<()> {
         let message = question.encode().ok_or_else(|| senseless("a question is too long"))?;
