@@ -17,7 +17,7 @@ const MS: u64 = 1_000_000;
 const SECOND: u64 = 1000 * MS;
 const POOL: PoolId = PoolId([7; 16]);
 
-/// Nodes that take part in a run at most.
+/// So many nodes take part in a run, and those as which they come back.
 const NODES: usize = 12;
 
 /// What happens next at a node.
@@ -39,6 +39,7 @@ enum Event {
 
 struct Simulated {
     member: Member,
+    room: u16,
     is_dead: bool,
     /// It does nothing until then.
     sleeps_until: u64,
@@ -97,6 +98,7 @@ impl World {
         let member = Member::new(node, joining).unwrap();
         self.nodes.push(Simulated {
             member,
+            room,
             is_dead: false,
             sleeps_until: 0,
             cut_until: 0,
@@ -198,8 +200,9 @@ impl World {
                     self.send(node, table);
                 } else if member.standing() == Standing::GivenUp {
                     self.nodes[node].is_dead = true;
-                    if self.nodes.len() < NODES && !self.nodes[node].leaves {
-                        self.add_node(); // The same daemon, as another node.
+                    if !self.nodes[node].leaves {
+                        let room = self.nodes[node].room;
+                        self.add_node_with_room(room); // The same daemon, as another node.
                     }
                 }
             }
@@ -352,7 +355,7 @@ fn room(table: &Table, entry: &varve_membership::NodeEntry) -> usize {
 fn run(seed: u64) {
     let mut rng = Rng::new(seed ^ 0xA5A5);
     let mut world = World::new(seed, [1, 2, 5, 16][rng.index(4)]);
-    let rooms = [u16::MAX, u16::MAX, 2, 6];
+    let rooms = [[u16::MAX, u16::MAX, 2, 6], [1, 2, 3, 5]][rng.index(2)];
     for _ in 0..1 + rng.below(3) {
         world.add_node_with_room(rooms[rng.index(4)]);
     }
@@ -360,7 +363,7 @@ fn run(seed: u64) {
         let pause = [300, 3000, 12_000][rng.index(3)] * MS;
         world.run_for(rng.below(pause));
         let Some(node) = world.alive() else {
-            world.add_node();
+            world.add_node_with_room(rooms[rng.index(4)]);
             continue;
         };
         let longest = [2, 5, 20][rng.index(3)] * SECOND;
