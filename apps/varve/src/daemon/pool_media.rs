@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use varve_media::{CachedSegments, DiskStats, Media, PoolFiles, SegmentGeometry};
 use varve_reactor::Reactor;
+use varve_register::Register;
 use varve_types::{PoolId, ShardId};
 
 use crate::daemon::rados::RadosMedia;
@@ -21,6 +22,8 @@ pub(crate) enum PoolMedia {
 /// What the thread of a shard works with.
 pub(crate) struct ShardMedia {
     pub(crate) media: Media,
+    /// Where names of the pool are entered, if it has several cells.
+    pub(crate) register: Option<Register>,
     /// What its disks do, if it has any.
     pub(crate) disks: Option<Rc<DiskStats>>,
     /// Its read cache, if it has one.
@@ -70,7 +73,7 @@ impl PoolMedia {
             Self::Files(files) => {
                 let drive = files.drive(reactor)?;
                 let (media, disks) = (drive.media(shard)?, drive.stats().cloned());
-                Ok(ShardMedia { media, disks, cache: None })
+                Ok(ShardMedia { media, register: None, disks, cache: None })
             }
             Self::Rados(rados) => rados.media(reactor, shard).await,
         }

@@ -16,6 +16,7 @@ use varve_media_rados::{
     CellOf, Cluster, ClusterOptions, JournalPlace, LocalLane, Objects, RadosPool, RadosSpec,
 };
 use varve_reactor::{Loop, LoopConfig, Reactor};
+use varve_register::Register;
 use varve_types::{ByteCount, ErrorKind, PoolId, ShardId};
 
 use crate::daemon::files::random_id;
@@ -126,6 +127,18 @@ impl RadosHome {
         Cluster::connect(&options).map_err(|error| explain(&error))
     }
 
+    /// What the pool's record says of it; refused unless this version knows all of such a pool. Blocks.
+    pub(super) fn spec(&self, cluster: &Cluster) -> Result<RadosSpec> {
+        let (at, connected, pool) = (self.clone(), cluster.clone(), self.pool()?);
+        let opened = on_loop(async move {
+            let [data, meta] = at.objects(&connected)?;
+            Ok(RadosPool::open(data, meta, pool).await?.spec().clone())
+        })?;
+        let spec = opened.map_err(|error: varve_media::Error| explain(&error))?;
+        check_cells(&spec)?;
+        Ok(spec)
+    }
+
     /// The objects of the two pools of RADOS: for segments, and for everything else.
     pub(super) fn objects(&self, cluster: &Cluster) -> varve_media::Result<[Rc<dyn Objects>; 2]> {
         Ok([cluster.objects(&self.data_pool)?, cluster.objects(&self.meta_pool)?])
@@ -195,21 +208,7 @@ impl RadosMedia {
     /// Opens a pool; its shards stay with whom they are. Blocks.
     pub(crate) fn open(home: RadosHome) -> Result<Self> {
         let cluster = home.connect()?;
-        let (pool, at, connected) = (home.pool()?, home.clone(), cluster.clone());
-        let opened = on_loop(async move {
-            let [data, meta] = at.objects(&connected)?;
-            Ok(RadosPool::open(data, meta, pool).await?.spec().clone())
-        })?;
-        let spec = opened.map_err(|error| explain(&error))?;
-        if spec.cell != CellOf::WHOLE {
-            let what = format!(
-                "pool {pool} has {} cells, and this version serves pools of one",
-                spec.cell.cells
-            );
-            return Err(
-                Failure::misuse(what).hint("use the version of Varve that made it, or a later one")
-            );
-        }
+        let spec = home.spec(&cluster)?;
         let journal = open_journal(&home, &spec)?;
         Ok(Self { cluster, home, spec, journal, cache: None })
     }
@@ -282,6 +281,7 @@ impl RadosMedia {
             None => None,
         };
         let (mut media, _) = pool.claim(reactor, shard, lane).await?;
+        let register = pool.register().map(|store| Register::new(store, self.spec.cell.cell));
         let mut cache = None;
         if let Some(file) = &self.cache {
             let disk = file.disk(reactor, shard)?;
@@ -290,8 +290,19 @@ impl RadosMedia {
             cache = Some(cached);
         }
         let disks = drive.and_then(|drive| drive.stats().cloned());
-        Ok(ShardMedia { media, disks, cache })
+        Ok(ShardMedia { media, register, disks, cache })
     }
+}
+
+/// Refuses a pool of several cells: one of them, taken for the pool, would seem to be all of it.
+fn check_cells(spec: &RadosSpec) -> Result<()> {
+    let CellOf { cell, cells } = spec.cell;
+    if spec.cell == CellOf::WHOLE {
+        return Ok(());
+    }
+    let pool = spec.pool.whole(cell);
+    let what = format!("pool {pool} has {cells} cells, and this version knows pools of one");
+    Err(Failure::misuse(what).hint("use the version of Varve that made it, or a later one"))
 }
 
 /// An identity for a claim.
@@ -411,5 +422,31 @@ pub(super) fn explain(error: &varve_media::Error) -> Failure {
             "see whether Ceph's configuration, the user's key and both pools are there, and `varve pool create` went to its end",
         ),
         _ => failure,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pool_of_several_cells_is_refused_by_each_of_them() {
+        let whole = RadosSpec {
+            pool: PoolId([7; 16]),
+            cell: CellOf::WHOLE,
+            created_unix_ms: 5,
+            segment_bytes: 4 << 20,
+            segment_count: 16,
+            lane_bytes: 4 << 20,
+            lane_count: 1,
+            root_bytes_max: 4096,
+            journal: JournalPlace::Rados,
+        };
+        assert!(check_cells(&whole).is_ok());
+        for cell in whole.in_cells(3) {
+            let refused = check_cells(&cell).unwrap_err().to_string();
+            let what = format!("pool {} has 3 cells", whole.pool);
+            assert!(refused.contains(&what), "{refused}");
+        }
     }
 }

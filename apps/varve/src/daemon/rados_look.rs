@@ -40,9 +40,7 @@ impl RadosLook {
     /// Opens a pool that nobody serves; `is_unserved` says that this is known (L2). Blocks.
     pub(crate) fn open(home: RadosHome, is_unserved: bool) -> Result<Self> {
         let cluster = home.connect()?;
-        let (at, connected, pool) = (home.clone(), cluster.clone(), home.pool()?);
-        let spec = on_loop(async move { Ok(pool_of(&at, &connected, pool).await?.spec().clone()) });
-        let spec = spec?.map_err(|error: varve_media::Error| explain(&error))?;
+        let spec = home.spec(&cluster)?;
         let journal = inspect_journal(&home, &spec)?;
         let mut look = Self { cluster, home, spec, journal, holdings: Vec::new() };
         look.holdings = look.ask(async |pool: RadosPool| pool.holdings().await)?;
