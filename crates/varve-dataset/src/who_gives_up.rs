@@ -94,9 +94,11 @@ fn a_change_of_a_volumes_settings() {
     check(NOTHING, |there| {
         async move { there.set_quota(NAME, Some(1 << 30)).await.map(drop) }.boxed_local()
     });
-    check(NOTHING, |there| {
-        async move { there.set_reservation(NAME, true).await.map(drop) }.boxed_local()
-    });
+    check(
+        // There is room for that much.
+        |there| async move { there.resize_volume(NAME, 4 << 20).await.map(drop) }.boxed_local(),
+        |there| async move { there.set_reservation(NAME, true).await.map(drop) }.boxed_local(),
+    );
     check(NOTHING, |there| async move { there.flatten_volume(NAME).await.map(drop) }.boxed_local());
 }
 
