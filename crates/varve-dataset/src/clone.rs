@@ -151,11 +151,14 @@ impl Datasets {
     /// # Errors
     /// `NotFound`.
     pub async fn flatten_volume(&self, name: &str) -> Result<VolumeInfo> {
-        let name = DatasetName::parse(name)?;
-        let _held = self.hold(&name).await?;
-        let record = VolumeRecord { origin: None, ..self.record(&name).await? };
-        store(&self.dispatch, &name, &record).await?;
-        Ok(record.info(&name))
+        let (datasets, name) = (self.clone(), DatasetName::parse(name)?);
+        self.to_the_end(async move {
+            let _held = datasets.hold(&name).await?;
+            let record = VolumeRecord { origin: None, ..datasets.record(&name).await? };
+            store(&datasets.dispatch, &name, &record).await?;
+            Ok(record.info(&name))
+        })
+        .await
     }
 }
 

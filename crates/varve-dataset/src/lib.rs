@@ -29,6 +29,8 @@ mod snapshot_record;
 mod snapshots;
 mod space;
 mod volume;
+#[cfg(test)]
+mod who_gives_up;
 
 pub use archive::{ArchiveBase, ArchiveChain, ArchiveHeader, ArchiveRecord};
 pub use bucket::{

@@ -3,32 +3,20 @@
 //! The rules R1 to R4 are those of `varve-register`: the entry is seen with the name's gate held, before the catalogue is looked at; and the gate is held until the record is durable, whether or
 //! not somebody waits for it.
 
-use std::cell::RefCell;
-
-use varve_register::{Name, Register, Seen, Sort, Stamp};
+use varve_register::{Name, Seen, Sort, Stamp};
 use varve_types::ErrorKind;
 
 use crate::name::DatasetName;
 use crate::{Datasets, Result};
-
-/// The register, on a thread of a pool of several cells.
-#[derive(Default)]
-struct ThreadRegister(RefCell<Option<Register>>);
 
 /// The entry of a name as it was seen; nothing in a pool of one cell.
 #[must_use]
 pub(crate) struct Sight(Option<Seen>);
 
 impl Datasets {
-    /// Names of this thread are entered in a register from now on: before the first one is made, on each thread of the cell.
-    pub fn keep_register(&self, register: Register) {
-        *self.dispatch.local::<ThreadRegister>().0.borrow_mut() = Some(register);
-    }
-
     /// Sees the entry of a name that is held, before its record is looked for (R4).
     pub(crate) async fn see(&self, name: &DatasetName) -> Result<Sight> {
-        let register = self.dispatch.local::<ThreadRegister>().0.borrow().clone();
-        let Some(register) = register else { return Ok(Sight(None)) };
+        let Some(register) = &self.register else { return Ok(Sight(None)) };
         let name = Name { sort: Sort::Volume, full: name.full() };
         Ok(Sight(Some(register.see(name).await?)))
     }
@@ -63,9 +51,13 @@ impl Datasets {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::RefCell;
     use std::rc::Rc;
+    use std::sync::Arc;
 
-    use varve_register::{Entry, Error as RegisterError, MemoryNames, NameFuture, NameStore};
+    use varve_register::{
+        Entry, Error as RegisterError, MemoryNames, NameFuture, NameStore, Register,
+    };
     use varve_types::{CellId, PoolId};
 
     use super::*;
@@ -74,6 +66,7 @@ mod tests {
 
     const POOL: PoolId = PoolId([7; 16]);
     const CELL: CellId = CellId(1);
+    const CELLS: u16 = 3;
 
     /// What becomes of the next changes.
     #[derive(Clone, Copy, PartialEq)]
@@ -117,6 +110,10 @@ mod tests {
             POOL
         }
 
+        fn cells(&self) -> u16 {
+            CELLS
+        }
+
         fn read(&self, name: &Name) -> NameFuture<'_, Option<Entry>> {
             self.names.read(name)
         }
@@ -135,12 +132,14 @@ mod tests {
     }
 
     /// Makes the pool of a life a cell of several; the store's fate may be changed.
-    fn keep(life: &Life, names: &MemoryNames) -> Rc<RefCell<Fate>> {
+    fn keep(life: &mut Life, names: &MemoryNames) -> Rc<RefCell<Fate>> {
         let fate = Rc::new(RefCell::new(Fate::Done));
-        for thread in &life.threads {
+        for thread in &mut life.threads {
             let (names, fate) = (names.clone(), Rc::clone(&fate));
-            let store = Store { names, fate, reactor: thread.dispatch().clone() };
-            thread.keep_register(Register::new(Rc::new(store), CELL));
+            let (dispatch, shared) = (thread.dispatch().clone(), Arc::clone(&thread.shared));
+            let store = Store { names, fate, reactor: dispatch.clone() };
+            let register = Register::new(Rc::new(store), CELL);
+            *thread = Datasets::new(dispatch, shared, Some(register));
         }
         fate
     }
@@ -168,9 +167,9 @@ mod tests {
 
     #[test]
     fn names_are_entered_before_they_are_made_and_left_after_they_were_deleted() {
-        Rig::new().live(async move |life| {
-            let names = MemoryNames::new(POOL);
-            keep(&life, &names);
+        Rig::new().live(async move |mut life| {
+            let names = MemoryNames::new(POOL, CELLS);
+            keep(&mut life, &names);
             let datasets = life.datasets();
             datasets.create_volume(spec("vm1")).await.unwrap();
             let reserved = VolumeSpec { reserved: true, size_bytes: 4 << 20, ..spec("lab/vm2") };
@@ -193,10 +192,42 @@ mod tests {
     }
 
     #[test]
+    fn names_of_all_homes_are_entered_from_every_thread() {
+        Rig::new().live(async move |mut life| {
+            let names = MemoryNames::new(POOL, CELLS);
+            keep(&mut life, &names);
+            life.datasets().create_volume(spec("origin")).await.unwrap();
+            for (number, thread) in life.threads.iter().enumerate() {
+                for copy in 0..8 {
+                    let full = format!("default/copy-{number}-{copy}");
+                    thread.clone_volume("origin", &full).await.unwrap();
+                    assert_eq!(cell_of(&names, &full), Some(CELL), "{full}");
+                }
+            }
+        });
+    }
+
+    #[test]
+    fn what_has_an_entry_that_makes_no_sense_can_be_deleted() {
+        Rig::new().live(async move |mut life| {
+            let names = MemoryNames::new(POOL, CELLS);
+            keep(&mut life, &names);
+            let datasets = life.datasets();
+            datasets.create_volume(spec("vm1")).await.unwrap();
+            names.put(&name("default/vm1"), vec![7; 56]);
+            datasets.delete_volume("vm1", false).await.unwrap();
+            assert!(datasets.volumes().await.unwrap().is_empty());
+            let refused = datasets.create_volume(spec("vm1")).await.unwrap_err();
+            assert_eq!((refused.kind(), names.len()), (ErrorKind::Corrupt, 1));
+            assert!(refused.to_string().contains("once no cell has the name"), "{refused}");
+        });
+    }
+
+    #[test]
     fn a_name_of_another_cell_is_refused_and_nothing_is_made() {
-        Rig::new().live(async move |life| {
-            let names = MemoryNames::new(POOL);
-            keep(&life, &names);
+        Rig::new().live(async move |mut life| {
+            let names = MemoryNames::new(POOL, CELLS);
+            keep(&mut life, &names);
             let other = Register::new(Rc::new(names.clone()), CellId(2));
             for full in ["default/vm1", "default/copy"] {
                 other.see(name(full)).await.unwrap().enter(Stamp(1)).await.unwrap();
@@ -223,9 +254,9 @@ mod tests {
 
     #[test]
     fn a_name_for_which_there_is_no_room_does_not_stay_with_the_cell() {
-        Rig::new().live(async move |life| {
-            let names = MemoryNames::new(POOL);
-            keep(&life, &names);
+        Rig::new().live(async move |mut life| {
+            let names = MemoryNames::new(POOL, CELLS);
+            keep(&mut life, &names);
             let large = VolumeSpec { reserved: true, size_bytes: 1 << 40, ..spec("vm1") };
             let refused = life.datasets().create_volume(large).await.unwrap_err();
             assert_eq!((refused.kind(), names.len()), (ErrorKind::NoSpace, 0));
@@ -234,9 +265,9 @@ mod tests {
 
     #[test]
     fn an_entry_that_was_left_empty_is_taken_over_or_deleted() {
-        Rig::new().live(async move |life| {
-            let names = MemoryNames::new(POOL);
-            let fate = keep(&life, &names);
+        Rig::new().live(async move |mut life| {
+            let names = MemoryNames::new(POOL, CELLS);
+            let fate = keep(&mut life, &names);
             let datasets = life.datasets();
             *fate.borrow_mut() = Fate::Unanswered;
             for volume in ["vm1", "vm2"] {
@@ -256,9 +287,9 @@ mod tests {
 
     #[test]
     fn who_gives_up_waiting_for_a_create_leaves_its_name_held() {
-        Rig::new().live(async move |life| {
-            let names = MemoryNames::new(POOL);
-            let fate = keep(&life, &names);
+        Rig::new().live(async move |mut life| {
+            let names = MemoryNames::new(POOL, CELLS);
+            let fate = keep(&mut life, &names);
             *fate.borrow_mut() = Fate::Late;
             let datasets = life.datasets();
             let mut creating = Box::pin(datasets.create_volume(spec("vm1")));

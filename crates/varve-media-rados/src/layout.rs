@@ -103,7 +103,9 @@ impl Names {
         };
         let shards = (0..spec.lane_count).map(ShardId).flat_map(of_shard);
         let always = [self.record(), self.root(RootKey::Pool)].into_iter().chain(shards);
-        always.map(|name| (name, true)).chain(std::iter::once((self.nodes(), false)))
+        // One for all cells, by the pool's identity.
+        let nodes = (spec.cell.cell == CellId::FIRST).then(|| (self.nodes(), false));
+        always.map(|name| (name, true)).chain(nodes)
     }
 }
 
@@ -149,16 +151,27 @@ pub(crate) fn decode_record(path: &str, bytes: &[u8]) -> Result<RadosSpec> {
     let Some((fields, sum)) = bytes.split_last_chunk::<8>() else {
         return Err(damaged("it is too short"));
     };
-    let is_cell = bytes.len() == RECORD_BYTES + CELL_BYTES;
-    if !(is_cell || bytes.len() == RECORD_BYTES) || !fields.starts_with(MAGIC) {
+    let Some(fields) = fields.strip_prefix(MAGIC) else {
         return Err(damaged("it is no record of a pool"));
-    }
-    if u64::from_le_bytes(*sum) != checksum64(fields) {
+    };
+    if u64::from_le_bytes(*sum) != checksum64(&bytes[..bytes.len() - sum.len()]) {
         return Err(damaged("checksum mismatch"));
     }
-    let mut reader = Reader::new(&fields[MAGIC.len()..]);
-    let mut read = || -> std::result::Result<(u16, RadosSpec, u32), varve_stdx::Short> {
-        let version = reader.u16()?;
+    let mut reader = Reader::new(fields);
+    let version = reader.u16().map_err(|_| damaged("it is too short"))?;
+    let known = VERSIONS.iter().find(|(known, _)| *known == version);
+    let (journal, len) = match known {
+        Some((_, journal)) => (*journal, RECORD_BYTES),
+        None if version == VERSION_OF_CELL => (JournalPlace::Rados, RECORD_BYTES + CELL_BYTES),
+        // Before its length: a later version may have another one.
+        None => {
+            return Err(Error::Unsupported { path: path.to_owned(), flags: u64::from(version) });
+        }
+    };
+    if bytes.len() != len {
+        return Err(damaged("its length does not belong to its version"));
+    }
+    let mut read = || -> std::result::Result<(RadosSpec, u32), varve_stdx::Short> {
         let lane_count = reader.u16()?;
         let root_bytes_max = reader.u32()?;
         let segment_bytes = reader.u32()?;
@@ -174,26 +187,18 @@ pub(crate) fn decode_record(path: &str, bytes: &[u8]) -> Result<RadosSpec> {
             lane_bytes,
             lane_count,
             root_bytes_max,
-            journal: JournalPlace::Rados,
+            journal,
             cell: CellOf::WHOLE,
         };
         if version != VERSION_OF_CELL {
-            return Ok((version, spec, 0));
+            return Ok((spec, 0));
         }
         let cell = CellOf { cell: CellId(reader.u16()?), cells: reader.u16()? };
-        Ok((version, RadosSpec { cell, ..spec }, reader.u32()?))
+        Ok((RadosSpec { cell, ..spec }, reader.u32()?))
     };
-    let (version, mut spec, zeros) = read().map_err(|_| damaged("it is too short"))?;
-    let known = VERSIONS.iter().find(|(known, _)| *known == version);
-    match known {
-        None if version == VERSION_OF_CELL => {}
-        None => {
-            return Err(Error::Unsupported { path: path.to_owned(), flags: u64::from(version) });
-        }
-        Some((_, journal)) => spec.journal = *journal,
-    }
-    if is_cell != known.is_none() || zeros != 0 || is_cell != (spec.cell.cells > 1) {
-        return Err(damaged("its length or number of cells does not belong to its version"));
+    let (spec, zeros) = read().map_err(|_| damaged("it is too short"))?;
+    if zeros != 0 || (version == VERSION_OF_CELL) != (spec.cell.cells > 1) {
+        return Err(damaged("its number of cells does not belong to its version"));
     }
     spec.validate()?;
     Ok(spec)

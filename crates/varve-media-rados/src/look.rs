@@ -11,7 +11,7 @@ use std::rc::Rc;
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use varve_media::{JournalStore, Media, Place, Result, RootKey};
 use varve_reactor::Reactor;
-use varve_types::{SegmentNumber, ShardId};
+use varve_types::{CellId, SegmentNumber, ShardId};
 
 use crate::claim::{Claim, EPOCH, HELD, PARTS_AT_ONCE, number};
 use crate::failure;
@@ -104,7 +104,8 @@ impl RadosPool {
                 listing.missing.push(path(&*self.meta, &name));
             }
         }
-        if self.spec.cell.cells > 1 {
+        // One register for all cells, by the pool's identity.
+        if self.spec.cell.cells > 1 && self.spec.cell.cell == CellId::FIRST {
             unknown.retain(|name| !self.names.is_name(name));
         }
         listing.unknown.extend(unknown.iter().map(|name| path(&*self.meta, name)));

@@ -17,6 +17,8 @@ const STAMP: &str = "varve.stamp";
 pub(crate) struct NameTable {
     /// Of all cells.
     pub(crate) pool: PoolId,
+    /// How many there are.
+    pub(crate) cells: u16,
     pub(crate) objects: Rc<dyn Objects>,
     pub(crate) names: Names,
 }
@@ -56,8 +58,32 @@ impl NameTable {
         };
         match self.objects.change(&object, change).await {
             Ok(()) => Ok(true),
-            Err(Refusal::UNEXPECTED | Refusal::EXISTS | Refusal::NOT_FOUND) => Ok(false),
+            Err(Refusal::EXISTS | Refusal::NOT_FOUND) => Ok(false),
+            Err(Refusal::UNEXPECTED) => {
+                if let Some(before) = before {
+                    self.check_attribute(name, before).await?;
+                }
+                Ok(false)
+            }
             Err(refusal) => Err(self.failure("write", &object, refusal)),
+        }
+    }
+
+    /// Tells an entry whose attribute is not the stamp that it says: nobody could ever change it. The attribute is read first, and a stamp never comes back, so nobody changed the entry
+    /// in between where it still says that one.
+    async fn check_attribute(&self, name: Name, stamp: Stamp) -> Result<()> {
+        let object = self.names.name(&name);
+        let attribute = match self.objects.attribute(&object, STAMP).await {
+            Ok(attribute) => attribute,
+            Err(Refusal::NOT_FOUND) => return Ok(()),
+            Err(refusal) => return Err(self.failure("read", &object, refusal)),
+        };
+        let is_its_stamp = attribute == Some(stamp.to_string().into_bytes());
+        match self.read_entry(name.clone()).await? {
+            Some(entry) if entry.stamp == stamp && !is_its_stamp => {
+                Err(Error::Damaged { name, reason: "its attribute has another stamp, or none" })
+            }
+            _ => Ok(()),
         }
     }
 }
@@ -65,6 +91,10 @@ impl NameTable {
 impl NameStore for NameTable {
     fn pool(&self) -> PoolId {
         self.pool
+    }
+
+    fn cells(&self) -> u16 {
+        self.cells
     }
 
     fn read(&self, name: &Name) -> NameFuture<'_, Option<Entry>> {

@@ -1,5 +1,6 @@
 //! A pool of Varve on two pools of RADOS: made, found, opened, and its shards claimed.
 
+use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use futures_util::stream::{self, StreamExt, TryStreamExt};
@@ -173,16 +174,22 @@ impl RadosPool {
     pub async fn find(meta: &dyn Objects) -> Result<Vec<String>> {
         let names = meta.list().await;
         let names = names.map_err(|refusal| failure::of("list", meta, "", 0, 0, refusal))?;
-        let mut pools = Vec::new();
+        let (mut pools, mut unread, mut cells) = (Vec::new(), Vec::new(), BTreeSet::new());
         for name in names {
             let pool = name.strip_prefix("varve.").and_then(|name| name.strip_suffix(".pool"));
             let Some(pool) = pool.filter(|pool| !pool.contains('.')) else { continue };
-            // One that cannot be read is a pool all the same; a cell is found by the first one of its pool.
-            let record = get_record(meta, &name).await;
-            if record.map_or(true, |spec| spec.cell.cell == CellId::FIRST) {
+            let Ok(spec) = get_record(meta, &name).await else {
+                unread.push(pool.to_owned());
+                continue;
+            };
+            if spec.cell.cell == CellId::FIRST {
                 pools.push(pool.to_owned());
             }
+            let whole = spec.pool.whole(spec.cell.cell);
+            cells.extend((1..spec.cell.cells).map(|cell| whole.of_cell(CellId(cell)).to_string()));
         }
+        // A cell is found by the first one of its pool. What cannot be read is a pool all the same, unless it is a cell of one.
+        pools.extend(unread.into_iter().filter(|pool| !cells.contains(pool)));
         pools.sort();
         Ok(pools)
     }
@@ -240,9 +247,8 @@ impl RadosPool {
     #[must_use]
     pub fn register(&self) -> Option<Rc<dyn NameStore>> {
         let (pool, names) = (self.whole(), Names::new(self.whole()));
-        let objects = Rc::clone(&self.meta);
-        (self.spec.cell.cells > 1)
-            .then(|| Rc::new(NameTable { pool, objects, names }) as Rc<dyn NameStore>)
+        let (cells, objects) = (self.spec.cell.cells, Rc::clone(&self.meta));
+        (cells > 1).then(|| Rc::new(NameTable { pool, cells, objects, names }) as Rc<dyn NameStore>)
     }
 
     /// Takes over a shard from whoever has it, and gives what its thread works with. Takes [`LEASE_NS`](crate::LEASE_NS) and some longer where
@@ -350,13 +356,24 @@ async fn begun(data: &dyn Objects, object: &str, spec: &RadosSpec) -> Result<Opt
     };
     let RadosSpec { created_unix_ms, segment_count, .. } = begun;
     if begun != (RadosSpec { created_unix_ms, segment_count, ..spec.clone() }) {
-        let RadosSpec { lane_count, lane_bytes, journal, .. } = begun;
-        let reason = format!(
-            "its making was begun with {lane_count} lanes of {lane_bytes} bytes ({journal:?}): go on with these"
-        );
+        let reason =
+            format!("its making was begun with {}, not {}: go on with these", of(&begun), of(spec));
         return Err(Error::Open { path: format!("rados:{}/{object}", data.pool()), reason });
     }
     Ok(Some(begun))
+}
+
+/// What has to be the same where a making goes on.
+fn of(spec: &RadosSpec) -> String {
+    let RadosSpec { lane_count, lane_bytes, segment_bytes, root_bytes_max, .. } = spec;
+    let CellOf { cell, cells } = spec.cell;
+    let journal = match spec.journal {
+        JournalPlace::Rados => "in RADOS",
+        JournalPlace::Local => "on a drive",
+    };
+    format!(
+        "{lane_count} lanes of {lane_bytes} bytes {journal}, segments of {segment_bytes} bytes, roots of at most {root_bytes_max} bytes, as cell {cell} of {cells}"
+    )
 }
 
 async fn get_record(objects: &dyn Objects, object: &str) -> Result<RadosSpec> {

@@ -16,9 +16,8 @@ use varve_media_rados::{
 };
 use varve_membership::Table;
 use varve_reactor::{Reactor, SimLoop};
-use varve_register::{Name, Register, Sort, Stamp};
-use varve_stdx::{BufSlice, Rng};
-use varve_types::{CellId, ErrorKind, Generation, PoolId, SegmentNumber, ShardId};
+use varve_stdx::{BufSlice, Rng, checksum64};
+use varve_types::{ErrorKind, Generation, PoolId, SegmentNumber, ShardId};
 
 const POOL: PoolId = PoolId([7; 16]);
 const SHARD: ShardId = ShardId(1);
@@ -339,99 +338,36 @@ fn a_listing_tells_what_is_not_the_pools_and_what_is_missing() {
     });
 }
 
-/// A pool of as many cells, made as a program does: the first one last.
-async fn make_in_cells(cluster: &MemoryCluster, cells: u16) -> Vec<RadosPool> {
-    let (data, meta) = pools(&cluster.client());
-    let mut made = Vec::new();
-    for cell in spec().in_cells(cells).rev() {
-        RadosPool::make(&data, &meta, &cell).await.unwrap();
-        let opened = RadosPool::open(Rc::clone(&data), Rc::clone(&meta), cell.pool).await.unwrap();
-        assert_eq!(*opened.spec(), cell);
-        made.insert(0, opened);
-    }
-    made
-}
-
 #[test]
-fn a_pool_of_several_cells_is_found_once_and_its_cells_are_claimed_by_themselves() {
-    on_loop(|cluster, reactor| async move {
-        let made = make_in_cells(&cluster, 3).await;
-        let (_, meta) = pools(&cluster.client());
-        assert_eq!(RadosPool::find(&*meta).await.unwrap(), [POOL.to_string()]);
-        assert_eq!(made[0].spec().pool, POOL);
-        let mut fences = Vec::new();
-        for pool in &made {
-            assert_eq!((pool.whole(), pool.spec().segment_count), (POOL, 5), "16 for all");
-            let (media, _) = pool.claim(&reactor, SHARD, None).await.unwrap();
-            conformance::journal(&*media.journal).await;
-            fences.push(media.fence);
-        }
-        for fence in fences {
-            fence.confirm().await.unwrap(); // One cell's claim is not another's.
-        }
-        let table = Table::of_cells(POOL, 3);
-        let first = Table { version: 1, ..table };
-        assert_eq!(made[2].nodes().replace(first.clone()).await, Ok(true));
-        assert_eq!(made[0].nodes().read().await, Ok(Some(first)), "one table for all");
+fn a_record_of_a_later_version_is_told_whatever_its_length() {
+    with_pool(|cluster, _| async move {
+        let (data, meta) = pools(&cluster.client());
         let object = format!("varve.{POOL}.pool");
-        cluster.damage("meta", &object, |bytes| bytes[58] ^= 1);
-        let damaged = RadosPool::find(&*meta).await.unwrap();
-        assert_eq!(damaged, [POOL.to_string()], "it is a pool all the same");
-    });
-}
-
-#[test]
-fn cells_make_sense_or_are_refused() {
-    let cells = |cell, cells| RadosSpec { cell: CellOf { cell: CellId(cell), cells }, ..spec() };
-    assert!(cells(2, 3).validate().is_ok());
-    for senseless in [cells(3, 3), cells(0, 0), cells(0, CellId::COUNT_MAX + 1)] {
-        assert_eq!(senseless.validate().unwrap_err().kind(), ErrorKind::Invalid);
-    }
-    let local = RadosSpec { journal: JournalPlace::Local, ..cells(0, 2) };
-    assert!(local.validate().is_err(), "its cells could not move");
-    let last = PoolId([255; 16]);
-    assert_eq!(last.of_cell(CellId(2)).whole(CellId(2)), last);
-    assert_eq!(POOL.of_cell(CellId::FIRST), POOL);
-}
-
-#[test]
-fn entries_of_names_are_made_replaced_and_removed_by_their_stamps_only() {
-    on_loop(|cluster, _| async move {
-        assert!(make_in_cells(&cluster, 2).await[1].register().is_some());
-        let (one, other) = (cluster.client(), cluster.client());
-        let mut registers = Vec::new();
-        for (client, cell) in [(&one, CellId(1)), (&other, CellId(1)), (&other, CellId(0))] {
-            let (data, meta) = pools(client);
-            let pool = RadosPool::open(data, meta, POOL.of_cell(cell)).await.unwrap();
-            registers.push(Register::new(pool.register().unwrap(), cell));
+        let open = async || RadosPool::open(Rc::clone(&data), Rc::clone(&meta), POOL).await;
+        let seal = |bytes: &mut Vec<u8>| {
+            let len = bytes.len() - 8;
+            let sum = checksum64(&bytes[..len]).to_le_bytes();
+            bytes[len..].copy_from_slice(&sum);
+        };
+        let record = meta.read(&object, 0, 4096).await.unwrap();
+        let put = async |mut bytes: Vec<u8>| {
+            seal(&mut bytes);
+            let write = Some(Write::Whole(BufSlice::copy_from(&bytes)));
+            meta.change(&object, Change { write, ..Change::default() }).await.unwrap();
+            open().await.err().map(|error| error.kind())
+        };
+        assert_eq!(put(record.clone()).await, None);
+        let longer = [record.clone(), vec![0; 8]].concat();
+        for (bytes, version, kind) in [
+            (&record, 4, ErrorKind::Unsupported),
+            (&longer, 4, ErrorKind::Unsupported),
+            (&longer, 1, ErrorKind::Corrupt), // Its length is that of version 3.
+            (&record, 3, ErrorKind::Corrupt),
+        ] {
+            let mut bytes = bytes.clone();
+            bytes[8] = version;
+            assert_eq!(put(bytes).await, Some(kind), "version {version}");
         }
-        let [first, heir, elsewhere] = &registers[..] else { panic!("three were made") };
-        let name = |sort| Name { sort, full: "lab/vm1".to_owned() };
-        let volume = || name(Sort::Volume);
-        assert_eq!(first.see(volume()).await.unwrap().cell(), None);
-        first.see(volume()).await.unwrap().enter(Stamp(1)).await.unwrap();
-        let seen = elsewhere.see(volume()).await.unwrap();
-        assert_eq!(seen.cell(), Some(CellId(1)));
-        assert_eq!(seen.enter(Stamp(2)).await.unwrap_err().kind(), ErrorKind::Exists);
-        elsewhere.see(name(Sort::Bucket)).await.unwrap().enter(Stamp(3)).await.unwrap();
-        // What is late finds another stamp.
-        let late = first.see(volume()).await.unwrap();
-        one.hold();
-        let leaving = late.leave();
-        let mut leaving = std::pin::pin!(leaving);
-        assert!(futures_util::poll!(&mut leaving).is_pending());
-        heir.see(volume()).await.unwrap().enter(Stamp(4)).await.unwrap();
-        one.let_go();
-        leaving.await.unwrap();
-        assert_eq!(heir.see(volume()).await.unwrap().cell(), Some(CellId(1)), "it stays");
-        let racing = heir.see(volume()).await.unwrap();
-        heir.see(volume()).await.unwrap().leave().await.unwrap();
-        assert_eq!(racing.enter(Stamp(5)).await.unwrap_err().kind(), ErrorKind::Conflict);
-        assert_eq!(first.see(volume()).await.unwrap().cell(), None);
-        let object = format!("varve.{POOL}.name.b.lab/vm1");
-        cluster.damage("meta", &object, |bytes| bytes[12] ^= 1);
-        let damaged = elsewhere.see(name(Sort::Bucket)).await.err().unwrap();
-        assert_eq!(damaged.kind(), ErrorKind::Corrupt);
     });
 }
 

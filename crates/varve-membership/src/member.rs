@@ -11,8 +11,10 @@
 //!     replacement fail that gives it up: so the beat stood still for all of that time. No clocks of two nodes are compared.
 //! B2. Silence counts while this node reads regularly only. What stands in the way of its reads may stand in the way of others' beats.
 //! B3. A node that was taken out does not come back: it holds nothing that is its own any more, and its first beat would be taken for the one that stood still. Nor does one that may
-//!     have been in the table without hearing of it.
+//!     have been in the table without hearing of it. Who was refused in so many words was not in it: it tries again, as the same node.
 //! B4. A cell that was given stays given until the table shows it, whatever becomes of the answers: then it may be another one's, or this node's again.
+//! B5. A node has left once the table shows that it is not in it, and never will be: one that may be in it without hearing of it looks again, and raises the version where an attempt of its own to join
+//!     may still be on its way.
 //! M1. Nodes of an earlier version do not know the present format: as long as one of them is in the table, this one writes nothing, and is outside. Once
 //!     the last one has left or is silent, it joins, in the present format.
 
@@ -75,14 +77,23 @@ struct Seen {
     since_ns: u64,
 }
 
+/// Attempts to join whose end is not known.
+#[derive(Clone, Copy)]
+struct Join {
+    /// The version that the table would have got, the next one: of those at earlier ones the table has told.
+    version: u64,
+    /// How many of them.
+    attempts: usize,
+}
+
 /// One node's view of the table.
 pub struct Member {
     node: Node,
     joining: Joining,
     standing: Standing,
     wants_to_leave: bool,
-    /// The version at which it tried to join last.
-    joins_at: Option<u64>,
+    /// How it tried to join last, where that was not refused.
+    join: Option<Join>,
     /// Cells that it has closed for who is next (B4).
     given: BTreeSet<CellId>,
     /// Those of them that its last proposal gives.
@@ -110,7 +121,7 @@ impl Member {
             joining,
             standing: Standing::Outside,
             wants_to_leave: false,
-            joins_at: None,
+            join: None,
             given: BTreeSet::new(),
             proposed: BTreeSet::new(),
             table: None,
@@ -150,7 +161,7 @@ impl Member {
     }
 
     fn own_cells(&self) -> impl Iterator<Item = (CellId, bool)> {
-        let is_out = matches!(self.standing, Standing::GivenUp | Standing::Left);
+        let is_out = self.wants_to_leave || self.standing == Standing::GivenUp;
         let cells = self.table.iter().filter(move |_| !is_out).flat_map(Table::numbered);
         cells
             .filter(|(cell, entry)| entry.owner == Some(self.node.id) && !self.given.contains(cell))
@@ -162,11 +173,11 @@ impl Member {
         self.given.insert(cell);
     }
 
-    /// From now on it wants to be out. It has closed all of its cells: others open them once the table shows it.
+    /// From now on it wants to be out, and serves nothing. It has closed all of its cells: others open them once the table shows it.
     pub fn leave(&mut self) {
         self.wants_to_leave = true;
-        if self.standing == Standing::Outside {
-            self.standing = Standing::Left;
+        if self.standing == Standing::Outside && self.join.is_none() {
+            self.standing = Standing::Left; // B5
         }
     }
 
@@ -222,8 +233,9 @@ impl Member {
         let id = self.node.id;
         let is_in = self.table.as_ref().is_some_and(|table| table.node(id).is_some());
         let version = self.table.as_ref().map_or(0, |table| table.version);
-        // The table of that very version is another node's, or this one is in it.
-        let was_perhaps_in = self.joins_at.is_some_and(|joins_at| joins_at < version);
+        // The table of that very version is another node's, or this one is in it. A later one does not tell.
+        let join = self.join.take_if(|join| join.version <= version);
+        let was_perhaps_in = join.is_some_and(|join| join.version < version);
         let mut cells = self.table.iter().flat_map(|table| &table.cells);
         let is_owner = cells.any(|cell| cell.owner == Some(id));
         self.standing = match self.standing {
@@ -231,7 +243,8 @@ impl Member {
             Standing::Left => Standing::Left,
             _ if is_owner => Standing::Owner,
             _ if is_in => Standing::StandsBy,
-            Standing::Outside if was_perhaps_in => Standing::GivenUp, // B3
+            Standing::Outside if self.wants_to_leave && self.join.is_none() => Standing::Left, // B5
+            Standing::Outside if was_perhaps_in => Standing::GivenUp,                          // B3
             Standing::Outside => Standing::Outside,
             // By its own replacement, whose answer was lost, or by others: it has nothing to lose.
             Standing::StandsBy | Standing::Owner if self.wants_to_leave => Standing::Left,
@@ -272,7 +285,8 @@ impl Member {
         } else {
             table.beat(&self.node, room)?;
             if self.standing == Standing::Outside {
-                self.joins_at = Some(table.version);
+                let attempts = 1 + self.join.map_or(0, |join| join.attempts);
+                self.join = Some(Join { version: table.version, attempts });
             }
             self.proposed.clone_from(&self.given);
             for cell in &self.proposed {
@@ -283,6 +297,13 @@ impl Member {
             table.balance();
         }
         Ok(Some(table))
+    }
+
+    /// Its proposal is not the table, and never will be: another node was faster.
+    pub fn refused(&mut self) {
+        self.join = self.join.and_then(|Join { version, attempts }| {
+            (attempts > 1).then(|| Join { version, attempts: attempts - 1 })
+        });
     }
 
     /// Its proposal is the table now.
@@ -352,17 +373,81 @@ mod tests {
         }
     }
 
+    fn empty(version: u64) -> Option<Table> {
+        Some(Table { version, ..Table::new(PoolId([7; 16])) })
+    }
+
+    /// A node that saw an empty table of version 4, and wants to join.
+    fn joining() -> (Member, Table) {
+        let mut member = member(1);
+        member.saw(empty(4), 0).expect("it is the first one");
+        let wanted = member.proposal().expect("there is room").expect("it wants to join");
+        (member, wanted)
+    }
+
     #[test]
     fn who_may_have_been_in_without_hearing_of_it_does_not_come_back() {
-        let table = |version| Some(Table { version, ..Table::new(PoolId([7; 16])) });
-        let mut refused = member(1);
-        refused.saw(table(4), 0).expect("it is the first one");
-        assert!(refused.proposal().expect("there is room").is_some());
-        refused.saw(table(5), 1).expect("another node was faster");
-        assert_eq!(refused.standing(), Standing::Outside);
-        assert!(refused.proposal().expect("there is room").is_some());
-        refused.saw(table(7), 2).expect("it was in the sixth one, or was not");
-        assert_eq!(refused.standing(), Standing::GivenUp); // B3
+        let (mut member, _) = joining();
+        member.saw(empty(5), 1).expect("another node was faster");
+        assert_eq!(member.standing(), Standing::Outside);
+        assert!(member.proposal().expect("there is room").is_some());
+        member.saw(empty(7), 2).expect("it was in the sixth one, or was not");
+        assert_eq!(member.standing(), Standing::GivenUp); // B3
+    }
+
+    #[test]
+    fn who_was_refused_tries_again_as_the_same_node() {
+        let (mut member, _) = joining();
+        member.refused();
+        member.saw(empty(9), 1).expect("others were faster");
+        assert_eq!(member.standing(), Standing::Outside);
+        // Nothing is heard of this attempt, and the next one is refused: because of the first, perhaps.
+        assert!(member.proposal().expect("there is room").is_some());
+        member.saw(empty(9), 2).expect("the same table");
+        assert!(member.proposal().expect("there is room").is_some());
+        member.refused();
+        member.saw(empty(11), 3).expect("it was in the tenth one, or was not");
+        assert_eq!(member.standing(), Standing::GivenUp); // B3
+    }
+
+    #[test]
+    fn who_leaves_while_it_is_perhaps_in_the_table_looks_again() {
+        // It was: it takes itself out.
+        let (mut member, wanted) = joining();
+        member.leave();
+        assert_eq!(member.standing(), Standing::Outside); // B5
+        member.saw(Some(wanted), 1).expect("it was stored");
+        assert!(member.serves().next().is_none(), "it wants to leave");
+        let without = member.proposal().expect("there is room").expect("it is in the table");
+        assert!(without.nodes.is_empty());
+        member.accepted(without);
+        assert_eq!(member.standing(), Standing::Left);
+        // It was not, and what is on its way comes too late.
+        for found in [empty(5), empty(6)] {
+            let (mut member, _) = joining();
+            member.leave();
+            member.saw(found, 1).expect("it is a later table");
+            assert_eq!(member.standing(), Standing::Left);
+        }
+        // It is not yet: it sees to it that what is on its way comes too late.
+        let (mut member, _) = joining();
+        member.leave();
+        member.saw(empty(4), 1).expect("the same table");
+        assert_eq!(member.standing(), Standing::Outside); // B5
+        let raised = member.proposal().expect("there is room").expect("it raises the version");
+        assert_eq!((raised.version, raised.nodes.len()), (5, 0));
+        member.accepted(raised);
+        assert_eq!((member.standing(), member.proposal()), (Standing::Left, Ok(None)));
+    }
+
+    #[test]
+    fn who_wants_to_leave_serves_nothing_any_more() {
+        let (mut member, wanted) = joining();
+        member.accepted(wanted);
+        assert!(member.serves().eq([CellId::FIRST]));
+        member.leave();
+        assert_eq!(member.standing(), Standing::Owner, "by the table");
+        assert!(member.serves().next().is_none() && member.moves().next().is_none());
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The table of nodes, and how it changes.
 //!
-//! T1. Who serves a cell is in the table, and a cell is served by nobody only while no node has room for it.
+//! T1. Who serves a cell is in the table, and a cell is served by nobody only while no node has room for it: a move that only begins takes nobody's room from it.
 //! T2. A cell leaves its owner only by that one's word, or with it.
 //! T3. A cell without an owner goes to the node that has fewest; of several, to who joined first.
 //! T4. Cells move only from nodes that have at least two more than the receiver, one at a time: where the numbers are as near to each other as
@@ -121,7 +121,7 @@ impl Table {
         }
     }
 
-    /// Gives every cell an owner that is there (T1, T3).
+    /// Gives every cell an owner that is there (T1, T3). A move is dropped where its receiver's room is needed for that.
     fn assign(&mut self) {
         let there: Vec<NodeId> = self.nodes.iter().map(|entry| entry.node.id).collect();
         for cell in &mut self.cells {
@@ -132,7 +132,12 @@ impl Table {
             }
         }
         for index in 0..self.cells.len() {
+            if self.cells[index].owner.is_some() {
+                continue;
+            }
+            self.cells[index].owner = self.emptiest(|_| true);
             if self.cells[index].owner.is_none() {
+                self.cells.iter_mut().for_each(|cell| cell.next = None);
                 self.cells[index].owner = self.emptiest(|_| true);
             }
         }
@@ -145,7 +150,6 @@ impl Table {
             let (giver, receiver) = (self.planned(owner) + 1, self.planned(next).saturating_sub(1));
             if giver < receiver + 2 {
                 self.cells[index].next = None;
-                self.assign(); // Its receiver has room again.
             }
             return;
         }
@@ -288,16 +292,21 @@ mod tests {
     }
 
     #[test]
-    fn room_that_was_kept_for_a_dropped_move_is_used() {
-        let mut table = Table::of_cells(PoolId([7; 16]), 3);
-        join(&mut table, 1, u16::MAX);
+    fn a_cell_that_nobody_serves_does_not_wait_for_a_move() {
+        let mut table = Table::of_cells(PoolId([7; 16]), 6);
+        join(&mut table, 1, 4);
         join(&mut table, 2, 2);
-        table.nodes[0].room = 1;
-        let (one, two) = (Some(NodeId(1)), Some(NodeId(2)));
-        let entry = |owner, next| CellEntry { owner, next };
-        table.cells = vec![entry(two, None), entry(None, None), entry(one, two)];
+        join(&mut table, 3, 1);
+        table.beat(&node(4), 1).expect("there is room");
+        assert_eq!(owners(&table), [1, 1, 1, 1, 2, 2], "T3");
+        settle(&mut table, 3);
         table.balance();
-        assert_eq!(owners(&table), [2, 2, 1], "T1");
+        assert_eq!(table.cells[3].next, Some(NodeId(3)));
+        table.remove(NodeId(2));
+        assert_eq!(owners(&table), [1, 1, 1, 1, 4, 3], "T1");
+        assert_eq!(table.cells[3].next, None, "its receiver has no room any more");
+        table.give(CellId(3), NodeId(1));
+        assert_eq!(owners(&table), [1, 1, 1, 1, 4, 3], "it goes back to who closed it");
     }
 
     #[test]

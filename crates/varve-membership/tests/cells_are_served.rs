@@ -17,7 +17,7 @@ const MS: u64 = 1_000_000;
 const SECOND: u64 = 1000 * MS;
 const POOL: PoolId = PoolId([7; 16]);
 
-/// Nodes that take part in a run at most.
+/// So many nodes take part in a run, and those as which they come back.
 const NODES: usize = 12;
 
 /// What happens next at a node.
@@ -29,8 +29,8 @@ enum Event {
     Look,
     /// It has the answer.
     Answer(Option<Table>),
-    /// The store replaces.
-    Replace(Box<Table>),
+    /// The store replaces, and answers if it is waited for.
+    Replace(Box<Table>, bool),
     /// It hears whether the store did; or nothing, for too long.
     Heard(Option<(bool, Box<Table>)>),
     /// It has closed a cell.
@@ -39,6 +39,7 @@ enum Event {
 
 struct Simulated {
     member: Member,
+    room: u16,
     is_dead: bool,
     /// It does nothing until then.
     sleeps_until: u64,
@@ -58,6 +59,8 @@ struct World {
     sequence: u64,
     rng: Rng,
     slow_percent: u64,
+    /// Of 30 replacements: of so many the answer does not come, and so many land after they are waited for.
+    lost: u64,
     cells: u16,
     events: BTreeMap<(u64, u64), (usize, Event)>,
     table: Option<Table>,
@@ -73,6 +76,7 @@ impl World {
             now: 1,
             sequence: 0,
             slow_percent: [0, 3, 20][rng.index(3)],
+            lost: 1,
             rng,
             cells,
             events: BTreeMap::new(),
@@ -94,6 +98,7 @@ impl World {
         let member = Member::new(node, joining).unwrap();
         self.nodes.push(Simulated {
             member,
+            room,
             is_dead: false,
             sleeps_until: 0,
             cut_until: 0,
@@ -125,7 +130,7 @@ impl World {
                 break;
             }
             self.now = self.now.max(at);
-            let at_store = matches!(event, Event::Look | Event::Replace(_));
+            let at_store = matches!(event, Event::Look | Event::Replace(..));
             let simulated = &self.nodes[node];
             let waits_until = if at_store { simulated.cut_until } else { simulated.sleeps_until };
             if simulated.is_dead && !at_store {
@@ -152,16 +157,19 @@ impl World {
                 let found = self.table.clone();
                 self.after(node, latency, Event::Answer(found));
             }
-            Event::Replace(table) => {
+            Event::Replace(table, is_awaited) => {
                 let is_next = table.version == self.table.as_ref().map_or(0, |now| now.version) + 1;
                 if is_next {
                     self.check_change(node, &table);
                     self.table = Some(Table::decode(&table.encode()).unwrap());
                     self.nodes[node].beat_at = self.now;
+                    self.check_left(node);
                 }
-                let is_lost = self.rng.chance(1, 30);
+                let is_lost = self.rng.chance(self.lost, 30);
                 let heard = (!is_lost).then_some((is_next, table));
-                self.after(node, latency, Event::Heard(heard));
+                if is_awaited {
+                    self.after(node, latency, Event::Heard(heard));
+                }
             }
             _ => unreachable!("an event of nodes"),
         }
@@ -185,23 +193,30 @@ impl World {
             Event::Answer(found) => {
                 let member = &mut self.nodes[node].member;
                 member.saw(found, now).unwrap();
+                if member.standing() == Standing::Left {
+                    return self.check_left(node);
+                }
                 if let Some(table) = member.proposal().unwrap() {
-                    let latency = self.latency();
-                    self.after(node, latency, Event::Replace(Box::new(table)));
+                    self.send(node, table);
                 } else if member.standing() == Standing::GivenUp {
                     self.nodes[node].is_dead = true;
-                    if self.nodes.len() < NODES && !self.nodes[node].leaves {
-                        self.add_node(); // The same daemon, as another node.
+                    if !self.nodes[node].leaves {
+                        let room = self.nodes[node].room;
+                        self.add_node_with_room(room); // The same daemon, as another node.
                     }
                 }
             }
             Event::Heard(heard) => {
+                let was_refused = heard.as_ref().is_some_and(|(is_next, _)| !is_next);
                 let accepted = heard.filter(|(is_next, _)| *is_next);
                 let pause = if accepted.is_some() { BEAT_NS } else { self.rng.below(20 * MS) };
                 if let Some((_, table)) = accepted {
                     self.nodes[node].member.accepted(*table);
                     self.serve(node);
+                } else if was_refused {
+                    self.nodes[node].member.refused();
                 }
+                self.check_left(node);
                 self.after(node, pause, Event::Ask);
             }
             Event::Closed(cell) => {
@@ -212,6 +227,28 @@ impl World {
                 }
             }
             _ => unreachable!("an event of the store"),
+        }
+    }
+
+    /// A replacement gets on its way; one that is not waited for may land at any time.
+    fn send(&mut self, node: usize, table: Table) {
+        let is_awaited = !self.rng.chance(self.lost, 30);
+        let mut latency = self.latency();
+        if !is_awaited {
+            let waited = self.latency();
+            self.after(node, waited, Event::Heard(None));
+            latency += self.rng.below(SECOND);
+        }
+        self.after(node, latency, Event::Replace(Box::new(table), is_awaited));
+    }
+
+    /// B5: who has left is not in the table.
+    fn check_left(&self, node: usize) {
+        let Simulated { member, is_dead, .. } = &self.nodes[node];
+        if member.standing() == Standing::Left && !is_dead {
+            let table = self.table.as_ref();
+            let is_in = table.is_some_and(|table| table.node(member.id()).is_some());
+            assert!(!is_in, "B5: {} has left {table:?}", member.id());
         }
     }
 
@@ -308,17 +345,17 @@ fn own(table: &Table, node: NodeId) -> impl Iterator<Item = CellId> {
     own.map(|(cell, _)| cell)
 }
 
-/// For how many more cells a node has room.
+/// For how many more cells a node has room: it does not have those that are to be moved to it.
 fn room(table: &Table, entry: &varve_membership::NodeEntry) -> usize {
     let id = Some(entry.node.id);
-    let taken = table.cells.iter().filter(|cell| cell.owner == id || cell.next == id).count();
+    let taken = table.cells.iter().filter(|cell| cell.owner == id).count();
     usize::from(entry.room) - taken
 }
 
 fn run(seed: u64) {
     let mut rng = Rng::new(seed ^ 0xA5A5);
     let mut world = World::new(seed, [1, 2, 5, 16][rng.index(4)]);
-    let rooms = [u16::MAX, u16::MAX, 2, 6];
+    let rooms = [[u16::MAX, u16::MAX, 2, 6], [1, 2, 3, 5]][rng.index(2)];
     for _ in 0..1 + rng.below(3) {
         world.add_node_with_room(rooms[rng.index(4)]);
     }
@@ -326,7 +363,7 @@ fn run(seed: u64) {
         let pause = [300, 3000, 12_000][rng.index(3)] * MS;
         world.run_for(rng.below(pause));
         let Some(node) = world.alive() else {
-            world.add_node();
+            world.add_node_with_room(rooms[rng.index(4)]);
             continue;
         };
         let longest = [2, 5, 20][rng.index(3)] * SECOND;
@@ -416,6 +453,20 @@ fn who_leaves_passes_the_pool_on_at_once_and_the_last_one_leaves_an_empty_table(
             }
         }
         assert_eq!(world.table.as_ref().unwrap().nodes, []);
+    }
+}
+
+#[test]
+fn nodes_that_join_at_once_are_all_in_within_a_second_as_who_they_are() {
+    for seed in 0..50 {
+        let mut world = World::new(seed, 1);
+        (world.slow_percent, world.lost) = (0, 0);
+        for _ in 0..10 {
+            world.add_node();
+        }
+        world.run_for(SECOND);
+        world.check_calm();
+        assert_eq!(world.nodes.len(), 10, "seed {seed}: one came as another node");
     }
 }
 

@@ -11,7 +11,9 @@ pub type Result<T> = std::result::Result<T, Error>;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// An entry's bytes are not what was written.
-    #[error("the entry of {name} is damaged: {reason}")]
+    #[error(
+        "the entry of {name} is damaged: {reason}; it may be removed from the metadata pool once no cell has the name"
+    )]
     Damaged {
         /// Whose it should be.
         name: Name,
@@ -29,7 +31,9 @@ pub enum Error {
         known: u16,
     },
     /// The entry is of another pool.
-    #[error("the entry of {name} is of pool {pool}")]
+    #[error(
+        "the entry of {name} is of pool {pool}; it may be removed from the metadata pool once no cell has the name"
+    )]
     OfAnother {
         /// Whose it should be.
         name: Name,

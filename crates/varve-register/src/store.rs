@@ -18,6 +18,9 @@ pub trait NameStore {
     /// The pool.
     fn pool(&self) -> PoolId;
 
+    /// How many cells it has.
+    fn cells(&self) -> u16;
+
     /// The entry of a name.
     fn read(&self, name: &Name) -> NameFuture<'_, Option<Entry>>;
 
@@ -35,15 +38,16 @@ pub trait NameStore {
 #[derive(Clone)]
 pub struct MemoryNames {
     pool: PoolId,
+    cells: u16,
     /// As stored, so that encoding is used where everything else is tested too.
     entries: Rc<RefCell<BTreeMap<Name, Vec<u8>>>>,
 }
 
 impl MemoryNames {
-    /// A register without names.
+    /// A register without names, of a pool of so many cells.
     #[must_use]
-    pub fn new(pool: PoolId) -> Self {
-        Self { pool, entries: Rc::default() }
+    pub fn new(pool: PoolId, cells: u16) -> Self {
+        Self { pool, cells, entries: Rc::default() }
     }
 
     /// How many names there are.
@@ -56,6 +60,11 @@ impl MemoryNames {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// Puts bytes in the place of an entry, whatever they say.
+    pub fn put(&self, name: &Name, bytes: Vec<u8>) {
+        self.entries.borrow_mut().insert(name.clone(), bytes);
     }
 
     /// The entry of a name now.
@@ -84,6 +93,10 @@ impl MemoryNames {
 impl NameStore for MemoryNames {
     fn pool(&self) -> PoolId {
         self.pool
+    }
+
+    fn cells(&self) -> u16 {
+        self.cells
     }
 
     fn read(&self, name: &Name) -> NameFuture<'_, Option<Entry>> {

@@ -59,6 +59,10 @@ impl NameStore for Slow {
         POOL
     }
 
+    fn cells(&self) -> u16 {
+        CELLS
+    }
+
     fn read(&self, name: &Name) -> NameFuture<'_, Option<Entry>> {
         let name = name.clone();
         self.send(move |names| now(names.read(&name)))
@@ -234,13 +238,18 @@ impl World {
         let mut world = Self {
             rng: Rc::new(RefCell::new(Rng::new(seed))),
             order,
-            names: MemoryNames::new(POOL),
+            names: MemoryNames::new(POOL, CELLS),
             network: Network::default(),
             media: (0..CELLS).map(|_| Rc::default()).collect(),
             owners: Vec::new(),
             tasks: Vec::new(),
         };
         world.owners = (0..CELLS).map(|cell| world.claim(CellId(cell))).collect();
+        if world.below(3) == 0 {
+            // R5
+            let (name, cell) = (volume(NAMES[0]), CellId(CELLS + 1));
+            world.names.put(&name, Entry { pool: POOL, cell, stamp: Stamp(1) }.encode(&name));
+        }
         world
     }
 
@@ -264,7 +273,7 @@ impl World {
         let name = NAMES[self.below(NAMES.len())];
         let entry = self.names.get(&volume(name)).unwrap();
         let cell = match entry {
-            Some(entry) if self.below(10) < 8 => usize::from(entry.cell.0),
+            Some(entry) if entry.cell.0 < CELLS && self.below(10) < 8 => usize::from(entry.cell.0),
             _ => self.below(usize::from(CELLS)),
         };
         let (owner, is_create) = (self.owners[cell].clone(), self.below(2) == 0);
@@ -351,7 +360,8 @@ fn check_calm(world: &mut World) {
     for name in NAMES {
         for is_create in [true, false] {
             let entry = world.names.get(&volume(name)).unwrap();
-            let cell = entry.map_or(CellId(0), |entry| entry.cell);
+            let cell = entry.map(|entry| entry.cell).filter(|cell| cell.0 < CELLS);
+            let cell = cell.unwrap_or(CellId::FIRST);
             let owner = world.owners[usize::from(cell.0)].clone();
             world.start(owner, name, is_create);
             world.settle();
@@ -388,12 +398,12 @@ fn orders_that_let_a_late_owner_take_an_entry_away_are_found() {
 
 #[test]
 fn a_name_of_another_cell_is_not_entered_and_not_left() {
-    let names = MemoryNames::new(POOL);
+    let names = MemoryNames::new(POOL, CELLS);
     let register = |cell| Register::new(Rc::new(names.clone()), CellId(cell));
     let see = |cell| now(Box::pin(async move { register(cell).see(volume("default/a")).await }));
     now(Box::pin(see(1).unwrap().enter(Stamp(1)))).unwrap();
     let seen = see(2).unwrap();
-    assert_eq!(seen.cell(), Some(CellId(1)));
+    assert_eq!(seen.cell(), Ok(Some(CellId(1))));
     let refused = now(Box::pin(seen.enter(Stamp(2))));
     let name = volume("default/a");
     assert_eq!(refused, Err(Error::Elsewhere { name, cell: CellId(1) }));
@@ -405,4 +415,38 @@ fn a_name_of_another_cell_is_not_entered_and_not_left() {
     assert_eq!(names.len(), 1, "it was entered since");
     now(Box::pin(see(1).unwrap().leave())).unwrap();
     assert!(names.is_empty());
+}
+
+#[test]
+fn an_entry_of_no_cell_is_taken_over_and_one_that_cannot_be_read_stays() {
+    let names = MemoryNames::new(POOL, CELLS);
+    let register = |cell| Register::new(Rc::new(names.clone()), CellId(cell));
+    let see = |cell| now(Box::pin(async move { register(cell).see(volume("default/a")).await }));
+    let name = volume("default/a");
+    let senseless = Entry { pool: POOL, cell: CellId(CELLS), stamp: Stamp(1) };
+    names.put(&name, senseless.encode(&name));
+    let (first, second) = (see(1).unwrap(), see(2).unwrap());
+    assert_eq!(first.cell(), Ok(None), "it is nobody's");
+    now(Box::pin(first.enter(Stamp(2)))).unwrap();
+    assert_eq!(now(Box::pin(second.enter(Stamp(3)))), Err(Error::Changed { name: name.clone() }));
+    names.put(&name, senseless.encode(&name));
+    now(Box::pin(see(2).unwrap().leave())).unwrap();
+    assert!(names.is_empty(), "who deletes it removes it");
+
+    let other = Entry { pool: PoolId([8; 16]), cell: CellId(1), stamp: Stamp(1) };
+    for (bytes, says) in [(vec![7; Entry::BYTES], "is damaged"), (other.encode(&name), "of pool")] {
+        names.put(&name, bytes);
+        let seen = see(1).unwrap();
+        let refused = [
+            seen.cell().map(drop).unwrap_err(),
+            now(Box::pin(seen.enter(Stamp(2)))).unwrap_err(),
+            now(Box::pin(see(1).unwrap().leave())).unwrap_err(),
+        ];
+        for refused in refused {
+            assert_eq!(refused.kind(), ErrorKind::Corrupt);
+            assert!(refused.to_string().contains(says), "{refused}");
+            assert!(refused.to_string().contains("once no cell has the name"), "{refused}");
+        }
+        assert_eq!(names.len(), 1, "it may be another cell's");
+    }
 }

@@ -38,7 +38,8 @@ impl Way {
     /// The volumes, for the thread of `reactor`.
     pub(crate) fn datasets(&self, reactor: &Reactor) -> Datasets {
         let Self { links, placement, shared } = self.clone();
-        Datasets::new(Dispatch::new(reactor.clone(), placement, links, None), shared)
+        // A pool that is not on RADOS alone has one cell.
+        Datasets::new(Dispatch::new(reactor.clone(), placement, links, None), shared, None)
     }
 }
 

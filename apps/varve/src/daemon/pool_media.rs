@@ -9,7 +9,6 @@ use varve_register::Register;
 use varve_types::{CellId, PoolId, ShardId};
 
 use crate::daemon::rados::RadosMedia;
-use crate::failure::Result;
 
 /// An open pool's media. Clones share them.
 #[derive(Clone)]
@@ -23,6 +22,8 @@ pub(crate) enum PoolMedia {
 /// What the thread of a shard works with.
 pub(crate) struct ShardMedia {
     pub(crate) media: Media,
+    /// Where names of the pool are entered, if it has several cells.
+    pub(crate) register: Option<Register>,
     /// What its disks do, if it has any.
     pub(crate) disks: Option<Rc<DiskStats>>,
     /// Its read cache, if it has one.
@@ -51,14 +52,6 @@ impl PoolMedia {
         match self {
             Self::Files(files) => files.pool(),
             Self::Rados(rados) => rados.whole(),
-        }
-    }
-
-    /// The register of names, in a pool of several cells.
-    pub(crate) async fn register(&self) -> Result<Option<Register>> {
-        match self {
-            Self::Rados(rados) => Ok(rados.pool().await?.register().map(|names| Register::new(names, self.cell()))),
-            Self::Files(_) => Ok(None),
         }
     }
 
@@ -104,7 +97,7 @@ impl PoolMedia {
             Self::Files(files) => {
                 let drive = files.drive(reactor)?;
                 let (media, disks) = (drive.media(shard)?, drive.stats().cloned());
-                Ok(ShardMedia { media, disks, cache: None })
+                Ok(ShardMedia { media, register: None, disks, cache: None })
             }
             Self::Rados(rados) => rados.media(reactor, shard).await,
         }

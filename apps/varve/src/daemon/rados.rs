@@ -17,6 +17,7 @@ use varve_media_rados::{
     Cluster, ClusterOptions, JournalPlace, LocalLane, Objects, RadosPool, RadosSpec,
 };
 use varve_reactor::{Loop, LoopConfig, Reactor};
+use varve_register::Register;
 use varve_types::{ByteCount, CellId, ErrorKind, PoolId, ShardId};
 
 use crate::daemon::files::random_id;
@@ -127,6 +128,22 @@ impl RadosHome {
         Cluster::connect(&options).map_err(|error| explain(&error))
     }
 
+    /// What the record of a cell says of it. Blocks.
+    pub(super) fn spec(&self, cluster: &Cluster, cell: CellId) -> Result<RadosSpec> {
+        let pool = self.pool()?.of_cell(cell);
+        let (at, connected) = (self.clone(), cluster.clone());
+        let opened = on_loop(async move {
+            let [data, meta] = at.objects(&connected)?;
+            Ok(RadosPool::open(data, meta, pool).await?.spec().clone())
+        })?;
+        let spec = opened.map_err(|error: varve_media::Error| explain(&error))?;
+        if spec.cell.cell != cell {
+            let what = format!("pool {pool} is cell {} of a pool", spec.cell.cell.0);
+            return Err(Failure::misuse(what).hint("name the pool that it is a cell of"));
+        }
+        Ok(spec)
+    }
+
     /// The objects of the two pools of RADOS: for segments, and for everything else.
     pub(super) fn objects(&self, cluster: &Cluster) -> varve_media::Result<[Rc<dyn Objects>; 2]> {
         Ok([cluster.objects(&self.data_pool)?, cluster.objects(&self.meta_pool)?])
@@ -211,17 +228,7 @@ impl RadosMedia {
     }
 
     fn open_cell(cluster: Cluster, home: RadosHome, cell: CellId) -> Result<Self> {
-        let pool = home.pool()?.of_cell(cell);
-        let (at, connected) = (home.clone(), cluster.clone());
-        let opened = on_loop(async move {
-            let [data, meta] = at.objects(&connected)?;
-            Ok(RadosPool::open(data, meta, pool).await?.spec().clone())
-        })?;
-        let spec = opened.map_err(|error| explain(&error))?;
-        if spec.cell.cell != cell {
-            let what = format!("pool {pool} is cell {} of a pool", spec.cell.cell.0);
-            return Err(Failure::misuse(what).hint("name the pool that it is a cell of"));
-        }
+        let spec = home.spec(&cluster, cell)?;
         let journal = open_journal(&home, &spec)?;
         Ok(Self { cluster, home, spec, journal, cache: None })
     }
@@ -299,6 +306,7 @@ impl RadosMedia {
             None => None,
         };
         let (mut media, _) = pool.claim(reactor, shard, lane).await?;
+        let register = pool.register().map(|store| Register::new(store, self.spec.cell.cell));
         let mut cache = None;
         if let Some(file) = &self.cache {
             let of_cell = u32::from(self.spec.cell.cell.0) * u32::from(self.spec.lane_count);
@@ -308,7 +316,7 @@ impl RadosMedia {
             cache = Some(cached);
         }
         let disks = drive.and_then(|drive| drive.stats().cloned());
-        Ok(ShardMedia { media, disks, cache })
+        Ok(ShardMedia { media, register, disks, cache })
     }
 }
 
