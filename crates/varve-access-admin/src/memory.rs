@@ -101,8 +101,8 @@ impl MemoryBackend {
             findings: (0..dangling).map(|_| finding()).collect(),
             not_checked: (0..unserved).map(|_| left_out()).collect(),
         };
-        let (state, references, error) = (CheckState::Done, report.references, None);
-        CheckStatus { state, references, report: Some(report), error }
+        let (state, references) = (CheckState::Done, report.references);
+        CheckStatus { state, references, report: Some(report), ..CheckStatus::default() }
     }
 
     fn create(&self, spec: &CreateVolume) -> Result<Volume> {
@@ -119,6 +119,7 @@ impl MemoryBackend {
             id: volumes.len() as u64 + 1,
             name: name.clone(),
             namespace: "default".to_owned(),
+            cell: None,
             size_bytes: spec.size_bytes,
             block_size_bytes: spec.block_size_bytes.unwrap_or(limits::BLOCK_SIZE_DEFAULT),
             created_unix_ms: CREATED_UNIX_MS,
@@ -165,6 +166,7 @@ impl MemoryBackend {
             used_bytes: 3 << 30,
             free_bytes: 61 << 30,
             drives: vec![Drive { path: "varve-data/drive".to_owned(), size_bytes: Some(65 << 30) }],
+            missing_cells: Vec::new(),
         }
     }
 
@@ -230,6 +232,8 @@ impl MemoryBackend {
             outstanding_bytes: reserved_bytes,
             fill: Self::fill_now(),
             volumes,
+            cells: Vec::new(),
+            missing_cells: Vec::new(),
         }
     }
 
@@ -243,6 +247,7 @@ impl MemoryBackend {
     fn status_now(&self) -> Status {
         let shard = |shard| ShardStatus {
             shard,
+            cell: None,
             state: ShardState::Serving,
             trouble: None,
             undrained_bytes: 12 << 20,
@@ -278,6 +283,8 @@ impl MemoryBackend {
             ]),
             memory: MemoryStatus { budget_bytes: 512 << 20, used_bytes: 100 << 20 },
             shards: vec![shard(0), shard(1)],
+            cells: Vec::new(),
+            missing_cells: Vec::new(),
         }
     }
 }
@@ -306,6 +313,7 @@ fn plain(name: String, size_bytes: u64) -> CreateVolume {
         compression: None,
         quota_bytes: None,
         reservation: None,
+        beside: None,
     }
 }
 

@@ -109,7 +109,9 @@ impl Ways {
             }
         };
         match connected {
-            Ok((Answer::Accepted, stream)) => Ok(Way::There(Box::new(Line { to: owner.id, stream }))),
+            Ok((Answer::Accepted, stream)) => {
+                Ok(Way::There(Box::new(Line { to: owner.id, stream })))
+            }
             Ok((
                 answer @ (Answer::OtherVersion { .. }
                 | Answer::OtherPool
