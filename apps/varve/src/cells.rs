@@ -48,21 +48,21 @@ pub(crate) fn table(cells: &[CellStatus]) -> String {
             FillLevel::NearFull => "near full",
             FillLevel::Full => "full",
         };
-        vec![
-            cell.to_string(),
-            ByteCount(fill.used_bytes).to_string(),
-            ByteCount(fill.capacity_bytes).to_string(),
-            level.to_owned(),
-            node.clone().unwrap_or_else(|| "-".to_owned()),
-        ]
+        let amounts = [fill.used_bytes, fill.capacity_bytes].map(|it| ByteCount(it).to_string());
+        let [used, capacity] = amounts;
+        let row = [cell.to_string(), used, capacity, level.to_owned()];
+        row.into_iter().chain(node.clone()).collect()
     };
-    let rows: Vec<Vec<String>> = cells.iter().map(row).collect();
-    let header = [
+    let mut rows: Vec<Vec<String>> = cells.iter().map(row).collect();
+    let mut header = vec![
         ("CELL", Align::Right),
         ("USED", Align::Right),
         ("CAPACITY", Align::Right),
         ("SPACE", Align::Left),
-        ("NODE", Align::Left),
     ];
+    if cells.iter().any(|cell| cell.node.is_some()) {
+        header.push(("NODE", Align::Left));
+        rows.iter_mut().for_each(|row| row.resize(header.len(), "-".to_owned()));
+    }
     format!("\n{}", table::columns(&header, &rows))
 }
