@@ -2,6 +2,7 @@
 
 mod age;
 mod bench;
+mod cells;
 mod check;
 mod cli;
 mod client;

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::extract::Request;
-use axum::http::header;
+use axum::http::{HeaderMap, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use hyper::server::conn::http1;
@@ -272,13 +272,20 @@ async fn serve_connection(
 
 /// A web page that a browser here shows could resolve its own name to 127.0.0.1 and call the API: only loopback names pass.
 async fn refuse_foreign_hosts(request: Request, next: Next) -> Response {
-    let host = request.headers().get(header::HOST).and_then(|value| value.to_str().ok());
-    let host = host.unwrap_or_default();
-    if is_loopback_name(host) {
-        next.run(request).await
-    } else {
-        Error::Host { host: host.to_owned() }.into_response()
+    match check_host(request.headers()) {
+        Ok(()) => next.run(request).await,
+        Err(error) => error.into_response(),
     }
+}
+
+/// Refuses requests of a network that do not name this machine's loopback address as their host.
+///
+/// # Errors
+/// `Denied`.
+pub fn check_host(headers: &HeaderMap) -> Result<()> {
+    let host = headers.get(header::HOST).and_then(|value| value.to_str().ok());
+    let host = host.unwrap_or_default();
+    if is_loopback_name(host) { Ok(()) } else { Err(Error::Host { host: host.to_owned() }) }
 }
 
 fn is_loopback_name(host: &str) -> bool {

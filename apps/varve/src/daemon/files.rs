@@ -73,7 +73,7 @@ pub(crate) fn facts(
     let config = source.shard_config(ShardId(0));
     let capacity_bytes = shards * config.usable_bytes(segments / shards, geometry.segment_bytes);
     Ok(PoolFacts {
-        id: media.whole().to_string(),
+        id: media.pool().to_string(),
         created_unix_ms: media.created_unix_ms(),
         shards: media.lane_count(),
         segment_size_bytes,

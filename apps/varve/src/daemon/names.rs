@@ -1,6 +1,6 @@
 //! Which cell of a pool has a volume, for the threads that take clients: the register of names, read by a thread of its own.
 //!
-//! A name that nobody has entered, or that makes no sense, is for the first cell to refuse: no cell has it.
+//! No cell has a name that nobody has entered, or that makes no sense.
 
 use std::rc::Rc;
 use std::sync::{Arc, mpsc};
@@ -24,7 +24,7 @@ pub(crate) struct Names(PortSender<Question>);
 
 struct Question {
     name: Name,
-    answer: oneshot::Sender<std::result::Result<CellId, String>>,
+    answer: oneshot::Sender<std::result::Result<Option<CellId>, String>>,
 }
 
 impl Names {
@@ -47,8 +47,11 @@ impl Names {
     ///
     /// # Errors
     /// Why the register cannot be read.
-    pub(crate) async fn cell_of(&self, export: &str) -> std::result::Result<CellId, String> {
-        let Ok(full) = volume_of(export) else { return Ok(CellId::FIRST) };
+    pub(crate) async fn cell_of(
+        &self,
+        export: &str,
+    ) -> std::result::Result<Option<CellId>, String> {
+        let Ok(full) = volume_of(export) else { return Ok(None) };
         let (answer, answered) = oneshot::channel();
         let question = Question { name: Name { sort: Sort::Volume, full }, answer };
         self.0.send(question).map_err(|_| "too many names are looked for at a time".to_owned())?;
@@ -91,7 +94,7 @@ async fn answer_all(
             let register = Rc::clone(register);
             reactor.spawn(async move {
                 let entry = register.read(&name).await;
-                let cell = entry.map(|entry| entry.map_or(CellId::FIRST, |entry| entry.cell));
+                let cell = entry.map(|entry| entry.map(|entry| entry.cell));
                 let _ = answer.send(cell.map_err(|error| error.to_string())); // Who asked may have gone.
             });
         }

@@ -562,12 +562,12 @@ mod tests {
             assert_eq!((one.was_told(), next.was_told()), ("owner", "stands by"));
             assert_eq!(last.was_told(), "stands by");
             reactor.sleep(SECOND_NS).await;
-            assert_eq!(one.views.borrow().standing_by().len(), 2);
+            assert_eq!(one.views.borrow().standing_by(CellId::FIRST).len(), 2);
             one.words.send(Word::Leave).ok().unwrap();
             reactor.sleep(SECOND_NS).await;
             assert_eq!(one.ended.await.unwrap(), Standing::Left);
             assert_eq!((next.was_told(), last.was_told()), ("owner", "stands by"));
-            assert_eq!(next.views.borrow().standing_by().len(), 1);
+            assert_eq!(next.views.borrow().standing_by(CellId::FIRST).len(), 1);
         });
     }
 

@@ -47,14 +47,6 @@ impl PoolMedia {
         }
     }
 
-    /// Identity of the pool that this is, or is a cell of.
-    pub(crate) fn whole(&self) -> PoolId {
-        match self {
-            Self::Files(files) => files.pool(),
-            Self::Rados(rados) => rados.whole(),
-        }
-    }
-
     /// Cells of the pool.
     pub(crate) fn cells(&self) -> u16 {
         match self {

@@ -43,7 +43,7 @@ impl ServedCell {
         let (begin, cell) = (Instant::now(), media.cell());
         let source = EngineSource::new(settings, media);
         let facts = files::facts(settings, &source, home.drives(), home.journal())?;
-        let facts = PoolFacts { nodes: door.map(Door::watcher), ..facts };
+        let facts = PoolFacts { nodes: door.map(|door| door.watcher(cell)), ..facts };
         let pool = pool::open(Plan::<EngineStack> { facts, source, nbd })?;
         let open_ms = u64::try_from(begin.elapsed().as_millis()).unwrap_or(u64::MAX);
         tracing::info!(open_ms, pool = pool.summary(), "pool open");

@@ -166,6 +166,7 @@ impl ShardStack for EngineStack {
         ShardReport {
             status: ShardStatus {
                 shard: self.shard.0,
+                cell: None,
                 state,
                 trouble,
                 undrained_bytes: stats.buffer_bytes,

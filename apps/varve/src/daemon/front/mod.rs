@@ -3,6 +3,7 @@
 //! ```text
 //!  client ──▶ sockets ──▶ nbd: TLS, handshake ──▶ this node serves: a thread gets socket, TLS and what was agreed on
 //!                    └──▶ whole: S3, admin API ─▶ another one does: `links` carry it there
+//!                          `admin` stands before the admin APIs of several cells
 //! ```
 //!
 //! A client of NBD goes to the cell of its volume (`names`), of S3 to the first one, which has all buckets; a caller of the admin API to the first one, unless it is asked of several (`admin`).
@@ -11,6 +12,8 @@
 //! F2. Who serves has a client by itself: nothing of the front is on its way then.
 //! F3. Nobody is told of an export but by who serves it.
 
+mod admin;
+mod cells;
 mod nbd;
 mod sockets;
 mod whole;
@@ -25,6 +28,7 @@ use varve_access_nbd::{TlsConfig, TlsMode};
 use varve_membership::link::FrontEnd;
 use varve_types::CellId;
 
+use self::cells::CellsOfAdmin;
 use self::sockets::ClientListener;
 pub(crate) use self::sockets::{FrontSockets, S3Socket};
 use super::links::{ClientStream, Door, Ways};
@@ -134,9 +138,13 @@ impl Reception {
         }
     }
 
-    async fn receive(&self, front_end: FrontEnd, client: ClientStream) {
+    async fn receive(self: Arc<Self>, front_end: FrontEnd, client: ClientStream) {
         match front_end {
             FrontEnd::Export => self.receive_nbd(client).await,
+            FrontEnd::Admin if self.names.is_some() => {
+                let (cells, address) = (Arc::new(CellsOfAdmin(self)), client.address());
+                admin::route(cells, client.into_stream(), address).await;
+            }
             FrontEnd::S3 | FrontEnd::Admin => {
                 self.receive_whole(front_end, CellId::FIRST, client).await;
             }

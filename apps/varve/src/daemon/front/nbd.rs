@@ -167,7 +167,7 @@ impl Handshake<'_> {
             match cell.unwrap_or_else(|_| Err("the register of names does not answer".to_owned())) {
                 Ok(cell) => {
                     self.deadline += begin.elapsed();
-                    return Ok(cell);
+                    return Ok(cell.unwrap_or(CellId::FIRST)); // Whoever does not have it refuses it.
                 }
                 Err(why) => self.hold(NoWay::NotYet(why), until).await?,
             }

@@ -52,7 +52,7 @@ impl Reception {
     }
 
     /// A place at the front-end of this node.
-    async fn place(&self, front_end: FrontEnd, cell: CellId) -> Result<Place, NoWay> {
+    pub(super) async fn place(&self, front_end: FrontEnd, cell: CellId) -> Result<Place, NoWay> {
         let closed = || NoWay::not_yet("this node serves no more");
         if front_end == FrontEnd::S3 {
             let s3 = self.ways.here(cell, |fronts| fronts.s3.clone()).ok_or_else(closed)?;
@@ -67,23 +67,17 @@ impl Reception {
 }
 
 /// Where a client of this node goes.
-enum Place {
+pub(super) enum Place {
     S3(OwnedPermit<S3Client>),
     Admin(OwnedPermit<AdminClient>),
 }
 
 impl Place {
     /// F2
-    fn serve(self, client: ClientStream) {
+    pub(super) fn serve(self, client: ClientStream) {
         let address = client.address();
         match self {
-            Self::Admin(place) => {
-                let stream: Box<dyn varve_access_admin::Stream> = match client {
-                    ClientStream::Unix(stream) => Box::new(stream),
-                    ClientStream::Tcp(stream, _) => Box::new(stream),
-                };
-                drop(place.send((stream, address)));
-            }
+            Self::Admin(place) => drop(place.send((client.into_stream(), address))),
             Self::S3(place) => match client {
                 ClientStream::Tcp(stream, _) => match stream.into_std() {
                     Ok(stream) => {

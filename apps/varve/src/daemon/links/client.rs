@@ -23,6 +23,14 @@ impl ClientStream {
         }
     }
 
+    /// The same for who only reads and writes.
+    pub(crate) fn into_stream(self) -> Box<dyn varve_access_admin::Stream> {
+        match self {
+            Self::Unix(stream) => Box::new(stream),
+            Self::Tcp(stream, _) => Box::new(stream),
+        }
+    }
+
     pub(crate) async fn readable(&self) -> io::Result<()> {
         match self {
             Self::Unix(stream) => stream.readable().await,

@@ -162,9 +162,9 @@ impl Door {
         Arc::clone(&self.lobby) as Arc<dyn varve_access_nbd::Gate>
     }
 
-    /// What others carry, for as long as anybody asks.
-    pub(crate) fn watcher(&self) -> super::figures::Watcher {
-        super::figures::Watcher(Arc::clone(&self.lobby))
+    /// What others carry, as the owner of a cell tells it, for as long as anybody asks.
+    pub(crate) fn watcher(&self, cell: CellId) -> super::figures::Watcher {
+        super::figures::Watcher { lobby: Arc::clone(&self.lobby), cell }
     }
 
     #[cfg(test)]

@@ -233,7 +233,7 @@ fn bytes_are_carried_as_they_are_and_counted() {
         carrying.await.unwrap().unwrap();
         echo.await.unwrap();
         let told = loop {
-            let told = rig.door.watcher().nodes().swap_remove(1);
+            let told = rig.door.watcher(CellId::FIRST).nodes().swap_remove(1);
             if told.connections_open == 0 {
                 break told;
             }
@@ -241,7 +241,7 @@ fn bytes_are_carried_as_they_are_and_counted() {
         };
         let counted = (told.connections, told.received_bytes, told.sent_bytes);
         assert_eq!(counted, (1, 3_000_001, 3_000_001));
-        for metric in rig.door.watcher().metrics() {
+        for metric in rig.door.watcher(CellId::FIRST).metrics() {
             let is_counter = matches!(metric.kind, varve_access_admin::MetricKind::Counter);
             assert_eq!(metric.name.ends_with("_total"), is_counter, "{}", metric.name);
         }
@@ -312,7 +312,7 @@ fn who_says_nothing_or_half_a_hello_or_another_version_is_let_go_of() {
             let _cut_or_ended = link.read_to_end(&mut answer).await;
             assert_eq!(answer.len(), answers);
         }
-        assert!(rig.door.watcher().nodes().iter().all(|node| node.connections == 0));
+        assert!(rig.door.watcher(CellId::FIRST).nodes().iter().all(|node| node.connections == 0));
     });
 }
 

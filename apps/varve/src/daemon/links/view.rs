@@ -37,15 +37,10 @@ impl View {
         owner.is_some() && owner == self.me
     }
 
-    /// The cells that a node is to serve.
-    pub(crate) fn cells_of(&self, node: NodeId) -> Vec<CellId> {
-        let cells = (0..).map(CellId).zip(&self.owners);
-        cells.filter(|(_, owner)| **owner == Some(node)).map(|(cell, _)| cell).collect()
-    }
-
-    /// Where nodes are that serve nothing, for people.
-    pub(crate) fn standing_by(&self) -> Vec<String> {
-        let others = self.nodes.iter().filter(|node| !self.owners.contains(&Some(node.id)));
+    /// Where nodes are that do not serve a cell, for people.
+    pub(crate) fn standing_by(&self, cell: CellId) -> Vec<String> {
+        let owner = self.owner(cell);
+        let others = self.nodes.iter().filter(|node| Some(node.id) != owner);
         others.map(|node| node.place.clone()).collect()
     }
 }

@@ -119,6 +119,7 @@ impl ShardStack for MemoryStack {
             id: 1,
             name: spec.name.clone(),
             namespace: "default".to_owned(),
+            cell: None,
             size_bytes: spec.size_bytes,
             block_size_bytes: 4096,
             created_unix_ms: 0,
@@ -154,6 +155,7 @@ impl ShardStack for MemoryStack {
         ShardReport {
             status: ShardStatus {
                 shard: self.shard,
+                cell: None,
                 state: ShardState::Serving,
                 trouble: None,
                 undrained_bytes: 0,
@@ -216,6 +218,7 @@ fn create(backend: &dyn AdminBackend, name: &str) {
         compression: None,
         quota_bytes: None,
         reservation: None,
+        beside: None,
     };
     answer(backend.create_volume(spec)).unwrap();
 }
