@@ -357,14 +357,13 @@ fn a_record_of_a_later_version_is_told_whatever_its_length() {
             open().await.err().map(|error| error.kind())
         };
         assert_eq!(put(record.clone()).await, None);
-        let longer = [record.clone(), vec![0; 8]].concat();
-        for (bytes, version, kind) in [
-            (&record, 4, ErrorKind::Unsupported),
-            (&longer, 4, ErrorKind::Unsupported),
-            (&longer, 1, ErrorKind::Corrupt), // Its length is that of version 3.
-            (&record, 3, ErrorKind::Corrupt),
+        let longer = |len| [record.clone(), vec![0; len]].concat();
+        for (mut bytes, version, kind) in [
+            (longer(0), 4, ErrorKind::Unsupported),
+            (longer(16), 4, ErrorKind::Unsupported),
+            (longer(8), 1, ErrorKind::Corrupt), // Its length is that of version 3.
+            (longer(0), 3, ErrorKind::Corrupt),
         ] {
-            let mut bytes = bytes.clone();
             bytes[8] = version;
             assert_eq!(put(bytes).await, Some(kind), "version {version}");
         }
