@@ -96,9 +96,7 @@ impl Sum {
 /// Puts a question to all cells, each of which has `patience` for the answer.
 async fn gather<C: Cells>(cells: &C, question: &Asked, patience: Duration) -> Result<Asking> {
     let ask = |cell: CellId| async move {
-        let answer = async {
-            Whole::read(question.send(cells, cell, CELL_MAX).await?, cell).await
-        };
+        let answer = async { Whole::read(question.send(cells, cell, CELL_MAX).await?, cell).await };
         let late = |_| Err(none_answers(&format!("cell {cell} takes too long")));
         (cell, timeout(patience, answer).await.unwrap_or_else(late))
     };
@@ -121,7 +119,11 @@ async fn gather<C: Cells>(cells: &C, question: &Asked, patience: Duration) -> Re
             }
         }
     }
-    if answers.is_empty() { Err(none_answers(&why)) } else { Ok(Asking::Gathered(Gathered { status, cells: answers, missing })) }
+    if answers.is_empty() {
+        Err(none_answers(&why))
+    } else {
+        Ok(Asking::Gathered(Gathered { status, cells: answers, missing }))
+    }
 }
 
 /// Whether it says what is wrong with the request, or that it is to be made again.
@@ -130,7 +132,10 @@ fn is_for_client(answer: &Whole) -> bool {
 }
 
 fn none_answers(why: &str) -> Error {
-    unavailable(format!("no cell of the pool answers: {why}"), "try again; the log of the nodes says what they wait for")
+    unavailable(
+        format!("no cell of the pool answers: {why}"),
+        "try again; the log of the nodes says what they wait for",
+    )
 }
 
 fn json<T: DeserializeOwned>(bytes: &Bytes) -> Option<T> {
@@ -173,8 +178,7 @@ fn volumes(page: &Page, all: Gathered<VolumePage>) -> VolumePage {
         (share.volumes, share.next)
     };
     let shares = all.cells.into_iter().map(share).collect();
-    let (volumes, next) =
-        page.join(shares, |volume: &v1::Volume| &volume.name, str::to_owned);
+    let (volumes, next) = page.join(shares, |volume: &v1::Volume| &volume.name, str::to_owned);
     VolumePage { volumes, next, missing_cells: all.missing }
 }
 

@@ -58,7 +58,9 @@ mod tests {
     #[test]
     fn each_metric_is_described_once_and_has_the_values_of_all_cells() {
         let of = |times: u64| {
-            format!("# HELP varve_a_b Some.\n# TYPE varve_a_b histogram\nvarve_a_b_bucket{{le=\"1\"}} {times}\nvarve_a_b_sum {times}\n")
+            format!(
+                "# HELP varve_a_b Some.\n# TYPE varve_a_b histogram\nvarve_a_b_bucket{{le=\"1\"}} {times}\nvarve_a_b_sum {times}\n"
+            )
         };
         let more = "# HELP varve_c_d More.\n# TYPE varve_c_d gauge\nvarve_c_d 7\n".to_owned();
         let answers = [(CellId(0), of(1)), (CellId(2), more + &of(2))];

@@ -94,9 +94,7 @@ async fn answer<C: Cells>(cells: &C, request: Request<Incoming>, is_of_network: 
         }
         let asked = Asked::read(request).await?;
         match Target::of(&asked) {
-            Target::First => {
-                asked.send(cells, CellId::FIRST, CONNECT_MAX).await.map(reply::passed)
-            }
+            Target::First => asked.send(cells, CellId::FIRST, CONNECT_MAX).await.map(reply::passed),
             Target::One { place, is_volume } => place.ask(cells, &asked, is_volume).await,
             Target::All(sum) => sum.ask(cells, &asked).await,
         }

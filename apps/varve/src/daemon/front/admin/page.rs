@@ -99,7 +99,10 @@ mod tests {
         assert_eq!(join(9, &[(&["a", "d"], None), (&["b", "c"], Some("c"))]), to("a b c", "c"));
         assert_eq!(join(9, &[(&[], None), (&["b"], Some("b"))]), to("b", "b"));
         assert_eq!(join(9, &[(&[], None), (&[], None)]), all(""));
-        assert_eq!(join(9, &[(&["z@a"], None), (&["a/v@a", "x/v@a"], None)]), all("a/v@a z@a x/v@a"));
+        assert_eq!(
+            join(9, &[(&["z@a"], None), (&["a/v@a", "x/v@a"], None)]),
+            all("a/v@a z@a x/v@a")
+        );
     }
 
     #[test]
@@ -109,7 +112,9 @@ mod tests {
         assert_eq!(page.share("/v1/volumes", 2), "/v1/volumes?limit=250&after=a%2Fb%20%C3%BC%25");
         assert_eq!(page.share("/v1/volumes", 256), "/v1/volumes?limit=100&after=a%2Fb%20%C3%BC%25");
         assert_eq!(Page::of("limit=3").unwrap().share("/v1/volumes", 256), "/v1/volumes?limit=3");
-        for bad in ["limit=0", "limit=10001", "limit=x", "colour=blue", "after=%", "after=%f", "after=%ff"] {
+        for bad in
+            ["limit=0", "limit=10001", "limit=x", "colour=blue", "after=%", "after=%f", "after=%ff"]
+        {
             assert!(Page::of(bad).is_none(), "{bad}");
         }
     }

@@ -204,7 +204,12 @@ async fn together<C: Cells>(cells: &C, names: &BTreeSet<String>) -> Result<CellI
     let (here, there) = (in_cell(first), in_cell(*other));
     Err(Error::Backend {
         kind: ErrorKind::Conflict,
-        message: format!("snapshots at one instant are of volumes in one cell, and there are {here}, {there}"),
-        hint: Some("make volumes that belong together in one cell: `varve volume create --beside VOLUME`".to_owned()),
+        message: format!(
+            "snapshots at one instant are of volumes in one cell, and there are {here}, {there}"
+        ),
+        hint: Some(
+            "make volumes that belong together in one cell: `varve volume create --beside VOLUME`"
+                .to_owned(),
+        ),
     })
 }

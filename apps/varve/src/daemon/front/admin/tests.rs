@@ -89,12 +89,7 @@ impl Fake {
     }
 
     /// One request: status and JSON body (null when empty).
-    async fn call(
-        self: &Arc<Self>,
-        method: &str,
-        path: &str,
-        body: Option<Value>,
-    ) -> (u16, Value) {
+    async fn call(self: &Arc<Self>, method: &str, path: &str, body: Option<Value>) -> (u16, Value) {
         let body = body.map(|body| body.to_string()).unwrap_or_default();
         let length = body.len();
         let request = format!(
@@ -145,7 +140,8 @@ impl Cells for Fake {
             }
             Conduct::Nobody => return Err(io::Error::other("nobody is to serve it")),
         }
-        cell.api.send((Box::new(far), None)).await.map_err(io::Error::other)?;
+        let taken = cell.api.send((Box::new(far), None)).await;
+        taken.map_err(|_| io::Error::other("its API has ended"))?;
         Ok(Box::new(near))
     }
 

@@ -16,7 +16,9 @@ pub(super) fn status(all: Gathered<Status>) -> Status {
     let all_serve = cells.iter().all(|(_, status)| status.state == ServiceState::Serving);
     let is_whole = all_serve && missing.is_empty();
     let fills = cells.iter().map(|(cell, status)| (*cell, &status.fill));
-    let in_cells = cells.iter().map(|(cell, status)| cell_status(*cell, &status.fill, status.nodes.as_deref()));
+    let in_cells = cells
+        .iter()
+        .map(|(cell, status)| cell_status(*cell, &status.fill, status.nodes.as_deref()));
     let shards = cells.iter().flat_map(|(cell, status)| {
         let numbered = |mut shard: ShardStatus| {
             shard.cell = Some(cell.0);
@@ -123,7 +125,9 @@ pub(super) fn check(all: Gathered<CheckStatus>) -> CheckStatus {
     };
     let why = |(cell, check): &(CellId, CheckStatus)| match (&check.error, check.state) {
         (Some(error), _) => Some(format!("cell {cell}: {error}")),
-        (None, CheckState::Idle) => Some(format!("cell {cell}: its daemon was started since, or it moved")),
+        (None, CheckState::Idle) => {
+            Some(format!("cell {cell}: its daemon was started since, or it moved"))
+        }
         (None, _) => None,
     };
     let error = cells.iter().find_map(why).filter(|_| state == CheckState::Failed);
@@ -178,7 +182,8 @@ fn fill<'a>(fills: impl Iterator<Item = (CellId, &'a Fill)> + Clone) -> Fill {
     let fullest = fills.clone().max_by_key(|(_, fill)| (fill.level, fill.used_percent()));
     let (cell, fullest) = fullest.expect("one has answered");
     let percent = fullest.used_percent();
-    let advice = fullest.advice.as_ref().map(|advice| format!("cell {cell} is at {percent} %: {advice}"));
+    let advice =
+        fullest.advice.as_ref().map(|advice| format!("cell {cell} is at {percent} %: {advice}"));
     Fill {
         used_bytes: total(fills.clone().map(|(_, fill)| fill.used_bytes)),
         capacity_bytes: total(fills.map(|(_, fill)| fill.capacity_bytes)),
@@ -210,7 +215,8 @@ fn nodes(cells: &[(CellId, Status)]) -> Option<Vec<NodeStatus>> {
             };
             known.serves |= node.serves;
             if is_new {
-                known.connections_open = known.connections_open.saturating_add(node.connections_open);
+                known.connections_open =
+                    known.connections_open.saturating_add(node.connections_open);
                 known.connections = known.connections.saturating_add(node.connections);
                 known.received_bytes = known.received_bytes.saturating_add(node.received_bytes);
                 known.sent_bytes = known.sent_bytes.saturating_add(node.sent_bytes);

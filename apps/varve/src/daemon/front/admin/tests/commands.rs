@@ -78,13 +78,23 @@ CELL  SHARD  STATE    UNDRAINED               LANE
     assert!(status.contains(expected), "{status}");
     let nodes = socket.run(&["node", "list"]);
     let cells = "SERVES  CELLS  CONNECTIONS";
-    assert!(nodes.contains(cells) && nodes.contains("yes     0, 1 ") && nodes.contains("no      none "), "{nodes}");
+    assert!(
+        nodes.contains(cells) && nodes.contains("yes     0, 1 ") && nodes.contains("no      none "),
+        "{nodes}"
+    );
     let df = socket.run(&["df"]);
     assert!(df.contains("\nCELL    USED  CAPACITY  SPACE\n   0   7 GiB    64 GiB  ok\n"), "{df}");
 
     socket.fake.conducts(1, Conduct::Nobody);
     let told = "no answer from cells 1: what they hold is missing here\n";
-    for command in [&["status"][..], &["df"], &["volume", "list"], &["pool", "show"], &["node", "list"], &["volume", "snapshot", "list"]] {
+    for command in [
+        &["status"][..],
+        &["df"],
+        &["volume", "list"],
+        &["pool", "show"],
+        &["node", "list"],
+        &["volume", "snapshot", "list"],
+    ] {
         let text = socket.run(command);
         assert!(text.contains(told), "{command:?}: {text}");
         if command[0] != "node" {

@@ -43,7 +43,10 @@ async fn of_cells_none_of_which_answers_nothing_is_made_up() {
     for path in ["/v1/status", "/v1/space", "/v1/volumes", "/metrics"] {
         let (status, refused) = fake.call("GET", path, None).await;
         assert_eq!((status, &refused["kind"]), (503, &json!("unavailable")), "{path}");
-        assert!(refused["message"].as_str().unwrap().contains("nobody is to serve it"), "{refused}");
+        assert!(
+            refused["message"].as_str().unwrap().contains("nobody is to serve it"),
+            "{refused}"
+        );
     }
     let (status, refused) = fake.call("GET", "/v1/buckets", None).await;
     assert_eq!(status, 503);
@@ -115,6 +118,9 @@ async fn a_count_that_takes_long_is_to_be_asked_for_again() {
     let fake = Fake::new(vec![MemoryBackend::default(), MemoryBackend::with_slow_counts(1)]);
     let request = "GET /v1/space HTTP/1.1\r\nhost: x\r\n\r\n";
     let answer = fake.exchange(request, None).await;
-    assert!(answer.starts_with("HTTP/1.1 503 ") && answer.contains("\r\nretry-after: 0\r\n"), "{answer}");
+    assert!(
+        answer.starts_with("HTTP/1.1 503 ") && answer.contains("\r\nretry-after: 0\r\n"),
+        "{answer}"
+    );
     assert_eq!(fake.get("/v1/space").await["missing_cells"], Value::Null);
 }

@@ -21,7 +21,10 @@ async fn paths_with_a_name_lead_to_its_cell_and_answers_say_which() {
     assert_eq!(fake.get("/v1/volumes/%62").await["cell"], 1);
     let (status, changed) =
         fake.call("PATCH", "/v1/volumes/b", Some(json!({"size_bytes": 2u64 << 30}))).await;
-    assert_eq!((status, &changed["cell"], &changed["size_bytes"]), (200, &json!(1), &json!(2u64 << 30)));
+    assert_eq!(
+        (status, &changed["cell"], &changed["size_bytes"]),
+        (200, &json!(1), &json!(2u64 << 30))
+    );
     let family = fake.get("/v1/volumes/b/space").await;
     assert_eq!((&family["volume"]["name"], &family["cell"]), (&json!("b"), &Value::Null));
     let (status, _) = fake.call("POST", "/v1/snapshots", Some(json!({"names": ["b@s"]}))).await;
@@ -91,7 +94,10 @@ async fn snapshots_at_one_instant_are_of_one_cell() {
         async move { fake.call("POST", "/v1/snapshots", Some(json!({"names": names}))).await }
     };
     let (status, taken) = take(json!(["b@s", "c@s"])).await;
-    assert_eq!((status, names(&taken, "snapshots")), (201, vec!["b@s".to_owned(), "c@s".to_owned()]));
+    assert_eq!(
+        (status, names(&taken, "snapshots")),
+        (201, vec!["b@s".to_owned(), "c@s".to_owned()])
+    );
     let (status, refused) = take(json!(["c@t", "a@t", "b@t"])).await;
     assert_eq!((status, &refused["kind"]), (409, &json!("conflict")));
     let expected = "snapshots at one instant are of volumes in one cell, and there are `a` in cell 0, `b`, `c` in cell 1";

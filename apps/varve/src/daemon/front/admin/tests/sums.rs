@@ -34,7 +34,10 @@ async fn a_listing_has_the_names_of_all_cells_in_order_page_by_page() {
     let page = fake.get("/v1/snapshots?limit=3").await;
     assert_eq!(names(&page, "snapshots"), ["v004@x", "v004@y", "v007@x"]);
     let page = fake.get("/v1/snapshots?limit=3&after=v007%40x").await;
-    assert_eq!((names(&page, "snapshots"), &page["next"]), (vec!["v007@y".to_owned()], &Value::Null));
+    assert_eq!(
+        (names(&page, "snapshots"), &page["next"]),
+        (vec!["v007@y".to_owned()], &Value::Null)
+    );
 }
 
 #[tokio::test]
@@ -48,7 +51,8 @@ async fn amounts_are_summed_up_and_the_fullest_cell_is_the_pools() {
     assert_eq!((&status["state"], &status["missing_cells"]), (&json!("serving"), &Value::Null));
     assert_eq!(status["memory"]["budget_bytes"], json!(3 * (512u64 << 20)));
     let shards = status["shards"].as_array().unwrap().iter();
-    let shards: Vec<_> = shards.map(|shard| (shard["cell"].as_u64(), shard["shard"].as_u64())).collect();
+    let shards: Vec<_> =
+        shards.map(|shard| (shard["cell"].as_u64(), shard["shard"].as_u64())).collect();
     assert_eq!((shards.len(), shards[3]), (6, (Some(1), Some(1))));
     assert_eq!(status["listeners"].as_array().unwrap().len(), 1, "it is the same one");
     let nodes = status["nodes"].as_array().unwrap();
@@ -66,7 +70,10 @@ async fn amounts_are_summed_up_and_the_fullest_cell_is_the_pools() {
     assert_eq!((&pool["shards"], &pool["used_bytes"]), (&json!(6), &json!(69u64 << 30)));
     assert_eq!(pool["id"], "00000000-0000-0000-0000-000000000001");
     let space = fake.get("/v1/space").await;
-    assert_eq!((names(&space, "volumes"), &space["fill"]), (vec!["a".to_owned(), "b".to_owned()], fill));
+    assert_eq!(
+        (names(&space, "volumes"), &space["fill"]),
+        (vec!["a".to_owned(), "b".to_owned()], fill)
+    );
     let bytes = |field: &str| space[field].as_u64().unwrap();
     assert_eq!(bytes("used_bytes") + bytes("free_bytes"), bytes("capacity_bytes"));
     assert_eq!(bytes("stored_bytes") + bytes("metadata_bytes"), bytes("used_bytes"));
@@ -94,7 +101,10 @@ async fn a_check_is_of_all_cells_and_not_whole_while_one_was_not_checked() {
     assert_eq!((status, &begun["state"]), (202, &json!("running")));
     let check = fake.get("/v1/check").await;
     assert_eq!((&check["state"], &check["report"]["dangling"]), (&json!("done"), &json!(1)));
-    assert_eq!(check["report"]["findings"], json!(["cell 1: damaged: block 7 names 12, which is not there"]));
+    assert_eq!(
+        check["report"]["findings"],
+        json!(["cell 1: damaged: block 7 names 12, which is not there"])
+    );
     assert_eq!(check["references"], 2000);
 
     let fake = Fake::empty(2);
