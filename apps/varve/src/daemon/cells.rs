@@ -157,8 +157,7 @@ impl Cells {
 /// A cell's thread.
 fn serve_cell(plan: CellPlan, cell: CellId, until: oneshot::Receiver<()>) -> Result<()> {
     let CellPlan { settings, home, first, nbd, door, s3 } = plan;
-    let of_cell =
-        |failure: Failure| failure.within(&format!("cell {} of the pool", cell.0));
+    let of_cell = |failure: Failure| failure.within(&format!("cell {} of the pool", cell.0));
     let media = if cell == CellId::FIRST { first } else { Arc::new(first.cell(cell)?) };
     let opened =
         ServedCell::open(&settings, &home, PoolMedia::Rados(media), nbd, Some(&door), Some(&s3));

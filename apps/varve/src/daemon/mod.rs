@@ -74,7 +74,8 @@ pub(crate) fn run(settings: &Settings) -> Result<()> {
     node::check(settings, &home)?;
     let media = home.open(settings)?;
     let runtime = AdminRuntime::make()?;
-    let (nbd, tls) = nbd_plan(settings, settings.shards_at_once(media.lane_count(), media.cells()))?;
+    let (nbd, tls) =
+        nbd_plan(settings, settings.shards_at_once(media.lane_count(), media.cells()))?;
     let bind = || FrontSockets::bind(settings, runtime.bind(settings)?);
     if let PoolMedia::Rados(first) = &media
         && media.cells() > 1
@@ -100,7 +101,14 @@ pub(crate) fn run(settings: &Settings) -> Result<()> {
         None => (nbd.with_tls(tls), runtime.bind(settings)?),
     };
     let door = seat.as_ref().map(|seat| &**seat.door());
-    let cell = ServedCell::open(settings, &home, media, nbd, door, seat.as_ref().map(|seat| &**seat.front().s3()))?;
+    let cell = ServedCell::open(
+        settings,
+        &home,
+        media,
+        nbd,
+        door,
+        seat.as_ref().map(|seat| &**seat.front().s3()),
+    )?;
     home.remember(settings)?;
     control(settings, runtime.0, listeners, cell, seat)
 }

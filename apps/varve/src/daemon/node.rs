@@ -142,14 +142,8 @@ pub(super) fn take_seat(
         room: settings.rados_cells_max(cells),
         balances: settings.rados_balance,
     };
-    let door = Door::open(
-        (joining.pool, cells),
-        key,
-        listen,
-        reached,
-        views,
-        LinkLimits::default(),
-    )?;
+    let door =
+        Door::open((joining.pool, cells), key, listen, reached, views, LinkLimits::default())?;
     let me = Me { joining, reach: door.reach(), shows };
     let thread = thread::Builder::new()
         .name("node".to_owned())
@@ -157,7 +151,8 @@ pub(super) fn take_seat(
         .map_err(|error| Failure::new(format!("start the thread of the node: {error}")))?;
     let words = told.recv().map_err(|_| died())??;
     let door = Arc::new(door);
-    let mut seat = NodeSeat { words, given_up, news, door, joining, first: None, front: None, thread };
+    let mut seat =
+        NodeSeat { words, given_up, news, door, joining, first: None, front: None, thread };
     let first = seat.news.blocking_recv().ok_or_else(died)?;
     let stands_by = match &first {
         News::StandsBy(_) => true,
@@ -369,9 +364,8 @@ impl Beats {
         self.me.shows.send_replace(View {
             me: is_in.then(|| self.member.id()),
             version: table.map_or(0, |table| table.version),
-            owners: table.map_or_else(Vec::new, |table| {
-                table.cells.iter().map(|cell| cell.owner).collect()
-            }),
+            owners: table
+                .map_or_else(Vec::new, |table| table.cells.iter().map(|cell| cell.owner).collect()),
             nodes: table.map_or_else(Vec::new, |table| {
                 table.nodes.iter().map(|entry| entry.node.clone()).collect()
             }),
@@ -471,6 +465,8 @@ impl Beats {
         let was_stored = self.store.replace(table.clone()).await?;
         if was_stored {
             self.member.accepted(table);
+        } else {
+            self.member.refused();
         }
         Ok(was_stored)
     }

@@ -53,11 +53,7 @@ impl RadosCache {
     }
 
     /// A shard's part, by its number among those of all cells, for the loop of its thread.
-    pub(crate) fn disk(
-        &self,
-        reactor: &Reactor,
-        number: u32,
-    ) -> varve_media::Result<Rc<dyn Disk>> {
+    pub(crate) fn disk(&self, reactor: &Reactor, number: u32) -> varve_media::Result<Rc<dyn Disk>> {
         let start = HEAD_BYTES + u64::from(number) * self.shard_bytes;
         let file = Rc::new(UringDisk::open(reactor, &self.path)?);
         Ok(Rc::new(Section::new(file, start, self.shard_bytes)?))

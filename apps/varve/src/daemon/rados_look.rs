@@ -198,7 +198,9 @@ fn check_cells(spec: &RadosSpec) -> Result<()> {
         return Ok(());
     }
     let pool = spec.pool.whole(cell);
-    let what = format!("pool {pool} has {cells} cells, and only pools of one are looked at while nobody serves them");
+    let what = format!(
+        "pool {pool} has {cells} cells, and only pools of one are looked at while nobody serves them"
+    );
     Err(Failure::misuse(what).hint("serve it, and look at it with `varve check --online`"))
 }
 

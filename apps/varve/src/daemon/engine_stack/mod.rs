@@ -79,7 +79,8 @@ impl ShardStack for EngineStack {
         let failed =
             |error: &dyn std::fmt::Display| Failure::new(format!("open shard {shard}: {error}"));
         let opened = source.media.media(&reactor, shard).await;
-        let ShardMedia { media, register, disks, cache } = opened.map_err(|error| failed(&error))?;
+        let ShardMedia { media, register, disks, cache } =
+            opened.map_err(|error| failed(&error))?;
         let (dispatch, root) =
             enter(&reactor, shard, &media, peers).await.map_err(|error| failed(&error))?;
         reactor.spawn(serve_jobs(dispatch.clone(), inbox)); // E1

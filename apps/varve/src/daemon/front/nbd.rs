@@ -47,8 +47,13 @@ impl Reception {
         let mut agreement = Agreement::new(self.tls.mode, self.tls.config.clone());
         let way = {
             let deadline = Instant::now() + Duration::from_millis(HANDSHAKE_TIMEOUT_MS);
-            let mut handshake =
-                Handshake { reception: self, stream: &stream, deadline, cell: CellId::FIRST, line: None };
+            let mut handshake = Handshake {
+                reception: self,
+                stream: &stream,
+                deadline,
+                cell: CellId::FIRST,
+                line: None,
+            };
             match handshake.agree(&mut agreement).await {
                 Ok(()) => handshake.way().await.map(|way| (way, handshake.cell)),
                 Err(why) => Err(why),

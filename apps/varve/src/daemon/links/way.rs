@@ -117,7 +117,9 @@ impl Ways {
             }
         };
         match connected {
-            Ok((Answer::Accepted, stream)) => Ok(Way::There(Box::new(Line { to: owner.id, cell, stream }))),
+            Ok((Answer::Accepted, stream)) => {
+                Ok(Way::There(Box::new(Line { to: owner.id, cell, stream })))
+            }
             Ok((
                 answer @ (Answer::OtherVersion { .. }
                 | Answer::OtherPool
