@@ -5,11 +5,13 @@
 //!                                              └── the daemon ends ──▶ closes it ──▶ leave(), with all of them closed
 //! ```
 //!
-//! One that cannot be served any more ends the daemon with all its cells, as a panic would: other nodes take them over.
+//! One that cannot be opened is tried again, while the others are served: what is wrong with it would be so at any other node. One that cannot be served any more, as another node has taken it, or a thread panicked, ends the daemon with
+//! all its cells: other nodes take them over.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::thread;
+use std::time::Duration;
 
 use tokio::runtime::Runtime;
 use tokio::sync::{mpsc, oneshot};
@@ -37,8 +39,12 @@ pub(super) struct CellPlan {
     pub(super) first: Arc<RadosMedia>,
     pub(super) nbd: NbdPlan,
     pub(super) door: Arc<Door>,
-    pub(super) s3: Arc<S3Socket>,
+    /// As long as the node takes clients.
+    pub(super) s3: Weak<S3Socket>,
 }
+
+/// Between two attempts to open a cell.
+const OPEN_AGAIN: Duration = Duration::from_secs(10);
 
 /// The end of a cell's thread.
 struct Ended {
@@ -156,20 +162,45 @@ impl Cells {
 
 /// A cell's thread.
 fn serve_cell(plan: CellPlan, cell: CellId, until: oneshot::Receiver<()>) -> Result<()> {
-    let CellPlan { settings, home, first, nbd, door, s3 } = plan;
     let of_cell = |failure: Failure| failure.within(&format!("cell {} of the pool", cell.0));
-    let media = if cell == CellId::FIRST { first } else { Arc::new(first.cell(cell)?) };
-    let opened =
-        ServedCell::open(&settings, &home, PoolMedia::Rados(media), nbd, Some(&door), Some(&s3));
-    let mut served = opened.map_err(of_cell)?;
-    drop(s3); // The node's socket ends with the node.
-    served.s3.print();
     let runtime = AdminRuntime::make()?.0;
     let told = async move {
         let _ = until.await; // A daemon that has gone wants it, too.
     };
+    let mut told = std::pin::pin!(told);
+    let mut served = loop {
+        let why = match plan.open(cell).map_err(of_cell) {
+            Ok(served) => break served,
+            // What this node's settings want cannot be.
+            Err(failure) if failure.exit_code() == 2 => return Err(failure),
+            Err(failure) => failure,
+        };
+        tracing::error!(what = why.what(), advice = why.advice(), "a cell is not served");
+        let pause = async { tokio::time::timeout(OPEN_AGAIN, told.as_mut()).await };
+        if runtime.block_on(pause).is_ok() {
+            return Ok(()); // It was never open.
+        }
+    };
+    served.s3.print();
     runtime.block_on(served.serve(Vec::new(), told)).map_err(of_cell)?;
-    served.close(Some(&door)).map_err(of_cell)
+    served.close(Some(&plan.door)).map_err(of_cell)
+}
+
+impl CellPlan {
+    fn open(&self, cell: CellId) -> Result<ServedCell> {
+        // Else the daemon is about to hear that it has been given up.
+        if !self.door.is_mine(cell) {
+            return Err(Failure::new("another node is to serve it"));
+        }
+        let Self { settings, home, first, nbd, door, s3 } = self;
+        let media = match cell {
+            CellId::FIRST => Arc::clone(first),
+            _ => Arc::new(first.cell(cell)?),
+        };
+        let s3 = s3.upgrade().unwrap_or_else(|| Arc::new(S3Socket::Off)); // The daemon ends.
+        let (media, nbd) = (PoolMedia::Rados(media), nbd.clone());
+        ServedCell::open(settings, home, media, nbd, Some(door), Some(&s3))
+    }
 }
 
 /// What people want to know first.

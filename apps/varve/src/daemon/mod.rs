@@ -86,7 +86,7 @@ pub(crate) fn run(settings: &Settings) -> Result<()> {
         let plan = CellPlan {
             nbd: nbd.of_node(&seat),
             door: Arc::clone(seat.door()),
-            s3: Arc::clone(seat.front().s3()),
+            s3: Arc::downgrade(seat.front().s3()),
             first: Arc::clone(first),
             settings: settings.clone(),
             home,

@@ -1,6 +1,6 @@
 //! Which cell of a pool has a volume, for the threads that take clients: the register of names, read by a thread of its own.
 //!
-//! No cell has a name that nobody has entered, or that makes no sense.
+//! No cell has a name that nobody has entered, that makes no sense, or whose entry says a cell that there is not.
 
 use std::rc::Rc;
 use std::sync::{Arc, mpsc};
@@ -11,7 +11,7 @@ use varve_dataset::volume_of;
 use varve_reactor::port::{PortReceiver, PortSender, channel};
 use varve_reactor::{Loop, LoopConfig, Reactor};
 use varve_register::{Name, NameStore, Sort};
-use varve_types::CellId;
+use varve_types::{CellId, ErrorKind};
 
 use crate::daemon::rados::RadosMedia;
 use crate::failure::{Failure, Result};
@@ -24,7 +24,19 @@ pub(crate) struct Names(PortSender<Question>);
 
 struct Question {
     name: Name,
-    answer: oneshot::Sender<std::result::Result<Option<CellId>, String>>,
+    answer: oneshot::Sender<Told>,
+}
+
+/// What the register says.
+pub(crate) enum Told {
+    /// That cell has the name, or may make it.
+    Cell(CellId),
+    /// Nobody does.
+    Nobody,
+    /// The entry is damaged: whichever cell has the name.
+    Damaged,
+    /// It cannot be read now.
+    Not(String),
 }
 
 impl Names {
@@ -44,18 +56,14 @@ impl Names {
     }
 
     /// The cell that has the volume of an export's name, as the register says now.
-    ///
-    /// # Errors
-    /// Why the register cannot be read.
-    pub(crate) async fn cell_of(
-        &self,
-        export: &str,
-    ) -> std::result::Result<Option<CellId>, String> {
-        let Ok(full) = volume_of(export) else { return Ok(None) };
+    pub(crate) async fn look(&self, export: &str) -> Told {
+        let Ok(full) = volume_of(export) else { return Told::Nobody };
         let (answer, answered) = oneshot::channel();
         let question = Question { name: Name { sort: Sort::Volume, full }, answer };
-        self.0.send(question).map_err(|_| "too many names are looked for at a time".to_owned())?;
-        answered.await.unwrap_or_else(|_| Err("this node ends".to_owned()))
+        if self.0.send(question).is_err() {
+            return Told::Not("too many names are looked for at a time".to_owned());
+        }
+        answered.await.unwrap_or_else(|_| Told::Not("this node ends".to_owned()))
     }
 }
 
@@ -93,9 +101,13 @@ async fn answer_all(
         for Question { name, answer } in batch.drain(..) {
             let register = Rc::clone(register);
             reactor.spawn(async move {
-                let entry = register.read(&name).await;
-                let cell = entry.map(|entry| entry.map(|entry| entry.cell));
-                let _ = answer.send(cell.map_err(|error| error.to_string())); // Who asked may have gone.
+                let told = match register.read(&name).await {
+                    Ok(Some(entry)) if entry.cell.0 < register.cells() => Told::Cell(entry.cell),
+                    Ok(_) => Told::Nobody,
+                    Err(error) if error.kind() == ErrorKind::Corrupt => Told::Damaged,
+                    Err(error) => Told::Not(error.to_string()),
+                };
+                let _ = answer.send(told); // Who asked may have gone.
             });
         }
     }

@@ -21,7 +21,7 @@ mod whole;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 use varve_access_admin::ListenAddress;
 use varve_access_nbd::{TlsConfig, TlsMode};
@@ -43,6 +43,9 @@ const fn clients_max(front_end: FrontEnd) -> usize {
         FrontEnd::Admin => 64,
     }
 }
+
+/// Clients of NBD that are carried; only those that have not agreed yet count at their socket.
+const CARRIED_MAX: usize = 1024;
 
 /// How long a client waits for a node that serves: longer than it takes another one to take the pool over.
 const HOLD_MAX: Duration = Duration::from_secs(20);
@@ -70,6 +73,8 @@ struct Reception {
     tls: FrontTls,
     /// Which cell has a volume; `None` in a pool of one cell.
     names: Option<Names>,
+    /// Places for clients of NBD that are carried.
+    carried: Semaphore,
 }
 
 impl Front {
@@ -80,7 +85,8 @@ impl Front {
         tls: FrontTls,
         names: Option<Names>,
     ) -> Result<Self> {
-        let reception = Arc::new(Reception { ways: door.ways(), tls, names });
+        let carried = Semaphore::new(CARRIED_MAX);
+        let reception = Arc::new(Reception { ways: door.ways(), tls, names, carried });
         let threads = reception.ways.threads().clone();
         let entered = threads.enter();
         let listeners = sockets.listeners();
@@ -126,8 +132,7 @@ impl Reception {
                 Ok(client) => {
                     let reception = Arc::clone(&self);
                     tokio::spawn(async move {
-                        reception.receive(front_end, client).await;
-                        drop(place);
+                        reception.receive(front_end, client, place).await;
                     });
                 }
                 Err(error) => {
@@ -138,9 +143,14 @@ impl Reception {
         }
     }
 
-    async fn receive(self: Arc<Self>, front_end: FrontEnd, client: ClientStream) {
+    async fn receive(
+        self: Arc<Self>,
+        front_end: FrontEnd,
+        client: ClientStream,
+        place: OwnedSemaphorePermit,
+    ) {
         match front_end {
-            FrontEnd::Export => self.receive_nbd(client).await,
+            FrontEnd::Export => self.receive_nbd(client, place).await,
             FrontEnd::Admin if self.names.is_some() => {
                 let (cells, address) = (Arc::new(CellsOfAdmin(self)), client.address());
                 admin::route(cells, client.into_stream(), address).await;

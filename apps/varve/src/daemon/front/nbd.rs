@@ -3,14 +3,16 @@
 //! The client's own time for the handshake does not count what it waits for others: a node that serves may be missing for a while.
 
 use std::io;
+use std::sync::Arc;
 
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Duration, Instant, timeout_at};
 use varve_access_nbd::limits::{AGREEMENT_RECEIVE_BYTES, HANDSHAKE_TIMEOUT_MS};
 use varve_access_nbd::{Agreed, Agreement, Found, OpenRequest, Since, Step};
 use varve_membership::link::{BeginExport, ExportQuestion, ExportReply, FrontEnd};
 use varve_types::{CellId, ErrorKind};
 
-use super::{HOLD_MAX, Reception};
+use super::{CARRIED_MAX, HOLD_MAX, Reception};
 use crate::daemon::links::{
     Client, ClientStream, Line, NoWay, RETRY_PAUSE, Way, answer, meant, said,
 };
@@ -32,7 +34,7 @@ enum Reply {
 
 /// A client's handshake.
 struct Handshake<'a> {
-    reception: &'a Reception,
+    reception: &'a Arc<Reception>,
     stream: &'a ClientStream,
     /// By when the client must be done.
     deadline: Instant,
@@ -43,7 +45,11 @@ struct Handshake<'a> {
 }
 
 impl Reception {
-    pub(super) async fn receive_nbd(&self, stream: ClientStream) {
+    pub(super) async fn receive_nbd(
+        self: &Arc<Self>,
+        stream: ClientStream,
+        place: OwnedSemaphorePermit,
+    ) {
         let mut agreement = Agreement::new(self.tls.mode, self.tls.config.clone());
         let way = {
             let deadline = Instant::now() + Duration::from_millis(HANDSHAKE_TIMEOUT_MS);
@@ -61,7 +67,10 @@ impl Reception {
         };
         let begun = match way {
             Ok((Way::Here, cell)) => return self.serve_here(cell, stream, agreement.finish()),
-            Ok((Way::There(line), _)) => self.serve_there(line, stream, agreement.finish()).await,
+            Ok((Way::There(line), _)) => {
+                drop(place); // Others may shake hands meanwhile.
+                self.serve_there(line, stream, agreement.finish()).await
+            }
             Err(why) => {
                 let last = agreement.close();
                 // It may have gone.
@@ -92,6 +101,12 @@ impl Reception {
         stream: ClientStream,
         agreed: Agreed,
     ) -> io::Result<()> {
+        let Ok(_place) = self.carried.try_acquire() else {
+            let most = CARRIED_MAX;
+            tracing::warn!("a client of NBD is let go of: {most} others are carried already");
+            stream.end();
+            return Err(io::Error::other("too many clients are carried"));
+        };
         let Agreed { export, negotiated, words, early, session, .. } = agreed;
         let begin = BeginExport {
             export: said(export),
@@ -103,6 +118,16 @@ impl Reception {
         line.say(&ExportQuestion::Begin(Box::new(begin))).await?;
         self.ways.carry(line, &Client::new(stream, session), &early).await;
         Ok(())
+    }
+}
+
+/// An answer, unless it says that who gave it serves no more: then there is somebody else to be asked.
+fn served<T>(answer: Result<T, ErrorKind>) -> Result<Result<T, ErrorKind>, NoWay> {
+    match answer {
+        Err(ErrorKind::Closed | ErrorKind::Fenced | ErrorKind::Unavailable) => {
+            Err(NoWay::not_yet("who is to serve it does not any more"))
+        }
+        answer => Ok(answer),
     }
 }
 
@@ -129,7 +154,14 @@ impl Handshake<'_> {
                     let names = self.names().await?;
                     agreement.answer_list(names.as_deref().map_err(|kind| *kind));
                 }
-                Step::Open(request) => {
+                Step::Open(mut request) => {
+                    if request.name.is_empty() && self.reception.names.is_some() {
+                        let Some(only) = self.only_name().await? else {
+                            agreement.answer_open(Err(ErrorKind::NotFound));
+                            continue;
+                        };
+                        request.name = only;
+                    }
                     self.cell = self.cell_of(&request.name).await?;
                     match self.ask(&Question::Open(request)).await? {
                         Reply::Found(found) => agreement.answer_open(found),
@@ -162,13 +194,18 @@ impl Handshake<'_> {
         Ok(Ok(all))
     }
 
+    /// What the empty name means: the only export of all cells.
+    async fn only_name(&mut self) -> io::Result<Option<String>> {
+        let mut names = self.names().await?.unwrap_or_default();
+        Ok(names.pop().filter(|_| names.is_empty()))
+    }
+
     /// The cell of an export.
     async fn cell_of(&mut self, export: &str) -> io::Result<CellId> {
-        let Some(names) = &self.reception.names else { return Ok(CellId::FIRST) };
         let begin = Instant::now();
         let until = begin + HOLD_MAX;
         loop {
-            let cell = timeout_at(until, names.cell_of(export)).await;
+            let cell = timeout_at(until, self.reception.cell_of(export)).await;
             match cell.unwrap_or_else(|_| Err("the register of names does not answer".to_owned())) {
                 Ok(cell) => {
                     self.deadline += begin.elapsed();
@@ -206,18 +243,21 @@ impl Handshake<'_> {
                     Question::List => {
                         let (answer, told) = answer();
                         ways.here(cell, |fronts| fronts.nbd.list(answer));
-                        told.await.map(Reply::Names).map_err(no_more)
+                        served(told.await.map_err(no_more)?).map(Reply::Names)
                     }
                     Question::Open(request) => {
                         let (answer, told) = answer();
                         ways.here(cell, |fronts| fronts.nbd.look(request.clone(), answer));
-                        told.await.map(Reply::Found).map_err(no_more)
+                        served(told.await.map_err(no_more)?).map(Reply::Found)
                     }
                 }
             }
             Way::There(mut line) => {
                 let asked = self.ask_there(&mut line, question).await;
-                let reply = asked.map_err(|error| NoWay::NotYet(error.to_string()))?;
+                let reply = match asked.map_err(|error| NoWay::NotYet(error.to_string()))? {
+                    Reply::Names(names) => Reply::Names(served(names)?),
+                    Reply::Found(found) => Reply::Found(served(found)?),
+                };
                 self.line = Some(line);
                 Ok(reply)
             }

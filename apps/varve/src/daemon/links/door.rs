@@ -157,6 +157,11 @@ impl Door {
         self.lobby.fronts().remove(&cell);
     }
 
+    /// Whether the table says that this node is to serve a cell.
+    pub(crate) fn is_mine(&self, cell: CellId) -> bool {
+        self.lobby.views.borrow().is_mine(cell)
+    }
+
     /// What openings of volumes pass.
     pub(crate) fn gate(&self) -> Arc<dyn varve_access_nbd::Gate> {
         Arc::clone(&self.lobby) as Arc<dyn varve_access_nbd::Gate>

@@ -113,10 +113,11 @@ fn begin(
     let export = meant(export);
     let usage = Usage::of(negotiated);
     let agreed = Agreed { export, negotiated, usage, words, early: Vec::new(), session: None };
-    // Openings must find it before its client may be told that the export is open (D3).
-    let carried = Arc::clone(link.carried.get_or_init(|| Arc::new(Carried::new(number))));
-    let is_taken =
-        lobby.here(link.cell, |fronts| fronts.nbd.begin(there.into(), agreed, Some(carried)));
+    let is_taken = lobby.here(link.cell, |fronts| {
+        // Openings must find it before its client may be told that the export is open (D3).
+        let carried = Arc::clone(link.carried.get_or_init(|| Arc::new(Carried::new(number))));
+        fronts.nbd.begin(there.into(), agreed, Some(carried))
+    });
     if is_taken == Some(true) {
         return Ok(here);
     }

@@ -121,10 +121,7 @@ impl Ways {
                 Ok(Way::There(Box::new(Line { to: owner.id, cell, stream })))
             }
             Ok((
-                answer @ (Answer::OtherVersion { .. }
-                | Answer::OtherPool
-                | Answer::NoFrontEnd
-                | Answer::TooMany),
+                answer @ (Answer::OtherVersion { .. } | Answer::OtherPool | Answer::NoFrontEnd),
                 _,
             )) => Err(NoWay::Never(answer)),
             Ok((answer, _)) => Err(NoWay::NotYet(answer.to_string())),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use futures_util::future::join_all;
+use futures_util::stream::{self, StreamExt};
 use hyper::body::Bytes;
 use hyper::{StatusCode, header};
 use serde::Serialize;
@@ -93,6 +93,9 @@ impl Sum {
     }
 }
 
+/// Connections of one request to cells at a time.
+const CELLS_AT_ONCE: usize = 32;
+
 /// Puts a question to all cells, each of which has `patience` for the answer.
 async fn gather<C: Cells>(cells: &C, question: &Asked, patience: Duration) -> Result<Asking> {
     let ask = |cell: CellId| async move {
@@ -102,7 +105,8 @@ async fn gather<C: Cells>(cells: &C, question: &Asked, patience: Duration) -> Re
     };
     let (mut answers, mut missing, mut why) = (Vec::new(), Vec::new(), String::new());
     let mut status = StatusCode::OK;
-    for (cell, answer) in join_all((0..cells.count()).map(CellId).map(ask)).await {
+    let asked = stream::iter((0..cells.count()).map(CellId).map(ask)).buffered(CELLS_AT_ONCE);
+    for (cell, answer) in asked.collect::<Vec<_>>().await {
         match answer {
             Ok(Whole { head, body }) if head.status.is_success() => {
                 status = head.status;

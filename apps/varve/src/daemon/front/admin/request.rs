@@ -63,7 +63,9 @@ impl Asked {
         reply::strip(&mut head.headers);
         head.headers.remove(header::CONTENT_LENGTH);
         head.headers.remove(header::EXPECT);
-        let path = head.uri.path_and_query().map_or("/", |path| path.as_str()).to_owned();
+        let path = head.uri.path_and_query().map_or("/", |path| path.as_str());
+        // Of a whole address without a path it is the query alone.
+        let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
         Ok(Self { method: head.method, path, headers: head.headers, body })
     }
 
