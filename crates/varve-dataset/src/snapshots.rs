@@ -197,11 +197,14 @@ impl Datasets {
     /// # Errors
     /// `NotFound`.
     pub async fn protect_snapshot(&self, name: &str, protected: bool) -> Result<SnapshotInfo> {
-        let name = SnapshotName::parse(name)?;
-        let _held = self.hold(&name.volume).await?;
-        let record = SnapshotRecord { protected, ..self.snapshot_record(&name).await? };
-        store_snapshot(&self.dispatch, &name, &record).await?;
-        Ok(record.info(&name))
+        let (datasets, name) = (self.clone(), SnapshotName::parse(name)?);
+        self.to_the_end(async move {
+            let _held = datasets.hold(&name.volume).await?;
+            let record = SnapshotRecord { protected, ..datasets.snapshot_record(&name).await? };
+            store_snapshot(&datasets.dispatch, &name, &record).await?;
+            Ok(record.info(&name))
+        })
+        .await
     }
 
     /// Deletes a snapshot; its volume, other snapshots and clones stay as they are (T2). Durable on return; space that nothing else holds
@@ -210,11 +213,14 @@ impl Datasets {
     /// # Errors
     /// `NotFound`; `Conflict` while it is protected or open.
     pub async fn delete_snapshot(&self, name: &str) -> Result<()> {
-        let name = SnapshotName::parse(name)?;
-        let _held = self.hold(&name.volume).await?;
-        let record = self.snapshot_record(&name).await?;
-        self.check_deletable(&name, &record)?;
-        self.remove(&name, &record).await
+        let (datasets, name) = (self.clone(), SnapshotName::parse(name)?);
+        self.to_the_end(async move {
+            let _held = datasets.hold(&name.volume).await?;
+            let record = datasets.snapshot_record(&name).await?;
+            datasets.check_deletable(&name, &record)?;
+            datasets.remove(&name, &record).await
+        })
+        .await
     }
 
     fn check_deletable(&self, name: &SnapshotName, record: &SnapshotRecord) -> Result<()> {

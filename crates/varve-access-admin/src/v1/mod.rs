@@ -18,12 +18,13 @@ pub use objects::{
 };
 pub use openapi::{Endpoint, document, endpoints};
 pub(crate) use routes::router;
+pub use routes::{PAGE_DEFAULT, PAGE_MAX};
 pub use snapshots::{
     BeginReceive, ChangeSnapshot, CloneVolume, CreateSnapshots, EndReceive, Extent, ExtentPage,
     RollBack, Snapshot, SnapshotPage,
 };
 pub use types::{
-    ChangeVolume, CreateVolume, Drive, ErrorBody, Fill, FillLevel, JournalStatus, ListenerStatus,
-    MemoryStatus, NodeStatus, Pool, Reservation, ServiceState, ShardState, ShardStatus,
-    SnapshotSpace, Space, Status, Volume, VolumeFamily, VolumePage, VolumeSpace,
+    CellStatus, ChangeVolume, CreateVolume, Drive, ErrorBody, Fill, FillLevel, JournalStatus,
+    ListenerStatus, MemoryStatus, NodeStatus, Pool, Reservation, ServiceState, ShardState,
+    ShardStatus, SnapshotSpace, Space, Status, Volume, VolumeFamily, VolumePage, VolumeSpace,
 };

@@ -18,9 +18,9 @@ use crate::v1::snapshots::{
     RollBack, Snapshot, SnapshotPage,
 };
 use crate::v1::types::{
-    ChangeVolume, CreateVolume, Drive, ErrorBody, Fill, FillLevel, JournalStatus, ListenerStatus,
-    MemoryStatus, NodeStatus, Pool, Reservation, ServiceState, ShardState, ShardStatus,
-    SnapshotSpace, Space, Status, Volume, VolumeFamily, VolumePage, VolumeSpace,
+    CellStatus, ChangeVolume, CreateVolume, Drive, ErrorBody, Fill, FillLevel, JournalStatus,
+    ListenerStatus, MemoryStatus, NodeStatus, Pool, Reservation, ServiceState, ShardState,
+    ShardStatus, SnapshotSpace, Space, Status, Volume, VolumeFamily, VolumePage, VolumeSpace,
 };
 
 /// One method of one path.
@@ -90,7 +90,7 @@ static ENDPOINTS: [Endpoint; 24] = [
         summary: "Makes a volume; durable when answered.",
         request: Some("CreateVolume"),
         success: (201, Some("Volume")),
-        errors: &[ErrorKind::Invalid, ErrorKind::Exists, ErrorKind::NoSpace],
+        errors: &[ErrorKind::Invalid, ErrorKind::NotFound, ErrorKind::Exists, ErrorKind::NoSpace],
     },
     Endpoint {
         method: "get",
@@ -401,6 +401,7 @@ fn schemas() -> Value {
     add::<Bucket>(&mut all);
     add::<BucketPage>(&mut all);
     add::<BucketVersioning>(&mut all);
+    add::<CellStatus>(&mut all);
     add::<ChangeBucket>(&mut all);
     add::<ChangeSnapshot>(&mut all);
     add::<ChangeUser>(&mut all);
