@@ -1,9 +1,11 @@
-//! What begins a link between nodes: hello, answer, and heads of frames.
+//! What begins a link between nodes: hello, answer, heads of frames, and messages about exports.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use varve_fuzz::with_trailing_checksum;
-use varve_membership::link::{Answer, FrameHead, HELLO_BYTES, Hello};
+use varve_membership::link::{
+    Answer, ExportQuestion, ExportReply, FrameHead, HELLO_BYTES, Hello,
+};
 
 fuzz_target!(|bytes: &[u8]| {
     with_trailing_checksum(bytes.get(..HELLO_BYTES).unwrap_or(bytes), |bytes| {
@@ -17,6 +19,12 @@ fuzz_target!(|bytes: &[u8]| {
         if !matches!(answer, Answer::OtherVersion { .. }) {
             assert_eq!(Some(&answer.encode()), bytes.first_chunk());
         }
+    }
+    if let Ok(question) = ExportQuestion::decode(bytes) {
+        assert_eq!(question.encode().as_deref(), Some(bytes));
+    }
+    if let Ok(reply) = ExportReply::decode(bytes) {
+        assert_eq!(reply.encode().as_deref(), Some(bytes));
     }
     if let Some(head) = bytes.first_chunk().and_then(|bytes| FrameHead::decode(*bytes)) {
         assert!(head.rest() <= 1 << 16);

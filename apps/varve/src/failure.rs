@@ -8,7 +8,7 @@ use varve_types::ErrorKind;
 pub(crate) type Result<T> = std::result::Result<T, Failure>;
 
 /// A failure as people read it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Failure {
     what: String,
     hint: Option<String>,
@@ -31,6 +31,11 @@ impl Failure {
     /// The same for a command that could not begin: exit code 2.
     pub(crate) fn before_anything(self) -> Self {
         Self { misuse: true, ..self }
+    }
+
+    /// Adds where it happened.
+    pub(crate) fn within(self, place: &str) -> Self {
+        Self { what: format!("{place}: {}", self.what), ..self }
     }
 
     /// Adds what the user can do.

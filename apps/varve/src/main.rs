@@ -2,6 +2,7 @@
 
 mod age;
 mod bench;
+mod cells;
 mod check;
 mod cli;
 mod client;
@@ -19,7 +20,6 @@ mod transfer;
 mod watch;
 
 use std::io::{self, Write};
-use std::process::ExitCode;
 
 use clap::Parser;
 use varve_stdx::end_process;
@@ -29,17 +29,18 @@ use crate::cli::Cli;
 #[global_allocator]
 static MEMORY: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-fn main() -> ExitCode {
+fn main() -> ! {
     let cli = Cli::parse();
-    match cli.run().and_then(|text| print(&text)) {
-        Ok(()) => ExitCode::SUCCESS,
+    let code = match cli.run().and_then(|text| print(&text)) {
+        Ok(()) => 0,
         Err(failure) => {
             // Nobody is left to tell when stderr is closed too.
             let _ = writeln!(io::stderr(), "{failure}");
-            // A daemon that fails has threads that still run.
-            end_process(failure.exit_code())
+            failure.exit_code()
         }
-    }
+    };
+    // A daemon has threads that still run, also some of libraries.
+    end_process(code)
 }
 
 /// Prints what a command has to say. A reader that went away early, as `head` does, is no failure.

@@ -99,7 +99,7 @@ impl OfflinePool {
 
     /// What a shard is told when it is opened (P2).
     pub(crate) fn shard_config(&self, figures: &PoolFigures, shard: ShardId) -> ShardConfig {
-        let share = self.settings.shard_memory(figures.lane_count);
+        let share = self.settings.shard_memory(figures.lane_count.into());
         ShardConfig {
             checkpoint_entries: self.settings.checkpoint_entries,
             free_target_percent: 0,

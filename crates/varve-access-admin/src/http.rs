@@ -26,14 +26,23 @@ pub(crate) fn status_and_name(kind: ErrorKind) -> (StatusCode, &'static str) {
     }
 }
 
-impl IntoResponse for Error {
-    fn into_response(self) -> Response {
+impl Error {
+    /// Status and body of the answer to who made the request.
+    #[must_use]
+    pub fn answer(&self) -> (StatusCode, ErrorBody) {
         let (status, name) = status_and_name(self.kind());
         if status.is_server_error() {
             tracing::warn!(kind = name, error = %self, "admin request failed");
         }
         let body =
             ErrorBody { kind: name.to_owned(), message: self.to_string(), hint: self.hint() };
+        (status, body)
+    }
+}
+
+impl IntoResponse for Error {
+    fn into_response(self) -> Response {
+        let (status, body) = self.answer();
         let mut response = (status, Json(body)).into_response();
         if matches!(self, Self::Counting { .. }) {
             response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("0"));

@@ -20,4 +20,4 @@ pub use error::{Error, Result};
 pub use memory::MemoryBackend;
 pub use metrics::{Histogram, Metric, MetricKind, Sample};
 pub use objects::ObjectBackend;
-pub use server::{Accepted, LimitsConfig, Listener, serve};
+pub use server::{Accepted, LimitsConfig, Listener, Stream, check_host, serve};

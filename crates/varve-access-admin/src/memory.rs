@@ -30,6 +30,7 @@ pub struct MemoryBackend {
     objects: objects::MemoryObjects,
     without_s3: bool,
     slow_counts: AtomicU32,
+    used_bytes: Option<u64>,
 }
 
 /// When the pool and every volume in it came to be: 2026-01-01 00:00 UTC.
@@ -76,6 +77,12 @@ impl MemoryBackend {
         Self { slow_counts: AtomicU32::new(slow_counts), ..Self::default() }
     }
 
+    /// A backend of which so much of 64 GiB is used.
+    #[must_use]
+    pub fn with_used_bytes(used_bytes: u64) -> Self {
+        Self { used_bytes: Some(used_bytes), ..Self::default() }
+    }
+
     fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, Volume>> {
         self.volumes.lock().expect("no holder of the lock panics")
     }
@@ -101,8 +108,8 @@ impl MemoryBackend {
             findings: (0..dangling).map(|_| finding()).collect(),
             not_checked: (0..unserved).map(|_| left_out()).collect(),
         };
-        let (state, references, error) = (CheckState::Done, report.references, None);
-        CheckStatus { state, references, report: Some(report), error }
+        let (state, references) = (CheckState::Done, report.references);
+        CheckStatus { state, references, report: Some(report), ..CheckStatus::default() }
     }
 
     fn create(&self, spec: &CreateVolume) -> Result<Volume> {
@@ -119,6 +126,7 @@ impl MemoryBackend {
             id: volumes.len() as u64 + 1,
             name: name.clone(),
             namespace: "default".to_owned(),
+            cell: None,
             size_bytes: spec.size_bytes,
             block_size_bytes: spec.block_size_bytes.unwrap_or(limits::BLOCK_SIZE_DEFAULT),
             created_unix_ms: CREATED_UNIX_MS,
@@ -179,7 +187,8 @@ impl MemoryBackend {
         Ok(())
     }
 
-    fn pool_now() -> Pool {
+    fn pool_now(&self) -> Pool {
+        let used_bytes = self.used_bytes.unwrap_or(3 << 30);
         Pool {
             id: "00000000-0000-0000-0000-000000000001".to_owned(),
             created_unix_ms: CREATED_UNIX_MS,
@@ -187,9 +196,10 @@ impl MemoryBackend {
             segment_size_bytes: u64::from(limits::SEGMENT_BYTES_DEFAULT),
             size_bytes: 68 << 30,
             capacity_bytes: 64 << 30,
-            used_bytes: 3 << 30,
-            free_bytes: 61 << 30,
+            used_bytes,
+            free_bytes: (64 << 30) - used_bytes,
             drives: vec![Drive { path: "varve-data/drive".to_owned(), size_bytes: Some(65 << 30) }],
+            missing_cells: Vec::new(),
         }
     }
 
@@ -232,7 +242,7 @@ impl MemoryBackend {
 
     /// What all volumes hold, and their duplicates once.
     fn space_now(&self) -> Space {
-        let Pool { size_bytes, capacity_bytes, used_bytes, free_bytes, .. } = Self::pool_now();
+        let Pool { size_bytes, capacity_bytes, used_bytes, free_bytes, .. } = self.pool_now();
         let all: Vec<Volume> = self.lock().values().cloned().collect();
         let volumes: Vec<VolumeSpace> =
             all.iter().map(|volume| self.volume_space_of(volume)).collect();
@@ -253,21 +263,27 @@ impl MemoryBackend {
             metadata_bytes: used_bytes.saturating_sub(stored_bytes),
             reserved_bytes,
             outstanding_bytes: reserved_bytes,
-            fill: Self::fill_now(),
+            fill: self.fill_now(),
             volumes,
+            cells: Vec::new(),
+            missing_cells: Vec::new(),
         }
     }
 
-    /// Some free space is left in it.
-    fn fill_now() -> Fill {
-        let Pool { capacity_bytes, used_bytes, .. } = Self::pool_now();
-        let (level, threshold_percent, advice) = (FillLevel::Ok, None, None);
+    /// Some free space is left in it, unless more than three quarters were to be used.
+    fn fill_now(&self) -> Fill {
+        let Pool { capacity_bytes, used_bytes, .. } = self.pool_now();
+        let is_high = used_bytes > capacity_bytes / 4 * 3;
+        let level = if is_high { FillLevel::High } else { FillLevel::Ok };
+        let threshold_percent = is_high.then_some(75);
+        let advice = is_high.then(|| "make room".to_owned());
         Fill { used_bytes, capacity_bytes, level, threshold_percent, advice }
     }
 
     fn status_now(&self) -> Status {
         let shard = |shard| ShardStatus {
             shard,
+            cell: None,
             state: ShardState::Serving,
             trouble: None,
             undrained_bytes: 12 << 20,
@@ -277,7 +293,7 @@ impl MemoryBackend {
         Status {
             version: "0.0.0".to_owned(),
             state: ServiceState::Serving,
-            pool_id: Self::pool_now().id,
+            pool_id: self.pool_now().id,
             uptime_ms: 90_000,
             volumes: self.lock().len() as u64,
             connections: 1,
@@ -285,7 +301,7 @@ impl MemoryBackend {
                 protocol: "nbd".to_owned(),
                 address: "127.0.0.1:10809".to_owned(),
             }],
-            fill: Self::fill_now(),
+            fill: self.fill_now(),
             journal: Some(JournalStatus {
                 place: "drives".to_owned(),
                 durability: "as on a drive".to_owned(),
@@ -303,6 +319,8 @@ impl MemoryBackend {
             ]),
             memory: MemoryStatus { budget_bytes: 512 << 20, used_bytes: 100 << 20 },
             shards: vec![shard(0), shard(1)],
+            cells: Vec::new(),
+            missing_cells: Vec::new(),
         }
     }
 }
@@ -331,6 +349,7 @@ fn plain(name: String, size_bytes: u64) -> CreateVolume {
         compression: None,
         quota_bytes: None,
         reservation: None,
+        beside: None,
     }
 }
 
@@ -352,7 +371,7 @@ impl AdminBackend for MemoryBackend {
     }
 
     fn pool(&self) -> AdminFuture<'_, Pool> {
-        ready(Ok(Self::pool_now()))
+        ready(Ok(self.pool_now()))
     }
 
     fn space(&self) -> AdminFuture<'_, Space> {

@@ -15,13 +15,13 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::extract::Request;
-use axum::http::header;
+use axum::http::{HeaderMap, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
-use tokio::io::{AsyncRead, AsyncWrite, DuplexStream};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, UnixListener, UnixSocket};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 use tokio::task::JoinSet;
@@ -139,7 +139,7 @@ fn bind_private(path: &Path) -> io::Result<UnixListener> {
 }
 
 /// Clients that others have accepted: their streams, and where they come from if that is a network.
-pub type Accepted = mpsc::Receiver<(DuplexStream, Option<SocketAddr>)>;
+pub type Accepted = mpsc::Receiver<(Box<dyn Stream>, Option<SocketAddr>)>;
 
 /// Serves until `stop` resolves, then lets requests under way finish within the request time limit.
 pub async fn serve(
@@ -219,11 +219,10 @@ impl Front {
             };
             let (Some((stream, client)), place) = taken else { break };
             let router = if client.is_some() { &from_networks } else { &self.router };
-            let (stream, router) = (Box::new(stream), router.clone());
-            connections.spawn(serve_connection(stream, router, self.limits, place));
+            connections.spawn(serve_connection(stream, router.clone(), self.limits, place));
             while connections.try_join_next().is_some() {}
         }
-        self.drain(connections, "other nodes").await;
+        self.drain(connections, "sockets of the nodes").await;
     }
 
     async fn drain(&self, mut connections: JoinSet<()>, from: &str) {
@@ -235,8 +234,8 @@ impl Front {
     }
 }
 
-/// A stream of either kind of socket.
-trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+/// A client's stream, of whatever kind.
+pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 
 async fn accept(
@@ -273,13 +272,20 @@ async fn serve_connection(
 
 /// A web page that a browser here shows could resolve its own name to 127.0.0.1 and call the API: only loopback names pass.
 async fn refuse_foreign_hosts(request: Request, next: Next) -> Response {
-    let host = request.headers().get(header::HOST).and_then(|value| value.to_str().ok());
-    let host = host.unwrap_or_default();
-    if is_loopback_name(host) {
-        next.run(request).await
-    } else {
-        Error::Host { host: host.to_owned() }.into_response()
+    match check_host(request.headers()) {
+        Ok(()) => next.run(request).await,
+        Err(error) => error.into_response(),
     }
+}
+
+/// Refuses requests of a network that do not name this machine's loopback address as their host.
+///
+/// # Errors
+/// `Denied`.
+pub fn check_host(headers: &HeaderMap) -> Result<()> {
+    let host = headers.get(header::HOST).and_then(|value| value.to_str().ok());
+    let host = host.unwrap_or_default();
+    if is_loopback_name(host) { Ok(()) } else { Err(Error::Host { host: host.to_owned() }) }
 }
 
 fn is_loopback_name(host: &str) -> bool {

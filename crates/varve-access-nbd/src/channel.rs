@@ -25,8 +25,12 @@ pub(crate) struct Channel<T> {
 }
 
 impl<T: Transport> Channel<T> {
-    pub(crate) fn plain(transport: T, carried: Option<Arc<Carried>>) -> Self {
-        Self { transport, tls: None, carried }
+    pub(crate) fn new(
+        transport: T,
+        session: Option<TlsSession>,
+        carried: Option<Arc<Carried>>,
+    ) -> Self {
+        Self { transport, tls: session.map(RefCell::new), carried }
     }
 
     /// Whether everything that was received has been handed on.
@@ -44,55 +48,6 @@ impl<T: Transport> Channel<T> {
             carried.received(*bytes);
         }
         (received, buf)
-    }
-
-    /// Begins TLS; `early` is what was received already after the client's request for it.
-    pub(crate) async fn start_tls(
-        &mut self,
-        mut session: TlsSession,
-        early: &[u8],
-    ) -> io::Result<()> {
-        if !session.put_early(early) {
-            return Err(io::ErrorKind::InvalidData.into());
-        }
-        loop {
-            if session.is_handshaking() {
-                match session.take_in() {
-                    Ok(true) => continue,
-                    Ok(false) => {}
-                    Err(error) => {
-                        self.send_alert(&mut session).await;
-                        return Err(error);
-                    }
-                }
-            }
-            let mut out = Vec::new();
-            session.drain(&mut out)?;
-            if !out.is_empty() {
-                self.transport.send_all(vec![SendPart::Small(out)]).await?;
-            }
-            if !session.is_handshaking() {
-                self.tls = Some(RefCell::new(session));
-                return Ok(());
-            }
-            let buf = session.lend();
-            let whole = 0..buf.len();
-            let (received, buf) = self.receive(buf, whole).await;
-            let received = received?;
-            session.give_back(buf, received);
-            if received == 0 {
-                return Err(io::ErrorKind::UnexpectedEof.into());
-            }
-        }
-    }
-
-    /// Tells the peer why TLS failed, if it still listens.
-    async fn send_alert(&self, session: &mut TlsSession) {
-        let mut out = Vec::new();
-        if session.drain(&mut out).is_ok() && !out.is_empty() {
-            // The connection is closed for the first error, whatever becomes of the alert.
-            let _ = self.transport.send_all(vec![SendPart::Small(out)]).await;
-        }
     }
 
     /// Receives at least one byte of plain text into `range`; 0 bytes mean the end.
@@ -148,12 +103,8 @@ impl<T: Transport> Channel<T> {
     pub(crate) async fn close(&self) {
         if let Some(tls) = &self.tls {
             let mut out = Vec::new();
-            let sealed = {
-                let mut session = tls.borrow_mut();
-                session.close();
-                session.drain(&mut out)
-            };
-            if sealed.is_ok() && !out.is_empty() {
+            tls.borrow_mut().say_end(&mut out);
+            if !out.is_empty() {
                 let _ = self.transport.send_all(vec![SendPart::Small(out)]).await;
             }
         }

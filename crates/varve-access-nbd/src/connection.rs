@@ -1,23 +1,24 @@
-//! One connection from accept to close: handshake, TLS, then transmission.
+//! One connection from accept to close: agreement, then transmission.
 
 use std::fmt;
+use std::future::Future;
 use std::io;
+use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use futures_util::future::{Either, select};
+use varve_stdx::AlignedBuf;
 use varve_types::ErrorKind;
 
+use crate::agree::{Agreed, Agreement, Found, Step};
 use crate::carried::{Carried, Opening};
 use crate::channel::Channel;
 use crate::export::{Export, Exports};
-use crate::handshake::{
-    CloseReason, Event, FoundExport, Handshake, Negotiated, OpenRequest, Since, TlsMode,
-};
+use crate::handshake::{CloseReason, OpenRequest, Since};
 use crate::inbox::Inbox;
-use crate::limits::{CHANGES_LISTED_MAX, HANDSHAKE_TIMEOUT_MS};
+use crate::limits::{AGREEMENT_RECEIVE_BYTES, CHANGES_LISTED_MAX, HANDSHAKE_TIMEOUT_MS};
 use crate::service::Service;
-use crate::tls::TlsSession;
 use crate::transmission::{Session, transmit};
 use crate::transport::{SendPart, Transport};
 use crate::usage::Usage;
@@ -43,6 +44,8 @@ pub enum Ended {
     HandshakeTimeout,
     /// The handshake ended without an export.
     Handshake(CloseReason),
+    /// The export is not there any more as the client was told of it.
+    Changed,
 }
 
 /// The end of a connection.
@@ -65,6 +68,7 @@ impl fmt::Display for Ended {
             Self::Shutdown => f.write_str("server shuts down"),
             Self::HandshakeTimeout => f.write_str("handshake took too long"),
             Self::Handshake(reason) => write!(f, "handshake ended: {reason:?}"),
+            Self::Changed => f.write_str("export changed while it was being opened"),
         }
     }
 }
@@ -75,18 +79,10 @@ impl From<io::Error> for Ended {
     }
 }
 
-/// An opened export under its proper name.
+/// An opened export, and how it was found.
 struct Opened<E> {
-    name: String,
+    found: Found,
     export: E,
-    /// Snapshots that were asked for with it.
-    since: Vec<String>,
-}
-
-impl<E: Export> Opened<E> {
-    fn found(&self) -> FoundExport<'_> {
-        FoundExport { name: &self.name, info: self.export.info(), since: &self.since }
-    }
 }
 
 /// Serves a connection to its end. The stream is closed on return.
@@ -95,108 +91,189 @@ pub(crate) async fn serve_connection<T: Transport, X: Exports>(
     transport: T,
     carried: Option<Arc<Carried>>,
 ) -> Closed {
-    let mut channel = Channel::plain(transport, carried.clone());
-    let mut inbox = Inbox::new();
-    let mut usage = Usage::default();
-    let agreed = {
-        let shake = std::pin::pin!(handshake(
-            service,
-            carried.as_deref(),
-            &mut channel,
-            &mut inbox,
-            &mut usage
-        ));
-        let deadline = service.reactor().sleep(HANDSHAKE_TIMEOUT_MS * NANOS_PER_MS);
-        let stop = std::pin::pin!(service.shutdown().wait());
-        match select(shake, select(deadline, stop)).await {
-            Either::Left((agreed, _)) => agreed,
-            Either::Right((Either::Left(_), _)) => Err(Ended::HandshakeTimeout),
-            Either::Right((Either::Right(_), _)) => Err(Ended::Shutdown),
+    let mut agreement = Agreement::new(service.tls_mode(), service.tls().cloned());
+    let mut deadline = service.reactor().sleep(HANDSHAKE_TIMEOUT_MS * NANOS_PER_MS);
+    let shaken = {
+        let shake = shake_hands(service, carried.as_deref(), &transport, &mut agreement);
+        in_time(service, &mut deadline, shake).await
+    };
+    let opened = match shaken {
+        Ok(opened) => opened,
+        Err(cause) => {
+            let usage = agreement.usage();
+            let last = agreement.close();
+            if !last.is_empty() {
+                // The connection is closed for the first error, whatever becomes of this.
+                let _ = transport.send_all(vec![SendPart::Small(last)]).await;
+            }
+            transport.shutdown();
+            return Closed { cause, usage };
         }
     };
-    let cause = match agreed {
-        Err(cause) => cause,
-        Ok((opened, negotiated)) => {
-            tracing::debug!(export = opened.name, ?negotiated, "client attached");
-            let export = Rc::new(opened.export);
-            let share = service.budget().share();
+    let mut agreed = agreement.finish();
+    let channel = Channel::new(transport, agreed.session.take(), carried.clone());
+    let begun = {
+        let begin = begin(service, carried.as_deref(), &channel, opened, &agreed);
+        in_time(service, &mut deadline, begin).await
+    };
+    go_on(service, &channel, begun, agreed, carried).await
+}
+
+/// Serves a connection from where others have agreed with its client. The stream is closed on return.
+pub(crate) async fn serve_agreed<T: Transport, X: Exports>(
+    service: &Service<X>,
+    transport: T,
+    mut agreed: Agreed,
+    carried: Option<Arc<Carried>>,
+) -> Closed {
+    let session = agreed.session.take();
+    assert!(carried.is_none() || session.is_none(), "who carries a connection is its end of TLS");
+    let channel = Channel::new(transport, session, carried.clone());
+    let mut deadline = service.reactor().sleep(HANDSHAKE_TIMEOUT_MS * NANOS_PER_MS);
+    let begun = {
+        let begin = async {
+            let opened = open_again(service.exports(), &agreed.export).await?;
+            begin(service, carried.as_deref(), &channel, opened, &agreed).await
+        };
+        in_time(service, &mut deadline, begin).await
+    };
+    go_on(service, &channel, begun, agreed, carried).await
+}
+
+/// The rest of a connection.
+async fn go_on<T: Transport, X: Exports>(
+    service: &Service<X>,
+    channel: &Channel<T>,
+    begun: Result<Opened<X::Export>, Ended>,
+    Agreed { negotiated, usage, early, .. }: Agreed,
+    carried: Option<Arc<Carried>>,
+) -> Closed {
+    let closed = match begun {
+        Err(cause) => Closed { cause, usage },
+        Ok(opened) => {
+            tracing::debug!(export = opened.found.name, ?negotiated, "client attached");
+            let inbox = Inbox::holding(&early);
+            let (export, share) = (Rc::new(opened.export), service.budget().share());
             let session = Session { export, negotiated, inbox, share, usage, carried };
-            let closed = transmit(service.reactor(), &channel, session, service.shutdown()).await;
-            usage = closed.usage;
-            closed.cause
+            transmit(service.reactor(), channel, session, service.shutdown()).await
         }
     };
     channel.close().await;
-    Closed { cause, usage }
+    closed
 }
 
-async fn handshake<T: Transport, X: Exports>(
+/// Does it before the deadline, and before the service ends.
+async fn in_time<X: Exports, D>(
+    service: &Service<X>,
+    deadline: &mut (impl Future<Output = ()> + Unpin),
+    work: impl Future<Output = Result<D, Ended>>,
+) -> Result<D, Ended> {
+    let (work, stop) = (pin!(work), pin!(service.shutdown().wait()));
+    match select(work, select(deadline, stop)).await {
+        Either::Left((done, _)) => done,
+        Either::Right((Either::Left(_), _)) => Err(Ended::HandshakeTimeout),
+        Either::Right((Either::Right(_), _)) => Err(Ended::Shutdown),
+    }
+}
+
+/// Agrees with the client on an export, which is open then.
+async fn shake_hands<T: Transport, X: Exports>(
     service: &Service<X>,
     carried: Option<&Carried>,
-    channel: &mut Channel<T>,
-    inbox: &mut Inbox,
-    usage: &mut Usage,
-) -> Result<(Opened<X::Export>, Negotiated), Ended> {
-    let mut out = Vec::new();
-    let tls_mode = if service.tls().is_some() { service.tls_mode() } else { TlsMode::Off };
-    let mut handshake = Handshake::new(tls_mode, &mut out);
+    transport: &T,
+    agreement: &mut Agreement,
+) -> Result<Opened<X::Export>, Ended> {
     let mut opened = None;
+    let mut buf = AlignedBuf::zeroed(AGREEMENT_RECEIVE_BYTES);
     loop {
-        let (consumed, mut event) = handshake.advance(inbox.bytes(), &mut out);
-        inbox.consume(consumed);
-        *usage = handshake.usage();
-        if let Event::Open(request) = &event {
-            // The previous export of this handshake, if any, is closed first.
-            drop(opened.take());
-            let found = open(service.exports(), request).await;
-            let answer = found.as_ref().map(Opened::found).map_err(|kind| *kind);
-            let next = handshake.answer_open(answer, &mut out);
-            opened = found.ok();
-            match next {
-                None => continue,
-                Some(next) => event = next,
-            }
+        let step = agreement.advance();
+        if !matches!(step, Ok(Step::Agreed)) {
+            send(transport, agreement).await?;
         }
-        if event == Event::List {
-            let names = service.exports().list().await;
-            handshake.answer_list(names.as_deref().map_err(|kind| *kind), &mut out);
-            continue;
-        }
-        if let (Event::Ready(_), Some(opened)) = (&event, &opened) {
-            pass_gate(service, carried, opened).await?; // Before the client is told.
-        }
-        if !out.is_empty() {
-            channel.send_all(vec![SendPart::Small(std::mem::take(&mut out))]).await?;
-        }
-        match event {
-            Event::NeedInput => {
-                let (buf, range) = inbox.lend();
-                let (received, buf) = channel.recv(buf, range).await;
+        match step? {
+            Step::Receive => {
+                let whole = 0..buf.len();
+                let (received, back) = transport.recv(buf, whole).await;
+                buf = back;
                 let received = received?;
-                inbox.give_back(buf, received);
+                if received == 0 && agreement.is_encrypted() {
+                    return Err(Ended::Io(io::ErrorKind::UnexpectedEof)); // Without close_notify: cut off.
+                }
                 if received == 0 {
                     return Err(Ended::PeerClosed);
                 }
+                if let Some(carried) = carried {
+                    carried.received(received);
+                }
+                if let Err(error) = agreement.received(buf.get(..received).unwrap_or_default()) {
+                    send(transport, agreement).await?; // Tells the client why.
+                    return Err(error.into());
+                }
             }
-            Event::StartTls => {
-                let config = service.tls().expect("STARTTLS is refused without a configuration");
-                let session =
-                    TlsSession::new(config).map_err(|_| Ended::Io(io::ErrorKind::Other))?;
-                let early = inbox.bytes().to_vec();
-                inbox.consume(early.len());
-                channel.start_tls(session, &early).await?;
-                handshake.tls_started();
-                opened = None;
+            Step::List => {
+                let names = service.exports().list().await;
+                agreement.answer_list(names.as_deref().map_err(|kind| *kind));
             }
-            Event::Ready(negotiated) => {
-                *usage = handshake.usage();
-                let opened = opened.expect("the handshake ends with an export");
-                return Ok((opened, negotiated));
+            Step::Open(request) => {
+                // The previous export of this handshake, if any, is closed first.
+                drop(opened.take());
+                let found = open(service.exports(), &request).await;
+                agreement.answer_open(
+                    found
+                        .as_ref()
+                        .map_or_else(|kind| Err(*kind), |opened| Ok(opened.found.clone())),
+                );
+                opened = found.ok();
             }
-            Event::Close(reason) => return Err(Ended::Handshake(reason)),
-            Event::List | Event::Open(_) => panic!("answered above"),
+            Step::Agreed => return Ok(opened.expect("an agreement ends with an export")),
+            Step::Close(reason) => return Err(Ended::Handshake(reason)),
+            Step::Ended => return Err(Ended::PeerClosed),
         }
     }
+}
+
+/// Sends what the client is owed.
+async fn send<T: Transport>(transport: &T, agreement: &mut Agreement) -> Result<(), Ended> {
+    let bytes = agreement.take_output()?;
+    if !bytes.is_empty() {
+        transport.send_all(vec![SendPart::Small(bytes)]).await?;
+    }
+    Ok(())
+}
+
+/// Tells the client that its export is open, once it may be.
+async fn begin<T: Transport, X: Exports>(
+    service: &Service<X>,
+    carried: Option<&Carried>,
+    channel: &Channel<T>,
+    opened: Opened<X::Export>,
+    agreed: &Agreed,
+) -> Result<Opened<X::Export>, Ended> {
+    pass_gate(service, carried, &opened).await?;
+    channel.send_all(vec![SendPart::Small(agreed.words.clone())]).await?;
+    Ok(opened)
+}
+
+/// What there is by this name.
+pub(crate) async fn look<X: Exports>(
+    exports: &X,
+    request: &OpenRequest,
+) -> Result<Found, ErrorKind> {
+    open(exports, request).await.map(|opened| opened.found)
+}
+
+/// Opens what was found before.
+async fn open_again<X: Exports>(exports: &X, found: &Found) -> Result<Opened<X::Export>, Ended> {
+    let since = Since::Named(found.since.clone());
+    let request = OpenRequest { name: found.name.clone(), since };
+    let opened = open(exports, &request).await.map_err(|kind| {
+        tracing::debug!(export = found.name, %kind, "an export is not there any more");
+        Ended::Changed
+    })?;
+    // Its size may have changed, as that of an open export may. The rest is what its client knows it by.
+    let is_same =
+        opened.found.since == found.since && opened.found.info.read_only == found.info.read_only;
+    if is_same { Ok(opened) } else { Err(Ended::Changed) }
 }
 
 /// Opens the export of this name; the empty name means the only one there is.
@@ -225,27 +302,28 @@ async fn open<X: Exports>(
             (export, since)
         }
     };
-    Ok(Opened { name, export, since })
+    let found = Found { name, info: export.info(), since };
+    Ok(Opened { found, export })
 }
 
 /// Waits until what was sent before on other connections cannot happen any more.
 async fn pass_gate<X: Exports>(
     service: &Service<X>,
     carried: Option<&Carried>,
-    Opened { name, export, .. }: &Opened<X::Export>,
+    Opened { found, export }: &Opened<X::Export>,
 ) -> Result<(), Ended> {
     if export.info().read_only {
         return Ok(());
     }
     if let Some(gate) = service.gate() {
         let (passes, mut told) = varve_reactor::port::channel(service.reactor(), 1);
-        gate.pass(Opening { export: name.clone(), by: carried.map(Carried::number), passes });
+        gate.pass(Opening { export: found.name.clone(), by: carried.map(Carried::number), passes });
         if told.recv_batch(&mut Vec::new()).await == 0 {
             return Err(Ended::Io(io::ErrorKind::ConnectionAborted)); // The gate has gone.
         }
     }
     if let Some(carried) = carried {
-        carried.opened(name);
+        carried.opened(&found.name);
     }
     Ok(())
 }

@@ -21,6 +21,16 @@ impl Inbox {
         Self { buf: Some(AlignedBuf::zeroed(RECEIVE_BYTES)), start: 0, end: 0 }
     }
 
+    /// With what was received before, which fits.
+    pub(crate) fn holding(bytes: &[u8]) -> Self {
+        let mut inbox = Self::new();
+        let (mut buf, free) = inbox.lend();
+        let target = buf.get_mut(free).and_then(|free| free.get_mut(..bytes.len()));
+        target.expect("an option and a receive fit").copy_from_slice(bytes);
+        inbox.give_back(buf, bytes.len());
+        inbox
+    }
+
     /// What there is, oldest first.
     pub(crate) fn bytes(&self) -> &[u8] {
         let buf = self.buf.as_deref().expect("R2: no receive is under way");

@@ -1,7 +1,8 @@
 //! NBD server: sans-IO protocol, and a driver that runs it on the loop of a shard thread.
 //!
-//! Bytes flow `listener` → `connection` → `handshake` → `transmission` → `serve` → an [`Export`].
+//! Bytes flow `listener` → `connection` → `agree` → `handshake`, then `transmission` → `serve` → an [`Export`].
 
+mod agree;
 mod budget;
 mod carried;
 mod channel;
@@ -29,6 +30,7 @@ mod transport;
 mod usage;
 pub mod wire;
 
+pub use agree::{Agreed, Agreement, Found, Step};
 pub use carried::{Carried, Gate, Hold, Opening};
 pub use command::{Command, Contexts, admit};
 pub use connection::{Closed, Ended};
@@ -39,13 +41,13 @@ pub use handshake::{
     CloseReason, Event, FoundExport, Handshake, Negotiated, OpenRequest, Since, TlsMode,
 };
 pub use listener::{
-    Accepted, Address, ConnectionLimit, Dealer, Listener, Permit, StdListener, deal_connections,
-    serve_connections,
+    Accepted, Address, Answer, ConnectionLimit, Dealer, Listener, Permit, StdListener,
+    deal_connections, serve_connections,
 };
 pub use pipe::{PipeEnd, PipeOptions, pipe};
 pub use service::{Service, ServiceOptions};
 pub use shutdown::Shutdown;
-pub use tls::{TlsConfig, TlsFiles};
+pub use tls::{TlsConfig, TlsFiles, TlsSession};
 pub use transport::{SendPart, Transport};
 pub use usage::Usage;
 pub use wire::request::{DecodedHeader, RequestHeader};

@@ -14,6 +14,9 @@ pub const OPTIONS_MAX: u32 = 4096;
 /// Receive buffer of a connection in bytes: what a unix socket holds by default, so one receive empties it.
 pub const RECEIVE_BYTES: usize = 256 << 10;
 
+/// Receive buffer in bytes until client and server have agreed: options are small.
+pub const AGREEMENT_RECEIVE_BYTES: usize = 64 << 10;
+
 /// Write payloads of this many bytes and more are received straight into the buffer of their request: a
 /// second receive then costs less than the copy.
 pub const DIRECT_PAYLOAD_BYTES_MIN: usize = 64 << 10;
@@ -67,7 +70,7 @@ pub const LINGER_MS: u64 = 100;
 /// Default for the connections open at a time: 256 KiB of receive buffer each make 64 MiB.
 pub const CONNECTIONS_DEFAULT: usize = 256;
 
-const _: () = assert!(OPTION_BYTES_MAX as usize + 16 <= RECEIVE_BYTES);
+const _: () = assert!(OPTION_BYTES_MAX as usize + 16 + AGREEMENT_RECEIVE_BYTES <= RECEIVE_BYTES);
 const _: () = assert!(DIRECT_PAYLOAD_BYTES_MIN + 28 <= RECEIVE_BYTES / 2);
 const _: () = assert!(REQUEST_BYTES_MAX as usize <= CONNECTION_BYTES_MAX);
 const _: () = assert!(CONNECTION_BYTES_MAX <= THREAD_BYTES_DEFAULT);

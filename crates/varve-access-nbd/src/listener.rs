@@ -17,10 +17,13 @@ use futures_util::future::{Either, select};
 use varve_reactor::Reactor;
 use varve_reactor::net::{Socket, TcpListener, UnixListener};
 use varve_reactor::port::{PortReceiver, PortSender};
+use varve_types::ErrorKind;
 
-use crate::carried::Carried;
+use crate::agree::{Agreed, Found};
+use crate::carried::{Carried, Life};
 use crate::error::{Error, Result};
 use crate::export::Exports;
+use crate::handshake::OpenRequest;
 use crate::service::Service;
 use crate::shutdown::Shutdown;
 
@@ -120,6 +123,23 @@ impl StdListener {
             }
         }
         Ok(listeners)
+    }
+
+    /// Where it listens; with the port that was picked. The path of a socket without one is empty.
+    #[must_use]
+    pub fn address(&self) -> Address {
+        match self {
+            Self::Unix(_, path) => Address::Unix(path.clone()),
+            Self::Inherited(socket) => {
+                let at = socket.local_addr().ok();
+                let path = at.as_ref().and_then(|at| at.as_pathname()).unwrap_or(Path::new(""));
+                Address::Unix(path.to_owned())
+            }
+            // A socket that listens has an address.
+            Self::Tcp(socket) => {
+                Address::Tcp(socket.local_addr().unwrap_or(SocketAddr::from(([0; 4], 0))))
+            }
+        }
     }
 
     fn try_bind(address: &Address) -> io::Result<Self> {
@@ -259,27 +279,41 @@ impl Drop for Permit {
     }
 }
 
-/// An accepted connection on its way to the thread that will serve it.
-#[derive(Debug)]
-pub struct Accepted {
-    fd: OwnedFd,
-    permit: Permit,
-    carried: Option<Arc<Carried>>,
+/// Work on its way to the thread that will do it.
+pub struct Accepted(Work);
+
+enum Work {
+    /// A connection of which nothing has been read.
+    Connection { fd: OwnedFd, permit: Permit, carried: Option<Arc<Carried>> },
+    /// One whose client has been agreed with elsewhere. It is over however this ends.
+    Agreed { fd: OwnedFd, permit: Permit, agreed: Box<Agreed>, life: Life },
+    /// What are the names of all exports?
+    List(Answer<Vec<String>>),
+    /// What is there by this name?
+    Look(OpenRequest, Answer<Found>),
 }
 
+/// Told what was asked for; dropped when nobody answers.
+pub type Answer<T> = Box<dyn FnOnce(std::result::Result<T, ErrorKind>) + Send>;
+
 impl Accepted {
-    /// The connection, and the permit to keep as long as it is open.
+    /// The connection, and the permit to keep as long as it is open; `None` if it is anything but a connection of which nothing has been read.
     #[must_use]
-    pub fn into_parts(self) -> (OwnedFd, Permit) {
-        (self.fd, self.permit)
+    pub fn into_parts(self) -> Option<(OwnedFd, Permit)> {
+        match self.0 {
+            Work::Connection { fd, permit, .. } => Some((fd, permit)),
+            Work::Agreed { .. } | Work::List(_) | Work::Look(..) => None,
+        }
     }
 }
 
-/// Deals connections to threads in turn, within the limit.
+/// Deals connections to threads in turn, within the limit, and questions too.
 pub struct Dealer {
     limit: ConnectionLimit,
     threads: Vec<PortSender<Accepted>>,
     turn: AtomicUsize,
+    /// Questions have a turn of their own: each connection begins with some, and all would be one thread's.
+    question_turn: AtomicUsize,
 }
 
 impl Dealer {
@@ -290,23 +324,50 @@ impl Dealer {
     #[must_use]
     pub fn new(limit: ConnectionLimit, threads: Vec<PortSender<Accepted>>) -> Self {
         assert!(!threads.is_empty(), "connections need a thread to go to");
-        Self { limit, threads, turn: AtomicUsize::new(0) }
+        Self { limit, threads, turn: AtomicUsize::new(0), question_turn: AtomicUsize::new(0) }
     }
 
     /// Hands a connected stream socket in blocking mode, which another node may carry, to the next thread; false when it was closed instead, as too many are
     /// open or the thread takes no more.
     #[must_use]
     pub fn deal(&self, fd: OwnedFd, carried: Option<Arc<Carried>>) -> bool {
+        self.connection(|permit| Work::Connection { fd, permit, carried })
+    }
+
+    /// The same for one whose client has been agreed with.
+    #[must_use]
+    pub fn begin(&self, fd: OwnedFd, agreed: Agreed, carried: Option<Arc<Carried>>) -> bool {
+        let (agreed, life) = (Box::new(agreed), Life(carried));
+        self.connection(|permit| Work::Agreed { fd, permit, agreed, life })
+    }
+
+    /// Asks for the names of all exports.
+    pub fn list(&self, answer: Answer<Vec<String>>) {
+        self.ask(Work::List(answer));
+    }
+
+    /// Asks for an export, and opens none.
+    pub fn look(&self, request: OpenRequest, answer: Answer<Found>) {
+        self.ask(Work::Look(request, answer));
+    }
+
+    fn connection(&self, work: impl FnOnce(Permit) -> Work) -> bool {
         let Some(permit) = self.limit.permit() else {
             tracing::warn!(max = self.limit.max, "connection refused: too many are open");
             return false;
         };
         let turn = self.turn.fetch_add(1, Ordering::Relaxed) % self.threads.len();
-        let is_taken = self.threads[turn].send(Accepted { fd, permit, carried }).is_ok();
+        let is_taken = self.threads[turn].send(Accepted(work(permit))).is_ok();
         if !is_taken {
             tracing::warn!("connection refused: its thread takes no more");
         }
         is_taken
+    }
+
+    fn ask(&self, work: Work) {
+        let turn = self.question_turn.fetch_add(1, Ordering::Relaxed) % self.threads.len();
+        // Whoever asks sees that the answer was dropped.
+        let _ = self.threads[turn].send(Accepted(work));
     }
 }
 
@@ -340,32 +401,49 @@ pub async fn deal_connections(
     }
 }
 
-/// Serves the connections dealt to this thread until all dealers are gone.
+/// Serves what is dealt to this thread until all dealers are gone.
 pub async fn serve_connections<X: Exports + 'static>(
     service: Service<X>,
     mut dealt: PortReceiver<Accepted>,
 ) {
     let mut batch = Vec::new();
     while dealt.recv_batch(&mut batch).await > 0 {
-        for Accepted { fd, permit, carried } in batch.drain(..) {
-            match Socket::from_fd(service.reactor(), fd) {
-                Err(error) => tracing::warn!(%error, "connection lost on its way to its thread"),
-                Ok(socket) => {
-                    let service_of_task = service.clone();
-                    service.reactor().spawn(async move {
-                        service_of_task.serve_carried(socket, carried).await;
-                        drop(permit);
-                    });
-                }
-            }
+        for Accepted(work) in batch.drain(..) {
+            service.reactor().spawn(work.done_by(service.clone()));
         }
     }
+}
+
+impl Work {
+    async fn done_by<X: Exports>(self, service: Service<X>) {
+        match self {
+            Self::Connection { fd, permit, carried } => {
+                if let Some(socket) = adopt(&service, fd) {
+                    service.serve_carried(socket, carried).await;
+                }
+                drop(permit);
+            }
+            Self::Agreed { fd, permit, agreed, life } => {
+                if let Some(socket) = adopt(&service, fd) {
+                    service.serve_alive(socket, *agreed, life).await;
+                }
+                drop(permit);
+            }
+            Self::List(answer) => answer(service.list().await),
+            Self::Look(request, answer) => answer(service.look(&request).await),
+        }
+    }
+}
+
+fn adopt<X: Exports>(service: &Service<X>, fd: OwnedFd) -> Option<Socket> {
+    Socket::from_fd(service.reactor(), fd)
+        .inspect_err(|error| tracing::warn!(%error, "connection lost on its way to its thread"))
+        .ok()
 }
 
 #[cfg(test)]
 mod tests {
     use varve_reactor::{Loop, LoopConfig};
-    use varve_types::ErrorKind;
 
     use super::*;
 

@@ -5,12 +5,14 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use varve_reactor::{Notify, Reactor};
+use varve_types::ErrorKind;
 
+use crate::agree::{Agreed, Found};
 use crate::budget::Budget;
 use crate::carried::{Carried, Gate, Life};
-use crate::connection::{Closed, serve_connection};
+use crate::connection::{Closed, look, serve_agreed, serve_connection};
 use crate::export::Exports;
-use crate::handshake::TlsMode;
+use crate::handshake::{OpenRequest, TlsMode};
 use crate::limits::THREAD_BYTES_DEFAULT;
 use crate::shutdown::Shutdown;
 use crate::tls::TlsConfig;
@@ -91,6 +93,47 @@ impl<X: Exports> Service<X> {
         let closed = serve_connection(self, transport, carried).await;
         tracing::debug!(cause = %closed.cause, usage = %closed.usage, "connection closed");
         closed
+    }
+
+    /// Serves a connection whose client has been agreed with elsewhere, and which another node may carry. The client is told that its export is open once that is so.
+    ///
+    /// # Panics
+    /// When another node carries it, and this one is the end of TLS.
+    pub async fn serve_agreed<T: Transport>(
+        &self,
+        transport: T,
+        agreed: Agreed,
+        carried: Option<Arc<Carried>>,
+    ) -> Closed {
+        self.serve_alive(transport, agreed, Life(carried)).await
+    }
+
+    pub(crate) async fn serve_alive<T: Transport>(
+        &self,
+        transport: T,
+        agreed: Agreed,
+        life: Life,
+    ) -> Closed {
+        let _counted = Counted::new(self);
+        let closed = serve_agreed(self, transport, agreed, life.0.clone()).await;
+        tracing::debug!(cause = %closed.cause, usage = %closed.usage, "connection closed");
+        closed
+    }
+
+    /// Names of all exports.
+    ///
+    /// # Errors
+    /// Those of the exports.
+    pub async fn list(&self) -> Result<Vec<String>, ErrorKind> {
+        self.0.exports.list().await
+    }
+
+    /// What there is by a name. It is not open on return.
+    ///
+    /// # Errors
+    /// `NotFound` when there is none.
+    pub async fn look(&self, request: &OpenRequest) -> Result<Found, ErrorKind> {
+        look(&self.0.exports, request).await
     }
 
     /// Connections open now.

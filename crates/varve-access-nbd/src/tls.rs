@@ -14,7 +14,7 @@ use varve_stdx::AlignedBuf;
 use crate::error::{Error, Result};
 
 /// Bytes of cipher text received at a time: four of the largest records.
-const CIPHER_BYTES: usize = 64 << 10;
+pub(crate) const CIPHER_BYTES: usize = 64 << 10;
 
 /// Files that TLS needs, all PEM.
 #[derive(Clone, Debug)]
@@ -85,7 +85,8 @@ fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>> {
 /// One TLS session; bytes in, bytes out, no I/O.
 ///
 /// K1. Cipher text is taken in only while there is no plain text to move out, because the session holds but little.
-pub(crate) struct TlsSession {
+#[derive(Debug)]
+pub struct TlsSession {
     connection: ServerConnection,
     /// Where cipher text is received; away during a receive.
     cipher: Option<AlignedBuf>,
@@ -99,14 +100,11 @@ impl TlsSession {
         Ok(Self { connection, cipher: Some(AlignedBuf::zeroed(CIPHER_BYTES)), waiting: 0..0 })
     }
 
-    pub(crate) fn is_handshaking(&self) -> bool {
-        self.connection.is_handshaking()
-    }
-
-    /// Cipher text that was received before the session began; false when it is more than a handshake can be.
+    /// Cipher text that was received elsewhere, once all before it was taken in; false when it is more than fits.
     #[must_use]
-    pub(crate) fn put_early(&mut self, bytes: &[u8]) -> bool {
-        let buf = self.cipher.as_mut().expect("nothing is received yet");
+    pub(crate) fn put(&mut self, bytes: &[u8]) -> bool {
+        assert!(self.waiting.is_empty(), "cipher text is still waiting");
+        let buf = self.cipher.as_mut().expect("no receive is under way");
         let Some(target) = buf.get_mut(..bytes.len()) else { return false };
         target.copy_from_slice(bytes);
         self.waiting = 0..bytes.len();
@@ -131,7 +129,7 @@ impl TlsSession {
     }
 
     /// Takes some of the waiting cipher text in; false when there is none.
-    pub(crate) fn take_in(&mut self) -> io::Result<bool> {
+    fn take_in(&mut self) -> io::Result<bool> {
         let buf = self.cipher.as_deref().expect("no receive is under way");
         let mut bytes = buf.get(self.waiting.clone()).expect("within the buffer");
         if bytes.is_empty() {
@@ -156,8 +154,34 @@ impl TlsSession {
         }
     }
 
+    /// Plain text of what `receive` yields, which is handed room for cipher text and returns `None` when nothing is there now. 0 after the peer's end of session.
+    ///
+    /// # Errors
+    /// Those of `receive`; `UnexpectedEof` for a stream that ends within the session; `InvalidData` for what is no TLS.
+    pub fn read_with(
+        &mut self,
+        into: &mut [u8],
+        mut receive: impl FnMut(&mut [u8]) -> io::Result<Option<usize>>,
+    ) -> io::Result<Option<usize>> {
+        loop {
+            match self.read_plain(into) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                decided => return decided.map(Some),
+            }
+            let cipher = self.cipher.as_mut().expect("no receive is under way");
+            let Some(count) = receive(cipher)? else { return Ok(None) };
+            if count == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            self.waiting = 0..count;
+        }
+    }
+
     /// Enciphers `bytes` behind what the session itself has to say.
-    pub(crate) fn seal(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> io::Result<()> {
+    ///
+    /// # Errors
+    /// When the session has ended.
+    pub fn seal(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> io::Result<()> {
         let mut rest = bytes;
         while !rest.is_empty() {
             // The session takes as much as it has room for, and has room again once that is drained.
@@ -169,14 +193,24 @@ impl TlsSession {
     }
 
     /// What the session itself has to say: handshake messages, key updates, alerts.
-    pub(crate) fn drain(&mut self, out: &mut Vec<u8>) -> io::Result<()> {
+    fn drain(&mut self, out: &mut Vec<u8>) -> io::Result<()> {
         while self.connection.wants_write() {
             self.connection.write_tls(out)?;
         }
         Ok(())
     }
 
-    pub(crate) fn close(&mut self) {
+    /// Ends the session; what is to be sent before the stream is closed.
+    pub(crate) fn close(mut self) -> Vec<u8> {
+        let mut out = Vec::new();
+        self.say_end(&mut out);
+        out
+    }
+
+    /// Says that nothing more comes.
+    pub fn say_end(&mut self, out: &mut Vec<u8>) {
         self.connection.send_close_notify();
+        // Memory takes all there is.
+        let _ = self.drain(out);
     }
 }

@@ -21,6 +21,12 @@ pub struct Usage {
 }
 
 impl Usage {
+    /// Of a client of whom only that is known.
+    #[must_use]
+    pub fn of(negotiated: Negotiated) -> Self {
+        Self { negotiated, ..Self::default() }
+    }
+
     pub(crate) fn option(&mut self, option: u32) {
         self.options |= 1u32.checked_shl(option).unwrap_or(0);
     }

@@ -9,8 +9,12 @@ use std::sync::{Arc, Mutex};
 
 use support::{Client, ROOMY, SlowExport, header};
 use varve_access_nbd::memory::{MemoryExport, MemoryExports};
-use varve_access_nbd::{Carried, Ended, Exports, Gate, Opening, Service, ServiceOptions, pipe};
+use varve_access_nbd::{
+    Agreed, Carried, Ended, ExportInfo, Exports, Found, Gate, Negotiated, OpenRequest, Opening,
+    Service, ServiceOptions, Since, Usage, pipe,
+};
 use varve_reactor::{JoinHandle, Reactor, SimLoop};
+use varve_types::ErrorKind;
 
 const MS: u64 = 1_000_000;
 
@@ -135,5 +139,88 @@ fn who_opens_for_writing_passes_the_gate_and_who_only_reads_does_not() {
         disk.set_read_only(true);
         assert_eq!(reader.attach(false).await, 1 << 20);
         assert!(shut.0.lock().unwrap().is_empty() && !reads.writes_to("disk"));
+    });
+}
+
+/// What a client is told at the end of its handshake by whoever agreed with it.
+const WORDS: &[u8] = b"it is open";
+
+fn agreed(size_bytes: u64, since: &[&str]) -> Agreed {
+    let info = ExportInfo { size_bytes, block_bytes: 4096, read_only: false };
+    let since = since.iter().map(|name| (*name).to_owned()).collect();
+    Agreed {
+        export: Found { name: "disk".to_owned(), info, since },
+        negotiated: Negotiated::default(),
+        usage: Usage::default(),
+        words: WORDS.to_vec(),
+        early: write_bytes(1, 3)[..20].to_vec(),
+        session: None,
+    }
+}
+
+#[test]
+fn who_was_agreed_with_elsewhere_is_told_behind_the_gate_and_goes_on_in_the_midst_of_a_request() {
+    let mut sim = SimLoop::new(4);
+    let reactor = sim.handle();
+    let shut = Arc::new(Shut::default());
+    let options = ServiceOptions {
+        gate: Some(Arc::clone(&shut) as Arc<dyn Gate>),
+        ..ServiceOptions::default()
+    };
+    let service = Service::new(reactor.clone(), SlowExport::new(&reactor, 64 << 20), options);
+    let ((near, far), carried) = (pipe(ROOMY), Arc::new(Carried::new(5)));
+    let (of_task, client) = (Arc::clone(&carried), Client::new(near));
+    let serving = service.clone();
+    let ended = reactor.spawn_join(async move {
+        serving.serve_agreed(far, agreed(1 << 20, &[]), Some(of_task)).await.cause
+    });
+    sim.run_until(async move {
+        client.send(&write_bytes(1, 3)[20..]).await;
+        reactor.sleep(100 * MS).await;
+        let opening = shut.0.lock().unwrap().pop().expect("it asks");
+        assert_eq!((opening.export.as_str(), opening.by), ("disk", Some(5)));
+        assert!(!carried.writes_to("disk") && carried.has_settled(0) && !carried.has_settled(1));
+        opening.passes.send(()).unwrap();
+        assert_eq!(client.take(WORDS.len()).await, WORDS);
+        assert!(carried.writes_to("disk"));
+        assert_eq!(client.simple().await, (0, 1));
+        reactor.sleep(MS).await;
+        assert!(
+            carried.has_settled(9),
+            "what was early is not counted: its carrier did not send it"
+        );
+        drop(client);
+        assert!(matches!(ended.await, Ended::PeerClosed | Ended::Io(_)));
+        assert!(carried.is_over());
+    });
+}
+
+#[test]
+fn an_export_that_changed_since_it_was_found_is_not_served() {
+    let mut sim = SimLoop::new(5);
+    let reactor = sim.handle();
+    let disk = MemoryExport::new(1 << 20);
+    let exports = MemoryExports::new().with("disk", disk.clone());
+    let service = Service::new(reactor.clone(), exports, ServiceOptions::default());
+    sim.run_until(async move {
+        let request = |name: &str| OpenRequest { name: name.to_owned(), since: Since::Listed };
+        assert_eq!(service.list().await, Ok(vec!["disk".to_owned()]));
+        assert_eq!(service.look(&request("other")).await.map(|_| ()), Err(ErrorKind::NotFound));
+        let found = service.look(&request("")).await.unwrap();
+        assert_eq!((found.name.as_str(), found.info.size_bytes), ("disk", 1 << 20));
+        disk.set_read_only(true);
+        let gone = Found { name: "gone".to_owned(), ..found.clone() };
+        for export in [found, gone] {
+            let (near, far) = pipe(ROOMY);
+            let agreed = Agreed { export, ..agreed(0, &[]) };
+            let serving = service.clone();
+            let ended = reactor
+                .spawn_join(async move { serving.serve_agreed(far, agreed, None).await.cause });
+            assert!(Client::new(near).is_closed().await, "it is told nothing");
+            assert_eq!(ended.await, Ended::Changed);
+        }
+        let (_near, far) = pipe(ROOMY);
+        let other = agreed(1 << 20, &["monday"]);
+        assert_eq!(service.serve_agreed(far, other, None).await.cause, Ended::Changed);
     });
 }

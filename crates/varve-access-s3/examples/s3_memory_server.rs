@@ -62,6 +62,6 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         let _ = tokio::io::stdin().read_to_end(&mut rest).await;
         let _ = end.send(true);
     });
-    gateway.serve(Clients { listener, accepted: None }, None, stop).await;
+    gateway.serve(Clients { listener: Some(listener), accepted: None }, None, stop).await;
     Ok(())
 }

@@ -51,6 +51,6 @@ pub use error::{Error, Result};
 pub use figures::{GatewayFigures, LATENCY_BOUNDS_US, OperationFigures, STATUS_CLASSES};
 pub use gateway::{Gateway, Opened, Options};
 pub use seal::MasterKey;
-pub use server::{Clients, Tls};
+pub use server::{Client, Clients, Tls};
 pub use users::{KeyInfo, NewKey, Users};
 pub use varve_object::{User, Versioning};

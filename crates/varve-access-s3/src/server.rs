@@ -15,7 +15,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use s3s::Body;
 use tokio::io::{AsyncRead, AsyncWrite, DuplexStream};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::time::{Instant, Sleep};
 use tokio_io_timeout::TimeoutStream;
@@ -77,10 +77,19 @@ impl Tls {
 /// Where clients come from.
 #[derive(Debug)]
 pub struct Clients {
-    /// The socket that they connect to.
-    pub listener: TcpListener,
-    /// Those that others have accepted: their streams and addresses. Nothing where nobody does.
-    pub accepted: Option<mpsc::Receiver<(DuplexStream, Option<SocketAddr>)>>,
+    /// The socket that they connect to, where they do not only come by others.
+    pub listener: Option<TcpListener>,
+    /// Those that others have accepted, and their addresses. Nothing where nobody does.
+    pub accepted: Option<mpsc::Receiver<(Client, Option<SocketAddr>)>>,
+}
+
+/// A client that others have accepted.
+#[derive(Debug)]
+pub enum Client {
+    /// A socket that does not block.
+    Socket(std::net::TcpStream),
+    /// What somebody carries.
+    Stream(DuplexStream),
 }
 
 /// A stream of either kind.
@@ -90,21 +99,32 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 impl Clients {
     /// The next one.
     async fn next(&mut self) -> std::io::Result<(Box<dyn Stream>, Option<IpAddr>)> {
-        let accepted = async {
-            match &mut self.accepted {
+        let (listener, accepted) = (self.listener.as_ref(), self.accepted.as_mut());
+        let connected = async {
+            match listener {
+                Some(listener) => listener.accept().await,
+                None => std::future::pending().await,
+            }
+        };
+        let taken = async {
+            match accepted {
                 Some(accepted) => accepted.recv().await,
                 None => None,
             }
         };
         tokio::select! {
-            accepted = self.listener.accept() => {
-                let (stream, address) = accepted?;
+            connected = connected => {
+                let (stream, address) = connected?;
                 // Head and body of an answer go out in two sends: the second must not wait for the first one's acknowledgement.
                 let _ = stream.set_nodelay(true);
                 Ok((Box::new(stream), Some(address.ip())))
             }
-            Some((stream, address)) = accepted => {
-                Ok((Box::new(stream), address.map(|address| address.ip())))
+            Some((client, address)) = taken => {
+                let stream: Box<dyn Stream> = match client {
+                    Client::Socket(stream) => Box::new(TcpStream::from_std(stream)?),
+                    Client::Stream(stream) => Box::new(stream),
+                };
+                Ok((stream, address.map(|address| address.ip())))
             }
         }
     }

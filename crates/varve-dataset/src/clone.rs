@@ -53,6 +53,7 @@ impl Datasets {
         // No step needs what another finds.
         let looked_up = async {
             let held = hold(&self.dispatch, [&volume, &name]).await?;
+            let sight = self.see(&name).await?;
             let origin = async {
                 match &snapshot {
                     Some(snapshot) => Ok(as_volume(&self.snapshot_record(snapshot).await?)),
@@ -62,14 +63,15 @@ impl Datasets {
             let (origin, there) = try_join(origin, find(&self.dispatch, &name)).await?;
             match there {
                 Some(_) => Err(Error::Exists { name: name.display() }),
-                None => Ok((held, origin)),
+                None => Ok((held, sight, origin)),
             }
         };
-        let (stream, (_held, origin)) = try_join(self.ready_for_cuts(1), looked_up).await?;
+        let (stream, (_held, sight, origin)) = try_join(self.ready_for_cuts(1), looked_up).await?;
         let origin_name = snapshot.map_or_else(|| volume.display(), |snapshot| snapshot.display());
         if origin.is_reserved {
             self.dispatch.prepare_cut(&[origin.route.stream]).await?;
         }
+        self.enter(sight).await?;
         let record = VolumeRecord {
             created_unix_ms: self.dispatch.reactor().unix_time_ms(),
             quota_bytes: None,
@@ -79,8 +81,9 @@ impl Datasets {
             moves: None,
             ..origin
         };
-        let record = self.fork(&name, record, stream).await?;
-        Ok(record.info(&name))
+        let made = self.fork(&name, record, stream).await;
+        self.withdraw(&name, &made).await;
+        Ok(made?.info(&name))
     }
 
     /// The record of a volume that has all that it is to have, and is in this pool (M2, M3).
@@ -162,12 +165,15 @@ impl Datasets {
     /// # Errors
     /// `NotFound`.
     pub async fn flatten_volume(&self, name: &str) -> Result<VolumeInfo> {
-        let name = DatasetName::parse(name)?;
-        let _held = self.hold(&name).await?;
-        let record = VolumeRecord { origin: None, ..self.record(&name).await? };
-        self.check_move(&name, &record)?;
-        store(&self.dispatch, &name, &record).await?;
-        Ok(record.info(&name))
+        let (datasets, name) = (self.clone(), DatasetName::parse(name)?);
+        self.to_the_end(async move {
+            let _held = datasets.hold(&name).await?;
+            let record = VolumeRecord { origin: None, ..datasets.record(&name).await? };
+            datasets.check_move(&name, &record)?;
+            store(&datasets.dispatch, &name, &record).await?;
+            Ok(record.info(&name))
+        })
+        .await
     }
 }
 

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use futures_util::future::{LocalBoxFuture, try_join};
 use varve_dispatch::{BLOCK_BYTES, Dispatch, HeldNames, Route, StreamPlacement};
+use varve_register::Register;
 use varve_types::limits::VOLUME_BYTES_MAX;
 use varve_types::{ByteCount, ByteRange, Compression, Reduction, StreamId};
 
@@ -39,15 +40,16 @@ pub struct Shared {
 pub struct Datasets {
     pub(crate) dispatch: Dispatch,
     pub(crate) shared: Arc<Shared>,
+    pub(crate) register: Option<Register>,
     /// What who calls takes the move of the volumes to be that it changes (M4).
     pub(crate) expects: Option<Move>,
 }
 
 impl Datasets {
-    /// The datasets of a pool, through this thread's dispatcher.
+    /// The datasets of a pool, through this thread's dispatcher. Names of a pool of several cells are entered in its `register`; one of one cell has none.
     #[must_use]
-    pub fn new(dispatch: Dispatch, shared: Arc<Shared>) -> Self {
-        Self { dispatch, shared, expects: None }
+    pub fn new(dispatch: Dispatch, shared: Arc<Shared>, register: Option<Register>) -> Self {
+        Self { dispatch, shared, register, expects: None }
     }
 
     /// The same for who moves a volume: whatever is changed through it has to be at this point of its way, and is refused with `Conflict`
@@ -58,7 +60,7 @@ impl Datasets {
     }
 
     /// Runs `work` to its end, whether or not somebody waits for it: names stay held, and streams in flight registered, until what was sent
-    /// to other threads has happened.
+    /// to other threads has happened. Every change of a record runs so: one that lands after its name was let go could bring back what was deleted meanwhile.
     pub(crate) async fn to_the_end<T: 'static>(
         &self,
         work: impl Future<Output = T> + 'static,
@@ -127,24 +129,22 @@ impl Datasets {
             receiving: spec.receiving,
             moves: spec.moves,
         };
-        let held = self.hold(&name).await?;
-        if record.is_reserved {
-            return self.create_reserved(held, name, record).await;
-        }
-        self.store_new(&name, &record).await
-    }
-
-    /// Stores the record of a volume that is not there yet.
-    pub(crate) async fn store_new(
-        &self,
-        name: &DatasetName,
-        record: &VolumeRecord,
-    ) -> Result<VolumeInfo> {
-        if find(&self.dispatch, name).await?.is_some() {
-            return Err(Error::Exists { name: name.display() });
-        }
-        store(&self.dispatch, name, record).await?; // S1
-        Ok(record.info(name))
+        let datasets = self.clone();
+        let made = async move {
+            let _held = datasets.hold(&name).await?;
+            let sight = datasets.see(&name).await?;
+            if find(&datasets.dispatch, &name).await?.is_some() {
+                return Err(Error::Exists { name: name.display() });
+            }
+            datasets.enter(sight).await?;
+            let made = match record.is_reserved {
+                true => datasets.store_reserved(&name, &record).await,
+                false => store(&datasets.dispatch, &name, &record).await, // S1
+            };
+            datasets.withdraw(&name, &made).await;
+            made.map(|()| record.info(&name))
+        };
+        self.to_the_end(made).await
     }
 
     /// Ids of streams that nobody ever had; the first of them.
@@ -161,16 +161,20 @@ impl Datasets {
         Ok(try_join(self.fresh_streams(count), serving).await?.0)
     }
 
-    /// Runs `work` on the thread of the shard that keeps a name, to its end: there the name's records and gate are at hand.
+    /// Runs `work` on the thread of the shard that keeps a name, to its end: there the name's records and gate are at hand. In a pool of several cells it runs here, where the register is,
+    /// whose answers take longer than messages between threads.
     pub(crate) async fn at_home<T: Send + 'static>(
         &self,
         name: &DatasetName,
         work: impl FnOnce(Self) -> LocalBoxFuture<'static, Result<T>> + Send + 'static,
     ) -> Result<T> {
+        if self.register.is_some() {
+            return self.to_the_end(work(self.clone())).await;
+        }
         let (home, shared) = (home_of(&self.dispatch, name), Arc::clone(&self.shared));
         let expects = self.expects.clone();
         let there = move |there: &Dispatch| -> LocalBoxFuture<'static, _> {
-            let datasets = Self { dispatch: there.clone(), shared, expects };
+            let datasets = Self { dispatch: there.clone(), shared, register: None, expects };
             Box::pin(async move { datasets.to_the_end(work(datasets.clone())).await })
         };
         self.dispatch.at(home, there).await?
@@ -198,15 +202,18 @@ impl Datasets {
     /// # Errors
     /// `NotFound`, `Invalid`.
     pub async fn resize_volume(&self, name: &str, size_bytes: u64) -> Result<VolumeInfo> {
-        let name = DatasetName::parse(name)?;
+        let (datasets, name) = (self.clone(), DatasetName::parse(name)?);
         check_size(size_bytes)?;
-        let _held = self.hold(&name).await?;
-        let record = self.record(&name).await?;
-        self.check_move(&name, &record)?;
-        Ok(self.resize(&name, record, size_bytes).await?.info(&name))
+        self.to_the_end(async move {
+            let _held = datasets.hold(&name).await?;
+            let record = datasets.record(&name).await?;
+            datasets.check_move(&name, &record)?;
+            Ok(datasets.resize(&name, record, size_bytes).await?.info(&name))
+        })
+        .await
     }
 
-    /// Changes the size of a volume whose names are held; its record then.
+    /// Changes the size of a volume whose names are held, to the end; its record then.
     pub(crate) async fn resize(
         &self,
         name: &DatasetName,
@@ -248,15 +255,18 @@ impl Datasets {
         dedup: Option<bool>,
         compression: Option<Compression>,
     ) -> Result<VolumeInfo> {
-        let name = DatasetName::parse(name)?;
-        let _held = self.hold(&name).await?;
-        let record = self.record(&name).await?;
-        self.check_move(&name, &record)?;
-        let reduction = changed(record.reduction, dedup, compression);
-        let record = VolumeRecord { reduction, ..record };
-        store(&self.dispatch, &name, &record).await?;
-        self.shared.open.set_reduction(record.route.stream, reduction);
-        Ok(record.info(&name))
+        let (datasets, name) = (self.clone(), DatasetName::parse(name)?);
+        self.to_the_end(async move {
+            let _held = datasets.hold(&name).await?;
+            let record = datasets.record(&name).await?;
+            datasets.check_move(&name, &record)?;
+            let reduction = changed(record.reduction, dedup, compression);
+            let record = VolumeRecord { reduction, ..record };
+            store(&datasets.dispatch, &name, &record).await?;
+            datasets.shared.open.set_reduction(record.route.stream, reduction);
+            Ok(record.info(&name))
+        })
+        .await
     }
 
     /// Bounds how much data a volume may hold, in bytes, also while it is open; `None` takes the bound away. What it holds already
@@ -265,14 +275,17 @@ impl Datasets {
     /// # Errors
     /// `NotFound`, `Invalid`.
     pub async fn set_quota(&self, name: &str, quota_bytes: Option<u64>) -> Result<VolumeInfo> {
-        let name = DatasetName::parse(name)?;
+        let (datasets, name) = (self.clone(), DatasetName::parse(name)?);
         let quota_bytes = quota_bytes.map(checked_quota).transpose()?;
-        let _held = self.hold(&name).await?;
-        let record = VolumeRecord { quota_bytes, ..self.record(&name).await? };
-        self.check_move(&name, &record)?;
-        store(&self.dispatch, &name, &record).await?;
-        self.shared.open.set_quota(record.route.stream, quota_bytes);
-        Ok(record.info(&name))
+        self.to_the_end(async move {
+            let _held = datasets.hold(&name).await?;
+            let record = VolumeRecord { quota_bytes, ..datasets.record(&name).await? };
+            datasets.check_move(&name, &record)?;
+            store(&datasets.dispatch, &name, &record).await?;
+            datasets.shared.open.set_quota(record.route.stream, quota_bytes);
+            Ok(record.info(&name))
+        })
+        .await
     }
 
     /// Deletes a volume and what it holds, and with `snapshots` its snapshots too, these first. Durable on return; its space comes back
@@ -282,9 +295,17 @@ impl Datasets {
     /// `NotFound`; `Conflict` while it, or a snapshot of it, is open, when a snapshot is protected, when there are snapshots that are not to
     /// be deleted, and while the pool from which it arrived has it still.
     pub async fn delete_volume(&self, name: &str, snapshots: bool) -> Result<()> {
-        let name = DatasetName::parse(name)?;
-        let _held = self.hold(&name).await?;
-        let record = self.record(&name).await?;
+        let (datasets, name) = (self.clone(), DatasetName::parse(name)?);
+        self.to_the_end(async move { datasets.delete_held(&name, snapshots).await }).await
+    }
+
+    async fn delete_held(&self, name: &DatasetName, snapshots: bool) -> Result<()> {
+        let _held = self.hold(name).await?;
+        let sight = self.see(name).await?;
+        let Some(record) = find(&self.dispatch, name).await? else {
+            self.leave(sight).await;
+            return Err(Error::NotFound { name: name.display() });
+        };
         let has_arrived =
             record.moves.as_ref().is_some_and(|moves| moves.state == MoveState::Arrived);
         if (self.expects.is_some() || has_arrived) && self.expects != record.moves {
@@ -293,11 +314,12 @@ impl Datasets {
         }
         self.check_closed(record.route.stream, || name.display())?;
         if snapshots {
-            self.delete_all_snapshots(&name).await?;
-        } else if !list_snapshots(&self.dispatch, Some(&name), None, 1).await?.is_empty() {
+            self.delete_all_snapshots(name).await?;
+        } else if !list_snapshots(&self.dispatch, Some(name), None, 1).await?.is_empty() {
             return Err(Error::HasSnapshots { name: name.display() });
         }
-        remove_volume(&self.dispatch, &name).await?;
+        remove_volume(&self.dispatch, name).await?;
+        self.leave(sight).await;
         // S1: from here on the volume does not exist; the rest is found by mark if it is cut short.
         self.dispatch.drop_stream(record.route.stream).await?;
         self.want_mark();
@@ -330,7 +352,6 @@ impl Datasets {
         let gate = Move::gate(record.moves.as_ref());
         let opening = Opening { size_bytes, reduction, quota_bytes, gate };
         let open = self.shared.open.open(route.stream, opening);
-        self.shared.open.set_gate(route.stream, gate);
         let (dispatch, shared) = (self.dispatch.clone(), Arc::clone(&self.shared));
         Volume::new(dispatch, shared, record.info(name), route, open)
     }

@@ -13,6 +13,9 @@ pub enum Error {
     /// A shard failed or cannot be reached.
     #[error(transparent)]
     Dispatch(#[from] varve_dispatch::Error),
+    /// The register of names refused or failed, or another cell has the name.
+    #[error(transparent)]
+    Register(#[from] varve_register::Error),
     /// No volume of that name.
     #[error("no volume `{name}`")]
     NotFound {
@@ -239,6 +242,7 @@ impl Error {
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::Dispatch(error) => error.kind(),
+            Self::Register(error) => error.kind(),
             Self::NotFound { .. } | Self::NoSnapshot { .. } | Self::NoBase { .. } => {
                 ErrorKind::NotFound
             }

@@ -22,6 +22,7 @@ mod quota;
 mod receive;
 mod record;
 mod reduction;
+mod registered;
 mod reservation;
 #[cfg(test)]
 mod rig;
@@ -29,6 +30,8 @@ mod snapshot_record;
 mod snapshots;
 mod space;
 mod volume;
+#[cfg(test)]
+mod who_gives_up;
 
 pub use archive::{ArchiveBase, ArchiveChain, ArchiveHeader, ArchiveRecord};
 pub use bucket::{
@@ -44,6 +47,7 @@ pub use identity::SnapshotIdentity;
 pub use intent::is_intent_head;
 pub use mark::MarkSummary;
 pub use moving::{Move, MoveState, PEER_BYTES_MAX, Seen, WITH_SNAPSHOT};
+pub use name::volume_of;
 pub use receive::ReceiveSpec;
 pub use record::VolumeInfo;
 pub use snapshot_record::SnapshotInfo;

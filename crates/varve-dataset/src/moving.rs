@@ -321,12 +321,12 @@ impl Datasets {
         self.newest(name, seen.newest).await.map(drop)
     }
 
-    /// Closes the gate of a volume that is where a step begins, and waits until what was let through before has ended. Its name is held then,
-    /// and not while it is waited for: whoever opens the volume meanwhile opens its gate, and the next look, which closes it, waits for them
-    /// too. When that takes too long, or the volume is elsewhere by then, the gate is what its record says; when that cannot be read, it stays
+    /// Closes the gate of a volume that is where a step begins, also for who opens it later, and waits until what was let through before has
+    /// ended. Its name is held then, and not while it is waited for. When that takes too long, or the volume is elsewhere by then, the gate is what its record says; when that cannot be read, it stays
     /// closed until somebody opens the volume.
     async fn closed(&self, name: &DatasetName, step: &Step) -> Result<(HeldNames, VolumeRecord)> {
         let (mut waited_ns, mut pause_ns) = (0, LOOK_PAUSE_NS);
+        let mut closers = Vec::new(); // One for each volume that had the name meanwhile.
         loop {
             let held = self.hold(name).await?;
             let record = self.record(name).await?;
@@ -336,7 +336,7 @@ impl Datasets {
                 if step.gate() == Gate::Open {
                     return Ok((held, record));
                 }
-                open.set_gate(stream, step.gate());
+                closers.push(open.closer(stream, step.gate()));
                 if open.changes(stream) == 0 {
                     return Ok((held, record)); // M1
                 }

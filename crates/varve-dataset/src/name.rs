@@ -43,6 +43,15 @@ impl DatasetName {
     }
 }
 
+/// The whole name, with its namespace, of the volume that the name of an export means: of the volume itself, or of one of its snapshots.
+///
+/// # Errors
+/// [`Error::BadName`].
+pub fn volume_of(export: &str) -> Result<String> {
+    let volume = export.split_once(SNAPSHOT_MARK).map_or(export, |(volume, _)| volume);
+    Ok(DatasetName::parse(volume)?.full())
+}
+
 /// A checked name of a snapshot, in full.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct SnapshotName {

@@ -13,7 +13,7 @@ use crate::quota::Budget;
 use crate::reduction::{pack, unpack};
 
 /// What clients of a volume may do.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[repr(u8)]
 pub(crate) enum Gate {
     /// Read and change it.
@@ -92,15 +92,51 @@ pub(crate) struct Opening {
 #[derive(Default)]
 pub(crate) struct OpenVolumes {
     table: Mutex<BTreeMap<StreamId, Arc<OpenVolume>>>,
+    /// Gates of those who wait for changes to end. This lock is taken under the other one, or alone.
+    closers: Mutex<Vec<(StreamId, Gate)>>,
+}
+
+/// Somebody waits behind a closed gate for changes to end: until this is dropped, nobody who opens the volume opens the gate.
+pub(crate) struct Closer<'a> {
+    volumes: &'a OpenVolumes,
+    stream: StreamId,
+    gate: Gate,
+}
+
+impl Drop for Closer<'_> {
+    fn drop(&mut self) {
+        let mut closers = self.volumes.closers();
+        let own = closers.iter().position(|closer| *closer == (self.stream, self.gate));
+        closers.swap_remove(own.expect("it was put there"));
+    }
 }
 
 impl OpenVolumes {
+    fn closers(&self) -> MutexGuard<'_, Vec<(StreamId, Gate)>> {
+        // As below.
+        self.closers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Closes the gate of a volume, also to who opens it later, for as long as it is waited for.
+    pub(crate) fn closer(&self, stream: StreamId, gate: Gate) -> Closer<'_> {
+        self.closers().push((stream, gate));
+        self.set_gate(stream, gate);
+        Closer { volumes: self, stream, gate }
+    }
+
+    /// The gate of a volume that is opened: what it is to be, or what is waited for behind.
+    fn gate_of(&self, stream: StreamId, gate: Gate) -> Gate {
+        let closers = self.closers();
+        let of_stream = closers.iter().filter(|closer| closer.0 == stream).map(|closer| closer.1);
+        of_stream.chain([gate]).max().expect("there is one")
+    }
+
     fn table(&self) -> MutexGuard<'_, BTreeMap<StreamId, Arc<OpenVolume>>> {
         // A panic under the lock leaves the table whole: each change is one call.
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts one more opener; what it is opened with matters for the first.
+    /// Counts one more opener; what it is opened with matters for the first, but for the gate, which is what it is for all from then on.
     pub(crate) fn open(&self, stream: StreamId, first: Opening) -> Arc<OpenVolume> {
         let Opening { size_bytes, reduction, quota_bytes, gate } = first;
         let mut table = self.table();
@@ -115,6 +151,7 @@ impl OpenVolumes {
             })
         });
         volume.openers.fetch_add(1, Ordering::AcqRel);
+        volume.gate.store(self.gate_of(stream, gate) as u8, Ordering::SeqCst);
         Arc::clone(volume)
     }
 

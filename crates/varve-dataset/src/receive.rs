@@ -59,7 +59,14 @@ impl Datasets {
                 drop(held); // Who makes it meanwhile is found by who makes it here.
                 self.create_volume(self.received(&name, spec)?).await
             }
-            (_, Some(from)) => self.begin_changes(&name, from, &spec).await,
+            (_, Some(from)) => {
+                let datasets = self.clone();
+                let begun = async move {
+                    let _held = held;
+                    datasets.begin_changes(&name, from, &spec).await
+                };
+                self.to_the_end(begun).await
+            }
         }
     }
 
@@ -156,12 +163,21 @@ impl Datasets {
         identity: SnapshotIdentity,
         snapshot: &str,
     ) -> Result<SnapshotInfo> {
-        let volume = DatasetName::parse(name)?;
+        let (datasets, volume) = (self.clone(), DatasetName::parse(name)?);
         let name = SnapshotName::of(&volume, snapshot)?;
-        let held = self.hold(&volume).await?;
-        let record = self.record(&volume).await?;
-        self.check_move(&volume, &record)?;
-        let there = find_snapshot(&self.dispatch, &name).await?;
+        self.to_the_end(async move { datasets.end_held(&volume, identity, &name).await }).await
+    }
+
+    async fn end_held(
+        &self,
+        volume: &DatasetName,
+        identity: SnapshotIdentity,
+        name: &SnapshotName,
+    ) -> Result<SnapshotInfo> {
+        let held = self.hold(volume).await?;
+        let record = self.record(volume).await?;
+        self.check_move(volume, &record)?;
+        let there = find_snapshot(&self.dispatch, name).await?;
         let done = there.filter(|there| there.identity == identity);
         if done.is_none() && record.receiving != Some(identity) {
             let (name, identity) = (volume.display(), identity.to_string());
@@ -176,12 +192,12 @@ impl Datasets {
                 let wanted = Wanted { name: name.clone(), volume: record, identity };
                 let first = self.ready_for_cuts(1).await?;
                 self.take(held, first, vec![wanted]).await?; // R3
-                self.hold(&volume).await?
+                self.hold(volume).await?
             }
         };
-        self.forget_received(&volume, identity).await?;
+        self.forget_received(volume, identity).await?;
         drop(held);
-        Ok(self.snapshot_record(&name).await?.info(&name))
+        Ok(self.snapshot_record(name).await?.info(name))
     }
 
     async fn forget_received(&self, name: &DatasetName, identity: SnapshotIdentity) -> Result<()> {

@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use varve_dispatch::{HeldNames, ReservationChange, Route, StreamReservation};
+use varve_dispatch::{ReservationChange, Route, StreamReservation};
 use varve_types::StreamId;
 
 use crate::catalog::{find, list, store};
@@ -51,27 +51,18 @@ impl Datasets {
         Ok(self.dispatch.reserve(record.route, change).await?)
     }
 
-    /// Makes a volume for which space is reserved.
-    pub(crate) async fn create_reserved(
+    /// Reserves space for a volume that is not there, and stores its record.
+    pub(crate) async fn store_reserved(
         &self,
-        held: HeldNames,
-        name: DatasetName,
-        record: VolumeRecord,
-    ) -> Result<VolumeInfo> {
-        let datasets = self.clone();
-        self.to_the_end(async move {
-            let _held = held;
-            if find(&datasets.dispatch, &name).await?.is_some() {
-                return Err(Error::Exists { name: name.display() });
-            }
-            datasets.reserve(&record, true).await?; // V1
-            let stored = datasets.store_new(&name, &record).await;
-            if stored.is_err() {
-                datasets.release_if_unowned(&name, record.route.stream).await;
-            }
-            stored
-        })
-        .await
+        name: &DatasetName,
+        record: &VolumeRecord,
+    ) -> Result<()> {
+        self.reserve(record, true).await?; // V1
+        let stored = store(&self.dispatch, name, record).await;
+        if stored.is_err() {
+            self.release_if_unowned(name, record.route.stream).await;
+        }
+        stored
     }
 
     /// Reserves space for a stream that is to take the place of a volume's.

@@ -12,7 +12,7 @@ use varve_dispatch::{
     serve_jobs,
 };
 use varve_engine::{Pool, PoolSpec, ShardConfig};
-use varve_media::{Disk, Drive, DriveDisks, DriveOptions, DriveSpec, Fence, MemDisk};
+use varve_media::{Disk, Drive, DriveDisks, DriveOptions, DriveSpec, Fence, IoFuture, MemDisk};
 use varve_reactor::{Notify, Reactor, SimLoop};
 use varve_stdx::AlignedBuf;
 use varve_types::{PoolId, ShardId, StreamId};
@@ -46,14 +46,25 @@ pub(crate) struct Life {
     pub(crate) fences: Vec<Rc<Takeover>>,
 }
 
-/// A fence behind which another process may take the shard over.
-#[derive(Default)]
+/// A fence behind which another process may take the shard over, and which may be late to say that none did.
 pub(crate) struct Takeover {
+    reactor: Reactor,
     is_taken: Cell<bool>,
     was_taken: Notify,
+    late_in: Cell<Option<u32>>,
 }
 
 impl Takeover {
+    fn new(reactor: &Reactor) -> Self {
+        let (is_taken, was_taken) = (Cell::new(false), Notify::new());
+        Self { reactor: reactor.clone(), is_taken, was_taken, late_in: Cell::new(None) }
+    }
+
+    /// Lets so many requests pass, and the next one wait for a second; `None` lets all pass. Those behind it do not wait.
+    pub(crate) fn be_late_in(&self, requests: Option<u32>) {
+        self.late_in.set(requests);
+    }
+
     /// Another process has it from now on.
     pub(crate) fn take(&self) {
         self.is_taken.set(true);
@@ -64,6 +75,22 @@ impl Takeover {
 impl Fence for Takeover {
     fn check(&self) -> varve_media::Result<()> {
         if self.is_taken.get() { Err(varve_media::Error::Fenced) } else { Ok(()) }
+    }
+
+    fn is_confirmed(&self) -> bool {
+        let late_in = self.late_in.get();
+        self.late_in.set(late_in.map(|requests| requests.saturating_sub(1)));
+        late_in != Some(0)
+    }
+
+    fn confirm(&self) -> IoFuture<'_, ()> {
+        let is_late = self.late_in.replace(None) == Some(0);
+        Box::pin(async move {
+            if is_late {
+                self.reactor.sleep(1_000_000_000).await;
+            }
+            self.check()
+        })
     }
 
     fn lost(&self) -> Pin<Box<dyn Future<Output = ()> + '_>> {
@@ -139,7 +166,7 @@ async fn open(reactor: &Reactor, disk: &MemDisk) -> Life {
         let root = (shard == ShardId(0)).then(|| Rc::clone(&pool));
         let dispatch = Dispatch::new(reactor.clone(), placement.clone(), links.clone(), root);
         reactor.spawn(serve_jobs(dispatch.clone(), inbox));
-        let fence = Rc::new(Takeover::default());
+        let fence = Rc::new(Takeover::new(reactor));
         media.fence = fence.clone();
         fences.push(fence);
         let config = HostConfig {
@@ -150,7 +177,7 @@ async fn open(reactor: &Reactor, disk: &MemDisk) -> Life {
         };
         let host = ShardHost::open(config, &dispatch).await.unwrap();
         dispatch.add_host(shard, host);
-        threads.push(Datasets::new(dispatch, Arc::clone(&shared)));
+        threads.push(Datasets::new(dispatch, Arc::clone(&shared), None));
     }
     Life { threads, fences }
 }

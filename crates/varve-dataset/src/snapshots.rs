@@ -200,16 +200,20 @@ impl Datasets {
     /// # Errors
     /// `NotFound`; `Fenced` while its volume leaves for another pool.
     pub async fn protect_snapshot(&self, name: &str, protected: bool) -> Result<SnapshotInfo> {
-        let name = SnapshotName::parse(name)?;
-        let _held = self.hold(&name.volume).await?;
-        let volume = self.record(&name.volume).await?;
-        let leaves = volume.moves.as_ref().is_some_and(|moves| moves.state == MoveState::Leaving);
-        if self.expects.is_some() || leaves {
-            self.check_move(&name.volume, &volume)?; // The target would not be told.
-        }
-        let record = SnapshotRecord { protected, ..self.snapshot_record(&name).await? };
-        store_snapshot(&self.dispatch, &name, &record).await?;
-        Ok(record.info(&name))
+        let (datasets, name) = (self.clone(), SnapshotName::parse(name)?);
+        self.to_the_end(async move {
+            let _held = datasets.hold(&name.volume).await?;
+            let volume = datasets.record(&name.volume).await?;
+            let leaves =
+                volume.moves.as_ref().is_some_and(|moves| moves.state == MoveState::Leaving);
+            if datasets.expects.is_some() || leaves {
+                datasets.check_move(&name.volume, &volume)?; // The target would not be told.
+            }
+            let record = SnapshotRecord { protected, ..datasets.snapshot_record(&name).await? };
+            store_snapshot(&datasets.dispatch, &name, &record).await?;
+            Ok(record.info(&name))
+        })
+        .await
     }
 
     /// Deletes a snapshot; its volume, other snapshots and clones stay as they are (T2). Durable on return; space that nothing else holds
@@ -218,12 +222,15 @@ impl Datasets {
     /// # Errors
     /// `NotFound`; `Conflict` while it is protected or open.
     pub async fn delete_snapshot(&self, name: &str) -> Result<()> {
-        let name = SnapshotName::parse(name)?;
-        let _held = self.hold(&name.volume).await?;
-        let record = self.snapshot_record(&name).await?;
-        self.check_move_of_snapshot(&name).await?;
-        self.check_deletable(&name, &record)?;
-        self.remove(&name, &record).await
+        let (datasets, name) = (self.clone(), SnapshotName::parse(name)?);
+        self.to_the_end(async move {
+            let _held = datasets.hold(&name.volume).await?;
+            let record = datasets.snapshot_record(&name).await?;
+            datasets.check_move_of_snapshot(&name).await?;
+            datasets.check_deletable(&name, &record)?;
+            datasets.remove(&name, &record).await
+        })
+        .await
     }
 
     /// Snapshots of a volume that is on its way are deleted by who moves it; those of one that left by anybody.

@@ -7,7 +7,7 @@
 use std::time::{Instant, SystemTime};
 
 use varve_media::{Media, RootKey, RootVersion, SegmentId, conformance};
-use varve_media_rados::{Cluster, ClusterOptions, JournalPlace, RadosPool, RadosSpec};
+use varve_media_rados::{CellOf, Cluster, ClusterOptions, JournalPlace, RadosPool, RadosSpec};
 use varve_membership::Table;
 use varve_reactor::{Loop, LoopConfig, Reactor};
 use varve_stdx::{Rng, checksum64};
@@ -42,6 +42,7 @@ async fn run(reactor: &Reactor, options: &ClusterOptions, data: &str, meta: &str
         lane_count: 2,
         root_bytes_max: 256 << 10,
         journal: JournalPlace::Rados,
+        cell: CellOf::WHOLE,
     };
     RadosPool::make(&data, &meta, &spec).await.unwrap();
     assert!(RadosPool::find(&*meta).await.unwrap().contains(&spec.pool.to_string()));

@@ -5,26 +5,32 @@
 //!  both            varve.POOL.pool                               the record below
 //!  metadata pool   varve.POOL.root.pool, .root.SHARD             roots: version u64 | checksum u64 | bytes
 //!                  varve.POOL.nodes                              who serves the pool: a table of `varve-membership`
+//!                  varve.POOL.name.v.NAMESPACE/VOLUME, .name.b.BUCKET    which cell has a name, where there are several: an entry of `varve-register`
 //!                  varve.POOL.lane.SHARD.PART                    4 MiB of a lane's ring
 //! ```
-//! POOL is the pool's identity, so pools of Varve may share pools of RADOS; numbers are hexadecimal.
+//! POOL is the pool's identity, so pools of Varve may share pools of RADOS; numbers are hexadecimal. A pool of several cells has all but the last two for each of them, by the
+//! identity that the cell goes by.
 //!
-//! The record: magic 8 B | version u16, 2 where lanes are not in RADOS, else 1 | lane count u16 | root bytes max u32 | segment bytes u32 | segment count u32 | lane bytes u64 |
-//! made, in ms since 1970 u64 | identity 16 B | checksum u64 of all before. Little-endian.
+//! The record: magic 8 B | version u16, 3 of a cell of several, 2 where lanes are not in RADOS, else 1 | lane count u16 | root bytes max u32 | segment bytes u32 | segment count u32 | lane bytes u64 |
+//! made, in ms since 1970 u64 | identity 16 B | in version 3: cell u16, cells u16, zeros u32 | checksum u64 of all before. Little-endian.
 
 use varve_media::{Error, Result, RootKey};
+use varve_register::{Name, Sort};
 use varve_stdx::{Reader, Writer, checksum64};
-use varve_types::{PoolId, SegmentNumber, ShardId};
+use varve_types::{CellId, PoolId, SegmentNumber, ShardId};
 
-use crate::{JournalPlace, RadosSpec};
+use crate::{CellOf, JournalPlace, RadosSpec};
 
 /// Bytes of a lane that are one object: as much as Ceph makes objects of by default.
 pub(crate) const LANE_PART_BYTES: u64 = 4 << 20;
 
 const MAGIC: &[u8; 8] = b"VARVERDS";
-/// Versions of the record, by where lanes are.
+/// Versions of the record of a whole pool, by where lanes are.
 const VERSIONS: [(u16, JournalPlace); 2] = [(1, JournalPlace::Rados), (2, JournalPlace::Local)];
+/// The one of a cell of several, whose lanes are in RADOS.
+const VERSION_OF_CELL: u16 = 3;
 const RECORD_BYTES: usize = 64;
+const CELL_BYTES: usize = 8;
 
 /// Names of the objects of one pool.
 #[derive(Clone, Debug)]
@@ -50,6 +56,21 @@ impl Names {
 
     pub(crate) fn nodes(&self) -> String {
         format!("{}nodes", self.prefix)
+    }
+
+    /// Where the entry of a name is.
+    pub(crate) fn name(&self, name: &Name) -> String {
+        let sort = match name.sort {
+            Sort::Volume => 'v',
+            Sort::Bucket => 'b',
+        };
+        format!("{}name.{sort}.{}", self.prefix, name.full)
+    }
+
+    /// Whether an object is the entry of a name.
+    pub(crate) fn is_name(&self, name: &str) -> bool {
+        let name = name.strip_prefix(self.prefix.as_str());
+        name.is_some_and(|name| name.starts_with("name.v.") || name.starts_with("name.b."))
     }
 
     pub(crate) fn lane_part(&self, shard: ShardId, part: u64) -> String {
@@ -82,7 +103,9 @@ impl Names {
         };
         let shards = (0..spec.lane_count).map(ShardId).flat_map(of_shard);
         let always = [self.record(), self.root(RootKey::Pool)].into_iter().chain(shards);
-        always.map(|name| (name, true)).chain(std::iter::once((self.nodes(), false)))
+        // One for all cells, by the pool's identity.
+        let nodes = (spec.cell.cell == CellId::FIRST).then(|| (self.nodes(), false));
+        always.map(|name| (name, true)).chain(nodes)
     }
 }
 
@@ -95,11 +118,13 @@ pub(crate) fn lane_parts(spec: &RadosSpec) -> u64 {
 }
 
 pub(crate) fn encode_record(spec: &RadosSpec) -> Vec<u8> {
-    let mut bytes = vec![0; RECORD_BYTES];
+    let is_cell = spec.cell.cells > 1;
+    let len = RECORD_BYTES + if is_cell { CELL_BYTES } else { 0 };
+    let mut bytes = vec![0; len];
     let mut out = Writer::new(&mut bytes);
     out.array(*MAGIC);
     let version = VERSIONS.iter().find(|(_, journal)| *journal == spec.journal);
-    out.u16(version.expect("a version each").0);
+    out.u16(if is_cell { VERSION_OF_CELL } else { version.expect("a version each").0 });
     out.u16(spec.lane_count);
     out.u32(spec.root_bytes_max);
     out.u32(spec.segment_bytes);
@@ -107,8 +132,13 @@ pub(crate) fn encode_record(spec: &RadosSpec) -> Vec<u8> {
     out.u64(spec.lane_bytes);
     out.u64(spec.created_unix_ms);
     out.array(spec.pool.0);
-    let sum = checksum64(&bytes[..RECORD_BYTES - 8]);
-    bytes[RECORD_BYTES - 8..].copy_from_slice(&sum.to_le_bytes());
+    if is_cell {
+        out.u16(spec.cell.cell.0);
+        out.u16(spec.cell.cells);
+        out.zeros(4);
+    }
+    let sum = checksum64(&bytes[..len - 8]);
+    bytes[len - 8..].copy_from_slice(&sum.to_le_bytes());
     bytes
 }
 
@@ -121,15 +151,27 @@ pub(crate) fn decode_record(path: &str, bytes: &[u8]) -> Result<RadosSpec> {
     let Some((fields, sum)) = bytes.split_last_chunk::<8>() else {
         return Err(damaged("it is too short"));
     };
-    if bytes.len() != RECORD_BYTES || !fields.starts_with(MAGIC) {
+    let Some(fields) = fields.strip_prefix(MAGIC) else {
         return Err(damaged("it is no record of a pool"));
-    }
-    if u64::from_le_bytes(*sum) != checksum64(fields) {
+    };
+    if u64::from_le_bytes(*sum) != checksum64(&bytes[..bytes.len() - sum.len()]) {
         return Err(damaged("checksum mismatch"));
     }
-    let mut reader = Reader::new(&fields[MAGIC.len()..]);
-    let mut read = || -> std::result::Result<(u16, RadosSpec), varve_stdx::Short> {
-        let version = reader.u16()?;
+    let mut reader = Reader::new(fields);
+    let version = reader.u16().map_err(|_| damaged("it is too short"))?;
+    let known = VERSIONS.iter().find(|(known, _)| *known == version);
+    let (journal, len) = match known {
+        Some((_, journal)) => (*journal, RECORD_BYTES),
+        None if version == VERSION_OF_CELL => (JournalPlace::Rados, RECORD_BYTES + CELL_BYTES),
+        // Before its length: a later version may have another one.
+        None => {
+            return Err(Error::Unsupported { path: path.to_owned(), flags: u64::from(version) });
+        }
+    };
+    if bytes.len() != len {
+        return Err(damaged("its length does not belong to its version"));
+    }
+    let mut read = || -> std::result::Result<(RadosSpec, u32), varve_stdx::Short> {
         let lane_count = reader.u16()?;
         let root_bytes_max = reader.u32()?;
         let segment_bytes = reader.u32()?;
@@ -145,15 +187,19 @@ pub(crate) fn decode_record(path: &str, bytes: &[u8]) -> Result<RadosSpec> {
             lane_bytes,
             lane_count,
             root_bytes_max,
-            journal: JournalPlace::Rados,
+            journal,
+            cell: CellOf::WHOLE,
         };
-        Ok((version, spec))
+        if version != VERSION_OF_CELL {
+            return Ok((spec, 0));
+        }
+        let cell = CellOf { cell: CellId(reader.u16()?), cells: reader.u16()? };
+        Ok((RadosSpec { cell, ..spec }, reader.u32()?))
     };
-    let (version, mut spec) = read().map_err(|_| damaged("it is too short"))?;
-    let Some((_, journal)) = VERSIONS.iter().find(|(known, _)| *known == version) else {
-        return Err(Error::Unsupported { path: path.to_owned(), flags: u64::from(version) });
-    };
-    spec.journal = *journal;
+    let (spec, zeros) = read().map_err(|_| damaged("it is too short"))?;
+    if zeros != 0 || (version == VERSION_OF_CELL) != (spec.cell.cells > 1) {
+        return Err(damaged("its number of cells does not belong to its version"));
+    }
     spec.validate()?;
     Ok(spec)
 }

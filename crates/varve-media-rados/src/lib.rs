@@ -2,8 +2,8 @@
 //! objects of a replicated pool.
 //!
 //! ```text
-//!  RadosPool ── Segments, Lane, Roots, Claim, NodeTable ──▶ Objects ─┬─ librados (loaded at run time)
-//!                                                                    └─ MemoryCluster (the same rules, in memory)
+//!  RadosPool ── Segments, Lane, Roots, Claim, NodeTable, NameTable ──▶ Objects ─┬─ librados (loaded at run time)
+//!                                                                               └─ MemoryCluster (the same rules, in memory)
 //! ```
 
 mod claim;
@@ -14,6 +14,7 @@ mod librados;
 mod local_lane;
 mod look;
 mod memory;
+mod name_table;
 mod nodes;
 mod objects;
 mod pool;
@@ -26,4 +27,4 @@ pub use local_lane::LocalLane;
 pub use look::{Holding, Listing};
 pub use memory::{MemoryClient, MemoryCluster, PoolKind};
 pub use objects::{Change, Objects, RadosFuture, Refusal, Write};
-pub use pool::{JournalPlace, RadosPool, RadosSpec};
+pub use pool::{CellOf, JournalPlace, RadosPool, RadosSpec};

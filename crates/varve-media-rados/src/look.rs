@@ -11,7 +11,7 @@ use std::rc::Rc;
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use varve_media::{JournalStore, Media, Place, Result, RootKey};
 use varve_reactor::Reactor;
-use varve_types::{SegmentNumber, ShardId};
+use varve_types::{CellId, SegmentNumber, ShardId};
 
 use crate::claim::{Claim, EPOCH, HELD, PARTS_AT_ONCE, number};
 use crate::failure;
@@ -103,6 +103,10 @@ impl RadosPool {
             if !unknown.remove(&name) && is_required {
                 listing.missing.push(path(&*self.meta, &name));
             }
+        }
+        // One register for all cells, by the pool's identity.
+        if self.spec.cell.cells > 1 && self.spec.cell.cell == CellId::FIRST {
+            unknown.retain(|name| !self.names.is_name(name));
         }
         listing.unknown.extend(unknown.iter().map(|name| path(&*self.meta, name)));
         Ok(listing)

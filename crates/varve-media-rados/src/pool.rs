@@ -1,20 +1,23 @@
 //! A pool of Varve on two pools of RADOS: made, found, opened, and its shards claimed.
 
+use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use varve_media::{Error, JournalStore, Media, Result, RootKey, SegmentGeometry};
 use varve_membership::TableStore;
 use varve_reactor::Reactor;
+use varve_register::NameStore;
 use varve_stdx::BufSlice;
 use varve_types::limits::{MEDIA_ALIGN, SEGMENT_BYTES_MAX};
-use varve_types::{PoolId, ShardId};
+use varve_types::{CellId, PoolId, ShardId};
 
 use crate::claim::{Claim, EPOCH, PARTS_AT_ONCE, encode, number};
 use crate::failure;
 use crate::lane::Lane;
 use crate::layout::{Names, decode_record, encode_record, lane_parts};
 use crate::local_lane::LocalLane;
+use crate::name_table::NameTable;
 use crate::nodes::NodeTable;
 use crate::objects::{Change, Objects, Refusal, Write};
 use crate::roots::{self, Roots, VERSION};
@@ -32,11 +35,27 @@ pub enum JournalPlace {
     Local,
 }
 
-/// Figures of a new pool. They stay for its life.
+/// Which part of a pool this is: most pools have one cell, which is all of it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CellOf {
+    /// This one.
+    pub cell: CellId,
+    /// How many there are.
+    pub cells: u16,
+}
+
+impl CellOf {
+    /// All of a pool.
+    pub const WHOLE: Self = Self { cell: CellId::FIRST, cells: 1 };
+}
+
+/// Figures of a new pool, or of one of its cells. They stay for its life.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RadosSpec {
-    /// Identity; random, never used before.
+    /// Identity; random, never used before. Of a cell: that which it goes by ([`PoolId::of_cell`]).
     pub pool: PoolId,
+    /// Which cell of how many.
+    pub cell: CellOf,
     /// Wall clock of its making, in ms since 1970.
     pub created_unix_ms: u64,
     /// Bytes of a segment: a multiple of 4 KiB and of the data pool's stripe, at most 32 MiB.
@@ -68,7 +87,27 @@ impl RadosSpec {
         check("segment_count", self.segment_count.into(), 1, u32::MAX.into(), 1)?;
         check("lane_bytes", self.lane_bytes, align, 1 << 36, align)?;
         check("lane_count", self.lane_count.into(), 1, 4096, 1)?;
-        check("root_bytes_max", self.root_bytes_max.into(), 1, 16 << 20, 1)
+        check("root_bytes_max", self.root_bytes_max.into(), 1, 16 << 20, 1)?;
+        let CellOf { cell, cells } = self.cell;
+        check("cells", cells.into(), 1, CellId::COUNT_MAX.into(), 1)?;
+        check("cell", cell.0.into(), 0, u64::from(cells) - 1, 1)?;
+        // A lane on a drive of one machine binds its cell to that machine.
+        let is_bound = self.journal == JournalPlace::Local;
+        check("cells", cells.into(), 1, if is_bound { 1 } else { u64::MAX }, 1)
+    }
+
+    /// What each cell of such a pool is to be, if that has `cells`. They share its size.
+    ///
+    /// # Panics
+    /// When there is none, or this is a cell already.
+    pub fn in_cells(&self, cells: u16) -> impl DoubleEndedIterator<Item = Self> {
+        assert!(cells > 0 && self.cell == CellOf::WHOLE, "a whole pool is made of cells");
+        (0..cells).map(CellId).map(move |cell| Self {
+            pool: self.pool.of_cell(cell),
+            cell: CellOf { cell, cells },
+            segment_count: self.segment_count / u32::from(cells),
+            ..self.clone()
+        })
     }
 
     /// The largest segment of at most `bytes` whose stripes are full on a data pool with that alignment.
@@ -135,12 +174,22 @@ impl RadosPool {
     pub async fn find(meta: &dyn Objects) -> Result<Vec<String>> {
         let names = meta.list().await;
         let names = names.map_err(|refusal| failure::of("list", meta, "", 0, 0, refusal))?;
-        let mut pools: Vec<_> = names
-            .iter()
-            .filter_map(|name| name.strip_prefix("varve.")?.strip_suffix(".pool"))
-            .filter(|pool| !pool.contains('.'))
-            .map(str::to_owned)
-            .collect();
+        let (mut pools, mut unread, mut cells) = (Vec::new(), Vec::new(), BTreeSet::new());
+        for name in names {
+            let pool = name.strip_prefix("varve.").and_then(|name| name.strip_suffix(".pool"));
+            let Some(pool) = pool.filter(|pool| !pool.contains('.')) else { continue };
+            let Ok(spec) = get_record(meta, &name).await else {
+                unread.push(pool.to_owned());
+                continue;
+            };
+            if spec.cell.cell == CellId::FIRST {
+                pools.push(pool.to_owned());
+            }
+            let whole = spec.pool.whole(spec.cell.cell);
+            cells.extend((1..spec.cell.cells).map(|cell| whole.of_cell(CellId(cell)).to_string()));
+        }
+        // A cell is found by the first one of its pool. What cannot be read is a pool all the same, unless it is a cell of one.
+        pools.extend(unread.into_iter().filter(|pool| !cells.contains(pool)));
         pools.sort();
         Ok(pools)
     }
@@ -181,10 +230,25 @@ impl RadosPool {
         Ok(number(&*self.meta, &self.names.root(RootKey::Pool), VERSION).await? != 0)
     }
 
-    /// Where the table of the pool's nodes lies; nothing is there before the first one joins.
+    /// The identity of the pool that this is, or is a cell of.
+    #[must_use]
+    pub fn whole(&self) -> PoolId {
+        self.spec.pool.whole(self.spec.cell.cell)
+    }
+
+    /// Where the table of the pool's nodes lies, one for all of its cells; nothing is there before the first one joins.
     #[must_use]
     pub fn nodes(&self) -> Rc<dyn TableStore> {
-        Rc::new(NodeTable { objects: Rc::clone(&self.meta), object: self.names.nodes() })
+        let object = Names::new(self.whole()).nodes();
+        Rc::new(NodeTable { objects: Rc::clone(&self.meta), object })
+    }
+
+    /// Where the register of names lies, one for all cells; `None` in a pool of one, which needs none.
+    #[must_use]
+    pub fn register(&self) -> Option<Rc<dyn NameStore>> {
+        let (pool, names) = (self.whole(), Names::new(self.whole()));
+        let (cells, objects) = (self.spec.cell.cells, Rc::clone(&self.meta));
+        (cells > 1).then(|| Rc::new(NameTable { pool, cells, objects, names }) as Rc<dyn NameStore>)
     }
 
     /// Takes over a shard from whoever has it, and gives what its thread works with. Takes [`LEASE_NS`](crate::LEASE_NS) and some longer where
@@ -292,13 +356,24 @@ async fn begun(data: &dyn Objects, object: &str, spec: &RadosSpec) -> Result<Opt
     };
     let RadosSpec { created_unix_ms, segment_count, .. } = begun;
     if begun != (RadosSpec { created_unix_ms, segment_count, ..spec.clone() }) {
-        let RadosSpec { lane_count, lane_bytes, journal, .. } = begun;
-        let reason = format!(
-            "its making was begun with {lane_count} lanes of {lane_bytes} bytes ({journal:?}): go on with these"
-        );
+        let reason =
+            format!("its making was begun with {}, not {}: go on with these", of(&begun), of(spec));
         return Err(Error::Open { path: format!("rados:{}/{object}", data.pool()), reason });
     }
     Ok(Some(begun))
+}
+
+/// What has to be the same where a making goes on.
+fn of(spec: &RadosSpec) -> String {
+    let RadosSpec { lane_count, lane_bytes, segment_bytes, root_bytes_max, .. } = spec;
+    let CellOf { cell, cells } = spec.cell;
+    let journal = match spec.journal {
+        JournalPlace::Rados => "in RADOS",
+        JournalPlace::Local => "on a drive",
+    };
+    format!(
+        "{lane_count} lanes of {lane_bytes} bytes {journal}, segments of {segment_bytes} bytes, roots of at most {root_bytes_max} bytes, as cell {cell} of {cells}"
+    )
 }
 
 async fn get_record(objects: &dyn Objects, object: &str) -> Result<RadosSpec> {

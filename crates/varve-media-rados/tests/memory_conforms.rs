@@ -11,12 +11,12 @@ use varve_media::{
     RootKey, RootStore, RootVersion, SegmentId, conformance,
 };
 use varve_media_rados::{
-    Change, Holding, JournalPlace, LEASE_NS, LocalLane, MemoryClient, MemoryCluster, Objects,
-    PoolKind, RadosPool, RadosSpec, Refusal, Write,
+    CellOf, Change, Holding, JournalPlace, LEASE_NS, LocalLane, MemoryClient, MemoryCluster,
+    Objects, PoolKind, RadosPool, RadosSpec, Refusal, Write,
 };
 use varve_membership::Table;
 use varve_reactor::{Reactor, SimLoop};
-use varve_stdx::{BufSlice, Rng};
+use varve_stdx::{BufSlice, Rng, checksum64};
 use varve_types::{ErrorKind, Generation, PoolId, SegmentNumber, ShardId};
 
 const POOL: PoolId = PoolId([7; 16]);
@@ -32,6 +32,7 @@ fn spec() -> RadosSpec {
         lane_count: 3,
         root_bytes_max: 9000,
         journal: JournalPlace::Rados,
+        cell: CellOf::WHOLE,
     }
 }
 
@@ -55,14 +56,20 @@ async fn claim(reactor: &Reactor, client: &MemoryClient) -> Media {
     open(client).await.claim(reactor, SHARD, None).await.unwrap().0
 }
 
-/// Runs a test on a cluster with a new pool.
-fn with_pool<F: Future<Output = ()> + 'static>(
+/// Runs a test on a cluster without pools of Varve.
+fn on_loop<F: Future<Output = ()> + 'static>(
     test: impl FnOnce(MemoryCluster, Reactor) -> F + 'static,
 ) {
     let mut event_loop = SimLoop::new(1);
     let reactor = event_loop.handle();
-    event_loop.run_until(async move {
-        let cluster = cluster();
+    event_loop.run_until(test(cluster(), reactor));
+}
+
+/// Runs a test on a cluster with a new pool.
+fn with_pool<F: Future<Output = ()> + 'static>(
+    test: impl FnOnce(MemoryCluster, Reactor) -> F + 'static,
+) {
+    on_loop(|cluster, reactor| async move {
         let (data, meta) = pools(&cluster.client());
         RadosPool::make(&data, &meta, &spec()).await.unwrap();
         test(cluster, reactor).await;
@@ -82,6 +89,7 @@ fn the_contracts_are_fulfilled() {
     with_pool(|cluster, reactor| async move {
         let pool = open(&cluster.client()).await;
         assert_eq!(*pool.spec(), spec());
+        assert!(pool.register().is_none(), "one cell has all names");
         let (media, _) = pool.claim(&reactor, SHARD, None).await.unwrap();
         conformance::all(&media, RootKey::Shard(SHARD)).await;
         let (media, _) = pool.claim(&reactor, ShardId(2), None).await.unwrap();
@@ -327,6 +335,38 @@ fn a_listing_tells_what_is_not_the_pools_and_what_is_missing() {
         );
         assert_eq!(listing.missing, of("meta", &["root.0000", "lane.0002.000001"]));
         assert_eq!(listing.segments[&SHARD], slots);
+    });
+}
+
+#[test]
+fn a_record_of_a_later_version_is_told_whatever_its_length() {
+    with_pool(|cluster, _| async move {
+        let (data, meta) = pools(&cluster.client());
+        let object = format!("varve.{POOL}.pool");
+        let open = async || RadosPool::open(Rc::clone(&data), Rc::clone(&meta), POOL).await;
+        let seal = |bytes: &mut Vec<u8>| {
+            let len = bytes.len() - 8;
+            let sum = checksum64(&bytes[..len]).to_le_bytes();
+            bytes[len..].copy_from_slice(&sum);
+        };
+        let record = meta.read(&object, 0, 4096).await.unwrap();
+        let put = async |mut bytes: Vec<u8>| {
+            seal(&mut bytes);
+            let write = Some(Write::Whole(BufSlice::copy_from(&bytes)));
+            meta.change(&object, Change { write, ..Change::default() }).await.unwrap();
+            open().await.err().map(|error| error.kind())
+        };
+        assert_eq!(put(record.clone()).await, None);
+        let longer = |len| [record.clone(), vec![0; len]].concat();
+        for (mut bytes, version, kind) in [
+            (longer(0), 4, ErrorKind::Unsupported),
+            (longer(16), 4, ErrorKind::Unsupported),
+            (longer(8), 1, ErrorKind::Corrupt), // Its length is that of version 3.
+            (longer(0), 3, ErrorKind::Corrupt),
+        ] {
+            bytes[8] = version;
+            assert_eq!(put(bytes).await, Some(kind), "version {version}");
+        }
     });
 }
 

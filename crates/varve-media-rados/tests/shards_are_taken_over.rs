@@ -10,7 +10,7 @@ use varve_dispatch::{Dispatch, HostConfig, JobSender, Placement, PoolLinks, Pool
 use varve_engine::{Pool, PoolSpec, ReadPart, ShardConfig};
 use varve_media::Media;
 use varve_media_rados::{
-    JournalPlace, MemoryClient, MemoryCluster, Objects, PoolKind, RadosPool, RadosSpec,
+    CellOf, JournalPlace, MemoryClient, MemoryCluster, Objects, PoolKind, RadosPool, RadosSpec,
 };
 use varve_reactor::{Reactor, SimLoop};
 use varve_stdx::{AlignedBuf, Rng};
@@ -70,6 +70,7 @@ fn spec() -> RadosSpec {
         lane_count: 1,
         root_bytes_max: 1 << 20,
         journal: JournalPlace::Rados,
+        cell: CellOf::WHOLE,
     }
 }
 

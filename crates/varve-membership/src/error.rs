@@ -36,6 +36,14 @@ pub enum Error {
         /// Whose it is.
         pool: PoolId,
     },
+    /// It speaks of another number of cells than the pool has.
+    #[error("the table of nodes is of a pool of {found} cells, this one has {known}")]
+    OtherCells {
+        /// In the table.
+        found: usize,
+        /// Of the pool.
+        known: usize,
+    },
     /// The table is full.
     #[error("the pool has {limit} nodes, as many as it can")]
     TooManyNodes {
@@ -71,9 +79,10 @@ impl Error {
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         match self {
-            Self::Damaged { .. } | Self::WentBack { .. } | Self::OfAnother { .. } => {
-                ErrorKind::Corrupt
-            }
+            Self::Damaged { .. }
+            | Self::WentBack { .. }
+            | Self::OfAnother { .. }
+            | Self::OtherCells { .. } => ErrorKind::Corrupt,
             Self::Format { .. } => ErrorKind::Unsupported,
             Self::TooManyNodes { .. } => ErrorKind::Conflict,
             Self::PlaceTooLong { .. } | Self::Hello { .. } => ErrorKind::Invalid,

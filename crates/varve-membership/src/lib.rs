@@ -1,9 +1,11 @@
-//! Which nodes can serve a pool, and which one does: a table that is replaced as a whole, at the version it was read at.
+//! Which nodes can serve a pool, and which of them serves which of its cells: a table that is replaced as a whole, at the version it was read at.
 //!
 //! ```text
-//!  TableStore (RADOS, memory) ──read──▶ Member ──standing──▶ who opens the pool, or closes it
+//!  TableStore (RADOS, memory) ──read──▶ Member ──standing──▶ who opens a cell, or closes it
 //!             ◀──replace at a version── proposal
 //! ```
+//!
+//! Nobody decides which cell goes where: every replacement makes the same of the table before, whoever makes it. A pool of one cell has one owner.
 //!
 //! What the table says is advice: the claims of a pool's shards are what keeps others from writing them. No I/O, no clock: both are handed in.
 //! What nodes say to each other on a link is in [`link`].
@@ -17,7 +19,7 @@ mod store;
 mod table;
 
 pub use error::{Error, Result};
-pub use member::{BEAT_NS, Member, SILENCE_NS, Standing};
+pub use member::{BEAT_NS, Joining, Member, SILENCE_NS, Standing};
 pub use node::{Fingerprint, Node, NodeId, PLACE_BYTES_MAX, Reach};
 pub use store::{MemoryTable, StoreFuture, TableStore};
-pub use table::{NODES_MAX, NodeEntry, Table};
+pub use table::{CellEntry, NODES_MAX, NodeEntry, SETTLED_BEATS, Table};

@@ -1,20 +1,26 @@
 //! One node's part in the table: what it makes of what it reads, and what it wants to put in its place.
 //!
 //! ```text
-//!  outside ──joins──▶ stands by ──is named──▶ owner ──leave(), once it has closed the pool──▶ left
-//!                        └──others took it out──▶ given up ◀──┘
+//!  outside ──joins──▶ stands by ──is named──▶ owner ──leave(), once it has closed all of its cells──▶ left
+//!                        │  ▲                    │ gave() the last of its cells
+//!                        │  └────────────────────┤
+//!                        └──others took it out──▶ given up
 //! ```
 //!
 //! B1. Silence is counted by this node's clock, from when a read had returned that showed a beat first, and whoever raises it meanwhile makes the
 //!     replacement fail that gives it up: so the beat stood still for all of that time. No clocks of two nodes are compared.
 //! B2. Silence counts while this node reads regularly only. What stands in the way of its reads may stand in the way of others' beats.
-//! B3. A node that was taken out does not come back: it holds nothing that is its own any more.
+//! B3. A node that was taken out does not come back: it holds nothing that is its own any more, and its first beat would be taken for the one that stood still. Nor does one that may
+//!     have been in the table without hearing of it. Who was refused in so many words was not in it: it tries again, as the same node.
+//! B4. A cell that was given stays given until the table shows it, whatever becomes of the answers: then it may be another one's, or this node's again.
+//! B5. A node has left once the table shows that it is not in it, and never will be: one that may be in it without hearing of it looks again, and raises the version where an attempt of its own to join
+//!     may still be on its way.
 //! M1. Nodes of an earlier version do not know the present format: as long as one of them is in the table, this one writes nothing, and is outside. Once
 //!     the last one has left or is silent, it joins, in the present format.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use varve_types::PoolId;
+use varve_types::{CellId, PoolId};
 
 use crate::{Error, Node, NodeEntry, NodeId, Result, Table};
 
@@ -34,14 +40,35 @@ const _: () = assert!(GAP_NS < SILENCE_NS);
 pub enum Standing {
     /// Not in the table yet.
     Outside,
-    /// In the table; another one is to serve the pool.
+    /// In the table; others are to serve the pool.
     StandsBy,
-    /// It is to serve the pool.
+    /// It is to serve a cell, or several.
     Owner,
     /// Out of the table, as it wanted.
     Left,
     /// Others took it out (B3).
     GivenUp,
+}
+
+/// What a node joins, and what for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Joining {
+    /// The pool.
+    pub pool: PoolId,
+    /// Its cells.
+    pub cells: u16,
+    /// How many of them the node serves at most; at least one.
+    pub room: u16,
+    /// Whether it begins moves, so that all nodes have as many.
+    pub balances: bool,
+}
+
+impl Joining {
+    /// A pool of one cell.
+    #[must_use]
+    pub fn whole(pool: PoolId) -> Self {
+        Self { pool, cells: 1, room: 1, balances: false }
+    }
 }
 
 /// When a beat was seen first.
@@ -50,12 +77,27 @@ struct Seen {
     since_ns: u64,
 }
 
+/// Attempts to join whose end is not known.
+#[derive(Clone, Copy)]
+struct Join {
+    /// The version that the table would have got, the next one: of those at earlier ones the table has told.
+    version: u64,
+    /// How many of them.
+    attempts: usize,
+}
+
 /// One node's view of the table.
 pub struct Member {
     node: Node,
-    pool: PoolId,
+    joining: Joining,
     standing: Standing,
     wants_to_leave: bool,
+    /// How it tried to join last, where that was not refused.
+    join: Option<Join>,
+    /// Cells that it has closed for who is next (B4).
+    given: BTreeSet<CellId>,
+    /// Those of them that its last proposal gives.
+    proposed: BTreeSet<CellId>,
     table: Option<Table>,
     seen: BTreeMap<NodeId, Seen>,
     silent: BTreeSet<NodeId>,
@@ -68,13 +110,20 @@ impl Member {
     ///
     /// # Errors
     /// [`Error::PlaceTooLong`].
-    pub fn new(node: Node, pool: PoolId) -> Result<Self> {
+    ///
+    /// # Panics
+    /// When the pool has no cell, or more than it can.
+    pub fn new(node: Node, joining: Joining) -> Result<Self> {
         node.check()?;
+        assert!((1..=CellId::COUNT_MAX).contains(&joining.cells), "a pool has cells");
         Ok(Self {
             node,
-            pool,
+            joining,
             standing: Standing::Outside,
             wants_to_leave: false,
+            join: None,
+            given: BTreeSet::new(),
+            proposed: BTreeSet::new(),
             table: None,
             seen: BTreeMap::new(),
             silent: BTreeSet::new(),
@@ -94,27 +143,41 @@ impl Member {
         self.standing
     }
 
-    /// Who is to serve the pool, by the table as it was last seen.
+    /// Who is to serve a cell, by the table as it was last seen.
     #[must_use]
-    pub fn owner(&self) -> Option<&Node> {
+    pub fn owner(&self, cell: CellId) -> Option<&Node> {
         let table = self.table.as_ref()?;
-        table.node(table.owner?).map(|entry| &entry.node)
+        table.node(table.owner(cell)?).map(|entry| &entry.node)
     }
 
-    /// Who stands by, by that table.
-    pub fn standing_by(&self) -> impl Iterator<Item = &Node> {
-        let table = self.table.iter();
-        table.flat_map(|table| {
-            let others = table.nodes.iter().filter(|entry| table.owner != Some(entry.node.id));
-            others.map(|entry| &entry.node)
-        })
+    /// The cells that this node is to serve, by that table; with those that are to move on, until it gave them.
+    pub fn serves(&self) -> impl Iterator<Item = CellId> {
+        self.own_cells().map(|(cell, _)| cell)
     }
 
-    /// From now on it wants to be out. It has closed the pool, if it was the owner: the next one opens it once the table shows it.
+    /// Those of them that it is to close, and then to give.
+    pub fn moves(&self) -> impl Iterator<Item = CellId> {
+        self.own_cells().filter(|(_, is_moving)| *is_moving).map(|(cell, _)| cell)
+    }
+
+    fn own_cells(&self) -> impl Iterator<Item = (CellId, bool)> {
+        let is_out = self.wants_to_leave || self.standing == Standing::GivenUp;
+        let cells = self.table.iter().filter(move |_| !is_out).flat_map(Table::numbered);
+        cells
+            .filter(|(cell, entry)| entry.owner == Some(self.node.id) && !self.given.contains(cell))
+            .map(|(cell, entry)| (cell, entry.next.is_some()))
+    }
+
+    /// It has closed a cell that it served, for who is next.
+    pub fn gave(&mut self, cell: CellId) {
+        self.given.insert(cell);
+    }
+
+    /// From now on it wants to be out, and serves nothing. It has closed all of its cells: others open them once the table shows it.
     pub fn leave(&mut self) {
         self.wants_to_leave = true;
-        if self.standing == Standing::Outside {
-            self.standing = Standing::Left;
+        if self.standing == Standing::Outside && self.join.is_none() {
+            self.standing = Standing::Left; // B5
         }
     }
 
@@ -140,6 +203,9 @@ impl Member {
         }
         self.seen = seen;
         self.table = found;
+        let (table, me) = (&self.table, self.node.id);
+        // B4
+        self.given.retain(|cell| table.as_ref().and_then(|table| table.owner(*cell)) == Some(me));
         self.stand();
         Ok(())
     }
@@ -150,8 +216,14 @@ impl Member {
         if version < known {
             return Err(Error::WentBack { known, found: version });
         }
+        let cells = usize::from(self.joining.cells);
         match found {
-            Some(Table { pool, .. }) if *pool != self.pool => Err(Error::OfAnother { pool: *pool }),
+            Some(table) if table.pool != self.joining.pool => {
+                Err(Error::OfAnother { pool: table.pool })
+            }
+            Some(table) if table.cells.len() != cells => {
+                Err(Error::OtherCells { found: table.cells.len(), known: cells })
+            }
             _ => Ok(()),
         }
     }
@@ -160,12 +232,19 @@ impl Member {
     fn stand(&mut self) {
         let id = self.node.id;
         let is_in = self.table.as_ref().is_some_and(|table| table.node(id).is_some());
-        let is_owner = self.table.as_ref().is_some_and(|table| table.owner == Some(id));
+        let version = self.table.as_ref().map_or(0, |table| table.version);
+        // The table of that very version is another node's, or this one is in it. A later one does not tell.
+        let join = self.join.take_if(|join| join.version <= version);
+        let was_perhaps_in = join.is_some_and(|join| join.version < version);
+        let mut cells = self.table.iter().flat_map(|table| &table.cells);
+        let is_owner = cells.any(|cell| cell.owner == Some(id));
         self.standing = match self.standing {
             Standing::GivenUp => Standing::GivenUp, // B3
             Standing::Left => Standing::Left,
             _ if is_owner => Standing::Owner,
             _ if is_in => Standing::StandsBy,
+            Standing::Outside if self.wants_to_leave && self.join.is_none() => Standing::Left, // B5
+            Standing::Outside if was_perhaps_in => Standing::GivenUp,                          // B3
             Standing::Outside => Standing::Outside,
             // By its own replacement, whose answer was lost, or by others: it has nothing to lose.
             Standing::StandsBy | Standing::Owner if self.wants_to_leave => Standing::Left,
@@ -190,11 +269,13 @@ impl Member {
     ///
     /// # Errors
     /// [`Error::TooManyNodes`].
-    pub fn proposal(&self) -> Result<Option<Table>> {
+    pub fn proposal(&mut self) -> Result<Option<Table>> {
         if matches!(self.standing, Standing::GivenUp | Standing::Left) || self.waits_for_earlier() {
             return Ok(None);
         }
-        let mut table = self.table.clone().unwrap_or_else(|| Table::new(self.pool));
+        let Joining { pool, cells, room, balances } = self.joining;
+        let before = self.table.clone();
+        let mut table = before.unwrap_or_else(|| Table::of_cells(pool, cells));
         table.version += 1;
         for silent in &self.silent {
             table.remove(*silent);
@@ -202,13 +283,34 @@ impl Member {
         if self.wants_to_leave {
             table.remove(self.node.id);
         } else {
-            table.beat(&self.node)?;
+            table.beat(&self.node, room)?;
+            if self.standing == Standing::Outside {
+                let attempts = 1 + self.join.map_or(0, |join| join.attempts);
+                self.join = Some(Join { version: table.version, attempts });
+            }
+            self.proposed.clone_from(&self.given);
+            for cell in &self.proposed {
+                table.give(*cell, self.node.id);
+            }
+        }
+        if balances {
+            table.balance();
         }
         Ok(Some(table))
     }
 
+    /// Its proposal is not the table, and never will be: another node was faster.
+    pub fn refused(&mut self) {
+        self.join = self.join.and_then(|Join { version, attempts }| {
+            (attempts > 1).then(|| Join { version, attempts: attempts - 1 })
+        });
+    }
+
     /// Its proposal is the table now.
     pub fn accepted(&mut self, table: Table) {
+        for cell in std::mem::take(&mut self.proposed) {
+            self.given.remove(&cell); // B4
+        }
         self.table = Some(table);
         self.stand();
     }
@@ -220,7 +322,7 @@ mod tests {
     use crate::{Fingerprint, Reach};
 
     fn member(number: u128) -> Member {
-        Member::new(node(number), PoolId([7; 16])).expect("the place is short")
+        Member::new(node(number), Joining::whole(PoolId([7; 16]))).expect("the place is short")
     }
 
     fn node(number: u128) -> Node {
@@ -234,7 +336,7 @@ mod tests {
         let (mut member, mut table) = (member(1), Table::new(PoolId([7; 16])));
         let earlier = Node { reach: None, ..node(2) };
         for beat in 0..10 {
-            table.beat(&earlier).expect("there is room");
+            table.beat(&earlier, 1).expect("there is room");
             table.version += 1;
             member.saw(Some(table.clone()), beat * BEAT_NS).expect("it is a later table");
             assert!(member.waits_for_earlier());
@@ -244,11 +346,12 @@ mod tests {
             member.saw(Some(table.clone()), beat * BEAT_NS).expect("the same table");
         }
         let wanted = member.proposal().expect("there is room").expect("it joins");
-        assert_eq!(wanted.owner, Some(member.id()));
+        assert_eq!(wanted.owner(CellId::FIRST), Some(member.id()));
         assert!(wanted.node(earlier.id).is_none());
         let read = Table::decode(&wanted.encode());
         assert_eq!(read, Ok(wanted));
-        member.saw(Some(Table { nodes: Vec::new(), owner: None, ..table }), 16 * BEAT_NS).unwrap();
+        let empty = Table { version: table.version, ..Table::new(PoolId([7; 16])) };
+        member.saw(Some(empty), 16 * BEAT_NS).unwrap();
         assert!(!member.waits_for_earlier(), "the last one has left");
     }
 
@@ -270,6 +373,129 @@ mod tests {
         }
     }
 
+    fn empty(version: u64) -> Option<Table> {
+        Some(Table { version, ..Table::new(PoolId([7; 16])) })
+    }
+
+    /// A node that saw an empty table of version 4, and wants to join.
+    fn joining() -> (Member, Table) {
+        let mut member = member(1);
+        member.saw(empty(4), 0).expect("it is the first one");
+        let wanted = member.proposal().expect("there is room").expect("it wants to join");
+        (member, wanted)
+    }
+
+    #[test]
+    fn who_may_have_been_in_without_hearing_of_it_does_not_come_back() {
+        let (mut member, _) = joining();
+        member.saw(empty(5), 1).expect("another node was faster");
+        assert_eq!(member.standing(), Standing::Outside);
+        assert!(member.proposal().expect("there is room").is_some());
+        member.saw(empty(7), 2).expect("it was in the sixth one, or was not");
+        assert_eq!(member.standing(), Standing::GivenUp); // B3
+    }
+
+    #[test]
+    fn who_was_refused_tries_again_as_the_same_node() {
+        let (mut member, _) = joining();
+        member.refused();
+        member.saw(empty(9), 1).expect("others were faster");
+        assert_eq!(member.standing(), Standing::Outside);
+        // Nothing is heard of this attempt, and the next one is refused: because of the first, perhaps.
+        assert!(member.proposal().expect("there is room").is_some());
+        member.saw(empty(9), 2).expect("the same table");
+        assert!(member.proposal().expect("there is room").is_some());
+        member.refused();
+        member.saw(empty(11), 3).expect("it was in the tenth one, or was not");
+        assert_eq!(member.standing(), Standing::GivenUp); // B3
+    }
+
+    #[test]
+    fn who_leaves_while_it_is_perhaps_in_the_table_looks_again() {
+        // It was: it takes itself out.
+        let (mut member, wanted) = joining();
+        member.leave();
+        assert_eq!(member.standing(), Standing::Outside); // B5
+        member.saw(Some(wanted), 1).expect("it was stored");
+        assert!(member.serves().next().is_none(), "it wants to leave");
+        let without = member.proposal().expect("there is room").expect("it is in the table");
+        assert!(without.nodes.is_empty());
+        member.accepted(without);
+        assert_eq!(member.standing(), Standing::Left);
+        // It was not, and what is on its way comes too late.
+        for found in [empty(5), empty(6)] {
+            let (mut member, _) = joining();
+            member.leave();
+            member.saw(found, 1).expect("it is a later table");
+            assert_eq!(member.standing(), Standing::Left);
+        }
+        // It is not yet: it sees to it that what is on its way comes too late.
+        let (mut member, _) = joining();
+        member.leave();
+        member.saw(empty(4), 1).expect("the same table");
+        assert_eq!(member.standing(), Standing::Outside); // B5
+        let raised = member.proposal().expect("there is room").expect("it raises the version");
+        assert_eq!((raised.version, raised.nodes.len()), (5, 0));
+        member.accepted(raised);
+        assert_eq!((member.standing(), member.proposal()), (Standing::Left, Ok(None)));
+    }
+
+    #[test]
+    fn who_wants_to_leave_serves_nothing_any_more() {
+        let (mut member, wanted) = joining();
+        member.accepted(wanted);
+        assert!(member.serves().eq([CellId::FIRST]));
+        member.leave();
+        assert_eq!(member.standing(), Standing::Owner, "by the table");
+        assert!(member.serves().next().is_none() && member.moves().next().is_none());
+    }
+
+    #[test]
+    fn a_cell_that_was_given_and_came_back_is_served_again() {
+        let pool = PoolId([7; 16]);
+        let joining = Joining { pool, cells: 2, room: 2, balances: false };
+        let mut member = Member::new(node(1), joining).expect("the place is short");
+        member.saw(None, 0).expect("there was no table");
+        let mut table = member.proposal().expect("there is room").expect("it wants to join");
+        table.beat(&node(2), 2).expect("there is room");
+        table.cells[0].next = Some(NodeId(2));
+        member.accepted(table.clone());
+        assert!(member.serves().eq([CellId(0), CellId(1)]) && member.moves().eq([CellId(0)]));
+        member.gave(CellId(0));
+        assert!(member.serves().eq([CellId(1)]) && member.moves().next().is_none());
+        let given = member.proposal().expect("there is room").expect("it beats");
+        assert_eq!(given.owner(CellId(0)), Some(NodeId(2)));
+        // The answer is lost: by the table as it was, the word counts still (B4).
+        member.saw(Some(table), 1).expect("the same table");
+        assert!(member.serves().eq([CellId(1)]));
+        member.saw(Some(given.clone()), 2).expect("it was replaced all the same");
+        let mut back = given;
+        back.version += 1;
+        back.remove(NodeId(2));
+        member.saw(Some(back), 3).expect("it is a later table");
+        assert!(member.serves().eq([CellId(0), CellId(1)]));
+    }
+
+    #[test]
+    fn a_cell_that_goes_to_nobody_else_is_served_again() {
+        let pool = PoolId([7; 16]);
+        let mut member = member(1);
+        member.saw(None, 0).expect("there was no table");
+        let mut table = member.proposal().expect("there is room").expect("it wants to join");
+        table.beat(&node(2), 1).expect("there is room");
+        table.cells[0].next = Some(NodeId(2));
+        member.accepted(table.clone());
+        member.gave(CellId::FIRST);
+        table.version += 1;
+        table.remove(NodeId(2));
+        member.saw(Some(table), 1).expect("who was next is gone");
+        let table = member.proposal().expect("there is room").expect("it beats");
+        assert_eq!((table.pool, table.owner(CellId::FIRST)), (pool, Some(NodeId(1))));
+        assert!(member.serves().next().is_none(), "it is closed until the table says so");
+        member.accepted(table);
+        assert!(member.serves().eq([CellId::FIRST]));
+    }
+
     #[test]
     fn a_table_that_went_back_or_is_of_another_pool_is_not_believed() {
         let mut member = member(1);
@@ -282,13 +508,16 @@ mod tests {
         let pool = PoolId([8; 16]);
         let other = Table { version: 5, pool, ..table };
         assert_eq!(member.saw(Some(other), 1), Err(Error::OfAnother { pool }));
+        let several = Table { version: 5, ..Table::of_cells(PoolId([7; 16]), 3) };
+        let refused = member.saw(Some(several), 1);
+        assert_eq!(refused, Err(Error::OtherCells { found: 3, known: 1 }));
     }
 
     #[test]
     fn silence_counts_between_regular_reads_only() {
         let (mut member, mut table) = (member(1), Table::new(PoolId([7; 16])));
         let other = node(2);
-        table.beat(&other).expect("there is room");
+        table.beat(&other, 1).expect("there is room");
         let mut is_out_after = |reads: &[u64]| {
             for now in reads {
                 member.saw(Some(table.clone()), now * BEAT_NS).expect("the same table");

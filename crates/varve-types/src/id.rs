@@ -95,6 +95,23 @@ impl fmt::Display for ShardId {
     }
 }
 
+/// A part of a pool with a catalogue, shards and claims of its own: what one node serves. Most pools have one.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct CellId(pub u16);
+
+impl CellId {
+    /// The one that every pool has.
+    pub const FIRST: Self = Self(0);
+    /// Most cells of a pool: some for each of the nodes that it can have.
+    pub const COUNT_MAX: u16 = 256;
+}
+
+impl fmt::Display for CellId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}
+
 /// A segment slot of the pool; reused with another [`Generation`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct SegmentNumber(pub u32);
@@ -112,6 +129,20 @@ pub struct CutNumber(pub u32);
 /// Random identity of a pool, drawn when it is created.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct PoolId(pub [u8; 16]);
+
+impl PoolId {
+    /// The identity that a cell of this pool goes by: the first one by the pool's own.
+    #[must_use]
+    pub const fn of_cell(self, cell: CellId) -> Self {
+        Self(u128::from_be_bytes(self.0).wrapping_add(cell.0 as u128).to_be_bytes())
+    }
+
+    /// The pool of which this is the identity of a cell.
+    #[must_use]
+    pub const fn whole(self, cell: CellId) -> Self {
+        Self(u128::from_be_bytes(self.0).wrapping_sub(cell.0 as u128).to_be_bytes())
+    }
+}
 
 impl std::str::FromStr for PoolId {
     type Err = NotAnIdentity;

@@ -8,5 +8,7 @@ mod reduction;
 
 pub use amount::{ByteCount, ByteOffset, ByteRange, parse_size};
 pub use error::ErrorKind;
-pub use id::{ChunkId, CutNumber, Generation, PoolId, SegmentNumber, ShardId, StreamId, WriteSeq};
+pub use id::{
+    CellId, ChunkId, CutNumber, Generation, PoolId, SegmentNumber, ShardId, StreamId, WriteSeq,
+};
 pub use reduction::{Compression, Reduction, UnknownCompression};

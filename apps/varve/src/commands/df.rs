@@ -6,6 +6,7 @@ use clap::Args;
 use varve_access_admin::v1;
 use varve_types::ByteCount;
 
+use crate::cells;
 use crate::cli::Format;
 use crate::client::Client;
 use crate::commands::status::fullness;
@@ -50,6 +51,8 @@ fn describe(space: &v1::Space) -> String {
     }
     let mut text = table::labelled(&amounts);
     text.push_str(&fullness(&space.fill));
+    text.push_str(&cells::without(&space.missing_cells));
+    text.push_str(&cells::table(&space.cells));
     if space.volumes.is_empty() {
         return text;
     }

@@ -7,6 +7,7 @@ use varve_access_admin::v1::{self, FillLevel, JournalStatus, ServiceState, Shard
 use varve_types::ByteCount;
 
 use crate::age;
+use crate::cells;
 use crate::cli::Format;
 use crate::client::Client;
 use crate::commands::node;
@@ -51,22 +52,31 @@ fn describe(status: &v1::Status) -> String {
     }
     let mut text = table::labelled(&facts);
     text.push_str(&fullness(&status.fill));
-    let rows: Vec<Vec<String>> = status.shards.iter().map(shard_row).collect();
-    let header = [
+    text.push_str(&cells::without(&status.missing_cells));
+    text.push_str(&cells::table(&status.cells));
+    let mut rows: Vec<Vec<String>> = status.shards.iter().map(shard_row).collect();
+    let mut header = vec![
         ("SHARD", Align::Right),
         ("STATE", Align::Left),
         ("UNDRAINED", Align::Right),
         ("LANE", Align::Right),
     ];
+    if !status.cells.is_empty() {
+        header.insert(0, ("CELL", Align::Right));
+        for (row, shard) in rows.iter_mut().zip(&status.shards) {
+            row.insert(0, shard.cell.map_or_else(|| "-".to_owned(), |cell| cell.to_string()));
+        }
+    }
     let _ = write!(text, "\n{}", table::columns(&header, &rows));
     for shard in &status.shards {
         if let Some(trouble) = &shard.trouble {
-            let _ = writeln!(text, "shard {}: {trouble}", shard.shard);
+            let cell = shard.cell.map_or_else(String::new, |cell| format!("cell {cell}, "));
+            let _ = writeln!(text, "{cell}shard {}: {trouble}", shard.shard);
         }
     }
     let rows: Vec<Vec<String>> = status.listeners.iter().map(listener_row).collect();
     if let Some(nodes) = &status.nodes {
-        let _ = write!(text, "\n{}", node::list::describe(nodes));
+        let _ = write!(text, "\n{}", node::list::describe(nodes, &status.cells));
     }
     let header = [("LISTENER", Align::Left), ("ADDRESS", Align::Left)];
     let _ = write!(text, "\n{}", table::columns(&header, &rows));

@@ -31,6 +31,10 @@ pub(crate) struct Settings {
     pub(crate) rados_join: bool,
     /// Where a node listens for others; none means a port that the system chooses, at the address by which the machine reaches the cluster.
     pub(crate) rados_listen: Option<SocketAddr>,
+    /// Cells of a pool on RADOS that this node serves at most; 0 for all.
+    pub(crate) rados_cells_max: u16,
+    /// Whether cells are moved to nodes that have fewer.
+    pub(crate) rados_balance: bool,
     /// NBD listeners; none means the two defaults.
     pub(crate) nbd_listen: Vec<ListenAddress>,
     /// Whether NBD may be open to other machines without authentication.
@@ -195,6 +199,8 @@ impl Default for Settings {
             rados_read_cache_path: None,
             rados_join: false,
             rados_listen: None,
+            rados_cells_max: 0,
+            rados_balance: false,
             nbd_listen: Vec::new(),
             nbd_allow_unauthenticated: false,
             tls: TlsSettings::default(),
@@ -238,8 +244,18 @@ impl S3Settings {
 }
 
 impl Settings {
+    /// Cells that this node serves at most, of so many.
+    pub(crate) fn rados_cells_max(&self, cells: u16) -> u16 {
+        if self.rados_cells_max == 0 { cells } else { self.rados_cells_max.min(cells) }
+    }
+
+    /// Shards that this node serves at most, of a pool with so many in each of its cells.
+    pub(crate) fn shards_at_once(&self, shards: u16, cells: u16) -> u32 {
+        u32::from(shards) * u32::from(self.rados_cells_max(cells))
+    }
+
     /// Bytes of a shard's part of the budget that are divided among caches and buffers.
-    pub(crate) fn shard_memory(&self, shards: u16) -> u64 {
+    pub(crate) fn shard_memory(&self, shards: u32) -> u64 {
         self.memory.0.saturating_sub(self.read_cache.0) / u64::from(shards.max(1))
     }
 

@@ -226,6 +226,24 @@ pub(crate) const SETTINGS: &[Setting] = &[
         apply: |settings, value| settings.rados_listen = value.tcp_address(),
     },
     Setting {
+        key: "rados.cells_max",
+        flag: None,
+        form: Form::Count { min: 0, max: 256, unit: "cells" },
+        default: "0: all",
+        reason: "Cells that this node serves at most, of a pool on RADOS that has several. memory.budget is divided by it: with fewer, each has more; but cells for which no node has \
+                 room are not served. Half of them lets one of three nodes end.",
+        apply: |settings, value| settings.rados_cells_max = value.count16(),
+    },
+    Setting {
+        key: "rados.balance",
+        flag: None,
+        form: Form::Switch,
+        default: "false",
+        reason: "Moves cells of a pool on RADOS from nodes that have at least two more to those that have fewer, one at a time, once these have been there for 10 s. Connections to \
+                 volumes of a cell end when it moves, and clients must connect again. Without it cells change their node only when one ends or dies.",
+        apply: |settings, value| settings.rados_balance = value.switch(),
+    },
+    Setting {
         key: "nbd.listen",
         flag: Some("--nbd"),
         form: Form::Addresses,

@@ -126,10 +126,12 @@ impl<S: ShardStack> PoolBackend<S> {
             listeners: nbd.chain(s3).collect(),
             fill: self.fill(space_used_bytes),
             journal: Some(self.facts.journal.clone()),
-            standing_by: self.facts.nodes.as_ref().map(|nodes| nodes.view().standing_by()),
+            standing_by: self.facts.nodes.as_ref().map(Watcher::standing_by),
             nodes: self.facts.nodes.as_ref().map(Watcher::nodes),
             memory: MemoryStatus { budget_bytes: self.facts.memory_budget_bytes, used_bytes },
             shards: reports.into_iter().map(|report| report.status).collect(),
+            cells: Vec::new(),
+            missing_cells: Vec::new(),
         })
     }
 
@@ -151,6 +153,7 @@ impl<S: ShardStack> PoolBackend<S> {
             used_bytes,
             free_bytes: facts.capacity_bytes.saturating_sub(used_bytes),
             drives: facts.drives,
+            missing_cells: Vec::new(),
         })
     }
 
@@ -174,6 +177,8 @@ impl<S: ShardStack> PoolBackend<S> {
             outstanding_bytes: space.outstanding_bytes,
             fill: self.fill(used_bytes),
             volumes: space.volumes.iter().map(holdings::of_volume).collect(),
+            cells: Vec::new(),
+            missing_cells: Vec::new(),
         })
     }
 

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use varve_access_admin::{ListenAddress, Listener};
+use varve_access_admin::ListenAddress;
 use varve_types::PoolId;
 
 use crate::cli::DATA_DEFAULT;
@@ -19,8 +19,13 @@ pub(crate) fn print_standby(pool: PoolId, owner: &str) {
 }
 
 /// Prints to standard output. A closed one is no reason not to serve.
-pub(crate) fn print(settings: &Settings, pool: &str, nbd: &[ListenAddress], admin: &[Listener]) {
-    let admin: Vec<String> = admin.iter().map(|listener| listener.address().to_string()).collect();
+pub(crate) fn print(
+    settings: &Settings,
+    pool: &str,
+    nbd: &[ListenAddress],
+    admin: &[ListenAddress],
+) {
+    let admin: Vec<String> = admin.iter().map(ToString::to_string).collect();
     let text = text(settings, pool, nbd, &admin);
     let mut stdout = io::stdout().lock();
     let _ = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());

@@ -29,7 +29,7 @@ pub(crate) struct DriveEntry {
 }
 
 /// The drives of the pool, and whether the pool was made before.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Drives {
     /// In the order in which they were given.
     pub(crate) entries: Vec<DriveEntry>,

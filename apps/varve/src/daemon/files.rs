@@ -29,14 +29,14 @@ pub(crate) fn open(settings: &Settings, drives: &Drives) -> Result<Arc<PoolFiles
     }
     let options = DriveOptions { discard: false };
     let files = PoolFiles::open(&paths, options).map_err(|error| explain(&error, settings))?;
-    check_memory(settings, files.lane_count())?;
+    check_memory(settings, files.lane_count(), 1)?;
     Ok(Arc::new(files.delayed(settings.media_delay_us * 1000)))
 }
 
 /// Makes the pool, unless the drives hold one: a start that was cut off before the drives were remembered.
 fn make(settings: &Settings, drives: &Drives) -> Result<()> {
     let shards = shard_count(settings);
-    check_memory(settings, shards)?;
+    check_memory(settings, shards, 1)?;
     let new_drives: Vec<NewDrive> = drives
         .entries
         .iter()
@@ -109,7 +109,9 @@ pub(crate) fn shard_count(settings: &Settings) -> u16 {
     u16::try_from(shards).unwrap_or(u16::MAX).min(ShardId::COUNT_MAX)
 }
 
-pub(crate) fn check_memory(settings: &Settings, shards: u16) -> Result<()> {
+/// Refuses memory that does not suffice for as many cells of `shards` as this node may serve.
+pub(crate) fn check_memory(settings: &Settings, shards: u16, cells: u16) -> Result<()> {
+    let shards = u32::from(shards) * u32::from(cells);
     if settings.shard_memory(shards) >= SHARD_MEMORY_MIN {
         return Ok(());
     }
@@ -196,12 +198,12 @@ mod tests {
         assert_eq!(shard_count(&settings), 1);
         settings.shards = 3;
         assert_eq!(shard_count(&settings), 3);
-        assert!(check_memory(&settings, 2).is_ok());
-        let refused = check_memory(&settings, 3).unwrap_err().to_string();
+        assert!(check_memory(&settings, 2, 1).is_ok());
+        let refused = check_memory(&settings, 3, 1).unwrap_err().to_string();
         assert!(refused.contains("128 MiB is too little for 3 shards"), "{refused}");
         settings.read_cache = ByteCount(80 << 20);
-        assert!(check_memory(&settings, 1).is_err(), "48 MiB are left");
+        assert!(check_memory(&settings, 1, 1).is_err(), "48 MiB are left");
         settings.memory = ByteCount(144 << 20);
-        assert!(check_memory(&settings, 1).is_ok());
+        assert!(check_memory(&settings, 1, 1).is_ok());
     }
 }

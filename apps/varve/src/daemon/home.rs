@@ -14,6 +14,7 @@ use crate::daemon::rados_cache::RadosCache;
 use crate::failure::{Failure, Result};
 
 /// See the module.
+#[derive(Clone)]
 pub(super) enum Home {
     Drives(Drives),
     Rados(RadosHome),
@@ -59,9 +60,10 @@ impl Home {
             }
             Self::Rados(home) => {
                 let media = RadosMedia::open(home.clone())?;
-                files::check_memory(settings, media.spec().lane_count)?;
-                let cache = RadosCache::make(settings, media.spec().lane_count)?;
-                Ok(PoolMedia::Rados(Arc::new(media.with_cache(cache))))
+                let (shards, cells) = (media.spec().lane_count, media.spec().cell.cells);
+                files::check_memory(settings, shards, settings.rados_cells_max(cells))?;
+                let cache = RadosCache::make(settings, u32::from(shards) * u32::from(cells))?;
+                Ok(PoolMedia::Rados(Arc::new(media.with_cache(cache.map(Arc::new)))))
             }
         }
     }

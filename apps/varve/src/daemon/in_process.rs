@@ -16,7 +16,7 @@ use crate::daemon::engine_stack::{EngineSource, EngineStack};
 use crate::daemon::files;
 use crate::daemon::home::Home;
 use crate::daemon::lock::DataLock;
-use crate::daemon::pool::{self, NbdPlan, Plan, Pool};
+use crate::daemon::pool::{self, NbdPlan, NbdSockets, Plan, Pool};
 use crate::failure::{Failure, Result};
 
 /// See the module.
@@ -38,7 +38,8 @@ impl Way {
     /// The volumes, for the thread of `reactor`.
     pub(crate) fn datasets(&self, reactor: &Reactor) -> Datasets {
         let Self { links, placement, shared } = self.clone();
-        Datasets::new(Dispatch::new(reactor.clone(), placement, links, None), shared)
+        // A pool that is not on RADOS alone has one cell.
+        Datasets::new(Dispatch::new(reactor.clone(), placement, links, None), shared, None)
     }
 }
 
@@ -74,9 +75,7 @@ impl InProcess {
         let nbd = NbdPlan {
             options,
             connections_max: 1,
-            addresses,
-            inherited_instead: false,
-            open: None,
+            sockets: NbdSockets::Own { addresses, inherited_instead: false },
         };
         let pool = pool::open(Plan::<EngineStack> { source, facts, nbd })?;
         let links = pool.object_links()?;

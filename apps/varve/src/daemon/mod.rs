@@ -4,16 +4,19 @@
 
 mod backend;
 mod banner;
+mod cells;
 pub(crate) mod drives;
 mod engine_stack;
 mod figures;
 mod files;
 mod fill;
+mod front;
 mod holdings;
 mod home;
 mod in_process;
 mod links;
 mod lock;
+mod names;
 mod node;
 mod objects;
 mod online_check;
@@ -26,17 +29,17 @@ mod rados_pools;
 mod remembered;
 mod s3;
 mod s3_figures;
+mod served_cell;
 mod shard_thread;
 mod signals;
 mod snapshots;
 mod stack;
 mod threads;
 
-use std::time::Instant;
+use std::sync::Arc;
 
 use tokio::runtime::Runtime;
-use tokio::sync::mpsc;
-use varve_access_admin::{Accepted, LimitsConfig, ListenAddress, Listener, serve};
+use varve_access_admin::{ListenAddress, Listener};
 use varve_access_nbd::limits::{CONNECTION_BYTES_MAX, CONNECTIONS_DEFAULT};
 use varve_access_nbd::{ServiceOptions, TlsConfig, TlsFiles, TlsMode};
 use varve_engine::MemoryShares;
@@ -52,62 +55,62 @@ pub(crate) use self::rados_pools::{
     NewRadosPool, attach as attach_rados_pool, create as create_rados_pool,
 };
 
-use self::backend::PoolFacts;
-use self::engine_stack::{EngineSource, EngineStack};
+use self::cells::CellPlan;
+use self::front::{Front, FrontSockets, FrontTls};
 use self::home::Home;
-use self::links::{FrontSockets, Fronts};
+use self::links::Door;
 use self::lock::DataLock;
-use self::node::{Joined, NodeSeat};
-use self::pool::{NbdPlan, Plan, Pool};
-use self::s3::S3;
+use self::names::Names;
+use self::node::NodeSeat;
+use self::pool::{NbdPlan, NbdSockets};
+use self::pool_media::PoolMedia;
+use self::served_cell::ServedCell;
 use self::signals::Signals;
-use self::stack::ShardStack;
-
-/// Callers of the admin API at other nodes that may wait to be taken.
-const CARRIED_WAITING_MAX: usize = 64;
 
 /// Serves until a signal; returns once the pool is clean.
 pub(crate) fn run(settings: &Settings) -> Result<()> {
     let _lock = DataLock::take(&settings.data)?;
-    let begin = Instant::now();
     let home = Home::choose(settings)?;
     node::check(settings, &home)?;
     let media = home.open(settings)?;
-    let front = AdminRuntime::make()?;
-    let nbd = nbd_plan(settings, media.lane_count())?;
-    let source = EngineSource::new(settings, media);
-    let facts = files::facts(settings, &source, home.drives(), home.journal())?;
-    let bind = || {
-        S3::check_key(settings)?;
-        front.bind_all(settings)
-    };
-    let joined = node::join(settings, &source.media, bind)?;
-    let (seat, sockets) = match joined {
-        Some(Joined { seat, sockets }) => (Some(seat), sockets),
-        None => (None, None),
-    };
-    let (open_nbd, open_s3, listeners) = match sockets {
-        Some(FrontSockets { nbd, s3, admin }) => (Some(nbd), s3, admin),
-        // Callers of the API wait in its socket from here on: once NBD answers, so does the API.
-        None => (None, None, front.bind(settings)?),
-    };
-    let facts = PoolFacts { nodes: seat.as_ref().map(|seat| seat.door().watcher()), ..facts };
-    let gate = seat.as_ref().map(|seat| seat.door().gate());
-    let options = ServiceOptions { gate, ..nbd.options };
-    let nbd = NbdPlan { options, open: open_nbd, ..nbd };
-    let plan = Plan::<EngineStack> { facts, source, nbd };
-    let pool = pool::open(plan)?;
-    home.remember(settings)?;
-    let open_ms = u64::try_from(begin.elapsed().as_millis()).unwrap_or(u64::MAX);
-    tracing::info!(open_ms, pool = pool.summary(), "pool open");
-    let s3 = S3::start(settings, open_s3, seat.is_some(), pool.object_links()?)?;
-    let mut accepted = None;
-    if let Some(seat) = &seat {
-        let (admin, taken) = mpsc::channel(CARRIED_WAITING_MAX);
-        accepted = Some(taken);
-        seat.door().serve(Fronts { nbd: pool.nbd_dealer(), s3: s3.carried(), admin });
+    let runtime = AdminRuntime::make()?;
+    let (nbd, tls) =
+        nbd_plan(settings, settings.shards_at_once(media.lane_count(), media.cells()))?;
+    let bind = || FrontSockets::bind(settings, runtime.bind(settings)?);
+    if let PoolMedia::Rados(first) = &media
+        && media.cells() > 1
+    {
+        let names = Names::start(first)?;
+        let receive = |door: &Door| Front::start(door, bind()?, tls.clone(), names);
+        let seat = node::take_seat(settings, first, receive)?;
+        let plan = CellPlan {
+            nbd: nbd.of_node(&seat),
+            door: Arc::clone(seat.door()),
+            s3: Arc::downgrade(seat.front().s3()),
+            first: Arc::clone(first),
+            settings: settings.clone(),
+            home,
+        };
+        return cells::serve(plan, &runtime.0, seat);
     }
-    control(settings, AdminFront { runtime: front.0, listeners, accepted }, pool, s3, seat)
+    let receive = |door: &Door| Front::start(door, bind()?, tls.clone(), None);
+    let seat = node::join(settings, &media, receive)?;
+    let (nbd, listeners) = match &seat {
+        Some(seat) => (nbd.of_node(seat), Vec::new()),
+        // Callers of the API wait in its socket from here on: once NBD answers, so does the API.
+        None => (nbd.with_tls(tls), runtime.bind(settings)?),
+    };
+    let door = seat.as_ref().map(|seat| &**seat.door());
+    let cell = ServedCell::open(
+        settings,
+        &home,
+        media,
+        nbd,
+        door,
+        seat.as_ref().map(|seat| &**seat.front().s3()),
+    )?;
+    home.remember(settings)?;
+    control(settings, runtime.0, listeners, cell, seat)
 }
 
 /// The runtime of the control thread.
@@ -124,23 +127,10 @@ impl AdminRuntime {
     fn bind(&self, settings: &Settings) -> Result<Vec<Listener>> {
         self.0.block_on(admin_listeners(settings))
     }
-
-    /// The sockets of all front-ends.
-    fn bind_all(&self, settings: &Settings) -> Result<FrontSockets> {
-        FrontSockets::bind(settings, self.bind(settings)?)
-    }
 }
 
-/// The admin API's sockets, and the runtime of the thread that will serve them.
-struct AdminFront {
-    runtime: Runtime,
-    listeners: Vec<Listener>,
-    /// Callers that other nodes have accepted.
-    accepted: Option<Accepted>,
-}
-
-/// How NBD is served: certificates, addresses, and its share of memory.
-fn nbd_plan(settings: &Settings, shards: u16) -> Result<NbdPlan> {
+/// How NBD is served, by sockets of the pool: addresses, and its share of memory; and its certificates.
+fn nbd_plan(settings: &Settings, shards: u32) -> Result<(NbdPlan, FrontTls)> {
     let TlsSettings { certificate, key, client_ca, required } = settings.tls.clone();
     let tls = match (certificate, key) {
         (Some(certificate), Some(key)) => {
@@ -160,45 +150,59 @@ fn nbd_plan(settings: &Settings, shards: u16) -> Result<NbdPlan> {
     };
     let shares = MemoryShares::of(settings.shard_memory(shards));
     let request_bytes_max = shares.request_bytes.max(CONNECTION_BYTES_MAX);
-    Ok(NbdPlan {
-        options: ServiceOptions { tls_mode, tls, request_bytes_max, gate: None },
+    let plan = NbdPlan {
+        options: ServiceOptions { request_bytes_max, ..ServiceOptions::default() },
         connections_max: CONNECTIONS_DEFAULT,
-        addresses: settings.nbd_addresses(),
-        inherited_instead: settings.nbd_listen.is_empty(),
-        open: None,
-    })
+        sockets: NbdSockets::Own {
+            addresses: settings.nbd_addresses(),
+            inherited_instead: settings.nbd_listen.is_empty(),
+        },
+    };
+    Ok((plan, FrontTls { mode: tls_mode, config: tls }))
+}
+
+impl NbdPlan {
+    /// The threads are the end of TLS.
+    fn with_tls(self, FrontTls { mode, config }: FrontTls) -> Self {
+        let options = ServiceOptions { tls_mode: mode, tls: config, ..self.options };
+        Self { options, ..self }
+    }
+
+    /// The node has the sockets, and is the end of TLS; what it hands on passes its gate.
+    fn of_node(self, seat: &NodeSeat) -> Self {
+        let options = ServiceOptions { gate: Some(seat.door().gate()), ..self.options };
+        let sockets = NbdSockets::OfNode(seat.front().nbd_addresses());
+        Self { options, sockets, ..self }
+    }
 }
 
 /// The control thread's work while the pool is served.
-fn control<S: ShardStack>(
+fn control(
     settings: &Settings,
-    front: AdminFront,
-    mut pool: Pool<S>,
-    s3: S3,
+    runtime: Runtime,
+    listeners: Vec<Listener>,
+    mut cell: ServedCell,
     mut seat: Option<NodeSeat>,
 ) -> Result<()> {
-    let AdminFront { runtime, listeners, accepted } = front;
     runtime.block_on(async {
         let mut signals = Signals::install()?;
-        banner::print(settings, &pool.summary(), pool.nbd_addresses(), &listeners);
-        s3.print();
-        let watching = pool.watch_fill();
-        let backend = pool.backend(s3.objects());
-        let api = serve(listeners, accepted, backend, LimitsConfig::default(), signals.first());
+        let admin = match &seat {
+            Some(seat) => seat.front().admin_addresses(),
+            None => listeners.iter().map(|listener| listener.address().clone()).collect(),
+        };
+        banner::print(settings, &cell.pool.summary(), cell.pool.nbd_addresses(), &admin);
+        cell.s3.print();
         tokio::select! {
-            () = api => {}
-            failure = pool.failed() => return Err(failure),
+            served = cell.serve(listeners, signals.first()) => served?,
             failure = given_up(seat.as_mut()) => return Err(failure),
-            never = watching => match never {},
         }
         tracing::info!("ending: writing everything out");
         let closing = tokio::task::spawn_blocking(move || {
-            if let Some(seat) = &seat {
-                seat.door().close();
+            let door = seat.as_ref().map(|seat| Arc::clone(seat.door()));
+            if let Some(seat) = &mut seat {
+                seat.close();
             }
-            // Its requests go to every shard, so it ends first.
-            drop(s3);
-            pool.close()?;
+            cell.close(door.as_deref())?;
             if let Some(seat) = seat {
                 seat.leave(); // N1 of `node.rs`
             }
@@ -206,14 +210,23 @@ fn control<S: ShardStack>(
         });
         tokio::select! {
             closed = closing => closed.map_err(|error| Failure::new(format!("close the pool: {error}")))??,
-            () = signals.second() => return Err(Failure::new("ended by a second signal before everything was written out")
-                .hint("nothing that was acknowledged is lost; the next start replays the journal")),
+            () = signals.second() => return Err(ended_early()),
         }
-        // What is left behind would answer nobody.
-        let _ = std::fs::remove_file(settings.data.join(ADMIN_SOCKET));
-        tracing::info!("pool clean");
+        clean(settings);
         Ok(())
     })
+}
+
+fn ended_early() -> Failure {
+    Failure::new("ended by a second signal before everything was written out")
+        .hint("nothing that was acknowledged is lost; the next start replays the journal")
+}
+
+/// Nothing is served any more.
+fn clean(settings: &Settings) {
+    // What is left behind would answer nobody.
+    let _ = std::fs::remove_file(settings.data.join(ADMIN_SOCKET));
+    tracing::info!("pool clean");
 }
 
 /// Resolves when other nodes have given this one up, if it is one.

@@ -1,39 +1,42 @@
-//! This daemon as one of the nodes that can serve a pool on RADOS: it stands by until the table of nodes names it, and keeps its beat while it serves.
+//! This daemon as one of the nodes that can serve a pool on RADOS: it stands by until the table of nodes names it for a cell, and keeps its beat while it serves.
 //!
 //! ```text
-//!  join() ──stands by──▶ owner: the daemon opens the pool, serves it, closes it ──leave()──▶ left: the next node opens it
+//!  join() ──stands by──▶ Serve(cell): the daemon opens the cell, serves it ──Close(cell)──▶ closes it ──gave(cell)──▶ the next node opens it
+//!                                                                        └─leave(), once it has closed all of them──▶ others open them
 //! ```
 //!
-//! While it stands by it takes clients all the same, and carries them to the node that serves (`links`).
+//! It takes clients all the time (`front`), and carries those of cells that others serve to them (`links`).
 //!
-//! N1. The pool is opened only after the table named this node, with its beat in it, and the table lets go of it only after the pool was closed: so a
+//! N1. A cell is opened only after the table named this node, with its beat in it, and the table lets go of it only after it was closed: so a
 //!     clean end passes it on without a wait for leases. What keeps two nodes from writing it are the claims of its shards (RFC 0016), nothing else.
-//! N2. Beats have a thread of their own: neither the opening of the pool nor its load is taken for silence.
-//! N3. A node that stood by and was given up comes back as another one. One that had the pool ends with its daemon.
+//! N2. Beats have a thread of their own: neither the opening of a cell nor its load is taken for silence.
+//! N3. A node that stood by and was given up comes back as another one. One that had a cell ends with its daemon.
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::rc::Rc;
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, mpsc as std_mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use futures_util::future::{Either, select};
-use tokio::sync::{oneshot, watch};
-use varve_media_rados::RadosPool;
+use futures_util::future::select;
+use tokio::sync::{mpsc, oneshot, watch};
 use varve_membership::{
-    BEAT_NS, Member, Node, NodeId, PLACE_BYTES_MAX, Reach, Standing, TableStore,
+    BEAT_NS, Joining, Member, Node, NodeId, PLACE_BYTES_MAX, Reach, Standing, TableStore,
 };
 use varve_reactor::port::{PortReceiver, PortSender, channel};
 use varve_reactor::{Loop, LoopConfig, Reactor};
-use varve_types::{ErrorKind, PoolId};
+use varve_types::{CellId, ErrorKind, PoolId};
 
 use crate::config::Settings;
 use crate::daemon::banner;
 use crate::daemon::files::random_id;
+use crate::daemon::front::Front;
 use crate::daemon::home::Home;
-use crate::daemon::links::{Door, Forwarder, FrontSockets, LinkLimits, NodeKey, View};
+use crate::daemon::links::{Door, LinkLimits, NodeKey, View};
 use crate::daemon::pool_media::PoolMedia;
 use crate::daemon::rados::RadosMedia;
+use crate::daemon::s3::S3;
 use crate::failure::{Failure, Result};
 
 /// Pause before a table that another node has replaced is read again, in ns, at most.
@@ -42,32 +45,51 @@ const RETRY_NS_MAX: u64 = 20_000_000;
 /// How long a node that ends tries to say so: others notice its silence in about that time.
 const LEAVE_MAX: Duration = Duration::from_secs(10);
 
+/// Words of the daemon that may wait: of each cell it gives one at a time.
+const WORDS_WAITING_MAX: usize = CellId::COUNT_MAX as usize + 1;
+
 /// Between two looks whether it has said so.
 const LEAVE_PAUSE: Duration = Duration::from_millis(5);
 
-/// A node that is to serve the pool.
+/// A node that has joined.
 pub(super) struct NodeSeat {
-    leave: PortSender<()>,
+    words: PortSender<Word>,
     given_up: oneshot::Receiver<()>,
-    door: Door,
+    news: mpsc::UnboundedReceiver<News>,
+    door: Arc<Door>,
+    joining: Joining,
+    /// News that came before there was a front.
+    first: Option<News>,
+    /// Until this node ends.
+    front: Option<Front>,
     thread: thread::JoinHandle<()>,
-}
-
-/// A node that has waited for its turn.
-pub(super) struct Joined {
-    pub(super) seat: NodeSeat,
-    /// The sockets that it took clients from while it stood by, if it did.
-    pub(super) sockets: Option<FrontSockets>,
 }
 
 /// What the thread of the beats tells.
 enum News {
-    /// Another node is to serve the pool, there.
+    /// Another node is to serve the first cell, there.
     StandsBy(String),
-    /// This one is.
-    Owner,
+    /// What the daemon is to do.
+    Do(Order),
     /// It cannot take part.
     Failed(Failure),
+}
+
+/// What becomes of a cell.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Order {
+    /// This node is to open it, and to serve it.
+    Serve(CellId),
+    /// Another one is: it is to be closed, and then given.
+    Close(CellId),
+}
+
+/// What the daemon tells.
+enum Word {
+    /// It has closed a cell.
+    Gave(CellId),
+    /// It has closed all of them, and ends.
+    Leave,
 }
 
 /// Looks whether other machines can serve the pool, where the settings ask for nodes.
@@ -80,20 +102,31 @@ pub(super) fn check(settings: &Settings, home: &Home) -> Result<()> {
     Ok(())
 }
 
-/// Takes a seat among the pool's nodes and waits until the pool is this one's, where the settings ask for it. While others serve it, clients are carried there,
-/// from the sockets that `bind` makes. Blocks.
+/// Takes a seat among the pool's nodes and waits until the pool is this one's, where the settings ask for it. Clients are taken by what `receive` makes, as soon as
+/// this node is one: while others serve the pool, they are carried there. Blocks.
 pub(super) fn join(
     settings: &Settings,
     media: &PoolMedia,
-    bind: impl Fn() -> Result<FrontSockets>,
-) -> Result<Option<Joined>> {
+    receive: impl FnOnce(&Door) -> Result<Front>,
+) -> Result<Option<NodeSeat>> {
     let rados = match media {
-        PoolMedia::Rados(rados) if settings.rados_join => Arc::clone(rados),
+        PoolMedia::Rados(rados) if settings.rados_join => rados,
         PoolMedia::Rados(_) | PoolMedia::Files(_) => return Ok(None),
     };
-    let pool = media.pool();
-    let (sender, news) = mpsc::channel();
-    let (doors, door) = mpsc::channel();
+    let mut seat = take_seat(settings, rados, receive)?;
+    while seat.order()? != Order::Serve(CellId::FIRST) {} // It has no other one.
+    Ok(Some(seat))
+}
+
+/// Takes a seat among the pool's nodes. Clients are taken by what `receive` makes, from the first news on. Blocks.
+pub(super) fn take_seat(
+    settings: &Settings,
+    rados: &Arc<RadosMedia>,
+    receive: impl FnOnce(&Door) -> Result<Front>,
+) -> Result<NodeSeat> {
+    let rados = Arc::clone(rados);
+    let (sender, news) = mpsc::unbounded_channel();
+    let (words, told) = std_mpsc::channel();
     let (ended, given_up) = oneshot::channel();
     let (shows, views) = watch::channel(View::default());
     let key = NodeKey::make()?;
@@ -102,50 +135,119 @@ pub(super) fn join(
         _ => rados.own_address()?,
     };
     let listen = settings.rados_listen.unwrap_or_else(|| SocketAddr::new(reached, 0));
-    let links = Door::open(pool, key, listen, reached, views, LinkLimits::default())?;
-    let reach = links.reach();
+    let cells = rados.spec().cell.cells;
+    let joining = Joining {
+        pool: rados.whole(),
+        cells,
+        room: settings.rados_cells_max(cells),
+        balances: settings.rados_balance,
+    };
+    let door =
+        Door::open((joining.pool, cells), key, listen, reached, views, LinkLimits::default())?;
+    let me = Me { joining, reach: door.reach(), shows };
     let thread = thread::Builder::new()
         .name("node".to_owned())
-        .spawn(move || run(rados, (reach, shows), &sender, &doors, ended))
+        .spawn(move || run(&rados, me, &sender, &words, ended))
         .map_err(|error| Failure::new(format!("start the thread of the node: {error}")))?;
-    let leave = door.recv().map_err(|_| died())??;
-    let mut forwarder: Option<Forwarder> = None;
-    loop {
-        match news.recv().map_err(|_| died())? {
-            News::StandsBy(owner) => {
-                if forwarder.is_none() {
-                    forwarder = Some(Forwarder::start(&links, bind()?)?);
-                }
-                banner::print_standby(pool, &owner);
-            }
-            News::Owner => {
-                let seat = NodeSeat { leave, given_up, door: links, thread };
-                return Ok(Some(Joined { seat, sockets: forwarder.map(Forwarder::stop) }));
-            }
-            News::Failed(failure) => return Err(failure),
-        }
+    let words = told.recv().map_err(|_| died())??;
+    let door = Arc::new(door);
+    let mut seat =
+        NodeSeat { words, given_up, news, door, joining, first: None, front: None, thread };
+    let first = seat.news.blocking_recv().ok_or_else(died)?;
+    let stands_by = match &first {
+        News::StandsBy(_) => true,
+        News::Do(_) => false,
+        News::Failed(_) => return seat.heard(first).map(|_| seat),
+    };
+    if stands_by {
+        S3::check_key(settings)?;
     }
+    seat.front = Some(receive(&seat.door)?);
+    seat.first = Some(first);
+    Ok(seat)
 }
 
 impl NodeSeat {
+    /// What is to become of a cell; tells people, too, where the pool is served meanwhile, if it has one cell only. Blocks.
+    fn order(&mut self) -> Result<Order> {
+        loop {
+            let news = match self.first.take() {
+                Some(first) => first,
+                None => self.news.blocking_recv().ok_or_else(died)?,
+            };
+            if let Some(order) = self.heard(news)? {
+                return Ok(order);
+            }
+        }
+    }
+
+    /// The same, without blocking anybody; an error once other nodes have given this one up.
+    pub(super) async fn next_order(&mut self) -> Result<Order> {
+        loop {
+            let news = match self.first.take() {
+                Some(first) => first,
+                None => tokio::select! {
+                    biased;
+                    failure = Self::gave_up(&mut self.given_up) => return Err(failure),
+                    news = self.news.recv() => news.ok_or_else(died)?,
+                },
+            };
+            if let Some(order) = self.heard(news)? {
+                return Ok(order);
+            }
+        }
+    }
+
+    fn heard(&self, news: News) -> Result<Option<Order>> {
+        match news {
+            News::StandsBy(owner) => {
+                if self.joining.cells == 1 {
+                    banner::print_standby(self.joining.pool, &owner);
+                }
+                Ok(None)
+            }
+            News::Do(order) => Ok(Some(order)),
+            News::Failed(failure) => Err(failure),
+        }
+    }
+
     /// Where other nodes come in.
-    pub(super) fn door(&self) -> &Door {
+    pub(super) fn door(&self) -> &Arc<Door> {
         &self.door
+    }
+
+    /// A cell was closed: the next node may open it.
+    pub(super) fn gave(&self, cell: CellId) {
+        let _ = self.words.send(Word::Gave(cell)); // One that was given up needs no words.
+    }
+
+    /// What takes this node's clients.
+    pub(super) fn front(&self) -> &Front {
+        self.front.as_ref().expect("it is there until this node ends")
+    }
+
+    /// Takes no clients any more. Those that are served stay until their connections end.
+    pub(super) fn close(&mut self) {
+        self.front = None;
     }
 
     /// Resolves when the pool is another node's.
     pub(super) async fn given_up(&mut self) -> Failure {
-        if (&mut self.given_up).await.is_err() {
+        Self::gave_up(&mut self.given_up).await
+    }
+
+    async fn gave_up(given_up: &mut oneshot::Receiver<()>) -> Failure {
+        if given_up.await.is_err() {
             return died();
         }
         Failure::new("other nodes have given this one up, and serve the pool")
             .hint("nothing acknowledged is lost. Start this daemon again, and it stands by")
     }
 
-    /// Lets the next node have the pool, which is closed (N1). Blocks, for [`LEAVE_MAX`] at most.
+    /// Lets other nodes have the cells, which are closed (N1). Blocks, for [`LEAVE_MAX`] at most.
     pub(super) fn leave(self) {
         // One that was given up takes no message any more, and has left.
-        let _ = self.leave.send(());
+        let _ = self.words.send(Word::Leave);
         let begin = Instant::now();
         while !self.thread.is_finished() {
             if begin.elapsed() > LEAVE_MAX {
@@ -169,30 +271,39 @@ fn died() -> Failure {
         .hint("nothing acknowledged is lost; report the message above, then start again")
 }
 
+/// This node among the others.
+struct Me {
+    joining: Joining,
+    /// How others reach it.
+    reach: Reach,
+    /// Shows others what the table says.
+    shows: watch::Sender<View>,
+}
+
 /// The thread of the beats (N2).
 fn run(
-    rados: Arc<RadosMedia>,
-    (reach, shows): (Reach, watch::Sender<View>),
-    news: &mpsc::Sender<News>,
-    doors: &mpsc::Sender<Result<PortSender<()>>>,
+    rados: &Arc<RadosMedia>,
+    me: Me,
+    news: &mpsc::UnboundedSender<News>,
+    words: &std_mpsc::Sender<Result<PortSender<Word>>>,
     given_up: oneshot::Sender<()>,
 ) {
     let mut event_loop = match Loop::new(LoopConfig::default()) {
         Ok(event_loop) => event_loop,
         Err(error) => {
-            // Whoever waits for the door is told; nobody else is.
-            let _ = doors.send(Err(Failure::new(format!("start the loop of the node: {error}"))));
+            // Whoever waits for the way to it is told; nobody else is.
+            let _ = words.send(Err(Failure::new(format!("start the loop of the node: {error}"))));
             return;
         }
     };
     let reactor = event_loop.handle();
-    let (leave, wants_to_leave) = channel(&reactor, 1);
-    if doors.send(Ok(leave)).is_err() {
+    let (sender, said) = channel(&reactor, WORDS_WAITING_MAX);
+    if words.send(Ok(sender)).is_err() {
         return;
     }
-    let news = news.clone();
+    let (news, rados) = (news.clone(), Arc::clone(rados));
     event_loop.run(async move {
-        let opened = rados.pool().await.and_then(|pool| Beats::new(reactor, &pool, reach, shows));
+        let opened = rados.pool().await.and_then(|pool| Beats::new(reactor, pool.nodes(), me));
         let beats = match opened {
             Ok(beats) => beats,
             Err(failure) => {
@@ -200,7 +311,7 @@ fn run(
                 return;
             }
         };
-        match beats.keep(wants_to_leave, &news).await {
+        match beats.keep(said, &news).await {
             Ok(Standing::GivenUp) => drop(given_up.send(())), // The daemon ends for it, or ends already.
             Ok(_) => {}
             Err(failure) => drop(news.send(News::Failed(failure))),
@@ -211,13 +322,14 @@ fn run(
 /// A node's beats.
 struct Beats {
     reactor: Reactor,
-    pool: PoolId,
     store: Rc<dyn TableStore>,
     member: Member,
-    /// How others reach this node.
-    reach: Reach,
-    /// Shows others what the table says.
-    shows: watch::Sender<View>,
+    me: Me,
+    /// Cells that the daemon was told to serve, and has not given; and those of them that it was told to close.
+    serving: BTreeSet<CellId>,
+    closing: BTreeSet<CellId>,
+    /// Who was to serve the first cell when that was told last.
+    owner_told: Option<Option<NodeId>>,
     /// It was logged that nodes of an earlier version are waited for.
     is_waiting: bool,
     /// The last attempt failed, and that was logged.
@@ -225,16 +337,18 @@ struct Beats {
 }
 
 impl Beats {
-    fn new(
-        reactor: Reactor,
-        pool: &RadosPool,
-        reach: Reach,
-        shows: watch::Sender<View>,
-    ) -> Result<Self> {
-        let (id, store) = (pool.spec().pool, pool.nodes());
-        let member = newcomer(id, reach)?;
-        let (is_waiting, is_failing) = (false, false);
-        Ok(Self { reactor, pool: id, store, member, reach, shows, is_waiting, is_failing })
+    fn new(reactor: Reactor, store: Rc<dyn TableStore>, me: Me) -> Result<Self> {
+        Ok(Self {
+            reactor,
+            store,
+            member: newcomer(&me)?,
+            me,
+            serving: BTreeSet::new(),
+            closing: BTreeSet::new(),
+            owner_told: None,
+            is_waiting: false,
+            is_failing: false,
+        })
     }
 
     /// Shows what the table says now.
@@ -247,62 +361,81 @@ impl Beats {
         let standing = self.member.standing();
         let is_in = matches!(standing, Standing::StandsBy | Standing::Owner);
         let table = self.member.table();
-        self.shows.send_replace(View {
+        self.me.shows.send_replace(View {
             me: is_in.then(|| self.member.id()),
             version: table.map_or(0, |table| table.version),
-            owner: table.and_then(|table| table.owner),
+            owners: table
+                .map_or_else(Vec::new, |table| table.cells.iter().map(|cell| cell.owner).collect()),
             nodes: table.map_or_else(Vec::new, |table| {
                 table.nodes.iter().map(|entry| entry.node.clone()).collect()
             }),
         });
     }
 
-    /// Beats until the node has left, or was given up while it had the pool; says which.
+    /// Beats until the node has left, or was given up while it had a cell; says which.
     async fn keep(
         mut self,
-        mut wants_to_leave: PortReceiver<()>,
-        news: &mpsc::Sender<News>,
+        mut words: PortReceiver<Word>,
+        news: &mpsc::UnboundedSender<News>,
     ) -> Result<Standing> {
-        let mut told: Option<Option<NodeId>> = None;
         loop {
-            let was_stored = self.try_beat(told == Some(Some(self.member.id()))).await?;
+            let was_stored = self.try_beat().await?;
             self.show();
-            let (id, standing) = (self.member.id(), self.member.standing());
-            let owner = self.member.owner().map(|owner| owner.id);
-            match standing {
-                Standing::Left => return Ok(standing),
-                Standing::GivenUp if told == Some(Some(id)) => return Ok(standing),
+            match self.member.standing() {
+                Standing::Left => return Ok(Standing::Left),
+                Standing::GivenUp if !self.serving.is_empty() => return Ok(Standing::GivenUp),
                 Standing::GivenUp => {
-                    self.member = newcomer(self.pool, self.reach)?; // N3
+                    self.member = newcomer(&self.me)?; // N3
+                    self.owner_told = None;
                 }
-                Standing::Owner if !was_stored || told == Some(owner) => {} // N1
-                Standing::StandsBy if told == Some(owner) => {}
-                Standing::Owner => {
-                    told = Some(owner);
-                    let _ = news.send(News::Owner); // Who asked has gone with the daemon.
-                }
-                Standing::StandsBy => {
-                    told = Some(owner);
-                    let place = self.member.owner().map(|owner| owner.place.clone());
-                    let _ = news.send(News::StandsBy(place.unwrap_or_default()));
-                }
-                Standing::Outside => {}
+                Standing::StandsBy | Standing::Owner if was_stored => self.tell(news), // N1
+                Standing::StandsBy | Standing::Owner | Standing::Outside => {}
             }
             let pause_ns = if was_stored || self.is_failing {
                 BEAT_NS
             } else {
                 self.reactor.random_u64() % RETRY_NS_MAX
             };
-            let mut left = Vec::new();
-            let leaving = Box::pin(wants_to_leave.recv_batch(&mut left));
-            if let Either::Left(_) = select(leaving, self.reactor.sleep(pause_ns)).await {
-                self.member.leave();
+            let mut said = Vec::new();
+            let saying = Box::pin(words.recv_batch(&mut said));
+            drop(select(saying, self.reactor.sleep(pause_ns)).await);
+            for word in said {
+                match word {
+                    Word::Leave => self.member.leave(),
+                    Word::Gave(cell) => {
+                        self.member.gave(cell);
+                        self.serving.remove(&cell);
+                        self.closing.remove(&cell);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Tells the daemon what is to become of cells, and who serves the first one. Nobody listens any more once the daemon ends.
+    fn tell(&mut self, news: &mpsc::UnboundedSender<News>) {
+        let owner = self.member.owner(CellId::FIRST);
+        if self.owner_told != Some(owner.map(|owner| owner.id)) {
+            self.owner_told = Some(owner.map(|owner| owner.id));
+            if owner.is_none_or(|owner| owner.id != self.member.id()) {
+                let place = owner.map(|owner| owner.place.clone());
+                let _ = news.send(News::StandsBy(place.unwrap_or_default()));
+            }
+        }
+        for cell in self.member.serves() {
+            if self.serving.insert(cell) {
+                let _ = news.send(News::Do(Order::Serve(cell)));
+            }
+        }
+        for cell in self.member.moves() {
+            if self.serving.contains(&cell) && self.closing.insert(cell) {
+                let _ = news.send(News::Do(Order::Close(cell)));
             }
         }
     }
 
     /// Reads the table and replaces it; says whether it did. What others may mend is tried again, also what is wrong with a table while this node serves.
-    async fn try_beat(&mut self, is_serving: bool) -> Result<bool> {
+    async fn try_beat(&mut self) -> Result<bool> {
         match self.beat().await {
             Ok(was_stored) => {
                 self.is_failing = false;
@@ -313,7 +446,7 @@ impl Beats {
                     error.kind(),
                     ErrorKind::Corrupt | ErrorKind::Unsupported | ErrorKind::Conflict
                 );
-                if is_senseless && !is_serving {
+                if is_senseless && self.serving.is_empty() {
                     return Err(Failure::new(format!("join the pool's nodes: {error}"))
                         .hint("once no node serves the pool, its object that ends in .nodes may be removed from the metadata pool: it holds no data"));
                 }
@@ -332,19 +465,21 @@ impl Beats {
         let was_stored = self.store.replace(table.clone()).await?;
         if was_stored {
             self.member.accepted(table);
+        } else {
+            self.member.refused();
         }
         Ok(was_stored)
     }
 }
 
 /// A node that was never there before.
-fn newcomer(pool: PoolId, reach: Reach) -> Result<Member> {
+fn newcomer(me: &Me) -> Result<Member> {
     let PoolId(id) = random_id()?;
     let machine = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let mut place = format!("{}, process {}", machine.trim(), std::process::id());
     place.truncate(PLACE_BYTES_MAX);
-    let node = Node { id: NodeId(u128::from_le_bytes(id)), place, reach: Some(reach) };
-    Member::new(node, pool).map_err(|error| Failure::new(error.to_string()))
+    let node = Node { id: NodeId(u128::from_le_bytes(id)), place, reach: Some(me.reach) };
+    Member::new(node, me.joining).map_err(|error| Failure::new(error.to_string()))
 }
 
 #[cfg(test)]
@@ -359,39 +494,44 @@ mod tests {
     const SECOND_NS: u64 = 1_000_000_000;
 
     struct Seat {
-        leave: PortSender<()>,
-        news: mpsc::Receiver<News>,
+        words: PortSender<Word>,
+        news: mpsc::UnboundedReceiver<News>,
         views: Views,
         ended: JoinHandle<Result<Standing>>,
     }
 
     impl Seat {
         async fn take(reactor: &Reactor, store: &MemoryTable) -> Self {
-            let (leave, wants_to_leave) = channel(reactor, 1);
-            let (sender, news) = mpsc::channel();
+            Self::join(reactor, store, Joining::whole(POOL)).await
+        }
+
+        async fn join(reactor: &Reactor, store: &MemoryTable, joining: Joining) -> Self {
+            let (words, said) = channel(reactor, WORDS_WAITING_MAX);
+            let (sender, news) = mpsc::unbounded_channel();
             let (shows, views) = watch::channel(View::default());
             let fingerprint = Fingerprint([1; 32]);
             let reach = Reach::new("127.0.0.1:1".parse().unwrap(), fingerprint);
-            let beats = Beats {
-                reactor: reactor.clone(),
-                pool: POOL,
-                store: Rc::new(store.clone()),
-                member: newcomer(POOL, reach).unwrap(),
-                reach,
-                shows,
-                is_waiting: false,
-                is_failing: false,
-            };
-            let ended =
-                reactor.spawn_join(async move { beats.keep(wants_to_leave, &sender).await });
+            let me = Me { joining, reach, shows };
+            let beats = Beats::new(reactor.clone(), Rc::new(store.clone()), me).unwrap();
+            let ended = reactor.spawn_join(async move { beats.keep(said, &sender).await });
             reactor.sleep(SECOND_NS).await;
-            Self { leave, news, views, ended }
+            Self { words, news, views, ended }
         }
 
-        fn was_told(&self) -> &'static str {
-            match self.news.try_iter().last() {
+        /// Orders since the last look.
+        fn orders(&mut self) -> Vec<Order> {
+            let news = std::iter::from_fn(|| self.news.try_recv().ok());
+            let order = |news| if let News::Do(order) = news { Some(order) } else { None };
+            news.filter_map(order).collect()
+        }
+
+        fn was_told(&mut self) -> &'static str {
+            match std::iter::from_fn(|| self.news.try_recv().ok()).last() {
                 Some(News::StandsBy(_)) => "stands by",
-                Some(News::Owner) => "owner",
+                Some(News::Do(order)) => {
+                    assert_eq!(order, Order::Serve(CellId::FIRST));
+                    "owner"
+                }
                 Some(News::Failed(_)) => "failed",
                 None => "nothing",
             }
@@ -412,18 +552,18 @@ mod tests {
         let reactor = sim.handle();
         sim.run_until(async move {
             let store = MemoryTable::default();
-            let one = Seat::take(&reactor, &store).await;
-            let next = Seat::take(&reactor, &store).await;
-            let last = Seat::take(&reactor, &store).await;
+            let mut one = Seat::take(&reactor, &store).await;
+            let mut next = Seat::take(&reactor, &store).await;
+            let mut last = Seat::take(&reactor, &store).await;
             assert_eq!((one.was_told(), next.was_told()), ("owner", "stands by"));
             assert_eq!(last.was_told(), "stands by");
             reactor.sleep(SECOND_NS).await;
-            assert_eq!(one.views.borrow().standing_by().len(), 2);
-            one.leave.send(()).unwrap();
+            assert_eq!(one.views.borrow().standing_by(CellId::FIRST).len(), 2);
+            one.words.send(Word::Leave).ok().unwrap();
             reactor.sleep(SECOND_NS).await;
             assert_eq!(one.ended.await.unwrap(), Standing::Left);
             assert_eq!((next.was_told(), last.was_told()), ("owner", "stands by"));
-            assert_eq!(next.views.borrow().standing_by().len(), 1);
+            assert_eq!(next.views.borrow().standing_by(CellId::FIRST).len(), 1);
         });
     }
 
@@ -434,7 +574,7 @@ mod tests {
         sim.run_until(async move {
             let store = MemoryTable::default();
             let one = Seat::take(&reactor, &store).await;
-            let other = Seat::take(&reactor, &store).await;
+            let mut other = Seat::take(&reactor, &store).await;
             let first = store.read().await.unwrap().unwrap().nodes[1].node.id;
             change(&store, |table| table.nodes.truncate(1)).await;
             reactor.sleep(SECOND_NS).await;
@@ -443,7 +583,7 @@ mod tests {
             assert_eq!(other.was_told(), "stands by");
             change(&store, |table| {
                 table.nodes.remove(0);
-                table.owner = Some(table.nodes[0].node.id);
+                table.cells[0].owner = Some(table.nodes[0].node.id);
             })
             .await;
             reactor.sleep(SECOND_NS).await;
@@ -464,6 +604,31 @@ mod tests {
             let other = Seat::take(&reactor, &store).await;
             assert!(other.ended.await.is_err());
             assert!(one.ended.try_take().is_none(), "it serves");
+        });
+    }
+
+    #[test]
+    fn cells_are_served_closed_and_given_one_by_one() {
+        let mut sim = SimLoop::new(4);
+        let reactor = sim.handle();
+        sim.run_until(async move {
+            let store = MemoryTable::default();
+            let joining = Joining { pool: POOL, cells: 3, room: 3, balances: true };
+            let mut one = Seat::join(&reactor, &store, joining).await;
+            let served = (0..3).map(|cell| Order::Serve(CellId(cell))).collect::<Vec<_>>();
+            assert_eq!(one.orders(), served);
+            let mut two = Seat::join(&reactor, &store, joining).await;
+            reactor.sleep(15 * SECOND_NS).await;
+            assert_eq!(one.orders(), [Order::Close(CellId(2))]);
+            assert_eq!(two.orders(), [], "it is served yet");
+            one.words.send(Word::Gave(CellId(2))).ok().unwrap();
+            reactor.sleep(2 * SECOND_NS).await;
+            assert_eq!(two.orders(), [Order::Serve(CellId(2))]);
+            assert_eq!(one.orders(), [], "two and one are near enough");
+            one.words.send(Word::Leave).ok().unwrap();
+            reactor.sleep(2 * SECOND_NS).await;
+            assert_eq!(two.orders(), [Order::Serve(CellId(0)), Order::Serve(CellId(1))]);
+            assert_eq!(one.ended.await.unwrap(), Standing::Left);
         });
     }
 }

@@ -61,11 +61,13 @@ impl OnlineCheck {
             Ok(found) => {
                 let stopped = found.is_stopped;
                 let state = if stopped { CheckState::Stopped } else { CheckState::Done };
-                CheckStatus { state, references, report: Some(report(found)), error: None }
+                let report = Some(report(found));
+                CheckStatus { state, references, report, ..CheckStatus::default() }
             }
             Err(error) => {
                 let error = Some(error.to_string());
-                CheckStatus { state: CheckState::Failed, references, report: None, error }
+                let state = CheckState::Failed;
+                CheckStatus { state, references, error, ..CheckStatus::default() }
             }
         };
     }

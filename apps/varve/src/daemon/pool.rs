@@ -43,15 +43,25 @@ pub(crate) struct Plan<S: ShardStack> {
 }
 
 /// How NBD is served.
+#[derive(Clone)]
 pub(crate) struct NbdPlan {
     pub(crate) options: ServiceOptions,
     pub(crate) connections_max: usize,
-    /// Where to listen.
-    pub(crate) addresses: Vec<ListenAddress>,
-    /// Whether sockets that the process inherited stand in for the addresses.
-    pub(crate) inherited_instead: bool,
-    /// Sockets that listen already, at the addresses.
-    pub(crate) open: Option<Vec<StdListener>>,
+    pub(crate) sockets: NbdSockets,
+}
+
+/// Where clients of NBD connect.
+#[derive(Clone)]
+pub(crate) enum NbdSockets {
+    /// To sockets of the pool.
+    Own {
+        /// Where to listen.
+        addresses: Vec<ListenAddress>,
+        /// Whether sockets that the process inherited stand in for the addresses.
+        inherited_instead: bool,
+    },
+    /// To those of this node, at these addresses, which has them served here.
+    OfNode(Vec<ListenAddress>),
 }
 
 /// A pool whose volumes are served.
@@ -117,9 +127,11 @@ fn listen<S: ShardStack>(
     threads: &[PortSender<Accepted>],
 ) -> Result<Vec<ListenAddress>> {
     let reactor = &thread.reactor;
-    let open = match plan.open {
-        Some(open) => Ok(open),
-        None => nbd_sockets(&plan.addresses, plan.inherited_instead),
+    let open = match plan.sockets {
+        NbdSockets::OfNode(addresses) => return Ok(addresses),
+        NbdSockets::Own { addresses, inherited_instead } => {
+            nbd_sockets(&addresses, inherited_instead)
+        }
     };
     let listeners = open.and_then(|open| {
         open.into_iter()
@@ -168,7 +180,8 @@ fn nbd_address(address: &ListenAddress) -> Address {
     }
 }
 
-fn admin_address(address: &Address) -> ListenAddress {
+/// An address of NBD as settings have it.
+pub(crate) fn admin_address(address: &Address) -> ListenAddress {
     match address {
         Address::Unix(path) => ListenAddress::Unix(path.clone()),
         Address::Tcp(address) => ListenAddress::Tcp(*address),

@@ -6,6 +6,7 @@
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use varve_media::{
@@ -16,7 +17,8 @@ use varve_media_rados::{
     Cluster, ClusterOptions, JournalPlace, LocalLane, Objects, RadosPool, RadosSpec,
 };
 use varve_reactor::{Loop, LoopConfig, Reactor};
-use varve_types::{ByteCount, ErrorKind, PoolId, ShardId};
+use varve_register::Register;
+use varve_types::{ByteCount, CellId, ErrorKind, PoolId, ShardId};
 
 use crate::daemon::files::random_id;
 use crate::daemon::pool_media::ShardMedia;
@@ -126,6 +128,22 @@ impl RadosHome {
         Cluster::connect(&options).map_err(|error| explain(&error))
     }
 
+    /// What the record of a cell says of it. Blocks.
+    pub(super) fn spec(&self, cluster: &Cluster, cell: CellId) -> Result<RadosSpec> {
+        let pool = self.pool()?.of_cell(cell);
+        let (at, connected) = (self.clone(), cluster.clone());
+        let opened = on_loop(async move {
+            let [data, meta] = at.objects(&connected)?;
+            Ok(RadosPool::open(data, meta, pool).await?.spec().clone())
+        })?;
+        let spec = opened.map_err(|error: varve_media::Error| explain(&error))?;
+        if spec.cell.cell != cell {
+            let what = format!("pool {pool} is cell {} of a pool", spec.cell.cell.0);
+            return Err(Failure::misuse(what).hint("name the pool that it is a cell of"));
+        }
+        Ok(spec)
+    }
+
     /// The objects of the two pools of RADOS: for segments, and for everything else.
     pub(super) fn objects(&self, cluster: &Cluster) -> varve_media::Result<[Rc<dyn Objects>; 2]> {
         Ok([cluster.objects(&self.data_pool)?, cluster.objects(&self.meta_pool)?])
@@ -139,7 +157,7 @@ pub(crate) struct RadosMedia {
     spec: RadosSpec,
     /// The drive with the lanes, where they are not in RADOS.
     journal: Option<PoolFiles>,
-    cache: Option<RadosCache>,
+    cache: Option<Arc<RadosCache>>,
 }
 
 impl RadosMedia {
@@ -182,7 +200,7 @@ impl RadosMedia {
         Ok(Some(spec))
     }
 
-    /// Makes a pool that was prepared, or goes on making it (R1). Blocks. Durable on return.
+    /// Makes a pool that was prepared, or one cell of it, or goes on making it (R1). Blocks. Durable on return.
     pub(crate) fn make(home: &RadosHome, spec: RadosSpec) -> Result<()> {
         let (cluster, home) = (home.connect()?, home.clone());
         let made = on_loop(async move {
@@ -192,21 +210,31 @@ impl RadosMedia {
         made.map_err(|error| explain(&error))
     }
 
-    /// Opens a pool; its shards stay with whom they are. Blocks.
+    /// Opens a pool, of several cells the first one; shards stay with whom they are. Blocks.
     pub(crate) fn open(home: RadosHome) -> Result<Self> {
+        Self::open_cell_of(home, CellId::FIRST)
+    }
+
+    /// Opens a cell of a pool; its shards stay with whom they are. Blocks.
+    pub(crate) fn open_cell_of(home: RadosHome, cell: CellId) -> Result<Self> {
         let cluster = home.connect()?;
-        let (pool, at, connected) = (home.pool()?, home.clone(), cluster.clone());
-        let opened = on_loop(async move {
-            let [data, meta] = at.objects(&connected)?;
-            Ok(RadosPool::open(data, meta, pool).await?.spec().clone())
-        })?;
-        let spec = opened.map_err(|error| explain(&error))?;
+        Self::open_cell(cluster, home, cell)
+    }
+
+    /// Opens another cell of the same pool, with the same cache. Blocks.
+    pub(crate) fn cell(&self, cell: CellId) -> Result<Self> {
+        let opened = Self::open_cell(self.cluster.clone(), self.home.clone(), cell)?;
+        Ok(opened.with_cache(self.cache.clone()))
+    }
+
+    fn open_cell(cluster: Cluster, home: RadosHome, cell: CellId) -> Result<Self> {
+        let spec = home.spec(&cluster, cell)?;
         let journal = open_journal(&home, &spec)?;
         Ok(Self { cluster, home, spec, journal, cache: None })
     }
 
     /// The same pool, with what its threads read kept in the cache.
-    pub(crate) fn with_cache(self, cache: Option<RadosCache>) -> Self {
+    pub(crate) fn with_cache(self, cache: Option<Arc<RadosCache>>) -> Self {
         Self { cache, ..self }
     }
 
@@ -236,7 +264,12 @@ impl RadosMedia {
         found.map_err(|error| explain(&error))
     }
 
-    /// Figures of the pool.
+    /// Identity of the pool that this is, or is a cell of.
+    pub(crate) fn whole(&self) -> PoolId {
+        self.spec.pool.whole(self.spec.cell.cell)
+    }
+
+    /// Figures of the pool, or of this cell.
     pub(crate) fn spec(&self) -> &RadosSpec {
         &self.spec
     }
@@ -273,15 +306,17 @@ impl RadosMedia {
             None => None,
         };
         let (mut media, _) = pool.claim(reactor, shard, lane).await?;
+        let register = pool.register().map(|store| Register::new(store, self.spec.cell.cell));
         let mut cache = None;
         if let Some(file) = &self.cache {
-            let disk = file.disk(reactor, shard)?;
+            let of_cell = u32::from(self.spec.cell.cell.0) * u32::from(self.spec.lane_count);
+            let disk = file.disk(reactor, of_cell + u32::from(shard.0))?;
             let cached = Rc::new(CachedSegments::new(media.segments, reactor, disk));
             media.segments = Rc::clone(&cached) as Rc<dyn SegmentStore>;
             cache = Some(cached);
         }
         let disks = drive.and_then(|drive| drive.stats().cloned());
-        Ok(ShardMedia { media, disks, cache })
+        Ok(ShardMedia { media, register, disks, cache })
     }
 }
 

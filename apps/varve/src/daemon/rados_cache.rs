@@ -11,7 +11,6 @@ use std::rc::Rc;
 
 use varve_media::{Disk, Section, UringDisk};
 use varve_reactor::Reactor;
-use varve_types::ShardId;
 
 use crate::config::Settings;
 use crate::failure::{Failure, Result};
@@ -35,7 +34,7 @@ pub(crate) struct RadosCache {
 
 impl RadosCache {
     /// Makes the file, empty; `None` where the settings want no cache. Blocks.
-    pub(crate) fn make(settings: &Settings, shards: u16) -> Result<Option<Self>> {
+    pub(crate) fn make(settings: &Settings, shards: u32) -> Result<Option<Self>> {
         let shard_bytes = settings.rados_read_cache.0 / u64::from(shards.max(1));
         let shard_bytes = shard_bytes / PART_BYTES * PART_BYTES;
         if shard_bytes == 0 {
@@ -53,13 +52,9 @@ impl RadosCache {
         Ok(Some(Self { path, _lock: file, shard_bytes }))
     }
 
-    /// A shard's part, for the loop of its thread.
-    pub(crate) fn disk(
-        &self,
-        reactor: &Reactor,
-        shard: ShardId,
-    ) -> varve_media::Result<Rc<dyn Disk>> {
-        let start = HEAD_BYTES + u64::from(shard.0) * self.shard_bytes;
+    /// A shard's part, by its number among those of all cells, for the loop of its thread.
+    pub(crate) fn disk(&self, reactor: &Reactor, number: u32) -> varve_media::Result<Rc<dyn Disk>> {
+        let start = HEAD_BYTES + u64::from(number) * self.shard_bytes;
         let file = Rc::new(UringDisk::open(reactor, &self.path)?);
         Ok(Rc::new(Section::new(file, start, self.shard_bytes)?))
     }

@@ -13,10 +13,10 @@ use varve_media::{
     Drive, Media, OverlayMemory, Place, PoolFigures, PoolInspection, RootKey, RootSide,
     overlay_media,
 };
-use varve_media_rados::{Cluster, Holding, Listing, RadosPool, RadosSpec};
+use varve_media_rados::{CellOf, Cluster, Holding, Listing, RadosPool, RadosSpec};
 use varve_membership::NodeEntry;
 use varve_reactor::Reactor;
-use varve_types::{PoolId, SegmentNumber, ShardId};
+use varve_types::{CellId, PoolId, SegmentNumber, ShardId};
 
 use crate::daemon::rados::{
     RadosHome, check_journal, explain, explain_journal, journal_path, on_loop,
@@ -40,9 +40,8 @@ impl RadosLook {
     /// Opens a pool that nobody serves; `is_unserved` says that this is known (L2). Blocks.
     pub(crate) fn open(home: RadosHome, is_unserved: bool) -> Result<Self> {
         let cluster = home.connect()?;
-        let (at, connected, pool) = (home.clone(), cluster.clone(), home.pool()?);
-        let spec = on_loop(async move { Ok(pool_of(&at, &connected, pool).await?.spec().clone()) });
-        let spec = spec?.map_err(|error: varve_media::Error| explain(&error))?;
+        let spec = home.spec(&cluster, CellId::FIRST)?;
+        check_cells(&spec)?;
         let journal = inspect_journal(&home, &spec)?;
         let mut look = Self { cluster, home, spec, journal, holdings: Vec::new() };
         look.holdings = look.ask(async |pool: RadosPool| pool.holdings().await)?;
@@ -190,4 +189,45 @@ fn inspect_journal(home: &RadosHome, spec: &RadosSpec) -> Result<Option<PoolInsp
     })?;
     check_journal(path, spec, figures.pool, (figures.lane_count, figures.lane_bytes))?;
     Ok(Some(inspection))
+}
+
+/// Refuses a pool of several cells: one of them, taken for the pool, would seem to be all of it.
+fn check_cells(spec: &RadosSpec) -> Result<()> {
+    let CellOf { cell, cells } = spec.cell;
+    if spec.cell == CellOf::WHOLE {
+        return Ok(());
+    }
+    let pool = spec.pool.whole(cell);
+    let what = format!(
+        "pool {pool} has {cells} cells, and only pools of one are looked at while nobody serves them"
+    );
+    Err(Failure::misuse(what).hint("serve it, and look at it with `varve check --online`"))
+}
+
+#[cfg(test)]
+mod tests {
+    use varve_media_rados::JournalPlace;
+
+    use super::*;
+
+    #[test]
+    fn a_pool_of_several_cells_is_refused_by_each_of_them() {
+        let whole = RadosSpec {
+            pool: PoolId([7; 16]),
+            cell: CellOf::WHOLE,
+            created_unix_ms: 5,
+            segment_bytes: 4 << 20,
+            segment_count: 16,
+            lane_bytes: 4 << 20,
+            lane_count: 1,
+            root_bytes_max: 4096,
+            journal: JournalPlace::Rados,
+        };
+        assert!(check_cells(&whole).is_ok());
+        for cell in whole.in_cells(3) {
+            let refused = check_cells(&cell).unwrap_err().to_string();
+            let what = format!("pool {} has 3 cells", whole.pool);
+            assert!(refused.contains(&what), "{refused}");
+        }
+    }
 }

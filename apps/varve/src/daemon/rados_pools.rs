@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use varve_media_rados::{ClusterOptions, JournalPlace, RadosSpec};
+use varve_media_rados::{CellOf, ClusterOptions, JournalPlace, RadosSpec};
 
 use crate::age::now_unix_ms;
 use crate::config::Settings;
@@ -28,6 +28,8 @@ pub(crate) struct NewRadosPool {
     pub(crate) meta_pool: String,
     /// Most bytes of segments; `None` for what the data pool has free.
     pub(crate) size_bytes: Option<u64>,
+    /// Cells that it is to have.
+    pub(crate) cells: u16,
     /// The drive of this machine that is to keep the journal, absolute; `None` for the metadata pool.
     pub(crate) journal: Option<PathBuf>,
 }
@@ -35,8 +37,9 @@ pub(crate) struct NewRadosPool {
 /// Makes a pool, or goes on making it, and lets the data directory remember it; tells where its journal is, too. Blocks. Durable on return.
 pub(crate) fn create(settings: &Settings, new: NewRadosPool) -> Result<(RadosSpec, String)> {
     let _lock = DataLock::take(&settings.data)?;
-    let shards = shard_count(settings);
-    check_memory(settings, shards)?;
+    // Cells are spread over threads as shards are.
+    let shards = if new.cells > 1 { settings.shards.max(1) } else { shard_count(settings) };
+    check_memory(settings, shards, new.cells)?;
     let (home, goes_on) = home_of(settings, &new)?;
     let pool = home.pool()?;
     let (lane_bytes, size_bytes) = (settings.lane.0, new.size_bytes);
@@ -56,24 +59,31 @@ pub(crate) fn create(settings: &Settings, new: NewRadosPool) -> Result<(RadosSpe
             lane_count: shards,
             root_bytes_max: ROOT_BYTES_MAX,
             journal,
+            cell: CellOf::WHOLE,
         }
     });
     if prepared.is_err() && !goes_on {
         RadosHome::forget(&settings.data)?; // Nothing was made: another place may be named.
     }
     let prepared = prepared?;
-    let is_new = prepared.is_some();
-    if let Some(spec) = prepared {
-        RadosMedia::make(&home, spec)?;
-    }
     let journal = home.journal();
-    let media = Arc::new(RadosMedia::open(home)?);
-    let spec = media.spec().clone();
-    if !is_new && media.has_root()? {
-        return Err(taken(&settings.data)); // Its shards stay with whom they are.
+    let Some(spec) = prepared else {
+        let first = Arc::new(RadosMedia::open(home)?);
+        let spec = first.spec().clone();
+        if first.has_root()? {
+            return Err(taken(&settings.data)); // Its shards stay with whom they are.
+        }
+        make_roots(&PoolMedia::Rados(first))?;
+        return Ok((spec, journal));
+    };
+    // The first one last: the pool is there once that has its root.
+    for cell in spec.in_cells(new.cells).rev() {
+        let number = cell.cell.cell;
+        RadosMedia::make(&home, cell)?;
+        let made = RadosMedia::open_cell_of(home.clone(), number)?;
+        make_roots(&PoolMedia::Rados(Arc::new(made)))?;
     }
-    make_roots(&PoolMedia::Rados(media))?;
-    Ok((spec, journal))
+    Ok((RadosMedia::open(home)?.spec().clone(), journal))
 }
 
 /// Where the pool is to be: where the directory remembers one that was cut off, or a new place that can be reached; and whether it is the former.

@@ -19,7 +19,8 @@ use varve_object::{EngineOptions, EngineStore};
 use varve_types::Reduction;
 
 use crate::config::{S3Listen, Settings};
-use crate::daemon::links::CarriedClient;
+use crate::daemon::front::S3Socket;
+use crate::daemon::links::S3Client;
 use crate::daemon::objects::{GatewayAdmin, Objects};
 use crate::failure::{Failure, Result};
 
@@ -31,8 +32,8 @@ const SPARE_BYTES: usize = 4 << 20;
 const ACCESS_LOG_DIR: &str = "s3-log";
 /// Time that requests under way have when the daemon ends.
 const DRAIN: Duration = Duration::from_secs(10);
-/// Clients of other nodes that may wait to be taken.
-const CARRIED_WAITING_MAX: usize = 128;
+/// Clients that the node has accepted, and that may wait to be served.
+const TAKEN_WAITING_MAX: usize = 128;
 /// Threads of the gateway: it hashes what comes in, so it needs as many as there are cores, up to this.
 const THREADS_MAX: usize = 16;
 
@@ -55,35 +56,38 @@ pub(crate) struct Serving {
     address: SocketAddr,
     tls: bool,
     first_key: Option<NewKey>,
-    carried: Option<mpsc::Sender<CarriedClient>>,
+    taker: Option<mpsc::Sender<S3Client>>,
 }
 
 /// Where clients connect.
+#[derive(Clone, Copy)]
 enum Socket {
-    /// Nobody listens there yet.
-    At(SocketAddr),
-    /// It listens.
-    Open(std::net::TcpListener),
+    /// To one of the gateway, there.
+    Own(SocketAddr),
+    /// To one of this node, which hands its clients, and those of others, on.
+    OfNode(SocketAddr),
 }
 
 impl S3 {
     /// Serves as the settings say, on a pool that keeps objects.
     ///
-    /// `socket` is what listens already; `carries` says that other nodes carry clients to this one.
+    /// `node` is the socket that clients connect to where that is the node's.
     pub(crate) fn start(
         settings: &Settings,
-        socket: Option<std::net::TcpListener>,
-        carries: bool,
+        node: Option<&S3Socket>,
         links: Option<(PoolLinks, Placement)>,
     ) -> Result<Self> {
         let Some(links) = links else { return Ok(Self::Off) };
-        let asked = settings.s3.asked();
-        if let Some(socket) = socket {
-            return Serving::start(settings, Socket::Open(socket), carries, links).map(Self::On);
+        match node {
+            None => Self::chosen(&settings.s3.asked(), |address| {
+                Serving::start(settings, Socket::Own(address), links)
+            }),
+            Some(S3Socket::Off) => Ok(Self::Off),
+            Some(S3Socket::Failed(failure)) => Ok(Self::Failed(failure.clone())),
+            Some(S3Socket::At(_, address)) => {
+                Serving::start(settings, Socket::OfNode(*address), links).map(Self::On)
+            }
         }
-        Self::chosen(&asked, |address| {
-            Serving::start(settings, Socket::At(address), carries, links)
-        })
     }
 
     /// Looks whether a node that stands by could serve the objects of the pool once it is its turn: without the key that their users' secrets
@@ -96,10 +100,10 @@ impl S3 {
         Err(Failure::misuse(what).hint("it belongs to the users of the pool's buckets: copy it from the data directory of the node that serves, or serve no S3 with --s3 none"))
     }
 
-    /// Where clients that other nodes have accepted go, if they carry some.
-    pub(crate) fn carried(&self) -> Option<mpsc::Sender<CarriedClient>> {
+    /// Where clients go that the node has accepted, if it takes them.
+    pub(crate) fn taker(&self) -> Option<mpsc::Sender<S3Client>> {
         match self {
-            Self::On(serving) => serving.carried.clone(),
+            Self::On(serving) => serving.taker.clone(),
             Self::Off | Self::Failed(_) => None,
         }
     }
@@ -158,12 +162,7 @@ impl S3 {
 
 impl Serving {
     /// Listens and opens the store of objects.
-    fn start(
-        settings: &Settings,
-        socket: Socket,
-        carries: bool,
-        links: (PoolLinks, Placement),
-    ) -> Result<Self> {
+    fn start(settings: &Settings, socket: Socket, links: (PoolLinks, Placement)) -> Result<Self> {
         let failed = |error: &dyn std::fmt::Display| Failure::new(format!("S3: {error}"));
         let threads = std::thread::available_parallelism().map_or(1, usize::from).min(THREADS_MAX);
         let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -180,20 +179,22 @@ impl Serving {
             _ => None,
         };
         let (stop, stopped) = watch::channel(false);
-        let (carried, accepted) = carries.then(|| mpsc::channel(CARRIED_WAITING_MAX)).unzip();
+        let is_of_node = matches!(socket, Socket::OfNode(_));
+        let (taker, accepted) = is_of_node.then(|| mpsc::channel(TAKEN_WAITING_MAX)).unzip();
         let encrypted = tls.is_some();
         let (address, opened, serving) = runtime.block_on(async {
-            let listener = match socket {
-                Socket::At(address) => TcpListener::bind(address).await.map_err(|error| {
-                    failed(&format!("listen on {address}: {error}"))
-                        .hint("see whether another process holds the address, choose another with --s3, or none with --s3 none")
-                })?,
-                Socket::Open(socket) => {
-                    let waits = socket.set_nonblocking(true).and_then(|()| TcpListener::from_std(socket));
-                    waits.map_err(|error| failed(&error))?
+            let (listener, bound) = match socket {
+                Socket::OfNode(address) => (None, address),
+                Socket::Own(address) => {
+                    let bound = TcpListener::bind(address).await;
+                    let bound = bound.and_then(|listener| Ok((listener.local_addr()?, listener)));
+                    let (at, listener) = bound.map_err(|error| {
+                        failed(&format!("listen on {address}: {error}"))
+                            .hint("see whether another process holds the address, choose another with --s3, or none with --s3 none")
+                    })?;
+                    (Some(listener), at)
                 }
             };
-            let bound = listener.local_addr().map_err(|error| failed(&error))?;
             let key = MasterKey::load(&settings.data.join(KEY_FILE)).map_err(|error| failed(&error))?;
             let options = Options {
                 access_log: Some(settings.data.join(ACCESS_LOG_DIR)),
@@ -223,7 +224,7 @@ impl Serving {
             address,
             tls: encrypted,
             first_key,
-            carried,
+            taker,
         })
     }
 

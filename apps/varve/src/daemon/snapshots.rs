@@ -122,7 +122,14 @@ pub(super) async fn move_volume(
         (None, Some(after), Some(newest), Some(id)) => {
             datasets.fence(&name, after, Seen { id, newest }).await
         }
-        (before, after, ..) => datasets.move_volume(&name, before, after).await,
+        (before, after, None, None) => datasets.move_volume(&name, before, after).await,
+        _ => return Err(Error::Backend {
+            kind: ErrorKind::Invalid,
+            message:
+                "a step has `last` and `id` where a volume is fenced, and `last` where it arrives"
+                    .to_owned(),
+            hint: None,
+        }),
     };
     moved.map(|info| volume(&datasets, info)).map_err(refused)
 }

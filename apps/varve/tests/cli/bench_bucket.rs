@@ -83,7 +83,9 @@ fn a_mix_on_a_bucket_is_measured_verified_and_removed() {
     assert!(text.contains(load) && text.contains("written once before"), "{text}");
     let rows: Vec<&str> = text.lines().filter(|line| line.starts_with("reads ")).collect();
     let rate: f64 = rows[0].split_whitespace().nth(1).unwrap().parse().unwrap();
-    assert!((40.0..=60.0).contains(&rate), "{text}");
+    // A machine that is too busy for the rate says so.
+    let least = if text.contains("not begun ") { 0.0 } else { 40.0 };
+    assert!((least..=60.0).contains(&rate), "{text}");
 }
 
 #[test]
@@ -316,18 +318,19 @@ fn forgetful(size_bytes: usize) -> String {
 fn what_a_server_forgets_is_found() {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("secret"), "s").unwrap();
-    let bench = |bytes, more: &[&str]| {
+    let bench = |bytes, duration, more: &[&str]| {
         let endpoint = forgetful(bytes);
         let server = ["--endpoint", &endpoint, "--access-key", "k", "--secret-file", "secret"];
         let load =
-            ["bench", "run", "--target", "s3://bench", "--objects", "4", "--duration", "100ms"];
+            ["bench", "run", "--target", "s3://bench", "--objects", "4", "--duration", duration];
         let sizes = ["--object-sizes", "c(10)KB", "--ramp", "0ms", "--depth", "2"];
         crate::rig::varve_in(dir.path(), &[&load[..], &sizes, &server, more].concat())
     };
-    let said = bench(10_000, &["--verify"]).refused(1);
+    // What is found ends a run at once, so it may have the time that a busy machine needs for a read.
+    let said = bench(10_000, "60s", &["--verify"]).refused(1);
     assert!(said.contains(" of /bench/varve-bench/f1/myobjects_"), "{said}");
     assert!(said.contains("is not what its last write left there\n  try: nothing else may write"));
-    let said = bench(9999, &[]).refused(1);
+    let said = bench(9999, "60s", &[]).refused(1);
     assert!(said.contains("has 9999 bytes, and 10000 were written"), "{said}");
-    bench(10_000, &[]).ok();
+    bench(10_000, "100ms", &[]).ok();
 }

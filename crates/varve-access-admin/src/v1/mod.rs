@@ -18,13 +18,14 @@ pub use objects::{
 };
 pub use openapi::{Endpoint, document, endpoints};
 pub(crate) use routes::router;
+pub use routes::{PAGE_DEFAULT, PAGE_MAX};
 pub use snapshots::{
     BeginReceive, ChangeSnapshot, CloneVolume, CreateSnapshots, EndReceive, Extent, ExtentPage,
     ExtentsWanted, RollBack, Snapshot, SnapshotPage,
 };
 pub use types::{
-    ChangeVolume, CreateVolume, DeleteVolume, Drive, ErrorBody, Fill, FillLevel, JournalStatus,
-    ListenerStatus, MemoryStatus, MoveState, MoveVolume, NodeStatus, Pool, Reservation,
-    ServiceState, ShardState, ShardStatus, SnapshotSpace, Space, Status, Volume, VolumeFamily,
-    VolumeMove, VolumePage, VolumeSpace,
+    CellStatus, ChangeVolume, CreateVolume, DeleteVolume, Drive, ErrorBody, Fill, FillLevel,
+    JournalStatus, ListenerStatus, MemoryStatus, MoveState, MoveVolume, NodeStatus, Pool,
+    Reservation, ServiceState, ShardState, ShardStatus, SnapshotSpace, Space, Status, Volume,
+    VolumeFamily, VolumeMove, VolumePage, VolumeSpace,
 };

@@ -18,10 +18,10 @@ use crate::v1::snapshots::{
     RollBack, Snapshot, SnapshotPage,
 };
 use crate::v1::types::{
-    ChangeVolume, CreateVolume, Drive, ErrorBody, Fill, FillLevel, JournalStatus, ListenerStatus,
-    MemoryStatus, MoveState, MoveVolume, NodeStatus, Pool, Reservation, ServiceState, ShardState,
-    ShardStatus, SnapshotSpace, Space, Status, Volume, VolumeFamily, VolumeMove, VolumePage,
-    VolumeSpace,
+    CellStatus, ChangeVolume, CreateVolume, Drive, ErrorBody, Fill, FillLevel, JournalStatus,
+    ListenerStatus, MemoryStatus, MoveState, MoveVolume, NodeStatus, Pool, Reservation,
+    ServiceState, ShardState, ShardStatus, SnapshotSpace, Space, Status, Volume, VolumeFamily,
+    VolumeMove, VolumePage, VolumeSpace,
 };
 
 /// One method of one path.
@@ -91,7 +91,7 @@ static ENDPOINTS: [Endpoint; 25] = [
         summary: "Makes a volume; durable when answered.",
         request: Some("CreateVolume"),
         success: (201, Some("Volume")),
-        errors: &[ErrorKind::Invalid, ErrorKind::Exists, ErrorKind::NoSpace],
+        errors: &[ErrorKind::Invalid, ErrorKind::NotFound, ErrorKind::Exists, ErrorKind::NoSpace],
     },
     Endpoint {
         method: "get",
@@ -431,6 +431,7 @@ fn schemas() -> Value {
     add::<Bucket>(&mut all);
     add::<BucketPage>(&mut all);
     add::<BucketVersioning>(&mut all);
+    add::<CellStatus>(&mut all);
     add::<ChangeBucket>(&mut all);
     add::<ChangeSnapshot>(&mut all);
     add::<ChangeUser>(&mut all);

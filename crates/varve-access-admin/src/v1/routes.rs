@@ -26,10 +26,10 @@ use crate::v1::types::{
 use crate::v1::{object_routes, openapi, snapshot_routes};
 
 /// Things in a page when the request does not say.
-pub(super) const PAGE_DEFAULT: usize = 1000;
+pub const PAGE_DEFAULT: usize = 1000;
 
 /// Most things in a page: an answer of about 4 MiB.
-const PAGE_MAX: usize = 10_000;
+pub const PAGE_MAX: usize = 10_000;
 
 /// What every endpoint needs.
 #[derive(Clone)]
@@ -140,7 +140,7 @@ async fn list_volumes(
     let more = volumes.len() > limit;
     volumes.truncate(limit);
     let next = if more { volumes.last().map(|volume| volume.name.clone()) } else { None };
-    Ok(Json(VolumePage { volumes, next }))
+    Ok(Json(VolumePage { volumes, next, missing_cells: Vec::new() }))
 }
 
 async fn create_volume(
@@ -148,6 +148,9 @@ async fn create_volume(
     request: Request,
 ) -> Result<(StatusCode, Json<Volume>)> {
     let spec: CreateVolume = api.json_body(request).await?;
+    if let Some(beside) = &spec.beside {
+        api.within_limit(api.backend.volume(beside.clone())).await?; // It is in this cell, or nowhere.
+    }
     let volume = api.within_limit(api.backend.create_volume(spec)).await?;
     tracing::info!(volume = volume.name, size_bytes = volume.size_bytes, "volume created");
     Ok((StatusCode::CREATED, Json(volume)))

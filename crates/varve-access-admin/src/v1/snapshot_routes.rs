@@ -35,7 +35,7 @@ pub(super) async fn list(
     let more = snapshots.len() > limit;
     snapshots.truncate(limit);
     let next = if more { snapshots.last().map(|snapshot| snapshot.name.clone()) } else { None };
-    Ok(Json(SnapshotPage { snapshots, next }))
+    Ok(Json(SnapshotPage { snapshots, next, missing_cells: Vec::new() }))
 }
 
 pub(super) async fn create(
@@ -46,7 +46,10 @@ pub(super) async fn create(
     let snapshots = api.within_limit(api.backend.create_snapshots(spec)).await?;
     let (count, first) = (snapshots.len(), snapshots.first().map(|first| first.name.as_str()));
     tracing::info!(count, first, "snapshots taken");
-    Ok((StatusCode::CREATED, Json(SnapshotPage { snapshots, next: None })))
+    Ok((
+        StatusCode::CREATED,
+        Json(SnapshotPage { snapshots, next: None, missing_cells: Vec::new() }),
+    ))
 }
 
 pub(super) async fn show(State(api): State<Api>, name: NamePath) -> Result<Json<Snapshot>> {

@@ -34,9 +34,12 @@ pub struct SnapshotPage {
     /// Where the next page begins: pass it as `after`. Absent on the last page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<String>,
+    /// Cells of the pool that did not answer in time: what they hold is missing here. Nothing where all did, or there is one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub missing_cells: Vec<u16>,
 }
 
-/// Snapshots to be taken at one instant: all or none.
+/// Snapshots to be taken at one instant: all or none. In a pool of several cells, the volumes are of one.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CreateSnapshots {

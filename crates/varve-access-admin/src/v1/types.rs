@@ -38,6 +38,24 @@ pub struct Status {
     pub nodes: Option<Vec<NodeStatus>>,
     /// The pool's shards, by number.
     pub shards: Vec<ShardStatus>,
+    /// The pool's cells that answered, where it has several.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cells: Vec<CellStatus>,
+    /// Cells of the pool that did not answer in time: what they hold is missing here. Nothing where all did, or there is one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub missing_cells: Vec<u16>,
+}
+
+/// One of the cells of a pool that has several.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, ToSchema)]
+pub struct CellStatus {
+    /// Its number.
+    pub cell: u16,
+    /// Where the daemon that serves it runs, if that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<String>,
+    /// How full it is: it may be full while others are not.
+    pub fill: Fill,
 }
 
 /// One of the daemons of a pool. It serves the pool, or carries its clients' connections to the one that does.
@@ -143,8 +161,11 @@ pub struct MemoryStatus {
 /// One shard of the pool.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, ToSchema)]
 pub struct ShardStatus {
-    /// Number of the shard.
+    /// Number of the shard, in its cell.
     pub shard: u16,
+    /// Its cell, where the pool has several.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cell: Option<u16>,
     /// Whether it serves.
     pub state: ShardState,
     /// Why it does not serve, or why it may refuse data.
@@ -189,6 +210,9 @@ pub struct Pool {
     pub free_bytes: u64,
     /// The pool's drives.
     pub drives: Vec<Drive>,
+    /// Cells of the pool that did not answer in time: what they hold is missing here. Nothing where all did, or there is one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub missing_cells: Vec<u16>,
 }
 
 /// A block device or directory that holds part of the pool.
@@ -235,6 +259,12 @@ pub struct Space {
     pub fill: Fill,
     /// The volumes, in the order of their names.
     pub volumes: Vec<VolumeSpace>,
+    /// The pool's cells that answered, where it has several.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cells: Vec<CellStatus>,
+    /// Cells of the pool that did not answer in time: what they hold is missing here. Nothing where all did, or there is one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub missing_cells: Vec<u16>,
 }
 
 /// What a volume holds.
@@ -304,6 +334,9 @@ pub struct Volume {
     pub name: String,
     /// Namespace.
     pub namespace: String,
+    /// The cell that it lies in, where the pool has several.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cell: Option<u16>,
     /// Size that clients see, in bytes.
     pub size_bytes: u64,
     /// Block size that clients are told to prefer, in bytes.
@@ -407,6 +440,9 @@ pub struct VolumePage {
     /// Where the next page begins: pass it as `after`. Absent on the last page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<String>,
+    /// Cells of the pool that did not answer in time: what they hold is missing here. Nothing where all did, or there is one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub missing_cells: Vec<u16>,
 }
 
 /// A volume to be made.
@@ -433,6 +469,9 @@ pub struct CreateVolume {
     /// Whether space is reserved for it; it is not when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reservation: Option<Reservation>,
+    /// A volume in whose cell it is made; when absent, it is the cell with the fewest used bytes. What a pool of one cell has lies together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub beside: Option<String>,
 }
 
 /// What is to change of a volume, at least one thing; the rest stays as it is. The size comes first and stays when the rest fails.

@@ -110,7 +110,7 @@ async fn serve(
         while dealt.recv_batch(&mut batch).await > 0 {
             for accepted in batch.drain(..) {
                 let (service, usage_to) = (serving.clone(), usage_to.clone());
-                let (fd, permit) = accepted.into_parts();
+                let (fd, permit) = accepted.into_parts().expect("it comes from a listener");
                 let socket = Socket::from_fd(&spawner, fd).unwrap();
                 spawner.spawn(async move {
                     let closed = service.serve(socket).await;

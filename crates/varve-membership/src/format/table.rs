@@ -7,23 +7,32 @@
 //! ```
 //! The owner is a position among the nodes, FFFF where there are none. Addresses are of IPv6; those of IPv4 are mapped to it.
 //!
+//! A pool of several cells has format 3: the number of cells stands in the place of the owner, a node's room u16 before the length of its place, and behind the nodes, for each cell, its
+//! owner u16 and who is next u16. Programs that do not know it do not open such pools, so formats 2 and 3 never meet.
+//!
 //! Format 1 lacks address, port and fingerprint. It is read, and never written: who finds its nodes there waits until they are gone (M1 of `member.rs`).
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 use varve_stdx::{Reader, Short, Writer, checksum64};
-use varve_types::PoolId;
+use varve_types::{CellId, PoolId};
 
 use crate::{
-    Error, Fingerprint, NODES_MAX, Node, NodeEntry, NodeId, PLACE_BYTES_MAX, Reach, Result, Table,
+    CellEntry, Error, Fingerprint, NODES_MAX, Node, NodeEntry, NodeId, PLACE_BYTES_MAX, Reach,
+    Result, Table,
 };
 
 const MAGIC: [u8; 8] = *b"VARVENDS";
-const FORMAT: u16 = 2;
+/// The one of pools of several cells.
+const FORMAT: u16 = 3;
+const FORMAT_OF_ONE_CELL: u16 = 2;
 /// The one whose nodes are reached by nobody.
 const FORMAT_WITHOUT_REACH: u16 = 1;
 const HEADER_BYTES: usize = 40;
+/// Without a place; the room is in format 3 only.
 const NODE_BYTES: usize = 75;
+const ROOM_BYTES: usize = 2;
+const CELL_BYTES: usize = 4;
 const CHECKSUM_BYTES: usize = 8;
 const NOBODY: u16 = u16::MAX;
 
@@ -31,27 +40,35 @@ const _: () = assert!(NODES_MAX < NOBODY as usize);
 
 impl Table {
     /// Most bytes that a table has.
-    pub const BYTES_MAX: usize =
-        HEADER_BYTES + NODES_MAX * (NODE_BYTES + PLACE_BYTES_MAX) + CHECKSUM_BYTES;
+    pub const BYTES_MAX: usize = HEADER_BYTES
+        + NODES_MAX * (NODE_BYTES + ROOM_BYTES + PLACE_BYTES_MAX)
+        + CellId::COUNT_MAX as usize * CELL_BYTES
+        + CHECKSUM_BYTES;
 
     /// The bytes that are stored.
     ///
     /// # Panics
-    /// When the owner is not in the table (T1), something is over its limit, or a node is of an earlier version.
+    /// When an owner, or who is next, is not in the table (T1), something is over its limit, or a node is of an earlier version.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let places: usize = self.nodes.iter().map(|entry| entry.node.place.len()).sum();
-        let len = HEADER_BYTES + self.nodes.len() * NODE_BYTES + places + CHECKSUM_BYTES;
-        let mut bytes = vec![0; len];
+        let are_several = self.cells.len() > 1;
+        let node_bytes = NODE_BYTES + if are_several { ROOM_BYTES } else { 0 };
+        let cell_bytes = if are_several { self.cells.len() * CELL_BYTES } else { 0 };
+        let covered = HEADER_BYTES + self.nodes.len() * node_bytes + places + cell_bytes;
+        let mut bytes = vec![0; covered + CHECKSUM_BYTES];
         let mut out = Writer::new(&mut bytes);
         out.array(MAGIC);
-        out.u16(FORMAT);
+        out.u16(if are_several { FORMAT } else { FORMAT_OF_ONE_CELL });
         out.u16(count(self.nodes.len()));
-        out.u16(self.owner.map_or(NOBODY, |owner| self.position(owner)));
+        out.u16(match &self.cells[..] {
+            [only] => self.position(only.owner),
+            cells => count(cells.len()),
+        });
         out.zeros(2);
         out.array(self.pool.0);
         out.u64(self.version);
-        for NodeEntry { node, beat } in &self.nodes {
+        for NodeEntry { node, beat, room } in &self.nodes {
             out.array(node.id.0.to_le_bytes());
             out.u64(*beat);
             let Reach { address, fingerprint } =
@@ -59,17 +76,26 @@ impl Table {
             out.array(mapped(address.ip()).octets());
             out.u16(address.port());
             out.array(fingerprint.0);
+            if are_several {
+                out.u16(*room);
+            }
             out.u8(u8::try_from(node.place.len()).expect("checked when it joined"));
             out.bytes(node.place.as_bytes());
         }
-        let sum = checksum64(&bytes[..len - CHECKSUM_BYTES]);
-        bytes[len - CHECKSUM_BYTES..].copy_from_slice(&sum.to_le_bytes());
+        for CellEntry { owner, next } in self.cells.iter().filter(|_| are_several) {
+            out.u16(self.position(*owner));
+            out.u16(self.position(*next));
+        }
+        let sum = checksum64(&bytes[..covered]);
+        bytes[covered..].copy_from_slice(&sum.to_le_bytes());
         bytes
     }
 
-    fn position(&self, id: NodeId) -> u16 {
-        let found = self.nodes.iter().position(|entry| entry.node.id == id);
-        count(found.expect("the owner is in the table"))
+    fn position(&self, id: Option<NodeId>) -> u16 {
+        id.map_or(NOBODY, |id| {
+            let found = self.nodes.iter().position(|entry| entry.node.id == id);
+            count(found.expect("who has a cell is in the table"))
+        })
     }
 
     /// The table that bytes hold.
@@ -88,10 +114,10 @@ impl Table {
             return Err(damaged("checksum mismatch"));
         }
         let found = reader.u16().map_err(short)?;
-        if found != FORMAT && found != FORMAT_WITHOUT_REACH {
+        if !(FORMAT_WITHOUT_REACH..=FORMAT).contains(&found) {
             return Err(Error::Format { found, known: FORMAT });
         }
-        let table = read(&mut reader, found == FORMAT).map_err(short)??;
+        let table = read(&mut reader, found).map_err(short)??;
         if !reader.rest().is_empty() {
             return Err(damaged("it is too long"));
         }
@@ -100,38 +126,78 @@ impl Table {
 }
 
 /// What stands behind the format's number.
-fn read(reader: &mut Reader<'_>, have_reach: bool) -> std::result::Result<Result<Table>, Short> {
-    let (node_count, owner) = (usize::from(reader.u16()?), reader.u16()?);
-    if reader.u16()? != 0 || node_count > NODES_MAX {
+fn read(reader: &mut Reader<'_>, format: u16) -> std::result::Result<Result<Table>, Short> {
+    let are_several = format == FORMAT;
+    let (node_count, third) = (usize::from(reader.u16()?), reader.u16()?);
+    let cell_count = if are_several { third } else { 1 };
+    let cells_min = if are_several { 2 } else { 1 };
+    let has_sane_cells = (cells_min..=CellId::COUNT_MAX).contains(&cell_count);
+    if reader.u16()? != 0 || node_count > NODES_MAX || !has_sane_cells {
         return Ok(Err(damaged("its header makes no sense")));
     }
     let (pool, version) = (PoolId(reader.array()?), reader.u64()?);
     let mut nodes: Vec<NodeEntry> = Vec::with_capacity(node_count);
     for _ in 0..node_count {
-        let id = NodeId(u128::from_le_bytes(reader.array()?));
-        let beat = reader.u64()?;
-        let reach = if have_reach {
-            let (address, port) = (Ipv6Addr::from_octets(reader.array()?), reader.u16()?);
-            let address = SocketAddr::new(IpAddr::V6(address), port);
-            Some(Reach::new(address, Fingerprint(reader.array()?)))
-        } else {
-            None
-        };
-        let place_len = usize::from(reader.u8()?);
-        let Ok(place) = std::str::from_utf8(reader.bytes(place_len)?) else {
-            return Ok(Err(damaged("a place is no text")));
-        };
-        if nodes.iter().any(|before| before.node.id == id) {
-            return Ok(Err(damaged("a node is in it twice")));
+        match read_node(reader, format, cell_count)? {
+            Ok(node) if nodes.iter().any(|before| before.node.id == node.node.id) => {
+                return Ok(Err(damaged("a node is in it twice")));
+            }
+            Ok(node) => nodes.push(node),
+            Err(error) => return Ok(Err(error)),
         }
-        nodes.push(NodeEntry { node: Node { id, place: place.to_owned(), reach }, beat });
     }
-    let owner = match nodes.get(usize::from(owner)) {
-        Some(entry) => Some(entry.node.id),
-        None if owner == NOBODY && nodes.is_empty() => None,
-        None => return Ok(Err(damaged("its owner is not in it"))),
+    let mut cells = Vec::with_capacity(usize::from(cell_count));
+    for _ in 0..cell_count {
+        let (owner, next) =
+            if are_several { (reader.u16()?, reader.u16()?) } else { (third, NOBODY) };
+        let (Some(owner), Some(next)) = (whom(&nodes, owner), whom(&nodes, next)) else {
+            return Ok(Err(damaged("an owner is not in it")));
+        };
+        // Only rooms may leave a cell to nobody, and a cell is moved by its owner.
+        let is_sane = match (owner, next) {
+            (None, None) => are_several || nodes.is_empty(),
+            (owner, next) => owner.is_some() && owner != next,
+        };
+        if !is_sane {
+            return Ok(Err(damaged("a cell is served by nobody, or moved to where it is")));
+        }
+        cells.push(CellEntry { owner, next });
+    }
+    Ok(Ok(Table { pool, version, nodes, cells }))
+}
+
+fn read_node(
+    reader: &mut Reader<'_>,
+    format: u16,
+    cell_count: u16,
+) -> std::result::Result<Result<NodeEntry>, Short> {
+    let id = NodeId(u128::from_le_bytes(reader.array()?));
+    let beat = reader.u64()?;
+    let reach = if format == FORMAT_WITHOUT_REACH {
+        None
+    } else {
+        let (address, port) = (Ipv6Addr::from_octets(reader.array()?), reader.u16()?);
+        let address = SocketAddr::new(IpAddr::V6(address), port);
+        Some(Reach::new(address, Fingerprint(reader.array()?)))
     };
-    Ok(Ok(Table { pool, version, nodes, owner }))
+    let room = if format == FORMAT { reader.u16()? } else { 1 };
+    if !(1..=cell_count).contains(&room) {
+        return Ok(Err(damaged("a node has room for no cell, or for more than there are")));
+    }
+    let place_len = usize::from(reader.u8()?);
+    let Ok(place) = std::str::from_utf8(reader.bytes(place_len)?) else {
+        return Ok(Err(damaged("a place is no text")));
+    };
+    Ok(Ok(NodeEntry { node: Node { id, place: place.to_owned(), reach }, beat, room }))
+}
+
+/// The node at a position; `None` where there is none.
+fn whom(nodes: &[NodeEntry], position: u16) -> Option<Option<NodeId>> {
+    match nodes.get(usize::from(position)) {
+        Some(entry) => Some(Some(entry.node.id)),
+        None if position == NOBODY => Some(None),
+        None => None,
+    }
 }
 
 fn mapped(address: IpAddr) -> Ipv6Addr {
@@ -161,7 +227,8 @@ mod tests {
 
     fn table(seed: u64) -> Table {
         let mut rng = Rng::new(seed);
-        let mut table = Table::new(PoolId([7; 16]));
+        let cells = if seed.is_multiple_of(2) { 1 } else { 2 + u16::try_from(seed % 5).unwrap() };
+        let mut table = Table::of_cells(PoolId([7; 16]), cells);
         for number in 0..rng.below(4) {
             let id = NodeId(u128::from(rng.next_u64()) << 64 | u128::from(number));
             let place = format!("node{number}.example {}", rng.below(65536));
@@ -170,12 +237,16 @@ mod tests {
             let address = SocketAddr::new(ip[rng.index(2)].into(), port);
             let reach =
                 Some(Reach::new(address, Fingerprint([u8::try_from(number).expect("few"); 32])));
-            table.beat(&Node { id, place, reach }).expect("there is room");
+            table.beat(&Node { id, place, reach }, 2).expect("there is room");
         }
         table.version = rng.next_u64();
         if let Some(entry) = table.nodes.last_mut() {
             entry.beat = rng.next_u64();
-            table.owner = Some(entry.node.id);
+            let last = Some(entry.node.id);
+            table.cells[0].owner = last;
+            if cells > 1 {
+                table.cells[1].next = last.filter(|last| table.cells[1].owner != Some(*last));
+            }
         }
         table
     }
@@ -191,21 +262,22 @@ mod tests {
 
     #[test]
     fn every_truncation_and_every_flip_is_refused() {
-        let bytes = table(3).encode();
-        for len in 0..bytes.len() {
-            assert!(Table::decode(&bytes[..len]).is_err(), "{len} bytes are taken for a table");
-        }
-        for bit in 0..bytes.len() * 8 {
-            let mut bytes = bytes.clone();
-            bytes[bit / 8] ^= 1 << (bit % 8);
-            assert!(Table::decode(&bytes).is_err(), "bit {bit} counts for nothing");
+        for bytes in [table(3).encode(), table(4).encode()] {
+            for len in 0..bytes.len() {
+                assert!(Table::decode(&bytes[..len]).is_err(), "{len} bytes are taken for a table");
+            }
+            for bit in 0..bytes.len() * 8 {
+                let mut bytes = bytes.clone();
+                bytes[bit / 8] ^= 1 << (bit % 8);
+                assert!(Table::decode(&bytes).is_err(), "bit {bit} counts for nothing");
+            }
         }
     }
 
     /// With the checksum put right, as who writes nonsense would do.
     #[test]
     fn what_is_decoded_is_encoded_to_the_same_bytes() {
-        for seed in 0..8 {
+        for seed in 0..12 {
             let bytes = table(seed).encode();
             let covered = bytes.len() - CHECKSUM_BYTES;
             for bit in 0..covered * 8 {
@@ -213,7 +285,9 @@ mod tests {
                 bytes[bit / 8] ^= 1 << (bit % 8);
                 let sum = checksum64(&bytes[..covered]);
                 bytes[covered..].copy_from_slice(&sum.to_le_bytes());
-                if let Ok(table) = Table::decode(&bytes) {
+                let Ok(table) = Table::decode(&bytes) else { continue };
+                // Format 1 is only read.
+                if bytes[8] != 1 {
                     assert_eq!(table.encode(), bytes, "bit {bit}");
                 }
             }
@@ -223,11 +297,35 @@ mod tests {
     #[test]
     fn a_later_format_is_told() {
         let mut bytes = table(1).encode();
-        bytes[8] = 3;
+        bytes[8] = 4;
         let covered = bytes.len() - CHECKSUM_BYTES;
         let sum = checksum64(&bytes[..covered]);
         bytes[covered..].copy_from_slice(&sum.to_le_bytes());
-        assert_eq!(Table::decode(&bytes), Err(Error::Format { found: 3, known: 2 }));
+        assert_eq!(Table::decode(&bytes), Err(Error::Format { found: 4, known: 3 }));
+    }
+
+    /// The bytes that daemons of format 2 write: those of this version mix with them on pools of one cell.
+    #[test]
+    fn a_table_of_one_cell_has_format_2() {
+        let mut table = Table::new(PoolId([7; 16]));
+        let reach = Reach::new("[::1]:258".parse().unwrap(), Fingerprint([3; 32]));
+        let node = Node { id: NodeId(5), place: "a".to_owned(), reach: Some(reach) };
+        table.beat(&node, u16::MAX).expect("there is room");
+        table.version = 9;
+        let mut bytes = b"VARVENDS".to_vec();
+        for half in [2u16, 1, 0, 0] {
+            bytes.extend(half.to_le_bytes());
+        }
+        bytes.extend([7; 16]);
+        bytes.extend(9u64.to_le_bytes());
+        bytes.extend(5u128.to_le_bytes());
+        bytes.extend(1u64.to_le_bytes());
+        bytes.extend(Ipv6Addr::LOCALHOST.octets());
+        bytes.extend(258u16.to_le_bytes());
+        bytes.extend([3; 32]);
+        bytes.extend(b"\x01a");
+        bytes.extend(checksum64(&bytes).to_le_bytes());
+        assert_eq!(table.encode(), bytes);
     }
 
     /// The bytes that daemons of format 1 wrote.
@@ -244,8 +342,8 @@ mod tests {
         bytes.extend(b"\x01a");
         bytes.extend(checksum64(&bytes).to_le_bytes());
         let table = Table::decode(&bytes).expect("it is a table");
-        assert_eq!((table.version, table.owner), (9, Some(NodeId(5))));
+        assert_eq!((table.version, table.owner(CellId::FIRST)), (9, Some(NodeId(5))));
         let node = Node { id: NodeId(5), place: "a".to_owned(), reach: None };
-        assert_eq!(table.nodes, [NodeEntry { node, beat: 4 }]);
+        assert_eq!(table.nodes, [NodeEntry { node, beat: 4, room: 1 }]);
     }
 }

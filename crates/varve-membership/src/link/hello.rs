@@ -1,7 +1,7 @@
 //! How a link begins: who carries says what for, and who serves answers.
 //!
 //! ```text
-//!  hello    magic 8 B "VARVELNK" | version u16 = 1 | front-end u8 | kind of the client's address u8 | its port u16 | zeros u16
+//!  hello    magic 8 B "VARVELNK" | version u16 = 2 | front-end u8 | kind of the client's address u8 | its port u16 | cell u16
 //!           pool 16 B | from 16 B | to 16 B | version of the table u64 | number of the connection u64 | client's address 16 B
 //!           checksum u64
 //!  answer   magic 8 B "VARVEANS" | version u16 of who answers | code u8 | zeros 5 B
@@ -11,12 +11,12 @@
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 use varve_stdx::{Reader, Short, Writer, checksum64};
-use varve_types::PoolId;
+use varve_types::{CellId, PoolId};
 
 use crate::{Error, NodeId, Result};
 
-/// Version of what is said on a link.
-pub const LINK_VERSION: u16 = 1;
+/// Version of what is said on a link. In version 1 whole connections of NBD were carried, and there were no cells.
+pub const LINK_VERSION: u16 = 2;
 
 /// Bytes of a hello, in this version and every later one.
 pub const HELLO_BYTES: usize = 96 + 8;
@@ -27,11 +27,11 @@ pub const ANSWER_BYTES: usize = 16;
 const HELLO_MAGIC: [u8; 8] = *b"VARVELNK";
 const ANSWER_MAGIC: [u8; 8] = *b"VARVEANS";
 
-/// What a client speaks.
+/// What is carried.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum FrontEnd {
-    /// Volumes.
-    Nbd,
+    /// Volumes, to a client of NBD that who carries has agreed with.
+    Export,
     /// Objects.
     S3,
     /// The admin API.
@@ -41,10 +41,12 @@ pub enum FrontEnd {
 /// Who carries which connection, and to whom.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Hello {
-    /// What the client speaks.
+    /// What is carried.
     pub front_end: FrontEnd,
     /// The pool.
     pub pool: PoolId,
+    /// The cell of it.
+    pub cell: CellId,
     /// Who carries it.
     pub from: NodeId,
     /// Whom it means: one life of a daemon, not whoever has its address.
@@ -73,7 +75,7 @@ pub enum Answer {
     OtherNode,
     /// Who carries is not in the table, or has another key there.
     NotANode,
-    /// This node does not serve the pool, not yet or not any more.
+    /// This node does not serve that cell, not yet or not any more.
     NotServing,
     /// There are as many links, or connections, as there can be.
     TooMany,
@@ -90,13 +92,13 @@ impl Hello {
         out.array(HELLO_MAGIC);
         out.u16(LINK_VERSION);
         out.u8(match self.front_end {
-            FrontEnd::Nbd => 1,
+            FrontEnd::Export => 1,
             FrontEnd::S3 => 2,
             FrontEnd::Admin => 3,
         });
         out.u8(u8::from(self.client.is_some()));
         out.u16(self.client.map_or(0, |client| client.port()));
-        out.zeros(2);
+        out.u16(self.cell.0);
         out.array(self.pool.0);
         out.array(self.from.0.to_le_bytes());
         out.array(self.to.0.to_le_bytes());
@@ -136,23 +138,23 @@ impl Hello {
 /// What stands behind the version.
 fn read(reader: &mut Reader<'_>) -> std::result::Result<Option<Hello>, Short> {
     let front_end = match reader.u8()? {
-        1 => FrontEnd::Nbd,
+        1 => FrontEnd::Export,
         2 => FrontEnd::S3,
         3 => FrontEnd::Admin,
         _ => return Ok(None),
     };
-    let (has_address, port, zeros) = (reader.u8()?, reader.u16()?, reader.u16()?);
+    let (has_address, port, cell) = (reader.u8()?, reader.u16()?, CellId(reader.u16()?));
     let pool = PoolId(reader.array()?);
     let from = NodeId(u128::from_le_bytes(reader.array()?));
     let to = NodeId(u128::from_le_bytes(reader.array()?));
     let (table_version, connection) = (reader.u64()?, reader.u64()?);
     let address = Ipv6Addr::from_octets(reader.array()?);
-    let client = match (has_address, port, zeros) {
-        (0, 0, 0) if address.is_unspecified() => None,
-        (1, port, 0) => Some(SocketAddr::new(IpAddr::V6(address).to_canonical(), port)),
+    let client = match (has_address, port) {
+        (0, 0) if address.is_unspecified() => None,
+        (1, port) => Some(SocketAddr::new(IpAddr::V6(address).to_canonical(), port)),
         _ => return Ok(None),
     };
-    Ok(Some(Hello { front_end, pool, from, to, table_version, connection, client }))
+    Ok(Some(Hello { front_end, pool, cell, from, to, table_version, connection, client }))
 }
 
 impl Answer {
@@ -222,11 +224,11 @@ impl std::fmt::Display for Answer {
     }
 }
 
-fn damaged(reason: &'static str) -> Error {
+pub(super) fn damaged(reason: &'static str) -> Error {
     Error::Hello { reason }
 }
 
-fn short(_: Short) -> Error {
+pub(super) fn short(_: Short) -> Error {
     damaged("it is too short")
 }
 
@@ -238,6 +240,7 @@ mod tests {
         Hello {
             front_end: FrontEnd::S3,
             pool: PoolId([7; 16]),
+            cell: CellId(300),
             from: NodeId(1 << 100),
             to: NodeId(5),
             table_version: 9,
@@ -249,7 +252,7 @@ mod tests {
     #[test]
     fn a_hello_comes_back() {
         for client in [None, Some("10.0.0.1:5"), Some("[2001:db8::1]:65535"), Some("[::]:0")] {
-            for front_end in [FrontEnd::Nbd, FrontEnd::S3, FrontEnd::Admin] {
+            for front_end in [FrontEnd::Export, FrontEnd::S3, FrontEnd::Admin] {
                 let hello = Hello { front_end, ..hello(client) };
                 assert_eq!(Hello::decode(&hello.encode()), Ok(hello));
             }
@@ -301,8 +304,10 @@ mod tests {
             assert_eq!(Answer::decode(&bytes), Ok(answer));
             bytes[15] = 1;
             assert!(Answer::decode(&bytes).is_err());
-            bytes[8] = 2;
-            assert_eq!(Answer::decode(&bytes), Ok(Answer::OtherVersion { known: 2 }));
+            for known in [1, LINK_VERSION + 1] {
+                bytes[8..10].copy_from_slice(&known.to_le_bytes());
+                assert_eq!(Answer::decode(&bytes), Ok(Answer::OtherVersion { known }));
+            }
             bytes[0] = 0;
             assert!(Answer::decode(&bytes).is_err());
         }

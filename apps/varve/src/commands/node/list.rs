@@ -4,6 +4,7 @@ use clap::Args;
 use varve_access_admin::v1;
 use varve_types::ByteCount;
 
+use crate::cells;
 use crate::cli::Format;
 use crate::client::Client;
 use crate::failure::{Failure, Result};
@@ -18,7 +19,8 @@ pub(crate) struct List {
 
 impl List {
     pub(crate) fn run(self, client: &Client) -> Result<String> {
-        let nodes = client.get::<v1::Status>("/v1/status")?.value.nodes.ok_or_else(|| {
+        let status = client.get::<v1::Status>("/v1/status")?.value;
+        let nodes = status.nodes.ok_or_else(|| {
             Failure::new("this pool has no nodes: its daemon serves it alone")
                 .hint("several daemons may take clients for a pool on RADOS: set rados.join")
         })?;
@@ -26,13 +28,13 @@ impl List {
             let json = serde_json::to_value(nodes).expect("nodes are plain JSON");
             return Ok(format!("{json:#}\n"));
         }
-        Ok(describe(&nodes))
+        Ok(describe(&nodes, &status.cells) + &cells::without(&status.missing_cells))
     }
 }
 
 /// Lists them; for `varve status` too.
-pub(crate) fn describe(nodes: &[v1::NodeStatus]) -> String {
-    let header = [
+pub(crate) fn describe(nodes: &[v1::NodeStatus], cells: &[v1::CellStatus]) -> String {
+    let mut header = vec![
         ("NODE", Align::Left),
         ("ADDRESS", Align::Left),
         ("SERVES", Align::Left),
@@ -50,6 +52,13 @@ pub(crate) fn describe(nodes: &[v1::NodeStatus]) -> String {
             ByteCount(node.sent_bytes).to_string(),
         ]
     };
-    let rows: Vec<Vec<String>> = nodes.iter().map(row).collect();
+    let mut rows: Vec<Vec<String>> = nodes.iter().map(row).collect();
+    if !cells.is_empty() {
+        header.insert(3, ("CELLS", Align::Left));
+        for (row, node) in rows.iter_mut().zip(nodes) {
+            let its = cells.iter().filter(|cell| cell.node.as_ref() == Some(&node.place));
+            row.insert(3, cells::numbers(its.map(|cell| cell.cell)));
+        }
+    }
     table::columns(&header, &rows)
 }

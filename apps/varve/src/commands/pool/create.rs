@@ -22,9 +22,15 @@ pub(crate) struct Create {
     #[arg(long, value_name = "SIZE", value_parser = size)]
     size: Option<ByteCount>,
 
-    /// Shards, 0 to 256; 0 is one for two cores as far as memory.budget suffices
+    /// Shards, of each cell, 0 to 256; 0 is one for two cores as far as memory.budget suffices, and one for each of several cells
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u16).range(0..=256))]
     shards: u16,
+
+    /// Parts of the pool that different nodes may serve at the same time, 1 to 256; a volume is in one of them, with its snapshots and clones
+    ///
+    /// Blocks are deduplicated within a cell, and each has its part of the pool's size: one cell unless several nodes are to serve the pool, then some four for each node. How many there are stays.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256))]
+    cells: u16,
 
     /// Journal of each shard
     #[arg(long, value_name = "SIZE", value_parser = size, default_value = "256MiB")]
@@ -49,13 +55,16 @@ impl Create {
             data_pool: data_pool.clone(),
             meta_pool: meta_pool.clone(),
             size_bytes: self.size.map(|size| size.0),
+            cells: self.cells,
             journal: self.rados.journal.0.clone(),
         };
         let (made, journal) = daemon::create_rados_pool(&settings, new)?;
-        let size_bytes = u64::from(made.segment_bytes) * u64::from(made.segment_count);
+        let of_cell = u64::from(made.segment_bytes) * u64::from(made.segment_count);
+        let size_bytes = of_cell * u64::from(made.cell.cells);
         if self.format.json {
             let json = json!({
                 "id": made.pool.to_string(),
+                "cells": made.cell.cells,
                 "shards": made.lane_count,
                 "segment_size_bytes": made.segment_bytes,
                 "size_bytes": size_bytes,

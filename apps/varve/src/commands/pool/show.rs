@@ -7,6 +7,7 @@ use varve_access_admin::v1;
 use varve_types::ByteCount;
 
 use crate::age;
+use crate::cells;
 use crate::cli::Format;
 use crate::client::Client;
 use crate::failure::Result;
@@ -38,6 +39,7 @@ fn describe(pool: &v1::Pool) -> String {
         ("used", format!("{} ({percent} %)", ByteCount(pool.used_bytes))),
         ("free", ByteCount(pool.free_bytes).to_string()),
     ]);
+    text.push_str(&cells::without(&pool.missing_cells));
     let row = |drive: &v1::Drive| vec![drive.path.clone(), size(drive)];
     let rows: Vec<Vec<String>> = pool.drives.iter().map(row).collect();
     let header = [("DRIVE", Align::Left), ("SIZE", Align::Right)];

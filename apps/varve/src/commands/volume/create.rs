@@ -44,6 +44,11 @@ pub(crate) struct Create {
     #[arg(long, value_parser = cli::reservation, value_name = "full|none")]
     reservation: Option<Reservation>,
 
+    /// Make it in the cell of that volume, where the pool has several: only volumes of one cell share blocks, and are taken
+    /// snapshots of at one instant [default: the cell with the fewest used bytes]
+    #[arg(long, value_name = "VOLUME")]
+    beside: Option<String>,
+
     #[command(flatten)]
     format: Format,
 }
@@ -58,10 +63,12 @@ impl Create {
             compression: self.compression,
             quota_bytes: self.quota.map(|quota| quota.0),
             reservation: self.reservation,
+            beside: self.beside,
         };
         let answer = client.send::<v1::Volume>(Method::POST, "/v1/volumes", &spec)?;
         Ok(answer.print(self.format.json, |volume| {
-            format!("created volume {} of {}\n", volume.name, ByteCount(volume.size_bytes))
+            let cell = volume.cell.map_or_else(String::new, |cell| format!(" in cell {cell}"));
+            format!("created volume {} of {}{cell}\n", volume.name, ByteCount(volume.size_bytes))
         }))
     }
 }

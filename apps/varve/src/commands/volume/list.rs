@@ -1,11 +1,14 @@
 //! `varve volume list`: every volume, by name.
 
+use std::collections::BTreeSet;
+
 use clap::Args;
 use serde_json::json;
 use varve_access_admin::v1::{self, VolumePage};
 use varve_types::ByteCount;
 
 use crate::age;
+use crate::cells;
 use crate::cli::Format;
 use crate::client::{Client, percent_encoded};
 use crate::failure::Result;
@@ -20,20 +23,21 @@ pub(crate) struct List {
 
 impl List {
     pub(crate) fn run(self, client: &Client) -> Result<String> {
-        let mut volumes = Vec::new();
+        let (mut volumes, mut missing) = (Vec::new(), BTreeSet::new());
         let mut path = "/v1/volumes".to_owned();
         loop {
             let page = client.get::<VolumePage>(&path)?.value;
             volumes.extend(page.volumes);
+            missing.extend(page.missing_cells);
             match page.next {
                 Some(after) => path = format!("/v1/volumes?after={}", percent_encoded(&after)),
                 None => break,
             }
         }
         if self.format.json {
-            return Ok(format!("{:#}\n", json!({ "volumes": volumes })));
+            return Ok(cells::listed("volumes", json!(volumes), &missing));
         }
-        if volumes.is_empty() {
+        if volumes.is_empty() && missing.is_empty() {
             return Ok(
                 "no volumes; make one with `varve volume create NAME --size 20GiB`\n".to_owned()
             );
@@ -57,7 +61,13 @@ impl List {
                 row.push(shown(volume.outstanding_bytes));
             }
         }
-        Ok(table::columns(&header, &rows))
+        if volumes.iter().any(|volume| volume.cell.is_some()) {
+            header.push(("CELL", Align::Right));
+            for (row, volume) in rows.iter_mut().zip(&volumes) {
+                row.push(volume.cell.map_or_else(|| "-".to_owned(), |cell| cell.to_string()));
+            }
+        }
+        Ok(table::columns(&header, &rows) + &cells::without(&missing))
     }
 }
 

@@ -76,6 +76,7 @@ fn properties(volume: &v1::Volume) -> Vec<(&'static str, String)> {
         ("created", age::since(volume.created_unix_ms)),
         ("open by", volume.openers.to_string()),
     ];
+    pairs.extend(volume.cell.map(|cell| ("cell", cell.to_string())));
     pairs.extend(volume.quota_bytes.map(|quota| ("quota", ByteCount(quota).to_string())));
     pairs.extend(volume.reserved_bytes.map(|reserved| {
         let outstanding = ByteCount(volume.outstanding_bytes.unwrap_or(0));

@@ -81,7 +81,8 @@ impl ShardStack for EngineStack {
         let failed =
             |error: &dyn std::fmt::Display| Failure::new(format!("open shard {shard}: {error}"));
         let opened = source.media.media(&reactor, shard).await;
-        let ShardMedia { media, disks, cache } = opened.map_err(|error| failed(&error))?;
+        let ShardMedia { media, register, disks, cache } =
+            opened.map_err(|error| failed(&error))?;
         let (dispatch, root) =
             enter(&reactor, shard, &media, peers).await.map_err(|error| failed(&error))?;
         reactor.spawn(serve_jobs(dispatch.clone(), inbox)); // E1
@@ -94,7 +95,7 @@ impl ShardStack for EngineStack {
         })?;
         dispatch.add_host(shard, Rc::clone(&host));
         let placement = dispatch.placement().clone();
-        let datasets = Datasets::new(dispatch, Arc::clone(&source.shared));
+        let datasets = Datasets::new(dispatch, Arc::clone(&source.shared), register);
         let times = Rc::default();
         Ok(Self { shard, host, datasets, placement, space, disks, cache, times, _source: source })
     }
@@ -168,6 +169,7 @@ impl ShardStack for EngineStack {
         ShardReport {
             status: ShardStatus {
                 shard: self.shard.0,
+                cell: None,
                 state,
                 trouble,
                 undrained_bytes: stats.buffer_bytes,

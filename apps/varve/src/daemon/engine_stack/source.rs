@@ -26,7 +26,7 @@ pub(crate) struct EngineSource {
 impl EngineSource {
     /// The source of the pool on `media`, with the memory and pace of the settings.
     pub(crate) fn new(settings: &Settings, media: PoolMedia) -> Self {
-        let shards = media.lane_count();
+        let shards = settings.shards_at_once(media.lane_count(), media.cells());
         let read_cache_bytes = settings.read_cache.0 / u64::from(shards.max(1));
         Self {
             media,

@@ -112,6 +112,7 @@ pub(in crate::daemon) fn volume(datasets: &Datasets, info: VolumeInfo) -> Volume
         id: info.id,
         name: info.name,
         namespace: info.namespace,
+        cell: None,
         size_bytes: info.size_bytes,
         block_size_bytes: info.block_size_bytes,
         created_unix_ms: info.created_unix_ms,

@@ -47,7 +47,7 @@ impl Gate for Lobby {
         let others = links.iter().filter(|(number, _)| Some(**number) != by);
         let written: Vec<_> = others
             .filter_map(|(_, link)| {
-                let carried = link.carried.as_ref().filter(|carried| carried.writes_to(&export))?;
+                let carried = link.carried.get().filter(|carried| carried.writes_to(&export))?;
                 Some((Arc::clone(link), Arc::clone(carried)))
             })
             .collect();

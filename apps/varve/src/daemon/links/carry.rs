@@ -18,8 +18,8 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use varve_membership::link::{DATA_BYTES_MAX, Frame};
 
+use super::client::Client;
 use super::link::{FrameBuffer, receive, send, senseless};
-use super::sockets::ClientStream;
 
 /// Q1: what was lost on a network is sent again after some 200 ms; on this machine nothing is.
 const QUIET_NETWORK: Duration = Duration::from_millis(300);
@@ -38,12 +38,18 @@ const LOOK_EVERY: Duration = Duration::from_millis(10);
 /// How long a client may take to end a connection that the other side has ended.
 const LINGER: Duration = Duration::from_secs(5);
 
-/// Carries until either side ends it, or it breaks.
+/// Carries until either side ends it, or it breaks. `early` is what came of the client before.
 pub(super) async fn carry(
-    client: &ClientStream,
+    client: &Client,
+    early: &[u8],
     link: impl AsyncRead + AsyncWrite,
 ) -> io::Result<()> {
-    let (from_server, to_server) = tokio::io::split(link);
+    let (from_server, mut to_server) = tokio::io::split(link);
+    let mut buffer = FrameBuffer::new();
+    for piece in early.chunks(DATA_BYTES_MAX) {
+        buffer.send_copy(piece, &mut to_server).await?;
+    }
+    drop(buffer);
     let (asks, asked) = watch::channel(0);
     let answers = AtomicU64::new(0);
     let mut up = std::pin::pin!(up(client, to_server, asked, &answers));
@@ -62,7 +68,7 @@ pub(super) async fn carry(
 
 /// What the client sends.
 async fn up(
-    client: &ClientStream,
+    client: &Client,
     mut link: impl AsyncWrite + Unpin,
     mut asked: watch::Receiver<u64>,
     answers: &AtomicU64,
@@ -73,7 +79,7 @@ async fn up(
     loop {
         let latest = *asked.borrow_and_update();
         if question.is_none() && latest > told {
-            let quiet = if client.address().is_some() { QUIET_NETWORK } else { QUIET_HERE };
+            let quiet = if client.is_here() { QUIET_HERE } else { QUIET_NETWORK };
             question = Some(Question::new(latest, answers.load(Ordering::Acquire), quiet));
         }
         match client.try_read(buffer.room())? {
@@ -148,7 +154,7 @@ impl Question {
 
 /// What the server sends.
 async fn down(
-    client: &ClientStream,
+    client: &Client,
     mut link: impl AsyncRead + Unpin,
     asks: watch::Sender<u64>,
     answers: &AtomicU64,
@@ -162,7 +168,7 @@ async fn down(
             }
             Frame::Ask(number) => drop(asks.send(number)), // Nobody is left to ask once the client has ended.
             Frame::End => {
-                client.end();
+                client.end().await;
                 return Ok(());
             }
             Frame::Told(_) => return Err(senseless("an answer to no question")),

@@ -1,8 +1,8 @@
 //! The serving side of a link: what another node carries goes to a front-end, as if its client had connected here.
 
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
@@ -10,6 +10,7 @@ use tokio::sync::watch;
 use varve_access_nbd::Carried;
 use varve_membership::NodeId;
 use varve_membership::link::{DATA_BYTES_MAX, Frame, FrontEnd};
+use varve_types::CellId;
 
 use super::link::{FrameBuffer, receive, send, senseless};
 
@@ -24,8 +25,10 @@ pub(super) struct Link {
     /// Who carries it.
     pub(super) node: NodeId,
     pub(super) front_end: FrontEnd,
-    /// How far its connection has come, where that is NBD's.
-    pub(super) carried: Option<Arc<Carried>>,
+    /// The cell that it leads to.
+    pub(super) cell: CellId,
+    /// How far its connection has come, where a volume is or was served by it.
+    pub(super) carried: OnceLock<Arc<Carried>>,
     pub(super) counts: Counts,
     asks: watch::Sender<u64>,
     told: watch::Receiver<Told>,
@@ -60,17 +63,14 @@ pub(super) struct Delivery {
 
 impl Link {
     /// A link, and what delivers its bytes.
-    pub(super) fn new(
-        node: NodeId,
-        front_end: FrontEnd,
-        carried: Option<Arc<Carried>>,
-    ) -> (Arc<Self>, Delivery) {
+    pub(super) fn new(node: NodeId, front_end: FrontEnd, cell: CellId) -> (Arc<Self>, Delivery) {
         let ((asks, asked), (tells, told)) = (watch::channel(0), watch::channel(Told::default()));
         let (cut, is_cut) = watch::channel(false);
         let link = Arc::new(Self {
             node,
             front_end,
-            carried,
+            cell,
+            carried: OnceLock::new(),
             counts: Counts::default(),
             asks,
             told,
@@ -110,6 +110,18 @@ impl Link {
 }
 
 impl Delivery {
+    /// Does what comes before there is anything to deliver, unless the link is cut.
+    pub(super) async fn unless_cut<T>(
+        &mut self,
+        work: impl Future<Output = io::Result<T>>,
+    ) -> io::Result<T> {
+        tokio::select! {
+            biased;
+            _ = self.is_cut.wait_for(|is_cut| *is_cut) => Err(io::ErrorKind::ConnectionAborted.into()),
+            done = work => done,
+        }
+    }
+
     /// Delivers until either side ends it, it breaks, or is cut. Everything is let go of on return.
     pub(super) async fn run(
         self,

@@ -1,6 +1,6 @@
 //! Where other nodes come in.
 //!
-//! D1. A node is let in for one life of this one: its hello names this node's identity, and this one is who the table names, and serves.
+//! D1. A node is let in for one life of this one: its hello names this node's identity, and this one is who the table names for the cell, and serves it.
 //! D2. It shows the key whose fingerprint the table has for the identity that it says.
 //! D3. A link stays known until its connection is over, also when it was cut: what was begun from it may still be under way, and openings wait for it.
 //! D4. A node that is out of the table has its links cut.
@@ -13,19 +13,20 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
-use tokio::net::{TcpListener, TcpStream, UnixStream};
+use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::{Handle, Runtime};
 use tokio::sync::{Semaphore, mpsc};
 use tokio_rustls::{TlsAcceptor, TlsStream};
-use varve_access_nbd::{Carried, Dealer};
+use varve_access_nbd::Dealer;
 use varve_membership::link::{Answer, FrontEnd, HELLO_BYTES, Hello};
 use varve_membership::{Error, Reach};
-use varve_types::PoolId;
+use varve_types::{CellId, PoolId};
 
 use super::deliver::{Delivery, Link};
+use super::export::converse;
 use super::figures::Figures;
 use super::link::{BEGIN_MAX, find_dead_peers, peer};
-use super::{NodeKey, Views};
+use super::{NodeKey, Views, Ways};
 use crate::failure::{self, Failure};
 
 /// Bounds on what other nodes may hold.
@@ -58,17 +59,19 @@ const PIPE_BYTES: usize = 256 << 10;
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 const OVER_PAUSE: Duration = Duration::from_millis(5);
 
-/// A client that another node carries, and its address if it came from a network.
-pub(crate) type CarriedClient = (DuplexStream, Option<SocketAddr>);
+/// A client of the S3 gateway, and its address if it came from a network.
+pub(crate) type S3Client = (varve_access_s3::Client, Option<SocketAddr>);
+/// The same for the admin API.
+pub(crate) type AdminClient = (Box<dyn varve_access_admin::Stream>, Option<SocketAddr>);
 
-/// Where connections of other nodes' clients go.
+/// Where clients go, those of this node and those of others.
 pub(crate) struct Fronts {
     /// The threads that serve NBD.
     pub(crate) nbd: Dealer,
     /// The S3 gateway, where it is served.
-    pub(crate) s3: Option<mpsc::Sender<CarriedClient>>,
+    pub(crate) s3: Option<mpsc::Sender<S3Client>>,
     /// The admin API.
-    pub(crate) admin: mpsc::Sender<CarriedClient>,
+    pub(crate) admin: mpsc::Sender<AdminClient>,
 }
 
 /// This node's door, and the threads behind it.
@@ -81,6 +84,8 @@ pub(crate) struct Door {
 /// What everybody at the door knows.
 pub(super) struct Lobby {
     pub(super) pool: PoolId,
+    /// How many the pool has.
+    pub(super) cells: u16,
     pub(super) key: NodeKey,
     pub(super) views: Views,
     pub(super) threads: Handle,
@@ -88,15 +93,15 @@ pub(super) struct Lobby {
     /// By a number that no other link of this node has (D3). The lock guards nothing else, and nobody waits while it is held.
     links: Mutex<BTreeMap<u64, Arc<Link>>>,
     next: AtomicU64,
-    /// The same holds for these.
-    fronts: Mutex<Option<Fronts>>,
+    /// Of the cells that this node serves. The same holds for these.
+    fronts: Mutex<BTreeMap<CellId, Fronts>>,
     figures: Mutex<Figures>,
 }
 
 impl Door {
     /// Listens at `address`. Others are told to come to `reached`, where that names no machine.
     pub(crate) fn open(
-        pool: PoolId,
+        (pool, cells): (PoolId, u16),
         key: NodeKey,
         address: SocketAddr,
         reached: IpAddr,
@@ -122,13 +127,14 @@ impl Door {
         let acceptor = key.acceptor().map_err(|error| failed(&error))?;
         let lobby = Arc::new(Lobby {
             pool,
+            cells,
             key,
             views,
             threads: runtime.handle().clone(),
             limits,
             links: Mutex::default(),
             next: AtomicU64::new(1),
-            fronts: Mutex::new(None),
+            fronts: Mutex::default(),
             figures: Mutex::default(),
         });
         runtime.spawn(accept(Arc::clone(&lobby), listener, acceptor));
@@ -141,14 +147,19 @@ impl Door {
         self.reach
     }
 
-    /// Lets others in from now on.
-    pub(crate) fn serve(&self, fronts: Fronts) {
-        *self.lobby.fronts() = Some(fronts);
+    /// Lets others in to a cell from now on, and serves clients of it.
+    pub(crate) fn serve(&self, cell: CellId, fronts: Fronts) {
+        self.lobby.fronts().insert(cell, fronts);
     }
 
-    /// Lets nobody in any more. Links that there are stay until their connections end.
-    pub(crate) fn close(&self) {
-        *self.lobby.fronts() = None;
+    /// Lets nobody in to a cell any more. Links that there are stay until their connections end.
+    pub(crate) fn close(&self, cell: CellId) {
+        self.lobby.fronts().remove(&cell);
+    }
+
+    /// Whether the table says that this node is to serve a cell.
+    pub(crate) fn is_mine(&self, cell: CellId) -> bool {
+        self.lobby.views.borrow().is_mine(cell)
     }
 
     /// What openings of volumes pass.
@@ -156,13 +167,19 @@ impl Door {
         Arc::clone(&self.lobby) as Arc<dyn varve_access_nbd::Gate>
     }
 
-    /// What others carry, for as long as anybody asks.
-    pub(crate) fn watcher(&self) -> super::figures::Watcher {
-        super::figures::Watcher(Arc::clone(&self.lobby))
+    /// What others carry, as the owner of a cell tells it, for as long as anybody asks.
+    pub(crate) fn watcher(&self, cell: CellId) -> super::figures::Watcher {
+        super::figures::Watcher { lobby: Arc::clone(&self.lobby), cell }
     }
 
-    pub(super) fn lobby(&self) -> &Arc<Lobby> {
+    #[cfg(test)]
+    pub(super) fn lobby(&self) -> &Lobby {
         &self.lobby
+    }
+
+    /// The ways to who serves.
+    pub(crate) fn ways(&self) -> Ways {
+        Ways::new(Arc::clone(&self.lobby))
     }
 }
 
@@ -180,8 +197,13 @@ impl Lobby {
         self.links.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn fronts(&self) -> MutexGuard<'_, Option<Fronts>> {
+    fn fronts(&self) -> MutexGuard<'_, BTreeMap<CellId, Fronts>> {
         self.fronts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Where clients of a cell go, while this node serves it.
+    pub(super) fn here<T>(&self, cell: CellId, with: impl FnOnce(&Fronts) -> T) -> Option<T> {
+        self.fronts().get(&cell).map(with)
     }
 
     pub(super) fn figures(&self) -> MutexGuard<'_, Figures> {
@@ -199,7 +221,7 @@ impl Lobby {
             Answer::OtherNode // D1
         } else if shown.is_none() || known.map(|reach| reach.fingerprint) != shown {
             Answer::NotANode // D2
-        } else if !view.is_mine() {
+        } else if !view.is_mine(hello.cell) {
             Answer::NotServing // D1
         } else {
             Answer::Accepted
@@ -209,29 +231,24 @@ impl Lobby {
     /// Gives it a place, and hands its connection to its front-end.
     fn admit(&self, hello: &Hello) -> Result<Guest, Answer> {
         let fronts = self.fronts();
-        let Some(fronts) = &*fronts else { return Err(Answer::NotServing) };
+        let Some(fronts) = fronts.get(&hello.cell) else { return Err(Answer::NotServing) };
         let mut links = self.links();
         let of_node = links.values().filter(|link| link.node == hello.from).count();
         if links.len() >= self.limits.links_max || of_node >= self.limits.of_node_max {
             return Err(Answer::TooMany);
         }
         let number = self.next.fetch_add(1, Ordering::Relaxed);
-        let (front, carried) = match hello.front_end {
-            FrontEnd::Nbd => {
-                let carried = Arc::new(Carried::new(number));
-                let stream = deal(&fronts.nbd, &carried).map_err(|error| {
-                    tracing::debug!(%error, "a carried connection is refused");
-                    Answer::TooMany
-                })?;
-                (FrontStream::Socket(stream), Some(carried))
+        let front = match hello.front_end {
+            FrontEnd::Export => FrontStream::Export,
+            FrontEnd::S3 => {
+                let s3 = fronts.s3.as_ref().ok_or(Answer::NoFrontEnd)?;
+                FrontStream::Pipe(offer(s3, hello, varve_access_s3::Client::Stream)?)
             }
-            FrontEnd::S3 => match &fronts.s3 {
-                Some(s3) => (FrontStream::Pipe(offer(s3, hello)?), None),
-                None => return Err(Answer::NoFrontEnd),
-            },
-            FrontEnd::Admin => (FrontStream::Pipe(offer(&fronts.admin, hello)?), None),
+            FrontEnd::Admin => {
+                FrontStream::Pipe(offer(&fronts.admin, hello, |stream| Box::new(stream) as _)?)
+            }
         };
-        let (link, delivery) = Link::new(hello.from, hello.front_end, carried);
+        let (link, delivery) = Link::new(hello.from, hello.front_end, hello.cell);
         links.insert(number, Arc::clone(&link));
         Ok(Guest { number, link, delivery, front })
     }
@@ -239,21 +256,18 @@ impl Lobby {
 
 /// This side's end of a front-end's connection.
 enum FrontStream {
-    Socket(UnixStream),
+    /// There is one once who carries says for which export.
+    Export,
     Pipe(DuplexStream),
 }
 
-fn deal(nbd: &Dealer, carried: &Arc<Carried>) -> io::Result<UnixStream> {
-    let (here, there) = std::os::unix::net::UnixStream::pair()?;
-    here.set_nonblocking(true)?;
-    let here = UnixStream::from_std(here)?;
-    let is_taken = nbd.deal(there.into(), Some(Arc::clone(carried)));
-    if is_taken { Ok(here) } else { Err(io::ErrorKind::ConnectionRefused.into()) }
-}
-
-fn offer(front: &mpsc::Sender<CarriedClient>, hello: &Hello) -> Result<DuplexStream, Answer> {
+fn offer<C>(
+    front: &mpsc::Sender<(C, Option<SocketAddr>)>,
+    hello: &Hello,
+    client: impl FnOnce(DuplexStream) -> C,
+) -> Result<DuplexStream, Answer> {
     let (here, there) = tokio::io::duplex(PIPE_BYTES);
-    match front.try_send((there, hello.client)) {
+    match front.try_send((client(there), hello.client)) {
         Ok(()) => Ok(here),
         Err(mpsc::error::TrySendError::Full(_)) => Err(Answer::TooMany),
         Err(mpsc::error::TrySendError::Closed(_)) => Err(Answer::NotServing),
@@ -342,18 +356,9 @@ async fn answer(stream: &mut TlsStream<TcpStream>, answer: Answer) -> io::Result
 }
 
 impl Guest {
-    async fn stay(self, lobby: &Lobby, mut stream: TlsStream<TcpStream>) {
+    async fn stay(self, lobby: &Lobby, stream: TlsStream<TcpStream>) {
         let Self { number, link, delivery, front } = self;
-        let ended = match answer(&mut stream, Answer::Accepted).await {
-            Err(error) => {
-                drop((delivery, front));
-                Err(error)
-            }
-            Ok(()) => match front {
-                FrontStream::Socket(front) => delivery.run(stream, front).await,
-                FrontStream::Pipe(front) => delivery.run(stream, front).await,
-            },
-        };
+        let ended = serve(lobby, number, &link, delivery, front, stream).await;
         if let Err(error) = ended {
             tracing::debug!(%error, node = %link.node, front_end = ?link.front_end, "a link broke");
         }
@@ -361,9 +366,30 @@ impl Guest {
     }
 }
 
+async fn serve(
+    lobby: &Lobby,
+    number: u64,
+    link: &Link,
+    mut delivery: Delivery,
+    front: FrontStream,
+    mut stream: TlsStream<TcpStream>,
+) -> io::Result<()> {
+    answer(&mut stream, Answer::Accepted).await?;
+    match front {
+        FrontStream::Pipe(front) => delivery.run(stream, front).await,
+        FrontStream::Export => {
+            let conversation = converse(lobby, link, number, &mut stream);
+            match delivery.unless_cut(conversation).await? {
+                Some(front) => delivery.run(stream, front).await,
+                None => Ok(()),
+            }
+        }
+    }
+}
+
 /// D3
 async fn forget(lobby: &Lobby, number: u64, link: &Link) {
-    while link.carried.as_ref().is_some_and(|carried| !carried.is_over()) {
+    while link.carried.get().is_some_and(|carried| !carried.is_over()) {
         tokio::time::sleep(OVER_PAUSE).await;
     }
     lobby.links().remove(&number);

@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 use varve_access_admin::v1::NodeStatus;
 use varve_access_admin::{Metric, MetricKind, Sample};
 use varve_membership::NodeId;
+use varve_types::CellId;
 
 use super::View;
 use super::deliver::Link;
@@ -46,14 +47,18 @@ impl Figures {
 
 /// Looks at what is carried.
 #[derive(Clone, Debug)]
-pub(crate) struct Watcher(pub(super) Arc<Lobby>);
+pub(crate) struct Watcher {
+    pub(super) lobby: Arc<Lobby>,
+    /// By whose owner it is asked.
+    pub(super) cell: CellId,
+}
 
 impl Watcher {
     /// The nodes of the pool.
     pub(crate) fn nodes(&self) -> Vec<NodeStatus> {
         let view = self.view();
-        let mut carries = self.0.figures().0.clone();
-        for link in self.0.links().values() {
+        let mut carries = self.lobby.figures().0.clone();
+        for link in self.lobby.links().values() {
             let of_node = carries.entry(link.node).or_default();
             of_node.add(link);
             of_node.open += 1;
@@ -64,7 +69,7 @@ impl Watcher {
                 id: node.id.to_string(),
                 place: node.place.clone(),
                 address: node.reach.map(|reach| reach.address.to_string()),
-                serves: view.owner == Some(node.id),
+                serves: view.owner(self.cell) == Some(node.id),
                 connections_open: of_node.open,
                 connections: of_node.connections,
                 received_bytes: of_node.received_bytes,
@@ -119,8 +124,13 @@ impl Watcher {
         metrics
     }
 
+    /// Where nodes are that do not serve the cell.
+    pub(crate) fn standing_by(&self) -> Vec<String> {
+        self.view().standing_by(self.cell)
+    }
+
     /// What the table of nodes said last.
-    pub(crate) fn view(&self) -> View {
-        self.0.views.borrow().clone()
+    fn view(&self) -> View {
+        self.lobby.views.borrow().clone()
     }
 }

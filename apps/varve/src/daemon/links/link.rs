@@ -37,6 +37,16 @@ impl FrameBuffer {
         &mut self.0[FRAME_HEAD_BYTES..]
     }
 
+    /// Sends these bytes, which fit.
+    pub(super) async fn send_copy(
+        &mut self,
+        bytes: &[u8],
+        link: &mut (impl AsyncWrite + Unpin),
+    ) -> io::Result<()> {
+        self.room()[..bytes.len()].copy_from_slice(bytes);
+        self.send(bytes.len(), link).await
+    }
+
     /// Sends so many bytes of it.
     pub(super) async fn send(
         &mut self,

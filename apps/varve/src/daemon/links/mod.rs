@@ -1,8 +1,8 @@
-//! Links between nodes: any node takes any client's connection, and carries its bytes to the node that serves the pool.
+//! Links between nodes: any node takes any client (`front`), and carries its bytes to the node that serves the pool.
 //!
 //! ```text
-//!  client ──▶ node that stands by ── link: TLS, hello, frames ──▶ node that serves ──▶ the same front-end as for its own clients
-//!             `forwarder`, `carry`                                `door`, `deliver`
+//!  client ──▶ node that took it ── link: TLS, hello, questions about exports, frames ──▶ node that serves ──▶ the same front-end as for its own clients
+//!             `way`, `carry`                                                             `door`, `export`, `deliver`
 //! ```
 //!
 //! K1. Nothing is sent twice: a connection goes by one link to one life of one node, and ends with either. The client connects anew, if it wants to.
@@ -12,20 +12,22 @@
 
 mod barrier;
 mod carry;
+mod client;
 mod deliver;
 mod door;
+mod export;
 mod figures;
-mod forwarder;
 mod key;
 mod link;
-mod sockets;
 #[cfg(test)]
 mod tests;
 mod view;
+mod way;
 
-pub(crate) use self::door::{CarriedClient, Door, Fronts, LinkLimits};
+pub(crate) use self::client::{Client, ClientStream};
+pub(crate) use self::door::{AdminClient, Door, Fronts, LinkLimits, S3Client};
+pub(crate) use self::export::{answer, meant, said};
 pub(crate) use self::figures::Watcher;
-pub(crate) use self::forwarder::Forwarder;
 pub(crate) use self::key::NodeKey;
-pub(crate) use self::sockets::FrontSockets;
 pub(crate) use self::view::{View, Views};
+pub(crate) use self::way::{Line, NoWay, RETRY_PAUSE, Way, Ways};

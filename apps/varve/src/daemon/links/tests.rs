@@ -11,17 +11,18 @@ use tokio::sync::{mpsc, watch};
 use tokio_rustls::client;
 use varve_access_nbd::memory::{MemoryExport, MemoryExports};
 use varve_access_nbd::{ConnectionLimit, Dealer, Service, ServiceOptions, serve_connections};
-use varve_membership::link::{Answer, Frame, FrontEnd, HELLO_BYTES, Hello};
+use varve_membership::link::{
+    Answer, BeginExport, ExportQuestion, ExportReply, Frame, FrontEnd, HELLO_BYTES, Hello,
+    LinkExport,
+};
 use varve_membership::{Fingerprint, Node, NodeId, Reach};
 use varve_reactor::{Loop, LoopConfig, port};
-use varve_types::PoolId;
+use varve_types::{CellId, ErrorKind, PoolId};
 
 use super::carry::carry;
 use super::deliver::TOLD_MAX;
-use super::door::CarriedClient;
 use super::link::{FrameBuffer, connect, receive, send};
-use super::sockets::ClientStream;
-use super::{Door, Fronts, LinkLimits, NodeKey, View};
+use super::{AdminClient, Client, ClientStream, Door, Fronts, LinkLimits, NodeKey, View};
 
 const POOL: PoolId = PoolId([7; 16]);
 const HERE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
@@ -33,7 +34,7 @@ const OTHER: NodeId = NodeId(3);
 struct Rig {
     door: Door,
     shows: watch::Sender<View>,
-    admin: mpsc::Receiver<CarriedClient>,
+    admin: mpsc::Receiver<AdminClient>,
     keys: [NodeKey; 2],
     runtime: Runtime,
 }
@@ -51,7 +52,7 @@ impl Rig {
         let (shows, views) = watch::channel(View::default());
         let any = SocketAddr::new(HERE, 0);
         let key = NodeKey::make().unwrap();
-        let door = Door::open(POOL, key, any, HERE, views, limits()).unwrap();
+        let door = Door::open((POOL, 1), key, any, HERE, views, limits()).unwrap();
         let keys = [NodeKey::make().unwrap(), NodeKey::make().unwrap()];
         let reach = |key: &NodeKey| Reach::new(any, key.fingerprint());
         let nodes = vec![
@@ -59,17 +60,17 @@ impl Rig {
             node(CARRYING, reach(&keys[0])),
             node(OTHER, reach(&keys[1])),
         ];
-        let owner = Some(SERVING);
-        shows.send_replace(View { me: Some(SERVING), version: 3, owner, nodes });
+        let owners = vec![Some(SERVING)];
+        shows.send_replace(View { me: Some(SERVING), version: 3, owners, nodes });
         let (admin_to, admin) = mpsc::channel(8);
-        door.serve(Fronts { nbd: nbd(&door), s3: None, admin: admin_to });
+        door.serve(CellId::FIRST, Fronts { nbd: nbd(&door), s3: None, admin: admin_to });
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         Self { door, shows, admin, keys, runtime }
     }
 
     fn hello(from: NodeId, front_end: FrontEnd) -> Hello {
-        let (pool, to) = (POOL, SERVING);
-        Hello { front_end, pool, from, to, table_version: 3, connection: 1, client: None }
+        let (pool, cell, to) = (POOL, CellId::FIRST, SERVING);
+        Hello { front_end, pool, cell, from, to, table_version: 3, connection: 1, client: None }
     }
 
     /// What is said to a hello by the node with the first key.
@@ -80,7 +81,7 @@ impl Rig {
 
     /// A client that nodes carry, as the test wants.
     async fn raw(&self, by: usize) -> Raw {
-        let hello = Self::hello([CARRYING, OTHER][by], FrontEnd::Nbd);
+        let hello = Self::hello([CARRYING, OTHER][by], FrontEnd::Export);
         let connected = connect(&self.keys[by], self.door.reach(), &hello).await.unwrap();
         assert_eq!(connected.0, Answer::Accepted);
         Raw { link: connected.1, asked: None, received: Vec::new() }
@@ -142,22 +143,27 @@ impl Raw {
         self.asked.take().unwrap()
     }
 
+    async fn ask(&mut self, question: &ExportQuestion) -> ExportReply {
+        self.send(&question.encode().unwrap()).await.unwrap();
+        let mut buffer = vec![0; 1 << 16];
+        match receive(&mut self.link, &mut buffer).await.unwrap() {
+            Frame::Data(len) => ExportReply::decode(&buffer[..len]).unwrap(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Agrees with the client on the disk, and says so.
+    async fn begin(&mut self) {
+        let name = "disk".to_owned();
+        let open = ExportQuestion::Open { name, since: Some(Vec::new()) };
+        let ExportReply::Found(export) = self.ask(&open).await else { panic!("no disk") };
+        self.send(&begin(export)).await.unwrap();
+    }
+
     /// Opens the disk; returns once the client is told that it is open.
     async fn open(&mut self) {
-        self.take(18).await.unwrap();
-        let name = [&4u32.to_be_bytes()[..], b"disk", &[0, 0]].concat();
-        let len = u32::try_from(name.len()).unwrap().to_be_bytes();
-        let option = [&3u32.to_be_bytes()[..], b"IHAVEOPT", &7u32.to_be_bytes(), &len, &name];
-        self.send(&option.concat()).await.unwrap();
-        loop {
-            let head = self.take(20).await.unwrap();
-            let word = |at: usize| u32::from_be_bytes(head[at..at + 4].try_into().unwrap());
-            self.take(word(16) as usize).await.unwrap();
-            if word(12) == 1 {
-                return;
-            }
-            assert_eq!(word(12), 3);
-        }
+        self.begin().await;
+        assert_eq!(self.take(WORDS.len()).await.unwrap(), WORDS);
     }
 
     async fn write(&mut self, letter: u8) -> std::io::Result<()> {
@@ -177,6 +183,16 @@ impl Raw {
     }
 }
 
+/// What the client is told when the disk is open.
+const WORDS: &[u8] = b"it is open";
+
+fn begin(export: LinkExport) -> Vec<u8> {
+    let (structured_reply, allocation, changes) = (false, false, 0);
+    let words = WORDS.to_vec();
+    let begin = BeginExport { export, structured_reply, allocation, changes, words };
+    ExportQuestion::Begin(Box::new(begin)).encode().unwrap()
+}
+
 fn request(command: u16) -> Vec<u8> {
     let magic = 0x2560_9513_u32.to_be_bytes();
     [&magic[..], &[0, 0], &command.to_be_bytes(), &[0; 16], &512u32.to_be_bytes()].concat()
@@ -192,7 +208,10 @@ fn bytes_are_carried_as_they_are_and_counted() {
         let (answer, link) = connected.unwrap();
         assert_eq!(answer, Answer::Accepted);
         let (mut near, far) = UnixStream::pair().unwrap();
-        let carrying = tokio::spawn(async move { carry(&ClientStream::Unix(far), link).await });
+        let carrying = tokio::spawn(async move {
+            let client = Client::new(ClientStream::Unix(far), None);
+            carry(&client, &[], link).await
+        });
         let (front, address) = rig.admin.recv().await.unwrap();
         assert_eq!(address, client);
         let echo = tokio::spawn(async move {
@@ -214,7 +233,7 @@ fn bytes_are_carried_as_they_are_and_counted() {
         carrying.await.unwrap().unwrap();
         echo.await.unwrap();
         let told = loop {
-            let told = rig.door.watcher().nodes().swap_remove(1);
+            let told = rig.door.watcher(CellId::FIRST).nodes().swap_remove(1);
             if told.connections_open == 0 {
                 break told;
             }
@@ -222,7 +241,7 @@ fn bytes_are_carried_as_they_are_and_counted() {
         };
         let counted = (told.connections, told.received_bytes, told.sent_bytes);
         assert_eq!(counted, (1, 3_000_001, 3_000_001));
-        for metric in rig.door.watcher().metrics() {
+        for metric in rig.door.watcher(CellId::FIRST).metrics() {
             let is_counter = matches!(metric.kind, varve_access_admin::MetricKind::Counter);
             assert_eq!(metric.name.ends_with("_total"), is_counter, "{}", metric.name);
         }
@@ -240,13 +259,14 @@ fn only_who_is_meant_takes_a_link_and_only_nodes_are_let_in() {
     assert_eq!(rig.answer(&Hello { from: NodeId(9), ..hello }), Answer::NotANode);
     let s3 = Hello { front_end: FrontEnd::S3, ..hello };
     assert_eq!(rig.answer(&s3), Answer::NoFrontEnd);
+    assert_eq!(rig.answer(&Hello { cell: CellId(1), ..hello }), Answer::NotServing);
     let elsewhere = Reach { fingerprint: Fingerprint([9; 32]), ..rig.door.reach() };
     let refused = rig.runtime.block_on(connect(&rig.keys[0], elsewhere, &hello));
     assert!(refused.is_err(), "another key is there");
-    rig.shows.send_modify(|view| view.owner = Some(OTHER));
+    rig.shows.send_modify(|view| view.owners = vec![Some(OTHER)]);
     assert_eq!(rig.answer(&hello), Answer::NotServing); // D1
-    rig.shows.send_modify(|view| view.owner = view.me);
-    rig.door.close();
+    rig.shows.send_modify(|view| view.owners = vec![view.me]);
+    rig.door.close(CellId::FIRST);
     assert_eq!(rig.answer(&hello), Answer::NotServing);
 }
 
@@ -292,7 +312,35 @@ fn who_says_nothing_or_half_a_hello_or_another_version_is_let_go_of() {
             let _cut_or_ended = link.read_to_end(&mut answer).await;
             assert_eq!(answer.len(), answers);
         }
-        assert!(rig.door.watcher().nodes().iter().all(|node| node.connections == 0));
+        assert!(rig.door.watcher(CellId::FIRST).nodes().iter().all(|node| node.connections == 0));
+    });
+}
+
+#[test]
+fn who_asks_is_told_what_there_is_and_begins_only_with_what_is_still_so() {
+    let rig = Rig::new();
+    rig.runtime.block_on(async {
+        let mut link = rig.raw(0).await;
+        let names = ExportReply::Names { names: vec!["disk".to_owned()], is_last: true };
+        assert_eq!(link.ask(&ExportQuestion::List).await, names);
+        let open = |name: &str| ExportQuestion::Open { name: name.to_owned(), since: None };
+        let refused = ExportReply::Refused(ErrorKind::NotFound);
+        assert_eq!(link.ask(&open("other")).await, refused);
+        let ExportReply::Found(export) = link.ask(&open("")).await else { panic!("no disk") };
+        assert_eq!((export.name.as_str(), export.size_bytes), ("disk", 1 << 20));
+        assert!(rig.door.lobby().links().values().all(|link| link.carried.get().is_none()));
+        let other = LinkExport { read_only: true, ..export };
+        link.send(&begin(other)).await.unwrap();
+        let told = receive(&mut link.link, &mut vec![0; 1 << 16]).await;
+        assert!(matches!(told, Ok(Frame::End) | Err(_)), "its client is told {told:?}");
+        drop(link);
+        let mut silent = rig.raw(0).await;
+        silent.send(b"\x09").await.unwrap();
+        assert!(silent.take(1).await.is_err(), "what makes no sense ends the link");
+        drop(silent);
+        while !rig.door.lobby().links().is_empty() {
+            tokio::task::yield_now().await; // Nothing is over later than its link (D3).
+        }
     });
 }
 
@@ -367,7 +415,7 @@ fn a_node_that_is_out_of_the_table_has_its_links_cut() {
     let rig = Rig::new();
     rig.runtime.block_on(async {
         let (mut out, mut stays) = (rig.raw(0).await, rig.raw(1).await);
-        out.take(18).await.unwrap();
+        assert!(matches!(out.ask(&ExportQuestion::List).await, ExportReply::Names { .. }));
         rig.shows.send_modify(|view| view.nodes.retain(|node| node.id != CARRYING)); // D4
         assert!(out.take(1).await.is_err());
         stays.open().await;
@@ -379,7 +427,7 @@ async fn carried_client(
     client: ClientStream,
 ) -> (tokio::io::DuplexStream, tokio::task::JoinHandle<std::io::Result<()>>) {
     let (serving, link) = tokio::io::duplex(1 << 20);
-    (serving, tokio::spawn(async move { carry(&client, link).await }))
+    (serving, tokio::spawn(async move { carry(&Client::new(client, None), b"", link).await }))
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use tokio::sync::watch;
 use varve_membership::{Node, NodeId};
+use varve_types::CellId;
 
 /// The table, and which of its nodes this one is.
 #[derive(Clone, Debug, Default)]
@@ -10,8 +11,8 @@ pub(crate) struct View {
     pub(crate) me: Option<NodeId>,
     /// Version of the table.
     pub(crate) version: u64,
-    /// Who is to serve the pool.
-    pub(crate) owner: Option<NodeId>,
+    /// Who is to serve each cell of the pool.
+    pub(crate) owners: Vec<Option<NodeId>>,
     /// Who is there, in the order in which they joined.
     pub(crate) nodes: Vec<Node>,
 }
@@ -25,14 +26,21 @@ impl View {
         self.nodes.iter().find(|node| node.id == id)
     }
 
-    /// Whether this node is to serve the pool.
-    pub(crate) fn is_mine(&self) -> bool {
-        self.owner.is_some() && self.owner == self.me
+    /// Who is to serve a cell.
+    pub(crate) fn owner(&self, cell: CellId) -> Option<NodeId> {
+        *self.owners.get(usize::from(cell.0))?
     }
 
-    /// Where other nodes stand by, for people.
-    pub(crate) fn standing_by(&self) -> Vec<String> {
-        let others = self.nodes.iter().filter(|node| Some(node.id) != self.owner);
+    /// Whether this node is to serve a cell.
+    pub(crate) fn is_mine(&self, cell: CellId) -> bool {
+        let owner = self.owner(cell);
+        owner.is_some() && owner == self.me
+    }
+
+    /// Where nodes are that do not serve a cell, for people.
+    pub(crate) fn standing_by(&self, cell: CellId) -> Vec<String> {
+        let owner = self.owner(cell);
+        let others = self.nodes.iter().filter(|node| Some(node.id) != owner);
         others.map(|node| node.place.clone()).collect()
     }
 }

@@ -19,7 +19,7 @@ use varve_reactor::Reactor;
 use varve_reactor::port::{self, PortReceiver, PortSender};
 use varve_types::{Compression, ErrorKind};
 
-use super::{NbdPlan, Plan, Pool, open};
+use super::{NbdPlan, NbdSockets, Plan, Pool, open};
 use crate::config::Thresholds;
 use crate::daemon::backend::PoolFacts;
 use crate::daemon::objects::Objects;
@@ -120,6 +120,7 @@ impl ShardStack for MemoryStack {
             id: 1,
             name: spec.name.clone(),
             namespace: "default".to_owned(),
+            cell: None,
             size_bytes: spec.size_bytes,
             block_size_bytes: 4096,
             created_unix_ms: 0,
@@ -156,6 +157,7 @@ impl ShardStack for MemoryStack {
         ShardReport {
             status: ShardStatus {
                 shard: self.shard,
+                cell: None,
                 state: ShardState::Serving,
                 trouble: None,
                 undrained_bytes: 0,
@@ -196,8 +198,11 @@ fn plan(shared: Shared, socket: &Path) -> Plan<MemoryStack> {
     let addresses =
         vec!["127.0.0.1:0".parse().unwrap(), ListenAddress::Unix(socket.join("nbd.sock"))];
     let options = ServiceOptions::default();
-    let nbd =
-        NbdPlan { options, connections_max: 2, addresses, inherited_instead: false, open: None };
+    let nbd = NbdPlan {
+        options,
+        connections_max: 2,
+        sockets: NbdSockets::Own { addresses, inherited_instead: false },
+    };
     Plan { source: shared, facts, nbd }
 }
 
@@ -215,6 +220,7 @@ fn create(backend: &dyn AdminBackend, name: &str) {
         compression: None,
         quota_bytes: None,
         reservation: None,
+        beside: None,
     };
     answer(backend.create_volume(spec)).unwrap();
 }
@@ -290,7 +296,8 @@ fn an_address_in_use_stops_the_start() {
     let dir = tempfile::tempdir().unwrap();
     let held = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let mut plan = plan(Shared::default(), dir.path());
-    plan.nbd.addresses = vec![ListenAddress::Tcp(held.local_addr().unwrap())];
+    let addresses = vec![ListenAddress::Tcp(held.local_addr().unwrap())];
+    plan.nbd.sockets = NbdSockets::Own { addresses, inherited_instead: false };
     let refused = open(plan).map(|_| ()).unwrap_err().to_string();
     assert!(refused.contains("NBD: listen on 127.0.0.1:"), "{refused}");
 }

@@ -48,6 +48,12 @@ pub(super) fn disarm(run: &Run, name: &str, end: &VolumeMove) -> Result<Disarmed
                 }
             }
             _ if mark::of_same(run, name)?.is_some() => return Ok(Disarmed::Arrived),
+            // The source may have been restored from before it left.
+            Some(moves) if mark::is_from_source(run, &moves) => {
+                return Err(Failure::new(format!(
+                    "the target's volume {name} arrived from there with a snapshot that the source's does not have: was the source restored, or made anew? What is at the target may be newer"
+                )));
+            }
             _ if !has_common(run, name)? => return Ok(Disarmed::Safe), // B3
             _ => {
                 return Err(Failure::new(format!(

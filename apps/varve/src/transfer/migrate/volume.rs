@@ -113,6 +113,12 @@ fn stage(run: &Run, name: &str, there: &Option<Volume>, here: &Option<Volume>) -
             format!("volume {name} is on its way from the target"),
             "finish that move first, or --cancel it",
         ),
+        (_, None, Some(Arrived)) => refuse(
+            format!(
+                "the target's volume {name} arrived from the source, which has another one of that name in use by now"
+            ),
+            "clone the source's under another name and delete it; run the command again then, and the target's is what it is",
+        ),
         (_, _, None | Some(Arrived)) if here.is_some() => refuse(
             format!("the target has another volume {name}"),
             "delete or clone one of the two: a volume keeps its name. If the source's refuses writes, --cancel gives it back",
@@ -168,9 +174,17 @@ fn leave(run: &Run, name: &str, keep_source: bool) -> Result<Option<VolumeMove>>
         Some(left) if left.state == MoveState::Left && (mark::is_kept(&left) || !keep_source) => {
             Ok(Some(left))
         }
-        moves => {
+        // It is not what the mark was looked at for any more.
+        None => Err(not_there(run, name)),
+        Some(moves)
+            if !matches!(moves.state, MoveState::Leaving | MoveState::Left)
+                || !run.target.is_peer_of(&moves) =>
+        {
+            Err(not_there(run, name))
+        }
+        Some(moves) => {
             let left = mark::left(run, &mark, keep_source);
-            run.source.step(name, moves.as_ref(), Some(left.clone())).map_err(|failure| {
+            run.source.step(name, Some(&moves), Some(left.clone())).map_err(|failure| {
                 failure.prefixed(&format!(
                     "volume {name} is in use at the target, and out of use at the source, where it is still; run the command again to finish. \
                      Before that: "

@@ -1,11 +1,14 @@
 //! `varve volume snapshot list`: snapshots of one volume, or of all.
 
+use std::collections::BTreeSet;
+
 use clap::Args;
 use serde_json::json;
 use varve_access_admin::v1::{self, SnapshotPage};
 use varve_types::ByteCount;
 
 use crate::age;
+use crate::cells;
 use crate::cli::{self, Format};
 use crate::client::{Client, percent_encoded, volume_path};
 use crate::failure::Result;
@@ -37,21 +40,22 @@ impl List {
         }
         let of = self.volume.as_deref().map(percent_encoded);
         let of = of.map_or_else(String::new, |volume| format!("&volume={volume}"));
-        let mut snapshots = Vec::new();
+        let (mut snapshots, mut missing) = (Vec::new(), BTreeSet::new());
         let mut after = String::new();
         loop {
             let page =
                 client.get::<SnapshotPage>(&format!("/v1/snapshots?limit=1000{of}{after}"))?;
             snapshots.extend(page.value.snapshots);
+            missing.extend(page.value.missing_cells);
             match page.value.next {
                 Some(next) => after = format!("&after={}", percent_encoded(&next)),
                 None => break,
             }
         }
         if self.format.json {
-            return Ok(format!("{:#}\n", json!({ "snapshots": snapshots })));
+            return Ok(cells::listed("snapshots", json!(snapshots), &missing));
         }
-        if snapshots.is_empty() {
+        if snapshots.is_empty() && missing.is_empty() {
             return Ok(NO_SNAPSHOTS.to_owned());
         }
         let rows: Vec<Vec<String>> = snapshots.iter().map(row).collect();
@@ -61,7 +65,7 @@ impl List {
             ("PROTECTED", Align::Left),
             ("CREATED", Align::Right),
         ];
-        Ok(table::columns(&header, &rows))
+        Ok(table::columns(&header, &rows) + &cells::without(&missing))
     }
 }
 

@@ -1,0 +1,117 @@
+//! The cells of the pool as the admin API reaches them, wherever they are served.
+
+use std::io;
+use std::sync::Arc;
+
+use http_body_util::Empty;
+use hyper::body::Bytes;
+use hyper::client::conn::http1;
+use hyper::{Request, StatusCode, header};
+use hyper_util::rt::TokioIo;
+use tokio::net::UnixStream;
+use tokio::time::Instant;
+use varve_membership::link::FrontEnd;
+use varve_types::CellId;
+
+use super::admin::{BoxedStream, Cells};
+use super::{HOLD_MAX, Reception};
+use crate::client::volume_path;
+use crate::daemon::links::{Client, ClientStream, NoWay, RETRY_PAUSE, Way};
+use crate::daemon::names::Told;
+
+/// See the module.
+pub(super) struct CellsOfAdmin(pub(super) Arc<Reception>);
+
+impl CellsOfAdmin {
+    /// A connection, if there is a way.
+    async fn try_connect(&self, cell: CellId) -> Result<io::Result<BoxedStream>, NoWay> {
+        let way = self.0.ways.find(FrontEnd::Admin, cell, None).await?;
+        let place = match &way {
+            Way::Here => Some(self.0.place(FrontEnd::Admin, cell).await?),
+            Way::There(_) => None,
+        };
+        let (here, there) = match UnixStream::pair() {
+            Ok((here, there)) => (here, ClientStream::Unix(there)),
+            Err(error) => return Ok(Err(error)),
+        };
+        match (way, place) {
+            (Way::There(line), _) => {
+                let reception = Arc::clone(&self.0);
+                let carried =
+                    async move { reception.ways.carry(line, &Client::new(there, None), &[]).await };
+                tokio::spawn(carried);
+            }
+            (Way::Here, Some(place)) => place.serve(there),
+            (Way::Here, None) => unreachable!("a way here has a place"),
+        }
+        Ok(Ok(Box::new(here)))
+    }
+}
+
+impl CellsOfAdmin {
+    /// Whether a cell has a volume.
+    async fn has(&self, cell: CellId, volume: &str) -> io::Result<bool> {
+        let stream = TokioIo::new(self.connect(cell).await?);
+        let (mut sender, connection) = http1::handshake(stream).await.map_err(io::Error::other)?;
+        tokio::spawn(connection); // It ends with the answer.
+        let request = Request::get(volume_path(volume)).header(header::HOST, "localhost");
+        let request = request.body(Empty::<Bytes>::new()).map_err(io::Error::other)?;
+        let answer = sender.send_request(request).await.map_err(io::Error::other)?;
+        match answer.status() {
+            StatusCode::NOT_FOUND => Ok(false),
+            status if status.is_success() => Ok(true),
+            status => Err(io::Error::other(format!("it answers with {status}"))),
+        }
+    }
+}
+
+impl Cells for CellsOfAdmin {
+    fn count(&self) -> u16 {
+        self.0.ways.cells()
+    }
+
+    async fn connect(&self, cell: CellId) -> io::Result<BoxedStream> {
+        let until = Instant::now() + HOLD_MAX;
+        loop {
+            match self.try_connect(cell).await {
+                Ok(connected) => return connected,
+                Err(NoWay::Never(answer)) => return Err(io::Error::other(answer.to_string())),
+                Err(NoWay::NotYet(why)) if Instant::now() >= until => {
+                    return Err(io::Error::other(why)); // F1
+                }
+                Err(NoWay::NotYet(_)) => tokio::time::sleep(RETRY_PAUSE).await,
+            }
+        }
+    }
+
+    async fn cell_of_volume(&self, name: &str) -> Result<Option<CellId>, String> {
+        self.0.cell_of(name).await
+    }
+}
+
+impl Reception {
+    /// The cell that has the volume of an export's name; `None` where there is none, or only one. Which one has it whose entry is damaged, they say themselves.
+    pub(super) async fn cell_of(self: &Arc<Self>, export: &str) -> Result<Option<CellId>, String> {
+        let Some(names) = &self.names else { return Ok(None) };
+        match names.look(export).await {
+            Told::Cell(cell) => Ok(Some(cell)),
+            Told::Nobody => Ok(None),
+            Told::Not(why) => Err(why),
+            Told::Damaged => {
+                tracing::warn!(
+                    export,
+                    "the entry of a name is damaged: all cells are asked for it"
+                );
+                let volume = export.split_once('@').map_or(export, |(volume, _)| volume);
+                let cells = CellsOfAdmin(Arc::clone(self));
+                for cell in (0..self.ways.cells()).map(CellId) {
+                    let has = cells.has(cell, volume).await;
+                    if has.map_err(|error| format!("cell {cell} is asked for it: {error}"))? {
+                        return Ok(Some(cell));
+                    }
+                }
+                Ok(None)
+            }
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! The sockets that clients connect to, as long as the node is there.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use tokio::net::{TcpListener, UnixListener};
+use varve_access_admin::ListenAddress;
+use varve_access_nbd::StdListener;
+use varve_membership::link::FrontEnd;
+
+use crate::config::{S3Listen, Settings};
+use crate::daemon::links::ClientStream;
+use crate::daemon::pool::{admin_address, nbd_sockets, unable_to_listen};
+use crate::failure::{Failure, Result};
+
+/// See the module.
+pub(crate) struct FrontSockets {
+    /// As the settings have them.
+    pub(crate) nbd: Vec<StdListener>,
+    pub(crate) s3: Arc<S3Socket>,
+    /// The admin API's.
+    pub(crate) admin: Vec<varve_access_admin::Listener>,
+}
+
+/// That of S3.
+pub(crate) enum S3Socket {
+    /// Nobody wants it.
+    Off,
+    /// Nobody asked for it, and the default address is taken.
+    Failed(Failure),
+    /// It is there.
+    At(std::net::TcpListener, SocketAddr),
+}
+
+impl FrontSockets {
+    /// Listens where the settings say, beside the admin API's sockets.
+    pub(crate) fn bind(
+        settings: &Settings,
+        admin: Vec<varve_access_admin::Listener>,
+    ) -> Result<Self> {
+        let nbd = nbd_sockets(&settings.nbd_addresses(), settings.nbd_listen.is_empty());
+        let nbd = nbd.map_err(|error| unable_to_listen(&error))?;
+        let s3 = match &settings.s3.asked() {
+            S3Listen::Off => S3Socket::Off,
+            S3Listen::At(ListenAddress::Tcp(address)) => listen_s3(*address)?,
+            S3Listen::At(address) => {
+                return Err(Failure::misuse(format!("S3 listener {address} is no TCP address")));
+            }
+            S3Listen::Default => listen_s3(S3Listen::DEFAULT).unwrap_or_else(|failure| {
+                tracing::warn!(why = failure.what(), "S3 is not served");
+                S3Socket::Failed(failure)
+            }),
+        };
+        Ok(Self { nbd, s3: Arc::new(s3), admin })
+    }
+
+    /// Where clients of NBD connect.
+    pub(super) fn nbd_addresses(&self) -> Vec<ListenAddress> {
+        self.nbd.iter().map(|socket| admin_address(&socket.address())).collect()
+    }
+
+    /// What accepts from them.
+    pub(super) fn listeners(&self) -> io::Result<Vec<(FrontEnd, ClientListener)>> {
+        let mut listeners = Vec::new();
+        for socket in &self.nbd {
+            let listener = match socket {
+                StdListener::Unix(socket, _) | StdListener::Inherited(socket) => {
+                    ClientListener::unix(socket.try_clone()?)?
+                }
+                StdListener::Tcp(socket) => ClientListener::tcp(socket.try_clone()?)?,
+            };
+            listeners.push((FrontEnd::Export, listener));
+        }
+        if let S3Socket::At(socket, _) = &*self.s3 {
+            listeners.push((FrontEnd::S3, ClientListener::tcp(socket.try_clone()?)?));
+        }
+        for listener in &self.admin {
+            let fd = listener.as_fd().try_clone_to_owned()?;
+            let listener = match listener.address() {
+                ListenAddress::Unix(_) => ClientListener::unix(fd.into())?,
+                ListenAddress::Tcp(_) => ClientListener::tcp(fd.into())?,
+            };
+            listeners.push((FrontEnd::Admin, listener));
+        }
+        Ok(listeners)
+    }
+}
+
+impl Drop for FrontSockets {
+    /// Files of sockets that nobody listens on any more are in the way of whoever looks for a server.
+    fn drop(&mut self) {
+        for socket in &self.nbd {
+            if let StdListener::Unix(_, path) = socket {
+                // Somebody may have removed it.
+                let _ = std::fs::remove_file(path);
+            }
+        }
+    }
+}
+
+fn listen_s3(address: SocketAddr) -> Result<S3Socket> {
+    let bound = std::net::TcpListener::bind(address);
+    let bound = bound.and_then(|socket| Ok((socket.local_addr()?, socket)));
+    let (at, socket) = bound.map_err(|error| {
+        Failure::new(format!("S3: listen on {address}: {error}"))
+            .hint("see whether another process holds the address, choose another with --s3, or none with --s3 none")
+    })?;
+    Ok(S3Socket::At(socket, at))
+}
+
+/// Accepts clients.
+pub(super) enum ClientListener {
+    Unix(UnixListener),
+    Tcp(TcpListener),
+}
+
+impl ClientListener {
+    fn unix(socket: std::os::unix::net::UnixListener) -> io::Result<Self> {
+        socket.set_nonblocking(true)?;
+        UnixListener::from_std(socket).map(Self::Unix)
+    }
+
+    fn tcp(socket: std::net::TcpListener) -> io::Result<Self> {
+        socket.set_nonblocking(true)?;
+        TcpListener::from_std(socket).map(Self::Tcp)
+    }
+
+    pub(super) async fn accept(&self) -> io::Result<ClientStream> {
+        match self {
+            Self::Unix(socket) => {
+                socket.accept().await.map(|(stream, _)| ClientStream::Unix(stream))
+            }
+            Self::Tcp(socket) => {
+                let (stream, address) = socket.accept().await?;
+                stream.set_nodelay(true)?;
+                Ok(ClientStream::Tcp(stream, address))
+            }
+        }
+    }
+}

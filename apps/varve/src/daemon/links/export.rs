@@ -1,0 +1,126 @@
+//! The serving side of a link to exports, until its client is served: which exports there are, asked by who agrees with the client, and with which one to begin.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::UnixStream;
+use tokio::sync::oneshot;
+use varve_access_nbd::{
+    Agreed, Answer, Carried, Contexts, ExportInfo, Found, Negotiated, OpenRequest, Since, Usage,
+};
+use varve_membership::link::{
+    BeginExport, DATA_BYTES_MAX, ExportQuestion, ExportReply, Frame, LinkExport,
+};
+use varve_types::{CellId, ErrorKind};
+
+use super::deliver::Link;
+use super::door::Lobby;
+use super::link::{FrameBuffer, receive, senseless};
+
+/// Longer than a client has for its handshake, with all that it may wait for meanwhile.
+const SILENCE_MAX: Duration = Duration::from_secs(60);
+
+/// Somebody who is told, and the answer; an error when nobody answers.
+pub(crate) fn answer<T: Send + 'static>() -> (Answer<T>, oneshot::Receiver<Result<T, ErrorKind>>) {
+    let (tell, told) = oneshot::channel();
+    // Whoever asked may have gone.
+    (Box::new(move |answer| drop(tell.send(answer))), told)
+}
+
+/// An export as links say it.
+pub(crate) fn said(found: Found) -> LinkExport {
+    let Found { name, info, since } = found;
+    let ExportInfo { size_bytes, block_bytes, read_only } = info;
+    LinkExport { name, size_bytes, block_bytes, read_only, since }
+}
+
+/// An export as NBD means it.
+pub(crate) fn meant(export: LinkExport) -> Found {
+    let LinkExport { name, size_bytes, block_bytes, read_only, since } = export;
+    Found { name, info: ExportInfo { size_bytes, block_bytes, read_only }, since }
+}
+
+/// Answers questions until the client is to be served; this side's end of its connection, if it ever is.
+pub(super) async fn converse(
+    lobby: &Lobby,
+    link: &Link,
+    number: u64,
+    mut stream: impl AsyncRead + AsyncWrite + Unpin,
+) -> io::Result<Option<UnixStream>> {
+    let mut buffer = vec![0; DATA_BYTES_MAX];
+    loop {
+        let received = tokio::time::timeout(SILENCE_MAX, receive(&mut stream, &mut buffer)).await;
+        let len = match received.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))? {
+            Ok(Frame::Data(len)) => len,
+            Ok(Frame::End) => return Ok(None),
+            Ok(_) => return Err(senseless("no client is served yet")),
+            // The client wanted nothing.
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let question = ExportQuestion::decode(&buffer[..len]).map_err(io::Error::other)?;
+        let replies = match question {
+            ExportQuestion::List => list(lobby, link.cell).await?,
+            ExportQuestion::Open { name, since } => {
+                let since = since.map_or(Since::Listed, Since::Named);
+                vec![open(lobby, link.cell, OpenRequest { name, since }).await?]
+            }
+            ExportQuestion::Begin(begun) => return begin(lobby, link, number, *begun).map(Some),
+        };
+        for reply in replies {
+            let message = reply.encode().ok_or_else(|| senseless("a reply is too long"))?;
+            FrameBuffer::new().send_copy(&message, &mut stream).await?;
+        }
+    }
+}
+
+/// It serves no more: who asks finds out who does.
+fn closed<T>(_: T) -> io::Error {
+    io::ErrorKind::ConnectionAborted.into()
+}
+
+async fn list(lobby: &Lobby, cell: CellId) -> io::Result<Vec<ExportReply>> {
+    let (answer, told) = answer();
+    lobby.here(cell, |fronts| fronts.nbd.list(answer)).ok_or_else(|| closed(()))?;
+    Ok(match told.await.map_err(closed)? {
+        Ok(names) => ExportReply::names(&names),
+        Err(kind) => vec![ExportReply::Refused(kind)],
+    })
+}
+
+async fn open(lobby: &Lobby, cell: CellId, request: OpenRequest) -> io::Result<ExportReply> {
+    let (answer, told) = answer();
+    lobby.here(cell, |fronts| fronts.nbd.look(request, answer)).ok_or_else(|| closed(()))?;
+    Ok(match told.await.map_err(closed)? {
+        Ok(found) => ExportReply::Found(said(found)),
+        Err(kind) => ExportReply::Refused(kind),
+    })
+}
+
+/// Hands the client to a thread that serves NBD.
+fn begin(
+    lobby: &Lobby,
+    link: &Link,
+    number: u64,
+    BeginExport { export, structured_reply, allocation, changes, words }: BeginExport,
+) -> io::Result<UnixStream> {
+    let (here, there) = std::os::unix::net::UnixStream::pair()?;
+    here.set_nonblocking(true)?;
+    let here = UnixStream::from_std(here)?;
+    let negotiated = Negotiated { structured_reply, contexts: Contexts { allocation, changes } };
+    let export = meant(export);
+    let usage = Usage::of(negotiated);
+    let agreed = Agreed { export, negotiated, usage, words, early: Vec::new(), session: None };
+    let is_taken = lobby.here(link.cell, |fronts| {
+        // Openings must find it before its client may be told that the export is open (D3).
+        let carried = Arc::clone(link.carried.get_or_init(|| Arc::new(Carried::new(number))));
+        fronts.nbd.begin(there.into(), agreed, Some(carried))
+    });
+    if is_taken == Some(true) {
+        return Ok(here);
+    }
+    tracing::debug!(node = %link.node, "a carried connection is refused");
+    Err(io::ErrorKind::ConnectionRefused.into())
+}

@@ -1,0 +1,203 @@
+//! The way of a client to the node that serves a cell, from whichever node took it.
+//!
+//! W1. Nobody is sent to a node but by the table of nodes: who it names, by the key that it has of it.
+//! W2. A way leads to one life of one node. Once the table names another one it leads nowhere.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use tokio::net::TcpStream;
+use tokio::runtime::Handle;
+use tokio_rustls::client::TlsStream;
+use varve_membership::NodeId;
+use varve_membership::link::{
+    Answer, DATA_BYTES_MAX, ExportQuestion, ExportReply, Frame, FrontEnd, Hello,
+};
+use varve_types::CellId;
+
+use super::carry::carry;
+use super::client::Client;
+use super::door::{Fronts, Lobby};
+use super::link::{FrameBuffer, connect, receive, senseless};
+
+/// Between two attempts to find one.
+pub(crate) const RETRY_PAUSE: Duration = Duration::from_millis(100);
+
+/// Finds ways.
+pub(crate) struct Ways {
+    lobby: Arc<Lobby>,
+    numbers: AtomicU64,
+}
+
+/// Where a cell is served.
+pub(crate) enum Way {
+    /// By this node.
+    Here,
+    /// By another one, to which there is a link.
+    There(Box<Line>),
+}
+
+/// A link to the node that serves a cell.
+pub(crate) struct Line {
+    to: NodeId,
+    /// Which that node is to serve.
+    cell: CellId,
+    stream: TlsStream<TcpStream>,
+}
+
+/// Why there is none.
+pub(crate) enum NoWay {
+    /// Nobody serves the cell, or who does is not ready.
+    NotYet(String),
+    /// It is of no use to try again.
+    Never(Answer),
+}
+
+impl NoWay {
+    pub(crate) fn not_yet(why: &str) -> Self {
+        Self::NotYet(why.to_owned())
+    }
+}
+
+impl Ways {
+    pub(super) fn new(lobby: Arc<Lobby>) -> Self {
+        Self { lobby, numbers: AtomicU64::new(1) }
+    }
+
+    /// The threads that carry.
+    pub(crate) fn threads(&self) -> &Handle {
+        &self.lobby.threads
+    }
+
+    /// Where clients of a cell go that this node serves; `None` when it does not serve it now. Nobody waits in `with`.
+    pub(crate) fn here<T>(&self, cell: CellId, with: impl FnOnce(&Fronts) -> T) -> Option<T> {
+        self.lobby.here(cell, with)
+    }
+
+    /// How many cells the pool has.
+    pub(crate) fn cells(&self) -> u16 {
+        self.lobby.cells
+    }
+
+    /// A way to a cell for a client of `front_end`, by the table as it is now.
+    pub(crate) async fn find(
+        &self,
+        front_end: FrontEnd,
+        cell: CellId,
+        client: Option<std::net::SocketAddr>,
+    ) -> Result<Way, NoWay> {
+        let view = self.lobby.views.borrow().clone();
+        let from =
+            view.me.ok_or_else(|| NoWay::not_yet("this node has not joined the others yet"))?;
+        if view.is_mine(cell) {
+            let is_ready = self.here(cell, |_| ()).is_some();
+            let not_ready = || NoWay::not_yet("this node has not opened the pool yet");
+            return if is_ready { Ok(Way::Here) } else { Err(not_ready()) };
+        }
+        let owner = view.owner(cell).and_then(|owner| view.node(owner));
+        let owner = owner.ok_or_else(|| NoWay::not_yet("nobody is to serve the pool"))?;
+        let reach =
+            owner.reach.ok_or_else(|| NoWay::not_yet("a node of an earlier version serves it"))?;
+        let hello = Hello {
+            front_end,
+            pool: self.lobby.pool,
+            cell,
+            from,
+            to: owner.id,
+            table_version: view.version,
+            connection: self.numbers.fetch_add(1, Ordering::Relaxed),
+            client,
+        };
+        let connected = tokio::select! {
+            connected = connect(&self.lobby.key, reach, &hello) => connected,
+            () = self.leads_nowhere(owner.id, cell) => {
+                return Err(NoWay::not_yet("another node is to serve the pool"));
+            }
+        };
+        match connected {
+            Ok((Answer::Accepted, stream)) => {
+                Ok(Way::There(Box::new(Line { to: owner.id, cell, stream })))
+            }
+            Ok((
+                answer @ (Answer::OtherVersion { .. } | Answer::OtherPool | Answer::NoFrontEnd),
+                _,
+            )) => Err(NoWay::Never(answer)),
+            Ok((answer, _)) => Err(NoWay::NotYet(answer.to_string())),
+            Err(error) => Err(NoWay::NotYet(format!("connect to {}: {error}", reach.address))),
+        }
+    }
+
+    /// Whether it leads to who serves (W2).
+    pub(crate) fn leads(&self, line: &Line) -> bool {
+        self.lobby.views.borrow().owner(line.cell) == Some(line.to)
+    }
+
+    /// Returns once ways to that node for that cell lead nowhere (W2).
+    async fn leads_nowhere(&self, to: NodeId, cell: CellId) {
+        let mut views = self.lobby.views.clone();
+        // Without anybody who tells what the table says, nothing leads anywhere.
+        let _ = views.wait_for(|view| view.owner(cell) != Some(to)).await;
+    }
+
+    /// Asks for exports; what comes is handed to `reply` until that says that it was the last one.
+    pub(crate) async fn ask(
+        &self,
+        line: &mut Line,
+        question: &ExportQuestion,
+        reply: impl FnMut(ExportReply) -> bool,
+    ) -> io::Result<()> {
+        let (to, cell) = (line.to, line.cell);
+        tokio::select! {
+            asked = line.ask(question, reply) => asked,
+            () = self.leads_nowhere(to, cell) => Err(io::Error::other("another node is to serve the pool")),
+        }
+    }
+
+    /// Carries a client until either side ends it, or the way leads nowhere; `early` is what came of it before.
+    pub(crate) async fn carry(&self, line: Box<Line>, client: &Client, early: &[u8]) {
+        let Line { to, cell, stream } = *line;
+        let ended = tokio::select! {
+            ended = carry(client, early, stream) => ended,
+            () = self.leads_nowhere(to, cell) => Err(io::Error::other("another node is to serve the pool")),
+        };
+        if let Err(error) = ended {
+            tracing::debug!(%error, "a carried connection broke");
+        }
+    }
+}
+
+impl Line {
+    /// The cell that it leads to.
+    pub(crate) fn cell(&self) -> CellId {
+        self.cell
+    }
+
+    /// Says something about exports.
+    pub(crate) async fn say(&mut self, question: &ExportQuestion) -> io::Result<()> {
+        let message = question.encode().ok_or_else(|| senseless("a question is too long"))?;
+        FrameBuffer::new().send_copy(&message, &mut self.stream).await
+    }
+
+    async fn ask(
+        &mut self,
+        question: &ExportQuestion,
+        mut reply: impl FnMut(ExportReply) -> bool,
+    ) -> io::Result<()> {
+        self.say(question).await?;
+        let mut buffer = vec![0; DATA_BYTES_MAX];
+        loop {
+            match receive(&mut self.stream, &mut buffer).await? {
+                Frame::Data(len) => {
+                    let message = ExportReply::decode(&buffer[..len]);
+                    if reply(message.map_err(io::Error::other)?) {
+                        return Ok(());
+                    }
+                }
+                Frame::End => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Frame::Ask(_) | Frame::Told(_) => return Err(senseless("no client is served yet")),
+            }
+        }
+    }
+}

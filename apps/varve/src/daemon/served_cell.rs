@@ -1,0 +1,91 @@
+//! A cell that this daemon serves: the pool itself, unless that has several.
+
+use std::time::Instant;
+
+use tokio::sync::mpsc;
+use varve_access_admin::{Accepted, LimitsConfig, Listener, serve};
+use varve_types::CellId;
+
+use crate::config::Settings;
+use crate::daemon::backend::PoolFacts;
+use crate::daemon::engine_stack::{EngineSource, EngineStack};
+use crate::daemon::files;
+use crate::daemon::front::S3Socket;
+use crate::daemon::home::Home;
+use crate::daemon::links::{Door, Fronts};
+use crate::daemon::pool::{self, NbdPlan, Plan, Pool};
+use crate::daemon::pool_media::PoolMedia;
+use crate::daemon::s3::S3;
+use crate::failure::{Failure, Result};
+
+/// Callers of the admin API that the node has accepted, and that may wait to be served.
+const TAKEN_WAITING_MAX: usize = 64;
+
+/// See the module.
+pub(super) struct ServedCell {
+    pub(super) pool: Pool<EngineStack>,
+    pub(super) s3: S3,
+    cell: CellId,
+    /// Callers of the admin API that the node has accepted.
+    accepted: Option<Accepted>,
+}
+
+impl ServedCell {
+    /// Opens it; clients of the node, if this is one, are let in then. Blocks.
+    pub(super) fn open(
+        settings: &Settings,
+        home: &Home,
+        media: PoolMedia,
+        nbd: NbdPlan,
+        door: Option<&Door>,
+        s3: Option<&S3Socket>,
+    ) -> Result<Self> {
+        let (begin, cell) = (Instant::now(), media.cell());
+        let source = EngineSource::new(settings, media);
+        let facts = files::facts(settings, &source, home.drives(), home.journal())?;
+        let facts = PoolFacts { nodes: door.map(|door| door.watcher(cell)), ..facts };
+        let pool = pool::open(Plan::<EngineStack> { facts, source, nbd })?;
+        let open_ms = u64::try_from(begin.elapsed().as_millis()).unwrap_or(u64::MAX);
+        tracing::info!(open_ms, pool = pool.summary(), "pool open");
+        let s3 = if cell == CellId::FIRST {
+            S3::start(settings, s3, pool.object_links()?)?
+        } else {
+            S3::Off
+        };
+        let mut accepted = None;
+        if let Some(door) = door {
+            let (admin, taken) = mpsc::channel(TAKEN_WAITING_MAX);
+            accepted = Some(taken);
+            door.serve(cell, Fronts { nbd: pool.nbd_dealer(), s3: s3.taker(), admin });
+        }
+        Ok(Self { pool, s3, cell, accepted })
+    }
+
+    /// Serves the admin API and watches the pool, until told to end.
+    pub(super) async fn serve(
+        &mut self,
+        listeners: Vec<Listener>,
+        until: impl Future<Output = ()>,
+    ) -> Result<()> {
+        let watching = self.pool.watch_fill();
+        let backend = self.pool.backend(self.s3.objects());
+        let limits = LimitsConfig::default();
+        tokio::select! {
+            () = serve(listeners, self.accepted.take(), backend, limits, until) => Ok(()),
+            failure = self.pool.failed() => Err(failure),
+            never = watching => match never {},
+        }
+    }
+
+    /// Lets nobody in any more, answers what is under way, and leaves a clean cell. Blocks.
+    pub(super) fn close(self, door: Option<&Door>) -> Result<()> {
+        let Self { pool, s3, cell, accepted } = self;
+        if let Some(door) = door {
+            door.close(cell);
+        }
+        drop(accepted);
+        // Its requests go to every shard, so it ends first.
+        drop(s3);
+        pool.close().map_err(|failure| Failure::new(format!("close the pool: {failure}")))
+    }
+}

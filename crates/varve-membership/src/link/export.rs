@@ -1,0 +1,405 @@
+//! What is asked and answered on a link of the front-end [`Export`](super::FrontEnd::Export) before a client's bytes go over it. Each message is the data of one frame.
+//!
+//! ```text
+//!  question  1 list | 2 open: name, since | 3 begin: export, flags u8, changes u8, words u32 + bytes
+//!  reply     1 names: last u8, names | 2 found: export | 3 refused: kind u8
+//!  export    name, size u64, block u32, read only u8, names of snapshots
+//!  since     0 listed | 1 named: names
+//! ```
+//! A name is u16 + bytes of UTF-8, names are u16 + so many of them. Of the flags, 1 stands for structured replies and 2 for `base:allocation`.
+//!
+//! E1. After [`ExportQuestion::Begin`] there is no reply: what comes is the client's.
+
+use varve_stdx::{Reader, Short};
+use varve_types::ErrorKind;
+
+use super::frame::DATA_BYTES_MAX;
+use super::hello::{damaged, short};
+use crate::Result;
+
+/// What who carries asks.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum ExportQuestion {
+    /// The names of all exports.
+    List,
+    /// An export. It is not open afterwards.
+    Open {
+        /// Its name; empty: the only one there is.
+        name: String,
+        /// Snapshots of it that matter: those of these names, or what there is.
+        since: Option<Vec<String>>,
+    },
+    /// The client is to be served now (E1).
+    Begin(Box<BeginExport>),
+}
+
+/// What who serves replies.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum ExportReply {
+    /// Some of the names.
+    Names {
+        /// They.
+        names: Vec<String>,
+        /// Whether no more follow.
+        is_last: bool,
+    },
+    /// An export.
+    Found(LinkExport),
+    /// What was asked for cannot be had.
+    Refused(ErrorKind),
+}
+
+/// An export as it was found.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LinkExport {
+    /// Its proper name.
+    pub name: String,
+    /// Its size.
+    pub size_bytes: u64,
+    /// Requests aligned to this many bytes are the cheapest.
+    pub block_bytes: u32,
+    /// Whether it can be read only.
+    pub read_only: bool,
+    /// Snapshots of it that were asked for, and are there.
+    pub since: Vec<String>,
+}
+
+/// What was agreed on with a client.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct BeginExport {
+    /// What it is to be served, as it was told.
+    pub export: LinkExport,
+    /// Reads are answered in chunks.
+    pub structured_reply: bool,
+    /// `base:allocation` was selected.
+    pub allocation: bool,
+    /// How many contexts of changes were.
+    pub changes: u8,
+    /// What it is to be told once the export is open.
+    pub words: Vec<u8>,
+}
+
+impl ExportQuestion {
+    /// The bytes of the message; `None` when they are more than a frame holds.
+    #[must_use]
+    pub fn encode(&self) -> Option<Vec<u8>> {
+        let mut out = Vec::new();
+        match self {
+            Self::List => out.push(1),
+            Self::Open { name, since } => {
+                out.push(2);
+                put_name(&mut out, name)?;
+                out.push(u8::from(since.is_some()));
+                if let Some(since) = since {
+                    put_names(&mut out, since)?;
+                }
+            }
+            Self::Begin(begin) => {
+                let BeginExport { export, structured_reply, allocation, changes, words } = &**begin;
+                out.push(3);
+                export.put(&mut out)?;
+                out.push(u8::from(*structured_reply) | u8::from(*allocation) << 1);
+                out.push(*changes);
+                out.extend(u32::try_from(words.len()).ok()?.to_le_bytes());
+                out.extend(words);
+            }
+        }
+        (out.len() <= DATA_BYTES_MAX).then_some(out)
+    }
+
+    /// What the bytes say.
+    ///
+    /// # Errors
+    /// [`Error::Hello`](crate::Error::Hello).
+    pub fn decode(bytes: &[u8]) -> Result<Self> {
+        whole(bytes, |reader| {
+            Ok(match reader.u8()? {
+                1 => Some(Self::List),
+                2 => open(reader)?,
+                3 => begin(reader)?.map(|begin| Self::Begin(Box::new(begin))),
+                _ => None,
+            })
+        })
+    }
+}
+
+impl ExportReply {
+    /// Names, in as many replies as they need.
+    #[must_use]
+    pub fn names(names: &[String]) -> Vec<Self> {
+        let mut replies = Vec::new();
+        let (mut part, mut bytes) = (Vec::new(), 0);
+        for name in names {
+            if bytes + name.len() > DATA_BYTES_MAX / 2 {
+                let names = std::mem::take(&mut part);
+                replies.push(Self::Names { names, is_last: false });
+                bytes = 0;
+            }
+            bytes += 2 + name.len();
+            part.push(name.clone());
+        }
+        replies.push(Self::Names { names: part, is_last: true });
+        replies
+    }
+
+    /// The bytes of the message; `None` when they are more than a frame holds.
+    #[must_use]
+    pub fn encode(&self) -> Option<Vec<u8>> {
+        let mut out = Vec::new();
+        match self {
+            Self::Names { names, is_last } => {
+                out.extend([1, u8::from(*is_last)]);
+                put_names(&mut out, names)?;
+            }
+            Self::Found(export) => {
+                out.push(2);
+                export.put(&mut out)?;
+            }
+            Self::Refused(kind) => out.extend([3, code(*kind)]),
+        }
+        (out.len() <= DATA_BYTES_MAX).then_some(out)
+    }
+
+    /// What the bytes say.
+    ///
+    /// # Errors
+    /// [`Error::Hello`](crate::Error::Hello).
+    pub fn decode(bytes: &[u8]) -> Result<Self> {
+        whole(bytes, |reader| {
+            Ok(match reader.u8()? {
+                1 => {
+                    let Some(is_last) = flag(reader)? else { return Ok(None) };
+                    names(reader)?.map(|names| Self::Names { names, is_last })
+                }
+                2 => LinkExport::read(reader)?.map(Self::Found),
+                3 => {
+                    let found = reader.u8()?;
+                    KINDS.into_iter().find(|kind| code(*kind) == found).map(Self::Refused)
+                }
+                _ => None,
+            })
+        })
+    }
+}
+
+impl LinkExport {
+    fn put(&self, out: &mut Vec<u8>) -> Option<()> {
+        put_name(out, &self.name)?;
+        out.extend(self.size_bytes.to_le_bytes());
+        out.extend(self.block_bytes.to_le_bytes());
+        out.push(u8::from(self.read_only));
+        put_names(out, &self.since)
+    }
+
+    fn read(reader: &mut Reader<'_>) -> Read<Self> {
+        let Some(name) = name(reader)? else { return Ok(None) };
+        let (size_bytes, block_bytes) = (reader.u64()?, reader.u32()?);
+        let Some(read_only) = flag(reader)? else { return Ok(None) };
+        let Some(since) = names(reader)? else { return Ok(None) };
+        Ok(Some(Self { name, size_bytes, block_bytes, read_only, since }))
+    }
+}
+
+/// `None`: it makes no sense.
+type Read<T> = std::result::Result<Option<T>, Short>;
+
+fn open(reader: &mut Reader<'_>) -> Read<ExportQuestion> {
+    let Some(name) = name(reader)? else { return Ok(None) };
+    Ok(match flag(reader)? {
+        Some(false) => Some(ExportQuestion::Open { name, since: None }),
+        Some(true) => names(reader)?.map(|since| ExportQuestion::Open { name, since: Some(since) }),
+        None => None,
+    })
+}
+
+fn begin(reader: &mut Reader<'_>) -> Read<BeginExport> {
+    let Some(export) = LinkExport::read(reader)? else { return Ok(None) };
+    let (flags, changes) = (reader.u8()?, reader.u8()?);
+    let len = usize::try_from(reader.u32()?).unwrap_or(usize::MAX);
+    let words = reader.bytes(len)?.to_vec();
+    let (structured_reply, allocation) = (flags & 1 != 0, flags & 2 != 0);
+    let has_contexts = allocation || changes > 0;
+    // Contexts are told of in structured replies, and each is of a snapshot.
+    if flags > 3 || (has_contexts && !structured_reply) || usize::from(changes) > export.since.len()
+    {
+        return Ok(None);
+    }
+    Ok(Some(BeginExport { export, structured_reply, allocation, changes, words }))
+}
+
+fn whole<T>(bytes: &[u8], read: impl FnOnce(&mut Reader<'_>) -> Read<T>) -> Result<T> {
+    let mut reader = Reader::new(bytes);
+    let found = read(&mut reader).map_err(short)?;
+    let found = found.ok_or_else(|| damaged("a message about an export is none"))?;
+    if reader.rest().is_empty() { Ok(found) } else { Err(damaged("a message is too long")) }
+}
+
+fn flag(reader: &mut Reader<'_>) -> Read<bool> {
+    Ok(match reader.u8()? {
+        0 => Some(false),
+        1 => Some(true),
+        _ => None,
+    })
+}
+
+fn name(reader: &mut Reader<'_>) -> Read<String> {
+    let len = usize::from(reader.u16()?);
+    Ok(String::from_utf8(reader.bytes(len)?.to_vec()).ok())
+}
+
+fn names(reader: &mut Reader<'_>) -> Read<Vec<String>> {
+    let mut names = Vec::new();
+    for _ in 0..reader.u16()? {
+        // Each takes two bytes or fails, so a huge count ends with the bytes.
+        let Some(name) = name(reader)? else { return Ok(None) };
+        names.push(name);
+    }
+    Ok(Some(names))
+}
+
+fn put_name(out: &mut Vec<u8>, name: &str) -> Option<()> {
+    out.extend(u16::try_from(name.len()).ok()?.to_le_bytes());
+    out.extend(name.as_bytes());
+    Some(())
+}
+
+fn put_names(out: &mut Vec<u8>, names: &[String]) -> Option<()> {
+    out.extend(u16::try_from(names.len()).ok()?.to_le_bytes());
+    names.iter().try_for_each(|name| put_name(out, name))
+}
+
+/// All there are.
+const KINDS: [ErrorKind; 12] = [
+    ErrorKind::NotFound,
+    ErrorKind::Exists,
+    ErrorKind::Invalid,
+    ErrorKind::Unsupported,
+    ErrorKind::Denied,
+    ErrorKind::Conflict,
+    ErrorKind::NoSpace,
+    ErrorKind::Unavailable,
+    ErrorKind::Corrupt,
+    ErrorKind::Fenced,
+    ErrorKind::Closed,
+    ErrorKind::Internal,
+];
+
+fn code(kind: ErrorKind) -> u8 {
+    match kind {
+        ErrorKind::NotFound => 1,
+        ErrorKind::Exists => 2,
+        ErrorKind::Invalid => 3,
+        ErrorKind::Unsupported => 4,
+        ErrorKind::Denied => 5,
+        ErrorKind::Conflict => 6,
+        ErrorKind::NoSpace => 7,
+        ErrorKind::Unavailable => 8,
+        ErrorKind::Corrupt => 9,
+        ErrorKind::Fenced => 10,
+        ErrorKind::Closed => 11,
+        ErrorKind::Internal => 12,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn strings(names: &[&str]) -> Vec<String> {
+        names.iter().map(|name| (*name).to_owned()).collect()
+    }
+
+    fn export() -> LinkExport {
+        let since = strings(&["monday", "tuesday"]);
+        let name = "vm/1".to_owned();
+        LinkExport { name, size_bytes: 1 << 40, block_bytes: 4096, read_only: true, since }
+    }
+
+    fn questions() -> Vec<ExportQuestion> {
+        let open = |since| ExportQuestion::Open { name: "ä".to_owned(), since };
+        let begin = |structured_reply, allocation, changes| {
+            let (export, words) = (export(), b"so it is".to_vec());
+            let begin = BeginExport { export, structured_reply, allocation, changes, words };
+            ExportQuestion::Begin(Box::new(begin))
+        };
+        vec![
+            ExportQuestion::List,
+            open(None),
+            open(Some(strings(&[]))),
+            open(Some(strings(&["a", ""]))),
+            begin(false, false, 0),
+            begin(true, true, 2),
+        ]
+    }
+
+    fn replies() -> Vec<ExportReply> {
+        let names = ExportReply::Names { names: strings(&["a", "b"]), is_last: false };
+        let refusals = KINDS.into_iter().map(ExportReply::Refused);
+        [names, ExportReply::Found(export())].into_iter().chain(refusals).collect()
+    }
+
+    /// Every message comes back; cut or longer it is refused; and what is decoded of a flipped one is encoded to the same bytes.
+    fn check<T: PartialEq + std::fmt::Debug>(
+        messages: Vec<T>,
+        encode: fn(&T) -> Option<Vec<u8>>,
+        decode: fn(&[u8]) -> Result<T>,
+    ) {
+        for message in messages {
+            let bytes = encode(&message).unwrap();
+            for len in 0..bytes.len() {
+                assert!(decode(&bytes[..len]).is_err(), "{message:?} cut to {len}");
+            }
+            assert!(decode(&[&bytes[..], &[0]].concat()).is_err());
+            for bit in 0..bytes.len() * 8 {
+                let mut flipped = bytes.clone();
+                flipped[bit / 8] ^= 1 << (bit % 8);
+                if let Ok(other) = decode(&flipped) {
+                    assert_eq!(encode(&other), Some(flipped), "bit {bit} of {message:?}");
+                }
+            }
+            assert_eq!(decode(&bytes), Ok(message));
+        }
+    }
+
+    #[test]
+    fn messages_come_back_and_nothing_else_is_one() {
+        check(questions(), ExportQuestion::encode, ExportQuestion::decode);
+        check(replies(), ExportReply::encode, ExportReply::decode);
+    }
+
+    #[test]
+    fn contexts_need_structured_replies_and_snapshots() {
+        for (structured_reply, allocation, changes, is_sound) in [
+            (true, true, 2, true),
+            (true, false, 3, false),
+            (false, true, 0, false),
+            (false, false, 1, false),
+        ] {
+            let (export, words) = (export(), Vec::new());
+            let begin = BeginExport { export, structured_reply, allocation, changes, words };
+            let bytes = ExportQuestion::Begin(Box::new(begin)).encode().unwrap();
+            assert_eq!(ExportQuestion::decode(&bytes).is_ok(), is_sound);
+        }
+    }
+
+    #[test]
+    fn any_number_of_names_is_told_in_order_and_what_is_too_long_is_not() {
+        for count in [0, 1, 5000] {
+            let names: Vec<_> = (0..count).map(|number| format!("{number:0>255}")).collect();
+            let replies = ExportReply::names(&names);
+            assert!(replies.iter().all(|reply| reply.encode().is_some()));
+            let mut told = Vec::new();
+            let count = replies.len();
+            for (index, reply) in replies.into_iter().enumerate() {
+                let ExportReply::Names { names, is_last } = reply else { panic!("{reply:?}") };
+                assert_eq!(is_last, index + 1 == count);
+                told.extend(names);
+            }
+            assert_eq!(told, names);
+        }
+        let name = "x".repeat(70_000);
+        assert_eq!(ExportQuestion::Open { name: name.clone(), since: None }.encode(), None);
+        let since = vec!["x".repeat(60_000); 2];
+        assert_eq!(ExportQuestion::Open { name: String::new(), since: Some(since) }.encode(), None);
+    }
+}

@@ -1,0 +1,129 @@
+//! Bytes of an entry. Little-endian.
+//!
+//! ```text
+//!  magic 8 B "VARVENAM" | format u16 = 1 | cell u16 | zeros u32 | pool 16 B | stamp 16 B | checksum u64 of all before and the name
+//! ```
+//! The checksum goes on over the sort (1 volume, 2 bucket) and the text of the name, so that one name's entry is not taken for another's.
+
+use varve_stdx::{Reader, Short, Writer, checksum64};
+use varve_types::{CellId, PoolId};
+
+use crate::{Entry, Error, Name, Result, Sort, Stamp};
+
+const MAGIC: [u8; 8] = *b"VARVENAM";
+const FORMAT: u16 = 1;
+const COVERED_BYTES: usize = 48;
+
+impl Entry {
+    /// Bytes of an entry, in this format.
+    pub const BYTES: usize = COVERED_BYTES + 8;
+
+    /// The bytes that are stored for a name.
+    #[must_use]
+    pub fn encode(&self, name: &Name) -> Vec<u8> {
+        let mut bytes = vec![0; Self::BYTES];
+        let mut out = Writer::new(&mut bytes);
+        out.array(MAGIC);
+        out.u16(FORMAT);
+        out.u16(self.cell.0);
+        out.zeros(4);
+        out.array(self.pool.0);
+        out.array(self.stamp.0.to_le_bytes());
+        let sum = checksum(&bytes[..COVERED_BYTES], name);
+        bytes[COVERED_BYTES..].copy_from_slice(&sum.to_le_bytes());
+        bytes
+    }
+
+    /// The entry that bytes hold, of a name in the register of a pool.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`], [`Error::Format`], [`Error::OfAnother`].
+    pub fn decode(pool: PoolId, name: &Name, bytes: &[u8]) -> Result<Self> {
+        let damaged = |reason| Error::Damaged { name: name.clone(), reason };
+        let mut reader = Reader::new(bytes);
+        if reader.array() != Ok(MAGIC) {
+            return Err(damaged("it is no such entry"));
+        }
+        let short = |_: Short| damaged("it is too short");
+        let found = reader.u16().map_err(short)?;
+        if found != FORMAT {
+            return Err(Error::Format { name: name.clone(), found, known: FORMAT });
+        }
+        let Some((covered, sum)) = bytes.split_first_chunk::<COVERED_BYTES>() else {
+            return Err(damaged("it is too short"));
+        };
+        if sum != checksum(covered, name).to_le_bytes() {
+            return Err(damaged("checksum mismatch"));
+        }
+        let (cell, zeros) = (CellId(reader.u16().map_err(short)?), reader.u32().map_err(short)?);
+        if zeros != 0 || cell.0 >= CellId::COUNT_MAX {
+            return Err(damaged("a field makes no sense"));
+        }
+        let of = PoolId(reader.array().map_err(short)?);
+        let stamp = Stamp(u128::from_le_bytes(reader.array().map_err(short)?));
+        if of != pool {
+            return Err(Error::OfAnother { name: name.clone(), pool: of });
+        }
+        Ok(Self { pool, cell, stamp })
+    }
+}
+
+fn checksum(covered: &[u8], name: &Name) -> u64 {
+    let sort = match name.sort {
+        Sort::Volume => 1,
+        Sort::Bucket => 2,
+    };
+    checksum64(&[covered, &[sort], name.full.as_bytes()].concat())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const POOL: PoolId = PoolId([7; 16]);
+
+    fn name(sort: Sort) -> Name {
+        Name { sort, full: "default/vm1".to_owned() }
+    }
+
+    fn entry() -> Entry {
+        Entry { pool: POOL, cell: CellId(3), stamp: Stamp(1 << 90 | 5) }
+    }
+
+    #[test]
+    fn what_is_encoded_is_decoded() {
+        let bytes = entry().encode(&name(Sort::Volume));
+        assert_eq!(Entry::decode(POOL, &name(Sort::Volume), &bytes), Ok(entry()));
+    }
+
+    #[test]
+    fn every_truncation_and_every_flip_is_refused() {
+        let name = name(Sort::Volume);
+        let bytes = entry().encode(&name);
+        for len in 0..bytes.len() {
+            assert!(Entry::decode(POOL, &name, &bytes[..len]).is_err(), "{len} bytes are taken");
+        }
+        assert!(Entry::decode(POOL, &name, &[&bytes[..], &[0]].concat()).is_err());
+        for bit in 0..bytes.len() * 8 {
+            let mut bytes = bytes.clone();
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            assert!(Entry::decode(POOL, &name, &bytes).is_err(), "bit {bit} counts for nothing");
+        }
+    }
+
+    #[test]
+    fn entries_of_other_names_sorts_pools_and_formats_are_refused() {
+        let name = name(Sort::Volume);
+        let bytes = entry().encode(&name);
+        let other = Name { full: "default/vm2".to_owned(), ..name.clone() };
+        assert!(Entry::decode(POOL, &other, &bytes).is_err());
+        let bucket = Name { sort: Sort::Bucket, ..name.clone() };
+        assert!(Entry::decode(POOL, &bucket, &bytes).is_err());
+        let of_another = Entry::decode(PoolId([8; 16]), &name, &bytes);
+        assert_eq!(of_another, Err(Error::OfAnother { name: name.clone(), pool: POOL }));
+        let mut later = bytes;
+        later[8] = 2;
+        let refused = Entry::decode(POOL, &name, &later);
+        assert_eq!(refused, Err(Error::Format { name, found: 2, known: 1 }));
+    }
+}
