@@ -319,22 +319,26 @@ fn operation(endpoint: &Endpoint) -> Value {
     value
 }
 
-fn parameters(endpoint: &Endpoint) -> Vec<Value> {
-    let mut all = Vec::new();
-    if endpoint.path.contains("{name}") {
-        let what = match endpoint.path.split('/').nth(2) {
-            Some("volumes") => "Name of the volume.",
-            Some("snapshots") => "Name of the snapshot, `volume@snapshot`.",
-            Some("users") => "Name of the user.",
-            Some("keys") => "Public half of the access key.",
-            Some("buckets") => "Name of the bucket.",
-            _ => "Name of the volume, or of a snapshot, `volume@snapshot`.",
-        };
-        all.push(json!({
+/// The name in a path, if there is one.
+fn name_in(path: &str) -> Option<Value> {
+    let what = match path.split('/').nth(2) {
+        Some("volumes") => "Name of the volume.",
+        Some("snapshots") => "Name of the snapshot, `volume@snapshot`.",
+        Some("users") => "Name of the user.",
+        Some("keys") => "Public half of the access key.",
+        Some("buckets") => "Name of the bucket.",
+        _ => "Name of the volume, or of a snapshot, `volume@snapshot`.",
+    };
+    path.contains("{name}").then(|| {
+        json!({
             "name": "name", "in": "path", "required": true,
             "description": what, "schema": { "type": "string" },
-        }));
-    }
+        })
+    })
+}
+
+fn parameters(endpoint: &Endpoint) -> Vec<Value> {
+    let mut all: Vec<Value> = name_in(endpoint.path).into_iter().collect();
     let query = |name: &str, description: &str, schema: Value| json!({ "name": name, "in": "query", "description": description, "schema": schema });
     let text = || json!({ "type": "string" });
     let limit = |what: &str| {

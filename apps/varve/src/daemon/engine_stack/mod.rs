@@ -36,6 +36,7 @@ use crate::daemon::pool_media::ShardMedia;
 use crate::daemon::stack::{Seat, ShardReport, ShardStack};
 use crate::failure::{Failure, Result};
 
+pub(crate) use self::exports::ARRIVING;
 use self::exports::VolumeExports;
 use self::request_times::RequestTimes;
 pub(crate) use self::source::{EngineSource, make_roots};
