@@ -97,6 +97,8 @@ class Pool:
 
     def turn(self, timeout_ms=100):
         """Waits for the sockets once and lets commands complete."""
+        if self.lost:
+            raise ConnectionLost("the server ended what it serves")
         poll = select.poll()
         by_fd = {}
         for handle in self.handles:

@@ -29,6 +29,7 @@ const ANSWER_BYTES_MAX: usize = 16 << 20;
 pub(crate) const ADMIN_SOCKET: &str = "admin.sock";
 
 /// A daemon to call.
+#[derive(Clone)]
 pub(crate) struct Client {
     address: ListenAddress,
     data: Option<PathBuf>,
@@ -65,6 +66,11 @@ impl Client {
     pub(crate) fn of_data(data: &Path) -> Self {
         let address = ListenAddress::Unix(data.join(ADMIN_SOCKET));
         Self { address, data: Some(data.to_owned()) }
+    }
+
+    /// Where it listens.
+    pub(crate) fn address(&self) -> &ListenAddress {
+        &self.address
     }
 
     /// Reads what is no JSON.
@@ -197,8 +203,10 @@ impl Client {
 
     fn refused(&self, status: StatusCode, bytes: &[u8]) -> Failure {
         match serde_json::from_slice::<ErrorBody>(bytes) {
-            Ok(ErrorBody { message, hint: Some(hint), .. }) => Failure::new(message).hint(hint),
-            Ok(ErrorBody { message, hint: None, .. }) => Failure::new(message),
+            Ok(ErrorBody { kind, message, hint: Some(hint) }) => {
+                Failure::new(message).of_kind(kind).hint(hint)
+            }
+            Ok(ErrorBody { kind, message, hint: None }) => Failure::new(message).of_kind(kind),
             Err(_) => Failure::new(format!("{} answered {status}", self.address))
                 .hint("see whether a Varve daemon listens there"),
         }

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use varve_types::ErrorKind;
+
 /// Result of a command and its parts.
 pub(crate) type Result<T> = std::result::Result<T, Failure>;
 
@@ -11,17 +13,19 @@ pub(crate) struct Failure {
     what: String,
     hint: Option<String>,
     misuse: bool,
+    /// The kind that the daemon gave it, where it came from there.
+    kind: Option<String>,
 }
 
 impl Failure {
     /// The command was understood but could not be carried out: exit code 1.
     pub(crate) fn new(what: impl Into<String>) -> Self {
-        Self { what: what.into(), hint: None, misuse: false }
+        Self { what: what.into(), hint: None, misuse: false, kind: None }
     }
 
     /// The command line or configuration is wrong: exit code 2.
     pub(crate) fn misuse(what: impl Into<String>) -> Self {
-        Self { what: what.into(), hint: None, misuse: true }
+        Self { what: what.into(), hint: None, misuse: true, kind: None }
     }
 
     /// The same for a command that could not begin: exit code 2.
@@ -37,6 +41,21 @@ impl Failure {
     /// Adds what the user can do.
     pub(crate) fn hint(self, hint: impl Into<String>) -> Self {
         Self { hint: Some(hint.into()), ..self }
+    }
+
+    /// Adds the kind that the daemon gave it.
+    pub(crate) fn of_kind(self, kind: impl Into<String>) -> Self {
+        Self { kind: Some(kind.into()), ..self }
+    }
+
+    /// Whether the daemon gave it this kind.
+    pub(crate) fn is(&self, kind: ErrorKind) -> bool {
+        self.kind.as_deref() == Some(kind.to_string().replace(' ', "_").as_str())
+    }
+
+    /// Says something before what failed.
+    pub(crate) fn prefixed(self, text: &str) -> Self {
+        Self { what: format!("{text}{}", self.what), ..self }
     }
 
     /// What failed, without what to do.

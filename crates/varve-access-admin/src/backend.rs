@@ -8,8 +8,8 @@ use crate::metrics::Metric;
 use crate::objects::ObjectBackend;
 use crate::v1::{
     BeginReceive, ChangeSnapshot, ChangeVolume, CheckStatus, CloneVolume, CreateSnapshots,
-    CreateVolume, EndReceive, ExtentPage, Pool, RollBack, Snapshot, Space, Status, Volume,
-    VolumeFamily,
+    CreateVolume, DeleteVolume, EndReceive, ExtentPage, ExtentsWanted, MoveVolume, Pool, RollBack,
+    Snapshot, Space, Status, Volume, VolumeFamily, VolumeMove,
 };
 
 /// An answer that arrives later, possibly from another thread.
@@ -43,7 +43,7 @@ pub trait AdminBackend: Send + Sync + 'static {
 
     /// Deletes a volume and what it holds, with its snapshots if asked to. `NotFound`; `Conflict` while a client has it open, and for
     /// its snapshots.
-    fn delete_volume(&self, name: String, snapshots: bool) -> AdminFuture<'_, ()>;
+    fn delete_volume(&self, name: String, how: DeleteVolume) -> AdminFuture<'_, ()>;
 
     /// Takes snapshots at one instant, all or none. `NotFound`, `Exists`, `Invalid`.
     fn create_snapshots(&self, spec: CreateSnapshots) -> AdminFuture<'_, Vec<Snapshot>>;
@@ -63,7 +63,7 @@ pub trait AdminBackend: Send + Sync + 'static {
     fn change_snapshot(&self, name: String, change: ChangeSnapshot) -> AdminFuture<'_, Snapshot>;
 
     /// Deletes a snapshot. `NotFound`; `Conflict` while it is protected or open.
-    fn delete_snapshot(&self, name: String) -> AdminFuture<'_, ()>;
+    fn delete_snapshot(&self, name: String, expects: Option<VolumeMove>) -> AdminFuture<'_, ()>;
 
     /// Makes a volume hold what its snapshot holds. `NotFound`; `Conflict` while a client has it open.
     fn roll_back(&self, volume: String, to: RollBack) -> AdminFuture<'_, Volume>;
@@ -71,21 +71,19 @@ pub trait AdminBackend: Send + Sync + 'static {
     /// Makes a volume of what a snapshot or volume holds. `NotFound`, `Exists`, `Invalid`.
     fn clone_volume(&self, spec: CloneVolume) -> AdminFuture<'_, Volume>;
 
-    /// Up to `limit` parts of a volume or snapshot from `offset` on: those with data, or those that may differ from the snapshot
-    /// `since` of the same volume. `NotFound`, `Invalid`.
-    fn extents(
-        &self,
-        name: String,
-        since: Option<String>,
-        offset: u64,
-        limit: usize,
-    ) -> AdminFuture<'_, ExtentPage>;
+    /// Parts of a volume or snapshot. `NotFound`, `Invalid`; `Conflict` when a snapshot has another identity than it has to, or the volume
+    /// moves otherwise.
+    fn extents(&self, name: String, wanted: ExtentsWanted) -> AdminFuture<'_, ExtentPage>;
 
     /// Prepares a volume to receive a snapshot. `Exists`, `NotFound`; `Conflict` when it is not what the changes count from.
     fn begin_receive(&self, volume: String, spec: BeginReceive) -> AdminFuture<'_, Volume>;
 
     /// Makes a snapshot of what was received. `NotFound`, `Exists`; `Conflict` when it does not receive that.
     fn end_receive(&self, volume: String, spec: EndReceive) -> AdminFuture<'_, Snapshot>;
+
+    /// Takes a volume a step further on its way between two pools. `NotFound`, `Invalid`; `Conflict` when it is elsewhere on its way, or
+    /// open while it arrives; `Unavailable` when writes to it do not end.
+    fn move_volume(&self, name: String, step: MoveVolume) -> AdminFuture<'_, Volume>;
 
     /// The check that runs, or the last one.
     fn check(&self) -> AdminFuture<'_, CheckStatus>;

@@ -15,10 +15,10 @@ use crate::metrics::{Metric, MetricKind, Sample};
 use crate::objects::ObjectBackend;
 use crate::v1::{
     BeginReceive, ChangeSnapshot, ChangeVolume, CheckReport, CheckState, CheckStatus, CloneVolume,
-    CreateSnapshots, CreateVolume, Drive, EndReceive, ExtentPage, Fill, FillLevel, JournalStatus,
-    ListenerStatus, MemoryStatus, NodeStatus, Pool, Reservation, RollBack, ServiceState,
-    ShardState, ShardStatus, Snapshot, SnapshotSpace, Space, Status, Volume, VolumeFamily,
-    VolumeSpace,
+    CreateSnapshots, CreateVolume, DeleteVolume, Drive, EndReceive, ExtentPage, ExtentsWanted,
+    Fill, FillLevel, JournalStatus, ListenerStatus, MemoryStatus, MoveVolume, NodeStatus, Pool,
+    Reservation, RollBack, ServiceState, ShardState, ShardStatus, Snapshot, SnapshotSpace, Space,
+    Status, Volume, VolumeFamily, VolumeMove, VolumeSpace,
 };
 
 /// A pool of nothing but names. The mutex guards the volumes and is never held across an await.
@@ -140,6 +140,7 @@ impl MemoryBackend {
                 .then_some(spec.size_bytes),
             origin: None,
             receiving: None,
+            moves: None,
         };
         volumes.insert(name, volume.clone());
         Ok(volume)
@@ -150,6 +151,30 @@ impl MemoryBackend {
             Some(volume) => Ok(change(volume)),
             None => Err(not_found(name)),
         }
+    }
+
+    /// The same of a volume that has to be there on its way between two pools.
+    fn change_moving<T>(
+        &self,
+        name: &str,
+        expects: Option<&VolumeMove>,
+        change: impl FnOnce(&mut Volume) -> T,
+    ) -> Result<T> {
+        self.change(name, |volume| match volume.moves.as_ref() == expects {
+            true => Ok(change(volume)),
+            false => {
+                let kind = expects.map_or(ErrorKind::Fenced, |_| ErrorKind::Conflict);
+                Err(refusal(kind, format!("volume `{name}` moves otherwise")))
+            }
+        })?
+    }
+
+    fn delete_as(&self, name: &str, how: &DeleteVolume) -> Result<()> {
+        if how.expects.is_some() {
+            self.change_moving(name, how.expects.as_ref(), |_| ())?;
+        }
+        self.check_snapshots(name, how.snapshots)?;
+        self.delete(name)
     }
 
     fn delete(&self, name: &str) -> Result<()> {
@@ -381,9 +406,10 @@ impl AdminBackend for MemoryBackend {
             quota_bytes,
             reservation,
             forget_origin,
+            expects,
             ..
         } = change;
-        ready(self.change(&name, |volume| {
+        ready(self.change_moving(&name, expects.as_ref(), |volume| {
             volume.size_bytes = size_bytes.unwrap_or(volume.size_bytes);
             volume.dedup = dedup.unwrap_or(volume.dedup);
             volume.compression = compression.unwrap_or(volume.compression);
@@ -397,12 +423,12 @@ impl AdminBackend for MemoryBackend {
         }))
     }
 
-    fn delete_volume(&self, name: String, snapshots: bool) -> AdminFuture<'_, ()> {
-        ready(self.check_snapshots(&name, snapshots).and_then(|()| self.delete(&name)))
+    fn delete_volume(&self, name: String, how: DeleteVolume) -> AdminFuture<'_, ()> {
+        ready(self.delete_as(&name, &how))
     }
 
     fn create_snapshots(&self, spec: CreateSnapshots) -> AdminFuture<'_, Vec<Snapshot>> {
-        ready(self.take_snapshots(&spec.names))
+        ready(self.take_snapshots(&spec))
     }
 
     fn snapshots(
@@ -419,32 +445,23 @@ impl AdminBackend for MemoryBackend {
     }
 
     fn change_snapshot(&self, name: String, change: ChangeSnapshot) -> AdminFuture<'_, Snapshot> {
-        ready(self.with_snapshot(&name, |snapshot| {
-            snapshot.protected = change.protected;
-            snapshot.clone()
-        }))
+        ready(self.protect_now(&name, &change))
     }
 
-    fn delete_snapshot(&self, name: String) -> AdminFuture<'_, ()> {
-        ready(self.remove_snapshot(&name))
+    fn delete_snapshot(&self, name: String, expects: Option<VolumeMove>) -> AdminFuture<'_, ()> {
+        ready(self.remove_snapshot(&name, expects.as_ref()))
     }
 
     fn roll_back(&self, volume: String, to: RollBack) -> AdminFuture<'_, Volume> {
-        ready(self.roll_back_now(&volume, &to.snapshot))
+        ready(self.roll_back_now(&volume, &to))
     }
 
     fn clone_volume(&self, spec: CloneVolume) -> AdminFuture<'_, Volume> {
         ready(self.clone_now(&spec))
     }
 
-    fn extents(
-        &self,
-        name: String,
-        since: Option<String>,
-        offset: u64,
-        limit: usize,
-    ) -> AdminFuture<'_, ExtentPage> {
-        ready(self.extents_now(&name, since.as_deref(), offset, limit))
+    fn extents(&self, name: String, wanted: ExtentsWanted) -> AdminFuture<'_, ExtentPage> {
+        ready(self.extents_now(&name, &wanted))
     }
 
     fn begin_receive(&self, volume: String, spec: BeginReceive) -> AdminFuture<'_, Volume> {
@@ -453,6 +470,10 @@ impl AdminBackend for MemoryBackend {
 
     fn end_receive(&self, volume: String, spec: EndReceive) -> AdminFuture<'_, Snapshot> {
         ready(self.end_receive_now(&volume, spec))
+    }
+
+    fn move_volume(&self, name: String, step: MoveVolume) -> AdminFuture<'_, Volume> {
+        ready(self.move_now(&name, step))
     }
 
     fn check(&self) -> AdminFuture<'_, CheckStatus> {

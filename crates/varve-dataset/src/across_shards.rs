@@ -21,6 +21,7 @@ async fn create(datasets: &Datasets, name: &str) {
         quota_bytes: None,
         reserved: false,
         receiving: None,
+        moves: None,
     };
     datasets.create_volume(spec).await.unwrap();
 }

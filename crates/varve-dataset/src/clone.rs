@@ -57,7 +57,7 @@ impl Datasets {
             let origin = async {
                 match &snapshot {
                     Some(snapshot) => Ok(as_volume(&self.snapshot_record(snapshot).await?)),
-                    None => self.record(&volume).await,
+                    None => self.whole(&volume).await,
                 }
             };
             let (origin, there) = try_join(origin, find(&self.dispatch, &name)).await?;
@@ -78,11 +78,23 @@ impl Datasets {
             is_reserved: false,
             origin: Some(origin_name),
             receiving: None,
+            moves: None,
             ..origin
         };
         let made = self.fork(&name, record, stream).await;
         self.withdraw(&name, &made).await;
         Ok(made?.info(&name))
+    }
+
+    /// The record of a volume that has all that it is to have, and is in this pool (M2, M3).
+    async fn whole(&self, name: &DatasetName) -> Result<VolumeRecord> {
+        let record = self.record(name).await?;
+        match &record.moves {
+            Some(moves) if !moves.is_here() => {
+                Err(Error::Moves { name: name.display(), moves: moves.clone() })
+            }
+            _ => Ok(record),
+        }
     }
 
     /// Stores `record` with a new stream that holds what its own holds now; the record that was stored.
@@ -121,6 +133,7 @@ impl Datasets {
         let name = &snapshot.volume;
         let _held = self.hold(name).await?;
         let before = self.record(name).await?;
+        self.check_move(name, &before)?;
         let source = self.snapshot_record(&snapshot).await?;
         self.check_closed(before.route.stream, || name.display())?;
         let record = VolumeRecord {
@@ -129,6 +142,7 @@ impl Datasets {
             quota_bytes: before.quota_bytes,
             is_reserved: before.is_reserved,
             origin: before.origin.clone(),
+            moves: before.moves.clone(),
             ..as_volume(&source)
         };
         let stream = self.ready_for_cuts(1).await?;
@@ -155,6 +169,7 @@ impl Datasets {
         self.to_the_end(async move {
             let _held = datasets.hold(&name).await?;
             let record = VolumeRecord { origin: None, ..datasets.record(&name).await? };
+            datasets.check_move(&name, &record)?;
             store(&datasets.dispatch, &name, &record).await?;
             Ok(record.info(&name))
         })
@@ -174,5 +189,6 @@ fn as_volume(snapshot: &SnapshotRecord) -> VolumeRecord {
         is_reserved: false,
         origin: None,
         receiving: None,
+        moves: None,
     }
 }

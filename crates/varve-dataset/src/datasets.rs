@@ -15,8 +15,9 @@ use varve_types::{ByteCount, ByteRange, Compression, Reduction, StreamId};
 use crate::catalog::{find, hold, home_of, list, list_snapshots, remove_volume, store};
 use crate::figures::Activity;
 use crate::in_flight::StreamsInFlight;
+use crate::moving::{Move, MoveState};
 use crate::name::{DatasetName, SNAPSHOT_MARK};
-use crate::open::OpenVolumes;
+use crate::open::{OpenVolumes, Opening};
 use crate::record::{VolumeInfo, VolumeRecord};
 use crate::volume::{Volume, VolumeSpec};
 use crate::{Error, Result};
@@ -40,13 +41,22 @@ pub struct Datasets {
     pub(crate) dispatch: Dispatch,
     pub(crate) shared: Arc<Shared>,
     pub(crate) register: Option<Register>,
+    /// What who calls takes the move of the volumes to be that it changes (M4).
+    pub(crate) expects: Option<Move>,
 }
 
 impl Datasets {
     /// The datasets of a pool, through this thread's dispatcher. Names of a pool of several cells are entered in its `register`; one of one cell has none.
     #[must_use]
     pub fn new(dispatch: Dispatch, shared: Arc<Shared>, register: Option<Register>) -> Self {
-        Self { dispatch, shared, register }
+        Self { dispatch, shared, register, expects: None }
+    }
+
+    /// The same for who moves a volume: whatever is changed through it has to be at this point of its way, and is refused with `Conflict`
+    /// otherwise. Without one, a volume that moves is refused to be changed.
+    #[must_use]
+    pub fn expecting(&self, moves: Option<Move>) -> Self {
+        Self { expects: moves, ..self.clone() }
     }
 
     /// Runs `work` to its end, whether or not somebody waits for it: names stay held, and streams in flight registered, until what was sent
@@ -117,6 +127,7 @@ impl Datasets {
             is_reserved: spec.reserved,
             origin: None,
             receiving: spec.receiving,
+            moves: spec.moves,
         };
         let datasets = self.clone();
         let made = async move {
@@ -161,8 +172,9 @@ impl Datasets {
             return self.to_the_end(work(self.clone())).await;
         }
         let (home, shared) = (home_of(&self.dispatch, name), Arc::clone(&self.shared));
+        let expects = self.expects.clone();
         let there = move |there: &Dispatch| -> LocalBoxFuture<'static, _> {
-            let datasets = Self::new(there.clone(), shared, None);
+            let datasets = Self { dispatch: there.clone(), shared, register: None, expects };
             Box::pin(async move { datasets.to_the_end(work(datasets.clone())).await })
         };
         self.dispatch.at(home, there).await?
@@ -195,6 +207,7 @@ impl Datasets {
         self.to_the_end(async move {
             let _held = datasets.hold(&name).await?;
             let record = datasets.record(&name).await?;
+            datasets.check_move(&name, &record)?;
             Ok(datasets.resize(&name, record, size_bytes).await?.info(&name))
         })
         .await
@@ -246,6 +259,7 @@ impl Datasets {
         self.to_the_end(async move {
             let _held = datasets.hold(&name).await?;
             let record = datasets.record(&name).await?;
+            datasets.check_move(&name, &record)?;
             let reduction = changed(record.reduction, dedup, compression);
             let record = VolumeRecord { reduction, ..record };
             store(&datasets.dispatch, &name, &record).await?;
@@ -266,6 +280,7 @@ impl Datasets {
         self.to_the_end(async move {
             let _held = datasets.hold(&name).await?;
             let record = VolumeRecord { quota_bytes, ..datasets.record(&name).await? };
+            datasets.check_move(&name, &record)?;
             store(&datasets.dispatch, &name, &record).await?;
             datasets.shared.open.set_quota(record.route.stream, quota_bytes);
             Ok(record.info(&name))
@@ -277,8 +292,8 @@ impl Datasets {
     /// with the mark pass that follows. After an error some snapshots may be gone.
     ///
     /// # Errors
-    /// `NotFound`; `Conflict` while it, or a snapshot of it, is open, when a snapshot is protected, and when there are snapshots that
-    /// are not to be deleted.
+    /// `NotFound`; `Conflict` while it, or a snapshot of it, is open, when a snapshot is protected, when there are snapshots that are not to
+    /// be deleted, and while the pool from which it arrived has it still.
     pub async fn delete_volume(&self, name: &str, snapshots: bool) -> Result<()> {
         let (datasets, name) = (self.clone(), DatasetName::parse(name)?);
         self.to_the_end(async move { datasets.delete_held(&name, snapshots).await }).await
@@ -291,6 +306,12 @@ impl Datasets {
             self.leave(sight).await;
             return Err(Error::NotFound { name: name.display() });
         };
+        let has_arrived =
+            record.moves.as_ref().is_some_and(|moves| moves.state == MoveState::Arrived);
+        if (self.expects.is_some() || has_arrived) && self.expects != record.moves {
+            // M4, M7. Who does not move it may delete it wherever it is otherwise.
+            return Err(Error::MovesOtherwise { name: name.display(), moves: record.moves });
+        }
         self.check_closed(record.route.stream, || name.display())?;
         if snapshots {
             self.delete_all_snapshots(name).await?;
@@ -308,7 +329,7 @@ impl Datasets {
     /// Opens a volume, or a snapshot by `volume@snapshot`, on this thread. It cannot be deleted while it is open.
     ///
     /// # Errors
-    /// `NotFound`.
+    /// `NotFound`; `Fenced` when it arrives from another pool, or left for one.
     pub async fn open(&self, name: &str) -> Result<Volume> {
         if name.contains(SNAPSHOT_MARK) {
             return self.open_snapshot(name).await;
@@ -316,10 +337,23 @@ impl Datasets {
         let name = DatasetName::parse(name)?;
         let _held = self.hold(&name).await?;
         let record = self.record(&name).await?;
-        let VolumeRecord { route, size_bytes, reduction, quota_bytes, .. } = record;
-        let open = self.shared.open.open(route.stream, size_bytes, reduction, quota_bytes);
+        match &record.moves {
+            Some(moves) if !moves.is_here() => {
+                Err(Error::Moves { name: name.display(), moves: moves.clone() }) // M2, M3
+            }
+            _ => Ok(self.opened(&name, &record)),
+        }
+    }
+
+    /// An open volume of a record that was read under the hold of its name. What its gate is follows from that also for those who have it open:
+    /// after a step that failed and became durable later it may be another.
+    pub(crate) fn opened(&self, name: &DatasetName, record: &VolumeRecord) -> Volume {
+        let VolumeRecord { route, size_bytes, reduction, quota_bytes, .. } = *record;
+        let gate = Move::gate(record.moves.as_ref());
+        let opening = Opening { size_bytes, reduction, quota_bytes, gate };
+        let open = self.shared.open.open(route.stream, opening);
         let (dispatch, shared) = (self.dispatch.clone(), Arc::clone(&self.shared));
-        Ok(Volume::new(dispatch, shared, record.info(&name), route, open))
+        Volume::new(dispatch, shared, record.info(name), route, open)
     }
 
     /// How often a volume is open.

@@ -2,6 +2,8 @@
 
 use varve_types::{ByteCount, ErrorKind};
 
+use crate::moving::Move;
+
 /// Result of a dataset operation.
 pub type Result<T> = std::result::Result<T, Error>;
 
@@ -104,6 +106,60 @@ pub enum Error {
         /// The snapshot.
         snapshot: String,
     },
+    /// The volume moves to another pool, or from it, or did.
+    #[error("volume `{name}` {moves}")]
+    Moves {
+        /// The name.
+        name: String,
+        /// Where it is on its way.
+        moves: Move,
+    },
+    /// The volume's move is not where the caller takes it to be.
+    #[error("volume `{name}` {}", at_rest(.moves))]
+    MovesOtherwise {
+        /// The name.
+        name: String,
+        /// Where it is on its way.
+        moves: Option<Move>,
+    },
+    /// The volume's newest snapshot is not the one with which it is to arrive, or behind which it is to leave.
+    #[error("the newest snapshot of volume `{name}` is not {identity}")]
+    NotNewest {
+        /// The name.
+        name: String,
+        /// Identity of the snapshot that it should be.
+        identity: String,
+    },
+    /// The name is that of another snapshot by now.
+    #[error("snapshot `{name}` is not {identity} any more")]
+    OtherSnapshot {
+        /// The name.
+        name: String,
+        /// Identity of the snapshot that it should be.
+        identity: String,
+    },
+    /// The name is that of another volume by now, or the volume was rolled back.
+    #[error("volume `{name}` is not number {id} any more")]
+    OtherVolume {
+        /// The name.
+        name: String,
+        /// Number of the volume that it should be.
+        id: u64,
+    },
+    /// Writes are under way that do not end.
+    #[error("writes to volume `{name}` are under way and do not end")]
+    StillChanging {
+        /// The name.
+        name: String,
+    },
+    /// A move has no such step.
+    #[error(
+        "volume `{name}` cannot go on like that: a volume is leaving before it has left, and arrives before it is there"
+    )]
+    BadMove {
+        /// The name.
+        name: String,
+    },
     /// The volume is in use.
     #[error("volume `{name}` is open {openers} times")]
     InUse {
@@ -196,17 +252,28 @@ impl Error {
             | Self::HasSnapshots { .. }
             | Self::Receiving { .. }
             | Self::NotReceiving { .. }
+            | Self::MovesOtherwise { .. }
+            | Self::NotNewest { .. }
+            | Self::OtherSnapshot { .. }
+            | Self::OtherVolume { .. }
             | Self::ChangedSince { .. } => ErrorKind::Conflict,
+            Self::Moves { .. } => ErrorKind::Fenced,
+            Self::StillChanging { .. } => ErrorKind::Unavailable,
             Self::ReadOnly { .. } => ErrorKind::Denied,
             Self::BadName { .. }
             | Self::BadGroup { .. }
             | Self::Unrelated { .. }
             | Self::BadSize { .. }
             | Self::BadBlockSize { .. }
+            | Self::BadMove { .. }
             | Self::BadQuota { .. }
             | Self::OutOfRange { .. } => ErrorKind::Invalid,
             Self::OverQuota { .. } => ErrorKind::NoSpace,
             Self::BadRecord { .. } | Self::BadArchive { .. } => ErrorKind::Corrupt,
         }
     }
+}
+
+fn at_rest(moves: &Option<Move>) -> String {
+    moves.as_ref().map_or_else(|| "does not move".to_owned(), ToString::to_string)
 }

@@ -2,6 +2,7 @@
 
 use varve_types::ByteRange;
 
+use crate::identity::SnapshotIdentity;
 use crate::name::{DatasetName, SNAPSHOT_MARK, SnapshotName};
 use crate::volume::Volume;
 use crate::{Datasets, Error, Mapped, Result};
@@ -20,25 +21,57 @@ pub struct ExtentPage {
     pub next: Option<u64>,
 }
 
+/// Of what extents are told. Names may be another's from one page to the next; with the identities, that is refused.
+#[derive(Clone, Debug, Default)]
+pub struct ExtentSpec {
+    /// A volume, or a snapshot as `volume@snapshot`.
+    pub name: String,
+    /// Identity of that snapshot.
+    pub identity: Option<SnapshotIdentity>,
+    /// Name alone of a snapshot of the same volume: what may differ from it is told instead of what holds data.
+    pub since: Option<String>,
+    /// Identity of that one.
+    pub since_identity: Option<SnapshotIdentity>,
+    /// Where the page begins, in bytes.
+    pub offset: u64,
+    /// Most extents in it.
+    pub max: usize,
+}
+
 impl Datasets {
-    /// Extents of a volume or snapshot, from `offset` on, at most `max` of them: what holds data, or, with `since`, the name of a
-    /// snapshot of the same volume, what may differ from it. A page may have none and still not be the last.
+    /// A page of extents of a volume or snapshot. It may have none and still not be the last. A volume that is on its way is told of to who
+    /// moves it ([`Self::expecting`]), one that arrives to nobody else.
     ///
     /// # Errors
-    /// `NotFound`.
-    pub async fn extents(
-        &self,
-        name: &str,
-        since: Option<&str>,
-        offset: u64,
-        max: usize,
-    ) -> Result<ExtentPage> {
-        let volume = self.open(name).await?;
-        let since = match since {
-            Some(since) => Some(self.open_of_family(name, since).await?),
+    /// `NotFound`; `Conflict` when a snapshot does not have the identity, or the volume moves otherwise than is expected.
+    pub async fn extents(&self, spec: &ExtentSpec) -> Result<ExtentPage> {
+        let volume = match spec.name.contains(SNAPSHOT_MARK) {
+            true => self.open_identified(&spec.name, spec.identity).await?,
+            false if spec.identity.is_some() => {
+                return Err(Error::NoSnapshot { name: spec.name.clone() });
+            }
+            false => self.open_on_its_way(&spec.name).await?,
+        };
+        let since = match &spec.since {
+            Some(since) => {
+                let since = of_family(&spec.name, since)?;
+                Some(self.open_identified(&since, spec.since_identity).await?)
+            }
             None => None,
         };
-        extents(&volume, since.as_ref(), offset, max).await
+        extents(&volume, since.as_ref(), spec.offset, spec.max).await
+    }
+
+    /// Opens a volume, to be looked at by who moves it, if anybody does.
+    async fn open_on_its_way(&self, name: &str) -> Result<Volume> {
+        if self.expects.is_none() {
+            return self.open(name).await;
+        }
+        let name = DatasetName::parse(name)?;
+        let _held = self.hold(&name).await?;
+        let record = self.record(&name).await?;
+        self.check_move(&name, &record)?;
+        Ok(self.opened(&name, &record))
     }
 
     /// Opens a snapshot, by its name alone, of the volume that `name` is or is a snapshot of.
@@ -46,10 +79,14 @@ impl Datasets {
     /// # Errors
     /// `NotFound`.
     pub async fn open_of_family(&self, name: &str, snapshot: &str) -> Result<Volume> {
-        let volume = name.split_once(SNAPSHOT_MARK).map_or(name, |(volume, _)| volume);
-        let snapshot = SnapshotName::of(&DatasetName::parse(volume)?, snapshot)?;
-        self.open_snapshot(&snapshot.display()).await
+        self.open_snapshot(&of_family(name, snapshot)?).await
     }
+}
+
+/// The full name of a snapshot of the volume that `name` is or is a snapshot of.
+fn of_family(name: &str, snapshot: &str) -> Result<String> {
+    let volume = name.split_once(SNAPSHOT_MARK).map_or(name, |(volume, _)| volume);
+    Ok(SnapshotName::of(&DatasetName::parse(volume)?, snapshot)?.display())
 }
 
 pub(crate) async fn extents(

@@ -9,6 +9,7 @@ use varve_types::ByteRange;
 
 use crate::catalog::{all_snapshots, find, find_snapshot, store};
 use crate::identity::SnapshotIdentity;
+use crate::moving::{Move, MoveState, PEER_BYTES_MAX};
 use crate::name::{DatasetName, SnapshotName};
 use crate::record::{VolumeInfo, VolumeRecord};
 use crate::snapshot_record::{SnapshotInfo, SnapshotRecord};
@@ -39,38 +40,55 @@ pub struct ReceiveSpec {
 
 impl Datasets {
     /// Prepares a volume to receive a snapshot: makes it, or sees that it is what the changes count from; one that has a part of the same
-    /// snapshot is left as it is. Durable on return. What follows are writes to it, then [`Self::end_receive`].
+    /// snapshot is left as it is. It is made arriving, out of sight until it is there, if that is what the caller expects
+    /// ([`Self::expecting`]). Durable on return. What follows are writes to it, then [`Self::end_receive`].
     ///
     /// # Errors
     /// `Exists` when a whole snapshot is to be received and the volume is there; `NotFound` when the changes' beginning is not;
-    /// `Conflict` when the volume was changed since, is open, or receives something else.
+    /// `Conflict` when the volume was changed since, is open, receives something else, or moves otherwise than is expected.
     pub async fn begin_receive(&self, spec: ReceiveSpec) -> Result<VolumeInfo> {
         let name = DatasetName::parse(&spec.name)?;
+        let held = self.hold(&name).await?; // Nobody opens it while it is compared.
         match (find(&self.dispatch, &name).await?, spec.from) {
-            (Some(record), _) if record.receiving == Some(spec.identity) => Ok(record.info(&name)),
+            (Some(record), _) if record.receiving == Some(spec.identity) => {
+                self.check_move(&name, &record)?;
+                Ok(record.info(&name))
+            }
             (Some(_), None) => Err(Error::Exists { name: name.display() }),
             (None, None) => {
-                let ReceiveSpec { name, identity, from: _, size_bytes, block_size_bytes } = spec;
-                let receiving = Some(identity);
-                let (dedup, compression, quota_bytes) = (None, None, None);
-                let spec = VolumeSpec {
-                    name,
-                    size_bytes,
-                    block_size_bytes,
-                    dedup,
-                    compression,
-                    quota_bytes,
-                    reserved: false,
-                    receiving,
-                };
-                self.create_volume(spec).await
+                drop(held); // Who makes it meanwhile is found by who makes it here.
+                self.create_volume(self.received(&name, spec)?).await
             }
             (_, Some(from)) => {
                 let datasets = self.clone();
-                let begun = async move { datasets.begin_changes(&name, from, &spec).await };
+                let begun = async move {
+                    let _held = held;
+                    datasets.begin_changes(&name, from, &spec).await
+                };
                 self.to_the_end(begun).await
             }
         }
+    }
+
+    /// The volume that is made for a whole snapshot.
+    fn received(&self, name: &DatasetName, spec: ReceiveSpec) -> Result<VolumeSpec> {
+        let is_good =
+            |moves: &Move| moves.state == MoveState::Arriving && moves.peer.len() <= PEER_BYTES_MAX;
+        if self.expects.as_ref().is_some_and(|moves| !is_good(moves)) {
+            return Err(Error::BadMove { name: name.display() });
+        }
+        let ReceiveSpec { name, identity, size_bytes, block_size_bytes, .. } = spec;
+        Ok(VolumeSpec {
+            name,
+            size_bytes,
+            block_size_bytes,
+            dedup: None,
+            compression: None,
+            quota_bytes: None,
+            reserved: false,
+            receiving: Some(identity),
+            moves: self.expects.clone(),
+        })
     }
 
     async fn begin_changes(
@@ -79,8 +97,8 @@ impl Datasets {
         from: SnapshotIdentity,
         spec: &ReceiveSpec,
     ) -> Result<VolumeInfo> {
-        let _held = self.hold(name).await?; // Nobody opens it while it is compared.
         let record = self.record(name).await?;
+        self.check_move(name, &record)?;
         if let Some(other) = record.receiving {
             return Err(Error::Receiving { name: name.display(), identity: other.to_string() });
         }
@@ -111,7 +129,11 @@ impl Datasets {
     }
 
     /// Whether a volume holds what its snapshot holds. Costs what differs.
-    async fn equals(&self, record: &VolumeRecord, snapshot: &SnapshotRecord) -> Result<bool> {
+    pub(crate) async fn equals(
+        &self,
+        record: &VolumeRecord,
+        snapshot: &SnapshotRecord,
+    ) -> Result<bool> {
         if record.size_bytes != snapshot.size_bytes
             || record.route.placement != snapshot.route.placement
         {
@@ -154,6 +176,7 @@ impl Datasets {
     ) -> Result<SnapshotInfo> {
         let held = self.hold(volume).await?;
         let record = self.record(volume).await?;
+        self.check_move(volume, &record)?;
         let there = find_snapshot(&self.dispatch, name).await?;
         let done = there.filter(|there| there.identity == identity);
         if done.is_none() && record.receiving != Some(identity) {
@@ -179,6 +202,7 @@ impl Datasets {
 
     async fn forget_received(&self, name: &DatasetName, identity: SnapshotIdentity) -> Result<()> {
         let record = self.record(name).await?;
+        self.check_move(name, &record)?; // It was not held for a moment.
         if record.receiving != Some(identity) {
             return Ok(());
         }

@@ -5,7 +5,8 @@
 //! | version | state | placement | block bytes | stream | size bytes | seed   | created   | reduction    | flags  |
 //! ```
 //!
-//! Behind it, as the flags say: the quota, the identity of what it is receiving, and the length and name of what it was cloned from.
+//! Behind it, as the flags say: the quota, the identity of what it is receiving, the length and name of what it was cloned from, and how far
+//! its move is, with the length and name of the other side.
 
 use serde::{Serialize, Serializer};
 use varve_dispatch::{Route, StreamPlacement};
@@ -14,6 +15,7 @@ use varve_types::limits::VOLUME_BYTES_MAX;
 use varve_types::{Compression, Reduction, StreamId};
 
 use crate::identity::SnapshotIdentity;
+use crate::moving::Move;
 use crate::name::DatasetName;
 use crate::reduction::{self, REDUCTION_LEN};
 use crate::{Error, Result};
@@ -35,6 +37,9 @@ const HAS_QUOTA: u32 = 4;
 
 /// Flag: space is reserved for all of it.
 const IS_RESERVED: u32 = 8;
+
+/// Flag: how far its move is is there.
+const MOVES: u32 = 16;
 
 /// A volume as people and programs see it.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
@@ -64,6 +69,16 @@ pub struct VolumeInfo {
     pub origin: Option<String>,
     /// The snapshot that it holds a part of, while it is being received.
     pub receiving: Option<SnapshotIdentity>,
+    /// Where it is on its way between two pools.
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "as_sentence")]
+    pub moves: Option<Move>,
+}
+
+fn as_sentence<S: Serializer>(
+    moves: &Option<Move>,
+    serializer: S,
+) -> std::result::Result<S::Ok, S::Error> {
+    serializer.collect_str(moves.as_ref().expect("it is left out otherwise"))
 }
 
 fn as_text<S: Serializer>(
@@ -87,6 +102,7 @@ pub(crate) struct VolumeRecord {
     /// Name, as people write it, of what it was cloned from.
     pub(crate) origin: Option<String>,
     pub(crate) receiving: Option<SnapshotIdentity>,
+    pub(crate) moves: Option<Move>,
 }
 
 impl VolumeRecord {
@@ -97,7 +113,8 @@ impl VolumeRecord {
         let identity_len = self.receiving.map_or(0, |identity| identity.0.len());
         let quota_len = self.quota_bytes.map_or(0, |_| 8);
         let origin_len = self.origin.as_ref().map_or(0, |origin| 2 + origin.len());
-        let mut bytes = vec![0; Self::LEN + quota_len + identity_len + origin_len];
+        let moves_len = self.moves.as_ref().map_or(0, Move::len);
+        let mut bytes = vec![0; Self::LEN + quota_len + identity_len + origin_len + moves_len];
         let mut out = Writer::new(&mut bytes);
         out.u16(VERSION);
         out.u8(VOLUME);
@@ -112,7 +129,8 @@ impl VolumeRecord {
         let receiving_flag = if self.receiving.is_some() { IS_RECEIVING } else { 0 };
         let quota_flag = if self.quota_bytes.is_some() { HAS_QUOTA } else { 0 };
         let reserved_flag = if self.is_reserved { IS_RESERVED } else { 0 };
-        out.u32(origin_flag | receiving_flag | quota_flag | reserved_flag);
+        let moves_flag = if self.moves.is_some() { MOVES } else { 0 };
+        out.u32(origin_flag | receiving_flag | quota_flag | reserved_flag | moves_flag);
         if let Some(quota_bytes) = self.quota_bytes {
             out.u64(quota_bytes);
         }
@@ -122,6 +140,9 @@ impl VolumeRecord {
         if let Some(origin) = &self.origin {
             out.u16(u16::try_from(origin.len()).expect("names are a few hundred bytes"));
             out.bytes(origin.as_bytes());
+        }
+        if let Some(moves) = &self.moves {
+            moves.encode(&mut out);
         }
         bytes
     }
@@ -161,7 +182,11 @@ impl VolumeRecord {
                 Some(text.map_err(|_| bad("the name of its origin is no text"))?.to_owned())
             }
         };
-        if flags & !(HAS_ORIGIN | IS_RECEIVING | HAS_QUOTA | IS_RESERVED) != 0
+        let moves = match flags & MOVES {
+            0 => None,
+            _ => Some(Move::decode(&mut fields).map_err(bad)?),
+        };
+        if flags & !(HAS_ORIGIN | IS_RECEIVING | HAS_QUOTA | IS_RESERVED | MOVES) != 0
             || !fields.rest().is_empty()
         {
             return Err(bad("it uses what this version does not know"));
@@ -182,6 +207,7 @@ impl VolumeRecord {
             is_reserved: flags & IS_RESERVED != 0,
             origin,
             receiving,
+            moves,
         })
     }
 
@@ -203,6 +229,7 @@ impl VolumeRecord {
             reserved_bytes: self.reserved_bytes(),
             origin: self.origin.clone(),
             receiving: self.receiving,
+            moves: self.moves.clone(),
         }
     }
 }
@@ -210,6 +237,7 @@ impl VolumeRecord {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::moving::{MoveState, PEER_BYTES_MAX};
 
     fn record() -> VolumeRecord {
         VolumeRecord {
@@ -225,6 +253,7 @@ mod tests {
             is_reserved: false,
             origin: None,
             receiving: None,
+            moves: None,
         }
     }
 
@@ -257,8 +286,10 @@ mod tests {
             {
                 let origin = origin.clone();
                 let is_reserved = quota_bytes.is_none() && receiving.is_some();
+                let peer = "pool 7 by 9".to_owned();
+                let moves = quota_bytes.map(|_| Move { state: MoveState::Leaving, peer });
                 let record =
-                    VolumeRecord { origin, receiving, quota_bytes, is_reserved, ..record() };
+                    VolumeRecord { origin, receiving, quota_bytes, is_reserved, moves, ..record() };
                 let bytes = record.encode();
                 assert_eq!(VolumeRecord::decode("v", &bytes).unwrap(), record);
                 for len in 0..bytes.len() {
@@ -271,6 +302,26 @@ mod tests {
                 }
                 assert!(VolumeRecord::decode("v", &[&bytes[..], &[0]].concat()).is_err());
             }
+        }
+    }
+
+    #[test]
+    fn moves_round_trip_and_refuse_what_is_unknown() {
+        use MoveState::{Arrived, Arriving, Leaving, Left};
+        for (number, state) in (1..).zip([Arriving, Leaving, Left, Arrived]) {
+            for peer in [String::new(), "a pool ü".to_owned(), "x".repeat(PEER_BYTES_MAX)] {
+                let record = VolumeRecord { moves: Some(Move { state, peer }), ..record() };
+                let bytes = record.encode();
+                assert_eq!((bytes[48], bytes[52]), (16, number));
+                assert_eq!(VolumeRecord::decode("v", &bytes).unwrap(), record);
+            }
+        }
+        let moves = Some(Move { state: MoveState::Left, peer: "ü".to_owned() });
+        let bytes = VolumeRecord { moves, ..record() }.encode();
+        for (at, value) in [(52, 0), (52, 5), (53, 1), (53, 3), (54, 4), (55, b'u'), (48, 0)] {
+            let mut bad = bytes.clone();
+            bad[at] = value;
+            assert!(VolumeRecord::decode("v", &bad).is_err(), "{value} at {at}");
         }
     }
 }

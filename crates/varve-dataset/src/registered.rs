@@ -162,6 +162,7 @@ mod tests {
             quota_bytes: None,
             reserved: false,
             receiving: None,
+            moves: None,
         }
     }
 

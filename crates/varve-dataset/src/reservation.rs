@@ -27,6 +27,7 @@ impl Datasets {
         self.to_the_end(async move {
             let _held = datasets.hold(&name).await?;
             let before = datasets.record(&name).await?;
+            datasets.check_move(&name, &before)?;
             let record = VolumeRecord { is_reserved: reserved, ..before.clone() };
             if reserved && !before.is_reserved {
                 datasets.reserve(&record, false).await?; // V1

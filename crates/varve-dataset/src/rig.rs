@@ -199,6 +199,7 @@ impl Life {
             quota_bytes: None,
             reserved: false,
             receiving: None,
+            moves: None,
         };
         self.datasets().create_volume(spec).await.unwrap();
     }
@@ -248,7 +249,8 @@ fn region_starts() -> impl Iterator<Item = u64> {
     (0..VOLUME_BYTES).step_by(64 << 20)
 }
 
-async fn first_byte(volume: &Volume, at: u64) -> u8 {
+/// The first byte of a block.
+pub(crate) async fn first_byte(volume: &Volume, at: u64) -> u8 {
     let parts = volume.read(at, 4096).await.unwrap();
     match parts.first().unwrap() {
         ReadPart::Zero(_) => 0,

@@ -22,7 +22,9 @@ use crate::catalog::{
 };
 use crate::identity::SnapshotIdentity;
 use crate::intent::{Intent, Part, settle_all};
+use crate::moving::MoveState;
 use crate::name::{DatasetName, SnapshotName};
+use crate::open::{Gate, Opening};
 use crate::record::{VolumeInfo, VolumeRecord};
 use crate::snapshot_record::{SnapshotInfo, SnapshotRecord};
 use crate::volume::Volume;
@@ -79,6 +81,7 @@ impl Datasets {
         if there.is_some() {
             return Err(Error::SnapshotExists { name: name.display() });
         }
+        self.check_move(&name.volume, &volume)?;
         Ok(Wanted { name, volume, identity: self.fresh_identity() })
     }
 
@@ -195,11 +198,17 @@ impl Datasets {
     /// Protects a snapshot from being deleted, or no longer. Durable on return.
     ///
     /// # Errors
-    /// `NotFound`.
+    /// `NotFound`; `Fenced` while its volume leaves for another pool.
     pub async fn protect_snapshot(&self, name: &str, protected: bool) -> Result<SnapshotInfo> {
         let (datasets, name) = (self.clone(), SnapshotName::parse(name)?);
         self.to_the_end(async move {
             let _held = datasets.hold(&name.volume).await?;
+            let volume = datasets.record(&name.volume).await?;
+            let leaves =
+                volume.moves.as_ref().is_some_and(|moves| moves.state == MoveState::Leaving);
+            if datasets.expects.is_some() || leaves {
+                datasets.check_move(&name.volume, &volume)?; // The target would not be told.
+            }
             let record = SnapshotRecord { protected, ..datasets.snapshot_record(&name).await? };
             store_snapshot(&datasets.dispatch, &name, &record).await?;
             Ok(record.info(&name))
@@ -217,10 +226,21 @@ impl Datasets {
         self.to_the_end(async move {
             let _held = datasets.hold(&name.volume).await?;
             let record = datasets.snapshot_record(&name).await?;
+            datasets.check_move_of_snapshot(&name).await?;
             datasets.check_deletable(&name, &record)?;
             datasets.remove(&name, &record).await
         })
         .await
+    }
+
+    /// Snapshots of a volume that is on its way are deleted by who moves it; those of one that left by anybody.
+    async fn check_move_of_snapshot(&self, name: &SnapshotName) -> Result<()> {
+        let volume = self.record(&name.volume).await?;
+        let has_left = volume.moves.as_ref().is_some_and(|moves| moves.state == MoveState::Left);
+        if has_left && self.expects.is_none() {
+            return Ok(());
+        }
+        self.check_move(&name.volume, &volume)
     }
 
     fn check_deletable(&self, name: &SnapshotName, record: &SnapshotRecord) -> Result<()> {
@@ -251,11 +271,28 @@ impl Datasets {
 
     /// Opens a snapshot on this thread, to be read. It cannot be deleted while it is open.
     pub(crate) async fn open_snapshot(&self, name: &str) -> Result<Volume> {
+        self.open_identified(name, None).await
+    }
+
+    /// The same, if it is the one with this identity.
+    pub(crate) async fn open_identified(
+        &self,
+        name: &str,
+        identity: Option<SnapshotIdentity>,
+    ) -> Result<Volume> {
         let name = SnapshotName::parse(name)?;
         let _held = self.hold(&name.volume).await?;
         let record = self.snapshot_record(&name).await?;
+        if let Some(identity) = identity.filter(|identity| *identity != record.identity) {
+            return Err(Error::OtherSnapshot {
+                name: name.display(),
+                identity: identity.to_string(),
+            });
+        }
         let SnapshotRecord { route, size_bytes, reduction, .. } = record;
-        let open = self.shared.open.open(route.stream, size_bytes, reduction, None);
+        let gate = Gate::Open; // It is read-only for what it is.
+        let opening = Opening { size_bytes, reduction, quota_bytes: None, gate };
+        let open = self.shared.open.open(route.stream, opening);
         let info = VolumeInfo {
             name: name.display(),
             namespace: name.volume.namespace.clone(),
@@ -269,6 +306,7 @@ impl Datasets {
             reserved_bytes: None,
             origin: None,
             receiving: None,
+            moves: None,
         };
         let (dispatch, shared) = (self.dispatch.clone(), Arc::clone(&self.shared));
         Ok(Volume::new(dispatch, shared, info, route, open))

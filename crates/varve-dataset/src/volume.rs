@@ -13,8 +13,9 @@ use varve_types::{ByteRange, Compression, Reduction};
 
 use crate::datasets::Shared;
 use crate::identity::SnapshotIdentity;
+use crate::moving::{Move, MoveState};
 use crate::name::SNAPSHOT_MARK;
-use crate::open::OpenVolume;
+use crate::open::{Changing, Gate, OpenVolume};
 use crate::record::VolumeInfo;
 use crate::{Error, Result};
 
@@ -37,6 +38,8 @@ pub struct VolumeSpec {
     pub reserved: bool,
     /// The snapshot that it is to receive, if it is made for one.
     pub receiving: Option<SnapshotIdentity>,
+    /// Where it moves from, if it does.
+    pub moves: Option<Move>,
 }
 
 struct Inner {
@@ -45,12 +48,14 @@ struct Inner {
     info: VolumeInfo,
     route: Route,
     is_snapshot: bool,
+    /// Whether who has it open can be shut out while it is being read: reads are counted then too.
+    arrives: bool,
     open: Arc<OpenVolume>,
 }
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        self.shared.open.close(self.route.stream);
+        self.shared.open.close(self.route.stream, &self.open);
     }
 }
 
@@ -67,7 +72,8 @@ impl Volume {
         open: Arc<OpenVolume>,
     ) -> Self {
         let is_snapshot = info.name.contains(SNAPSHOT_MARK);
-        Self(Rc::new(Inner { dispatch, shared, info, route, is_snapshot, open }))
+        let arrives = info.moves.as_ref().is_some_and(|moves| moves.state == MoveState::Arriving);
+        Self(Rc::new(Inner { dispatch, shared, info, route, is_snapshot, arrives, open }))
     }
 
     /// Whether it is a snapshot, which refuses to be changed.
@@ -76,11 +82,29 @@ impl Volume {
         self.0.is_snapshot
     }
 
-    fn check_change(&self, offset: u64, len: u64) -> Result<ByteRange> {
+    /// Admits a change; it is under way until the second value is dropped.
+    fn check_change(&self, offset: u64, len: u64) -> Result<(ByteRange, Changing<'_>)> {
         if self.0.is_snapshot {
             return Err(Error::ReadOnly { name: self.0.info.name.clone() });
         }
-        self.check(offset, len)
+        let changing = self.0.open.begin_change().map_err(|gate| self.moves(gate))?; // M1
+        Ok((self.check(offset, len)?, changing))
+    }
+
+    /// The same for a read. It costs nothing but of a volume that arrives.
+    fn check_read(&self, offset: u64, len: u64) -> Result<(ByteRange, Option<Changing<'_>>)> {
+        let under_way = match self.0.arrives {
+            true => Some(self.0.open.begin_change().map_err(|gate| self.moves(gate))?), // M5
+            false => None,
+        };
+        Ok((self.check(offset, len)?, under_way))
+    }
+
+    /// What a client is told whose request a move forbids.
+    fn moves(&self, gate: Gate) -> Error {
+        let state = if gate == Gate::Shut { MoveState::Left } else { MoveState::Leaving };
+        let peer = "another pool: `varve volume show` says which".to_owned();
+        Error::Moves { name: self.0.info.name.clone(), moves: Move { state, peer } }
     }
 
     /// The volume as it is now.
@@ -105,6 +129,9 @@ impl Volume {
     }
 
     fn check(&self, offset: u64, len: u64) -> Result<ByteRange> {
+        if self.0.open.gate() == Gate::Shut {
+            return Err(self.moves(Gate::Shut)); // M3
+        }
         let size_bytes = self.size_bytes();
         match ByteRange::checked(offset, len) {
             Some(range) if range.end <= size_bytes => Ok(range),
@@ -117,16 +144,17 @@ impl Volume {
     /// # Errors
     /// `Corrupt` for damaged data, never wrong bytes; `Invalid` beyond the end.
     pub async fn read(&self, offset: u64, len: u32) -> Result<Vec<ReadPart>> {
-        self.check(offset, u64::from(len))?;
+        let _reading = self.check_read(offset, u64::from(len))?;
         Ok(self.0.dispatch.read(self.0.route, offset, len as usize).await?)
     }
 
     /// Writes `data` at `offset`, of any alignment, reduced as the volume wants it now. Durable on return (V1).
     ///
     /// # Errors
-    /// `NoSpace` when the pool is full, or the volume's quota reached; `Invalid` beyond the end; `Denied` for a snapshot.
+    /// `NoSpace` when the pool is full, or the volume's quota reached; `Invalid` beyond the end; `Denied` for a snapshot; `Fenced` when
+    /// the volume moves to another pool.
     pub async fn write(&self, offset: u64, data: BufSlice) -> Result<()> {
-        let range = self.check_change(offset, data.len() as u64)?;
+        let (range, _changing) = self.check_change(offset, data.len() as u64)?;
         let Inner { dispatch, shared, route, info, open, .. } = &*self.0;
         let charge = open.budget().admit(dispatch, *route, range, &info.name).await;
         if let Err(Error::OverQuota { .. }) = charge {
@@ -141,7 +169,7 @@ impl Volume {
     /// # Errors
     /// `Invalid` beyond the end.
     pub async fn trim(&self, offset: u64, len: u64) -> Result<()> {
-        let range = self.check_change(offset, len)?;
+        let (range, _changing) = self.check_change(offset, len)?;
         Ok(self.0.dispatch.trim(self.0.route, range).await?)
     }
 
@@ -150,7 +178,7 @@ impl Volume {
     /// # Errors
     /// `Invalid` beyond the end.
     pub async fn write_zeroes(&self, offset: u64, len: u64, keep_allocated: bool) -> Result<()> {
-        let range = self.check_change(offset, len)?;
+        let (range, _changing) = self.check_change(offset, len)?;
         Ok(self.0.dispatch.write_zeroes(self.0.route, range, keep_allocated).await?)
     }
 
@@ -172,7 +200,7 @@ impl Volume {
         len: u64,
         max: usize,
     ) -> Result<Vec<BlockStatus>> {
-        let range = self.check(offset, len)?;
+        let (range, _reading) = self.check_read(offset, len)?;
         Ok(self.0.dispatch.block_status(self.0.route, range, max).await?)
     }
 
@@ -188,7 +216,7 @@ impl Volume {
         len: u64,
         max: usize,
     ) -> Result<Vec<DiffRun>> {
-        let range = self.check(offset, len)?;
+        let (range, _reading) = self.check_read(offset, len)?;
         if from.0.route.placement != self.0.route.placement {
             let (name, other) = (self.0.info.name.clone(), from.0.info.name.clone());
             return Err(Error::Unrelated { name, other });

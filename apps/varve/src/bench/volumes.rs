@@ -156,7 +156,7 @@ impl Fleet {
             for round in 0_u64.. {
                 for (index, volume) in names.iter().enumerate() {
                     let name = format!("{volume}@bench-{}-{round}", now_unix_ms());
-                    let spec = CreateSnapshots { names: vec![name.clone()] };
+                    let spec = CreateSnapshots { names: vec![name.clone()], expects: None };
                     let made =
                         client.send::<v1::SnapshotPage>(Method::POST, "/v1/snapshots", &spec);
                     taken.snapshots += u64::from(made.is_ok());

@@ -8,8 +8,9 @@ use std::time::Instant;
 
 use varve_access_admin::v1::{
     BeginReceive, ChangeSnapshot, ChangeVolume, CheckStatus, CloneVolume, CreateSnapshots,
-    CreateVolume, Drive, EndReceive, ExtentPage, Fill, JournalStatus, ListenerStatus, MemoryStatus,
-    Pool, RollBack, ServiceState, ShardState, Snapshot, Space, Status, Volume, VolumeFamily,
+    CreateVolume, DeleteVolume, Drive, EndReceive, ExtentPage, ExtentsWanted, Fill, JournalStatus,
+    ListenerStatus, MemoryStatus, MoveVolume, Pool, RollBack, ServiceState, ShardState, Snapshot,
+    Space, Status, Volume, VolumeFamily, VolumeMove,
 };
 use varve_access_admin::{
     AdminBackend, AdminFuture, Error, ListenAddress, Metric, MetricKind, ObjectBackend, Result,
@@ -299,9 +300,9 @@ impl<S: ShardStack> AdminBackend for PoolBackend<S> {
         })
     }
 
-    fn delete_volume(&self, name: String, snapshots: bool) -> AdminFuture<'_, ()> {
+    fn delete_volume(&self, name: String, how: DeleteVolume) -> AdminFuture<'_, ()> {
         self.threads.ask(CATALOGUE_THREAD, move |thread| async move {
-            thread.stack.delete_volume(&name, snapshots).await
+            thread.stack.delete_volume(&name, how).await
         })
     }
 
@@ -326,8 +327,8 @@ impl<S: ShardStack> AdminBackend for PoolBackend<S> {
         self.ask_datasets(|datasets| snapshots::change(datasets, name, change))
     }
 
-    fn delete_snapshot(&self, name: String) -> AdminFuture<'_, ()> {
-        self.ask_datasets(|datasets| snapshots::delete(datasets, name))
+    fn delete_snapshot(&self, name: String, expects: Option<VolumeMove>) -> AdminFuture<'_, ()> {
+        self.ask_datasets(|datasets| snapshots::delete(datasets, name, expects))
     }
 
     fn roll_back(&self, volume: String, to: RollBack) -> AdminFuture<'_, Volume> {
@@ -338,14 +339,8 @@ impl<S: ShardStack> AdminBackend for PoolBackend<S> {
         self.ask_datasets(|datasets| snapshots::clone(datasets, spec))
     }
 
-    fn extents(
-        &self,
-        name: String,
-        since: Option<String>,
-        offset: u64,
-        limit: usize,
-    ) -> AdminFuture<'_, ExtentPage> {
-        self.ask_datasets(move |datasets| snapshots::extents(datasets, name, since, offset, limit))
+    fn extents(&self, name: String, wanted: ExtentsWanted) -> AdminFuture<'_, ExtentPage> {
+        self.ask_datasets(move |datasets| snapshots::extents(datasets, name, wanted))
     }
 
     fn begin_receive(&self, volume: String, spec: BeginReceive) -> AdminFuture<'_, Volume> {
@@ -354,6 +349,10 @@ impl<S: ShardStack> AdminBackend for PoolBackend<S> {
 
     fn end_receive(&self, volume: String, spec: EndReceive) -> AdminFuture<'_, Snapshot> {
         self.ask_datasets(|datasets| snapshots::end_receive(datasets, volume, spec))
+    }
+
+    fn move_volume(&self, name: String, step: MoveVolume) -> AdminFuture<'_, Volume> {
+        self.ask_datasets(|datasets| snapshots::move_volume(datasets, name, step))
     }
 
     fn check(&self) -> AdminFuture<'_, CheckStatus> {

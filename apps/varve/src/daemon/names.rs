@@ -13,6 +13,7 @@ use varve_reactor::{Loop, LoopConfig, Reactor};
 use varve_register::{Name, NameStore, Sort};
 use varve_types::{CellId, ErrorKind};
 
+use crate::daemon::engine_stack::ARRIVING;
 use crate::daemon::rados::RadosMedia;
 use crate::failure::{Failure, Result};
 
@@ -57,7 +58,7 @@ impl Names {
 
     /// The cell that has the volume of an export's name, as the register says now.
     pub(crate) async fn look(&self, export: &str) -> Told {
-        let Ok(full) = volume_of(export) else { return Told::Nobody };
+        let Ok(full) = volume_of(without_run(export)) else { return Told::Nobody };
         let (answer, answered) = oneshot::channel();
         let question = Question { name: Name { sort: Sort::Volume, full }, answer };
         if self.0.send(question).is_err() {
@@ -65,6 +66,12 @@ impl Names {
         }
         answered.await.unwrap_or_else(|_| Told::Not("this node ends".to_owned()))
     }
+}
+
+/// The name of a volume that arrives, as it is when it has: before that, its export names the run that fills it.
+fn without_run(export: &str) -> &str {
+    let arriving = export.strip_prefix(ARRIVING).and_then(|rest| rest.split_once(':'));
+    arriving.map_or(export, |(_, name)| name)
 }
 
 fn run(rados: &Arc<RadosMedia>, tell: &mpsc::Sender<Result<PortSender<Question>>>) {

@@ -2,7 +2,7 @@
 
 use std::future::Future;
 
-use varve_access_admin::v1::{ChangeVolume, CreateVolume, ShardStatus, Volume};
+use varve_access_admin::v1::{ChangeVolume, CreateVolume, DeleteVolume, ShardStatus, Volume};
 use varve_access_admin::{self as admin, MetricKind};
 use varve_access_nbd::Exports;
 use varve_dataset::{Datasets, Space};
@@ -55,8 +55,11 @@ pub(crate) trait ShardStack: Sized + 'static {
     ) -> impl Future<Output = admin::Result<Volume>>;
 
     /// Deletes a volume, with its snapshots if asked to; durable on return.
-    fn delete_volume(&self, name: &str, snapshots: bool)
-    -> impl Future<Output = admin::Result<()>>;
+    fn delete_volume(
+        &self,
+        name: &str,
+        how: DeleteVolume,
+    ) -> impl Future<Output = admin::Result<()>>;
 
     /// The datasets themselves, for what only they do; `None` in a stack without.
     fn datasets(&self) -> Option<Datasets> {

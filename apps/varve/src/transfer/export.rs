@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use hyper::Method;
 use varve_access_admin::ListenAddress;
-use varve_access_admin::v1::{CreateSnapshots, Snapshot, SnapshotPage};
+use varve_access_admin::v1::{CreateSnapshots, Extent, Snapshot, SnapshotPage};
 use varve_dataset::{ArchiveBase, ArchiveHeader, ArchiveRecord};
 use varve_types::ByteCount;
 
@@ -45,7 +45,7 @@ pub(crate) fn export(client: &Client, plan: ExportPlan) -> Result<String> {
     }
     // E1
     let name = format!("{}@export-{}", plan.name, now_unix_ms());
-    let spec = CreateSnapshots { names: vec![name.clone()] };
+    let spec = CreateSnapshots { names: vec![name.clone()], expects: None };
     client.send::<SnapshotPage>(Method::POST, "/v1/snapshots", &spec)?;
     let exported = export_snapshot(client, &name, &plan);
     let deleted = delete_soon(client, &snapshot_path(&name));
@@ -154,7 +154,7 @@ fn copy(
 
 /// Reads extent after extent from `begin` on, several reads at a time, and hands them on in order, until `stop` says why not to go on.
 pub(super) fn read_extents(
-    extents: Extents<'_>,
+    extents: impl Iterator<Item = Result<Extent>>,
     begin: u64,
     nbd: &mut Nbd,
     stop: impl Fn() -> Option<Failure>,

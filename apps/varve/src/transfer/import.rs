@@ -46,6 +46,7 @@ pub(crate) fn import(client: &Client, plan: &ImportPlan) -> Result<String> {
         from: header.from.as_ref().map(|from| from.identity.to_string()),
         size_bytes: header.size_bytes,
         block_size_bytes: header.block_size_bytes,
+        expects: None,
     };
     client.send::<Volume>(Method::POST, &format!("{path}/receive"), &begin)?;
     let mut nbd = Nbd::attach(client, plan.nbd.as_ref(), &plan.volume)?;
@@ -65,7 +66,7 @@ pub(crate) fn import(client: &Client, plan: &ImportPlan) -> Result<String> {
     watch.end();
     let data_bytes = copied?;
     nbd.end()?;
-    let end = EndReceive { identity, snapshot: header.snapshot };
+    let end = EndReceive { identity, snapshot: header.snapshot, expects: None };
     let snapshot = client.send::<Snapshot>(Method::POST, &format!("{path}/received"), &end)?.value;
     Ok(format!("imported {}, {} of data\n", snapshot.name, ByteCount(data_bytes)))
 }
@@ -120,7 +121,7 @@ fn copy(
 }
 
 /// Whether the volume holds these bytes already.
-fn holds(nbd: &mut Nbd, offset: u64, data: &[u8]) -> Result<bool> {
+pub(super) fn holds(nbd: &mut Nbd, offset: u64, data: &[u8]) -> Result<bool> {
     nbd.drain()?;
     nbd.send_read(offset, data.len())?;
     Ok(nbd.next()?.is_some_and(|found| found.data == data))

@@ -5,6 +5,7 @@
 
 mod export;
 mod import;
+pub(crate) mod migrate;
 mod nbd;
 mod rbd;
 mod source;

@@ -358,7 +358,7 @@ impl Nbd {
 }
 
 /// Where the daemon listens for NBD: a unix socket, if there is one.
-fn listener(client: &Client) -> Result<ListenAddress> {
+pub(super) fn listener(client: &Client) -> Result<ListenAddress> {
     let status = client.get::<Status>("/v1/status")?.value;
     let nbd = status.listeners.iter().filter(|listener| listener.protocol == "nbd");
     let mut addresses: Vec<ListenAddress> =

@@ -58,6 +58,7 @@ const COMMANDS: &[&[&str]] = &[
     &["pool", "create"],
     &["pool", "attach"],
     &["pool", "rados-caps"],
+    &["pool", "migrate"],
     &["pool", "show"],
     &["df"],
     &["status"],

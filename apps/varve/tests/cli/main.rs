@@ -1,9 +1,11 @@
 //! The command line as its users see it: one module a command, against the built binary.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod between;
 mod daemon;
 mod nbd;
 mod rig;
+mod sides;
 mod stored;
 
 mod bench_bucket;
@@ -30,6 +32,9 @@ mod node_list;
 mod plan;
 mod pool_attach;
 mod pool_create;
+mod pool_migrate;
+mod pool_migrate_lost;
+mod pool_migrate_mark;
 mod pool_rados_caps;
 mod pool_show;
 mod report_compare;

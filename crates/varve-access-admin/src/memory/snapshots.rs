@@ -8,7 +8,8 @@ use varve_types::ErrorKind;
 use super::{CREATED_UNIX_MS, MemoryBackend, not_found, plain, refusal};
 use crate::error::Result;
 use crate::v1::{
-    BeginReceive, CloneVolume, CreateVolume, EndReceive, Extent, ExtentPage, Snapshot, Volume,
+    BeginReceive, ChangeSnapshot, CloneVolume, CreateSnapshots, CreateVolume, EndReceive, Extent,
+    ExtentPage, ExtentsWanted, MoveState, MoveVolume, RollBack, Snapshot, Volume, VolumeMove,
 };
 
 /// Every snapshot differs from every other, and from its volume, in as many bytes, and volumes hold as many, at every so many.
@@ -20,20 +21,20 @@ impl MemoryBackend {
         self.snapshots.lock().expect("no holder of the lock panics")
     }
 
-    pub(super) fn take_snapshots(&self, names: &[String]) -> Result<Vec<Snapshot>> {
-        let taken: Vec<Snapshot> =
-            names.iter().map(|name| self.snapshot_of(name)).collect::<Result<_>>()?;
+    pub(super) fn take_snapshots(&self, spec: &CreateSnapshots) -> Result<Vec<Snapshot>> {
+        let of = |name: &String| self.snapshot_of(name, spec.expects.as_ref());
+        let taken: Vec<Snapshot> = spec.names.iter().map(of).collect::<Result<_>>()?;
         for snapshot in &taken {
             self.snapshots_now().insert(snapshot.name.clone(), snapshot.clone());
         }
         Ok(taken)
     }
 
-    fn snapshot_of(&self, name: &str) -> Result<Snapshot> {
+    fn snapshot_of(&self, name: &str, expects: Option<&VolumeMove>) -> Result<Snapshot> {
         let Some((volume, _)) = name.split_once('@') else {
             return Err(refusal(ErrorKind::Invalid, format!("`{name}` names no snapshot")));
         };
-        let volume = self.change(volume, |volume| volume.clone())?;
+        let volume = self.change_moving(volume, expects, |volume| volume.clone())?;
         let count = self.snapshots_now().len() as u64;
         if self.snapshots_now().contains_key(name) {
             return Err(refusal(ErrorKind::Exists, format!("snapshot `{name}` exists")));
@@ -81,8 +82,20 @@ impl MemoryBackend {
         self.snapshots_now().get_mut(name).map(then).ok_or_else(no_snapshot)
     }
 
-    pub(super) fn remove_snapshot(&self, name: &str) -> Result<()> {
-        if self.with_snapshot(name, |snapshot| snapshot.protected)? {
+    pub(super) fn protect_now(&self, name: &str, change: &ChangeSnapshot) -> Result<Snapshot> {
+        let volume = self.with_snapshot(name, |snapshot| snapshot.volume.clone())?;
+        self.change_moving(&volume, change.expects.as_ref(), |_| ())?;
+        self.with_snapshot(name, |snapshot| {
+            snapshot.protected = change.protected;
+            snapshot.clone()
+        })
+    }
+
+    pub(super) fn remove_snapshot(&self, name: &str, expects: Option<&VolumeMove>) -> Result<()> {
+        let of = |snapshot: &mut Snapshot| (snapshot.protected, snapshot.volume.clone());
+        let (is_protected, volume) = self.with_snapshot(name, of)?;
+        self.change_moving(&volume, expects, |_| ())?;
+        if is_protected {
             let message = format!("snapshot `{name}` is protected");
             return Err(refusal(ErrorKind::Conflict, message));
         }
@@ -101,15 +114,15 @@ impl MemoryBackend {
         Ok(())
     }
 
-    pub(super) fn roll_back_now(&self, volume: &str, snapshot: &str) -> Result<Volume> {
-        let size_bytes =
-            self.with_snapshot(&format!("{volume}@{snapshot}"), |snapshot| snapshot.size_bytes)?;
+    pub(super) fn roll_back_now(&self, volume: &str, to: &RollBack) -> Result<Volume> {
+        let snapshot = format!("{volume}@{}", to.snapshot);
+        let size_bytes = self.with_snapshot(&snapshot, |snapshot| snapshot.size_bytes)?;
         let openers = self.change(volume, |volume| volume.openers)?;
         if openers > 0 {
             let message = format!("volume `{volume}` is open by {openers} client");
             return Err(refusal(ErrorKind::Conflict, message));
         }
-        self.change(volume, |volume| {
+        self.change_moving(volume, to.expects.as_ref(), |volume| {
             volume.size_bytes = size_bytes;
             volume.clone()
         })
@@ -127,27 +140,36 @@ impl MemoryBackend {
         })
     }
 
-    pub(super) fn extents_now(
-        &self,
-        name: &str,
-        since: Option<&str>,
-        offset: u64,
-        limit: usize,
-    ) -> Result<ExtentPage> {
+    pub(super) fn extents_now(&self, name: &str, wanted: &ExtentsWanted) -> Result<ExtentPage> {
+        let ExtentsWanted { identity, since, since_identity, expects, offset, limit } = wanted;
         let volume = name.split_once('@').map_or(name, |(volume, _)| volume);
         let size_bytes = self.change(volume, |volume| volume.size_bytes)?;
+        if expects.is_some() {
+            self.change_moving(volume, expects.as_ref(), |_| ())?;
+        }
+        if name.contains('@') {
+            self.check_identity(name, identity.as_ref())?;
+        }
         if let Some(since) = since {
-            self.with_snapshot(&format!("{volume}@{since}"), |_| ())?;
+            self.check_identity(&format!("{volume}@{since}"), since_identity.as_ref())?;
         }
         let first = offset.next_multiple_of(EXTENT_EVERY_BYTES);
         let step = usize::try_from(EXTENT_EVERY_BYTES).expect("64 MiB");
         let mut offsets = (first..size_bytes).step_by(step);
         let extents: Vec<Extent> = offsets
             .by_ref()
-            .take(limit)
+            .take(*limit)
             .map(|offset| Extent { offset, len: EXTENT_BYTES })
             .collect();
         Ok(ExtentPage { size_bytes, extents, next: offsets.next() })
+    }
+
+    fn check_identity(&self, name: &str, identity: Option<&String>) -> Result<()> {
+        let there = self.with_snapshot(name, |snapshot| snapshot.identity.clone())?;
+        match identity.is_none_or(|identity| *identity == there) {
+            true => Ok(()),
+            false => Err(refusal(ErrorKind::Conflict, format!("snapshot `{name}` is {there}"))),
+        }
     }
 
     pub(super) fn begin_receive_now(&self, name: String, spec: BeginReceive) -> Result<Volume> {
@@ -163,22 +185,55 @@ impl MemoryBackend {
                 block_size_bytes,
                 ..plain(name.clone(), spec.size_bytes)
             })?;
+            self.change(&name, |volume| volume.moves.clone_from(&spec.expects))?;
         }
-        self.change(&name, |volume| {
+        self.change_moving(&name, spec.expects.as_ref(), |volume| {
             volume.receiving = Some(spec.identity);
             volume.clone()
         })
     }
 
     pub(super) fn end_receive_now(&self, volume: &str, spec: EndReceive) -> Result<Snapshot> {
-        let receiving = self.change(volume, |volume| volume.receiving.take())?;
+        let expects = spec.expects.as_ref();
+        let receiving = self.change_moving(volume, expects, |volume| volume.receiving.take())?;
         if receiving.as_ref() != Some(&spec.identity) {
             let message = format!("volume `{volume}` is not receiving that");
             return Err(refusal(ErrorKind::Conflict, message));
         }
         let name = format!("{volume}@{}", spec.snapshot);
-        let snapshot = Snapshot { identity: spec.identity, ..self.snapshot_of(&name)? };
+        let snapshot = Snapshot { identity: spec.identity, ..self.snapshot_of(&name, expects)? };
         self.snapshots_now().insert(name, snapshot.clone());
         Ok(snapshot)
+    }
+
+    pub(super) fn move_now(&self, name: &str, step: MoveVolume) -> Result<Volume> {
+        let MoveVolume { before, after, last, id } = step;
+        let arrives = before.as_ref().filter(|moves| moves.state == MoveState::Arriving);
+        let arrives = arrives.filter(|_| after.is_none()).cloned();
+        if arrives.is_some() || last.is_some() {
+            let newest = self
+                .snapshots_now()
+                .values()
+                .filter(|all| all.volume == name)
+                .max_by_key(|all| all.id)
+                .map(|newest| newest.identity.clone());
+            if last.is_none() || last != newest {
+                let message = format!("the newest snapshot of volume `{name}` is another");
+                return Err(refusal(ErrorKind::Conflict, message));
+            }
+        }
+        let moved = self.change(name, |volume| {
+            let fits = volume.moves == before && id.is_none_or(|id| id == volume.id);
+            if fits {
+                let arrived = arrives.zip(last).map(|(VolumeMove { peer, .. }, last)| VolumeMove {
+                    state: MoveState::Arrived,
+                    peer: format!("{peer}, with snapshot {last}"),
+                });
+                volume.moves = arrived.or(after);
+            }
+            fits.then(|| volume.clone())
+        })?;
+        let elsewhere = || refusal(ErrorKind::Conflict, format!("volume `{name}` moves otherwise"));
+        moved.ok_or_else(elsewhere)
     }
 }

@@ -21,10 +21,11 @@ pub(crate) use routes::router;
 pub use routes::{PAGE_DEFAULT, PAGE_MAX};
 pub use snapshots::{
     BeginReceive, ChangeSnapshot, CloneVolume, CreateSnapshots, EndReceive, Extent, ExtentPage,
-    RollBack, Snapshot, SnapshotPage,
+    ExtentsWanted, RollBack, Snapshot, SnapshotPage,
 };
 pub use types::{
-    CellStatus, ChangeVolume, CreateVolume, Drive, ErrorBody, Fill, FillLevel, JournalStatus,
-    ListenerStatus, MemoryStatus, NodeStatus, Pool, Reservation, ServiceState, ShardState,
-    ShardStatus, SnapshotSpace, Space, Status, Volume, VolumeFamily, VolumePage, VolumeSpace,
+    CellStatus, ChangeVolume, CreateVolume, DeleteVolume, Drive, ErrorBody, Fill, FillLevel,
+    JournalStatus, ListenerStatus, MemoryStatus, MoveState, MoveVolume, NodeStatus, Pool,
+    Reservation, ServiceState, ShardState, ShardStatus, SnapshotSpace, Space, Status, Volume,
+    VolumeFamily, VolumeMove, VolumePage, VolumeSpace,
 };

@@ -19,8 +19,9 @@ use crate::v1::snapshots::{
 };
 use crate::v1::types::{
     CellStatus, ChangeVolume, CreateVolume, Drive, ErrorBody, Fill, FillLevel, JournalStatus,
-    ListenerStatus, MemoryStatus, NodeStatus, Pool, Reservation, ServiceState, ShardState,
-    ShardStatus, SnapshotSpace, Space, Status, Volume, VolumeFamily, VolumePage, VolumeSpace,
+    ListenerStatus, MemoryStatus, MoveState, MoveVolume, NodeStatus, Pool, Reservation,
+    ServiceState, ShardState, ShardStatus, SnapshotSpace, Space, Status, Volume, VolumeFamily,
+    VolumeMove, VolumePage, VolumeSpace,
 };
 
 /// One method of one path.
@@ -46,7 +47,7 @@ pub fn endpoints() -> impl Iterator<Item = &'static Endpoint> {
     ENDPOINTS.iter().chain(&object_endpoints::ENDPOINTS)
 }
 
-static ENDPOINTS: [Endpoint; 24] = [
+static ENDPOINTS: [Endpoint; 25] = [
     Endpoint {
         method: "get",
         path: "/v1/status",
@@ -162,7 +163,7 @@ static ENDPOINTS: [Endpoint; 24] = [
         summary: "Parts of a volume or snapshot that hold data, or that may differ from an earlier snapshot, a page at a time.",
         request: None,
         success: (200, Some("ExtentPage")),
-        errors: &[ErrorKind::Invalid, ErrorKind::NotFound],
+        errors: &[ErrorKind::Invalid, ErrorKind::NotFound, ErrorKind::Conflict],
     },
     Endpoint {
         method: "post",
@@ -208,6 +209,20 @@ static ENDPOINTS: [Endpoint; 24] = [
         request: Some("EndReceive"),
         success: (200, Some("Snapshot")),
         errors: &[ErrorKind::Invalid, ErrorKind::NotFound, ErrorKind::Exists, ErrorKind::Conflict],
+    },
+    Endpoint {
+        method: "post",
+        path: "/v1/volumes/{name}/move",
+        operation: "moveVolume",
+        summary: "Takes a volume a step further on its way to another pool, or from one, or back; durable when answered, and no write is under way to one that is leaving.",
+        request: Some("MoveVolume"),
+        success: (200, Some("Volume")),
+        errors: &[
+            ErrorKind::Invalid,
+            ErrorKind::NotFound,
+            ErrorKind::Conflict,
+            ErrorKind::Unavailable,
+        ],
     },
     Endpoint {
         method: "delete",
@@ -304,27 +319,39 @@ fn operation(endpoint: &Endpoint) -> Value {
     value
 }
 
-fn parameters(endpoint: &Endpoint) -> Vec<Value> {
-    let mut all = Vec::new();
-    if endpoint.path.contains("{name}") {
-        let what = match endpoint.path.split('/').nth(2) {
-            Some("volumes") => "Name of the volume.",
-            Some("snapshots") => "Name of the snapshot, `volume@snapshot`.",
-            Some("users") => "Name of the user.",
-            Some("keys") => "Public half of the access key.",
-            Some("buckets") => "Name of the bucket.",
-            _ => "Name of the volume, or of a snapshot, `volume@snapshot`.",
-        };
-        all.push(json!({
+/// The name in a path, if there is one.
+fn name_in(path: &str) -> Option<Value> {
+    let what = match path.split('/').nth(2) {
+        Some("volumes") => "Name of the volume.",
+        Some("snapshots") => "Name of the snapshot, `volume@snapshot`.",
+        Some("users") => "Name of the user.",
+        Some("keys") => "Public half of the access key.",
+        Some("buckets") => "Name of the bucket.",
+        _ => "Name of the volume, or of a snapshot, `volume@snapshot`.",
+    };
+    path.contains("{name}").then(|| {
+        json!({
             "name": "name", "in": "path", "required": true,
             "description": what, "schema": { "type": "string" },
-        }));
-    }
+        })
+    })
+}
+
+fn parameters(endpoint: &Endpoint) -> Vec<Value> {
+    let mut all: Vec<Value> = name_in(endpoint.path).into_iter().collect();
     let query = |name: &str, description: &str, schema: Value| json!({ "name": name, "in": "query", "description": description, "schema": schema });
     let text = || json!({ "type": "string" });
     let limit = |what: &str| {
         let schema = json!({ "type": "integer", "minimum": 1, "maximum": 10000, "default": 1000 });
         query("limit", what, schema)
+    };
+    let expected = |otherwise: &str| {
+        let state =
+            format!("How far the volume has to be on its way between two pools{otherwise}.");
+        let peer = "The other side of that, as the volume says it; together with `state`.";
+        let states =
+            json!({ "type": "string", "enum": ["arriving", "leaving", "left", "arrived"] });
+        [query("state", &state, states), query("peer", peer, text())]
     };
     match endpoint.operation {
         "listVolumes" => {
@@ -352,6 +379,11 @@ fn parameters(endpoint: &Endpoint) -> Vec<Value> {
         "listExtents" => {
             let since = "Parts that may differ from this snapshot of the same volume.";
             all.push(query("since", since, text()));
+            let identity = "Identity that the snapshot has to have; refused otherwise.";
+            all.push(query("identity", identity, text()));
+            let identity = "Identity that the snapshot `since` has to have; refused otherwise.";
+            all.push(query("since_identity", identity, text()));
+            all.extend(expected("; it is to be in use here when absent"));
             let schema = json!({ "type": "integer", "minimum": 0, "default": 0 });
             all.push(query("offset", "Leaves out what is before this byte.", schema));
             all.push(limit("Most parts in the page."));
@@ -359,7 +391,9 @@ fn parameters(endpoint: &Endpoint) -> Vec<Value> {
         "deleteVolume" => {
             let schema = json!({ "type": "boolean", "default": false });
             all.push(query("snapshots", "Deletes its snapshots too.", schema));
+            all.extend(expected("; it does not matter when absent, unless it is `arrived`"));
         }
+        "deleteSnapshot" => all.extend(expected(", which should not move when absent")),
         _ => {}
     }
     all
@@ -425,6 +459,8 @@ fn schemas() -> Value {
     add::<JournalStatus>(&mut all);
     add::<ListenerStatus>(&mut all);
     add::<MemoryStatus>(&mut all);
+    add::<MoveState>(&mut all);
+    add::<MoveVolume>(&mut all);
     add::<NewKey>(&mut all);
     add::<NodeStatus>(&mut all);
     add::<Pool>(&mut all);
@@ -442,6 +478,7 @@ fn schemas() -> Value {
     add::<UserPage>(&mut all);
     add::<Volume>(&mut all);
     add::<VolumeFamily>(&mut all);
+    add::<VolumeMove>(&mut all);
     add::<VolumePage>(&mut all);
     add::<VolumeSpace>(&mut all);
     Value::Object(all)

@@ -20,7 +20,8 @@ use crate::metrics;
 use crate::server::LimitsConfig;
 use crate::v1::checks::CheckStatus;
 use crate::v1::types::{
-    ChangeVolume, CreateVolume, Pool, Space, Status, Volume, VolumeFamily, VolumePage,
+    ChangeVolume, CreateVolume, DeleteVolume, MoveState, Pool, Space, Status, Volume, VolumeFamily,
+    VolumeMove, VolumePage,
 };
 use crate::v1::{object_routes, openapi, snapshot_routes};
 
@@ -49,6 +50,7 @@ pub(crate) fn router(backend: Arc<dyn AdminBackend>, limits: LimitsConfig) -> Ro
         .route("/v1/volumes/{name}/rollback", post(snapshot_routes::roll_back))
         .route("/v1/volumes/{name}/receive", post(snapshot_routes::begin_receive))
         .route("/v1/volumes/{name}/received", post(snapshot_routes::end_receive))
+        .route("/v1/volumes/{name}/move", post(snapshot_routes::move_volume))
         .route("/v1/clones", post(snapshot_routes::clone))
         .route("/v1/snapshots", get(snapshot_routes::list).post(snapshot_routes::create))
         .route(
@@ -208,6 +210,20 @@ async fn change_volume(
 struct DeleteQuery {
     #[serde(default)]
     snapshots: bool,
+    state: Option<MoveState>,
+    peer: Option<String>,
+}
+
+/// What the queries of deletions take the move of a volume to be.
+pub(super) fn expected(
+    state: Option<MoveState>,
+    peer: Option<String>,
+) -> Result<Option<VolumeMove>> {
+    match (state, peer) {
+        (Some(state), Some(peer)) => Ok(Some(VolumeMove { state, peer })),
+        (None, None) => Ok(None),
+        _ => Err(malformed("query", "`state` and `peer` are given together")),
+    }
 }
 
 async fn delete_volume(
@@ -217,7 +233,9 @@ async fn delete_volume(
 ) -> Result<StatusCode> {
     let name = name_in(name)?;
     let Query(query) = query.map_err(|e| malformed("query", &e.body_text()))?;
-    api.within_limit(api.backend.delete_volume(name.clone(), query.snapshots)).await?;
+    let DeleteQuery { snapshots, state, peer } = query;
+    let how = DeleteVolume { snapshots, expects: expected(state, peer)? };
+    api.within_limit(api.backend.delete_volume(name.clone(), how)).await?;
     tracing::info!(volume = name, "volume deleted");
     Ok(StatusCode::NO_CONTENT)
 }

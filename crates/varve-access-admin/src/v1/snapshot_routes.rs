@@ -7,12 +7,12 @@ use axum::http::StatusCode;
 use serde::Deserialize;
 
 use crate::error::Result;
-use crate::v1::routes::{Api, NamePath, PAGE_DEFAULT, checked_limit, malformed, name_in};
+use crate::v1::routes::{Api, NamePath, PAGE_DEFAULT, checked_limit, expected, malformed, name_in};
 use crate::v1::snapshots::{
-    BeginReceive, ChangeSnapshot, CloneVolume, CreateSnapshots, EndReceive, ExtentPage, RollBack,
-    Snapshot, SnapshotPage,
+    BeginReceive, ChangeSnapshot, CloneVolume, CreateSnapshots, EndReceive, ExtentPage,
+    ExtentsWanted, RollBack, Snapshot, SnapshotPage,
 };
-use crate::v1::types::Volume;
+use crate::v1::types::{MoveState, MoveVolume, Volume};
 
 /// Query of a listing of snapshots.
 #[derive(Deserialize)]
@@ -69,9 +69,24 @@ pub(super) async fn change(
     Ok(Json(snapshot))
 }
 
-pub(super) async fn delete(State(api): State<Api>, name: NamePath) -> Result<StatusCode> {
+/// Query of a deletion.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct DeleteQuery {
+    state: Option<MoveState>,
+    peer: Option<String>,
+}
+
+pub(super) async fn delete(
+    State(api): State<Api>,
+    name: NamePath,
+    query: std::result::Result<Query<DeleteQuery>, QueryRejection>,
+) -> Result<StatusCode> {
     let name = name_in(name)?;
-    api.within_limit(api.backend.delete_snapshot(name.clone())).await?;
+    let Query(DeleteQuery { state, peer }) =
+        query.map_err(|e| malformed("query", &e.body_text()))?;
+    let expects = expected(state, peer)?;
+    api.within_limit(api.backend.delete_snapshot(name.clone(), expects)).await?;
     tracing::info!(snapshot = name, "snapshot deleted");
     Ok(StatusCode::NO_CONTENT)
 }
@@ -103,7 +118,11 @@ pub(super) async fn clone(
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ExtentQuery {
+    identity: Option<String>,
     since: Option<String>,
+    since_identity: Option<String>,
+    state: Option<MoveState>,
+    peer: Option<String>,
     offset: Option<u64>,
     limit: Option<usize>,
 }
@@ -116,8 +135,15 @@ pub(super) async fn extents(
     let name = name_in(name)?;
     let Query(query) = query.map_err(|e| malformed("query", &e.body_text()))?;
     let limit = checked_limit(Some(query.limit.unwrap_or(PAGE_DEFAULT)))?;
-    let found = api.backend.extents(name, query.since, query.offset.unwrap_or(0), limit);
-    api.within_limit(found).await.map(Json)
+    let wanted = ExtentsWanted {
+        identity: query.identity,
+        since: query.since,
+        since_identity: query.since_identity,
+        expects: expected(query.state, query.peer)?,
+        offset: query.offset.unwrap_or(0),
+        limit,
+    };
+    api.within_limit(api.backend.extents(name, wanted)).await.map(Json)
 }
 
 pub(super) async fn begin_receive(
@@ -142,4 +168,18 @@ pub(super) async fn end_receive(
     let snapshot = api.within_limit(api.backend.end_receive(name, spec)).await?;
     tracing::info!(snapshot = snapshot.name, identity = snapshot.identity, "snapshot received");
     Ok(Json(snapshot))
+}
+
+pub(super) async fn move_volume(
+    State(api): State<Api>,
+    name: NamePath,
+    request: Request,
+) -> Result<Json<Volume>> {
+    let name = name_in(name)?;
+    let step: MoveVolume = api.json_body(request).await?;
+    let volume = api.within_limit(api.backend.move_volume(name, step)).await?;
+    let state = volume.moves.as_ref().map(|moves| moves.state);
+    let peer = volume.moves.as_ref().map(|moves| moves.peer.as_str());
+    tracing::info!(volume = volume.name, ?state, peer, "volume moves");
+    Ok(Json(volume))
 }

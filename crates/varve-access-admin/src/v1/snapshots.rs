@@ -3,6 +3,8 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use crate::v1::types::VolumeMove;
+
 /// What a volume held at one moment. It takes space only for what was overwritten since.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Snapshot {
@@ -43,6 +45,9 @@ pub struct SnapshotPage {
 pub struct CreateSnapshots {
     /// 1 to 1024 names, `volume@snapshot` each, of as many volumes.
     pub names: Vec<String>,
+    /// Where the volume has to be on its way between two pools; absent when it should not move. Refused otherwise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expects: Option<VolumeMove>,
 }
 
 /// What is to change of a snapshot.
@@ -51,6 +56,9 @@ pub struct CreateSnapshots {
 pub struct ChangeSnapshot {
     /// Whether it cannot be deleted from then on.
     pub protected: bool,
+    /// Where the volume has to be on its way between two pools; absent when it should not move. Refused otherwise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expects: Option<VolumeMove>,
 }
 
 /// Where a volume goes back to. What was written since is lost unless another snapshot has it.
@@ -59,6 +67,9 @@ pub struct ChangeSnapshot {
 pub struct RollBack {
     /// Name of a snapshot of the volume, without the volume's.
     pub snapshot: String,
+    /// Where the volume has to be on its way between two pools; absent when it should not move. Refused otherwise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expects: Option<VolumeMove>,
 }
 
 /// A volume to be made of what another holds. It depends on nothing: its source may be deleted.
@@ -84,6 +95,10 @@ pub struct BeginReceive {
     pub size_bytes: u64,
     /// Block size that clients are told to prefer, in bytes.
     pub block_size_bytes: u32,
+    /// Where the volume has to be on its way between two pools; absent when it should not move. One that is made is made there: with
+    /// `arriving` its export for who sends it is `arriving:`, the last word of `peer`, `:` and its name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expects: Option<VolumeMove>,
 }
 
 /// All of a snapshot was received.
@@ -94,6 +109,26 @@ pub struct EndReceive {
     pub identity: String,
     /// The name that it gets, without the volume's.
     pub snapshot: String,
+    /// Where the volume has to be on its way between two pools; absent when it should not move. Refused otherwise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expects: Option<VolumeMove>,
+}
+
+/// Which parts are told of a volume or snapshot, and how many.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct ExtentsWanted {
+    /// Identity that the snapshot has to have.
+    pub identity: Option<String>,
+    /// Name alone of a snapshot of the same volume; then those are told that may differ from it.
+    pub since: Option<String>,
+    /// Identity that this one has to have.
+    pub since_identity: Option<String>,
+    /// Where the volume has to be on its way between two pools; `None` when it should be in use here.
+    pub expects: Option<VolumeMove>,
+    /// First byte.
+    pub offset: u64,
+    /// Most parts.
+    pub limit: usize,
 }
 
 /// A part of a volume.

@@ -366,6 +366,60 @@ pub struct Volume {
     /// Identity of the snapshot that it has received a part of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub receiving: Option<String>,
+    /// Where it is on its way between two pools. Absent when it does not move.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub moves: Option<VolumeMove>,
+}
+
+/// Where a volume is on its way between two pools.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
+pub struct VolumeMove {
+    /// How far it is.
+    pub state: MoveState,
+    /// Where it comes from or goes to, in words, and who moves it, whose last word is the run that does; at most 512 bytes. Of one that
+    /// arrived, `, with snapshot ` and the identity of that follow.
+    pub peer: String,
+}
+
+/// How far the move of a volume is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum MoveState {
+    /// It comes from elsewhere and is not whole yet: clients cannot open it.
+    Arriving,
+    /// It goes elsewhere: it can be read and not changed.
+    Leaving,
+    /// It is elsewhere: it can be neither read nor changed, and deleted.
+    Left,
+    /// It came from elsewhere, where it is still, out of use: it is used as any other, and not deleted.
+    Arrived,
+}
+
+/// A step of a move: from `leaving` to absent, for example, or the other way round.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct MoveVolume {
+    /// Where the volume has to be; absent when it should not move.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub before: Option<VolumeMove>,
+    /// Where it is then; absent when it does not move any more. Absent from `arriving` on too: it is `arrived` then, with `last`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after: Option<VolumeMove>,
+    /// Identity of its newest snapshot. From `arriving` on that which it received last, and which it has to equal.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last: Option<String>,
+    /// Number that the volume has to have, for the step to `leaving`, with `last`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<u64>,
+}
+
+/// How a volume is deleted.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct DeleteVolume {
+    /// Its snapshots go too.
+    pub snapshots: bool,
+    /// Where it has to be on its way between two pools; `None` when that does not matter.
+    pub expects: Option<VolumeMove>,
 }
 
 /// How much of a volume can always be written, whatever others write.
@@ -446,6 +500,9 @@ pub struct ChangeVolume {
     /// Forgets what the volume was cloned from.
     #[serde(default)]
     pub forget_origin: bool,
+    /// Where the volume has to be on its way between two pools; absent when it should not move. Refused otherwise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expects: Option<VolumeMove>,
 }
 
 impl ChangeVolume {
@@ -460,6 +517,7 @@ impl ChangeVolume {
             quota_bytes,
             reservation,
             forget_origin,
+            expects: _,
         } = self;
         let keeps_reduction = dedup.is_none() && compression.is_none();
         let keeps_bounds = quota_bytes.is_none() && reservation.is_none();

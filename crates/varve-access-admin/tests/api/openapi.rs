@@ -44,6 +44,7 @@ async fn answers(server: &Server) -> Vec<(&'static v1::Endpoint, u16, Value)> {
             "beginReceive" => {
                 Some(json!({"identity": identity, "size_bytes": 4096, "block_size_bytes": 4096}))
             }
+            "moveVolume" => Some(json!({"after": {"state": "leaving", "peer": "elsewhere"}})),
             "endReceive" => Some(json!({"identity": identity, "snapshot": "tuesday"})),
             "createVolume" => Some(json!({"name": "vm2", "size_bytes": 4096})),
             "createUser" => {

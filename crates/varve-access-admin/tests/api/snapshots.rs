@@ -51,9 +51,90 @@ async fn changes_need_a_body_that_says_them() {
         ("POST", "/v1/volumes/v0000/rollback"),
         ("POST", "/v1/volumes/v0000/receive"),
         ("POST", "/v1/volumes/v0000/received"),
+        ("POST", "/v1/volumes/v0000/move"),
         ("PATCH", "/v1/snapshots/v0000@a"),
     ] {
         let (status, body) = server.call(method, path, Some(json!({"colour": "blue"}))).await;
         assert_eq!((status, body["kind"].as_str()), (400, Some("invalid")), "{method} {path}");
     }
+}
+
+#[tokio::test]
+async fn a_step_of_a_move_says_where_the_volume_has_to_be() {
+    let server = Server::start(MemoryBackend::with_volumes(1), LimitsConfig::default()).await;
+    let step = async |body: Value| server.call("POST", "/v1/volumes/v0000/move", Some(body)).await;
+    let leaving = |peer| json!({"state": "leaving", "peer": peer});
+    let (status, volume) = step(json!({"after": leaving("there")})).await;
+    assert_eq!((status, &volume["moves"]), (200, &leaving("there")));
+    let (status, body) = step(json!({"before": leaving("elsewhere")})).await;
+    assert_eq!((status, body["kind"].as_str()), (409, Some("conflict")));
+    let (status, volume) = step(json!({"before": leaving("there")})).await;
+    assert_eq!((status, &volume["moves"]), (200, &Value::Null));
+    let (status, _) = step(json!({"after": {"state": "gone", "peer": ""}})).await;
+    assert_eq!(status, 400);
+}
+
+#[tokio::test]
+async fn whatever_changes_a_volume_on_its_way_says_where_it_takes_it_to_be() {
+    let server = Server::start(MemoryBackend::with_volumes(1), LimitsConfig::default()).await;
+    let call = async |method: &str, path: &str, body: Option<Value>| {
+        let (status, answer) = server.call(method, path, body).await;
+        (status, answer["kind"].as_str().map(str::to_owned))
+    };
+    let conflict = (409, Some("conflict".to_owned()));
+    let here = json!({"state": "leaving", "peer": "there, by run 1"});
+    let other = json!({"state": "leaving", "peer": "there, by run 2"});
+    let one = |expects: &Value| Some(json!({"names": ["v0000@a"], "expects": expects}));
+    assert_eq!(call("POST", "/v1/snapshots", one(&Value::Null)).await.0, 201);
+    let step = Some(json!({"after": here}));
+    assert_eq!(call("POST", "/v1/volumes/v0000/move", step).await.0, 200);
+    let fenced = (503, Some("fenced".to_owned()));
+    assert_eq!(call("POST", "/v1/snapshots", Some(json!({"names": ["v0000@b"]}))).await, fenced);
+    for (method, path, body) in [
+        ("POST", "/v1/snapshots", json!({"names": ["v0000@b"]})),
+        ("PATCH", "/v1/snapshots/v0000@a", json!({"protected": true})),
+        ("PATCH", "/v1/volumes/v0000", json!({"quota_bytes": 4096})),
+        ("POST", "/v1/volumes/v0000/rollback", json!({"snapshot": "a"})),
+        ("POST", "/v1/volumes/v0000/received", json!({"identity": "5", "snapshot": "c"})),
+    ] {
+        let mut body = body;
+        body["expects"] = other.clone();
+        assert_eq!(call(method, path, Some(body)).await, conflict, "{method} {path}");
+    }
+    let elsewhere = "state=leaving&peer=there,%20by%20run%202";
+    for path in ["/v1/snapshots/v0000@a?", "/v1/volumes/v0000?snapshots=true&"] {
+        assert_eq!(call("DELETE", &format!("{path}{elsewhere}"), None).await, conflict, "{path}");
+        assert_eq!(call("DELETE", &format!("{path}state=leaving"), None).await.0, 400, "{path}");
+        let right = elsewhere.replace("202", "201");
+        assert_eq!(call("DELETE", &format!("{path}{right}"), None).await.0, 204, "{path}");
+    }
+}
+
+#[tokio::test]
+async fn the_last_step_of_a_move_names_the_newest_snapshot() {
+    let server = Server::start(MemoryBackend::with_volumes(0), LimitsConfig::default()).await;
+    let here = json!({"state": "arriving", "peer": "there, by run 1"});
+    let post = async |what: &str, body: Value| {
+        server.call("POST", &format!("/v1/volumes/v/{what}"), Some(body)).await
+    };
+    let identity = "00112233445566778899aabbccddeeff";
+    let begin = json!({"identity": identity, "size_bytes": 4096, "block_size_bytes": 4096, "expects": here});
+    let (status, made) = post("receive", begin).await;
+    assert_eq!((status, &made["moves"]), (200, &here));
+    let end = json!({"identity": identity, "snapshot": "s", "expects": here});
+    assert_eq!(post("received", end).await.0, 200);
+    for last in [Value::Null, json!("ffffffffffffffffffffffffffffffff")] {
+        let (status, body) = post("move", json!({"before": here, "last": last})).await;
+        assert_eq!((status, body["kind"].as_str()), (409, Some("conflict")), "{last}");
+    }
+    let (status, there) = post("move", json!({"before": here, "last": identity})).await;
+    let peer = format!("there, by run 1, with snapshot {identity}");
+    let mark = json!({"state": "arrived", "peer": peer});
+    assert_eq!((status, &there["moves"]), (200, &mark));
+    let (status, there) = post("move", json!({"before": mark})).await;
+    assert_eq!((status, &there["moves"]), (200, &Value::Null));
+    let fence = |id: u64| json!({"after": {"state": "leaving", "peer": "x, by run 2"}, "id": id, "last": identity});
+    let id = there["id"].as_u64().unwrap();
+    assert_eq!(post("move", fence(id + 1)).await.0, 409, "it is another volume");
+    assert_eq!(post("move", fence(id)).await.0, 200);
 }

@@ -22,6 +22,7 @@ async fn create(life: &Life, name: &str, size_bytes: u64) -> Result<VolumeInfo> 
         quota_bytes: None,
         reserved: true,
         receiving: None,
+        moves: None,
     };
     life.datasets().create_volume(spec).await
 }

@@ -13,7 +13,7 @@ use crate::intent::Intent;
 use crate::name::{DatasetName, SnapshotName};
 use crate::rig::{Life, Rig};
 use crate::snapshots::{Wanted, record};
-use crate::{Datasets, Error};
+use crate::{Datasets, Error, ExtentSpec};
 
 fn kind<T: std::fmt::Debug>(outcome: Result<T, Error>) -> ErrorKind {
     outcome.expect_err("refused").kind()
@@ -176,6 +176,44 @@ fn clones_and_rollbacks_depend_on_nothing() {
     });
 }
 
+fn told(name: &str, since: Option<&str>, offset: u64, max: usize) -> ExtentSpec {
+    let (name, since) = (name.to_owned(), since.map(str::to_owned));
+    ExtentSpec { name, since, offset, max, ..ExtentSpec::default() }
+}
+
+/// A rotation between two pages: what is told then would be of another snapshot.
+#[test]
+fn what_is_told_is_of_the_snapshots_that_were_meant() {
+    Rig::new().live(async |life: Life| {
+        let datasets = life.datasets();
+        life.create("v").await;
+        life.snapshot("v@one").await;
+        life.fill("v", 1).await;
+        life.snapshot("v@two").await;
+        let identity = async |name| Some(datasets.snapshot(name).await.unwrap().identity);
+        let spec = ExtentSpec {
+            identity: identity("v@two").await,
+            since_identity: identity("v@one").await,
+            ..told("v@two", Some("one"), 0, 2)
+        };
+        let page = datasets.extents(&spec).await.unwrap();
+        assert_eq!(page.extents.len(), 2);
+        let next = ExtentSpec { offset: page.next.unwrap(), ..spec };
+        assert_eq!(datasets.extents(&next).await.unwrap().extents.len(), 2);
+        let kind = async || datasets.extents(&next).await.unwrap_err().kind();
+        datasets.delete_snapshot("v@one").await.unwrap();
+        assert_eq!(kind().await, ErrorKind::NotFound);
+        life.snapshot("v@one").await;
+        assert_eq!(kind().await, ErrorKind::Conflict, "nothing differs from what has its name now");
+        let next = ExtentSpec { since: None, ..next.clone() };
+        assert_eq!(datasets.extents(&next).await.unwrap().extents.len(), 2);
+        datasets.delete_snapshot("v@two").await.unwrap();
+        life.snapshot("v@two").await;
+        let refused = datasets.extents(&next).await.unwrap_err().kind();
+        assert_eq!(refused, ErrorKind::Conflict);
+    });
+}
+
 #[test]
 fn what_changed_since_a_snapshot_is_told() {
     Rig::new().live(async |life: Life| {
@@ -183,18 +221,18 @@ fn what_changed_since_a_snapshot_is_told() {
         life.create("v").await;
         life.fill("v", 1).await;
         life.snapshot("v@one").await;
-        let page = datasets.extents("v", Some("one"), 0, 10).await.unwrap();
+        let page = datasets.extents(&told("v", Some("one"), 0, 10)).await.unwrap();
         assert_eq!((page.extents.len(), page.next), (0, None));
         datasets.open("v").await.unwrap().trim(64 << 20, 8192).await.unwrap();
         life.snapshot("v@two").await;
         life.fill("v", 5).await;
-        let page = datasets.extents("v@two", Some("one"), 0, 10).await.unwrap();
+        let page = datasets.extents(&told("v@two", Some("one"), 0, 10)).await.unwrap();
         let extents: Vec<(u64, u64)> = page.extents.iter().map(|e| (e.start, e.end)).collect();
         assert_eq!(extents, [(64 << 20, (64 << 20) + 4096)]);
-        assert_eq!(datasets.extents("v@two", None, 0, 10).await.unwrap().extents.len(), 3);
-        let page = datasets.extents("v", Some("one"), 0, 3).await.unwrap();
+        assert_eq!(datasets.extents(&told("v@two", None, 0, 10)).await.unwrap().extents.len(), 3);
+        let page = datasets.extents(&told("v", Some("one"), 0, 3)).await.unwrap();
         assert_eq!(page.extents.len(), 3);
-        let rest = datasets.extents("v", Some("one"), page.next.unwrap(), 3).await.unwrap();
+        let rest = datasets.extents(&told("v", Some("one"), page.next.unwrap(), 3)).await.unwrap();
         assert_eq!((rest.extents.len(), rest.next), (1, None));
     });
 }

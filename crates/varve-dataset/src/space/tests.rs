@@ -23,6 +23,7 @@ async fn create_raw(datasets: &Datasets, name: &str) {
         quota_bytes: None,
         reserved: false,
         receiving: None,
+        moves: None,
     };
     datasets.create_volume(spec).await.unwrap();
 }

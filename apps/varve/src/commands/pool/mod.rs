@@ -2,6 +2,7 @@
 
 mod attach;
 mod create;
+mod migrate;
 mod rados_caps;
 mod show;
 
@@ -13,12 +14,13 @@ use varve_media_rados::ClusterOptions;
 use crate::cli::Global;
 use crate::failure::{Failure, Result};
 
-/// Look at the pool; make one on Ceph's RADOS
+/// Look at the pool; make one on Ceph's RADOS; move volumes to another
 #[derive(Subcommand, Debug)]
 pub(crate) enum Pool {
     Create(create::Create),
     Attach(attach::Attach),
     RadosCaps(rados_caps::RadosCaps),
+    Migrate(migrate::Migrate),
     Show(show::Show),
 }
 
@@ -28,6 +30,7 @@ impl Pool {
             Self::Create(command) => command.run(global),
             Self::Attach(command) => command.run(global),
             Self::RadosCaps(command) => command.run(),
+            Self::Migrate(command) => command.run(global.client()),
             Self::Show(command) => command.run(&global.client()),
         }
     }

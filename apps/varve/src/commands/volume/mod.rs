@@ -84,5 +84,14 @@ fn properties(volume: &v1::Volume) -> Vec<(&'static str, String)> {
     }));
     pairs.extend(volume.origin.iter().map(|origin| ("cloned from", origin.clone())));
     pairs.extend(volume.receiving.iter().map(|identity| ("receiving", identity.clone())));
+    pairs.extend(volume.moves.iter().map(|moves| {
+        let label = match moves.state {
+            v1::MoveState::Arriving => "arrives from",
+            v1::MoveState::Leaving => "moves to",
+            v1::MoveState::Left => "moved to",
+            v1::MoveState::Arrived => "arrived from",
+        };
+        (label, moves.peer.clone())
+    }));
     pairs
 }

@@ -4,11 +4,15 @@ use std::rc::Rc;
 use std::time::Instant;
 
 use varve_access_nbd::{Change, Export, ExportInfo, Exports, Extent, ExtentKind, ReadPart};
-use varve_dataset::{BlockStatus, Datasets, Mapped, Volume};
+use varve_dataset::{BlockStatus, Datasets, Mapped, Move, Volume, VolumeInfo};
 use varve_stdx::BufSlice;
 use varve_types::ErrorKind;
 
 use super::request_times::RequestTimes;
+
+/// What stands before the run that moves a volume that arrives from another pool, a colon and the volume's name: the export for who fills
+/// it. No name of a volume has a colon.
+pub(crate) const ARRIVING: &str = "arriving:";
 
 /// Every volume of the pool.
 pub(crate) struct VolumeExports {
@@ -36,6 +40,8 @@ impl Exports for VolumeExports {
 
     async fn list(&self) -> Result<Vec<String>, ErrorKind> {
         let volumes = self.datasets.volumes().await.map_err(|error| error.kind())?;
+        let is_here = |volume: &VolumeInfo| volume.moves.as_ref().is_none_or(Move::is_here);
+        let volumes = volumes.into_iter().filter(is_here).collect::<Vec<_>>();
         Ok(volumes.into_iter().map(|volume| volume.name).collect())
     }
 
@@ -44,7 +50,13 @@ impl Exports for VolumeExports {
     }
 
     async fn open_since(&self, name: &str, since: &[String]) -> Result<VolumeExport, ErrorKind> {
-        let opened = self.datasets.open(name).await;
+        let opened = match name.strip_prefix(ARRIVING) {
+            Some(rest) => {
+                let (run, name) = rest.split_once(':').ok_or(ErrorKind::NotFound)?;
+                self.datasets.open_arriving(name, run).await
+            }
+            None => self.datasets.open(name).await,
+        };
         let volume = opened.map_err(|error| match error.kind() {
             // A name that no volume can have names no volume.
             ErrorKind::Invalid => ErrorKind::NotFound,

@@ -19,7 +19,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use varve_access_admin as admin;
-use varve_access_admin::v1::{ChangeVolume, CreateVolume, ShardState, ShardStatus, Volume};
+use varve_access_admin::v1::{
+    ChangeVolume, CreateVolume, DeleteVolume, ShardState, ShardStatus, Volume,
+};
 use varve_dataset::{Datasets, Space};
 use varve_dispatch::{
     Dispatch, HostConfig, Job, JobSender, Placement, Pool, PoolLinks, PoolRoot, ShardHost,
@@ -34,11 +36,12 @@ use crate::daemon::pool_media::ShardMedia;
 use crate::daemon::stack::{Seat, ShardReport, ShardStack};
 use crate::failure::{Failure, Result};
 
+pub(crate) use self::exports::ARRIVING;
 use self::exports::VolumeExports;
 use self::request_times::RequestTimes;
 pub(crate) use self::source::{EngineSource, make_roots};
 use self::space::SpaceCount;
-pub(super) use self::volumes::{refused, volume};
+pub(super) use self::volumes::{refused, volume, wanted_move};
 
 /// The shard that lives with the pool's root.
 const ROOT_SHARD: ShardId = ShardId(0);
@@ -147,8 +150,8 @@ impl ShardStack for EngineStack {
         volumes::change(&self.datasets, name, &change).await
     }
 
-    async fn delete_volume(&self, name: &str, snapshots: bool) -> admin::Result<()> {
-        volumes::delete(&self.datasets, name, snapshots).await
+    async fn delete_volume(&self, name: &str, how: DeleteVolume) -> admin::Result<()> {
+        volumes::delete(&self.datasets, name, how).await
     }
 
     fn datasets(&self) -> Option<Datasets> {

@@ -1,8 +1,10 @@
 //! Volumes as the admin API sees them.
 
 use varve_access_admin as admin;
-use varve_access_admin::v1::{ChangeVolume, CreateVolume, Reservation, Volume};
-use varve_dataset::{Datasets, Error, VolumeInfo, VolumeSpec};
+use varve_access_admin::v1::{
+    self, ChangeVolume, CreateVolume, DeleteVolume, Reservation, Volume, VolumeMove,
+};
+use varve_dataset::{Datasets, Error, Move, MoveState, VolumeInfo, VolumeSpec};
 use varve_types::ErrorKind;
 use varve_types::limits::BLOCK_SIZE_DEFAULT;
 
@@ -49,6 +51,7 @@ pub(super) async fn create(datasets: &Datasets, spec: CreateVolume) -> admin::Re
         quota_bytes: spec.quota_bytes.filter(|quota| *quota > 0),
         reserved: spec.reservation == Some(Reservation::Full),
         receiving: None,
+        moves: None,
     };
     shown(datasets, datasets.create_volume(spec).await).await
 }
@@ -68,6 +71,7 @@ pub(super) async fn change(
         forget_origin,
         ..
     } = *change;
+    let datasets = &datasets.expecting(change.expects.clone().map(wanted_move));
     let mut changed = None;
     if let Some(size_bytes) = size_bytes {
         changed = Some(datasets.resize_volume(name, size_bytes).await.map_err(refused)?);
@@ -93,8 +97,13 @@ pub(super) async fn change(
     }
 }
 
-pub(super) async fn delete(datasets: &Datasets, name: &str, snapshots: bool) -> admin::Result<()> {
-    datasets.delete_volume(name, snapshots).await.map_err(refused)
+pub(super) async fn delete(
+    datasets: &Datasets,
+    name: &str,
+    how: DeleteVolume,
+) -> admin::Result<()> {
+    let datasets = datasets.expecting(how.expects.map(wanted_move));
+    datasets.delete_volume(name, how.snapshots).await.map_err(refused)
 }
 
 pub(in crate::daemon) fn volume(datasets: &Datasets, info: VolumeInfo) -> Volume {
@@ -115,7 +124,31 @@ pub(in crate::daemon) fn volume(datasets: &Datasets, info: VolumeInfo) -> Volume
         outstanding_bytes: None,
         origin: info.origin,
         receiving: info.receiving.map(|identity| identity.to_string()),
+        moves: info.moves.map(shown_move),
     }
+}
+
+fn shown_move(moves: Move) -> VolumeMove {
+    let Move { state, peer } = moves;
+    let state = match state {
+        MoveState::Arriving => v1::MoveState::Arriving,
+        MoveState::Leaving => v1::MoveState::Leaving,
+        MoveState::Left => v1::MoveState::Left,
+        MoveState::Arrived => v1::MoveState::Arrived,
+    };
+    VolumeMove { state, peer }
+}
+
+/// What the datasets call a move.
+pub(in crate::daemon) fn wanted_move(moves: VolumeMove) -> Move {
+    let VolumeMove { state, peer } = moves;
+    let state = match state {
+        v1::MoveState::Arriving => MoveState::Arriving,
+        v1::MoveState::Leaving => MoveState::Leaving,
+        v1::MoveState::Left => MoveState::Left,
+        v1::MoveState::Arrived => MoveState::Arrived,
+    };
+    Move { state, peer }
 }
 
 /// The error with what its caller can do.
@@ -151,6 +184,17 @@ pub(in crate::daemon) fn refused(error: Error) -> admin::Error {
         (Error::Receiving { .. } | Error::NotReceiving { .. }, _) => Some(
             "finish that import, or roll the volume back to a snapshot, or delete it; `varve volume show` says what it receives",
         ),
+        (Error::MovesOtherwise { moves: Some(moves), .. }, _)
+            if moves.state == MoveState::Arrived =>
+        {
+            Some("its source has it still: finish the migration with `varve pool migrate`")
+        }
+        (Error::Moves { .. } | Error::MovesOtherwise { .. } | Error::NotNewest { .. }, _) => Some(
+            "`varve pool migrate` finishes what it began when it is run again, and `varve pool migrate --cancel` gives it up",
+        ),
+        (Error::StillChanging { .. }, _) => {
+            Some("`varve status` shows what the shards wait for; writes go on")
+        }
         (Error::BadGroup { .. }, _) => Some("name each volume once, at most 1024 of them"),
         (Error::BadName { .. }, _) => {
             Some("letters, digits, `-`, `_` and `.`, beginning with a letter or digit")

@@ -8,7 +8,8 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use varve_access_admin::v1::{
-    ChangeVolume, CreateVolume, JournalStatus, ServiceState, ShardState, ShardStatus, Volume,
+    ChangeVolume, CreateVolume, DeleteVolume, JournalStatus, ServiceState, ShardState, ShardStatus,
+    Volume,
 };
 use varve_access_admin::{self as admin, AdminBackend, ListenAddress, MetricKind};
 use varve_access_nbd::memory::{MemoryExport, MemoryExports};
@@ -131,6 +132,7 @@ impl ShardStack for MemoryStack {
             outstanding_bytes: None,
             origin: None,
             receiving: None,
+            moves: None,
         };
         let entry = (volume.clone(), MemoryExport::new(spec.size_bytes));
         self.shared.volumes.lock().unwrap().insert(spec.name, entry);
@@ -145,7 +147,7 @@ impl ShardStack for MemoryStack {
         })
     }
 
-    async fn delete_volume(&self, name: &str, _snapshots: bool) -> admin::Result<()> {
+    async fn delete_volume(&self, name: &str, _how: DeleteVolume) -> admin::Result<()> {
         self.shared.find(name, |_| ())?;
         self.shared.volumes.lock().unwrap().remove(name);
         Ok(())
@@ -258,7 +260,7 @@ fn an_open_pool_answers_calls_and_greets_clients() {
     let writes = metrics.iter().find(|metric| metric.name == "varve_engine_writes_total").unwrap();
     let values: Vec<u64> = writes.samples.iter().map(|sample| sample.value).collect();
     assert_eq!(values, [0, 1]);
-    answer(backend.delete_volume("v".to_owned(), false)).unwrap();
+    answer(backend.delete_volume("v".to_owned(), DeleteVolume::default())).unwrap();
     assert!(answer(backend.volumes()).unwrap().is_empty());
     drop(backend);
     pool.close().unwrap();

@@ -28,7 +28,7 @@ pub(crate) struct Create {
 impl Create {
     pub(crate) fn run(self, client: &Client) -> Result<String> {
         self.names.iter().try_for_each(|name| parts(name).map(|_| ()))?;
-        let spec = CreateSnapshots { names: self.names };
+        let spec = CreateSnapshots { names: self.names, expects: None };
         let answer = client.send::<v1::SnapshotPage>(Method::POST, "/v1/snapshots", &spec)?;
         Ok(answer.print(self.format.json, |page| {
             let line = |snapshot: &v1::Snapshot| {

@@ -45,7 +45,7 @@ impl Unprotect {
 
 fn change(client: &Client, name: &str, protected: bool, format: Format) -> Result<String> {
     parts(name)?;
-    let change = ChangeSnapshot { protected };
+    let change = ChangeSnapshot { protected, expects: None };
     let answer = client.send::<v1::Snapshot>(Method::PATCH, &snapshot_path(name), &change)?;
     Ok(answer.print(format.json, |snapshot| {
         let now = if snapshot.protected { "protected" } else { "not protected" };

@@ -29,7 +29,7 @@ impl Rollback {
     pub(crate) fn run(self, client: &Client) -> Result<String> {
         let (volume, snapshot) = parts(&self.name)?;
         let path = format!("{}/rollback", volume_path(volume));
-        let to = RollBack { snapshot: snapshot.to_owned() };
+        let to = RollBack { snapshot: snapshot.to_owned(), expects: None };
         let answer = client.send::<v1::Volume>(Method::POST, &path, &to)?;
         Ok(answer.print(self.format.json, |volume| {
             let size = ByteCount(volume.size_bytes);

@@ -1,0 +1,81 @@
+//! `varve pool migrate`: moves volumes to the pool of another daemon while clients use them.
+
+use clap::Args;
+use varve_access_admin::ListenAddress;
+
+use crate::client::Client;
+use crate::failure::Result;
+use crate::transfer::migrate::{self, MigratePlan};
+
+/// Move volumes to the pool of another daemon while clients use them
+///
+/// Both daemons run. A volume goes over with its snapshots and settings; writes to it are refused only while the last difference is sent, and
+/// from then on it is in use at the target. A run that ended early, whatever died, is gone on with by running it again.
+#[derive(Args, Debug)]
+#[command(
+    after_help = "The daemon that --data or --addr name is the source. Clients connect anew, to the target, when the source refuses them."
+)]
+pub(crate) struct Migrate {
+    /// The other daemon: its data directory, or the address of its admin API, unix:PATH or IP:PORT
+    #[arg(long, value_name = "DIR|ADDR")]
+    to: String,
+
+    /// Volume to move; may be repeated [default: all]
+    #[arg(long, value_name = "NAME")]
+    volume: Vec<String>,
+
+    /// Keep what was moved at the source, out of use, instead of deleting it
+    #[arg(long)]
+    keep_source: bool,
+
+    /// Say what would be done, and do nothing
+    #[arg(long, conflicts_with_all = ["status", "cancel"])]
+    dry_run: bool,
+
+    /// Show what is under way or was left, and do nothing
+    #[arg(long, conflicts_with = "cancel")]
+    status: bool,
+
+    /// Give up what is under way: the source's volumes take writes again, and what the target has of them is deleted
+    #[arg(long)]
+    cancel: bool,
+
+    /// NBD address of the source: unix:PATH or IP:PORT [default: as it says]
+    #[arg(long, value_name = "ADDR")]
+    nbd: Option<ListenAddress>,
+
+    /// NBD address of the target: unix:PATH or IP:PORT [default: as it says]
+    #[arg(long, value_name = "ADDR")]
+    to_nbd: Option<ListenAddress>,
+
+    /// Print JSON, for programs
+    #[arg(long)]
+    json: bool,
+}
+
+fn daemon(text: &str) -> Client {
+    match text.parse::<ListenAddress>() {
+        Ok(address) => Client::at(address),
+        Err(_) => Client::of_data(text.as_ref()),
+    }
+}
+
+impl Migrate {
+    pub(crate) fn run(self, source: Client) -> Result<String> {
+        let plan = MigratePlan {
+            source,
+            target: daemon(&self.to),
+            volumes: self.volume,
+            keep_source: self.keep_source,
+            source_nbd: self.nbd,
+            target_nbd: self.to_nbd,
+        };
+        let outcome = match (self.status, self.cancel, self.dry_run) {
+            (true, ..) => migrate::status(&plan)?,
+            (_, true, _) => migrate::cancel(&plan)?,
+            (_, _, true) => migrate::plan(&plan)?,
+            _ => migrate::migrate(&plan)?,
+        };
+        Ok(outcome.print(self.json))
+    }
+}

@@ -1,0 +1,76 @@
+//! What came of a migration, for people and programs.
+
+use std::fmt::Write;
+use std::time::Duration;
+
+use serde::Serialize;
+use varve_types::ByteCount;
+
+use crate::failure::Failure;
+
+/// What came of one volume, or would.
+#[derive(Serialize, Default)]
+pub(crate) struct Moved {
+    pub(crate) name: String,
+    /// What was done, or is to be done.
+    pub(crate) what: String,
+    /// Bytes that were sent, of all snapshots together.
+    pub(crate) sent_bytes: u64,
+    /// How many snapshots and differences were sent.
+    pub(crate) rounds: u64,
+    pub(crate) elapsed_ms: u64,
+    /// How long writers were refused before the volume was there; absent when this run did not refuse them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) refused_ms: Option<u64>,
+    /// What the user should know of it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) notes: Vec<String>,
+}
+
+/// What came of all of them.
+#[derive(Serialize, Default)]
+pub(crate) struct Outcome {
+    pub(crate) volumes: Vec<Moved>,
+}
+
+pub(super) fn ms(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+impl Outcome {
+    /// As text, one volume a line, or as JSON.
+    pub(crate) fn print(&self, json: bool) -> String {
+        if json {
+            return format!("{:#}\n", serde_json::to_value(self).expect("it is plain JSON"));
+        }
+        let mut text = String::new();
+        for Moved { name, what, sent_bytes, rounds, elapsed_ms, refused_ms, notes } in &self.volumes
+        {
+            let _ = write!(text, "volume {name}: {what}");
+            if *rounds > 0 {
+                let seconds = Duration::from_millis(*elapsed_ms).as_secs_f64();
+                let sent = ByteCount(*sent_bytes);
+                let _ = write!(text, ", {sent} in {rounds} rounds and {seconds:.1} s");
+            }
+            if let Some(refused_ms) = refused_ms {
+                let _ = write!(text, ", writes were refused for {refused_ms} ms");
+            }
+            text.push('\n');
+            for note in notes {
+                let _ = writeln!(text, "  {note}");
+            }
+        }
+        if text.is_empty() { "nothing to move\n".to_owned() } else { text }
+    }
+}
+
+impl Failure {
+    /// The same, and what had been moved before it.
+    pub(super) fn with_done(self, outcome: &Outcome) -> Self {
+        let names: Vec<&str> = outcome.volumes.iter().map(|moved| moved.name.as_str()).collect();
+        if names.is_empty() {
+            return self;
+        }
+        self.prefixed(&format!("{} moved; then: ", names.join(", ")))
+    }
+}
