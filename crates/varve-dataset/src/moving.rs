@@ -348,6 +348,7 @@ impl Datasets {
                     continue;
                 }
             }
+            closers.clear(); // Before the name is let go of: who opens the volume next finds nobody waiting.
             open.set_gate(stream, Move::gate(record.moves.as_ref()));
             return Err(checked.err().unwrap_or(Error::StillChanging { name: name.display() }));
         }

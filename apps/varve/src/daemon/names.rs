@@ -69,7 +69,7 @@ impl Names {
 }
 
 /// The name of a volume that arrives, as it is when it has: before that, its export names the run that fills it.
-fn without_run(export: &str) -> &str {
+pub(super) fn without_run(export: &str) -> &str {
     let arriving = export.strip_prefix(ARRIVING).and_then(|rest| rest.split_once(':'));
     arriving.map_or(export, |(_, name)| name)
 }

@@ -57,10 +57,12 @@ impl Exports for VolumeExports {
             }
             None => self.datasets.open(name).await,
         };
-        let volume = opened.map_err(|error| match error.kind() {
+        let volume = opened.map_err(|error| match (&error, error.kind()) {
+            // It is for its clients to know, not a sign that another node serves it.
+            (varve_dataset::Error::Moves { .. }, _) => ErrorKind::Conflict,
             // A name that no volume can have names no volume.
-            ErrorKind::Invalid => ErrorKind::NotFound,
-            kind => kind,
+            (_, ErrorKind::Invalid) => ErrorKind::NotFound,
+            (_, kind) => kind,
         })?;
         let datasets = self.datasets.clone();
         let (mut known, mut bases) = (Vec::new(), Vec::new());

@@ -3,13 +3,14 @@
 use std::io;
 use std::sync::Arc;
 
+use futures_util::future::join_all;
 use http_body_util::Empty;
 use hyper::body::Bytes;
 use hyper::client::conn::http1;
 use hyper::{Request, StatusCode, header};
 use hyper_util::rt::TokioIo;
 use tokio::net::UnixStream;
-use tokio::time::Instant;
+use tokio::time::{Duration, Instant, timeout};
 use varve_membership::link::FrontEnd;
 use varve_types::CellId;
 
@@ -17,7 +18,10 @@ use super::admin::{BoxedStream, Cells};
 use super::{HOLD_MAX, Reception};
 use crate::client::volume_path;
 use crate::daemon::links::{Client, ClientStream, NoWay, RETRY_PAUSE, Way};
-use crate::daemon::names::Told;
+use crate::daemon::names::{Told, without_run};
+
+/// How long a cell may take to say whether it has a volume.
+const ANSWER_MAX: Duration = Duration::from_secs(5);
 
 /// See the module.
 pub(super) struct CellsOfAdmin(pub(super) Arc<Reception>);
@@ -90,6 +94,24 @@ impl Cells for CellsOfAdmin {
 }
 
 impl Reception {
+    /// Asks all cells for a volume, side by side.
+    async fn search(self: &Arc<Self>, volume: &str) -> Result<Option<CellId>, String> {
+        let cells = CellsOfAdmin(Arc::clone(self));
+        let ask = |cell: CellId| {
+            let cells = &cells;
+            async move { (cell, timeout(ANSWER_MAX, cells.has(cell, volume)).await) }
+        };
+        let mut silent = None;
+        for (cell, has) in join_all((0..self.ways.cells()).map(CellId).map(ask)).await {
+            match has.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())) {
+                Ok(true) => return Ok(Some(cell)),
+                Ok(false) => {}
+                Err(error) => silent = Some(format!("cell {cell} is asked for it: {error}")),
+            }
+        }
+        silent.map_or(Ok(None), Err)
+    }
+
     /// The cell that has the volume of an export's name; `None` where there is none, or only one. Which one has it whose entry is damaged, they say themselves.
     pub(super) async fn cell_of(self: &Arc<Self>, export: &str) -> Result<Option<CellId>, String> {
         let Some(names) = &self.names else { return Ok(None) };
@@ -102,15 +124,9 @@ impl Reception {
                     export,
                     "the entry of a name is damaged: all cells are asked for it"
                 );
+                let export = without_run(export);
                 let volume = export.split_once('@').map_or(export, |(volume, _)| volume);
-                let cells = CellsOfAdmin(Arc::clone(self));
-                for cell in (0..self.ways.cells()).map(CellId) {
-                    let has = cells.has(cell, volume).await;
-                    if has.map_err(|error| format!("cell {cell} is asked for it: {error}"))? {
-                        return Ok(Some(cell));
-                    }
-                }
-                Ok(None)
+                self.search(volume).await
             }
         }
     }

@@ -74,7 +74,7 @@ pub(crate) fn migrate(plan: &MigratePlan) -> Result<Outcome> {
             Ok(moved) => outcome.volumes.push(moved),
             Err(failure) => {
                 watch.end();
-                return Err(failure.with_done(&outcome));
+                return Err(failure.with_done("moved", &outcome));
             }
         }
     }
@@ -103,6 +103,16 @@ pub(crate) fn cancel(plan: &MigratePlan) -> Result<Outcome> {
         true => volume::under_way(&run)?.into_iter().map(|moved| moved.name).collect(),
         false => plan.volumes.clone(),
     };
-    let volumes = names.iter().map(|name| volume::cancel(&run, name));
-    Ok(Outcome { volumes: volumes.collect::<Result<_>>()? })
+    // One that is not to be cancelled keeps nobody else's fenced.
+    let (mut outcome, mut first) = (Outcome::default(), None);
+    for name in &names {
+        match volume::cancel(&run, name) {
+            Ok(moved) => outcome.volumes.push(moved),
+            Err(failure) => first = first.or(Some(failure)),
+        }
+    }
+    match first {
+        Some(failure) => Err(failure.with_done("given up", &outcome)),
+        None => Ok(outcome),
+    }
 }

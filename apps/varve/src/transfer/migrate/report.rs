@@ -65,12 +65,12 @@ impl Outcome {
 }
 
 impl Failure {
-    /// The same, and what had been moved before it.
-    pub(super) fn with_done(self, outcome: &Outcome) -> Self {
+    /// The same, and what was done with the others.
+    pub(super) fn with_done(self, done: &str, outcome: &Outcome) -> Self {
         let names: Vec<&str> = outcome.volumes.iter().map(|moved| moved.name.as_str()).collect();
         if names.is_empty() {
             return self;
         }
-        self.prefixed(&format!("{} moved; then: ", names.join(", ")))
+        self.prefixed(&format!("{} {done}; then: ", names.join(", ")))
     }
 }

@@ -139,6 +139,13 @@ impl Side {
         loop {
             let path = format!("/v1/volumes?limit={PAGE}{after}");
             let page = self.client.get::<VolumePage>(&path)?.value;
+            if let Some(cell) = page.missing_cells.first() {
+                // What it has would seem not to be there.
+                let what = format!("cell {cell} of pool {} does not answer", self.pool);
+                return Err(
+                    Failure::new(what).hint("try again once all cells are served: `varve status`")
+                );
+            }
             all.extend(page.volumes);
             let Some(next) = page.next else { return Ok(all) };
             after = format!("&after={}", percent_encoded(&next));

@@ -87,7 +87,7 @@ impl Target {
                 let name = (*name).to_owned();
                 Some(Self::of_volume(Place::New { name, beside: None }))
             }
-            (_, ["v1", "volumes", name] | ["v1", "volumes", name, "rollback"]) => {
+            (_, ["v1", "volumes", name] | ["v1", "volumes", name, "rollback" | "move"]) => {
                 Some(Self::of_volume(Place::Of((*name).to_owned())))
             }
             (_, ["v1", "volumes", name, _]) => Some(Self::one(Place::Of((*name).to_owned()))),
