@@ -15,7 +15,7 @@ use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 use varve_access_admin::ListenAddress;
-use varve_access_admin::v1::ErrorBody;
+use varve_access_admin::v1::{ErrorBody, bulk};
 
 use crate::failure::{Failure, Result};
 
@@ -24,6 +24,9 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Largest answer in bytes: a page of 10,000 snapshots takes 4 MiB.
 const ANSWER_BYTES_MAX: usize = 16 << 20;
+
+/// Type of requests in JSON.
+const JSON: &str = "application/json";
 
 /// Name of the admin API's socket in a data directory.
 pub(crate) const ADMIN_SOCKET: &str = "admin.sock";
@@ -75,7 +78,7 @@ impl Client {
 
     /// Reads what is no JSON.
     pub(crate) fn text(&self, path: &str) -> Result<String> {
-        let bytes = self.bytes(Method::GET, path, Bytes::new())?;
+        let bytes = self.bytes(Method::GET, path, JSON, Bytes::new())?;
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 
@@ -88,7 +91,7 @@ impl Client {
     pub(crate) fn counted<T: DeserializeOwned>(&self, path: &str) -> Result<Answer<T>> {
         let mut is_said = false;
         loop {
-            let answered = self.answer(Method::GET, path, Bytes::new())?;
+            let answered = self.answer(Method::GET, path, JSON, Bytes::new())?;
             if !answered.asks_again {
                 return self.parse(&self.taken(answered)?);
             }
@@ -121,7 +124,31 @@ impl Client {
         path: &str,
         body: Bytes,
     ) -> Result<Answer<T>> {
-        self.parse(&self.bytes(method, path, body)?)
+        self.parse(&self.bytes(method, path, JSON, body)?)
+    }
+
+    /// Reads what may be long, and is not printed as it came.
+    pub(crate) fn page<T: DeserializeOwned>(&self, path: &str) -> Result<T> {
+        let bytes = self.bytes(Method::GET, path, JSON, Bytes::new())?;
+        serde_json::from_slice(&bytes).map_err(|e| self.not_varve(&e))
+    }
+
+    /// Asks with JSON for what is none: a head, and bodies behind it ([`bulk`]).
+    pub(crate) fn read_bulk(&self, path: &str, body: &impl Serialize) -> Result<Bytes> {
+        let body = serde_json::to_vec(body).expect("requests are plain JSON");
+        self.bytes(Method::POST, path, JSON, Bytes::from(body))
+    }
+
+    /// Sends a head with bodies behind it ([`bulk`]); what it changes is durable when this returns.
+    pub(crate) fn send_bulk<T: DeserializeOwned>(&self, path: &str, body: Vec<u8>) -> Result<T> {
+        let answer = self.bytes(Method::POST, path, bulk::CONTENT_TYPE, Bytes::from(body))?;
+        self.parse(&answer).map(|answer| answer.value)
+    }
+
+    /// What an answer should not have been.
+    pub(crate) fn unexpected(&self, what: &str) -> Failure {
+        Failure::new(format!("answer of {} is not what this version expects: {what}", self.address))
+            .hint("compare `varve --version` with the daemon's version in `varve status --json`")
     }
 
     fn parse<T: DeserializeOwned>(&self, bytes: &[u8]) -> Result<Answer<T>> {
@@ -133,8 +160,14 @@ impl Client {
     }
 
     /// The body of an answer that is no error.
-    fn bytes(&self, method: Method, path: &str, body: Bytes) -> Result<Bytes> {
-        self.taken(self.answer(method, path, body)?)
+    fn bytes(
+        &self,
+        method: Method,
+        path: &str,
+        content_type: &'static str,
+        body: Bytes,
+    ) -> Result<Bytes> {
+        self.taken(self.answer(method, path, content_type, body)?)
     }
 
     fn taken(&self, answered: Answered) -> Result<Bytes> {
@@ -144,11 +177,18 @@ impl Client {
         Ok(answered.bytes)
     }
 
-    fn answer(&self, method: Method, path: &str, body: Bytes) -> Result<Answered> {
+    fn answer(
+        &self,
+        method: Method,
+        path: &str,
+        content_type: &'static str,
+        body: Bytes,
+    ) -> Result<Answered> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|e| Failure::new(format!("start the client: {e}")))?;
         let answered = runtime.block_on(async {
-            tokio::time::timeout(ANSWER_TIMEOUT, self.exchange(method, path, body)).await
+            let exchange = self.exchange(method, path, content_type, body);
+            tokio::time::timeout(ANSWER_TIMEOUT, exchange).await
         });
         answered.map_err(|_| {
             let seconds = ANSWER_TIMEOUT.as_secs();
@@ -157,12 +197,18 @@ impl Client {
         })?
     }
 
-    async fn exchange(&self, method: Method, path: &str, body: Bytes) -> Result<Answered> {
+    async fn exchange(
+        &self,
+        method: Method,
+        path: &str,
+        content_type: &'static str,
+        body: Bytes,
+    ) -> Result<Answered> {
         let request = Request::builder()
             .method(method)
             .uri(path)
             .header(header::HOST, "localhost")
-            .header(header::CONTENT_TYPE, "application/json")
+            .header(header::CONTENT_TYPE, content_type)
             .body(Full::new(body))
             .map_err(|e| Failure::misuse(format!("`{path}` does not fit a request: {e}")))?;
         match &self.address {
@@ -231,11 +277,7 @@ impl Client {
     }
 
     fn not_varve(&self, error: &serde_json::Error) -> Failure {
-        Failure::new(format!(
-            "answer of {} is not what this version expects: {error}",
-            self.address
-        ))
-        .hint("compare `varve --version` with the daemon's version in `varve status --json`")
+        self.unexpected(&error.to_string())
     }
 }
 

@@ -1,4 +1,4 @@
-//! `varve pool migrate`: moves volumes to the pool of another daemon while clients use them.
+//! `varve pool migrate`: moves volumes and buckets to the pool of another daemon while clients use them.
 
 use clap::Args;
 use varve_access_admin::ListenAddress;
@@ -7,10 +7,11 @@ use crate::client::Client;
 use crate::failure::Result;
 use crate::transfer::migrate::{self, MigratePlan};
 
-/// Move volumes to the pool of another daemon while clients use them
+/// Move volumes and buckets to the pool of another daemon while clients use them
 ///
-/// Both daemons run. A volume goes over with its snapshots and settings; writes to it are refused only while the last difference is sent, and
-/// from then on it is in use at the target. A run that ended early, whatever died, is gone on with by running it again.
+/// Both daemons run. A volume goes over with its snapshots and settings, a bucket with its versions and settings, and with users and access
+/// keys; writes are refused only while the last difference is sent, and from then on it is in use at the target. A run that ended early,
+/// whatever died, is gone on with by running it again.
 #[derive(Args, Debug)]
 #[command(
     after_help = "The daemon that --data or --addr name is the source. Clients connect anew, to the target, when the source refuses them."
@@ -20,9 +21,17 @@ pub(crate) struct Migrate {
     #[arg(long, value_name = "DIR|ADDR")]
     to: String,
 
-    /// Volume to move; may be repeated [default: all]
+    /// Volume to move; may be repeated [default: all volumes and buckets]
     #[arg(long, value_name = "NAME")]
     volume: Vec<String>,
+
+    /// Bucket to move; may be repeated [default: all volumes and buckets]
+    #[arg(long, value_name = "NAME")]
+    bucket: Vec<String>,
+
+    /// Move buckets in which uploads in parts are under way, too: these are lost
+    #[arg(long)]
+    drop_uploads: bool,
 
     /// Keep what was moved at the source, out of use, instead of deleting it
     #[arg(long)]
@@ -36,7 +45,7 @@ pub(crate) struct Migrate {
     #[arg(long, conflicts_with = "cancel")]
     status: bool,
 
-    /// Give up what is under way: the source's volumes take writes again, and what the target has of them is deleted
+    /// Give up what is under way: the source's volumes and buckets take writes again, and what the target has of them is deleted
     #[arg(long)]
     cancel: bool,
 
@@ -66,6 +75,8 @@ impl Migrate {
             source,
             target: daemon(&self.to),
             volumes: self.volume,
+            buckets: self.bucket,
+            drop_uploads: self.drop_uploads,
             keep_source: self.keep_source,
             source_nbd: self.nbd,
             target_nbd: self.to_nbd,

@@ -30,7 +30,7 @@ pub(super) struct Sent<'a> {
 
 /// Connects to an export; who was connected before may take a moment to be gone.
 fn attach(side: &Side, export: &str) -> Result<Nbd> {
-    soon_at_all(|| Nbd::attach(&side.client, Some(&side.nbd), export))
+    soon_at_all(|| Nbd::attach(&side.client, side.nbd.as_ref(), export))
 }
 
 /// Connects to a snapshot, which is not deleted while it is open: it is this one from then on, or another took its name before.

@@ -1,4 +1,4 @@
-//! Moves volumes from the pool of one daemon to that of another while clients use them, for `varve pool migrate`.
+//! Moves volumes and buckets from the pool of one daemon to that of another while clients use them, for `varve pool migrate`.
 //!
 //! ```text
 //!  source    ──snapshot──▶ differences, until there is little ──▶ leaving ──▶ last snapshot ──▶            ──▶ left ──▶ deleted
@@ -6,26 +6,36 @@
 //! ```
 //!
 //! G1. What there is to do is read from the two daemons and nothing else: whoever runs the command again goes on, whatever died.
-//! G2. A volume is open to clients in one pool at a time. The source gives up its own (leaving, then left) before the target's is there, and
+//! G2. A volume or bucket is open to clients in one pool at a time. The source gives up its own (leaving, then left) before the target's is there, and
 //!     takes it back only once the target's cannot get there. A run sees that the source's fence is its own behind everything else that it
 //!     does before the target's last step, and does nothing in between.
 //! G3. Every step between states, and whatever else changes a part at the target or what is behind the fence, is a comparison at the daemon
-//!     that names who moves the volume, so two commands do not work against each other: one is refused.
-//! G4. Nothing arrives that was not read back and compared.
+//!     that names who moves it, so two commands do not work against each other: one is refused.
+//! G4. No volume arrives that was not read back and compared. Bodies of objects carry their checksums from the one daemon to the other, and the
+//!     keys and versions of a bucket are compared.
 //! G5. What was not answered may be carried out later. So no step is sent twice, and a state counts only when a daemon says it.
 
+mod bucket;
 mod copy;
+mod difference;
 mod give_back;
+mod kind;
 mod mark;
 mod report;
 mod sending;
 mod side;
+mod stage;
+mod users;
 mod volume;
 
 use varve_access_admin::ListenAddress;
 
+use self::bucket::Buckets;
+use self::kind::{Item, Kind};
 pub(crate) use self::report::Outcome;
+use self::report::Moved;
 use self::side::{Run, Side};
+use self::volume::Volumes;
 use crate::client::Client;
 use crate::failure::{Failure, Result};
 use crate::watch::Watch;
@@ -34,83 +44,146 @@ use crate::watch::Watch;
 pub(crate) struct MigratePlan {
     pub(crate) source: Client,
     pub(crate) target: Client,
-    /// Names; all volumes when there is none.
+    /// Names of volumes; all volumes and buckets when there is neither one of these nor of those.
     pub(crate) volumes: Vec<String>,
+    /// Names of buckets.
+    pub(crate) buckets: Vec<String>,
     /// What was moved stays at the source, out of use.
     pub(crate) keep_source: bool,
+    /// Uploads in parts that are under way are lost.
+    pub(crate) drop_uploads: bool,
     pub(crate) source_nbd: Option<ListenAddress>,
     pub(crate) target_nbd: Option<ListenAddress>,
 }
 
+/// The volumes and buckets that are meant.
+struct Names {
+    volumes: Vec<String>,
+    buckets: Vec<String>,
+    notes: Vec<String>,
+}
+
 impl MigratePlan {
+    fn is_all(&self) -> bool {
+        self.volumes.is_empty() && self.buckets.is_empty()
+    }
+
     fn run(&self) -> Result<Run> {
-        let source = Side::open(&self.source, self.source_nbd.as_ref())?;
-        let target = Side::open(&self.target, self.target_nbd.as_ref())?;
+        let has_volumes = self.is_all() || !self.volumes.is_empty();
+        let source = Side::open(&self.source, self.source_nbd.as_ref(), has_volumes)?;
+        let target = Side::open(&self.target, self.target_nbd.as_ref(), has_volumes)?;
         if source.pool == target.pool {
             return Err(Failure::misuse(format!("both daemons serve pool {}", source.pool))
                 .hint("name the daemon of another pool with --to"));
         }
-        if source.nbd == target.nbd {
-            return Err(Failure::misuse(format!("both daemons say NBD at {}", source.nbd))
+        if let (Some(one), Some(other)) = (&source.nbd, &target.nbd)
+            && one == other
+        {
+            return Err(Failure::misuse(format!("both daemons say NBD at {one}"))
                 .hint("a relative path is that of a daemon: name both with --nbd and --to-nbd"));
         }
         Ok(Run::new(source, target))
     }
 
-    fn names(&self, run: &Run) -> Result<Vec<String>> {
-        if self.volumes.is_empty() { volume::names(run) } else { Ok(self.volumes.clone()) }
+    fn kind(&self) -> Buckets {
+        Buckets { drop_uploads: self.drop_uploads }
     }
+
+    /// What is named, or what `all` finds of a kind.
+    fn names(&self, run: &Run, all: impl Fn(&dyn Kind) -> Result<Vec<String>>) -> Result<Names> {
+        let (volumes, buckets) = (self.volumes.clone(), self.buckets.clone());
+        let mut names = Names { volumes, buckets, notes: Vec::new() };
+        if !self.is_all() {
+            return Ok(names);
+        }
+        names.volumes = all(&Volumes)?;
+        match (run.source.serves_s3()?, run.target.serves_s3()?) {
+            (true, true) => names.buckets = all(&self.kind())?,
+            (true, false) => names.notes.push(
+                "buckets were left alone: the target does not serve S3 (`s3.listen`)".to_owned(),
+            ),
+            (false, _) => {}
+        }
+        Ok(names)
+    }
+}
+
+/// Does something with each that is meant; volumes first.
+fn each(
+    plan: &MigratePlan,
+    run: &Run,
+    names: &Names,
+    mut act: impl FnMut(Item<'_>) -> Result<Option<Moved>>,
+) -> (Outcome, Result<()>) {
+    let mut outcome = Outcome { notes: names.notes.clone(), ..Outcome::default() };
+    let mut act_on = |kind: &dyn Kind, names: &[String], done: &mut Vec<Moved>| -> Result<()> {
+        for name in names {
+            done.extend(act(Item { run, kind, name })?);
+        }
+        Ok(())
+    };
+    let ended = act_on(&Volumes, &names.volumes, &mut outcome.volumes)
+        .and_then(|()| act_on(&plan.kind(), &names.buckets, &mut outcome.buckets));
+    (outcome, ended)
 }
 
 /// Moves; what came of it, in order.
 pub(crate) fn migrate(plan: &MigratePlan) -> Result<Outcome> {
     let run = plan.run()?;
-    let names = plan.names(&run)?;
-    let watch = Watch::start();
-    let mut outcome = Outcome::default();
-    for name in &names {
-        let moved = volume::migrate(&run, name, plan.keep_source, &watch);
-        match moved {
-            Ok(moved) => outcome.volumes.push(moved),
-            Err(failure) => {
-                watch.end();
-                return Err(failure.with_done("moved", &outcome));
-            }
-        }
+    let mut names = plan.names(&run, |kind| stage::names(&run, kind))?;
+    if !names.buckets.is_empty() {
+        names.notes.extend(users::take_along(&run)?);
     }
+    let watch = Watch::start();
+    let (outcome, ended) = each(plan, &run, &names, |item| {
+        stage::migrate(item, plan.keep_source, &watch).map(Some)
+    });
     watch.end();
-    Ok(outcome)
+    match ended {
+        Ok(()) => Ok(outcome),
+        Err(failure) => Err(failure.with_done("moved", &outcome)),
+    }
 }
 
 /// What would be moved, and what stands against it.
 pub(crate) fn plan(plan: &MigratePlan) -> Result<Outcome> {
     let run = plan.run()?;
-    let volumes = plan.names(&run)?;
-    let volumes = volumes.iter().map(|name| volume::planned(&run, name));
-    Ok(Outcome { volumes: volumes.collect::<Result<_>>()? })
+    let mut names = plan.names(&run, |kind| stage::names(&run, kind))?;
+    if !names.buckets.is_empty()
+        && let Err(failure) = users::check(&run)
+    {
+        names.notes.push(format!("no bucket can be moved: {}", failure.what()));
+    }
+    let (outcome, ended) = each(plan, &run, &names, |item| stage::planned(item).map(Some));
+    ended.map(|()| outcome)
 }
 
 /// What is under way, or was left by a move that did not end.
 pub(crate) fn status(plan: &MigratePlan) -> Result<Outcome> {
     let run = plan.run()?;
-    Ok(Outcome { volumes: volume::under_way(&run)? })
+    let mut outcome = Outcome { volumes: stage::under_way(&run, &Volumes)?, ..Outcome::default() };
+    if run.source.serves_s3()? && run.target.serves_s3()? {
+        outcome.buckets = stage::under_way(&run, &plan.kind())?;
+    }
+    Ok(outcome)
 }
 
-/// Gives up moves: the source's volumes are used again, and the target's parts go.
+/// Gives up moves: the source's are used again, and the target's parts go.
 pub(crate) fn cancel(plan: &MigratePlan) -> Result<Outcome> {
     let run = plan.run()?;
-    let names = match plan.volumes.is_empty() {
-        true => volume::under_way(&run)?.into_iter().map(|moved| moved.name).collect(),
-        false => plan.volumes.clone(),
+    let under_way = |kind: &dyn Kind| -> Result<Vec<String>> {
+        Ok(stage::under_way(&run, kind)?.into_iter().map(|moved| moved.name).collect())
     };
+    let names = plan.names(&run, under_way)?;
     // One that is not to be cancelled keeps nobody else's fenced.
-    let (mut outcome, mut first) = (Outcome::default(), None);
-    for name in &names {
-        match volume::cancel(&run, name) {
-            Ok(moved) => outcome.volumes.push(moved),
-            Err(failure) => first = first.or(Some(failure)),
+    let mut first = None;
+    let (outcome, _) = each(plan, &run, &names, |item| match stage::cancel(item) {
+        Ok(moved) => Ok(Some(moved)),
+        Err(failure) => {
+            first.get_or_insert(failure);
+            Ok(None)
         }
-    }
+    });
     match first {
         Some(failure) => Err(failure.with_done("given up", &outcome)),
         None => Ok(outcome),

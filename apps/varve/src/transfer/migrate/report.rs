@@ -8,18 +8,18 @@ use varve_types::ByteCount;
 
 use crate::failure::Failure;
 
-/// What came of one volume, or would.
+/// What came of one volume or bucket, or would.
 #[derive(Serialize, Default)]
 pub(crate) struct Moved {
     pub(crate) name: String,
     /// What was done, or is to be done.
     pub(crate) what: String,
-    /// Bytes that were sent, of all snapshots together.
+    /// Bytes that were sent, in all rounds together.
     pub(crate) sent_bytes: u64,
-    /// How many snapshots and differences were sent.
+    /// How many snapshots and differences were sent, or how often a bucket was gone through for what had changed.
     pub(crate) rounds: u64,
     pub(crate) elapsed_ms: u64,
-    /// How long writers were refused before the volume was there; absent when this run did not refuse them.
+    /// How long clients were refused before it was there; absent when this run did not refuse them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) refused_ms: Option<u64>,
     /// What the user should know of it.
@@ -31,6 +31,10 @@ pub(crate) struct Moved {
 #[derive(Serialize, Default)]
 pub(crate) struct Outcome {
     pub(crate) volumes: Vec<Moved>,
+    pub(crate) buckets: Vec<Moved>,
+    /// What the user should know of all of it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) notes: Vec<String>,
 }
 
 pub(super) fn ms(duration: Duration) -> u64 {
@@ -44,21 +48,26 @@ impl Outcome {
             return format!("{:#}\n", serde_json::to_value(self).expect("it is plain JSON"));
         }
         let mut text = String::new();
-        for Moved { name, what, sent_bytes, rounds, elapsed_ms, refused_ms, notes } in &self.volumes
-        {
-            let _ = write!(text, "volume {name}: {what}");
+        let volumes = self.volumes.iter().map(|moved| ("volume", "writes", moved));
+        let buckets = self.buckets.iter().map(|moved| ("bucket", "changes", moved));
+        for (noun, refused, moved) in volumes.chain(buckets) {
+            let Moved { name, what, sent_bytes, rounds, elapsed_ms, refused_ms, notes } = moved;
+            let _ = write!(text, "{noun} {name}: {what}");
             if *rounds > 0 {
                 let seconds = Duration::from_millis(*elapsed_ms).as_secs_f64();
                 let sent = ByteCount(*sent_bytes);
                 let _ = write!(text, ", {sent} in {rounds} rounds and {seconds:.1} s");
             }
             if let Some(refused_ms) = refused_ms {
-                let _ = write!(text, ", writes were refused for {refused_ms} ms");
+                let _ = write!(text, ", {refused} were refused for {refused_ms} ms");
             }
             text.push('\n');
             for note in notes {
                 let _ = writeln!(text, "  {note}");
             }
+        }
+        for note in &self.notes {
+            let _ = writeln!(text, "{note}");
         }
         if text.is_empty() { "nothing to move\n".to_owned() } else { text }
     }
@@ -67,7 +76,8 @@ impl Outcome {
 impl Failure {
     /// The same, and what was done with the others.
     pub(super) fn with_done(self, done: &str, outcome: &Outcome) -> Self {
-        let names: Vec<&str> = outcome.volumes.iter().map(|moved| moved.name.as_str()).collect();
+        let all = outcome.volumes.iter().chain(&outcome.buckets);
+        let names: Vec<&str> = all.map(|moved| moved.name.as_str()).collect();
         if names.is_empty() {
             return self;
         }

@@ -10,6 +10,7 @@ use varve_access_admin::v1::{
 };
 use varve_types::ErrorKind;
 
+use super::kind::Item;
 use crate::age::now_unix_ms;
 use crate::client::{Client, percent_encoded, snapshot_path, volume_path};
 use crate::failure::{Failure, Result};
@@ -31,7 +32,8 @@ const PAGE: usize = 1000;
 /// One daemon.
 pub(super) struct Side {
     pub(super) client: Client,
-    pub(super) nbd: ListenAddress,
+    /// Where its volumes are; absent when none is to be moved.
+    pub(super) nbd: Option<ListenAddress>,
     /// Identity of its pool.
     pub(super) pool: String,
 }
@@ -105,10 +107,26 @@ pub(super) fn own_name(snapshot: &Snapshot) -> &str {
 }
 
 impl Side {
-    pub(super) fn open(client: &Client, nbd: Option<&ListenAddress>) -> Result<Self> {
+    pub(super) fn open(
+        client: &Client,
+        nbd: Option<&ListenAddress>,
+        has_volumes: bool,
+    ) -> Result<Self> {
         let pool = client.get::<v1::Pool>("/v1/pool")?.value.id;
-        let nbd = nbd.map_or_else(|| listener(client), |nbd| Ok(nbd.clone()))?;
+        let nbd = match nbd {
+            None if has_volumes => Some(listener(client)?),
+            nbd => nbd.cloned(),
+        };
         Ok(Self { client: client.clone(), nbd, pool })
+    }
+
+    /// Whether it has buckets.
+    pub(super) fn serves_s3(&self) -> Result<bool> {
+        match self.client.get::<v1::BucketPage>("/v1/buckets?limit=1") {
+            Ok(_) => Ok(true),
+            Err(failure) if failure.is(ErrorKind::Unsupported) => Ok(false),
+            Err(failure) => Err(failure),
+        }
     }
 
     /// How the other side calls it.
@@ -122,11 +140,11 @@ impl Side {
     }
 
     /// Refuses to take over a move that is not this one: its other side is not asked.
-    pub(super) fn check_peer(&self, name: &str, moves: &VolumeMove) -> Result<()> {
+    pub(super) fn check_peer(&self, item: Item<'_>, moves: &VolumeMove) -> Result<()> {
         match self.is_peer_of(moves) {
             true => Ok(()),
             false => Err(Failure::new(format!(
-                "volume {name} has begun to move otherwise meanwhile: {}",
+                "{item} has begun to move otherwise meanwhile: {}",
                 moves.peer
             ))
             .hint("that move is to end first: run it again with its own two daemons, or --cancel it there")),

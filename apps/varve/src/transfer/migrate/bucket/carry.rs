@@ -1,0 +1,237 @@
+//! Carries versions from the source to the target: a few threads, each with one batch of small bodies, or one piece of a long one, at a time.
+//!
+//! Memory: a thread holds an answer of at most 8 MiB, twice while it is put together, and what it makes of it; with the pages that are compared
+//! and the batches that wait it is below 64 MiB.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
+
+use varve_types::ErrorKind;
+
+use super::batch::Batch;
+use super::listing::{Difference, difference, versions_of};
+use crate::failure::{Failure, Result};
+use crate::transfer::migrate::side::Run;
+use crate::watch::Watch;
+
+/// Threads that carry.
+const CARRIERS: usize = 3;
+
+/// Batches that wait for one of them.
+const WAITING_MAX: usize = 2;
+
+/// Most keys of a batch.
+const KEYS_MAX: usize = 256;
+
+/// A batch is no longer filled when the bodies that it names have so many bytes.
+const FULL_BYTES: u64 = 8 << 20;
+
+/// How often a key is looked at whose versions change before they are read.
+const LOOKS_MAX: u32 = 3;
+
+/// What to carry.
+pub(super) enum Work {
+    /// What was found out already.
+    Difference(Difference),
+    /// A key of which it is not known in what it differs.
+    Key(String),
+}
+
+/// A bucket whose versions are carried.
+pub(super) struct Carrying<'a> {
+    pub(super) run: &'a Run,
+    pub(super) bucket: &'a str,
+    pub(super) watch: &'a Watch,
+    /// Nothing changes at the source any more.
+    pub(super) is_fenced: bool,
+    sent_bytes: AtomicU64,
+    sent_keys: AtomicU64,
+    /// One of the threads failed.
+    failed: AtomicBool,
+    /// Keys that changed again and again while they were read.
+    restless: Mutex<BTreeSet<String>>,
+}
+
+/// What came of it.
+#[derive(Default)]
+pub(super) struct Carried {
+    pub(super) bytes: u64,
+    pub(super) keys: u64,
+    /// Keys that are to be looked at again.
+    pub(super) restless: BTreeSet<String>,
+}
+
+/// Makes batches of what there is to carry.
+pub(super) struct Filling<'a> {
+    batches: SyncSender<Vec<Work>>,
+    batch: Vec<Work>,
+    batch_bytes: u64,
+    carrying: &'a Carrying<'a>,
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl<'a> Carrying<'a> {
+    pub(super) fn new(run: &'a Run, bucket: &'a str, watch: &'a Watch, is_fenced: bool) -> Self {
+        Self {
+            run,
+            bucket,
+            watch,
+            is_fenced,
+            sent_bytes: AtomicU64::new(0),
+            sent_keys: AtomicU64::new(0),
+            failed: AtomicBool::new(false),
+            restless: Mutex::default(),
+        }
+    }
+
+    /// Carries all that `fill` hands over.
+    pub(super) fn carry(
+        self,
+        fill: impl FnOnce(&mut Filling<'_>) -> Result<()>,
+    ) -> Result<Carried> {
+        let (sender, receiver) = sync_channel(WAITING_MAX);
+        let receiver = Mutex::new(receiver);
+        let this = &self;
+        thread::scope(|scope| {
+            let receiver = &receiver;
+            let carriers: Vec<_> =
+                (0..CARRIERS).map(|_| scope.spawn(move || this.carrier(receiver))).collect();
+            let mut filling =
+                Filling { batches: sender, batch: Vec::new(), batch_bytes: 0, carrying: this };
+            let filled = fill(&mut filling).and_then(|()| filling.flush());
+            if filled.is_err() {
+                this.failed.store(true, Ordering::Relaxed);
+            }
+            drop(filling);
+            // What a thread says is why the others, and filling, ended.
+            let mut ended = Ok(());
+            for carrier in carriers {
+                let carried = carrier.join().expect("a carrier does not panic");
+                ended = ended.and(carried);
+            }
+            ended.and(filled)
+        })?;
+        Ok(Carried {
+            bytes: self.sent_bytes.into_inner(),
+            keys: self.sent_keys.into_inner(),
+            restless: self.restless.into_inner().unwrap_or_else(PoisonError::into_inner),
+        })
+    }
+
+    /// Takes batches until there are no more, or something failed anywhere: the others are taken away then, and dropped.
+    fn carrier(&self, batches: &Mutex<Receiver<Vec<Work>>>) -> Result<()> {
+        let mut ended = Ok(());
+        loop {
+            let next = locked(batches).recv();
+            let Ok(batch) = next else { return ended };
+            if ended.is_ok() && !self.failed.load(Ordering::Relaxed) {
+                ended = self.stopped().and_then(|()| self.carry_batch(batch));
+                if ended.is_err() {
+                    self.failed.store(true, Ordering::Relaxed);
+                }
+            }
+        }
+    }
+
+    /// Refuses to go on when the user wants to end.
+    pub(super) fn stopped(&self) -> Result<()> {
+        match self.watch.is_stopped() {
+            false => Ok(()),
+            true => Err(Failure::new(format!("interrupted while bucket {} was sent", self.bucket))
+                .hint("the same command goes on where it ended; --cancel gives it up")),
+        }
+    }
+
+    /// What was carried, for progress and the report.
+    pub(super) fn did(&self, bytes: u64) {
+        self.sent_bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.watch.did_bytes(bytes);
+    }
+
+    fn carry_batch(&self, works: Vec<Work>) -> Result<()> {
+        let mut differences = Vec::with_capacity(works.len());
+        for work in works {
+            match work {
+                Work::Difference(difference) => differences.push(difference),
+                Work::Key(key) => differences.extend(self.look(key)?),
+            }
+        }
+        let keys: Vec<String> = differences.iter().map(|one| one.key.clone()).collect();
+        let mut batch = Batch::new(self);
+        let sent = differences.into_iter().try_for_each(|one| batch.add(one));
+        match sent.and_then(|()| batch.send()) {
+            Err(failure) if failure.is(ErrorKind::NotFound) => {
+                keys.into_iter().try_for_each(|key| self.carry_again(key))?;
+            }
+            sent => {
+                sent?;
+                self.sent_keys.fetch_add(keys.len() as u64, Ordering::Relaxed);
+            }
+        }
+        Ok(())
+    }
+
+    /// In what a key differs now.
+    fn look(&self, key: String) -> Result<Option<Difference>> {
+        let there = versions_of(&self.run.source, self.bucket, &key)?;
+        let here = versions_of(&self.run.target, self.bucket, &key)?;
+        Ok(difference(key, there, &here))
+    }
+
+    /// Carries a key of which a version was gone when it was read.
+    fn carry_again(&self, key: String) -> Result<()> {
+        for look in 1..=LOOKS_MAX {
+            let Some(found) = self.look(key.clone())? else { return Ok(()) };
+            let mut batch = Batch::new(self);
+            match batch.add(found).and_then(|()| batch.send()) {
+                Err(failure) if failure.is(ErrorKind::NotFound) => {
+                    if self.is_fenced && look == LOOKS_MAX {
+                        return Err(failure);
+                    }
+                }
+                sent => {
+                    self.sent_keys.fetch_add(1, Ordering::Relaxed);
+                    return sent;
+                }
+            }
+        }
+        locked(&self.restless).insert(key);
+        Ok(())
+    }
+}
+
+impl Filling<'_> {
+    /// Hands something over; waits while there is enough to do.
+    pub(super) fn add(&mut self, work: Work) -> Result<()> {
+        if let Work::Difference(found) = &work {
+            self.batch_bytes += found.sent.iter().map(|version| version.size).sum::<u64>();
+        }
+        self.batch.push(work);
+        if self.batch.len() >= KEYS_MAX || self.batch_bytes >= FULL_BYTES {
+            return self.flush();
+        }
+        Ok(())
+    }
+
+    /// Ends early when that is wished for, or something failed.
+    pub(super) fn go_on(&self) -> Result<()> {
+        match self.carrying.failed.load(Ordering::Relaxed) {
+            true => Err(Failure::new("another thread failed")), // What it says is told.
+            false => self.carrying.stopped(),
+        }
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        self.go_on()?;
+        self.batch_bytes = 0;
+        let batch = std::mem::take(&mut self.batch);
+        self.batches.send(batch).expect("carriers take what there is until there is no sender");
+        Ok(())
+    }
+}

@@ -1,0 +1,228 @@
+//! Sends a bucket: all keys that differ, then those that changed, again and again, until they are few, and the last ones behind the fence.
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use varve_access_admin::v1::{MoveState, ReplaceSettings};
+
+use super::carry::{Carried, Carrying, Work};
+use super::listing::{Listing, compare};
+use crate::failure::{Failure, Result};
+use crate::transfer::migrate::kind::{Item, Seen};
+use crate::transfer::migrate::report::Moved;
+use crate::transfer::migrate::sending::{Next, Pace, ROUNDS_MAX, Sender, WRITTEN_AS_FAST};
+use crate::transfer::migrate::side::{Run, Side};
+use crate::watch::Watch;
+
+/// So many keys are sent while clients are refused.
+const FEW_KEYS: usize = 8;
+
+/// So are those that changed while a round took so long.
+const SHORT: Duration = Duration::from_millis(100);
+
+/// The rounds of a bucket.
+pub(super) struct Rounds<'a> {
+    item: Item<'a>,
+    watch: &'a Watch,
+    drop_uploads: bool,
+    /// Number of the bucket at the source, once it is known.
+    number: u64,
+    /// What the source tells changes from; empty before the first round.
+    token: String,
+    /// Keys that are to be looked at again.
+    restless: BTreeSet<String>,
+}
+
+/// What a round was.
+struct Round {
+    /// All keys were compared.
+    is_whole: bool,
+    keys: usize,
+}
+
+impl Sender for Rounds<'_> {
+    fn adopt(&self) -> Result<()> {
+        Ok(())
+    }
+
+    fn rounds(&mut self, moved: &mut Moved) -> Result<()> {
+        self.make_part()?;
+        let Item { run, name, .. } = self.item;
+        // T2: before any key is looked at.
+        self.token = run.source.changes(name, None)?.token;
+        self.restless.clear();
+        self.watch.say(format!("{name}: round 1"));
+        let began = Instant::now();
+        self.whole(false, moved)?;
+        self.later_rounds(began.elapsed(), moved)?;
+        self.check_uploads()
+    }
+
+    fn fence(&self) -> Result<()> {
+        let Item { run, name, .. } = self.item;
+        run.source.fence_bucket(name, self.number, run.leaving())
+    }
+
+    fn check_part(&self, here: Option<&Seen>) -> Result<()> {
+        match here.and_then(Seen::state) {
+            Some(MoveState::Arriving) => Ok(()),
+            _ => Err(Failure::new(format!(
+                "the target has nothing of {} any more: all of it is to be sent, and not while changes are refused",
+                self.item
+            ))
+            .hint("run the command again")),
+        }
+    }
+
+    fn last_round(&mut self, moved: &mut Moved) -> Result<()> {
+        let Item { run, name, .. } = self.item;
+        self.round(true, moved)?;
+        self.check_uploads()?;
+        let settings = run.source.settings(name)?;
+        if settings.uploads > 0 {
+            let note = format!(
+                "{} uploads in parts that were under way are lost: their clients begin anew",
+                settings.uploads
+            );
+            moved.notes.push(note);
+        }
+        let new = ReplaceSettings { expects: run.arriving(), record: settings.record };
+        run.target.replace_settings(name, &new)?;
+        self.check_counts(moved)
+    }
+
+    fn arrive(&self) -> Result<()> {
+        let Item { run, name, .. } = self.item;
+        run.target.arrive_bucket(name, run.arriving(), self.number)
+    }
+}
+
+impl<'a> Rounds<'a> {
+    pub(super) fn new(item: Item<'a>, watch: &'a Watch, drop_uploads: bool) -> Self {
+        let (token, restless) = (String::new(), BTreeSet::new());
+        Self { item, watch, drop_uploads, number: 0, token, restless }
+    }
+
+    /// Makes the target's part, if there is none that is like the source's.
+    fn make_part(&mut self) -> Result<()> {
+        let Item { run: Run { source, target, .. }, name, .. } = self.item;
+        let there = source.settings(name)?;
+        self.number = there.number;
+        let arriving = self.item.run.arriving();
+        if self.item.here()?.is_some() {
+            if target.settings(name)?.private_copy == there.private_copy {
+                return Ok(());
+            }
+            // It was another bucket when that was made.
+            let given_up = self.item.run.given_up();
+            self.item.step_here(Some(&arriving), Some(given_up.clone()))?;
+            self.item.delete_here(&given_up)?;
+        }
+        target.create_arriving(name, there, arriving)
+    }
+
+    /// Keys that changed while the ones before were sent, until they are few.
+    fn later_rounds(&mut self, first: Duration, moved: &mut Moved) -> Result<()> {
+        let mut pace = Pace::of(SHORT);
+        pace.after(false, first);
+        let mut number = 2;
+        loop {
+            self.watch.say(format!("{}: round {number}", self.item.name));
+            let began = Instant::now();
+            let Round { is_whole, keys } = self.round(false, moved)?;
+            let elapsed = began.elapsed();
+            match pace.after(!is_whole && keys <= FEW_KEYS, elapsed) {
+                Next::Round if number < ROUNDS_MAX => number += 1,
+                Next::Last => return Ok(()),
+                Next::Round | Next::LastThoughLong => {
+                    if elapsed > Duration::from_secs(1) {
+                        moved.notes.push(WRITTEN_AS_FAST.to_owned());
+                    }
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    /// Sends what changed since the last round.
+    fn round(&mut self, is_fenced: bool, moved: &mut Moved) -> Result<Round> {
+        let Item { run, name, .. } = self.item;
+        let changes = run.source.changes(name, Some(&self.token))?;
+        self.token = changes.token;
+        if changes.whole {
+            self.restless.clear();
+            self.whole(is_fenced, moved)?;
+            return Ok(Round { is_whole: true, keys: 0 });
+        }
+        let mut keys = std::mem::take(&mut self.restless);
+        keys.extend(changes.keys);
+        let round = Round { is_whole: false, keys: keys.len() };
+        let carrying = Carrying::new(run, name, self.watch, is_fenced);
+        let carried = carrying.carry(|filling| {
+            keys.into_iter().try_for_each(|key| filling.add(Work::Key(key)))
+        })?;
+        self.take(carried, moved);
+        Ok(round)
+    }
+
+    /// Compares all keys and sends those that differ; how many.
+    fn whole(&mut self, is_fenced: bool, moved: &mut Moved) -> Result<u64> {
+        let Item { run, name, .. } = self.item;
+        let carrying = Carrying::new(run, name, self.watch, is_fenced);
+        let (there, here) = (Listing::new(&run.source, name), Listing::new(&run.target, name));
+        let carried = carrying.carry(|filling| {
+            compare(there, here, |found| {
+                match found {
+                    Some(found) => {
+                        let sent = found.sent.iter().map(|version| version.size).sum();
+                        self.watch.expect_bytes(sent);
+                        filling.add(Work::Difference(found))
+                    }
+                    None => filling.go_on(),
+                }
+            })
+        })?;
+        let keys = carried.keys + carried.restless.len() as u64;
+        self.take(carried, moved);
+        Ok(keys)
+    }
+
+    fn take(&mut self, carried: Carried, moved: &mut Moved) {
+        moved.sent_bytes += carried.bytes;
+        moved.rounds += 1;
+        self.restless.extend(carried.restless);
+    }
+
+    /// Uploads are lost that the user does not know of.
+    fn check_uploads(&self) -> Result<()> {
+        let uploads = self.item.run.source.settings(self.item.name)?.uploads;
+        match uploads > 0 && !self.drop_uploads {
+            true => Err(Failure::new(format!(
+                "{uploads} uploads in parts are under way in {}, which are not moved",
+                self.item
+            ))
+            .hint("wait for their end, or end them by S3 (ListMultipartUploads shows them); with --drop-uploads they are lost")),
+            false => Ok(()),
+        }
+    }
+
+    /// Behind the fence both have as much; if not, everything is compared again.
+    fn check_counts(&mut self, moved: &mut Moved) -> Result<()> {
+        let Item { run, name, .. } = self.item;
+        let count = |side: &Side| -> Result<_> {
+            Ok(side.bucket(name)?.map(|bucket| (bucket.objects, bucket.object_bytes)))
+        };
+        if count(&run.source)? == count(&run.target)? {
+            return Ok(());
+        }
+        self.whole(true, moved)?;
+        match self.whole(true, moved)? {
+            0 => Ok(()),
+            keys => Err(Failure::new(format!(
+                "{keys} keys of {} differ between the two pools after they were sent",
+                self.item
+            ))
+            .hint("--cancel the move and begin anew; the source is whole")),
+        }
+    }
+}
