@@ -40,6 +40,9 @@ pub enum Error {
     /// A request body does not say that it is JSON; this also keeps web pages of other sites out.
     #[error("the body's content-type is not application/json")]
     ContentType,
+    /// A request with bodies of objects does not say that it is one.
+    #[error("the body's content-type is not application/octet-stream")]
+    BulkType,
     /// A request body is larger than the limit, or did not arrive.
     #[error("the request body is longer than {limit_bytes} bytes or broke off")]
     Body {
@@ -132,6 +135,7 @@ impl Error {
             Self::Route { .. } => ErrorKind::NotFound,
             Self::Method { .. } | Self::NoS3 => ErrorKind::Unsupported,
             Self::ContentType
+            | Self::BulkType
             | Self::Body { .. }
             | Self::Malformed { .. }
             | Self::Shrink { .. }
@@ -152,6 +156,7 @@ impl Error {
             Self::Backend { hint, .. } => return hint.clone(),
             Self::Route { .. } | Self::Method { .. } => "GET /v1/openapi.json lists the endpoints",
             Self::ContentType => "send the header `content-type: application/json`",
+            Self::BulkType => "send the header `content-type: application/octet-stream`",
             Self::Body { .. } => "no request of this API needs so much",
             Self::Malformed { .. } => "GET /v1/openapi.json describes every request",
             Self::Host { .. } => "address the API as 127.0.0.1, [::1] or localhost",

@@ -1,5 +1,6 @@
 //! A backend that keeps its volumes in memory: what tests of the API and of its clients run against.
 
+mod bucket_moves;
 mod objects;
 mod snapshots;
 

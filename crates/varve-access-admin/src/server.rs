@@ -40,6 +40,9 @@ const BACKLOG: u32 = 1024;
 /// Pause after a failed accept, in milliseconds: out of descriptors, so that others can close some.
 const ACCEPT_RETRY_MS: u64 = 100;
 
+/// Requests with bodies of objects at once, for their memory; others wait.
+const BULK_MAX: usize = 8;
+
 /// Bounds on what callers may hold.
 #[derive(Clone, Copy, Debug)]
 pub struct LimitsConfig {
@@ -151,15 +154,16 @@ pub async fn serve(
 ) {
     assert!(limits.connections_max > 0, "a server takes at least one connection");
     let places = Arc::new(Semaphore::new(limits.connections_max));
+    let bulk = Arc::new(Semaphore::new(BULK_MAX));
     let (stop_sender, stop_receiver) = watch::channel(false);
     let mut accepting = JoinSet::new();
     for listener in listeners {
-        let router = v1::router(Arc::clone(&backend), limits);
+        let router = v1::router(Arc::clone(&backend), limits, Arc::clone(&bulk));
         let front = Front { router, limits, places: Arc::clone(&places) };
         accepting.spawn(front.accept_until(listener, stop_receiver.clone()));
     }
     if let Some(accepted) = accepted {
-        let router = v1::router(Arc::clone(&backend), limits);
+        let router = v1::router(Arc::clone(&backend), limits, Arc::clone(&bulk));
         let front = Front { router, limits, places: Arc::clone(&places) };
         accepting.spawn(front.take_until(accepted, stop_receiver));
     }

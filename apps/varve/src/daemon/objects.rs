@@ -2,9 +2,12 @@
 
 use std::net::SocketAddr;
 
+use hyper::body::Bytes;
 use varve_access_admin::v1::{
-    AccessKey, Bucket, BucketVersioning, ChangeBucket, ChangeUser, CreateBucket, CreateKey,
-    CreateUser, NewKey, User,
+    AccessKey, AddedUsersAndKeys, Bucket, BucketChanges, BucketDeletion, BucketSettings,
+    BucketVersioning, ChangeBucket, ChangeUser, CreateBucket, CreateKey, CreateUser, MoveBucket,
+    NewKey, ReadParts, Receive, ReplaceSettings, Stage, StagedPiece, User, UsersAndKeys,
+    VersionPage, VersionsWanted, VolumeMove,
 };
 use varve_access_admin::{AdminFuture, Error, ObjectBackend, Result};
 use varve_access_s3::{
@@ -133,6 +136,7 @@ fn bucket_of(bucket: BucketInfo) -> Bucket {
         quota_objects: limit(bucket.quota.objects),
         access_log: bucket.access_log,
         created_unix_ms: bucket.created_ms,
+        moves: None,
     }
 }
 
@@ -253,4 +257,59 @@ impl ObjectBackend for GatewayAdmin {
         let gateway = self.gateway.clone();
         whole(async move { gateway.delete_bucket(&name).await })
     }
+
+    fn move_bucket(&self, _name: String, _step: MoveBucket) -> AdminFuture<'_, Bucket> {
+        unsupported()
+    }
+
+    fn bucket_settings(&self, _name: String) -> AdminFuture<'_, BucketSettings> {
+        unsupported()
+    }
+
+    fn replace_settings(&self, _name: String, _new: ReplaceSettings) -> AdminFuture<'_, Bucket> {
+        unsupported()
+    }
+
+    fn versions(&self, _name: String, _wanted: VersionsWanted) -> AdminFuture<'_, VersionPage> {
+        unsupported()
+    }
+
+    fn read_parts(&self, _name: String, _wanted: ReadParts) -> AdminFuture<'_, Vec<(u64, Bytes)>> {
+        unsupported()
+    }
+
+    fn receive(&self, _: String, _: Receive, _: Vec<Bytes>) -> AdminFuture<'_, ()> {
+        unsupported()
+    }
+
+    fn stage(&self, _: String, _: Stage, _: Bytes) -> AdminFuture<'_, StagedPiece> {
+        unsupported()
+    }
+
+    fn changes(&self, _: String, _: Option<String>) -> AdminFuture<'_, BucketChanges> {
+        unsupported()
+    }
+
+    fn delete_left(&self, _: String, _: VolumeMove) -> AdminFuture<'_, BucketDeletion> {
+        unsupported()
+    }
+
+    fn users_and_keys(&self, _: Option<String>) -> AdminFuture<'_, UsersAndKeys> {
+        unsupported()
+    }
+
+    fn add_users_and_keys(&self, _: UsersAndKeys) -> AdminFuture<'_, AddedUsersAndKeys> {
+        unsupported()
+    }
+}
+
+fn unsupported<T>() -> AdminFuture<'static, T>
+where
+    T: Send + 'static,
+{
+    Box::pin(std::future::ready(Err(Error::Backend {
+        kind: ErrorKind::Unsupported,
+        message: "buckets do not move yet".to_owned(),
+        hint: None,
+    })))
 }

@@ -4,15 +4,19 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::{Mutex, MutexGuard};
 
+use axum::body::Bytes;
 use varve_types::ErrorKind;
 
+use super::bucket_moves::Contents;
 use super::{CREATED_UNIX_MS, ready, refusal};
 use crate::backend::AdminFuture;
 use crate::error::{Error, Result};
 use crate::objects::ObjectBackend;
 use crate::v1::{
-    AccessKey, Bucket, BucketVersioning, ChangeBucket, ChangeUser, CreateBucket, CreateKey,
-    CreateUser, NewKey, User,
+    AccessKey, AddedUsersAndKeys, Bucket, BucketChanges, BucketDeletion, BucketSettings,
+    BucketVersioning, ChangeBucket, ChangeUser, CreateBucket, CreateKey, CreateUser, MoveBucket,
+    MoveState, NewKey, ReadParts, Receive, ReplaceSettings, Stage, StagedPiece, User, UsersAndKeys,
+    VersionPage, VersionsWanted, VolumeMove,
 };
 
 /// The user made at the first start.
@@ -26,15 +30,21 @@ pub(super) struct MemoryObjects {
     now: Mutex<State>,
 }
 
-struct State {
+pub(super) struct State {
     users: BTreeMap<String, User>,
-    buckets: BTreeMap<String, Bucket>,
+    pub(super) buckets: BTreeMap<String, Bucket>,
+    pub(super) contents: BTreeMap<String, Contents>,
     keys_made: u64,
 }
 
 impl Default for MemoryObjects {
     fn default() -> Self {
-        let mut state = State { users: BTreeMap::new(), buckets: BTreeMap::new(), keys_made: 0 };
+        let mut state = State {
+            users: BTreeMap::new(),
+            buckets: BTreeMap::new(),
+            contents: BTreeMap::new(),
+            keys_made: 0,
+        };
         let owner = CreateUser { name: OWNER.to_owned(), admin: true, ..CreateUser::default() };
         let made = state.create_user(owner);
         assert!(made.is_ok(), "the owner is the first user");
@@ -47,7 +57,7 @@ impl State {
         self.users.get_mut(name).ok_or_else(|| absent("user", name))
     }
 
-    fn bucket(&mut self, name: &str) -> Result<&mut Bucket> {
+    pub(super) fn bucket(&mut self, name: &str) -> Result<&mut Bucket> {
         self.buckets.get_mut(name).ok_or_else(|| absent("bucket", name))
     }
 
@@ -137,7 +147,7 @@ impl State {
     }
 
     fn create_bucket(&mut self, spec: CreateBucket) -> Result<Bucket> {
-        let CreateBucket { name, owner, versioning, object_lock, .. } = spec;
+        let CreateBucket { name, owner, versioning, object_lock, arriving, .. } = spec;
         if name.len() < 3 || name.contains(['/', '_']) {
             return Err(refusal(ErrorKind::Invalid, format!("`{name}` is no name of a bucket")));
         }
@@ -160,7 +170,14 @@ impl State {
             quota_objects: spec.quota_objects.filter(|objects| *objects > 0),
             access_log: false,
             created_unix_ms: CREATED_UNIX_MS,
+            moves: arriving.as_ref().map(|arriving| VolumeMove {
+                state: MoveState::Arriving,
+                peer: arriving.peer.clone(),
+            }),
         };
+        if let Some(arriving) = &arriving {
+            self.contents.insert(name.clone(), Contents::arriving(arriving));
+        }
         self.buckets.insert(name, bucket.clone());
         Ok(bucket)
     }
@@ -257,5 +274,49 @@ impl ObjectBackend for MemoryObjects {
 
     fn delete_bucket(&self, name: String) -> AdminFuture<'_, ()> {
         ready(self.lock().delete_bucket(&name))
+    }
+
+    fn move_bucket(&self, name: String, step: MoveBucket) -> AdminFuture<'_, Bucket> {
+        ready(self.lock().move_bucket(&name, step))
+    }
+
+    fn bucket_settings(&self, name: String) -> AdminFuture<'_, BucketSettings> {
+        ready(self.lock().settings(&name))
+    }
+
+    fn replace_settings(&self, name: String, new: ReplaceSettings) -> AdminFuture<'_, Bucket> {
+        ready(self.lock().replace_settings(&name, new))
+    }
+
+    fn versions(&self, name: String, wanted: VersionsWanted) -> AdminFuture<'_, VersionPage> {
+        ready(self.lock().versions(&name, &wanted))
+    }
+
+    fn read_parts(&self, name: String, wanted: ReadParts) -> AdminFuture<'_, Vec<(u64, Bytes)>> {
+        ready(self.lock().read(&name, wanted))
+    }
+
+    fn receive(&self, name: String, receive: Receive, bodies: Vec<Bytes>) -> AdminFuture<'_, ()> {
+        ready(self.lock().receive(&name, receive, bodies))
+    }
+
+    fn stage(&self, name: String, stage: Stage, piece: Bytes) -> AdminFuture<'_, StagedPiece> {
+        ready(self.lock().stage(&name, &stage, &piece))
+    }
+
+    fn changes(&self, name: String, since: Option<String>) -> AdminFuture<'_, BucketChanges> {
+        ready(self.lock().changes(&name, since.as_deref()))
+    }
+
+    fn delete_left(&self, name: String, expects: VolumeMove) -> AdminFuture<'_, BucketDeletion> {
+        ready(self.lock().delete_left(&name, &expects))
+    }
+
+    fn users_and_keys(&self, _: Option<String>) -> AdminFuture<'_, UsersAndKeys> {
+        ready(Ok(UsersAndKeys::default()))
+    }
+
+    fn add_users_and_keys(&self, all: UsersAndKeys) -> AdminFuture<'_, AddedUsersAndKeys> {
+        ready(State::add_users(all))
     }
 }

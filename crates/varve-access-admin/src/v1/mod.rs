@@ -1,7 +1,11 @@
 //! Version 1 of the API: its types, its endpoints and their description.
 
+mod bucket_moves;
+mod bucket_routes;
+pub mod bulk;
 mod checks;
 mod compression;
+mod encoded;
 mod object_endpoints;
 mod object_routes;
 mod objects;
@@ -11,14 +15,21 @@ mod snapshot_routes;
 mod snapshots;
 mod types;
 
+pub use bucket_moves::{
+    AddedUsersAndKeys, ArrivingBucket, BucketChanges, BucketDeletion, BucketSettings, MoveBucket,
+    PartRead, PartWanted, PartsRead, ReadParts, Receive, ReceivedBody, ReceivedChange,
+    ReceivedVersion, ReplaceSettings, Stage, StagedPiece, StoredKey, StoredUser, StoredVersion,
+    UsersAndKeys, VersionName, VersionPage, VersionsWanted,
+};
 pub use checks::{CheckReport, CheckState, CheckStatus};
+pub use encoded::Base64;
 pub use objects::{
     AccessKey, Bucket, BucketPage, BucketVersioning, ChangeBucket, ChangeUser, CreateBucket,
     CreateKey, CreateUser, NewKey, User, UserPage,
 };
 pub use openapi::{Endpoint, document, endpoints};
 pub(crate) use routes::router;
-pub use routes::{PAGE_DEFAULT, PAGE_MAX};
+pub use routes::{PAGE_DEFAULT, PAGE_MAX, body_bytes_max};
 pub use snapshots::{
     BeginReceive, ChangeSnapshot, CloneVolume, CreateSnapshots, EndReceive, Extent, ExtentPage,
     ExtentsWanted, RollBack, Snapshot, SnapshotPage,

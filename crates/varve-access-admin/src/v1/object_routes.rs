@@ -140,7 +140,8 @@ pub(super) async fn create_bucket(
     State(api): State<Api>,
     request: Request,
 ) -> Result<(StatusCode, Json<Bucket>)> {
-    let spec: CreateBucket = api.json_body(request).await?;
+    let spec: CreateBucket = api.record_body(request).await?;
+    check_arriving(&spec)?;
     let bucket = api.within_limit(api.backend.objects()?.create_bucket(spec)).await?;
     tracing::info!(bucket = bucket.name, owner = bucket.owner, "bucket created");
     Ok((StatusCode::CREATED, Json(bucket)))
@@ -167,9 +168,12 @@ pub(super) async fn change_bucket(
     Ok(Json(bucket))
 }
 
-pub(super) async fn delete_bucket(State(api): State<Api>, name: NamePath) -> Result<StatusCode> {
-    let name = name_in(name)?;
-    api.within_limit(api.backend.objects()?.delete_bucket(name.clone())).await?;
-    tracing::info!(bucket = name, "bucket deleted");
-    Ok(StatusCode::NO_CONTENT)
+/// Of a bucket that arrives its record says everything.
+fn check_arriving(spec: &CreateBucket) -> Result<()> {
+    let CreateBucket { name, arriving, .. } = spec.clone();
+    let alone = CreateBucket { name, arriving, ..CreateBucket::default() };
+    if spec.arriving.is_some() && alone != *spec {
+        return Err(malformed("body", "a bucket that arrives has its settings in its record"));
+    }
+    Ok(())
 }

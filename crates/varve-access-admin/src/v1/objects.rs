@@ -3,6 +3,9 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use crate::v1::bucket_moves::ArrivingBucket;
+use crate::v1::types::VolumeMove;
+
 /// A user of S3.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, ToSchema)]
 pub struct User {
@@ -155,6 +158,9 @@ pub struct Bucket {
     pub access_log: bool,
     /// When it was made, in milliseconds since 1970 UTC.
     pub created_unix_ms: u64,
+    /// Where it is on its way between two pools. Absent when it does not move.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub moves: Option<VolumeMove>,
 }
 
 /// Whether overwritten and deleted objects stay as versions.
@@ -200,6 +206,9 @@ pub struct CreateBucket {
     /// Most objects, 0 for no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quota_objects: Option<u64>,
+    /// It is to arrive from another pool: who owns it and what it may do stands in its record then, and nothing else is given but the name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub arriving: Option<ArrivingBucket>,
 }
 
 /// What is to change of a bucket. What is absent stays.

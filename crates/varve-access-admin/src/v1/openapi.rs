@@ -7,7 +7,14 @@ use utoipa::{PartialSchema, ToSchema};
 use varve_types::ErrorKind;
 
 use crate::http::status_and_name;
+use crate::v1::bucket_moves::{
+    AddedUsersAndKeys, ArrivingBucket, BucketChanges, BucketDeletion, BucketSettings, MoveBucket,
+    PartRead, PartWanted, PartsRead, ReadParts, Receive, ReceivedBody, ReceivedChange,
+    ReceivedVersion, ReplaceSettings, Stage, StagedPiece, StoredKey, StoredUser, StoredVersion,
+    UsersAndKeys, VersionName, VersionPage,
+};
 use crate::v1::checks::{CheckReport, CheckState, CheckStatus};
+use crate::v1::encoded::Base64;
 use crate::v1::object_endpoints;
 use crate::v1::objects::{
     AccessKey, Bucket, BucketPage, BucketVersioning, ChangeBucket, ChangeUser, CreateBucket,
@@ -346,9 +353,8 @@ fn parameters(endpoint: &Endpoint) -> Vec<Value> {
         query("limit", what, schema)
     };
     let expected = |otherwise: &str| {
-        let state =
-            format!("How far the volume has to be on its way between two pools{otherwise}.");
-        let peer = "The other side of that, as the volume says it; together with `state`.";
+        let state = format!("How far it has to be on its way between two pools{otherwise}.");
+        let peer = "The other side of that, as it says it; together with `state`.";
         let states =
             json!({ "type": "string", "enum": ["arriving", "leaving", "left", "arrived"] });
         [query("state", &state, states), query("peer", peer, text())]
@@ -393,6 +399,21 @@ fn parameters(endpoint: &Endpoint) -> Vec<Value> {
             all.push(query("snapshots", "Deletes its snapshots too.", schema));
             all.extend(expected("; it does not matter when absent, unless it is `arrived`"));
         }
+        "deleteBucket" => all.extend(expected(", which is `left`; absent for one that is here")),
+        "listVersions" => {
+            all.push(query("key", "Only versions of this key.", text()));
+            all.push(query("after_key", "Leaves out keys up to this one.", text()));
+            let order = "Leaves out versions of `after_key`, or `key`, from the newest down to this order, and not its older ones.";
+            all.push(query("after_order", order, json!({ "type": "integer", "minimum": 0 })));
+            all.push(limit("Most versions in the page."));
+        }
+        "listChanges" => {
+            let what = "Token of the last answer; absent: noting begins.";
+            all.push(query("since", what, text()));
+        }
+        "listUsersAndKeys" => {
+            all.push(query("after", "Where the page begins, as the last one says.", text()));
+        }
         "deleteSnapshot" => all.extend(expected(", which should not move when absent")),
         _ => {}
     }
@@ -407,6 +428,11 @@ fn responses(endpoint: &Endpoint) -> Value {
         success["content"] = content(answer);
     }
     responses.insert(status.to_string(), success);
+    if endpoint.operation == "deleteBucket" {
+        let what = "Some of a bucket that left is deleted, or all.";
+        let some = json!({ "description": what, "content": content("BucketDeletion") });
+        responses.insert("200".to_owned(), some);
+    }
     for kind in endpoint.errors {
         let (status, name) = status_and_name(*kind);
         let status = status.as_u16().to_string();
@@ -424,12 +450,22 @@ fn responses(endpoint: &Endpoint) -> Value {
     Value::Object(responses)
 }
 
+/// Of `octets TYPE` the type is that of the head, behind which bytes follow.
 fn content(schema: &str) -> Value {
+    if let Some(head) = schema.strip_prefix("octets ") {
+        let head = format!("#/components/schemas/{head}");
+        let what = "The length of a head in 4 bytes, little-endian; the head, JSON as `contentSchema` says; and the bytes that it counts, one piece after another.";
+        return json!({
+            "application/octet-stream": {
+                "schema": { "type": "string", "format": "binary", "description": what, "contentSchema": { "$ref": head } },
+            },
+        });
+    }
     json!({ "application/json": { "schema": { "$ref": format!("#/components/schemas/{schema}") } } })
 }
 
 fn schemas() -> Value {
-    let mut all = Map::new();
+    let mut all = schemas_of_bucket_moves();
     add::<AccessKey>(&mut all);
     add::<BeginReceive>(&mut all);
     add::<Bucket>(&mut all);
@@ -482,6 +518,35 @@ fn schemas() -> Value {
     add::<VolumePage>(&mut all);
     add::<VolumeSpace>(&mut all);
     Value::Object(all)
+}
+
+fn schemas_of_bucket_moves() -> Map<String, Value> {
+    let mut all = Map::new();
+    add::<AddedUsersAndKeys>(&mut all);
+    add::<ArrivingBucket>(&mut all);
+    add::<Base64>(&mut all);
+    add::<BucketChanges>(&mut all);
+    add::<BucketDeletion>(&mut all);
+    add::<BucketSettings>(&mut all);
+    add::<MoveBucket>(&mut all);
+    add::<PartRead>(&mut all);
+    add::<PartWanted>(&mut all);
+    add::<PartsRead>(&mut all);
+    add::<ReadParts>(&mut all);
+    add::<Receive>(&mut all);
+    add::<ReceivedBody>(&mut all);
+    add::<ReceivedChange>(&mut all);
+    add::<ReceivedVersion>(&mut all);
+    add::<ReplaceSettings>(&mut all);
+    add::<Stage>(&mut all);
+    add::<StagedPiece>(&mut all);
+    add::<StoredKey>(&mut all);
+    add::<StoredUser>(&mut all);
+    add::<StoredVersion>(&mut all);
+    add::<UsersAndKeys>(&mut all);
+    add::<VersionName>(&mut all);
+    add::<VersionPage>(&mut all);
+    all
 }
 
 fn add<T: ToSchema + PartialSchema>(all: &mut Map<String, Value>) {

@@ -6,12 +6,13 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::extract::{Path, Query, Request, State};
-use axum::http::{Method, StatusCode, Uri, header};
+use axum::http::{HeaderMap, Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get, post};
 use axum::{Json, Router};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use tokio::sync::Semaphore;
 use varve_types::ByteCount;
 
 use crate::backend::{AdminBackend, AdminFuture};
@@ -23,7 +24,7 @@ use crate::v1::types::{
     ChangeVolume, CreateVolume, DeleteVolume, MoveState, Pool, Space, Status, Volume, VolumeFamily,
     VolumeMove, VolumePage,
 };
-use crate::v1::{object_routes, openapi, snapshot_routes};
+use crate::v1::{bucket_routes, bulk, object_routes, openapi, snapshot_routes};
 
 /// Things in a page when the request does not say.
 pub const PAGE_DEFAULT: usize = 1000;
@@ -31,15 +32,24 @@ pub const PAGE_DEFAULT: usize = 1000;
 /// Most things in a page: an answer of about 4 MiB.
 pub const PAGE_MAX: usize = 10_000;
 
+/// Largest request with records of the gateway in bytes: that of a bucket has up to 1 MiB.
+const RECORDS_BYTES_MAX: usize = 2 << 20;
+
 /// What every endpoint needs.
 #[derive(Clone)]
 pub(crate) struct Api {
     pub(super) backend: Arc<dyn AdminBackend>,
     limits: LimitsConfig,
+    /// Places for requests with bodies of objects.
+    pub(super) bulk: Arc<Semaphore>,
 }
 
-/// All endpoints over one backend.
-pub(crate) fn router(backend: Arc<dyn AdminBackend>, limits: LimitsConfig) -> Router {
+/// All endpoints over one backend. Listeners of one server share the places for requests with bodies.
+pub(crate) fn router(
+    backend: Arc<dyn AdminBackend>,
+    limits: LimitsConfig,
+    bulk: Arc<Semaphore>,
+) -> Router {
     Router::new()
         .route("/v1/status", get(status))
         .route("/v1/pool", get(pool))
@@ -66,12 +76,12 @@ pub(crate) fn router(backend: Arc<dyn AdminBackend>, limits: LimitsConfig) -> Ro
         .route("/metrics", get(read_metrics))
         .fallback(no_route)
         .method_not_allowed_fallback(no_method)
-        .with_state(Api { backend, limits })
+        .with_state(Api { backend, limits, bulk })
 }
 
 /// The endpoints of the S3 gateway.
 fn objects() -> Router<Api> {
-    use object_routes as routes;
+    use {bucket_routes as moving, object_routes as routes};
     Router::new()
         .route("/v1/users", get(routes::users).post(routes::create_user))
         .route(
@@ -83,8 +93,16 @@ fn objects() -> Router<Api> {
         .route("/v1/buckets", get(routes::buckets).post(routes::create_bucket))
         .route(
             "/v1/buckets/{name}",
-            get(routes::bucket).patch(routes::change_bucket).delete(routes::delete_bucket),
+            get(routes::bucket).patch(routes::change_bucket).delete(moving::delete),
         )
+        .route("/v1/buckets/{name}/move", post(moving::move_bucket))
+        .route("/v1/buckets/{name}/settings", get(moving::settings).put(moving::replace_settings))
+        .route("/v1/buckets/{name}/versions", get(moving::versions))
+        .route("/v1/buckets/{name}/read", post(moving::read))
+        .route("/v1/buckets/{name}/receive", post(moving::receive))
+        .route("/v1/buckets/{name}/stage", post(moving::stage))
+        .route("/v1/buckets/{name}/changes", get(moving::changes))
+        .route("/v1/users-and-keys", get(moving::users_and_keys).post(moving::add_users_and_keys))
 }
 
 async fn status(State(api): State<Api>) -> Result<Json<Status>> {
@@ -276,16 +294,48 @@ impl Api {
     }
 
     pub(super) async fn json_body<T: DeserializeOwned>(&self, request: Request<Body>) -> Result<T> {
-        let content_type = request.headers().get(header::CONTENT_TYPE);
-        let essence = content_type.and_then(|value| value.to_str().ok()).unwrap_or_default();
-        if essence.split(';').next().map(str::trim) != Some("application/json") {
+        self.json_body_up_to(request, self.limits.body_bytes_max).await
+    }
+
+    /// A body with records of the gateway, which are longer than what others ask for.
+    pub(super) async fn record_body<T: DeserializeOwned>(
+        &self,
+        request: Request<Body>,
+    ) -> Result<T> {
+        self.json_body_up_to(request, RECORDS_BYTES_MAX).await
+    }
+
+    pub(super) async fn json_body_up_to<T: DeserializeOwned>(
+        &self,
+        request: Request<Body>,
+        limit_bytes: usize,
+    ) -> Result<T> {
+        if essence(request.headers()) != "application/json" {
             return Err(Error::ContentType);
         }
-        let limit_bytes = self.limits.body_bytes_max;
         let body = axum::body::to_bytes(request.into_body(), limit_bytes)
             .await
             .map_err(|_| Error::Body { limit_bytes })?;
         serde_json::from_slice(&body).map_err(|e| malformed("body", &e.to_string()))
+    }
+}
+
+/// Type of a request's body, without its parameters.
+pub(super) fn essence(headers: &HeaderMap) -> &str {
+    let content_type = headers.get(header::CONTENT_TYPE);
+    let content_type = content_type.and_then(|value| value.to_str().ok()).unwrap_or_default();
+    content_type.split(';').next().map(str::trim).unwrap_or_default()
+}
+
+/// Largest body of a request in bytes, by its path.
+#[must_use]
+pub fn body_bytes_max(path: &str, limits: &LimitsConfig) -> usize {
+    let mut segments = path.split('/').skip(2);
+    match (segments.next(), segments.next(), segments.next()) {
+        (Some("buckets"), Some(_), Some("read" | "receive" | "stage")) => bulk::REQUEST_BYTES_MAX,
+        (Some("buckets"), Some(_), Some("settings")) => RECORDS_BYTES_MAX,
+        (Some("buckets" | "users-and-keys"), None, _) => RECORDS_BYTES_MAX,
+        _ => limits.body_bytes_max,
     }
 }
 

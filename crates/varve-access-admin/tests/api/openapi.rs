@@ -22,6 +22,11 @@ fn the_document_is_the_published_one() {
     );
 }
 
+/// Where the bucket `coming` is.
+fn arriving() -> Value {
+    json!({"state": "arriving", "peer": "elsewhere"})
+}
+
 /// The answer of each endpoint that has one, by its operation.
 async fn answers(server: &Server) -> Vec<(&'static v1::Endpoint, u16, Value)> {
     let mut answers = Vec::new();
@@ -33,6 +38,10 @@ async fn answers(server: &Server) -> Vec<(&'static v1::Endpoint, u16, Value)> {
             _ if endpoint.path.starts_with("/v1/keys") => "ANNS",
             _ if endpoint.path.starts_with("/v1/buckets") => "photos",
             _ => "vm1",
+        };
+        let name = match endpoint.operation {
+            "replaceBucketSettings" | "stageBody" | "receiveVersions" => "coming",
+            _ => name,
         };
         let path = endpoint.path.replace("{name}", name);
         let identity = "000102030405060708090a0b0c0d0e0f";
@@ -54,11 +63,24 @@ async fn answers(server: &Server) -> Vec<(&'static v1::Endpoint, u16, Value)> {
             "createKey" => Some(json!({})),
             "createBucket" => Some(json!({"name": "photos", "quota_objects": 5})),
             "changeBucket" => Some(json!({"quota_bytes": 4096})),
+            "moveBucket" => Some(json!({"after": {"state": "leaving", "peer": "elsewhere"}})),
+            "replaceBucketSettings" => Some(json!({"expects": arriving(), "record": "AAEC"})),
+            "readBodies" => Some(json!({"parts": []})),
+            "stageBody" => Some(json!({
+                "expects": arriving(), "key": "k", "total_bytes": 0, "offset": 0, "bytes": 0, "crc32c": 0,
+            })),
+            "receiveVersions" => Some(json!({"expects": arriving(), "changes": []})),
+            "addUsersAndKeys" => Some(json!({"key_check": "", "users": [], "keys": []})),
             "changeVolume" => Some(json!({"size_bytes": 1u64 << 40, "dedup": true})),
             _ => None,
         };
         let method = endpoint.method.to_uppercase();
-        let (status, answer) = server.call(&method, &path, body).await;
+        let (status, answer) = match (endpoint.request, &body) {
+            (Some(request), Some(head)) if request.starts_with("octets ") => {
+                server.call_bulk(&path, head, b"").await
+            }
+            _ => server.call(&method, &path, body).await,
+        };
         answers.push((endpoint, status, answer));
     }
     answers
@@ -69,11 +91,14 @@ async fn endpoints_exist_and_answer_what_they_name() {
     let server = Server::start(MemoryBackend::default(), LimitsConfig::default()).await;
     let spec = json!({"name": "vm1", "size_bytes": 4096});
     assert_eq!(server.call("POST", "/v1/volumes", Some(spec)).await.0, 201);
+    let coming = json!({"peer": "elsewhere", "record": "", "private_copy": false});
+    let spec = json!({"name": "coming", "arriving": coming});
+    assert_eq!(server.call("POST", "/v1/buckets", Some(spec)).await.0, 201);
     let document = v1::document();
     for (endpoint, status, answer) in answers(&server).await {
         let (expected, schema) = endpoint.success;
         assert_eq!(status, expected, "{}", endpoint.operation);
-        let Some(schema) = schema else { continue };
+        let Some(schema) = schema.filter(|schema| !schema.starts_with("octets ")) else { continue };
         let required = &document["components"]["schemas"][schema]["required"];
         for field in required.as_array().unwrap() {
             assert!(answer.get(field.as_str().unwrap()).is_some(), "{schema} lacks {field}");

@@ -7,6 +7,7 @@ use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::oneshot;
+use varve_access_admin::v1::bulk;
 use varve_access_admin::{AdminBackend, LimitsConfig, ListenAddress, Listener, serve};
 
 /// A server on a unix socket and on TCP, stopped by dropping it.
@@ -63,6 +64,43 @@ impl Server {
         let status = status_of(&answer);
         let (_, body) = answer.split_once("\r\n\r\n").unwrap();
         (status, serde_json::from_str(body).unwrap_or(Value::Null))
+    }
+}
+
+impl Server {
+    /// A request of any bytes and the bytes of its answer.
+    pub(crate) async fn call_bytes(
+        &self,
+        path: &str,
+        content_type: &str,
+        body: &[u8],
+    ) -> (u16, Vec<u8>) {
+        let length = body.len();
+        let head = format!(
+            "POST {path} HTTP/1.1\r\nhost: varve\r\ncontent-type: {content_type}\r\n\
+             content-length: {length}\r\n\r\n"
+        );
+        let mut stream = UnixStream::connect(&self.socket).await.unwrap();
+        // A refusal may come, and the connection end, before all is sent.
+        let _ = stream.write_all(&[head.as_bytes(), body].concat()).await;
+        let mut answer = Vec::new();
+        let _ = stream.read_to_end(&mut answer).await;
+        let end = answer.windows(4).position(|four| four == b"\r\n\r\n").unwrap();
+        let head = String::from_utf8_lossy(&answer[..end]).into_owned();
+        (status_of(&head), answer.split_off(end + 4))
+    }
+
+    /// A request of a head and bytes behind it: status and JSON of the answer (null when there is none).
+    pub(crate) async fn call_bulk(
+        &self,
+        path: &str,
+        head: &Value,
+        following: &[u8],
+    ) -> (u16, Value) {
+        let mut body = bulk::with_head(head, following.len());
+        body.extend_from_slice(following);
+        let (status, answer) = self.call_bytes(path, bulk::CONTENT_TYPE, &body).await;
+        (status, serde_json::from_slice(&answer).unwrap_or(Value::Null))
     }
 }
 

@@ -48,6 +48,7 @@ impl Create {
             object_lock: self.object_lock,
             quota_bytes: self.quota.map(|quota| quota.0),
             quota_objects: self.objects,
+            arriving: None,
         };
         let answer = client.send::<v1::Bucket>(Method::POST, "/v1/buckets", &spec)?;
         Ok(answer.print(self.format.json, |bucket| {
