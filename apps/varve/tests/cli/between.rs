@@ -32,11 +32,11 @@ impl Asked {
         self.line.starts_with("POST ") && self.line.ends_with("/move")
     }
 
-    /// The step after which clients use the target's volume.
+    /// The step after which clients use the target's volume or bucket.
     pub(crate) fn is_last_step(&self) -> bool {
         self.is_step()
             && self.body["before"]["state"] == "arriving"
-            && self.body["last"].is_string()
+            && (self.body["last"].is_string() || self.body["from_number"].is_u64())
     }
 
     /// The step after which the source's volume refuses writes.

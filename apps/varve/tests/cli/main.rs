@@ -5,6 +5,7 @@ mod between;
 mod daemon;
 mod nbd;
 mod rig;
+mod s3;
 mod sides;
 mod stored;
 
@@ -33,6 +34,7 @@ mod plan;
 mod pool_attach;
 mod pool_create;
 mod pool_migrate;
+mod pool_migrate_buckets;
 mod pool_migrate_lost;
 mod pool_migrate_mark;
 mod pool_rados_caps;
