@@ -21,7 +21,7 @@ struct Pools {
 }
 
 impl Pools {
-    /// With a bucket `b` that has no versions.
+    /// With a bucket `box` that has no versions.
     fn new() -> Self {
         let (source, target) = (Home::new(), Home::new());
         let one = source.serve(&["--s3", "127.0.0.1:0"]);
@@ -29,7 +29,7 @@ impl Pools {
         std::fs::copy(from, to).unwrap();
         let other = target.serve(&["--s3", "127.0.0.1:0"]);
         let s3 = S3::of_new_user(&source, "ann");
-        s3.put("/b", "", b"").ok();
+        s3.put("/box", "", b"").ok();
         Self { source, target, s3, daemons: [Some(one), Some(other)] }
     }
 
@@ -39,7 +39,7 @@ impl Pools {
     }
 
     fn migrate(&self, by: [Option<&str>; 2], more: &[&str]) -> Run {
-        self.migrate_between([&self.source, &self.target], by, &[&["--bucket", "b"], more].concat())
+        self.migrate_between([&self.source, &self.target], by, &[&["--bucket", "box"], more].concat())
     }
 
     fn migrate_between(&self, homes: [&Home; 2], by: [Option<&str>; 2], more: &[&str]) -> Run {
@@ -69,18 +69,18 @@ impl Pools {
     /// The bucket is at the target alone, and used there.
     #[track_caller]
     fn assert_there(&self) {
-        assert_eq!(bucket(&self.source, "b"), "no bucket");
-        assert_eq!(bucket(&self.target, "b")["moves"], Value::Null);
-        self.there().put("/b/used", "", b"there").ok();
-        assert_eq!(self.s3.get("/b/used", "").status, 404, "it is not here any more");
+        assert_eq!(bucket(&self.source, "box"), "no bucket");
+        assert_eq!(bucket(&self.target, "box")["moves"], Value::Null);
+        self.there().put("/box/used", "", b"there").ok();
+        assert_eq!(self.s3.get("/box/used", "").status, 404, "it is not here any more");
     }
 
     /// The bucket is used at the source, and the target has a part with which no run goes on by itself.
     #[track_caller]
     fn assert_given_back(&self) {
-        assert_eq!(bucket(&self.source, "b")["moves"], Value::Null);
-        self.s3.put("/b/used", "", b"here").ok();
-        let part = bucket(&self.target, "b")["moves"].clone();
+        assert_eq!(bucket(&self.source, "box")["moves"], Value::Null);
+        self.s3.put("/box/used", "", b"here").ok();
+        let part = bucket(&self.target, "box")["moves"].clone();
         assert_eq!(part["state"], "arriving", "{part}");
         assert!(part["peer"].as_str().unwrap().ends_with(".ended"), "{part}");
     }
@@ -88,13 +88,13 @@ impl Pools {
     /// Nothing changes in the bucket at either, and it is read at the source.
     #[track_caller]
     fn assert_fenced(&self) {
-        assert_eq!(bucket(&self.source, "b")["moves"]["state"], "leaving");
-        let refused = self.s3.put("/b/refused", "", b"x");
+        assert_eq!(bucket(&self.source, "box")["moves"]["state"], "leaving");
+        let refused = self.s3.put("/box/refused", "", b"x");
         assert_eq!(refused.status, 503, "{}", refused.text());
         assert!(refused.text().contains("<Code>ServiceUnavailable</Code>"), "{}", refused.text());
-        assert_eq!(self.s3.ask("DELETE", "/b/k", "", &[], b"").status, 503);
-        assert_eq!(self.s3.put("/b", "versioning", VERSIONED).status, 503);
-        assert_eq!(self.s3.get("/b/refused", "").status, 404, "it is read");
+        assert_eq!(self.s3.ask("DELETE", "/box/k", "", &[], b"").status, 503);
+        assert_eq!(self.s3.put("/box", "versioning", VERSIONED).status, 503);
+        assert_eq!(self.s3.get("/box/refused", "").status, 404, "it is read");
     }
 }
 
@@ -119,9 +119,9 @@ fn fill(s3: &S3) {
     s3.ask("DELETE", "/locked/versions", "", &[], b"").ok();
     s3.put("/locked/versions", "", b"after the marker").ok();
     s3.ask("DELETE", "/locked/deleted", "", &[], b"").ok();
-    s3.upload("/locked/parts", &[(5 << 20, 1), (4 << 20, 2), (1, 3)], true);
+    s3.upload("/locked/parts", &[(5 << 20, 1), (6 << 20, 2), (1, 3)], true);
     let sealed = ("x-amz-server-side-encryption", "AES256");
-    s3.ask("PUT", "/locked/sealed", "", &[sealed, ("x-amz-meta-a", "b")], &[7; 70_000]).ok();
+    s3.ask("PUT", "/locked/sealed", "", &[sealed, ("x-amz-meta-a", "box")], &[7; 70_000]).ok();
     s3.ask("PUT", "/locked/sealed%20small", "", &[sealed], b"sealed").ok();
     s3.ask("PUT", "/locked/sealed%20edge", "", &[sealed], &[8; 64 << 10]).ok();
     s3.put("/locked/tagged", "", b"tagged").ok();
@@ -138,13 +138,13 @@ fn a_bucket_goes_over_as_it_is_and_comes_back() {
     let s3 = &pools.s3;
     fill(s3);
     for number in 0..1200 {
-        s3.put(&format!("/b/many/{number:04}"), "", format!("body {number}").as_bytes()).ok();
+        s3.put(&format!("/box/many/{number:04}"), "", format!("body {number}").as_bytes()).ok();
     }
-    let before = ["b", "locked"].map(|name| s3.seen(name));
+    let before = ["box", "locked"].map(|name| s3.seen(name));
     let planned = pools.migrate_between([&pools.source, &pools.target], [None, None], &["--bucket", "locked", "--dry-run"]);
     assert!(planned.stdout.starts_with("bucket locked: ") && planned.stdout.contains(" objects"), "{}", planned.stdout);
     let homes = [&pools.source, &pools.target];
-    let both = ["--bucket", "b", "--bucket", "locked"];
+    let both = ["--bucket", "box", "--bucket", "locked"];
     let json = pools.migrate_between(homes, [None, None], &[&both[..], &["--json"]].concat());
     assert_eq!(json.code, 0, "{}", json.stderr);
     let json: Value = serde_json::from_str(&json.stdout).unwrap();
@@ -154,7 +154,7 @@ fn a_bucket_goes_over_as_it_is_and_comes_back() {
     }
     assert!(json["notes"][0].as_str().unwrap().contains("ann"), "{json}");
     let there = pools.there();
-    assert_eq!(["b", "locked"].map(|name| there.seen(name)), before);
+    assert_eq!(["box", "locked"].map(|name| there.seen(name)), before);
     assert_eq!(bucket(&pools.source, "locked"), "no bucket");
     // It is locked still, and what is new is in its place.
     let listed = there.get("/locked", "versions=&prefix=kept").text();
@@ -177,62 +177,62 @@ fn a_bucket_goes_over_as_it_is_and_comes_back() {
 fn what_changes_while_it_is_sent_goes_over() {
     let pools = Pools::new();
     let s3 = pools.s3.clone();
-    s3.put("/b/changed", "", b"before").ok();
-    s3.put("/b/removed", "", b"before").ok();
+    s3.put("/box/changed", "", b"before").ok();
+    s3.put("/box/removed", "", b"before").ok();
     let (mut looks, client) = (0, s3.clone());
     let run = pools.from(move |asked| {
         looks += u32::from(asked.line.contains("/changes"));
-        if asked.line.starts_with("POST /v1/buckets/b/read") {
-            client.put("/b/changed", "", b"while it is read").ok();
+        if asked.line.starts_with("POST /v1/buckets/box/read") {
+            client.put("/box/changed", "", b"while it is read").ok();
         }
         if asked.line.contains("/changes?since=") && looks == 2 {
-            client.ask("DELETE", "/b/removed", "", &[], b"").ok();
-            client.put("/b/new", "", &[9; 100_000]).ok();
+            client.ask("DELETE", "/box/removed", "", &[], b"").ok();
+            client.put("/box/new", "", &[9; 100_000]).ok();
         }
         if asked.is_fence() {
-            client.put("/b/last", "", b"right before").ok();
-            client.put("/b", "cors", CORS).ok();
+            client.put("/box/last", "", b"right before").ok();
+            client.put("/box", "cors", CORS).ok();
         }
         Fate::Pass
     });
     assert_eq!(run.code, 0, "{}", run.stderr);
     let there = pools.there();
-    assert_eq!(there.get("/b/changed", "").ok().text(), "while it is read");
-    assert_eq!(there.get("/b/removed", "").status, 404);
-    assert_eq!(there.get("/b/new", "").ok().body, [9; 100_000]);
-    assert_eq!(there.get("/b/last", "").ok().text(), "right before");
-    assert!(there.get("/b", "cors").ok().text().contains("a.example"));
+    assert_eq!(there.get("/box/changed", "").ok().text(), "while it is read");
+    assert_eq!(there.get("/box/removed", "").status, 404);
+    assert_eq!(there.get("/box/new", "").ok().body, [9; 100_000]);
+    assert_eq!(there.get("/box/last", "").ok().text(), "right before");
+    assert!(there.get("/box", "cors").ok().text().contains("a.example"));
     pools.assert_there();
 }
 
 #[test]
 fn a_bucket_that_was_made_anew_before_the_fence_is_not_the_one_that_was_sent() {
     let pools = Pools::new();
-    pools.s3.put("/b/old", "", b"old").ok();
+    pools.s3.put("/box/old", "", b"old").ok();
     let (client, mut done) = (pools.s3.clone(), false);
     let run = pools.from(move |asked| {
         if asked.is_fence() && !std::mem::replace(&mut done, true) {
-            client.ask("DELETE", "/b/old", "", &[], b"").ok();
-            client.ask("DELETE", "/b", "", &[], b"").ok();
-            client.put("/b", "", b"").ok();
-            client.put("/b/new", "", b"new").ok();
+            client.ask("DELETE", "/box/old", "", &[], b"").ok();
+            client.ask("DELETE", "/box", "", &[], b"").ok();
+            client.put("/box", "", b"").ok();
+            client.put("/box/new", "", b"new").ok();
         }
         Fate::Pass
     });
     assert_eq!(run.code, 0, "{}", run.stderr);
     let there = pools.there();
-    assert_eq!((there.get("/b/old", "").status, there.get("/b/new", "").status), (404, 200));
+    assert_eq!((there.get("/box/old", "").status, there.get("/box/new", "").status), (404, 200));
     pools.assert_there();
 }
 
 #[test]
 fn other_keys_and_uploads_under_way_refuse() {
     let pools = Pools::new();
-    let upload = pools.s3.upload("/b/upload", &[(5 << 20, 1)], false);
+    let upload = pools.s3.upload("/box/upload", &[(5 << 20, 1)], false);
     let said = pools.migrate([None, None], &[]).refused(1);
-    assert!(said.contains("1 uploads in parts are under way in bucket b"), "{said}");
-    assert_eq!(bucket(&pools.source, "b")["moves"], Value::Null, "it was not fenced");
-    pools.s3.put("/b/upload", &format!("partNumber=2&uploadId={upload}"), b"more").ok();
+    assert!(said.contains("1 uploads in parts are under way in bucket box"), "{said}");
+    assert_eq!(bucket(&pools.source, "box")["moves"], Value::Null, "it was not fenced");
+    pools.s3.put("/box/upload", &format!("partNumber=2&uploadId={upload}"), b"more").ok();
     let run = pools.migrate([None, None], &["--drop-uploads"]);
     assert_eq!(run.code, 0, "{}", run.stderr);
     assert!(run.stdout.contains("1 uploads in parts that were under way are lost"), "{}", run.stdout);
@@ -240,11 +240,11 @@ fn other_keys_and_uploads_under_way_refuse() {
     let stranger = Home::new();
     let _daemon = stranger.serve(&["--s3", "127.0.0.1:0"]);
     let homes = [&pools.target, &stranger];
-    let said = pools.migrate_between(homes, [None, None], &["--bucket", "b"]).refused(1);
+    let said = pools.migrate_between(homes, [None, None], &["--bucket", "box"]).refused(1);
     assert!(said.contains("different `s3.key` files"), "{said}");
-    let planned = pools.migrate_between(homes, [None, None], &["--bucket", "b", "--dry-run"]);
+    let planned = pools.migrate_between(homes, [None, None], &["--bucket", "box", "--dry-run"]);
     assert!(planned.stdout.contains("no bucket can be moved: "), "{}", planned.stdout);
-    assert_eq!(bucket(&stranger, "b"), "no bucket");
+    assert_eq!(bucket(&stranger, "box"), "no bucket");
 }
 
 #[test]
@@ -253,30 +253,30 @@ fn what_cannot_be_moved_is_said_and_the_target_s_is_left_alone() {
     let said = pools.migrate_between([&pools.source, &pools.target], [None, None], &["--bucket", "nowhere"]);
     assert!(said.refused(1).contains("the source has no bucket nowhere"));
     let other = S3::of_new_user(&pools.target, "bob");
-    other.put("/b", "", b"").ok();
-    other.put("/b/mine", "", b"bob's").ok();
+    other.put("/box", "", b"").ok();
+    other.put("/box/mine", "", b"bob's").ok();
     let said = pools.migrate([None, None], &[]).refused(1);
-    assert!(said.contains("the target has another bucket b"), "{said}");
-    assert!(pools.migrate([None, None], &["--cancel"]).refused(1).contains("another bucket b"));
-    assert_eq!(other.get("/b/mine", "").ok().text(), "bob's");
-    pools.s3.put("/b/k", "", b"in use").ok();
+    assert!(said.contains("the target has another bucket box"), "{said}");
+    assert!(pools.migrate([None, None], &["--cancel"]).refused(1).contains("another bucket box"));
+    assert_eq!(other.get("/box/mine", "").ok().text(), "bob's");
+    pools.s3.put("/box/k", "", b"in use").ok();
 }
 
 #[test]
 fn a_last_step_that_is_not_answered_is_found_to_be_done() {
     let pools = Pools::new();
-    pools.s3.put("/b/k", "", b"v").ok();
+    pools.s3.put("/box/k", "", b"v").ok();
     let lost = |asked: &Asked| if asked.is_last_step() { Fate::AnswerLost } else { Fate::Pass };
     let run = pools.to(lost);
     assert_eq!(run.code, 0, "{}", run.stderr);
-    assert_eq!(pools.there().get("/b/k", "").ok().text(), "v");
+    assert_eq!(pools.there().get("/box/k", "").ok().text(), "v");
     pools.assert_there();
 }
 
 #[test]
 fn a_last_step_that_comes_late_does_nothing_once_the_source_is_given_back() {
     let pools = Pools::new();
-    pools.s3.put("/b/k", "", b"v").ok();
+    pools.s3.put("/box/k", "", b"v").ok();
     let late = Arc::new(Mutex::new(Value::Null));
     let seen = Arc::clone(&late);
     pools
@@ -290,10 +290,10 @@ fn a_last_step_that_comes_late_does_nothing_once_the_source_is_given_back() {
         .refused(1);
     pools.assert_given_back();
     let late = late.lock().unwrap().clone();
-    let (status, body) = call(&pools.target, "POST", "/v1/buckets/b/move", &late);
+    let (status, body) = call(&pools.target, "POST", "/v1/buckets/box/move", &late);
     assert_eq!((status, &body["kind"]), (409, &"conflict".into()), "{body}");
     pools.moved();
-    assert_eq!(pools.there().get("/b/k", "").ok().text(), "v");
+    assert_eq!(pools.there().get("/box/k", "").ok().text(), "v");
     pools.assert_there();
 }
 
@@ -303,7 +303,7 @@ fn a_last_step_that_comes_late_does_nothing_once_the_source_is_given_back() {
 fn a_fence_that_a_run_left_is_given_back_before_the_rest_is_sent() {
     for more in [&[][..], &["--cancel"]] {
         let mut pools = Pools::new();
-        pools.s3.put("/b/k", "", b"v").ok();
+        pools.s3.put("/box/k", "", b"v").ok();
         let gone = Arc::new(Mutex::new(false));
         let run = pools.to(move |asked| {
             let mut gone = gone.lock().unwrap();
@@ -311,9 +311,9 @@ fn a_fence_that_a_run_left_is_given_back_before_the_rest_is_sent() {
             if *gone { Fate::Lost } else { Fate::Pass }
         });
         let said = run.refused(1);
-        assert!(said.contains("bucket b refuses changes at the source still"), "{said}");
+        assert!(said.contains("bucket box refuses changes at the source still"), "{said}");
         pools.assert_fenced();
-        assert_eq!(pools.there().get("/b/k", "").status, 503, "it arrives");
+        assert_eq!(pools.there().get("/box/k", "").status, 503, "it arrives");
         drop(pools.daemons[0].take());
         pools.daemons[0] = Some(pools.source.serve(&["--s3", "127.0.0.1:0"]));
         pools.s3 = pools.s3.at(&pools.source);
@@ -323,11 +323,11 @@ fn a_fence_that_a_run_left_is_given_back_before_the_rest_is_sent() {
         let run = pools.migrate([None, None], more);
         assert_eq!(run.code, 0, "{}", run.stderr);
         if more.is_empty() {
-            assert_eq!(pools.there().get("/b/k", "").ok().text(), "v");
+            assert_eq!(pools.there().get("/box/k", "").ok().text(), "v");
             pools.assert_there();
         } else {
-            assert_eq!(bucket(&pools.target, "b"), "no bucket");
-            pools.s3.put("/b/k", "", b"in use").ok();
+            assert_eq!(bucket(&pools.target, "box"), "no bucket");
+            pools.s3.put("/box/k", "", b"in use").ok();
         }
     }
 }
@@ -336,7 +336,7 @@ fn a_fence_that_a_run_left_is_given_back_before_the_rest_is_sent() {
 #[test]
 fn what_arrived_and_was_not_told_is_ended_by_the_next_run() {
     let pools = Pools::new();
-    pools.s3.put("/b/k", "", b"v").ok();
+    pools.s3.put("/box/k", "", b"v").ok();
     let gone = Arc::new(Mutex::new(false));
     let run = pools.from(move |asked| {
         let mut gone = gone.lock().unwrap();
@@ -344,17 +344,17 @@ fn what_arrived_and_was_not_told_is_ended_by_the_next_run() {
         if *gone { Fate::Lost } else { Fate::Pass }
     });
     run.refused(1);
-    assert_eq!(bucket(&pools.source, "b")["moves"]["state"], "leaving");
+    assert_eq!(bucket(&pools.source, "box")["moves"]["state"], "leaving");
     let there = pools.there();
-    there.put("/b/k", "", b"newer").ok();
-    let marked = there.ask("DELETE", "/b/k", "", &[], b"").ok();
+    there.put("/box/k", "", b"newer").ok();
+    let marked = there.ask("DELETE", "/box/k", "", &[], b"").ok();
     assert_eq!(marked.status, 204);
-    let refused = there.ask("DELETE", "/b", "", &[], b"");
+    let refused = there.ask("DELETE", "/box", "", &[], b"");
     assert_eq!(refused.status, 409, "its source has it still: {}", refused.text());
     let said = pools.migrate([None, None], &["--cancel"]).refused(1);
-    assert!(said.contains("bucket b is in use at the target already"), "{said}");
+    assert!(said.contains("bucket box is in use at the target already"), "{said}");
     assert!(pools.moved().contains("had arrived already"));
-    assert_eq!(there.get("/b/k", "").status, 404, "what it is now stays");
+    assert_eq!(there.get("/box/k", "").status, 404, "what it is now stays");
     pools.assert_there();
 }
 
@@ -362,7 +362,7 @@ fn what_arrived_and_was_not_told_is_ended_by_the_next_run() {
 #[test]
 fn a_run_that_lost_the_bucket_changes_nothing() {
     let pools = Pools::new();
-    pools.s3.put("/b/k", "", b"v").ok();
+    pools.s3.put("/box/k", "", b"v").ok();
     let (target, mut done) = (admin_socket(&pools.target), false);
     let said = pools
         .to(move |asked| {
@@ -370,20 +370,20 @@ fn a_run_that_lost_the_bucket_changes_nothing() {
                 let ask = |method, path, body: &Value| {
                     crate::between::call_at(&target, method, path, body)
                 };
-                let before = ask("GET", "/v1/buckets/b", &Value::Null).1["moves"].clone();
+                let before = ask("GET", "/v1/buckets/box", &Value::Null).1["moves"].clone();
                 let peer = format!("{}.second", before["peer"].as_str().unwrap());
                 let after = json!({"state": "arriving", "peer": peer});
                 let step = json!({"before": before, "after": after});
-                let (status, answer) = ask("POST", "/v1/buckets/b/move", &step);
+                let (status, answer) = ask("POST", "/v1/buckets/box/move", &step);
                 assert_eq!(status, 200, "{answer}");
             }
             Fate::Pass
         })
         .refused(1);
     assert!(said.contains("bucket"), "{said}");
-    assert_eq!(bucket(&pools.target, "b")["objects"], 0, "{said}");
-    pools.s3.put("/b/k", "", b"in use").ok();
+    assert_eq!(bucket(&pools.target, "box")["objects"], 0, "{said}");
+    pools.s3.put("/box/k", "", b"in use").ok();
     pools.moved();
-    assert_eq!(pools.there().get("/b/k", "").ok().text(), "in use");
+    assert_eq!(pools.there().get("/box/k", "").ok().text(), "in use");
     pools.assert_there();
 }
