@@ -69,7 +69,7 @@ impl BucketViews {
 }
 
 impl BucketView {
-    fn parse(bucket: Arc<Bucket>) -> varve_object::Result<Self> {
+    pub(crate) fn parse(bucket: Arc<Bucket>) -> varve_object::Result<Self> {
         let settings = Settings::decode(&bucket.record)?;
         let encryption: Option<ServerSideEncryptionConfiguration> =
             document(&settings, Document::Encryption)?;

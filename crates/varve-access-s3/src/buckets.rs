@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use varve_object::{Acl, Bucket, BucketOptions, Settings, Usage, Versioning};
+use varve_object::{Acl, Bucket, BucketOptions, Move, Settings, Usage, Versioning};
 
 use crate::clock::now_ms;
 use crate::error::{Error, Result};
@@ -31,6 +31,8 @@ pub struct BucketInfo {
     pub access_log: bool,
     /// What it holds.
     pub usage: Usage,
+    /// Where it is on its way between two pools.
+    pub moves: Option<Move>,
 }
 
 /// What a bucket may hold.
@@ -74,13 +76,7 @@ impl Gateway {
     /// # Errors
     /// `Invalid` for the name, `NotFound` for the owner, those of the store.
     pub async fn create_bucket(&self, new: NewBucket) -> Result<BucketInfo> {
-        if !is_bucket_name(&new.name) {
-            let what = format!(
-                "`{}` is no name of a bucket: 3 to 63 lower-case letters, digits, dots and hyphens, as in host names",
-                new.name
-            );
-            return Err(Error::Invalid { what });
-        }
+        check_bucket_name(&new.name)?;
         let owner = new.owner.unwrap_or_else(|| self.inner.options.owner.clone());
         if self.inner.users.get(&owner).is_none() {
             return Err(Error::NotFound { what: "user", name: owner });
@@ -164,7 +160,7 @@ impl Gateway {
         self.inner.users.delete(id).await
     }
 
-    async fn info(&self, bucket: Arc<Bucket>) -> Result<BucketInfo> {
+    pub(crate) async fn info(&self, bucket: Arc<Bucket>) -> Result<BucketInfo> {
         let usage = self.inner.store.usage(bucket.id).await?;
         self.with_usage(bucket, usage)
     }
@@ -182,8 +178,19 @@ impl Gateway {
             quota: quota_of(settings),
             access_log: settings.access_log,
             usage,
+            moves: view.bucket.moves.clone(),
         })
     }
+}
+
+pub(crate) fn check_bucket_name(name: &str) -> Result<()> {
+    if is_bucket_name(name) {
+        return Ok(());
+    }
+    let what = format!(
+        "`{name}` is no name of a bucket: 3 to 63 lower-case letters, digits, dots and hyphens, as in host names"
+    );
+    Err(Error::Invalid { what })
 }
 
 fn quota_of(settings: &Settings) -> BucketQuota {

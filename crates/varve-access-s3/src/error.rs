@@ -54,6 +54,12 @@ pub enum Error {
         /// How many.
         buckets: u64,
     },
+    /// The request contradicts the state it meets.
+    #[error("{what}")]
+    Conflict {
+        /// Why.
+        what: String,
+    },
     /// A name, policy or certificate makes no sense.
     #[error("{what}")]
     Invalid {
@@ -72,7 +78,7 @@ impl Error {
             Self::Key { .. } => ErrorKind::Corrupt,
             Self::NotFound { .. } => ErrorKind::NotFound,
             Self::Exists { .. } => ErrorKind::Exists,
-            Self::OwnsBuckets { .. } => ErrorKind::Conflict,
+            Self::OwnsBuckets { .. } | Self::Conflict { .. } => ErrorKind::Conflict,
             Self::Invalid { .. } => ErrorKind::Invalid,
         }
     }
@@ -128,10 +134,16 @@ pub(crate) fn of_store(error: varve_object::Error) -> S3Error {
         E::NoPart { .. } => S3ErrorCode::InvalidPart,
         E::Condition { .. } => S3ErrorCode::PreconditionFailed,
         E::Locked { .. } => S3ErrorCode::AccessDenied,
-        E::State { .. } => S3ErrorCode::InvalidBucketState,
+        E::Arrived { .. }
+        | E::MovesOtherwise { .. }
+        | E::BadMove { .. }
+        | E::OtherBucket { .. }
+        | E::State { .. } => S3ErrorCode::InvalidBucketState,
         E::Quota { .. } => S3ErrorCode::Custom("QuotaExceeded".into()),
         E::NoSpace => S3ErrorCode::Custom("XMinioStorageFull".into()),
-        E::Unavailable { .. } => S3ErrorCode::ServiceUnavailable,
+        E::Moves { .. } | E::StillChanging { .. } | E::Unavailable { .. } => {
+            S3ErrorCode::ServiceUnavailable
+        }
         E::Body { .. } => S3ErrorCode::IncompleteBody,
         E::Corrupt { .. } | E::Internal { .. } => {
             tracing::error!(%error, "request failed");

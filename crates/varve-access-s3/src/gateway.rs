@@ -12,6 +12,7 @@ use crate::bucket_view::{BucketView, BucketViews};
 use crate::error::{Result, of_store};
 use crate::figures::{Figures, GatewayFigures};
 use crate::md5_queue::Md5Queue;
+use crate::moving::{Noting, StagedBodies, check_here};
 use crate::seal::MasterKey;
 use crate::users::{NewKey, Users};
 
@@ -61,6 +62,8 @@ pub(crate) struct Inner {
     pub(crate) figures: Figures,
     pub(crate) access_log: Option<AccessLog>,
     pub(crate) md5: Md5Queue,
+    pub(crate) staged: StagedBodies,
+    pub(crate) noting: Noting,
     views: BucketViews,
 }
 
@@ -102,7 +105,19 @@ impl Gateway {
         let access_log = options.access_log.clone().map(AccessLog::start).transpose()?;
         let (figures, md5, views) =
             (Figures::default(), Md5Queue::default(), BucketViews::default());
-        let inner = Inner { store, users, master, options, figures, access_log, md5, views };
+        let (staged, noting) = (StagedBodies::default(), Noting::default());
+        let inner = Inner {
+            store,
+            users,
+            master,
+            options,
+            figures,
+            access_log,
+            md5,
+            staged,
+            noting,
+            views,
+        };
         Ok(Opened { gateway: Self { inner: Arc::new(inner) }, first_key })
     }
 
@@ -119,9 +134,10 @@ impl Gateway {
 }
 
 impl Inner {
-    /// A bucket by name.
+    /// A bucket by name, for a client: one that is here.
     pub(crate) async fn view(&self, name: &str) -> S3Result<Arc<BucketView>> {
         let bucket = self.store.bucket(name).await.map_err(of_store)?;
+        check_here(&bucket).map_err(of_store)?;
         self.view_of(bucket)
     }
 

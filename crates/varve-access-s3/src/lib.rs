@@ -32,6 +32,7 @@ mod given;
 mod lifecycle;
 mod md5_queue;
 mod misdirected;
+mod moving;
 mod ops;
 mod policy;
 mod query;
@@ -50,7 +51,13 @@ pub use buckets::{BucketChange, BucketInfo, BucketQuota, NewBucket};
 pub use error::{Error, Result};
 pub use figures::{GatewayFigures, LATENCY_BOUNDS_US, OperationFigures, STATUS_CLASSES};
 pub use gateway::{Gateway, Opened, Options};
+pub use moving::{
+    AddedUsers, ArrivingBucket, NotedChanges, Piece, Received, ReceivedBody, StagedSoFar,
+    StoredPart, StoredSettings, StoredUsers, VersionQuery,
+};
 pub use seal::MasterKey;
 pub use server::{Client, Clients, Tls};
 pub use users::{KeyInfo, NewKey, Users};
-pub use varve_object::{User, Versioning};
+pub use varve_object::{
+    BucketId, Move, MoveState, MoveStep, PEER_BYTES_MAX, User, Version, Versioning,
+};

@@ -1,6 +1,7 @@
 //! Lifecycle rules: checking what clients put, telling when an object ends, and the pass that ends them.
 //!
 //! - L1: a pass deletes only what it has looked at: the step that deletes compares the version's order again.
+//! - L3: a bucket that leaves, left or arrives is let alone.
 //! - L2: locks hold against rules: what is locked is passed over.
 
 use std::time::Duration;
@@ -8,7 +9,7 @@ use std::time::Duration;
 use s3s::dto::{BucketLifecycleConfiguration, ExpirationStatus, LifecycleRule, Tag};
 use s3s::{S3Result, s3_error};
 use varve_object::rules::{self, Conditions};
-use varve_object::{Attributes, Error, Item, ListQuery, NewBody, Select, Version};
+use varve_object::{Attributes, Error, Item, ListQuery, MoveState, NewBody, Select, Version};
 
 use crate::bucket_view::BucketView;
 use crate::clock::{ms_of, now_ms, timestamp};
@@ -180,6 +181,7 @@ impl Gateway {
             .clamp(Duration::from_millis(100), Duration::from_secs(600));
         loop {
             tokio::time::sleep(pause).await;
+            crate::moving::tidy(&self.inner).await;
             if let Err(error) = self.lifecycle_pass().await {
                 tracing::warn!(%error, "lifecycle pass ended early, and is tried again");
             }
@@ -198,10 +200,13 @@ impl Gateway {
             let Some(last) = page.last() else { return Ok(()) };
             after.clone_from(&last.name);
             for bucket in page {
+                if bucket.moves.as_ref().is_some_and(|moves| moves.state != MoveState::Arrived) {
+                    continue; // L3
+                }
                 let Ok(view) = inner.view_of(bucket) else { continue };
                 match pass(inner, &view).await {
-                    // Deleted meanwhile.
-                    Err(Error::NoBucket { .. }) | Ok(()) => {}
+                    // Deleted meanwhile, or on its way to another pool (L3).
+                    Err(Error::NoBucket { .. } | Error::Moves { .. }) | Ok(()) => {}
                     Err(error) => return Err(error),
                 }
             }

@@ -69,10 +69,17 @@ impl MasterKey {
 
     /// The key of a name, derived from this one.
     pub(crate) fn named(&self, name: &str) -> [u8; KEY_LEN] {
-        let mac = ring::hmac::sign(
-            &ring::hmac::Key::new(ring::hmac::HMAC_SHA256, &self.bytes),
-            format!("named key {name}").as_bytes(),
-        );
+        self.derived(&format!("named key {name}"))
+    }
+
+    /// What tells whether two keys are the same. No name is derived to this.
+    pub(crate) fn check(&self) -> [u8; KEY_LEN] {
+        self.derived("whether two keys are the same")
+    }
+
+    fn derived(&self, text: &str) -> [u8; KEY_LEN] {
+        let key = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, &self.bytes);
+        let mac = ring::hmac::sign(&key, text.as_bytes());
         mac.as_ref().try_into().expect("SHA-256 has 32 bytes")
     }
 }

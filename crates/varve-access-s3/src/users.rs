@@ -7,6 +7,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use varve_object::{AccessKey, ObjectStore, RecordTable, User};
 
 use crate::error::{Error, Result};
+use crate::moving::{AddedUsers, StoredUsers};
 use crate::policy::Policy;
 use crate::seal::{MasterKey, random};
 
@@ -16,6 +17,8 @@ const PAGE: usize = 1000;
 const USERS_MAX: usize = 100_000;
 /// Longest name for people and mail address, in bytes.
 const TEXT_BYTES_MAX: usize = 256;
+/// Longest record of a user, in bytes.
+const RECORD_BYTES_MAX: usize = 64 << 10;
 /// Lengths of secrets made elsewhere, in characters.
 const SECRET_LENS: RangeInclusive<usize> = 8..=128;
 
@@ -216,6 +219,87 @@ impl Users {
         self.reload().await
     }
 
+    /// Adds users and keys as they are stored elsewhere, those that are not here. Durable on return.
+    ///
+    /// # Errors
+    /// `Invalid` for what could not be loaded, and keys of no user; those of the store.
+    pub(crate) async fn add_stored(&self, all: StoredUsers) -> Result<AddedUsers> {
+        let _one = self.changes.lock().await;
+        let mut added = AddedUsers::default();
+        for (id, record) in &all.users {
+            self.check_stored_user(id, record)?;
+        }
+        let is_user =
+            |id: &str| self.user(id).is_some() || all.users.iter().any(|(other, _)| other == id);
+        for (access_key, record) in &all.keys {
+            let user = self.check_stored_key(access_key, record)?;
+            if !is_user(&user) {
+                let what = format!("access key `{access_key}` of user `{user}`, who is not here");
+                return Err(Error::Invalid { what });
+            }
+        }
+        if self.snapshot().users.len() + all.users.len() > USERS_MAX {
+            return Err(Error::Invalid { what: format!("{USERS_MAX} users are the most") });
+        }
+        for (id, record) in all.users {
+            let to = (&mut added.users, &mut added.kept);
+            self.add_record(RecordTable::User, id, record, to).await?;
+        }
+        for (access_key, record) in all.keys {
+            let to = (&mut added.keys, &mut added.kept);
+            self.add_record(RecordTable::AccessKey, access_key, record, to).await?;
+        }
+        self.reload().await?;
+        Ok(added)
+    }
+
+    /// Adds a record unless one is there.
+    async fn add_record(
+        &self,
+        table: RecordTable,
+        key: String,
+        record: bytes::Bytes,
+        (added, kept): (&mut Vec<String>, &mut Vec<String>),
+    ) -> Result<()> {
+        match self.store.record(table, &key).await? {
+            Some(there) if there == record => {}
+            Some(_) => kept.push(key),
+            None => {
+                self.store.change_record(table, &key, Box::new(move |_| Ok(Some(record)))).await?;
+                added.push(key);
+            }
+        }
+        Ok(())
+    }
+
+    fn check_stored_user(&self, id: &str, record: &[u8]) -> Result<()> {
+        check_name(id)?;
+        let user = User::decode(record)
+            .map_err(|error| Error::Invalid { what: format!("user `{id}`: {error}") })?;
+        parse_policy(&user.policy)?;
+        if user.id != id || record.len() > RECORD_BYTES_MAX {
+            return Err(Error::Invalid { what: format!("the record of user `{id}`") });
+        }
+        Ok(())
+    }
+
+    /// The user of a key that this gateway can load.
+    fn check_stored_key(&self, access_key: &str, record: &[u8]) -> Result<String> {
+        check_name(access_key)?;
+        let wrong = |what: &str| {
+            let what = format!("the record of access key `{access_key}`: {what}");
+            Error::Invalid { what }
+        };
+        let key = AccessKey::decode(record).map_err(|error| wrong(&error.to_string()))?;
+        self.opened(access_key, &key.sealed).ok_or_else(|| wrong("its secret does not open"))?;
+        Ok(key.user)
+    }
+
+    fn opened(&self, access_key: &str, sealed: &[u8]) -> Option<String> {
+        let secret = self.master.open(&context(access_key), sealed)?;
+        String::from_utf8(secret).ok()
+    }
+
     /// Users by id with their keys, those after `after`, at most `limit`. Costs a look at all users and keys.
     pub fn page(&self, after: &str, limit: usize) -> Vec<(User, Vec<KeyInfo>)> {
         let snapshot = self.snapshot();
@@ -302,11 +386,7 @@ impl Users {
         }
         for (access_key, record) in self.records(RecordTable::AccessKey).await? {
             let key = AccessKey::decode(&record)?;
-            let secret = self
-                .master
-                .open(&context(&access_key), &key.sealed)
-                .and_then(|secret| String::from_utf8(secret).ok());
-            let secret = secret.ok_or_else(|| Error::Key {
+            let secret = self.opened(&access_key, &key.sealed).ok_or_else(|| Error::Key {
                 what: format!("the secret of access key `{access_key}`"),
             })?;
             let AccessKey { user, created_ms, .. } = key;

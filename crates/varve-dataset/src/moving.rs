@@ -83,11 +83,17 @@ impl fmt::Display for Move {
 
 impl Move {
     /// Bytes of its encoding.
-    pub(crate) fn len(&self) -> usize {
+    #[must_use]
+    #[expect(clippy::len_without_is_empty, reason = "no encoding is empty")]
+    pub fn len(&self) -> usize {
         3 + self.peer.len()
     }
 
-    pub(crate) fn encode(&self, out: &mut Writer<'_>) {
+    /// Writes its encoding.
+    ///
+    /// # Panics
+    /// When the other side's name is longer than [`PEER_BYTES_MAX`]: whoever is given one checks it.
+    pub fn encode(&self, out: &mut Writer<'_>) {
         out.u8(match self.state {
             MoveState::Arriving => 1,
             MoveState::Leaving => 2,
@@ -98,8 +104,11 @@ impl Move {
         out.bytes(self.peer.as_bytes());
     }
 
-    /// What was encoded, or what is wrong with it.
-    pub(crate) fn decode(fields: &mut Reader<'_>) -> std::result::Result<Self, &'static str> {
+    /// What was encoded.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn decode(fields: &mut Reader<'_>) -> std::result::Result<Self, &'static str> {
         let short = |_| "it is too short";
         let state = match fields.u8().map_err(short)? {
             1 => MoveState::Arriving,
@@ -138,8 +147,9 @@ impl Move {
     }
 }
 
-/// Whether a volume may go from one state to another.
-fn is_step(before: Option<MoveState>, after: Option<MoveState>) -> bool {
+/// Whether what moves may go from one state to another; to arrived it goes by another way, on which what came is compared.
+#[must_use]
+pub fn is_step(before: Option<MoveState>, after: Option<MoveState>) -> bool {
     use MoveState::{Arrived, Arriving, Leaving, Left};
     matches!(
         (before, after),

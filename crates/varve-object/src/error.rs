@@ -1,5 +1,6 @@
 //! Causes of failure of object operations, and the kind callers act on.
 
+use varve_dataset::Move;
 use varve_types::ErrorKind;
 
 /// Result of an object operation.
@@ -17,6 +18,50 @@ pub enum Error {
     /// A bucket of that name exists.
     #[error("bucket `{name}` exists")]
     BucketExists {
+        /// The name.
+        name: String,
+    },
+    /// The bucket is on its way between two pools, and what was asked for is to be had at the other one, or later.
+    #[error("bucket `{name}` {moves}")]
+    Moves {
+        /// The name.
+        name: String,
+        /// Where it is.
+        moves: Move,
+    },
+    /// The bucket came from another pool, which has it still.
+    #[error("bucket `{name}` {moves}, which has it still")]
+    Arrived {
+        /// The name.
+        name: String,
+        /// Where it came from.
+        moves: Move,
+    },
+    /// The bucket is elsewhere on its way than who moves it takes it to be.
+    #[error("bucket `{name}` {}", moves.as_ref().map_or_else(|| "does not move".to_owned(), ToString::to_string))]
+    MovesOtherwise {
+        /// The name.
+        name: String,
+        /// Where it is.
+        moves: Option<Move>,
+    },
+    /// There is no such step of a move.
+    #[error("bucket `{name}` cannot go that step of a move")]
+    BadMove {
+        /// The name.
+        name: String,
+    },
+    /// A bucket of the name is another one than that which is meant.
+    #[error("bucket `{name}` is number {id} by now")]
+    OtherBucket {
+        /// The name.
+        name: String,
+        /// The number it has.
+        id: u64,
+    },
+    /// Changes of the bucket do not end, so that it cannot go on with its move.
+    #[error("changes of bucket `{name}` are still under way")]
+    StillChanging {
         /// The name.
         name: String,
     },
@@ -126,13 +171,21 @@ impl Error {
             | Self::NoVersion { .. }
             | Self::NoUpload { .. } => ErrorKind::NotFound,
             Self::BucketExists { .. } => ErrorKind::Exists,
-            Self::BucketNotEmpty { .. } | Self::Condition { .. } | Self::State { .. } => {
-                ErrorKind::Conflict
-            }
-            Self::IsMarker { .. } | Self::NoPart { .. } | Self::Body { .. } => ErrorKind::Invalid,
+            Self::BucketNotEmpty { .. }
+            | Self::Arrived { .. }
+            | Self::MovesOtherwise { .. }
+            | Self::OtherBucket { .. }
+            | Self::Condition { .. }
+            | Self::State { .. } => ErrorKind::Conflict,
+            Self::BadMove { .. }
+            | Self::IsMarker { .. }
+            | Self::NoPart { .. }
+            | Self::Body { .. } => ErrorKind::Invalid,
             Self::Locked { .. } => ErrorKind::Denied,
             Self::Quota { .. } | Self::NoSpace => ErrorKind::NoSpace,
-            Self::Unavailable { .. } => ErrorKind::Unavailable,
+            Self::Moves { .. } | Self::StillChanging { .. } | Self::Unavailable { .. } => {
+                ErrorKind::Unavailable
+            }
             Self::Corrupt { .. } => ErrorKind::Corrupt,
             Self::Internal { .. } => ErrorKind::Internal,
         }

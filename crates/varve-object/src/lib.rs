@@ -19,6 +19,7 @@ mod fields;
 mod listing;
 #[cfg(feature = "memory")]
 mod memory;
+mod moving;
 pub mod rules;
 mod settings;
 pub mod shelf;
@@ -37,7 +38,8 @@ pub use memory::MemoryStore;
 pub use settings::{Document, Settings, Versioning};
 pub use store::{
     Body, BodyReader, BodyWriter, Bucket, BucketId, BucketOptions, Change, ChangeKey, ChangeRecord,
-    Found, KeyView, NewBody, NewVersion, ObjectStore, Part, PartRef, RecordTable, SMALL_BODY_MAX,
-    Select, StagedBody, Upload, UploadId, Usage, Version,
+    Found, KeyView, MoveStep, NewBody, NewVersion, ObjectStore, Part, PartRef, Patience,
+    RecordTable, SMALL_BODY_MAX, Select, StagedBody, Upload, UploadId, Usage, Version, Watch,
 };
 pub use user::{AccessKey, User};
+pub use varve_dataset::{Move, MoveState, PEER_BYTES_MAX};

@@ -12,11 +12,13 @@ use futures_util::stream::{self, StreamExt};
 
 use crate::error::{Error, Result};
 use crate::listing::{ListPage, ListQuery, Lister, Step};
+use crate::moving::{Changer, check_arriving, check_deletion, check_left};
 use crate::store::{
     Body, BodyReader, BodyWriter, Bucket, BucketId, BucketOptions, Change, ChangeKey, ChangeRecord,
-    Found, KeyView, NewBody, ObjectStore, Part, PartRef, RecordTable, SMALL_BODY_MAX, Select,
-    StagedBody, Upload, UploadId, Usage, Version,
+    Found, KeyView, MoveStep, NewBody, ObjectStore, Part, PartRef, Patience, RecordTable,
+    SMALL_BODY_MAX, Select, StagedBody, Upload, UploadId, Usage, Version, Watch,
 };
+use varve_dataset::Move;
 
 /// Buckets, objects and records in memory.
 #[derive(Debug, Default)]
@@ -37,6 +39,25 @@ struct Contents {
     /// Versions of a key, the newest first.
     keys: BTreeMap<String, Vec<(Version, Rope)>>,
     uploads: BTreeMap<(String, UploadId), Uploading>,
+    watch: Watching,
+}
+
+/// Who is told what changes.
+#[derive(Default)]
+struct Watching(Option<Watch>);
+
+impl std::fmt::Debug for Watching {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Watching").field(&self.0.is_some()).finish()
+    }
+}
+
+impl Watching {
+    fn tell(&self, key: Option<&str>) {
+        if let Some(watch) = &self.0 {
+            watch(key);
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -75,6 +96,57 @@ impl State {
         self.contents
             .get_mut(&bucket)
             .ok_or_else(|| Error::NoBucket { name: format!("#{}", bucket.0) })
+    }
+
+    /// What is in a bucket, for who changes it.
+    fn changed(&mut self, bucket: BucketId, changer: Changer<'_>) -> Result<&mut Contents> {
+        if let Some(known) = self.buckets.values().find(|known| known.id == bucket) {
+            changer.check(&known.name, known.moves.as_ref())?;
+        }
+        self.contents(bucket)
+    }
+
+    fn make_bucket(
+        &mut self,
+        name: &str,
+        options: BucketOptions,
+        record: Bytes,
+        moves: Option<Move>,
+    ) -> Result<Arc<Bucket>> {
+        if self.buckets.contains_key(name) {
+            return Err(Error::BucketExists { name: name.to_owned() });
+        }
+        let id = BucketId(self.next_id());
+        let name = name.to_owned();
+        self.contents.insert(id, Contents::default());
+        Ok(self.enter(Bucket { id, name, options, revision: 0, record, moves }))
+    }
+
+    /// The next revision of a bucket.
+    fn enter(&mut self, bucket: Bucket) -> Arc<Bucket> {
+        let bucket = Arc::new(Bucket { revision: bucket.revision + 1, ..bucket });
+        self.buckets.insert(bucket.name.clone(), Arc::clone(&bucket));
+        bucket
+    }
+
+    fn change_key(
+        &mut self,
+        (bucket, changer): (BucketId, Changer<'_>),
+        key: &str,
+        named: Option<Select>,
+        body: NewBody,
+        change: ChangeKey,
+    ) -> Result<Change> {
+        let contents = self.changed(bucket, changer)?;
+        let view = KeyView {
+            newest: contents.version(key, Select::Newest),
+            null: contents.version(key, Select::Null),
+            named: named.and_then(|select| contents.version(key, select)),
+        };
+        let change = change(&view)?;
+        contents.apply(key, &change, body)?;
+        contents.watch.tell(Some(key));
+        Ok(change)
     }
 }
 
@@ -243,15 +315,67 @@ impl ObjectStore for MemoryStore {
         options: BucketOptions,
         record: Bytes,
     ) -> Result<Arc<Bucket>> {
+        self.state().make_bucket(name, options, record, None)
+    }
+
+    async fn create_arriving(
+        &self,
+        name: &str,
+        options: BucketOptions,
+        record: Bytes,
+        moves: Move,
+    ) -> Result<Arc<Bucket>> {
+        check_arriving(name, &moves)?;
+        self.state().make_bucket(name, options, record, Some(moves))
+    }
+
+    /// Nothing is under way: each change is one step under the lock.
+    async fn move_bucket(&self, name: &str, step: MoveStep, _: Patience) -> Result<Arc<Bucket>> {
+        step.check(name)?;
         let mut state = self.state();
-        if state.buckets.contains_key(name) {
-            return Err(Error::BucketExists { name: name.to_owned() });
+        let old = Arc::clone(state.named(name)?);
+        step.check_at(&old)?;
+        Ok(state.enter(Bucket { moves: step.after, ..Bucket::clone(&old) }))
+    }
+
+    async fn replace_record(
+        &self,
+        name: &str,
+        expects: &Move,
+        record: Bytes,
+    ) -> Result<Arc<Bucket>> {
+        let mut state = self.state();
+        let old = Arc::clone(state.named(name)?);
+        Changer::Run(expects).check(name, old.moves.as_ref())?;
+        Ok(state.enter(Bucket { record, ..Bucket::clone(&old) }))
+    }
+
+    async fn delete_left(&self, name: &str, expects: &Move, versions_max: usize) -> Result<u64> {
+        check_left(name, expects)?;
+        let mut state = self.state();
+        let bucket = Arc::clone(state.named(name)?);
+        if bucket.moves.as_ref() != Some(expects) {
+            let (name, moves) = (name.to_owned(), bucket.moves.clone());
+            return Err(Error::MovesOtherwise { name, moves });
         }
-        let id = BucketId(state.next_id());
-        let bucket = Arc::new(Bucket { id, name: name.to_owned(), options, revision: 1, record });
-        state.buckets.insert(name.to_owned(), Arc::clone(&bucket));
-        state.contents.insert(id, Contents::default());
-        Ok(bucket)
+        let keys = &mut state.contents(bucket.id)?.keys;
+        let gone: Vec<String> = keys.keys().take(versions_max).cloned().collect();
+        gone.iter().for_each(|key| drop(keys.remove(key)));
+        let left = keys.values().map(|versions| versions.len() as u64).sum();
+        if left == 0 {
+            state.contents.remove(&bucket.id);
+            state.buckets.remove(name);
+        }
+        Ok(left)
+    }
+
+    async fn watch(&self, bucket: BucketId, watch: Option<Watch>) -> Result<()> {
+        self.state().contents(bucket)?.watch = Watching(watch);
+        Ok(())
+    }
+
+    async fn stored_bucket(&self, name: &str) -> Result<Arc<Bucket>> {
+        self.bucket(name).await
     }
 
     async fn bucket(&self, name: &str) -> Result<Arc<Bucket>> {
@@ -260,17 +384,20 @@ impl ObjectStore for MemoryStore {
 
     async fn change_bucket(&self, name: &str, change: ChangeRecord) -> Result<Arc<Bucket>> {
         let mut state = self.state();
-        let old = state.named(name)?;
+        let old = Arc::clone(state.named(name)?);
+        Changer::Client.check(name, old.moves.as_ref())?;
         let record =
             change(Some(&old.record))?.ok_or(Error::State { reason: "a bucket has a record" })?;
-        let new = Arc::new(Bucket { revision: old.revision + 1, record, ..Bucket::clone(old) });
-        state.buckets.insert(name.to_owned(), Arc::clone(&new));
+        let new = state.enter(Bucket { record, ..Bucket::clone(&old) });
+        state.contents(new.id)?.watch.tell(None);
         Ok(new)
     }
 
     async fn delete_bucket(&self, name: &str) -> Result<()> {
         let mut state = self.state();
-        let id = state.named(name)?.id;
+        let bucket = state.named(name)?;
+        check_deletion(name, bucket.moves.as_ref())?;
+        let id = bucket.id;
         if !state.contents(id)?.keys.is_empty() {
             return Err(Error::BucketNotEmpty { name: name.to_owned() });
         }
@@ -322,16 +449,18 @@ impl ObjectStore for MemoryStore {
         body: NewBody,
         change: ChangeKey,
     ) -> Result<Change> {
-        let mut state = self.state();
-        let contents = state.contents(bucket)?;
-        let view = KeyView {
-            newest: contents.version(key, Select::Newest),
-            null: contents.version(key, Select::Null),
-            named: named.and_then(|select| contents.version(key, select)),
-        };
-        let change = change(&view)?;
-        contents.apply(key, &change, body)?;
-        Ok(change)
+        self.state().change_key((bucket, Changer::Client), key, named, body, change)
+    }
+
+    async fn change_arriving(
+        &self,
+        (bucket, expects): (BucketId, &Move),
+        key: &str,
+        named: Option<Select>,
+        body: NewBody,
+        change: ChangeKey,
+    ) -> Result<Change> {
+        self.state().change_key((bucket, Changer::Run(expects)), key, named, body, change)
     }
 
     async fn list(&self, bucket: BucketId, query: &ListQuery) -> Result<ListPage> {
@@ -339,7 +468,17 @@ impl ObjectStore for MemoryStore {
     }
 
     async fn stage(&self, bucket: BucketId, _key: &str, _room: u64) -> Result<Box<dyn BodyWriter>> {
-        self.state().contents(bucket)?;
+        self.state().changed(bucket, Changer::Client)?;
+        Ok(Box::new(Staging { rope: Rope::default() }))
+    }
+
+    async fn stage_arriving(
+        &self,
+        (bucket, expects): (BucketId, &Move),
+        _key: &str,
+        _room: u64,
+    ) -> Result<Box<dyn BodyWriter>> {
+        self.state().changed(bucket, Changer::Run(expects))?;
         Ok(Box::new(Staging { rope: Rope::default() }))
     }
 
@@ -367,7 +506,7 @@ impl ObjectStore for MemoryStore {
         let id = UploadId(state.next_id());
         let upload = Upload { key: key.to_owned(), id, started_ms, attributes };
         let uploading = Uploading { upload: upload.clone(), parts: BTreeMap::new() };
-        state.contents(bucket)?.uploads.insert((key.to_owned(), id), uploading);
+        state.changed(bucket, Changer::Client)?.uploads.insert((key.to_owned(), id), uploading);
         Ok(upload)
     }
 
@@ -385,7 +524,7 @@ impl ObjectStore for MemoryStore {
     ) -> Result<Part> {
         let mut state = self.state();
         let generation = state.next_id();
-        let uploading = state.contents(bucket)?.uploading(key, upload)?;
+        let uploading = state.changed(bucket, Changer::Client)?.uploading(key, upload)?;
         let part = Part { generation, ..part };
         uploading.parts.insert(part.number, (part.clone(), rope_of(body)));
         Ok(part)
@@ -407,7 +546,8 @@ impl ObjectStore for MemoryStore {
 
     async fn abort_upload(&self, bucket: BucketId, key: &str, upload: UploadId) -> Result<()> {
         let mut state = self.state();
-        let gone = state.contents(bucket)?.uploads.remove(&(key.to_owned(), upload));
+        let gone =
+            state.changed(bucket, Changer::Client)?.uploads.remove(&(key.to_owned(), upload));
         gone.map(drop).ok_or_else(|| no_upload(key, upload))
     }
 

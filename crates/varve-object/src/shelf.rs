@@ -21,6 +21,7 @@
 
 mod audit;
 mod change;
+mod drop;
 mod find;
 mod held;
 mod keys;

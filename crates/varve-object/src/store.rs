@@ -10,13 +10,18 @@
 //! - O4: a body handed in but not taken by a change, or staged and dropped, leaves nothing that the store does not find again.
 //! - O5: ids of buckets and uploads are never reused, so late writes meet an error, not a namesake.
 //! - O6: memory is bounded per request: bodies and listings pass in pieces.
+//! - O7: a bucket moves between two pools in steps, each of which compares the durable state ([`ObjectStore::move_bucket`]). One that leaves,
+//!   left or arrives refuses every change but those of the run that it arrives by; before the answer of a step to leaving, or from arriving,
+//!   what was let through before has ended. The state outlives crashes. What clients may read is decided above.
 
 use std::ops::Range;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use futures_util::future::BoxFuture;
 use futures_util::stream::BoxStream;
+use varve_dataset::Move;
 
 use crate::error::Result;
 use crate::listing::{ListPage, ListQuery};
@@ -52,7 +57,27 @@ pub struct Bucket {
     pub revision: u64,
     /// Owner and settings, as the layer above encodes them; at most 1 MiB.
     pub record: Bytes,
+    /// Where it is on its way between two pools.
+    pub moves: Option<Move>,
 }
+
+/// A step of a bucket's move.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct MoveStep {
+    /// Where it has to be.
+    pub before: Option<Move>,
+    /// Where it is then.
+    pub after: Option<Move>,
+    /// Which bucket it has to be; none: any of the name.
+    pub bucket: Option<BucketId>,
+}
+
+/// Ends when nobody waits any longer.
+pub type Patience = BoxFuture<'static, ()>;
+
+/// Told of a key whose versions may have changed, or of the bucket's record (none): once that can be seen, and before whoever changed it is
+/// answered. Must be quick, on any thread.
+pub type Watch = Arc<dyn Fn(Option<&str>) + Send + Sync>;
 
 /// A version of a key: an object or a delete marker.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -234,7 +259,7 @@ pub enum RecordTable {
 
 /// A store of buckets and objects. Keys of objects are 1 to 1,024 bytes of UTF-8 and ordered by their bytes; names of buckets are 3 to 63 bytes.
 /// Every method may fail with `Unavailable`, `Corrupt` or `Internal`, those that add something with `NoSpace`, and those that take a
-/// bucket with `NoBucket` when it is gone.
+/// bucket with `NoBucket` when it is gone. Those that change something in a bucket fail with `Moves` while it is not here (O7).
 #[async_trait]
 pub trait ObjectStore: Send + Sync {
     /// Makes a bucket. Fails with `BucketExists`.
@@ -246,9 +271,40 @@ pub trait ObjectStore: Send + Sync {
     ) -> Result<Arc<Bucket>>;
     /// A bucket by name. Fails with `NoBucket`.
     async fn bucket(&self, name: &str) -> Result<Arc<Bucket>>;
+    /// A bucket as its durable record says it is, also where an answer was lost. Costs a read. Fails with `NoBucket`.
+    async fn stored_bucket(&self, name: &str) -> Result<Arc<Bucket>>;
+    /// Makes a bucket that arrives from another pool (O7). Fails with `BucketExists`, `BadMove`.
+    async fn create_arriving(
+        &self,
+        name: &str,
+        options: BucketOptions,
+        record: Bytes,
+        moves: Move,
+    ) -> Result<Arc<Bucket>>;
+    /// Takes a bucket a step further on its way (O7). The caller sees to it that this runs to its end. Fails with `BadMove` for a step that
+    /// there is not; with `MovesOtherwise` and `OtherBucket` when it is not what it has to be; with `StillChanging` when changes that are
+    /// under way outlast `patience`.
+    async fn move_bucket(
+        &self,
+        name: &str,
+        step: MoveStep,
+        patience: Patience,
+    ) -> Result<Arc<Bucket>>;
+    /// Replaces the record of a bucket that arrives, as `expects` says. Fails with `MovesOtherwise`.
+    async fn replace_record(
+        &self,
+        name: &str,
+        expects: &Move,
+        record: Bytes,
+    ) -> Result<Arc<Bucket>>;
+    /// Deletes about `versions_max` versions a shard of a bucket that left, as `expects` says, and the bucket when none is left. Returns how
+    /// many are left. Fails with `MovesOtherwise`.
+    async fn delete_left(&self, name: &str, expects: &Move, versions_max: usize) -> Result<u64>;
+    /// Tells `watch` what changes in a bucket from now on, instead of whom it told before; none: nobody.
+    async fn watch(&self, bucket: BucketId, watch: Option<Watch>) -> Result<()>;
     /// Replaces a bucket's record by what `change` makes of it; none is an error of the caller.
     async fn change_bucket(&self, name: &str, change: ChangeRecord) -> Result<Arc<Bucket>>;
-    /// Deletes an empty bucket; its uploads go with it. Fails with `BucketNotEmpty`.
+    /// Deletes an empty bucket; its uploads go with it. Fails with `BucketNotEmpty`, and with `Arrived` and `Moves` while it moves.
     async fn delete_bucket(&self, name: &str) -> Result<()>;
     /// Buckets by name, those after `after`, at most `limit`.
     async fn list_buckets(&self, after: &str, limit: usize) -> Result<Vec<Arc<Bucket>>>;
@@ -266,12 +322,28 @@ pub trait ObjectStore: Send + Sync {
         body: NewBody,
         change: ChangeKey,
     ) -> Result<Change>;
+    /// The same for a bucket that arrives, as `expects` says. Fails with `MovesOtherwise`.
+    async fn change_arriving(
+        &self,
+        (bucket, expects): (BucketId, &Move),
+        key: &str,
+        named: Option<Select>,
+        body: NewBody,
+        change: ChangeKey,
+    ) -> Result<Change>;
     /// One page of keys or versions. [`Lister`](crate::Lister) does the work over any ordered cursor.
     async fn list(&self, bucket: BucketId, query: &ListQuery) -> Result<ListPage>;
 
     /// Begins a body for this key, a version of it or a part of an upload, that is longer than [`SMALL_BODY_MAX`] or may be. It takes at
     /// most `room` bytes; what is left of them costs no space, only addresses.
     async fn stage(&self, bucket: BucketId, key: &str, room: u64) -> Result<Box<dyn BodyWriter>>;
+    /// The same for a bucket that arrives, as `expects` says. Fails with `MovesOtherwise`.
+    async fn stage_arriving(
+        &self,
+        (bucket, expects): (BucketId, &Move),
+        key: &str,
+        room: u64,
+    ) -> Result<Box<dyn BodyWriter>>;
     /// Copies part of a body of this store without moving data where it can, for this key.
     async fn stage_copy(
         &self,

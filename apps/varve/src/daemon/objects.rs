@@ -1,5 +1,7 @@
 //! Users and buckets of S3 as the admin API sees them, over the gateway.
 
+mod moving;
+
 use std::net::SocketAddr;
 
 use hyper::body::Bytes;
@@ -11,8 +13,10 @@ use varve_access_admin::v1::{
 };
 use varve_access_admin::{AdminFuture, Error, ObjectBackend, Result};
 use varve_access_s3::{
-    self as s3, BucketChange, BucketInfo, BucketQuota, Gateway, KeyInfo, NewBucket,
+    self as s3, AddedUsers, BucketChange, BucketInfo, BucketQuota, Gateway, KeyInfo, NewBucket,
+    NotedChanges, VersionQuery,
 };
+use varve_object::Error as StoreError;
 use varve_types::ErrorKind;
 
 /// Objects in this daemon.
@@ -81,7 +85,13 @@ fn refused(error: &s3::Error) -> Error {
         s3::Error::OwnsBuckets { .. } => {
             "delete its buckets first, or let them stay, as nobody's, with `--leave-buckets`"
         }
-        s3::Error::Store(error) if error.kind() == ErrorKind::Conflict => {
+        s3::Error::Store(StoreError::Arrived { .. }) => {
+            "`varve pool migrate` deletes it at its source, or removes the mark, and then this one can be deleted"
+        }
+        s3::Error::Store(StoreError::Moves { .. }) => {
+            "it is used where it is, or comes back, with `varve pool migrate`"
+        }
+        s3::Error::Store(StoreError::BucketNotEmpty { .. }) => {
             "delete its objects with an S3 client first, all versions and delete markers too"
         }
         s3::Error::NotFound { what: "user", .. } => "`varve user list` shows them",
@@ -136,7 +146,7 @@ fn bucket_of(bucket: BucketInfo) -> Bucket {
         quota_objects: limit(bucket.quota.objects),
         access_log: bucket.access_log,
         created_unix_ms: bucket.created_ms,
-        moves: None,
+        moves: bucket.moves.map(moving::told_move),
     }
 }
 
@@ -234,6 +244,12 @@ impl ObjectBackend for GatewayAdmin {
     fn create_bucket(&self, spec: CreateBucket) -> AdminFuture<'_, Bucket> {
         let gateway = self.gateway.clone();
         whole(async move {
+            if let Some(arriving) = spec.arriving {
+                return gateway
+                    .create_arriving(moving::arriving_of(spec.name, arriving))
+                    .await
+                    .map(bucket_of);
+            }
             let quota = BucketQuota {
                 bytes: spec.quota_bytes.unwrap_or(0),
                 objects: spec.quota_objects.unwrap_or(0),
@@ -258,58 +274,94 @@ impl ObjectBackend for GatewayAdmin {
         whole(async move { gateway.delete_bucket(&name).await })
     }
 
-    fn move_bucket(&self, _name: String, _step: MoveBucket) -> AdminFuture<'_, Bucket> {
-        unsupported()
+    fn move_bucket(&self, name: String, step: MoveBucket) -> AdminFuture<'_, Bucket> {
+        let gateway = self.gateway.clone();
+        whole(async move { moving::step(&gateway, &name, step).await.map(bucket_of) })
     }
 
-    fn bucket_settings(&self, _name: String) -> AdminFuture<'_, BucketSettings> {
-        unsupported()
+    fn bucket_settings(&self, name: String) -> AdminFuture<'_, BucketSettings> {
+        let gateway = self.gateway.clone();
+        whole(async move { gateway.settings(&name).await.map(moving::settings_of) })
     }
 
-    fn replace_settings(&self, _name: String, _new: ReplaceSettings) -> AdminFuture<'_, Bucket> {
-        unsupported()
+    fn replace_settings(&self, name: String, new: ReplaceSettings) -> AdminFuture<'_, Bucket> {
+        let gateway = self.gateway.clone();
+        whole(async move {
+            let ReplaceSettings { expects, record } = new;
+            let (expects, record) = (moving::move_of(expects), record.0.into());
+            gateway.replace_settings(&name, &expects, record).await.map(bucket_of)
+        })
     }
 
-    fn versions(&self, _name: String, _wanted: VersionsWanted) -> AdminFuture<'_, VersionPage> {
-        unsupported()
+    fn versions(&self, name: String, wanted: VersionsWanted) -> AdminFuture<'_, VersionPage> {
+        Box::pin(async move {
+            let VersionsWanted { key, after, limit } = wanted;
+            let found = self.gateway.versions(&name, VersionQuery { key, after, limit }).await;
+            let (versions, more) = found.map_err(|error| refused(&error))?;
+            let versions = versions.into_iter().map(moving::stored_version).collect();
+            Ok(VersionPage { versions, more })
+        })
     }
 
-    fn read_parts(&self, _name: String, _wanted: ReadParts) -> AdminFuture<'_, Vec<(u64, Bytes)>> {
-        unsupported()
+    fn read_parts(&self, name: String, wanted: ReadParts) -> AdminFuture<'_, Vec<(u64, Bytes)>> {
+        Box::pin(async move {
+            let parts = wanted.parts.into_iter().map(moving::part_of).collect();
+            self.gateway.read_parts(&name, parts).await.map_err(|error| refused(&error))
+        })
     }
 
-    fn receive(&self, _: String, _: Receive, _: Vec<Bytes>) -> AdminFuture<'_, ()> {
-        unsupported()
+    fn receive(&self, name: String, receive: Receive, bodies: Vec<Bytes>) -> AdminFuture<'_, ()> {
+        let gateway = self.gateway.clone();
+        whole(async move {
+            let Receive { expects, changes } = receive;
+            let changes = moving::changes_of(changes, bodies);
+            gateway.receive(&name, moving::move_of(expects), changes).await
+        })
     }
 
-    fn stage(&self, _: String, _: Stage, _: Bytes) -> AdminFuture<'_, StagedPiece> {
-        unsupported()
+    fn stage(&self, name: String, stage: Stage, piece: Bytes) -> AdminFuture<'_, StagedPiece> {
+        let gateway = self.gateway.clone();
+        whole(async move {
+            let Stage { expects, key, total_bytes, id, offset, .. } = stage;
+            let (expects, bytes) = (moving::move_of(expects), piece);
+            let piece = s3::Piece { expects, key, total_bytes, id, offset, bytes };
+            let s3::StagedSoFar { id, received_bytes } = gateway.stage(&name, piece).await?;
+            Ok(StagedPiece { id, received_bytes })
+        })
     }
 
-    fn changes(&self, _: String, _: Option<String>) -> AdminFuture<'_, BucketChanges> {
-        unsupported()
+    fn changes(&self, name: String, since: Option<String>) -> AdminFuture<'_, BucketChanges> {
+        let gateway = self.gateway.clone();
+        whole(async move {
+            let noted = gateway.changes(&name, since.as_deref()).await?;
+            let NotedChanges { token, whole, keys, settings_changed } = noted;
+            Ok(BucketChanges { token, whole, keys, settings_changed })
+        })
     }
 
-    fn delete_left(&self, _: String, _: VolumeMove) -> AdminFuture<'_, BucketDeletion> {
-        unsupported()
+    fn delete_left(&self, name: String, expects: VolumeMove) -> AdminFuture<'_, BucketDeletion> {
+        let gateway = self.gateway.clone();
+        whole(async move {
+            let left = gateway.delete_left(&name, &moving::move_of(expects)).await?;
+            Ok(BucketDeletion { left, done: left == 0 })
+        })
     }
 
-    fn users_and_keys(&self, _: Option<String>) -> AdminFuture<'_, UsersAndKeys> {
-        unsupported()
+    fn users_and_keys(&self, after: Option<String>) -> AdminFuture<'_, UsersAndKeys> {
+        Box::pin(async move {
+            let page = self.gateway.users_and_keys(after.as_deref()).await;
+            let page = page.map_err(|error| refused(&error))?;
+            Ok(moving::users_of(self.gateway.key_check(), page))
+        })
     }
 
-    fn add_users_and_keys(&self, _: UsersAndKeys) -> AdminFuture<'_, AddedUsersAndKeys> {
-        unsupported()
+    fn add_users_and_keys(&self, all: UsersAndKeys) -> AdminFuture<'_, AddedUsersAndKeys> {
+        let gateway = self.gateway.clone();
+        whole(async move {
+            let (key_check, all) = moving::stored_users(all);
+            let added = gateway.add_users_and_keys(&key_check, all).await?;
+            let AddedUsers { users, keys, kept } = added;
+            Ok(AddedUsersAndKeys { added_users: users, added_keys: keys, kept })
+        })
     }
-}
-
-fn unsupported<T>() -> AdminFuture<'static, T>
-where
-    T: Send + 'static,
-{
-    Box::pin(std::future::ready(Err(Error::Backend {
-        kind: ErrorKind::Unsupported,
-        message: "buckets do not move yet".to_owned(),
-        hint: None,
-    })))
 }

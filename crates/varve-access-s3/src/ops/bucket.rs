@@ -1,5 +1,7 @@
 //! Buckets: making, deleting, listing.
 
+use std::sync::Arc;
+
 use s3s::dto::{
     Bucket, BucketLocationConstraint, CreateBucketInput, CreateBucketOutput, DeleteBucketInput,
     DeleteBucketOutput, GetBucketLocationInput, GetBucketLocationOutput, HeadBucketInput,
@@ -16,6 +18,7 @@ use crate::bucket_view::to_xml;
 use crate::clock::{now_ms, timestamp};
 use crate::error::{invalid_argument, of_store};
 use crate::gateway::Inner;
+use crate::moving::check_here;
 use crate::repair::NewTags;
 
 /// Most buckets of a page.
@@ -114,10 +117,12 @@ fn is_region(name: &str) -> bool {
 
 /// Making a bucket again, as it is, is no error of its owner.
 async fn check_same(inner: &Inner, name: &str, settings: &Settings) -> S3Result<()> {
-    let view = inner.view(name).await?;
+    let bucket = inner.store.bucket(name).await.map_err(of_store)?;
+    let view = inner.view_of(Arc::clone(&bucket))?;
     if view.owner() != settings.owner {
         return Err(s3_error!(BucketAlreadyExists, "The requested bucket name is not available."));
     }
+    check_here(&bucket).map_err(of_store)?;
     if view.settings.acl != settings.acl || view.settings.object_lock != settings.object_lock {
         return Err(s3_error!(BucketAlreadyExists, "The bucket exists with other settings."));
     }
@@ -248,6 +253,9 @@ pub(crate) async fn list(
         let Some(last) = page.last() else { break };
         after.clone_from(&last.name);
         for bucket in page {
+            if check_here(&bucket).is_err() {
+                continue; // It is listed where it can be used.
+            }
             let view = inner.view_of(bucket)?;
             let own = view.owner() == origin.caller.id() || origin.caller.is_admin();
             if !own || !view.bucket.name.starts_with(&prefix) {

@@ -3,8 +3,10 @@
 //! ```text
 //! attributes of the object bucket/NAME
 //! 0         2       3          8        16
-//! | version | flags | reserved | bucket | record
+//! | version | flags | reserved | bucket | move, if a flag says so | record
 //! ```
+//!
+//! A move is as that of a volume: `Move` of `varve-dataset`.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -12,12 +14,15 @@ use std::sync::{Arc, PoisonError, RwLock};
 use bytes::Bytes;
 use futures_util::future::try_join_all;
 use hashbrown::{HashMap, HashSet};
-use varve_dataset::{BucketOwner, bucket_owners, create_bucket_owner, remove_bucket_owner};
+use tokio::sync::OwnedMutexGuard;
+use varve_dataset::{BucketOwner, Move, bucket_owners, create_bucket_owner, remove_bucket_owner};
 use varve_stdx::{Reader, Writer};
 use varve_types::{ShardId, StreamId};
 
 use super::EngineStore;
 use super::caller::{Address, Caller};
+use super::gate::{Changed, Changing, Gate};
+use crate::moving::{Changer, check_deletion};
 use crate::shelf::ArrivingBody;
 use crate::{
     Bucket, BucketId, BucketOptions, Change, ChangeKey, ChangeRecord, Error, Item, KeyView,
@@ -30,7 +35,13 @@ const BUCKET_PREFIX: &str = "bucket/";
 /// Version of the attributes.
 const VERSION: u16 = 1;
 const FLAG_PRIVATE: u8 = 1;
+const FLAG_MOVES: u8 = 2;
 const FIXED_LEN: usize = 16;
+
+/// The key of a bucket's object.
+pub(super) fn bucket_key(name: &str) -> String {
+    format!("{BUCKET_PREFIX}{name}")
+}
 
 /// Where owners are made and removed.
 const FIRST: ShardId = ShardId(0);
@@ -47,23 +58,34 @@ pub(super) struct BucketTable {
 #[derive(Default)]
 struct Tables {
     by_name: BTreeMap<String, Arc<Bucket>>,
-    by_id: HashMap<BucketId, Arc<Bucket>>,
+    by_id: HashMap<BucketId, Entry>,
+}
+
+/// A bucket and what is let through to it.
+#[derive(Clone)]
+pub(super) struct Entry {
+    pub(super) bucket: Arc<Bucket>,
+    pub(super) gate: Arc<Gate>,
 }
 
 impl BucketTable {
     /// Enters a bucket, unless a newer revision of it is there.
-    fn enter(&self, bucket: &Arc<Bucket>) {
+    pub(super) fn enter(&self, bucket: &Arc<Bucket>) {
         let mut tables = self.tables.write().unwrap_or_else(PoisonError::into_inner);
         let known = tables.by_id.get(&bucket.id);
-        if known.is_none_or(|known| known.revision < bucket.revision) {
+        if known.is_none_or(|known| known.bucket.revision < bucket.revision) {
+            let gate = known.map(|known| Arc::clone(&known.gate));
+            let gate = gate.unwrap_or_else(|| Gate::new(bucket.moves.clone()));
             tables.by_name.insert(bucket.name.clone(), Arc::clone(bucket));
-            tables.by_id.insert(bucket.id, Arc::clone(bucket));
+            tables.by_id.insert(bucket.id, Entry { bucket: Arc::clone(bucket), gate });
         }
     }
 
     fn remove(&self, bucket: &Bucket) {
         let mut tables = self.tables.write().unwrap_or_else(PoisonError::into_inner);
-        tables.by_name.remove(&bucket.name);
+        if tables.by_name.get(&bucket.name).is_some_and(|named| named.id == bucket.id) {
+            tables.by_name.remove(&bucket.name);
+        }
         tables.by_id.remove(&bucket.id);
     }
 
@@ -73,10 +95,14 @@ impl BucketTable {
         found.ok_or_else(|| Error::NoBucket { name: name.to_owned() })
     }
 
-    pub(super) fn get(&self, id: BucketId) -> Result<Arc<Bucket>> {
+    pub(super) fn get(&self, id: BucketId) -> Result<Entry> {
         let tables = self.tables.read().unwrap_or_else(PoisonError::into_inner);
         let found = tables.by_id.get(&id).cloned();
         found.ok_or_else(|| Error::NoBucket { name: format!("#{}", id.0) })
+    }
+
+    pub(super) fn entry(&self, name: &str) -> Result<Entry> {
+        self.get(self.named(name)?.id)
     }
 
     pub(super) fn after(&self, name: &str, limit: usize) -> Vec<Arc<Bucket>> {
@@ -86,33 +112,64 @@ impl BucketTable {
     }
 }
 
-fn encode(id: BucketId, options: BucketOptions, record: &[u8]) -> Bytes {
-    let mut out = vec![0; FIXED_LEN + record.len()];
-    let mut fields = Writer::new(&mut out);
-    fields.u16(VERSION);
-    fields.u8(if options.private_copy { FLAG_PRIVATE } else { 0 });
-    fields.zeros(5);
-    fields.u64(id.0);
-    fields.bytes(record);
-    out.into()
+/// What the record of a bucket holds beside its name and revision.
+pub(super) struct Stored {
+    pub(super) id: BucketId,
+    pub(super) options: BucketOptions,
+    pub(super) moves: Option<Move>,
+    pub(super) record: Bytes,
 }
 
-fn decode(name: &str, version: &Version) -> Result<Bucket> {
-    let bucket = || {
-        let mut fields = Reader::new(&version.attributes);
+impl Stored {
+    pub(super) fn of(bucket: Bucket) -> Self {
+        let Bucket { id, options, moves, record, .. } = bucket;
+        Self { id, options, moves, record }
+    }
+
+    pub(super) fn encode(&self) -> Bytes {
+        let moves_len = self.moves.as_ref().map_or(0, Move::len);
+        let mut out = vec![0; FIXED_LEN + moves_len + self.record.len()];
+        let mut fields = Writer::new(&mut out);
+        fields.u16(VERSION);
+        let private = if self.options.private_copy { FLAG_PRIVATE } else { 0 };
+        let moves = if self.moves.is_some() { FLAG_MOVES } else { 0 };
+        fields.u8(private | moves);
+        fields.zeros(5);
+        fields.u64(self.id.0);
+        if let Some(moves) = &self.moves {
+            moves.encode(&mut fields);
+        }
+        fields.bytes(&self.record);
+        out.into()
+    }
+
+    /// What was encoded; none for anything else.
+    pub(super) fn decode(bytes: &Bytes) -> Option<Self> {
+        let mut fields = Reader::new(bytes);
         if fields.u16().ok()? != VERSION {
             return None;
         }
-        let flags = fields.u8().ok().filter(|flags| flags & !FLAG_PRIVATE == 0)?;
+        let known = FLAG_PRIVATE | FLAG_MOVES;
+        let flags = fields.u8().ok().filter(|flags| flags & !known == 0)?;
         if fields.array::<5>().ok()? != [0; 5] {
             return None;
         }
         let id = BucketId(fields.u64().ok()?);
         let options = BucketOptions { private_copy: flags & FLAG_PRIVATE != 0 };
-        let record = version.attributes.slice(FIXED_LEN..);
-        Some(Bucket { id, name: name.to_owned(), options, revision: version.order, record })
-    };
-    bucket().ok_or_else(|| Error::Corrupt { what: format!("the record of bucket {name}") })
+        let moves = match flags & FLAG_MOVES {
+            0 => None,
+            _ => Some(Move::decode(&mut fields).ok()?),
+        };
+        let at = FIXED_LEN + moves.as_ref().map_or(0, Move::len);
+        Some(Self { id, options, moves, record: bytes.slice(at..) })
+    }
+}
+
+pub(super) fn decode(name: &str, version: &Version) -> Result<Bucket> {
+    let stored = Stored::decode(&version.attributes);
+    let damaged = || Error::Corrupt { what: format!("the record of bucket {name}") };
+    let Stored { id, options, moves, record } = stored.ok_or_else(damaged)?;
+    Ok(Bucket { id, name: name.to_owned(), options, revision: version.order, record, moves })
 }
 
 /// A version of an object that is all attributes.
@@ -255,11 +312,23 @@ impl EngineStore {
 
     /// Changes an object of the gateway's bucket.
     pub(super) async fn change_own(&self, key: String, change: ChangeKey) -> Result<Change> {
+        self.change_held(key, change, None).await
+    }
+
+    /// The same, as a change that was let through.
+    pub(super) async fn change_held(
+        &self,
+        key: String,
+        change: ChangeKey,
+        changing: Option<Changing>,
+    ) -> Result<Change> {
         let at = self.gateway_at(self.caller.home(self.gateway, &key));
         let changed = self.caller.on_shelf(at, move |shelf| {
             Box::pin(async move {
                 let body = ArrivingBody::Small(Bytes::new());
-                shelf.change_key(&key, None, body, change).await
+                let changed = shelf.change_key(&key, None, body, change).await;
+                drop(changing); // G1
+                changed
             })
         });
         changed.await
@@ -270,20 +339,23 @@ impl EngineStore {
         name: &str,
         options: BucketOptions,
         record: Bytes,
+        moves: Option<Move>,
     ) -> Result<Arc<Bucket>> {
         if self.buckets.named(name).is_ok() {
             return Err(Error::BucketExists { name: name.to_owned() });
         }
         let id = fresh(&self.caller, name.to_owned()).await?;
-        let (taken, attributes) = (name.to_owned(), encode(id, options, &record));
+        let stored = Stored { id, options, moves, record };
+        let (taken, attributes) = (name.to_owned(), stored.encode());
         let change: ChangeKey = Box::new(move |view| match view.newest {
             Some(_) => Err(Error::BucketExists { name: taken }),
             None => Ok(replaced(view, Some(attributes))),
         });
-        match self.change_own(format!("{BUCKET_PREFIX}{name}"), change).await {
+        match self.change_own(bucket_key(name), change).await {
             Ok(_) => {
-                let bucket = Bucket { id, name: name.to_owned(), options, revision: 1, record };
-                let bucket = Arc::new(bucket);
+                let Stored { id, options, moves, record } = stored;
+                let name = name.to_owned();
+                let bucket = Arc::new(Bucket { id, name, options, revision: 1, record, moves });
                 self.buckets.enter(&bucket);
                 Ok(bucket)
             }
@@ -296,31 +368,56 @@ impl EngineStore {
         }
     }
 
+    /// Replaces the record of a bucket.
     pub(super) async fn change_record_of(
         &self,
         name: &str,
+        changer: Changer<'_>,
         change: ChangeRecord,
     ) -> Result<Arc<Bucket>> {
-        let key = format!("{BUCKET_PREFIX}{name}");
+        let Entry { gate, .. } = self.buckets.entry(name)?;
+        let changing = gate.begin(name, changer, Changed::Record)?;
         let gone = name.to_owned();
+        let expects = match changer {
+            Changer::Client => None,
+            Changer::Run(expects) => Some(expects.clone()),
+        };
         let change: ChangeKey = Box::new(move |view| {
             let Some(version) = &view.newest else {
                 return Err(Error::NoBucket { name: gone });
             };
-            let Bucket { id, options, record, .. } = decode(&gone, version)?;
-            let record =
-                change(Some(&record))?.ok_or(Error::State { reason: "a bucket has a record" })?;
-            Ok(replaced(view, Some(encode(id, options, &record))))
+            let bucket = decode(&gone, version)?;
+            let changer = expects.as_ref().map_or(Changer::Client, Changer::Run);
+            changer.check(&gone, bucket.moves.as_ref())?;
+            let record = change(Some(&bucket.record))?
+                .ok_or(Error::State { reason: "a bucket has a record" })?;
+            Ok(replaced(view, Some(Stored { record, ..Stored::of(bucket) }.encode())))
         });
-        let changed = self.change_own(key, change).await?;
+        let changed = self.change_held(bucket_key(name), change, Some(changing)).await?;
         let version = changed.put.ok_or(Error::State { reason: "a bucket has a record" })?;
         let bucket = Arc::new(decode(name, &version)?);
         self.buckets.enter(&bucket);
         Ok(bucket)
     }
 
+    /// A bucket whose steps are the caller's.
+    pub(super) async fn held(&self, name: &str) -> Result<(Entry, OwnedMutexGuard<()>)> {
+        let entry = self.buckets.entry(name)?;
+        let one = Arc::clone(&entry.gate.steps).lock_owned().await;
+        match self.buckets.entry(name)? {
+            now if now.bucket.id == entry.bucket.id => Ok((now, one)),
+            _ => Err(Error::NoBucket { name: name.to_owned() }), // It was deleted, and another one made.
+        }
+    }
+
     pub(super) async fn remove_bucket(&self, name: &str) -> Result<()> {
-        let bucket = self.buckets.named(name)?;
+        let (Entry { bucket, gate }, _one) = self.held(name).await?;
+        check_deletion(name, gate.moves().as_ref())?;
+        self.remove_empty(&bucket, None).await
+    }
+
+    /// Removes a bucket that is empty and where it is taken to be on its way. For who holds its steps.
+    pub(super) async fn remove_empty(&self, bucket: &Bucket, moves: Option<&Move>) -> Result<()> {
         let set_closed = async |is_closed| {
             self.on_all(bucket.id, bucket.options, move |shelf| {
                 shelf.set_closed(is_closed);
@@ -332,28 +429,33 @@ impl EngineStore {
             // E2: none of them takes a change when the last one is asked.
             set_closed(true).await?;
             if set_closed(true).await?.into_iter().any(|versions| versions > 0) {
-                return Err(Error::BucketNotEmpty { name: name.to_owned() });
+                return Err(Error::BucketNotEmpty { name: bucket.name.clone() });
             }
-            let (gone, id) = (name.to_owned(), bucket.id);
-            let change: ChangeKey = Box::new(move |view| match &view.newest {
-                Some(version) if decode(&gone, version)?.id == id => Ok(replaced(view, None)),
-                _ => Err(Error::NoBucket { name: gone }),
+            let (gone, id, expected) = (bucket.name.clone(), bucket.id, moves.cloned());
+            let change: ChangeKey = Box::new(move |view| {
+                let stored = view.newest.as_ref().map(|version| decode(&gone, version));
+                match stored.transpose()? {
+                    Some(stored) if stored.id != id => Err(Error::NoBucket { name: gone }),
+                    Some(stored) if stored.moves == expected => Ok(replaced(view, None)),
+                    Some(Bucket { moves, .. }) => Err(Error::MovesOtherwise { name: gone, moves }),
+                    None => Err(Error::NoBucket { name: gone }),
+                }
             });
-            self.change_own(format!("{BUCKET_PREFIX}{name}"), change).await // E1
+            self.change_own(bucket_key(&bucket.name), change).await // E1
         };
         // An error does not say that it is still there.
         if let Err(error) = removed.await
-            && self.has_record(&bucket).await?
+            && self.has_record(bucket).await?
         {
             set_closed(false).await?;
             return Err(error);
         }
-        self.buckets.remove(&bucket);
+        self.buckets.remove(bucket);
         self.clear(bucket.id).await
     }
 
     async fn has_record(&self, bucket: &Bucket) -> Result<bool> {
-        match self.own(&format!("{BUCKET_PREFIX}{}", bucket.name)).await? {
+        match self.own(&bucket_key(&bucket.name)).await? {
             Some(version) => Ok(decode(&bucket.name, &version)?.id == bucket.id),
             None => Ok(false),
         }

@@ -10,13 +10,15 @@ use futures_util::future::try_join_all;
 
 use super::EngineStore;
 use super::body::{EngineWriter, found, staged};
-use super::buckets::{last_key, replaced};
+use super::buckets::{Entry, last_key, replaced};
 use super::caller::Address;
+use super::gate::{Changed, Changing};
+use crate::moving::{Changer, check_arriving};
 use crate::shelf::{ArrivingBody, ShelfFound};
 use crate::{
     Body, BodyWriter, Bucket, BucketId, BucketOptions, Change, ChangeKey, ChangeRecord, Error,
-    Found, Item, ListPage, ListQuery, Marker, NewBody, ObjectStore, Part, RecordTable, Result,
-    SMALL_BODY_MAX, Select, StagedBody, Upload, UploadId, Usage,
+    Found, Item, ListPage, ListQuery, Marker, Move, MoveStep, NewBody, ObjectStore, Part, Patience,
+    RecordTable, Result, SMALL_BODY_MAX, Select, StagedBody, Upload, UploadId, Usage, Watch,
 };
 
 /// Entries of a table listed at once.
@@ -25,9 +27,65 @@ const PAGE: usize = 1000;
 impl EngineStore {
     /// Where a key of a bucket is.
     fn address(&self, bucket: BucketId, key: &str) -> Result<Address> {
-        let known = self.buckets.get(bucket)?;
-        let shard = self.caller.home(bucket, key);
-        Ok(Address { shard, bucket, is_private: known.options.private_copy })
+        Ok(self.address_in(&self.buckets.get(bucket)?.bucket, key))
+    }
+
+    fn address_in(&self, bucket: &Bucket, key: &str) -> Address {
+        let shard = self.caller.home(bucket.id, key);
+        Address { shard, bucket: bucket.id, is_private: bucket.options.private_copy }
+    }
+
+    /// The same, of a key of a bucket that lets a change through (E4).
+    fn changing(
+        &self,
+        bucket: BucketId,
+        key: &str,
+        changer: Changer<'_>,
+        of: Changed,
+    ) -> Result<(Address, Changing)> {
+        let Entry { bucket, gate } = self.buckets.get(bucket)?;
+        let changing = gate.begin(&bucket.name, changer, of)?;
+        Ok((self.address_in(&bucket, key), changing))
+    }
+
+    async fn change_key_by(
+        &self,
+        (bucket, changer): (BucketId, Changer<'_>),
+        key: &str,
+        named: Option<Select>,
+        body: NewBody,
+        change: ChangeKey,
+    ) -> Result<Change> {
+        let body = arriving(body)?;
+        let (at, changing) = self.changing(bucket, key, changer, Changed::Key(key.to_owned()))?;
+        let key = key.to_owned();
+        let changed = self.caller.on_shelf(at, move |shelf| {
+            Box::pin(async move {
+                let changed = shelf.change_key(&key, named, body, change).await;
+                drop(changing);
+                changed
+            })
+        });
+        changed.await
+    }
+
+    async fn stage_by(
+        &self,
+        (bucket, changer): (BucketId, Changer<'_>),
+        key: &str,
+        room: u64,
+    ) -> Result<Box<dyn BodyWriter>> {
+        let (at, changing) = self.changing(bucket, key, changer, Changed::Nothing)?;
+        let stage =
+            move |shelf: std::rc::Rc<crate::shelf::Shelf>| -> super::caller::ShelfFuture<_> {
+                Box::pin(async move {
+                    let staging = shelf.stage(room).await;
+                    drop(changing);
+                    staging
+                })
+            };
+        let staging = self.caller.on_shelf(at, stage).await?;
+        Ok(Box::new(EngineWriter::new(Arc::clone(&self.caller), at, staging)))
     }
 
     /// One page of all shelves of a bucket; `at` names the bucket.
@@ -88,7 +146,50 @@ impl ObjectStore for EngineStore {
         options: BucketOptions,
         record: Bytes,
     ) -> Result<Arc<Bucket>> {
-        self.make_bucket(name, options, record).await
+        self.make_bucket(name, options, record, None).await
+    }
+
+    async fn create_arriving(
+        &self,
+        name: &str,
+        options: BucketOptions,
+        record: Bytes,
+        moves: Move,
+    ) -> Result<Arc<Bucket>> {
+        check_arriving(name, &moves)?;
+        self.make_bucket(name, options, record, Some(moves)).await
+    }
+
+    async fn move_bucket(
+        &self,
+        name: &str,
+        step: MoveStep,
+        patience: Patience,
+    ) -> Result<Arc<Bucket>> {
+        self.step(name, step, patience).await
+    }
+
+    async fn replace_record(
+        &self,
+        name: &str,
+        expects: &Move,
+        record: Bytes,
+    ) -> Result<Arc<Bucket>> {
+        let replace = Box::new(move |_: Option<&Bytes>| Ok(Some(record)));
+        self.change_record_of(name, Changer::Run(expects), replace).await
+    }
+
+    async fn delete_left(&self, name: &str, expects: &Move, versions_max: usize) -> Result<u64> {
+        self.drop_left(name, expects, versions_max).await
+    }
+
+    async fn watch(&self, bucket: BucketId, watch: Option<Watch>) -> Result<()> {
+        self.buckets.get(bucket)?.gate.watch(watch);
+        Ok(())
+    }
+
+    async fn stored_bucket(&self, name: &str) -> Result<Arc<Bucket>> {
+        self.stored_and_held(name).await
     }
 
     async fn bucket(&self, name: &str) -> Result<Arc<Bucket>> {
@@ -96,7 +197,7 @@ impl ObjectStore for EngineStore {
     }
 
     async fn change_bucket(&self, name: &str, change: ChangeRecord) -> Result<Arc<Bucket>> {
-        self.change_record_of(name, change).await
+        self.change_record_of(name, Changer::Client, change).await
     }
 
     async fn delete_bucket(&self, name: &str) -> Result<()> {
@@ -108,7 +209,7 @@ impl ObjectStore for EngineStore {
     }
 
     async fn usage(&self, bucket: BucketId) -> Result<Usage> {
-        let known = self.buckets.get(bucket)?;
+        let known = self.buckets.get(bucket)?.bucket;
         let of_each = self
             .on_all(bucket, known.options, |shelf| Box::pin(std::future::ready(Ok(shelf.usage()))));
         Ok(of_each.await?.into_iter().fold(Usage::default(), |sum, one| Usage {
@@ -129,11 +230,18 @@ impl ObjectStore for EngineStore {
         body: NewBody,
         change: ChangeKey,
     ) -> Result<Change> {
-        let (at, body, key) = (self.address(bucket, key)?, arriving(body)?, key.to_owned());
-        let changed = self.caller.on_shelf(at, move |shelf| {
-            Box::pin(async move { shelf.change_key(&key, named, body, change).await })
-        });
-        changed.await
+        self.change_key_by((bucket, Changer::Client), key, named, body, change).await
+    }
+
+    async fn change_arriving(
+        &self,
+        (bucket, expects): (BucketId, &Move),
+        key: &str,
+        named: Option<Select>,
+        body: NewBody,
+        change: ChangeKey,
+    ) -> Result<Change> {
+        self.change_key_by((bucket, Changer::Run(expects)), key, named, body, change).await
     }
 
     async fn list(&self, bucket: BucketId, query: &ListQuery) -> Result<ListPage> {
@@ -141,13 +249,16 @@ impl ObjectStore for EngineStore {
     }
 
     async fn stage(&self, bucket: BucketId, key: &str, room: u64) -> Result<Box<dyn BodyWriter>> {
-        let at = self.address(bucket, key)?;
-        let stage =
-            move |shelf: std::rc::Rc<crate::shelf::Shelf>| -> super::caller::ShelfFuture<_> {
-                Box::pin(async move { shelf.stage(room).await })
-            };
-        let staging = self.caller.on_shelf(at, stage).await?;
-        Ok(Box::new(EngineWriter::new(Arc::clone(&self.caller), at, staging)))
+        self.stage_by((bucket, Changer::Client), key, room).await
+    }
+
+    async fn stage_arriving(
+        &self,
+        (bucket, expects): (BucketId, &Move),
+        key: &str,
+        room: u64,
+    ) -> Result<Box<dyn BodyWriter>> {
+        self.stage_by((bucket, Changer::Run(expects)), key, room).await
     }
 
     async fn stage_copy(
@@ -172,9 +283,14 @@ impl ObjectStore for EngineStore {
         started_ms: u64,
         attributes: Bytes,
     ) -> Result<Upload> {
-        let (at, key) = (self.address(bucket, key)?, key.to_owned());
+        let (at, changing) = self.changing(bucket, key, Changer::Client, Changed::Nothing)?;
+        let key = key.to_owned();
         let created = self.caller.on_shelf(at, move |shelf| {
-            Box::pin(async move { shelf.create_upload(&key, started_ms, attributes).await })
+            Box::pin(async move {
+                let created = shelf.create_upload(&key, started_ms, attributes).await;
+                drop(changing);
+                created
+            })
         });
         created.await
     }
@@ -195,9 +311,14 @@ impl ObjectStore for EngineStore {
         part: Part,
         body: NewBody,
     ) -> Result<Part> {
-        let (at, body, key) = (self.address(bucket, key)?, arriving(body)?, key.to_owned());
+        let (at, changing) = self.changing(bucket, key, Changer::Client, Changed::Nothing)?;
+        let (body, key) = (arriving(body)?, key.to_owned());
         let put = self.caller.on_shelf(at, move |shelf| {
-            Box::pin(async move { shelf.put_part(&key, upload, part, body).await })
+            Box::pin(async move {
+                let put = shelf.put_part(&key, upload, part, body).await;
+                drop(changing);
+                put
+            })
         });
         put.await
     }
@@ -218,9 +339,14 @@ impl ObjectStore for EngineStore {
     }
 
     async fn abort_upload(&self, bucket: BucketId, key: &str, upload: UploadId) -> Result<()> {
-        let (at, key) = (self.address(bucket, key)?, key.to_owned());
+        let (at, changing) = self.changing(bucket, key, Changer::Client, Changed::Nothing)?;
+        let key = key.to_owned();
         let aborted = self.caller.on_shelf(at, move |shelf| {
-            Box::pin(async move { shelf.abort_upload(&key, upload).await })
+            Box::pin(async move {
+                let aborted = shelf.abort_upload(&key, upload).await;
+                drop(changing);
+                aborted
+            })
         });
         aborted.await
     }
@@ -232,7 +358,7 @@ impl ObjectStore for EngineStore {
         after: Option<(&str, Option<UploadId>)>,
         limit: usize,
     ) -> Result<Vec<Upload>> {
-        let known = self.buckets.get(bucket)?;
+        let known = self.buckets.get(bucket)?.bucket;
         let (prefix, after) = (prefix.to_owned(), after.map(|(key, id)| (key.to_owned(), id)));
         let of_each = self.on_all(bucket, known.options, move |shelf| {
             let (prefix, after) = (prefix.clone(), after.clone());

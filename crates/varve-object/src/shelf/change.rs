@@ -79,7 +79,7 @@ impl Plan {
         }
     }
 
-    fn count(&mut self, record: &Record, by: i64) {
+    pub(super) fn count(&mut self, record: &Record, by: i64) {
         self.versions += by;
         if !record.is_marker {
             self.objects += by;

@@ -9,8 +9,9 @@ use hyper::client::conn::http1;
 use hyper::http::response;
 use hyper::{HeaderMap, Method, Request, Response, header};
 use hyper_util::rt::TokioIo;
+use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::timeout;
-use varve_access_admin::{Error, LimitsConfig, Result};
+use varve_access_admin::{Error, LimitsConfig, Result, v1};
 use varve_types::CellId;
 
 use super::{Cells, reply, unavailable};
@@ -25,7 +26,12 @@ pub(super) struct Asked {
     pub(super) path: String,
     headers: HeaderMap,
     pub(super) body: Bytes,
+    /// Of a long body.
+    _place: Option<SemaphorePermit<'static>>,
 }
+
+/// Requests with long bodies at a time, for their memory; others wait.
+static BULK: Semaphore = Semaphore::const_new(8);
 
 /// A cell's answer with its whole body.
 pub(super) struct Whole {
@@ -57,7 +63,10 @@ impl Asked {
     /// `Invalid` for a body that no request needs.
     pub(super) async fn read(request: Request<Incoming>) -> Result<Self> {
         let (mut head, body) = request.into_parts();
-        let limit_bytes = LimitsConfig::default().body_bytes_max;
+        let usual = LimitsConfig::default();
+        let limit_bytes = v1::body_bytes_max(head.uri.path(), &usual);
+        let is_bulk = head.method != Method::GET && limit_bytes > usual.body_bytes_max;
+        let place = if is_bulk { Some(BULK.acquire().await) } else { None };
         let body = Limited::new(body, limit_bytes).collect().await;
         let body = body.map_err(|_| Error::Body { limit_bytes })?.to_bytes();
         reply::strip(&mut head.headers);
@@ -66,19 +75,20 @@ impl Asked {
         let path = head.uri.path_and_query().map_or("/", |path| path.as_str());
         // Of a whole address without a path it is the query alone.
         let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
-        Ok(Self { method: head.method, path, headers: head.headers, body })
+        let place = place.transpose().expect("the semaphore is never closed");
+        Ok(Self { method: head.method, path, headers: head.headers, body, _place: place })
     }
 
     /// A question of the same client's.
     pub(super) fn get(&self, path: &str) -> Self {
         let (path, body) = (path.to_owned(), Bytes::new());
-        Self { method: Method::GET, path, headers: self.headers.clone(), body }
+        Self { method: Method::GET, path, headers: self.headers.clone(), body, _place: None }
     }
 
     /// The same of another path, and with an answer that has its body.
     pub(super) fn at(&self, path: String) -> Self {
         let (headers, body) = (self.headers.clone(), self.body.clone());
-        Self { method: self.verb(), path, headers, body }
+        Self { method: self.verb(), path, headers, body, _place: None }
     }
 
     /// Its method, where it is all the same whether the client wants the body of the answer.

@@ -1,0 +1,210 @@
+//! Long bodies on their way into buckets that arrive, piece by piece, until a version takes them.
+//!
+//! D1. A body belongs to one key of one bucket and to one run: nothing else takes it.
+//! D2. Numbers are random, so that one from before a start of the daemon names nothing.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use varve_object::{BodyWriter, BucketId, Move, StagedBody};
+
+use crate::error::{Error, Result};
+use crate::gateway::Gateway;
+use crate::seal::random;
+
+/// Most bodies of a bucket at a time.
+const OF_BUCKET_MAX: usize = 64;
+
+/// How long one is kept that nobody asks for.
+const IDLE_MAX: Duration = Duration::from_secs(600);
+
+/// Bytes handed over to the store at a time.
+const WRITE_BYTES: usize = 1 << 20;
+
+/// The next piece of a body.
+#[derive(Debug, Clone)]
+pub struct Piece {
+    /// Where the bucket has to be.
+    pub expects: Move,
+    /// Key of the version that the body is for.
+    pub key: String,
+    /// Length of the whole body in bytes.
+    pub total_bytes: u64,
+    /// Which body; none: a new one.
+    pub id: Option<u64>,
+    /// Where it begins.
+    pub offset: u64,
+    /// Its bytes.
+    pub bytes: Bytes,
+}
+
+/// How far a body is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StagedSoFar {
+    /// What it is called.
+    pub id: u64,
+    /// Bytes that were received.
+    pub received_bytes: u64,
+}
+
+/// All of them.
+#[derive(Default)]
+pub(crate) struct StagedBodies {
+    /// Guards the table, for moments.
+    all: Mutex<HashMap<u64, Slot>>,
+}
+
+#[derive(Clone)]
+struct Slot {
+    bucket: BucketId,
+    expects: Move,
+    key: Arc<str>,
+    total_bytes: u64,
+    touched: Instant,
+    /// Guards what is written, one piece at a time.
+    written: Arc<tokio::sync::Mutex<Written>>,
+}
+
+struct Written {
+    bytes: u64,
+    body: Body,
+}
+
+enum Body {
+    Writing(Box<dyn BodyWriter>),
+    Whole(StagedBody),
+    /// It was taken, or could not be written.
+    Gone,
+}
+
+impl Slot {
+    fn is_of(&self, (bucket, expects): (BucketId, &Move), key: &str) -> bool {
+        self.bucket == bucket && self.expects == *expects && *self.key == *key // D1
+    }
+}
+
+impl StagedBodies {
+    fn all(&self) -> MutexGuard<'_, HashMap<u64, Slot>> {
+        self.all.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A whole body for a version of this key.
+    pub(super) fn take(&self, id: u64, of: (BucketId, &Move), key: &str) -> Result<StagedBody> {
+        let absent = || Error::Conflict { what: format!("no body {id} of `{key}` was staged") };
+        let mut all = self.all();
+        let slot = all.get(&id).filter(|slot| slot.is_of(of, key)).ok_or_else(absent)?;
+        let written = Arc::clone(&slot.written);
+        let Ok(mut written) = written.try_lock() else { return Err(absent()) };
+        match std::mem::replace(&mut written.body, Body::Gone) {
+            Body::Whole(body) => {
+                all.remove(&id);
+                Ok(body)
+            }
+            other => {
+                written.body = other;
+                Err(absent())
+            }
+        }
+    }
+
+    /// Drops those of a bucket: it is elsewhere on its way.
+    pub(super) fn drop_of(&self, bucket: BucketId) {
+        self.all().retain(|_, slot| slot.bucket != bucket);
+    }
+
+    /// Drops those that nobody asks for.
+    pub(super) fn drop_idle(&self) {
+        self.all().retain(|_, slot| slot.touched.elapsed() < IDLE_MAX);
+    }
+
+    fn find(&self, id: u64, of: (BucketId, &Move), piece: &Piece) -> Result<Slot> {
+        let mut all = self.all();
+        let slot = all
+            .get_mut(&id)
+            .filter(|slot| slot.is_of(of, &piece.key) && slot.total_bytes == piece.total_bytes);
+        let absent =
+            || Error::Conflict { what: format!("no body {id} of `{}` is being staged", piece.key) };
+        let slot = slot.ok_or_else(absent)?;
+        slot.touched = Instant::now();
+        Ok(slot.clone())
+    }
+
+    /// Enters a body that is begun, if there are not too many.
+    fn enter(&self, slot: Slot) -> Result<u64> {
+        let mut all = self.all();
+        if all.values().filter(|other| other.bucket == slot.bucket).count() >= OF_BUCKET_MAX {
+            let what = format!("room for more than {OF_BUCKET_MAX} staged bodies of a bucket");
+            return Err(varve_object::Error::Unavailable { what }.into());
+        }
+        let id = u64::from_le_bytes(random()) >> 11; // D2; exact also where numbers are floating.
+        all.insert(id, slot);
+        Ok(id)
+    }
+}
+
+impl Written {
+    /// Writes what comes next. After an error nothing comes of the body.
+    async fn append(&mut self, bytes: &Bytes, total_bytes: u64) -> Result<()> {
+        let Body::Writing(mut writer) = std::mem::replace(&mut self.body, Body::Gone) else {
+            return Err(Error::Conflict { what: "the body is whole already, or lost".to_owned() });
+        };
+        let mut rest = bytes.clone();
+        while !rest.is_empty() {
+            writer.write(rest.split_to(rest.len().min(WRITE_BYTES))).await?;
+        }
+        self.bytes += bytes.len() as u64;
+        self.body = match self.bytes == total_bytes {
+            true => Body::Whole(writer.finish().await?),
+            false => Body::Writing(writer),
+        };
+        Ok(())
+    }
+}
+
+impl Gateway {
+    /// Takes the next piece of a body for a bucket that arrives. Not durable before a version has taken the whole body.
+    ///
+    /// # Errors
+    /// `Conflict` when the piece is not the next one, or the body is not known; `Unavailable` when there are too many; those of the store.
+    pub async fn stage(&self, name: &str, piece: Piece) -> Result<StagedSoFar> {
+        let (store, staged) = (&self.inner.store, &self.inner.staged);
+        let bucket = store.bucket(name).await?;
+        if bucket.moves.as_ref() != Some(&piece.expects) {
+            let (name, moves) = (name.to_owned(), bucket.moves.clone());
+            return Err(varve_object::Error::MovesOtherwise { name, moves }.into());
+        }
+        let of = (bucket.id, &piece.expects);
+        let (id, slot) = match piece.id {
+            Some(id) => (id, staged.find(id, of, &piece)?),
+            None if piece.offset > 0 => {
+                return Err(Error::Conflict { what: "a body begins at its first byte".to_owned() });
+            }
+            None => {
+                staged.drop_idle();
+                let writer = store.stage_arriving(of, &piece.key, piece.total_bytes).await?;
+                let written = Written { bytes: 0, body: Body::Writing(writer) };
+                let slot = Slot {
+                    bucket: bucket.id,
+                    expects: piece.expects.clone(),
+                    key: piece.key.as_str().into(),
+                    total_bytes: piece.total_bytes,
+                    touched: Instant::now(),
+                    written: Arc::new(tokio::sync::Mutex::new(written)),
+                };
+                (staged.enter(slot.clone())?, slot)
+            }
+        };
+        let mut written = slot.written.lock().await;
+        if piece.offset != written.bytes {
+            let what = format!("body {id} goes on at {} bytes", written.bytes);
+            return Err(Error::Conflict { what });
+        }
+        if let Err(error) = written.append(&piece.bytes, piece.total_bytes).await {
+            staged.all().remove(&id);
+            return Err(error);
+        }
+        Ok(StagedSoFar { id, received_bytes: written.bytes })
+    }
+}
