@@ -195,7 +195,7 @@ impl S3 {
         let _ = writeln!(text, "{}", without_ids(&listed));
         let keys = between(&listed, "<Key>", "</Key>");
         for (key, version) in keys.zip(between(&listed, "<VersionId>", "</VersionId>")) {
-            let object = format!("{path}/{key}");
+            let object = format!("{path}/{}", encoded(key));
             let query = format!("versionId={version}");
             let _ = writeln!(text, "{key} {version}: {}", described(&self.get(&object, &query)));
             for what in ["tagging", "retention", "legal-hold"] {
@@ -219,6 +219,18 @@ fn between<'a>(
     end: &'a str,
 ) -> impl Iterator<Item = &'a str> + use<'a> {
     text.split(begin).skip(1).filter_map(move |rest| rest.split_once(end).map(|(found, _)| found))
+}
+
+/// A key of a listing as it stands in a path.
+fn encoded(key: &str) -> String {
+    let key = key.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&");
+    let encode = |byte: u8| match byte {
+        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b'/' => {
+            char::from(byte).to_string()
+        }
+        _ => format!("%{byte:02X}"),
+    };
+    key.bytes().map(encode).collect()
 }
 
 /// The text of an answer without what is another one each time.
