@@ -14,6 +14,7 @@
 //! E3. What a caller began goes on to its end when the caller leaves.
 
 mod body;
+mod bucket_record;
 mod buckets;
 mod caller;
 mod gate;
@@ -26,6 +27,7 @@ use varve_dispatch::{Placement, PoolLinks};
 use varve_types::Reduction;
 
 use crate::{BucketId, Result};
+pub use bucket_record::BucketRecord;
 use buckets::BucketTable;
 use caller::Caller;
 

@@ -1,12 +1,4 @@
-//! Buckets: an owner of a stream each, and an object in the gateway's bucket that says what it is.
-//!
-//! ```text
-//! attributes of the object bucket/NAME
-//! 0         2       3          8        16
-//! | version | flags | reserved | bucket | move, if a flag says so | record
-//! ```
-//!
-//! A move is as that of a volume: `Move` of `varve-dataset`.
+//! Buckets: an owner of a stream each, and an object in the gateway's bucket, whose attributes are its [`BucketRecord`].
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -16,10 +8,10 @@ use futures_util::future::try_join_all;
 use hashbrown::{HashMap, HashSet};
 use tokio::sync::OwnedMutexGuard;
 use varve_dataset::{BucketOwner, Move, bucket_owners, create_bucket_owner, remove_bucket_owner};
-use varve_stdx::{Reader, Writer};
 use varve_types::{ShardId, StreamId};
 
 use super::EngineStore;
+use super::bucket_record::BucketRecord;
 use super::caller::{Address, Caller};
 use super::gate::{Changed, Changing, Gate};
 use crate::moving::{Changer, check_deletion};
@@ -31,12 +23,6 @@ use crate::{
 
 /// What keys of the objects of buckets begin with.
 const BUCKET_PREFIX: &str = "bucket/";
-
-/// Version of the attributes.
-const VERSION: u16 = 1;
-const FLAG_PRIVATE: u8 = 1;
-const FLAG_MOVES: u8 = 2;
-const FIXED_LEN: usize = 16;
 
 /// The key of a bucket's object.
 pub(super) fn bucket_key(name: &str) -> String {
@@ -112,63 +98,10 @@ impl BucketTable {
     }
 }
 
-/// What the record of a bucket holds beside its name and revision.
-pub(super) struct Stored {
-    pub(super) id: BucketId,
-    pub(super) options: BucketOptions,
-    pub(super) moves: Option<Move>,
-    pub(super) record: Bytes,
-}
-
-impl Stored {
-    pub(super) fn of(bucket: Bucket) -> Self {
-        let Bucket { id, options, moves, record, .. } = bucket;
-        Self { id, options, moves, record }
-    }
-
-    pub(super) fn encode(&self) -> Bytes {
-        let moves_len = self.moves.as_ref().map_or(0, Move::len);
-        let mut out = vec![0; FIXED_LEN + moves_len + self.record.len()];
-        let mut fields = Writer::new(&mut out);
-        fields.u16(VERSION);
-        let private = if self.options.private_copy { FLAG_PRIVATE } else { 0 };
-        let moves = if self.moves.is_some() { FLAG_MOVES } else { 0 };
-        fields.u8(private | moves);
-        fields.zeros(5);
-        fields.u64(self.id.0);
-        if let Some(moves) = &self.moves {
-            moves.encode(&mut fields);
-        }
-        fields.bytes(&self.record);
-        out.into()
-    }
-
-    /// What was encoded; none for anything else.
-    pub(super) fn decode(bytes: &Bytes) -> Option<Self> {
-        let mut fields = Reader::new(bytes);
-        if fields.u16().ok()? != VERSION {
-            return None;
-        }
-        let known = FLAG_PRIVATE | FLAG_MOVES;
-        let flags = fields.u8().ok().filter(|flags| flags & !known == 0)?;
-        if fields.array::<5>().ok()? != [0; 5] {
-            return None;
-        }
-        let id = BucketId(fields.u64().ok()?);
-        let options = BucketOptions { private_copy: flags & FLAG_PRIVATE != 0 };
-        let moves = match flags & FLAG_MOVES {
-            0 => None,
-            _ => Some(Move::decode(&mut fields).ok()?),
-        };
-        let at = FIXED_LEN + moves.as_ref().map_or(0, Move::len);
-        Some(Self { id, options, moves, record: bytes.slice(at..) })
-    }
-}
-
 pub(super) fn decode(name: &str, version: &Version) -> Result<Bucket> {
-    let stored = Stored::decode(&version.attributes);
+    let stored = BucketRecord::decode(&version.attributes);
     let damaged = || Error::Corrupt { what: format!("the record of bucket {name}") };
-    let Stored { id, options, moves, record } = stored.ok_or_else(damaged)?;
+    let BucketRecord { id, options, moves, record } = stored.ok_or_else(damaged)?;
     Ok(Bucket { id, name: name.to_owned(), options, revision: version.order, record, moves })
 }
 
@@ -345,7 +278,7 @@ impl EngineStore {
             return Err(Error::BucketExists { name: name.to_owned() });
         }
         let id = fresh(&self.caller, name.to_owned()).await?;
-        let stored = Stored { id, options, moves, record };
+        let stored = BucketRecord { id, options, moves, record };
         let (taken, attributes) = (name.to_owned(), stored.encode());
         let change: ChangeKey = Box::new(move |view| match view.newest {
             Some(_) => Err(Error::BucketExists { name: taken }),
@@ -353,7 +286,7 @@ impl EngineStore {
         });
         match self.change_own(bucket_key(name), change).await {
             Ok(_) => {
-                let Stored { id, options, moves, record } = stored;
+                let BucketRecord { id, options, moves, record } = stored;
                 let name = name.to_owned();
                 let bucket = Arc::new(Bucket { id, name, options, revision: 1, record, moves });
                 self.buckets.enter(&bucket);
@@ -391,7 +324,7 @@ impl EngineStore {
             changer.check(&gone, bucket.moves.as_ref())?;
             let record = change(Some(&bucket.record))?
                 .ok_or(Error::State { reason: "a bucket has a record" })?;
-            Ok(replaced(view, Some(Stored { record, ..Stored::of(bucket) }.encode())))
+            Ok(replaced(view, Some(BucketRecord { record, ..BucketRecord::of(bucket) }.encode())))
         });
         let changed = self.change_held(bucket_key(name), change, Some(changing)).await?;
         let version = changed.put.ok_or(Error::State { reason: "a bucket has a record" })?;

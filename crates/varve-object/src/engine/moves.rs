@@ -5,7 +5,8 @@ use std::sync::Arc;
 use varve_dataset::Move;
 
 use super::EngineStore;
-use super::buckets::{Entry, Stored, bucket_key, decode, replaced};
+use super::bucket_record::BucketRecord;
+use super::buckets::{Entry, bucket_key, decode, replaced};
 use super::gate::Gate;
 use crate::moving::check_left;
 use crate::{Bucket, ChangeKey, Error, MoveStep, Patience, Result};
@@ -79,7 +80,10 @@ impl EngineStore {
             let Some(version) = &view.newest else { return Err(Error::NoBucket { name: of }) };
             let bucket = decode(&of, version)?;
             step.check_at(&bucket)?;
-            Ok(replaced(view, Some(Stored { moves: step.after, ..Stored::of(bucket) }.encode())))
+            Ok(replaced(
+                view,
+                Some(BucketRecord { moves: step.after, ..BucketRecord::of(bucket) }.encode()),
+            ))
         });
         let changed = self.change_own(bucket_key(name), change).await?;
         let version = changed.put.ok_or(Error::State { reason: "a bucket has a record" })?;

@@ -1,0 +1,173 @@
+//! What is stored of a bucket: the attributes of the object `bucket/NAME` in the gateway's bucket.
+//!
+//! ```text
+//! 0         2       3          8        16
+//! | version | flags | reserved | bucket | move, if a flag says so | record
+//! ```
+//!
+//! A move is encoded as that of a volume. Without one a record is what it was before buckets moved.
+
+use bytes::Bytes;
+use varve_dataset::Move;
+use varve_stdx::{Reader, Writer};
+
+use crate::{Bucket, BucketId, BucketOptions};
+
+/// Version of the bytes.
+const VERSION: u16 = 1;
+
+const FLAG_PRIVATE: u8 = 1;
+const FLAG_MOVES: u8 = 2;
+
+/// Bytes before a move.
+const FIXED_LEN: usize = 16;
+
+/// What the record of a bucket holds beside its name and revision.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct BucketRecord {
+    /// Its identity.
+    pub id: BucketId,
+    /// What was fixed when it was made.
+    pub options: BucketOptions,
+    /// Where it is on its way between two pools.
+    pub moves: Option<Move>,
+    /// Owner and settings, as the layer above encodes them.
+    pub record: Bytes,
+}
+
+impl BucketRecord {
+    pub(super) fn of(bucket: Bucket) -> Self {
+        let Bucket { id, options, moves, record, .. } = bucket;
+        Self { id, options, moves, record }
+    }
+
+    /// Its bytes.
+    ///
+    /// # Panics
+    /// When the other side of a move is longer than a record may say; whoever makes a move checks it.
+    #[must_use]
+    pub fn encode(&self) -> Bytes {
+        let moves_len = self.moves.as_ref().map_or(0, Move::len);
+        let mut out = vec![0; FIXED_LEN + moves_len + self.record.len()];
+        let mut fields = Writer::new(&mut out);
+        fields.u16(VERSION);
+        let private = if self.options.private_copy { FLAG_PRIVATE } else { 0 };
+        let moves = if self.moves.is_some() { FLAG_MOVES } else { 0 };
+        fields.u8(private | moves);
+        fields.zeros(5);
+        fields.u64(self.id.0);
+        if let Some(moves) = &self.moves {
+            moves.encode(&mut fields);
+        }
+        fields.bytes(&self.record);
+        out.into()
+    }
+
+    /// What was encoded; none for anything else.
+    #[must_use]
+    pub fn decode(bytes: &Bytes) -> Option<Self> {
+        let mut fields = Reader::new(bytes);
+        if fields.u16().ok()? != VERSION {
+            return None;
+        }
+        let known = FLAG_PRIVATE | FLAG_MOVES;
+        let flags = fields.u8().ok().filter(|flags| flags & !known == 0)?;
+        if fields.array::<5>().ok()? != [0; 5] {
+            return None;
+        }
+        let id = BucketId(fields.u64().ok()?);
+        let options = BucketOptions { private_copy: flags & FLAG_PRIVATE != 0 };
+        let moves = match flags & FLAG_MOVES {
+            0 => None,
+            _ => Some(Move::decode(&mut fields).ok()?),
+        };
+        let at = FIXED_LEN + moves.as_ref().map_or(0, Move::len);
+        Some(Self { id, options, moves, record: bytes.slice(at..) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use varve_dataset::{MoveState, PEER_BYTES_MAX};
+
+    use super::*;
+
+    fn a_move() -> impl Strategy<Value = Option<Move>> {
+        let states = prop::sample::select(vec![
+            MoveState::Arriving,
+            MoveState::Leaving,
+            MoveState::Left,
+            MoveState::Arrived,
+        ]);
+        let peer = "[a-zü ]{0,170}";
+        prop::option::of((states, peer).prop_map(|(state, peer)| Move { state, peer }))
+    }
+
+    fn stored() -> impl Strategy<Value = BucketRecord> {
+        let record = prop::collection::vec(any::<u8>(), 0..200);
+        (any::<u64>(), any::<bool>(), a_move(), record).prop_map(
+            |(id, private_copy, moves, record)| BucketRecord {
+                id: BucketId(id),
+                options: BucketOptions { private_copy },
+                moves,
+                record: record.into(),
+            },
+        )
+    }
+
+    /// Whatever decodes is encoded to the very bytes it came from, and nothing panics.
+    fn same_or_refused(bytes: &Bytes) -> bool {
+        BucketRecord::decode(bytes).is_none_or(|decoded| decoded.encode() == *bytes)
+    }
+
+    proptest! {
+        #[test]
+        fn records_come_back(stored in stored()) {
+            let bytes = stored.encode();
+            prop_assert_eq!(BucketRecord::decode(&bytes), Some(stored));
+        }
+
+        #[test]
+        fn damaged_records_are_refused_or_are_others(stored in stored(), bit: prop::sample::Index, cut: prop::sample::Index) {
+            let bytes = stored.encode();
+            let mut flipped = bytes.to_vec();
+            let bit = bit.index(8 * flipped.len());
+            flipped[bit / 8] ^= 1 << (bit % 8);
+            prop_assert!(same_or_refused(&flipped.into()));
+            prop_assert!(same_or_refused(&bytes.slice(..cut.index(bytes.len()))));
+        }
+
+        #[test]
+        fn any_bytes_are_decoded_or_refused(head in prop::collection::vec(0_u8..5, 0..40), rest in prop::collection::vec(any::<u8>(), 0..40)) {
+            prop_assert!(same_or_refused(&[head, rest].concat().into()));
+        }
+    }
+
+    #[test]
+    fn a_bucket_that_does_not_move_is_stored_as_ever() {
+        for (private_copy, flags) in [(false, 0), (true, 1)] {
+            let options = BucketOptions { private_copy };
+            let record = Bytes::from_static(b"owner");
+            let stored = BucketRecord { id: BucketId(0x0102), options, moves: None, record };
+            let expected = [&[1, 0, flags, 0, 0, 0, 0, 0, 2, 1, 0, 0, 0, 0, 0, 0], &b"owner"[..]];
+            assert_eq!(&stored.encode()[..], expected.concat());
+        }
+    }
+
+    #[test]
+    fn a_move_stands_before_the_record() {
+        let moves = Some(Move { state: MoveState::Left, peer: "p".to_owned() });
+        let (options, record) = (BucketOptions::default(), Bytes::from_static(b"r"));
+        let bytes = BucketRecord { id: BucketId(9), options, moves, record }.encode();
+        assert_eq!(&bytes[2..3], [2]);
+        assert_eq!(&bytes[16..], [3, 1, 0, b'p', b'r']);
+        let mut long = bytes.to_vec();
+        long[17..19].copy_from_slice(&(PEER_BYTES_MAX as u16 + 1).to_le_bytes());
+        long.resize(2000, b'x');
+        assert!(BucketRecord::decode(&long.into()).is_none());
+        let mut unknown = bytes.to_vec();
+        unknown[2] = 4;
+        assert!(BucketRecord::decode(&unknown.into()).is_none());
+    }
+}
