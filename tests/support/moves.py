@@ -1,4 +1,4 @@
-"""Moves of volumes between two daemons: the command, what both sides say, and load that follows a volume."""
+"""Moves of volumes and buckets between two daemons: the command, what both sides say, and load that follows a volume."""
 
 import hashlib
 import http.client
@@ -32,13 +32,18 @@ def migrate(source, target, *arguments, expect=0):
 
 def volume(server, name):
     """The volume as the API has it, or None."""
-    status, answer = call(server, "GET", f"/v1/volumes/{name}")
+    return look(server, name)
+
+
+def look(server, name, noun="volume"):
+    """The volume or bucket as the API has it, or None."""
+    status, answer = call(server, "GET", f"/v1/{noun}s/{name}")
     return answer if status == 200 else None
 
 
-def writable(server, name):
-    """Whether the daemon takes writes to the volume."""
-    found = volume(server, name)
+def writable(server, name, noun="volume"):
+    """Whether the daemon takes writes to it."""
+    found = look(server, name, noun)
     return found is not None and found.get("moves", {"state": "arrived"})["state"] == "arrived"
 
 
@@ -100,11 +105,11 @@ def begin(source, target, *arguments):
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
 
-def behind_the_fence(context, source, target, action, name="v"):
+def behind_the_fence(context, source, target, action, name="v", noun="volume"):
     """Runs the command until the source refuses writes, then acts; whether it was in time."""
-    run = begin(source, target, "--volume", name)
+    run = begin(source, target, f"--{noun}", name)
     while run.poll() is None:
-        found = volume(source, name)
+        found = look(source, name, noun)
         if found is None or "moves" in found:
             break
     was_running = run.poll() is None
@@ -113,15 +118,15 @@ def behind_the_fence(context, source, target, action, name="v"):
     return was_running
 
 
-def move_on(context, source, target, name="v"):
+def move_on(context, source, target, name="v", noun="volume"):
     """Runs the command again until it succeeds; what it printed."""
     printed = ""
     for _ in range(5):
-        run = begin(source, target, "--volume", name)
+        run = begin(source, target, f"--{noun}", name)
         printed = run.communicate(timeout=600)[0]
         if run.returncode == 0:
             return printed
-        if f"the source has no volume {name}" in printed and writable(target, name):
+        if f"the source has no {noun} {name}" in printed and writable(target, name, noun):
             return printed  # The one that was killed had done all of it.
         time.sleep(0.5)
     raise Failure(f"it does not go on: {printed}")
