@@ -9,13 +9,17 @@ from . import case, server as servers
 
 REGION = "us-east-1"
 
+# The setting of a server that serves S3.
+LISTEN = {"s3.listen": '"127.0.0.1:0"'}
+
 
 class Gateway:
-    """S3 of one `varve serve`, which may be killed and started again; the address is another one then."""
+    """S3 of one `varve serve`, a `server` that is there or one of its own, which may be killed and started again; the address is another
+    one then."""
 
-    def __init__(self, context, settings=None, **options):
+    def __init__(self, context, settings=None, server=None, **options):
         self.context = context
-        self.server = servers.make(context, settings={"s3.listen": '"127.0.0.1:0"', **(settings or {})}, **options)
+        self.server = server or servers.make(context, settings={**LISTEN, **(settings or {})}, **options)
         if self.server.is_stand_in:
             raise case.Skip("a stand-in knows no objects")
         self.endpoint = None
