@@ -39,7 +39,11 @@ impl Pools {
     }
 
     fn migrate(&self, by: [Option<&str>; 2], more: &[&str]) -> Run {
-        self.migrate_between([&self.source, &self.target], by, &[&["--bucket", "box"], more].concat())
+        self.migrate_between(
+            [&self.source, &self.target],
+            by,
+            &[&["--bucket", "box"], more].concat(),
+        )
     }
 
     fn migrate_between(&self, homes: [&Home; 2], by: [Option<&str>; 2], more: &[&str]) -> Run {
@@ -102,7 +106,8 @@ const VERSIONED: &[u8] = b"<VersioningConfiguration xmlns=\"http://s3.amazonaws.
 
 const CORS: &[u8] = b"<CORSConfiguration><CORSRule><AllowedOrigin>http://a.example</AllowedOrigin><AllowedMethod>GET</AllowedMethod></CORSRule></CORSConfiguration>";
 
-const TAGS: &[u8] = b"<Tagging><TagSet><Tag><Key>kind</Key><Value>of blue</Value></Tag></TagSet></Tagging>";
+const TAGS: &[u8] =
+    b"<Tagging><TagSet><Tag><Key>kind</Key><Value>of blue</Value></Tag></TagSet></Tagging>";
 
 const RETENTION: &[u8] = b"<Retention><Mode>GOVERNANCE</Mode><RetainUntilDate>2060-01-01T00:00:00Z</RetainUntilDate></Retention>";
 
@@ -154,8 +159,16 @@ fn a_bucket_goes_over_as_it_is_and_comes_back() {
     ] {
         assert!(before[1].contains(what), "{what} is in {}", before[1]);
     }
-    let planned = pools.migrate_between([&pools.source, &pools.target], [None, None], &["--bucket", "locked", "--dry-run"]);
-    assert!(planned.stdout.starts_with("bucket locked: ") && planned.stdout.contains(" objects"), "{}", planned.stdout);
+    let planned = pools.migrate_between(
+        [&pools.source, &pools.target],
+        [None, None],
+        &["--bucket", "locked", "--dry-run"],
+    );
+    assert!(
+        planned.stdout.starts_with("bucket locked: ") && planned.stdout.contains(" objects"),
+        "{}",
+        planned.stdout
+    );
     let homes = [&pools.source, &pools.target];
     let both = ["--bucket", "box", "--bucket", "locked"];
     let json = pools.migrate_between(homes, [None, None], &[&both[..], &["--json"]].concat());
@@ -249,7 +262,11 @@ fn other_keys_and_uploads_under_way_refuse() {
     pools.s3.put("/box/upload", &format!("partNumber=2&uploadId={upload}"), b"more").ok();
     let run = pools.migrate([None, None], &["--drop-uploads"]);
     assert_eq!(run.code, 0, "{}", run.stderr);
-    assert!(run.stdout.contains("1 uploads in parts that were under way are lost"), "{}", run.stdout);
+    assert!(
+        run.stdout.contains("1 uploads in parts that were under way are lost"),
+        "{}",
+        run.stdout
+    );
     pools.assert_there();
     let stranger = Home::new();
     let _daemon = stranger.serve(&["--s3", "127.0.0.1:0"]);
@@ -264,7 +281,11 @@ fn other_keys_and_uploads_under_way_refuse() {
 #[test]
 fn what_cannot_be_moved_is_said_and_the_target_s_is_left_alone() {
     let pools = Pools::new();
-    let said = pools.migrate_between([&pools.source, &pools.target], [None, None], &["--bucket", "nowhere"]);
+    let said = pools.migrate_between(
+        [&pools.source, &pools.target],
+        [None, None],
+        &["--bucket", "nowhere"],
+    );
     assert!(said.refused(1).contains("the source has no bucket nowhere"));
     let other = S3::of_new_user(&pools.target, "bob");
     other.put("/box", "", b"").ok();
@@ -333,7 +354,11 @@ fn a_fence_that_a_run_left_is_given_back_before_the_rest_is_sent() {
         pools.s3 = pools.s3.at(&pools.source);
         pools.assert_fenced();
         let status = pools.migrate([None, None], &["--status"]);
-        assert!(status.stdout.contains("at the source: refuses changes, on its way to"), "{}", status.stdout);
+        assert!(
+            status.stdout.contains("at the source: refuses changes, on its way to"),
+            "{}",
+            status.stdout
+        );
         let run = pools.migrate([None, None], more);
         assert_eq!(run.code, 0, "{}", run.stderr);
         if more.is_empty() {

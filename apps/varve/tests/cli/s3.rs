@@ -92,11 +92,8 @@ impl S3 {
         let now = format!("{year:04}{month:02}{day:02}T{hour:02}{minute:02}{second:02}Z");
         let hash = hex(sha256(body));
         let sum = base64(sha256(body).as_ref());
-        let mut all: Vec<(&str, &str)> = vec![
-            ("host", &self.address),
-            ("x-amz-content-sha256", &hash),
-            ("x-amz-date", &now),
-        ];
+        let mut all: Vec<(&str, &str)> =
+            vec![("host", &self.address), ("x-amz-content-sha256", &hash), ("x-amz-date", &now)];
         if !body.is_empty() {
             all.push(("x-amz-checksum-sha256", &sum));
         }
@@ -171,7 +168,8 @@ impl S3 {
             let query = format!("partNumber={number}&uploadId={id}");
             let put = self.put(path, &query, &vec![*byte; *len]).ok();
             let etag = put.header("etag").unwrap().to_owned();
-            let _ = write!(all, "<Part><PartNumber>{number}</PartNumber><ETag>{etag}</ETag></Part>");
+            let _ =
+                write!(all, "<Part><PartNumber>{number}</PartNumber><ETag>{etag}</ETag></Part>");
         }
         if completes {
             let body = format!("<CompleteMultipartUpload>{all}</CompleteMultipartUpload>");
@@ -185,9 +183,16 @@ impl S3 {
     pub(crate) fn seen(&self, bucket: &str) -> String {
         let mut text = String::new();
         let path = format!("/{bucket}");
-        for what in
-            ["versioning", "policy", "cors", "lifecycle", "tagging", "object-lock", "acl", "encryption"]
-        {
+        for what in [
+            "versioning",
+            "policy",
+            "cors",
+            "lifecycle",
+            "tagging",
+            "object-lock",
+            "acl",
+            "encryption",
+        ] {
             let answer = self.get(&path, what);
             let _ = writeln!(text, "{what}: {} {}", answer.status, without_ids(&answer.text()));
         }
@@ -201,7 +206,8 @@ impl S3 {
             for what in ["tagging", "retention", "legal-hold"] {
                 let query = format!("{what}&{query}"); // Parameters are in order.
                 let answer = self.get(&object, &query);
-                let _ = writeln!(text, "  {what}: {} {}", answer.status, without_ids(&answer.text()));
+                let _ =
+                    writeln!(text, "  {what}: {} {}", answer.status, without_ids(&answer.text()));
             }
             for part in 1..=2 {
                 let answer = self.get(&object, &format!("partNumber={part}&{query}"));

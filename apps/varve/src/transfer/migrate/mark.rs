@@ -81,8 +81,14 @@ mod tests {
     fn what_was_kept_says_so_behind_its_last_snapshot() {
         let moves = |state, peer: &str| VolumeMove { state, peer: peer.to_owned() };
         let left = |peer: &str| moves(MoveState::Left, peer);
-        assert_eq!(last_of(WITH_SNAPSHOT, &left("pool 1 at x, by run 2, with snapshot ab")), Some("ab"));
-        assert_eq!(last_of(WITH_SNAPSHOT, &left("pool 1 at x, by run 2, with snapshot ab, kept")), Some("ab"));
+        assert_eq!(
+            last_of(WITH_SNAPSHOT, &left("pool 1 at x, by run 2, with snapshot ab")),
+            Some("ab")
+        );
+        assert_eq!(
+            last_of(WITH_SNAPSHOT, &left("pool 1 at x, by run 2, with snapshot ab, kept")),
+            Some("ab")
+        );
         assert_eq!(last_of(WITH_SNAPSHOT, &left("pool 1 at x, by run 2")), None);
         assert!(is_kept(&left("pool 1 at x, by run 2, with snapshot ab, kept")));
         assert!(!is_kept(&left("pool 1 at x, by run 2, with snapshot ab")));

@@ -32,8 +32,8 @@ use varve_access_admin::ListenAddress;
 
 use self::bucket::Buckets;
 use self::kind::{Item, Kind};
-pub(crate) use self::report::Outcome;
 use self::report::Moved;
+pub(crate) use self::report::Outcome;
 use self::side::{Run, Side};
 use self::volume::Volumes;
 use crate::client::Client;
@@ -135,9 +135,8 @@ pub(crate) fn migrate(plan: &MigratePlan) -> Result<Outcome> {
         names.notes.extend(users::take_along(&run)?);
     }
     let watch = Watch::start();
-    let (outcome, ended) = each(plan, &run, &names, |item| {
-        stage::migrate(item, plan.keep_source, &watch).map(Some)
-    });
+    let (outcome, ended) =
+        each(plan, &run, &names, |item| stage::migrate(item, plan.keep_source, &watch).map(Some));
     watch.end();
     match ended {
         Ok(()) => Ok(outcome),

@@ -234,7 +234,8 @@ mod tests {
     #[test]
     fn rounds_go_on_while_they_become_shorter() {
         use Next::{Last, LastThoughLong, Round};
-        let much = |seconds: &[u64]| after(&seconds.iter().map(|s| (false, *s)).collect::<Vec<_>>());
+        let much =
+            |seconds: &[u64]| after(&seconds.iter().map(|s| (false, *s)).collect::<Vec<_>>());
         assert_eq!(after(&[(true, 100)]), [Last], "little is sent at once");
         assert_eq!(much(&[1, 1]), [Round, Last], "the first one tells of no writes");
         assert_eq!(

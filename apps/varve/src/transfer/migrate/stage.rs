@@ -80,15 +80,16 @@ fn stage(item: Item<'_>, there: Option<&Seen>, here: Option<&Seen>) -> Result<St
     let words = item.words();
     let refuse = |what: String, hint: &str| Err(Failure::new(what).hint(hint));
     let is_same = mark::of_same(item)?.is_some();
-    let is_part =
-        here.and_then(|here| here.moves.as_ref()).is_some_and(|moves| is_given_up(moves));
+    let is_part = here.and_then(|here| here.moves.as_ref()).is_some_and(is_given_up);
     match (there, there.and_then(Seen::state), here.and_then(Seen::state)) {
         (None, _, Some(Arrived)) => Ok(Stage::Leftovers), // K3. It is from the source, or would move otherwise.
         (None, ..) => refuse(format!("the source has no {item}"), words.names),
         (_, Some(Left), _) if is_same => Ok(Stage::Left),
         (_, Some(Left), _) => Err(not_there(item)),
         (_, Some(Arriving | Arrived), _) => refuse(
-            format!("{item} came to the source, or is to, and the pool that it comes from has it still"),
+            format!(
+                "{item} came to the source, or is to, and the pool that it comes from has it still"
+            ),
             "finish that move first, or --cancel it",
         ),
         (_, Some(Leaving), _) if is_same => Ok(Stage::Arrived),
@@ -331,7 +332,8 @@ mod tests {
             ("f", moves(MoveState::Left, "x, kept")),
             ("g", moves(MoveState::Left, "x, kept")),
         ];
-        let there = there.map(|(name, moves)| Seen { name: name.to_owned(), moves, notes: Vec::new() });
+        let there =
+            there.map(|(name, moves)| Seen { name: name.to_owned(), moves, notes: Vec::new() });
         let marked = ["a", "c", "d", "g"].map(str::to_owned).to_vec();
         assert_eq!(movable(marked, &there), ["a", "b", "d", "e", "g"]);
     }

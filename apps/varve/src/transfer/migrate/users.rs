@@ -11,9 +11,8 @@ const PATH: &str = "/v1/users-and-keys";
 
 impl Side {
     fn users_and_keys(&self, after: Option<&str>) -> Result<UsersAndKeys> {
-        let after = after.map_or_else(String::new, |after| {
-            format!("?after={}", percent_encoded(after))
-        });
+        let after =
+            after.map_or_else(String::new, |after| format!("?after={}", percent_encoded(after)));
         self.client.page(&format!("{PATH}{after}"))
     }
 }
@@ -53,7 +52,10 @@ fn notes(all: &AddedUsersAndKeys) -> Vec<String> {
     let said = [
         ("users that were added at the target", &all.added_users),
         ("access keys that were added at the target", &all.added_keys),
-        ("users and access keys that are others at the target, and stay as they are there", &all.kept),
+        (
+            "users and access keys that are others at the target, and stay as they are there",
+            &all.kept,
+        ),
     ];
     let said = said.into_iter().filter(|(_, names)| !names.is_empty());
     said.map(|(what, names)| format!("{what}: {}", names.join(", "))).collect()

@@ -100,14 +100,10 @@ impl Kind for Volumes {
     fn kept(&self, item: Item<'_>) -> Result<String> {
         let last = item.run.source.snapshots(item.name)?.into_iter().rfind(is_internal);
         let last = last.map_or_else(|| format!("{}@…", item.name), |last| last.name);
-        Ok(format!(
-            "{last} is what it was: clone that, or delete the volume with --snapshots"
-        ))
+        Ok(format!("{last} is what it was: clone that, or delete the volume with --snapshots"))
     }
 
     fn without_target(&self, name: &str) -> String {
-        format!(
-            "`varve volume clone {name} NAME` at the source makes a volume that takes writes"
-        )
+        format!("`varve volume clone {name} NAME` at the source makes a volume that takes writes")
     }
 }

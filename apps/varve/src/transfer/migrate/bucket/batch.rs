@@ -19,6 +19,11 @@ const HEAD_BYTES_MAX: u64 = 768 << 10;
 /// What a change has in a head beside its key and attributes, at most.
 const CHANGE_BYTES_MAX: u64 = 320;
 
+/// Most changes of a request: those of one key are made one after another, each durable, while the daemon's time for the request runs.
+const CHANGES_MAX: usize = 256;
+
+const _: () = assert!(CHANGES_MAX <= bulk::CHANGES_MAX);
+
 /// Most staged bodies that wait for their versions.
 const STAGED_MAX: usize = 8;
 
@@ -93,7 +98,7 @@ impl<'a> Batch<'a> {
             Change::Small(version) => (in_head(version), small_bytes(version)),
         };
         let head = head as u64 + CHANGE_BYTES_MAX;
-        let is_full = self.changes.len() >= bulk::CHANGES_MAX
+        let is_full = self.changes.len() >= CHANGES_MAX
             || self.head_bytes + head > HEAD_BYTES_MAX
             || self.wanted_bytes + wanted > bulk::BODIES_BYTES_MAX;
         if is_full {

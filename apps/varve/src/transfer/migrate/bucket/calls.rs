@@ -144,9 +144,8 @@ impl Side {
 
     /// What changed since a token was given.
     pub(super) fn changes(&self, name: &str, since: Option<&str>) -> Result<BucketChanges> {
-        let since = since.map_or_else(String::new, |since| {
-            format!("?since={}", percent_encoded(since))
-        });
+        let since =
+            since.map_or_else(String::new, |since| format!("?since={}", percent_encoded(since)));
         self.client.page(&format!("{}/changes{since}", bucket_path(name)))
     }
 

@@ -23,8 +23,11 @@ const CARRIERS: usize = 3;
 /// Batches that wait for one of them.
 const WAITING_MAX: usize = 2;
 
-/// Most keys of a batch.
+/// Most keys of a batch of which it is known what to do.
 const KEYS_MAX: usize = 256;
+
+/// Most keys of a batch that are to be looked at, which takes two requests each: few, so that all threads have some behind the fence.
+const LOOKED_AT_MAX: usize = 16;
 
 /// A batch is no longer filled when the bodies that it names have so many bytes.
 const FULL_BYTES: u64 = 8 << 20;
@@ -209,11 +212,15 @@ impl<'a> Carrying<'a> {
 impl Filling<'_> {
     /// Hands something over; waits while there is enough to do.
     pub(super) fn add(&mut self, work: Work) -> Result<()> {
-        if let Work::Difference(found) = &work {
-            self.batch_bytes += found.sent.iter().map(|version| version.size).sum::<u64>();
-        }
+        let keys_max = match &work {
+            Work::Difference(found) => {
+                self.batch_bytes += found.sent.iter().map(|version| version.size).sum::<u64>();
+                KEYS_MAX
+            }
+            Work::Key(_) => LOOKED_AT_MAX,
+        };
         self.batch.push(work);
-        if self.batch.len() >= KEYS_MAX || self.batch_bytes >= FULL_BYTES {
+        if self.batch.len() >= keys_max || self.batch_bytes >= FULL_BYTES {
             return self.flush();
         }
         Ok(())

@@ -55,7 +55,7 @@ impl Sender for Rounds<'_> {
         let began = Instant::now();
         self.whole(false, moved)?;
         self.later_rounds(began.elapsed(), moved)?;
-        self.check_uploads()
+        self.check_uploads(run.source.settings(name)?.uploads)
     }
 
     fn fence(&self) -> Result<()> {
@@ -77,8 +77,8 @@ impl Sender for Rounds<'_> {
     fn last_round(&mut self, moved: &mut Moved) -> Result<()> {
         let Item { run, name, .. } = self.item;
         self.round(true, moved)?;
-        self.check_uploads()?;
         let settings = run.source.settings(name)?;
+        self.check_uploads(settings.uploads)?;
         if settings.uploads > 0 {
             let note = format!(
                 "{} uploads in parts that were under way are lost: their clients begin anew",
@@ -158,9 +158,8 @@ impl<'a> Rounds<'a> {
         keys.extend(changes.keys);
         let round = Round { is_whole: false, keys: keys.len() };
         let carrying = Carrying::new(run, name, self.watch, is_fenced);
-        let carried = carrying.carry(|filling| {
-            keys.into_iter().try_for_each(|key| filling.add(Work::Key(key)))
-        })?;
+        let carried = carrying
+            .carry(|filling| keys.into_iter().try_for_each(|key| filling.add(Work::Key(key))))?;
         self.take(carried, moved);
         Ok(round)
     }
@@ -171,15 +170,13 @@ impl<'a> Rounds<'a> {
         let carrying = Carrying::new(run, name, self.watch, is_fenced);
         let (there, here) = (Listing::new(&run.source, name), Listing::new(&run.target, name));
         let carried = carrying.carry(|filling| {
-            compare(there, here, |found| {
-                match found {
-                    Some(found) => {
-                        let sent = found.sent.iter().map(|version| version.size).sum();
-                        self.watch.expect_bytes(sent);
-                        filling.add(Work::Difference(found))
-                    }
-                    None => filling.go_on(),
+            compare(there, here, |found| match found {
+                Some(found) => {
+                    let sent = found.sent.iter().map(|version| version.size).sum();
+                    self.watch.expect_bytes(sent);
+                    filling.add(Work::Difference(found))
                 }
+                None => filling.go_on(),
             })
         })?;
         let keys = carried.keys + carried.restless.len() as u64;
@@ -194,8 +191,7 @@ impl<'a> Rounds<'a> {
     }
 
     /// Uploads are lost that the user does not know of.
-    fn check_uploads(&self) -> Result<()> {
-        let uploads = self.item.run.source.settings(self.item.name)?.uploads;
+    fn check_uploads(&self, uploads: u64) -> Result<()> {
         match uploads > 0 && !self.drop_uploads {
             true => Err(Failure::new(format!(
                 "{uploads} uploads in parts are under way in {}, which are not moved",
