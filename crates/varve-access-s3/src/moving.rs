@@ -190,3 +190,6 @@ pub(crate) async fn tidy(inner: &Inner) {
     inner.staged.drop_idle();
     inner.noting.end_idle(&*inner.store).await;
 }
+
+#[cfg(test)]
+mod tests;
