@@ -19,6 +19,9 @@ const POLICY: &str = r#"{"Statement": [{"Effect": "Allow", "Principal": "*", "Ac
 
 const RUN: &str = "a pool, by run 1";
 
+/// Longest attributes that are taken.
+const ATTRIBUTES_LEN: usize = 128 << 10;
+
 async fn gateway(key: u8) -> Gateway {
     let store = Arc::new(MemoryStore::default());
     let opened = Gateway::open(store, MasterKey::of([key; 32]), Options::default()).await;
@@ -242,9 +245,6 @@ async fn what_this_version_cannot_read_does_not_come() {
         assert!(matches!(target.create_arriving(new).await, Err(Error::Invalid { .. })));
     }
 }
-
-/// Longest attributes that are taken.
-const ATTRIBUTES_LEN: usize = 128 << 10;
 
 #[tokio::test]
 async fn a_long_body_comes_in_pieces_and_is_taken_once() {
