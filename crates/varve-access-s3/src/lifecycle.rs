@@ -1,8 +1,8 @@
 //! Lifecycle rules: checking what clients put, telling when an object ends, and the pass that ends them.
 //!
 //! - L1: a pass deletes only what it has looked at: the step that deletes compares the version's order again.
-//! - L3: a bucket that leaves, left or arrives is let alone.
 //! - L2: locks hold against rules: what is locked is passed over.
+//! - L3: a bucket that leaves, left or arrives is let alone.
 
 use std::time::Duration;
 

@@ -33,6 +33,9 @@ const WITH_BUCKET: &str = ", with bucket ";
 /// How long changes that are under way are waited for.
 const WAIT_MAX: Duration = Duration::from_secs(10);
 
+/// Longest record of a bucket, in bytes.
+const RECORD_BYTES_MAX: usize = 1 << 20;
+
 /// Uploads counted.
 const UPLOADS_MAX: usize = 1000;
 
@@ -182,11 +185,11 @@ fn check_record(name: &str, record: &Bytes) -> Result<()> {
     BucketView::parse(bucket).map(drop).map_err(|error| Error::Invalid { what: what(error) })
 }
 
-/// Longest record of a bucket, in bytes.
-const RECORD_BYTES_MAX: usize = 1 << 20;
-
 /// Lets go of what nobody asked for in a long time.
 pub(crate) async fn tidy(inner: &Inner) {
     inner.staged.drop_idle();
     inner.noting.end_idle(&*inner.store).await;
 }
+
+#[cfg(test)]
+mod tests;

@@ -9,9 +9,9 @@
 //! E1. A bucket exists from the moment its object in the gateway's bucket is durable until that is gone. A stream of a bucket that has no
 //!     such object is cleared by the next opening, unless it holds versions (E2).
 //! E2. A bucket is deleted only while its shelves take no changes and hold no version.
+//! E3. What a caller began goes on to its end when the caller leaves.
 //! E4. A bucket on its way between two pools takes no changes but those that its [`gate`] lets through; its record is changed by one step at a
 //!     time, which compares it.
-//! E3. What a caller began goes on to its end when the caller leaves.
 
 mod body;
 mod bucket_record;

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::stream::{self, StreamExt};
+use varve_dataset::Move;
 
 use crate::error::{Error, Result};
 use crate::listing::{ListPage, ListQuery, Lister, Step};
@@ -18,7 +19,6 @@ use crate::store::{
     Found, KeyView, MoveStep, NewBody, ObjectStore, Part, PartRef, Patience, RecordTable,
     SMALL_BODY_MAX, Select, StagedBody, Upload, UploadId, Usage, Version, Watch,
 };
-use varve_dataset::Move;
 
 /// Buckets, objects and records in memory.
 #[derive(Debug, Default)]

@@ -3,6 +3,7 @@
 
 mod peer;
 
+mod bucket_moves;
 mod hostile_peers;
 mod objects;
 mod openapi;

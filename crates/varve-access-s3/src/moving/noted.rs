@@ -46,7 +46,7 @@ pub(crate) struct Noting {
 }
 
 /// A noting.
-struct Notes {
+pub(super) struct Notes {
     id: String,
     /// Guards what is noted, for moments.
     now: Mutex<Noted>,
@@ -83,6 +83,11 @@ impl Notes {
 
     fn now(&self) -> MutexGuard<'_, Noted> {
         self.now.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells it of a change.
+    pub(super) fn note(&self, key: Option<&str>) {
+        self.now().note(key);
     }
 
     fn token(&self, count: u64) -> String {
@@ -156,7 +161,7 @@ impl Noting {
         self.all.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn of(&self, bucket: BucketId) -> Option<Arc<Notes>> {
+    pub(super) fn of(&self, bucket: BucketId) -> Option<Arc<Notes>> {
         self.all().get(&bucket).cloned()
     }
 
@@ -206,7 +211,7 @@ impl Gateway {
         }
         let notes = Notes::new();
         let watching = Arc::clone(&notes);
-        let watch = Arc::new(move |key: Option<&str>| watching.now().note(key)); // N1
+        let watch = Arc::new(move |key: Option<&str>| watching.note(key)); // N1
         store.watch(bucket, Some(watch)).await?;
         let token = notes.token(0);
         if let Some(ended) = noting.enter(bucket, notes) {

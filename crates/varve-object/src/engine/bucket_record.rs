@@ -89,7 +89,7 @@ impl BucketRecord {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use varve_dataset::{MoveState, PEER_BYTES_MAX};
+    use varve_dataset::MoveState;
 
     use super::*;
 
@@ -163,7 +163,7 @@ mod tests {
         assert_eq!(&bytes[2..3], [2]);
         assert_eq!(&bytes[16..], [3, 1, 0, b'p', b'r']);
         let mut long = bytes.to_vec();
-        long[17..19].copy_from_slice(&(PEER_BYTES_MAX as u16 + 1).to_le_bytes());
+        long[17..19].copy_from_slice(&513_u16.to_le_bytes());
         long.resize(2000, b'x');
         assert!(BucketRecord::decode(&long.into()).is_none());
         let mut unknown = bytes.to_vec();

@@ -21,6 +21,9 @@ use crate::rig::{Life, Rig};
 
 const LANE: u64 = 16 << 20;
 
+/// Clients of a key wait for each other: while many do, some are always under way for longer than a step takes.
+const CLIENTS: usize = 24;
+
 fn moves(state: MoveState, run: &str) -> Move {
     Move { state, peer: format!("another pool, by run {run}") }
 }
@@ -99,8 +102,18 @@ async fn refuses_all(life: &Life, bucket: BucketId, upload: UploadId) {
 
 /// Keys with the orders of their versions, the newest first.
 async fn listed(store: &dyn ObjectStore, bucket: BucketId) -> BTreeMap<String, Vec<u64>> {
+    listed_of(store, bucket, "").await
+}
+
+/// The same, of keys that begin so.
+async fn listed_of(
+    store: &dyn ObjectStore,
+    bucket: BucketId,
+    prefix: &str,
+) -> BTreeMap<String, Vec<u64>> {
     let mut all: BTreeMap<String, Vec<u64>> = BTreeMap::new();
-    let mut query = ListQuery { limit: 1000, versions: true, ..ListQuery::default() };
+    let prefix = prefix.to_owned();
+    let mut query = ListQuery { prefix, limit: 1000, versions: true, ..ListQuery::default() };
     loop {
         let page = store.list(bucket, &query).await.expect("works");
         for item in &page.items {
@@ -253,7 +266,7 @@ fn a_run_that_lost_the_bucket_changes_nothing() {
     });
 }
 
-/// Clients of one bucket, each with keys of its own, until they are refused. What was acknowledged: the last order by key.
+/// Clients of one bucket, which change the same few keys, one after another, until they are refused. What was acknowledged: the last order by key.
 struct Clients {
     life: Life,
     bucket: BucketId,
@@ -262,9 +275,9 @@ struct Clients {
 }
 
 impl Clients {
-    async fn run(self: Rc<Self>, number: usize, mut rng: Rng) {
+    async fn run(self: Rc<Self>, mut rng: Rng) {
         loop {
-            let key = format!("{number}/{}", rng.below(4));
+            let key = format!("key {}", rng.below(3));
             let change: ChangeKey = if rng.chance(1, 4) {
                 Box::new(|view| {
                     let replace = view.newest.as_ref();
@@ -278,7 +291,9 @@ impl Clients {
                 self.life.store.change_key(self.bucket, &key, None, small(3000), change).await;
             match changed {
                 Ok(Change { put: Some(put), .. }) => {
-                    self.acknowledged.borrow_mut().insert(key, put.order);
+                    let mut acknowledged = self.acknowledged.borrow_mut();
+                    let last = acknowledged.entry(key).or_default();
+                    *last = put.order.max(*last);
                 }
                 Ok(_) => {}
                 Err(Error::Moves { .. } | Error::Unavailable { .. }) => break,
@@ -291,7 +306,7 @@ impl Clients {
 
 #[test]
 fn none_is_under_way_once_it_leaves_and_all_that_was_acknowledged_is_there() {
-    for seed in 0..12 {
+    for seed in 0..6 {
         let mut rig = Rig::new(LANE);
         let (bucket, fenced) = rig.live(async move |life: Life| {
             let mut rng = Rng::new(seed);
@@ -300,11 +315,11 @@ fn none_is_under_way_once_it_leaves_and_all_that_was_acknowledged_is_there() {
                 life,
                 bucket,
                 acknowledged: RefCell::default(),
-                under_way: Cell::new(6),
+                under_way: Cell::new(CLIENTS),
             });
             let reactor = clients.life.reactor.clone();
-            for number in 0..6 {
-                let client = Rc::clone(&clients).run(number, Rng::new(seed * 100 + number as u64));
+            for number in 0..CLIENTS {
+                let client = Rc::clone(&clients).run(Rng::new(seed * 100 + number as u64));
                 reactor.spawn(client);
             }
             reactor.sleep(1_000_000 * (1 + rng.below(40))).await;
@@ -313,7 +328,8 @@ fn none_is_under_way_once_it_leaves_and_all_that_was_acknowledged_is_there() {
             let fenced = listed(&clients.life.store, bucket).await;
             reactor.sleep(1_000_000_000).await;
             assert_eq!(clients.under_way.get(), 0, "all were refused");
-            assert_eq!(listed(&clients.life.store, bucket).await, fenced, "seed {seed}");
+            let later = listed(&clients.life.store, bucket).await;
+            assert!(later == fenced, "seed {seed}: it changed after the answer");
             for (key, order) in clients.acknowledged.borrow().iter() {
                 assert!(fenced[key].contains(order), "seed {seed}: {order} of {key}");
             }
@@ -321,7 +337,8 @@ fn none_is_under_way_once_it_leaves_and_all_that_was_acknowledged_is_there() {
             (bucket, fenced)
         });
         rig.live(async move |life: Life| {
-            assert_eq!(listed(&life.store, bucket).await, fenced, "seed {seed}, after a crash");
+            let later = listed(&life.store, bucket).await;
+            assert!(later == fenced, "seed {seed}: a crash changed it");
         });
     }
 }
@@ -330,11 +347,11 @@ fn none_is_under_way_once_it_leaves_and_all_that_was_acknowledged_is_there() {
 fn a_step_that_does_not_wait_for_changes_is_not_taken() {
     Rig::new(LANE).live(async |life: Life| {
         let bucket = made(&life.store, "b").await;
-        let (acknowledged, under_way) = (RefCell::default(), Cell::new(6));
+        let (acknowledged, under_way) = (RefCell::default(), Cell::new(CLIENTS));
         let clients = Rc::new(Clients { life, bucket, acknowledged, under_way });
         let (reactor, store) = (clients.life.reactor.clone(), &clients.life.store);
-        for number in 0..6 {
-            reactor.spawn(Rc::clone(&clients).run(number, Rng::new(number as u64)));
+        for number in 0..CLIENTS {
+            reactor.spawn(Rc::clone(&clients).run(Rng::new(number as u64)));
         }
         reactor.sleep(2_000_000).await;
         let at_once = futures_util::future::ready(()).boxed();
@@ -344,8 +361,8 @@ fn a_step_that_does_not_wait_for_changes_is_not_taken() {
         assert_eq!(store.bucket("b").await.expect("works").moves, None);
         let before = listed(store, bucket).await;
         reactor.sleep(50_000_000).await;
-        assert_eq!(clients.under_way.get(), 6, "nobody was refused");
-        assert_ne!(listed(store, bucket).await, before, "changes go on");
+        assert_eq!(clients.under_way.get(), CLIENTS, "nobody was refused");
+        assert!(listed(store, bucket).await != before, "changes go on");
         store.move_bucket("b", fence, endless()).await.expect("they end");
     });
 }
@@ -382,6 +399,9 @@ fn a_bucket_that_left_goes_in_steps_and_leaves_nothing() {
         assert!((1..301).contains(&after_one), "{after_one} are left");
         let there: usize = listed(store, bucket).await.values().map(Vec::len).sum();
         assert_eq!(there as u64, after_one);
+        life.rest().await;
+        let (blocks, _) = life.left(bucket.0).await; // Looks whether each belongs to something.
+        assert!(blocks > 0);
         (bucket, left)
     });
     rig.live(async move |life: Life| {
@@ -424,16 +444,16 @@ impl Told {
 
 #[test]
 fn whoever_copies_what_is_told_has_everything_in_the_end() {
-    for seed in 0..8 {
+    for seed in 0..4 {
         Rig::new(LANE).live(async move |life: Life| {
             let bucket = made(&life.store, "b").await;
             put(&life.store, bucket, "before").await.expect("works");
-            let under_way = Cell::new(5);
+            let under_way = Cell::new(CLIENTS);
             let acknowledged = RefCell::default();
             let clients = Rc::new(Clients { life, bucket, acknowledged, under_way });
             let reactor = clients.life.reactor.clone();
-            for number in 0..5 {
-                let client = Rc::clone(&clients).run(number, Rng::new(seed * 100 + number as u64));
+            for number in 0..CLIENTS {
+                let client = Rc::clone(&clients).run(Rng::new(seed * 100 + number as u64));
                 reactor.spawn(client);
             }
             reactor.sleep(3_000_000).await;
@@ -448,23 +468,13 @@ fn whoever_copies_what_is_told_has_everything_in_the_end() {
                     store.move_bucket("b", fence, endless()).await.expect("works");
                 }
                 for key in told.take() {
-                    let query = ListQuery {
-                        prefix: key.clone(),
-                        limit: 1000,
-                        versions: true,
-                        ..ListQuery::default()
-                    };
-                    let page = store.list(bucket, &query).await.expect("works");
-                    let orders = page.items.iter().filter_map(|item| match item {
-                        Item::Version { version, .. } => Some(version.order),
-                        Item::Group(_) => None,
-                    });
-                    copy.insert(key, orders.collect());
+                    copy.extend(listed_of(store, bucket, &key).await);
                 }
                 reactor.sleep(1_000_000 * rng.below(3)).await;
             }
-            assert_eq!(copy, listed(store, bucket).await, "seed {seed}");
-            assert!(copy.len() > 5, "seed {seed}: nothing was written");
+            let there = listed(store, bucket).await;
+            assert!(copy == there, "seed {seed}: the copy is not what is there");
+            assert!(copy.len() > 3, "seed {seed}: nothing was written");
         });
     }
 }
