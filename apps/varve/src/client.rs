@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use http_body_util::{BodyExt, Full, Limited};
-use hyper::body::Bytes;
+use hyper::body::{Body, Bytes};
 use hyper::client::conn::http1;
 use hyper::{Method, Request, StatusCode, header};
 use hyper_util::rt::TokioIo;
@@ -234,9 +234,16 @@ impl Client {
             let answer = sender.send_request(request).await.map_err(|e| self.broken(&e))?;
             let status = answer.status();
             let asks_again = answer.headers().contains_key(header::RETRY_AFTER);
-            let body = Limited::new(answer.into_body(), ANSWER_BYTES_MAX);
-            let bytes = body.collect().await.map_err(|e| self.broken(&*e))?.to_bytes();
-            Ok(Answered { status, asks_again, bytes })
+            let mut body = Limited::new(answer.into_body(), ANSWER_BYTES_MAX);
+            // Put together as it comes: a long answer is not held twice.
+            let expected = usize::try_from(body.size_hint().lower()).unwrap_or(0);
+            let mut bytes = Vec::with_capacity(expected.min(ANSWER_BYTES_MAX));
+            while let Some(frame) = body.frame().await {
+                if let Ok(data) = frame.map_err(|e| self.broken(&*e))?.into_data() {
+                    bytes.extend_from_slice(&data);
+                }
+            }
+            Ok(Answered { status, asks_again, bytes: bytes.into() })
         };
         tokio::pin!(answer);
         // The connection does the I/O; it may end first when the daemon closes right after its answer.

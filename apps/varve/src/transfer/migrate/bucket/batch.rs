@@ -10,6 +10,11 @@ use super::carry::Carrying;
 use super::listing::Difference;
 use crate::failure::{Failure, Result};
 
+/// Most bytes of bodies in a request, or of a piece of a long one: memory is that of a few of them for each thread.
+pub(super) const PIECE_BYTES: u64 = 4 << 20;
+
+const _: () = assert!(PIECE_BYTES <= bulk::BODIES_BYTES_MAX);
+
 /// What a stored body may have more than its object: so much more is asked for, and what is longer yet is staged.
 const SEAL_BYTES_MAX: u64 = 256;
 
@@ -80,7 +85,7 @@ impl<'a> Batch<'a> {
 
     /// Stages a body. One that takes long lets none wait: they would be dropped.
     fn add_long(&mut self, version: StoredVersion) -> Result<()> {
-        let is_longest = version.size > bulk::BODIES_BYTES_MAX;
+        let is_longest = version.size > PIECE_BYTES;
         if is_longest {
             self.send()?;
         }
@@ -100,7 +105,7 @@ impl<'a> Batch<'a> {
         let head = head as u64 + CHANGE_BYTES_MAX;
         let is_full = self.changes.len() >= CHANGES_MAX
             || self.head_bytes + head > HEAD_BYTES_MAX
-            || self.wanted_bytes + wanted > bulk::BODIES_BYTES_MAX;
+            || self.wanted_bytes + wanted > PIECE_BYTES;
         if is_full {
             self.send()?;
         }
@@ -176,7 +181,7 @@ impl<'a> Batch<'a> {
             let (part, bytes) = match next.take() {
                 Some(first) => first,
                 None => {
-                    let parts = vec![wanted(version, offset, bulk::BODIES_BYTES_MAX)];
+                    let parts = vec![wanted(version, offset, PIECE_BYTES)];
                     let mut read = run.source.read_parts(bucket, parts)?;
                     read.pop().expect("as many came as were asked for")
                 }

@@ -1,17 +1,18 @@
 //! Carries versions from the source to the target: a few threads, each with one batch of small bodies, or one piece of a long one, at a time.
 //!
-//! Memory: a thread holds an answer of at most 8 MiB, twice while it is put together, and what it makes of it; with the pages that are compared
-//! and the batches that wait it is below 64 MiB.
+//! Memory: a thread holds bodies of at most 4 MiB as they came, and the request that they go into; with the pages that are compared and the
+//! batches that wait it is below 64 MiB, but for a key with very many versions, which are compared as a whole.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use varve_types::ErrorKind;
 
-use super::batch::Batch;
+use super::batch::{Batch, PIECE_BYTES};
 use super::listing::{Difference, difference, versions_of};
 use crate::failure::{Failure, Result};
 use crate::transfer::migrate::side::Run;
@@ -29,11 +30,11 @@ const KEYS_MAX: usize = 256;
 /// Most keys of a batch that are to be looked at, which takes two requests each: few, so that all threads have some behind the fence.
 const LOOKED_AT_MAX: usize = 16;
 
-/// A batch is no longer filled when the bodies that it names have so many bytes.
-const FULL_BYTES: u64 = 8 << 20;
-
 /// How often a key is looked at whose versions change before they are read.
 const LOOKS_MAX: u32 = 3;
+
+/// How often the source is asked while something is carried: it notes changes for somebody who asks every 10 minutes.
+const ASK_EVERY: Duration = Duration::from_secs(60);
 
 /// What to carry.
 pub(super) enum Work {
@@ -48,8 +49,10 @@ pub(super) struct Carrying<'a> {
     pub(super) run: &'a Run,
     pub(super) bucket: &'a str,
     pub(super) watch: &'a Watch,
-    /// Nothing changes at the source any more.
-    pub(super) is_fenced: bool,
+    /// What the source was last asked for changes with; absent behind the fence, where nothing changes any more.
+    pub(super) token: Option<&'a str>,
+    /// When it was.
+    asked: Mutex<Instant>,
     sent_bytes: AtomicU64,
     sent_keys: AtomicU64,
     /// One of the threads failed.
@@ -80,12 +83,18 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl<'a> Carrying<'a> {
-    pub(super) fn new(run: &'a Run, bucket: &'a str, watch: &'a Watch, is_fenced: bool) -> Self {
+    pub(super) fn new(
+        run: &'a Run,
+        bucket: &'a str,
+        watch: &'a Watch,
+        token: Option<&'a str>,
+    ) -> Self {
         Self {
             run,
             bucket,
             watch,
-            is_fenced,
+            token,
+            asked: Mutex::new(Instant::now()),
             sent_bytes: AtomicU64::new(0),
             sent_keys: AtomicU64::new(0),
             failed: AtomicBool::new(false),
@@ -142,8 +151,15 @@ impl<'a> Carrying<'a> {
         }
     }
 
-    /// Refuses to go on when the user wants to end.
+    /// Refuses to go on when the user wants to end. Called before each request that takes long, so it also asks for changes now and then.
     pub(super) fn stopped(&self) -> Result<()> {
+        if let (Some(token), Ok(mut asked)) = (self.token, self.asked.try_lock())
+            && asked.elapsed() > ASK_EVERY
+        {
+            *asked = Instant::now();
+            // With the same token it tells the same again. Should it fail, all is compared in the next round.
+            let _ = self.run.source.changes(self.bucket, Some(token));
+        }
         match self.watch.is_stopped() {
             false => Ok(()),
             true => Err(Failure::new(format!("interrupted while bucket {} was sent", self.bucket))
@@ -194,7 +210,7 @@ impl<'a> Carrying<'a> {
             let mut batch = Batch::new(self);
             match batch.add(found).and_then(|()| batch.send()) {
                 Err(failure) if failure.is(ErrorKind::NotFound) => {
-                    if self.is_fenced && look == LOOKS_MAX {
+                    if self.token.is_none() && look == LOOKS_MAX {
                         return Err(failure);
                     }
                 }
@@ -220,7 +236,7 @@ impl Filling<'_> {
             Work::Key(_) => LOOKED_AT_MAX,
         };
         self.batch.push(work);
-        if self.batch.len() >= keys_max || self.batch_bytes >= FULL_BYTES {
+        if self.batch.len() >= keys_max || self.batch_bytes >= PIECE_BYTES {
             return self.flush();
         }
         Ok(())

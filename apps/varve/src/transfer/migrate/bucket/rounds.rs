@@ -157,7 +157,8 @@ impl<'a> Rounds<'a> {
         let mut keys = std::mem::take(&mut self.restless);
         keys.extend(changes.keys);
         let round = Round { is_whole: false, keys: keys.len() };
-        let carrying = Carrying::new(run, name, self.watch, is_fenced);
+        let token = (!is_fenced).then_some(self.token.as_str());
+        let carrying = Carrying::new(run, name, self.watch, token);
         let carried = carrying
             .carry(|filling| keys.into_iter().try_for_each(|key| filling.add(Work::Key(key))))?;
         self.take(carried, moved);
@@ -167,7 +168,8 @@ impl<'a> Rounds<'a> {
     /// Compares all keys and sends those that differ; how many.
     fn whole(&mut self, is_fenced: bool, moved: &mut Moved) -> Result<u64> {
         let Item { run, name, .. } = self.item;
-        let carrying = Carrying::new(run, name, self.watch, is_fenced);
+        let token = (!is_fenced).then_some(self.token.as_str());
+        let carrying = Carrying::new(run, name, self.watch, token);
         let (there, here) = (Listing::new(&run.source, name), Listing::new(&run.target, name));
         let carried = carrying.carry(|filling| {
             compare(there, here, |found| match found {
