@@ -37,6 +37,8 @@ pub(super) struct Words {
     pub(super) another_there: &'static str,
     /// What to do about one of that name at the target.
     pub(super) another_here: &'static str,
+    /// What keeps one that left from being deleted.
+    pub(super) in_the_way: &'static str,
     /// What to do with what left and is not at the target.
     pub(super) only_there: &'static str,
 }

@@ -38,6 +38,7 @@ use self::side::{Run, Side};
 use self::volume::Volumes;
 use crate::client::Client;
 use crate::failure::{Failure, Result};
+use crate::transfer::nbd::listener;
 use crate::watch::Watch;
 
 /// What to move, and how.
@@ -63,15 +64,29 @@ struct Names {
     notes: Vec<String>,
 }
 
+impl Names {
+    /// No bucket can be moved.
+    fn leave_buckets(&mut self, failure: &Failure) {
+        self.buckets.clear();
+        let hint = failure.advice().map_or_else(String::new, |hint| format!("; {hint}"));
+        self.notes.push(format!("no bucket can be moved: {}{hint}", failure.what()));
+    }
+}
+
 impl MigratePlan {
     fn is_all(&self) -> bool {
         self.volumes.is_empty() && self.buckets.is_empty()
     }
 
     fn run(&self) -> Result<Run> {
-        let has_volumes = self.is_all() || !self.volumes.is_empty();
-        let source = Side::open(&self.source, self.source_nbd.as_ref(), has_volumes)?;
-        let target = Side::open(&self.target, self.target_nbd.as_ref(), has_volumes)?;
+        let nbd = |client, named: &Option<ListenAddress>| match named {
+            None if !self.volumes.is_empty() => listener(client).map(Some),
+            // Who needs it is told why there is none.
+            None if self.is_all() => Ok(listener(client).ok()),
+            named => Ok(named.clone()),
+        };
+        let source = Side::open(&self.source, nbd(&self.source, &self.source_nbd)?)?;
+        let target = Side::open(&self.target, nbd(&self.target, &self.target_nbd)?)?;
         if source.pool == target.pool {
             return Err(Failure::misuse(format!("both daemons serve pool {}", source.pool))
                 .hint("name the daemon of another pool with --to"));
@@ -99,10 +114,13 @@ impl MigratePlan {
         names.volumes = all(&Volumes)?;
         match (run.source.serves_s3()?, run.target.serves_s3()?) {
             (true, true) => names.buckets = all(&self.kind())?,
-            (true, false) => names.notes.push(
-                "buckets were left alone: the target does not serve S3 (`s3.listen`)".to_owned(),
-            ),
-            (false, _) => {}
+            (false, false) => {}
+            (source, _) => {
+                let who = if source { "target" } else { "source" };
+                let note =
+                    format!("buckets were left alone: the {who} does not serve S3 (`s3.listen`)");
+                names.notes.push(note);
+            }
         }
         Ok(names)
     }
@@ -132,6 +150,12 @@ pub(crate) fn migrate(plan: &MigratePlan) -> Result<Outcome> {
     let run = plan.run()?;
     let mut names = plan.names(&run, |kind| stage::names(&run, kind))?;
     if !names.buckets.is_empty() {
+        match users::check(&run) {
+            Err(failure) if plan.is_all() => names.leave_buckets(&failure),
+            checked => checked?,
+        }
+    }
+    if !names.buckets.is_empty() {
         names.notes.extend(users::take_along(&run)?);
     }
     let watch = Watch::start();
@@ -151,7 +175,7 @@ pub(crate) fn plan(plan: &MigratePlan) -> Result<Outcome> {
     if !names.buckets.is_empty()
         && let Err(failure) = users::check(&run)
     {
-        names.notes.push(format!("no bucket can be moved: {}", failure.what()));
+        names.leave_buckets(&failure);
     }
     let (outcome, ended) = each(plan, &run, &names, |item| stage::planned(item).map(Some));
     ended.map(|()| outcome)
@@ -161,8 +185,15 @@ pub(crate) fn plan(plan: &MigratePlan) -> Result<Outcome> {
 pub(crate) fn status(plan: &MigratePlan) -> Result<Outcome> {
     let run = plan.run()?;
     let mut outcome = Outcome { volumes: stage::under_way(&run, &Volumes)?, ..Outcome::default() };
-    if run.source.serves_s3()? && run.target.serves_s3()? {
-        outcome.buckets = stage::under_way(&run, &plan.kind())?;
+    match (run.source.serves_s3()?, run.target.serves_s3()?) {
+        (true, true) => outcome.buckets = stage::under_way(&run, &plan.kind())?,
+        (false, false) => {}
+        (source, _) => {
+            let who = if source { "target" } else { "source" };
+            let note =
+                format!("buckets were not looked at: the {who} does not serve S3 (`s3.listen`)");
+            outcome.notes.push(note);
+        }
     }
     Ok(outcome)
 }

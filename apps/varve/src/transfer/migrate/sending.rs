@@ -74,6 +74,7 @@ impl Sending<'_> {
         }
         let began = match fenced {
             Fenced::Since(began) => began,
+            Fenced::Arrived => return Ok(()),
             Fenced::Changed(failure) => return Err(failure),
             Fenced::Unknown(failure) => return after_lost_fence(item, failure),
         };
@@ -113,13 +114,22 @@ impl Sending<'_> {
         }
     }
 
-    /// Sends what there is while clients change it, and makes them be refused. A fence that an earlier run left is taken over: there is little
-    /// to send behind it.
+    /// Sends what there is while clients change it, and makes them be refused. A fence that another run left is taken over where there is little
+    /// to send behind it, and taken back where that is not known.
     fn fence(&mut self) -> Result<Fenced> {
         let item = self.item;
         let fence = item.there()?.and_then(|there| there.moves);
         match &fence {
             None => self.sender.rounds(self.moved)?,
+            // Another command was faster.
+            Some(_) if !item.kind.goes_on_behind_fences() => {
+                if self.take_back()? == Disarmed::Arrived {
+                    return Ok(Fenced::Arrived);
+                }
+                self.adopt_target(item.here()?.as_ref())?;
+                let what = format!("another command moves {item}");
+                return Ok(Fenced::Changed(Failure::new(what)));
+            }
             Some(fence) => item.run.target.check_peer(item, fence)?, // This very one is compared at the daemon.
         }
         let began = Instant::now();
@@ -176,6 +186,8 @@ impl Sending<'_> {
 /// Whether clients are refused.
 enum Fenced {
     Since(Instant),
+    /// They have been, and the target's is in use.
+    Arrived,
     /// They are not: it is not what was sent of it any more.
     Changed(Failure),
     /// It is not known.

@@ -14,7 +14,6 @@ use super::kind::Item;
 use crate::age::now_unix_ms;
 use crate::client::{Client, percent_encoded, snapshot_path, volume_path};
 use crate::failure::{Failure, Result};
-use crate::transfer::nbd::listener;
 
 /// First letters of the names of snapshots that a migration takes; 13 digits follow.
 const SNAPSHOT_PREFIX: &str = "migrate-";
@@ -32,7 +31,7 @@ const PAGE: usize = 1000;
 /// One daemon.
 pub(super) struct Side {
     pub(super) client: Client,
-    /// Where its volumes are; absent when none is to be moved.
+    /// Where its volumes are, if it says so.
     pub(super) nbd: Option<ListenAddress>,
     /// Identity of its pool.
     pub(super) pool: String,
@@ -107,16 +106,8 @@ pub(super) fn own_name(snapshot: &Snapshot) -> &str {
 }
 
 impl Side {
-    pub(super) fn open(
-        client: &Client,
-        nbd: Option<&ListenAddress>,
-        has_volumes: bool,
-    ) -> Result<Self> {
+    pub(super) fn open(client: &Client, nbd: Option<ListenAddress>) -> Result<Self> {
         let pool = client.get::<v1::Pool>("/v1/pool")?.value.id;
-        let nbd = match nbd {
-            None if has_volumes => Some(listener(client)?),
-            nbd => nbd.cloned(),
-        };
         Ok(Self { client: client.clone(), nbd, pool })
     }
 

@@ -1,5 +1,6 @@
 //! Moves one volume or bucket: from whatever state both sides are in to the last.
 
+use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use varve_access_admin::v1::{MoveState, VolumeMove};
@@ -16,6 +17,9 @@ use crate::watch::Watch;
 
 /// How long clients that have the source's volume open are waited for.
 const CLIENTS_WAIT: Duration = Duration::from_secs(5);
+
+/// Between two attempts to delete it.
+const CLIENTS_PAUSE: Duration = Duration::from_millis(100);
 
 /// Where one is, over both sides.
 enum Stage {
@@ -187,7 +191,7 @@ fn retire(item: Item<'_>, keep_source: bool, moved: &mut Moved) -> Result<bool> 
         moved.notes.push(format!("the source keeps it out of use; {kept}"));
         return Ok(true);
     }
-    let began = Instant::now();
+    let mut since = Instant::now();
     loop {
         if item.there()?.is_none() {
             return Ok(true);
@@ -197,16 +201,18 @@ fn retire(item: Item<'_>, keep_source: bool, moved: &mut Moved) -> Result<bool> 
         }
         match item.kind.delete(&item.run.source, item.name, &left) {
             Err(failure) if failure.is(ErrorKind::Conflict) => {
-                if began.elapsed() > CLIENTS_WAIT {
+                if since.elapsed() > CLIENTS_WAIT {
                     moved.notes.push(format!(
-                        "the source's stays, out of use, while clients are connected ({}), and the target's cannot be deleted or moved on \
-                         before it goes: run the command again when they left",
+                        "the source's stays, out of use, while {} ({}), and the target's cannot be deleted or moved on before it goes: run the \
+                         command again then",
+                        item.words().in_the_way,
                         failure.what()
                     ));
                     return Ok(false);
                 }
+                sleep(CLIENTS_PAUSE);
             }
-            Ok(false) => {}
+            Ok(false) => since = Instant::now(),
             deleted => return deleted,
         }
     }

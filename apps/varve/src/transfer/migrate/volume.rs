@@ -24,6 +24,7 @@ const WORDS: Words = Words {
     delete_kept: "delete that first: `varve volume delete --snapshots`",
     another_there: "clone the source's under another name and delete it; run the command again then, and the target's is what it is",
     another_here: "delete or clone one of the two: a volume keeps its name. If the source's refuses writes, --cancel gives it back",
+    in_the_way: "clients are connected",
     only_there: "a clone of its last snapshot has what it was; `varve volume delete --snapshots` at the source deletes it",
 };
 

@@ -11,7 +11,7 @@ use super::listing::Difference;
 use crate::failure::{Failure, Result};
 
 /// Most bytes of bodies in a request, or of a piece of a long one: memory is that of a few of them for each thread.
-pub(super) const PIECE_BYTES: u64 = 4 << 20;
+pub(super) const PIECE_BYTES: u64 = 2 << 20;
 
 const _: () = assert!(PIECE_BYTES <= bulk::BODIES_BYTES_MAX);
 
@@ -74,7 +74,7 @@ impl<'a> Batch<'a> {
             self.carrying.stopped()?;
             if version.marker {
                 self.push(Change::Marker(version))?;
-            } else if version.size <= bulk::INLINE_BYTES_MAX {
+            } else if small_bytes(&version) <= bulk::INLINE_BYTES_MAX {
                 self.push(Change::Small(version))?;
             } else {
                 self.add_long(version)?;
@@ -189,10 +189,8 @@ impl<'a> Batch<'a> {
             let total_bytes = *total.get_or_insert(part.total_bytes);
             let end = offset + part.bytes;
             if part.total_bytes != total_bytes || (part.bytes == 0 && end < total_bytes) {
-                return Err(Failure::new(format!(
-                    "the body of {} in bucket {bucket} has other lengths each time it is read",
-                    version.key
-                )));
+                let what = format!("{} in bucket {bucket} was another one meanwhile", version.key);
+                return Err(Failure::new(what).of_kind("not_found")); // As if it were gone.
             }
             let (key, crc32c) = (version.key.clone(), part.crc32c);
             let expects = run.arriving();

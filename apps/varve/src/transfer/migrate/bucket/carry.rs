@@ -1,6 +1,6 @@
 //! Carries versions from the source to the target: a few threads, each with one batch of small bodies, or one piece of a long one, at a time.
 //!
-//! Memory: a thread holds bodies of at most 4 MiB as they came, and the request that they go into; with the pages that are compared and the
+//! Memory: a thread holds bodies of at most 2 MiB as they came, and the request that they go into; with the pages that are compared and the
 //! batches that wait it is below 64 MiB, but for a key with very many versions, which are compared as a whole.
 
 use std::collections::BTreeSet;
@@ -10,6 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use varve_access_admin::v1::StoredVersion;
 use varve_types::ErrorKind;
 
 use super::batch::{Batch, PIECE_BYTES};
@@ -20,6 +21,9 @@ use crate::watch::Watch;
 
 /// Threads that carry.
 const CARRIERS: usize = 3;
+
+/// What a version that waits takes beside its key, attributes and body, about.
+const VERSION_BYTES: usize = 200;
 
 /// Batches that wait for one of them.
 const WAITING_MAX: usize = 2;
@@ -33,8 +37,11 @@ const LOOKED_AT_MAX: usize = 16;
 /// How often a key is looked at whose versions change before they are read.
 const LOOKS_MAX: u32 = 3;
 
-/// How often the source is asked while something is carried: it notes changes for somebody who asks every 10 minutes.
-const ASK_EVERY: Duration = Duration::from_secs(60);
+/// How often the source is asked for changes while something is carried.
+const ASK_EVERY: Duration = Duration::from_secs(20);
+
+/// Most keys that are to be looked at again; if there are more, all are compared.
+const RESTLESS_MAX: usize = 1_000_000;
 
 /// What to carry.
 pub(super) enum Work {
@@ -49,10 +56,8 @@ pub(super) struct Carrying<'a> {
     pub(super) run: &'a Run,
     pub(super) bucket: &'a str,
     pub(super) watch: &'a Watch,
-    /// What the source was last asked for changes with; absent behind the fence, where nothing changes any more.
-    pub(super) token: Option<&'a str>,
-    /// When it was.
-    asked: Mutex<Instant>,
+    /// Who asks the source what changes meanwhile; absent behind the fence, where nothing changes any more.
+    asking: Option<Mutex<Asking>>,
     sent_bytes: AtomicU64,
     sent_keys: AtomicU64,
     /// One of the threads failed.
@@ -68,6 +73,17 @@ pub(super) struct Carried {
     pub(super) keys: u64,
     /// Keys that are to be looked at again.
     pub(super) restless: BTreeSet<String>,
+    /// What the source was last asked for changes with.
+    pub(super) token: Option<String>,
+    /// It lost count of them: all keys are to be compared again.
+    pub(super) is_lost: bool,
+}
+
+/// The source notes changes for somebody who asks every 10 minutes, and so many of them: it is asked while much is carried.
+struct Asking {
+    token: String,
+    last: Instant,
+    is_lost: bool,
 }
 
 /// Makes batches of what there is to carry.
@@ -87,14 +103,14 @@ impl<'a> Carrying<'a> {
         run: &'a Run,
         bucket: &'a str,
         watch: &'a Watch,
-        token: Option<&'a str>,
+        token: Option<String>,
     ) -> Self {
+        let asking = |token| Mutex::new(Asking { token, last: Instant::now(), is_lost: false });
         Self {
             run,
             bucket,
             watch,
-            token,
-            asked: Mutex::new(Instant::now()),
+            asking: token.map(asking),
             sent_bytes: AtomicU64::new(0),
             sent_keys: AtomicU64::new(0),
             failed: AtomicBool::new(false),
@@ -129,11 +145,32 @@ impl<'a> Carrying<'a> {
             }
             ended.and(filled)
         })?;
+        let asking =
+            self.asking.map(|asking| asking.into_inner().unwrap_or_else(PoisonError::into_inner));
         Ok(Carried {
             bytes: self.sent_bytes.into_inner(),
             keys: self.sent_keys.into_inner(),
             restless: self.restless.into_inner().unwrap_or_else(PoisonError::into_inner),
+            is_lost: asking.as_ref().is_some_and(|asking| asking.is_lost),
+            token: asking.map(|asking| asking.token),
         })
+    }
+
+    /// Takes over what changed since the source was asked, now and then.
+    fn ask(&self) -> Result<()> {
+        let Some(Ok(mut asking)) = self.asking.as_ref().map(Mutex::try_lock) else { return Ok(()) };
+        if asking.last.elapsed() < ASK_EVERY {
+            return Ok(());
+        }
+        let changes = self.run.source.changes(self.bucket, Some(&asking.token))?;
+        let mut restless = locked(&self.restless);
+        restless.extend(changes.keys);
+        asking.is_lost |= changes.whole || restless.len() > RESTLESS_MAX;
+        if asking.is_lost {
+            restless.clear();
+        }
+        (asking.token, asking.last) = (changes.token, Instant::now());
+        Ok(())
     }
 
     /// Takes batches until there are no more, or something failed anywhere: the others are taken away then, and dropped.
@@ -153,13 +190,7 @@ impl<'a> Carrying<'a> {
 
     /// Refuses to go on when the user wants to end. Called before each request that takes long, so it also asks for changes now and then.
     pub(super) fn stopped(&self) -> Result<()> {
-        if let (Some(token), Ok(mut asked)) = (self.token, self.asked.try_lock())
-            && asked.elapsed() > ASK_EVERY
-        {
-            *asked = Instant::now();
-            // With the same token it tells the same again. Should it fail, all is compared in the next round.
-            let _ = self.run.source.changes(self.bucket, Some(token));
-        }
+        self.ask()?;
         match self.watch.is_stopped() {
             false => Ok(()),
             true => Err(Failure::new(format!("interrupted while bucket {} was sent", self.bucket))
@@ -210,7 +241,7 @@ impl<'a> Carrying<'a> {
             let mut batch = Batch::new(self);
             match batch.add(found).and_then(|()| batch.send()) {
                 Err(failure) if failure.is(ErrorKind::NotFound) => {
-                    if self.token.is_none() && look == LOOKS_MAX {
+                    if self.asking.is_none() && look == LOOKS_MAX {
                         return Err(failure);
                     }
                 }
@@ -225,12 +256,17 @@ impl<'a> Carrying<'a> {
     }
 }
 
+/// What a version that waits takes with its body, about.
+fn in_memory(version: &StoredVersion) -> u64 {
+    version.size + (version.key.len() + version.attributes.0.len() + VERSION_BYTES) as u64
+}
+
 impl Filling<'_> {
     /// Hands something over; waits while there is enough to do.
     pub(super) fn add(&mut self, work: Work) -> Result<()> {
         let keys_max = match &work {
             Work::Difference(found) => {
-                self.batch_bytes += found.sent.iter().map(|version| version.size).sum::<u64>();
+                self.batch_bytes += found.sent.iter().map(in_memory).sum::<u64>();
                 KEYS_MAX
             }
             Work::Key(_) => LOOKED_AT_MAX,

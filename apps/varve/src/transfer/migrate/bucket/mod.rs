@@ -47,6 +47,7 @@ const WORDS: Words = Words {
     delete_kept: "delete that first, by `DELETE /v1/buckets/NAME` of the admin API with its state and peer",
     another_there: "empty the source's and delete it; run the command again then, and the target's is what it is",
     another_here: "delete one of the two: a bucket keeps its name. If the source's refuses changes, --cancel gives it back",
+    in_the_way: "another command changes it",
     only_there: "`DELETE /v1/buckets/NAME` of the admin API, with its state and peer, deletes what the source has",
 };
 

@@ -17,6 +17,9 @@ use crate::watch::Watch;
 /// So many keys are sent while clients are refused.
 const FEW_KEYS: usize = 8;
 
+/// So long clients may be refused for all keys to be compared, where the source does not know what changed.
+const WHOLE_MAX: Duration = Duration::from_secs(2);
+
 /// So are those that changed while a round took so long.
 const SHORT: Duration = Duration::from_millis(100);
 
@@ -25,12 +28,17 @@ pub(super) struct Rounds<'a> {
     item: Item<'a>,
     watch: &'a Watch,
     drop_uploads: bool,
-    /// Number of the bucket at the source, once it is known.
+    /// Numbers of the bucket at the source and of the target's part, once they are known.
     number: u64,
+    part: u64,
     /// What the source tells changes from; empty before the first round.
     token: String,
     /// Keys that are to be looked at again.
     restless: BTreeSet<String>,
+    /// The source lost count of changes: all keys are to be compared again.
+    is_lost: bool,
+    /// How long that took the last time.
+    whole_took: Duration,
 }
 
 /// What a round was.
@@ -51,6 +59,7 @@ impl Sender for Rounds<'_> {
         // T2: before any key is looked at.
         self.token = run.source.changes(name, None)?.token;
         self.restless.clear();
+        self.is_lost = false;
         self.watch.say(format!("{name}: round 1"));
         let began = Instant::now();
         self.whole(false, moved)?;
@@ -64,10 +73,12 @@ impl Sender for Rounds<'_> {
     }
 
     fn check_part(&self, here: Option<&Seen>) -> Result<()> {
-        match here.and_then(Seen::state) {
-            Some(MoveState::Arriving) => Ok(()),
-            _ => Err(Failure::new(format!(
-                "the target has nothing of {} any more: all of it is to be sent, and not while changes are refused",
+        let Item { run, name, .. } = self.item;
+        let is_arriving = here.and_then(Seen::state) == Some(MoveState::Arriving);
+        match is_arriving && run.target.bucket(name)?.is_some_and(|part| part.id == self.part) {
+            true => Ok(()),
+            false => Err(Failure::new(format!(
+                "the target does not have what was sent of {} any more: all of it is to be sent, and not while changes are refused",
                 self.item
             ))
             .hint("run the command again")),
@@ -100,7 +111,17 @@ impl Sender for Rounds<'_> {
 impl<'a> Rounds<'a> {
     pub(super) fn new(item: Item<'a>, watch: &'a Watch, drop_uploads: bool) -> Self {
         let (token, restless) = (String::new(), BTreeSet::new());
-        Self { item, watch, drop_uploads, number: 0, token, restless }
+        Self {
+            item,
+            watch,
+            drop_uploads,
+            number: 0,
+            part: 0,
+            token,
+            restless,
+            is_lost: false,
+            whole_took: Duration::ZERO,
+        }
     }
 
     /// Makes the target's part, if there is none that is like the source's.
@@ -110,7 +131,9 @@ impl<'a> Rounds<'a> {
         self.number = there.number;
         let arriving = self.item.run.arriving();
         if self.item.here()?.is_some() {
-            if target.settings(name)?.private_copy == there.private_copy {
+            let part = target.settings(name)?;
+            if part.private_copy == there.private_copy {
+                self.part = part.number;
                 return Ok(());
             }
             // It was another bucket when that was made.
@@ -118,7 +141,9 @@ impl<'a> Rounds<'a> {
             self.item.step_here(Some(&arriving), Some(given_up.clone()))?;
             self.item.delete_here(&given_up)?;
         }
-        target.create_arriving(name, there, arriving)
+        target.create_arriving(name, there, arriving)?;
+        self.part = target.settings(name)?.number;
+        Ok(())
     }
 
     /// Keys that changed while the ones before were sent, until they are few.
@@ -131,9 +156,14 @@ impl<'a> Rounds<'a> {
             let began = Instant::now();
             let Round { is_whole, keys } = self.round(false, moved)?;
             let elapsed = began.elapsed();
-            match pace.after(!is_whole && keys <= FEW_KEYS, elapsed) {
+            if number >= ROUNDS_MAX && is_whole && elapsed > WHOLE_MAX {
+                return Err(self.changes_too_fast());
+            }
+            match pace.after(!is_whole && !self.is_lost && keys <= FEW_KEYS, elapsed) {
                 Next::Round if number < ROUNDS_MAX => number += 1,
                 Next::Last => return Ok(()),
+                // What changes next is to be told.
+                Next::LastThoughLong if is_whole && elapsed > WHOLE_MAX => number += 1,
                 Next::Round | Next::LastThoughLong => {
                     if elapsed > Duration::from_secs(1) {
                         moved.notes.push(WRITTEN_AS_FAST.to_owned());
@@ -149,15 +179,18 @@ impl<'a> Rounds<'a> {
         let Item { run, name, .. } = self.item;
         let changes = run.source.changes(name, Some(&self.token))?;
         self.token = changes.token;
-        if changes.whole {
-            self.restless.clear();
+        if changes.whole || self.is_lost {
+            (self.restless, self.is_lost) = (BTreeSet::new(), false);
+            if is_fenced && self.whole_took > WHOLE_MAX {
+                return Err(self.changes_too_fast());
+            }
             self.whole(is_fenced, moved)?;
             return Ok(Round { is_whole: true, keys: 0 });
         }
         let mut keys = std::mem::take(&mut self.restless);
         keys.extend(changes.keys);
         let round = Round { is_whole: false, keys: keys.len() };
-        let token = (!is_fenced).then_some(self.token.as_str());
+        let token = (!is_fenced).then(|| self.token.clone());
         let carrying = Carrying::new(run, name, self.watch, token);
         let carried = carrying
             .carry(|filling| keys.into_iter().try_for_each(|key| filling.add(Work::Key(key))))?;
@@ -168,7 +201,8 @@ impl<'a> Rounds<'a> {
     /// Compares all keys and sends those that differ; how many.
     fn whole(&mut self, is_fenced: bool, moved: &mut Moved) -> Result<u64> {
         let Item { run, name, .. } = self.item;
-        let token = (!is_fenced).then_some(self.token.as_str());
+        let began = Instant::now();
+        let token = (!is_fenced).then(|| self.token.clone());
         let carrying = Carrying::new(run, name, self.watch, token);
         let (there, here) = (Listing::new(&run.source, name), Listing::new(&run.target, name));
         let carried = carrying.carry(|filling| {
@@ -183,6 +217,7 @@ impl<'a> Rounds<'a> {
         })?;
         let keys = carried.keys + carried.restless.len() as u64;
         self.take(carried, moved);
+        self.whole_took = began.elapsed();
         Ok(keys)
     }
 
@@ -190,6 +225,19 @@ impl<'a> Rounds<'a> {
         moved.sent_bytes += carried.bytes;
         moved.rounds += 1;
         self.restless.extend(carried.restless);
+        self.is_lost |= carried.is_lost;
+        if let Some(token) = carried.token {
+            self.token = token;
+        }
+    }
+
+    /// Why clients are not refused for as long as comparing all keys takes.
+    fn changes_too_fast(&self) -> Failure {
+        Failure::new(format!(
+            "the source does not know any more what changed of {}: all keys are to be compared, and not while changes are refused",
+            self.item
+        ))
+        .hint("run the command again; it may be changed faster than it can be compared, or its daemon was started again")
     }
 
     /// Uploads are lost that the user does not know of.
@@ -212,6 +260,13 @@ impl<'a> Rounds<'a> {
         };
         if count(&run.source)? == count(&run.target)? {
             return Ok(());
+        }
+        if self.whole_took > WHOLE_MAX {
+            return Err(Failure::new(format!(
+                "the target does not have as much as the source of {}",
+                self.item
+            ))
+            .hint("run the command again: it compares all keys"));
         }
         self.whole(true, moved)?;
         match self.whole(true, moved)? {
