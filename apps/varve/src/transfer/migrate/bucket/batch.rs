@@ -11,7 +11,7 @@ use super::listing::Difference;
 use crate::failure::{Failure, Result};
 
 /// Most bytes of bodies in a request, or of a piece of a long one: memory is that of a few of them for each thread.
-pub(super) const PIECE_BYTES: u64 = 4 << 20;
+pub(super) const PIECE_BYTES: u64 = 2 << 20;
 
 const _: () = assert!(PIECE_BYTES <= bulk::BODIES_BYTES_MAX);
 

@@ -1,6 +1,6 @@
 //! Carries versions from the source to the target: a few threads, each with one batch of small bodies, or one piece of a long one, at a time.
 //!
-//! Memory: a thread holds bodies of at most 4 MiB as they came, and the request that they go into; with the pages that are compared and the
+//! Memory: a thread holds bodies of at most 2 MiB as they came, and the request that they go into; with the pages that are compared and the
 //! batches that wait it is below 64 MiB, but for a key with very many versions, which are compared as a whole.
 
 use std::collections::BTreeSet;
