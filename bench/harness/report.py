@@ -11,6 +11,7 @@ STAGES = {
     "disk": ("varve", "Block, one disk, one copy", "NBD over a unix socket; the same file system below all"),
     "rados": ("varve-rados", "Block, on Ceph", "the same six OSDs below all, on one disk"),
     "objects": ("varve-s3", "Objects", "S3, 32 connections, plain HTTP, one disk, one copy"),
+    "rados-objects": ("varve-rados-s3", "Objects, on Ceph", "S3, 32 connections, plain HTTP; a cluster of six OSDs on one disk for each server"),
     "fill": ("varve", "Full pools", "steady state, Varve alone"),
     "scale": ("varve", "Scale", "beside what S4 published of other machines"),
 }

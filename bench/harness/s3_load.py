@@ -14,6 +14,8 @@ WARM_UP_S = 1
 FILL_S_MAX = 3600
 SIZES = {"4k": 4 << 10, "128k": 128 << 10, "10m": 10 << 20}
 BUCKET = "bench"
+FILES = "/usr"
+FILES_BYTES = 1 << 30
 
 
 class LoadFailed(Exception):
@@ -51,17 +53,22 @@ class Client:
             machine.wait_until_quiet(self.server.pids())
 
     def measure(self, point, disk, seconds):
-        """Runs a point such as `put-4k`, after a short warm-up; returns its sample."""
+        """Runs a point such as `put-4k`, after a short warm-up, or `put-files`; returns its sample."""
         verb, size = point.split("-")
-        size_bytes = SIZES[size]
+        pids = self.server.pids()
+        if size == "files":
+            return self._counted(disk, pids, self._put_files)
         if verb == "get" and size not in self.made:
             raise LoadFailed(f"{point} needs put-{size} before it")
-        pids = self.server.pids()
-        self._load(verb, size, size_bytes, min(WARM_UP_S, seconds))
+        self._load(verb, size, SIZES[size], min(WARM_UP_S, seconds))
         machine.wait_until_quiet(pids)
+        return self._counted(disk, pids, self._load, verb, size, SIZES[size], seconds)
 
+    @staticmethod
+    def _counted(disk, pids, load, *arguments):
+        """A load with what it cost."""
         before = _counters(pids, disk)
-        sample = self._load(verb, size, size_bytes, seconds)
+        sample = load(*arguments)
         flushes = machine.disk_flushes(disk) - before["flushes"]
         busy_s = machine.busy_cpu_seconds() - before["busy_s"]
         quiet_s = machine.wait_until_quiet(pids)
@@ -100,6 +107,15 @@ class Client:
         counts = sample.pop("counts")
         if verb == "put":
             self.made[size] = prefix, counts
+        return sample
+
+    def _put_files(self):
+        """Files of this machine, in an order by chance that is the same each time."""
+        options = ["--from", FILES, "--bytes", str(FILES_BYTES), "--connections", str(self.connections), "--seconds", str(FILL_S_MAX), "--prefix", "files"]
+        printed, complaint, client_cpu_s = self._run("files", *options)
+        sample = {**json.loads(printed), "client_cpu_s": client_cpu_s}
+        if sample["errors"] or sample["bytes"] < FILES_BYTES // 2:
+            raise LoadFailed(f"{self.server.name}: files: {sample['errors']} failed, {sample['bytes']} bytes: {complaint}")
         return sample
 
     def _run(self, verb, *options):

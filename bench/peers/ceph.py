@@ -9,8 +9,9 @@ from harness import client
 
 from .peer import GIB, Absent, Peer, PeerFailed, S3Peer, first_line
 from .registry import REPOSITORY
-from .varve import Varve
+from .varve import Varve, VarveS3
 
+RGW_DATA_POOL = "default.rgw.buckets.data"
 SCRIPT = os.path.join(REPOSITORY, "tests", "support", "ceph-cluster")
 PACKAGES = ("ceph-mon", "ceph-mgr", "ceph-osd", "ceph-common", "fio")
 PROGRAMS = ("ceph-osd", "ceph-mon", "ceph-mgr", "ceph", "rbd", "rados", "ceph-authtool", "monmaptool")
@@ -184,12 +185,16 @@ class VarveRados(CephPeer, Varve):
         return Varve.version(site)
 
     def start(self):
+        self.make_pool()
+        self.serve()
+        self.make_volume()
+
+    def make_pool(self):
+        """Makes the pool only."""
         self.join()
         os.makedirs(self.directory)
         self.cli("pool", "create", "--rados", self.environment["CEPH_CONF"], "--data-pool", "data", "--meta-pool", "meta", "--journal",
                  self.journal.format(self.directory), "--size", str(2 * self.volume_bytes + GIB // 2), "--shards", "1", "--lane-size", "64MiB")
-        self.serve()
-        self.make_volume()
 
 
 class VarveRadosLocal(VarveRados):
@@ -212,9 +217,44 @@ class Rgw(CephPeer, S3Peer):
 
     def start(self):
         self.join()
+        self.make_pools()
         user = self.call("radosgw-admin", "-n", "client.admin", "user", "create", "--uid", "bench", "--display-name", "bench",
                          "--access-key", self.access_key, "--secret-key", self.secret_key)
         if self.access_key not in user:
             raise PeerFailed(f"rgw: no user\n{user[-2000:]}")
         self.spawn(["radosgw", "-f", "-n", "client.admin", "--rgw-frontends", f"beast endpoint={self.address} tcp_nodelay=1"])
         self.wait_for_address()
+
+    def make_pools(self):
+        """Makes pools that are not to be as the gateway makes them."""
+
+
+class RgwEc(Rgw):
+    """The gateway on six OSDs, its data erasure-coded."""
+
+    name = "rgw-ec"
+    title = "Ceph RGW, EC 4+2"
+    durability = "yes: in BlueStore's log of six OSDs, the bucket's index of three"
+    shape, room = CephPeer.shape, 3
+
+    def make_pools(self):
+        self.call("ceph", "osd", "pool", "create", RGW_DATA_POOL, "16", "16", "erasure", "data")
+        self.call("ceph", "osd", "pool", "application", "enable", RGW_DATA_POOL, "rgw")
+
+
+class VarveRadosS3(VarveRados, S3Peer):
+    """Buckets of a pool on such a cluster."""
+
+    name = "varve-rados-s3"
+    title = "Varve S3 on RADOS, EC 4+2"
+    room = 3
+    take_key = VarveS3.take_key
+
+    def __init__(self, site):
+        VarveRados.__init__(self, site)
+        S3Peer.__init__(self, site)
+
+    def start(self):
+        self.make_pool()
+        self.serve("--s3", self.address)
+        self.take_key()

@@ -91,6 +91,10 @@ class VarveS3(S3Peer):
     def start(self):
         os.makedirs(self.directory)
         self.serve(self.cache_mib)
+        self.take_key()
+
+    def take_key(self):
+        """Waits for the key that the first start prints."""
         self.wait_for(lambda: "S3:" in self.log() and "shown only now" in self.log(), "S3")
         self.access_key, self.secret_key = re.search(r"shown only now:\s+(\S+)\s+(\S+)", self.log()).groups()
 

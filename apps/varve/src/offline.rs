@@ -15,7 +15,7 @@ use varve_media::{
     Drive, Media, OverlayMemory, Place, PoolFigures, PoolInspection, RootKey, RootSide,
 };
 use varve_reactor::{Loop, LoopConfig, Reactor};
-use varve_types::{SegmentNumber, ShardId};
+use varve_types::{CellId, SegmentNumber, ShardId};
 
 use crate::cli::Global;
 use crate::config::{Settings, read_data};
@@ -35,6 +35,10 @@ pub(crate) struct Source {
     /// Of a pool on RADOS: no daemon serves it, although it was not given back, as after a kill
     #[arg(long, conflicts_with = "drive")]
     pub(crate) unserved: bool,
+
+    /// Of a pool on RADOS that has several cells: this one
+    #[arg(long, value_name = "N", conflicts_with = "drive")]
+    pub(crate) cell: Option<u16>,
 }
 
 /// See the module.
@@ -46,12 +50,23 @@ pub(crate) struct OfflinePool {
 /// What the pool lies on.
 pub(crate) enum OfflinePlace {
     Drives(PoolInspection),
+    /// A pool, or a cell of one.
     Rados(Box<RadosLook>),
 }
 
 impl OfflinePool {
-    /// Opens the pool, if no daemon serves it. Drives cannot be served meanwhile.
+    /// Opens the pool, or the cell that is named, if no daemon serves it. Drives cannot be served meanwhile.
     pub(crate) fn open(global: &Global, source: &Source) -> Result<Self> {
+        let mut opened = Self::open_cells(global, source)?;
+        let Some(pool) = opened.pop().filter(|_| opened.is_empty()) else {
+            let what = format!("the pool has {} cells", opened.len() + 1);
+            return Err(Failure::misuse(what).hint("name the one to look at with --cell"));
+        };
+        Ok(pool)
+    }
+
+    /// Opens all cells of the pool, or the one that is named, if no daemon serves it. What has no cells is one.
+    pub(crate) fn open_cells(global: &Global, source: &Source) -> Result<Vec<Self>> {
         if global.addr.is_some() {
             return Err(Failure::misuse("`--addr` names a daemon, and this command needs none")
                 .hint("name the pool by its data directory with --data, or by --drive"));
@@ -61,14 +76,28 @@ impl OfflinePool {
             [] => RadosHome::load(&settings.data)?,
             _ => None,
         };
-        let place = match home {
+        let only = source.cell.map(CellId);
+        let places = match home {
             Some(home) => {
-                let look = RadosLook::open(home, source.unserved);
-                OfflinePlace::Rados(Box::new(look.map_err(Failure::before_anything)?))
+                let looks = RadosLook::open(&home, only, source.unserved);
+                let looks = looks.map_err(Failure::before_anything)?.into_iter();
+                looks.map(|look| OfflinePlace::Rados(Box::new(look))).collect()
             }
-            None => OfflinePlace::Drives(inspect(source, &settings)?),
+            None if only.is_some_and(|only| only != CellId::FIRST) => {
+                return Err(Failure::misuse("a pool on drives has one cell"));
+            }
+            None => vec![OfflinePlace::Drives(inspect(source, &settings)?)],
         };
-        Ok(Self { place, settings })
+        let pool = |place| Self { place, settings: settings.clone() };
+        Ok(places.into_iter().map(pool).collect())
+    }
+
+    /// Which cell of several it is.
+    pub(crate) fn cell(&self) -> Option<CellId> {
+        match &self.place {
+            OfflinePlace::Drives(_) => None,
+            OfflinePlace::Rados(look) => look.cell(),
+        }
     }
 
     /// What the pool's superblocks agree on, or its record says.

@@ -67,10 +67,12 @@ impl Names {
         format!("{}name.{sort}.{}", self.prefix, name.full)
     }
 
-    /// Whether an object is the entry of a name.
-    pub(crate) fn is_name(&self, name: &str) -> bool {
-        let name = name.strip_prefix(self.prefix.as_str());
-        name.is_some_and(|name| name.starts_with("name.v.") || name.starts_with("name.b."))
+    /// The name whose entry an object is.
+    pub(crate) fn named(&self, object: &str) -> Option<Name> {
+        let name = object.strip_prefix(self.prefix.as_str())?;
+        let of = |sort, full: &str| Name { sort, full: full.to_owned() };
+        let volume = name.strip_prefix("name.v.").map(|full| of(Sort::Volume, full));
+        volume.or_else(|| name.strip_prefix("name.b.").map(|full| of(Sort::Bucket, full)))
     }
 
     pub(crate) fn lane_part(&self, shard: ShardId, part: u64) -> String {

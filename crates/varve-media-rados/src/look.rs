@@ -11,10 +11,12 @@ use std::rc::Rc;
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use varve_media::{JournalStore, Media, Place, Result, RootKey};
 use varve_reactor::Reactor;
+use varve_register::{Entry, Name};
 use varve_types::{CellId, SegmentNumber, ShardId};
 
 use crate::claim::{Claim, EPOCH, HELD, PARTS_AT_ONCE, number};
 use crate::failure;
+use crate::layout::Names;
 use crate::objects::Objects;
 use crate::pool::RadosPool;
 
@@ -43,6 +45,9 @@ pub struct Listing {
     /// Paths of objects that every pool has, and that are not there.
     pub missing: Vec<String>,
 }
+
+/// An entry as it was read: it may have gone meanwhile, or make no sense.
+pub type EntryAsIs = varve_register::Result<Option<Entry>>;
 
 impl RadosPool {
     /// Who has the shards, in their order.
@@ -106,10 +111,30 @@ impl RadosPool {
         }
         // One register for all cells, by the pool's identity.
         if self.spec.cell.cells > 1 && self.spec.cell.cell == CellId::FIRST {
-            unknown.retain(|name| !self.names.is_name(name));
+            unknown.retain(|name| self.names.named(name).is_none());
         }
         listing.unknown.extend(unknown.iter().map(|name| path(&*self.meta, name)));
         Ok(listing)
+    }
+
+    /// All entries of the register of names, each as it is; none in a pool of one cell. Takes long for many.
+    ///
+    /// # Errors
+    /// What RADOS refuses.
+    pub async fn entries(&self) -> Result<Vec<(Name, EntryAsIs)>> {
+        let Some(register) = self.register() else { return Ok(Vec::new()) };
+        let names = Names::new(self.whole());
+        let objects = self.meta.list().await;
+        let objects =
+            objects.map_err(|refusal| failure::of("list", &*self.meta, "", 0, 0, refusal))?;
+        let entries = objects.iter().filter_map(|object| names.named(object)).map(|name| {
+            let register = &register;
+            async move {
+                let entry = register.read(&name).await;
+                (name, entry)
+            }
+        });
+        Ok(stream::iter(entries).buffered(PARTS_AT_ONCE).collect().await)
     }
 
     async fn names_in(&self, objects: &dyn Objects) -> Result<BTreeSet<String>> {

@@ -31,6 +31,9 @@ pub(super) struct Finding {
     /// Which kind, for programs.
     pub(super) code: &'static str,
     pub(super) what: String,
+    /// Of several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) cell: Option<u16>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) shard: Option<u16>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -70,6 +73,7 @@ impl Finding {
             severity,
             code,
             what: what.into(),
+            cell: None,
             shard: None,
             segment: None,
             segment_offset: None,
@@ -134,6 +138,9 @@ impl Finding {
                 (None, None) => "no stream".to_owned(),
             };
             parts.push(format!("{owner} block {block}, {} at {}", bytes(count), bytes(block)));
+        }
+        if let Some(cell) = self.cell {
+            parts.push(format!("cell {cell}"));
         }
         if let Some(shard) = self.shard {
             parts.push(format!("shard {shard}"));

@@ -1,8 +1,9 @@
-//! The check of a pool: what its drives have in common, its shards one by one, and what only all of them together tell.
+//! The check of a pool, cell by cell: what its drives have in common, its shards one by one, and what only all of them together tell.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use varve_dataset::{CatalogueItem, volume_of};
 use varve_dispatch::Placement;
 use varve_engine::AuditReport;
 use varve_logstore::format::pool::PoolRoot;
@@ -14,6 +15,7 @@ use crate::failure::Failure;
 use crate::offline::{Looked, OfflinePlace, OfflinePool};
 
 use super::finding::{Finding, Severity};
+use super::register::{self, NamesOfCell};
 use super::report::{ObjectSummary, Report};
 use super::shard::{ShardJob, ShardOutcome};
 use crate::watch::Watch;
@@ -26,7 +28,8 @@ const REWRITTEN: &str = "the next start of the daemon rewrites it; watch the dri
 
 /// What is to be checked, and how.
 pub(crate) struct Check {
-    pub(crate) pool: OfflinePool,
+    /// Of one pool.
+    pub(crate) cells: Vec<OfflinePool>,
     pub(crate) quick: bool,
     /// Most memory for what recovery writes.
     pub(crate) overlay_bytes_max: u64,
@@ -37,17 +40,44 @@ impl Check {
     pub(crate) fn run(&self) -> Report {
         let mut report = Report { version: REPORT_VERSION, quick: self.quick, ..Report::default() };
         let watch = Watch::start();
-        self.check_all(&watch, &mut report);
-        report.stopped = watch.is_stopped();
-        if let OfflinePlace::Rados(look) = &self.pool.place {
-            // Who cannot be asked any more may serve it as well.
-            report.taken = look.was_taken().unwrap_or(true);
+        let mut names = Vec::new();
+        for cell in &self.cells {
+            if watch.is_stopped() {
+                break;
+            }
+            let mut of_cell = Report::default();
+            let found = CellCheck { pool: cell, of: self }.run(&watch, &mut of_cell);
+            names.push(NamesOfCell { cell: cell.cell(), volumes: found });
+            report.take_cell(of_cell, cell.cell());
         }
+        if let Some(OfflinePlace::Rados(look)) = self.cells.first().map(|cell| &cell.place) {
+            report.pool = Some(look.whole().to_string());
+            if usize::from(look.cells()) == names.len() && !watch.is_stopped() {
+                watch.say("names");
+                register::judge(look.entries(), &names, &mut report);
+            }
+        }
+        report.findings.sort_by_key(|finding| finding.severity);
+        report.stopped = watch.is_stopped();
+        report.taken = self.cells.iter().any(|cell| match &cell.place {
+            OfflinePlace::Drives(_) => false,
+            // Who cannot be asked any more may serve it as well.
+            OfflinePlace::Rados(look) => look.was_taken().unwrap_or(true),
+        });
         watch.end();
         report
     }
+}
 
-    fn check_all(&self, watch: &Watch, report: &mut Report) {
+/// The check of a cell, which is the whole pool where that has no several.
+struct CellCheck<'a> {
+    pool: &'a OfflinePool,
+    of: &'a Check,
+}
+
+impl CellCheck<'_> {
+    /// The whole names of the volumes in it, where all are known.
+    fn run(&self, watch: &Watch, report: &mut Report) -> Option<BTreeSet<String>> {
         if let OfflinePlace::Drives(inspection) = &self.pool.place {
             watch.say("superblocks");
             check_superblocks(inspection, report);
@@ -57,12 +87,12 @@ impl Check {
             Err(error) => {
                 let what = error.to_string();
                 report.add(Finding::error("superblock", what, KEEP));
-                return;
+                return None;
             }
         };
         report.pool = Some(figures.pool.to_string());
         watch.say("roots");
-        let roots = self.pool.on_loop(self.overlay_bytes_max, |_, looked| {
+        let roots = self.pool.on_loop(self.of.overlay_bytes_max, |_, looked| {
             Box::pin(async move { read_roots(&looked, figures.lane_count).await })
         });
         let roots = roots.and_then(|roots| roots.map_err(|error| Failure::new(error.to_string())));
@@ -70,7 +100,7 @@ impl Check {
             Ok(roots) => roots,
             Err(failure) => {
                 report.add(Finding::error("drives", failure.what(), KEEP));
-                return;
+                return None;
             }
         };
         let mut pool_root = None;
@@ -80,7 +110,7 @@ impl Check {
                 pool_root = newest.and_then(|bytes| judge_pool_root(&bytes, &figures, report));
             }
         }
-        let Some(pool_root) = pool_root else { return };
+        let pool_root = pool_root?;
         let shard_count = pool_root.placements.iter().copied().max().unwrap_or(0);
         let listing = self.list(shard_count, watch, report);
         let mut outcomes = Vec::new();
@@ -96,6 +126,7 @@ impl Check {
             judge_volumes(&pool_root, &outcomes, report);
         }
         let names = volume_names(&outcomes);
+        let volumes = all_volumes(&outcomes, shard_count);
         for outcome in outcomes {
             if let Some(objects) = &mut report.objects {
                 objects.unused += outcome.unused_objects;
@@ -107,7 +138,7 @@ impl Check {
             }
             report.shards.push(outcome.summary);
         }
-        report.findings.sort_by_key(|finding| finding.severity);
+        volumes
     }
 
     /// Lists the objects of a pool that is made of some, and judges those that are of no shard.
@@ -137,8 +168,8 @@ impl Check {
         let listed =
             listing.map(|listing| listing.segments.get(&shard).cloned().unwrap_or_default());
         let checked = catch_unwind(AssertUnwindSafe(|| {
-            self.pool.on_loop(self.overlay_bytes_max, |reactor, looked| {
-                let quick = self.quick;
+            self.pool.on_loop(self.of.overlay_bytes_max, |reactor, looked| {
+                let quick = self.of.quick;
                 let job = ShardJob { reactor, looked, config, quick, listed };
                 let watch = watch.clone();
                 Box::pin(async move { job.run(watch).await })
@@ -361,6 +392,15 @@ fn judge_volumes(root: &PoolRoot, outcomes: &[ShardOutcome], report: &mut Report
             report.add(finding.in_shard(outcome.shard));
         }
     }
+}
+
+/// The whole names of all volumes; `None` when there may be others.
+fn all_volumes(outcomes: &[ShardOutcome], shard_count: u16) -> Option<BTreeSet<String>> {
+    let is_known = outcomes.len() == usize::from(shard_count)
+        && outcomes.iter().all(|outcome| outcome.is_catalogue_known);
+    let entries = outcomes.iter().flat_map(|outcome| &outcome.catalogue);
+    let volumes = entries.filter(|entry| matches!(entry.item, CatalogueItem::Volume(_)));
+    is_known.then(|| volumes.filter_map(|entry| volume_of(entry.name()).ok()).collect())
 }
 
 fn volume_names(outcomes: &[ShardOutcome]) -> HashMap<u64, String> {

@@ -1,6 +1,7 @@
 //! What a check found, as text and as JSON.
 
 use serde::Serialize;
+use varve_types::CellId;
 
 use super::finding::{FINDINGS_MAX, Finding, Severity};
 use super::shard::ShardSummary;
@@ -26,7 +27,7 @@ pub(crate) struct Report {
 }
 
 /// The objects of a pool on RADOS.
-#[derive(Serialize, Clone, Copy, Debug)]
+#[derive(Serialize, Clone, Copy, Default, Debug)]
 pub(super) struct ObjectSummary {
     /// In the data pool.
     pub(super) data_objects: u64,
@@ -42,7 +43,35 @@ pub(super) struct ObjectSummary {
     pub(super) missing: u64,
 }
 
+impl ObjectSummary {
+    fn add(&mut self, other: Self) {
+        let Self { data_objects, meta_objects, segments, unused, unknown, missing } = other;
+        self.data_objects += data_objects;
+        self.meta_objects += meta_objects;
+        self.segments += segments;
+        self.unused += unused;
+        self.unknown += unknown;
+        self.missing += missing;
+    }
+}
+
 impl Report {
+    /// Takes over what was found in a cell, or in the pool that has no several.
+    pub(super) fn take_cell(&mut self, found: Self, cell: Option<CellId>) {
+        let cell = cell.map(|cell| cell.0);
+        self.pool = self.pool.take().or(found.pool);
+        self.errors += found.errors;
+        self.warnings += found.warnings;
+        self.notes += found.notes;
+        let room = FINDINGS_MAX - self.findings.len();
+        let findings = found.findings.into_iter().take(room);
+        self.findings.extend(findings.map(|finding| Finding { cell, ..finding }));
+        self.shards.extend(found.shards.into_iter().map(|shard| ShardSummary { cell, ..shard }));
+        if let Some(objects) = found.objects {
+            self.objects.get_or_insert_default().add(objects);
+        }
+    }
+
     pub(super) fn add(&mut self, finding: Finding) {
         match finding.severity {
             Severity::Error => self.errors += 1,

@@ -51,6 +51,9 @@ pub(super) struct ShardJob {
 /// Sums of a shard, for the report.
 #[derive(Serialize, Clone, Default, Debug)]
 pub(super) struct ShardSummary {
+    /// Of several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) cell: Option<u16>,
     pub(super) shard: u16,
     /// Whether it recovered.
     pub(super) opened: bool,
@@ -132,6 +135,9 @@ impl ShardOutcome {
 
 impl fmt::Display for ShardSummary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(cell) = self.cell {
+            write!(f, "cell {cell}, ")?;
+        }
         write!(f, "shard {}: ", self.shard)?;
         if !self.opened {
             return f.write_str("does not open");

@@ -44,8 +44,8 @@ impl CheckCommand {
         if self.online {
             return self.run_online(&global.client());
         }
-        let pool = OfflinePool::open(global, &self.source)?;
-        let check = Check { pool, quick: self.quick, overlay_bytes_max: self.overlay.0 };
+        let cells = OfflinePool::open_cells(global, &self.source)?;
+        let check = Check { cells, quick: self.quick, overlay_bytes_max: self.overlay.0 };
         let report = check.run();
         let text = if self.json { report.to_json() } else { report.to_text() };
         print(&text)?; // It is no failure of the command, and yet this may not end with 0.

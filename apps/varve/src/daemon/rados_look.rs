@@ -1,4 +1,4 @@
-//! A pool on RADOS that somebody only looks at, as `varve check` and `varve dump` do.
+//! A pool on RADOS, or a cell of one, that somebody only looks at, as `varve check` and `varve dump` do.
 //!
 //! L1. Nothing is claimed and nothing changed: nobody loses the pool to who looks.
 //! L2. A pool that somebody may serve is refused, as what is read of it would not belong together: one of whose nodes is heard, and one that was not given back.
@@ -13,9 +13,10 @@ use varve_media::{
     Drive, Media, OverlayMemory, Place, PoolFigures, PoolInspection, RootKey, RootSide,
     overlay_media,
 };
-use varve_media_rados::{CellOf, Cluster, Holding, Listing, RadosPool, RadosSpec};
+use varve_media_rados::{Cluster, EntryAsIs, Holding, Listing, RadosPool, RadosSpec};
 use varve_membership::NodeEntry;
 use varve_reactor::Reactor;
+use varve_register::Name;
 use varve_types::{CellId, PoolId, SegmentNumber, ShardId};
 
 use crate::daemon::rados::{
@@ -37,27 +38,74 @@ pub(crate) struct RadosLook {
 }
 
 impl RadosLook {
-    /// Opens a pool that nobody serves; `is_unserved` says that this is known (L2). Blocks.
-    pub(crate) fn open(home: RadosHome, is_unserved: bool) -> Result<Self> {
+    /// Opens the cells of a pool that nobody serves, or the one that is named; `is_unserved` says that this is known (L2). Blocks.
+    pub(crate) fn open(
+        home: &RadosHome,
+        only: Option<CellId>,
+        is_unserved: bool,
+    ) -> Result<Vec<Self>> {
         let cluster = home.connect()?;
-        let spec = home.spec(&cluster, CellId::FIRST)?;
-        check_cells(&spec)?;
+        let whole = home.spec(&cluster, CellId::FIRST)?;
+        let cells = whole.cell.cells;
+        if let Some(CellId(cell)) = only.filter(|only| only.0 >= cells) {
+            let what = format!("pool {} has no cell {cell}", whole.pool);
+            return Err(Failure::misuse(what).hint(format!("its cells are 0 to {}", cells - 1)));
+        }
+        let wanted = (0..cells).map(CellId).filter(|cell| only.is_none_or(|only| only == *cell));
+        let looks = wanted.map(|cell| Self::open_cell(home, &cluster, cell));
+        let looks: Vec<Self> = looks.collect::<Result<_>>()?;
+        if let Some(first) = looks.first() {
+            first.listen()?; // All cells have one table of nodes.
+        }
+        looks.iter().try_for_each(|look| look.check_given_back(is_unserved))?;
+        Ok(looks)
+    }
+
+    fn open_cell(home: &RadosHome, cluster: &Cluster, cell: CellId) -> Result<Self> {
+        let (home, cluster) = (home.clone(), cluster.clone());
+        let spec = home.spec(&cluster, cell)?;
         let journal = inspect_journal(&home, &spec)?;
         let mut look = Self { cluster, home, spec, journal, holdings: Vec::new() };
         look.holdings = look.ask(async |pool: RadosPool| pool.holdings().await)?;
-        look.listen()?;
-        let held = look.holdings.iter().find(|holding| holding.is_held);
+        Ok(look)
+    }
+
+    /// Refuses a pool whose daemon has not given it back, unless that is known not to be there.
+    fn check_given_back(&self, is_unserved: bool) -> Result<()> {
+        let held = self.holdings.iter().find(|holding| holding.is_held);
         if let Some(holding) = held
-            && look.journal.is_none()
+            && self.journal.is_none()
             && !is_unserved
         {
-            let (pool, shard) = (look.spec.pool, holding.shard);
+            let (pool, shard) = (self.whole(), holding.shard);
+            let of_cell =
+                self.cell().map_or_else(String::new, |cell| format!(" of cell {}", cell.0));
             return Err(Failure::misuse(format!(
-                "pool {pool} is in use: shard {shard} was not given back by the daemon that has it or had it last"
+                "pool {pool} is in use: shard {shard}{of_cell} was not given back by the daemon that has it or had it last"
             ))
             .hint("end the daemon first (SIGTERM); if it was killed, start one and end it, or say --unserved if you know that none serves the pool"));
         }
-        Ok(look)
+        Ok(())
+    }
+
+    /// Which cell of several it is.
+    pub(crate) fn cell(&self) -> Option<CellId> {
+        (self.spec.cell.cells > 1).then_some(self.spec.cell.cell)
+    }
+
+    /// How many cells the pool has.
+    pub(crate) fn cells(&self) -> u16 {
+        self.spec.cell.cells
+    }
+
+    /// Identity of the pool that it is, or is a cell of.
+    pub(crate) fn whole(&self) -> PoolId {
+        self.spec.pool.whole(self.spec.cell.cell)
+    }
+
+    /// All entries of the pool's register of names. Blocks, for many for long.
+    pub(crate) fn entries(&self) -> Result<Vec<(Name, EntryAsIs)>> {
+        self.ask(async |pool: RadosPool| pool.entries().await)
     }
 
     /// Refuses a pool one of whose nodes lives: it serves the pool, or may begin to.
@@ -76,7 +124,8 @@ impl RadosLook {
             None => Ok(()),
             Some(NodeEntry { node, .. }) => Err(Failure::misuse(format!(
                 "pool {} is in use: the daemon at {} serves it or stands by",
-                self.spec.pool, node.place
+                self.whole(),
+                node.place
             ))
             .hint("end all daemons of the pool first (SIGTERM)")),
         }
@@ -189,45 +238,4 @@ fn inspect_journal(home: &RadosHome, spec: &RadosSpec) -> Result<Option<PoolInsp
     })?;
     check_journal(path, spec, figures.pool, (figures.lane_count, figures.lane_bytes))?;
     Ok(Some(inspection))
-}
-
-/// Refuses a pool of several cells: one of them, taken for the pool, would seem to be all of it.
-fn check_cells(spec: &RadosSpec) -> Result<()> {
-    let CellOf { cell, cells } = spec.cell;
-    if spec.cell == CellOf::WHOLE {
-        return Ok(());
-    }
-    let pool = spec.pool.whole(cell);
-    let what = format!(
-        "pool {pool} has {cells} cells, and only pools of one are looked at while nobody serves them"
-    );
-    Err(Failure::misuse(what).hint("serve it, and look at it with `varve check --online`"))
-}
-
-#[cfg(test)]
-mod tests {
-    use varve_media_rados::JournalPlace;
-
-    use super::*;
-
-    #[test]
-    fn a_pool_of_several_cells_is_refused_by_each_of_them() {
-        let whole = RadosSpec {
-            pool: PoolId([7; 16]),
-            cell: CellOf::WHOLE,
-            created_unix_ms: 5,
-            segment_bytes: 4 << 20,
-            segment_count: 16,
-            lane_bytes: 4 << 20,
-            lane_count: 1,
-            root_bytes_max: 4096,
-            journal: JournalPlace::Rados,
-        };
-        assert!(check_cells(&whole).is_ok());
-        for cell in whole.in_cells(3) {
-            let refused = check_cells(&cell).unwrap_err().to_string();
-            let what = format!("pool {} has 3 cells", whole.pool);
-            assert!(refused.contains(&what), "{refused}");
-        }
-    }
 }

@@ -4,11 +4,15 @@
 //! --bucket b --size 4096`; what `put` prints as `counts` is what `get` is to be told, so that it knows the keys.
 //!
 //! Each connection is a thread that sends the next request when the answer has come. A put makes a new key; every 4 KiB of its body
-//! are stamped, so no two blocks are equal, and do not compress. The body's SHA-256 is signed, and so checked by the server, unless
-//! `--unsigned`. A get takes an object at random, uniformly, and looks at each stamp.
+//! are stamped, so no two blocks are equal, and do not compress. `files` puts files of this machine instead, each
+//! once. The body's SHA-256 is signed, and so checked by the server, unless `--unsigned`. A get takes an object at random, uniformly, and looks at each stamp.
+
+mod files;
 
 use std::io;
+use std::path::PathBuf;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -32,6 +36,8 @@ enum Verb {
     Make,
     Put,
     Get,
+    /// Puts files.
+    Files,
 }
 
 /// Puts or gets objects for some seconds.
@@ -59,6 +65,12 @@ struct Arguments {
     /// For get: how many objects each connection of put has made.
     #[arg(long, value_delimiter = ',')]
     counts: Vec<u64>,
+    /// For files: where they are.
+    #[arg(long, default_value = "/usr")]
+    from: PathBuf,
+    /// For files: how many bytes of them.
+    #[arg(long, default_value_t = 1 << 30)]
+    bytes: u64,
     /// Do not sign the hash of a body.
     #[arg(long)]
     unsigned: bool,
@@ -67,7 +79,23 @@ struct Arguments {
 /// What a thread has seen.
 struct Seen {
     latency_us: Histogram<u64>,
+    /// Of bodies.
+    bytes: u64,
     errors: u64,
+}
+
+/// Files that are to be put, and how many were taken.
+struct Files {
+    paths: Vec<PathBuf>,
+    taken: AtomicUsize,
+}
+
+impl Files {
+    /// Number of one that nobody has put.
+    fn next(&self) -> Option<usize> {
+        let number = self.taken.fetch_add(1, Ordering::Relaxed);
+        (number < self.paths.len()).then_some(number)
+    }
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -81,13 +109,18 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     if arguments.verb == Verb::Make {
         return Ok(make(&arguments, signer)?);
     }
+    let paths = match arguments.verb {
+        Verb::Files => files::pick(&arguments.from, arguments.bytes)?,
+        Verb::Make | Verb::Put | Verb::Get => Vec::new(),
+    };
+    let files = Files { paths, taken: AtomicUsize::new(0) };
     let first_error = Mutex::new(None);
     let begun = Instant::now();
     let until = begun + Duration::from_secs_f64(arguments.seconds);
     let seen: Vec<Seen> = thread::scope(|scope| {
         let threads: Vec<_> = (0..arguments.connections)
             .map(|number| {
-                let worker = Worker::new(&arguments, signer.clone(), number);
+                let worker = Worker::new(&arguments, &files, signer.clone(), number);
                 scope.spawn(|| worker.run(until, &first_error))
             })
             .collect();
@@ -97,7 +130,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     if let Ok(Some(error)) = first_error.into_inner() {
         eprintln!("first error: {error}");
     }
-    print(&arguments, &seen, seconds)?;
+    print(&seen, seconds)?;
     Ok(())
 }
 
@@ -109,11 +142,7 @@ fn make(arguments: &Arguments, mut signer: Signer) -> io::Result<()> {
     if answer.status == 200 { Ok(()) } else { Err(refused(&mut connection, answer)) }
 }
 
-fn print(
-    arguments: &Arguments,
-    seen: &[Seen],
-    seconds: f64,
-) -> Result<(), hdrhistogram::AdditionError> {
+fn print(seen: &[Seen], seconds: f64) -> Result<(), hdrhistogram::AdditionError> {
     let mut latency_us = histogram();
     for one in seen {
         latency_us.add(&one.latency_us)?;
@@ -122,7 +151,7 @@ fn print(
     let document = serde_json::json!({
         "requests": requests,
         "errors": seen.iter().map(|one| one.errors).sum::<u64>(),
-        "bytes": requests * arguments.size as u64,
+        "bytes": seen.iter().map(|one| one.bytes).sum::<u64>(),
         "seconds": seconds,
         "p50_us": latency_us.value_at_quantile(0.5),
         "p99_us": latency_us.value_at_quantile(0.99),
@@ -142,6 +171,7 @@ fn histogram() -> Histogram<u64> {
 /// One connection.
 struct Worker<'a> {
     arguments: &'a Arguments,
+    files: &'a Files,
     signer: Signer,
     number: u32,
     rng: Rng,
@@ -151,18 +181,18 @@ struct Worker<'a> {
 }
 
 impl<'a> Worker<'a> {
-    fn new(arguments: &'a Arguments, signer: Signer, number: u32) -> Self {
+    fn new(arguments: &'a Arguments, files: &'a Files, signer: Signer, number: u32) -> Self {
         let seed = checksum64(arguments.prefix.as_bytes()) ^ u64::from(number);
         let mut rng = Rng::new(seed);
         let mut body =
             vec![0; if arguments.verb == Verb::Put { arguments.size } else { PIECE_BYTES }];
         rng.fill(&mut body);
-        Self { arguments, signer, number, rng, connection: None, body }
+        Self { arguments, files, signer, number, rng, connection: None, body }
     }
 
     /// Sends requests until the time is over, or too many failed.
     fn run(mut self, until: Instant, first_error: &Mutex<Option<io::Error>>) -> Seen {
-        let mut seen = Seen { latency_us: histogram(), errors: 0 };
+        let mut seen = Seen { latency_us: histogram(), bytes: 0, errors: 0 };
         let requests_max =
             if self.arguments.verb == Verb::Put { self.arguments.objects } else { u64::MAX };
         while Instant::now() < until
@@ -171,11 +201,14 @@ impl<'a> Worker<'a> {
         {
             let begun = Instant::now();
             let done = match self.arguments.verb {
-                Verb::Put => self.put(seen.latency_us.len()),
-                Verb::Get | Verb::Make => self.get(),
+                Verb::Put => self.put(seen.latency_us.len()).map(Some),
+                Verb::Files => self.put_file(),
+                Verb::Get | Verb::Make => self.get().map(Some),
             };
             match done {
-                Ok(()) => {
+                Ok(None) => break,
+                Ok(Some(bytes)) => {
+                    seen.bytes += bytes;
                     let us = u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX);
                     seen.latency_us.saturating_record(us);
                 }
@@ -191,29 +224,41 @@ impl<'a> Worker<'a> {
         seen
     }
 
-    fn put(&mut self, index: u64) -> io::Result<()> {
+    /// Puts a file; its length, or none when all are put.
+    fn put_file(&mut self) -> io::Result<Option<u64>> {
+        let Some(number) = self.files.next() else { return Ok(None) };
+        self.body = std::fs::read(&self.files.paths[number])?;
+        self.send(&self.path(0, number as u64)).map(Some)
+    }
+
+    fn put(&mut self, index: u64) -> io::Result<u64> {
         let number = self.number;
         for (block, bytes) in self.body.chunks_mut(STAMP_EVERY).enumerate() {
             if let Some(place) = bytes.first_chunk_mut() {
                 *place = stamp(number, index, block);
             }
         }
+        self.send(&self.path(number, index))
+    }
+
+    /// Puts the body; its length.
+    fn send(&mut self, path: &str) -> io::Result<u64> {
         let payload = if self.arguments.unsigned {
             "UNSIGNED-PAYLOAD".to_owned()
         } else {
             sha256(&self.body)
         };
-        let path = self.path(number, index);
-        let head = head(&mut self.signer, "PUT", &path, &payload, self.body.len());
+        let head = head(&mut self.signer, "PUT", path, &payload, self.body.len());
         let connection = connected(&mut self.connection, &self.arguments.address)?;
         let answer = connection.request(&head, &self.body)?;
         if answer.status != 200 {
             return Err(refused(connection, answer));
         }
-        connection.skip(answer).map(drop)
+        connection.skip(answer)?;
+        Ok(self.body.len() as u64)
     }
 
-    fn get(&mut self) -> io::Result<()> {
+    fn get(&mut self) -> io::Result<u64> {
         let (number, index) = self.pick();
         let path = self.path(number, index);
         let head = head(&mut self.signer, "GET", &path, &sha256(&[]), 0);
@@ -237,7 +282,7 @@ impl<'a> Worker<'a> {
                 block += 1;
             }
         }
-        Ok(())
+        Ok(self.arguments.size as u64)
     }
 
     /// An object that a put has made.
