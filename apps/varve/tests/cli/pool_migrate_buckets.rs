@@ -426,3 +426,94 @@ fn a_run_that_lost_the_bucket_changes_nothing() {
     assert_eq!(pools.there().get("/box/k", "").ok().text(), "in use");
     pools.assert_there();
 }
+
+/// Another run takes the bucket's part over and refuses its changes, while this one has seen no fence: this one gives the bucket back
+/// before it sends everything, and what arrives is what the source has.
+#[test]
+fn a_fence_of_another_run_that_came_meanwhile_is_taken_back() {
+    let pools = Pools::new();
+    pools.s3.put("/box/k", "", b"v").ok();
+    let gone = Arc::new(Mutex::new(false));
+    let run = pools.to(move |asked| {
+        let mut gone = gone.lock().unwrap();
+        *gone |= asked.line.ends_with("/receive");
+        if *gone { Fate::Lost } else { Fate::Pass }
+    });
+    run.refused(1);
+    let (source, mut done) = (admin_socket(&pools.source), false);
+    let target = bucket(&pools.target, "box")["moves"]["peer"].as_str().unwrap().to_owned();
+    let pool =
+        crate::between::call_at(&admin_socket(&pools.target), "GET", "/v1/pool", &Value::Null).1;
+    let peer = format!("pool {} at elsewhere, by run 1.2", pool["id"].as_str().unwrap());
+    assert!(target.contains("by run"), "{target}");
+    let run = pools.to(move |asked| {
+        if asked.is_step() && !std::mem::replace(&mut done, true) {
+            let number = crate::between::call_at(&source, "GET", "/v1/buckets/box", &Value::Null).1;
+            let after = json!({"state": "leaving", "peer": peer});
+            let step = json!({"after": after, "number": number["id"]});
+            let (status, answer) =
+                crate::between::call_at(&source, "POST", "/v1/buckets/box/move", &step);
+            assert_eq!(status, 200, "{answer}");
+        }
+        Fate::Pass
+    });
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    assert_eq!(pools.there().get("/box/k", "").ok().text(), "v");
+    pools.assert_there();
+}
+
+/// The part that was filled is deleted, and another one made, before changes are refused: nothing arrives that was not sent.
+#[test]
+fn a_part_that_another_run_made_anew_before_the_fence_does_not_arrive() {
+    let pools = Pools::new();
+    pools.s3.put("/box", "versioning", VERSIONED).ok();
+    pools.s3.ask("DELETE", "/box/marked", "", &[], b"").ok();
+    let (target, mut done) = (admin_socket(&pools.target), false);
+    let run = pools.from(move |asked| {
+        if asked.is_fence() && !std::mem::replace(&mut done, true) {
+            let ask = |method, path: &str, body: &Value| {
+                let (status, answer) = crate::between::call_at(&target, method, path, body);
+                assert!(status < 300, "{path}: {answer}");
+                answer
+            };
+            let settings = ask("GET", "/v1/buckets/box/settings", &Value::Null);
+            let moves = ask("GET", "/v1/buckets/box", &Value::Null)["moves"].clone();
+            let given_up =
+                json!({"state": "left", "peer": "nowhere: given up, it came from there"});
+            ask("POST", "/v1/buckets/box/move", &json!({"before": moves, "after": given_up}));
+            let peer = "nowhere:%20given%20up,%20it%20came%20from%20there";
+            ask("DELETE", &format!("/v1/buckets/box?state=left&peer={peer}"), &Value::Null);
+            let arriving =
+                json!({"peer": moves["peer"], "record": settings["record"], "private_copy": false});
+            ask("POST", "/v1/buckets", &json!({"name": "box", "arriving": arriving}));
+        }
+        Fate::Pass
+    });
+    let said = run.refused(1);
+    assert!(said.contains("does not have what was sent of bucket box"), "{said}");
+    pools.moved();
+    let versions = pools.there().get("/box", "versions").ok().text();
+    assert!(versions.contains("<Key>marked</Key>"), "{versions}");
+    pools.assert_there();
+}
+
+/// Where keys of S3 differ, volumes go over and buckets stay.
+#[test]
+fn other_keys_keep_buckets_alone_from_going_over() {
+    let (source, target) = (Home::new(), Home::new());
+    let _daemons = [&source, &target].map(|home| home.serve(&["--s3", "127.0.0.1:0"]));
+    source.varve(&["volume", "create", "vm", "--size", "64MiB"]);
+    S3::of_new_user(&source, "ann").put("/box", "", b"").ok();
+    let [from, to] =
+        [&source, &target].map(|home| format!("unix:{}", admin_socket(home).display()));
+    let [nbd, to_nbd] = [&source, &target]
+        .map(|home| format!("unix:{}", home.path().join("nbd.sock").display()));
+    let command =
+        ["--addr", &from, "pool", "migrate", "--to", &to, "--nbd", &nbd, "--to-nbd", &to_nbd];
+    let run = source.varve(&command);
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    assert!(run.stdout.contains("no bucket can be moved: "), "{}", run.stdout);
+    assert!(target.varve(&["volume", "show", "vm"]).code == 0, "the volume is not there");
+    assert_eq!(bucket(&source, "box")["moves"], Value::Null);
+    assert_eq!(bucket(&target, "box"), "no bucket");
+}
