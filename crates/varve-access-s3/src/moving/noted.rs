@@ -4,6 +4,7 @@
 //! N2. A token names a noting, which is lost with the daemon, and how far it was told. What a token names is told again until a later one is
 //!     asked with: an answer that was lost is no loss.
 //! N3. What is not known is said to be so: everything is to be compared then.
+//! N4. The noting that the table has for a bucket is the one that its store tells: both are replaced in one turn.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -43,6 +44,8 @@ pub struct NotedChanges {
 pub(crate) struct Noting {
     /// Guards the table, for moments.
     all: Mutex<HashMap<BucketId, Arc<Notes>>>,
+    /// Who makes the table and what stores tell differ for a moment holds it (N4).
+    turn: tokio::sync::Mutex<()>,
 }
 
 /// A noting.
@@ -90,12 +93,17 @@ impl Notes {
         self.now().note(key);
     }
 
+    #[cfg(test)]
+    pub(super) fn end(&self) {
+        self.now().end();
+    }
+
     fn token(&self, count: u64) -> String {
         format!("{}-{count}", self.id)
     }
 
     /// What changed since this token of it; none if it is another's, or that is not known (N3).
-    fn since(&self, token: &str) -> Option<NotedChanges> {
+    pub(super) fn since(&self, token: &str) -> Option<NotedChanges> {
         let (id, told) = token.split_once('-')?;
         let told: u64 = told.parse().ok()?;
         let mut now = self.now();
@@ -181,6 +189,7 @@ impl Noting {
 
     /// Ends those that nobody asks for.
     pub(super) async fn end_idle(&self, store: &dyn ObjectStore) {
+        let _turn = self.turn.lock().await; // N4
         let mut ended = Vec::new();
         self.all().retain(|bucket, notes| {
             let mut now = notes.now();
@@ -209,6 +218,7 @@ impl Gateway {
         if let Some(known) = known {
             return Ok(known);
         }
+        let _turn = noting.turn.lock().await; // N4
         let notes = Notes::new();
         let watching = Arc::clone(&notes);
         let watch = Arc::new(move |key: Option<&str>| watching.note(key)); // N1

@@ -359,6 +359,41 @@ async fn changes_are_told_until_they_are_known_to_be_heard() {
     assert!(ask(Some(&none.token)).await.whole, "another noting has begun");
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn whoever_began_to_note_is_told_of_what_changes_or_that_it_is_not_known() {
+    let pool = Pool::new().await;
+    let inner = &pool.gateway.inner;
+    let bucket = inner.store.bucket("photos").await.unwrap().id;
+    for round in 0..2000 {
+        if let Some(notes) = inner.noting.of(bucket) {
+            notes.end(); // The next look finds that nobody asks for it.
+        }
+        let begin = Arc::new(tokio::sync::Barrier::new(5));
+        let mut asked = Vec::new();
+        for number in 0..5 {
+            let (gateway, begin) = (pool.gateway.clone(), Arc::clone(&begin));
+            asked.push(tokio::spawn(async move {
+                begin.wait().await;
+                if number == 0 {
+                    tidy(&gateway.inner).await;
+                    return None;
+                }
+                Some(gateway.changes("photos", None).await.unwrap().token)
+            }));
+        }
+        let mut tokens = Vec::new();
+        for asked in asked {
+            tokens.extend(asked.await.unwrap());
+        }
+        let tags = Box::new(|record: Option<&Bytes>| Ok(record.cloned()));
+        inner.store.change_bucket("photos", tags).await.unwrap();
+        let notes = inner.noting.of(bucket).expect("somebody began one");
+        let known: Vec<_> = tokens.iter().filter_map(|token| notes.since(token)).collect();
+        assert_eq!(known.len(), 1, "the last one that began");
+        assert!(known[0].settings_changed, "round {round}: nobody was told");
+    }
+}
+
 #[tokio::test]
 async fn too_many_changes_are_no_longer_known() {
     let pool = Pool::new().await;
