@@ -171,6 +171,37 @@ async fn a_bucket_that_is_not_here_is_neither_read_nor_listed() {
 }
 
 #[tokio::test]
+async fn a_read_that_began_before_the_bucket_left_does_not_tell_of_less() {
+    let pool = Pool::new().await;
+    let inner = &pool.gateway.inner;
+    for key in ["a", "b"] {
+        pool.put(key, "text").await;
+    }
+    pool.step(None, Some(moves(MoveState::Leaving))).await;
+    let view = inner.view("photos").await.unwrap();
+    let query = || varve_object::ListQuery { limit: 10, ..Default::default() };
+    let unavailable = async || {
+        let found = crate::ops::found(inner, &view, "a", Select::Newest).await.map(drop);
+        let page = crate::ops::list::page(inner, &view, query()).await.map(drop);
+        let uploads = crate::ops::multipart::upload(inner, &view, "a", &"0".repeat(16)).await;
+        for read in [found, page, uploads.map(drop)] {
+            let error = read.expect_err("it is not here");
+            assert_eq!(*error.code(), s3s::S3ErrorCode::ServiceUnavailable, "{error}");
+        }
+    };
+    assert_eq!(crate::ops::list::page(inner, &view, query()).await.unwrap().items.len(), 2);
+    let left = moves(MoveState::Left);
+    pool.step(Some(moves(MoveState::Leaving)), Some(left.clone())).await;
+    assert_eq!(inner.store.delete_left("photos", &left, 1).await.unwrap(), 1);
+    unavailable().await;
+    assert_eq!(inner.store.delete_left("photos", &left, 1).await.unwrap(), 0);
+    unavailable().await;
+    let named = NewBucket { name: "photos".to_owned(), ..NewBucket::default() };
+    pool.gateway.create_bucket(named).await.unwrap();
+    unavailable().await;
+}
+
+#[tokio::test]
 async fn a_bucket_that_arrived_is_not_deleted_before_its_mark_is_gone() {
     let target = arriving().await;
     let before = moves(MoveState::Arriving);
