@@ -81,8 +81,9 @@ fn version(order: u64) -> Version {
 }
 
 fn put(key: &str, order: u64, body: &'static [u8]) -> Received {
+    let version = Version { size: body.len() as u64, ..version(order) };
     let body = ReceivedBody::Bytes(Bytes::from_static(body));
-    Received::Put { key: key.to_owned(), version: version(order), body }
+    Received::Put { key: key.to_owned(), version, body }
 }
 
 fn remove(key: &str, order: u64) -> Received {
@@ -243,7 +244,7 @@ async fn two_versions_without_an_id_do_not_come() {
     let target = arriving().await;
     let null = |order| Received::Put {
         key: "a".to_owned(),
-        version: Version { null: true, ..version(order) },
+        version: Version { null: true, size: 0, ..version(order) },
         body: ReceivedBody::Bytes(Bytes::new()),
     };
     receive(&target, vec![null(1)]).await.unwrap();
@@ -255,7 +256,7 @@ async fn what_this_version_cannot_read_does_not_come() {
     let target = arriving().await;
     let of = |order: u64, attributes: Bytes| Received::Put {
         key: "a".to_owned(),
-        version: Version { attributes, ..version(order) },
+        version: Version { attributes, size: 0, ..version(order) },
         body: ReceivedBody::Bytes(Bytes::new()),
     };
     let good = Attributes::default().encode();
@@ -285,7 +286,7 @@ async fn a_long_body_comes_in_pieces_and_is_taken_once() {
     let id = begun.id;
     let take = |id| Received::Put {
         key: "long".to_owned(),
-        version: version(4),
+        version: Version { size: 10, ..version(4) },
         body: ReceivedBody::Staged(id),
     };
     conflict(receive(&target, vec![take(id)]).await); // It is not whole.
@@ -305,6 +306,41 @@ async fn a_long_body_comes_in_pieces_and_is_taken_once() {
         )
         .await;
     assert_eq!(found.unwrap()[0].1, "hellothere");
+}
+
+#[tokio::test]
+async fn versions_whose_bodies_have_another_length_do_not_come() {
+    use varve_object::PartEntry;
+    let target = arriving().await;
+    let part = |size| PartEntry { number: 1, size, checksum: Vec::new() };
+    let in_parts = |sizes: &[u64]| {
+        let parts = sizes.iter().map(|size| part(*size)).collect();
+        Attributes { parts, ..Attributes::default() }.encode()
+    };
+    let whole = Version { size: 5, ..version(1) };
+    let marker = Version { marker: true, ..whole.clone() };
+    let wrong = [
+        Version { size: 4, ..whole.clone() },
+        Version { size: 6, ..whole.clone() },
+        Version { attributes: in_parts(&[4]), ..whole.clone() },
+        Version { attributes: in_parts(&[u64::MAX, 6]), ..whole.clone() },
+        marker,
+    ];
+    let invalid = async |version: &Version, body: ReceivedBody| {
+        let (key, version) = ("long".to_owned(), version.clone());
+        let refused = receive(&target, vec![Received::Put { key, version, body }]).await;
+        assert!(matches!(refused, Err(Error::Invalid { .. })), "{refused:?}");
+    };
+    for version in &wrong {
+        invalid(version, ReceivedBody::Bytes(Bytes::from_static(b"hello"))).await;
+        let piece = Piece { total_bytes: 5, ..piece(None, 0, b"hello") };
+        let id = target.stage("photos", piece).await.unwrap().id;
+        invalid(version, ReceivedBody::Staged(id)).await;
+    }
+    assert!(orders(&target, "long").await.is_empty());
+    let version = Version { attributes: in_parts(&[2, 3]), ..whole };
+    let body = ReceivedBody::Bytes(Bytes::from_static(b"hello"));
+    receive(&target, vec![Received::Put { key: "long".to_owned(), version, body }]).await.unwrap();
 }
 
 #[tokio::test]
@@ -334,7 +370,7 @@ async fn pages_of_versions_have_all_of_them_and_end_early_where_they_are_long() 
         metadata: vec![("long".to_owned(), "x".repeat(100_000))],
         ..Attributes::default()
     };
-    let long = |order| Version { attributes: attributes.encode(), ..version(order) };
+    let long = |order| Version { attributes: attributes.encode(), size: 0, ..version(order) };
     let mut all = Vec::new();
     for key in 0..10 {
         for order in 1..=5 {
@@ -390,37 +426,28 @@ async fn changes_are_told_until_they_are_known_to_be_heard() {
     assert!(ask(Some(&none.token)).await.whole, "another noting has begun");
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+#[tokio::test]
 async fn whoever_began_to_note_is_told_of_what_changes_or_that_it_is_not_known() {
     let pool = Pool::new().await;
     let inner = &pool.gateway.inner;
     let bucket = inner.store.bucket("photos").await.unwrap().id;
-    for round in 0..2000 {
+    for round in 0..12 {
         if let Some(notes) = inner.noting.of(bucket) {
-            notes.end(); // The next look finds that nobody asks for it.
+            notes.end(); // Who tidies takes it out.
         }
-        let begin = Arc::new(tokio::sync::Barrier::new(5));
-        let mut asked = Vec::new();
-        for number in 0..5 {
-            let (gateway, begin) = (pool.gateway.clone(), Arc::clone(&begin));
-            asked.push(tokio::spawn(async move {
-                begin.wait().await;
-                if number == 0 {
-                    tidy(&gateway.inner).await;
-                    return None;
-                }
-                Some(gateway.changes("photos", None).await.unwrap().token)
-            }));
-        }
-        let mut tokens = Vec::new();
-        for asked in asked {
-            tokens.extend(asked.await.unwrap());
-        }
-        let tags = Box::new(|record: Option<&Bytes>| Ok(record.cloned()));
-        inner.store.change_bucket("photos", tags).await.unwrap();
-        let notes = inner.noting.of(bucket).expect("somebody began one");
-        let known: Vec<_> = tokens.iter().filter_map(|token| notes.since(token)).collect();
-        assert_eq!(known.len(), 1, "the last one that began");
+        let one = async |number: usize| {
+            if number == round % 3 {
+                tidy(inner).await;
+                return None;
+            }
+            Some(pool.gateway.changes("photos", None).await.unwrap().token)
+        };
+        let tokens = futures_util::future::join_all((0..3).map(one)).await;
+        let same = Box::new(|record: Option<&Bytes>| Ok(record.cloned()));
+        inner.store.change_bucket("photos", same).await.unwrap();
+        let notes = inner.noting.of(bucket).expect("one was begun");
+        let known: Vec<_> = tokens.iter().flatten().filter_map(|token| notes.since(token)).collect();
+        assert_eq!(known.len(), 1, "round {round}: that of the last one");
         assert!(known[0].settings_changed, "round {round}: nobody was told");
     }
 }
