@@ -346,11 +346,17 @@ async fn versions_whose_bodies_have_another_length_do_not_come() {
 #[tokio::test]
 async fn staged_bodies_are_few_and_end_with_the_run() {
     let target = arriving().await;
+    let mut begun = Vec::new();
     for _ in 0..64 {
-        target.stage("photos", piece(None, 0, b"hello")).await.unwrap();
+        begun.push(target.stage("photos", piece(None, 0, b"hello")).await.unwrap().id);
     }
-    let error = target.stage("photos", piece(None, 0, b"hello")).await.unwrap_err();
-    assert_eq!(error.kind(), varve_types::ErrorKind::Unavailable);
+    target.stage("photos", piece(Some(begun[0]), 5, b"t")).await.unwrap();
+    target.stage("photos", piece(None, 0, b"hello")).await.unwrap();
+    conflict(target.stage("photos", piece(Some(begun[1]), 5, b"there")).await);
+    target.stage("photos", piece(Some(begun[0]), 6, b"here")).await.unwrap();
+    for id in &begun[2..] {
+        target.stage("photos", piece(Some(*id), 5, b"there")).await.unwrap();
+    }
     let other = Move { state: MoveState::Arriving, peer: "a pool, by run 2".to_owned() };
     let step = MoveStep {
         before: Some(moves(MoveState::Arriving)),
@@ -361,6 +367,32 @@ async fn staged_bodies_are_few_and_end_with_the_run() {
     conflict(target.stage("photos", piece(None, 0, b"hello")).await);
     let of_other = Piece { expects: other, ..piece(None, 0, b"hello") };
     target.stage("photos", of_other).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_body_that_begins_while_its_bucket_takes_a_step_is_dropped() {
+    let target = arriving().await;
+    let inner = &target.inner;
+    let bucket = inner.store.bucket("photos").await.unwrap().id;
+    let begun = piece(None, 0, b"");
+    let slot = inner.begin_staged(bucket, &begun).await.unwrap();
+    let (before, after) = (moves(MoveState::Arriving), moves(MoveState::Left));
+    let step = MoveStep { before: Some(before), after: Some(after), bucket: None };
+    target.move_bucket("photos", step).await.unwrap();
+    conflict(inner.enter_staged("photos", slot).await);
+    assert_eq!(inner.staged.len(), 0);
+}
+
+#[tokio::test]
+async fn bodies_that_are_too_long_do_not_begin() {
+    let target = arriving().await;
+    let longest = (5 << 40) + (5 << 40) / 4096 + 8 + 10_000 * (8 + 1 + 16);
+    let of = |total_bytes| Piece { total_bytes, ..piece(None, 0, b"hello") };
+    target.stage("photos", of(longest)).await.unwrap();
+    for total_bytes in [longest + 1, u64::MAX] {
+        let refused = target.stage("photos", of(total_bytes)).await;
+        assert!(matches!(refused, Err(Error::Invalid { .. })), "{refused:?}");
+    }
 }
 
 #[tokio::test]
