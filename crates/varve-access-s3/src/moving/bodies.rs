@@ -172,7 +172,7 @@ impl Gateway {
     /// Parts of stored bodies, in the order in which they are asked for, each with the length of the whole one.
     ///
     /// # Errors
-    /// `NoVersion` when one is gone, `Invalid` for an offset behind the body, those of the store.
+    /// `NoVersion` when one is gone, or ends before the offset; those of the store.
     pub async fn read_parts(
         &self,
         name: &str,
@@ -220,8 +220,7 @@ impl Inner {
         let body = found.ok_or_else(absent)?.body;
         let len = body.len();
         if part.offset > len {
-            let what = format!("the body of a version of `{}` has {len} bytes", part.key);
-            return Err(Error::Invalid { what });
+            return Err(absent().into()); // It is another one, put anew since it was listed.
         }
         let end = part.offset.saturating_add(part.bytes).min(len);
         let mut bytes = BytesMut::new();

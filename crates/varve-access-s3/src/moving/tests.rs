@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use http_body_util::BodyExt;
 use hyper::{Method, Request};
 use s3s::Body;
-use varve_object::{Attributes, Document, MemoryStore, Select, User, Version};
+use varve_object::{Attributes, Document, MemoryStore, ObjectStore, RecordTable, Select, User, Version};
 
 use super::*;
 use crate::buckets::NewBucket;
@@ -234,7 +234,7 @@ async fn what_comes_is_stored_in_order_and_nothing_is_replaced() {
     let gone = target.read_parts("photos", vec![part(3, 0, 1)]).await.unwrap_err();
     assert_eq!(gone.kind(), varve_types::ErrorKind::NotFound);
     let beyond = target.read_parts("photos", vec![part(1, 2, 1)]).await.unwrap_err();
-    assert_eq!(beyond.kind(), varve_types::ErrorKind::Invalid);
+    assert_eq!(beyond.kind(), varve_types::ErrorKind::NotFound);
     let late = target.receive("photos", moves(MoveState::Leaving), vec![remove("a", 1)]).await;
     conflict(late);
 }
@@ -598,4 +598,26 @@ async fn users_and_keys_come_where_secrets_are_sealed_with_the_same_key() {
     assert!(again.kept.contains(&"ann".to_owned()) && again.users.is_empty());
     assert_eq!(target.users().get("ann").unwrap().quota_bytes, 5);
     assert!(source.users_and_keys(Some("elsewhere")).await.is_err());
+}
+
+#[tokio::test]
+async fn users_that_are_there_find_room_where_there_is_none_for_new_ones() {
+    let store = Arc::new(MemoryStore::default());
+    let user = |id: String| {
+        let record = User { id: id.clone(), ..User::default() }.encode();
+        (id, record)
+    };
+    for number in 0..crate::users::USERS_MAX {
+        let (id, record) = user(format!("user-{number}"));
+        let put = Box::new(move |_: Option<&Bytes>| Ok(Some(record)));
+        store.change_record(RecordTable::User, &id, put).await.unwrap();
+    }
+    let opened = Gateway::open(store, MasterKey::of([7; 32]), Options::default()).await;
+    let target = opened.unwrap().gateway;
+    let add = async |id: &str| {
+        let all = StoredUsers { users: vec![user(id.to_owned())], ..StoredUsers::default() };
+        target.add_users_and_keys(&target.key_check(), all).await
+    };
+    assert_eq!(add("user-5").await.unwrap(), AddedUsers::default());
+    assert!(matches!(add("ann").await, Err(Error::Invalid { .. })));
 }
