@@ -503,6 +503,48 @@ async fn too_many_changes_are_no_longer_known() {
 }
 
 #[tokio::test]
+async fn what_is_noted_of_all_buckets_has_its_bounds() {
+    let pool = Pool::new().await;
+    let names = ["photos", "films", "papers"];
+    let begin = async |name: &str| pool.gateway.changes(name, None).await.unwrap().token;
+    let notes_of = async |name: &str| {
+        let bucket = pool.gateway.inner.store.bucket(name).await.unwrap().id;
+        pool.gateway.inner.noting.of(bucket).unwrap()
+    };
+    let fill = async |name: &str| {
+        let notes = notes_of(name).await;
+        let key = |number: usize| format!("{number:01000}");
+        (0..11_000).for_each(|number| notes.note(Some(&key(number))));
+    };
+    let mut tokens = Vec::new();
+    for name in names {
+        if name != "photos" {
+            let new = NewBucket { name: name.to_owned(), ..NewBucket::default() };
+            pool.gateway.create_bucket(new).await.unwrap();
+        }
+        tokens.push(begin(name).await);
+        fill(name).await;
+    }
+    let told = async |name: &str, token: &str| {
+        notes_of(name).await.since(token).map(|told| (told.keys.len(), told.token))
+    };
+    let (first, heard) = told(names[0], &tokens[0]).await.unwrap();
+    assert_eq!((first, told(names[1], &tokens[1]).await.unwrap().0), (11_000, 11_000));
+    assert_eq!(told(names[2], &tokens[2]).await, None, "there was no room for it");
+    assert_eq!(told(names[0], &heard).await.unwrap().0, 0, "what was heard takes no room");
+    let again = begin(names[2]).await;
+    fill(names[2]).await;
+    assert_eq!(told(names[2], &again).await.unwrap().0, 11_000);
+    let again = begin(names[0]).await;
+    fill(names[0]).await;
+    assert_eq!(told(names[0], &again).await, None);
+    begin(names[1]).await; // The noting before is dropped, with what it takes.
+    let again = begin(names[0]).await;
+    fill(names[0]).await;
+    assert_eq!(told(names[0], &again).await.unwrap().0, 11_000);
+}
+
+#[tokio::test]
 async fn a_bucket_comes_whole_while_its_clients_change_it() {
     let pool = Pool::new().await;
     for number in 0..20 {
