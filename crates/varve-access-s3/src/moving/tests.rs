@@ -6,7 +6,9 @@ use std::collections::BTreeMap;
 use http_body_util::BodyExt;
 use hyper::{Method, Request};
 use s3s::Body;
-use varve_object::{Attributes, Document, MemoryStore, ObjectStore, RecordTable, Select, User, Version};
+use varve_object::{
+    Attributes, Document, MemoryStore, ObjectStore, RecordTable, Select, User, Version,
+};
 
 use super::*;
 use crate::buckets::NewBucket;
@@ -478,7 +480,8 @@ async fn whoever_began_to_note_is_told_of_what_changes_or_that_it_is_not_known()
         let same = Box::new(|record: Option<&Bytes>| Ok(record.cloned()));
         inner.store.change_bucket("photos", same).await.unwrap();
         let notes = inner.noting.of(bucket).expect("one was begun");
-        let known: Vec<_> = tokens.iter().flatten().filter_map(|token| notes.since(token)).collect();
+        let known: Vec<_> =
+            tokens.iter().flatten().filter_map(|token| notes.since(token)).collect();
         assert_eq!(known.len(), 1, "round {round}: that of the last one");
         assert!(known[0].settings_changed, "round {round}: nobody was told");
     }

@@ -67,11 +67,7 @@ pub(crate) fn given(text: Option<String>) -> Option<String> {
 }
 
 /// A page of a bucket that is here as long as it is read.
-pub(crate) async fn page(
-    inner: &Inner,
-    view: &BucketView,
-    query: ListQuery,
-) -> S3Result<ListPage> {
+pub(crate) async fn page(inner: &Inner, view: &BucketView, query: ListQuery) -> S3Result<ListPage> {
     if query.limit == 0 {
         return Ok(ListPage::default());
     }

@@ -515,8 +515,7 @@ pub(crate) async fn list_parts(
     let after = u16::try_from(after)
         .map_err(|_| s3_error!(InvalidArgument, "Invalid part number marker"))?;
     let wanted = usize::try_from(max).unwrap_or(0);
-    let parts =
-        inner.store.list_parts(view.id(), &input.key, upload.id, after, wanted + 1).await;
+    let parts = inner.store.list_parts(view.id(), &input.key, upload.id, after, wanted + 1).await;
     let mut parts = inner.still(&view, parts).await?;
     let more = parts.len() > wanted;
     parts.truncate(wanted);

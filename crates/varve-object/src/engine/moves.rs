@@ -29,7 +29,7 @@ impl EngineStore {
         let bucket = Arc::new(decode(name, &version)?);
         let Entry { gate, .. } = self.buckets.get(bucket.id)?;
         if gate.moves() == bucket.moves {
-            self.buckets.enter(&bucket);
+            self.buckets.renew(&bucket);
         }
         Ok(bucket)
     }
@@ -70,7 +70,7 @@ impl EngineStore {
     }
 
     fn learn(&self, gate: &Gate, bucket: &Arc<Bucket>) {
-        self.buckets.enter(bucket);
+        self.buckets.renew(bucket);
         gate.set(bucket.moves.clone());
     }
 
