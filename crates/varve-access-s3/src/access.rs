@@ -401,7 +401,7 @@ async fn attributes(
     key: &str,
     select: Select,
 ) -> S3Result<Option<Attributes>> {
-    let found = inner.store.find(view.id(), key, select).await.map_err(of_store)?;
+    let found = inner.still(view, inner.store.find(view.id(), key, select).await).await?;
     found
         .filter(|found| !found.version.marker)
         .map(|found| Attributes::decode(&found.version.attributes))

@@ -102,7 +102,7 @@ fn nonce(salt: &[u8; SALT_LEN], index: u32) -> Nonce {
 }
 
 /// Length of a part as it is stored.
-pub(crate) fn sealed_len(plain: u64) -> u64 {
+pub(crate) const fn sealed_len(plain: u64) -> u64 {
     if plain == 0 { 0 } else { SALT + plain + plain.div_ceil(CHUNK) * TAG }
 }
 

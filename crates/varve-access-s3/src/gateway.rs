@@ -141,6 +141,24 @@ impl Inner {
         self.view_of(bucket)
     }
 
+    /// What was read of a bucket, if that is still here: of one that left and is being deleted, there may be less.
+    pub(crate) async fn still<T>(
+        &self,
+        view: &BucketView,
+        read: varve_object::Result<T>,
+    ) -> S3Result<T> {
+        let name = &view.bucket.name;
+        match self.store.bucket(name).await {
+            Ok(now) if now.id == view.id() => check_here(&now).map_err(of_store)?,
+            Ok(_) | Err(varve_object::Error::NoBucket { .. }) => {
+                let what = format!("bucket `{name}`, which was deleted meanwhile,");
+                return Err(of_store(varve_object::Error::Unavailable { what }));
+            }
+            Err(error) => return Err(of_store(error)),
+        }
+        read.map_err(of_store)
+    }
+
     pub(crate) fn view_of(&self, bucket: Arc<varve_object::Bucket>) -> S3Result<Arc<BucketView>> {
         self.parsed(bucket).map_err(of_store)
     }

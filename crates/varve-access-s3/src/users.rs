@@ -14,7 +14,7 @@ use crate::seal::{MasterKey, random};
 /// Users loaded at once, and so the most there may be in one page.
 const PAGE: usize = 1000;
 /// Most users and keys: all are in memory.
-const USERS_MAX: usize = 100_000;
+pub(crate) const USERS_MAX: usize = 100_000;
 /// Longest name for people and mail address, in bytes.
 const TEXT_BYTES_MAX: usize = 256;
 /// Longest record of a user, in bytes.
@@ -238,7 +238,8 @@ impl Users {
                 return Err(Error::Invalid { what });
             }
         }
-        if self.snapshot().users.len() + all.users.len() > USERS_MAX {
+        let new = all.users.iter().filter(|(id, _)| self.user(id).is_none()).count();
+        if new > 0 && self.snapshot().users.len() + new > USERS_MAX {
             return Err(Error::Invalid { what: format!("{USERS_MAX} users are the most") });
         }
         for (id, record) in all.users {

@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Poll;
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -32,6 +33,7 @@ struct State {
     buckets: BTreeMap<String, Arc<Bucket>>,
     contents: BTreeMap<BucketId, Contents>,
     records: BTreeMap<(RecordTable, String), Bytes>,
+    watches: u64,
 }
 
 #[derive(Debug, Default)]
@@ -303,6 +305,19 @@ fn rope_of(body: NewBody) -> Rope {
     }
 }
 
+/// Is not ready the first time.
+async fn pause() {
+    let mut is_over = false;
+    let turn = std::future::poll_fn(|context| match std::mem::replace(&mut is_over, true) {
+        true => Poll::Ready(()),
+        false => {
+            context.waker().wake_by_ref();
+            Poll::Pending
+        }
+    });
+    turn.await;
+}
+
 fn no_upload(key: &str, upload: UploadId) -> Error {
     Error::NoUpload { key: key.to_owned(), upload: format!("{:016x}", upload.0) }
 }
@@ -369,8 +384,17 @@ impl ObjectStore for MemoryStore {
         Ok(left)
     }
 
+    /// Others have their turn before every second answer.
     async fn watch(&self, bucket: BucketId, watch: Option<Watch>) -> Result<()> {
-        self.state().contents(bucket)?.watch = Watching(watch);
+        let pauses = {
+            let mut state = self.state();
+            state.contents(bucket)?.watch = Watching(watch);
+            state.watches += 1;
+            state.watches % 2 == 1
+        };
+        if pauses {
+            pause().await;
+        }
         Ok(())
     }
 

@@ -147,7 +147,7 @@ pub trait Body: Send + Sync + std::fmt::Debug {
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
-    /// The bytes of `range`, which must lie within the body, in order, in pieces of at most 1 MiB.
+    /// The bytes of `range`, in order, in pieces of at most 1 MiB. What does not lie within the body is an error, or does not come.
     fn read(&self, range: Range<u64>) -> BodyReader;
     /// For the store that made it.
     fn as_any(&self) -> &(dyn std::any::Any + Send + Sync);

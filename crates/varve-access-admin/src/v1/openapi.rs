@@ -346,12 +346,6 @@ fn name_in(path: &str) -> Option<Value> {
 
 fn parameters(endpoint: &Endpoint) -> Vec<Value> {
     let mut all: Vec<Value> = name_in(endpoint.path).into_iter().collect();
-    let query = |name: &str, description: &str, schema: Value| json!({ "name": name, "in": "query", "description": description, "schema": schema });
-    let text = || json!({ "type": "string" });
-    let limit = |what: &str| {
-        let schema = json!({ "type": "integer", "minimum": 1, "maximum": 10000, "default": 1000 });
-        query("limit", what, schema)
-    };
     let expected = |otherwise: &str| {
         let state = format!("How far it has to be on its way between two pools{otherwise}.");
         let peer = "The other side of that, as it says it; together with `state`.";
@@ -400,24 +394,43 @@ fn parameters(endpoint: &Endpoint) -> Vec<Value> {
             all.extend(expected("; it does not matter when absent, unless it is `arrived`"));
         }
         "deleteBucket" => all.extend(expected(", which is `left`; absent for one that is here")),
-        "listVersions" => {
-            all.push(query("key", "Only versions of this key.", text()));
-            all.push(query("after_key", "Leaves out keys up to this one.", text()));
-            let order = "Leaves out versions of `after_key`, or `key`, from the newest down to this order, and not its older ones.";
-            all.push(query("after_order", order, json!({ "type": "integer", "minimum": 0 })));
-            all.push(limit("Most versions in the page."));
-        }
-        "listChanges" => {
-            let what = "Token of the last answer; absent: noting begins.";
-            all.push(query("since", what, text()));
-        }
-        "listUsersAndKeys" => {
-            all.push(query("after", "Where the page begins, as the last one says.", text()));
-        }
         "deleteSnapshot" => all.extend(expected(", which should not move when absent")),
-        _ => {}
+        other => all.extend(parameters_of_bucket_moves(other)),
     }
     all
+}
+
+/// Of the endpoints by which buckets move.
+fn parameters_of_bucket_moves(operation: &str) -> Vec<Value> {
+    let order = "Leaves out versions of `after_key`, or `key`, from the newest down to this order, and not its older ones.";
+    match operation {
+        "listVersions" => vec![
+            query("key", "Only versions of this key.", text()),
+            query("after_key", "Leaves out keys up to this one.", text()),
+            query("after_order", order, json!({ "type": "integer", "minimum": 0 })),
+            limit("Most versions in the page."),
+        ],
+        "listChanges" => {
+            vec![query("since", "Token of the last answer; absent: noting begins.", text())]
+        }
+        "listUsersAndKeys" => {
+            vec![query("after", "Where the page begins, as the last one says.", text())]
+        }
+        _ => Vec::new(),
+    }
+}
+
+fn query(name: &str, description: &str, schema: Value) -> Value {
+    json!({ "name": name, "in": "query", "description": description, "schema": schema })
+}
+
+fn text() -> Value {
+    json!({ "type": "string" })
+}
+
+fn limit(what: &str) -> Value {
+    let schema = json!({ "type": "integer", "minimum": 1, "maximum": 10000, "default": 1000 });
+    query("limit", what, schema)
 }
 
 fn responses(endpoint: &Endpoint) -> Value {

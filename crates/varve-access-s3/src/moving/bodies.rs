@@ -93,19 +93,42 @@ impl Received {
 
     /// V2
     fn check(&self) -> Result<()> {
-        let Self::Put { key, version, .. } = self else { return Ok(()) };
-        let wrong = |why: &str| Err(Error::Invalid { what: format!("version of `{key}`: {why}") });
+        let Self::Put { key, version, body } = self else { return Ok(()) };
         if version.order == 0 || version.order > ORDER_MAX {
-            return wrong("no version has such an order");
+            return Err(wrong(key, "no version has such an order"));
         }
         if version.attributes.len() > ATTRIBUTES_BYTES_MAX {
-            return wrong("its attributes are too long");
+            return Err(wrong(key, "its attributes are too long"));
         }
-        match Attributes::decode(&version.attributes) {
-            Ok(_) => Ok(()),
-            Err(error) => wrong(&error.to_string()),
+        let attributes = Attributes::decode(&version.attributes)
+            .map_err(|error| wrong(key, &error.to_string()))?;
+        match body {
+            ReceivedBody::Bytes(bytes) => check_len(key, version, &attributes, bytes.len() as u64),
+            ReceivedBody::Staged(_) => Ok(()), // When it is taken.
         }
     }
+}
+
+fn wrong(key: &str, why: &str) -> Error {
+    Error::Invalid { what: format!("version of `{key}`: {why}") }
+}
+
+/// Refuses a version that says more of its body than there is: who reads it goes by what it says. Encrypted bodies are compared as they are
+/// read.
+fn check_len(key: &str, version: &Version, attributes: &Attributes, len: u64) -> Result<()> {
+    let of_parts = attributes.parts.iter().try_fold(0_u64, |sum, part| sum.checked_add(part.size));
+    if !attributes.parts.is_empty() && of_parts != Some(version.size) {
+        return Err(wrong(key, "its parts are not as long as it is"));
+    }
+    let is_len = match attributes.encryption {
+        Some(_) => version.size <= len,
+        None => version.size == len,
+    };
+    if !is_len || (version.marker && len > 0) {
+        let why = format!("its body has {len} bytes, and not {}", version.size);
+        return Err(wrong(key, &why));
+    }
+    Ok(())
 }
 
 impl Gateway {
@@ -149,7 +172,7 @@ impl Gateway {
     /// Parts of stored bodies, in the order in which they are asked for, each with the length of the whole one.
     ///
     /// # Errors
-    /// `NoVersion` when one is gone, `Invalid` for an offset behind the body, those of the store.
+    /// `NoVersion` when one is gone, or ends before the offset; those of the store.
     pub async fn read_parts(
         &self,
         name: &str,
@@ -197,8 +220,7 @@ impl Inner {
         let body = found.ok_or_else(absent)?.body;
         let len = body.len();
         if part.offset > len {
-            let what = format!("the body of a version of `{}` has {len} bytes", part.key);
-            return Err(Error::Invalid { what });
+            return Err(absent().into()); // It is another one, put anew since it was listed.
         }
         let end = part.offset.saturating_add(part.bytes).min(len);
         let mut bytes = BytesMut::new();
@@ -221,7 +243,12 @@ impl Inner {
             Received::Put { key, version, body } => {
                 let body = match body {
                     ReceivedBody::Bytes(bytes) => NewBody::Small(bytes),
-                    ReceivedBody::Staged(id) => NewBody::Staged(self.staged.take(id, to, &key)?),
+                    ReceivedBody::Staged(id) => {
+                        let body = self.staged.take(id, to, &key)?;
+                        let attributes = Attributes::decode(&version.attributes)?;
+                        check_len(&key, &version, &attributes, body.len)?;
+                        NewBody::Staged(body)
+                    }
                 };
                 let order = version.order;
                 (key, order, body, Box::new(move |view: &KeyView| put(view, version)))

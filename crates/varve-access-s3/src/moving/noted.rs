@@ -4,8 +4,10 @@
 //! N2. A token names a noting, which is lost with the daemon, and how far it was told. What a token names is told again until a later one is
 //!     asked with: an answer that was lost is no loss.
 //! N3. What is not known is said to be so: everything is to be compared then.
+//! N4. The noting that the table has for a bucket is the one that its store tells: both are replaced in one turn.
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -18,6 +20,12 @@ use crate::seal::random;
 /// Most keys noted, and most bytes of them as JSON: an answer has all.
 const KEYS_MAX: usize = 100_000;
 const KEYS_BYTES_MAX: usize = 12 << 20;
+
+/// Most bytes of memory that the keys of all notings take: the one that would take more ends.
+const ALL_BYTES_MAX: usize = 32 << 20;
+
+/// What a key takes in the tables of a noting, beside itself.
+const ENTRY_BYTES: usize = 128;
 
 /// How long it goes on when nobody asks.
 const IDLE_MAX: Duration = Duration::from_secs(600);
@@ -43,6 +51,30 @@ pub struct NotedChanges {
 pub(crate) struct Noting {
     /// Guards the table, for moments.
     all: Mutex<HashMap<BucketId, Arc<Notes>>>,
+    /// Who makes the table and what stores tell differ for a moment holds it (N4).
+    turn: tokio::sync::Mutex<()>,
+    /// Bytes that the keys of all notings take.
+    bytes: Arc<AtomicUsize>,
+}
+
+/// What a noting takes of the memory for all of them.
+struct Share {
+    all: Arc<AtomicUsize>,
+    bytes: usize,
+}
+
+impl Share {
+    /// Takes so much, and returns what all take then.
+    fn set(&mut self, bytes: usize) -> usize {
+        let more = bytes.wrapping_sub(std::mem::replace(&mut self.bytes, bytes));
+        self.all.fetch_add(more, Ordering::Relaxed).wrapping_add(more)
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        self.set(0);
+    }
 }
 
 /// A noting.
@@ -60,6 +92,7 @@ struct Noted {
     /// The same, by the change.
     changes: BTreeMap<u64, Arc<str>>,
     bytes: usize,
+    share: Share,
     /// The last change of the record; 0: none.
     settings: u64,
     asked: Instant,
@@ -68,12 +101,13 @@ struct Noted {
 }
 
 impl Notes {
-    fn new() -> Arc<Self> {
+    fn new(all: &Arc<AtomicUsize>) -> Arc<Self> {
         let now = Noted {
             count: 0,
             keys: HashMap::new(),
             changes: BTreeMap::new(),
             bytes: 0,
+            share: Share { all: Arc::clone(all), bytes: 0 },
             settings: 0,
             asked: Instant::now(),
             is_over: false,
@@ -90,12 +124,17 @@ impl Notes {
         self.now().note(key);
     }
 
+    #[cfg(test)]
+    pub(super) fn end(&self) {
+        self.now().end();
+    }
+
     fn token(&self, count: u64) -> String {
         format!("{}-{count}", self.id)
     }
 
     /// What changed since this token of it; none if it is another's, or that is not known (N3).
-    fn since(&self, token: &str) -> Option<NotedChanges> {
+    pub(super) fn since(&self, token: &str) -> Option<NotedChanges> {
         let (id, told) = token.split_once('-')?;
         let told: u64 = told.parse().ok()?;
         let mut now = self.now();
@@ -129,9 +168,14 @@ impl Noted {
             None => self.bytes += json_bytes(&key),
         }
         self.changes.insert(self.count, key);
-        if self.keys.len() > KEYS_MAX || self.bytes > KEYS_BYTES_MAX {
+        let is_full = self.keys.len() > KEYS_MAX || self.bytes > KEYS_BYTES_MAX;
+        if self.take_share() > ALL_BYTES_MAX || is_full {
             self.end();
         }
+    }
+
+    fn take_share(&mut self) -> usize {
+        self.share.set(self.bytes + self.keys.len() * ENTRY_BYTES)
     }
 
     /// Forgets changes up to this one.
@@ -141,6 +185,7 @@ impl Noted {
             self.bytes -= json_bytes(&key);
             self.keys.remove(&key);
         }
+        self.take_share();
     }
 
     fn end(&mut self) {
@@ -148,6 +193,7 @@ impl Noted {
         self.keys = HashMap::new();
         self.changes = BTreeMap::new();
         self.bytes = 0;
+        self.take_share();
     }
 }
 
@@ -181,6 +227,7 @@ impl Noting {
 
     /// Ends those that nobody asks for.
     pub(super) async fn end_idle(&self, store: &dyn ObjectStore) {
+        let _turn = self.turn.lock().await; // N4
         let mut ended = Vec::new();
         self.all().retain(|bucket, notes| {
             let mut now = notes.now();
@@ -209,7 +256,8 @@ impl Gateway {
         if let Some(known) = known {
             return Ok(known);
         }
-        let notes = Notes::new();
+        let _turn = noting.turn.lock().await; // N4
+        let notes = Notes::new(&noting.bytes);
         let watching = Arc::clone(&notes);
         let watch = Arc::new(move |key: Option<&str>| watching.note(key)); // N1
         store.watch(bucket, Some(watch)).await?;

@@ -10,12 +10,16 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use varve_object::{BodyWriter, BucketId, Move, StagedBody};
 
+use crate::cipher::sealed_len;
 use crate::error::{Error, Result};
-use crate::gateway::Gateway;
+use crate::gateway::{Gateway, Inner};
 use crate::seal::random;
 
 /// Most bodies of a bucket at a time.
 const OF_BUCKET_MAX: usize = 64;
+
+/// Longest body: of an object of 5 TiB in 10,000 parts, each sealed by itself.
+const BYTES_MAX: u64 = sealed_len(5 << 40) + 10_000 * sealed_len(1);
 
 /// How long one is kept that nobody asks for.
 const IDLE_MAX: Duration = Duration::from_secs(600);
@@ -57,7 +61,7 @@ pub(crate) struct StagedBodies {
 }
 
 #[derive(Clone)]
-struct Slot {
+pub(super) struct Slot {
     bucket: BucketId,
     expects: Move,
     key: Arc<str>,
@@ -119,6 +123,11 @@ impl StagedBodies {
         self.all().retain(|_, slot| slot.touched.elapsed() < IDLE_MAX);
     }
 
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.all().len()
+    }
+
     fn find(&self, id: u64, of: (BucketId, &Move), piece: &Piece) -> Result<Slot> {
         let mut all = self.all();
         let slot = all
@@ -131,16 +140,17 @@ impl StagedBodies {
         Ok(slot.clone())
     }
 
-    /// Enters a body that is begun, if there are not too many.
-    fn enter(&self, slot: Slot) -> Result<u64> {
+    /// Enters a body that is begun. Where there are too many, the one that nobody asked for the longest goes: its batch was given up.
+    fn enter(&self, slot: Slot) -> u64 {
         let mut all = self.all();
-        if all.values().filter(|other| other.bucket == slot.bucket).count() >= OF_BUCKET_MAX {
-            let what = format!("room for more than {OF_BUCKET_MAX} staged bodies of a bucket");
-            return Err(varve_object::Error::Unavailable { what }.into());
+        let of_bucket = || all.iter().filter(|(_, other)| other.bucket == slot.bucket);
+        if of_bucket().count() >= OF_BUCKET_MAX {
+            let oldest = of_bucket().min_by_key(|(_, other)| other.touched).map(|(id, _)| *id);
+            oldest.and_then(|oldest| all.remove(&oldest));
         }
         let id = u64::from_le_bytes(random()) >> 11; // D2; exact also where numbers are floating.
         all.insert(id, slot);
-        Ok(id)
+        id
     }
 }
 
@@ -163,37 +173,68 @@ impl Written {
     }
 }
 
+impl Inner {
+    /// A bucket that is where the run expects it to be.
+    async fn arriving(&self, name: &str, expects: &Move) -> Result<BucketId> {
+        let bucket = self.store.bucket(name).await?;
+        if bucket.moves.as_ref() == Some(expects) {
+            return Ok(bucket.id);
+        }
+        let (name, moves) = (name.to_owned(), bucket.moves.clone());
+        Err(varve_object::Error::MovesOtherwise { name, moves }.into())
+    }
+
+    pub(super) async fn begin_staged(&self, bucket: BucketId, piece: &Piece) -> Result<Slot> {
+        self.staged.drop_idle();
+        let (of, total_bytes) = ((bucket, &piece.expects), piece.total_bytes);
+        let writer = self.store.stage_arriving(of, &piece.key, total_bytes).await?;
+        let written = Written { bytes: 0, body: Body::Writing(writer) };
+        Ok(Slot {
+            bucket,
+            expects: piece.expects.clone(),
+            key: piece.key.as_str().into(),
+            total_bytes,
+            touched: Instant::now(),
+            written: Arc::new(tokio::sync::Mutex::new(written)),
+        })
+    }
+
+    /// Enters a body that is begun, unless the bucket's step since then dropped those that it found (D1).
+    pub(super) async fn enter_staged(&self, name: &str, slot: Slot) -> Result<u64> {
+        let (bucket, expects) = (slot.bucket, slot.expects.clone());
+        let id = self.staged.enter(slot);
+        match self.arriving(name, &expects).await {
+            Ok(now) if now == bucket => Ok(id),
+            other => {
+                self.staged.all().remove(&id);
+                let gone = || varve_object::Error::NoBucket { name: name.to_owned() };
+                other.and_then(|_| Err(gone().into()))
+            }
+        }
+    }
+}
+
 impl Gateway {
     /// Takes the next piece of a body for a bucket that arrives. Not durable before a version has taken the whole body.
     ///
     /// # Errors
-    /// `Conflict` when the piece is not the next one, or the body is not known; `Unavailable` when there are too many; those of the store.
+    /// `Invalid` for a body that is too long; `Conflict` when the piece is not the next one, or the body is not known; those of the store.
     pub async fn stage(&self, name: &str, piece: Piece) -> Result<StagedSoFar> {
-        let (store, staged) = (&self.inner.store, &self.inner.staged);
-        let bucket = store.bucket(name).await?;
-        if bucket.moves.as_ref() != Some(&piece.expects) {
-            let (name, moves) = (name.to_owned(), bucket.moves.clone());
-            return Err(varve_object::Error::MovesOtherwise { name, moves }.into());
+        if piece.total_bytes > BYTES_MAX {
+            let what = format!("a body of {} bytes is too long", piece.total_bytes);
+            return Err(Error::Invalid { what });
         }
-        let of = (bucket.id, &piece.expects);
+        let staged = &self.inner.staged;
+        let bucket = self.inner.arriving(name, &piece.expects).await?;
+        let of = (bucket, &piece.expects);
         let (id, slot) = match piece.id {
             Some(id) => (id, staged.find(id, of, &piece)?),
             None if piece.offset > 0 => {
                 return Err(Error::Conflict { what: "a body begins at its first byte".to_owned() });
             }
             None => {
-                staged.drop_idle();
-                let writer = store.stage_arriving(of, &piece.key, piece.total_bytes).await?;
-                let written = Written { bytes: 0, body: Body::Writing(writer) };
-                let slot = Slot {
-                    bucket: bucket.id,
-                    expects: piece.expects.clone(),
-                    key: piece.key.as_str().into(),
-                    total_bytes: piece.total_bytes,
-                    touched: Instant::now(),
-                    written: Arc::new(tokio::sync::Mutex::new(written)),
-                };
-                (staged.enter(slot.clone())?, slot)
+                let slot = self.inner.begin_staged(bucket, &piece).await?;
+                (self.inner.enter_staged(name, slot.clone()).await?, slot)
             }
         };
         let mut written = slot.written.lock().await;

@@ -6,7 +6,9 @@ use std::collections::BTreeMap;
 use http_body_util::BodyExt;
 use hyper::{Method, Request};
 use s3s::Body;
-use varve_object::{Attributes, Document, MemoryStore, Select, User, Version};
+use varve_object::{
+    Attributes, Document, MemoryStore, ObjectStore, RecordTable, Select, User, Version,
+};
 
 use super::*;
 use crate::buckets::NewBucket;
@@ -81,8 +83,9 @@ fn version(order: u64) -> Version {
 }
 
 fn put(key: &str, order: u64, body: &'static [u8]) -> Received {
+    let version = Version { size: body.len() as u64, ..version(order) };
     let body = ReceivedBody::Bytes(Bytes::from_static(body));
-    Received::Put { key: key.to_owned(), version: version(order), body }
+    Received::Put { key: key.to_owned(), version, body }
 }
 
 fn remove(key: &str, order: u64) -> Received {
@@ -171,6 +174,37 @@ async fn a_bucket_that_is_not_here_is_neither_read_nor_listed() {
 }
 
 #[tokio::test]
+async fn a_read_that_began_before_the_bucket_left_does_not_tell_of_less() {
+    let pool = Pool::new().await;
+    let inner = &pool.gateway.inner;
+    for key in ["a", "b"] {
+        pool.put(key, "text").await;
+    }
+    pool.step(None, Some(moves(MoveState::Leaving))).await;
+    let view = inner.view("photos").await.unwrap();
+    let query = || varve_object::ListQuery { limit: 10, ..Default::default() };
+    let unavailable = async || {
+        let found = crate::ops::found(inner, &view, "a", Select::Newest).await.map(drop);
+        let page = crate::ops::list::page(inner, &view, query()).await.map(drop);
+        let uploads = crate::ops::multipart::upload(inner, &view, "a", &"0".repeat(16)).await;
+        for read in [found, page, uploads.map(drop)] {
+            let error = read.expect_err("it is not here");
+            assert_eq!(*error.code(), s3s::S3ErrorCode::ServiceUnavailable, "{error}");
+        }
+    };
+    assert_eq!(crate::ops::list::page(inner, &view, query()).await.unwrap().items.len(), 2);
+    let left = moves(MoveState::Left);
+    pool.step(Some(moves(MoveState::Leaving)), Some(left.clone())).await;
+    assert_eq!(inner.store.delete_left("photos", &left, 1).await.unwrap(), 1);
+    unavailable().await;
+    assert_eq!(inner.store.delete_left("photos", &left, 1).await.unwrap(), 0);
+    unavailable().await;
+    let named = NewBucket { name: "photos".to_owned(), ..NewBucket::default() };
+    pool.gateway.create_bucket(named).await.unwrap();
+    unavailable().await;
+}
+
+#[tokio::test]
 async fn a_bucket_that_arrived_is_not_deleted_before_its_mark_is_gone() {
     let target = arriving().await;
     let before = moves(MoveState::Arriving);
@@ -202,7 +236,7 @@ async fn what_comes_is_stored_in_order_and_nothing_is_replaced() {
     let gone = target.read_parts("photos", vec![part(3, 0, 1)]).await.unwrap_err();
     assert_eq!(gone.kind(), varve_types::ErrorKind::NotFound);
     let beyond = target.read_parts("photos", vec![part(1, 2, 1)]).await.unwrap_err();
-    assert_eq!(beyond.kind(), varve_types::ErrorKind::Invalid);
+    assert_eq!(beyond.kind(), varve_types::ErrorKind::NotFound);
     let late = target.receive("photos", moves(MoveState::Leaving), vec![remove("a", 1)]).await;
     conflict(late);
 }
@@ -212,7 +246,7 @@ async fn two_versions_without_an_id_do_not_come() {
     let target = arriving().await;
     let null = |order| Received::Put {
         key: "a".to_owned(),
-        version: Version { null: true, ..version(order) },
+        version: Version { null: true, size: 0, ..version(order) },
         body: ReceivedBody::Bytes(Bytes::new()),
     };
     receive(&target, vec![null(1)]).await.unwrap();
@@ -224,7 +258,7 @@ async fn what_this_version_cannot_read_does_not_come() {
     let target = arriving().await;
     let of = |order: u64, attributes: Bytes| Received::Put {
         key: "a".to_owned(),
-        version: Version { attributes, ..version(order) },
+        version: Version { attributes, size: 0, ..version(order) },
         body: ReceivedBody::Bytes(Bytes::new()),
     };
     let good = Attributes::default().encode();
@@ -254,7 +288,7 @@ async fn a_long_body_comes_in_pieces_and_is_taken_once() {
     let id = begun.id;
     let take = |id| Received::Put {
         key: "long".to_owned(),
-        version: version(4),
+        version: Version { size: 10, ..version(4) },
         body: ReceivedBody::Staged(id),
     };
     conflict(receive(&target, vec![take(id)]).await); // It is not whole.
@@ -277,13 +311,54 @@ async fn a_long_body_comes_in_pieces_and_is_taken_once() {
 }
 
 #[tokio::test]
+async fn versions_whose_bodies_have_another_length_do_not_come() {
+    use varve_object::PartEntry;
+    let target = arriving().await;
+    let part = |size| PartEntry { number: 1, size, checksum: Vec::new() };
+    let in_parts = |sizes: &[u64]| {
+        let parts = sizes.iter().map(|size| part(*size)).collect();
+        Attributes { parts, ..Attributes::default() }.encode()
+    };
+    let whole = Version { size: 5, ..version(1) };
+    let marker = Version { marker: true, ..whole.clone() };
+    let wrong = [
+        Version { size: 4, ..whole.clone() },
+        Version { size: 6, ..whole.clone() },
+        Version { attributes: in_parts(&[4]), ..whole.clone() },
+        Version { attributes: in_parts(&[u64::MAX, 6]), ..whole.clone() },
+        marker,
+    ];
+    let invalid = async |version: &Version, body: ReceivedBody| {
+        let (key, version) = ("long".to_owned(), version.clone());
+        let refused = receive(&target, vec![Received::Put { key, version, body }]).await;
+        assert!(matches!(refused, Err(Error::Invalid { .. })), "{refused:?}");
+    };
+    for version in &wrong {
+        invalid(version, ReceivedBody::Bytes(Bytes::from_static(b"hello"))).await;
+        let piece = Piece { total_bytes: 5, ..piece(None, 0, b"hello") };
+        let id = target.stage("photos", piece).await.unwrap().id;
+        invalid(version, ReceivedBody::Staged(id)).await;
+    }
+    assert!(orders(&target, "long").await.is_empty());
+    let version = Version { attributes: in_parts(&[2, 3]), ..whole };
+    let body = ReceivedBody::Bytes(Bytes::from_static(b"hello"));
+    receive(&target, vec![Received::Put { key: "long".to_owned(), version, body }]).await.unwrap();
+}
+
+#[tokio::test]
 async fn staged_bodies_are_few_and_end_with_the_run() {
     let target = arriving().await;
+    let mut begun = Vec::new();
     for _ in 0..64 {
-        target.stage("photos", piece(None, 0, b"hello")).await.unwrap();
+        begun.push(target.stage("photos", piece(None, 0, b"hello")).await.unwrap().id);
     }
-    let error = target.stage("photos", piece(None, 0, b"hello")).await.unwrap_err();
-    assert_eq!(error.kind(), varve_types::ErrorKind::Unavailable);
+    target.stage("photos", piece(Some(begun[0]), 5, b"t")).await.unwrap();
+    target.stage("photos", piece(None, 0, b"hello")).await.unwrap();
+    conflict(target.stage("photos", piece(Some(begun[1]), 5, b"there")).await);
+    target.stage("photos", piece(Some(begun[0]), 6, b"here")).await.unwrap();
+    for id in &begun[2..] {
+        target.stage("photos", piece(Some(*id), 5, b"there")).await.unwrap();
+    }
     let other = Move { state: MoveState::Arriving, peer: "a pool, by run 2".to_owned() };
     let step = MoveStep {
         before: Some(moves(MoveState::Arriving)),
@@ -297,13 +372,39 @@ async fn staged_bodies_are_few_and_end_with_the_run() {
 }
 
 #[tokio::test]
+async fn a_body_that_begins_while_its_bucket_takes_a_step_is_dropped() {
+    let target = arriving().await;
+    let inner = &target.inner;
+    let bucket = inner.store.bucket("photos").await.unwrap().id;
+    let begun = piece(None, 0, b"");
+    let slot = inner.begin_staged(bucket, &begun).await.unwrap();
+    let (before, after) = (moves(MoveState::Arriving), moves(MoveState::Left));
+    let step = MoveStep { before: Some(before), after: Some(after), bucket: None };
+    target.move_bucket("photos", step).await.unwrap();
+    conflict(inner.enter_staged("photos", slot).await);
+    assert_eq!(inner.staged.len(), 0);
+}
+
+#[tokio::test]
+async fn bodies_that_are_too_long_do_not_begin() {
+    let target = arriving().await;
+    let longest = (5 << 40) + (5 << 40) / 4096 + 8 + 10_000 * (8 + 1 + 16);
+    let of = |total_bytes| Piece { total_bytes, ..piece(None, 0, b"hello") };
+    target.stage("photos", of(longest)).await.unwrap();
+    for total_bytes in [longest + 1, u64::MAX] {
+        let refused = target.stage("photos", of(total_bytes)).await;
+        assert!(matches!(refused, Err(Error::Invalid { .. })), "{refused:?}");
+    }
+}
+
+#[tokio::test]
 async fn pages_of_versions_have_all_of_them_and_end_early_where_they_are_long() {
     let target = arriving().await;
     let attributes = Attributes {
         metadata: vec![("long".to_owned(), "x".repeat(100_000))],
         ..Attributes::default()
     };
-    let long = |order| Version { attributes: attributes.encode(), ..version(order) };
+    let long = |order| Version { attributes: attributes.encode(), size: 0, ..version(order) };
     let mut all = Vec::new();
     for key in 0..10 {
         for order in 1..=5 {
@@ -360,6 +461,33 @@ async fn changes_are_told_until_they_are_known_to_be_heard() {
 }
 
 #[tokio::test]
+async fn whoever_began_to_note_is_told_of_what_changes_or_that_it_is_not_known() {
+    let pool = Pool::new().await;
+    let inner = &pool.gateway.inner;
+    let bucket = inner.store.bucket("photos").await.unwrap().id;
+    for round in 0..12 {
+        if let Some(notes) = inner.noting.of(bucket) {
+            notes.end(); // Who tidies takes it out.
+        }
+        let one = async |number: usize| {
+            if number == round % 3 {
+                tidy(inner).await;
+                return None;
+            }
+            Some(pool.gateway.changes("photos", None).await.unwrap().token)
+        };
+        let tokens = futures_util::future::join_all((0..3).map(one)).await;
+        let same = Box::new(|record: Option<&Bytes>| Ok(record.cloned()));
+        inner.store.change_bucket("photos", same).await.unwrap();
+        let notes = inner.noting.of(bucket).expect("one was begun");
+        let known: Vec<_> =
+            tokens.iter().flatten().filter_map(|token| notes.since(token)).collect();
+        assert_eq!(known.len(), 1, "round {round}: that of the last one");
+        assert!(known[0].settings_changed, "round {round}: nobody was told");
+    }
+}
+
+#[tokio::test]
 async fn too_many_changes_are_no_longer_known() {
     let pool = Pool::new().await;
     let begun = pool.gateway.changes("photos", None).await.unwrap();
@@ -375,6 +503,48 @@ async fn too_many_changes_are_no_longer_known() {
     pool.put("a", "1").await;
     let next = pool.gateway.changes("photos", Some(&over.token)).await.unwrap();
     assert_eq!(next.keys, ["a"], "what changes from then on is noted");
+}
+
+#[tokio::test]
+async fn what_is_noted_of_all_buckets_has_its_bounds() {
+    let pool = Pool::new().await;
+    let names = ["photos", "films", "papers"];
+    let begin = async |name: &str| pool.gateway.changes(name, None).await.unwrap().token;
+    let notes_of = async |name: &str| {
+        let bucket = pool.gateway.inner.store.bucket(name).await.unwrap().id;
+        pool.gateway.inner.noting.of(bucket).unwrap()
+    };
+    let fill = async |name: &str| {
+        let notes = notes_of(name).await;
+        let key = |number: usize| format!("{number:01000}");
+        (0..11_000).for_each(|number| notes.note(Some(&key(number))));
+    };
+    let mut tokens = Vec::new();
+    for name in names {
+        if name != "photos" {
+            let new = NewBucket { name: name.to_owned(), ..NewBucket::default() };
+            pool.gateway.create_bucket(new).await.unwrap();
+        }
+        tokens.push(begin(name).await);
+        fill(name).await;
+    }
+    let told = async |name: &str, token: &str| {
+        notes_of(name).await.since(token).map(|told| (told.keys.len(), told.token))
+    };
+    let (first, heard) = told(names[0], &tokens[0]).await.unwrap();
+    assert_eq!((first, told(names[1], &tokens[1]).await.unwrap().0), (11_000, 11_000));
+    assert_eq!(told(names[2], &tokens[2]).await, None, "there was no room for it");
+    assert_eq!(told(names[0], &heard).await.unwrap().0, 0, "what was heard takes no room");
+    let again = begin(names[2]).await;
+    fill(names[2]).await;
+    assert_eq!(told(names[2], &again).await.unwrap().0, 11_000);
+    let again = begin(names[0]).await;
+    fill(names[0]).await;
+    assert_eq!(told(names[0], &again).await, None);
+    begin(names[1]).await; // The noting before is dropped, with what it takes.
+    let again = begin(names[0]).await;
+    fill(names[0]).await;
+    assert_eq!(told(names[0], &again).await.unwrap().0, 11_000);
 }
 
 #[tokio::test]
@@ -473,4 +643,26 @@ async fn users_and_keys_come_where_secrets_are_sealed_with_the_same_key() {
     assert!(again.kept.contains(&"ann".to_owned()) && again.users.is_empty());
     assert_eq!(target.users().get("ann").unwrap().quota_bytes, 5);
     assert!(source.users_and_keys(Some("elsewhere")).await.is_err());
+}
+
+#[tokio::test]
+async fn users_that_are_there_find_room_where_there_is_none_for_new_ones() {
+    let store = Arc::new(MemoryStore::default());
+    let user = |id: String| {
+        let record = User { id: id.clone(), ..User::default() }.encode();
+        (id, record)
+    };
+    for number in 0..crate::users::USERS_MAX {
+        let (id, record) = user(format!("user-{number}"));
+        let put = Box::new(move |_: Option<&Bytes>| Ok(Some(record)));
+        store.change_record(RecordTable::User, &id, put).await.unwrap();
+    }
+    let opened = Gateway::open(store, MasterKey::of([7; 32]), Options::default()).await;
+    let target = opened.unwrap().gateway;
+    let add = async |id: &str| {
+        let all = StoredUsers { users: vec![user(id.to_owned())], ..StoredUsers::default() };
+        target.add_users_and_keys(&target.key_check(), all).await
+    };
+    assert_eq!(add("user-5").await.unwrap(), AddedUsers::default());
+    assert!(matches!(add("ann").await, Err(Error::Invalid { .. })));
 }

@@ -66,11 +66,12 @@ pub(crate) fn given(text: Option<String>) -> Option<String> {
     text.filter(|text| !text.is_empty())
 }
 
-async fn page(inner: &Inner, view: &BucketView, query: ListQuery) -> S3Result<ListPage> {
+/// A page of a bucket that is here as long as it is read.
+pub(crate) async fn page(inner: &Inner, view: &BucketView, query: ListQuery) -> S3Result<ListPage> {
     if query.limit == 0 {
         return Ok(ListPage::default());
     }
-    inner.store.list(view.id(), &query).await.map_err(of_store)
+    inner.still(view, inner.store.list(view.id(), &query).await).await
 }
 
 /// What a page holds, sorted by kind.
@@ -322,10 +323,8 @@ async fn version_marker(
         Select::Newest => None,
         Select::Order(order) => Some(order),
         Select::Null => inner
-            .store
-            .find(view.id(), &key, Select::Null)
-            .await
-            .map_err(of_store)?
+            .still(view, inner.store.find(view.id(), &key, Select::Null).await)
+            .await?
             .map(|found| found.version.order),
     };
     Ok(match order {

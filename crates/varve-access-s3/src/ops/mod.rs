@@ -112,7 +112,7 @@ pub(crate) async fn found(
     key: &str,
     select: Select,
 ) -> S3Result<(Found, Attributes)> {
-    let found = inner.store.find(view.id(), key, select).await.map_err(of_store)?;
+    let found = inner.still(view, inner.store.find(view.id(), key, select).await).await?;
     let Some(found) = found else {
         return Err(if select == Select::Newest {
             no_key(None)

@@ -95,7 +95,8 @@ pub(crate) async fn upload(
     key: &str,
     id: &str,
 ) -> S3Result<(Upload, Attributes)> {
-    let upload = inner.store.upload(view.id(), key, upload_id(id)?).await.map_err(of_store)?;
+    let upload = inner.store.upload(view.id(), key, upload_id(id)?).await;
+    let upload = inner.still(view, upload).await?;
     let attributes = Attributes::decode(&upload.attributes).map_err(of_store)?;
     Ok((upload, attributes))
 }
@@ -514,11 +515,8 @@ pub(crate) async fn list_parts(
     let after = u16::try_from(after)
         .map_err(|_| s3_error!(InvalidArgument, "Invalid part number marker"))?;
     let wanted = usize::try_from(max).unwrap_or(0);
-    let mut parts = inner
-        .store
-        .list_parts(view.id(), &input.key, upload.id, after, wanted + 1)
-        .await
-        .map_err(of_store)?;
+    let parts = inner.store.list_parts(view.id(), &input.key, upload.id, after, wanted + 1).await;
+    let mut parts = inner.still(&view, parts).await?;
     let more = parts.len() > wanted;
     parts.truncate(wanted);
     let last = parts.last().map(|part| i32::from(part.number));
@@ -601,11 +599,8 @@ async fn upload_page(
     }
     loop {
         let from = after.as_ref().map(|(key, id)| (key.as_str(), *id));
-        let found = inner
-            .store
-            .list_uploads(view.id(), query.prefix, from, LOOK_AT)
-            .await
-            .map_err(of_store)?;
+        let found = inner.store.list_uploads(view.id(), query.prefix, from, LOOK_AT).await;
+        let found = inner.still(view, found).await?;
         let Some(end) = found.last() else { return Ok(page) };
         after = Some((end.key.clone(), Some(end.id)));
         for upload in found {

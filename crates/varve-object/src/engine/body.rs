@@ -78,7 +78,10 @@ impl Body for EngineBody {
 
     fn read(&self, range: Range<u64>) -> BodyReader {
         let Range { start, end } = range;
-        assert!(start <= end && end <= self.len(), "inside the body");
+        if start > end || end > self.len() {
+            let what = format!("a body of {} bytes, of which {start}..{end} is read,", self.len());
+            return stream::iter([Err(Error::Corrupt { what })]).boxed();
+        }
         let (caller, at, body) = (Arc::clone(&self.caller), self.at, Arc::clone(&self.body));
         let counting = Arc::clone(&caller);
         let mut next = start;

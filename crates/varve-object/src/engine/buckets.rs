@@ -55,15 +55,23 @@ pub(super) struct Entry {
 }
 
 impl BucketTable {
-    /// Enters a bucket, unless a newer revision of it is there.
-    pub(super) fn enter(&self, bucket: &Arc<Bucket>) {
+    /// Enters a bucket that was made or loaded.
+    fn enter(&self, bucket: &Arc<Bucket>) {
         let mut tables = self.tables.write().unwrap_or_else(PoisonError::into_inner);
-        let known = tables.by_id.get(&bucket.id);
-        if known.is_none_or(|known| known.bucket.revision < bucket.revision) {
-            let gate = known.map(|known| Arc::clone(&known.gate));
-            let gate = gate.unwrap_or_else(|| Gate::new(bucket.moves.clone()));
-            tables.by_name.insert(bucket.name.clone(), Arc::clone(bucket));
-            tables.by_id.insert(bucket.id, Entry { bucket: Arc::clone(bucket), gate });
+        let gate = Gate::new(bucket.moves.clone());
+        tables.by_name.insert(bucket.name.clone(), Arc::clone(bucket));
+        tables.by_id.insert(bucket.id, Entry { bucket: Arc::clone(bucket), gate });
+    }
+
+    /// Enters what a bucket is now, unless a newer revision of it is there, or none: it was removed.
+    pub(super) fn renew(&self, bucket: &Arc<Bucket>) {
+        let mut tables = self.tables.write().unwrap_or_else(PoisonError::into_inner);
+        let Tables { by_name, by_id } = &mut *tables;
+        if let Some(known) = by_id.get_mut(&bucket.id)
+            && known.bucket.revision < bucket.revision
+        {
+            known.bucket = Arc::clone(bucket);
+            by_name.insert(bucket.name.clone(), Arc::clone(bucket));
         }
     }
 
@@ -329,7 +337,7 @@ impl EngineStore {
         let changed = self.change_held(bucket_key(name), change, Some(changing)).await?;
         let version = changed.put.ok_or(Error::State { reason: "a bucket has a record" })?;
         let bucket = Arc::new(decode(name, &version)?);
-        self.buckets.enter(&bucket);
+        self.buckets.renew(&bucket);
         Ok(bucket)
     }
 
@@ -417,5 +425,36 @@ impl EngineStore {
 pub(super) fn last_key(item: &Item) -> String {
     match item {
         Item::Version { key, .. } | Item::Group(key) => key.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn revision(id: u64, revision: u64) -> Arc<Bucket> {
+        let (id, name, record) = (BucketId(id), "b".to_owned(), Bytes::new());
+        let options = BucketOptions::default();
+        Arc::new(Bucket { id, name, options, revision, record, moves: None })
+    }
+
+    #[test]
+    fn a_bucket_that_was_removed_does_not_come_back_by_a_late_answer() {
+        let table = BucketTable::default();
+        table.enter(&revision(1, 1));
+        table.renew(&revision(1, 3));
+        table.renew(&revision(1, 2));
+        assert_eq!(table.named("b").map(|bucket| bucket.revision), Ok(3));
+        let gate = table.entry("b").map(|entry| Arc::as_ptr(&entry.gate));
+        table.renew(&revision(1, 4));
+        assert!(table.entry("b").map(|entry| Arc::as_ptr(&entry.gate)) == gate);
+        table.remove(&revision(1, 4));
+        table.renew(&revision(1, 5));
+        let none = Err(Error::NoBucket { name: "b".to_owned() });
+        assert_eq!(table.named("b").map(|bucket| bucket.id), none);
+        assert!(table.get(BucketId(1)).is_err() && table.after("", 10).is_empty());
+        table.enter(&revision(2, 1));
+        table.renew(&revision(1, 6));
+        assert_eq!(table.named("b").map(|bucket| bucket.id), Ok(BucketId(2)));
     }
 }

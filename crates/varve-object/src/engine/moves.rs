@@ -29,7 +29,7 @@ impl EngineStore {
         let bucket = Arc::new(decode(name, &version)?);
         let Entry { gate, .. } = self.buckets.get(bucket.id)?;
         if gate.moves() == bucket.moves {
-            self.buckets.enter(&bucket);
+            self.buckets.renew(&bucket);
         }
         Ok(bucket)
     }
@@ -70,7 +70,7 @@ impl EngineStore {
     }
 
     fn learn(&self, gate: &Gate, bucket: &Arc<Bucket>) {
-        self.buckets.enter(bucket);
+        self.buckets.renew(bucket);
         gate.set(bucket.moves.clone());
     }
 
@@ -98,7 +98,7 @@ impl EngineStore {
         versions_max: usize,
     ) -> Result<u64> {
         check_left(name, expects)?;
-        let (Entry { bucket, .. }, _one) = self.held(name).await?;
+        let (Entry { bucket, gate }, _one) = self.held(name).await?;
         let stored = self.stored(name).await?;
         if stored.id != bucket.id || stored.moves.as_ref() != Some(expects) {
             return Err(Error::MovesOtherwise {
@@ -106,6 +106,7 @@ impl EngineStore {
                 moves: stored.moves.clone(),
             });
         }
+        self.learn(&gate, &stored); // Nobody reads it from now on, also where the answer of the step was lost.
         let dropped = self.on_all(bucket.id, bucket.options, move |shelf| {
             Box::pin(async move { shelf.drop_versions(versions_max).await })
         });

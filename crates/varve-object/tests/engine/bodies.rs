@@ -87,6 +87,23 @@ fn a_body_that_is_read_outlives_its_object() {
 }
 
 #[test]
+fn what_is_not_in_a_body_cannot_be_read() {
+    Rig::new(LANE).live(async |life: Life| {
+        let bucket = life.store.create_bucket("b", BucketOptions::default(), Bytes::new()).await;
+        let bucket = bucket.expect("works").id;
+        let body = staged(&life, bucket, &data(MIB, 1)).await;
+        life.store.change_key(bucket, "key", None, body, put(1, MIB)).await.expect("works");
+        let found = life.store.find(bucket, "key", Select::Newest).await.expect("works");
+        let (body, len) = (found.expect("works").body, MIB as u64);
+        for (start, end) in [(0, len + 1), (len + 1, len + 2), (2, 1)] {
+            let read: Vec<_> = body.read(std::ops::Range { start, end }).collect().await;
+            assert!(matches!(read[..], [Err(varve_object::Error::Corrupt { .. })]), "{read:?}");
+        }
+        assert_eq!(body.read(len..len).count().await, 0);
+    });
+}
+
+#[test]
 fn bodies_that_nobody_takes_are_freed() {
     let mut rig = Rig::new(LANE);
     let bucket = rig.live(async |life: Life| {
