@@ -506,8 +506,8 @@ fn other_keys_keep_buckets_alone_from_going_over() {
     S3::of_new_user(&source, "ann").put("/box", "", b"").ok();
     let [from, to] =
         [&source, &target].map(|home| format!("unix:{}", admin_socket(home).display()));
-    let [nbd, to_nbd] = [&source, &target]
-        .map(|home| format!("unix:{}", home.path().join("nbd.sock").display()));
+    let [nbd, to_nbd] =
+        [&source, &target].map(|home| format!("unix:{}", home.path().join("nbd.sock").display()));
     let command =
         ["--addr", &from, "pool", "migrate", "--to", &to, "--nbd", &nbd, "--to-nbd", &to_nbd];
     let run = source.varve(&command);

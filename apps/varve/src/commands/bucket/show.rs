@@ -7,6 +7,7 @@ use varve_types::ByteCount;
 use crate::age;
 use crate::cli::{self, Format};
 use crate::client::{Client, bucket_path};
+use crate::commands::volume::on_its_way;
 use crate::failure::Result;
 use crate::table;
 
@@ -33,7 +34,8 @@ fn properties(bucket: v1::Bucket) -> Vec<(&'static str, String)> {
         BucketVersioning::Enabled => "enabled",
         BucketVersioning::Suspended => "suspended",
     };
-    vec![
+    let moves = bucket.moves.as_ref().map(on_its_way);
+    let mut pairs = vec![
         ("bucket", bucket.name),
         ("id", bucket.id.to_string()),
         ("owner", bucket.owner),
@@ -45,5 +47,7 @@ fn properties(bucket: v1::Bucket) -> Vec<(&'static str, String)> {
         ("object lock", cli::on_off(bucket.object_lock).to_owned()),
         ("access log", cli::on_off(bucket.access_log).to_owned()),
         ("created", age::since(bucket.created_unix_ms)),
-    ]
+    ];
+    pairs.extend(moves);
+    pairs
 }

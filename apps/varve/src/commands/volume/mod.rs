@@ -84,14 +84,17 @@ fn properties(volume: &v1::Volume) -> Vec<(&'static str, String)> {
     }));
     pairs.extend(volume.origin.iter().map(|origin| ("cloned from", origin.clone())));
     pairs.extend(volume.receiving.iter().map(|identity| ("receiving", identity.clone())));
-    pairs.extend(volume.moves.iter().map(|moves| {
-        let label = match moves.state {
-            v1::MoveState::Arriving => "arrives from",
-            v1::MoveState::Leaving => "moves to",
-            v1::MoveState::Left => "moved to",
-            v1::MoveState::Arrived => "arrived from",
-        };
-        (label, moves.peer.clone())
-    }));
+    pairs.extend(volume.moves.as_ref().map(on_its_way));
     pairs
+}
+
+/// Where a volume or bucket is on its way between two pools.
+pub(super) fn on_its_way(moves: &v1::VolumeMove) -> (&'static str, String) {
+    let label = match moves.state {
+        v1::MoveState::Arriving => "arrives from",
+        v1::MoveState::Leaving => "moves to",
+        v1::MoveState::Left => "moved to",
+        v1::MoveState::Arrived => "arrived from",
+    };
+    (label, moves.peer.clone())
 }
