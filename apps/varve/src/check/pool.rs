@@ -400,7 +400,8 @@ fn all_volumes(outcomes: &[ShardOutcome], shard_count: u16) -> Option<BTreeSet<S
         && outcomes.iter().all(|outcome| outcome.is_catalogue_known);
     let entries = outcomes.iter().flat_map(|outcome| &outcome.catalogue);
     let volumes = entries.filter(|entry| matches!(entry.item, CatalogueItem::Volume(_)));
-    is_known.then(|| volumes.filter_map(|entry| volume_of(entry.name()).ok()).collect())
+    let names: Option<_> = volumes.map(|entry| volume_of(entry.name()).ok()).collect();
+    names.filter(|_| is_known)
 }
 
 fn volume_names(outcomes: &[ShardOutcome]) -> HashMap<u64, String> {

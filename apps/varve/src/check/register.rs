@@ -36,11 +36,11 @@ pub(super) fn judge(
         Ok(entries) => entries,
         Err(failure) => return report.add(Finding::error("names", failure.what(), KEEP)),
     };
-    let mut entered = BTreeMap::new();
+    let (mut entered, mut empty) = (BTreeMap::new(), Vec::new());
     for (name, entry) in entries {
         match entry {
             Ok(Some(entry)) => {
-                judge_entry(&name, entry.cell, cells, report);
+                empty.extend(judge_entry(&name, entry.cell, cells));
                 if name.sort == Sort::Volume {
                     entered.insert(name.full, Some(entry.cell));
                 }
@@ -63,6 +63,7 @@ pub(super) fn judge(
             }
         }
     }
+    empty.into_iter().for_each(|finding| report.add(finding)); // Behind what is worse: findings are bounded.
 }
 
 /// What is wrong with where the register says that a volume is.
@@ -82,23 +83,20 @@ fn misplaced(
 }
 
 /// An entry whose cell does not have the name, or that no cell has.
-fn judge_entry(name: &Name, cell: CellId, cells: &[NamesOfCell], report: &mut Report) {
+fn judge_entry(name: &Name, cell: CellId, cells: &[NamesOfCell]) -> Option<Finding> {
+    let note = |what| Finding::new(Severity::Note, "name_empty", what, EMPTY);
     let Some(names) = cells.iter().find(|names| names.cell == Some(cell)) else {
         let what =
             format!("the register says that {name} is in cell {}, which there is not", cell.0);
-        report.add(Finding::new(Severity::Note, "name_empty", what, EMPTY));
-        return;
+        return Some(note(what));
     };
     let is_there = match (name.sort, &names.volumes) {
         (Sort::Volume, Some(volumes)) => volumes.contains(&name.full),
         (Sort::Volume, None) => true, // Nobody knows.
         (Sort::Bucket, _) => false,   // Buckets have none.
     };
-    if !is_there {
-        let what = format!("the register keeps {name} for a cell that does not have it");
-        let finding = Finding::new(Severity::Note, "name_empty", what, EMPTY);
-        report.add(in_cell(finding, Some(cell)));
-    }
+    let what = format!("the register keeps {name} for a cell that does not have it");
+    (!is_there).then(|| in_cell(note(what), Some(cell)))
 }
 
 fn in_cell(finding: Finding, cell: Option<CellId>) -> Finding {
@@ -150,7 +148,7 @@ mod tests {
         let found = judged(vec![entry("default/a", 1)], &cells);
         assert_eq!(
             found,
-            [("name_empty", Some(1)), ("name_elsewhere", Some(0)), ("name_elsewhere", Some(0))]
+            [("name_elsewhere", Some(0)), ("name_elsewhere", Some(0)), ("name_empty", Some(1))]
         );
     }
 

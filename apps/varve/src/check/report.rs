@@ -63,9 +63,10 @@ impl Report {
         self.errors += found.errors;
         self.warnings += found.warnings;
         self.notes += found.notes;
-        let room = FINDINGS_MAX - self.findings.len();
-        let findings = found.findings.into_iter().take(room);
+        let findings = found.findings.into_iter();
         self.findings.extend(findings.map(|finding| Finding { cell, ..finding }));
+        self.findings.sort_by_key(|finding| finding.severity);
+        self.findings.truncate(FINDINGS_MAX);
         self.shards.extend(found.shards.into_iter().map(|shard| ShardSummary { cell, ..shard }));
         if let Some(objects) = found.objects {
             self.objects.get_or_insert_default().add(objects);

@@ -24,6 +24,9 @@ use crate::offline::{Looked, open_shard};
 use super::finding::{FINDINGS_MAX, Finding, Severity};
 use crate::watch::Watch;
 
+/// A record of the catalogue that cannot be used: what it says is of something that is there.
+const BAD_RECORD: &str = "catalogue";
+
 /// How often a check looks whether it should end, in ns.
 const STOP_POLL_NS: u64 = 50_000_000;
 
@@ -483,7 +486,7 @@ const RECLAIM_STOPS: &str =
 /// Reads the whole key tree; every record in it must decode.
 async fn check_keys(shard: &Shard, outcome: &RefCell<ShardOutcome>) {
     let id = outcome.borrow().shard;
-    let mut from = Vec::new();
+    let (mut from, mut is_known) = (Vec::new(), true);
     loop {
         let (entries, next) = match shard.stored_keys(&from).await {
             Ok(read) => read,
@@ -498,6 +501,7 @@ async fn check_keys(shard: &Shard, outcome: &RefCell<ShardOutcome>) {
         for (key, value) in entries {
             let mut outcome = outcome.borrow_mut();
             if let Some(finding) = take_key(&key, &value, &mut outcome) {
+                is_known &= finding.code != BAD_RECORD;
                 outcome.findings.push(finding.in_shard(id));
             }
         }
@@ -506,7 +510,7 @@ async fn check_keys(shard: &Shard, outcome: &RefCell<ShardOutcome>) {
             None => break,
         }
     }
-    outcome.borrow_mut().is_catalogue_known = true;
+    outcome.borrow_mut().is_catalogue_known = is_known;
 }
 
 fn take_key(key: &[u8], value: &[u8], outcome: &mut ShardOutcome) -> Option<Finding> {
@@ -527,7 +531,7 @@ fn take_key(key: &[u8], value: &[u8], outcome: &mut ShardOutcome) -> Option<Find
                 outcome.catalogue.push(entry);
                 None
             }
-            Some(Err(error)) => Some(Finding::error("catalogue", error.to_string(), KEEP)),
+            Some(Err(error)) => Some(Finding::error(BAD_RECORD, error.to_string(), KEEP)),
             None if is_intent_head(user) || is_bucket_content(user) => None,
             None => {
                 let what = format!("key \"{}\" is of no kind that is known", user.escape_ascii());

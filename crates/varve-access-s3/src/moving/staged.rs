@@ -13,13 +13,14 @@ use varve_object::{BodyWriter, BucketId, Move, StagedBody};
 use crate::cipher::sealed_len;
 use crate::error::{Error, Result};
 use crate::gateway::{Gateway, Inner};
+use crate::receive::BODY_BYTES_MAX;
 use crate::seal::random;
 
 /// Most bodies of a bucket at a time.
 const OF_BUCKET_MAX: usize = 64;
 
-/// Longest body: of an object of 5 TiB in 10,000 parts, each sealed by itself.
-const BYTES_MAX: u64 = sealed_len(5 << 40) + 10_000 * sealed_len(1);
+/// Longest body: of an object of 10,000 parts of the largest size, each sealed by itself.
+const BYTES_MAX: u64 = 10_000 * sealed_len(BODY_BYTES_MAX);
 
 /// How long one is kept that nobody asks for.
 const IDLE_MAX: Duration = Duration::from_secs(600);

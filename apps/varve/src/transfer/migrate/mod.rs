@@ -150,13 +150,11 @@ pub(crate) fn migrate(plan: &MigratePlan) -> Result<Outcome> {
     let run = plan.run()?;
     let mut names = plan.names(&run, |kind| stage::names(&run, kind))?;
     if !names.buckets.is_empty() {
-        match users::check(&run) {
-            Err(failure) if plan.is_all() => names.leave_buckets(&failure),
-            checked => checked?,
+        match users::obstacle(&run)? {
+            None => names.notes.extend(users::take_along(&run)?),
+            Some(failure) if plan.is_all() => names.leave_buckets(&failure),
+            Some(failure) => return Err(failure),
         }
-    }
-    if !names.buckets.is_empty() {
-        names.notes.extend(users::take_along(&run)?);
     }
     let watch = Watch::start();
     let (outcome, ended) =
@@ -173,7 +171,7 @@ pub(crate) fn plan(plan: &MigratePlan) -> Result<Outcome> {
     let run = plan.run()?;
     let mut names = plan.names(&run, |kind| stage::names(&run, kind))?;
     if !names.buckets.is_empty()
-        && let Err(failure) = users::check(&run)
+        && let Some(failure) = users::obstacle(&run)?
     {
         names.leave_buckets(&failure);
     }

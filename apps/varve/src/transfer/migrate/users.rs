@@ -17,22 +17,21 @@ impl Side {
     }
 }
 
-/// Refuses, when what one of the two has sealed cannot be read by the other.
-pub(super) fn check(run: &Run) -> Result<()> {
+/// Why no bucket can be moved: what one of the two has sealed cannot be read by the other.
+pub(super) fn obstacle(run: &Run) -> Result<Option<Failure>> {
     let there = run.source.users_and_keys(None)?.key_check;
     let here = run.target.users_and_keys(None)?.key_check;
-    match there == here {
-        true => Ok(()),
-        false => Err(Failure::new(
+    let differ = || {
+        Failure::new(
             "the two daemons have different `s3.key` files: the target could not read secrets and objects that the source's sealed",
         )
-        .hint("copy the source's `s3.key` into the target's data directory before its first start")),
-    }
+        .hint("copy the source's `s3.key` into the target's data directory before its first start")
+    };
+    Ok((there != here).then(differ))
 }
 
-/// Takes them along; what is to be said of it.
+/// Takes them along, where nothing is in the way; what is to be said of it.
 pub(super) fn take_along(run: &Run) -> Result<Vec<String>> {
-    check(run)?;
     let mut all = AddedUsersAndKeys::default();
     let mut after = None;
     loop {

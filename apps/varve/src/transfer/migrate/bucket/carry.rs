@@ -40,8 +40,11 @@ const LOOKS_MAX: u32 = 3;
 /// How often the source is asked for changes while something is carried.
 const ASK_EVERY: Duration = Duration::from_secs(20);
 
-/// Most keys that are to be looked at again; if there are more, all are compared.
-const RESTLESS_MAX: usize = 1_000_000;
+/// Most bytes of keys that are to be looked at again; if there are more, all are compared.
+const RESTLESS_BYTES_MAX: usize = 32 << 20;
+
+/// What one of them takes beside its bytes, about.
+const KEY_BYTES: usize = 64;
 
 /// What to carry.
 pub(super) enum Work {
@@ -165,7 +168,8 @@ impl<'a> Carrying<'a> {
         let changes = self.run.source.changes(self.bucket, Some(&asking.token))?;
         let mut restless = locked(&self.restless);
         restless.extend(changes.keys);
-        asking.is_lost |= changes.whole || restless.len() > RESTLESS_MAX;
+        let bytes: usize = restless.iter().map(|key| key.len() + KEY_BYTES).sum();
+        asking.is_lost |= changes.whole || bytes > RESTLESS_BYTES_MAX;
         if asking.is_lost {
             restless.clear();
         }

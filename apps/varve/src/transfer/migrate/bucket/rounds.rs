@@ -156,14 +156,16 @@ impl<'a> Rounds<'a> {
             let began = Instant::now();
             let Round { is_whole, keys } = self.round(false, moved)?;
             let elapsed = began.elapsed();
-            if number >= ROUNDS_MAX && is_whole && elapsed > WHOLE_MAX {
+            // What changes next is to be told, or all is compared behind the fence.
+            let is_open = self.is_lost || (is_whole && elapsed > WHOLE_MAX);
+            if number >= ROUNDS_MAX && is_open {
                 return Err(self.changes_too_fast());
             }
+            let keys = keys.max(self.restless.len());
             match pace.after(!is_whole && !self.is_lost && keys <= FEW_KEYS, elapsed) {
                 Next::Round if number < ROUNDS_MAX => number += 1,
+                Next::Last | Next::LastThoughLong if is_open => number += 1,
                 Next::Last => return Ok(()),
-                // What changes next is to be told.
-                Next::LastThoughLong if is_whole && elapsed > WHOLE_MAX => number += 1,
                 Next::Round | Next::LastThoughLong => {
                     if elapsed > Duration::from_secs(1) {
                         moved.notes.push(WRITTEN_AS_FAST.to_owned());
