@@ -53,7 +53,7 @@ pub use figures::{GatewayFigures, LATENCY_BOUNDS_US, OperationFigures, STATUS_CL
 pub use gateway::{Gateway, Opened, Options};
 pub use moving::{
     AddedUsers, ArrivingBucket, NotedChanges, Piece, Received, ReceivedBody, StagedSoFar,
-    StoredPart, StoredSettings, StoredUsers, VersionQuery,
+    StoredPart, StoredSettings, StoredUsers, VersionQuery, WITH_BUCKET,
 };
 pub use seal::MasterKey;
 pub use server::{Client, Clients, Tls};

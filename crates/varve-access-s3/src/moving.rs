@@ -28,7 +28,7 @@ pub use staged::{Piece, StagedSoFar};
 pub use users::{AddedUsers, StoredUsers};
 
 /// What stands in the peer of a bucket that arrived behind what stood there before, and before the number that it has at its source.
-const WITH_BUCKET: &str = ", with bucket ";
+pub const WITH_BUCKET: &str = ", with bucket ";
 
 /// How long changes that are under way are waited for.
 const WAIT_MAX: Duration = Duration::from_secs(10);

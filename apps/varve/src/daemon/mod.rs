@@ -16,6 +16,7 @@ mod home;
 mod in_process;
 mod links;
 mod lock;
+mod moves;
 mod names;
 mod node;
 mod objects;

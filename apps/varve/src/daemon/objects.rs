@@ -19,6 +19,8 @@ use varve_access_s3::{
 use varve_object::Error as StoreError;
 use varve_types::ErrorKind;
 
+use crate::daemon::moves::{shown_move, wanted_move};
+
 /// Objects in this daemon.
 pub(crate) enum Objects {
     /// S3 is not asked for.
@@ -146,7 +148,7 @@ fn bucket_of(bucket: BucketInfo) -> Bucket {
         quota_objects: limit(bucket.quota.objects),
         access_log: bucket.access_log,
         created_unix_ms: bucket.created_ms,
-        moves: bucket.moves.map(moving::told_move),
+        moves: bucket.moves.map(shown_move),
     }
 }
 
@@ -288,7 +290,7 @@ impl ObjectBackend for GatewayAdmin {
         let gateway = self.gateway.clone();
         whole(async move {
             let ReplaceSettings { expects, record } = new;
-            let (expects, record) = (moving::move_of(expects), record.0.into());
+            let (expects, record) = (wanted_move(expects), record.0.into());
             gateway.replace_settings(&name, &expects, record).await.map(bucket_of)
         })
     }
@@ -315,7 +317,7 @@ impl ObjectBackend for GatewayAdmin {
         whole(async move {
             let Receive { expects, changes } = receive;
             let changes = moving::changes_of(changes, bodies);
-            gateway.receive(&name, moving::move_of(expects), changes).await
+            gateway.receive(&name, wanted_move(expects), changes).await
         })
     }
 
@@ -323,7 +325,7 @@ impl ObjectBackend for GatewayAdmin {
         let gateway = self.gateway.clone();
         whole(async move {
             let Stage { expects, key, total_bytes, id, offset, .. } = stage;
-            let (expects, bytes) = (moving::move_of(expects), piece);
+            let (expects, bytes) = (wanted_move(expects), piece);
             let piece = s3::Piece { expects, key, total_bytes, id, offset, bytes };
             let s3::StagedSoFar { id, received_bytes } = gateway.stage(&name, piece).await?;
             Ok(StagedPiece { id, received_bytes })
@@ -342,7 +344,7 @@ impl ObjectBackend for GatewayAdmin {
     fn delete_left(&self, name: String, expects: VolumeMove) -> AdminFuture<'_, BucketDeletion> {
         let gateway = self.gateway.clone();
         whole(async move {
-            let left = gateway.delete_left(&name, &moving::move_of(expects)).await?;
+            let left = gateway.delete_left(&name, &wanted_move(expects)).await?;
             Ok(BucketDeletion { left, done: left == 0 })
         })
     }

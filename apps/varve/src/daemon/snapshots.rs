@@ -8,7 +8,8 @@ use varve_access_admin::{Error, Result};
 use varve_dataset::{Datasets, ExtentSpec, ReceiveSpec, Seen, SnapshotIdentity, SnapshotInfo};
 use varve_types::ErrorKind;
 
-use crate::daemon::engine_stack::{refused, volume, wanted_move};
+use crate::daemon::engine_stack::{refused, volume};
+use crate::daemon::moves::wanted_move;
 
 pub(super) async fn create(datasets: Datasets, spec: CreateSnapshots) -> Result<Vec<Snapshot>> {
     let taken = datasets

@@ -18,9 +18,8 @@ use crate::v1::bucket_moves::{
 use crate::v1::bulk;
 use crate::v1::objects::Bucket;
 use crate::v1::routes::{
-    Api, NamePath, PAGE_DEFAULT, checked_limit, essence, expected, malformed, name_in,
+    Api, ExpectsQuery, NamePath, checked_limit, essence, malformed, name_in, query_in,
 };
-use crate::v1::types::MoveState;
 
 /// Bytes with the right to hold them in memory.
 struct Held {
@@ -84,7 +83,7 @@ pub(super) struct VersionsQuery {
 impl VersionsQuery {
     fn wanted(self) -> Result<VersionsWanted> {
         let Self { key, after_key, after_order, limit } = self;
-        let limit = checked_limit(Some(limit.unwrap_or(PAGE_DEFAULT)))?;
+        let limit = checked_limit(limit)?;
         let after = match (&key, after_key, after_order) {
             (None, Some(after), order) => Some((after, order)),
             (Some(key), None, Some(order)) => Some((key.clone(), Some(order))),
@@ -106,7 +105,7 @@ pub(super) async fn versions(
     query: std::result::Result<Query<VersionsQuery>, QueryRejection>,
 ) -> Result<Json<VersionPage>> {
     let name = name_in(name)?;
-    let Query(query) = query.map_err(|e| malformed("query", &e.body_text()))?;
+    let query = query_in(query)?;
     let wanted = query.wanted()?;
     api.within_limit(api.backend.objects()?.versions(name, wanted)).await.map(Json)
 }
@@ -131,9 +130,8 @@ pub(super) async fn read(
         crc32c: bulk::crc32c(bytes),
     });
     let head = PartsRead { parts: parts.collect() };
-    let len = found.iter().map(|(_, bytes)| bytes.len()).sum();
-    let mut answer = bulk::with_head(&head, len);
-    found.iter().for_each(|(_, bytes)| answer.extend_from_slice(bytes));
+    let bodies: Vec<&Bytes> = found.iter().map(|(_, bytes)| bytes).collect();
+    let answer = bulk::with_bodies(&head, &bodies);
     let answer = Bytes::from_owner(Held { bytes: answer.into(), _place: place });
     let kind = HeaderValue::from_static(bulk::CONTENT_TYPE);
     Ok(([(header::CONTENT_TYPE, kind)], Body::from(answer)).into_response())
@@ -213,28 +211,19 @@ pub(super) async fn changes(
     query: std::result::Result<Query<ChangesQuery>, QueryRejection>,
 ) -> Result<Json<BucketChanges>> {
     let name = name_in(name)?;
-    let Query(query) = query.map_err(|e| malformed("query", &e.body_text()))?;
+    let query = query_in(query)?;
     api.within_limit(api.backend.objects()?.changes(name, query.since)).await.map(Json)
-}
-
-/// Query of a deletion.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct DeleteQuery {
-    state: Option<MoveState>,
-    peer: Option<String>,
 }
 
 pub(super) async fn delete(
     State(api): State<Api>,
     name: NamePath,
-    query: std::result::Result<Query<DeleteQuery>, QueryRejection>,
+    query: std::result::Result<Query<ExpectsQuery>, QueryRejection>,
 ) -> Result<Response> {
     let name = name_in(name)?;
-    let Query(DeleteQuery { state, peer }) =
-        query.map_err(|e| malformed("query", &e.body_text()))?;
+    let expects = query_in(query)?.expects()?;
     let objects = api.backend.objects()?;
-    let Some(expects) = expected(state, peer)? else {
+    let Some(expects) = expects else {
         api.within_limit(objects.delete_bucket(name.clone())).await?;
         tracing::info!(bucket = name, "bucket deleted");
         return Ok(StatusCode::NO_CONTENT.into_response());
@@ -257,7 +246,7 @@ pub(super) async fn users_and_keys(
     State(api): State<Api>,
     query: std::result::Result<Query<UsersQuery>, QueryRejection>,
 ) -> Result<Json<UsersAndKeys>> {
-    let Query(query) = query.map_err(|e| malformed("query", &e.body_text()))?;
+    let query = query_in(query)?;
     api.within_limit(api.backend.objects()?.users_and_keys(query.after)).await.map(Json)
 }
 

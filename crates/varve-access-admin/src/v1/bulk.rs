@@ -36,17 +36,19 @@ pub fn crc32c(bytes: &[u8]) -> u32 {
     u32::try_from(crc).expect("it has 32 bits")
 }
 
-/// A head, and room for what follows.
+/// A head, and bodies behind it.
 ///
 /// # Panics
 /// When the head is longer than 4 GiB, or no JSON can be made of it.
 #[must_use]
-pub fn with_head<T: Serialize>(head: &T, following_bytes: usize) -> Vec<u8> {
+pub fn with_bodies<T: Serialize, B: AsRef<[u8]>>(head: &T, bodies: &[B]) -> Vec<u8> {
     let head = serde_json::to_vec(head).expect("a head is plain JSON");
     let length = u32::try_from(head.len()).expect("a head is not that long");
+    let following_bytes: usize = bodies.iter().map(|body| body.as_ref().len()).sum();
     let mut out = Vec::with_capacity(LENGTH_LEN + head.len() + following_bytes);
     out.extend_from_slice(&length.to_le_bytes());
     out.extend_from_slice(&head);
+    bodies.iter().for_each(|body| out.extend_from_slice(body.as_ref()));
     out
 }
 

@@ -11,7 +11,7 @@ use crate::v1::objects::{
     Bucket, BucketPage, ChangeBucket, ChangeUser, CreateBucket, CreateKey, CreateUser, NewKey,
     User, UserPage,
 };
-use crate::v1::routes::{Api, NamePath, PageQuery, checked_limit, malformed, name_in};
+use crate::v1::routes::{Api, NamePath, PageQuery, checked_limit, malformed, name_in, query_in};
 
 type PageQueryResult = std::result::Result<Query<PageQuery>, QueryRejection>;
 
@@ -19,7 +19,7 @@ pub(super) async fn users(
     State(api): State<Api>,
     query: PageQueryResult,
 ) -> Result<Json<UserPage>> {
-    let Query(query) = query.map_err(|e| malformed("query", &e.body_text()))?;
+    let query = query_in(query)?;
     let limit = checked_limit(query.limit)?;
     // One more tells whether there is a next page.
     let found = api.backend.objects()?.users(query.after, limit + 1);
@@ -82,7 +82,7 @@ pub(super) async fn delete_user(
     query: std::result::Result<Query<DeleteQuery>, QueryRejection>,
 ) -> Result<StatusCode> {
     let name = name_in(name)?;
-    let Query(query) = query.map_err(|e| malformed("query", &e.body_text()))?;
+    let query = query_in(query)?;
     let deleted = api.backend.objects()?.delete_user(name.clone(), query.leave_buckets);
     api.within_limit(deleted).await?;
     tracing::info!(user = name, "user deleted");
@@ -121,7 +121,7 @@ pub(super) async fn buckets(
     State(api): State<Api>,
     query: PageQueryResult,
 ) -> Result<Json<BucketPage>> {
-    let Query(query) = query.map_err(|e| malformed("query", &e.body_text()))?;
+    let query = query_in(query)?;
     let limit = checked_limit(query.limit)?;
     let found = api.backend.objects()?.buckets(query.after, limit + 1);
     let mut buckets = api.within_limit(found).await?;

@@ -147,7 +147,7 @@ async fn list_volumes(
     State(api): State<Api>,
     query: std::result::Result<Query<PageQuery>, QueryRejection>,
 ) -> Result<Json<VolumePage>> {
-    let Query(query) = query.map_err(|e| malformed("query", &e.body_text()))?;
+    let query = query_in(query)?;
     let limit = checked_limit(query.limit)?;
     let mut volumes = api.within_limit(api.backend.volumes()).await?;
     // By the names that pages go by, whatever order the backend keeps.
@@ -232,6 +232,20 @@ struct DeleteQuery {
     peer: Option<String>,
 }
 
+/// Query that says where something is on its way between two pools.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ExpectsQuery {
+    state: Option<MoveState>,
+    peer: Option<String>,
+}
+
+impl ExpectsQuery {
+    pub(super) fn expects(self) -> Result<Option<VolumeMove>> {
+        expected(self.state, self.peer)
+    }
+}
+
 /// What the queries of deletions take the move of a volume to be.
 pub(super) fn expected(
     state: Option<MoveState>,
@@ -250,7 +264,7 @@ async fn delete_volume(
     query: std::result::Result<Query<DeleteQuery>, QueryRejection>,
 ) -> Result<StatusCode> {
     let name = name_in(name)?;
-    let Query(query) = query.map_err(|e| malformed("query", &e.body_text()))?;
+    let query = query_in(query)?;
     let DeleteQuery { snapshots, state, peer } = query;
     let how = DeleteVolume { snapshots, expects: expected(state, peer)? };
     api.within_limit(api.backend.delete_volume(name.clone(), how)).await?;
@@ -341,6 +355,10 @@ pub fn body_bytes_max(path: &str, limits: &LimitsConfig) -> usize {
 
 pub(super) fn name_in(path: NamePath) -> Result<String> {
     path.map(|Path(name)| name).map_err(|e| malformed("path", &e.body_text()))
+}
+
+pub(super) fn query_in<T>(query: std::result::Result<Query<T>, QueryRejection>) -> Result<T> {
+    query.map(|Query(query)| query).map_err(|e| malformed("query", &e.body_text()))
 }
 
 pub(super) fn malformed(part: &'static str, reason: &str) -> Error {

@@ -7,7 +7,7 @@ use axum::http::StatusCode;
 use serde::Deserialize;
 
 use crate::error::Result;
-use crate::v1::routes::{Api, NamePath, PAGE_DEFAULT, checked_limit, expected, malformed, name_in};
+use crate::v1::routes::{Api, ExpectsQuery, NamePath, checked_limit, expected, name_in, query_in};
 use crate::v1::snapshots::{
     BeginReceive, ChangeSnapshot, CloneVolume, CreateSnapshots, EndReceive, ExtentPage,
     ExtentsWanted, RollBack, Snapshot, SnapshotPage,
@@ -27,7 +27,7 @@ pub(super) async fn list(
     State(api): State<Api>,
     query: std::result::Result<Query<SnapshotQuery>, QueryRejection>,
 ) -> Result<Json<SnapshotPage>> {
-    let Query(query) = query.map_err(|e| malformed("query", &e.body_text()))?;
+    let query = query_in(query)?;
     let limit = checked_limit(query.limit)?;
     // One more tells whether there is a next page.
     let found = api.backend.snapshots(query.volume, query.after, limit + 1);
@@ -69,23 +69,13 @@ pub(super) async fn change(
     Ok(Json(snapshot))
 }
 
-/// Query of a deletion.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct DeleteQuery {
-    state: Option<MoveState>,
-    peer: Option<String>,
-}
-
 pub(super) async fn delete(
     State(api): State<Api>,
     name: NamePath,
-    query: std::result::Result<Query<DeleteQuery>, QueryRejection>,
+    query: std::result::Result<Query<ExpectsQuery>, QueryRejection>,
 ) -> Result<StatusCode> {
     let name = name_in(name)?;
-    let Query(DeleteQuery { state, peer }) =
-        query.map_err(|e| malformed("query", &e.body_text()))?;
-    let expects = expected(state, peer)?;
+    let expects = query_in(query)?.expects()?;
     api.within_limit(api.backend.delete_snapshot(name.clone(), expects)).await?;
     tracing::info!(snapshot = name, "snapshot deleted");
     Ok(StatusCode::NO_CONTENT)
@@ -133,8 +123,8 @@ pub(super) async fn extents(
     query: std::result::Result<Query<ExtentQuery>, QueryRejection>,
 ) -> Result<Json<ExtentPage>> {
     let name = name_in(name)?;
-    let Query(query) = query.map_err(|e| malformed("query", &e.body_text()))?;
-    let limit = checked_limit(Some(query.limit.unwrap_or(PAGE_DEFAULT)))?;
+    let query = query_in(query)?;
+    let limit = checked_limit(query.limit)?;
     let wanted = ExtentsWanted {
         identity: query.identity,
         since: query.since,

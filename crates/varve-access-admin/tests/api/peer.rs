@@ -97,8 +97,7 @@ impl Server {
         head: &Value,
         following: &[u8],
     ) -> (u16, Value) {
-        let mut body = bulk::with_head(head, following.len());
-        body.extend_from_slice(following);
+        let body = bulk::with_bodies(head, &[following]);
         let (status, answer) = self.call_bytes(path, bulk::CONTENT_TYPE, &body).await;
         (status, serde_json::from_slice(&answer).unwrap_or(Value::Null))
     }

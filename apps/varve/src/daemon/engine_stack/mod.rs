@@ -41,7 +41,7 @@ use self::exports::VolumeExports;
 use self::request_times::RequestTimes;
 pub(crate) use self::source::{EngineSource, make_roots};
 use self::space::SpaceCount;
-pub(super) use self::volumes::{refused, volume, wanted_move};
+pub(super) use self::volumes::{refused, volume};
 
 /// The shard that lives with the pool's root.
 const ROOT_SHARD: ShardId = ShardId(0);

@@ -1,12 +1,12 @@
 //! Volumes as the admin API sees them.
 
 use varve_access_admin as admin;
-use varve_access_admin::v1::{
-    self, ChangeVolume, CreateVolume, DeleteVolume, Reservation, Volume, VolumeMove,
-};
-use varve_dataset::{Datasets, Error, Move, MoveState, VolumeInfo, VolumeSpec};
+use varve_access_admin::v1::{ChangeVolume, CreateVolume, DeleteVolume, Reservation, Volume};
+use varve_dataset::{Datasets, Error, MoveState, VolumeInfo, VolumeSpec};
 use varve_types::ErrorKind;
 use varve_types::limits::BLOCK_SIZE_DEFAULT;
+
+use crate::daemon::moves::{shown_move, wanted_move};
 
 pub(super) async fn list(datasets: &Datasets) -> admin::Result<Vec<Volume>> {
     let volumes = datasets.volumes().await.map_err(refused)?;
@@ -126,29 +126,6 @@ pub(in crate::daemon) fn volume(datasets: &Datasets, info: VolumeInfo) -> Volume
         receiving: info.receiving.map(|identity| identity.to_string()),
         moves: info.moves.map(shown_move),
     }
-}
-
-fn shown_move(moves: Move) -> VolumeMove {
-    let Move { state, peer } = moves;
-    let state = match state {
-        MoveState::Arriving => v1::MoveState::Arriving,
-        MoveState::Leaving => v1::MoveState::Leaving,
-        MoveState::Left => v1::MoveState::Left,
-        MoveState::Arrived => v1::MoveState::Arrived,
-    };
-    VolumeMove { state, peer }
-}
-
-/// What the datasets call a move.
-pub(in crate::daemon) fn wanted_move(moves: VolumeMove) -> Move {
-    let VolumeMove { state, peer } = moves;
-    let state = match state {
-        v1::MoveState::Arriving => MoveState::Arriving,
-        v1::MoveState::Leaving => MoveState::Leaving,
-        v1::MoveState::Left => MoveState::Left,
-        v1::MoveState::Arrived => MoveState::Arrived,
-    };
-    Move { state, peer }
 }
 
 /// The error with what its caller can do.

@@ -3,32 +3,14 @@
 use hyper::body::Bytes;
 use varve_access_admin::v1::{
     self, Base64, BucketSettings, MoveBucket, PartWanted, ReceivedChange, StoredKey, StoredUser,
-    StoredVersion, UsersAndKeys, VolumeMove,
+    StoredVersion, UsersAndKeys,
 };
 use varve_access_s3::{
     self as s3, BucketId, BucketInfo, Error, Gateway, Move, MoveState, MoveStep, Received,
     ReceivedBody, StoredPart, StoredSettings, StoredUsers, Version,
 };
 
-pub(super) fn move_of(moves: VolumeMove) -> Move {
-    let state = match moves.state {
-        v1::MoveState::Arriving => MoveState::Arriving,
-        v1::MoveState::Leaving => MoveState::Leaving,
-        v1::MoveState::Left => MoveState::Left,
-        v1::MoveState::Arrived => MoveState::Arrived,
-    };
-    Move { state, peer: moves.peer }
-}
-
-pub(super) fn told_move(moves: Move) -> VolumeMove {
-    let state = match moves.state {
-        MoveState::Arriving => v1::MoveState::Arriving,
-        MoveState::Leaving => v1::MoveState::Leaving,
-        MoveState::Left => v1::MoveState::Left,
-        MoveState::Arrived => v1::MoveState::Arrived,
-    };
-    VolumeMove { state, peer: moves.peer }
-}
+use crate::daemon::moves::wanted_move;
 
 /// Takes the step that is asked for: from arriving on to nowhere is where clients use it.
 pub(super) async fn step(
@@ -37,7 +19,7 @@ pub(super) async fn step(
     step: MoveBucket,
 ) -> s3::Result<BucketInfo> {
     let MoveBucket { before, after, number, from_number } = step;
-    let (before, after) = (before.map(move_of), after.map(move_of));
+    let (before, after) = (before.map(wanted_move), after.map(wanted_move));
     let bucket = number.map(BucketId);
     let arrives = |after: &Move| after.state == MoveState::Arrived;
     match (before, after, from_number) {

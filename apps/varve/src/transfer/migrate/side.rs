@@ -3,6 +3,7 @@
 use std::hash::{BuildHasher, Hasher, RandomState};
 
 use hyper::Method;
+use serde::de::DeserializeOwned;
 use varve_access_admin::ListenAddress;
 use varve_access_admin::v1::{
     self, ChangeSnapshot, CreateSnapshots, MoveState, MoveVolume, RollBack, Snapshot, SnapshotPage,
@@ -162,8 +163,13 @@ impl Side {
     }
 
     pub(super) fn volume(&self, name: &str) -> Result<Option<Volume>> {
-        match self.client.get::<Volume>(&volume_path(name)) {
-            Ok(volume) => Ok(Some(volume.value)),
+        self.found(&volume_path(name))
+    }
+
+    /// What has that path, if there is something.
+    pub(super) fn found<T: DeserializeOwned>(&self, path: &str) -> Result<Option<T>> {
+        match self.client.get::<T>(path) {
+            Ok(found) => Ok(Some(found.value)),
             Err(failure) if failure.is(ErrorKind::NotFound) => Ok(None),
             Err(failure) => Err(failure),
         }

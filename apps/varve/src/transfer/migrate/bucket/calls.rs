@@ -33,11 +33,7 @@ impl Side {
     }
 
     pub(super) fn bucket(&self, name: &str) -> Result<Option<Bucket>> {
-        match self.client.get::<Bucket>(&bucket_path(name)) {
-            Ok(bucket) => Ok(Some(bucket.value)),
-            Err(failure) if failure.is(ErrorKind::NotFound) => Ok(None),
-            Err(failure) => Err(failure),
-        }
+        self.found(&bucket_path(name))
     }
 
     /// Takes a bucket a step further (G3).
@@ -185,18 +181,14 @@ impl Side {
     /// Changes a bucket that arrives.
     pub(super) fn receive(&self, name: &str, head: &Receive, bodies: &[Bytes]) -> Result<()> {
         let path = format!("{}/receive", bucket_path(name));
-        let mut body = bulk::with_head(head, bodies.iter().map(Bytes::len).sum());
-        for bytes in bodies {
-            body.extend_from_slice(bytes);
-        }
+        let body = bulk::with_bodies(head, bodies);
         self.client.send_bulk::<serde_json::Value>(&path, body).map(drop)
     }
 
     /// Sends a piece of a body.
     pub(super) fn stage(&self, name: &str, head: &Stage, bytes: &[u8]) -> Result<StagedPiece> {
         let path = format!("{}/stage", bucket_path(name));
-        let mut body = bulk::with_head(head, bytes.len());
-        body.extend_from_slice(bytes);
+        let body = bulk::with_bodies(head, &[bytes]);
         self.client.send_bulk(&path, body)
     }
 }

@@ -19,6 +19,7 @@ mod listing;
 mod rounds;
 
 use varve_access_admin::v1::{Bucket, VolumeMove};
+use varve_access_s3::WITH_BUCKET;
 use varve_types::ByteCount;
 
 use self::rounds::Rounds;
@@ -27,9 +28,6 @@ use super::sending::Sender;
 use super::side::{Run, Side};
 use crate::failure::Result;
 use crate::watch::Watch;
-
-/// What the mark of a bucket says before its number at the source.
-const WITH_BUCKET: &str = ", with bucket ";
 
 /// Buckets.
 pub(super) struct Buckets {
