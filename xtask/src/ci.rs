@@ -6,7 +6,7 @@ use std::process::Command;
 use anyhow::{Context, Result};
 
 use crate::step::{self, Counts};
-use crate::tidy;
+use crate::{fuzz, sim, tidy};
 
 fn cargo(arguments: &[&str]) -> Command {
     let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
@@ -14,7 +14,10 @@ fn cargo(arguments: &[&str]) -> Command {
     command
 }
 
-/// Format, lints, tidy, tests, the figures of the README, and documentation.
+/// How long CI fuzzes.
+const FUZZ_SECONDS: usize = 120;
+
+/// Format, lints, tidy, tests, fresh seeds of the simulator, fuzzing, the figures of the README, and documentation.
 pub(crate) fn ci() -> Result<Counts> {
     let mut counts = Counts::default();
     counts.add(step::run("format", &mut cargo(&["fmt", "--all", "--", "--check"]))?);
@@ -25,6 +28,8 @@ pub(crate) fn ci() -> Result<Counts> {
     counts.add(Counts::one("tidy", tidy::tidy()?));
     let tests = ["test", "--workspace", "--no-fail-fast"];
     counts.add(step::run_counting("tests", &mut cargo(&tests))?);
+    counts.add(sim::fresh_seeds()?);
+    counts.add(fuzz::fuzz(FUZZ_SECONDS, &[])?);
     let mut readme = Command::new("bench/compare");
     counts.add(step::run("figures of the README", readme.arg("--check-readme"))?);
     let mut docs = cargo(&["doc", "--workspace", "--no-deps", "--document-private-items"]);

@@ -1,6 +1,7 @@
 //! The project's own tool: what CI runs, the habits that a program can check, and the longer runs.
 
 mod ci;
+mod fuzz;
 mod sim;
 mod step;
 mod tidy;
@@ -27,6 +28,8 @@ enum Command {
     Test,
     /// The simulator: random runs, or the replay of one
     Sim(sim::Sim),
+    /// The fuzz targets
+    Fuzz(fuzz::Fuzz),
 }
 
 fn main() -> ExitCode {
@@ -35,6 +38,7 @@ fn main() -> ExitCode {
         Command::Tidy => tidy::tidy(),
         Command::Test => ci::test(),
         Command::Sim(sim) => sim.run(),
+        Command::Fuzz(fuzz) => fuzz.run(),
     };
     match done {
         Ok(true) => ExitCode::SUCCESS,

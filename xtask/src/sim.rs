@@ -1,11 +1,17 @@
 //! The simulator, which lives elsewhere, under the name by which CI and the Makefile know it.
 
 use std::process::Command;
+use std::thread;
+use std::time::{SystemTime, UNIX_EPOCH};
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use clap::Args;
 
-use crate::step;
+use crate::step::{self, Counts};
+
+/// Kinds of worlds that CI looks at, and how many fresh seeds of each.
+const KINDS: [(&str, u64); 4] =
+    [("", 150), ("--sharing", 50), ("--promising", 50), ("--overlapping", 50)];
 
 /// The simulator: random runs, or the replay of one.
 #[derive(Args)]
@@ -33,4 +39,24 @@ impl Sim {
         };
         Ok(step::run("simulator", command.args(&self.rest))?.failed == 0)
     }
+}
+
+/// Runs seeds that no run before has seen, as they follow from the time, and prints them: what one finds, `cargo xtask sim --seed`
+/// replays.
+pub(crate) fn fresh_seeds() -> Result<Counts> {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).context("the clock is before 1970")?;
+    let first = since.as_secs() * 1000;
+    let threads = thread::available_parallelism().map_or(1, usize::from).to_string();
+    let mut counts = Counts::default();
+    for (kind, seeds) in KINDS {
+        println!("seeds {first} to {} {kind}", first + seeds - 1);
+        let mut command = Command::new("cargo");
+        // As the tests build it: nothing is compiled again.
+        command.args(["run", "--quiet", "--profile", "test", "-p", "varve-sim", "--"]);
+        command.args(["--seed", &first.to_string(), "--seeds", &seeds.to_string()]);
+        command.args(["--threads", &threads]);
+        command.args(Some(kind).filter(|kind| !kind.is_empty()));
+        counts.add(step::run("fresh seeds of the simulator", &mut command)?);
+    }
+    Ok(counts)
 }

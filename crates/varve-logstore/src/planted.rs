@@ -118,11 +118,15 @@ pub enum Bug {
     MarkForgetsDeltas,
     /// Waiting updates: replay lets them wait by what is configured now, and not by the root.
     LimitForgotten,
+    /// Parts of blocks: a write of the whole block does not wait for a merge that is under way.
+    ClaimOverlooked,
+    /// Parts of blocks: two parts are merged over the same older version.
+    PartsUnclaimed,
 }
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Self; 57] = [
+    pub const ALL: [Self; 59] = [
         Self::AckBeforeDurable,
         Self::ChainUnchecked,
         Self::ReadBeforeDurable,
@@ -180,6 +184,8 @@ impl Bug {
         Self::SweptActedUponEarly,
         Self::MarkForgetsDeltas,
         Self::LimitForgotten,
+        Self::ClaimOverlooked,
+        Self::PartsUnclaimed,
     ];
 }
 

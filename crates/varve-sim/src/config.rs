@@ -64,6 +64,9 @@ pub struct WorldConfig {
     pub promise_per_mille: u64,
     /// Of a hundred requests that give much back, those that are left out, so that shards are full.
     pub keeps_percent: u64,
+    /// Of a hundred operations on blocks, those that cover parts of a few blocks which others cover in part too. Above zero, most blocks
+    /// are modelled by sectors.
+    pub parts_percent: u64,
     /// What goes wrong beside power cuts.
     pub faults: Faults,
     /// How streams are reduced.
@@ -185,6 +188,7 @@ impl WorldConfig {
             loses_messages: rng.chance(1, 3),
             promise_per_mille: 0,
             keeps_percent: 0,
+            parts_percent: 0,
             deltas_bytes: pick(&mut rng, &[0, 400, 2 << 10, 1 << 20, 1 << 20]),
             deltas_from_per_mille: pick(&mut rng, &[0, 0, 0, 50]),
         }
@@ -242,6 +246,18 @@ impl WorldConfig {
             checkpoint_entries: 100,
             ..seeded
         }
+    }
+
+    /// A world in which requests overlap inside of blocks, from the same seed.
+    #[must_use]
+    pub fn overlapping(seed: u64) -> Self {
+        let seeded = Self::from_seed(seed);
+        Self { parts_percent: 70, workers: 4 + seeded.workers, key_percent: 0, ..seeded }
+    }
+
+    /// Of so many blocks, one is modelled as a whole and the others by sectors; 0: all as a whole.
+    pub(crate) fn whole_each(&self) -> u64 {
+        if self.parts_percent > 0 { 4 } else { 0 }
     }
 
     /// Identity of the pool.

@@ -1,11 +1,12 @@
 //! What blocks hold in the simulator, and how a write is laid over it.
 
+use std::ops::Range;
 use std::rc::Rc;
 
 use varve_engine::BLOCK_BYTES;
 
 /// Contents of one block.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(crate) enum Content {
     /// Zeros.
     Zero,
@@ -26,12 +27,36 @@ impl Content {
     /// The block with `part` written at `within`.
     #[must_use]
     pub(crate) fn with(&self, within: usize, part: &[u8]) -> Self {
-        let mut bytes = vec![0; BLOCK_BYTES];
+        self.with_sized(BLOCK_BYTES, within, part)
+    }
+
+    /// These contents, of `len` bytes, with `part` written at `within`.
+    #[must_use]
+    pub(crate) fn with_sized(&self, len: usize, within: usize, part: &[u8]) -> Self {
+        let mut bytes = vec![0; len];
         if let Self::Data(data) = self {
             bytes.copy_from_slice(data);
         }
         bytes[within..within + part.len()].copy_from_slice(part);
         Self::Data(bytes.into())
+    }
+
+    /// The contents of a part.
+    #[must_use]
+    pub(crate) fn slice(&self, part: Range<usize>) -> Self {
+        match self {
+            Self::Zero => Self::Zero,
+            Self::Data(data) => Self::Data(data[part].into()),
+        }
+    }
+
+    /// Whether `bytes` stand at `at`.
+    #[must_use]
+    pub(crate) fn is_at(&self, at: usize, bytes: &[u8]) -> bool {
+        match self {
+            Self::Zero => bytes.iter().all(|byte| *byte == 0),
+            Self::Data(data) => data[at..at + bytes.len()] == *bytes,
+        }
     }
 
     /// A few words on what it is, for messages.

@@ -30,19 +30,31 @@ struct Options {
     /// Worlds that promise space to streams
     #[arg(long, conflicts_with = "sharing")]
     promising: bool,
+    /// Worlds in which requests overlap inside of blocks
+    #[arg(long, conflicts_with_all = ["sharing", "promising"])]
+    overlapping: bool,
     /// Goes on after a failing seed
     #[arg(long)]
     keep_going: bool,
 }
 
 impl Options {
+    /// What makes the world of a seed, and how the command that replays it ends.
+    fn kind(&self) -> (fn(u64) -> WorldConfig, &'static str) {
+        if self.sharing {
+            (WorldConfig::sharing, " -- --sharing")
+        } else if self.promising {
+            (WorldConfig::promising, " -- --promising")
+        } else if self.overlapping {
+            (WorldConfig::overlapping, " -- --overlapping")
+        } else {
+            (WorldConfig::from_seed, "")
+        }
+    }
+
     /// The world of a seed.
     fn world(&self, seed: u64) -> WorldConfig {
-        match (self.sharing, self.promising) {
-            (true, _) => WorldConfig::sharing(seed),
-            (_, true) => WorldConfig::promising(seed),
-            _ => WorldConfig::from_seed(seed),
-        }
+        self.kind().0(seed)
     }
 }
 
@@ -122,12 +134,7 @@ fn main() -> ExitCode {
     failures.sort();
     for (seed, failure) in &failures {
         println!("seed {seed} failed: {failure}");
-        let kind = match (options.sharing, options.promising) {
-            (true, _) => " -- --sharing",
-            (_, true) => " -- --promising",
-            _ => "",
-        };
-        println!("  replay: cargo xtask sim --seed {seed}{kind}");
+        println!("  replay: cargo xtask sim --seed {seed}{}", options.kind().1);
     }
     if failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

@@ -1,6 +1,7 @@
-//! Plain models of what a shard holds: blocks of streams and keys, each a [`Register`], and who is at work on them.
+//! Plain models of what a shard holds: blocks of streams and keys, each a [`Register`] or several, and who is at work on them.
 //!
-//! N1. Two requests may cover the same block only if both cover it whole: what a merge of two parts ends as is not modelled.
+//! N1. A request that covers a part of a block has the block for itself, unless the block is modelled by sectors and the part consists
+//!     of whole ones (S1 of `block.rs`).
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,6 +11,7 @@ use std::rc::Rc;
 use varve_engine::BLOCK_BYTES;
 use varve_types::StreamId;
 
+use crate::block::{BlockModel, is_of_sectors};
 use crate::content::Content;
 use crate::objects::ObjectModel;
 use crate::register::Register;
@@ -24,6 +26,8 @@ pub(crate) type KeyRegister = Register<Option<Vec<u8>>>;
 struct Active {
     operation: u64,
     blocks: Range<u64>,
+    /// Blocks covered in part that others may cover too.
+    shared: Vec<u64>,
     /// For trims: when it was issued; blocks that come into being meanwhile may be trimmed.
     trims_since: Option<u64>,
 }
@@ -31,7 +35,9 @@ struct Active {
 /// A stream's blocks.
 #[derive(Default)]
 pub(crate) struct StreamModel {
-    blocks: BTreeMap<u64, Register<Content>>,
+    blocks: BTreeMap<u64, BlockModel>,
+    /// Of so many blocks, one is modelled as a whole and the others by sectors; 0: all as a whole.
+    whole_each: u64,
     exclusive: BTreeSet<u64>,
     active: Vec<Active>,
 }
@@ -68,67 +74,93 @@ impl Coverage {
 }
 
 impl StreamModel {
+    /// A stream of zeros. Of `whole_each` blocks one is modelled as a whole and the others by sectors; 0: all as a whole.
+    pub(crate) fn new(whole_each: u64) -> Self {
+        Self { whole_each, ..Self::default() }
+    }
+
+    fn is_by_sectors(&self, block: u64) -> bool {
+        self.whole_each > 0 && !block.is_multiple_of(self.whole_each)
+    }
+
+    /// Whether others may cover the block while a request covers this part of it (N1).
+    fn is_shared(&self, block: u64, part: &Range<usize>) -> bool {
+        self.is_by_sectors(block) && is_of_sectors(part)
+    }
+
     /// Starts a request if nothing that is under way forbids it (N1).
     pub(crate) fn begin(&mut self, operation: u64, coverage: &Coverage) -> bool {
-        let part_is_free = |(block, _): &(u64, Range<usize>)| {
-            !self.exclusive.contains(block)
-                && !self.active.iter().any(|active| active.blocks.contains(block))
+        let is_covered = |block: &u64| {
+            let covers =
+                |active: &Active| active.blocks.contains(block) || active.shared.contains(block);
+            self.active.iter().any(covers)
+        };
+        let part_is_free = |(block, part): &(u64, Range<usize>)| {
+            !self.exclusive.contains(block) && (self.is_shared(*block, part) || !is_covered(block))
         };
         let whole_is_free = self.exclusive.range(coverage.whole.clone()).next().is_none();
         if !whole_is_free || !coverage.parts.iter().all(part_is_free) {
             return false;
         }
-        self.exclusive.extend(coverage.parts.iter().map(|(block, _)| *block));
-        self.active.push(Active { operation, blocks: coverage.whole.clone(), trims_since: None });
+        let (shared, exclusive): (Vec<_>, Vec<_>) =
+            coverage.parts.iter().partition(|(block, part)| self.is_shared(*block, part));
+        let shared = shared.iter().map(|(block, _)| *block).collect();
+        self.exclusive.extend(exclusive.iter().map(|(block, _)| *block));
+        let blocks = coverage.whole.clone();
+        self.active.push(Active { operation, blocks, shared, trims_since: None });
         true
     }
 
     fn end(&mut self, operation: u64, coverage: &Coverage) {
         self.active.retain(|active| active.operation != operation);
-        for (block, _) in &coverage.parts {
-            self.exclusive.remove(block);
+        for (block, part) in &coverage.parts {
+            if !self.is_shared(*block, part) {
+                self.exclusive.remove(block);
+            }
         }
     }
 
-    /// The register of a block, which comes into being.
-    pub(crate) fn block(&mut self, block: u64) -> &mut Register<Content> {
+    /// The model of a block, which comes into being.
+    pub(crate) fn block(&mut self, block: u64) -> &mut BlockModel {
+        let by_sectors = self.is_by_sectors(block);
         let active = &self.active;
         self.blocks.entry(block).or_insert_with(|| {
-            let mut register = Register::new(Content::Zero);
+            let mut model = BlockModel::new(by_sectors);
             for active in active.iter().filter(|active| active.blocks.contains(&block)) {
                 if let Some(issued) = active.trims_since {
-                    register.issue(active.operation, Content::Zero, issued);
+                    model.issue(active.operation, &Content::Zero, issued);
                 }
             }
-            register
+            model
         })
     }
 
-    /// The register of a block, if it was ever written.
+    /// The model of a block, if it was ever written.
     #[must_use]
-    pub(crate) fn get(&self, block: u64) -> Option<&Register<Content>> {
+    pub(crate) fn get(&self, block: u64) -> Option<&BlockModel> {
         self.blocks.get(&block)
     }
 
     /// A copy that was made between `since` and `now`.
     pub(crate) fn copied(&self, since: u64, now: u64) -> Self {
-        let copied =
-            |(block, register): (&u64, &Register<Content>)| (*block, register.copied(since, now));
-        Self { blocks: self.blocks.iter().map(copied).collect(), ..Self::default() }
+        let copied = |(block, model): (&u64, &BlockModel)| (*block, model.copied(since, now));
+        Self { blocks: self.blocks.iter().map(copied).collect(), ..Self::new(self.whole_each) }
     }
 
     /// Numbers of the blocks ever written, and whether it is known what they hold.
     pub(crate) fn written(&self) -> impl Iterator<Item = (u64, bool)> + '_ {
-        self.blocks.iter().map(|(block, register)| (*block, register.settled().is_some()))
+        self.blocks.iter().map(|(block, model)| (*block, model.is_settled()))
     }
 
-    /// Blocks of the request that are covered in part and whose contents are not settled: read them before [`Self::issue_write`].
+    /// Blocks that the request has for itself as it covers a part of them, and whose contents are not settled: read them before
+    /// [`Self::issue_write`].
     #[must_use]
     pub(crate) fn unsettled(&self, coverage: &Coverage) -> Vec<u64> {
-        let unsettled = |block: &u64| {
-            self.blocks.get(block).is_some_and(|register| register.settled().is_none())
+        let unsettled = |(block, part): &&(u64, Range<usize>)| {
+            !self.is_shared(*block, part)
+                && self.blocks.get(block).is_some_and(|model| !model.is_settled())
         };
-        coverage.parts.iter().map(|(block, _)| *block).filter(unsettled).collect()
+        coverage.parts.iter().filter(unsettled).map(|(block, _)| *block).collect()
     }
 
     /// Enters `data`, written at the begin of the coverage.
@@ -149,15 +181,15 @@ impl StreamModel {
             coverage.whole.is_empty() || part.end == BLOCK_BYTES && *block < coverage.whole.start
         });
         if let Some((block, part)) = head {
-            self.issue_part(operation, *block, part, take(part.len()), now);
+            self.block(*block).issue_part(operation, part, take(part.len()), now);
             parts.next();
         }
         for block in coverage.whole.clone() {
             let content = Content::Data(take(BLOCK_BYTES).into());
-            self.block(block).issue(operation, content, now);
+            self.block(block).issue(operation, &content, now);
         }
         for (block, part) in parts {
-            self.issue_part(operation, *block, part, take(part.len()), now);
+            self.block(*block).issue_part(operation, part, take(part.len()), now);
         }
         assert_eq!(at, data.len(), "the coverage is that of the data");
     }
@@ -165,28 +197,14 @@ impl StreamModel {
     /// Enters zeros over the coverage.
     pub(crate) fn issue_zeros(&mut self, operation: u64, coverage: &Coverage, now: u64) {
         for (block, part) in &coverage.parts {
-            self.issue_part(operation, *block, part, &vec![0; part.len()], now);
+            self.block(*block).issue_part(operation, part, &vec![0; part.len()], now);
         }
         if let Some(active) = self.active.iter_mut().find(|active| active.operation == operation) {
             active.trims_since = Some(now);
         }
-        for (_, register) in self.blocks.range_mut(coverage.whole.clone()) {
-            register.issue(operation, Content::Zero, now);
+        for (_, model) in self.blocks.range_mut(coverage.whole.clone()) {
+            model.issue(operation, &Content::Zero, now);
         }
-    }
-
-    fn issue_part(
-        &mut self,
-        operation: u64,
-        block: u64,
-        part: &Range<usize>,
-        data: &[u8],
-        now: u64,
-    ) {
-        let register = self.block(block);
-        let before = register.settled().expect("parts are written over settled blocks");
-        let content = before.with(part.start, data);
-        register.issue(operation, content, now);
     }
 
     /// The request was answered; `happened` is unknown when it failed.
@@ -195,11 +213,11 @@ impl StreamModel {
         let whole = self.blocks.range(coverage.whole.clone()).map(|(block, _)| *block);
         let blocks: Vec<u64> = parts.chain(whole).collect();
         for block in blocks {
-            let Some(register) = self.blocks.get_mut(&block) else { continue };
+            let Some(model) = self.blocks.get_mut(&block) else { continue };
             if happened {
-                register.acknowledge(operation, now);
+                model.acknowledge(operation, now);
             } else {
-                register.give_up(operation, now);
+                model.give_up(operation, now);
             }
         }
         self.end(operation, coverage);
@@ -214,8 +232,8 @@ impl StreamModel {
     pub(crate) fn cut(&mut self, now: u64) {
         self.exclusive.clear();
         self.active.clear();
-        for register in self.blocks.values_mut() {
-            register.cut(now);
+        for model in self.blocks.values_mut() {
+            model.cut(now);
         }
     }
 }

@@ -7,6 +7,7 @@ use varve_object::shelf::Shelf;
 use varve_stdx::{AlignedBuf, Rng};
 use varve_types::{ByteRange, ErrorKind, ShardId, StreamId};
 
+use crate::block::{BlockModel, SECTOR_BYTES};
 use crate::content::{Content, Likeness, describe, fill, fill_blocks};
 use crate::model::{Coverage, ShardModel, Stream, StreamModel};
 use crate::register::Register;
@@ -22,6 +23,9 @@ const LARGE_BLOCKS_MIN: u64 = 16;
 
 /// Streams of a shard from which on no copies are made: so many times those that the world has.
 const STREAMS_PER_CONFIGURED_MAX: usize = 3;
+
+/// Blocks of a stream at its begin that are written in parts by several at once, in a world that does so.
+const PARTED_BLOCKS: u64 = 3;
 
 /// Most blocks read at once by checks.
 const CHECK_BLOCKS: u64 = 16;
@@ -79,6 +83,10 @@ impl Client {
             self.change_promise(rng, &stream).await;
             return;
         }
+        if self.world.config.parts_percent > 0 && rng.below(100) < self.world.config.parts_percent {
+            self.part_request(rng, &stream).await;
+            return;
+        }
         match rng.below(1000) {
             0..550 => self.write(rng, &stream).await,
             550..800 => self.read(rng, &stream).await,
@@ -132,6 +140,24 @@ impl Client {
 
     async fn write_hot(&self, rng: &mut Rng, stream: &Rc<Stream>) {
         self.write_at(rng, stream, 0, BLOCK).await;
+    }
+
+    /// A request for one of a few blocks that others cover in part at the same time: some sectors of it, or all.
+    async fn part_request(&self, rng: &mut Rng, stream: &Rc<Stream>) {
+        let block = rng.below(self.world.config.stream_blocks.min(PARTED_BLOCKS));
+        let sectors = BLOCK / SECTOR_BYTES as u64;
+        let first = rng.below(sectors);
+        let (first, count) = match rng.below(3) {
+            0 => (0, sectors),
+            _ => (first, 1 + rng.below(sectors - first)),
+        };
+        let (offset, len) =
+            (block * BLOCK + first * SECTOR_BYTES as u64, count * SECTOR_BYTES as u64);
+        match rng.below(10) {
+            0..7 => self.write_at(rng, stream, offset, len).await,
+            7..9 => self.read_at(stream, block * BLOCK, BLOCK).await,
+            _ => self.clear_at(rng, stream, offset, len).await,
+        }
     }
 
     /// Writes `len` bytes at `offset`, unless what is under way forbids it.
@@ -246,6 +272,11 @@ impl Client {
                 _ => self.place(rng, 1 << 20),
             }
         };
+        self.clear_at(rng, stream, offset, len).await;
+    }
+
+    /// Trims `len` bytes at `offset`, or writes zeros there, unless what is under way forbids it.
+    async fn clear_at(&self, rng: &mut Rng, stream: &Rc<Stream>, offset: u64, len: u64) {
         let coverage = Coverage::of(offset, len);
         let operation = self.world.fresh_operation();
         if !self.begin(stream, operation, &coverage).await {
@@ -297,23 +328,17 @@ impl Client {
             let at = |from: u64, base: u64| usize::try_from(from - base).expect("inside");
             let got = &bytes[at(start, offset)..at(stop, offset)];
             let within = at(start, block * BLOCK)..at(stop, block * BLOCK);
-            let accept = |content: &Content| match content {
-                Content::Zero => got.iter().all(|byte| *byte == 0),
-                Content::Data(data) => data[within.clone()] == *got,
-            };
             let allowed = match model.get(block) {
-                None => accept(&Content::Zero),
-                Some(_) => model.block(block).observe(accept, issued, now),
+                None => Content::Zero.is_at(within.start, got),
+                Some(_) => model.block(block).observe(&within, got, issued, now),
             };
             if !allowed {
-                let could: Vec<_> =
-                    model.block(block).possible_since(issued).map(Content::describe).collect();
                 self.world.violated(format!(
                     "shard {} stream {} block {block} reads as {} at {issued}..{now}, possible: {}",
                     self.id,
                     stream.id,
                     describe(got),
-                    could.join(", ")
+                    model.block(block).describe(issued)
                 ));
                 return;
             }
@@ -347,8 +372,7 @@ impl Client {
             let run_end = block + run.len / BLOCK;
             for at in block..run_end.min(model_end) {
                 let known = model.get(at);
-                let zero =
-                    known.is_none_or(|known| known.possible_since(issued).any(Content::is_zero));
+                let zero = known.is_none_or(|known| known.may_be_zero(issued));
                 let allowed = if run.mapped == Mapped::Data { known.is_some() } else { zero };
                 if !allowed {
                     self.world.violated(format!(
@@ -474,26 +498,21 @@ impl Client {
         }
         let (mine, theirs) = (stream.model.borrow(), other.model.borrow());
         let contents = |model: &StreamModel, block| {
-            let register = model.get(block);
-            let possible = |register: &Register<Content>| {
-                register.possible_since(issued).cloned().collect::<Vec<_>>()
-            };
-            register.map_or_else(|| vec![Content::Zero], possible)
+            model.get(block).cloned().unwrap_or_else(|| BlockModel::new(false))
         };
         let mut block = first;
         for run in &diff {
             let end = block + run.len / BLOCK;
             for at in (block..end).filter(|_| !run.differs) {
                 let (a, b) = (contents(&mine, at), contents(&theirs, at));
-                let same = |x: &Content, y: &Content| x == y || x.is_zero() && y.is_zero();
-                if !a.iter().any(|x| b.iter().any(|y| same(x, y))) {
+                if !a.may_equal(&b, issued) {
                     self.world.violated(format!(
                         "shard {} streams {} and {} differ in block {at}, diff at {issued} says no: {} / {}",
                         self.id,
                         stream.id,
                         other.id,
-                        a.iter().map(Content::describe).collect::<Vec<_>>().join(", "),
-                        b.iter().map(Content::describe).collect::<Vec<_>>().join(", "),
+                        a.describe(issued),
+                        b.describe(issued),
                     ));
                     return;
                 }

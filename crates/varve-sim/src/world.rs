@@ -9,7 +9,7 @@ use varve_stdx::Rng;
 use varve_types::{ShardId, StreamId};
 
 use crate::config::{Faults, WorldConfig};
-use crate::model::{ShardModel, Stream};
+use crate::model::{ShardModel, Stream, StreamModel};
 
 /// Bytes of superblocks and roots, generously.
 const META_BYTES: u64 = 8 << 20;
@@ -183,7 +183,7 @@ impl World {
         self.next_stream.set(id.get() + 1);
         Rc::new(Stream {
             id,
-            model: RefCell::default(),
+            model: RefCell::new(StreamModel::new(self.config.whole_each())),
             dropped: Cell::new(false),
             is_promised: Cell::new(false),
             promise_changes: Cell::new(false),

@@ -48,6 +48,11 @@ fn peers(world: u64) -> WorldConfig {
     WorldConfig { faults: Faults::None, ..WorldConfig::sharing(world) }
 }
 
+/// A world in which requests overlap inside of blocks.
+fn run_overlapping(world: u64) -> Outcome {
+    run_world(WorldConfig { faults: Faults::None, ..WorldConfig::overlapping(world) })
+}
+
 /// As [`run_peers`], with long messages, and one mark pass after the other among large writes: answers are on their way while shards are walked.
 fn run_marked_peers(world: u64) -> Outcome {
     let seeded = peers(world);
@@ -213,6 +218,7 @@ fn found(bug: Bug) {
         Bug::GrantsForgottenInReplay => run_dense_peers,
         Bug::LimitForgotten => run_without_waiting,
         Bug::SweptActedUponEarly => run_with_sweeps,
+        Bug::ClaimOverlooked | Bug::PartsUnclaimed => run_overlapping,
         bug if PEERS.contains(&bug) => run_peers,
         _ => run,
     };
@@ -298,6 +304,8 @@ planted! {
     what_a_sweep_finds_dead_is_acted_upon_early: SweptActedUponEarly;
     mark_forgets_what_waits: MarkForgetsDeltas;
     replay_lets_other_updates_wait: LimitForgotten;
+    a_whole_write_does_not_wait_for_a_merge: ClaimOverlooked;
+    two_parts_are_merged_over_one_version: PartsUnclaimed;
 }
 
 /// What is promised is kept.
@@ -306,6 +314,15 @@ fn worlds_of_promises_are_clean() {
     catch_panics();
     for world in 0..60 {
         assert_eq!(run_promising(world).failure, None, "world {world}");
+    }
+}
+
+/// Requests that overlap inside of blocks lose nothing of each other.
+#[test]
+fn worlds_of_overlapping_parts_are_clean() {
+    catch_panics();
+    for world in 0..16 {
+        assert_eq!(run_overlapping(world).failure, None, "world {world}");
     }
 }
 
