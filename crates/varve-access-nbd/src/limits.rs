@@ -25,12 +25,15 @@ pub const DIRECT_PAYLOAD_BYTES_MIN: usize = 64 << 10;
 /// the Linux client. More are left in the socket.
 pub const REQUESTS_MAX: usize = 256;
 
-/// Most bytes of payload that the requests of one connection may hold: the largest request, or a deep queue of
-/// 1 MiB ones.
-pub const CONNECTION_BYTES_MAX: usize = 32 << 20;
+/// Bytes of payload that the requests of a connection may hold whatever others hold: some small requests of any guest. All
+/// connections together may hold as much beside the budget of their thread.
+pub const CONNECTION_RESERVED_BYTES: usize = 16 << 10;
 
-/// Default for the bytes of payload that the requests of all connections of one thread may hold: two connections
-/// with the largest requests, or thousands with small ones. Requests beyond it wait in arrival order.
+/// Least budget of a thread for the payload of requests: the largest request must fit.
+pub const THREAD_BYTES_MIN: usize = 32 << 20;
+
+/// Default for the bytes of payload that the requests of all connections of one thread may hold. One connection with many requests
+/// takes up to half of what others leave; larger requests wait in arrival order.
 pub const THREAD_BYTES_DEFAULT: usize = 64 << 20;
 
 /// Most extents in one block status reply: 64 KiB of reply; clients ask again for the rest.
@@ -55,11 +58,17 @@ pub const CHANGES_LISTED_MAX: usize = 128;
 pub const HANDSHAKE_TIMEOUT_MS: u64 = 10_000;
 
 /// Interval in milliseconds at which a connection looks for a peer that has stalled.
-pub const STALL_CHECK_MS: u64 = 10_000;
+pub const STALL_CHECK_MS: u64 = 1_000;
 
-/// A peer that moves fewer bytes than this between two checks has stalled; it loses its connection when others wait
+/// Checks in a row without progress after which a peer has stalled.
+pub const STALL_CHECKS: u32 = 4;
+
+/// A peer that moves fewer bytes than this between two checks makes no progress; it loses its connection when others wait
 /// for the memory its requests hold, or when the connection is closing.
-pub const STALL_BYTES_MIN: u64 = 64 << 10;
+pub const STALL_BYTES_MIN: u64 = 16 << 10;
+
+/// While others wait, a peer has to move this part of what its requests hold between two checks.
+pub const STALL_PART: usize = 32;
 
 /// Time that outstanding requests have to finish after a shutdown began, in milliseconds.
 pub const DRAIN_TIMEOUT_MS: u64 = 5_000;
@@ -72,8 +81,9 @@ pub const CONNECTIONS_DEFAULT: usize = 256;
 
 const _: () = assert!(OPTION_BYTES_MAX as usize + 16 + AGREEMENT_RECEIVE_BYTES <= RECEIVE_BYTES);
 const _: () = assert!(DIRECT_PAYLOAD_BYTES_MIN + 28 <= RECEIVE_BYTES / 2);
-const _: () = assert!(REQUEST_BYTES_MAX as usize <= CONNECTION_BYTES_MAX);
-const _: () = assert!(CONNECTION_BYTES_MAX <= THREAD_BYTES_DEFAULT);
+const _: () = assert!(REQUEST_BYTES_MAX as usize <= THREAD_BYTES_MIN);
+const _: () = assert!(THREAD_BYTES_MIN <= THREAD_BYTES_DEFAULT);
+const _: () = assert!(CONNECTION_RESERVED_BYTES < DIRECT_PAYLOAD_BYTES_MIN);
 const _: () = assert!(LINGER_MS < DRAIN_TIMEOUT_MS);
 const _: () = assert!(CACHE_PIECE_BYTES <= REQUEST_BYTES_MAX);
 const _: () = assert!(REQUESTS_MAX.is_multiple_of(64));

@@ -1,8 +1,7 @@
 //! State of the transmission phase: the stream is cut into requests here, and replies are gathered. No I/O.
 //!
 //! L1. From admission until its reply is sent a request counts against [`REQUESTS_MAX`]; the data of a read counts
-//!     against [`CONNECTION_BYTES_MAX`] and the thread's budget as long, that of a write until it is written.
-//!     What does not fit stays unread.
+//!     against the thread's budget as long, that of a write until it is written. What does not fit stays unread.
 //! L2. A refused write is answered at once and its payload dropped as it arrives.
 //! L3. After a wrong magic, a disconnect or a failed socket nothing more is read; what is in flight still finishes.
 
@@ -12,7 +11,7 @@ use std::rc::Rc;
 
 use varve_stdx::AlignedBuf;
 
-use crate::budget::Share;
+use crate::budget::{Admission, Share};
 use crate::command::{Command, admit, to_usize};
 use crate::connection::Ended;
 use crate::errno::Errno;
@@ -20,16 +19,13 @@ use crate::export::{Export, ReadPart};
 use crate::handshake::Negotiated;
 use crate::inbox::Inbox;
 use crate::limits::{
-    CONNECTION_BYTES_MAX, DIRECT_PAYLOAD_BYTES_MIN, REQUESTS_MAX, STALL_BYTES_MIN,
+    DIRECT_PAYLOAD_BYTES_MIN, REQUESTS_MAX, STALL_BYTES_MIN, STALL_CHECKS, STALL_PART,
 };
 use crate::outbox::{Charge, Outbox};
 use crate::serve::{Finished, Request};
 use crate::usage::Usage;
 use crate::wire::constant::cmd;
 use crate::wire::request::{DecodedHeader, RequestHeader};
-
-/// Checks without progress after which a peer has stalled.
-const STALL_CHECKS: u32 = 3;
 
 /// What the next bytes of the stream are.
 enum Expect {
@@ -76,7 +72,7 @@ pub(crate) struct Link<E> {
     stopping: bool,
     send_failed: bool,
     ended: Option<Ended>,
-    /// Bytes received and replies sent since the last check.
+    /// Bytes received since the last check.
     moved: u64,
     idle_checks: u32,
 }
@@ -194,12 +190,10 @@ impl<E: Export> Link<E> {
         if is_write && !direct && arrived < len {
             return Some(Parsed::NeedInput);
         }
-        let held = self.outstanding.payload_bytes;
-        if held > 0 && held + len > CONNECTION_BYTES_MAX {
-            return Some(Parsed::NeedReplies); // L1
-        }
-        if !self.share.try_take(len) {
-            return Some(Parsed::NeedBudget(len)); // L1
+        match self.share.try_take(len) {
+            Admission::Taken => {}
+            Admission::OwnReplies => return Some(Parsed::NeedReplies), // L1
+            Admission::Queued => return Some(Parsed::NeedBudget(len)), // L1
         }
         self.usage.request(header);
         self.outstanding.add(Charge { requests: 1, payload_bytes: len });
@@ -275,7 +269,6 @@ impl<E: Export> Link<E> {
     /// Takes in how the send of a batch went.
     pub(crate) fn sent(&mut self, result: io::Result<()>, charge: Charge) {
         self.release(charge);
-        self.moved += STALL_BYTES_MIN;
         if let Err(error) = result {
             self.send_failed = true;
             self.end(Ended::Io(error.kind()));
@@ -310,15 +303,17 @@ impl<E: Export> Link<E> {
         self.stopping
     }
 
-    /// Looks, once in a while, whether the peer holds up others or its own end.
-    pub(crate) fn peer_stalled(&mut self, send_under_way: bool) -> bool {
-        let moved = std::mem::take(&mut self.moved);
+    /// Looks, once in a while, whether the peer holds up others or its own end; `sent` bytes have left since the last look.
+    pub(crate) fn peer_stalled(&mut self, send_under_way: bool, sent: u64) -> bool {
+        let moved = std::mem::take(&mut self.moved) + sent;
+        let held_up = self.share.held_up();
         let owes = match self.expect {
-            Expect::Payload { .. } => self.share.others_wait(),
-            Expect::Request | Expect::Skip { .. } => send_under_way && self.share.others_wait(),
+            Expect::Payload { .. } => held_up > 0,
+            Expect::Request | Expect::Skip { .. } => send_under_way && held_up > 0,
             Expect::Nothing => send_under_way,
         };
-        let idle = owes && moved < STALL_BYTES_MIN;
+        let part = u64::try_from(held_up / STALL_PART).expect("usize has at most 64 bits");
+        let idle = owes && moved < STALL_BYTES_MIN.max(part);
         self.idle_checks = if idle { self.idle_checks + 1 } else { 0 };
         self.idle_checks >= STALL_CHECKS
     }

@@ -8,6 +8,7 @@
 //! A round takes in all that arrived and finished, starts all requests that are whole, and sends all replies that are
 //! ready in one call. While a send is under way the next batch gathers.
 
+use std::cell::Cell;
 use std::future::{Future, poll_fn};
 use std::io;
 use std::pin::{Pin, pin};
@@ -26,12 +27,12 @@ use crate::export::Export;
 use crate::handshake::Negotiated;
 use crate::inbox::Inbox;
 use crate::inflight::InFlight;
-use crate::limits::{DRAIN_TIMEOUT_MS, LINGER_MS, STALL_CHECK_MS};
+use crate::limits::{DRAIN_TIMEOUT_MS, LINGER_MS, SEND_BYTES_MAX, STALL_CHECK_MS};
 use crate::link::{Link, Parsed};
 use crate::outbox::Charge;
 use crate::serve::serve;
 use crate::shutdown::Shutdown;
-use crate::transport::Transport;
+use crate::transport::{SendPart, Transport};
 use crate::usage::Usage;
 
 const NANOS_PER_MS: u64 = 1_000_000;
@@ -55,6 +56,12 @@ enum Event {
     Timer,
 }
 
+/// What the socket has taken since the timer fired last.
+struct Sends {
+    under_way: bool,
+    bytes: u64,
+}
+
 /// What the timer means next.
 #[derive(Clone, Copy)]
 enum Clock {
@@ -65,9 +72,11 @@ enum Clock {
 
 impl Clock {
     /// The timer fired: what it means from now on, or why the connection ends here.
-    fn fired<E: Export>(self, link: &mut Link<E>, send_under_way: bool) -> Result<Self, Ended> {
+    fn fired<E: Export>(self, link: &mut Link<E>, sends: Sends) -> Result<Self, Ended> {
         match self {
-            Self::StallCheck if link.peer_stalled(send_under_way) => Err(Ended::Stalled),
+            Self::StallCheck if link.peer_stalled(sends.under_way, sends.bytes) => {
+                Err(Ended::Stalled)
+            }
             Self::StallCheck => Ok(Self::StallCheck),
             Self::EndOfLinger => {
                 link.end(Ended::Shutdown);
@@ -103,6 +112,7 @@ pub(crate) async fn transmit<T: Transport, E: Export>(
 ) -> Closed {
     let mut link = Link::new(Rc::clone(&export), negotiated, inbox, share, usage);
     let mut inflight = InFlight::new();
+    let sent_bytes = Cell::new(0);
     let mut receiving = pin!(None);
     let mut sending = pin!(None);
     let mut taken = Charge::default();
@@ -134,7 +144,7 @@ pub(crate) async fn transmit<T: Transport, E: Export>(
         if sending.is_none() {
             if let Some((parts, charge)) = link.outbox.take_batch() {
                 taken = charge;
-                sending.set(Some(channel.send_all(parts)));
+                sending.set(Some(send_batch(channel, parts, &sent_bytes)));
             } else if inflight.is_empty()
                 && let Some(cause) = link.cause()
             {
@@ -157,13 +167,45 @@ pub(crate) async fn transmit<T: Transport, E: Export>(
         clock = match event {
             Event::Progress => continue,
             Event::Shutdown => Clock::linger(&mut link),
-            Event::Timer => match clock.fired(&mut link, sending.is_some()) {
-                Ok(next) => next,
-                Err(cause) => return end(cause, link.usage, &mut inflight).await,
-            },
+            Event::Timer => {
+                let sends = Sends { under_way: sending.is_some(), bytes: sent_bytes.take() };
+                match clock.fired(&mut link, sends) {
+                    Ok(next) => next,
+                    Err(cause) => return end(cause, link.usage, &mut inflight).await,
+                }
+            }
         };
         timer.set(reactor.sleep(clock.nanos()));
     }
+}
+
+/// Sends a batch; a large one in pieces, so that it shows whether the peer takes them.
+async fn send_batch<T: Transport>(
+    channel: &Channel<T>,
+    parts: Vec<SendPart>,
+    sent_bytes: &Cell<u64>,
+) -> io::Result<()> {
+    let (mut piece, mut piece_bytes) = (Vec::new(), 0);
+    for part in parts {
+        piece_bytes += match &part {
+            SendPart::Small(bytes) => bytes.len(),
+            SendPart::Slice(bytes) => bytes.len(),
+        };
+        piece.push(part);
+        if piece_bytes >= SEND_BYTES_MAX {
+            channel.send_all(std::mem::take(&mut piece)).await?;
+            sent_bytes.set(sent_bytes.get() + to_u64(std::mem::take(&mut piece_bytes)));
+        }
+    }
+    if !piece.is_empty() {
+        channel.send_all(piece).await?;
+        sent_bytes.set(sent_bytes.get() + to_u64(piece_bytes));
+    }
+    Ok(())
+}
+
+fn to_u64(len: usize) -> u64 {
+    u64::try_from(len).expect("usize has at most 64 bits")
 }
 
 fn is_held(carried: Option<&Carried>) -> bool {

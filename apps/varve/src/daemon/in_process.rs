@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use varve_access_nbd::limits::CONNECTION_BYTES_MAX;
+use varve_access_nbd::limits::THREAD_BYTES_MIN;
 use varve_access_nbd::{ServiceOptions, TlsMode};
 use varve_dataset::{Datasets, Shared};
 use varve_dispatch::{Dispatch, Placement, PoolLinks};
@@ -67,7 +67,7 @@ impl InProcess {
         let source = EngineSource::new(settings, home.open(settings)?);
         let shared = Arc::clone(&source.shared);
         let facts = files::facts(settings, &source, home.drives(), home.journal())?;
-        let request_bytes_max = CONNECTION_BYTES_MAX;
+        let request_bytes_max = THREAD_BYTES_MIN;
         let options =
             ServiceOptions { tls_mode: TlsMode::Off, tls: None, request_bytes_max, gate: None };
         // Nobody can connect where nothing listens.

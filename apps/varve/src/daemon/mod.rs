@@ -41,7 +41,7 @@ use std::sync::Arc;
 
 use tokio::runtime::Runtime;
 use varve_access_admin::{ListenAddress, Listener};
-use varve_access_nbd::limits::{CONNECTION_BYTES_MAX, CONNECTIONS_DEFAULT};
+use varve_access_nbd::limits::{CONNECTIONS_DEFAULT, THREAD_BYTES_MIN};
 use varve_access_nbd::{ServiceOptions, TlsConfig, TlsFiles, TlsMode};
 use varve_engine::MemoryShares;
 
@@ -150,7 +150,7 @@ fn nbd_plan(settings: &Settings, shards: u32) -> Result<(NbdPlan, FrontTls)> {
         (Some(_), true) => TlsMode::Require,
     };
     let shares = MemoryShares::of(settings.shard_memory(shards));
-    let request_bytes_max = shares.request_bytes.max(CONNECTION_BYTES_MAX);
+    let request_bytes_max = shares.request_bytes.max(THREAD_BYTES_MIN);
     let plan = NbdPlan {
         options: ServiceOptions { request_bytes_max, ..ServiceOptions::default() },
         connections_max: CONNECTIONS_DEFAULT,
