@@ -106,7 +106,7 @@ impl Command {
 /// FUA is accepted on every command and asks for nothing: effects are durable on return (X1).
 ///
 /// # Errors
-/// The number for the reply. The payload of a refused write still follows and must be skipped.
+/// The number for the reply. The payload of a refused write still follows and must be skipped before that is sent.
 #[inline]
 pub fn admit(
     header: &RequestHeader,

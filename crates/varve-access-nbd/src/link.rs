@@ -2,7 +2,8 @@
 //!
 //! L1. From admission until its reply is sent a request counts against [`REQUESTS_MAX`]; the data of a read counts
 //!     against the thread's budget as long, that of a write until it is written. What does not fit stays unread.
-//! L2. A refused write is answered at once and its payload dropped as it arrives.
+//! L2. The payload of a refused write is dropped as it arrives, and the write is answered then: clients look for the request
+//!     of a reply among those that they have sent to the end.
 //! L3. After a wrong magic, a disconnect or a failed socket nothing more is read; what is in flight still finishes.
 
 use std::io;
@@ -37,9 +38,11 @@ enum Expect {
         buf: Option<AlignedBuf>,
         filled: usize,
     },
-    /// The rest of a refused payload.
+    /// The rest of a refused payload, and the answer that it gets then (L2).
     Skip {
         left: usize,
+        cookie: u64,
+        errno: Errno,
     },
     /// Nothing any more (L3).
     Nothing,
@@ -112,15 +115,16 @@ impl<E: Export> Link<E> {
                         return parsed;
                     }
                 }
-                Expect::Skip { left } => {
+                Expect::Skip { left, cookie, errno } => {
                     let part = self.inbox.len().min(*left);
                     *left -= part;
-                    let rest = *left;
+                    let (rest, cookie, errno) = (*left, *cookie, *errno);
                     self.inbox.consume(part);
                     if rest > 0 {
                         return Parsed::NeedInput;
                     }
                     self.expect = Expect::Request;
+                    self.answer_refused(cookie, errno);
                 }
                 Expect::Payload { cookie, command, buf, filled } => {
                     let whole = buf.take_if(|buf| buf.len() == *filled);
@@ -173,12 +177,18 @@ impl<E: Export> Link<E> {
         self.usage.request(header);
         // It may have waited for the budget before the export shrank or the server stopped.
         self.share.stop_waiting();
+        if header.command == cmd::WRITE {
+            let (left, cookie) = (to_usize(header.len), header.cookie);
+            self.expect = Expect::Skip { left, cookie, errno }; // L2
+        } else {
+            self.answer_refused(header.cookie, errno);
+        }
+    }
+
+    fn answer_refused(&mut self, cookie: u64, errno: Errno) {
         let charge = Charge { requests: 1, payload_bytes: 0 };
         self.outstanding.add(charge);
-        self.outbox.error(header.cookie, errno, charge);
-        if header.command == cmd::WRITE {
-            self.expect = Expect::Skip { left: to_usize(header.len) }; // L2
-        }
+        self.outbox.error(cookie, errno, charge);
     }
 
     fn admitted(&mut self, header: &RequestHeader, command: Command) -> Option<Parsed> {

@@ -4,8 +4,10 @@
 #[cfg(test)]
 mod support;
 
+use std::pin::pin;
 use std::rc::Rc;
 
+use futures_util::future::{Either, select};
 use support::{Client, ROOMY, SlowExport, connect, header, memory_service};
 use varve_access_nbd::memory::{MemoryExport, MemoryExports};
 use varve_access_nbd::{Ended, PipeOptions, Service, ServiceOptions, limits};
@@ -231,15 +233,21 @@ fn refused_writes_are_skipped_and_the_connection_goes_on() {
     let export = MemoryExport::new(1 << 20);
     let service = memory_service(&reactor, &export);
     let (client, _ended) = connect(&reactor, &service, ROOMY);
+    let clock = reactor.clone();
     sim.run_until(async move {
         client.attach(false).await;
         let over = (32 << 20) + 1;
-        client.send(&header(1, 0, 1, 0, over)).await;
-        assert_eq!(client.simple().await, (22, 1), "answered before its payload is there");
+        client.send(&header(3, 0, 1, 0, 0)).await;
+        client.send(&header(1, 0, 2, 0, over)).await;
         for _ in 0..over / MIB {
             client.send(&vec![0x25; MIB as usize]).await;
         }
+        assert_eq!(client.simple().await, (0, 1));
+        let (answered, second) = (pin!(client.simple()), pin!(clock.sleep(1_000_000_000)));
+        let early = matches!(select(answered, second).await, Either::Left(_));
+        assert!(!early, "a write was answered before its payload was there");
         client.send(&[0x25]).await;
+        assert_eq!(client.simple().await, (22, 2));
         refused(&client, &[header(1, 0, 2, 1 << 20, 4), vec![9; 4]].concat(), 2, 28).await;
         refused(&client, &[header(1, 1 << 9, 3, 0, 4), vec![9; 4]].concat(), 3, 22).await;
         refused(&client, &header(0, 0, 4, u64::MAX, 4), 4, 22).await;

@@ -84,6 +84,7 @@ end = 64 * MIB
 fails(errno.EINVAL, h.pread, 512, end)
 fails(errno.EINVAL, h.pread, 512, end - 511)
 fails(errno.ENOSPC, h.pwrite, b"x" * 512, end - 511)
+fails(errno.ENOSPC, h.pwrite, b"x" * 4 * MIB, end - 511)
 fails(errno.ENOSPC, h.zero, 512, end)
 fails(errno.EINVAL, h.trim, 512, end)
 fails(errno.EINVAL, h.cache, 512, end)
