@@ -73,9 +73,6 @@ pub const STALL_PART: usize = 32;
 /// Time that outstanding requests have to finish after a shutdown began, in milliseconds.
 pub const DRAIN_TIMEOUT_MS: u64 = 5_000;
 
-/// Time in milliseconds for which an idle connection still answers requests with ESHUTDOWN before it is closed.
-pub const LINGER_MS: u64 = 100;
-
 /// Default for the connections open at a time: 256 KiB of receive buffer each make 64 MiB.
 pub const CONNECTIONS_DEFAULT: usize = 256;
 
@@ -84,7 +81,6 @@ const _: () = assert!(DIRECT_PAYLOAD_BYTES_MIN + 28 <= RECEIVE_BYTES / 2);
 const _: () = assert!(REQUEST_BYTES_MAX as usize <= THREAD_BYTES_MIN);
 const _: () = assert!(THREAD_BYTES_MIN <= THREAD_BYTES_DEFAULT);
 const _: () = assert!(CONNECTION_RESERVED_BYTES < DIRECT_PAYLOAD_BYTES_MIN);
-const _: () = assert!(LINGER_MS < DRAIN_TIMEOUT_MS);
 const _: () = assert!(CACHE_PIECE_BYTES <= REQUEST_BYTES_MAX);
 const _: () = assert!(REQUESTS_MAX.is_multiple_of(64));
 const _: () = assert!(STRING_BYTES_MAX < OPTION_BYTES_MAX as usize);

@@ -4,7 +4,8 @@
 //!     against the thread's budget as long, that of a write until it is written. What does not fit stays unread.
 //! L2. The payload of a refused write is dropped as it arrives, and the write is answered then: clients look for the request
 //!     of a reply among those that they have sent to the end.
-//! L3. After a wrong magic, a disconnect or a failed socket nothing more is read; what is in flight still finishes.
+//! L3. After a wrong magic, a disconnect or a failed socket, and once the server shuts down, nothing more is read; what is in flight
+//!     still finishes. No request is refused for a shutdown: clients repeat on a new connection what has no answer, and pass an error on.
 
 use std::io;
 use std::ops::Range;
@@ -72,7 +73,6 @@ pub(crate) struct Link<E> {
     inbox: Inbox,
     expect: Expect,
     outstanding: Charge,
-    stopping: bool,
     send_failed: bool,
     ended: Option<Ended>,
     /// Bytes received since the last check.
@@ -97,7 +97,6 @@ impl<E: Export> Link<E> {
             inbox,
             expect: Expect::Request,
             outstanding: Charge::default(),
-            stopping: false,
             send_failed: false,
             ended: None,
             moved: 0,
@@ -160,10 +159,6 @@ impl<E: Export> Link<E> {
                 self.end(Ended::Disconnected);
                 Some(Parsed::Ended)
             }
-            Ok(_) if self.stopping => {
-                self.refuse(&header, Errno::Shutdown);
-                None
-            }
             Ok(command) => self.admitted(&header, command),
             Err(errno) => {
                 self.refuse(&header, errno);
@@ -175,7 +170,7 @@ impl<E: Export> Link<E> {
     fn refuse(&mut self, header: &RequestHeader, errno: Errno) {
         self.inbox.consume(RequestHeader::BYTES);
         self.usage.request(header);
-        // It may have waited for the budget before the export shrank or the server stopped.
+        // It may have waited for the budget before the export shrank.
         self.share.stop_waiting();
         if header.command == cmd::WRITE {
             let (left, cookie) = (to_usize(header.len), header.cookie);
@@ -302,15 +297,6 @@ impl<E: Export> Link<E> {
 
     pub(crate) fn cause(&self) -> Option<Ended> {
         self.ended
-    }
-
-    /// From now on requests are answered with ESHUTDOWN.
-    pub(crate) fn stop(&mut self) {
-        self.stopping = true;
-    }
-
-    pub(crate) fn is_stopping(&self) -> bool {
-        self.stopping
     }
 
     /// Looks, once in a while, whether the peer holds up others or its own end; `sent` bytes have left since the last look.

@@ -149,7 +149,7 @@ impl<X: Exports> Service<X> {
         }
     }
 
-    /// Ends all connections: outstanding requests are answered, new ones get ESHUTDOWN.
+    /// Ends all connections: outstanding requests are answered, and no more are read.
     #[must_use]
     pub fn shutdown(&self) -> &Shutdown {
         &self.0.shutdown

@@ -22,7 +22,7 @@ impl Shutdown {
         Self::default()
     }
 
-    /// From now on nothing is accepted, outstanding requests are answered, and new ones get ESHUTDOWN.
+    /// From now on nothing is accepted and no request is read; outstanding ones are answered, and connections closed.
     pub fn begin(&self) {
         self.0.begun.set(true);
         self.0.notify.notify_all();

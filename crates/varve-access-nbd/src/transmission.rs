@@ -27,7 +27,7 @@ use crate::export::Export;
 use crate::handshake::Negotiated;
 use crate::inbox::Inbox;
 use crate::inflight::InFlight;
-use crate::limits::{DRAIN_TIMEOUT_MS, LINGER_MS, SEND_BYTES_MAX, STALL_CHECK_MS};
+use crate::limits::{DRAIN_TIMEOUT_MS, SEND_BYTES_MAX, STALL_CHECK_MS};
 use crate::link::{Link, Parsed};
 use crate::outbox::Charge;
 use crate::serve::serve;
@@ -57,47 +57,55 @@ enum Event {
 }
 
 /// What the socket has taken since the timer fired last.
-struct Sends {
+struct Sends<'a> {
     under_way: bool,
-    bytes: u64,
+    bytes: &'a Cell<u64>,
 }
 
 /// What the timer means next.
 #[derive(Clone, Copy)]
 enum Clock {
     StallCheck,
-    EndOfLinger,
     EndOfDrain,
 }
 
 impl Clock {
+    /// What the timer means after an event, unless it goes on; or why the connection ends here.
+    fn after<E: Export>(
+        self,
+        event: Event,
+        link: &mut Link<E>,
+        sends: &Sends<'_>,
+    ) -> Result<Option<Self>, Ended> {
+        match event {
+            Event::Progress => Ok(None),
+            Event::Shutdown => Ok(Some(Self::drain(link))),
+            Event::Timer => self.fired(link, sends).map(Some),
+        }
+    }
+
     /// The timer fired: what it means from now on, or why the connection ends here.
-    fn fired<E: Export>(self, link: &mut Link<E>, sends: Sends) -> Result<Self, Ended> {
+    fn fired<E: Export>(self, link: &mut Link<E>, sends: &Sends<'_>) -> Result<Self, Ended> {
         match self {
-            Self::StallCheck if link.peer_stalled(sends.under_way, sends.bytes) => {
+            Self::StallCheck if link.peer_stalled(sends.under_way, sends.bytes.take()) => {
                 Err(Ended::Stalled)
             }
             Self::StallCheck => Ok(Self::StallCheck),
-            Self::EndOfLinger => {
-                link.end(Ended::Shutdown);
-                Ok(Self::EndOfDrain)
-            }
             Self::EndOfDrain => Err(Ended::Shutdown),
         }
     }
 
-    /// A shutdown began: new requests are refused from now on.
-    fn linger<E: Export>(link: &mut Link<E>) -> Self {
-        link.stop();
-        Self::EndOfLinger
+    /// A shutdown began: no more requests are read from now on (L3 of `link.rs`).
+    fn drain<E: Export>(link: &mut Link<E>) -> Self {
+        link.end(Ended::Shutdown);
+        Self::EndOfDrain
     }
 
     /// Time until it fires.
     fn nanos(self) -> u64 {
         let ms = match self {
             Self::StallCheck => STALL_CHECK_MS,
-            Self::EndOfLinger => LINGER_MS,
-            Self::EndOfDrain => DRAIN_TIMEOUT_MS - LINGER_MS,
+            Self::EndOfDrain => DRAIN_TIMEOUT_MS,
         };
         ms * NANOS_PER_MS
     }
@@ -151,6 +159,7 @@ pub(crate) async fn transmit<T: Transport, E: Export>(
                 return Closed { cause, usage: link.usage };
             }
         }
+        let is_serving = matches!(clock, Clock::StallCheck);
         let event = poll_fn(|cx| {
             let progress = poll_io(cx, &mut link, receiving.as_mut(), sending.as_mut(), taken);
             let finished = inflight.poll_finished(cx, |done| link.finished(done));
@@ -158,23 +167,18 @@ pub(crate) async fn transmit<T: Transport, E: Export>(
             if progress || finished.is_ready() || available.is_some_and(|poll| poll.is_ready()) {
                 return Poll::Ready(Event::Progress);
             }
-            if !link.is_stopping() && shutdown_begins.as_mut().poll(cx).is_ready() {
+            if is_serving && shutdown_begins.as_mut().poll(cx).is_ready() {
                 return Poll::Ready(Event::Shutdown);
             }
             timer.as_mut().poll(cx).map(|()| Event::Timer)
         })
         .await;
-        clock = match event {
-            Event::Progress => continue,
-            Event::Shutdown => Clock::linger(&mut link),
-            Event::Timer => {
-                let sends = Sends { under_way: sending.is_some(), bytes: sent_bytes.take() };
-                match clock.fired(&mut link, sends) {
-                    Ok(next) => next,
-                    Err(cause) => return end(cause, link.usage, &mut inflight).await,
-                }
-            }
-        };
+        let sends = Sends { under_way: sending.is_some(), bytes: &sent_bytes };
+        match clock.after(event, &mut link, &sends) {
+            Ok(None) => continue,
+            Ok(Some(next)) => clock = next,
+            Err(cause) => return end(cause, link.usage, &mut inflight).await,
+        }
         timer.set(reactor.sleep(clock.nanos()));
     }
 }

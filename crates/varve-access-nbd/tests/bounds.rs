@@ -141,8 +141,7 @@ fn stalled_clients_do_not_hold_up_others() {
         let options = ServiceOptions { request_bytes_max: 32 << 20, ..ServiceOptions::default() };
         let exports = MemoryExports::new().with("disk", export);
         let service = Service::new(reactor.clone(), exports, options);
-        let silent: Vec<_> =
-            (0..stalled).map(|_| connect(&reactor, &service, ROOMY).0).collect();
+        let silent: Vec<_> = (0..stalled).map(|_| connect(&reactor, &service, ROOMY).0).collect();
         let (modest, _ended) = connect(&reactor, &service, ROOMY);
         sim.run_until(async move {
             for (client, stall) in silent.iter().zip(STALLS.iter().cycle()) {
