@@ -16,6 +16,7 @@ mod overlay;
 mod overlay_media;
 mod parts;
 mod pool_files;
+mod private;
 mod roots;
 mod segment_cache;
 mod sim;

@@ -64,6 +64,32 @@ fn threads_share_a_pool_of_all_kinds_of_files() {
 }
 
 #[test]
+fn files_are_their_owners_only_and_earlier_ones_are_tightened() {
+    use std::fs::{Permissions, metadata, read_dir, set_permissions};
+    use std::os::unix::fs::PermissionsExt;
+    let mode = |path: &Path| metadata(path).unwrap().permissions().mode() & 0o777;
+    let directory = tempfile::tempdir().unwrap();
+    let paths: Vec<PathBuf> = ["a", "b"].map(|name| directory.path().join(name)).into();
+    let drives = [NewDrive::directory(&paths[0], 8 << 20), new_file(&paths[1])];
+    PoolFiles::create(&drives, &spec()).unwrap();
+    let mut files: Vec<_> = read_dir(&paths[0]).unwrap().map(|file| file.unwrap().path()).collect();
+    files.push(paths[1].clone());
+    assert!(files.len() > 3, "meta, segments, lanes and the other drive");
+    assert_eq!(mode(&paths[0]), 0o700);
+    for file in &files {
+        assert_eq!(mode(file), 0o600, "{}", file.display());
+        // As earlier versions left them.
+        set_permissions(file, Permissions::from_mode(0o644)).unwrap();
+    }
+    set_permissions(&paths[0], Permissions::from_mode(0o755)).unwrap();
+    PoolFiles::open(&paths, DriveOptions { discard: true }).unwrap();
+    for file in &files {
+        assert_eq!(mode(file), 0o600, "{}", file.display());
+    }
+    assert_eq!(mode(&paths[0]), 0o755, "a directory that is there may be a mount point");
+}
+
+#[test]
 fn slots_take_room_when_they_are_allocated() {
     use std::os::unix::fs::MetadataExt;
     let directory = tempfile::tempdir().unwrap();

@@ -4,7 +4,7 @@
 
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{Read, Seek, Write};
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
 
 use crate::failure::{Failure, Result};
@@ -23,8 +23,13 @@ impl DataLock {
         };
         make_durably(data).map_err(|error| failed("create data directory", error))?;
         let path = data.join("lock");
-        let file =
-            OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path);
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .open(&path);
         let mut file = file.map_err(|error| failed("open the lock of data directory", error))?;
         match file.try_lock() {
             Ok(()) => {}
@@ -61,7 +66,8 @@ fn held(data: &Path, file: &mut File) -> Failure {
 /// Replaces a file so that it holds either its old or its new content after a crash. Durable on return.
 pub(crate) fn replace_durably(path: &Path, content: &[u8]) -> std::io::Result<()> {
     let next = path.with_extension("new");
-    let mut file = File::create(&next)?;
+    let mut options = OpenOptions::new();
+    let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&next)?;
     file.write_all(content)?;
     file.sync_all()?;
     fs::rename(&next, path)?;

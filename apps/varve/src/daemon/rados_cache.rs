@@ -6,6 +6,7 @@
 use std::fs::{File, OpenOptions};
 use std::io::Read;
 use std::os::unix::fs::FileExt;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
@@ -63,7 +64,7 @@ impl RadosCache {
 /// Opens and locks the file (C1, C2).
 fn open(path: &Path) -> Result<File> {
     let mut options = OpenOptions::new();
-    let opened = options.read(true).write(true).create(true).truncate(false).open(path);
+    let opened = options.read(true).write(true).create(true).truncate(false).mode(0o600).open(path);
     let mut file = opened.map_err(|error| failed(path, &error))?;
     file.try_lock().map_err(|error| {
         Failure::new(format!("read cache {}: {error}", path.display()))
