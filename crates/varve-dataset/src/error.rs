@@ -161,7 +161,7 @@ pub enum Error {
         name: String,
     },
     /// The volume is in use.
-    #[error("volume `{name}` is open {openers} times")]
+    #[error("volume `{name}` is in use by {openers} client{}", if *.openers == 1 { "" } else { "s" })]
     InUse {
         /// The name.
         name: String,
@@ -169,7 +169,7 @@ pub enum Error {
         openers: usize,
     },
     /// The name cannot be used.
-    #[error("`{name}` cannot name a dataset: {reason}")]
+    #[error("invalid name `{name}`: {reason}")]
     BadName {
         /// The name.
         name: String,
@@ -177,7 +177,7 @@ pub enum Error {
         reason: &'static str,
     },
     /// The size cannot be used.
-    #[error("size {size} is not from {min} to {max} in steps of 512 B")]
+    #[error("invalid size {}: must be a multiple of 512 B, from {min} to {max}", .size.exact())]
     BadSize {
         /// The size.
         size: ByteCount,
@@ -187,7 +187,7 @@ pub enum Error {
         max: ByteCount,
     },
     /// The block size cannot be used.
-    #[error("block size {block_size} is not a power of two from 512 B to 64 KiB")]
+    #[error("invalid block size {}: must be a power of two from 512 B to 64 KiB", .block_size.exact())]
     BadBlockSize {
         /// The block size.
         block_size: ByteCount,
@@ -201,7 +201,7 @@ pub enum Error {
         quota: ByteCount,
     },
     /// The quota cannot be used.
-    #[error("quota {quota} is not from 4 KiB to {max}")]
+    #[error("invalid quota {}: must be from 4 KiB to {max}", .quota.exact())]
     BadQuota {
         /// The quota.
         quota: ByteCount,

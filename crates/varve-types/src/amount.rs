@@ -70,31 +70,63 @@ impl fmt::Display for ByteCount {
     }
 }
 
-/// Reads a size such as `20GiB`, `4 KiB`, `512` or `512B`.
+impl ByteCount {
+    /// The same number in the largest unit that it is a whole number of: nothing is rounded.
+    #[must_use]
+    pub fn exact(self) -> impl fmt::Display {
+        let unit = UNITS.iter().find(|(_, shift)| self.0 > 0 && self.0.is_multiple_of(1 << shift));
+        let (name, shift) = unit.copied().unwrap_or(("B", 0));
+        format!("{} {name}", self.0 >> shift)
+    }
+}
+
+/// Reads a size such as `20GiB`, `20G`, `1.5TiB`, `4 KiB`, `512` or `512B`. `G`, `Gi` and `GiB` are 2^30 bytes, `GB` is 10^9; so for K, M, T, P and E.
 ///
 /// # Errors
-/// A sentence fragment that says what is wrong; decimal units (`GB`) are refused, as they are mistaken for binary ones.
+/// A sentence fragment that says what is wrong.
 pub fn parse_size(text: &str) -> Result<ByteCount, String> {
     let text = text.trim();
-    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);
-    let number: u64 =
-        number.parse().map_err(|_| format!("size `{text}` does not start with a whole number"))?;
     let unit = unit.trim();
-    let shift = match unit {
-        "" | "B" => 0,
-        _ => {
-            let known = UNITS.iter().find(|(name, _)| name.eq_ignore_ascii_case(unit));
-            let (_, shift) = known.ok_or_else(|| {
-                format!("unknown unit `{unit}` in size `{text}`: use B, KiB, MiB, GiB, TiB or PiB")
-            })?;
-            *shift
-        }
-    };
-    number
-        .checked_mul(1 << shift)
-        .map(ByteCount)
-        .ok_or_else(|| format!("size `{text}` is larger than 16 EiB"))
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
+    let is_number = |digits: &str| digits.chars().all(|c| c.is_ascii_digit()) && !digits.is_empty();
+    if !is_number(whole) || !is_number(fraction) {
+        return Err(format!("invalid size `{text}`: write a number and a unit, such as 20GiB"));
+    }
+    let factor = unit_bytes(unit).ok_or_else(|| {
+        format!(
+            "unknown unit `{unit}` in size `{text}`: use B, KiB, MiB, GiB, TiB or PiB (K, M, G, T, P for short), or KB, MB, GB, TB, PB for powers of 1000"
+        )
+    })?;
+    let fraction = fraction.trim_end_matches('0');
+    let too_large = || format!("size `{text}` is larger than 16 EiB");
+    let not_whole = || format!("size `{text}` is not a whole number of bytes: use a smaller unit");
+    let divisor = u32::try_from(fraction.len()).ok().and_then(|len| 10u128.checked_pow(len));
+    let divisor = divisor.ok_or_else(not_whole)?;
+    let parts = if fraction.is_empty() { 0 } else { fraction.parse().map_err(|_| not_whole())? };
+    let parts = factor.checked_mul(parts).ok_or_else(not_whole)?;
+    if !parts.is_multiple_of(divisor) {
+        return Err(not_whole());
+    }
+    let whole: u128 = whole.parse().map_err(|_| too_large())?;
+    let bytes = whole.checked_mul(factor).and_then(|bytes| bytes.checked_add(parts / divisor));
+    bytes.and_then(|bytes| u64::try_from(bytes).ok()).map(ByteCount).ok_or_else(too_large)
+}
+
+/// Bytes of a unit, whatever its case; `None` when there is no such unit.
+fn unit_bytes(unit: &str) -> Option<u128> {
+    if unit.is_empty() || unit.eq_ignore_ascii_case("B") {
+        return Some(1);
+    }
+    let (prefix, rest) = unit.split_at_checked(1)?;
+    let power = "KMGTPE".find(&prefix.to_ascii_uppercase())?;
+    let power = u32::try_from(power + 1).ok()?;
+    match rest.to_ascii_lowercase().as_str() {
+        "" | "i" | "ib" => Some(1u128 << (10 * power)),
+        "b" => Some(1000u128.pow(power)),
+        _ => None,
+    }
 }
 
 #[cfg(test)]
@@ -110,9 +142,51 @@ mod tests {
     }
 
     #[test]
+    fn units_are_binary_unless_they_are_powers_of_1000() {
+        for (text, bytes) in [
+            ("20G", 20 << 30),
+            ("20Gi", 20 << 30),
+            ("20gib", 20 << 30),
+            ("20GB", 20_000_000_000),
+            ("4k", 4096),
+            ("4KB", 4000),
+            ("1.5TiB", 3 << 39),
+            ("1.50 T", 3 << 39),
+            ("0.5KiB", 512),
+            ("1.5KB", 1500),
+            ("4095", 4095),
+            ("15.5E", 31 << 59),
+        ] {
+            assert_eq!(parse_size(text), Ok(ByteCount(bytes)), "{text}");
+        }
+    }
+
+    #[test]
+    fn exact_sizes_are_not_rounded() {
+        for (bytes, text) in [
+            (0, "0 B"),
+            (4095, "4095 B"),
+            (1536, "1536 B"),
+            (3 << 29, "1536 MiB"),
+            (1 << 40, "1 TiB"),
+        ] {
+            assert_eq!(ByteCount(bytes).exact().to_string(), text);
+        }
+    }
+
+    #[test]
     fn bad_sizes_say_why() {
-        assert!(parse_size("20GB").unwrap_err().contains("unknown unit"));
-        assert!(parse_size("GiB").unwrap_err().contains("whole number"));
-        assert!(parse_size("99999999999EiB").unwrap_err().contains("larger"));
+        for unit in ["20Gx", "20GiBi", "20Q", "20iB", "20ä"] {
+            assert!(parse_size(unit).unwrap_err().contains("unknown unit"), "{unit}");
+        }
+        for number in ["GiB", "", ".5GiB", "1.GiB", "1.2.3G", "-5GiB"] {
+            assert!(parse_size(number).unwrap_err().contains("invalid size"), "{number}");
+        }
+        for fraction in ["1.1GiB", "0.0000000000000000000000000000000000000000001G", "0.5"] {
+            assert!(parse_size(fraction).unwrap_err().contains("whole number"), "{fraction}");
+        }
+        for large in ["99999999999EiB", "16E", "99999999999999999999999999999999999999999"] {
+            assert!(parse_size(large).unwrap_err().contains("larger"), "{large}");
+        }
     }
 }

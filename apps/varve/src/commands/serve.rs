@@ -122,6 +122,6 @@ mod tests {
         assert_eq!((parsed.path, parsed.size.unwrap().0), ("/dev/sdx".into(), 4 << 30));
         assert_eq!(drive("a/b").unwrap().size, None);
         assert!(drive("=4GiB").is_err());
-        assert!(drive("a=4GB").unwrap_err().contains("unknown unit"));
+        assert!(drive("a=4Gx").unwrap_err().contains("unknown unit"));
     }
 }

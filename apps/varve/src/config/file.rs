@@ -229,7 +229,7 @@ mod tests {
             "[memory]\nbudget = \"1KiB\"",
             "v.toml:2:10: `memory.budget`: 1 KiB is out of range",
         );
-        refused("[memory]\nbudget = \"1GB\"", "unknown unit `GB`");
+        refused("[memory]\nbudget = \"1Gx\"", "unknown unit `Gx`");
         refused("[log]\nlevel = \"loud\"", "\"error\", \"warn\"");
         refused("[nbd]\nlisten = [\"example.org:1\"]", "neither");
         refused("[nbd]\nlisten = [1]", "this list does not fit");

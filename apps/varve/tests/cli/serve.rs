@@ -148,7 +148,7 @@ fn a_missing_configuration_file_is_refused() {
 fn flags_out_of_range_are_misuse() {
     assert!(varve(&["serve", "--shards", "257"]).refused(2).contains("257"));
     assert!(varve(&["serve", "--nbd", "example.org:1"]).refused(2).contains("neither"));
-    assert!(varve(&["serve", "--drive", "x=1GB"]).refused(2).contains("unknown unit"));
+    assert!(varve(&["serve", "--drive", "x=1Gx"]).refused(2).contains("unknown unit"));
     assert!(varve(&["serve", "--addr", "unix:x"]).refused(2).contains("`serve` is the daemon"));
     let said = varve(&["serve", "--nbd", "0.0.0.0:10809"]).refused(2);
     assert!(said.contains("open to other machines"), "{said}");

@@ -21,7 +21,7 @@ fn changes_of_nothing_are_misuse() {
     let said = api.varve(&["user", "quota", "owner"]).refused(2);
     assert!(said.contains("nothing to change in user `owner`\n  try: say --size"), "{said}");
     assert!(
-        api.varve(&["user", "quota", "owner", "--size", "10GB"])
+        api.varve(&["user", "quota", "owner", "--size", "10Gx"])
             .refused(2)
             .contains("unknown unit")
     );

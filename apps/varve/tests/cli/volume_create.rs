@@ -42,10 +42,16 @@ fn a_taken_name_is_refused() {
 }
 
 #[test]
-fn sizes_that_mean_two_things_are_misuse() {
+fn sizes_are_read_as_people_write_them() {
     let api = Api::start();
-    let said = api.varve(&["volume", "create", "v", "--size", "20GB"]).refused(2);
-    assert!(said.contains("unknown unit `GB`"), "{said}");
+    for (name, size, bytes) in
+        [("a", "20GB", 20_000_000_000_u64), ("b", "20G", 20 << 30), ("c", "1.5TiB", 3 << 39)]
+    {
+        let made = api.varve(&["volume", "create", name, "--size", size, "--json"]).json();
+        assert_eq!(made["size_bytes"], bytes, "{size}");
+    }
+    let said = api.varve(&["volume", "create", "v", "--size", "20Gb/s"]).refused(2);
+    assert!(said.contains("unknown unit `Gb/s`"), "{said}");
     let said =
         api.varve(&["volume", "create", "v", "--size", "1GiB", "--block-size", "8GiB"]).refused(2);
     assert!(said.contains("block size 8 GiB is not possible"), "{said}");

@@ -56,7 +56,7 @@ fn a_quota_stops_a_client_and_is_still_there_after_a_kill() {
     home.varve(&["volume", "set", "v", "--quota", "none"]).ok();
     client.write(200 << 20, &contents(2, 1));
     let said = home.varve(&["volume", "set", "v", "--quota", "1KiB"]).refused(1);
-    assert!(said.contains("quota 1 KiB is not from 4 KiB"), "{said}");
+    assert!(said.contains("invalid quota 1 KiB: must be from 4 KiB"), "{said}");
 }
 
 #[test]
