@@ -43,6 +43,8 @@ pub(crate) struct Known {
 struct Snapshot {
     users: HashMap<String, Arc<Known>>,
     keys: HashMap<String, KnownKey>,
+    /// Records of users that cannot be read: these users are not served, others are.
+    unreadable: usize,
 }
 
 struct KnownKey {
@@ -100,7 +102,8 @@ impl Users {
     /// # Errors
     /// Those of the store.
     pub async fn create_owner(&self, name: &str) -> Result<Option<NewKey>> {
-        if !self.snapshot().users.is_empty() {
+        let snapshot = self.snapshot();
+        if !snapshot.users.is_empty() || snapshot.unreadable > 0 {
             return Ok(None);
         }
         let user =
@@ -381,12 +384,22 @@ impl Users {
     async fn reload(&self) -> Result<()> {
         let mut new = Snapshot::default();
         for (id, record) in self.records(RecordTable::User).await? {
-            let user = User::decode(&record)?;
-            let policy = parse_policy(&user.policy)?;
+            let decoded = User::decode(&record).map_err(Error::from);
+            let decoded = decoded.and_then(|user| Ok((parse_policy(&user.policy)?, user)));
+            let Ok((policy, user)) = decoded.inspect_err(|error| {
+                tracing::error!(%error, user = id, "a user cannot be read: create it again");
+            }) else {
+                new.unreadable += 1;
+                continue;
+            };
             new.users.insert(id, Arc::new(Known { user, policy }));
         }
         for (access_key, record) in self.records(RecordTable::AccessKey).await? {
-            let key = AccessKey::decode(&record)?;
+            let Ok(key) = AccessKey::decode(&record).inspect_err(|error| {
+                tracing::error!(%error, access_key, "an access key cannot be read");
+            }) else {
+                continue;
+            };
             let secret = self.opened(&access_key, &key.sealed).ok_or_else(|| Error::Key {
                 what: format!("the secret of access key `{access_key}`"),
             })?;

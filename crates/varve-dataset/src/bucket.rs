@@ -91,15 +91,19 @@ pub async fn create_bucket_owner(dispatch: &Dispatch, name: &str) -> Result<Buck
     Ok(owner)
 }
 
-/// Every owner of a bucket's stream, in the order of streams.
+/// Every owner of a bucket's stream, in the order of streams. Those that cannot be read are left out and reported.
 ///
 /// # Errors
-/// `Corrupt`, `Unavailable`.
+/// `Unavailable`.
 pub async fn bucket_owners(dispatch: &Dispatch) -> Result<Vec<BucketOwner>> {
     let found = dispatch.key_scan(HOME, BUCKET_PREFIX.to_vec(), None, usize::MAX).await?;
-    let decode =
-        |(key, value): &(Vec<u8>, Vec<u8>)| BucketOwner::decode(&key[BUCKET_PREFIX.len()..], value);
-    found.iter().map(decode).collect()
+    let owners = found.iter().filter_map(|(key, value)| {
+        let owner = BucketOwner::decode(&key[BUCKET_PREFIX.len()..], value);
+        owner
+            .inspect_err(|error| tracing::warn!(%error, "the owner of a bucket cannot be read"))
+            .ok()
+    });
+    Ok(owners.collect())
 }
 
 /// Takes the owner away and drops the stream; what it holds comes back with a mark pass. Durable on return.

@@ -2,24 +2,55 @@
 //! its snapshots, which so have their volume's home. `i` begins intents (see `intent.rs`), `b` owners of buckets (`bucket.rs`).
 //!
 //! C1. Changes of names with the same home run one after another: each holds its homes' gates (`Dispatch::hold_names`).
+//! C2. A record that cannot be read stops nobody who goes through all of them: it is left out and reported. Its stream is not known, so while
+//!     there is one, every stream counts as owned.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use varve_dispatch::{Dispatch, HeldNames, Placement, Route};
 use varve_types::{ShardId, StreamId};
 
-use crate::Result;
 use crate::bucket::{BUCKET_PREFIX, BucketOwner};
 use crate::intent;
-use crate::name::{DatasetName, SNAPSHOT_MARK, SnapshotName};
+use crate::name::{DatasetName, SNAPSHOT_MARK, SnapshotName, escaped};
 use crate::record::{VolumeInfo, VolumeRecord};
 use crate::snapshot_record::{SnapshotInfo, SnapshotRecord};
+use crate::{Error, Result};
 
 /// First byte of keys of volume records.
 const VOLUME_PREFIX: &[u8] = b"v";
 
 /// First byte of keys of snapshot records.
 const SNAPSHOT_PREFIX: &[u8] = b"s";
+
+/// What a record is of, which its key's first byte says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum RecordKind {
+    Volume,
+    Snapshot,
+}
+
+/// A record that cannot be read.
+#[derive(Clone, Debug)]
+pub(crate) struct UnreadableRecord {
+    /// The name by which it can be deleted; escaped where what is stored is no name.
+    pub(crate) name: String,
+    pub(crate) error: Error,
+}
+
+impl UnreadableRecord {
+    fn new(key: &[u8], error: Error) -> Self {
+        let stored = key.get(1..).unwrap_or_default();
+        let text = str::from_utf8(stored).unwrap_or_default();
+        let parsed = match key.first().is_some_and(|first| SNAPSHOT_PREFIX.contains(first)) {
+            true => SnapshotName::parse(text).map(|name| name.display()),
+            false => DatasetName::parse(text).map(|name| name.display()),
+        };
+        let name = parsed.unwrap_or_else(|_| escaped(stored));
+        tracing::debug!(name, %error, "a record cannot be read");
+        Self { name, error }
+    }
+}
 
 /// Records fetched at once from a shard.
 pub(crate) const SCAN_MAX: usize = 1000;
@@ -107,15 +138,20 @@ impl CatalogueEntry {
 }
 
 fn decode_volume(full: &[u8], value: &[u8]) -> Result<(DatasetName, VolumeRecord)> {
-    let full = String::from_utf8_lossy(full);
-    let record = VolumeRecord::decode(&full, value)?;
-    Ok((DatasetName::parse(&full)?, record))
+    let full = stored_text(full)?;
+    let record = VolumeRecord::decode(full, value)?;
+    Ok((DatasetName::parse(full)?, record))
 }
 
 pub(crate) fn decode_snapshot(full: &[u8], value: &[u8]) -> Result<(SnapshotName, SnapshotRecord)> {
-    let full = String::from_utf8_lossy(full);
-    let record = SnapshotRecord::decode(&full, value)?;
-    Ok((SnapshotName::parse(&full)?, record))
+    let full = stored_text(full)?;
+    let record = SnapshotRecord::decode(full, value)?;
+    Ok((SnapshotName::parse(full)?, record))
+}
+
+fn stored_text(full: &[u8]) -> Result<&str> {
+    let reason = "what is stored is no text";
+    str::from_utf8(full).map_err(|_| Error::BadName { name: escaped(full), reason })
 }
 
 fn volume_key(name: &DatasetName) -> Vec<u8> {
@@ -208,8 +244,10 @@ pub(crate) async fn remove_snapshot(dispatch: &Dispatch, name: &SnapshotName) ->
 pub(crate) async fn list(dispatch: &Dispatch) -> Result<Vec<(DatasetName, VolumeRecord)>> {
     let mut volumes = Vec::new();
     visit_records(dispatch, VOLUME_PREFIX, |key, value| {
-        volumes.push(decode_volume(&key[VOLUME_PREFIX.len()..], value)?);
-        Ok(())
+        match decode_volume(&key[VOLUME_PREFIX.len()..], value) {
+            Ok(volume) => volumes.push(volume),
+            Err(error) => drop(UnreadableRecord::new(key, error)), // C2
+        }
     })
     .await?;
     volumes.sort_by_key(|(name, _)| name.full());
@@ -233,9 +271,23 @@ pub(crate) async fn list_snapshots(
     };
     let mut snapshots = Vec::new();
     for shard in shards {
-        let found = dispatch.key_scan(shard, prefix.clone(), after.map(snapshot_key), max).await?;
-        for (key, value) in found {
-            snapshots.push(decode_snapshot(&key[SNAPSHOT_PREFIX.len()..], &value)?);
+        let (mut after, mut left) = (after.map(snapshot_key), max);
+        while left > 0 {
+            let found = dispatch.key_scan(shard, prefix.clone(), after.take(), left).await?;
+            let is_end = found.len() < left;
+            for (key, value) in found {
+                match decode_snapshot(&key[SNAPSHOT_PREFIX.len()..], &value) {
+                    Ok(snapshot) => {
+                        snapshots.push(snapshot);
+                        left -= 1;
+                    }
+                    Err(error) => drop(UnreadableRecord::new(&key, error)), // C2: the next one in its place
+                }
+                after = Some(key);
+            }
+            if is_end {
+                break;
+            }
         }
     }
     snapshots.sort_by_key(|(name, _)| name.full());
@@ -248,7 +300,6 @@ pub(crate) async fn count_snapshots(dispatch: &Dispatch) -> Result<u64> {
     let mut count = 0;
     visit_records(dispatch, SNAPSHOT_PREFIX, |_, _| {
         count += 1;
-        Ok(())
     })
     .await?;
     Ok(count)
@@ -258,14 +309,14 @@ pub(crate) async fn count_snapshots(dispatch: &Dispatch) -> Result<u64> {
 async fn visit_records(
     dispatch: &Dispatch,
     prefix: &[u8],
-    mut visit: impl FnMut(&[u8], &[u8]) -> Result<()>,
+    mut visit: impl FnMut(&[u8], &[u8]),
 ) -> Result<()> {
     for shard in dispatch.placement().shards() {
         let mut after = None;
         loop {
             let found = dispatch.key_scan(shard, prefix.to_vec(), after, SCAN_MAX).await?;
             for (key, value) in &found {
-                visit(key, value)?;
+                visit(key, value);
             }
             if found.len() < SCAN_MAX {
                 break;
@@ -296,22 +347,71 @@ pub(crate) async fn all_snapshots(
 /// Every stream that a record names, in whatever state it is: call it after looking at the streams in flight (F1).
 pub(crate) async fn owned_streams(dispatch: &Dispatch) -> Result<Vec<StreamId>> {
     // Intents first: what leaves them has become a record.
-    let mut streams = intent::streams(dispatch).await?;
-    streams.extend(names_of_streams(dispatch).await?.into_keys());
+    let (mut streams, unreadable_parts) = intent::streams(dispatch).await?;
+    let (names, unreadable) = names_of_streams(dispatch).await?;
+    streams.extend(names.into_keys());
+    for record in &unreadable {
+        tracing::warn!(
+            name = record.name,
+            error = %record.error,
+            "a record cannot be read: streams without an owner are kept; `varve volume delete` removes it by this name"
+        );
+    }
+    if unreadable_parts > 0 || !unreadable.is_empty() {
+        streams.extend(all_streams(dispatch).await?); // C2
+    }
     Ok(streams)
 }
 
-/// The name of the volume, snapshot or bucket that each stream is.
-pub(crate) async fn names_of_streams(dispatch: &Dispatch) -> Result<BTreeMap<StreamId, String>> {
-    let mut names = BTreeMap::new();
+/// Every stream that a shard has, with an owner or without.
+async fn all_streams(dispatch: &Dispatch) -> Result<Vec<StreamId>> {
+    let mut streams = Vec::new();
+    for shard in dispatch.placement().shards() {
+        let there =
+            dispatch.on_shard(shard, |shard| Box::pin(async move { shard.streams().await }));
+        streams.extend(there.await?);
+    }
+    Ok(streams)
+}
+
+/// The name of the volume, snapshot or bucket that each stream is; and records that cannot be read.
+pub(crate) async fn names_of_streams(
+    dispatch: &Dispatch,
+) -> Result<(BTreeMap<StreamId, String>, Vec<UnreadableRecord>)> {
+    let (mut names, mut unreadable) = (BTreeMap::new(), Vec::new());
     for prefix in [VOLUME_PREFIX, SNAPSHOT_PREFIX, BUCKET_PREFIX] {
         visit_records(dispatch, prefix, |key, value| {
-            let entry = CatalogueEntry::decode(key, value);
-            let entry = entry.expect("the prefix is a record's")?;
-            names.insert(entry.route.stream, entry.name().to_owned());
-            Ok(())
+            match CatalogueEntry::decode(key, value).expect("the prefix is a record's") {
+                Ok(entry) => drop(names.insert(entry.route.stream, entry.name().to_owned())),
+                Err(error) => unreadable.push(UnreadableRecord::new(key, error)),
+            }
         })
         .await?;
     }
-    Ok(names)
+    Ok((names, unreadable))
+}
+
+/// Removes the record whose stored name is these bytes, if it cannot be read. Durable on return; its stream, if it had one, is found by mark.
+pub(crate) async fn remove_unreadable(
+    dispatch: &Dispatch,
+    kind: RecordKind,
+    stored: &[u8],
+) -> Result<()> {
+    let prefix = match kind {
+        RecordKind::Volume => VOLUME_PREFIX,
+        RecordKind::Snapshot => SNAPSHOT_PREFIX,
+    };
+    let key = [prefix, stored].concat();
+    let not_found = match kind {
+        RecordKind::Volume => Error::NotFound { name: escaped(stored) },
+        RecordKind::Snapshot => Error::NoSnapshot { name: escaped(stored) },
+    };
+    for shard in dispatch.placement().shards() {
+        let Some(value) = dispatch.key_get(shard, key.clone()).await? else { continue };
+        if let Some(Err(error)) = CatalogueEntry::decode(&key, &value) {
+            tracing::warn!(name = escaped(stored), %error, "an unreadable record is deleted");
+            return remove(dispatch, shard, key).await;
+        }
+    }
+    Err(not_found)
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use varve_dispatch::{CheckProgress, MarkProof, Unchecked};
 use varve_types::{ErrorKind, StreamId};
 
-use crate::catalog::names_of_streams;
+use crate::catalog::{UnreadableRecord, names_of_streams};
 use crate::{Datasets, Result};
 
 /// Times a mark pass is begun: the one that runs by itself may void it.
@@ -26,6 +26,8 @@ pub struct OnlineReport {
     pub dangling: u64,
     /// Trees that could not be followed to their end.
     pub unreadable: u64,
+    /// Records of volumes, snapshots and buckets that cannot be read.
+    pub unreadable_records: u64,
     /// The first of both, in words.
     pub findings: Vec<String>,
     /// Chunks and pages that nothing named, and that the pass gave back (C1).
@@ -44,7 +46,7 @@ impl OnlineReport {
     /// Whether something is wrong.
     #[must_use]
     pub fn is_damaged(&self) -> bool {
-        self.dangling > 0 || self.unreadable > 0 || self.leaked > 0
+        self.dangling + self.unreadable + self.unreadable_records + self.leaked > 0
     }
 }
 
@@ -55,9 +57,17 @@ impl Datasets {
     /// # Errors
     /// `Unavailable` when a shard does not serve, or was reopened meanwhile.
     pub async fn check_online(&self, progress: Arc<CheckProgress>) -> Result<OnlineReport> {
-        let names = names_of_streams(&self.dispatch).await?;
+        let (names, records) = names_of_streams(&self.dispatch).await?;
         let streams = names.keys().copied().collect();
-        let mut report = OnlineReport { datasets: names.len() as u64, ..OnlineReport::default() };
+        let mut report = OnlineReport {
+            datasets: names.len() as u64,
+            unreadable_records: records.len() as u64,
+            ..OnlineReport::default()
+        };
+        report.findings.extend(records.iter().map(|record| {
+            let UnreadableRecord { name, error } = record;
+            format!("record `{name}` cannot be read: {error}; `varve volume delete` removes it by this name")
+        }));
         for found in self.dispatch.check_references(streams, &progress).await? {
             report.references += found.followed;
             report.dangling += found.dangling;

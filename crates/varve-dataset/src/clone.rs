@@ -24,7 +24,7 @@ impl Datasets {
     /// # Errors
     /// `NotFound` for the source, `Exists` for the name.
     pub async fn clone_volume(&self, source: &str, name: &str) -> Result<VolumeInfo> {
-        let name = DatasetName::parse(name)?;
+        let name = DatasetName::create(name)?;
         let (snapshot, volume) = match source.contains(SNAPSHOT_MARK) {
             true => {
                 let snapshot = SnapshotName::parse(source)?;

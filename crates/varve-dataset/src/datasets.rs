@@ -12,11 +12,11 @@ use varve_register::Register;
 use varve_types::limits::VOLUME_BYTES_MAX;
 use varve_types::{ByteCount, ByteRange, Compression, Reduction, StreamId};
 
-use crate::catalog::{find, hold, home_of, list, list_snapshots, remove_volume, store};
+use crate::catalog::{RecordKind, find, hold, home_of, list, list_snapshots, remove_volume, store};
 use crate::figures::Activity;
 use crate::in_flight::StreamsInFlight;
 use crate::moving::{Move, MoveState};
-use crate::name::{DatasetName, SNAPSHOT_MARK};
+use crate::name::{DatasetName, SNAPSHOT_MARK, unescaped};
 use crate::open::{OpenVolumes, Opening};
 use crate::record::{VolumeInfo, VolumeRecord};
 use crate::volume::{Volume, VolumeSpec};
@@ -106,7 +106,7 @@ impl Datasets {
     /// # Errors
     /// `Exists`, `Invalid`; `NoSpace` when the space cannot be reserved.
     pub async fn create_volume(&self, spec: VolumeSpec) -> Result<VolumeInfo> {
-        let name = DatasetName::parse(&spec.name)?;
+        let name = DatasetName::create(&spec.name)?;
         check_size(spec.size_bytes)?;
         let block_bytes = spec.block_size_bytes;
         if !block_bytes.is_power_of_two() || !(512..=65536).contains(&block_bytes) {
@@ -289,12 +289,16 @@ impl Datasets {
     }
 
     /// Deletes a volume and what it holds, and with `snapshots` its snapshots too, these first. Durable on return; its space comes back
-    /// with the mark pass that follows. After an error some snapshots may be gone.
+    /// with the mark pass that follows. After an error some snapshots may be gone. A record that cannot be read is deleted too, by its name or,
+    /// where that is none, by the escaped name that a check reports.
     ///
     /// # Errors
     /// `NotFound`; `Conflict` while it, or a snapshot of it, is open, when a snapshot is protected, when there are snapshots that are not to
     /// be deleted, and while the pool from which it arrived has it still.
     pub async fn delete_volume(&self, name: &str, snapshots: bool) -> Result<()> {
+        if let Some(stored) = unescaped(name) {
+            return self.delete_unreadable(RecordKind::Volume, stored).await;
+        }
         let (datasets, name) = (self.clone(), DatasetName::parse(name)?);
         self.to_the_end(async move { datasets.delete_held(&name, snapshots).await }).await
     }
@@ -302,9 +306,20 @@ impl Datasets {
     async fn delete_held(&self, name: &DatasetName, snapshots: bool) -> Result<()> {
         let _held = self.hold(name).await?;
         let sight = self.see(name).await?;
-        let Some(record) = find(&self.dispatch, name).await? else {
-            self.leave(sight).await;
-            return Err(Error::NotFound { name: name.display() });
+        let record = match find(&self.dispatch, name).await {
+            Ok(Some(record)) => record,
+            Ok(None) => {
+                self.leave(sight).await;
+                return Err(Error::NotFound { name: name.display() });
+            }
+            Err(error @ Error::BadRecord { .. }) => {
+                tracing::warn!(%error, volume = name.display(), "an unreadable record is deleted");
+                remove_volume(&self.dispatch, name).await?;
+                self.leave(sight).await;
+                self.want_mark(); // It finds the stream, which had no other name.
+                return Ok(());
+            }
+            Err(error) => return Err(error),
         };
         let has_arrived =
             record.moves.as_ref().is_some_and(|moves| moves.state == MoveState::Arrived);

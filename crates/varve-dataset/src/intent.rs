@@ -112,10 +112,14 @@ impl Intent {
         let mut parts = self.scan(dispatch).await?;
         parts.retain(|(key, _)| !is_intent_head(key));
         if head.is_some() {
-            let decoded: Vec<Part> = parts
-                .iter()
-                .filter_map(|(key, value)| decode_part(key, value))
-                .collect::<Result<_>>()?;
+            let decoded = parts.iter().filter_map(|(key, value)| decode_part(key, value));
+            let decoded: Vec<Part> = decoded
+                .filter_map(|part| {
+                    let lost =
+                        |error: &Error| tracing::error!(%error, "a snapshot of a group is lost");
+                    part.inspect_err(lost).ok()
+                })
+                .collect();
             let stored = decoded.iter().map(|(name, record)| store_part(dispatch, name, record));
             try_join_all(stored).await?;
             remove(dispatch, self.home, self.key(HEAD)).await?; // I2
@@ -178,17 +182,22 @@ async fn scan(
     }
 }
 
-/// Streams that intents name, those of groups that never came to be included.
-pub(crate) async fn streams(dispatch: &Dispatch) -> Result<Vec<StreamId>> {
-    let mut streams = Vec::new();
+/// Streams that intents name, those of groups that never came to be included, and how many parts cannot be read.
+pub(crate) async fn streams(dispatch: &Dispatch) -> Result<(Vec<StreamId>, usize)> {
+    let (mut streams, mut unreadable) = (Vec::new(), 0);
     for shard in dispatch.placement().shards() {
         for (key, value) in scan(dispatch, shard, vec![PREFIX]).await? {
-            if let Some(part) = decode_part(&key, &value) {
-                streams.push(part?.1.route.stream);
+            match decode_part(&key, &value) {
+                Some(Ok((_, record))) => streams.push(record.route.stream),
+                Some(Err(error)) => {
+                    tracing::warn!(%error, "a part of a group of snapshots cannot be read");
+                    unreadable += 1;
+                }
+                None => {}
             }
         }
     }
-    Ok(streams)
+    Ok((streams, unreadable))
 }
 
 /// Settles every intent that an earlier life left; how many groups were completed (I3).

@@ -29,6 +29,8 @@ mod rig;
 mod snapshot_record;
 mod snapshots;
 mod space;
+#[cfg(test)]
+mod unreadable_records;
 mod volume;
 #[cfg(test)]
 mod who_gives_up;

@@ -1,4 +1,7 @@
 //! Names: `dataset` or `namespace/dataset`, and `dataset@snapshot`; characters with a meaning, now or later, are refused.
+//!
+//! N1. A new name is measured in full, with its namespace, as it is stored. A lookup takes whatever may be stored: earlier versions measured
+//!     names as they were typed, without the default namespace.
 
 use varve_types::limits::NAME_BYTES_MAX;
 
@@ -15,12 +18,18 @@ pub(crate) struct DatasetName {
 }
 
 impl DatasetName {
-    /// Checks `text` and fills in the default namespace.
+    /// Checks the name of what is to be created, and fills in the default namespace (N1).
+    pub(crate) fn create(text: &str) -> Result<Self> {
+        let name = Self::parse(text)?;
+        match name.full().len() {
+            ..=NAME_BYTES_MAX => Ok(name),
+            _ => Err(Error::BadName { name: text.to_owned(), reason: TOO_LONG }),
+        }
+    }
+
+    /// Checks the name of what may be stored, and fills in the default namespace.
     pub(crate) fn parse(text: &str) -> Result<Self> {
         let bad = |reason| Error::BadName { name: text.to_owned(), reason };
-        if text.len() > NAME_BYTES_MAX {
-            return Err(bad("it is longer than 255 bytes"));
-        }
         let (namespace, name) = text.split_once('/').unwrap_or((DEFAULT_NAMESPACE, text));
         for part in [namespace, name] {
             check(part).map_err(bad)?;
@@ -60,6 +69,10 @@ pub(crate) struct SnapshotName {
     pub(crate) snapshot: String,
 }
 
+/// Why a name is refused.
+const TOO_LONG: &str =
+    "it is longer than 255 bytes, with the namespace `default/` where it names none";
+
 /// Between the parts of a snapshot's name.
 pub(crate) const SNAPSHOT_MARK: char = '@';
 
@@ -68,7 +81,7 @@ impl SnapshotName {
     pub(crate) fn parse(text: &str) -> Result<Self> {
         let bad = |reason| Error::BadName { name: text.to_owned(), reason };
         let Some((volume, snapshot)) = text.split_once(SNAPSHOT_MARK) else {
-            return Err(bad("it names no snapshot, which is written VOLUME@SNAPSHOT"));
+            return Err(bad("a snapshot is named VOLUME@SNAPSHOT"));
         };
         Self::of(&DatasetName::parse(volume)?, snapshot)
     }
@@ -76,9 +89,6 @@ impl SnapshotName {
     /// A snapshot of a volume.
     pub(crate) fn of(volume: &DatasetName, snapshot: &str) -> Result<Self> {
         let bad = |reason| Error::BadName { name: snapshot.to_owned(), reason };
-        if snapshot.len() > NAME_BYTES_MAX {
-            return Err(bad("it is longer than 255 bytes"));
-        }
         check(snapshot).map_err(bad)?;
         Ok(Self { volume: volume.clone(), snapshot: snapshot.to_owned() })
     }
@@ -96,14 +106,51 @@ impl SnapshotName {
 
 fn check(part: &str) -> std::result::Result<(), &'static str> {
     let Some(first) = part.chars().next() else { return Err("a part of it is empty") };
-    if !first.is_ascii_alphanumeric() {
-        return Err("it begins with something else than a letter or digit");
+    if part.len() > NAME_BYTES_MAX {
+        return Err(TOO_LONG);
     }
-    let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-    if !part.chars().all(allowed) {
-        return Err("it has something else than letters, digits, `-`, `_` and `.`");
+    if !part.chars().all(is_plain) {
+        return Err("use ASCII letters, digits, `-`, `_` and `.`, and one `/` behind a namespace");
+    }
+    if !first.is_ascii_alphanumeric() {
+        return Err("it must start with a letter or digit");
     }
     Ok(())
+}
+
+fn is_plain(c: char) -> bool {
+    c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.')
+}
+
+/// The name by which a record is deleted whose stored name is none: `%` and two hexadecimal digits for every byte that names do not have, and
+/// for the first one where there is no other. No name of a volume has a `%`.
+pub(crate) fn escaped(stored: &[u8]) -> String {
+    let plain = |byte: u8| is_plain(char::from(byte)) || matches!(byte, b'/' | b'@');
+    let first_too = stored.iter().all(|byte| plain(*byte));
+    let mut text = if stored.is_empty() { "%".to_owned() } else { String::new() };
+    for (at, byte) in stored.iter().enumerate() {
+        if plain(*byte) && !(first_too && at == 0) {
+            text.push(char::from(*byte));
+        } else {
+            text.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    text
+}
+
+/// What [`escaped`] was made of; `None` for other text.
+pub(crate) fn unescaped(text: &str) -> Option<Vec<u8>> {
+    if text == "%" {
+        return Some(Vec::new());
+    }
+    let mut parts = text.split('%');
+    let mut stored = parts.next()?.as_bytes().to_vec();
+    for part in parts {
+        let (digits, rest) = part.split_at_checked(2)?;
+        stored.push(u8::from_str_radix(digits, 16).ok()?);
+        stored.extend_from_slice(rest.as_bytes());
+    }
+    (escaped(&stored) == text).then_some(stored)
 }
 
 #[cfg(test)]
@@ -137,5 +184,33 @@ mod tests {
             assert!(DatasetName::parse(bad).is_err(), "{bad:?}");
         }
         assert!(DatasetName::parse(&"a".repeat(256)).is_err());
+    }
+
+    #[test]
+    fn new_names_are_measured_in_full_and_any_that_was_stored_is_found() {
+        let fits = "a".repeat(255 - "default/".len());
+        assert_eq!(DatasetName::create(&fits).unwrap().full().len(), 255);
+        for len in [248, 255] {
+            let long = "a".repeat(len);
+            assert!(DatasetName::create(&long).is_err(), "{len}");
+            let stored = DatasetName::parse(&long).unwrap().full();
+            assert_eq!(DatasetName::parse(&stored).unwrap().display(), long);
+            let snapshot = SnapshotName::parse(&format!("{stored}@s")).unwrap();
+            assert_eq!(snapshot.volume.display(), long);
+        }
+        assert!(DatasetName::create(&format!("lab/{}", "a".repeat(251))).is_ok());
+        assert!(DatasetName::create(&format!("lab/{}", "a".repeat(252))).is_err());
+    }
+
+    #[test]
+    fn whatever_is_stored_as_a_name_has_an_escaped_one() {
+        for stored in [&b""[..], b"default/a b", b"a%", b"\xFF\x00", b"a/b/c", b".a", b"x@y@z"] {
+            let text = escaped(stored);
+            assert!(text.contains('%') && text.is_ascii(), "{text}");
+            assert_eq!(unescaped(&text).as_deref(), Some(stored), "{text}");
+        }
+        for other in ["", "vm1", "%zz", "a%4", "%61%62", "%%", "ä%20"] {
+            assert_eq!(unescaped(other), None, "{other}");
+        }
     }
 }

@@ -18,12 +18,13 @@ use varve_dispatch::{CutSource, HeldNames, Route};
 use varve_types::StreamId;
 
 use crate::catalog::{
-    all_snapshots, find_snapshot, hold, home_of, list_snapshots, remove_snapshot, store_snapshot,
+    RecordKind, all_snapshots, find_snapshot, hold, home_of, list_snapshots, remove_snapshot,
+    remove_unreadable, store_snapshot,
 };
 use crate::identity::SnapshotIdentity;
 use crate::intent::{Intent, Part, settle_all};
 use crate::moving::MoveState;
-use crate::name::{DatasetName, SnapshotName};
+use crate::name::{DatasetName, SnapshotName, unescaped};
 use crate::open::{Gate, Opening};
 use crate::record::{VolumeInfo, VolumeRecord};
 use crate::snapshot_record::{SnapshotInfo, SnapshotRecord};
@@ -222,13 +223,36 @@ impl Datasets {
     /// # Errors
     /// `NotFound`; `Conflict` while it is protected or open.
     pub async fn delete_snapshot(&self, name: &str) -> Result<()> {
+        if let Some(stored) = unescaped(name) {
+            return self.delete_unreadable(RecordKind::Snapshot, stored).await;
+        }
         let (datasets, name) = (self.clone(), SnapshotName::parse(name)?);
         self.to_the_end(async move {
             let _held = datasets.hold(&name.volume).await?;
-            let record = datasets.snapshot_record(&name).await?;
+            let record = match datasets.snapshot_record(&name).await {
+                Err(error @ Error::BadRecord { .. }) => {
+                    let snapshot = name.display();
+                    tracing::warn!(%error, snapshot, "an unreadable record is deleted");
+                    remove_snapshot(&datasets.dispatch, &name).await?;
+                    datasets.want_mark(); // It finds the stream, which had no other name.
+                    return Ok(());
+                }
+                record => record?,
+            };
             datasets.check_move_of_snapshot(&name).await?;
             datasets.check_deletable(&name, &record)?;
             datasets.remove(&name, &record).await
+        })
+        .await
+    }
+
+    /// Deletes a record that cannot be read, by what is stored as its name.
+    pub(crate) async fn delete_unreadable(&self, kind: RecordKind, stored: Vec<u8>) -> Result<()> {
+        let datasets = self.clone();
+        self.to_the_end(async move {
+            remove_unreadable(&datasets.dispatch, kind, &stored).await?;
+            datasets.want_mark();
+            Ok(())
         })
         .await
     }

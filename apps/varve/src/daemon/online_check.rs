@@ -96,7 +96,7 @@ fn report(found: OnlineReport) -> CheckReport {
         datasets: found.datasets,
         references: found.references,
         dangling: found.dangling,
-        unreadable: found.unreadable,
+        unreadable: found.unreadable + found.unreadable_records,
         leaked: found.leaked,
         unnamed: found.unnamed,
         unnamed_bytes: found.unnamed_bytes,

@@ -354,7 +354,7 @@ fn parts_of_an_intent_without_its_head_are_cleared() {
     rig.live(async |life: Life| {
         let datasets = life.datasets();
         assert_eq!(listed(datasets, None).await, [""; 0]);
-        assert_eq!(crate::intent::streams(datasets.dispatch()).await.unwrap(), []);
+        assert_eq!(crate::intent::streams(datasets.dispatch()).await.unwrap(), (vec![], 0));
         datasets.mark().await.unwrap();
         assert_eq!(life.streams().await.len(), 2);
     });

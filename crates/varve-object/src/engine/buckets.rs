@@ -173,12 +173,19 @@ impl EngineStore {
     pub(super) async fn load_buckets(&self) -> Result<()> {
         let mut query =
             ListQuery { prefix: BUCKET_PREFIX.to_owned(), limit: PAGE, ..ListQuery::default() };
+        let mut unreadable = 0;
         loop {
             let page = self.pages(self.gateway_at(FIRST), &query).await?;
             for item in &page.items {
                 let Item::Version { key, version, .. } = item else { continue };
                 let name = key.strip_prefix(BUCKET_PREFIX).unwrap_or(key);
-                self.buckets.enter(&Arc::new(decode(name, version)?));
+                match decode(name, version) {
+                    Ok(bucket) => self.buckets.enter(&Arc::new(bucket)),
+                    Err(error) => {
+                        tracing::error!(%error, "a bucket is not served");
+                        unreadable += 1;
+                    }
+                }
             }
             match page.items.last().filter(|_| page.more) {
                 Some(last) => query.after = Marker::Key(last_key(last)),
@@ -189,7 +196,8 @@ impl EngineStore {
         let known: HashSet<BucketId> = buckets.iter().map(|bucket| bucket.id).collect();
         for owner in owners(&self.caller).await? {
             let id = BucketId(owner.stream.get());
-            if id != self.gateway && !known.contains(&id) {
+            // What is of no bucket that is known may be of one that cannot be read.
+            if id != self.gateway && !known.contains(&id) && unreadable == 0 {
                 self.clear_remains(id, &owner.name).await?;
             }
         }

@@ -174,7 +174,7 @@ pub(in crate::daemon) fn refused(error: Error) -> admin::Error {
         }
         (Error::BadGroup { .. }, _) => Some("name each volume once, at most 1024 of them"),
         (Error::BadName { .. }, _) => {
-            Some("letters, digits, `-`, `_` and `.`, beginning with a letter or digit")
+            Some("a name has up to 247 bytes, or NAMESPACE/NAME has up to 255; `a-z A-Z 0-9 - _ .`")
         }
         (Error::OverQuota { .. }, _) => {
             Some("raise it with `varve volume set --quota`, or trim the volume")
