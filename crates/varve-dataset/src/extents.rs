@@ -5,10 +5,7 @@ use varve_types::ByteRange;
 use crate::identity::SnapshotIdentity;
 use crate::name::{DatasetName, SNAPSHOT_MARK, SnapshotName};
 use crate::volume::Volume;
-use crate::{Datasets, Error, Mapped, Result};
-
-/// Bytes of a volume looked at for one page: some thousand regions, each a message.
-const PAGE_BYTES: u64 = 64 << 30;
+use crate::{Datasets, Error, Result};
 
 /// A page of extents.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -99,35 +96,13 @@ pub(crate) async fn extents(
     if offset > size_bytes {
         return Err(Error::OutOfRange { offset, len: 0, size_bytes });
     }
-    let end = size_bytes.min(offset.saturating_add(PAGE_BYTES));
-    let mut page = ExtentPage { size_bytes, extents: Vec::new(), next: None };
-    let mut at = offset;
-    while at < end && page.extents.len() < max {
-        // Every other run is an extent.
-        let runs_max = 2 * (max - page.extents.len());
-        let runs: Vec<(u64, bool)> = match since {
-            None => {
-                let runs = volume.block_status(at, end - at, runs_max).await?;
-                runs.iter().map(|run| (run.len, run.mapped == Mapped::Data)).collect()
-            }
-            Some(since) => {
-                let runs = volume.diff(since, at, end - at, runs_max).await?;
-                runs.iter().map(|run| (run.len, run.differs)).collect()
-            }
-        };
-        for (len, wanted) in runs {
-            let touches = page.extents.last().is_some_and(|last| last.end == at);
-            if wanted && !touches && page.extents.len() == max {
-                break;
-            }
-            match page.extents.last_mut() {
-                Some(last) if wanted && touches => last.end += len,
-                _ if wanted => page.extents.push(ByteRange { start: at, end: at + len }),
-                _ => {}
-            }
-            at += len;
-        }
+    let range = ByteRange { start: offset, end: size_bytes };
+    let mut found = volume.extents(since, range, max).await?;
+    let mut next = found.until;
+    if let Some(behind) = found.extents.get(max) {
+        next = behind.start; // Extents that touch were one.
+        found.extents.truncate(max);
     }
-    page.next = (at < size_bytes).then_some(at);
-    Ok(page)
+    let next = (next < size_bytes).then_some(next);
+    Ok(ExtentPage { size_bytes, extents: found.extents, next })
 }

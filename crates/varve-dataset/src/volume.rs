@@ -7,7 +7,7 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use varve_dispatch::{BlockStatus, DiffRun, Dispatch, ReadPart, Route};
+use varve_dispatch::{BlockStatus, DiffRun, Dispatch, Extents, ReadPart, Route};
 use varve_stdx::BufSlice;
 use varve_types::{ByteRange, Compression, Reduction};
 
@@ -204,6 +204,31 @@ impl Volume {
         Ok(self.0.dispatch.block_status(self.0.route, range, max).await?)
     }
 
+    /// Which bytes of a range are stored; with `since`, which may differ from what that volume or snapshot of the same family holds. Stops after
+    /// about `max` extents, or a second, and tells where to go on. Costs what is stored, or differs.
+    ///
+    /// # Errors
+    /// `Invalid` beyond the end, or when the two have nothing in common.
+    pub(crate) async fn extents(
+        &self,
+        since: Option<&Self>,
+        range: ByteRange,
+        max: usize,
+    ) -> Result<Extents> {
+        let (range, _reading) = self.check_read(range.start, range.len())?;
+        let from = since.map(|since| self.check_family(since)).transpose()?;
+        Ok(self.0.dispatch.extents(self.0.route, from, range, max).await?)
+    }
+
+    /// Where a volume or snapshot of the same family is.
+    fn check_family(&self, other: &Self) -> Result<Route> {
+        if other.0.route.placement != self.0.route.placement {
+            let (name, other) = (self.0.info.name.clone(), other.0.info.name.clone());
+            return Err(Error::Unrelated { name, other });
+        }
+        Ok(other.0.route)
+    }
+
     /// Which bytes may differ from what another volume or snapshot of the same family holds, in at most `max` runs; may stop before the
     /// end of the range. Costs what differs.
     ///
@@ -217,10 +242,7 @@ impl Volume {
         max: usize,
     ) -> Result<Vec<DiffRun>> {
         let (range, _reading) = self.check_read(offset, len)?;
-        if from.0.route.placement != self.0.route.placement {
-            let (name, other) = (self.0.info.name.clone(), from.0.info.name.clone());
-            return Err(Error::Unrelated { name, other });
-        }
-        Ok(self.0.dispatch.diff(from.0.route, self.0.route, range, max).await?)
+        let from = self.check_family(from)?;
+        Ok(self.0.dispatch.diff(from, self.0.route, range, max).await?)
     }
 }

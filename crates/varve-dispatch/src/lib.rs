@@ -3,6 +3,7 @@
 mod census;
 mod cut;
 mod error;
+mod extents;
 mod gate;
 mod host;
 mod job;
@@ -14,6 +15,7 @@ mod zones;
 
 pub use cut::{CutSource, HeldCut};
 pub use error::{Error, Result};
+pub use extents::Extents;
 pub use gate::HeldNames;
 pub use host::{HostConfig, ShardHost};
 pub use job::{Answer, Job, JobSender, PoolLinks, serve_jobs};

@@ -25,7 +25,7 @@ use varve_stdx::AlignedBuf;
 use varve_types::{ByteRange, StreamId, WriteSeq};
 
 use crate::config::BLOCK_BYTES;
-use crate::read::bytes_of_runs;
+use crate::read::{STATUS_TURNS_MAX, bytes_of_runs};
 use crate::tree::{self, DiffLimits, Map};
 use crate::trees::{Stop, Trees};
 use crate::{Result, Shard};
@@ -200,8 +200,9 @@ impl Shard {
         self.wait_cut(to).await?;
         let (first, end) = (range.start / BLOCK, range.end.div_ceil(BLOCK));
         let mut runs = Vec::new();
-        let mut block = first;
-        while block < end && runs.len() <= max {
+        let (mut block, mut turns) = (first, 0);
+        while block < end && runs.len() <= max && turns < STATUS_TURNS_MAX {
+            turns += 1;
             let limits = DiffLimits { steps: DIFF_STEPS_MAX, runs: max + 1 };
             let step = |trees: &mut Trees| {
                 self.diff_step(trees, [from, to], block..end, limits, &mut runs)

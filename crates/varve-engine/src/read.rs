@@ -37,8 +37,9 @@ pub(crate) const CHUNKS_AT_ONCE: usize = 256;
 /// A block moves while it is read only if reclaim finishes in that time; so often is no coincidence.
 pub(crate) const ATTEMPTS_MAX: usize = 16;
 
-/// Blocks looked at before other tasks get a turn: 4 GiB, half a millisecond at worst.
-const STATUS_BLOCKS_MAX: u64 = 1 << 20;
+/// Turns that one look at what a range holds takes: a second at most, in which some ten million blocks that are stored are looked at, or some
+/// thousand pages read. What holds nothing costs next to none.
+pub(crate) const STATUS_TURNS_MAX: usize = 4096;
 
 /// A part of what was read.
 #[derive(Clone, Debug)]
@@ -473,7 +474,8 @@ impl Shard {
         }
     }
 
-    /// What the bytes of a range hold, in runs, at most `max` of them; may stop before the end of the range.
+    /// What the bytes of a range hold, in runs, at most `max` of them; may stop before the end of the range. Costs what is stored in it, not its
+    /// length. What other shards store of the stream is a hole or zeros here.
     ///
     /// # Errors
     /// `Corrupt` when the map cannot be read.
@@ -486,8 +488,8 @@ impl Shard {
         self.check_open()?;
         let (first, end) = (range.start / BLOCK, range.end.div_ceil(BLOCK));
         let mut runs: Vec<StatusRun> = Vec::new();
-        let mut block = first;
-        while block < end && runs.len() <= max {
+        let (mut block, mut turns) = (first, 0);
+        while block < end && runs.len() <= max && turns < STATUS_TURNS_MAX {
             let (buffered, until) = {
                 let buffer = self.buffer.borrow();
                 let (pending, until) = buffer.span(stream, block, end);
@@ -500,15 +502,15 @@ impl Shard {
             }
             self.wait_cut(stream).await?;
             // What is buffered from now on is younger than the request: it need not be seen.
-            while block < until && runs.len() <= max {
-                let step = until.min(block + STATUS_BLOCKS_MAX);
+            while block < until && runs.len() <= max && turns < STATUS_TURNS_MAX {
+                turns += 1;
                 block = self
                     .with_pages(|trees| {
                         if !trees.open_stream(stream)? {
                             push_run(&mut runs, until - block, Mapped::Hole);
                             return Ok(until);
                         }
-                        trees.status(stream, block..step, max + 1, &mut runs)
+                        trees.status(stream, block..until, max + 1, &mut runs)
                     })
                     .await?;
                 self.reactor.yield_now().await;

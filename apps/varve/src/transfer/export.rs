@@ -12,7 +12,7 @@ use varve_types::ByteCount;
 
 use super::nbd::{Found, Nbd, REQUEST_BYTES_MAX};
 use super::rbd;
-use super::target::Target;
+use super::target::{Run, Target};
 use crate::age::now_unix_ms;
 use crate::client::{Client, snapshot_path};
 use crate::extents::Extents;
@@ -40,8 +40,10 @@ pub(crate) fn export(client: &Client, plan: ExportPlan) -> Result<String> {
         return export_snapshot(client, &plan.name, &plan);
     }
     if plan.resume {
-        return Err(Failure::misuse("a volume has changed since an export of it was begun")
-            .hint("take a snapshot, and export that: it can be resumed"));
+        return Err(Failure::misuse(
+            "an export of a volume cannot be resumed: its snapshot went with it",
+        )
+        .hint("take a snapshot with `varve volume snapshot create`, and export that"));
     }
     // E1
     let name = format!("{}@export-{}", plan.name, now_unix_ms());
@@ -74,12 +76,18 @@ fn export_snapshot(client: &Client, name: &str, plan: &ExportPlan) -> Result<Str
     }
     let header = header(client, &snapshot, plan.since.as_deref())?;
     let mut nbd = Nbd::attach(client, plan.nbd.as_ref(), name)?;
-    let mut target = Target::open(&plan.file, &header, plan.resume)?;
+    let run = match plan.name.contains('@') {
+        false => Run::Only,
+        true if plan.resume => Run::Resumed,
+        true => Run::First,
+    };
+    let mut target = Target::open(&plan.file, &header, run)?;
     let watch = Watch::start();
     watch.say(format!("export {name}"));
-    watch.expect_bytes(header.size_bytes);
-    watch.did_bytes(target.chain().offset());
-    let copied = copy(client, name, plan, &mut nbd, &mut target, &watch);
+    let begin = target.chain().offset();
+    let copied = stored_bytes(Extents::new(client, name, plan.since.as_deref(), begin))
+        .map(|bytes| watch.expect_bytes(bytes))
+        .and_then(|()| copy(client, name, plan, &mut nbd, &mut target, &watch));
     watch.end();
     copied?;
     let data_bytes = target.chain().data_bytes();
@@ -134,8 +142,7 @@ fn copy(
     target: &mut Target,
     watch: &Watch,
 ) -> Result<()> {
-    let begin = target.chain().offset();
-    let (mut done, zeros) = (begin, plan.since.is_some());
+    let (begin, zeros) = (target.chain().offset(), plan.since.is_some());
     let extents = Extents::new(client, name, plan.since.as_deref(), begin);
     read_extents(
         extents,
@@ -144,12 +151,15 @@ fn copy(
         || watch.is_stopped().then(|| interrupted(plan)),
         |found| {
             add(target, found, zeros)?;
-            let now = found.offset + found.data.len() as u64;
-            watch.did_bytes(now - done);
-            done = now;
+            watch.did_bytes(found.data.len() as u64);
             Ok(())
         },
     )
+}
+
+/// Bytes of extents: what there is to read, however large the volume is.
+pub(super) fn stored_bytes(mut extents: impl Iterator<Item = Result<Extent>>) -> Result<u64> {
+    extents.try_fold(0, |bytes: u64, extent| Ok(bytes.saturating_add(extent?.len)))
 }
 
 /// Reads extent after extent from `begin` on, several reads at a time, and hands them on in order, until `stop` says why not to go on.
@@ -188,7 +198,7 @@ fn interrupted(plan: &ExportPlan) -> Failure {
     let failure = Failure::new("interrupted");
     match plan.name.contains('@') && plan.file.as_os_str() != "-" {
         true => failure.hint("the same command with --resume goes on where it ended"),
-        false => failure,
+        false => failure.hint("export a snapshot to be able to go on where it ended"),
     }
 }
 

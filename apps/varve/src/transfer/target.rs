@@ -25,13 +25,34 @@ struct PartFile {
     file: File,
     partial: PathBuf,
     path: PathBuf,
+    run: Run,
+}
+
+/// What an earlier run left, and what this one leaves for a later one when it ends early.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Run {
+    /// Nothing either way: what is exported is there for this run only.
+    Only,
+    /// Nothing was left; what this one leaves can be gone on with.
+    First,
+    /// Goes on with what was left, if anything was.
+    Resumed,
+}
+
+impl Drop for PartFile {
+    fn drop(&mut self) {
+        if self.run == Run::Only {
+            // Under its name by now, or of no use.
+            let _ = fs::remove_file(&self.partial);
+        }
+    }
 }
 
 impl Target {
-    /// Begins an archive in `path`, `-` for standard output; with `resume`, goes on with what an earlier run left.
-    pub(super) fn open(path: &Path, header: &ArchiveHeader, resume: bool) -> Result<Self> {
+    /// Begins an archive in `path`, `-` for standard output, or goes on with one.
+    pub(super) fn open(path: &Path, header: &ArchiveHeader, run: Run) -> Result<Self> {
         if path == Path::new("-") {
-            return Self::standard_output(header, resume);
+            return Self::standard_output(header, run);
         }
         let failed = |what: &str, path: &Path, error: &io::Error| {
             Failure::new(format!("{what} {}: {error}", path.display()))
@@ -45,13 +66,16 @@ impl Target {
         let partial = PathBuf::from(partial);
         let mut options = OpenOptions::new();
         options.read(true).write(true);
-        let opened = match resume {
-            true => options.create(true).truncate(false).open(&partial),
-            false => options.create_new(true).open(&partial),
+        let opened = match run {
+            Run::Resumed => options.create(true).truncate(false).open(&partial),
+            Run::First | Run::Only => options.create_new(true).open(&partial),
         };
         let mut file = opened.map_err(|error| {
             let failure = failed("open", &partial, &error);
             match error.kind() {
+                io::ErrorKind::AlreadyExists if run == Run::Only => failure.hint(
+                    "an export is under way, or one was killed; if none is, remove the file and run this again",
+                ),
                 io::ErrorKind::AlreadyExists => {
                     failure.hint("go on with it by --resume, or remove it")
                 }
@@ -63,7 +87,7 @@ impl Target {
         end.map_err(|error| failed("go on with", &partial, &error))?;
         let out = file.try_clone().map_err(|error| failed("open", &partial, &error))?;
         let out: Box<dyn Write> = Box::new(BufWriter::with_capacity(BUFFER_BYTES, out));
-        let file = Some(PartFile { file, partial, path: path.to_owned() });
+        let file = Some(PartFile { file, partial, path: path.to_owned(), run });
         let mut target = Self { out, chain, file };
         if whole_bytes == 0 {
             target.write(&header.encode())?;
@@ -71,9 +95,9 @@ impl Target {
         Ok(target)
     }
 
-    fn standard_output(header: &ArchiveHeader, resume: bool) -> Result<Self> {
+    fn standard_output(header: &ArchiveHeader, run: Run) -> Result<Self> {
         let stdout = io::stdout();
-        if resume {
+        if run == Run::Resumed {
             return Err(Failure::misuse("nothing is known of what was written to standard output")
                 .hint("--resume needs a file"));
         }
@@ -106,8 +130,14 @@ impl Target {
     fn failed(&self, error: &io::Error) -> Failure {
         let name = self.file.as_ref().map(|file| file.partial.display().to_string());
         let name = name.unwrap_or_else(|| "standard output".to_owned());
-        Failure::new(format!("write to {name}: {error}"))
-            .hint("what is whole stays: --resume goes on with it when there is room")
+        let failure = Failure::new(format!("write to {name}: {error}"));
+        match self.file.as_ref().map(|file| file.run) {
+            Some(Run::First | Run::Resumed) => {
+                failure.hint("what is whole stays: --resume goes on with it when there is room")
+            }
+            Some(Run::Only) => failure.hint("run it again when there is room"),
+            None => failure,
+        }
     }
 
     /// Ends the archive: durable under its name on return, if it is a file.
@@ -116,7 +146,7 @@ impl Target {
             self.add(ArchiveRecord::End, &[])?;
         }
         self.out.flush().map_err(|error| self.failed(&error))?;
-        let Some(PartFile { file, partial, path }) = &self.file else { return Ok(()) };
+        let Some(PartFile { file, partial, path, .. }) = &self.file else { return Ok(()) };
         let named = || -> io::Result<()> {
             file.sync_all()?;
             fs::rename(partial, path)?;

@@ -69,7 +69,11 @@ fn a_volume_is_exported_as_it_is_and_keeps_no_snapshot() {
     home.connect("v").write(0, &contents(1, 16));
     home.varve(&["volume", "export", "v", "v.varve"]).ok();
     assert!(home.varve(&["volume", "snapshot", "list"]).ok().starts_with("no snapshots"));
-    assert_eq!(home.varve(&["volume", "export", "v", "w", "--resume"]).code, 2);
+    let said = home.varve(&["volume", "export", "v", "w", "--resume"]).refused(2);
+    assert!(said.contains("take a snapshot"), "{said}");
+    fs::write(home.path().join("w.partial"), "").unwrap();
+    let said = home.varve(&["volume", "export", "v", "w"]).refused(1);
+    assert!(said.contains("remove the file") && !said.contains("--resume"), "{said}");
     assert_eq!(home.varve(&["volume", "export", "v", "none/v.varve"]).code, 1);
     assert!(home.varve(&["volume", "snapshot", "list"]).ok().starts_with("no snapshots"));
 }

@@ -6,6 +6,7 @@ use std::rc::Rc;
 
 use futures_util::future::join;
 use varve_dispatch::CutSource;
+use varve_stdx::AlignedBuf;
 use varve_types::{ErrorKind, StreamId};
 
 use crate::catalog::home_of;
@@ -412,5 +413,41 @@ fn what_was_received_is_a_snapshot_that_changes_count_from() {
         datasets.end_receive("t", identity(2), "b").await.unwrap();
         assert_eq!(life.values("t@a").await, [1; 4]);
         assert_eq!(life.values("t@b").await, [2; 4]);
+    });
+}
+
+/// What is in a huge volume, and what changed in it, takes a page or two to tell: what holds nothing costs nothing.
+#[test]
+fn extents_of_a_huge_volume_take_few_pages() {
+    Rig::new().live(async |life: Life| {
+        let datasets = life.datasets();
+        life.create("v").await;
+        let size = 1 << 50;
+        datasets.resize_volume("v", size).await.unwrap();
+        let pages = async |since: Option<&str>| {
+            let (mut extents, mut offset) = (Vec::new(), Some(0));
+            for _ in 0..4 {
+                let Some(at) = offset else { return extents };
+                let page = datasets.extents(&told("v", since, at, 10)).await.unwrap();
+                extents.extend(page.extents.iter().map(|it| (it.start, it.end)));
+                offset = page.next;
+            }
+            panic!("more than four pages, up to {offset:?}: {extents:?}");
+        };
+        life.snapshot("v@one").await;
+        assert_eq!(pages(None).await, []);
+        assert_eq!(pages(Some("one")).await, []);
+        let volume = datasets.open("v").await.unwrap();
+        let data = AlignedBuf::from_slice(&[7; 8192]).freeze();
+        for offset in [0, (1 << 40) + 4096, size - 8192] {
+            volume.write(offset, data.clone()).await.unwrap();
+        }
+        drop(volume);
+        let written = [(0, 8192), ((1 << 40) + 4096, (1 << 40) + 12288), (size - 8192, size)];
+        assert_eq!(pages(None).await, written);
+        assert_eq!(pages(Some("one")).await, written);
+        life.snapshot("v@two").await;
+        assert_eq!(pages(Some("two")).await, []);
+        assert_eq!(pages(None).await, written);
     });
 }

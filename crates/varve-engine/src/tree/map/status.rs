@@ -6,6 +6,9 @@ use crate::tree::{MapSlot, PageCache, SlotKind};
 use super::page::{MAP_SLOTS, blocks_of_page, blocks_of_slot};
 use super::tree::{Map, map_page};
 
+/// Slots looked at in one call: some ten microseconds, so that other tasks get a turn. A page more may be looked at.
+const SLOTS_MAX: usize = 1 << 14;
+
 /// What a block holds, without saying which chunk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mapped {
@@ -52,7 +55,8 @@ impl From<MapSlot> for Mapped {
 
 impl Map {
     /// Appends the runs of blocks from `first` up to `end` to `runs`, joining the first with the last one there, until
-    /// there are `max_runs` in all. An absent subtree costs O(1). Returns where to go on; `end` when done.
+    /// there are `max_runs` in all, or [`SLOTS_MAX`] slots were looked at. An absent subtree costs O(1). Returns where to go on; `end` when
+    /// done.
     ///
     /// # Errors
     /// The first absent page, when nothing was found out; absent pages later end the scan early instead.
@@ -65,8 +69,8 @@ impl Map {
         runs: &mut Vec<StatusRun>,
     ) -> Result<u64, Fault> {
         assert!(first <= end && first >= self.base);
-        let mut block = first;
-        while block < end {
+        let (mut block, mut seen) = (first, 0);
+        while block < end && seen < SLOTS_MAX {
             if !self.covers(block) {
                 let added = StatusRun::add(runs, max_runs, Mapped::Hole, end - block);
                 return Ok(if added { end } else { block });
@@ -89,6 +93,7 @@ impl Map {
                     return Ok(block);
                 }
                 block = slot_end.min(end);
+                seen += 1;
             }
             assert!(block <= page_end && slots.len() <= MAP_SLOTS);
         }
