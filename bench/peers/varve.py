@@ -94,9 +94,12 @@ class VarveS3(S3Peer):
         self.take_key()
 
     def take_key(self):
-        """Waits for the key that the first start prints."""
-        self.wait_for(lambda: "S3:" in self.log() and "shown only now" in self.log(), "S3")
-        self.access_key, self.secret_key = re.search(r"shown only now:\s+(\S+)\s+(\S+)", self.log()).groups()
+        """Waits for the key that the first start writes to a file."""
+        self.wait_for(lambda: "S3:" in self.log() and "key of `owner`" in self.log(), "S3")
+        with open(re.search(r"key of `owner`: (.+)", self.log()).group(1)) as file:
+            text = file.read()
+        self.access_key, self.secret_key = (re.search(rf"{name} = (\S+)", text).group(1)
+                                            for name in ("aws_access_key_id", "aws_secret_access_key"))
 
     def serve(self, cache_mib):
         """Starts the daemon with a cache of that many MiB for bodies."""

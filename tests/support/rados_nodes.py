@@ -12,6 +12,7 @@ import nbd
 
 from . import server as servers
 from .case import Failure
+from .gateway import owner_key
 
 CLUSTER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "ceph-cluster")
 # Between the end of a node and the first answer of the next one. 10 s is what is promised, of machines that do nothing else.
@@ -108,8 +109,8 @@ class Node(servers.Varve):
         return found[-1] if found else None
 
     def key(self):
-        """Access key and secret key, which the first start of a pool shows."""
-        return re.findall(r"key of `\S+`, shown only now:\s+(\S+)\s+(\S+)\n", self.log())[0]
+        """Access key and secret key, which the first start of a pool writes to a file."""
+        return owner_key(self.directory)
 
     def checked(self, *options, expect=0):
         """What `varve check` of the pool finds, which nobody serves."""

@@ -8,7 +8,7 @@ mod entry;
 use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -48,7 +48,7 @@ impl AccessLog {
             what: format!("make the directory of access logs {}", directory.display()),
             source,
         };
-        fs::create_dir_all(&directory).map_err(failed)?;
+        fs::DirBuilder::new().mode(0o700).recursive(true).create(&directory).map_err(failed)?;
         let (sender, lines) = mpsc::sync_channel(WAITING_MAX);
         let dropped = Arc::new(AtomicU64::new(0));
         let files = Files {

@@ -12,6 +12,7 @@ use crate::bucket_view::{BucketView, BucketViews};
 use crate::error::{Result, of_store};
 use crate::figures::{Figures, GatewayFigures};
 use crate::md5_queue::Md5Queue;
+use crate::owner;
 use crate::moving::{Noting, StagedBodies, check_here};
 use crate::seal::MasterKey;
 use crate::users::{NewKey, Users};
@@ -37,6 +38,8 @@ pub struct Options {
     pub requests_per_second: u32,
     /// Directory for access logs; none: buckets have none.
     pub access_log: Option<PathBuf>,
+    /// File that the owner's key is handed over in; none: only [`Opened`] tells it.
+    pub owner_key: Option<PathBuf>,
 }
 
 /// What a start came to.
@@ -44,7 +47,7 @@ pub struct Options {
 pub struct Opened {
     /// The gateway.
     pub gateway: Gateway,
-    /// The owner's key, made just now because there was no user; to be shown once.
+    /// The owner's key, created just now because there was no user.
     pub first_key: Option<NewKey>,
 }
 
@@ -79,6 +82,7 @@ impl Default for Options {
             idle: Duration::from_secs(60),
             requests_per_second: 0,
             access_log: None,
+            owner_key: None,
         }
     }
 }
@@ -101,7 +105,7 @@ impl Gateway {
     ) -> Result<Opened> {
         let master = Arc::new(master);
         let users = Arc::new(Users::load(Arc::clone(&store), Arc::clone(&master)).await?);
-        let first_key = users.create_owner(&options.owner).await?;
+        let first_key = owner::create(&users, &options.owner, options.owner_key.as_deref()).await?;
         let access_log = options.access_log.clone().map(AccessLog::start).transpose()?;
         let (figures, md5, views) =
             (Figures::default(), Md5Queue::default(), BucketViews::default());

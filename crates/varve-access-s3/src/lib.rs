@@ -34,6 +34,7 @@ mod md5_queue;
 mod misdirected;
 mod moving;
 mod ops;
+mod owner;
 mod policy;
 mod query;
 mod receive;

@@ -85,7 +85,7 @@ impl MasterKey {
 }
 
 /// Written whole and durable under another name first: a half-written key file would lock everybody out.
-fn create(path: &Path, text: &str) -> std::io::Result<()> {
+pub(crate) fn create(path: &Path, text: &str) -> std::io::Result<()> {
     use std::os::unix::fs::OpenOptionsExt;
     let new = path.with_extension("new");
     let mut file = std::fs::OpenOptions::new()
@@ -97,7 +97,12 @@ fn create(path: &Path, text: &str) -> std::io::Result<()> {
     file.write_all(text.as_bytes())?;
     file.write_all(b"\n")?;
     file.sync_all()?;
-    std::fs::rename(&new, path)?;
+    rename(&new, path)
+}
+
+/// Durable on return.
+pub(crate) fn rename(from: &Path, path: &Path) -> std::io::Result<()> {
+    std::fs::rename(from, path)?;
     match path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
         Some(parent) => std::fs::File::open(parent)?.sync_all(),
         None => Ok(()),

@@ -97,19 +97,10 @@ impl Users {
         Ok(users)
     }
 
-    /// Makes the first user, who may do everything, with a key, if there is no user yet.
-    ///
-    /// # Errors
-    /// Those of the store.
-    pub async fn create_owner(&self, name: &str) -> Result<Option<NewKey>> {
+    /// How many there are, those that cannot be read among them.
+    pub(crate) fn count(&self) -> usize {
         let snapshot = self.snapshot();
-        if !snapshot.users.is_empty() || snapshot.unreadable > 0 {
-            return Ok(None);
-        }
-        let user =
-            User { id: name.to_owned(), name: name.to_owned(), admin: true, ..User::default() };
-        self.create(user).await?;
-        self.create_key(name, None).await.map(Some)
+        snapshot.users.len() + snapshot.unreadable
     }
 
     /// Makes a user with an access key, which is `given`, or random. A crash may leave the user without the key.
@@ -383,7 +374,7 @@ impl Users {
 
     async fn reload(&self) -> Result<()> {
         let mut new = Snapshot::default();
-        for (id, record) in self.records(RecordTable::User).await? {
+        for (id, record) in records(&*self.store, RecordTable::User).await? {
             let decoded = User::decode(&record).map_err(Error::from);
             let decoded = decoded.and_then(|user| Ok((parse_policy(&user.policy)?, user)));
             let Ok((policy, user)) = decoded.inspect_err(|error| {
@@ -394,7 +385,7 @@ impl Users {
             };
             new.users.insert(id, Arc::new(Known { user, policy }));
         }
-        for (access_key, record) in self.records(RecordTable::AccessKey).await? {
+        for (access_key, record) in records(&*self.store, RecordTable::AccessKey).await? {
             let Ok(key) = AccessKey::decode(&record).inspect_err(|error| {
                 tracing::error!(%error, access_key, "an access key cannot be read");
             }) else {
@@ -409,17 +400,42 @@ impl Users {
         *self.now.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(new);
         Ok(())
     }
+}
 
-    async fn records(&self, table: RecordTable) -> Result<Vec<(String, bytes::Bytes)>> {
-        let mut all = Vec::new();
-        loop {
-            let after = all.last().map_or("", |(key, _): &(String, _)| key.as_str());
-            let page = self.store.list_records(table, after, PAGE).await?;
-            let end = page.len() < PAGE || all.len() >= 4 * USERS_MAX;
-            all.extend(page);
-            if end {
-                return Ok(all);
-            }
+/// Whether there are any users or access keys.
+pub(crate) async fn exist(store: &dyn ObjectStore) -> Result<bool> {
+    for table in [RecordTable::User, RecordTable::AccessKey] {
+        if !store.list_records(table, "", 1).await?.is_empty() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Access keys whose secrets do not open with `master`.
+pub(crate) async fn unopened(store: &dyn ObjectStore, master: &MasterKey) -> Result<Vec<String>> {
+    let mut unopened = Vec::new();
+    for (access_key, record) in records(store, RecordTable::AccessKey).await? {
+        let sealed = AccessKey::decode(&record)?.sealed;
+        if master.open(&context(&access_key), &sealed).is_none() {
+            unopened.push(access_key);
+        }
+    }
+    Ok(unopened)
+}
+
+async fn records(
+    store: &dyn ObjectStore,
+    table: RecordTable,
+) -> Result<Vec<(String, bytes::Bytes)>> {
+    let mut all = Vec::new();
+    loop {
+        let after = all.last().map_or("", |(key, _): &(String, _)| key.as_str());
+        let page = store.list_records(table, after, PAGE).await?;
+        let end = page.len() < PAGE || all.len() >= 4 * USERS_MAX;
+        all.extend(page);
+        if end {
+            return Ok(all);
         }
     }
 }
@@ -462,7 +478,7 @@ fn check_text(what: &str, text: &str) -> Result<()> {
 }
 
 /// A random pair, in the alphabets and lengths that clients know.
-fn generate() -> (String, String) {
+pub(crate) fn generate() -> (String, String) {
     const ALPHABET: &[u8; 32] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
     let access: String =
         random::<20>().iter().map(|byte| char::from(ALPHABET[usize::from(byte % 32)])).collect();

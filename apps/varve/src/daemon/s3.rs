@@ -5,6 +5,7 @@
 
 use std::io::Write;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ use tokio::runtime::Runtime;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 use varve_access_admin::ListenAddress;
-use varve_access_s3::{Clients, Gateway, MasterKey, NewKey, Opened, Options, Tls};
+use varve_access_s3::{Clients, Gateway, MasterKey, Options, Tls};
 use varve_dispatch::{Placement, PoolLinks};
 use varve_object::{EngineOptions, EngineStore};
 use varve_types::Reduction;
@@ -28,6 +29,8 @@ use crate::failure::{Failure, Result};
 const KEY_FILE: &str = "s3.key";
 /// Bytes of dropped buffers kept for a thread that moves bodies.
 const SPARE_BYTES: usize = 4 << 20;
+/// File of the data directory that the first user's access key is handed over in: never standard output, which a service manager keeps.
+const OWNER_KEY_FILE: &str = "owner.key";
 /// Directory of the data directory with the access logs of buckets.
 const ACCESS_LOG_DIR: &str = "s3-log";
 /// Time that requests under way have when the daemon ends.
@@ -55,7 +58,8 @@ pub(crate) struct Serving {
     gateway: Gateway,
     address: SocketAddr,
     tls: bool,
-    first_key: Option<NewKey>,
+    /// Where the owner's key is, as long as nobody has removed it from there.
+    owner_key: Option<PathBuf>,
     taker: Option<mpsc::Sender<S3Client>>,
 }
 
@@ -141,7 +145,7 @@ impl S3 {
         }
     }
 
-    /// Tells where it is, and the first key, once; or why it is not.
+    /// Prints where it is, and where the first key is; or why it is not served.
     pub(crate) fn print(&self) {
         let text = match self {
             Self::Off => return,
@@ -197,6 +201,7 @@ impl Serving {
             };
             let key = MasterKey::load(&settings.data.join(KEY_FILE)).map_err(|error| failed(&error))?;
             let options = Options {
+                owner_key: Some(settings.data.join(OWNER_KEY_FILE)),
                 access_log: Some(settings.data.join(ACCESS_LOG_DIR)),
                 website_domain: settings.s3.website_domain.clone(),
                 ..Options::default()
@@ -215,7 +220,9 @@ impl Serving {
             let serving = tokio::spawn(async move { front.serve(clients, tls, stopped).await });
             Ok::<_, Failure>((bound, opened, serving))
         })?;
-        let Opened { gateway, first_key } = opened;
+        let gateway = opened.gateway;
+        let owner_key = settings.data.join(OWNER_KEY_FILE);
+        let owner_key = Some(owner_key).filter(|path| path.exists());
         Ok(Self {
             runtime: Some(runtime),
             stop,
@@ -223,7 +230,7 @@ impl Serving {
             gateway,
             address,
             tls: encrypted,
-            first_key,
+            owner_key,
             taker,
         })
     }
@@ -235,10 +242,8 @@ impl Serving {
     fn banner(&self) -> String {
         let scheme = if self.tls { "https" } else { "http" };
         let mut text = format!("\nS3:             {scheme}://{}\n", self.address);
-        if let Some(NewKey { access_key, secret_key, user }) = &self.first_key {
-            text.push_str(&format!(
-                "key of `{user}`, shown only now:  {access_key}  {secret_key}\n"
-            ));
+        if let Some(path) = &self.owner_key {
+            text.push_str(&format!("key of `owner`: {}\n", path.display()));
         }
         text
     }
