@@ -4,7 +4,7 @@ CARGO ?= cargo
 
 .PHONY: run test compare soak ci tidy clean
 
-# Builds the release and serves ./varve-data: NBD on 127.0.0.1:10809 and ./varve-data/nbd.sock, S3 on 127.0.0.1:9000.
+# Builds the release and serves ./varve-data: NBD on ./varve-data/nbd.sock, S3 on 127.0.0.1:9000.
 run:
 	$(CARGO) run --release --bin varve -- serve
 

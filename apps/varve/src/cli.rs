@@ -39,6 +39,10 @@ pub(crate) struct Global {
     /// Address of the daemon's admin API, instead of its data directory: unix:PATH or IP:PORT
     #[arg(long, global = true, value_name = "ADDR", conflicts_with = "data")]
     pub(crate) addr: Option<ListenAddress>,
+
+    /// File with the token of an admin API at IP:PORT: admin.token in the data directory of its daemon
+    #[arg(long, global = true, value_name = "FILE", env = "VARVE_TOKEN_FILE")]
+    pub(crate) token_file: Option<PathBuf>,
 }
 
 #[derive(Subcommand, Debug)]
@@ -96,10 +100,11 @@ impl Global {
     }
 
     pub(crate) fn client(&self) -> Client {
-        match &self.addr {
+        let client = match &self.addr {
             Some(address) => Client::at(address.clone()),
             None => Client::of_data(&self.data()),
-        }
+        };
+        client.with_token(self.token_file.clone())
     }
 
     /// For a command that runs the daemon instead of calling it.

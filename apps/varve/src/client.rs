@@ -14,7 +14,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
-use varve_access_admin::ListenAddress;
+use varve_access_admin::{ListenAddress, Token};
 use varve_access_admin::v1::{ErrorBody, bulk};
 
 use crate::failure::{Failure, Result};
@@ -28,6 +28,9 @@ const ANSWER_BYTES_MAX: usize = 16 << 20;
 /// Type of requests in JSON.
 const JSON: &str = "application/json";
 
+/// Name of the file in a data directory with the token for callers by TCP.
+pub(crate) const TOKEN_FILE: &str = "admin.token";
+
 /// Name of the admin API's socket in a data directory.
 pub(crate) const ADMIN_SOCKET: &str = "admin.sock";
 
@@ -36,6 +39,8 @@ pub(crate) const ADMIN_SOCKET: &str = "admin.sock";
 pub(crate) struct Client {
     address: ListenAddress,
     data: Option<PathBuf>,
+    /// File with the token that is shown.
+    token_file: Option<PathBuf>,
 }
 
 /// An answer: the JSON as it came, and as its type.
@@ -62,13 +67,33 @@ impl<T> Answer<T> {
 impl Client {
     /// The daemon that listens at `address`.
     pub(crate) fn at(address: ListenAddress) -> Self {
-        Self { address, data: None }
+        Self { address, data: None, token_file: None }
     }
 
     /// The daemon that serves the data directory.
     pub(crate) fn of_data(data: &Path) -> Self {
         let address = ListenAddress::Unix(data.join(ADMIN_SOCKET));
-        Self { address, data: Some(data.to_owned()) }
+        Self { address, data: Some(data.to_owned()), token_file: None }
+    }
+
+    /// The same daemon, which is shown the token of a file.
+    pub(crate) fn with_token(self, token_file: Option<PathBuf>) -> Self {
+        Self { token_file, ..self }
+    }
+
+    /// The value of the header that shows the token.
+    fn authorization(&self) -> Result<Option<String>> {
+        let Some(path) = &self.token_file else { return Ok(None) };
+        let shown = path.display();
+        let text = std::fs::read_to_string(path).map_err(|error| {
+            Failure::misuse(format!("read the token file {shown}: {error}"))
+                .hint("it is admin.token in the data directory of the daemon, for its user only")
+        })?;
+        let token = Token::parse(&text).ok_or_else(|| {
+            Failure::misuse(format!("{shown} holds no token"))
+                .hint("it is admin.token in the data directory of the daemon")
+        })?;
+        Ok(Some(token.header()))
     }
 
     /// Where it listens.
@@ -204,11 +229,15 @@ impl Client {
         content_type: &'static str,
         body: Bytes,
     ) -> Result<Answered> {
-        let request = Request::builder()
+        let mut request = Request::builder()
             .method(method)
             .uri(path)
             .header(header::HOST, "localhost")
-            .header(header::CONTENT_TYPE, content_type)
+            .header(header::CONTENT_TYPE, content_type);
+        if let Some(value) = self.authorization()? {
+            request = request.header(header::AUTHORIZATION, value);
+        }
+        let request = request
             .body(Full::new(body))
             .map_err(|e| Failure::misuse(format!("`{path}` does not fit a request: {e}")))?;
         match &self.address {
@@ -326,7 +355,7 @@ pub(crate) fn percent_encoded(text: &str) -> String {
 mod tests {
     use std::sync::Arc;
 
-    use varve_access_admin::{LimitsConfig, Listener, MemoryBackend, serve, v1};
+    use varve_access_admin::{Callers, LimitsConfig, Listener, MemoryBackend, serve, v1};
 
     use super::*;
 
@@ -338,7 +367,8 @@ mod tests {
         let listener = runtime.block_on(Listener::bind(&address)).unwrap();
         let backend = Arc::new(MemoryBackend::with_slow_counts(3));
         let limits = LimitsConfig { request_timeout_ms: 50, ..LimitsConfig::default() };
-        runtime.spawn(serve(vec![listener], None, backend, limits, std::future::pending()));
+        let callers = Callers { listeners: vec![listener], ..Callers::default() };
+        runtime.spawn(serve(callers, backend, limits, std::future::pending()));
         let client = Client::at(address);
         let asked_once = client.get::<v1::Space>("/v1/space").err().unwrap();
         assert!(asked_once.what().contains("still being counted"), "{}", asked_once.what());

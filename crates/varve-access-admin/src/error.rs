@@ -63,6 +63,12 @@ pub enum Error {
         /// The request's `Host` header.
         host: String,
     },
+    /// A TCP request does not show the token of the API.
+    #[error("{} the token of the admin API", if *is_shown { "this is not" } else { "the request lacks" })]
+    Token {
+        /// Whether it shows another one.
+        is_shown: bool,
+    },
     /// A resize would cut off the end of a volume without being asked to.
     #[error("volume `{name}` would shrink from {from} to {to} and lose what lies beyond")]
     Shrink {
@@ -118,7 +124,7 @@ pub enum Error {
         /// Longest path in bytes.
         limit_bytes: usize,
     },
-    /// The API has no authentication, so it stays on this machine.
+    /// The API has no encryption, so it stays on this machine.
     #[error("admin address {address} is not a loopback address")]
     NotLoopback {
         /// The address.
@@ -142,7 +148,7 @@ impl Error {
             | Self::NoChange { .. }
             | Self::NothingToChange { .. }
             | Self::SocketPath { .. } => ErrorKind::Invalid,
-            Self::Host { .. } | Self::NotLoopback { .. } => ErrorKind::Denied,
+            Self::Host { .. } | Self::Token { .. } | Self::NotLoopback { .. } => ErrorKind::Denied,
             Self::Timeout { .. } | Self::Counting { .. } | Self::Listen { .. } => {
                 ErrorKind::Unavailable
             }
@@ -160,6 +166,10 @@ impl Error {
             Self::Body { .. } => "no request of this API needs so much",
             Self::Malformed { .. } => "GET /v1/openapi.json describes every request",
             Self::Host { .. } => "address the API as 127.0.0.1, [::1] or localhost",
+            Self::Token { .. } => {
+                "name the file with the token, admin.token in the daemon's data directory, with --token-file or VARVE_TOKEN_FILE, or send \
+                 `authorization: Bearer TOKEN`"
+            }
             Self::Shrink { .. } => {
                 "shrink the file system on it first, then set `allow_shrink` (--shrink)"
             }

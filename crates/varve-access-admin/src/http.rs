@@ -30,7 +30,10 @@ impl Error {
     /// Status and body of the answer to who made the request.
     #[must_use]
     pub fn answer(&self) -> (StatusCode, ErrorBody) {
-        let (status, name) = status_and_name(self.kind());
+        let (mut status, name) = status_and_name(self.kind());
+        if matches!(self, Self::Token { .. }) {
+            status = StatusCode::UNAUTHORIZED;
+        }
         if status.is_server_error() {
             tracing::warn!(kind = name, error = %self, "admin request failed");
         }
@@ -46,6 +49,10 @@ impl IntoResponse for Error {
         let mut response = (status, Json(body)).into_response();
         if matches!(self, Self::Counting { .. }) {
             response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("0"));
+        }
+        if status == StatusCode::UNAUTHORIZED {
+            let scheme = HeaderValue::from_static("Bearer");
+            response.headers_mut().insert(header::WWW_AUTHENTICATE, scheme);
         }
         response
     }

@@ -11,6 +11,7 @@ mod memory;
 mod metrics;
 mod objects;
 mod server;
+mod token;
 pub mod v1;
 
 pub use address::ListenAddress;
@@ -20,4 +21,5 @@ pub use error::{Error, Result};
 pub use memory::MemoryBackend;
 pub use metrics::{Histogram, Metric, MetricKind, Sample};
 pub use objects::ObjectBackend;
-pub use server::{Accepted, LimitsConfig, Listener, Stream, check_host, serve};
+pub use server::{Accepted, Callers, LimitsConfig, Listener, Stream, serve};
+pub use token::{Token, check_caller};

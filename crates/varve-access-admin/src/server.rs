@@ -2,6 +2,7 @@
 //!
 //! S1: a connection carries one request and lives no longer than its deadline, so slow peers hold a bounded number of places.
 //! S2: nothing is reachable from other machines: unix sockets are for their owner only, TCP is loopback only.
+//! S3: a caller by TCP, who may be any user of the machine or a web page, shows the token (`token`).
 
 use std::fs::{self, File, Permissions};
 use std::future::Future;
@@ -17,7 +18,7 @@ use axum::Router;
 use axum::extract::Request;
 use axum::http::{HeaderMap, header};
 use axum::middleware::{self, Next};
-use axum::response::{IntoResponse, Response};
+use axum::response::IntoResponse;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
@@ -29,6 +30,7 @@ use tokio::task::JoinSet;
 use crate::address::ListenAddress;
 use crate::backend::AdminBackend;
 use crate::error::{Error, Result};
+use crate::token::{Token, check_caller};
 use crate::v1;
 
 /// Longest path of a unix socket in bytes: `sun_path` less its final zero.
@@ -144,27 +146,38 @@ fn bind_private(path: &Path) -> io::Result<UnixListener> {
 /// Clients that others have accepted: their streams, and where they come from if that is a network.
 pub type Accepted = mpsc::Receiver<(Box<dyn Stream>, Option<SocketAddr>)>;
 
+/// Where callers come from, and what those by TCP have to show.
+#[derive(Default)]
+pub struct Callers {
+    /// Sockets to accept them from.
+    pub listeners: Vec<Listener>,
+    /// Those that others accept.
+    pub accepted: Option<Accepted>,
+    /// The token of those by TCP; none: they are refused (S3).
+    pub token: Option<Arc<Token>>,
+}
+
 /// Serves until `stop` resolves, then lets requests under way finish within the request time limit.
 pub async fn serve(
-    listeners: Vec<Listener>,
-    accepted: Option<Accepted>,
+    callers: Callers,
     backend: Arc<dyn AdminBackend>,
     limits: LimitsConfig,
     stop: impl Future<Output = ()>,
 ) {
     assert!(limits.connections_max > 0, "a server takes at least one connection");
+    let Callers { listeners, accepted, token } = callers;
     let places = Arc::new(Semaphore::new(limits.connections_max));
     let bulk = Arc::new(Semaphore::new(BULK_MAX));
     let (stop_sender, stop_receiver) = watch::channel(false);
     let mut accepting = JoinSet::new();
     for listener in listeners {
         let router = v1::router(Arc::clone(&backend), limits, Arc::clone(&bulk));
-        let front = Front { router, limits, places: Arc::clone(&places) };
+        let front = Front { router, limits, token: token.clone(), places: Arc::clone(&places) };
         accepting.spawn(front.accept_until(listener, stop_receiver.clone()));
     }
     if let Some(accepted) = accepted {
         let router = v1::router(Arc::clone(&backend), limits, Arc::clone(&bulk));
-        let front = Front { router, limits, places: Arc::clone(&places) };
+        let front = Front { router, limits, token: token.clone(), places: Arc::clone(&places) };
         accepting.spawn(front.take_until(accepted, stop_receiver));
     }
     stop.await;
@@ -176,13 +189,28 @@ pub async fn serve(
 struct Front {
     router: Router,
     limits: LimitsConfig,
+    token: Option<Arc<Token>>,
     places: Arc<Semaphore>,
 }
 
 impl Front {
+    /// For callers by TCP (S3).
+    fn guarded(&self) -> Router {
+        let token = self.token.clone();
+        self.router.clone().layer(middleware::from_fn(move |request: Request, next: Next| {
+            let token = token.clone();
+            async move {
+                match check_caller(request.headers(), token.as_deref()) {
+                    Ok(()) => next.run(request).await,
+                    Err(error) => error.into_response(),
+                }
+            }
+        }))
+    }
+
     async fn accept_until(mut self, listener: Listener, mut stop: watch::Receiver<bool>) {
         if matches!(listener.socket, Socket::Tcp(_)) {
-            self.router = self.router.layer(middleware::from_fn(refuse_foreign_hosts));
+            self.router = self.guarded();
         }
         let mut connections = JoinSet::new();
         loop {
@@ -211,7 +239,7 @@ impl Front {
     }
 
     async fn take_until(self, mut accepted: Accepted, mut stop: watch::Receiver<bool>) {
-        let from_networks = self.router.clone().layer(middleware::from_fn(refuse_foreign_hosts));
+        let from_networks = self.guarded();
         let mut connections = JoinSet::new();
         loop {
             let taken = tokio::select! {
@@ -274,19 +302,9 @@ async fn serve_connection(
     }
 }
 
-/// A web page that a browser here shows could resolve its own name to 127.0.0.1 and call the API: only loopback names pass.
-async fn refuse_foreign_hosts(request: Request, next: Next) -> Response {
-    match check_host(request.headers()) {
-        Ok(()) => next.run(request).await,
-        Err(error) => error.into_response(),
-    }
-}
-
-/// Refuses requests of a network that do not name this machine's loopback address as their host.
-///
-/// # Errors
-/// `Denied`.
-pub fn check_host(headers: &HeaderMap) -> Result<()> {
+/// Refuses requests of a network that do not name this machine's loopback address as their host: a web page that a browser here shows could
+/// resolve its own name to 127.0.0.1 and call the API.
+pub(crate) fn check_host(headers: &HeaderMap) -> Result<()> {
     let host = headers.get(header::HOST).and_then(|value| value.to_str().ok());
     let host = host.unwrap_or_default();
     if is_loopback_name(host) { Ok(()) } else { Err(Error::Host { host: host.to_owned() }) }

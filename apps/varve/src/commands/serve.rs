@@ -14,16 +14,16 @@ use crate::logging;
 
 /// Serve a pool's volumes over NBD and its buckets over S3, in the foreground
 ///
-/// Without options: makes ./varve-data with a drive in it on the first start and serves it by NBD on 127.0.0.1:10809 and on
-/// ./varve-data/nbd.sock, by S3 on 127.0.0.1:9000. SIGTERM or SIGINT writes everything out and ends; a second one ends at once, which loses nothing that
-/// was acknowledged.
+/// Without options: creates ./varve-data with a drive in it at the first start, and serves NBD on the unix socket ./varve-data/nbd.sock and S3 on
+/// 127.0.0.1:9000. NBD over TCP has to be asked for (--nbd 127.0.0.1:10809), as it has no passwords. SIGTERM or SIGINT shuts the daemon down cleanly; a
+/// second one ends it at once, which loses nothing that was acknowledged.
 #[derive(Args, Debug)]
 pub(crate) struct Serve {
     /// Configuration file [default: varve.toml in the data directory, if there is one]
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 
-    /// Address for NBD clients, repeatable [default: 127.0.0.1:10809 and unix:DATA/nbd.sock]
+    /// Address for NBD clients, repeatable [default: unix:DATA/nbd.sock]
     #[arg(long, value_name = "ADDR|unix:PATH")]
     nbd: Vec<ListenAddress>,
 

@@ -35,7 +35,7 @@ pub(crate) struct Settings {
     pub(crate) rados_cells_max: u16,
     /// Whether cells are moved to nodes that have fewer.
     pub(crate) rados_balance: bool,
-    /// NBD listeners; none means the two defaults.
+    /// NBD listeners; none means the socket in the data directory.
     pub(crate) nbd_listen: Vec<ListenAddress>,
     /// Whether NBD may be open to other machines without authentication.
     pub(crate) nbd_allow_unauthenticated: bool,
@@ -45,6 +45,8 @@ pub(crate) struct Settings {
     pub(crate) s3: S3Settings,
     /// TCP listener of the admin API beside its socket.
     pub(crate) admin_listen: Option<ListenAddress>,
+    /// File with the token that callers of the admin API by TCP show; none means one in the data directory.
+    pub(crate) admin_token_file: Option<PathBuf>,
     /// Least important level that is logged.
     pub(crate) log_level: LogLevel,
     /// Form of a log line.
@@ -206,6 +208,7 @@ impl Default for Settings {
             tls: TlsSettings::default(),
             s3: S3Settings::default(),
             admin_listen: None,
+            admin_token_file: None,
             log_level: LogLevel::Warn,
             log_format: LogFormat::Text,
             lane: ByteCount(256 << 20),
@@ -264,13 +267,13 @@ impl Settings {
         usize::try_from(self.memory.0 / 16).unwrap_or(usize::MAX)
     }
 
-    /// The NBD listeners: those that were set, or loopback TCP and a socket in the data directory.
+    /// The NBD listeners: those that were set, or a socket in the data directory. NBD has no passwords, so TCP, which every user of the
+    /// machine reaches, has to be asked for.
     pub(crate) fn nbd_addresses(&self) -> Vec<ListenAddress> {
-        if !self.nbd_listen.is_empty() {
-            return self.nbd_listen.clone();
+        if self.nbd_listen.is_empty() {
+            return vec![ListenAddress::Unix(self.data.join("nbd.sock"))];
         }
-        let tcp = "127.0.0.1:10809".parse().expect("the default address is well-formed");
-        vec![tcp, ListenAddress::Unix(self.data.join("nbd.sock"))]
+        self.nbd_listen.clone()
     }
 
     /// Checks what concerns more than one setting.
@@ -280,7 +283,7 @@ impl Settings {
                 "admin listener {address} is open to other machines"
             ))
             .hint(
-                "listen on 127.0.0.1 and forward from there: the admin API has no authentication",
+                "listen on 127.0.0.1 and forward from there: the admin API has no encryption",
             ));
         }
         if self.tls.certificate.is_some() != self.tls.key.is_some() {
@@ -311,6 +314,12 @@ impl Settings {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn nothing_listens_on_tcp_for_nbd_unless_asked_to() {
+        let settings = Settings { data: "d".into(), ..Settings::default() };
+        assert_eq!(settings.nbd_addresses(), [ListenAddress::Unix("d/nbd.sock".into())]);
+    }
 
     #[test]
     fn a_listener_for_other_machines_needs_authentication_or_consent() {

@@ -247,9 +247,9 @@ pub(crate) const SETTINGS: &[Setting] = &[
         key: "nbd.listen",
         flag: Some("--nbd"),
         form: Form::Addresses,
-        default: "127.0.0.1:10809 and unix:DATA/nbd.sock",
-        reason: "Where NBD clients connect. An address that other machines reach needs client certificates or \
-                 `nbd.allow_unauthenticated`.",
+        default: "unix:DATA/nbd.sock",
+        reason: "Where NBD clients connect. NBD has no passwords: a TCP address, also one of loopback, serves every user of the \
+                 machines that reach it. One that other machines reach needs client certificates or `nbd.allow_unauthenticated`.",
         apply: |settings, value| settings.nbd_listen = value.addresses(),
     },
     Setting {
@@ -297,8 +297,8 @@ pub(crate) const SETTINGS: &[Setting] = &[
         flag: Some("--s3"),
         form: Form::AddressOrNone,
         default: "\"127.0.0.1:9000\", or none where another process has that address",
-        reason: "Serves buckets and objects by S3 on this address, or not at all. The first start makes a user who may do everything and \
-                 prints its key once. An address that is set here must be free; the default is given up with a warning if it is not.",
+        reason: "Serves buckets and objects by S3 on this address, or not at all. The first start creates a user who may do everything and \
+                 writes its key to DATA/owner.key. An address that is set here must be free; the default is given up with a warning if it is not.",
         apply: |settings, value| {
             settings.s3.listen = value.addresses().pop().map_or(S3Listen::Off, S3Listen::At);
         },
@@ -333,9 +333,18 @@ pub(crate) const SETTINGS: &[Setting] = &[
         flag: Some("--admin"),
         form: Form::Address,
         default: "none",
-        reason: "Serves the admin API on a loopback TCP address too, for scrapers and dashboards. It is always on \
+        reason: "Serves the admin API on a loopback TCP address too, to callers that show the token of `admin.token_file`. It is always on \
                  unix:DATA/admin.sock, which only the daemon's user can open.",
         apply: |settings, value| settings.admin_listen = value.addresses().pop(),
+    },
+    Setting {
+        key: "admin.token_file",
+        flag: None,
+        form: Form::Path,
+        default: "DATA/admin.token",
+        reason: "File with the token that callers of the admin API at `admin.listen` show: every user of the machine reaches that address. Created, \
+                 with mode 0600, if it is absent. Nodes of one pool need the same token.",
+        apply: |settings, value| settings.admin_token_file = Some(value.path()),
     },
     Setting {
         key: "log.level",

@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use tokio::runtime::Runtime;
 use tokio::sync::{mpsc, oneshot};
+use varve_access_admin::Callers;
 use varve_types::{ByteCount, CellId};
 
 use crate::config::Settings;
@@ -182,7 +183,8 @@ fn serve_cell(plan: CellPlan, cell: CellId, until: oneshot::Receiver<()>) -> Res
         }
     };
     served.s3.print();
-    runtime.block_on(served.serve(Vec::new(), told)).map_err(of_cell)?;
+    // What comes from networks has shown its token to the node that it came to.
+    runtime.block_on(served.serve(Callers::default(), told)).map_err(of_cell)?;
     served.close(Some(&plan.door)).map_err(of_cell)
 }
 

@@ -88,12 +88,16 @@ pub(crate) fn facts(
 }
 
 pub(crate) fn random_id() -> Result<PoolId> {
-    let mut id = [0; 16];
-    let filled = rustix::rand::getrandom(&mut id, rustix::rand::GetRandomFlags::empty());
-    match filled {
-        Ok(16) => Ok(PoolId(id)),
+    random_bytes().map(PoolId)
+}
+
+/// Random bytes of the system, at most 256, which it gives as a whole.
+pub(crate) fn random_bytes<const N: usize>() -> Result<[u8; N]> {
+    let mut bytes = [0; N];
+    match rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty()) {
+        Ok(filled) if filled == N => Ok(bytes),
         Ok(_) => Err(Failure::new("the system gave too few random bytes")),
-        Err(error) => Err(Failure::new(format!("random bytes for the pool's identity: {error}"))),
+        Err(error) => Err(Failure::new(format!("random bytes of the system: {error}"))),
     }
 }
 

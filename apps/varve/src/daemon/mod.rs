@@ -36,11 +36,12 @@ mod signals;
 mod snapshots;
 mod stack;
 mod threads;
+mod token;
 
 use std::sync::Arc;
 
 use tokio::runtime::Runtime;
-use varve_access_admin::{ListenAddress, Listener};
+use varve_access_admin::{Callers, ListenAddress, Listener};
 use varve_access_nbd::limits::{CONNECTIONS_DEFAULT, THREAD_BYTES_MIN};
 use varve_access_nbd::{ServiceOptions, TlsConfig, TlsFiles, TlsMode};
 use varve_engine::MemoryShares;
@@ -75,9 +76,10 @@ pub(crate) fn run(settings: &Settings) -> Result<()> {
     node::check(settings, &home)?;
     let media = home.open(settings)?;
     let runtime = AdminRuntime::make()?;
+    let token = token::load(settings)?;
     let (nbd, tls) =
         nbd_plan(settings, settings.shards_at_once(media.lane_count(), media.cells()))?;
-    let bind = || FrontSockets::bind(settings, runtime.bind(settings)?);
+    let bind = || FrontSockets::bind(settings, runtime.bind(settings)?, token.clone());
     if let PoolMedia::Rados(first) = &media
         && media.cells() > 1
     {
@@ -111,7 +113,8 @@ pub(crate) fn run(settings: &Settings) -> Result<()> {
         seat.as_ref().map(|seat| &**seat.front().s3()),
     )?;
     home.remember(settings)?;
-    control(settings, runtime.0, listeners, cell, seat)
+    let callers = Callers { listeners, accepted: None, token };
+    control(settings, runtime.0, callers, cell, seat)
 }
 
 /// The runtime of the control thread.
@@ -181,7 +184,7 @@ impl NbdPlan {
 fn control(
     settings: &Settings,
     runtime: Runtime,
-    listeners: Vec<Listener>,
+    callers: Callers,
     mut cell: ServedCell,
     mut seat: Option<NodeSeat>,
 ) -> Result<()> {
@@ -189,12 +192,12 @@ fn control(
         let mut signals = Signals::install()?;
         let admin = match &seat {
             Some(seat) => seat.front().admin_addresses(),
-            None => listeners.iter().map(|listener| listener.address().clone()).collect(),
+            None => callers.listeners.iter().map(|listener| listener.address().clone()).collect(),
         };
         banner::print(settings, &cell.pool.summary(), cell.pool.nbd_addresses(), &admin);
         cell.s3.print();
         tokio::select! {
-            served = cell.serve(listeners, signals.first()) => served?,
+            served = cell.serve(callers, signals.first()) => served?,
             failure = given_up(seat.as_mut()) => return Err(failure),
         }
         tracing::info!("ending: writing everything out");

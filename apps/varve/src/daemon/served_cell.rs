@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use tokio::sync::mpsc;
-use varve_access_admin::{Accepted, LimitsConfig, Listener, serve};
+use varve_access_admin::{Accepted, Callers, LimitsConfig, serve};
 use varve_types::CellId;
 
 use crate::config::Settings;
@@ -64,14 +64,15 @@ impl ServedCell {
     /// Serves the admin API and watches the pool, until told to end.
     pub(super) async fn serve(
         &mut self,
-        listeners: Vec<Listener>,
+        callers: Callers,
         until: impl Future<Output = ()>,
     ) -> Result<()> {
         let watching = self.pool.watch_fill();
         let backend = self.pool.backend(self.s3.objects());
         let limits = LimitsConfig::default();
+        let callers = Callers { accepted: self.accepted.take(), ..callers };
         tokio::select! {
-            () = serve(listeners, self.accepted.take(), backend, limits, until) => Ok(()),
+            () = serve(callers, backend, limits, until) => Ok(()),
             failure = self.pool.failed() => Err(failure),
             never = watching => match never {},
         }

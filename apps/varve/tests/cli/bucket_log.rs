@@ -23,9 +23,13 @@ fn the_log_is_switched() {
 
 /// Sends a request and reads its answer to the end.
 fn request(address: &str, line: &str) -> String {
+    request_with(address, line, "")
+}
+
+fn request_with(address: &str, line: &str, header: &str) -> String {
     let mut stream = TcpStream::connect(address).unwrap();
     let head = format!(
-        "{line} HTTP/1.1\r\nhost: {address}\r\nuser-agent: test\r\nconnection: close\r\n\r\n"
+        "{line} HTTP/1.1\r\nhost: {address}\r\nuser-agent: test\r\n{header}connection: close\r\n\r\n"
     );
     stream.write_all(head.as_bytes()).unwrap();
     let mut answer = String::new();
@@ -49,7 +53,9 @@ fn requests_are_logged_while_it_is_on_and_all_are_counted() {
     home.varve(&["bucket", "log", "photos", "off"]).ok();
     request(&s3, "GET /photos/after");
     let admin = daemon.banner().lines().find(|line| line.contains("admin")).unwrap();
-    let metrics = request(admin.rsplit(", ").next().unwrap(), "GET /metrics");
+    let token = std::fs::read_to_string(home.path().join("varve-data/admin.token")).unwrap();
+    let shown = format!("authorization: Bearer {}\r\n", token.trim());
+    let metrics = request_with(admin.rsplit(", ").next().unwrap(), "GET /metrics", &shown);
     for expected in [
         "varve_s3_requests_total{operation=\"GetObject\",status=\"4xx\"} 3\n",
         "varve_s3_errors_total{code=\"AccessDenied\"} 3\n",

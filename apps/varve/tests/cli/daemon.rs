@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
-use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStderr, ChildStdout, Command, ExitStatus, Stdio};
 
 use tempfile::TempDir;
 
@@ -18,6 +18,7 @@ pub(crate) struct Home {
 /// A daemon that serves. Killed when dropped.
 pub(crate) struct Daemon {
     child: Child,
+    lines: BufReader<ChildStdout>,
     errors: BufReader<ChildStderr>,
     banner: String,
 }
@@ -81,7 +82,7 @@ impl Home {
                 panic!("the daemon ended with {}: {said}", child.wait().unwrap());
             }
         }
-        Daemon { child, errors, banner }
+        Daemon { child, lines, errors, banner }
     }
 }
 
@@ -99,6 +100,14 @@ impl Daemon {
     pub(crate) fn signal(&self, name: &str) {
         let sent = Command::new("kill").args(["-s", name, &self.pid().to_string()]).status();
         assert!(sent.unwrap().success());
+    }
+
+    /// Waits for the end: all that it printed on either output behind the first lines.
+    pub(crate) fn rest(mut self) -> String {
+        let mut printed = String::new();
+        self.lines.read_to_string(&mut printed).unwrap();
+        self.errors.read_to_string(&mut printed).unwrap();
+        printed
     }
 
     /// Waits for the end: how it ended and what it said on standard error.

@@ -8,7 +8,12 @@ use std::thread;
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio::sync::oneshot;
-use varve_access_admin::{LimitsConfig, ListenAddress, Listener, MemoryBackend, serve};
+use varve_access_admin::{
+    Callers, LimitsConfig, ListenAddress, Listener, MemoryBackend, Token, serve,
+};
+
+/// Bytes of the token that callers by TCP show.
+const TOKEN: [u8; 32] = [3; 32];
 
 /// What a run of the binary left.
 pub(crate) struct Run {
@@ -74,6 +79,7 @@ impl Api {
     pub(crate) fn over(backend: MemoryBackend) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let socket = dir.path().join("admin.sock");
+        std::fs::write(dir.path().join("admin.token"), Token::of(TOKEN).text()).unwrap();
         let (stop, stopped) = oneshot::channel();
         let (started, start) = mpsc::channel();
         let thread = thread::spawn(move || {
@@ -85,8 +91,9 @@ impl Api {
                 let stop = async {
                     let _ = stopped.await;
                 };
-                serve(vec![unix, tcp], None, Arc::new(backend), LimitsConfig::default(), stop)
-                    .await;
+                let token = Some(Arc::new(Token::of(TOKEN)));
+                let callers = Callers { listeners: vec![unix, tcp], accepted: None, token };
+                serve(callers, Arc::new(backend), LimitsConfig::default(), stop).await;
             });
         });
         let tcp = start.recv().unwrap();
@@ -98,6 +105,11 @@ impl Api {
         let mut all = vec!["--data", self.dir.path().to_str().unwrap()];
         all.extend(arguments);
         varve(&all)
+    }
+
+    /// Path of the file with the token for callers by TCP.
+    pub(crate) fn token(&self) -> PathBuf {
+        self.dir.path().join("admin.token")
     }
 
     /// `IP:PORT` of the API.

@@ -4,6 +4,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
 
 use crate::daemon::Home;
 use crate::rig::{varve, varve_in};
@@ -16,9 +17,7 @@ fn a_first_start_makes_a_pool_and_says_where_it_serves() {
     assert!(banner.contains("(2 shards, 256 MiB)"), "{banner}");
     assert!(banner.contains("NBD    unix:nbd.sock\n"), "{banner}");
     assert!(banner.contains("admin  unix:varve-data/admin.sock\n"), "{banner}");
-    let mode =
-        fs::metadata(home.path().join("varve-data/admin.sock")).unwrap().permissions().mode();
-    assert_eq!(mode & 0o777, 0o600);
+    assert_eq!(mode(&home.path().join("varve-data/admin.sock")), 0o600);
     assert_eq!(home.varve(&["volume", "create", "v", "--size", "1GiB"]).code, 0);
     let pool = home.varve(&["pool", "show", "--json"]).json();
     assert_eq!((&pool["shards"], &pool["size_bytes"]), (&2.into(), &(256 << 20).into()));
@@ -28,6 +27,45 @@ fn a_first_start_makes_a_pool_and_says_where_it_serves() {
         (&status["volumes"], &status["memory"]["budget_bytes"]),
         (&1.into(), &(128 << 20).into())
     );
+}
+
+fn mode(path: &Path) -> u32 {
+    fs::metadata(path).unwrap().permissions().mode() & 0o777
+}
+
+#[test]
+fn the_files_of_a_drive_are_their_owners_only() {
+    let home = Home::new();
+    drop(home.serve(&[]));
+    let drive = home.path().join("drive");
+    assert_eq!(mode(&drive), 0o700);
+    let files = || fs::read_dir(&drive).unwrap().map(|entry| entry.unwrap().path());
+    assert_eq!(files().count(), 4, "meta, segments and two lanes");
+    for file in files() {
+        assert_eq!(mode(&file), 0o600, "{}", file.display());
+        // As earlier versions left them.
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
+    }
+    let mut daemon = home.serve(&[]);
+    assert!(daemon.says("other users could open").contains("was=\"0644\""));
+    for file in files() {
+        assert_eq!(mode(&file), 0o600, "{}", file.display());
+    }
+}
+
+#[test]
+fn the_owners_key_is_in_a_file_and_not_printed() {
+    let home = Home::new();
+    let daemon = home.serve(&["--s3", "127.0.0.1:0"]);
+    let path = home.path().join("varve-data/owner.key");
+    assert_eq!(mode(&path), 0o600);
+    let text = fs::read_to_string(&path).unwrap();
+    let secret = text.lines().find_map(|line| line.strip_prefix("aws_secret_access_key = "));
+    let secret = secret.unwrap().to_owned();
+    daemon.signal("TERM");
+    let printed = daemon.rest();
+    assert!(printed.contains("key of `owner`: varve-data/owner.key"), "{printed}");
+    assert!(!printed.contains(&secret), "{printed}");
 }
 
 #[test]
@@ -94,7 +132,13 @@ fn the_admin_api_listens_on_tcp_when_told_to() {
     let daemon = home.serve(&["--admin", "127.0.0.1:0"]);
     let admin = daemon.banner().lines().find(|line| line.contains("admin")).unwrap();
     let address = admin.rsplit(", ").next().unwrap();
-    assert!(varve(&["status", "--addr", address]).ok().contains("serving"));
+    let said = varve(&["status", "--addr", address]).refused(1);
+    assert!(said.contains("lacks the token"), "{said}");
+    let token = home.path().join("varve-data/admin.token");
+    assert_eq!(mode(&token), 0o600);
+    let token = token.to_str().unwrap();
+    let shown = ["status", "--addr", address, "--token-file", token];
+    assert!(varve(&shown).ok().contains("serving"));
     let said = home.varve(&["serve", "--admin", "0.0.0.0:1"]).refused(2);
     assert!(said.contains("admin listener 0.0.0.0:1 is open"), "{said}");
 }

@@ -33,10 +33,29 @@ fn a_listing_longer_than_a_page_is_whole() {
 fn the_daemon_is_found_by_either_address() {
     let api = Api::start();
     let socket = format!("unix:{}", api.socket().display());
-    for address in [socket.as_str(), api.tcp()] {
-        let table = varve(&["volume", "list", "--addr", address]).ok();
+    let token = api.token();
+    let token = ["--token-file", token.to_str().unwrap()];
+    for (address, shown) in [(socket.as_str(), &[][..]), (api.tcp(), &token[..])] {
+        let list = ["volume", "list", "--addr", address];
+        let table = varve(&[&list[..], shown].concat()).ok();
         assert!(table.contains("busy"), "{table}");
     }
+}
+
+#[test]
+fn a_daemon_at_a_tcp_address_wants_its_token() {
+    let api = Api::start();
+    let list = ["volume", "list", "--addr", api.tcp()];
+    let said = varve(&list).refused(1);
+    assert!(said.contains("the request lacks the token"), "{said}");
+    assert!(said.contains("--token-file or VARVE_TOKEN_FILE"), "{said}");
+    let said = varve(&[&list[..], &["--token-file", "/nonexistent"]].concat()).refused(2);
+    assert!(said.contains("read the token file /nonexistent"), "{said}");
+    let other = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(other.path(), "x".repeat(40)).unwrap();
+    let other = ["--token-file", other.path().to_str().unwrap()];
+    let said = varve(&[&list[..], &other].concat()).refused(1);
+    assert!(said.contains("this is not the token"), "{said}");
 }
 
 #[test]

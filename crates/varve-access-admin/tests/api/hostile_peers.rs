@@ -3,10 +3,10 @@
 
 use std::os::unix::fs::PermissionsExt;
 
-use crate::peer::{Server, status_of};
+use crate::peer::{Server, TOKEN, status_of};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
-use varve_access_admin::{LimitsConfig, ListenAddress, Listener, MemoryBackend};
+use varve_access_admin::{LimitsConfig, ListenAddress, Listener, MemoryBackend, Token};
 
 async fn server(limits: LimitsConfig) -> Server {
     Server::start(MemoryBackend::default(), limits).await
@@ -75,13 +75,34 @@ async fn bytes_that_are_not_http_are_refused() {
 #[tokio::test]
 async fn a_web_page_of_another_site_cannot_call() {
     let server = server(LimitsConfig::default()).await;
-    let foreign = "GET /v1/status HTTP/1.1\r\nhost: evil.example\r\n\r\n";
-    assert_eq!(status_of(&server.exchange_tcp(foreign).await), 403);
-    let own = format!("GET /v1/status HTTP/1.1\r\nhost: {}\r\n\r\n", server.tcp);
+    let shown = format!("authorization: {}\r\n", Token::of(TOKEN).header());
+    let foreign = format!("GET /v1/status HTTP/1.1\r\nhost: evil.example\r\n{shown}\r\n");
+    assert_eq!(status_of(&server.exchange_tcp(&foreign).await), 403);
+    let own = format!("GET /v1/status HTTP/1.1\r\nhost: {}\r\n{shown}\r\n", server.tcp);
     assert_eq!(status_of(&server.exchange_tcp(&own).await), 200);
-    let form = "POST /v1/volumes HTTP/1.1\r\nhost: localhost\r\ncontent-type: text/plain\r\n\
-                content-length: 2\r\n\r\n{}";
-    assert_eq!(status_of(&server.exchange_tcp(form).await), 400);
+    let form = format!(
+        "POST /v1/volumes HTTP/1.1\r\nhost: localhost\r\n{shown}content-type: text/plain\r\n\
+         content-length: 2\r\n\r\n{{}}"
+    );
+    assert_eq!(status_of(&server.exchange_tcp(&form).await), 400);
+}
+
+#[tokio::test]
+async fn whoever_comes_by_tcp_shows_the_token() {
+    let server = server(LimitsConfig::default()).await;
+    let wrong = Token::of([4; 32]).header();
+    for shown in ["", "authorization: Basic x\r\n", &format!("authorization: {wrong}\r\n")] {
+        // What web pages of other sites can send, a check and a deletion among it.
+        for line in ["GET /v1/status", "GET /metrics", "POST /v1/check", "DELETE /v1/volumes/v"] {
+            let request =
+                format!("{line} HTTP/1.1\r\nhost: {}\r\n{shown}content-length: 0\r\n\r\n", server.tcp);
+            let answer = server.exchange_tcp(&request).await;
+            assert_eq!(status_of(&answer), 401, "{line}: {answer}");
+            assert!(answer.contains("www-authenticate: Bearer\r\n"), "{answer}");
+        }
+    }
+    let (status, check) = server.call("GET", "/v1/check", None).await;
+    assert_eq!((status, &check["state"]), (200, &"idle".into()), "no check was started");
 }
 
 #[tokio::test]

@@ -8,7 +8,12 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::oneshot;
 use varve_access_admin::v1::bulk;
-use varve_access_admin::{AdminBackend, LimitsConfig, ListenAddress, Listener, serve};
+use varve_access_admin::{
+    AdminBackend, Callers, LimitsConfig, ListenAddress, Listener, Token, serve,
+};
+
+/// Bytes of the token that callers by TCP show.
+pub(crate) const TOKEN: [u8; 32] = [3; 32];
 
 /// A server on a unix socket and on TCP, stopped by dropping it.
 pub(crate) struct Server {
@@ -29,7 +34,9 @@ impl Server {
         let stopped = async {
             let _ = stopped.await;
         };
-        tokio::spawn(serve(vec![unix, tcp], None, Arc::new(backend), limits, stopped));
+        let token = Some(Arc::new(Token::of(TOKEN)));
+        let callers = Callers { listeners: vec![unix, tcp], accepted: None, token };
+        tokio::spawn(serve(callers, Arc::new(backend), limits, stopped));
         Self { socket, tcp: tcp_address, _stop: stop, _dir: dir }
     }
 

@@ -23,11 +23,12 @@ use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
-use varve_access_admin::ListenAddress;
+use varve_access_admin::{ListenAddress, Token};
 use varve_access_nbd::{TlsConfig, TlsMode};
 use varve_membership::link::FrontEnd;
 use varve_types::CellId;
 
+use self::admin::Guard;
 use self::cells::CellsOfAdmin;
 use self::sockets::ClientListener;
 pub(crate) use self::sockets::{FrontSockets, S3Socket};
@@ -75,6 +76,8 @@ struct Reception {
     names: Option<Names>,
     /// Places for clients of NBD that are carried.
     carried: Semaphore,
+    /// What callers of the admin API by TCP show.
+    token: Option<Arc<Token>>,
 }
 
 impl Front {
@@ -86,7 +89,8 @@ impl Front {
         names: Option<Names>,
     ) -> Result<Self> {
         let carried = Semaphore::new(CARRIED_MAX);
-        let reception = Arc::new(Reception { ways: door.ways(), tls, names, carried });
+        let token = sockets.token.clone();
+        let reception = Arc::new(Reception { ways: door.ways(), tls, names, carried, token });
         let threads = reception.ways.threads().clone();
         let entered = threads.enter();
         let listeners = sockets.listeners();
@@ -152,8 +156,8 @@ impl Reception {
         match front_end {
             FrontEnd::Export => self.receive_nbd(client, place).await,
             FrontEnd::Admin if self.names.is_some() => {
-                let (cells, address) = (Arc::new(CellsOfAdmin(self)), client.address());
-                admin::route(cells, client.into_stream(), address).await;
+                let guard = client.address().map(|_| Guard { token: self.token.clone() });
+                admin::route(Arc::new(CellsOfAdmin(self)), client.into_stream(), guard).await;
             }
             FrontEnd::S3 | FrontEnd::Admin => {
                 self.receive_whole(front_end, CellId::FIRST, client).await;

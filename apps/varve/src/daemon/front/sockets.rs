@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use tokio::net::{TcpListener, UnixListener};
-use varve_access_admin::ListenAddress;
+use varve_access_admin::{ListenAddress, Token};
 use varve_access_nbd::StdListener;
 use varve_membership::link::FrontEnd;
 
@@ -21,6 +21,8 @@ pub(crate) struct FrontSockets {
     pub(crate) s3: Arc<S3Socket>,
     /// The admin API's.
     pub(crate) admin: Vec<varve_access_admin::Listener>,
+    /// What its callers by TCP show.
+    pub(crate) token: Option<Arc<Token>>,
 }
 
 /// That of S3.
@@ -38,6 +40,7 @@ impl FrontSockets {
     pub(crate) fn bind(
         settings: &Settings,
         admin: Vec<varve_access_admin::Listener>,
+        token: Option<Arc<Token>>,
     ) -> Result<Self> {
         let nbd = nbd_sockets(&settings.nbd_addresses(), settings.nbd_listen.is_empty());
         let nbd = nbd.map_err(|error| unable_to_listen(&error))?;
@@ -52,7 +55,7 @@ impl FrontSockets {
                 S3Socket::Failed(failure)
             }),
         };
-        Ok(Self { nbd, s3: Arc::new(s3), admin })
+        Ok(Self { nbd, s3: Arc::new(s3), admin, token })
     }
 
     /// Where clients of NBD connect.

@@ -22,7 +22,6 @@ mod together;
 use std::convert::Infallible;
 use std::future::Future;
 use std::io;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -33,7 +32,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::timeout;
-use varve_access_admin::{Error, LimitsConfig, check_host};
+use varve_access_admin::{Error, LimitsConfig, Token, check_caller};
 use varve_types::CellId;
 
 use self::reply::Reply;
@@ -64,16 +63,23 @@ pub(crate) trait Cells: Send + Sync + 'static {
     ) -> impl Future<Output = Result<Option<CellId>, String>> + Send;
 }
 
-/// Serves the one request of a client's connection; `address` is where it comes from, if that is a network.
+/// What a caller from a network has to show.
+#[derive(Clone)]
+pub(crate) struct Guard {
+    /// None: it cannot be shown.
+    pub(crate) token: Option<Arc<Token>>,
+}
+
+/// Serves the one request of a client's connection, behind the guard if it comes from a network.
 pub(crate) async fn route<C: Cells>(
     cells: Arc<C>,
     client: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    address: Option<SocketAddr>,
+    guard: Option<Guard>,
 ) {
     let limits = LimitsConfig::default();
     let service = service_fn(move |request| {
-        let cells = Arc::clone(&cells);
-        async move { Ok::<_, Infallible>(answer(&*cells, request, address.is_some()).await) }
+        let (cells, guard) = (Arc::clone(&cells), guard.clone());
+        async move { Ok::<_, Infallible>(answer(&*cells, request, guard.as_ref()).await) }
     });
     let mut http = http1::Builder::new();
     http.keep_alive(false)
@@ -87,10 +93,14 @@ pub(crate) async fn route<C: Cells>(
     }
 }
 
-async fn answer<C: Cells>(cells: &C, request: Request<Incoming>, is_of_network: bool) -> Reply {
+async fn answer<C: Cells>(
+    cells: &C,
+    request: Request<Incoming>,
+    guard: Option<&Guard>,
+) -> Reply {
     let answered = async {
-        if is_of_network {
-            check_host(request.headers())?;
+        if let Some(Guard { token }) = guard {
+            check_caller(request.headers(), token.as_deref())?;
         }
         let asked = Asked::read(request).await?;
         match Target::of(&asked) {

@@ -14,10 +14,10 @@ use std::sync::{Arc, Mutex};
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 use tokio::sync::mpsc;
-use varve_access_admin::{AdminBackend, LimitsConfig, MemoryBackend, serve};
+use varve_access_admin::{AdminBackend, Callers, LimitsConfig, MemoryBackend, serve};
 use varve_types::CellId;
 
-use super::{BoxedStream, Cells, route};
+use super::{BoxedStream, Cells, Guard, route};
 
 /// How a cell meets those who connect.
 enum Conduct {
@@ -50,7 +50,8 @@ impl Fake {
             let backend = Arc::new(backend);
             let (api, accepted) = mpsc::channel(16);
             let served = Arc::clone(&backend) as Arc<dyn AdminBackend>;
-            tokio::spawn(serve(Vec::new(), Some(accepted), served, limits, std::future::pending()));
+            let callers = Callers { accepted: Some(accepted), ..Callers::default() };
+            tokio::spawn(serve(callers, served, limits, std::future::pending()));
             let (conduct, connections) = (Mutex::new(Conduct::Serves), AtomicUsize::new(0));
             Cell { backend, api, conduct, connections }
         };
@@ -77,10 +78,9 @@ impl Fake {
     }
 
     /// Sends bytes as a client does, and reads to the end.
-    async fn exchange(self: &Arc<Self>, request: &str, address: Option<&str>) -> String {
+    async fn exchange(self: &Arc<Self>, request: &str, guard: Option<Guard>) -> String {
         let (mut client, server) = duplex(64 << 10);
-        let address = address.map(|address| address.parse().unwrap());
-        let routed = tokio::spawn(route(Arc::clone(self), server, address));
+        let routed = tokio::spawn(route(Arc::clone(self), server, guard));
         client.write_all(request.as_bytes()).await.unwrap();
         let mut answer = String::new();
         client.read_to_string(&mut answer).await.unwrap();

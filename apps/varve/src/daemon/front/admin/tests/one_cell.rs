@@ -131,9 +131,16 @@ async fn users_and_buckets_are_the_first_cells() {
 async fn requests_stay_within_what_one_cell_takes() {
     let fake = three().await;
     let foreign = "GET /v1/status HTTP/1.1\r\nhost: evil.example\r\n\r\n";
-    let answer = fake.exchange(foreign, Some("127.0.0.1:9")).await;
+    let token = Token::of([1; 32]);
+    let guard = || Some(Guard { token: Some(Arc::new(token.clone())) });
+    let answer = fake.exchange(foreign, guard()).await;
     assert!(status_of(&answer) == 403 && answer.contains("evil.example"), "{answer}");
     assert_eq!(status_of(&fake.exchange(foreign, None).await), 200);
+    let local = "GET /v1/status HTTP/1.1\r\nhost: localhost\r\n";
+    assert_eq!(status_of(&fake.exchange(&format!("{local}\r\n"), guard()).await), 401);
+    let shown = format!("{local}authorization: {}\r\n\r\n", token.header());
+    assert_eq!(status_of(&fake.exchange(&shown, guard()).await), 200);
+    assert_eq!(status_of(&fake.exchange(&shown, Some(Guard { token: None })).await), 401);
     let (status, refused) =
         fake.call("POST", "/v1/volumes", Some(json!({"name": "x".repeat(70 << 10)}))).await;
     assert_eq!((status, &refused["kind"]), (400, &json!("invalid")));
