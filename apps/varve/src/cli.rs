@@ -41,7 +41,7 @@ pub(crate) struct Global {
     pub(crate) addr: Option<ListenAddress>,
 
     /// File with the token of an admin API at IP:PORT: admin.token in the data directory of its daemon
-    #[arg(long, global = true, value_name = "FILE", env = "VARVE_TOKEN_FILE")]
+    #[arg(long, global = true, value_name = "FILE", env = "VARVE_TOKEN_FILE", hide = true)]
     pub(crate) token_file: Option<PathBuf>,
 }
 

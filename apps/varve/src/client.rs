@@ -14,8 +14,8 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
-use varve_access_admin::{ListenAddress, Token};
 use varve_access_admin::v1::{ErrorBody, bulk};
+use varve_access_admin::{ListenAddress, Token};
 
 use crate::failure::{Failure, Result};
 

@@ -320,6 +320,7 @@ impl MemoryBackend {
             ]),
             memory: MemoryStatus { budget_bytes: 512 << 20, used_bytes: 100 << 20 },
             shards: vec![shard(0), shard(1)],
+            troubles: Vec::new(),
             cells: Vec::new(),
             missing_cells: Vec::new(),
         }

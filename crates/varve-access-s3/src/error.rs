@@ -30,6 +30,17 @@ pub enum Error {
         /// What cannot be opened.
         what: String,
     },
+    /// Users exist, and the key that their secrets are sealed with is neither in the pool nor in the file.
+    #[error(
+        "the sealing key is lost: {}, and users exist",
+        if *is_other { format!("{} holds another one", path.display()) } else { format!("there is no {}", path.display()) }
+    )]
+    KeyLost {
+        /// The file.
+        path: std::path::PathBuf,
+        /// Whether it holds another key.
+        is_other: bool,
+    },
     /// No such user or access key.
     #[error("no {what} `{name}`")]
     NotFound {
@@ -75,7 +86,7 @@ impl Error {
         match self {
             Self::Store(error) => error.kind(),
             Self::File { .. } => ErrorKind::Internal,
-            Self::Key { .. } => ErrorKind::Corrupt,
+            Self::Key { .. } | Self::KeyLost { .. } => ErrorKind::Corrupt,
             Self::NotFound { .. } => ErrorKind::NotFound,
             Self::Exists { .. } => ErrorKind::Exists,
             Self::OwnsBuckets { .. } | Self::Conflict { .. } => ErrorKind::Conflict,

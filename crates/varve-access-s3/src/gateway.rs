@@ -12,8 +12,8 @@ use crate::bucket_view::{BucketView, BucketViews};
 use crate::error::{Result, of_store};
 use crate::figures::{Figures, GatewayFigures};
 use crate::md5_queue::Md5Queue;
-use crate::owner;
 use crate::moving::{Noting, StagedBodies, check_here};
+use crate::owner;
 use crate::seal::MasterKey;
 use crate::users::{NewKey, Users};
 

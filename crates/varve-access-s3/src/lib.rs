@@ -40,6 +40,7 @@ mod query;
 mod receive;
 mod repair;
 mod seal;
+mod sealing;
 mod server;
 mod service;
 mod signed;
@@ -57,6 +58,7 @@ pub use moving::{
     StoredPart, StoredSettings, StoredUsers, VersionQuery, WITH_BUCKET,
 };
 pub use seal::MasterKey;
+pub use sealing::{KeyPlace, new_key, read_key, write_key};
 pub use server::{Client, Clients, Tls};
 pub use users::{KeyInfo, NewKey, Users};
 pub use varve_object::{

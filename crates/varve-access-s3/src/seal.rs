@@ -1,17 +1,13 @@
-//! The key file, and what is sealed with its key: secrets of access keys and the keys that objects are encrypted with.
+//! The sealing key, and what is sealed with it: secrets of access keys and the keys that objects are encrypted with.
 //!
 //! Sealed bytes are a nonce of 12 random bytes, then AES-256-GCM of the contents; the context in which they were sealed is authenticated
 //! with them, so that what was sealed for one purpose does not open for another.
 
-use std::io::{Read, Write};
+use std::io::Write;
 use std::path::Path;
 
-use base64::Engine;
-use base64::prelude::BASE64_STANDARD;
 use ring::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use ring::rand::{SecureRandom, SystemRandom};
-
-use crate::error::{Error, Result};
 
 /// Length of keys, in bytes.
 pub(crate) const KEY_LEN: usize = 32;
@@ -29,31 +25,6 @@ impl std::fmt::Debug for MasterKey {
 }
 
 impl MasterKey {
-    /// Reads the key from a file, which is made, readable by its owner only, when there is none. The file holds the key in base64.
-    ///
-    /// # Errors
-    /// `File`, or `Key` when the file holds something else.
-    pub fn load(path: &Path) -> Result<Self> {
-        let failed =
-            |what: &str, source| Error::File { what: format!("{what} {}", path.display()), source };
-        let mut text = String::new();
-        match std::fs::File::open(path) {
-            Ok(file) => file
-                .take(4096)
-                .read_to_string(&mut text)
-                .map_err(|source| failed("read key file", source))?,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                text = BASE64_STANDARD.encode(random::<KEY_LEN>());
-                create(path, &text).map_err(|source| failed("write key file", source))?;
-                text.len()
-            }
-            Err(error) => return Err(failed("open key file", error)),
-        };
-        let bytes =
-            BASE64_STANDARD.decode(text.trim()).ok().and_then(|bytes| bytes.try_into().ok());
-        Ok(Self::of(bytes.ok_or_else(|| Error::Key { what: path.display().to_string() })?))
-    }
-
     /// The key of these bytes.
     pub fn of(bytes: [u8; KEY_LEN]) -> Self {
         Self { key: aead(&bytes), bytes }
@@ -147,17 +118,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_file_is_made_once_and_private() {
-        use std::os::unix::fs::PermissionsExt;
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("s3.key");
-        let sealed = MasterKey::load(&path).unwrap().seal("a", b"secret");
-        let again = MasterKey::load(&path).unwrap();
-        assert_eq!(again.open("a", &sealed).unwrap(), b"secret");
-        assert!(again.open("b", &sealed).is_none(), "another context");
+    fn what_is_sealed_opens_with_its_key_in_its_context() {
+        let sealed = MasterKey::of([7; 32]).seal("a", b"secret");
+        assert_eq!(MasterKey::of([7; 32]).open("a", &sealed).unwrap(), b"secret");
+        assert!(MasterKey::of([7; 32]).open("b", &sealed).is_none(), "another context");
         assert!(MasterKey::of([1; 32]).open("a", &sealed).is_none(), "another key");
-        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
-        std::fs::write(&path, "short").unwrap();
-        assert!(matches!(MasterKey::load(&path), Err(Error::Key { .. })));
     }
 }

@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     fn global(addr: Option<&str>) -> Global {
-        Global { data: None, addr: addr.map(|addr| addr.parse().unwrap()) }
+        Global { data: None, addr: addr.map(|addr| addr.parse().unwrap()), token_file: None }
     }
 
     #[test]

@@ -52,6 +52,9 @@ fn describe(status: &v1::Status) -> String {
     }
     let mut text = table::labelled(&facts);
     text.push_str(&fullness(&status.fill));
+    for trouble in &status.troubles {
+        let _ = writeln!(text, "{trouble}");
+    }
     text.push_str(&cells::without(&status.missing_cells));
     text.push_str(&cells::table(&status.cells));
     let mut rows: Vec<Vec<String>> = status.shards.iter().map(shard_row).collect();

@@ -124,7 +124,7 @@ pub(crate) struct TlsSettings {
 }
 
 /// The S3 gateway.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct S3Settings {
     /// Where it listens.
     pub(crate) listen: S3Listen,
@@ -132,6 +132,8 @@ pub(crate) struct S3Settings {
     pub(crate) certificate: Option<PathBuf>,
     /// Its private key, PEM.
     pub(crate) key: Option<PathBuf>,
+    /// Whether the key that secrets are sealed with is in the pool, too.
+    pub(crate) key_in_pool: bool,
     /// Buckets are websites under this name.
     pub(crate) website_domain: Option<String>,
 }
@@ -220,6 +222,18 @@ impl Default for Settings {
     }
 }
 
+impl Default for S3Settings {
+    fn default() -> Self {
+        Self {
+            listen: S3Listen::default(),
+            certificate: None,
+            key: None,
+            key_in_pool: true,
+            website_domain: None,
+        }
+    }
+}
+
 impl S3Settings {
     fn check(&self) -> Result<()> {
         if let S3Listen::At(address @ ListenAddress::Unix(_)) = &self.listen {
@@ -282,9 +296,7 @@ impl Settings {
             return Err(Failure::misuse(format!(
                 "admin listener {address} is open to other machines"
             ))
-            .hint(
-                "listen on 127.0.0.1 and forward from there: the admin API has no encryption",
-            ));
+            .hint("listen on 127.0.0.1 and forward from there: the admin API has no encryption"));
         }
         if self.tls.certificate.is_some() != self.tls.key.is_some() {
             return Err(Failure::misuse("TLS has only one of certificate and key")

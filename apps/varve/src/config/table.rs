@@ -298,7 +298,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
         form: Form::AddressOrNone,
         default: "\"127.0.0.1:9000\", or none where another process has that address",
         reason: "Serves buckets and objects by S3 on this address, or not at all. The first start creates a user who may do everything and \
-                 writes its key to DATA/owner.key. An address that is set here must be free; the default is given up with a warning if it is not.",
+                 writes its key to DATA/owner.key. Where the address is taken volumes are served without S3.",
         apply: |settings, value| {
             settings.s3.listen = value.addresses().pop().map_or(S3Listen::Off, S3Listen::At);
         },
@@ -318,6 +318,16 @@ pub(crate) const SETTINGS: &[Setting] = &[
         default: "none",
         reason: "The certificate's private key in PEM.",
         apply: |settings, value| settings.s3.key = Some(value.path()),
+    },
+    Setting {
+        key: "s3.key_in_pool",
+        flag: None,
+        form: Form::Switch,
+        default: "true",
+        reason: "Keeps the key that secrets of access keys and encrypted objects are sealed with in the pool, of which DATA/s3.key is a copy then, so that \
+                 drives alone are enough to serve everything. Whoever has the drives can open what is sealed. With false the file is the only place: keep \
+                 a copy of it.",
+        apply: |settings, value| settings.s3.key_in_pool = value.switch(),
     },
     Setting {
         key: "s3.website_domain",

@@ -116,9 +116,14 @@ impl<S: ShardStack> PoolBackend<S> {
         let nbd = self.nbd_addresses.iter().map(|address| listener("nbd", address.to_string()));
         let s3 =
             self.objects.gateway().into_iter().map(|s3| listener("s3", s3.address.to_string()));
+        let troubles: Vec<String> = self.objects.trouble().into_iter().collect();
         Ok(Status {
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            state: if serving { ServiceState::Serving } else { ServiceState::Degraded },
+            state: if serving && troubles.is_empty() {
+                ServiceState::Serving
+            } else {
+                ServiceState::Degraded
+            },
             pool_id: self.facts.id.clone(),
             uptime_ms: u64::try_from(self.serving_since.elapsed().as_millis()).unwrap_or(u64::MAX),
             volumes: self.volumes_seen.load(Ordering::Relaxed),
@@ -130,6 +135,7 @@ impl<S: ShardStack> PoolBackend<S> {
             nodes: self.facts.nodes.as_ref().map(Watcher::nodes),
             memory: MemoryStatus { budget_bytes: self.facts.memory_budget_bytes, used_bytes },
             shards: reports.into_iter().map(|report| report.status).collect(),
+            troubles,
             cells: Vec::new(),
             missing_cells: Vec::new(),
         })

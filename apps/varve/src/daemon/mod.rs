@@ -30,6 +30,7 @@ mod rados_pools;
 mod remembered;
 mod s3;
 mod s3_figures;
+pub(crate) mod sealing_key;
 mod served_cell;
 mod shard_thread;
 mod signals;

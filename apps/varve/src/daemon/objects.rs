@@ -31,6 +31,8 @@ pub(crate) enum Objects {
         why: String,
         /// What to do.
         hint: Option<String>,
+        /// Whether it was asked for.
+        is_trouble: bool,
     },
     /// S3 is served.
     On(GatewayAdmin),
@@ -45,12 +47,23 @@ impl Objects {
         }
     }
 
+    /// What is wrong with it, for the status.
+    pub(crate) fn trouble(&self) -> Option<String> {
+        match self {
+            Self::Failed { why, hint, is_trouble: true } => {
+                let hint = hint.as_ref().map_or_else(String::new, |hint| format!("; try: {hint}"));
+                Some(format!("S3 is not served: {why}{hint}"))
+            }
+            _ => None,
+        }
+    }
+
     /// What the admin API asks, or why it cannot.
     pub(crate) fn backend(&self) -> Result<&dyn ObjectBackend> {
         match self {
             Self::On(gateway) => Ok(gateway),
             Self::Off => Err(Error::NoS3),
-            Self::Failed { why, hint } => Err(Error::Backend {
+            Self::Failed { why, hint, .. } => Err(Error::Backend {
                 kind: ErrorKind::Unavailable,
                 message: format!("S3 is not served: {why}"),
                 hint: hint.clone(),

@@ -1,7 +1,7 @@
 //! The S3 gateway: threads of its own, which reach the shards as the shards reach each other.
 //!
 //! G1: it ends, with all its requests answered or cut off, before the shards close.
-//! G2: what was not asked for ends nothing: where the default address is taken, or the store cannot be opened, volumes are served without it.
+//! G2: whatever is wrong with it keeps no volume from being served: it is told in the log, at the start, and in the status.
 
 use std::io::Write;
 use std::net::SocketAddr;
@@ -14,9 +14,9 @@ use tokio::runtime::Runtime;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 use varve_access_admin::ListenAddress;
-use varve_access_s3::{Clients, Gateway, MasterKey, Options, Tls};
+use varve_access_s3::{Clients, Gateway, KeyPlace, Options, Tls};
 use varve_dispatch::{Placement, PoolLinks};
-use varve_object::{EngineOptions, EngineStore};
+use varve_object::{EngineOptions, EngineStore, ObjectStore};
 use varve_types::Reduction;
 
 use crate::config::{S3Listen, Settings};
@@ -26,7 +26,9 @@ use crate::daemon::objects::{GatewayAdmin, Objects};
 use crate::failure::{Failure, Result};
 
 /// File of the data directory with the key that secrets are sealed with.
-const KEY_FILE: &str = "s3.key";
+pub(super) const KEY_FILE: &str = "s3.key";
+/// What to do where the key is lost.
+const KEY_LOST: &str = "stop the daemon, bring the key back with `varve pool keys import FILE`, or give up all access keys and encrypted objects with `varve pool keys renew`";
 /// Bytes of dropped buffers kept for a thread that moves bodies.
 const SPARE_BYTES: usize = 4 << 20;
 /// File of the data directory that the first user's access key is handed over in: never standard output, which a service manager keeps.
@@ -44,8 +46,8 @@ const THREADS_MAX: usize = 16;
 pub(crate) enum S3 {
     /// Nobody wants it.
     Off,
-    /// It could not be served (G2).
-    Failed(Failure),
+    /// It could not be served (G2); what the default address is taken by is no trouble of the daemon.
+    Failed { failure: Failure, is_trouble: bool },
     /// It is served.
     On(Serving),
 }
@@ -64,12 +66,10 @@ pub(crate) struct Serving {
 }
 
 /// Where clients connect.
-#[derive(Clone, Copy)]
-enum Socket {
-    /// To one of the gateway, there.
-    Own(SocketAddr),
-    /// To one of this node, which hands its clients, and those of others, on.
-    OfNode(SocketAddr),
+struct Socket {
+    address: SocketAddr,
+    /// That of the gateway; none: it is the node's, which hands its clients, and those of others, on.
+    own: Option<std::net::TcpListener>,
 }
 
 impl S3 {
@@ -80,24 +80,46 @@ impl S3 {
         settings: &Settings,
         node: Option<&S3Socket>,
         links: Option<(PoolLinks, Placement)>,
-    ) -> Result<Self> {
-        let Some(links) = links else { return Ok(Self::Off) };
-        match node {
-            None => Self::chosen(&settings.s3.asked(), |address| {
-                Serving::start(settings, Socket::Own(address), links)
-            }),
-            Some(S3Socket::Off) => Ok(Self::Off),
-            Some(S3Socket::Failed(failure)) => Ok(Self::Failed(failure.clone())),
-            Some(S3Socket::At(_, address)) => {
-                Serving::start(settings, Socket::OfNode(*address), links).map(Self::On)
+    ) -> Self {
+        let Some(links) = links else { return Self::Off };
+        let bound;
+        let socket = match node {
+            Some(socket) => socket,
+            None => {
+                bound = S3Socket::bind(settings);
+                &bound
+            }
+        };
+        let started = match socket {
+            S3Socket::Off => return Self::Off,
+            S3Socket::Failed { failure, is_asked } => {
+                return Self::Failed { failure: failure.clone(), is_trouble: *is_asked };
+            }
+            S3Socket::At(_, address) if node.is_some() => {
+                Serving::start(settings, Socket { address: *address, own: None }, links)
+            }
+            S3Socket::At(listener, address) => listener
+                .try_clone()
+                .map_err(|error| Failure::new(format!("S3: {error}")))
+                .and_then(|own| {
+                    Serving::start(settings, Socket { address: *address, own: Some(own) }, links)
+                }),
+        };
+        match started {
+            Ok(serving) => Self::On(serving),
+            Err(failure) => {
+                let advice = failure.advice();
+                tracing::error!(why = failure.what(), advice, "S3 is not served");
+                Self::Failed { failure, is_trouble: true }
             }
         }
     }
 
     /// Looks whether a node that stands by could serve the objects of the pool once it is its turn: without the key that their users' secrets
-    /// are sealed with it could not, and would end then.
+    /// are sealed with it could not.
     pub(crate) fn check_key(settings: &Settings) -> Result<()> {
-        if settings.s3.asked() == S3Listen::Off || settings.data.join(KEY_FILE).exists() {
+        let is_wanted = settings.s3.asked() != S3Listen::Off;
+        if !is_wanted || settings.s3.key_in_pool || settings.data.join(KEY_FILE).exists() {
             return Ok(());
         }
         let what = format!("S3: {} has no {KEY_FILE}", settings.data.display());
@@ -108,28 +130,7 @@ impl S3 {
     pub(crate) fn taker(&self) -> Option<mpsc::Sender<S3Client>> {
         match self {
             Self::On(serving) => serving.taker.clone(),
-            Self::Off | Self::Failed(_) => None,
-        }
-    }
-
-    /// G2.
-    fn chosen(
-        listen: &S3Listen,
-        start: impl FnOnce(SocketAddr) -> Result<Serving>,
-    ) -> Result<Self> {
-        match listen {
-            S3Listen::Off => Ok(Self::Off),
-            S3Listen::At(ListenAddress::Tcp(address)) => start(*address).map(Self::On),
-            S3Listen::At(address) => {
-                Err(Failure::misuse(format!("S3 listener {address} is no TCP address")))
-            }
-            S3Listen::Default => Ok(start(S3Listen::DEFAULT).map_or_else(
-                |failure| {
-                    tracing::warn!(why = failure.what(), "S3 is not served");
-                    Self::Failed(failure)
-                },
-                Self::On,
-            )),
+            Self::Off | Self::Failed { .. } => None,
         }
     }
 
@@ -137,9 +138,10 @@ impl S3 {
     pub(crate) fn objects(&self) -> Objects {
         match self {
             Self::Off => Objects::Off,
-            Self::Failed(failure) => Objects::Failed {
+            Self::Failed { failure, is_trouble } => Objects::Failed {
                 why: failure.what().to_owned(),
                 hint: failure.advice().map(str::to_owned),
+                is_trouble: *is_trouble,
             },
             Self::On(serving) => Objects::On(serving.admin()),
         }
@@ -149,7 +151,7 @@ impl S3 {
     pub(crate) fn print(&self) {
         let text = match self {
             Self::Off => return,
-            Self::Failed(failure) => {
+            Self::Failed { failure, .. } => {
                 let advice = failure.advice().map(|advice| format!("\n                {advice}"));
                 format!(
                     "\nS3:             not served: {}{}\n",
@@ -164,8 +166,13 @@ impl S3 {
     }
 }
 
+/// Where the sealing key is kept.
+pub(super) fn key_place(settings: &Settings) -> KeyPlace {
+    KeyPlace { file: settings.data.join(KEY_FILE), in_pool: settings.s3.key_in_pool }
+}
+
 impl Serving {
-    /// Listens and opens the store of objects.
+    /// Opens the store of objects.
     fn start(settings: &Settings, socket: Socket, links: (PoolLinks, Placement)) -> Result<Self> {
         let failed = |error: &dyn std::fmt::Display| Failure::new(format!("S3: {error}"));
         let threads = std::thread::available_parallelism().map_or(1, usize::from).min(THREADS_MAX);
@@ -183,23 +190,14 @@ impl Serving {
             _ => None,
         };
         let (stop, stopped) = watch::channel(false);
-        let is_of_node = matches!(socket, Socket::OfNode(_));
-        let (taker, accepted) = is_of_node.then(|| mpsc::channel(TAKEN_WAITING_MAX)).unzip();
+        let (taker, accepted) =
+            socket.own.is_none().then(|| mpsc::channel(TAKEN_WAITING_MAX)).unzip();
         let encrypted = tls.is_some();
-        let (address, opened, serving) = runtime.block_on(async {
-            let (listener, bound) = match socket {
-                Socket::OfNode(address) => (None, address),
-                Socket::Own(address) => {
-                    let bound = TcpListener::bind(address).await;
-                    let bound = bound.and_then(|listener| Ok((listener.local_addr()?, listener)));
-                    let (at, listener) = bound.map_err(|error| {
-                        failed(&format!("listen on {address}: {error}"))
-                            .hint("see whether another process holds the address, choose another with --s3, or none with --s3 none")
-                    })?;
-                    (Some(listener), at)
-                }
-            };
-            let key = MasterKey::load(&settings.data.join(KEY_FILE)).map_err(|error| failed(&error))?;
+        let Socket { address, own } = socket;
+        let (opened, serving) = runtime.block_on(async {
+            let listener =
+                own.map(|own| own.set_nonblocking(true).and_then(|()| TcpListener::from_std(own)));
+            let listener = listener.transpose().map_err(|error| failed(&error))?;
             let options = Options {
                 owner_key: Some(settings.data.join(OWNER_KEY_FILE)),
                 access_log: Some(settings.data.join(ACCESS_LOG_DIR)),
@@ -210,15 +208,22 @@ impl Serving {
                 reduction: Reduction::default(),
                 bodies_bytes_max: settings.object_bodies_bytes(),
             };
-            let store = EngineStore::open(links.0, links.1, objects).await.map_err(|error| failed(&error))?;
-            let opened = Gateway::open(Arc::new(store), key, options).await.map_err(|error| {
-                failed(&error).hint("the file s3.key of the data directory must be the one that was there when the keys were made")
+            let store = EngineStore::open(links.0, links.1, objects)
+                .await
+                .map_err(|error| failed(&error))?;
+            let store: Arc<dyn ObjectStore> = Arc::new(store);
+            let place = key_place(settings);
+            let key = place.load(&*store).await.map_err(|error| match error {
+                varve_access_s3::Error::KeyLost { .. } => failed(&error).hint(KEY_LOST),
+                _ => failed(&error),
             })?;
+            let opened =
+                Gateway::open(store, key, options).await.map_err(|error| failed(&error))?;
             let (lifecycle, front) = (opened.gateway.clone(), opened.gateway.clone());
             tokio::spawn(async move { lifecycle.run_lifecycle().await });
             let clients = Clients { listener, accepted };
             let serving = tokio::spawn(async move { front.serve(clients, tls, stopped).await });
-            Ok::<_, Failure>((bound, opened, serving))
+            Ok::<_, Failure>((opened, serving))
         })?;
         let gateway = opened.gateway;
         let owner_key = settings.data.join(OWNER_KEY_FILE);
@@ -278,6 +283,7 @@ mod tests {
     fn a_node_that_is_to_serve_s3_needs_the_key_of_the_pool() {
         let directory = tempfile::tempdir().unwrap();
         let mut settings = Settings { data: directory.path().to_owned(), ..Settings::default() };
+        settings.s3.key_in_pool = false;
         for listen in [S3Listen::Default, S3Listen::At("127.0.0.1:0".parse().unwrap())] {
             settings.s3.listen = listen;
             let failure = S3::check_key(&settings).err().unwrap();
@@ -286,28 +292,24 @@ mod tests {
         settings.s3.listen = S3Listen::Off;
         S3::check_key(&settings).unwrap();
         settings.s3.listen = S3Listen::Default;
+        settings.s3.key_in_pool = true;
+        S3::check_key(&settings).unwrap();
+        settings.s3.key_in_pool = false;
         std::fs::write(directory.path().join(KEY_FILE), "").unwrap();
         S3::check_key(&settings).unwrap();
     }
 
     #[test]
-    fn an_address_that_was_set_must_do_and_the_default_may_fail() {
+    fn a_taken_address_is_trouble_only_where_it_was_asked_for() {
         let held = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let taken = held.local_addr().unwrap();
-        let bind = |asked: SocketAddr| {
-            let refused = std::net::TcpListener::bind(taken).unwrap_err();
-            Err(Failure::new(format!("S3: listen on {asked}: {refused}")).hint("choose another"))
+        let mut settings = Settings::default();
+        settings.s3.listen = S3Listen::At(ListenAddress::Tcp(taken));
+        let S3Socket::Failed { failure, is_asked: true } = S3Socket::bind(&settings) else {
+            panic!("the address is taken")
         };
-        let at = S3Listen::At(ListenAddress::Tcp(taken));
-        let failure = S3::chosen(&at, bind).err().unwrap();
         assert!(failure.what().contains(&format!("listen on {taken}: Address already in use")));
-        let s3 = S3::chosen(&S3Listen::Default, bind).unwrap();
-        let Objects::Failed { why, hint } = s3.objects() else { panic!("it is served") };
-        assert!(why.starts_with("S3: listen on 127.0.0.1:9000: Address already in use"), "{why}");
-        assert_eq!(hint.as_deref(), Some("choose another"));
-        let off = S3::chosen(&S3Listen::Off, |_| panic!("nobody asked")).unwrap();
-        assert!(matches!(off.objects(), Objects::Off));
-        let socket = S3Listen::At("unix:s3.sock".parse().unwrap());
-        assert!(S3::chosen(&socket, |_| panic!("no TCP address")).is_err());
+        settings.s3.listen = S3Listen::Off;
+        assert!(matches!(S3Socket::bind(&settings), S3Socket::Off));
     }
 }

@@ -48,7 +48,7 @@ impl ServedCell {
         let open_ms = u64::try_from(begin.elapsed().as_millis()).unwrap_or(u64::MAX);
         tracing::info!(open_ms, pool = pool.summary(), "pool open");
         let s3 = if cell == CellId::FIRST {
-            S3::start(settings, s3, pool.object_links()?)?
+            S3::start(settings, s3, pool.object_links()?)
         } else {
             S3::Off
         };

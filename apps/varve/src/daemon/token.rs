@@ -28,9 +28,10 @@ pub(super) fn load(settings: &Settings) -> Result<Option<Arc<Token>>> {
         })?,
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             let token = Token::of(random_bytes()?);
-            replace_durably(&path, format!("{}\n", token.text()).as_bytes())
-                .map_err(|error| Failure::new(format!("write admin.token_file {shown}: {error}")))?;
-            tracing::warn!(path = %shown, "a token for the admin API was created: callers by TCP need it");
+            replace_durably(&path, format!("{}\n", token.text()).as_bytes()).map_err(|error| {
+                Failure::new(format!("write admin.token_file {shown}: {error}"))
+            })?;
+            tracing::info!(path = %shown, "a token for the admin API was created: callers by TCP need it");
             token
         }
         Err(error) => {

@@ -33,6 +33,7 @@ mod node_list;
 mod plan;
 mod pool_attach;
 mod pool_create;
+mod pool_keys;
 mod pool_migrate;
 mod pool_migrate_buckets;
 mod pool_migrate_lost;

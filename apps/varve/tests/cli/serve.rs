@@ -144,7 +144,7 @@ fn the_admin_api_listens_on_tcp_when_told_to() {
 }
 
 #[test]
-fn s3_is_served_where_it_is_wanted_and_a_taken_address_is_refused() {
+fn s3_is_served_where_it_is_wanted_and_a_taken_address_keeps_no_volume_away() {
     let home = Home::new();
     let daemon = home.serve(&[]);
     let said = home.varve(&["user", "list"]).refused(1);
@@ -152,9 +152,12 @@ fn s3_is_served_where_it_is_wanted_and_a_taken_address_is_refused() {
     drop(daemon);
     let held = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = held.local_addr().unwrap().to_string();
-    let said = home.varve(&["serve", "--nbd", "unix:nbd.sock", "--s3", &address]).refused(1);
-    let expected = format!("error: S3: listen on {address}: Address already in use");
-    assert!(said.contains(&expected) && said.contains("or none with --s3 none"), "{said}");
+    let mut daemon = home.serve(&["--s3", &address]);
+    let expected = format!("S3: listen on {address}: Address already in use");
+    assert!(daemon.says("S3 is not served").contains(&expected));
+    let text = home.varve(&["status"]).ok();
+    assert!(text.contains(&expected) && text.contains("degraded"), "{text}");
+    drop(daemon);
     let said = home.varve(&["serve", "--s3", "unix:s3.sock"]).refused(2);
     assert!(said.contains("S3 listener unix:s3.sock is no TCP address"), "{said}");
     assert!(!home.path().join("varve-data/s3.key").exists(), "nothing is made before it listens");

@@ -38,6 +38,9 @@ pub struct Status {
     pub nodes: Option<Vec<NodeStatus>>,
     /// The pool's shards, by number.
     pub shards: Vec<ShardStatus>,
+    /// What someone has to look after beside shards that do not serve, in words: S3 that cannot be served, drives that fail, operations that hang.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub troubles: Vec<String>,
     /// The pool's cells that answered, where it has several.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cells: Vec<CellStatus>,
@@ -136,7 +139,7 @@ pub enum FillLevel {
 pub enum ServiceState {
     /// Every shard serves.
     Serving,
-    /// At least one shard does not serve; it opens again by itself.
+    /// At least one shard does not serve, and opens again by itself, or there are other troubles.
     Degraded,
 }
 

@@ -94,8 +94,10 @@ async fn whoever_comes_by_tcp_shows_the_token() {
     for shown in ["", "authorization: Basic x\r\n", &format!("authorization: {wrong}\r\n")] {
         // What web pages of other sites can send, a check and a deletion among it.
         for line in ["GET /v1/status", "GET /metrics", "POST /v1/check", "DELETE /v1/volumes/v"] {
-            let request =
-                format!("{line} HTTP/1.1\r\nhost: {}\r\n{shown}content-length: 0\r\n\r\n", server.tcp);
+            let request = format!(
+                "{line} HTTP/1.1\r\nhost: {}\r\n{shown}content-length: 0\r\n\r\n",
+                server.tcp
+            );
             let answer = server.exchange_tcp(&request).await;
             assert_eq!(status_of(&answer), 401, "{line}: {answer}");
             assert!(answer.contains("www-authenticate: Bearer\r\n"), "{answer}");

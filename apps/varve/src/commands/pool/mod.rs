@@ -2,6 +2,7 @@
 
 mod attach;
 mod create;
+mod keys;
 mod migrate;
 mod rados_caps;
 mod show;
@@ -21,6 +22,8 @@ pub(crate) enum Pool {
     Attach(attach::Attach),
     RadosCaps(rados_caps::RadosCaps),
     Migrate(migrate::Migrate),
+    #[command(subcommand)]
+    Keys(keys::Keys),
     Show(show::Show),
 }
 
@@ -31,6 +34,7 @@ impl Pool {
             Self::Attach(command) => command.run(global),
             Self::RadosCaps(command) => command.run(),
             Self::Migrate(command) => command.run(global.client()),
+            Self::Keys(command) => command.run(global),
             Self::Show(command) => command.run(&global.client()),
         }
     }

@@ -29,8 +29,8 @@ pub(crate) struct FrontSockets {
 pub(crate) enum S3Socket {
     /// Nobody wants it.
     Off,
-    /// Nobody asked for it, and the default address is taken.
-    Failed(Failure),
+    /// It is not to be had; at the default address nobody asked for it.
+    Failed { failure: Failure, is_asked: bool },
     /// It is there.
     At(std::net::TcpListener, SocketAddr),
 }
@@ -44,17 +44,7 @@ impl FrontSockets {
     ) -> Result<Self> {
         let nbd = nbd_sockets(&settings.nbd_addresses(), settings.nbd_listen.is_empty());
         let nbd = nbd.map_err(|error| unable_to_listen(&error))?;
-        let s3 = match &settings.s3.asked() {
-            S3Listen::Off => S3Socket::Off,
-            S3Listen::At(ListenAddress::Tcp(address)) => listen_s3(*address)?,
-            S3Listen::At(address) => {
-                return Err(Failure::misuse(format!("S3 listener {address} is no TCP address")));
-            }
-            S3Listen::Default => listen_s3(S3Listen::DEFAULT).unwrap_or_else(|failure| {
-                tracing::warn!(why = failure.what(), "S3 is not served");
-                S3Socket::Failed(failure)
-            }),
-        };
+        let s3 = S3Socket::bind(settings);
         Ok(Self { nbd, s3: Arc::new(s3), admin, token })
     }
 
@@ -102,14 +92,31 @@ impl Drop for FrontSockets {
     }
 }
 
-fn listen_s3(address: SocketAddr) -> Result<S3Socket> {
-    let bound = std::net::TcpListener::bind(address);
-    let bound = bound.and_then(|socket| Ok((socket.local_addr()?, socket)));
-    let (at, socket) = bound.map_err(|error| {
-        Failure::new(format!("S3: listen on {address}: {error}"))
-            .hint("see whether another process holds the address, choose another with --s3, or none with --s3 none")
-    })?;
-    Ok(S3Socket::At(socket, at))
+impl S3Socket {
+    /// Listens where the settings say. What is wrong with it keeps no volume from being served, and is told in the log.
+    pub(crate) fn bind(settings: &Settings) -> Self {
+        let (address, is_asked) = match settings.s3.asked() {
+            S3Listen::Off => return Self::Off,
+            S3Listen::Default => (S3Listen::DEFAULT, false),
+            S3Listen::At(ListenAddress::Tcp(address)) => (address, true),
+            S3Listen::At(ListenAddress::Unix(_)) => unreachable!("the settings were checked"),
+        };
+        let bound = std::net::TcpListener::bind(address);
+        let bound = bound.and_then(|socket| Ok((socket.local_addr()?, socket)));
+        match bound {
+            Ok((at, socket)) => Self::At(socket, at),
+            Err(error) => {
+                let failure = Failure::new(format!("S3: listen on {address}: {error}"))
+                    .hint("see whether another process holds the address, choose another with --s3, or none with --s3 none");
+                if is_asked {
+                    tracing::error!(why = failure.what(), "S3 is not served");
+                } else {
+                    tracing::warn!(why = failure.what(), "S3 is not served");
+                }
+                Self::Failed { failure, is_asked }
+            }
+        }
+    }
 }
 
 /// Accepts clients.

@@ -93,11 +93,7 @@ pub(crate) async fn route<C: Cells>(
     }
 }
 
-async fn answer<C: Cells>(
-    cells: &C,
-    request: Request<Incoming>,
-    guard: Option<&Guard>,
-) -> Reply {
+async fn answer<C: Cells>(cells: &C, request: Request<Incoming>, guard: Option<&Guard>) -> Reply {
     let answered = async {
         if let Some(Guard { token }) = guard {
             check_caller(request.headers(), token.as_deref())?;

@@ -50,9 +50,19 @@ pub(super) fn status(all: Gathered<Status>) -> Status {
         standing_by: standing_by(&cells),
         nodes: nodes(&cells),
         shards: shards.collect(),
+        troubles: troubles(&cells),
         cells: in_cells.collect(),
         missing_cells: missing,
     }
+}
+
+/// Those of all cells, each with the cell that it is of.
+fn troubles(cells: &[(CellId, Status)]) -> Vec<String> {
+    let of_cell = |(cell, status): &(CellId, Status)| {
+        let cell = cell.0;
+        status.troubles.iter().map(move |trouble| format!("cell {cell}: {trouble}")).collect()
+    };
+    cells.iter().flat_map::<Vec<String>, _>(of_cell).collect()
 }
 
 pub(super) fn pool(all: Gathered<Pool>) -> Pool {

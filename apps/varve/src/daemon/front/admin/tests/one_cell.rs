@@ -1,9 +1,11 @@
 //! Requests that are about one cell.
 
-use serde_json::{Value, json};
-use varve_access_admin::MemoryBackend;
+use std::sync::Arc;
 
-use super::{Fake, names, status_of};
+use serde_json::{Value, json};
+use varve_access_admin::{MemoryBackend, Token};
+
+use super::{Fake, Guard, names, status_of};
 
 /// Volume `a` in cell 0, `b` and `c` in cell 1, and nothing in cell 2.
 async fn three() -> std::sync::Arc<Fake> {
