@@ -4,7 +4,7 @@
 //! S2. What lies beyond the end of a volume reads as zeros when the volume grows over it, whatever was there before.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use futures_util::future::{LocalBoxFuture, try_join};
 use varve_dispatch::{BLOCK_BYTES, Dispatch, HeldNames, Route, StreamPlacement};
@@ -32,6 +32,8 @@ pub struct Shared {
     pub(crate) in_flight: StreamsInFlight,
     /// Mark passes asked for since the start.
     pub(crate) marks_wanted: AtomicU64,
+    /// Whether a mark pass is under way.
+    pub(crate) is_marking: AtomicBool,
     pub(crate) activity: Activity,
 }
 

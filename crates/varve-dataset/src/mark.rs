@@ -1,5 +1,8 @@
 //! Runs mark passes: after deletions and large trims, when much that was shared was overwritten, and once after the start.
+//!
+//! K1. One pass is under way at a time: a second one would end the first, as each begins anew on all shards.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use hashbrown::HashSet;
@@ -7,10 +10,14 @@ use varve_dispatch::{MarkProof, MarkWish};
 use varve_types::StreamId;
 
 use crate::catalog::owned_streams;
+use crate::datasets::Shared;
 use crate::{Datasets, Result};
 
 /// Pause between looks at whether a pass is wanted, in ns.
 const LOOK_PAUSE_NS: u64 = 500_000_000;
+
+/// Pause between looks at whether another pass has ended, in ns.
+const TURN_PAUSE_NS: u64 = 5_000_000;
 
 /// Pause after a pass that failed, in ns: a shard may be reopening.
 const FAILED_PAUSE_NS: u64 = 5_000_000_000;
@@ -31,8 +38,17 @@ pub struct MarkSummary {
     pub leaked: u64,
 }
 
+/// The turn of a mark pass (K1).
+struct Turn(Arc<Shared>);
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        self.0.is_marking.store(false, Ordering::Release);
+    }
+}
+
 impl Datasets {
-    /// Runs one mark pass now.
+    /// Runs one mark pass now, or behind the one that is under way.
     ///
     /// # Errors
     /// When a shard failed or was reopened meanwhile; the pass may be run again.
@@ -41,6 +57,7 @@ impl Datasets {
     }
 
     pub(crate) async fn mark_proving(&self, proof: MarkProof) -> Result<MarkSummary> {
+        let _turn = self.take_turn().await;
         let owned = async {
             let in_flight = self.shared.in_flight.now(); // F1
             let mut streams: HashSet<StreamId> = in_flight.into_iter().collect();
@@ -56,6 +73,14 @@ impl Datasets {
             summary.leaked += report.leaked;
         }
         Ok(summary)
+    }
+
+    async fn take_turn(&self) -> Turn {
+        let reactor = self.dispatch.reactor();
+        while self.shared.is_marking.swap(true, Ordering::AcqRel) {
+            reactor.sleep(TURN_PAUSE_NS).await;
+        }
+        Turn(Arc::clone(&self.shared))
     }
 
     /// Runs mark passes when they are wanted, for as long as the pool is open. One thread does this.

@@ -63,7 +63,7 @@ impl CheckCommand {
     }
 
     fn run_online(self, client: &Client) -> Result<String> {
-        let answer = online::check(client)?;
+        let answer = online::check(client).map_err(Failure::before_anything)?;
         let status = answer.value.clone();
         let report = status.report.as_ref();
         print(&answer.print(self.json, |_| report.map_or_else(String::new, online::describe)))?;

@@ -43,7 +43,7 @@ fn a_pool_that_is_served_is_checked_by_its_daemon() {
     let offline = home.varve(&["check"]).refused(2);
     assert!(offline.contains("in use"), "{offline}");
     drop(daemon);
-    let said = home.varve(&["check", "--online"]).refused(1);
+    let said = home.varve(&["check", "--online"]).refused(2);
     assert!(said.contains("no daemon answers"), "{said}");
 }
 

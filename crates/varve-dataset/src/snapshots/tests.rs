@@ -305,6 +305,18 @@ async fn begin_group(life: &Life, is_intended: bool) -> Intent {
 }
 
 #[test]
+fn mark_passes_that_meet_run_one_after_the_other() {
+    let mut rig = Rig::new();
+    rig.live(async |life: Life| {
+        let datasets = life.datasets();
+        let passes = [datasets.mark(), datasets.mark(), datasets.mark()];
+        for pass in futures_util::future::join_all(passes).await {
+            pass.unwrap();
+        }
+    });
+}
+
+#[test]
 fn a_crash_after_the_cut_leaves_nothing() {
     let mut rig = Rig::new();
     rig.live(async |life: Life| {
