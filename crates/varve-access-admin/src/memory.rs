@@ -266,6 +266,7 @@ impl MemoryBackend {
             outstanding_bytes: reserved_bytes,
             fill: self.fill_now(),
             volumes,
+            buckets: self.objects.spaces(),
             cells: Vec::new(),
             missing_cells: Vec::new(),
         }

@@ -42,7 +42,7 @@ pub trait ObjectBackend: Send + Sync {
     /// Makes a bucket. `Exists`, `Invalid` for the name, `NotFound` for the owner.
     fn create_bucket(&self, spec: CreateBucket) -> AdminFuture<'_, Bucket>;
 
-    /// Changes quotas of a bucket, and whether its requests are logged. `NotFound`.
+    /// Changes quotas of a bucket, how its new objects are reduced, and whether its requests are logged. `NotFound`.
     fn change_bucket(&self, name: String, change: ChangeBucket) -> AdminFuture<'_, Bucket>;
 
     /// Deletes a bucket. `NotFound`; `Conflict` when something is in it.

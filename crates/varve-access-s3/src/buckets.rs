@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use varve_object::{Acl, Bucket, BucketOptions, Move, Settings, Usage, Versioning};
+use varve_types::{Compression, Reduction};
 
 use crate::clock::now_ms;
 use crate::error::{Error, Result};
@@ -29,6 +30,8 @@ pub struct BucketInfo {
     pub quota: BucketQuota,
     /// Its requests are logged.
     pub access_log: bool,
+    /// How objects written from now on are reduced.
+    pub reduction: Reduction,
     /// What it holds.
     pub usage: Usage,
     /// Where it is on its way between two pools.
@@ -53,6 +56,10 @@ pub struct BucketChange {
     pub quota_objects: Option<u64>,
     /// Whether requests are logged.
     pub access_log: Option<bool>,
+    /// Whether blocks written from now on are deduplicated.
+    pub dedup: Option<bool>,
+    /// How blocks written from now on are compressed.
+    pub compression: Option<Compression>,
 }
 
 /// A bucket to be made.
@@ -68,6 +75,10 @@ pub struct NewBucket {
     pub object_lock: bool,
     /// What it may hold.
     pub quota: BucketQuota,
+    /// Whether its blocks are deduplicated; none: the default.
+    pub dedup: Option<bool>,
+    /// How its blocks are compressed; none: the default.
+    pub compression: Option<Compression>,
 }
 
 impl Gateway {
@@ -90,6 +101,8 @@ impl Gateway {
             object_lock: new.object_lock,
             quota_bytes: new.quota.bytes,
             quota_objects: new.quota.objects,
+            dedup: new.dedup,
+            compression: new.compression,
             ..Settings::default()
         };
         let options = BucketOptions::default();
@@ -131,6 +144,8 @@ impl Gateway {
             settings.quota_bytes = change.quota_bytes.unwrap_or(settings.quota_bytes);
             settings.quota_objects = change.quota_objects.unwrap_or(settings.quota_objects);
             settings.access_log = change.access_log.unwrap_or(settings.access_log);
+            settings.dedup = change.dedup.or(settings.dedup);
+            settings.compression = change.compression.or(settings.compression);
             Ok(())
         };
         let changed = self.inner.edit(name, edit).await?;
@@ -177,6 +192,7 @@ impl Gateway {
             object_lock: settings.object_lock,
             quota: quota_of(settings),
             access_log: settings.access_log,
+            reduction: settings.reduction(),
             usage,
             moves: view.bucket.moves.clone(),
         })
@@ -236,6 +252,14 @@ mod tests {
         assert!(!changed.access_log);
         let change = BucketChange { access_log: Some(true), ..BucketChange::default() };
         assert!(gateway.change_bucket("photos", change).await.unwrap().access_log);
+        let of_bucket = gateway.bucket("photos").await.unwrap().reduction;
+        assert_eq!(of_bucket, Reduction::default());
+        let change = BucketChange { dedup: Some(true), ..BucketChange::default() };
+        gateway.change_bucket("photos", change).await.unwrap();
+        let compression = Compression::Zstd(5);
+        let change = BucketChange { compression: Some(compression), ..BucketChange::default() };
+        let changed = gateway.change_bucket("photos", change).await.unwrap();
+        assert_eq!(changed.reduction, Reduction { dedup: true, compression });
         assert_eq!(gateway.bucket("photos").await.unwrap().quota.objects, 5);
         assert_eq!(gateway.buckets("", 10).await.unwrap().len(), 1);
         gateway.delete_bucket("photos").await.unwrap();

@@ -53,7 +53,7 @@ pub use name::volume_of;
 pub use receive::ReceiveSpec;
 pub use record::VolumeInfo;
 pub use snapshot_record::SnapshotInfo;
-pub use space::{Held, SnapshotSpace, Space, VolumeSpace};
+pub use space::{BucketSpace, Held, SnapshotSpace, Space, VolumeSpace};
 pub use varve_dispatch::{
     BlockStatus, CheckProgress, DiffRun, Mapped, ReadPart, StreamReservation,
 };

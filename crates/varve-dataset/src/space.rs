@@ -54,11 +54,24 @@ pub struct VolumeSpace {
     pub whole_freed_bytes: u64,
 }
 
+/// What a bucket holds, its versions and uploads included; in bytes.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct BucketSpace {
+    /// Its name.
+    pub name: String,
+    /// What it holds.
+    pub held: Held,
+    /// Chunks that hold its blocks, each once, as long as blocks. Blocks that were stored already on another shard count there.
+    pub distinct_bytes: u64,
+}
+
 /// What is stored over all volumes and shards.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Space {
     /// Every volume, in the order of their names.
     pub volumes: Vec<VolumeSpace>,
+    /// Every bucket, in the order of their names.
+    pub buckets: Vec<BucketSpace>,
     /// Sum over the volumes, and bodies of objects in whole blocks.
     pub logical_bytes: u64,
     /// What the chunks take that volumes, snapshots and buckets name, each once, in bytes.
@@ -136,10 +149,21 @@ impl Datasets {
             std::iter::once(family.record.route.stream).chain(snapshots).collect()
         });
         let buckets = bucket_owners(&self.dispatch).await?;
-        let buckets = buckets.iter().map(|bucket| vec![bucket.stream]);
-        let census = self.dispatch.census(streams.chain(buckets).collect()).await?;
+        let of_buckets = buckets.iter().map(|bucket| vec![bucket.stream]);
+        let census = self.dispatch.census(streams.chain(of_buckets).collect()).await?;
         let in_buckets = census.families.iter().skip(families.len()).flat_map(|it| &it.streams);
-        let in_buckets: u64 = in_buckets.map(|stream| held(stream).logical_bytes).sum();
+        let mut buckets: Vec<BucketSpace> = buckets
+            .into_iter()
+            .zip(in_buckets)
+            .map(|(bucket, census)| BucketSpace {
+                name: bucket.name,
+                held: held(census),
+                distinct_bytes: census.chunks * BLOCK_BYTES as u64,
+            })
+            .collect();
+        let in_buckets: u64 = buckets.iter().map(|bucket| bucket.held.logical_bytes).sum();
+        buckets.retain(|bucket| !bucket.name.is_empty()); // What belongs to the gateway.
+        buckets.sort_by(|a, b| a.name.cmp(&b.name));
         let reservations = self.dispatch.reservations().await?;
         let counted = families.into_iter().zip(&census.families);
         let volumes: Vec<VolumeSpace> = counted
@@ -151,7 +175,8 @@ impl Datasets {
         let logical: u64 = volumes.iter().map(|volume| volume.held.logical_bytes).sum();
         let logical_bytes = logical + in_buckets;
         let referenced_bytes = census.named.data_bytes;
-        let mut space = Space { volumes, logical_bytes, referenced_bytes, ..Space::default() };
+        let mut space =
+            Space { volumes, buckets, logical_bytes, referenced_bytes, ..Space::default() };
         for shard in self.dispatch.stats().await? {
             space.unique_bytes += shard.data_chunks * BLOCK_BYTES as u64;
             space.stored_bytes += shard.data_bytes;

@@ -58,6 +58,9 @@ impl Holding {
 pub struct StreamCensus {
     /// Blocks with data.
     pub blocks: u64,
+    /// Chunks of the shards that its blocks are on, each once; below pages that it shares with earlier streams none. A chunk of another
+    /// shard was stored there for another block, and counts with that.
+    pub chunks: u64,
     /// Bytes that what these blocks name takes, once for every block.
     pub referenced_bytes: u64,
     /// What no other stream names.
@@ -67,6 +70,7 @@ pub struct StreamCensus {
 impl StreamCensus {
     fn add(&mut self, other: &Self) {
         self.blocks += other.blocks;
+        self.chunks += other.chunks;
         self.referenced_bytes += other.referenced_bytes;
         self.unique.add(other.unique);
     }
@@ -152,6 +156,8 @@ struct Survey {
     /// Named first by this family, by this stream.
     of_family: RoaringTreemap,
     of_stream: RoaringTreemap,
+    /// Named by this stream too, and first by another one.
+    again: RoaringTreemap,
     totals: HashMap<u64, Total>,
 }
 
@@ -161,15 +167,19 @@ impl Survey {
         self.widely.contains(page) || self.shared.contains(page) && self.of_family.contains(page)
     }
 
-    fn note(&mut self, id: u64) {
+    /// Returns whether the stream had not named it before.
+    fn note(&mut self, id: u64) -> bool {
         if self.seen.insert(id) {
             self.of_family.insert(id);
-            self.of_stream.insert(id);
-        } else if !self.of_stream.contains(id) {
+            self.of_stream.insert(id)
+        } else if self.of_stream.contains(id) {
+            false
+        } else {
             self.shared.insert(id);
             if !self.of_family.contains(id) {
                 self.widely.insert(id);
             }
+            self.again.insert(id)
         }
     }
 }
@@ -208,10 +218,11 @@ impl Shard {
         for family in families {
             let mut counted = FamilyCensus::default();
             for stream in family {
-                let Total { blocks, bytes } = self.survey(&mut survey, *stream).await?;
-                let unique = Holding::default();
-                counted.streams.push(StreamCensus { blocks, referenced_bytes: bytes, unique });
+                let (Total { blocks, bytes }, chunks) = self.survey(&mut survey, *stream).await?;
+                let (referenced_bytes, unique) = (bytes, Holding::default());
+                counted.streams.push(StreamCensus { blocks, chunks, referenced_bytes, unique });
                 survey.of_stream.clear();
+                survey.again.clear();
             }
             survey.of_family.clear();
             census.families.push(counted);
@@ -225,9 +236,10 @@ impl Shard {
         Ok(census)
     }
 
-    /// One stream of a survey.
-    async fn survey(&self, survey: &mut Survey, stream: StreamId) -> Result<Total> {
+    /// One stream of a survey: what it names, and how many chunks of this shard that is.
+    async fn survey(&self, survey: &mut Survey, stream: StreamId) -> Result<(Total, u64)> {
         let (mut from, mut path, mut total) = (0, Vec::new(), Total::default());
+        let mut chunks_of_stream = 0;
         loop {
             let is_known = |page| id_of(page).is_some_and(|id| survey.is_known(id));
             let (items, next) = self.walk_step(stream, from, is_known).await?;
@@ -251,7 +263,7 @@ impl Shard {
                         }
                     }
                     WalkItem::Data { slot, .. } => {
-                        survey.note(slot.id().get());
+                        chunks_of_stream += u64::from(survey.note(slot.id().get()));
                         if let Some(inside) = path.last_mut().filter(|at| at.known.is_none()) {
                             inside.chunks.push(slot.id().get());
                         }
@@ -263,7 +275,7 @@ impl Shard {
             self.reactor.yield_now().await;
         }
         self.leave(survey, &mut path, u8::MAX, &mut total).await?;
-        Ok(total)
+        Ok((total, chunks_of_stream))
     }
 
     /// Leaves the pages up to a level that the walk is inside: each adds its total to the page above, the last one to `whole`.

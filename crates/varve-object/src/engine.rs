@@ -34,16 +34,16 @@ use caller::Caller;
 /// Buckets and objects on a pool. Called from tasks of any executor.
 pub struct EngineStore {
     caller: Arc<Caller>,
-    buckets: BucketTable,
+    buckets: Arc<BucketTable>,
     /// The gateway's own bucket.
     gateway: BucketId,
 }
 
 /// What a store is told.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct EngineOptions {
-    /// How objects are reduced; those of private buckets share no chunks.
-    pub reduction: Reduction,
+    /// How objects of a bucket are reduced, by the bucket's record; those of private buckets share no chunks.
+    pub reduction: fn(&[u8]) -> Reduction,
     /// Most bytes of large pieces of bodies in memory on their way to and from shards. Who finds no room goes on in small pieces, 64 KiB
     /// each: nobody waits for it, so a client that is slow, or that writes what it reads, stops no other.
     pub bodies_bytes_max: usize,
@@ -59,9 +59,10 @@ impl EngineStore {
         placement: Placement,
         options: EngineOptions,
     ) -> Result<Self> {
-        let caller = Arc::new(Caller::new(links, placement, options));
+        let buckets = Arc::new(BucketTable::new(options.reduction));
+        let caller = Arc::new(Caller::new(links, placement, options, Arc::clone(&buckets)));
         let gateway = buckets::gateway(&caller).await?;
-        let store = Self { caller, buckets: BucketTable::default(), gateway };
+        let store = Self { caller, buckets, gateway };
         store.load_buckets().await?;
         Ok(store)
     }

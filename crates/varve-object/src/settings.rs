@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
+use varve_types::{Compression, Reduction};
 
 use crate::acl::Acl;
 use crate::error::Result;
@@ -27,6 +28,10 @@ pub struct Settings {
     pub quota_objects: u64,
     /// Requests are logged.
     pub access_log: bool,
+    /// Whether blocks of its objects that are stored already are stored only once; none: the default of [`Reduction`].
+    pub dedup: Option<bool>,
+    /// How blocks of its objects are compressed; none: the default of [`Reduction`].
+    pub compression: Option<Compression>,
     /// What clients configured, as they wrote it: checked XML or JSON.
     pub documents: BTreeMap<Document, Bytes>,
 }
@@ -76,6 +81,8 @@ const ACL: u8 = 5;
 const QUOTA_BYTES: u8 = 6;
 const QUOTA_OBJECTS: u8 = 7;
 const ACCESS_LOG: u8 = 8;
+const DEDUP: u8 = 9;
+const COMPRESSION: u8 = 10;
 const DOCUMENT_BASE: u8 = 32;
 
 impl Document {
@@ -109,7 +116,51 @@ impl Document {
     }
 }
 
+const DEDUP_OFF: u64 = 1;
+const DEDUP_ON: u64 = 2;
+
+const COMPRESSION_OFF: u64 = 1;
+const COMPRESSION_LZ4: u64 = 2;
+/// The level of Zstandard is added to it.
+const COMPRESSION_ZSTD: u64 = 256;
+
+fn compression_of(number: u64) -> Option<Compression> {
+    match number {
+        COMPRESSION_OFF => Some(Compression::Off),
+        COMPRESSION_LZ4 => Some(Compression::Lz4),
+        _ => {
+            let level = u8::try_from(number.checked_sub(COMPRESSION_ZSTD)?).ok()?;
+            let is_level = (1..=Compression::ZSTD_LEVEL_MAX).contains(&level);
+            is_level.then_some(Compression::Zstd(level))
+        }
+    }
+}
+
+fn compression_number(compression: Compression) -> u64 {
+    match compression {
+        Compression::Off => COMPRESSION_OFF,
+        Compression::Lz4 => COMPRESSION_LZ4,
+        Compression::Zstd(level) => COMPRESSION_ZSTD + u64::from(level),
+    }
+}
+
 impl Settings {
+    /// How the bodies of its objects are reduced.
+    #[must_use]
+    pub fn reduction(&self) -> Reduction {
+        let default = Reduction::default();
+        Reduction {
+            dedup: self.dedup.unwrap_or(default.dedup),
+            compression: self.compression.unwrap_or(default.compression),
+        }
+    }
+
+    /// The same, of a record; the default where the record cannot be read, which is reported where the record itself is used.
+    #[must_use]
+    pub fn reduction_in(record: &[u8]) -> Reduction {
+        Self::decode(record).map(|settings| settings.reduction()).unwrap_or_default()
+    }
+
     /// As bytes: a record for [`Bucket::record`](crate::Bucket::record).
     pub fn encode(&self) -> Bytes {
         let mut out = Writer::new();
@@ -127,6 +178,12 @@ impl Settings {
         out.number(QUOTA_OBJECTS, self.quota_objects);
         if self.access_log {
             out.number(ACCESS_LOG, 1);
+        }
+        if let Some(dedup) = self.dedup {
+            out.number(DEDUP, if dedup { DEDUP_ON } else { DEDUP_OFF });
+        }
+        if let Some(compression) = self.compression {
+            out.number(COMPRESSION, compression_number(compression));
         }
         self.documents.iter().for_each(|(document, bytes)| out.bytes(document.tag(), bytes));
         out.finish()
@@ -153,6 +210,17 @@ impl Settings {
                 QUOTA_BYTES => found.quota_bytes = fields.number(value)?,
                 QUOTA_OBJECTS => found.quota_objects = fields.number(value)?,
                 ACCESS_LOG => found.access_log = fields.number(value)? != 0,
+                DEDUP => {
+                    found.dedup = match fields.number(value)? {
+                        DEDUP_OFF => Some(false),
+                        DEDUP_ON => Some(true),
+                        _ => return Err(fields.damaged()),
+                    };
+                }
+                COMPRESSION => {
+                    let compression = compression_of(fields.number(value)?);
+                    found.compression = Some(compression.ok_or_else(|| fields.damaged())?);
+                }
                 _ => {
                     let document = Document::ALL.into_iter().find(|document| document.tag() == tag);
                     found.documents.insert(
@@ -181,6 +249,8 @@ mod tests {
             quota_bytes: 1 << 40,
             quota_objects: 7,
             access_log: true,
+            dedup: Some(true),
+            compression: Some(Compression::Zstd(7)),
             documents: Document::ALL
                 .into_iter()
                 .map(|document| (document, Bytes::from(vec![document.tag()])))
@@ -195,6 +265,35 @@ mod tests {
             let mut flipped = bytes.to_vec();
             flipped[bit / 8] ^= 1 << (bit % 8);
             let _ = Settings::decode(&flipped);
+        }
+    }
+
+    #[test]
+    fn reductions_come_back_and_what_is_not_set_is_the_default() {
+        let default = Reduction::default();
+        assert_eq!(Settings::reduction_in(&Settings::default().encode()), default);
+        assert_eq!(Settings::reduction_in(b"damaged"), default);
+        for dedup in [None, Some(false), Some(true)] {
+            for compression in
+                [None, Some(Compression::Off), Some(Compression::Lz4), Some(Compression::Zstd(1))]
+            {
+                let settings = Settings { dedup, compression, ..Settings::default() };
+                let read = Settings::decode(&settings.encode()).unwrap();
+                assert_eq!(read, settings);
+                let expected = Reduction {
+                    dedup: dedup.unwrap_or(default.dedup),
+                    compression: compression.unwrap_or(default.compression),
+                };
+                assert_eq!(read.reduction(), expected);
+            }
+        }
+        for (tag, number) in [(DEDUP, 0), (DEDUP, 4), (COMPRESSION, 0), (COMPRESSION, 3)] {
+            let mut out = Writer::new();
+            out.number(tag, number);
+            assert!(Settings::decode(&out.finish()).is_err(), "{tag} {number}");
+        }
+        for level in [0, 20, 256] {
+            assert_eq!(compression_of(COMPRESSION_ZSTD + level), None);
         }
     }
 }

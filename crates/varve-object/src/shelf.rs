@@ -81,7 +81,7 @@ pub struct Shelf {
     shard: Rc<Shard>,
     reactor: Reactor,
     bucket: BucketId,
-    reduction: Reduction,
+    reduction: Cell<Reduction>,
     counts: Cell<Counts>,
     locks: KeyLocks,
     /// How often a place is held.
@@ -155,7 +155,7 @@ impl Shelf {
             shard,
             reactor,
             bucket,
-            reduction,
+            reduction: Cell::new(reduction),
             counts: Cell::new(counts),
             locks: KeyLocks::default(),
             holds: RefCell::default(),
@@ -186,6 +186,11 @@ impl Shelf {
     #[must_use]
     pub fn versions(&self) -> u64 {
         self.counts.get().versions
+    }
+
+    /// How blocks that are written from now on are reduced.
+    pub fn set_reduction(&self, reduction: Reduction) {
+        self.reduction.set(reduction);
     }
 
     /// Refuses changes from now on, or takes them again; the bucket is about to be deleted.
@@ -247,7 +252,7 @@ impl Shelf {
 
     /// Commits a plan as one transaction; what it says is visible on return, and durable once it is settled.
     async fn carry_out(&self, plan: Plan) -> Result<Committed> {
-        self.shard.set_reduction(self.stream(), self.reduction);
+        self.shard.set_reduction(self.stream(), self.reduction.get());
         let admitted = self.shard.admit_transaction(plan.room()).await?;
         // From here on without a pause: S4, S5.
         self.check_open()?;

@@ -1,4 +1,4 @@
-//! `varve df`: what is stored, for which volumes, and what reduction gave.
+//! `varve df`: what is stored, for which volumes and buckets, and what reduction gave.
 
 use std::fmt::Write;
 
@@ -53,15 +53,48 @@ fn describe(space: &v1::Space) -> String {
     text.push_str(&fullness(&space.fill));
     text.push_str(&cells::without(&space.missing_cells));
     text.push_str(&cells::table(&space.cells));
-    if space.volumes.is_empty() {
-        return text;
+    if !space.volumes.is_empty() {
+        let _ = write!(text, "\n{}", volumes(&space.volumes));
     }
-    let rows: Vec<Vec<String>> = space.volumes.iter().map(row).collect();
+    if !space.buckets.is_empty() {
+        let _ = write!(text, "\n{}", buckets(&space.buckets));
+    }
+    text
+}
+
+fn volumes(volumes: &[v1::VolumeSpace]) -> String {
+    let rows: Vec<Vec<String>> = volumes.iter().map(row).collect();
     let titles = ["SIZE", "LOGICAL", "REFERENCED", "FREED", "SNAPSHOTS", "THEY FREE", "ALL FREE"];
     let mut header = vec![("VOLUME", Align::Left)];
     header.extend(titles.map(|title| (title, Align::Right)));
-    let _ = write!(text, "\n{}", table::columns(&header, &rows));
-    text
+    table::columns(&header, &rows)
+}
+
+fn buckets(buckets: &[v1::BucketSpace]) -> String {
+    let rows: Vec<Vec<String>> = buckets.iter().map(bucket_row).collect();
+    let titles = ["LOGICAL", "DISTINCT", "REFERENCED", "FREED", "DEDUP", "COMPRESSION"];
+    let mut header = vec![("BUCKET", Align::Left)];
+    header.extend(titles.map(|title| (title, Align::Right)));
+    table::columns(&header, &rows)
+}
+
+fn bucket_row(bucket: &v1::BucketSpace) -> Vec<String> {
+    let v1::BucketSpace { logical_bytes, distinct_bytes, referenced_bytes, freed_bytes, .. } =
+        *bucket;
+    let is_all_elsewhere = logical_bytes > 0 && distinct_bytes == 0;
+    let dedup = match is_all_elsewhere {
+        true => "-".to_owned(),
+        false => ratio(logical_bytes, distinct_bytes),
+    };
+    vec![
+        bucket.name.clone(),
+        ByteCount(logical_bytes).to_string(),
+        ByteCount(distinct_bytes).to_string(),
+        ByteCount(referenced_bytes).to_string(),
+        ByteCount(freed_bytes).to_string(),
+        dedup,
+        ratio(logical_bytes, referenced_bytes),
+    ]
 }
 
 fn row(volume: &v1::VolumeSpace) -> Vec<String> {

@@ -183,6 +183,7 @@ impl<S: ShardStack> PoolBackend<S> {
             outstanding_bytes: space.outstanding_bytes,
             fill: self.fill(used_bytes),
             volumes: space.volumes.iter().map(holdings::of_volume).collect(),
+            buckets: space.buckets.iter().map(holdings::of_bucket).collect(),
             cells: Vec::new(),
             missing_cells: Vec::new(),
         })

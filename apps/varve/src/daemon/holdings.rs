@@ -1,7 +1,7 @@
-//! What volumes and snapshots hold, as the admin API tells it.
+//! What volumes, snapshots and buckets hold, as the admin API tells it.
 
 use varve_access_admin::v1;
-use varve_dataset::{SnapshotSpace, VolumeSpace};
+use varve_dataset::{BucketSpace, SnapshotSpace, VolumeSpace};
 
 /// A volume.
 pub(super) fn of_volume(space: &VolumeSpace) -> v1::VolumeSpace {
@@ -18,6 +18,17 @@ pub(super) fn of_volume(space: &VolumeSpace) -> v1::VolumeSpace {
         whole_freed_bytes: space.whole_freed_bytes,
         reserved_bytes: space.volume.reserved_bytes,
         outstanding_bytes: space.volume.reserved_bytes.map(|_| space.reservation.outstanding_bytes),
+    }
+}
+
+/// A bucket.
+pub(super) fn of_bucket(space: &BucketSpace) -> v1::BucketSpace {
+    v1::BucketSpace {
+        name: space.name.clone(),
+        logical_bytes: space.held.logical_bytes,
+        distinct_bytes: space.distinct_bytes,
+        referenced_bytes: space.held.referenced_bytes,
+        freed_bytes: space.held.freed_bytes,
     }
 }
 

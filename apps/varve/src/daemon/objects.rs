@@ -160,6 +160,8 @@ fn bucket_of(bucket: BucketInfo) -> Bucket {
         quota_bytes: limit(bucket.quota.bytes),
         quota_objects: limit(bucket.quota.objects),
         access_log: bucket.access_log,
+        dedup: bucket.reduction.dedup,
+        compression: bucket.reduction.compression,
         created_unix_ms: bucket.created_ms,
         moves: bucket.moves.map(shown_move),
     }
@@ -269,8 +271,9 @@ impl ObjectBackend for GatewayAdmin {
                 bytes: spec.quota_bytes.unwrap_or(0),
                 objects: spec.quota_objects.unwrap_or(0),
             };
-            let CreateBucket { name, owner, versioning, object_lock, .. } = spec;
-            let new = NewBucket { name, owner, versioning, object_lock, quota };
+            let CreateBucket { name, owner, versioning, object_lock, dedup, compression, .. } =
+                spec;
+            let new = NewBucket { name, owner, versioning, object_lock, quota, dedup, compression };
             gateway.create_bucket(new).await.map(bucket_of)
         })
     }
@@ -278,8 +281,10 @@ impl ObjectBackend for GatewayAdmin {
     fn change_bucket(&self, name: String, change: ChangeBucket) -> AdminFuture<'_, Bucket> {
         let gateway = self.gateway.clone();
         whole(async move {
-            let ChangeBucket { quota_bytes, quota_objects, access_log } = change;
-            let change = BucketChange { quota_bytes, quota_objects, access_log };
+            let ChangeBucket { quota_bytes, quota_objects, access_log, dedup, compression } =
+                change;
+            let change =
+                BucketChange { quota_bytes, quota_objects, access_log, dedup, compression };
             gateway.change_bucket(&name, change).await.map(bucket_of)
         })
     }

@@ -16,8 +16,7 @@ use tokio::task::JoinHandle;
 use varve_access_admin::ListenAddress;
 use varve_access_s3::{Clients, Gateway, KeyPlace, Options, Tls};
 use varve_dispatch::{Placement, PoolLinks};
-use varve_object::{EngineOptions, EngineStore, ObjectStore};
-use varve_types::Reduction;
+use varve_object::{EngineOptions, EngineStore, ObjectStore, Settings as BucketSettings};
 
 use crate::config::{S3Listen, Settings};
 use crate::daemon::front::S3Socket;
@@ -205,7 +204,7 @@ impl Serving {
                 ..Options::default()
             };
             let objects = EngineOptions {
-                reduction: Reduction::default(),
+                reduction: BucketSettings::reduction_in,
                 bodies_bytes_max: settings.object_bodies_bytes(),
             };
             let store = EngineStore::open(links.0, links.1, objects)

@@ -5,7 +5,7 @@ use crate::rig::Api;
 #[test]
 fn people_get_a_table_and_programs_json() {
     let api = Api::start();
-    assert!(api.varve(&["bucket", "list"]).ok().starts_with("no buckets; make one"));
+    assert!(api.varve(&["bucket", "list"]).ok().starts_with("no buckets; create one"));
     api.varve(&["bucket", "create", "photos", "--quota", "1GiB"]).ok();
     api.varve(&["bucket", "create", "full"]).ok();
     let table = api.varve(&["bucket", "list"]).ok();

@@ -17,6 +17,8 @@ quota            none
 objects at most  10
 versioning       enabled
 object lock      off
+dedup            off
+compression      lz4
 access log       off
 created          ";
     assert!(shown.starts_with(expected), "{shown}");

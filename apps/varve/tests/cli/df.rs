@@ -44,6 +44,20 @@ other   2 GiB    1 GiB     768 MiB  384 MiB          0        0 B   384 MiB
 }
 
 #[test]
+fn buckets_have_a_table_of_their_own() {
+    let api = Api::start();
+    api.varve(&["bucket", "create", "empty"]).ok();
+    api.varve(&["bucket", "create", "full", "--dedup", "on"]).ok();
+    let expected = "
+BUCKET  LOGICAL  DISTINCT  REFERENCED    FREED  DEDUP  COMPRESSION
+empty       0 B       0 B         0 B      0 B  1.00x        1.00x
+full      3 MiB   1.5 MiB     2.2 MiB  1.1 MiB  2.00x        1.33x
+";
+    let said = api.varve(&["df"]).ok();
+    assert!(said.ends_with(expected), "{said}");
+}
+
+#[test]
 fn programs_see_bytes() {
     let json = Api::start().varve(&["df", "--json"]).json();
     assert_eq!(json["logical_bytes"], 512 << 20);

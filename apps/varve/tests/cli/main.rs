@@ -23,6 +23,7 @@ mod bucket_delete;
 mod bucket_list;
 mod bucket_log;
 mod bucket_quota;
+mod bucket_set;
 mod bucket_show;
 mod check;
 mod completions;

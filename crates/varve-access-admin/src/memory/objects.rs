@@ -5,7 +5,7 @@ use std::ops::Bound;
 use std::sync::{Mutex, MutexGuard};
 
 use axum::body::Bytes;
-use varve_types::ErrorKind;
+use varve_types::{ErrorKind, Reduction};
 
 use super::bucket_moves::Contents;
 use super::{CREATED_UNIX_MS, ready, refusal};
@@ -14,9 +14,9 @@ use crate::error::{Error, Result};
 use crate::objects::ObjectBackend;
 use crate::v1::{
     AccessKey, AddedUsersAndKeys, Bucket, BucketChanges, BucketDeletion, BucketSettings,
-    BucketVersioning, ChangeBucket, ChangeUser, CreateBucket, CreateKey, CreateUser, MoveBucket,
-    MoveState, NewKey, ReadParts, Receive, ReplaceSettings, Stage, StagedPiece, User, UsersAndKeys,
-    VersionPage, VersionsWanted, VolumeMove,
+    BucketSpace, BucketVersioning, ChangeBucket, ChangeUser, CreateBucket, CreateKey, CreateUser,
+    MoveBucket, MoveState, NewKey, ReadParts, Receive, ReplaceSettings, Stage, StagedPiece, User,
+    UsersAndKeys, VersionPage, VersionsWanted, VolumeMove,
 };
 
 /// The user made at the first start.
@@ -169,6 +169,8 @@ impl State {
             quota_bytes: spec.quota_bytes.filter(|bytes| *bytes > 0),
             quota_objects: spec.quota_objects.filter(|objects| *objects > 0),
             access_log: false,
+            dedup: spec.dedup.unwrap_or(Reduction::default().dedup),
+            compression: spec.compression.unwrap_or(Reduction::default().compression),
             created_unix_ms: CREATED_UNIX_MS,
             moves: arriving.as_ref().map(|arriving| VolumeMove {
                 state: MoveState::Arriving,
@@ -188,6 +190,8 @@ impl State {
         let quota_objects = change.quota_objects.or(bucket.quota_objects);
         bucket.quota_objects = quota_objects.filter(|objects| *objects > 0);
         bucket.access_log = change.access_log.unwrap_or(bucket.access_log);
+        bucket.dedup = change.dedup.unwrap_or(bucket.dedup);
+        bucket.compression = change.compression.unwrap_or(bucket.compression);
         Ok(bucket.clone())
     }
 
@@ -224,6 +228,24 @@ fn absent(what: &str, name: &str) -> Error {
 impl MemoryObjects {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.now.lock().expect("no holder of the lock panics")
+    }
+}
+
+impl MemoryObjects {
+    /// What buckets hold: half of it twice where it is deduplicated, and all compresses to three quarters.
+    pub(super) fn spaces(&self) -> Vec<BucketSpace> {
+        let space = |bucket: &Bucket| {
+            let logical_bytes = bucket.object_bytes;
+            let distinct_bytes = logical_bytes / if bucket.dedup { 2 } else { 1 };
+            BucketSpace {
+                name: bucket.name.clone(),
+                logical_bytes,
+                distinct_bytes,
+                referenced_bytes: logical_bytes / 4 * 3,
+                freed_bytes: distinct_bytes / 4 * 3,
+            }
+        };
+        self.lock().buckets.values().map(space).collect()
     }
 }
 

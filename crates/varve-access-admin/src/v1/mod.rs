@@ -35,8 +35,8 @@ pub use snapshots::{
     ExtentsWanted, RollBack, Snapshot, SnapshotPage,
 };
 pub use types::{
-    CellStatus, ChangeVolume, CreateVolume, DeleteVolume, Drive, ErrorBody, Fill, FillLevel,
-    JournalStatus, ListenerStatus, MemoryStatus, MoveState, MoveVolume, NodeStatus, Pool,
-    Reservation, ServiceState, ShardState, ShardStatus, SnapshotSpace, Space, Status, Volume,
+    BucketSpace, CellStatus, ChangeVolume, CreateVolume, DeleteVolume, Drive, ErrorBody, Fill,
+    FillLevel, JournalStatus, ListenerStatus, MemoryStatus, MoveState, MoveVolume, NodeStatus,
+    Pool, Reservation, ServiceState, ShardState, ShardStatus, SnapshotSpace, Space, Status, Volume,
     VolumeFamily, VolumeMove, VolumePage, VolumeSpace,
 };

@@ -117,7 +117,7 @@ pub(super) static ENDPOINTS: [Endpoint; 22] = [
         method: "patch",
         path: "/v1/buckets/{name}",
         operation: "changeBucket",
-        summary: "Changes quotas of a bucket, and whether its requests are logged; counts for the next request.",
+        summary: "Changes quotas of a bucket, how its new objects are deduplicated and compressed, and whether its requests are logged; counts for the next request.",
         request: Some("ChangeBucket"),
         success: (200, Some("Bucket")),
         errors: &[ErrorKind::Invalid, ErrorKind::NotFound, ErrorKind::Unsupported],

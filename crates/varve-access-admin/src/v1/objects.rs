@@ -3,7 +3,10 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use varve_types::Compression;
+
 use crate::v1::bucket_moves::ArrivingBucket;
+use crate::v1::compression;
 use crate::v1::types::VolumeMove;
 
 /// A user of S3.
@@ -156,6 +159,13 @@ pub struct Bucket {
     /// Whether requests are logged.
     #[serde(default)]
     pub access_log: bool,
+    /// Whether blocks of objects written from now on are deduplicated.
+    #[serde(default)]
+    pub dedup: bool,
+    /// How blocks of objects written from now on are compressed: `off`, `lz4` or `zstd:LEVEL`.
+    #[serde(default, with = "compression::text")]
+    #[schema(value_type = String)]
+    pub compression: Compression,
     /// When it was made, in milliseconds since 1970 UTC.
     pub created_unix_ms: u64,
     /// Where it is on its way between two pools. Absent when it does not move.
@@ -206,6 +216,13 @@ pub struct CreateBucket {
     /// Most objects, 0 for no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quota_objects: Option<u64>,
+    /// Whether blocks of its objects are deduplicated; they are not when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dedup: Option<bool>,
+    /// How blocks of its objects are compressed: `off`, `lz4`, `zstd` or `zstd:LEVEL`, 1 to 19; `lz4` when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "compression::wish")]
+    #[schema(value_type = Option<String>)]
+    pub compression: Option<Compression>,
     /// It is to arrive from another pool: who owns it and what it may do stands in its record then, and nothing else is given but the name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub arriving: Option<ArrivingBucket>,
@@ -224,6 +241,13 @@ pub struct ChangeBucket {
     /// Whether requests are logged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub access_log: Option<bool>,
+    /// Whether blocks of objects written from now on are deduplicated. What is stored stays as it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dedup: Option<bool>,
+    /// How blocks of objects written from now on are compressed: `off`, `lz4`, `zstd` or `zstd:LEVEL`, 1 to 19. What is stored stays as it is.
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "compression::wish")]
+    #[schema(value_type = Option<String>)]
+    pub compression: Option<Compression>,
 }
 
 impl ChangeBucket {

@@ -25,10 +25,10 @@ use crate::v1::snapshots::{
     RollBack, Snapshot, SnapshotPage,
 };
 use crate::v1::types::{
-    CellStatus, ChangeVolume, CreateVolume, Drive, ErrorBody, Fill, FillLevel, JournalStatus,
-    ListenerStatus, MemoryStatus, MoveState, MoveVolume, NodeStatus, Pool, Reservation,
-    ServiceState, ShardState, ShardStatus, SnapshotSpace, Space, Status, Volume, VolumeFamily,
-    VolumeMove, VolumePage, VolumeSpace,
+    BucketSpace, CellStatus, ChangeVolume, CreateVolume, Drive, ErrorBody, Fill, FillLevel,
+    JournalStatus, ListenerStatus, MemoryStatus, MoveState, MoveVolume, NodeStatus, Pool,
+    Reservation, ServiceState, ShardState, ShardStatus, SnapshotSpace, Space, Status, Volume,
+    VolumeFamily, VolumeMove, VolumePage, VolumeSpace,
 };
 
 /// One method of one path.
@@ -485,6 +485,7 @@ fn schemas() -> Value {
     add::<BucketPage>(&mut all);
     add::<BucketVersioning>(&mut all);
     add::<CellStatus>(&mut all);
+    add::<BucketSpace>(&mut all);
     add::<ChangeBucket>(&mut all);
     add::<ChangeSnapshot>(&mut all);
     add::<ChangeUser>(&mut all);

@@ -262,12 +262,31 @@ pub struct Space {
     pub fill: Fill,
     /// The volumes, in the order of their names.
     pub volumes: Vec<VolumeSpace>,
+    /// The buckets, in the order of their names.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub buckets: Vec<BucketSpace>,
     /// The pool's cells that answered, where it has several.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cells: Vec<CellStatus>,
     /// Cells of the pool that did not answer in time: what they hold is missing here. Nothing where all did, or there is one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missing_cells: Vec<u16>,
+}
+
+/// What a bucket holds, its versions and uploads included.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, ToSchema)]
+pub struct BucketSpace {
+    /// Name of the bucket.
+    pub name: String,
+    /// Blocks of its bodies that hold data, in bytes. Bodies of up to 256 bytes stand in their records, which are metadata.
+    pub logical_bytes: u64,
+    /// The chunks that hold these blocks, before compression, equal ones once; in bytes. A block that was stored already on another shard
+    /// counts there, with whoever stored it.
+    pub distinct_bytes: u64,
+    /// What these blocks take in segments, each counted in full, whoever else holds it too.
+    pub referenced_bytes: u64,
+    /// What comes back in segments when the bucket goes, the pages that name its blocks included.
+    pub freed_bytes: u64,
 }
 
 /// What a volume holds.

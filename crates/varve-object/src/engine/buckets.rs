@@ -8,7 +8,7 @@ use futures_util::future::try_join_all;
 use hashbrown::{HashMap, HashSet};
 use tokio::sync::OwnedMutexGuard;
 use varve_dataset::{BucketOwner, Move, bucket_owners, create_bucket_owner, remove_bucket_owner};
-use varve_types::{ShardId, StreamId};
+use varve_types::{Reduction, ShardId, StreamId};
 
 use super::EngineStore;
 use super::bucket_record::BucketRecord;
@@ -36,9 +36,10 @@ const FIRST: ShardId = ShardId(0);
 const PAGE: usize = 1000;
 
 /// Buckets in memory, by name and by identity. The lock guards both and is never held across a pause.
-#[derive(Default)]
 pub(super) struct BucketTable {
     tables: RwLock<Tables>,
+    /// How objects of a bucket are reduced, by its record.
+    reduction_in: fn(&[u8]) -> Reduction,
 }
 
 #[derive(Default)]
@@ -52,25 +53,47 @@ struct Tables {
 pub(super) struct Entry {
     pub(super) bucket: Arc<Bucket>,
     pub(super) gate: Arc<Gate>,
+    /// As its record says.
+    reduction: Reduction,
 }
 
 impl BucketTable {
+    pub(super) fn new(reduction_in: fn(&[u8]) -> Reduction) -> Self {
+        Self { tables: RwLock::default(), reduction_in }
+    }
+
+    fn reduction_of(&self, bucket: &Bucket) -> Reduction {
+        let reduction = (self.reduction_in)(&bucket.record);
+        Reduction { dedup: reduction.dedup && !bucket.options.private_copy, ..reduction }
+    }
+
+    /// How blocks of a bucket are reduced from now on. What belongs to no bucket, or to one that is gone, shares no chunks.
+    pub(super) fn reduction(&self, bucket: BucketId) -> Reduction {
+        let tables = self.tables.read().unwrap_or_else(PoisonError::into_inner);
+        let known = tables.by_id.get(&bucket).map(|entry| entry.reduction);
+        known.unwrap_or(Reduction { dedup: false, ..Reduction::default() })
+    }
+
     /// Enters a bucket that was made or loaded.
     fn enter(&self, bucket: &Arc<Bucket>) {
+        let reduction = self.reduction_of(bucket);
         let mut tables = self.tables.write().unwrap_or_else(PoisonError::into_inner);
         let gate = Gate::new(bucket.moves.clone());
         tables.by_name.insert(bucket.name.clone(), Arc::clone(bucket));
-        tables.by_id.insert(bucket.id, Entry { bucket: Arc::clone(bucket), gate });
+        let entry = Entry { bucket: Arc::clone(bucket), gate, reduction };
+        tables.by_id.insert(bucket.id, entry);
     }
 
     /// Enters what a bucket is now, unless a newer revision of it is there, or none: it was removed.
     pub(super) fn renew(&self, bucket: &Arc<Bucket>) {
+        let reduction = self.reduction_of(bucket);
         let mut tables = self.tables.write().unwrap_or_else(PoisonError::into_inner);
         let Tables { by_name, by_id } = &mut *tables;
         if let Some(known) = by_id.get_mut(&bucket.id)
             && known.bucket.revision < bucket.revision
         {
             known.bucket = Arc::clone(bucket);
+            known.reduction = reduction;
             by_name.insert(bucket.name.clone(), Arc::clone(bucket));
         }
     }
@@ -202,9 +225,7 @@ impl EngineStore {
             }
         }
         for bucket in &buckets {
-            let opened = self
-                .on_all(bucket.id, bucket.options, |_| Box::pin(std::future::ready(Ok(()))))
-                .await;
+            let opened = self.on_all(bucket.id, |_| Box::pin(std::future::ready(Ok(())))).await;
             if let Err(error) = opened {
                 tracing::error!(bucket = bucket.name, %error, "a bucket cannot be opened; the others can be used");
             }
@@ -214,11 +235,8 @@ impl EngineStore {
 
     /// Clears what is left of a deleted bucket. One with objects was not deleted (E2): it stays, for whoever looks into it.
     async fn clear_remains(&self, id: BucketId, name: &str) -> Result<()> {
-        let versions = self
-            .on_all(id, BucketOptions::default(), |shelf| {
-                Box::pin(std::future::ready(Ok(shelf.versions())))
-            })
-            .await?;
+        let versions =
+            self.on_all(id, |shelf| Box::pin(std::future::ready(Ok(shelf.versions())))).await?;
         let objects: u64 = versions.iter().sum();
         if objects > 0 {
             tracing::error!(
@@ -236,21 +254,20 @@ impl EngineStore {
     pub(super) async fn on_all<T: Send + 'static>(
         &self,
         bucket: BucketId,
-        options: BucketOptions,
         work: impl Fn(std::rc::Rc<crate::shelf::Shelf>) -> super::caller::ShelfFuture<T>
         + Clone
         + Send
         + 'static,
     ) -> Result<Vec<T>> {
         let calls = self.caller.shards().map(|shard| {
-            let at = Address { shard, bucket, is_private: options.private_copy };
+            let at = Address { shard, bucket };
             self.caller.on_shelf(at, work.clone())
         });
         try_join_all(calls).await
     }
 
     fn gateway_at(&self, shard: ShardId) -> Address {
-        Address { shard, bucket: self.gateway, is_private: true }
+        Address { shard, bucket: self.gateway }
     }
 
     /// An object of the gateway's bucket.
@@ -360,7 +377,7 @@ impl EngineStore {
     }
 
     pub(super) async fn remove_bucket(&self, name: &str) -> Result<()> {
-        let (Entry { bucket, gate }, _one) = self.held(name).await?;
+        let (Entry { bucket, gate, .. }, _one) = self.held(name).await?;
         check_deletion(name, gate.moves().as_ref())?;
         self.remove_empty(&bucket, None).await
     }
@@ -368,7 +385,7 @@ impl EngineStore {
     /// Removes a bucket that is empty and where it is taken to be on its way. For who holds its steps.
     pub(super) async fn remove_empty(&self, bucket: &Bucket, moves: Option<&Move>) -> Result<()> {
         let set_closed = async |is_closed| {
-            self.on_all(bucket.id, bucket.options, move |shelf| {
+            self.on_all(bucket.id, move |shelf| {
                 shelf.set_closed(is_closed);
                 Box::pin(std::future::ready(Ok(shelf.versions())))
             })
@@ -416,9 +433,9 @@ impl EngineStore {
             shelf.set_closed(true);
             Box::pin(async move { shelf.clear().await })
         };
-        self.on_all(id, BucketOptions::default(), clear).await?;
+        self.on_all(id, clear).await?;
         for shard in self.caller.shards() {
-            self.caller.forget(Address { shard, bucket: id, is_private: false }).await?;
+            self.caller.forget(Address { shard, bucket: id }).await?;
         }
         let stream = StreamId::new(id.0);
         let removed = self.caller.on_thread(FIRST, move |dispatch| {
@@ -446,9 +463,41 @@ mod tests {
         Arc::new(Bucket { id, name, options, revision, record, moves: None })
     }
 
+    /// Records of these tests say `d` for deduplication.
+    fn reduction_in(record: &[u8]) -> Reduction {
+        Reduction { dedup: record == b"d", ..Reduction::OFF }
+    }
+
+    #[test]
+    fn a_bucket_is_reduced_as_its_newest_record_says_unless_it_is_private() {
+        let table = BucketTable::new(reduction_in);
+        let unknown = Reduction { dedup: false, ..Reduction::default() };
+        assert_eq!(table.reduction(BucketId(1)), unknown);
+        for private_copy in [false, true] {
+            let of = |revision_, record: &'static [u8]| {
+                let options = BucketOptions { private_copy };
+                let id = BucketId(1 + u64::from(private_copy));
+                let (record, name) = (Bytes::from_static(record), format!("b{private_copy}"));
+                let bucket = Bucket::clone(&revision(id.0, revision_));
+                Arc::new(Bucket { options, record, name, ..bucket })
+            };
+            let id = of(1, b"").id;
+            table.enter(&of(1, b"d"));
+            assert_eq!(table.reduction(id).dedup, !private_copy);
+            table.renew(&of(3, b""));
+            assert!(!table.reduction(id).dedup);
+            table.renew(&of(2, b"d"));
+            assert!(!table.reduction(id).dedup, "an older record does not count");
+            table.renew(&of(4, b"d"));
+            assert_eq!(table.reduction(id).dedup, !private_copy);
+            table.remove(&of(4, b"d"));
+            assert_eq!(table.reduction(id), unknown);
+        }
+    }
+
     #[test]
     fn a_bucket_that_was_removed_does_not_come_back_by_a_late_answer() {
-        let table = BucketTable::default();
+        let table = BucketTable::new(reduction_in);
         table.enter(&revision(1, 1));
         table.renew(&revision(1, 3));
         table.renew(&revision(1, 2));

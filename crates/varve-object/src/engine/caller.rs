@@ -13,6 +13,7 @@ use varve_types::{Reduction, ShardId};
 
 use super::EngineOptions;
 use super::body::{PIECE_BYTES, SMALL_PIECE_BYTES};
+use super::buckets::BucketTable;
 use crate::shelf::Shelf;
 use crate::{BucketId, Error, Result};
 
@@ -23,7 +24,7 @@ pub(super) type ShelfFuture<T> = LocalBoxFuture<'static, Result<T>>;
 pub(super) struct Caller {
     links: PoolLinks,
     placement: Placement,
-    options: EngineOptions,
+    buckets: Arc<BucketTable>,
     /// Large pieces of bodies for which there is memory.
     pieces: Arc<Semaphore>,
 }
@@ -33,8 +34,6 @@ pub(super) struct Caller {
 pub(super) struct Address {
     pub(super) shard: ShardId,
     pub(super) bucket: BucketId,
-    /// Its bodies share no chunks.
-    pub(super) is_private: bool,
 }
 
 enum Slot {
@@ -49,10 +48,15 @@ struct Shelves {
 }
 
 impl Caller {
-    pub(super) fn new(links: PoolLinks, placement: Placement, options: EngineOptions) -> Self {
+    pub(super) fn new(
+        links: PoolLinks,
+        placement: Placement,
+        options: EngineOptions,
+        buckets: Arc<BucketTable>,
+    ) -> Self {
         let pieces = options.bodies_bytes_max / PIECE_BYTES;
         let pieces = Arc::new(Semaphore::new(pieces.min(Semaphore::MAX_PERMITS)));
-        Self { links, placement, options, pieces }
+        Self { links, placement, buckets, pieces }
     }
 
     /// How large the next piece of a body may be, and its room in memory if it is a large one.
@@ -103,12 +107,13 @@ impl Caller {
         at: Address,
         work: impl FnOnce(Rc<Shelf>) -> ShelfFuture<T> + Send + 'static,
     ) -> Result<Answer<Result<T>>> {
-        let options = self.options;
+        let reduction = self.buckets.reduction(at.bucket);
         let there = move |dispatch: &Dispatch| -> LocalBoxFuture<'static, Result<T>> {
             let dispatch = dispatch.clone();
             Box::pin(async move {
                 let shelves = dispatch.local::<Shelves>();
-                let shelf = shelves.shelf(&dispatch, at, options).await?;
+                let shelf = shelves.shelf(&dispatch, at, reduction).await?;
+                shelf.set_reduction(reduction);
                 work(shelf).await
             })
         };
@@ -136,7 +141,7 @@ impl Shelves {
         &self,
         dispatch: &Dispatch,
         at: Address,
-        options: EngineOptions,
+        reduction: Reduction,
     ) -> Result<Rc<Shelf>> {
         let host = dispatch
             .host(at.shard)
@@ -157,8 +162,6 @@ impl Shelves {
             }
             let opening = Rc::new(Notify::new());
             self.slots.borrow_mut().insert(place, Slot::Opening(Rc::clone(&opening)));
-            let reduction = options.reduction;
-            let reduction = Reduction { dedup: reduction.dedup && !at.is_private, ..reduction };
             let reactor = dispatch.reactor().clone();
             let opened = Shelf::open(reactor, shard, at.bucket, reduction).await;
             match &opened {

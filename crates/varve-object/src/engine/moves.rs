@@ -98,7 +98,7 @@ impl EngineStore {
         versions_max: usize,
     ) -> Result<u64> {
         check_left(name, expects)?;
-        let (Entry { bucket, gate }, _one) = self.held(name).await?;
+        let (Entry { bucket, gate, .. }, _one) = self.held(name).await?;
         let stored = self.stored(name).await?;
         if stored.id != bucket.id || stored.moves.as_ref() != Some(expects) {
             return Err(Error::MovesOtherwise {
@@ -107,7 +107,7 @@ impl EngineStore {
             });
         }
         self.learn(&gate, &stored); // Nobody reads it from now on, also where the answer of the step was lost.
-        let dropped = self.on_all(bucket.id, bucket.options, move |shelf| {
+        let dropped = self.on_all(bucket.id, move |shelf| {
             Box::pin(async move { shelf.drop_versions(versions_max).await })
         });
         let left = dropped.await?.into_iter().sum();

@@ -32,7 +32,7 @@ impl EngineStore {
 
     fn address_in(&self, bucket: &Bucket, key: &str) -> Address {
         let shard = self.caller.home(bucket.id, key);
-        Address { shard, bucket: bucket.id, is_private: bucket.options.private_copy }
+        Address { shard, bucket: bucket.id }
     }
 
     /// The same, of a key of a bucket that lets a change through (E4).
@@ -43,7 +43,7 @@ impl EngineStore {
         changer: Changer<'_>,
         of: Changed,
     ) -> Result<(Address, Changing)> {
-        let Entry { bucket, gate } = self.buckets.get(bucket)?;
+        let Entry { bucket, gate, .. } = self.buckets.get(bucket)?;
         let changing = gate.begin(&bucket.name, changer, of)?;
         Ok((self.address_in(&bucket, key), changing))
     }
@@ -209,9 +209,8 @@ impl ObjectStore for EngineStore {
     }
 
     async fn usage(&self, bucket: BucketId) -> Result<Usage> {
-        let known = self.buckets.get(bucket)?.bucket;
-        let of_each = self
-            .on_all(bucket, known.options, |shelf| Box::pin(std::future::ready(Ok(shelf.usage()))));
+        self.buckets.get(bucket)?;
+        let of_each = self.on_all(bucket, |shelf| Box::pin(std::future::ready(Ok(shelf.usage()))));
         Ok(of_each.await?.into_iter().fold(Usage::default(), |sum, one| Usage {
             objects: sum.objects + one.objects,
             bytes: sum.bytes + one.bytes,
@@ -358,9 +357,9 @@ impl ObjectStore for EngineStore {
         after: Option<(&str, Option<UploadId>)>,
         limit: usize,
     ) -> Result<Vec<Upload>> {
-        let known = self.buckets.get(bucket)?.bucket;
+        self.buckets.get(bucket)?;
         let (prefix, after) = (prefix.to_owned(), after.map(|(key, id)| (key.to_owned(), id)));
-        let of_each = self.on_all(bucket, known.options, move |shelf| {
+        let of_each = self.on_all(bucket, move |shelf| {
             let (prefix, after) = (prefix.clone(), after.clone());
             Box::pin(async move {
                 let after = after.as_ref().map(|(key, id)| (key.as_str(), *id));
@@ -399,7 +398,7 @@ impl ObjectStore for EngineStore {
         limit: usize,
     ) -> Result<Vec<(String, Bytes)>> {
         let prefix = table_prefix(table);
-        let at = Address { shard: varve_types::ShardId(0), bucket: self.gateway, is_private: true };
+        let at = Address { shard: varve_types::ShardId(0), bucket: self.gateway };
         let mut query = ListQuery {
             prefix: prefix.to_owned(),
             after: Marker::Key(format!("{prefix}{after}")),

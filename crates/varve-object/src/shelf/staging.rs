@@ -85,7 +85,7 @@ impl Shelf {
         let blocks = (data.len() / BLOCK_BYTES) as u64;
         assert!(block + blocks <= staging.extent.blocks(), "within the room of a body");
         let at = (staging.extent.first + block) * BLOCK_BYTES as u64;
-        self.shard.set_reduction(self.stream(), self.reduction);
+        self.shard.set_reduction(self.stream(), self.reduction.get());
         Ok(self.shard.write(self.stream(), at, data).await?)
     }
 

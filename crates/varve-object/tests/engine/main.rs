@@ -2,5 +2,6 @@
 
 mod bodies;
 mod moves;
+mod reduction;
 mod rig;
 mod twin;

@@ -10,9 +10,9 @@ use varve_dispatch::{
 use varve_engine::{Pool, PoolSpec, ShardConfig};
 use varve_media::{Disk, Drive, DriveDisks, DriveOptions, DriveSpec, MemDisk};
 use varve_object::shelf::{audit_bucket, buckets_of};
-use varve_object::{Body, EngineOptions, EngineStore};
+use varve_object::{Body, EngineOptions, EngineStore, Settings};
 use varve_reactor::{Reactor, SimLoop};
-use varve_types::{PoolId, Reduction, ShardId, StreamId};
+use varve_types::{PoolId, ShardId, StreamId};
 
 const SHARDS: u16 = 2;
 const POOL: PoolId = PoolId([7; 16]);
@@ -100,7 +100,7 @@ async fn open(reactor: Reactor, disk: &MemDisk) -> Life {
         dispatch.add_host(shard, host);
         first.get_or_insert(dispatch);
     }
-    let options = EngineOptions { reduction: Reduction::default(), bodies_bytes_max: 6 << 20 };
+    let options = EngineOptions { reduction: Settings::reduction_in, bodies_bytes_max: 6 << 20 };
     let store = EngineStore::open(links, placement, options).await.expect("works");
     Life { reactor, store, dispatch: first.expect("works") }
 }
@@ -133,6 +133,20 @@ impl Life {
             keys += some_keys;
         }
         (blocks, keys)
+    }
+
+    /// Chunks of data on all shards, once everything that is acknowledged is applied, and the bytes that they take.
+    pub(crate) async fn stored(&self) -> (u64, u64) {
+        for shard in self.dispatch.placement().shards() {
+            let applied = self
+                .dispatch
+                .on_shard(shard, |shard| Box::pin(async move { shard.apply_acknowledged().await }));
+            applied.await.expect("works");
+        }
+        let shards = self.dispatch.stats().await.expect("works");
+        shards.iter().fold((0, 0), |(chunks, bytes), shard| {
+            (chunks + shard.data_chunks, bytes + shard.data_bytes)
+        })
     }
 
     /// Lets sweeps come to their end.

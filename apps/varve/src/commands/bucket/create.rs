@@ -1,15 +1,15 @@
-//! `varve bucket create`: makes an empty bucket for a user.
+//! `varve bucket create`: creates an empty bucket for a user.
 
 use clap::Args;
 use hyper::Method;
 use varve_access_admin::v1::{self, CreateBucket};
-use varve_types::ByteCount;
+use varve_types::{ByteCount, Compression};
 
 use crate::cli::{self, Format};
 use crate::client::Client;
 use crate::failure::Result;
 
-/// Make a bucket
+/// Create a bucket
 #[derive(Args, Debug)]
 pub(crate) struct Create {
     /// Name of the bucket: 3 to 63 lower-case letters, digits, dots and hyphens
@@ -35,6 +35,14 @@ pub(crate) struct Create {
     #[arg(long, value_parser = cli::bound, value_name = "N")]
     objects: Option<u64>,
 
+    /// Whether blocks that are stored already are stored only once [default: off]
+    #[arg(long, value_parser = cli::switch())]
+    dedup: Option<bool>,
+
+    /// How blocks are compressed: off, lz4, zstd or zstd:LEVEL, with a level from 1 to 19, 3 if not given [default: lz4]
+    #[arg(long)]
+    compression: Option<Compression>,
+
     #[command(flatten)]
     format: Format,
 }
@@ -48,6 +56,8 @@ impl Create {
             object_lock: self.object_lock,
             quota_bytes: self.quota.map(|quota| quota.0),
             quota_objects: self.objects,
+            dedup: self.dedup,
+            compression: self.compression,
             arriving: None,
         };
         let answer = client.send::<v1::Bucket>(Method::POST, "/v1/buckets", &spec)?;

@@ -34,7 +34,7 @@ impl List {
             return Ok(format!("{:#}\n", json!({ "buckets": buckets })));
         }
         if buckets.is_empty() {
-            return Ok("no buckets; make one with `varve bucket create NAME`\n".to_owned());
+            return Ok("no buckets; create one with `varve bucket create NAME`\n".to_owned());
         }
         let rows: Vec<Vec<String>> = buckets.iter().map(row).collect();
         let header = [
@@ -43,6 +43,8 @@ impl List {
             ("OBJECTS", Align::Right),
             ("SIZE", Align::Right),
             ("QUOTA", Align::Right),
+            ("DEDUP", Align::Left),
+            ("COMPRESSION", Align::Left),
             ("CREATED", Align::Right),
         ];
         Ok(table::columns(&header, &rows))
@@ -56,6 +58,8 @@ fn row(bucket: &v1::Bucket) -> Vec<String> {
         bucket.objects.to_string(),
         ByteCount(bucket.object_bytes).to_string(),
         cli::shown_quota(bucket.quota_bytes),
+        cli::on_off(bucket.dedup).to_owned(),
+        bucket.compression.to_string(),
         age::since(bucket.created_unix_ms),
     ]
 }

@@ -1,10 +1,11 @@
-//! `varve bucket`: make, list, show, bound, log and delete buckets.
+//! `varve bucket`: create, list, show, set, bound, log and delete buckets.
 
 mod create;
 mod delete;
 mod list;
 mod log;
 mod quota;
+mod set;
 mod show;
 
 use clap::Subcommand;
@@ -12,12 +13,13 @@ use clap::Subcommand;
 use crate::client::Client;
 use crate::failure::Result;
 
-/// Make, list, show, bound, log and delete buckets of S3
+/// Create, list, show, set, bound, log and delete S3 buckets
 #[derive(Subcommand, Debug)]
 pub(crate) enum Bucket {
     Create(create::Create),
     List(list::List),
     Show(show::Show),
+    Set(set::Set),
     Quota(quota::Quota),
     Log(log::Log),
     Delete(delete::Delete),
@@ -29,6 +31,7 @@ impl Bucket {
             Self::Create(command) => command.run(client),
             Self::List(command) => command.run(client),
             Self::Show(command) => command.run(client),
+            Self::Set(command) => command.run(client),
             Self::Quota(command) => command.run(client),
             Self::Log(command) => command.run(client),
             Self::Delete(command) => command.run(client),

@@ -33,7 +33,7 @@ impl Quota {
         let change = ChangeBucket {
             quota_bytes: size.map(|size| size.0),
             quota_objects: objects,
-            access_log: None,
+            ..ChangeBucket::default()
         };
         if change.is_empty() {
             return Err(Failure::misuse(format!("nothing to change in bucket `{name}`"))

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use varve_access_admin::v1::{
-    CellStatus, CheckReport, CheckState, CheckStatus, Fill, MemoryStatus, NodeStatus, Pool,
-    ServiceState, ShardStatus, Space, Status, VolumeSpace,
+    BucketSpace, CellStatus, CheckReport, CheckState, CheckStatus, Fill, MemoryStatus, NodeStatus,
+    Pool, ServiceState, ShardStatus, Space, Status, VolumeSpace,
 };
 use varve_types::{CellId, PoolId};
 
@@ -98,6 +98,9 @@ pub(super) fn space(all: Gathered<Space>) -> Space {
     let mut volumes: Vec<VolumeSpace> =
         cells.iter().flat_map(|(_, space)| space.volumes.iter().cloned()).collect();
     volumes.sort_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
+    let mut buckets: Vec<BucketSpace> =
+        cells.iter().flat_map(|(_, space)| space.buckets.iter().cloned()).collect();
+    buckets.sort_by(|a, b| a.name.cmp(&b.name));
     Space {
         size_bytes: sum(|space| space.size_bytes),
         capacity_bytes: sum(|space| space.capacity_bytes),
@@ -113,6 +116,7 @@ pub(super) fn space(all: Gathered<Space>) -> Space {
         outstanding_bytes: sum(|space| space.outstanding_bytes),
         fill: fill(fills),
         volumes,
+        buckets,
         cells: in_cells.collect(),
         missing_cells: missing,
     }

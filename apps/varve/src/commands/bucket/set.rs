@@ -1,0 +1,48 @@
+//! `varve bucket set`: changes how new objects of a bucket are reduced.
+
+use clap::Args;
+use hyper::Method;
+use varve_access_admin::v1::{self, ChangeBucket};
+use varve_types::Compression;
+
+use crate::cli::{self, Format};
+use crate::client::{Client, bucket_path};
+use crate::failure::{Failure, Result};
+
+/// Change how new objects of a bucket are deduplicated and compressed
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Objects written from then on follow the change; what is stored stays as it is. Encrypted objects neither deduplicate nor compress."
+)]
+pub(crate) struct Set {
+    /// Name of the bucket
+    name: String,
+
+    /// Whether blocks that are stored already are stored only once
+    #[arg(long, value_parser = cli::switch())]
+    dedup: Option<bool>,
+
+    /// How blocks are compressed: off, lz4, zstd or zstd:LEVEL, with a level from 1 to 19, 3 if not given
+    #[arg(long)]
+    compression: Option<Compression>,
+
+    #[command(flatten)]
+    format: Format,
+}
+
+impl Set {
+    pub(crate) fn run(self, client: &Client) -> Result<String> {
+        let Self { name, dedup, compression, format } = self;
+        let change = ChangeBucket { dedup, compression, ..ChangeBucket::default() };
+        if change.is_empty() {
+            return Err(Failure::misuse(format!("nothing to change in bucket `{name}`"))
+                .hint("give --dedup on|off, --compression off|lz4|zstd[:LEVEL], or both"));
+        }
+        let answer = client.send::<v1::Bucket>(Method::PATCH, &bucket_path(&name), &change)?;
+        Ok(answer.print(format.json, |bucket| {
+            let v1::Bucket { name, dedup, compression, .. } = bucket;
+            let dedup = cli::on_off(dedup);
+            format!("bucket {name} writes with dedup {dedup}, compression {compression} now\n")
+        }))
+    }
+}
