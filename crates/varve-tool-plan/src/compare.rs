@@ -55,6 +55,8 @@ pub struct Comparison {
     pub write_block_bytes: [Bytes; 2],
     /// What rates of the first are multiplied by to compare: nodes, and protection of writes.
     pub multipliers: [f64; 2],
+    /// Currency of the prices among the figures; empty where the catalogue names none.
+    pub currency: String,
     /// The figures.
     pub figures: Vec<Figure>,
     /// Nodes for parity.
@@ -222,6 +224,7 @@ impl Comparison {
             second: second.to_owned(),
             read_block_bytes: [one.reads.block, other.reads.block],
             write_block_bytes: [one.writes.block, other.writes.block],
+            currency: catalogue.prices.currency.clone().unwrap_or_default(),
             break_even_drive: break_even(&one, &other)?,
             warnings: warnings(&one, &other, &basis),
             multipliers: basis.multipliers,

@@ -2,9 +2,10 @@
 
 use serde::Serialize;
 
+use crate::catalogue::Prices;
 use crate::error::{Result, positive};
 use crate::rounding::real;
-use crate::units::{Amount, Bytes, Joules, Money, OpRate, Seconds, Watts};
+use crate::units::{Amount, Bytes, Joules, Money, OpRate, Seconds, Share, Watts};
 
 /// Price of a node (F7), as multiples of a base server and a base memory, which is how the source gives it.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -56,6 +57,38 @@ pub fn per_operation(price: Money, rate: OpRate) -> f64 {
 pub fn break_even_drive(per_tb: f64, usable: Bytes, rest: Money, drives: u64) -> Result<Money> {
     let drives = positive("the number of drives", real(drives))?;
     Ok((Money::of_base(per_tb * usable.tb()) - rest) / drives)
+}
+
+/// What all costs of a plan are counted with: every price and factor that is not one of a part.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct CostBasis {
+    /// Currency of all prices; empty where the catalogue names none.
+    pub currency: String,
+    /// Price of a kWh; power costs nothing without.
+    pub kwh: Option<Money>,
+    /// Power with cooling ÷ power of the machines.
+    pub power_usage_effectiveness: f64,
+    /// Price of a rack unit for a year; racks cost nothing without.
+    pub rack_unit_per_year: Option<Money>,
+    /// Part of the drives that is replaced in a year.
+    pub replaced_per_year: Share,
+    /// Those of these fields that no source gives.
+    pub assumed: Vec<String>,
+}
+
+impl CostBasis {
+    /// By the prices of a catalogue.
+    #[must_use]
+    pub fn of(prices: &Prices) -> Self {
+        Self {
+            currency: prices.currency.clone().unwrap_or_default(),
+            kwh: prices.kwh,
+            power_usage_effectiveness: prices.power_usage_effectiveness.unwrap_or(1.0),
+            rack_unit_per_year: prices.rack_unit_per_year,
+            replaced_per_year: prices.replaced_per_year.unwrap_or(Share::ZERO),
+            assumed: prices.assumed.clone(),
+        }
+    }
 }
 
 /// What running costs.

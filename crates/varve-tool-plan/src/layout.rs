@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::catalogue::{Catalogue, Drive, Node};
+use crate::catalogue::{Catalogue, Drive, Media, Node};
 use crate::cost::{Ownership, Running};
 use crate::demand::{Demand, FailureDomain, Policy};
 use crate::endurance::{Warranty, Wear};
@@ -11,11 +11,11 @@ use crate::network::Links;
 use crate::operations::{self, WriteCost};
 use crate::placement_groups::{self, PlacementGroups};
 use crate::protection::Protection;
-use crate::rebuild::Rebuild;
+use crate::rebuild::{Rebuild, Rebuilder};
 use crate::risks;
 use crate::rounding::{Need, real};
 use crate::supply::{Equipped, Supply, journal_factor};
-use crate::units::{Amount, ByteRate, Bytes, EnergyPerByte, Money, OpRate, Seconds, Share, Watts};
+use crate::units::{Amount, ByteRate, Bytes, EnergyPerByte, Money, OpRate, Share, Watts};
 use crate::{cache, capacity, cost, energy, journal, normalisation};
 
 /// Most nodes of a plan: beyond it a demand is a mistake.
@@ -57,7 +57,7 @@ pub struct Traffic {
     pub used: Share,
 }
 
-/// What the layout reaches, where its node's figures are known.
+/// What the layout reaches, where its node's figures are known: never more than its network carries (F14).
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct Reach {
     /// Operations a second of the demand's mix.
@@ -66,6 +66,19 @@ pub struct Reach {
     pub read_bytes_per_second: Option<ByteRate>,
     /// Streams that write.
     pub write_bytes_per_second: Option<ByteRate>,
+    /// Which of them the nodes could exceed if the network carried more.
+    pub bound_by_network: NetworkBound,
+}
+
+/// Figures that the network bounds, rather than drives and processors.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct NetworkBound {
+    /// Operations a second.
+    pub operations: bool,
+    /// Streams that read.
+    pub reading: bool,
+    /// Streams that write.
+    pub writing: bool,
 }
 
 /// Power, and energy for data moved at full rate.
@@ -75,6 +88,8 @@ pub struct Power {
     pub total_watts: Watts,
     /// For each TB of usable capacity.
     pub watts_per_usable_tb: f64,
+    /// For each TB of data that the demand asks for, at the end of the time; nothing where it asks for none.
+    pub watts_per_asked_tb: Option<f64>,
     /// J/GB read, by what drives take while they read.
     pub joules_per_gb_read: Option<f64>,
     /// J/GB written, by what they take while they write.
@@ -90,17 +105,21 @@ pub struct Price {
     pub ownership: Ownership,
     /// Purchase for each TB of usable capacity.
     pub per_usable_tb: f64,
+    /// Purchase for each TB of data that the demand asks for, at the end of the time; nothing where it asks for none.
+    pub per_asked_tb: Option<f64>,
     /// Purchase for each operation a second that is reached.
     pub per_operation: Option<f64>,
 }
 
-/// How long redundancy is short after a loss, where drives' rates are known.
+/// How long redundancy is reduced after a loss.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct Rebuilds {
-    /// After a drive.
-    pub drive_seconds: Seconds,
-    /// After a node, into all the others.
-    pub node_seconds: Seconds,
+    /// Part of the drives that is taken to hold data: as the demand fills them at the end, else as the policy allows.
+    pub filled: Share,
+    /// After the loss of a drive.
+    pub drive: Rebuild,
+    /// After the loss of a node.
+    pub node: Rebuild,
 }
 
 /// One way to meet the demand.
@@ -110,6 +129,8 @@ pub struct Layout {
     pub node: String,
     /// Kind of data drive.
     pub drive: String,
+    /// What its data are stored on.
+    pub media: Media,
     /// Data drives in each node.
     pub drives_per_node: u64,
     /// How data are protected.
@@ -157,7 +178,7 @@ pub struct Layout {
     /// Prices.
     pub price: Option<Price>,
     /// Rebuilding.
-    pub rebuild: Option<Rebuilds>,
+    pub rebuild: Rebuilds,
     /// What may go wrong, or is not known.
     pub risks: Vec<String>,
     /// Faults of the sources that matter here, by number.
@@ -217,6 +238,11 @@ impl<'a> Parts<'a> {
     /// Data at the end of the time.
     fn held(self) -> Bytes {
         self.demand.held_after(self.policy.time_seconds)
+    }
+
+    /// The same, where any are asked for.
+    fn asked(self) -> Option<Bytes> {
+        Some(self.held()).filter(|held| *held > Bytes::ZERO)
     }
 
     fn osds(self) -> u64 {
@@ -345,9 +371,9 @@ impl<'a> Parts<'a> {
         operations::nodes(self.demand.operations(), self.cost(supply), node_operations(supply))
     }
 
-    /// What all nodes together send and receive on one network, as if they were one: to clients, and to each other.
-    fn flows(self) -> [(ByteRate, ByteRate, u64); 2] {
-        let (reads, writes) = (self.demand.read_rate(), self.demand.write_rate());
+    /// What all nodes together send and receive on each network, as if they were one, while clients read and write so much: to clients, and
+    /// to each other.
+    fn flows(self, reads: ByteRate, writes: ByteRate) -> [(ByteRate, ByteRate, u64); 2] {
         // What one node sends another receives.
         let protection = self.protection();
         let between =
@@ -362,9 +388,23 @@ impl<'a> Parts<'a> {
         }
     }
 
+    fn demanded_flows(self) -> [(ByteRate, ByteRate, u64); 2] {
+        self.flows(self.demand.read_rate(), self.demand.write_rate())
+    }
+
+    /// How many times as much as this clients may read and write before a network of so many nodes is full (F14).
+    fn network_factor(self, nodes: u64, reads: ByteRate, writes: ByteRate) -> f64 {
+        let factors = self.flows(reads, writes).map(|(sends, receives, ports)| {
+            let links = Links { nodes, ports, speed: self.node().speed };
+            links.ceiling() / sends.max(receives)
+        });
+        // A network without traffic bounds nothing: its factor is infinite.
+        factors.into_iter().fold(f64::INFINITY, f64::min)
+    }
+
     fn nodes_for_network(self) -> Result<Need> {
         let mut most = Need::NONE;
-        for (sends, receives, ports) in self.flows() {
+        for (sends, receives, ports) in self.demanded_flows() {
             let links = Links { nodes: 1, ports, speed: self.node().speed };
             most = most.max(normalisation::nodes_for_rate(sends.max(receives), links.ceiling())?);
         }
@@ -404,6 +444,7 @@ impl<'a> Parts<'a> {
     ) -> Result<Layout> {
         let raw = self.raw() * real(nodes);
         let usable = self.protection().usable(raw);
+        let filled = Share::of_base(self.held() / (usable * self.policy.reduction()));
         let osds = nodes * self.osds();
         let reach = self.reach(nodes, &supply);
         let price = self.price(nodes, usable, reach)?;
@@ -412,6 +453,7 @@ impl<'a> Parts<'a> {
         let mut layout = Layout {
             node: self.node().name.get_ref().clone(),
             drive: self.drive().name.get_ref().clone(),
+            media: self.drive().media,
             drives_per_node: self.equipped.drives,
             protection: self.protection(),
             failure_domain: self.policy.failure_domain,
@@ -423,7 +465,7 @@ impl<'a> Parts<'a> {
             raw_bytes: raw,
             usable_bytes: usable,
             planned_bytes: capacity::planned(usable, self.policy.fill, self.policy.reduction()),
-            filled: Share::of_base(self.held() / (usable * self.policy.reduction())),
+            filled,
             placement_groups: placement_groups::of_pool(osds, self.protection(), 1.0)?,
             journals: self.journals()?,
             metadata_cache_bytes: (!self.drive().media.is_flash())
@@ -435,7 +477,7 @@ impl<'a> Parts<'a> {
             power: self.power(nodes, usable, reach),
             rack_units: self.node().rack_units.map(|units| units * real(nodes)),
             price,
-            rebuild: self.rebuilds(nodes),
+            rebuild: self.rebuilds(nodes, filled),
             risks: Vec::new(),
             errata: self.errata(&supply),
             supply,
@@ -454,12 +496,25 @@ impl<'a> Parts<'a> {
             rate => rate.map(|rate| share / rate.base()),
         };
         let time = part(reads, share).zip(part(writes, 1.0 - share));
-        let nodes = real(nodes);
+        let count = real(nodes);
+        let operations = time.map(|(read, write)| OpRate::of_base(count / (read + write)));
+        let of_all = |rate: Option<ByteRate>| rate.map(|rate| rate * count);
+        let (read, written) =
+            (of_all(supply.read_bytes_per_second), of_all(supply.write_bytes_per_second));
+        let moved = operations.unwrap_or(OpRate::ZERO) * self.demand.block_bytes;
+        let factor = |reads: ByteRate, writes: ByteRate| self.network_factor(nodes, reads, writes);
+        let of_operations = factor(moved * share, moved * (1.0 - share));
+        let of_reads = factor(read.unwrap_or(ByteRate::ZERO), ByteRate::ZERO);
+        let of_writes = factor(ByteRate::ZERO, written.unwrap_or(ByteRate::ZERO));
         Reach {
-            operations_per_second: time
-                .map(|(read, write)| OpRate::of_base(nodes / (read + write))),
-            read_bytes_per_second: supply.read_bytes_per_second.map(|rate| rate * nodes),
-            write_bytes_per_second: supply.write_bytes_per_second.map(|rate| rate * nodes),
+            operations_per_second: operations.map(|rate| rate * of_operations.min(1.0)),
+            read_bytes_per_second: read.map(|rate| rate * of_reads.min(1.0)),
+            write_bytes_per_second: written.map(|rate| rate * of_writes.min(1.0)),
+            bound_by_network: NetworkBound {
+                operations: of_operations < 1.0,
+                reading: of_reads < 1.0,
+                writing: of_writes < 1.0,
+            },
         }
     }
 
@@ -489,7 +544,7 @@ impl<'a> Parts<'a> {
             node_receives_bytes_per_second: ByteRate::ZERO,
             used: Share::ZERO,
         };
-        for (sends, receives, ports) in self.flows() {
+        for (sends, receives, ports) in self.demanded_flows() {
             let links = Links { nodes, ports, speed: self.node().speed };
             traffic.node_sends_bytes_per_second += sends / real(nodes);
             traffic.node_receives_bytes_per_second += receives / real(nodes);
@@ -520,6 +575,7 @@ impl<'a> Parts<'a> {
         Some(Power {
             total_watts: total,
             watts_per_usable_tb: energy::watts_per_tb(total, usable),
+            watts_per_asked_tb: self.asked().map(|asked| energy::watts_per_tb(total, asked)),
             joules_per_gb_read: read.map(EnergyPerByte::joules_per_gb),
             joules_per_gb_written: written.map(EnergyPerByte::joules_per_gb),
             job_joules: written.map(|energy| (energy * self.demand.job_bytes).base()),
@@ -547,16 +603,16 @@ impl<'a> Parts<'a> {
         let parts = (self.node().price, self.drive().price, journals);
         let (Some(node), Some(drive), Some(journal)) = parts else { return Ok(None) };
         let drives = drive * self.drives() + journal * real(self.node().journal_drives);
-        let prices = &self.catalogue.prices;
+        let basis = cost::CostBasis::of(&self.catalogue.prices);
         let running = Running {
             time: self.policy.time_seconds,
             power: self.node_power(Work::Any).unwrap_or(Watts::ZERO) * real(nodes),
-            power_usage_effectiveness: prices.power_usage_effectiveness.unwrap_or(1.0),
-            price_per_kwh: prices.kwh.unwrap_or(Money::ZERO),
+            power_usage_effectiveness: basis.power_usage_effectiveness,
+            price_per_kwh: basis.kwh.unwrap_or(Money::ZERO),
             rack_units: self.node().rack_units.unwrap_or(0.0) * real(nodes),
-            price_per_rack_unit_and_year: prices.rack_unit_per_year.unwrap_or(Money::ZERO),
+            price_per_rack_unit_and_year: basis.rack_unit_per_year.unwrap_or(Money::ZERO),
             drives: drives * real(nodes),
-            replaced_per_year: prices.replaced_per_year.unwrap_or(Share::ZERO).base(),
+            replaced_per_year: basis.replaced_per_year.base(),
         };
         let purchase = (node + drives) * real(nodes);
         let per_operation =
@@ -564,23 +620,25 @@ impl<'a> Parts<'a> {
         Ok(Some(Price {
             ownership: running.ownership(purchase),
             per_usable_tb: cost::per_tb(purchase, usable),
+            per_asked_tb: self.asked().map(|asked| cost::per_tb(purchase, asked)),
             per_operation,
         }))
     }
 
-    fn rebuilds(self, nodes: u64) -> Option<Rebuilds> {
-        let rate = self.drive().write_rate?;
-        let links =
-            |nodes| Links { nodes, ports: self.node().ports, speed: self.node().speed }.ceiling();
-        let share = self.policy.rebuild_network_share.base();
-        let rebuild = |data, drives: f64, nodes| {
-            Rebuild { data, drives: rate * drives, network: links(nodes) * share }.time()
+    fn rebuilds(self, nodes: u64, filled: Share) -> Rebuilds {
+        let links = Links { nodes: 1, ports: self.node().ports, speed: self.node().speed };
+        let filled = if self.asked().is_some() { filled } else { self.policy.fill };
+        let rebuilder = Rebuilder {
+            nodes,
+            drives: self.equipped.drives,
+            capacity: self.drive().capacity,
+            filled,
+            drive_writes: self.drive().write_rate,
+            network: links.ceiling() * self.policy.rebuild_network_share.base(),
+            protection: self.protection(),
+            failure_domain: self.policy.failure_domain,
         };
-        let others = nodes.saturating_sub(1).max(1);
-        Some(Rebuilds {
-            drive_seconds: rebuild(self.drive().capacity, 1.0, 1),
-            node_seconds: rebuild(self.raw(), self.drives() * real(others), others),
-        })
+        Rebuilds { filled, drive: rebuilder.of_drive(), node: rebuilder.of_node() }
     }
 
     /// Faults of the sources behind the demand and the figures used.

@@ -56,12 +56,13 @@ mod units;
 pub mod video;
 
 pub use compare::{Comparison, Figure, Parity};
+pub use cost::CostBasis;
 pub use demand::{Demand, FailureDomain, Policy};
 pub use error::{Error, Result};
-pub use layout::{Journals, Layout, Power, Price, Reach, Rebuilds, Term, Traffic};
+pub use layout::{Journals, Layout, NetworkBound, Power, Price, Reach, Rebuilds, Term, Traffic};
 pub use protection::Protection;
 pub use rounding::{Need, real};
-pub use search::{Choice, Given, Plan, Rank, Rejected, money};
+pub use search::{Best, Choice, Given, Plan, Rank, Rejected, money};
 pub use standing::{Finding, Limit, Standing};
 pub use supply::Supply;
 pub use units::{

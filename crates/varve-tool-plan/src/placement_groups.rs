@@ -1,4 +1,5 @@
-//! Placement groups of a Ceph pool. F9, from Intel's guide, appendix B; CeTune and VSM use the same.
+//! Placement groups of a Ceph pool. F9, from Intel's guide, appendix B; CeTune and VSM use the same. The power of two is chosen as Ceph's own
+//! calculator chooses it.
 
 use serde::Serialize;
 
@@ -10,12 +11,15 @@ use crate::units::{Amount, Share};
 /// Placement groups for each OSD that a pool with the whole cluster is to have.
 pub const PER_OSD: f64 = 100.0;
 
+/// Part of the formula's result that a power of two must reach to be enough.
+const ENOUGH: f64 = 0.75;
+
 /// Placement groups of one pool.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct PlacementGroups {
     /// OSDs × 100 ÷ size, rounded to a whole number.
     pub formula: u64,
-    /// The next power of two, which Ceph asks for.
+    /// A power of two, which Ceph asks for: the nearest below, unless that is more than a quarter less; then the next above.
     pub count: u64,
     /// What an OSD then holds: copies or strips of so many groups.
     pub per_osd: f64,
@@ -37,6 +41,14 @@ pub fn of_pool(osds: u64, protection: Protection, share: f64) -> Result<Placemen
             what: "the number of placement groups", value: exact, allowed: "below 2⁵⁰"
         };
     let formula = formula.ok_or(range)?;
-    let count = round_up(exact).unwrap_or(formula).max(1).next_power_of_two();
+    // A pool with little data still gets a group on every OSD.
+    let count = nearest_power_of_two(exact.max(real(osds) / size));
     Ok(PlacementGroups { formula, count, per_osd: real(count) * size / real(osds) })
+}
+
+/// The power of two below `exact`, unless it is more than a quarter below; then the one above.
+fn nearest_power_of_two(exact: f64) -> u64 {
+    let above = round_up(exact.max(1.0)).unwrap_or(1 << 50).next_power_of_two();
+    let below = (above / 2).max(1);
+    if real(below) >= exact * ENOUGH { below } else { above }
 }

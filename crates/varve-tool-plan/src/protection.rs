@@ -84,6 +84,15 @@ impl Protection {
         }
     }
 
+    /// Bytes that must be read for each byte that is rebuilt: of a code k strips for one.
+    #[must_use]
+    pub fn gathered_per_rebuilt(self) -> f64 {
+        match self {
+            Self::Copies(_) => 1.0,
+            Self::Erasure { data, .. } => f64::from(data),
+        }
+    }
+
     /// Drive operations for one small write: one for each copy or strip. A log that fills whole stripes needs fewer.
     #[must_use]
     pub fn operations_per_write(self) -> f64 {

@@ -1,8 +1,10 @@
 //! What may go wrong with a layout, or is not known about it, in sentences.
 
+use crate::catalogue::Class;
 use crate::demand::FailureDomain;
 use crate::layout::{Layout, Parts, Work};
 use crate::protection::Protection;
+use crate::rebuild::{Rebuild, Recovery};
 use crate::units::{Amount, Bytes};
 
 /// Fill at which Ceph warns, by VSM's thresholds.
@@ -13,9 +15,6 @@ const LINK_BUSY: f64 = 0.8;
 
 /// Part of the cache for metadata that is enough: what is short by less is how sizes are rounded.
 const CACHE_ENOUGH: f64 = 0.99;
-
-/// Fill from which rebuilding after the loss of a node may find no room.
-const REBUILD_FULL: f64 = 0.95;
 
 /// All of a layout's.
 pub(crate) fn of_layout(parts: Parts<'_>, layout: &Layout) -> Vec<String> {
@@ -32,7 +31,7 @@ pub(crate) fn of_layout(parts: Parts<'_>, layout: &Layout) -> Vec<String> {
         ));
     }
     let others = 1.0 - 1.0 / crate::rounding::real(layout.nodes);
-    if filled > others * REBUILD_FULL {
+    if filled > others * crate::rebuild::FULL {
         risks
             .push("a lost node cannot be rebuilt: the others have no room for its data".to_owned());
     }
@@ -48,8 +47,13 @@ fn of_protection(parts: Parts<'_>, layout: &Layout, risks: &mut Vec<String>) {
         risks.push("one copy: the loss of any drive loses data".to_owned());
     }
     if tolerates == 1 {
-        let rebuild = layout.rebuild.map(|rebuild| format!(" for {}", rebuild.drive_seconds));
-        let rebuild = rebuild.unwrap_or_default();
+        let rebuild = match layout.rebuild.drive {
+            Rebuild { recovery: Recovery::Spread, seconds: Some(time), .. } => {
+                format!(" for {time}")
+            }
+            Rebuild { recovery: Recovery::Spread, .. } => String::new(),
+            _ => " until it is replaced and rebuilt".to_owned(),
+        };
         risks.push(format!(
             "after the loss of a drive a second loss loses data{rebuild}; table 2 of Intel's guide has 3 copies"
         ));
@@ -155,6 +159,11 @@ fn of_cache(parts: Parts<'_>, layout: &Layout, risks: &mut Vec<String>) {
 }
 
 fn of_figures(parts: Parts<'_>, layout: &Layout, risks: &mut Vec<String>) {
+    if parts.demand.class == Class::Iops && !layout.media.is_flash() {
+        risks.push(
+            "spinning disks in the class iops: Intel's guide, table 1, has flash for it".to_owned(),
+        );
+    }
     if let Some(bound) = parts.demand.latency_seconds {
         match layout.supply.latency_shown {
             Some(true) => {}

@@ -2,13 +2,14 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::catalogue::{Catalogue, Drive, Node};
+use crate::catalogue::{Catalogue, Class, Drive, Node};
+use crate::cost::CostBasis;
 use crate::demand::{Demand, Policy};
 use crate::error::{Error, Result};
 use crate::layout::{Layout, Parts};
 use crate::protection::Protection;
 use crate::supply::Equipped;
-use crate::units::{Amount, Money};
+use crate::units::{Amount, ByteRate, Money, OpRate};
 
 /// By what alternatives are ranked. What is not known ranks last.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
@@ -19,15 +20,17 @@ pub enum Rank {
     Cost,
     /// Purchase for each operation a second.
     PerOperation,
-    /// Purchase for each usable TB.
+    /// Purchase for each TB of data asked for; for each usable TB where none is.
     PerTb,
-    /// Watts for each usable TB.
+    /// Watts for each TB of data asked for; for each usable TB where none is.
     WattsPerTb,
     /// Joules for each GB written.
     JoulesPerGb,
     /// Number of nodes.
     Nodes,
 }
+
+// Capacity that nobody asked for is no merit: figures for each TB divide by what is asked, not by what is bought.
 
 impl Rank {
     /// All of them, and how they are spelled.
@@ -46,8 +49,12 @@ impl Rank {
         match self {
             Self::Cost => layout.price.map(|price| price.ownership.total.base()),
             Self::PerOperation => layout.price?.per_operation,
-            Self::PerTb => layout.price.map(|price| price.per_usable_tb),
-            Self::WattsPerTb => layout.power.map(|power| power.watts_per_usable_tb),
+            Self::PerTb => {
+                layout.price.map(|price| price.per_asked_tb.unwrap_or(price.per_usable_tb))
+            }
+            Self::WattsPerTb => layout
+                .power
+                .map(|power| power.watts_per_asked_tb.unwrap_or(power.watts_per_usable_tb)),
             Self::JoulesPerGb => layout.power?.joules_per_gb_written,
             Self::Nodes => Some(crate::rounding::real(layout.nodes)),
         }
@@ -105,6 +112,25 @@ pub struct Rejected {
     pub reason: String,
 }
 
+/// The layout with the least of one figure, of all kinds of nodes, protections and numbers of drives.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Best {
+    /// The figure.
+    pub figure: Rank,
+    /// The least of it.
+    pub value: f64,
+    /// Kind of node.
+    pub node: String,
+    /// How many.
+    pub nodes: u64,
+    /// Data drives in each.
+    pub drives_per_node: u64,
+    /// How data are protected.
+    pub protection: Protection,
+    /// Whether it is late.
+    pub is_late: bool,
+}
+
 /// What meets a demand, best first.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Plan {
@@ -118,8 +144,15 @@ pub struct Plan {
     pub currency: String,
     /// Prices that no source gives.
     pub assumed_prices: Vec<String>,
+    /// What all costs are counted with.
+    pub cost_basis: CostBasis,
+    /// What is to be known before the alternatives are compared.
+    pub warnings: Vec<String>,
     /// Alternatives, best first; one for each kind of node and protection.
     pub layouts: Vec<Layout>,
+    /// The best by each figure that any has, also with other numbers of drives than those of `layouts`: of those that are not late, where there
+    /// are such.
+    pub best_by_each: Vec<Best>,
     /// What does not meet it.
     pub rejected: Vec<Rejected>,
 }
@@ -141,16 +174,15 @@ impl Plan {
         if names.is_empty() {
             names = catalogue.nodes.keys().collect();
         }
-        let (mut layouts, mut rejected) = (Vec::new(), Vec::new());
+        let (mut layouts, mut rejected, mut all) = (Vec::new(), Vec::new(), Vec::new());
         for name in names {
             for &protection in &policy.protections {
-                match best(
-                    catalogue,
-                    &demand,
-                    &policy,
-                    Wanted { name, protection, rank: choice.rank },
-                ) {
-                    Ok(layout) => layouts.push(layout),
+                match candidates(catalogue, &demand, &policy, (name, protection)) {
+                    Ok(found) => {
+                        let best = found.iter().min_by(|one, other| choice.rank.order(one, other));
+                        layouts.extend(best.cloned());
+                        all.extend(found);
+                    }
                     Err(error @ Error::Unknown { .. }) => return Err(error),
                     Err(error) => {
                         let reason = error.to_string();
@@ -160,11 +192,14 @@ impl Plan {
             }
         }
         layouts.sort_by(|one, other| choice.rank.order(one, other));
-        let prices = &catalogue.prices;
+        let cost_basis = CostBasis::of(&catalogue.prices);
         Ok(Self {
             rank: choice.rank,
-            currency: prices.currency.clone().unwrap_or_default(),
-            assumed_prices: prices.assumed.clone(),
+            currency: cost_basis.currency.clone(),
+            assumed_prices: cost_basis.assumed.clone(),
+            cost_basis,
+            warnings: warnings(&demand),
+            best_by_each: best_by_each(&all),
             demand,
             policy,
             layouts,
@@ -185,54 +220,63 @@ impl Plan {
         let equipped = Equipped { node, drive, drives, protection: given.protection };
         Parts { catalogue, demand: &demand, policy, equipped, journal }.of_nodes(given.nodes)
     }
-
-    /// The layout with the least of each figure that any has: of those that are not late, where there are such.
-    #[must_use]
-    pub fn best_by_each(&self) -> Vec<(Rank, &Layout)> {
-        let all_late = self.layouts.iter().all(Layout::is_late);
-        let best = |rank: Rank| {
-            let known = self.layouts.iter().filter(move |layout| {
-                rank.figure(layout).is_some() && (all_late || !layout.is_late())
-            });
-            Some((rank, known.min_by(|one, other| rank.order_by_figure(one, other))?))
-        };
-        Rank::ALL.iter().filter_map(|&(rank, _)| best(rank)).collect()
-    }
 }
 
-#[derive(Clone, Copy)]
-struct Wanted<'a> {
-    name: &'a String,
-    protection: Protection,
-    rank: Rank,
+/// What a demand leaves open.
+fn warnings(demand: &Demand) -> Vec<String> {
+    let operations = demand.operations();
+    let moves = operations.reads + operations.writes > OpRate::ZERO
+        || demand.read_stream() + demand.write_stream() > ByteRate::ZERO;
+    let is_for_operations = demand.class == Class::Iops && !moves;
+    let warning =
+        "no operations were asked for: nodes are counted by capacity alone, also slow ones";
+    is_for_operations.then(|| warning.to_owned()).into_iter().collect()
 }
 
-/// The best number of drives for a kind of node and a protection.
-fn best(
+/// The layout with the least of each figure that any has: of those that are not late, where there are such.
+fn best_by_each(all: &[Layout]) -> Vec<Best> {
+    let all_late = all.iter().all(Layout::is_late);
+    let best = |rank: Rank| {
+        let known = all
+            .iter()
+            .filter(|layout| rank.figure(layout).is_some() && (all_late || !layout.is_late()));
+        let layout = known.min_by(|one, other| rank.order_by_figure(one, other))?;
+        Some(Best {
+            figure: rank,
+            value: rank.figure(layout)?,
+            node: layout.node.clone(),
+            nodes: layout.nodes,
+            drives_per_node: layout.drives_per_node,
+            protection: layout.protection,
+            is_late: layout.is_late(),
+        })
+    };
+    Rank::ALL.iter().filter_map(|&(rank, _)| best(rank)).collect()
+}
+
+/// A kind of node with a protection, with each number of drives that meets the demand: one at least.
+fn candidates(
     catalogue: &Catalogue,
     demand: &Demand,
     policy: &Policy,
-    wanted: Wanted<'_>,
-) -> Result<Layout> {
-    let (node, drive, journal) = entries(catalogue, wanted.name)?;
-    if wanted.protection == Protection::Copies(2) && !drive.media.is_flash() {
+    (name, protection): (&str, Protection),
+) -> Result<Vec<Layout>> {
+    let (node, drive, journal) = entries(catalogue, name)?;
+    if protection == Protection::Copies(2) && !drive.media.is_flash() {
         return Err(Error::TwoCopiesOnDisks { drive: drive.name.get_ref().clone() });
     }
-    let mut found: Option<Layout> = None;
-    let mut refused = None;
+    let (mut found, mut refused) = (Vec::new(), None);
     for drives in node.drives..=node.drives_max.unwrap_or(node.drives) {
-        let equipped = Equipped { node, drive, drives, protection: wanted.protection };
+        let equipped = Equipped { node, drive, drives, protection };
         match (Parts { catalogue, demand, policy, equipped, journal }).layout() {
-            Ok(layout) => {
-                let better = |best: &Layout| wanted.rank.order(&layout, best).is_lt();
-                if found.as_ref().is_none_or(better) {
-                    found = Some(layout);
-                }
-            }
+            Ok(layout) => found.push(layout),
             Err(error) => refused = Some(error),
         }
     }
-    found.ok_or_else(|| refused.expect("a node has one drive at least, so one layout was tried"))
+    match refused {
+        Some(error) if found.is_empty() => Err(error),
+        _ => Ok(found),
+    }
 }
 
 /// The node called `name`, its data drive and its journal drive.

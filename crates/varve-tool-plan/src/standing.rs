@@ -131,6 +131,13 @@ impl<'a> Built<'a> {
         Links { nodes: self.cluster.nodes, ports: self.node.ports, speed: self.node.speed }
     }
 
+    /// Bytes that nodes send on their ports for each that clients read: to clients, and of a code to each other too, where they have no network
+    /// of their own.
+    fn sent_per_read(self) -> f64 {
+        let gathered = self.cluster.protection.gathered_per_read();
+        if self.node.cluster_ports == 0 { 1.0 + gathered } else { 1.0 }
+    }
+
     fn limits(self) -> Vec<Limit> {
         let gateways = Links {
             nodes: self.cluster.gateways,
@@ -141,7 +148,7 @@ impl<'a> Built<'a> {
             self.drive.read_rate.map(|rate| rate * real(self.cluster.nodes * self.drives()));
         let limits = [
             (self.cluster.gateways > 0).then(|| ("network of the gateways", gateways.ceiling())),
-            Some(("network of the nodes", self.links().ceiling())),
+            Some(("network of the nodes", self.links().ceiling() / self.sent_per_read())),
             drives.map(|rate| ("drives", rate)),
         ];
         let limits = limits.into_iter().flatten();

@@ -265,6 +265,13 @@ fn v22_placement_groups() {
     assert_eq!(of(80, Protection::Copies(2)), (4000, 4096));
     assert_eq!(of(80, EC_8_3), (727, 1024));
     assert_eq!(of(200, Protection::Copies(3)), (6667, 8192));
+    // As Ceph's calculator: the power below, unless it is more than a quarter less.
+    assert_eq!(of(31, Protection::Copies(3)), (1033, 1024));
+    assert_eq!(of(500, Protection::Copies(3)), (16_667, 16_384));
+    let part = |share| placement_groups::of_pool(200, Protection::Copies(3), share).unwrap();
+    assert_eq!(part(0.05).count, 256);
+    // 200 ÷ 3 groups at least: one part for each OSD.
+    assert_eq!((part(0.001).formula, part(0.001).count), (7, 64));
 }
 
 #[test]

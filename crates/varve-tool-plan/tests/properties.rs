@@ -152,13 +152,16 @@ proptest! {
     }
 
     #[test]
-    fn placement_groups_are_a_power_of_two_of_at_least_the_formula(
+    fn placement_groups_are_the_power_of_two_that_ceph_chooses(
         osds in 1_u64..100_000, protection in protections(),
     ) {
         let groups = placement_groups::of_pool(osds, protection, 1.0).unwrap();
         prop_assert!(groups.count.is_power_of_two());
         let exact = osds as f64 * 100.0 / f64::from(protection.width());
-        prop_assert!(groups.count as f64 >= exact - 1e-6 && (groups.count as f64) < exact.max(0.5) * 2.0 + 1.0);
+        // At most a quarter below the formula, and at most half above it.
+        let count = groups.count as f64;
+        prop_assert!(count >= exact * 0.75 - 1e-6 && count <= (exact * 1.5).max(1.0) + 1e-6);
+        prop_assert!(groups.per_osd <= 150.0 + 1e-6 || groups.count == 1);
         prop_assert!((groups.formula as f64 - exact).abs() <= 1.0);
     }
 

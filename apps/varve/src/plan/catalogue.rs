@@ -6,9 +6,10 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde::Serialize;
+use varve_tool_plan::CostBasis;
 use varve_tool_plan::catalogue::Catalogue;
 use varve_tool_plan::errata::{ERRATA, Erratum};
-use varve_tool_plan::report::{Document, Table};
+use varve_tool_plan::report::{Document, Table, of_cost_basis};
 
 use super::form::{Form, refused};
 use crate::failure::{Failure, Result};
@@ -67,6 +68,7 @@ struct Names<'a> {
     nodes: Vec<&'a String>,
     clusters: Vec<&'a String>,
     workloads: Vec<&'a String>,
+    prices: CostBasis,
     errata: &'static [Erratum],
 }
 
@@ -78,6 +80,7 @@ impl List {
             nodes: catalogue.nodes.keys().collect(),
             clusters: catalogue.clusters.keys().collect(),
             workloads: catalogue.workloads.keys().collect(),
+            prices: CostBasis::of(&catalogue.prices),
             errata: &ERRATA,
         };
         let document = Document::new("Catalogue")
@@ -85,6 +88,7 @@ impl List {
             .table("Nodes", nodes(&catalogue))
             .table("Drives", drives(&catalogue))
             .table("Clusters", clusters(&catalogue))
+            .table("Costs are counted with", of_cost_basis(&names.prices))
             .errata(ERRATA.iter().map(|erratum| erratum.id));
         self.form.print(&names, &document)
     }

@@ -6,8 +6,8 @@ use varve_tool_plan::endurance::{Warranty, Wear};
 use varve_tool_plan::placement_groups::PlacementGroups;
 use varve_tool_plan::report::{self, Document};
 use varve_tool_plan::{
-    Amount, ByteRate, Bytes, Comparison, Given, Need, Plan, Policy, Protection, Seconds, Share,
-    Standing, journal, placement_groups, short,
+    Amount, ByteRate, Bytes, Comparison, CostBasis, Given, Layout, Need, Plan, Policy, Protection,
+    Seconds, Share, Standing, journal, placement_groups, short,
 };
 
 use super::catalogue::Catalogues;
@@ -253,6 +253,13 @@ pub(crate) struct Cost {
     form: Form,
 }
 
+#[derive(Serialize)]
+struct CostAnswer {
+    #[serde(flatten)]
+    layout: Layout,
+    cost_basis: CostBasis,
+}
+
 impl Cost {
     pub(crate) fn run(self) -> Result<String> {
         let catalogue = self.catalogues.read()?;
@@ -264,8 +271,9 @@ impl Cost {
         };
         let policy = Policy { time_seconds: self.time, ..Policy::default() };
         let layout = Plan::given(&catalogue, &given, &policy).map_err(refused)?;
-        let currency = catalogue.prices.currency.clone().unwrap_or_default();
-        self.form.print(&layout, &report::of_layout(&layout, &currency))
+        let cost_basis = CostBasis::of(&catalogue.prices);
+        let document = report::of_layout(&layout, &cost_basis);
+        self.form.print(&CostAnswer { layout, cost_basis }, &document)
     }
 }
 

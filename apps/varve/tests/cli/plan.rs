@@ -130,6 +130,10 @@ fn a_comparison_prints_what_the_source_should_have() {
         "writing   160.6    161",
         "46.5×",
         "36.6×",
+        // Dearer by 2.70 and 2.02, which one digit of the ratio would hide.
+        "17,927   0.37× (1 ÷ 2.70)",
+        "0.49× (1 ÷ 2.02)",
+        "currency       USD\n",
     ] {
         assert!(text.contains(part), "{part}\n{text}");
     }
@@ -155,9 +159,18 @@ fn costs_stand_on_lines_of_their_own() {
         "usable             768 TB\n",
         "purchase                     107,562 USD\n",
         "all together ",
+        "0.15 USD  kwh                        assumed\n",
+        "a lost drive is rebuilt  in 1.778 h, onto 5 other drives, all filled to 60 %\n",
+        "a lost node is rebuilt   not until it is replaced; then in ",
     ] {
         assert!(text.contains(part), "{part}\n{text}");
     }
+    let cost = ["cost", "--node", "micron-6500ion", "--nodes", "6", "--json"];
+    let json = plan(&cost).json();
+    assert_eq!(
+        (&json["node"], &json["cost_basis"]["kwh"]),
+        (&"micron-6500ion".into(), &0.15.into())
+    );
 }
 
 #[test]
@@ -183,9 +196,12 @@ fn a_plan_names_what_binds_in_every_form() {
         form("html").contains("<td>capacity</td><td class=\"n\">15.83</td><td class=\"n\">16</td>")
     );
     let csv = form("csv");
-    assert!(csv.starts_with("part,row,column,value\r\n"), "{csv}");
-    assert!(csv.contains(",1,exactly,15.83\r\n"), "{csv}");
+    assert!(csv.starts_with("part,row,column,value,number,unit\r\n"), "{csv}");
+    assert!(csv.contains(",1,exactly,15.83,15.83,\r\n"), "{csv}");
+    assert!(csv.contains(",usable,768 TB,768000000000000,B\r\n"), "{csv}");
     let json = plan(&[&demand[..], &["--json"]].concat()).json();
+    assert_eq!(json["cost_basis"]["power_usage_effectiveness"], 1.5);
+    assert_eq!(json["best_by_each"][0]["figure"], "cost");
     let best = &json["layouts"][0];
     assert_eq!((&best["nodes"], &best["binding"]), (&16.into(), &"capacity".into()));
     assert_eq!(best["raw_bytes"], 16.0 * 144e12);
@@ -340,6 +356,7 @@ fn the_catalogue_is_listed() {
     let json = plan(&["catalogue", "--json"]).json();
     assert!(json["nodes"].as_array().unwrap().contains(&"micron-6500ion".into()));
     assert_eq!(json["errata"].as_array().map(Vec::len), Some(28));
+    assert_eq!(json["prices"]["kwh"], 0.15);
     let text = plan(&["catalogue"]).ok();
     assert!(text.contains("\nWorkloads\n"), "{text}");
     for erratum in ["\n- X15 IDF16: ", "\n- X19 ", "\n- X26 ", "\n- X27 "] {

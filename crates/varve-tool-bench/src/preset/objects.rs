@@ -111,10 +111,11 @@ fn asus() -> Preset {
         objects_max: 1299,
         sizes: ASUS_SIZES,
     };
-    let operations = mix(80, (1, 1299), (1, 1299), ASUS_SIZES);
+    // As the source has it: its main stage has one operation, which reads.
+    let operations =
+        vec![Operation { kind: "read", ratio: 100, objects: (1, 1299), sizes: ASUS_SIZES }];
     let main = Main { workers: 256, times: (0, 900, 0), operations };
-    let assumed = vec!["80 % reads"];
-    preset(&shape, "COSBench's trace of a cloud drive", "COSBench", assumed, "", &[main])
+    preset(&shape, "COSBench's trace of a cloud drive", "COSBench", Vec::new(), "", &[main])
 }
 
 fn dvr(id: &'static str, read_percent: u32) -> Preset {

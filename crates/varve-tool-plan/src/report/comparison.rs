@@ -2,6 +2,7 @@
 
 use super::document::{Document, Table};
 use crate::compare::Comparison;
+use crate::search::money;
 use crate::units::{Bytes, short, times};
 
 /// All figures, nodes for parity, and the price at which both cost the same.
@@ -22,7 +23,11 @@ pub fn of_comparison(comparison: &Comparison) -> Document {
     };
     facts.push(("blocks read", blocks(comparison.read_block_bytes)));
     facts.push(("blocks written", blocks(comparison.write_block_bytes)));
+    if !comparison.currency.is_empty() {
+        facts.push(("currency", comparison.currency.clone()));
+    }
     if let Some(price) = comparison.break_even_drive {
+        let price = money(price, &comparison.currency);
         facts.push((
             "break-even",
             format!("a usable TB costs the same when a drive of {second} costs {price}"),

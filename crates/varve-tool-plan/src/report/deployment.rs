@@ -7,42 +7,45 @@ use crate::layout::Layout;
 use crate::protection::Protection;
 use crate::units::Amount;
 
-/// Settings for `ceph.conf`, and the commands that make the pool.
+/// Settings for `ceph.conf`, and the commands that create the pool, for a Ceph whose OSDs are of BlueStore.
 #[must_use]
 pub fn ceph(layout: &Layout) -> String {
     let groups = layout.placement_groups.count;
-    let (size, least) = match layout.protection {
-        Protection::Copies(copies) => (copies, copies.saturating_sub(1).max(1)),
-        Protection::Erasure { data, parity } => (data + parity, data + 1),
-    };
+    // What stands in the file is for every pool, also those that Ceph and its gateways create for themselves: the planned pool's own settings are
+    // in the commands.
     let mut text = format!(
-        "# ceph.conf: {} nodes {}, {} OSDs, {}\n[global]\nosd_pool_default_size = {size}\n\
-         osd_pool_default_min_size = {least}\nosd_pool_default_pg_num = {groups}\n\
-         mon_osd_nearfull_ratio = 0.75\nmon_osd_full_ratio = 0.90\n",
+        "# ceph.conf: {} nodes {}, {} OSDs, {}\n[global]\nosd_pool_default_size = 3\nosd_pool_default_min_size = 2\n",
         layout.nodes, layout.node, layout.osds, layout.protection
     );
-    if let Some(journals) = &layout.journals {
-        let mib = (journals.size_bytes.base() / 1_048_576.0).ceil();
-        let _ = writeln!(text, "# of FileStore, in MiB\nosd_journal_size = {mib}");
-    }
+    text.push_str(
+        "\n# Once the cluster is up: fill ratios are kept in its map, and in a file only count while it is created.\n\
+         # ceph osd set-nearfull-ratio 0.75\n# ceph osd set-backfillfull-ratio 0.85\n# ceph osd set-full-ratio 0.90\n",
+    );
     if let Some(counts) = journals_on_drives(layout) {
-        let _ = writeln!(text, "# journals on the journal drives of a node: {counts}");
+        let _ = writeln!(
+            text,
+            "\n# OSDs whose block.db goes on each journal drive of a node: {counts}"
+        );
     }
     let domain = match layout.failure_domain {
         FailureDomain::Node => "host",
         FailureDomain::Drive => "osd",
     };
-    text.push_str("\n# the pool\n");
+    let class = if layout.media.is_flash() { "ssd" } else { "hdd" };
+    let _ = writeln!(
+        text,
+        "\n# The pool. `ceph osd crush class ls` shows the device classes: replace {class} if the drives have another, such as nvme."
+    );
     let _ = match layout.protection {
         Protection::Copies(copies) => writeln!(
             text,
-            "# ceph osd crush rule create-replicated varve default {domain}\n\
+            "# ceph osd crush rule create-replicated varve default {domain} {class}\n\
              # ceph osd pool create varve-data {groups} {groups} replicated varve\n\
              # ceph osd pool set varve-data size {copies}"
         ),
         Protection::Erasure { data, parity } => writeln!(
             text,
-            "# ceph osd erasure-code-profile set varve k={data} m={parity} crush-failure-domain={domain}\n\
+            "# ceph osd erasure-code-profile set varve k={data} m={parity} crush-failure-domain={domain} crush-device-class={class}\n\
              # ceph osd pool create varve-data {groups} {groups} erasure varve"
         ),
     };

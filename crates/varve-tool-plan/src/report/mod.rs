@@ -14,7 +14,7 @@ pub use comparison::of_comparison;
 pub use deployment::{ceph, varve};
 pub use document::{Document, Part, Table};
 pub use html::escaped;
-pub use plan::{of_layout, of_plan};
+pub use plan::{of_cost_basis, of_layout, of_plan};
 pub use standing::of_standing;
 
 #[cfg(test)]

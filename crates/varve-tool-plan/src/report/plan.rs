@@ -1,11 +1,13 @@
 //! A plan as a document: the demand, the alternatives beside each other, and the best of them in full.
 
 use super::document::{Document, Table};
+use crate::cost::CostBasis;
 use crate::demand::Demand;
 use crate::layout::Layout;
+use crate::rebuild::{Rebuild, Recovery};
 use crate::rounding::real;
 use crate::search::{Plan, Rank, money};
-use crate::units::{Amount, ByteRate, Bytes, Joules, Money, OpRate, short};
+use crate::units::{Amount, ByteRate, Bytes, Joules, Money, OpRate, Share, short};
 
 /// Alternatives that are shown.
 const SHOWN: usize = 12;
@@ -16,13 +18,13 @@ const UNKNOWN: &str = "–";
 /// The plan: demand, alternatives, and the best one in full.
 #[must_use]
 pub fn of_plan(plan: &Plan) -> Document {
-    let mut document = Document::new("Plan").facts(asked(plan));
+    let document = Document::new("Plan").facts(asked(plan));
+    let mut document = document.notes("Warnings", plan.warnings.clone());
     document = document.table(&heading(plan), alternatives(plan));
-    let late = plan.layouts.iter().filter(|layout| layout.is_late()).count();
-    let best_of = match late {
-        0 => "Best by each figure",
-        late if late == plan.layouts.len() => "Best by each figure; all are late",
-        _ => "Best by each figure, without those that are late",
+    let best_of = match plan.best_by_each.iter().any(|best| best.is_late) {
+        false if !plan.layouts.iter().any(Layout::is_late) => "Best by each figure",
+        false => "Best by each figure, without those that are late",
+        true => "Best by each figure; all are late",
     };
     document = document.table(best_of, best(plan));
     let Some(first) = plan.layouts.first() else {
@@ -30,7 +32,7 @@ pub fn of_plan(plan: &Plan) -> Document {
         return left_out(document.notes("Result", none), plan);
     };
     document = document.table("Why so many nodes", reasons(first));
-    for (index, part) in in_full(first, &plan.currency).parts.into_iter().enumerate() {
+    for (index, part) in in_full(first, &plan.cost_basis).parts.into_iter().enumerate() {
         if index == 0 {
             let heading = format!("{}: {} nodes, {}", first.node, first.nodes, first.protection);
             document.parts.push(super::document::Part::Heading(heading));
@@ -42,17 +44,18 @@ pub fn of_plan(plan: &Plan) -> Document {
 
 /// One layout in full.
 #[must_use]
-pub fn of_layout(layout: &Layout, currency: &str) -> Document {
-    let mut document = in_full(layout, currency);
+pub fn of_layout(layout: &Layout, basis: &CostBasis) -> Document {
+    let mut document = in_full(layout, basis);
     document.title = format!("{}: {} nodes, {}", layout.node, layout.nodes, layout.protection);
     document
 }
 
-fn in_full(layout: &Layout, currency: &str) -> Document {
+fn in_full(layout: &Layout, basis: &CostBasis) -> Document {
     Document::new("")
         .facts(hardware(layout))
         .table("Running", running(layout))
-        .table("Cost", costs(layout, currency))
+        .table("Cost", costs(layout, &basis.currency))
+        .table("Costs are counted with", of_cost_basis(basis))
         .notes("Figures come from", layout.supply.basis.clone())
         .notes("Risks", layout.risks.clone())
         .errata(layout.errata.iter().map(String::as_str))
@@ -69,6 +72,9 @@ fn asked(plan: &Plan) -> Vec<(&'static str, String)> {
         facts.push(("reduction ratio", short(policy.reduction())));
     }
     facts.push(("for", policy.time_seconds.to_string()));
+    if !plan.currency.is_empty() {
+        facts.push(("currency", plan.currency.clone()));
+    }
     facts
 }
 
@@ -102,12 +108,19 @@ fn asked_amounts(demand: &Demand) -> Vec<(&'static str, String)> {
 }
 
 fn heading(plan: &Plan) -> String {
-    let spelled =
-        Rank::ALL.iter().find(|(rank, _)| *rank == plan.rank).map_or("", |(_, name)| *name);
+    let spelled = spelled(plan.rank);
+    let prices = match plan.currency.as_str() {
+        "" => String::new(),
+        currency => format!(", prices in {currency}"),
+    };
     match plan.layouts.len() {
-        all if all > SHOWN => format!("Alternatives by {spelled}, {SHOWN} of {all}"),
-        _ => format!("Alternatives by {spelled}"),
+        all if all > SHOWN => format!("Alternatives by {spelled}, {SHOWN} of {all}{prices}"),
+        _ => format!("Alternatives by {spelled}{prices}"),
     }
+}
+
+fn spelled(rank: Rank) -> &'static str {
+    Rank::ALL.iter().find(|(each, _)| *each == rank).map_or("", |(_, name)| *name)
 }
 
 fn figure(value: Option<f64>) -> String {
@@ -115,6 +128,11 @@ fn figure(value: Option<f64>) -> String {
 }
 
 fn alternatives(plan: &Plan) -> Table {
+    let is_asked = plan.demand.usable_bytes > Bytes::ZERO;
+    let (per_tb, watts_per_tb) = match is_asked {
+        true => ("per TB asked for", "W/TB asked for"),
+        false => ("per usable TB", "W/usable TB"),
+    };
     let header = vec![
         "node",
         "nodes",
@@ -124,8 +142,8 @@ fn alternatives(plan: &Plan) -> Table {
         "usable",
         "cost",
         "per op/s",
-        "per TB",
-        "W/TB",
+        per_tb,
+        watts_per_tb,
         "J/GB",
         "risks",
     ];
@@ -149,17 +167,18 @@ fn alternatives(plan: &Plan) -> Table {
 }
 
 fn best(plan: &Plan) -> Table {
-    let rows = plan.best_by_each().into_iter().map(|(rank, layout)| {
-        let spelled =
-            Rank::ALL.iter().find(|(each, _)| *each == rank).map_or("", |(_, name)| *name);
+    let rows = plan.best_by_each.iter().map(|best| {
         vec![
-            spelled.to_owned(),
-            layout.node.clone(),
-            layout.protection.to_string(),
-            figure(rank.figure(layout)),
+            spelled(best.figure).to_owned(),
+            best.node.clone(),
+            best.nodes.to_string(),
+            best.drives_per_node.to_string(),
+            best.protection.to_string(),
+            short(best.value),
         ]
     });
-    Table { header: vec!["figure", "node", "protection", "value"], rows: rows.collect() }
+    let header = vec!["figure", "node", "nodes", "drives in each", "protection", "value"];
+    Table { header, rows: rows.collect() }
 }
 
 fn reasons(layout: &Layout) -> Table {
@@ -237,9 +256,17 @@ fn running(layout: &Layout) -> Table {
         rows.push(vec![what.to_owned(), value.unwrap_or(UNKNOWN.to_owned())]);
     };
     let reach = layout.reach;
-    add("operations a second", reach.operations_per_second.map(|rate| rate.to_string()));
-    add("reading", reach.read_bytes_per_second.map(|rate| rate.to_string()));
-    add("writing", reach.write_bytes_per_second.map(|rate| rate.to_string()));
+    let reached = |rate: Option<String>, is_bound: bool| {
+        let bound = if is_bound { ", bound by the network" } else { "" };
+        rate.map(|rate| format!("{rate}{bound}"))
+    };
+    let bound = reach.bound_by_network;
+    let operations = reach.operations_per_second.map(|rate| rate.to_string());
+    add("operations a second", reached(operations, bound.operations));
+    let read = reach.read_bytes_per_second.map(|rate| rate.to_string());
+    add("reading", reached(read, bound.reading));
+    let written = reach.write_bytes_per_second.map(|rate| rate.to_string());
+    add("writing", reached(written, bound.writing));
     let traffic = layout.traffic;
     let (sends, receives) =
         (traffic.node_sends_bytes_per_second, traffic.node_receives_bytes_per_second);
@@ -254,16 +281,59 @@ fn running(layout: &Layout) -> Table {
             layout.journal_life_years.map(|years| format!("{} years", short(years))),
         );
     }
-    add("a drive is rebuilt in", layout.rebuild.map(|rebuild| rebuild.drive_seconds.to_string()));
-    add("a node is rebuilt in", layout.rebuild.map(|rebuild| rebuild.node_seconds.to_string()));
+    let filled = layout.rebuild.filled;
+    add("a lost drive is rebuilt", Some(rebuilt(layout.rebuild.drive, filled)));
+    add("a lost node is rebuilt", Some(rebuilt(layout.rebuild.node, filled)));
     let power = layout.power;
     add("power", power.map(|power| power.total_watts.to_string()));
     add("W for each usable TB", power.map(|power| short(power.watts_per_usable_tb)));
+    let asked = power.and_then(|power| power.watts_per_asked_tb);
+    add("W for each TB asked for", asked.map(short));
     add("J/GB read", figure_of(power.and_then(|power| power.joules_per_gb_read)));
     add("J/GB written", figure_of(power.and_then(|power| power.joules_per_gb_written)));
     let job = power.and_then(|power| power.job_joules);
     add("energy of the job", job.map(|joules| Joules::of_base(joules).to_string()));
     Table { header: vec!["what", "value"], rows }
+}
+
+/// How a loss is made good.
+fn rebuilt(rebuild: Rebuild, filled: Share) -> String {
+    let time = rebuild.seconds.map_or("an unknown time".to_owned(), |time| time.to_string());
+    let receivers = rebuild.receivers;
+    let drives = if receivers == 1 { "drive" } else { "drives" };
+    match rebuild.recovery {
+        Recovery::Never => "never: what it held is lost".to_owned(),
+        Recovery::Spread => {
+            format!("in {time}, onto {receivers} other {drives}, all filled to {filled}")
+        }
+        Recovery::Replacement => {
+            format!("not until it is replaced; then in {time}, filled to {filled}")
+        }
+    }
+}
+
+/// Prices and factors behind all costs, and whether a source gives them.
+#[must_use]
+pub fn of_cost_basis(basis: &CostBasis) -> Table {
+    let amount = |amount: Option<Money>| {
+        amount.map_or("not counted".to_owned(), |amount| money(amount, &basis.currency))
+    };
+    let rows = [
+        ("a kWh", "kwh", amount(basis.kwh)),
+        (
+            "power with cooling ÷ power of the machines (PUE)",
+            "power_usage_effectiveness",
+            short(basis.power_usage_effectiveness),
+        ),
+        ("a rack unit for a year", "rack_unit_per_year", amount(basis.rack_unit_per_year)),
+        ("drives replaced in a year", "replaced_per_year", basis.replaced_per_year.to_string()),
+    ];
+    let rows = rows.into_iter().map(|(what, field, value)| {
+        let is_assumed = basis.assumed.iter().any(|assumed| assumed == field);
+        let from = if is_assumed { "assumed" } else { "the catalogue" };
+        vec![what.to_owned(), value, field.to_owned(), from.to_owned()]
+    });
+    Table { header: vec!["what", "value", "field of [prices]", "from"], rows: rows.collect() }
 }
 
 fn figure_of(value: Option<f64>) -> Option<String> {
@@ -286,6 +356,9 @@ fn costs(layout: &Layout, currency: &str) -> Table {
     add("replaced drives", Some(own.replacement));
     add("all together", Some(own.total));
     add("purchase for each usable TB", Some(Money::of_base(price.per_usable_tb)));
+    if let Some(per_tb) = price.per_asked_tb {
+        add("purchase for each TB asked for", Some(Money::of_base(per_tb)));
+    }
     if let Some(per_operation) = price.per_operation {
         add("purchase for each operation a second", Some(Money::of_base(per_operation)));
     }
@@ -297,9 +370,5 @@ fn left_out(document: Document, plan: &Plan) -> Document {
         let (node, protection, reason) = (&rejected.node, rejected.protection, &rejected.reason);
         format!("{node}, {protection}: {reason}")
     });
-    let mut assumed = Vec::new();
-    if !plan.assumed_prices.is_empty() {
-        assumed.push(format!("prices: {}", plan.assumed_prices.join(", ")));
-    }
-    document.notes("Left out", reasons.collect()).notes("Assumed, and in no source", assumed)
+    document.notes("Left out", reasons.collect())
 }

@@ -26,12 +26,13 @@ fn a_plan_names_what_binds() {
     let text = of_plan(&plan).text();
     for part in [
         "data               2 PB\n",
-        "Alternatives by cost\n",
         "hdd-nvme",
         "bound by capacity",
         "capacity         34.72    35     F2       binds",
         "X05 Micron's comparison",
-        "- prices: kwh, rack_unit_per_year",
+        "currency           USD\n",
+        "Alternatives by cost, prices in USD\n",
+        "a kWh                                             0.15 USD  kwh                        assumed\n",
     ] {
         assert!(text.contains(part), "{part}\n{text}");
     }
@@ -79,7 +80,7 @@ fn all_forms_hold_the_same() {
     }
 }
 
-/// Lines of CSV as RFC 4180 has it, each of four fields.
+/// Lines of CSV as RFC 4180 has it, each of six fields.
 fn fields(text: &str) -> Vec<Vec<String>> {
     let (mut lines, mut line, mut field) = (Vec::new(), Vec::new(), String::new());
     let (mut is_quoted, mut chars) = (false, text.chars().peekable());
@@ -97,7 +98,7 @@ fn fields(text: &str) -> Vec<Vec<String>> {
         }
     }
     assert!(!is_quoted && line.is_empty() && field.is_empty(), "the last line ends");
-    assert!(lines.iter().all(|line| line.len() == 4), "{text}");
+    assert!(lines.iter().all(|line| line.len() == 6), "{text}");
     lines
 }
 
@@ -111,18 +112,46 @@ fn a_field_of_csv_is_what_it_was_and_never_a_formula() {
         .notes("Risks", vec!["one".to_owned(), "two".to_owned()]);
     let lines = fields(&document.csv());
     let expected = [
-        ["part", "row", "column", "value"],
-        ["Title", "1", "cost", "12000"],
-        ["Nodes", "1", "node", "'=1+1"],
-        ["Nodes", "1", "price", "1234.5"],
-        ["Nodes", "2", "node", "-3"],
-        ["Nodes", "2", "price", "a \"b\",\r\nc"],
-        ["Nodes", "3", "node", "'@x"],
-        ["Nodes", "3", "price", "'-1 %"],
-        ["Risks", "1", "", "one"],
-        ["Risks", "2", "", "two"],
+        ["part", "row", "column", "value", "number", "unit"],
+        ["Title", "1", "cost", "12000", "12000", ""],
+        ["Nodes", "1", "node", "'=1+1", "", ""],
+        ["Nodes", "1", "price", "1234.5", "1234.5", ""],
+        ["Nodes", "2", "node", "-3", "-3", ""],
+        ["Nodes", "2", "price", "a \"b\",\r\nc", "", ""],
+        ["Nodes", "3", "node", "'@x", "", ""],
+        ["Nodes", "3", "price", "'-1 %", "-1", "%"],
+        ["Risks", "1", "", "one", "", ""],
+        ["Risks", "2", "", "two", "", ""],
     ];
     assert_eq!(lines, expected);
+}
+
+#[test]
+fn amounts_of_a_column_of_csv_add_up() {
+    let cells = [
+        ("85.33 TB", "85330000000000", "B"),
+        ("1.933 PB", "1933000000000000", "B"),
+        ("64 KiB", "65536", "B"),
+        ("32, bound by capacity", "32", ""),
+        ("2,048 (formula 1,033), 99 an OSD", "2048", ""),
+        ("100 TB, growing 10 % a year", "100000000000000", "B"),
+        ("1,250 MB/s, bound by the network", "1250000000", "B/s"),
+        ("10 Gbit/s", "10000000000", "bit/s"),
+        ("2.5 h", "9000", "s"),
+        ("300 µs", "0.0003", "s"),
+        ("10.5 kW", "10500", "W"),
+        ("382,576 USD", "382576", "USD"),
+        ("11.5×", "11.5", "×"),
+        ("4+2", "", ""),
+        ("6 × micron", "", ""),
+        ("500,000/s of 4 KiB, 70 % reads", "", ""),
+        ("–", "", ""),
+    ];
+    let rows = cells.iter().map(|(cell, ..)| vec![(*cell).to_owned()]).collect();
+    let csv = Document::new("Title").table("Sizes", Table { header: vec!["size"], rows }).csv();
+    for (line, (cell, number, unit)) in fields(&csv)[1..].iter().zip(cells) {
+        assert_eq!([&line[4], &line[5]], [number, unit], "{cell}");
+    }
 }
 
 #[test]
@@ -184,10 +213,18 @@ fn configurations_follow_the_layout() {
     let layout =
         plan.layouts.iter().find(|layout| layout.protection != Protection::Copies(3)).unwrap();
     let conf = ceph(layout);
-    assert!(conf.contains("osd_pool_default_size = 6\nosd_pool_default_min_size = 5\n"), "{conf}");
-    assert!(conf.contains("k=4 m=2"));
-    let groups = format!("osd_pool_default_pg_num = {}\n", layout.placement_groups.count);
-    assert!(conf.contains(&groups));
+    // Defaults are those of every other pool: three copies, and placement groups as Ceph chooses.
+    let settings: Vec<&str> =
+        conf.lines().filter(|line| !line.starts_with('#') && !line.is_empty()).collect();
+    assert_eq!(
+        settings,
+        ["[global]", "osd_pool_default_size = 3", "osd_pool_default_min_size = 2"]
+    );
+    assert!(conf.contains("k=4 m=2 crush-failure-domain=host crush-device-class=ssd\n"), "{conf}");
+    let groups = layout.placement_groups.count;
+    let pool = format!("# ceph osd pool create varve-data {groups} {groups} erasure varve\n");
+    assert!(conf.contains(&pool), "{conf}");
+    assert!(!conf.contains("journal"), "{conf}");
     // Copies and strips are Ceph's: drives alone would be one copy.
     let toml = varve(layout);
     assert!(!toml.lines().any(|line| line.starts_with("[[drive]]")), "{toml}");
@@ -228,11 +265,15 @@ fn pools_of_ceph_have_the_failure_domain_of_the_plan() {
     let code = Protection::Erasure { data: 4, parity: 2 };
     for (domain, word) in [(FailureDomain::Node, "host"), (FailureDomain::Drive, "osd")] {
         let erasure = config(domain, code);
-        assert!(erasure.contains(&format!("crush-failure-domain={word}\n")), "{erasure}");
+        let profile = format!("crush-failure-domain={word} crush-device-class=hdd\n");
+        assert!(erasure.contains(&profile), "{erasure}");
         let copies = config(domain, Protection::Copies(3));
-        let rule = format!("# ceph osd crush rule create-replicated varve default {word}\n");
+        let rule = format!("# ceph osd crush rule create-replicated varve default {word} hdd\n");
         assert!(copies.contains(&rule), "{copies}");
         assert!(copies.contains(" replicated varve\n"), "{copies}");
-        assert!(copies.contains("# journals on the journal drives of a node: 12\n"), "{copies}");
+        assert!(
+            copies.contains("# OSDs whose block.db goes on each journal drive of a node: 12\n"),
+            "{copies}"
+        );
     }
 }

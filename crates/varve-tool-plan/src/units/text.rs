@@ -100,10 +100,13 @@ fn grouped(text: &str) -> String {
     if text.starts_with('-') { format!("-{out}") } else { out }
 }
 
-/// A ratio with one digit after the point: `11.5×`.
+/// A ratio with one digit after the point: `11.5×`. Below 1 with two, and its inverse, which tells more: `0.37× (1 ÷ 2.70)`.
 #[must_use]
 pub fn times(ratio: f64) -> String {
-    format!("{ratio:.1}×")
+    match ratio {
+        ratio if ratio < 0.995 && ratio > 0.0 => format!("{ratio:.2}× (1 ÷ {:.2})", 1.0 / ratio),
+        ratio => format!("{ratio:.1}×"),
+    }
 }
 
 /// The largest of `units` that the amount reaches, else the smallest.
@@ -285,6 +288,10 @@ mod tests {
             assert_eq!(short(value), text);
         }
         assert_eq!(short(f64::INFINITY), "–");
+        // One digit would show both prices of Micron's comparison, 2.70 and 2.02 times as high, as 0.4 and 0.5.
+        let ratios = [11.465, 1.0 / 2.70, 1.0 / 2.025, 0.9997, 1.0, 0.0].map(times);
+        let expected = ["11.5×", "0.37× (1 ÷ 2.70)", "0.49× (1 ÷ 2.02)", "1.0×", "1.0×", "0.0×"];
+        assert_eq!(ratios, expected);
         assert_eq!(short(-1234.0), "-1,234");
     }
 }
