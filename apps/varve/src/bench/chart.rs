@@ -17,8 +17,11 @@ const LEGEND_LEFT: i32 = 90;
 const LEGEND_LINE: u32 = 20;
 const LEGEND_MARGIN: u32 = 10;
 
-/// Longest name of a legend, in characters: what fits beside the sample of its line.
-const NAME_MAX: usize = 110;
+/// Characters of a line of a legend: what fits beside the sample of its curve. Longer names take several lines.
+const NAME_LINE: usize = 100;
+
+/// Ticks of a logarithmic axis at least, where its decades alone are fewer.
+const TICKS_MIN: usize = 4;
 
 /// Colours of curves: Okabe and Ito's, which those who see fewer colours tell apart too, without its yellow.
 const COLOURS: [RGBColor; 7] = [
@@ -30,6 +33,12 @@ const COLOURS: [RGBColor; 7] = [
     RGBColor(0, 0, 0),
     RGBColor(230, 159, 0),
 ];
+
+/// Dashes and the gaps behind them, in px: once all colours are taken, curves are told apart by these.
+const DASHES: [Option<(u32, u32)>; 4] = [None, Some((9, 5)), Some((3, 4)), Some((16, 6))];
+
+/// Length of the sample of a curve in a legend, in px.
+const SAMPLE_PX: u32 = 30;
 
 /// Curves with no more points than these show each of them.
 const MARKED_MAX: usize = 24;
@@ -65,13 +74,19 @@ pub(super) fn svg(axes: Axes, curves: &[Curve]) -> Result<Option<String>> {
     let ((left, right), (_, top)) = (bounds(|point| point.0), bounds(|point| point.1));
     let y = 0.0..axes.y_max.unwrap_or_else(|| (top * 1.05).max(1e-9));
     let mut text = String::new();
-    let names = if curves.len() > 1 { u32::try_from(curves.len()).unwrap_or(u32::MAX) } else { 0 };
-    let legend = if names > 0 { names * LEGEND_LINE + LEGEND_MARGIN } else { 0 };
+    let lines: usize = match curves {
+        [] | [_] => 0,
+        curves => curves.iter().map(|curve| lines_of(&curve.name).len()).sum(),
+    };
+    let lines = u32::try_from(lines).unwrap_or(0);
+    let legend = if lines > 0 { lines * LEGEND_LINE + LEGEND_MARGIN } else { 0 };
     let size = (SIZE.0, SIZE.1 + legend);
     let area = SVGBackend::with_string(&mut text, size).into_drawing_area();
     let drawn = if axes.is_log {
         let left = left.max(1e-3);
-        draw(&area, (left..right.max(left * 1.01)).log_scale(), y, axes, curves)
+        let right = right.max(left * 1.01);
+        let x = (left..right).log_scale().with_key_points(log_ticks(left, right));
+        draw(&area, x, y, axes, curves)
     } else {
         draw(&area, left..right.max(left + 1e-9), y, axes, curves)
     };
@@ -106,10 +121,16 @@ where
         .draw()
         .map_err(told)?;
     for (index, curve) in curves.iter().enumerate() {
-        let colour = COLOURS[index % COLOURS.len()];
+        let (colour, dashes) = look(index);
         let style = colour.stroke_width(2);
-        let line = LineSeries::new(curve.points.iter().copied(), style);
-        chart.draw_series(line).map_err(told)?;
+        let points = curve.points.iter().copied();
+        match dashes {
+            None => chart.draw_series(LineSeries::new(points, style)).map_err(told)?,
+            Some((dash, gap)) => {
+                let line = DashedLineSeries::new(points, dash, gap, style);
+                chart.draw_series(line).map_err(told)?
+            }
+        };
         if curve.points.len() <= MARKED_MAX {
             let marks = curve.points.iter().map(|point| Circle::new(*point, 3, colour.filled()));
             chart.draw_series(marks).map_err(told)?;
@@ -128,23 +149,70 @@ fn draw_legend(
 ) -> std::result::Result<(), Box<dyn Error>> {
     let mut top = 0;
     for (index, curve) in curves.iter().enumerate() {
-        let style = COLOURS[index % COLOURS.len()].stroke_width(2);
+        let (colour, dashes) = look(index);
         let middle = top + LEGEND_LINE.cast_signed() / 2;
-        let sample = vec![(LEGEND_LEFT, middle), (LEGEND_LEFT + 18, middle)];
-        area.draw(&PathElement::new(sample, style)).map_err(told)?;
-        let place = (LEGEND_LEFT + 26, top + 3);
-        let name = Text::new(shortened(&curve.name), place, ("sans-serif", 13).into_font());
-        area.draw(&name).map_err(told)?;
-        top += LEGEND_LINE.cast_signed();
+        // As the curve is drawn: whole, or in dashes.
+        let (dash, gap) = dashes.unwrap_or((SAMPLE_PX, 0));
+        let mut from = 0;
+        while from < SAMPLE_PX {
+            let (begin, end) = (from.cast_signed(), SAMPLE_PX.min(from + dash).cast_signed());
+            let sample = vec![(LEGEND_LEFT - 12 + begin, middle), (LEGEND_LEFT - 12 + end, middle)];
+            area.draw(&PathElement::new(sample, colour.stroke_width(2))).map_err(told)?;
+            from += dash + gap;
+        }
+        for line in lines_of(&curve.name) {
+            let place = (LEGEND_LEFT + 26, top + 3);
+            let name = Text::new(line, place, ("sans-serif", 13).into_font());
+            area.draw(&name).map_err(told)?;
+            top += LEGEND_LINE.cast_signed();
+        }
     }
     Ok(())
 }
 
-fn shortened(name: &str) -> String {
-    if name.chars().count() <= NAME_MAX {
-        return name.to_owned();
+/// Colour and dashes of a curve: no two of the first 28 look alike.
+fn look(index: usize) -> (RGBColor, Option<(u32, u32)>) {
+    (COLOURS[index % COLOURS.len()], DASHES[index / COLOURS.len() % DASHES.len()])
+}
+
+/// A name in lines that fit, broken between words where it has any.
+fn lines_of(name: &str) -> Vec<String> {
+    let (mut lines, mut line) = (Vec::new(), String::new());
+    for word in name.split(' ') {
+        let has_room = line.chars().count() + 1 + word.chars().count() <= NAME_LINE;
+        if !line.is_empty() && !has_room {
+            lines.push(std::mem::take(&mut line));
+        }
+        if !line.is_empty() {
+            line.push(' ');
+        }
+        for c in word.chars() {
+            if line.chars().count() == NAME_LINE {
+                lines.push(std::mem::take(&mut line));
+            }
+            line.push(c);
+        }
     }
-    name.chars().take(NAME_MAX - 1).chain(['…']).collect()
+    lines.push(line);
+    lines
+}
+
+/// Places of ticks between two ends: decades, with their halves and fifths, or all of their tenths, where these are few.
+fn log_ticks(left: f64, right: f64) -> Vec<f64> {
+    let of = |steps: &[f64]| -> Vec<f64> {
+        let mut ticks = Vec::new();
+        let mut decade = 10_f64.powf(left.log10().floor());
+        while decade <= right {
+            ticks.extend(steps.iter().map(|step| step * decade));
+            decade *= 10.0;
+        }
+        ticks.retain(|tick| (left..=right).contains(tick));
+        ticks
+    };
+    let tenths: Vec<f64> = (10..100).map(|tenth| f64::from(tenth) / 10.0).collect();
+    let finer = [&[1.0][..], &[1.0, 2.0, 5.0], &[1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0]];
+    let enough = finer.into_iter().map(of).find(|ticks| ticks.len() >= TICKS_MIN);
+    enough.unwrap_or_else(|| of(&tenths))
 }
 
 /// A number of an axis: 0.5, 20, 1.5k, 300k, 2M.
@@ -183,17 +251,37 @@ mod tests {
     #[test]
     fn names_stand_below_the_plot() {
         let mut curves = [curve(&[(1.0, 0.0), (9.0, 9.0)]), curve(&[(1.0, 1.0)])];
-        let (plain, long) = ("plain".to_owned(), "n".repeat(NAME_MAX + 1));
-        (curves[0].name, curves[1].name) = (plain, long);
+        let long = format!("{} what tells it apart", "n".repeat(NAME_LINE));
+        (curves[0].name, curves[1].name) = ("plain".to_owned(), long);
         let text = svg(AXES, &curves).unwrap().unwrap();
-        let height = SIZE.1 + 2 * LEGEND_LINE + LEGEND_MARGIN;
+        let height = SIZE.1 + 3 * LEGEND_LINE + LEGEND_MARGIN;
         assert!(text.contains(&format!("height=\"{height}\"")), "{text}");
-        assert!(text.contains(&format!("{}…", "n".repeat(NAME_MAX - 1))), "{text}");
+        // Nothing is cut.
+        assert!(text.contains("what tells it apart"), "{text}");
         let before = text.split("plain").next().unwrap();
         let y = before.rsplit(" y=\"").next().unwrap().split('"').next().unwrap();
         assert!(y.parse::<u32>().unwrap() >= SIZE.1, "{y}");
         let alone = svg(AXES, &curves[..1]).unwrap().unwrap();
         assert!(alone.contains(&format!("height=\"{}\"", SIZE.1)) && !alone.contains("plain"));
+    }
+
+    #[test]
+    fn many_curves_look_different() {
+        let looks: std::collections::BTreeSet<_> = (0..28)
+            .map(|index| {
+                let (RGBColor(red, green, blue), dashes) = look(index);
+                (red, green, blue, dashes)
+            })
+            .collect();
+        assert_eq!(looks.len(), 28);
+    }
+
+    #[test]
+    fn short_ranges_have_ticks_too() {
+        assert_eq!(log_ticks(20e3, 130e3), [2e4, 3e4, 4e4, 5e4, 6e4, 8e4, 1e5]);
+        assert_eq!(log_ticks(1.0, 10_000.0).len(), 5);
+        assert!(log_ticks(90.0, 99.0).len() >= 4);
+        assert!(log_ticks(1.0, 1.01).len() <= 1, "and where there is no room for any, none");
     }
 
     #[test]

@@ -6,6 +6,7 @@ use serde::Serialize;
 use varve_tool_bench::{Comparison, Figure, Verdict};
 use varve_tool_plan::report::Table;
 
+use super::apart::told_apart;
 use super::figures::Window;
 use super::report::Report;
 use super::saved::Saved;
@@ -67,7 +68,7 @@ fn check(before: &Report, after: &Report) -> Result<()> {
 }
 
 /// What is compared: two figures, so that chance calls no more than one comparison in twenty worse.
-fn figures(before: &Report, after: &Report) -> [Figure; 2] {
+fn figures(before: &Report, after: &Report) -> Vec<Figure> {
     let figure = |name, more_is_better, of: &dyn Fn(&Window) -> f64| Figure {
         name,
         more_is_better,
@@ -75,10 +76,15 @@ fn figures(before: &Report, after: &Report) -> [Figure; 2] {
         after: after.repeats.iter().map(of).collect(),
     };
     let p99 = figure("p99 µs", false, &|window| window.p99_us);
-    if after.load.rate_per_second.is_some() {
-        return [figure("mean µs", false, &|window| window.mean_us), p99];
-    }
-    [figure("operations/s", true, &|window| window.operations_per_second), p99]
+    let first = match after.load.rate_per_second {
+        Some(_) => figure("mean µs", false, &|window| window.mean_us),
+        None => figure("operations/s", true, &|window| window.operations_per_second),
+    };
+    // What another tool did not measure is not compared.
+    let is_known =
+        |figure: &Figure| figure.before.iter().chain(&figure.after).all(|value| *value > 0.0);
+    let is_p99_known = is_known(&p99);
+    std::iter::once(first).chain(Some(p99).filter(|_| is_p99_known)).collect()
 }
 
 impl Row {
@@ -100,12 +106,12 @@ impl Row {
         }
     }
 
-    fn cells(&self) -> Vec<String> {
+    fn cells(&self) -> [String; 5] {
         let value = |mean: f64, half_width: Option<f64>| match half_width {
             None => format!("{mean:.0}"),
             Some(half_width) => format!("{mean:.0} ± {half_width:.0}"),
         };
-        vec![
+        [
             self.figure.to_owned(),
             value(self.before, self.before_half_width),
             value(self.after, self.after_half_width),
@@ -116,14 +122,16 @@ impl Row {
 }
 
 impl Compared {
-    /// As a table of a page.
+    /// As a table of a page: verdicts first, so that a narrow one shows them; loads by what tells them apart.
     pub(crate) fn table(&self) -> Table {
-        let rows = self.figures.iter().map(|row| {
-            let mut cells = row.cells();
-            cells.insert(0, row.load.clone());
-            cells
+        let loads: Vec<&str> = self.figures.iter().map(|row| row.load.as_str()).collect();
+        let (names, _) = told_apart(&loads);
+        let rows = self.figures.iter().zip(names).map(|(row, name)| {
+            let [figure, before, after, change, verdict] = row.cells();
+            vec![verdict, change, figure, before, after, name]
         });
-        Table { header: vec!["load", "", "before", "after", "change", ""], rows: rows.collect() }
+        let header = vec!["verdict", "change", "figure", "before", "after", "load"];
+        Table { header, rows: rows.collect() }
     }
 
     /// For people.
@@ -138,7 +146,7 @@ impl Compared {
         let mut text = String::new();
         for of_load in self.figures.chunk_by(|a, b| a.load == b.load) {
             let Some(first) = of_load.first() else { continue };
-            let rows: Vec<Vec<String>> = of_load.iter().map(Row::cells).collect();
+            let rows: Vec<Vec<String>> = of_load.iter().map(|row| row.cells().to_vec()).collect();
             let _ = writeln!(text, "{}", first.load);
             let _ = writeln!(text, "{}", columns(&header, &rows));
         }

@@ -6,6 +6,7 @@ use varve_tool_bench::{
     Cells, Estimate, Finding, LoadSpec, Measured, Observed, Served, Side, Usage, UsagePart,
     findings,
 };
+use varve_tool_plan::{Amount, Seconds};
 
 use super::layers::Layers;
 use super::load::Load;
@@ -88,16 +89,30 @@ pub(crate) struct Figures {
     pub(crate) histogram_ns: Vec<(u64, u64)>,
 }
 
+/// Latencies; 0, and left out of JSON, where another tool did not tell them.
 #[derive(Clone, Copy, Serialize, Deserialize, Debug)]
 pub(crate) struct Latency {
+    #[serde(default, skip_serializing_if = "is_unknown")]
     pub(crate) mean: f64,
+    #[serde(default, skip_serializing_if = "is_unknown")]
     p50: f64,
+    #[serde(default, skip_serializing_if = "is_unknown")]
     p90: f64,
+    #[serde(default, skip_serializing_if = "is_unknown")]
     p95: f64,
+    #[serde(default, skip_serializing_if = "is_unknown")]
     pub(crate) p99: f64,
+    #[serde(default, skip_serializing_if = "is_unknown")]
     p99_9: f64,
+    #[serde(default, skip_serializing_if = "is_unknown")]
     p99_99: f64,
+    #[serde(default, skip_serializing_if = "is_unknown")]
     pub(crate) max: f64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
+fn is_unknown(us: &f64) -> bool {
+    *us == 0.0
 }
 
 /// Operations of every kind together.
@@ -370,8 +385,17 @@ impl Figures {
         (min_ns as f64 / 1e9, std_us / 1e6)
     }
 
-    /// Cells of a table.
+    /// Cells of a table, with latencies in µs.
     pub(crate) fn row(&self, name: &str) -> Vec<String> {
+        self.cells(name, |us| if us < 100.0 { format!("{us:.1}") } else { format!("{us:.0}") })
+    }
+
+    /// The same with latencies in units that fit them.
+    pub(crate) fn scaled_row(&self, name: &str) -> Vec<String> {
+        self.cells(name, |us| Seconds::of_base(us / 1e6).to_string())
+    }
+
+    fn cells(&self, name: &str, time: impl Fn(f64) -> String) -> Vec<String> {
         let latency = &self.latency_us;
         let half_width = self.operations_per_second_half_width;
         let mut row = vec![
@@ -390,9 +414,7 @@ impl Figures {
             latency.p99_99,
             latency.max,
         ];
-        row.extend(
-            values.map(|us| if us < 100.0 { format!("{us:.1}") } else { format!("{us:.0}") }),
-        );
+        row.extend(values.map(|us| if us == 0.0 { "–".to_owned() } else { time(us) }));
         row
     }
 }

@@ -1,5 +1,6 @@
 //! What `varve bench` runs and prints: threads for jobs, and reports of what they measured (loads are `varve-tool-bench`'s).
 
+mod apart;
 mod arguments;
 mod background;
 mod ballast;

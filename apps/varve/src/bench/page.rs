@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use varve_tool_bench::Score;
 use varve_tool_plan::report::{Document, Table, escaped};
 
+use super::apart::told_apart;
 use super::chart::{Axes, Curve, svg};
 use super::compared::compare;
 use super::figures::Figures;
@@ -17,6 +18,23 @@ use crate::failure::Result;
 
 /// What copies the Markdown; a page of a file may have no clipboard.
 const COPY: &str = "const t=document.getElementById('markdown');t.select();navigator.clipboard?navigator.clipboard.writeText(t.value):document.execCommand('copy')";
+
+/// Title, unit, and the point of a load.
+type Sweep = (&'static str, &'static str, fn(&Report) -> (f64, f64));
+
+/// Pictures at the top of loads that differ in how much they are: what is asked for, against what comes of it.
+const SWEEPS: [Sweep; 2] = [
+    ("Rate by load", "operations/s", |report| (asked(report), report.both.operations_per_second)),
+    ("Mean latency by load", "mean latency, µs", |report| {
+        (asked(report), report.both.latency_us.mean)
+    }),
+];
+
+/// How much a load asks for: operations a second, or, as fast as they are answered, operations under way.
+fn asked(report: &Report) -> f64 {
+    let (under_way, rate) = report.load.amount();
+    if rate > 0.0 { rate } else { f64::from(under_way) }
+}
 
 /// A result, with the name that it has on the page.
 pub(crate) struct Named {
@@ -46,10 +64,18 @@ struct Run<'a> {
 
 /// A page of results; several of the same loads are compared with the first one.
 pub(crate) fn page(results: &[Named]) -> Result<Document> {
-    let runs: Vec<Run<'_>> = results.iter().flat_map(runs).collect();
+    let (runs, common) = runs(results);
     let names: Vec<&str> = results.iter().map(|result| result.name.as_str()).collect();
     let mut document = Document::new(names.join(", ")).table("Scores", scores(results));
+    for (heading, y, of) in SWEEPS {
+        let curves: Vec<Curve> = results.iter().flat_map(|result| sweeps(result, of)).collect();
+        let axes = Axes { x: "under way, or operations/s asked for", y, is_log: true, y_max: None };
+        document = document.picture(heading, svg(axes, &curves)?);
+    }
     document = document.table("Figures", figures(&runs));
+    let common = Some(common).filter(|_| runs.len() > 1);
+    let common = common.filter(|common| !common.is_empty());
+    document = document.notes("All loads", common.into_iter().collect());
     document = document.notes("Not to be used", invalid(&runs));
     let within = results.iter().filter_map(|result| {
         result.saved.within.as_ref().map(|within| format!("{}: {}", result.name, within.text()))
@@ -69,7 +95,10 @@ pub(crate) fn page(results: &[Named]) -> Result<Document> {
         .collect();
     document = document.picture("Rate over time", svg(time, &curves)?);
     document = used(document, results)?;
-    let curves: Vec<Curve> = results.iter().flat_map(sweeps).collect();
+    let curves = results.iter().flat_map(|result| {
+        sweeps(result, |report| (report.both.operations_per_second, report.both.latency_us.p99))
+    });
+    let curves: Vec<Curve> = curves.collect();
     let axes = Axes { x: "operations/s", y: "p99, µs", is_log: false, y_max: None };
     document = document.picture("Latency by rate", svg(axes, &curves)?);
     if let [first, others @ ..] = results {
@@ -107,18 +136,27 @@ fn used(document: Document, results: &[Named]) -> Result<Document> {
     let curves = |of: fn(&Timelines, &str, &Saved) -> Vec<Curve>| -> Vec<Curve> {
         results.iter().flat_map(|one| of(&one.timelines, &one.name, &one.saved)).collect()
     };
-    let shares = svg(axes("% of what there is"), &curves(Timelines::shares))?;
+    let of_all = Axes { y_max: Some(100.0), ..axes("% of what there is") };
+    let shares = svg(of_all, &curves(Timelines::shares))?;
     let bytes = svg(axes("MiB/s"), &curves(Timelines::bytes))?;
     Ok(document.picture("Use over time", shares).picture("Bytes over time", bytes))
 }
 
-fn runs(result: &Named) -> impl Iterator<Item = Run<'_>> {
-    let is_single = result.saved.runs.len() == 1;
-    result.saved.runs.iter().map(move |report| {
-        let load = report.load.text();
-        let name = if is_single { result.name.clone() } else { format!("{}: {load}", result.name) };
+/// All runs, each named by its result and by what tells its load from others; what all loads have in common.
+fn runs(results: &[Named]) -> (Vec<Run<'_>>, String) {
+    let all = || results.iter().flat_map(|one| one.saved.runs.iter().map(move |run| (one, run)));
+    let loads: Vec<String> = all().map(|(_, report)| report.load.text()).collect();
+    let (names, common) = told_apart(&loads.iter().map(String::as_str).collect::<Vec<_>>());
+    let runs = all().zip(names).map(|((result, report), load)| {
+        let has_others = result.saved.runs.len() > 1;
+        let name = match (has_others, results.len(), load.as_str()) {
+            (false, ..) | (_, _, "") => result.name.clone(),
+            (true, 1, _) => load,
+            (true, ..) => format!("{}: {load}", result.name),
+        };
         Run { name, report }
-    })
+    });
+    (runs.collect(), common)
 }
 
 fn scores(results: &[Named]) -> Table {
@@ -130,9 +168,10 @@ fn scores(results: &[Named]) -> Table {
 }
 
 fn figures(runs: &[Run<'_>]) -> Table {
-    let header = ["run", ""].into_iter().chain(COLUMNS).collect();
+    let titles = COLUMNS.map(|title| if title == "MEAN µs" { "MEAN" } else { title });
+    let header = ["run", ""].into_iter().chain(titles).collect();
     let rows = runs.iter().flat_map(|run| {
-        run.report.rows().into_iter().map(|mut row| {
+        run.report.scaled_rows().into_iter().map(|mut row| {
             row.insert(0, run.name.clone());
             row
         })
@@ -161,8 +200,9 @@ fn distribution(figures: &Figures) -> Vec<(f64, f64)> {
 fn timeline(report: &Report) -> Vec<(f64, f64)> {
     let mut points = Vec::new();
     for window in &report.repeats {
-        // The last second of a window may have just begun.
+        // The last second of a window may have just begun, and of the one before some operations are not answered yet.
         let whole = usize::try_from(window.window_ms / 1000).unwrap_or(usize::MAX);
+        let whole = if whole > 2 { whole - 1 } else { whole };
         for count in window.per_second.iter().take(whole) {
             points.push((points.len() as f64 + 0.5, *count as f64));
         }
@@ -170,8 +210,8 @@ fn timeline(report: &Report) -> Vec<(f64, f64)> {
     points
 }
 
-/// Rate and p99 of loads that differ in how much they are: several of one kind, by how much.
-fn sweeps(result: &Named) -> Vec<Curve> {
+/// Figures of loads that differ in how much they are: several of one kind, by how much.
+fn sweeps(result: &Named, of: fn(&Report) -> (f64, f64)) -> Vec<Curve> {
     let mut kinds: BTreeMap<String, Vec<&Report>> = BTreeMap::new();
     for report in &result.saved.runs {
         kinds.entry(report.load.swept()).or_default().push(report);
@@ -182,10 +222,8 @@ fn sweeps(result: &Named) -> Vec<Curve> {
         reports.sort_by(|one, other| {
             amount(one).partial_cmp(&amount(other)).unwrap_or(Ordering::Equal)
         });
-        let point =
-            |report: &&Report| (report.both.operations_per_second, report.both.latency_us.p99);
         let name = if is_one { result.name.clone() } else { format!("{}: {kind}", result.name) };
-        Curve { name, points: reports.iter().map(point).collect() }
+        Curve { name, points: reports.iter().map(|report| of(report)).collect() }
     };
     kinds.into_iter().filter(|(_, reports)| reports.len() > 1).map(curve).collect()
 }

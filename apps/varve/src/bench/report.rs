@@ -63,6 +63,9 @@ pub(crate) struct Report {
     pub(crate) lists: Option<Figures>,
     #[serde(default)]
     pub(crate) deletes: Option<Figures>,
+    /// Flushes that writes waited for, where another tool measured them apart.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) syncs: Option<Figures>,
     pub(crate) both: Figures,
     not_begun: u64,
 }
@@ -98,9 +101,11 @@ impl Report {
             writes: some(&|window| window.writes.clone()),
             lists: some(&|window| window.lists.clone()),
             deletes: some(&|window| window.deletes.clone()),
+            syncs: None,
             not_begun: outcome.repeats.iter().map(|repeat| repeat.measured.not_begun).sum(),
             notes: outcome.notes.clone(),
         };
+        report.notes.extend(plan.note.iter().map(|text| ("also".to_owned(), text.clone())));
         if matches!(plan.goal, Goal::Rados(_)) {
             let terms = rados::in_its_terms(&report);
             report.notes.extend(terms.map(|text| ("rados bench".to_owned(), text)));
@@ -167,12 +172,13 @@ impl Report {
             verified_blocks: None,
             verified_objects: None,
             failures: 0,
-            notes: Vec::new(),
+            notes: fio_notes(run),
             repeats: windows,
             reads: run.reads.as_ref().map(figures),
             writes: run.writes.as_ref().map(figures),
             lists: None,
             deletes: None,
+            syncs: run.syncs.as_ref().map(figures),
             both: figures(&run.both),
             not_begun: 0,
         }
@@ -233,6 +239,7 @@ impl Report {
             writes: side(|report| report.writes.as_ref())?,
             lists: side(|report| report.lists.as_ref())?,
             deletes: side(|report| report.deletes.as_ref())?,
+            syncs: side(|report| report.syncs.as_ref())?,
             both: Figures::merged(&sides, &windows).ok_or_else(without)?,
             not_begun: reports().map(|report| report.not_begun).sum(),
             notes: searched(parts),
@@ -332,6 +339,15 @@ impl Report {
 
     /// Rows of figures, each with its name in front.
     pub(crate) fn rows(&self) -> Vec<Vec<String>> {
+        self.rows_by(Figures::row)
+    }
+
+    /// The same with latencies in units that fit them.
+    pub(crate) fn scaled_rows(&self) -> Vec<Vec<String>> {
+        self.rows_by(Figures::scaled_row)
+    }
+
+    fn rows_by(&self, row: impl Fn(&Figures, &str) -> Vec<String>) -> Vec<Vec<String>> {
         let sides = [
             ("reads", self.reads.as_ref()),
             ("writes", self.writes.as_ref()),
@@ -340,10 +356,30 @@ impl Report {
         ];
         let count = sides.iter().filter(|(_, figures)| figures.is_some()).count();
         let all = if count > 2 { "all" } else { "both" };
-        let all = (all, Some(&self.both).filter(|_| count > 1));
-        let rows = sides.into_iter().chain([all]);
-        rows.filter_map(|(name, figures)| figures.map(|figures| figures.row(name))).collect()
+        // Where reads and writes were measured as one, that is all there is.
+        let all = (all, Some(&self.both).filter(|_| count != 1));
+        let rows = sides.into_iter().chain([all, ("syncs", self.syncs.as_ref())]);
+        rows.filter_map(|(name, figures)| figures.map(|figures| row(figures, name))).collect()
     }
+}
+
+/// What of figures of fio is not what it seems.
+fn fio_notes(run: &FioRun) -> Vec<(String, String)> {
+    let also = |text: &str| ("also".to_owned(), text.to_owned());
+    let mut notes = Vec::new();
+    let is_unknown = run.both.percentiles_ns.iter().all(|percentile| *percentile == 0);
+    if is_unknown && run.both.mean_ns == 0.0 {
+        notes.push(also("latencies were not measured: gtod_reduce or disable_lat"));
+    } else if is_unknown {
+        notes.push(also(
+            "percentiles of all operations are not known: fio --output-format=json+ has the histograms",
+        ));
+    }
+    if run.syncs.is_some() {
+        notes
+            .push(also("flushes (fsync, fdatasync) are the row syncs: writes do not include them"));
+    }
+    notes
 }
 
 /// Why clients ended their search.

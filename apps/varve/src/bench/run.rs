@@ -43,6 +43,8 @@ const ROUND_NS: u64 = 1_000_000_000;
 /// What to run.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
+    /// What is to be said of it in its report.
+    pub(crate) note: Option<String>,
     pub(crate) goal: Goal,
     pub(crate) load: LoadSpec,
     /// Where the part of the target that is used begins.

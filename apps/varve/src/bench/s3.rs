@@ -262,7 +262,7 @@ impl S3Client {
     ) -> io::Result<Answered> {
         let Request { method, path, query, length } = request;
         let began = Instant::now();
-        if self.connection.is_none() {
+        if self.connection.as_ref().is_none_or(Connection::is_spent) {
             self.connect()?;
         }
         let (path, now) = (encoded(path), OffsetDateTime::now_utc());

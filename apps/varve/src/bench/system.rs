@@ -45,7 +45,7 @@ impl System {
             tool: None,
             version: env!("CARGO_PKG_VERSION").to_owned(),
             debug_build: cfg!(debug_assertions),
-            command: std::env::args().skip(1).collect(),
+            command: without_keys(std::env::args().skip(1)),
             unix_ms: now_unix_ms(),
             kernel: text("/proc/sys/kernel/osrelease").trim_end().to_owned(),
             processor: field(&text("/proc/cpuinfo"), "model name"),
@@ -93,5 +93,33 @@ impl System {
             ("kernel", kernel.clone()),
         ]);
         facts
+    }
+}
+
+/// A command line without access keys: results are shown to others.
+fn without_keys(arguments: impl Iterator<Item = String>) -> Vec<String> {
+    const KEY: &str = "--access-key";
+    let mut is_key = false;
+    let shown = arguments.map(|argument| {
+        if std::mem::replace(&mut is_key, argument == KEY) {
+            return "…".to_owned();
+        }
+        match argument.strip_prefix(KEY).filter(|rest| rest.starts_with('=')) {
+            Some(_) => format!("{KEY}=…"),
+            None => argument,
+        }
+    });
+    shown.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_stay_out_of_results() {
+        let line = "bench cosbench w.xml --access-key AKIA1 --secret-file f --access-key=AKIA2";
+        let shown = without_keys(line.split(' ').map(str::to_owned)).join(" ");
+        assert_eq!(shown, "bench cosbench w.xml --access-key … --secret-file f --access-key=…");
     }
 }

@@ -71,7 +71,12 @@ impl Timelines {
                 most(shares)
             }),
         ];
-        self.curves(name, saved, &all)
+        let mut curves = self.curves(name, saved, &all);
+        // Counters and clocks are not read at one moment: what comes out beyond the whole is that.
+        for (_, share) in curves.iter_mut().flat_map(|curve| &mut curve.points) {
+            *share = share.min(100.0);
+        }
+        curves
     }
 
     /// MiB a second of the disk and of the network that move most, both ways together.

@@ -223,8 +223,8 @@ fn what_is_wrong_with_server_key_and_bucket_is_told() {
     refused(2, &["--target", "s3://bench", "--reads", "40", "--deletes", "40"], "leave no objects");
     refused(
         2,
-        &["--target", "s3://bench", "--object-sizes", "c(1)KiB"],
-        "it is none of c, u, r, s, h",
+        &["--target", "s3://bench", "--object-sizes", "c(1)kb"],
+        "ends with none of B, KB, MB, GB, KiB, MiB, GiB",
     );
     refused(2, &["--target", "s3://bench", "--pattern", "zipf"], "random and sequential");
     let said = rig.bench(&["idf16", "--target", "s3://bench"]).refused(2);

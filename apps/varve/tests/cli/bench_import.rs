@@ -47,15 +47,67 @@ fn what_is_not_understood_is_named() {
     assert!(refused.contains("varve bench import"), "{refused}");
     let split = JOBS.replace("bssplit=64k/100", "bssplit=4k/50:64k/50");
     assert!(run(dir.path(), &split, &memory).refused(2).contains("line 19: option `bssplit`"));
-    let beside = run(dir.path(), &JOBS.replace("stonewall", ""), &memory).refused(2);
-    assert!(beside.contains("line 17: section `large` runs beside `small`"), "{beside}");
+    let engine = run(dir.path(), &JOBS.replace("libaio", "http"), &memory).refused(2);
+    assert!(engine.contains("`http` is an engine that no target here stands for"), "{engine}");
+    assert!(engine.contains("add --fio"), "{engine}");
     let both = run(dir.path(), JOBS, &[&memory[..], &["--depth", "3"]].concat()).refused(2);
     assert!(both.contains("cannot be used with"), "{both}");
     let bucket = run(dir.path(), JOBS, &["--target", "s3://bench"]).refused(2);
-    assert!(bucket.contains("loads of blocks, not of objects"), "{bucket}");
+    assert!(bucket.contains("are loads of blocks, not of objects"), "{bucket}");
     fs::write(dir.path().join("disk"), vec![0; 8 << 20]).unwrap();
     let unasked = run(dir.path(), JOBS, &["--target", "disk"]).refused(2);
     assert!(unasked.contains("destroys what disk holds"), "{unasked}");
+}
+
+#[test]
+fn job_files_of_others_run() {
+    let dir = tempfile::tempdir().unwrap();
+    let memory = ["--target", "memory:16MiB", "--duration", "100ms", "--ramp", "0ms"];
+    // As Kubernetes users have it: no runtime, no stonewall, fio's default of verify, comments behind values.
+    let text = "[global]\nrandrepeat=0\nverify=0\nioengine=libaio\ndirect=1\ngtod_reduce=1\n\
+                [read_iops]\nname=read_iops\nbs=4K ; small\niodepth=8\nsize=8MiB\nreadwrite=randread\n\
+                [read_bw]\nbs=128KB\niodepth=4\nsize=8Mi\nreadwrite=randread\n";
+    let text = run(dir.path(), text, &memory).ok();
+    assert!(
+        text.contains("job `read_bw`: `read_iops`, which fio would run at the same time"),
+        "{text}"
+    );
+    assert!(text.contains("4 KiB random, 100 % reads, 1 job × 8 under way"), "{text}");
+    let line =
+        ["--", "fio", "--name=a", "--rw=randwrite", "--bs", "16k", "--iodepth=4", "--size=8m"];
+    let json = ["--json"];
+    let line = [&["bench", "run"][..], &memory, &json, &line].concat();
+    let json = varve_in(dir.path(), &line).json();
+    let load = &json["runs"][0]["load"];
+    assert_eq!((&load["block_bytes"], &load["depth"]), (&16384.into(), &4.into()));
+    assert_eq!(
+        (&load["read_percent"], &json["runs"][0]["size_bytes"]),
+        (&0.into(), &(8 << 20).into())
+    );
+    let wrong = ["bench", "run", "--target", "memory:16MiB", "--", "fio", "job.fio"];
+    assert!(varve_in(dir.path(), &wrong).refused(2).contains("job files are run by --fio-job"));
+}
+
+#[test]
+fn what_fio_measured_apart_is_told_apart() {
+    let dir = tempfile::tempdir().unwrap();
+    let import = |value: &Value| {
+        fs::write(dir.path().join("x.json"), value.to_string()).unwrap();
+        varve_in(dir.path(), &["bench", "import", "x.json"]).ok()
+    };
+    let mut value: Value = serde_json::from_str(&output(1000, 50_000)).unwrap();
+    value["jobs"][0]["sync"] = json!({ "total_ios": 1000, "lat_ns": latencies(1000, 2_000_000) });
+    let text = import(&value);
+    let row: Vec<&str> = text.lines().last().unwrap().split_whitespace().collect();
+    assert_eq!((row[0], row[3], row.last()), ("syncs", "2180", Some(&"20000")));
+    assert!(text.contains("flushes (fsync, fdatasync) are the row syncs"), "{text}");
+    // With gtod_reduce there are rates alone.
+    let mut value: Value = serde_json::from_str(&output(1000, 50_000)).unwrap();
+    value["jobs"][0]["read"]["clat_ns"] = json!({});
+    let text = import(&value);
+    let row: Vec<&str> = text.lines().last().unwrap().split_whitespace().collect();
+    assert_eq!((row[0], row[1], row.last()), ("reads", "100", Some(&"–")));
+    assert!(text.contains("latencies were not measured"), "{text}");
 }
 
 /// Latencies as fio tells them: `operations` of them, a hundredth ten times as long.
@@ -111,8 +163,12 @@ fn what_fio_printed_is_shown_saved_and_compared() {
     let merged = import("twice.json", &twice, &["--json"]).json();
     assert_eq!(merged["runs"][0]["both"]["operations"], 200_000, "histograms are added");
     let plain = twice.replace("\"bins\"", "\"none\"");
-    let refused = import("plain.json", &plain, &[]).refused(2);
-    assert!(refused.contains("job `small`") && refused.contains("json+"), "{refused}");
+    let text = import("plain.json", &plain, &[]).ok();
+    assert!(
+        text.contains("percentiles of all operations are not known: fio --output-format=json+"),
+        "{text}"
+    );
+    assert!(text.lines().last().unwrap().split_whitespace().nth(4) == Some("–"), "{text}");
     assert!(import("no.json", "{}", &[]).refused(2).contains("not what fio"));
 }
 

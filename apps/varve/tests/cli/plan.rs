@@ -131,9 +131,9 @@ fn a_comparison_prints_what_the_source_should_have() {
         "46.5×",
         "36.6×",
         // Dearer by 2.70 and 2.02, which one digit of the ratio would hide.
-        "17,927   0.37× (1 ÷ 2.70)",
+        "17,927  0.37× (1 ÷ 2.70)",
         "0.49× (1 ÷ 2.02)",
-        "currency       USD\n",
+        "currency        USD\n",
     ] {
         assert!(text.contains(part), "{part}\n{text}");
     }

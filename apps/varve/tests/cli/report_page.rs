@@ -33,6 +33,21 @@ fn results_become_a_page_with_pictures() {
     let markdown = page(&["first", "second", "--markdown"]);
     assert!(markdown.contains("## Figures\n\n| run |  | OPS/S |"), "{markdown}");
     assert!(!markdown.contains("svg"));
+    // Rates of load over what is asked for stand at the top, loads have short names, and verdicts come first.
+    let sweep =
+        ["bench", "run", "--target", "memory:16MiB", "--ramp", "0ms", "--duration", "100ms"];
+    let sweep = [&sweep[..], &["--depths", "1,2,4", "--save", "sweep"]].concat();
+    varve_in(dir.path(), &sweep).ok();
+    let swept = page(&["sweep"]);
+    let top = swept.split("<h2>Figures</h2>").next().unwrap();
+    assert!(top.contains("<h2>Rate by load</h2>") && top.contains("<h2>Mean latency by load</h2>"));
+    assert!(swept.contains("<td>1 job × 2 under way</td>"), "{swept}");
+    assert!(
+        swept.contains(
+            "<h2>All loads</h2>\n<ul>\n<li>4 KiB random, 100 % reads, as fast as answered"
+        )
+    );
+    assert!(html.contains("<th>verdict</th>"), "{html}");
     let own = fs::read_to_string(dir.path().join("first/index.html")).unwrap();
     assert!(own.contains("<h2>What the client&") || own.contains("<h2>What the client's"), "{own}");
     // A file of JSON has no timelines.

@@ -441,20 +441,53 @@ mod tests {
             <operation type="write" ratio="50" config="cprefix=c;containers=c(1);objects=c(1);sizes=c(1)B;chunked=True;hashCheck=false;content=random"/>
             <operation type="read" ratio="50" config="containers=c(7);objects=c(1);hashCheck=true"/>
             </work></workstage></workflow></workload>"#;
-        let notes = Workload::read(xml).unwrap().notes;
+        let mut workload = Workload::read(xml).unwrap();
         assert_eq!(
-            notes,
+            workload.notes,
             [
                 "timeout of storage s3 is ignored",
                 "trigger of workstage main is ignored",
                 "driver of work m is ignored",
                 "chunked of operation write is ignored",
                 "hashCheck of operation read is ignored",
-                "S3 has no bucket `mycontainers_7`, a server may refuse it: say cprefix",
             ]
         );
+        assert_eq!(
+            workload.names_without_buckets(),
+            ["S3 has no bucket `mycontainers_7`, a server may refuse it: give --cprefix"]
+        );
+        workload.rename_containers("bench-");
+        assert!(workload.names_without_buckets().is_empty());
+        // What archived workloads of COSBench spell out and leave empty is no setting.
+        let spelled = xml
+            .replace("trigger=\"t.sh\"", "trigger=\"\"")
+            .replace("driver=\"d1\"", "driver=\"0\"");
+        let spelled = Workload::read(&spelled.replace("timeout=9", "timeout=")).unwrap();
+        assert_eq!(spelled.notes.len(), 2, "{:?}", spelled.notes);
         let sample = Workload::read(SAMPLE).unwrap();
         assert!(sample.notes.is_empty(), "{:?}", sample.notes);
+    }
+
+    #[test]
+    fn units_of_two_and_types_of_other_tools_are_told() {
+        let of = |kind: &str, sizes: &str| {
+            let xml = format!(
+                r#"<workload name="w"><workflow><workstage name="main"><work workers="1" totalOps="1"><operation type="{kind}" ratio="100"
+                config="cprefix=c;containers=c(1);objects=c(1);sizes={sizes}"/></work></workstage></workflow></workload>"#
+            );
+            Workload::read(&xml)
+        };
+        let bytes =
+            |sizes| of("write", sizes).unwrap().stages[0].works[0].operations[0].sizes.bounds().0;
+        assert_eq!(
+            (bytes("c(4)KiB"), bytes("c(4)MiB"), bytes("c(1)GiB")),
+            (4096, 4 << 20, 1 << 30)
+        );
+        assert_eq!((bytes("c(4)KB"), bytes("c(4)B")), (4000, 4));
+        for (kind, what) in [("mwrite", "partsize=16MB"), ("head", "type `head` is not served")] {
+            let error = of(kind, "c(1)B").unwrap_err().to_string();
+            assert!(error.contains(what), "{error}");
+        }
     }
 
     #[test]

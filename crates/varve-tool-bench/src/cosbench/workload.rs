@@ -8,8 +8,16 @@ use quick_xml::events::{BytesStart, Event};
 use crate::cosbench::selector::Selector;
 use crate::error::{Error, Result};
 
-/// Bytes of COSBench's units: powers of ten.
-const UNITS: [(&str, u64); 4] = [("KB", 1000), ("MB", 1_000_000), ("GB", 1_000_000_000), ("B", 1)];
+/// Bytes of COSBench's units: powers of ten, and of two where they say so.
+const UNITS: [(&str, u64); 7] = [
+    ("KiB", 1 << 10),
+    ("MiB", 1 << 20),
+    ("GiB", 1 << 30),
+    ("KB", 1000),
+    ("MB", 1_000_000),
+    ("GB", 1_000_000_000),
+    ("B", 1),
+];
 
 /// Shortest part but the last one that S3 takes, in bytes.
 const PART_BYTES_MIN: u64 = 5 << 20;
@@ -207,6 +215,27 @@ impl Workload {
 }
 
 impl Workload {
+    /// Gives all containers names that begin with `prefix`, instead of what the workload says.
+    pub fn rename_containers(&mut self, prefix: &str) {
+        let works = self.stages.iter_mut().flat_map(|stage| &mut stage.works);
+        for operation in works.flat_map(|work| &mut work.operations) {
+            prefix.clone_into(&mut operation.container_name.0);
+        }
+    }
+
+    /// Names of containers that S3 has no buckets of, each once, as of COSBench's own `mycontainers_1`.
+    #[must_use]
+    pub fn names_without_buckets(&self) -> Vec<String> {
+        let works = self.stages.iter().flat_map(|stage| &stage.works);
+        let mut notes = Vec::new();
+        for note in works.flat_map(|work| &work.operations).filter_map(no_bucket) {
+            if !notes.contains(&note) {
+                notes.push(note);
+            }
+        }
+        notes
+    }
+
     /// Objects that are written before the load, and about how many bytes those are.
     #[must_use]
     #[expect(
@@ -304,7 +333,10 @@ impl Element {
             _ => return Vec::new(),
         };
         let is_known = |key: &String| known.contains(&key.as_str()) || key.starts_with("xml");
-        let attributes = self.attributes.keys().filter(|key| !is_known(key)).cloned();
+        // What is spelled out and says nothing changes nothing.
+        let is_said = |key: &&String| self.text(key).is_some_and(|value| value != "0");
+        let attributes = self.attributes.keys().filter(is_said).filter(|key| !is_known(key));
+        let attributes = attributes.cloned();
         let config = if known.contains(&"config") { self.config() } else { BTreeMap::new() };
         let settings = config.into_iter().filter(|(key, value)| self.ignores(key, value));
         let place = self.text("name").or(self.text("type")).unwrap_or_default();
@@ -333,6 +365,7 @@ impl Element {
     fn config(&self) -> BTreeMap<String, String> {
         let pairs = self.text("config").unwrap_or("").split(';');
         let pairs = pairs.filter_map(|pair| pair.split_once('='));
+        let pairs = pairs.filter(|(_, value)| !value.trim().is_empty());
         pairs.map(|(key, value)| (key.trim().to_owned(), value.trim().to_owned())).collect()
     }
 }
@@ -419,20 +452,16 @@ impl Reading {
         if self.stages.iter().all(|stage| stage.works.is_empty()) {
             return Err(refused(&name, "it has no work"));
         }
-        let works = self.stages.iter().flat_map(|stage| &stage.works);
-        let operations = works.flat_map(|work| &work.operations);
-        let names = operations.filter_map(no_bucket).collect::<Vec<_>>();
-        names.into_iter().for_each(|note| self.note(note));
         Ok(Workload { name, stages: self.stages, notes: self.notes })
     }
 }
 
-/// That S3 has no buckets of such names, as of COSBench's own `mycontainers_1`.
+/// That S3 has no buckets of such names.
 fn no_bucket(operation: &Operation) -> Option<String> {
     let (begin, end) = &operation.container_name;
     let is_allowed = |c: char| matches!(c, 'a'..='z' | '0'..='9' | '.' | '-');
     let name = format!("{begin}{}{end}", operation.containers.bounds().0);
-    let note = || format!("S3 has no bucket `{name}`, a server may refuse it: say cprefix");
+    let note = || format!("S3 has no bucket `{name}`, a server may refuse it: give --cprefix");
     (!name.chars().all(is_allowed)).then(note)
 }
 
@@ -444,6 +473,10 @@ fn work(element: &Element) -> Result<Work> {
         "cleanup" => WorkKind::Cleanup,
         "dispose" => WorkKind::Dispose,
         "delay" => WorkKind::Delay,
+        "mprepare" => {
+            let why = "type `mprepare` is not COSBench's own: prepare in parts with type=\"prepare\" and partsize=16MB";
+            return Err(refused("work", why));
+        }
         other => return Err(refused("work", format!("there is no type `{other}`"))),
     };
     let workers = element.number("workers")?;
@@ -505,6 +538,15 @@ fn operation(element: &Element) -> Result<Option<Operation>> {
         "write" => Verb::Write,
         "delete" => Verb::Delete,
         "list" => Verb::List,
+        "mwrite" => {
+            let why = "type `mwrite` is not COSBench's own: write in parts with type=\"write\" and partsize=16MB";
+            return Err(refused("operation", why));
+        }
+        "head" | "restore" | "filewrite" | "localwrite" => {
+            let kind = element.text("type").unwrap_or_default();
+            let why = format!("type `{kind}` is not served: read, write, delete and list are");
+            return Err(refused("operation", why));
+        }
         other => return Err(refused("operation", format!("there is no type `{other}`"))),
     };
     let ratio = element.number("ratio")?.unwrap_or(100);
@@ -568,8 +610,9 @@ fn sizes(text: &str) -> Result<Selector> {
     let unit = UNITS.iter().find_map(|(unit, bytes)| {
         text.trim().strip_suffix(unit).map(|selector| (selector, *bytes))
     });
-    let (selector, bytes) =
-        unit.ok_or_else(|| refused("sizes", format!("`{text}` ends with none of B, KB, MB, GB")))?;
+    let (selector, bytes) = unit.ok_or_else(|| {
+        refused("sizes", format!("`{text}` ends with none of B, KB, MB, GB, KiB, MiB, GiB"))
+    })?;
     let sizes = selector.parse::<Selector>()?.times(bytes);
     sizes.ok_or_else(|| refused("sizes", format!("`{text}` is too much")))
 }

@@ -240,7 +240,7 @@ mod tests {
                 text += "\n";
             }
         }
-        let mut jobs = FioFile::read(&text).unwrap().jobs().unwrap();
+        let mut jobs = FioFile::read(&text).unwrap().jobs(true).unwrap();
         assert_eq!(jobs.len(), 1);
         jobs.remove(0)
     }

@@ -5,36 +5,139 @@ use varve_types::limits::MEDIA_ALIGN;
 use crate::access::AccessPattern;
 use crate::data::DataSpec;
 use crate::error::{Error, Result};
-use crate::fio::file::{FioFile, FioOption, refused};
+use crate::fio::file::{FioFile, FioOption, PLACES, refused};
 use crate::load::{LoadSpec, Mixture, Part};
 
-/// Where fio would go: the target that is named beside the file stands for these.
-const PLACES: [&str; 10] = [
-    "ioengine",
-    "filename",
-    "directory",
-    "uri",
-    "clientname",
-    "clustername",
-    "pool",
-    "rbdname",
-    "hostname",
-    "port",
-];
-
-/// What this generator does anyhow, or what changes nothing of a load.
-const ANYHOW: [&str; 11] = [
+/// What this generator does anyhow, what it reports in its own way, or what changes nothing of a load.
+const ANYHOW: [&str; 70] = [
     "description",
     "group_reporting",
+    "new_group",
+    "per_job_logs",
     "time_based",
     "thread",
+    "threads",
     "refill_buffers",
     "scramble_buffers",
     "norandommap",
+    "softrandommap",
+    "random_generator",
     "invalidate",
     "gtod_reduce",
+    "gtod_cpu",
     "clocksource",
     "name",
+    // What fio measures and prints beside it.
+    "disable_lat",
+    "disable_clat",
+    "disable_slat",
+    "disable_bw_measurement",
+    "disable_bw",
+    "clat_percentiles",
+    "lat_percentiles",
+    "slat_percentiles",
+    "percentile_list",
+    "significant_figures",
+    "unified_rw_reporting",
+    "write_bw_log",
+    "write_lat_log",
+    "write_iops_log",
+    "log_avg_msec",
+    "log_hist_msec",
+    "log_max_value",
+    "log_offset",
+    "log_prio",
+    "bwavgtime",
+    "iopsavgtime",
+    "unit_base",
+    "disk_util",
+    // How operations are handed over, of which there are as many under way in the end.
+    "iodepth_batch",
+    "iodepth_batch_submit",
+    "iodepth_batch_complete",
+    "iodepth_batch_complete_min",
+    "iodepth_batch_complete_max",
+    "iodepth_low",
+    "io_submit_mode",
+    "fixedbufs",
+    "registerfiles",
+    "hipri",
+    "sqthread_poll",
+    "sqthread_poll_cpu",
+    "nonvectored",
+    "force_async",
+    "mem",
+    "iomem",
+    "iomem_align",
+    // Where the generator itself runs.
+    "cpus_allowed",
+    "cpus_allowed_policy",
+    "numa_cpu_nodes",
+    "numa_mem_policy",
+    "nice",
+    // When it begins and gives up: jobs run one after another, and end with the first failure.
+    "startdelay",
+    "exitall",
+    "exit_what",
+    "exitall_on_error",
+    "continue_on_error",
+    "ignore_error",
+    "error_dump",
+    // Each job has a part of the target of its own.
+    "offset_increment",
+];
+
+/// How much is done: the time of a run stands for these.
+const AMOUNTS: [&str; 5] = ["io_size", "io_limit", "number_ios", "loops", "fill_device"];
+
+/// How data are verified: this generator has data of its own, and one way.
+const VERIFICATION: [&str; 12] = [
+    "do_verify",
+    "verify_async",
+    "verify_async_cpus",
+    "verify_backlog",
+    "verify_backlog_batch",
+    "verify_dump",
+    "verify_fatal",
+    "verify_interval",
+    "verify_offset",
+    "verify_pattern",
+    "verify_state_save",
+    "verifysort",
+];
+
+/// Engines that read and write blocks, for which a target can stand.
+const BLOCK_ENGINES: [&str; 30] = [
+    "sync",
+    "psync",
+    "vsync",
+    "pvsync",
+    "pvsync2",
+    "libaio",
+    "posixaio",
+    "solarisaio",
+    "windowsaio",
+    "io_uring",
+    "mmap",
+    "splice",
+    "sg",
+    "nbd",
+    "rbd",
+    "null",
+    "cpp_null",
+    "libiscsi",
+    "libpmem",
+    "pmemblk",
+    "dev-dax",
+    "libblkio",
+    "gfapi",
+    "gfapi_async",
+    "libhdfs",
+    "nfs",
+    "dfs",
+    "ime_psync",
+    "ime_psyncv",
+    "ime_aio",
 ];
 
 /// A job of a job file.
@@ -50,6 +153,8 @@ pub struct FioJob {
     pub size_bytes: Option<u64>,
     /// Time before the measurement, in ms.
     pub ramp_ms: u64,
+    /// Where the part of the target that is used begins, in bytes.
+    pub from_bytes: u64,
     /// Time that is measured, in ms; none where it does not say.
     pub duration_ms: Option<u64>,
     /// Options that say where fio would go.
@@ -58,35 +163,43 @@ pub struct FioJob {
     pub is_repeatable: bool,
     /// Whether it begins when those before it have ended.
     pub waits: bool,
+    /// The job before it that fio would run at the same time.
+    pub beside: Option<String>,
 }
 
 impl FioFile {
-    /// Its jobs as loads, one after another.
+    /// Its jobs as loads, one after another, also those that fio would run beside each other; `needs_runtime` where nobody else says how long.
     ///
     /// # Errors
-    /// `Fio`: an option or value that is not understood, or jobs that would run beside each other.
-    pub fn jobs(&self) -> Result<Vec<FioJob>> {
+    /// `Fio`: an engine, option or value that is not understood, or no runtime.
+    pub fn jobs(&self, needs_runtime: bool) -> Result<Vec<FioJob>> {
         let mut jobs: Vec<FioJob> = Vec::new();
         for section in &self.sections {
-            let (job, unknown) = fio_load(&section.name, section.line, &section.options)?;
+            check_engine(&section.options)?;
+            let (mut job, unknown) = fio_load(&section.name, section.line, &section.options)?;
             if let Some(option) = unknown.first() {
                 let what = format!("option `{}` is not understood", option.name);
                 return Err(refused(option.line, &what));
             }
-            if job.duration_ms.is_none() {
-                let what = format!("section `{}` has no runtime", section.name);
+            if job.duration_ms.is_none() && needs_runtime {
+                let what = format!("section `{}` has no runtime: give --duration", section.name);
                 return Err(refused(section.line, &what));
             }
-            if let Some(before) = jobs.last().filter(|_| !job.waits) {
-                let what = format!(
-                    "section `{}` runs beside `{}`: give it stonewall, or one section numjobs",
-                    section.name, before.name
-                );
-                return Err(refused(section.line, &what));
-            }
+            job.beside = jobs.last().filter(|_| !job.waits).map(|before| before.name.clone());
             jobs.push(job);
         }
         Ok(jobs)
+    }
+}
+
+/// That a target of blocks can stand for the engine, of which the last one that is named counts.
+fn check_engine(options: &[FioOption]) -> Result<()> {
+    let engine = options.iter().rev().find(|option| option.name == "ioengine");
+    match engine {
+        Some(engine) if !BLOCK_ENGINES.contains(&engine.value.as_str()) => {
+            Err(engine.wrong("is an engine that no target here stands for"))
+        }
+        _ => Ok(()),
     }
 }
 
@@ -95,6 +208,10 @@ struct Reading {
     job: FioJob,
     is_mixed: bool,
     rate_iops: Option<f64>,
+    /// Bytes a second of each job.
+    rate_bytes: Option<f64>,
+    /// Size of a file, where `size` does not say how much of it is used.
+    file_bytes: Option<u64>,
     size_bytes: Option<u64>,
     /// Several sizes of operations, and the option that says so.
     sizes: Option<(FioOption, Sizes)>,
@@ -150,12 +267,22 @@ impl Reading {
             load: LoadSpec { depth: 1, pattern: AccessPattern::Sequential, ..LoadSpec::default() },
             size_bytes: None,
             ramp_ms: 0,
+            from_bytes: 0,
             duration_ms: None,
             places: Vec::new(),
             is_repeatable: true,
             waits: false,
+            beside: None,
         };
-        Self { job, is_mixed: false, rate_iops: None, size_bytes: None, sizes: None }
+        Self {
+            job,
+            is_mixed: false,
+            rate_iops: None,
+            rate_bytes: None,
+            file_bytes: None,
+            size_bytes: None,
+            sizes: None,
+        }
     }
 
     /// Takes an option; whether it is known.
@@ -166,6 +293,8 @@ impl Reading {
             return Ok(true);
         }
         let is_known = ANYHOW.contains(&name)
+            || AMOUNTS.contains(&name)
+            || VERIFICATION.contains(&name)
             || self.take_accesses(option)?
             || self.take_amount(option)?
             || self.take_data(option)?;
@@ -241,6 +370,25 @@ impl Reading {
                 let size = bytes(value).ok_or_else(|| option.wrong("is no size: 4k, 1m, 2g"))?;
                 self.size_bytes = Some(size);
             }
+            "filesize" => {
+                // Of several sizes fio draws one; the largest holds all.
+                let largest = value.rsplit(['-', ',']).next().unwrap_or(value);
+                let size = bytes(largest).ok_or_else(|| option.wrong("is no size: 4k, 1m, 2g"))?;
+                self.file_bytes = Some(size);
+            }
+            "offset" => {
+                let is_none = value == "0";
+                let from = if is_none { Some(0) } else { bytes(value) };
+                let from = from.filter(|from| from.is_multiple_of(MEDIA_ALIGN as u64));
+                let what = format!("is no multiple of {MEDIA_ALIGN} bytes");
+                self.job.from_bytes = from.ok_or_else(|| option.wrong(&what))?;
+            }
+            "rate" => {
+                let rate = bytes(value).ok_or_else(|| option.wrong("is no one rate: 1m"))?;
+                self.rate_bytes = Some(rate as f64);
+            }
+            "thinktime" if value == "0" => {}
+            "kb_base" if value == "1024" => {}
             "runtime" | "timeout" => self.job.duration_ms = Some(option.time_ms()?),
             "ramp_time" => self.job.ramp_ms = option.time_ms()?,
             "rate_iops" => {
@@ -250,6 +398,7 @@ impl Reading {
                 self.rate_iops = Some(f64::from(rate));
             }
             "stonewall" | "wait_for_previous" => self.job.waits = value != "0",
+            "wait_for" => self.job.waits = true,
             _ => return Ok(false),
         }
         Ok(true)
@@ -265,8 +414,15 @@ impl Reading {
             },
             ("dedupe_percentage", _) => load.data.duplicate_percent = option.percent()?,
             ("zero_buffers", _) => load.data.zero_percent = 100,
-            ("direct", "1") => {}
-            ("direct", _) => {
+            ("verify", "0" | "none" | "null") => load.verify = false,
+            ("verify", _) if load.read_percent < 100 => load.verify = true,
+            ("verify", _) => {
+                return Err(
+                    option.wrong("verifies what another job has written, and it only reads")
+                );
+            }
+            ("direct", "1") | ("buffered", "0") => {}
+            ("direct" | "buffered", _) => {
                 let why = "asks for the page cache, and this generator goes around it";
                 return Err(option.wrong(why));
             }
@@ -295,12 +451,15 @@ impl Reading {
     fn plain(mut self) -> FioJob {
         let jobs = self.job.load.jobs;
         // fio's rate is that of each job.
-        self.job.load.rate = self.rate_iops.map(|rate| rate * f64::from(jobs));
+        let by_bytes = self.rate_bytes.map(|rate| rate / self.job.load.block_bytes as f64);
+        let rate = self.rate_iops.into_iter().chain(by_bytes).reduce(f64::min);
+        self.job.load.rate = rate.map(|rate| rate * f64::from(jobs));
         // Jobs share a file that is named, and each has one of its own else.
         let is_shared =
             self.job.places.iter().any(|place| place != "ioengine" && place != "directory");
         let parts = if is_shared { 1 } else { u64::from(jobs) };
-        self.job.size_bytes = self.size_bytes.map(|size_bytes| size_bytes.saturating_mul(parts));
+        let size_bytes = self.size_bytes.or(self.file_bytes);
+        self.job.size_bytes = size_bytes.map(|size_bytes| size_bytes.saturating_mul(parts));
         if self.job.load.data.zero_percent == 100 {
             self.job.load.data = DataSpec { zero_percent: 100, ..DataSpec::default() };
         }
@@ -396,16 +555,16 @@ fn mixture(load: &LoadSpec, sizes: &Sizes) -> std::result::Result<Mixture, Strin
     Mixture::of(&parts).map_err(|error| error.to_string())
 }
 
-/// A size of fio: `4k` is 4096 bytes.
+/// A size of fio: `4k`, `4KB` and `4KiB` are 4096 bytes.
 fn bytes(text: &str) -> Option<u64> {
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);
     let shift = match unit.to_ascii_lowercase().as_str() {
-        "" => 0,
-        "k" => 10,
-        "m" => 20,
-        "g" => 30,
-        "t" => 40,
+        "" | "b" => 0,
+        "k" | "kb" | "ki" | "kib" => 10,
+        "m" | "mb" | "mi" | "mib" => 20,
+        "g" | "gb" | "gi" | "gib" => 30,
+        "t" | "tb" | "ti" | "tib" => 40,
         _ => return None,
     };
     number.parse::<u64>().ok()?.checked_mul(1 << shift).filter(|size| *size > 0)
@@ -432,7 +591,7 @@ mod tests {
     use super::*;
 
     fn jobs(text: &str) -> Result<Vec<FioJob>> {
-        FioFile::read(text)?.jobs()
+        FioFile::read(text)?.jobs(true)
     }
 
     #[test]
@@ -488,6 +647,48 @@ mod tests {
     }
 
     #[test]
+    fn what_people_write_is_understood() {
+        let of = |options: &str| {
+            let text = format!("[a]\nruntime=1\nrw=randwrite\nfilename=x\n{options}\n");
+            jobs(&text).unwrap().remove(0)
+        };
+        let plain = of("");
+        for harmless in [
+            "verify=0",
+            "gtod_reduce=1",
+            "disable_lat=1",
+            "random_generator=lfsr",
+            "iodepth_batch=8\niodepth_batch_complete=4",
+            "numjobs=1 ; four",
+            "nrfiles=4",
+            "loops=3",
+        ] {
+            let job = of(harmless);
+            assert_eq!(job.load, plain.load, "{harmless}");
+        }
+        for (size, bytes) in [("4KB", 4096), ("4KiB", 4096), ("45Gi", 45 << 30), ("1tb", 1 << 40)] {
+            assert_eq!(of(&format!("size={size}")).size_bytes, Some(bytes), "{size}");
+        }
+        assert_eq!(of("filesize=1m-8m").size_bytes, Some(8 << 20));
+        assert_eq!(of("filesize=8m\nsize=4m").size_bytes, Some(4 << 20));
+        assert_eq!(of("offset=1m").from_bytes, 1 << 20);
+        assert_eq!(of("rate=1m\nnumjobs=2").load.rate, Some(512.0));
+        assert!(of("verify=crc32c\nverify_fatal=1").load.verify);
+    }
+
+    #[test]
+    fn sections_that_fio_runs_together_come_one_after_another_and_say_so() {
+        let text = "[global]\nruntime=1\n[a]\n[b]\n[c]\nstonewall\n";
+        let beside: Vec<Option<String>> =
+            jobs(text).unwrap().into_iter().map(|job| job.beside).collect();
+        assert_eq!(beside, [None, Some("a".to_owned()), None]);
+        // How long is for the command line to say.
+        let file = FioFile::read("[a]\nrw=read\n").unwrap();
+        assert!(file.jobs(true).is_err());
+        assert_eq!(file.jobs(false).unwrap()[0].duration_ms, None);
+    }
+
+    #[test]
     fn what_is_not_understood_is_named_with_its_line() {
         let of = |option: &str| format!("[a]\nruntime=1\n{option}\n");
         for (text, line, what) in [
@@ -513,7 +714,10 @@ mod tests {
             (of("random_distribution=zipf:1.2"), 3, "is of random accesses"),
             (of("iodepth=99999"), 1, "section `a`: 99999 operations under way"),
             ("[a]\nrw=read\n".to_owned(), 1, "no runtime"),
-            ("[global]\nruntime=1\n[a]\n[b]\n".to_owned(), 4, "section `b` runs beside `a`"),
+            (of("ioengine=http"), 3, "`http` is an engine that no target here stands for"),
+            (of("rw=read\nverify=md5"), 4, "verifies what another job has written"),
+            (of("buffered=1"), 3, "page cache"),
+            (of("offset=1k"), 3, "no multiple of 4096"),
         ] {
             let error = jobs(&text).unwrap_err();
             let Error::Fio { line: found, .. } = &error else { panic!("{error}") };

@@ -1,6 +1,8 @@
 //! What fio prints as JSON of a run.
 //!
-//! O1. Percentiles of several jobs come from their histograms added up, which `json+` has and `json` has not; they are never averaged.
+//! O1. Percentiles of several jobs, and of reads with writes, come from their histograms added up, which `json+` has and `json` has not; they are
+//! never averaged. Without histograms they are not known.
+//! O2. No percentile is above the longest latency, although fio's cells are.
 
 use std::collections::BTreeMap;
 
@@ -41,6 +43,8 @@ pub struct FioRun {
     pub reads: Option<FioSide>,
     /// Writes likewise.
     pub writes: Option<FioSide>,
+    /// Flushes that jobs wait for, where there were any: what `fsync` and `fdatasync` ask for.
+    pub syncs: Option<FioSide>,
     /// Both together.
     pub both: FioSide,
 }
@@ -52,14 +56,20 @@ pub struct FioSide {
     pub operations: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// Mean latency in ns.
+    /// Mean latency in ns; 0 where it is not known.
     pub mean_ns: f64,
-    /// The longest, in ns.
+    /// The longest, in ns; 0 where it is not known.
     pub max_ns: u64,
-    /// p50, p90, p95, p99, p99.9 and p99.99 in ns.
+    /// p50, p90, p95, p99, p99.9 and p99.99 in ns; 0 of those that are not known.
     pub percentiles_ns: [u64; 6],
     /// The histogram, where fio was asked for it; values are the middles of fio's cells.
     pub cells: Cells,
+}
+
+#[derive(Deserialize)]
+struct Version {
+    #[serde(rename = "fio version")]
+    version: String,
 }
 
 #[derive(Deserialize)]
@@ -82,16 +92,23 @@ struct Job {
     error: i64,
     #[serde(default, rename = "job options")]
     options: BTreeMap<String, String>,
+    #[serde(default)]
     read: Side,
+    #[serde(default)]
     write: Side,
+    /// Both together, with unified_rw_reporting.
+    mixed: Option<Side>,
     trim: Option<Side>,
+    sync: Option<Side>,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 struct Side {
+    #[serde(default)]
     io_bytes: u64,
     total_ios: u64,
     /// In ms.
+    #[serde(default)]
     runtime: u64,
     #[serde(default)]
     lat_ns: Latency,
@@ -113,12 +130,20 @@ impl FioOutput {
     /// Reads what `fio --output-format=json` or `json+` printed.
     ///
     /// # Errors
-    /// `FioOutput`: it is no such text, a job failed, or percentiles would have to be averaged (O1).
+    /// `FioOutput`: it is no such text, or of fio 2, or a job failed.
     pub fn read(text: &str) -> Result<Self> {
         // Complaints of fio stand in front.
         let begin = if text.starts_with('{') { Some(0) } else { text.find("\n{").map(|at| at + 1) };
         let json =
             begin.and_then(|begin| text.get(begin..)).ok_or_else(|| no_output("no object"))?;
+        let mut versions = serde_json::Deserializer::from_str(json).into_iter::<Version>();
+        if let Some(Ok(Version { version })) = versions.next()
+            && (version.starts_with("fio-2.") || version.starts_with("fio-1."))
+        {
+            let reason =
+                format!("it is of {version}, whose units are others: results of fio 3 are read");
+            return Err(Error::FioOutput { reason });
+        }
         let mut values = serde_json::Deserializer::from_str(json).into_iter::<Output>();
         let output = values.next().ok_or_else(|| no_output("nothing"))?;
         let output = output.map_err(|error| no_output(&error.to_string()))?;
@@ -170,7 +195,8 @@ impl FioRun {
     pub fn inconsistent(&self) -> Option<Finding> {
         let has =
             |name: &str| self.options.iter().any(|option| option.split('=').next() == Some(name));
-        if self.job.load.rate.is_some() || has("iodepth") || has("numjobs") {
+        let is_unknown = self.both.mean_ns == 0.0;
+        if is_unknown || self.job.load.rate.is_some() || has("iodepth") || has("numjobs") {
             return None;
         }
         let jobs = u64::from(self.job.load.jobs).max(self.jobs);
@@ -195,11 +221,15 @@ fn run(jobs: &[&Job], global: &BTreeMap<String, String>) -> Result<FioRun> {
     let options: Vec<FioOption> =
         options.into_iter().map(|(name, value)| FioOption { line: 0, name, value }).collect();
     let (mut job, unknown) = fio_told(name, &options);
-    let (reads, writes) = (side(name, jobs, |job| &job.read)?, side(name, jobs, |job| &job.write)?);
-    let both = match (&reads, &writes) {
-        (Some(one), None) | (None, Some(one)) => one.clone(),
-        (Some(reads), Some(writes)) => together(name, &[reads.clone(), writes.clone()])?,
-        (None, None) => return Err(refused(name, "it measured nothing".to_owned())),
+    let (reads, writes) =
+        (side(name, jobs, |job| Some(&job.read))?, side(name, jobs, |job| Some(&job.write))?);
+    let syncs = side(name, jobs, |job| job.sync.as_ref())?;
+    let mixed = side(name, jobs, |job| job.mixed.as_ref())?;
+    let both = match (mixed, &reads, &writes) {
+        (Some(mixed), ..) => mixed,
+        (None, Some(one), None) | (None, None, Some(one)) => one.clone(),
+        (None, Some(reads), Some(writes)) => together(&[reads.clone(), writes.clone()]),
+        (None, None, None) => return Err(refused(name, "it measured nothing".to_owned())),
     };
     // Where options do not tell them, operations do.
     let is_unknown = |names: &[&str]| unknown.iter().any(|one| names.contains(&one.name.as_str()));
@@ -210,17 +240,20 @@ fn run(jobs: &[&Job], global: &BTreeMap<String, String>) -> Result<FioRun> {
         let read = reads.as_ref().map_or(0, |side| side.operations);
         job.load.read_percent = u8::try_from(read * 100 / both.operations).unwrap_or(100);
     }
-    let runtimes = jobs.iter().map(|job| job.read.runtime.max(job.write.runtime));
+    let runtimes = jobs.iter().map(|job| {
+        let mixed = job.mixed.as_ref().map_or(0, |side| side.runtime);
+        job.read.runtime.max(job.write.runtime).max(mixed)
+    });
     let window_ms = runtimes.max().unwrap_or(0);
     let options = unknown.iter().map(|option| format!("{}={}", option.name, option.value));
     let (options, jobs) = (options.collect(), jobs.len() as u64);
-    Ok(FioRun { job, options, jobs, window_ms, reads, writes, both })
+    Ok(FioRun { job, options, jobs, window_ms, reads, writes, syncs, both })
 }
 
-fn side(name: &str, jobs: &[&Job], of: fn(&Job) -> &Side) -> Result<Option<FioSide>> {
-    let sides = jobs.iter().map(|job| of(job)).filter(|side| side.total_ios > 0);
+fn side(name: &str, jobs: &[&Job], of: fn(&Job) -> Option<&Side>) -> Result<Option<FioSide>> {
+    let sides = jobs.iter().filter_map(|job| of(job)).filter(|side| side.total_ios > 0);
     let sides = sides.map(|side| one(name, side)).collect::<Result<Vec<FioSide>>>()?;
-    if sides.is_empty() { Ok(None) } else { together(name, &sides).map(Some) }
+    Ok(if sides.is_empty() { None } else { Some(together(&sides)) })
 }
 
 #[expect(
@@ -230,13 +263,11 @@ fn side(name: &str, jobs: &[&Job], of: fn(&Job) -> &Side) -> Result<Option<FioSi
 )]
 fn one(name: &str, side: &Side) -> Result<FioSide> {
     let has = |latency: &&Latency| latency.bins.is_some() || latency.percentile.is_some();
-    let latency = [&side.lat_ns, &side.clat_ns].into_iter().find(has);
-    let latency = latency.ok_or_else(|| {
-        refused(
-            name,
-            "it has no percentiles of latency: leave gtod_reduce and disable_clat out".to_owned(),
-        )
-    })?;
+    // With gtod_reduce or disable_lat there are none, and rates all the same.
+    let latencies = [&side.lat_ns, &side.clat_ns];
+    let known = latencies.into_iter().find(has);
+    let latency = known.or_else(|| latencies.into_iter().find(|one| one.mean > 0.0));
+    let latency = latency.unwrap_or(&side.lat_ns);
     let mut cells = Cells::default();
     for (value, count) in latency.bins.iter().flatten() {
         let value = value.parse().map_err(|_| refused(name, format!("bin `{value}`")))?;
@@ -248,9 +279,7 @@ fn one(name: &str, side: &Side) -> Result<FioSide> {
         let mut told = told.filter_map(|(name, ns)| Some((name.parse::<f64>().ok()?, *ns)));
         let told = told.find(|(name, _)| (name - percentile).abs() < 1e-6).map(|(_, ns)| ns);
         let told = cells.quantile(percentile / 100.0).or(told);
-        *found = told.ok_or_else(|| {
-            refused(name, format!("it has no p{percentile}: leave percentile_list out"))
-        })?;
+        *found = told.unwrap_or(0).min(latency.max as u64); // O2
     }
     Ok(FioSide {
         operations: side.total_ios,
@@ -263,9 +292,9 @@ fn one(name: &str, side: &Side) -> Result<FioSide> {
 }
 
 /// Sides as one (O1).
-fn together(name: &str, sides: &[FioSide]) -> Result<FioSide> {
+fn together(sides: &[FioSide]) -> FioSide {
     if let [only] = sides {
-        return Ok(only.clone());
+        return only.clone();
     }
     let mut all = FioSide {
         operations: 0,
@@ -276,11 +305,6 @@ fn together(name: &str, sides: &[FioSide]) -> Result<FioSide> {
         cells: Cells::default(),
     };
     for side in sides {
-        if side.cells.count() == 0 {
-            let why = "it has latencies of several jobs, or of reads and writes, and no histograms that could be added: \
-                       run fio with --output-format=json+";
-            return Err(refused(name, why.to_owned()));
-        }
         all.operations += side.operations;
         all.bytes += side.bytes;
         all.mean_ns += side.mean_ns * side.operations as f64;
@@ -288,10 +312,14 @@ fn together(name: &str, sides: &[FioSide]) -> Result<FioSide> {
         all.cells.add(side.cells.to_vec());
     }
     all.mean_ns /= all.operations as f64;
-    for (found, percentile) in all.percentiles_ns.iter_mut().zip(PERCENTILES) {
-        *found = all.cells.quantile(percentile / 100.0).unwrap_or(0);
+    if sides.iter().any(|side| side.cells.count() == 0) {
+        // A part would pass for all.
+        return FioSide { cells: Cells::default(), ..all };
     }
-    Ok(all)
+    for (found, percentile) in all.percentiles_ns.iter_mut().zip(PERCENTILES) {
+        *found = all.cells.quantile(percentile / 100.0).unwrap_or(0).min(all.max_ns); // O2
+    }
+    all
 }
 
 fn refused(name: &str, reason: String) -> Error {
@@ -380,13 +408,74 @@ mod tests {
     #[test]
     fn percentiles_are_never_averaged() {
         let plain = side(10, 1000, false);
-        for jobs in [
-            vec![job("a", &plain, &none()), job("a", &plain, &none())],
-            vec![job("a", &plain, &plain)],
-        ] {
-            let error = FioOutput::read(&output(&jobs)).unwrap_err().to_string();
-            assert!(error.contains("job `a`") && error.contains("json+"), "{error}");
+        let of = |jobs: &[Value]| FioOutput::read(&output(jobs)).unwrap().runs.remove(0);
+        let two_jobs = of(&[job("a", &plain, &none()), job("a", &side(30, 5000, false), &none())]);
+        assert_eq!((two_jobs.both.operations, two_jobs.both.mean_ns), (40, 4000.0));
+        assert_eq!((two_jobs.both.max_ns, two_jobs.both.percentiles_ns), (5000, [0; 6]));
+        // Reads and writes each have theirs, both together have none.
+        let mixed = of(&[job("a", &plain, &side(10, 5000, false))]);
+        assert_eq!(mixed.both.percentiles_ns, [0; 6]);
+        assert_eq!(mixed.reads.unwrap().percentiles_ns, [1000; 6]);
+        assert_eq!(mixed.writes.unwrap().percentiles_ns, [5000; 6]);
+        // Of two parts one has a histogram: that would be half of the truth.
+        let half = of(&[job("a", &side(10, 1000, true), &plain)]);
+        assert_eq!((half.both.percentiles_ns, half.both.cells.count()), ([0; 6], 0));
+    }
+
+    #[test]
+    fn rates_are_read_without_latencies() {
+        let bare = json!({ "io_bytes": 40960, "total_ios": 10, "runtime": 2000, "lat_ns": {}, "clat_ns": {} });
+        let run = FioOutput::read(&output(&[job("a", &bare, &bare)])).unwrap().runs.remove(0);
+        assert_eq!((run.both.operations, run.both.bytes, run.window_ms), (20, 81920, 2000));
+        assert_eq!((run.both.mean_ns, run.both.percentiles_ns), (0.0, [0; 6]));
+        assert_eq!(run.inconsistent(), None);
+    }
+
+    #[test]
+    fn reads_and_writes_may_be_one() {
+        let mut job = job("a", &none(), &none());
+        let object = job.as_object_mut().unwrap();
+        object.remove("read");
+        object.remove("write");
+        object.insert("mixed".to_owned(), side(10, 7000, true));
+        let run = FioOutput::read(&output(&[job])).unwrap().runs.remove(0);
+        assert!(run.reads.is_none() && run.writes.is_none());
+        assert_eq!(
+            (run.both.operations, run.both.percentiles_ns, run.window_ms),
+            (10, [7000; 6], 2000)
+        );
+    }
+
+    #[test]
+    fn flushes_have_latencies_of_their_own() {
+        let mut job = job("etcd", &none(), &side(100, 17_700, true));
+        let bins = json!({ "2740000": 99, "9000000": 1 });
+        let lat = json!({ "max": 9_000_100, "mean": 2.8e6, "percentile": { "50.000000": 2_740_000 }, "bins": bins });
+        job["sync"] = json!({ "total_ios": 100, "lat_ns": lat });
+        let run = FioOutput::read(&output(&[job])).unwrap().runs.remove(0);
+        let syncs = run.syncs.unwrap();
+        assert_eq!((syncs.operations, syncs.bytes, syncs.mean_ns), (100, 0, 2.8e6));
+        assert_eq!((syncs.percentiles_ns[0], syncs.percentiles_ns[5]), (2_740_000, 9_000_000));
+        assert_eq!(run.both.operations, 100, "flushes are none of the operations");
+    }
+
+    #[test]
+    fn no_percentile_is_above_the_longest() {
+        let mut reads = side(10, 1000, false);
+        for latency in ["lat_ns", "clat_ns"] {
+            reads[latency] = json!({ "max": 264_369, "mean": 1000.0, "percentile": { "99.990000": 265_290 },
+                                     "bins": { "265290": 10 } });
         }
+        let read = |jobs: &[Value]| FioOutput::read(&output(jobs)).unwrap().runs.remove(0).both;
+        assert_eq!(read(&[job("a", &reads, &none())]).percentiles_ns, [264_369; 6]);
+        assert_eq!(read(&[job("a", &reads, &reads)]).percentiles_ns, [264_369; 6]);
+    }
+
+    #[test]
+    fn results_of_fio_2_are_named() {
+        let text = output(&[]).replace("fio-3.33", "fio-2.2.10");
+        let error = FioOutput::read(&text).unwrap_err().to_string();
+        assert!(error.starts_with("it is of fio-2.2.10, whose units are others"), "{error}");
     }
 
     #[test]

@@ -430,7 +430,7 @@ mod tests {
     #[test]
     fn sizes_of_a_job_file_come_by_their_shares() {
         let text = "[a]\nruntime=1\nrw=randrw\nrwmixread=70\nbssplit=4k/60:16k/30:64k/10\n";
-        let spec = crate::fio::FioFile::read(text).unwrap().jobs().unwrap()[0].load;
+        let spec = crate::fio::FioFile::read(text).unwrap().jobs(true).unwrap()[0].load;
         let mut operations = operations(spec);
         let mut counts = [0.0_f64; 6];
         for _ in 0..50_000 {

@@ -19,6 +19,8 @@ pub struct Connection {
     stream: BufReader<TcpStream>,
     joined: Vec<u8>,
     etag: String,
+    /// Whether no other request can follow: a body was not sent to its end, or the server said that it closes.
+    is_spent: bool,
 }
 
 /// Begin of an answer; the body stands in the connection.
@@ -41,7 +43,7 @@ impl Connection {
         stream.set_read_timeout(Some(TIMEOUT))?;
         stream.set_write_timeout(Some(TIMEOUT))?;
         let stream = BufReader::with_capacity(64 << 10, stream);
-        Ok(Self { stream, joined: Vec::new(), etag: String::new() })
+        Ok(Self { stream, joined: Vec::new(), etag: String::new(), is_spent: false })
     }
 
     /// Sends a request and reads the head of its answer.
@@ -56,11 +58,11 @@ impl Connection {
             self.joined.extend_from_slice(body);
         }
         let stream = self.stream.get_mut();
-        stream.write_all(&self.joined)?;
+        let mut sent = stream.write_all(&self.joined);
         if !joined {
-            stream.write_all(body)?;
+            sent = sent.and_then(|()| stream.write_all(body));
         }
-        self.answer()
+        self.answer_to(sent)
     }
 
     /// The same with a body of `length` bytes that `next` makes piece by piece, in `piece`.
@@ -82,12 +84,31 @@ impl Connection {
                 usize::try_from(length - sent).map_or(piece.len(), |left| left.min(piece.len()));
             next(sent, &mut piece[..bytes]);
             self.joined.extend_from_slice(&piece[..bytes]);
-            self.stream.get_mut().write_all(&self.joined)?;
+            if let Err(error) = self.stream.get_mut().write_all(&self.joined) {
+                return self.answer_to(Err(error));
+            }
             self.joined.clear();
             sent += bytes as u64;
         }
-        self.stream.get_mut().write_all(&self.joined)?;
-        self.answer()
+        let sent = self.stream.get_mut().write_all(&self.joined);
+        self.answer_to(sent)
+    }
+
+    /// Whether no other request can follow the last one.
+    #[must_use]
+    pub fn is_spent(&self) -> bool {
+        self.is_spent
+    }
+
+    /// The answer to a request, also to one that could not be sent to its end: a server that refuses it may answer and close before it has the body.
+    fn answer_to(&mut self, sent: io::Result<()>) -> io::Result<Answer> {
+        match sent {
+            Ok(()) => self.answer(),
+            Err(error) => {
+                self.is_spent = true;
+                self.answer().map_err(|_no_answer| error)
+            }
+        }
     }
 
     /// The entity tag of the last answer; empty where it had none.
@@ -170,6 +191,8 @@ impl Connection {
             if name.eq_ignore_ascii_case("etag") {
                 value.trim().clone_into(&mut self.etag);
             }
+            self.is_spent |= name.eq_ignore_ascii_case("connection")
+                && value.trim().eq_ignore_ascii_case("close");
             is_chunked |= name.eq_ignore_ascii_case("transfer-encoding")
                 && value.trim().eq_ignore_ascii_case("chunked");
         }
@@ -239,6 +262,35 @@ mod tests {
         assert!(connection.request("e", &[]).is_err(), "no length");
         drop(connection);
         assert_eq!(server.join().unwrap(), b"abc000044de");
+    }
+
+    #[test]
+    fn a_refusal_before_the_body_has_arrived_is_read() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let server = std::thread::spawn(move || {
+            let mut stream = listener.accept().unwrap().0;
+            let mut head = [0; 4];
+            stream.read_exact(&mut head).unwrap();
+            let refusal = "HTTP/1.1 400 Bad Request\r\nContent-Length: 2\r\n\r\nno";
+            stream.write_all(refusal.as_bytes()).unwrap();
+            // The rest of the body is never taken; without waiting for it the answer might be lost on its way.
+            stream.shutdown(std::net::Shutdown::Write).unwrap();
+            let mut rest = [0; 4096];
+            let mut taken = 0;
+            while taken < 1 << 20 {
+                match stream.read(&mut rest) {
+                    Ok(0) | Err(_) => break,
+                    Ok(bytes) => taken += bytes,
+                }
+            }
+        });
+        let mut connection = Connection::open(&address).unwrap();
+        let mut piece = vec![7; 64 << 10];
+        let answer = connection.request_in_pieces("head", 1 << 30, &mut piece, |_, _| {}).unwrap();
+        assert_eq!((answer.status, connection.skip(answer).unwrap()), (400, 2));
+        assert!(connection.is_spent());
+        server.join().unwrap();
     }
 
     #[test]

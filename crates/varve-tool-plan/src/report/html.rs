@@ -5,7 +5,9 @@ use super::document::{Document, Part, Table};
 const STYLE: &str = "body{font:15px/1.5 system-ui,sans-serif;max-width:75em;margin:2em auto;padding:0 1em;color:#1c2733;background:#fff}\
 h1{font-size:1.5em}h2{font-size:1.1em;margin-top:2em}table{border-collapse:collapse;display:block;overflow-x:auto}\
 td,th{padding:.25em .75em;text-align:left;border-bottom:1px solid #d5dce4;font-variant-numeric:tabular-nums;vertical-align:top}\
-th{background:#f1f4f8}td:first-child{font-weight:600}td.n,th.n{text-align:right;white-space:nowrap}figure{margin:1em 0}svg{max-width:100%;height:auto}\
+th{background:#f1f4f8}td:first-child{font-weight:600}td.n,th.n{text-align:right;white-space:nowrap}figure{margin:1em 0;overflow-x:auto}svg{max-width:100%;min-width:42em;height:auto}\
+td.good::before{content:\"\\25b2 \"}td.bad::before{content:\"\\25bc \"}td.good{color:#00734f}td.bad{color:#b02a00}td.unsure{color:#6b5900}\
+@media(max-width:40em){body{margin:1em auto;font-size:14px}td,th{padding:.25em .4em}td:first-child{min-width:6em}}\
 @media(prefers-color-scheme:dark){body{color:#dde5ee;background:#12181f}th{background:#1d2732}td,th{border-color:#33414f}}";
 
 impl Document {
@@ -64,7 +66,14 @@ fn numbers(columns: usize, rows: &[Vec<String>]) -> Vec<bool> {
 
 fn row<'a>(kind: &str, cells: impl IntoIterator<Item = &'a str>, numbers: &[bool]) -> String {
     let cells = cells.into_iter().enumerate().map(|(at, cell)| {
-        let class = if numbers.get(at) == Some(&true) { " class=\"n\"" } else { "" };
+        let class = match cell {
+            // Verdicts of a comparison.
+            "better" if kind == "td" => " class=\"good\"",
+            "WORSE" => " class=\"bad\"",
+            "unsure" => " class=\"unsure\"",
+            _ if numbers.get(at) == Some(&true) => " class=\"n\"",
+            _ => "",
+        };
         format!("<{kind}{class}>{}</{kind}>", escaped(cell))
     });
     format!("<tr>{}</tr>\n", cells.collect::<String>())

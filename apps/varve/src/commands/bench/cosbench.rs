@@ -16,10 +16,11 @@ use crate::table::{Align, columns};
 
 /// Run a workload of COSBench, as its XML says, on an S3 server
 #[derive(Args, Debug)]
-#[command(
-    after_help = "Stages run one after another until one fails; objects and buckets of the names in the workload are written and removed.\n\
-                  Exit codes: 0 every work within its share of failures, 1 else, 2 misused."
-)]
+#[command(after_help = "Examples:\n  \
+                  varve bench cosbench workload.xml --endpoint http://127.0.0.1:9000 --access-key KEY --secret-file secret\n  \
+                  varve bench cosbench s3-config-sample.xml --cprefix bench- --save results/sample\n\n\
+                  Stages run one after another until one fails; objects and buckets of the names in the workload are written and removed.\n\
+                  Exit codes: 0 every work within its share of failures, 1 else, 2 misused.")]
 pub(crate) struct Cosbench {
     /// The workload: a preset, or a file of COSBench's XML, - for standard input; `varve bench list` has the presets
     #[arg(value_name = "WORKLOAD")]
@@ -36,6 +37,10 @@ pub(crate) struct Cosbench {
     /// File with its secret, - for standard input
     #[arg(long, value_name = "FILE", requires = "access_key")]
     secret_file: Option<PathBuf>,
+
+    /// What names of buckets begin with, instead of the workload's cprefix: COSBench's own, mycontainers_, names no bucket of S3
+    #[arg(long, value_name = "PREFIX")]
+    cprefix: Option<String>,
 
     #[command(flatten)]
     data: DataArgs,
@@ -56,7 +61,12 @@ impl Cosbench {
             Some(preset) => objects_work(preset)?,
             None => read_text(Path::new(&self.workload))?,
         };
-        let workload = Workload::read(&xml).map_err(|error| Failure::misuse(error.to_string()))?;
+        let workload = Workload::read(&xml).map_err(|error| Failure::misuse(error.to_string()));
+        let mut workload = workload?;
+        if let Some(prefix) = &self.cprefix {
+            workload.rename_containers(prefix);
+        }
+        workload.notes.extend(workload.names_without_buckets());
         for note in &workload.notes {
             // Nobody is left to tell when stderr is closed.
             let _ = writeln!(io::stderr(), "warning: {note}");
@@ -67,10 +77,10 @@ impl Cosbench {
         let system = System::now();
         let lines = run_workload(&workload, &settings, &data)?;
         if let Some(dir) = &self.save {
-            let page = page(&workload.name, &lines, &system);
-            write_folder(dir, &[("report.csv", csv(&lines))], &page)?;
+            let page = page(&workload, &lines, &system);
+            write_folder(dir, &[("report.csv", noted_csv(&workload, &lines))], &page)?;
         }
-        print(&if self.csv { csv(&lines) } else { table(&lines) })?;
+        print(&if self.csv { noted_csv(&workload, &lines) } else { table(&lines) })?;
         match lines.iter().find_map(|line| Some((line, line.failed.as_ref()?))) {
             None => Ok(String::new()),
             Some((line, why)) => {
@@ -84,13 +94,21 @@ impl Cosbench {
 const WORDS: [&str; 3] = ["STAGE", "WORK", "OPERATION"];
 const AMOUNTS: [&str; 8] = ["COUNT", "FAILED", "OPS/S", "MB/S", "MEAN ms", "p90", "p99", "MAX"];
 
+/// COSBench's CSV, and behind it a line for each thing that the workload asks for and that was not done: its figures are of something else.
+fn noted_csv(workload: &Workload, lines: &[Line]) -> String {
+    let notes =
+        workload.notes.iter().map(|note| format!("# not done: {}\n", note.replace('\n', " ")));
+    csv(lines) + &notes.collect::<String>()
+}
+
 /// A page that needs nothing else.
-fn page(name: &str, lines: &[Line], system: &System) -> Document {
+fn page(workload: &Workload, lines: &[Line], system: &System) -> Document {
     let header = WORDS.into_iter().chain(AMOUNTS).collect();
     let failed = lines.iter().filter_map(|line| {
         line.failed.as_ref().map(|why| format!("{} of {}: {why}", line.name, line.stage))
     });
-    Document::new(name)
+    Document::new(&workload.name)
+        .notes("Not as the workload says", workload.notes.clone())
         .table("Operations", Table { header, rows: lines.iter().map(row).collect() })
         .notes("Failed", failed.collect())
         .headed_facts("How it was measured", system.facts())

@@ -12,8 +12,12 @@ use crate::failure::{Failure, Result};
 /// Read what fio printed as JSON, as a result that `varve report` shows and compares
 #[derive(Args, Debug)]
 #[command(
-    after_help = "fio --output-format=json+ --output=FILE JOBFILE prints histograms too, which jobs of one section, and reads beside writes, need:\n\
-                  percentiles are never averaged."
+    after_help = "Percentiles of several jobs, and of reads and writes together, come from histograms, which fio prints with\n\
+                  --output-format=json+; they are never averaged. Results of json have rates and means without them. Flushes of fsync and fdatasync\n\
+                  have a row of their own.\n\n\
+                  Examples:\n  \
+                  fio --output-format=json+ --output=out.json job.fio\n  \
+                  varve bench import out.json --save results/fio"
 )]
 pub(crate) struct Import {
     /// File that `fio --output-format=json` or json+ wrote, - for standard input

@@ -153,6 +153,10 @@ pub(crate) struct Run {
 
     #[command(flatten)]
     ceph_args: CephArgs,
+
+    /// Command line of fio whose jobs are the loads, behind --: -- fio --name=a --rw=randread --bs=4k --runtime=30
+    #[arg(last = true, value_name = "FIO", conflicts_with_all = ["preset", "fio_job", "mix", "block", "reads", "pattern", "jobs", "depth", "rate", "durable", "zeros", "duplicates", "compression", "seed"])]
+    fio_line: Vec<String>,
 }
 
 impl Run {
@@ -315,8 +319,8 @@ impl Run {
             Aim::Bucket(_) if self.fio.is_some() || self.from.is_some() => {
                 Err(Failure::misuse("--fio and --from are of blocks, not of objects"))
             }
-            Aim::Bucket(_) if self.fio_job.is_some() => {
-                Err(Failure::misuse("a job file of fio has loads of blocks, not of objects"))
+            Aim::Bucket(_) if self.has_fio_jobs() => {
+                Err(Failure::misuse("jobs of fio are loads of blocks, not of objects"))
             }
             Aim::Bucket(name) => {
                 ObjectsArgs::check(load)?;
@@ -360,7 +364,7 @@ impl Run {
         load: &LoadSpec,
     ) -> Result<Vec<Plan>> {
         let plans = match preset {
-            None if self.fio_job.is_some() => self.fio_plans(&goal, load)?,
+            None if self.has_fio_jobs() => self.fio_plans(&goal, load)?,
             None => vec![self.plan(goal, *load)],
             Some(preset) => self.plans(preset, &goal, load)?,
         };
@@ -371,7 +375,7 @@ impl Run {
     /// That nothing is said of a target that is made for the run which it cannot have.
     fn check_own(&self, target: &str) -> Result<()> {
         let has_clients = self.clients.is_some_and(|clients| clients > 1);
-        if self.fio.is_some() || self.fio_job.is_some() || self.from.is_some() || has_clients {
+        if self.fio.is_some() || self.has_fio_jobs() || self.from.is_some() || has_clients {
             let what = format!("{target} targets are this generator's own, and one client's");
             return Err(
                 Failure::misuse(what).hint("leave --fio, --fio-job, --from and --clients out")
@@ -400,19 +404,38 @@ impl Run {
         FioGoal { place, engine }
     }
 
-    /// The loads of a job file of fio.
+    /// Whether loads are jobs of fio, of a file or of a command line.
+    fn has_fio_jobs(&self) -> bool {
+        self.fio_job.is_some() || !self.fio_line.is_empty()
+    }
+
+    /// The loads of a job file or of a command line of fio.
     fn fio_plans(&self, goal: &Goal, common: &LoadSpec) -> Result<Vec<Plan>> {
-        let path = self.fio_job.as_deref().unwrap_or_else(|| Path::new("-"));
-        let told = |error: varve_tool_bench::Error| {
-            let what = format!("{}, {error}", path.display());
-            Failure::misuse(what)
-                .hint("let fio run it, and import what it prints: `varve bench import`")
+        let (place, hint, file) = match &self.fio_job {
+            Some(path) => {
+                let hint = "let fio itself run it: add --fio; or import what fio printed: `varve bench import`";
+                (path.display().to_string(), hint, FioFile::read(&read_text(path)?))
+            }
+            None => {
+                let hint = "let fio run it, and import what it prints: `varve bench import`";
+                ("fio".to_owned(), hint, FioFile::of_arguments(&self.fio_line))
+            }
         };
-        let jobs = FioFile::read(&read_text(path)?).and_then(|file| file.jobs()).map_err(told)?;
+        let told = |error: varve_tool_bench::Error| {
+            Failure::misuse(format!("{place}, {error}")).hint(hint)
+        };
+        let needs_runtime = self.duration.is_none();
+        let jobs = file.and_then(|file| file.jobs(needs_runtime)).map_err(told)?;
         let plans = jobs.into_iter().enumerate().map(|(index, job)| {
+            let note = job.beside.as_ref().map(|before| {
+                let what = "which fio would run at the same time, runs before it";
+                format!("job `{}`: `{before}`, {what}", job.name)
+            });
             let seed = if job.is_repeatable { job.load.seed } else { now_unix_ms() };
-            let load = LoadSpec { seed, verify: common.verify, ..job.load };
+            let load = LoadSpec { seed, verify: common.verify || job.load.verify, ..job.load };
             Plan {
+                from_bytes: self.from.map_or(job.from_bytes, |from| from.0),
+                note,
                 size_bytes: self.size.map(|size| size.0).or(job.size_bytes),
                 fill: index == 0 && self.fill,
                 ramp_ms: self.ramp.unwrap_or(job.ramp_ms),
@@ -473,6 +496,7 @@ impl Run {
     /// A load of the user's own.
     fn plan(&self, goal: Goal, load: LoadSpec) -> Plan {
         Plan {
+            note: None,
             load,
             goal,
             from_bytes: self.from.map_or(0, |from| from.0),
