@@ -1,5 +1,6 @@
 //! Policies of buckets and users: a document in JSON, and what it says to a request.
 
+mod pattern;
 mod vocabulary;
 
 use std::net::IpAddr;
@@ -7,6 +8,7 @@ use std::net::IpAddr;
 use serde_json::Value;
 use varve_object::User;
 
+use self::pattern::Piece;
 use self::vocabulary::{applies, is_action, is_condition_key};
 
 /// Longest document, in bytes.
@@ -14,7 +16,11 @@ pub(crate) const POLICY_BYTES_MAX: usize = 20 << 10;
 
 const ARN: &str = "arn:aws:s3:::";
 /// Versions of the language.
-const VERSIONS: [&str; 2] = ["2008-10-17", "2012-10-17"];
+const VERSIONS: [&str; 2] = ["2008-10-17", WITH_VARIABLES];
+/// The one in which patterns have variables.
+const WITH_VARIABLES: &str = "2012-10-17";
+/// Begin of keys for the tags that an object has.
+const OBJECT_TAG: &str = "s3:existingobjecttag/";
 const INVALID_ACTION: &str = "Policy has invalid action";
 const INVALID_PRINCIPAL: &str = "Invalid principal in policy";
 const INVALID_RESOURCE: &str = "Policy has invalid resource";
@@ -121,7 +127,7 @@ impl Policy {
             return Err("The policy must contain a valid version string".to_owned());
         }
         for statement in &self.statements {
-            statement.check(&is_user)?;
+            statement.check(&is_user, self.has_variables())?;
         }
         Ok(())
     }
@@ -159,13 +165,19 @@ impl Policy {
     /// What it says to a request: a denial outweighs whatever allows.
     pub(crate) fn ask(&self, question: &Question<'_>) -> Verdict {
         let mut verdict = Verdict::Silent;
-        for statement in self.statements.iter().filter(|statement| statement.applies(question)) {
+        let variables = self.has_variables();
+        let applies = |statement: &&Statement| statement.applies(question, variables);
+        for statement in self.statements.iter().filter(applies) {
             if statement.deny {
                 return Verdict::Deny;
             }
             verdict = Verdict::Allow;
         }
         verdict
+    }
+
+    fn has_variables(&self) -> bool {
+        self.version.as_deref() == Some(WITH_VARIABLES)
     }
 
     /// Whether it allows something to everybody, wherever they come from.
@@ -193,12 +205,13 @@ impl Policy {
         })
     }
 
-    /// Whether a condition looks at tags that an object has.
+    /// Whether a condition, or a variable, looks at tags that an object has.
     pub(crate) fn asks_for_tags(&self) -> bool {
         self.statements
             .iter()
             .flat_map(|statement| &statement.conditions)
-            .any(|condition| condition.key.starts_with("s3:existingobjecttag/"))
+            .any(|condition| condition.key.starts_with(OBJECT_TAG))
+            || self.has_variables() && self.statements.iter().any(Statement::has_tags_in_variables)
     }
 }
 
@@ -240,7 +253,22 @@ impl Statement {
         Ok(Self { deny, principals, actions, resources, conditions })
     }
 
-    fn check(&self, is_user: impl Fn(&str) -> bool) -> Result<(), String> {
+    /// All patterns that may have variables.
+    fn patterns(&self) -> impl Iterator<Item = &String> {
+        let values = self.conditions.iter().flat_map(|condition| &condition.values);
+        self.resources.any.iter().chain(values)
+    }
+
+    fn has_tags_in_variables(&self) -> bool {
+        let mut variables = self.patterns().flat_map(|pattern| pattern::variables(pattern));
+        variables.any(|name| lower_key(name).starts_with(OBJECT_TAG))
+    }
+
+    fn check(&self, is_user: impl Fn(&str) -> bool, variables: bool) -> Result<(), String> {
+        let mut named = self.patterns().flat_map(|pattern| pattern::variables(pattern));
+        if variables && named.any(|name| !is_condition_key(&lower_key(name))) {
+            return Err("Policy has an invalid variable".to_owned());
+        }
         if let Principals::Users(ids) | Principals::NotUsers(ids) = &self.principals
             && ids.iter().any(|id| id != "*" && !is_user(id))
         {
@@ -274,11 +302,27 @@ impl Statement {
         Ok(())
     }
 
-    fn applies(&self, question: &Question<'_>) -> bool {
+    fn applies(&self, question: &Question<'_>, variables: bool) -> bool {
+        let action = question.action.to_ascii_lowercase();
         self.principals.include(question.user)
-            && self.actions.include(&question.action.to_ascii_lowercase())
-            && self.resources.include(question.resource)
-            && self.conditions.iter().all(|condition| condition.holds(question))
+            && self.actions.any.iter().any(|pattern| matches(pattern, &action))
+                != self.actions.negated
+            && self.includes(question, variables)
+            && self
+                .conditions
+                .iter()
+                .all(|condition| condition.holds(question, variables, self.deny))
+    }
+
+    /// Whether the resource is meant. Where a variable has no value, a statement allows nothing, and denies all but what it excepts.
+    fn includes(&self, question: &Question<'_>, variables: bool) -> bool {
+        let fits = |pattern: &String| {
+            let pattern = question.expand(pattern, variables);
+            pattern.map(|pattern| pattern::fits(&pattern, question.resource))
+        };
+        let Patterns { negated, any } = &self.resources;
+        let included = any.iter().any(|pattern| fits(pattern).unwrap_or(*negated && !self.deny));
+        included != *negated
     }
 }
 
@@ -346,9 +390,16 @@ impl Patterns {
             _ => Err(Some(format!("one of {name} and {negated} must be there"))),
         }
     }
+}
 
-    fn include(&self, text: &str) -> bool {
-        self.any.iter().any(|pattern| matches(pattern, text)) != self.negated
+impl Question<'_> {
+    /// A pattern with its variables replaced, if it has such; none where one has no value.
+    fn expand(&self, pattern: &str, variables: bool) -> Option<Vec<Piece>> {
+        if variables {
+            pattern::expand(pattern, &|name| (self.value)(&lower_key(name)))
+        } else {
+            Some(pattern::compile(pattern).collect())
+        }
     }
 }
 
@@ -428,11 +479,12 @@ impl Operator {
         })
     }
 
-    fn matches(self, wanted: &str, found: &str) -> bool {
+    fn matches(self, pattern: &[Piece], found: &str) -> bool {
+        let wanted = &*pattern::text(pattern);
         match self {
             Self::Equals => wanted == found,
             Self::EqualsIgnoreCase | Self::Bool => wanted.eq_ignore_ascii_case(found),
-            Self::Like => matches(wanted, found),
+            Self::Like => pattern::fits(pattern, found),
             Self::Numeric(order) => match (found.parse::<f64>(), wanted.parse::<f64>()) {
                 (Ok(found), Ok(wanted)) => {
                     found.partial_cmp(&wanted).is_some_and(|ordering| order.holds(ordering))
@@ -462,7 +514,8 @@ impl Order {
 }
 
 impl Condition {
-    fn holds(&self, question: &Question<'_>) -> bool {
+    /// Where a variable has no value, an allowance does not hold.
+    fn holds(&self, question: &Question<'_>, variables: bool, deny: bool) -> bool {
         let found = (question.value)(&self.key);
         if self.operator == Operator::Null {
             return self.values.iter().any(|value| (value == "true") == found.is_none());
@@ -470,8 +523,13 @@ impl Condition {
         match found {
             None => self.if_exists || self.negated,
             Some(found) => {
-                self.values.iter().any(|wanted| self.operator.matches(wanted, &found))
-                    != self.negated
+                let fits = |wanted: &String| {
+                    let wanted = question.expand(wanted, variables);
+                    wanted.map_or(self.negated && !deny, |wanted| {
+                        self.operator.matches(&wanted, &found)
+                    })
+                };
+                self.values.iter().any(fits) != self.negated
             }
         }
     }
@@ -513,32 +571,9 @@ fn within(network: &str, address: &str) -> bool {
     base.checked_shr(shift).unwrap_or(0) == address.checked_shr(shift).unwrap_or(0)
 }
 
-/// Whether a text fits a pattern in which `*` stands for anything and `?` for one character. Its time is bounded by the product of both lengths.
+/// Whether a text fits a pattern in which `*` stands for anything and `?` for one character.
 pub(crate) fn matches(pattern: &str, text: &str) -> bool {
-    let (pattern, text) = (pattern.as_bytes(), text.as_bytes());
-    let (mut at, mut from) = (0, 0);
-    let mut star: Option<(usize, usize)> = None;
-    while from < text.len() {
-        match pattern.get(at) {
-            Some(b'*') => {
-                star = Some((at, from));
-                at += 1;
-            }
-            Some(byte) if *byte == b'?' || *byte == text[from] => {
-                at += 1;
-                from += 1;
-            }
-            _ => match star {
-                Some((star_at, star_from)) => {
-                    star = Some((star_at, star_from + 1));
-                    at = star_at + 1;
-                    from = star_from + 1;
-                }
-                None => return false,
-            },
-        }
-    }
-    pattern.get(at..).is_none_or(|rest| rest.iter().all(|byte| *byte == b'*'))
+    pattern::fits(&pattern::compile(pattern).collect::<Vec<_>>(), text)
 }
 
 #[cfg(test)]
@@ -565,6 +600,42 @@ mod tests {
         {"Effect": "Deny", "Principal": "*", "Action": "*", "Resource": "arn:aws:s3:::b/secret/*"},
         {"Effect": "Allow", "Principal": "*", "Action": "s3:ListBucket", "Resource": "arn:aws:s3:::b",
          "Condition": {"IpAddress": {"aws:SourceIp": "10.1.0.0/16"}, "StringLikeIfExists": {"s3:prefix": "pub*"}}}]}"#;
+
+    #[test]
+    fn variables_are_of_the_one_who_asks() {
+        let of = |version: &str, effect: &str, kind: &str| {
+            format!(
+                r#"{{"Version": "{version}", "Statement": [{{"Effect": "{effect}", "Principal": "*", "Action": "*",
+                    "{kind}": "arn:aws:s3:::b/home/${{aws:username}}/*"}}]}}"#
+            )
+        };
+        let ask_of = |policy: &str, user: Option<&str>, resource: &str| {
+            let values: Vec<_> = user.iter().map(|user| ("aws:username", *user)).collect();
+            ask(policy, user, "s3:GetObject", resource, &values)
+        };
+        let (new, ann, bob) = ("2012-10-17", "b/home/ann/x", "b/home/bob/x");
+        let allow = of(new, "Allow", "Resource");
+        assert_eq!(ask_of(&allow, Some("ann"), ann), Verdict::Allow);
+        assert_eq!(ask_of(&allow, Some("ann"), bob), Verdict::Silent);
+        assert_eq!(ask_of(&allow, Some("*"), bob), Verdict::Silent, "a name is no pattern");
+        assert_eq!(ask_of(&allow, None, "b/home//x"), Verdict::Silent);
+        let old = of("2008-10-17", "Allow", "Resource");
+        assert_eq!(ask_of(&old, Some("ann"), ann), Verdict::Silent);
+        assert_eq!(ask_of(&old, None, "b/home/${aws:username}/x"), Verdict::Allow);
+        assert_eq!(ask_of(&of(new, "Deny", "Resource"), Some("ann"), ann), Verdict::Deny);
+        for (effect, user, resource, wanted) in [
+            ("Deny", Some("ann"), ann, Verdict::Silent),
+            ("Deny", Some("ann"), bob, Verdict::Deny),
+            ("Deny", None, ann, Verdict::Deny),
+            ("Allow", None, ann, Verdict::Silent),
+        ] {
+            let policy = of(new, effect, "NotResource");
+            assert_eq!(ask_of(&policy, user, resource), wanted, "{effect} {user:?}");
+        }
+        let unknown = allow.replace("aws:username", "aws:nothing");
+        let policy = Policy::parse_for_bucket(unknown.as_bytes(), "b").unwrap();
+        assert_eq!(policy.check(|_| true).unwrap_err(), "Policy has an invalid variable");
+    }
 
     #[test]
     fn statements_are_weighed() {
@@ -675,14 +746,15 @@ mod tests {
 
     #[test]
     fn conditions_compare() {
-        let operator = |name: &str| Operator::parse(name).unwrap().0;
-        assert!(operator("NumericLessThan").matches("10", "9"));
-        assert!(!operator("NumericLessThan").matches("10", "x"));
-        assert!(
-            operator("DateGreaterThan").matches("2020-01-01T00:00:00Z", "2021-01-01T00:00:00Z")
-        );
-        assert!(operator("IpAddress").matches("::1/128", "::1"));
-        assert!(!operator("IpAddress").matches("10.0.0.0/33", "10.0.0.0"));
-        assert!(operator("IpAddress").matches("0.0.0.0/0", "1.2.3.4"));
+        let holds = |name: &str, wanted: &str, found: &str| {
+            let pattern: Vec<_> = pattern::compile(wanted).collect();
+            Operator::parse(name).unwrap().0.matches(&pattern, found)
+        };
+        assert!(holds("NumericLessThan", "10", "9"));
+        assert!(!holds("NumericLessThan", "10", "x"));
+        assert!(holds("DateGreaterThan", "2020-01-01T00:00:00Z", "2021-01-01T00:00:00Z"));
+        assert!(holds("IpAddress", "::1/128", "::1"));
+        assert!(!holds("IpAddress", "10.0.0.0/33", "10.0.0.0"));
+        assert!(holds("IpAddress", "0.0.0.0/0", "1.2.3.4"));
     }
 }
