@@ -21,7 +21,11 @@ use crate::gateway::Inner;
 use crate::policy::{Question, Verdict};
 use crate::query::{query_value, tags_of_header};
 use crate::repair::Verified;
+use crate::signed;
 use crate::users::Known;
+
+#[cfg(test)]
+mod tests;
 
 /// Finds secrets.
 pub(crate) struct Keys {
@@ -42,6 +46,10 @@ pub(crate) struct Caller {
     pub(crate) user: Option<Arc<Known>>,
     /// The address was signed, not the headers.
     pub(crate) presigned: bool,
+    /// By the second version of signatures.
+    pub(crate) signature_v2: bool,
+    /// Of a website: told what is not there.
+    pub(crate) visitor: bool,
 }
 
 /// Where it came from.
@@ -58,6 +66,7 @@ pub(crate) struct Context<'a> {
     pub(crate) query: &'a str,
     pub(crate) peer: Option<Peer>,
     pub(crate) presigned: bool,
+    pub(crate) signature_v2: bool,
 }
 
 /// What lists have to say about an action.
@@ -90,6 +99,13 @@ impl S3Auth for Keys {
 }
 
 impl Caller {
+    /// Of a request with this query.
+    pub(crate) fn new(user: Option<Arc<Known>>, query: &str) -> Self {
+        let signature_v2 = signed::is_v2(query);
+        let presigned = signature_v2 || query_value(query, SIGNATURE).is_some();
+        Self { user, presigned, signature_v2, visitor: false }
+    }
+
     /// Its id; empty for nobody.
     pub(crate) fn id(&self) -> &str {
         self.user.as_ref().map_or("", |known| &known.user.id)
@@ -122,16 +138,15 @@ impl S3Access for Access {
         };
         let verified = cx.extensions_mut().get::<Verified>().cloned();
         let query = cx.uri().query().unwrap_or_default();
-        let presigned = query_value(query, SIGNATURE).is_some();
-        let caller = verified.map_or(Caller { user, presigned }, |Verified(caller)| caller);
+        let caller = verified.map_or_else(|| Caller::new(user, query), |Verified(caller)| caller);
         let peer = cx.extensions_mut().get::<Peer>().copied();
         cx.extensions_mut().insert(caller.clone());
         if let Some(noted) = cx.extensions_mut().get::<Noted>().cloned() {
             noted.note(self.inner.figures.operation(cx.s3_op().name()), &caller);
         }
         let query = cx.uri().query().unwrap_or_default();
-        let presigned = caller.presigned;
-        let context = Context { headers: cx.headers(), query, peer, presigned };
+        let Caller { presigned, signature_v2, .. } = caller;
+        let context = Context { headers: cx.headers(), query, peer, presigned, signature_v2 };
         let select = selected(&query_value(query, "versionId"))?;
         let op = cx.s3_op().name();
         match cx.s3_path() {
@@ -331,23 +346,34 @@ pub(crate) async fn authorize(
         action,
         "s3:GetObjectAcl" | "s3:GetObjectVersionAcl" | "s3:PutObjectAcl" | "s3:PutObjectVersionAcl"
     );
-    if caller.is_admin() || allowed || (caller.owns(view) && (!list || view.owner_enforced)) {
+    if caller.is_admin() || (caller.owns(view) && (!list || view.owner_enforced)) {
         return Ok(());
     }
-    let listing = || {
-        let policy = view.policy.as_ref()?;
+    let may_list = || {
         // Who may list what begins like the key may know that it is not there.
         let of_key = |name: &str| {
             if name == "s3:prefix" { target.key.map(str::to_owned) } else { value(name) }
         };
-        Some(policy.ask(&Question {
+        let asked = Question {
             action: "s3:ListBucket",
             resource: &view.bucket.name,
             value: &of_key,
             ..question
-        }))
+        };
+        let own = user.and_then(|known| known.policy.as_ref());
+        let mut verdicts = own.into_iter().chain(view.policy.as_ref()).map(|one| one.ask(&asked));
+        let denies = verdicts.clone().any(|verdict| verdict == Verdict::Deny);
+        !denies && verdicts.any(|verdict| verdict == Verdict::Allow)
     };
-    let may_list = || listing() == Some(Verdict::Allow);
+    if allowed {
+        let hides = action.starts_with("s3:GetObject") && target.key.is_some() && !caller.visitor;
+        if !hides || may_list() || permits(view, &view.settings.acl, caller, Permission::Read) {
+            return Ok(());
+        }
+        let key = target.key.unwrap_or_default();
+        let found = attributes(inner, view, key, target.select).await?;
+        return found.map(|_| ()).ok_or_else(|| s3_error!(AccessDenied));
+    }
     if listed(inner, caller, target, action, &may_list).await? {
         Ok(())
     } else {
@@ -430,7 +456,9 @@ impl Context<'_> {
             "s3:authtype" => {
                 Some(if self.presigned { "REST-QUERY-STRING" } else { "REST-HEADER" }.to_owned())
             }
-            "s3:signatureversion" => Some("AWS4-HMAC-SHA256".to_owned()),
+            "s3:signatureversion" => {
+                Some(if self.signature_v2 { "AWS" } else { "AWS4-HMAC-SHA256" }.to_owned())
+            }
             "aws:sourceip" => self.peer?.address.map(|address| address.to_string()),
             "aws:securetransport" => Some(self.peer.is_some_and(|peer| peer.tls).to_string()),
             "aws:referer" => header("referer"),
@@ -508,7 +536,20 @@ fn action(op: &str, version: bool) -> &'static str {
         "GetObjectLockConfiguration" => "s3:GetBucketObjectLockConfiguration",
         "PutObjectLockConfiguration" => "s3:PutBucketObjectLockConfiguration",
         "GetBucketLogging" => "s3:GetBucketLogging",
-        "PutBucketLogging" => "s3:PutBucketLogging",
+        "GetBucketAccelerateConfiguration" => "s3:GetAccelerateConfiguration",
+        "GetBucketNotificationConfiguration" => "s3:GetBucketNotification",
+        "GetBucketReplication" => "s3:GetReplicationConfiguration",
+        "GetBucketAnalyticsConfiguration" | "ListBucketAnalyticsConfigurations" => {
+            "s3:GetAnalyticsConfiguration"
+        }
+        "GetBucketIntelligentTieringConfiguration"
+        | "ListBucketIntelligentTieringConfigurations" => "s3:GetIntelligentTieringConfiguration",
+        "GetBucketInventoryConfiguration" | "ListBucketInventoryConfigurations" => {
+            "s3:GetInventoryConfiguration"
+        }
+        "GetBucketMetricsConfiguration" | "ListBucketMetricsConfigurations" => {
+            "s3:GetMetricsConfiguration"
+        }
         "GetBucketRequestPayment" => "s3:GetBucketRequestPayment",
         _ => "s3:Unknown",
     }

@@ -20,7 +20,7 @@ use crate::error::{bad_digest, named, with_elements};
 use crate::front::is_in_chunks;
 use crate::given::content_md5;
 use crate::ops::hex;
-use crate::receive::check_sum;
+use crate::receive::{check_sum, of_stream};
 use crate::sums::{self, Hasher, Wanted};
 
 /// What the body of a request is.
@@ -42,6 +42,8 @@ pub(crate) struct Digests {
     sum: Option<Wanted>,
     /// Guards the error; held for moments.
     refused: Arc<Mutex<Option<S3Error>>>,
+    /// Why the body ended before its end, which the protocol library takes for an error of ours; held for moments.
+    broken: Arc<Mutex<Option<S3Error>>>,
 }
 
 impl Digests {
@@ -60,12 +62,13 @@ impl Digests {
         });
         let sum = if content == Content::Document { sums::wanted(headers, None)? } else { None };
         let sum = sum.filter(|sum| sum.value.is_some());
-        Ok(Self { md5, sha256: sha256.map(str::to_owned), sum, refused: Arc::default() })
+        let sha256 = sha256.map(str::to_owned);
+        Ok(Self { md5, sha256, sum, refused: Arc::default(), broken: Arc::default() })
     }
 
     /// Compares them when the body of a request has been read.
     pub(crate) fn watch(&self, request: &mut Request<Body>) {
-        if self.md5.is_none() && self.sha256.is_none() && self.sum.is_none() {
+        if hyper::body::Body::is_end_stream(request.body()) {
             return;
         }
         let body = std::mem::take(request.body_mut());
@@ -78,12 +81,18 @@ impl Digests {
                 .map(|declared| (declared, digest::Context::new(&digest::SHA256))),
             sum: self.sum.clone().map(|wanted| (Hasher::new(wanted.kind), wanted)),
             refused: Arc::clone(&self.refused),
+            broken: Arc::clone(&self.broken),
         });
     }
 
     /// Why the body was refused, if it was. D1.
     pub(crate) fn refused(&self) -> Option<S3Error> {
         self.refused.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// Why the body ended before its end, if it did.
+    pub(crate) fn broken(&self) -> Option<S3Error> {
+        self.broken.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
 
@@ -94,6 +103,7 @@ struct Watched {
     sha256: Option<(String, digest::Context)>,
     sum: Option<(Hasher, Wanted)>,
     refused: Arc<Mutex<Option<S3Error>>>,
+    broken: Arc<Mutex<Option<S3Error>>>,
 }
 
 /// The text begins with the name that `receive` looks for.
@@ -148,7 +158,10 @@ impl hyper::body::Body for Watched {
                     this.sum.iter_mut().for_each(|(hasher, _)| hasher.update(data));
                 }
             }
-            Some(Err(_)) => {}
+            Some(Err(error)) => {
+                let mut broken = this.broken.lock().unwrap_or_else(PoisonError::into_inner);
+                *broken = Some(of_stream(&**error));
+            }
             None => {
                 if let Err(error) = this.finish() {
                     let mut refused = this.refused.lock().unwrap_or_else(PoisonError::into_inner);

@@ -88,7 +88,7 @@ pub(crate) async fn post(
     let mut input = input(bucket, &key, &fields)?;
     input.body = Some(form.into_file(range));
     let output = put::put(inner, &origin, input, len, None).await?;
-    let object = Posted { bucket, key: &key, location: origin.location(bucket, &key) };
+    let object = Posted { bucket, key: &key, location: origin.location(inner, bucket, &key) };
     answer(&fields, &object, &output)
 }
 
@@ -199,7 +199,7 @@ fn signed(inner: &Inner, bucket: &str, fields: &Fields) -> S3Result<(Caller, Opt
     };
     let policy = FormPolicy::parse(text)?;
     policy.check(bucket, fields)?;
-    Ok((Caller { user: Some(known), presigned: false }, Some(policy)))
+    Ok((Caller { user: Some(known), ..Caller::default() }, Some(policy)))
 }
 
 fn unhex(text: &str) -> Option<Vec<u8>> {

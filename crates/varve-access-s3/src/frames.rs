@@ -1,8 +1,10 @@
 //! Bodies in chunks of the protocol's own (`aws-chunked`), on their way to the protocol library, which keeps each chunk in memory until it
-//! is whole.
+//! is whole, or past it.
 //!
 //! F1. A chunk without a signature passes as several of at most [`PIECE_BYTES`]: some clients send 5 GiB as one.
-//! F2. A chunk with a signature must be whole before its bytes may be used; one of more than [`SIGNED_BYTES_MAX`] is refused.
+//! F2. Signed chunks of objects and parts do not go to the library: their bytes are taken out of the frames here, and pass as they come, while
+//!     `chain` checks their signatures. Chunks of any length need no memory. Of documents, which must be whole anyway, a chunk of more than
+//!     [`SIGNED_BYTES_MAX`] is refused.
 //! F3. A line that is not exactly a size, or a size and a signature, is refused: the library would read some of them in another way.
 //! F4. A body that ends anywhere but behind its last line is refused, as are bytes behind that: the library takes both for an end.
 //! F5. The trailers are those that the head of the request announces, each once, and in signed bodies their signature.
@@ -11,16 +13,20 @@
 use std::collections::VecDeque;
 use std::error::Error;
 use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
 
 use bytes::{Buf, Bytes, BytesMut};
 use hyper::HeaderMap;
 use hyper::body::{Body, Frame};
 
+use crate::chain::{Chain, Mismatch};
+use crate::front::XML_BYTES_MAX;
+
 /// Longest chunk without a signature that is passed on, in bytes.
 const PIECE_BYTES: u64 = 64 << 10;
-/// Longest chunk with a signature, in bytes. Clients send 64 KiB to 1 MiB.
-const SIGNED_BYTES_MAX: u64 = 16 << 20;
+/// Longest chunk with a signature of a document, in bytes.
+const SIGNED_BYTES_MAX: u64 = XML_BYTES_MAX as u64;
 /// Shortest chunk with another one behind it, in bytes, as by Amazon.
 const SIZE_MIN: u64 = 8 << 10;
 /// Longest line before a chunk, in bytes; the library allows less.
@@ -42,6 +48,11 @@ pub(crate) struct Announced {
 }
 
 impl Announced {
+    /// Whether chunks have signatures.
+    pub(crate) fn is_signed(&self) -> bool {
+        self.signed
+    }
+
     /// By the headers of a request in chunks; none if they do not tell the length.
     pub(crate) fn of(headers: &HeaderMap) -> Option<Self> {
         let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
@@ -76,6 +87,8 @@ enum State {
 /// Their texts begin with names, as those of the library do.
 #[derive(Debug, thiserror::Error)]
 enum Refused {
+    #[error("SignatureMismatch: a signature is not that of its chunk")]
+    Signature,
     #[error("ChunkTooLarge: a signed chunk has more than {SIGNED_BYTES_MAX} bytes")]
     ChunkTooLarge,
     #[error("ChunkTooSmall: a chunk that is not the last has less than {SIZE_MIN} bytes")]
@@ -90,6 +103,23 @@ enum Refused {
     Trailer,
 }
 
+impl From<Mismatch> for Refused {
+    fn from(Mismatch: Mismatch) -> Self {
+        Self::Signature
+    }
+}
+
+/// Trailers of a body, once it has ended.
+pub(crate) type Trailers = Arc<Mutex<Vec<(String, String)>>>;
+
+/// What takes bytes out of their frames. F2.
+struct Decoder {
+    chain: Chain,
+    trailers: Vec<(String, String)>,
+    /// Where they are told; held for moments.
+    told: Trailers,
+}
+
 /// Reads chunk by chunk, and cuts.
 struct Cutter {
     announced: Announced,
@@ -100,12 +130,14 @@ struct Cutter {
     /// Whether there has been a trailer, and whether they have been signed.
     any: bool,
     signed: bool,
+    /// None where the library takes bytes out of their frames.
+    decoder: Option<Decoder>,
 }
 
 impl Cutter {
     fn new(announced: Announced) -> Self {
         let state = State::Line(BytesMut::new());
-        Self { announced, state, len: 0, last: None, any: false, signed: false }
+        Self { announced, state, len: 0, last: None, any: false, signed: false, decoder: None }
     }
 
     /// Appends to `out` what becomes of `data`.
@@ -118,13 +150,20 @@ impl Cutter {
                     }
                 }
                 State::Whole { left } => {
-                    take(&mut data, left, out);
+                    let piece = take(&mut data, left);
+                    if let Some(decoder) = &mut self.decoder {
+                        decoder.chain.update(&piece);
+                        if *left == 0 {
+                            decoder.chain.end()?;
+                        }
+                    }
+                    out.push_back(piece);
                     if *left == 0 {
                         self.state = State::EndOfChunk { left: END_OF_LINE };
                     }
                 }
                 State::Pieces { left, behind } => {
-                    take(&mut data, left, out);
+                    out.push_back(take(&mut data, left));
                     if *left == 0 && *behind == 0 {
                         self.state = State::EndOfChunk { left: END_OF_LINE };
                     } else if *left == 0 {
@@ -134,7 +173,10 @@ impl Cutter {
                     }
                 }
                 State::EndOfChunk { left } => {
-                    take_end(&mut data, left, out)?;
+                    let end = take_end(&mut data, left)?;
+                    if self.decoder.is_none() {
+                        out.push_back(end);
+                    }
                     if left.is_empty() {
                         self.state = State::Line(BytesMut::new());
                     }
@@ -142,10 +184,17 @@ impl Cutter {
                 State::Trailer(line) => {
                     if let Some(line) = whole_line(&mut data, line)? {
                         self.state = self.trailer(&line)?; // F5
-                        out.push_back(line);
+                        if self.decoder.is_none() {
+                            out.push_back(line);
+                        }
                     }
                 }
-                State::End { left } => take_end(&mut data, left, out)?, // F4
+                State::End { left } => {
+                    let end = take_end(&mut data, left)?; // F4
+                    if self.decoder.is_none() {
+                        out.push_back(end);
+                    }
+                }
             }
         }
         Ok(())
@@ -161,7 +210,8 @@ impl Cutter {
 
     /// A line is whole: `SIZE` or `SIZE;chunk-signature=...`, in hexadecimal.
     fn begin(&mut self, line: Bytes, out: &mut VecDeque<Bytes>) -> Result<(), Refused> {
-        let (size, signed) = size_of(&line).ok_or(Refused::Format)?; // F3
+        let (size, signature) = size_of(&line).ok_or(Refused::Format)?; // F3
+        let signed = signature.is_some();
         if signed != self.announced.signed {
             return Err(Refused::Format);
         }
@@ -172,6 +222,16 @@ impl Cutter {
         }
         if size == 0 && self.len != self.announced.len {
             return Err(Refused::Length);
+        }
+        if let Some(decoder) = &mut self.decoder {
+            decoder.chain.begin(signature.unwrap_or_default());
+            self.state = State::Whole { left: size };
+            if size == 0 {
+                decoder.chain.end()?;
+                self.state = State::Trailer(BytesMut::new());
+            }
+            // More than was announced would only be found at the end.
+            return if self.len > self.announced.len { Err(Refused::Length) } else { Ok(()) };
         }
         let (state, passed) = match signed {
             _ if size == 0 => (State::Trailer(BytesMut::new()), line),
@@ -215,6 +275,11 @@ impl Cutter {
         let name = name.to_ascii_lowercase();
         if self.announced.signed && name == TRAILER_SIGNATURE {
             self.signed = is_signature(value);
+            if let Some(decoder) = self.decoder.as_mut().filter(|_| self.signed) {
+                decoder.chain.trailers(&decoder.trailers, value)?;
+                let mut told = decoder.told.lock().unwrap_or_else(PoisonError::into_inner);
+                *told = std::mem::take(&mut decoder.trailers);
+            }
             return if self.signed { next } else { Err(Refused::Format) };
         }
         // Where all are here, the line should have been the signature.
@@ -224,13 +289,16 @@ impl Cutter {
             Refused::Trailer
         };
         trailers.swap_remove(trailers.iter().position(|known| *known == name).ok_or(other)?);
+        if let Some(decoder) = &mut self.decoder {
+            decoder.trailers.push((name, value.trim_ascii().to_owned()));
+        }
         self.any = true;
         next
     }
 }
 
-/// Size in a line, and whether there is a signature.
-fn size_of(line: &[u8]) -> Option<(u64, bool)> {
+/// Size in a line, and the signature if there is one.
+fn size_of(line: &[u8]) -> Option<(u64, Option<&str>)> {
     let text = std::str::from_utf8(line).ok()?.strip_suffix("\r\n")?;
     let (size, extension) = text.split_once(';').map_or((text, None), |(a, b)| (a, Some(b)));
     // Of more digits the library reads the first eight.
@@ -238,11 +306,13 @@ fn size_of(line: &[u8]) -> Option<(u64, bool)> {
     if is_padded || !size.bytes().all(|byte| byte.is_ascii_hexdigit()) {
         return None;
     }
-    let signed = match extension {
-        Some(extension) => extension.strip_prefix("chunk-signature=").is_some_and(is_signature),
-        None => true,
+    let signature = match extension {
+        Some(extension) => {
+            Some(extension.strip_prefix("chunk-signature=").filter(|text| is_signature(text))?)
+        }
+        None => None,
     };
-    signed.then_some((u64::from_str_radix(size, 16).ok()?, extension.is_some()))
+    Some((u64::from_str_radix(size, 16).ok()?, signature))
 }
 
 fn is_signature(text: &str) -> bool {
@@ -260,27 +330,22 @@ fn whole_line(data: &mut Bytes, line: &mut BytesMut) -> Result<Option<Bytes>, Re
 }
 
 /// Moves what belongs to an end of line of which `left` is not here yet.
-fn take_end(
-    data: &mut Bytes,
-    left: &mut &'static [u8],
-    out: &mut VecDeque<Bytes>,
-) -> Result<(), Refused> {
+fn take_end(data: &mut Bytes, left: &mut &'static [u8]) -> Result<Bytes, Refused> {
     let (now, later) = left.split_at(data.len().min(left.len()));
     if now.is_empty() || !data.starts_with(now) {
         return Err(Refused::Format);
     }
-    out.push_back(data.split_to(now.len()));
     *left = later;
-    Ok(())
+    Ok(data.split_to(now.len()))
 }
 
-fn take(data: &mut Bytes, left: &mut u64, out: &mut VecDeque<Bytes>) {
+fn take(data: &mut Bytes, left: &mut u64) -> Bytes {
     let now = usize::try_from(*left).unwrap_or(usize::MAX).min(data.len());
-    out.push_back(data.split_to(now));
     *left -= now as u64;
+    data.split_to(now)
 }
 
-/// A body in chunks that are short enough for the library.
+/// A body in chunks that are short enough for the library, or without its frames.
 pub(crate) struct Reframed<B> {
     body: B,
     cutter: Cutter,
@@ -290,6 +355,15 @@ pub(crate) struct Reframed<B> {
 impl<B> Reframed<B> {
     pub(crate) fn new(body: B, announced: Announced) -> Self {
         Self { body, cutter: Cutter::new(announced), ready: VecDeque::new() }
+    }
+
+    /// Takes bytes out of their frames, with trailers told once they are known to be good. F2.
+    pub(crate) fn decoded(body: B, announced: Announced, chain: Chain) -> (Self, Trailers) {
+        let mut reframed = Self::new(body, announced);
+        let told = Trailers::default();
+        let decoder = Decoder { chain, trailers: Vec::new(), told: Arc::clone(&told) };
+        reframed.cutter.decoder = Some(decoder);
+        (reframed, told)
     }
 }
 
@@ -415,6 +489,82 @@ mod tests {
         }
     }
 
+    /// F2. What comes out when a client sends `chunks` with a trailer, spoiled somehow, in pieces; and the trailers.
+    fn decoded(
+        chunks: &[&[u8]],
+        spoil: impl Fn(&mut Vec<u8>),
+    ) -> Result<(Vec<u8>, usize), Refused> {
+        let (mut client, mut body) = (Chain::of_test(), Vec::new());
+        for chunk in chunks.iter().chain([&&[][..]]) {
+            let signature = client.sign(chunk);
+            body.extend(format!("{:x};chunk-signature={signature}\r\n", chunk.len()).into_bytes());
+            body.extend(*chunk);
+            if !chunk.is_empty() {
+                body.extend(b"\r\n");
+            }
+        }
+        let signature = client.sign_trailers(&format!("{SUM}:AAAAAA==\n"));
+        let trailers = format!("{SUM}:AAAAAA==\r\n{TRAILER_SIGNATURE}:{signature}\r\n\r\n");
+        body.extend(trailers.into_bytes());
+        spoil(&mut body);
+        let len = chunks.iter().map(|chunk| chunk.len()).sum();
+        let mut results = [1, 7, 4096, body.len()].into_iter().map(|step| {
+            let mode = "STREAMING-AWS4-HMAC-SHA256-PAYLOAD-TRAILER";
+            let mut cutter = Cutter::new(announced(mode, len, SUM));
+            let told = Trailers::default();
+            let (chain, trailers) = (Chain::of_test(), Vec::new());
+            cutter.decoder = Some(Decoder { chain, trailers, told: Arc::clone(&told) });
+            let mut out = VecDeque::new();
+            for piece in body.chunks(step.max(1)) {
+                cutter.push(Bytes::copy_from_slice(piece), &mut out)?;
+            }
+            cutter.finish()?;
+            let told = told.lock().unwrap().len();
+            Ok((out.into_iter().flatten().collect::<Vec<u8>>(), told))
+        });
+        let first = results.next().unwrap();
+        for other in results {
+            let names = |one: &Result<_, Refused>| one.as_ref().err().map(Refused::to_string);
+            assert_eq!(names(&other), names(&first), "however it is cut");
+        }
+        first
+    }
+
+    #[test]
+    fn signed_chunks_are_verified_as_they_come() {
+        let (long, short) = (vec![7; 100_000], vec![8; 500]);
+        let whole = [&long[..], &short[..]].concat();
+        assert_eq!(decoded(&[&long, &short], |_| {}).unwrap(), (whole, 1));
+        assert_eq!(decoded(&[], |_| {}).unwrap(), (Vec::new(), 1));
+        let flipped = |at: usize| move |body: &mut Vec<u8>| body[at] ^= 1;
+        let refused = |spoil: &dyn Fn(&mut Vec<u8>)| {
+            decoded(&[&long, &short], spoil)
+                .err()
+                .map(|refused| refused.to_string())
+                .unwrap_or_default()
+        };
+        assert!(refused(&flipped(50_000)).starts_with("SignatureMismatch"), "a byte of a chunk");
+        assert!(refused(&|body| body.truncate(60_000)).starts_with("FormatError"), "cut");
+        assert!(refused(&|body| body.truncate(body.len() - 2)).starts_with("FormatError"), "cut");
+        let in_trailer = |body: &mut Vec<u8>| {
+            let at = body.len() - 96;
+            let sum = body[..at].iter().rposition(|byte| *byte == b'A').unwrap();
+            body[sum] = b'B';
+        };
+        assert!(refused(&in_trailer).starts_with("SignatureMismatch"), "a trailer");
+        let mut client = Chain::of_test();
+        let signature = client.sign(&long);
+        let unchained = |body: &mut Vec<u8>| {
+            // The second chunk as if it were the first.
+            let text = Chain::of_test().sign(&short);
+            let at = signature.len() + long.len() + 20;
+            let from =
+                at + body[at..].windows(10).position(|part| part == b"signature=").unwrap() + 10;
+            body[from..from + SIGNATURE_LEN].copy_from_slice(text.as_bytes());
+        };
+        assert!(refused(&unchained).starts_with("SignatureMismatch"), "out of order");
+    }
+
     /// F3.
     #[test]
     fn lines_that_could_be_read_in_two_ways_are_refused() {
@@ -520,9 +670,9 @@ mod tests {
 
     /// F2.
     #[test]
-    fn a_signed_chunk_that_would_fill_memory_is_refused() {
+    fn a_signed_chunk_of_a_document_that_would_fill_memory_is_refused() {
         let line = |size: &str| format!("{size};chunk-signature={SIGNATURE}\r\n");
-        assert_eq!(refused(|| signed(0), &line("1000001")), "ChunkTooLarge");
-        assert_eq!(refused(|| signed(0), &line("1000000")), "FormatError"); // It ends there.
+        assert_eq!(refused(|| signed(0), &line("400001")), "ChunkTooLarge");
+        assert_eq!(refused(|| signed(0), &line("400000")), "FormatError"); // It ends there.
     }
 }

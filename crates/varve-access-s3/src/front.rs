@@ -7,7 +7,7 @@ use std::time::Instant;
 use bytes::Bytes;
 use hyper::header::{
     ALLOW, AUTHORIZATION, CONNECTION, CONTENT_LENGTH, CONTENT_RANGE, DATE, EXPECT, HeaderName,
-    HeaderValue, ORIGIN, SERVER,
+    HeaderValue, ORIGIN, SERVER, TRANSFER_ENCODING,
 };
 use hyper::{HeaderMap, Method, Request, Response, StatusCode};
 use s3s::header::X_AMZ_DATE;
@@ -21,6 +21,7 @@ use time::{OffsetDateTime, UtcOffset};
 use crate::access::{Access, Caller, Keys, SIGNATURE};
 use crate::access_log::Entry;
 use crate::account::{Account, Answered, ErrorCode, Noted};
+use crate::chain::Chain;
 use crate::clock::now_ms;
 use crate::cors::{self, Asked};
 use crate::digests::{Content, Digests};
@@ -28,8 +29,11 @@ use crate::error::{ELEMENTS, invalid_argument, named, with_elements};
 use crate::form;
 use crate::frames::{Announced, Reframed};
 use crate::gateway::Inner;
+use crate::health;
 use crate::misdirected;
-use crate::query::{decode, escape_xml, query_value};
+use crate::operation;
+use crate::query::{decode, escape_xml, query_value, redacted};
+use crate::receive::Unframed;
 use crate::repair::{COPY_SOURCE, Repair};
 use crate::service::Service;
 use crate::signed;
@@ -48,6 +52,16 @@ const PRESIGNED_SECONDS_MAX: u32 = 7 * 24 * 3600;
 const HEAD_BYTES_MAX: usize = 8 << 10;
 /// Longest XML document of a client, in bytes: a completion of 10,000 parts with checksums.
 pub(crate) const XML_BYTES_MAX: usize = 4 << 20;
+
+/// What a connection reads ahead of a body, in bytes.
+const HEAD_OF_BODY_BYTES: u64 = 16 << 10;
+/// Most of an object's body that is on its way to the store outside what the store counts, in bytes: read ahead, small bodies, and what is
+/// being hashed.
+const OBJECT_BYTES: u64 = 128 << 10;
+/// The same of a form, with its fields.
+const FORM_BYTES: u64 = 512 << 10;
+/// A document is in memory as it came, repaired, and taken apart.
+const DOCUMENT_COPIES: u64 = 3;
 
 /// Answers requests.
 #[derive(Clone)]
@@ -102,14 +116,7 @@ impl Front {
         builder.set_auth(Keys { inner: Arc::clone(inner) });
         builder.set_validation(BucketNames);
         builder.set_access(Access { inner: Arc::clone(inner) });
-        if let Some(domain) = &inner.options.domain {
-            match s3s::host::SingleDomain::new(domain) {
-                Ok(host) => builder.set_host(host),
-                Err(error) => {
-                    tracing::error!(%domain, %error, "buckets are not found under this domain")
-                }
-            }
-        }
+        builder.set_host(inner.domains.clone());
         builder
     }
 
@@ -126,7 +133,15 @@ impl Front {
         request.extensions_mut().insert(noted.clone());
         let entry = self.log_entry(&request).await;
         let account = Account { inner, id, noted, received, begun, entry };
+        let line = tracing::enabled!(tracing::Level::DEBUG).then(|| {
+            let query = redacted(request.uri().query().unwrap_or_default());
+            (request.method().clone(), request.uri().path().to_owned(), query)
+        });
         let response = self.respond(request, rate, &account).await;
+        if let Some((method, path, query)) = line {
+            let (id, status) = (&account.id, response.status().as_u16());
+            tracing::debug!(%method, path, query, status, id, "request");
+        }
         account.answered(response)
     }
 
@@ -162,10 +177,16 @@ impl Front {
             self.preflight(&request, cross.take()).await
         } else if let Some(bucket) = self.website_of(&request) {
             website::serve(&self.inner, &self.service, request, &bucket).await
-        } else if let Err(error) = check(&mut request, &self.inner.options.region) {
+        } else if let Some(answer) = self.other_than_s3(&request).await {
+            answer
+        } else if let Err(error) = check(&mut request, &self.inner) {
             of_error(error)
         } else if let Some(bucket) = self.form_bucket(&request) {
-            form::post(&self.inner, &bucket, request).await.unwrap_or_else(of_error)
+            let posted = async {
+                let _reserved = self.inner.bodies.reserve(FORM_BYTES).await?;
+                form::post(&self.inner, &bucket, request).await
+            };
+            posted.await.unwrap_or_else(of_error)
         } else {
             self.serve(request).await
         };
@@ -198,6 +219,14 @@ impl Front {
         response
     }
 
+    /// The answer to what is no request of S3.
+    async fn other_than_s3(&self, request: &Request<Body>) -> Option<Response<Body>> {
+        if is_signed(request) || self.inner.domains.bucket_in(request.headers()).is_some() {
+            return None;
+        }
+        health::answer(&self.inner, request).await
+    }
+
     /// The answer of the protocol library.
     async fn serve(&self, mut request: Request<Body>) -> Response<Body> {
         let query = request.uri().query().unwrap_or_default();
@@ -207,6 +236,14 @@ impl Front {
             true if query_value(query, "uploadId").is_some() => Content::Completion,
             true => Content::Document,
             false => Content::Object,
+        };
+        let reserved = match reservation(&request, content) {
+            Ok(0) => None,
+            Ok(bytes) => match self.inner.bodies.reserve(bytes).await {
+                Ok(reserved) => Some(reserved),
+                Err(error) => return of_error(error),
+            },
+            Err(error) => return of_error(error),
         };
         let digests = match Digests::declared(request.headers(), content, is_signed(&request)) {
             Ok(digests) => digests,
@@ -218,7 +255,12 @@ impl Front {
             tracing::error!(%error, "request failed");
             of_error(s3_error!(InternalError))
         });
-        digests.refused().map_or(response, of_error)
+        drop(reserved);
+        let broken = || digests.broken().filter(|_| response.status().is_server_error());
+        match digests.refused().or_else(broken) {
+            Some(error) => of_error(error),
+            None => response,
+        }
     }
 
     /// Headers for a browser, by the rules of the bucket.
@@ -276,11 +318,7 @@ impl Front {
         if let Some(bucket) = self.website_of(request) {
             return Some(bucket);
         }
-        let host = request.headers().get(hyper::header::HOST).and_then(|host| host.to_str().ok());
-        let suffix = self.inner.options.domain.as_ref().map(|domain| format!(".{domain}"));
-        let of_host = host
-            .zip(suffix)
-            .and_then(|(host, suffix)| host.strip_suffix(&suffix).map(str::to_owned));
+        let of_host = self.inner.domains.bucket_in(request.headers());
         of_host
             .or_else(|| decode(request.uri().path().trim_start_matches('/').split('/').next()?))
             .filter(|name| !name.is_empty())
@@ -301,28 +339,54 @@ pub(crate) fn is_bucket_name(name: &str) -> bool {
     check_bucket_name(name) && !name.contains(".-") && !name.contains("-.")
 }
 
+/// Memory that the body of a request may hold at a time, in bytes, before the store takes it.
+fn reservation(request: &Request<Body>, content: Content) -> s3s::S3Result<u64> {
+    let len = request.headers().get(CONTENT_LENGTH).and_then(|len| len.to_str().ok()?.parse().ok());
+    let is_endless = request.headers().contains_key(TRANSFER_ENCODING);
+    let Some(len) = len.or(is_endless.then_some(u64::MAX)).filter(|len: &u64| *len > 0) else {
+        return Ok(0);
+    };
+    if content == Content::Object {
+        return Ok(len.saturating_mul(2).saturating_add(HEAD_OF_BODY_BYTES).min(OBJECT_BYTES));
+    }
+    // A body in chunks has another length than its document, which the protocol library bounds.
+    let document = if is_endless { XML_BYTES_MAX as u64 } else { len };
+    if document > XML_BYTES_MAX as u64 && !is_in_chunks(request.headers()) {
+        return Err(s3_error!(MaxMessageLengthExceeded));
+    }
+    Ok(document.min(XML_BYTES_MAX as u64) * DOCUMENT_COPIES + HEAD_OF_BODY_BYTES)
+}
+
 /// What the protocol library takes and we do not, and what it wants in another form.
-fn check(request: &mut Request<Body>, region: &str) -> s3s::S3Result<()> {
+fn check(request: &mut Request<Body>, inner: &Inner) -> s3s::S3Result<()> {
+    join_metadata(request.headers_mut());
     let query = request.uri().query().unwrap_or_default();
     let value = |name: &str| query_value(query, name);
+    let expires = value("X-Amz-Expires").map(|text| text.parse::<u32>());
     let authorization = request.headers().get(AUTHORIZATION).and_then(|value| value.to_str().ok());
     // There are no temporary credentials that a token could belong to.
-    if value("X-Amz-Security-Token").is_some() {
+    let token = request.headers().get("x-amz-security-token");
+    if value("X-Amz-Security-Token").is_some() || token.is_some_and(|token| !token.is_empty()) {
         let text = "The provided token is malformed or otherwise invalid.";
         return Err(named("InvalidToken", StatusCode::BAD_REQUEST, text));
     }
     // The second version signs neither the time nor the body so that they could be checked.
-    if authorization.is_some_and(|value| value.starts_with("AWS "))
-        || (value("Signature").is_some() && value("AWSAccessKeyId").is_some())
-    {
-        let text = "The authorization mechanism you have provided is not supported. Please use AWS4-HMAC-SHA256.";
+    let text = "The authorization mechanism you have provided is not supported. Please use AWS4-HMAC-SHA256.";
+    if authorization.is_some_and(|value| value.starts_with("AWS ")) {
         return Err(s3_error!(InvalidRequest, "{text}"));
+    }
+    if signed::is_v2(query) && !inner.options.signature_v2 {
+        // Some clients make such URLs unless they are told otherwise, so the answer says how.
+        let hint = "This presigned URL has signature version 2: create it with version 4 (boto3: Config(signature_version='s3v4')), or have the operator set s3.signature_v2.";
+        return Err(s3_error!(InvalidRequest, "{text} {hint}"));
     }
     check_head(request.headers())?;
     misdirected::check(request)?;
-    signed::check(request, region)?;
+    signed::check(request, &inner.options.region)?;
+    if signed::is_v2(query) {
+        signed::check_v2(query)?;
+    }
     check_payload(request)?;
-    let expires = value("X-Amz-Expires").map(|text| text.parse::<u32>());
     if expires.is_some_and(|seconds| !seconds.is_ok_and(|seconds| seconds <= PRESIGNED_SECONDS_MAX))
     {
         return Err(s3_error!(
@@ -330,8 +394,10 @@ fn check(request: &mut Request<Body>, region: &str) -> s3s::S3Result<()> {
             "X-Amz-Expires must be between 1 and {PRESIGNED_SECONDS_MAX} seconds"
         ));
     }
+    let is_authorized = authorization.is_some();
+    operation::check(request, &inner.domains)?;
     let has_date = request.headers().get(X_AMZ_DATE).is_some_and(|date| !date.is_empty());
-    if authorization.is_some() && !has_date {
+    if is_authorized && !has_date {
         let date =
             request.headers().get(DATE).and_then(|date| date.to_str().ok()).and_then(basic_date);
         let date = date.and_then(|date| HeaderValue::from_str(&date).ok()).ok_or_else(|| {
@@ -342,7 +408,7 @@ fn check(request: &mut Request<Body>, region: &str) -> s3s::S3Result<()> {
         })?;
         request.headers_mut().insert(X_AMZ_DATE, date);
     }
-    reframe(request)
+    reframe(request, inner)
 }
 
 /// What is said of the body must be something that can be checked.
@@ -369,7 +435,7 @@ fn check_payload(request: &Request<Body>) -> s3s::S3Result<()> {
 }
 
 /// Bodies in chunks are seen to before the protocol library takes them apart.
-fn reframe(request: &mut Request<Body>) -> s3s::S3Result<()> {
+fn reframe(request: &mut Request<Body>, inner: &Inner) -> s3s::S3Result<()> {
     if !is_in_chunks(request.headers()) {
         return Ok(());
     }
@@ -388,13 +454,37 @@ fn reframe(request: &mut Request<Body>) -> s3s::S3Result<()> {
     // The library wants it where there may be trailers.
     headers.entry(TRAILER).or_insert(HeaderValue::from_static(""));
     let body = std::mem::take(request.body_mut());
-    *request.body_mut() = Body::http_body_unsync(Reframed::new(body, announced));
+    let is_object =
+        request.method() == Method::PUT && operation::is_of_object(request, &inner.domains);
+    let chain = Some(&inner.users).filter(|_| is_object && announced.is_signed());
+    match chain.and_then(|users| Chain::of(request.headers(), users)) {
+        Some(chain) => {
+            let (decoded, trailers) = Reframed::decoded(body, announced, chain);
+            let unframed = Unframed::new(Body::http_body_unsync(decoded), trailers);
+            request.extensions_mut().insert(unframed);
+        }
+        None => *request.body_mut() = Body::http_body_unsync(Reframed::new(body, announced)),
+    }
     Ok(())
 }
 
 /// Whether a body is in chunks of the protocol's own.
 pub(crate) fn is_in_chunks(headers: &HeaderMap) -> bool {
     has_value(headers, "x-amz-content-sha256", "streaming-")
+}
+
+/// Metadata of a name that comes more than once is one text with commas, as signatures have it too.
+fn join_metadata(headers: &mut HeaderMap) {
+    let is_metadata = |name: &&HeaderName| name.as_str().starts_with("x-amz-meta-");
+    let names: Vec<HeaderName> = headers.keys().filter(is_metadata).cloned().collect();
+    for name in names {
+        let values: Vec<&[u8]> = headers.get_all(&name).iter().map(HeaderValue::as_bytes).collect();
+        if values.len() > 1
+            && let Ok(joined) = HeaderValue::from_bytes(&values.join(&b','))
+        {
+            headers.insert(name, joined);
+        }
+    }
 }
 
 /// Headers are bounded.
@@ -442,6 +532,7 @@ fn is_signed(request: &Request<Body>) -> bool {
     let query = request.uri().query().unwrap_or_default();
     request.headers().get(AUTHORIZATION).is_some_and(|value| value.to_str().is_ok())
         || query_value(query, SIGNATURE).is_some()
+        || signed::is_v2(query)
 }
 
 /// Whether a header has a value that contains `text`, in whatever case.

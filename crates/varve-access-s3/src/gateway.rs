@@ -8,9 +8,11 @@ use s3s::S3Result;
 use varve_object::{ObjectStore, Settings};
 
 use crate::access_log::AccessLog;
+use crate::body_memory::{BodyMemory, Pressure};
 use crate::bucket_view::{BucketView, BucketViews};
 use crate::error::{Result, of_store};
 use crate::figures::{Figures, GatewayFigures};
+use crate::hosts::Domains;
 use crate::md5_queue::Md5Queue;
 use crate::moving::{Noting, StagedBodies, check_here};
 use crate::owner;
@@ -24,14 +26,20 @@ pub struct Options {
     pub region: String,
     /// Name of the user made at the first start, who may do everything.
     pub owner: String,
-    /// Host name under which buckets are found as `bucket.domain`; none: only as paths.
-    pub domain: Option<String>,
+    /// Host names under which buckets are found as `bucket.domain`; none: only as paths.
+    pub domains: Vec<String>,
+    /// Whether presigned URLs of signature version 2 are accepted.
+    pub signature_v2: bool,
     /// Host name under which buckets are served as websites at `bucket.domain`; none: they are not.
     pub website_domain: Option<String>,
     /// Length of a day for lifecycle rules. Anything but 24 h is for tests.
     pub day: Duration,
-    /// Most connections at a time; more wait to be accepted.
+    /// Most connections at a time; more wait, or take the place of idle ones.
     pub connections_max: usize,
+    /// Most connections of one address; 0: no bound.
+    pub connections_per_address: usize,
+    /// Most memory for bodies that come in, before the store takes them, in bytes.
+    pub body_memory: u64,
     /// Time for a client to send the head of a request, to send more of a body or take more of an answer, and for a connection to be idle.
     pub idle: Duration,
     /// Most requests a second of one connection; 0: no limit.
@@ -62,6 +70,9 @@ pub(crate) struct Inner {
     pub(crate) users: Arc<Users>,
     pub(crate) master: Arc<MasterKey>,
     pub(crate) options: Options,
+    pub(crate) domains: Domains,
+    pub(crate) pressure: Pressure,
+    pub(crate) bodies: BodyMemory,
     pub(crate) figures: Figures,
     pub(crate) access_log: Option<AccessLog>,
     pub(crate) md5: Md5Queue,
@@ -75,10 +86,13 @@ impl Default for Options {
         Self {
             region: "us-east-1".to_owned(),
             owner: "owner".to_owned(),
-            domain: None,
+            domains: Vec::new(),
+            signature_v2: false,
             website_domain: None,
             day: Duration::from_secs(24 * 3600),
             connections_max: 4096,
+            connections_per_address: 2048,
+            body_memory: 64 << 20,
             idle: Duration::from_secs(60),
             requests_per_second: 0,
             access_log: None,
@@ -110,11 +124,16 @@ impl Gateway {
         let (figures, md5, views) =
             (Figures::default(), Md5Queue::default(), BucketViews::default());
         let (staged, noting) = (StagedBodies::default(), Noting::default());
+        let (domains, pressure) = (Domains::new(&options.domains), Pressure::default());
+        let bodies = BodyMemory::new(options.body_memory, pressure.clone());
         let inner = Inner {
             store,
             users,
             master,
             options,
+            domains,
+            pressure,
+            bodies,
             figures,
             access_log,
             md5,

@@ -1,13 +1,16 @@
 //! Bodies on their way in: counted, hashed, checked, encrypted, and passed on as they come.
 
+use std::sync::{Arc, Mutex, PoisonError};
+
 use bytes::{Bytes, BytesMut};
 use futures_util::StreamExt;
 use s3s::dto::StreamingBlob;
-use s3s::{S3Error, S3ErrorCode, S3Result, TrailingHeaders, s3_error};
+use s3s::{Body, S3Error, S3ErrorCode, S3Request, S3Result, TrailingHeaders, s3_error};
 use varve_object::{BodyReader, BodyWriter, BucketId, NewBody, ObjectStore, SMALL_BODY_MAX};
 
 use crate::cipher::{BodyKey, Sealer, sealed_len};
 use crate::error::{bad_digest, named, of_store};
+use crate::frames::Trailers;
 use crate::md5_queue::{BodyMd5, Md5Queue};
 use crate::sums::{self, Hasher, Wanted};
 
@@ -44,9 +47,58 @@ pub(crate) struct Intake {
     /// Checksum to compute, and to compare where it is known.
     pub(crate) sum: Option<Wanted>,
     /// Where a trailer with the checksum will be.
-    pub(crate) trailers: Option<TrailingHeaders>,
+    pub(crate) trailers: Option<Trailing>,
     /// Key to encrypt with.
     pub(crate) key: Option<BodyKey>,
+}
+
+/// Where trailers are told when a body has ended.
+pub(crate) enum Trailing {
+    /// By the protocol library.
+    Library(TrailingHeaders),
+    /// By `frames`.
+    Decoded(Trailers),
+}
+
+impl Trailing {
+    fn value(&self, name: &str) -> Option<String> {
+        match self {
+            Self::Library(trailers) => trailers.read(|map| {
+                map.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned)
+            })?,
+            Self::Decoded(trailers) => {
+                let trailers = trailers.lock().unwrap_or_else(PoisonError::into_inner);
+                trailers.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone())
+            }
+        }
+    }
+}
+
+/// A body out of its frames, for the operation that takes it in place of the one that the protocol library knows.
+#[derive(Clone)]
+pub(crate) struct Unframed(Arc<Mutex<Option<(Body, Trailers)>>>);
+
+impl Unframed {
+    pub(crate) fn new(body: Body, trailers: Trailers) -> Self {
+        Self(Arc::new(Mutex::new(Some((body, trailers)))))
+    }
+
+    /// The body and the trailers of a request.
+    pub(crate) fn body_of<T>(
+        request: &mut S3Request<T>,
+        body: &mut Option<StreamingBlob>,
+    ) -> Option<Trailing> {
+        let unframed = request.extensions.remove::<Self>();
+        let unframed = unframed
+            .and_then(|Self(kept)| kept.lock().unwrap_or_else(PoisonError::into_inner).take());
+        match unframed {
+            Some((unframed, trailers)) => {
+                *body = Some(StreamingBlob::from(unframed));
+                Some(Trailing::Decoded(trailers))
+            }
+            None => request.trailing_headers.take().map(Trailing::Library),
+        }
+    }
 }
 
 /// A body that has arrived.
@@ -240,20 +292,17 @@ fn other_len() -> S3Error {
 pub(crate) fn check_sum(
     wanted: Option<&Wanted>,
     found: Option<&[u8]>,
-    trailers: Option<&TrailingHeaders>,
+    trailers: Option<&Trailing>,
 ) -> S3Result<()> {
     let (Some(wanted), Some(found)) = (wanted, found) else { return Ok(()) };
     let header = sums::header(wanted.kind);
-    let trailer = trailers.and_then(|trailers| {
-        trailers
-            .read(|map| map.get(&header).and_then(|value| value.to_str().ok()).map(str::to_owned))
-    });
+    let trailer = trailers.and_then(|trailers| trailers.value(&header));
     let in_trailer = |value: String| {
         let refused =
             |_| s3_error!(InvalidRequest, "Value for {header} trailing header is invalid.");
         sums::decode(wanted.kind, &value).map_err(refused)
     };
-    let trailer = trailer.flatten().map(in_trailer).transpose()?;
+    let trailer = trailer.map(in_trailer).transpose()?;
     for declared in [wanted.value.as_deref(), trailer.as_deref()].into_iter().flatten() {
         if declared != found {
             let name = sums::name(wanted.kind);

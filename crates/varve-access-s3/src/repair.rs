@@ -9,7 +9,7 @@
 use std::sync::Arc;
 
 use hyper::header::{
-    AUTHORIZATION, CONTENT_LENGTH, HOST, HeaderName, HeaderValue, IF_MATCH, IF_MODIFIED_SINCE,
+    AUTHORIZATION, CONTENT_LENGTH, HeaderName, HeaderValue, IF_MATCH, IF_MODIFIED_SINCE,
     IF_NONE_MATCH, IF_UNMODIFIED_SINCE, RANGE,
 };
 use hyper::http::Extensions;
@@ -20,7 +20,7 @@ use s3s::service::S3Service;
 use s3s::xml::{Deserialize, Deserializer};
 use s3s::{Body, S3Request, S3Response, S3Result, s3_error};
 
-use crate::access::{Caller, SIGNATURE};
+use crate::access::Caller;
 use crate::front::XML_BYTES_MAX;
 use crate::gateway::Inner;
 use crate::query::query_value;
@@ -87,7 +87,11 @@ impl S3Route for Repair {
             }
             None => None,
         };
-        let presigned = query_value(request.uri.query().unwrap_or_default(), SIGNATURE).is_some();
+        let verified = request.extensions.get::<Verified>().cloned();
+        let caller = verified.map_or_else(
+            || Caller::new(user.clone(), request.uri.query().unwrap_or_default()),
+            |Verified(caller)| caller,
+        );
         let mut again = Request::new(Body::empty());
         let of_bucket = self.creates_bucket(&request.uri, &request.headers);
         match request.method {
@@ -110,7 +114,7 @@ impl S3Route for Repair {
         }
         *again.extensions_mut() = request.extensions;
         again.extensions_mut().extend(extensions);
-        again.extensions_mut().insert(Verified(Caller { user, presigned }));
+        again.extensions_mut().insert(Verified(caller));
         let response = self.plain.call(again).await.map_err(|_| s3_error!(InternalError))?;
         let (parts, body) = response.into_parts();
         Ok(S3Response {
@@ -126,14 +130,10 @@ impl Repair {
     /// Whether it puts a bucket, with a document. Where the host names the bucket, what follows is a key.
     fn creates_bucket(&self, uri: &Uri, headers: &HeaderMap) -> bool {
         let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
-        let domain = self.inner.options.domain.as_deref();
-        let of_host = |host: &str| {
-            domain.is_some_and(|domain| host.strip_suffix(domain).is_some_and(|b| b.ends_with('.')))
-        };
         let path = uri.path().trim_matches('/');
-        let of_bucket = match text(HOST).is_some_and(of_host) {
-            true => path.is_empty(),
-            false => !path.is_empty() && !path.contains('/'),
+        let of_bucket = match self.inner.domains.bucket_in(headers) {
+            Some(_) => path.is_empty(),
+            None => !path.is_empty() && !path.contains('/'),
         };
         let plain = uri.query().is_none_or(|query| query.is_empty() || query.starts_with("x-id="));
         let len = text(CONTENT_LENGTH).and_then(|len| len.parse().ok());
@@ -186,8 +186,11 @@ fn repaired(headers: &HeaderMap) -> Option<HeaderMap> {
     let text =
         |name: &HeaderName| headers.get(name).map(|value| value.to_str().unwrap_or_default());
     let mut new = headers.clone();
-    if text(&RANGE).is_some_and(|text| Range::parse(text).is_err()) {
-        new.remove(RANGE);
+    if let Some(range) = text(&RANGE).filter(|text| Range::parse(text).is_err()) {
+        match clamped(range) {
+            Some(clamped) => new.insert(RANGE, clamped),
+            None => new.remove(RANGE),
+        };
     }
     for name in TIMES {
         let time = text(&name).map(|text| Timestamp::parse(TimestampFormat::HttpDate, text));
@@ -202,6 +205,23 @@ fn repaired(headers: &HeaderMap) -> Option<HeaderMap> {
         }
     }
     (new != *headers).then_some(new)
+}
+
+/// A range whose numbers are greater than any object, with the greatest that the protocol library reads.
+fn clamped(range: &str) -> Option<HeaderValue> {
+    let (first, last) = range.strip_prefix("bytes=")?.split_once('-')?;
+    let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    if !is_number(first) || !is_number(last) || (first.is_empty() && last.is_empty()) {
+        return None;
+    }
+    let clamp = |text: &str| match text {
+        "" => String::new(),
+        _ => text.parse().unwrap_or(i64::MAX).to_string(),
+    };
+    let (first, last) = (clamp(first), clamp(last));
+    let range = format!("bytes={first}-{last}");
+    Range::parse(&range).ok()?;
+    HeaderValue::from_str(&range).ok()
 }
 
 /// A tag with quotes around it, and none within.
@@ -221,7 +241,8 @@ fn unsigned(uri: &Uri) -> S3Result<Uri> {
         .split('&')
         .filter(|pair| {
             let name = pair.split('=').next().unwrap_or_default();
-            !crate::signed::PARAMETERS.iter().any(|known| known.eq_ignore_ascii_case(name))
+            let parameters = crate::signed::PARAMETERS.iter().chain(&crate::signed::PARAMETERS_V2);
+            !{ parameters }.any(|known| known.eq_ignore_ascii_case(name))
         })
         .collect();
     let mut parts = uri.clone().into_parts();
@@ -288,6 +309,18 @@ mod tests {
             let headers = with(name, value).unwrap();
             assert!(!headers.contains_key(name), "{name}: {value}");
             assert_eq!(headers["x-other"], "1");
+        }
+    }
+
+    #[test]
+    fn ranges_beyond_all_objects_stay_ranges() {
+        let most = i64::MAX;
+        for (value, wanted) in [
+            ("bytes=99999999999999999999999-", format!("bytes={most}-")),
+            ("bytes=0-18446744073709551616", format!("bytes=0-{most}")),
+            ("bytes=-18446744073709551616", format!("bytes=-{most}")),
+        ] {
+            assert_eq!(with("range", value).unwrap()["range"], *wanted, "{value}");
         }
     }
 

@@ -14,9 +14,9 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use s3s::Body;
-use tokio::io::{AsyncRead, AsyncWrite, DuplexStream};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, mpsc, watch};
+use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, Sleep};
 use tokio_io_timeout::TimeoutStream;
 use tokio_rustls::TlsAcceptor;
@@ -25,6 +25,8 @@ use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
 use crate::access::Peer;
+use crate::body_memory::Pressure;
+use crate::connections::{Activity, Busy, Connections};
 use crate::error::{Error, Result};
 use crate::front::{Front, Rate};
 use crate::gateway::{Gateway, Inner};
@@ -33,6 +35,18 @@ use crate::gateway::{Gateway, Inner};
 const HEAD_BYTES_MAX: usize = 64 << 10;
 /// Most headers of a request.
 const HEADERS_MAX: usize = 256;
+/// Longest pause of a client within a body while others wait for memory or a connection.
+const STALLED: Duration = Duration::from_secs(5);
+/// How often pauses are looked at.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// Longest that an answer to a client that is not served may take.
+const SAY_MAX: Duration = Duration::from_millis(100);
+/// To a client whose address has too many connections.
+const TOO_MANY: &str = "HTTP/1.1 503 Slow Down\r\nContent-Type: application/xml\r\nContent-Length: 95\r\nRetry-After: 1\r\nConnection: close\r\n\r\n\
+<Error><Code>SlowDown</Code><Message>Too many connections from your address.</Message></Error>\n";
+/// To a client that speaks HTTP where HTTPS is served.
+const NOT_TLS: &str = "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nContent-Length: 58\r\nConnection: close\r\n\r\n\
+This port serves HTTPS, and the request was sent by HTTP.\n";
 /// Pause after an accept has failed, as it does when file descriptors run out.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
@@ -138,26 +152,38 @@ impl Gateway {
         tls: Option<Tls>,
         mut stop: watch::Receiver<bool>,
     ) {
-        let places = Arc::new(Semaphore::new(self.inner.options.connections_max));
+        let options = &self.inner.options;
+        let pressure = &self.inner.pressure;
+        let (most, per_address) = (options.connections_max, options.connections_per_address);
+        let places = Connections::new(most, per_address, pressure.clone());
         let front = Front::new(Arc::clone(&self.inner));
         let mut connections = tokio::task::JoinSet::new();
         loop {
-            let place = tokio::select! {
-                place = Arc::clone(&places).acquire_owned() => place,
-                () = stopped(&mut stop) => break,
-            };
             let accepted = tokio::select! {
                 accepted = clients.next() => accepted,
                 () = stopped(&mut stop) => break,
             };
             while connections.try_join_next().is_some() {}
-            let (Ok(place), Ok((stream, address))) = (place, accepted) else {
+            let Ok((mut stream, address)) = accepted else {
                 tokio::time::sleep(ACCEPT_PAUSE).await;
+                continue;
+            };
+            let place = tokio::select! {
+                place = places.place(address) => place,
+                () = stopped(&mut stop) => break,
+            };
+            let Ok(place) = place else {
+                tracing::debug!(?address, "too many connections of an address");
+                if tls.is_none() {
+                    say(&mut stream, TOO_MANY).await;
+                }
                 continue;
             };
             let connection = Connection {
                 front: front.clone(),
                 idle: self.inner.options.idle,
+                activity: Arc::clone(place.activity()),
+                pressure: pressure.clone(),
                 rate: Arc::new(Rate::new(self.inner.options.requests_per_second)),
                 stop: stop.clone(),
             };
@@ -192,9 +218,95 @@ impl Drop for Open {
     }
 }
 
+/// An answer to a client that is not served, if it can be told at once.
+async fn say(stream: &mut (impl AsyncWrite + Unpin), text: &str) {
+    let said = async {
+        stream.write_all(text.as_bytes()).await?;
+        stream.shutdown().await
+    };
+    let _ = tokio::time::timeout(SAY_MAX, said).await;
+}
+
+/// A stream whose first byte has been looked at.
+struct FirstByte {
+    byte: Option<u8>,
+    stream: Box<dyn Stream>,
+}
+
+impl FirstByte {
+    async fn read_first(&mut self) -> std::io::Result<u8> {
+        let byte = self.stream.read_u8().await?;
+        self.byte = Some(byte);
+        Ok(byte)
+    }
+}
+
+impl AsyncRead for FirstByte {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<std::io::Result<()>> {
+        if buffer.remaining() > 0
+            && let Some(byte) = self.byte.take()
+        {
+            buffer.put_slice(&[byte]);
+            return Poll::Ready(Ok(()));
+        }
+        Pin::new(&mut self.stream).poll_read(cx, buffer)
+    }
+}
+
+impl AsyncWrite for FirstByte {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        data: &[u8],
+    ) -> Poll<std::io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(cx, data)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
+
+/// The body of an answer, whose connection is busy until it has ended.
+struct Held<B> {
+    body: B,
+    #[expect(dead_code, reason = "held for its drop")]
+    busy: Busy,
+}
+
+impl<B: HttpBody + Unpin> HttpBody for Held<B> {
+    type Data = B::Data;
+    type Error = B::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<std::result::Result<Frame<B::Data>, B::Error>>> {
+        Pin::new(&mut self.body).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
 struct Connection {
     front: Front,
     idle: Duration,
+    activity: Arc<Activity>,
+    pressure: Pressure,
     rate: Arc<Rate>,
     stop: watch::Receiver<bool>,
 }
@@ -202,13 +314,25 @@ struct Connection {
 impl Connection {
     async fn serve(self, stream: Box<dyn Stream>, address: Option<IpAddr>, tls: Option<Tls>) {
         let peer = Peer { address, tls: tls.is_some() };
-        match tls {
-            None => self.talk(stream, peer).await,
-            Some(tls) => match tokio::time::timeout(self.idle, tls.acceptor.accept(stream)).await {
-                Ok(Ok(stream)) => self.talk(stream, peer).await,
-                Ok(Err(error)) => tracing::debug!(%error, "TLS handshake failed"),
-                Err(_) => tracing::debug!("TLS handshake took too long"),
-            },
+        let Some(tls) = tls else { return self.talk(stream, peer).await };
+        let activity = Arc::clone(&self.activity);
+        let handshake = async {
+            let mut stream = FirstByte { byte: None, stream };
+            // Records of a handshake begin with this; a request of plain HTTP begins with a letter.
+            if stream.read_first().await?.is_ascii_alphabetic() {
+                say(&mut stream, NOT_TLS).await;
+                return Err(std::io::Error::other("plain HTTP where HTTPS is served"));
+            }
+            tls.acceptor.accept(stream).await
+        };
+        let shaken = tokio::select! {
+            shaken = tokio::time::timeout(self.idle, handshake) => shaken,
+            () = activity.evicted() => return,
+        };
+        match shaken {
+            Ok(Ok(stream)) => self.talk(stream, peer).await,
+            Ok(Err(error)) => tracing::debug!(%error, "TLS handshake failed"),
+            Err(_) => tracing::debug!("TLS handshake took too long"),
         }
     }
 
@@ -216,20 +340,23 @@ impl Connection {
     where
         S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send + 'static,
     {
-        let Self { front, idle, rate, mut stop } = self;
+        let Self { front, idle, activity, pressure, rate, mut stop } = self;
         // A client that takes nothing of its answer for so long holds memory and a connection for nothing.
         let mut stream = TimeoutStream::new(stream);
         stream.set_write_timeout(Some(idle));
         let stream = Box::pin(stream);
         let service = service_fn(|mut request: hyper::Request<Incoming>| {
             request.extensions_mut().insert(peer);
+            let busy = activity.busy();
             let received = Arc::new(AtomicU64::new(0));
             let counted = Arc::clone(&received);
+            let patience = (idle, pressure.clone());
             let request =
-                request.map(|body| Body::http_body_unsync(Patient::new(body, idle, counted)));
+                request.map(|body| Body::http_body_unsync(Patient::new(body, patience, counted)));
             // A task of its own: what was begun is not left half done when the client goes.
             let (front, rate) = (front.clone(), Arc::clone(&rate));
-            tokio::spawn(async move { front.answer(request, &rate, received).await })
+            let answer = tokio::spawn(async move { front.answer(request, &rate, received).await });
+            async move { answer.await.map(|answer| answer.map(|body| Held { body, busy })) }
         });
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
@@ -241,6 +368,8 @@ impl Connection {
         tokio::pin!(connection);
         let ended = tokio::select! {
             ended = connection.as_mut() => ended,
+            // N2: nothing is under way.
+            () = activity.evicted() => return,
             () = stopped(&mut stop) => {
                 connection.as_mut().graceful_shutdown();
                 connection.await
@@ -257,7 +386,11 @@ struct Patient {
     body: Incoming,
     received: Arc<AtomicU64>,
     limit: Duration,
-    deadline: Pin<Box<Sleep>>,
+    pressure: Pressure,
+    /// When it sent the last bytes.
+    since: Instant,
+    /// When to look whether that is too long ago.
+    look: Pin<Box<Sleep>>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -265,8 +398,19 @@ struct Patient {
 struct Paused;
 
 impl Patient {
-    fn new(body: Incoming, limit: Duration, received: Arc<AtomicU64>) -> Self {
-        Self { body, received, limit, deadline: Box::pin(tokio::time::sleep(limit)) }
+    fn new(
+        body: Incoming,
+        (limit, pressure): (Duration, Pressure),
+        received: Arc<AtomicU64>,
+    ) -> Self {
+        let look = Box::pin(tokio::time::sleep(limit.min(LOOK_EVERY)));
+        Self { body, received, limit, pressure, since: Instant::now(), look }
+    }
+
+    /// Whether the sender has paused too long: less is too long while others wait for what it holds.
+    fn is_over(&self) -> bool {
+        let paused = self.since.elapsed();
+        paused >= self.limit || (paused >= STALLED && self.pressure.is_felt())
     }
 }
 
@@ -279,18 +423,22 @@ impl HttpBody for Patient {
         cx: &mut Context<'_>,
     ) -> Poll<Option<std::result::Result<Frame<Bytes>, Self::Error>>> {
         if let Poll::Ready(frame) = Pin::new(&mut self.body).poll_frame(cx) {
-            let next = Instant::now() + self.limit;
-            self.deadline.as_mut().reset(next);
+            self.since = Instant::now();
             if let Some(Ok(frame)) = &frame {
                 let more = frame.data_ref().map_or(0, |data| data.len() as u64);
                 self.received.fetch_add(more, Ordering::Relaxed);
             }
             return Poll::Ready(frame.map(|frame| frame.map_err(Into::into)));
         }
-        match self.deadline.as_mut().poll(cx) {
-            Poll::Ready(()) => Poll::Ready(Some(Err(Box::new(Paused)))),
-            Poll::Pending => Poll::Pending,
+        while self.look.as_mut().poll(cx).is_ready() {
+            if self.is_over() {
+                return Poll::Ready(Some(Err(Box::new(Paused))));
+            }
+            let left = self.limit.saturating_sub(self.since.elapsed());
+            let next = Instant::now() + left.min(LOOK_EVERY);
+            self.look.as_mut().reset(next);
         }
+        Poll::Pending
     }
 
     fn is_end_stream(&self) -> bool {

@@ -7,7 +7,8 @@ use s3s::{S3, S3Request, S3Response, S3Result};
 
 use crate::gateway::Inner;
 use crate::ops::{
-    attributes, bucket, config, copy, delete, get, list, multipart, object_config, put, website,
+    attributes, bucket, config, copy, delete, get, list, multipart, object_config, put, unset,
+    website,
 };
 
 /// The library's view of the gateway. What is not listed answers `NotImplemented`.
@@ -96,4 +97,17 @@ operations! {
     get_object_lock_configuration(GetObjectLockConfigurationInput) -> GetObjectLockConfigurationOutput = config::get_lock;
     put_object_lock_configuration(PutObjectLockConfigurationInput) -> PutObjectLockConfigurationOutput = config::put_lock;
     get_bucket_request_payment(GetBucketRequestPaymentInput) -> GetBucketRequestPaymentOutput = config::request_payment;
+
+    get_bucket_notification_configuration(GetBucketNotificationConfigurationInput) -> GetBucketNotificationConfigurationOutput = unset::notification;
+    get_bucket_logging(GetBucketLoggingInput) -> GetBucketLoggingOutput = unset::logging;
+    get_bucket_accelerate_configuration(GetBucketAccelerateConfigurationInput) -> GetBucketAccelerateConfigurationOutput = unset::accelerate;
+    get_bucket_replication(GetBucketReplicationInput) -> GetBucketReplicationOutput = unset::replication;
+    get_bucket_analytics_configuration(GetBucketAnalyticsConfigurationInput) -> GetBucketAnalyticsConfigurationOutput = unset::analytics;
+    get_bucket_inventory_configuration(GetBucketInventoryConfigurationInput) -> GetBucketInventoryConfigurationOutput = unset::inventory;
+    get_bucket_metrics_configuration(GetBucketMetricsConfigurationInput) -> GetBucketMetricsConfigurationOutput = unset::metrics;
+    get_bucket_intelligent_tiering_configuration(GetBucketIntelligentTieringConfigurationInput) -> GetBucketIntelligentTieringConfigurationOutput = unset::tiering;
+    list_bucket_analytics_configurations(ListBucketAnalyticsConfigurationsInput) -> ListBucketAnalyticsConfigurationsOutput = unset::all_analytics;
+    list_bucket_inventory_configurations(ListBucketInventoryConfigurationsInput) -> ListBucketInventoryConfigurationsOutput = unset::all_inventories;
+    list_bucket_metrics_configurations(ListBucketMetricsConfigurationsInput) -> ListBucketMetricsConfigurationsOutput = unset::all_metrics;
+    list_bucket_intelligent_tiering_configurations(ListBucketIntelligentTieringConfigurationsInput) -> ListBucketIntelligentTieringConfigurationsOutput = unset::all_tiering;
 }

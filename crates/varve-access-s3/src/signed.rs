@@ -1,7 +1,7 @@
 //! What can be said of a signature before it is computed: how it is written, and what it covers. Called for each request (`front`);
 //! the signature itself is the protocol library's.
 //!
-//! V1: a signature covers every `x-amz-` header. The library takes those that it does not cover as they are: whoever holds a signed
+//! V1: a signature covers the host and every `x-amz-` header. The library takes those that it does not cover as they are: whoever holds a signed
 //! URL to put an object could make it a copy of another one, or readable by everybody.
 
 use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue};
@@ -9,7 +9,7 @@ use hyper::{HeaderMap, Request, StatusCode};
 use s3s::{S3Error, S3ErrorCode, S3Result};
 
 use crate::error::{invalid_argument, with_elements};
-use crate::query::query_value;
+use crate::query::{decode, query_value};
 
 /// Tells which region it should have been.
 pub(crate) const REGION_HEADER: HeaderName = HeaderName::from_static("x-amz-bucket-region");
@@ -37,6 +37,47 @@ pub(crate) const PARAMETERS: [&str; 6] = [
     "X-Amz-SignedHeaders",
     "X-Amz-Signature",
 ];
+
+/// What a URL of signature version 2 has.
+pub(crate) const PARAMETERS_V2: [&str; 3] = ["AWSAccessKeyId", "Signature", "Expires"];
+/// What such a signature covers of the query, as far as it is served; `x-amz-…` counts as headers, which it covers.
+const COVERED_V2: [&str; 15] = [
+    "acl",
+    "content-md5",
+    "content-type",
+    "partNumber",
+    "response-cache-control",
+    "response-content-disposition",
+    "response-content-encoding",
+    "response-content-language",
+    "response-content-type",
+    "response-expires",
+    "tagging",
+    "uploadId",
+    "uploads",
+    "versionId",
+    "x-id",
+];
+
+/// Whether a query has a signature of the second version.
+pub(crate) fn is_v2(query: &str) -> bool {
+    query_value(query, "Signature").is_some() && query_value(query, "AWSAccessKeyId").is_some()
+}
+
+/// Refuses what a signature of the second version does not cover: whoever holds the URL could add it.
+pub(crate) fn check_v2(query: &str) -> S3Result<()> {
+    let names = query.split('&').map(|pair| pair.split('=').next().unwrap_or_default());
+    for name in names.filter(|name| !name.is_empty()) {
+        let name = decode(name).unwrap_or_default();
+        let is_header = name.get(..6).is_some_and(|begin| begin.eq_ignore_ascii_case("x-amz-"));
+        let known = COVERED_V2.iter().chain(&PARAMETERS_V2);
+        if !is_header && !{ known }.any(|known| *known == name) {
+            let text = format!("Signature version 2 does not cover the query parameter {name:?}");
+            return Err(S3Error::with_message(S3ErrorCode::AccessDenied, text));
+        }
+    }
+    Ok(())
+}
 
 /// Refuses a signature of the fourth version that is not well written, or does not cover what it must. No signature is none of its
 /// business. Any well written region will do; instead of another one `region` is proposed.
@@ -208,6 +249,9 @@ fn check_covered(headers: &HeaderMap, signed: &str) -> S3Result<()> {
             name.starts_with("x-amz-") && !ALWAYS_COVERED.contains(name) && !covered(name)
         })
         .collect();
+    if !covered("host") {
+        bare.push("host");
+    }
     if bare.is_empty() {
         return Ok(());
     }
@@ -292,7 +336,9 @@ mod tests {
 
     #[test]
     fn there_is_one_signature_and_one_of_each_header() {
-        let covers = GOOD.replace("host;x-amz-acl", "x-amz-copy-source");
+        let covers = GOOD.replace("x-amz-acl", "x-amz-copy-source");
+        let headless = GOOD.replace("host;", "");
+        assert!(text(with("", &[("authorization", &headless)])).contains("not signed"));
         let headers = [("authorization", covers.as_str()), ("x-amz-copy-source", "b/secret")];
         assert!(with("", &headers).is_ok());
         for url in ["?X-Amz-Signature=00", "?x=1&X%2dAmz-Algorithm=AWS4-HMAC-SHA256"] {

@@ -19,12 +19,13 @@ use s3s::dto::{Redirect, RoutingRule, WebsiteConfiguration};
 use s3s::service::S3Service;
 use s3s::{Body, S3Error, s3_error};
 
-use crate::access::Peer;
+use crate::access::{Caller, Peer};
 use crate::account::Noted;
 use crate::gateway::Inner;
 use crate::given::REDIRECT;
 use crate::ops::website::no_website;
 use crate::query::{decode, encode, escape_xml};
+use crate::repair::Verified;
 use crate::wording::reword;
 
 /// What a visitor's request may say of a page.
@@ -125,6 +126,8 @@ impl Visit<'_> {
         let extensions = self.request.extensions();
         extensions.get::<Peer>().map(|peer| asked.extensions_mut().insert(*peer));
         extensions.get::<Noted>().cloned().map(|noted| asked.extensions_mut().insert(noted));
+        let visitor = Caller { visitor: true, ..Caller::default() };
+        asked.extensions_mut().insert(Verified(visitor));
         self.service.call(asked).await.unwrap_or_else(|_| plain_error(&s3_error!(InternalError)))
     }
 

@@ -136,6 +136,27 @@ pub(crate) struct S3Settings {
     pub(crate) key_in_pool: bool,
     /// Buckets are websites under this name.
     pub(crate) website_domain: Option<String>,
+    /// Buckets are found under these names.
+    pub(crate) domains: Vec<String>,
+    /// Whether presigned URLs of signature version 2 are accepted.
+    pub(crate) signature_v2: bool,
+    /// Connections of one address at most; 0: no bound.
+    pub(crate) connections_per_address: u16,
+}
+
+impl Default for S3Settings {
+    fn default() -> Self {
+        Self {
+            listen: S3Listen::Default,
+            certificate: None,
+            key: None,
+            key_in_pool: true,
+            website_domain: None,
+            domains: Vec::new(),
+            signature_v2: false,
+            connections_per_address: 2048,
+        }
+    }
 }
 
 /// Where S3 is served.
@@ -222,18 +243,6 @@ impl Default for Settings {
     }
 }
 
-impl Default for S3Settings {
-    fn default() -> Self {
-        Self {
-            listen: S3Listen::default(),
-            certificate: None,
-            key: None,
-            key_in_pool: true,
-            website_domain: None,
-        }
-    }
-}
-
 impl S3Settings {
     fn check(&self) -> Result<()> {
         if let S3Listen::At(address @ ListenAddress::Unix(_)) = &self.listen {
@@ -279,6 +288,11 @@ impl Settings {
     /// Most bytes of objects' bodies under way; of the part of the budget that belongs to no cache.
     pub(crate) fn object_bodies_bytes(&self) -> usize {
         usize::try_from(self.memory.0 / 16).unwrap_or(usize::MAX)
+    }
+
+    /// Most memory for what comes in of objects' bodies before it is among those.
+    pub(crate) fn object_intake_bytes(&self) -> u64 {
+        self.memory.0 / 8
     }
 
     /// The NBD listeners: those that were set, or a socket in the data directory. NBD has no passwords, so TCP, which every user of the

@@ -36,6 +36,8 @@ pub(crate) enum Form {
     Path,
     /// A name of a host.
     Host,
+    /// A list of names of hosts.
+    Hosts,
     /// One listener.
     Address,
     /// One TCP listener.
@@ -56,6 +58,7 @@ pub(crate) enum Value {
     Number(u64),
     Text(String),
     Addresses(Vec<ListenAddress>),
+    Hosts(Vec<String>),
     Switch(bool),
 }
 
@@ -83,6 +86,13 @@ impl Value {
         match self {
             Self::Text(text) => text,
             other => panic!("{other:?} passed the check of a text"),
+        }
+    }
+
+    fn hosts(self) -> Vec<String> {
+        match self {
+            Self::Hosts(hosts) => hosts,
+            other => panic!("{other:?} passed the check of names of hosts"),
         }
     }
 
@@ -339,6 +349,33 @@ pub(crate) const SETTINGS: &[Setting] = &[
         apply: |settings, value| settings.s3.website_domain = Some(value.text()),
     },
     Setting {
+        key: "s3.domain",
+        flag: None,
+        form: Form::Hosts,
+        default: "none: buckets are found by paths only",
+        reason: "Serves each bucket at the host BUCKET.DOMAIN too, as most SDKs ask for it unless they are told to use paths. The name server must \
+                 lead all names under the domain here, and a certificate must cover them (`*.DOMAIN`).",
+        apply: |settings, value| settings.s3.domains = value.hosts(),
+    },
+    Setting {
+        key: "s3.signature_v2",
+        flag: None,
+        form: Form::Switch,
+        default: "false",
+        reason: "Accepts presigned URLs of signature version 2, which boto3 creates unless it is told to use version 4. Such a signature covers less of a \
+                 request and rests on SHA-1; what it does not cover is refused.",
+        apply: |settings, value| settings.s3.signature_v2 = value.switch(),
+    },
+    Setting {
+        key: "s3.connections_per_address",
+        flag: None,
+        form: Form::Count { min: 0, max: 4096, unit: "connections" },
+        default: "2048; 0 is no bound of its own",
+        reason: "S3 connections of one client address at most, of 4096 in all, so that one client leaves room for others. Idle connections are closed when \
+                 others need their places; a further connection while all are busy is answered 503 `SlowDown`. Raise it where a proxy stands before S3.",
+        apply: |settings, value| settings.s3.connections_per_address = value.count16(),
+    },
+    Setting {
         key: "admin.listen",
         flag: Some("--admin"),
         form: Form::Address,
@@ -483,6 +520,10 @@ impl Form {
             (Self::Path, Raw::Text(text)) => Ok(Value::Text((*text).to_owned())),
             (Self::Host, Raw::Text(text)) if is_host(text) => Ok(Value::Text((*text).to_owned())),
             (Self::Host, Raw::Text(text)) => Err(format!("`{text}` is no host name")),
+            (Self::Hosts, Raw::List(texts)) => match texts.iter().find(|text| !is_host(text)) {
+                Some(text) => Err(format!("`{text}` is not a host name")),
+                None => Ok(Value::Hosts(texts.iter().map(|text| (*text).to_owned()).collect())),
+            },
             (Self::AddressOrNone, Raw::Text("none")) => Ok(Value::Addresses(Vec::new())),
             (Self::Address | Self::AddressOrNone, Raw::Text(text)) => {
                 Ok(Value::Addresses(vec![text.parse()?]))
@@ -515,6 +556,7 @@ impl Form {
             Self::Count { min, max, unit } => format!("{min} to {max} {unit}"),
             Self::Path => "a path in text".to_owned(),
             Self::Host => "a host name in text".to_owned(),
+            Self::Hosts => "a list of host names in text".to_owned(),
             Self::Address => "\"unix:PATH\" or \"IP:PORT\"".to_owned(),
             Self::TcpAddress => "\"IP:PORT\"".to_owned(),
             Self::AddressOrNone => "\"IP:PORT\" or \"none\"".to_owned(),
@@ -565,6 +607,7 @@ mod tests {
             Form::Count { max, .. } => Value::Number(max),
             Form::Path => Value::Text("p".to_owned()),
             Form::Host => Value::Text("h.example".to_owned()),
+            Form::Hosts => Value::Hosts(vec!["h.example".to_owned()]),
             Form::Address | Form::AddressOrNone | Form::Addresses => {
                 Value::Addresses(vec!["unix:s".parse().unwrap()])
             }

@@ -201,6 +201,10 @@ impl Serving {
                 owner_key: Some(settings.data.join(OWNER_KEY_FILE)),
                 access_log: Some(settings.data.join(ACCESS_LOG_DIR)),
                 website_domain: settings.s3.website_domain.clone(),
+                domains: settings.s3.domains.clone(),
+                signature_v2: settings.s3.signature_v2,
+                connections_per_address: usize::from(settings.s3.connections_per_address),
+                body_memory: settings.object_intake_bytes(),
                 ..Options::default()
             };
             let objects = EngineOptions {

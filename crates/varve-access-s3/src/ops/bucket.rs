@@ -100,6 +100,11 @@ fn elsewhere(inner: &Inner, input: &CreateBucketInput) -> S3Result<bool> {
         .create_bucket_configuration
         .as_ref()
         .and_then(|configuration| configuration.location_constraint.as_ref());
+    // A directory bucket would be another kind of bucket than there is here.
+    let configuration = input.create_bucket_configuration.as_ref();
+    if configuration.is_some_and(|asked| asked.bucket.is_some() || asked.location.is_some()) {
+        return Err(s3_error!(NotImplemented, "There are no directory buckets"));
+    }
     match asked.map(BucketLocationConstraint::as_str) {
         None | Some("" | "us-east-1" | "default") => Ok(false),
         Some(asked) if asked == inner.options.region || is_region(asked) => Ok(true),

@@ -9,7 +9,7 @@ use super::{Answer, Origin, answer};
 use crate::acl::{self, AclHeaders};
 use crate::bucket_view::{PublicAccess, to_xml};
 use crate::cors::is_of_name;
-use crate::error::named;
+use crate::error::{invalid_argument, named};
 use crate::gateway::Inner;
 use crate::given::asked_acl;
 use crate::lifecycle;
@@ -22,6 +22,8 @@ pub(crate) const DOCUMENT_BYTES_MAX: usize = 64 << 10;
 const BUCKET_TAGS_MAX: usize = 50;
 /// Most rules of a CORS configuration.
 const CORS_RULES_MAX: usize = 100;
+/// Least sizes of objects that lifecycle rules move, by name; the first is the default.
+const SIZES_MIN: [&str; 2] = ["all_storage_classes_128K", "varies_by_storage_class"];
 /// Longest default retention, in days.
 const RETENTION_DAYS_MAX: i32 = 36_500;
 
@@ -119,9 +121,10 @@ pub(crate) async fn get_encryption(
     let found: Option<ServerSideEncryptionConfiguration> =
         get(inner, &request.input.bucket, Document::Encryption).await?;
     let found = found.ok_or_else(|| {
-        s3_error!(
-            ServerSideEncryptionConfigurationNotFoundError,
-            "The server side encryption configuration was not found"
+        named(
+            "ServerSideEncryptionConfigurationNotFoundError",
+            hyper::StatusCode::NOT_FOUND,
+            "The server side encryption configuration was not found",
         )
     })?;
     answer(GetBucketEncryptionOutput { server_side_encryption_configuration: Some(found) })
@@ -168,9 +171,18 @@ pub(crate) async fn get_lifecycle(
     let found = found.ok_or_else(|| {
         s3_error!(NoSuchLifecycleConfiguration, "The lifecycle configuration does not exist")
     })?;
+    let view = inner.view(&request.input.bucket).await?;
+    let stored = view.settings.documents.get(&Document::Lifecycle);
+    let stored = stored.map(|text| String::from_utf8_lossy(text));
+    let least = SIZES_MIN
+        .iter()
+        .rev()
+        .find(|size| stored.as_ref().is_some_and(|text| text.ends_with(&format!("<!--{size}-->"))));
     answer(GetBucketLifecycleConfigurationOutput {
         rules: Some(found.rules),
-        ..GetBucketLifecycleConfigurationOutput::default()
+        transition_default_minimum_object_size: Some(
+            TransitionDefaultMinimumObjectSize::from_static(least.unwrap_or(&SIZES_MIN[0])),
+        ),
     })
 }
 
@@ -181,8 +193,21 @@ pub(crate) async fn put_lifecycle(
     let mut configuration =
         request.input.lifecycle_configuration.ok_or_else(|| s3_error!(MalformedXML))?;
     lifecycle::check(&mut configuration)?;
-    put(inner, &request.input.bucket, Document::Lifecycle, to_xml(&configuration)?).await?;
-    answer(PutBucketLifecycleConfigurationOutput::default())
+    let asked = request.input.transition_default_minimum_object_size;
+    let asked = asked.as_ref().map_or(SIZES_MIN[0], |size| size.as_str());
+    let least = SIZES_MIN.iter().find(|known| **known == asked).ok_or_else(|| {
+        let text = "This size is not known";
+        invalid_argument(text, "x-amz-transition-default-minimum-object-size", asked)
+    })?;
+    // Nothing is ever moved to another storage class, so it is kept for the client alone: behind the document, where none of its readers looks.
+    let mut document = to_xml(&configuration)?.to_vec();
+    document.extend_from_slice(format!("<!--{least}-->").as_bytes());
+    put(inner, &request.input.bucket, Document::Lifecycle, Bytes::from(document)).await?;
+    answer(PutBucketLifecycleConfigurationOutput {
+        transition_default_minimum_object_size: Some(
+            TransitionDefaultMinimumObjectSize::from_static(least),
+        ),
+    })
 }
 
 pub(crate) async fn delete_lifecycle(

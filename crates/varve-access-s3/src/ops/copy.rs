@@ -2,18 +2,21 @@
 
 use std::ops::Range;
 
+use hyper::header::{HeaderName, IF_MATCH, IF_NONE_MATCH};
 use s3s::dto::{
-    CopyObjectInput, CopyObjectOutput, CopyObjectResult, CopyPartResult, CopySource,
+    CopyObjectInput, CopyObjectOutput, CopyObjectResult, CopyPartResult, CopySource, ETagCondition,
     MetadataDirective, TaggingDirective, UploadPartCopyInput, UploadPartCopyOutput,
 };
 use s3s::{S3Request, S3Result, s3_error};
-use varve_object::rules::Conditions;
 use varve_object::{
     Attributes, Checksum, ChecksumKind, Found, NewBody, SMALL_BODY_MAX, Select, Version,
 };
 
-use super::put::{NewObject, check_key, check_quota, place, store};
-use super::{Answer, Origin, ReadConditions, answer, etag, found, hex, new_version_id, version_id};
+use super::put::{NewObject, check_early, check_key, check_quota, place, store};
+use super::{
+    Answer, Origin, ReadConditions, answer, conditions, etag, found, hex, new_version_id,
+    version_id,
+};
 use crate::access::{Target, check_expected_owner, selected};
 use crate::cipher::{BodyKey, collect};
 use crate::clock::timestamp;
@@ -122,6 +125,11 @@ pub(crate) async fn copy_object(
             "The specified copy source is larger than the maximum allowable size for a copy source"
         ));
     }
+    let conditions = conditions(
+        if_match(&origin, IF_MATCH)?.as_ref(),
+        if_match(&origin, IF_NONE_MATCH)?.as_ref(),
+    );
+    check_early(inner, &view, &input.key, &conditions).await?;
     let given = given!(input);
     let changed = replace
         || given.storage_class.is_some()
@@ -145,13 +153,7 @@ pub(crate) async fn copy_object(
     let body =
         body(place(inner, &view, &input.key), &source, key.as_ref(), sum, &mut attributes).await?;
     let size = source.found.version.size;
-    let new = NewObject {
-        key: &input.key,
-        size,
-        body,
-        attributes: &attributes,
-        conditions: Conditions::default(),
-    };
+    let new = NewObject { key: &input.key, size, body, attributes: &attributes, conditions };
     let version = store(inner, &view, new).await?;
     let mut output = CopyObjectOutput {
         copy_object_result: Some(result(&attributes, &version)),
@@ -161,6 +163,16 @@ pub(crate) async fn copy_object(
     };
     show_sse!(attributes.encryption.as_ref(), output);
     answer(output)
+}
+
+/// A condition on what the copy replaces, which the protocol library does not read.
+fn if_match(origin: &Origin, name: HeaderName) -> S3Result<Option<ETagCondition>> {
+    let value = origin.headers().get(&name);
+    let parsed = value.map(|value| ETagCondition::parse_http_header(value.as_bytes()));
+    parsed.transpose().map_err(|_| {
+        let text = "The condition is no entity tag";
+        invalid_argument(text, name.as_str(), origin.header(name.as_str()).unwrap_or_default())
+    })
 }
 
 /// Headers and metadata of the source. A redirect belongs to the object that it was given to.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use futures_util::StreamExt;
 use http_body_util::StreamBody;
 use hyper::body::Frame;
+use hyper::header::CONTENT_RANGE;
 use s3s::dto::{
     self, GetObjectInput, GetObjectOutput, HeadObjectInput, HeadObjectOutput,
     ObjectLockLegalHoldStatus, ObjectLockMode, Range, StorageClass, StreamingBlob, Timestamp,
@@ -21,6 +22,7 @@ use crate::access::selected;
 use crate::bucket_view::BucketView;
 use crate::cipher::{self, BodyKey};
 use crate::clock::timestamp;
+use crate::error::with_elements;
 use crate::gateway::Inner;
 use crate::given::{customer, http_date, open_key, show_sse};
 use crate::lifecycle::expiration;
@@ -194,9 +196,7 @@ fn span(
     match range {
         None => Ok(Spanned { bytes: 0..size, partial: false }),
         Some(range) => {
-            let bytes = range
-                .check(size)
-                .map_err(|_| s3_error!(InvalidRange, "The requested range is not satisfiable"))?;
+            let bytes = range.check(size).map_err(|_| unsatisfiable(range, size))?;
             // Of nothing there is no part.
             Ok(Spanned { partial: size > 0, bytes })
         }
@@ -353,6 +353,20 @@ fn described(
     };
     show_sse!(attributes.encryption.as_ref(), output);
     output
+}
+
+/// A range behind the end of an object.
+fn unsatisfiable(range: &Range, size: u64) -> S3Error {
+    let error = s3_error!(InvalidRange, "The requested range is not satisfiable");
+    let (asked, size) = (range.to_header_string(), size.to_string());
+    let mut error =
+        with_elements(error, &[("RangeRequested", &asked), ("ActualObjectSize", &size)]);
+    if let Ok(value) = format!("bytes */{size}").parse() {
+        let mut headers = error.headers().cloned().unwrap_or_default();
+        headers.insert(CONTENT_RANGE, value);
+        error.set_headers(headers);
+    }
+    error
 }
 
 fn head_of(from: GetObjectOutput) -> HeadObjectOutput {

@@ -10,6 +10,7 @@ pub(crate) mod list;
 pub(crate) mod multipart;
 pub(crate) mod object_config;
 pub(crate) mod put;
+pub(crate) mod unset;
 pub(crate) mod website;
 
 use hyper::HeaderMap;
@@ -66,10 +67,14 @@ impl Origin {
     }
 
     /// Where a client that sent this finds an object.
-    pub(crate) fn location(&self, bucket: &str, key: &str) -> String {
+    pub(crate) fn location(&self, inner: &Inner, bucket: &str, key: &str) -> String {
         let host = self.header("host").unwrap_or_default();
         let scheme = if self.peer.is_some_and(|peer| peer.tls) { "https" } else { "http" };
-        let path = format!("/{bucket}/{}", crate::query::encode(key));
+        let key = crate::query::encode(key);
+        let path = match inner.domains.bucket_of(host) {
+            Some(_) => format!("/{key}"),
+            None => format!("/{bucket}/{key}"),
+        };
         if host.is_empty() { path } else { format!("{scheme}://{host}{path}") }
     }
 
@@ -83,9 +88,13 @@ impl Origin {
         target: Target<'_>,
         action: &str,
     ) -> S3Result<()> {
-        let presigned = self.caller.presigned;
-        let context =
-            Context { headers: &self.headers, query: &self.query, peer: self.peer, presigned };
+        let context = Context {
+            headers: &self.headers,
+            query: &self.query,
+            peer: self.peer,
+            presigned: self.caller.presigned,
+            signature_v2: self.caller.signature_v2,
+        };
         authorize(inner, &self.caller, &context, target, action).await
     }
 

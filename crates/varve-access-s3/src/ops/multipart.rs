@@ -24,7 +24,7 @@ use crate::clock::{ms_of, now_ms, timestamp};
 use crate::error::{NO_PART, invalid_argument, of_store};
 use crate::gateway::Inner;
 use crate::given::{Customer, content_md5, customer, given, open_key, show_sse};
-use crate::receive::{Intake, Length, Received, declared_len, from_client};
+use crate::receive::{Intake, Length, Received, Unframed, declared_len, from_client};
 use crate::sums::{self, Wanted, show};
 
 /// Highest number of a part.
@@ -185,6 +185,8 @@ pub(crate) async fn upload_part(
     mut request: S3Request<UploadPartInput>,
 ) -> Answer<UploadPartOutput> {
     let origin = Origin::of(&mut request);
+    let mut body = request.input.body.take();
+    let trailers = Unframed::body_of(&mut request, &mut body);
     let input = request.input;
     let view = inner.view(&input.bucket).await?;
     let mut target =
@@ -211,10 +213,10 @@ pub(crate) async fn upload_part(
         len: Length::Exactly(len),
         md5: content_md5(input.content_md5.as_deref())?,
         sum,
-        trailers: request.trailing_headers,
+        trailers,
         key: target.key.clone(),
     };
-    let received = from_client(place(inner, &view, &input.key), input.body, intake).await?;
+    let received = from_client(place(inner, &view, &input.key), body, intake).await?;
     let (_, attributes) = target.put(inner, &view, &input.key, received).await?;
     let mut output =
         UploadPartOutput { e_tag: Some(etag(&attributes.etag)), ..UploadPartOutput::default() };
@@ -231,7 +233,7 @@ pub(crate) async fn complete(
     mut request: S3Request<CompleteMultipartUploadInput>,
 ) -> Answer<CompleteMultipartUploadOutput> {
     let origin = Origin::of(&mut request);
-    let location = origin.location(&request.input.bucket, &request.input.key);
+    let location = origin.location(inner, &request.input.bucket, &request.input.key);
     let view = inner.view(&request.input.bucket).await?;
     let mut output = match completed_upload(inner, &view, &origin, &request.input).await {
         // It may have been completed before, or by another request at this time.

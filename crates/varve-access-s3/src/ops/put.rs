@@ -1,7 +1,7 @@
 //! Putting an object in one request, from a body or from a form.
 
 use s3s::dto::{PutObjectInput, PutObjectOutput};
-use s3s::{S3Request, S3Result, TrailingHeaders, s3_error};
+use s3s::{S3Request, S3Result, s3_error};
 use varve_object::rules::{self, Conditions};
 use varve_object::{Attributes, Change, Checksum, ChecksumKind, NewBody, Select, Version};
 
@@ -12,7 +12,7 @@ use crate::error::of_store;
 use crate::gateway::Inner;
 use crate::given::{content_md5, given, show_sse};
 use crate::lifecycle::expiration;
-use crate::receive::{Intake, Length, Place, declared_len, from_client};
+use crate::receive::{Intake, Length, Place, Trailing, Unframed, declared_len, from_client};
 use crate::sums::{self, Wanted, show};
 
 /// Longest key, in bytes.
@@ -23,7 +23,9 @@ pub(crate) async fn put_object(
     mut request: S3Request<PutObjectInput>,
 ) -> Answer<PutObjectOutput> {
     let origin = Origin::of(&mut request);
-    let trailers = request.trailing_headers.take();
+    let mut body = request.input.body.take();
+    let trailers = Unframed::body_of(&mut request, &mut body);
+    request.input.body = body;
     let len = Length::Exactly(declared_len(request.input.content_length)?);
     answer(put(inner, &origin, request.input, len, trailers).await?)
 }
@@ -34,7 +36,7 @@ pub(crate) async fn put(
     origin: &Origin,
     input: PutObjectInput,
     len: Length,
-    trailers: Option<TrailingHeaders>,
+    trailers: Option<Trailing>,
 ) -> S3Result<PutObjectOutput> {
     let view = inner.view(&input.bucket).await?;
     check_key(&input.key)?;
@@ -135,7 +137,7 @@ pub(crate) fn check_key(key: &str) -> S3Result<()> {
 }
 
 /// A condition that fails already needs no body; the store checks it again when it counts.
-async fn check_early(
+pub(crate) async fn check_early(
     inner: &Inner,
     view: &BucketView,
     key: &str,
