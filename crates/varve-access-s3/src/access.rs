@@ -349,29 +349,13 @@ pub(crate) async fn authorize(
     if caller.is_admin() || (caller.owns(view) && (!list || view.owner_enforced)) {
         return Ok(());
     }
-    let may_list = || {
-        // Who may list what begins like the key may know that it is not there.
-        let of_key = |name: &str| {
-            if name == "s3:prefix" { target.key.map(str::to_owned) } else { value(name) }
-        };
-        let asked = Question {
-            action: "s3:ListBucket",
-            resource: &view.bucket.name,
-            value: &of_key,
-            ..question
-        };
-        let own = user.and_then(|known| known.policy.as_ref());
-        let mut verdicts = own.into_iter().chain(view.policy.as_ref()).map(|one| one.ask(&asked));
-        let denies = verdicts.clone().any(|verdict| verdict == Verdict::Deny);
-        !denies && verdicts.any(|verdict| verdict == Verdict::Allow)
-    };
+    let may_list = || may_list(&question, user, &target);
     if allowed {
         let hides = action.starts_with("s3:GetObject") && target.key.is_some() && !caller.visitor;
         if !hides || may_list() || permits(view, &view.settings.acl, caller, Permission::Read) {
             return Ok(());
         }
-        let key = target.key.unwrap_or_default();
-        let found = attributes(inner, view, key, target.select).await?;
+        let found = attributes(inner, view, target.key.unwrap_or_default(), target.select).await?;
         return found.map(|_| ()).ok_or_else(|| s3_error!(AccessDenied));
     }
     if listed(inner, caller, target, action, &may_list).await? {
@@ -379,6 +363,23 @@ pub(crate) async fn authorize(
     } else {
         Err(s3_error!(AccessDenied))
     }
+}
+
+/// Whether policies let the one who asks list what begins like the key: then it may know that the key is not there.
+fn may_list(question: &Question<'_>, user: Option<&Known>, target: &Target<'_>) -> bool {
+    let of_key = |name: &str| {
+        if name == "s3:prefix" { target.key.map(str::to_owned) } else { (question.value)(name) }
+    };
+    let asked = Question {
+        user: question.user,
+        action: "s3:ListBucket",
+        resource: &target.view.bucket.name,
+        value: &of_key,
+    };
+    let own = user.and_then(|known| known.policy.as_ref());
+    let policies = own.into_iter().chain(target.view.policy.as_ref());
+    let verdicts: Vec<Verdict> = policies.map(|policy| policy.ask(&asked)).collect();
+    verdicts.contains(&Verdict::Allow) && !verdicts.contains(&Verdict::Deny)
 }
 
 /// Whether the lists permit it. Whether a key exists is told to those who may list.
@@ -536,6 +537,14 @@ fn action(op: &str, version: bool) -> &'static str {
         "GetObjectLockConfiguration" => "s3:GetBucketObjectLockConfiguration",
         "PutObjectLockConfiguration" => "s3:PutBucketObjectLockConfiguration",
         "GetBucketLogging" => "s3:GetBucketLogging",
+        "GetBucketRequestPayment" => "s3:GetBucketRequestPayment",
+        _ => action_of_unset(op),
+    }
+}
+
+/// The same of settings that cannot be made.
+fn action_of_unset(op: &str) -> &'static str {
+    match op {
         "GetBucketAccelerateConfiguration" => "s3:GetAccelerateConfiguration",
         "GetBucketNotificationConfiguration" => "s3:GetBucketNotification",
         "GetBucketReplication" => "s3:GetReplicationConfiguration",
@@ -550,7 +559,6 @@ fn action(op: &str, version: bool) -> &'static str {
         "GetBucketMetricsConfiguration" | "ListBucketMetricsConfigurations" => {
             "s3:GetMetricsConfiguration"
         }
-        "GetBucketRequestPayment" => "s3:GetBucketRequestPayment",
         _ => "s3:Unknown",
     }
 }

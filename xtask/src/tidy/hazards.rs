@@ -15,6 +15,7 @@ pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
     // Names of functions, and those that a macro makes tests of: `name: Bug;`.
     let mut tests = HashSet::new();
     for line in tree.rust().flat_map(|file| file.text.lines()).map(str::trim) {
+        let line = line.strip_prefix("async ").unwrap_or(line);
         let name = match line.strip_prefix("fn ") {
             Some(rest) => words(rest).into_iter().next(),
             None => line
