@@ -227,7 +227,7 @@ pub(crate) fn check<B>(request: &mut Request<B>, domains: &Domains) -> S3Result<
     into_headers(request.headers_mut(), &parameters, others)?;
     // What reads may be asked for more than it gives: it gives it in no other way.
     if matches!(method, Method::PUT | Method::POST | Method::DELETE) {
-        check_headers(request.headers(), conditions(&method, place, resource))?;
+        check_headers(request.headers(), place, conditions(&method, place, resource))?;
     }
     Ok(())
 }
@@ -350,7 +350,7 @@ fn into_headers(
 }
 
 /// What a request that changes something says beside its operation.
-fn check_headers(headers: &HeaderMap, conditions: &[&str]) -> S3Result<()> {
+fn check_headers(headers: &HeaderMap, place: Place, conditions: &[&str]) -> S3Result<()> {
     for name in headers.keys().map(HeaderName::as_str) {
         let is_condition = CONDITIONS.contains(&name);
         let is_known = match is_condition {
@@ -359,7 +359,8 @@ fn check_headers(headers: &HeaderMap, conditions: &[&str]) -> S3Result<()> {
                 !name.starts_with("x-amz-") || name.starts_with(METADATA) || HEADERS.contains(&name)
             }
         };
-        let deletes_more = name == "x-minio-force-delete";
+        // MinIO deletes all keys that begin so. Of a bucket it is refused as any that is not empty.
+        let deletes_more = name == "x-minio-force-delete" && place == Object;
         if !is_known || deletes_more {
             return Err(s3_error!(
                 NotImplemented,
