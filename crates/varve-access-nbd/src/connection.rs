@@ -14,6 +14,7 @@ use varve_types::ErrorKind;
 use crate::agree::{Agreed, Agreement, Found, Step};
 use crate::carried::{Carried, Opening};
 use crate::channel::Channel;
+use crate::client::ClientState;
 use crate::export::{Export, Exports};
 use crate::handshake::{CloseReason, OpenRequest, Since};
 use crate::inbox::Inbox;
@@ -40,6 +41,8 @@ pub enum Ended {
     Stalled,
     /// The server is shutting down.
     Shutdown,
+    /// Somebody had the server end it.
+    ToldToLeave,
     /// The handshake took longer than [`HANDSHAKE_TIMEOUT_MS`].
     HandshakeTimeout,
     /// The handshake ended without an export.
@@ -66,6 +69,7 @@ impl fmt::Display for Ended {
             Self::Io(kind) => write!(f, "stream failed: {kind}"),
             Self::Stalled => f.write_str("client stalled"),
             Self::Shutdown => f.write_str("server shuts down"),
+            Self::ToldToLeave => f.write_str("told to leave"),
             Self::HandshakeTimeout => f.write_str("handshake took too long"),
             Self::Handshake(reason) => write!(f, "handshake ended: {reason:?}"),
             Self::Changed => f.write_str("export changed while it was being opened"),
@@ -88,6 +92,7 @@ struct Opened<E> {
 /// Serves a connection to its end. The stream is closed on return.
 pub(crate) async fn serve_connection<T: Transport, X: Exports>(
     service: &Service<X>,
+    client: &ClientState,
     transport: T,
     carried: Option<Arc<Carried>>,
 ) -> Closed {
@@ -95,7 +100,7 @@ pub(crate) async fn serve_connection<T: Transport, X: Exports>(
     let mut deadline = service.reactor().sleep(HANDSHAKE_TIMEOUT_MS * NANOS_PER_MS);
     let shaken = {
         let shake = shake_hands(service, carried.as_deref(), &transport, &mut agreement);
-        in_time(service, &mut deadline, shake).await
+        in_time(service, client, &mut deadline, shake).await
     };
     let opened = match shaken {
         Ok(opened) => opened,
@@ -114,14 +119,15 @@ pub(crate) async fn serve_connection<T: Transport, X: Exports>(
     let channel = Channel::new(transport, agreed.session.take(), carried.clone());
     let begun = {
         let begin = begin(service, carried.as_deref(), &channel, opened, &agreed);
-        in_time(service, &mut deadline, begin).await
+        in_time(service, client, &mut deadline, begin).await
     };
-    go_on(service, &channel, begun, agreed, carried).await
+    go_on(service, client, &channel, begun, agreed, carried).await
 }
 
 /// Serves a connection from where others have agreed with its client. The stream is closed on return.
 pub(crate) async fn serve_agreed<T: Transport, X: Exports>(
     service: &Service<X>,
+    client: &ClientState,
     transport: T,
     mut agreed: Agreed,
     carried: Option<Arc<Carried>>,
@@ -135,14 +141,15 @@ pub(crate) async fn serve_agreed<T: Transport, X: Exports>(
             let opened = open_again(service.exports(), &agreed.export).await?;
             begin(service, carried.as_deref(), &channel, opened, &agreed).await
         };
-        in_time(service, &mut deadline, begin).await
+        in_time(service, client, &mut deadline, begin).await
     };
-    go_on(service, &channel, begun, agreed, carried).await
+    go_on(service, client, &channel, begun, agreed, carried).await
 }
 
 /// The rest of a connection.
 async fn go_on<T: Transport, X: Exports>(
     service: &Service<X>,
+    client: &ClientState,
     channel: &Channel<T>,
     begun: Result<Opened<X::Export>, Ended>,
     Agreed { negotiated, usage, early, .. }: Agreed,
@@ -154,7 +161,8 @@ async fn go_on<T: Transport, X: Exports>(
             tracing::debug!(export = opened.found.name, ?negotiated, "client attached");
             let inbox = Inbox::holding(&early);
             let (export, share) = (Rc::new(opened.export), service.budget().share());
-            let session = Session { export, negotiated, inbox, share, usage, carried };
+            client.opened(&opened.found.name, export.info().read_only);
+            let session = Session { export, negotiated, inbox, share, usage, client, carried };
             transmit(service.reactor(), channel, session, service.shutdown()).await
         }
     };
@@ -165,14 +173,15 @@ async fn go_on<T: Transport, X: Exports>(
 /// Does it before the deadline, and before the service ends.
 async fn in_time<X: Exports, D>(
     service: &Service<X>,
+    client: &ClientState,
     deadline: &mut (impl Future<Output = ()> + Unpin),
     work: impl Future<Output = Result<D, Ended>>,
 ) -> Result<D, Ended> {
-    let (work, stop) = (pin!(work), pin!(service.shutdown().wait()));
+    let (work, stop) = (pin!(work), pin!(client.must_leave(service.shutdown())));
     match select(work, select(deadline, stop)).await {
         Either::Left((done, _)) => done,
         Either::Right((Either::Left(_), _)) => Err(Ended::HandshakeTimeout),
-        Either::Right((Either::Right(_), _)) => Err(Ended::Shutdown),
+        Either::Right((Either::Right((why, _)), _)) => Err(why),
     }
 }
 

@@ -7,23 +7,28 @@ use std::ops::Range;
 
 use varve_stdx::AlignedBuf;
 
-use crate::limits::RECEIVE_BYTES;
+use crate::limits::{IDLE_RECEIVE_BYTES, IDLE_RECEIVES, RECEIVE_BYTES};
 
 /// The receive buffer of a connection.
 pub(crate) struct Inbox {
     buf: Option<AlignedBuf>,
     start: usize,
     end: usize,
+    /// The last receive filled the buffer.
+    was_filled: bool,
+    /// Receives in a row that would have fitted the small buffer.
+    small_receives: u32,
 }
 
 impl Inbox {
     pub(crate) fn new() -> Self {
-        Self { buf: Some(AlignedBuf::zeroed(RECEIVE_BYTES)), start: 0, end: 0 }
+        let buf = Some(AlignedBuf::zeroed(IDLE_RECEIVE_BYTES));
+        Self { buf, start: 0, end: 0, was_filled: false, small_receives: 0 }
     }
 
     /// With what was received before, which fits.
     pub(crate) fn holding(bytes: &[u8]) -> Self {
-        let mut inbox = Self::new();
+        let mut inbox = Self { was_filled: true, ..Self::new() };
         let (mut buf, free) = inbox.lend();
         let target = buf.get_mut(free).and_then(|free| free.get_mut(..bytes.len()));
         target.expect("an option and a receive fit").copy_from_slice(bytes);
@@ -53,6 +58,12 @@ impl Inbox {
     /// The buffer and the part of it that is free, for a receive (R2).
     pub(crate) fn lend(&mut self) -> (AlignedBuf, Range<usize>) {
         let mut buf = self.buf.take().expect("R2: one receive at a time");
+        let is_large = buf.len() == RECEIVE_BYTES;
+        if !is_large && (self.was_filled || self.end > 0) {
+            buf = self.moved_to(&buf, RECEIVE_BYTES);
+        } else if is_large && self.end == 0 && self.small_receives >= IDLE_RECEIVES {
+            buf = self.moved_to(&buf, IDLE_RECEIVE_BYTES);
+        }
         if buf.len() - self.end < RECEIVE_BYTES / 2 && self.start > 0 {
             buf.copy_within(self.start..self.end, 0);
             (self.start, self.end) = (0, self.len());
@@ -64,9 +75,22 @@ impl Inbox {
 
     /// Takes the buffer back with so many more bytes in it.
     pub(crate) fn give_back(&mut self, buf: AlignedBuf, received: usize) {
+        self.was_filled = self.end + received == buf.len();
+        let small = self.end == 0 && received < IDLE_RECEIVE_BYTES;
+        self.small_receives = if small { self.small_receives.saturating_add(1) } else { 0 };
         self.end += received;
         assert!(self.end <= buf.len(), "R1: received more than was free");
         self.buf = Some(buf);
+    }
+
+    /// A buffer of another size with the same bytes, which fit.
+    fn moved_to(&mut self, buf: &AlignedBuf, size: usize) -> AlignedBuf {
+        let mut moved = AlignedBuf::zeroed(size);
+        let bytes = buf.get(self.start..self.end).expect("R1");
+        moved.get_mut(..bytes.len()).expect("they fit").copy_from_slice(bytes);
+        (self.start, self.end) = (0, bytes.len());
+        self.small_receives = 0;
+        moved
     }
 }
 
@@ -95,5 +119,24 @@ mod tests {
                 inbox.consume(1000);
             }
         }
+    }
+
+    #[test]
+    fn the_buffer_is_large_only_while_much_arrives() {
+        let mut inbox = Inbox::new();
+        let mut receive = |count: usize| {
+            let (buf, free) = inbox.lend();
+            let size = buf.len();
+            inbox.give_back(buf, count.min(free.len()));
+            inbox.consume(inbox.len());
+            size
+        };
+        assert_eq!(receive(4124), IDLE_RECEIVE_BYTES);
+        assert_eq!(receive(100_000), IDLE_RECEIVE_BYTES);
+        assert_eq!(receive(100_000), RECEIVE_BYTES);
+        for _ in 0..IDLE_RECEIVES {
+            assert_eq!(receive(28), RECEIVE_BYTES);
+        }
+        assert_eq!(receive(28), IDLE_RECEIVE_BYTES);
     }
 }

@@ -6,8 +6,10 @@ mod agree;
 mod budget;
 mod carried;
 mod channel;
+mod client;
 mod command;
 mod connection;
+mod connection_limit;
 mod errno;
 mod error;
 mod export;
@@ -20,7 +22,9 @@ mod link;
 mod listener;
 pub mod memory;
 mod outbox;
+mod peer;
 mod pipe;
+mod refusal;
 mod serve;
 mod service;
 mod shutdown;
@@ -32,8 +36,10 @@ pub mod wire;
 
 pub use agree::{Agreed, Agreement, Found, Step};
 pub use carried::{Carried, Gate, Hold, Opening};
+pub use client::Client;
 pub use command::{Command, Contexts, admit};
 pub use connection::{Closed, Ended};
+pub use connection_limit::{ConnectionLimit, Permit, TooMany};
 pub use errno::Errno;
 pub use error::{Error, Result};
 pub use export::{Change, Export, ExportInfo, Exports, Extent, ExtentKind, ReadPart};
@@ -41,9 +47,9 @@ pub use handshake::{
     CloseReason, Event, FoundExport, Handshake, Negotiated, OpenRequest, Since, TlsMode,
 };
 pub use listener::{
-    Accepted, Address, Answer, ConnectionLimit, Dealer, Listener, Permit, StdListener,
-    deal_connections, serve_connections,
+    Accepted, Address, Answer, Dealer, Listener, StdListener, deal_connections, serve_connections,
 };
+pub use peer::{Peer, notice_dead_peers};
 pub use pipe::{PipeEnd, PipeOptions, pipe};
 pub use service::{Service, ServiceOptions};
 pub use shutdown::Shutdown;

@@ -11,8 +11,14 @@ pub const OPTION_BYTES_MAX: u32 = 64 << 10;
 /// Most options of one handshake: current clients send fewer than ten, `nbdinfo --list` one for each export.
 pub const OPTIONS_MAX: u32 = 4096;
 
-/// Receive buffer of a connection in bytes: what a unix socket holds by default, so one receive empties it.
+/// Receive buffer in bytes of a connection that moves much: what a unix socket holds by default, so one receive empties it.
 pub const RECEIVE_BYTES: usize = 256 << 10;
+
+/// Receive buffer in bytes of a connection that moves little, or nothing: two requests to write 4 KiB do not fit.
+pub const IDLE_RECEIVE_BYTES: usize = 8 << 10;
+
+/// Receives in a row that would have fitted the small buffer, after which the large one is given back.
+pub const IDLE_RECEIVES: u32 = 64;
 
 /// Receive buffer in bytes until client and server have agreed: options are small.
 pub const AGREEMENT_RECEIVE_BYTES: usize = 64 << 10;
@@ -73,8 +79,11 @@ pub const STALL_PART: usize = 32;
 /// Time that outstanding requests have to finish after a shutdown began, in milliseconds.
 pub const DRAIN_TIMEOUT_MS: u64 = 5_000;
 
-/// Default for the connections open at a time: 256 KiB of receive buffer each make 64 MiB.
-pub const CONNECTIONS_DEFAULT: usize = 256;
+/// Default for the connections open at a time: some hundred disks of several connections each. An idle one holds a few KiB.
+pub const CONNECTIONS_DEFAULT: usize = 1024;
+
+/// Default for those from one address of a network: a host may have most of them, and never all.
+pub const CONNECTIONS_PER_ADDRESS_DEFAULT: usize = 768;
 
 const _: () = assert!(OPTION_BYTES_MAX as usize + 16 + AGREEMENT_RECEIVE_BYTES <= RECEIVE_BYTES);
 const _: () = assert!(DIRECT_PAYLOAD_BYTES_MIN + 28 <= RECEIVE_BYTES / 2);

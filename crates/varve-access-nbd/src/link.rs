@@ -295,6 +295,11 @@ impl<E: Export> Link<E> {
         self.share.stop_waiting();
     }
 
+    /// Requests that have arrived and whose replies are not sent.
+    pub(crate) fn outstanding_requests(&self) -> usize {
+        self.outstanding.requests
+    }
+
     pub(crate) fn cause(&self) -> Option<Ended> {
         self.ended
     }

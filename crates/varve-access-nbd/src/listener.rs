@@ -1,19 +1,21 @@
 //! Where connections come from: sockets to listen on, and dealing what they accept to the threads.
-//!
-//! D1. Every accepted connection holds a [`Permit`] until it is closed, so there are never more than the limit.
 
 use std::fmt;
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::pin::pin;
 use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use futures_util::future::{Either, select};
+use rustix::fs::Mode;
+use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use varve_reactor::Reactor;
 use varve_reactor::net::{Socket, TcpListener, UnixListener};
 use varve_reactor::port::{PortReceiver, PortSender};
@@ -21,14 +23,27 @@ use varve_types::ErrorKind;
 
 use crate::agree::{Agreed, Found};
 use crate::carried::{Carried, Life};
+use crate::connection_limit::{ConnectionLimit, Permit, TooMany};
 use crate::error::{Error, Result};
 use crate::export::Exports;
 use crate::handshake::OpenRequest;
+use crate::peer::{Peer, notice_dead_peers};
+use crate::refusal::refuse;
 use crate::service::Service;
 use crate::shutdown::Shutdown;
+use crate::transport::PeerSocket;
 
 /// Pause after an accept that failed, in nanoseconds: a lack of descriptors ends when connections do.
 const ACCEPT_PAUSE_NANOS: u64 = 50_000_000;
+
+/// Connections that wait to be accepted.
+const BACKLOG: i32 = 1024;
+
+/// Most connections at a time that are told why they are refused.
+const REFUSALS_MAX: usize = 32;
+
+/// How long that may take, in nanoseconds.
+const REFUSAL_NANOS: u64 = 2_000_000_000;
 
 /// How long an address may be taken by a server that was killed: its ring is taken down after it has ended.
 const RELEASE_MAX: Duration = Duration::from_secs(2);
@@ -117,8 +132,10 @@ impl StdListener {
                 Ok(Some(socket)) => listeners.push(Self::Inherited(socket)),
                 Ok(None) => {}
                 Err(_) => {
-                    let socket = environment.take_tcp_listener(index).map_err(failed)?;
-                    listeners.extend(socket.map(Self::Tcp));
+                    if let Some(socket) = environment.take_tcp_listener(index).map_err(failed)? {
+                        notice_dead_peers(&socket).map_err(failed)?;
+                        listeners.push(Self::Tcp(socket));
+                    }
                 }
             }
         }
@@ -144,11 +161,14 @@ impl StdListener {
 
     fn try_bind(address: &Address) -> io::Result<Self> {
         match address {
-            Address::Tcp(wanted) => std::net::TcpListener::bind(wanted).map(Self::Tcp),
+            Address::Tcp(wanted) => {
+                let socket = std::net::TcpListener::bind(wanted)?;
+                notice_dead_peers(&socket)?;
+                Ok(Self::Tcp(socket))
+            }
             Address::Unix(path) => {
                 remove_stale(path)?;
-                let socket = std::os::unix::net::UnixListener::bind(path)?;
-                Ok(Self::Unix(socket, path.clone()))
+                Ok(Self::Unix(bind_private(path)?, path.clone()))
             }
         }
     }
@@ -229,53 +249,34 @@ impl Listener {
     }
 }
 
-/// Removes a socket file that refuses connections, as a killed server leaves it.
+/// Binds a socket that is its owner's from the first moment on: its file gets the mode that the socket has.
+fn bind_private(path: &Path) -> io::Result<std::os::unix::net::UnixListener> {
+    let flags = SocketFlags::CLOEXEC;
+    let socket = net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    rustix::fs::fchmod(&socket, Mode::RUSR | Mode::WUSR)?;
+    net::bind(&socket, &SocketAddrUnix::new(path)?)?;
+    net::listen(&socket, BACKLOG)?;
+    Ok(socket.into())
+}
+
+/// Removes a socket that refuses connections, as a killed server leaves it. Whatever else is at the path stays, and is in the way.
 fn remove_stale(path: &Path) -> io::Result<()> {
+    let found = match std::fs::symlink_metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        found => found?,
+    };
+    if !found.file_type().is_socket() {
+        let why =
+            "something that is not a socket is at this path; remove it, or choose another path";
+        return Err(io::Error::new(io::ErrorKind::AlreadyExists, why));
+    }
     match UnixStream::connect(path) {
         Ok(_) => Err(io::ErrorKind::AddrInUse.into()),
         Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
             std::fs::remove_file(path)
         }
+        // Somebody has removed it meanwhile, or it is somebody's whose queue is full.
         Err(_) => Ok(()),
-    }
-}
-
-/// Bounds the connections of all threads. Clones share the count.
-#[derive(Clone, Debug)]
-pub struct ConnectionLimit {
-    open: Arc<AtomicUsize>,
-    max: usize,
-}
-
-impl ConnectionLimit {
-    /// At most `max` connections.
-    #[must_use]
-    pub fn new(max: usize) -> Self {
-        Self { open: Arc::default(), max }
-    }
-
-    /// Connections open now.
-    #[must_use]
-    pub fn open(&self) -> usize {
-        self.open.load(Ordering::Relaxed)
-    }
-
-    fn permit(&self) -> Option<Permit> {
-        if self.open.fetch_add(1, Ordering::Relaxed) < self.max {
-            return Some(Permit(Arc::clone(&self.open)));
-        }
-        self.open.fetch_sub(1, Ordering::Relaxed);
-        None
-    }
-}
-
-/// The right to be open (D1).
-#[derive(Debug)]
-pub struct Permit(Arc<AtomicUsize>);
-
-impl Drop for Permit {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -287,6 +288,8 @@ enum Work {
     Connection { fd: OwnedFd, permit: Permit, carried: Option<Arc<Carried>> },
     /// One whose client has been agreed with elsewhere. It is over however this ends.
     Agreed { fd: OwnedFd, permit: Permit, agreed: Box<Agreed>, life: Life },
+    /// One that is refused for this reason.
+    Refused { fd: OwnedFd, why: TooMany, place: Permit },
     /// What are the names of all exports?
     List(Answer<Vec<String>>),
     /// What is there by this name?
@@ -302,7 +305,7 @@ impl Accepted {
     pub fn into_parts(self) -> Option<(OwnedFd, Permit)> {
         match self.0 {
             Work::Connection { fd, permit, .. } => Some((fd, permit)),
-            Work::Agreed { .. } | Work::List(_) | Work::Look(..) => None,
+            Work::Agreed { .. } | Work::Refused { .. } | Work::List(_) | Work::Look(..) => None,
         }
     }
 }
@@ -310,6 +313,8 @@ impl Accepted {
 /// Deals connections to threads in turn, within the limit, and questions too.
 pub struct Dealer {
     limit: ConnectionLimit,
+    /// Connections that are told why they are refused; the others are closed at once.
+    refusals: ConnectionLimit,
     threads: Vec<PortSender<Accepted>>,
     turn: AtomicUsize,
     /// Questions have a turn of their own: each connection begins with some, and all would be one thread's.
@@ -324,21 +329,32 @@ impl Dealer {
     #[must_use]
     pub fn new(limit: ConnectionLimit, threads: Vec<PortSender<Accepted>>) -> Self {
         assert!(!threads.is_empty(), "connections need a thread to go to");
-        Self { limit, threads, turn: AtomicUsize::new(0), question_turn: AtomicUsize::new(0) }
+        let refusals = ConnectionLimit::new(REFUSALS_MAX);
+        let (turn, question_turn) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        Self { limit, refusals, threads, turn, question_turn }
     }
 
     /// Hands a connected stream socket in blocking mode, which another node may carry, to the next thread; false when it was closed instead, as too many are
     /// open or the thread takes no more.
     #[must_use]
     pub fn deal(&self, fd: OwnedFd, carried: Option<Arc<Carried>>) -> bool {
-        self.connection(|permit| Work::Connection { fd, permit, carried })
+        match self.permit(&fd) {
+            Ok(permit) => self.send(Work::Connection { fd, permit, carried }),
+            Err(why) => {
+                if let Ok(place) = self.refusals.permit(&Peer::Unknown) {
+                    self.send(Work::Refused { fd, why, place });
+                }
+                false
+            }
+        }
     }
 
     /// The same for one whose client has been agreed with.
     #[must_use]
     pub fn begin(&self, fd: OwnedFd, agreed: Agreed, carried: Option<Arc<Carried>>) -> bool {
         let (agreed, life) = (Box::new(agreed), Life(carried));
-        self.connection(|permit| Work::Agreed { fd, permit, agreed, life })
+        let permit = self.permit(&fd);
+        permit.is_ok_and(|permit| self.send(Work::Agreed { fd, permit, agreed, life }))
     }
 
     /// Asks for the names of all exports.
@@ -351,13 +367,15 @@ impl Dealer {
         self.ask(Work::Look(request, answer));
     }
 
-    fn connection(&self, work: impl FnOnce(Permit) -> Work) -> bool {
-        let Some(permit) = self.limit.permit() else {
-            tracing::warn!(max = self.limit.max, "connection refused: too many are open");
-            return false;
-        };
+    fn permit(&self, fd: &OwnedFd) -> std::result::Result<Permit, TooMany> {
+        let peer = Peer::of(fd);
+        let permit = self.limit.permit(&peer);
+        permit.inspect_err(|why| tracing::warn!(%peer, %why, "connection refused"))
+    }
+
+    fn send(&self, work: Work) -> bool {
         let turn = self.turn.fetch_add(1, Ordering::Relaxed) % self.threads.len();
-        let is_taken = self.threads[turn].send(Accepted(work(permit))).is_ok();
+        let is_taken = self.threads[turn].send(Accepted(work)).is_ok();
         if !is_taken {
             tracing::warn!("connection refused: its thread takes no more");
         }
@@ -383,8 +401,8 @@ pub async fn deal_connections(
     let dealer = Dealer::new(limit, threads);
     loop {
         let accepted = {
-            let accept = std::pin::pin!(listener.accept());
-            match select(accept, std::pin::pin!(shutdown.wait())).await {
+            let accept = pin!(listener.accept());
+            match select(accept, pin!(shutdown.wait())).await {
                 Either::Left((accepted, _)) => accepted.and_then(Socket::into_fd),
                 Either::Right(_) => return,
             }
@@ -429,16 +447,24 @@ impl Work {
                 }
                 drop(permit);
             }
+            Self::Refused { fd, why, place } => {
+                if let Some(socket) = adopt(&service, fd) {
+                    let deadline = pin!(service.reactor().sleep(REFUSAL_NANOS));
+                    select(pin!(refuse(socket, &why.to_string())), deadline).await;
+                }
+                drop(place);
+            }
             Self::List(answer) => answer(service.list().await),
             Self::Look(request, answer) => answer(service.look(&request).await),
         }
     }
 }
 
-fn adopt<X: Exports>(service: &Service<X>, fd: OwnedFd) -> Option<Socket> {
-    Socket::from_fd(service.reactor(), fd)
-        .inspect_err(|error| tracing::warn!(%error, "connection lost on its way to its thread"))
-        .ok()
+fn adopt<X: Exports>(service: &Service<X>, fd: OwnedFd) -> Option<PeerSocket> {
+    let peer = Peer::of(&fd);
+    let socket = Socket::from_fd(service.reactor(), fd)
+        .inspect_err(|error| tracing::warn!(%error, "connection lost on its way to its thread"));
+    Some(PeerSocket { socket: socket.ok()?, peer })
 }
 
 #[cfg(test)]
@@ -458,16 +484,6 @@ mod tests {
     }
 
     #[test]
-    fn the_limit_holds_and_permits_return() {
-        let limit = ConnectionLimit::new(1);
-        let permit = limit.permit();
-        assert!(permit.is_some());
-        assert!(limit.permit().is_none());
-        drop(permit);
-        assert!(limit.permit().is_some());
-    }
-
-    #[test]
     fn an_address_is_waited_for_until_a_killed_server_has_let_go_of_it() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("nbd.sock");
@@ -482,5 +498,24 @@ mod tests {
         let again = Listener::bind(&event_loop.handle(), &Address::Unix(path));
         assert_eq!(again.err().map(|error| error.kind()), Some(ErrorKind::Conflict));
         drop(bound);
+    }
+
+    #[test]
+    fn only_a_socket_that_nobody_listens_on_is_replaced() {
+        let dir = tempfile::tempdir().unwrap();
+        let stale = dir.path().join("stale");
+        drop(std::os::unix::net::UnixListener::bind(&stale).unwrap());
+        let (file, target) = (dir.path().join("file"), dir.path().join("target"));
+        std::fs::write(&file, "precious").unwrap();
+        let link = dir.path().join("link");
+        std::os::unix::fs::symlink(&stale, &link).unwrap();
+        std::fs::create_dir(&target).unwrap();
+        for path in [&file, &target, &link] {
+            let refused = StdListener::bind(&Address::Unix(path.clone())).unwrap_err();
+            assert!(refused.to_string().contains("not a socket"), "{refused}");
+            assert!(path.symlink_metadata().is_ok());
+        }
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), "precious");
+        StdListener::bind(&Address::Unix(stale)).unwrap();
     }
 }

@@ -1,6 +1,7 @@
 //! The NBD service of one thread: what its connections share.
 
-use std::cell::Cell;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -10,6 +11,7 @@ use varve_types::ErrorKind;
 use crate::agree::{Agreed, Found};
 use crate::budget::Budget;
 use crate::carried::{Carried, Gate, Life};
+use crate::client::{Client, ClientState};
 use crate::connection::{Closed, look, serve_agreed, serve_connection};
 use crate::export::Exports;
 use crate::handshake::{OpenRequest, TlsMode};
@@ -51,7 +53,7 @@ struct Inner<X> {
     options: ServiceOptions,
     budget: Rc<Budget>,
     shutdown: Shutdown,
-    connections: Cell<usize>,
+    clients: RefCell<BTreeMap<u64, Rc<ClientState>>>,
     /// A connection was closed.
     closed: Notify,
 }
@@ -72,7 +74,7 @@ impl<X: Exports> Service<X> {
             options,
             budget,
             shutdown: Shutdown::new(),
-            connections: Cell::new(0),
+            clients: RefCell::default(),
             closed: Notify::new(),
         }))
     }
@@ -88,9 +90,9 @@ impl<X: Exports> Service<X> {
         transport: T,
         carried: Option<Arc<Carried>>,
     ) -> Closed {
-        let _counted = Counted::new(self);
+        let entry = Entry::new(self, &transport);
         let _life = Life(carried.clone());
-        let closed = serve_connection(self, transport, carried).await;
+        let closed = serve_connection(self, &entry.client, transport, carried).await;
         tracing::debug!(cause = %closed.cause, usage = %closed.usage, "connection closed");
         closed
     }
@@ -114,8 +116,8 @@ impl<X: Exports> Service<X> {
         agreed: Agreed,
         life: Life,
     ) -> Closed {
-        let _counted = Counted::new(self);
-        let closed = serve_agreed(self, transport, agreed, life.0.clone()).await;
+        let entry = Entry::new(self, &transport);
+        let closed = serve_agreed(self, &entry.client, transport, agreed, life.0.clone()).await;
         tracing::debug!(cause = %closed.cause, usage = %closed.usage, "connection closed");
         closed
     }
@@ -139,7 +141,21 @@ impl<X: Exports> Service<X> {
     /// Connections open now.
     #[must_use]
     pub fn connections(&self) -> usize {
-        self.0.connections.get()
+        self.0.clients.borrow().len()
+    }
+
+    /// Who is connected now, in the order in which they came.
+    #[must_use]
+    pub fn clients(&self) -> Vec<Client> {
+        let now_ns = self.0.reactor.now().0;
+        self.0.clients.borrow().values().map(|client| client.describe(now_ns)).collect()
+    }
+
+    /// Has the clients of these numbers leave, as far as they are this thread's: what is under way is answered, nothing more is read,
+    /// and the connection is closed. They may come back.
+    pub fn disconnect(&self, ids: &[u64]) {
+        let clients = self.0.clients.borrow();
+        ids.iter().filter_map(|id| clients.get(id)).for_each(|client| client.leave());
     }
 
     /// Completes when no connection is open.
@@ -180,21 +196,24 @@ impl<X: Exports> Service<X> {
     }
 }
 
-/// Counts a connection while it lives.
-struct Counted<'a, X>(&'a Inner<X>);
+/// A connection in the table of clients, while it lives.
+struct Entry<'a, X> {
+    service: &'a Inner<X>,
+    client: Rc<ClientState>,
+}
 
-impl<'a, X> Counted<'a, X> {
-    fn new(service: &'a Service<X>) -> Self {
-        let connections = &service.0.connections;
-        connections.set(connections.get() + 1);
-        Self(&service.0)
+impl<'a, X> Entry<'a, X> {
+    fn new(service: &'a Service<X>, transport: &impl Transport) -> Self {
+        let service = &*service.0;
+        let client = ClientState::new(transport.peer(), service.reactor.now().0);
+        service.clients.borrow_mut().insert(client.id(), Rc::clone(&client));
+        Self { service, client }
     }
 }
 
-impl<X> Drop for Counted<'_, X> {
+impl<X> Drop for Entry<'_, X> {
     fn drop(&mut self) {
-        let connections = &self.0.connections;
-        connections.set(connections.get() - 1);
-        self.0.closed.notify_all();
+        self.service.clients.borrow_mut().remove(&self.client.id());
+        self.service.closed.notify_all();
     }
 }

@@ -16,12 +16,14 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use futures_util::FutureExt;
 use varve_reactor::Reactor;
 use varve_stdx::AlignedBuf;
 
 use crate::budget::Share;
 use crate::carried::Carried;
 use crate::channel::Channel;
+use crate::client::ClientState;
 use crate::connection::{Closed, Ended};
 use crate::export::Export;
 use crate::handshake::Negotiated;
@@ -38,13 +40,14 @@ use crate::usage::Usage;
 const NANOS_PER_MS: u64 = 1_000_000;
 
 /// What the transmission phase starts with.
-pub(crate) struct Session<E> {
+pub(crate) struct Session<'a, E> {
     pub(crate) export: Rc<E>,
     pub(crate) negotiated: Negotiated,
     /// Holds what arrived behind the handshake.
     pub(crate) inbox: Inbox,
     pub(crate) share: Share,
     pub(crate) usage: Usage,
+    pub(crate) client: &'a ClientState,
     /// Told how far the connection has come, where another node carries it.
     pub(crate) carried: Option<Arc<Carried>>,
 }
@@ -52,7 +55,7 @@ pub(crate) struct Session<E> {
 /// Why the loop below goes round.
 enum Event {
     Progress,
-    Shutdown,
+    MustLeave(Ended),
     Timer,
 }
 
@@ -79,7 +82,7 @@ impl Clock {
     ) -> Result<Option<Self>, Ended> {
         match event {
             Event::Progress => Ok(None),
-            Event::Shutdown => Ok(Some(Self::drain(link))),
+            Event::MustLeave(why) => Ok(Some(Self::drain(link, why))),
             Event::Timer => self.fired(link, sends).map(Some),
         }
     }
@@ -91,13 +94,14 @@ impl Clock {
                 Err(Ended::Stalled)
             }
             Self::StallCheck => Ok(Self::StallCheck),
+            Self::EndOfDrain if link.cause() == Some(Ended::ToldToLeave) => Err(Ended::ToldToLeave),
             Self::EndOfDrain => Err(Ended::Shutdown),
         }
     }
 
-    /// A shutdown began: no more requests are read from now on (L3 of `link.rs`).
-    fn drain<E: Export>(link: &mut Link<E>) -> Self {
-        link.end(Ended::Shutdown);
+    /// The connection is to end: no more requests are read from now on (L3 of `link.rs`).
+    fn drain<E: Export>(link: &mut Link<E>, why: Ended) -> Self {
+        link.end(why);
         Self::EndOfDrain
     }
 
@@ -115,7 +119,7 @@ impl Clock {
 pub(crate) async fn transmit<T: Transport, E: Export>(
     reactor: &Reactor,
     channel: &Channel<T>,
-    Session { export, negotiated, inbox, share, usage, carried }: Session<E>,
+    Session { export, negotiated, inbox, share, usage, client, carried }: Session<'_, E>,
     shutdown: &Shutdown,
 ) -> Closed {
     let mut link = Link::new(Rc::clone(&export), negotiated, inbox, share, usage);
@@ -124,7 +128,7 @@ pub(crate) async fn transmit<T: Transport, E: Export>(
     let mut receiving = pin!(None);
     let mut sending = pin!(None);
     let mut taken = Charge::default();
-    let mut shutdown_begins = pin!(shutdown.wait());
+    let mut must_leave = pin!(client.must_leave(shutdown).fuse());
     let mut clock = Clock::StallCheck;
     let mut timer = pin!(reactor.sleep(clock.nanos()));
     loop {
@@ -159,7 +163,7 @@ pub(crate) async fn transmit<T: Transport, E: Export>(
                 return Closed { cause, usage: link.usage };
             }
         }
-        let is_serving = matches!(clock, Clock::StallCheck);
+        client.has_requests(link.outstanding_requests());
         let event = poll_fn(|cx| {
             let progress = poll_io(cx, &mut link, receiving.as_mut(), sending.as_mut(), taken);
             let finished = inflight.poll_finished(cx, |done| link.finished(done));
@@ -167,8 +171,8 @@ pub(crate) async fn transmit<T: Transport, E: Export>(
             if progress || finished.is_ready() || available.is_some_and(|poll| poll.is_ready()) {
                 return Poll::Ready(Event::Progress);
             }
-            if is_serving && shutdown_begins.as_mut().poll(cx).is_ready() {
-                return Poll::Ready(Event::Shutdown);
+            if let Poll::Ready(why) = must_leave.as_mut().poll(cx) {
+                return Poll::Ready(Event::MustLeave(why));
             }
             timer.as_mut().poll(cx).map(|()| Event::Timer)
         })
@@ -223,9 +227,9 @@ fn note_settled<T: Transport>(carried: Option<&Carried>, channel: &Channel<T>, i
     }
 }
 
-/// The end of a connection whose client holds up others, or the shutdown. What is under way of the former still finishes: openings may wait for it.
+/// The end of a connection whose client holds up others or does not leave, or the shutdown. What is under way still finishes but at the shutdown: openings may wait for it.
 async fn end<F: Future>(cause: Ended, usage: Usage, inflight: &mut InFlight<F>) -> Closed {
-    if cause == Ended::Stalled {
+    if cause != Ended::Shutdown {
         inflight.finish().await;
     }
     Closed { cause, usage }

@@ -7,6 +7,8 @@ use std::ops::Range;
 use varve_reactor::net::Socket;
 use varve_stdx::AlignedBuf;
 
+use crate::peer::Peer;
+
 pub use varve_reactor::net::SendPart;
 
 /// A reliable, ordered stream of bytes in both directions. One receive and one send may be under way at a time.
@@ -23,6 +25,11 @@ pub trait Transport {
 
     /// Ends both directions; the peer sees the end of the stream.
     fn shutdown(&self);
+
+    /// Who is at the other end.
+    fn peer(&self) -> Peer {
+        Peer::Unknown
+    }
 }
 
 impl Transport for Socket {
@@ -40,5 +47,33 @@ impl Transport for Socket {
 
     fn shutdown(&self) {
         self.shutdown();
+    }
+}
+
+/// A socket, and who is at its other end.
+pub(crate) struct PeerSocket {
+    pub(crate) socket: Socket,
+    pub(crate) peer: Peer,
+}
+
+impl Transport for PeerSocket {
+    fn recv(
+        &self,
+        buf: AlignedBuf,
+        range: Range<usize>,
+    ) -> impl Future<Output = (io::Result<usize>, AlignedBuf)> {
+        self.socket.recv(buf, range)
+    }
+
+    fn send_all(&self, parts: Vec<SendPart>) -> impl Future<Output = io::Result<()>> {
+        self.socket.send_all(parts)
+    }
+
+    fn shutdown(&self) {
+        self.socket.shutdown();
+    }
+
+    fn peer(&self) -> Peer {
+        self.peer
     }
 }

@@ -75,3 +75,32 @@ fn a_request_that_never_ends_does_not_hold_up_the_shutdown() {
         assert!((limits::DRAIN_TIMEOUT_MS - 1..limits::DRAIN_TIMEOUT_MS + 10).contains(&took));
     });
 }
+
+#[test]
+fn a_client_that_is_told_to_leave_gets_its_answers_and_others_stay() {
+    let mut sim = SimLoop::new(4);
+    let reactor = sim.handle();
+    let (service, _export) = slow_service(&sim);
+    let (leaving, ended) = connect(&reactor, &service, ROOMY);
+    let (staying, _staying_ended) = connect(&reactor, &service, ROOMY);
+    let ended = sim.run_until(async move {
+        leaving.attach(false).await;
+        staying.attach(false).await;
+        leaving.write(1, 500 << 20, b"x").await;
+        reactor.sleep(10 * MS).await;
+        let clients = service.clients();
+        let seen: Vec<_> =
+            clients.iter().map(|client| (client.export.as_deref(), client.requests)).collect();
+        assert_eq!(seen, [(Some("disk"), 1), (Some("disk"), 0)]);
+        assert_eq!(clients[0].connected_ms, 10);
+        service.disconnect(&[clients[0].id]);
+        assert_eq!(leaving.simple().await, (0, 1), "half a second later");
+        assert!(leaving.is_closed().await);
+        staying.write(2, 0, b"x").await;
+        assert_eq!(staying.simple().await, (0, 2));
+        let left: Vec<u64> = service.clients().iter().map(|client| client.id).collect();
+        assert_eq!(left, [clients[1].id]);
+        ended.await
+    });
+    assert_eq!(ended, Ended::ToldToLeave);
+}

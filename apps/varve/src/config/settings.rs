@@ -37,6 +37,14 @@ pub(crate) struct Settings {
     pub(crate) rados_balance: bool,
     /// NBD listeners; none means the socket in the data directory.
     pub(crate) nbd_listen: Vec<ListenAddress>,
+    /// NBD connections open at a time.
+    pub(crate) nbd_connections_max: u32,
+    /// Of these from one address of a network; none means three of four.
+    pub(crate) nbd_connections_per_address: Option<u32>,
+    /// Mode of NBD's unix sockets; none means for their user, or for their user and group if that is set.
+    pub(crate) nbd_socket_mode: Option<u32>,
+    /// Their group; none means the daemon's.
+    pub(crate) nbd_socket_group: Option<String>,
     /// Whether NBD may be open to other machines without authentication.
     pub(crate) nbd_allow_unauthenticated: bool,
     /// TLS of the NBD listeners.
@@ -227,6 +235,10 @@ impl Default for Settings {
             rados_cells_max: 0,
             rados_balance: false,
             nbd_listen: Vec::new(),
+            nbd_connections_max: 1024,
+            nbd_connections_per_address: None,
+            nbd_socket_mode: None,
+            nbd_socket_group: None,
             nbd_allow_unauthenticated: false,
             tls: TlsSettings::default(),
             s3: S3Settings::default(),
@@ -302,6 +314,18 @@ impl Settings {
             return vec![ListenAddress::Unix(self.data.join("nbd.sock"))];
         }
         self.nbd_listen.clone()
+    }
+
+    /// NBD connections open at a time, as far as there are descriptors.
+    pub(crate) fn nbd_connections_max(&self) -> usize {
+        usize::try_from(self.nbd_connections_max).unwrap_or(usize::MAX)
+    }
+
+    /// Those from one address: no one takes all by default.
+    pub(crate) fn nbd_connections_per_address(&self) -> usize {
+        let most = self.nbd_connections_max();
+        let set = self.nbd_connections_per_address.and_then(|set| usize::try_from(set).ok());
+        set.unwrap_or_else(|| (most - most / 4).max(1))
     }
 
     /// Checks what concerns more than one setting.

@@ -46,6 +46,10 @@ pub(crate) enum Form {
     AddressOrNone,
     /// A list of listeners.
     Addresses,
+    /// Who may use a file, as octal digits in text.
+    Mode,
+    /// A name or number of a group.
+    Group,
     /// One of a few words.
     Choice(&'static [&'static str]),
     /// True or false.
@@ -261,6 +265,41 @@ pub(crate) const SETTINGS: &[Setting] = &[
         reason: "Where NBD clients connect. NBD has no passwords: a TCP address, also one of loopback, serves every user of the \
                  machines that reach it. One that other machines reach needs client certificates or `nbd.allow_unauthenticated`.",
         apply: |settings, value| settings.nbd_listen = value.addresses(),
+    },
+    Setting {
+        key: "nbd.connections_max",
+        flag: None,
+        form: Form::Count { min: 1, max: 65_536, unit: "connections" },
+        default: "1024",
+        reason: "NBD connections open at a time, over all listeners; clients beyond it are told so and closed. Many clients open several for a volume. \
+                 Idle ones hold a few KiB each, busy ones up to 16 KiB beside their share of `memory.budget` and a buffer of 256 KiB. Each takes a \
+                 descriptor: the daemon raises its limit of open files as far as it may, and takes fewer connections where that does not suffice.",
+        apply: |settings, value| settings.nbd_connections_max = value.count32(),
+    },
+    Setting {
+        key: "nbd.connections_per_address",
+        flag: None,
+        form: Form::Count { min: 1, max: 65_536, unit: "connections" },
+        default: "three quarters of nbd.connections_max",
+        reason: "Of these from one address of a network, so that one machine does not keep all others out.",
+        apply: |settings, value| settings.nbd_connections_per_address = Some(value.count32()),
+    },
+    Setting {
+        key: "nbd.socket_mode",
+        flag: None,
+        form: Form::Mode,
+        default: "\"0600\"; \"0660\" with nbd.socket_group",
+        reason: "Mode of NBD's unix sockets. Whoever may write to a socket may use every volume.",
+        apply: |settings, value| settings.nbd_socket_mode = Some(value.count32()),
+    },
+    Setting {
+        key: "nbd.socket_group",
+        flag: None,
+        form: Form::Group,
+        default: "the group of the daemon",
+        reason: "Group of NBD's unix sockets, by its name in /etc/group or its number, such as that of the user that runs virtual machines. The daemon's user \
+                 must belong to it, or be root.",
+        apply: |settings, value| settings.nbd_socket_group = Some(value.text()),
     },
     Setting {
         key: "nbd.allow_unauthenticated",
@@ -524,6 +563,13 @@ impl Form {
                 Some(text) => Err(format!("`{text}` is not a host name")),
                 None => Ok(Value::Hosts(texts.iter().map(|text| (*text).to_owned()).collect())),
             },
+            (Self::Mode, Raw::Text(text)) => match u32::from_str_radix(text, 8) {
+                Ok(mode) if mode <= 0o777 => Ok(Value::Number(u64::from(mode))),
+                _ => Err(format!("invalid mode `{text}`")),
+            },
+            (Self::Group, Raw::Text(text)) if !text.is_empty() => {
+                Ok(Value::Text((*text).to_owned()))
+            }
             (Self::AddressOrNone, Raw::Text("none")) => Ok(Value::Addresses(Vec::new())),
             (Self::Address | Self::AddressOrNone, Raw::Text(text)) => {
                 Ok(Value::Addresses(vec![text.parse()?]))
@@ -561,6 +607,8 @@ impl Form {
             Self::TcpAddress => "\"IP:PORT\"".to_owned(),
             Self::AddressOrNone => "\"IP:PORT\" or \"none\"".to_owned(),
             Self::Addresses => "a list of \"unix:PATH\" and \"IP:PORT\"".to_owned(),
+            Self::Mode => "octal digits in text, such as \"0660\"".to_owned(),
+            Self::Group => "the name or number of a group in text".to_owned(),
             Self::Choice(words) => {
                 let quoted: Vec<String> = words.iter().map(|word| format!("\"{word}\"")).collect();
                 quoted.join(", ")
@@ -612,6 +660,8 @@ mod tests {
                 Value::Addresses(vec!["unix:s".parse().unwrap()])
             }
             Form::TcpAddress => Value::Addresses(vec!["127.0.0.1:1".parse().unwrap()]),
+            Form::Mode => Value::Number(0o660),
+            Form::Group => Value::Text("kvm".to_owned()),
             Form::Choice(words) => Value::Text(words[words.len() - 1].to_owned()),
             Form::Switch => Value::Switch(true),
         }

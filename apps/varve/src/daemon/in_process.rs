@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use varve_access_nbd::limits::THREAD_BYTES_MIN;
-use varve_access_nbd::{ServiceOptions, TlsMode};
+use varve_access_nbd::{ConnectionLimit, ServiceOptions, TlsMode};
 use varve_dataset::{Datasets, Shared};
 use varve_dispatch::{Dispatch, Placement, PoolLinks};
 use varve_reactor::Reactor;
@@ -17,6 +17,7 @@ use crate::daemon::files;
 use crate::daemon::home::Home;
 use crate::daemon::lock::DataLock;
 use crate::daemon::pool::{self, NbdPlan, NbdSockets, Plan, Pool};
+use crate::daemon::socket_access::SocketAccess;
 use crate::failure::{Failure, Result};
 
 /// See the module.
@@ -74,8 +75,12 @@ impl InProcess {
         let addresses = Vec::new();
         let nbd = NbdPlan {
             options,
-            connections_max: 1,
-            sockets: NbdSockets::Own { addresses, inherited_instead: false },
+            connections: ConnectionLimit::new(1),
+            sockets: NbdSockets::Own {
+                addresses,
+                access: SocketAccess::PRIVATE,
+                inherited_instead: false,
+            },
         };
         let pool = pool::open(Plan::<EngineStack> { source, facts, nbd })?;
         let links = pool.object_links()?;

@@ -5,6 +5,7 @@
 mod backend;
 mod banner;
 mod cells;
+mod descriptors;
 pub(crate) mod drives;
 mod engine_stack;
 mod figures;
@@ -35,6 +36,7 @@ mod served_cell;
 mod shard_thread;
 mod signals;
 mod snapshots;
+mod socket_access;
 mod stack;
 mod threads;
 mod token;
@@ -43,8 +45,8 @@ use std::sync::Arc;
 
 use tokio::runtime::Runtime;
 use varve_access_admin::{Callers, ListenAddress, Listener};
-use varve_access_nbd::limits::{CONNECTIONS_DEFAULT, THREAD_BYTES_MIN};
-use varve_access_nbd::{ServiceOptions, TlsConfig, TlsFiles, TlsMode};
+use varve_access_nbd::limits::THREAD_BYTES_MIN;
+use varve_access_nbd::{ServiceOptions, TlsConfig, TlsFiles, TlsMode, notice_dead_peers};
 use varve_engine::MemoryShares;
 
 use crate::client::ADMIN_SOCKET;
@@ -69,10 +71,12 @@ use self::pool::{NbdPlan, NbdSockets};
 use self::pool_media::PoolMedia;
 use self::served_cell::ServedCell;
 use self::signals::Signals;
+use self::socket_access::SocketAccess;
 
 /// Serves until a signal; returns once the pool is clean.
 pub(crate) fn run(settings: &Settings) -> Result<()> {
     let _lock = DataLock::take(&settings.data)?;
+    descriptors::raise();
     let home = Home::choose(settings)?;
     node::check(settings, &home)?;
     let media = home.open(settings)?;
@@ -157,9 +161,10 @@ fn nbd_plan(settings: &Settings, shards: u32) -> Result<(NbdPlan, FrontTls)> {
     let request_bytes_max = shares.request_bytes.max(THREAD_BYTES_MIN);
     let plan = NbdPlan {
         options: ServiceOptions { request_bytes_max, ..ServiceOptions::default() },
-        connections_max: CONNECTIONS_DEFAULT,
+        connections: descriptors::nbd_connections(settings),
         sockets: NbdSockets::Own {
             addresses: settings.nbd_addresses(),
+            access: SocketAccess::of(settings)?,
             inherited_instead: settings.nbd_listen.is_empty(),
         },
     };
@@ -253,6 +258,10 @@ async fn admin_listeners(settings: &Settings) -> Result<Vec<Listener>> {
                 None => failure,
             }
         })?;
+        if let ListenAddress::Tcp(_) = listener.address() {
+            let failed = |error| Failure::new(format!("admin API: {error}"));
+            notice_dead_peers(listener.as_fd()).map_err(failed)?;
+        }
         listeners.push(listener);
     }
     Ok(listeners)

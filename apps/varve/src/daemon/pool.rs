@@ -28,6 +28,7 @@ use crate::daemon::fill;
 use crate::daemon::objects::Objects;
 use crate::daemon::online_check::OnlineCheck;
 use crate::daemon::shard_thread::{self, Alive, Ending, Running, ShardThread, Start};
+use crate::daemon::socket_access::SocketAccess;
 use crate::daemon::stack::ShardStack;
 use crate::daemon::threads::Threads;
 use crate::failure::{Failure, Result};
@@ -46,7 +47,7 @@ pub(crate) struct Plan<S: ShardStack> {
 #[derive(Clone)]
 pub(crate) struct NbdPlan {
     pub(crate) options: ServiceOptions,
-    pub(crate) connections_max: usize,
+    pub(crate) connections: ConnectionLimit,
     pub(crate) sockets: NbdSockets,
 }
 
@@ -57,6 +58,8 @@ pub(crate) enum NbdSockets {
     Own {
         /// Where to listen.
         addresses: Vec<ListenAddress>,
+        /// Who may connect to unix sockets.
+        access: SocketAccess,
         /// Whether sockets that the process inherited stand in for the addresses.
         inherited_instead: bool,
     },
@@ -95,7 +98,7 @@ pub(crate) fn open<S: ShardStack>(plan: Plan<S>) -> Result<Pool<S>> {
     let (calls, connections): (Vec<_>, Vec<_>) =
         doors.into_iter().map(|doors| (doors.calls, doors.connections)).unzip();
     let threads = Arc::new(Threads::new(calls));
-    let nbd_connections = ConnectionLimit::new(nbd.connections_max);
+    let nbd_connections = nbd.connections.clone();
     let (limit, ports) = (nbd_connections.clone(), connections.clone());
     for (index, thread) in running.iter().enumerate() {
         let begun =
@@ -129,8 +132,8 @@ fn listen<S: ShardStack>(
     let reactor = &thread.reactor;
     let open = match plan.sockets {
         NbdSockets::OfNode(addresses) => return Ok(addresses),
-        NbdSockets::Own { addresses, inherited_instead } => {
-            nbd_sockets(&addresses, inherited_instead)
+        NbdSockets::Own { addresses, access, inherited_instead } => {
+            nbd_sockets(&addresses, access, inherited_instead)
         }
     };
     let listeners = open.and_then(|open| {
@@ -156,6 +159,7 @@ fn listen<S: ShardStack>(
 /// Sockets at these addresses, or the inherited ones if there are some and those stand in for them.
 pub(crate) fn nbd_sockets(
     addresses: &[ListenAddress],
+    access: SocketAccess,
     inherited_instead: bool,
 ) -> varve_access_nbd::Result<Vec<StdListener>> {
     if inherited_instead {
@@ -164,7 +168,16 @@ pub(crate) fn nbd_sockets(
             return Ok(inherited);
         }
     }
-    addresses.iter().map(|address| StdListener::bind(&nbd_address(address))).collect()
+    let bind = |address: &ListenAddress| {
+        let listener = StdListener::bind(&nbd_address(address))?;
+        if let StdListener::Unix(_, path) = &listener {
+            let failed =
+                |source| varve_access_nbd::Error::Listen { address: address.to_string(), source };
+            access.apply(path).map_err(failed)?;
+        }
+        Ok(listener)
+    };
+    addresses.iter().map(bind).collect()
 }
 
 /// What to do where a socket cannot be had.

@@ -19,6 +19,7 @@ use varve_dispatch::{Placement, PoolLinks};
 use varve_object::{EngineOptions, EngineStore, ObjectStore, Settings as BucketSettings};
 
 use crate::config::{S3Listen, Settings};
+use crate::daemon::descriptors;
 use crate::daemon::front::S3Socket;
 use crate::daemon::links::S3Client;
 use crate::daemon::objects::{GatewayAdmin, Objects};
@@ -199,6 +200,7 @@ impl Serving {
             let listener = listener.transpose().map_err(|error| failed(&error))?;
             let options = Options {
                 owner_key: Some(settings.data.join(OWNER_KEY_FILE)),
+                connections_max: descriptors::s3_connections(settings),
                 access_log: Some(settings.data.join(ACCESS_LOG_DIR)),
                 website_domain: settings.s3.website_domain.clone(),
                 domains: settings.s3.domains.clone(),

@@ -6,12 +6,13 @@ use std::sync::Arc;
 
 use tokio::net::{TcpListener, UnixListener};
 use varve_access_admin::{ListenAddress, Token};
-use varve_access_nbd::StdListener;
+use varve_access_nbd::{StdListener, notice_dead_peers};
 use varve_membership::link::FrontEnd;
 
 use crate::config::{S3Listen, Settings};
 use crate::daemon::links::ClientStream;
 use crate::daemon::pool::{admin_address, nbd_sockets, unable_to_listen};
+use crate::daemon::socket_access::SocketAccess;
 use crate::failure::{Failure, Result};
 
 /// See the module.
@@ -42,7 +43,9 @@ impl FrontSockets {
         admin: Vec<varve_access_admin::Listener>,
         token: Option<Arc<Token>>,
     ) -> Result<Self> {
-        let nbd = nbd_sockets(&settings.nbd_addresses(), settings.nbd_listen.is_empty());
+        let access = SocketAccess::of(settings)?;
+        let inherited_instead = settings.nbd_listen.is_empty();
+        let nbd = nbd_sockets(&settings.nbd_addresses(), access, inherited_instead);
         let nbd = nbd.map_err(|error| unable_to_listen(&error))?;
         let s3 = S3Socket::bind(settings);
         Ok(Self { nbd, s3: Arc::new(s3), admin, token })
@@ -102,7 +105,10 @@ impl S3Socket {
             S3Listen::At(ListenAddress::Unix(_)) => unreachable!("the settings were checked"),
         };
         let bound = std::net::TcpListener::bind(address);
-        let bound = bound.and_then(|socket| Ok((socket.local_addr()?, socket)));
+        let bound = bound.and_then(|socket| {
+            notice_dead_peers(&socket)?;
+            Ok((socket.local_addr()?, socket))
+        });
         match bound {
             Ok((at, socket)) => Self::At(socket, at),
             Err(error) => {

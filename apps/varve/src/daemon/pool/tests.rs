@@ -13,7 +13,7 @@ use varve_access_admin::v1::{
 };
 use varve_access_admin::{self as admin, AdminBackend, ListenAddress, MetricKind};
 use varve_access_nbd::memory::{MemoryExport, MemoryExports};
-use varve_access_nbd::{Exports, ServiceOptions};
+use varve_access_nbd::{ConnectionLimit, Exports, ServiceOptions};
 use varve_dataset::Space;
 use varve_reactor::Reactor;
 use varve_reactor::port::{self, PortReceiver, PortSender};
@@ -23,6 +23,7 @@ use super::{NbdPlan, NbdSockets, Plan, Pool, open};
 use crate::config::Thresholds;
 use crate::daemon::backend::PoolFacts;
 use crate::daemon::objects::Objects;
+use crate::daemon::socket_access::SocketAccess;
 use crate::daemon::stack::{Seat, ShardMetric, ShardReport, ShardStack};
 use crate::failure::{Failure, Result};
 
@@ -200,8 +201,12 @@ fn plan(shared: Shared, socket: &Path) -> Plan<MemoryStack> {
     let options = ServiceOptions::default();
     let nbd = NbdPlan {
         options,
-        connections_max: 2,
-        sockets: NbdSockets::Own { addresses, inherited_instead: false },
+        connections: ConnectionLimit::new(2),
+        sockets: NbdSockets::Own {
+            addresses,
+            access: SocketAccess::PRIVATE,
+            inherited_instead: false,
+        },
     };
     Plan { source: shared, facts, nbd }
 }
@@ -297,7 +302,8 @@ fn an_address_in_use_stops_the_start() {
     let held = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let mut plan = plan(Shared::default(), dir.path());
     let addresses = vec![ListenAddress::Tcp(held.local_addr().unwrap())];
-    plan.nbd.sockets = NbdSockets::Own { addresses, inherited_instead: false };
+    plan.nbd.sockets =
+        NbdSockets::Own { addresses, access: SocketAccess::PRIVATE, inherited_instead: false };
     let refused = open(plan).map(|_| ()).unwrap_err().to_string();
     assert!(refused.contains("NBD: listen on 127.0.0.1:"), "{refused}");
 }
