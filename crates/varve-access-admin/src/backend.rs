@@ -8,8 +8,9 @@ use crate::metrics::Metric;
 use crate::objects::ObjectBackend;
 use crate::v1::{
     BeginReceive, ChangeSnapshot, ChangeVolume, CheckStatus, CloneVolume, CreateSnapshots,
-    CreateVolume, DeleteVolume, EndReceive, ExtentPage, ExtentsWanted, MoveVolume, Pool, RollBack,
-    Snapshot, Space, Status, Volume, VolumeFamily, VolumeMove,
+    CreateVolume, DeleteVolume, DisconnectClients, DisconnectedClients, EndReceive, ExtentPage,
+    ExtentsWanted, MoveVolume, Pool, RollBack, Snapshot, Space, Status, Volume, VolumeClients,
+    VolumeFamily, VolumeMove,
 };
 
 /// An answer that arrives later, possibly from another thread.
@@ -44,6 +45,16 @@ pub trait AdminBackend: Send + Sync + 'static {
     /// Deletes a volume and what it holds, with its snapshots if asked to. `NotFound`; `Conflict` while a client has it open, and for
     /// its snapshots.
     fn delete_volume(&self, name: String, how: DeleteVolume) -> AdminFuture<'_, ()>;
+
+    /// The connections that have a volume, or a snapshot of it, open. `NotFound`.
+    fn clients(&self, volume: String) -> AdminFuture<'_, VolumeClients>;
+
+    /// Ends connections to a volume or its snapshots: what is under way is answered. `NotFound`, also when it has no client of that number.
+    fn disconnect(
+        &self,
+        volume: String,
+        which: DisconnectClients,
+    ) -> AdminFuture<'_, DisconnectedClients>;
 
     /// Takes snapshots at one instant, all or none. `NotFound`, `Exists`, `Invalid`.
     fn create_snapshots(&self, spec: CreateSnapshots) -> AdminFuture<'_, Vec<Snapshot>>;

@@ -16,10 +16,11 @@ use crate::metrics::{Metric, MetricKind, Sample};
 use crate::objects::ObjectBackend;
 use crate::v1::{
     BeginReceive, ChangeSnapshot, ChangeVolume, CheckReport, CheckState, CheckStatus, CloneVolume,
-    CreateSnapshots, CreateVolume, DeleteVolume, Drive, EndReceive, ExtentPage, ExtentsWanted,
-    Fill, FillLevel, JournalStatus, ListenerStatus, MemoryStatus, MoveVolume, NodeStatus, Pool,
-    Reservation, RollBack, ServiceState, ShardState, ShardStatus, Snapshot, SnapshotSpace, Space,
-    Status, Volume, VolumeFamily, VolumeMove, VolumeSpace,
+    CreateSnapshots, CreateVolume, DeleteVolume, DisconnectClients, DisconnectedClients, Drive,
+    EndReceive, ExtentPage, ExtentsWanted, Fill, FillLevel, JournalStatus, ListenerStatus,
+    MemoryStatus, MoveVolume, NodeStatus, Pool, Reservation, RollBack, ServiceState, ShardState,
+    ShardStatus, Snapshot, SnapshotSpace, Space, Status, Volume, VolumeClient, VolumeClients,
+    VolumeFamily, VolumeMove, VolumeSpace,
 };
 
 /// A pool of nothing but names. The mutex guards the volumes and is never held across an await.
@@ -364,6 +365,19 @@ fn refusal(kind: ErrorKind, message: String) -> Error {
     Error::Backend { kind, message, hint: None }
 }
 
+/// A client for each opener.
+fn clients_of(volume: &Volume) -> VolumeClients {
+    let client = |id| VolumeClient {
+        id,
+        address: format!("10.0.0.7:{}", 40_000 + id),
+        export: volume.name.clone(),
+        read_only: false,
+        connected_unix_ms: CREATED_UNIX_MS,
+        requests: 2,
+    };
+    VolumeClients { clients: (1..=volume.openers).map(client).collect() }
+}
+
 fn ready<'a, T: Send + 'a>(result: Result<T>) -> AdminFuture<'a, T> {
     Box::pin(std::future::ready(result))
 }
@@ -428,6 +442,29 @@ impl AdminBackend for MemoryBackend {
 
     fn delete_volume(&self, name: String, how: DeleteVolume) -> AdminFuture<'_, ()> {
         ready(self.delete_as(&name, &how))
+    }
+
+    fn clients(&self, volume: String) -> AdminFuture<'_, VolumeClients> {
+        ready(self.change(&volume, |found| clients_of(found)))
+    }
+
+    fn disconnect(
+        &self,
+        volume: String,
+        which: DisconnectClients,
+    ) -> AdminFuture<'_, DisconnectedClients> {
+        let gone = self.change(&volume, |found| {
+            let all = found.openers;
+            let leaving = which.client.map_or(all, |id| u64::from((1..=all).contains(&id)));
+            found.openers -= leaving;
+            leaving
+        });
+        ready(gone.and_then(|clients| match (clients, which.client) {
+            (0, Some(id)) => {
+                Err(refusal(ErrorKind::NotFound, format!("volume `{volume}` has no client {id}")))
+            }
+            _ => Ok(DisconnectedClients { clients }),
+        }))
     }
 
     fn create_snapshots(&self, spec: CreateSnapshots) -> AdminFuture<'_, Vec<Snapshot>> {

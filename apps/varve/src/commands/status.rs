@@ -39,7 +39,7 @@ fn describe(status: &v1::Status) -> String {
         ("version", status.version.clone()),
         ("pool", status.pool_id.clone()),
         ("volumes", status.volumes.to_string()),
-        ("connections", status.connections.to_string()),
+        ("connections", connections(status.connections)),
         ("memory", of(memory.used_bytes, memory.budget_bytes)),
         ("space", of(status.fill.used_bytes, status.fill.capacity_bytes)),
     ];
@@ -84,6 +84,14 @@ fn describe(status: &v1::Status) -> String {
     let header = [("LISTENER", Align::Left), ("ADDRESS", Align::Left)];
     let _ = write!(text, "\n{}", table::columns(&header, &rows));
     text
+}
+
+/// How many there are, and where to see more.
+fn connections(open: u64) -> String {
+    match open {
+        0 => "0".to_owned(),
+        open => format!("{open} (`varve volume clients` lists those to volumes)"),
+    }
 }
 
 /// A line on a pool that is fuller than a threshold; nothing of others.

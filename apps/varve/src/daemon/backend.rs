@@ -2,15 +2,17 @@
 
 use std::collections::BTreeMap;
 use std::future::Future;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use varve_access_admin::v1::{
     BeginReceive, ChangeSnapshot, ChangeVolume, CheckStatus, CloneVolume, CreateSnapshots,
-    CreateVolume, DeleteVolume, Drive, EndReceive, ExtentPage, ExtentsWanted, Fill, JournalStatus,
-    ListenerStatus, MemoryStatus, MoveVolume, Pool, RollBack, ServiceState, ShardState, Snapshot,
-    Space, Status, Volume, VolumeFamily, VolumeMove,
+    CreateVolume, DeleteVolume, DisconnectClients, DisconnectedClients, Drive, EndReceive,
+    ExtentPage, ExtentsWanted, Fill, JournalStatus, ListenerStatus, MemoryStatus, MoveVolume, Pool,
+    RollBack, ServiceState, ShardState, Snapshot, Space, Status, Volume, VolumeClients,
+    VolumeFamily, VolumeMove,
 };
 use varve_access_admin::{
     AdminBackend, AdminFuture, Error, ListenAddress, Metric, MetricKind, ObjectBackend, Result,
@@ -24,9 +26,10 @@ use crate::config::Thresholds;
 use crate::daemon::links::Watcher;
 use crate::daemon::objects::Objects;
 use crate::daemon::online_check::{self, OnlineCheck};
+use crate::daemon::shard_thread::ShardThread;
 use crate::daemon::stack::{ShardMetric, ShardReport, ShardStack};
 use crate::daemon::threads::Threads;
-use crate::daemon::{figures, fill, holdings, s3_figures, snapshots};
+use crate::daemon::{clients, figures, fill, holdings, s3_figures, snapshots};
 
 /// The thread that carries out changes of the catalogue.
 const CATALOGUE_THREAD: usize = 0;
@@ -308,8 +311,30 @@ impl<S: ShardStack> AdminBackend for PoolBackend<S> {
     }
 
     fn delete_volume(&self, name: String, how: DeleteVolume) -> AdminFuture<'_, ()> {
-        self.threads.ask(CATALOGUE_THREAD, move |thread| async move {
-            thread.stack.delete_volume(&name, how).await
+        Box::pin(async move {
+            clients::refuse_open(&self.threads, &name).await?;
+            let delete = move |thread: Rc<ShardThread<S>>| async move {
+                thread.stack.delete_volume(&name, how).await
+            };
+            self.threads.ask(CATALOGUE_THREAD, delete).await
+        })
+    }
+
+    fn clients(&self, volume: String) -> AdminFuture<'_, VolumeClients> {
+        Box::pin(async move {
+            self.volume(volume.clone()).await?;
+            clients::list(&self.threads, &volume).await
+        })
+    }
+
+    fn disconnect(
+        &self,
+        volume: String,
+        which: DisconnectClients,
+    ) -> AdminFuture<'_, DisconnectedClients> {
+        Box::pin(async move {
+            self.volume(volume.clone()).await?;
+            clients::disconnect(&self.threads, &volume, &which).await
         })
     }
 
@@ -335,11 +360,17 @@ impl<S: ShardStack> AdminBackend for PoolBackend<S> {
     }
 
     fn delete_snapshot(&self, name: String, expects: Option<VolumeMove>) -> AdminFuture<'_, ()> {
-        self.ask_datasets(|datasets| snapshots::delete(datasets, name, expects))
+        Box::pin(async move {
+            clients::refuse_open(&self.threads, &name).await?;
+            self.ask_datasets(|datasets| snapshots::delete(datasets, name, expects)).await
+        })
     }
 
     fn roll_back(&self, volume: String, to: RollBack) -> AdminFuture<'_, Volume> {
-        self.ask_datasets(|datasets| snapshots::roll_back(datasets, volume, to))
+        Box::pin(async move {
+            clients::refuse_open(&self.threads, &volume).await?;
+            self.ask_datasets(|datasets| snapshots::roll_back(datasets, volume, to)).await
+        })
     }
 
     fn clone_volume(&self, spec: CloneVolume) -> AdminFuture<'_, Volume> {

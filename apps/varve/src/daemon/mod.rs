@@ -5,6 +5,7 @@
 mod backend;
 mod banner;
 mod cells;
+mod clients;
 mod descriptors;
 pub(crate) mod drives;
 mod engine_stack;

@@ -17,6 +17,8 @@ const COMMANDS: &[&[&str]] = &[
     &["volume", "resize"],
     &["volume", "set"],
     &["volume", "delete"],
+    &["volume", "clients"],
+    &["volume", "disconnect"],
     &["volume", "snapshot"],
     &["volume", "snapshot", "create"],
     &["volume", "snapshot", "list"],

@@ -13,7 +13,7 @@ state        serving for 1 min
 version      0.0.0
 pool         00000000-0000-0000-0000-000000000001
 volumes      1
-connections  1
+connections  1 (`varve volume clients` lists those to volumes)
 memory       100 MiB of 512 MiB
 space        3 GiB of 64 GiB
 journal      drives (as on a drive)

@@ -4,6 +4,7 @@ mod bucket_moves;
 mod bucket_routes;
 pub mod bulk;
 mod checks;
+mod clients;
 mod compression;
 mod encoded;
 mod object_endpoints;
@@ -22,6 +23,7 @@ pub use bucket_moves::{
     UsersAndKeys, VersionName, VersionPage, VersionsWanted,
 };
 pub use checks::{CheckReport, CheckState, CheckStatus};
+pub use clients::{DisconnectClients, DisconnectedClients, VolumeClient, VolumeClients};
 pub use encoded::Base64;
 pub use objects::{
     AccessKey, Bucket, BucketPage, BucketVersioning, ChangeBucket, ChangeUser, CreateBucket,

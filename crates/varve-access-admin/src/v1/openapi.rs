@@ -14,6 +14,7 @@ use crate::v1::bucket_moves::{
     UsersAndKeys, VersionName, VersionPage,
 };
 use crate::v1::checks::{CheckReport, CheckState, CheckStatus};
+use crate::v1::clients::{DisconnectClients, DisconnectedClients, VolumeClient, VolumeClients};
 use crate::v1::encoded::Base64;
 use crate::v1::object_endpoints;
 use crate::v1::objects::{
@@ -54,7 +55,7 @@ pub fn endpoints() -> impl Iterator<Item = &'static Endpoint> {
     ENDPOINTS.iter().chain(&object_endpoints::ENDPOINTS)
 }
 
-static ENDPOINTS: [Endpoint; 25] = [
+static ENDPOINTS: [Endpoint; 27] = [
     Endpoint {
         method: "get",
         path: "/v1/status",
@@ -117,6 +118,24 @@ static ENDPOINTS: [Endpoint; 25] = [
         request: None,
         success: (200, Some("VolumeFamily")),
         errors: &[ErrorKind::NotFound, ErrorKind::Corrupt, ErrorKind::Unavailable],
+    },
+    Endpoint {
+        method: "get",
+        path: "/v1/volumes/{name}/clients",
+        operation: "listVolumeClients",
+        summary: "The connections that have a volume, or a snapshot of it, open.",
+        request: None,
+        success: (200, Some("VolumeClients")),
+        errors: &[ErrorKind::NotFound],
+    },
+    Endpoint {
+        method: "post",
+        path: "/v1/volumes/{name}/disconnect",
+        operation: "disconnectVolumeClients",
+        summary: "Ends connections to a volume: requests under way are answered, and the client may connect again.",
+        request: Some("DisconnectClients"),
+        success: (200, Some("DisconnectedClients")),
+        errors: &[ErrorKind::NotFound],
     },
     Endpoint {
         method: "patch",
@@ -499,6 +518,8 @@ fn schemas() -> Value {
     add::<CreateSnapshots>(&mut all);
     add::<CreateUser>(&mut all);
     add::<CreateVolume>(&mut all);
+    add::<DisconnectClients>(&mut all);
+    add::<DisconnectedClients>(&mut all);
     add::<Drive>(&mut all);
     add::<EndReceive>(&mut all);
     add::<ErrorBody>(&mut all);
@@ -527,6 +548,8 @@ fn schemas() -> Value {
     add::<User>(&mut all);
     add::<UserPage>(&mut all);
     add::<Volume>(&mut all);
+    add::<VolumeClient>(&mut all);
+    add::<VolumeClients>(&mut all);
     add::<VolumeFamily>(&mut all);
     add::<VolumeMove>(&mut all);
     add::<VolumePage>(&mut all);

@@ -1,9 +1,11 @@
 //! `varve volume`: make, list, show, change, clone, send and delete volumes.
 
+mod clients;
 mod clone;
 mod create;
 mod delete;
 mod diff;
+mod disconnect;
 mod export;
 mod flatten;
 mod import;
@@ -31,6 +33,8 @@ pub(crate) enum Volume {
     Resize(resize::Resize),
     Set(set::Set),
     Delete(delete::Delete),
+    Clients(clients::Clients),
+    Disconnect(disconnect::Disconnect),
     #[command(subcommand)]
     Snapshot(snapshot::Snapshot),
     Clone(clone::CloneCommand),
@@ -51,6 +55,8 @@ impl Volume {
             Self::Resize(command) => command.run(client),
             Self::Set(command) => command.run(client),
             Self::Delete(command) => command.run(client),
+            Self::Clients(command) => command.run(client),
+            Self::Disconnect(command) => command.run(client),
             Self::Snapshot(command) => command.run(client),
             Self::Clone(command) => command.run(client),
             Self::Flatten(command) => command.run(client),
