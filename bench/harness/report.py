@@ -193,9 +193,11 @@ def readme(name, result):
     found = verdicts(result)
     lost = [one for one in found if one["holds"] is False]
     held = sum(one["holds"] is True for one in found)
-    lines.append("A cell says how many times Varve is as fast as that peer; below 1× it is slower. \\* answers writes that power loss may take back; all")
-    lines.append(f"others, and Varve, do not. Of {len(found)} claims {held} hold, {len(lost)} do not hold, {len(found) - held - len(lost)} not measured"
-                 f"{': see' if lost else '; see'} [the figures](bench/results/{name}) and [how they are taken](docs/operating/comparing.md).")
+    lines.append("Each cell is Varve's speed relative to that system: 2× means Varve is twice as fast, less than 1× that it is slower. "
+                 "\\* acknowledges writes that")
+    lines.append(f"a power failure can still lose; Varve and all others do not. Of {len(found)} claims {held} hold, {len(lost)} do not hold, "
+                 f"{len(found) - held - len(lost)} not measured{': see' if lost else '; see'} [the figures](bench/results/{name}) and "
+                 f"[how they are taken](docs/operating/comparing.md).")
     return "\n".join(lines) + "\n"
 
 
