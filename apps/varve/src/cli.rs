@@ -10,15 +10,15 @@ use varve_types::{ByteCount, parse_size};
 
 use crate::client::Client;
 use crate::commands::{
-    bench, bucket, check, completions, df, dump, node, plan, pool, report, serve, status, user,
-    volume,
+    bench, bucket, check, completions, df, dump, man, node, plan, pool, report, serve, status,
+    user, volume,
 };
 use crate::failure::{Failure, Result};
 
-/// Where a pool's sockets and settings are when nothing else is said.
+/// The data directory unless another one is given.
 pub(crate) const DATA_DEFAULT: &str = "varve-data";
 
-/// Flash-native log-structured storage: durable, thin-provisioned volumes over NBD
+/// Flash-native log-structured storage: thin-provisioned volumes over NBD, buckets over S3
 #[derive(Parser, Debug)]
 #[command(name = "varve", version, max_term_width = 100, arg_required_else_help = true)]
 #[command(after_help = "Exit codes: 0 done, 1 failed, 2 misused.")]
@@ -68,6 +68,7 @@ enum Command {
     #[command(subcommand)]
     Report(report::ReportCommand),
     Completions(completions::Completions),
+    Man(man::Man),
 }
 
 impl Cli {
@@ -89,6 +90,7 @@ impl Cli {
             Command::Bench(command) => command.run(&global),
             Command::Report(command) => command.run(),
             Command::Completions(command) => command.run(),
+            Command::Man(command) => command.run(),
         }
     }
 }

@@ -10,6 +10,7 @@ mod commands;
 mod config;
 mod daemon;
 mod dump;
+mod examples;
 mod extents;
 mod failure;
 mod logging;
@@ -21,7 +22,7 @@ mod watch;
 
 use std::io::{self, Write};
 
-use clap::Parser;
+use clap::FromArgMatches;
 use varve_stdx::end_process;
 
 use crate::cli::Cli;
@@ -30,7 +31,8 @@ use crate::cli::Cli;
 static MEMORY: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ! {
-    let cli = Cli::parse();
+    let matches = examples::command().get_matches();
+    let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     let code = match cli.run().and_then(|text| print(&text)) {
         Ok(()) => 0,
         Err(failure) => {

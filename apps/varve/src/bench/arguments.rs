@@ -169,7 +169,7 @@ pub(crate) struct ObjectsArgs {
     #[arg(long, value_name = "URL")]
     endpoint: Option<String>,
 
-    /// Public half of the key [default: AWS_ACCESS_KEY_ID, with AWS_SECRET_ACCESS_KEY]
+    /// Access key ID [default: AWS_ACCESS_KEY_ID, with AWS_SECRET_ACCESS_KEY]
     #[arg(long, value_name = "KEY", requires = "secret_file")]
     access_key: Option<String>,
 

@@ -10,10 +10,10 @@ use crate::failure::{Failure, Result};
 use crate::offline::{OfflinePool, Source};
 use crate::print;
 
-/// Verify a pool, and say what is wrong with it: one that no daemon serves, or with --online one that is served
+/// Verify a pool and report problems; the daemon must be stopped unless --online is given
 ///
-/// Reads only. Every checksum is compared, every reference followed and all space counted again, by the code that serves the pool:
-/// shards recover over an overlay in memory. Prints a line for each finding and a summary. Ctrl-C ends it with what was found so far.
+/// Read-only. Compares every checksum, follows every reference and recounts all space, with the code that serves the pool:
+/// shards recover over an overlay in memory. Prints one line per finding and a summary. Ctrl-C ends it with the findings so far.
 #[derive(Args, Debug)]
 #[command(
     after_help = "Exit codes: 0 no errors (there may be warnings), 1 errors, 2 not checked: misused, or the pool is in use."
@@ -22,15 +22,15 @@ pub(crate) struct CheckCommand {
     #[command(flatten)]
     source: Source,
 
-    /// Check the pool while it is served: follow every reference, and give back what nothing names
+    /// Check the pool while it is served: follow every reference and free unreferenced space
     #[arg(long, conflicts_with_all = ["drive", "unserved", "quick", "overlay"])]
     online: bool,
 
-    /// Leave out the data: verify structures only
+    /// Skip the data: verify metadata only
     #[arg(long)]
     quick: bool,
 
-    /// Most memory for what recovery writes, kept in place of the drives
+    /// Memory limit for what recovery would write, as nothing is written to the drives
     #[arg(long, value_name = "SIZE", default_value = "1GiB", value_parser = parse_size)]
     overlay: ByteCount,
 

@@ -13,7 +13,7 @@ use crate::commands::status::fullness;
 use crate::failure::Result;
 use crate::table::{self, Align};
 
-/// Show what is stored and what reduction gave
+/// Show space used, and space saved by dedup and compression
 #[derive(Args, Debug)]
 pub(crate) struct Df {
     #[command(flatten)]

@@ -13,7 +13,7 @@ use crate::dump::{OVERLAY_BYTES_MAX, Output, lane, roots, segments, trees};
 use crate::failure::{Failure, Result};
 use crate::offline::{Looked, OfflinePlace, OfflinePool, Source};
 
-/// Print what a pool that no daemon serves has stored
+/// Print the on-disk structures of a stopped pool
 #[derive(Args, Debug)]
 pub(crate) struct DumpCommand {
     #[command(flatten)]
@@ -31,7 +31,7 @@ enum What {
     Roots,
     /// The pool: its figures and its root
     Pool,
-    /// The frames that stand in a shard's journal lane
+    /// The frames in a shard's journal
     Lane {
         #[command(flatten)]
         lane: LaneChoice,
@@ -40,7 +40,7 @@ enum What {
     },
     /// One frame with its records
     Frame {
-        /// Byte position in the lane; a multiple of 4096
+        /// Byte offset in the journal; a multiple of 4096
         position: u64,
         #[command(flatten)]
         lane: LaneChoice,
@@ -55,7 +55,7 @@ enum What {
         /// Its number
         number: u32,
     },
-    /// Where each block of a volume lies
+    /// Where each block of a volume is stored
     Map {
         /// Name of the volume, or stream:ID
         volume: String,

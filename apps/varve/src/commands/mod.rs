@@ -6,6 +6,7 @@ pub(crate) mod check;
 pub(crate) mod completions;
 pub(crate) mod df;
 pub(crate) mod dump;
+pub(crate) mod man;
 pub(crate) mod node;
 pub(crate) mod plan;
 pub(crate) mod pool;

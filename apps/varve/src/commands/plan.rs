@@ -5,7 +5,7 @@ use clap::{Args, Subcommand};
 use crate::failure::Result;
 use crate::plan::{catalogue, provision, question, search};
 
-/// Plan hardware: nodes and drives for a demand, with the constraint that binds
+/// Size a cluster for a workload, and show which resource limits it
 #[derive(Args, Debug)]
 #[command(args_conflicts_with_subcommands = true, arg_required_else_help = true)]
 #[command(

@@ -39,23 +39,23 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "ADDR|none")]
     s3: Option<S3Listen>,
 
-    /// Loopback address for the admin API, beside its socket in the data directory
+    /// Loopback address for the admin API, in addition to its socket in the data directory
     #[arg(long, value_name = "ADDR")]
     admin: Option<ListenAddress>,
 
-    /// Least important level to log [default: warn]
+    /// Minimum log level [default: warn]
     #[arg(long, value_name = "LEVEL")]
     log: Option<LogLevel>,
 
-    /// Form of a log line [default: text]
+    /// Format of log lines [default: text]
     #[arg(long, value_name = "FORMAT")]
     log_format: Option<LogFormat>,
 
-    /// Begin every operation on the drives later by this many µs: a slow medium, for tests
+    /// Delay every drive operation by this many µs, to imitate slow media in tests
     #[arg(long, hide = true, value_name = "US", value_parser = clap::value_parser!(u64).range(..=10_000_000))]
     media_delay_us: Option<u64>,
 
-    /// Print every setting of the configuration file with its range, default and reason, and end
+    /// Print every setting of the configuration file with its range, default and reason, and exit
     #[arg(long)]
     settings: bool,
 }

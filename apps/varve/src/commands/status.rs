@@ -14,7 +14,7 @@ use crate::commands::node;
 use crate::failure::Result;
 use crate::table::{self, Align};
 
-/// Show what the daemon is doing now
+/// Show the state of the daemon
 #[derive(Args, Debug)]
 pub(crate) struct Status {
     #[command(flatten)]

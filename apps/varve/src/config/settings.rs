@@ -57,7 +57,7 @@ pub(crate) struct Settings {
     pub(crate) admin_token_file: Option<PathBuf>,
     /// Least important level that is logged.
     pub(crate) log_level: LogLevel,
-    /// Form of a log line.
+    /// Format of log lines.
     pub(crate) log_format: LogFormat,
     /// Journal lane of each shard of a new pool.
     pub(crate) lane: ByteCount,

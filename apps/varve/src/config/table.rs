@@ -648,9 +648,9 @@ pub(crate) fn document() -> String {
 mod tests {
     use super::*;
 
-    /// A value of every form.
-    fn sample(form: Form) -> Value {
-        match form {
+    /// A value of the setting's form that is not its default.
+    fn sample(setting: &Setting) -> Value {
+        match setting.form {
             Form::Size { max, .. } => Value::Number(max),
             Form::Count { max, .. } => Value::Number(max),
             Form::Path => Value::Text("p".to_owned()),
@@ -663,7 +663,7 @@ mod tests {
             Form::Mode => Value::Number(0o660),
             Form::Group => Value::Text("kvm".to_owned()),
             Form::Choice(words) => Value::Text(words[words.len() - 1].to_owned()),
-            Form::Switch => Value::Switch(true),
+            Form::Switch => Value::Switch(setting.default == "false"),
         }
     }
 
@@ -673,7 +673,7 @@ mod tests {
             let mut settings = Settings::default();
             settings.drives.push(DriveSetting::default());
             let before = format!("{settings:?}");
-            setting.apply(&mut settings, sample(setting.form));
+            setting.apply(&mut settings, sample(setting));
             assert_ne!(format!("{settings:?}"), before, "{} sets nothing", setting.key);
         }
     }

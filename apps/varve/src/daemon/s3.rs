@@ -13,7 +13,6 @@ use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
-use varve_access_admin::ListenAddress;
 use varve_access_s3::{Clients, Gateway, KeyPlace, Options, Tls};
 use varve_dispatch::{Placement, PoolLinks};
 use varve_object::{EngineOptions, EngineStore, ObjectStore, Settings as BucketSettings};
@@ -166,6 +165,21 @@ impl S3 {
     }
 }
 
+/// How the gateway serves, by the settings.
+fn gateway_options(settings: &Settings) -> Options {
+    Options {
+        owner_key: Some(settings.data.join(OWNER_KEY_FILE)),
+        connections_max: descriptors::s3_connections(settings),
+        access_log: Some(settings.data.join(ACCESS_LOG_DIR)),
+        website_domain: settings.s3.website_domain.clone(),
+        domains: settings.s3.domains.clone(),
+        signature_v2: settings.s3.signature_v2,
+        connections_per_address: usize::from(settings.s3.connections_per_address),
+        body_memory: settings.object_intake_bytes(),
+        ..Options::default()
+    }
+}
+
 /// Where the sealing key is kept.
 pub(super) fn key_place(settings: &Settings) -> KeyPlace {
     KeyPlace { file: settings.data.join(KEY_FILE), in_pool: settings.s3.key_in_pool }
@@ -198,17 +212,7 @@ impl Serving {
             let listener =
                 own.map(|own| own.set_nonblocking(true).and_then(|()| TcpListener::from_std(own)));
             let listener = listener.transpose().map_err(|error| failed(&error))?;
-            let options = Options {
-                owner_key: Some(settings.data.join(OWNER_KEY_FILE)),
-                connections_max: descriptors::s3_connections(settings),
-                access_log: Some(settings.data.join(ACCESS_LOG_DIR)),
-                website_domain: settings.s3.website_domain.clone(),
-                domains: settings.s3.domains.clone(),
-                signature_v2: settings.s3.signature_v2,
-                connections_per_address: usize::from(settings.s3.connections_per_address),
-                body_memory: settings.object_intake_bytes(),
-                ..Options::default()
-            };
+            let options = gateway_options(settings);
             let objects = EngineOptions {
                 reduction: BucketSettings::reduction_in,
                 bodies_bytes_max: settings.object_bodies_bytes(),
@@ -282,6 +286,8 @@ impl Drop for Serving {
 
 #[cfg(test)]
 mod tests {
+    use varve_access_admin::ListenAddress;
+
     use super::*;
 
     #[test]

@@ -26,7 +26,7 @@ pub(super) const BLOCK_BYTES: usize = 4096;
 pub(crate) struct ExportPlan {
     /// `volume@snapshot`, or a volume.
     pub(crate) name: String,
-    /// Snapshot from which changes count, by its name alone.
+    /// Snapshot to compare with; only its name, without the volume.
     pub(crate) since: Option<String>,
     /// File, `-`, or an image such as `rbd:pool/vm1`.
     pub(crate) file: PathBuf,

@@ -37,6 +37,7 @@ const COMMANDS: &[&[&str]] = &[
     &["bucket", "create"],
     &["bucket", "list"],
     &["bucket", "show"],
+    &["bucket", "set"],
     &["bucket", "quota"],
     &["bucket", "log"],
     &["bucket", "delete"],
@@ -101,6 +102,7 @@ const COMMANDS: &[&[&str]] = &[
     &["report", "compare"],
     &["report", "page"],
     &["completions"],
+    &["man"],
 ];
 
 fn help(command: &[&str]) -> String {

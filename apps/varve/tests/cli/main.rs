@@ -30,6 +30,7 @@ mod completions;
 mod df;
 mod dump;
 mod help;
+mod man;
 mod node_list;
 mod plan;
 mod pool_attach;

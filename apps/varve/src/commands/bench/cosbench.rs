@@ -30,7 +30,7 @@ pub(crate) struct Cosbench {
     #[arg(long, value_name = "URL")]
     endpoint: Option<String>,
 
-    /// Public half of the key, instead of the workload's
+    /// Access key ID, instead of the workload's
     #[arg(long, value_name = "KEY", requires = "secret_file")]
     access_key: Option<String>,
 

@@ -15,7 +15,7 @@ pub(crate) struct Create {
     /// Name of the bucket: 3 to 63 lower-case letters, digits, dots and hyphens
     name: String,
 
-    /// User it belongs to [default: owner, the user made at the first start]
+    /// Owner of the bucket [default: owner, the user created at the first start]
     #[arg(long, value_name = "USER")]
     owner: Option<String>,
 
@@ -23,19 +23,19 @@ pub(crate) struct Create {
     #[arg(long)]
     versioning: bool,
 
-    /// Let objects be locked; keeps versions too
+    /// Enable object lock, and versioning with it
     #[arg(long)]
     object_lock: bool,
 
-    /// The most data [default: none]
+    /// Maximum data [default: none]
     #[arg(long, value_parser = cli::quota, value_name = "SIZE")]
     quota: Option<ByteCount>,
 
-    /// The most objects [default: none]
+    /// Maximum number of objects [default: none]
     #[arg(long, value_parser = cli::bound, value_name = "N")]
     objects: Option<u64>,
 
-    /// Whether blocks that are stored already are stored only once [default: off]
+    /// Store identical blocks only once [default: off]
     #[arg(long, value_parser = cli::switch())]
     dedup: Option<bool>,
 

@@ -5,7 +5,7 @@ use clap::Args;
 use crate::client::{Client, bucket_path};
 use crate::failure::Result;
 
-/// Delete a bucket; refused while objects, versions or delete markers are in it
+/// Delete a bucket; refused while it has objects, versions or delete markers
 #[derive(Args, Debug)]
 #[command(
     after_help = "S3 clients empty buckets: `aws s3 rm --recursive`, `rclone purge`. Uploads under way go with the bucket."

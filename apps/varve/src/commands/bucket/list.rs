@@ -11,7 +11,7 @@ use crate::client::{Client, percent_encoded};
 use crate::failure::Result;
 use crate::table::{self, Align};
 
-/// List the buckets and what they hold
+/// List buckets, with their objects and sizes
 #[derive(Args, Debug)]
 pub(crate) struct List {
     #[command(flatten)]

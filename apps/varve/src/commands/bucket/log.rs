@@ -8,7 +8,7 @@ use crate::cli::{self, Format};
 use crate::client::{Client, bucket_path};
 use crate::failure::Result;
 
-/// Log each request to a bucket, or no longer
+/// Turn a bucket's access log on or off
 #[derive(Args, Debug)]
 #[command(
     after_help = "The log is DATA/s3-log/NAME.log, with the fields of Amazon's server access logs; full files are set aside as \
@@ -18,7 +18,7 @@ pub(crate) struct Log {
     /// Name of the bucket
     name: String,
 
-    /// Whether requests are logged from now on
+    /// Whether to log requests from now on
     #[arg(value_parser = cli::switch(), action = clap::ArgAction::Set)]
     switch: bool,
 

@@ -9,17 +9,17 @@ use crate::cli::{self, Format};
 use crate::client::{Client, bucket_path};
 use crate::failure::{Failure, Result};
 
-/// Bound what a bucket holds
+/// Limit a bucket's size and number of objects
 #[derive(Args, Debug)]
 pub(crate) struct Quota {
     /// Name of the bucket
     name: String,
 
-    /// The most data, older versions counted; none takes the bound away
+    /// Maximum data, including old versions; none removes the limit
     #[arg(long, value_parser = cli::quota, value_name = "SIZE|none")]
     size: Option<ByteCount>,
 
-    /// The most objects, older versions counted; none takes the bound away
+    /// Maximum number of objects, including old versions; none removes the limit
     #[arg(long, value_parser = cli::bound, value_name = "N|none")]
     objects: Option<u64>,
 

@@ -18,7 +18,7 @@ pub(crate) struct Set {
     /// Name of the bucket
     name: String,
 
-    /// Whether blocks that are stored already are stored only once
+    /// Store identical blocks only once
     #[arg(long, value_parser = cli::switch())]
     dedup: Option<bool>,
 

@@ -11,7 +11,7 @@ use crate::commands::volume::on_its_way;
 use crate::failure::Result;
 use crate::table;
 
-/// Show a bucket and what it holds
+/// Show a bucket, its objects and size
 #[derive(Args, Debug)]
 pub(crate) struct Show {
     /// Name of the bucket

@@ -10,7 +10,7 @@ use crate::client::Client;
 use crate::failure::{Failure, Result};
 use crate::table::{self, Align};
 
-/// List the daemons of the pool, and what each carries to the one that serves it
+/// List the daemons of the pool, and the connections each forwards to the one that serves it
 #[derive(Args, Debug)]
 pub(crate) struct List {
     #[command(flatten)]

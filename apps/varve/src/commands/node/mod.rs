@@ -7,7 +7,7 @@ use clap::Subcommand;
 use crate::cli::Global;
 use crate::failure::Result;
 
-/// Look at the daemons of a pool
+/// Show the daemons of a pool
 #[derive(Subcommand, Debug)]
 pub(crate) enum Node {
     List(list::List),

@@ -8,9 +8,9 @@ use crate::cli::Global;
 use crate::daemon;
 use crate::failure::{Failure, Result};
 
-/// Let the data directory serve a pool that is on Ceph's RADOS already
+/// Use a data directory to serve an existing pool on Ceph's RADOS
 ///
-/// Whoever starts to serve the pool takes it over: the daemon that served it until then ends.
+/// The daemon that starts next takes the pool over; the one that served it until then exits.
 #[derive(Args, Debug)]
 pub(crate) struct Attach {
     #[command(flatten)]

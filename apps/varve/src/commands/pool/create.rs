@@ -10,15 +10,15 @@ use crate::config::Settings;
 use crate::daemon::{self, NewRadosPool};
 use crate::failure::Result;
 
-/// Make a pool on Ceph's RADOS, for the data directory to serve
+/// Create a pool on Ceph's RADOS, for the data directory to serve
 ///
-/// A pool on drives needs no such command: `varve serve` makes it at its first start. One that was cut off goes on when it is repeated.
+/// A pool on drives needs no such command: `varve serve` creates it at its first start. If it is interrupted, run it again to continue.
 #[derive(Args, Debug)]
 pub(crate) struct Create {
     #[command(flatten)]
     rados: RadosArguments,
 
-    /// Most bytes of segments; space is taken from RADOS as they are written [default: what the data pool has free]
+    /// Maximum size of the pool; space is taken from RADOS as data are written [default: the free space of the data pool]
     #[arg(long, value_name = "SIZE", value_parser = size)]
     size: Option<ByteCount>,
 
@@ -28,7 +28,7 @@ pub(crate) struct Create {
 
     /// Parts of the pool that different nodes may serve at the same time, 1 to 256; a volume is in one of them, with its snapshots and clones
     ///
-    /// Blocks are deduplicated within a cell, and each has its part of the pool's size: one cell unless several nodes are to serve the pool, then some four for each node. How many there are stays.
+    /// Blocks are deduplicated within a cell, and each has its part of the pool's size: one cell unless several nodes are to serve the pool, then some four for each node. Their number is fixed.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256))]
     cells: u16,
 

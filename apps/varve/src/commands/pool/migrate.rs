@@ -11,7 +11,7 @@ use crate::transfer::migrate::{self, MigratePlan};
 ///
 /// Both daemons run. A volume goes over with its snapshots and settings, a bucket with its versions and settings, and with users and access
 /// keys; writes are refused only while the last difference is sent, and from then on it is in use at the target. A run that ended early,
-/// whatever died, is gone on with by running it again.
+/// for any reason, is resumed by running it again.
 #[derive(Args, Debug)]
 #[command(
     after_help = "The daemon that --data or --addr name is the source. Clients connect anew, to the target, when the source refuses them."
@@ -21,39 +21,39 @@ pub(crate) struct Migrate {
     #[arg(long, value_name = "DIR|ADDR")]
     to: String,
 
-    /// Volume to move; may be repeated [default: all volumes and buckets]
+    /// Volume to move; may be given more than once [default: all volumes and buckets]
     #[arg(long, value_name = "NAME")]
     volume: Vec<String>,
 
-    /// Bucket to move; may be repeated [default: all volumes and buckets]
+    /// Bucket to move; may be given more than once [default: all volumes and buckets]
     #[arg(long, value_name = "NAME")]
     bucket: Vec<String>,
 
-    /// Move buckets in which uploads in parts are under way, too: these are lost
+    /// Also move buckets with multipart uploads in progress; the uploads are lost
     #[arg(long)]
     drop_uploads: bool,
 
-    /// Keep what was moved at the source, out of use, instead of deleting it
+    /// Keep the moved data at the source, unused, instead of deleting it
     #[arg(long)]
     keep_source: bool,
 
-    /// Say what would be done, and do nothing
+    /// Show what would be done, without doing it
     #[arg(long, conflicts_with_all = ["status", "cancel"])]
     dry_run: bool,
 
-    /// Show what is under way or was left, and do nothing
+    /// Show moves in progress or interrupted, without doing anything
     #[arg(long, conflicts_with = "cancel")]
     status: bool,
 
-    /// Give up what is under way: the source's volumes and buckets take writes again, and what the target has of them is deleted
+    /// Cancel moves in progress: volumes and buckets of the source accept writes again, and their copies at the target are deleted
     #[arg(long)]
     cancel: bool,
 
-    /// NBD address of the source: unix:PATH or IP:PORT [default: as it says]
+    /// NBD address of the source: unix:PATH or IP:PORT [default: the address that the daemon reports]
     #[arg(long, value_name = "ADDR")]
     nbd: Option<ListenAddress>,
 
-    /// NBD address of the target: unix:PATH or IP:PORT [default: as it says]
+    /// NBD address of the target: unix:PATH or IP:PORT [default: the address that the daemon reports]
     #[arg(long, value_name = "ADDR")]
     to_nbd: Option<ListenAddress>,
 

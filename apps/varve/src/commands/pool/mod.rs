@@ -15,7 +15,7 @@ use varve_media_rados::ClusterOptions;
 use crate::cli::Global;
 use crate::failure::{Failure, Result};
 
-/// Look at the pool; make one on Ceph's RADOS; move volumes to another
+/// Show the pool; create one on Ceph's RADOS; move volumes and buckets to another
 #[derive(Subcommand, Debug)]
 pub(crate) enum Pool {
     Create(create::Create),
@@ -40,18 +40,18 @@ impl Pool {
     }
 }
 
-/// Pools of RADOS, and who may use them.
+/// RADOS pools and the Ceph user.
 #[derive(Args, Debug)]
 struct RadosPools {
-    /// Pool of RADOS for segments, erasure-coded or replicated
+    /// RADOS pool for segments, erasure-coded or replicated
     #[arg(long, value_name = "POOL")]
     data_pool: String,
 
-    /// Replicated pool of RADOS for journals and roots
+    /// Replicated RADOS pool for journals and roots
     #[arg(long, value_name = "POOL")]
     meta_pool: String,
 
-    /// User of Ceph
+    /// Ceph user
     #[arg(long, value_name = "NAME", default_value = "client.varve")]
     user: String,
 }
@@ -59,7 +59,7 @@ struct RadosPools {
 /// Pools of RADOS, and how to reach them.
 #[derive(Args, Debug)]
 struct RadosArguments {
-    /// Ceph's configuration: where its monitors are, and the user's key
+    /// Ceph configuration file: monitors and the user's key
     #[arg(long, value_name = "CEPH.CONF")]
     rados: String,
 

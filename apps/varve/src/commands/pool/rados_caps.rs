@@ -5,7 +5,7 @@ use clap::Args;
 use super::RadosPools;
 use crate::failure::{Failure, Result};
 
-/// Print the command that gives Ceph's user what a pool on RADOS needs, and nothing else
+/// Print the command that gives the Ceph user the capabilities a pool needs, and no others
 #[derive(Args, Debug)]
 pub(crate) struct RadosCaps {
     #[command(flatten)]

@@ -12,25 +12,25 @@ use crate::cli::{self, Format};
 use crate::client::Client;
 use crate::failure::Result;
 
-/// Make a user of S3 with an access key, and print its secret, once
+/// Create an S3 user with an access key, and print its secret once
 #[derive(Args, Debug)]
 #[command(
     after_help = "A user may do what it likes with buckets of its own, and nothing else unless their policies, lists, or a policy of \
     its own say so. A user with a policy has only what policies and lists give."
 )]
 pub(crate) struct Create {
-    /// Name of the user, as policies and access control lists have it
+    /// Name of the user in policies and access control lists
     name: String,
 
-    /// May do everything
+    /// Administrator: may do everything
     #[arg(long)]
     admin: bool,
 
-    /// Name for people [default: NAME]
+    /// Display name [default: NAME]
     #[arg(long, value_name = "TEXT")]
     display_name: Option<String>,
 
-    /// Mail address, by which access control lists may name the user too
+    /// Email address, which access control lists may use as well
     #[arg(long, value_name = "ADDRESS")]
     email: Option<String>,
 
@@ -38,11 +38,11 @@ pub(crate) struct Create {
     #[arg(long, value_name = "FILE")]
     policy: Option<PathBuf>,
 
-    /// The most data in the user's buckets together [default: none]
+    /// Maximum data in all buckets of the user [default: none]
     #[arg(long, value_parser = cli::quota, value_name = "SIZE")]
     quota: Option<ByteCount>,
 
-    /// The most buckets [default: none]
+    /// Maximum number of buckets [default: none]
     #[arg(long, value_parser = cli::bound, value_name = "N")]
     buckets: Option<u64>,
 

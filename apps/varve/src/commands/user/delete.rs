@@ -5,14 +5,14 @@ use clap::Args;
 use crate::client::{Client, user_path};
 use crate::failure::Result;
 
-/// Delete a user of S3 with its keys; refused while it owns buckets
+/// Delete an S3 user and its keys; refused while it owns buckets
 #[derive(Args, Debug)]
 #[command(after_help = "Requests that are signed with its keys are refused from then on.")]
 pub(crate) struct Delete {
     /// Name of the user
     name: String,
 
-    /// Let its buckets stay, as nobody's: administrators reach them, and a user made again under that name
+    /// Keep the user's buckets without an owner; only administrators, or a new user of that name, can reach them
     #[arg(long)]
     leave_buckets: bool,
 }

@@ -10,7 +10,7 @@ use crate::client::{Client, percent_encoded};
 use crate::failure::Result;
 use crate::table::{self, Align};
 
-/// List the users of S3
+/// List S3 users
 #[derive(Args, Debug)]
 pub(crate) struct List {
     #[command(flatten)]

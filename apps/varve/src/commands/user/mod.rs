@@ -22,7 +22,7 @@ use crate::table;
 /// Longest file that is read, in bytes: what the admin API takes.
 const FILE_BYTES_MAX: u64 = 64 << 10;
 
-/// Make, list, show and delete users of S3, their keys, policies and quotas
+/// Create, list, show and delete S3 users, their keys, policies and quotas
 #[derive(Subcommand, Debug)]
 pub(crate) enum User {
     Create(create::Create),
@@ -50,10 +50,10 @@ impl User {
     }
 }
 
-/// A key that was made elsewhere. Its secret comes from a file: others can read a command line.
+/// A key that was generated elsewhere. Its secret comes from a file: others can read a command line.
 #[derive(Args, Debug)]
 pub(crate) struct GivenKey {
-    /// Public half of a key that was made elsewhere [default: a random key]
+    /// Access key ID to use instead of a generated one
     #[arg(long, value_name = "KEY", requires = "secret_file")]
     access_key: Option<String>,
 

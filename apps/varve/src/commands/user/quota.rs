@@ -9,17 +9,17 @@ use crate::cli::{self, Format};
 use crate::client::{Client, user_path};
 use crate::failure::{Failure, Result};
 
-/// Bound what the buckets of a user hold together, and how many there are
+/// Limit the size and number of a user's buckets
 #[derive(Args, Debug)]
 pub(crate) struct Quota {
     /// Name of the user
     name: String,
 
-    /// The most data in its buckets together; none takes the bound away
+    /// Maximum data in all its buckets; none removes the limit
     #[arg(long, value_parser = cli::quota, value_name = "SIZE|none")]
     size: Option<ByteCount>,
 
-    /// The most buckets; none takes the bound away
+    /// Maximum number of buckets; none removes the limit
     #[arg(long, value_parser = cli::bound, value_name = "N|none")]
     buckets: Option<u64>,
 

@@ -9,7 +9,7 @@ use crate::client::{Client, user_path};
 use crate::failure::Result;
 use crate::table;
 
-/// Show a user of S3 and its access keys, without secrets
+/// Show an S3 user and its access keys, without secrets
 #[derive(Args, Debug)]
 pub(crate) struct Show {
     /// Name of the user

@@ -9,14 +9,14 @@ use crate::cli::Format;
 use crate::client::Client;
 use crate::failure::Result;
 
-/// Make a volume of what a snapshot, or another volume, holds
+/// Create a volume from a snapshot, or from another volume
 #[derive(Args, Debug)]
 #[command(
     name = "clone",
     after_help = "The new volume depends on nothing: its source may be changed and deleted at any time."
 )]
 pub(crate) struct CloneCommand {
-    /// Snapshot such as vm1@monday, or a volume, of which what it holds now is taken
+    /// Snapshot such as vm1@monday, or a volume, whose current contents are cloned
     #[arg(value_name = "VOLUME[@SNAPSHOT]")]
     source: String,
 

@@ -9,7 +9,7 @@ use crate::cli::{self, Format};
 use crate::client::Client;
 use crate::failure::{Failure, Result};
 
-/// Make a volume; it takes space only as it is written
+/// Create a volume; it takes space only as it is written
 #[derive(Args, Debug)]
 #[command(
     after_help = "`varve volume set` changes dedup, compression, quota and reservation later, the first two for what is written from then on."
@@ -22,30 +22,30 @@ pub(crate) struct Create {
     #[arg(long, value_parser = cli::size)]
     size: ByteCount,
 
-    /// Block size that clients are told to prefer: 512B to 64KiB, a power of two [default: 4KiB]
+    /// Preferred block size, as advertised to clients: 512B to 64KiB, a power of two [default: 4KiB]
     #[arg(long, value_parser = cli::size, value_name = "SIZE")]
     block_size: Option<ByteCount>,
 
-    /// Whether blocks that are stored already are stored only once [default: off]
+    /// Store identical blocks only once [default: off]
     #[arg(long, value_parser = cli::switch())]
     dedup: Option<bool>,
 
-    /// How blocks are compressed: off, lz4, zstd or zstd:LEVEL, with a level from 1 to 19, 3 if not said
+    /// Compression of blocks: off, lz4 or zstd:LEVEL, levels 1 to 19, default 3
     /// [default: lz4]
     #[arg(long)]
     compression: Option<Compression>,
 
-    /// The most data that the volume may hold, in blocks that hold any; snapshots do not count [default: none]
+    /// Maximum data in the volume, counted in allocated blocks, without snapshots [default: none]
     #[arg(long, value_parser = cli::quota, value_name = "SIZE")]
     quota: Option<ByteCount>,
 
-    /// Whether all of the volume can always be written, whatever others write: full or none; it is written without
-    /// deduplication and compression then [default: none]
+    /// Guarantee space for the whole volume (full), or not (none); a volume with reserved space is stored without
+    /// deduplication and compression [default: none]
     #[arg(long, value_parser = cli::reservation, value_name = "full|none")]
     reservation: Option<Reservation>,
 
-    /// Make it in the cell of that volume, where the pool has several: only volumes of one cell share blocks, and are taken
-    /// snapshots of at one instant [default: the cell with the fewest used bytes]
+    /// Create it in the cell of that volume, in a pool of several cells: only volumes of one cell share blocks and can be
+    /// snapshotted at the same instant [default: the cell with the fewest used bytes]
     #[arg(long, value_name = "VOLUME")]
     beside: Option<String>,
 

@@ -5,7 +5,7 @@ use clap::Args;
 use crate::client::{Client, volume_path};
 use crate::failure::Result;
 
-/// Delete a volume and what it holds; refused while it is open, or has snapshots
+/// Delete a volume and its data; refused while a client has it open, or it has snapshots
 #[derive(Args, Debug)]
 pub(crate) struct Delete {
     /// Name of the volume

@@ -10,7 +10,7 @@ use crate::extents::Extents;
 use crate::failure::Result;
 use crate::table::{self, Align};
 
-/// Show which parts of a volume may differ from a snapshot of it
+/// Show which parts of a volume changed since a snapshot
 #[derive(Args, Debug)]
 #[command(
     after_help = "What is not shown is equal. Costs what changed, not what is there; parts are whole blocks of 4 KiB."
@@ -19,11 +19,11 @@ pub(crate) struct Diff {
     /// Name of the volume
     volume: String,
 
-    /// Snapshot from which changes count, by its name alone
+    /// Snapshot to compare with; only its name, without the volume
     #[arg(long, value_name = "SNAPSHOT")]
     from: String,
 
-    /// Snapshot up to which they count [default: the volume as it is now]
+    /// Snapshot to compare up to [default: the current contents]
     #[arg(long, value_name = "SNAPSHOT")]
     to: Option<String>,
 

@@ -9,35 +9,35 @@ use crate::client::Client;
 use crate::failure::{Failure, Result};
 use crate::transfer::{ExportPlan, export};
 
-/// Write a snapshot, or a volume as it is now, to an archive, or to an image of Ceph's RBD
+/// Export a snapshot or a volume to an archive, or to a Ceph RBD image
 #[derive(Args, Debug)]
 #[command(
     after_help = "FILE gets its name when it is whole; until then it is FILE.partial, which --resume goes on with."
 )]
 pub(crate) struct Export {
-    /// Snapshot such as vm1@monday, or a volume, of which a snapshot is taken and deleted again
+    /// Snapshot such as vm1@monday, or a volume, which is snapshotted for the time of the export
     #[arg(value_name = "VOLUME[@SNAPSHOT]")]
     name: String,
 
-    /// File to write, - for standard output, or rbd:POOL/IMAGE, which `rbd` makes
+    /// File to write, - for standard output, or rbd:POOL/IMAGE, which is created
     file: PathBuf,
 
     #[command(flatten)]
     way: Way,
 }
 
-/// Write what changed between two snapshots of a volume to an archive
+/// Export the changes between two snapshots of a volume to an archive
 #[derive(Args, Debug)]
 #[command(
     after_help = "FILE gets its name when it is whole; until then it is FILE.partial, which --resume goes on with. \
     `varve volume import-diff` adds the changes to a volume that has the earlier snapshot."
 )]
 pub(crate) struct ExportDiff {
-    /// Snapshot from which changes count, by its name alone
+    /// Snapshot to compare with; only its name, without the volume
     #[arg(long, value_name = "SNAPSHOT")]
     from: String,
 
-    /// Snapshot up to which they count
+    /// Snapshot to compare up to
     #[arg(value_name = "VOLUME@SNAPSHOT")]
     name: String,
 
@@ -48,14 +48,14 @@ pub(crate) struct ExportDiff {
     way: Way,
 }
 
-/// How an archive is made.
+/// How an archive is written.
 #[derive(Args, Debug)]
 struct Way {
-    /// Go on with what an earlier run left
+    /// Resume an interrupted run
     #[arg(long)]
     resume: bool,
 
-    /// NBD address of the daemon: unix:PATH or IP:PORT [default: as it says]
+    /// NBD address of the daemon: unix:PATH or IP:PORT [default: the address that the daemon reports]
     #[arg(long, value_name = "ADDR")]
     nbd: Option<ListenAddress>,
 }

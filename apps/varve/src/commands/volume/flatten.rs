@@ -8,7 +8,7 @@ use crate::cli::Format;
 use crate::client::{Client, volume_path};
 use crate::failure::Result;
 
-/// Let a clone forget what it was cloned from
+/// Remove the record of what a clone was made from
 #[derive(Args, Debug)]
 #[command(
     after_help = "Nothing is copied: a clone never depends on its origin. Only the name that `varve volume show` tells goes."

@@ -9,7 +9,7 @@ use crate::client::Client;
 use crate::failure::Result;
 use crate::transfer::{ImportPlan, import};
 
-/// Make a volume, and its first snapshot, of an archive; or a volume of an image of Ceph's RBD
+/// Create a volume and its first snapshot from an archive, or a volume from a Ceph RBD image
 #[derive(Args, Debug)]
 #[command(
     after_help = "An import that ended early is gone on with by running it again. Do not write to the volume meanwhile."
@@ -19,7 +19,7 @@ pub(crate) struct Import {
     what: What,
 }
 
-/// Add the changes in an archive to a volume that is as the snapshot before them
+/// Apply the changes in an archive to a volume whose latest snapshot they start from
 #[derive(Args, Debug)]
 #[command(
     after_help = "Refused when the volume was changed after that snapshot: `varve volume snapshot rollback` undoes that. \
@@ -33,13 +33,13 @@ pub(crate) struct ImportDiff {
 /// What is imported.
 #[derive(Args, Debug)]
 struct What {
-    /// File to read, or - for standard input; `import` also makes a volume of rbd:POOL/IMAGE or of rbd:POOL/IMAGE@SNAPSHOT
+    /// File to read, or - for standard input; `import` also reads rbd:POOL/IMAGE and rbd:POOL/IMAGE@SNAPSHOT
     file: PathBuf,
 
     /// Name of the volume
     volume: String,
 
-    /// NBD address of the daemon: unix:PATH or IP:PORT [default: as it says]
+    /// NBD address of the daemon: unix:PATH or IP:PORT [default: the address that the daemon reports]
     #[arg(long, value_name = "ADDR")]
     nbd: Option<ListenAddress>,
 }

@@ -24,7 +24,7 @@ use crate::cli;
 use crate::client::Client;
 use crate::failure::Result;
 
-/// Make, list, show, change, snapshot, clone, send and delete volumes
+/// Create, list, show, change, snapshot, clone, export and delete volumes
 #[derive(Subcommand, Debug)]
 pub(crate) enum Volume {
     Create(create::Create),

@@ -9,7 +9,7 @@ use crate::cli::{self, Format};
 use crate::client::{Client, volume_path};
 use crate::failure::Result;
 
-/// Change the size of a volume, also while it is open
+/// Change the size of a volume, even while clients use it
 #[derive(Args, Debug)]
 pub(crate) struct Resize {
     /// Name of the volume
@@ -19,7 +19,7 @@ pub(crate) struct Resize {
     #[arg(long, value_parser = cli::size)]
     size: ByteCount,
 
-    /// Allow a smaller size, which drops what lies beyond it
+    /// Allow a smaller size, which discards the data beyond it
     #[arg(long)]
     shrink: bool,
 

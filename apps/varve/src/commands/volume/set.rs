@@ -9,7 +9,7 @@ use crate::cli::{self, Format};
 use crate::client::{Client, volume_path};
 use crate::failure::{Failure, Result};
 
-/// Change how new data of a volume are deduplicated and compressed, how much it may hold, and whether space is reserved for it, also while it is open
+/// Change a volume's dedup, compression, quota or reservation, even while clients use it
 #[derive(Args, Debug)]
 #[command(
     after_help = "What is written from then on follows the change; what is stored stays as it is."
@@ -18,19 +18,19 @@ pub(crate) struct Set {
     /// Name of the volume
     name: String,
 
-    /// Whether blocks that are stored already are stored only once
+    /// Store identical blocks only once
     #[arg(long, value_parser = cli::switch())]
     dedup: Option<bool>,
 
-    /// How blocks are compressed: off, lz4, zstd or zstd:LEVEL, with a level from 1 to 19, 3 if not said
+    /// Compression of blocks: off, lz4 or zstd:LEVEL, levels 1 to 19, default 3
     #[arg(long)]
     compression: Option<Compression>,
 
-    /// The most data that the volume may hold, in blocks that hold any; snapshots do not count; none takes the bound away
+    /// Maximum data in the volume, counted in allocated blocks, without snapshots; none removes the limit
     #[arg(long, value_parser = cli::quota, value_name = "SIZE|none")]
     quota: Option<ByteCount>,
 
-    /// Whether all of the volume can always be written, whatever others write; it is written without deduplication and
+    /// Guarantee space for the whole volume (full), or not (none); a volume with reserved space is stored without deduplication and
     /// compression then
     #[arg(long, value_parser = cli::reservation, value_name = "full|none")]
     reservation: Option<Reservation>,

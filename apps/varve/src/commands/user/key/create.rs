@@ -9,7 +9,7 @@ use crate::client::{Client, user_path};
 use crate::commands::user::{GivenKey, shown};
 use crate::failure::Result;
 
-/// Make a further access key of a user, and print its secret, once
+/// Create another access key for a user, and print its secret once
 #[derive(Args, Debug)]
 pub(crate) struct Create {
     /// Name of the user

@@ -5,10 +5,10 @@ use clap::Args;
 use crate::client::{Client, percent_encoded};
 use crate::failure::Result;
 
-/// Delete an access key: requests that are signed with it are refused from then on
+/// Delete an access key: requests signed with it are refused from then on
 #[derive(Args, Debug)]
 pub(crate) struct Delete {
-    /// Public half of the key
+    /// Access key ID
     access_key: String,
 }
 

@@ -9,7 +9,7 @@ use clap::Subcommand;
 use crate::client::Client;
 use crate::failure::Result;
 
-/// Make, list and delete access keys of users
+/// Create, list and delete access keys of users
 #[derive(Subcommand, Debug)]
 pub(crate) enum Key {
     Create(create::Create),

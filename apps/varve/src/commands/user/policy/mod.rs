@@ -25,7 +25,7 @@ pub(crate) struct Show {
     user: String,
 }
 
-/// Set the policy of a user; it counts for the next request
+/// Set the policy of a user; it applies from the next request
 #[derive(Args, Debug)]
 #[command(
     after_help = "The policy is a JSON document as bucket policies are, without principals. A user with a policy has only what \
@@ -39,7 +39,7 @@ pub(crate) struct Set {
     file: PathBuf,
 }
 
-/// Take the policy of a user away: it has its own buckets again
+/// Remove a user's policy; the user regains full access to its own buckets
 #[derive(Args, Debug)]
 pub(crate) struct Clear {
     /// Name of the user

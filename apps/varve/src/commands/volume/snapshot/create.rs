@@ -10,14 +10,14 @@ use crate::cli::Format;
 use crate::client::Client;
 use crate::failure::Result;
 
-/// Take snapshots of one or several volumes, all at one instant
+/// Take snapshots of one or more volumes, all at the same instant
 #[derive(Args, Debug)]
 #[command(
     after_help = "All are taken or none. They take space only for what is overwritten from then on. Clients may go on \
     writing; a file system that is mounted meanwhile is kept as after a power cut."
 )]
 pub(crate) struct Create {
-    /// Names of the snapshots, such as vm1@monday; each of another volume
+    /// Names of the snapshots, such as vm1@monday; one per volume
     #[arg(required = true, value_name = "VOLUME@SNAPSHOT")]
     names: Vec<String>,
 

@@ -23,7 +23,7 @@ pub(crate) struct List {
     /// Only snapshots of this volume
     volume: Option<String>,
 
-    /// Show what each snapshot of the volume holds, and what comes back when it is deleted; counts the whole pool
+    /// Show how much each snapshot holds, and what deleting it frees; scans the whole pool
     #[arg(long, requires = "volume")]
     space: bool,
 

@@ -11,7 +11,7 @@ use clap::Subcommand;
 use crate::client::Client;
 use crate::failure::{Failure, Result};
 
-/// Take, list, protect and delete snapshots of volumes, and go back to one
+/// Take, list, protect, delete and roll back to snapshots of volumes
 #[derive(Subcommand, Debug)]
 pub(crate) enum Snapshot {
     Create(create::Create),

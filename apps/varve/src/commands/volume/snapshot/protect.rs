@@ -9,7 +9,7 @@ use crate::cli::Format;
 use crate::client::{Client, snapshot_path};
 use crate::failure::Result;
 
-/// Keep a snapshot from being deleted
+/// Protect a snapshot from deletion
 #[derive(Args, Debug)]
 pub(crate) struct Protect {
     /// Name of the snapshot
@@ -20,7 +20,7 @@ pub(crate) struct Protect {
     format: Format,
 }
 
-/// Let a protected snapshot be deleted
+/// Remove the protection of a snapshot
 #[derive(Args, Debug)]
 pub(crate) struct Unprotect {
     /// Name of the snapshot

@@ -10,7 +10,7 @@ use crate::cli::Format;
 use crate::client::{Client, volume_path};
 use crate::failure::Result;
 
-/// Make a volume hold what its snapshot holds; refused while a client has it open
+/// Roll a volume back to a snapshot; refused while a client has it open
 #[derive(Args, Debug)]
 #[command(
     after_help = "What was written since is lost, unless another snapshot has it: take one first to be able to come back. \
