@@ -82,7 +82,7 @@ impl CatalogueEntry {
     /// Decodes a key and its value; `None` when the key is no record's.
     ///
     /// # Errors
-    /// [`Error::BadName`](crate::Error::BadName), [`Error::BadRecord`](crate::Error::BadRecord).
+    /// [`Error::BadName`], [`Error::BadRecord`].
     #[must_use]
     pub fn decode(key: &[u8], value: &[u8]) -> Option<Result<Self>> {
         if let Some(full) = key.strip_prefix(VOLUME_PREFIX) {
