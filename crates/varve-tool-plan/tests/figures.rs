@@ -167,17 +167,17 @@ fn a_loss_is_rebuilt_by_one_model() {
     let six = text(6, "4+2");
     assert!(
         six.contains(
-            "a lost drive is rebuilt    in 1.778 h, onto 5 other drives, all filled to 60 %\n"
+            "a lost drive is rebuilt  in 1.778 h, onto 5 other drives, all filled to 60 %\n"
         ),
         "{six}"
     );
-    assert!(six.contains("a lost node is rebuilt     not until it is replaced; then in "), "{six}");
+    assert!(six.contains("a lost node is rebuilt   not until it is replaced; then in "), "{six}");
     let ten = text(10, "4+2");
     assert!(ten.contains("onto 59 other drives, all filled to 60 %\n"), "{ten}");
     assert!(ten.contains("onto 54 other drives, all filled to 60 %\n"), "{ten}");
     let one = text(10, "1");
-    assert!(one.contains("a lost drive is rebuilt    never: what it held is lost\n"), "{one}");
-    assert!(one.contains("a lost node is rebuilt     never: what it held is lost\n"), "{one}");
+    assert!(one.contains("a lost drive is rebuilt  never: what it held is lost\n"), "{one}");
+    assert!(one.contains("a lost node is rebuilt   never: what it held is lost\n"), "{one}");
 }
 
 #[test]

@@ -114,7 +114,7 @@ mod tests {
         );
         assert_eq!("/dev/sdb".parse::<Target>().unwrap(), Target::File("/dev/sdb".into()));
         assert!(matches!("nbd://localhost/v".parse::<Target>().unwrap(), Target::Nbd(_)));
-        for wrong in ["", "null:", "null:5GB", "rbd://pool/image", "nbds://localhost/v"] {
+        for wrong in ["", "null:", "null:5XB", "rbd://pool/image", "nbds://localhost/v"] {
             let error = wrong.parse::<Target>().unwrap_err();
             assert!(matches!(error, Error::Target { .. }), "{wrong}: {error}");
         }
