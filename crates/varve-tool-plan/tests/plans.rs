@@ -442,12 +442,12 @@ fn costs_add_up() {
     let power = plan.power.unwrap();
     near(power.joules_per_gb_written.unwrap(), 14.79);
     near(power.job_joules.unwrap(), 14.79 * 1000.0);
-    // All drives take a part: 60 TB-drives filled as far as is allowed, since no data are asked for; at half of 1.2 GB/s each.
+    // All drives take a part: 60 TB-drives filled as far as is allowed, since no data are asked for; at half of 1.2 GB/s each they would outrun the network.
     let (drive, node) = (plan.rebuild.drive, plan.rebuild.node);
     assert_eq!((drive.recovery, drive.receivers), (Recovery::Spread, 59));
     assert_eq!((node.recovery, node.receivers), (Recovery::Replacement, 6));
     near(plan.rebuild.filled.base(), 1.0);
-    assert!(drive.seconds.unwrap().base() < 32e12 / 0.6e9, "faster than onto one spare");
+    near(drive.seconds.unwrap().base(), 32e12 / (10.0 * 3.125e9)); // What the network of ten nodes carries.
     near(node.seconds.unwrap().base(), 192e12 / 3.125e9); // What the network of the new node carries.
 }
 
