@@ -52,9 +52,17 @@ pub enum Error {
         path: String,
     },
     /// Something else is stored where a pool should be made.
-    #[error("{path} holds data that is no pool")]
+    #[error("{path} contains other data{}", .found.map_or_else(String::new, |it| format!(" ({it})")))]
     NotEmpty {
         /// File or device.
+        path: String,
+        /// What it is, where it is known.
+        found: Option<&'static str>,
+    },
+    /// The file system writes each change to a new place.
+    #[error("{path} lies on a file system that copies on write and cannot be told not to")]
+    CopiedOnWrite {
+        /// File.
         path: String,
     },
     /// Stored bytes of the drive's own structures are damaged.
@@ -170,7 +178,7 @@ impl Error {
             Self::Fenced => ErrorKind::Fenced,
             Self::PoolExists { .. } | Self::NotEmpty { .. } => ErrorKind::Exists,
             Self::Corrupt { .. } => ErrorKind::Corrupt,
-            Self::Unsupported { .. } => ErrorKind::Unsupported,
+            Self::Unsupported { .. } | Self::CopiedOnWrite { .. } => ErrorKind::Unsupported,
             Self::OutOfRange { .. }
             | Self::Spec { .. }
             | Self::DriveSet { .. }

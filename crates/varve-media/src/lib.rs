@@ -10,6 +10,7 @@ mod fault;
 mod format;
 #[doc(hidden)]
 pub mod fuzz;
+mod in_place;
 mod inspect;
 mod mem;
 mod overlay;
@@ -19,6 +20,7 @@ mod pool_files;
 mod private;
 mod roots;
 mod segment_cache;
+mod signature;
 mod sim;
 mod spec;
 mod stats;

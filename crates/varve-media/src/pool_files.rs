@@ -23,8 +23,10 @@ use crate::disk::{Disk, DiskOperation, Persist};
 use crate::drive::{Drive, DriveOptions};
 use crate::fault::{Fault, FaultDisk, FaultPlan, FaultRule};
 use crate::format::{SUPERBLOCK_BYTES, SUPERBLOCK_COPIES, SUPERBLOCK_STRIDE, Shape, Superblock};
+use crate::in_place::{is_copied_on_write, overwrite_in_place};
 use crate::parts::DriveDisks;
 use crate::private;
+use crate::signature::name_of;
 use crate::spec::DriveSpec;
 use crate::stats::{DiskStats, StatsDisk};
 use crate::superblock_copies::{heal_superblock, read_superblock};
@@ -252,6 +254,13 @@ impl OpenDrive {
         let disk = BlockingDisk::open(&first)?;
         let superblock = finish(read_superblock(&disk))?;
         finish(heal_superblock(&disk, &superblock));
+        if !device && is_copied_on_write(&lock) {
+            let path = path.display().to_string();
+            tracing::warn!(
+                path,
+                "the file system copies on write: a full host stops the pool; move it to one made by this version"
+            );
+        }
         let drive = Self { path: path.to_owned(), superblock, _lock: lock };
         drive.files().iter().for_each(|file| private::tighten(file)); // F3
         Ok(drive)
@@ -371,7 +380,9 @@ fn check_place(drive: &NewDrive, kind: DriveKind, lanes: u16) -> Result<()> {
     if kind != DriveKind::Directory {
         return check_empty(&drive.path);
     }
-    let names = (0..lanes).map(lane_file).chain([META_FILE, SEGMENTS_FILE].map(str::to_owned));
+    // What holds a pool is found to before anything else is found in its files.
+    let names = [META_FILE, SEGMENTS_FILE].map(str::to_owned).into_iter();
+    let names = names.chain((0..lanes).map(lane_file));
     for file in names.map(|name| drive.path.join(name)).filter(|path| path.exists()) {
         check_empty(&file)?;
     }
@@ -389,7 +400,8 @@ fn check_empty(path: &Path) -> Result<()> {
     let read = File::open(path).and_then(|file| file.take(SIGNATURE_BYTES).read_to_end(&mut begin));
     read.map_err(|error| open_error(path, &error))?;
     if begin.iter().any(|byte| *byte != 0) {
-        return Err(Error::NotEmpty { path: path.display().to_string() });
+        let found = name_of(&begin);
+        return Err(Error::NotEmpty { path: path.display().to_string(), found });
     }
     Ok(())
 }
@@ -455,14 +467,17 @@ fn make(drive: &NewDrive, kind: DriveKind, superblock: &Superblock) -> Result<Dr
 /// A file of `bytes` bytes, of which the first `written` are written zeros and the rest is a hole.
 fn make_file(path: &Path, bytes: u64, written: u64) -> Result<()> {
     assert!(bytes.is_multiple_of(MEDIA_ALIGN as u64), "sizes of files are aligned");
-    let made = private::create_options().write(true).open(path).and_then(|file| {
+    let opened = private::create_options().read(true).write(true).open(path);
+    let file = opened.map_err(|error| open_error(path, &error))?;
+    overwrite_in_place(&file, path)?; // W1 of `in_place.rs`
+    let fill = || {
         if file.metadata()?.len() > bytes {
             file.set_len(0)?;
         }
         file.set_len(bytes)?;
         write_zeros(&file, written)
-    });
-    made.map_err(|error| match error.raw_os_error() {
+    };
+    fill().map_err(|error| match error.raw_os_error() {
         Some(libc::ENOSPC | libc::EFBIG) => Error::NoSpace { path: path.display().to_string() },
         _ => open_error(path, &error),
     })
