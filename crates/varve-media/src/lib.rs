@@ -10,6 +10,7 @@ mod fault;
 mod format;
 #[doc(hidden)]
 pub mod fuzz;
+mod identity;
 mod in_place;
 mod inspect;
 mod mem;
@@ -36,6 +37,7 @@ pub use disk::{Disk, DiskOperation, Persist, Section};
 pub use drive::{Drive, DriveOptions};
 pub use error::{Error, Result};
 pub use fault::{Fault, FaultDisk, FaultPlan, FaultRule};
+pub use identity::DriveIdentity;
 pub use inspect::{Place, PoolFigures, PoolInspection, RootSide, SuperblockCopy};
 pub use mem::MemDisk;
 pub use overlay::{OverlayDisk, OverlayMemory};

@@ -1,15 +1,17 @@
-//! Which drives belong to a data directory: chosen at the first start, remembered, and compared at later ones.
+//! Which drives belong to a data directory: chosen at the first start, remembered, and found again at later ones.
 //!
-//! D1: once remembered, the list only comes from `drives.json`: a start with other drives is refused instead of making a new
-//! pool beside the old one.
+//! D1: once remembered, the pool is the one of `drives.json`: a start with drives of another is refused instead of making a new pool beside the old
+//! one. Its drives are known by their superblocks; paths are where they were seen last.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
-use varve_types::ByteCount;
+use varve_media::DriveIdentity;
+use varve_types::{ByteCount, PoolId};
 
-use crate::config::{DriveSetting, Settings};
+use crate::config::Settings;
+use crate::daemon::drive_search::{self, FoundPool};
 use crate::daemon::remembered;
 use crate::failure::{Failure, Result};
 
@@ -33,51 +35,135 @@ pub(crate) struct DriveEntry {
 pub(crate) struct Drives {
     /// In the order in which they were given.
     pub(crate) entries: Vec<DriveEntry>,
-    /// Whether a pool lies on them already.
+    /// Whether the data directory remembers a pool on them.
     pub(crate) remembered: bool,
+    /// Whether a pool is on them already.
+    pub(crate) has_pool: bool,
+    /// Whether what is remembered has to be written: it is the first time, or a drive has moved.
+    is_list_new: bool,
 }
 
 #[derive(Serialize, Deserialize)]
 struct ListFile {
+    /// Identity of the pool; absent in what earlier versions wrote.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pool: Option<String>,
     drives: Vec<DriveEntry>,
 }
 
+impl ListFile {
+    fn pool(&self) -> Option<PoolId> {
+        self.pool.as_ref()?.parse().ok()
+    }
+
+    fn paths(&self) -> Vec<PathBuf> {
+        self.drives.iter().map(|drive| drive.path.clone()).collect()
+    }
+}
+
 impl Drives {
-    /// The remembered drives, or for a first start those of the settings, or the embedded one.
+    /// The remembered drives, wherever they are now, or for a first start those of the settings, or the embedded one.
     pub(crate) fn choose(settings: &Settings) -> Result<Self> {
-        let remembered = load(&settings.data)?;
-        let wanted = settings.drives.iter().map(|drive| absolute(settings, drive));
-        let wanted = wanted.collect::<Result<Vec<_>>>()?;
-        match remembered {
-            Some(entries) => {
-                check_same(settings, &entries, &wanted)?;
-                Ok(Self { entries, remembered: true })
-            }
-            None if wanted.is_empty() => {
-                let drive = DriveSetting { path: settings.data.join(EMBEDDED_DRIVE), size: None };
-                Ok(Self { entries: vec![absolute(settings, &drive)?], remembered: false })
-            }
-            None => Ok(Self { entries: wanted, remembered: false }),
+        let given = settings.drives.iter().map(|drive| absolute(&drive.path));
+        let given = given.collect::<Result<Vec<_>>>()?;
+        match load_list(&settings.data)? {
+            Some(list) => Self::known(settings, &list, &given),
+            None => Self::first(settings, given),
         }
     }
 
-    /// Remembers the drives. Durable on return; called once the pool on them is.
-    pub(crate) fn remember(&self, data: &Path) -> Result<()> {
-        let list = ListFile { drives: self.entries.clone() };
+    /// The drives of a pool that the directory remembers (D1).
+    fn known(settings: &Settings, list: &ListFile, given: &[PathBuf]) -> Result<Self> {
+        let paths = list.paths();
+        let found = match given.is_empty() || paths == given {
+            true => {
+                check_sizes(settings, given, &list.drives)?;
+                drive_search::locate(list.pool(), &paths)?
+            }
+            false => {
+                let found = drive_search::pool_at(given)?.filter(|found| is_same(list, found));
+                let found = found.ok_or_else(|| other_drives(settings, &list.drives))?;
+                check_found_sizes(settings, given, &found)?;
+                Some(found)
+            }
+        };
+        let is_list_new = found.is_some() || list.pool.is_none();
+        let entries = match found {
+            None => list.drives.clone(),
+            Some(found) => (0..)
+                .zip(found.drives)
+                .map(|(index, (path, _)): (usize, _)| DriveEntry {
+                    path,
+                    size_bytes: list.drives.get(index).and_then(|drive| drive.size_bytes),
+                })
+                .collect(),
+        };
+        Ok(Self { entries, remembered: true, has_pool: true, is_list_new })
+    }
+
+    /// The drives for a directory that remembers none: a pool may be on them, whose directory was lost or whose first start was cut off.
+    fn first(settings: &Settings, mut paths: Vec<PathBuf>) -> Result<Self> {
+        if paths.is_empty() {
+            paths.push(absolute(&settings.data.join(EMBEDDED_DRIVE))?);
+        }
+        if let Some(found) = drive_search::pool_at(&paths)? {
+            check_found_sizes(settings, &paths, &found)?;
+            let entry = |(path, identity): (PathBuf, DriveIdentity)| DriveEntry {
+                size_bytes: (!is_block_device(&path)).then(|| identity.size_bytes()),
+                path,
+            };
+            let entries = found.drives.into_iter().map(entry).collect();
+            return Ok(Self { entries, remembered: false, has_pool: true, is_list_new: true });
+        }
+        let sizes = settings.drives.iter().map(|drive| drive.size).chain([None]);
+        let entries =
+            paths.into_iter().zip(sizes).map(|(path, size)| new_drive(settings, path, size));
+        let entries = entries.collect::<Result<_>>()?;
+        Ok(Self { entries, remembered: false, has_pool: false, is_list_new: true })
+    }
+
+    /// Remembers the drives, if that is news. Durable on return; called once the pool on them is.
+    pub(crate) fn remember(&self, data: &Path, pool: PoolId) -> Result<()> {
+        if !self.is_list_new {
+            return Ok(());
+        }
+        let list = ListFile { pool: Some(pool.to_string()), drives: self.entries.clone() };
         remembered::remember(&data.join(LIST_FILE), &list)
     }
 }
 
-/// The path made absolute, so that a start from elsewhere finds it, and a size for what has none of its own.
-fn absolute(settings: &Settings, drive: &DriveSetting) -> Result<DriveEntry> {
-    let path = std::path::absolute(&drive.path)
-        .map_err(|error| Failure::new(format!("drive {}: {error}", drive.path.display())))?;
-    let size_bytes = match drive.size {
-        Some(size) => Some(size.0),
+/// The path made absolute, so that a start from elsewhere finds it.
+fn absolute(path: &Path) -> Result<PathBuf> {
+    std::path::absolute(path)
+        .map_err(|error| Failure::new(format!("drive {}: {error}", path.display())))
+}
+
+/// A drive that is to be made, with a size for what has none of its own.
+fn new_drive(settings: &Settings, path: PathBuf, size: Option<ByteCount>) -> Result<DriveEntry> {
+    let size_bytes = match size {
+        Some(size) => {
+            if !is_block_device(&path) {
+                warn_of_host(&path, size);
+            }
+            Some(size.0)
+        }
         None if is_block_device(&path) => None,
         None => Some(embedded_bytes(&settings.data)?),
     };
     Ok(DriveEntry { path, size_bytes })
+}
+
+/// Warns of a file that its file system cannot hold now. Drives are sparse, so that is allowed; writes wait for room once it is full.
+fn warn_of_host(path: &Path, size: ByteCount) {
+    let there = path.ancestors().find(|ancestor| ancestor.exists()).unwrap_or(path);
+    let Ok(stat) = rustix::fs::statvfs(there) else { return };
+    let free = ByteCount(stat.f_bavail.saturating_mul(stat.f_frsize));
+    if size > free {
+        tracing::warn!(
+            path = %path.display(), %size, %free,
+            "the drive is larger than what its file system has free: give it a smaller size, or watch the file system"
+        );
+    }
 }
 
 fn is_block_device(path: &Path) -> bool {
@@ -103,32 +189,71 @@ fn embedded_bytes(data: &Path) -> Result<u64> {
     Ok(bytes)
 }
 
-/// The remembered drives; `None` before the first start has ended.
+/// The remembered drives, wherever they are now; `None` before the first start has ended.
 pub(crate) fn load(data: &Path) -> Result<Option<Vec<DriveEntry>>> {
-    let mend = "restore it: an object with \"version\": 1 and the \"drives\", each with \"path\" and \"size_bytes\"";
-    let list = remembered::load::<ListFile>(&data.join(LIST_FILE), mend)?;
-    Ok(list.map(|list| list.drives))
+    let settings = Settings { data: data.to_owned(), ..Settings::default() };
+    let list = load_list(data)?;
+    list.map(|list| Ok(Drives::known(&settings, &list, &[])?.entries)).transpose()
 }
 
-/// Refuses drives that are not the pool's (D1). Without drives on the command line there is nothing to compare; sizes are
-/// compared only where they were given, as the default follows the free space.
-fn check_same(settings: &Settings, known: &[DriveEntry], wanted: &[DriveEntry]) -> Result<()> {
-    let given = settings.drives.iter().map(|drive| drive.size.is_some());
-    let same = wanted.is_empty()
-        || known.len() == wanted.len()
-            && known.iter().zip(wanted).zip(given).all(|((known, wanted), given)| {
-                known.path == wanted.path && (!given || known.size_bytes == wanted.size_bytes)
-            });
-    if same {
-        return Ok(());
+fn load_list(data: &Path) -> Result<Option<ListFile>> {
+    let mend =
+        "remove it, and name the drives of the pool with --drive: they say which pool they are of";
+    remembered::load::<ListFile>(&data.join(LIST_FILE), mend)
+}
+
+/// Whether a pool that was found is the one that the directory remembers. One that was remembered without its identity is whatever is not at its place
+/// any more.
+fn is_same(list: &ListFile, found: &FoundPool) -> bool {
+    match list.pool() {
+        Some(pool) => pool == found.pool,
+        None => list.paths().iter().all(|path| {
+            DriveIdentity::read(path).map_or(true, |identity| identity.pool == found.pool)
+        }),
     }
+}
+
+/// Refuses drives that are not the pool's (D1).
+fn other_drives(settings: &Settings, known: &[DriveEntry]) -> Failure {
     let list: Vec<String> = known.iter().map(describe).collect();
-    Err(Failure::misuse(format!(
+    Failure::misuse(format!(
         "the pool of {} lies on other drives: {}",
         settings.data.display(),
         list.join(", ")
     ))
-    .hint("leave out --drive, or choose another --data for another pool"))
+    .hint("leave out --drive, or choose another --data for another pool")
+}
+
+/// Refuses sizes that the drives do not have. Without a size there is nothing to compare.
+fn check_sizes(settings: &Settings, given: &[PathBuf], known: &[DriveEntry]) -> Result<()> {
+    for ((path, drive), known) in given.iter().zip(&settings.drives).zip(known) {
+        let is_same = |size: &ByteCount| known.size_bytes == Some(size.0) || has_size(path, *size);
+        if let Some(size) = drive.size.filter(|size| !is_same(size)) {
+            let has = known.size_bytes.map(ByteCount);
+            return Err(other_size(path, has, size));
+        }
+    }
+    Ok(())
+}
+
+fn check_found_sizes(settings: &Settings, given: &[PathBuf], found: &FoundPool) -> Result<()> {
+    for (path, drive) in given.iter().zip(&settings.drives) {
+        let Some((size, identity)) = drive.size.zip(found.at(path)) else { continue };
+        if !identity.has_size(size.0) {
+            return Err(other_size(path, Some(ByteCount(identity.size_bytes())), size));
+        }
+    }
+    Ok(())
+}
+
+fn has_size(path: &Path, size: ByteCount) -> bool {
+    DriveIdentity::read(path).is_ok_and(|identity| identity.has_size(size.0))
+}
+
+fn other_size(path: &Path, has: Option<ByteCount>, size: ByteCount) -> Failure {
+    let has = has.map_or_else(|| "the whole device".to_owned(), |has| has.to_string());
+    Failure::misuse(format!("{} is a drive of {has}, and cannot become one of {size}", path.display()))
+        .hint("leave out the size: drives keep the one with which the pool was created; `varve pool migrate` moves volumes to a larger pool")
 }
 
 fn describe(drive: &DriveEntry) -> String {
@@ -141,6 +266,7 @@ fn describe(drive: &DriveEntry) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::DriveSetting;
 
     fn settings(data: &Path, drives: &[(&str, Option<u64>)]) -> Settings {
         let drive = |(path, size): &(&str, Option<u64>)| DriveSetting {
@@ -167,15 +293,24 @@ mod tests {
     fn remembered_drives_return_and_others_are_refused() {
         let dir = tempfile::tempdir().unwrap();
         let first = settings(dir.path(), &[("/a", Some(1 << 30)), ("/b", Some(2 << 30))]);
-        let drives = Drives::choose(&first).unwrap();
-        drives.remember(dir.path()).unwrap();
-        let again = Drives::choose(&settings(dir.path(), &[])).unwrap();
-        assert_eq!((&again.entries, again.remembered), (&drives.entries, true));
-        assert!(Drives::choose(&first).unwrap().remembered);
-        for other in [vec![("/a", None)], vec![("/a", None), ("/b", Some(3 << 30))]] {
-            let refused = Drives::choose(&settings(dir.path(), &other)).unwrap_err().to_string();
-            assert!(refused.contains("lies on other drives: /a=1 GiB, /b=2 GiB"), "{refused}");
+        let entry = |path: &str, bytes| DriveEntry { path: path.into(), size_bytes: Some(bytes) };
+        let entries = vec![entry("/a", 1 << 30), entry("/b", 2 << 30)];
+        let drives = Drives { entries, remembered: false, has_pool: false, is_list_new: true };
+        drives.remember(dir.path(), PoolId([7; 16])).unwrap();
+        let missing = |drives: &[(&str, Option<u64>)]| {
+            Drives::choose(&settings(dir.path(), drives)).unwrap_err().to_string()
+        };
+        for again in [missing(&[]), missing(&[("/a", None), ("/b", None)])] {
+            assert!(again.contains("drive 1 of 2 of pool 07070707"), "{again}");
         }
+        let refused = missing(&[("/a", None)]);
+        assert!(refused.contains("lies on other drives: /a=1 GiB, /b=2 GiB"), "{refused}");
+        let refused = missing(&[("/a", None), ("/b", Some(3 << 30))]);
+        assert!(
+            refused.contains("/b is a drive of 2 GiB, and cannot become one of 3 GiB"),
+            "{refused}"
+        );
+        assert!(Drives::choose(&first).is_err(), "they are not there");
     }
 
     #[test]

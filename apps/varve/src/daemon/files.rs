@@ -24,7 +24,7 @@ const SHARD_MEMORY_GOOD: u64 = 128 << 20;
 /// Opens the pool, which is made first where the data directory remembers none. Blocks, for seconds when it is made.
 pub(crate) fn open(settings: &Settings, drives: &Drives) -> Result<Arc<PoolFiles>> {
     let paths: Vec<PathBuf> = drives.entries.iter().map(|drive| drive.path.clone()).collect();
-    if !drives.remembered {
+    if !drives.has_pool {
         make(settings, drives)?;
     }
     let options = DriveOptions { discard: false };
@@ -135,11 +135,19 @@ fn explain(error: &Error, settings: &Settings) -> Failure {
         Error::InUse { .. } => failure.hint(
             "another daemon serves this pool, perhaps under another --data; end that one first",
         ),
+        Error::NotEmpty { path, .. } => failure.hint(format!(
+            "to use it anyway, wipe it: `blkdiscard -f {path}`, or `dd if=/dev/zero of={path} bs=1M count=1 conv=notrunc`"
+        )),
+        Error::CopiedOnWrite { .. } => {
+            failure.hint("choose a block device, or a directory on another file system")
+        }
+        Error::NoSpace { .. } => failure.hint("make room on the file system under it"),
+        Error::DriveSet { .. } => failure.hint("name all drives of the pool, and no others, with --drive"),
         Error::NoPool { .. } => {
             failure.hint("see whether the drive is the right one and its contents are mounted")
         }
         Error::TooSmall { .. } => {
-            failure.hint("give the drive more room, or make journal.lane_size smaller")
+            failure.hint("for a new pool, give the drive more room, or make journal.lane_size smaller; a drive of a pool was cut short: give it back its size")
         }
         Error::Open { .. } => {
             failure.hint("see whether the path exists and this user may read and write it")
@@ -181,7 +189,7 @@ mod tests {
         let again = open(&settings, &drives).unwrap();
         assert_eq!(again.pool(), id, "a start that was cut off finds what it made");
         drop(again);
-        drives.remember(dir.path()).unwrap();
+        drives.remember(dir.path(), id).unwrap();
         let drives = Drives::choose(&settings).unwrap();
         assert_eq!(open(&settings, &drives).unwrap().pool(), id);
     }
@@ -190,10 +198,73 @@ mod tests {
     fn a_remembered_pool_that_is_gone_is_never_made_anew() {
         let dir = tempfile::tempdir().unwrap();
         let settings = settings(dir.path());
-        Drives::choose(&settings).unwrap().remember(dir.path()).unwrap();
-        let drives = Drives::choose(&settings).unwrap();
-        assert!(open(&settings, &drives).is_err());
+        Drives::choose(&settings).unwrap().remember(dir.path(), PoolId([7; 16])).unwrap();
+        let refused = Drives::choose(&settings).unwrap_err().to_string();
+        assert!(refused.contains("is not at"), "{refused}");
         assert!(!dir.path().join("drive").exists());
+    }
+
+    #[test]
+    fn a_drive_is_found_where_it_is_now_and_known_without_its_directory() {
+        let [dir, elsewhere, lost] = std::array::from_fn(|_| tempfile::tempdir().unwrap());
+        let first = settings(dir.path());
+        let drives = Drives::choose(&first).unwrap();
+        let id = open(&first, &drives).unwrap().pool();
+        drives.remember(dir.path(), id).unwrap();
+        std::fs::rename(dir.path().join("drive"), dir.path().join("renamed")).unwrap();
+        let found = Drives::choose(&first).unwrap();
+        assert_eq!(found.entries[0].path, dir.path().join("renamed"));
+        assert_eq!(open(&first, &found).unwrap().pool(), id);
+        found.remember(dir.path(), id).unwrap();
+        let moved = elsewhere.path().join("d");
+        std::fs::rename(dir.path().join("renamed"), &moved).unwrap();
+        let unnamed = Settings { drives: Vec::new(), ..first };
+        let refused = Drives::choose(&unnamed).unwrap_err().to_string();
+        assert!(
+            refused.contains("drive 1 of 1 of pool") && refused.contains("renamed"),
+            "{refused}"
+        );
+        let drive = |size| crate::config::DriveSetting { path: moved.clone(), size };
+        let named = Settings { drives: vec![drive(None)], ..unnamed };
+        assert_eq!(open(&named, &Drives::choose(&named).unwrap()).unwrap().pool(), id);
+        let new = Settings { data: lost.path().to_owned(), ..named };
+        let found = Drives::choose(&new).unwrap();
+        assert!(found.has_pool && !found.remembered);
+        assert_eq!(open(&new, &found).unwrap().pool(), id);
+        for (size, fits) in [(64 << 20, true), (96 << 20, false)] {
+            let sized = Settings { drives: vec![drive(Some(ByteCount(size)))], ..new.clone() };
+            assert_eq!(Drives::choose(&sized).is_ok(), fits, "{size}");
+        }
+    }
+
+    #[test]
+    fn what_is_missing_of_several_drives_is_named_and_none_is_added() {
+        let dir = tempfile::tempdir().unwrap();
+        let drive = |name: &str| crate::config::DriveSetting {
+            path: dir.path().join(name),
+            size: Some(ByteCount(64 << 20)),
+        };
+        let two = Settings { drives: vec![drive("a"), drive("b")], ..settings(dir.path()) };
+        let drives = Drives::choose(&two).unwrap();
+        let id = open(&two, &drives).unwrap().pool();
+        let refused = |drives: &[&str]| {
+            let drives = drives.iter().map(|name| drive(name)).collect();
+            Drives::choose(&Settings { drives, ..two.clone() }).unwrap_err().to_string()
+        };
+        let one = refused(&["b"]);
+        assert!(
+            one.contains("b is drive 2 of 2") && one.contains("1 of its drives are missing"),
+            "{one}"
+        );
+        let added = refused(&["a", "b", "c"]);
+        assert!(added.contains("c of no pool"), "{added}");
+        assert!(!dir.path().join("c").exists());
+        drives.remember(dir.path(), id).unwrap();
+        let swapped = Settings { drives: vec![drive("b"), drive("a")], ..two.clone() };
+        assert_eq!(open(&two, &Drives::choose(&swapped).unwrap()).unwrap().pool(), id);
+        std::fs::remove_dir_all(dir.path().join("b")).unwrap();
+        let missing = refused(&[]);
+        assert!(missing.contains("drive 2 of 2 of pool"), "{missing}");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use varve_access_admin::v1::{Drive, JournalStatus};
+use varve_types::PoolId;
 
 use crate::config::Settings;
 use crate::daemon::drives::{DriveEntry, Drives};
@@ -68,11 +69,11 @@ impl Home {
         }
     }
 
-    /// Remembers a pool that was just made. Durable on return.
-    pub(super) fn remember(&self, settings: &Settings) -> Result<()> {
+    /// Remembers a pool that was just made, or whose drives have moved. Durable on return.
+    pub(super) fn remember(&self, settings: &Settings, pool: PoolId) -> Result<()> {
         match self {
-            Self::Drives(drives) if !drives.remembered => drives.remember(&settings.data),
-            Self::Drives(_) | Self::Rados(_) => Ok(()),
+            Self::Drives(drives) => drives.remember(&settings.data, pool),
+            Self::Rados(_) => Ok(()),
         }
     }
 

@@ -7,6 +7,7 @@ mod banner;
 mod cells;
 mod clients;
 mod descriptors;
+mod drive_search;
 pub(crate) mod drives;
 mod engine_stack;
 mod figures;
@@ -51,7 +52,7 @@ use varve_access_nbd::{ServiceOptions, TlsConfig, TlsFiles, TlsMode, notice_dead
 use varve_engine::MemoryShares;
 
 use crate::client::ADMIN_SOCKET;
-use crate::config::{Settings, TlsSettings};
+use crate::config::{S3Listen, Settings, TlsSettings};
 use crate::failure::{Failure, Result};
 
 pub(crate) use self::in_process::InProcess;
@@ -80,7 +81,11 @@ pub(crate) fn run(settings: &Settings) -> Result<()> {
     descriptors::raise();
     let home = Home::choose(settings)?;
     node::check(settings, &home)?;
+    if !home.is_remembered() {
+        check_ports(settings)?; // A pool that could not be served would be left behind.
+    }
     let media = home.open(settings)?;
+    let pool = media.pool();
     let runtime = AdminRuntime::make()?;
     let token = token::load(settings)?;
     let (nbd, tls) =
@@ -118,9 +123,33 @@ pub(crate) fn run(settings: &Settings) -> Result<()> {
         door,
         seat.as_ref().map(|seat| &**seat.front().s3()),
     )?;
-    home.remember(settings)?;
+    home.remember(settings, pool)?;
     let callers = Callers { listeners, accepted: None, token };
     control(settings, runtime.0, callers, cell, seat)
+}
+
+/// Refuses TCP addresses that are taken, before a pool is made.
+fn check_ports(settings: &Settings) -> Result<()> {
+    let inherits = settings.nbd_listen.is_empty() && std::env::var_os("LISTEN_FDS").is_some();
+    let nbd = if inherits { Vec::new() } else { settings.nbd_addresses() };
+    let s3 = match settings.s3.asked() {
+        S3Listen::At(address) => Some(address),
+        S3Listen::Default | S3Listen::Off => None, // The default may be taken.
+    };
+    let nbd = nbd.into_iter().map(|address| ("NBD", "--nbd", address));
+    let s3 = s3.map(|address| ("S3", "--s3", address));
+    let admin = settings.admin_listen.clone().map(|address| ("admin API", "--admin", address));
+    for (what, flag, address) in nbd.chain(s3).chain(admin) {
+        let ListenAddress::Tcp(address) = address else { continue };
+        if let Err(error) = std::net::TcpListener::bind(address) {
+            return Err(Failure::new(format!("{what}: listen on {address}: {error}")).hint(
+                format!(
+                    "see whether another process holds the address, or choose another with {flag}"
+                ),
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// The runtime of the control thread.

@@ -30,7 +30,7 @@ use varve_dispatch::{
 use varve_media::{CachedSegments, DiskStats, Media};
 use varve_reactor::Reactor;
 use varve_reactor::port::PortReceiver;
-use varve_types::ShardId;
+use varve_types::{ErrorKind, ShardId};
 
 use crate::daemon::pool_media::ShardMedia;
 use crate::daemon::stack::{Seat, ShardReport, ShardStack};
@@ -91,8 +91,10 @@ impl ShardStack for EngineStack {
         let space = SpaceCount::new(reactor.clone());
         let config = HostConfig { reactor, media, shard: source.shard_config(shard), root };
         let host = ShardHost::open(config, &dispatch).await.map_err(|error| {
-            failed(&error)
-                .hint("nothing was changed; keep the drives as they are and report what is damaged")
+            failed(&error).hint(match error.kind() {
+                ErrorKind::NoSpace => "make room on the file systems under the drives",
+                _ => "nothing was changed; keep the drives as they are and report what is damaged",
+            })
         })?;
         dispatch.add_host(shard, Rc::clone(&host));
         let placement = dispatch.placement().clone();
