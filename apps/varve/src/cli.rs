@@ -18,9 +18,15 @@ use crate::failure::{Failure, Result};
 /// The data directory unless another one is given.
 pub(crate) const DATA_DEFAULT: &str = "varve-data";
 
+/// Names the data directory where no option does.
+const DATA_VARIABLE: &str = "VARVE_DATA";
+
+/// The version, with the commit where the build knows it.
+const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), env!("VARVE_COMMIT"));
+
 /// Flash-native log-structured storage: thin-provisioned volumes over NBD, buckets over S3
 #[derive(Parser, Debug)]
-#[command(name = "varve", version, max_term_width = 100, arg_required_else_help = true)]
+#[command(name = "varve", version = VERSION, max_term_width = 100, arg_required_else_help = true)]
 #[command(after_help = "Exit codes: 0 done, 1 failed, 2 misused.")]
 pub(crate) struct Cli {
     #[command(flatten)]
@@ -32,7 +38,7 @@ pub(crate) struct Cli {
 /// Where the daemon is.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Global {
-    /// Data directory of the daemon [default: ./varve-data]
+    /// Data directory of the daemon [default: $VARVE_DATA, or ./varve-data]
     #[arg(long, global = true, value_name = "DIR")]
     pub(crate) data: Option<PathBuf>,
 
@@ -98,7 +104,9 @@ impl Cli {
 impl Global {
     /// The data directory.
     pub(crate) fn data(&self) -> PathBuf {
-        self.data.clone().unwrap_or_else(|| PathBuf::from(DATA_DEFAULT))
+        let from_environment = || std::env::var_os(DATA_VARIABLE).filter(|path| !path.is_empty());
+        let data = self.data.clone().or_else(|| from_environment().map(PathBuf::from));
+        data.unwrap_or_else(|| PathBuf::from(DATA_DEFAULT))
     }
 
     pub(crate) fn client(&self) -> Client {

@@ -297,6 +297,9 @@ impl Client {
     fn unreachable(&self, error: &std::io::Error) -> Failure {
         let failure = Failure::new(format!("no daemon answers at {}: {error}", self.address));
         match &self.data {
+            _ if error.kind() == std::io::ErrorKind::PermissionDenied => {
+                failure.hint("run this as the user who runs the daemon, or as root")
+            }
             Some(data) => failure.hint(format!(
                 "start one with `varve serve --data {}`, or say where it is with --data or --addr",
                 data.display()

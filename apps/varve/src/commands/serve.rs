@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use varve_access_admin::ListenAddress;
-use varve_types::parse_size;
+use varve_types::{ByteCount, parse_size};
 
 use crate::cli::Global;
 use crate::config::{self, CONFIG_FILE, DriveSetting, LogFormat, LogLevel, S3Listen, Settings};
@@ -103,13 +103,23 @@ impl Serve {
 
 fn drive(text: &str) -> std::result::Result<DriveSetting, String> {
     let (path, size) = match text.rsplit_once('=') {
-        Some((path, size)) => (path, Some(parse_size(size)?)),
+        Some((path, size)) => (path, Some(drive_size(size)?)),
         None => (text, None),
     };
     if path.is_empty() {
         return Err(format!("drive `{text}` has no path"));
     }
     Ok(DriveSetting { path: PathBuf::from(path), size })
+}
+
+fn drive_size(text: &str) -> std::result::Result<ByteCount, String> {
+    let size = parse_size(text)?;
+    if config::DRIVE_BYTES.contains(&size.0) {
+        return Ok(size);
+    }
+    let (min, max) =
+        (ByteCount(*config::DRIVE_BYTES.start()), ByteCount(*config::DRIVE_BYTES.end()));
+    Err(format!("a drive of {} is not possible: it must have {min} to {max}", size.exact()))
 }
 
 #[cfg(test)]
@@ -122,6 +132,7 @@ mod tests {
         assert_eq!((parsed.path, parsed.size.unwrap().0), ("/dev/sdx".into(), 4 << 30));
         assert_eq!(drive("a/b").unwrap().size, None);
         assert!(drive("=4GiB").is_err());
+        assert!(drive("a=100MiB").unwrap_err().contains("must have 128 MiB to 1 PiB"));
         assert!(drive("a=4Gx").unwrap_err().contains("unknown unit"));
     }
 }

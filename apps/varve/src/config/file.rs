@@ -12,7 +12,13 @@ use crate::config::table::{Raw, SETTINGS, Setting};
 use crate::failure::{Failure, Result};
 
 /// Where the settings are described.
-const PAGE: &str = "docs/operating/configuration.md describes every setting";
+const PAGE: &str = "`varve serve --settings` describes every setting";
+
+/// What lists them without a page.
+const ALL: &str = "`varve serve --settings` lists all settings";
+
+/// Letters in which a name may differ from the one that was meant.
+const NEAR_EDITS: usize = 2;
 
 /// Name of the configuration file that a data directory may hold.
 pub(crate) const CONFIG_FILE: &str = "varve.toml";
@@ -166,7 +172,12 @@ fn unknown(source: Source<'_>, span: &Range<usize>, key: &str) -> Failure {
         .filter(|known| !parent.is_empty() && known.starts_with(&parent))
         .collect();
     let failure = source.at(span, &format!("`{key}` is not a setting"));
-    if beside.is_empty() { failure.hint(PAGE) } else { failure.hint(beside.join(", ")) }
+    let near = |known: &&str| strsim::damerau_levenshtein(key, known) <= NEAR_EDITS;
+    match SETTINGS.iter().map(|setting| setting.key).find(near) {
+        Some(near) => failure.hint(format!("did you mean `{near}`? {ALL}")),
+        None if beside.is_empty() => failure.hint(ALL),
+        None => failure.hint(beside.join(", ")),
+    }
 }
 
 #[cfg(test)]
@@ -223,8 +234,11 @@ mod tests {
         refused("shards = 999", "try: 0 to 256 shards");
         refused("shards = -1", "-1 is out of range");
         refused("shards = 99999999999999999999", "");
-        refused("shards = 1.5", "a fraction does not fit");
-        refused("shards = \"4\"", "text does not fit");
+        refused("shards = 1.5", "must be a whole number, not a fraction");
+        refused("shards = \"4\"", "must be a whole number, not text");
+        refused("shard = 4", "did you mean `shards`? `varve serve --settings`");
+        refused("[memory]\nbudjet = 4", "did you mean `memory.budget`?");
+        refused("[nbd]\nlisten = \"127.0.0.1:1\"", "must be a list of addresses");
         refused(
             "[memory]\nbudget = \"1KiB\"",
             "v.toml:2:10: `memory.budget`: 1 KiB is out of range",
@@ -232,7 +246,10 @@ mod tests {
         refused("[memory]\nbudget = \"1Gx\"", "unknown unit `Gx`");
         refused("[log]\nlevel = \"loud\"", "\"error\", \"warn\"");
         refused("[nbd]\nlisten = [\"example.org:1\"]", "neither");
-        refused("[nbd]\nlisten = [1]", "this list does not fit");
+        refused(
+            "[nbd]\nlisten = [1]",
+            "must be a list of addresses, such as [\"127.0.0.1:10809\"], not this list",
+        );
         refused("[[drive]]\nsize = \"1GiB\"", "a drive has no `path`");
         refused("drive = [1]", "a drive is not a table");
     }

@@ -10,4 +10,4 @@ pub(crate) use file::{CONFIG_FILE, read, read_data};
 pub(crate) use settings::{
     DriveSetting, LogFormat, LogLevel, S3Listen, Settings, Thresholds, TlsSettings,
 };
-pub(crate) use table::document;
+pub(crate) use table::{DRIVE_BYTES, document};

@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 use std::net::SocketAddr;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 use clap::ValueEnum;
@@ -170,7 +171,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
     Setting {
         key: "drive.size",
         flag: Some("--drive PATH=SIZE"),
-        form: Form::Size { min: 1 << 30, max: 1 << 50 },
+        form: Form::Size { min: *DRIVE_BYTES.start(), max: *DRIVE_BYTES.end() },
         default: "the block device; half of what the file system has free, 64 GiB at most",
         reason: "Space for segments. A journal lane of `journal.lane_size` a shard comes on top of it. Files are sparse until \
                  written, except the lanes.",
@@ -524,6 +525,9 @@ fn is_host(text: &str) -> bool {
     text.split('.').all(|label| !label.is_empty() && label.bytes().all(fits))
 }
 
+/// Sizes that a drive may have, in bytes.
+pub(crate) const DRIVE_BYTES: RangeInclusive<u64> = 128 << 20..=1 << 50;
+
 fn last_drive(settings: &mut Settings) -> &mut DriveSetting {
     settings.drives.last_mut().expect("the reader adds a drive before its settings")
 }
@@ -548,7 +552,7 @@ impl Form {
                 if allowed {
                     Ok(Value::Number(size.0))
                 } else {
-                    Err(format!("{size} is out of range"))
+                    Err(format!("{} is out of range", size.exact()))
                 }
             }
             (Self::Count { min, max, .. }, Raw::Integer(number)) => match u64::try_from(*number) {
@@ -589,7 +593,21 @@ impl Form {
                 Err(format!("`{text}` is not one of the choices"))
             }
             (Self::Switch, Raw::Switch(on)) => Ok(Value::Switch(*on)),
-            (_, raw) => Err(format!("{} does not fit", raw.type_name())),
+            (form, raw) => Err(format!("must be {}, not {}", form.expected(), raw.type_name())),
+        }
+    }
+
+    /// What a file has to say.
+    fn expected(self) -> &'static str {
+        match self {
+            Self::Size { .. } => "a size in quotes, such as \"20GiB\"",
+            Self::Count { .. } => "a whole number",
+            Self::Path | Self::Host | Self::Group | Self::Choice(_) => "text in quotes",
+            Self::Hosts => "host names in quotes",
+            Self::Mode => "an octal mode in quotes, such as \"0660\"",
+            Self::Address | Self::AddressOrNone | Self::TcpAddress => "an address in quotes",
+            Self::Addresses => "a list of addresses, such as [\"127.0.0.1:10809\"]",
+            Self::Switch => "true or false",
         }
     }
 

@@ -27,6 +27,7 @@ fn read_text(path: &Path) -> Result<String> {
 /// Measure block storage: files, devices, exports of NBD servers; and S3 servers by workloads of COSBench
 #[derive(Subcommand, Debug)]
 pub(crate) enum Bench {
+    #[command(visible_alias = "ls")]
     List(list::List),
     Show(show::Show),
     Run(Box<run::Run>),

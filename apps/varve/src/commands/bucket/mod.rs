@@ -17,11 +17,13 @@ use crate::failure::Result;
 #[derive(Subcommand, Debug)]
 pub(crate) enum Bucket {
     Create(create::Create),
+    #[command(visible_alias = "ls")]
     List(list::List),
     Show(show::Show),
     Set(set::Set),
     Quota(quota::Quota),
     Log(log::Log),
+    #[command(visible_alias = "rm")]
     Delete(delete::Delete),
 }
 

@@ -10,6 +10,7 @@ use crate::failure::Result;
 /// Show the daemons of a pool
 #[derive(Subcommand, Debug)]
 pub(crate) enum Node {
+    #[command(visible_alias = "ls")]
     List(list::List),
 }
 

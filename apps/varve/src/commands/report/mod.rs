@@ -13,6 +13,7 @@ use crate::failure::Result;
 /// List and compare results of `varve bench run`, and make pages of them
 #[derive(Subcommand, Debug)]
 pub(crate) enum ReportCommand {
+    #[command(visible_alias = "ls")]
     List(list::List),
     Compare(compare::Compare),
     Page(page::Page),

@@ -26,9 +26,11 @@ const FILE_BYTES_MAX: u64 = 64 << 10;
 #[derive(Subcommand, Debug)]
 pub(crate) enum User {
     Create(create::Create),
+    #[command(visible_alias = "ls")]
     List(list::List),
     Show(show::Show),
     Quota(quota::Quota),
+    #[command(visible_alias = "rm")]
     Delete(delete::Delete),
     #[command(subcommand)]
     Key(key::Key),

@@ -12,7 +12,8 @@ use crate::transfer::{ExportPlan, export};
 /// Export a snapshot or a volume to an archive, or to a Ceph RBD image
 #[derive(Args, Debug)]
 #[command(
-    after_help = "FILE gets its name when it is whole; until then it is FILE.partial, which --resume goes on with."
+    after_help = "FILE gets its name when it is whole; until then it is FILE.partial, which --resume goes on with if a snapshot is exported. \
+    An export of a volume cannot be resumed."
 )]
 pub(crate) struct Export {
     /// Snapshot such as vm1@monday, or a volume, which is snapshotted for the time of the export

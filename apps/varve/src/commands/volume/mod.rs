@@ -28,10 +28,12 @@ use crate::failure::Result;
 #[derive(Subcommand, Debug)]
 pub(crate) enum Volume {
     Create(create::Create),
+    #[command(visible_alias = "ls")]
     List(list::List),
     Show(show::Show),
     Resize(resize::Resize),
     Set(set::Set),
+    #[command(visible_alias = "rm")]
     Delete(delete::Delete),
     Clients(clients::Clients),
     Disconnect(disconnect::Disconnect),

@@ -13,7 +13,9 @@ use crate::failure::Result;
 #[derive(Subcommand, Debug)]
 pub(crate) enum Key {
     Create(create::Create),
+    #[command(visible_alias = "ls")]
     List(list::List),
+    #[command(visible_alias = "rm")]
     Delete(delete::Delete),
 }
 

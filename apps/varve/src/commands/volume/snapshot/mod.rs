@@ -15,7 +15,9 @@ use crate::failure::{Failure, Result};
 #[derive(Subcommand, Debug)]
 pub(crate) enum Snapshot {
     Create(create::Create),
+    #[command(visible_alias = "ls")]
     List(list::List),
+    #[command(visible_alias = "rm")]
     Delete(delete::Delete),
     Rollback(rollback::Rollback),
     Protect(protect::Protect),
