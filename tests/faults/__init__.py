@@ -1,0 +1,1 @@
+"""Faults that users found, by what they are about; `tests/outside` runs them."""
