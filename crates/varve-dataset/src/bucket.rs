@@ -130,6 +130,8 @@ mod tests {
             flipped[len] ^= 8;
             assert!(BucketOwner::decode(&key[1..], &flipped).is_err());
         }
+        let nobodys = BucketOwner::decode(&key[1..], &value[..FIXED_LEN]).unwrap();
+        assert!(nobodys.name.is_empty(), "what belongs to no bucket has an owner without a name");
         assert!(BucketOwner::decode(&key, &value).is_err());
         assert!(BucketOwner::decode(&key[1..], &[value, vec![0xFF]].concat()).is_err());
         assert!(!is_bucket_content(&key));
