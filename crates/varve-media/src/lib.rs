@@ -47,6 +47,6 @@ pub use pool_files::{DriveKind, NewDrive, PoolFiles};
 pub use segment_cache::{CacheStats, CachedSegments};
 pub use sim::{SimDisk, SimLatency, SimMedium};
 pub use spec::DriveSpec;
-pub use stats::{DiskStats, OperationStats, StatsDisk};
+pub use stats::{DiskErrors, DiskStats, OperationStats, PendingOperation, StatsDisk};
 pub use throttle::{Throttle, ThrottleDisk, ThrottleLimits};
 pub use uring::UringDisk;

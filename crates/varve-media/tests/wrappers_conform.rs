@@ -69,6 +69,33 @@ fn statistics_conform_and_count() {
         assert!(stats.of(operation).count > 0, "{operation:?}");
         assert_eq!(stats.of(operation).in_flight, 0, "{operation:?}");
     }
+    assert_eq!((stats.oldest(), stats.errors()), (None, Vec::new()));
+}
+
+#[test]
+fn statistics_name_the_oldest_operation_and_count_failures() {
+    let mut sim = SimLoop::new(1);
+    let stats = DiskStats::new();
+    let plan = FaultPlan::new();
+    plan.add(FaultRule::always(DiskOperation::Read, Fault::Delay(7_000_000_000)));
+    plan.add(FaultRule::always(DiskOperation::WriteDurable, Fault::Fail));
+    let faulty = Rc::new(FaultDisk::new(mem(), &sim.handle(), plan));
+    let disk = Rc::new(StatsDisk::new(faulty, &sim.handle(), Rc::clone(&stats)));
+    let reactor = sim.handle();
+    sim.run_until(async move {
+        let reading = Rc::clone(&disk);
+        reactor.spawn(async move { drop(reading.read(8192, 4096).await) });
+        assert!(disk.write(0, block(1), Persist::Durable).await.is_err());
+        reactor.sleep(6_000_000_000).await;
+        let (_, oldest) = stats.oldest().unwrap();
+        assert_eq!((oldest.operation, oldest.offset), ("read", 8192));
+        assert!(reactor.now() - oldest.start >= 6_000_000_000);
+        let errors = stats.errors();
+        assert_eq!((errors.len(), errors[0].1.reads, errors[0].1.writes), (1, 0, 1));
+        assert!(errors[0].1.last.contains("write"), "{}", errors[0].1.last);
+        reactor.sleep(2_000_000_000).await;
+        assert_eq!(stats.oldest(), None);
+    });
 }
 
 #[test]

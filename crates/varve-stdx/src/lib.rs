@@ -1,4 +1,4 @@
-//! Building blocks that know nothing of storage: aligned buffers, checksums, byte cursors, an entropy test, a test for zeros, fingerprints, MD5, a process' end.
+//! Building blocks that know nothing of storage: aligned buffers, checksums, byte cursors, an entropy test, a test for zeros, fingerprints, MD5, work under way, a process' end.
 
 mod buffer;
 mod bytes;
@@ -7,6 +7,7 @@ mod end;
 mod entropy;
 mod fingerprint;
 mod md5;
+mod pending;
 mod rng;
 mod spare;
 mod zero;
@@ -18,6 +19,7 @@ pub use end::end_process;
 pub use entropy::looks_random;
 pub use fingerprint::{BATCH as FINGERPRINT_BATCH, FINGERPRINT_BYTES, Fingerprinter};
 pub use md5::Md5;
+pub use pending::{Pending, PendingGuard};
 pub use rng::Rng;
 pub use spare::limit_spare_memory;
 pub use zero::is_zero;
