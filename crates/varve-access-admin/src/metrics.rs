@@ -1,6 +1,7 @@
-//! Metrics as Prometheus reads them. Values are whole numbers in the unit that ends the name.
+//! Metrics in Prometheus's text format and base units. Values are whole numbers in the unit that ends the name; those of durations are in µs, and
+//! printed in seconds.
 //!
-//! M1: a name is `varve_<layer>_<noun>_<unit>`; that of a counter ends in `_total`.
+//! M1: a name is `varve_<layer>_<noun>_<unit>`, or one of those that Prometheus client libraries use for the process; that of a counter ends in `_total`.
 
 use std::fmt::Write;
 
@@ -67,10 +68,60 @@ impl Metric {
     }
 }
 
-/// The metrics in Prometheus's text format, version 0.0.4.
-pub(crate) fn render(metrics: &[Metric]) -> String {
+/// Names from when durations were in µs, for dashboards that still use them: new name, old name, help. To be removed after the next release.
+const OLD_NAMES: &[(&str, &str, &str)] = &[
+    (
+        "varve_media_read_seconds_total",
+        "varve_media_read_us_total",
+        "Replaced by varve_media_read_seconds_total.",
+    ),
+    (
+        "varve_media_write_seconds_total",
+        "varve_media_write_us_total",
+        "Replaced by varve_media_write_seconds_total.",
+    ),
+    (
+        "varve_media_durable_write_seconds_total",
+        "varve_media_durable_write_us_total",
+        "Replaced by varve_media_durable_write_seconds_total.",
+    ),
+    (
+        "varve_media_flush_seconds_total",
+        "varve_media_flush_us_total",
+        "Replaced by varve_media_flush_seconds_total.",
+    ),
+    (
+        "varve_volume_read_seconds_total",
+        "varve_volume_read_us_total",
+        "Replaced by varve_volume_read_seconds_total.",
+    ),
+    (
+        "varve_volume_write_seconds_total",
+        "varve_volume_write_us_total",
+        "Replaced by varve_volume_write_seconds_total.",
+    ),
+    (
+        "varve_dataset_snapshots_taken_seconds_total",
+        "varve_dataset_snapshots_taken_us_total",
+        "Replaced by varve_dataset_snapshots_taken_seconds_total.",
+    ),
+    (
+        "varve_dataset_clones_made_seconds_total",
+        "varve_dataset_clones_made_us_total",
+        "Replaced by varve_dataset_clones_made_seconds_total.",
+    ),
+    ("varve_s3_request_seconds", "varve_s3_request_us", "Replaced by varve_s3_request_seconds."),
+];
+
+/// The metrics in Prometheus's text format, version 0.0.4, followed by those under [`OLD_NAMES`] if asked for.
+pub(crate) fn render(metrics: &[Metric], with_old_names: bool) -> String {
+    let old = metrics.iter().filter_map(|metric| {
+        let (_, name, help) = OLD_NAMES.iter().find(|(now, _, _)| *now == metric.name)?;
+        Some(Metric { name, help, ..metric.clone() })
+    });
+    let old: Vec<Metric> = if with_old_names { old.collect() } else { Vec::new() };
     let mut text = String::new();
-    for metric in metrics {
+    for metric in metrics.iter().chain(&old) {
         debug_assert!(is_well_named(metric), "metric {} breaks M1", metric.name);
         let kind = match metric.kind {
             MetricKind::Counter => "counter",
@@ -82,18 +133,27 @@ pub(crate) fn render(metrics: &[Metric]) -> String {
         for sample in &metric.samples {
             text.push_str(metric.name);
             push_labels(&mut text, &sample.labels);
-            let _ = writeln!(text, " {}", sample.value);
+            let _ = writeln!(text, " {}", shown(metric.name, sample.value));
         }
         metric.histograms.iter().for_each(|histogram| push_histogram(&mut text, metric, histogram));
     }
     text
 }
 
+/// A value, converted to the unit in the metric's name.
+fn shown(name: &str, value: u64) -> String {
+    if name.ends_with("_seconds") || name.ends_with("_seconds_total") {
+        (value as f64 / 1e6).to_string()
+    } else {
+        value.to_string()
+    }
+}
+
 /// The counts up to each bound, sum and number, as Prometheus has them.
 fn push_histogram(text: &mut String, metric: &Metric, histogram: &Histogram) {
     let name = metric.name;
     let mut all = 0;
-    let mut push = |suffix: &str, bound: Option<String>, value: u64| {
+    let mut push = |suffix: &str, bound: Option<String>, value: String| {
         let _ = write!(text, "{name}_{suffix}");
         let bound = bound.map(|bound| ("le", bound));
         let labels: Vec<_> = histogram.labels.iter().cloned().chain(bound).collect();
@@ -102,12 +162,12 @@ fn push_histogram(text: &mut String, metric: &Metric, histogram: &Histogram) {
     };
     for (bound, count) in &histogram.counts {
         all += count;
-        push("bucket", Some(bound.to_string()), all);
+        push("bucket", Some(shown(name, *bound)), all.to_string());
     }
     all += histogram.above;
-    push("bucket", Some("+Inf".to_owned()), all);
-    push("sum", None, histogram.sum);
-    push("count", None, all);
+    push("bucket", Some("+Inf".to_owned()), all.to_string());
+    push("sum", None, shown(name, histogram.sum));
+    push("count", None, all.to_string());
 }
 
 fn push_labels(text: &mut String, labels: &[(&'static str, String)]) {
@@ -127,7 +187,8 @@ fn is_well_named(metric: &Metric) -> bool {
     let lower = metric.name.bytes().all(allowed);
     let counts = metric.name.ends_with("_total");
     let counter = metric.kind == MetricKind::Counter;
-    lower && parts.len() >= 3 && parts.first() == Some(&"varve") && counts == counter
+    let layer = parts.first().is_some_and(|layer| ["varve", "process"].contains(layer));
+    lower && parts.len() >= 3 && layer && counts == counter
 }
 
 #[cfg(test)]
@@ -149,28 +210,40 @@ mod tests {
             # HELP varve_pool_free_bytes Free space.\n\
             # TYPE varve_pool_free_bytes gauge\n\
             varve_pool_free_bytes 42\n";
-        assert_eq!(render(&metrics), expected);
+        assert_eq!(render(&metrics, false), expected);
     }
 
     #[test]
-    fn histograms_count_up_to_each_bound() {
+    fn durations_are_in_seconds_and_old_names_on_request() {
         let mut times =
-            Metric::new("varve_s3_request_us", "Time of requests.", MetricKind::Histogram);
+            Metric::new("varve_s3_request_seconds", "Time of requests.", MetricKind::Histogram);
         times.histograms.push(Histogram {
             labels: vec![("operation", "GetObject".to_owned())],
             counts: vec![(100, 3), (200, 0), (500, 2)],
             above: 1,
-            sum: 2000,
+            sum: 2_000_000,
         });
-        let expected = "# HELP varve_s3_request_us Time of requests.\n\
-            # TYPE varve_s3_request_us histogram\n\
-            varve_s3_request_us_bucket{operation=\"GetObject\",le=\"100\"} 3\n\
-            varve_s3_request_us_bucket{operation=\"GetObject\",le=\"200\"} 3\n\
-            varve_s3_request_us_bucket{operation=\"GetObject\",le=\"500\"} 5\n\
-            varve_s3_request_us_bucket{operation=\"GetObject\",le=\"+Inf\"} 6\n\
-            varve_s3_request_us_sum{operation=\"GetObject\"} 2000\n\
-            varve_s3_request_us_count{operation=\"GetObject\"} 6\n";
-        assert_eq!(render(&[times]), expected);
+        let expected = "# HELP varve_s3_request_seconds Time of requests.\n\
+            # TYPE varve_s3_request_seconds histogram\n\
+            varve_s3_request_seconds_bucket{operation=\"GetObject\",le=\"0.0001\"} 3\n\
+            varve_s3_request_seconds_bucket{operation=\"GetObject\",le=\"0.0002\"} 3\n\
+            varve_s3_request_seconds_bucket{operation=\"GetObject\",le=\"0.0005\"} 5\n\
+            varve_s3_request_seconds_bucket{operation=\"GetObject\",le=\"+Inf\"} 6\n\
+            varve_s3_request_seconds_sum{operation=\"GetObject\"} 2\n\
+            varve_s3_request_seconds_count{operation=\"GetObject\"} 6\n";
+        let times = [times];
+        assert_eq!(render(&times, false), expected);
+        let both = render(&times, true);
+        assert!(both.starts_with(expected), "{both}");
+        assert!(
+            both.contains("varve_s3_request_us_bucket{operation=\"GetObject\",le=\"100\"} 3\n")
+        );
+        assert!(both.contains("varve_s3_request_us_sum{operation=\"GetObject\"} 2000000\n"));
+        let mut read = Metric::new("varve_media_read_seconds_total", "Time.", MetricKind::Counter);
+        read.samples.push(Sample { labels: Vec::new(), value: 1_500_000 });
+        let both = render(&[read], true);
+        assert!(both.contains("\nvarve_media_read_seconds_total 1.5\n"), "{both}");
+        assert!(both.ends_with("\nvarve_media_read_us_total 1500000\n"), "{both}");
     }
 
     #[test]

@@ -16,21 +16,28 @@ const ROWS: &[Row] = &[
         f.clones
     }),
     ("varve_dataset_quotas", Gauge, "Volumes with a quota.", |f| f.volumes_with_quota),
-    ("varve_dataset_quota_bytes", Gauge, "Sum of the quotas.", |f| f.quota_bytes),
+    ("varve_dataset_quota_bytes", Gauge, "Sum of the quotas of volumes.", |f| f.quota_bytes),
     ("varve_dataset_reservations", Gauge, "Volumes with a reservation.", |f| f.volumes_reserved),
-    ("varve_dataset_reserved_bytes", Gauge, "Sum of the reservations.", |f| f.reserved_bytes),
+    ("varve_dataset_reserved_bytes", Gauge, "Sum of the reservations of volumes.", |f| {
+        f.reserved_bytes
+    }),
     ("varve_dataset_over_quota_writes_total", Counter, "Writes refused for a quota.", |f| {
         f.writes_over_quota
     }),
     ("varve_dataset_snapshots_taken_total", Counter, "Snapshots taken.", |f| f.snapshots_taken),
-    ("varve_dataset_snapshots_taken_us_total", Counter, "Time that took, a group once.", |f| {
-        f.snapshot_us
-    }),
+    (
+        "varve_dataset_snapshots_taken_seconds_total",
+        Counter,
+        "Time that taking snapshots took, a group once.",
+        |f| f.snapshot_us,
+    ),
     ("varve_dataset_snapshots_deleted_total", Counter, "Snapshots deleted.", |f| {
         f.snapshots_deleted
     }),
     ("varve_dataset_clones_made_total", Counter, "Clones made.", |f| f.clones_made),
-    ("varve_dataset_clones_made_us_total", Counter, "Time that took.", |f| f.clone_us),
+    ("varve_dataset_clones_made_seconds_total", Counter, "Time that making clones took.", |f| {
+        f.clone_us
+    }),
     ("varve_dataset_rollbacks_total", Counter, "Volumes that went back to a snapshot.", |f| {
         f.rollbacks
     }),

@@ -11,12 +11,12 @@ pub(super) fn of(figures: &GatewayFigures) -> Vec<Metric> {
         errors(figures),
         counter(
             operations,
-            ("varve_s3_received_bytes_total", "Bytes of requests' bodies."),
+            ("varve_s3_received_bytes_total", "Bytes of the bodies of S3 requests."),
             |operation| operation.received_bytes,
         ),
         counter(
             operations,
-            ("varve_s3_sent_bytes_total", "Bytes of answers' bodies."),
+            ("varve_s3_sent_bytes_total", "Bytes of the bodies of S3 answers."),
             |operation| operation.sent_bytes,
         ),
         times(operations),
@@ -39,7 +39,7 @@ fn counter(
 }
 
 fn requests(operations: &[OperationFigures]) -> Metric {
-    let help = "Requests whose answer has ended, by operation and class of status.";
+    let help = "S3 requests whose answer has ended, by operation and class of status.";
     let mut metric = Metric::new("varve_s3_requests_total", help, MetricKind::Counter);
     for operation in operations {
         for (class, value) in (1..).zip(operation.requests).filter(|(_, value)| *value > 0) {
@@ -52,7 +52,7 @@ fn requests(operations: &[OperationFigures]) -> Metric {
 }
 
 fn errors(figures: &GatewayFigures) -> Metric {
-    let help = "Requests that were answered with an error document, by its code.";
+    let help = "S3 requests that were answered with an error document, by its code.";
     let mut metric = Metric::new("varve_s3_errors_total", help, MetricKind::Counter);
     metric.samples.extend(
         figures
@@ -64,8 +64,8 @@ fn errors(figures: &GatewayFigures) -> Metric {
 }
 
 fn times(operations: &[OperationFigures]) -> Metric {
-    let help = "Time from the head of a request to the head of its answer.";
-    let mut metric = Metric::new("varve_s3_request_us", help, MetricKind::Histogram);
+    let help = "Time from the head of an S3 request to the head of its answer.";
+    let mut metric = Metric::new("varve_s3_request_seconds", help, MetricKind::Histogram);
     metric.histograms.extend(operations.iter().map(|operation| {
         let [counts @ .., above] = operation.latency;
         Histogram {
@@ -79,7 +79,7 @@ fn times(operations: &[OperationFigures]) -> Metric {
 }
 
 fn dropped_lines(figures: &GatewayFigures) -> Metric {
-    let help = "Lines of access logs that were not written.";
+    let help = "Lines of S3 access logs that were not written.";
     let name = "varve_s3_log_dropped_lines_total";
     let mut metric = Metric::new(name, help, MetricKind::Counter);
     metric.samples.push(Sample { labels: Vec::new(), value: figures.log_lines_dropped });
@@ -115,7 +115,7 @@ mod tests {
         assert_eq!(values("varve_s3_sent_bytes_total"), [20]);
         assert_eq!(values("varve_s3_connections_open"), [2]);
         assert_eq!(values("varve_s3_log_dropped_lines_total"), [4]);
-        let times = &find("varve_s3_request_us").histograms[0];
+        let times = &find("varve_s3_request_seconds").histograms[0];
         assert_eq!((times.counts[0], times.counts.len()), ((100, 3), 16));
         assert_eq!((times.above, times.sum), (1, 5000));
     }

@@ -59,7 +59,7 @@ fn requests_are_logged_while_it_is_on_and_all_are_counted() {
     for expected in [
         "varve_s3_requests_total{operation=\"GetObject\",status=\"4xx\"} 3\n",
         "varve_s3_errors_total{code=\"AccessDenied\"} 3\n",
-        "varve_s3_request_us_count{operation=\"GetObject\"} 3\n",
+        "varve_s3_request_seconds_count{operation=\"GetObject\"} 3\n",
         "varve_s3_log_dropped_lines_total 0\n",
     ] {
         assert!(metrics.contains(expected), "{expected} is not in {metrics}");

@@ -278,10 +278,22 @@ async fn describe() -> impl IntoResponse {
     Json(openapi::document())
 }
 
-async fn read_metrics(State(api): State<Api>) -> Result<Response> {
+/// Query of `/metrics`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct MetricsQuery {
+    #[serde(default)]
+    old_names: bool,
+}
+
+async fn read_metrics(
+    State(api): State<Api>,
+    query: std::result::Result<Query<MetricsQuery>, QueryRejection>,
+) -> Result<Response> {
+    let MetricsQuery { old_names } = query_in(query)?;
     let metrics = api.within_limit(api.backend.metrics()).await?;
     let headers = [(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")];
-    Ok((headers, metrics::render(&metrics)).into_response())
+    Ok((headers, metrics::render(&metrics, old_names)).into_response())
 }
 
 async fn no_route(uri: Uri) -> Error {

@@ -74,8 +74,8 @@ impl ServerCounters {
             let Some(rest) = line.strip_prefix("varve_") else { continue };
             let Some((name, value)) = rest.rsplit_once(' ') else { continue };
             let (name, shard) = name.split_once('{').unwrap_or((name, ""));
-            let Ok(value) = value.parse::<u64>() else { continue };
-            counters.entry(name.to_owned()).or_default().insert(shard.to_owned(), value);
+            let Some((name, value)) = in_micros(name, value) else { continue };
+            counters.entry(name).or_default().insert(shard.to_owned(), value);
         }
         let is_any = counters.keys().any(|name| name.starts_with("media_"));
         is_any.then_some(Self { counters, pool_id: String::new() })
@@ -85,6 +85,23 @@ impl ServerCounters {
     #[must_use]
     pub fn of_pool(self, pool_id: &str) -> Self {
         Self { pool_id: pool_id.to_owned(), ..self }
+    }
+}
+
+/// A counter as whole numbers: seconds in µs, under the name that servers had for those before they counted in seconds.
+fn in_micros(name: &str, value: &str) -> Option<(String, u64)> {
+    match name.strip_suffix("_seconds_total") {
+        Some(of) => {
+            let micros = (value.parse::<f64>().ok()? * 1e6).round();
+            // Saturates; a negative or absurd figure is no counter of ours.
+            #[expect(
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                reason = "saturates"
+            )]
+            Some((format!("{of}_us_total"), micros as u64))
+        }
+        None => Some((name.to_owned(), value.parse().ok()?)),
     }
 }
 
@@ -153,11 +170,11 @@ mod tests {
         let metrics = |n: u64| {
             let text = format!(
                 "# HELP varve_media_reads_total Reads.\nvarve_media_reads_total{{shard=\"0\"}} {}\n\
-                 varve_media_reads_total{{shard=\"1\"}} {}\nvarve_media_read_us_total{{shard=\"0\"}} {}\n\
+                 varve_media_reads_total{{shard=\"1\"}} {}\nvarve_media_read_seconds_total{{shard=\"0\"}} {}\n\
                  varve_media_durable_writes_total 7\nvarve_engine_reads_total 5\n",
                 10 * n,
                 20 * n,
-                6000 * n
+                0.006 * n as f64
             );
             ServerCounters::read(&text).unwrap().of_pool("p")
         };

@@ -31,9 +31,12 @@ const ROWS: &[Row] = &[
     ("varve_engine_page_cache_bytes", Gauge, "Bytes of cached metadata pages.", |s| {
         s.page_cache_bytes
     }),
-    ("varve_engine_page_dirty_bytes", Gauge, "Of these, changed since the last checkpoint.", |s| {
-        s.dirty_bytes
-    }),
+    (
+        "varve_engine_page_dirty_bytes",
+        Gauge,
+        "Bytes of cached metadata pages that changed since the last checkpoint.",
+        |s| s.dirty_bytes,
+    ),
     ("varve_engine_waiting_deaths", Gauge, "Overwritten chunks still in the chunk table.", |s| {
         s.waiting_deaths
     }),
@@ -49,9 +52,12 @@ const ROWS: &[Row] = &[
     ("varve_engine_block_cache_hits_total", Counter, "Blocks found in the data cache.", |s| {
         s.block_cache_hits
     }),
-    ("varve_engine_block_cache_misses_total", Counter, "Blocks not found there.", |s| {
-        s.block_cache_misses
-    }),
+    (
+        "varve_engine_block_cache_misses_total",
+        Counter,
+        "Blocks not found in the data cache.",
+        |s| s.block_cache_misses,
+    ),
     ("varve_logstore_lane_used_bytes", Gauge, "Bytes of the lane still needed.", |s| {
         s.lane.used_bytes
     }),
@@ -71,7 +77,7 @@ const ROWS: &[Row] = &[
     (
         "varve_engine_foreign_blocks_total",
         Counter,
-        "Of these, blocks that another shard has.",
+        "Blocks that another shard had stored already when they were drained.",
         |s| s.foreign_blocks,
     ),
     (
@@ -81,15 +87,28 @@ const ROWS: &[Row] = &[
         |s| s.late_answers,
     ),
     ("varve_engine_stored_blocks_total", Counter, "Blocks that were stored.", |s| s.stored_blocks),
-    ("varve_engine_stored_bytes_total", Counter, "Bytes of them as stored.", |s| s.stored_bytes),
+    (
+        "varve_engine_stored_bytes_total",
+        Counter,
+        "Bytes of the blocks that were stored, after compression.",
+        |s| s.stored_bytes,
+    ),
     ("varve_engine_data_chunks", Gauge, "Chunks of data in the chunk table.", |s| s.data_chunks),
-    ("varve_engine_data_bytes", Gauge, "Stored bytes of them with their summary entries.", |s| {
-        s.data_bytes
-    }),
+    (
+        "varve_engine_data_bytes",
+        Gauge,
+        "Stored bytes of the chunks in the chunk table, with their summary entries.",
+        |s| s.data_bytes,
+    ),
     ("varve_logstore_lane_frames_total", Counter, "Frames appended to the lane.", |s| {
         s.lane.frames
     }),
-    ("varve_logstore_lane_records_total", Counter, "Records in these frames.", |s| s.lane.records),
+    (
+        "varve_logstore_lane_records_total",
+        Counter,
+        "Records in the frames that were appended to the lane.",
+        |s| s.lane.records,
+    ),
     ("varve_logstore_data_segments_total", Counter, "Data segments written.", |s| s.data_segments),
     ("varve_logstore_data_bytes_total", Counter, "Bytes of data segments written.", |s| {
         s.data_segment_bytes
@@ -124,7 +143,7 @@ const ROWS: &[Row] = &[
     (
         "varve_engine_outstanding_bytes",
         Gauge,
-        "Of the promised space what is not held yet, and others may not have.",
+        "Space promised to volumes that is not held yet, and that others may not have.",
         |s| s.outstanding_bytes,
     ),
     ("varve_logstore_live_bytes", Gauge, "Stored bytes of live units.", |s| s.space.live_bytes),
@@ -137,38 +156,44 @@ const MEDIA: [(DiskOperation, [(&str, &str); 2]); 4] = [
         DiskOperation::Read,
         [
             ("varve_media_reads_total", "Reads from the drives."),
-            ("varve_media_read_us_total", "Time of these, added up, in µs."),
+            ("varve_media_read_seconds_total", "Time of reads from the drives, added up."),
         ],
     ),
     (
         DiskOperation::WriteCached,
         [
             ("varve_media_writes_total", "Writes to the drives that a flush follows."),
-            ("varve_media_write_us_total", "Time of these, added up, in µs."),
+            (
+                "varve_media_write_seconds_total",
+                "Time of writes to the drives that a flush follows, added up.",
+            ),
         ],
     ),
     (
         DiskOperation::WriteDurable,
         [
             ("varve_media_durable_writes_total", "Writes to the drives that are durable."),
-            ("varve_media_durable_write_us_total", "Time of these, added up, in µs."),
+            (
+                "varve_media_durable_write_seconds_total",
+                "Time of durable writes to the drives, added up.",
+            ),
         ],
     ),
     (
         DiskOperation::Flush,
         [
             ("varve_media_flushes_total", "Flushes of the drives."),
-            ("varve_media_flush_us_total", "Time of these, added up, in µs."),
+            ("varve_media_flush_seconds_total", "Time of flushes of the drives, added up."),
         ],
     ),
 ];
 
 /// What the shard's thread asked of the drives, and how long that took.
 pub(super) fn of_media(disks: &DiskStats) -> Vec<ShardMetric> {
-    let metrics = MEDIA.into_iter().flat_map(|(operation, [(count, counts), (us, times)])| {
+    let metrics = MEDIA.into_iter().flat_map(|(operation, [(count, counts), (time, times)])| {
         let stats = disks.of(operation);
         let counter = |name, help, value| ShardMetric { name, help, kind: Counter, value };
-        [counter(count, counts, stats.count), counter(us, times, stats.nanos / 1000)]
+        [counter(count, counts, stats.count), counter(time, times, stats.nanos / 1000)]
     });
     metrics.collect()
 }
@@ -184,13 +209,17 @@ pub(super) fn of_cache(stats: &CacheStats) -> Vec<ShardMetric> {
         ),
         counter(
             "varve_read_cache_misses_total",
-            "Reads of at most 256 KiB that it did not have.",
+            "Reads of at most 256 KiB that the local read cache did not have.",
             stats.misses,
         ),
-        counter("varve_read_cache_kept_bytes_total", "Bytes written to it.", stats.kept_bytes),
+        counter(
+            "varve_read_cache_kept_bytes_total",
+            "Bytes written to the local read cache.",
+            stats.kept_bytes,
+        ),
         counter(
             "varve_read_cache_failures_total",
-            "Reads and writes of its file that failed, or gave other bytes than were kept.",
+            "Reads and writes of the file of the local read cache that failed, or gave other bytes than were kept.",
             stats.failures,
         ),
     ]

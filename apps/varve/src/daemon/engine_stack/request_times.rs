@@ -56,8 +56,8 @@ impl RequestTimes {
                 "Reads of volumes that NBD clients on this thread asked for.",
             ),
             (
-                "varve_volume_read_us_total",
-                "Time from the front-end's request to the engine's answer of these, added up, in µs.",
+                "varve_volume_read_seconds_total",
+                "Time from the front-end's request to the engine's answer of reads of volumes, added up.",
             ),
         ];
         let writes = [
@@ -66,8 +66,8 @@ impl RequestTimes {
                 "Writes to volumes that NBD clients on this thread asked for.",
             ),
             (
-                "varve_volume_write_us_total",
-                "Time from the front-end's request to the engine's answer of these, added up, in µs.",
+                "varve_volume_write_seconds_total",
+                "Time from the front-end's request to the engine's answer of writes to volumes, added up.",
             ),
         ];
         [self.reads.metrics(reads), self.writes.metrics(writes)].into_iter().flatten().collect()
