@@ -28,7 +28,7 @@ use crate::daemon::pool_media::PoolMedia;
 use crate::daemon::rados::RadosMedia;
 use crate::daemon::served_cell::ServedCell;
 use crate::daemon::signals::Signals;
-use crate::daemon::{AdminRuntime, banner, clean, ended_early};
+use crate::daemon::{AdminRuntime, banner, clean};
 use crate::failure::{Failure, Result};
 
 /// What the cells of a node have in common.
@@ -99,10 +99,7 @@ pub(super) fn serve(plan: CellPlan, runtime: &Runtime, mut seat: NodeSeat) -> Re
         }
         tracing::info!("ending: writing everything out");
         seat.close();
-        tokio::select! {
-            closed = cells.close() => closed?,
-            () = signals.second() => return Err(ended_early()),
-        }
+        cells.close().await?;
         let left = tokio::task::spawn_blocking(move || seat.leave()).await; // N1 of `node.rs`
         left.map_err(|error| Failure::new(format!("leave the pool's nodes: {error}")))?;
         clean(&settings);

@@ -77,6 +77,7 @@ use self::socket_access::SocketAccess;
 
 /// Serves until a signal; returns once the pool is clean.
 pub(crate) fn run(settings: &Settings) -> Result<()> {
+    signals::outlive_hangups()?;
     let _lock = DataLock::take(&settings.data)?;
     descriptors::raise();
     let home = Home::choose(settings)?;
@@ -248,18 +249,10 @@ fn control(
             }
             Ok(())
         });
-        tokio::select! {
-            closed = closing => closed.map_err(|error| Failure::new(format!("close the pool: {error}")))??,
-            () = signals.second() => return Err(ended_early()),
-        }
+        closing.await.map_err(|error| Failure::new(format!("close the pool: {error}")))??;
         clean(settings);
         Ok(())
     })
-}
-
-fn ended_early() -> Failure {
-    Failure::new("ended by a second signal before everything was written out")
-        .hint("nothing that was acknowledged is lost; the next start replays the journal")
 }
 
 /// Nothing is served any more.

@@ -86,6 +86,33 @@ fn a_signal_leaves_a_clean_pool_and_says_nothing() {
 }
 
 #[test]
+fn simultaneous_signals_count_once_and_sighup_is_ignored() {
+    let home = Home::new();
+    let mut daemon = home.serve(&[]);
+    daemon.signal("HUP");
+    assert!(daemon.says("SIGHUP is ignored").contains("WARN"));
+    let pids = [daemon.pid().to_string(), daemon.pid().to_string()];
+    // Both by one command, as a service manager signals a process and its group.
+    let sent = std::process::Command::new("kill").args(["-s", "TERM"]).args(&pids).status();
+    assert!(sent.unwrap().success());
+    let (status, said) = daemon.end();
+    assert_eq!((status.code(), said.as_str()), (Some(0), ""));
+}
+
+#[test]
+fn a_second_signal_ends_a_daemon_that_still_writes() {
+    let home = Home::new();
+    let daemon = home.serve(&["--media-delay-us", "400000"]);
+    daemon.signal("TERM");
+    // Longer than signals count as one, and shorter than the several operations with which a shard ends.
+    std::thread::sleep(std::time::Duration::from_millis(600));
+    daemon.signal("TERM");
+    let (status, said) = daemon.end();
+    assert_eq!(status.code(), Some(1), "{said}");
+    assert!(said.contains("ended by a second signal"), "{said}");
+}
+
+#[test]
 fn a_killed_daemon_loses_no_volume() {
     let home = Home::new();
     let daemon = home.serve(&[]);
