@@ -200,7 +200,11 @@ impl MemoryBackend {
             capacity_bytes: 64 << 30,
             used_bytes,
             free_bytes: (64 << 30) - used_bytes,
-            drives: vec![Drive { path: "varve-data/drive".to_owned(), size_bytes: Some(65 << 30) }],
+            drives: vec![Drive {
+                path: "varve-data/drive".to_owned(),
+                size_bytes: Some(65 << 30),
+                ..Drive::default()
+            }],
             missing_cells: Vec::new(),
         }
     }

@@ -30,6 +30,7 @@ use crate::{BucketId, Result};
 pub use bucket_record::BucketRecord;
 use buckets::BucketTable;
 use caller::Caller;
+pub use caller::oldest_request;
 
 /// Buckets and objects on a pool. Called from tasks of any executor.
 pub struct EngineStore {

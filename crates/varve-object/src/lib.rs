@@ -30,7 +30,7 @@ pub use acl::{Acl, Grant, Grantee, Permission};
 pub use attributes::{
     Attributes, Checksum, ChecksumKind, Encryption, KeyHolder, PartEntry, Retention,
 };
-pub use engine::{BucketRecord, EngineOptions, EngineStore};
+pub use engine::{BucketRecord, EngineOptions, EngineStore, oldest_request};
 pub use error::{Error, Result};
 pub use listing::{Item, ListPage, ListQuery, Lister, Marker, Step};
 #[cfg(feature = "memory")]

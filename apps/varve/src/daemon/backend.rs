@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use varve_access_admin::v1::{
     BeginReceive, ChangeSnapshot, ChangeVolume, CheckStatus, CloneVolume, CreateSnapshots,
@@ -29,7 +29,10 @@ use crate::daemon::online_check::{self, OnlineCheck};
 use crate::daemon::shard_thread::ShardThread;
 use crate::daemon::stack::{ShardMetric, ShardReport, ShardStack};
 use crate::daemon::threads::Threads;
-use crate::daemon::{clients, figures, fill, holdings, s3_figures, snapshots};
+use crate::daemon::{clients, figures, fill, health, holdings, s3_figures, snapshots};
+
+/// Time to read the catalogue for status and metrics, which do without where drives hang.
+const COUNT_MAX: Duration = Duration::from_secs(1);
 
 /// The thread that carries out changes of the catalogue.
 const CATALOGUE_THREAD: usize = 0;
@@ -60,23 +63,35 @@ pub(crate) struct PoolBackend<S: ShardStack> {
     pub(crate) serving_since: Instant,
     /// Volumes when they were last counted: counting waits for shards that do not serve, and a status must not.
     pub(crate) volumes_seen: AtomicU64,
+    /// The last report of each shard; held for moments.
+    pub(crate) reports_seen: Mutex<BTreeMap<usize, ShardReport>>,
     pub(crate) check: OnlineCheck,
     /// The S3 gateway, where it is served.
     pub(crate) objects: Objects,
 }
 
 impl<S: ShardStack> PoolBackend<S> {
-    /// A report of every shard, by number.
+    /// A report of every shard, by number. Of a shard whose thread does not answer it is the one before, with that as its trouble.
     async fn reports(&self) -> Result<Vec<ShardReport>> {
         let ask =
             |shard| self.threads.ask(shard, |thread| async move { Ok(thread.stack.report()) });
         // All are asked before the first answer is awaited.
         let asked: Vec<_> = (0..self.threads.count()).map(ask).collect();
         let mut reports = Vec::with_capacity(asked.len());
-        for answer in asked {
-            reports.push(answer.await?);
+        let until = tokio::time::Instant::now() + health::HUNG;
+        for (shard, answer) in asked.into_iter().enumerate() {
+            let report = match tokio::time::timeout_at(until, answer).await {
+                Ok(Ok(report)) => report,
+                Ok(Err(_)) | Err(_) => health::stuck(shard, self.reports_seen().remove(&shard)),
+            };
+            self.reports_seen().insert(shard, report.clone());
+            reports.push(report);
         }
         Ok(reports)
+    }
+
+    fn reports_seen(&self) -> MutexGuard<'_, BTreeMap<usize, ShardReport>> {
+        self.reports_seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Asks the datasets of the catalogue's thread.
@@ -104,8 +119,11 @@ impl<S: ShardStack> PoolBackend<S> {
         let reports = self.reports().await?;
         let serving = all_serve(&reports);
         if serving {
-            let volumes = self.volumes().await?.len();
-            self.volumes_seen.store(u64::try_from(volumes).unwrap_or(u64::MAX), Ordering::Relaxed);
+            // A drive that hangs or fails must not keep the status from saying so.
+            if let Ok(Ok(volumes)) = tokio::time::timeout(COUNT_MAX, self.volumes()).await {
+                let volumes = u64::try_from(volumes.len()).unwrap_or(u64::MAX);
+                self.volumes_seen.store(volumes, Ordering::Relaxed);
+            }
         }
         let used_bytes = reports.iter().map(|report| report.memory_used_bytes).sum();
         let space_used_bytes = reports.iter().map(|report| report.space_used_bytes).sum();
@@ -119,7 +137,8 @@ impl<S: ShardStack> PoolBackend<S> {
         let nbd = self.nbd_addresses.iter().map(|address| listener("nbd", address.to_string()));
         let s3 =
             self.objects.gateway().into_iter().map(|s3| listener("s3", s3.address.to_string()));
-        let troubles: Vec<String> = self.objects.trouble().into_iter().collect();
+        let mut troubles = health::troubles(&reports);
+        troubles.extend(self.objects.trouble());
         Ok(Status {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             state: if serving && troubles.is_empty() {
@@ -161,7 +180,7 @@ impl<S: ShardStack> PoolBackend<S> {
             capacity_bytes: facts.capacity_bytes,
             used_bytes,
             free_bytes: facts.capacity_bytes.saturating_sub(used_bytes),
-            drives: facts.drives,
+            drives: health::drives(&facts.drives, &reports),
             missing_cells: Vec::new(),
         })
     }
@@ -233,14 +252,17 @@ impl<S: ShardStack> PoolBackend<S> {
         metrics.extend(self.facts.nodes.iter().flat_map(Watcher::metrics));
         // They would wait for a shard that does not serve, whose own metrics say so.
         if all_serve(&reports) {
-            match self.ask_datasets(|datasets| async move { figures::of(&datasets).await }).await {
-                Ok(figures) => metrics.extend(figures),
-                Err(error) => tracing::debug!(%error, "no metrics of datasets"),
+            let figures = self.ask_datasets(|datasets| async move { figures::of(&datasets).await });
+            match tokio::time::timeout(COUNT_MAX, figures).await {
+                Ok(Ok(figures)) => metrics.extend(figures),
+                Ok(Err(error)) => tracing::debug!(%error, "no metrics of datasets"),
+                Err(_) => tracing::debug!("no metrics of datasets: the drives hang"),
             }
         }
         let gateway = self.objects.gateway();
         metrics.extend(gateway.into_iter().flat_map(|s3| s3_figures::of(&s3.gateway.figures())));
         metrics.extend(by_name(&reports));
+        metrics.extend(health::metrics(&self.facts.drives, &reports));
         Ok(metrics)
     }
 

@@ -82,11 +82,12 @@ impl Home {
         let of_drive = |entry: &DriveEntry| Drive {
             path: entry.path.display().to_string(),
             size_bytes: entry.size_bytes,
+            ..Drive::default()
         };
         match self {
             Self::Drives(drives) => drives.entries.iter().map(of_drive).collect(),
             Self::Rados(home) => {
-                home.describe().into_iter().map(|path| Drive { path, size_bytes: None }).collect()
+                home.describe().into_iter().map(|path| Drive { path, ..Drive::default() }).collect()
             }
         }
     }

@@ -14,6 +14,7 @@ mod figures;
 mod files;
 mod fill;
 mod front;
+mod health;
 mod holdings;
 mod home;
 mod in_process;

@@ -8,8 +8,8 @@
 //! P1: a shard closes only when no thread serves connections any more, as their requests go to any shard.
 
 use std::convert::Infallible;
-use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use tokio::sync::mpsc;
@@ -24,13 +24,13 @@ use varve_reactor::port::PortSender;
 use varve_types::{ByteCount, ShardId};
 
 use crate::daemon::backend::{PoolBackend, PoolFacts};
-use crate::daemon::fill;
 use crate::daemon::objects::Objects;
 use crate::daemon::online_check::OnlineCheck;
 use crate::daemon::shard_thread::{self, Alive, Ending, Running, ShardThread, Start};
 use crate::daemon::socket_access::SocketAccess;
 use crate::daemon::stack::ShardStack;
 use crate::daemon::threads::Threads;
+use crate::daemon::{fill, health};
 use crate::failure::{Failure, Result};
 
 /// Pause between two looks at the connections that are ending, in nanoseconds.
@@ -211,6 +211,7 @@ impl<S: ShardStack> Pool<S> {
             nbd_connections: self.nbd_connections.clone(),
             serving_since: self.serving_since,
             volumes_seen: AtomicU64::new(0),
+            reports_seen: Mutex::default(),
             check: OnlineCheck::default(),
             objects,
         })
@@ -232,6 +233,11 @@ impl<S: ShardStack> Pool<S> {
     pub(crate) fn watch_fill(&self) -> impl Future<Output = Infallible> + use<S> {
         let PoolFacts { capacity_bytes, thresholds, .. } = self.facts;
         fill::watch(Arc::clone(&self.threads), capacity_bytes, thresholds)
+    }
+
+    /// Says in the log what hangs, as long as the pool is served.
+    pub(crate) fn watch_health(&self) -> impl Future<Output = Infallible> + use<S> {
+        health::watch(Arc::clone(&self.threads))
     }
 
     /// What people want to know first, such as `pool 6f… (2 shards, 64 GiB)`.

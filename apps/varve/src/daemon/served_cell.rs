@@ -67,14 +67,15 @@ impl ServedCell {
         callers: Callers,
         until: impl Future<Output = ()>,
     ) -> Result<()> {
-        let watching = self.pool.watch_fill();
+        let (filling, health) = (self.pool.watch_fill(), self.pool.watch_health());
         let backend = self.pool.backend(self.s3.objects());
         let limits = LimitsConfig::default();
         let callers = Callers { accepted: self.accepted.take(), ..callers };
         tokio::select! {
             () = serve(callers, backend, limits, until) => Ok(()),
             failure = self.pool.failed() => Err(failure),
-            never = watching => match never {},
+            never = filling => match never {},
+            never = health => match never {},
         }
     }
 

@@ -1,12 +1,14 @@
 //! The seam between the daemon's threads and what they serve: one stack of layers, from media to datasets, a shard thread.
 
 use std::future::Future;
+use std::time::Duration;
 
 use varve_access_admin::v1::{ChangeVolume, CreateVolume, DeleteVolume, ShardStatus, Volume};
 use varve_access_admin::{self as admin, MetricKind};
 use varve_access_nbd::Exports;
 use varve_dataset::{Datasets, Space};
 use varve_dispatch::{Placement, PoolLinks};
+use varve_media::DiskErrors;
 use varve_reactor::Reactor;
 use varve_types::ShardId;
 
@@ -75,6 +77,11 @@ pub(crate) trait ShardStack: Sized + 'static {
     /// What this shard does and holds now.
     fn report(&self) -> ShardReport;
 
+    /// The oldest work under way, and failed operations on media.
+    fn health(&self) -> ShardHealth {
+        ShardHealth::default()
+    }
+
     /// Returns once another process has the shard.
     fn lost(&self) -> impl Future<Output = ()> {
         std::future::pending()
@@ -109,6 +116,32 @@ pub(crate) struct ShardReport {
     pub(crate) space_used_bytes: u64,
     /// Counters and gauges.
     pub(crate) metrics: Vec<ShardMetric>,
+    /// The oldest work under way, and failed operations on media.
+    pub(crate) health: ShardHealth,
+}
+
+/// The oldest work under way on a shard's thread, and failed operations on its media.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ShardHealth {
+    /// The oldest operation on media.
+    pub(crate) media: Option<PendingWork>,
+    /// The oldest request of an NBD client.
+    pub(crate) nbd: Option<PendingWork>,
+    /// The oldest request of the S3 front-end to the shard.
+    pub(crate) s3: Option<PendingWork>,
+    /// Failed operations, by file or device.
+    pub(crate) errors: Vec<(String, DiskErrors)>,
+}
+
+/// Work that is under way.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct PendingWork {
+    /// A noun phrase: `a write to volume vm1`.
+    pub(crate) what: String,
+    /// Identity among the work of its kind on the thread.
+    pub(crate) number: u64,
+    /// Time since it began.
+    pub(crate) age: Duration,
 }
 
 /// One counter or gauge of a shard.

@@ -7,7 +7,10 @@ fn people_see_shares_and_drives() {
     let text = Api::start().varve(&["pool", "show"]).ok();
     assert!(text.contains("used          3 GiB (4 %)\n"), "{text}");
     assert!(text.contains("free          61 GiB\n"), "{text}");
-    assert!(text.ends_with("DRIVE               SIZE\nvarve-data/drive  65 GiB\n"), "{text}");
+    assert!(
+        text.ends_with("DRIVE               SIZE  ERRORS\nvarve-data/drive  65 GiB  none\n"),
+        "{text}"
+    );
 }
 
 #[test]

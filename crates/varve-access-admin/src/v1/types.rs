@@ -219,13 +219,19 @@ pub struct Pool {
 }
 
 /// A block device or directory that holds part of the pool.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, ToSchema)]
 pub struct Drive {
     /// Where it is.
     pub path: String,
     /// How much of it holds segments, in bytes; absent when that is all of a block device.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub size_bytes: Option<u64>,
+    /// Failed reads since the daemon started.
+    #[serde(default)]
+    pub read_errors: u64,
+    /// Failed writes and flushes since then.
+    #[serde(default)]
+    pub write_errors: u64,
 }
 
 /// What is stored, by volume and in sum. On a pool that is written to, the amounts are of moments close to each other; what was

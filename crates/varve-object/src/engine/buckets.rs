@@ -433,7 +433,11 @@ impl EngineStore {
             shelf.set_closed(true);
             Box::pin(async move { shelf.clear().await })
         };
-        self.on_all(id, clear).await?;
+        let cleared = self
+            .caller
+            .shards()
+            .map(|shard| self.caller.on_shelf_at_length(Address { shard, bucket: id }, clear));
+        try_join_all(cleared).await?;
         for shard in self.caller.shards() {
             self.caller.forget(Address { shard, bucket: id }).await?;
         }

@@ -8,7 +8,8 @@ use futures_util::future::LocalBoxFuture;
 use hashbrown::HashMap;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use varve_dispatch::{Answer, Dispatch, JobSender, Placement, PoolLinks};
-use varve_reactor::Notify;
+use varve_reactor::{Nanos, Notify};
+use varve_stdx::Pending;
 use varve_types::{Reduction, ShardId};
 
 use super::EngineOptions;
@@ -16,6 +17,17 @@ use super::body::{PIECE_BYTES, SMALL_PIECE_BYTES};
 use super::buckets::BucketTable;
 use crate::shelf::Shelf;
 use crate::{BucketId, Error, Result};
+
+/// When requests that are under way on a thread began, by its clock.
+#[derive(Default)]
+struct Requests(Pending<Nanos>);
+
+/// The request of the object store that has been under way on this thread for longest: its number, and its age in nanoseconds.
+#[must_use]
+pub fn oldest_request(dispatch: &Dispatch) -> Option<(u64, u64)> {
+    let (number, start) = dispatch.local::<Requests>().0.oldest()?;
+    Some((number, dispatch.reactor().now() - start))
+}
 
 /// Work on a shelf.
 pub(super) type ShelfFuture<T> = LocalBoxFuture<'static, Result<T>>;
@@ -34,6 +46,13 @@ pub(super) struct Caller {
 pub(super) struct Address {
     pub(super) shard: ShardId,
     pub(super) bucket: BucketId,
+}
+
+/// How long work on a shelf may take.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Expected {
+    Soon,
+    AtLength,
 }
 
 enum Slot {
@@ -92,7 +111,7 @@ impl Caller {
         self.link(shard)?.call_from_outside(there).await.map_err(unavailable)?
     }
 
-    /// Runs `work` with a shelf.
+    /// Runs `work` with a shelf, as a request that should end soon.
     pub(super) async fn on_shelf<T: Send + 'static>(
         &self,
         at: Address,
@@ -107,10 +126,34 @@ impl Caller {
         at: Address,
         work: impl FnOnce(Rc<Shelf>) -> ShelfFuture<T> + Send + 'static,
     ) -> Result<Answer<Result<T>>> {
+        self.begin_as(at, Expected::Soon, work).await
+    }
+
+    /// Runs `work` that takes as long as a bucket is large.
+    pub(super) async fn on_shelf_at_length<T: Send + 'static>(
+        &self,
+        at: Address,
+        work: impl FnOnce(Rc<Shelf>) -> ShelfFuture<T> + Send + 'static,
+    ) -> Result<T> {
+        let begun = self.begin_as(at, Expected::AtLength, work).await?;
+        begun.result().await.map_err(unavailable)?
+    }
+
+    async fn begin_as<T: Send + 'static>(
+        &self,
+        at: Address,
+        expected: Expected,
+        work: impl FnOnce(Rc<Shelf>) -> ShelfFuture<T> + Send + 'static,
+    ) -> Result<Answer<Result<T>>> {
         let reduction = self.buckets.reduction(at.bucket);
         let there = move |dispatch: &Dispatch| -> LocalBoxFuture<'static, Result<T>> {
             let dispatch = dispatch.clone();
             Box::pin(async move {
+                let requests = dispatch.local::<Requests>();
+                let _pending = match expected {
+                    Expected::Soon => Some(requests.0.begin(dispatch.reactor().now())),
+                    Expected::AtLength => None,
+                };
                 let shelves = dispatch.local::<Shelves>();
                 let shelf = shelves.shelf(&dispatch, at, reduction).await?;
                 shelf.set_reduction(reduction);

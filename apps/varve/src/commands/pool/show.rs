@@ -40,11 +40,18 @@ fn describe(pool: &v1::Pool) -> String {
         ("free", ByteCount(pool.free_bytes).to_string()),
     ]);
     text.push_str(&cells::without(&pool.missing_cells));
-    let row = |drive: &v1::Drive| vec![drive.path.clone(), size(drive)];
+    let row = |drive: &v1::Drive| vec![drive.path.clone(), size(drive), errors(drive)];
     let rows: Vec<Vec<String>> = pool.drives.iter().map(row).collect();
-    let header = [("DRIVE", Align::Left), ("SIZE", Align::Right)];
+    let header = [("DRIVE", Align::Left), ("SIZE", Align::Right), ("ERRORS", Align::Left)];
     let _ = write!(text, "\n{}", table::columns(&header, &rows));
     text
+}
+
+fn errors(drive: &v1::Drive) -> String {
+    match (drive.read_errors, drive.write_errors) {
+        (0, 0) => "none".to_owned(),
+        (reads, writes) => format!("{reads} reads, {writes} writes"),
+    }
 }
 
 fn size(drive: &v1::Drive) -> String {

@@ -24,6 +24,8 @@ pub(crate) struct VolumeExports {
 pub(crate) struct VolumeExport {
     datasets: Datasets,
     volume: Volume,
+    /// Name under which the client opened it, for messages.
+    name: Rc<str>,
     since: Vec<String>,
     bases: Vec<Volume>,
     times: Rc<RequestTimes>,
@@ -77,7 +79,8 @@ impl Exports for VolumeExports {
             }
         }
         let times = Rc::clone(&self.times);
-        Ok(VolumeExport { datasets, volume, since: known, bases, times })
+        let name = name.into();
+        Ok(VolumeExport { datasets, volume, name, since: known, bases, times })
     }
 }
 
@@ -127,6 +130,7 @@ impl Export for VolumeExport {
     }
 
     async fn read(&self, offset: u64, len: u32) -> Result<Parts, ErrorKind> {
+        let _pending = self.times.begin("a read of", &self.name);
         let began = Instant::now();
         let parts = self.volume.read(offset, len).await.map_err(failed("read"))?;
         self.times.read(began);
@@ -134,6 +138,7 @@ impl Export for VolumeExport {
     }
 
     async fn write(&self, offset: u64, data: BufSlice) -> Result<(), ErrorKind> {
+        let _pending = self.times.begin("a write to", &self.name);
         let began = Instant::now();
         self.volume.write(offset, data).await.map_err(failed("write"))?;
         self.times.wrote(began);
@@ -141,6 +146,7 @@ impl Export for VolumeExport {
     }
 
     async fn trim(&self, offset: u64, len: u64) -> Result<(), ErrorKind> {
+        let _pending = self.times.begin("a trim of", &self.name);
         self.volume.trim(offset, len).await.map_err(failed("trim"))
     }
 
@@ -150,10 +156,12 @@ impl Export for VolumeExport {
         len: u64,
         keep_allocated: bool,
     ) -> Result<(), ErrorKind> {
+        let _pending = self.times.begin("zeroing a range of", &self.name);
         self.volume.write_zeroes(offset, len, keep_allocated).await.map_err(failed("write zeroes"))
     }
 
     async fn flush(&self) -> Result<(), ErrorKind> {
+        let _pending = self.times.begin("a flush of", &self.name);
         self.volume.flush().await.map_err(failed("flush"))
     }
 

@@ -17,6 +17,7 @@ mod volumes;
 
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 use varve_access_admin as admin;
 use varve_access_admin::v1::{
@@ -27,13 +28,13 @@ use varve_dispatch::{
     Dispatch, HostConfig, Job, JobSender, Placement, Pool, PoolLinks, PoolRoot, ShardHost,
     serve_jobs,
 };
-use varve_media::{CachedSegments, DiskStats, Media};
+use varve_media::{CachedSegments, DiskStats, Media, PendingOperation};
 use varve_reactor::Reactor;
 use varve_reactor::port::PortReceiver;
-use varve_types::{ErrorKind, ShardId};
+use varve_types::{ByteCount, ErrorKind, ShardId};
 
 use crate::daemon::pool_media::ShardMedia;
-use crate::daemon::stack::{Seat, ShardReport, ShardStack};
+use crate::daemon::stack::{PendingWork, Seat, ShardHealth, ShardReport, ShardStack};
 use crate::failure::{Failure, Result};
 
 pub(crate) use self::exports::ARRIVING;
@@ -63,6 +64,8 @@ pub(crate) struct EngineStack {
     cache: Option<Rc<CachedSegments>>,
     /// Of the thread's NBD clients.
     times: Rc<RequestTimes>,
+    reactor: Reactor,
+    dispatch: Dispatch,
     /// Holds the pool's lock.
     _source: EngineSource,
 }
@@ -89,7 +92,8 @@ impl ShardStack for EngineStack {
         reactor.spawn(serve_jobs(dispatch.clone(), inbox)); // E1
         varve_stdx::limit_spare_memory(source.spare_bytes());
         let space = SpaceCount::new(reactor.clone());
-        let config = HostConfig { reactor, media, shard: source.shard_config(shard), root };
+        let config =
+            HostConfig { reactor: reactor.clone(), media, shard: source.shard_config(shard), root };
         let host = ShardHost::open(config, &dispatch).await.map_err(|error| {
             failed(&error).hint(match error.kind() {
                 ErrorKind::NoSpace => "make room on the file systems under the drives",
@@ -98,9 +102,21 @@ impl ShardStack for EngineStack {
         })?;
         dispatch.add_host(shard, Rc::clone(&host));
         let placement = dispatch.placement().clone();
-        let datasets = Datasets::new(dispatch, Arc::clone(&source.shared), register);
+        let datasets = Datasets::new(dispatch.clone(), Arc::clone(&source.shared), register);
         let times = Rc::default();
-        Ok(Self { shard, host, datasets, placement, space, disks, cache, times, _source: source })
+        Ok(Self {
+            shard,
+            host,
+            datasets,
+            placement,
+            space,
+            disks,
+            cache,
+            times,
+            reactor,
+            dispatch,
+            _source: source,
+        })
     }
 
     async fn begin(&self, reactor: &Reactor) -> Result<()> {
@@ -191,6 +207,28 @@ impl ShardStack for EngineStack {
                 .chain(self.times.metrics())
                 .chain(self.cache.iter().flat_map(|cache| metrics::of_cache(&cache.stats())))
                 .collect(),
+            health: self.health(),
+        }
+    }
+
+    fn health(&self) -> ShardHealth {
+        let now = self.reactor.now();
+        let media = self.disks.as_ref().and_then(|disks| disks.oldest());
+        let s3 = varve_object::oldest_request(&self.dispatch);
+        let errors = self.disks.iter().flat_map(|disks| disks.errors());
+        ShardHealth {
+            media: media.map(|(number, operation)| PendingWork {
+                what: describe(&operation),
+                number,
+                age: Duration::from_nanos(now - operation.start),
+            }),
+            nbd: self.times.oldest(),
+            s3: s3.map(|(number, age_ns)| PendingWork {
+                what: "a request of the S3 server".to_owned(),
+                number,
+                age: Duration::from_nanos(age_ns),
+            }),
+            errors: errors.map(|(path, errors)| (path.to_string(), errors)).collect(),
         }
     }
 
@@ -204,6 +242,15 @@ impl ShardStack for EngineStack {
                 .hint("nothing acknowledged is lost; the next start recovers the shard")
         })
     }
+}
+
+/// An operation on media as a noun phrase.
+fn describe(operation: &PendingOperation) -> String {
+    let PendingOperation { operation, path, offset, bytes, .. } = operation;
+    if *bytes == 0 {
+        return format!("a {operation} of {path}");
+    }
+    format!("a {operation} of {} at offset {offset} of {path}", ByteCount(*bytes))
 }
 
 /// The thread's dispatcher, and its way to the pool's root: the root itself on thread 0, thread 0 on the others (E1).

@@ -1,17 +1,30 @@
 //! How many requests the engine answered for front-ends on this thread, and how long it took: what a latency seen by a client is divided by.
 
 use std::cell::Cell;
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use varve_access_admin::MetricKind::Counter;
+use varve_stdx::{Pending, PendingGuard};
 
-use crate::daemon::stack::ShardMetric;
+use crate::daemon::stack::{PendingWork, ShardMetric};
 
-/// Reads and writes since the daemon began.
+/// Reads and writes since the daemon began, and all requests that are under way.
 #[derive(Default)]
 pub(crate) struct RequestTimes {
     reads: Kind,
     writes: Kind,
+    /// At most as many as NBD takes at a time.
+    pending: Pending<Request>,
+}
+
+/// A request that is under way.
+#[derive(Clone)]
+pub(crate) struct Request {
+    /// A noun with its preposition: `a write to`.
+    operation: &'static str,
+    volume: Rc<str>,
+    began: Instant,
 }
 
 /// Requests of one kind that succeeded.
@@ -38,6 +51,23 @@ impl Kind {
 }
 
 impl RequestTimes {
+    /// Enters a request that begins now; it is under way until the guard is dropped.
+    pub(crate) fn begin(
+        &self,
+        operation: &'static str,
+        volume: &Rc<str>,
+    ) -> PendingGuard<'_, Request> {
+        let volume = Rc::clone(volume);
+        self.pending.begin(Request { operation, volume, began: Instant::now() })
+    }
+
+    /// The request that has been under way for longest.
+    pub(crate) fn oldest(&self) -> Option<PendingWork> {
+        let (number, Request { operation, volume, began }) = self.pending.oldest()?;
+        let what = format!("{operation} volume {volume}");
+        Some(PendingWork { what, number, age: began.elapsed() })
+    }
+
     /// Adds a read that was asked for then and is answered now.
     pub(crate) fn read(&self, began: Instant) {
         self.reads.add(began);

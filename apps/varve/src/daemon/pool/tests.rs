@@ -24,7 +24,7 @@ use crate::config::Thresholds;
 use crate::daemon::backend::PoolFacts;
 use crate::daemon::objects::Objects;
 use crate::daemon::socket_access::SocketAccess;
-use crate::daemon::stack::{Seat, ShardMetric, ShardReport, ShardStack};
+use crate::daemon::stack::{Seat, ShardHealth, ShardMetric, ShardReport, ShardStack};
 use crate::failure::{Failure, Result};
 
 /// What the threads of a memory pool share: volumes by name, and what happened in which order.
@@ -173,6 +173,7 @@ impl ShardStack for MemoryStack {
                 kind: MetricKind::Counter,
                 value: u64::from(self.shard),
             }],
+            health: ShardHealth::default(),
         }
     }
 
