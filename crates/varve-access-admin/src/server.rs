@@ -200,7 +200,7 @@ impl Front {
         self.router.clone().layer(middleware::from_fn(move |request: Request, next: Next| {
             let token = token.clone();
             async move {
-                match check_caller(request.headers(), token.as_deref()) {
+                match check_caller(request.uri().path(), request.headers(), token.as_deref()) {
                     Ok(()) => next.run(request).await,
                     Err(error) => error.into_response(),
                 }

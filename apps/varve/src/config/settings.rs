@@ -55,6 +55,8 @@ pub(crate) struct Settings {
     pub(crate) admin_listen: Option<ListenAddress>,
     /// File with the token that callers of the admin API by TCP show; none means one in the data directory.
     pub(crate) admin_token_file: Option<PathBuf>,
+    /// Address of the listener for metrics and health alone.
+    pub(crate) metrics_listen: Option<SocketAddr>,
     /// Least important level that is logged.
     pub(crate) log_level: LogLevel,
     /// Format of log lines.
@@ -244,6 +246,7 @@ impl Default for Settings {
             s3: S3Settings::default(),
             admin_listen: None,
             admin_token_file: None,
+            metrics_listen: None,
             log_level: LogLevel::Warn,
             log_format: LogFormat::Text,
             lane: ByteCount(256 << 20),

@@ -434,6 +434,15 @@ pub(crate) const SETTINGS: &[Setting] = &[
         apply: |settings, value| settings.admin_token_file = Some(value.path()),
     },
     Setting {
+        key: "metrics.listen",
+        flag: None,
+        form: Form::TcpAddress,
+        default: "none",
+        reason: "Serves /metrics, /health/live and /health/ready, and nothing else, by HTTP without a token. Metrics contain amounts and the paths of \
+                 drives: choose an address that only your monitoring can reach.",
+        apply: |settings, value| settings.metrics_listen = value.tcp_address(),
+    },
+    Setting {
         key: "log.level",
         flag: Some("--log"),
         form: Form::Choice(&["error", "warn", "info", "debug", "trace"]),

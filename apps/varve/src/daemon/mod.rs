@@ -20,6 +20,7 @@ mod home;
 mod in_process;
 mod links;
 mod lock;
+mod metrics_listener;
 mod moves;
 mod names;
 mod node;
@@ -90,6 +91,9 @@ pub(crate) fn run(settings: &Settings) -> Result<()> {
     let pool = media.pool();
     let runtime = AdminRuntime::make()?;
     let token = token::load(settings)?;
+    if let Some(address) = metrics_listener::start(settings)? {
+        tracing::info!(%address, "metrics and health are served");
+    }
     let (nbd, tls) =
         nbd_plan(settings, settings.shards_at_once(media.lane_count(), media.cells()))?;
     let bind = || FrontSockets::bind(settings, runtime.bind(settings)?, token.clone());

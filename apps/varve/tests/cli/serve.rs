@@ -2,6 +2,7 @@
 //! anything. Method: daemons on small drives; wrong files, flags and directories.
 
 use std::fs;
+use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
@@ -110,6 +111,35 @@ fn a_second_signal_ends_a_daemon_that_still_writes() {
     let (status, said) = daemon.end();
     assert_eq!(status.code(), Some(1), "{said}");
     assert!(said.contains("ended by a second signal"), "{said}");
+}
+
+#[test]
+fn health_and_metrics_have_a_listener_without_a_token() {
+    let home = Home::new();
+    home.configure("[metrics]\nlisten = \"127.0.0.1:0\"\n[log]\nlevel = \"info\"\n");
+    let mut daemon = home.serve(&[]);
+    let line = daemon.says("metrics and health are served");
+    let address = line.trim().rsplit("address=").next().unwrap().to_owned();
+    let ask = |line: &str| {
+        let mut stream = std::net::TcpStream::connect(&address).unwrap();
+        stream
+            .write_all(format!("{line} HTTP/1.1\r\nhost: any.example\r\n\r\n").as_bytes())
+            .unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    };
+    for (line, expected) in [
+        ("GET /health/live", " 200 "),
+        ("GET /health/ready", "ready\n"),
+        ("GET /metrics", "\nvarve_pool_used_bytes "),
+        ("GET /v1/status", " 404 "),
+        ("DELETE /v1/volumes/v", " 405 "),
+        ("POST /metrics", " 405 "),
+    ] {
+        let answer = ask(line);
+        assert!(answer.contains(expected), "{line}: {answer}");
+    }
 }
 
 #[test]

@@ -30,8 +30,8 @@ pub use objects::{
     CreateKey, CreateUser, NewKey, User, UserPage,
 };
 pub use openapi::{Endpoint, document, endpoints};
-pub(crate) use routes::router;
-pub use routes::{PAGE_DEFAULT, PAGE_MAX, body_bytes_max};
+pub use routes::{LIVE_PATH, PAGE_DEFAULT, PAGE_MAX, body_bytes_max};
+pub(crate) use routes::{is_open, router};
 pub use snapshots::{
     BeginReceive, ChangeSnapshot, CloneVolume, CreateSnapshots, EndReceive, Extent, ExtentPage,
     ExtentsWanted, RollBack, Snapshot, SnapshotPage,

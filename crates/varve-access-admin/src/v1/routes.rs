@@ -13,7 +13,7 @@ use axum::{Json, Router};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use tokio::sync::Semaphore;
-use varve_types::ByteCount;
+use varve_types::{ByteCount, ErrorKind};
 
 use crate::backend::{AdminBackend, AdminFuture};
 use crate::error::{Error, Result};
@@ -21,8 +21,8 @@ use crate::metrics;
 use crate::server::LimitsConfig;
 use crate::v1::checks::CheckStatus;
 use crate::v1::types::{
-    ChangeVolume, CreateVolume, DeleteVolume, MoveState, Pool, Space, Status, Volume, VolumeFamily,
-    VolumeMove, VolumePage,
+    ChangeVolume, CreateVolume, DeleteVolume, MoveState, Pool, ShardState, ShardStatus, Space,
+    Status, Volume, VolumeFamily, VolumeMove, VolumePage,
 };
 use crate::v1::{bucket_routes, bulk, clients, object_routes, openapi, snapshot_routes};
 
@@ -34,6 +34,16 @@ pub const PAGE_MAX: usize = 10_000;
 
 /// Largest request with records of the gateway in bytes: that of a bucket has up to 1 MiB.
 const RECORDS_BYTES_MAX: usize = 2 << 20;
+
+/// Whether the process runs; needs no token.
+pub const LIVE_PATH: &str = "/health/live";
+/// Whether requests are served; needs no token.
+const READY_PATH: &str = "/health/ready";
+
+/// Whether an endpoint needs no token.
+pub(crate) fn is_open(path: &str) -> bool {
+    [LIVE_PATH, READY_PATH].contains(&path)
+}
 
 /// What every endpoint needs.
 #[derive(Clone)]
@@ -76,6 +86,8 @@ pub(crate) fn router(
         .route("/v1/check", get(check).post(start_check).delete(stop_check))
         .route("/v1/openapi.json", get(describe))
         .route("/metrics", get(read_metrics))
+        .route(LIVE_PATH, get(|| async { "live\n" }))
+        .route(READY_PATH, get(ready))
         .fallback(no_route)
         .method_not_allowed_fallback(no_method)
         .with_state(Api { backend, limits, bulk })
@@ -294,6 +306,19 @@ async fn read_metrics(
     let metrics = api.within_limit(api.backend.metrics()).await?;
     let headers = [(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")];
     Ok((headers, metrics::render(&metrics, old_names)).into_response())
+}
+
+/// Succeeds if all shards serve requests, whatever else needs attention.
+async fn ready(State(api): State<Api>) -> Result<&'static str> {
+    let status = api.within_limit(api.backend.status()).await?;
+    match status.shards.iter().find(|shard| shard.state != ShardState::Serving) {
+        None => Ok("ready\n"),
+        Some(ShardStatus { shard, .. }) => Err(Error::Backend {
+            kind: ErrorKind::Unavailable,
+            message: format!("shard {shard} does not serve requests"),
+            hint: None,
+        }),
+    }
 }
 
 async fn no_route(uri: Uri) -> Error {

@@ -25,13 +25,14 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hyper::Request;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
+use hyper::{Request, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::timeout;
+use varve_access_admin::v1::LIVE_PATH;
 use varve_access_admin::{Error, LimitsConfig, Token, check_caller};
 use varve_types::CellId;
 
@@ -96,7 +97,15 @@ pub(crate) async fn route<C: Cells>(
 async fn answer<C: Cells>(cells: &C, request: Request<Incoming>, guard: Option<&Guard>) -> Reply {
     let answered = async {
         if let Some(Guard { token }) = guard {
-            check_caller(request.headers(), token.as_deref())?;
+            check_caller(request.uri().path(), request.headers(), token.as_deref())?;
+        }
+        // Whatever becomes of the cells, this process runs.
+        if request.uri().path() == LIVE_PATH {
+            return Ok(reply::text(
+                StatusCode::OK,
+                "text/plain; charset=utf-8",
+                b"live\n".to_vec(),
+            ));
         }
         let asked = Asked::read(request).await?;
         match Target::of(&asked) {

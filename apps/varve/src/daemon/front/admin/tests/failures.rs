@@ -48,6 +48,8 @@ async fn of_cells_none_of_which_answers_nothing_is_made_up() {
             "{refused}"
         );
     }
+    assert_eq!(fake.call("GET", "/health/live", None).await.0, 200, "the process runs");
+    assert_eq!(fake.call("GET", "/health/ready", None).await.0, 503);
     let (status, refused) = fake.call("GET", "/v1/buckets", None).await;
     assert_eq!(status, 503);
     assert!(refused["message"].as_str().unwrap().starts_with("cell 0 of the pool is not served"));
