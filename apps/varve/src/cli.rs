@@ -11,7 +11,7 @@ use varve_types::{ByteCount, parse_size};
 use crate::client::Client;
 use crate::commands::{
     bench, bucket, check, completions, df, dump, man, node, plan, pool, report, serve, status,
-    user, volume,
+    user, volume, wait,
 };
 use crate::failure::{Failure, Result};
 
@@ -66,6 +66,7 @@ enum Command {
     Pool(pool::Pool),
     Df(df::Df),
     Status(status::Status),
+    Wait(wait::Wait),
     Check(check::CheckCommand),
     Dump(dump::DumpCommand),
     Plan(Box<plan::PlanCommand>),
@@ -90,6 +91,7 @@ impl Cli {
             Command::Pool(command) => command.run(&global),
             Command::Df(command) => command.run(&global.client()),
             Command::Status(command) => command.run(&global.client()),
+            Command::Wait(command) => command.run(&global.client()),
             Command::Check(command) => command.run(&global),
             Command::Dump(command) => command.run(&global),
             Command::Plan(command) => command.run(),

@@ -15,17 +15,24 @@ pub(crate) struct Failure {
     misuse: bool,
     /// The kind that the daemon gave it, where it came from there.
     kind: Option<String>,
+    /// Exit code that the command documents, if it has one for this.
+    code: Option<u8>,
 }
 
 impl Failure {
     /// The command was understood but could not be carried out: exit code 1.
     pub(crate) fn new(what: impl Into<String>) -> Self {
-        Self { what: what.into(), hint: None, misuse: false, kind: None }
+        Self { what: what.into(), hint: None, misuse: false, kind: None, code: None }
     }
 
     /// The command line or configuration is wrong: exit code 2.
     pub(crate) fn misuse(what: impl Into<String>) -> Self {
-        Self { what: what.into(), hint: None, misuse: true, kind: None }
+        Self { what: what.into(), hint: None, misuse: true, kind: None, code: None }
+    }
+
+    /// A failure with an exit code that the command documents.
+    pub(crate) fn with_code(what: impl Into<String>, code: u8) -> Self {
+        Self { code: Some(code), ..Self::new(what) }
     }
 
     /// The same for a command that could not begin: exit code 2.
@@ -68,9 +75,9 @@ impl Failure {
         self.hint.as_deref()
     }
 
-    /// 1 failed, 2 misused.
+    /// 1 failed, 2 misused, or one that the command documents.
     pub(crate) fn exit_code(&self) -> u8 {
-        if self.misuse { 2 } else { 1 }
+        self.code.unwrap_or(if self.misuse { 2 } else { 1 })
     }
 }
 

@@ -15,3 +15,4 @@ pub(crate) mod serve;
 pub(crate) mod status;
 pub(crate) mod user;
 pub(crate) mod volume;
+pub(crate) mod wait;

@@ -11,12 +11,24 @@ use crate::cells;
 use crate::cli::Format;
 use crate::client::Client;
 use crate::commands::node;
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 use crate::table::{self, Align};
+
+/// Exit code of `--check` for a daemon that needs attention.
+const DEGRADED: u8 = 3;
+/// Exit code of `--check` for a pool that refuses writes, or soon will.
+const FULL: u8 = 4;
 
 /// Show the state of the daemon
 #[derive(Args, Debug)]
+#[command(
+    after_help = "Exit codes with --check: 0 healthy, 1 no answer from a daemon, 3 degraded, 4 full or near full. Without it: 0 for any answer."
+)]
 pub(crate) struct Status {
+    /// Print `ok`, or fail with the reason: for monitoring
+    #[arg(long, conflicts_with = "json")]
+    check: bool,
+
     #[command(flatten)]
     format: Format,
 }
@@ -24,8 +36,33 @@ pub(crate) struct Status {
 impl Status {
     pub(crate) fn run(self, client: &Client) -> Result<String> {
         let answer = client.get::<v1::Status>("/v1/status")?;
+        if self.check {
+            return judge(&answer.value).map(|()| "ok\n".to_owned());
+        }
         Ok(answer.print(self.format.json, |status| describe(&status)))
     }
+}
+
+/// Fails with the reasons where the daemon needs attention.
+fn judge(status: &v1::Status) -> Result<()> {
+    let mut reasons = status.troubles.clone();
+    for shard in &status.shards {
+        let number = shard.shard;
+        match (&shard.trouble, shard.state) {
+            (Some(trouble), _) => reasons.push(format!("shard {number}: {trouble}")),
+            (None, ShardState::Serving) => {}
+            (None, _) => reasons.push(format!("shard {number} is opening")),
+        }
+    }
+    reasons.extend(status.missing_cells.iter().map(|cell| format!("cell {cell} does not answer")));
+    if status.state == ServiceState::Degraded || !reasons.is_empty() {
+        let what = format!("degraded: {}", reasons.join("; "));
+        return Err(Failure::with_code(what, DEGRADED));
+    }
+    if status.fill.level >= FillLevel::NearFull {
+        return Err(Failure::with_code(fullness(&status.fill).trim_end(), FULL));
+    }
+    Ok(())
 }
 
 fn describe(status: &v1::Status) -> String {

@@ -69,6 +69,7 @@ const COMMANDS: &[&[&str]] = &[
     &["pool", "show"],
     &["df"],
     &["status"],
+    &["wait"],
     &["check"],
     &["dump"],
     &["dump", "superblock"],

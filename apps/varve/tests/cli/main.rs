@@ -69,3 +69,4 @@ mod volume_resize;
 mod volume_set;
 mod volume_show;
 mod volume_snapshot;
+mod wait;

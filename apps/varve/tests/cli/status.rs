@@ -2,7 +2,7 @@
 //! and a daemon with low thresholds.
 
 use crate::daemon::Home;
-use crate::rig::Api;
+use crate::rig::{Api, varve};
 use crate::stored::contents;
 
 #[test]
@@ -63,8 +63,25 @@ fn a_pool_that_fills_up_is_told_of_everywhere() {
         let text = home.varve(&[command]).ok();
         assert!(text.contains("space is near full, "), "{text}");
     }
+    let refused = home.varve(&["status", "--check"]).refused(4);
+    assert!(refused.contains("space is near full, "), "{refused}");
     daemon.signal("TERM");
     daemon.end();
+}
+
+#[test]
+fn monitoring_gets_an_exit_code() {
+    let api = Api::start();
+    assert_eq!(api.varve(&["status", "--check"]).ok(), "ok\n");
+    let dir = tempfile::tempdir().unwrap();
+    let nobody = ["status", "--check", "--data", dir.path().to_str().unwrap()];
+    assert!(varve(&nobody).refused(1).contains("no daemon answers"));
+    let home = Home::new();
+    drop(home.serve(&[])); // The first start refuses an address that is taken.
+    let held = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let _daemon = home.serve(&["--s3", &held.local_addr().unwrap().to_string()]);
+    let said = home.varve(&["status", "--check"]).refused(3);
+    assert!(said.contains("degraded: S3 is not served"), "{said}");
 }
 
 #[test]

@@ -1,0 +1,44 @@
+//! `varve wait`: returns once the daemon serves.
+
+use std::time::{Duration, Instant};
+
+use clap::Args;
+
+use crate::client::Client;
+use crate::failure::{Failure, Result};
+
+/// Pause between two attempts.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Wait until the daemon serves volumes
+#[derive(Args, Debug)]
+pub(crate) struct Wait {
+    /// Give up after this many seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    timeout: u64,
+}
+
+impl Wait {
+    pub(crate) fn run(self, client: &Client) -> Result<String> {
+        let begun = Instant::now();
+        loop {
+            let failure = match client.text("/health/ready") {
+                Ok(_) => return Ok(String::new()),
+                Err(failure) => failure,
+            };
+            if failure.exit_code() != 1 {
+                return Err(failure);
+            }
+            if begun.elapsed() + PAUSE > Duration::from_secs(self.timeout) {
+                let seconds = self.timeout;
+                let what = format!("not ready after {seconds} s: {}", failure.what());
+                let given_up = Failure::new(what);
+                return Err(match failure.advice() {
+                    Some(advice) => given_up.hint(advice),
+                    None => given_up,
+                });
+            }
+            std::thread::sleep(PAUSE);
+        }
+    }
+}
