@@ -7,13 +7,13 @@ use varve_types::PoolId;
 
 use crate::cli::DATA_DEFAULT;
 use crate::config::Settings;
+use crate::daemon::notify;
 
 /// Prints that another node serves the pool, and where that is.
 pub(crate) fn print_standby(pool: PoolId, owner: &str) {
-    let text = format!(
-        "varve {} stands by for pool {pool}: it is served at {owner}\n",
-        env!("CARGO_PKG_VERSION")
-    );
+    let state = format!("stands by for pool {pool}: it is served at {owner}");
+    let text = format!("varve {} {state}\n", env!("CARGO_PKG_VERSION"));
+    notify::ready(&state);
     let mut stdout = io::stdout().lock();
     let _ = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
 }

@@ -28,7 +28,7 @@ use crate::daemon::pool_media::PoolMedia;
 use crate::daemon::rados::RadosMedia;
 use crate::daemon::served_cell::ServedCell;
 use crate::daemon::signals::Signals;
-use crate::daemon::{AdminRuntime, banner, clean};
+use crate::daemon::{AdminRuntime, banner, clean, notify};
 use crate::failure::{Failure, Result};
 
 /// What the cells of a node have in common.
@@ -93,11 +93,14 @@ pub(super) fn serve(plan: CellPlan, runtime: &Runtime, mut seat: NodeSeat) -> Re
         let settings = cells.plan.settings.clone();
         let summary = summary(&cells.plan.first);
         banner::print(&settings, &summary, &front.nbd_addresses(), &front.admin_addresses());
+        notify::ready(&summary);
         tokio::select! {
+            never = notify::beat() => match never {},
             () = signals.first() => {}
             served = cells.keep(&mut seat) => served?,
         }
         tracing::info!("ending: writing everything out");
+        notify::stopping();
         seat.close();
         cells.close().await?;
         let left = tokio::task::spawn_blocking(move || seat.leave()).await; // N1 of `node.rs`

@@ -24,6 +24,7 @@ mod metrics_listener;
 mod moves;
 mod names;
 mod node;
+mod notify;
 mod objects;
 mod online_check;
 mod pool;
@@ -80,6 +81,7 @@ use self::socket_access::SocketAccess;
 /// Serves until a signal; returns once the pool is clean.
 pub(crate) fn run(settings: &Settings) -> Result<()> {
     signals::outlive_hangups()?;
+    notify::start()?;
     let _lock = DataLock::take(&settings.data)?;
     descriptors::raise();
     let home = Home::choose(settings)?;
@@ -238,10 +240,13 @@ fn control(
         };
         banner::print(settings, &cell.pool.summary(), cell.pool.nbd_addresses(), &admin);
         cell.s3.print();
+        notify::ready(&cell.pool.summary());
         tokio::select! {
             served = cell.serve(callers, signals.first()) => served?,
             failure = given_up(seat.as_mut()) => return Err(failure),
+            never = notify::beat() => match never {},
         }
+        notify::stopping();
         tracing::info!("ending: writing everything out");
         let closing = tokio::task::spawn_blocking(move || {
             let door = seat.as_ref().map(|seat| Arc::clone(seat.door()));
