@@ -10,6 +10,7 @@ mod commands;
 mod config;
 mod daemon;
 mod dump;
+mod event_loop;
 mod examples;
 mod extents;
 mod failure;

@@ -14,12 +14,13 @@ use varve_engine::{Pool, PoolZones, Shard, ShardConfig, ShardParts, Zone, ZoneSo
 use varve_media::{
     Drive, Media, OverlayMemory, Place, PoolFigures, PoolInspection, RootKey, RootSide,
 };
-use varve_reactor::{Loop, LoopConfig, Reactor};
+use varve_reactor::Reactor;
 use varve_types::{CellId, SegmentNumber, ShardId};
 
 use crate::cli::Global;
 use crate::config::{Settings, read_data};
 use crate::daemon::{LookedRados, RadosHome, RadosLook, drives};
+use crate::event_loop;
 use crate::failure::{Failure, Result};
 
 /// Least memory of a shard, as the daemon has it.
@@ -143,10 +144,7 @@ impl OfflinePool {
         overlay_bytes_max: u64,
         work: impl FnOnce(Reactor, Looked) -> LocalBoxFuture<'static, T>,
     ) -> Result<T> {
-        let mut event_loop = Loop::new(LoopConfig::default()).map_err(|error| {
-            Failure::misuse(format!("start a loop: {error}"))
-                .hint("io_uring may be switched off (sysctl kernel.io_uring_disabled) or short of memory (ulimit -l)")
-        })?;
+        let mut event_loop = event_loop::start()?;
         let reactor = event_loop.handle();
         let memory = OverlayMemory::new(overlay_bytes_max);
         let looked = match &self.place {

@@ -6,6 +6,7 @@ use varve_types::{ByteCount, parse_size};
 use crate::check::{Check, counted, online};
 use crate::cli::Global;
 use crate::client::Client;
+use crate::event_loop;
 use crate::failure::{Failure, Result};
 use crate::offline::{OfflinePool, Source};
 use crate::print;
@@ -44,6 +45,8 @@ impl CheckCommand {
         if self.online {
             return self.run_online(&global.client());
         }
+        // What this machine does not allow is no damage of the pool.
+        drop(event_loop::start()?);
         let cells = OfflinePool::open_cells(global, &self.source)?;
         let check = Check { cells, quick: self.quick, overlay_bytes_max: self.overlay.0 };
         let report = check.run();

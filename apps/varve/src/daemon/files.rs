@@ -13,6 +13,7 @@ use crate::config::Settings;
 use crate::daemon::backend::PoolFacts;
 use crate::daemon::drives::Drives;
 use crate::daemon::engine_stack::EngineSource;
+use crate::event_loop;
 use crate::failure::{Failure, Result};
 
 /// Least memory of a shard: one request of the largest size, its buffers, and pages enough to walk a map.
@@ -37,6 +38,8 @@ pub(crate) fn open(settings: &Settings, drives: &Drives) -> Result<Arc<PoolFiles
 fn make(settings: &Settings, drives: &Drives) -> Result<()> {
     let shards = shard_count(settings);
     check_memory(settings, shards, 1)?;
+    // Nothing is created where nothing could be served.
+    drop(event_loop::start()?);
     let new_drives: Vec<NewDrive> = drives
         .entries
         .iter()

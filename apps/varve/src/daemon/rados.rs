@@ -16,7 +16,7 @@ use varve_media::{
 use varve_media_rados::{
     Cluster, ClusterOptions, JournalPlace, LocalLane, Objects, RadosPool, RadosSpec,
 };
-use varve_reactor::{Loop, LoopConfig, Reactor};
+use varve_reactor::Reactor;
 use varve_register::Register;
 use varve_types::{ByteCount, CellId, ErrorKind, PoolId, ShardId};
 
@@ -24,6 +24,7 @@ use crate::daemon::files::random_id;
 use crate::daemon::pool_media::ShardMedia;
 use crate::daemon::rados_cache::RadosCache;
 use crate::daemon::remembered;
+use crate::event_loop;
 use crate::failure::{Failure, Result};
 
 const FILE: &str = "rados.json";
@@ -425,8 +426,7 @@ pub(super) fn explain_journal(path: &Path, error: &varve_media::Error) -> Failur
 
 /// Runs something on a loop of its own.
 pub(super) fn on_loop<T: 'static>(work: impl Future<Output = T> + 'static) -> Result<T> {
-    let mut event_loop = Loop::new(LoopConfig::default())
-        .map_err(|error| Failure::new(format!("start a loop: {error}")))?;
+    let mut event_loop = event_loop::start()?;
     Ok(event_loop.run(work))
 }
 

@@ -17,6 +17,7 @@ use varve_reactor::{Loop, LoopConfig, Reactor};
 use varve_types::ShardId;
 
 use crate::daemon::stack::{Seat, ShardStack};
+use crate::event_loop;
 use crate::failure::{Failure, Result};
 
 /// Calls that may wait for a thread: a few for each of the admin API's connections.
@@ -101,10 +102,8 @@ struct Reports<S: ShardStack> {
 /// The first step (T1).
 pub(crate) fn start<S: ShardStack>(start: Start<S>) -> Result<Starting<S>> {
     let shard = start.shard;
-    let failed = |error| {
-        Failure::new(format!("start the thread of shard {shard}: {error}"))
-            .hint("io_uring may be switched off (sysctl kernel.io_uring_disabled) or short of memory (ulimit -l)")
-    };
+    let failed =
+        |error| event_loop::failure(&error).within(&format!("start the thread of shard {shard}"));
     let (doors_sender, doors) = mpsc::channel();
     let (opened_sender, opened) = mpsc::channel();
     let (peers, peers_receiver) = mpsc::channel();

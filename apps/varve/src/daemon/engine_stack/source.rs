@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use varve_dataset::Shared;
 use varve_engine::{MemoryShares, Pool, PoolSpec, ShardConfig};
-use varve_reactor::{Loop, LoopConfig};
 use varve_types::ShardId;
 
 use crate::config::Settings;
 use crate::daemon::pool_media::PoolMedia;
+use crate::event_loop;
 use crate::failure::{Failure, Result};
 
 /// Shared by the threads of a pool.
@@ -58,7 +58,7 @@ impl EngineSource {
 /// Makes the roots of a pool whose media were just made, or whose making was cut off. Blocks. Durable on return.
 pub(crate) fn make_roots(pool: &PoolMedia) -> Result<()> {
     let failed = |error: &dyn std::fmt::Display| Failure::new(format!("make the pool: {error}"));
-    let mut event_loop = Loop::new(LoopConfig::default()).map_err(|error| failed(&error))?;
+    let mut event_loop = event_loop::start()?;
     let (reactor, pool) = (event_loop.handle(), pool.clone());
     event_loop.run(async move {
         let mut media = Vec::new();
