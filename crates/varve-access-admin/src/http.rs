@@ -34,7 +34,8 @@ impl Error {
         if matches!(self, Self::Token { .. }) {
             status = StatusCode::UNAUTHORIZED;
         }
-        if status.is_server_error() {
+        // Refusals are the caller's business, and unavailability passes by itself.
+        if matches!(self.kind(), ErrorKind::Corrupt | ErrorKind::Internal) {
             tracing::warn!(kind = name, error = %self, "admin request failed");
         }
         let body =

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 
 use hashbrown::HashSet;
 use varve_dispatch::{MarkProof, MarkWish};
-use varve_types::StreamId;
+use varve_types::{ErrorKind, StreamId};
 
 use crate::catalog::owned_streams;
 use crate::datasets::Shared;
@@ -109,6 +109,10 @@ impl Datasets {
                     );
                     let end = reactor.now();
                     pause_end = end.0 + (end.0 - begin.0) * PAUSE_PER_PASS;
+                }
+                Err(error) if error.kind() == ErrorKind::Closed => {
+                    tracing::debug!(%error, "mark pass given up"); // The pool is closing.
+                    reactor.sleep(FAILED_PAUSE_NS).await;
                 }
                 Err(error) => {
                     tracing::warn!(%error, "mark pass given up");
