@@ -29,7 +29,9 @@ use crate::daemon::online_check::{self, OnlineCheck};
 use crate::daemon::shard_thread::ShardThread;
 use crate::daemon::stack::{ShardMetric, ShardReport, ShardStack};
 use crate::daemon::threads::Threads;
-use crate::daemon::{clients, figures, fill, health, holdings, s3_figures, snapshots};
+use crate::daemon::{
+    clients, figures, fill, health, holdings, process_metrics, s3_figures, snapshots,
+};
 
 /// Time to read the catalogue for status and metrics, which do without where drives hang.
 const COUNT_MAX: Duration = Duration::from_secs(1);
@@ -262,8 +264,37 @@ impl<S: ShardStack> PoolBackend<S> {
         let gateway = self.objects.gateway();
         metrics.extend(gateway.into_iter().flat_map(|s3| s3_figures::of(&s3.gateway.figures())));
         metrics.extend(by_name(&reports));
+        metrics.extend(self.daemon_metrics(&reports));
         metrics.extend(health::metrics(&self.facts.drives, &reports));
         Ok(metrics)
+    }
+
+    /// The process, its memory against the budget, and which shards serve.
+    fn daemon_metrics(&self, reports: &[ShardReport]) -> Vec<Metric> {
+        let used_bytes = reports.iter().map(|report| report.memory_used_bytes).sum();
+        let budget_bytes = self.facts.memory_budget_bytes;
+        let help = "Whether the shard serves requests: 1, or 0 while requests to it wait.";
+        let mut serving = Metric::new("varve_engine_shard_serving", help, MetricKind::Gauge);
+        for report in reports {
+            let value = u64::from(report.status.state == ShardState::Serving);
+            let labels = vec![("shard", report.status.shard.to_string())];
+            serving.samples.push(Sample { labels, value });
+        }
+        let mut metrics = process_metrics::now();
+        metrics.extend([
+            Metric::gauge(
+                "varve_daemon_memory_used_bytes",
+                "Memory in use by the caches and buffers of all shards.",
+                used_bytes,
+            ),
+            Metric::gauge(
+                "varve_daemon_memory_budget_bytes",
+                "Limit of the memory of all caches and buffers, the setting memory.budget.",
+                budget_bytes,
+            ),
+            serving,
+        ]);
+        metrics
     }
 
     fn threshold_metric(&self) -> Metric {

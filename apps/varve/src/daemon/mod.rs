@@ -29,6 +29,7 @@ mod objects;
 mod online_check;
 mod pool;
 mod pool_media;
+mod process_metrics;
 mod rados;
 mod rados_cache;
 mod rados_look;
@@ -80,6 +81,7 @@ use self::socket_access::SocketAccess;
 
 /// Serves until a signal; returns once the pool is clean.
 pub(crate) fn run(settings: &Settings) -> Result<()> {
+    process_metrics::begin();
     signals::outlive_hangups()?;
     notify::start()?;
     let _lock = DataLock::take(&settings.data)?;
