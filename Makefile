@@ -2,7 +2,7 @@
 
 CARGO ?= cargo
 
-.PHONY: run test compare soak ci tidy clean
+.PHONY: run test deb compare soak ci tidy clean
 
 # Builds the release and serves ./varve-data: NBD on ./varve-data/nbd.sock, S3 on 127.0.0.1:9000.
 run:
@@ -11,6 +11,11 @@ run:
 # Everything CI checks: format, lints, habits, unit and whole-process tests. Installs Debian packages that the tests need.
 test:
 	$(CARGO) xtask test
+
+# A Debian package of the release under target/debian. Needs dpkg-deb and binutils.
+deb:
+	$(CARGO) build --release --bin varve
+	packaging/build-deb target/release/varve target/debian
 
 # The part of `test` that needs no daemon and no packages.
 ci:
