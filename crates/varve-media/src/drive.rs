@@ -15,9 +15,10 @@ use crate::contract::{
 };
 use crate::disk::{Disk, Persist};
 use crate::format::{
-    RootSlot, SUPERBLOCK_BYTES, SUPERBLOCK_COPIES, SUPERBLOCK_STRIDE, Shape, Superblock,
-    encode_root, encode_superblock, has_superblock_magic,
+    RootSlot, SUPERBLOCK_COPIES, SUPERBLOCK_STRIDE, Shape, Superblock, encode_root,
+    encode_superblock,
 };
+use crate::making::{Found, look_at_all, mark};
 use crate::parts::{DriveDisks, Parts};
 use crate::spec::DriveSpec;
 use crate::stats::DiskStats;
@@ -62,7 +63,8 @@ pub struct Drive {
 }
 
 impl Drive {
-    /// Makes a pool on `drives`: empty roots first, superblocks last. Durable on return; cut off, there is no pool.
+    /// Makes a pool on `drives`: marks first, then empty roots, superblocks last. Durable on return; cut off, there is no pool, and it can be
+    /// made again (N1, N2 of `making.rs`).
     ///
     /// Lanes must read as zeros or hold another pool's frames.
     ///
@@ -74,18 +76,22 @@ impl Drive {
     pub async fn format(drives: &[DriveDisks], spec: &DriveSpec) -> Result<()> {
         assert!(!drives.is_empty(), "a pool has a drive");
         spec.validate()?;
+        let metas: Vec<_> = drives.iter().map(DriveDisks::meta).collect();
+        let found = look_at_all(&metas).await?;
         let mut superblocks = Vec::new();
         for (index, drive) in drives.iter().enumerate() {
-            for copy in 0..SUPERBLOCK_COPIES {
-                let read = drive.meta().read(copy * SUPERBLOCK_STRIDE, SUPERBLOCK_BYTES);
-                if has_superblock_magic(&read.await?) {
-                    return Err(Error::PoolExists { path: drive.meta().path().into() });
-                }
-            }
             let mut superblock = spec.superblock(index, drives.len(), drive.shape());
             superblock.segment_count = drive.slots_that_fit(&superblock)?;
             drive.clone().split(&superblock)?;
             superblocks.push(superblock);
+        }
+        // What the marks of others vouch for goes before these.
+        for last in [false, true] {
+            for (meta, found) in metas.iter().zip(&found) {
+                if (*found == Found::Marked) == last {
+                    mark(*meta, spec.pool).await?;
+                }
+            }
         }
         for (drive, superblock) in drives.iter().zip(&superblocks) {
             for root in 0..superblock.root_count() {

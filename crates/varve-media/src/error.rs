@@ -45,6 +45,16 @@ pub enum Error {
         /// File or device.
         path: String,
     },
+    /// The making of a pool was cut off, so there is none yet.
+    #[error(
+        "the creation of pool {pool} on {path} was cut off before its end, so it holds nothing"
+    )]
+    Unfinished {
+        /// File or device.
+        path: String,
+        /// The pool that was being made.
+        pool: PoolId,
+    },
     /// A pool exists where a new one should be made.
     #[error("{path} already holds a pool")]
     PoolExists {
@@ -173,7 +183,9 @@ impl Error {
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::Io { .. } => ErrorKind::Internal,
-            Self::Open { .. } | Self::NoPool { .. } => ErrorKind::NotFound,
+            Self::Open { .. } | Self::NoPool { .. } | Self::Unfinished { .. } => {
+                ErrorKind::NotFound
+            }
             Self::InUse { .. } | Self::RootConflict { .. } => ErrorKind::Conflict,
             Self::Fenced => ErrorKind::Fenced,
             Self::PoolExists { .. } | Self::NotEmpty { .. } => ErrorKind::Exists,

@@ -13,6 +13,7 @@ pub mod fuzz;
 mod identity;
 mod in_place;
 mod inspect;
+mod making;
 mod mem;
 mod overlay;
 mod overlay_media;

@@ -22,8 +22,9 @@ use crate::contract::{SegmentGeometry, SegmentStore};
 use crate::disk::{Disk, DiskOperation, Persist};
 use crate::drive::{Drive, DriveOptions};
 use crate::fault::{Fault, FaultDisk, FaultPlan, FaultRule};
-use crate::format::{SUPERBLOCK_BYTES, SUPERBLOCK_COPIES, SUPERBLOCK_STRIDE, Shape, Superblock};
+use crate::format::{SUPERBLOCK_BYTES, Shape, Superblock};
 use crate::in_place::{is_copied_on_write, overwrite_in_place};
+use crate::making::{Found, copies_within, is_of_making, look_at_all};
 use crate::parts::DriveDisks;
 use crate::private;
 use crate::signature::name_of;
@@ -104,14 +105,9 @@ impl PoolFiles {
             return Err(Error::Spec { field: "drives", value: 0 });
         }
         let mut locks = Vec::new();
-        let mut disks = Vec::new();
-        for (index, drive) in drives.iter().enumerate() {
+        let mut places = Vec::new();
+        for drive in drives {
             let kind = kind_of(drive)?;
-            let shape = match kind {
-                DriveKind::Directory => Shape::Directory,
-                DriveKind::Device | DriveKind::File => Shape::OneDisk,
-            };
-            let superblock = spec.superblock(index, drives.len(), shape);
             let lock_path = match kind {
                 DriveKind::Directory => {
                     make_directory(&drive.path)?;
@@ -123,11 +119,17 @@ impl PoolFiles {
                 touch(&lock_path)?;
             }
             locks.push(lock(&lock_path, kind == DriveKind::Device, Owner::Sole)?);
-            if !drive.replace_pool {
-                check_place(drive, kind, spec.lane_count)?;
-            }
-            clear_place(&lock_path)?;
-            disks.push(make(drive, kind, &superblock)?);
+            places.push((kind, lock_path));
+        }
+        clear_places(drives, &places, spec.lane_count)?;
+        let mut disks = Vec::new();
+        for (index, (drive, (kind, _))) in drives.iter().zip(&places).enumerate() {
+            let shape = match kind {
+                DriveKind::Directory => Shape::Directory,
+                DriveKind::Device | DriveKind::File => Shape::OneDisk,
+            };
+            let superblock = spec.superblock(index, drives.len(), shape);
+            disks.push(make(drive, *kind, &superblock)?);
         }
         finish(Drive::format(&disks, spec))?;
         for drive in drives {
@@ -142,7 +144,19 @@ impl PoolFiles {
     /// As [`Self::create`].
     pub fn check(drive: &NewDrive, lanes: u16) -> Result<()> {
         match kind_of(drive)? {
-            kind if drive.path.exists() => check_place(drive, kind, lanes),
+            kind if drive.path.exists() => {
+                let meta = match kind {
+                    DriveKind::Directory => drive.path.join(META_FILE),
+                    DriveKind::Device | DriveKind::File => drive.path.clone(),
+                };
+                let found = if meta.exists() {
+                    let disk = BlockingDisk::open(&meta)?;
+                    finish(look_at_all(&[&disk]))?.pop().unwrap_or(Found::Nothing)
+                } else {
+                    Found::Nothing
+                };
+                check_place(drive, kind, lanes, found)
+            }
             _ => Ok(()),
         }
     }
@@ -375,14 +389,45 @@ pub(crate) fn lock(path: &Path, device: bool, owner: Owner) -> Result<File> {
     }
 }
 
-/// Refuses a place where a pool or something else is: its files may be there, as far as nothing was written to them.
-fn check_place(drive: &NewDrive, kind: DriveKind, lanes: u16) -> Result<()> {
-    if kind != DriveKind::Directory {
-        return check_empty(&drive.path);
+/// Looks at all places before anything is written to one, and takes away what superblocks there are where a pool may be made: that for
+/// which marks elsewhere vouch before these.
+fn clear_places(drives: &[NewDrive], places: &[(DriveKind, PathBuf)], lanes: u16) -> Result<()> {
+    let new = drives.iter().zip(places).filter(|(drive, _)| !drive.replace_pool);
+    let new: Vec<_> = new.collect();
+    let disks = new.iter().map(|(_, (_, path))| BlockingDisk::open(path));
+    let disks = disks.collect::<Result<Vec<_>>>()?;
+    let metas: Vec<&dyn Disk> = disks.iter().map(|disk| disk as &dyn Disk).collect();
+    let found = finish(look_at_all(&metas))?;
+    for ((drive, (kind, _)), found) in new.iter().zip(&found) {
+        check_place(drive, *kind, lanes, *found)?;
     }
+    for (drive, (_, path)) in drives.iter().zip(places) {
+        if drive.replace_pool {
+            clear_place(path)?;
+        }
+    }
+    for last in [false, true] {
+        for ((_, (_, path)), found) in new.iter().zip(&found) {
+            if (*found == Found::Marked) == last {
+                clear_place(path)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Refuses a place where something else is: a pool's files may be there, as far as nothing was written to them, or what was left of
+/// a pool whose making was cut off.
+fn check_place(drive: &NewDrive, kind: DriveKind, lanes: u16, found: Found) -> Result<()> {
+    if kind != DriveKind::Directory {
+        return match found {
+            Found::Nothing => check_empty(&drive.path),
+            _ => check_unfinished(&drive.path),
+        };
+    }
+    let meta = (found == Found::Nothing).then(|| META_FILE.to_owned());
     // What holds a pool is found to before anything else is found in its files.
-    let names = [META_FILE, SEGMENTS_FILE].map(str::to_owned).into_iter();
-    let names = names.chain((0..lanes).map(lane_file));
+    let names = meta.into_iter().chain([SEGMENTS_FILE.to_owned()]).chain((0..lanes).map(lane_file));
     for file in names.map(|name| drive.path.join(name)).filter(|path| path.exists()) {
         check_empty(&file)?;
     }
@@ -396,24 +441,45 @@ fn check_empty(path: &Path) -> Result<()> {
         return Err(Error::PoolExists { path: path.display().to_string() });
     }
     // What a file has behind its last whole block counts as well.
+    let begin = read_begin(path)?;
+    if begin.iter().any(|byte| *byte != 0) {
+        return Err(not_empty(path, &begin));
+    }
+    Ok(())
+}
+
+/// Refuses a file or device where the making of a pool was cut off and which somebody has used since: marks are left where other software writes
+/// nothing at first.
+fn check_unfinished(path: &Path) -> Result<()> {
+    let begin = read_begin(path)?;
+    let rest = begin.get(SUPERBLOCK_BYTES..).unwrap_or_default();
+    if name_of(&begin).is_some() || rest.iter().any(|byte| *byte != 0) {
+        return Err(not_empty(path, &begin));
+    }
+    let disk = BlockingDisk::open(path)?;
+    for offset in copies_within(&disk) {
+        if !finish(is_of_making(&disk, offset))? {
+            return Err(not_empty(path, &begin));
+        }
+    }
+    Ok(())
+}
+
+fn read_begin(path: &Path) -> Result<Vec<u8>> {
     let mut begin = Vec::new();
     let read = File::open(path).and_then(|file| file.take(SIGNATURE_BYTES).read_to_end(&mut begin));
     read.map_err(|error| open_error(path, &error))?;
-    if begin.iter().any(|byte| *byte != 0) {
-        let found = name_of(&begin);
-        return Err(Error::NotEmpty { path: path.display().to_string(), found });
-    }
-    Ok(())
+    Ok(begin)
+}
+
+fn not_empty(path: &Path, begin: &[u8]) -> Error {
+    Error::NotEmpty { path: path.display().to_string(), found: name_of(begin) }
 }
 
 /// Removes a pool's superblocks.
 fn clear_place(path: &Path) -> Result<()> {
     let disk = BlockingDisk::open(path)?;
-    for copy in 0..SUPERBLOCK_COPIES {
-        let offset = copy * SUPERBLOCK_STRIDE;
-        if offset + SUPERBLOCK_BYTES as u64 > disk.size() {
-            break;
-        }
+    for offset in copies_within(&disk) {
         let zeros = varve_stdx::AlignedBuf::zeroed(SUPERBLOCK_BYTES).freeze();
         finish(disk.write(offset, zeros, Persist::Durable))?;
     }

@@ -2,20 +2,19 @@
 
 use crate::disk::{Disk, Persist};
 use crate::format::{
-    SUPERBLOCK_BYTES, SUPERBLOCK_COPIES, SUPERBLOCK_STRIDE, Superblock, SuperblockFault,
-    decode_superblock, encode_superblock, has_superblock_magic,
+    SUPERBLOCK_BYTES, SUPERBLOCK_STRIDE, Superblock, SuperblockFault, decode_making,
+    decode_superblock, encode_superblock, superblock_claim,
 };
+use crate::making::copies_within;
 use crate::{Error, Result};
 
 /// The superblock on which at least two copies agree; the highest revision of those.
 pub(crate) async fn read_superblock(meta: &dyn Disk) -> Result<Superblock> {
     let path = || meta.path().to_owned();
     let (mut valid, mut reasons, mut marked) = (Vec::new(), Vec::new(), false);
-    for copy in 0..SUPERBLOCK_COPIES {
-        let offset = copy * SUPERBLOCK_STRIDE;
-        if offset + SUPERBLOCK_BYTES as u64 > meta.size() {
-            break;
-        }
+    let mut unfinished = None;
+    for offset in copies_within(meta) {
+        let copy = offset / SUPERBLOCK_STRIDE;
         let bytes = match meta.read(offset, SUPERBLOCK_BYTES).await {
             Ok(bytes) => bytes,
             Err(error) => {
@@ -24,7 +23,8 @@ pub(crate) async fn read_superblock(meta: &dyn Disk) -> Result<Superblock> {
                 continue;
             }
         };
-        marked |= has_superblock_magic(&bytes);
+        unfinished = unfinished.or(decode_making(&bytes));
+        marked |= superblock_claim(&bytes).is_some();
         match decode_superblock(&bytes) {
             Ok(superblock) => valid.push(superblock),
             Err(SuperblockFault::Features(flags)) => {
@@ -33,11 +33,14 @@ pub(crate) async fn read_superblock(meta: &dyn Disk) -> Result<Superblock> {
             Err(fault) => reasons.push(format!("copy {copy}: {fault}")),
         }
     }
+    let agreed = |one: &&Superblock| valid.iter().filter(|other| other == one).count() >= 2;
+    let best = valid.iter().filter(agreed).max_by_key(|superblock| superblock.revision);
+    if let (None, Some(pool)) = (best, unfinished) {
+        return Err(Error::Unfinished { path: path(), pool });
+    }
     if !marked {
         return Err(Error::NoPool { path: path() });
     }
-    let agreed = |one: &&Superblock| valid.iter().filter(|other| other == one).count() >= 2;
-    let best = valid.iter().filter(agreed).max_by_key(|superblock| superblock.revision);
     if !reasons.is_empty() {
         tracing::warn!(path = meta.path(), reasons = reasons.join("; "), "superblock copies lost");
     }
@@ -51,8 +54,8 @@ pub(crate) async fn read_superblock(meta: &dyn Disk) -> Result<Superblock> {
 /// Writes the copies again that differ from what was agreed on. For the owner only; at least two copies stay untouched.
 pub(crate) async fn heal_superblock(meta: &dyn Disk, agreed: &Superblock) {
     let good = encode_superblock(agreed);
-    for copy in 0..SUPERBLOCK_COPIES {
-        let offset = copy * SUPERBLOCK_STRIDE;
+    for offset in copies_within(meta) {
+        let copy = offset / SUPERBLOCK_STRIDE;
         if meta.read(offset, SUPERBLOCK_BYTES).await.is_ok_and(|bytes| *bytes == *good) {
             continue;
         }

@@ -173,7 +173,7 @@ fn a_format_cut_off_leaves_no_pool_or_a_whole_one() {
         let mut sim = SimLoop::new(seed);
         let disk = medium.open(&sim.handle(), SimLatency::default());
         let drives = [DriveDisks::one(disk)];
-        let steps = rng.below(60);
+        let steps = rng.below(200);
         sim.try_run_until(async move { Drive::format(&drives, &spec()).await.unwrap() }, steps);
         drop(sim);
         medium.crash(&mut rng);
@@ -193,4 +193,64 @@ fn a_format_cut_off_leaves_no_pool_or_a_whole_one() {
         }
     }
     assert!(none > 20 && whole > 20, "{none} {whole}");
+}
+
+/// Makes a pool on drives that a making was cut off on, or finds that it was made; how many drives it opened with.
+async fn make_again(drives: Vec<DriveDisks>, pool: u8) -> varve_media::Result<PoolId> {
+    let spec = DriveSpec { pool: PoolId([pool; 16]), ..spec() };
+    match Drive::format(&drives, &spec).await {
+        Ok(()) | Err(varve_media::Error::PoolExists { .. }) => {}
+        Err(error) => return Err(error),
+    }
+    Ok(Drive::open(drives, DriveOptions::default()).await?.pool())
+}
+
+#[test]
+fn a_format_cut_off_is_begun_again_by_the_same_command() {
+    let mut cut = 0;
+    for seed in 0..600 {
+        let mut rng = Rng::new(seed);
+        let slot_bytes = u64::from(spec().segment_bytes);
+        let count = 1 + rng.index(3);
+        let mut media: Vec<_> = (0..count)
+            .map(|drive| SimMedium::new(&format!("sim{drive}"), (8 << 20) + 5 * slot_bytes))
+            .collect();
+        for pool in 1..5 {
+            if rng.chance(1, 4) {
+                media.reverse(); // Named in another order.
+            }
+            let mut sim = SimLoop::new(rng.next_u64());
+            let drives = disks(&media, &sim.handle());
+            let steps = rng.below(40 * count as u64);
+            let made = sim.try_run_until(make_again(drives, pool), steps);
+            cut += u64::from(made.is_none());
+            if let Some(made) = made {
+                made.unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+            }
+            drop(sim);
+            media.iter().for_each(|medium| medium.crash(&mut rng));
+        }
+        let mut sim = SimLoop::new(seed);
+        let made = sim.run_until(make_again(disks(&media, &sim.handle()), 9));
+        let pool = made.unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+        let again = sim.run_until(make_again(disks(&media, &sim.handle()), 10));
+        assert_eq!(again.ok(), Some(pool), "seed {seed}: a pool that was made stays");
+    }
+    assert!(cut > 600, "{cut}");
+}
+
+#[test]
+fn a_pool_with_damaged_superblocks_is_not_made_again() {
+    let medium = SimMedium::new("sim0", 16 << 20);
+    let mut sim = SimLoop::new(1);
+    let drives = |sim: &SimLoop| disks(std::slice::from_ref(&medium), &sim.handle());
+    sim.run_until(make_again(drives(&sim), 1)).unwrap();
+    for copy in 0..4 {
+        medium.flip_bit((copy << 20) + 200, 1);
+        let made = sim.run_until({
+            let drives = drives(&sim);
+            async move { Drive::format(&drives, &spec()).await }
+        });
+        assert!(matches!(made, Err(varve_media::Error::PoolExists { .. })), "copy {copy}");
+    }
 }

@@ -196,6 +196,26 @@ fn other_data_is_not_overwritten_unasked() {
 }
 
 #[test]
+fn a_file_that_was_cut_short_is_refused_whatever_its_length() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("drive");
+    PoolFiles::create(&[new_file(&path)], &spec()).unwrap();
+    let whole = std::fs::metadata(&path).unwrap().len();
+    let lens =
+        (0..48).map(|step| step * (128 << 10)).chain([511, 4095, (3 << 20) + 100, whole - 1]);
+    let content = std::fs::read(&path).unwrap();
+    for len in lens.filter(|len| *len < whole) {
+        std::fs::write(&path, &content[..usize::try_from(len).unwrap()]).unwrap();
+        let paths = std::slice::from_ref(&path);
+        assert!(PoolFiles::open(paths, DriveOptions::default()).is_err(), "{len} bytes");
+        if let Ok(inspection) = PoolInspection::open(paths) {
+            let copies = inspection.superblock_copies();
+            assert_eq!(copies.count(), 4, "{len} bytes");
+        }
+    }
+}
+
+#[test]
 fn files_of_others_in_a_directory_are_not_overwritten() {
     for name in ["segments", "lane-0002", "meta"] {
         let directory = tempfile::tempdir().unwrap();

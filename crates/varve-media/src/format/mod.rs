@@ -14,14 +14,16 @@
 //! A pool of several drives numbers their slots one drive after the other; lane l is lane l / n of drive l % n; roots
 //! are on drive 0.
 
+mod making;
 mod root_slot;
 mod superblock;
 mod text;
 
+pub(crate) use making::{decode_making, encode_making};
 pub(crate) use root_slot::{ROOT_HEADER_BYTES, RootSlot, decode_root, encode_root};
 pub(crate) use superblock::{
     LANE_BYTES_MAX, ROOT_BYTES_MAX, Shape, Superblock, SuperblockFault, decode_superblock,
-    encode_superblock, has_superblock_magic,
+    encode_superblock, superblock_claim,
 };
 
 use varve_types::limits::MEDIA_ALIGN;

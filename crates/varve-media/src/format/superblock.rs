@@ -20,6 +20,7 @@ const MAGIC: u64 = u64::from_le_bytes(*b"VARVESUP");
 const VERSION: u16 = 1;
 const CHECKSUM_OFFSET: usize = SUPERBLOCK_BYTES - 8;
 const FIELDS_BYTES: usize = 101;
+const POOL_OFFSET: usize = 48;
 
 /// Incompatible features this version knows: none yet exist.
 const INCOMPAT_KNOWN: u64 = 0;
@@ -82,9 +83,14 @@ impl From<Short> for SuperblockFault {
     }
 }
 
-/// Whether the bytes were once meant to be a superblock, intact or not.
-pub(crate) fn has_superblock_magic(bytes: &[u8]) -> bool {
-    Reader::new(bytes).u64() == Ok(MAGIC)
+/// The pool that the bytes name, if they were once meant to be a superblock, intact or not.
+pub(crate) fn superblock_claim(bytes: &[u8]) -> Option<PoolId> {
+    let mut r = Reader::new(bytes);
+    if r.u64().ok()? != MAGIC {
+        return None;
+    }
+    r.bytes(POOL_OFFSET - 8).ok()?;
+    Some(PoolId(r.array().ok()?))
 }
 
 pub(crate) fn encode_superblock(superblock: &Superblock) -> BufSlice {
@@ -236,6 +242,7 @@ mod tests {
     fn round_trip() {
         assert_eq!(decode_superblock(&encode_superblock(&example())), Ok(example()));
         let one = Superblock { shape: Shape::OneDisk, ..example() };
+        assert_eq!(superblock_claim(&encode_superblock(&one)[..512]), Some(one.pool));
         assert_eq!(decode_superblock(&encode_superblock(&one)), Ok(one));
     }
 

@@ -1,0 +1,137 @@
+//! Pools whose making was cut off: they are recognised, and made again by the same command.
+//!
+//! ```text
+//!  nothing → marks on all drives → empty roots → superblocks, drive by drive, each in place of a mark
+//! ```
+//!
+//! N1. A pool is whole once no drive has a mark: the last superblock of the last drive replaces the last one. Until then nobody opens
+//!     it, so it holds no data.
+//! N2. What may be made anew is a drive with a mark, or one whose superblocks are all of a pool that a mark on another of the drives names. A pool
+//!     with damaged superblocks has no mark, and nor has anything else.
+
+use varve_types::PoolId;
+
+use crate::disk::{Disk, Persist};
+use crate::format::{
+    SUPERBLOCK_BYTES, SUPERBLOCK_COPIES, SUPERBLOCK_STRIDE, decode_making, encode_making,
+    superblock_claim,
+};
+use crate::superblock_copies::read_superblock;
+use crate::{Error, Result};
+
+/// What a drive writes as a whole, in bytes.
+const SECTOR_BYTES: usize = 512;
+
+/// What stands where superblocks do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Found {
+    /// No superblock and no mark.
+    Nothing,
+    /// Superblocks of a pool that marks on other drives call unfinished. Its marks vouch for it, so they go after it.
+    Vouched,
+    /// A mark.
+    Marked,
+    /// A pool, whole or damaged.
+    Pool,
+}
+
+/// Offsets of the copies that lie on a disk.
+pub(crate) fn copies_within(disk: &dyn Disk) -> impl Iterator<Item = u64> + use<> {
+    let size = disk.size();
+    let offsets = (0..SUPERBLOCK_COPIES).map(|copy| copy * SUPERBLOCK_STRIDE);
+    offsets.filter(move |offset| offset + SUPERBLOCK_BYTES as u64 <= size)
+}
+
+/// The pools that marks on a drive name: two where a making was cut off that came after another one.
+async fn marks(meta: &dyn Disk) -> Result<Vec<PoolId>> {
+    let mut pools = Vec::new();
+    for offset in copies_within(meta) {
+        pools.extend(decode_making(&meta.read(offset, SUPERBLOCK_BYTES).await?));
+    }
+    Ok(pools)
+}
+
+/// What a drive holds, where `unfinished` are the pools that marks on it and on the other drives name.
+async fn look(meta: &dyn Disk, unfinished: &[PoolId]) -> Result<Found> {
+    let mut found = Found::Nothing;
+    for offset in copies_within(meta) {
+        let bytes = meta.read(offset, SUPERBLOCK_BYTES).await?;
+        match (decode_making(&bytes), superblock_claim(&bytes)) {
+            (Some(_), _) => found = Found::Marked,
+            (None, Some(pool)) if !unfinished.contains(&pool) => return Ok(Found::Pool), // N2
+            (None, Some(_)) if found == Found::Nothing => found = Found::Vouched,
+            (None, _) => {}
+        }
+    }
+    Ok(found)
+}
+
+/// Whether what stands in the place of a superblock is one, a mark, or nothing.
+///
+/// # Errors
+/// The disk's.
+pub(crate) async fn is_of_making(meta: &dyn Disk, offset: u64) -> Result<bool> {
+    let bytes = meta.read(offset, SUPERBLOCK_BYTES).await?;
+    let is_known = decode_making(&bytes).is_some() || superblock_claim(&bytes).is_some();
+    // A superblock that was being taken away may have lost its beginning alone.
+    let is_nothing =
+        bytes.get(..SECTOR_BYTES).is_some_and(|first| first.iter().all(|byte| *byte == 0));
+    Ok(is_known || is_nothing)
+}
+
+/// Puts the marks of `pool` on a drive. Durable on return.
+///
+/// # Errors
+/// The disk's.
+pub(crate) async fn mark(meta: &dyn Disk, pool: PoolId) -> Result<()> {
+    for offset in copies_within(meta) {
+        meta.write(offset, encode_making(pool), Persist::Durable).await?;
+    }
+    Ok(())
+}
+
+/// Looks at all drives of a pool that is to be made: what each holds, in their order. Refuses the drives of a whole pool, and of another one.
+///
+/// # Errors
+/// [`Error::PoolExists`], or the disks'.
+pub(crate) async fn look_at_all(metas: &[&dyn Disk]) -> Result<Vec<Found>> {
+    let (mut unfinished, mut whole) = (Vec::new(), 0);
+    for meta in metas {
+        unfinished.extend(marks(*meta).await?);
+        whole += usize::from(read_superblock(*meta).await.is_ok());
+    }
+    let mut found = Vec::new();
+    for meta in metas {
+        let one = look(*meta, &unfinished).await?;
+        // A mark that could not be replaced takes no pool away that can be opened.
+        if one == Found::Pool || one == Found::Marked && whole == metas.len() {
+            return Err(Error::PoolExists { path: meta.path().to_owned() });
+        }
+        found.push(one);
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::blocking::finish;
+    use crate::mem::MemDisk;
+
+    #[test]
+    fn what_others_wrote_in_the_place_of_a_superblock_is_not_of_a_making() {
+        let disk = MemDisk::new("drive", 4 << 20);
+        assert!(finish(is_of_making(&disk, SUPERBLOCK_STRIDE)).unwrap(), "nothing was written");
+        finish(mark(&disk, PoolId([7; 16]))).unwrap();
+        for offset in copies_within(&disk) {
+            assert!(finish(is_of_making(&disk, offset)).unwrap(), "{offset}");
+        }
+        let mut foreign = varve_stdx::AlignedBuf::zeroed(SUPERBLOCK_BYTES);
+        foreign[7] = 1;
+        finish(disk.write(SUPERBLOCK_STRIDE, foreign.freeze(), Persist::Durable)).unwrap();
+        assert!(
+            !finish(is_of_making(&disk, SUPERBLOCK_STRIDE)).unwrap(),
+            "somebody used the drive"
+        );
+    }
+}
