@@ -180,6 +180,7 @@ fn check_record(name: &str, record: &Bytes) -> Result<()> {
         revision: 0,
         record: record.clone(),
         moves: None,
+        shares_bodies: false,
     });
     let what = |error| format!("the record of bucket `{name}`: {error}");
     BucketView::parse(bucket).map(drop).map_err(|error| Error::Invalid { what: what(error) })

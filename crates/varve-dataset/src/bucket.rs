@@ -15,7 +15,7 @@ use crate::{Error, Result};
 pub(crate) const BUCKET_PREFIX: &[u8] = b"b";
 
 /// First bytes of keys of what is in buckets.
-const CONTENT_PREFIXES: &[u8] = b"oupxh";
+const CONTENT_PREFIXES: &[u8] = b"oupxrh";
 
 /// Where owners are.
 const HOME: ShardId = ShardId(0);

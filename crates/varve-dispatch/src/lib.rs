@@ -21,7 +21,7 @@ pub use host::{HostConfig, ShardHost};
 pub use job::{Answer, Job, JobSender, PoolLinks, serve_jobs};
 pub use placement::{Placement, StreamPlacement};
 pub use reservation::{ReservationChange, StreamReservation};
-pub use route::{Dispatch, MarkProof, Route};
+pub use route::{Dispatch, MarkProof, Route, WeakDispatch};
 pub use varve_engine::{
     BLOCK_BYTES, BlockStatus, Census, CheckProgress, Dangling, DiffRun, FamilyCensus, Mapped,
     MarkReport, MarkWish, Pool, ReadPart, References, ShardStats, StreamCensus, Unchecked,

@@ -5,7 +5,7 @@
 
 use std::any::{Any, TypeId};
 use std::cell::RefCell;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::sync::Arc;
 
 use futures_util::future::{LocalBoxFuture, try_join_all};
@@ -59,7 +59,25 @@ struct Inner {
 #[derive(Clone)]
 pub struct Dispatch(Rc<Inner>);
 
+/// A dispatcher that this keeps nothing of alive.
+#[derive(Clone)]
+pub struct WeakDispatch(Weak<Inner>);
+
+impl WeakDispatch {
+    /// The dispatcher, while it lives.
+    #[must_use]
+    pub fn upgrade(&self) -> Option<Dispatch> {
+        self.0.upgrade().map(Dispatch)
+    }
+}
+
 impl Dispatch {
+    /// The same for what a layer above keeps on this thread.
+    #[must_use]
+    pub fn downgrade(&self) -> WeakDispatch {
+        WeakDispatch(Rc::downgrade(&self.0))
+    }
+
     /// The dispatcher of a thread. `pool` is given on the thread that owns the pool's root.
     #[must_use]
     pub fn new(

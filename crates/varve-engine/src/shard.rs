@@ -22,7 +22,7 @@ use varve_logstore::space::Space;
 use varve_media::{Media, RootVersion};
 use varve_reactor::{Notify, Reactor};
 use varve_stdx::BufSlice;
-use varve_types::{ChunkId, Generation, WriteSeq};
+use varve_types::{ChunkId, Generation, ShardId, WriteSeq};
 
 use crate::admission::{Credits, CreditsByUse};
 use crate::allocation::ZoneSource;
@@ -356,6 +356,12 @@ impl Shard {
             Carrier::Frame(frame) => self.wait_frame(frame).await,
             Carrier::Segment(seq) => self.wait_segment(*seq).await,
         }
+    }
+
+    /// Its number.
+    #[must_use]
+    pub fn id(&self) -> ShardId {
+        self.config.shard
     }
 
     /// The shard in numbers.

@@ -72,6 +72,14 @@ pub enum Bug {
     BlocksGivenTwice,
     /// Objects: an orphan is taken away by its own transaction, before the one that names what it did.
     OrphanTakenEarly,
+    /// Copies: a place is freed although references name it.
+    ReferencedIsFreed,
+    /// Copies: a reference is added before anything of its taker names it.
+    ReferenceWithoutOrphan,
+    /// Copies: a reference is forgotten without being given back.
+    ReferenceKept,
+    /// Copies: a reference is given back before the removal that orphans it is durable.
+    GivenBackEarly,
     /// Checkpoint: what it folds is reused before its root is durable.
     FoldReusedEarly,
     /// Checkpoint: chunks that were overwritten and wait to be taken out of the table are not saved.
@@ -126,7 +134,7 @@ pub enum Bug {
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Self; 59] = [
+    pub const ALL: [Self; 63] = [
         Self::AckBeforeDurable,
         Self::ChainUnchecked,
         Self::ReadBeforeDurable,
@@ -161,6 +169,10 @@ impl Bug {
         Self::HeldIsFreed,
         Self::BlocksGivenTwice,
         Self::OrphanTakenEarly,
+        Self::ReferencedIsFreed,
+        Self::ReferenceWithoutOrphan,
+        Self::ReferenceKept,
+        Self::GivenBackEarly,
         Self::FoldReusedEarly,
         Self::DeathsUnsaved,
         Self::DeadForgottenInReplay,

@@ -11,7 +11,7 @@ use std::time::Instant;
 use bytes::Bytes;
 use varve_engine::{Pool, PoolSpec, PoolZones, Shard, ShardConfig, ShardParts};
 use varve_media::{Disk, Drive, DriveDisks, DriveOptions, DriveSpec, IoFuture, Persist};
-use varve_object::shelf::{ArrivingBody, Shelf};
+use varve_object::shelf::{ArrivingBody, GiveBack, Shelf};
 use varve_object::{BucketId, Change, ChangeKey, Select, Version};
 use varve_reactor::{Loop, LoopConfig, Reactor};
 use varve_stdx::{AlignedBuf, BufSlice, Rng};
@@ -87,7 +87,10 @@ async fn open(reactor: &Reactor) -> Rc<Shelf> {
         peers: None,
     };
     let shard = Shard::open(parts).await.expect("open the shard");
-    Shelf::open(reactor.clone(), shard, BucketId(1), Reduction::OFF).await.expect("open the shelf")
+    // There is one shelf.
+    let give_back: GiveBack = Rc::new(|_| Box::pin(std::future::ready(Ok(()))));
+    let opened = Shelf::open(reactor.clone(), shard, BucketId(1), Reduction::OFF, give_back).await;
+    opened.expect("open the shelf")
 }
 
 fn key(index: u64, objects: u64) -> String {

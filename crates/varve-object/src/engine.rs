@@ -17,6 +17,7 @@ mod body;
 mod bucket_record;
 mod buckets;
 mod caller;
+mod copies;
 mod gate;
 mod moves;
 mod objects;

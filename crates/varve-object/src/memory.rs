@@ -121,7 +121,15 @@ impl State {
         let id = BucketId(self.next_id());
         let name = name.to_owned();
         self.contents.insert(id, Contents::default());
-        Ok(self.enter(Bucket { id, name, options, revision: 0, record, moves }))
+        Ok(self.enter(Bucket {
+            id,
+            name,
+            options,
+            revision: 0,
+            record,
+            moves,
+            shares_bodies: false,
+        }))
     }
 
     /// The next revision of a bucket.

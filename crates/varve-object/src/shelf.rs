@@ -18,36 +18,43 @@
 //! S5. The account follows the transactions in the order in which they are committed.
 //! S6. A shard that was reopened has another shelf: holds of the former one read, write and commit nothing any more. All orphans that an
 //!     opening finds are swept.
+//!
+//! What copies share is in [`mod@reference`].
 
 mod audit;
 mod change;
 mod drop;
 mod find;
+mod giving;
 mod held;
 mod keys;
 mod list;
 mod locks;
 mod record;
+mod reference;
 mod staging;
 mod sweep;
 mod uploads;
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 use varve_engine::planted::{Bug, planted};
 use varve_engine::{BLOCK_BYTES, Committed, Shard, Transaction, TransactionRoom};
 use varve_reactor::Reactor;
 use varve_stdx::BufSlice;
-use varve_types::{ErrorKind, Reduction, StreamId};
+use varve_types::{ErrorKind, Reduction, ShardId, StreamId};
 
-pub use audit::{BucketAudit, audit_bucket, buckets_of};
-pub use find::{ShelfBody, ShelfFound, StoredBodyRef};
+pub use audit::{BucketAudit, audit_bucket, buckets_of, compare_references};
+pub use find::{BodyPiece, ShelfBody, ShelfFound, StoredBodyRef};
 pub use held::Hold;
+pub(crate) use reference::DEPTH_MAX;
+pub use reference::{Reference, SharedBytes, StagedReference};
 pub use staging::{Staged, Staging};
+pub use sweep::GiveBack;
 
 use crate::{BucketId, Error, Result, Usage};
 use held::Released;
@@ -84,10 +91,22 @@ pub struct Shelf {
     reduction: Cell<Reduction>,
     counts: Cell<Counts>,
     locks: KeyLocks,
+    /// Places to which a reference is added, or that are freed (F3).
+    places: KeyLocks,
     /// How often a place is held.
     holds: RefCell<HashMap<Place, u32>>,
     /// Orphans that nobody is going to take, with their blocks.
     orphans: RefCell<BTreeMap<Place, u64>>,
+    /// Orphans that references name (F3), with their blocks.
+    waiting: RefCell<BTreeMap<Place, u64>>,
+    /// Orphans whose references are being given back to other shards: a task for each of these.
+    giving: RefCell<BTreeMap<ShardId, BTreeSet<Reference>>>,
+    /// There is a reference to what is here, or was since it was opened.
+    has_references: Cell<bool>,
+    /// References that were added since it was opened.
+    references_added: Cell<u64>,
+    /// References that were given back before they were added, the latest last, with their takers (F5).
+    gave_back_early: RefCell<VecDeque<(ShardId, Reference)>>,
     released: Arc<Released>,
     is_closed: Cell<bool>,
     parts_read: RefCell<find::PartsRead>,
@@ -137,7 +156,7 @@ impl Drop for Shelf {
 }
 
 impl Shelf {
-    /// Opens a bucket on a shard. What orphans name is freed from now on.
+    /// Opens a bucket on a shard. What orphans name is freed from now on; `give_back` gives references back to other shelves of the bucket.
     ///
     /// # Errors
     /// `Corrupt` when keys cannot be read, `Unavailable` when the shard closed.
@@ -146,6 +165,7 @@ impl Shelf {
         shard: Rc<Shard>,
         bucket: BucketId,
         reduction: Reduction,
+        give_back: GiveBack,
     ) -> Result<Rc<Self>> {
         let counts = match shard.key_get(&keys::counts(bucket)).await? {
             None => Counts::EMPTY,
@@ -160,12 +180,19 @@ impl Shelf {
             locks: KeyLocks::default(),
             holds: RefCell::default(),
             orphans: RefCell::default(),
+            places: KeyLocks::default(),
+            waiting: RefCell::default(),
+            giving: RefCell::default(),
+            has_references: Cell::new(false),
+            references_added: Cell::new(0),
+            gave_back_early: RefCell::default(),
             released: Arc::default(),
             is_closed: Cell::new(false),
             parts_read: RefCell::default(),
         });
         shelf.find_orphans().await?; // S6
-        shelf.reactor.spawn(sweep::run(Rc::downgrade(&shelf)));
+        shelf.find_references().await?;
+        shelf.reactor.spawn(sweep::run(Rc::downgrade(&shelf), give_back));
         Ok(shelf)
     }
 
@@ -213,6 +240,8 @@ impl Shelf {
     pub async fn clear(&self) -> Result<()> {
         let at_once = self.shard.transaction_changes_max();
         self.orphans.borrow_mut().clear();
+        self.waiting.borrow_mut().clear();
+        self.giving.borrow_mut().values_mut().for_each(BTreeSet::clear);
         for range in keys::all(self.bucket) {
             loop {
                 let found = self.shard.key_range(&range.start, Some(&range.end), at_once).await?;
@@ -253,7 +282,10 @@ impl Shelf {
     /// Commits a plan as one transaction; what it says is visible on return, and durable once it is settled.
     async fn carry_out(&self, plan: Plan) -> Result<Committed> {
         self.shard.set_reduction(self.stream(), self.reduction.get());
+        let added = self.references_added.get();
+        let referenced = self.referenced_of(&plan).await?;
         let admitted = self.shard.admit_transaction(plan.room()).await?;
+        let none_added = self.references_added.get() == added;
         // From here on without a pause: S4, S5.
         self.check_open()?;
         self.settle_released();
@@ -262,7 +294,11 @@ impl Shelf {
         let mut orphans = Vec::new();
         for (place, blocks) in &plan.frees {
             match place {
-                Place::Extent(first) if self.is_freed_at_once(*place, *blocks) => {
+                Place::Extent(first)
+                    if none_added // F3
+                        && !referenced.contains(place)
+                        && self.is_freed_at_once(*place, *blocks) =>
+                {
                     transaction.trim(self.stream(), *first, first + blocks);
                 }
                 _ => {
@@ -289,6 +325,19 @@ impl Shelf {
             self.released.wake();
         }
         Ok(committed)
+    }
+
+    /// Of what a plan frees the places that references name.
+    async fn referenced_of(&self, plan: &Plan) -> Result<HashSet<Place>> {
+        let mut found = HashSet::new();
+        for (place, _) in &plan.frees {
+            if let Some(target) = place.target()
+                && self.is_referenced(target).await?
+            {
+                found.insert(*place);
+            }
+        }
+        Ok(found)
     }
 
     fn is_freed_at_once(&self, place: Place, blocks: u64) -> bool {

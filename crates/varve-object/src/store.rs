@@ -59,6 +59,8 @@ pub struct Bucket {
     pub record: Bytes,
     /// Where it is on its way between two pools.
     pub moves: Option<Move>,
+    /// Bodies in it share bytes, or did once.
+    pub shares_bodies: bool,
 }
 
 /// A step of a bucket's move.
@@ -344,7 +346,7 @@ pub trait ObjectStore: Send + Sync {
         key: &str,
         room: u64,
     ) -> Result<Box<dyn BodyWriter>>;
-    /// Copies part of a body of this store without moving data where it can, for this key.
+    /// Copies part of a body of this store for this key. Within a bucket no data are moved: both bodies share the bytes, until the last of them goes.
     async fn stage_copy(
         &self,
         bucket: BucketId,

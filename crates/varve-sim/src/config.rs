@@ -216,6 +216,25 @@ impl WorldConfig {
         }
     }
 
+    /// A world of several shards with a bucket on them, whose objects are copied, from the same seed.
+    #[must_use]
+    pub fn objects(seed: u64) -> Self {
+        let seeded = Self::from_seed(seed);
+        let per_shard = seeded.segments / u32::from(seeded.shards);
+        let shards = if seed.is_multiple_of(3) { 3 } else { 2 };
+        Self {
+            shards,
+            segments: per_shard * u32::from(shards),
+            object_percent: 90,
+            key_percent: 0,
+            workers: 8,
+            streams: seeded.streams.min(2),
+            stream_blocks: seeded.stream_blocks.min(40),
+            lives: seeded.lives.min(20),
+            ..seeded
+        }
+    }
+
     /// A world that promises space to streams and is full most of the time, from the same seed.
     #[must_use]
     pub fn promising(seed: u64) -> Self {

@@ -15,6 +15,7 @@ use varve_stdx::Rng;
 use varve_types::{ErrorKind, ShardId};
 
 use crate::config::Faults;
+use crate::objects::{audit_objects, sweeps_ended};
 use crate::peers::{Network, SimPeers};
 use crate::workload::Client;
 use crate::world::World;
@@ -149,7 +150,8 @@ impl Machine {
         self.world.shards.borrow_mut().push(Rc::downgrade(&shard));
         self.world.record("open", id, &[]);
         self.world.answered(false);
-        let mut client = Client { world: Rc::clone(&self.world), shard, id, shelf: None };
+        let (world, network) = (Rc::clone(&self.world), Rc::clone(&self.network));
+        let mut client = Client { world, shard, id, network, shelf: None };
         if let Err(error) = client.open_shelf(&self.reactor).await {
             return Err(match error.kind() {
                 ErrorKind::Corrupt => Error::BadRoot { shard: id, reason: error.to_string() },
@@ -301,8 +303,8 @@ impl Machine {
         if self.world.is_violated() {
             return;
         }
+        sweeps_ended(&clients, &self.reactor).await;
         for client in &clients {
-            client.sweeps_ended(&self.reactor).await;
             client.settle(client.shard.checkpoint().await, "checkpoint");
         }
         self.mark(&clients).await;
@@ -345,7 +347,11 @@ impl Machine {
             for stream in streams {
                 client.drop_taken(&stream).await;
             }
-            client.empty_bucket(&self.reactor).await;
+            client.empty_bucket().await;
+        }
+        sweeps_ended(clients, &self.reactor).await;
+        for client in clients {
+            client.check_emptied(&self.reactor).await;
         }
         self.mark(clients).await;
         for client in clients {
@@ -390,8 +396,8 @@ async fn audit_all(clients: &[Client], after_mark: bool) {
                 client.world.violated(format!("shard {} audit: {report:?}", client.id));
             }
         }
-        client.audit_objects().await;
     }
+    audit_objects(clients).await;
 }
 
 /// Lets media fail for a while, when this world has such faults.

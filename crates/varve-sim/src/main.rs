@@ -27,6 +27,9 @@ struct Options {
     /// Worlds of several shards that write much of the same
     #[arg(long)]
     sharing: bool,
+    /// Worlds of several shards with a bucket on them, whose objects are copied
+    #[arg(long, conflicts_with_all = ["sharing", "promising", "overlapping"])]
+    objects: bool,
     /// Worlds that promise space to streams
     #[arg(long, conflicts_with = "sharing")]
     promising: bool,
@@ -43,6 +46,8 @@ impl Options {
     fn kind(&self) -> (fn(u64) -> WorldConfig, &'static str) {
         if self.sharing {
             (WorldConfig::sharing, " -- --sharing")
+        } else if self.objects {
+            (WorldConfig::objects, " -- --objects")
         } else if self.promising {
             (WorldConfig::promising, " -- --promising")
         } else if self.overlapping {

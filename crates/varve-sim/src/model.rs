@@ -261,7 +261,7 @@ pub(crate) struct ShardModel {
     pub copies: RefCell<Vec<StreamId>>,
     /// Keys ever used.
     pub keys: RefCell<BTreeMap<Vec<u8>, KeyRegister>>,
-    /// The bucket's stream, in a world with objects.
+    /// The bucket's stream, in a world with objects: the same on all shards.
     pub bucket: Cell<Option<StreamId>>,
     /// Objects ever used.
     pub objects: ObjectModel,

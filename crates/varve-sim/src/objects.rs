@@ -1,21 +1,27 @@
-//! Random requests to a bucket on one shard, each entered in the model before it is sent and after it is answered.
+//! Random requests to a bucket on the shards, each entered in the model before it is sent and after it is answered. Each shard has objects of
+//! its own; copies go from any to any.
 //!
 //! An object is known by the operation that put it: its attributes name it, and its body is what follows from it. So a body of another
 //! object, or of none, shows.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use varve_engine::BLOCK_BYTES;
-use varve_object::shelf::{ArrivingBody, Shelf, ShelfBody, ShelfFound, audit_bucket};
+use varve_object::shelf::{
+    ArrivingBody, BodyPiece, BucketAudit, GiveBack, Shelf, ShelfBody, ShelfFound, StoredBodyRef,
+    audit_bucket, compare_references,
+};
 use varve_object::{
     BucketId, Change, ChangeKey, Error, ListQuery, Part, PartRef, Select, UploadId, Version,
 };
 use varve_reactor::Reactor;
 use varve_stdx::{AlignedBuf, Rng};
-use varve_types::ErrorKind;
+use varve_types::{ErrorKind, ShardId};
 
 use crate::content::{Likeness, fill_blocks};
 use crate::register::Register;
@@ -33,9 +39,12 @@ const PIECE_BLOCKS_MAX: usize = 24;
 /// First byte of the keys of what is to be swept.
 const ORPHANS: u8 = b'x';
 
+/// First byte of the keys of references, which go on as those of the orphans that they name.
+const REFERENCES: u8 = b'r';
+
 /// Pauses until sweeps have come to their end, in ns.
 const REST_NANOS: u64 = 100_000_000;
-const RESTS_MAX: u32 = 1000;
+const RESTS_MAX: u32 = 900;
 
 /// An object that may be there: who put it, and how long it is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -77,14 +86,79 @@ fn replacing(put: Option<Put>) -> ChangeKey {
     })
 }
 
+/// Nothing of the bucket contradicts anything, on any shard. Nobody changes it meanwhile, but for sweeps: what gives references back is
+/// looked at before what keeps them.
+pub(crate) async fn audit_objects(clients: &[Client]) {
+    let (mut takers, mut homes) = (Vec::new(), Vec::new());
+    for client in clients.iter().filter(|client| !client.shard.has_failed()) {
+        takers.extend(client.audit_shelf().await.map(|report| (client.id, report)));
+    }
+    if takers.len() < clients.len() {
+        return;
+    }
+    for client in clients.iter().filter(|client| clients.len() > 1 && !client.shard.has_failed()) {
+        homes.extend(client.audit_shelf().await);
+    }
+    if clients.len() > 1 && homes.len() < clients.len() {
+        return;
+    }
+    for ((_, taker), home) in takers.iter_mut().zip(homes) {
+        taker.referenced = home.referenced;
+    }
+    for difference in compare_references(&takers) {
+        clients[0].world.violated(format!("references: {difference}"));
+    }
+}
+
+/// Waits until nothing is left to be swept on any shard: what is swept after a mark pass waits for the next one.
+pub(crate) async fn sweeps_ended(clients: &[Client], reactor: &Reactor) {
+    let (mut ended, mut left) = (0, None);
+    for _ in 0..RESTS_MAX {
+        let mut waits = None;
+        for client in clients {
+            match client.waits_for_sweeps().await {
+                Ok(orphan) => waits = waits.or(orphan.map(|orphan| (client.id, orphan))),
+                Err(error) => return client.settle(Err(error), "look for what is to be swept"),
+            }
+        }
+        // What one of them gave back while another was looked at shows in the next round.
+        ended = if waits.is_some() { 0 } else { ended + 1 };
+        left = waits;
+        if ended >= clients.len() {
+            return;
+        }
+        reactor.sleep(REST_NANOS).await;
+    }
+    clients[0].world.violated(format!("what is to be swept stays: {left:?}"));
+}
+
 impl Client {
     /// Opens the bucket of this client's shard.
     pub(crate) async fn open_shelf(&mut self, reactor: &Reactor) -> varve_object::Result<()> {
         let Some(bucket) = self.model().bucket.get() else { return Ok(()) };
         let (shard, reduction) = (Rc::clone(&self.shard), self.world.config.reduction);
-        let shelf = Shelf::open(reactor.clone(), shard, BucketId(bucket.get()), reduction).await?;
+        let (network, taker) = (Rc::clone(&self.network), self.id);
+        let give_back: GiveBack = Rc::new(move |reference| {
+            let network = Rc::clone(&network);
+            Box::pin(async move {
+                let home = network.shelf(reference.home()).await?;
+                home.give_back(taker, reference).await
+            })
+        });
+        let bucket = BucketId(bucket.get());
+        let shelf = Shelf::open(reactor.clone(), shard, bucket, reduction, give_back).await?;
+        self.network.open_shelf(self.id, &shelf);
         self.shelf = Some(shelf);
         Ok(())
+    }
+
+    /// A client of another shard.
+    async fn on_shard(&self, id: ShardId) -> varve_object::Result<Self> {
+        if id == self.id {
+            return Ok(self.clone());
+        }
+        let shelf = self.network.shelf(id).await?;
+        Ok(Self { shard: Rc::clone(shelf.shard()), id, shelf: Some(shelf), ..self.clone() })
     }
 
     fn shelf(&self) -> &Shelf {
@@ -94,6 +168,13 @@ impl Client {
     /// One request to the bucket.
     pub(crate) async fn object_request(&self, rng: &mut Rng) {
         let key = format!("object{}", rng.below(KEYS));
+        if self.world.config.shards > 1 && rng.chance(1, 2) {
+            // What shards share is told by many copies of large bodies.
+            return match rng.below(3) {
+                0 => self.put_staged(rng, &key).await,
+                _ => self.copy_object(rng, &key).await,
+            };
+        }
         match rng.below(100) {
             0..40 => self.put_small(rng, &key).await,
             40..52 => self.put_staged(rng, &key).await,
@@ -101,6 +182,7 @@ impl Client {
             56..62 => self.put_parts(rng, &key).await,
             62..74 => self.change_object(&key, None, ArrivingBody::Small(Bytes::new())).await,
             74..78 => self.list_objects(rng).await,
+            78..84 => self.copy_object(rng, &key).await,
             _ => self.get_object(rng, &key).await,
         }
     }
@@ -123,6 +205,16 @@ impl Client {
 
     async fn change_object(&self, key: &str, put: Option<Put>, body: ArrivingBody) {
         let operation = put.map_or_else(|| self.world.fresh_operation(), |put| put.operation);
+        self.change_object_by(operation, key, put, body).await;
+    }
+
+    async fn change_object_by(
+        &self,
+        operation: u64,
+        key: &str,
+        put: Option<Put>,
+        body: ArrivingBody,
+    ) {
         let now = self.world.tick();
         self.with_object(key, |register| register.issue(operation, put, now));
         self.world.record("object", self.id, &[operation, u64::from(put.is_some())]);
@@ -226,6 +318,91 @@ impl Client {
         Ok((upload, parts))
     }
 
+    /// Copies an object in whole to another key of any shard, or to the part of an upload; now and then nobody takes the copy.
+    async fn copy_object(&self, rng: &mut Rng, key: &str) {
+        let found = match self.shelf().find(key, Select::Newest).await {
+            Ok(found) => found,
+            Err(error) => return self.settle_object(Err::<(), _>(error), "look-up of an object"),
+        };
+        self.world.answered(true);
+        let Some(ShelfFound { version, body: ShelfBody::Stored(body), .. }) = found else { return };
+        let put = Put { operation: version.modified_ms, len: version.size };
+        let (to, operation) = (format!("object{}", rng.below(KEYS)), self.world.fresh_operation());
+        let taker = match self.world.config.shards {
+            1 => self.id,
+            shards => ShardId(u16::try_from(rng.below(u64::from(shards))).expect("a few")),
+        };
+        let taker = match self.on_shard(taker).await {
+            Ok(taker) => taker,
+            Err(error) => return self.settle_object(Err::<(), _>(error), "way to a shard"),
+        };
+        match self.share(&taker, &body).await {
+            Ok(None) => self.world.violated("copies lie too deep in each other".to_owned()),
+            Ok(Some(_)) if rng.chance(1, 8) => self.world.answered(true),
+            Ok(Some(copy)) if rng.chance(1, 3) => match taker.upload_copy(&to, put, copy).await {
+                Ok(body) => taker.change_object_by(operation, &to, Some(put), body).await,
+                Err(error) => self.settle_object(Err::<(), _>(error), "upload of a copy"),
+            },
+            Ok(Some(copy)) => taker.change_object_by(operation, &to, Some(put), copy).await,
+            Err(error) => self.settle_object(Err::<(), _>(error), "copy of a body"),
+        }
+    }
+
+    async fn share(
+        &self,
+        taker: &Self,
+        body: &StoredBodyRef,
+    ) -> varve_object::Result<Option<ArrivingBody>> {
+        let bytes = self.shelf().locate(body, 0..body.len()).await?;
+        let bytes = bytes.ok_or(Error::State { reason: "a large body can be shared" })?;
+        let staged = Arc::new(taker.shelf().stage_reference(&bytes).await?);
+        let home = self.on_shard(bytes.home()).await?;
+        let depth = home.shelf().refer(taker.id, &staged, &bytes, body).await?;
+        Ok(depth.map(|depth| ArrivingBody::Staged(staged.finish(&bytes, depth))))
+    }
+
+    /// Bytes of a body that is held, on whatever shards they are.
+    async fn read_body(
+        &self,
+        body: &StoredBodyRef,
+        range: Range<u64>,
+    ) -> varve_object::Result<Vec<u8>> {
+        let mut pieces: VecDeque<_> = self.shelf().read(body, range).await?.into();
+        let mut bytes = Vec::new();
+        while let Some(piece) = pieces.pop_front() {
+            match piece {
+                BodyPiece::Here(piece) => bytes.extend_from_slice(&piece),
+                BodyPiece::Elsewhere { taker, reference, range } => {
+                    let home = self.on_shard(reference.home()).await?;
+                    let found = home.shelf().read_shared(taker, reference, range).await?;
+                    found.into_iter().rev().for_each(|piece| pieces.push_front(piece));
+                }
+            }
+        }
+        self.shelf().check_held(body)?;
+        Ok(bytes)
+    }
+
+    /// An upload whose only part is a copy.
+    async fn upload_copy(
+        &self,
+        key: &str,
+        put: Put,
+        copy: ArrivingBody,
+    ) -> varve_object::Result<ArrivingBody> {
+        let upload = self.shelf().create_upload(key, 0, attributes_of(put)).await?.id;
+        let part = Part {
+            number: 1,
+            generation: 0,
+            size: put.len,
+            modified_ms: 0,
+            attributes: Bytes::new(),
+        };
+        let part = self.shelf().put_part(key, upload, part, copy).await?;
+        let parts = vec![PartRef { number: 1, generation: part.generation }];
+        Ok(ArrivingBody::Parts { upload, parts })
+    }
+
     /// Reads an object, a large one in pieces, and compares.
     pub(crate) async fn get_object(&self, rng: &mut Rng, key: &str) {
         let issued = self.world.tick();
@@ -249,8 +426,8 @@ impl Client {
                 while (bytes.len() as u64) < body.len() {
                     let begin = bytes.len() as u64;
                     let end = body.len().min(begin + 1 + rng.below(100 << 10));
-                    match self.shelf().read(&body, begin..end).await {
-                        Ok(pieces) => bytes.extend(pieces.concat()),
+                    match self.read_body(&body, begin..end).await {
+                        Ok(read) => bytes.extend(read),
                         Err(error) => return self.settle_object(Err::<(), _>(error), "read"),
                     }
                     self.world.answered(true);
@@ -338,35 +515,42 @@ impl Client {
         self.list_objects(rng).await;
     }
 
-    /// Nothing of the bucket contradicts anything. Nobody changes it meanwhile, but for the sweep.
-    pub(crate) async fn audit_objects(&self) {
-        let Some(bucket) = self.model().bucket.get() else { return };
+    /// Nothing of the bucket on this shard contradicts anything. Nobody changes it meanwhile, but for the sweep.
+    async fn audit_shelf(&self) -> Option<BucketAudit> {
+        let bucket = self.model().bucket.get()?;
         match audit_bucket(&self.shard, BucketId(bucket.get())).await {
             Ok(report) if report.difference_count > 0 => {
                 self.world.violated(format!("shard {} bucket audit: {report:?}", self.id));
             }
-            Ok(_) => self.world.answered(true),
+            Ok(report) => {
+                self.world.answered(true);
+                return Some(report);
+            }
             Err(error) => self.settle_object(Err::<(), _>(error), "audit of a bucket"),
         }
+        None
     }
 
-    /// Waits until nothing is left to be swept: what is swept after a mark pass waits for the next one.
-    pub(crate) async fn sweeps_ended(&self, reactor: &Reactor) {
-        let Some(bucket) = self.model().bucket.get() else { return };
-        let orphans = [&[ORPHANS][..], &bucket.get().to_be_bytes()].concat();
-        for _ in 0..RESTS_MAX {
-            match self.shard.key_scan(&orphans, None, 1).await {
-                Ok(found) if found.is_empty() => return,
-                Ok(_) => reactor.sleep(REST_NANOS).await,
-                Err(error) => return self.settle(Err(error), "look for what is to be swept"),
+    /// The key of an orphan that no reference names, if there is one.
+    async fn waits_for_sweeps(&self) -> varve_engine::Result<Option<Vec<u8>>> {
+        let Some(bucket) = self.model().bucket.get() else { return Ok(None) };
+        let bucket = bucket.get();
+        let orphans = [&[ORPHANS][..], &bucket.to_be_bytes()].concat();
+        for (mut key, _) in self.shard.key_scan(&orphans, None, usize::MAX).await? {
+            key[0] = REFERENCES;
+            if self.shard.key_scan(&key, None, 1).await?.is_empty() {
+                key[0] = ORPHANS;
+                return Ok(Some(key));
             }
         }
-        self.world.violated(format!("shard {}: what is to be swept stays", self.id));
+        Ok(None)
     }
 
-    /// Removes every object and upload: then nothing is left but an account of nothing.
-    pub(crate) async fn empty_bucket(&self, reactor: &Reactor) {
-        let Some(bucket) = self.model().bucket.get() else { return };
+    /// Removes every object and upload.
+    pub(crate) async fn empty_bucket(&self) {
+        if self.shelf.is_none() {
+            return;
+        }
         let keys: Vec<String> = self.model().objects.borrow().keys().cloned().collect();
         for key in keys {
             self.change_object(&key, None, ArrivingBody::Small(Bytes::new())).await;
@@ -380,6 +564,11 @@ impl Client {
             }
             Err(error) => self.settle_object(Err::<(), _>(error), "listing of uploads"),
         }
+    }
+
+    /// Nothing is left but an account of nothing once the bucket was emptied on all shards.
+    pub(crate) async fn check_emptied(&self, reactor: &Reactor) {
+        let Some(bucket) = self.model().bucket.get() else { return };
         let mut left = (u64::MAX, usize::MAX);
         for _ in 0..RESTS_MAX {
             reactor.sleep(REST_NANOS).await;
@@ -408,7 +597,7 @@ impl Client {
     async fn left_of(&self, bucket: u64) -> varve_engine::Result<(u64, usize)> {
         self.shard.apply_acknowledged().await?;
         let mut keys = 0;
-        for letter in b"oupx" {
+        for letter in b"oupxr" {
             let prefix = [&[*letter][..], &bucket.to_be_bytes()].concat();
             keys += self.shard.key_scan(&prefix, None, usize::MAX).await?.len();
         }

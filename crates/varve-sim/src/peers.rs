@@ -5,6 +5,7 @@ use std::rc::{Rc, Weak};
 
 use futures_util::future::LocalBoxFuture;
 use varve_engine::{Answer, Error, Fingerprint, Homes, Peers, Result, Shard};
+use varve_object::shelf::Shelf;
 use varve_reactor::Reactor;
 use varve_stdx::{BufSlice, Rng};
 use varve_types::{ChunkId, ShardId};
@@ -21,6 +22,7 @@ const LOOKS_MAX: u32 = 50;
 pub(crate) struct Network {
     reactor: Reactor,
     shards: RefCell<Vec<Weak<Shard>>>,
+    shelves: RefCell<Vec<Weak<Shelf>>>,
     homes: Vec<Rc<Homes>>,
     rng: RefCell<Rng>,
     delay_nanos: u64,
@@ -35,6 +37,7 @@ impl Network {
         Rc::new(Self {
             reactor: reactor.clone(),
             shards: RefCell::new((0..config.shards).map(|_| Weak::new()).collect()),
+            shelves: RefCell::new((0..config.shards).map(|_| Weak::new()).collect()),
             homes: (0..config.shards).map(|_| homes()).collect(),
             rng: RefCell::new(rng),
             delay_nanos: config.message_nanos,
@@ -45,6 +48,24 @@ impl Network {
     /// A shard is open.
     pub(crate) fn open(&self, id: ShardId, shard: &Rc<Shard>) {
         self.shards.borrow_mut()[usize::from(id.0)] = Rc::downgrade(shard);
+    }
+
+    /// The bucket is open on a shard.
+    pub(crate) fn open_shelf(&self, id: ShardId, shelf: &Rc<Shelf>) {
+        self.shelves.borrow_mut()[usize::from(id.0)] = Rc::downgrade(shelf);
+    }
+
+    /// The bucket on a shard, once a message gets there and the shard serves.
+    pub(crate) async fn shelf(&self, id: ShardId) -> varve_object::Result<Rc<Shelf>> {
+        for _ in 0..LOOKS_MAX {
+            let nanos = self.rng.borrow_mut().below(self.delay_nanos);
+            self.reactor.sleep(nanos).await;
+            let shelf = self.shelves.borrow()[usize::from(id.0)].upgrade();
+            if let Some(shelf) = shelf.filter(|shelf| !shelf.shard().has_failed()) {
+                return Ok(shelf);
+            }
+        }
+        Err(varve_object::Error::Unavailable { what: format!("the bucket on shard {id}") })
     }
 
     fn now(&self, id: ShardId) -> Option<Rc<Shard>> {

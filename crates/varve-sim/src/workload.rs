@@ -10,6 +10,7 @@ use varve_types::{ByteRange, ErrorKind, ShardId, StreamId};
 use crate::block::{BlockModel, SECTOR_BYTES};
 use crate::content::{Content, Likeness, describe, fill, fill_blocks};
 use crate::model::{Coverage, ShardModel, Stream, StreamModel};
+use crate::peers::Network;
 use crate::register::Register;
 use crate::world::World;
 
@@ -39,7 +40,9 @@ pub(crate) struct Client {
     pub shard: Rc<Shard>,
     /// Its number.
     pub id: ShardId,
-    /// Its bucket, in a world with objects.
+    /// The way to the other shards.
+    pub network: Rc<Network>,
+    /// The bucket on its shard, in a world with objects.
     pub shelf: Option<Rc<Shelf>>,
 }
 

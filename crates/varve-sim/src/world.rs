@@ -88,12 +88,14 @@ impl World {
             rng,
             log: Cell::new(std::env::var_os("VARVE_SIM_LOG").is_some()),
         };
+        let mut bucket = None; // One on all shards.
         for model in &world.models {
             for _ in 0..world.config.streams {
                 model.streams.borrow_mut().push(world.fresh_stream());
             }
             if world.config.object_percent > 0 {
-                model.bucket.set(Some(world.fresh_stream().id));
+                let bucket = bucket.get_or_insert_with(|| world.fresh_stream().id);
+                model.bucket.set(Some(*bucket));
             }
         }
         Rc::new(world)

@@ -14,12 +14,15 @@ const WORLDS_MAX: u64 = 1500;
 const WORLD_SHAPES: u64 = 5;
 
 /// Bugs that show where there are objects.
-const OBJECTS: [Bug; 5] = [
+const OBJECTS: [Bug; 8] = [
     Bug::TransactionTorn,
     Bug::StagedWithoutOrphan,
     Bug::HeldIsFreed,
     Bug::BlocksGivenTwice,
     Bug::OrphanTakenEarly,
+    Bug::ReferencedIsFreed,
+    Bug::ReferenceWithoutOrphan,
+    Bug::ReferenceKept,
 ];
 
 /// Bugs that show where shards name chunks of each other.
@@ -133,6 +136,20 @@ fn run_objects(world: u64) -> Outcome {
     })
 }
 
+/// A world of several shards with a bucket on them, of which one often writes more slowly than another, and which often stops.
+fn run_objects_on_shards(world: u64) -> Outcome {
+    let mut config = WorldConfig {
+        faults: Faults::None,
+        object_percent: 100,
+        message_nanos: 1,
+        workers: 2, // More of them keep sweeps busy with blocks, which wait for the journal.
+        lives: 100,
+        ..WorldConfig::objects(world)
+    };
+    config.latency.write_nanos = 5_000..1_000_000;
+    run_world(config)
+}
+
 /// A world in which transactions go through several segments, and the machine often stops while what they wrote is drained.
 fn run_short_lives(world: u64) -> Outcome {
     let seeded = WorldConfig::from_seed(world);
@@ -213,6 +230,7 @@ fn found(bug: Bug) {
         Bug::UnsettledFrameBelieved => run_short_lives,
         Bug::HeldSurvivesCut => run_later_promising,
         bug if PROMISES.contains(&bug) => run_promising,
+        Bug::GivenBackEarly => run_objects_on_shards,
         bug if OBJECTS.contains(&bug) => run_objects,
         Bug::MarkForgetsAsks | Bug::MarkForgetsGranted => run_marked_peers,
         Bug::GrantsForgottenInReplay => run_dense_peers,
@@ -281,6 +299,10 @@ planted! {
     what_is_read_is_freed: HeldIsFreed;
     blocks_are_given_twice: BlocksGivenTwice;
     an_orphan_is_taken_early: OrphanTakenEarly;
+    what_references_name_is_freed: ReferencedIsFreed;
+    a_reference_is_added_without_an_orphan: ReferenceWithoutOrphan;
+    a_reference_is_not_given_back: ReferenceKept;
+    a_reference_is_given_back_early: GivenBackEarly;
     what_a_checkpoint_folds_is_reused_before_its_root: FoldReusedEarly;
     a_checkpoint_does_not_save_deaths: DeathsUnsaved;
     recovery_does_not_fold_what_reclaim_called_dead: DeadForgottenInReplay;

@@ -12,7 +12,7 @@ use varve_dispatch::{Answer, BLOCK_BYTES};
 use varve_stdx::AlignedBuf;
 
 use super::caller::{Address, Caller};
-use crate::shelf::{ShelfBody, Staged, Staging, StoredBodyRef};
+use crate::shelf::{BodyPiece, DEPTH_MAX, ShelfBody, Staged, Staging, StoredBodyRef};
 use crate::{Body, BodyReader, BodyWriter, Error, Result, StagedBody};
 
 /// Bytes that one job reads or writes: a large write of the shard, or a large read.
@@ -59,10 +59,10 @@ impl Body for MemoryBody {
 }
 
 /// A body on a shelf, which keeps it as long as this lives.
-struct EngineBody {
-    caller: Arc<Caller>,
-    at: Address,
-    body: Arc<StoredBodyRef>,
+pub(super) struct EngineBody {
+    pub(super) caller: Arc<Caller>,
+    pub(super) at: Address,
+    pub(super) body: Arc<StoredBodyRef>,
 }
 
 impl std::fmt::Debug for EngineBody {
@@ -98,16 +98,14 @@ impl Body for EngineBody {
             let (caller, body) = (Arc::clone(&caller), Arc::clone(&body));
             let memory = memory.map(Arc::new);
             async move {
-                let read = caller.on_shelf(at, move |shelf| {
-                    Box::pin(async move { shelf.read(&body, range).await })
-                });
                 let counted = |bytes| match &memory {
                     Some(memory) => {
                         Bytes::from_owner(Counted { bytes, _memory: Arc::clone(memory) })
                     }
                     None => bytes,
                 };
-                Ok(read.await?.into_iter().map(counted).collect::<Vec<_>>())
+                let read = read_pieces(&caller, at, body, range).await?;
+                Ok(read.into_iter().map(counted).collect::<Vec<_>>())
             }
         };
         let pieces = stream::iter(ranges).map(read).buffered(READS_AHEAD);
@@ -121,6 +119,66 @@ impl Body for EngineBody {
     fn as_any(&self) -> &(dyn std::any::Any + Send + Sync) {
         self
     }
+}
+
+/// Bytes of a body. What it shares is read where it is; that it was there all the while is what the shelf that holds the body says afterwards.
+async fn read_pieces(
+    caller: &Caller,
+    at: Address,
+    body: Arc<StoredBodyRef>,
+    range: Range<u64>,
+) -> Result<Vec<Bytes>> {
+    let held = Arc::clone(&body);
+    let read =
+        caller.on_shelf(at, move |shelf| Box::pin(async move { shelf.read(&held, range).await }));
+    let pieces = read.await?;
+    if pieces.iter().all(|piece| matches!(piece, BodyPiece::Here(_))) {
+        return all_here(pieces);
+    }
+    let read = read_elsewhere(caller, at, pieces).await;
+    let check =
+        caller.on_shelf(at, move |shelf| Box::pin(std::future::ready(shelf.check_held(&body))));
+    check.await?; // Otherwise it may be gone by right, and what was read says nothing.
+    read
+}
+
+fn all_here(pieces: Vec<BodyPiece>) -> Result<Vec<Bytes>> {
+    let bytes = pieces.into_iter().map(|piece| match piece {
+        BodyPiece::Here(bytes) => Ok(bytes),
+        BodyPiece::Elsewhere { .. } => {
+            Err(Error::Corrupt { what: "a body whose references lie too deep".to_owned() })
+        }
+    });
+    bytes.collect()
+}
+
+/// The bytes of pieces, wherever they are.
+async fn read_elsewhere(
+    caller: &Caller,
+    at: Address,
+    mut pieces: Vec<BodyPiece>,
+) -> Result<Vec<Bytes>> {
+    for _ in 0..=DEPTH_MAX {
+        let mut found = Vec::with_capacity(pieces.len());
+        let mut is_whole = true;
+        for piece in pieces {
+            let BodyPiece::Elsewhere { taker, reference, range } = piece else {
+                found.push(piece);
+                continue;
+            };
+            is_whole = false;
+            let home = Address { shard: reference.home(), ..at };
+            let read = caller.on_shelf(home, move |shelf| {
+                Box::pin(async move { shelf.read_shared(taker, reference, range).await })
+            });
+            found.extend(read.await?);
+        }
+        pieces = found;
+        if is_whole {
+            break;
+        }
+    }
+    all_here(pieces)
 }
 
 /// A body that was found.

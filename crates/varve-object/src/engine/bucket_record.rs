@@ -18,6 +18,8 @@ const VERSION: u16 = 1;
 
 const FLAG_PRIVATE: u8 = 1;
 const FLAG_MOVES: u8 = 2;
+/// Versions that do not know it refuse the record, and so free nothing that copies name.
+const FLAG_SHARES: u8 = 4;
 
 /// Bytes before a move.
 const FIXED_LEN: usize = 16;
@@ -31,14 +33,16 @@ pub struct BucketRecord {
     pub options: BucketOptions,
     /// Where it is on its way between two pools.
     pub moves: Option<Move>,
+    /// Bodies in it share bytes, or did once.
+    pub shares_bodies: bool,
     /// Owner and settings, as the layer above encodes them.
     pub record: Bytes,
 }
 
 impl BucketRecord {
     pub(super) fn of(bucket: Bucket) -> Self {
-        let Bucket { id, options, moves, record, .. } = bucket;
-        Self { id, options, moves, record }
+        let Bucket { id, options, moves, shares_bodies, record, .. } = bucket;
+        Self { id, options, moves, shares_bodies, record }
     }
 
     /// Its bytes.
@@ -53,7 +57,8 @@ impl BucketRecord {
         fields.u16(VERSION);
         let private = if self.options.private_copy { FLAG_PRIVATE } else { 0 };
         let moves = if self.moves.is_some() { FLAG_MOVES } else { 0 };
-        fields.u8(private | moves);
+        let shares = if self.shares_bodies { FLAG_SHARES } else { 0 };
+        fields.u8(private | moves | shares);
         fields.zeros(5);
         fields.u64(self.id.0);
         if let Some(moves) = &self.moves {
@@ -70,7 +75,7 @@ impl BucketRecord {
         if fields.u16().ok()? != VERSION {
             return None;
         }
-        let known = FLAG_PRIVATE | FLAG_MOVES;
+        let known = FLAG_PRIVATE | FLAG_MOVES | FLAG_SHARES;
         let flags = fields.u8().ok().filter(|flags| flags & !known == 0)?;
         if fields.array::<5>().ok()? != [0; 5] {
             return None;
@@ -82,7 +87,8 @@ impl BucketRecord {
             _ => Some(Move::decode(&mut fields).ok()?),
         };
         let at = FIXED_LEN + moves.as_ref().map_or(0, Move::len);
-        Some(Self { id, options, moves, record: bytes.slice(at..) })
+        let shares_bodies = flags & FLAG_SHARES != 0;
+        Some(Self { id, options, moves, shares_bodies, record: bytes.slice(at..) })
     }
 }
 
@@ -106,8 +112,10 @@ mod tests {
 
     fn stored() -> impl Strategy<Value = BucketRecord> {
         let record = prop::collection::vec(any::<u8>(), 0..200);
-        (any::<u64>(), any::<bool>(), a_move(), record).prop_map(
-            |(id, private_copy, moves, record)| BucketRecord {
+        let flags = any::<(bool, bool)>();
+        (any::<u64>(), flags, a_move(), record).prop_map(
+            |(id, (private_copy, shares_bodies), moves, record)| BucketRecord {
+                shares_bodies,
                 id: BucketId(id),
                 options: BucketOptions { private_copy },
                 moves,
@@ -149,7 +157,9 @@ mod tests {
         for (private_copy, flags) in [(false, 0), (true, 1)] {
             let options = BucketOptions { private_copy };
             let record = Bytes::from_static(b"owner");
-            let stored = BucketRecord { id: BucketId(0x0102), options, moves: None, record };
+            let id = BucketId(0x0102);
+            let shares_bodies = false;
+            let stored = BucketRecord { id, options, moves: None, shares_bodies, record };
             let expected = [&[1, 0, flags, 0, 0, 0, 0, 0, 2, 1, 0, 0, 0, 0, 0, 0], &b"owner"[..]];
             assert_eq!(&stored.encode()[..], expected.concat());
         }
@@ -159,7 +169,8 @@ mod tests {
     fn a_move_stands_before_the_record() {
         let moves = Some(Move { state: MoveState::Left, peer: "p".to_owned() });
         let (options, record) = (BucketOptions::default(), Bytes::from_static(b"r"));
-        let bytes = BucketRecord { id: BucketId(9), options, moves, record }.encode();
+        let id = BucketId(9);
+        let bytes = BucketRecord { id, options, moves, shares_bodies: false, record }.encode();
         assert_eq!(&bytes[2..3], [2]);
         assert_eq!(&bytes[16..], [3, 1, 0, b'p', b'r']);
         let mut long = bytes.to_vec();
@@ -167,7 +178,7 @@ mod tests {
         long.resize(2000, b'x');
         assert!(BucketRecord::decode(&long.into()).is_none());
         let mut unknown = bytes.to_vec();
-        unknown[2] = 4;
+        unknown[2] = 8;
         assert!(BucketRecord::decode(&unknown.into()).is_none());
     }
 }

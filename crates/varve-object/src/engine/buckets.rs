@@ -132,8 +132,9 @@ impl BucketTable {
 pub(super) fn decode(name: &str, version: &Version) -> Result<Bucket> {
     let stored = BucketRecord::decode(&version.attributes);
     let damaged = || Error::Corrupt { what: format!("the record of bucket {name}") };
-    let BucketRecord { id, options, moves, record } = stored.ok_or_else(damaged)?;
-    Ok(Bucket { id, name: name.to_owned(), options, revision: version.order, record, moves })
+    let BucketRecord { id, options, moves, shares_bodies, record } = stored.ok_or_else(damaged)?;
+    let (name, revision) = (name.to_owned(), version.order);
+    Ok(Bucket { id, name, options, revision, record, moves, shares_bodies })
 }
 
 /// A version of an object that is all attributes.
@@ -311,7 +312,7 @@ impl EngineStore {
             return Err(Error::BucketExists { name: name.to_owned() });
         }
         let id = fresh(&self.caller, name.to_owned()).await?;
-        let stored = BucketRecord { id, options, moves, record };
+        let stored = BucketRecord { id, options, moves, shares_bodies: false, record };
         let (taken, attributes) = (name.to_owned(), stored.encode());
         let change: ChangeKey = Box::new(move |view| match view.newest {
             Some(_) => Err(Error::BucketExists { name: taken }),
@@ -319,9 +320,10 @@ impl EngineStore {
         });
         match self.change_own(bucket_key(name), change).await {
             Ok(_) => {
-                let BucketRecord { id, options, moves, record } = stored;
-                let name = name.to_owned();
-                let bucket = Arc::new(Bucket { id, name, options, revision: 1, record, moves });
+                let BucketRecord { id, options, moves, shares_bodies, record } = stored;
+                let (name, revision) = (name.to_owned(), 1);
+                let bucket =
+                    Arc::new(Bucket { id, name, options, revision, record, moves, shares_bodies });
                 self.buckets.enter(&bucket);
                 Ok(bucket)
             }
@@ -464,7 +466,8 @@ mod tests {
     fn revision(id: u64, revision: u64) -> Arc<Bucket> {
         let (id, name, record) = (BucketId(id), "b".to_owned(), Bytes::new());
         let options = BucketOptions::default();
-        Arc::new(Bucket { id, name, options, revision, record, moves: None })
+        let (moves, shares_bodies) = (None, false);
+        Arc::new(Bucket { id, name, options, revision, record, moves, shares_bodies })
     }
 
     /// Records of these tests say `d` for deduplication.

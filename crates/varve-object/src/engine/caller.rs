@@ -10,12 +10,12 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use varve_dispatch::{Answer, Dispatch, JobSender, Placement, PoolLinks};
 use varve_reactor::{Nanos, Notify};
 use varve_stdx::Pending;
-use varve_types::{Reduction, ShardId};
+use varve_types::ShardId;
 
 use super::EngineOptions;
 use super::body::{PIECE_BYTES, SMALL_PIECE_BYTES};
 use super::buckets::BucketTable;
-use crate::shelf::Shelf;
+use crate::shelf::{GiveBack, Reference, Shelf};
 use crate::{BucketId, Error, Result};
 
 /// When requests that are under way on a thread began, by its clock.
@@ -145,7 +145,7 @@ impl Caller {
         expected: Expected,
         work: impl FnOnce(Rc<Shelf>) -> ShelfFuture<T> + Send + 'static,
     ) -> Result<Answer<Result<T>>> {
-        let reduction = self.buckets.reduction(at.bucket);
+        let buckets = Arc::clone(&self.buckets);
         let there = move |dispatch: &Dispatch| -> LocalBoxFuture<'static, Result<T>> {
             let dispatch = dispatch.clone();
             Box::pin(async move {
@@ -155,8 +155,7 @@ impl Caller {
                     Expected::AtLength => None,
                 };
                 let shelves = dispatch.local::<Shelves>();
-                let shelf = shelves.shelf(&dispatch, at, reduction).await?;
-                shelf.set_reduction(reduction);
+                let shelf = shelves.shelf(&dispatch, at, &buckets).await?;
                 work(shelf).await
             })
         };
@@ -178,13 +177,36 @@ fn unavailable(error: varve_dispatch::Error) -> Error {
     Error::Unavailable { what: error.to_string() }
 }
 
+/// Gives references of a shelf back to other shelves of the bucket.
+fn give_back(dispatch: &Dispatch, at: Address, buckets: &Arc<BucketTable>) -> GiveBack {
+    let (dispatch, buckets) = (dispatch.downgrade(), Arc::clone(buckets));
+    Rc::new(move |reference: Reference| {
+        let (dispatch, buckets) = (dispatch.upgrade(), Arc::clone(&buckets));
+        let there = move |dispatch: &Dispatch| -> ShelfFuture<()> {
+            let dispatch = dispatch.clone();
+            Box::pin(async move {
+                let home = Address { shard: reference.home(), ..at };
+                buckets.get(at.bucket)?; // One that was cleared gets no shelf again.
+                let shelves = dispatch.local::<Shelves>();
+                let shelf = shelves.shelf(&dispatch, home, &buckets).await?;
+                shelf.give_back(at.shard, reference).await
+            })
+        };
+        Box::pin(async move {
+            let ending = || Error::Unavailable { what: format!("shard {}", reference.home()) };
+            let dispatch = dispatch.ok_or_else(ending)?;
+            dispatch.at(reference.home(), there).await.map_err(unavailable)?
+        })
+    })
+}
+
 impl Shelves {
     /// A bucket on a shard of this thread, once that serves. A shard that was reopened gets another shelf.
     async fn shelf(
         &self,
         dispatch: &Dispatch,
         at: Address,
-        reduction: Reduction,
+        buckets: &Arc<BucketTable>,
     ) -> Result<Rc<Shelf>> {
         let host = dispatch
             .host(at.shard)
@@ -194,6 +216,7 @@ impl Shelves {
             let shard = host.shard().await.map_err(unavailable)?;
             let opening = match self.slots.borrow().get(&place) {
                 Some(Slot::Open(shelf)) if Rc::ptr_eq(shelf.shard(), &shard) => {
+                    shelf.set_reduction(buckets.reduction(at.bucket));
                     return Ok(Rc::clone(shelf));
                 }
                 Some(Slot::Opening(opening)) => Some(Rc::clone(opening)),
@@ -206,7 +229,9 @@ impl Shelves {
             let opening = Rc::new(Notify::new());
             self.slots.borrow_mut().insert(place, Slot::Opening(Rc::clone(&opening)));
             let reactor = dispatch.reactor().clone();
-            let opened = Shelf::open(reactor, shard, at.bucket, reduction).await;
+            let reduction = buckets.reduction(at.bucket);
+            let give_back = give_back(dispatch, at, buckets);
+            let opened = Shelf::open(reactor, shard, at.bucket, reduction, give_back).await;
             match &opened {
                 Ok(shelf) => self.slots.borrow_mut().insert(place, Slot::Open(Rc::clone(shelf))),
                 Err(_) => self.slots.borrow_mut().remove(&place),

@@ -36,7 +36,7 @@ impl EngineStore {
     }
 
     /// The same, of a key of a bucket that lets a change through (E4).
-    fn changing(
+    pub(super) fn changing(
         &self,
         bucket: BucketId,
         key: &str,
@@ -267,6 +267,9 @@ impl ObjectStore for EngineStore {
         source: &dyn Body,
         range: Range<u64>,
     ) -> Result<StagedBody> {
+        if let Some(shared) = self.share(bucket, key, source, &range).await? {
+            return Ok(shared);
+        }
         let mut writer = self.stage(bucket, key, range.end - range.start).await?;
         let mut pieces = source.read(range);
         while let Some(piece) = pieces.next().await {

@@ -4,13 +4,16 @@
 
 use std::ops::ControlFlow;
 
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 use roaring::RoaringTreemap;
 use varve_engine::{MapItem, Shard};
-use varve_types::StreamId;
+use varve_types::{ShardId, StreamId};
 
 use super::keys::{self, Place};
-use super::record::{Counts, Extent, Record, StoredAttributes, StoredBody, damaged, decode_orphan};
+use super::record::{
+    Counts, Extent, Record, StoredAttributes, StoredBody, damaged, decode_orphan, decode_reference,
+};
+use super::reference::{Reference, Target};
 use crate::{BucketId, Result, UploadId};
 
 /// Differences told by name; more are only counted.
@@ -33,6 +36,29 @@ pub struct BucketAudit {
     pub difference_count: u64,
     /// The first of them, in words.
     pub differences: Vec<String>,
+    /// References that records name.
+    pub references: Vec<Reference>,
+    /// References that orphans name.
+    pub orphaned_references: Vec<Reference>,
+    /// References to what is here, with their takers.
+    pub referenced: Vec<(ShardId, Reference)>,
+}
+
+/// Compares what the shelves of a bucket found of references: the key of each that a record names is at its home, and each key is named by
+/// its taker. Returns the differences.
+#[must_use]
+pub fn compare_references(audits: &[(ShardId, BucketAudit)]) -> Vec<String> {
+    let (mut named, mut known) = (HashSet::new(), HashSet::new());
+    for (shard, audit) in audits {
+        named.extend(audit.references.iter().map(|reference| (*shard, *reference)));
+        known.extend(audit.orphaned_references.iter().map(|reference| (*shard, *reference)));
+    }
+    let kept: HashSet<_> = audits.iter().flat_map(|(_, audit)| &audit.referenced).collect();
+    let dangling = named.iter().filter(|name| !kept.contains(*name));
+    let dangling = dangling.map(|(taker, name)| format!("{name:?} of shard {taker} has no key"));
+    let unknown = kept.iter().filter(|name| !named.contains(**name) && !known.contains(**name));
+    let unknown = unknown.map(|(taker, name)| format!("shard {taker} knows nothing of {name:?}"));
+    dangling.chain(unknown).collect()
 }
 
 /// The audit under way.
@@ -41,6 +67,8 @@ struct Audit {
     counts: Counts,
     /// Blocks that a record or an orphan names.
     named: RoaringTreemap,
+    /// First blocks of what is named.
+    extents: HashSet<u64>,
     /// Bytes that versions say the parts of an upload have; none for uploads and orphans, which do not say.
     parts_named: HashMap<UploadId, Option<u64>>,
     /// Bytes of the parts that there are.
@@ -57,6 +85,7 @@ impl Audit {
 
     fn name_blocks(&mut self, first: u64, blocks: u64, who: &str) {
         let end = first + blocks;
+        self.extents.insert(first);
         if end > self.counts.next_block {
             let next = self.counts.next_block;
             self.differs(|| format!("{who} names blocks {first} to {end}; the next one is {next}"));
@@ -71,8 +100,10 @@ impl Audit {
     }
 
     fn name_record(&mut self, record: &Record, who: &str) {
-        if let StoredBody::Extent(extent) = &record.body {
-            self.name_extent(extent, who);
+        match &record.body {
+            StoredBody::Extent(extent) => self.name_extent(extent, who),
+            StoredBody::Reference { reference, .. } => self.report.references.push(*reference),
+            StoredBody::None | StoredBody::Inline(_) | StoredBody::Parts { .. } => {}
         }
         if let StoredAttributes::Extent(extent) = &record.attributes {
             self.name_extent(extent, who);
@@ -128,11 +159,26 @@ impl Audit {
         match place {
             Place::Extent(first) => self.name_blocks(first, blocks, &who),
             Place::Parts(upload) => self.name_parts(upload, None, &who),
+            Place::Reference(reference) => self.report.orphaned_references.push(reference),
+        }
+    }
+
+    /// What references name is there.
+    fn check_referenced(&mut self) {
+        for (taker, reference) in self.report.referenced.clone() {
+            let is_there = match reference.target {
+                Target::Extent(first) => self.extents.contains(&first),
+                Target::Parts(upload) => self.parts_named.contains_key(&upload),
+            };
+            if !is_there {
+                self.differs(|| format!("{reference:?} of shard {taker} names what is gone"));
+            }
         }
     }
 
     /// Compares parts with who names them, and sums with the account.
     fn finish(mut self) -> BucketAudit {
+        self.check_referenced();
         let mut parts: Vec<_> = std::mem::take(&mut self.parts).into_iter().collect();
         parts.sort_unstable();
         for (upload, bytes) in parts {
@@ -187,6 +233,7 @@ pub async fn audit_bucket(shard: &Shard, bucket: BucketId) -> Result<BucketAudit
         report: BucketAudit::default(),
         counts,
         named: RoaringTreemap::new(),
+        extents: HashSet::new(),
         parts_named: HashMap::new(),
         parts: HashMap::new(),
     };
@@ -205,6 +252,12 @@ pub async fn audit_bucket(shard: &Shard, bucket: BucketId) -> Result<BucketAudit
                         let place = keys::decode_orphan(key);
                         let place = place.ok_or_else(|| damaged("the key of an orphan"))?;
                         audit.take_orphan(place, decode_orphan(value)?);
+                    }
+                    keys::REFERENCE => {
+                        decode_reference(value)?;
+                        let found = keys::decode_reference(key, shard.id());
+                        let found = found.ok_or_else(|| damaged("the key of a reference"))?;
+                        audit.report.referenced.push(found);
                     }
                     _ => {}
                 }

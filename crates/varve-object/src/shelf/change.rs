@@ -66,7 +66,10 @@ impl Plan {
         if let Some(place) = record.body.place() {
             let blocks = match &record.body {
                 StoredBody::Extent(extent) => extent.blocks(),
-                StoredBody::None | StoredBody::Inline(_) | StoredBody::Parts { .. } => 0,
+                StoredBody::None
+                | StoredBody::Inline(_)
+                | StoredBody::Parts { .. }
+                | StoredBody::Reference { .. } => 0,
             };
             self.frees.push((place, blocks));
         }
@@ -152,10 +155,7 @@ impl Shelf {
                 return Err(Error::State { reason: "the version to be changed is gone" });
             };
             plan.free_attributes(&record);
-            let inline = match &record.body {
-                StoredBody::Inline(body) => body.len(),
-                StoredBody::None | StoredBody::Extent(_) | StoredBody::Parts { .. } => 0,
-            };
+            let inline = record.body.len_in_record();
             let attributes =
                 self.store_attributes(key, attributes, inline, &mut plan, &mut staged).await?;
             let record = Record { attributes, ..record };
@@ -216,10 +216,7 @@ impl Shelf {
             }
             (body, None) => self.store_body(body, plan, staged).await?,
         };
-        let inline = match &body {
-            StoredBody::Inline(body) => body.len(),
-            StoredBody::None | StoredBody::Extent(_) | StoredBody::Parts { .. } => 0,
-        };
+        let inline = body.len_in_record();
         let attributes = self.store_attributes(key, &new.attributes, inline, plan, staged).await?;
         let (is_null, is_marker) = (new.null, new.marker);
         let (size, modified_ms) = (new.size, new.modified_ms);
@@ -242,17 +239,17 @@ impl Shelf {
                 Ok(StoredBody::Extent(self.store_bytes(&bytes, plan, staged).await?))
             }
             ArrivingBody::Staged(body) => {
-                Ok(match body.extent() {
+                let stored = body.body();
+                Ok(match stored.place() {
                     None => StoredBody::None, // Its orphan is swept: nothing takes it.
-                    Some(extent) => {
-                        let place = Place::Extent(extent.first);
+                    Some(place) => {
                         if planted(Bug::OrphanTakenEarly) {
                             let deletes = vec![keys::orphan(self.bucket, place)];
                             drop(self.carry_out(Plan { deletes, ..Plan::default() }).await?);
                         }
                         plan.deletes.push(keys::orphan(self.bucket, place));
                         staged.push(body);
-                        StoredBody::Extent(extent)
+                        stored
                     }
                 })
             }

@@ -7,10 +7,12 @@ use std::rc::Rc;
 use bytes::Bytes;
 use varve_engine::{BLOCK_BYTES, ReadPart};
 use varve_stdx::BufSlice;
+use varve_types::ShardId;
 
 use super::change::{Standing, check_key};
 use super::held::Hold;
 use super::record::{Extent, Record, StoredAttributes, StoredBody};
+use super::reference::Reference;
 use super::{Shelf, keys};
 use crate::{Error, Result, SMALL_BODY_MAX, Select, UploadId, Version};
 
@@ -58,6 +60,39 @@ impl StoredBodyRef {
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
+
+    pub(super) fn stored(&self) -> &StoredBody {
+        &self.body
+    }
+
+    pub(super) fn hold(&self) -> &Hold {
+        &self.hold
+    }
+}
+
+/// A piece of a body.
+#[derive(Debug)]
+pub enum BodyPiece {
+    /// Its bytes.
+    Here(Bytes),
+    /// On another shelf: that of the reference's home reads it. It stays there as long as the body that it belongs to is held.
+    Elsewhere {
+        /// The shard whose record names it.
+        taker: ShardId,
+        /// By what.
+        reference: Reference,
+        /// Of what the reference names.
+        range: Range<u64>,
+    },
+}
+
+/// The bytes of pieces that are all here.
+fn all_here(pieces: Vec<BodyPiece>) -> Option<Vec<Bytes>> {
+    let bytes = pieces.into_iter().map(|piece| match piece {
+        BodyPiece::Here(bytes) => Some(bytes),
+        BodyPiece::Elsewhere { .. } => None,
+    });
+    bytes.collect()
 }
 
 /// A part of a body: where it ends in it, and its bytes.
@@ -101,7 +136,11 @@ impl Shelf {
             (body, Some(hold)) if body.len() > SMALL_BODY_MAX as u64 => {
                 ShelfBody::Stored(StoredBodyRef { body, hold })
             }
-            (body, _) => ShelfBody::Memory(self.read_body(&body, 0..body.len()).await?),
+            (body, hold) => match (all_here(self.read_all(&body).await?), hold) {
+                (Some(bytes), _) => ShelfBody::Memory(bytes),
+                (None, Some(hold)) => ShelfBody::Stored(StoredBodyRef { body, hold }),
+                (None, None) => return Err(Error::State { reason: "what is elsewhere is held" }),
+            },
         };
         Ok(Some(ShelfFound { version, newest, body }))
     }
@@ -113,9 +152,17 @@ impl Shelf {
     ///
     /// # Panics
     /// When the range is not within the body.
-    pub async fn read(&self, body: &StoredBodyRef, range: Range<u64>) -> Result<Vec<Bytes>> {
+    pub async fn read(&self, body: &StoredBodyRef, range: Range<u64>) -> Result<Vec<BodyPiece>> {
         self.check_known(&body.hold)?;
-        self.read_body(&body.body, range).await
+        let mut pieces = Vec::new();
+        self.read_body(&body.body, range, &mut pieces).await?;
+        Ok(pieces)
+    }
+
+    async fn read_all(&self, body: &StoredBody) -> Result<Vec<BodyPiece>> {
+        let mut pieces = Vec::new();
+        self.read_body(body, 0..body.len(), &mut pieces).await?;
+        Ok(pieces)
     }
 
     /// The attributes of a record that is held, or whose key is locked.
@@ -128,23 +175,47 @@ impl Shelf {
         }
     }
 
-    async fn read_body(&self, body: &StoredBody, range: Range<u64>) -> Result<Vec<Bytes>> {
+    async fn read_body(
+        &self,
+        body: &StoredBody,
+        range: Range<u64>,
+        pieces: &mut Vec<BodyPiece>,
+    ) -> Result<()> {
         assert!(range.end <= body.len(), "inside the body");
         if range.is_empty() {
-            return Ok(Vec::new());
+            return Ok(());
         }
         match body {
-            StoredBody::None => Ok(Vec::new()),
+            StoredBody::None => Ok(()),
             StoredBody::Inline(bytes) => {
                 let at = |offset: u64| usize::try_from(offset).expect("inside the record");
-                Ok(vec![bytes.slice(at(range.start)..at(range.end))])
+                pieces.push(BodyPiece::Here(bytes.slice(at(range.start)..at(range.end))));
+                Ok(())
             }
-            StoredBody::Extent(extent) => self.read_extent(extent, range).await,
-            StoredBody::Parts { upload, .. } => self.read_parts(*upload, range).await,
+            StoredBody::Extent(extent) => {
+                let read = self.read_extent(extent, range).await?;
+                pieces.extend(read.into_iter().map(BodyPiece::Here));
+                Ok(())
+            }
+            StoredBody::Parts { upload, .. } => self.read_parts(*upload, range, pieces).await,
+            StoredBody::Reference { reference, offset, .. } => {
+                let (reference, range) = (*reference, offset + range.start..offset + range.end);
+                let taker = self.shard.id();
+                if reference.home() == taker {
+                    self.check_referenced(taker, &reference).await?;
+                    return Box::pin(self.read_target(reference.target, range, pieces)).await;
+                }
+                pieces.push(BodyPiece::Elsewhere { taker, reference, range });
+                Ok(())
+            }
         }
     }
 
-    async fn read_extent(&self, extent: &Extent, range: Range<u64>) -> Result<Vec<Bytes>> {
+    pub(super) async fn read_extent(
+        &self,
+        extent: &Extent,
+        range: Range<u64>,
+    ) -> Result<Vec<Bytes>> {
         let at = extent.first * BLOCK_BYTES as u64 + range.start;
         let len = usize::try_from(range.end - range.start)
             .map_err(|_| Error::State { reason: "more bytes than memory" })?;
@@ -163,9 +234,26 @@ impl Shelf {
         Ok(pieces)
     }
 
-    async fn read_parts(&self, upload: UploadId, range: Range<u64>) -> Result<Vec<Bytes>> {
+    /// The part that a range of a body in parts lies in, if that is one, and where it begins.
+    pub(super) async fn part_with(
+        &self,
+        upload: UploadId,
+        range: &Range<u64>,
+    ) -> Result<Option<(StoredBody, u64)>> {
         let parts = self.parts_of(upload).await?;
-        let mut pieces = Vec::new();
+        let at = parts.partition_point(|part| part.end <= range.start);
+        let begin = at.checked_sub(1).map_or(0, |before| parts[before].end);
+        let part = parts.get(at).filter(|part| range.end <= part.end);
+        Ok(part.map(|part| (part.body.clone(), begin)))
+    }
+
+    pub(super) async fn read_parts(
+        &self,
+        upload: UploadId,
+        range: Range<u64>,
+        pieces: &mut Vec<BodyPiece>,
+    ) -> Result<()> {
+        let parts = self.parts_of(upload).await?;
         let first = parts.partition_point(|part| part.end <= range.start);
         let mut begin = first.checked_sub(1).map_or(0, |before| parts[before].end);
         for part in &parts[first..] {
@@ -173,13 +261,13 @@ impl Shelf {
                 break;
             }
             let inside = range.start.max(begin) - begin..range.end.min(part.end) - begin;
-            pieces.extend(Box::pin(self.read_body(&part.body, inside)).await?);
+            Box::pin(self.read_body(&part.body, inside, pieces)).await?;
             begin = part.end;
         }
         if begin < range.end {
             return Err(super::record::damaged("a body of which parts are missing"));
         }
-        Ok(pieces)
+        Ok(())
     }
 
     /// Where the parts of a body are. They do not change any more.

@@ -102,6 +102,11 @@ impl Shelf {
         self.new_hold(Place::Extent(first), Use::Staged(blocks))
     }
 
+    /// Holds a reference that was staged: an orphan until somebody takes it.
+    pub(super) fn hold_staged_place(&self, place: Place) -> Hold {
+        self.new_hold(place, Use::Staged(0))
+    }
+
     fn new_hold(&self, place: Place, held_for: Use) -> Hold {
         let released = Arc::clone(&self.released);
         Hold { released, place, held_for, is_taken: AtomicBool::new(false) }

@@ -4,7 +4,8 @@
 //!  o | bucket 8 | key, escaped | 0 | order, inverted 8      a version; those of a key from the newest on
 //!  u | bucket 8 | key, escaped | 0 | upload 8               an upload
 //!  p | bucket 8 | upload 8 | number 2                       a part, of an upload or of a version that it became
-//!  x | bucket 8 | tag 1 | first block or upload 8           an orphan
+//!  x | bucket 8 | tag 1 | first block or upload 8           an orphan; of a reference: | tag 1 | number 8 | home 2 | tag 1 | first block or upload 8
+//!  r | bucket 8 | tag 1 | first block or upload 8 | taker 2 | number 8      a reference of a taker to what is here
 //!  h | bucket 8                                             what the shelf holds
 //! ```
 //!
@@ -14,23 +15,30 @@
 use std::ops::Range;
 
 use varve_engine::key_behind;
+use varve_types::ShardId;
 
+use super::reference::{Reference, Target};
 use crate::{BucketId, UploadId};
 
 pub(crate) const VERSION: u8 = b'o';
 pub(crate) const UPLOAD: u8 = b'u';
 pub(crate) const PART: u8 = b'p';
 pub(crate) const ORPHAN: u8 = b'x';
+pub(crate) const REFERENCE: u8 = b'r';
 pub(crate) const COUNTS: u8 = b'h';
 
 /// Letters of keys of a bucket: those that name what others are before these.
-const LETTERS: [u8; 5] = [VERSION, UPLOAD, ORPHAN, PART, COUNTS];
+const LETTERS: [u8; 6] = [VERSION, UPLOAD, ORPHAN, PART, REFERENCE, COUNTS];
 
 /// Bytes before what a key is about.
 const HEAD: usize = 9;
 
 const TAG_EXTENT: u8 = 1;
 const TAG_PARTS: u8 = 2;
+const TAG_REFERENCE: u8 = 3;
+
+/// Bytes of a target: a tag and its number.
+const TARGET_LEN: usize = 9;
 
 /// Where bytes are that belong together and are freed together.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -39,6 +47,8 @@ pub(crate) enum Place {
     Extent(u64),
     /// The parts of an upload.
     Parts(UploadId),
+    /// What another place, maybe of another shelf, is named by.
+    Reference(Reference),
 }
 
 fn head(letter: u8, bucket: BucketId) -> Vec<u8> {
@@ -165,13 +175,67 @@ pub(crate) fn upload_of_part(key: &[u8]) -> Option<UploadId> {
 /// An orphan.
 pub(crate) fn orphan(bucket: BucketId, place: Place) -> Vec<u8> {
     let mut out = head(ORPHAN, bucket);
-    let (tag, id) = match place {
-        Place::Extent(first) => (TAG_EXTENT, first),
-        Place::Parts(upload) => (TAG_PARTS, upload.0),
+    match place {
+        Place::Extent(first) => put_target(&mut out, Target::Extent(first)),
+        Place::Parts(upload) => put_target(&mut out, Target::Parts(upload)),
+        Place::Reference(Reference { number, home, target }) => {
+            out.push(TAG_REFERENCE);
+            out.extend_from_slice(&number.to_be_bytes());
+            out.extend_from_slice(&home.0.to_be_bytes());
+            put_target(&mut out, target);
+        }
+    }
+    out
+}
+
+fn put_target(out: &mut Vec<u8>, target: Target) {
+    let (tag, id) = match target {
+        Target::Extent(first) => (TAG_EXTENT, first),
+        Target::Parts(upload) => (TAG_PARTS, upload.0),
     };
     out.push(tag);
     out.extend_from_slice(&id.to_be_bytes());
+}
+
+/// A target and what stands behind it.
+fn target_of(bytes: &[u8]) -> Option<(Target, &[u8])> {
+    let (target, rest) = bytes.split_at_checked(TARGET_LEN)?;
+    let (tag, id) = target.split_first()?;
+    let id = u64::from_be_bytes(id.try_into().ok()?);
+    let target = match *tag {
+        TAG_EXTENT => Target::Extent(id),
+        TAG_PARTS => Target::Parts(UploadId(id)),
+        _ => return None,
+    };
+    Some((target, rest))
+}
+
+/// A reference of a taker, on the shelf of what it names.
+pub(crate) fn reference(bucket: BucketId, taker: ShardId, reference: &Reference) -> Vec<u8> {
+    let mut out = references_to(bucket, reference.target).start;
+    out.extend_from_slice(&taker.0.to_be_bytes());
+    out.extend_from_slice(&reference.number.to_be_bytes());
     out
+}
+
+/// All references to a place.
+pub(crate) fn references_to(bucket: BucketId, target: Target) -> Range<Vec<u8>> {
+    let mut prefix = head(REFERENCE, bucket);
+    put_target(&mut prefix, target);
+    range_of(prefix)
+}
+
+/// All references to what is here.
+pub(crate) fn references(bucket: BucketId) -> Range<Vec<u8>> {
+    range_of(head(REFERENCE, bucket))
+}
+
+/// The taker of a reference to what is on shelf `home`, and the reference.
+pub(crate) fn decode_reference(key: &[u8], home: ShardId) -> Option<(ShardId, Reference)> {
+    let (target, rest) = target_of(key.get(HEAD..)?)?;
+    let (taker, number) = rest.split_first_chunk::<2>()?;
+    let number = u64::from_be_bytes(number.try_into().ok()?);
+    Some((ShardId(u16::from_be_bytes(*taker)), Reference { number, home, target }))
 }
 
 /// All orphans.
@@ -181,13 +245,24 @@ pub(crate) fn orphans(bucket: BucketId) -> Range<Vec<u8>> {
 
 /// Where the bytes of an orphan are.
 pub(crate) fn decode_orphan(key: &[u8]) -> Option<Place> {
-    let (tag, id) = key.get(HEAD..)?.split_first()?;
-    let id = u64::from_be_bytes(id.try_into().ok()?);
-    match *tag {
-        TAG_EXTENT => Some(Place::Extent(id)),
-        TAG_PARTS => Some(Place::Parts(UploadId(id))),
-        _ => None,
+    let place = key.get(HEAD..)?;
+    let (target, is_reference) = match place.split_first()? {
+        (&TAG_REFERENCE, rest) => (rest.get(10..)?, true),
+        _ => (place, false),
+    };
+    let (target, rest) = target_of(target)?;
+    if !rest.is_empty() {
+        return None;
     }
+    if !is_reference {
+        return Some(target.place());
+    }
+    let (number, home) = (place.get(1..9)?, place.get(9..11)?);
+    Some(Place::Reference(Reference {
+        number: u64::from_be_bytes(number.try_into().ok()?),
+        home: ShardId(u16::from_be_bytes(home.try_into().ok()?)),
+        target,
+    }))
 }
 
 /// What a shelf holds.
@@ -237,8 +312,25 @@ mod tests {
 
     #[test]
     fn places_and_parts_are_told_by_their_keys() {
-        for place in [Place::Extent(9), Place::Parts(UploadId(8))] {
+        let of = |target| Reference { number: 7, home: ShardId(3), target };
+        let targets = [Target::Extent(9), Target::Parts(UploadId(8))];
+        for target in targets {
+            let key = reference(BUCKET, ShardId(5), &of(target));
+            assert_eq!(decode_reference(&key, ShardId(3)), Some((ShardId(5), of(target))));
+            assert_eq!(decode_reference(&key[..key.len() - 1], ShardId(3)), None);
+            assert!(references_to(BUCKET, target).contains(&key));
+            assert!(!references_to(BUCKET, Target::Extent(8)).contains(&key));
+            assert!(references(BUCKET).contains(&key));
+            assert!(all(BUCKET).any(|range| range.contains(&key)));
+        }
+        for place in [
+            Place::Extent(9),
+            Place::Parts(UploadId(8)),
+            Place::Reference(of(targets[0])),
+            Place::Reference(of(targets[1])),
+        ] {
             let key = orphan(BUCKET, place);
+            assert_eq!(decode_orphan(&key[..key.len() - 1]), None);
             assert_eq!(decode_orphan(&key), Some(place));
             assert!(orphans(BUCKET).contains(&key));
         }

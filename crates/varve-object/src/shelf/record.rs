@@ -4,13 +4,20 @@
 //! version, upload, part
 //! 0         2       3      4            5          8      16         24     32         40           48                 52         56                   64
 //! | version | flags | body | attributes | reserved | size | modified | link | body len | body place | attributes len    | reserved | attributes place | attributes, body
+//!
+//! a reference, where the body of a record stands
+//! 0      2     3       4          8                       16       24
+//! | home | tag | depth | reserved | first block or upload | offset |
 //! ```
 
 use bytes::Bytes;
 use varve_engine::BLOCK_BYTES;
 use varve_stdx::{Reader, Writer};
 
+use varve_types::ShardId;
+
 use super::keys::Place;
+use super::reference::{DEPTH_MAX, Reference, Target};
 use crate::{Error, Result, UploadId, Version};
 
 /// Version of the records.
@@ -23,6 +30,13 @@ const BODY_NONE: u8 = 0;
 const BODY_INLINE: u8 = 1;
 const BODY_EXTENT: u8 = 2;
 const BODY_PARTS: u8 = 3;
+const BODY_REFERENCE: u8 = 4;
+
+const TARGET_EXTENT: u8 = 1;
+const TARGET_PARTS: u8 = 2;
+
+/// Bytes of a reference in a record.
+const REFERENCE_LEN: usize = 24;
 
 const ATTRIBUTES_INLINE: u8 = 0;
 const ATTRIBUTES_EXTENT: u8 = 1;
@@ -57,6 +71,8 @@ pub(crate) enum StoredBody {
     Extent(Extent),
     /// In the parts of an upload, one after another.
     Parts { upload: UploadId, len: u64 },
+    /// In what a reference names, from an offset on. `depth`: how many references lie in each other there, this one included.
+    Reference { reference: Reference, offset: u64, len: u64, depth: u8 },
 }
 
 impl StoredBody {
@@ -65,7 +81,16 @@ impl StoredBody {
             Self::None => 0,
             Self::Inline(bytes) => bytes.len() as u64,
             Self::Extent(extent) => extent.len,
-            Self::Parts { len, .. } => *len,
+            Self::Parts { len, .. } | Self::Reference { len, .. } => *len,
+        }
+    }
+
+    /// Bytes of it in its record.
+    pub(crate) fn len_in_record(&self) -> usize {
+        match self {
+            Self::Inline(bytes) => bytes.len(),
+            Self::Reference { .. } => REFERENCE_LEN,
+            Self::None | Self::Extent(_) | Self::Parts { .. } => 0,
         }
     }
 
@@ -75,6 +100,7 @@ impl StoredBody {
             Self::None | Self::Inline(_) => None,
             Self::Extent(extent) => Some(Place::Extent(extent.first)),
             Self::Parts { upload, .. } => Some(Place::Parts(*upload)),
+            Self::Reference { reference, .. } => Some(Place::Reference(*reference)),
         }
     }
 }
@@ -130,11 +156,8 @@ impl Record {
             StoredAttributes::Inline(bytes) => bytes,
             StoredAttributes::Extent(_) => &[],
         };
-        let inline_body: &[u8] = match &self.body {
-            StoredBody::Inline(bytes) => bytes,
-            StoredBody::None | StoredBody::Extent(_) | StoredBody::Parts { .. } => &[],
-        };
-        let mut out = vec![0; Self::encoded_len(inline_attributes.len() + inline_body.len())];
+        let in_record = inline_attributes.len() + self.body.len_in_record();
+        let mut out = vec![0; Self::encoded_len(in_record)];
         let mut fields = Writer::new(&mut out);
         fields.u16(VERSION);
         let flag = |is_set, flag| if is_set { flag } else { 0 };
@@ -144,6 +167,7 @@ impl Record {
             StoredBody::Inline(_) => (BODY_INLINE, 0),
             StoredBody::Extent(extent) => (BODY_EXTENT, extent.first),
             StoredBody::Parts { upload, .. } => (BODY_PARTS, upload.0),
+            StoredBody::Reference { reference, .. } => (BODY_REFERENCE, reference.number),
         };
         fields.u8(body);
         let (attributes, attributes_len, attributes_place) = match &self.attributes {
@@ -161,7 +185,27 @@ impl Record {
         fields.zeros(4);
         fields.u64(attributes_place);
         fields.bytes(inline_attributes);
-        fields.bytes(inline_body);
+        match &self.body {
+            StoredBody::Inline(bytes) => fields.bytes(bytes),
+            StoredBody::Reference {
+                reference: Reference { home, target, .. },
+                offset,
+                depth,
+                ..
+            } => {
+                let (tag, id) = match target {
+                    Target::Extent(first) => (TARGET_EXTENT, *first),
+                    Target::Parts(upload) => (TARGET_PARTS, upload.0),
+                };
+                fields.u16(home.0);
+                fields.u8(tag);
+                fields.u8(*depth);
+                fields.zeros(4);
+                fields.u64(id);
+                fields.u64(*offset);
+            }
+            StoredBody::None | StoredBody::Extent(_) | StoredBody::Parts { .. } => {}
+        }
         out
     }
 
@@ -205,6 +249,7 @@ impl Record {
             }
             (BODY_EXTENT, first, len) => StoredBody::Extent(checked_extent(first, len)?),
             (BODY_PARTS, upload, len) => StoredBody::Parts { upload: UploadId(upload), len },
+            (BODY_REFERENCE, number, len) => reference_of(&mut fields, number, len)?,
             _ => return None,
         };
         let (is_null, is_marker) = (flags & FLAG_NULL != 0, flags & FLAG_MARKER != 0);
@@ -223,6 +268,28 @@ impl Record {
             attributes,
         }
     }
+}
+
+fn reference_of(fields: &mut Reader<'_>, number: u64, len: u64) -> Option<StoredBody> {
+    let home = ShardId(fields.u16().ok()?);
+    let (tag, depth) = (fields.u8().ok()?, fields.u8().ok()?);
+    let reserved = fields.array::<4>().ok()?;
+    let (id, offset) = (fields.u64().ok()?, fields.u64().ok()?);
+    let target = match tag {
+        TARGET_EXTENT => Target::Extent(checked_extent(id, offset.checked_add(len)?)?.first),
+        TARGET_PARTS => Target::Parts(UploadId(id)),
+        _ => return None,
+    };
+    offset.checked_add(len)?;
+    if reserved != [0; 4] || number == 0 || len == 0 || !(1..=DEPTH_MAX).contains(&depth) {
+        return None;
+    }
+    Some(StoredBody::Reference {
+        reference: Reference { number, home, target },
+        offset,
+        len,
+        depth,
+    })
 }
 
 fn checked_extent(first: u64, len: u64) -> Option<Extent> {
@@ -321,6 +388,21 @@ pub(crate) fn decode_orphan(bytes: &[u8]) -> Result<u64> {
     blocks().ok_or_else(|| damaged("the record of an orphan"))
 }
 
+/// The value of a reference's key.
+pub(crate) fn encode_reference() -> Vec<u8> {
+    let mut out = vec![0; 8];
+    Writer::new(&mut out).u16(VERSION);
+    out
+}
+
+/// Refuses values that no reference has.
+pub(crate) fn decode_reference(bytes: &[u8]) -> Result<()> {
+    match bytes == encode_reference() {
+        true => Ok(()),
+        false => Err(damaged("the record of a reference")),
+    }
+}
+
 pub(crate) fn damaged(what: &str) -> Error {
     Error::Corrupt { what: what.to_owned() }
 }
@@ -341,6 +423,16 @@ mod tests {
             extent().prop_map(StoredBody::Extent),
             any::<(u64, u64)>()
                 .prop_map(|(upload, len)| StoredBody::Parts { upload: UploadId(upload), len }),
+            (1_u64.., any::<u16>(), any::<bool>(), extent(), 1..=DEPTH_MAX).prop_map(
+                |(number, home, is_extent, Extent { first, len }, depth)| {
+                    let target = match is_extent {
+                        true => Target::Extent(first),
+                        false => Target::Parts(UploadId(first)),
+                    };
+                    let reference = Reference { number, home: ShardId(home), target };
+                    StoredBody::Reference { reference, offset: first >> 14, len, depth }
+                }
+            ),
         ];
         let attributes = prop_oneof![
             bytes(0).prop_map(StoredAttributes::Inline),
@@ -364,7 +456,7 @@ mod tests {
             #[test]
             fn any_bytes_are_a_record_or_none(mut bytes in prop::collection::vec(any::<u8>(), 60..200), looks: bool) {
                 if looks {
-    let head = [1, 0, bytes[2] & 3, bytes[3] & 3, bytes[4] & 1, 0, 0, 0];
+    let head = [1, 0, bytes[2] & 3, bytes[3] % 5, bytes[4] & 1, 0, 0, 0];
                     bytes[..8].copy_from_slice(&head);
                     bytes[52..56].fill(0);
                 }

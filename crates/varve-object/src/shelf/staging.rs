@@ -7,7 +7,8 @@ use varve_engine::planted::{Bug, planted};
 use varve_stdx::{AlignedBuf, BufSlice};
 
 use super::held::Hold;
-use super::record::Extent;
+use super::record::{Extent, StoredBody};
+use super::reference::{SharedBytes, StagedReference};
 use super::{Plan, Shelf, keys, record};
 use crate::{Error, Result};
 
@@ -21,8 +22,33 @@ pub struct Staging {
 /// A body that was written. Dropped, its space comes back.
 #[derive(Debug)]
 pub struct Staged {
-    staging: Arc<Staging>,
-    len: u64,
+    kept: Kept,
+    body: StoredBody,
+}
+
+/// What a body that was written is kept by.
+#[derive(Debug)]
+enum Kept {
+    Blocks(Arc<Staging>),
+    Reference(Arc<StagedReference>),
+}
+
+impl Kept {
+    fn hold(&self) -> &Hold {
+        match self {
+            Self::Blocks(staging) => &staging.hold,
+            Self::Reference(staged) => &staged.hold,
+        }
+    }
+}
+
+impl StagedReference {
+    /// The reference was added, `depth` deep, and is a body with these bytes.
+    #[must_use]
+    pub fn finish(self: Arc<Self>, bytes: &SharedBytes, depth: u8) -> Staged {
+        let body = self.body(bytes, depth);
+        Staged { kept: Kept::Reference(self), body }
+    }
 }
 
 impl Staging {
@@ -39,19 +65,34 @@ impl Staging {
     #[must_use]
     pub fn finish(self: Arc<Self>, len: u64) -> Staged {
         assert!(len <= self.extent.len, "written within its room");
-        Staged { staging: self, len }
+        let body = match len {
+            0 => StoredBody::None,
+            len => StoredBody::Extent(Extent { len, ..self.extent }),
+        };
+        Staged { kept: Kept::Blocks(self), body }
     }
 }
 
 impl Staged {
-    /// Its bytes; none if it is empty.
+    /// Where it is.
+    pub(super) fn body(&self) -> StoredBody {
+        self.body.clone()
+    }
+
+    /// Its blocks; none if it is empty.
     pub(super) fn extent(&self) -> Option<Extent> {
-        (self.len > 0).then_some(Extent { len: self.len, ..self.staging.extent })
+        match self.body {
+            StoredBody::Extent(extent) => Some(extent),
+            StoredBody::None
+            | StoredBody::Inline(_)
+            | StoredBody::Parts { .. }
+            | StoredBody::Reference { .. } => None,
+        }
     }
 
     /// It belongs to something now.
     pub(super) fn taken(self) {
-        self.staging.hold.taken();
+        self.kept.hold().taken();
     }
 }
 
@@ -98,7 +139,7 @@ impl Shelf {
 
     /// Refuses what was staged before the shard was reopened.
     pub(super) fn check_staged(&self, staged: &Staged) -> Result<()> {
-        self.check_known(&staged.staging.hold)
+        self.check_known(staged.kept.hold())
     }
 
     /// Refuses holds of a shelf before this one (S6).

@@ -1,10 +1,14 @@
-//! Frees what orphans name, once nobody holds it.
+//! Frees what orphans name, once nobody holds it and no reference names it. References go back to their homes ([`super::giving`]).
 
-use std::rc::Weak;
+use std::rc::{Rc, Weak};
 use std::sync::Arc;
+
+use futures_util::future::LocalBoxFuture;
+use varve_engine::planted::{Bug, planted};
 
 use super::keys::Place;
 use super::record::{Record, damaged};
+use super::reference::Reference;
 use super::{Plan, Shelf, keys, record};
 use crate::{Result, UploadId};
 
@@ -12,15 +16,18 @@ use crate::{Result, UploadId};
 const TRIM_BLOCKS_MAX: u64 = 1 << 18;
 
 /// Pause after a failure that may pass, in ns.
-const FAILED_PAUSE_NS: u64 = 1_000_000_000;
+pub(super) const FAILED_PAUSE_NS: u64 = 1_000_000_000;
+
+/// Gives a reference of a shelf back to the shelf of its home, which is another one.
+pub type GiveBack = Rc<dyn Fn(Reference) -> LocalBoxFuture<'static, Result<()>>>;
 
 /// Sweeps until the shelf is gone.
-pub(super) async fn run(shelf: Weak<Shelf>) {
+pub(super) async fn run(shelf: Weak<Shelf>, give_back: GiveBack) {
     let Some(released) = shelf.upgrade().map(|shelf| Arc::clone(&shelf.released)) else { return };
     released.wake(); // What was found on opening.
     while released.woken().await {
         let Some(shelf) = shelf.upgrade() else { return };
-        if let Err(error) = shelf.sweep().await {
+        if let Err(error) = shelf.sweep(&give_back).await {
             if shelf.shard.has_failed() {
                 return; // Another shelf goes on (S6).
             }
@@ -47,20 +54,38 @@ impl Shelf {
         }
     }
 
-    /// Frees what nobody holds.
-    async fn sweep(&self) -> Result<()> {
+    /// Frees what nobody holds, and no reference names.
+    async fn sweep(self: &Rc<Self>, give_back: &GiveBack) -> Result<()> {
         loop {
             self.settle_released();
             let next = {
-                let holds = self.holds.borrow();
-                let orphans = self.orphans.borrow();
+                let (holds, orphans) = (self.holds.borrow(), self.orphans.borrow());
                 let free = orphans.iter().find(|(place, _)| !holds.contains_key(*place));
                 free.map(|(place, blocks)| (*place, *blocks))
             };
             let Some((place, blocks)) = next else { return Ok(()) };
+            let _lock = match place.target() {
+                None => None,
+                Some(target) => {
+                    let lock = self.lock_place(target).await; // F3
+                    if self.is_referenced(target).await? {
+                        self.wait_for_references(place);
+                        continue;
+                    }
+                    Some(lock)
+                }
+            };
             match place {
                 Place::Extent(first) => self.sweep_blocks(first, blocks).await?,
                 Place::Parts(upload) => self.sweep_parts(upload).await?,
+                Place::Reference(_) if planted(Bug::ReferenceKept) => {}
+                Place::Reference(reference) if reference.home == self.shard.id() => {
+                    self.give_back(self.shard.id(), reference).await?;
+                }
+                Place::Reference(reference) => {
+                    self.give_away(reference, give_back);
+                    continue;
+                }
             }
             let plan = Plan { deletes: vec![keys::orphan(self.bucket, place)], ..Plan::default() };
             // Nobody waits for it: what is undone is done again.

@@ -78,10 +78,7 @@ impl Shelf {
                 plan.free(&Record::decode(&before)?);
             }
             let body = self.store_body(body, &mut plan, &mut staged).await?;
-            let inline = match &body {
-                StoredBody::Inline(body) => body.len(),
-                StoredBody::None | StoredBody::Extent(_) | StoredBody::Parts { .. } => 0,
-            };
+            let inline = body.len_in_record();
             let attributes = self
                 .store_attributes(key, &part.attributes, inline, &mut plan, &mut staged)
                 .await?;

@@ -1,5 +1,6 @@
 //! A pool that outlives its loops, and the store on it.
 
+use std::cell::Cell;
 use std::rc::Rc;
 
 use bytes::Bytes;
@@ -8,21 +9,69 @@ use varve_dispatch::{
     Dispatch, HostConfig, JobSender, Placement, PoolLinks, PoolRoot, ShardHost, serve_jobs,
 };
 use varve_engine::{Pool, PoolSpec, ShardConfig};
-use varve_media::{Disk, Drive, DriveDisks, DriveOptions, DriveSpec, MemDisk};
-use varve_object::shelf::{audit_bucket, buckets_of};
-use varve_object::{Body, EngineOptions, EngineStore, Settings};
+use varve_media::{Disk, Drive, DriveDisks, DriveOptions, DriveSpec, IoFuture, MemDisk, Persist};
+use varve_object::shelf::{audit_bucket, buckets_of, compare_references};
+use varve_object::{Body, BucketId, EngineOptions, EngineStore, Settings};
 use varve_reactor::{Reactor, SimLoop};
+use varve_stdx::{AlignedBuf, BufSlice};
 use varve_types::{PoolId, ShardId, StreamId};
 
 const SHARDS: u16 = 2;
 const POOL: PoolId = PoolId([7; 16]);
 const SEGMENT_BYTES: u32 = 256 << 10;
 const SEGMENTS: u64 = 600;
+const META_BYTES: u64 = 8 << 20;
+
+/// What outlives a crash.
+#[derive(Clone)]
+struct Disks {
+    meta: MemDisk,
+    lanes: Vec<Lane>,
+    slots: MemDisk,
+}
+
+/// The disk of a lane, on which writes may stall: they do not end, and a crash undoes them.
+#[derive(Clone)]
+struct Lane {
+    disk: MemDisk,
+    is_stalled: Rc<Cell<bool>>,
+}
+
+impl Disk for Lane {
+    fn path(&self) -> &str {
+        self.disk.path()
+    }
+
+    fn size(&self) -> u64 {
+        self.disk.size()
+    }
+
+    fn read(&self, offset: u64, len: usize) -> IoFuture<'_, AlignedBuf> {
+        self.disk.read(offset, len)
+    }
+
+    fn write(&self, offset: u64, bytes: BufSlice, persist: Persist) -> IoFuture<'_, ()> {
+        if self.is_stalled.get() {
+            return Box::pin(std::future::pending());
+        }
+        self.disk.write(offset, bytes, persist)
+    }
+
+    fn flush(&self) -> IoFuture<'_, ()> {
+        if self.is_stalled.get() {
+            return Box::pin(std::future::pending());
+        }
+        self.disk.flush()
+    }
+
+    fn discard(&self, offset: u64, len: u64) -> IoFuture<'_, ()> {
+        self.disk.discard(offset, len)
+    }
+}
 
 /// A pool.
 pub(crate) struct Rig {
-    disk: MemDisk,
-    lane_bytes: u64,
+    disks: Disks,
     lives: u64,
 }
 
@@ -31,33 +80,42 @@ pub(crate) struct Life {
     pub(crate) reactor: Reactor,
     pub(crate) store: EngineStore,
     dispatch: Dispatch,
+    lanes: Vec<Lane>,
 }
 
-fn disks(disk: &MemDisk) -> Vec<DriveDisks> {
-    vec![DriveDisks::One(Rc::new(disk.clone()) as Rc<dyn Disk>)]
+fn open_disks(disks: &Disks) -> Vec<DriveDisks> {
+    let lanes = disks.lanes.iter().map(|lane| Rc::new(lane.clone()) as Rc<dyn Disk>).collect();
+    let (meta, slots) = (Rc::new(disks.meta.clone()), Rc::new(disks.slots.clone()));
+    vec![DriveDisks::Directory { meta, lanes, slots }]
 }
 
 impl Rig {
     pub(crate) fn new(lane_bytes: u64) -> Self {
-        let bytes =
-            SEGMENTS * u64::from(SEGMENT_BYTES) + u64::from(SHARDS) * lane_bytes + (8 << 20);
-        let mut rig = Self { disk: MemDisk::new("memory", bytes), lane_bytes, lives: 0 };
-        let disk = rig.disk.clone();
+        let lane = |_| {
+            let disk = MemDisk::new("lane", lane_bytes);
+            Lane { disk, is_stalled: Rc::default() }
+        };
+        let disks = Disks {
+            meta: MemDisk::new("meta", META_BYTES),
+            lanes: (0..SHARDS).map(lane).collect(),
+            slots: MemDisk::new("slots", SEGMENTS * u64::from(SEGMENT_BYTES)),
+        };
+        let mut rig = Self { disks: disks.clone(), lives: 0 };
         rig.run(async move |_| {
             let spec = DriveSpec {
                 segment_bytes: SEGMENT_BYTES,
                 lane_bytes,
                 ..DriveSpec::new(POOL, SHARDS)
             };
-            Drive::format(&disks(&disk), &spec).await.expect("works");
-            let drive =
-                Drive::open(disks(&disk), DriveOptions { discard: false }).await.expect("works");
+            let formatted = Drive::format(&open_disks(&disks), &spec).await;
+            formatted.expect("works");
+            let options = DriveOptions { discard: false };
+            let drive = Drive::open(open_disks(&disks), options).await.expect("works");
             let media: Vec<_> =
                 (0..SHARDS).map(|shard| drive.media(ShardId(shard)).expect("works")).collect();
             let spec = PoolSpec { pool: POOL, created_unix_ms: 0, shard_count: SHARDS };
             Pool::format(&media, &spec).await.expect("works");
         });
-        assert_eq!(rig.lane_bytes, lane_bytes);
         rig
     }
 
@@ -71,13 +129,15 @@ impl Rig {
 
     /// Opens the pool and the store, works, and crashes.
     pub(crate) fn live<T: 'static>(&mut self, work: impl AsyncFnOnce(Life) -> T + 'static) -> T {
-        let disk = self.disk.clone();
-        self.run(async move |reactor| work(open(reactor, &disk).await).await)
+        let disks = self.disks.clone();
+        disks.lanes.iter().for_each(|lane| lane.is_stalled.set(false));
+        self.run(async move |reactor| work(open(reactor, &disks).await).await)
     }
 }
 
-async fn open(reactor: Reactor, disk: &MemDisk) -> Life {
-    let drive = Drive::open(disks(disk), DriveOptions { discard: false }).await.expect("works");
+async fn open(reactor: Reactor, disks: &Disks) -> Life {
+    let options = DriveOptions { discard: false };
+    let drive = Drive::open(open_disks(disks), options).await.expect("works");
     let media: Vec<_> =
         (0..SHARDS).map(|shard| drive.media(ShardId(shard)).expect("works")).collect();
     let pool = Pool::open(&media[0]).await.expect("works");
@@ -102,13 +162,13 @@ async fn open(reactor: Reactor, disk: &MemDisk) -> Life {
     }
     let options = EngineOptions { reduction: Settings::reduction_in, bodies_bytes_max: 6 << 20 };
     let store = EngineStore::open(links, placement, options).await.expect("works");
-    Life { reactor, store, dispatch: first.expect("works") }
+    Life { reactor, store, dispatch: first.expect("works"), lanes: disks.lanes.clone() }
 }
 
 impl Life {
     /// Blocks of a bucket's stream that hold something, once everything that is acknowledged is applied, and keys of the bucket.
     pub(crate) async fn left(&self, bucket: u64) -> (u64, usize) {
-        let (mut blocks, mut keys) = (0, 0);
+        let (mut blocks, mut keys, mut audits) = (0, 0, Vec::new());
         for shard in self.dispatch.placement().shards() {
             let look = self.dispatch.on_shard(shard, move |shard| {
                 Box::pin(async move {
@@ -116,22 +176,28 @@ impl Life {
                     let audit = shard.audit().await?;
                     assert_eq!(audit.differences, Vec::<String>::new());
                     let buckets = buckets_of(&shard).await.expect("accounts");
-                    for bucket in buckets {
-                        let audit = audit_bucket(&shard, bucket).await.expect("audit of a bucket");
+                    let mut of_bucket = None;
+                    for id in buckets {
+                        let audit = audit_bucket(&shard, id).await.expect("audit of a bucket");
                         assert_eq!(audit.differences, Vec::<String>::new());
+                        if id.0 == bucket {
+                            of_bucket = Some((shard.id(), audit));
+                        }
                     }
                     let mut keys = 0;
-                    for letter in b"oupx" {
+                    for letter in b"oupxr" {
                         let prefix = [&[*letter][..], &bucket.to_be_bytes()].concat();
                         keys += shard.key_scan(&prefix, None, usize::MAX).await?.len();
                     }
-                    Ok((shard.count_blocks(StreamId::new(bucket)).await?, keys))
+                    Ok((shard.count_blocks(StreamId::new(bucket)).await?, keys, of_bucket))
                 })
             });
-            let (some_blocks, some_keys) = look.await.expect("works");
+            let (some_blocks, some_keys, audit) = look.await.expect("works");
+            audits.extend(audit);
             blocks += some_blocks;
             keys += some_keys;
         }
+        assert_eq!(compare_references(&audits), Vec::<String>::new());
         (blocks, keys)
     }
 
@@ -147,6 +213,28 @@ impl Life {
         shards.iter().fold((0, 0), |(chunks, bytes), shard| {
             (chunks + shard.data_chunks, bytes + shard.data_bytes)
         })
+    }
+
+    /// Blocks of a bucket's stream that hold something on a shard.
+    pub(crate) async fn blocks_on(&self, shard: ShardId, bucket: u64) -> u64 {
+        let look = self.dispatch.on_shard(shard, move |shard| {
+            Box::pin(async move {
+                shard.apply_acknowledged().await?;
+                shard.count_blocks(StreamId::new(bucket)).await
+            })
+        });
+        look.await.expect("works")
+    }
+
+    /// The shard of a key.
+    pub(crate) fn home(&self, bucket: BucketId, key: &str) -> ShardId {
+        let name = [&bucket.0.to_be_bytes(), key.as_bytes()].concat();
+        self.dispatch.placement().home_of(&name)
+    }
+
+    /// Nothing that a shard writes from now on becomes durable.
+    pub(crate) fn stall(&self, shard: ShardId) {
+        self.lanes[usize::from(shard.0)].is_stalled.set(true);
     }
 
     /// Lets sweeps come to their end.

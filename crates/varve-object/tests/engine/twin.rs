@@ -150,11 +150,60 @@ impl Pair {
         Version { order, null, marker, size, modified_ms: order, attributes }
     }
 
+    /// Part of an object that there is, or all of it, copied for a key in both stores.
+    async fn copied(
+        &mut self,
+        life: &Life,
+        ids: (BucketId, BucketId),
+        to: &str,
+    ) -> Option<(NewBody, NewBody, usize)> {
+        let from = key(&mut self.rng);
+        let here = self.memory.find(ids.0, &from, Select::Newest).await.expect("works")?;
+        let there = life.store.find(ids.1, &from, Select::Newest).await.expect("works")?;
+        let len = here.body.len();
+        if len == 0 {
+            return None;
+        }
+        let (a, b) = (self.rng.below(len), self.rng.below(len));
+        let range = match self.rng.chance(1, 2) {
+            true => 0..len,
+            false => a.min(b)..a.max(b) + 1,
+        };
+        let copy = self.memory.stage_copy(ids.0, to, &*here.body, range.clone()).await;
+        let here = NewBody::Staged(copy.expect("works"));
+        let copy = life.store.stage_copy(ids.1, to, &*there.body, range.clone()).await;
+        let there = NewBody::Staged(copy.expect("works"));
+        Some((here, there, usize::try_from(range.end - range.start).expect("works")))
+    }
+
+    /// A body for a key in both stores: fresh bytes or a copy.
+    async fn bodies(
+        &mut self,
+        life: &Life,
+        ids: (BucketId, BucketId),
+        to: &str,
+        len: usize,
+    ) -> (NewBody, NewBody, usize) {
+        if len > 0
+            && self.rng.chance(1, 3)
+            && let Some(copied) = self.copied(life, ids, to).await
+        {
+            if self.rng.chance(1, 10) {
+                drop(copied); // Nobody takes it.
+            } else {
+                return copied;
+            }
+        }
+        let data = bytes(&mut self.rng, len);
+        let here = write(&self.memory, (ids.0, to), &data).await;
+        (here, write(&life.store, (ids.1, to), &data).await, len)
+    }
+
     async fn put(&mut self, life: &Life, ids: (BucketId, BucketId)) {
         let key = key(&mut self.rng);
         let marker = self.rng.chance(1, 8);
         let len = if marker { 0 } else { pick(&mut self.rng, &LENGTHS) };
-        let data = bytes(&mut self.rng, len);
+        let (here_body, there_body, len) = self.bodies(life, ids, &key, len).await;
         let null = self.rng.chance(2, 3);
         let version = self.version(marker, null, len);
         let fails = self.rng.chance(1, 15);
@@ -168,10 +217,8 @@ impl Pair {
                 Ok(Change { remove, put: Some(version), replace: None })
             })
         };
-        let body = write(&self.memory, (ids.0, &key), &data).await;
-        let here = self.memory.change_key(ids.0, &key, None, body, change()).await;
-        let body = write(&life.store, (ids.1, &key), &data).await;
-        let there = life.store.change_key(ids.1, &key, None, body, change()).await;
+        let here = self.memory.change_key(ids.0, &key, None, here_body, change()).await;
+        let there = life.store.change_key(ids.1, &key, None, there_body, change()).await;
         assert_eq!(here, there);
         self.compare_key(life, ids, &key).await;
     }
@@ -251,7 +298,8 @@ impl Pair {
     async fn put_part(&mut self, life: &Life, id: u64, ids: (BucketId, BucketId)) {
         let number = 1 + u16::try_from(self.rng.below(12)).expect("works");
         let len = pick(&mut self.rng, &LENGTHS);
-        let data = bytes(&mut self.rng, len);
+        let to = self.uploads[&id].key.clone();
+        let (here_body, there_body, len) = self.bodies(life, ids, &to, len).await;
         let attributes = pick(&mut self.rng, &[3, 2000]);
         let part = Part {
             number,
@@ -261,15 +309,13 @@ impl Pair {
             attributes: bytes(&mut self.rng, attributes),
         };
         let upload = self.uploads.get_mut(&id).expect("works");
-        let body = write(&self.memory, (ids.0, &upload.key), &data).await;
-        let here = self.memory.put_part(ids.0, &upload.key, UploadId(id), part.clone(), body).await;
-        let body = write(&life.store, (ids.1, &upload.key), &data).await;
-        let there = life.store.put_part(ids.1, &upload.key, upload.there, part, body).await;
+        let id = UploadId(id);
+        let here = self.memory.put_part(ids.0, &to, id, part.clone(), here_body).await;
+        let there = life.store.put_part(ids.1, &to, upload.there, part, there_body).await;
         upload
             .parts
             .insert(number, [here.expect("works").generation, there.expect("works").generation]);
-        let here =
-            self.memory.list_parts(ids.0, &upload.key, UploadId(id), 3, 5).await.expect("works");
+        let here = self.memory.list_parts(ids.0, &upload.key, id, 3, 5).await.expect("works");
         let there =
             life.store.list_parts(ids.1, &upload.key, upload.there, 3, 5).await.expect("works");
         let seen =
