@@ -30,7 +30,7 @@ pub enum Error {
         path: String,
     },
     /// The endpoint has no such method.
-    #[error("{path} does not take {method}")]
+    #[error("{path} does not support {method}")]
     Method {
         /// Method of the request.
         method: String,
@@ -44,7 +44,7 @@ pub enum Error {
     #[error("the body's content-type is not application/octet-stream")]
     BulkType,
     /// A request body is larger than the limit, or did not arrive.
-    #[error("the request body is longer than {limit_bytes} bytes or broke off")]
+    #[error("the request body is longer than {limit_bytes} bytes, or ended early")]
     Body {
         /// Largest body in bytes.
         limit_bytes: usize,
@@ -58,7 +58,7 @@ pub enum Error {
         reason: String,
     },
     /// A TCP request names a host that is not this machine: a web page reaches for the API through DNS.
-    #[error("host `{host}` is not a name of this machine's loopback address")]
+    #[error("host `{host}` is not a loopback address or name")]
     Host {
         /// The request's `Host` header.
         host: String,
@@ -70,7 +70,7 @@ pub enum Error {
         is_shown: bool,
     },
     /// A resize would cut off the end of a volume without being asked to.
-    #[error("volume `{name}` would shrink from {from} to {to} and lose what lies beyond")]
+    #[error("cannot shrink volume `{name}` from {from} to {to}: data beyond the new end would be lost")]
     Shrink {
         /// Name of the volume.
         name: String,
@@ -103,7 +103,7 @@ pub enum Error {
         limit_ms: u64,
     },
     /// What is stored was not counted in time. The count goes on.
-    #[error("what is stored is still being counted after {limit_ms} ms")]
+    #[error("counting stored data takes longer than {limit_ms} ms")]
     Counting {
         /// The limit.
         limit_ms: u64,
@@ -117,7 +117,7 @@ pub enum Error {
         source: io::Error,
     },
     /// A socket path does not fit the system's address structure.
-    #[error("socket path {} is {} bytes long, the system takes {limit_bytes}", path.display(), path.as_os_str().len())]
+    #[error("socket path {} is {} bytes long; the system allows {limit_bytes}", path.display(), path.as_os_str().len())]
     SocketPath {
         /// The path.
         path: PathBuf,

@@ -118,7 +118,7 @@ impl MemoryBackend {
         let mut volumes = self.lock();
         let name = spec.name.clone();
         if volumes.contains_key(&name) {
-            return Err(refusal(ErrorKind::Exists, format!("volume `{name}` exists already")));
+            return Err(refusal(ErrorKind::Exists, format!("volume `{name}` already exists")));
         }
         if name.is_empty() || name.len() > limits::NAME_BYTES_MAX || name.contains('/') {
             return Err(refusal(ErrorKind::Invalid, format!("`{name}` is not a volume name")));

@@ -20,7 +20,7 @@ pub enum Error {
         source: io::Error,
     },
     /// A TLS file does not hold what it should.
-    #[error("TLS file {} holds no {wanted}", path.display())]
+    #[error("TLS file {} contains no {wanted}", path.display())]
     TlsFileEmpty {
         /// The file.
         path: PathBuf,

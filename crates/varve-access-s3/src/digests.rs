@@ -108,7 +108,7 @@ struct Watched {
 
 /// The text begins with the name that `receive` looks for.
 #[derive(Debug, thiserror::Error)]
-#[error("Sha256Mismatch: the body has not the declared digest")]
+#[error("Sha256Mismatch: the body does not have the declared digest")]
 struct Mismatch;
 
 impl Watched {

@@ -50,7 +50,7 @@ pub enum Error {
         name: String,
     },
     /// A user or key of that name exists.
-    #[error("{what} `{name}` exists")]
+    #[error("{what} `{name}` already exists")]
     Exists {
         /// User or access key.
         what: &'static str,

@@ -93,11 +93,11 @@ enum Refused {
     ChunkTooLarge,
     #[error("ChunkTooSmall: a chunk that is not the last has less than {SIZE_MIN} bytes")]
     ChunkTooSmall,
-    #[error("FormatError: a line before a chunk is no size with or without a signature")]
+    #[error("FormatError: a chunk header is malformed")]
     Format,
     #[error("FormatError: the body ends before its last line")]
     Cut,
-    #[error("DecodedLengthMismatch: the chunks are not of the declared length together")]
+    #[error("DecodedLengthMismatch: the chunks do not add up to the declared length")]
     Length,
     #[error("MalformedTrailer: the trailers are not those that were announced")]
     Trailer,

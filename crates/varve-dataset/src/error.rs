@@ -23,7 +23,7 @@ pub enum Error {
         name: String,
     },
     /// A volume of that name exists.
-    #[error("volume `{name}` exists")]
+    #[error("volume `{name}` already exists")]
     Exists {
         /// The name.
         name: String,
@@ -35,7 +35,7 @@ pub enum Error {
         name: String,
     },
     /// A snapshot of that name exists.
-    #[error("snapshot `{name}` exists")]
+    #[error("snapshot `{name}` already exists")]
     SnapshotExists {
         /// The name.
         name: String,
@@ -65,7 +65,7 @@ pub enum Error {
         reason: &'static str,
     },
     /// Two streams that have no blocks in common cannot be compared by their maps.
-    #[error("`{name}` and `{other}` are not of one family")]
+    #[error("`{name}` and `{other}` are not snapshots of the same volume")]
     Unrelated {
         /// One.
         name: String,
@@ -147,7 +147,7 @@ pub enum Error {
         id: u64,
     },
     /// Writes are under way that do not end.
-    #[error("writes to volume `{name}` are under way and do not end")]
+    #[error("writes to volume `{name}` have not ended in time")]
     StillChanging {
         /// The name.
         name: String,
@@ -209,7 +209,7 @@ pub enum Error {
         max: ByteCount,
     },
     /// A request reaches beyond the volume.
-    #[error("{len} bytes at {offset} reach beyond the volume's {size_bytes}")]
+    #[error("{len} bytes at offset {offset} are beyond the end of the volume ({size_bytes} bytes)")]
     OutOfRange {
         /// Byte position.
         offset: u64,
@@ -219,7 +219,7 @@ pub enum Error {
         size_bytes: u64,
     },
     /// An archive is not what was written, or not one at all.
-    #[error("the archive is no good at record {record}: {reason}")]
+    #[error("cannot read the archive at record {record}: {reason}")]
     BadArchive {
         /// Number of the record, from 1 on; 0 is the header.
         record: u64,

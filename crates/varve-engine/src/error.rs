@@ -12,7 +12,7 @@ pub enum Error {
     #[error(transparent)]
     Log(#[from] varve_logstore::Error),
     /// No room for new data.
-    #[error("shard is full: {live_bytes} of {capacity_bytes} bytes are live")]
+    #[error("shard is full: {live_bytes} of {capacity_bytes} bytes are in use")]
     NoSpace {
         /// Stored bytes of live data.
         live_bytes: u64,
@@ -139,10 +139,10 @@ pub enum Error {
         reason: String,
     },
     /// A pool was made here before.
-    #[error("there is a pool already")]
+    #[error("a pool already exists")]
     PoolExists,
     /// No pool was ever made here.
-    #[error("there is no pool")]
+    #[error("no pool found")]
     NoPool,
     /// The pool's root does not fit its media.
     #[error("the pool cannot be opened: {reason}")]

@@ -9,7 +9,7 @@ pub type Result<T> = std::result::Result<T, Error>;
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum Error {
     /// Something else, or nothing, is stored where a structure should be.
-    #[error("no {what}: magic is {found:#018x}")]
+    #[error("not a {what}: magic is {found:#018x}")]
     BadMagic {
         /// Which structure.
         what: &'static str,

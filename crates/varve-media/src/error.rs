@@ -124,7 +124,7 @@ pub enum Error {
         need: u64,
     },
     /// The pool's figures make no sense.
-    #[error("pool cannot be made: {field} of {value} is out of range")]
+    #[error("cannot create the pool: {field} {value} is out of range")]
     Spec {
         /// Which figure.
         field: &'static str,

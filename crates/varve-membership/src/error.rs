@@ -59,7 +59,7 @@ pub enum Error {
         limit: usize,
     },
     /// What another node sent is no beginning of a link.
-    #[error("what another node says makes no sense: {reason}")]
+    #[error("malformed message from another node: {reason}")]
     Hello {
         /// What is wrong.
         reason: &'static str,

@@ -16,7 +16,7 @@ pub enum Error {
         name: String,
     },
     /// A bucket of that name exists.
-    #[error("bucket `{name}` exists")]
+    #[error("bucket `{name}` already exists")]
     BucketExists {
         /// The name.
         name: String,
@@ -128,7 +128,7 @@ pub enum Error {
         reason: &'static str,
     },
     /// A quota would be exceeded.
-    #[error("quota of {holder} is reached")]
+    #[error("the quota of {holder} is reached")]
     Quota {
         /// The bucket or user.
         holder: String,

@@ -9,7 +9,7 @@ pub type Result<T> = std::result::Result<T, Error>;
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum Error {
     /// The size of a block is no whole number of address units.
-    #[error("block of {block_bytes} bytes is no positive multiple of 512")]
+    #[error("block size {block_bytes} is not a positive multiple of 512")]
     BlockBytes {
         /// Size asked for.
         block_bytes: usize,
@@ -37,7 +37,7 @@ pub enum Error {
         duplicate_percent: u8,
     },
     /// The compression ratio cannot be met.
-    #[error("compression ratio {ratio} is not between 1 and {ratio_max}")]
+    #[error("compression ratio {ratio}: must be from 1 to {ratio_max}")]
     CompressionRatio {
         /// Ratio asked for.
         ratio: f64,
@@ -45,7 +45,7 @@ pub enum Error {
         ratio_max: f64,
     },
     /// The exponent of a Zipf law is out of range.
-    #[error("exponent {theta} of a zipf law is not above 0 and at most {theta_max}")]
+    #[error("zipf exponent {theta} must be above 0 and at most {theta_max}")]
     Theta {
         /// Exponent asked for.
         theta: f64,
@@ -53,7 +53,7 @@ pub enum Error {
         theta_max: f64,
     },
     /// There are no blocks to choose from, or more than can be told apart.
-    #[error("{blocks} blocks are not between 1 and {blocks_max}")]
+    #[error("{blocks} blocks: must be from 1 to {blocks_max}")]
     Blocks {
         /// Number asked for.
         blocks: u64,
@@ -69,7 +69,7 @@ pub enum Error {
         golden_blocks: u64,
     },
     /// An operation has no size that targets take.
-    #[error("operations of {block_bytes} bytes are not a multiple of 4096 bytes up to {bytes_max}")]
+    #[error("operations of {block_bytes} bytes: must be a multiple of 4096, at most {bytes_max}")]
     OperationBytes {
         /// Size asked for.
         block_bytes: usize,
@@ -77,7 +77,7 @@ pub enum Error {
         bytes_max: usize,
     },
     /// A number of something is none, or too high.
-    #[error("{count} {what} are not between 1 and {count_max}")]
+    #[error("{count} {what}: must be from 1 to {count_max}")]
     Count {
         /// Of what.
         what: &'static str,
@@ -99,7 +99,7 @@ pub enum Error {
         percent: u32,
     },
     /// A rate is none, or too high.
-    #[error("{rate} operations a second are not above 0 and at most {rate_max}")]
+    #[error("{rate} operations per second: must be above 0 and at most {rate_max}")]
     Rate {
         /// Rate asked for, a second.
         rate: f64,
@@ -115,7 +115,7 @@ pub enum Error {
         needed_bytes: u64,
     },
     /// What is named is no target.
-    #[error("`{target}` is no target: {reason}")]
+    #[error("invalid target `{target}`: {reason}")]
     Target {
         /// As it was written.
         target: String,
@@ -170,7 +170,7 @@ pub enum Error {
     #[error(transparent)]
     Media(#[from] varve_media::Error),
     /// A read found something else than what was written.
-    #[error("byte {offset} is not what write {writes} to its block left there")]
+    #[error("byte {offset} does not match write {writes} to its block")]
     Mismatch {
         /// The first wrong byte of the target.
         offset: u64,

@@ -9,7 +9,7 @@ pub type Result<T> = std::result::Result<T, Error>;
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum Error {
     /// A text is no amount of the kind that is asked for.
-    #[error("`{text}` is no {kind}: {advice}")]
+    #[error("invalid {kind} `{text}`: {advice}")]
     Amount {
         /// What was given.
         text: String,
@@ -19,7 +19,7 @@ pub enum Error {
         advice: String,
     },
     /// A text is no protection.
-    #[error("`{text}` is no protection: write copies, such as 3, or data+parity, such as 4+2")]
+    #[error("invalid protection `{text}`: give copies, such as 3, or data+parity, such as 4+2")]
     Protection {
         /// What was given.
         text: String,
@@ -39,7 +39,7 @@ pub enum Error {
         advice: String,
     },
     /// Something is named that the catalogue does not have.
-    #[error("there is no {kind} `{name}`; there are {known}")]
+    #[error("no {kind} `{name}`; known: {known}")]
     Unknown {
         /// What kind of thing.
         kind: &'static str,

@@ -55,7 +55,7 @@ impl fmt::Display for Compression {
 
 /// A word that names no compression.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("'{0}' is no compression: use off, lz4, zstd or zstd:LEVEL with a level from 1 to 19")]
+#[error("unknown compression `{0}`: use off, lz4, zstd or zstd:LEVEL with a level from 1 to 19")]
 pub struct UnknownCompression(String);
 
 impl FromStr for Compression {

@@ -64,7 +64,7 @@ fn describe(space: &v1::Space) -> String {
 
 fn volumes(volumes: &[v1::VolumeSpace]) -> String {
     let rows: Vec<Vec<String>> = volumes.iter().map(row).collect();
-    let titles = ["SIZE", "LOGICAL", "REFERENCED", "FREED", "SNAPSHOTS", "THEY FREE", "ALL FREE"];
+    let titles = ["SIZE", "LOGICAL", "REFERENCED", "FREED", "SNAPSHOTS", "SNAPS FREE", "BOTH FREE"];
     let mut header = vec![("VOLUME", Align::Left)];
     header.extend(titles.map(|title| (title, Align::Right)));
     table::columns(&header, &rows)

@@ -105,7 +105,7 @@ impl Thresholds {
         }
         let [filling, high, near_full, full] = self.ascending();
         let what = format!("thresholds of space {filling}, {high}, {near_full} and {full} percent");
-        Err(Failure::misuse(format!("{what} do not rise")).hint(
+        Err(Failure::misuse(format!("{what} must rise")).hint(
             "space.filling_percent, space.high_percent, space.near_full_percent and space.full_percent, each above the one before",
         ))
     }
@@ -408,7 +408,7 @@ mod tests {
         let mut settings = Settings::default();
         settings.thresholds.high_percent = 85;
         let refused = settings.check().unwrap_err().to_string();
-        assert!(refused.contains("65, 85, 85 and 90 percent do not rise"), "{refused}");
+        assert!(refused.contains("65, 85, 85 and 90 percent must rise"), "{refused}");
         settings.thresholds.high_percent = 84;
         assert!(settings.check().is_ok());
     }

@@ -455,7 +455,7 @@ fn a_preset_runs_under_settings_that_commands_make() {
 #[test]
 fn loads_that_cannot_be_are_refused() {
     for (arguments, what) in [
-        (&["--target", "null:5XB"][..], "is no target"),
+        (&["--target", "null:5XB"][..], "invalid target"),
         (&["--target", "null:1GiB", "--verify"], "keeps nothing that could be verified"),
         (&["--target", "memory:1MiB", "--verify"], "nothing is written"),
         (&["--target", "memory:1MiB", "--block", "512"], "not a multiple of 4096"),

@@ -36,7 +36,7 @@ fn what_cannot_be_is_refused() {
     let api = Api::start();
     api.varve(&["bucket", "create", "photos"]).ok();
     assert!(
-        api.varve(&["bucket", "create", "photos"]).refused(1).contains("bucket `photos` exists")
+        api.varve(&["bucket", "create", "photos"]).refused(1).contains("bucket `photos` already exists")
     );
     let said = api.varve(&["bucket", "create", "hers", "--owner", "ann"]).refused(1);
     assert!(said.contains("no user `ann`"), "{said}");

@@ -9,7 +9,7 @@ fn bounds_change_one_by_one() {
     let api = Api::start();
     api.varve(&["bucket", "create", "photos"]).ok();
     let said = api.varve(&["bucket", "quota", "photos", "--size", "10GiB"]).ok();
-    assert_eq!(said, "bucket photos has quota 10 GiB, objects at most none now\n");
+    assert_eq!(said, "bucket photos: size limit 10 GiB, object limit none\n");
     let json = api.varve(&["bucket", "quota", "photos", "--objects", "7", "--json"]).json();
     assert_eq!((&json["quota_bytes"], &json["quota_objects"]), (&(10u64 << 30).into(), &7.into()));
     let json = api.varve(&["bucket", "quota", "photos", "--size", "none", "--json"]).json();

@@ -9,7 +9,7 @@ fn a_bucket_changes_part_by_part() {
     let api = Api::start();
     api.varve(&["bucket", "create", "photos"]).ok();
     let said = api.varve(&["bucket", "set", "photos", "--compression", "zstd:7"]).ok();
-    assert_eq!(said, "bucket photos writes with dedup off, compression zstd:7 now\n");
+    assert_eq!(said, "bucket photos: dedup off, compression zstd:7\n");
     let json = api.varve(&["bucket", "set", "photos", "--dedup", "on", "--json"]).json();
     assert_eq!((&json["dedup"], &json["compression"]), (&true.into(), &"zstd:7".into()));
     let shown = api.varve(&["bucket", "show", "photos"]).ok();

@@ -36,9 +36,9 @@ dedup ratio        2.00x
 compression ratio  1.33x
 reduction ratio    2.67x
 
-VOLUME   SIZE  LOGICAL  REFERENCED    FREED  SNAPSHOTS  THEY FREE  ALL FREE
-busy    1 GiB  512 MiB     384 MiB  192 MiB          0        0 B   192 MiB
-other   2 GiB    1 GiB     768 MiB  384 MiB          0        0 B   384 MiB
+VOLUME   SIZE  LOGICAL  REFERENCED    FREED  SNAPSHOTS  SNAPS FREE  BOTH FREE
+busy    1 GiB  512 MiB     384 MiB  192 MiB          0         0 B    192 MiB
+other   2 GiB    1 GiB     768 MiB  384 MiB          0         0 B    384 MiB
 ";
     assert_eq!(api.varve(&["df"]).ok(), expected);
 }

@@ -69,7 +69,7 @@ fn all_that_is_asked_for_is_there() {
 #[test]
 fn what_makes_no_sense_is_refused() {
     let api = Api::start();
-    assert!(api.varve(&["user", "create", "owner"]).refused(1).contains("user `owner` exists"));
+    assert!(api.varve(&["user", "create", "owner"]).refused(1).contains("user `owner` already exists"));
     let said = api.varve(&["user", "create", "ann", "--access-key", "K"]).refused(2);
     assert!(said.contains("--secret-file"), "{said}");
     let said = api.varve(&["user", "create", "ann", "--policy", "/nonexistent"]).refused(2);

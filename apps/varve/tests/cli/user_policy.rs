@@ -13,10 +13,10 @@ fn a_policy_is_shown_as_it_was_set() {
     let said = api.varve(&["user", "policy", "show", "owner"]).refused(1);
     assert!(said.contains("user `owner` has no policy\n  try: set one"), "{said}");
     let said = api.varve(&["user", "policy", "set", "owner", path]).ok();
-    assert_eq!(said, "user owner has what its policy says now\n");
+    assert_eq!(said, "user owner: policy set\n");
     assert_eq!(api.varve(&["user", "policy", "show", "owner"]).ok(), policy);
     let said = api.varve(&["user", "policy", "clear", "owner"]).ok();
-    assert_eq!(said, "user owner has no policy now\n");
+    assert_eq!(said, "user owner: policy removed\n");
     assert_eq!(api.varve(&["user", "policy", "show", "owner"]).code, 1);
 }
 

@@ -8,7 +8,7 @@ use crate::rig::Api;
 fn bounds_change_one_by_one() {
     let api = Api::start();
     let said = api.varve(&["user", "quota", "owner", "--size", "10GiB"]).ok();
-    assert_eq!(said, "user owner has quota 10 GiB, buckets at most none now\n");
+    assert_eq!(said, "user owner: size limit 10 GiB, bucket limit none\n");
     let json = api.varve(&["user", "quota", "owner", "--buckets", "7", "--json"]).json();
     assert_eq!((&json["quota_bytes"], &json["quota_buckets"]), (&(10u64 << 30).into(), &7.into()));
     let json = api.varve(&["user", "quota", "owner", "--size", "none", "--json"]).json();

@@ -38,7 +38,7 @@ fn reduction_is_as_asked_or_the_default() {
 fn a_taken_name_is_refused() {
     let api = Api::start();
     let said = api.varve(&["volume", "create", "busy", "--size", "1GiB"]).refused(1);
-    assert!(said.starts_with("error: volume `busy` exists already"), "{said}");
+    assert!(said.starts_with("error: volume `busy` already exists"), "{said}");
 }
 
 #[test]

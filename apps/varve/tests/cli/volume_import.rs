@@ -100,7 +100,7 @@ fn damaged_archives_are_refused() {
         fs::write(&bad, &flipped).unwrap();
         let name = format!("bad{number}");
         let said = to.varve(&["volume", "import", &bad, &name]).refused(1);
-        assert!(said.contains("the archive is no good at record"), "byte {at}: {said}");
+        assert!(said.contains("cannot read the archive at record"), "byte {at}: {said}");
         assert!(!to.varve(&["volume", "snapshot", "list"]).ok().contains(&name));
     }
     assert!(to.varve(&["volume", "import", "/none", "t"]).refused(1).contains("open /none"));

@@ -17,7 +17,7 @@ const LARGE: usize = 1024;
 fn an_open_volume_changes_part_by_part() {
     let api = Api::start();
     let said = api.varve(&["volume", "set", "busy", "--compression", "zstd:7"]).ok();
-    assert_eq!(said, "volume busy writes with dedup off, compression zstd:7 now\n");
+    assert_eq!(said, "volume busy: dedup off, compression zstd:7\n");
     let json = api.varve(&["volume", "set", "busy", "--dedup", "on", "--json"]).json();
     assert_eq!((&json["dedup"], &json["compression"]), (&true.into(), &"zstd:7".into()));
     assert_eq!(json["size_bytes"], 1 << 30, "the rest stays");
@@ -28,7 +28,7 @@ fn an_open_volume_changes_part_by_part() {
     let said = api.varve(&["volume", "set", "busy", "--quota", "10GiB"]).ok();
     assert_eq!(
         said,
-        "volume busy writes with dedup off, compression off, and holds 10 GiB at most now\n"
+        "volume busy: dedup off, compression off, quota 10 GiB\n"
     );
     let shown = api.varve(&["volume", "show", "busy"]).ok();
     assert!(shown.contains("quota               10 GiB\n"), "{shown}");

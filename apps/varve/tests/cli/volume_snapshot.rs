@@ -62,7 +62,7 @@ fn protected_snapshots_stay() {
     let api = Api::over(MemoryBackend::with_volumes(1));
     api.varve(&["volume", "snapshot", "create", "v0000@a"]).ok();
     let said = api.varve(&["volume", "snapshot", "protect", "v0000@a"]).ok();
-    assert_eq!(said, "snapshot v0000@a is protected now\n");
+    assert_eq!(said, "snapshot v0000@a: protected\n");
     let said = api.varve(&["volume", "snapshot", "delete", "v0000@a"]).refused(1);
     assert!(said.contains("is protected"), "{said}");
     let json = api.varve(&["volume", "snapshot", "unprotect", "v0000@a", "--json"]).json();

@@ -154,7 +154,7 @@ impl State {
         let owner = owner.unwrap_or_else(|| OWNER.to_owned());
         self.user(&owner)?;
         if self.buckets.contains_key(&name) {
-            return Err(refusal(ErrorKind::Exists, format!("bucket `{name}` exists")));
+            return Err(refusal(ErrorKind::Exists, format!("bucket `{name}` already exists")));
         }
         let objects = if name == FULL { 3 } else { 0 };
         let versioned = versioning || object_lock;

@@ -37,7 +37,7 @@ impl MemoryBackend {
         let volume = self.change_moving(volume, expects, |volume| volume.clone())?;
         let count = self.snapshots_now().len() as u64;
         if self.snapshots_now().contains_key(name) {
-            return Err(refusal(ErrorKind::Exists, format!("snapshot `{name}` exists")));
+            return Err(refusal(ErrorKind::Exists, format!("snapshot `{name}` already exists")));
         }
         Ok(Snapshot {
             name: name.to_owned(),

@@ -108,7 +108,7 @@ async fn changes_of_nothing_or_to_the_unknown_are_refused() {
     let (status, body) = server.call("POST", "/v1/volumes", Some(spec)).await;
     assert_eq!((status, kind(&body)), (400, "invalid"));
     let message = body["message"].as_str().unwrap();
-    assert!(message.contains("'gzip' is no compression: use off, lz4, zstd"), "{message}");
+    assert!(message.contains("unknown compression `gzip`: use off, lz4, zstd"), "{message}");
     assert_eq!(server.call("GET", "/v1/volumes/busy", None).await, (200, before));
     let policy = json!({"dedup": true});
     assert_eq!(server.call("PATCH", "/v1/volumes/none", Some(policy)).await.0, 404);

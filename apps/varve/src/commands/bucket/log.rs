@@ -31,8 +31,8 @@ impl Log {
         let change = ChangeBucket { access_log: Some(self.switch), ..ChangeBucket::default() };
         let answer = client.send::<v1::Bucket>(Method::PATCH, &bucket_path(&self.name), &change)?;
         Ok(answer.print(self.format.json, |bucket| {
-            let not = if bucket.access_log { "" } else { "not " };
-            format!("requests to bucket {} are {not}logged now\n", bucket.name)
+            let state = if bucket.access_log { "on" } else { "off" };
+            format!("access log of bucket {}: {state}\n", bucket.name)
         }))
     }
 }

@@ -43,7 +43,7 @@ impl Quota {
         Ok(answer.print(format.json, |bucket| {
             let size = cli::shown_quota(bucket.quota_bytes);
             let objects = cli::shown_bound(bucket.quota_objects);
-            format!("bucket {} has quota {size}, objects at most {objects} now\n", bucket.name)
+            format!("bucket {}: size limit {size}, object limit {objects}\n", bucket.name)
         }))
     }
 }

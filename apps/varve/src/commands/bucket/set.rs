@@ -42,7 +42,7 @@ impl Set {
         Ok(answer.print(format.json, |bucket| {
             let v1::Bucket { name, dedup, compression, .. } = bucket;
             let dedup = cli::on_off(dedup);
-            format!("bucket {name} writes with dedup {dedup}, compression {compression} now\n")
+            format!("bucket {name}: dedup {dedup}, compression {compression}\n")
         }))
     }
 }

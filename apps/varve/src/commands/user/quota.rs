@@ -40,7 +40,7 @@ impl Quota {
         Ok(answer.print(format.json, |user| {
             let size = cli::shown_quota(user.quota_bytes);
             let buckets = cli::shown_bound(user.quota_buckets);
-            format!("user {} has quota {size}, buckets at most {buckets} now\n", user.name)
+            format!("user {}: size limit {size}, bucket limit {buckets}\n", user.name)
         }))
     }
 }

@@ -45,7 +45,7 @@ impl Diff {
             return Ok(format!("{json:#}\n"));
         }
         if all.is_empty() {
-            return Ok(format!("{name} is what {volume}@{from} is\n"));
+            return Ok(format!("no differences between {volume}@{from} and {name}\n"));
         }
         let rows: Vec<Vec<String>> = all
             .iter()

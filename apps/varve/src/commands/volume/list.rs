@@ -39,7 +39,7 @@ impl List {
         }
         if volumes.is_empty() && missing.is_empty() {
             return Ok(
-                "no volumes; make one with `varve volume create NAME --size 20GiB`\n".to_owned()
+                "no volumes; create one with `varve volume create NAME --size 20GiB`\n".to_owned()
             );
         }
         let mut rows: Vec<Vec<String>> = volumes.iter().map(row).collect();
@@ -47,12 +47,12 @@ impl List {
             ("NAME", Align::Left),
             ("SIZE", Align::Right),
             ("BLOCK", Align::Right),
-            ("OPEN BY", Align::Right),
+            ("CLIENTS", Align::Right),
             ("CREATED", Align::Right),
         ];
         if volumes.iter().any(|volume| volume.reserved_bytes.is_some()) {
             header.push(("RESERVED", Align::Right));
-            header.push(("NOT HELD", Align::Right));
+            header.push(("UNBACKED", Align::Right));
             let shown = |bytes: Option<u64>| {
                 bytes.map_or_else(|| "-".to_owned(), |it| ByteCount(it).to_string())
             };

@@ -37,7 +37,7 @@ impl Resize {
         let path = volume_path(&self.name);
         let answer = client.send::<v1::Volume>(Method::PATCH, &path, &change)?;
         Ok(answer.print(self.format.json, |volume| {
-            format!("volume {} is {} now\n", volume.name, ByteCount(volume.size_bytes))
+            format!("volume {}: resized to {}\n", volume.name, ByteCount(volume.size_bytes))
         }))
     }
 }

@@ -58,14 +58,14 @@ impl Set {
         Ok(answer.print(format.json, |volume| {
             let v1::Volume { name, dedup, compression, quota_bytes, reserved_bytes, .. } = volume;
             if reserved_bytes.is_some() {
-                return format!("space is reserved for all of volume {name}, which writes with dedup off, compression off now\n");
+                return format!("volume {name}: dedup off, compression off, space reserved for all of it\n");
             }
             let dedup = cli::on_off(dedup);
             let quota = quota_bytes.map_or_else(String::new, |quota| {
-                format!(", and holds {} at most", ByteCount(quota))
+                format!(", quota {}", ByteCount(quota))
             });
             format!(
-                "volume {name} writes with dedup {dedup}, compression {compression}{quota} now\n"
+                "volume {name}: dedup {dedup}, compression {compression}{quota}\n"
             )
         }))
     }

@@ -57,11 +57,11 @@ impl Policy {
                         .hint("`varve user policy clear` takes the policy away"));
                 }
                 change(client, &user, policy)?;
-                Ok(format!("user {user} has what its policy says now\n"))
+                Ok(format!("user {user}: policy set\n"))
             }
             Self::Clear(Clear { user }) => {
                 change(client, &user, String::new())?;
-                Ok(format!("user {user} has no policy now\n"))
+                Ok(format!("user {user}: policy removed\n"))
             }
         }
     }

@@ -49,6 +49,6 @@ fn change(client: &Client, name: &str, protected: bool, format: Format) -> Resul
     let answer = client.send::<v1::Snapshot>(Method::PATCH, &snapshot_path(name), &change)?;
     Ok(answer.print(format.json, |snapshot| {
         let now = if snapshot.protected { "protected" } else { "not protected" };
-        format!("snapshot {} is {now} now\n", snapshot.name)
+        format!("snapshot {}: {now}\n", snapshot.name)
     }))
 }

@@ -33,7 +33,7 @@ impl Rollback {
         let answer = client.send::<v1::Volume>(Method::POST, &path, &to)?;
         Ok(answer.print(self.format.json, |volume| {
             let size = ByteCount(volume.size_bytes);
-            format!("volume {} of {size} is what {} is now\n", volume.name, self.name)
+            format!("volume {} rolled back to {} ({size})\n", volume.name, self.name)
         }))
     }
 }
