@@ -374,7 +374,7 @@ mod tests {
         runtime.spawn(serve(callers, backend, limits, std::future::pending()));
         let client = Client::at(address);
         let asked_once = client.get::<v1::Space>("/v1/space").err().unwrap();
-        assert!(asked_once.what().contains("still being counted"), "{}", asked_once.what());
+        assert!(asked_once.what().contains("counting stored data"), "{}", asked_once.what());
         assert!(client.counted::<v1::Space>("/v1/space").is_ok());
     }
 

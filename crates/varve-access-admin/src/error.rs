@@ -70,7 +70,9 @@ pub enum Error {
         is_shown: bool,
     },
     /// A resize would cut off the end of a volume without being asked to.
-    #[error("cannot shrink volume `{name}` from {from} to {to}: data beyond the new end would be lost")]
+    #[error(
+        "cannot shrink volume `{name}` from {from} to {to}: data beyond the new end would be lost"
+    )]
     Shrink {
         /// Name of the volume.
         name: String,
@@ -181,7 +183,9 @@ impl Error {
                 "start it with `--s3 127.0.0.1:9000`, or set `s3.listen` in its configuration"
             }
             Self::Timeout { .. } => "GET /v1/status shows each shard; the request may yet complete",
-            Self::Counting { .. } => "ask again: the count goes on, and whoever asks next is told",
+            Self::Counting { .. } => {
+                "ask again: the count goes on, and a later request gets the result"
+            }
             Self::Listen { source, .. } if source.kind() == io::ErrorKind::StorageFull => {
                 "the file system of the socket is full: remove something there"
             }

@@ -18,7 +18,7 @@ pub trait ObjectBackend: Send + Sync {
     /// One user. `NotFound`.
     fn user(&self, name: String) -> AdminFuture<'_, User>;
 
-    /// Makes a user with an access key. `Exists` for either, `Invalid`.
+    /// Creates a user with an access key. `Exists` for either, `Invalid`.
     fn create_user(&self, spec: CreateUser) -> AdminFuture<'_, NewKey>;
 
     /// Changes policy and quotas of a user. `NotFound`, `Invalid`.

@@ -1,4 +1,4 @@
-//! The clients of one thread: who is connected, to what, since when; and how one is told to leave.
+//! The clients of one thread: who is connected, to what, since when; and how one is asked to leave.
 
 use std::cell::{Cell, RefCell};
 use std::pin::pin;

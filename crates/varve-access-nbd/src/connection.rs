@@ -69,7 +69,7 @@ impl fmt::Display for Ended {
             Self::Io(kind) => write!(f, "stream failed: {kind}"),
             Self::Stalled => f.write_str("client stalled"),
             Self::Shutdown => f.write_str("server shuts down"),
-            Self::ToldToLeave => f.write_str("told to leave"),
+            Self::ToldToLeave => f.write_str("asked to leave"),
             Self::HandshakeTimeout => f.write_str("handshake took too long"),
             Self::Handshake(reason) => write!(f, "handshake ended: {reason:?}"),
             Self::Changed => f.write_str("export changed while it was being opened"),

@@ -184,7 +184,7 @@ fn bad_files_are_named() {
     let absent = TlsFiles { key: dir.path().join("absent.pem"), ..good.clone() };
     assert!(TlsConfig::load(&absent).unwrap_err().to_string().contains("absent.pem"));
     let swapped = TlsFiles { certificate: good.key.clone(), ..good.clone() };
-    assert!(TlsConfig::load(&swapped).unwrap_err().to_string().contains("holds no certificate"));
+    assert!(TlsConfig::load(&swapped).unwrap_err().to_string().contains("contains no certificate"));
     let stranger = TlsFiles { key: dir.path().join("client-key.pem"), ..good };
     assert!(TlsConfig::load(&stranger).unwrap_err().to_string().contains("set up TLS"));
 }

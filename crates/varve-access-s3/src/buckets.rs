@@ -204,7 +204,7 @@ pub(crate) fn check_bucket_name(name: &str) -> Result<()> {
         return Ok(());
     }
     let what = format!(
-        "`{name}` is no name of a bucket: 3 to 63 lower-case letters, digits, dots and hyphens, as in host names"
+        "invalid bucket name `{name}`: 3 to 63 lower-case letters, digits, dots and hyphens, as in host names"
     );
     Err(Error::Invalid { what })
 }
@@ -312,7 +312,7 @@ mod tests {
         let made = users.create_with_key(ann(), given("k", "12345678")).await.unwrap();
         assert_eq!((made.access_key.as_str(), made.secret_key.as_str()), ("k", "12345678"));
         let taken = users.create_key("owner", given("k", "12345678")).await.unwrap_err();
-        assert_eq!(taken.to_string(), "access key `k` exists");
+        assert_eq!(taken.to_string(), "access key `k` already exists");
         let page = users.page("", 10);
         assert_eq!((page.len(), &page[0].1), (2, &users.keys("ann")));
         assert_eq!(users.page("ann", 10).len(), 1);

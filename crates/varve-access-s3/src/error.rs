@@ -33,7 +33,7 @@ pub enum Error {
     /// Users exist, and the key that their secrets are sealed with is neither in the pool nor in the file.
     #[error(
         "the sealing key is lost: {}, and users exist",
-        if *is_other { format!("{} holds another one", path.display()) } else { format!("there is no {}", path.display()) }
+        if *is_other { format!("{} holds another one", path.display()) } else { format!("no file {}", path.display()) }
     )]
     KeyLost {
         /// The file.

@@ -231,7 +231,7 @@ fn input(bucket: &str, key: &str, fields: &Fields) -> S3Result<PutObjectInput> {
     let date = |name: &str, format: TimestampFormat| {
         let parse = |text: &str| {
             Timestamp::parse(format, text)
-                .map_err(|_| s3_error!(InvalidArgument, "Field {name} is no date"))
+                .map_err(|_| s3_error!(InvalidArgument, "Field {name} is not a date"))
         };
         fields.get(name).map(parse).transpose()
     };

@@ -253,7 +253,7 @@ fn place<B>(request: &Request<B>, domains: &Domains) -> Place {
     }
 }
 
-/// Names and values of a query, decoded; the value is none where it is no text.
+/// Names and values of a query, decoded; the value is none where it is not text.
 fn parameters(query: &str) -> S3Result<Vec<(String, Option<String>)>> {
     let pairs = query.split('&').map(|pair| pair.split_once('=').unwrap_or((pair, "")));
     let pairs = pairs.filter(|(name, value)| !name.is_empty() || !value.is_empty());
@@ -333,7 +333,7 @@ fn into_headers(
             continue;
         }
         let refused = |text: &str| invalid_argument(text, name, value.as_deref().unwrap_or(""));
-        let text = value.as_deref().ok_or_else(|| refused("The query parameter is no text"))?;
+        let text = value.as_deref().ok_or_else(|| refused("The query parameter is not text"))?;
         // It is what a presigned URL signs anyway.
         if lower == CONTENT_SHA256 && text == "UNSIGNED-PAYLOAD" {
             continue;

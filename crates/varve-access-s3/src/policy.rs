@@ -248,7 +248,7 @@ impl Statement {
         let conditions = match value.get("Condition") {
             None => Vec::new(),
             Some(Value::Object(operators)) => parse_conditions(operators)?,
-            Some(_) => return Err("condition is no object".to_owned()),
+            Some(_) => return Err("condition is not an object".to_owned()),
         };
         Ok(Self { deny, principals, actions, resources, conditions })
     }

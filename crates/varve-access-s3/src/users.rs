@@ -103,7 +103,7 @@ impl Users {
         snapshot.users.len() + snapshot.unreadable
     }
 
-    /// Makes a user with an access key, which is `given`, or random. A crash may leave the user without the key.
+    /// Creates a user with an access key, which is `given`, or random. A crash may leave the user without the key.
     ///
     /// # Errors
     /// Those of [`create`](Self::create) and [`create_key`](Self::create_key), before anything is made.
@@ -461,7 +461,7 @@ fn check_name(name: &str) -> Result<()> {
     let good = |c: char| c.is_ascii_alphanumeric() || "-_.@$+=".contains(c);
     if name.is_empty() || name.len() > 128 || !name.chars().all(good) {
         return Err(Error::Invalid {
-            what: format!("`{name}` is no name of 1 to 128 letters, digits and -_.@$+="),
+            what: format!("invalid name `{name}`: 1 to 128 letters, digits and -_.@$+="),
         });
     }
     Ok(())

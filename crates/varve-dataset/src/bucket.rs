@@ -61,7 +61,7 @@ impl BucketOwner {
         };
         owner().ok_or_else(|| Error::BadRecord {
             name: format!("bucket {}", stream.escape_ascii()),
-            reason: "it is no bucket's",
+            reason: "it is not a bucket's",
         })
     }
 

@@ -150,7 +150,7 @@ pub(crate) fn decode_snapshot(full: &[u8], value: &[u8]) -> Result<(SnapshotName
 }
 
 fn stored_text(full: &[u8]) -> Result<&str> {
-    let reason = "what is stored is no text";
+    let reason = "what is stored is not text";
     str::from_utf8(full).map_err(|_| Error::BadName { name: escaped(full), reason })
 }
 

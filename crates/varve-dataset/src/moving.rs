@@ -122,7 +122,7 @@ impl Move {
             return Err("the other side of its move is too long");
         }
         let peer = str::from_utf8(fields.bytes(len).map_err(short)?);
-        let peer = peer.map_err(|_| "the other side of its move is no text")?.to_owned();
+        let peer = peer.map_err(|_| "the other side of its move is not text")?.to_owned();
         Ok(Self { state, peer })
     }
 

@@ -160,7 +160,8 @@ impl VolumeRecord {
         let generation = fields.u8().map_err(short)?;
         let block_bytes = fields.u32().map_err(short)?;
         let stream = fields.u64().map_err(short)?;
-        let stream = StreamId::from_untrusted(stream).ok_or_else(|| bad("its stream is no id"))?;
+        let stream =
+            StreamId::from_untrusted(stream).ok_or_else(|| bad("its stream is not an id"))?;
         let size_bytes = fields.u64().map_err(short)?;
         let seed = fields.u64().map_err(short)?;
         let created_unix_ms = fields.u64().map_err(short)?;
@@ -179,7 +180,7 @@ impl VolumeRecord {
             _ => {
                 let len = fields.u16().map_err(short)?;
                 let text = str::from_utf8(fields.bytes(usize::from(len)).map_err(short)?);
-                Some(text.map_err(|_| bad("the name of its origin is no text"))?.to_owned())
+                Some(text.map_err(|_| bad("the name of its origin is not text"))?.to_owned())
             }
         };
         let moves = match flags & MOVES {

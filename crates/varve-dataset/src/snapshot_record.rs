@@ -92,7 +92,8 @@ impl SnapshotRecord {
         let generation = fields.u8().map_err(short)?;
         let block_bytes = fields.u32().map_err(short)?;
         let stream = fields.u64().map_err(short)?;
-        let stream = StreamId::from_untrusted(stream).ok_or_else(|| bad("its stream is no id"))?;
+        let stream =
+            StreamId::from_untrusted(stream).ok_or_else(|| bad("its stream is not an id"))?;
         let size_bytes = fields.u64().map_err(short)?;
         let seed = fields.u64().map_err(short)?;
         let created_unix_ms = fields.u64().map_err(short)?;

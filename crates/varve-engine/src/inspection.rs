@@ -178,7 +178,7 @@ fn shown(item: WalkItem) -> MapItem {
             MapItem::Data { block, home: slot.shard(), chunk: slot.id() }
         }
         WalkItem::Page { name: PagePtr::Chunk(page), level } => MapItem::Page { page, level },
-        WalkItem::Page { name, .. } => unreachable!("{name:?} is no name of a map page"),
+        WalkItem::Page { name, .. } => unreachable!("{name:?} is not a name of a map page"),
     }
 }
 

@@ -154,7 +154,7 @@ pub(crate) fn decode_record(path: &str, bytes: &[u8]) -> Result<RadosSpec> {
         return Err(damaged("it is too short"));
     };
     let Some(fields) = fields.strip_prefix(MAGIC) else {
-        return Err(damaged("it is no record of a pool"));
+        return Err(damaged("it is not a record of a pool"));
     };
     if u64::from_le_bytes(*sum) != checksum64(&bytes[..bytes.len() - sum.len()]) {
         return Err(damaged("checksum mismatch"));

@@ -109,14 +109,14 @@ pub const ERRATA: [Erratum; 28] = [
     erratum(
         "X13",
         IDF16,
-        "5248 MB/s is said to fill two 10GbE ports a node: 5 nodes carry 12.5 GB/s, of which it is 42 %",
+        "5248 MB/s supposedly fills two 10GbE ports a node: 5 nodes carry 12.5 GB/s, of which it is 42 %",
         "use of each link is shown",
     ),
     erratum(
         "X14",
         IDF16,
         "\"about 60 %\" write efficiency would be 162 K; the measured 144 K is 53.3 %",
-        "0.533 unless told otherwise; both are shown",
+        "0.533 unless set otherwise; both are shown",
     ),
     erratum(
         "X15",

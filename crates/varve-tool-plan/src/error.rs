@@ -39,7 +39,7 @@ pub enum Error {
         advice: String,
     },
     /// Something is named that the catalogue does not have.
-    #[error("no {kind} `{name}`; known: {known}")]
+    #[error("unknown {kind} `{name}`; known: {known}")]
     Unknown {
         /// What kind of thing.
         kind: &'static str,

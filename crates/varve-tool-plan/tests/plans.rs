@@ -505,7 +505,7 @@ fn demands_without_meaning_are_refused() {
     let timeless = search(timeless, Policy::default()).unwrap_err().to_string();
     assert_eq!(timeless, "the time of a segment in seconds is 0, and must be above 0");
     let unknown = Plan::search(&Catalogue::built_in(), hold(1.0), Policy::default(), &only("nope"));
-    assert!(unknown.unwrap_err().to_string().starts_with("there is no node `nope`; there are "));
+    assert!(unknown.unwrap_err().to_string().starts_with("unknown node `nope`; known: "));
     let absurd =
         Plan::search(&Catalogue::built_in(), hold(1e12), Policy::default(), &only("idf16"))
             .unwrap();

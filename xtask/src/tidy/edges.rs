@@ -38,7 +38,7 @@ fn compare(allowed: &Edges, actual: &Edges) -> Vec<Finding> {
     for name in allowed.keys().filter(|name| !actual.contains_key(*name)) {
         findings.push(Finding::file(
             PAGE,
-            format!("the table of edges names `{name}`, which is no crate"),
+            format!("the table of edges names `{name}`, which is not a crate"),
         ));
     }
     findings
@@ -102,7 +102,7 @@ mod tests {
         assert_eq!(found.len(), 3, "{found:?}");
         assert!(found[0].contains("`media` uses `engine`"), "{found:?}");
         assert!(found[1].contains("`new` is not in the table"), "{found:?}");
-        assert!(found[2].contains("`gone`, which is no crate"), "{found:?}");
+        assert!(found[2].contains("`gone`, which is not a crate"), "{found:?}");
     }
 
     #[test]

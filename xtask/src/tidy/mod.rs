@@ -12,6 +12,7 @@ mod names;
 mod source;
 mod tree;
 mod unsafe_code;
+mod wording;
 
 use std::process::Command;
 
@@ -36,6 +37,7 @@ pub(crate) fn tidy() -> Result<bool> {
         file_sizes::check,
         commands::check,
         hazards::check,
+        wording::check,
     ] {
         findings.extend(check(&tree));
     }

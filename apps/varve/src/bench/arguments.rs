@@ -211,7 +211,7 @@ impl ObjectsArgs {
             Failure::misuse(format!(
                 "reads, lists and deletes are {shares} % of operations together"
             ))
-            .hint("--reads is 100 unless it is said")
+            .hint("--reads defaults to 100")
         })?;
         if u32::from(*deletes) > writes {
             let what = format!("{deletes} % deletes and {writes} % writes leave no objects");
@@ -225,7 +225,7 @@ impl ObjectsArgs {
             }
         };
         if object_sizes.contains(['"', '<', '&', ';']) {
-            return Err(Failure::misuse(format!("`{object_sizes}` is no selector of sizes")));
+            return Err(Failure::misuse(format!("invalid size selector `{object_sizes}`")));
         }
         let place = format!("cprefix=f;containers=c(1);objects={of_objects};sizes={object_sizes}");
         let operation = |(kind, ratio)| {
@@ -299,7 +299,7 @@ pub(crate) fn processes(text: &str) -> std::result::Result<Vec<u32>, String> {
 fn percent(text: &str) -> std::result::Result<u8, String> {
     let number = text.strip_suffix('%').unwrap_or(text);
     let read = number.parse().ok().filter(|percent| *percent <= 100);
-    read.ok_or_else(|| format!("`{text}` is no whole percentage from 0 to 100"))
+    read.ok_or_else(|| format!("invalid percentage `{text}`: must be a whole number from 0 to 100"))
 }
 
 fn pattern(text: &str) -> std::result::Result<AccessPattern, String> {
@@ -330,8 +330,11 @@ fn mixture(text: &str) -> std::result::Result<Mixture, String> {
 
 /// Reads a sort of operations.
 fn part(text: &str) -> std::result::Result<Part, String> {
-    let unknown =
-        || format!("`{text}` is no SHARE:KIND:SIZE:PATTERN, such as 50%:read:16KiB:random");
+    let unknown = || {
+        format!(
+            "invalid mixture `{text}`: must be SHARE:KIND:SIZE:PATTERN, such as 50%:read:16KiB:random"
+        )
+    };
     let words: Vec<&str> = text.split(':').collect();
     let [share, kind, size, access, more @ ..] = words.as_slice() else { return Err(unknown()) };
     let is_read = match *kind {
@@ -364,12 +367,12 @@ pub(crate) fn milliseconds(text: &str) -> std::result::Result<u64, String> {
         "s" => 1000,
         "m" => 60_000,
         "h" => 3_600_000,
-        _ => return Err(format!("`{text}` is no time; write 500ms, 30s, 5m or 1h")),
+        _ => return Err(format!("invalid time `{text}`: write 500ms, 30s, 5m or 1h")),
     };
     let time_ms = number.parse::<u64>().ok().and_then(|number| number.checked_mul(unit_ms));
     // A year: what is added to it stays far from the end of 64 bits in ns.
     let time_ms = time_ms.filter(|time_ms| *time_ms <= 366 * 24 * 3_600_000);
-    time_ms.ok_or_else(|| format!("`{text}` is no time of up to a year"))
+    time_ms.ok_or_else(|| format!("invalid time `{text}`: at most a year"))
 }
 
 #[cfg(test)]

@@ -33,7 +33,7 @@ impl BucketName {
         let folder = folder.trim_end_matches('/');
         if bucket.is_empty() || folder.contains("//") || folder.starts_with('/') {
             return Err(format!(
-                "`s3://{text}` is no bucket: it is s3://BUCKET or s3://BUCKET/FOLDER"
+                "invalid bucket `s3://{text}`: must be s3://BUCKET or s3://BUCKET/FOLDER"
             ));
         }
         let folder = if folder.is_empty() { FOLDER } else { folder };

@@ -260,7 +260,7 @@ fn tried_by(clients: &[Client]) -> Result<Option<Point>> {
     let said = clients.iter().map(|client| client.line.strip_prefix(TRIED));
     let Some(said) = said.collect::<Option<Vec<&str>>>() else { return Ok(None) };
     let read = |text: &&str| {
-        let no_report = |error| Failure::new(format!("a client said no report: {error}"));
+        let no_report = |error| Failure::new(format!("a client process gave no report: {error}"));
         serde_json::from_str::<Report>(text).map_err(no_report)
     };
     let reports = said.iter().map(read).collect::<Result<Vec<Report>>>()?;
@@ -304,7 +304,7 @@ impl std::str::FromStr for ClientPart {
         let read = parts.and_then(|(one, all)| Some((one.parse().ok()?, all.parse().ok()?)));
         match read {
             Some((number, count)) if number < count => Ok(Self { number, count }),
-            _ => Err(format!("`{text}` is no NUMBER/COUNT")),
+            _ => Err(format!("`{text}` must be NUMBER/COUNT")),
         }
     }
 }

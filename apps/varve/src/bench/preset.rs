@@ -21,8 +21,7 @@ const RAM_BYTES: u64 = 64 << 30;
 /// The preset of that name.
 pub(crate) fn known(id: &str) -> Result<Preset> {
     Preset::named(id).ok_or_else(|| {
-        Failure::misuse(format!("there is no preset `{id}`"))
-            .hint("`varve bench list` shows what there is")
+        Failure::misuse(format!("no preset `{id}`")).hint("`varve bench list` shows what there is")
     })
 }
 

@@ -83,7 +83,7 @@ impl S3Settings {
 /// `http://HOST:PORT` as a connection wants it.
 fn host(endpoint: &str) -> Result<String> {
     let wrong = || {
-        let what = format!("`{endpoint}` is no endpoint that is known: it is http://HOST(:PORT)");
+        let what = format!("invalid endpoint `{endpoint}`: must be http://HOST[:PORT]");
         Failure::misuse(what)
     };
     let host = endpoint.strip_prefix("http://").ok_or_else(wrong)?.trim_end_matches('/');

@@ -62,7 +62,7 @@ impl Saved {
 
     /// Results of several hosts that did their loads at the same time, as one.
     pub(crate) fn merged(results: &[Named]) -> Result<Self> {
-        let first = results.first().ok_or_else(|| Failure::misuse("there is no result"))?;
+        let first = results.first().ok_or_else(|| Failure::misuse("no result found"))?;
         let count = first.saved.runs.len();
         if results.iter().any(|result| result.saved.runs.len() != count) {
             return Err(Failure::new("the results have different numbers of loads"));

@@ -21,7 +21,7 @@ impl Setting {
             Some((name, command)) if !name.is_empty() && !command.is_empty() => {
                 Ok(Self { name: name.to_owned(), command: command.to_owned() })
             }
-            _ => Err(format!("`{text}` is no NAME=COMMAND")),
+            _ => Err(format!("`{text}` must be NAME=COMMAND")),
         }
     }
 
@@ -30,7 +30,7 @@ impl Setting {
     /// # Errors
     /// When it cannot be started, or does not end with 0: then the system has some other setting.
     pub(crate) fn make(&self, watch: &Watch) -> Result<()> {
-        watch.say(format!("make the setting {}", self.name));
+        watch.say(format!("apply the setting {}", self.name));
         let made = ends_well(&self.command, Stdio::inherit(), || watch.is_stopped());
         made.map(drop).map_err(|why| {
             Failure::new(format!("setting {}: `{}` {why}", self.name, self.command))

@@ -25,7 +25,7 @@ pub(crate) struct SweepArgs {
     rates: Vec<f64>,
 
     /// The load, or each of a preset, under each of these settings of the measured system, one after another: NAME=COMMAND, whose command of a shell makes
-    /// the setting before the load; may be said again
+    /// the setting before the load; may be given more than once
     #[arg(long, value_parser = Setting::read, value_name = "NAME=COMMAND", conflicts_with_all = ["clients", "client", "at"])]
     setting: Vec<Setting>,
 
@@ -156,11 +156,11 @@ fn microseconds(text: &str) -> std::result::Result<u64, String> {
         "us" | "µs" => 1,
         "ms" => 1000,
         "s" => 1_000_000,
-        _ => return Err(format!("`{text}` is no time; write 500us, 2ms or 1s")),
+        _ => return Err(format!("invalid time `{text}`: write 500us, 2ms or 1s")),
     };
     let time_us = number.parse::<u64>().ok().and_then(|number| number.checked_mul(unit_us));
     let time_us = time_us.filter(|time_us| (1..=3_600_000_000).contains(time_us));
-    time_us.ok_or_else(|| format!("`{text}` is no time of up to an hour"))
+    time_us.ok_or_else(|| format!("invalid time `{text}`: at most an hour"))
 }
 
 #[cfg(test)]

@@ -110,7 +110,7 @@ fn row(volume: &v1::VolumeSpace) -> Vec<String> {
     ]
 }
 
-/// `before` ÷ `after`, rounded to hundredths; nothing was left of nothing, which is no gain and no loss.
+/// `before` ÷ `after`, rounded to hundredths; nothing was left of nothing, which is neither gain nor loss.
 fn ratio(before: u64, after: u64) -> String {
     if after == 0 {
         return "1.00x".to_owned();

@@ -221,7 +221,8 @@ mod tests {
             "shards = 1\n[memory]\nbudgt = \"1GiB\"",
             "v.toml:3:1: `memory.budgt` is not a setting",
         );
-        refused("[memory]\nbudgt = \"1GiB\"", "try: memory.budget");
+        refused("[memory]\nbudgt = \"1GiB\"", "did you mean `memory.budget`?");
+        refused("[memory]\nsomething = 1", "try: memory.budget");
         refused("  colour = 1", "v.toml:1:3: `colour` is not a setting");
         refused("[colour]\nx = 1", "`colour` is not a setting");
         refused("[drive]\npath = \"x\"", "`drive` is not a setting");

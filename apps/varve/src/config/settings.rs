@@ -261,7 +261,7 @@ impl Default for Settings {
 impl S3Settings {
     fn check(&self) -> Result<()> {
         if let S3Listen::At(address @ ListenAddress::Unix(_)) = &self.listen {
-            return Err(Failure::misuse(format!("S3 listener {address} is no TCP address"))
+            return Err(Failure::misuse(format!("S3 listener {address} is not a TCP address"))
                 .hint("S3 clients connect by TCP: such as 127.0.0.1:9000"));
         }
         if self.certificate.is_some() != self.key.is_some() {
@@ -423,7 +423,7 @@ mod tests {
         };
         assert!(at("0.0.0.0:9000").check().is_ok(), "its requests are signed");
         let refused = at("unix:s3.sock").check().unwrap_err().to_string();
-        assert!(refused.contains("S3 listener unix:s3.sock is no TCP address"), "{refused}");
+        assert!(refused.contains("S3 listener unix:s3.sock is not a TCP address"), "{refused}");
     }
 
     #[test]

@@ -197,7 +197,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
         form: Form::Size { min: 0, max: 1 << 40 },
         default: "0B",
         reason: "Part of `memory.budget` that keeps data blocks that were read, beside their share of the rest. For data that is read \
-                 again and again by clients without a cache of their own, as those of S3 are; clients' own page caches are nearer to them. \
+                 again and again by clients without a cache of their own, such as S3 clients; clients' own page caches are nearer to them. \
                  Of each shard's part, a large read or a write takes one part in 512 at most, and writes are kept only where \
                  that is more than 64 KiB: with 512 MiB, whole MiB of objects are kept as they are put and read.",
         apply: |settings, value| settings.read_cache = value.size(),
@@ -272,7 +272,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
         flag: None,
         form: Form::Count { min: 1, max: 65_536, unit: "connections" },
         default: "1024",
-        reason: "NBD connections open at a time, over all listeners; clients beyond it are told so and closed. Many clients open several for a volume. \
+        reason: "NBD connections open at a time, over all listeners; further clients get the reason and are closed. Many clients open several for a volume. \
                  Idle ones hold a few KiB each, busy ones up to 16 KiB beside their share of `memory.budget` and a buffer of 256 KiB. Each takes a \
                  descriptor: the daemon raises its limit of open files as far as it may, and takes fewer connections where that does not suffice.",
         apply: |settings, value| settings.nbd_connections_max = value.count32(),
@@ -384,7 +384,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
         flag: None,
         form: Form::Host,
         default: "none: buckets are not served as websites",
-        reason: "Serves each bucket that is configured as a website to whoever asks for the host BUCKET.DOMAIN, at the address of S3. What \
+        reason: "Serves each bucket that is configured as a website to whoever asks for the host BUCKET.DOMAIN, at the S3 address. What \
                  visitors may read, policies and access control lists say.",
         apply: |settings, value| settings.s3.website_domain = Some(value.text()),
     },
@@ -393,7 +393,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
         flag: None,
         form: Form::Hosts,
         default: "none: buckets are found by paths only",
-        reason: "Serves each bucket at the host BUCKET.DOMAIN too, as most SDKs ask for it unless they are told to use paths. The name server must \
+        reason: "Serves each bucket at the host BUCKET.DOMAIN too, as most SDKs ask for it unless configured to use paths. The name server must \
                  lead all names under the domain here, and a certificate must cover them (`*.DOMAIN`).",
         apply: |settings, value| settings.s3.domains = value.hosts(),
     },
@@ -402,7 +402,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
         flag: None,
         form: Form::Switch,
         default: "false",
-        reason: "Accepts presigned URLs of signature version 2, which boto3 creates unless it is told to use version 4. Such a signature covers less of a \
+        reason: "Accepts presigned URLs of signature version 2, which boto3 creates unless configured to use version 4. Such a signature covers less of a \
                  request and rests on SHA-1; what it does not cover is refused.",
         apply: |settings, value| settings.s3.signature_v2 = value.switch(),
     },
@@ -410,7 +410,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
         key: "s3.connections_per_address",
         flag: None,
         form: Form::Count { min: 0, max: 4096, unit: "connections" },
-        default: "2048; 0 is no bound of its own",
+        default: "2048; 0 sets no bound of its own",
         reason: "S3 connections of one client address at most, of 4096 in all, so that one client leaves room for others. Idle connections are closed when \
                  others need their places; a further connection while all are busy is answered 503 `SlowDown`. Raise it where a proxy stands before S3.",
         apply: |settings, value| settings.s3.connections_per_address = value.count16(),
@@ -571,7 +571,7 @@ impl Form {
             (Self::Path, Raw::Text("")) => Err("the path is empty".to_owned()),
             (Self::Path, Raw::Text(text)) => Ok(Value::Text((*text).to_owned())),
             (Self::Host, Raw::Text(text)) if is_host(text) => Ok(Value::Text((*text).to_owned())),
-            (Self::Host, Raw::Text(text)) => Err(format!("`{text}` is no host name")),
+            (Self::Host, Raw::Text(text)) => Err(format!("invalid host name `{text}`")),
             (Self::Hosts, Raw::List(texts)) => match texts.iter().find(|text| !is_host(text)) {
                 Some(text) => Err(format!("`{text}` is not a host name")),
                 None => Ok(Value::Hosts(texts.iter().map(|text| (*text).to_owned()).collect())),
@@ -589,7 +589,7 @@ impl Form {
             }
             (Self::TcpAddress, Raw::Text(text)) => match text.parse()? {
                 address @ ListenAddress::Tcp(_) => Ok(Value::Addresses(vec![address])),
-                ListenAddress::Unix(_) => Err(format!("`{text}` is no TCP address")),
+                ListenAddress::Unix(_) => Err(format!("`{text}` is not a TCP address")),
             },
             (Self::Addresses, Raw::List(texts)) => {
                 let addresses = texts.iter().map(|text| text.parse()).collect::<Result<_, _>>()?;

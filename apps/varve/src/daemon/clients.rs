@@ -10,7 +10,7 @@ use varve_types::ErrorKind;
 use crate::daemon::stack::ShardStack;
 use crate::daemon::threads::Threads;
 
-/// How often it is looked whether clients that were told to leave have left, and how many times.
+/// How often it is looked whether clients that were asked to leave have left, and how many times.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 const LOOKS_MAX: u32 = 200;
 

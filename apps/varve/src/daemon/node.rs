@@ -252,7 +252,7 @@ impl NodeSeat {
         while !self.thread.is_finished() {
             if begin.elapsed() > LEAVE_MAX {
                 tracing::warn!(
-                    "RADOS was not to be told that this node leaves: others wait until its silence is long enough"
+                    "could not record in RADOS that this node leaves: others wait until it has been silent long enough"
                 );
                 return;
             }

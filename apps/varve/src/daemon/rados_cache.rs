@@ -75,7 +75,7 @@ fn open(path: &Path) -> Result<File> {
     let is_ours = metadata.is_file()
         && (metadata.len() == 0 || file.read_exact(&mut mark).is_ok() && mark == *MARK);
     if !is_ours {
-        return Err(Failure::misuse(format!("{} is no read cache", path.display())).hint(
+        return Err(Failure::misuse(format!("{} is not a read cache", path.display())).hint(
             "it would be overwritten: name a file that is not there yet in rados.read_cache_path",
         ));
     }

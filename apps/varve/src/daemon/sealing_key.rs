@@ -11,7 +11,7 @@ use crate::failure::{Failure, Result};
 /// Copies the key to a file that does not exist.
 pub(crate) fn export(data: &Path, to: &Path) -> Result<()> {
     let key = read_key(&data.join(KEY_FILE)).map_err(failed)?.ok_or_else(|| {
-        Failure::new(format!("there is no {KEY_FILE} in {}", data.display()))
+        Failure::new(format!("no {KEY_FILE} in {}", data.display()))
             .hint("a daemon that serves S3 writes it when it starts, if the key is in the pool")
     })?;
     if to.exists() {
@@ -24,7 +24,7 @@ pub(crate) fn export(data: &Path, to: &Path) -> Result<()> {
 /// Brings the key back from a file. One that is there already is kept beside it.
 pub(crate) fn import(data: &Path, from: &Path) -> Result<()> {
     let key = read_key(from).map_err(failed)?;
-    let key = key.ok_or_else(|| Failure::misuse(format!("there is no {}", from.display())))?;
+    let key = key.ok_or_else(|| Failure::misuse(format!("no file {}", from.display())))?;
     let _lock = stopped(data)?;
     let path = data.join(KEY_FILE);
     if path.exists() && read_key(&path).ok().flatten() != Some(key) {
@@ -45,7 +45,7 @@ pub(crate) fn renew(data: &Path) -> Result<()> {
 /// Held as long as no daemon may serve the data directory.
 fn stopped(data: &Path) -> Result<DataLock> {
     if !data.is_dir() {
-        return Err(Failure::new(format!("there is no data directory {}", data.display()))
+        return Err(Failure::new(format!("no data directory {}", data.display()))
             .hint("name the one of the daemon with --data"));
     }
     DataLock::take(data)

@@ -46,7 +46,7 @@ pub(crate) trait ShardStack: Sized + 'static {
     /// One volume.
     fn volume(&self, name: &str) -> impl Future<Output = admin::Result<Volume>>;
 
-    /// Makes a volume; durable on return.
+    /// Creates a volume; durable on return.
     fn create_volume(&self, spec: CreateVolume) -> impl Future<Output = admin::Result<Volume>>;
 
     /// Changes a volume's size, then its reduction; durable on return.

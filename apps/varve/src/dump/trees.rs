@@ -234,7 +234,7 @@ pub(crate) fn map(
     let stream = match volume.strip_prefix("stream:") {
         Some(id) => {
             let id = id.parse().ok().and_then(StreamId::from_untrusted);
-            id.ok_or_else(|| Failure::misuse(format!("`{volume}` is no stream")))?
+            id.ok_or_else(|| Failure::misuse(format!("`{volume}` is not a volume or stream")))?
         }
         None => find_volume(pool, figures, volume)?,
     };

@@ -21,7 +21,7 @@ fn tables(measured: &str) -> Result<String> {
     let parts =
         measured.split_once('=').filter(|(cluster, path)| !cluster.is_empty() && !path.is_empty());
     let Some((cluster, path)) = parts else {
-        return Err(Failure::misuse(format!("`{measured}` is no CLUSTER=RESULT")));
+        return Err(Failure::misuse(format!("`{measured}` must be CLUSTER=RESULT")));
     };
     let path = Path::new(path);
     let saved = Saved::read(path)?;

@@ -209,8 +209,7 @@ impl Endurance {
         };
         let catalogue = self.catalogues.read()?;
         let drive = catalogue.drives.get(name).ok_or_else(|| {
-            Failure::misuse(format!("there is no drive `{name}`"))
-                .hint("`varve plan catalogue` lists them")
+            Failure::misuse(format!("no drive `{name}`")).hint("`varve plan catalogue` lists them")
         })?;
         let known = drive.drive_writes_per_day.zip(drive.warranty).ok_or_else(|| {
             Failure::misuse(format!("the endurance of {name} is not known"))

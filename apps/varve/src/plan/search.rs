@@ -49,7 +49,7 @@ pub(crate) struct Search {
 /// Whose configuration to print.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum System {
-    /// ceph.conf, and the commands that make the pool
+    /// ceph.conf, and the commands that create the pool
     Ceph,
     /// varve.toml of one node, or of a machine in front of Ceph where there are several copies
     Varve,
@@ -209,7 +209,7 @@ impl DemandArgs {
         let found = catalogue.workloads.get(name);
         let missing = || {
             let names: Vec<&str> = catalogue.workloads.keys().map(String::as_str).collect();
-            Failure::misuse(format!("there is no workload `{name}`"))
+            Failure::misuse(format!("no workload `{name}`"))
                 .hint(format!("one of {}, or a preset of `varve bench list`", names.join(", ")))
         };
         found.map(Some).ok_or_else(missing)

@@ -79,7 +79,7 @@ fn check_kind(header: &ArchiveHeader, changes: bool) -> Result<()> {
         ))
         .hint("`varve volume import-diff` adds them to a volume that has that snapshot")),
         (None, true) => Err(Failure::misuse("the archive holds a whole snapshot, not changes")
-            .hint("`varve volume import` makes a volume of it")),
+            .hint("`varve volume import` creates a volume from it")),
         _ => Ok(()),
     }
 }

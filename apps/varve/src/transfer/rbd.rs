@@ -46,7 +46,7 @@ pub(super) fn image(path: &Path) -> Result<Option<&str>> {
 pub(super) fn import_image(client: &Client, image: &str, plan: &ImportPlan) -> Result<String> {
     if plan.changes {
         return Err(Failure::misuse("an image holds no changes since a snapshot")
-            .hint("`varve volume import` makes a volume of it"));
+            .hint("`varve volume import` creates a volume from it"));
     }
     let size_bytes = size(image)?;
     let spec = CreateVolume {

@@ -134,7 +134,7 @@ fn presets_of_objects_run_on_a_bucket() {
     for (wrong, what) in [
         (&["vod", "--nic-gbit", "10"][..], "has nothing to do with"),
         (&["--nic-gbit", "1"], "<PRESET>"),
-        (&["cos-small-read", "--nic-gbit", "0"], "no number of Gbit/s"),
+        (&["cos-small-read", "--nic-gbit", "0"], "give Gbit/s"),
     ] {
         let refused = rig.bench(&[wrong, &["--target", "s3://bench"]].concat()).refused(2);
         assert!(refused.contains(what), "{refused}");
@@ -213,7 +213,7 @@ fn what_is_wrong_with_server_key_and_bucket_is_told() {
         &["--target", "s3://nope"],
         "has no bucket `nope`\n  try: make it: `varve bucket create nope`",
     );
-    refused(2, &["--target", "s3://"], "is no bucket");
+    refused(2, &["--target", "s3://"], "invalid bucket");
     refused(2, &["--target", "s3://bench", "--block", "8KiB"], "--block is of blocks");
     refused(
         2,
@@ -238,7 +238,7 @@ fn what_is_wrong_with_server_key_and_bucket_is_told() {
     let said = bench(&format!("http://{nobody}"), "k", "s").refused(1);
     assert!(said.contains(&format!("cannot reach http://{nobody}: ")), "{said}");
     let said = bench("https://127.0.0.1:1", "k", "s").refused(2);
-    assert!(said.contains("it is http://HOST(:PORT)"), "{said}");
+    assert!(said.contains("must be http://HOST[:PORT]"), "{said}");
     let said = bench(&rig.endpoint, "nobody", "s").refused(1);
     assert!(said.contains("refuses the key `nobody`: InvalidAccessKeyId (403)"), "{said}");
     let said = bench(&rig.endpoint, &rig.key, "wrong").refused(1);

@@ -110,5 +110,5 @@ fn workloads_that_cannot_be_run_are_refused() {
     let too_long = " ".repeat((16 << 20) + 1);
     assert!(refused(&too_long).contains("is longer than 16777216 bytes"));
     let tls = WORKLOAD.replace("http://127.0.0.1:1", "https://127.0.0.1:1");
-    assert!(refused(&tls).contains("`https://127.0.0.1:1` is no endpoint that is known"));
+    assert!(refused(&tls).contains("invalid endpoint `https://127.0.0.1:1`"));
 }

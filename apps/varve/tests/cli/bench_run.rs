@@ -100,7 +100,7 @@ fn clients_share_a_target_and_make_one_result() {
     for (wrong, what) in [
         (&["--clients", "2", "--jobs", "3", "--size", "8MiB"][..], "3 jobs cannot be divided"),
         (&["--clients", "2", "--size", "8MiB", "--at", "9999999999"], "cannot be used with"),
-        (&["--from", "1000"], "no multiple of 4 KiB"),
+        (&["--from", "1000"], "must be a multiple of 4 KiB"),
         (&["--from", "12MiB", "--size", "8MiB"], "fewer than --from and --size"),
     ] {
         let refused = run(wrong).refused(2);
@@ -209,7 +209,7 @@ fn sweeps_tell_the_fastest_load_within_a_bound() {
     for (wrong, what) in [
         (&["--depths", "1,0"][..], "0 operations under way"),
         (&["--depths", "1", "--depth", "2"], "cannot be used with"),
-        (&["--rates", "0"], "0 operations a second"),
+        (&["--rates", "0"], "0 operations per second"),
         (&["--p99-max", "5"], "write 500us, 2ms or 1s"),
     ] {
         let refused =
@@ -458,10 +458,10 @@ fn loads_that_cannot_be_are_refused() {
         (&["--target", "null:5XB"][..], "invalid target"),
         (&["--target", "null:1GiB", "--verify"], "keeps nothing that could be verified"),
         (&["--target", "memory:1MiB", "--verify"], "nothing is written"),
-        (&["--target", "memory:1MiB", "--block", "512"], "not a multiple of 4096"),
+        (&["--target", "memory:1MiB", "--block", "512"], "must be a multiple of 4096"),
         (&["--target", "memory:4KiB", "--jobs", "2"], "the load needs 8192 bytes"),
         (&["--target", "memory:1MiB", "--pattern", "zip"], "none of random, sequential"),
-        (&["--target", "memory:1MiB", "--rate", "0"], "operations a second"),
+        (&["--target", "memory:1MiB", "--rate", "0"], "operations per second"),
         (&["--target", "memory:1MiB", "--zeros", "60", "--duplicates", "50"], "more than 100 %"),
     ] {
         let refused = bench(arguments).refused(2);

@@ -59,5 +59,5 @@ fn what_cannot_be_run_is_shown_and_unknown_names_are_refused() {
     assert!(text.contains("\n<workload name=\"asus-trace\""), "{text}");
     assert!(!text.contains("assumed: ") && !text.contains("type=\"write\""), "{text}");
     assert!(text.contains("sizes=h(1|100|604,101|500|116,"), "{text}");
-    assert!(varve(&["bench", "show", "nope"]).refused(2).contains("there is no preset `nope`"));
+    assert!(varve(&["bench", "show", "nope"]).refused(2).contains("no preset `nope`"));
 }

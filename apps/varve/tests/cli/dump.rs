@@ -88,7 +88,9 @@ fn a_map_leads_to_the_bytes_of_a_volume() {
     let volume = keys.iter().find(|row| row["kind"] == "volume").unwrap();
     assert_eq!((&volume["volume"], &volume["size_bytes"]), (&"v".into(), &(1u64 << 30).into()));
     assert!(pool.varve(&["dump", "map", "w"]).refused(1).contains("no volume w"));
-    assert!(pool.varve(&["dump", "map", "stream:x"]).refused(2).contains("is no stream"));
+    assert!(
+        pool.varve(&["dump", "map", "stream:x"]).refused(2).contains("is not a volume or stream")
+    );
     assert!(
         pool.varve(&["dump", "segment", "128"]).refused(2).contains("its segments are 0 to 127")
     );

@@ -226,7 +226,7 @@ fn workloads_shape_the_demand() {
     assert!(
         plan(&["--workload", "nope"])
             .refused(2)
-            .contains("there is no workload `nope`\n  try: one of backup-archive")
+            .contains("no workload `nope`\n  try: one of backup-archive")
     );
 }
 
@@ -289,7 +289,7 @@ fn users_add_their_own_hardware() {
     fs::write(dir.path().join("mine.toml"), mine.replace("6GB/s", "48Gbit/s")).unwrap();
     let refused = run(&[]).refused(2);
     assert!(
-        refused.starts_with("error: mine.toml:7:13: `48Gbit/s` is no rate in bytes"),
+        refused.starts_with("error: mine.toml:7:13: invalid rate in bytes `48Gbit/s`"),
         "{refused}"
     );
     let missing = plan(&["--usable", "1TB", "--catalogue", "nowhere.toml"]).refused(2);
@@ -327,7 +327,7 @@ fn results_of_bench_are_measurements_to_plan_with() {
     for (wrong, code, what) in [
         ("lab=mixed", 2, "no load of blocks that reads alone or writes alone"),
         ("lab=rated", 2, "no load of blocks that reads alone or writes alone"),
-        ("lab", 2, "no CLUSTER=RESULT"),
+        ("lab", 2, "must be CLUSTER=RESULT"),
         ("lab=nowhere", 1, "read nowhere"),
         ("nobody=reads", 2, "nobody"),
     ] {

@@ -216,7 +216,7 @@ fn s3_is_served_where_it_is_wanted_and_a_taken_address_keeps_no_volume_away() {
     assert!(text.contains(&expected) && text.contains("degraded"), "{text}");
     drop(daemon);
     let said = home.varve(&["serve", "--s3", "unix:s3.sock"]).refused(2);
-    assert!(said.contains("S3 listener unix:s3.sock is no TCP address"), "{said}");
+    assert!(said.contains("S3 listener unix:s3.sock is not a TCP address"), "{said}");
     assert!(!home.path().join("varve-data/s3.key").exists(), "nothing is made before it listens");
 }
 

@@ -22,7 +22,7 @@ fn a_user_may_have_several_keys() {
     assert_eq!(json["access_keys"].as_array().unwrap().len(), 1);
     api.varve(&["user", "key", "delete", "KEY00000000000000002"]).ok();
     let said = api.varve(&["user", "key", "list", "owner"]).ok();
-    assert!(said.starts_with("user owner has no keys; make one"), "{said}");
+    assert!(said.starts_with("user owner has no keys; create one"), "{said}");
     assert!(api.varve(&["user", "key", "create", "ann"]).refused(1).contains("no user `ann`"));
 }
 

@@ -28,7 +28,10 @@ fn what_was_written_is_shown() {
     home.varve(&["volume", "create", "v", "--size", "200MiB"]).ok();
     home.connect("v").write(0, &[1; 65536]);
     home.varve(&["volume", "snapshot", "create", "v@one"]).ok();
-    assert_eq!(home.varve(&["volume", "diff", "v", "--from", "one"]).ok(), "no differences between v@one and v\n");
+    assert_eq!(
+        home.varve(&["volume", "diff", "v", "--from", "one"]).ok(),
+        "no differences between v@one and v\n"
+    );
     home.connect("v").write(8192, &[2; 4096]);
     home.connect("v").write(150 << 20, &[2; 8192]);
     home.varve(&["volume", "snapshot", "create", "v@two"]).ok();

@@ -11,7 +11,7 @@ fn people_get_a_table_and_programs_json() {
     let table = api.varve(&["volume", "list"]).ok();
     let mut lines = table.lines();
     let header: Vec<&str> = lines.next().unwrap().split_whitespace().collect();
-    assert_eq!(header, ["NAME", "SIZE", "BLOCK", "OPEN", "BY", "CREATED"]);
+    assert_eq!(header, ["NAME", "SIZE", "BLOCK", "CLIENTS", "CREATED"]);
     assert!(lines.next().unwrap().starts_with("busy  1 GiB  4 KiB        1"), "{table}");
     let json = api.varve(&["volume", "list", "--json"]).json();
     assert_eq!(json["volumes"][0]["name"], "busy");

@@ -112,5 +112,5 @@ fn more_than_there_is_and_parts_of_volumes_are_refused() {
     let said = api.varve(&["volume", "set", "busy", "--reservation", "10GiB"]).refused(2);
     assert!(said.contains("neither `full` nor `none`"), "{said}");
     let said = api.varve(&["volume", "set", "busy", "--reservation", "full"]).ok();
-    assert!(said.contains("space is reserved for all of volume busy"), "{said}");
+    assert!(said.contains("space reserved for all of it"), "{said}");
 }

@@ -26,10 +26,7 @@ fn an_open_volume_changes_part_by_part() {
     let shown = api.varve(&["volume", "show", "busy"]).ok();
     assert!(shown.contains("dedup               off\ncompression         off\n"), "{shown}");
     let said = api.varve(&["volume", "set", "busy", "--quota", "10GiB"]).ok();
-    assert_eq!(
-        said,
-        "volume busy: dedup off, compression off, quota 10 GiB\n"
-    );
+    assert_eq!(said, "volume busy: dedup off, compression off, quota 10 GiB\n");
     let shown = api.varve(&["volume", "show", "busy"]).ok();
     assert!(shown.contains("quota               10 GiB\n"), "{shown}");
     let json = api.varve(&["volume", "set", "busy", "--quota", "none", "--json"]).json();

@@ -65,11 +65,11 @@ impl State {
         let CreateUser { name, display_name, email, admin, policy, access_key, secret_key, .. } =
             spec;
         if name.is_empty() || name.contains('/') {
-            return Err(refusal(ErrorKind::Invalid, format!("`{name}` is no name")));
+            return Err(refusal(ErrorKind::Invalid, format!("invalid name `{name}`")));
         }
         check_policy(policy.as_deref().unwrap_or_default())?;
         if self.users.contains_key(&name) {
-            return Err(refusal(ErrorKind::Exists, format!("user `{name}` exists")));
+            return Err(refusal(ErrorKind::Exists, format!("user `{name}` already exists")));
         }
         self.check_key(access_key.as_deref())?;
         let user = User {
@@ -91,7 +91,7 @@ impl State {
         let mut keys = self.users.values().flat_map(|user| &user.access_keys);
         match keys.find(|key| Some(key.access_key.as_str()) == access_key) {
             Some(AccessKey { access_key, .. }) => {
-                Err(refusal(ErrorKind::Exists, format!("access key `{access_key}` exists")))
+                Err(refusal(ErrorKind::Exists, format!("access key `{access_key}` already exists")))
             }
             None => Ok(()),
         }
@@ -149,7 +149,7 @@ impl State {
     fn create_bucket(&mut self, spec: CreateBucket) -> Result<Bucket> {
         let CreateBucket { name, owner, versioning, object_lock, arriving, .. } = spec;
         if name.len() < 3 || name.contains(['/', '_']) {
-            return Err(refusal(ErrorKind::Invalid, format!("`{name}` is no name of a bucket")));
+            return Err(refusal(ErrorKind::Invalid, format!("invalid bucket name `{name}`")));
         }
         let owner = owner.unwrap_or_else(|| OWNER.to_owned());
         self.user(&owner)?;

@@ -10,7 +10,7 @@ pub(super) static ENDPOINTS: [Endpoint; 22] = [
         method: "get",
         path: "/v1/users",
         operation: "listUsers",
-        summary: "Users of S3 in the order of their names, a page at a time.",
+        summary: "S3 users in the order of their names, a page at a time.",
         request: None,
         success: (200, Some("UserPage")),
         errors: &[ErrorKind::Invalid, ErrorKind::Unsupported],
@@ -19,7 +19,7 @@ pub(super) static ENDPOINTS: [Endpoint; 22] = [
         method: "post",
         path: "/v1/users",
         operation: "createUser",
-        summary: "Makes a user with an access key, whose secret is told only now; durable when answered.",
+        summary: "Creates a user with an access key, whose secret is shown only now; durable when answered.",
         request: Some("CreateUser"),
         success: (201, Some("NewKey")),
         errors: &[
@@ -51,7 +51,7 @@ pub(super) static ENDPOINTS: [Endpoint; 22] = [
         method: "post",
         path: "/v1/users/{name}/keys",
         operation: "createKey",
-        summary: "Makes a further access key, whose secret is told only now; durable when answered.",
+        summary: "Creates another access key, whose secret is shown only now; durable when answered.",
         request: Some("CreateKey"),
         success: (201, Some("NewKey")),
         errors: &[
@@ -93,7 +93,7 @@ pub(super) static ENDPOINTS: [Endpoint; 22] = [
         method: "post",
         path: "/v1/buckets",
         operation: "createBucket",
-        summary: "Makes a bucket; durable when answered.",
+        summary: "Creates a bucket; durable when answered.",
         request: Some("CreateBucket"),
         success: (201, Some("Bucket")),
         errors: &[

@@ -125,6 +125,6 @@ async fn addresses_that_others_reach_or_that_do_not_fit_are_refused() {
     let error = Listener::bind(&long).await.err().unwrap();
     assert_eq!(
         error.to_string().split(" is ").nth(1).unwrap(),
-        "115 bytes long, the system takes 107"
+        "115 bytes long; the system allows 107"
     );
 }

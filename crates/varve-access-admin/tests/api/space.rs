@@ -44,6 +44,6 @@ async fn who_asks_for_a_long_count_is_asked_to_come_again() {
     let request = "GET /v1/space HTTP/1.1\r\nhost: varve\r\nconnection: close\r\n\r\n";
     let answer = server.exchange(request).await;
     assert!(answer.starts_with("HTTP/1.1 503 ") && answer.contains("\r\nretry-after: 0\r\n"));
-    assert!(answer.contains("still being counted after 50 ms"), "{answer}");
+    assert!(answer.contains("counting stored data takes longer than 50 ms"), "{answer}");
     assert!(server.exchange(request).await.starts_with("HTTP/1.1 200 "));
 }

@@ -170,7 +170,7 @@ fn if_match(origin: &Origin, name: HeaderName) -> S3Result<Option<ETagCondition>
     let value = origin.headers().get(&name);
     let parsed = value.map(|value| ETagCondition::parse_http_header(value.as_bytes()));
     parsed.transpose().map_err(|_| {
-        let text = "The condition is no entity tag";
+        let text = "The condition is not an entity tag";
         invalid_argument(text, name.as_str(), origin.header(name.as_str()).unwrap_or_default())
     })
 }

@@ -122,7 +122,7 @@ fn a_volume_that_left_is_not_even_read_but_its_snapshots_are() {
     });
 }
 
-/// Writes as fast as they are answered while the volume is told to leave. What was acknowledged is in the snapshot that is taken
+/// Writes as fast as they are answered while the volume is asked to leave. What was acknowledged is in the snapshot that is taken
 /// afterwards, and nothing that is younger was acknowledged.
 #[test]
 fn no_write_is_acknowledged_that_the_last_snapshot_lacks() {

@@ -108,7 +108,7 @@ impl Table {
         };
         let mut reader = Reader::new(covered);
         if reader.array() != Ok(MAGIC) {
-            return Err(damaged("it is no such table"));
+            return Err(damaged("it is not such a table"));
         }
         if u64::from_le_bytes(*sum) != checksum64(covered) {
             return Err(damaged("checksum mismatch"));
@@ -186,7 +186,7 @@ fn read_node(
     }
     let place_len = usize::from(reader.u8()?);
     let Ok(place) = std::str::from_utf8(reader.bytes(place_len)?) else {
-        return Ok(Err(damaged("a place is no text")));
+        return Ok(Err(damaged("a place is not text")));
     };
     Ok(Ok(NodeEntry { node: Node { id, place: place.to_owned(), reach }, beat, room }))
 }

@@ -122,7 +122,7 @@ impl Hello {
         let (covered, sum) = bytes.split_last_chunk::<8>().ok_or_else(|| damaged("too short"))?;
         let mut reader = Reader::new(covered);
         if reader.array() != Ok(HELLO_MAGIC) {
-            return Err(damaged("it is no hello"));
+            return Err(damaged("it is not a hello"));
         }
         let found = reader.u16().map_err(short)?;
         if found != LINK_VERSION {
@@ -186,7 +186,7 @@ impl Answer {
     pub fn decode(bytes: &[u8; ANSWER_BYTES]) -> Result<Self> {
         let mut reader = Reader::new(bytes);
         if reader.array() != Ok(ANSWER_MAGIC) {
-            return Err(damaged("it is no answer"));
+            return Err(damaged("it is not an answer"));
         }
         let known = reader.u16().map_err(short)?;
         let code = reader.u8().map_err(short)?;

@@ -119,7 +119,7 @@ impl Audit {
     fn take_version(&mut self, key: &[u8], record: &Record) {
         let who = key.escape_ascii().to_string();
         if keys::decode_version(key).is_none() {
-            self.differs(|| format!("{who} is no version's key"));
+            self.differs(|| format!("{who} is not a version's key"));
         }
         self.report.versions += 1;
         if !record.is_marker {
@@ -137,7 +137,7 @@ impl Audit {
         self.name_record(record, &who);
         match keys::decode_upload(key) {
             Some((_, upload)) => self.name_parts(upload, None, &who),
-            None => self.differs(|| format!("{who} is no upload's key")),
+            None => self.differs(|| format!("{who} is not an upload's key")),
         }
     }
 
@@ -149,7 +149,7 @@ impl Audit {
                 let bytes = self.parts.entry(upload).or_default();
                 *bytes = bytes.saturating_add(record.body.len());
             }
-            None => self.differs(|| format!("{who} is no part's key")),
+            None => self.differs(|| format!("{who} is not a part's key")),
         }
     }
 

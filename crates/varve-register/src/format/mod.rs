@@ -42,7 +42,7 @@ impl Entry {
         let damaged = |reason| Error::Damaged { name: name.clone(), reason };
         let mut reader = Reader::new(bytes);
         if reader.array() != Ok(MAGIC) {
-            return Err(damaged("it is no such entry"));
+            return Err(damaged("it is not such an entry"));
         }
         let short = |_: Short| damaged("it is too short");
         let found = reader.u16().map_err(short)?;

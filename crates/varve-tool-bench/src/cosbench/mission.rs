@@ -396,7 +396,7 @@ mod tests {
             (
                 r#"<work type="prepare" workers="1" config="containers=r(1,2);objects=r(1,2);sizes=c(1)B;partsize=4MB"/>"#
                     .to_owned(),
-                "no size of at least 5242880 bytes",
+                "at least 5242880 bytes",
             ),
             (
                 r#"<work type="prepare" workers="1" config="containers=r(1,2);objects=r(1,2);sizes=c(1)B;content=zero"/>"#

@@ -307,7 +307,7 @@ impl Element {
 
     fn number(&self, key: &str) -> Result<Option<u64>> {
         let number = |text: &str| {
-            let wrong = || refused(&self.name, format!("{key} `{text}` is no whole number"));
+            let wrong = || refused(&self.name, format!("{key} `{text}` is not a whole number"));
             text.parse().map_err(|_| wrong())
         };
         self.text(key).map(number).transpose()
@@ -477,7 +477,7 @@ fn work(element: &Element) -> Result<Work> {
             let why = "type `mprepare` is not COSBench's own: prepare in parts with type=\"prepare\" and partsize=16MB";
             return Err(refused("work", why));
         }
-        other => return Err(refused("work", format!("there is no type `{other}`"))),
+        other => return Err(refused("work", format!("unknown type `{other}`"))),
     };
     let workers = element.number("workers")?;
     let workers = match (kind, workers) {
@@ -504,7 +504,7 @@ fn work(element: &Element) -> Result<Work> {
         "none" => Division::None,
         "container" => Division::Container,
         "object" => Division::Object,
-        other => return Err(refused("work", format!("there is no division `{other}`"))),
+        other => return Err(refused("work", format!("unknown division `{other}`"))),
     };
     Ok(Work {
         name: element.name_or(element.text("type").unwrap_or("work")),
@@ -547,7 +547,7 @@ fn operation(element: &Element) -> Result<Option<Operation>> {
             let why = format!("type `{kind}` is not served: read, write, delete and list are");
             return Err(refused("operation", why));
         }
-        other => return Err(refused("operation", format!("there is no type `{other}`"))),
+        other => return Err(refused("operation", format!("unknown type `{other}`"))),
     };
     let ratio = element.number("ratio")?.unwrap_or(100);
     // Those of no share are left out.
@@ -600,7 +600,7 @@ fn part_bytes(text: &str) -> Result<u64> {
     bytes.filter(|bytes| *bytes >= PART_BYTES_MIN).ok_or_else(|| {
         refused(
             "partsize",
-            format!("`{text}` is no size of at least {PART_BYTES_MIN} bytes, as 16MB"),
+            format!("invalid size `{text}`: at least {PART_BYTES_MIN} bytes, such as 16MB"),
         )
     })
 }

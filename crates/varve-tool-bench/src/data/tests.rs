@@ -138,7 +138,7 @@ fn duplicates_by_a_zipf_law_prefer_the_first_of_the_stock() {
         match spec.content(index, 0) {
             Content::Stock { entry } if entry < 3 => draws[usize::try_from(entry).unwrap()] += 1,
             Content::Stock { entry } => assert!(entry < stock_blocks),
-            content => panic!("{content:?} is no duplicate"),
+            content => panic!("{content:?} is not a duplicate"),
         }
     }
     for (rank, found) in draws.into_iter().enumerate() {

@@ -121,7 +121,7 @@ impl FioFile {
             let (name, value) = text.split_once('=').unwrap_or((text, "1"));
             let (name, value) = (name.trim().to_owned(), value.trim().to_owned());
             if name.is_empty() || name.contains(char::is_whitespace) {
-                return Err(refused(line, &format!("`{text}` is no option: NAME=VALUE")));
+                return Err(refused(line, &format!("`{text}` is not an option: NAME=VALUE")));
             }
             let value = match filled_in(&value, &variable) {
                 Ok(value) => value,

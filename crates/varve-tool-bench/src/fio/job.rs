@@ -353,7 +353,7 @@ impl Reading {
                 _ => return Err(option.wrong("is neither 0 nor 1")),
             },
             "randseed" => {
-                load.seed = value.parse().map_err(|_| option.wrong("is no whole number"))?;
+                load.seed = value.parse().map_err(|_| option.wrong("is not a whole number"))?;
             }
             _ => return Ok(false),
         }
@@ -367,24 +367,25 @@ impl Reading {
             "iodepth" => self.job.load.depth = option.number()?,
             "numjobs" => self.job.load.jobs = option.number()?,
             "size" => {
-                let size = bytes(value).ok_or_else(|| option.wrong("is no size: 4k, 1m, 2g"))?;
+                let size = bytes(value).ok_or_else(|| option.wrong("is not a size: 4k, 1m, 2g"))?;
                 self.size_bytes = Some(size);
             }
             "filesize" => {
                 // Of several sizes fio draws one; the largest holds all.
                 let largest = value.rsplit(['-', ',']).next().unwrap_or(value);
-                let size = bytes(largest).ok_or_else(|| option.wrong("is no size: 4k, 1m, 2g"))?;
+                let size =
+                    bytes(largest).ok_or_else(|| option.wrong("is not a size: 4k, 1m, 2g"))?;
                 self.file_bytes = Some(size);
             }
             "offset" => {
                 let is_none = value == "0";
                 let from = if is_none { Some(0) } else { bytes(value) };
                 let from = from.filter(|from| from.is_multiple_of(MEDIA_ALIGN as u64));
-                let what = format!("is no multiple of {MEDIA_ALIGN} bytes");
+                let what = format!("is not a multiple of {MEDIA_ALIGN} bytes");
                 self.job.from_bytes = from.ok_or_else(|| option.wrong(&what))?;
             }
             "rate" => {
-                let rate = bytes(value).ok_or_else(|| option.wrong("is no one rate: 1m"))?;
+                let rate = bytes(value).ok_or_else(|| option.wrong("is not a single rate: 1m"))?;
                 self.rate_bytes = Some(rate as f64);
             }
             "thinktime" if value == "0" => {}
@@ -393,7 +394,7 @@ impl Reading {
             "ramp_time" => self.job.ramp_ms = option.time_ms()?,
             "rate_iops" => {
                 let rate = value.parse::<u32>().ok().filter(|rate| *rate > 0);
-                let what = "is no whole number of operations a second";
+                let what = "is not a whole number of operations a second";
                 let rate = rate.ok_or_else(|| option.wrong(what))?;
                 self.rate_iops = Some(f64::from(rate));
             }
@@ -474,16 +475,16 @@ impl FioOption {
     }
 
     fn number(&self) -> Result<u32> {
-        self.value.parse().map_err(|_| self.wrong("is no whole number"))
+        self.value.parse().map_err(|_| self.wrong("is not a whole number"))
     }
 
     fn percent(&self) -> Result<u8> {
         let percent = self.value.trim_end_matches('%').parse::<u8>().ok();
-        percent.filter(|percent| *percent <= 100).ok_or_else(|| self.wrong("is no percentage"))
+        percent.filter(|percent| *percent <= 100).ok_or_else(|| self.wrong("is not a percentage"))
     }
 
     fn time_ms(&self) -> Result<u64> {
-        time_ms(&self.value).ok_or_else(|| self.wrong("is no time"))
+        time_ms(&self.value).ok_or_else(|| self.wrong("is not a time"))
     }
 }
 
@@ -493,7 +494,7 @@ fn block_bytes(text: &str) -> std::result::Result<usize, String> {
     if size.is_multiple_of(MEDIA_ALIGN) {
         Ok(size)
     } else {
-        Err(format!("is no multiple of {MEDIA_ALIGN} bytes"))
+        Err(format!("is not a multiple of {MEDIA_ALIGN} bytes"))
     }
 }
 
@@ -538,7 +539,7 @@ fn mixture(load: &LoadSpec, sizes: &Sizes) -> std::result::Result<Mixture, Strin
             let product = u32::from(of_kind) * u32::from(*share);
             let percent = u8::try_from(product / 100).expect("at most 100 %");
             if !product.is_multiple_of(100) {
-                return Err(format!("has {share} % of {of_kind} %, which is no whole percent"));
+                return Err(format!("has {share} % of {of_kind} %, which is not a whole percent"));
             }
             if percent > 0 {
                 parts.push(Part {
@@ -695,19 +696,19 @@ mod tests {
             (of("fsync=1"), 3, "option `fsync` is not understood"),
             (of("rw=trim"), 3, "option `rw`: `trim` is none of"),
             (of("rw=randread:8"), 3, "`randread:8` is none of"),
-            (of("bs=512"), 3, "`512` is no multiple of 4096"),
+            (of("bs=512"), 3, "`512` is not a multiple of 4096"),
             (of("bs=4k,8k"), 3, "`4k,8k` is not one size"),
             (of("bssplit=4k/50:8k/50"), 3, "mixed of random accesses alone"),
             (of("rw=randread\nbssplit=4k/50:8k/49"), 4, "not 100 % together"),
             (of("rw=randread\nbssplit=4k/70:8k/40"), 4, "not 100 % together"),
             (of("rw=randread\nbssplit=4k/50:8k/:16k/:32k/"), 4, "in whole percents"),
-            (of("rw=randread\nbssplit=512/50:8k/50"), 4, "no multiple of 4096"),
+            (of("rw=randread\nbssplit=512/50:8k/50"), 4, "not a multiple of 4096"),
             (of("rw=randread\nbssplit=4k/x:8k/50"), 4, "has no share `x`"),
             (of("rw=randread\nbssplit=4k,8k,16k"), 4, "more than sizes of reads and writes"),
-            (of("rw=randrw\nbssplit=4k/25:8k/75"), 4, "25 % of 50 %, which is no whole percent"),
+            (of("rw=randrw\nbssplit=4k/25:8k/75"), 4, "25 % of 50 %, which is not a whole percent"),
             (of("rw=randrw\nbssplit=4k/20:8k/20:16k/20:32k/20:64k/20"), 4, "10 parts"),
-            (of("size=50%"), 3, "is no size"),
-            (of("iodepth=x"), 3, "is no whole number"),
+            (of("size=50%"), 3, "is not a size"),
+            (of("iodepth=x"), 3, "is not a whole number"),
             (of("direct=0"), 3, "page cache"),
             (of("rate_iops=100,200"), 3, "operations a second"),
             (of("random_distribution=pareto:0.2"), 3, "neither random nor zipf"),
@@ -717,7 +718,7 @@ mod tests {
             (of("ioengine=http"), 3, "`http` is an engine that no target here stands for"),
             (of("rw=read\nverify=md5"), 4, "verifies what another job has written"),
             (of("buffered=1"), 3, "page cache"),
-            (of("offset=1k"), 3, "no multiple of 4096"),
+            (of("offset=1k"), 3, "not a multiple of 4096"),
         ] {
             let error = jobs(&text).unwrap_err();
             let Error::Fio { line: found, .. } = &error else { panic!("{error}") };

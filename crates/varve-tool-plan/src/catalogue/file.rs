@@ -73,7 +73,7 @@ impl Source<'_> {
             return Ok(());
         }
         let names: Vec<&str> = known.keys().map(String::as_str).collect();
-        let what = format!("there is no {kind} `{}`", name.get_ref());
+        let what = format!("unknown {kind} `{}`", name.get_ref());
         Err(self.at(
             &name.span(),
             what,
@@ -85,7 +85,7 @@ impl Source<'_> {
         match ids.iter().find(|id| errata::of(id.get_ref()).is_none()) {
             None => Ok(()),
             Some(id) => {
-                let what = format!("there is no erratum `{}`", id.get_ref());
+                let what = format!("unknown erratum `{}`", id.get_ref());
                 Err(self.at(&id.span(), what, "X01 to X28, as docs/plan.md lists them"))
             }
         }
@@ -144,7 +144,7 @@ fn check_drive(source: Source<'_>, drive: &Drive) -> Result<()> {
     let writes = drive.drive_writes_per_day;
     let finite = writes.is_none_or(|writes| writes.is_finite() && writes > 0.0);
     let advice = "a number above 0, or leave it out where it is not known";
-    source.require(name, finite, "drive_writes_per_day is no number above 0", advice)?;
+    source.require(name, finite, "drive_writes_per_day is not a number above 0", advice)?;
     source.errata(&drive.errata)
 }
 
@@ -169,12 +169,12 @@ fn check_node(source: Source<'_>, node: &Node, known: &Catalogue) -> Result<()> 
     let advice = "give both journal_drive and journal_drives, or neither";
     source.require(name, journals, "journal drives are named or counted, not both", advice)?;
     let ratio = node.osds_per_journal.is_none_or(|ratio| ratio.is_finite() && ratio > 0.0);
-    source.require(name, ratio, "osds_per_journal is no number above 0", "such as 5 or 12")?;
+    source.require(name, ratio, "osds_per_journal is not a number above 0", "such as 5 or 12")?;
     let linked =
         (1..=1000).contains(&node.ports) && node.cluster_ports <= 1000 && node.speed.base() > 0.0;
     source.require(name, linked, "it has no network", "give ports, 1 to 1000, and their speed")?;
     let height = node.rack_units.is_none_or(|units| units.is_finite() && units >= 0.0);
-    source.require(name, height, "rack_units is no number of 0 or more", "such as 1 or 2")?;
+    source.require(name, height, "rack_units is not a number of 0 or more", "such as 1 or 2")?;
     source.errata(&node.errata)
 }
 

@@ -79,13 +79,13 @@ fn faults_are_named_with_line_and_column() {
     assert!(no_toml.starts_with("mine.toml:1:"), "{no_toml}");
     let unit = complaint(&DRIVE.replace("1TB", "1T"));
     assert!(
-        unit.starts_with("mine.toml:4:12: `1T` is no size: `T` is not among its units"),
+        unit.starts_with("mine.toml:4:12: invalid size `1T`: `T` is not among its units"),
         "{unit}"
     );
     let rate = complaint(&format!("{DRIVE}read_rate = \"10Gbit/s\"\n"));
     assert!(
         rate.contains(
-            "mine.toml:5:13: `10Gbit/s` is no rate in bytes: `Gbit/s` is the unit of a rate in bits"
+            "mine.toml:5:13: invalid rate in bytes `10Gbit/s`: `Gbit/s` is the unit of a rate in bits"
         ),
         "{rate}"
     );
@@ -97,14 +97,14 @@ fn faults_are_named_with_line_and_column() {
         "[[node]]\nname = \"n\"\ndrive = \"nope\"\ndrives = 1\nports = 1\nspeed = \"1Gbit/s\"\n";
     assert!(
         complaint(node)
-            .starts_with("mine.toml:3:9: there is no drive `nope`; add a [[drive]], or use one of")
+            .starts_with("mine.toml:3:9: unknown drive `nope`; add a [[drive]], or use one of")
     );
     let none = node.replace("nope", "hdd-1tb").replace("drives = 1", "drives = 0");
     assert!(complaint(&none).contains(":2:8: `n`: drives are not 1 to drives_max"));
     let erratum = complaint(&format!("{DRIVE}errata = [\"X99\"]\n"));
-    assert!(erratum.contains(":5:11: there is no erratum `X99`"), "{erratum}");
+    assert!(erratum.contains(":5:11: unknown erratum `X99`"), "{erratum}");
     let price = complaint("[prices.drives]\nnope = 1\n");
-    assert!(price.contains(":2:1: there is no drive `nope`"), "{price}");
+    assert!(price.contains(":2:1: unknown drive `nope`"), "{price}");
     assert!(complaint("[prices]\npower_usage_effectiveness = 0.5\n").contains("is 0.5"));
 }
 

@@ -60,7 +60,7 @@ fn journals_on_drives(layout: &Layout) -> Option<String> {
 }
 
 /// `varve.toml` of what is planned: of one node, with its drives by paths that are still to be filled in, where there is one copy; else of a
-/// machine in front of Ceph, which keeps the copies, with the commands that make the pool.
+/// machine in front of Ceph, which keeps the copies, with the commands that create the pool.
 #[must_use]
 pub fn varve(layout: &Layout) -> String {
     match layout.protection {
@@ -98,7 +98,7 @@ fn on_rados(layout: &Layout) -> String {
     let copies = layout.protection.tolerates() + 1;
     format!(
         "# varve.toml of a machine in front of {} nodes {} of Ceph, which keep {}: it has no [[drive]]\n\
-         # Varve keeps one copy on drives and is no cluster: copies are those of pools of RADOS, and one daemon serves a pool.\n\
+         # Varve keeps one copy on drives and does not form a cluster: copies are those of pools of RADOS, and one daemon serves a pool.\n\
          # `--config ceph` prints the pool varve-data. Then, with journals and roots in copies:\n\
          # ceph osd pool create varve-meta 32 32 replicated\n\
          # ceph osd pool set varve-meta size {copies}\n\

@@ -265,7 +265,7 @@ mod tests {
         let complaint = |text| parse::<BitRate>(text).unwrap_err().to_string();
         assert_eq!(
             complaint("10GB/s"),
-            "`10GB/s` is no rate in bits: `GB/s` is the unit of a rate in bytes; write a number with \
+            "invalid rate in bits `10GB/s`: `GB/s` is the unit of a rate in bytes; write a number with \
              one of bit/s, kbit/s, Mbit/s, Gbit/s, Tbit/s"
         );
         assert!(complaint("10Gb/s").contains("`Gb/s` is not among its units"));

@@ -38,14 +38,14 @@ pub(crate) struct Cosbench {
     #[arg(long, value_name = "FILE", requires = "access_key")]
     secret_file: Option<PathBuf>,
 
-    /// What names of buckets begin with, instead of the workload's cprefix: COSBench's own, mycontainers_, names no bucket of S3
+    /// What names of buckets begin with, instead of the workload's cprefix: COSBench's own, mycontainers_, is not a valid S3 bucket name
     #[arg(long, value_name = "PREFIX")]
     cprefix: Option<String>,
 
     #[command(flatten)]
     data: DataArgs,
 
-    /// Make a folder of the result: COSBench's CSV, a page
+    /// Save the result to a new folder: COSBench's CSV, a page
     #[arg(long, value_name = "DIR")]
     save: Option<PathBuf>,
 

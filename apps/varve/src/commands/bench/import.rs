@@ -23,7 +23,7 @@ pub(crate) struct Import {
     /// File that `fio --output-format=json` or json+ wrote, - for standard input
     file: PathBuf,
 
-    /// Make a folder of the result
+    /// Save the result to a new folder
     #[arg(long, value_name = "DIR")]
     save: Option<PathBuf>,
 

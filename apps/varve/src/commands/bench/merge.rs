@@ -11,7 +11,7 @@ use crate::failure::Result;
 /// Most hosts.
 const HOSTS_MAX: usize = 1000;
 
-/// Make one result of those of several hosts that did the same load at the same time
+/// Merge the results of several hosts that ran the same load at the same time
 #[derive(Args, Debug)]
 #[command(
     after_help = "Start all hosts with one --at, each with its own --seed. Rates are added, histograms are merged, percentiles are never averaged;\n\
@@ -22,7 +22,7 @@ pub(crate) struct Merge {
     #[arg(required = true, num_args = 2..=HOSTS_MAX)]
     results: Vec<PathBuf>,
 
-    /// Make a folder of the result
+    /// Save the result to a new folder
     #[arg(long, value_name = "DIR")]
     save: Option<PathBuf>,
 

@@ -55,7 +55,7 @@ pub(crate) struct Run {
     #[arg(long, value_parser = aim, value_name = "TARGET")]
     target: Option<Aim>,
 
-    /// Let fio make the load, with this one of its engines [default: io_uring for files, nbd for exports]; it always makes those of rbd: targets, with rbd
+    /// Run the load in fio, with this I/O engine [default: io_uring for files, nbd for exports; rbd: targets always run in fio, with rbd]
     #[arg(long, value_name = "ENGINE", conflicts_with = "from")]
     fio: Option<Option<String>>,
 
@@ -104,7 +104,7 @@ pub(crate) struct Run {
     #[arg(long, hide = true, requires_all = ["json", "target"])]
     client: Option<ClientPart>,
 
-    /// Begin the first ramp at this time, in s since 1970, so that several hosts measure together: `varve bench merge` makes one result of theirs
+    /// Begin the first ramp at this time, in s since 1970, so that several hosts measure together: `varve bench merge` merges their results
     #[arg(long, value_name = "UNIX_S", conflicts_with = "settle")]
     at: Option<u64>,
 
@@ -117,11 +117,11 @@ pub(crate) struct Run {
     #[arg(long, value_name = "COMMAND")]
     healthy: Option<String>,
 
-    /// Process to look at beside this one, by id or name, such as the server's; may be said again
+    /// Process to look at beside this one, by id or name, such as the server's; may be given more than once
     #[arg(long, value_parser = processes, value_name = "PROCESS")]
     process: Vec<Vec<u32>>,
 
-    /// Ask the daemon of --data or --addr how long its drives take, and say whether they are what makes the latency
+    /// Ask the daemon of --data or --addr how long its drives take, and report whether they explain the latency
     #[arg(long)]
     server: bool,
 
@@ -129,11 +129,11 @@ pub(crate) struct Run {
     #[arg(long, value_parser = gbit, requires = "preset", value_name = "GBIT")]
     nic_gbit: Option<f64>,
 
-    /// Admin socket of a daemon of Ceph whose counters are kept with the result; may be said again
+    /// Admin socket of a Ceph daemon whose counters are kept with the result; may be given more than once
     #[arg(long, value_name = "SOCKET")]
     ceph: Vec<PathBuf>,
 
-    /// Make a folder of the results: report with histograms, facts of the machine, what it did meanwhile
+    /// Save the results to a new folder: report with histograms, facts of the machine, what it did meanwhile
     #[arg(long, value_name = "DIR")]
     save: Option<PathBuf>,
 
@@ -563,7 +563,7 @@ impl Run {
     fn check(&self, plan: &Plan, keeps_data: bool) -> Result<()> {
         let writes = plan.fill || plan.load.read_percent < 100;
         if !plan.from_bytes.is_multiple_of(MEDIA_ALIGN as u64) {
-            return Err(Failure::misuse("--from is no multiple of 4 KiB"));
+            return Err(Failure::misuse("--from must be a multiple of 4 KiB"));
         }
         if let Goal::Fio(goal) = &plan.goal {
             let (load, place, engine) = (&plan.load, &goal.place, goal.engine.as_str());
@@ -631,7 +631,7 @@ fn take_part(plan: &mut Plan, part: ClientPart) -> Result<()> {
 /// Reads what a network carries.
 fn gbit(text: &str) -> std::result::Result<f64, String> {
     let read = text.parse::<f64>().ok().filter(|gbit| *gbit > 0.0 && *gbit <= 1e6);
-    read.ok_or_else(|| format!("`{text}` is no number of Gbit/s"))
+    read.ok_or_else(|| format!("invalid rate `{text}`: give Gbit/s"))
 }
 
 /// Whether an S3 server is asked for more connections than can be.

@@ -43,7 +43,7 @@ pub(crate) struct Scale {
     #[arg(long, default_value = PREFIX, value_name = "TEXT")]
     prefix: String,
 
-    /// Make a folder of the result
+    /// Save the result to a new folder
     #[arg(long, value_name = "DIR")]
     save: Option<PathBuf>,
 
@@ -67,7 +67,7 @@ impl Scale {
             prefix: self.prefix,
         };
         if !spec.io_bytes.is_multiple_of(self.block.0) || spec.io_bytes > spec.size_bytes {
-            let what = "--io is no multiple of --block, or more than --size";
+            let what = "--io must be a multiple of --block, and at most --size";
             return Err(Failure::misuse(what));
         }
         lives(global, (&spec, None), (self.save.as_deref(), self.json))

@@ -44,11 +44,11 @@ impl Attach {
 
 fn only(found: &[String], meta_pool: &str) -> Result<PoolId> {
     match found {
-        [pool] => pool
-            .parse()
-            .map_err(|_| Failure::new(format!("{pool:?} in {meta_pool} is no pool's identity"))),
+        [pool] => pool.parse().map_err(|_| {
+            Failure::new(format!("{pool:?} in {meta_pool} is not the identity of a pool"))
+        }),
         [] => Err(Failure::new(format!("no pool of Varve in {meta_pool}"))
-            .hint("make one with `varve pool create`")),
+            .hint("create one with `varve pool create`")),
         pools => Err(Failure::misuse(format!("{} pools of Varve in {meta_pool}", pools.len()))
             .hint(format!("name one with --pool: {}", pools.join(", ")))),
     }

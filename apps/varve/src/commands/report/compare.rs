@@ -51,5 +51,5 @@ fn worsened(compared: &Compared, worse: usize) -> Failure {
 fn percent(text: &str) -> std::result::Result<f64, String> {
     let number = text.strip_suffix('%').unwrap_or(text).trim();
     let read = number.parse().ok().filter(|percent| (0.0..=1000.0).contains(percent));
-    read.ok_or_else(|| format!("`{text}` is no percentage from 0 to 1000"))
+    read.ok_or_else(|| format!("invalid percentage `{text}`: must be from 0 to 1000"))
 }

@@ -10,7 +10,7 @@ use crate::failure::{Failure, Result};
 /// Most results of a page: more lines than that nobody tells apart.
 const RESULTS_MAX: usize = 6;
 
-/// Make one page of up to six results, which needs no other file; several are compared with the first one
+/// Create one self-contained page of up to six results; several are compared with the first one
 #[derive(Args, Debug)]
 pub(crate) struct Page {
     /// Results: folders of `varve bench run --save`, or files of its --json

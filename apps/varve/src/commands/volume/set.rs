@@ -58,15 +58,14 @@ impl Set {
         Ok(answer.print(format.json, |volume| {
             let v1::Volume { name, dedup, compression, quota_bytes, reserved_bytes, .. } = volume;
             if reserved_bytes.is_some() {
-                return format!("volume {name}: dedup off, compression off, space reserved for all of it\n");
+                return format!(
+                    "volume {name}: dedup off, compression off, space reserved for all of it\n"
+                );
             }
             let dedup = cli::on_off(dedup);
-            let quota = quota_bytes.map_or_else(String::new, |quota| {
-                format!(", quota {}", ByteCount(quota))
-            });
-            format!(
-                "volume {name}: dedup {dedup}, compression {compression}{quota}\n"
-            )
+            let quota = quota_bytes
+                .map_or_else(String::new, |quota| format!(", quota {}", ByteCount(quota)));
+            format!("volume {name}: dedup {dedup}, compression {compression}{quota}\n")
         }))
     }
 }

@@ -57,7 +57,7 @@ impl EngineSource {
 
 /// Makes the roots of a pool whose media were just made, or whose making was cut off. Blocks. Durable on return.
 pub(crate) fn make_roots(pool: &PoolMedia) -> Result<()> {
-    let failed = |error: &dyn std::fmt::Display| Failure::new(format!("make the pool: {error}"));
+    let failed = |error: &dyn std::fmt::Display| Failure::new(format!("create the pool: {error}"));
     let mut event_loop = event_loop::start()?;
     let (reactor, pool) = (event_loop.handle(), pool.clone());
     event_loop.run(async move {

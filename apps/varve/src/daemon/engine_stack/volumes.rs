@@ -150,7 +150,7 @@ pub(in crate::daemon) fn refused(error: Error) -> admin::Error {
             Some("delete them first, or with it: `varve volume delete --snapshots`")
         }
         (Error::ReadOnly { .. } | Error::Unrelated { .. }, _) => {
-            Some("`varve volume clone` makes a volume of a snapshot")
+            Some("`varve volume clone` creates a volume from a snapshot")
         }
         (Error::NoBase { .. }, _) => {
             Some("import the snapshot that the changes count from first, or a full export")

@@ -83,7 +83,7 @@ impl Place {
                     Ok(stream) => {
                         drop(place.send((varve_access_s3::Client::Socket(stream), address)))
                     }
-                    Err(error) => tracing::debug!(%error, "a client of S3 was lost on its way"),
+                    Err(error) => tracing::debug!(%error, "an S3 client was lost on its way"),
                 },
                 ClientStream::Unix(_) => tracing::warn!("S3 is served by TCP only"),
             },

@@ -38,9 +38,8 @@ pub(crate) struct NodeKey {
 impl NodeKey {
     /// A new one.
     pub(crate) fn make() -> failure::Result<Self> {
-        let failed = |error: &dyn std::fmt::Display| {
-            Failure::new(format!("make the key of the node: {error}"))
-        };
+        let failed =
+            |error: &dyn std::fmt::Display| Failure::new(format!("create the node's key: {error}"));
         let random = ring::rand::SystemRandom::new();
         let pair = ring::signature::Ed25519KeyPair::generate_pkcs8(&random);
         let pkcs8 =

@@ -27,7 +27,7 @@ pub(super) async fn step(
             gateway.arrive(name, before, (bucket, from)).await
         }
         (_, _, Some(_)) => {
-            let what = "`from_number` is said where a bucket that arrives is taken into use";
+            let what = "`from_number` is needed where a bucket that arrives is taken into use";
             Err(Error::Invalid { what: what.to_owned() })
         }
         (_, Some(after), None) if arrives(&after) => {

@@ -105,6 +105,6 @@ impl Kind for Volumes {
     }
 
     fn without_target(&self, name: &str) -> String {
-        format!("`varve volume clone {name} NAME` at the source makes a volume that takes writes")
+        format!("`varve volume clone {name} NAME` at the source creates a writable volume")
     }
 }

@@ -75,7 +75,7 @@ pub fn encode_page(page: &Page, name: PagePtr) -> Vec<u8> {
     let name = match (kind, name) {
         (PageKind::Table, PagePtr::Null) => ChunkId::ZERO,
         (PageKind::Map | PageKind::Key, PagePtr::Chunk(id)) => id,
-        _ => panic!("{name:?} is no name of a {kind:?} page"),
+        _ => panic!("{name:?} is not a name of a {kind:?} page"),
     };
     let level = level_of(page.shape());
     let header = PageHeader { kind, encoding, level, slot_width, name, stream, position };

@@ -240,7 +240,7 @@ fn a_write_whose_payload_is_not_its_range_is_not_encoded() {
 #[test]
 fn errors_name_what_and_values() {
     let text = ShardRoot::decode(b"nothing of the kind").unwrap_err().to_string();
-    assert_eq!(text, "no shard root: magic is 0x20676e6968746f6e");
+    assert_eq!(text, "not a shard root: magic is 0x20676e6968746f6e");
     let text = SummaryEntry::decode(&[1, 2]).unwrap_err().to_string();
     assert_eq!(text, "summary entry needs 64 bytes, and 2 are there");
 }

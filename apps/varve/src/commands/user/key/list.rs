@@ -29,7 +29,7 @@ impl List {
         if user.access_keys.is_empty() {
             let name = user.name;
             return Ok(format!(
-                "user {name} has no keys; make one with `varve user key create {name}`\n"
+                "user {name} has no keys; create one with `varve user key create {name}`\n"
             ));
         }
         let rows = user.access_keys.into_iter();

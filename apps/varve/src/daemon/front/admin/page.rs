@@ -68,7 +68,7 @@ pub(super) fn with_namespace(name: &str) -> String {
     if name.contains('/') { name.to_owned() } else { format!("default/{name}") }
 }
 
-/// What percent-encoding stands for; `None` if that is no text.
+/// What percent-encoding stands for; `None` if that is not text.
 pub(super) fn decoded(text: &str) -> Option<String> {
     let mut parts = text.split('%');
     let mut bytes = parts.next()?.as_bytes().to_vec();

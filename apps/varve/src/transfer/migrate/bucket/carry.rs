@@ -285,7 +285,7 @@ impl Filling<'_> {
     /// Ends early when that is wished for, or something failed.
     pub(super) fn go_on(&self) -> Result<()> {
         match self.carrying.failed.load(Ordering::Relaxed) {
-            true => Err(Failure::new("another thread failed")), // What it says is told.
+            true => Err(Failure::new("another thread failed")), // Its error is shown.
             false => self.carrying.stopped(),
         }
     }
