@@ -130,11 +130,17 @@ pub enum Bug {
     ClaimOverlooked,
     /// Parts of blocks: two parts are merged over the same older version.
     PartsUnclaimed,
+    /// Zones: one is given back before a root of the shard that names nothing in it is durable.
+    ZoneGivenEarly,
+    /// Zones: one is lent before the root of the pool that says so is durable.
+    ZoneLentUndurable,
+    /// Zones: writers go on taking segments of a zone that is about to leave.
+    LeavingReused,
 }
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Self; 63] = [
+    pub const ALL: [Self; 66] = [
         Self::AckBeforeDurable,
         Self::ChainUnchecked,
         Self::ReadBeforeDurable,
@@ -198,6 +204,9 @@ impl Bug {
         Self::LimitForgotten,
         Self::ClaimOverlooked,
         Self::PartsUnclaimed,
+        Self::ZoneGivenEarly,
+        Self::ZoneLentUndurable,
+        Self::LeavingReused,
     ];
 }
 

@@ -15,8 +15,10 @@
 //!     summaries.
 //! S5. While recovery replays, a slot may stand for two contents: the checkpoint's, which die in replay, and newer ones.
 //! S6. A segment that lost what no log tells of yet is not reused before one does, or a checkpoint is durable.
+//! S7. While a zone is about to leave the shard, no writer gets a segment of it: those that are free, or become free, are withheld.
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 
 use hashbrown::HashMap;
 use varve_media::SegmentId;
@@ -75,6 +77,10 @@ pub struct Space {
     discarding: usize,
     /// Contents that a checkpoint calls live in slots that were reused since; replay empties them (S5).
     ghosts: HashMap<SegmentId, u32>,
+    /// Segments that are about to leave the shard (S7).
+    leaving: Vec<Range<u32>>,
+    /// The free ones of them.
+    withheld: BTreeSet<SegmentNumber>,
 }
 
 /// Sums over a shard's segments.
@@ -116,6 +122,8 @@ impl Space {
             freed: Vec::new(),
             discarding: 0,
             ghosts: HashMap::new(),
+            leaving: Vec::new(),
+            withheld: BTreeSet::new(),
         }
     }
 
@@ -139,6 +147,77 @@ impl Space {
             self.free.remove(&SegmentNumber(number));
         }
         true
+    }
+
+    /// From now on no writer gets a segment of `first .. first + count`, until [`Self::stay`] or [`Self::part`] (S7).
+    pub fn leave(&mut self, first: SegmentNumber, count: u32) {
+        let range = first.0..first.0 + count;
+        if !planted(Bug::LeavingReused) {
+            let free = self.free.range(first..SegmentNumber(range.end));
+            let free: Vec<SegmentNumber> = free.copied().collect();
+            for number in free {
+                self.free.remove(&number);
+                self.withheld.insert(number);
+            }
+        }
+        self.leaving.push(range);
+    }
+
+    /// Whether all segments of a zone that is about to leave are empty.
+    #[must_use]
+    pub fn has_left(&self, first: SegmentNumber, count: u32) -> bool {
+        let range = first..SegmentNumber(first.0 + count);
+        let withheld = self.withheld.range(range.clone()).count();
+        let planted_free =
+            if planted(Bug::LeavingReused) { self.free.range(range).count() } else { 0 };
+        withheld + planted_free == count as usize
+    }
+
+    /// What was about to leave stays: writers may have its free segments again. Returns whether there was anything.
+    pub fn stay(&mut self) -> bool {
+        let any = !self.leaving.is_empty();
+        self.leaving.clear();
+        self.free.append(&mut self.withheld);
+        any
+    }
+
+    /// A zone whose segments are all empty is not the shard's any more.
+    ///
+    /// # Panics
+    /// When it was not about to leave, or something is in it.
+    pub fn part(&mut self, first: SegmentNumber, count: u32) {
+        assert!(self.has_left(first, count), "only an empty zone leaves");
+        let range = first.0..first.0 + count;
+        self.leaving.retain(|leaving| *leaving != range);
+        for number in range.map(SegmentNumber) {
+            self.withheld.remove(&number);
+        }
+    }
+
+    /// Whether there are empty segments that the media are not done with.
+    #[must_use]
+    pub fn is_discarding(&self) -> bool {
+        self.discarding > 0
+    }
+
+    /// Whether a segment is about to leave.
+    #[must_use]
+    pub fn is_leaving(&self, number: SegmentNumber) -> bool {
+        self.leaving.iter().any(|range| range.contains(&number.0)) && !planted(Bug::LeavingReused)
+    }
+
+    /// A writer gives a segment back that it reserved and never opened.
+    pub fn release_reserved(&mut self, number: SegmentNumber) {
+        let usage = self.used.remove(&number).expect("reserved segments are in use");
+        assert_eq!(usage.state, SegmentState::Reserved, "only a reserved segment is given back");
+        assert_eq!(usage.live_bytes, 0, "segment {number} holds something");
+        self.make_free(number);
+    }
+
+    fn make_free(&mut self, number: SegmentNumber) {
+        let set = if self.is_leaving(number) { &mut self.withheld } else { &mut self.free };
+        let is_fresh = set.insert(number);
+        assert!(is_fresh && !self.used.contains_key(&number), "segment {number} was emptied once");
     }
 
     /// Puts a segment back as a checkpoint describes it. False when the slot is not this shard's or described twice.
@@ -459,8 +538,7 @@ impl Space {
 
     /// The media are done with an emptied segment: it may be written again.
     pub fn reusable(&mut self, number: SegmentNumber) {
-        let fresh = self.free.insert(number);
-        assert!(fresh && !self.used.contains_key(&number), "segment {number} was emptied once");
+        self.make_free(number);
         self.discarding -= 1;
     }
 
@@ -553,6 +631,32 @@ mod tests {
         space.told(5);
         space.sub_live(ID, 4096);
         assert_eq!(space.take_freed(), [ID]);
+    }
+
+    #[test]
+    fn no_writer_gets_what_is_about_to_leave() {
+        let mut space = space();
+        space.leave(SegmentNumber(0), 4);
+        assert_eq!((space.stats().segments, space.stats().free), (5, 4), "one is in use");
+        assert_eq!(space.reserve(), Some(SegmentNumber(4)));
+        assert!(!space.has_left(SegmentNumber(0), 4));
+        space.sub_live(ID, 4096);
+        let [freed] = space.take_freed()[..] else { panic!("one is freed") };
+        space.reusable(freed.number);
+        assert!(space.has_left(SegmentNumber(0), 4));
+        space.part(SegmentNumber(0), 4);
+        assert_eq!((space.stats().segments, space.stats().free), (4, 3));
+        assert!(!space.is_free(NUMBER));
+    }
+
+    #[test]
+    fn what_stays_is_free_again() {
+        let mut space = space();
+        space.leave(SegmentNumber(4), 4);
+        assert!(space.has_left(SegmentNumber(4), 4));
+        assert!(space.stay());
+        assert!(!space.stay());
+        assert_eq!((space.stats().segments, space.stats().free), (8, 7));
     }
 
     #[test]
