@@ -10,7 +10,7 @@ use std::rc::Rc;
 
 use clap::Args;
 use futures_util::future::LocalBoxFuture;
-use varve_engine::{Pool, PoolZones, Shard, ShardConfig, ShardParts, Zone, ZoneSource};
+use varve_engine::{Pool, PoolZones, Shard, ShardConfig, ShardParts, Zone, ZoneCounts, ZoneSource};
 use varve_media::{
     Drive, Media, OverlayMemory, Place, PoolFigures, PoolInspection, RootKey, RootSide,
 };
@@ -240,7 +240,7 @@ pub(crate) async fn open_shard(
     let quiet = Rc::new(Cell::new(false));
     let zones = PoolZones::new(Rc::clone(pool), shard);
     let zones = Rc::new(QuietZones { zones, quiet: Rc::clone(&quiet) });
-    let owned = pool.zones_of(shard);
+    let owned = pool.zones_of(shard).await?;
     // What a shard names of others is compared when all have been looked at.
     let peers = None;
     let parts = ShardParts { reactor: reactor.clone(), media, config, zones, owned, peers };
@@ -264,11 +264,15 @@ impl ZoneSource for QuietZones {
         self.zones.give_back(zone)
     }
 
-    fn unleased_segments(&self) -> u64 {
-        self.zones.unleased_segments().max(u64::from(self.quiet.get()))
+    fn lendable_segments(&self) -> u64 {
+        self.zones.lendable_segments().max(u64::from(self.quiet.get()))
     }
 
     fn share_segments(&self) -> u64 {
         u64::MAX
+    }
+
+    fn counts(&self) -> &ZoneCounts {
+        self.zones.counts()
     }
 }

@@ -34,6 +34,7 @@ mod unreadable_records;
 mod volume;
 #[cfg(test)]
 mod who_gives_up;
+mod zones;
 
 pub use archive::{ArchiveBase, ArchiveChain, ArchiveHeader, ArchiveRecord};
 pub use bucket::{

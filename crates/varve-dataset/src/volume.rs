@@ -64,6 +64,12 @@ impl Drop for Inner {
 pub struct Volume(Rc<Inner>);
 
 impl Volume {
+    /// Where its blocks are.
+    #[cfg(test)]
+    pub(crate) fn route(&self) -> Route {
+        self.0.route
+    }
+
     pub(crate) fn new(
         dispatch: Dispatch,
         shared: Arc<Shared>,

@@ -69,7 +69,7 @@ impl ShardHost {
     pub async fn open(config: HostConfig, dispatch: &Dispatch) -> Result<Rc<Self>> {
         let (reactor, root, shard) =
             (config.reactor.clone(), config.root.clone(), config.shard.shard);
-        let zones = Rc::new(Zones { reactor, root, shard });
+        let zones = Rc::new(Zones::new(reactor, root, shard));
         let state = RefCell::new(State::Opening("it opens for the first time".to_owned()));
         let peers = Rc::new(ThreadPeers::new(&config, dispatch));
         let host = Rc::new(Self { config, zones, peers, state, changed: Notify::new() });

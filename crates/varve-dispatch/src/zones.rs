@@ -2,10 +2,9 @@
 
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use futures_util::future::LocalBoxFuture;
-use varve_engine::{Pool, Zone, ZoneSource};
+use varve_engine::{Pool, Zone, ZoneCounts, ZoneSource};
 use varve_reactor::Reactor;
 use varve_types::ShardId;
 
@@ -21,10 +20,8 @@ pub enum PoolRoot {
     Elsewhere {
         /// That thread.
         home: JobSender,
-        /// Segments in no shard's zones.
-        unleased: Arc<AtomicU64>,
-        /// Segments of a shard when all have the same.
-        share: u64,
+        /// What any thread may know of the pool's zones.
+        counts: Arc<ZoneCounts>,
     },
 }
 
@@ -33,9 +30,18 @@ pub(crate) struct Zones {
     pub(crate) reactor: Reactor,
     pub(crate) root: PoolRoot,
     pub(crate) shard: ShardId,
+    counts: Arc<ZoneCounts>,
 }
 
 impl Zones {
+    pub(crate) fn new(reactor: Reactor, root: PoolRoot, shard: ShardId) -> Self {
+        let counts = match &root {
+            PoolRoot::Here(pool) => pool.zone_counts(),
+            PoolRoot::Elsewhere { counts, .. } => Arc::clone(counts),
+        };
+        Self { reactor, root, shard, counts }
+    }
+
     /// Runs `work` where the pool's root is.
     async fn at_root<T: Send + 'static>(
         &self,
@@ -61,7 +67,7 @@ impl Zones {
     /// Zones the shard has now.
     pub(crate) async fn owned(&self) -> varve_engine::Result<Vec<Zone>> {
         let shard = self.shard;
-        self.at_root(move |pool| Box::pin(async move { Ok(pool.zones_of(shard)) })).await
+        self.at_root(move |pool| Box::pin(async move { pool.zones_of(shard).await })).await
     }
 }
 
@@ -78,17 +84,15 @@ impl ZoneSource for Zones {
         )
     }
 
-    fn unleased_segments(&self) -> u64 {
-        match &self.root {
-            PoolRoot::Here(pool) => pool.unleased().load(Ordering::Relaxed),
-            PoolRoot::Elsewhere { unleased, .. } => unleased.load(Ordering::Relaxed),
-        }
+    fn lendable_segments(&self) -> u64 {
+        self.counts.lendable_segments(self.shard)
     }
 
     fn share_segments(&self) -> u64 {
-        match &self.root {
-            PoolRoot::Here(pool) => pool.share_segments(),
-            PoolRoot::Elsewhere { share, .. } => *share,
-        }
+        self.counts.share_segments()
+    }
+
+    fn counts(&self) -> &ZoneCounts {
+        &self.counts
     }
 }

@@ -163,7 +163,7 @@ impl Bench {
             media,
             config,
             zones: Rc::new(PoolZones::new(Rc::clone(&pool), ShardId(0))),
-            owned: pool.zones_of(ShardId(0)),
+            owned: pool.zones_of(ShardId(0)).await.expect("the root is read"),
             peers: None,
         };
         let shard = Shard::open(parts).await.expect("open the shard");

@@ -161,7 +161,7 @@ async fn open(reactor: &Reactor, disk: &Rc<dyn Disk>, caches: Caches) -> Rc<Shar
         media,
         config,
         zones: Rc::new(PoolZones::new(Rc::clone(&pool), ShardId(0))),
-        owned: pool.zones_of(ShardId(0)),
+        owned: pool.zones_of(ShardId(0)).await.expect("the root is read"),
         peers: None,
     };
     Shard::open(parts).await.expect("open the shard")

@@ -15,6 +15,7 @@ use varve_logstore::planted::{Bug, planted};
 use varve_media::SegmentId;
 use varve_types::{Generation, SegmentNumber, StreamId};
 
+use crate::pool::ZoneCounts;
 use crate::reservations::Patience;
 use crate::reserves::{PAGES_OF_ENTRY, Reserves, dirty_limit};
 use crate::tree::PAGE_BYTES;
@@ -34,14 +35,17 @@ pub trait ZoneSource {
     /// Lends one more zone, durably, or `None` when all are lent.
     fn lease(&self) -> LocalBoxFuture<'_, Result<Option<Zone>>>;
 
-    /// Takes a wholly free zone back.
+    /// Takes a zone back, durably, in which nothing is that the shard's root names.
     fn give_back(&self, zone: Zone) -> LocalBoxFuture<'_, Result<()>>;
 
-    /// Segments that could be lent now; may be out of date.
-    fn unleased_segments(&self) -> u64;
+    /// Segments that could be lent to this shard now; may be out of date.
+    fn lendable_segments(&self) -> u64;
 
     /// Segments in whole zones that a shard may have while others have fewer: beyond them it takes what its data need, no more.
     fn share_segments(&self) -> u64;
+
+    /// What any thread may know of the pool's zones.
+    fn counts(&self) -> &ZoneCounts;
 }
 
 /// Pages that applying one entry changes at worst: the paths to the block and to two chunks.
@@ -134,7 +138,7 @@ impl Shard {
             if may_grow && self.lease_zone().await? {
                 continue;
             }
-            if self.space.borrow().free_count() > reserve {
+            if self.space.borrow().free_count() > reserve || self.keep_leaving() {
                 continue;
             }
             self.reclaim_wanted.notify_one(); // Again: while a zone was to be had it was not due.
@@ -226,7 +230,8 @@ impl Shard {
                 if self.wait_for_promised(stream, &mut patience).await? {
                     continue;
                 }
-                if !self.marked_room(|| self.takes_from(stream, bytes)).await? {
+                let fits = || self.takes_from(stream, bytes);
+                if !self.room_from_others(fits).await? {
                     return Err(self.no_space());
                 }
             }
@@ -252,7 +257,7 @@ impl Shard {
 
     /// Whether there is room for all that may linger in the lane, whatever newer ones make of it.
     pub(crate) fn has_room_to_linger(&self) -> bool {
-        let may_grow = self.zones.unleased_segments() > 0 && !self.lacks_room();
+        let may_grow = self.zones.lendable_segments() > 0 && !self.lacks_room();
         !self.media_full.get() && (may_grow || self.room().takes(self.credits.data.total()))
     }
 

@@ -87,6 +87,18 @@ impl Metadata {
         self.writer.borrow().slot()
     }
 
+    /// Whether nothing is in the open segment.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.writer.borrow().is_empty()
+    }
+
+    /// Takes another slot for the next segment. Nothing is in the open one, so that nobody names it.
+    pub(crate) fn go_on_in(&self, next_slot: varve_types::SegmentNumber) {
+        let chain = self.writer.borrow().chain();
+        self.writer.borrow_mut().resume(ChainHead { next_slot, ..chain });
+        self.open.set(None);
+    }
+
     /// Sets where the first segment goes.
     pub(crate) fn resume(&self, chain: ChainHead) {
         self.writer.borrow_mut().resume(chain);

@@ -184,6 +184,12 @@ pub struct ShardStats {
     pub block_cache_hits: u64,
     /// Misses in the data cache.
     pub block_cache_misses: u64,
+    /// Bytes that more data may take in the segments the shard has.
+    pub room_bytes: u64,
+    /// As much once the shard has all segments that could be lent to it.
+    pub reach_bytes: u64,
+    /// Bytes of segments that the shard could give to others.
+    pub spare_bytes: u64,
     /// The media have no room for more segments, though they have slots.
     pub media_full: bool,
     /// Space that is promised to streams, whether they hold it or not.

@@ -51,11 +51,14 @@ impl Shard {
         let may_suffice = self.has_space() || self.may_hide_dead(); // D4
         let share_suffices = segments >= self.zones.share_segments() && may_suffice;
         self.lacks_room()
-            || nothing_waits && (share_suffices || self.zones.unleased_segments() == 0)
+            || nothing_waits && (share_suffices || self.zones.lendable_segments() == 0)
     }
 
     /// Gets one more zone, or as much of one as the media have room for; false when there is nothing.
     pub(crate) async fn lease_zone(&self) -> Result<bool> {
+        if self.keep_leaving() {
+            return Ok(true); // N2
+        }
         let segments = self.space.borrow().stats().segments;
         let _gate = self.lease_gate.take(1).await;
         if self.space.borrow().stats().segments > segments {
@@ -79,10 +82,14 @@ impl Shard {
         let waiting = self.growth.without_room.borrow_mut().pop();
         let zone = match waiting {
             Some(zone) => zone,
-            None if self.zones.unleased_segments() == 0 => return Ok(false),
-            None => match self.zones.lease().await? {
-                Some(zone) => zone,
-                None => return Ok(false),
+            None if self.zones.lendable_segments() == 0 => return Ok(false),
+            None => match self.zones.lease().await {
+                Ok(Some(zone)) => {
+                    self.zone_moves.owned.borrow_mut().push(zone);
+                    zone
+                }
+                Ok(None) => return Ok(false),
+                Err(error) => return Err(self.fail_unsure("lease of a zone", error)),
             },
         };
         let asked = self.room_for(zone).await;
@@ -119,6 +126,13 @@ impl Shard {
             Err(error) if error.kind() == ErrorKind::NoSpace => Ok(false),
             Err(error) => Err(varve_logstore::Error::from(error).into()),
         }
+    }
+
+    /// Whether some of a zone's segments are not free for want of room.
+    pub(crate) fn lacks_room_in(&self, zone: Zone) -> bool {
+        let segments = zone.first.0..zone.first.0 + zone.count;
+        let without = self.growth.without_room.borrow();
+        without.iter().any(|part| segments.contains(&part.first.0))
     }
 
     fn set_aside(&self, zone: Zone) {

@@ -102,7 +102,7 @@ impl MarkState {
 pub(crate) struct Awaiting<'a>(&'a Cell<u64>);
 
 impl<'a> Awaiting<'a> {
-    fn new(count: &'a Cell<u64>) -> Self {
+    pub(crate) fn new(count: &'a Cell<u64>) -> Self {
         count.set(count.get() + 1);
         Self(count)
     }
@@ -454,7 +454,10 @@ impl Shard {
 
     /// Waits while a mark pass may make what is wanted fit (M10); whether it did. Nobody may run passes: it does not wait for ever.
     pub(crate) async fn marked_room(&self, fits: impl Fn() -> bool) -> Result<bool> {
-        if self.mark_wish() == MarkWish::None && self.dedup.borrow().kept_bytes() == 0 {
+        let may_help = self.mark_wish() != MarkWish::None
+            || self.dedup.borrow().kept_bytes() > 0
+            || self.zone_moves.others_may_mark.get();
+        if !may_help {
             return Ok(false);
         }
         let _awaiting = self.mark.await_pass();

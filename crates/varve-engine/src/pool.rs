@@ -1,18 +1,23 @@
 //! The pool's root: its shards, and which zones of segments each has. One thread owns it; others ask by message.
 //!
-//! O1. A zone belongs to a shard only once the root that says so is durable, and to at most one shard.
+//! O1. A zone belongs to a shard only once the root that says so is durable, and to at most one shard. A shard gives one back only when nothing that
+//!     its own root names lies in it (`zone_moves.rs`, N1); the next shard gets it only once the root of the pool that takes it from the first one is durable.
 //! O2. A pool exists once its root does; what was made before it is made again.
 //! O3. Ids of streams are handed out of a range that the root has reserved: an id below the root's next one is never given again, handed
 //!     out or not.
+//! O4. As many zones as a shard needs to take anything are left for it, however much others want: its standing minimum.
+//! O5. After a replacement that failed, the root is read again before anybody is told which zones it has: the replacement may have happened.
 
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use futures_util::future::LocalBoxFuture;
 use varve_logstore::format::pool::PoolRoot;
+use varve_logstore::planted::{Bug, planted};
 use varve_media::{Media, RootKey, RootStore, RootVersion};
 use varve_types::{PoolId, SegmentNumber, ShardId, StreamId};
 
@@ -23,10 +28,19 @@ use crate::{Error, Result, Shard};
 
 /// Segments of a zone at most, and how many zones a small pool should have at least.
 const ZONE_SEGMENTS_MAX: u32 = 128;
-const ZONES_WANTED: u32 = 32;
+const ZONES_WANTED: u32 = 128;
+
+/// Of a pool, one part in so many is each shard's from the beginning: with this it can always start, delete and trim, however full the media get.
+const FIRST_PART: u32 = 32;
 
 /// Segments of a zone at least: both chains of a shard begin in its first zone.
 const ZONE_SEGMENTS_MIN: u32 = 4;
+
+/// Segments' worth of data that a shard takes with its standing minimum of zones, at least (O4).
+const STANDING_SEGMENTS: u64 = 8;
+
+/// Memory of a shard for which the standing minimum is computed: with more, no shard of so few segments keeps more of them back.
+const STANDING_MEMORY_BYTES: u64 = 1 << 30;
 
 /// Ids of streams reserved at once: writing the root costs two durable writes, which one snapshot in so many then waits for.
 const STREAMS_RESERVED: u64 = 1024;
@@ -42,6 +56,60 @@ pub struct PoolSpec {
     pub shard_count: u16,
 }
 
+/// What any thread may know of the pool's zones at any time.
+#[derive(Debug)]
+pub struct ZoneCounts {
+    /// Segments that could be lent to each shard now.
+    lendable: Vec<AtomicU64>,
+    /// A shard needs a zone, and none is left for it.
+    is_wanted: AtomicBool,
+    /// Segments, in whole zones, of a shard when all shards have the same.
+    share_segments: u64,
+    /// Segments of a shard's standing minimum (O4).
+    standing_segments: u64,
+    /// Segments of a zone.
+    zone_segments: u64,
+}
+
+impl ZoneCounts {
+    /// Segments that could be lent to a shard now.
+    #[must_use]
+    pub fn lendable_segments(&self, shard: ShardId) -> u64 {
+        self.lendable
+            .get(usize::from(shard.0))
+            .map_or(0, |segments| segments.load(Ordering::Relaxed))
+    }
+
+    /// Segments, in whole zones, of a shard when all shards have the same.
+    #[must_use]
+    pub fn share_segments(&self) -> u64 {
+        self.share_segments
+    }
+
+    /// Segments that are left for every shard (O4).
+    #[must_use]
+    pub fn standing_segments(&self) -> u64 {
+        self.standing_segments
+    }
+
+    /// Segments of a zone.
+    #[must_use]
+    pub fn zone_segments(&self) -> u64 {
+        self.zone_segments
+    }
+
+    /// Notes that a shard needs a zone that only others can give.
+    pub fn want(&self) {
+        self.is_wanted.store(true, Ordering::Release);
+    }
+
+    /// Whether a shard needed a zone since the last call.
+    #[must_use]
+    pub fn take_wanted(&self) -> bool {
+        self.is_wanted.swap(false, Ordering::AcqRel)
+    }
+}
+
 /// The root of an open pool.
 pub struct Pool {
     roots: Rc<dyn RootStore>,
@@ -50,7 +118,9 @@ pub struct Pool {
     version: Cell<Option<RootVersion>>,
     gate: Credits,
     segment_count: u32,
-    unleased: Arc<AtomicU64>,
+    counts: Arc<ZoneCounts>,
+    /// Zones that were given back: the media have room for them.
+    given: RefCell<BTreeSet<usize>>,
     /// Ids that are reserved and not handed out (O3).
     reserved: RefCell<Range<u64>>,
 }
@@ -78,16 +148,22 @@ impl Pool {
             let segments = geometry.segment_count;
             return Err(Error::TooFewSegments { segments, shards: spec.shard_count });
         }
+        let first_segments =
+            (geometry.segment_count / FIRST_PART).clamp(zone_segments, ZONE_SEGMENTS_MAX);
+        let each = (first_segments / zone_segments).min(zones / u32::from(spec.shard_count)).max(1);
         let mut zone_owners = vec![None; zones as usize];
         for (index, media) in (0..spec.shard_count).zip(media) {
-            let zone = zone_at(u32::from(index), zone_segments);
             let config = ShardConfig::with_memory(spec.pool, ShardId(index), 0);
-            // With this a shard can always start, delete and trim, however full the media get.
             let segments = &media.segments;
-            segments.allocate(zone.first, zone.count).await.map_err(varve_logstore::Error::from)?;
+            let own = u32::from(index) * each..(u32::from(index) + 1) * each;
+            for zone in own.clone().map(|index| zone_at(index, zone_segments)) {
+                let allocated = segments.allocate(zone.first, zone.count).await;
+                allocated.map_err(varve_logstore::Error::from)?;
+            }
             segments.settle().await.map_err(varve_logstore::Error::from)?;
-            Shard::format(media, &config, zone).await?;
-            zone_owners[usize::from(index)] = Some(ShardId(index));
+            Shard::format(media, &config, zone_at(own.start, zone_segments)).await?;
+            let own = own.start as usize..own.end as usize;
+            zone_owners[own].fill(Some(ShardId(index)));
         }
         let root = PoolRoot {
             features: varve_logstore::format::Features::default(),
@@ -131,16 +207,18 @@ impl Pool {
                 reason: "its segments are not those of the drives".to_owned(),
             });
         }
+        let counts = Arc::new(counts_of(&root));
         let pool = Self {
             roots: Rc::clone(&media.roots),
             root: RefCell::new(root),
             version: Cell::new(Some(version)),
             gate: Credits::new(1),
             segment_count: geometry.segment_count,
-            unleased: Arc::new(AtomicU64::new(0)),
+            counts,
+            given: RefCell::default(),
             reserved: RefCell::new(0..0),
         };
-        pool.count_unleased();
+        pool.count_lendable();
         Ok(Rc::new(pool))
     }
 
@@ -168,26 +246,22 @@ impl Pool {
         self.root.borrow().placements.iter().copied().max().unwrap_or(1)
     }
 
-    /// Zones a shard has.
-    #[must_use]
-    pub fn zones_of(&self, shard: ShardId) -> Vec<Zone> {
+    /// Zones a shard has. Reads the root again where that is not certain (O5).
+    ///
+    /// # Errors
+    /// When the root has to be read and cannot be.
+    pub async fn zones_of(&self, shard: ShardId) -> Result<Vec<Zone>> {
+        let _gate = self.gate.take(1).await;
+        self.refresh().await?;
         let root = self.root.borrow();
         let owned = (0u32..).zip(&root.zone_owners).filter(|(_, owner)| **owner == Some(shard));
-        owned.map(|(index, _)| zone_at(index, root.zone_segments)).collect()
+        Ok(owned.map(|(index, _)| zone_at(index, root.zone_segments)).collect())
     }
 
-    /// Segments in no shard's zones; other threads may look at it at any time.
+    /// What other threads may look at, at any time.
     #[must_use]
-    pub fn unleased(&self) -> Arc<AtomicU64> {
-        Arc::clone(&self.unleased)
-    }
-
-    /// Segments, in whole zones, of a shard when all shards have the same.
-    #[must_use]
-    pub fn share_segments(&self) -> u64 {
-        let root = self.root.borrow();
-        let zones = root.zone_owners.len() as u64 / u64::from(self.shard_count());
-        zones * u64::from(root.zone_segments)
+    pub fn zone_counts(&self) -> Arc<ZoneCounts> {
+        Arc::clone(&self.counts)
     }
 
     /// Segments of the media.
@@ -196,34 +270,65 @@ impl Pool {
         self.segment_count
     }
 
-    fn count_unleased(&self) {
+    fn count_lendable(&self) {
         let root = self.root.borrow();
-        let free = root.zone_owners.iter().filter(|owner| owner.is_none()).count() as u64;
-        self.unleased.store(free * u64::from(root.zone_segments), Ordering::Relaxed);
+        for (shard, lendable) in (0..).map(ShardId).zip(&self.counts.lendable) {
+            let zones = self.lendable_zones(&root, shard) as u64;
+            lendable.store(zones * u64::from(root.zone_segments), Ordering::Relaxed);
+        }
+    }
+
+    /// Zones that nobody has, but for those that are left for other shards (O4).
+    fn lendable_zones(&self, root: &PoolRoot, shard: ShardId) -> usize {
+        let standing = (self.counts.standing_segments / u64::from(root.zone_segments)) as usize;
+        let mut owned = vec![0_usize; self.counts.lendable.len()];
+        let mut free = 0_usize;
+        for owner in &root.zone_owners {
+            match owner {
+                Some(owner) => {
+                    if let Some(zones) = owned.get_mut(usize::from(owner.0)) {
+                        *zones += 1;
+                    }
+                }
+                None => free += 1,
+            }
+        }
+        let others = (0..).map(ShardId).zip(owned).filter(|(other, _)| *other != shard);
+        let kept: usize = others.map(|(_, zones)| standing.saturating_sub(zones)).sum();
+        free.saturating_sub(kept)
     }
 
     /// Lends a shard one more zone. Durable on return (O1).
     ///
     /// # Errors
-    /// When the root cannot be replaced.
+    /// When the root cannot be replaced: the shard may have the zone all the same (O5).
     pub async fn lease(&self, shard: ShardId) -> Result<Option<Zone>> {
         let _gate = self.gate.take(1).await;
         self.refresh().await?;
         let mut root = self.root.borrow().clone();
-        let Some(index) = root.zone_owners.iter().position(Option::is_none) else {
+        let given = self.given.borrow().first().copied();
+        let free = given.or_else(|| root.zone_owners.iter().position(Option::is_none));
+        let Some(index) = free.filter(|_| self.lendable_zones(&root, shard) > 0) else {
             return Ok(None);
         };
+        assert_eq!(root.zone_owners[index], None, "a zone is lent once");
         root.zone_owners[index] = Some(shard);
+        self.given.borrow_mut().remove(&index);
         let zone =
             zone_at(u32::try_from(index).expect("fewer zones than segments"), root.zone_segments);
+        if planted(Bug::ZoneLentUndurable) {
+            *self.root.borrow_mut() = root;
+            self.count_lendable();
+            return Ok(Some(zone));
+        }
         self.replace(root).await?;
         Ok(Some(zone))
     }
 
-    /// Takes a wholly free zone back. Durable on return.
+    /// Takes a zone back in which nothing is that the shard's root names. Durable on return.
     ///
     /// # Errors
-    /// When the root cannot be replaced.
+    /// When the root cannot be replaced: the shard may have lost the zone all the same (O5).
     pub async fn give_back(&self, shard: ShardId, zone: Zone) -> Result<()> {
         let _gate = self.gate.take(1).await;
         self.refresh().await?;
@@ -234,8 +339,15 @@ impl Pool {
             Some(&Some(shard)),
             "a shard gives back what it has"
         );
+        assert_eq!(
+            zone,
+            zone_at(zone.first.0 / root.zone_segments, root.zone_segments),
+            "a whole zone"
+        );
         root.zone_owners[index] = None;
-        self.replace(root).await
+        self.replace(root).await?;
+        self.given.borrow_mut().insert(index);
+        Ok(())
     }
 
     /// `count` ids of streams that nobody ever had, one after another; returns the first. They are never given again, also after a
@@ -277,7 +389,7 @@ impl Pool {
             let (version, bytes) = read_root(&*self.roots).await?;
             *self.root.borrow_mut() = PoolRoot::decode(&bytes)?;
             self.version.set(Some(version));
-            self.count_unleased();
+            self.count_lendable();
         }
         Ok(())
     }
@@ -287,7 +399,7 @@ impl Pool {
         let replaced = self.roots.replace(RootKey::Pool, expected, root.encode()).await;
         self.version.set(Some(replaced.map_err(varve_logstore::Error::from)?));
         *self.root.borrow_mut() = root;
-        self.count_unleased();
+        self.count_lendable();
         Ok(())
     }
 }
@@ -315,12 +427,16 @@ impl ZoneSource for PoolZones {
         Box::pin(self.pool.give_back(self.shard, zone))
     }
 
-    fn unleased_segments(&self) -> u64 {
-        self.pool.unleased.load(Ordering::Relaxed)
+    fn lendable_segments(&self) -> u64 {
+        self.pool.counts.lendable_segments(self.shard)
     }
 
     fn share_segments(&self) -> u64 {
-        self.pool.share_segments()
+        self.pool.counts.share_segments()
+    }
+
+    fn counts(&self) -> &ZoneCounts {
+        &self.pool.counts
     }
 }
 
@@ -330,6 +446,24 @@ async fn read_root(roots: &dyn RootStore) -> Result<(RootVersion, Vec<u8>)> {
 
 fn zone_segments(segment_count: u32) -> u32 {
     (segment_count / ZONES_WANTED).clamp(ZONE_SEGMENTS_MIN, ZONE_SEGMENTS_MAX)
+}
+
+fn counts_of(root: &PoolRoot) -> ZoneCounts {
+    let shards = root.placements.iter().copied().max().unwrap_or(1);
+    let zone_segments = u64::from(root.zone_segments);
+    let share = root.zone_owners.len() as u64 / u64::from(shards);
+    let config = ShardConfig::with_memory(root.pool, ShardId(0), STANDING_MEMORY_BYTES);
+    let wanted = STANDING_SEGMENTS * u64::from(root.segment_bytes);
+    let takes_some =
+        |zones: &u64| config.usable_bytes(zones * zone_segments, root.segment_bytes) >= wanted;
+    let standing = (1..share).find(takes_some).unwrap_or(share.max(1));
+    ZoneCounts {
+        lendable: (0..shards).map(|_| AtomicU64::new(0)).collect(),
+        is_wanted: AtomicBool::new(false),
+        share_segments: share * zone_segments,
+        standing_segments: standing * zone_segments,
+        zone_segments,
+    }
 }
 
 fn zone_at(index: u32, zone_segments: u32) -> Zone {

@@ -144,6 +144,11 @@ impl Shard {
                 self.fold_round(Extent::All).await?;
                 continue;
             }
+            if self.zone_moves.emptying_is_asked() {
+                self.empty_asked().await?;
+                self.zone_moves.note_emptied();
+                continue;
+            }
             if !self.reclaim_is_due() {
                 self.finish_reclaim().await?;
                 self.reclaim_wanted.notified().await;
@@ -213,7 +218,35 @@ impl Shard {
     }
 
     fn reclaim_is_due(&self) -> bool {
-        self.is_grown() && self.space.borrow().free_count() < self.reserves().free_target
+        let free = self.space.borrow().free_count();
+        self.is_grown() && free < self.reserves().free_target || free < self.zone_moves.aim.get()
+    }
+
+    /// Empties segments of zones that are about to leave, and lets the open segment lie elsewhere.
+    async fn empty_asked(&self) -> Result<()> {
+        for number in self.zone_moves.take_asked() {
+            if !self.zone_moves.is_emptying() {
+                break; // They stay.
+            }
+            let can_be_emptied = self.space.borrow().get(number).is_some_and(|usage| {
+                let waits = self.reclaim.waiting.borrow().contains(&number);
+                let is_damaged = self.reclaim.damaged.borrow().contains_key(&number);
+                usage.state == SegmentState::Sealed && !usage.is_new && !waits && !is_damaged
+            });
+            if can_be_emptied {
+                self.reclaim_segment(number).await?;
+            }
+        }
+        let slot = self.reclaim.next_slot();
+        if self.reclaim.writer.borrow().is_empty() && self.space.borrow().is_leaving(slot) {
+            // Its predecessor names the slot, so only a segment there ends that. This one tells nothing.
+            let entry = SummaryEntry::Folded { first: ChunkId::new(1), count: 0 };
+            self.reclaim.writer.borrow_mut().push_entry(entry, WriteSeq::ZERO);
+        }
+        if self.reclaim.writer.borrow().is_empty() {
+            return self.finish_reclaim().await;
+        }
+        self.seal_reclaimed().await
     }
 
     /// The segment to empty next: a wholly dead one; else one of data, then one with pages, while the emptiest of either can be packed

@@ -67,6 +67,7 @@ use crate::shard::State;
 use crate::tree::{BTree, ChunkNames, MemoryNames, PageCache, TreeLayout, is_block_of_map};
 use crate::trees::{DataUsage, PAGE_ID_FIRST, Trees, table_layout};
 use crate::writes::WritesUnderWay;
+use crate::zone_moves::ZoneMoves;
 use crate::{Error, Result, Shard};
 
 /// Fewer keys are read one by one: a segment takes longer, if it holds large bodies beside them.
@@ -216,11 +217,10 @@ impl Shard {
 
     fn assemble(parts: ShardParts, root: &ShardRoot, version: RootVersion) -> Result<Rc<Self>> {
         let ShardParts { reactor, media, config, zones, owned, peers } = parts;
-        let foreign = Rc::new(Foreign::new(peers));
-        let has_others = foreign.peers().is_some();
-        let segment_bytes = media.segments.geometry().segment_bytes;
+        let (foreign, geometry) = (Rc::new(Foreign::new(peers)), media.segments.geometry());
+        let (has_others, segment_bytes) = (foreign.peers().is_some(), geometry.segment_bytes);
         let writer = writers(&config, root, segment_bytes);
-        let trees = open_trees(&config, root, has_others)?;
+        let trees = RefCell::new(open_trees(&config, root, has_others)?);
         Ok(Rc::new_cyclic(|me| Self {
             me: me.clone(),
             reactor,
@@ -251,13 +251,14 @@ impl Shard {
             data_witness: Cell::new(root.data_chain.seq),
             bypass: Bypass::default(),
             prefetch_wanted: Cell::new(true),
-            trees: RefCell::new(trees),
+            trees,
             tree_gate: Credits::new(1),
             loading: RefCell::default(),
             blocks: RefCell::new(BlockCache::new(config.block_cache_bytes)),
             space: RefCell::new(owned_space(segment_bytes, &owned)),
             space_changed: Notify::new(),
             lease_gate: Credits::new(1),
+            zone_moves: ZoneMoves::new(owned.clone()),
             growth: Growth::new(owned),
             metadata: Metadata::new(writer(SegmentKind::Metadata, ChainHead::default())),
             blobs: Blobs::of(root),

@@ -150,7 +150,7 @@ impl Reservations {
         self.promises.borrow().contains_key(&stream)
     }
 
-    fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.promises.borrow().is_empty()
     }
 
@@ -275,7 +275,7 @@ pub(crate) struct Patience(Option<Nanos>);
 
 impl Shard {
     /// What is used or spoken for where something is promised, and what may be (V4).
-    fn spoken_for(&self) -> (u64, u64) {
+    pub(crate) fn spoken_for(&self) -> (u64, u64) {
         let room = self.room();
         let dirty = room.dirty.max(self.reserves().dirty_limit as u64);
         let promised = self.reservations.outstanding_bytes(None);
@@ -417,7 +417,7 @@ impl Shard {
             return Ok(());
         }
         self.want_space();
-        if self.marked_room(|| self.can_promise(needed_bytes)).await? {
+        if self.room_from_others(|| self.can_promise(needed_bytes)).await? {
             return Ok(());
         }
         let (used, usable) = self.spoken_for();
@@ -429,7 +429,7 @@ impl Shard {
     fn usable_once_grown(&self) -> u64 {
         let segments = self.space.borrow().stats().segments;
         let grown =
-            if self.lacks_room() { segments } else { segments + self.zones.unleased_segments() };
+            if self.lacks_room() { segments } else { segments + self.zones.lendable_segments() };
         let segment_bytes = self.media.segments.geometry().segment_bytes;
         Reserves::new(&self.config, grown, segment_bytes).usable_bytes
     }

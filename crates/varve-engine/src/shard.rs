@@ -46,6 +46,7 @@ use crate::reduce::Reduce;
 use crate::reservations::Reservations;
 use crate::trees::Trees;
 use crate::writes::{UnderWay, WritesUnderWay};
+use crate::zone_moves::ZoneMoves;
 use crate::{Error, Result};
 
 /// Nanoseconds between looks at whether the lane has drained while closing.
@@ -107,6 +108,7 @@ pub struct Shard {
     pub(crate) space_changed: Notify,
     pub(crate) lease_gate: Credits,
     pub(crate) growth: Growth,
+    pub(crate) zone_moves: ZoneMoves,
 
     pub(crate) metadata: Metadata,
     pub(crate) blobs: Blobs,
@@ -244,6 +246,7 @@ impl Shard {
         self.drain.advanced.notify_all();
         self.drain.puts.changed.notify_all();
         self.reclaim.fold_rounds.changed.notify_all();
+        self.zone_moves.changed.notify_all();
     }
 
     /// Lets every later frame say up to which segments of both chains all are durable.
@@ -283,6 +286,7 @@ impl Shard {
         self.check_open()?;
         *self.state.borrow_mut() = State::Closing;
         self.mark.has_ended.notify_all(); // Writes that wait for one are refused.
+        self.zone_moves.changed.notify_all();
         self.drain.hurried.notify_one();
         while !self.lane().is_drained() {
             if self.has_failed() {
@@ -371,6 +375,7 @@ impl Shard {
         let cache = self.trees.borrow().cache.stats();
         let blocks = self.blocks.borrow();
         let (block_cache_hits, block_cache_misses) = blocks.hits_and_misses();
+        let (room_bytes, reach_bytes, spare_bytes) = self.figures_of_room();
         ShardStats {
             writes: counters.writes.get(),
             write_bytes: counters.write_bytes.get(),
@@ -422,6 +427,9 @@ impl Shard {
             block_cache_hits,
             block_cache_misses,
             media_full: self.media_full.get() || self.lacks_room(),
+            room_bytes,
+            reach_bytes,
+            spare_bytes,
             reserved_bytes: self.reservations.reserved_bytes(),
             outstanding_bytes: self.reservations.outstanding_bytes(None),
         }

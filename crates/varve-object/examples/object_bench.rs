@@ -83,7 +83,7 @@ async fn open(reactor: &Reactor) -> Rc<Shelf> {
         media,
         config: ShardConfig::with_memory(spec.pool, ShardId(0), 512 << 20),
         zones: Rc::new(PoolZones::new(Rc::clone(&pool), ShardId(0))),
-        owned: pool.zones_of(ShardId(0)),
+        owned: pool.zones_of(ShardId(0)).await.expect("the root is read"),
         peers: None,
     };
     let shard = Shard::open(parts).await.expect("open the shard");

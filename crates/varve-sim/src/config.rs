@@ -279,6 +279,33 @@ impl WorldConfig {
         if self.parts_percent > 0 { 4 } else { 0 }
     }
 
+    /// A world of several shards of which each may want more than its share, and gives much back, so that zones move; from the same seed.
+    #[must_use]
+    pub fn moving(seed: u64) -> Self {
+        let seeded = Self::from_seed(seed);
+        let shards = 2 + u16::try_from(seed % 3).expect("below 3");
+        let segment_bytes = if seed.is_multiple_of(2) { 32 << 10 } else { 64 << 10 };
+        let per_shard = 90 + u32::try_from(seed % 80).expect("below 80");
+        let payload = u64::from(per_shard) * u64::from(segment_bytes) / 4096;
+        let streams = 2;
+        Self {
+            shards,
+            segments: per_shard * u32::from(shards),
+            segment_bytes,
+            streams,
+            stream_blocks: payload * 13 / 10 / streams as u64,
+            write_bytes_max: 64 << 10,
+            large_percent: 60,
+            hot_percent: 0,
+            object_percent: 0,
+            key_percent: 0,
+            cut_per_mille: seeded.cut_per_mille.min(5),
+            workers: 3,
+            lives: 12,
+            ..seeded
+        }
+    }
+
     /// Identity of the pool.
     #[must_use]
     pub fn pool(&self) -> PoolId {

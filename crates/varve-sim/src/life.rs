@@ -7,7 +7,7 @@ use futures_util::future::select;
 use hashbrown::HashSet;
 use varve_engine::{
     AuditReport, Error, ForeignNames, MarkWish, Pool, PoolSpec, PoolZones, Result, Shard,
-    ShardParts,
+    ShardParts, ZoneState, plan_zone_moves,
 };
 use varve_media::Drive;
 use varve_reactor::Reactor;
@@ -38,6 +38,9 @@ const REOPENINGS_MAX: u32 = 4;
 
 /// How often it is looked whether writes wait for a mark pass, in ns.
 const MARK_LOOK_NANOS: u64 = 50_000_000;
+
+/// Pause between two rounds of zones, in ns.
+const ZONE_LOOK_NANOS: u64 = 20_000_000;
 
 /// What an emptied shard has room for, beside what its keys take, unless other shards have left it too few segments.
 const EMPTY_WRITE_BYTES: u64 = 64 << 10;
@@ -142,7 +145,7 @@ impl Machine {
             media,
             config,
             zones: Rc::new(PoolZones::new(Rc::clone(&self.pool), id)),
-            owned: self.pool.zones_of(id),
+            owned: self.pool.zones_of(id).await?,
             peers: Some(Rc::new(SimPeers { network: Rc::clone(&self.network), shard: id })),
         })
         .await?;
@@ -186,7 +189,9 @@ impl Machine {
                 self.mark_meanwhile(&clients, rng).await;
             }
             let work = pin!(futures_util::future::join_all(tasks));
-            select(work, pin!(self.keep_marking(&clients))).await;
+            let keepers =
+                futures_util::future::join(self.keep_marking(&clients), self.keep_zones(&clients));
+            select(work, pin!(keepers)).await;
             if !self.reopen_failed(&mut clients).await {
                 break;
             }
@@ -235,6 +240,38 @@ impl Machine {
                 self.mark(clients).await;
             }
         }
+    }
+
+    /// Moves zones between shards, as the dispatcher does. Has no end.
+    async fn keep_zones(&self, clients: &[Client]) {
+        loop {
+            self.move_zones(clients).await;
+            self.reactor.sleep(ZONE_LOOK_NANOS).await;
+        }
+    }
+
+    /// One round in which shards give each other zones.
+    async fn move_zones(&self, clients: &[Client]) {
+        let begin = |client: &Client| match client.shard.has_failed() {
+            true => ZoneState::default(),
+            false => client.shard.begin_zone_round(),
+        };
+        let states: Vec<ZoneState> = clients.iter().map(begin).collect();
+        for ((client, gives), state) in clients.iter().zip(plan_zone_moves(&states)).zip(&states) {
+            let zones = gives.max(state.idle_zones);
+            if zones == 0 {
+                continue;
+            }
+            match client.shard.give_zones(zones).await {
+                Ok(given) => {
+                    self.world.record("zones given", client.id, &[given]);
+                    self.world.zones_given.set(self.world.zones_given.get() + given);
+                }
+                Err(error) => client.settle(Err(error), "return of zones"),
+            }
+        }
+        let may_mark = states.iter().any(|state| state.may_mark);
+        clients.iter().for_each(|client| client.shard.end_zone_round(may_mark));
     }
 
     /// Mark passes while requests are under way.
@@ -358,15 +395,16 @@ impl Machine {
             client.settle(client.shard.checkpoint().await, "checkpoint");
             let refused = client.model().refused.get();
             let stream = self.world.fresh_stream();
-            client.write_at(rng, &stream, 0, EMPTY_WRITE_BYTES).await;
+            let write = client.write_at(rng, &stream, 0, EMPTY_WRITE_BYTES);
+            select(pin!(write), pin!(self.keep_zones(clients))).await;
             client.read_at(&stream, 0, EMPTY_WRITE_BYTES).await;
             let stats = client.shard.stats();
-            // Zones are not given back: other shards may have left this one with too few for what it keeps back.
-            let segment_bytes = self.world.config.segment_bytes;
-            let shard = self.world.config.shard(client.id);
-            let usable = shard.usable_bytes(stats.space.segments, segment_bytes);
-            let starved = usable < stats.space.live_bytes + 2 * EMPTY_WRITE_BYTES;
-            if client.model().refused.get() > refused && !starved {
+            // Without its share even an empty shard may have too few segments for what it keeps back.
+            let config = &self.world.config;
+            let share = self.pool.zone_counts().share_segments();
+            let usable = config.shard(client.id).usable_bytes(share, config.segment_bytes);
+            let is_tiny = usable < stats.space.live_bytes + 2 * EMPTY_WRITE_BYTES;
+            if client.model().refused.get() > refused && !is_tiny {
                 self.world.violated(format!("shard {} is full and empty: {stats:?}", client.id));
             }
         }

@@ -36,6 +36,9 @@ struct Options {
     /// Worlds in which requests overlap inside of blocks
     #[arg(long, conflicts_with_all = ["sharing", "promising"])]
     overlapping: bool,
+    /// Worlds of shards between which zones move
+    #[arg(long, conflicts_with_all = ["sharing", "promising", "overlapping"])]
+    moving: bool,
     /// Goes on after a failing seed
     #[arg(long)]
     keep_going: bool,
@@ -52,6 +55,8 @@ impl Options {
             (WorldConfig::promising, " -- --promising")
         } else if self.overlapping {
             (WorldConfig::overlapping, " -- --overlapping")
+        } else if self.moving {
+            (WorldConfig::moving, " -- --moving")
         } else {
             (WorldConfig::from_seed, "")
         }

@@ -30,6 +30,8 @@ pub struct Outcome {
     pub acknowledged: u64,
     /// Bytes that bypassed the lane.
     pub bypassed_bytes: u64,
+    /// Zones that shards gave back to the pool.
+    pub zones_given: u64,
     /// Steps of the simulated loop.
     pub steps: u64,
     /// Hash of everything that was observed.
@@ -64,6 +66,7 @@ pub fn run_world(config: WorldConfig) -> Outcome {
         cuts: 0,
         acknowledged: 0,
         bypassed_bytes: 0,
+        zones_given: 0,
         steps: 0,
         trace: 0,
         failure: None,
@@ -210,6 +213,7 @@ fn spend(
     };
     outcome.steps += sim.steps();
     outcome.bypassed_bytes += world.bypassed_bytes();
+    outcome.zones_given = world.zones_given.get();
     drop(sim);
     drop(body);
     end

@@ -51,6 +51,8 @@ pub(crate) struct World {
     violation: RefCell<Option<String>>,
     /// How often a shard was opened.
     pub(crate) openings: Cell<u64>,
+    /// Zones that shards gave back to the pool.
+    pub(crate) zones_given: Cell<u64>,
     /// The open shards, to look at when nothing moves.
     pub(crate) shards: RefCell<Vec<std::rc::Weak<varve_engine::Shard>>>,
     rng: RefCell<Rng>,
@@ -84,6 +86,7 @@ impl World {
             trace: Cell::new(0),
             violation: RefCell::new(None),
             openings: Cell::new(0),
+            zones_given: Cell::new(0),
             shards: RefCell::default(),
             rng,
             log: Cell::new(std::env::var_os("VARVE_SIM_LOG").is_some()),

@@ -38,7 +38,7 @@ async fn shard(reactor: &Reactor) -> Rc<Shard> {
         reactor: reactor.clone(),
         media,
         config: ShardConfig::with_memory(POOL, ShardId(0), 64 * MIB),
-        owned: pool.zones_of(ShardId(0)),
+        owned: pool.zones_of(ShardId(0)).await.expect("the root is read"),
         peers: None,
         zones: Rc::new(PoolZones::new(pool, ShardId(0))),
     };

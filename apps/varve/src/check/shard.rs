@@ -452,7 +452,14 @@ impl ShardJob {
         outcome: &RefCell<ShardOutcome>,
         watch: &Watch,
     ) {
-        let zones = pool.zones_of(self.config.shard);
+        let zones = match pool.zones_of(self.config.shard).await {
+            Ok(zones) => zones,
+            Err(error) => {
+                let finding = Finding::error("pool_root", error.to_string(), KEEP);
+                outcome.borrow_mut().findings.push(finding.in_shard(self.config.shard));
+                return;
+            }
+        };
         let segment_bytes = u64::from(media.segments.geometry().segment_bytes);
         let count: u64 = zones.iter().map(|zone| u64::from(zone.count)).sum();
         watch.say(format!("shard {}: segments", self.config.shard));

@@ -16,3 +16,4 @@ mod reservations;
 mod transactions;
 mod verify;
 mod versions;
+mod zones;

@@ -148,7 +148,7 @@ pub(crate) async fn try_open(
         media,
         config,
         zones: Rc::new(PoolZones::new(Rc::clone(pool), shard)),
-        owned: pool.zones_of(shard),
+        owned: pool.zones_of(shard).await?,
         peers,
     })
     .await

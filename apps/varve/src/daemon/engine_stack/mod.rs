@@ -141,6 +141,8 @@ impl ShardStack for EngineStack {
         }
         let datasets = self.datasets.clone();
         reactor.spawn(async move { datasets.keep_marking().await });
+        let datasets = self.datasets.clone();
+        reactor.spawn(async move { datasets.keep_zones().await });
         Ok(())
     }
 
@@ -271,11 +273,11 @@ async fn enter(
     }
     let asked = home.call(reactor, |dispatch| {
         let (placement, pool) = (dispatch.placement().clone(), dispatch.pool());
-        let zones = pool.map(|pool| (pool.unleased(), pool.share_segments()));
-        Box::pin(async move { (placement, zones) })
+        let counts = pool.map(|pool| pool.zone_counts());
+        Box::pin(async move { (placement, counts) })
     });
-    let (placement, zones) = asked.await?;
-    let (unleased, share) = zones.ok_or(varve_dispatch::Error::ShuttingDown)?;
+    let (placement, counts) = asked.await?;
+    let counts = counts.ok_or(varve_dispatch::Error::ShuttingDown)?;
     let dispatch = Dispatch::new(reactor.clone(), placement, links, None);
-    Ok((dispatch, PoolRoot::Elsewhere { home, unleased, share }))
+    Ok((dispatch, PoolRoot::Elsewhere { home, counts }))
 }
