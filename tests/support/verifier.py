@@ -6,7 +6,8 @@ The model knows, for each sector, which values it may hold:
  V3 in the hot region, where commands may overlap in flight: any value not known to be
     older than an acknowledged one (it completed before that one was issued).
 What a check finds becomes the acknowledged value: a later check must find the same.
-Trim counts as zeroing, which Varve promises and NBD does not.
+Trim counts as zeroing, which Varve promises and NBD does not: where there is no room to write parts of blocks, of the blocks that it covers
+wholly (`whole_trims`).
 """
 
 import errno
@@ -30,8 +31,9 @@ WRITES_ONLY = {"write": 1}
 class Verifier:
     """The model of one volume, and the load that fills it."""
 
-    def __init__(self, random, size_bytes):
+    def __init__(self, random, size_bytes, whole_trims=False):
         self.random = random
+        self.whole_trims = whole_trims
         self.run = random.getrandbits(63)
         self.sectors = size_bytes // SECTOR
         self.acked = np.zeros(self.sectors, dtype=np.uint64)
@@ -111,7 +113,14 @@ class Verifier:
         first = self.random.randint(HOT_SECTORS, self.sectors - count)
         if count % 8 == 0 and self.random.random() < 0.9:
             first -= first % 8
-        return first, count
+        return self._whole(kind, first, count)
+
+    def _whole(self, kind, first, count):
+        """The blocks of 4 KiB that a command is about, where trims are to cover them wholly; the regions begin and end with some."""
+        if kind != "trim" or not self.whole_trims:
+            return first, count
+        begin = first - first % 8
+        return begin, (first + count - begin + 7) // 8 * 8
 
     def _send(self, pool, kind, first, count, sequence, done):
         self.counts[kind] += 1
@@ -176,6 +185,7 @@ class Verifier:
     def _issue_hot(self, pool, kind, errors_allowed):
         count = self.random.choice((1, 3, 8, 8, 8, 16, 32))
         first = self.random.randint(0, HOT_SECTORS - count)
+        first, count = self._whole(kind, first, count)
         if count % 8 == 0:
             first -= first % 8
         self.sequence += 1

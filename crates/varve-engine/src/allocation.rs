@@ -238,6 +238,12 @@ impl Shard {
         }
     }
 
+    /// Whether there is room for `bytes` more of a stream's data that nobody has to wait for.
+    pub(crate) fn takes_at_once(&self, stream: StreamId, bytes: u64) -> bool {
+        let may_grow = self.zones.lendable_segments() > 0 && !self.lacks_room();
+        !self.media_full.get() && (may_grow || self.takes_from(stream, bytes))
+    }
+
     /// The error of a shard that has no room.
     pub(crate) fn no_space(&self) -> Error {
         let room = self.room();

@@ -273,18 +273,39 @@ impl Shard {
         }
     }
 
-    /// Makes bytes read as zeros and gives their space back. Durable on return, whatever the length; costs O(1) before the answer.
+    /// Makes whole blocks read as zeros and gives their space back. Parts of blocks at the ends of the range read as zeros as well if there is
+    /// space for that, and else stay as they are: a trim is advice, and has to work on a full pool. Durable on return, whatever the
+    /// length; costs O(1) before the answer.
     ///
     /// # Errors
-    /// As [`Self::write`], but only parts of blocks at the ends need space.
+    /// As [`Self::write`], but never for want of space.
     pub async fn trim(&self, stream: StreamId, range: ByteRange) -> Result<()> {
-        self.clear(stream, range, RecordKind::Trim).await
+        checked_end(range.start, range.len())?;
+        let (start, end) = (range.start.next_multiple_of(BLOCK), range.end / BLOCK * BLOCK);
+        let parts = if start > end {
+            vec![range] // Within one block.
+        } else {
+            self.clear(stream, ByteRange { start, end }, RecordKind::Trim).await?;
+            let (head, tail) =
+                (ByteRange { end: start, ..range }, ByteRange { start: end, ..range });
+            vec![head, tail]
+        };
+        for part in parts {
+            // Waiting for room is for those who must have it.
+            if !part.is_empty() && self.takes_at_once(stream, BLOCK) {
+                match self.clear(stream, part, RecordKind::Trim).await {
+                    Err(Error::NoSpace { .. }) => {}
+                    outcome => outcome?,
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Makes bytes read as zeros; with `keep_allocated` they stay allocated in the eyes of the client. Durable on return.
     ///
     /// # Errors
-    /// As [`Self::trim`].
+    /// As [`Self::write`], but only parts of blocks at the ends need space.
     pub async fn write_zeroes(
         &self,
         stream: StreamId,

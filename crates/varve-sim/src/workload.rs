@@ -280,6 +280,14 @@ impl Client {
 
     /// Trims `len` bytes at `offset`, or writes zeros there, unless what is under way forbids it.
     async fn clear_at(&self, rng: &mut Rng, stream: &Rc<Stream>, offset: u64, len: u64) {
+        let how = rng.below(3);
+        // A trim may leave parts of blocks as they are; the other two may not.
+        let (offset, len) = if how == 2 {
+            let (start, end) = (offset.next_multiple_of(BLOCK), (offset + len) / BLOCK * BLOCK);
+            (start, end.saturating_sub(start).max(BLOCK))
+        } else {
+            (offset, len)
+        };
         let coverage = Coverage::of(offset, len);
         let operation = self.world.fresh_operation();
         if !self.begin(stream, operation, &coverage).await {
@@ -288,7 +296,7 @@ impl Client {
         stream.model.borrow_mut().issue_zeros(operation, &coverage, self.world.tick());
         self.world.record("trim", self.id, &[stream.id.get(), offset, len, operation]);
         let range = ByteRange { start: offset, end: offset + len };
-        let outcome = match rng.below(3) {
+        let outcome = match how {
             0 => self.shard.write_zeroes(stream.id, range, true).await,
             1 => self.shard.write_zeroes(stream.id, range, false).await,
             _ => self.shard.trim(stream.id, range).await,

@@ -8,7 +8,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use crate::pool::{MIB, Shape, disk_for, format, open};
-use varve_engine::{BLOCK_BYTES, Error, Shard};
+use varve_engine::{BLOCK_BYTES, Error, ReadPart, Shard};
 use varve_media::Disk;
 use varve_reactor::{Reactor, SimLoop};
 use varve_stdx::{AlignedBuf, Rng};
@@ -225,5 +225,40 @@ fn reclaim_does_not_wait_long_for_new_segments() {
         println!("{moved} bytes moved for {written} written, {metadata} of metadata, {checkpoints} checkpoints");
         assert!(moved * 10 < written * 14, "without such checkpoints 1.6 times what is written");
         assert!(checkpoints < 20 && metadata * 20 < written, "they cost little");
+    });
+}
+
+/// A trim is advice: on a full shard it clears the blocks that it covers wholly, and leaves those of which it covers a part.
+#[test]
+fn a_trim_with_ends_inside_blocks_works_on_a_full_shard() {
+    let mut sim = SimLoop::new(4);
+    let reactor = sim.handle();
+    let disk = disk_for(SMALL, 1);
+    sim.run_until(async move {
+        let shard = open(&reactor, &disk, SMALL, 1).await.remove(0);
+        let mut rng = Rng::new(1);
+        let mut filled = 0;
+        loop {
+            let mut data = AlignedBuf::zeroed(BLOCK_BYTES);
+            rng.fill(&mut data);
+            match shard.write(STREAM, filled, data.freeze()).await {
+                Ok(()) => filled += BLOCK,
+                Err(Error::NoSpace { .. }) => break,
+                Err(error) => panic!("{error}"),
+            }
+        }
+        for (start, len) in [(MIB + 1024, MIB), (4 * MIB + 512, 512), (6 * MIB, 2 * BLOCK + 512)] {
+            let range = ByteRange { start, end: start + len };
+            shard.trim(STREAM, range).await.expect("trims are never refused for want of space");
+            let (first, end) = (start.next_multiple_of(BLOCK), range.end / BLOCK * BLOCK);
+            for block in (first..end).step_by(BLOCK_BYTES) {
+                let parts = shard.read(STREAM, block, BLOCK_BYTES).await.expect("read");
+                let is_hole = |part: &ReadPart| match part {
+                    ReadPart::Zero(_) => true,
+                    ReadPart::Data(data) => data.iter().all(|byte| *byte == 0),
+                };
+                assert!(parts.iter().all(is_hole), "block at {block} of {start} + {len}");
+            }
+        }
     });
 }
