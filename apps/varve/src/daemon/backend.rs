@@ -23,9 +23,11 @@ use varve_dataset::Datasets;
 use varve_types::ErrorKind;
 
 use crate::config::Thresholds;
+use crate::daemon::fill::SpaceNow;
 use crate::daemon::links::Watcher;
 use crate::daemon::objects::Objects;
 use crate::daemon::online_check::{self, OnlineCheck};
+use crate::daemon::room::free_bytes;
 use crate::daemon::shard_thread::ShardThread;
 use crate::daemon::stack::{ShardMetric, ShardReport, ShardStack};
 use crate::daemon::threads::Threads;
@@ -153,7 +155,7 @@ impl<S: ShardStack> PoolBackend<S> {
             volumes: self.volumes_seen.load(Ordering::Relaxed),
             connections: connections.saturating_add(s3_connections),
             listeners: nbd.chain(s3).collect(),
-            fill: self.fill(space_used_bytes),
+            fill: self.fill(space_used_bytes, &reports),
             journal: Some(self.facts.journal.clone()),
             standing_by: self.facts.nodes.as_ref().map(Watcher::standing_by),
             nodes: self.facts.nodes.as_ref().map(Watcher::nodes),
@@ -165,8 +167,11 @@ impl<S: ShardStack> PoolBackend<S> {
         })
     }
 
-    fn fill(&self, used_bytes: u64) -> Fill {
-        fill::fill(used_bytes, self.facts.capacity_bytes, self.facts.thresholds)
+    fn fill(&self, used_bytes: u64, reports: &[ShardReport]) -> Fill {
+        let capacity_bytes = self.facts.capacity_bytes;
+        let free_bytes = free_bytes(capacity_bytes, used_bytes, reports);
+        let space = SpaceNow { used_bytes, free_bytes, capacity_bytes };
+        fill::fill(space, self.facts.thresholds)
     }
 
     async fn pool_now(&self) -> Result<Pool> {
@@ -181,7 +186,7 @@ impl<S: ShardStack> PoolBackend<S> {
             size_bytes: facts.size_bytes,
             capacity_bytes: facts.capacity_bytes,
             used_bytes,
-            free_bytes: facts.capacity_bytes.saturating_sub(used_bytes),
+            free_bytes: free_bytes(facts.capacity_bytes, used_bytes, &reports),
             drives: health::drives(&facts.drives, &reports),
             missing_cells: Vec::new(),
         })
@@ -192,11 +197,12 @@ impl<S: ShardStack> PoolBackend<S> {
             self.threads.ask(CATALOGUE_THREAD, |thread| async move { thread.stack.space().await });
         let space: varve_dataset::Space = asked.await?;
         let (used_bytes, waiting_bytes) = (space.used_bytes(), space.waiting_bytes());
+        let reports = self.reports().await?;
         Ok(Space {
             size_bytes: self.facts.size_bytes,
             capacity_bytes: self.facts.capacity_bytes,
             used_bytes,
-            free_bytes: self.facts.capacity_bytes.saturating_sub(used_bytes),
+            free_bytes: free_bytes(self.facts.capacity_bytes, used_bytes, &reports),
             logical_bytes: space.logical_bytes,
             unique_bytes: space.unique_bytes,
             stored_bytes: space.stored_bytes,
@@ -205,7 +211,7 @@ impl<S: ShardStack> PoolBackend<S> {
             metadata_bytes: space.metadata_bytes,
             reserved_bytes: space.reserved_bytes,
             outstanding_bytes: space.outstanding_bytes,
-            fill: self.fill(used_bytes),
+            fill: self.fill(used_bytes, &reports),
             volumes: space.volumes.iter().map(holdings::of_volume).collect(),
             buckets: space.buckets.iter().map(holdings::of_bucket).collect(),
             cells: Vec::new(),
@@ -246,7 +252,12 @@ impl<S: ShardStack> PoolBackend<S> {
             Metric::gauge(
                 "varve_pool_fill_level",
                 "How many thresholds of space are exceeded, 0 to 4.",
-                fill::rank(self.fill(used_bytes).level),
+                fill::rank(self.fill(used_bytes, &reports).level),
+            ),
+            Metric::gauge(
+                "varve_pool_free_bytes",
+                "Space that new blocks may take: as much as the fullest shard lets the pool take.",
+                free_bytes(self.facts.capacity_bytes, used_bytes, &reports),
             ),
             self.threshold_metric(),
             Metric::gauge("varve_nbd_connections_open", "NBD connections open now.", connections),

@@ -8,6 +8,7 @@ use varve_access_admin::v1::{Fill, FillLevel};
 use varve_types::ByteCount;
 
 use crate::config::Thresholds;
+use crate::daemon::room::free_bytes;
 use crate::daemon::stack::ShardStack;
 use crate::daemon::threads::Threads;
 
@@ -16,6 +17,13 @@ const LOOK_PAUSE: Duration = Duration::from_secs(5);
 
 /// Percent by which it must fall below a threshold before that counts: the log does not tell of every wave.
 const RETURN_PERCENT: u32 = 1;
+
+/// One part in so many of the capacity that is out of reach is told.
+const OUT_OF_REACH_PART: u64 = 16;
+
+/// What to do where space is left that the fullest shard cannot get.
+const OUT_OF_REACH: &str = "a shard is nearly full, and cannot get the space that is left: the file system of a drive is full, or other \
+    shards hold it; `varve status` names full media: make room there, or delete snapshots or volumes, or trim";
 
 /// The levels above `Ok`, in the order of their thresholds.
 const LEVELS: [FillLevel; 4] =
@@ -26,11 +34,41 @@ pub(super) fn rank(level: FillLevel) -> u64 {
     LEVELS.iter().filter(|exceeded| **exceeded <= level).count() as u64
 }
 
-/// How full a pool of that capacity is.
-pub(super) fn fill(used_bytes: u64, capacity_bytes: u64, thresholds: Thresholds) -> Fill {
-    let (level, threshold_percent) = exceeded(used_bytes, capacity_bytes, thresholds.ascending());
-    let advice = advice(level).map(str::to_owned);
+/// How much a pool holds, and takes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct SpaceNow {
+    pub(super) used_bytes: u64,
+    pub(super) free_bytes: u64,
+    pub(super) capacity_bytes: u64,
+}
+
+impl SpaceNow {
+    /// What cannot be written any more: what is used, and what is out of reach.
+    fn taken_bytes(self) -> u64 {
+        self.capacity_bytes.saturating_sub(self.free_bytes).max(self.used_bytes)
+    }
+
+    /// Whether so much is out of reach that giving up data is not the only remedy.
+    fn is_confined(self) -> bool {
+        self.taken_bytes() - self.used_bytes > self.capacity_bytes / OUT_OF_REACH_PART
+    }
+}
+
+/// How full a pool is.
+pub(super) fn fill(space: SpaceNow, thresholds: Thresholds) -> Fill {
+    let SpaceNow { used_bytes, capacity_bytes, .. } = space;
+    let (level, threshold_percent) =
+        exceeded(space.taken_bytes(), capacity_bytes, thresholds.ascending());
+    let advice = advice_on(space, level).map(str::to_owned);
     Fill { used_bytes, capacity_bytes, level, threshold_percent, advice }
+}
+
+/// What to do about a level, whatever brought the pool there.
+fn advice_on(space: SpaceNow, level: FillLevel) -> Option<&'static str> {
+    if level >= FillLevel::High && space.is_confined() {
+        return Some(OUT_OF_REACH);
+    }
+    advice(level)
 }
 
 /// The highest level whose threshold is reached, and that threshold.
@@ -75,10 +113,10 @@ pub(super) async fn watch<S: ShardStack>(
 ) -> Infallible {
     let mut told = FillLevel::Ok;
     loop {
-        if let Some(used_bytes) = used_bytes(&threads).await {
-            let now = told_next(told, used_bytes, capacity_bytes, thresholds);
+        if let Some(space) = space_now(&threads, capacity_bytes).await {
+            let now = told_next(told, space.taken_bytes(), capacity_bytes, thresholds);
             if now != told {
-                tell(&fill(used_bytes, capacity_bytes, thresholds), now);
+                tell(space, now);
                 told = now;
             }
         }
@@ -86,16 +124,18 @@ pub(super) async fn watch<S: ShardStack>(
     }
 }
 
-/// What live blocks and pages of all shards take; `None` when a shard takes no calls now.
-async fn used_bytes<S: ShardStack>(threads: &Threads<S>) -> Option<u64> {
-    let mut used_bytes = 0;
+/// What live blocks and pages of all shards take, and more may; `None` when a shard takes no calls now.
+async fn space_now<S: ShardStack>(threads: &Threads<S>, capacity_bytes: u64) -> Option<SpaceNow> {
+    let mut reports = Vec::new();
     for shard in 0..threads.count() {
         let ask = |thread: std::rc::Rc<crate::daemon::shard_thread::ShardThread<S>>| async move {
-            Ok(thread.stack.report().space_used_bytes)
+            Ok(thread.stack.report())
         };
-        used_bytes += threads.ask(shard, ask).await.ok()?;
+        reports.push(threads.ask(shard, ask).await.ok()?);
     }
-    Some(used_bytes)
+    let used_bytes = reports.iter().map(|report| report.space_used_bytes).sum();
+    let free_bytes = free_bytes(capacity_bytes, used_bytes, &reports);
+    Some(SpaceNow { used_bytes, free_bytes, capacity_bytes })
 }
 
 /// The level that is told next: it rises at once, and falls when it has fallen a bit further.
@@ -112,11 +152,12 @@ fn told_next(
     now.max(lasting.min(told))
 }
 
-fn tell(fill: &Fill, level: FillLevel) {
-    let percent = fill.used_percent();
-    let used = ByteCount(fill.used_bytes);
-    let capacity = ByteCount(fill.capacity_bytes);
-    let advice = advice(level).unwrap_or_default();
+fn tell(space: SpaceNow, level: FillLevel) {
+    let taken = u128::from(space.taken_bytes());
+    let percent = taken * 100 / u128::from(space.capacity_bytes.max(1));
+    let used = ByteCount(space.used_bytes);
+    let capacity = ByteCount(space.capacity_bytes);
+    let advice = advice_on(space, level).unwrap_or_default();
     match level {
         FillLevel::Ok => tracing::info!(%used, %capacity, "pool has room again: {percent} % used"),
         FillLevel::Filling => {
@@ -133,8 +174,20 @@ fn tell(fill: &Fill, level: FillLevel) {
 mod tests {
     use super::*;
 
+    fn at(used_bytes: u64, free_bytes: u64, capacity_bytes: u64) -> Fill {
+        fill(SpaceNow { used_bytes, free_bytes, capacity_bytes }, Thresholds::default())
+    }
+
     fn level(used: u64) -> FillLevel {
-        fill(used, 1000, Thresholds::default()).level
+        at(used, 1000_u64.saturating_sub(used), 1000).level
+    }
+
+    #[test]
+    fn what_is_out_of_reach_counts_as_taken() {
+        let confined = at(370, 0, 1000);
+        assert_eq!((confined.level, confined.used_bytes), (FillLevel::Full, 370));
+        assert_eq!(confined.advice.as_deref(), Some(OUT_OF_REACH));
+        assert_eq!(at(370, 500, 1000).level, FillLevel::Ok);
     }
 
     #[test]
@@ -153,11 +206,11 @@ mod tests {
         ] {
             assert_eq!(level(used), expected, "{used}");
         }
-        let near = fill(850, 1000, Thresholds::default());
+        let near = at(850, 150, 1000);
         assert_eq!(near.threshold_percent, Some(85));
         assert!(near.advice.is_some_and(|advice| advice.contains("varve df")));
-        assert_eq!(fill(10, 1000, Thresholds::default()).advice, None);
-        assert_eq!(fill(u64::MAX, u64::MAX, Thresholds::default()).level, Full);
+        assert_eq!(at(10, 990, 1000).advice, None);
+        assert_eq!(at(u64::MAX, 0, u64::MAX).level, Full);
     }
 
     #[test]

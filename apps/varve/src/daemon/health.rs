@@ -135,6 +135,7 @@ pub(super) fn stuck(shard: usize, before: Option<ShardReport>) -> ShardReport {
             status,
             memory_used_bytes: 0,
             space_used_bytes: 0,
+            room: None,
             metrics: Vec::new(),
             health: ShardHealth::default(),
         },

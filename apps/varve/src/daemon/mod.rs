@@ -35,6 +35,7 @@ mod rados_cache;
 mod rados_look;
 mod rados_pools;
 mod remembered;
+mod room;
 mod s3;
 mod s3_figures;
 pub(crate) mod sealing_key;

@@ -12,6 +12,7 @@ use varve_media::DiskErrors;
 use varve_reactor::Reactor;
 use varve_types::ShardId;
 
+use crate::daemon::room::ShardRoom;
 use crate::failure::Result;
 
 /// Everything below the front-ends on one shard thread.
@@ -114,6 +115,8 @@ pub(crate) struct ShardReport {
     pub(crate) memory_used_bytes: u64,
     /// Bytes of the segments that the shard uses.
     pub(crate) space_used_bytes: u64,
+    /// What it could still take; nothing while it does not serve.
+    pub(crate) room: Option<ShardRoom>,
     /// Counters and gauges.
     pub(crate) metrics: Vec<ShardMetric>,
     /// The oldest work under way, and failed operations on media.

@@ -209,7 +209,7 @@ pub struct Pool {
     pub capacity_bytes: u64,
     /// What live blocks and pages take, in bytes.
     pub used_bytes: u64,
-    /// What new ones may take, in bytes.
+    /// What new ones may take, in bytes: as much as the fullest shard lets the pool take, and the file systems of the drives.
     pub free_bytes: u64,
     /// The pool's drives.
     pub drives: Vec<Drive>,
@@ -244,7 +244,7 @@ pub struct Space {
     pub capacity_bytes: u64,
     /// What live blocks and pages take: the sum of `stored_bytes` and `metadata_bytes`.
     pub used_bytes: u64,
-    /// What new ones may take, in bytes.
+    /// What new ones may take, in bytes: as much as the fullest shard lets the pool take, and the file systems of the drives.
     pub free_bytes: u64,
     /// Blocks that hold data, over all volumes, in bytes.
     pub logical_bytes: u64,

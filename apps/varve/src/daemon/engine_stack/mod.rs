@@ -34,6 +34,7 @@ use varve_reactor::port::PortReceiver;
 use varve_types::{ByteCount, ErrorKind, ShardId};
 
 use crate::daemon::pool_media::ShardMedia;
+use crate::daemon::room::ShardRoom;
 use crate::daemon::stack::{PendingWork, Seat, ShardHealth, ShardReport, ShardStack};
 use crate::failure::{Failure, Result};
 
@@ -183,7 +184,13 @@ impl ShardStack for EngineStack {
     }
 
     fn report(&self) -> ShardReport {
-        let stats = self.host.now().map(|shard| shard.stats()).unwrap_or_default();
+        let serving = self.host.now().map(|shard| shard.stats());
+        let room = serving.as_ref().map(|stats| ShardRoom {
+            reach_bytes: stats.reach_bytes,
+            spare_bytes: stats.spare_bytes,
+            is_confined: stats.media_full,
+        });
+        let stats = serving.unwrap_or_default();
         let trouble = self.host.trouble();
         let state = if trouble.is_none() { ShardState::Serving } else { ShardState::Opening };
         let trouble = trouble.or(stats.media_full.then(|| MEDIA_FULL.to_owned()));
@@ -203,6 +210,7 @@ impl ShardStack for EngineStack {
                 + stats.updates_bytes
                 + stats.block_cache_bytes,
             space_used_bytes: stats.space.live_bytes,
+            room,
             metrics: metrics::of(&stats)
                 .into_iter()
                 .chain(self.disks.iter().flat_map(|disks| metrics::of_media(disks)))

@@ -182,7 +182,10 @@ pub(in crate::daemon) fn refused(error: Error) -> admin::Error {
         (_, ErrorKind::Unavailable) => {
             Some("`varve status` shows what the shard waits for; then try again")
         }
-        (_, ErrorKind::NoSpace) => Some("delete or trim a volume: that works on a full pool too"),
+        (_, ErrorKind::NoSpace) => Some(
+            "delete or trim a volume, which works on a full pool too; where `varve status` calls the media full, make room on the file system of \
+             the drive",
+        ),
         _ => None,
     };
     admin::Error::Backend { kind, message: error.to_string(), hint: hint.map(str::to_owned) }

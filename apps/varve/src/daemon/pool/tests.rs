@@ -167,6 +167,7 @@ impl ShardStack for MemoryStack {
             },
             memory_used_bytes: 10,
             space_used_bytes: 100,
+            room: None,
             metrics: vec![ShardMetric {
                 name: "varve_engine_writes_total",
                 help: "Writes.",
