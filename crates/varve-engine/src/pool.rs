@@ -9,7 +9,6 @@
 //! O5. After a replacement that failed, the root is read again before anybody is told which zones it has: the replacement may have happened.
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeSet;
 use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -119,8 +118,6 @@ pub struct Pool {
     gate: Credits,
     segment_count: u32,
     counts: Arc<ZoneCounts>,
-    /// Zones that were given back: the media have room for them.
-    given: RefCell<BTreeSet<usize>>,
     /// Ids that are reserved and not handed out (O3).
     reserved: RefCell<Range<u64>>,
 }
@@ -215,7 +212,6 @@ impl Pool {
             gate: Credits::new(1),
             segment_count: geometry.segment_count,
             counts,
-            given: RefCell::default(),
             reserved: RefCell::new(0..0),
         };
         pool.count_lendable();
@@ -273,16 +269,16 @@ impl Pool {
     fn count_lendable(&self) {
         let root = self.root.borrow();
         for (shard, lendable) in (0..).map(ShardId).zip(&self.counts.lendable) {
-            let zones = self.lendable_zones(&root, shard) as u64;
+            let zones = self.lendable_zones(&root, shard);
             lendable.store(zones * u64::from(root.zone_segments), Ordering::Relaxed);
         }
     }
 
     /// Zones that nobody has, but for those that are left for other shards (O4).
-    fn lendable_zones(&self, root: &PoolRoot, shard: ShardId) -> usize {
-        let standing = (self.counts.standing_segments / u64::from(root.zone_segments)) as usize;
-        let mut owned = vec![0_usize; self.counts.lendable.len()];
-        let mut free = 0_usize;
+    fn lendable_zones(&self, root: &PoolRoot, shard: ShardId) -> u64 {
+        let standing = self.counts.standing_segments / u64::from(root.zone_segments);
+        let mut owned = vec![0_u64; self.counts.lendable.len()];
+        let mut free = 0_u64;
         for owner in &root.zone_owners {
             match owner {
                 Some(owner) => {
@@ -294,7 +290,7 @@ impl Pool {
             }
         }
         let others = (0..).map(ShardId).zip(owned).filter(|(other, _)| *other != shard);
-        let kept: usize = others.map(|(_, zones)| standing.saturating_sub(zones)).sum();
+        let kept: u64 = others.map(|(_, zones)| standing.saturating_sub(zones)).sum();
         free.saturating_sub(kept)
     }
 
@@ -306,14 +302,12 @@ impl Pool {
         let _gate = self.gate.take(1).await;
         self.refresh().await?;
         let mut root = self.root.borrow().clone();
-        let given = self.given.borrow().first().copied();
-        let free = given.or_else(|| root.zone_owners.iter().position(Option::is_none));
+        // The first: what was given back before what the media may have no room for.
+        let free = root.zone_owners.iter().position(Option::is_none);
         let Some(index) = free.filter(|_| self.lendable_zones(&root, shard) > 0) else {
             return Ok(None);
         };
-        assert_eq!(root.zone_owners[index], None, "a zone is lent once");
         root.zone_owners[index] = Some(shard);
-        self.given.borrow_mut().remove(&index);
         let zone =
             zone_at(u32::try_from(index).expect("fewer zones than segments"), root.zone_segments);
         if planted(Bug::ZoneLentUndurable) {
@@ -345,9 +339,7 @@ impl Pool {
             "a whole zone"
         );
         root.zone_owners[index] = None;
-        self.replace(root).await?;
-        self.given.borrow_mut().insert(index);
-        Ok(())
+        self.replace(root).await
     }
 
     /// `count` ids of streams that nobody ever had, one after another; returns the first. They are never given again, also after a
